@@ -1,0 +1,288 @@
+// Package store keeps what the operator knows: images and their state, SBOMs, distinct packages, findings per
+// database build, reports from outside, and the event log. This package is the interface, its words and its errors;
+// sqlstore implements it and storetest is the suite that every implementation passes.
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+// Errors that callers tell apart with errors.Is.
+var (
+	// ErrNotFound says that the thing asked for is not in the store.
+	ErrNotFound = errors.New("not found")
+	// ErrInvalidToken says that a page token was not made by this store for this query.
+	ErrInvalidToken = errors.New("invalid page token")
+	// ErrUnavailable says that the database cannot be reached or is too busy; trying again later can help.
+	ErrUnavailable = errors.New("store unavailable")
+	// ErrSchemaTooNew says that a newer version of the program has migrated the database.
+	ErrSchemaTooNew = errors.New("database schema is newer than this program")
+)
+
+// Bounds that hold for every implementation.
+const (
+	// MaxPageSize is the most rows that a page holds; DefaultPageSize is used when none is asked for.
+	MaxPageSize     = 1000
+	DefaultPageSize = 100
+	// MaxKeys is the most keys that one call takes.
+	MaxKeys = 10000
+)
+
+// Store is safe for concurrent use. Every change and the events that tell of it are written in one transaction;
+// when a method returns without error, both are durable.
+type Store interface {
+	Images
+	Matches
+	Reports
+	Events
+
+	// Ready returns nil when the database can be reached and its schema is the one of this program.
+	Ready(ctx context.Context) error
+	Close() error
+}
+
+// Images is the part of the store about images, their state and their SBOMs.
+type Images interface {
+	// WantImages records the images that are not known yet, as StatePending, and returns the state of all.
+	WantImages(ctx context.Context, keys []vuln.ImageKey) (map[vuln.ImageKey]ImageState, error)
+	// ImageStates returns the state of those images that are known.
+	ImageStates(ctx context.Context, keys []vuln.ImageKey) (map[vuln.ImageKey]ImageState, error)
+	// RecordFailure ends attempt number attempt of an image as failed. It returns false, and changes nothing, when
+	// that attempt is not the current one: it has been recorded before, or the image was catalogued or removed since.
+	RecordFailure(ctx context.Context, key vuln.ImageKey, attempt int, outcome vuln.Outcome, next time.Time) (bool, error)
+	// SaveSBOM keeps an SBOM and what it says, and makes the image StateCatalogued. It replaces an earlier one. The image must
+	// be known: ErrNotFound otherwise.
+	SaveSBOM(ctx context.Context, key vuln.ImageKey, sbom SBOM, catalog vuln.Catalog) error
+	// SBOM returns the stored SBOM. With a zero Platform it is that of the platform that Image would choose.
+	SBOM(ctx context.Context, key vuln.ImageKey) (SBOM, error)
+	// Image returns one image. With a zero Platform it prefers a scanned one, then linux/amd64, then the first by name.
+	Image(ctx context.Context, key vuln.ImageKey) (Image, error)
+	// ListImages returns a page of images.
+	ListImages(ctx context.Context, query ImageQuery) (ImagePage, error)
+	// DeleteImage removes all that is known of an image, on all platforms, or ErrNotFound.
+	DeleteImage(ctx context.Context, imageID string) error
+	// Overview sums up all images.
+	Overview(ctx context.Context) (Overview, error)
+}
+
+// Matches is the part of the store about vulnerability databases and findings.
+type Matches interface {
+	// ImagesToMatch returns up to limit images that have an SBOM and were not matched under that database build, ordered by
+	// key, behind the key after (zero: from the start).
+	ImagesToMatch(ctx context.Context, buildID string, after vuln.ImageKey, limit int) ([]vuln.ImageKey, error)
+	// SaveMatch keeps what a database build says about an image, makes that build the one that the image's findings
+	// come from, and the image StateScanned. sbomDigest is SBOM.SHA256 of the SBOM that was matched: ErrNotFound when
+	// the image has another one by now, or none.
+	SaveMatch(ctx context.Context, key vuln.ImageKey, sbomDigest string, build vuln.DatabaseBuild, result vuln.MatchResult) error
+	// RecordMatchFailure notes that matching failed; the SBOM and earlier findings stay.
+	RecordMatchFailure(ctx context.Context, key vuln.ImageKey, outcome vuln.Outcome) error
+	// Findings returns a page of the findings of one image: its own packages that are not excluded, joined with what
+	// the image's database build says of them, less the image's exclusions.
+	Findings(ctx context.Context, query FindingQuery) (FindingPage, error)
+	// Packages calls yield for each package of an image, ordered by name, version and fingerprint, until yield fails.
+	Packages(ctx context.Context, key vuln.ImageKey, yield func(vuln.HeldPackage) error) error
+	// RecordDatabase notes that a database build is in use from now on, with an EventDatabaseUpdated when it was not before.
+	RecordDatabase(ctx context.Context, build vuln.DatabaseBuild) error
+	// Databases lists the builds that were recorded and not pruned, newest first, with the number of images that use each.
+	Databases(ctx context.Context) ([]Database, error)
+	// PruneDatabases removes the findings of builds that no image uses any more, except of the build keep.
+	PruneDatabases(ctx context.Context, keep string) error
+}
+
+// Reports is the part of the store about CycloneDX reports that came from outside by PUT /scan-results.
+type Reports interface {
+	// SaveReport keeps a report as it was uploaded, with the counts of its vulnerabilities, and makes the image known.
+	SaveReport(ctx context.Context, imageID string, report []byte, counts Counts) error
+	// Report returns an uploaded report, or ErrNotFound.
+	Report(ctx context.Context, imageID string) ([]byte, error)
+}
+
+// Events is the part of the store about the event log.
+type Events interface {
+	// EventsSince returns up to limit events with a sequence number greater than since, in order.
+	EventsSince(ctx context.Context, since int64, limit int) ([]Event, error)
+	// LastSequence is the sequence number of the newest event, 0 when there is none.
+	LastSequence(ctx context.Context) (int64, error)
+	// Changed returns a channel that is closed after the next commit of this process that wrote an event. Other processes'
+	// commits do not close it: readers poll as well.
+	Changed() <-chan struct{}
+}
+
+// State is how far an image has come.
+type State string
+
+// The states.
+const (
+	// StatePending: no SBOM yet, and no failure.
+	StatePending State = "Pending"
+	// StateFailed: no SBOM, the last attempt failed. Reason, Message and NextAttempt say more.
+	StateFailed State = "Failed"
+	// StateCatalogued: an SBOM, but no findings yet: there is no vulnerability database, or matching is under way or failed.
+	StateCatalogued State = "Catalogued"
+	// StateScanned: an SBOM and findings.
+	StateScanned State = "Scanned"
+	// StateReported: only a report from outside.
+	StateReported State = "Reported"
+)
+
+// ImageState is what decisions about an image are made from.
+type ImageState struct {
+	Key   vuln.ImageKey
+	State State
+	// Nonce is a random word that was drawn when the image became known. It makes names of Jobs unguessable beforehand.
+	Nonce string
+	// Attempts counts the failed attempts to catalogue the image.
+	Attempts    int
+	Reason      vuln.Reason
+	Message     string
+	NextAttempt time.Time
+}
+
+// Counts sums up the findings of an image.
+type Counts struct {
+	vuln.SeverityCounts
+	// KEV counts findings that are known to be exploited, Fixable those with a fixed version.
+	KEV     int `json:"kev"`
+	Fixable int `json:"fixable"`
+}
+
+// Image is an image as the API shows it. Times are zero when the thing has not happened.
+type Image struct {
+	ImageState
+	Distro        string
+	Size          int64
+	PackageCount  int
+	Counts        Counts
+	Database      *vuln.DatabaseBuild
+	FirstSeen     time.Time
+	CataloguedAt  time.Time
+	MatchedAt     time.Time
+	HasReport     bool
+	SBOMSHA256    string
+	SBOMSizeBytes int64
+}
+
+// SBOM is a stored SBOM.
+type SBOM struct {
+	// MediaType of the uncompressed document, "application/vnd.syft+json".
+	MediaType string
+	// Content is compressed with zstd (RFC 8878).
+	Content []byte
+	// SHA256 is the lower-case hexadecimal digest of the uncompressed document; Size its length in bytes.
+	SHA256 string
+	Size   int64
+}
+
+// ImageSort orders a list of images; ties are broken by image ID and platform.
+type ImageSort string
+
+// The orders.
+const (
+	// SortImageID is by image ID, then platform.
+	SortImageID ImageSort = "imageId"
+	// SortSeverity is worst first: by critical, then high, then medium, then low findings.
+	SortSeverity ImageSort = "-severity"
+)
+
+// ImageQuery asks for a page of images. Zero fields do not filter.
+type ImageQuery struct {
+	// Text must be contained in the image ID, without regard to ASCII case.
+	Text string
+	// States keeps images in one of these states.
+	States []State
+	// MinSeverity keeps images with at least one finding of this severity or worse; SeverityUnknown does not filter.
+	MinSeverity vuln.Severity
+	Sort        ImageSort
+	Page
+}
+
+// Page asks for a part of a list.
+type Page struct {
+	// Token is the NextToken of the page before, "" for the first.
+	Token string
+	// Size is the most rows that are wanted, 0 for DefaultPageSize; more than MaxPageSize is cut to it.
+	Size int
+}
+
+// ImagePage is a page of images.
+type ImagePage struct {
+	Images []Image
+	// NextToken is "" on the last page.
+	NextToken string
+	// Total is the number of images that the query matches on all pages.
+	Total int
+}
+
+// FindingSort orders findings; ties are broken by vulnerability, namespace and package.
+type FindingSort string
+
+// The orders.
+const (
+	SortFindingRisk     FindingSort = "-risk"
+	SortFindingSeverity FindingSort = "-severity"
+	SortFindingPackage  FindingSort = "package"
+)
+
+// FindingQuery asks for a page of the findings of one image. Zero fields do not filter.
+type FindingQuery struct {
+	Image vuln.ImageKey
+	// Text must be contained in the vulnerability ID or the package name, without regard to ASCII case.
+	Text        string
+	MinSeverity vuln.Severity
+	// Fixable keeps findings with a fixed version, KEV those known to be exploited.
+	Fixable bool
+	KEV     bool
+	Sort    FindingSort
+	Page
+}
+
+// FindingPage is a page of findings.
+type FindingPage struct {
+	Findings  []vuln.Finding
+	NextToken string
+	Total     int
+}
+
+// Overview sums up all images.
+type Overview struct {
+	Images   map[State]int
+	Counts   Counts
+	Packages int
+}
+
+// Database is a database build and its use.
+type Database struct {
+	vuln.DatabaseBuild
+	Images int
+}
+
+// EventKind names what happened.
+type EventKind string
+
+// The kinds.
+const (
+	EventImageDiscovered EventKind = "image.discovered"
+	EventImageCatalogued EventKind = "image.catalogued"
+	EventImageMatched    EventKind = "image.matched"
+	EventImageFailed     EventKind = "image.failed"
+	EventImageRemoved    EventKind = "image.removed"
+	EventImageReported   EventKind = "image.reported"
+	EventDatabaseUpdated EventKind = "database.updated"
+)
+
+// Event is one entry of the event log. Sequence numbers grow and are never used twice.
+type Event struct {
+	Sequence int64
+	At       time.Time
+	Kind     EventKind
+	// ImageID and Platform say which image it is about, empty where it is about none.
+	ImageID  string
+	Platform string
+	// Data is a small JSON object with particulars of the kind.
+	Data json.RawMessage
+}
