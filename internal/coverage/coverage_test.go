@@ -1,0 +1,91 @@
+package coverage
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+func TestOf(t *testing.T) {
+	const id = "r.example/a@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+	run := Container{Key: vuln.ImageKey{ImageID: id}}
+	tests := map[string]struct {
+		container Container
+		image     Image
+		build     string
+		want      Result
+	}{
+		"skipped":                     {Container{Skip: "IgnoreLabel"}, Image{Build: "b"}, "b", Result{Skipped, "IgnoreLabel"}},
+		"not pulled":                  {Container{}, Image{}, "b", Result{Pending, ReasonNotPulled}},
+		"starting":                    {Container{WaitingReason: "ContainerCreating"}, Image{}, "b", Result{Pending, ReasonNotPulled}},
+		"cannot be pulled":            {Container{WaitingReason: "ErrImagePull", WaitingMessage: "manifest unknown"}, Image{}, "b", Result{Failed, "ImageNotFound"}},
+		"scanned":                     {run, Image{Catalogued: true, Build: "b"}, "b", Result{State: Scanned}},
+		"result of an older database": {run, Image{Catalogued: true, Build: "a"}, "b", Result{Stale, ReasonNotMatched}},
+		"result, but database lost":   {run, Image{Catalogued: true, Build: "a"}, "", Result{Stale, ReasonNotMatched}},
+		"failed":                      {run, Image{Reason: vuln.ReasonImageTooLarge}, "b", Result{Failed, "ImageTooLarge"}},
+		"match failed":                {run, Image{Catalogued: true, Reason: vuln.ReasonMatchFailed}, "b", Result{Failed, "MatchFailed"}},
+		"no database":                 {run, Image{Catalogued: true}, "", Result{Pending, ReasonNoDatabase}},
+		"to be matched":               {run, Image{Catalogued: true}, "b", Result{Pending, ReasonNotMatched}},
+		"to be catalogued":            {run, Image{}, "b", Result{Pending, ReasonNotCatalogued}},
+		"no repository": {
+			Container{Key: vuln.ImageKey{ImageID: id[len("r.example/a@"):]}}, Image{}, "b", Result{Failed, "NotPullable"},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, Of(tt.container, tt.image, tt.build)); diff != "" {
+				t.Errorf("Of (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestPullFailure(t *testing.T) {
+	tests := []struct {
+		reason, message string
+		want            vuln.Reason
+	}{
+		{"ContainerCreating", "", ""},
+		{"CrashLoopBackOff", "back-off", ""},
+		{"InvalidImageName", "couldn't parse", vuln.ReasonNotPullable},
+		{"ErrImageNeverPull", "policy is Never", vuln.ReasonNotPullable},
+		{"ErrImagePull", "failed to resolve reference: r.example/a: not found", vuln.ReasonImageNotFound},
+		{"ErrImagePull", "pull access denied, repository does not exist or may require authorization", vuln.ReasonImagePullDenied},
+		{"ErrImagePull", "unexpected status from HEAD request: 401 Unauthorized", vuln.ReasonImagePullDenied},
+		{"ErrImagePull", "429 Too Many Requests", vuln.ReasonRegistryRateLimited},
+		{"ErrImagePull", "no match for platform in manifest: not found", vuln.ReasonPlatformMismatch},
+		{"ErrImagePull", "dial tcp: connection refused", vuln.ReasonRegistryUnavailable},
+		{"ErrImagePull", "write /var: no space left on device", vuln.ReasonOutOfDisk},
+		{"ImagePullBackOff", "Back-off pulling image", vuln.ReasonRegistryUnavailable},
+		{"RegistryUnavailable", "", vuln.ReasonRegistryUnavailable},
+	}
+	for _, tt := range tests {
+		if got := PullFailure(tt.reason, tt.message); got != tt.want {
+			t.Errorf("PullFailure(%q, %q) = %q, want %q", tt.reason, tt.message, got, tt.want)
+		}
+	}
+}
+
+func TestSummary(t *testing.T) {
+	var s Summary
+	if !s.Complete() || s.Percent() != "100%" {
+		t.Errorf("nothing to cover: complete %v, %s", s.Complete(), s.Percent())
+	}
+	for _, r := range []Result{
+		{State: Scanned}, {State: Scanned}, {Stale, ReasonNotMatched}, {Pending, ReasonNotMatched}, {Failed, "OutOfDisk"}, {Skipped, "IgnoreLabel"},
+	} {
+		s.Add(r)
+	}
+	want := Summary{
+		Total: 6, Scanned: 2, Stale: 1, Pending: 1, Failed: 1, Skipped: 1,
+		Reasons: map[string]int{ReasonNotMatched: 2, "OutOfDisk": 1},
+	}
+	if diff := cmp.Diff(want, s); diff != "" {
+		t.Errorf("Summary (-want +got):\n%s", diff)
+	}
+	if s.Complete() || s.Percent() != "40%" {
+		t.Errorf("complete %v, %s; want false, 40%%", s.Complete(), s.Percent())
+	}
+}

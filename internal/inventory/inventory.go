@@ -1,0 +1,112 @@
+// Package inventory reads from a pod's status which containers it runs, from which images. It does no I/O.
+package inventory
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+// Kind says which list of a pod a container is in.
+type Kind string
+
+// The kinds of containers.
+const (
+	KindRegular   Kind = "Regular"
+	KindInit      Kind = "Init"
+	KindEphemeral Kind = "Ephemeral"
+)
+
+// SkipIgnoreLabel is the reason why the containers of a pod with the ignore label are skipped.
+const SkipIgnoreLabel = "IgnoreLabel"
+
+// Container is one container of a pod that has not ended.
+type Container struct {
+	Namespace string
+	Pod       string
+	Name      string
+	Kind      Kind
+	// Image is the image as the pod's spec names it.
+	Image string
+	// Key says what runs. Its ImageID is empty until the image has been pulled.
+	Key vuln.ImageKey
+	// Skip is the reason why the container is left out on purpose, empty when it is not.
+	Skip string
+	// WaitingReason and WaitingMessage say why the container does not run, in the kubelet's words.
+	WaitingReason  string
+	WaitingMessage string
+	// Owner is the controller of the pod, the zero value when it has none.
+	Owner Owner
+	// PullSecrets are the names of the pod's image pull secrets.
+	PullSecrets []string
+}
+
+// Owner names the controller of a pod.
+type Owner struct {
+	Kind string
+	Name string
+}
+
+// Options say how pods are read.
+type Options struct {
+	// IgnoreLabel is the key of the label that makes a pod skipped when its value is "true".
+	IgnoreLabel string
+	// ScanLabel is the key of the label that scan pods carry. They are left out altogether: they come and go with the
+	// operator's own work.
+	ScanLabel string
+	// Platform tells the platform of a node by its name.
+	Platform func(node string) vuln.Platform
+}
+
+// Containers lists the containers of a pod: regular, init and ephemeral, in this order. A pod that has ended has none.
+func Containers(pod *corev1.Pod, opts Options) []Container {
+	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		return nil
+	}
+	if _, scan := pod.Labels[opts.ScanLabel]; scan && opts.ScanLabel != "" {
+		return nil
+	}
+	base := Container{Namespace: pod.Namespace, Pod: pod.Name}
+	if opts.IgnoreLabel != "" && pod.Labels[opts.IgnoreLabel] == "true" {
+		base.Skip = SkipIgnoreLabel
+	}
+	if ref := metav1.GetControllerOf(pod); ref != nil {
+		base.Owner = Owner{Kind: ref.Kind, Name: ref.Name}
+	}
+	for _, ref := range pod.Spec.ImagePullSecrets {
+		if ref.Name != "" {
+			base.PullSecrets = append(base.PullSecrets, ref.Name)
+		}
+	}
+	if pod.Spec.NodeName != "" && opts.Platform != nil {
+		base.Key.Platform = opts.Platform(pod.Spec.NodeName)
+	}
+
+	containers := make([]Container, 0, len(pod.Spec.Containers)+len(pod.Spec.InitContainers))
+	add := func(kind Kind, name, image string, statuses []corev1.ContainerStatus) {
+		c := base
+		c.Kind, c.Name, c.Image = kind, name, image
+		for i := range statuses {
+			if statuses[i].Name != name {
+				continue
+			}
+			c.Key.ImageID = vuln.NormalizeImageID(statuses[i].ImageID)
+			if waiting := statuses[i].State.Waiting; waiting != nil {
+				c.WaitingReason, c.WaitingMessage = waiting.Reason, waiting.Message
+			}
+		}
+		containers = append(containers, c)
+	}
+	for i := range pod.Spec.Containers {
+		add(KindRegular, pod.Spec.Containers[i].Name, pod.Spec.Containers[i].Image, pod.Status.ContainerStatuses)
+	}
+	for i := range pod.Spec.InitContainers {
+		add(KindInit, pod.Spec.InitContainers[i].Name, pod.Spec.InitContainers[i].Image, pod.Status.InitContainerStatuses)
+	}
+	for i := range pod.Spec.EphemeralContainers {
+		add(KindEphemeral, pod.Spec.EphemeralContainers[i].Name, pod.Spec.EphemeralContainers[i].Image,
+			pod.Status.EphemeralContainerStatuses)
+	}
+	return containers
+}

@@ -1,0 +1,110 @@
+package inventory
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+const digest = "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+
+func pod(mutate func(*corev1.Pod)) *corev1.Pod {
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1"},
+		Spec: corev1.PodSpec{
+			NodeName:         "arm",
+			ImagePullSecrets: []corev1.LocalObjectReference{{Name: "registry"}, {Name: ""}},
+			Containers:       []corev1.Container{{Name: "web", Image: "web:1"}},
+		},
+		Status: corev1.PodStatus{
+			Phase:             corev1.PodRunning,
+			ContainerStatuses: []corev1.ContainerStatus{{Name: "web", ImageID: "docker-pullable://r.example/web@" + digest}},
+		},
+	}
+	mutate(p)
+	return p
+}
+
+func TestContainers(t *testing.T) {
+	arm := vuln.Platform{OS: "linux", Architecture: "arm64"}
+	web := Container{
+		Namespace: "shop", Pod: "web-1", Name: "web", Kind: KindRegular, Image: "web:1", PullSecrets: []string{"registry"},
+		Key: vuln.ImageKey{ImageID: "r.example/web@" + digest, Platform: arm},
+	}
+	with := func(c Container, mutate func(*Container)) Container { mutate(&c); return c }
+
+	tests := map[string]struct {
+		mutate func(*corev1.Pod)
+		want   []Container
+	}{
+		"a running container": {mutate: func(*corev1.Pod) {}, want: []Container{web}},
+		"init and ephemeral containers count": {
+			mutate: func(p *corev1.Pod) {
+				p.Spec.InitContainers = []corev1.Container{{Name: "prepare", Image: "init:1"}}
+				p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "prepare", ImageID: "r.example/init@" + digest}}
+				p.Spec.EphemeralContainers = []corev1.EphemeralContainer{{
+					EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug", Image: "debug:1"},
+				}}
+				p.Status.EphemeralContainerStatuses = []corev1.ContainerStatus{{Name: "debug", ImageID: "r.example/debug@" + digest}}
+			},
+			want: []Container{
+				web,
+				with(web, func(c *Container) {
+					c.Name, c.Kind, c.Image, c.Key.ImageID = "prepare", KindInit, "init:1", "r.example/init@"+digest
+				}),
+				with(web, func(c *Container) {
+					c.Name, c.Kind, c.Image, c.Key.ImageID = "debug", KindEphemeral, "debug:1", "r.example/debug@"+digest
+				}),
+			},
+		},
+		"an image that is not pulled yet has no ID": {
+			mutate: func(p *corev1.Pod) {
+				p.Status.Phase = corev1.PodPending
+				p.Status.ContainerStatuses[0] = corev1.ContainerStatus{Name: "web", State: corev1.ContainerState{
+					Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "not found"},
+				}}
+			},
+			want: []Container{with(web, func(c *Container) {
+				c.Key.ImageID, c.WaitingReason, c.WaitingMessage = "", "ImagePullBackOff", "not found"
+			})},
+		},
+		"no status at all yet": {
+			mutate: func(p *corev1.Pod) { p.Status.ContainerStatuses = nil },
+			want:   []Container{with(web, func(c *Container) { c.Key.ImageID = "" })},
+		},
+		"the ignore label skips": {
+			mutate: func(p *corev1.Pod) { p.Labels = map[string]string{"ignore": "true"} },
+			want:   []Container{with(web, func(c *Container) { c.Skip = SkipIgnoreLabel })},
+		},
+		"another value of the ignore label does not": {
+			mutate: func(p *corev1.Pod) { p.Labels = map[string]string{"ignore": "yes"} },
+			want:   []Container{web},
+		},
+		"the owner is the controller": {
+			mutate: func(p *corev1.Pod) {
+				controller := true
+				p.OwnerReferences = []metav1.OwnerReference{{Kind: "Other", Name: "x"}, {Kind: "ReplicaSet", Name: "web", Controller: &controller}}
+			},
+			want: []Container{with(web, func(c *Container) { c.Owner = Owner{Kind: "ReplicaSet", Name: "web"} })},
+		},
+		"a pod that has ended runs nothing": {mutate: func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }},
+		"a scan pod is left out":            {mutate: func(p *corev1.Pod) { p.Labels = map[string]string{"scan": "x"} }},
+	}
+	opts := Options{IgnoreLabel: "ignore", ScanLabel: "scan", Platform: func(node string) vuln.Platform {
+		if node == "arm" {
+			return arm
+		}
+		return vuln.Platform{}
+	}}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, Containers(pod(tt.mutate), opts)); diff != "" {
+				t.Errorf("Containers (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

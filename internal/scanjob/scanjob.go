@@ -1,0 +1,264 @@
+// Package scanjob turns a wanted image into the Job that catalogues it, and a finished Job into a typed outcome.
+// It does no I/O.
+package scanjob
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+const prefix = "scanner.zoltankerezsi.xyz/"
+
+// Labels and annotations of scan Jobs and their pods.
+const (
+	// LabelScan marks scan Jobs and their pods; its value is the name of the Job.
+	LabelScan = prefix + "scan"
+	// LabelScanner holds the UID of the Scanner that asked for the scan.
+	LabelScanner = prefix + "scanner-uid"
+	// AnnotationImageID and AnnotationPlatform name what is catalogued.
+	AnnotationImageID  = prefix + "image-id"
+	AnnotationPlatform = prefix + "platform"
+)
+
+// Audience is the audience of the tokens that scan pods present to the operator.
+const Audience = "scanner-operator"
+
+// ContainerName is the name of the only container of a scan pod.
+const ContainerName = "catalog"
+
+const (
+	scratchPath     = "/scratch"
+	credentialsPath = "/var/run/scanner-operator/credentials" //nolint:gosec // a path, not a credential
+	tokenPath       = "/var/run/scanner-operator/token"       //nolint:gosec // a path, not a credential
+	tokenFile       = "token"
+	dockerConfig    = "config.json"
+	userID          = int64(65532)
+	// The kubelet grants no shorter life than ten minutes. A token outlives the Job's deadline by some minutes.
+	minTokenLifetime = 10 * time.Minute
+)
+
+// Name is the name of the Job for one attempt to catalogue an image. It is the same on every call, so that two
+// creations of one attempt collide, and cannot be guessed without the nonce, so that nobody else can have made the Job.
+func Name(key vuln.ImageKey, nonce string, attempt int) string {
+	hash := sha256.New()
+	for _, part := range []string{nonce, key.ImageID, key.Platform.String(), strconv.Itoa(attempt)} {
+		fmt.Fprintf(hash, "%d:%s", len(part), part)
+	}
+	return "scan-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(hash.Sum(nil)[:20]))
+}
+
+// Options are the same for every Job of an operator.
+type Options struct {
+	// Image is the operator's own image.
+	Image           string
+	ImagePullPolicy corev1.PullPolicy
+	// UploadURL is the operator's API as scan pods reach it.
+	UploadURL string
+	// PlainHTTP lists registries, as host[:port], that are reached without TLS.
+	PlainHTTP []string
+	// Deadline bounds the run time of a Job, TTL the time that a finished Job stays to be looked at.
+	Deadline time.Duration
+	TTL      time.Duration
+	// ScratchSize bounds the disk that a scan uses.
+	ScratchSize resource.Quantity
+	// Resources are used where a Request leaves them out.
+	Resources corev1.ResourceRequirements
+}
+
+// DefaultOptions returns Options with every bound set; Image and UploadURL are left to the caller.
+func DefaultOptions() Options {
+	return Options{
+		ImagePullPolicy: corev1.PullIfNotPresent,
+		Deadline:        15 * time.Minute,
+		TTL:             5 * time.Minute,
+		ScratchSize:     resource.MustParse("10Gi"),
+		Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{
+				corev1.ResourceCPU:    resource.MustParse("100m"),
+				corev1.ResourceMemory: resource.MustParse("256Mi"),
+			},
+			Limits: corev1.ResourceList{
+				corev1.ResourceMemory: resource.MustParse("1Gi"),
+			},
+		},
+	}
+}
+
+// Request asks for one attempt to catalogue an image.
+type Request struct {
+	// Name is that of the Job, from Name.
+	Name string
+	Key  vuln.ImageKey
+	// Namespace is one in which a pod runs the image, so that the pod's pull secrets can be mounted.
+	Namespace string
+	// ScannerUID is the UID of the Scanner that asks.
+	ScannerUID string
+	// PullSecrets name the Secrets with credentials for the image's registry.
+	PullSecrets []string
+	// OperatorPullSecrets name the Secrets with which the kubelet pulls the operator's own image.
+	OperatorPullSecrets []corev1.LocalObjectReference
+	Resources           corev1.ResourceRequirements
+	NodeSelector        map[string]string
+	Tolerations         []corev1.Toleration
+	PriorityClassName   string
+}
+
+// Build makes the Job. Its pod meets Pod Security "restricted" and carries no API token but one for Audience.
+func Build(req Request, opts Options) *batchv1.Job {
+	labels := map[string]string{
+		"app.kubernetes.io/name":       "scanner-operator",
+		"app.kubernetes.io/component":  "scan",
+		"app.kubernetes.io/managed-by": "scanner-operator",
+		LabelScan:                      req.Name,
+		LabelScanner:                   req.ScannerUID,
+	}
+	annotations := map[string]string{
+		AnnotationImageID:  req.Key.ImageID,
+		AnnotationPlatform: req.Key.Platform.String(),
+	}
+	podAnnotations := map[string]string{"sidecar.istio.io/inject": "false"}
+	for k, v := range annotations {
+		podAnnotations[k] = v
+	}
+	return &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Name: req.Name, Namespace: req.Namespace, Labels: labels, Annotations: annotations},
+		Spec: batchv1.JobSpec{
+			BackoffLimit:            new(int32(0)),
+			Completions:             new(int32(1)),
+			Parallelism:             new(int32(1)),
+			ActiveDeadlineSeconds:   new(int64(opts.Deadline / time.Second)),
+			TTLSecondsAfterFinished: new(int32(opts.TTL / time.Second)),
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: podAnnotations},
+				Spec:       podSpec(req, opts),
+			},
+		},
+	}
+}
+
+func podSpec(req Request, opts Options) corev1.PodSpec {
+	volumes := []corev1.Volume{
+		{Name: "scratch", VolumeSource: corev1.VolumeSource{
+			EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: new(opts.ScratchSize.DeepCopy())},
+		}},
+		{Name: "token", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+			Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{
+				Audience:          Audience,
+				ExpirationSeconds: new(int64(max(opts.Deadline+5*time.Minute, minTokenLifetime) / time.Second)),
+				Path:              tokenFile,
+			}}},
+		}}},
+	}
+	mounts := []corev1.VolumeMount{
+		{Name: "scratch", MountPath: scratchPath},
+		{Name: "token", MountPath: tokenPath, ReadOnly: true},
+	}
+	if len(req.PullSecrets) > 0 {
+		volumes = append(volumes, corev1.Volume{Name: "credentials", VolumeSource: credentials(req.PullSecrets)})
+		mounts = append(mounts, corev1.VolumeMount{Name: "credentials", MountPath: credentialsPath, ReadOnly: true})
+	}
+	return corev1.PodSpec{
+		RestartPolicy:                corev1.RestartPolicyNever,
+		AutomountServiceAccountToken: new(false),
+		EnableServiceLinks:           new(false),
+		ImagePullSecrets:             req.OperatorPullSecrets,
+		NodeSelector:                 req.NodeSelector,
+		Tolerations:                  req.Tolerations,
+		PriorityClassName:            req.PriorityClassName,
+		SecurityContext: &corev1.PodSecurityContext{
+			RunAsNonRoot:   new(true),
+			RunAsUser:      new(userID),
+			RunAsGroup:     new(userID),
+			FSGroup:        new(userID),
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		},
+		Containers: []corev1.Container{{
+			Name:                     ContainerName,
+			Image:                    opts.Image,
+			ImagePullPolicy:          opts.ImagePullPolicy,
+			Args:                     arguments(req, opts),
+			Env:                      []corev1.EnvVar{{Name: "TMPDIR", Value: scratchPath}, {Name: "HOME", Value: scratchPath}},
+			Resources:                resources(req.Resources, opts.Resources),
+			VolumeMounts:             mounts,
+			TerminationMessagePolicy: corev1.TerminationMessageReadFile,
+			SecurityContext: &corev1.SecurityContext{
+				AllowPrivilegeEscalation: new(false),
+				ReadOnlyRootFilesystem:   new(true),
+				Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+			},
+		}},
+		Volumes: volumes,
+	}
+}
+
+func arguments(req Request, opts Options) []string {
+	args := []string{
+		"catalog", req.Key.ImageID,
+		"--image-id=" + req.Key.ImageID,
+		"--upload-url=" + opts.UploadURL,
+		"--token-file=" + tokenPath + "/" + tokenFile,
+		"--scratch-dir=" + scratchPath,
+		// Less than the Job's deadline, so that the outcome can still be told.
+		"--timeout=" + (opts.Deadline - opts.Deadline/10).String(),
+	}
+	if p := req.Key.Platform.String(); p != "" {
+		args = append(args, "--platform="+p)
+	}
+	for i := range req.PullSecrets {
+		args = append(args, fmt.Sprintf("--docker-config=%s/%d/%s", credentialsPath, i, dockerConfig))
+	}
+	for _, host := range opts.PlainHTTP {
+		args = append(args, "--plain-http-registry="+host)
+	}
+	return args
+}
+
+// credentials projects the pull secrets into one volume. All are optional: a pod may name Secrets that do not exist.
+func credentials(secrets []string) corev1.VolumeSource {
+	sources := make([]corev1.VolumeProjection, 0, len(secrets))
+	for i, name := range secrets {
+		sources = append(sources, corev1.VolumeProjection{Secret: &corev1.SecretProjection{
+			LocalObjectReference: corev1.LocalObjectReference{Name: name},
+			Items:                []corev1.KeyToPath{{Key: corev1.DockerConfigJsonKey, Path: strconv.Itoa(i) + "/" + dockerConfig}},
+			Optional:             new(true),
+		}})
+	}
+	return corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: sources, DefaultMode: new(int32(0o440))}}
+}
+
+func resources(wanted, defaults corev1.ResourceRequirements) corev1.ResourceRequirements {
+	merged := *wanted.DeepCopy()
+	for name, quantity := range defaults.Limits {
+		if _, set := merged.Limits[name]; !set {
+			if merged.Limits == nil {
+				merged.Limits = corev1.ResourceList{}
+			}
+			merged.Limits[name] = quantity
+		}
+	}
+	for name, quantity := range defaults.Requests {
+		if _, set := merged.Requests[name]; set {
+			continue
+		}
+		// A request above the limit would be refused.
+		if limit, limited := merged.Limits[name]; limited && limit.Cmp(quantity) < 0 {
+			quantity = limit
+		}
+		if merged.Requests == nil {
+			merged.Requests = corev1.ResourceList{}
+		}
+		merged.Requests[name] = quantity
+	}
+	return merged
+}
