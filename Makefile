@@ -1,0 +1,88 @@
+# scanner-operator. "make help" lists what there is to do.
+
+SHELL := /usr/bin/env bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+.DELETE_ON_ERROR:
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+MODULE  := github.com/scanner-operator/scanner-operator
+LDFLAGS := -s -w -X $(MODULE)/internal/version.Version=$(VERSION)
+GO      ?= go
+KUBECTL ?= kubectl
+IMG     ?= ghcr.io/scanner-operator/scanner-operator:dev
+
+include make/tools.mk
+include make/test.mk
+include make/deploy.mk
+
+##@ Build
+
+.PHONY: build
+build: ui ## Build bin/scanner-operator, with the UI inside when Node is there.
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o bin/scanner-operator ./cmd/scanner-operator
+
+.PHONY: run
+run: ui ## Start everything on this machine: a control plane, a registry, the operator and its UI.
+	$(GO) run ./hack/demo
+
+UI_SOURCES := $(shell find web openapi -type f -not -path '*/node_modules/*' -not -path 'web/dist/*' \
+	-not -path 'web/coverage/*' -not -path 'web/test-results/*' -not -path 'web/playwright-report/*' 2>/dev/null)
+
+.PHONY: ui
+ui: ## Build the UI into web/dist; without Node an existing one, or none, is used.
+ifneq ($(shell command -v npm),)
+ui: web/dist/index.html
+else
+	@echo "Node is not installed: the binary gets the UI that is in web/dist, if any" >&2
+endif
+
+web/node_modules/.package-lock.json: web/package-lock.json
+	npm --prefix web ci --no-audit --no-fund
+	@touch $@
+
+web/dist/index.html: web/node_modules/.package-lock.json $(UI_SOURCES)
+	npm --prefix web run build
+	@touch web/dist/.keep $@
+
+.PHONY: image
+image: build ## Build the image as an OCI archive in dist/, without Docker.
+	$(GO) run ./hack/image
+
+.PHONY: chart
+chart: manifests $(HELM) ## Package the Helm chart into dist/.
+	@mkdir -p dist
+	$(HELM) package charts/scanner-operator --destination dist
+
+.PHONY: clean
+clean: ## Remove what was built; the caches of tools and of the local cluster stay.
+	rm -rf bin dist coverage
+	find web/dist -mindepth 1 -not -name .keep -delete 2>/dev/null || true
+
+##@ Generate
+
+.PHONY: generate
+generate: $(CONTROLLER_GEN) $(OAPI_CODEGEN) ## Generate Go code: deep copies and the server's interface; and the UI's client.
+	$(CONTROLLER_GEN) object paths=./api/...
+	PATH="$(TOOLS):$$PATH" $(GO) generate ./internal/...
+ifneq ($(shell command -v npm),)
+	@$(MAKE) web/node_modules/.package-lock.json
+	npm --prefix web run generate
+endif
+
+.PHONY: manifests
+manifests: $(CONTROLLER_GEN) ## Generate the CRDs and the manager's role, and copy them into the chart.
+	$(CONTROLLER_GEN) crd paths=./api/... output:crd:artifacts:config=config/crd/bases
+	$(CONTROLLER_GEN) rbac:roleName=manager-role paths=./internal/... output:rbac:artifacts:config=config/rbac
+	@mkdir -p charts/scanner-operator/files/crds
+	cp config/crd/bases/*.yaml charts/scanner-operator/files/crds/
+	cp config/rbac/role.yaml charts/scanner-operator/files/role.yaml
+
+##@ Help
+
+.PHONY: help
+help: ## Show this list.
+	@awk 'BEGIN {FS = ":.*## "} \
+		/^##@/ {printf "\n\033[1m%s\033[0m\n", substr($$0, 5)} \
+		/^[a-zA-Z0-9_-]+:.*## / {printf "  \033[36m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)

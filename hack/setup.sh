@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that the tests need, or names what is missing.
+set -euo pipefail
+
+needed=()
+need() { # file or command that a package brings, package
+	[[ -e "$1" ]] || command -v "$1" >/dev/null || needed+=("$2")
+}
+
+# The browser of the UI's tests.
+need chromium chromium
+if [[ "$(uname -s)" == Linux && "${CI_E2E:-}" != skip ]]; then
+	# The nodes of the end-to-end tests.
+	need containerd containerd
+	need runc runc
+	need /usr/lib/cni/bridge containernetworking-plugins
+	need iptables iptables
+	need conntrack conntrack
+fi
+
+if ((${#needed[@]} == 0)); then
+	echo "nothing is missing"
+elif [[ "$(id -u)" == 0 ]] && command -v apt-get >/dev/null; then
+	echo "installing ${needed[*]}"
+	export DEBIAN_FRONTEND=noninteractive
+	apt-get -qq update
+	apt-get -qq install --yes --no-install-recommends "${needed[@]}" >/dev/null
+else
+	"$(dirname "$0")/missing.sh" "the packages ${needed[*]} (Debian's names)"
+fi

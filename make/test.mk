@@ -1,0 +1,86 @@
+##@ Test
+
+# The steps of "make test", in order. Every one can be run by itself.
+TEST_STEPS := setup lint verify test-ui test-unit test-integration parity test-chart e2e
+GO_TEST    := $(GO) test -race -timeout 20m
+# Modules other than the main one that carry code of ours.
+MODULES    := $(patsubst ./%/go.mod,%,$(shell find . -name go.mod -not -path './go.mod' -not -path '*/node_modules/*' \
+	-not -path './hack/tools/*' -not -path '*/testdata/*'))
+
+.PHONY: test
+test: ## Run everything that CI runs, installing what it lacks; CI_E2E=skip leaves out the end-to-end tests.
+	@for step in $(TEST_STEPS); do \
+		printf '\n\033[1m=== %s\033[0m\n' "$$step"; begin=$$SECONDS; \
+		$(MAKE) "$$step"; \
+		printf '(%s took %ds)\n' "$$step" $$((SECONDS - begin)); \
+	done; \
+	printf '\nok  \tmake test\t%ds\n' $$SECONDS
+
+.PHONY: setup
+setup: ## Install the Debian packages that the tests need (as root), or name what is missing.
+	@hack/setup.sh
+
+.PHONY: test-unit
+test-unit: ## Run the tests that need nothing but Go, with the race detector.
+	env -u KUBEBUILDER_ASSETS -u CI $(GO_TEST) ./...
+	@for module in $(MODULES); do echo "$$module:"; (cd "$$module" && env -u CI $(GO_TEST) ./...); done
+
+# The same packages again: Go's test cache leaves only those to run that look at KUBEBUILDER_ASSETS, HELM or CI.
+.PHONY: test-integration
+test-integration: $(HELM) ## Run the tests against a real kube-apiserver and etcd too.
+	assets=$$($(GO) run -C hack/devcluster . assets); \
+	KUBEBUILDER_ASSETS="$$assets" HELM=$(HELM) $(GO_TEST) ./...
+
+.PHONY: test-chart
+test-chart: $(HELM) ## Test the Helm chart.
+	HELM=$(HELM) $(GO) test ./test/chart/...
+
+.PHONY: test-ui
+test-ui: ## Test the UI: types, lint, unit tests, a browser.
+	@if command -v npm >/dev/null; then \
+		$(MAKE) web/dist/index.html && npm --prefix web run test; \
+	else \
+		hack/missing.sh "Node, for the tests of the UI"; \
+	fi
+
+.PHONY: parity
+parity: ## Compare our findings with Grype's own on the same images.
+	$(GO) test -timeout 20m ./test/parity/...
+
+.PHONY: e2e
+e2e: ## Run the end-to-end tests on a local cluster (Linux, root); CI_E2E=skip leaves them out.
+	@if [[ "$${CI_E2E:-}" == skip ]]; then \
+		echo "end-to-end tests left out: CI_E2E=skip"; \
+	elif [[ "$$(uname -s)" != Linux || "$$(id -u)" != 0 ]]; then \
+		hack/missing.sh "Linux and root, for the end-to-end tests (CI_E2E=skip leaves them out)"; \
+	else \
+		$(GO) test -tags e2e -count=1 -timeout 30m ./test/e2e/...; \
+	fi
+
+.PHONY: bench
+bench: ## Run the benchmarks.
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+FUZZTIME ?= 10s
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for FUZZTIME (10s).
+	@FUZZTIME=$(FUZZTIME) hack/fuzz.sh
+
+##@ Check
+
+.PHONY: lint
+lint: $(GOLANGCI_LINT) $(HELM) ## Lint Go code, the chart and the UI.
+	$(GOLANGCI_LINT) run ./...
+	@for module in $(MODULES); do \
+		echo "$$module:"; (cd "$$module" && $(GOLANGCI_LINT) run --config "$(CURDIR)/.golangci.yml" ./...); \
+	done
+	$(HELM) lint --strict --quiet charts/scanner-operator
+	@if command -v npm >/dev/null; then \
+		$(MAKE) web/node_modules/.package-lock.json && npm --prefix web run lint; \
+	else \
+		hack/missing.sh "Node, for the lint of the UI"; \
+	fi
+
+.PHONY: verify
+verify: ## Check in a copy of the tree that generated files, go.mod files and formatting are up to date.
+	@hack/verify.sh

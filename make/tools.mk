@@ -1,0 +1,40 @@
+##@ Tools
+
+# Tools are Go programs, pinned in modules of their own so that they never touch the product's dependencies.
+# They are built once per version into the user's cache, where every clone finds them.
+
+CACHE := $(or $(SCANNER_OPERATOR_CACHE),$(XDG_CACHE_HOME),$(HOME)/.cache)/scanner-operator
+# The key of a tool directory: what is pinned, and the Go version that builds it.
+tools_key = $(shell { cat $(1)/go.mod $(1)/go.sum; $(GO) env GOVERSION GOOS GOARCH; } | git hash-object --stdin | cut -c1-12)
+TOOLS      := $(CACHE)/tools/$(call tools_key,hack/tools)
+LINT_TOOLS := $(CACHE)/tools/$(call tools_key,hack/tools/lint)
+
+CONTROLLER_GEN := $(TOOLS)/controller-gen
+OAPI_CODEGEN   := $(TOOLS)/oapi-codegen
+KUSTOMIZE      := $(TOOLS)/kustomize
+HELM           := $(TOOLS)/helm
+GOLANGCI_LINT  := $(LINT_TOOLS)/golangci-lint
+
+# $(call build_tool,module directory,package): built under another name first, so that an interrupted or a
+# concurrent build never leaves half a tool.
+define build_tool
+@echo "building $(notdir $@) (once per version)" >&2
+@mkdir -p $(@D)
+@CGO_ENABLED=0 $(GO) build -C $(1) -trimpath -ldflags "-s -w" -o $@.$$$$ $(2) && mv -f $@.$$$$ $@
+endef
+
+$(CONTROLLER_GEN):
+	$(call build_tool,hack/tools,sigs.k8s.io/controller-tools/cmd/controller-gen)
+$(OAPI_CODEGEN):
+	$(call build_tool,hack/tools,github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen)
+$(KUSTOMIZE):
+	$(call build_tool,hack/tools,sigs.k8s.io/kustomize/kustomize/v5)
+$(HELM):
+	$(call build_tool,hack/tools,helm.sh/helm/v3/cmd/helm)
+$(GOLANGCI_LINT):
+	$(call build_tool,hack/tools/lint,github.com/golangci/golangci-lint/v2/cmd/golangci-lint)
+
+.PHONY: tools
+tools: $(CONTROLLER_GEN) $(OAPI_CODEGEN) $(KUSTOMIZE) $(HELM) $(GOLANGCI_LINT) ## Build all tools and print where they are.
+	@echo $(TOOLS)
+	@echo $(LINT_TOOLS)
