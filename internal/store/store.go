@@ -48,10 +48,9 @@ type Store interface {
 
 // Images is the part of the store about images, their state and their SBOMs.
 type Images interface {
-	// WantImages records the images that are not known yet, as StatePending, and returns the state of all.
-	WantImages(ctx context.Context, keys []vuln.ImageKey) (map[vuln.ImageKey]ImageState, error)
-	// ImageStates returns the state of those images that are known.
-	ImageStates(ctx context.Context, keys []vuln.ImageKey) (map[vuln.ImageKey]ImageState, error)
+	// WantImages records the images that are not known yet, as StatePending, and returns all of them. When all are known
+	// it only reads.
+	WantImages(ctx context.Context, keys []vuln.ImageKey) (map[vuln.ImageKey]Image, error)
 	// RecordFailure ends attempt number attempt of an image as failed. It returns false, and changes nothing, when
 	// that attempt is not the current one: it has been recorded before, or the image was catalogued or removed since.
 	RecordFailure(ctx context.Context, key vuln.ImageKey, attempt int, outcome vuln.Outcome, next time.Time) (bool, error)
