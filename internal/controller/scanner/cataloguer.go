@@ -1,0 +1,27 @@
+package scanner
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/scanner-operator/scanner-operator/internal/scanjob"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+// Cataloguer turns wanted images into SBOMs in the store. One attempt has one name, from scanjob.Name.
+type Cataloguer interface {
+	// Attempts returns the attempts that are under way or have ended not long ago, by name.
+	Attempts(ctx context.Context) (map[string]Attempt, error)
+	// Start begins an attempt. To start one that was started before is no error and has no effect.
+	Start(ctx context.Context, owner types.NamespacedName, req scanjob.Request) error
+}
+
+// Attempt is one attempt to catalogue an image.
+type Attempt struct {
+	// ScannerUID is the UID of the Scanner that asked for it.
+	ScannerUID string
+	Done       bool
+	// Outcome is how it ended, when Done. The SBOM of a successful attempt is in the store by then.
+	Outcome vuln.Outcome
+}

@@ -1,0 +1,128 @@
+// Package scanner reconciles Scanners: it finds the images that run, has them catalogued, and tells the state.
+package scanner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
+	"github.com/scanner-operator/scanner-operator/internal/kube"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+// auditInterval is how often a Scanner is reconciled when nothing happens.
+const auditInterval = 5 * time.Minute
+
+// Store is what the controller needs of the store.
+type Store interface {
+	WantImages(ctx context.Context, keys []vuln.ImageKey) (map[vuln.ImageKey]store.Image, error)
+	RecordFailure(ctx context.Context, key vuln.ImageKey, attempt int, outcome vuln.Outcome, next time.Time) (bool, error)
+}
+
+// Databases tells which vulnerability database build is in use.
+type Databases interface {
+	Build() (vuln.DatabaseBuild, bool)
+}
+
+// Reconciler reconciles Scanners.
+type Reconciler struct {
+	Client     client.Client
+	Store      Store
+	Cataloguer Cataloguer
+	Databases  Databases
+	Recorder   events.EventRecorder
+	Clock      clock.Clock
+	// Namespace is the operator's own: only there may a Scanner select other namespaces.
+	Namespace string
+}
+
+// +kubebuilder:rbac:groups=scanner.zoltankerezsi.xyz,resources=scanners,verbs=get;list;watch
+// +kubebuilder:rbac:groups=scanner.zoltankerezsi.xyz,resources=scanners/status,verbs=patch
+// +kubebuilder:rbac:groups=scanner.zoltankerezsi.xyz,resources=scanners/finalizers,verbs=update
+// +kubebuilder:rbac:groups="",resources=pods;namespaces;nodes,verbs=get;list;watch
+// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Reconcile brings one Scanner forward: it looks at what runs, records how scans ended, starts the next ones and
+// writes the status.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	scanner := &scannerv1.Scanner{}
+	if err := r.Client.Get(ctx, req.NamespacedName, scanner); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !scanner.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, nil
+	}
+	before := scanner.DeepCopy()
+
+	next, err := r.reconcile(ctx, scanner)
+	if err != nil {
+		setFailed(scanner, err)
+	}
+	if _, patchErr := kube.PatchStatus(ctx, r.Client, before, scanner); patchErr != nil && !apierrors.IsNotFound(patchErr) {
+		err = errors.Join(err, patchErr)
+	}
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: next}, nil
+}
+
+// reconcile returns after which time to look again.
+func (r *Reconciler) reconcile(ctx context.Context, scanner *scannerv1.Scanner) (time.Duration, error) {
+	log := logr.FromContextOrDiscard(ctx)
+	view, err := r.observe(ctx, scanner)
+	if err != nil {
+		return 0, err
+	}
+	if err := r.recordFailures(ctx, scanner, view); err != nil {
+		return 0, err
+	}
+	plan := makePlan(scanner, view, r.Clock.Now())
+	for _, start := range plan.start {
+		log.V(1).Info("Starting a scan", "image", start.Key.ImageID, "platform", start.Key.Platform.String(), "name", start.Name)
+		if err := r.Cataloguer.Start(ctx, client.ObjectKeyFromObject(scanner), start); err != nil {
+			return 0, fmt.Errorf("start a scan: %w", err)
+		}
+	}
+	setStatus(scanner, view, plan)
+	return plan.next, nil
+}
+
+// recordFailures writes the outcome of attempts that failed to the store, with the time of the next one.
+func (r *Reconciler) recordFailures(ctx context.Context, scanner *scannerv1.Scanner, view *view) error {
+	for key, image := range view.images {
+		attempt, started := view.attempts[view.attemptName(key)]
+		if !started || !attempt.Done || image.State == store.StateCatalogued || image.State == store.StateScanned {
+			continue
+		}
+		outcome := attempt.Outcome
+		if outcome.Succeeded() {
+			outcome = vuln.Outcome{Reason: vuln.ReasonUploadFailed, Message: "the scan ended well, but its SBOM did not arrive"}
+		}
+		next := r.Clock.Now().Add(backoff(image.Attempts, key))
+		recorded, err := r.Store.RecordFailure(ctx, key, image.Attempts, outcome, next)
+		if err != nil {
+			return fmt.Errorf("record a failed scan: %w", err)
+		}
+		if !recorded {
+			continue
+		}
+		image.State, image.Attempts, image.Reason, image.NextAttempt = store.StateFailed, image.Attempts+1, outcome.Reason, next
+		view.images[key] = image
+		r.Recorder.Eventf(scanner, nil, corev1.EventTypeWarning, "ScanFailed", "Scan",
+			"Image %s could not be scanned: %s: %s", key.ImageID, outcome.Reason, outcome.Message)
+	}
+	return nil
+}

@@ -1,0 +1,197 @@
+package scanner
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/scanner-operator/scanner-operator/internal/scanjob"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+const (
+	// childMemoryLimit is the soft memory limit of a child process; the Go runtime collects harder when near.
+	childMemoryLimit = "768MiB"
+	// killDelay is how long a child may take to clean up after it was asked to end.
+	killDelay = 15 * time.Second
+	// maxChildLog bounds what is kept of a child's standard error.
+	maxChildLog = 8 << 10
+	// keepOutcomes bounds the outcomes that are kept for the controller to collect.
+	keepOutcomes = 1000
+)
+
+// IngestFunc keeps the uncompressed Syft JSON document in a file as the SBOM of an image.
+type IngestFunc func(ctx context.Context, key vuln.ImageKey, path string) error
+
+// InProcess catalogues each image in a child process of the manager, which runs the same command as a Job does.
+type InProcess struct {
+	// Executable is the program, Directory where children put their scratch and results.
+	Executable string
+	Directory  string
+	Timeout    time.Duration
+	PlainHTTP  []string
+	Ingest     IngestFunc
+	// Ended is called after each attempt.
+	Ended func()
+	Log   logr.Logger
+
+	mu       sync.Mutex
+	attempts map[string]Attempt
+	order    []string
+	wait     sync.WaitGroup
+	ctx      context.Context //nolint:containedctx // children live as long as the manager, not as one call of Start
+}
+
+// Run lets children start until ctx ends, and waits for the last of them. It implements manager.Runnable.
+func (p *InProcess) Run(ctx context.Context) error {
+	p.mu.Lock()
+	p.ctx = ctx
+	p.mu.Unlock()
+	<-ctx.Done()
+	p.wait.Wait()
+	return nil
+}
+
+// Attempts implements Cataloguer.
+func (p *InProcess) Attempts(context.Context) (map[string]Attempt, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	attempts := make(map[string]Attempt, len(p.attempts))
+	for name, attempt := range p.attempts {
+		attempts[name] = attempt
+	}
+	return attempts, nil
+}
+
+// Start implements Cataloguer.
+func (p *InProcess) Start(_ context.Context, _ types.NamespacedName, req scanjob.Request) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ctx == nil || p.ctx.Err() != nil {
+		return errors.New("the manager is not running")
+	}
+	if _, started := p.attempts[req.Name]; started {
+		return nil
+	}
+	if p.attempts == nil {
+		p.attempts = map[string]Attempt{}
+	}
+	p.attempts[req.Name] = Attempt{ScannerUID: req.ScannerUID}
+	ctx := p.ctx
+	p.wait.Go(func() {
+		outcome := p.run(ctx, req)
+		p.finish(req, outcome)
+	})
+	return nil
+}
+
+func (p *InProcess) finish(req scanjob.Request, outcome vuln.Outcome) {
+	p.mu.Lock()
+	p.attempts[req.Name] = Attempt{ScannerUID: req.ScannerUID, Done: true, Outcome: outcome}
+	p.order = append(p.order, req.Name)
+	if len(p.order) > keepOutcomes {
+		delete(p.attempts, p.order[0])
+		p.order = p.order[1:]
+	}
+	p.mu.Unlock()
+	if p.Ended != nil {
+		p.Ended()
+	}
+}
+
+func (p *InProcess) run(ctx context.Context, req scanjob.Request) vuln.Outcome {
+	log := p.Log.WithValues("image", req.Key.ImageID, "platform", req.Key.Platform.String())
+	dir, err := os.MkdirTemp(p.Directory, "catalog-")
+	if err != nil {
+		return vuln.Outcome{Reason: vuln.ReasonOutOfDisk, Message: "make a scratch folder: " + err.Error()}
+	}
+	defer func() {
+		if err := os.RemoveAll(dir); err != nil {
+			log.Error(err, "Cannot remove a scratch folder")
+		}
+	}()
+
+	log.V(1).Info("Cataloguing")
+	result, outcome := p.catalog(ctx, req, dir)
+	if !outcome.Succeeded() {
+		return outcome
+	}
+	if err := p.Ingest(ctx, req.Key, result); err != nil {
+		return vuln.Outcome{Reason: vuln.ReasonUploadFailed, Message: err.Error()}
+	}
+	return vuln.Outcome{}
+}
+
+// catalog runs the child and returns the path of the SBOM.
+func (p *InProcess) catalog(ctx context.Context, req scanjob.Request, dir string) (string, vuln.Outcome) {
+	result, termination := filepath.Join(dir, "sbom.json"), filepath.Join(dir, "termination")
+	if err := os.WriteFile(termination, nil, 0o600); err != nil {
+		return "", vuln.Outcome{Reason: vuln.ReasonOutOfDisk, Message: "make a scratch file: " + err.Error()}
+	}
+	args := []string{
+		"catalog", req.Key.ImageID, "--output=" + result, "--scratch-dir=" + dir,
+		"--termination-message-path=" + termination, "--timeout=" + p.Timeout.String(),
+	}
+	if platform := req.Key.Platform.String(); platform != "" {
+		args = append(args, "--platform="+platform)
+	}
+	for _, host := range p.PlainHTTP {
+		args = append(args, "--plain-http-registry="+host)
+	}
+
+	// The child bounds itself; this is for a child that hangs.
+	ctx, cancel := context.WithTimeout(ctx, p.Timeout+time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, p.Executable, args...) //nolint:gosec // our own program
+	cmd.Env = append(os.Environ(), "TMPDIR="+dir, "GOMEMLIMIT="+childMemoryLimit)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = killDelay
+	var stderr tail
+	cmd.Stderr = &stderr
+	err := cmd.Run()
+	if err == nil {
+		return result, vuln.Outcome{}
+	}
+	var told vuln.Outcome
+	if message, readErr := os.ReadFile(termination); readErr == nil {
+		if json.Unmarshal(message, &told) == nil && told.Reason.Valid() {
+			return "", told
+		}
+	}
+	if ctx.Err() != nil {
+		return "", vuln.Outcome{Reason: vuln.ReasonDeadlineExceeded, Message: "the scan did not end in time"}
+	}
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ProcessState.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL {
+		return "", vuln.Outcome{Reason: vuln.ReasonOutOfMemory, Message: "the scan was killed, most likely for want of memory"}
+	}
+	return "", vuln.Outcome{Reason: vuln.ReasonCatalogFailed, Message: fmt.Sprintf("the scan ended without telling why: %v: %s", err, stderr.last())}
+}
+
+// tail keeps the end of what is written to it.
+type tail struct{ buf bytes.Buffer }
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.buf.Write(p)
+	if over := t.buf.Len() - maxChildLog; over > 0 {
+		t.buf.Next(over)
+	}
+	return len(p), nil
+}
+
+// last returns the last line.
+func (t *tail) last() string {
+	lines := bytes.Split(bytes.TrimSpace(t.buf.Bytes()), []byte("\n"))
+	return string(lines[len(lines)-1])
+}

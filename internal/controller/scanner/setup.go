@@ -1,0 +1,89 @@
+package scanner
+
+import (
+	"context"
+
+	"github.com/go-logr/logr"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
+	"github.com/scanner-operator/scanner-operator/internal/scanjob"
+)
+
+// SetupWithManager registers the controller. A message on wake reconciles every Scanner: something changed in the store, the
+// database or the cataloguer.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, wake <-chan event.GenericEvent) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("scanner").
+		For(&scannerv1.Scanner{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&batchv1.Job{}, handler.EnqueueRequestsFromMapFunc(r.scannersOfJob), builder.WithPredicates(jobChanged)).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.scannersOfPod), builder.WithPredicates(podChanged)).
+		WatchesRawSource(source.Channel(wake, handler.EnqueueRequestsFromMapFunc(r.allScanners))).
+		Complete(r)
+}
+
+// jobChanged passes the beginning and the end of scan Jobs.
+var jobChanged = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, okBefore := e.ObjectOld.(*batchv1.Job)
+		after, okAfter := e.ObjectNew.(*batchv1.Job)
+		return !okBefore || !okAfter || scanjob.Finished(before) != scanjob.Finished(after)
+	},
+}
+
+// podChanged passes what changes the inventory. Cached pods hold little more than that.
+var podChanged = predicate.And(
+	predicate.NewPredicateFuncs(func(obj client.Object) bool {
+		_, scan := obj.GetLabels()[scanjob.LabelScan]
+		return !scan
+	}),
+	predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, okBefore := e.ObjectOld.(*corev1.Pod)
+		after, okAfter := e.ObjectNew.(*corev1.Pod)
+		return !okBefore || !okAfter ||
+			!equality.Semantic.DeepEqual(before.Labels, after.Labels) ||
+			!equality.Semantic.DeepEqual(before.Spec, after.Spec) ||
+			!equality.Semantic.DeepEqual(before.Status, after.Status)
+	}},
+)
+
+func (r *Reconciler) scannersOfJob(ctx context.Context, obj client.Object) []reconcile.Request {
+	uid := obj.GetLabels()[scanjob.LabelScanner]
+	return r.scanners(ctx, func(s *scannerv1.Scanner) bool { return string(s.UID) == uid })
+}
+
+func (r *Reconciler) scannersOfPod(ctx context.Context, obj client.Object) []reconcile.Request {
+	return r.scanners(ctx, func(s *scannerv1.Scanner) bool {
+		return s.Namespace == obj.GetNamespace() || s.Spec.NamespaceSelector != nil
+	})
+}
+
+func (r *Reconciler) allScanners(ctx context.Context, _ client.Object) []reconcile.Request {
+	return r.scanners(ctx, func(*scannerv1.Scanner) bool { return true })
+}
+
+// scanners reads the cache only: it is called for every event.
+func (r *Reconciler) scanners(ctx context.Context, wanted func(*scannerv1.Scanner) bool) []reconcile.Request {
+	var list scannerv1.ScannerList
+	if err := r.Client.List(ctx, &list); err != nil {
+		logr.FromContextOrDiscard(ctx).Error(err, "Cannot list Scanners")
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range list.Items {
+		if wanted(&list.Items[i]) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		}
+	}
+	return requests
+}

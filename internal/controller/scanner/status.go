@@ -1,0 +1,170 @@
+package scanner
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
+	"github.com/scanner-operator/scanner-operator/internal/coverage"
+	"github.com/scanner-operator/scanner-operator/internal/inventory"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+// setStatus computes the whole status from what was seen and what is planned.
+func setStatus(scanner *scannerv1.Scanner, v *view, p plan) {
+	summary, findings := sum(v)
+	status := &scanner.Status
+	status.ObservedGeneration = scanner.Generation
+	status.Containers = &scannerv1.ContainerCounts{
+		Total: int32(summary.Total), Scanned: int32(summary.Scanned), Pending: int32(summary.Pending), //nolint:gosec // far below
+		Failed: int32(summary.Failed), Skipped: int32(summary.Skipped), Stale: int32(summary.Stale), //nolint:gosec // far below
+	}
+	status.Coverage = summary.Percent()
+	status.Images = int32(len(v.images)) //nolint:gosec // far below
+	status.Findings = &findings
+	status.DatabaseBuild, status.DatabaseBuilt = "", nil
+	if v.hasBuild {
+		built := metav1.NewTime(v.build.Built)
+		status.DatabaseBuild, status.DatabaseBuilt = v.build.ID, &built
+	}
+	setReady(scanner, v, summary, p)
+	setDatabaseReady(scanner, v)
+	setCoverageComplete(scanner, summary)
+}
+
+// sum counts containers by coverage, and the findings of their images, each image once.
+func sum(v *view) (coverage.Summary, scannerv1.FindingCounts) {
+	var summary coverage.Summary
+	for i := range v.containers {
+		summary.Add(cover(&v.containers[i], v))
+	}
+	var total store.Counts
+	for _, image := range v.images {
+		total.SeverityCounts = total.SeverityCounts.Plus(image.Counts.SeverityCounts)
+		total.KEV += image.Counts.KEV
+		total.Fixable += image.Counts.Fixable
+	}
+	return summary, scannerv1.FindingCounts{
+		Critical: int32(total.Critical), High: int32(total.High), Medium: int32(total.Medium), //nolint:gosec // far below
+		Low: int32(total.Low), Negligible: int32(total.Negligible), Unknown: int32(total.Unknown), //nolint:gosec // far below
+		KEV: int32(total.KEV), Fixable: int32(total.Fixable), //nolint:gosec // far below
+	}
+}
+
+func cover(c *inventory.Container, v *view) coverage.Result {
+	image := v.images[c.Key]
+	known := coverage.Image{
+		Catalogued: image.State == store.StateCatalogued || image.State == store.StateScanned,
+		Reason:     image.Reason,
+	}
+	if image.Database != nil {
+		known.Build = image.Database.ID
+	}
+	return coverage.Of(coverage.Container{
+		Skip: c.Skip, Key: c.Key, WaitingReason: c.WaitingReason, WaitingMessage: c.WaitingMessage,
+	}, known, v.build.ID)
+}
+
+// setReady sets Ready, with the first of these that holds: Scanning while scans run, Waiting while something is left that will
+// go on by itself, Failed when only images are left that could not be scanned, Reconciled.
+func setReady(scanner *scannerv1.Scanner, v *view, summary coverage.Summary, p plan) {
+	notPulled := 0
+	for i := range v.containers {
+		if v.containers[i].Skip == "" && v.containers[i].Key.ImageID == "" {
+			notPulled++
+		}
+	}
+	var reason scannerv1.StatusReason
+	var message string
+	switch {
+	case p.running > 0:
+		reason, message = scannerv1.Scanning, "Images are being catalogued."
+	case scanner.Spec.Suspend && p.queued > 0:
+		reason, message = scannerv1.Waiting, "The Scanner is suspended while images are left to be catalogued."
+	case p.queued > 0:
+		reason, message = scannerv1.Waiting, "Images wait for a free scan slot."
+	case notPulled > 0:
+		reason, message = scannerv1.Waiting, fmt.Sprintf("%s an image that has not been pulled.", plural(notPulled, "container waits for", "containers wait for"))
+	case summary.Pending > 0 && !v.hasBuild:
+		reason, message = scannerv1.Waiting, "There is no vulnerability database yet; SBOMs are kept and matched when one arrives."
+	case summary.Pending > 0 || summary.Stale > 0:
+		reason, message = scannerv1.Waiting, "Images are being catalogued or matched with the vulnerability database."
+	case summary.Failed > 0:
+		reason, message = scannerv1.Failed, fmt.Sprintf("%s not scanned: %s.", plural(summary.Failed, "container is", "containers are"), reasons(summary))
+	default:
+		reason, message = scannerv1.Reconciled, "Every container is scanned or skipped."
+	}
+	status := metav1.ConditionFalse
+	if reason == scannerv1.Reconciled {
+		status = metav1.ConditionTrue
+	}
+	setCondition(scanner, scannerv1.ConditionReady, status, string(reason), message)
+}
+
+func setDatabaseReady(scanner *scannerv1.Scanner, v *view) {
+	switch {
+	case !v.hasBuild:
+		setCondition(scanner, scannerv1.ConditionDatabaseReady, metav1.ConditionFalse, "NoDatabase", "There is no vulnerability database yet.")
+	case v.build.Source == vuln.DatabaseSourceSample:
+		setCondition(scanner, scannerv1.ConditionDatabaseReady, metav1.ConditionTrue, "SampleDatabase",
+			"The small sample database is in use: it is for demonstration and misses most vulnerabilities.")
+	default:
+		setCondition(scanner, scannerv1.ConditionDatabaseReady, metav1.ConditionTrue, "Loaded", "A vulnerability database is loaded.")
+	}
+}
+
+func setCoverageComplete(scanner *scannerv1.Scanner, summary coverage.Summary) {
+	if summary.Complete() {
+		setCondition(scanner, scannerv1.ConditionCoverageComplete, metav1.ConditionTrue, "Complete",
+			"Every container that is not skipped has a current result.")
+		return
+	}
+	setCondition(scanner, scannerv1.ConditionCoverageComplete, metav1.ConditionFalse, "Incomplete",
+		fmt.Sprintf("%s without a current result: %s.",
+			plural(summary.Total-summary.Skipped-summary.Scanned, "container is", "containers are"), reasons(summary)))
+}
+
+// setFailed sets Ready after an error. The text of the error stays out unless the user caused it: it may change from
+// try to try, and every change of a condition is a write.
+func setFailed(scanner *scannerv1.Scanner, err error) {
+	message := "The Scanner could not be reconciled; the operator's log says why."
+	switch {
+	case errors.Is(err, errForeignSelector):
+		message = errForeignSelector.Error() + "."
+	case errors.Is(err, store.ErrUnavailable):
+		message = "The operator's own database cannot be reached."
+	}
+	scanner.Status.ObservedGeneration = scanner.Generation
+	setCondition(scanner, scannerv1.ConditionReady, metav1.ConditionFalse, string(scannerv1.Failed), message)
+}
+
+func setCondition(scanner *scannerv1.Scanner, kind string, status metav1.ConditionStatus, reason, message string) {
+	meta.SetStatusCondition(&scanner.Status.Conditions, metav1.Condition{
+		Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: scanner.Generation,
+	})
+}
+
+// reasons lists the reasons with their numbers, most frequent first.
+func reasons(summary coverage.Summary) string {
+	names := slices.Sorted(maps.Keys(summary.Reasons))
+	slices.SortStableFunc(names, func(a, b string) int { return summary.Reasons[b] - summary.Reasons[a] })
+	parts := make([]string, 0, len(names))
+	for _, name := range names {
+		parts = append(parts, fmt.Sprintf("%s %d", name, summary.Reasons[name]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}

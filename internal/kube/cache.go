@@ -1,0 +1,95 @@
+// Package kube holds what all controllers share: how objects are cached, how status is written.
+package kube
+
+import (
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// CacheOptions returns the options of the manager's cache: objects keep only the fields that the operator reads, and of Jobs
+// only those with the label scanLabel are kept at all. No namespaces means all.
+func CacheOptions(namespaces []string, scanLabel string) (cache.Options, error) {
+	scans, err := labels.Parse(scanLabel)
+	if err != nil {
+		return cache.Options{}, err
+	}
+	opts := cache.Options{
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{
+			&corev1.Pod{}:  {Transform: trimPod},
+			&batchv1.Job{}: {Label: scans, Transform: cache.TransformStripManagedFields()},
+		},
+	}
+	if len(namespaces) > 0 {
+		opts.DefaultNamespaces = map[string]cache.Config{}
+		for _, ns := range namespaces {
+			opts.DefaultNamespaces[ns] = cache.Config{}
+		}
+	}
+	return opts, nil
+}
+
+// trimPod keeps of a pod what inventory and scanjob read. A full pod takes five times the memory.
+func trimPod(obj any) (any, error) {
+	pod, ok := obj.(*corev1.Pod)
+	if !ok {
+		// A tombstone.
+		return obj, nil
+	}
+	trimmed := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+			Labels: pod.Labels, OwnerReferences: pod.OwnerReferences, DeletionTimestamp: pod.DeletionTimestamp,
+			CreationTimestamp: pod.CreationTimestamp,
+		},
+		Spec: corev1.PodSpec{
+			NodeName: pod.Spec.NodeName, ImagePullSecrets: pod.Spec.ImagePullSecrets,
+			Containers: trimContainers(pod.Spec.Containers), InitContainers: trimContainers(pod.Spec.InitContainers),
+		},
+		Status: corev1.PodStatus{
+			Phase: pod.Status.Phase, Reason: pod.Status.Reason, Message: pod.Status.Message,
+			Conditions:                 trimConditions(pod.Status.Conditions),
+			ContainerStatuses:          trimStatuses(pod.Status.ContainerStatuses),
+			InitContainerStatuses:      trimStatuses(pod.Status.InitContainerStatuses),
+			EphemeralContainerStatuses: trimStatuses(pod.Status.EphemeralContainerStatuses),
+		},
+	}
+	for i := range pod.Spec.EphemeralContainers {
+		common := pod.Spec.EphemeralContainers[i].EphemeralContainerCommon
+		trimmed.Spec.EphemeralContainers = append(trimmed.Spec.EphemeralContainers, corev1.EphemeralContainer{
+			EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: common.Name, Image: common.Image},
+		})
+	}
+	return trimmed, nil
+}
+
+func trimContainers(containers []corev1.Container) []corev1.Container {
+	var trimmed []corev1.Container
+	for i := range containers {
+		trimmed = append(trimmed, corev1.Container{Name: containers[i].Name, Image: containers[i].Image})
+	}
+	return trimmed
+}
+
+func trimStatuses(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
+	var trimmed []corev1.ContainerStatus
+	for i := range statuses {
+		s := &statuses[i]
+		trimmed = append(trimmed, corev1.ContainerStatus{Name: s.Name, ImageID: s.ImageID, State: s.State})
+	}
+	return trimmed
+}
+
+// trimConditions keeps only why a pod was not scheduled.
+func trimConditions(conditions []corev1.PodCondition) []corev1.PodCondition {
+	for _, c := range conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return []corev1.PodCondition{{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message}}
+		}
+	}
+	return nil
+}
