@@ -1,0 +1,189 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+// Limits bound what one image may cost. A zero field means the default.
+type Limits struct {
+	// ImageBytes bounds the image as its manifest states it, compressed layers and configuration together. A local
+	// archive may be as large. Default 8 GiB.
+	ImageBytes int64
+	// DecompressedBytes bounds all layers together after decompression, as well as the sum of the file sizes that
+	// they state. Temporary files of the cataloguers (nested archives) may take as much again. Default 16 GiB.
+	DecompressedBytes int64
+	// Files bounds the entries of all layers together, folders that are only implied by a path included. Default 1,000,000.
+	Files int64
+	// Timeout bounds the whole attempt. Default 15 minutes.
+	Timeout time.Duration
+}
+
+// DefaultLimits returns the defaults that the fields document.
+func DefaultLimits() Limits {
+	return Limits{ImageBytes: 8 << 30, DecompressedBytes: 16 << 30, Files: 1_000_000, Timeout: 15 * time.Minute}
+}
+
+func (l Limits) orDefaults() Limits {
+	d := DefaultLimits()
+	if l.ImageBytes <= 0 {
+		l.ImageBytes = d.ImageBytes
+	}
+	if l.DecompressedBytes <= 0 {
+		l.DecompressedBytes = d.DecompressedBytes
+	}
+	if l.Files <= 0 {
+		l.Files = d.Files
+	}
+	if l.Timeout <= 0 {
+		l.Timeout = d.Timeout
+	}
+	return l
+}
+
+// Request names an image and how to get at it.
+type Request struct {
+	// Image is "repository@digest" (or a tag, for people) pulled from its registry, or the path of an OCI layout
+	// folder, of a docker archive or of an OCI archive; archives may be compressed with gzip or zstd.
+	Image string
+	// Platform picks one image of an index. The zero value means linux on this machine's architecture for an index,
+	// and whatever is there for a single image. An image of another platform is refused.
+	Platform vuln.Platform
+	// PlainHTTP lists registries, as host or host:port, that may be asked without TLS; loopback always may.
+	PlainHTTP []string
+	// DockerConfigs are the paths of docker configuration files (.dockerconfigjson, config.json or .dockercfg). Every
+	// entry that fits the repository is tried, in order, then nobody's; wrong ones do no harm. Credential helpers are
+	// never run.
+	DockerConfigs []string
+	// TokenHosts lists hosts besides the registry's own site whose token service may receive credentials.
+	TokenHosts []string
+	// CAFile is a PEM bundle that is trusted besides the system's.
+	CAFile string
+	// ScratchDir is where a fresh folder is made; the system's temporary folder when empty. The fresh folder is
+	// removed on every way out.
+	ScratchDir string
+	Limits     Limits
+}
+
+// Stats says what an attempt took.
+type Stats struct {
+	// ImageBytes is the compressed size, DecompressedBytes and Files what the layers held.
+	ImageBytes        int64
+	DecompressedBytes int64
+	Files             int64
+	Packages          int
+	Pull, Catalogue   time.Duration
+}
+
+// Result is a catalogued image.
+type Result struct {
+	// SBOM is syft-json without file entries, and with no more of each package than matching needs.
+	SBOM []byte
+	// ManifestDigest is the digest of the platform's manifest; "" for a docker archive, which has none.
+	ManifestDigest string
+	Platform       vuln.Platform
+	Stats          Stats
+}
+
+// Run catalogues an image. The error is always an *Error. Only one image is with Syft at a time in a process; others
+// wait, which also keeps memory bounded. While it works, TMPDIR of the process names the scratch folder.
+func Run(ctx context.Context, request Request) (result *Result, err error) {
+	limits := request.Limits.orDefaults()
+	ctx, cancel := context.WithTimeoutCause(ctx, limits.Timeout, failf(vuln.ReasonDeadlineExceeded,
+		"%s was not catalogued within the limit of %s; raise the time limit if the registry is only slow", request.Image, limits.Timeout))
+	defer cancel()
+
+	scratch, err := os.MkdirTemp(request.ScratchDir, "catalog-")
+	if err != nil {
+		return nil, typed(ctx, fmt.Errorf("make a scratch folder: %w", err), vuln.ReasonOutOfDisk)
+	}
+	defer func() {
+		if removeErr := os.RemoveAll(scratch); removeErr != nil && err == nil {
+			result, err = nil, typed(ctx, fmt.Errorf("empty the scratch folder: %w", removeErr), vuln.ReasonCatalogFailed)
+		}
+	}()
+
+	result, err = run(ctx, request, limits, scratch)
+	if err != nil {
+		return nil, typed(ctx, err, vuln.ReasonCatalogFailed)
+	}
+	return result, nil
+}
+
+func run(ctx context.Context, request Request, limits Limits, scratch string) (*Result, error) {
+	started := time.Now()
+	img, err := open(ctx, request, limits, scratch)
+	if err != nil {
+		return nil, err
+	}
+	defer img.close()
+	stats := Stats{ImageBytes: img.bytes()}
+	if err := fetchLayers(ctx, img, limits, scratch, &stats); err != nil {
+		return nil, err
+	}
+	stats.Pull = time.Since(started)
+
+	started = time.Now()
+	sbom, packages, err := createSBOM(ctx, img, request.Image, limits, scratch)
+	if err != nil {
+		return nil, err
+	}
+	stats.Catalogue, stats.Packages = time.Since(started), packages
+	return &Result{SBOM: sbom, ManifestDigest: img.manifestDigest, Platform: img.platform(), Stats: stats}, nil
+}
+
+// open resolves the request to an image whose layers have not been read yet.
+func open(ctx context.Context, request Request, limits Limits, scratch string) (*resolved, error) {
+	if path, local := localPath(request.Image); local {
+		info, err := os.Stat(path)
+		switch {
+		case err != nil:
+			return nil, failf(vuln.ReasonImageNotFound, "open %s: %w", path, withoutPath(err))
+		case info.IsDir():
+			return openLayout(path, request.Platform, limits)
+		case !info.Mode().IsRegular():
+			return nil, failf(vuln.ReasonNotPullable, "%s is neither a folder nor a regular file", path)
+		}
+		return openArchive(ctx, path, request.Platform, limits, scratch)
+	}
+	return openRemote(ctx, request, limits)
+}
+
+// localPath tells a path from a reference: what starts like a path or ends like an archive is one, and so is what
+// exists, unless it names a digest.
+func localPath(image string) (string, bool) {
+	for _, prefix := range []string{"oci-dir:", "oci-archive:", "docker-archive:"} {
+		if path, found := strings.CutPrefix(image, prefix); found {
+			return path, true
+		}
+	}
+	if strings.Contains(image, "@sha256:") || image == "" {
+		return "", false
+	}
+	for _, prefix := range []string{"/", "./", "../", "~"} {
+		if strings.HasPrefix(image, prefix) {
+			return image, true
+		}
+	}
+	for _, suffix := range []string{".tar", ".tar.gz", ".tgz", ".tar.zst"} {
+		if strings.HasSuffix(image, suffix) {
+			return image, true
+		}
+	}
+	_, err := os.Stat(image)
+	return image, err == nil
+}
+
+// withoutPath drops the path that the operating system's errors repeat.
+func withoutPath(err error) error {
+	if pathErr, ok := errors.AsType[*os.PathError](err); ok {
+		return pathErr.Err
+	}
+	return err
+}

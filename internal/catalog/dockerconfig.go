@@ -1,0 +1,204 @@
+package catalog
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"slices"
+	"strings"
+)
+
+// maxDockerConfigBytes bounds one docker configuration file; Kubernetes limits a Secret to 1 MiB.
+const maxDockerConfigBytes = 1 << 20
+
+// credential is one entry of a docker configuration. Its String never shows a secret.
+type credential struct {
+	username, password string
+	// identityToken is exchanged for an access token; registryToken is used as it is.
+	identityToken, registryToken string
+}
+
+func (c credential) String() string   { return "credential(redacted)" }
+func (c credential) GoString() string { return c.String() }
+
+func (c credential) anonymous() bool { return c == credential{} }
+
+// secrets lists what must never be shown.
+func (c credential) secrets() []string {
+	var secrets []string
+	if c.password != "" {
+		secrets = append(secrets, c.password, base64.StdEncoding.EncodeToString([]byte(c.username+":"+c.password)))
+	}
+	for _, s := range []string{c.identityToken, c.registryToken} {
+		if s != "" {
+			secrets = append(secrets, s)
+		}
+	}
+	return secrets
+}
+
+// dockerEntry is a credential and the registry, or part of one, that it is for.
+type dockerEntry struct {
+	host, path string
+	credential credential
+}
+
+type dockerAuth struct {
+	Username      string `json:"username"`
+	Password      string `json:"password"`
+	Auth          string `json:"auth"`
+	IdentityToken string `json:"identitytoken"`
+	RegistryToken string `json:"registrytoken"`
+}
+
+// readDockerConfig reads a docker configuration file. A file that does not exist has no entries: the Secret behind an
+// imagePullSecret may be missing.
+func readDockerConfig(file string) ([]dockerEntry, error) {
+	f, err := os.Open(file)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the docker configuration: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	content, err := io.ReadAll(io.LimitReader(f, maxDockerConfigBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("read the docker configuration: %w", err)
+	}
+	if len(content) > maxDockerConfigBytes {
+		return nil, fmt.Errorf("the docker configuration %s is larger than the limit of %d bytes", file, maxDockerConfigBytes)
+	}
+	entries, err := parseDockerConfig(content)
+	if err != nil {
+		return nil, fmt.Errorf("the docker configuration %s: %w", file, err)
+	}
+	return entries, nil
+}
+
+// parseDockerConfig reads both forms: {"auths": {…}} and the older one that is the inner map alone. Entries that
+// cannot be used are left out. Errors do not quote the content.
+func parseDockerConfig(content []byte) ([]dockerEntry, error) {
+	var config struct {
+		Auths map[string]dockerAuth `json:"auths"`
+	}
+	if err := json.Unmarshal(content, &config); err != nil {
+		return nil, errors.New("it is not valid JSON of the expected form")
+	}
+	auths := config.Auths
+	if auths == nil {
+		var raw map[string]json.RawMessage
+		if err := json.Unmarshal(content, &raw); err != nil {
+			return nil, errors.New("it is not valid JSON of the expected form")
+		}
+		auths = make(map[string]dockerAuth, len(raw))
+		for key, value := range raw {
+			var auth dockerAuth
+			if json.Unmarshal(value, &auth) == nil {
+				auths[key] = auth
+			}
+		}
+	}
+	entries := make([]dockerEntry, 0, len(auths))
+	for key, auth := range auths {
+		host, repositoryPath := splitRegistryKey(key)
+		c := auth.credential()
+		if host == "" || c.anonymous() {
+			continue
+		}
+		entries = append(entries, dockerEntry{host: host, path: repositoryPath, credential: c})
+	}
+	// The most specific entry first, as the kubelet does.
+	slices.SortFunc(entries, func(a, b dockerEntry) int {
+		if d := len(b.path) - len(a.path); d != 0 {
+			return d
+		}
+		return strings.Compare(a.host+"/"+a.path, b.host+"/"+b.path)
+	})
+	return entries, nil
+}
+
+func (a dockerAuth) credential() credential {
+	c := credential{username: a.Username, password: a.Password, identityToken: a.IdentityToken, registryToken: a.RegistryToken}
+	if a.Auth != "" {
+		if decoded, err := base64.StdEncoding.DecodeString(strings.TrimSpace(a.Auth)); err == nil {
+			if username, password, found := strings.Cut(string(decoded), ":"); found {
+				c.username, c.password = username, strings.TrimRight(password, "\x00")
+			}
+		}
+	}
+	if c.password == "" {
+		c.username = ""
+	}
+	return c
+}
+
+// splitRegistryKey takes "https://host[:port]/v1/", "host/path" and the like apart.
+func splitRegistryKey(key string) (host, repositoryPath string) {
+	key = strings.TrimPrefix(strings.TrimPrefix(strings.TrimSpace(key), "https://"), "http://")
+	host, repositoryPath, _ = strings.Cut(key, "/")
+	repositoryPath = strings.Trim(repositoryPath, "/")
+	for _, version := range []string{"v1", "v2"} {
+		if repositoryPath == version {
+			repositoryPath = ""
+		}
+		repositoryPath = strings.TrimPrefix(repositoryPath, version+"/")
+	}
+	return canonicalRegistry(host), repositoryPath
+}
+
+// canonicalRegistry gives the names of Docker Hub one spelling, and leaves out a port that is the default.
+func canonicalRegistry(host string) string {
+	host = strings.TrimSuffix(strings.ToLower(host), ":443")
+	switch host {
+	case "docker.io", "registry-1.docker.io", "registry.hub.docker.com":
+		return "index.docker.io"
+	}
+	return host
+}
+
+// fits reports whether the entry is meant for the repository. A host may hold wildcards within its labels.
+func (e dockerEntry) fits(registry, repository string) bool {
+	wantLabels, wantPort := splitHostPattern(canonicalRegistry(registry))
+	labels, port := splitHostPattern(e.host)
+	if port != wantPort || len(labels) != len(wantLabels) {
+		return false
+	}
+	for i, label := range labels {
+		if ok, err := path.Match(label, wantLabels[i]); err != nil || !ok {
+			return false
+		}
+	}
+	return e.path == "" || e.path == repository || strings.HasPrefix(repository, e.path+"/")
+}
+
+func splitHostPattern(host string) (labels []string, port string) {
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") {
+		host, port = host[:i], host[i+1:]
+	}
+	return strings.Split(host, "."), port
+}
+
+// credentialsFor collects what fits the repository from all files, without repetitions, and nobody's credential last.
+// Files that cannot be read are reported beside, since others may do.
+func credentialsFor(files []string, registry, repository string) ([]credential, error) {
+	var found []credential
+	var problems []error
+	for _, file := range files {
+		entries, err := readDockerConfig(file)
+		if err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		for _, entry := range entries {
+			if entry.fits(registry, repository) && !slices.Contains(found, entry.credential) {
+				found = append(found, entry.credential)
+			}
+		}
+	}
+	return append(found, credential{}), errors.Join(problems...)
+}

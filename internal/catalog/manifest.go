@@ -1,0 +1,315 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+const (
+	// maxManifestBytes bounds a manifest or index, as registries themselves do; maxConfigBytes the configuration.
+	maxManifestBytes = 4 << 20
+	maxConfigBytes   = 8 << 20
+	// maxLayers and maxIndexEntries bound lists, maxIndexDepth an index within an index.
+	maxLayers       = 512
+	maxIndexEntries = 1000
+	maxIndexDepth   = 3
+)
+
+// acceptedManifests is what is asked for.
+var acceptedManifests = strings.Join([]string{
+	string(types.OCIManifestSchema1), string(types.DockerManifestSchema2),
+	string(types.OCIImageIndex), string(types.DockerManifestList),
+}, ", ")
+
+// blobSource opens content by its digest, wherever it is kept. What it returns is not verified.
+type blobSource interface {
+	manifest(ctx context.Context, digest v1.Hash) ([]byte, error)
+	blob(ctx context.Context, descriptor v1.Descriptor) (io.ReadCloser, error)
+}
+
+// layer is one layer whose content has not been trusted yet.
+type layer struct {
+	descriptor v1.Descriptor
+	diffID     v1.Hash
+	// open reads the content from its start. It is not verified.
+	open func(context.Context) (io.ReadCloser, error)
+}
+
+// resolved is an image whose manifest and configuration were read and checked.
+type resolved struct {
+	manifestDigest string
+	repoDigests    []string
+	tags           []string
+	mediaType      types.MediaType
+	rawConfig      []byte
+	configDigest   v1.Hash
+	config         *v1.ConfigFile
+	layers         []layer
+	// release gives up what the source holds; may be nil.
+	release func()
+}
+
+func (r *resolved) close() {
+	if r.release != nil {
+		r.release()
+	}
+}
+
+func (r *resolved) bytes() int64 {
+	total := int64(len(r.rawConfig))
+	for _, l := range r.layers {
+		total += max(0, l.descriptor.Size)
+	}
+	return total
+}
+
+func (r *resolved) platform() vuln.Platform {
+	return vuln.Platform{OS: r.config.OS, Architecture: r.config.Architecture, Variant: r.config.Variant}
+}
+
+// resolveManifest follows a manifest that was already verified down to one image of the platform.
+func resolveManifest(ctx context.Context, source blobSource, raw []byte, mediaType types.MediaType, platform vuln.Platform, limits Limits) (*resolved, error) {
+	explicit := platform != (vuln.Platform{})
+	for depth := 0; ; depth++ {
+		if depth > maxIndexDepth {
+			return nil, failf(vuln.ReasonNotPullable, "an index is nested deeper than the limit of %d", maxIndexDepth)
+		}
+		kind, err := manifestKind(raw, mediaType)
+		if err != nil {
+			return nil, err
+		}
+		if !kind.IsIndex() {
+			return resolveImage(ctx, source, raw, kind, platform, explicit, limits)
+		}
+		if !explicit {
+			platform = vuln.Platform{OS: "linux", Architecture: runtime.GOARCH}
+		}
+		index, err := v1.ParseIndexManifest(bytes.NewReader(raw))
+		if err != nil {
+			return nil, failf(vuln.ReasonNotPullable, "the index cannot be read: %w", err)
+		}
+		child, err := pickChild(index.Manifests, platform)
+		if err != nil {
+			return nil, err
+		}
+		if raw, err = source.manifest(ctx, child.Digest); err != nil {
+			return nil, err
+		}
+		if err := verify(raw, child.Digest, "manifest"); err != nil {
+			return nil, err
+		}
+		mediaType = child.MediaType
+	}
+}
+
+// manifestKind decides what a manifest is: by its content, then by what its reference said.
+func manifestKind(raw []byte, stated types.MediaType) (types.MediaType, error) {
+	// Both forms share enough for a first look.
+	manifest, err := v1.ParseManifest(bytes.NewReader(raw))
+	if err != nil {
+		return "", failf(vuln.ReasonNotPullable, "the manifest cannot be read: %w", err)
+	}
+	kind := manifest.MediaType
+	if kind == "" {
+		kind = stated
+	}
+	index, err := v1.ParseIndexManifest(bytes.NewReader(raw))
+	isIndex := err == nil && len(index.Manifests) > 0
+	switch {
+	case manifest.SchemaVersion == 1:
+		return "", failf(vuln.ReasonNotPullable, "the manifest has schema version 1, which no current runtime runs; push the image again with a current tool")
+	case kind.IsIndex() && isIndex, kind.IsImage() && !isIndex:
+		return kind, nil
+	case kind.IsIndex():
+		return "", failf(vuln.ReasonNotPullable, "the index names no image")
+	case kind == "" && isIndex:
+		return types.OCIImageIndex, nil
+	case kind == "" && manifest.Config.Digest != (v1.Hash{}):
+		return types.OCIManifestSchema1, nil
+	}
+	return "", failf(vuln.ReasonNotPullable, "the manifest of type %q is not that of an image", quoteText(string(kind), 100))
+}
+
+func resolveImage(ctx context.Context, source blobSource, raw []byte, kind types.MediaType, platform vuln.Platform, explicit bool, limits Limits) (*resolved, error) {
+	manifest, err := v1.ParseManifest(bytes.NewReader(raw))
+	if err != nil {
+		return nil, failf(vuln.ReasonNotPullable, "the manifest cannot be read: %w", err)
+	}
+	if err := checkManifest(manifest, limits); err != nil {
+		return nil, err
+	}
+	config, rawConfig, err := readConfig(ctx, source, manifest.Config)
+	if err != nil {
+		return nil, err
+	}
+	digest, _, err := v1.SHA256(bytes.NewReader(raw))
+	if err != nil {
+		return nil, err
+	}
+	result := &resolved{
+		manifestDigest: digest.String(), mediaType: kind,
+		config: config, rawConfig: rawConfig, configDigest: manifest.Config.Digest,
+	}
+	layers := make([]layer, len(manifest.Layers))
+	for i, d := range manifest.Layers {
+		layers[i] = layer{descriptor: d, open: func(ctx context.Context) (io.ReadCloser, error) { return source.blob(ctx, d) }}
+	}
+	return result, result.setLayers(layers, platform, explicit)
+}
+
+// setLayers joins the layers with their diff IDs and checks the platform.
+func (r *resolved) setLayers(layers []layer, platform vuln.Platform, explicit bool) error {
+	diffIDs := r.config.RootFS.DiffIDs
+	if len(diffIDs) != len(layers) {
+		return failf(vuln.ReasonCatalogFailed, "the image's configuration lists %d layers, its manifest %d", len(diffIDs), len(layers))
+	}
+	for i := range layers {
+		if diffIDs[i].Algorithm != "sha256" {
+			return failf(vuln.ReasonCatalogFailed, "the diff ID of layer %d is of the kind %q; only sha256 is supported", i+1, diffIDs[i].Algorithm)
+		}
+		layers[i].diffID = diffIDs[i]
+	}
+	r.layers = layers
+	got := r.platform()
+	if explicit && got.OS != "" && got.Architecture != "" && !suits(got, platform) {
+		return failf(vuln.ReasonPlatformMismatch, "the image is built for %s, not for %s", got, platform)
+	}
+	return nil
+}
+
+func checkManifest(manifest *v1.Manifest, limits Limits) error {
+	if t := string(manifest.Config.MediaType); t != "" && t != string(types.OCIConfigJSON) && t != string(types.DockerConfigJSON) {
+		return failf(vuln.ReasonNotPullable, "it is an artifact of type %q, not an image", quoteText(t, 100))
+	}
+	if len(manifest.Layers) > maxLayers {
+		return failf(vuln.ReasonImageTooLarge, "the image has %d layers, more than the limit of %d", len(manifest.Layers), maxLayers)
+	}
+	total := manifest.Config.Size
+	for i, d := range manifest.Layers {
+		if len(d.URLs) > 0 || d.MediaType == types.DockerForeignLayer ||
+			d.MediaType == types.OCIRestrictedLayer || d.MediaType == types.OCIUncompressedRestrictedLayer {
+			return failf(vuln.ReasonNotPullable, "layer %d is a foreign layer, kept outside of the registry; such images are refused", i+1)
+		}
+		if d.Size < 0 {
+			return failf(vuln.ReasonCatalogFailed, "layer %d states a size of %d bytes", i+1, d.Size)
+		}
+		// Compared one by one, so that the sum cannot overflow.
+		if total += d.Size; d.Size > limits.ImageBytes || total > limits.ImageBytes {
+			return failf(vuln.ReasonImageTooLarge, "the image has at least %d bytes compressed, more than the limit of %d; raise the image size limit to catalogue it",
+				max(total, d.Size), limits.ImageBytes)
+		}
+	}
+	return nil
+}
+
+func readConfig(ctx context.Context, source blobSource, descriptor v1.Descriptor) (*v1.ConfigFile, []byte, error) {
+	if descriptor.Size < 0 || descriptor.Size > maxConfigBytes {
+		return nil, nil, failf(vuln.ReasonImageTooLarge, "the image's configuration has %d bytes, more than the limit of %d", descriptor.Size, maxConfigBytes)
+	}
+	if len(descriptor.URLs) > 0 {
+		return nil, nil, failf(vuln.ReasonNotPullable, "the image's configuration is kept outside of the registry; such images are refused")
+	}
+	body, err := source.blob(ctx, descriptor)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = body.Close() }()
+	raw, err := io.ReadAll(io.LimitReader(body, maxConfigBytes+1))
+	if err != nil {
+		return nil, nil, typed(ctx, fmt.Errorf("read the image's configuration: %w", err), vuln.ReasonRegistryUnavailable)
+	}
+	if err := verify(raw, descriptor.Digest, "configuration"); err != nil {
+		return nil, nil, err
+	}
+	config, err := v1.ParseConfigFile(bytes.NewReader(raw))
+	if err != nil {
+		return nil, nil, failf(vuln.ReasonCatalogFailed, "the image's configuration cannot be read: %w", err)
+	}
+	return config, raw, nil
+}
+
+// verify compares content with the digest that names it.
+func verify(content []byte, want v1.Hash, what string) error {
+	hasher, err := v1.Hasher(want.Algorithm)
+	if err != nil {
+		return failf(vuln.ReasonNotPullable, "the digest of the %s is of the kind %q, which is not supported", what, quoteText(want.Algorithm, 40))
+	}
+	_, _ = hasher.Write(content)
+	if got := fmt.Sprintf("%x", hasher.Sum(nil)); got != want.Hex {
+		return failf(vuln.ReasonCatalogFailed, "the %s has the digest %s:%s instead of %s; it was changed on its way or where it is kept", what, want.Algorithm, got, want)
+	}
+	return nil
+}
+
+// pickChild finds the image of a platform in an index: the exact variant, else the best that the platform can run.
+func pickChild(children []v1.Descriptor, platform vuln.Platform) (v1.Descriptor, error) {
+	if len(children) > maxIndexEntries {
+		return v1.Descriptor{}, failf(vuln.ReasonNotPullable, "the index names %d images, more than the limit of %d", len(children), maxIndexEntries)
+	}
+	var best *v1.Descriptor
+	var offered []string
+	for i := range children {
+		child := &children[i]
+		if !child.MediaType.IsImage() && !child.MediaType.IsIndex() {
+			continue
+		}
+		if child.Platform == nil {
+			// An index of an index, or of a layout, may leave the platform to the image.
+			if len(children) == 1 {
+				return *child, nil
+			}
+			continue
+		}
+		got := vuln.Platform{OS: child.Platform.OS, Architecture: child.Platform.Architecture, Variant: child.Platform.Variant}
+		offered = append(offered, got.String())
+		if suits(got, platform) && (best == nil || better(got, fromV1(best.Platform), platform)) {
+			best = child
+		}
+	}
+	if best == nil {
+		return v1.Descriptor{}, failf(vuln.ReasonPlatformMismatch, "the index holds no image for %s, only for: %s",
+			platform, quoteText(strings.Join(offered, ", "), maxQuotedBytes))
+	}
+	return *best, nil
+}
+
+func fromV1(p *v1.Platform) vuln.Platform {
+	return vuln.Platform{OS: p.OS, Architecture: p.Architecture, Variant: p.Variant}
+}
+
+// suits reports whether an image built for got runs on want. A wanted variant that is not given admits all; otherwise
+// an older variant of the same architecture runs as well.
+func suits(got, want vuln.Platform) bool {
+	if got.OS != want.OS || got.Architecture != want.Architecture {
+		return false
+	}
+	return want.Variant == "" || variantOf(got) <= variantOf(want)
+}
+
+// better reports whether a is to be preferred to b: the default variant where none is wanted, then the highest.
+func better(a, b, want vuln.Platform) bool {
+	if want.Variant == "" {
+		standard := variantOf(want)
+		if isA, isB := variantOf(a) == standard, variantOf(b) == standard; isA != isB {
+			return isA
+		}
+	}
+	return variantOf(a) > variantOf(b)
+}
+
+// variantOf gives variants an order, with the defaults that runtimes take: v7 for arm, v8 for arm64, v1 for amd64.
+func variantOf(p vuln.Platform) string {
+	if p.Variant != "" {
+		return p.Variant
+	}
+	return map[string]string{"arm": "v7", "arm64": "v8", "amd64": "v1"}[p.Architecture]
+}

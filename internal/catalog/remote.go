@@ -1,0 +1,129 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+// openRemote resolves a reference at its registry. Credentials are tried in turn; one that is refused, or that sees
+// nothing, gives way to the next.
+func openRemote(ctx context.Context, request Request, limits Limits) (*resolved, error) {
+	reference, err := parseReference(request.Image)
+	if err != nil {
+		return nil, err
+	}
+	repository := reference.Context()
+	rules := hostRules{registry: repository.RegistryStr(), plainHTTP: request.PlainHTTP, tokenHosts: request.TokenHosts}
+	httpClient, err := newHTTPClient(rules, request.CAFile)
+	if err != nil {
+		return nil, failf(vuln.ReasonCatalogFailed, "prepare for %s: %w", rules.registry, err)
+	}
+	credentials, configProblem := credentialsFor(request.DockerConfigs, rules.registry, repository.RepositoryStr())
+	var refused *Error
+	for _, candidate := range credentials {
+		client := &registryClient{
+			http: httpClient, rules: rules, repository: repository, credential: candidate, scheme: "https", sleep: sleepContext,
+		}
+		source := &remoteSource{client: client}
+		img, err := source.open(ctx, reference, request.Platform, limits)
+		if err == nil {
+			img.release = httpClient.CloseIdleConnections
+			return img, nil
+		}
+		httpClient.CloseIdleConnections()
+		failure := typed(ctx, err, vuln.ReasonRegistryUnavailable)
+		if failure.Reason != vuln.ReasonImagePullDenied && failure.Reason != vuln.ReasonImageNotFound {
+			return nil, failure
+		}
+		// "Not found" says more than "denied"; and the first refusal says more than that of nobody's credential.
+		if refused == nil || (refused.Reason == vuln.ReasonImagePullDenied && failure.Reason == vuln.ReasonImageNotFound) {
+			refused = failure
+		}
+	}
+	if configProblem != nil {
+		return nil, &Error{Reason: refused.Reason, Err: errors.Join(refused.Err, configProblem)}
+	}
+	return nil, refused
+}
+
+func parseReference(image string) (name.Reference, error) {
+	key := vuln.ImageKey{ImageID: image}
+	if err := key.Validate(); err != nil {
+		return nil, failf(vuln.ReasonNotPullable, "%w", err)
+	}
+	if key.Repository() == "" && key.Digest() != "" {
+		return nil, failf(vuln.ReasonNotPullable, "%s names no repository: the image is on its node alone and cannot be pulled", image)
+	}
+	reference, err := name.ParseReference(image)
+	if err != nil {
+		return nil, failf(vuln.ReasonNotPullable, "%q is not an image reference: %w", image, err)
+	}
+	return reference, nil
+}
+
+// remoteSource reads from a repository.
+type remoteSource struct{ client *registryClient }
+
+func (s *remoteSource) open(ctx context.Context, reference name.Reference, platform vuln.Platform, limits Limits) (*resolved, error) {
+	raw, header, err := s.manifestBytes(ctx, reference.Identifier())
+	if err != nil {
+		return nil, err
+	}
+	digest, err := v1.NewHash(reference.Identifier())
+	if err == nil {
+		if err := verify(raw, digest, "manifest"); err != nil {
+			return nil, err
+		}
+	} else {
+		hasher, _ := v1.Hasher("sha256")
+		_, _ = hasher.Write(raw)
+		digest = v1.Hash{Algorithm: "sha256", Hex: fmt.Sprintf("%x", hasher.Sum(nil))}
+	}
+	img, err := resolveManifest(ctx, s, raw, types.MediaType(header.Get("Content-Type")), platform, limits)
+	if err != nil {
+		return nil, err
+	}
+	img.repoDigests = []string{reference.Context().Name() + "@" + digest.String()}
+	if tag, ok := reference.(name.Tag); ok {
+		img.tags = []string{tag.Name()}
+	}
+	return img, nil
+}
+
+func (s *remoteSource) manifestBytes(ctx context.Context, identifier string) ([]byte, http.Header, error) {
+	response, err := s.client.get(ctx, "manifests/"+identifier, acceptedManifests)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	raw, err := io.ReadAll(io.LimitReader(response.Body, maxManifestBytes+1))
+	if err != nil {
+		return nil, nil, typed(ctx, fmt.Errorf("read the manifest %s: %w", identifier, err), vuln.ReasonRegistryUnavailable)
+	}
+	if len(raw) > maxManifestBytes {
+		return nil, nil, failf(vuln.ReasonImageTooLarge, "the manifest %s is larger than the limit of %d bytes", identifier, maxManifestBytes)
+	}
+	return raw, response.Header, nil
+}
+
+func (s *remoteSource) manifest(ctx context.Context, digest v1.Hash) ([]byte, error) {
+	raw, _, err := s.manifestBytes(ctx, digest.String())
+	return raw, err
+}
+
+func (s *remoteSource) blob(ctx context.Context, descriptor v1.Descriptor) (io.ReadCloser, error) {
+	response, err := s.client.get(ctx, "blobs/"+descriptor.Digest.String(), "")
+	if err != nil {
+		return nil, err
+	}
+	return response.Body, nil
+}

@@ -1,0 +1,187 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/anchore/stereoscope/pkg/file"
+	"github.com/anchore/stereoscope/pkg/image"
+	"github.com/anchore/syft/syft"
+	"github.com/anchore/syft/syft/cataloging"
+	"github.com/anchore/syft/syft/format/syftjson"
+	"github.com/anchore/syft/syft/sbom"
+	"github.com/anchore/syft/syft/source/stereoscopesource"
+	_ "github.com/glebarez/sqlite" // the driver that Syft's RPM cataloguer opens databases with
+
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+const (
+	// syftGrace is how long Syft may take to notice that it was cancelled, before it is left behind.
+	syftGrace = 5 * time.Second
+	// scratchCheck is how often the size of the temporary files is looked at.
+	scratchCheck = 500 * time.Millisecond
+)
+
+// syftTurn admits one image at a time to Syft, which learns of its temporary folder through the environment alone.
+var syftTurn = make(chan struct{}, 1)
+
+// createSBOM runs Syft over fetched layers and returns the slim SBOM and the number of packages in it.
+func createSBOM(ctx context.Context, img *resolved, input string, limits Limits, scratch string) ([]byte, int, error) {
+	select {
+	case syftTurn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, 0, context.Cause(ctx)
+	}
+	temporary := filepath.Join(scratch, "tmp")
+	if err := os.Mkdir(temporary, 0o700); err != nil {
+		<-syftTurn
+		return nil, 0, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go watchScratch(ctx, cancel, scratch, limits)
+
+	type answer struct {
+		sbom     []byte
+		packages int
+		err      error
+	}
+	answers := make(chan answer, 1)
+	var left atomic.Bool
+	go func() {
+		defer func() { <-syftTurn }()
+		restore := setTempDir(temporary)
+		defer restore()
+		defer func() {
+			// When Syft was left behind, what it wrote since has to go as well.
+			if left.Load() {
+				_ = os.RemoveAll(scratch)
+			}
+		}()
+		sbom, packages, err := runSyft(ctx, img, input, scratch)
+		answers <- answer{sbom, packages, err}
+	}()
+
+	var a answer
+	select {
+	case a = <-answers:
+	case <-ctx.Done():
+		timer := time.NewTimer(syftGrace)
+		defer timer.Stop()
+		select {
+		case a = <-answers:
+		case <-timer.C:
+			left.Store(true)
+			a.err = errors.New("catalogue with Syft")
+		}
+	}
+	if ctx.Err() != nil {
+		return nil, 0, interrupted(ctx, errors.Join(errors.New("catalogue with Syft"), a.err))
+	}
+	return a.sbom, a.packages, a.err
+}
+
+func setTempDir(folder string) (restore func()) {
+	before, had := os.LookupEnv("TMPDIR")
+	_ = os.Setenv("TMPDIR", folder)
+	return func() {
+		if had {
+			_ = os.Setenv("TMPDIR", before)
+			return
+		}
+		_ = os.Unsetenv("TMPDIR")
+	}
+}
+
+func runSyft(ctx context.Context, img *resolved, input, scratch string) (encoded []byte, packages int, err error) {
+	defer func() {
+		// Parsers of hostile files; one that panics fails this image, not the process.
+		if p := recover(); p != nil {
+			err = failf(vuln.ReasonCatalogFailed, "syft panicked: %v\n%s", p, debug.Stack())
+		}
+	}()
+	generator := file.NewTempDirGenerator("stereoscope")
+	metadata := []image.AdditionalMetadata{image.WithRepoDigests(img.repoDigests...), image.WithTags(img.tags...)}
+	if img.manifestDigest != "" {
+		metadata = append(metadata, image.WithManifestDigest(img.manifestDigest))
+	}
+	metadata = append(metadata, func(i *image.Image) error {
+		p := img.platform()
+		i.Metadata.OS, i.Metadata.Architecture, i.Metadata.Variant = p.OS, p.Architecture, p.Variant
+		return nil
+	})
+	folder := filepath.Join(scratch, layersFolder)
+	stereoscopeImage := image.New(fetchedImage{img, folder}, generator, folder, metadata...)
+	defer func() { _ = stereoscopeImage.Cleanup() }()
+	if err := stereoscopeImage.Read(); err != nil {
+		return nil, 0, fmt.Errorf("read the image's layers: %w", err)
+	}
+	source := stereoscopesource.New(stereoscopeImage, stereoscopesource.ImageConfig{Reference: input})
+	bom, err := syft.CreateSBOM(ctx, source, syftConfig())
+	if err != nil {
+		return nil, 0, fmt.Errorf("catalogue with Syft: %w", err)
+	}
+	if ctx.Err() != nil {
+		return nil, 0, context.Cause(ctx)
+	}
+	return encode(bom)
+}
+
+// syftConfig is what Grype's own command asks of Syft, without the files: the same packages, hence the same matches.
+func syftConfig() *syft.CreateSBOMConfig {
+	config := syft.DefaultCreateSBOMConfig().WithoutFiles()
+	config.Packages.Golang = config.Packages.Golang.WithCaptureSymbols(cataloging.SymbolScopeAll)
+	config.Compliance.MissingVersion = cataloging.ComplianceActionDrop
+	return config
+}
+
+func encode(bom *sbom.SBOM) ([]byte, int, error) {
+	slim(bom)
+	var out bytes.Buffer
+	if err := syftjson.NewFormatEncoder().Encode(&out, *bom); err != nil {
+		return nil, 0, fmt.Errorf("encode the SBOM: %w", err)
+	}
+	return out.Bytes(), bom.Artifacts.Packages.PackageCount(), nil
+}
+
+// watchScratch cancels when the cataloguers' temporary files grow past the limit: archives within archives are
+// unpacked without any bound of their own.
+func watchScratch(ctx context.Context, cancel context.CancelCauseFunc, scratch string, limits Limits) {
+	ticker := time.NewTicker(scratchCheck)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			if size := folderSize(scratch); size > 2*limits.DecompressedBytes {
+				cancel(failf(vuln.ReasonImageTooLarge,
+					"unpacking archives inside of the image took %d bytes, more than twice the limit of %d decompressed bytes", size, limits.DecompressedBytes))
+				return
+			}
+		}
+	}
+}
+
+func folderSize(folder string) int64 {
+	var total int64
+	_ = filepath.WalkDir(folder, func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return nil //nolint:nilerr // files come and go while this looks
+		}
+		if info, err := entry.Info(); err == nil {
+			total += info.Size()
+		}
+		return nil
+	})
+	return total
+}

@@ -1,0 +1,220 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+const (
+	// uploadAttempts bounds how often an SBOM is offered; together with the waits, about a minute of trouble is sat out.
+	uploadAttempts = 8
+	// maxUploadWait bounds the wait between two attempts, whatever the operator asks for.
+	maxUploadWait = 30 * time.Second
+	// uploadTimeout bounds one attempt.
+	uploadTimeout = 2 * time.Minute
+	// maxTokenFileBytes bounds the token file; a projected token has about 1 KiB.
+	maxTokenFileBytes = 64 << 10
+	// maxProblemBytes bounds what is read of an answer.
+	maxProblemBytes = 64 << 10
+)
+
+// UploadRequest hands an SBOM to the operator.
+type UploadRequest struct {
+	// URL is the operator's address, http or https, such as https://scanner-operator.system.svc:8000.
+	URL string
+	// TokenFile holds the bearer token; read again for each attempt, since the kubelet renews it. "" sends none.
+	TokenFile string
+	// CAFile is a PEM bundle that is trusted besides the system's.
+	CAFile   string
+	ImageID  string
+	Platform vuln.Platform
+	// SBOM is syft-json.
+	SBOM []byte
+
+	// sleep replaces the wait in tests.
+	sleep func(context.Context, time.Duration) error
+}
+
+// Upload offers an SBOM until it is accepted, refused for good, or the context ends. The error is always an *Error;
+// it holds what the operator said, and never the token.
+func Upload(ctx context.Context, request UploadRequest) error {
+	if err := upload(ctx, request); err != nil {
+		return typed(ctx, err, vuln.ReasonUploadFailed)
+	}
+	return nil
+}
+
+func upload(ctx context.Context, request UploadRequest) error {
+	target, err := uploadURL(request)
+	if err != nil {
+		return err
+	}
+	body, err := compressSBOM(request.SBOM)
+	if err != nil {
+		return err
+	}
+	client, err := uploadClient(request.CAFile)
+	if err != nil {
+		return err
+	}
+	defer client.CloseIdleConnections()
+	sleep := request.sleep
+	if sleep == nil {
+		sleep = sleepContext
+	}
+	for attempt := range uploadAttempts {
+		var wait time.Duration
+		var again bool
+		wait, again, err = uploadOnce(ctx, client, target, request.TokenFile, body)
+		if err == nil {
+			return nil
+		}
+		if !again || attempt == uploadAttempts-1 {
+			break
+		}
+		backoff := 500 * time.Millisecond << attempt
+		wait = min(maxUploadWait, max(wait, backoff+rand.N(backoff/2)))
+		if sleepErr := sleep(ctx, wait); sleepErr != nil {
+			break
+		}
+	}
+	return fmt.Errorf("upload the SBOM of %s to %s: %w", request.ImageID, hostOf(target), err)
+}
+
+func uploadURL(request UploadRequest) (string, error) {
+	base, err := url.Parse(request.URL)
+	if err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") || base.User != nil {
+		return "", failf(vuln.ReasonUploadFailed, "the upload URL is not an absolute http or https URL without credentials")
+	}
+	if request.Platform == (vuln.Platform{}) {
+		return "", failf(vuln.ReasonUploadFailed, "the platform of %s is not known, name it", request.ImageID)
+	}
+	return strings.TrimRight(request.URL, "/") + "/api/v1/images/" + url.PathEscape(request.ImageID) + "/sbom?platform=" + request.Platform.String(), nil
+}
+
+func hostOf(target string) string {
+	u, err := url.Parse(target)
+	if err != nil {
+		return "the operator"
+	}
+	return u.Host
+}
+
+func compressSBOM(sbom []byte) ([]byte, error) {
+	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		return nil, fmt.Errorf("compress the SBOM: %w", err)
+	}
+	defer func() { _ = encoder.Close() }()
+	return encoder.EncodeAll(sbom, nil), nil
+}
+
+func uploadClient(caFile string) (*http.Client, error) {
+	roots, err := certPool(caFile)
+	if err != nil {
+		return nil, failf(vuln.ReasonUploadFailed, "prepare the upload: %w", err)
+	}
+	return &http.Client{
+		Timeout: uploadTimeout,
+		Transport: &http.Transport{
+			Proxy:                  http.ProxyFromEnvironment,
+			DialContext:            (&net.Dialer{Timeout: dialTimeout}).DialContext,
+			TLSClientConfig:        &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+			TLSHandshakeTimeout:    dialTimeout,
+			ResponseHeaderTimeout:  responseHeaderTimeout,
+			MaxResponseHeaderBytes: 64 << 10,
+		},
+		// The operator does not redirect, and the token is for it alone.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}, nil
+}
+
+// uploadOnce makes one attempt. It says whether another is worth it, and the wait that the operator asks for.
+func uploadOnce(ctx context.Context, client *http.Client, target, tokenFile string, body []byte) (wait time.Duration, again bool, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPut, target, bytes.NewReader(body))
+	if err != nil {
+		return 0, false, errors.New("the upload URL is not usable")
+	}
+	request.Header.Set("Content-Type", "application/vnd.syft+json")
+	request.Header.Set("Content-Encoding", "zstd")
+	request.Header.Set("User-Agent", userAgent)
+	if tokenFile != "" {
+		token, err := readToken(tokenFile)
+		if err != nil {
+			return 0, false, err
+		}
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return 0, !isCertificateError(err) && ctx.Err() == nil, withoutURL(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode >= 200 && response.StatusCode < 300 {
+		return 0, false, nil
+	}
+	again = response.StatusCode == http.StatusTooManyRequests ||
+		(response.StatusCode >= 500 && response.StatusCode != http.StatusInsufficientStorage && response.StatusCode != http.StatusNotImplemented)
+	detail := problemDetail(response, bearerToken(request.Header.Get("Authorization")))
+	return parseRetryAfter(response.Header.Get("Retry-After")), again,
+		fmt.Errorf("the operator answered %d %s%s", response.StatusCode, http.StatusText(response.StatusCode), detail)
+}
+
+// problemDetail reads the detail, or else the title, of a problem document (RFC 9457).
+func problemDetail(response *http.Response, token string) string {
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxProblemBytes))
+	if err != nil {
+		return ""
+	}
+	var problem struct {
+		Title  string `json:"title"`
+		Detail string `json:"detail"`
+	}
+	if json.Unmarshal(body, &problem) != nil {
+		return ""
+	}
+	text := problem.Detail
+	if text == "" {
+		text = problem.Title
+	}
+	if text == "" {
+		return ""
+	}
+	if token != "" {
+		text = strings.ReplaceAll(text, token, "[redacted]")
+	}
+	return ": " + quoteText(text, 1000)
+}
+
+func readToken(file string) (string, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return "", failf(vuln.ReasonUploadFailed, "read the token: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	content, err := io.ReadAll(io.LimitReader(f, maxTokenFileBytes))
+	if err != nil {
+		return "", failf(vuln.ReasonUploadFailed, "read the token file %s: %w", file, err)
+	}
+	token := strings.TrimSpace(string(content))
+	if token == "" || strings.ContainsAny(token, " \r\n\t") {
+		return "", failf(vuln.ReasonUploadFailed, "the token file %s does not hold one token", file)
+	}
+	return token, nil
+}
