@@ -49,10 +49,11 @@ type Store interface {
 // Images is the part of the store about images, their state and their SBOMs.
 type Images interface {
 	// WantImages records the images that are not known yet, as StatePending, and returns all of them. When all are known
-	// it only reads.
+	// it only reads. A key that vuln.ImageKey.Validate refuses is an error, and nothing is recorded. More than MaxKeys are an error.
 	WantImages(ctx context.Context, keys []vuln.ImageKey) (map[vuln.ImageKey]Image, error)
 	// RecordFailure ends attempt number attempt of an image as failed. It returns false, and changes nothing, when
-	// that attempt is not the current one: it has been recorded before, or the image was catalogued or removed since.
+	// that attempt is not the current one: it has been recorded before, or the image was catalogued or removed since. The
+	// number of the current attempt is ImageState.Attempts, so the first one is 0. The message is cut to 1 KiB.
 	RecordFailure(ctx context.Context, key vuln.ImageKey, attempt int, outcome vuln.Outcome, next time.Time) (bool, error)
 	// SaveSBOM keeps an SBOM and what it says, and makes the image StateCatalogued. It replaces an earlier one. The image must
 	// be known: ErrNotFound otherwise.
@@ -83,19 +84,22 @@ type Matches interface {
 	// Findings returns a page of the findings of one image: its own packages that are not excluded, joined with what
 	// the image's database build says of them, less the image's exclusions.
 	Findings(ctx context.Context, query FindingQuery) (FindingPage, error)
-	// Packages calls yield for each package of an image, ordered by name, version and fingerprint, until yield fails.
+	// Packages calls yield for each package of an image, ordered by name, version and fingerprint, until yield fails, and
+	// returns the error of yield as it is. yield must not call the store.
 	Packages(ctx context.Context, key vuln.ImageKey, yield func(vuln.HeldPackage) error) error
 	// RecordDatabase notes that a database build is in use from now on, with an EventDatabaseUpdated when it was not before.
 	RecordDatabase(ctx context.Context, build vuln.DatabaseBuild) error
 	// Databases lists the builds that were recorded and not pruned, newest first, with the number of images that use each.
 	Databases(ctx context.Context) ([]Database, error)
-	// PruneDatabases removes the findings of builds that no image uses any more, except of the build keep.
+	// PruneDatabases removes the findings of builds that no image uses any more, except of the build keep, and the packages
+	// that no image holds any more. It works in short transactions.
 	PruneDatabases(ctx context.Context, keep string) error
 }
 
 // Reports is the part of the store about CycloneDX reports that came from outside by PUT /scan-results.
 type Reports interface {
-	// SaveReport keeps a report as it was uploaded, with the counts of its vulnerabilities, and makes the image known.
+	// SaveReport keeps a report as it was uploaded, with the counts of its vulnerabilities, and makes the image known. The
+	// counts are shown for the image until it is matched.
 	SaveReport(ctx context.Context, imageID string, report []byte, counts Counts) error
 	// Report returns an uploaded report, or ErrNotFound.
 	Report(ctx context.Context, imageID string) ([]byte, error)

@@ -1,0 +1,247 @@
+package sqlstore
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base32"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+var nonceEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+
+// newNonce is 80 random bits in 16 characters that may stand in the name of a Kubernetes object.
+func newNonce() string {
+	var random [10]byte
+	_, _ = rand.Read(random[:]) // It never fails: the program ends when the system gives no random numbers.
+	return nonceEncoding.EncodeToString(random[:])
+}
+
+// WantImages implements store.Images.
+func (s *Store) WantImages(ctx context.Context, keys []vuln.ImageKey) (map[vuln.ImageKey]store.Image, error) {
+	const what = "record wanted images"
+	if err := checkKeys(keys); err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	var images map[vuln.ImageKey]store.Image
+	err := s.read(ctx, what, func(tx *gorm.DB) error {
+		rows, err := imageRows(tx, keys)
+		if err != nil {
+			return err
+		}
+		images, err = imagesOf(rows, keys)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	// In a settled cluster all are known, and nothing is written.
+	if len(unwanted(keys, images)) == 0 {
+		return images, nil
+	}
+	err = s.write(ctx, what, func(tx *txn) error {
+		rows, err := imageRows(tx.DB, keys)
+		if err != nil {
+			return err
+		}
+		if images, err = imagesOf(rows, keys); err != nil {
+			return err
+		}
+		missing := unwanted(keys, images)
+		if err := want(tx, missing, rows); err != nil {
+			return err
+		}
+		if rows, err = imageRows(tx.DB, missing); err != nil {
+			return err
+		}
+		added, err := imagesOf(rows, missing)
+		if err != nil {
+			return err
+		}
+		maps.Copy(images, added)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return images, nil
+}
+
+// unwanted lists, each once, the keys that are not known or known from a report only.
+func unwanted(keys []vuln.ImageKey, images map[vuln.ImageKey]store.Image) []vuln.ImageKey {
+	var missing []vuln.ImageKey
+	seen := make(map[vuln.ImageKey]bool, len(keys))
+	for _, key := range keys {
+		image, known := images[key]
+		if seen[key] || known && image.State != store.StateReported {
+			continue
+		}
+		seen[key] = true
+		missing = append(missing, key)
+	}
+	return missing
+}
+
+// want makes the keys StatePending. The row of an image that is known from a report becomes that of the first platform.
+func want(tx *txn, missing []vuln.ImageKey, rows []imageRow) error {
+	reported := map[string]int64{}
+	for _, row := range rows {
+		if row.State == string(store.StateReported) {
+			reported[row.ImageID] = row.ID
+		}
+	}
+	var values []any
+	for _, key := range missing {
+		platform := key.Platform.String()
+		if id, found := reported[key.ImageID]; found {
+			delete(reported, key.ImageID)
+			err := tx.exec("UPDATE images SET platform = ?, state = ?, nonce = ?, first_seen = ? WHERE id = ?",
+				platform, string(store.StatePending), newNonce(), tx.now, id)
+			if err != nil {
+				return err
+			}
+		} else {
+			values = append(values, newImage(key, store.StatePending, tx.now, store.Counts{})...)
+		}
+		if err := tx.event(store.EventImageDiscovered, key.ImageID, platform, struct{}{}); err != nil {
+			return err
+		}
+	}
+	return tx.insert("images", newImageColumns, values, tx.dialect.ignoreConflict("image_id", "platform"))
+}
+
+var newImageColumns = append([]string{
+	"image_id", "platform", "repository", "digest", "state", "nonce", "attempts", "reason", "message", "next_attempt_at", "distro",
+	"size", "package_count", "first_seen", "catalogued_at", "matched_at", "sbom_sha256", "sbom_size",
+}, countColumns...)
+
+func newImage(key vuln.ImageKey, state store.State, now int64, counts store.Counts) []any {
+	return append([]any{
+		key.ImageID, key.Platform.String(), key.Repository(), key.Digest(), string(state), newNonce(), 0, "", "", 0, "",
+		0, 0, now, 0, 0, "", 0,
+	}, countValues(counts)...)
+}
+
+// imageRows reads the rows of the image IDs of the keys, on all platforms.
+func imageRows(tx *gorm.DB, keys []vuln.ImageKey) ([]imageRow, error) {
+	ids := make([]string, 0, len(keys))
+	for _, key := range keys {
+		ids = append(ids, key.ImageID)
+	}
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	var rows []imageRow
+	for part := range slices.Chunk(ids, maxIn) {
+		var found []imageRow
+		err := tx.Raw("SELECT "+imageColumns+" FROM images i"+imageJoins+" WHERE i.image_id IN ?", part).Scan(&found).Error
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, found...)
+	}
+	return rows, nil
+}
+
+// imagesOf picks the images of the keys.
+func imagesOf(rows []imageRow, keys []vuln.ImageKey) (map[vuln.ImageKey]store.Image, error) {
+	asked := make(map[vuln.ImageKey]bool, len(keys))
+	for _, key := range keys {
+		asked[key] = true
+	}
+	images := make(map[vuln.ImageKey]store.Image, len(keys))
+	for i := range rows {
+		image, err := rows[i].image()
+		if err != nil {
+			return nil, err
+		}
+		if asked[image.Key] {
+			images[image.Key] = image
+		}
+	}
+	return images, nil
+}
+
+// failure is the data of store.EventImageFailed.
+type failure struct {
+	Reason      vuln.Reason `json:"reason"`
+	Message     string      `json:"message,omitempty"`
+	Attempt     *int        `json:"attempt,omitempty"`
+	NextAttempt *time.Time  `json:"nextAttempt,omitempty"`
+}
+
+// RecordFailure implements store.Images.
+func (s *Store) RecordFailure(ctx context.Context, key vuln.ImageKey, attempt int, outcome vuln.Outcome, next time.Time) (bool, error) {
+	recorded := false
+	message := cut(outcome.Message, maxMessage)
+	err := s.write(ctx, "record a failed attempt", func(tx *txn) error {
+		result := tx.Exec(`UPDATE images SET state = ?, attempts = ?, reason = ?, message = ?, next_attempt_at = ?
+			WHERE image_id = ? AND platform = ? AND attempts = ? AND state IN ?`,
+			string(store.StateFailed), attempt+1, string(outcome.Reason), message, micros(next),
+			key.ImageID, key.Platform.String(), attempt, []string{string(store.StatePending), string(store.StateFailed)})
+		recorded = result.RowsAffected == 1
+		if result.Error != nil || !recorded {
+			return result.Error
+		}
+		data := failure{Reason: outcome.Reason, Message: message, Attempt: &attempt}
+		if !next.IsZero() {
+			at := next.UTC()
+			data.NextAttempt = &at
+		}
+		return tx.event(store.EventImageFailed, key.ImageID, key.Platform.String(), data)
+	})
+	return recorded && err == nil, err
+}
+
+// DeleteImage implements store.Images.
+func (s *Store) DeleteImage(ctx context.Context, imageID string) error {
+	return s.write(ctx, "delete an image", func(tx *txn) error {
+		var rows []imageRow
+		err := tx.Raw("SELECT id, image_id, platform FROM images WHERE image_id = ? ORDER BY platform", imageID).Scan(&rows).Error
+		if err != nil {
+			return err
+		}
+		if len(rows) == 0 {
+			return fmt.Errorf("image %q: %w", imageID, store.ErrNotFound)
+		}
+		// What belongs to the image goes with it, by foreign keys.
+		if err := tx.exec("DELETE FROM images WHERE image_id = ?", imageID); err != nil {
+			return err
+		}
+		if err := tx.exec("DELETE FROM reports WHERE image_id = ?", imageID); err != nil {
+			return err
+		}
+		for _, row := range rows {
+			if err := tx.event(store.EventImageRemoved, imageID, row.Platform, struct{}{}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// findImage reads the id and a few columns of one image; with a zero platform, of the one that is shown for it.
+func findImage(tx *gorm.DB, key vuln.ImageKey) (imageRow, error) {
+	statement := "SELECT " + imageColumns + " FROM images i" + imageJoins + " WHERE i.image_id = ?"
+	values := []any{key.ImageID}
+	if key.Platform != (vuln.Platform{}) {
+		statement += " AND i.platform = ?"
+		values = append(values, key.Platform.String())
+	}
+	statement += ` ORDER BY CASE WHEN i.state = ? THEN 0 ELSE 1 END, CASE WHEN i.platform = ? THEN 0 ELSE 1 END, i.platform LIMIT 1`
+	values = append(values, string(store.StateScanned), "linux/amd64")
+	var rows []imageRow
+	if err := tx.Raw(statement, values...).Scan(&rows).Error; err != nil {
+		return imageRow{}, err
+	}
+	if len(rows) == 0 {
+		return imageRow{}, fmt.Errorf("image %s: %w", key, store.ErrNotFound)
+	}
+	return rows[0], nil
+}

@@ -1,0 +1,115 @@
+package sqlstore
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"gorm.io/gorm"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+// sortKey is a column that a list is ordered by.
+type sortKey struct {
+	column string
+	// number says that the column holds whole numbers, otherwise text.
+	number bool
+	// descending puts the greatest first.
+	descending bool
+}
+
+// orderBy is the ORDER BY clause of the keys; rename gives each column its name in the statement.
+func orderBy(keys []sortKey, rename func(int, string) string) string {
+	terms := make([]string, len(keys))
+	for i, key := range keys {
+		terms[i] = rename(i, key.column)
+		if key.descending {
+			terms[i] += " DESC"
+		}
+	}
+	return strings.Join(terms, ", ")
+}
+
+func sameName(_ int, column string) string { return column }
+
+// behind is the condition that a row comes after the one with these values. The last key must be unique together with
+// those before it. The condition on the first key alone is there for databases that do not see through the rest.
+func behind(keys []sortKey, values []string) (string, []any, error) {
+	parsed := make([]any, len(keys))
+	for i, key := range keys {
+		parsed[i] = values[i]
+		if key.number {
+			number, err := strconv.ParseInt(values[i], 10, 64)
+			if err != nil {
+				return "", nil, fmt.Errorf("%w: %q is not a number", store.ErrInvalidToken, values[i])
+			}
+			parsed[i] = number
+		} else if values[i] != clean(values[i]) {
+			return "", nil, fmt.Errorf("%w: it holds text that is not stored anywhere", store.ErrInvalidToken)
+		}
+	}
+	condition := ""
+	var arguments []any
+	for i := len(keys) - 1; i >= 0; i-- {
+		beyond := keys[i].column + " > ?"
+		if keys[i].descending {
+			beyond = keys[i].column + " < ?"
+		}
+		if condition == "" {
+			condition, arguments = beyond, []any{parsed[i]}
+			continue
+		}
+		condition = "(" + beyond + " OR (" + keys[i].column + " = ? AND " + condition + "))"
+		arguments = append([]any{parsed[i], parsed[i]}, arguments...)
+	}
+	if len(keys) > 1 {
+		bound := keys[0].column + " >= ?"
+		if keys[0].descending {
+			bound = keys[0].column + " <= ?"
+		}
+		condition = bound + " AND " + condition
+		arguments = append([]any{parsed[0]}, arguments...)
+	}
+	return condition, arguments, nil
+}
+
+// fromToken adds the condition of a page token, if there is one.
+func fromToken(tx *gorm.DB, token string, query any, keys []sortKey) (*gorm.DB, error) {
+	if token == "" {
+		return tx, nil
+	}
+	values, err := store.DecodeToken(token, query, len(keys))
+	if err != nil {
+		return nil, err
+	}
+	condition, arguments, err := behind(keys, values)
+	if err != nil {
+		return nil, err
+	}
+	return tx.Where(condition, arguments...), nil
+}
+
+// contains adds the condition that one of the columns contains text, without regard to ASCII case.
+func contains(tx *gorm.DB, d dialect, text string, columns ...string) *gorm.DB {
+	if text == "" {
+		return tx
+	}
+	if text != clean(text) || len(text) > maxName {
+		return tx.Where("1 = 0") // No column holds such text.
+	}
+	lower := strings.Map(func(r rune) rune {
+		if 'A' <= r && r <= 'Z' {
+			return r + 'a' - 'A'
+		}
+		return r
+	}, text)
+	pattern := "%" + strings.NewReplacer("!", "!!", "%", "!%", "_", "!_").Replace(lower) + "%"
+	conditions := make([]string, len(columns))
+	arguments := make([]any, len(columns))
+	for i, column := range columns {
+		conditions[i] = d.lower(column) + " LIKE ? ESCAPE '!'"
+		arguments[i] = pattern
+	}
+	return tx.Where("("+strings.Join(conditions, " OR ")+")", arguments...)
+}

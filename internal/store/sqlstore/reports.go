@@ -1,0 +1,80 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"gorm.io/gorm"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+// reported is the data of store.EventImageReported.
+type reported struct {
+	Counts store.Counts `json:"counts"`
+}
+
+// SaveReport implements store.Reports. The counts of the report are those of the image for as long as it was not matched.
+func (s *Store) SaveReport(ctx context.Context, imageID string, report []byte, counts store.Counts) error {
+	const what = "save a report"
+	key := vuln.ImageKey{ImageID: imageID}
+	if err := key.Validate(); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	if len(report) > maxReportSize {
+		return fmt.Errorf("%s: it has %d bytes, more than the limit of %d", what, len(report), maxReportSize)
+	}
+	content := s.encoder.EncodeAll(report, nil)
+	return s.write(ctx, what, func(tx *txn) error {
+		if err := tx.exec("DELETE FROM reports WHERE image_id = ?", imageID); err != nil {
+			return err
+		}
+		err := tx.insert("reports", append([]string{"image_id", "saved_at", "size", "content"}, countColumns...),
+			append([]any{imageID, tx.now, len(report), content}, countValues(counts)...), "")
+		if err != nil {
+			return err
+		}
+		var known int64
+		if err := tx.Raw("SELECT COUNT(*) FROM images WHERE image_id = ?", imageID).Scan(&known).Error; err != nil {
+			return err
+		}
+		if known == 0 {
+			err = tx.insert("images", newImageColumns, newImage(key, store.StateReported, tx.now, counts),
+				tx.dialect.ignoreConflict("image_id", "platform"))
+		} else {
+			err = tx.exec("UPDATE images SET "+strings.Join(countColumns, " = ?, ")+" = ? WHERE image_id = ? AND database_id IS NULL",
+				append(countValues(counts), imageID)...)
+		}
+		if err != nil {
+			return err
+		}
+		return tx.event(store.EventImageReported, imageID, "", reported{Counts: counts})
+	})
+}
+
+// Report implements store.Reports.
+func (s *Store) Report(ctx context.Context, imageID string) ([]byte, error) {
+	const what = "read a report"
+	var content []byte
+	err := s.read(ctx, what, func(tx *gorm.DB) error {
+		var rows []struct{ Content []byte }
+		if err := tx.Raw("SELECT content FROM reports WHERE image_id = ?", imageID).Scan(&rows).Error; err != nil {
+			return err
+		}
+		if len(rows) == 0 {
+			return fmt.Errorf("report of image %q: %w", imageID, store.ErrNotFound)
+		}
+		content = rows[0].Content
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	report, err := s.decoder.DecodeAll(content, nil)
+	if err != nil {
+		return nil, fmt.Errorf("%s of image %q: decompress: %w", what, imageID, err)
+	}
+	return report, nil
+}

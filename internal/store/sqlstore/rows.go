@@ -1,0 +1,219 @@
+package sqlstore
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+// Bounds of what is stored, in bytes.
+const (
+	maxMessage = 1 << 10
+	// maxName bounds the name and the version of a package; both are in page tokens.
+	maxName = 1 << 10
+	// maxIdentifier bounds what is in an index beside image IDs: IDs and namespaces of vulnerabilities, IDs of builds.
+	maxIdentifier = 255
+	// maxReportSize bounds a report from outside.
+	maxReportSize = 256 << 20
+)
+
+// imageRow is a row of images, joined with its database build and whether there is a report.
+type imageRow struct {
+	ID            int64
+	ImageID       string
+	Platform      string
+	State         string
+	Nonce         string
+	Attempts      int
+	Reason        string
+	Message       string
+	NextAttemptAt int64
+	Distro        string
+	Size          int64
+	PackageCount  int
+	Counts        countsRow `gorm:"embedded"`
+	DatabaseID    *int64
+	FirstSeen     int64
+	CataloguedAt  int64
+	MatchedAt     int64
+	SbomSha256    string `gorm:"column:sbom_sha256"`
+	SbomSize      int64
+	BuildID       *string
+	SchemaVersion *string
+	Built         *int64
+	Source        *string
+	HasReport     int64
+}
+
+// countsRow holds the columns of store.Counts.
+type countsRow struct {
+	Critical, High, Medium, Low, Negligible, Unknown int
+	Kev, Fixable                                     int
+}
+
+// countColumns are the columns of countsRow, in the order of its values.
+var countColumns = []string{"critical", "high", "medium", "low", "negligible", "unknown", "kev", "fixable"}
+
+func (r countsRow) counts() store.Counts {
+	return store.Counts{
+		SeverityCounts: vuln.SeverityCounts{
+			Critical: r.Critical, High: r.High, Medium: r.Medium, Low: r.Low, Negligible: r.Negligible, Unknown: r.Unknown,
+		},
+		KEV: r.Kev, Fixable: r.Fixable,
+	}
+}
+
+func countValues(c store.Counts) []any {
+	return []any{c.Critical, c.High, c.Medium, c.Low, c.Negligible, c.Unknown, c.KEV, c.Fixable}
+}
+
+// imageColumns are the columns of imageRow, of images i, vulnerability_databases d and reports r.
+const imageColumns = `i.id, i.image_id, i.platform, i.state, i.nonce, i.attempts, i.reason, i.message, i.next_attempt_at, i.distro,
+	i.size, i.package_count, i.critical, i.high, i.medium, i.low, i.negligible, i.unknown, i.kev, i.fixable, i.database_id,
+	i.first_seen, i.catalogued_at, i.matched_at, i.sbom_sha256, i.sbom_size, d.build_id, d.schema_version, d.built, d.source,
+	CASE WHEN r.id IS NULL THEN 0 ELSE 1 END AS has_report`
+
+const imageJoins = ` LEFT JOIN vulnerability_databases d ON d.id = i.database_id LEFT JOIN reports r ON r.image_id = i.image_id`
+
+func (r *imageRow) key() (vuln.ImageKey, error) { return keyOf(r.ImageID, r.Platform) }
+
+func keyOf(imageID, platform string) (vuln.ImageKey, error) {
+	key := vuln.ImageKey{ImageID: imageID}
+	if platform == "" {
+		return key, nil
+	}
+	var err error
+	if key.Platform, err = vuln.ParsePlatform(platform); err != nil {
+		return vuln.ImageKey{}, fmt.Errorf("image %q in the database: %w", imageID, err)
+	}
+	return key, nil
+}
+
+func (r *imageRow) state() (store.ImageState, error) {
+	key, err := r.key()
+	if err != nil {
+		return store.ImageState{}, err
+	}
+	return store.ImageState{
+		Key: key, State: store.State(r.State), Nonce: r.Nonce, Attempts: r.Attempts, Reason: vuln.Reason(r.Reason),
+		Message: r.Message, NextAttempt: fromMicros(r.NextAttemptAt),
+	}, nil
+}
+
+func (r *imageRow) image() (store.Image, error) {
+	state, err := r.state()
+	if err != nil {
+		return store.Image{}, err
+	}
+	image := store.Image{
+		ImageState: state, Distro: r.Distro, Size: r.Size, PackageCount: r.PackageCount, Counts: r.Counts.counts(),
+		FirstSeen: fromMicros(r.FirstSeen), CataloguedAt: fromMicros(r.CataloguedAt), MatchedAt: fromMicros(r.MatchedAt),
+		HasReport: r.HasReport != 0, SBOMSHA256: r.SbomSha256, SBOMSizeBytes: r.SbomSize,
+	}
+	if r.BuildID != nil && r.SchemaVersion != nil && r.Built != nil && r.Source != nil {
+		image.Database = &vuln.DatabaseBuild{
+			ID: *r.BuildID, SchemaVersion: *r.SchemaVersion, Built: fromMicros(*r.Built), Source: vuln.DatabaseSource(*r.Source),
+		}
+	}
+	return image, nil
+}
+
+// packageRow holds the columns of vuln.Package and of its place in an image.
+type packageRow struct {
+	Fingerprint, Name, Version, Type, Language string
+	Purl, Distro, Licenses, Cpes               string
+	MatchInput                                 []byte
+	Locations                                  string
+	Excluded                                   int64
+}
+
+const packageColumns = `p.fingerprint, p.name, p.version, p.type, p.language, p.purl, p.distro, p.licenses, p.cpes, p.match_input,
+	ip.locations, ip.excluded`
+
+func (r *packageRow) held() (vuln.HeldPackage, error) {
+	held := vuln.HeldPackage{
+		Package: vuln.Package{
+			Fingerprint: r.Fingerprint, Name: r.Name, Version: r.Version, Type: r.Type, Language: r.Language,
+			PURL: r.Purl, Distro: r.Distro, MatchInput: json.RawMessage(r.MatchInput),
+		},
+		Excluded: r.Excluded != 0,
+	}
+	for _, field := range []struct {
+		content string
+		target  any
+	}{{r.Licenses, &held.Package.Licenses}, {r.Cpes, &held.Package.CPEs}, {r.Locations, &held.Locations}} {
+		if err := fromJSON(field.content, field.target); err != nil {
+			return vuln.HeldPackage{}, fmt.Errorf("package %s in the database: %w", r.Fingerprint, err)
+		}
+	}
+	return held, nil
+}
+
+// toJSON writes a list; an empty one is "".
+func toJSON[T any](list []T) (string, error) {
+	if len(list) == 0 {
+		return "", nil
+	}
+	content, err := json.Marshal(list)
+	return string(content), err
+}
+
+func fromJSON(content string, target any) error {
+	if content == "" {
+		return nil
+	}
+	return json.Unmarshal([]byte(content), target)
+}
+
+// clean makes text from outside fit for every database: valid UTF-8 without NUL.
+func clean(text string) string {
+	if !utf8.ValidString(text) {
+		text = strings.ToValidUTF8(text, "\uFFFD")
+	}
+	if strings.ContainsRune(text, 0) {
+		text = strings.ReplaceAll(text, "\x00", "\uFFFD")
+	}
+	return text
+}
+
+// cut is clean, and cuts at a rune to limit bytes.
+func cut(text string, limit int) string {
+	text = clean(text)
+	if len(text) <= limit {
+		return text
+	}
+	for limit > 0 && !utf8.RuneStart(text[limit]) {
+		limit--
+	}
+	return text[:limit]
+}
+
+func boolean(value bool) int64 {
+	if value {
+		return 1
+	}
+	return 0
+}
+
+// checkKeys refuses what no database should hold.
+func checkKeys(keys []vuln.ImageKey) error {
+	if len(keys) > store.MaxKeys {
+		return fmt.Errorf("%d keys are more than the limit of %d", len(keys), store.MaxKeys)
+	}
+	for _, key := range keys {
+		if err := key.Validate(); err != nil {
+			return err
+		}
+		if key.Platform == (vuln.Platform{}) {
+			continue
+		}
+		if _, err := vuln.ParsePlatform(key.Platform.String()); err != nil {
+			return fmt.Errorf("image %s: %w", key.ImageID, err)
+		}
+	}
+	return nil
+}

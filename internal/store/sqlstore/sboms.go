@@ -1,0 +1,286 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gorm.io/gorm"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+// catalogued is the data of store.EventImageCatalogued.
+type catalogued struct {
+	Packages int    `json:"packages"`
+	Distro   string `json:"distro,omitempty"`
+	Size     int64  `json:"size,omitempty"`
+}
+
+// SaveSBOM implements store.Images. Findings that the image has from an earlier match stay visible until the next one when the
+// packages are the same; otherwise they are of packages that are gone, and go too.
+func (s *Store) SaveSBOM(ctx context.Context, key vuln.ImageKey, sbom store.SBOM, catalog vuln.Catalog) error {
+	const what = "save an SBOM"
+	packages, err := distinct(catalog.Packages)
+	if err != nil {
+		return fmt.Errorf("%s of %s: %w", what, key, err)
+	}
+	return s.write(ctx, what, func(tx *txn) error {
+		id, err := exactImage(tx.DB, key)
+		if err != nil {
+			return err
+		}
+		ids, err := savePackages(tx, packages)
+		if err != nil {
+			return err
+		}
+		same, err := replaceImagePackages(tx, id, packages, ids)
+		if err != nil {
+			return err
+		}
+		if err := tx.exec("DELETE FROM sboms WHERE image_pk = ?", id); err != nil {
+			return err
+		}
+		err = tx.insert("sboms", []string{"image_pk", "media_type", "sha256", "size", "content"},
+			[]any{id, sbom.MediaType, sbom.SHA256, sbom.Size, sbom.Content}, "")
+		if err != nil {
+			return err
+		}
+		err = tx.exec(`UPDATE images SET state = ?, attempts = 0, reason = '', message = '', next_attempt_at = 0, distro = ?, size = ?,
+			package_count = ?, catalogued_at = ?, sbom_sha256 = ?, sbom_size = ? WHERE id = ?`,
+			string(store.StateCatalogued), clean(catalog.Distro), catalog.Size, len(packages), tx.now, sbom.SHA256, sbom.Size, id)
+		if err != nil {
+			return err
+		}
+		if !same {
+			if err := forgetMatch(tx, id); err != nil {
+				return err
+			}
+		}
+		return tx.event(store.EventImageCatalogued, key.ImageID, key.Platform.String(),
+			catalogued{Packages: len(packages), Distro: clean(catalog.Distro), Size: catalog.Size})
+	})
+}
+
+// distinct merges what is the same package at several places of an image. It counts as excluded when it is at all of them;
+// otherwise the places where it is excluded do not count.
+func distinct(held []vuln.HeldPackage) ([]vuln.HeldPackage, error) {
+	merged := make([]vuln.HeldPackage, 0, len(held))
+	index := make(map[string]int, len(held))
+	for _, next := range held {
+		fingerprint := next.Package.Fingerprint
+		if fingerprint == "" || len(fingerprint) > maxIdentifier {
+			return nil, fmt.Errorf("package %q %q: the fingerprint has %d bytes, not 1 to %d",
+				cut(next.Package.Name, maxIdentifier), cut(next.Package.Version, maxIdentifier), len(fingerprint), maxIdentifier)
+		}
+		at, found := index[fingerprint]
+		switch {
+		case !found:
+			index[fingerprint] = len(merged)
+			next.Locations = slices.Clone(next.Locations)
+			merged = append(merged, next)
+		case merged[at].Excluded == next.Excluded:
+			merged[at].Locations = append(merged[at].Locations, next.Locations...)
+		case merged[at].Excluded:
+			merged[at].Locations, merged[at].Excluded = slices.Clone(next.Locations), false
+		}
+	}
+	return merged, nil
+}
+
+// exactImage is the id of the image with that very platform.
+func exactImage(tx *gorm.DB, key vuln.ImageKey) (int64, error) {
+	var ids []int64
+	err := tx.Raw("SELECT id FROM images WHERE image_id = ? AND platform = ?", key.ImageID, key.Platform.String()).Scan(&ids).Error
+	if err != nil {
+		return 0, err
+	}
+	if len(ids) == 0 {
+		return 0, fmt.Errorf("image %s: %w", key, store.ErrNotFound)
+	}
+	return ids[0], nil
+}
+
+// savePackages records the packages that are not known and returns the ids of all, by fingerprint.
+func savePackages(tx *txn, packages []vuln.HeldPackage) (map[string]int64, error) {
+	ids, err := packageIDs(tx.DB, packages)
+	if err != nil {
+		return nil, err
+	}
+	var values []any
+	var added []vuln.HeldPackage
+	for _, held := range packages {
+		if _, known := ids[held.Package.Fingerprint]; known {
+			continue
+		}
+		p := held.Package
+		licenses, err := toJSON(p.Licenses)
+		if err != nil {
+			return nil, err
+		}
+		cpes, err := toJSON(p.CPEs)
+		if err != nil {
+			return nil, err
+		}
+		added = append(added, held)
+		values = append(values, p.Fingerprint, cut(p.Name, maxName), cut(p.Version, maxName), clean(p.Type), clean(p.Language),
+			clean(p.PURL), clean(p.Distro), licenses, cpes, []byte(p.MatchInput))
+	}
+	if len(added) == 0 {
+		return ids, nil
+	}
+	err = tx.insert("packages", []string{
+		"fingerprint", "name", "version", "type", "language", "purl", "distro", "licenses", "cpes", "match_input",
+	}, values, tx.dialect.ignoreConflict("fingerprint"))
+	if err != nil {
+		return nil, err
+	}
+	addedIDs, err := packageIDs(tx.DB, added)
+	if err != nil {
+		return nil, err
+	}
+	for fingerprint, id := range addedIDs {
+		ids[fingerprint] = id
+	}
+	return ids, nil
+}
+
+func packageIDs(tx *gorm.DB, packages []vuln.HeldPackage) (map[string]int64, error) {
+	ids := make(map[string]int64, len(packages))
+	for part := range slices.Chunk(packages, maxIn) {
+		fingerprints := make([]string, len(part))
+		for i := range part {
+			fingerprints[i] = part[i].Package.Fingerprint
+		}
+		var rows []struct {
+			ID          int64
+			Fingerprint string
+		}
+		if err := tx.Raw("SELECT id, fingerprint FROM packages WHERE fingerprint IN ?", fingerprints).Scan(&rows).Error; err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			ids[row.Fingerprint] = row.ID
+		}
+	}
+	return ids, nil
+}
+
+// replaceImagePackages records what the image holds and reports whether matching sees the same as before.
+func replaceImagePackages(tx *txn, image int64, packages []vuln.HeldPackage, ids map[string]int64) (bool, error) {
+	var rows []struct{ PackagePk, Excluded int64 }
+	if err := tx.Raw("SELECT package_pk, excluded FROM image_packages WHERE image_pk = ?", image).Scan(&rows).Error; err != nil {
+		return false, err
+	}
+	before := make(map[int64]int64, len(rows))
+	for _, row := range rows {
+		before[row.PackagePk] = row.Excluded
+	}
+	same := len(before) == len(packages)
+	values := make([]any, 0, 4*len(packages))
+	for _, held := range packages {
+		id, found := ids[held.Package.Fingerprint]
+		if !found {
+			return false, fmt.Errorf("package %s was not recorded", held.Package.Fingerprint)
+		}
+		locations, err := toJSON(held.Locations)
+		if err != nil {
+			return false, err
+		}
+		excluded, known := before[id]
+		same = same && known && excluded == boolean(held.Excluded)
+		values = append(values, image, id, boolean(held.Excluded), locations)
+	}
+	if err := tx.exec("DELETE FROM image_packages WHERE image_pk = ?", image); err != nil {
+		return false, err
+	}
+	return same, tx.insert("image_packages", []string{"image_pk", "package_pk", "excluded", "locations"}, values, "")
+}
+
+// forgetMatch makes an image one that was never matched. Its counts are those of its report again, if it has one.
+func forgetMatch(tx *txn, image int64) error {
+	if err := tx.exec("DELETE FROM image_exclusions WHERE image_pk = ?", image); err != nil {
+		return err
+	}
+	counts := make([]string, len(countColumns))
+	for i, column := range countColumns {
+		counts[i] = column + " = COALESCE((SELECT r." + column + " FROM reports r WHERE r.image_id = images.image_id), 0)"
+	}
+	return tx.exec("UPDATE images SET database_id = NULL, matched_at = 0, "+strings.Join(counts, ", ")+" WHERE id = ?", image)
+}
+
+// SBOM implements store.Images.
+func (s *Store) SBOM(ctx context.Context, key vuln.ImageKey) (store.SBOM, error) {
+	var sbom store.SBOM
+	err := s.read(ctx, "read an SBOM", func(tx *gorm.DB) error {
+		image, err := findImage(tx, key)
+		if err != nil {
+			return err
+		}
+		var rows []struct {
+			MediaType string
+			Sha256    string `gorm:"column:sha256"`
+			Size      int64
+			Content   []byte
+		}
+		err = tx.Raw("SELECT media_type, sha256, size, content FROM sboms WHERE image_pk = ?", image.ID).Scan(&rows).Error
+		if err != nil {
+			return err
+		}
+		if len(rows) == 0 {
+			return fmt.Errorf("SBOM of image %s: %w", key, store.ErrNotFound)
+		}
+		sbom = store.SBOM{MediaType: rows[0].MediaType, Content: rows[0].Content, SHA256: rows[0].Sha256, Size: rows[0].Size}
+		return nil
+	})
+	return sbom, err
+}
+
+// Packages implements store.Matches. yield runs inside a transaction that reads.
+func (s *Store) Packages(ctx context.Context, key vuln.ImageKey, yield func(vuln.HeldPackage) error) error {
+	var refused error
+	err := s.read(ctx, "read the packages of an image", func(tx *gorm.DB) error {
+		image, err := findImage(tx, key)
+		if err != nil {
+			return err
+		}
+		rows, err := tx.Raw("SELECT "+packageColumns+` FROM image_packages ip JOIN packages p ON p.id = ip.package_pk
+			WHERE ip.image_pk = ? ORDER BY p.name, p.version, p.fingerprint`, image.ID).Rows()
+		if err != nil {
+			return err
+		}
+		if refused, err = yieldPackages(rows, yield); err != nil {
+			return &finalError{err}
+		}
+		return nil
+	})
+	if refused != nil {
+		return refused
+	}
+	return err
+}
+
+// yieldPackages closes the rows. The first error is that of yield.
+func yieldPackages(rows *sql.Rows, yield func(vuln.HeldPackage) error) (refused, err error) {
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var row packageRow
+		err := rows.Scan(&row.Fingerprint, &row.Name, &row.Version, &row.Type, &row.Language, &row.Purl, &row.Distro,
+			&row.Licenses, &row.Cpes, &row.MatchInput, &row.Locations, &row.Excluded)
+		if err != nil {
+			return nil, err
+		}
+		held, err := row.held()
+		if err != nil {
+			return nil, err
+		}
+		if err := yield(held); err != nil {
+			return err, nil
+		}
+	}
+	return nil, rows.Err()
+}
