@@ -56,7 +56,7 @@ func (r *findingRow) value(column string) string {
 	case "v.vulnerability_id":
 		return r.VulnerabilityID
 	case "v.namespace":
-		return r.Package.Namespace
+		return r.Namespace
 	case "p.name":
 		return r.Package.Name
 	case "p.version":
