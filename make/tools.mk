@@ -15,12 +15,17 @@ KUSTOMIZE      := $(TOOLS)/kustomize
 HELM           := $(TOOLS)/helm
 GOLANGCI_LINT  := $(LINT_TOOLS)/golangci-lint
 
-# $(call build_tool,module directory,package): built under another name first, so that an interrupted or a
+# Helm takes the Kubernetes version that "helm template" and "helm lint" assume from the linker.
+helm_pkg     := helm.sh/helm/v3
+helm_ldflags := -X $(helm_pkg)/pkg/chartutil.k8sVersionMajor=1 -X $(helm_pkg)/pkg/chartutil.k8sVersionMinor=37 \
+	-X $(helm_pkg)/pkg/lint/rules.k8sVersionMajor=1 -X $(helm_pkg)/pkg/lint/rules.k8sVersionMinor=37
+
+# $(call build_tool,module directory,package,linker flags): built under another name first, so that an interrupted or a
 # concurrent build never leaves half a tool.
 define build_tool
 @echo "building $(notdir $@) (once per version)" >&2
 @mkdir -p $(@D)
-@CGO_ENABLED=0 $(GO) build -C $(1) -trimpath -ldflags "-s -w" -o $@.$$$$ $(2) && mv -f $@.$$$$ $@
+@CGO_ENABLED=0 $(GO) build -C $(1) -trimpath -ldflags "-s -w $(3)" -o $@.$$$$ $(2) && mv -f $@.$$$$ $@
 endef
 
 $(CONTROLLER_GEN):
@@ -30,7 +35,7 @@ $(OAPI_CODEGEN):
 $(KUSTOMIZE):
 	$(call build_tool,hack/tools,sigs.k8s.io/kustomize/kustomize/v5)
 $(HELM):
-	$(call build_tool,hack/tools,helm.sh/helm/v3/cmd/helm)
+	$(call build_tool,hack/tools,$(helm_pkg)/cmd/helm,$(helm_ldflags))
 $(GOLANGCI_LINT):
 	$(call build_tool,hack/tools/lint,github.com/golangci/golangci-lint/v2/cmd/golangci-lint)
 

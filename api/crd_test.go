@@ -1,0 +1,304 @@
+// Package api_test checks the CRDs, and the samples against them, as an API server does.
+package api_test
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
+	schemavalidation "k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	sigsyaml "sigs.k8s.io/yaml"
+
+	appv1alpha1 "github.com/scanner-operator/scanner-operator/api/app/v1alpha1"
+	pocv1 "github.com/scanner-operator/scanner-operator/api/poc/v1"
+	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
+	stablev444beta989 "github.com/scanner-operator/scanner-operator/api/stable/v444beta989"
+)
+
+// definition is a CRD made ready to judge objects.
+type definition struct {
+	crd        *apiextensions.CustomResourceDefinition
+	structural *schema.Structural
+	validator  schemavalidation.SchemaValidator
+	cel        *cel.Validator
+}
+
+func definitions(t *testing.T) map[string]definition {
+	t.Helper()
+	files, err := filepath.Glob("../config/crd/bases/*.yaml")
+	if err != nil || len(files) != 4 {
+		t.Fatalf("%d CRDs, want 4: %v", len(files), err)
+	}
+	byKind := map[string]definition{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		external := &apiextensionsv1.CustomResourceDefinition{}
+		if err := sigsyaml.UnmarshalStrict(text, external); err != nil {
+			t.Fatal(err)
+		}
+		apiextensionsv1.SetDefaults_CustomResourceDefinition(external)
+		apiextensionsv1.SetDefaults_CustomResourceDefinitionSpec(&external.Spec)
+		d := definition{crd: &apiextensions.CustomResourceDefinition{}}
+		if err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(external, d.crd, nil); err != nil {
+			t.Fatal(err)
+		}
+		for _, version := range d.crd.Spec.Versions {
+			d.crd.Status.StoredVersions = append(d.crd.Status.StoredVersions, version.Name)
+		}
+		openAPI, err := apiextensions.GetSchemaForVersion(d.crd, d.crd.Spec.Versions[0].Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.structural, err = schema.NewStructural(openAPI.OpenAPIV3Schema); err != nil {
+			t.Fatal(err)
+		}
+		if d.validator, _, err = schemavalidation.NewSchemaValidator(openAPI.OpenAPIV3Schema); err != nil {
+			t.Fatal(err)
+		}
+		d.cel = cel.NewValidator(d.structural, true, celconfig.PerCallLimit)
+		byKind[d.crd.Spec.Names.Kind] = d
+	}
+	return byKind
+}
+
+// admit fills in the defaults of an object and returns what is wrong with it.
+func (d definition) admit(t *testing.T, obj, old *unstructured.Unstructured) field.ErrorList {
+	t.Helper()
+	unknown := pruning.PruneWithOptions(obj.Object, d.structural, true, schema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
+	if len(unknown) > 0 {
+		t.Errorf("unknown fields: %v", unknown)
+	}
+	defaulting.Default(obj.Object, d.structural)
+	errs := schemavalidation.ValidateCustomResource(nil, obj.Object, d.validator)
+	var oldObject any
+	if old != nil {
+		defaulting.Default(old.Object, d.structural)
+		oldObject = old.Object
+	}
+	celErrs, _ := d.cel.Validate(t.Context(), nil, d.structural, obj.Object, oldObject, celconfig.RuntimeCELCostBudget)
+	return append(errs, celErrs...)
+}
+
+func parse(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	document, err := sigsyaml.YAMLToJSONStrict([]byte(text))
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	obj := &unstructured.Unstructured{}
+	// Unlike encoding/json it reads integers as integers.
+	if err := json.Unmarshal(document, &obj.Object); err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	return obj
+}
+
+func scheme(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		scannerv1.AddToScheme, appv1alpha1.AddToScheme, pocv1.AddToScheme, stablev444beta989.AddToScheme,
+	} {
+		if err := add(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+func TestCRDsInstall(t *testing.T) {
+	for kind, d := range definitions(t) {
+		for _, err := range validation.ValidateCustomResourceDefinition(t.Context(), d.crd) {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	type names struct {
+		Group, Version, Plural, Singular string
+		ShortNames                       []string
+	}
+	got := map[string]names{}
+	for kind, d := range definitions(t) {
+		n := d.crd.Spec.Names
+		got[kind] = names{d.crd.Spec.Group, d.crd.Spec.Versions[0].Name, n.Plural, n.Singular, n.ShortNames}
+	}
+	want := map[string]names{
+		"Scanner":           {"scanner.zoltankerezsi.xyz", "v1", "scanners", "scanner", []string{"scn"}},
+		"PodSet":            {"app.example.com", "v1alpha1", "podsets", "podset", nil},
+		"MyCustomResource":  {"poc.test.domain", "v1", "mycustomresources", "mycustomresource", nil},
+		"BellerophonSimple": {"stable.simple-bellerophon.io", "v444beta989", "sheroes", "bellerophonsimple", []string{"bsh"}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestSamples admits every sample, and reads it into its Go type and back without loss.
+func TestSamples(t *testing.T) {
+	defs, known := definitions(t), scheme(t)
+	files, err := filepath.Glob("../config/samples/*_*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for document := range strings.SplitSeq(string(text), "\n---\n") {
+			obj := parse(t, document)
+			seen[obj.GetKind()] = true
+			if errs := defs[obj.GetKind()].admit(t, obj, nil); len(errs) > 0 {
+				t.Errorf("%s: %v", file, errs)
+			}
+			typed, err := known.New(obj.GroupVersionKind())
+			if err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(obj.Object, typed, true); err != nil {
+				t.Errorf("%s: %v", file, err)
+			}
+			back, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
+			if err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
+			// A duration is written in its long form, and a status that is empty but has counters shows them.
+			spec, _ := back["spec"].(map[string]any)
+			if _, set := spec["retention"]; set {
+				spec["retention"] = "720h"
+			}
+			delete(back, "status")
+			if diff := cmp.Diff(obj.Object, back); diff != "" {
+				t.Errorf("%s changes on its way (-want +got):\n%s", file, diff)
+			}
+		}
+	}
+	for kind := range maps.Keys(defs) {
+		if !seen[kind] {
+			t.Errorf("there is no sample of %s", kind)
+		}
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	defs := definitions(t)
+	scanner := parse(t, `{apiVersion: scanner.zoltankerezsi.xyz/v1, kind: Scanner, metadata: {name: x}}`)
+	if errs := defs["Scanner"].admit(t, scanner, nil); len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	want := map[string]any{"ignoreLabel": "ignore", "concurrency": int64(2), "retention": "720h"}
+	if diff := cmp.Diff(want, scanner.Object["spec"]); diff != "" {
+		t.Errorf("Scanner (-want +got):\n%s", diff)
+	}
+	podset := parse(t, `{apiVersion: app.example.com/v1alpha1, kind: PodSet, metadata: {name: x}}`)
+	if errs := defs["PodSet"].admit(t, podset, nil); len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	if diff := cmp.Diff(map[string]any{"replicas": int64(1)}, podset.Object["spec"]); diff != "" {
+		t.Errorf("PodSet (-want +got):\n%s", diff)
+	}
+}
+
+func TestValidation(t *testing.T) {
+	defs := definitions(t)
+	tests := map[string]struct {
+		kind, spec string
+		// want is part of the error; empty means that the object is fine.
+		want string
+	}{
+		"a namespaced ignore label":     {"Scanner", `{ignoreLabel: example.com/no-scan}`, ""},
+		"an ignore label with a space":  {"Scanner", `{ignoreLabel: "a b"}`, "spec.ignoreLabel"},
+		"an empty ignore label":         {"Scanner", `{ignoreLabel: ""}`, "spec.ignoreLabel"},
+		"no concurrency":                {"Scanner", `{concurrency: 0}`, "spec.concurrency"},
+		"too much concurrency":          {"Scanner", `{concurrency: 51}`, "spec.concurrency"},
+		"a long retention":              {"Scanner", `{retention: 1440h30m}`, ""},
+		"a short retention":             {"Scanner", `{retention: 59m}`, "retention must be between"},
+		"an endless retention":          {"Scanner", `{retention: 87601h}`, "retention must be between"},
+		"a retention in days":           {"Scanner", `{retention: 30d}`, "spec.retention"},
+		"all namespaces":                {"Scanner", `{namespaceSelector: {}}`, ""},
+		"a job":                         {"Scanner", `{job: {resources: {limits: {memory: 2Gi}}, nodeSelector: {a: b}, tolerations: [{operator: Exists}], imagePullSecrets: [{name: a}], priorityClassName: low}}`, ""},
+		"a job with claims":             {"Scanner", `{job: {resources: {claims: [{name: a}]}}}`, "resource claims are not supported"},
+		"no pods":                       {"PodSet", `{replicas: 0}`, "spec.replicas"},
+		"ten pods":                      {"PodSet", `{replicas: 10}`, ""},
+		"eleven pods":                   {"PodSet", `{replicas: 11}`, "spec.replicas"},
+		"a template":                    {"PodSet", `{template: {metadata: {labels: {a: b}}, spec: {containers: [{name: a, image: b}]}}}`, ""},
+		"a friend":                      {"MyCustomResource", `{name: funny-joe}`, ""},
+		"no friend":                     {"MyCustomResource", `{}`, "spec.name"},
+		"a friend without a name":       {"MyCustomResource", `{name: ""}`, "spec.name"},
+		"a hero at rest":                {"BellerophonSimple", `{image: a, replicas: 0}`, ""},
+		"a hero without an image":       {"BellerophonSimple", `{replicas: 1}`, "spec.image"},
+		"too many heroes":               {"BellerophonSimple", `{image: a, replicas: 101}`, "spec.replicas"},
+		"a hero with storage":           {"BellerophonSimple", `{image: a, storage: {size: 1Gi, onDelete: Delete}}`, ""},
+		"storage without a size":        {"BellerophonSimple", `{image: a, storage: {}}`, "spec.storage.size"},
+		"storage with an unknown fate":  {"BellerophonSimple", `{image: a, storage: {size: 1Gi, onDelete: Recycle}}`, "spec.storage.onDelete"},
+		"storage mounted somewhere odd": {"BellerophonSimple", `{image: a, storage: {size: 1Gi, mountPath: data}}`, "spec.storage.mountPath"},
+	}
+	for label, test := range tests {
+		t.Run(label, func(t *testing.T) {
+			errs := defs[test.kind].admit(t, object(t, defs, test.kind, test.spec), nil)
+			switch got := errs.ToAggregate(); {
+			case test.want == "" && got != nil:
+				t.Errorf("refused: %v", got)
+			case test.want != "" && got == nil:
+				t.Error("accepted")
+			case test.want != "" && !strings.Contains(got.Error(), test.want):
+				t.Errorf("the error does not contain %q: %v", test.want, got)
+			}
+		})
+	}
+}
+
+func TestImmutable(t *testing.T) {
+	defs := definitions(t)
+	tests := map[string]struct{ before, after, want string }{
+		"scaling":             {`{image: a, replicas: 1, storage: {size: 1Gi}}`, `{image: b, replicas: 3, storage: {size: 1Gi, onDelete: Delete}}`, ""},
+		"another size":        {`{image: a, storage: {size: 1Gi}}`, `{image: a, storage: {size: 2Gi}}`, "size cannot be changed"},
+		"another class":       {`{image: a, storage: {size: 1Gi, storageClassName: a}}`, `{image: a, storage: {size: 1Gi, storageClassName: b}}`, "storageClassName cannot be changed"},
+		"a class afterwards":  {`{image: a, storage: {size: 1Gi}}`, `{image: a, storage: {size: 1Gi, storageClassName: b}}`, "storageClassName cannot be changed"},
+		"storage afterwards":  {`{image: a}`, `{image: a, storage: {size: 1Gi}}`, "storage cannot be added or removed"},
+		"storage taken away":  {`{image: a, storage: {size: 1Gi}}`, `{image: a}`, "storage cannot be added or removed"},
+		"a size as a number":  {`{image: a, storage: {size: 1024}}`, `{image: a, storage: {size: 1024}}`, ""},
+		"an unchanged object": {`{image: a}`, `{image: a}`, ""},
+	}
+	for label, test := range tests {
+		t.Run(label, func(t *testing.T) {
+			const kind = "BellerophonSimple"
+			errs := defs[kind].admit(t, object(t, defs, kind, test.after), object(t, defs, kind, test.before))
+			got := errs.ToAggregate()
+			if (test.want == "") != (got == nil) || got != nil && !strings.Contains(got.Error(), test.want) {
+				t.Errorf("got %v, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func object(t *testing.T, defs map[string]definition, kind, spec string) *unstructured.Unstructured {
+	t.Helper()
+	obj := parse(t, `{metadata: {name: x}, spec: `+spec+`}`)
+	crd := defs[kind].crd.Spec
+	obj.SetAPIVersion(metav1.GroupVersion{Group: crd.Group, Version: crd.Versions[0].Name}.String())
+	obj.SetKind(kind)
+	return obj
+}

@@ -1,0 +1,86 @@
+{{/* The prefix of all names: the release name, so that "helm install scanner" gives the names of config/default. */}}
+{{- define "scanner-operator.fullname" -}}
+{{- default .Release.Name .Values.fullnameOverride | trunc 33 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "scanner-operator.manager" -}}
+{{ include "scanner-operator.fullname" . }}-controller-manager
+{{- end -}}
+
+{{/* The prefix of names that are unique in the cluster. */}}
+{{- define "scanner-operator.clusterName" -}}
+{{- $fullname := include "scanner-operator.fullname" . -}}
+{{- if eq .Release.Namespace (printf "%s-system" $fullname) -}}
+{{ $fullname }}
+{{- else -}}
+{{ printf "%s-%s" .Release.Namespace $fullname | trunc 100 | trimSuffix "-" }}
+{{- end -}}
+{{- end -}}
+
+{{- define "scanner-operator.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{ default (include "scanner-operator.manager" .) .Values.serviceAccount.name }}
+{{- else -}}
+{{ required "serviceAccount.name is required when serviceAccount.create is false" .Values.serviceAccount.name }}
+{{- end -}}
+{{- end -}}
+
+{{- define "scanner-operator.selectorLabels" -}}
+control-plane: controller-manager
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "scanner-operator.labels" -}}
+{{ include "scanner-operator.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/part-of: {{ .Chart.Name }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "scanner-operator.metadata" -}}
+labels:
+  {{- include "scanner-operator.labels" . | nindent 2 }}
+{{- with .Values.commonAnnotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- define "scanner-operator.image" -}}
+{{- with .Values.image -}}
+{{- if .registry }}{{ .registry }}/{{ end }}{{ .repository }}
+{{- if .digest }}@{{ .digest }}{{ else }}:{{ default $.Chart.AppVersion .tag }}{{ end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "scanner-operator.apiURL" -}}
+{{- if .Values.catalog.apiURL -}}
+{{ .Values.catalog.apiURL }}
+{{- else -}}
+http://{{ include "scanner-operator.manager" . }}-api-service.{{ .Release.Namespace }}.svc:{{ .Values.service.port }}
+{{- end -}}
+{{- end -}}
+
+{{/* What must not be combined. */}}
+{{- define "scanner-operator.check" -}}
+{{- if and (eq .Values.database.type "sqlite") (gt (int .Values.replicaCount) 1) -}}
+{{- fail "replicaCount above 1 needs database.type postgres or mysql: sqlite is one file with one writer" -}}
+{{- end -}}
+{{- if and (ne .Values.database.type "sqlite") (not .Values.database.dsn) (not .Values.database.existingSecret) -}}
+{{- fail (printf "database.type %s needs database.dsn or database.existingSecret" .Values.database.type) -}}
+{{- end -}}
+{{- if and .Values.database.dsn .Values.database.existingSecret -}}
+{{- fail "database.dsn and database.existingSecret exclude each other" -}}
+{{- end -}}
+{{- if and (eq .Values.auth.mode "none") (eq .Values.catalog.mode "job") -}}
+{{- fail "auth.mode none listens on the loopback interface alone, where scan Jobs cannot deliver: set catalog.mode to in-process" -}}
+{{- end -}}
+{{- if and (gt (int .Values.replicaCount) 1) .Values.persistence.enabled (not (has "ReadWriteMany" .Values.persistence.accessModes)) -}}
+{{- fail "replicaCount above 1 needs persistence.enabled false, or accessModes with ReadWriteMany" -}}
+{{- end -}}
+{{- end -}}
