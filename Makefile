@@ -47,8 +47,8 @@ web/dist/index.html: web/node_modules/.package-lock.json $(UI_SOURCES)
 	@touch web/dist/.keep $@
 
 .PHONY: image
-image: build ## Build the image as an OCI archive in dist/, without Docker.
-	$(GO) run ./hack/image
+image: ui ## Build the image as an OCI archive in dist/, without Docker.
+	$(GO) run ./hack/image -name "$(IMG)" -version "$(VERSION)"
 
 .PHONY: chart
 chart: manifests $(HELM) ## Package the Helm chart into dist/.
@@ -65,11 +65,12 @@ clean: ## Remove what was built; the caches of tools and of the local cluster st
 .PHONY: generate
 generate: $(CONTROLLER_GEN) $(OAPI_CODEGEN) ## Generate Go code: deep copies and the server's interface; and the UI's client.
 	$(CONTROLLER_GEN) object paths=./api/...
-	PATH="$(TOOLS):$$PATH" $(GO) generate ./internal/...
-ifneq ($(shell command -v npm),)
-	@$(MAKE) web/node_modules/.package-lock.json
-	npm --prefix web run generate
-endif
+	$(OAPI_CODEGEN) --config openapi/oapi-codegen.yaml openapi/openapi.yaml
+	@if command -v npm >/dev/null; then \
+		$(MAKE) web/node_modules/.package-lock.json && npm --prefix web run gen; \
+	else \
+		hack/missing.sh "Node, for the UI's client"; \
+	fi
 
 .PHONY: manifests
 manifests: $(CONTROLLER_GEN) ## Generate the CRDs and the manager's role, and copy them into the chart.

@@ -36,9 +36,9 @@ test-chart: $(HELM) ## Test the Helm chart.
 	HELM=$(HELM) $(GO) test ./test/chart/...
 
 .PHONY: test-ui
-test-ui: ## Test the UI: types, lint, unit tests, a browser.
+test-ui: ## Test the UI: types, unit tests, and in a browser.
 	@if command -v npm >/dev/null; then \
-		$(MAKE) web/dist/index.html && npm --prefix web run test; \
+		$(MAKE) web/dist/index.html && npm --prefix web run test && npm --prefix web run e2e; \
 	else \
 		hack/missing.sh "Node, for the tests of the UI"; \
 	fi
