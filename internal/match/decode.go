@@ -1,0 +1,112 @@
+package match
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+
+	"github.com/anchore/grype/grype/distro"
+	"github.com/anchore/grype/grype/pkg"
+	"github.com/anchore/syft/syft/format/syftjson"
+	"github.com/anchore/syft/syft/sbom"
+	"github.com/anchore/syft/syft/source"
+
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+// SBOM is a decoded software bill of materials, ready to be matched. It is immutable and may be used by several
+// goroutines at once.
+type SBOM struct {
+	// packages are those that take part in matching, in Grype's order and with Grype's relations between them.
+	packages []pkg.Package
+	// prints are the fingerprints of packages, by index.
+	prints  []string
+	catalog vuln.Catalog
+}
+
+// Decode reads an SBOM in Syft's JSON format. The input is not trusted: what exceeds lim is refused with an error
+// that wraps ErrLimit, what is no syft-json with one that wraps ErrFormat.
+func Decode(r io.Reader, lim DecodeLimits) (s *SBOM, err error) {
+	lim = lim.withDefaults()
+	data, err := readBounded(r, lim.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkBounds(data, lim); err != nil {
+		return nil, err
+	}
+	// The parsers behind this line were written for documents of friends: odd distribution versions, for one, make
+	// them panic.
+	defer func() {
+		if p := recover(); p != nil {
+			s, err = nil, fmt.Errorf("%w: the SBOM makes its parser fail: %v", ErrFormat, p)
+		}
+	}()
+	if id, version := syftjson.NewFormatDecoder().Identify(bytes.NewReader(data)); id != syftjson.ID || version == "" {
+		return nil, fmt.Errorf("%w: it has no syft-json schema, or is not valid JSON", ErrFormat)
+	}
+	return provide(data, lim)
+}
+
+// provide leaves the choice of packages, of their distribution and of those that are left out to Grype itself.
+func provide(data []byte, lim DecodeLimits) (*SBOM, error) {
+	config := pkg.ProviderConfig{SynthesisConfig: pkg.SynthesisConfig{
+		Distro: pkg.DistroConfig{FixChannels: distro.DefaultFixChannels()},
+	}}
+	kept, context, document, err := pkg.ProvideFromReader(bytes.NewReader(data), config)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrFormat, err)
+	}
+	if n := document.Artifacts.Packages.PackageCount(); n > lim.Packages {
+		return nil, fmt.Errorf("%w: it has %d packages, more than %d", ErrLimit, n, lim.Packages)
+	}
+	s := &SBOM{packages: kept, prints: make([]string, len(kept))}
+	builder := newCatalogBuilder(len(kept))
+	ids := make(map[pkg.ID]struct{}, len(kept))
+	for i := range kept {
+		ids[kept[i].ID] = struct{}{}
+		if s.prints[i], err = builder.add(&kept[i], false); err != nil {
+			return nil, err
+		}
+	}
+	for _, p := range pkg.FromCollection(document.Artifacts.Packages, document.Relationships, config.SynthesisConfig) {
+		if _, ok := ids[p.ID]; ok {
+			continue
+		}
+		if p.Distro == nil {
+			p.Distro = context.Distro
+		}
+		if _, err := builder.add(p, true); err != nil {
+			return nil, err
+		}
+	}
+	s.catalog = builder.catalog()
+	s.catalog.Distro = distroName(context.Distro)
+	s.catalog.Size = imageSize(document)
+	return s, nil
+}
+
+// Catalog says what the image holds: every package once, those left out of matching included. The caller must not
+// change it.
+func (s *SBOM) Catalog() vuln.Catalog { return s.catalog }
+
+func distroName(d *distro.Distro) string {
+	if d == nil {
+		return ""
+	}
+	name := d.ID()
+	if name == "" {
+		name = d.Name()
+	}
+	if version := d.VersionString(); version != "" {
+		name += ":" + version
+	}
+	return name
+}
+
+func imageSize(document *sbom.SBOM) int64 {
+	if image, ok := document.Source.Metadata.(source.ImageMetadata); ok && image.Size > 0 {
+		return image.Size
+	}
+	return 0
+}

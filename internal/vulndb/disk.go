@@ -1,0 +1,221 @@
+package vulndb
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	v6 "github.com/anchore/grype/grype/db/v6"
+	"github.com/spf13/afero"
+
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+const (
+	// schemaDir is the folder below a build that holds the database, named after the schema as the grype command does.
+	schemaDir = "6"
+	buildFile = "build.json"
+	tmpPrefix = "tmp-"
+	// keepBuilds is the current build and the one before it.
+	keepBuilds = 2
+)
+
+var buildName = regexp.MustCompile(`^build-(\d{8})-[0-9a-f]{8}$`)
+
+// record is what buildFile holds.
+type record struct {
+	Build       vuln.DatabaseBuild `json:"build"`
+	InstalledAt time.Time          `json:"installedAt"`
+	// SampleDigest identifies the data that a sample database was made from, so that a newer operator makes it anew.
+	SampleDigest string `json:"sampleDigest,omitempty"`
+}
+
+// recover reads what is on disk, removes what is damaged or half done, and takes the rest as the state.
+func (l *Library) recover() error {
+	unlock, err := l.tryLock()
+	if err != nil {
+		return err
+	}
+	if unlock == nil {
+		// Another process installs a build now: read what is there and touch nothing.
+		l.setBuilds(l.scan())
+		return nil
+	}
+	defer unlock()
+	if err := l.removeLeftovers(); err != nil {
+		return err
+	}
+	var good []Installed
+	for _, build := range l.scan() {
+		if err := checkInstalled(build); err != nil {
+			l.cfg.Log.Error(err, "Removing a damaged vulnerability database", "folder", build.Dir)
+			if err := os.RemoveAll(build.Dir); err != nil {
+				return fmt.Errorf("remove the damaged vulnerability database in %s: %w", build.Dir, err)
+			}
+			continue
+		}
+		good = append(good, build)
+	}
+	l.setBuilds(good)
+	l.prune()
+	return nil
+}
+
+// scan lists the builds on disk, oldest first.
+func (l *Library) scan() []Installed {
+	entries, err := os.ReadDir(l.buildsDir())
+	if err != nil {
+		l.cfg.Log.Error(err, "Cannot list the vulnerability databases", "folder", l.buildsDir())
+		return nil
+	}
+	var out []Installed
+	for _, entry := range entries { // sorted by name, and so by sequence
+		if !buildName.MatchString(entry.Name()) {
+			continue
+		}
+		dir := filepath.Join(l.buildsDir(), entry.Name())
+		r, err := readRecord(dir)
+		if err != nil {
+			l.cfg.Log.Error(err, "Passing over a vulnerability database", "folder", dir)
+			continue
+		}
+		out = append(out, Installed{Dir: dir, Build: r.Build, InstalledAt: r.InstalledAt})
+	}
+	return out
+}
+
+// rescan notices builds that another process installed.
+func (l *Library) rescan() {
+	if found := l.scan(); len(found) > 0 {
+		l.setBuilds(found)
+	}
+}
+
+func readRecord(dir string) (record, error) {
+	data, err := os.ReadFile(filepath.Join(dir, buildFile))
+	if err != nil {
+		return record{}, err
+	}
+	var r record
+	if err := json.Unmarshal(data, &r); err != nil {
+		return record{}, fmt.Errorf("%s in %s: %w", buildFile, dir, err)
+	}
+	return r, nil
+}
+
+// checkInstalled compares the file with the checksum from its installation, and prepares it anew when another version of
+// Grype did so before.
+func checkInstalled(build Installed) error {
+	dir := build.SQLiteDir()
+	file := filepath.Join(dir, v6.VulnerabilityDBFileName)
+	meta, err := v6.ReadImportMetadata(afero.NewOsFs(), dir)
+	if err != nil {
+		return err
+	}
+	digest, err := v6.CalculateDBDigest(afero.NewOsFs(), file)
+	if err != nil {
+		return err
+	}
+	if digest != meta.Digest {
+		return fmt.Errorf("%s has the checksum %s, not %s as when it was installed", file, digest, meta.Digest)
+	}
+	if meta.ClientVersion != clientVersion() {
+		return hydrate(dir, meta.Source)
+	}
+	return nil
+}
+
+// clientVersion is the schema that this version of Grype prepares databases for.
+func clientVersion() string {
+	return fmt.Sprintf("v%d.%d.%d", v6.ModelVersion, v6.Revision, v6.Addition)
+}
+
+// prune removes all but the newest builds. Readers that have an older one open keep their files until they close.
+func (l *Library) prune() {
+	l.mu.Lock()
+	var old []Installed
+	if n := len(l.builds) - keepBuilds; n > 0 {
+		old = slices.Clone(l.builds[:n])
+		l.builds = slices.Clone(l.builds[n:])
+	}
+	l.mu.Unlock()
+	for _, build := range old {
+		if err := os.RemoveAll(build.Dir); err != nil {
+			l.cfg.Log.Error(err, "Cannot remove an old vulnerability database", "folder", build.Dir)
+		}
+	}
+}
+
+// nextName makes a name that sorts behind all others and was never used.
+func (l *Library) nextName() (string, error) {
+	entries, err := os.ReadDir(l.buildsDir())
+	if err != nil {
+		return "", err
+	}
+	last := 0
+	for _, entry := range entries {
+		if m := buildName.FindStringSubmatch(entry.Name()); m != nil {
+			n, err := strconv.Atoi(m[1])
+			if err != nil {
+				return "", err
+			}
+			last = max(last, n)
+		}
+	}
+	return fmt.Sprintf("build-%08d-%s", last+1, randomHex()), nil
+}
+
+func (l *Library) removeLeftovers() error {
+	entries, err := os.ReadDir(l.cfg.Dir)
+	if err != nil {
+		return fmt.Errorf("vulnerability database: %w", err)
+	}
+	for _, entry := range entries {
+		if strings.HasPrefix(entry.Name(), tmpPrefix) {
+			if err := os.RemoveAll(filepath.Join(l.cfg.Dir, entry.Name())); err != nil {
+				return fmt.Errorf("remove what an interrupted installation left: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// tryLock takes the lock between processes; nil without an error when another one has it.
+func (l *Library) tryLock() (unlock func(), err error) {
+	f, err := os.OpenFile(filepath.Join(l.cfg.Dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("vulnerability database: %w", err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = f.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
+	}
+	return func() { _ = f.Close() }, nil // closing releases the lock
+}
+
+// lock waits for the lock between processes.
+func (l *Library) lock(ctx context.Context) (unlock func(), err error) {
+	for {
+		unlock, err := l.tryLock()
+		if err != nil || unlock != nil {
+			return unlock, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("another process installs a vulnerability database into %s: %w", l.cfg.Dir, ctx.Err())
+		case <-l.cfg.Clock.After(200 * time.Millisecond):
+		}
+	}
+}

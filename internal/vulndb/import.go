@@ -1,0 +1,107 @@
+package vulndb
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	v6 "github.com/anchore/grype/grype/db/v6"
+	"github.com/anchore/grype/grype/db/v6/distribution"
+
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+// Import installs a database from elsewhere and makes it current: a .tar.zst archive, a URL of one, or a folder that
+// holds the database (itself or in "6", as the grype command's cache does) or an archive with its listing. What cannot be
+// used is refused, and the current database stays.
+func (l *Library) Import(ctx context.Context, pathOrURL string) (Installed, error) {
+	installed, err := l.install(ctx, func(ctx context.Context, dir string) (candidate, error) {
+		id, err := l.fetchImport(ctx, pathOrURL, dir)
+		return candidate{id: id, source: vuln.DatabaseSourceImported, origin: "manual import"}, err
+	})
+	if err != nil {
+		return Installed{}, fmt.Errorf("import %s: %w", redactImport(pathOrURL), err)
+	}
+	return installed, nil
+}
+
+func isURL(s string) bool { return strings.HasPrefix(s, "http://") || strings.HasPrefix(s, "https://") }
+
+func redactImport(s string) string {
+	if isURL(s) {
+		return redact(s)
+	}
+	return s
+}
+
+func (l *Library) fetchImport(ctx context.Context, from, dir string) (string, error) {
+	if isURL(from) {
+		archive := filepath.Join(dir, "..", "..", "archive")
+		if err := l.download(ctx, from, "", archive); err != nil {
+			return "", err
+		}
+		return l.unpack(ctx, archive, dir)
+	}
+	info, err := os.Stat(from)
+	if err != nil {
+		return "", err
+	}
+	if info.IsDir() {
+		return l.importFolder(ctx, from, dir)
+	}
+	return l.unpack(ctx, from, dir)
+}
+
+func (l *Library) importFolder(ctx context.Context, from, dir string) (string, error) {
+	for _, name := range []string{
+		filepath.Join(from, v6.VulnerabilityDBFileName), filepath.Join(from, schemaDir, v6.VulnerabilityDBFileName),
+	} {
+		f, err := os.Open(name)
+		if os.IsNotExist(err) {
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		defer func() { _ = f.Close() }()
+		return l.writeDatabase(ctx, f, dir)
+	}
+	data, err := os.ReadFile(filepath.Join(from, distribution.LatestFileName))
+	if os.IsNotExist(err) {
+		return "", fmt.Errorf("the folder holds neither %s nor %s", v6.VulnerabilityDBFileName, distribution.LatestFileName)
+	}
+	if err != nil {
+		return "", err
+	}
+	offer, err := parseListing(data, distribution.LatestFileName)
+	if err != nil {
+		return "", err
+	}
+	// Whatever the listing says, the archive lies in this folder.
+	archive := filepath.Join(from, filepath.Base(offer.archive.Path))
+	if err := checkFile(archive, offer.checksum); err != nil {
+		return "", err
+	}
+	return l.unpack(ctx, archive, dir)
+}
+
+func checkFile(name, checksum string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	hash := sha256.New()
+	if _, err := io.Copy(hash, f); err != nil {
+		return fmt.Errorf("read %s: %w", name, err)
+	}
+	if got := hex.EncodeToString(hash.Sum(nil)); got != checksum {
+		return fmt.Errorf("%s has the checksum sha256:%s, not sha256:%s as its listing says", filepath.Base(name), got, checksum)
+	}
+	return nil
+}
