@@ -1,0 +1,112 @@
+package scanner
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
+	"github.com/scanner-operator/scanner-operator/internal/inventory"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+func TestSetStatusReady(t *testing.T) {
+	build := vuln.DatabaseBuild{ID: "b", Built: now, Source: vuln.DatabaseSourceOfficial}
+	scanned := func(w world) world {
+		w.build, w.hasBuild = build, true
+		for key, image := range w.images {
+			image.State, image.Database = store.StateScanned, &build
+			image.Counts = store.Counts{SeverityCounts: vuln.SeverityCounts{Critical: 1, High: 2}, KEV: 1, Fixable: 3}
+			w.images[key] = image
+		}
+		return w
+	}
+	withBuild := func(w world) world { w.build, w.hasBuild = build, true; return w }
+	tests := map[string]struct {
+		scanner *scannerv1.Scanner
+		world   world
+		reason  scannerv1.StatusReason
+		message string
+	}{
+		"nothing runs":    {scannerWith(nil), newWorld(), scannerv1.Reconciled, ""},
+		"all is scanned":  {scannerWith(nil), scanned(newWorld().runs("a", store.ImageState{})), scannerv1.Reconciled, ""},
+		"scans run":       {scannerWith(nil), newWorld().runs("a", store.ImageState{State: store.StatePending}).attempt("a", "me", false), scannerv1.Scanning, ""},
+		"a scan starts":   {scannerWith(nil), newWorld().runs("a", store.ImageState{State: store.StatePending}), scannerv1.Scanning, ""},
+		"suspended":       {scannerWith(func(s *scannerv1.Scanner) { s.Spec.Suspend = true }), newWorld().runs("a", store.ImageState{State: store.StatePending}), scannerv1.Waiting, "suspended"},
+		"no database yet": {scannerWith(nil), newWorld().runs("a", store.ImageState{State: store.StateCatalogued}), scannerv1.Waiting, "no vulnerability database"},
+		"to be matched":   {scannerWith(nil), withBuild(newWorld().runs("a", store.ImageState{State: store.StateCatalogued})), scannerv1.Waiting, "matched"},
+		"an image that is not pulled is Waiting, never Reconciled": {
+			scannerWith(nil), func() world {
+				w := scanned(newWorld().runs("a", store.ImageState{}))
+				w.containers = append(w.containers, inventory.Container{Pod: "new"})
+				return w
+			}(), scannerv1.Waiting, "1 container waits for an image",
+		},
+		"a failed image": {
+			scannerWith(nil), withBuild(newWorld().runs("a", store.ImageState{
+				State: store.StateFailed, Reason: vuln.ReasonImageTooLarge, NextAttempt: now.Add(time.Hour),
+			})), scannerv1.Failed, "ImageTooLarge 1",
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			setStatus(tt.scanner, tt.world.view, makePlan(tt.scanner, tt.world.view, now))
+			ready := meta.FindStatusCondition(tt.scanner.Status.Conditions, scannerv1.ConditionReady)
+			if ready.Reason != string(tt.reason) || !strings.Contains(ready.Message, tt.message) {
+				t.Errorf("Ready = %s: %q, want %s: …%s…", ready.Reason, ready.Message, tt.reason, tt.message)
+			}
+			if (ready.Status == metav1.ConditionTrue) != (tt.reason == scannerv1.Reconciled) {
+				t.Errorf("Ready is %s with reason %s", ready.Status, ready.Reason)
+			}
+			before := tt.scanner.Status.DeepCopy()
+			setStatus(tt.scanner, tt.world.view, makePlan(tt.scanner, tt.world.view, now.Add(time.Second)))
+			if diff := cmp.Diff(before, &tt.scanner.Status); diff != "" {
+				t.Errorf("the same state gives another status:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestSetStatusCountsImagesOnce(t *testing.T) {
+	build := vuln.DatabaseBuild{ID: "b", Built: now, Source: vuln.DatabaseSourceSample}
+	w := newWorld().runs("a", store.ImageState{State: store.StateScanned})
+	image := w.images[imageKey("a")]
+	image.Database, image.Counts = &build, store.Counts{SeverityCounts: vuln.SeverityCounts{Critical: 2}, KEV: 1, Fixable: 1}
+	w.images[imageKey("a")], w.build, w.hasBuild = image, build, true
+	w.containers = append(w.containers, w.containers[0], inventory.Container{Skip: "IgnoreLabel"})
+
+	s := scannerWith(nil)
+	setStatus(s, w.view, plan{})
+	if got := s.Status.Findings; got.Critical != 2 || got.KEV != 1 || got.Fixable != 1 {
+		t.Errorf("findings = %+v", got)
+	}
+	if c := s.Status.Containers; c.Total != 3 || c.Scanned != 2 || c.Skipped != 1 || s.Status.Coverage != "100%" || s.Status.Images != 1 {
+		t.Errorf("containers = %+v, coverage %s, images %d", c, s.Status.Coverage, s.Status.Images)
+	}
+	if c := meta.FindStatusCondition(s.Status.Conditions, scannerv1.ConditionDatabaseReady); c.Reason != "SampleDatabase" {
+		t.Errorf("DatabaseReady = %+v: the sample database must be named", c)
+	}
+	if !meta.IsStatusConditionTrue(s.Status.Conditions, scannerv1.ConditionCoverageComplete) {
+		t.Error("CoverageComplete is not true")
+	}
+}
+
+func TestSetFailedKeepsErrorTextOut(t *testing.T) {
+	s := scannerWith(nil)
+	setFailed(s, errors.New("dial tcp 10.0.0.1:54321: refused"))
+	ready := meta.FindStatusCondition(s.Status.Conditions, scannerv1.ConditionReady)
+	if strings.Contains(ready.Message, "54321") || ready.Reason != string(scannerv1.Failed) {
+		t.Errorf("Ready = %+v: the text of an error changes from try to try, and each change is a write", ready)
+	}
+	setFailed(s, fmt.Errorf("read: %w", store.ErrUnavailable))
+	if ready = meta.FindStatusCondition(s.Status.Conditions, scannerv1.ConditionReady); !strings.Contains(ready.Message, "database") {
+		t.Errorf("Ready = %+v does not name the cause", ready)
+	}
+}
