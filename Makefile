@@ -51,7 +51,7 @@ image: ui ## Build the image as an OCI archive in dist/, without Docker.
 	$(GO) run ./hack/image -name "$(IMG)" -version "$(VERSION)"
 
 .PHONY: chart
-chart: manifests $(HELM) ## Package the Helm chart into dist/.
+chart: $(HELM) ## Package the Helm chart into dist/.
 	@mkdir -p dist
 	$(HELM) package charts/scanner-operator --destination dist
 

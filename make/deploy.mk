@@ -11,7 +11,7 @@ cluster-down: ## Stop the local Kubernetes.
 ##@ Install into the cluster that KUBECONFIG names
 
 .PHONY: install
-install: manifests $(KUSTOMIZE) ## Install the CRDs.
+install: $(KUSTOMIZE) ## Install the CRDs.
 	$(KUSTOMIZE) build config/crd | $(KUBECTL) apply --server-side -f -
 
 .PHONY: uninstall
@@ -26,7 +26,7 @@ $(KUSTOMIZE) build "$$tmp/config/default"
 endef
 
 .PHONY: deploy
-deploy: manifests $(KUSTOMIZE) ## Install the CRDs and the operator, with the image IMG, into scanner-system.
+deploy: $(KUSTOMIZE) ## Install the CRDs and the operator, with the image IMG, into scanner-system.
 	{ $(kustomize_default); } | $(KUBECTL) apply --server-side -f -
 
 .PHONY: undeploy
