@@ -1,0 +1,75 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"regexp"
+	"strings"
+)
+
+// sessionCookie holds the token of somebody who signed in to the UI.
+const sessionCookie = "scanner-operator-session"
+
+// maxToken bounds a token; maxCookieToken is what fits into a cookie of the 4096 bytes that browsers keep.
+const (
+	maxToken       = 16 << 10
+	maxCookieToken = 3800
+)
+
+// tokenPattern is the b64token of RFC 6750.
+var tokenPattern = regexp.MustCompile(`^[A-Za-z0-9\-._~+/]+=*$`)
+
+// admit lets a request in if its caller may do what the operation does.
+func (s *Server) admit(r *http.Request, route route) (context.Context, error) {
+	ctx := r.Context()
+	if s.config.Auth == AuthNone || route.verb == "" {
+		return ctx, nil
+	}
+	p, err := s.caller(r)
+	if err != nil {
+		return nil, err
+	}
+	if route.audience && !p.audience {
+		return nil, problemf(http.StatusForbidden, "uploads need a token that was made for the audience %q", Audience)
+	}
+	allowed, err := s.reviews.allowed(ctx, p, route.verb)
+	if err != nil {
+		return nil, err
+	}
+	if !allowed {
+		return nil, problemf(http.StatusForbidden, "%s may not %s %s.%s", p.user.Username, route.verb, resourceName, resourceGroup)
+	}
+	return ctx, nil
+}
+
+// caller says who sent a request.
+func (s *Server) caller(r *http.Request) (*principal, error) {
+	token, err := tokenOf(r)
+	if err != nil {
+		return nil, err
+	}
+	return s.reviews.authenticate(r.Context(), token)
+}
+
+// tokenOf returns the bearer token of a request, or that of its session.
+func tokenOf(r *http.Request) (string, error) {
+	if header := r.Header.Get("Authorization"); header != "" {
+		scheme, token, _ := strings.Cut(header, " ")
+		if !strings.EqualFold(scheme, "Bearer") {
+			return "", problemf(http.StatusUnauthorized, "the Authorization header is not of the form \"Bearer TOKEN\"")
+		}
+		return checkedToken(strings.TrimSpace(token))
+	}
+	if cookie, err := r.Cookie(sessionCookie); err == nil {
+		return checkedToken(cookie.Value)
+	}
+	return "", problemf(http.StatusUnauthorized, "this needs a bearer token, or signing in")
+}
+
+// checkedToken refuses what no API server has to be asked about.
+func checkedToken(token string) (string, error) {
+	if len(token) > maxToken || !tokenPattern.MatchString(token) {
+		return "", problemf(http.StatusUnauthorized, "the token is not one that Kubernetes issues")
+	}
+	return token, nil
+}

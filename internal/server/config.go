@@ -1,0 +1,181 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/scanner-operator/scanner-operator/internal/report"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+// AuthMode says how callers prove who they are.
+type AuthMode string
+
+// The modes.
+const (
+	// AuthKubernetes asks the Kubernetes API server about bearer tokens and about what their owners may do.
+	AuthKubernetes AuthMode = "kubernetes"
+	// AuthNone lets everybody in who can reach the address, which must be a loopback one.
+	AuthNone AuthMode = "none"
+)
+
+// Ingester keeps an SBOM that a scan Job delivered. It decodes the body with bounds of its own. Beside the errors of the
+// store it returns *RefusedError for a body that it does not accept, and lets errors of the reader through.
+type Ingester interface {
+	IngestSBOM(ctx context.Context, key vuln.ImageKey, zstdBody io.Reader) error
+}
+
+// RefusedError says that a body is refused, and why.
+type RefusedError struct {
+	// Status is the HTTP status to answer with: 400, 413 or 422; anything else becomes 400.
+	Status int
+	// Detail is shown to the caller.
+	Detail string
+}
+
+// Error returns the detail.
+func (e *RefusedError) Error() string { return e.Detail }
+
+// Subscription is a running subscription of the event feed. Its channel is closed when the context of the subscription ends
+// or when the feed gives it up; Err then says why.
+type Subscription interface {
+	C() <-chan store.Event
+	Err() error
+}
+
+// Config configures a server. Fields without a word about a default are required.
+type Config struct {
+	// BindAddress is "host:port"; port 0 takes any free one.
+	BindAddress string
+	Auth        AuthMode
+	// Reviews asks the API server about tokens and permissions. Required by AuthKubernetes.
+	Reviews Reviews
+	// Uploads decides who may deliver the SBOM of an image. Required by AuthKubernetes.
+	Uploads UploadAuthorizer
+	// Assets holds the built UI with index.html at its root; nil when it was not built.
+	Assets fs.FS
+	Store  store.Store
+	// Feed subscribes to all events from now on.
+	Feed func(ctx context.Context) Subscription
+	// Ingest keeps delivered SBOMs.
+	Ingest Ingester
+	// Version of this program, for the reports that it writes.
+	Version string
+	// Registerer takes the metrics; controller-runtime's registry by default.
+	Registerer prometheus.Registerer
+	Log        logr.Logger
+	// Clock tells the time; time.Now by default.
+	Clock func() time.Time
+	// Limits with their zero fields replaced by defaults.
+	Limits Limits
+}
+
+// Limits bound what clients can make the server do.
+type Limits struct {
+	// ReportBody bounds the body of PUT /scan-results in bytes (32 MiB), Report what it may hold.
+	ReportBody int64
+	Report     report.Limits
+	// SBOMBody bounds the compressed body of PUT /api/v1/images/{imageId}/sbom in bytes (64 MiB).
+	SBOMBody int64
+	// Uploads bounds the bodies that are being read at a time (8), Reports the reports that are being written (4).
+	Uploads int
+	Reports int
+	// Connections bounds open connections (10,000); Subscribers those of them that are WebSockets (5,000).
+	Connections int
+	Subscribers int
+	// SubscriberQueue bounds the messages that wait for one subscriber (256); one more and it is disconnected.
+	SubscriberQueue int
+
+	// HeaderTimeout bounds reading a request's headers (5 s), ReadTimeout its body (15 s), WriteTimeout the answer (60 s),
+	// IdleTimeout the pause between requests (120 s).
+	HeaderTimeout time.Duration
+	ReadTimeout   time.Duration
+	WriteTimeout  time.Duration
+	IdleTimeout   time.Duration
+	// UploadTimeout bounds reading an uploaded body (5 min).
+	UploadTimeout time.Duration
+	// PingInterval is how often a subscriber is pinged (5 s), PongTimeout how long it may be silent (10 s), and
+	// MessageTimeout how long one message may take to be written to it (10 s).
+	PingInterval   time.Duration
+	PongTimeout    time.Duration
+	MessageTimeout time.Duration
+	// ShutdownTimeout bounds the wait for requests that are under way when the server stops (15 s).
+	ShutdownTimeout time.Duration
+}
+
+// withDefaults fills in the zero fields.
+func (l Limits) withDefaults() Limits {
+	set(&l.ReportBody, 32<<20)
+	set(&l.SBOMBody, 64<<20)
+	set(&l.Report, report.DefaultLimits())
+	set(&l.Uploads, 8)
+	set(&l.Reports, 4)
+	set(&l.Connections, 10000)
+	set(&l.Subscribers, 5000)
+	set(&l.SubscriberQueue, 256)
+	set(&l.HeaderTimeout, 5*time.Second)
+	set(&l.ReadTimeout, 15*time.Second)
+	set(&l.WriteTimeout, time.Minute)
+	set(&l.IdleTimeout, 2*time.Minute)
+	set(&l.UploadTimeout, 5*time.Minute)
+	set(&l.PingInterval, 5*time.Second)
+	set(&l.PongTimeout, 10*time.Second)
+	set(&l.MessageTimeout, 10*time.Second)
+	set(&l.ShutdownTimeout, 15*time.Second)
+	return l
+}
+
+func set[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// validate says what is missing, and refuses to open the API to a network without authentication.
+func (c Config) validate() error {
+	var errs []error
+	host, _, err := net.SplitHostPort(c.BindAddress)
+	if err != nil {
+		errs = append(errs, fmt.Errorf("bind address %q is not host:port: %w", c.BindAddress, err))
+	}
+	switch c.Auth {
+	case AuthNone:
+		if err == nil && !isLoopbackHost(host) {
+			errs = append(errs, fmt.Errorf("auth %q needs a loopback bind address such as 127.0.0.1:8000, not %q: "+
+				"everybody who reaches the address could read and delete results", AuthNone, c.BindAddress))
+		}
+	case AuthKubernetes:
+		if c.Reviews.Tokens == nil || c.Reviews.Access == nil || c.Uploads == nil {
+			errs = append(errs, fmt.Errorf("auth %q needs reviews and an upload authorizer", AuthKubernetes))
+		}
+	default:
+		errs = append(errs, fmt.Errorf("auth %q is neither %q nor %q", c.Auth, AuthKubernetes, AuthNone))
+	}
+	if c.Store == nil || c.Feed == nil || c.Ingest == nil {
+		errs = append(errs, errors.New("store, feed and ingest must be set"))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("server configuration: %w", err)
+	}
+	return nil
+}
+
+// isLoopbackHost reports whether a host without port names this machine only.
+func isLoopbackHost(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip := net.ParseIP(strings.Trim(host, "[]"))
+	return ip != nil && ip.IsLoopback()
+}

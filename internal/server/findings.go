@@ -1,0 +1,88 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/scanner-operator/scanner-operator/internal/server/api"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+// ListFindings answers a page of the findings of one image.
+func (o operations) ListFindings(ctx context.Context, request api.ListFindingsRequestObject) (api.ListFindingsResponseObject, error) {
+	query, err := findingQuery(request.ImageId, request.Params)
+	if err != nil {
+		return nil, err
+	}
+	findings, err := o.s.config.Store.Findings(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	answer := api.ListFindings200JSONResponse{
+		Items: make([]api.Finding, 0, len(findings.Findings)), Total: findings.Total, NextPageToken: optional(findings.NextToken),
+	}
+	for _, f := range findings.Findings {
+		answer.Items = append(answer.Items, toFinding(f))
+	}
+	return answer, nil
+}
+
+func toFinding(f vuln.Finding) api.Finding {
+	out := api.Finding{
+		Package: api.Package{
+			Name: f.Package.Name, Version: f.Package.Version, Type: f.Package.Type,
+			Language: optional(f.Package.Language), Purl: optional(f.Package.PURL), Distro: optional(f.Package.Distro),
+			Licenses: optionalList(f.Package.Licenses), Cpes: optionalList(f.Package.CPEs),
+		},
+		Vulnerability: toVulnerability(f.Vulnerability),
+		Fix:           api.Fix{State: api.FixState(f.Fix.State), Versions: optionalList(f.Fix.Versions)},
+		Details:       make([]api.MatchDetail, 0, len(f.Details)),
+		Locations:     make([]api.Location, 0, len(f.Locations)),
+	}
+	if !out.Fix.State.Valid() {
+		out.Fix.State = api.FixState(vuln.FixStateUnknown)
+	}
+	for _, d := range f.Details {
+		out.Details = append(out.Details, api.MatchDetail{
+			Type: d.Type, Matcher: d.Matcher, SearchedBy: toObject(d.SearchedBy), Found: toObject(d.Found),
+		})
+	}
+	for _, l := range f.Locations {
+		out.Locations = append(out.Locations, api.Location{Path: l.Path, Layer: optional(l.Layer)})
+	}
+	return out
+}
+
+// toObject leaves out what is not a JSON object.
+func toObject(raw json.RawMessage) *json.RawMessage {
+	if len(raw) == 0 || raw[0] != '{' {
+		return nil
+	}
+	return &raw
+}
+
+func toVulnerability(v vuln.Vulnerability) api.Vulnerability {
+	out := api.Vulnerability{
+		Id: v.ID, Namespace: v.Namespace, Severity: api.Severity(v.Severity.String()), Risk: v.Risk,
+		Aliases: optionalList(v.Aliases), Description: optional(v.Description), DataSource: optional(v.DataSource),
+		Urls: optionalList(v.URLs), Cwes: optionalList(v.CWEs),
+	}
+	cvss := make([]api.CVSS, 0, len(v.CVSS))
+	for _, c := range v.CVSS {
+		cvss = append(cvss, api.CVSS{Version: c.Version, Vector: c.Vector, Score: c.Score, Source: optional(c.Source), Type: optional(c.Type)})
+	}
+	out.Cvss = optionalList(cvss)
+	if e := v.EPSS; e != nil {
+		out.Epss = &api.EPSS{Cve: optional(e.CVE), Score: e.Score, Percentile: e.Percentile, Date: optional(e.Date)}
+	}
+	kev := make([]api.KnownExploited, 0, len(v.KEV))
+	for _, k := range v.KEV {
+		kev = append(kev, api.KnownExploited{
+			Cve: optional(k.CVE), VendorProject: optional(k.VendorProject), Product: optional(k.Product),
+			DateAdded: optional(k.DateAdded), DueDate: optional(k.DueDate),
+			RequiredAction: optional(k.RequiredAction), KnownRansomwareUse: optional(k.KnownRansomwareUse),
+		})
+	}
+	out.Kev = optionalList(kev)
+	return out
+}

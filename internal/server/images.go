@@ -1,0 +1,77 @@
+package server
+
+import (
+	"context"
+
+	"github.com/scanner-operator/scanner-operator/internal/server/api"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+// ListImages answers a page of images.
+func (o operations) ListImages(ctx context.Context, request api.ListImagesRequestObject) (api.ListImagesResponseObject, error) {
+	query, err := imageQuery(request.Params)
+	if err != nil {
+		return nil, err
+	}
+	images, err := o.s.config.Store.ListImages(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	answer := api.ListImages200JSONResponse{
+		Items: make([]api.Image, 0, len(images.Images)), Total: images.Total, NextPageToken: optional(images.NextToken),
+	}
+	for _, image := range images.Images {
+		answer.Items = append(answer.Items, toImage(image))
+	}
+	return answer, nil
+}
+
+// GetImage answers one image.
+func (o operations) GetImage(ctx context.Context, request api.GetImageRequestObject) (api.GetImageResponseObject, error) {
+	key, err := imageKey(request.ImageId, request.Params.Platform)
+	if err != nil {
+		return nil, err
+	}
+	image, err := o.s.config.Store.Image(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return api.GetImage200JSONResponse(toImage(image)), nil
+}
+
+func toImage(image store.Image) api.Image {
+	return api.Image{
+		ImageId:      image.Key.ImageID,
+		Platform:     image.Key.Platform.String(),
+		State:        api.ImageState(image.State),
+		Reason:       optional(api.FailureReason(image.Reason)),
+		Message:      optional(image.Message),
+		Attempts:     image.Attempts,
+		NextAttempt:  optionalTime(image.NextAttempt),
+		Distro:       optional(image.Distro),
+		Size:         image.Size,
+		Packages:     image.PackageCount,
+		Counts:       toCounts(image.Counts),
+		Database:     toBuild(image.Database),
+		FirstSeen:    image.FirstSeen.UTC(),
+		CataloguedAt: optionalTime(image.CataloguedAt),
+		MatchedAt:    optionalTime(image.MatchedAt),
+	}
+}
+
+func toCounts(c store.Counts) api.Counts {
+	return api.Counts{
+		Critical: c.Critical, High: c.High, Medium: c.Medium, Low: c.Low, Negligible: c.Negligible, Unknown: c.Unknown,
+		Kev: c.KEV, Fixable: c.Fixable,
+	}
+}
+
+func toBuild(build *vuln.DatabaseBuild) *api.DatabaseBuild {
+	if build == nil {
+		return nil
+	}
+	return &api.DatabaseBuild{
+		Id: build.ID, SchemaVersion: build.SchemaVersion, Built: build.Built.UTC(), Source: api.DatabaseBuildSource(build.Source),
+	}
+}

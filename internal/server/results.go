@@ -1,0 +1,292 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/scanner-operator/scanner-operator/internal/report"
+	"github.com/scanner-operator/scanner-operator/internal/server/api"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+// An image has a result when it was scanned, or when a report about it was uploaded. What we found ourselves comes first: an
+// uploaded report is given only for as long as the image is not scanned.
+
+// result is one scan result. The report is written as it is, byte for byte.
+type result struct {
+	imageID string
+	report  []byte
+}
+
+// writeTo writes the result as a JSON object.
+func (r result) writeTo(w io.Writer) error {
+	id, err := json.Marshal(r.imageID)
+	if err != nil {
+		return err
+	}
+	for _, part := range [][]byte{[]byte(`{"imageId":`), id, []byte(`,"report":`), bytes.TrimSpace(r.report), []byte(`}`)} {
+		if _, err := w.Write(part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// answer writes the result as a whole answer.
+func (r result) answer(w http.ResponseWriter) error {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusOK)
+	if err := r.writeTo(w); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, "\n")
+	return err
+}
+
+// VisitGetScanResultResponse writes the answer.
+func (r result) VisitGetScanResultResponse(w http.ResponseWriter) error { return r.answer(w) }
+
+// VisitPutScanResultResponse writes the answer.
+func (r result) VisitPutScanResultResponse(w http.ResponseWriter) error { return r.answer(w) }
+
+// GetScanResult answers the result of one image.
+func (o operations) GetScanResult(ctx context.Context, request api.GetScanResultRequestObject) (api.GetScanResultResponseObject, error) {
+	key, err := imageKey(request.ImageId, nil)
+	if err != nil {
+		return nil, err
+	}
+	return o.s.result(ctx, key.ImageID)
+}
+
+// ListScanResults answers all results.
+func (o operations) ListScanResults(ctx context.Context, _ api.ListScanResultsRequestObject) (api.ListScanResultsResponseObject, error) {
+	// The first page is read before the answer begins, so that a store that cannot be reached is told as such.
+	first, err := o.s.config.Store.ListImages(ctx, resultsQuery(""))
+	if err != nil {
+		return nil, err
+	}
+	return resultList{o.s, requestOf(ctx), first}, nil
+}
+
+// resultsQuery lists all images by ID. Images that wait for their scan may have an uploaded report, so that no state is left out.
+func resultsQuery(token string) store.ImageQuery {
+	return store.ImageQuery{Sort: store.SortImageID, Page: store.Page{Token: token, Size: store.MaxPageSize}}
+}
+
+// resultList writes all results, one at a time.
+type resultList struct {
+	s     *Server
+	r     *http.Request
+	first store.ImagePage
+}
+
+// VisitListScanResultsResponse writes the answer. An error in the middle cuts it off.
+func (l resultList) VisitListScanResultsResponse(w http.ResponseWriter) error {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusOK)
+	separator, last := "[", ""
+	for page := l.first; ; {
+		for _, image := range page.Images {
+			if image.Key.ImageID == last || (image.State != store.StateScanned && !image.HasReport) {
+				continue
+			}
+			last = image.Key.ImageID
+			found, err := l.s.result(l.r.Context(), last)
+			if errors.Is(err, store.ErrNotFound) {
+				continue // removed since the page was read
+			}
+			if err != nil {
+				return err
+			}
+			// Every result has the whole time of an answer.
+			setDeadlines(w, 0, l.s.limits.WriteTimeout)
+			if _, err := io.WriteString(w, separator); err != nil {
+				return err
+			}
+			if err := found.writeTo(w); err != nil {
+				return err
+			}
+			separator = ","
+		}
+		if page.NextToken == "" {
+			break
+		}
+		next, err := l.s.config.Store.ListImages(l.r.Context(), resultsQuery(page.NextToken))
+		if err != nil {
+			return err
+		}
+		page = next
+	}
+	if separator == "[" {
+		separator = "[]"
+	} else {
+		separator = "]"
+	}
+	_, err := io.WriteString(w, separator+"\n")
+	return err
+}
+
+// DeleteScanResult forgets an image.
+func (o operations) DeleteScanResult(ctx context.Context, request api.DeleteScanResultRequestObject) (api.DeleteScanResultResponseObject, error) {
+	key, err := imageKey(request.ImageId, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.s.config.Store.DeleteImage(ctx, key.ImageID); err != nil {
+		return nil, err
+	}
+	return api.DeleteScanResult204Response{}, nil
+}
+
+// PutScanResult keeps an uploaded report. The store's event announces it.
+func (o operations) PutScanResult(ctx context.Context, request api.PutScanResultRequestObject) (api.PutScanResultResponseObject, error) {
+	r := requestOf(ctx)
+	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
+		return nil, problemf(http.StatusUnsupportedMediaType, "Content-Encoding %.40q is not supported here: send the body as it is", encoding)
+	}
+	if r.ContentLength > o.s.limits.ReportBody {
+		return nil, &http.MaxBytesError{Limit: o.s.limits.ReportBody}
+	}
+	release, err := o.s.uploadSlot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	body, err := readBody(request.Body, r.ContentLength)
+	if err != nil {
+		return nil, err
+	}
+	upload, err := report.ReadUpload(body, o.s.limits.Report)
+	if err != nil {
+		return nil, err
+	}
+	counts := store.Counts{SeverityCounts: upload.Summary.Severities, KEV: upload.Summary.KEV, Fixable: upload.Summary.Fixable}
+	if err := o.s.config.Store.SaveReport(ctx, upload.ImageID, upload.Report, counts); err != nil {
+		return nil, err
+	}
+	return result{upload.ImageID, upload.Report}, nil
+}
+
+// readBody reads a bounded body whole. Its announced length is believed only when a good part of it has arrived.
+func readBody(body io.Reader, length int64) ([]byte, error) {
+	const trusted = 1 << 20
+	var buffer bytes.Buffer
+	buffer.Grow(int(min(max(length, 0), trusted)) + bytes.MinRead)
+	if _, err := io.CopyN(&buffer, body, trusted); err == nil && length > trusted {
+		buffer.Grow(int(length) - trusted + bytes.MinRead)
+	} else if err != nil && !errors.Is(err, io.EOF) {
+		return nil, bodyError(err)
+	}
+	if _, err := buffer.ReadFrom(body); err != nil {
+		return nil, bodyError(err)
+	}
+	return buffer.Bytes(), nil
+}
+
+// bodyError tells a body that broke off from a failure of ours.
+func bodyError(err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return badRequest("the body is shorter than announced")
+	}
+	return fmt.Errorf("read the body: %w", err)
+}
+
+// result returns the result of an image, or store.ErrNotFound.
+func (s *Server) result(ctx context.Context, imageID string) (result, error) {
+	// An image that is matched anew while its report is written is read again; twice in a row takes a busy image indeed.
+	const attempts = 4
+	for attempt := 1; ; attempt++ {
+		image, err := s.config.Store.Image(ctx, vuln.ImageKey{ImageID: imageID})
+		if err != nil {
+			return result{}, err
+		}
+		if image.State != store.StateScanned {
+			uploaded, err := s.config.Store.Report(ctx, imageID)
+			return result{imageID, uploaded}, err
+		}
+		written, err := s.write(ctx, image)
+		switch {
+		case err == nil:
+			return result{imageID, written}, nil
+		case attempt < attempts && errors.Is(err, errChanged):
+			continue
+		case errors.Is(err, errChanged):
+			return result{}, unavailable(err, "the image keeps changing while its report is written")
+		default:
+			return result{}, err
+		}
+	}
+}
+
+// errChanged says that an image changed while its report was written.
+var errChanged = errors.New("the image changed")
+
+// write makes the report of a scanned image.
+func (s *Server) write(ctx context.Context, image store.Image) ([]byte, error) {
+	if err := s.reports.acquire(ctx); err != nil {
+		return nil, err
+	}
+	defer s.reports.release()
+	var buffer bytes.Buffer
+	err := report.CycloneDX(&buffer, report.Input{
+		ImageID: image.Key.ImageID, Platform: image.Key.Platform, Distro: image.Distro,
+		SBOMSHA256: image.SBOMSHA256, Build: image.Database, MatchedAt: image.MatchedAt, ToolVersion: s.config.Version,
+		Packages: func(yield func(vuln.HeldPackage) error) error { return s.config.Store.Packages(ctx, image.Key, yield) },
+		Findings: func(yield func(vuln.Finding) error) error { return s.eachFinding(ctx, image.Key, yield) },
+	})
+	after, readErr := s.config.Store.Image(ctx, image.Key)
+	switch {
+	case errors.Is(readErr, store.ErrNotFound):
+		return nil, readErr
+	case readErr == nil && fingerprint(after) != fingerprint(image):
+		return nil, errChanged
+	case err != nil:
+		return nil, err
+	case readErr != nil:
+		return nil, readErr
+	}
+	return buffer.Bytes(), nil
+}
+
+// content tells apart the states of an image between which its report differs.
+type content struct {
+	state       store.State
+	sbom, build string
+	matched     time.Time
+}
+
+func fingerprint(image store.Image) content {
+	c := content{state: image.State, sbom: image.SBOMSHA256, matched: image.MatchedAt.UTC()}
+	if image.Database != nil {
+		c.build = image.Database.ID
+	}
+	return c
+}
+
+// eachFinding reads the findings of an image page by page.
+func (s *Server) eachFinding(ctx context.Context, key vuln.ImageKey, yield func(vuln.Finding) error) error {
+	query := store.FindingQuery{Image: key, Sort: store.SortFindingPackage, Page: store.Page{Size: store.MaxPageSize}}
+	for {
+		findings, err := s.config.Store.Findings(ctx, query)
+		if err != nil {
+			return err
+		}
+		for _, f := range findings.Findings {
+			if err := yield(f); err != nil {
+				return err
+			}
+		}
+		if findings.NextToken == "" {
+			return nil
+		}
+		query.Token = findings.NextToken
+	}
+}

@@ -1,0 +1,215 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
+	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
+	"k8s.io/client-go/rest"
+
+	"golang.org/x/sync/singleflight"
+)
+
+// Audience is what tokens for this API are made for.
+const Audience = "scanner-operator"
+
+// The resource that permissions are about.
+const (
+	resourceGroup = "scanner.zoltankerezsi.xyz"
+	resourceName  = "scanresults"
+)
+
+// Bounds on asking the API server.
+const (
+	allowTTL       = time.Minute
+	denyTTL        = 10 * time.Second
+	cacheSize      = 4096
+	reviewTimeout  = 10 * time.Second
+	reviewsAtATime = 64
+)
+
+// TokenReviewer creates TokenReviews; k8s.io/client-go's TokenReviewInterface is one.
+type TokenReviewer interface {
+	Create(ctx context.Context, review *authenticationv1.TokenReview, opts metav1.CreateOptions) (*authenticationv1.TokenReview, error)
+}
+
+// AccessReviewer creates SubjectAccessReviews; k8s.io/client-go's SubjectAccessReviewInterface is one.
+type AccessReviewer interface {
+	Create(ctx context.Context, review *authorizationv1.SubjectAccessReview, opts metav1.CreateOptions) (*authorizationv1.SubjectAccessReview, error)
+}
+
+// Reviews asks the Kubernetes API server about tokens and permissions.
+type Reviews struct {
+	Tokens TokenReviewer
+	Access AccessReviewer
+}
+
+// NewReviews makes Reviews from a cluster's configuration and HTTP client.
+func NewReviews(config *rest.Config, client *http.Client) (Reviews, error) {
+	tokens, err := authenticationclient.NewForConfigAndClient(config, client)
+	if err != nil {
+		return Reviews{}, fmt.Errorf("client for token reviews: %w", err)
+	}
+	access, err := authorizationclient.NewForConfigAndClient(config, client)
+	if err != nil {
+		return Reviews{}, fmt.Errorf("client for access reviews: %w", err)
+	}
+	return Reviews{Tokens: tokens.TokenReviews(), Access: access.SubjectAccessReviews()}, nil
+}
+
+// principal is who a token belongs to.
+type principal struct {
+	user authenticationv1.UserInfo
+	// audience says that the token was made for us, and not for the API server.
+	audience bool
+	// key stands for the token in caches.
+	key cacheKey
+}
+
+// identity is the answer about a token, nil for a token that nobody accepts.
+type identity = *principal
+
+// reviewer asks the API server and remembers its answers for a short time.
+type reviewer struct {
+	reviews    Reviews
+	keys       keyer
+	identities *cache[identity]
+	decisions  *cache[bool]
+	flights    singleflight.Group
+	slots      slots
+}
+
+func newReviewer(reviews Reviews, clock func() time.Time) *reviewer {
+	return &reviewer{
+		reviews: reviews, keys: newKeyer(),
+		identities: newCache[identity](cacheSize, clock),
+		decisions:  newCache[bool](4*cacheSize, clock),
+		slots:      make(slots, reviewsAtATime),
+	}
+}
+
+// authenticate says who a token belongs to, or fails with a problem: 401, or 503 when the API server cannot be asked.
+func (r *reviewer) authenticate(ctx context.Context, token string) (*principal, error) {
+	key := r.keys.key("token", token)
+	if known, ok := r.identities.get(key); ok {
+		return orUnauthorized(known)
+	}
+	found, err := r.once(ctx, "token:"+string(key[:]), func(ctx context.Context) (any, error) {
+		p, err := reviewAnyToken(ctx, r.reviews.Tokens, token)
+		if err != nil {
+			return nil, err
+		}
+		ttl := denyTTL
+		if p != nil {
+			p.key, ttl = key, allowTTL
+		}
+		r.identities.put(key, p, ttl)
+		return p, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	p, _ := found.(*principal)
+	return orUnauthorized(p)
+}
+
+func orUnauthorized(p *principal) (*principal, error) {
+	if p == nil {
+		return nil, problemf(http.StatusUnauthorized, "the token is not valid for this cluster, or has expired")
+	}
+	return p, nil
+}
+
+// allowed says whether somebody may do something with scan results.
+func (r *reviewer) allowed(ctx context.Context, p *principal, verb string) (bool, error) {
+	key := r.keys.key("access", string(p.key[:]), verb)
+	if known, ok := r.decisions.get(key); ok {
+		return known, nil
+	}
+	found, err := r.once(ctx, "access:"+string(key[:]), func(ctx context.Context) (any, error) {
+		review, err := r.reviews.Access.Create(ctx, accessReview(p.user, verb), metav1.CreateOptions{})
+		if err != nil {
+			return nil, unavailable(err, "the Kubernetes API server cannot be asked about permissions at the moment")
+		}
+		allowed := review.Status.Allowed && !review.Status.Denied
+		ttl := denyTTL
+		if allowed {
+			ttl = allowTTL
+		}
+		r.decisions.put(key, allowed, ttl)
+		return allowed, nil
+	})
+	allowed, _ := found.(bool)
+	return allowed, err
+}
+
+// once asks a question that others may be asking at the same time. The question outlives the caller who asked first, since
+// others wait for its answer, but not for long.
+func (r *reviewer) once(ctx context.Context, question string, ask func(context.Context) (any, error)) (any, error) {
+	answer := r.flights.DoChan(question, func() (any, error) {
+		if !r.slots.tryAcquire() {
+			return nil, unavailable(nil, "too many callers are being checked at the moment")
+		}
+		defer r.slots.release()
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), reviewTimeout)
+		defer cancel()
+		return ask(bounded)
+	})
+	select {
+	case result := <-answer:
+		return result.Val, result.Err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// reviewAnyToken accepts a token that was made for us, and otherwise one that was made for the API server, as people have.
+func reviewAnyToken(ctx context.Context, tokens TokenReviewer, token string) (*principal, error) {
+	for _, audiences := range [][]string{{Audience}, nil} {
+		status, err := reviewToken(ctx, tokens, token, audiences)
+		if err != nil {
+			return nil, err
+		}
+		if status != nil {
+			return &principal{user: status.User, audience: audiences != nil}, nil
+		}
+	}
+	return nil, nil //nolint:nilnil // no error: the answer is that the token belongs to nobody
+}
+
+// reviewToken returns nil for a token that is not valid for the audiences. An API server that answers without saying for which
+// of the audiences the token is good has not understood the question: it is no answer.
+func reviewToken(ctx context.Context, tokens TokenReviewer, token string, audiences []string) (*authenticationv1.TokenReviewStatus, error) {
+	review, err := tokens.Create(ctx, &authenticationv1.TokenReview{
+		Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: audiences},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return nil, unavailable(err, "the Kubernetes API server cannot be asked about tokens at the moment")
+	}
+	status := review.Status
+	if !status.Authenticated || status.User.Username == "" {
+		return nil, nil //nolint:nilnil // no error: the answer is that the token is not valid
+	}
+	if audiences != nil && !slices.ContainsFunc(audiences, func(a string) bool { return slices.Contains(status.Audiences, a) }) {
+		return nil, nil //nolint:nilnil // as above
+	}
+	return &status, nil
+}
+
+func accessReview(user authenticationv1.UserInfo, verb string) *authorizationv1.SubjectAccessReview {
+	extra := make(map[string]authorizationv1.ExtraValue, len(user.Extra))
+	for name, values := range user.Extra {
+		extra[name] = authorizationv1.ExtraValue(values)
+	}
+	return &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: user.Username, UID: user.UID, Groups: user.Groups, Extra: extra,
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Group: resourceGroup, Version: "v1", Resource: resourceName, Verb: verb},
+	}}
+}

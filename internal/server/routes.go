@@ -1,0 +1,160 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/scanner-operator/scanner-operator/internal/server/api"
+)
+
+// smallBody bounds the bodies of requests that need none or a short one.
+const smallBody = 64 << 10
+
+// route is what holds for all requests of one operation.
+type route struct {
+	// verb is what the caller must be allowed to do with scan results. "" when the operation asks for nothing, or asks by
+	// itself.
+	verb string
+	// audience says that the token must have been made for us: the API server's own tokens are for reading and deleting.
+	audience bool
+	// body bounds the body in bytes; read and write bound its arrival and the answer.
+	body        int64
+	read, write time.Duration
+}
+
+// Verbs on the resource "scanresults".
+const (
+	verbGet    = "get"
+	verbList   = "list"
+	verbUpdate = "update"
+	verbDelete = "delete"
+)
+
+// routes lists every operation of the interface by its ServeMux pattern. An operation that is not listed is refused.
+func routes(l Limits) map[string]route {
+	reading := func(verb string) route {
+		return route{verb: verb, body: smallBody, read: l.ReadTimeout, write: l.WriteTimeout}
+	}
+	return map[string]route{
+		"GET /scan-results":                     reading(verbList),
+		"PUT /scan-results":                     {verb: verbUpdate, audience: true, body: l.ReportBody, read: l.UploadTimeout, write: l.UploadTimeout + l.WriteTimeout},
+		"GET /scan-results/{imageId}":           reading(verbGet),
+		"DELETE /scan-results/{imageId}":        reading(verbDelete),
+		"GET /subscribe":                        reading(verbList),
+		"GET /api/v1/overview":                  reading(verbList),
+		"GET /api/v1/images":                    reading(verbList),
+		"GET /api/v1/images/{imageId}":          reading(verbGet),
+		"GET /api/v1/images/{imageId}/findings": reading(verbGet),
+		"GET /api/v1/images/{imageId}/sbom":     reading(verbGet),
+		"PUT /api/v1/images/{imageId}/sbom":     {body: l.SBOMBody, read: l.UploadTimeout, write: l.UploadTimeout + l.WriteTimeout},
+		"GET /api/v1/databases":                 reading(verbList),
+		"GET /api/v1/session":                   reading(""),
+		"POST /api/v1/session":                  reading(""),
+		"DELETE /api/v1/session":                reading(""),
+	}
+}
+
+// requestKey finds the request in the context that the strict handlers get.
+type requestKey struct{}
+
+// requestOf returns the request that a strict handler answers.
+func requestOf(ctx context.Context) *http.Request {
+	r, _ := ctx.Value(requestKey{}).(*http.Request)
+	return r
+}
+
+// handler builds the whole chain: what holds for every request first, then the operation or the UI.
+func (s *Server) handler() http.Handler {
+	onError := func(w http.ResponseWriter, r *http.Request, err error) { s.writeProblem(w, r, err) }
+	onBadRequest := func(w http.ResponseWriter, r *http.Request, err error) {
+		s.writeProblem(w, r, badRequest("%v", err))
+	}
+	strict := api.NewStrictHandlerWithOptions(operations{s}, nil, api.StrictHTTPServerOptions{
+		RequestErrorHandlerFunc: onBadRequest, ResponseErrorHandlerFunc: onError,
+	})
+	mux := http.NewServeMux()
+	api.HandlerWithOptions(strict, api.StdHTTPServerOptions{
+		BaseRouter: guardedMux{mux, s}, ErrorHandlerFunc: onBadRequest,
+	})
+	ui := s.uiHandler()
+	dispatch := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		unmatched, pattern := mux.Handler(r)
+		if pattern != "" {
+			mux.ServeHTTP(w, r)
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, smallBody)
+		probe := &probeWriter{header: http.Header{}}
+		unmatched.ServeHTTP(probe, r)
+		if probe.status == http.StatusMethodNotAllowed {
+			w.Header().Set("Allow", probe.header.Get("Allow"))
+			s.writeProblem(w, r, problemf(http.StatusMethodNotAllowed, "%s is not among the methods of this resource", knownMethod(r.Method)))
+			return
+		}
+		ui.ServeHTTP(w, r)
+	})
+	return s.observe(s.secure(dispatch))
+}
+
+// guardedMux puts the guard in front of every operation that is registered: nothing of an operation, not even its
+// parameters, is looked at before the caller has proved to be allowed to.
+type guardedMux struct {
+	*http.ServeMux
+	s *Server
+}
+
+// HandleFunc registers an operation behind its guard.
+func (m guardedMux) HandleFunc(pattern string, handle func(http.ResponseWriter, *http.Request)) {
+	m.ServeMux.HandleFunc(pattern, m.s.guard(pattern, handle))
+}
+
+// guard applies the bounds of an operation and authorizes the caller.
+func (s *Server) guard(pattern string, next http.HandlerFunc) http.HandlerFunc {
+	route, known := s.routes[pattern]
+	if !known {
+		return func(w http.ResponseWriter, r *http.Request) {
+			s.writeProblem(w, r, fmt.Errorf("operation %q has no entry in the table of routes", pattern))
+		}
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		if rec := recorderOf(w); rec != nil {
+			_, rec.route = splitPattern(pattern)
+		}
+		w.Header().Set("Cache-Control", "no-store")
+		setDeadlines(w, route.read, route.write)
+		r.Body = http.MaxBytesReader(w, r.Body, route.body)
+		ctx, err := s.admit(r, route)
+		if err != nil {
+			s.writeProblem(w, r, err)
+			return
+		}
+		r = r.WithContext(ctx)
+		next(w, r.WithContext(context.WithValue(ctx, requestKey{}, r)))
+	}
+}
+
+// setDeadlines bounds the rest of a request. A read deadline that passes while an answer is being written would cancel the
+// request, so that it is never the earlier one when there is no body to wait for.
+func setDeadlines(w http.ResponseWriter, read, write time.Duration) {
+	control, now := http.NewResponseController(w), time.Now()
+	// Writers of tests cannot do this; connections can, or are closed already.
+	_ = control.SetReadDeadline(now.Add(max(read, write)))
+	_ = control.SetWriteDeadline(now.Add(write))
+}
+
+// probeWriter takes an answer only to see its status.
+type probeWriter struct {
+	header http.Header
+	status int
+}
+
+// Header returns the header map.
+func (p *probeWriter) Header() http.Header { return p.header }
+
+// Write drops the body.
+func (p *probeWriter) Write(data []byte) (int, error) { return len(data), nil }
+
+// WriteHeader notes the status.
+func (p *probeWriter) WriteHeader(status int) { p.status = status }

@@ -1,0 +1,173 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/scanner-operator/scanner-operator/internal/server/api"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+// sbomMediaType is what SBOMs are, once uncompressed.
+const sbomMediaType = "application/vnd.syft+json"
+
+// GetSBOM answers the SBOM as it is stored when the client understands zstd, and decompresses it on the way otherwise.
+func (o operations) GetSBOM(ctx context.Context, request api.GetSBOMRequestObject) (api.GetSBOMResponseObject, error) {
+	key, err := imageKey(request.ImageId, request.Params.Platform)
+	if err != nil {
+		return nil, err
+	}
+	sbom, err := o.s.config.Store.SBOM(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return sbomAnswer{sbom, acceptsZstd(requestOf(ctx).Header)}, nil
+}
+
+// sbomAnswer writes a stored SBOM.
+type sbomAnswer struct {
+	sbom store.SBOM
+	zstd bool
+}
+
+// VisitGetSBOMResponse writes the answer.
+func (a sbomAnswer) VisitGetSBOMResponse(w http.ResponseWriter) error {
+	h := w.Header()
+	h.Set("Content-Type", sbomMediaType)
+	h.Set("Content-Disposition", `attachment; filename="sbom.syft.json"`)
+	h.Set("Vary", "Accept-Encoding")
+	if a.zstd {
+		h.Set("Content-Encoding", "zstd")
+		h.Set("Content-Length", strconv.Itoa(len(a.sbom.Content)))
+		w.WriteHeader(http.StatusOK)
+		_, err := w.Write(a.sbom.Content)
+		return err
+	}
+	decoder, err := zstd.NewReader(bytes.NewReader(a.sbom.Content), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
+	if err != nil {
+		return fmt.Errorf("decompress an SBOM: %w", err)
+	}
+	defer decoder.Close()
+	h.Set("Content-Length", strconv.FormatInt(a.sbom.Size, 10))
+	w.WriteHeader(http.StatusOK)
+	if _, err := io.CopyN(w, decoder, a.sbom.Size); err != nil {
+		return fmt.Errorf("decompress an SBOM: %w", err)
+	}
+	return nil
+}
+
+// acceptsZstd reports whether the client takes zstd.
+func acceptsZstd(h http.Header) bool {
+	for coding := range strings.SplitSeq(strings.Join(h.Values("Accept-Encoding"), ","), ",") {
+		name, quality, _ := strings.Cut(coding, ";")
+		if !strings.EqualFold(strings.TrimSpace(name), "zstd") {
+			continue
+		}
+		weight, found := strings.CutPrefix(strings.TrimSpace(quality), "q=")
+		if !found {
+			return true
+		}
+		q, err := strconv.ParseFloat(weight, 64)
+		return err == nil && q > 0
+	}
+	return false
+}
+
+// PutSBOM hands the SBOM of one image on to the ingester.
+func (o operations) PutSBOM(ctx context.Context, request api.PutSBOMRequestObject) (api.PutSBOMResponseObject, error) {
+	key, err := imageKey(request.ImageId, request.Params.Platform)
+	if err != nil {
+		return nil, err
+	}
+	r := requestOf(ctx)
+	if o.s.config.Auth == AuthKubernetes {
+		token, err := tokenOf(r)
+		if err != nil {
+			return nil, err
+		}
+		if err := o.s.config.Uploads.AuthorizeUpload(ctx, token, key); err != nil {
+			return nil, err
+		}
+	}
+	release, err := o.s.uploadSlot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	switch encoding := strings.ToLower(r.Header.Get("Content-Encoding")); encoding {
+	case "zstd":
+		err = o.s.config.Ingest.IngestSBOM(ctx, key, request.Body)
+	case "", "identity":
+		compressed, failed := newCompressor(request.Body)
+		if failed != nil {
+			return nil, failed
+		}
+		err = o.s.config.Ingest.IngestSBOM(ctx, key, compressed)
+	default:
+		err = problemf(http.StatusUnsupportedMediaType, "Content-Encoding %.40q is neither zstd nor identity", encoding)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return api.PutSBOM204Response{}, nil
+}
+
+// uploadSlot waits for a slot to read a large body, for a short time.
+func (s *Server) uploadSlot(ctx context.Context) (release func(), err error) {
+	const patience = 10 * time.Second
+	bounded, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := s.uploads.acquire(bounded); err != nil {
+		return nil, unavailable(err, fmt.Sprintf("%d uploads are being read already, which is the limit", cap(s.uploads)))
+	}
+	return s.uploads.release, nil
+}
+
+// compressor gives what it reads compressed.
+type compressor struct {
+	body    io.Reader
+	encoder *zstd.Encoder
+	chunk   []byte
+	out     bytes.Buffer
+	err     error
+}
+
+func newCompressor(body io.Reader) (*compressor, error) {
+	c := &compressor{body: body, chunk: make([]byte, 64<<10)}
+	encoder, err := zstd.NewWriter(&c.out, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest))
+	if err != nil {
+		return nil, fmt.Errorf("compress an SBOM: %w", err)
+	}
+	c.encoder = encoder
+	return c, nil
+}
+
+// Read reads on until there is something compressed to give.
+func (c *compressor) Read(p []byte) (int, error) {
+	for c.out.Len() == 0 && c.err == nil {
+		n, err := c.body.Read(c.chunk)
+		if _, failed := c.encoder.Write(c.chunk[:n]); failed != nil {
+			c.err = failed
+			break
+		}
+		if errors.Is(err, io.EOF) {
+			if err = c.encoder.Close(); err == nil {
+				err = io.EOF
+			}
+		}
+		c.err = err
+	}
+	if c.out.Len() > 0 {
+		return c.out.Read(p)
+	}
+	return 0, c.err
+}
