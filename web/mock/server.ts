@@ -1,0 +1,257 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { readFile } from "node:fs/promises";
+import type { AddressInfo } from "node:net";
+import { extname, join, normalize } from "node:path";
+import type { Duplex } from "node:stream";
+import { WebSocketServer, type WebSocket } from "ws";
+import type { DatabaseBuild, Finding, Image } from "../src/gen/model/index.ts";
+import { makeFindings, makeImages, makeOverview } from "./data.ts";
+import { hostileFindings, hostileImages } from "./hostile.ts";
+
+export interface MockOptions {
+  images?: number;
+  hostile?: boolean;
+  auth?: "none" | "kubernetes";
+  database?: DatabaseBuild["source"] | "missing";
+  /** Milliseconds before each answer of the API. */
+  latency?: number;
+  /** Paths that fail, with their status. */
+  fail?: (path: string) => number | undefined;
+  /** Folder with the built user interface. */
+  dist?: string;
+}
+
+/** What the operator sends with every answer. */
+const contentSecurityPolicy =
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
+
+export const token = "valid-token";
+const cookie = "scanner-operator-session";
+const severities = ["Critical", "High", "Medium", "Low", "Negligible", "Unknown"] as const;
+
+const types: Partial<Record<string, string>> = {
+  ".html": "text/html; charset=utf-8",
+  ".js": "text/javascript",
+  ".css": "text/css",
+  ".svg": "image/svg+xml",
+  ".woff2": "font/woff2",
+};
+
+/** An operator that needs no cluster: the API of openapi.yaml over generated data. */
+export class MockOperator {
+  options: MockOptions;
+  images: Image[];
+  readonly requests: string[] = [];
+  #sockets = new WebSocketServer({ noServer: true });
+  #refuse = false;
+  #server: Server | undefined;
+  #database: DatabaseBuild | undefined;
+
+  constructor(options: MockOptions = {}) {
+    this.options = options;
+    const source = options.database ?? "official";
+    this.#database =
+      source === "missing"
+        ? undefined
+        : {
+            id: "b1",
+            schemaVersion: "v6.1.2",
+            built: new Date(Date.now() - 9 * 3_600_000).toISOString(),
+            source,
+          };
+    this.images = options.hostile
+      ? hostileImages()
+      : makeImages(
+          options.images ?? 120,
+          this.#database ?? { id: "", schemaVersion: "", built: "", source: "official" },
+        );
+  }
+
+  async listen(port = 0): Promise<string> {
+    const server = createServer((request, response) => void this.handle(request, response));
+    server.on("upgrade", (request, socket, head) => this.upgrade(request, socket, head));
+    this.#server = server;
+    await new Promise<void>((resolve) => server.listen(port, "127.0.0.1", resolve));
+    return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  }
+
+  async close() {
+    for (const client of this.#sockets.clients) client.terminate();
+    this.#server?.closeAllConnections();
+    await new Promise((resolve) => (this.#server ? this.#server.close(resolve) : resolve(undefined)));
+  }
+
+  /** Tells all subscribers that an image has a new result. */
+  publish(imageId: string) {
+    for (const client of this.#sockets.clients) client.send(JSON.stringify(imageId));
+  }
+
+  /** Cuts all subscribers off and refuses new ones, or lets them in again. */
+  setLive(live: boolean) {
+    this.#refuse = !live;
+    if (!live) for (const client of this.#sockets.clients) client.terminate();
+  }
+
+  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer) {
+    if (this.#refuse || !this.#authenticated(request)) {
+      socket.end("HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n\r\n");
+      return;
+    }
+    this.#sockets.handleUpgrade(request, socket, head, (client: WebSocket) =>
+      client.on("error", () => client.terminate()),
+    );
+  }
+
+  async handle(request: IncomingMessage, response: ServerResponse, otherwise?: () => void) {
+    const url = new URL(request.url ?? "/", "http://mock");
+    const api = /^\/(api\/v1|scan-results)(\/|$)/.test(url.pathname);
+    response.setHeader("Content-Security-Policy", contentSecurityPolicy);
+    if (!api) {
+      if (otherwise) {
+        response.removeHeader("Content-Security-Policy");
+        otherwise();
+      } else await this.#static(url.pathname, response);
+      return;
+    }
+    this.requests.push(`${request.method ?? ""} ${url.pathname}`);
+    if (this.options.latency) await new Promise((resolve) => setTimeout(resolve, this.options.latency));
+    const status = this.options.fail?.(url.pathname);
+    if (status)
+      problem(
+        response,
+        status,
+        "The database cannot be reached",
+        "dial tcp 10.96.0.12:5432: connection refused",
+      );
+    else if (url.pathname === "/api/v1/session") await this.#session(request, response);
+    else if (!this.#authenticated(request)) problem(response, 401, "Not signed in");
+    else this.#api(request, url, response);
+  }
+
+  #authenticated(request: IncomingMessage) {
+    return (
+      this.options.auth !== "kubernetes" || (request.headers.cookie ?? "").includes(`${cookie}=${token}`)
+    );
+  }
+
+  async #session(request: IncomingMessage, response: ServerResponse) {
+    const auth = this.options.auth ?? "none";
+    const answer = (authenticated: boolean) =>
+      json(response, {
+        auth,
+        authenticated,
+        canDelete: authenticated,
+        ...(authenticated && auth === "kubernetes" && { user: "system:serviceaccount:default:viewer" }),
+      });
+    if (request.method === "DELETE") {
+      response.writeHead(204, { "Set-Cookie": `${cookie}=; Path=/; Max-Age=0` }).end();
+    } else if (request.method === "POST") {
+      const chunks: Buffer[] = [];
+      for await (const chunk of request) chunks.push(chunk as Buffer);
+      const body = JSON.parse(Buffer.concat(chunks).toString()) as { token: string };
+      if (body.token !== token) {
+        problem(
+          response,
+          401,
+          "The token was not accepted",
+          "the audience of the token is not scanner-operator",
+        );
+        return;
+      }
+      response.setHeader("Set-Cookie", `${cookie}=${token}; Path=/; HttpOnly; SameSite=Strict`);
+      answer(true);
+    } else answer(this.#authenticated(request));
+  }
+
+  #api(request: IncomingMessage, url: URL, response: ServerResponse) {
+    const [, kind = "", encoded = "", part = ""] =
+      /^\/(?:api\/v1\/)?(overview|images|databases|scan-results)(?:\/([^/]+))?(?:\/([^/]+))?$/.exec(
+        url.pathname,
+      ) ?? [];
+    if (kind === "overview") return json(response, makeOverview(this.images, this.#database));
+    if (kind === "databases")
+      return json(response, { items: this.#database ? [{ ...this.#database, images: 1 }] : [] });
+    if (kind === "images" && !encoded)
+      return json(response, this.#page(this.#filterImages(url.searchParams), url.searchParams));
+    const imageId = decodeURIComponent(encoded);
+    const platform = url.searchParams.get("platform");
+    const image = this.images.find(
+      (entry) => entry.imageId === imageId && (!platform || entry.platform === platform),
+    );
+    if (!image) return problem(response, 404, "Not found", `there is no image ${imageId}`);
+    if (request.method === "DELETE") {
+      this.images = this.images.filter((entry) => entry.imageId !== imageId);
+      return response.writeHead(204).end();
+    }
+    if (kind === "scan-results")
+      return json(response, { imageId, report: { bomFormat: "CycloneDX", specVersion: "1.6" } });
+    if (part === "findings")
+      return json(response, this.#page(this.#filterFindings(image, url.searchParams), url.searchParams));
+    if (part === "sbom")
+      return response.writeHead(200, { "Content-Type": "application/vnd.syft+json" }).end('{"artifacts":[]}');
+    return json(response, image);
+  }
+
+  #filterImages(params: URLSearchParams): Image[] {
+    const text = (params.get("text") ?? "").toLowerCase();
+    const states = params.getAll("state");
+    const worst = severities.slice(0, severities.findIndex((name) => name === params.get("severity")) + 1);
+    const images = this.images.filter(
+      (image) =>
+        image.imageId.toLowerCase().includes(text) &&
+        (states.length === 0 || states.includes(image.state)) &&
+        (worst.length === 0 ||
+          worst.some((name) => image.counts[name.toLowerCase() as Lowercase<typeof name>] > 0)),
+    );
+    if (params.get("sort") !== "-severity") return images.sort((a, b) => (a.imageId < b.imageId ? -1 : 1));
+    const weight = ({ counts }: Image) =>
+      counts.critical * 1e9 + counts.high * 1e6 + counts.medium * 1e3 + counts.low;
+    return images.sort((a, b) => weight(b) - weight(a));
+  }
+
+  #filterFindings(image: Image, params: URLSearchParams): Finding[] {
+    const text = (params.get("text") ?? "").toLowerCase();
+    const worst = severities.findIndex((name) => name === params.get("severity"));
+    const all = this.options.hostile ? hostileFindings() : makeFindings(image);
+    const findings = all.filter(
+      ({ vulnerability, package: pkg, fix }) =>
+        `${vulnerability.id} ${pkg.name}`.toLowerCase().includes(text) &&
+        (worst < 0 || severities.indexOf(vulnerability.severity) <= worst) &&
+        (params.get("fixable") !== "true" || fix.state === "fixed") &&
+        (params.get("kev") !== "true" || (vulnerability.kev?.length ?? 0) > 0),
+    );
+    if (params.get("sort") === "package")
+      return findings.sort((a, b) => (a.package.name < b.package.name ? -1 : 1));
+    if (params.get("sort") === "-severity") return findings;
+    return findings.sort((a, b) => b.vulnerability.risk - a.vulnerability.risk);
+  }
+
+  #page<T>(all: T[], params: URLSearchParams) {
+    const from = Number(params.get("pageToken") ?? 0);
+    const size = Number(params.get("pageSize") ?? 100);
+    const next = from + size < all.length ? { nextPageToken: String(from + size) } : {};
+    return { items: all.slice(from, from + size), total: all.length, ...next };
+  }
+
+  async #static(path: string, response: ServerResponse) {
+    const dist = this.options.dist ?? "dist";
+    const name = normalize(path).replace(/^[/\\]+/, "");
+    const file = extname(name) in types && !path.startsWith("/images/") ? name : "index.html";
+    try {
+      const body = await readFile(join(dist, file));
+      response.writeHead(200, { "Content-Type": types[extname(file)] }).end(body);
+    } catch {
+      problem(response, 404, "Not found");
+    }
+  }
+}
+
+function json(response: ServerResponse, body: unknown) {
+  response.setHeader("Content-Type", "application/json");
+  response.end(JSON.stringify(body));
+}
+
+function problem(response: ServerResponse, status: number, title: string, detail?: string) {
+  response.writeHead(status, { "Content-Type": "application/problem+json" });
+  response.end(JSON.stringify({ type: "about:blank", title, status, detail }));
+}

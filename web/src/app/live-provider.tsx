@@ -1,0 +1,104 @@
+import { useQueryClient, type QueryClient } from "@tanstack/react-query";
+import { createContext, useContext, useEffect, useMemo, useSyncExternalStore, type ReactNode } from "react";
+import { invalidateImage, invalidateLists, loadedPages, refreshRows } from "@/features/images/queries";
+import { getGetOverviewQueryKey } from "@/gen/images/images";
+import { getGetSessionQueryKey } from "@/gen/operator/operator";
+import { Coalescer, type Batch } from "@/lib/coalesce";
+import { LiveConnection, type LiveStatus } from "@/lib/live";
+
+const offlinePoll = 30_000;
+const onlinePoll = 60_000;
+const intervalPerPage = 1000;
+const maxListInterval = 30_000;
+
+interface Live {
+  status: LiveStatus;
+  reconnect: () => void;
+}
+
+const LiveContext = createContext<Live>({ status: "connecting", reconnect: () => undefined });
+
+export const useLive = () => useContext(LiveContext);
+
+const subscribeURL = () =>
+  `${window.location.protocol === "https:" ? "wss" : "ws"}://${window.location.host}/subscribe`;
+
+/** Brings what is loaded up to date. REST stays the truth: messages only say what to ask for again. */
+class Refresher {
+  #client: QueryClient;
+  #lists: Coalescer;
+  #nextLists = 0;
+
+  constructor(client: QueryClient) {
+    this.#client = client;
+    this.#lists = new Coalescer(this.#refreshLists);
+  }
+
+  start = () => this.#lists.start();
+  stop = () => this.#lists.stop();
+
+  apply = async ({ names, overflow }: Batch) => {
+    const client = this.#client;
+    this.#lists.add("images", Math.max(0, this.#nextLists - performance.now()));
+    await Promise.allSettled([
+      client.invalidateQueries({ queryKey: getGetOverviewQueryKey() }),
+      ...names.map((name) => invalidateImage(client, name)),
+      // Rows that are loaded change at once, though the list as a whole may have to wait.
+      overflow || loadedPages(client) < 2 ? undefined : refreshRows(client, names),
+    ]);
+  };
+
+  all = () => void this.#client.invalidateQueries();
+
+  session = () => void this.#client.invalidateQueries({ queryKey: getGetSessionQueryKey() });
+
+  /** A long list is fetched anew less often, as that costs a request per page. */
+  #refreshLists = async () => {
+    const pages = loadedPages(this.#client);
+    this.#nextLists =
+      performance.now() + (pages < 2 ? 0 : Math.min(maxListInterval, intervalPerPage * pages));
+    await invalidateLists(this.#client);
+  };
+}
+
+export function LiveProvider({ children }: { children: ReactNode }) {
+  const client = useQueryClient();
+  const { connection, coalescer, refresher } = useMemo(() => {
+    const refresher = new Refresher(client);
+    const coalescer = new Coalescer(refresher.apply);
+    const connection = new LiveConnection({
+      url: subscribeURL(),
+      onMessage: (imageId) => coalescer.add(imageId),
+      onOnline: refresher.all,
+      onOffline: refresher.session,
+    });
+    return { connection, coalescer, refresher };
+  }, [client]);
+
+  useEffect(() => {
+    coalescer.start();
+    refresher.start();
+    connection.open();
+    return () => {
+      connection.close();
+      coalescer.stop();
+      refresher.stop();
+    };
+  }, [connection, coalescer, refresher]);
+
+  const status = useSyncExternalStore(connection.subscribe, connection.getStatus);
+
+  useEffect(() => {
+    const visible = () => document.visibilityState === "visible";
+    const refetch = () => {
+      if (!visible()) return;
+      if (status === "online") void client.invalidateQueries({ queryKey: getGetOverviewQueryKey() });
+      else refresher.all();
+    };
+    const timer = window.setInterval(refetch, status === "online" ? onlinePoll : offlinePoll);
+    return () => window.clearInterval(timer);
+  }, [status, client, refresher]);
+
+  const value = useMemo(() => ({ status, reconnect: connection.reconnectNow }), [status, connection]);
+  return <LiveContext value={value}>{children}</LiveContext>;
+}

@@ -1,0 +1,31 @@
+import { createBrowserRouter } from "react-router";
+import { SessionGate } from "@/features/session/session-gate";
+import { ImagesPage } from "@/features/images/list/images-page";
+import { ErrorPage } from "./error-page";
+import { NotFound } from "./not-found";
+import { Shell } from "./shell";
+
+export const routes = [
+  {
+    element: <SessionGate />,
+    errorElement: <ErrorPage />,
+    hydrateFallbackElement: <></>,
+    children: [
+      {
+        element: <Shell />,
+        children: [
+          { index: true, element: <ImagesPage /> },
+          {
+            path: "images/:imageId",
+            lazy: async () => ({
+              Component: (await import("@/features/images/detail/image-page")).ImagePage,
+            }),
+          },
+          { path: "*", element: <NotFound /> },
+        ],
+      },
+    ],
+  },
+];
+
+export const createRouter = () => createBrowserRouter(routes);

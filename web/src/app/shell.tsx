@@ -1,0 +1,40 @@
+import { Suspense } from "react";
+import { Link, Outlet, ScrollRestoration } from "react-router";
+import { SignOut } from "@/features/session/sign-out";
+import { LiveBadge, OfflineBanner } from "./live-badge";
+import { LiveProvider } from "./live-provider";
+import { Logo } from "./logo";
+import { ThemeSwitch } from "./theme-switch";
+
+export function Shell() {
+  return (
+    <LiveProvider>
+      <a
+        href="#main"
+        className="fixed top-2 left-2 z-50 -translate-y-20 rounded-md bg-accent px-3 py-2 text-sm font-medium text-on-accent focus:translate-y-0"
+      >
+        Skip to the content
+      </a>
+      <header className="sticky top-0 z-30 border-b border-line bg-surface/90 backdrop-blur-md">
+        <div className="mx-auto flex h-(--bar) max-w-[100rem] items-center gap-3 px-4 sm:px-6">
+          <Link to="/" className="flex min-w-0 items-center gap-2.5 rounded-md font-semibold tracking-tight">
+            <Logo className="size-7 shrink-0" />
+            <span className="truncate">scanner-operator</span>
+          </Link>
+          <div className="ml-auto flex items-center gap-1.5">
+            <LiveBadge />
+            <ThemeSwitch />
+            <SignOut />
+          </div>
+        </div>
+      </header>
+      <OfflineBanner />
+      <main id="main" tabIndex={-1} className="mx-auto max-w-[100rem] px-4 py-5 outline-none sm:px-6 sm:py-6">
+        <Suspense>
+          <Outlet />
+        </Suspense>
+      </main>
+      <ScrollRestoration getKey={(location) => location.pathname + location.search} />
+    </LiveProvider>
+  );
+}

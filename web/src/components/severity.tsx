@@ -1,0 +1,91 @@
+import type { Counts, Severity } from "@/gen/model";
+import { cn } from "@/lib/cn";
+import { formatCompact } from "@/lib/format";
+import {
+  describeCounts,
+  severities,
+  severityBar,
+  severityClass,
+  severityKey,
+  totalFindings,
+} from "@/lib/severity";
+
+export function SeverityBadge({ severity, className }: { severity: Severity; className?: string }) {
+  return (
+    <span
+      className={cn(
+        "inline-flex h-5.5 items-center rounded px-1.5 text-xs font-semibold",
+        severityClass[severityKey(severity)],
+        className,
+      )}
+    >
+      {severity}
+    </span>
+  );
+}
+
+/** One column per severity, so that the eye can run down a list. */
+export function SeverityCounts({ counts, className }: { counts: Counts; className?: string }) {
+  return (
+    <span className={cn("grid grid-cols-6 gap-1", className)}>
+      <span className="sr-only">{describeCounts(counts)}</span>
+      {severities.map(({ key, name, letter }) => (
+        <span
+          key={key}
+          aria-hidden
+          title={`${counts[key]} ${name}`}
+          className={cn(
+            "tabular flex h-6 items-center justify-center gap-1 rounded text-xs",
+            counts[key] > 0 ? cn("font-semibold", severityClass[key]) : "text-muted",
+          )}
+        >
+          {counts[key] > 0 ? (
+            <>
+              <span className="text-[10px] font-medium">{letter}</span>
+              {formatCompact(counts[key])}
+            </>
+          ) : (
+            "·"
+          )}
+        </span>
+      ))}
+    </span>
+  );
+}
+
+/** The shares of the severities as one bar. */
+export function SeverityBar({ counts, className }: { counts: Counts; className?: string }) {
+  const total = totalFindings(counts);
+  return (
+    <span
+      role="img"
+      aria-label={describeCounts(counts)}
+      className={cn("flex h-2 gap-px overflow-hidden rounded-full bg-subtle", className)}
+    >
+      {severities.map(
+        ({ key }) =>
+          counts[key] > 0 && (
+            <span
+              key={key}
+              className={cn("min-w-0.5", severityBar[key])}
+              style={{ width: `${(100 * counts[key]) / total}%` }}
+            />
+          ),
+      )}
+    </span>
+  );
+}
+
+export function KevMark({ className }: { className?: string }) {
+  return (
+    <span
+      title="Known to be exploited (CISA KEV)"
+      className={cn(
+        "inline-flex h-5 items-center rounded border border-danger/60 px-1 text-[11px] font-semibold tracking-wide text-danger",
+        className,
+      )}
+    >
+      KEV<span className="sr-only">: known to be exploited</span>
+    </span>
+  );
+}

@@ -1,0 +1,98 @@
+import { defaultRangeExtractor, useWindowVirtualizer, type Range } from "@tanstack/react-virtual";
+import { useCallback, useEffect, useLayoutEffect, useState, type RefObject } from "react";
+import { isTyping, useHotkey } from "@/lib/keyboard";
+
+interface Options {
+  container: RefObject<HTMLElement | null>;
+  count: number;
+  rowHeight: number;
+  keyOf: (index: number) => string;
+}
+
+const rowFocus = "[data-row-focus]";
+/** Height of what sticks to the top: the bar and the header of the table. */
+const stickyTop = 100;
+
+/** The rows in view, and moving over all of them by keyboard. */
+export function useVirtualRows({ container, count, rowHeight, keyOf }: Options) {
+  const [offset, setOffset] = useState(0);
+  const [active, setActive] = useState(-1);
+
+  useLayoutEffect(() => {
+    const measure = () => {
+      const element = container.current;
+      if (element) setOffset(Math.round(element.getBoundingClientRect().top + window.scrollY));
+    };
+    measure();
+    const observer = new ResizeObserver(measure);
+    observer.observe(document.body);
+    return () => observer.disconnect();
+  }, [container]);
+
+  const virtualizer = useWindowVirtualizer({
+    count,
+    estimateSize: () => rowHeight,
+    overscan: 12,
+    scrollMargin: offset,
+    scrollPaddingStart: stickyTop,
+    scrollPaddingEnd: 16,
+    getItemKey: keyOf,
+    // The row that holds the focus stays in the document however far it is scrolled away.
+    rangeExtractor: useCallback(
+      (range: Range) => {
+        const indexes = defaultRangeExtractor(range);
+        if (active < 0 || active >= range.count || indexes.includes(active)) return indexes;
+        return [...indexes, active].sort((a, b) => a - b);
+      },
+      [active],
+    ),
+  });
+
+  // The estimate differs between rows and cards.
+  useEffect(() => virtualizer.measure(), [virtualizer, rowHeight]);
+
+  const focusRow = useCallback(
+    (index: number) => {
+      setActive(index);
+      virtualizer.scrollToIndex(index, { align: "auto" });
+      let attempts = 0;
+      const focus = () => {
+        const target = container.current?.querySelector<HTMLElement>(`[data-index="${index}"] ${rowFocus}`);
+        if (target) target.focus({ preventScroll: true });
+        else if (attempts++ < 10) requestAnimationFrame(focus);
+      };
+      requestAnimationFrame(focus);
+    },
+    [container, virtualizer],
+  );
+
+  useHotkey((event) => {
+    const step = stepOf(event.key);
+    if (step === 0 || count === 0 || isTyping(event.target)) return;
+    const focused = container.current?.contains(document.activeElement)
+      ? Number(document.activeElement?.closest("[data-index]")?.getAttribute("data-index") ?? -1)
+      : -1;
+    // Arrows scroll the page until a row has the focus; j and k always move.
+    if (focused < 0 && event.key.startsWith("Arrow")) return;
+    event.preventDefault();
+    const from = focused >= 0 ? focused : firstInView() - step;
+    focusRow(Math.min(count - 1, Math.max(0, from + step)));
+  });
+
+  const firstInView = () => {
+    const top = window.scrollY + stickyTop;
+    return virtualizer.getVirtualItems().find((item) => item.start >= top)?.index ?? 0;
+  };
+
+  return {
+    items: virtualizer.getVirtualItems(),
+    height: virtualizer.getTotalSize(),
+    offset,
+    measure: virtualizer.measureElement,
+  };
+}
+
+function stepOf(key: string): -1 | 0 | 1 {
+  if (key === "j" || key === "ArrowDown") return 1;
+  return key === "k" || key === "ArrowUp" ? -1 : 0;
+}

@@ -1,0 +1,153 @@
+import { tableFeatures, useTable, type ColumnDef, type Row } from "@tanstack/react-table";
+import { useEffect, useRef, type ReactNode } from "react";
+import { cn } from "@/lib/cn";
+import { useVirtualRows } from "./use-virtual-rows";
+
+export interface ColumnMeta {
+  /** Classes of header and cells of the column. */
+  className?: string;
+  /** Set where the column can be sorted by. */
+  sorted?: "ascending" | "descending" | "none";
+}
+
+const features = tableFeatures({ columnMeta: {} as ColumnMeta });
+
+export type Column<Data extends object> = ColumnDef<typeof features, Data>;
+
+interface Props<Data extends object> {
+  label: string;
+  columns: Column<Data>[];
+  data: Data[];
+  rowKey: (row: Data, index: number) => string;
+  /** Rows that the server knows, loaded or not. */
+  total: number;
+  /** Classes with the grid columns that header and rows share. */
+  grid: string;
+  rowHeight: number;
+  /** Narrow screens show cards in place of rows. */
+  cards: boolean;
+  cardHeight: number;
+  renderCard: (row: Data) => ReactNode;
+  /** What an open row shows beneath itself. */
+  renderDetail?: (row: Data) => ReactNode;
+  isOpen?: (row: Data) => boolean;
+  hasMore: boolean;
+  loadMore: () => void;
+}
+
+/**
+ * A table of any length: only the rows in view are in the document. The page scrolls, not the table. Within a row the
+ * element marked data-row-focus takes the focus when j, k or the arrow keys move over the rows.
+ */
+export function VirtualTable<Data extends object>(props: Props<Data>) {
+  const { label, columns, data, rowKey, total, grid, cards, hasMore, loadMore } = props;
+  const table = useTable({ features, columns, data, getRowId: rowKey });
+  const { rows } = table.getRowModel();
+  const container = useRef<HTMLDivElement>(null);
+  const { items, height, offset, measure } = useVirtualRows({
+    container,
+    count: rows.length,
+    rowHeight: cards ? props.cardHeight : props.rowHeight,
+    keyOf: (index) => rows[index]?.id ?? String(index),
+  });
+
+  const last = items.at(-1)?.index ?? 0;
+  useEffect(() => {
+    if (hasMore && last >= rows.length - 60) loadMore();
+  }, [hasMore, last, rows.length, loadMore]);
+
+  const renderRow = (row: Row<typeof features, Data>) =>
+    row.getAllCells().map((cell) => (
+      <div key={cell.id} role="cell" className={cn("min-w-0", cell.column.columnDef.meta?.className)}>
+        <table.FlexRender cell={cell} />
+      </div>
+    ));
+
+  return (
+    <div
+      role={cards ? undefined : "table"}
+      aria-label={cards ? undefined : label}
+      aria-rowcount={cards ? undefined : total + 1}
+    >
+      {!cards && (
+        <div
+          role="rowgroup"
+          className="sticky top-(--bar) z-10 rounded-t-xl border-b border-line bg-surface/95 backdrop-blur-sm"
+        >
+          {table.getHeaderGroups().map((group) => (
+            <div
+              key={group.id}
+              role="row"
+              aria-rowindex={1}
+              className={cn("grid h-10 items-center gap-x-4 px-4 text-xs font-medium text-muted", grid)}
+            >
+              {group.headers.map((header) => (
+                <div
+                  key={header.id}
+                  role="columnheader"
+                  aria-sort={header.column.columnDef.meta?.sorted}
+                  className={cn("min-w-0", header.column.columnDef.meta?.className)}
+                >
+                  <table.FlexRender header={header} />
+                </div>
+              ))}
+            </div>
+          ))}
+        </div>
+      )}
+      <div
+        ref={container}
+        role={cards ? "list" : "rowgroup"}
+        aria-label={cards ? label : undefined}
+        className="relative"
+        style={{ height }}
+      >
+        {items.map((item) => {
+          const row = rows[item.index];
+          if (!row) return null;
+          const open = props.isOpen?.(row.original) ?? false;
+          return (
+            <div
+              key={item.key}
+              ref={measure}
+              role={cards ? "listitem" : "presentation"}
+              aria-setsize={cards ? total : undefined}
+              aria-posinset={cards ? item.index + 1 : undefined}
+              data-index={item.index}
+              className="absolute inset-x-0 top-0 border-b border-line last:border-b-0"
+              style={{ transform: `translateY(${item.start - offset}px)` }}
+            >
+              {cards ? (
+                <>
+                  {props.renderCard(row.original)}
+                  {open && props.renderDetail?.(row.original)}
+                </>
+              ) : (
+                <>
+                  <div
+                    role="row"
+                    aria-rowindex={item.index + 2}
+                    className={cn(
+                      "group relative grid items-center gap-x-4 px-4 transition-colors hover:bg-subtle/70 has-[[data-row-focus]:focus-visible]:bg-accent-soft/60",
+                      grid,
+                    )}
+                    style={{ minHeight: props.rowHeight }}
+                  >
+                    {renderRow(row)}
+                  </div>
+                  {open && (
+                    <div role="row" className="block">
+                      <div role="cell" aria-colspan={columns.length}>
+                        {props.renderDetail?.(row.original)}
+                      </div>
+                    </div>
+                  )}
+                </>
+              )}
+            </div>
+          );
+        })}
+      </div>
+    </div>
+  );
+}

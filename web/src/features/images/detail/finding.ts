@@ -1,0 +1,64 @@
+import type { Finding, MatchDetail } from "@/gen/model";
+
+const fixStates: Record<Finding["fix"]["state"], string> = {
+  fixed: "Fixed",
+  "not-fixed": "Not fixed",
+  "wont-fix": "Won't fix",
+  unknown: "Unknown",
+};
+
+export function fixedIn(finding: Finding): { text: string; fixed: boolean } {
+  const versions = finding.fix.versions ?? [];
+  if (finding.fix.state === "fixed" && versions.length > 0) return { text: versions.join(", "), fixed: true };
+  return {
+    text: (fixStates as Partial<Record<string, string>>)[finding.fix.state] ?? "Unknown",
+    fixed: false,
+  };
+}
+
+/** Tells findings of one image apart. */
+export function findingKey({ vulnerability, package: pkg, locations }: Finding): string {
+  return JSON.stringify([
+    vulnerability.namespace,
+    vulnerability.id,
+    pkg.type,
+    pkg.name,
+    pkg.version,
+    pkg.purl ?? "",
+    locations[0]?.path ?? "",
+    locations[0]?.layer ?? "",
+  ]);
+}
+
+const matchTypes: Partial<Record<string, string>> = {
+  "exact-direct-match": "Exact match of the package",
+  "exact-indirect-match": "Exact match of the source package",
+  "cpe-match": "Match by CPE: less certain than a match by package",
+};
+
+export const matchType = ({ type }: MatchDetail) => matchTypes[type] ?? type;
+
+export interface Fact {
+  name: string;
+  value: string;
+}
+
+const maxFacts = 24;
+
+/** What a matcher searched by and found, flattened to short facts. Its form differs between matchers. */
+export function facts(value: unknown, prefix = "", depth = 0): Fact[] {
+  if (value === null || value === undefined || depth > 4) return [];
+  if (Array.isArray(value)) {
+    if (value.every((entry) => typeof entry !== "object")) {
+      return value.length > 0 ? [{ name: prefix, value: value.map(String).join(", ") }] : [];
+    }
+    return value.flatMap((entry) => facts(entry, prefix, depth + 1)).slice(0, maxFacts);
+  }
+  if (typeof value === "object") {
+    return Object.entries(value)
+      .flatMap(([key, entry]) => facts(entry, prefix ? `${prefix}.${key}` : key, depth + 1))
+      .slice(0, maxFacts);
+  }
+  const text = String(value as string | number | boolean);
+  return text === "" ? [] : [{ name: prefix, value: text }];
+}

@@ -1,0 +1,229 @@
+import { useQuery } from "@tanstack/react-query";
+import { ArrowLeft, CircleX, Clock, FileQuestion } from "lucide-react";
+import { Link, useLocation, useNavigate, useParams } from "react-router";
+import { KevMark, SeverityBar, SeverityCounts } from "@/components/severity";
+import { buttonVariants } from "@/components/ui/button";
+import { Callout } from "@/components/ui/callout";
+import { RelativeTime } from "@/components/ui/relative-time";
+import { Select } from "@/components/ui/select";
+import { Skeleton } from "@/components/ui/skeleton";
+import { ErrorPanel, StatePanel } from "@/components/ui/state";
+import { listImages, useGetImage } from "@/gen/images/images";
+import type { Image } from "@/gen/model";
+import { plural } from "@/lib/format";
+import { parseImageId } from "@/lib/image-id";
+import { useHotkey, isTyping } from "@/lib/keyboard";
+import { ApiError } from "@/lib/problem";
+import { totalFindings } from "@/lib/severity";
+import { usePageTitle } from "@/lib/use-page-title";
+import { ImageName } from "../image-name";
+import { LoadError } from "../load-error";
+import { explain, scannedAt, StateBadge } from "../state";
+import { useFindingFilters } from "./filters";
+import { Findings } from "./findings";
+import { ImageActions } from "./image-actions";
+import { ImageFacts } from "./image-facts";
+
+/** Back to the list as it was, or to the whole list when this page was opened directly. */
+function useBack() {
+  const navigate = useNavigate();
+  const { key } = useLocation();
+  return () => (key === "default" ? navigate("/") : navigate(-1));
+}
+
+export function ImagePage() {
+  const { imageId = "" } = useParams();
+  const { filters } = useFindingFilters();
+  const { platform } = filters;
+  const { data: image, error, refetch } = useGetImage(imageId, platform ? { platform } : undefined);
+  const back = useBack();
+  usePageTitle(parseImageId(imageId).repository);
+  useHotkey((event) => {
+    if (event.key !== "Escape" || isTyping(event.target)) return;
+    event.preventDefault();
+    void back();
+  });
+
+  return (
+    <>
+      <Link
+        to="/"
+        onClick={(event) => {
+          if (event.metaKey || event.ctrlKey || event.shiftKey) return;
+          event.preventDefault();
+          void back();
+        }}
+        className="-ml-1 inline-flex items-center gap-1.5 rounded-md px-1 text-sm text-muted hover:text-ink"
+      >
+        <ArrowLeft className="size-4" aria-hidden />
+        Images
+      </Link>
+      {image ? (
+        <>
+          {error && <LoadError error={error} onRetry={() => void refetch()} />}
+          <ImageView key={`${image.imageId} ${image.platform}`} image={image} />
+        </>
+      ) : error instanceof ApiError && error.status === 404 ? (
+        <NotKnown imageId={imageId} />
+      ) : error ? (
+        <ErrorPanel error={error} onRetry={() => void refetch()} />
+      ) : (
+        <PageSkeleton imageId={imageId} />
+      )}
+    </>
+  );
+}
+
+function ImageView({ image }: { image: Image }) {
+  const hasFindings = scannedAt(image) !== undefined && totalFindings(image.counts) > 0;
+  return (
+    <>
+      <div className="mt-2 flex flex-wrap items-start gap-x-6 gap-y-3">
+        <div className="min-w-0 flex-1 basis-72">
+          <h1 className="text-xl leading-7 font-semibold tracking-tight">
+            <ImageName imageId={image.imageId} />
+          </h1>
+          <div className="mt-1.5 flex flex-wrap items-center gap-x-3 gap-y-1">
+            <StateBadge state={image.state} />
+            {image.counts.kev > 0 && <KevMark />}
+            <Platforms image={image} />
+          </div>
+        </div>
+        <ImageActions image={image} />
+      </div>
+      <Situation image={image} />
+      <div className="mt-5 grid gap-3 xl:grid-cols-[1.6fr_1fr]">
+        <ImageFacts image={image} />
+        <Summary image={image} />
+      </div>
+      {image.state === "Scanned" || hasFindings ? (
+        <Findings imageId={image.imageId} />
+      ) : (
+        <NoFindingsYet image={image} />
+      )}
+    </>
+  );
+}
+
+/** What stands between this image and its findings. */
+function Situation({ image }: { image: Image }) {
+  if (image.state !== "Failed") return null;
+  const reason = image.reason && explain(image.reason);
+  return (
+    <Callout
+      tone="danger"
+      icon={CircleX}
+      title={reason ? `${reason.what} (${image.reason ?? ""})` : "The last attempt failed"}
+      className="mt-4"
+    >
+      {reason && <p>{reason.advice}</p>}
+      {image.message && (
+        <p className="untrusted font-mono text-xs leading-5 whitespace-pre-line">{image.message}</p>
+      )}
+      <p className="flex flex-wrap items-center gap-x-1.5 text-[13px]">
+        <Clock className="size-3.5" aria-hidden />
+        {plural(image.attempts, "failed attempt")}
+        {image.nextAttempt && (
+          <span>
+            · next one <RelativeTime iso={image.nextAttempt} />
+          </span>
+        )}
+      </p>
+    </Callout>
+  );
+}
+
+function Summary({ image }: { image: Image }) {
+  const { counts } = image;
+  const total = totalFindings(counts);
+  return (
+    <section
+      aria-label="Findings by severity"
+      className="rounded-xl border border-line bg-surface p-4 shadow-card"
+    >
+      <p className="flex items-baseline gap-2 text-[13px]">
+        <span className="tabular text-2xl leading-8 font-semibold tracking-tight">{total}</span>
+        <span className="font-medium">{total === 1 ? "finding" : "findings"}</span>
+      </p>
+      <SeverityBar counts={counts} className="mt-3" />
+      <SeverityCounts counts={counts} className="mt-3" />
+      <p className="tabular mt-3 text-[13px] text-muted">
+        {counts.fixable} fixable · {counts.kev} known to be exploited
+      </p>
+    </section>
+  );
+}
+
+/** Other platforms under which the same image ID runs. */
+function Platforms({ image }: { image: Image }) {
+  const { update } = useFindingFilters();
+  const { data = [] } = useQuery({
+    queryKey: ["platforms", image.imageId],
+    queryFn: async ({ signal }) => {
+      const page = await listImages({ text: image.imageId, pageSize: 50 }, { signal });
+      return page.items.filter((item) => item.imageId === image.imageId).map((item) => item.platform);
+    },
+  });
+  if (data.length < 2) return <span className="untrusted text-[13px] text-muted">{image.platform}</span>;
+  return (
+    <Select
+      label="Platform"
+      className="h-7 text-[13px]"
+      options={data.map((platform) => ({ value: platform, label: platform }))}
+      value={image.platform}
+      onChange={(platform) => update({ platform })}
+    />
+  );
+}
+
+function NoFindingsYet({ image }: { image: Image }) {
+  const words = {
+    Pending: ["Not catalogued yet", "A scan job reads its packages soon; this page changes by itself."],
+    Catalogued: ["Matching is still to come", "Its packages are known; findings appear here by themselves."],
+    Failed: ["No findings", "There is no SBOM of this image, because cataloguing it failed."],
+    Reported: ["Only a report", "It came from outside; download it to see what it says."],
+    Scanned: ["No findings", "The vulnerability database in use knows of nothing in this image."],
+  }[image.state];
+  return (
+    <div className="mt-6 rounded-xl border border-line bg-surface shadow-card">
+      <StatePanel icon={Clock} title={words[0] ?? ""}>
+        <p>{words[1]}</p>
+      </StatePanel>
+    </div>
+  );
+}
+
+function NotKnown({ imageId }: { imageId: string }) {
+  return (
+    <StatePanel
+      icon={FileQuestion}
+      title="This image is not known"
+      action={
+        <Link to="/" className={buttonVariants({ variant: "primary" })}>
+          All images
+        </Link>
+      }
+    >
+      <p className="font-mono text-xs">{imageId}</p>
+      <p>It was removed, or no container runs it any more.</p>
+    </StatePanel>
+  );
+}
+
+function PageSkeleton({ imageId }: { imageId: string }) {
+  return (
+    <div role="status" className="mt-2">
+      <h1 className="text-xl leading-7 font-semibold tracking-tight">
+        <ImageName imageId={imageId} />
+      </h1>
+      <span className="sr-only">Loading</span>
+      <Skeleton className="mt-2 h-4 w-40" />
+      <div className="mt-5 grid gap-3 xl:grid-cols-[1.6fr_1fr]">
+        <Skeleton className="h-44 rounded-xl" />
+        <Skeleton className="h-44 rounded-xl" />
+      </div>
+      <Skeleton className="mt-6 h-9 w-72" />
+      <Skeleton className="mt-3 h-80 rounded-xl" />
+    </div>
+  );
+}

@@ -1,0 +1,160 @@
+import { Link } from "react-router";
+import { KevMark, SeverityCounts } from "@/components/severity";
+import { CopyButton } from "@/components/ui/copy-button";
+import { RelativeTime } from "@/components/ui/relative-time";
+import { SortHeader } from "@/components/ui/sort-header";
+import type { Column } from "@/components/ui/virtual-table";
+import { ListImagesSort, type Image } from "@/gen/model";
+import { formatNumber } from "@/lib/format";
+import { imagePath, parseImageId } from "@/lib/image-id";
+import { severities } from "@/lib/severity";
+import { ImageName } from "../image-name";
+import { explain, scannedAt, StateBadge } from "../state";
+
+export const grid =
+  "grid-cols-[minmax(14rem,1fr)_minmax(8rem,11rem)_20rem_4.5rem_7.5rem] xl:grid-cols-[minmax(18rem,1fr)_8.5rem_minmax(8rem,12rem)_20rem_5.5rem_8.5rem]";
+
+function FailureNote({ image }: { image: Image }) {
+  if (image.state !== "Failed" || !image.reason) return null;
+  return (
+    <span className="block truncate text-xs text-muted" title={image.message}>
+      {explain(image.reason).what}
+      {image.nextAttempt && (
+        <>
+          {" · next "}
+          <RelativeTime iso={image.nextAttempt} />
+        </>
+      )}
+    </span>
+  );
+}
+
+export const columns = (sort: ListImagesSort, setSort: (sort: ListImagesSort) => void): Column<Image>[] => [
+  {
+    id: "image",
+    meta: { sorted: sort === ListImagesSort.imageId ? "ascending" : "none" },
+    header: () => (
+      <SortHeader
+        sorted={sort === ListImagesSort.imageId ? "ascending" : "none"}
+        onSort={() => setSort(ListImagesSort.imageId)}
+      >
+        Image
+      </SortHeader>
+    ),
+    cell: ({ row: { original: image } }) => (
+      <span className="flex items-center gap-1">
+        <span className="min-w-0">
+          <Link
+            data-row-focus
+            to={imagePath(image.imageId, image.platform)}
+            className="block truncate text-sm font-medium outline-none after:absolute after:inset-0"
+          >
+            <ImageName imageId={image.imageId} />
+          </Link>
+          <span className="block truncate font-mono text-xs text-muted">
+            {parseImageId(image.imageId).digest || "no digest"}
+            <span className="xl:hidden"> · {image.platform}</span>
+          </span>
+        </span>
+        <CopyButton
+          text={image.imageId}
+          label="Copy the image ID"
+          className="relative opacity-0 group-hover:opacity-100 focus-visible:opacity-100"
+        />
+      </span>
+    ),
+  },
+  {
+    id: "platform",
+    meta: { className: "hidden xl:block" },
+    header: "Platform",
+    cell: ({ row: { original: image } }) => (
+      <span className="block text-[13px]">
+        <span className="untrusted block truncate">{image.platform}</span>
+        <span className="untrusted block truncate text-xs text-muted">{image.distro ?? ""}</span>
+      </span>
+    ),
+  },
+  {
+    id: "state",
+    header: "State",
+    cell: ({ row: { original: image } }) => (
+      <>
+        <StateBadge state={image.state} />
+        <FailureNote image={image} />
+      </>
+    ),
+  },
+  {
+    id: "findings",
+    meta: { sorted: sort === ListImagesSort["-severity"] ? "descending" : "none" },
+    header: () => (
+      <span className="flex items-center gap-2">
+        <SortHeader
+          sorted={sort === ListImagesSort["-severity"] ? "descending" : "none"}
+          onSort={() => setSort(ListImagesSort["-severity"])}
+        >
+          Findings
+        </SortHeader>
+        <span className="sr-only">{severities.map(({ name }) => name).join(", ")}</span>
+      </span>
+    ),
+    cell: ({ row: { original: image } }) =>
+      scannedAt(image) || image.state === "Reported" ? (
+        <span className="flex items-center gap-2">
+          <SeverityCounts counts={image.counts} className="w-67" />
+          {image.counts.kev > 0 && <KevMark />}
+        </span>
+      ) : (
+        <span className="text-[13px] text-muted">Not scanned yet</span>
+      ),
+  },
+  {
+    id: "packages",
+    meta: { className: "text-right" },
+    header: "Packages",
+    cell: ({ row: { original: image } }) => (
+      <span className="tabular text-[13px]">{image.packages > 0 ? formatNumber(image.packages) : "–"}</span>
+    ),
+  },
+  {
+    id: "scanned",
+    meta: { className: "text-right" },
+    header: "Scanned",
+    cell: ({ row: { original: image } }) => (
+      <RelativeTime iso={scannedAt(image)} className="text-[13px] whitespace-nowrap text-muted" />
+    ),
+  },
+];
+
+/** A row of the list on a narrow screen. */
+export function ImageCard({ image }: { image: Image }) {
+  return (
+    <div className="relative px-4 py-3 has-[[data-row-focus]:focus-visible]:bg-accent-soft/60">
+      <Link
+        data-row-focus
+        to={imagePath(image.imageId, image.platform)}
+        className="block truncate text-sm font-medium outline-none after:absolute after:inset-0"
+      >
+        <ImageName imageId={image.imageId} />
+      </Link>
+      <p className="untrusted truncate text-xs text-muted">
+        <span className="font-mono">{parseImageId(image.imageId).digest || "no digest"}</span> ·{" "}
+        {image.platform}
+        {image.distro && ` · ${image.distro}`}
+      </p>
+      <div className="mt-2 flex items-center gap-2">
+        <StateBadge state={image.state} />
+        {image.counts.kev > 0 && <KevMark />}
+        <RelativeTime iso={scannedAt(image)} className="ml-auto text-xs text-muted" />
+      </div>
+      {scannedAt(image) || image.state === "Reported" ? (
+        <SeverityCounts counts={image.counts} className="mt-2" />
+      ) : (
+        <div className="mt-2 min-h-6">
+          <FailureNote image={image} />
+        </div>
+      )}
+    </div>
+  );
+}

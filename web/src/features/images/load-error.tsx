@@ -1,0 +1,25 @@
+import { CircleAlert } from "lucide-react";
+import { Button } from "@/components/ui/button";
+import { Callout } from "@/components/ui/callout";
+import { describe } from "@/lib/problem";
+
+/** What is shown could not be brought up to date. */
+export function LoadError({ error, onRetry }: { error: unknown; onRetry: () => void }) {
+  const { title, detail } = describe(error);
+  return (
+    <Callout
+      tone="danger"
+      icon={CircleAlert}
+      title={`Not up to date: ${title}`}
+      role="alert"
+      className="mt-3"
+      action={
+        <Button size="sm" onClick={onRetry}>
+          Try again
+        </Button>
+      }
+    >
+      {detail && <p className="untrusted">{detail}</p>}
+    </Callout>
+  );
+}

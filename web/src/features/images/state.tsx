@@ -1,0 +1,95 @@
+import { CircleCheck, CircleDashed, CircleX, FileText, LoaderCircle, type LucideIcon } from "lucide-react";
+import type { FailureReason, Image, ImageState } from "@/gen/model";
+import { cn } from "@/lib/cn";
+
+const states: Record<ImageState, { icon: LucideIcon; className: string; hint: string }> = {
+  Scanned: { icon: CircleCheck, className: "text-ok", hint: "Catalogued and matched" },
+  Reported: { icon: FileText, className: "text-accent", hint: "A report from outside" },
+  Catalogued: { icon: LoaderCircle, className: "text-muted", hint: "Catalogued; matching is still to come" },
+  Pending: { icon: CircleDashed, className: "text-muted", hint: "Waiting to be catalogued" },
+  Failed: { icon: CircleX, className: "text-danger", hint: "The last attempt failed" },
+};
+
+export const allStates = Object.keys(states) as ImageState[];
+
+export function StateBadge({ state, className }: { state: ImageState; className?: string }) {
+  const { icon: Icon, className: tone, hint } = states[state];
+  return (
+    <span title={hint} className={cn("inline-flex items-center gap-1.5 text-[13px] font-medium", className)}>
+      <Icon className={cn("size-4 shrink-0", tone)} aria-hidden />
+      {state}
+    </span>
+  );
+}
+
+interface Explanation {
+  what: string;
+  advice: string;
+}
+
+const reasons: Record<FailureReason, Explanation> = {
+  ImagePullDenied: {
+    what: "The registry refused access",
+    advice: "Check the pull secrets of a pod that runs the image.",
+  },
+  ImageNotFound: {
+    what: "The registry no longer has this image",
+    advice: "The digest was removed; deploy an image that still exists.",
+  },
+  RegistryRateLimited: {
+    what: "The registry limits how often images are pulled",
+    advice: "Use pull secrets with a higher limit, or a mirror. It is tried again later.",
+  },
+  RegistryUnavailable: {
+    what: "The registry cannot be reached",
+    advice: "Check network, proxy and registry. It is tried again later.",
+  },
+  NotPullable: {
+    what: "The image has no address to pull it from",
+    advice: "It was loaded into the node directly; push it to a registry.",
+  },
+  PlatformMismatch: {
+    what: "The image lacks the platform of the node",
+    advice: "Check for which platforms it was built.",
+  },
+  ImageTooLarge: {
+    what: "The image is larger than the limit",
+    advice: "Raise the size limit of the Scanner or make the image smaller.",
+  },
+  OutOfMemory: {
+    what: "Cataloguing ran out of memory",
+    advice: "Raise spec.job.resources of the Scanner.",
+  },
+  OutOfDisk: {
+    what: "Cataloguing ran out of disk",
+    advice: "Raise the ephemeral storage in spec.job.resources of the Scanner.",
+  },
+  DeadlineExceeded: {
+    what: "Cataloguing took too long",
+    advice: "Give the job more CPU, or see whether the registry is slow.",
+  },
+  Unschedulable: {
+    what: "No node takes the scan job",
+    advice: "Check spec.job: resources, nodeSelector and tolerations.",
+  },
+  CatalogFailed: {
+    what: "The contents of the image could not be read",
+    advice: "The message below says where it stopped.",
+  },
+  UploadFailed: {
+    what: "The SBOM could not be delivered to the operator",
+    advice: "Check that scan pods reach the operator's service.",
+  },
+  MatchFailed: {
+    what: "Matching against the vulnerability database failed",
+    advice: "Check the state of the database.",
+  },
+};
+
+export const explain = (reason: FailureReason): Explanation =>
+  (reasons as Partial<Record<string, Explanation>>)[reason] ?? {
+    what: reason,
+    advice: "The message below says more.",
+  };
+
+export const scannedAt = (image: Image) => image.matchedAt ?? image.cataloguedAt;

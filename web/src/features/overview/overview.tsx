@@ -1,0 +1,204 @@
+import { FlaskConical } from "lucide-react";
+import { SeverityBar } from "@/components/severity";
+import { Callout } from "@/components/ui/callout";
+import { RelativeTime } from "@/components/ui/relative-time";
+import { Skeleton } from "@/components/ui/skeleton";
+import { LoadError } from "@/features/images/load-error";
+import type { Filters } from "@/features/images/list/filters";
+import { useGetOverview } from "@/gen/images/images";
+import type { Counts, DatabaseBuild, ImageState, Overview as Data, Severity } from "@/gen/model";
+import { cn } from "@/lib/cn";
+import { formatCompact, formatNumber } from "@/lib/format";
+import { severities, severityBar, totalFindings } from "@/lib/severity";
+import { Card, FilterButton, Stat } from "./card";
+
+interface Props {
+  filters: Filters;
+  update: (change: Partial<Filters>) => void;
+}
+
+export function Overview({ filters, update }: Props) {
+  const { data, error, refetch } = useGetOverview();
+  if (!data) {
+    // The list below says what is wrong; the same words twice would not help.
+    return error ? null : <OverviewSkeleton />;
+  }
+  return (
+    <section aria-label="Overview">
+      {error && <LoadError error={error} onRetry={() => void refetch()} />}
+      {data.database?.source === "sample" && <SampleNotice />}
+      <div className="grid gap-3 md:grid-cols-2 xl:grid-cols-[1fr_1.35fr_0.9fr]">
+        <ImagesCard images={data.images} active={filters.state} onPick={(state) => update({ state })} />
+        <FindingsCard
+          counts={data.counts}
+          active={filters.severity}
+          onPick={(severity) => update({ severity })}
+        />
+        <DatabaseCard database={data.database} packages={data.packages} counts={data.counts} />
+      </div>
+    </section>
+  );
+}
+
+function SampleNotice() {
+  return (
+    <Callout tone="warn" icon={FlaskConical} title="Sample vulnerability database" className="mb-3">
+      <p>
+        It is small and for demonstration only: most vulnerabilities of these images are not in it. Import or
+        download an official build before you rely on what you see.
+      </p>
+    </Callout>
+  );
+}
+
+const states: { state: ImageState; key: keyof Data["images"]; bar: string }[] = [
+  { state: "Scanned", key: "scanned", bar: "bg-accent" },
+  { state: "Reported", key: "reported", bar: "bg-accent/50" },
+  { state: "Catalogued", key: "catalogued", bar: "bg-low-bar" },
+  { state: "Pending", key: "pending", bar: "bg-unknown-bar" },
+  { state: "Failed", key: "failed", bar: "bg-danger" },
+];
+
+function ImagesCard({
+  images,
+  active,
+  onPick,
+}: {
+  images: Data["images"];
+  active: ImageState[];
+  onPick: (state: ImageState[]) => void;
+}) {
+  const total = states.reduce((sum, { key }) => sum + images[key], 0);
+  const known = images.scanned + images.reported;
+  const share = total === 0 ? "–" : `${Math.floor((100 * known) / total)}%`;
+  return (
+    <Card title="Images" value={formatNumber(total)} note={`${share} with results`}>
+      <span
+        role="img"
+        aria-label={states.map(({ state, key }) => `${images[key]} ${state}`).join(", ")}
+        className="flex h-2 gap-px overflow-hidden rounded-full bg-subtle"
+      >
+        {states.map(
+          ({ key, bar }) =>
+            images[key] > 0 && (
+              <span
+                key={key}
+                className={cn("min-w-0.5", bar)}
+                style={{ width: `${(100 * images[key]) / total}%` }}
+              />
+            ),
+        )}
+      </span>
+      <div className="-mx-2 mt-2 flex flex-wrap gap-x-0.5">
+        {states.map(({ state, key, bar }) => (
+          <FilterButton
+            key={key}
+            label={state}
+            hint={`Show images in state ${state}`}
+            value={formatCompact(images[key])}
+            swatch={bar}
+            pressed={active.length === 1 && active[0] === state}
+            onPress={(pressed) => onPick(pressed ? [state] : [])}
+          />
+        ))}
+      </div>
+    </Card>
+  );
+}
+
+function FindingsCard({
+  counts,
+  active,
+  onPick,
+}: {
+  counts: Counts;
+  active: Severity | undefined;
+  onPick: (severity: Severity | undefined) => void;
+}) {
+  return (
+    <Card title="Findings" value={formatNumber(totalFindings(counts))} note="over all images">
+      <SeverityBar counts={counts} />
+      <div className="-mx-2 mt-2 flex flex-wrap gap-x-0.5">
+        {severities.map(({ key, name }) => (
+          <FilterButton
+            key={key}
+            label={name}
+            hint={`Show images with findings of severity ${name}${name === "Critical" ? "" : " or worse"}`}
+            value={formatCompact(counts[key])}
+            swatch={severityBar[key]}
+            pressed={active === name}
+            onPress={(pressed) => onPick(pressed ? name : undefined)}
+          />
+        ))}
+      </div>
+    </Card>
+  );
+}
+
+const sources: Record<DatabaseBuild["source"], string> = {
+  official: "official build",
+  sample: "sample",
+  imported: "imported",
+};
+
+function DatabaseCard({
+  database,
+  packages,
+  counts,
+}: {
+  database: DatabaseBuild | undefined;
+  packages: number;
+  counts: Counts;
+}) {
+  return (
+    <div className="flex flex-col justify-between gap-4 rounded-xl border border-line bg-surface p-4 shadow-card md:col-span-2 xl:col-span-1">
+      <dl className="grid grid-cols-3 gap-3">
+        <Stat
+          label="Exploited"
+          title="Findings that are known to be exploited (CISA KEV)"
+          danger={counts.kev > 0}
+        >
+          {formatCompact(counts.kev)}
+        </Stat>
+        <Stat label="Fixable" title="Findings for which a fixed version exists">
+          {formatCompact(counts.fixable)}
+        </Stat>
+        <Stat label="Packages" title="Distinct packages in all images">
+          {formatCompact(packages)}
+        </Stat>
+      </dl>
+      <p className="border-t border-line pt-3 text-[13px] text-muted">
+        {database ? (
+          <>
+            Vulnerability database: built <RelativeTime iso={database.built} className="text-ink" />
+            {`, ${sources[database.source]}, schema `}
+            <span className="untrusted">{database.schemaVersion}</span>
+          </>
+        ) : (
+          "No vulnerability database yet: images are matched as soon as there is one."
+        )}
+      </p>
+    </div>
+  );
+}
+
+function OverviewSkeleton() {
+  return (
+    <div role="status" className="grid gap-3 md:grid-cols-2 xl:grid-cols-[1fr_1.35fr_0.9fr]">
+      <span className="sr-only">Loading the overview</span>
+      {[0, 1, 2].map((card) => (
+        <div
+          key={card}
+          className={cn(
+            "h-36 space-y-4 rounded-xl border border-line bg-surface p-4 shadow-card",
+            card === 2 && "md:col-span-2 xl:col-span-1",
+          )}
+        >
+          <Skeleton className="h-6 w-24" />
+          <Skeleton className="h-2 w-full" />
+          <Skeleton className="h-4 w-3/4" />
+        </div>
+      ))}
+    </div>
+  );
+}

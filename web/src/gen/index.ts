@@ -1,0 +1,3 @@
+export * from "./images/images";
+export * from "./operator/operator";
+export * from "./scan-results/scan-results";

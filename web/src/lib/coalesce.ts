@@ -1,0 +1,71 @@
+const interval = 500;
+const maxNames = 50;
+
+export interface Batch {
+  /** The names since the last batch. */
+  names: string[];
+  /** There were more names than a batch carries. */
+  overflow: boolean;
+}
+
+/**
+ * Gathers names and hands them on at most once per half second; while the document is hidden it waits until it is
+ * looked at again.
+ */
+export class Coalescer {
+  #flush: (batch: Batch) => Promise<unknown>;
+  #names = new Set<string>();
+  #overflow = false;
+  #timer: number | undefined;
+  #busy = false;
+  #last = -Infinity;
+
+  /** The next batch is not handed on before the flush of the last one has settled: slow answers are never starved. */
+  constructor(flush: (batch: Batch) => Promise<unknown>) {
+    this.#flush = flush;
+  }
+
+  start = () => document.addEventListener("visibilitychange", this.#onVisible);
+
+  stop = () => {
+    document.removeEventListener("visibilitychange", this.#onVisible);
+    window.clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#names.clear();
+    this.#overflow = false;
+  };
+
+  /** Adds a name; the batch that it opens waits at least so many milliseconds. */
+  add(name: string, delay = 0) {
+    if (this.#names.size < maxNames) this.#names.add(name);
+    else if (!this.#names.has(name)) this.#overflow = true;
+    this.#schedule(delay);
+  }
+
+  #onVisible = () => {
+    if (this.#names.size > 0) this.#schedule();
+  };
+
+  #schedule(delay = 0) {
+    if (this.#busy || this.#timer !== undefined || document.visibilityState === "hidden") return;
+    const wait = Math.max(delay, this.#last + interval - performance.now());
+    this.#timer = window.setTimeout(() => {
+      this.#timer = undefined;
+      void this.#run();
+    }, wait);
+  }
+
+  async #run() {
+    this.#last = performance.now();
+    const batch = { names: [...this.#names], overflow: this.#overflow };
+    this.#names.clear();
+    this.#overflow = false;
+    this.#busy = true;
+    try {
+      await this.#flush(batch);
+    } finally {
+      this.#busy = false;
+      if (this.#names.size > 0) this.#schedule();
+    }
+  }
+}

@@ -1,0 +1,34 @@
+import { ApiError } from "./problem";
+
+/** The generated hooks take this as the type of their error. */
+export type ErrorType<Body> = ApiError & { body?: Body };
+
+const isJSON = (contentType: string) => /^application\/([\w.-]+\+)?json\b/i.test(contentType);
+
+async function send(url: string, init?: RequestInit): Promise<Response> {
+  const headers = new Headers(init?.headers);
+  if (!headers.has("Accept")) headers.set("Accept", "application/json, application/problem+json");
+  let response: Response;
+  try {
+    response = await fetch(url, { ...init, headers, credentials: "same-origin" });
+  } catch (error) {
+    if (error instanceof DOMException && error.name === "AbortError") throw error;
+    throw ApiError.unreachable();
+  }
+  if (!response.ok) throw await ApiError.fromResponse(response);
+  return response;
+}
+
+/** Calls the API; every refusal becomes an ApiError. Used by the generated client. */
+export async function request<T>(url: string, init?: RequestInit): Promise<T> {
+  const response = await send(url, init);
+  if (response.status === 204) return undefined as T;
+  if (isJSON(response.headers.get("Content-Type") ?? "")) return (await response.json()) as T;
+  return (await response.blob()) as T;
+}
+
+/** Fetches a document as it is, for a download. */
+export async function requestBlob(url: string, accept: string, signal?: AbortSignal): Promise<Blob> {
+  const response = await send(url, { headers: { Accept: accept }, signal });
+  return response.blob();
+}

@@ -1,0 +1,43 @@
+import type { Counts, Severity } from "@/gen/model";
+
+export type SeverityKey = "critical" | "high" | "medium" | "low" | "negligible" | "unknown";
+
+export const severities: { key: SeverityKey; name: Severity; letter: string }[] = [
+  { key: "critical", name: "Critical", letter: "C" },
+  { key: "high", name: "High", letter: "H" },
+  { key: "medium", name: "Medium", letter: "M" },
+  { key: "low", name: "Low", letter: "L" },
+  { key: "negligible", name: "Negligible", letter: "N" },
+  { key: "unknown", name: "Unknown", letter: "U" },
+];
+
+/** Severities are told apart by letter, lightness and form, not by hue alone. */
+export const severityClass: Record<SeverityKey, string> = {
+  critical: "bg-critical text-on-critical",
+  high: "bg-high text-on-high",
+  medium: "bg-medium text-on-medium",
+  low: "bg-low text-on-low",
+  negligible: "bg-negligible text-on-negligible",
+  unknown: "border border-dashed border-muted/70 text-muted",
+};
+
+export const severityBar: Record<SeverityKey, string> = {
+  critical: "bg-critical",
+  high: "bg-high",
+  medium: "bg-medium",
+  low: "bg-low-bar",
+  negligible: "bg-negligible-bar",
+  unknown: "bg-unknown-bar",
+};
+
+export function severityKey(severity: Severity): SeverityKey {
+  return severities.find((entry) => entry.name === severity)?.key ?? "unknown";
+}
+
+export const totalFindings = (counts: Counts) => severities.reduce((sum, { key }) => sum + counts[key], 0);
+
+/** For screen readers and titles: "3 critical, 12 high"; "no findings" when there are none. */
+export function describeCounts(counts: Counts): string {
+  const parts = severities.filter(({ key }) => counts[key] > 0).map(({ key }) => `${counts[key]} ${key}`);
+  return parts.length > 0 ? parts.join(", ") : "no findings";
+}
