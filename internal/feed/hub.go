@@ -1,0 +1,230 @@
+// Package feed brings the event log of the store to subscribers in this process as it grows, whichever process wrote
+// the events.
+package feed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/utils/clock"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+// BufferSize is how many events a subscriber may be behind before it is evicted.
+const BufferSize = 256
+
+const (
+	// batchSize is less than BufferSize, so that a subscriber that keeps up has the time of a query to drain its buffer in a
+	// burst.
+	batchSize = BufferSize / 2
+	// defaultPollInterval is how soon events of other processes are seen.
+	defaultPollInterval = time.Second
+	// maxBackoff is the longest pause while the store is unavailable.
+	maxBackoff = 30 * time.Second
+)
+
+var (
+	// ErrSlow is the end of a subscription that was more than BufferSize events behind. What it missed is in the event log.
+	ErrSlow = errors.New("the subscriber is too slow")
+	// ErrStopped is the end of every subscription when the hub stops.
+	ErrStopped = errors.New("the feed has stopped")
+)
+
+// Config sets up a Hub. Zero fields have defaults.
+type Config struct {
+	// PollInterval is how often the event log is read when no commit of this process says that it grew; one second by default.
+	PollInterval time.Duration
+	Log          logr.Logger
+	// Clock is the real one by default.
+	Clock clock.Clock
+}
+
+// Filter chooses events. Zero fields do not filter.
+type Filter struct {
+	// Kinds keeps events of these kinds.
+	Kinds []store.EventKind
+	// ImageID keeps events about this image.
+	ImageID string
+}
+
+// Matches reports whether the filter keeps the event.
+func (f Filter) Matches(event store.Event) bool {
+	return (len(f.Kinds) == 0 || slices.Contains(f.Kinds, event.Kind)) && (f.ImageID == "" || f.ImageID == event.ImageID)
+}
+
+// Hub reads the event log once and hands each event to all subscribers. It is a runnable of a controller-runtime
+// manager, on every replica.
+type Hub struct {
+	events  store.Events
+	config  Config
+	started chan struct{}
+
+	mu            sync.Mutex
+	position      int64
+	running       bool
+	stopped       bool
+	subscriptions map[*Subscription]struct{}
+}
+
+// New returns a hub that does nothing until Run.
+func New(events store.Events, config Config) *Hub {
+	if config.PollInterval <= 0 {
+		config.PollInterval = defaultPollInterval
+	}
+	if config.Clock == nil {
+		config.Clock = clock.RealClock{}
+	}
+	return &Hub{
+		events: events, config: config, started: make(chan struct{}), subscriptions: map[*Subscription]struct{}{},
+	}
+}
+
+// NeedLeaderElection says that the hub runs on every replica.
+func (h *Hub) NeedLeaderElection() bool { return false }
+
+// Started is closed once Run knows where the event log ends. A reader that must miss nothing waits for it, subscribes,
+// reads the log up to Subscription.Since from the store, and goes on with what the subscription delivers.
+func (h *Hub) Started() <-chan struct{} { return h.started }
+
+// Run follows the event log from its end until the context is done, then ends all subscriptions. While the store is
+// unavailable it tries again with growing pauses; no event is lost by that. A hub runs once.
+func (h *Hub) Run(ctx context.Context) error {
+	h.mu.Lock()
+	if h.running {
+		h.mu.Unlock()
+		return errors.New("the feed runs already or has run")
+	}
+	h.running = true
+	h.mu.Unlock()
+	defer h.stop()
+
+	trouble := backoff{hub: h}
+	for {
+		// Taken before the log is read, so that no commit falls between reading and waiting.
+		changed := h.events.Changed()
+		more, err := h.advance(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			// A commit does not cut this short: it would make a busy loop of a store that can write but not read.
+			h.wait(ctx, nil, trouble.next(err))
+		case more:
+			trouble.over()
+		default:
+			trouble.over()
+			h.wait(ctx, changed, h.config.PollInterval)
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+	}
+}
+
+// Start is Run, under the name that a controller-runtime manager calls.
+func (h *Hub) Start(ctx context.Context) error { return h.Run(ctx) }
+
+// advance delivers the next batch and reports whether there may be more at once. The first call finds the end of the log.
+func (h *Hub) advance(ctx context.Context) (bool, error) {
+	select {
+	case <-h.started:
+	default:
+		last, err := h.events.LastSequence(ctx)
+		if err != nil {
+			return false, fmt.Errorf("find the end of the event log: %w", err)
+		}
+		h.mu.Lock()
+		h.position = last
+		h.mu.Unlock()
+		close(h.started)
+		return true, nil
+	}
+	h.mu.Lock()
+	position := h.position
+	h.mu.Unlock()
+	events, err := h.events.EventsSince(ctx, position, batchSize)
+	if err != nil {
+		return false, fmt.Errorf("read the event log: %w", err)
+	}
+	h.publish(events)
+	return len(events) == batchSize, nil
+}
+
+// publish never blocks: a subscriber without room is evicted.
+func (h *Hub) publish(events []store.Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, event := range events {
+		h.position = event.Sequence
+		for subscription := range h.subscriptions {
+			if !subscription.filter.Matches(event) {
+				continue
+			}
+			select {
+			case subscription.channel <- event:
+			default:
+				h.end(subscription, ErrSlow)
+			}
+		}
+	}
+}
+
+func (h *Hub) wait(ctx context.Context, changed <-chan struct{}, pause time.Duration) {
+	timer := h.config.Clock.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-changed:
+	case <-timer.C():
+	}
+}
+
+func (h *Hub) stop() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.stopped = true
+	for subscription := range h.subscriptions {
+		h.end(subscription, ErrStopped)
+	}
+}
+
+// end closes the channel of a subscription; h.mu is held.
+func (h *Hub) end(subscription *Subscription, reason error) {
+	if _, found := h.subscriptions[subscription]; !found {
+		return
+	}
+	delete(h.subscriptions, subscription)
+	subscription.err = reason
+	close(subscription.channel)
+}
+
+// backoff is the pause between attempts to read a store that fails. It logs the first failure and the recovery.
+type backoff struct {
+	hub      *Hub
+	failures int
+	pause    time.Duration
+}
+
+func (b *backoff) next(err error) time.Duration {
+	if b.failures == 0 {
+		b.hub.config.Log.Error(err, "Following the event log failed, trying again")
+		b.pause = b.hub.config.PollInterval
+	} else {
+		b.pause = min(2*b.pause, max(maxBackoff, b.hub.config.PollInterval))
+	}
+	b.failures++
+	return b.pause
+}
+
+func (b *backoff) over() {
+	if b.failures > 0 {
+		b.hub.config.Log.Info("Following the event log again", "failures", b.failures)
+		b.failures = 0
+	}
+}
