@@ -1,0 +1,32 @@
+package setup
+
+import (
+	"context"
+
+	"github.com/scanner-operator/scanner-operator/internal/assess"
+	"github.com/scanner-operator/scanner-operator/internal/feed"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+// follow turns events of the store, whichever replica caused them, into work: SBOMs to match, Scanners to look at.
+func follow(ctx context.Context, hub *feed.Hub, assessor *assess.Assessor, wake *waker) error {
+	for ctx.Err() == nil {
+		subscription := hub.Subscribe(ctx, feed.Filter{})
+		// Whatever was missed while there was no subscription.
+		assessor.Wake()
+		wake.wake()
+		for e := range subscription.C() {
+			switch e.Kind {
+			case store.EventImageCatalogued:
+				assessor.Wake()
+				wake.wake()
+			case store.EventImageMatched, store.EventImageRemoved, store.EventDatabaseUpdated:
+				wake.wake()
+			case store.EventImageDiscovered, store.EventImageFailed, store.EventImageReported:
+				// Nothing follows from these.
+			}
+		}
+		subscription.Close()
+	}
+	return nil
+}

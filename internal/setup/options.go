@@ -1,0 +1,106 @@
+// Package setup wires the operator together, for the program and for integration tests alike.
+package setup
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"time"
+
+	"github.com/go-logr/logr"
+)
+
+// CatalogMode says who catalogues images.
+type CatalogMode string
+
+// The modes.
+const (
+	CatalogJob       CatalogMode = "job"
+	CatalogInProcess CatalogMode = "in-process"
+)
+
+// AuthMode says how users of the API are known.
+type AuthMode string
+
+// The modes.
+const (
+	AuthKubernetes AuthMode = "kubernetes"
+	AuthNone       AuthMode = "none"
+)
+
+// Options are what a user can choose.
+type Options struct {
+	// Namespace is the operator's own.
+	Namespace string
+	// WatchNamespaces limits the operator to these namespaces; none means all.
+	WatchNamespaces []string
+	Catalog         CatalogMode
+	Auth            AuthMode
+	// APIAddress, MetricsAddress and HealthAddress are host:port; "0" switches metrics or health off.
+	APIAddress     string
+	MetricsAddress string
+	HealthAddress  string
+	LeaderElection bool
+	// DataDir holds the sqlite file and the vulnerability databases.
+	DataDir string
+	// DatabaseType and DSN choose the SQL database.
+	DatabaseType string
+	DSN          string
+	// VulnerabilityDatabase says where vulnerability databases come from.
+	VulnerabilityDatabase VulnerabilityDatabase
+	// PlainHTTPRegistries are reached without TLS, besides loopback.
+	PlainHTTPRegistries []string
+	// ScanImage is the image of scan Jobs, APIURL this operator as scan pods reach it. CatalogJob needs both.
+	ScanImage string
+	APIURL    string
+	// Executable is this program, for CatalogInProcess.
+	Executable string
+	Log        logr.Logger
+}
+
+// VulnerabilityDatabase says where vulnerability databases come from.
+type VulnerabilityDatabase struct {
+	// URL of the listing; empty for the official one.
+	URL      string
+	Interval time.Duration
+	// Sample allows the built-in sample while no other database can be had.
+	Sample bool
+}
+
+func (o *Options) validate() error {
+	switch o.Catalog {
+	case CatalogJob:
+		if o.ScanImage == "" {
+			return errors.New("--catalog=job needs --scan-image or the environment variable SCAN_IMAGE: the image that scan Jobs run")
+		}
+		if o.APIURL == "" {
+			return errors.New("--catalog=job needs --api-url: where scan Jobs deliver their SBOMs")
+		}
+	case CatalogInProcess:
+	default:
+		return fmt.Errorf("--catalog=%s: use job or in-process", o.Catalog)
+	}
+	switch o.Auth {
+	case AuthKubernetes, AuthNone:
+	default:
+		return fmt.Errorf("--auth=%s: use kubernetes or none", o.Auth)
+	}
+	if _, _, err := net.SplitHostPort(o.APIAddress); err != nil {
+		return fmt.Errorf("--api-bind-address: %w", err)
+	}
+	if o.Namespace == "" {
+		return errors.New("the operator's namespace is not known: set --namespace or the environment variable POD_NAMESPACE")
+	}
+	if o.DataDir == "" {
+		return errors.New("--data-dir is empty")
+	}
+	return nil
+}
+
+func (o *Options) dsn() string {
+	if o.DSN == "" && (o.DatabaseType == "" || o.DatabaseType == "sqlite") {
+		return filepath.Join(o.DataDir, "scanner-operator.db")
+	}
+	return o.DSN
+}

@@ -1,0 +1,81 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+
+	batchv1 "k8s.io/api/batch/v1"
+
+	"github.com/scanner-operator/scanner-operator/internal/assess"
+	"github.com/scanner-operator/scanner-operator/internal/feed"
+	"github.com/scanner-operator/scanner-operator/internal/scanjob"
+	"github.com/scanner-operator/scanner-operator/internal/server"
+	"github.com/scanner-operator/scanner-operator/internal/version"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/web"
+)
+
+func (o *Operator) newServer(assessor *assess.Assessor, hub *feed.Hub) (*server.Server, error) {
+	config := server.Config{
+		BindAddress: o.opts.APIAddress,
+		Auth:        server.AuthMode(o.opts.Auth),
+		Assets:      assets(),
+		Store:       o.store,
+		Feed: func(ctx context.Context) server.Subscription {
+			return hub.Subscribe(ctx, feed.Filter{})
+		},
+		Ingest:  ingester{assessor},
+		Version: version.String(),
+		Log:     o.opts.Log.WithName("server"),
+	}
+	if o.opts.Auth == AuthKubernetes {
+		reviews, err := server.NewReviews(o.manager.GetConfig(), o.manager.GetHTTPClient())
+		if err != nil {
+			return nil, fmt.Errorf("set up sign-in: %w", err)
+		}
+		config.Reviews = reviews
+		config.Uploads = server.NewUploadAuthorizer(reviews.Tokens, o.manager.GetAPIReader(), o.checkJob)
+	}
+	s, err := server.New(config)
+	if err != nil {
+		return nil, fmt.Errorf("set up the API: %w", err)
+	}
+	return s, nil
+}
+
+func assets() fs.FS {
+	files, built := web.Assets()
+	if !built {
+		return nil
+	}
+	return files
+}
+
+// checkJob accepts a Job only when its name is the one of the image's current attempt. The name cannot be known before the operator
+// has created the Job, and a name is taken as long as its Job exists.
+func (o *Operator) checkJob(ctx context.Context, job *batchv1.Job, key vuln.ImageKey) error {
+	image, err := o.store.Image(ctx, key)
+	if err != nil {
+		return fmt.Errorf("read the image: %w", err)
+	}
+	if image.Key != key || job.Name != scanjob.Name(key, image.Nonce, image.Attempts) {
+		return errors.New("the Job is not the one that catalogues this image now")
+	}
+	return nil
+}
+
+// ingester tells the server which errors are the sender's fault.
+type ingester struct{ assessor *assess.Assessor }
+
+// IngestSBOM implements server.Ingester.
+func (i ingester) IngestSBOM(ctx context.Context, key vuln.ImageKey, body io.Reader) error {
+	err := i.assessor.IngestSBOM(ctx, key, body)
+	if errors.Is(err, assess.ErrRefused) {
+		return &server.RefusedError{Status: http.StatusUnprocessableEntity, Detail: err.Error()}
+	}
+	return err
+}

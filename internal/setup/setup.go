@@ -1,0 +1,245 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
+	"github.com/scanner-operator/scanner-operator/internal/assess"
+	"github.com/scanner-operator/scanner-operator/internal/controller/scanner"
+	"github.com/scanner-operator/scanner-operator/internal/feed"
+	"github.com/scanner-operator/scanner-operator/internal/kube"
+	"github.com/scanner-operator/scanner-operator/internal/scanjob"
+	"github.com/scanner-operator/scanner-operator/internal/server"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqlstore"
+	"github.com/scanner-operator/scanner-operator/internal/vulndb"
+)
+
+const (
+	leaderElectionID = "scanner-operator.zoltankerezsi.xyz"
+	shutdownTimeout  = 30 * time.Second
+	catalogTimeout   = 15 * time.Minute
+)
+
+// Scheme returns all API types that the operator uses.
+func Scheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
+	utilruntime.Must(scannerv1.AddToScheme(scheme))
+	return scheme
+}
+
+// Operator is the whole program, ready to start.
+type Operator struct {
+	manager ctrl.Manager
+	store   *sqlstore.Store
+	server  *server.Server
+	opts    Options
+}
+
+// New connects to the store, migrates it, and wires everything. Nothing runs before Start. When New fails, it has closed
+// what it opened.
+func New(ctx context.Context, cluster *rest.Config, opts Options) (_ *Operator, err error) {
+	if err := opts.validate(); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(opts.DataDir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the data directory: %w", err)
+	}
+	mgr, err := newManager(cluster, opts)
+	if err != nil {
+		return nil, err
+	}
+	db, err := sqlstore.Open(ctx, sqlstore.Config{
+		Type: opts.DatabaseType, DSN: opts.dsn(), Log: opts.Log.WithName("store"), Clock: clock.RealClock{},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open the store: %w", err)
+	}
+	o := &Operator{manager: mgr, store: db, opts: opts}
+	if err := o.wire(); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return o, nil
+}
+
+func newManager(cluster *rest.Config, opts Options) (ctrl.Manager, error) {
+	cacheOptions, err := kube.CacheOptions(opts.WatchNamespaces, scanjob.LabelScan)
+	if err != nil {
+		return nil, fmt.Errorf("configure the cache: %w", err)
+	}
+	mgr, err := ctrl.NewManager(cluster, ctrl.Options{
+		Scheme: Scheme(),
+		Cache:  cacheOptions,
+		Logger: opts.Log,
+		Metrics: metricsserver.Options{
+			BindAddress:    opts.MetricsAddress,
+			SecureServing:  true,
+			FilterProvider: filters.WithAuthenticationAndAuthorization,
+		},
+		HealthProbeBindAddress:        opts.HealthAddress,
+		LeaderElection:                opts.LeaderElection,
+		LeaderElectionID:              leaderElectionID,
+		LeaderElectionNamespace:       opts.Namespace,
+		LeaderElectionReleaseOnCancel: true,
+		GracefulShutdownTimeout:       new(shutdownTimeout),
+		// Tests run several operators in one process; controllers of one operator have different names anyway.
+		Controller: config.Controller{SkipNameValidation: new(true)},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make the controller manager: %w", err)
+	}
+	return mgr, nil
+}
+
+// wire makes all parts and adds them to the manager.
+func (o *Operator) wire() error {
+	opts, mgr := o.opts, o.manager
+	library, err := vulndb.New(vulndb.Config{
+		Dir: filepath.Join(opts.DataDir, "vulnerability-databases"), UpdateURL: opts.VulnerabilityDatabase.URL,
+		Interval: opts.VulnerabilityDatabase.Interval, Sample: opts.VulnerabilityDatabase.Sample, Log: opts.Log.WithName("vulndb"),
+	})
+	if err != nil {
+		return fmt.Errorf("open the vulnerability databases: %w", err)
+	}
+	assessor := assess.New(o.store, library, clock.RealClock{}, opts.Log.WithName("assess"))
+	hub := feed.New(o.store, feed.Config{Log: opts.Log.WithName("feed")})
+	wake := newWaker()
+
+	cataloguer, err := o.cataloguer(assessor, wake)
+	if err != nil {
+		return err
+	}
+	reconciler := &scanner.Reconciler{
+		Client: mgr.GetClient(), Store: o.store, Cataloguer: cataloguer, Databases: assessor,
+		Recorder: mgr.GetEventRecorder("scanner-operator"), Clock: clock.RealClock{}, Namespace: opts.Namespace,
+	}
+	if err := reconciler.SetupWithManager(mgr, wake.events); err != nil {
+		return fmt.Errorf("set up the Scanner controller: %w", err)
+	}
+	if o.server, err = o.newServer(assessor, hub); err != nil {
+		return err
+	}
+	for _, runnable := range []manager.Runnable{
+		library,
+		manager.RunnableFunc(assessor.Run),
+		everywhere(hub.Run),
+		everywhere(func(ctx context.Context) error { return follow(ctx, hub, assessor, wake) }),
+		o.server,
+	} {
+		if err := mgr.Add(runnable); err != nil {
+			return fmt.Errorf("add a part to the manager: %w", err)
+		}
+	}
+	return o.addChecks()
+}
+
+func (o *Operator) cataloguer(assessor *assess.Assessor, wake *waker) (scanner.Cataloguer, error) {
+	if o.opts.Catalog == CatalogJob {
+		options := scanjob.DefaultOptions()
+		options.Image, options.UploadURL, options.PlainHTTP = o.opts.ScanImage, o.opts.APIURL, o.opts.PlainHTTPRegistries
+		return scanner.NewJobs(o.manager.GetClient(), o.manager.GetAPIReader(), clock.RealClock{}, options), nil
+	}
+	scratch := filepath.Join(o.opts.DataDir, "scratch")
+	// What a killed predecessor left behind.
+	if err := os.RemoveAll(scratch); err != nil {
+		return nil, fmt.Errorf("empty the scratch folder: %w", err)
+	}
+	if err := os.MkdirAll(scratch, 0o700); err != nil {
+		return nil, fmt.Errorf("make the scratch folder: %w", err)
+	}
+	inProcess := &scanner.InProcess{
+		Executable: o.opts.Executable, Directory: scratch, Timeout: catalogTimeout, PlainHTTP: o.opts.PlainHTTPRegistries,
+		Ingest: assessor.IngestFile, Ended: wake.wake, Log: o.opts.Log.WithName("catalog"),
+	}
+	if err := o.manager.Add(manager.RunnableFunc(inProcess.Run)); err != nil {
+		return nil, fmt.Errorf("add the cataloguer to the manager: %w", err)
+	}
+	return inProcess, nil
+}
+
+func (o *Operator) addChecks() error {
+	if err := o.manager.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return fmt.Errorf("add the health check: %w", err)
+	}
+	if err := o.manager.AddReadyzCheck("store", func(r *http.Request) error { return o.store.Ready(r.Context()) }); err != nil {
+		return fmt.Errorf("add a readiness check: %w", err)
+	}
+	synced := make(chan struct{})
+	err := o.manager.Add(everywhere(func(ctx context.Context) error {
+		if o.manager.GetCache().WaitForCacheSync(ctx) {
+			close(synced)
+		}
+		return nil
+	}))
+	if err != nil {
+		return fmt.Errorf("add the cache watcher: %w", err)
+	}
+	err = o.manager.AddReadyzCheck("cache", func(*http.Request) error {
+		select {
+		case <-synced:
+			return nil
+		default:
+			return errors.New("the cache has not synced yet")
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("add a readiness check: %w", err)
+	}
+	return nil
+}
+
+// Start runs the operator until ctx ends, and closes the store.
+func (o *Operator) Start(ctx context.Context) error {
+	err := o.manager.Start(ctx)
+	if err != nil {
+		err = fmt.Errorf("run the controller manager: %w", err)
+	}
+	if closeErr := o.store.Close(); closeErr != nil {
+		err = errors.Join(err, fmt.Errorf("close the store: %w", closeErr))
+	}
+	return err
+}
+
+// APIAddr is the address that the API listens on, "" before it does.
+func (o *Operator) APIAddr() string { return o.server.Addr() }
+
+// everywhere is a part that runs on every replica, not on the leader alone.
+type everywhere func(context.Context) error
+
+// Start implements manager.Runnable.
+func (f everywhere) Start(ctx context.Context) error { return f(ctx) }
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (everywhere) NeedLeaderElection() bool { return false }
+
+// waker makes the Scanner controller look at everything. Many calls make one event.
+type waker struct{ events chan event.GenericEvent }
+
+func newWaker() *waker { return &waker{events: make(chan event.GenericEvent, 1)} }
+
+func (w *waker) wake() {
+	select {
+	case w.events <- event.GenericEvent{Object: &batchv1.Job{}}:
+	default:
+	}
+}

@@ -1,0 +1,195 @@
+package setup_test
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/testr"
+	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/yaml"
+
+	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
+	"github.com/scanner-operator/scanner-operator/internal/setup"
+)
+
+const (
+	patience = 30 * time.Second
+	tick     = 50 * time.Millisecond
+)
+
+// cluster is a real kube-apiserver and etcd, shared by the tests of this package; nil where there is none.
+var cluster *rest.Config
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		return m.Run()
+	}
+	env := &envtest.Environment{CRDDirectoryPaths: []string{filepath.Join("..", "..", "config", "crd", "bases")}, ErrorIfCRDPathMissing: true}
+	config, err := env.Start()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "start the API server:", err)
+		return 1
+	}
+	cluster = config
+	code := m.Run()
+	if err := env.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "stop the API server:", err)
+		return 1
+	}
+	return code
+}
+
+// needCluster skips, or fails where nothing may be skipped, without an API server.
+func needCluster(t *testing.T) client.Client {
+	t.Helper()
+	if cluster == nil {
+		const message = "KUBEBUILDER_ASSETS does not name a kube-apiserver and an etcd; make test-integration does"
+		if os.Getenv("CI") == "true" {
+			t.Fatal(message)
+		}
+		t.Skip(message)
+	}
+	c, err := client.New(cluster, client.Options{Scheme: setup.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// namespace makes a namespace with the service account that a controller manager would make.
+func namespace(t *testing.T, c client.Client) string {
+	t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "t-"}}
+	create(t, c, ns)
+	create(t, c, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "default"}})
+	return ns.Name
+}
+
+func create(t *testing.T, c client.Client, obj client.Object) {
+	t.Helper()
+	if err := c.Create(t.Context(), obj); err != nil {
+		t.Fatalf("create %T: %v", obj, err)
+	}
+}
+
+// operator starts an operator and returns the address of its API.
+func operator(t *testing.T, namespace string, mutate func(*setup.Options)) string {
+	t.Helper()
+	url, _ := startOperator(t, namespace, t.TempDir(), mutate)
+	return url
+}
+
+// startOperator starts an operator on a data directory; stop ends it and waits.
+func startOperator(t *testing.T, namespace, dataDir string, mutate func(*setup.Options)) (url string, stop func()) {
+	t.Helper()
+	opts := setup.Options{
+		Namespace: namespace, WatchNamespaces: []string{namespace},
+		Catalog: setup.CatalogJob, Auth: setup.AuthKubernetes, APIAddress: "127.0.0.1:0", MetricsAddress: "0", HealthAddress: "0",
+		DataDir: dataDir, ScanImage: "operator:test", APIURL: "http://operator.invalid:8000", Log: testr.New(t),
+		VulnerabilityDatabase: setup.VulnerabilityDatabase{URL: "none", Sample: true},
+	}
+	if mutate != nil {
+		mutate(&opts)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	o, err := setup.New(ctx, cluster, opts)
+	if err != nil {
+		cancel()
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- o.Start(ctx) }()
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Errorf("the operator ended with %v", err)
+			}
+		case <-time.After(time.Minute):
+			t.Error("the operator did not stop within a minute")
+		}
+	}
+	t.Cleanup(stop)
+	g := gomega.NewWithT(t)
+	g.Eventually(o.APIAddr, patience, tick).ShouldNot(gomega.BeEmpty())
+	return "http://" + o.APIAddr(), stop
+}
+
+// sampleScanner reads the documents' manifest.
+func sampleScanner(t *testing.T, namespace string) *scannerv1.Scanner {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join("..", "..", "config", "samples", "scanner_v1_scanner.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s scannerv1.Scanner
+	if err := yaml.UnmarshalStrict(content, &s); err != nil {
+		t.Fatal(err)
+	}
+	s.Namespace = namespace
+	return &s
+}
+
+// runningPod makes a pod that runs an image on a node, as a kubelet would report it.
+func runningPod(t *testing.T, c client.Client, namespace, name, imageID string, mutate ...func(*corev1.Pod)) *corev1.Pod {
+	t.Helper()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       corev1.PodSpec{NodeName: "node", Containers: []corev1.Container{{Name: "app", Image: "app:1"}}},
+	}
+	for _, m := range mutate {
+		m(pod)
+	}
+	create(t, c, pod)
+	pod.Status.Phase = corev1.PodRunning
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", Image: "app:1", ImageID: imageID}}
+	if err := c.Status().Update(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	return pod
+}
+
+// get reads JSON from the API.
+func get(ctx context.Context, url, token string, into any) (int, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return 0, err
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != http.StatusOK || into == nil {
+		return res.StatusCode, err
+	}
+	return res.StatusCode, json.Unmarshal(body, into)
+}
