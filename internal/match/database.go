@@ -38,11 +38,11 @@ func Open(installed vulndb.Installed) (*Database, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the vulnerability database in %s: %w", installed.Dir, err)
 	}
-	watched := &watchedReader{Reader: reader}
-	return &Database{
-		build:    installed.Build,
-		provider: &provider{Provider: v6.NewVulnerabilityProvider(watched), reader: watched},
-	}, nil
+	provider, err := newProvider(reader)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open the vulnerability database in %s: %w", installed.Dir, err), reader.Close())
+	}
+	return &Database{build: installed.Build, provider: provider}, nil
 }
 
 // Build describes the database.
@@ -151,7 +151,7 @@ func (r *run) find(ctx context.Context, matchers []match.Matcher, packages []pkg
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	failures := r.database.provider.reader.failures()
+	failures := r.database.provider.failures.count()
 	grypeMatcher := grype.VulnerabilityMatcher{
 		VulnerabilityProvider: r.database.provider,
 		Matchers:              matchers,
@@ -165,7 +165,7 @@ func (r *run) find(ctx context.Context, matchers []match.Matcher, packages []pkg
 	if err != nil {
 		return nil, err
 	}
-	if err := r.database.provider.reader.failedSince(failures); err != nil {
+	if err := r.database.provider.failures.since(failures); err != nil {
 		return nil, fmt.Errorf("read the vulnerability database %s: %w", r.database.build.ID, err)
 	}
 	return matches.Sorted(), nil

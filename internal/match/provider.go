@@ -2,17 +2,31 @@ package match
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 
 	v6 "github.com/anchore/grype/grype/db/v6"
 	"github.com/anchore/grype/grype/vulnerability"
-	"github.com/anchore/syft/syft/cpe"
+	"gorm.io/gorm"
 )
 
 // provider is Grype's provider without its costliest part.
 type provider struct {
 	vulnerability.Provider
-	reader *watchedReader
+	failures *failures
+}
+
+// newProvider watches and wraps a reader.
+func newProvider(reader v6.Reader) (*provider, error) {
+	access, ok := reader.(interface{ GetDB() *gorm.DB })
+	if !ok {
+		return nil, errors.New("the database reader gives no access to its queries")
+	}
+	f := &failures{}
+	if err := f.watch(access.GetDB()); err != nil {
+		return nil, err
+	}
+	return &provider{Provider: v6.NewVulnerabilityProvider(reader), failures: f}, nil
 }
 
 // VulnerabilityMetadata answers nothing. Grype asks for every match, with four queries each, only to count severities
@@ -21,91 +35,53 @@ func (p *provider) VulnerabilityMetadata(vulnerability.Reference) (*vulnerabilit
 	return nil, nil
 }
 
-// watchedReader remembers failures of the database. Grype logs most errors of its matchers and goes on; a disk that
-// cannot be read would then look like an image without vulnerabilities.
-type watchedReader struct {
-	v6.Reader
-
-	mu    sync.Mutex
-	count int
-	last  error
+// failures remembers queries that failed. Grype logs most errors of its matchers and goes on; a disk that cannot be read
+// would then look like an image without vulnerabilities.
+type failures struct {
+	mu   sync.Mutex
+	n    int
+	last error
 }
 
-func (r *watchedReader) failures() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.count
-}
-
-// failedSince returns the last error when there were any after the given count. With several matches at a time, an
-// error of one fails the others as well: they used the same disk.
-func (r *watchedReader) failedSince(count int) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.count == count {
-		return nil
+// watch asks to be called after every query.
+func (f *failures) watch(db *gorm.DB) error {
+	const name = "scanner:failures"
+	callbacks := db.Callback()
+	for _, err := range []error{
+		callbacks.Query().After("*").Register(name, f.note),
+		callbacks.Row().After("*").Register(name, f.note),
+		callbacks.Raw().After("*").Register(name, f.note),
+	} {
+		if err != nil {
+			return fmt.Errorf("watch the queries: %w", err)
+		}
 	}
-	return r.last
+	return nil
 }
 
-func (r *watchedReader) watch(err error) {
-	switch {
-	case err == nil, errors.Is(err, v6.ErrOSNotPresent), errors.Is(err, v6.ErrMissingOSIdentification),
-		errors.Is(err, v6.ErrLimitReached), errors.Is(err, v6.ErrDBCapabilityNotSupported):
-		// These are answers about the question, not about the database.
+func (f *failures) note(db *gorm.DB) {
+	if db.Error == nil || errors.Is(db.Error, gorm.ErrRecordNotFound) {
 		return
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.count++
-	r.last = err
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.n++
+	f.last = db.Error
 }
 
-// GetAffectedPackages implements v6.Reader.
-func (r *watchedReader) GetAffectedPackages(p *v6.PackageSpecifier, o *v6.GetPackageOptions) ([]v6.AffectedPackageHandle, error) {
-	out, err := r.Reader.GetAffectedPackages(p, o)
-	r.watch(err)
-	return out, err
+func (f *failures) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.n
 }
 
-// GetUnaffectedPackages implements v6.Reader.
-func (r *watchedReader) GetUnaffectedPackages(p *v6.PackageSpecifier, o *v6.GetPackageOptions) ([]v6.UnaffectedPackageHandle, error) {
-	out, err := r.Reader.GetUnaffectedPackages(p, o)
-	r.watch(err)
-	return out, err
-}
-
-// GetAffectedCPEs implements v6.Reader.
-func (r *watchedReader) GetAffectedCPEs(c *cpe.Attributes, o *v6.GetCPEOptions) ([]v6.AffectedCPEHandle, error) {
-	out, err := r.Reader.GetAffectedCPEs(c, o)
-	r.watch(err)
-	return out, err
-}
-
-// GetUnaffectedCPEs implements v6.Reader.
-func (r *watchedReader) GetUnaffectedCPEs(c *cpe.Attributes, o *v6.GetCPEOptions) ([]v6.UnaffectedCPEHandle, error) {
-	out, err := r.Reader.GetUnaffectedCPEs(c, o)
-	r.watch(err)
-	return out, err
-}
-
-// GetEpss implements v6.Reader.
-func (r *watchedReader) GetEpss(cve string) ([]v6.EpssHandle, error) {
-	out, err := r.Reader.GetEpss(cve)
-	r.watch(err)
-	return out, err
-}
-
-// GetCWEs implements v6.Reader.
-func (r *watchedReader) GetCWEs(cve string) ([]v6.CWEHandle, error) {
-	out, err := r.Reader.GetCWEs(cve)
-	r.watch(err)
-	return out, err
-}
-
-// GetKnownExploitedVulnerabilities implements v6.Reader.
-func (r *watchedReader) GetKnownExploitedVulnerabilities(cve string) ([]v6.KnownExploitedVulnerabilityHandle, error) {
-	out, err := r.Reader.GetKnownExploitedVulnerabilities(cve)
-	r.watch(err)
-	return out, err
+// since returns the last error when there were any after the given count. With several matches at a time, an error of one
+// fails the others as well: they used the same disk.
+func (f *failures) since(count int) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.n == count {
+		return nil
+	}
+	return f.last
 }
