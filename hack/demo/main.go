@@ -1,0 +1,265 @@
+// Command demo is "make run": it starts a local Kubernetes with simulated nodes, a registry with sample images and the
+// operator, applies the samples, and stops all of it on Ctrl-C. With KUBECONFIG set it uses that cluster and starts the
+// operator alone.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/scanner-operator/scanner-operator/hack/sampleimages"
+)
+
+const (
+	readyTimeout   = 2 * time.Minute
+	resultsTimeout = 3 * time.Minute
+	stopTimeout    = 30 * time.Second
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var d demo
+	flag.StringVar(&d.api, "address", "127.0.0.1:8000", "address of the UI and the API")
+	flag.StringVar(&d.registry, "registry", "127.0.0.1:5001", "address of the local registry")
+	flag.BoolVar(&d.once, "once", false, "stop as soon as all sample images have results; for tests of this command")
+	flag.Parse()
+	if err := d.run(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		fmt.Fprintln(os.Stderr, "\nmake run:", err)
+		os.Exit(1)
+	}
+}
+
+type demo struct {
+	api, registry string
+	once          bool
+
+	started time.Time
+	// undo stops what was started, last first.
+	undo []func() error
+}
+
+func (d *demo) say(format string, args ...any) {
+	fmt.Printf("[%5.1fs] %s\n", time.Since(d.started).Seconds(), fmt.Sprintf(format, args...))
+}
+
+func (d *demo) run(ctx context.Context) (err error) {
+	d.started = time.Now()
+	defer func() {
+		for i := len(d.undo) - 1; i >= 0; i-- {
+			err = errors.Join(err, d.undo[i]())
+		}
+	}()
+
+	d.say("Building the operator; the first time this takes some minutes")
+	operator, err := goBuild(ctx, ".", "bin/scanner-operator", "./cmd/scanner-operator")
+	if err != nil {
+		return err
+	}
+	kubeconfig, simulated := os.Getenv("KUBECONFIG"), false
+	var images []sample
+	if kubeconfig == "" {
+		simulated = true
+		if kubeconfig, err = d.startCluster(ctx); err != nil {
+			return err
+		}
+		if images, err = d.serveImages(ctx); err != nil {
+			return err
+		}
+	} else {
+		d.say("Using the cluster that KUBECONFIG names: %s", kubeconfig)
+	}
+	c, err := newClient(kubeconfig)
+	if err != nil {
+		return err
+	}
+	d.say("Applying the CRDs and the samples")
+	if err := d.applySamples(ctx, c, simulated, images); err != nil {
+		return err
+	}
+	process, err := d.startOperator(ctx, operator, kubeconfig)
+	if err != nil {
+		return err
+	}
+	d.printReady(kubeconfig, images)
+	return d.follow(ctx, process, len(images) > 0)
+}
+
+func (d *demo) startCluster(ctx context.Context) (string, error) {
+	d.say("Starting a local Kubernetes with simulated nodes; the first time it is built from source, which takes some minutes")
+	devcluster, err := goBuild(ctx, "hack/devcluster", "bin/devcluster", ".")
+	if err != nil {
+		return "", err
+	}
+	up := exec.CommandContext(ctx, devcluster, "up", "--mode=simulated", "--name=demo") //nolint:gosec // our own program
+	up.Stdout, up.Stderr = os.Stderr, os.Stderr
+	d.undo = append(d.undo, func() error {
+		d.say("Stopping the local Kubernetes")
+		down := exec.Command(devcluster, "down", "--name=demo") //nolint:gosec,noctx // runs when ctx has ended
+		down.Stdout, down.Stderr = os.Stderr, os.Stderr
+		return down.Run()
+	})
+	if err := up.Run(); err != nil {
+		return "", fmt.Errorf("start the local Kubernetes: %w", err)
+	}
+	path, err := exec.CommandContext(ctx, devcluster, "kubeconfig", "--name=demo").Output() //nolint:gosec // our own program
+	if err != nil {
+		return "", fmt.Errorf("ask for the kubeconfig: %w", err)
+	}
+	return strings.TrimSpace(string(path)), nil
+}
+
+// serveImages builds the sample images and serves them.
+func (d *demo) serveImages(ctx context.Context) ([]sample, error) {
+	d.say("Building the sample images")
+	images, err := sampleimages.Build(ctx, "", d.say)
+	if err != nil {
+		return nil, fmt.Errorf("build the sample images: %w", err)
+	}
+	served, err := sampleimages.Serve(ctx, d.registry, images)
+	if err != nil {
+		return nil, fmt.Errorf("serve the sample images: %w", err)
+	}
+	d.undo = append(d.undo, served.Close)
+	samples := make([]sample, 0, len(images))
+	for i, image := range images {
+		samples = append(samples, sample{
+			name: image.Name[strings.LastIndex(image.Name, "/")+1:], reference: served.References[i], platforms: image.Index != nil,
+		})
+	}
+	return samples, nil
+}
+
+func (d *demo) startOperator(ctx context.Context, program, kubeconfig string) (<-chan error, error) {
+	data, err := d.dataDir()
+	if err != nil {
+		return nil, err
+	}
+	logFile := filepath.Join(data, "operator.log")
+	log, err := os.Create(logFile)
+	if err != nil {
+		return nil, fmt.Errorf("make the operator's log: %w", err)
+	}
+	d.say("Starting the operator; its log is %s", logFile)
+	cmd := exec.Command(program, "manager", //nolint:gosec,noctx // stopped by undo, so that it can shut down
+		"--catalog=in-process", "--auth=none", "--sample-database", "--api-bind-address="+d.api,
+		"--metrics-bind-address=0", "--health-probe-bind-address=0", "--data-dir="+data, "--namespace=default")
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
+	cmd.Stdout, cmd.Stderr = log, log
+	// Ctrl-C in a terminal goes to the whole group; the operator is told to stop in its turn.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start the operator: %w", err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	d.undo = append(d.undo, func() error {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-ended:
+		case <-time.After(stopTimeout):
+			_ = cmd.Process.Kill()
+		}
+		return log.Close()
+	})
+	wait, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	for {
+		if reachable(wait, "http://"+d.api+"/api/v1/overview") {
+			return ended, nil
+		}
+		select {
+		case err := <-ended:
+			ended <- err
+			return nil, fmt.Errorf("the operator ended (%v); its log is %s", err, logFile) //nolint:errorlint // may be nil
+		case <-wait.Done():
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			return nil, fmt.Errorf("the operator was not ready within %s; its log is %s", readyTimeout, logFile)
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// dataDir is emptied at every start, but for the vulnerability databases: a new cluster has nothing in common with the
+// results of the last one.
+func (d *demo) dataDir() (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("find the user's cache folder: %w", err)
+	}
+	dir := filepath.Join(cache, "scanner-operator", "demo")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return "", err
+	}
+	for _, entry := range entries {
+		if entry.Name() == "vulnerability-databases" {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(dir, entry.Name())); err != nil {
+			return "", err
+		}
+	}
+	return dir, nil
+}
+
+func (d *demo) applySamples(ctx context.Context, c client.Client, simulated bool, images []sample) error {
+	if err := applyFiles(ctx, c, "config/crd/bases"); err != nil {
+		return err
+	}
+	if err := waitForCRDs(ctx, c); err != nil {
+		return err
+	}
+	if !simulated {
+		return applyFiles(ctx, c, "config/samples/scanner_v1_scanner.yaml")
+	}
+	if err := applyFiles(ctx, c, "config/samples"); err != nil {
+		return err
+	}
+	return applyWorkloads(ctx, c, images)
+}
+
+func reachable(ctx context.Context, url string) bool {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return false
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return false
+	}
+	defer res.Body.Close() //nolint:errcheck // nothing was read
+	return res.StatusCode == http.StatusOK
+}
+
+// goBuild builds a program of this repository; when nothing changed that takes a second.
+func goBuild(ctx context.Context, module, output, pkg string) (string, error) {
+	path, err := filepath.Abs(output)
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, "go", "build", "-C", module, "-trimpath", "-ldflags=-s -w", "-o", path, pkg) //nolint:gosec // fixed arguments
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("build %s: %w", output, err)
+	}
+	return path, nil
+}

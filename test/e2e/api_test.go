@@ -1,0 +1,167 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/gorilla/websocket"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// api is the operator's API through its ClusterIP, as a user with a token.
+type api struct {
+	base  string
+	token string
+}
+
+func newAPI(t *testing.T) api {
+	t.Helper()
+	var services corev1.ServiceList
+	if err := e2e.client.List(t.Context(), &services, client.InNamespace(operatorNamespace)); err != nil {
+		t.Fatal(err)
+	}
+	for _, service := range services.Items {
+		for _, port := range service.Spec.Ports {
+			if port.Port == 8000 {
+				return api{base: fmt.Sprintf("http://%s:8000", service.Spec.ClusterIP), token: userToken(t)}
+			}
+		}
+	}
+	t.Fatal("there is no Service with port 8000")
+	return api{}
+}
+
+// userToken makes a user who may read and remove results.
+func userToken(t *testing.T) string {
+	t.Helper()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, GenerateName: "user-"}}
+	create(t, account)
+	role := &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-user-"},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"scanner.zoltankerezsi.xyz"}, Resources: []string{"scanresults"}, Verbs: []string{"get", "list", "delete"}}},
+	}
+	create(t, role)
+	create(t, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-user-"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: account.Namespace, Name: account.Name}},
+	})
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: []string{"scanner-operator"}}}
+	if err := e2e.client.SubResource("token").Create(t.Context(), account, request); err != nil {
+		t.Fatal(err)
+	}
+	return request.Status.Token
+}
+
+func (a api) do(ctx context.Context, method, path string) (int, []byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, a.base+path, http.NoBody)
+	if err != nil {
+		return 0, nil, err
+	}
+	req.Header.Set("Authorization", "Bearer "+a.token)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, 64<<20))
+	return res.StatusCode, body, err
+}
+
+// result is a scan result as the documents have it.
+type result struct {
+	ImageID string `json:"imageId"`
+	Report  struct {
+		BOMFormat       string            `json:"bomFormat"`
+		SpecVersion     string            `json:"specVersion"`
+		Components      []json.RawMessage `json:"components"`
+		Vulnerabilities []struct {
+			ID string `json:"id"`
+		} `json:"vulnerabilities"`
+	} `json:"report"`
+}
+
+// results lists all scan results by image ID.
+func (a api) results(ctx context.Context) (map[string]result, error) {
+	status, body, err := a.do(ctx, http.MethodGet, "/scan-results")
+	if err != nil || status != http.StatusOK {
+		return nil, fmt.Errorf("status %d: %w: %.300s", status, err, body)
+	}
+	var list []result
+	if err := json.Unmarshal(body, &list); err != nil {
+		return nil, err
+	}
+	byID := map[string]result{}
+	for _, r := range list {
+		byID[r.ImageID] = r
+	}
+	return byID, nil
+}
+
+// image is the state of an image in /api/v1.
+type image struct {
+	State    string `json:"state"`
+	Reason   string `json:"reason"`
+	Message  string `json:"message"`
+	Attempts int    `json:"attempts"`
+}
+
+func (a api) image(ctx context.Context, imageID string) (image, error) {
+	var i image
+	status, body, err := a.do(ctx, http.MethodGet, "/api/v1/images/"+url.PathEscape(imageID))
+	if err != nil || status != http.StatusOK {
+		return i, fmt.Errorf("status %d: %w: %.300s", status, err, body)
+	}
+	return i, json.Unmarshal(body, &i)
+}
+
+func (a api) remove(t *testing.T, imageID string) {
+	t.Helper()
+	status, body, err := a.do(t.Context(), http.MethodDelete, "/scan-results/"+url.PathEscape(imageID))
+	if err != nil || status != http.StatusNoContent {
+		t.Fatalf("remove %s: status %d, %v, %s", imageID, status, err, body)
+	}
+}
+
+// subscribe returns the image IDs that /subscribe names.
+func (a api) subscribe(t *testing.T) <-chan string {
+	t.Helper()
+	header := http.Header{"Authorization": {"Bearer " + a.token}}
+	conn, res, err := websocket.DefaultDialer.DialContext(t.Context(), "ws"+strings.TrimPrefix(a.base, "http")+"/subscribe", header)
+	if err != nil {
+		t.Fatalf("subscribe: %v", err)
+	}
+	_ = res.Body.Close()
+	t.Cleanup(func() { _ = conn.Close() })
+	ids := make(chan string, 100)
+	go func() {
+		defer close(ids)
+		for {
+			var id string
+			if conn.ReadJSON(&id) != nil {
+				return
+			}
+			ids <- id
+		}
+	}()
+	return ids
+}
+
+func create(t *testing.T, obj client.Object) {
+	t.Helper()
+	if err := e2e.client.Create(t.Context(), obj); err != nil {
+		t.Fatalf("create %T %s: %v", obj, obj.GetName(), err)
+	}
+}

@@ -1,0 +1,102 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	ggcr "github.com/google/go-containerregistry/pkg/registry"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+)
+
+// registry is a real registry in this process, at an address that pods reach.
+type registry struct {
+	host        string
+	credentials string
+	server      *http.Server
+
+	mu   sync.Mutex
+	gone map[string]bool
+}
+
+func newRegistry(address string, port int, credentials string) (*registry, error) {
+	r := &registry{host: fmt.Sprintf("%s:%d", address, port), credentials: credentials, gone: map[string]bool{}}
+	listener, err := net.Listen("tcp", r.host)
+	if err != nil {
+		return nil, fmt.Errorf("start a registry: %w", err)
+	}
+	images := ggcr.New(ggcr.Logger(log.New(io.Discard, "", 0)))
+	r.server = &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		user, password, _ := req.BasicAuth()
+		if credentials != "" && user+":"+password != credentials {
+			w.Header().Set("WWW-Authenticate", `Basic realm="registry"`)
+			http.Error(w, `{"errors":[{"code":"UNAUTHORIZED","message":"authentication required"}]}`, http.StatusUnauthorized)
+			return
+		}
+		if r.isGone(req.URL.Path) {
+			http.Error(w, `{"errors":[{"code":"MANIFEST_UNKNOWN","message":"manifest unknown"}]}`, http.StatusNotFound)
+			return
+		}
+		images.ServeHTTP(w, req)
+	})}
+	go func() { _ = r.server.Serve(listener) }()
+	return r, nil
+}
+
+func (r *registry) close() { _ = r.server.Close() }
+
+// remove makes a repository disappear.
+func (r *registry) remove(repository string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.gone[repository] = true
+}
+
+func (r *registry) isGone(path string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for repository := range r.gone {
+		if strings.HasPrefix(path, "/v2/"+repository+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// push puts a sample into a repository and returns its reference by tag and its image ID as the kubelet reports it.
+func (r *registry) push(t *testing.T, sample, repository string) (reference, imageID string) {
+	t.Helper()
+	image, ok := e2e.samples[sample]
+	if !ok {
+		t.Fatalf("there is no sample %s", sample)
+	}
+	tag, err := name.NewTag(r.host+"/"+repository+":1", name.Insecure)
+	if err != nil {
+		t.Fatal(err)
+	}
+	auth := authn.Anonymous
+	if user, password, ok := strings.Cut(r.credentials, ":"); ok {
+		auth = &authn.Basic{Username: user, Password: password}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := remote.Write(tag, image.Image, remote.WithContext(ctx), remote.WithAuth(auth)); err != nil {
+		t.Fatalf("push %s: %v", tag, err)
+	}
+	digest, err := image.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tag.Name(), tag.Context().Name() + "@" + digest.String()
+}
