@@ -60,7 +60,7 @@ type writer struct {
 	store    v6.ReadWriter
 	built    time.Time
 	epssDate time.Time
-	// decorated holds the CVEs whose EPSS, KEV and CWE entries are written.
+	// decorated holds what is written per CVE: "epss CVE-…", "kev CVE-…", "cwe CVE-…".
 	decorated map[string]bool
 }
 
@@ -144,39 +144,53 @@ func (w *writer) handle(a Advisory, target place) *v6.VulnerabilityHandle {
 // decorate writes what is kept per CVE and not per advisory. The first advisory of a CVE that knows something says it.
 func (w *writer) decorate(a Advisory) error {
 	cve := a.CVE()
-	if cve == "" || w.decorated[cve] || (a.EPSS == nil && a.KEV == nil && len(a.CWEs) == 0) {
+	if cve == "" {
 		return nil
 	}
-	w.decorated[cve] = true
-	if a.EPSS != nil {
+	if a.EPSS != nil && w.first("epss", cve) {
 		if err := w.store.AddEpss(&v6.EpssHandle{
 			Cve: cve, Epss: a.EPSS.Score, Percentile: a.EPSS.Percentile, Date: w.epssDate,
 		}); err != nil {
 			return err
 		}
 	}
-	for _, cwe := range a.CWEs {
-		if err := w.store.AddCWE(&v6.CWEHandle{CVE: cve, CWE: cwe, Source: "nvd@nist.gov", Type: "Primary"}); err != nil {
-			return err
+	if len(a.CWEs) > 0 && w.first("cwe", cve) {
+		for _, cwe := range a.CWEs {
+			if err := w.store.AddCWE(&v6.CWEHandle{CVE: cve, CWE: cwe, Source: "nvd@nist.gov", Type: "Primary"}); err != nil {
+				return err
+			}
 		}
 	}
-	if a.KEV == nil {
-		return nil
+	if a.KEV != nil && w.first("kev", cve) {
+		return w.knownExploited(cve, *a.KEV)
 	}
-	added, err := parseDate(a.KEV.Added)
+	return nil
+}
+
+func (w *writer) first(kind, cve string) bool {
+	key := kind + " " + cve
+	if w.decorated[key] {
+		return false
+	}
+	w.decorated[key] = true
+	return true
+}
+
+func (w *writer) knownExploited(cve string, kev KnownExploited) error {
+	added, err := parseDate(kev.Added)
 	if err != nil {
 		return err
 	}
-	due, err := parseDate(a.KEV.Due)
+	due, err := parseDate(kev.Due)
 	if err != nil {
 		return err
 	}
 	return w.store.AddKnownExploitedVulnerabilities(&v6.KnownExploitedVulnerabilityHandle{
 		Cve: cve,
 		BlobValue: &v6.KnownExploitedVulnerabilityBlob{
-			Cve: cve, VendorProject: a.KEV.Vendor, Product: a.KEV.Product, DateAdded: added, DueDate: due,
+			Cve: cve, VendorProject: kev.Vendor, Product: kev.Product, DateAdded: added, DueDate: due,
 			RequiredAction:             "Update the product or do what its vendor says; stop using it when neither is possible.",
-			KnownRansomwareCampaignUse: a.KEV.Ransomware,
+			KnownRansomwareCampaignUse: kev.Ransomware,
 		},
 	})
 }

@@ -1,0 +1,147 @@
+package match_test
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/anchore/syft/syft/artifact"
+	"github.com/anchore/syft/syft/cpe"
+	"github.com/anchore/syft/syft/file"
+	"github.com/anchore/syft/syft/format/syftjson"
+	"github.com/anchore/syft/syft/linux"
+	syftpkg "github.com/anchore/syft/syft/pkg"
+	"github.com/anchore/syft/syft/sbom"
+	"github.com/anchore/syft/syft/source"
+
+	"github.com/scanner-operator/scanner-operator/internal/match"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/vulndb"
+)
+
+// image builds SBOMs for tests.
+type image struct {
+	packages      []syftpkg.Package
+	relationships []artifact.Relationship
+	release       *linux.Release
+}
+
+func (i *image) add(p syftpkg.Package, paths ...string) *image {
+	for _, path := range paths {
+		p.Locations.Add(file.NewLocationFromCoordinates(file.Coordinates{RealPath: path, FileSystemID: "sha256:layer"}))
+	}
+	p.SetID()
+	i.packages = append(i.packages, p)
+	return i
+}
+
+func (i *image) owns(owner, owned int) *image {
+	i.relationships = append(i.relationships, artifact.Relationship{
+		From: i.packages[owner], To: i.packages[owned], Type: artifact.OwnershipByFileOverlapRelationship,
+	})
+	return i
+}
+
+func (i *image) encode(tb testing.TB) []byte {
+	tb.Helper()
+	var buffer bytes.Buffer
+	if err := syftjson.NewFormatEncoder().Encode(&buffer, sbom.SBOM{
+		Artifacts:     sbom.Artifacts{Packages: syftpkg.NewCollection(i.packages...), LinuxDistribution: i.release},
+		Relationships: i.relationships,
+		Source:        source.Description{ID: "x", Metadata: source.ImageMetadata{UserInput: "x", Size: 4711}},
+	}); err != nil {
+		tb.Fatal(err)
+	}
+	return buffer.Bytes()
+}
+
+func (i *image) decode(tb testing.TB) *match.SBOM {
+	tb.Helper()
+	s, err := match.Decode(bytes.NewReader(i.encode(tb)), match.DecodeLimits{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
+
+var (
+	debian11 = &linux.Release{ID: "debian", VersionID: "11", VersionCodename: "bullseye"}
+	alpine   = &linux.Release{ID: "alpine", VersionID: "3.14.2"}
+)
+
+func npm(name, version string) syftpkg.Package {
+	return syftpkg.Package{
+		Name: name, Version: version, Type: syftpkg.NpmPkg, Language: syftpkg.JavaScript,
+		PURL: "pkg:npm/" + name + "@" + version, Metadata: syftpkg.NpmPackage{Name: name, Version: version},
+	}
+}
+
+func deb(name, version, sourceName string) syftpkg.Package {
+	return syftpkg.Package{
+		Name: name, Version: version, Type: syftpkg.DebPkg,
+		Metadata: syftpkg.DpkgDBEntry{Package: name, Version: version, Source: sourceName},
+	}
+}
+
+func apk(name, version, origin string) syftpkg.Package {
+	return syftpkg.Package{
+		Name: name, Version: version, Type: syftpkg.ApkPkg,
+		Metadata: syftpkg.ApkDBEntry{Package: name, Version: version, OriginPackage: origin, Architecture: "x86_64"},
+	}
+}
+
+func binary(name, version, vendor, product string) syftpkg.Package {
+	return syftpkg.Package{
+		Name: name, Version: version, Type: syftpkg.BinaryPkg,
+		CPEs: []cpe.CPE{cpe.Must("cpe:2.3:a:"+vendor+":"+product+":"+version+":*:*:*:*:*:*:*", cpe.NVDDictionaryLookupSource)},
+	}
+}
+
+// sampleDatabase installs the sample database into a new folder.
+func sampleDatabase(tb testing.TB) vulndb.Installed {
+	tb.Helper()
+	library, err := vulndb.New(vulndb.Config{Dir: tb.TempDir(), UpdateURL: vulndb.UpdateURLNone, Sample: true})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if _, err := library.Update(tb.Context()); err != nil {
+		tb.Fatal(err)
+	}
+	installed, ok := library.Current()
+	if !ok {
+		tb.Fatal("no database was installed")
+	}
+	return installed
+}
+
+func openSample(tb testing.TB) *match.Database {
+	tb.Helper()
+	database, err := match.Open(sampleDatabase(tb))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := database.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return database
+}
+
+func matchImage(tb testing.TB, database *match.Database, i *image) (vuln.Catalog, vuln.MatchResult) {
+	tb.Helper()
+	s := i.decode(tb)
+	result, err := database.Match(tb.Context(), s)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s.Catalog(), result
+}
+
+// pairs lists findings as "package version vulnerability".
+func pairs(findings []vuln.Finding) []string {
+	var out []string
+	for _, f := range findings {
+		out = append(out, f.Package.Name+" "+f.Package.Version+" "+f.Vulnerability.ID)
+	}
+	return out
+}
