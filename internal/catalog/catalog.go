@@ -69,6 +69,9 @@ type Request struct {
 	// removed on every way out.
 	ScratchDir string
 	Limits     Limits
+
+	// sleep replaces waits between attempts in tests.
+	sleep func(context.Context, time.Duration) error
 }
 
 // Stats says what an attempt took.
@@ -95,6 +98,9 @@ type Result struct {
 // wait, which also keeps memory bounded. While it works, TMPDIR of the process names the scratch folder.
 func Run(ctx context.Context, request Request) (result *Result, err error) {
 	limits := request.Limits.orDefaults()
+	if request.sleep == nil {
+		request.sleep = sleepContext
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limits.Timeout, failf(vuln.ReasonDeadlineExceeded,
 		"%s was not catalogued within the limit of %s; raise the time limit if the registry is only slow", request.Image, limits.Timeout))
 	defer cancel()
@@ -124,7 +130,7 @@ func run(ctx context.Context, request Request, limits Limits, scratch string) (*
 	}
 	defer img.close()
 	stats := Stats{ImageBytes: img.bytes()}
-	if err := fetchLayers(ctx, img, limits, scratch, &stats); err != nil {
+	if err := fetchLayers(ctx, img, request, limits, scratch, &stats); err != nil {
 		return nil, err
 	}
 	stats.Pull = time.Since(started)

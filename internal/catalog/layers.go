@@ -36,7 +36,7 @@ const (
 )
 
 // fetchLayers brings all layers into the scratch folder, decompressed, verified and within the limits.
-func fetchLayers(ctx context.Context, img *resolved, limits Limits, scratch string, stats *Stats) error {
+func fetchLayers(ctx context.Context, img *resolved, request Request, limits Limits, scratch string, stats *Stats) error {
 	folder := filepath.Join(scratch, layersFolder)
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		return fmt.Errorf("make a folder for the layers: %w", err)
@@ -51,7 +51,7 @@ func fetchLayers(ctx context.Context, img *resolved, limits Limits, scratch stri
 			}
 			continue
 		}
-		if err := fetchLayer(ctx, l, target, limits, stats); err != nil {
+		if err := fetchLayer(ctx, l, target, request, limits, stats); err != nil {
 			return layerError(ctx, i, err)
 		}
 		if err := census.count(ctx, target); err != nil {
@@ -67,7 +67,7 @@ func layerError(ctx context.Context, index int, err error) error {
 	return &Error{Reason: failure.Reason, Err: fmt.Errorf("layer %d: %w", index+1, failure.Err)}
 }
 
-func fetchLayer(ctx context.Context, l layer, target string, limits Limits, stats *Stats) error {
+func fetchLayer(ctx context.Context, l layer, target string, request Request, limits Limits, stats *Stats) error {
 	var err error
 	for attempt := range layerAttempts {
 		var size int64
@@ -80,7 +80,7 @@ func fetchLayer(ctx context.Context, l layer, target string, limits Limits, stat
 		if _, broken := errors.AsType[*transferError](err); !broken || ctx.Err() != nil {
 			return err
 		}
-		if sleepErr := sleepContext(ctx, 200*time.Millisecond<<attempt); sleepErr != nil {
+		if sleepErr := request.sleep(ctx, 200*time.Millisecond<<attempt); sleepErr != nil {
 			return err
 		}
 	}

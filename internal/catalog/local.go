@@ -226,17 +226,25 @@ func readFile(store fileStore, name string, limit int64) ([]byte, error) {
 type storeSource struct{ store fileStore }
 
 func (s storeSource) manifest(_ context.Context, digest v1.Hash) ([]byte, error) {
-	raw, err := readFile(s.store, blobPath(digest), maxManifestBytes)
-	if err != nil {
-		return nil, fmt.Errorf("read the manifest %s: %w", digest, err)
+	return s.read(digest, maxManifestBytes)
+}
+
+func (s storeSource) config(_ context.Context, descriptor v1.Descriptor) ([]byte, error) {
+	return s.read(descriptor.Digest, maxConfigBytes)
+}
+
+func (s storeSource) read(digest v1.Hash, limit int64) ([]byte, error) {
+	raw, err := readFile(s.store, blobPath(digest), limit)
+	if _, known := errors.AsType[*Error](err); err == nil || known {
+		return raw, err
 	}
-	return raw, nil
+	return nil, failf(vuln.ReasonNotPullable, "the layout lacks the blob %s of its image: %w", digest, withoutPath(err))
 }
 
 func (s storeSource) blob(_ context.Context, descriptor v1.Descriptor) (io.ReadCloser, error) {
 	body, _, err := s.store.open(blobPath(descriptor.Digest))
 	if err != nil {
-		return nil, failf(vuln.ReasonNotPullable, "the layout lacks a blob of its image: %w", err)
+		return nil, failf(vuln.ReasonNotPullable, "the layout lacks the blob %s of its image: %w", descriptor.Digest, withoutPath(err))
 	}
 	return body, nil
 }

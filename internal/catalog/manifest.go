@@ -32,7 +32,9 @@ var acceptedManifests = strings.Join([]string{
 
 // blobSource opens content by its digest, wherever it is kept. What it returns is not verified.
 type blobSource interface {
+	// manifest and config read no more than maxManifestBytes and maxConfigBytes.
 	manifest(ctx context.Context, digest v1.Hash) ([]byte, error)
+	config(ctx context.Context, descriptor v1.Descriptor) ([]byte, error)
 	blob(ctx context.Context, descriptor v1.Descriptor) (io.ReadCloser, error)
 }
 
@@ -108,6 +110,10 @@ func resolveManifest(ctx context.Context, source blobSource, raw []byte, mediaTy
 			return nil, err
 		}
 		mediaType = child.MediaType
+		if child.Platform != nil && !mediaType.IsIndex() {
+			// The index decided; many images do not repeat their variant.
+			platform.Variant = ""
+		}
 	}
 }
 
@@ -218,14 +224,10 @@ func readConfig(ctx context.Context, source blobSource, descriptor v1.Descriptor
 	if len(descriptor.URLs) > 0 {
 		return nil, nil, failf(vuln.ReasonNotPullable, "the image's configuration is kept outside of the registry; such images are refused")
 	}
-	body, err := source.blob(ctx, descriptor)
+	raw, err := source.config(ctx, descriptor)
 	if err != nil {
-		return nil, nil, err
-	}
-	defer func() { _ = body.Close() }()
-	raw, err := io.ReadAll(io.LimitReader(body, maxConfigBytes+1))
-	if err != nil {
-		return nil, nil, typed(ctx, fmt.Errorf("read the image's configuration: %w", err), vuln.ReasonRegistryUnavailable)
+		failure := typed(ctx, err, vuln.ReasonNotPullable)
+		return nil, nil, &Error{Reason: failure.Reason, Err: fmt.Errorf("read the image's configuration: %w", failure.Err)}
 	}
 	if err := verify(raw, descriptor.Digest, "configuration"); err != nil {
 		return nil, nil, err

@@ -69,13 +69,40 @@ func sleepContext(ctx context.Context, d time.Duration) error {
 }
 
 // get asks for /v2/<repository>/<path> and returns the answer when it is 200 OK. The caller closes the body.
-func (c *registryClient) get(ctx context.Context, path, accept string) (*http.Response, error) {
+func (c *registryClient) get(ctx context.Context, path string) (response *http.Response, err error) {
+	err = c.try(ctx, path, func() error {
+		response, err = c.getOnce(ctx, path, "")
+		return err
+	})
+	return response, err
+}
+
+// read gets a document of at most limit bytes.
+func (c *registryClient) read(ctx context.Context, path, accept string, limit int64) (content []byte, header http.Header, err error) {
+	err = c.try(ctx, path, func() error {
+		response, err := c.getOnce(ctx, path, accept)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = response.Body.Close() }()
+		header = response.Header
+		if content, err = io.ReadAll(io.LimitReader(response.Body, limit+1)); err != nil {
+			return err
+		}
+		if int64(len(content)) > limit {
+			return failf(vuln.ReasonImageTooLarge, "it is larger than the limit of %d bytes", limit)
+		}
+		return nil
+	})
+	return content, header, err
+}
+
+// try repeats what may succeed the next time, and explains what did not.
+func (c *registryClient) try(ctx context.Context, path string, do func() error) error {
 	var err error
 	for attempt := range maxAttempts {
-		var response *http.Response
-		response, err = c.getOnce(ctx, path, accept)
-		if err == nil {
-			return response, nil
+		if err = do(); err == nil {
+			return nil
 		}
 		wait, again := retryDelay(err, attempt)
 		if !again || ctx.Err() != nil || attempt == maxAttempts-1 {
@@ -85,7 +112,7 @@ func (c *registryClient) get(ctx context.Context, path, accept string) (*http.Re
 			break
 		}
 	}
-	return nil, c.explain(ctx, path, err)
+	return c.explain(ctx, path, err)
 }
 
 func (c *registryClient) getOnce(ctx context.Context, path, accept string) (*http.Response, error) {

@@ -31,7 +31,7 @@ func openRemote(ctx context.Context, request Request, limits Limits) (*resolved,
 	var refused *Error
 	for _, candidate := range credentials {
 		client := &registryClient{
-			http: httpClient, rules: rules, repository: repository, credential: candidate, scheme: "https", sleep: sleepContext,
+			http: httpClient, rules: rules, repository: repository, credential: candidate, scheme: "https", sleep: request.sleep,
 		}
 		source := &remoteSource{client: client}
 		img, err := source.open(ctx, reference, request.Platform, limits)
@@ -100,19 +100,7 @@ func (s *remoteSource) open(ctx context.Context, reference name.Reference, platf
 }
 
 func (s *remoteSource) manifestBytes(ctx context.Context, identifier string) ([]byte, http.Header, error) {
-	response, err := s.client.get(ctx, "manifests/"+identifier, acceptedManifests)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() { _ = response.Body.Close() }()
-	raw, err := io.ReadAll(io.LimitReader(response.Body, maxManifestBytes+1))
-	if err != nil {
-		return nil, nil, typed(ctx, fmt.Errorf("read the manifest %s: %w", identifier, err), vuln.ReasonRegistryUnavailable)
-	}
-	if len(raw) > maxManifestBytes {
-		return nil, nil, failf(vuln.ReasonImageTooLarge, "the manifest %s is larger than the limit of %d bytes", identifier, maxManifestBytes)
-	}
-	return raw, response.Header, nil
+	return s.client.read(ctx, "manifests/"+identifier, acceptedManifests, maxManifestBytes)
 }
 
 func (s *remoteSource) manifest(ctx context.Context, digest v1.Hash) ([]byte, error) {
@@ -120,8 +108,13 @@ func (s *remoteSource) manifest(ctx context.Context, digest v1.Hash) ([]byte, er
 	return raw, err
 }
 
+func (s *remoteSource) config(ctx context.Context, descriptor v1.Descriptor) ([]byte, error) {
+	raw, _, err := s.client.read(ctx, "blobs/"+descriptor.Digest.String(), "", maxConfigBytes)
+	return raw, err
+}
+
 func (s *remoteSource) blob(ctx context.Context, descriptor v1.Descriptor) (io.ReadCloser, error) {
-	response, err := s.client.get(ctx, "blobs/"+descriptor.Digest.String(), "")
+	response, err := s.client.get(ctx, "blobs/"+descriptor.Digest.String())
 	if err != nil {
 		return nil, err
 	}

@@ -51,9 +51,8 @@ func createSBOM(ctx context.Context, img *resolved, input string, limits Limits,
 	go watchScratch(ctx, cancel, scratch, limits)
 
 	type answer struct {
-		sbom     []byte
-		packages int
-		err      error
+		bom *sbom.SBOM
+		err error
 	}
 	answers := make(chan answer, 1)
 	var left atomic.Bool
@@ -67,8 +66,8 @@ func createSBOM(ctx context.Context, img *resolved, input string, limits Limits,
 				_ = os.RemoveAll(scratch)
 			}
 		}()
-		sbom, packages, err := runSyft(ctx, img, input, scratch)
-		answers <- answer{sbom, packages, err}
+		bom, err := runSyft(ctx, img, input, scratch)
+		answers <- answer{bom, err}
 	}()
 
 	var a answer
@@ -87,7 +86,12 @@ func createSBOM(ctx context.Context, img *resolved, input string, limits Limits,
 	if ctx.Err() != nil {
 		return nil, 0, interrupted(ctx, errors.Join(errors.New("catalogue with Syft"), a.err))
 	}
-	return a.sbom, a.packages, a.err
+	if a.err != nil {
+		return nil, 0, a.err
+	}
+	slim(a.bom)
+	encoded, err := encode(a.bom)
+	return encoded, a.bom.Artifacts.Packages.PackageCount(), err
 }
 
 func setTempDir(folder string) (restore func()) {
@@ -102,7 +106,7 @@ func setTempDir(folder string) (restore func()) {
 	}
 }
 
-func runSyft(ctx context.Context, img *resolved, input, scratch string) (encoded []byte, packages int, err error) {
+func runSyft(ctx context.Context, img *resolved, input, scratch string) (bom *sbom.SBOM, err error) {
 	defer func() {
 		// Parsers of hostile files; one that panics fails this image, not the process.
 		if p := recover(); p != nil {
@@ -123,17 +127,14 @@ func runSyft(ctx context.Context, img *resolved, input, scratch string) (encoded
 	stereoscopeImage := image.New(fetchedImage{img, folder}, generator, folder, metadata...)
 	defer func() { _ = stereoscopeImage.Cleanup() }()
 	if err := stereoscopeImage.Read(); err != nil {
-		return nil, 0, fmt.Errorf("read the image's layers: %w", err)
+		return nil, fmt.Errorf("read the image's layers: %w", err)
 	}
 	source := stereoscopesource.New(stereoscopeImage, stereoscopesource.ImageConfig{Reference: input})
-	bom, err := syft.CreateSBOM(ctx, source, syftConfig())
+	bom, err = syft.CreateSBOM(ctx, source, syftConfig())
 	if err != nil {
-		return nil, 0, fmt.Errorf("catalogue with Syft: %w", err)
+		return nil, fmt.Errorf("catalogue with Syft: %w", err)
 	}
-	if ctx.Err() != nil {
-		return nil, 0, context.Cause(ctx)
-	}
-	return encode(bom)
+	return bom, context.Cause(ctx)
 }
 
 // syftConfig is what Grype's own command asks of Syft, without the files: the same packages, hence the same matches.
@@ -144,13 +145,12 @@ func syftConfig() *syft.CreateSBOMConfig {
 	return config
 }
 
-func encode(bom *sbom.SBOM) ([]byte, int, error) {
-	slim(bom)
+func encode(bom *sbom.SBOM) ([]byte, error) {
 	var out bytes.Buffer
 	if err := syftjson.NewFormatEncoder().Encode(&out, *bom); err != nil {
-		return nil, 0, fmt.Errorf("encode the SBOM: %w", err)
+		return nil, fmt.Errorf("encode the SBOM: %w", err)
 	}
-	return out.Bytes(), bom.Artifacts.Packages.PackageCount(), nil
+	return out.Bytes(), nil
 }
 
 // watchScratch cancels when the cataloguers' temporary files grow past the limit: archives within archives are

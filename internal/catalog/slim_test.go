@@ -1,0 +1,125 @@
+package catalog
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/anchore/grype/grype/pkg"
+	"github.com/anchore/syft/syft/format/syftjson"
+	"github.com/anchore/syft/syft/sbom"
+	gocmp "github.com/google/go-cmp/cmp"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/scanner-operator/scanner-operator/hack/sampleimages"
+)
+
+// TestSlimKeepsWhatGrypeReads compares what Grype makes of an SBOM before and after slimming.
+func TestSlimKeepsWhatGrypeReads(t *testing.T) {
+	requests := "Metadata-Version: 2.1\nName: requests\nVersion: 2.25.1\n"
+	const folder = "usr/lib/python3/dist-packages/requests-2.25.1.dist-info"
+	deb := tarOf(t,
+		regular("etc/os-release", "ID=debian\nVERSION_ID=11\n"),
+		regular("var/lib/dpkg/status", "Package: python3-requests\nSource: requests\nStatus: install ok installed\nArchitecture: all\nVersion: 2.25.1+dfsg-2\n\n"),
+		regular("var/lib/dpkg/info/python3-requests.list", "/.\n/"+folder+"/METADATA\n/"+folder+"/RECORD\n"),
+		regular(folder+"/METADATA", requests), regular(folder+"/RECORD", "requests/__init__.py,,\n"))
+	apk := tarOf(t,
+		regular("etc/os-release", "ID=alpine\nVERSION_ID=3.11.0\n"),
+		regular("lib/apk/db/installed", "P:py3-requests\nV:2.25.1-r0\nA:x86_64\no:py3-requests\nF:"+folder+"\nR:METADATA\nR:RECORD\n\n"),
+		regular(folder+"/METADATA", requests), regular(folder+"/RECORD", "requests/__init__.py,,\n"))
+	images := map[string]v1.Image{
+		"deb owns python": imageOf(t, newRawLayer(deb, deb)),
+		"apk owns python": imageOf(t, newRawLayer(apk, apk)),
+	}
+	if !testing.Short() {
+		samples, err := sampleimages.Build(t.Context(), "", t.Logf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, sample := range samples {
+			if sample.Image != nil {
+				images[sample.Name] = sample.Image
+			}
+		}
+	}
+	for name, image := range images {
+		t.Run(name, func(t *testing.T) {
+			bom := uncut(t, image)
+			before := grypeView(t, bom)
+			full, err := encode(bom)
+			if err != nil {
+				t.Fatal(err)
+			}
+			slim(bom)
+			after := grypeView(t, bom)
+			small, err := encode(bom)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := gocmp.Diff(before, after); diff != "" {
+				t.Errorf("what Grype sees changed (-before +after):\n%s", diff)
+			}
+			if len(small) >= len(full) {
+				t.Errorf("%d bytes became %d", len(full), len(small))
+			}
+			t.Logf("%d packages, %d bytes became %d", len(after), len(full), len(small))
+		})
+	}
+}
+
+// uncut catalogues an image without slimming the result.
+func uncut(t *testing.T, image v1.Image) *sbom.SBOM {
+	t.Helper()
+	scratch := t.TempDir()
+	limits := DefaultLimits()
+	request := Request{Image: writeLayout(t, image), sleep: noSleep}
+	img, err := open(t.Context(), request, limits, scratch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer img.close()
+	if err := fetchLayers(t.Context(), img, request, limits, scratch, &Stats{}); err != nil {
+		t.Fatal(err)
+	}
+	syftTurn <- struct{}{}
+	defer func() { <-syftTurn }()
+	temporary := t.TempDir()
+	defer setTempDir(temporary)()
+	bom, err := runSyft(t.Context(), img, request.Image, scratch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(temporary); err != nil || len(left) != 0 {
+		t.Errorf("Syft left %v (%v)", left, err)
+	}
+	return bom
+}
+
+// grypeView is all that Grype's matchers can read of the packages, but their locations.
+func grypeView(t *testing.T, bom *sbom.SBOM) []string {
+	t.Helper()
+	encoded, err := encode(bom)
+	if err != nil {
+		t.Fatal(err)
+	}
+	decoded, _, _, err := syftjson.NewFormatDecoder().Decode(bytes.NewReader(encoded))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var view []string
+	for _, p := range pkg.FromCollection(decoded.Artifacts.Packages, decoded.Relationships, pkg.SynthesisConfig{}) {
+		var related []string
+		for kind, packages := range p.RelatedPackages {
+			for _, r := range packages {
+				related = append(related, fmt.Sprint(kind, " ", r.ID))
+			}
+		}
+		slices.Sort(related)
+		view = append(view, fmt.Sprintf("%s %s %s %s %s %s %+v %+v %+v %+v %+v", p.ID, p.Type, p.Language, p.Name, p.Version, p.PURL, p.Upstreams, p.CPEs, p.Licenses, p.Metadata, related))
+	}
+	slices.SortFunc(view, cmp.Compare[string])
+	return view
+}

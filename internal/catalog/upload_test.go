@@ -1,0 +1,154 @@
+package catalog
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+func uploadRequest(t *testing.T, url string) UploadRequest {
+	t.Helper()
+	return UploadRequest{
+		URL: url + "/", TokenFile: write(t, "token", []byte(secret+"\n")), ImageID: "registry.example:5000/team/app@sha256:abc",
+		Platform: vuln.Platform{OS: "linux", Architecture: "arm64", Variant: "v8"}, SBOM: []byte(`{"artifacts":[]}`), sleep: noSleep,
+	}
+}
+
+func TestUpload(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		decoder, err := zstd.NewReader(r.Body)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer decoder.Close()
+		body, err := io.ReadAll(decoder)
+		if err != nil {
+			t.Error(err)
+		}
+		got := []string{r.Method, r.URL.EscapedPath(), r.URL.RawQuery, r.Header.Get("Content-Type"), r.Header.Get("Content-Encoding"), r.Header.Get("Authorization"), string(body)}
+		want := []string{
+			"PUT", "/api/v1/images/registry.example:5000%2Fteam%2Fapp@sha256:abc/sbom", "platform=linux/arm64/v8",
+			"application/vnd.syft+json", "zstd", "Bearer " + secret, `{"artifacts":[]}`,
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("request (-want +got):\n%s", diff)
+		}
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	defer server.Close()
+	if err := Upload(t.Context(), uploadRequest(t, server.URL)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestUploadRetries(t *testing.T) {
+	var requests int
+	var waits []time.Duration
+	request := uploadRequest(t, "")
+	tokenFile := request.TokenFile
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		switch requests++; requests {
+		case 1:
+			w.Header().Set("Retry-After", "9")
+			w.WriteHeader(http.StatusTooManyRequests)
+		case 2:
+			w.Header().Set("Retry-After", "86400")
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case 3:
+			// The kubelet renews the token meanwhile.
+			if err := os.WriteFile(tokenFile, []byte("renewed"), 0o600); err != nil {
+				t.Error(err)
+			}
+			panic(http.ErrAbortHandler)
+		default:
+			if r.Header.Get("Authorization") != "Bearer renewed" {
+				t.Errorf("sent %q", r.Header.Get("Authorization"))
+			}
+		}
+	}))
+	defer server.Close()
+	request.URL = server.URL
+	request.sleep = func(_ context.Context, d time.Duration) error {
+		waits = append(waits, d)
+		return nil
+	}
+	if err := Upload(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+	if requests != 4 || len(waits) != 3 || waits[0] != 9*time.Second || waits[1] != maxUploadWait || waits[2] < 2*time.Second || waits[2] > 3*time.Second {
+		t.Errorf("%d requests with the waits %v", requests, waits)
+	}
+}
+
+func TestUploadRefused(t *testing.T) {
+	for _, test := range []struct{ status, requests int }{
+		{http.StatusBadRequest, 1}, {http.StatusUnauthorized, 1}, {http.StatusForbidden, 1}, {http.StatusNotFound, 1}, {http.StatusConflict, 1},
+		{http.StatusRequestEntityTooLarge, 1}, {http.StatusInsufficientStorage, 1}, {http.StatusTemporaryRedirect, 1}, {http.StatusInternalServerError, uploadAttempts},
+	} {
+		t.Run(fmt.Sprint(test.status), func(t *testing.T) {
+			requests := 0
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				requests++
+				_, _ = io.Copy(io.Discard, r.Body)
+				w.Header().Set("Content-Type", "application/problem+json")
+				w.Header().Set("Location", "http://elsewhere.example/")
+				w.WriteHeader(test.status)
+				_, _ = fmt.Fprintf(w, `{"title":"Refused","detail":"more than the limit of 5 bytes, %s","padding":"`, r.Header.Get("Authorization"))
+				_, _ = io.WriteString(w, `"}`+strings.Repeat(" ", 2*maxProblemBytes))
+			}))
+			defer server.Close()
+			err := Upload(t.Context(), uploadRequest(t, server.URL))
+			wantFailure(t, err, vuln.ReasonUploadFailed, fmt.Sprint(test.status))
+			wantFailure(t, err, vuln.ReasonUploadFailed, "more than the limit of 5 bytes")
+			if requests != test.requests {
+				t.Errorf("%d requests, want %d", requests, test.requests)
+			}
+		})
+	}
+}
+
+func TestUploadProblems(t *testing.T) {
+	for name, change := range map[string]func(*UploadRequest){
+		"token file missing": func(r *UploadRequest) { r.TokenFile = "/does/not/exist" },
+		"token of two lines": func(r *UploadRequest) { r.TokenFile = write(t, "token", []byte("a\nb")) },
+		"not a URL":          func(r *UploadRequest) { r.URL = "operator:8000" },
+		"URL with password":  func(r *UploadRequest) { r.URL = "https://u:" + secret + "@operator" },
+		"no platform":        func(r *UploadRequest) { r.Platform = vuln.Platform{} },
+		"CA file":            func(r *UploadRequest) { r.CAFile = write(t, "ca", []byte("none")) },
+		"nobody listens":     func(r *UploadRequest) { r.URL = "http://127.0.0.1:1" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			request := uploadRequest(t, "http://127.0.0.1:1")
+			change(&request)
+			wantFailure(t, Upload(t.Context(), request), vuln.ReasonUploadFailed, "")
+		})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	wantFailure(t, Upload(ctx, uploadRequest(t, "http://127.0.0.1:1")), vuln.ReasonDeadlineExceeded, "canceled")
+}
+
+func TestUploadTrustsTheCA(t *testing.T) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	defer server.Close()
+	server.Config.ErrorLog = nil
+	request := uploadRequest(t, server.URL)
+	wantFailure(t, Upload(t.Context(), request), vuln.ReasonUploadFailed, "certificate")
+	request.CAFile = write(t, "ca.pem", pemOf(server.Certificate()))
+	if err := Upload(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+}
