@@ -130,10 +130,10 @@ func (s *Store) Findings(ctx context.Context, query store.FindingQuery) (store.F
 
 func (s *Store) filterFindings(tx *gorm.DB, image *imageRow, query store.FindingQuery) *gorm.DB {
 	tx = tx.Table("image_packages AS ip").
-		Joins("JOIN findings f ON f.package_pk = ip.package_pk AND f.database_id = ?", *image.DatabaseID).
+		Joins("CROSS JOIN findings f").
 		Joins("JOIN vulnerabilities v ON v.id = f.vulnerability_pk").
 		Joins("JOIN packages p ON p.id = ip.package_pk").
-		Where("ip.image_pk = ? AND ip.excluded = 0", image.ID).
+		Where(ofImage, image.ID, *image.DatabaseID).
 		Where(notExcluded)
 	tx = contains(tx, s.dialect, query.Text, "v.vulnerability_id", "p.name")
 	if query.MinSeverity > vuln.SeverityUnknown {
@@ -158,10 +158,11 @@ func readFindings(tx, filtered *gorm.DB, image *imageRow, keys []sortKey, limit 
 	chosen := filtered.Select(strings.Join(columns, ", ")).Order(orderBy(keys, sameName)).Limit(limit + 1)
 	var rows []findingRow
 	err := tx.Table("(?) AS c", chosen).
-		Joins("JOIN findings f ON f.id = c.finding_id").
+		Joins("CROSS JOIN findings f").
 		Joins("JOIN vulnerabilities v ON v.id = f.vulnerability_pk").
 		Joins("JOIN packages p ON p.id = f.package_pk").
 		Joins("JOIN image_packages ip ON ip.package_pk = p.id AND ip.image_pk = ?", image.ID).
+		Where("f.id = c.finding_id").
 		Select(packageColumns + ", v.severity, v.risk_micros, v.vulnerability_id, v.namespace, v.detail, f.fix_state, f.fix_versions, f.details").
 		Order(orderBy(keys, func(i int, _ string) string { return fmt.Sprintf("c.k%d", i) })).
 		Scan(&rows).Error

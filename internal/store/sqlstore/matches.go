@@ -277,11 +277,14 @@ func (m *matchWriter) saveExclusions(exclusions []vuln.Exclusion, packages map[s
 		m.dialect.ignoreConflict("image_pk", "package_pk", "vulnerability_id", "namespace"))
 }
 
-// imageFindings are the tables and conditions of the findings of an image; the values are the database build and the image.
-const imageFindings = ` FROM image_packages ip
-	JOIN findings f ON f.package_pk = ip.package_pk AND f.database_id = ?
+// imageFindings are the tables and conditions of the findings of an image; the values are those of ofImage. It is a CROSS JOIN
+// since that tells SQLite to begin with the packages of the image; it would begin with all findings of the build.
+const imageFindings = ` FROM image_packages ip CROSS JOIN findings f
 	JOIN vulnerabilities v ON v.id = f.vulnerability_pk
-	WHERE ip.image_pk = ? AND ip.excluded = 0 AND ` + notExcluded
+	WHERE ` + ofImage + ` AND ` + notExcluded
+
+// ofImage is the condition for findings of an image under a build; the values are the image and the build.
+const ofImage = `ip.image_pk = ? AND ip.excluded = 0 AND f.package_pk = ip.package_pk AND f.database_id = ?`
 
 const notExcluded = `NOT EXISTS (SELECT 1 FROM image_exclusions x WHERE x.image_pk = ip.image_pk
 	AND x.package_pk = ip.package_pk AND x.vulnerability_id = v.vulnerability_id AND x.namespace = v.namespace)`
@@ -295,7 +298,7 @@ func (m *matchWriter) counts() (store.Counts, error) {
 	}
 	columns = append(columns, "COALESCE(SUM(v.kev), 0) AS kev", "COALESCE(SUM(f.fixable), 0) AS fixable")
 	var row countsRow
-	err := m.Raw("SELECT "+strings.Join(columns, ", ")+imageFindings, m.database, m.image).Scan(&row).Error
+	err := m.Raw("SELECT "+strings.Join(columns, ", ")+imageFindings, m.image, m.database).Scan(&row).Error
 	return row.counts(), err
 }
 

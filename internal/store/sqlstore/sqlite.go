@@ -58,13 +58,13 @@ func (sqliteDialect) open(_ context.Context, config Config) (connection, error) 
 	if err := file.Close(); err != nil {
 		return connection{}, errors.Join(fmt.Errorf("create the database: %w", err), guard.Close())
 	}
-	writer, err := sql.Open(sqlite.DriverName, sqliteURI(path, parameters, "immediate"))
+	writer, err := openSQLite(path, parameters, "immediate")
 	if err != nil {
 		return connection{}, errors.Join(err, guard.Close())
 	}
 	writer.SetMaxOpenConns(1)
 	writer.SetMaxIdleConns(1)
-	reader, err := sql.Open(sqlite.DriverName, sqliteURI(path, parameters, "deferred", "query_only(1)"))
+	reader, err := openSQLite(path, parameters, "deferred", "query_only(1)")
 	if err != nil {
 		return connection{}, errors.Join(err, writer.Close(), guard.Close())
 	}
@@ -120,6 +120,11 @@ func sqliteURI(path string, parameters url.Values, transaction string, pragmas .
 	values.Set("_txlock", transaction)
 	escaped := (&url.URL{Path: path}).EscapedPath()
 	return "file:" + escaped + "?" + values.Encode()
+}
+
+// openSQLite opens a pool of connections to a file.
+func openSQLite(path string, parameters url.Values, transaction string, pragmas ...string) (*sql.DB, error) {
+	return sql.Open(sqlite.DriverName, sqliteURI(path, parameters, transaction, pragmas...))
 }
 
 func (sqliteDialect) gorm(pool *sql.DB) gorm.Dialector { return &sqlite.Dialector{Conn: pool} }

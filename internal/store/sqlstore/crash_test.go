@@ -1,0 +1,219 @@
+package sqlstore
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/store/storetest"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+// crashEnv makes TestCrashChild the child of another test: it names the database.
+const crashEnv = "SQLSTORE_CRASH_DATABASE"
+
+// child starts this test binary again with only TestCrashChild, and returns the lines that it writes.
+func child(t *testing.T, path string) (*exec.Cmd, *bufio.Scanner) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestCrashChild$")
+	command.Env = append(os.Environ(), crashEnv+"="+path)
+	command.Stderr = os.Stderr
+	output, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return command, bufio.NewScanner(output)
+}
+
+// TestCrashChild writes for ever, and says so after each acknowledged write.
+func TestCrashChild(t *testing.T) {
+	path := os.Getenv(crashEnv)
+	if path == "" {
+		t.Skip("this is the child of TestKilledProcessLosesNothing")
+	}
+	s := openAt(t, path)
+	start, err := s.LastSequence(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Println("opened")
+	for n := start; ; n++ {
+		key, catalog, result := storetest.LargeImage(20, 50)
+		key.ImageID = fmt.Sprintf("image-%d", n)
+		if _, err := s.WantImages(t.Context(), []vuln.ImageKey{key}); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Println("wanted", key.ImageID)
+		if err := s.SaveSBOM(t.Context(), key, store.SBOM{SHA256: "1", Content: []byte("x")}, catalog); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Println("catalogued", key.ImageID)
+		if err := s.SaveMatch(t.Context(), key, "1", vuln.DatabaseBuild{ID: "build"}, result); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Println("matched", key.ImageID)
+	}
+}
+
+func TestKilledProcessLosesNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "crash.db")
+	acknowledged := map[string]string{}
+	for round := range 5 {
+		command, lines := child(t, path)
+		// Kill at another step each time.
+		for left := 10 + round; lines.Scan(); {
+			step, id, isWrite := strings.Cut(lines.Text(), " ")
+			if !isWrite {
+				continue
+			}
+			acknowledged[id] = step
+			if left--; left == 0 {
+				if err := command.Process.Kill(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := command.Wait(); err == nil {
+			t.Fatal("the child ended by itself")
+		}
+		if len(acknowledged) == 0 {
+			t.Fatal("the child wrote nothing")
+		}
+		checkAcknowledged(t, path, acknowledged)
+	}
+}
+
+func checkAcknowledged(t *testing.T, path string, acknowledged map[string]string) {
+	t.Helper()
+	s, err := Open(t.Context(), Config{DSN: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	var check string
+	if err := s.reads.Raw("PRAGMA integrity_check").Scan(&check).Error; err != nil || check != "ok" {
+		t.Fatalf("integrity check: %s, %v", check, err)
+	}
+	rank := map[store.State]int{store.StatePending: 1, store.StateCatalogued: 2, store.StateScanned: 3}
+	least := map[string]int{"wanted": 1, "catalogued": 2, "matched": 3}
+	for id, step := range acknowledged {
+		image, err := s.Image(t.Context(), vuln.ImageKey{ImageID: id})
+		if err != nil || rank[image.State] < least[step] {
+			t.Errorf("%s was %s, but is %q, %v", id, step, image.State, err)
+		}
+		if image.State == store.StateScanned {
+			page, err := s.Findings(t.Context(), store.FindingQuery{Image: image.Key})
+			if err != nil || page.Total != 50 || image.Counts.Total() != 50 {
+				t.Errorf("%s: %d findings, counts %+v, %v", id, page.Total, image.Counts, err)
+			}
+		}
+	}
+	events, err := s.EventsSince(t.Context(), 0, store.MaxKeys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, event := range events {
+		if event.Sequence != int64(i+1) {
+			t.Fatalf("event %d has the number %d", i, event.Sequence)
+		}
+	}
+}
+
+func TestSecondProcessIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "shared.db")
+	command, lines := child(t, path)
+	for lines.Scan() && lines.Text() != "opened" {
+	}
+	_, err := Open(t.Context(), Config{DSN: path})
+	if err == nil || !strings.Contains(err.Error(), "in use by another process") || !strings.Contains(err.Error(), path) {
+		t.Errorf("got %v", err)
+	}
+	if err := command.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Wait(); err == nil {
+		t.Error("the child ended by itself")
+	}
+	openAt(t, path)
+}
+
+// TestFullDisk limits the pages of the database, as a full disk does.
+func TestFullDisk(t *testing.T) {
+	s := openAt(t, filepath.Join(t.TempDir(), "full.db"))
+	key, catalog, result := storetest.LargeImage(700, 2000)
+	if _, err := s.WantImages(t.Context(), []vuln.ImageKey{key}); err != nil {
+		t.Fatal(err)
+	}
+	limit := func(pages int) {
+		t.Helper()
+		if err := s.writes.Exec(fmt.Sprintf("PRAGMA max_page_count = %d", pages)).Error; err != nil {
+			t.Fatal(err)
+		}
+	}
+	limit(100)
+	sbom := store.SBOM{SHA256: "1", Content: []byte("x")}
+	if err := s.SaveSBOM(t.Context(), key, sbom, catalog); !errors.Is(err, store.ErrUnavailable) {
+		t.Fatalf("got %v, want ErrUnavailable", err)
+	}
+	image, err := s.Image(t.Context(), key)
+	if err != nil || image.State != store.StatePending {
+		t.Errorf("got %+v, %v", image, err)
+	}
+	limit(1 << 30)
+	if err := s.SaveSBOM(t.Context(), key, sbom, catalog); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.SaveMatch(t.Context(), key, "1", vuln.DatabaseBuild{ID: "build"}, result); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestBusyDatabase holds the write lock from outside, as a backup tool may.
+func TestBusyDatabase(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "busy.db")
+	s := openAt(t, path)
+	other, err := openSQLite(path, nil, "immediate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Close() }()
+	lock, err := other.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := vuln.ImageKey{ImageID: "a", Platform: vuln.Platform{OS: "linux", Architecture: "amd64"}}
+	ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond)
+	defer cancel()
+	if _, err := s.WantImages(ctx, []vuln.ImageKey{key}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want the deadline", err)
+	}
+	if _, err := s.ListImages(t.Context(), store.ImageQuery{}); err != nil {
+		t.Errorf("readers must not wait: %v", err)
+	}
+	written := make(chan error)
+	go func() {
+		_, err := s.WantImages(t.Context(), []vuln.ImageKey{key})
+		written <- err
+	}()
+	if err := lock.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-written; err != nil {
+		t.Errorf("after the lock was released: %v", err)
+	}
+}

@@ -1,0 +1,282 @@
+package sqlstore
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/store/storetest"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+func TestOpenRefuses(t *testing.T) {
+	for name, c := range map[string]struct {
+		config Config
+		want   string
+	}{
+		"other type": {Config{Type: "oracle"}, "supported: sqlite"},
+		"no DSN":     {Config{}, "path of a file"},
+		"memory":     {Config{DSN: ":memory:"}, "path of a file"},
+		"memory URI": {Config{DSN: "file:x?mode=memory"}, "path of a file"},
+		"bad escape": {Config{DSN: "file:%zz"}, "DSN"},
+		"directory":  {Config{DSN: t.TempDir()}, "open the database"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := Open(t.Context(), c.config)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+			if s != nil {
+				t.Error("a store beside an error")
+			}
+		})
+	}
+	path := filepath.Join(t.TempDir(), "text.db")
+	if err := os.WriteFile(path, []byte(strings.Repeat("this is no database ", 100)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), Config{DSN: path}); err == nil {
+		t.Error("a file of another kind is no error")
+	}
+}
+
+func TestOpenPaths(t *testing.T) {
+	dir := t.TempDir()
+	for name, dsn := range map[string]string{
+		"a b?%41#ü.db": filepath.Join(dir, "a b?%41#ü.db"),
+		"uri b.db":     "file://" + dir + "/uri%20b.db?cache=private",
+		"deep.db":      filepath.Join(dir, "one/two/deep.db"),
+	} {
+		s := openAt(t, dsn)
+		if err := s.Ready(t.Context()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, name := range []string{"a b?%41#ü.db", "uri b.db", "one/two/deep.db"} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil || info.Mode().Perm() != 0o600 || info.Size() == 0 {
+			t.Errorf("%s: %v, %v", name, info, err)
+		}
+	}
+}
+
+func TestSettings(t *testing.T) {
+	s := openAt(t, filepath.Join(t.TempDir(), "settings.db"))
+	for pool, db := range map[string]*gorm.DB{"writer": s.writes, "reader": s.reads} {
+		for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1", "busy_timeout": "250"} {
+			var got string
+			if err := db.Raw("PRAGMA " + pragma).Scan(&got).Error; err != nil || got != want {
+				t.Errorf("%s %s: got %q, %v, want %q", pool, pragma, got, err, want)
+			}
+		}
+	}
+	if err := s.reads.Exec("DELETE FROM images").Error; err == nil {
+		t.Error("a reader can write")
+	}
+}
+
+func TestReopenKeepsEverything(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "again.db")
+	s, err := Open(t.Context(), Config{DSN: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.SaveReport(t.Context(), "a", []byte("report"), store.Counts{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = openAt(t, path)
+	if report, err := s.Report(t.Context(), "a"); err != nil || string(report) != "report" {
+		t.Errorf("got %q, %v", report, err)
+	}
+}
+
+func TestNewerSchemaIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "newer.db")
+	s, err := Open(t.Context(), Config{DSN: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.writes.Exec("INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, 1)").Error; err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Ready(t.Context()); !errors.Is(err, store.ErrSchemaTooNew) {
+		t.Errorf("Ready: got %v, want ErrSchemaTooNew", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Open(t.Context(), Config{DSN: path})
+	if !errors.Is(err, store.ErrSchemaTooNew) || !strings.Contains(err.Error(), "99999") {
+		t.Errorf("Open: got %v, want ErrSchemaTooNew", err)
+	}
+	// The refused store has let go of the lock.
+	guard, err := lockFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := guard.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestInterruptedMigration leaves the state that a process killed before its first migration leaves.
+func TestInterruptedMigration(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "interrupted.db")
+	pool, err := openSQLite(path, nil, "immediate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = pool.ExecContext(t.Context(), `CREATE TABLE goose_db_version (id INTEGER PRIMARY KEY AUTOINCREMENT, version_id INTEGER NOT NULL,
+		is_applied INTEGER NOT NULL, tstamp TIMESTAMP DEFAULT (datetime('now')));
+		INSERT INTO goose_db_version (version_id, is_applied) VALUES (0, 1)`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pool.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := openAt(t, path).Ready(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMigrationsAreNumbered(t *testing.T) {
+	for name, d := range dialects {
+		_, files, err := d.migrations()
+		if err != nil {
+			t.Fatal(err)
+		}
+		names, err := fs.Glob(files, "*.sql")
+		if err != nil || len(names) == 0 {
+			t.Fatalf("%s: %v, %v", name, names, err)
+		}
+		slices.Sort(names)
+		for i, file := range names {
+			if want := fmt.Sprintf("%05d_", i+1); !strings.HasPrefix(file, want) {
+				t.Errorf("%s: %s does not start with %s", name, file, want)
+			}
+		}
+	}
+}
+
+// TestPlans keeps the statements of lists on indexes.
+func TestPlans(t *testing.T) {
+	s := openAt(t, filepath.Join(t.TempDir(), "plans.db"))
+	keys := imageSorts[store.SortImageID].keys
+	severities := imageSorts[store.SortSeverity].keys
+	after := func(keys []sortKey, values ...string) func(*gorm.DB) *gorm.DB {
+		condition, arguments, err := behind(keys, values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return func(tx *gorm.DB) *gorm.DB {
+			return tx.Table("images AS i").Where(condition, arguments...).Joins(imageJoins).Select(imageColumns).
+				Order(orderBy(keys, sameName)).Limit(10)
+		}
+	}
+	database := int64(1)
+	row := &imageRow{ID: 1, DatabaseID: &database}
+	for name, c := range map[string]struct {
+		query func(*gorm.DB) *gorm.DB
+		want  string
+		sorts bool
+	}{
+		"images by ID":       {after(keys, "a", "b"), "SEARCH i USING INDEX sqlite_autoindex_images_1 (image_id>?)", false},
+		"images by severity": {after(severities, "1", "1", "1", "1", "a", "b"), "SEARCH i USING INDEX images_severity (critical<?)", false},
+		"findings": {func(tx *gorm.DB) *gorm.DB {
+			return s.filterFindings(tx, row, store.FindingQuery{MinSeverity: vuln.SeverityHigh}).Select("f.id").
+				Order(orderBy(findingSorts[store.SortFindingRisk], sameName)).Limit(10)
+		}, "SEARCH ip USING PRIMARY KEY (image_pk=?)", true},
+		"images of a build": {func(tx *gorm.DB) *gorm.DB {
+			return tx.Table("images AS i").Where("i.database_id = ?", 1).Select("i.id")
+		}, "images_database (database_id=?)", false},
+		"events": {func(tx *gorm.DB) *gorm.DB {
+			return tx.Table("events").Where("seq > ?", 1).Order("seq").Limit(10).Select("*")
+		}, "SEARCH events USING INTEGER PRIMARY KEY (rowid>?)", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var plan []struct{ Detail string }
+			statement := s.reads.ToSQL(func(tx *gorm.DB) *gorm.DB { return c.query(tx).Find(&[]map[string]any{}) })
+			if err := s.reads.Raw("EXPLAIN QUERY PLAN " + statement).Scan(&plan).Error; err != nil {
+				t.Fatal(err)
+			}
+			text := fmt.Sprint(plan)
+			if !strings.Contains(text, c.want) {
+				t.Errorf("got %s, want %s", text, c.want)
+			}
+			for _, step := range plan {
+				if strings.HasPrefix(step.Detail, "SCAN") || !c.sorts && strings.Contains(step.Detail, "TEMP B-TREE") {
+					t.Errorf("the plan has the step %q", step.Detail)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkSaveMatch(b *testing.B) {
+	s, err := Open(b.Context(), Config{DSN: filepath.Join(b.TempDir(), "bench.db")})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	key, catalog, result := storetest.LargeImage(700, 2000)
+	if _, err := s.WantImages(b.Context(), []vuln.ImageKey{key}); err != nil {
+		b.Fatal(err)
+	}
+	if err := s.SaveSBOM(b.Context(), key, store.SBOM{SHA256: "1", Content: []byte("x")}, catalog); err != nil {
+		b.Fatal(err)
+	}
+	for n := 0; b.Loop(); n++ {
+		// A build of its own each time: nothing is known before.
+		if err := s.SaveMatch(b.Context(), key, "1", vuln.DatabaseBuild{ID: fmt.Sprint(n)}, result); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkListImages(b *testing.B) {
+	s, err := Open(b.Context(), Config{DSN: filepath.Join(b.TempDir(), "bench.db")})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	keys := make([]vuln.ImageKey, 10000)
+	for i := range keys {
+		keys[i] = vuln.ImageKey{ImageID: fmt.Sprintf("registry.example/image-%d@sha256:%064x", i%977, i), Platform: vuln.Platform{OS: "linux", Architecture: "amd64"}}
+	}
+	start := time.Now()
+	if _, err := s.WantImages(b.Context(), keys); err != nil {
+		b.Fatal(err)
+	}
+	b.Logf("recorded %d images in %s", len(keys), time.Since(start))
+	for name, query := range map[string]store.ImageQuery{
+		"all-by-id": {Page: store.Page{Size: store.MaxPageSize}}, "page-by-severity": {Sort: store.SortSeverity}, "page-by-text": {Text: "IMAGE-97"},
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				walked := query
+				for {
+					page, err := s.ListImages(b.Context(), walked)
+					if err != nil {
+						b.Fatal(err)
+					}
+					if walked.Token = page.NextToken; walked.Token == "" || walked.Size == 0 {
+						break
+					}
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,363 @@
+package storetest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+func (f *fixture) databases(t *testing.T) []store.Database {
+	t.Helper()
+	databases, err := f.Databases(t.Context())
+	if err != nil {
+		t.Fatalf("Databases: %v", err)
+	}
+	return databases
+}
+
+var databaseTests = map[string]func(*testing.T, *fixture){
+	"RecordDatabase": func(t *testing.T, f *fixture) {
+		record := func(build vuln.DatabaseBuild, want ...store.EventKind) {
+			t.Helper()
+			last := f.last(t)
+			if err := f.RecordDatabase(t.Context(), build); err != nil {
+				t.Fatal(err)
+			}
+			expectKinds(t, f.kinds(t, last), want...)
+		}
+		record(oldBuild, store.EventDatabaseUpdated)
+		record(oldBuild)
+		record(newBuild, store.EventDatabaseUpdated)
+		record(newBuild)
+		record(oldBuild, store.EventDatabaseUpdated)
+		var data vuln.DatabaseBuild
+		events := f.events(t, 0)
+		if err := json.Unmarshal(events[0].Data, &data); err != nil || data != oldBuild || events[0].ImageID != "" {
+			t.Errorf("data: got %s (%v)", events[0].Data, err)
+		}
+		want := []store.Database{{DatabaseBuild: newBuild}, {DatabaseBuild: oldBuild}}
+		if diff := cmp.Diff(want, f.databases(t)); diff != "" {
+			t.Error(diff)
+		}
+		if err := f.RecordDatabase(t.Context(), vuln.DatabaseBuild{}); err == nil {
+			t.Error("a build without ID is no error")
+		}
+	},
+	"PruneDatabases": func(t *testing.T, f *fixture) {
+		third := vuln.DatabaseBuild{ID: "xxh64:3", Built: newBuild.Built.AddDate(0, 0, 1)}
+		a, b := image("a", amd64), image("bb", amd64)
+		one := result(map[string][]vuln.PackageFinding{"p": {finding("CVE-1", vuln.SeverityLow)}})
+		for _, key := range []vuln.ImageKey{a, b} {
+			f.catalogue(t, key, "1", catalogOf("p"))
+			f.match(t, key, "1", oldBuild, one)
+		}
+		f.match(t, a, "1", newBuild, one)
+		if err := f.RecordDatabase(t.Context(), third); err != nil {
+			t.Fatal(err)
+		}
+		want := []store.Database{{DatabaseBuild: third}, {DatabaseBuild: newBuild, Images: 1}, {DatabaseBuild: oldBuild, Images: 1}}
+		if diff := cmp.Diff(want, f.databases(t)); diff != "" {
+			t.Error(diff)
+		}
+		prune := func(keep string, want int) {
+			t.Helper()
+			if err := f.PruneDatabases(t.Context(), keep); err != nil {
+				t.Fatal(err)
+			}
+			if got := f.databases(t); len(got) != want {
+				t.Errorf("got %+v, want %d", got, want)
+			}
+		}
+		prune(third.ID, 3)
+		f.match(t, b, "1", newBuild, one)
+		prune(oldBuild.ID, 2)
+		prune("", 1)
+		if len(f.found(t, a)) != 1 || len(f.found(t, b)) != 1 {
+			t.Error("findings in use were pruned")
+		}
+		// A build that comes back is matched anew.
+		f.match(t, a, "1", oldBuild, result(map[string][]vuln.PackageFinding{"p": {finding("CVE-7", vuln.SeverityLow)}}))
+		if got := f.found(t, a); len(got) != 1 || got[0] != "CVE-7 p" {
+			t.Errorf("got %v", got)
+		}
+		// Packages without an image go, and come back complete.
+		for _, key := range []vuln.ImageKey{a, b} {
+			if err := f.DeleteImage(t.Context(), key.ImageID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		prune("", 0)
+		f.catalogue(t, a, "1", catalogOf("p"))
+		f.match(t, a, "1", oldBuild, one)
+		if got := f.found(t, a); len(got) != 1 || got[0] != "CVE-1 p" {
+			t.Errorf("got %v", got)
+		}
+	},
+	"PruneDatabases with many rows": func(t *testing.T, f *fixture) {
+		key, catalog, r := LargeImage(3000, 5000)
+		f.catalogue(t, key, "1", catalog)
+		f.match(t, key, "1", oldBuild, r)
+		for fingerprint := range r.Packages {
+			r.Packages[fingerprint] = nil
+		}
+		f.match(t, key, "1", newBuild, r)
+		f.catalogue(t, key, "2", catalogOf("package-00000"))
+		if err := f.PruneDatabases(t.Context(), newBuild.ID); err != nil {
+			t.Fatal(err)
+		}
+		if got := f.databases(t); len(got) != 1 || got[0].ID != newBuild.ID {
+			t.Errorf("got %+v", got)
+		}
+		if got := f.packages(t, key); len(got) != 1 {
+			t.Errorf("got %d packages", len(got))
+		}
+	},
+}
+
+var reportTests = map[string]func(*testing.T, *fixture){
+	"SaveReport": func(t *testing.T, f *fixture) {
+		id := image("a", amd64).ImageID
+		if _, err := f.Report(t.Context(), id); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("Report before: %v", err)
+		}
+		save := func(content []byte, critical int) {
+			t.Helper()
+			if err := f.SaveReport(t.Context(), id, content, store.Counts{SeverityCounts: vuln.SeverityCounts{Critical: critical}, KEV: 1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for n, content := range [][]byte{[]byte(`{"bomFormat":"CycloneDX"}`), nil, bytes.Repeat([]byte("abc\x00\xff"), 1<<20)} {
+			save(content, n)
+			if got, err := f.Report(t.Context(), id); err != nil || !bytes.Equal(got, content) {
+				t.Errorf("Report: got %d bytes, %v, want %d", len(got), err, len(content))
+			}
+			i := f.image(t, vuln.ImageKey{ImageID: id})
+			if i.State != store.StateReported || !i.HasReport || i.Counts.Critical != n || i.Counts.KEV != 1 || i.FirstSeen.IsZero() {
+				t.Errorf("got %+v", i)
+			}
+		}
+		expectKinds(t, f.kinds(t, 0), store.EventImageReported, store.EventImageReported, store.EventImageReported)
+		if got := f.list(t, store.ImageQuery{}); got.Total != 1 || !got.Images[0].HasReport {
+			t.Errorf("got %+v", got)
+		}
+		if err := f.SaveReport(t.Context(), "a b", nil, store.Counts{}); err == nil {
+			t.Error("a bad image ID is no error")
+		}
+	},
+	"A reported image becomes wanted": func(t *testing.T, f *fixture) {
+		key := image("a", amd64)
+		if err := f.SaveReport(t.Context(), key.ImageID, []byte("{}"), store.Counts{Fixable: 5}); err != nil {
+			t.Fatal(err)
+		}
+		last := f.last(t)
+		got := f.want(t, key, image("a", arm64))
+		if len(got) != 2 || got[key].State != store.StatePending || !got[key].HasReport || got[key].Nonce == "" {
+			t.Errorf("got %+v", got)
+		}
+		expectKinds(t, f.kinds(t, last), store.EventImageDiscovered, store.EventImageDiscovered)
+		if total := f.list(t, store.ImageQuery{}).Total; total != 2 {
+			t.Errorf("got %d images, want 2", total)
+		}
+		if report, err := f.Report(t.Context(), key.ImageID); err != nil || string(report) != "{}" {
+			t.Errorf("Report: %q, %v", report, err)
+		}
+		f.catalogue(t, key, "1", catalogOf("p"))
+		f.match(t, key, "1", oldBuild, result(map[string][]vuln.PackageFinding{"p": {finding("CVE-1", vuln.SeverityLow)}}))
+		// A report does not touch the counts of what was matched.
+		if err := f.SaveReport(t.Context(), key.ImageID, []byte("{1}"), store.Counts{Fixable: 9}); err != nil {
+			t.Fatal(err)
+		}
+		if i := f.image(t, key); i.State != store.StateScanned || i.Counts.Fixable != 0 || i.Counts.Low != 1 || !i.HasReport {
+			t.Errorf("got %+v", i)
+		}
+		if err := f.DeleteImage(t.Context(), key.ImageID); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Report(t.Context(), key.ImageID); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("Report: %v", err)
+		}
+	},
+}
+
+var eventTests = map[string]func(*testing.T, *fixture){
+	"EventsSince": func(t *testing.T, f *fixture) {
+		if got := f.events(t, 0); len(got) != 0 || f.last(t) != 0 {
+			t.Errorf("empty: got %v", got)
+		}
+		for n := range 10 {
+			f.want(t, vuln.ImageKey{ImageID: fmt.Sprint(n), Platform: amd64})
+		}
+		var since int64
+		for n := 0; n < 10; n += 3 {
+			events, err := f.EventsSince(t.Context(), since, 3)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, event := range events {
+				if event.Sequence <= since || event.ImageID != fmt.Sprint(n+i) || event.At.IsZero() || event.Platform != "linux/amd64" {
+					t.Errorf("got %+v behind %d", event, since)
+				}
+				since = event.Sequence
+			}
+		}
+		if since != f.last(t) || len(f.events(t, since)) != 0 {
+			t.Errorf("the walk ended at %d, the log at %d", since, f.last(t))
+		}
+		if events, err := f.EventsSince(t.Context(), 0, 0); err != nil || len(events) != 0 {
+			t.Errorf("limit 0: %v, %v", events, err)
+		}
+	},
+	"Changed": func(t *testing.T, f *fixture) {
+		key := image("a", amd64)
+		changed := f.Changed()
+		f.want(t, key)
+		<-changed
+		changed = f.Changed()
+		f.want(t, key)
+		if _, err := f.RecordFailure(t.Context(), key, 7, vuln.Outcome{}, oldBuild.Built); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.DeleteImage(t.Context(), "unknown"); err == nil {
+			t.Fatal("no error")
+		}
+		select {
+		case <-changed:
+			t.Error("calls that wrote nothing closed the channel")
+		default:
+		}
+	},
+}
+
+var concurrencyTests = map[string]func(*testing.T, *fixture){
+	"WantImages at once": func(t *testing.T, f *fixture) {
+		keys := make([]vuln.ImageKey, 100)
+		for i := range keys {
+			keys[i] = vuln.ImageKey{ImageID: fmt.Sprint(i), Platform: amd64}
+		}
+		results := make([]map[vuln.ImageKey]store.Image, 8)
+		var group sync.WaitGroup
+		for i := range results {
+			group.Go(func() {
+				var err error
+				if results[i], err = f.WantImages(t.Context(), keys); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		group.Wait()
+		for _, got := range results[1:] {
+			if diff := cmp.Diff(results[0], got); diff != "" {
+				t.Error(diff)
+			}
+		}
+		if last := f.last(t); last != int64(len(keys)) {
+			t.Errorf("got %d events, want %d", last, len(keys))
+		}
+	},
+	"RecordFailure at once": func(t *testing.T, f *fixture) {
+		key := image("a", amd64)
+		f.want(t, key)
+		var group sync.WaitGroup
+		var mu sync.Mutex
+		recorded := 0
+		for range 8 {
+			group.Go(func() {
+				ok, err := f.RecordFailure(t.Context(), key, 0, vuln.Outcome{Reason: vuln.ReasonOutOfDisk}, oldBuild.Built)
+				if err != nil {
+					t.Error(err)
+				}
+				if ok {
+					mu.Lock()
+					recorded++
+					mu.Unlock()
+				}
+			})
+		}
+		group.Wait()
+		if i := f.image(t, key); recorded != 1 || i.Attempts != 1 {
+			t.Errorf("recorded %d times, %d attempts", recorded, i.Attempts)
+		}
+	},
+	"Matches of images that share packages, with readers": func(t *testing.T, f *fixture) {
+		const images = 12
+		names := make([]string, 60)
+		all := map[string][]vuln.PackageFinding{}
+		for i := range names {
+			names[i] = fmt.Sprintf("p%02d", i)
+			all[names[i]] = []vuln.PackageFinding{finding(fmt.Sprintf("CVE-%d", i%20), vuln.SeverityHigh)}
+		}
+		var writers, readers sync.WaitGroup
+		done := make(chan struct{})
+		for range 3 {
+			readers.Go(func() {
+				for {
+					select {
+					case <-done:
+						return
+					default:
+					}
+					page, err := f.ListImages(t.Context(), store.ImageQuery{})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					for _, i := range page.Images {
+						// A reader sees an image before its match or after it, nothing between.
+						found, err := f.Findings(t.Context(), store.FindingQuery{Image: i.Key, Page: store.Page{Size: 1}})
+						if err != nil || found.Total != 0 && found.Total != 40 || i.Counts.Total() != 0 && i.Counts.Total() != 40 {
+							t.Errorf("got %d findings, counts %+v, %v", found.Total, i.Counts, err)
+						}
+					}
+				}
+			})
+		}
+		for n := range images {
+			writers.Go(func() {
+				key := vuln.ImageKey{ImageID: fmt.Sprint("image", n), Platform: amd64}
+				own := map[string][]vuln.PackageFinding{}
+				var held []string
+				for i := range 40 {
+					name := names[(n*7+i)%len(names)]
+					held, own[name] = append(held, name), all[name]
+				}
+				if _, err := f.WantImages(t.Context(), []vuln.ImageKey{key}); err != nil {
+					t.Error(err)
+				}
+				if err := f.SaveSBOM(t.Context(), key, sbomOf("1"), catalogOf(held...)); err != nil {
+					t.Error(err)
+				}
+				if err := f.SaveMatch(t.Context(), key, "1", oldBuild, result(own)); err != nil {
+					t.Error(err)
+				}
+				if err := f.PruneDatabases(t.Context(), oldBuild.ID); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		writers.Wait()
+		close(done)
+		readers.Wait()
+		page := f.list(t, store.ImageQuery{States: []store.State{store.StateScanned}})
+		if page.Total != images {
+			t.Errorf("got %d scanned images, want %d", page.Total, images)
+		}
+		for _, i := range page.Images {
+			if i.Counts.High != 40 {
+				t.Errorf("%s: got %+v", i.Key, i.Counts)
+			}
+		}
+		for n, event := range f.events(t, 0) {
+			if event.Sequence != int64(n+1) {
+				t.Fatalf("event %d has the number %d", n, event.Sequence)
+			}
+		}
+	},
+}

@@ -1,0 +1,143 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+func (f *fixture) packages(t *testing.T, key vuln.ImageKey) []vuln.HeldPackage {
+	t.Helper()
+	var held []vuln.HeldPackage
+	err := f.Packages(t.Context(), key, func(p vuln.HeldPackage) error {
+		held = append(held, p)
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("Packages: %v", err)
+	}
+	return held
+}
+
+var sbomTests = map[string]func(*testing.T, *fixture){
+	"SaveSBOM": func(t *testing.T, f *fixture) {
+		key := image("a", amd64)
+		if err := f.SaveSBOM(t.Context(), key, sbomOf("1"), catalogOf("p")); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("an unknown image: %v", err)
+		}
+		f.want(t, key)
+		if _, err := f.SBOM(t.Context(), key); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("SBOM before: %v", err)
+		}
+		last := f.last(t)
+		catalog := catalogOf("zlib", "bash", "日本")
+		catalog.Packages[1].Excluded = true
+		f.catalogue(t, key, "1", catalog)
+		got, err := f.SBOM(t.Context(), key)
+		if diff := cmp.Diff(sbomOf("1"), got); err != nil || diff != "" {
+			t.Errorf("SBOM: %v %s", err, diff)
+		}
+		i := f.image(t, key)
+		if i.State != store.StateCatalogued || i.Distro != "debian:12" || i.Size != 12345 || i.PackageCount != 3 || i.SBOMSHA256 != "1" ||
+			i.SBOMSizeBytes != 99 || i.CataloguedAt.IsZero() || !i.MatchedAt.IsZero() || i.Database != nil {
+			t.Errorf("got %+v", i)
+		}
+		want := []vuln.HeldPackage{catalog.Packages[1], catalog.Packages[0], catalog.Packages[2]}
+		if diff := cmp.Diff(want, f.packages(t, key)); diff != "" {
+			t.Error(diff)
+		}
+		expectKinds(t, f.kinds(t, last), store.EventImageCatalogued)
+		if err := f.DeleteImage(t.Context(), key.ImageID); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.SaveSBOM(t.Context(), key, sbomOf("1"), catalog); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("a removed image: %v", err)
+		}
+	},
+	"SaveSBOM of hostile packages": func(t *testing.T, f *fixture) {
+		key := image("a", amd64)
+		catalog := vuln.Catalog{Distro: "x\x00\xff", Packages: []vuln.HeldPackage{
+			{Package: vuln.Package{Fingerprint: "f1", Name: "bad\xff\x00name", Version: string(make([]byte, 5000))}},
+			{Package: vuln.Package{Fingerprint: "f2", Name: "'; DROP TABLE images; --", Version: "%_"}},
+		}}
+		f.catalogue(t, key, "1", catalog)
+		if got := f.packages(t, key); len(got) != 2 || got[0].Package.Name != "'; DROP TABLE images; --" || len(got[1].Package.Version) > 1024 {
+			t.Errorf("got %+v", got)
+		}
+		for name, fingerprint := range map[string]string{"none": "", "long": string(make([]byte, 300))} {
+			bad := vuln.Catalog{Packages: []vuln.HeldPackage{{Package: vuln.Package{Fingerprint: fingerprint}}}}
+			if err := f.SaveSBOM(t.Context(), key, sbomOf("2"), bad); err == nil {
+				t.Errorf("fingerprint %s: no error", name)
+			}
+		}
+	},
+	"SaveSBOM merges a package at several places": func(t *testing.T, f *fixture) {
+		key := image("a", amd64)
+		at := func(name, path string, excluded bool) vuln.HeldPackage {
+			return vuln.HeldPackage{Package: pkg(name), Locations: []vuln.Location{{Path: path}}, Excluded: excluded}
+		}
+		f.catalogue(t, key, "1", vuln.Catalog{Packages: []vuln.HeldPackage{
+			at("p", "/1", false), at("p", "/2", false), at("q", "/3", true), at("q", "/4", false), at("r", "/5", true), at("r", "/6", true),
+		}})
+		want := []vuln.HeldPackage{
+			{Package: pkg("p"), Locations: []vuln.Location{{Path: "/1"}, {Path: "/2"}}},
+			{Package: pkg("q"), Locations: []vuln.Location{{Path: "/4"}}},
+			{Package: pkg("r"), Locations: []vuln.Location{{Path: "/5"}, {Path: "/6"}}, Excluded: true},
+		}
+		if diff := cmp.Diff(want, f.packages(t, key)); diff != "" {
+			t.Error(diff)
+		}
+	},
+	"SaveSBOM replaces": func(t *testing.T, f *fixture) {
+		key := image("a", amd64)
+		f.catalogue(t, key, "1", catalogOf("p", "q"))
+		f.match(t, key, "1", oldBuild, result(map[string][]vuln.PackageFinding{"p": {finding("CVE-1", vuln.SeverityHigh)}, "q": nil}))
+		// The same packages: what is known stays visible until the next match.
+		f.catalogue(t, key, "2", catalogOf("p", "q"))
+		i := f.image(t, key)
+		if i.State != store.StateCatalogued || i.Counts.High != 1 || i.Database == nil || len(f.found(t, key)) != 1 {
+			t.Errorf("same packages: got %+v", i)
+		}
+		f.match(t, key, "2", oldBuild, result(map[string][]vuln.PackageFinding{"p": {finding("CVE-1", vuln.SeverityHigh)}, "q": nil}))
+		f.catalogue(t, key, "3", catalogOf("q", "r"))
+		i = f.image(t, key)
+		if i.State != store.StateCatalogued || i.Counts.Total() != 0 || i.Database != nil || !i.MatchedAt.IsZero() || len(f.found(t, key)) != 0 {
+			t.Errorf("other packages: got %+v", i)
+		}
+		if err := f.SaveMatch(t.Context(), key, "2", oldBuild, result(nil)); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("a match of the earlier SBOM: %v", err)
+		}
+	},
+	"Packages": func(t *testing.T, f *fixture) {
+		key := image("a", amd64)
+		if err := f.Packages(t.Context(), key, nil); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("an unknown image: %v", err)
+		}
+		f.want(t, key)
+		if got := f.packages(t, key); len(got) != 0 {
+			t.Errorf("before the SBOM: %v", got)
+		}
+		names := make([]string, 1500)
+		for i := range names {
+			names[i] = fmt.Sprintf("p%04d", i)
+		}
+		f.catalogue(t, key, "1", catalogOf(names...))
+		if got := f.packages(t, key); len(got) != len(names) || got[0].Package.Name != "p0000" || got[1499].Package.Name != "p1499" {
+			t.Errorf("got %d packages", len(got))
+		}
+		stop := errors.New("stop")
+		calls := 0
+		err := f.Packages(t.Context(), key, func(vuln.HeldPackage) error {
+			calls++
+			return stop
+		})
+		if err != stop || calls != 1 { //nolint:errorlint // The error must be that very one.
+			t.Errorf("got %v after %d calls", err, calls)
+		}
+	},
+}

@@ -1,0 +1,209 @@
+// Package storetest is the suite that every implementation of the store passes.
+package storetest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+// Run runs the suite. open returns a new empty store each time, and closes it at the end of the test.
+func Run(t *testing.T, open func(t *testing.T) store.Store) {
+	t.Helper()
+	for _, group := range []map[string]func(*testing.T, *fixture){
+		imageTests, sbomTests, listTests, matchTests, databaseTests, reportTests, eventTests, concurrencyTests,
+	} {
+		for name, test := range group {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				test(t, &fixture{Store: open(t)})
+			})
+		}
+	}
+}
+
+// fixture is a store with steps that must succeed.
+type fixture struct{ store.Store }
+
+var (
+	amd64 = vuln.Platform{OS: "linux", Architecture: "amd64"}
+	arm64 = vuln.Platform{OS: "linux", Architecture: "arm64", Variant: "v8"}
+	s390x = vuln.Platform{OS: "linux", Architecture: "s390x"}
+
+	oldBuild = vuln.DatabaseBuild{
+		ID: "xxh64:1", SchemaVersion: "v6.1.0", Built: time.Date(2026, 1, 1, 2, 3, 4, 567_000, time.UTC), Source: vuln.DatabaseSourceOfficial,
+	}
+	newBuild = vuln.DatabaseBuild{
+		ID: "xxh64:2", SchemaVersion: "v6.1.0", Built: time.Date(2026, 1, 2, 2, 3, 4, 0, time.UTC), Source: vuln.DatabaseSourceImported,
+	}
+)
+
+func image(name string, platform vuln.Platform) vuln.ImageKey {
+	return vuln.ImageKey{ImageID: fmt.Sprintf("registry.example/%s@sha256:%064x", name, len(name)), Platform: platform}
+}
+
+func pkg(name string) vuln.Package {
+	return vuln.Package{
+		Fingerprint: fmt.Sprintf("%064x", name), Name: name, Version: "1.0-" + name, Type: "deb", Language: "c",
+		PURL: "pkg:deb/debian/" + name + "@1.0", Distro: "debian:12", Licenses: []string{"MIT", "GPL-2.0 \"or\" later"},
+		CPEs: []string{"cpe:2.3:a:" + name + ":" + name + ":1.0:*:*:*:*:*:*:*"}, MatchInput: json.RawMessage(`{"a": [1,  2]}`),
+	}
+}
+
+func catalogOf(names ...string) vuln.Catalog {
+	catalog := vuln.Catalog{Distro: "debian:12", Size: 12345}
+	for _, name := range names {
+		catalog.Packages = append(catalog.Packages, vuln.HeldPackage{
+			Package: pkg(name), Locations: []vuln.Location{{Path: "/usr/lib/" + name, Layer: "sha256:1"}, {Path: "/x"}},
+		})
+	}
+	return catalog
+}
+
+func sbomOf(digest string) store.SBOM {
+	return store.SBOM{MediaType: "application/vnd.syft+json", Content: []byte("\x00zstd\xff" + digest), SHA256: digest, Size: 99}
+}
+
+// finding is a finding of that vulnerability; a fix makes it fixable.
+func finding(id string, severity vuln.Severity, fix ...string) vuln.PackageFinding {
+	f := vuln.PackageFinding{
+		Vulnerability: vuln.Vulnerability{
+			ID: id, Namespace: "debian:distro:debian:12", Severity: severity, Risk: float64(severity) * 10.125,
+			Description: "what " + id + " is", Aliases: []string{"GHSA-" + id}, URLs: []string{"https://example.org/" + id},
+			CVSS: []vuln.CVSS{{Version: "3.1", Vector: "AV:N", Score: 7.5}}, EPSS: &vuln.EPSS{CVE: id, Score: 0.123456789, Percentile: 0.9},
+		},
+		Fix: vuln.Fix{State: vuln.FixStateNotFixed},
+		Details: []vuln.MatchDetail{{
+			Type: "exact-direct-match", Matcher: "dpkg-matcher", SearchedBy: json.RawMessage(`{"distro":"debian"}`), Found: json.RawMessage(`{"x":1}`),
+		}},
+	}
+	if len(fix) > 0 {
+		f.Fix = vuln.Fix{State: vuln.FixStateFixed, Versions: fix}
+	}
+	return f
+}
+
+// result gives packages their findings, by name.
+func result(packages map[string][]vuln.PackageFinding) vuln.MatchResult {
+	r := vuln.MatchResult{Packages: map[string][]vuln.PackageFinding{}}
+	for name, findings := range packages {
+		r.Packages[pkg(name).Fingerprint] = findings
+	}
+	return r
+}
+
+func (f *fixture) want(t *testing.T, keys ...vuln.ImageKey) map[vuln.ImageKey]store.Image {
+	t.Helper()
+	images, err := f.WantImages(t.Context(), keys)
+	if err != nil {
+		t.Fatalf("WantImages: %v", err)
+	}
+	return images
+}
+
+func (f *fixture) catalogue(t *testing.T, key vuln.ImageKey, digest string, catalog vuln.Catalog) {
+	t.Helper()
+	f.want(t, key)
+	if err := f.SaveSBOM(t.Context(), key, sbomOf(digest), catalog); err != nil {
+		t.Fatalf("SaveSBOM: %v", err)
+	}
+}
+
+func (f *fixture) match(t *testing.T, key vuln.ImageKey, digest string, build vuln.DatabaseBuild, r vuln.MatchResult) {
+	t.Helper()
+	if err := f.SaveMatch(t.Context(), key, digest, build, r); err != nil {
+		t.Fatalf("SaveMatch: %v", err)
+	}
+}
+
+func (f *fixture) image(t *testing.T, key vuln.ImageKey) store.Image {
+	t.Helper()
+	found, err := f.Image(t.Context(), key)
+	if err != nil {
+		t.Fatalf("Image: %v", err)
+	}
+	return found
+}
+
+func (f *fixture) list(t *testing.T, query store.ImageQuery) store.ImagePage {
+	t.Helper()
+	page, err := f.ListImages(t.Context(), query)
+	if err != nil {
+		t.Fatalf("ListImages: %v", err)
+	}
+	return page
+}
+
+func (f *fixture) findings(t *testing.T, query store.FindingQuery) store.FindingPage {
+	t.Helper()
+	page, err := f.Findings(t.Context(), query)
+	if err != nil {
+		t.Fatalf("Findings: %v", err)
+	}
+	return page
+}
+
+// found lists "vulnerability package" of all findings of an image, sorted.
+func (f *fixture) found(t *testing.T, key vuln.ImageKey) []string {
+	t.Helper()
+	page := f.findings(t, store.FindingQuery{Image: key, Page: store.Page{Size: store.MaxPageSize}})
+	names := names(page)
+	slices.Sort(names)
+	return names
+}
+
+func names(page store.FindingPage) []string {
+	names := []string{}
+	for _, found := range page.Findings {
+		names = append(names, found.Vulnerability.ID+" "+found.Package.Name)
+	}
+	return names
+}
+
+func (f *fixture) events(t *testing.T, since int64) []store.Event {
+	t.Helper()
+	events, err := f.EventsSince(t.Context(), since, store.MaxKeys)
+	if err != nil {
+		t.Fatalf("EventsSince: %v", err)
+	}
+	return events
+}
+
+func (f *fixture) last(t *testing.T) int64 {
+	t.Helper()
+	last, err := f.LastSequence(t.Context())
+	if err != nil {
+		t.Fatalf("LastSequence: %v", err)
+	}
+	return last
+}
+
+// kinds lists the kinds of the events after since.
+func (f *fixture) kinds(t *testing.T, since int64) []store.EventKind {
+	t.Helper()
+	var kinds []store.EventKind
+	for _, event := range f.events(t, since) {
+		kinds = append(kinds, event.Kind)
+	}
+	return kinds
+}
+
+func expectKinds(t *testing.T, got []store.EventKind, want ...store.EventKind) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("events: got %v, want %v", got, want)
+	}
+}
+
+func cancelled(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
+}
