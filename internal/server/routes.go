@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/scanner-operator/scanner-operator/internal/server/api"
@@ -69,6 +70,10 @@ func requestOf(ctx context.Context) *http.Request {
 func (s *Server) handler() http.Handler {
 	onError := func(w http.ResponseWriter, r *http.Request, err error) { s.writeProblem(w, r, err) }
 	onBadRequest := func(w http.ResponseWriter, r *http.Request, err error) {
+		if p := problemOf(err); p.status == http.StatusRequestEntityTooLarge || p.status == http.StatusRequestTimeout {
+			s.writeProblem(w, r, p)
+			return
+		}
 		s.writeProblem(w, r, badRequest("%v", err))
 	}
 	strict := api.NewStrictHandlerWithOptions(operations{s}, nil, api.StrictHTTPServerOptions{
@@ -125,6 +130,11 @@ func (s *Server) guard(pattern string, next http.HandlerFunc) http.HandlerFunc {
 		w.Header().Set("Cache-Control", "no-store")
 		setDeadlines(w, route.read, route.write)
 		r.Body = http.MaxBytesReader(w, r.Body, route.body)
+		if _, err := url.ParseQuery(r.URL.RawQuery); err != nil {
+			// Parts that cannot be read would be left out, and the answer would be one to another question.
+			s.writeProblem(w, r, badRequest("the query cannot be read: %v", err))
+			return
+		}
 		ctx, err := s.admit(r, route)
 		if err != nil {
 			s.writeProblem(w, r, err)

@@ -1,0 +1,318 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/scanner-operator/scanner-operator/internal/server"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+// dial opens a WebSocket; the answer is that of the handshake.
+func (f *fixture) dial(headers ...string) (*websocket.Conn, answer) {
+	f.t.Helper()
+	h := http.Header{}
+	for _, header := range headers {
+		name, value, _ := strings.Cut(header, ": ")
+		h.Set(name, value)
+	}
+	dialer := &websocket.Dialer{HandshakeTimeout: patience}
+	connection, response, err := dialer.DialContext(f.t.Context(), "ws"+strings.TrimPrefix(f.base, "http")+"/subscribe", h)
+	if response == nil {
+		f.t.Fatal(err)
+	}
+	a := answer{status: response.StatusCode, header: response.Header}
+	if err != nil {
+		content, readErr := io.ReadAll(response.Body)
+		f.must(readErr)
+		a.body = string(content)
+		return nil, a
+	}
+	f.t.Cleanup(func() { _ = connection.Close() })
+	f.must(connection.SetReadDeadline(time.Now().Add(patience)))
+	return connection, a
+}
+
+// next reads the image ID of one message.
+func next(t *testing.T, connection *websocket.Conn) string {
+	t.Helper()
+	kind, data, err := connection.ReadMessage()
+	if err != nil || kind != websocket.TextMessage {
+		t.Fatalf("kind %d: %v", kind, err)
+	}
+	var id string
+	if err := json.Unmarshal(data, &id); err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// closed reads until the other side closes, and returns the code.
+func closed(t *testing.T, connection *websocket.Conn) int {
+	t.Helper()
+	for {
+		if _, _, err := connection.ReadMessage(); err != nil {
+			if ended, ok := errors.AsType[*websocket.CloseError](err); ok {
+				return ended.Code
+			}
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestSubscribe(t *testing.T) {
+	f := newFixture(t, nil)
+	f.do(http.MethodPut, "/scan-results", uploadOf("before"))
+	first, _ := f.dial()
+	second, _ := f.dial("Origin: " + f.base)
+	f.do(http.MethodPut, "/scan-results", uploadOf("after/<&>"))
+	f.seed() // tells of discoveries and failures, too, which are no results
+	for _, connection := range []*websocket.Conn{first, second} {
+		for _, want := range []string{"after/<&>", scannedID} {
+			if got := next(t, connection); got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		}
+	}
+	// What a subscriber says is not looked at; its end is noticed.
+	f.must(first.WriteMessage(websocket.TextMessage, []byte("hello")))
+	f.must(first.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""), time.Now().Add(patience)))
+	if code := closed(t, first); code != websocket.CloseNormalClosure {
+		t.Errorf("closed with %d", code)
+	}
+	f.must(second.WriteMessage(websocket.TextMessage, make([]byte, 2000)))
+	if code := closed(t, second); code != websocket.CloseMessageTooBig {
+		t.Errorf("closed with %d", code)
+	}
+}
+
+func TestSubscribeIsGuarded(t *testing.T) {
+	f := newGuardedFixture(t, newCluster(), func(c *server.Config) { c.Limits.Subscribers = 1 })
+	for _, test := range []struct {
+		headers []string
+		status  int
+	}{
+		{nil, 401},
+		{[]string{bearer("nobody")}, 403},
+		{[]string{bearer("admin"), "Origin: https://evil.example"}, 403},
+		{[]string{bearer("admin"), "Origin: null"}, 403},
+		{[]string{bearer("admin"), "Origin: http://localhost.evil.example:8000"}, 403},
+	} {
+		_, a := f.dial(test.headers...)
+		a.problem(t, test.status, "")
+	}
+	f.do(http.MethodGet, "/subscribe", "", bearer("admin"), "Connection: upgrade", "Upgrade: websocket").problem(t, 400, "")
+	if connection, _ := f.dial("Cookie: scanner-operator-session=admin", "Origin: "+f.base); connection == nil {
+		t.Fatal("a session was refused")
+	}
+	_, a := f.dial(bearer("admin"))
+	a.problem(t, 503, "too many subscribers")
+}
+
+func TestSubscribersAreToldOfTheEnd(t *testing.T) {
+	f := newFixture(t, nil)
+	connection, _ := f.dial()
+	f.stop()
+	if code := closed(t, connection); code != websocket.CloseGoingAway {
+		t.Errorf("closed with %d", code)
+	}
+	f.must(f.wait())
+}
+
+// handFeed is a feed that the test speaks through.
+type handFeed struct {
+	subscriptions chan *handSubscription
+}
+
+type handSubscription struct {
+	events chan store.Event
+	once   sync.Once
+}
+
+func (s *handSubscription) C() <-chan store.Event { return s.events }
+func (s *handSubscription) Err() error            { return errors.New("ended by hand") }
+func (s *handSubscription) end()                  { s.once.Do(func() { close(s.events) }) }
+
+func (f *handFeed) subscribe(ctx context.Context) server.Subscription {
+	s := &handSubscription{events: make(chan store.Event)}
+	f.subscriptions <- s
+	context.AfterFunc(ctx, s.end)
+	return s
+}
+
+func newHandFeed() *handFeed { return &handFeed{subscriptions: make(chan *handSubscription, 10)} }
+
+func matched(id string) store.Event { return store.Event{Kind: store.EventImageMatched, ImageID: id} }
+
+// When the feed gives the server up, subscribers are asked to come back, since they may have missed something.
+func TestFeedEnds(t *testing.T) {
+	hand := newHandFeed()
+	f := newFixture(t, func(c *server.Config) { c.Feed = hand.subscribe })
+	first := <-hand.subscriptions
+	connection, _ := f.dial()
+	first.events <- matched("one")
+	if got := next(t, connection); got != "one" {
+		t.Error(got)
+	}
+	first.end()
+	if code := closed(t, connection); code != websocket.CloseServiceRestart {
+		t.Errorf("closed with %d", code)
+	}
+	second := <-hand.subscriptions
+	connection, _ = f.dial()
+	second.events <- matched("two")
+	if got := next(t, connection); got != "two" {
+		t.Error(got)
+	}
+}
+
+// A subscriber that does not read is disconnected; the others get everything, and the feed is never held up.
+func TestSlowSubscriberIsEvicted(t *testing.T) {
+	hand := newHandFeed()
+	registry := prometheus.NewRegistry()
+	f := newFixture(t, func(c *server.Config) {
+		c.Feed, c.Registerer = hand.subscribe, registry
+		c.Limits.SubscriberQueue = 8
+		c.Limits.PingInterval, c.Limits.PongTimeout = time.Hour, time.Hour
+	})
+	subscription := <-hand.subscriptions
+	slow, _ := f.dial()
+	if tcp, ok := slow.NetConn().(*net.TCPConn); ok {
+		f.must(tcp.SetReadBuffer(1 << 10))
+	}
+	quick, _ := f.dial()
+	big := strings.Repeat("x", 60<<10)
+	evicted := func() bool { return count(t, registry, "scanner_operator_websocket_evictions_total") > 0 }
+	for sent := 0; !evicted(); sent++ {
+		if sent > 5000 {
+			t.Fatal("the slow subscriber is still there")
+		}
+		start := time.Now()
+		subscription.events <- matched(big)
+		if held := time.Since(start); held > time.Second {
+			t.Fatalf("the feed was held up for %s", held)
+		}
+		if next(t, quick) != big {
+			t.Fatal("the quick subscriber missed something")
+		}
+	}
+	subscription.events <- matched("last")
+	if got := next(t, quick); got != "last" {
+		t.Error(got)
+	}
+}
+
+func count(t *testing.T, registry *prometheus.Registry, name string) float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == name {
+			return family.GetMetric()[0].GetCounter().GetValue()
+		}
+	}
+	return 0
+}
+
+// A subscriber that answers no ping is disconnected.
+func TestSilentSubscriberIsDropped(t *testing.T) {
+	hand := newHandFeed()
+	f := newFixture(t, func(c *server.Config) {
+		c.Feed = hand.subscribe
+		c.Limits.PingInterval, c.Limits.PongTimeout = 20*time.Millisecond, 100*time.Millisecond
+	})
+	silent, _ := f.dial()
+	silent.SetPingHandler(func(string) error { return nil })
+	lively, _ := f.dial()
+	if _, _, err := silent.ReadMessage(); err == nil {
+		t.Error("a message from nowhere")
+	}
+	go func() { (<-hand.subscriptions).events <- matched("x") }()
+	if got := next(t, lively); got != "x" {
+		t.Error(got)
+	}
+}
+
+// Connecting and leaving while events are sent is what made the documents' server crash.
+func TestSubscribersComeAndGo(t *testing.T) {
+	f := newFixture(t, nil)
+	f.seed()
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() {
+		for i := 0; ctx.Err() == nil; i++ {
+			if err := f.store.SaveReport(ctx, reportedID, []byte(uploaded), store.Counts{}); err != nil && ctx.Err() == nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	var clients sync.WaitGroup
+	for range 8 {
+		clients.Go(func() {
+			for range 25 {
+				connection, _, err := websocket.DefaultDialer.DialContext(ctx, "ws"+strings.TrimPrefix(f.base, "http")+"/subscribe", nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := connection.SetReadDeadline(time.Now().Add(patience)); err != nil {
+					t.Error(err)
+				}
+				if _, data, err := connection.ReadMessage(); err != nil || string(data) != `"`+reportedID+`"` {
+					t.Errorf("%s %v", data, err)
+				}
+				_ = connection.Close()
+			}
+		})
+	}
+	clients.Wait()
+	cancel()
+	running.Wait()
+	if _, err := f.store.Image(t.Context(), vuln.ImageKey{ImageID: reportedID}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	f := newFixture(t, func(c *server.Config) { c.Registerer = registry })
+	f.do(http.MethodGet, "/scan-results/"+escape(unknownID), "")
+	f.do("BREW", "/nowhere", "")
+	f.do(http.MethodGet, "/"+strings.Repeat("x", 100), "")
+	f.dial()
+	families, err := registry.Gather()
+	f.must(err)
+	var labels []string
+	for _, family := range families {
+		if family.GetName() != "scanner_operator_http_request_duration_seconds" {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			var values []string
+			for _, label := range metric.GetLabel() {
+				values = append(values, label.GetValue())
+			}
+			labels = append(labels, strings.Join(values, " "))
+		}
+	}
+	for _, want := range []string{"404 GET /scan-results/{imageId}", "404 other other", "404 GET ui", "101 GET /subscribe"} {
+		if !strings.Contains(strings.Join(labels, "\n")+"\n", want+"\n") {
+			t.Errorf("%q is not among %q", want, labels)
+		}
+	}
+}
