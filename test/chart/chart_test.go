@@ -417,9 +417,8 @@ func TestArguments(t *testing.T) {
 			want:   []string{"--watch-namespaces=a,b", "--plain-http-registries=r:5000,s", "--more"},
 		},
 		"the sample database": {
-			values:  `vulnerabilityDatabase: {sample: true, updateURL: "https://example.com/x"}`,
-			want:    []string{"--sample-database"},
-			without: []string{"--vulnerability-database-url", "--vulnerability-database-interval"},
+			values: `vulnerabilityDatabase: {sample: true}`,
+			want:   []string{"--sample-database", "--vulnerability-database-interval=2h"},
 		},
 		"a mirror": {
 			values: `vulnerabilityDatabase: {updateURL: "https://example.com/latest.json", interval: 30m}`,
