@@ -1,0 +1,125 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// stages tell kwok how simulated nodes and pods live.
+//
+//go:embed stages.yaml
+var stages []byte
+
+// simulatedNodes are of two architectures, so that images for several platforms have somewhere to run.
+var simulatedNodes = []struct{ name, arch string }{
+	{"amd64-1", "amd64"}, {"amd64-2", "amd64"}, {"arm64-1", "arm64"},
+}
+
+func (c *cluster) startSimulated(ctx context.Context) error {
+	plane := controlPlane{bind: loopback, serviceCIDR: "10.96.0.0/16", serviceIP: "10.96.0.1"}
+	if err := c.reservePorts("etcd", "etcd-peer", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok"); err != nil {
+		return err
+	}
+	if err := c.writeCredentials(plane, map[string]identity{"kwok": {user: "kwok", groups: []string{"system:masters"}}}); err != nil {
+		return err
+	}
+	if err := os.WriteFile(c.path("stages.yaml"), stages, 0o600); err != nil {
+		return err
+	}
+	if err := c.startControlPlane(ctx, plane); err != nil {
+		return err
+	}
+	if err := c.run(spec{name: "kwok", bin: filepath.Join(c.state.Binaries, "kwok"), args: []string{
+		"--kubeconfig=" + c.path("pki", "kwok.kubeconfig"), "--config=" + c.path("stages.yaml"),
+		"--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
+		"--server-address=" + net.JoinHostPort(loopback, strconv.Itoa(c.state.Ports["kwok"])),
+		"--cidr=10.244.0.0/16", "--node-ip=" + loopback,
+	}}); err != nil {
+		return err
+	}
+	for _, node := range simulatedNodes {
+		if err := c.createNode(ctx, node.name, node.arch); err != nil {
+			return err
+		}
+	}
+	return until(ctx, func() error {
+		if err := c.dead(); err != nil {
+			return err
+		}
+		if err := c.nodesReady(ctx, len(simulatedNodes)); err != nil {
+			return err
+		}
+		// Pods are refused until the controllers have made it.
+		_, err := c.request(ctx, http.MethodGet, "/api/v1/namespaces/default/serviceaccounts/default", "", nil)
+		return err
+	})
+}
+
+func (c *cluster) createNode(ctx context.Context, name, arch string) error {
+	node, err := json.Marshal(map[string]any{
+		"apiVersion": "v1", "kind": "Node",
+		"metadata": map[string]any{
+			"name":        name,
+			"annotations": map[string]string{"kwok.x-k8s.io/node": "fake"},
+			"labels": map[string]string{
+				"kubernetes.io/arch": arch, "kubernetes.io/os": "linux", "kubernetes.io/hostname": name, "type": "kwok",
+			},
+		},
+		"status": map[string]any{
+			"allocatable": map[string]string{"cpu": "64", "memory": "256Gi", "pods": "10000"},
+			"capacity":    map[string]string{"cpu": "64", "memory": "256Gi", "pods": "10000"},
+			"nodeInfo": map[string]string{
+				"architecture": arch, "operatingSystem": "linux", "kubeletVersion": "fake", "bootID": "", "containerRuntimeVersion": "",
+				"kernelVersion": "", "kubeProxyVersion": "", "machineID": "", "osImage": "", "systemUUID": "",
+			},
+		},
+	})
+	if err != nil {
+		return err
+	}
+	_, err = c.request(ctx, http.MethodPost, "/api/v1/nodes", "application/json", bytes.NewReader(node))
+	var status *statusError
+	if errors.As(err, &status) && status.code == http.StatusConflict {
+		return nil
+	}
+	return err
+}
+
+// nodesReady returns nil when that many nodes are Ready.
+func (c *cluster) nodesReady(ctx context.Context, want int) error {
+	body, err := c.request(ctx, http.MethodGet, "/api/v1/nodes", "", nil)
+	if err != nil {
+		return err
+	}
+	var list struct {
+		Items []struct {
+			Status struct {
+				Conditions []struct{ Type, Status string } `json:"conditions"`
+			} `json:"status"`
+		} `json:"items"`
+	}
+	if err := json.Unmarshal(body, &list); err != nil {
+		return err
+	}
+	ready := 0
+	for _, node := range list.Items {
+		for _, condition := range node.Status.Conditions {
+			if condition.Type == "Ready" && condition.Status == "True" {
+				ready++
+			}
+		}
+	}
+	if ready < want {
+		return fmt.Errorf("%d of %d nodes are ready", ready, want)
+	}
+	return nil
+}
