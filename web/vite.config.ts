@@ -24,7 +24,16 @@ export default defineConfig(({ mode }) => ({
     target: "es2023",
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
-    sourcemap: false,
+    rolldownOptions: {
+      output: {
+        codeSplitting: {
+          groups: [
+            { name: "react", test: /node_modules[\\/](react|react-dom|react-router|scheduler)[\\/]/ },
+            { name: "base-ui", test: /node_modules[\\/](@base-ui|@floating-ui)[\\/]/ },
+          ],
+        },
+      },
+    },
   },
   server:
     mode === "mock"

@@ -107,7 +107,7 @@ export function makeImages(count: number, database: DatabaseBuild, now = Date.no
     const state = stateOf(random, index);
     const done = state === "Scanned";
     const catalogued = done || state === "Catalogued";
-    const [reason, message] = failures[Math.floor(random() * failures.length)] ?? failures[0]!;
+    const [reason, message] = failures[Math.floor(random() * failures.length)] ?? ["CatalogFailed", ""];
     const seen = 1 + random() * 700;
     return {
       imageId: `${repository}${suffix}@sha256:${hex(random, 64)}`,
@@ -157,12 +157,19 @@ const order: [keyof Counts, Severity, number][] = [
 ];
 
 export function makeFindings(image: Image): Finding[] {
-  const random = generator([...image.imageId].reduce((sum, char) => (sum * 31 + char.charCodeAt(0)) | 0, 1));
+  const random = generator(
+    Array.from(image.imageId).reduce((sum, char) => (sum * 31 + char.charCodeAt(0)) | 0, 1),
+  );
   let kev = image.counts.kev;
   let fixable = image.counts.fixable;
   return order.flatMap(([key, severity, score]) =>
     Array.from({ length: image.counts[key] }, (_, index) => {
-      const [name, version, type, path] = packages[Math.floor(random() * packages.length)] ?? packages[0]!;
+      const [name, version, type, path] = packages[Math.floor(random() * packages.length)] ?? [
+        "openssl",
+        "3",
+        "deb",
+        "/",
+      ];
       const year = 2019 + Math.floor(random() * 7);
       const id =
         random() < 0.85

@@ -1,3 +1,5 @@
+import type { IncomingMessage } from "node:http";
+import type { Duplex } from "node:stream";
 import type { Plugin } from "vite";
 import { MockOperator } from "./server.ts";
 
@@ -8,7 +10,7 @@ export function mockPlugin(): Plugin {
     configureServer(server) {
       const mock = new MockOperator({ images: Number(process.env.MOCK_IMAGES ?? 120), database: "sample" });
       server.middlewares.use((request, response, next) => void mock.handle(request, response, next));
-      server.httpServer?.on("upgrade", (request, socket, head) => {
+      server.httpServer?.on("upgrade", (request: IncomingMessage, socket: Duplex, head: Buffer) => {
         if (request.url === "/subscribe") mock.upgrade(request, socket, head);
       });
       const timer = setInterval(() => {

@@ -168,28 +168,30 @@ export class MockOperator {
       /^\/(?:api\/v1\/)?(overview|images|databases|scan-results)(?:\/([^/]+))?(?:\/([^/]+))?$/.exec(
         url.pathname,
       ) ?? [];
-    if (kind === "overview") return json(response, makeOverview(this.images, this.#database));
+    if (kind === "overview") return void json(response, makeOverview(this.images, this.#database));
     if (kind === "databases")
-      return json(response, { items: this.#database ? [{ ...this.#database, images: 1 }] : [] });
+      return void json(response, { items: this.#database ? [{ ...this.#database, images: 1 }] : [] });
     if (kind === "images" && !encoded)
-      return json(response, this.#page(this.#filterImages(url.searchParams), url.searchParams));
+      return void json(response, this.#page(this.#filterImages(url.searchParams), url.searchParams));
     const imageId = decodeURIComponent(encoded);
     const platform = url.searchParams.get("platform");
     const image = this.images.find(
       (entry) => entry.imageId === imageId && (!platform || entry.platform === platform),
     );
-    if (!image) return problem(response, 404, "Not found", `there is no image ${imageId}`);
+    if (!image) return void problem(response, 404, "Not found", `there is no image ${imageId}`);
     if (request.method === "DELETE") {
       this.images = this.images.filter((entry) => entry.imageId !== imageId);
-      return response.writeHead(204).end();
+      return void response.writeHead(204).end();
     }
     if (kind === "scan-results")
-      return json(response, { imageId, report: { bomFormat: "CycloneDX", specVersion: "1.6" } });
+      return void json(response, { imageId, report: { bomFormat: "CycloneDX", specVersion: "1.6" } });
     if (part === "findings")
-      return json(response, this.#page(this.#filterFindings(image, url.searchParams), url.searchParams));
+      return void json(response, this.#page(this.#filterFindings(image, url.searchParams), url.searchParams));
     if (part === "sbom")
-      return response.writeHead(200, { "Content-Type": "application/vnd.syft+json" }).end('{"artifacts":[]}');
-    return json(response, image);
+      return void response
+        .writeHead(200, { "Content-Type": "application/vnd.syft+json" })
+        .end('{"artifacts":[]}');
+    return void json(response, image);
   }
 
   #filterImages(params: URLSearchParams): Image[] {

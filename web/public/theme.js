@@ -1,6 +1,6 @@
 // Runs before the first paint, so that the wrong theme never flashes. A file, because inline scripts are forbidden.
 (function () {
-  var theme = null;
+  var theme;
   try {
     theme = localStorage.getItem("scanner-operator.theme");
   } catch {

@@ -66,6 +66,11 @@ export function useVirtualRows({ container, count, rowHeight, keyOf }: Options) 
     [container, virtualizer],
   );
 
+  const firstInView = () => {
+    const top = window.scrollY + stickyTop;
+    return virtualizer.getVirtualItems().find((item) => item.start >= top)?.index ?? 0;
+  };
+
   useHotkey((event) => {
     const step = stepOf(event.key);
     if (step === 0 || count === 0 || isTyping(event.target)) return;
@@ -78,11 +83,6 @@ export function useVirtualRows({ container, count, rowHeight, keyOf }: Options) 
     const from = focused >= 0 ? focused : firstInView() - step;
     focusRow(Math.min(count - 1, Math.max(0, from + step)));
   });
-
-  const firstInView = () => {
-    const top = window.scrollY + stickyTop;
-    return virtualizer.getVirtualItems().find((item) => item.start >= top)?.index ?? 0;
-  };
 
   return {
     items: virtualizer.getVirtualItems(),

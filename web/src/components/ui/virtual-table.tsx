@@ -10,7 +10,7 @@ export interface ColumnMeta {
   sorted?: "ascending" | "descending" | "none";
 }
 
-const features = tableFeatures({ columnMeta: {} as ColumnMeta });
+const features = tableFeatures<{ columnMeta: ColumnMeta }>({ columnMeta: {} });
 
 export type Column<Data extends object> = ColumnDef<typeof features, Data>;
 

@@ -15,7 +15,10 @@ export const allStates = Object.keys(states) as ImageState[];
 export function StateBadge({ state, className }: { state: ImageState; className?: string }) {
   const { icon: Icon, className: tone, hint } = states[state];
   return (
-    <span title={hint} className={cn("inline-flex items-center gap-1.5 text-[13px] font-medium", className)}>
+    <span
+      title={hint}
+      className={cn("flex items-center gap-1.5 text-[13px] leading-5 font-medium", className)}
+    >
       <Icon className={cn("size-4 shrink-0", tone)} aria-hidden />
       {state}
     </span>
@@ -91,5 +94,9 @@ export const explain = (reason: FailureReason): Explanation =>
     what: reason,
     advice: "The message below says more.",
   };
+
+/** Whether counts of findings mean anything: before the first match they are zero. */
+export const hasResults = (image: Image) =>
+  image.matchedAt !== undefined || image.state === "Scanned" || image.state === "Reported";
 
 export const scannedAt = (image: Image) => image.matchedAt ?? image.cataloguedAt;

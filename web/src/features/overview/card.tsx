@@ -49,6 +49,7 @@ export function FilterButton({
       className={cn(
         "flex h-7 items-center gap-1.5 rounded-md px-2 text-[13px] transition-colors hover:bg-subtle",
         pressed && "bg-accent-soft",
+        value === "0" && !pressed && "max-sm:hidden",
       )}
     >
       <span aria-hidden className={cn("size-2 rounded-full", swatch)} />

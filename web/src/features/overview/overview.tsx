@@ -24,7 +24,7 @@ export function Overview({ filters, update }: Props) {
     return error ? null : <OverviewSkeleton />;
   }
   return (
-    <section aria-label="Overview">
+    <section aria-label="Overview" className="mb-5">
       {error && <LoadError error={error} onRetry={() => void refetch()} />}
       {data.database?.source === "sample" && <SampleNotice />}
       <div className="grid gap-3 md:grid-cols-2 xl:grid-cols-[1fr_1.35fr_0.9fr]">
@@ -70,9 +70,9 @@ function ImagesCard({
 }) {
   const total = states.reduce((sum, { key }) => sum + images[key], 0);
   const known = images.scanned + images.reported;
-  const share = total === 0 ? "–" : `${Math.floor((100 * known) / total)}%`;
+  const share = total === 0 ? "none yet" : `${Math.floor((100 * known) / total)}% with results`;
   return (
-    <Card title="Images" value={formatNumber(total)} note={`${share} with results`}>
+    <Card title="Images" value={formatNumber(total)} note={share}>
       <span
         role="img"
         aria-label={states.map(({ state, key }) => `${images[key]} ${state}`).join(", ")}
@@ -184,7 +184,7 @@ function DatabaseCard({
 
 function OverviewSkeleton() {
   return (
-    <div role="status" className="grid gap-3 md:grid-cols-2 xl:grid-cols-[1fr_1.35fr_0.9fr]">
+    <div role="status" className="mb-5 grid gap-3 md:grid-cols-2 xl:grid-cols-[1fr_1.35fr_0.9fr]">
       <span className="sr-only">Loading the overview</span>
       {[0, 1, 2].map((card) => (
         <div

@@ -5,6 +5,7 @@ import { SortHeader } from "@/components/ui/sort-header";
 import type { Column } from "@/components/ui/virtual-table";
 import { ListFindingsSort, type Finding } from "@/gen/model";
 import { cn } from "@/lib/cn";
+import { visible } from "@/lib/text";
 import { formatPercent, formatRisk } from "@/lib/format";
 import { fixedIn } from "./finding";
 
@@ -119,8 +120,8 @@ export function columns({ sort, setSort, isOpen, toggle }: Options): Column<Find
       id: "package",
       ...sortable("Package", ListFindingsSort.package, "ascending"),
       cell: ({ row: { original: finding } }) => (
-        <span className="untrusted block truncate text-sm font-medium" title={finding.package.name}>
-          {finding.package.name}
+        <span className="untrusted block truncate text-sm font-medium" title={visible(finding.package.name)}>
+          {visible(finding.package.name)}
         </span>
       ),
     },
@@ -128,8 +129,8 @@ export function columns({ sort, setSort, isOpen, toggle }: Options): Column<Find
       id: "version",
       header: "Version",
       cell: ({ row: { original: finding } }) => (
-        <span className="untrusted block truncate font-mono text-xs" title={finding.package.version}>
-          {finding.package.version}
+        <span className="untrusted block truncate font-mono text-xs" title={visible(finding.package.version)}>
+          {visible(finding.package.version)}
         </span>
       ),
     },
@@ -156,7 +157,9 @@ export function columns({ sort, setSort, isOpen, toggle }: Options): Column<Find
       header: "Type",
       meta: { className: "hidden xl:block" },
       cell: ({ row: { original: finding } }) => (
-        <span className="untrusted block truncate text-[13px] text-muted">{finding.package.type}</span>
+        <span className="untrusted block truncate text-[13px] text-muted">
+          {visible(finding.package.type)}
+        </span>
       ),
     },
     {
@@ -170,7 +173,7 @@ export function columns({ sort, setSort, isOpen, toggle }: Options): Column<Find
             className="flex items-center gap-1 text-xs text-muted"
             title={finding.locations.map(({ path }) => path).join("\n")}
           >
-            <span className="untrusted truncate font-mono">{first?.path ?? "–"}</span>
+            <span className="untrusted truncate font-mono">{visible(first?.path ?? "–")}</span>
             {rest.length > 0 && <span className="shrink-0">+{rest.length}</span>}
           </span>
         );
@@ -202,7 +205,7 @@ export function FindingCard({
         <Toggle finding={finding} open={open} onToggle={onToggle} className="-mr-1" />
       </div>
       <p className="untrusted mt-1 truncate text-sm">
-        {pkg.name} <span className="font-mono text-xs text-muted">{pkg.version}</span>
+        {visible(pkg.name)} <span className="font-mono text-xs text-muted">{visible(pkg.version)}</span>
       </p>
       <p className="untrusted tabular mt-1 flex flex-wrap gap-x-4 text-[13px] text-muted">
         <span>Risk {formatRisk(vulnerability.risk)}</span>

@@ -16,7 +16,7 @@ const defaultSort = ListFindingsSort["-risk"];
 /** Reads the address; what is not understood is as if it were not there. */
 export function readFindingFilters(params: URLSearchParams): FindingFilters {
   return {
-    platform: params.get("platform")?.slice(0, 100) ?? undefined,
+    platform: params.get("platform")?.slice(0, 100),
     text: (params.get("q") ?? "").slice(0, 256),
     severity: Object.values(Severity).find((value) => value === params.get("severity")),
     fixable: params.get("fixable") === "true",
@@ -44,7 +44,7 @@ export const toRequest = ({
   kev,
   sort,
 }: FindingFilters): ListFindingsParams => ({
-  platform: platform || undefined,
+  platform,
   text: text || undefined,
   severity,
   fixable: fixable || undefined,

@@ -1,6 +1,7 @@
 import type { ReactNode } from "react";
 import { ExternalLink } from "@/components/ui/external-link";
 import type { Finding, MatchDetail } from "@/gen/model";
+import { visible } from "@/lib/text";
 import { formatPercent } from "@/lib/format";
 import { facts, matchType, type Fact } from "./finding";
 
@@ -24,7 +25,7 @@ function FactList({ title, list }: { title: string; list: Fact[] }) {
         {list.map(({ name, value }, index) => (
           <div key={index} className="contents">
             <dt className="untrusted text-muted">{name || "value"}</dt>
-            <dd className="untrusted font-mono text-xs leading-5">{value}</dd>
+            <dd className="untrusted font-mono text-xs leading-5">{visible(value)}</dd>
           </div>
         ))}
       </dl>
@@ -49,7 +50,7 @@ function Tags({ values }: { values: string[] }) {
     <p className="untrusted flex flex-wrap gap-1.5">
       {values.slice(0, maxShown).map((value, index) => (
         <span key={index} className="untrusted rounded border border-line px-1.5 font-mono text-xs leading-5">
-          {value}
+          {visible(value)}
         </span>
       ))}
       {values.length > maxShown && <span className="text-muted">and {values.length - maxShown} more</span>}
@@ -66,7 +67,7 @@ export function FindingDetail({ finding }: { finding: Finding }) {
       <div className="min-w-0 space-y-5">
         <Part title="Description">
           <p className="untrusted max-w-prose leading-5 whitespace-pre-line">
-            {description ?? "The database holds no description."}
+            {visible(description ?? "The database holds no description.")}
           </p>
         </Part>
         {kev.map((entry, index) => (
@@ -130,14 +131,16 @@ export function FindingDetail({ finding }: { finding: Finding }) {
           <p className="untrusted text-muted">Namespace {vulnerability.namespace}</p>
         </Part>
         <Part title="Package">
-          <p className="untrusted font-mono text-xs leading-5">{pkg.purl ?? `${pkg.name} ${pkg.version}`}</p>
+          <p className="untrusted font-mono text-xs leading-5">
+            {visible(pkg.purl ?? `${pkg.name} ${pkg.version}`)}
+          </p>
           {(pkg.licenses?.length ?? 0) > 0 && <Tags values={pkg.licenses ?? []} />}
         </Part>
         <Part title="Locations">
           {locations.length === 0 && <p className="text-muted">Not known.</p>}
           {locations.slice(0, maxShown).map(({ path, layer }, index) => (
             <div key={index}>
-              <p className="untrusted font-mono text-xs leading-5">{path}</p>
+              <p className="untrusted font-mono text-xs leading-5">{visible(path)}</p>
               {layer && (
                 <p className="untrusted truncate text-xs text-muted" title={layer}>
                   layer <span className="font-mono">{layer}</span>

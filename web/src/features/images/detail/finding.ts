@@ -1,3 +1,4 @@
+import { visible } from "@/lib/text";
 import type { Finding, MatchDetail } from "@/gen/model";
 
 const fixStates: Record<Finding["fix"]["state"], string> = {
@@ -9,7 +10,8 @@ const fixStates: Record<Finding["fix"]["state"], string> = {
 
 export function fixedIn(finding: Finding): { text: string; fixed: boolean } {
   const versions = finding.fix.versions ?? [];
-  if (finding.fix.state === "fixed" && versions.length > 0) return { text: versions.join(", "), fixed: true };
+  if (finding.fix.state === "fixed" && versions.length > 0)
+    return { text: visible(versions.join(", ")), fixed: true };
   return {
     text: (fixStates as Partial<Record<string, string>>)[finding.fix.state] ?? "Unknown",
     fixed: false,
@@ -59,6 +61,6 @@ export function facts(value: unknown, prefix = "", depth = 0): Fact[] {
       .flatMap(([key, entry]) => facts(entry, prefix ? `${prefix}.${key}` : key, depth + 1))
       .slice(0, maxFacts);
   }
-  const text = String(value as string | number | boolean);
-  return text === "" ? [] : [{ name: prefix, value: text }];
+  if (typeof value !== "string" && typeof value !== "number" && typeof value !== "boolean") return [];
+  return value === "" ? [] : [{ name: prefix, value: String(value) }];
 }

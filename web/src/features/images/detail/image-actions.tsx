@@ -15,6 +15,7 @@ import { fileName } from "@/lib/image-id";
 import { requestBlob } from "@/lib/request";
 import { forgetImage, invalidateLists } from "../queries";
 import { ImageName } from "../image-name";
+import { hasResults } from "../state";
 
 export function ImageActions({ image }: { image: Image }) {
   const { data: session } = useGetSession({ query: { staleTime: 60_000 } });
@@ -58,6 +59,9 @@ function Downloads({ image }: { image: Image }) {
     "syft.json",
   ];
 
+  const hasReport = hasResults(image);
+  const hasSBOM = image.cataloguedAt !== undefined;
+  if (!hasReport && !hasSBOM) return null;
   return (
     <Menu modal={false}>
       <MenuTrigger disabled={busy}>
@@ -66,13 +70,13 @@ function Downloads({ image }: { image: Image }) {
         <ChevronDown aria-hidden />
       </MenuTrigger>
       <MenuContent>
-        <MenuItem onClick={() => void download("report", report)}>
+        <MenuItem disabled={!hasReport} onClick={() => void download("report", report)}>
           <FileText aria-hidden />
           <span>
             Report <span className="text-muted">CycloneDX</span>
           </span>
         </MenuItem>
-        <MenuItem onClick={() => void download("SBOM", sbom)}>
+        <MenuItem disabled={!hasSBOM} onClick={() => void download("SBOM", sbom)}>
           <Package aria-hidden />
           <span>
             SBOM <span className="text-muted">Syft</span>

@@ -2,6 +2,7 @@ import type { ReactNode } from "react";
 import { CopyButton } from "@/components/ui/copy-button";
 import { RelativeTime } from "@/components/ui/relative-time";
 import type { Image } from "@/gen/model";
+import { visible } from "@/lib/text";
 import { formatBytes, formatNumber } from "@/lib/format";
 
 function Fact({ name, children }: { name: string; children: ReactNode }) {
@@ -18,12 +19,12 @@ export function ImageFacts({ image }: { image: Image }) {
   return (
     <div className="rounded-xl border border-line bg-surface shadow-card">
       <div className="flex items-center gap-2 border-b border-line py-2 pr-2 pl-4">
-        <code className="untrusted min-w-0 flex-1 font-mono text-xs leading-5">{image.imageId}</code>
+        <code className="untrusted min-w-0 flex-1 font-mono text-xs leading-5">{visible(image.imageId)}</code>
         <CopyButton text={image.imageId} label="Copy the image ID" />
       </div>
       <dl className="grid grid-cols-2 gap-x-6 gap-y-4 p-4 sm:grid-cols-3 xl:grid-cols-4">
-        <Fact name="Platform">{image.platform || "not known"}</Fact>
-        <Fact name="Distribution">{image.distro ?? "not known"}</Fact>
+        <Fact name="Platform">{visible(image.platform) || "not known"}</Fact>
+        <Fact name="Distribution">{visible(image.distro ?? "not known")}</Fact>
         <Fact name="Packages">{image.packages > 0 ? formatNumber(image.packages) : "not known"}</Fact>
         <Fact name="Size">{image.size > 0 ? formatBytes(image.size) : "not known"}</Fact>
         <Fact name="First seen">

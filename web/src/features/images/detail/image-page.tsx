@@ -14,11 +14,12 @@ import { plural } from "@/lib/format";
 import { parseImageId } from "@/lib/image-id";
 import { useHotkey, isTyping } from "@/lib/keyboard";
 import { ApiError } from "@/lib/problem";
+import { visible } from "@/lib/text";
 import { totalFindings } from "@/lib/severity";
 import { usePageTitle } from "@/lib/use-page-title";
 import { ImageName } from "../image-name";
 import { LoadError } from "../load-error";
-import { explain, scannedAt, StateBadge } from "../state";
+import { explain, hasResults, StateBadge } from "../state";
 import { useFindingFilters } from "./filters";
 import { Findings } from "./findings";
 import { ImageActions } from "./image-actions";
@@ -75,7 +76,7 @@ export function ImagePage() {
 }
 
 function ImageView({ image }: { image: Image }) {
-  const hasFindings = scannedAt(image) !== undefined && totalFindings(image.counts) > 0;
+  const hasFindings = image.matchedAt !== undefined && totalFindings(image.counts) > 0;
   return (
     <>
       <div className="mt-2 flex flex-wrap items-start gap-x-6 gap-y-3">
@@ -118,7 +119,7 @@ function Situation({ image }: { image: Image }) {
     >
       {reason && <p>{reason.advice}</p>}
       {image.message && (
-        <p className="untrusted font-mono text-xs leading-5 whitespace-pre-line">{image.message}</p>
+        <p className="untrusted font-mono text-xs leading-5 whitespace-pre-line">{visible(image.message)}</p>
       )}
       <p className="flex flex-wrap items-center gap-x-1.5 text-[13px]">
         <Clock className="size-3.5" aria-hidden />
@@ -136,6 +137,16 @@ function Situation({ image }: { image: Image }) {
 function Summary({ image }: { image: Image }) {
   const { counts } = image;
   const total = totalFindings(counts);
+  if (!hasResults(image)) {
+    return (
+      <section
+        aria-label="Findings by severity"
+        className="rounded-xl border border-line bg-surface p-4 text-sm text-muted shadow-card"
+      >
+        What is in this image is not known yet.
+      </section>
+    );
+  }
   return (
     <section
       aria-label="Findings by severity"
@@ -164,7 +175,8 @@ function Platforms({ image }: { image: Image }) {
       return page.items.filter((item) => item.imageId === image.imageId).map((item) => item.platform);
     },
   });
-  if (data.length < 2) return <span className="untrusted text-[13px] text-muted">{image.platform}</span>;
+  if (data.length < 2)
+    return <span className="untrusted text-[13px] text-muted">{visible(image.platform)}</span>;
   return (
     <Select
       label="Platform"
@@ -180,7 +192,7 @@ function NoFindingsYet({ image }: { image: Image }) {
   const words = {
     Pending: ["Not catalogued yet", "A scan job reads its packages soon; this page changes by itself."],
     Catalogued: ["Matching is still to come", "Its packages are known; findings appear here by themselves."],
-    Failed: ["No findings", "There is no SBOM of this image, because cataloguing it failed."],
+    Failed: ["No findings yet", "There is no SBOM of this image, because cataloguing it failed."],
     Reported: ["Only a report", "It came from outside; download it to see what it says."],
     Scanned: ["No findings", "The vulnerability database in use knows of nothing in this image."],
   }[image.state];
@@ -204,7 +216,7 @@ function NotKnown({ imageId }: { imageId: string }) {
         </Link>
       }
     >
-      <p className="font-mono text-xs">{imageId}</p>
+      <p className="font-mono text-xs">{visible(imageId)}</p>
       <p>It was removed, or no container runs it any more.</p>
     </StatePanel>
   );

@@ -7,17 +7,18 @@ import type { Column } from "@/components/ui/virtual-table";
 import { ListImagesSort, type Image } from "@/gen/model";
 import { formatNumber } from "@/lib/format";
 import { imagePath, parseImageId } from "@/lib/image-id";
+import { visible } from "@/lib/text";
 import { severities } from "@/lib/severity";
 import { ImageName } from "../image-name";
-import { explain, scannedAt, StateBadge } from "../state";
+import { explain, hasResults, scannedAt, StateBadge } from "../state";
 
 export const grid =
-  "grid-cols-[minmax(14rem,1fr)_minmax(8rem,11rem)_20rem_4.5rem_7.5rem] xl:grid-cols-[minmax(18rem,1fr)_8.5rem_minmax(8rem,12rem)_20rem_5.5rem_8.5rem]";
+  "grid-cols-[minmax(14rem,1fr)_minmax(8rem,11rem)_22rem_4.5rem_7.5rem] xl:grid-cols-[minmax(18rem,1fr)_8.5rem_minmax(8rem,12rem)_22rem_5.5rem_8.5rem]";
 
 function FailureNote({ image }: { image: Image }) {
   if (image.state !== "Failed" || !image.reason) return null;
   return (
-    <span className="block truncate text-xs text-muted" title={image.message}>
+    <span className="block truncate text-xs text-muted" title={image.message && visible(image.message)}>
       {explain(image.reason).what}
       {image.nextAttempt && (
         <>
@@ -53,7 +54,7 @@ export const columns = (sort: ListImagesSort, setSort: (sort: ListImagesSort) =>
           </Link>
           <span className="block truncate font-mono text-xs text-muted">
             {parseImageId(image.imageId).digest || "no digest"}
-            <span className="xl:hidden"> · {image.platform}</span>
+            <span className="xl:hidden"> · {visible(image.platform)}</span>
           </span>
         </span>
         <CopyButton
@@ -70,8 +71,8 @@ export const columns = (sort: ListImagesSort, setSort: (sort: ListImagesSort) =>
     header: "Platform",
     cell: ({ row: { original: image } }) => (
       <span className="block text-[13px]">
-        <span className="untrusted block truncate">{image.platform}</span>
-        <span className="untrusted block truncate text-xs text-muted">{image.distro ?? ""}</span>
+        <span className="untrusted block truncate">{visible(image.platform)}</span>
+        <span className="untrusted block truncate text-xs text-muted">{visible(image.distro ?? "")}</span>
       </span>
     ),
   },
@@ -100,9 +101,9 @@ export const columns = (sort: ListImagesSort, setSort: (sort: ListImagesSort) =>
       </span>
     ),
     cell: ({ row: { original: image } }) =>
-      scannedAt(image) || image.state === "Reported" ? (
+      hasResults(image) ? (
         <span className="flex items-center gap-2">
-          <SeverityCounts counts={image.counts} className="w-67" />
+          <SeverityCounts counts={image.counts} className="w-75 shrink-0" />
           {image.counts.kev > 0 && <KevMark />}
         </span>
       ) : (
@@ -148,7 +149,7 @@ export function ImageCard({ image }: { image: Image }) {
         {image.counts.kev > 0 && <KevMark />}
         <RelativeTime iso={scannedAt(image)} className="ml-auto text-xs text-muted" />
       </div>
-      {scannedAt(image) || image.state === "Reported" ? (
+      {hasResults(image) ? (
         <SeverityCounts counts={image.counts} className="mt-2" />
       ) : (
         <div className="mt-2 min-h-6">

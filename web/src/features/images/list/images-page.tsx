@@ -44,7 +44,7 @@ export function ImagesPage() {
     <>
       <h1 className="sr-only">Images</h1>
       <Overview filters={filters} update={update} />
-      <section aria-label="Images" className="mt-5">
+      <section aria-label="Images">
         <FilterBar filters={filters} update={update} total={total} />
         {error && data && <LoadError error={error} onRetry={() => void refetch()} />}
         <div

@@ -1,0 +1,79 @@
+import { render } from "@testing-library/react";
+import { MemoryRouter } from "react-router";
+import { describe, expect, it } from "vitest";
+import { ToastProvider } from "@/components/ui/toast";
+import { hostileFindings, hostileImages } from "../../../../mock/hostile";
+import { ImageCard } from "../list/columns";
+import { FindingCard } from "./columns";
+import { facts, findingKey, fixedIn, matchType } from "./finding";
+import { FindingDetail } from "./finding-detail";
+
+function expectInert(container: HTMLElement) {
+  expect(container.querySelectorAll("script, img, iframe, object, style, [onerror], [onload]")).toHaveLength(
+    0,
+  );
+  for (const link of container.querySelectorAll("a")) {
+    const href = link.getAttribute("href") ?? "";
+    expect(href).toMatch(/^(https?:\/\/|\/images\/)/);
+    if (href.startsWith("http")) expect(link).toHaveAttribute("rel", "noopener noreferrer");
+  }
+}
+
+describe("hostile text stays text", () => {
+  it.each(hostileFindings().map((finding, index) => [index, finding] as const))(
+    "finding %i",
+    (_, finding) => {
+      const { container } = render(
+        <>
+          <FindingCard finding={finding} open onToggle={() => undefined} />
+          <FindingDetail finding={finding} />
+        </>,
+      );
+      expectInert(container);
+    },
+  );
+
+  it.each(hostileImages().map((image, index) => [index, image] as const))("image %i", (_, image) => {
+    const { container } = render(
+      <MemoryRouter>
+        <ToastProvider>
+          <ImageCard image={image} />
+        </ToastProvider>
+      </MemoryRouter>,
+    );
+    expectInert(container);
+  });
+});
+
+describe("facts", () => {
+  it("flattens what matchers say", () => {
+    expect(
+      facts({ distro: { type: "debian", version: 12 }, cpes: ["a", "b"], empty: "", none: null }),
+    ).toEqual([
+      { name: "distro.type", value: "debian" },
+      { name: "distro.version", value: "12" },
+      { name: "cpes", value: "a, b" },
+    ]);
+  });
+
+  it("is bounded in number and depth", () => {
+    const wide = Object.fromEntries(Array.from({ length: 500 }, (_, index) => [`k${index}`, { a: 1, b: 2 }]));
+    expect(facts(wide)).toHaveLength(24);
+    let deep: unknown = "bottom";
+    for (let level = 0; level < 1000; level++) deep = { deep };
+    expect(facts(deep)).toEqual([]);
+  });
+});
+
+it("tells findings, fixes and matches apart", () => {
+  const [first, second] = hostileFindings();
+  if (!first || !second) throw new Error("no findings");
+  expect(findingKey(first)).not.toBe(findingKey(second));
+  expect(fixedIn({ ...first, fix: { state: "wont-fix" } })).toEqual({ text: "Won't fix", fixed: false });
+  expect(fixedIn({ ...first, fix: { state: "fixed", versions: ["1", "2"] } })).toEqual({
+    text: "1, 2",
+    fixed: true,
+  });
+  expect(matchType({ type: "cpe-match", matcher: "stock" })).toContain("CPE");
+  expect(matchType({ type: "new-kind", matcher: "x" })).toBe("new-kind");
+});
