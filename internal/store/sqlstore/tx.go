@@ -21,8 +21,9 @@ const (
 	retryFor   = 10 * time.Second
 	retryFirst = 5 * time.Millisecond
 	retryMost  = 500 * time.Millisecond
-	// maxVariables bounds the values in one statement, below the limit of every database.
-	maxVariables = 16000
+	// maxVariables bounds the values in one statement. It is far below the limit of every database, because the sqlite
+	// driver looks for each value among all.
+	maxVariables = 1000
 	// maxIn bounds the values in one IN list.
 	maxIn = 500
 )
@@ -77,6 +78,12 @@ func (s *Store) write(ctx context.Context, what string, work func(tx *txn) error
 		if tx.Error != nil {
 			return tx.Error
 		}
+		ended := false
+		defer func() {
+			if !ended { // After a panic too, so that it does not keep the one connection that writes.
+				_ = tx.Rollback().Error
+			}
+		}()
 		t := &txn{DB: tx, dialect: s.dialect, now: s.now()}
 		err := s.dialect.lock(tx)
 		if err == nil {
@@ -90,11 +97,9 @@ func (s *Store) write(ctx context.Context, what string, work func(tx *txn) error
 			err = ctx.Err()
 		}
 		if err != nil {
-			// The error of a rollback adds nothing: the transaction is gone either way.
-			_ = tx.Rollback().Error
-			return err
+			return err // The error of the rollback would add nothing: the transaction is gone either way.
 		}
-		wrote = len(t.events) > 0
+		wrote, ended = len(t.events) > 0, true
 		if err := tx.Commit().Error; err != nil {
 			s.dialect.reset(s.conn.writer)
 			return err
