@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -51,16 +52,16 @@ func behind(keys []sortKey, values []string) (string, []any, error) {
 	}
 	condition := ""
 	var arguments []any
-	for i := len(keys) - 1; i >= 0; i-- {
-		beyond := keys[i].column + " > ?"
-		if keys[i].descending {
-			beyond = keys[i].column + " < ?"
+	for i, key := range slices.Backward(keys) {
+		beyond := key.column + " > ?"
+		if key.descending {
+			beyond = key.column + " < ?"
 		}
 		if condition == "" {
 			condition, arguments = beyond, []any{parsed[i]}
 			continue
 		}
-		condition = "(" + beyond + " OR (" + keys[i].column + " = ? AND " + condition + "))"
+		condition = "(" + beyond + " OR (" + key.column + " = ? AND " + condition + "))"
 		arguments = append([]any{parsed[i], parsed[i]}, arguments...)
 	}
 	if len(keys) > 1 {

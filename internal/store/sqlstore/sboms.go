@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -143,9 +144,7 @@ func savePackages(tx *txn, packages []vuln.HeldPackage) (map[string]int64, error
 	if err != nil {
 		return nil, err
 	}
-	for fingerprint, id := range addedIDs {
-		ids[fingerprint] = id
-	}
+	maps.Copy(ids, addedIDs)
 	return ids, nil
 }
 

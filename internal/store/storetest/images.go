@@ -163,33 +163,33 @@ var imageTests = map[string]func(*testing.T, *fixture){
 		}
 	},
 	"Image prefers": func(t *testing.T, f *fixture) {
-		any := vuln.ImageKey{ImageID: image("a", amd64).ImageID}
-		if _, err := f.Image(t.Context(), any); !errors.Is(err, store.ErrNotFound) {
+		shown := vuln.ImageKey{ImageID: image("a", amd64).ImageID}
+		if _, err := f.Image(t.Context(), shown); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("unknown: %v", err)
 		}
 		f.want(t, image("a", s390x), image("a", arm64))
-		if got := f.image(t, any).Key.Platform; got != arm64 {
+		if got := f.image(t, shown).Key.Platform; got != arm64 {
 			t.Errorf("first by name: got %s", got)
 		}
 		f.want(t, image("a", amd64))
-		if got := f.image(t, any).Key.Platform; got != amd64 {
+		if got := f.image(t, shown).Key.Platform; got != amd64 {
 			t.Errorf("linux/amd64: got %s", got)
 		}
 		f.catalogue(t, image("a", s390x), "1", catalogOf("p"))
-		if got := f.image(t, any).Key.Platform; got != amd64 {
+		if got := f.image(t, shown).Key.Platform; got != amd64 {
 			t.Errorf("catalogued is not scanned: got %s", got)
 		}
-		if _, err := f.SBOM(t.Context(), any); !errors.Is(err, store.ErrNotFound) {
+		if _, err := f.SBOM(t.Context(), shown); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("SBOM of the platform that is shown: %v", err)
 		}
 		f.match(t, image("a", s390x), "1", oldBuild, result(map[string][]vuln.PackageFinding{"p": {finding("CVE-1", vuln.SeverityLow)}}))
-		if got := f.image(t, any).Key.Platform; got != s390x {
+		if got := f.image(t, shown).Key.Platform; got != s390x {
 			t.Errorf("scanned: got %s", got)
 		}
-		if sbom, err := f.SBOM(t.Context(), any); err != nil || sbom.SHA256 != "1" {
+		if sbom, err := f.SBOM(t.Context(), shown); err != nil || sbom.SHA256 != "1" {
 			t.Errorf("SBOM: %+v, %v", sbom, err)
 		}
-		if got := f.found(t, any); len(got) != 1 {
+		if got := f.found(t, shown); len(got) != 1 {
 			t.Errorf("Findings: %v", got)
 		}
 	},

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -193,7 +194,7 @@ var eventTests = map[string]func(*testing.T, *fixture){
 			t.Errorf("empty: got %v", got)
 		}
 		for n := range 10 {
-			f.want(t, vuln.ImageKey{ImageID: fmt.Sprint(n), Platform: amd64})
+			f.want(t, vuln.ImageKey{ImageID: strconv.Itoa(n), Platform: amd64})
 		}
 		var since int64
 		for n := 0; n < 10; n += 3 {
@@ -202,7 +203,7 @@ var eventTests = map[string]func(*testing.T, *fixture){
 				t.Fatal(err)
 			}
 			for i, event := range events {
-				if event.Sequence <= since || event.ImageID != fmt.Sprint(n+i) || event.At.IsZero() || event.Platform != "linux/amd64" {
+				if event.Sequence <= since || event.ImageID != strconv.Itoa(n+i) || event.At.IsZero() || event.Platform != "linux/amd64" {
 					t.Errorf("got %+v behind %d", event, since)
 				}
 				since = event.Sequence
@@ -240,7 +241,7 @@ var concurrencyTests = map[string]func(*testing.T, *fixture){
 	"WantImages at once": func(t *testing.T, f *fixture) {
 		keys := make([]vuln.ImageKey, 100)
 		for i := range keys {
-			keys[i] = vuln.ImageKey{ImageID: fmt.Sprint(i), Platform: amd64}
+			keys[i] = vuln.ImageKey{ImageID: strconv.Itoa(i), Platform: amd64}
 		}
 		results := make([]map[vuln.ImageKey]store.Image, 8)
 		var group sync.WaitGroup
