@@ -353,3 +353,16 @@ func decompressed(t *testing.T, content []byte) string {
 	}
 	return string(text)
 }
+
+// slowIngester tells when it is entered and waits to be let go.
+type slowIngester struct{ entered, leave chan struct{} }
+
+func (i *slowIngester) IngestSBOM(ctx context.Context, _ vuln.ImageKey, _ io.Reader) error {
+	close(i.entered)
+	select {
+	case <-i.leave:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

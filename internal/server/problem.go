@@ -99,7 +99,8 @@ func (s *Server) writeProblem(w http.ResponseWriter, r *http.Request, err error)
 		}
 		panic(http.ErrAbortHandler)
 	}
-	if r.Context().Err() != nil {
+	// A body that does not arrive in time ends the request's context as well, but its sender is still there.
+	if r.Context().Err() != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 		if rec != nil {
 			rec.status = statusClientGone
 		}

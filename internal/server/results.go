@@ -107,7 +107,7 @@ func (l resultList) VisitListScanResultsResponse(w http.ResponseWriter) error {
 				return err
 			}
 			// Every result has the whole time of an answer.
-			setDeadlines(w, 0, l.s.limits.WriteTimeout)
+			extendDeadlines(w, l.s.limits.WriteTimeout)
 			if _, err := io.WriteString(w, separator); err != nil {
 				return err
 			}

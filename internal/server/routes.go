@@ -2,7 +2,9 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"time"
@@ -128,8 +130,7 @@ func (s *Server) guard(pattern string, next http.HandlerFunc) http.HandlerFunc {
 			_, rec.route = splitPattern(pattern)
 		}
 		w.Header().Set("Cache-Control", "no-store")
-		setDeadlines(w, route.read, route.write)
-		r.Body = http.MaxBytesReader(w, r.Body, route.body)
+		limitBody(w, r, route)
 		if _, err := url.ParseQuery(r.URL.RawQuery); err != nil {
 			// Parts that cannot be read would be left out, and the answer would be one to another question.
 			s.writeProblem(w, r, badRequest("the query cannot be read: %v", err))
@@ -145,13 +146,38 @@ func (s *Server) guard(pattern string, next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// setDeadlines bounds the rest of a request. A read deadline that passes while an answer is being written would cancel the
-// request, so that it is never the earlier one when there is no body to wait for.
-func setDeadlines(w http.ResponseWriter, read, write time.Duration) {
-	control, now := http.NewResponseController(w), time.Now()
+// limitBody bounds the body of a request in bytes and in time, and the answer in time. Once the body is there, the connection
+// may be silent for as long as the answer may take: a read deadline that passes then would cancel the request.
+func limitBody(w http.ResponseWriter, r *http.Request, route route) {
+	extendDeadlines(w, route.write)
+	if r.Body == nil || r.Body == http.NoBody {
+		return
+	}
 	// Writers of tests cannot do this; connections can, or are closed already.
-	_ = control.SetReadDeadline(now.Add(max(read, write)))
-	_ = control.SetWriteDeadline(now.Add(write))
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(route.read))
+	r.Body = &timedBody{http.MaxBytesReader(w, r.Body, route.body), func() { extendDeadlines(w, route.write) }}
+}
+
+// extendDeadlines gives the answer that much time from now on.
+func extendDeadlines(w http.ResponseWriter, write time.Duration) {
+	control, deadline := http.NewResponseController(w), time.Now().Add(write)
+	_ = control.SetReadDeadline(deadline) // as above
+	_ = control.SetWriteDeadline(deadline)
+}
+
+// timedBody calls complete at the end of the body.
+type timedBody struct {
+	io.ReadCloser
+	complete func()
+}
+
+// Read reads on.
+func (b *timedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if errors.Is(err, io.EOF) {
+		b.complete()
+	}
+	return n, err
 }
 
 // probeWriter takes an answer only to see its status.
