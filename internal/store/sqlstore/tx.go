@@ -23,7 +23,7 @@ const (
 	retryMost  = 500 * time.Millisecond
 	// maxVariables bounds the values in one statement. It is far below the limit of every database, because the sqlite
 	// driver looks for each value among all.
-	maxVariables = 1000
+	maxVariables = 500
 	// maxIn bounds the values in one IN list.
 	maxIn = 500
 )

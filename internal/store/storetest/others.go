@@ -103,7 +103,7 @@ var databaseTests = map[string]func(*testing.T, *fixture){
 		}
 	},
 	"PruneDatabases with many rows": func(t *testing.T, f *fixture) {
-		key, catalog, r := LargeImage(3000, 5000)
+		key, catalog, r := LargeImage(2100, 2100)
 		f.catalogue(t, key, "1", catalog)
 		f.match(t, key, "1", oldBuild, r)
 		for fingerprint := range r.Packages {
