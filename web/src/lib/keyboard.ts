@@ -11,18 +11,31 @@ export function isTyping(target: EventTarget | null): boolean {
   );
 }
 
+type Handler = (event: KeyboardEvent) => void;
+
+const handlers: { current: Handler }[] = [];
+
+/** What came last is asked first: an open detail before the page that holds it. */
+function dispatch(event: KeyboardEvent) {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  for (const handler of [...handlers].reverse()) {
+    if (event.defaultPrevented) return;
+    handler.current(event);
+  }
+}
+
 /** Calls the handler for keys without modifiers that nothing else has taken. */
-export function useHotkey(handler: (event: KeyboardEvent) => void) {
+export function useHotkey(handler: Handler) {
   const latest = useRef(handler);
   useEffect(() => {
     latest.current = handler;
   });
   useEffect(() => {
-    const onKeyDown = (event: KeyboardEvent) => {
-      if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
-      latest.current(event);
+    if (handlers.length === 0) window.addEventListener("keydown", dispatch);
+    handlers.push(latest);
+    return () => {
+      handlers.splice(handlers.indexOf(latest), 1);
+      if (handlers.length === 0) window.removeEventListener("keydown", dispatch);
     };
-    window.addEventListener("keydown", onKeyDown);
-    return () => window.removeEventListener("keydown", onKeyDown);
   }, []);
 }

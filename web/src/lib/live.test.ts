@@ -12,6 +12,7 @@ class FakeSocket {
   }
 }
 
+const open: LiveConnection[] = [];
 const last = () => FakeSocket.all.at(-1) ?? new FakeSocket();
 
 function connect() {
@@ -27,6 +28,7 @@ function connect() {
     connect: () => new FakeSocket() as unknown as WebSocket,
   });
   live.open();
+  open.push(live);
   return { live, onMessage, onOnline, onOffline };
 }
 
@@ -34,7 +36,10 @@ beforeEach(() => {
   vi.useFakeTimers();
   FakeSocket.all = [];
 });
-afterEach(() => vi.useRealTimers());
+afterEach(() => {
+  for (const live of open.splice(0)) live.close();
+  vi.useRealTimers();
+});
 
 describe("backoff", () => {
   it("stays between 1 s and 30 s and grows", () => {
@@ -53,7 +58,7 @@ describe("parseMessage", () => {
     expect(parseMessage(data)).toBe(want),
   );
   it.each(['""', "{}", "not json", "1", "null", new ArrayBuffer(1), JSON.stringify("x".repeat(5000))])(
-    "ignores %s",
+    "ignores what is no image ID (%#)",
     (data) => expect(parseMessage(data)).toBeUndefined(),
   );
 });

@@ -20,7 +20,7 @@ it("turns problem documents into errors", async () => {
 });
 
 it.each(["<html>", "", "null", "[]", '{"title":5,"detail":{}}', "x".repeat(70_000)])(
-  "stands refusals that are no problem document: %s",
+  "stands refusals that are no problem document (%#)",
   async (body) => {
     answer(body, { status: 502 });
     expect(await failure(request("/x"))).toMatchObject({

@@ -31,7 +31,7 @@ export function useVirtualRows({ container, count, rowHeight, keyOf }: Options) 
 
   const virtualizer = useWindowVirtualizer({
     count,
-    estimateSize: () => rowHeight,
+    estimateSize: useCallback(() => rowHeight, [rowHeight]),
     overscan: 12,
     scrollMargin: offset,
     scrollPaddingStart: stickyTop,

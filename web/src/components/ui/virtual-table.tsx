@@ -1,5 +1,5 @@
-import { tableFeatures, useTable, type ColumnDef, type Row } from "@tanstack/react-table";
-import { useEffect, useRef, type ReactNode } from "react";
+import { FlexRender, tableFeatures, useTable, type ColumnDef, type Row } from "@tanstack/react-table";
+import { memo, useCallback, useEffect, useRef, type ReactNode } from "react";
 import { cn } from "@/lib/cn";
 import { useVirtualRows } from "./use-virtual-rows";
 
@@ -13,6 +13,21 @@ export interface ColumnMeta {
 const features = tableFeatures<{ columnMeta: ColumnMeta }>({ columnMeta: {} });
 
 export type Column<Data extends object> = ColumnDef<typeof features, Data>;
+
+interface CellsProps<Data extends object> {
+  row: Row<typeof features, Data>;
+  /** Not read, but the cells change with them. */
+  columns: Column<Data>[];
+}
+
+/** While the page scrolls, rows that stay are not rendered again. */
+const Cells = memo(function Cells<Data extends object>({ row }: CellsProps<Data>) {
+  return row.getAllCells().map((cell) => (
+    <div key={cell.id} role="cell" className={cn("min-w-0", cell.column.columnDef.meta?.className)}>
+      <FlexRender cell={cell} />
+    </div>
+  ));
+}) as <Data extends object>(props: CellsProps<Data>) => ReactNode;
 
 interface Props<Data extends object> {
   label: string;
@@ -48,20 +63,15 @@ export function VirtualTable<Data extends object>(props: Props<Data>) {
     container,
     count: rows.length,
     rowHeight: cards ? props.cardHeight : props.rowHeight,
-    keyOf: (index) => rows[index]?.id ?? String(index),
+    keyOf: useCallback((index: number) => rows[index]?.id ?? String(index), [rows]),
   });
 
+  // Rows that cannot open are all of one height: nothing has to be measured.
+  const fixed = !cards && !props.renderDetail;
   const last = items.at(-1)?.index ?? 0;
   useEffect(() => {
     if (hasMore && last >= rows.length - 60) loadMore();
   }, [hasMore, last, rows.length, loadMore]);
-
-  const renderRow = (row: Row<typeof features, Data>) =>
-    row.getAllCells().map((cell) => (
-      <div key={cell.id} role="cell" className={cn("min-w-0", cell.column.columnDef.meta?.className)}>
-        <table.FlexRender cell={cell} />
-      </div>
-    ));
 
   return (
     <div
@@ -109,7 +119,7 @@ export function VirtualTable<Data extends object>(props: Props<Data>) {
           return (
             <div
               key={item.key}
-              ref={measure}
+              ref={fixed ? undefined : measure}
               role={cards ? "listitem" : "presentation"}
               aria-setsize={cards ? total : undefined}
               aria-posinset={cards ? item.index + 1 : undefined}
@@ -131,9 +141,10 @@ export function VirtualTable<Data extends object>(props: Props<Data>) {
                       "group relative grid items-center gap-x-4 px-4 transition-colors hover:bg-subtle/70 has-[[data-row-focus]:focus-visible]:bg-accent-soft/60",
                       grid,
                     )}
-                    style={{ minHeight: props.rowHeight }}
+                    // The border of the row is part of its height.
+                    style={fixed ? { height: props.rowHeight - 1 } : { minHeight: props.rowHeight - 1 }}
                   >
-                    {renderRow(row)}
+                    <Cells row={row} columns={columns} />
                   </div>
                   {open && (
                     <div role="row" className="block">

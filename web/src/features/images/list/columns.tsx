@@ -142,7 +142,7 @@ export function ImageCard({ image }: { image: Image }) {
       <p className="untrusted truncate text-xs text-muted">
         <span className="font-mono">{parseImageId(image.imageId).digest || "no digest"}</span> ·{" "}
         {image.platform}
-        {image.distro && ` · ${image.distro}`}
+        {image.distro && ` · ${visible(image.distro)}`}
       </p>
       <div className="mt-2 flex items-center gap-2">
         <StateBadge state={image.state} />

@@ -1,0 +1,52 @@
+import { detailPath, expect, expectAccessible, test } from "./fixtures.ts";
+
+for (const colorScheme of ["light", "dark"] as const) {
+  for (const width of [390, 1440]) {
+    test.describe(`${colorScheme}, ${width} px`, () => {
+      test.use({
+        colorScheme,
+        viewport: { width, height: 900 },
+        contextOptions: { reducedMotion: "reduce" },
+      });
+
+      test("list, with the sample database", async ({ page, open }) => {
+        await open({ database: "sample" });
+        await expect(page.getByText("120 images")).toBeVisible();
+        await expectAccessible(page);
+        expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(width);
+      });
+
+      test("detail, with an open finding and the dialog", async ({ page, open }) => {
+        const operator = await open();
+        const image = [...operator.images].sort((a, b) => b.counts.kev - a.counts.kev)[0];
+        await page.goto(new URL(detailPath(image?.imageId ?? ""), page.url()).href);
+        await page
+          .getByRole("button", { name: /^Details of/ })
+          .first()
+          .click();
+        await expectAccessible(page);
+        expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(width);
+        await page.getByRole("button", { name: "Remove" }).click();
+        await expect(page.getByRole("alertdialog")).toBeVisible();
+        await expectAccessible(page);
+      });
+
+      test("failed, empty, error and sign-in", async ({ page, open }) => {
+        const operator = await open();
+        const failed = operator.images.find((image) => image.state === "Failed");
+        await page.goto(new URL(detailPath(failed?.imageId ?? ""), page.url()).href);
+        await expect(page.getByText("No findings yet")).toBeVisible();
+        await expectAccessible(page);
+        await open({ images: 0 });
+        await expect(page.getByText("No images yet")).toBeVisible();
+        await expectAccessible(page);
+        await open({ fail: (path) => (path.includes("session") ? undefined : 400) });
+        await expect(page.getByRole("alert")).toBeVisible();
+        await expectAccessible(page);
+        await open({ auth: "kubernetes" });
+        await expect(page.getByLabel("Token")).toBeVisible();
+        await expectAccessible(page);
+      });
+    });
+  }
+}

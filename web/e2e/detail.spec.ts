@@ -1,0 +1,88 @@
+import { readFile } from "node:fs/promises";
+import type { MockOperator } from "../mock/server.ts";
+import { detailPath, expect, test } from "./fixtures.ts";
+
+const worst = ({ images }: MockOperator) =>
+  [...images].sort((a, b) => b.counts.kev - a.counts.kev)[0]?.imageId ?? "";
+
+test("shows facts, findings and why they matched", async ({ page, open }) => {
+  const operator = await open();
+  const imageId = worst(operator);
+  await page.goto(new URL(detailPath(imageId), page.url()).href);
+  await expect(page.getByText(imageId, { exact: true })).toBeVisible();
+  await page
+    .getByRole("button", { name: /^Details of/ })
+    .first()
+    .click();
+  await expect(page.getByRole("heading", { name: "Why it matched" })).toBeVisible();
+  await expect(page.getByText("versionConstraint")).toBeVisible();
+  await page.keyboard.press("Escape");
+  await expect(page.getByRole("heading", { name: "Why it matched" })).toBeHidden();
+  await page.getByRole("button", { name: "Known exploited" }).click();
+  await expect(page).toHaveURL(/kev=true/);
+  await expect(page.getByText(/^3 findings$|^2 findings$|^1 finding$|^4 findings$/)).toBeVisible();
+  const link = page.getByRole("link", { name: /^(CVE|GHSA)-/ }).first();
+  await expect(link).toHaveAttribute("rel", "noopener noreferrer");
+});
+
+test("downloads the report and the SBOM", async ({ page, open }) => {
+  const operator = await open();
+  await page.goto(new URL(detailPath(worst(operator)), page.url()).href);
+  for (const [item, suffix, content] of [
+    ["Report", ".cdx.json", "CycloneDX"],
+    ["SBOM", ".syft.json", "artifacts"],
+  ] as const) {
+    await page.getByRole("button", { name: "Download" }).click();
+    const started = page.waitForEvent("download");
+    await page.getByRole("menuitem", { name: item }).click();
+    const download = await started;
+    expect(download.suggestedFilename()).toMatch(new RegExp(`^[\\w.-]+\\${suffix}$`));
+    expect(await readFile(await download.path(), "utf8")).toContain(content);
+  }
+});
+
+test("removes a result after asking", async ({ page, open }) => {
+  const operator = await open();
+  const imageId = worst(operator);
+  await page.goto(new URL(detailPath(imageId), page.url()).href);
+  await page.getByRole("button", { name: "Remove" }).click();
+  await expect(page.getByRole("alertdialog")).toContainText("scanned anew");
+  await page.keyboard.press("Escape");
+  await expect(page.getByRole("alertdialog")).toBeHidden();
+  await page.getByRole("button", { name: "Remove" }).click();
+  await page.getByRole("alertdialog").getByRole("button", { name: "Remove" }).click();
+  await expect(page.getByText("119 images")).toBeVisible();
+  await expect(page.getByText("Scan result removed")).toBeVisible();
+  expect(operator.images.some((image) => image.imageId === imageId)).toBe(false);
+});
+
+test("explains a failure", async ({ page, open }) => {
+  const operator = await open();
+  const failed = operator.images.find((image) => image.state === "Failed");
+  await page.goto(new URL(detailPath(failed?.imageId ?? ""), page.url()).href);
+  await expect(page.getByText(`(${failed?.reason ?? ""})`)).toBeVisible();
+  await expect(page.getByText(failed?.message ?? "")).toBeVisible();
+  await expect(page.getByText(/next one in/)).toBeVisible();
+});
+
+test("says when an image is not known", async ({ page, open }) => {
+  await open({}, detailPath("docker.io/library/gone@sha256:0"));
+  await expect(page.getByText("This image is not known")).toBeVisible();
+});
+
+test("hostile text does nothing", async ({ page, open }) => {
+  const operator = await open({ hostile: true });
+  await expect(page.getByText("10 images")).toBeVisible();
+  for (const { imageId } of operator.images) {
+    await page.goto(new URL(detailPath(imageId), page.url()).href);
+    await expect(page.getByRole("heading", { level: 1 })).toBeVisible();
+  }
+  await page.goto(new URL(detailPath(operator.images[1]?.imageId ?? ""), page.url()).href);
+  await page
+    .getByRole("button", { name: /^Details of/ })
+    .first()
+    .click();
+  await expect(page.getByRole("heading", { name: "Why it matched" })).toBeVisible();
+  expect(await page.evaluate(() => "__xss" in window)).toBe(false);
+  expect(await page.locator("a[href^='javascript' i], main img, main iframe").count()).toBe(0);
+});

@@ -1,0 +1,65 @@
+import { expect, test } from "./fixtures.ts";
+
+test("filters and sort live in the address", async ({ page, open }) => {
+  await open();
+  await expect(page.getByText("120 images")).toBeVisible();
+  await page.keyboard.press("/");
+  await page.keyboard.type("prometheus");
+  await expect(page).toHaveURL(/q=prometheus/);
+  await expect(page.getByRole("row").nth(1)).toContainText("prometheus");
+  await page.getByRole("combobox", { name: /Severity/ }).click();
+  await page.getByRole("option", { name: "High or worse" }).click();
+  await expect(page).toHaveURL(/severity=High/);
+  await page.getByRole("button", { name: "Image", exact: true }).click();
+  await expect(page).toHaveURL(/sort=imageId/);
+  await expect(page.getByRole("columnheader", { name: "Image" })).toHaveAttribute("aria-sort", "ascending");
+  await page.reload();
+  await expect(page.getByRole("searchbox")).toHaveValue("prometheus");
+  await page.getByRole("button", { name: "Clear filters" }).click();
+  await expect(page.getByText("120 images")).toBeVisible();
+});
+
+test("several states at once, and nothing that matches", async ({ page, open }) => {
+  await open();
+  await page.getByRole("combobox", { name: /State/ }).click();
+  await page.getByRole("option", { name: "Failed" }).click();
+  await page.getByRole("option", { name: "Pending" }).click();
+  await page.keyboard.press("Escape");
+  await expect(page).toHaveURL(/state=Failed&state=Pending/);
+  await page.getByRole("searchbox").fill("no such image");
+  await expect(page.getByText("No image matches")).toBeVisible();
+});
+
+test("moves over the rows by keyboard, opens one and comes back", async ({ page, open }) => {
+  await open();
+  await expect(page.getByText("120 images")).toBeVisible();
+  await page.keyboard.press("j");
+  await expect(page.locator("[data-index='0'] [data-row-focus]")).toBeFocused();
+  await page.keyboard.press("j");
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("k");
+  await expect(page.locator("[data-index='1'] [data-row-focus]")).toBeFocused();
+  await page.keyboard.press("Enter");
+  await expect(page).toHaveURL(/\/images\//);
+  await expect(page.getByRole("heading", { level: 1 })).toBeVisible();
+  await page.keyboard.press("Escape");
+  await expect(page.getByText("120 images")).toBeVisible();
+});
+
+test("the skip link leads to the content", async ({ page, open }) => {
+  await open();
+  await expect(page.getByText("120 images")).toBeVisible();
+  await page.keyboard.press("Tab");
+  await expect(page.getByRole("link", { name: "Skip to the content" })).toBeFocused();
+  await page.keyboard.press("Enter");
+  await expect(page.locator("main")).toBeFocused();
+});
+
+test("the theme is kept", async ({ page, open }) => {
+  await open();
+  await page.getByRole("button", { name: /Theme/ }).click();
+  await page.getByRole("menuitemradio", { name: "Dark" }).click();
+  await expect(page.locator("html")).toHaveClass(/dark/);
+  await page.reload();
+  await expect(page.locator("html")).toHaveClass(/dark/);
+});

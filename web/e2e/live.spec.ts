@@ -1,0 +1,79 @@
+import { expect, test } from "./fixtures.ts";
+
+test("a new result appears by itself", async ({ page, open }) => {
+  const operator = await open({ images: 30 });
+  await expect(page.getByText("Online")).toBeVisible();
+  const [image] = operator.images;
+  if (!image) throw new Error("no image");
+  operator.images.push({ ...image, imageId: `docker.io/library/brand-new@sha256:${"0".repeat(64)}` });
+  operator.publish(`docker.io/library/brand-new@sha256:${"0".repeat(64)}`);
+  await expect(page.getByText("31 images")).toBeVisible();
+  await expect(page.getByRole("link", { name: "brand-new" })).toBeVisible();
+});
+
+test("a burst of messages costs few requests", async ({ page, open }) => {
+  const operator = await open({ images: 30 });
+  await expect(page.getByText("Online")).toBeVisible();
+  await page.waitForTimeout(1000);
+  operator.requests.length = 0;
+  for (let round = 0; round < 20; round++) {
+    for (const { imageId } of operator.images) operator.publish(imageId);
+    await page.waitForTimeout(50);
+  }
+  await page.waitForTimeout(1200);
+  expect(operator.requests.length).toBeLessThan(16);
+});
+
+test("slow answers are not starved by a stream of messages", async ({ page, open }) => {
+  const operator = await open({ images: 30, latency: 700 });
+  await expect(page.getByText("Online")).toBeVisible();
+  const [image] = operator.images;
+  if (!image) throw new Error("no image");
+  const stream = setInterval(() => operator.publish(image.imageId), 100);
+  operator.images.push({ ...image, imageId: "docker.io/library/late" });
+  await expect(page.getByRole("link", { name: "late" })).toBeVisible();
+  clearInterval(stream);
+});
+
+test("goes offline, comes back and fetches what it missed", async ({ page, open }) => {
+  const operator = await open({ images: 30 });
+  await expect(page.getByText("Online")).toBeVisible();
+  operator.setLive(false);
+  await expect(page.getByText("Offline")).toBeVisible();
+  await expect(page.getByText("Live updates are interrupted")).toBeVisible();
+  operator.images.length = 12;
+  operator.setLive(true);
+  await page.getByRole("button", { name: "Reconnect now" }).click();
+  await expect(page.getByText("Online")).toBeVisible();
+  await expect(page.getByText("12 images")).toBeVisible();
+});
+
+test("reconnects without help", async ({ page, open }) => {
+  const operator = await open({ images: 5 });
+  await expect(page.getByText("Online")).toBeVisible();
+  operator.setLive(false);
+  await expect(page.getByText("Offline")).toBeVisible();
+  operator.setLive(true);
+  await expect(page.getByText("Online")).toBeVisible();
+});
+
+test("says when nothing can be loaded and recovers", async ({ page, open }) => {
+  let broken = true;
+  await open({ fail: (path) => (broken && path === "/api/v1/images" ? 400 : undefined) });
+  await expect(page.getByRole("alert")).toContainText("The database cannot be reached");
+  await expect(page.getByRole("alert")).toContainText("connection refused");
+  broken = false;
+  await page.getByRole("button", { name: "Try again" }).click();
+  await expect(page.getByText("120 images")).toBeVisible();
+});
+
+test("says what to do when there are no images", async ({ page, open }) => {
+  await open({ images: 0, database: "missing" });
+  await expect(page.getByText("No images yet")).toBeVisible();
+  await expect(page.getByText("No vulnerability database yet")).toBeVisible();
+});
+
+test("warns of the sample database", async ({ page, open }) => {
+  await open({ database: "sample" });
+  await expect(page.getByText("Sample vulnerability database")).toBeVisible();
+});
