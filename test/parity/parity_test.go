@@ -25,10 +25,12 @@ func TestParity(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = database.Close() })
-			total := 0
+			total, excluded, ignored := 0, 0, 0
 			for name, sbom := range sboms {
 				t.Run(name, func(t *testing.T) {
 					ours, took := ourFindings(t, database, sbom)
+					e, i := exceptions(t, database, sbom)
+					excluded, ignored = excluded+e, ignored+i
 					theirs := runGrype(t, installed, sbom)
 					want, got := rows(t, grypeRows(t, theirs)), rows(t, ourRows(t, ours))
 					if diff := difference(want, got); diff != "" {
@@ -41,7 +43,10 @@ func TestParity(t *testing.T) {
 			if total == 0 {
 				t.Error("nothing matched at all; the comparison says nothing")
 			}
-			t.Logf("%d SBOMs, %d matches", len(sboms), total)
+			if name == "sample" && (excluded == 0 || ignored == 0) {
+				t.Errorf("%d packages are left out and %d findings ignored; both must occur", excluded, ignored)
+			}
+			t.Logf("%d SBOMs, %d matches, %d packages left out, %d findings ignored", len(sboms), total, excluded, ignored)
 		})
 	}
 }
@@ -95,6 +100,25 @@ func ourFindings(t *testing.T, database *match.Database, sbom []byte) ([]vuln.Fi
 		t.Fatal(err)
 	}
 	return match.Findings(decoded.Catalog(), result), time.Since(start)
+}
+
+// exceptions counts the packages that are left out of matching and the findings that are ignored in an image.
+func exceptions(t *testing.T, database *match.Database, sbom []byte) (excluded, ignored int) {
+	t.Helper()
+	decoded, err := match.Decode(bytes.NewReader(sbom), match.DecodeLimits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := database.Match(t.Context(), decoded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, held := range decoded.Catalog().Packages {
+		if held.Excluded {
+			excluded++
+		}
+	}
+	return excluded, len(result.Exclusions)
 }
 
 // databases are those that there are on this machine: the sample always, a real one when it can be found.
