@@ -49,7 +49,7 @@ var linux = vuln.Platform{OS: "linux", Architecture: "amd64"}
 
 // fixture is a running server with a store of its own.
 type fixture struct {
-	t      *testing.T
+	t      testing.TB
 	server *server.Server
 	store  store.Store
 	ingest *ingester
@@ -79,7 +79,7 @@ func (i *ingester) IngestSBOM(_ context.Context, key vuln.ImageKey, body io.Read
 	return i.err
 }
 
-func openStore(t *testing.T) store.Store {
+func openStore(t testing.TB) store.Store {
 	t.Helper()
 	st, err := sqlstore.Open(t.Context(), sqlstore.Config{Type: "sqlite", DSN: filepath.Join(t.TempDir(), "test.db")})
 	if err != nil {
@@ -94,7 +94,7 @@ func openStore(t *testing.T) store.Store {
 }
 
 // newFixture starts a server without authentication; change may make it another one.
-func newFixture(t *testing.T, change func(*server.Config)) *fixture {
+func newFixture(t testing.TB, change func(*server.Config)) *fixture {
 	t.Helper()
 	f := &fixture{t: t, store: openStore(t), ingest: &ingester{}}
 	hub := feed.New(f.store, feed.Config{PollInterval: 50 * time.Millisecond, Log: logr.Discard()})

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"runtime/debug"
@@ -54,7 +55,7 @@ func newMetrics(registerer prometheus.Registerer) (metrics, error) {
 
 func register[T prometheus.Collector](registerer prometheus.Registerer, collector T) (T, error) {
 	err := registerer.Register(collector)
-	if already, ok := err.(prometheus.AlreadyRegisteredError); ok {
+	if already, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
 		if existing, ok := already.ExistingCollector.(T); ok {
 			return existing, nil
 		}

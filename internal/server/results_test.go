@@ -264,7 +264,7 @@ func TestClientGone(t *testing.T) {
 	cancel()
 	request := httptest.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/api/v1/overview", nil)
 	defer func() {
-		if cause := recover(); cause != http.ErrAbortHandler {
+		if cause, _ := recover().(error); !errors.Is(cause, http.ErrAbortHandler) {
 			t.Errorf("panic: %v", cause)
 		}
 	}()
@@ -322,4 +322,23 @@ type idStore struct {
 func (s *idStore) Image(_ context.Context, key vuln.ImageKey) (store.Image, error) {
 	s.asked = key.ImageID
 	return store.Image{}, errors.Join(store.ErrNotFound)
+}
+
+// An upload beyond the number that may be read at a time waits, and goes on when another ends.
+func TestUploadsWaitForEachOther(t *testing.T) {
+	slow := &slowIngester{entered: make(chan struct{}), leave: make(chan struct{})}
+	f := newFixture(t, func(c *server.Config) {
+		c.Ingest, c.Limits.Uploads = slow, 1
+	})
+	first, second := make(chan answer, 1), make(chan answer, 1)
+	go func() { first <- f.do(http.MethodPut, "/api/v1/images/a/sbom", "x") }()
+	<-slow.entered
+	go func() { second <- f.do(http.MethodPut, "/scan-results", uploadOf("a")) }()
+	close(slow.leave)
+	if a := <-first; a.status != http.StatusNoContent {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	if a := <-second; a.status != http.StatusOK {
+		t.Errorf("%d %s", a.status, a.body)
+	}
 }

@@ -149,7 +149,9 @@ func (s *Server) Start(ctx context.Context) error {
 	s.stopped = true
 	s.mu.Unlock()
 	s.shutdown(server, stopHub, abandon)
-	<-served
+	if ended := <-served; err == nil && !errors.Is(ended, http.ErrServerClosed) {
+		err = fmt.Errorf("API server: %w", ended)
+	}
 	return err
 }
 

@@ -76,7 +76,7 @@ func (s *Server) sessionOf(ctx context.Context, p *principal) (api.Session, erro
 
 // newCookie makes the session's cookie; it goes when the browser is closed, or at once with a negative age.
 func newCookie(r *http.Request, token string, age int) *http.Cookie {
-	return &http.Cookie{
+	return &http.Cookie{ //nolint:gosec // Secure follows the browser's connection: without TLS there would be no session at all
 		Name: sessionCookie, Value: token, Path: "/", MaxAge: age,
 		HttpOnly: true, Secure: isHTTPS(r), SameSite: http.SameSiteStrictMode,
 	}
