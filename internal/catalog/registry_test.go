@@ -34,7 +34,8 @@ func TestPullByDigest(t *testing.T) {
 	if !strings.HasSuffix(reference, result.ManifestDigest) || result.Stats.Packages != 1 || result.Stats.Files != 6 {
 		t.Errorf("got %s, %+v", result.ManifestDigest, result.Stats)
 	}
-	if strings.Contains(string(result.SBOM), secret) {
+	// Syft writes the configuration in base64.
+	if strings.Contains(string(result.SBOM), secret) || !strings.Contains(string(result.SBOM), `"config":null`) {
 		t.Error("the SBOM holds the image's environment")
 	}
 	if !strings.Contains(string(result.SBOM), reference) {
