@@ -29,8 +29,8 @@ type state struct {
 	Ports     map[string]int `json:"ports"`
 	Processes []process      `json:"processes"`
 	Complete  bool           `json:"complete"`
-	// Chains are the iptables chains that existed before a real cluster was started.
-	Chains []string `json:"chains,omitempty"`
+	// Memory is how the machine was before a real cluster was started.
+	Memory *memory `json:"memory,omitempty"`
 }
 
 func openCluster(name string, progress io.Writer) (*cluster, error) {
@@ -96,12 +96,16 @@ func (c *cluster) check(ctx context.Context) error {
 	if !c.state.Complete {
 		return errors.New("its last start did not come to an end")
 	}
-	for _, p := range c.state.Processes {
-		if !p.alive() {
-			return fmt.Errorf("%s has ended; its log is %s", p.Name, c.path("logs", p.Name+".log"))
-		}
+	if err := c.dead(); err != nil {
+		return err
 	}
-	return c.apiReady(ctx)
+	if err := c.apiReady(ctx); err != nil {
+		return err
+	}
+	if c.state.Mode == modeReal {
+		return c.nodesReady(ctx, 1)
+	}
+	return c.nodesReady(ctx, len(simulatedNodes))
 }
 
 // up starts the cluster unless it is healthy. What a crash or a failed start left behind is removed first.

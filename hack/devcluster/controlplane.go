@@ -178,7 +178,7 @@ func (c *cluster) startControlPlane(ctx context.Context, plane controlPlane) err
 func (c *cluster) dead() error {
 	for _, p := range c.state.Processes {
 		if !p.alive() {
-			return fmt.Errorf("%s has ended; its log is %s", p.Name, c.path("logs", p.Name+".log"))
+			return fatalError{fmt.Errorf("%s has ended; its log is %s", p.Name, c.path("logs", p.Name+".log"))}
 		}
 	}
 	return nil

@@ -59,7 +59,7 @@ func newCommand() *cobra.Command {
 		})
 	})
 	add("down", "Stop the cluster and remove every trace of it", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
-		return o.locked(cmd, func(c *cluster) error { return c.down() })
+		return o.locked(cmd, (*cluster).down)
 	})
 	add("status", "Say whether the cluster is healthy", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
 		c, err := o.open(cmd.ErrOrStderr())
@@ -155,7 +155,14 @@ func (o *options) locked(cmd *cobra.Command, work func(*cluster) error) error {
 	if err != nil {
 		return err
 	}
-	defer lock.release()
+	defer func() {
+		// Without a cluster the lock would be the last trace of it.
+		if c.state.Mode == "" {
+			lock.remove()
+		} else {
+			lock.release()
+		}
+	}()
 	// Read again: the other one may have changed it.
 	if c, err = o.open(cmd.ErrOrStderr()); err != nil {
 		return err

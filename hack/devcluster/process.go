@@ -92,12 +92,18 @@ func (p process) stop() error {
 	return fmt.Errorf("%s (process %d) does not end", p.Name, p.PID)
 }
 
-// until calls check until it returns nil; when ctx ends first, the last error of check is returned.
+// fatalError ends a wait at once: waiting longer cannot help.
+type fatalError struct{ error }
+
+func (e fatalError) Unwrap() error { return e.error }
+
+// until calls check until it returns nil or a fatalError; when ctx ends first, the last error of check is returned.
 func until(ctx context.Context, check func() error) error {
 	for {
 		err := check()
-		if err == nil {
-			return nil
+		var fatal fatalError
+		if err == nil || errors.As(err, &fatal) {
+			return err
 		}
 		select {
 		case <-ctx.Done():

@@ -7,6 +7,9 @@ import (
 	"errors"
 )
 
+// memory is for real clusters alone.
+type memory struct{}
+
 var errNotLinux = errors.New("a real cluster needs Linux; --mode=simulated works here")
 
 func (c *cluster) startReal(context.Context) error    { return errNotLinux }
