@@ -74,7 +74,7 @@ export function ImagesPage() {
                 grid={grid}
                 rowHeight={56}
                 cards={cards}
-                cardHeight={127}
+                cardHeight={114}
                 renderCard={renderCard}
                 hasMore={hasNextPage}
                 loadMore={loadMore}
