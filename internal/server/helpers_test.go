@@ -79,24 +79,24 @@ func (i *ingester) IngestSBOM(_ context.Context, key vuln.ImageKey, body io.Read
 	return i.err
 }
 
-func openStore(t testing.TB) store.Store {
-	t.Helper()
-	st, err := sqlstore.Open(t.Context(), sqlstore.Config{Type: "sqlite", DSN: filepath.Join(t.TempDir(), "test.db")})
+func openStore(tb testing.TB) store.Store {
+	tb.Helper()
+	st, err := sqlstore.Open(tb.Context(), sqlstore.Config{Type: "sqlite", DSN: filepath.Join(tb.TempDir(), "test.db")})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		if err := st.Close(); err != nil {
-			t.Error(err)
+			tb.Error(err)
 		}
 	})
 	return st
 }
 
 // newFixture starts a server without authentication; change may make it another one.
-func newFixture(t testing.TB, change func(*server.Config)) *fixture {
-	t.Helper()
-	f := &fixture{t: t, store: openStore(t), ingest: &ingester{}}
+func newFixture(tb testing.TB, change func(*server.Config)) *fixture {
+	tb.Helper()
+	f := &fixture{t: tb, store: openStore(tb), ingest: &ingester{}}
 	hub := feed.New(f.store, feed.Config{PollInterval: 50 * time.Millisecond, Log: logr.Discard()})
 	config := server.Config{
 		BindAddress: "127.0.0.1:0", Auth: server.AuthNone, Store: f.store, Ingest: f.ingest, Version: "v1.2.3",
@@ -109,7 +109,7 @@ func newFixture(t testing.TB, change func(*server.Config)) *fixture {
 	}
 	var err error
 	if f.server, err = server.New(config); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -118,7 +118,7 @@ func newFixture(t testing.TB, change func(*server.Config)) *fixture {
 	feedCtx, stopFeed := context.WithCancel(context.Background())
 	running.Go(func() {
 		if err := hub.Start(feedCtx); err != nil {
-			t.Error(err)
+			tb.Error(err)
 		}
 	})
 	<-hub.Started()
@@ -132,7 +132,7 @@ func newFixture(t testing.TB, change func(*server.Config)) *fixture {
 		case <-done:
 			return startErr
 		case <-time.After(patience):
-			t.Fatal("the server did not stop")
+			tb.Fatal("the server did not stop")
 			return nil
 		}
 	}
@@ -140,16 +140,16 @@ func newFixture(t testing.TB, change func(*server.Config)) *fixture {
 	case <-f.server.Ready():
 	case <-done:
 		cancel()
-		t.Fatal(startErr)
+		tb.Fatal(startErr)
 	}
 	f.base = "http://" + f.server.Addr()
 	transport := &http.Transport{DisableCompression: true}
 	f.client = &http.Client{Transport: transport}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		transport.CloseIdleConnections()
 		cancel()
 		if err := f.wait(); err != nil {
-			t.Error(err)
+			tb.Error(err)
 		}
 		stopFeed()
 		running.Wait()
