@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	// The image holds no files but this program: without these no registry's certificate would be trusted.
+	_ "golang.org/x/crypto/x509roots/fallback"
 
 	"github.com/scanner-operator/scanner-operator/internal/version"
 )

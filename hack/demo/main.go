@@ -210,7 +210,7 @@ func (d *demo) dataDir() (string, error) {
 		return "", err
 	}
 	for _, entry := range entries {
-		if entry.Name() == "vulnerability-databases" {
+		if entry.Name() == "db" {
 			continue
 		}
 		if err := os.RemoveAll(filepath.Join(dir, entry.Name())); err != nil {

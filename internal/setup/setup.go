@@ -115,7 +115,7 @@ func newManager(cluster *rest.Config, opts Options) (ctrl.Manager, error) {
 func (o *Operator) wire() error {
 	opts, mgr := o.opts, o.manager
 	library, err := vulndb.New(vulndb.Config{
-		Dir: filepath.Join(opts.DataDir, "vulnerability-databases"), UpdateURL: opts.VulnerabilityDatabase.URL,
+		Dir: filepath.Join(opts.DataDir, "db"), UpdateURL: opts.VulnerabilityDatabase.URL,
 		Interval: opts.VulnerabilityDatabase.Interval, Sample: opts.VulnerabilityDatabase.Sample, Log: opts.Log.WithName("vulndb"),
 	})
 	if err != nil {
