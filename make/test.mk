@@ -47,13 +47,13 @@ parity: ## Compare our findings with Grype's own on the same images.
 	$(GO) test -timeout 20m ./test/parity/...
 
 .PHONY: e2e
-e2e: ## Run the end-to-end tests on a local cluster (Linux, root); CI_E2E=skip leaves them out.
+e2e: ui $(HELM) ## Run the end-to-end tests on a local cluster (Linux, root); CI_E2E=skip leaves them out.
 	@if [[ "$${CI_E2E:-}" == skip ]]; then \
 		echo "end-to-end tests left out: CI_E2E=skip"; \
 	elif [[ "$$(uname -s)" != Linux || "$$(id -u)" != 0 ]]; then \
 		hack/missing.sh "Linux and root, for the end-to-end tests (CI_E2E=skip leaves them out)"; \
 	else \
-		$(GO) test -tags e2e -count=1 -timeout 30m ./test/e2e/...; \
+		HELM=$(HELM) $(GO) test -tags e2e -count=1 -timeout 30m ./test/e2e/...; \
 	fi
 
 .PHONY: bench
