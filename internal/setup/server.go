@@ -19,6 +19,9 @@ import (
 	"github.com/scanner-operator/scanner-operator/web"
 )
 
+// +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
+// +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
+
 func (o *Operator) newServer(assessor *assess.Assessor, hub *feed.Hub) (*server.Server, error) {
 	config := server.Config{
 		BindAddress: o.opts.APIAddress,
