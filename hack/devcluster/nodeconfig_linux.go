@@ -1,20 +1,21 @@
 package main
 
 import (
-	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
-
 	"archive/tar"
 	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
-	"io"
-	"runtime"
 )
 
 // registryPorts are the ports of the gateway's address at which a registry is asked over plain HTTP.
@@ -122,7 +123,7 @@ func (c *cluster) writeNodeConfig() error {
 		"{node}", nodeName, "{pause}", pauseImage,
 	}
 	for port, number := range c.state.Ports {
-		pairs = append(pairs, "{"+port+"}", fmt.Sprint(number))
+		pairs = append(pairs, "{"+port+"}", strconv.Itoa(number))
 	}
 	fill := strings.NewReplacer(pairs...)
 	files := map[string]string{
@@ -131,7 +132,8 @@ func (c *cluster) writeNodeConfig() error {
 	}
 	for port := firstRegistryPort; port <= lastRegistryPort; port++ {
 		host := fmt.Sprintf("%s:%d", gateway, port)
-		files["registries/"+host+"/hosts.toml"] = fmt.Sprintf("server = \"http://%s\"\n", host)
+		files["registries/"+host+"/hosts.toml"] = fmt.Sprintf(
+			"server = \"http://%[1]s\"\n[host.\"http://%[1]s\"]\n  capabilities = [\"pull\", \"resolve\"]\n", host)
 	}
 	for file, content := range files {
 		path := c.path(filepath.FromSlash(file))
