@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +18,9 @@ import (
 
 const cleanTimeout = time.Minute
 
+// restoreFlags keep what the input does not name, and wait for the lock of iptables, which others on the machine take too.
+var restoreFlags = []string{"--noflush", "--wait=30"}
+
 // endContainers kills every container in our containerd. When that does not run any more, killShims ends what is left.
 func (c *cluster) endContainers() error {
 	ctx, cancel := context.WithTimeout(context.Background(), cleanTimeout)
@@ -28,7 +29,7 @@ func (c *cluster) endContainers() error {
 	if err != nil {
 		return nil
 	}
-	for _, id := range strings.Fields(string(list)) {
+	for id := range strings.FieldsSeq(string(list)) {
 		// A task that ends by itself meanwhile is no error.
 		_ = c.ctr(ctx, "tasks", "kill", "--signal=SIGKILL", "--all", id)
 		_ = c.ctr(ctx, "tasks", "delete", "--force", id)
@@ -37,7 +38,7 @@ func (c *cluster) endContainers() error {
 	if err != nil {
 		return nil
 	}
-	for _, id := range strings.Fields(string(list)) {
+	for id := range strings.FieldsSeq(string(list)) {
 		_ = c.ctr(ctx, "containers", "delete", id)
 	}
 	return nil
@@ -102,11 +103,15 @@ func mountPoints(dir string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var points []string
-	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
-	lines := bufio.NewScanner(bytes.NewReader(data))
-	for lines.Scan() {
-		fields := strings.Fields(lines.Text())
+	return parseMountPoints(string(data), dir), nil
+}
+
+// parseMountPoints returns dir and what is below it from the text of /proc/self/mounts, the deepest first; of what is
+// equally deep the last mounted first, since it may hide the one before.
+func parseMountPoints(mounts, dir string) (points []string) {
+	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\043`, "#", `\134`, `\`)
+	for line := range strings.Lines(mounts) {
+		fields := strings.Fields(line)
 		if len(fields) < 2 {
 			continue
 		}
@@ -114,8 +119,9 @@ func mountPoints(dir string) ([]string, error) {
 			points = append(points, point)
 		}
 	}
-	slices.SortFunc(points, func(a, b string) int { return strings.Count(b, "/") - strings.Count(a, "/") })
-	return points, lines.Err()
+	slices.Reverse(points)
+	slices.SortStableFunc(points, func(a, b string) int { return strings.Count(b, "/") - strings.Count(a, "/") })
+	return points
 }
 
 // removeNamespaces removes the network namespaces that CNI made for our pods.
@@ -148,7 +154,7 @@ func (c *cluster) removeNetwork() error {
 	var problems []error
 	for _, t := range tables {
 		if script := t.removal(c.state.Memory.Chains); script != "" {
-			problems = append(problems, command(ctx, []byte(script), t.family+"-restore", "--noflush"))
+			problems = append(problems, command(ctx, []byte(script), t.family+"-restore", restoreFlags...))
 		}
 	}
 	return errors.Join(problems...)

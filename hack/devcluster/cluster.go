@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -164,8 +165,8 @@ func (c *cluster) down() error {
 	if c.state.Mode == modeReal {
 		problems = append(problems, c.stopReal())
 	}
-	for i := len(c.state.Processes) - 1; i >= 0; i-- {
-		problems = append(problems, c.state.Processes[i].stop())
+	for _, p := range slices.Backward(c.state.Processes) {
+		problems = append(problems, p.stop())
 	}
 	if c.state.Mode == modeReal {
 		problems = append(problems, c.cleanReal())

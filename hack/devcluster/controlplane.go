@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -79,9 +80,7 @@ func (c *cluster) writeCredentials(plane controlPlane, clients map[string]identi
 		"kube-controller-manager": {user: "system:kube-controller-manager"},
 		"kube-scheduler":          {user: "system:kube-scheduler"},
 	}
-	for name, id := range clients {
-		everybody[name] = id
-	}
+	maps.Copy(everybody, clients)
 	for name, id := range everybody {
 		config, err := ca.kubeconfig(c.server(plane.bind), id)
 		if err != nil {

@@ -60,9 +60,17 @@ func tryLock(path string) (*fileLock, error) {
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
 	// A lock on a file that was unlinked meanwhile protects nothing.
-	held, err1 := f.Stat()
-	current, err2 := os.Stat(path)
-	if err1 != nil || err2 != nil || !os.SameFile(held, current) {
+	held, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	current, err := os.Stat(path)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		f.Close()
+		return nil, err
+	}
+	if current == nil || !os.SameFile(held, current) {
 		f.Close()
 		return nil, nil
 	}

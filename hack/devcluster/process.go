@@ -17,15 +17,21 @@ const (
 	pollEvery = 50 * time.Millisecond
 )
 
-// process is one running component. Its start time tells it from a later process with the same number.
+// process is one running component. Its start time tells it from a later process with the same number, and the boot from
+// one of another boot, since the start may be counted from there.
 type process struct {
 	Name    string `json:"name"`
 	PID     int    `json:"pid"`
 	Started string `json:"started"`
+	// Boot is empty where start times are absolute.
+	Boot string `json:"boot,omitempty"`
 }
 
 // alive says whether this very process still runs.
 func (p process) alive() bool {
+	if p.PID <= 0 || (p.Boot != "" && p.Boot != bootID()) {
+		return false
+	}
 	started, err := startTime(p.PID)
 	return err == nil && started == p.Started
 }
@@ -62,11 +68,13 @@ func start(s spec, logDir string) (process, error) {
 	if err != nil {
 		return process{}, fmt.Errorf("%s ended as soon as it was started; its log is %s", s.name, log.Name())
 	}
-	return process{Name: s.name, PID: pid, Started: started}, nil
+	return process{Name: s.name, PID: pid, Started: started, Boot: bootID()}, nil
 }
 
-// stop ends a component, at first politely. The session's other processes go with it.
-func (p process) stop() error {
+// stop ends a component, at first politely.
+func (p process) stop() error { return p.stopWithin(stopGrace, killGrace) }
+
+func (p process) stopWithin(stopGrace, killGrace time.Duration) error {
 	if !p.alive() {
 		return nil
 	}

@@ -15,13 +15,26 @@ func startTime(pid int) (string, error) {
 	if err != nil {
 		return "", errNoProcess
 	}
+	return parseStartTime(string(data))
+}
+
+func parseStartTime(stat string) (string, error) {
 	// The second field, in parentheses, may itself hold spaces and parentheses.
-	_, rest, found := cutLast(string(data), ") ")
+	_, rest, found := cutLast(stat, ") ")
 	fields := strings.Fields(rest)
 	if !found || len(fields) < 20 || fields[0] == "Z" || fields[0] == "X" {
 		return "", errNoProcess
 	}
 	return fields[19], nil
+}
+
+// bootID differs after each boot of the machine.
+func bootID() string {
+	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(data))
 }
 
 func cutLast(s, sep string) (before, after string, found bool) {

@@ -20,3 +20,6 @@ func startTime(pid int) (string, error) {
 	}
 	return strings.Join(fields[1:], " "), nil
 }
+
+// bootID is empty: ps prints dates.
+func bootID() string { return "" }

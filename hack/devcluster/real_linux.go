@@ -28,6 +28,11 @@ const (
 	pauseImage  = "devcluster.invalid/pause:1"
 )
 
+var realPorts = []string{
+	"etcd", "etcd-peer", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kubelet-healthz",
+	"kube-proxy-metrics", "kube-proxy-healthz", "coredns", "coredns-health",
+}
+
 // debianPackages by a command or file that they bring.
 var debianPackages = []struct{ file, name string }{
 	{"containerd", "containerd"}, {"runc", "runc"}, {"iptables", "iptables"}, {"conntrack", "conntrack"}, {"ip", "iproute2"},
@@ -48,8 +53,7 @@ func (c *cluster) startReal(ctx context.Context) error {
 		return err
 	}
 	plane := controlPlane{bind: gateway, advertise: gateway, serviceCIDR: serviceCIDR, serviceIP: apiIP}
-	if err := c.reservePorts("etcd", "etcd-peer", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet",
-		"kubelet-healthz", "kube-proxy-metrics", "kube-proxy-healthz", "coredns", "coredns-health"); err != nil {
+	if err := c.reservePorts(realPorts...); err != nil {
 		return err
 	}
 	if err := c.writeCredentials(plane, map[string]identity{

@@ -2,6 +2,7 @@
 package main
 
 import (
+	"github.com/coredns/coredns/coremain"
 	_ "github.com/coredns/coredns/plugin/bind"
 	_ "github.com/coredns/coredns/plugin/cache"
 	_ "github.com/coredns/coredns/plugin/errors"
@@ -9,8 +10,6 @@ import (
 	_ "github.com/coredns/coredns/plugin/health"
 	_ "github.com/coredns/coredns/plugin/kubernetes"
 	_ "github.com/coredns/coredns/plugin/ready"
-
-	"github.com/coredns/coredns/coremain"
 )
 
 func main() { coremain.Run() }
