@@ -34,7 +34,7 @@ type overview struct {
 }
 
 // follow prints progress until ctx ends or the operator does.
-func (d *demo) follow(ctx context.Context, ended <-chan error, samples bool) error {
+func (d *demo) follow(ctx context.Context, operator *process, samples bool) error {
 	var last overview
 	toldSample := false
 	deadline := time.After(resultsTimeout)
@@ -61,8 +61,8 @@ func (d *demo) follow(ctx context.Context, ended <-chan error, samples bool) err
 			fmt.Println()
 			d.say("Stopping")
 			return nil
-		case err := <-ended:
-			return fmt.Errorf("the operator ended: %v", err) //nolint:errorlint // may be nil
+		case <-operator.ended:
+			return fmt.Errorf("the operator ended: %v", operator.err) //nolint:errorlint // may be nil
 		case <-deadline:
 			if samples && !done {
 				d.say("The sample images have no results after %s; the operator's log says why", resultsTimeout)

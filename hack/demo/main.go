@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -42,6 +43,12 @@ func main() {
 	}
 }
 
+// process is a program that was started; err is how it ended, once ended is closed.
+type process struct {
+	ended chan struct{}
+	err   error
+}
+
 type demo struct {
 	api, registry string
 	once          bool
@@ -58,8 +65,8 @@ func (d *demo) say(format string, args ...any) {
 func (d *demo) run(ctx context.Context) (err error) {
 	d.started = time.Now()
 	defer func() {
-		for i := len(d.undo) - 1; i >= 0; i-- {
-			err = errors.Join(err, d.undo[i]())
+		for _, v := range slices.Backward(d.undo) {
+			err = errors.Join(err, v())
 		}
 	}()
 
@@ -89,12 +96,12 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if err := d.applySamples(ctx, c, simulated, images); err != nil {
 		return err
 	}
-	process, err := d.startOperator(ctx, operator, kubeconfig)
+	running, err := d.startOperator(ctx, operator, kubeconfig)
 	if err != nil {
 		return err
 	}
 	d.printReady(kubeconfig, images)
-	return d.follow(ctx, process, len(images) > 0)
+	return d.follow(ctx, running, len(images) > 0)
 }
 
 func (d *demo) startCluster(ctx context.Context) (string, error) {
@@ -142,7 +149,7 @@ func (d *demo) serveImages(ctx context.Context) ([]sample, error) {
 	return samples, nil
 }
 
-func (d *demo) startOperator(ctx context.Context, program, kubeconfig string) (<-chan error, error) {
+func (d *demo) startOperator(ctx context.Context, program, kubeconfig string) (*process, error) {
 	data, err := d.dataDir()
 	if err != nil {
 		return nil, err
@@ -163,12 +170,15 @@ func (d *demo) startOperator(ctx context.Context, program, kubeconfig string) (<
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start the operator: %w", err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	operator := &process{ended: make(chan struct{})}
+	go func() {
+		operator.err = cmd.Wait()
+		close(operator.ended)
+	}()
 	d.undo = append(d.undo, func() error {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		select {
-		case <-ended:
+		case <-operator.ended:
 		case <-time.After(stopTimeout):
 			_ = cmd.Process.Kill()
 		}
@@ -178,12 +188,11 @@ func (d *demo) startOperator(ctx context.Context, program, kubeconfig string) (<
 	defer cancel()
 	for {
 		if reachable(wait, "http://"+d.api+"/api/v1/overview") {
-			return ended, nil
+			return operator, nil
 		}
 		select {
-		case err := <-ended:
-			ended <- err
-			return nil, fmt.Errorf("the operator ended (%v); its log is %s", err, logFile) //nolint:errorlint // may be nil
+		case <-operator.ended:
+			return nil, fmt.Errorf("the operator ended (%v); its log is %s", operator.err, logFile) //nolint:errorlint // may be nil
 		case <-wait.Done():
 			if ctx.Err() != nil {
 				return nil, ctx.Err()

@@ -135,7 +135,7 @@ func fetchLayerOnce(ctx context.Context, l layer, target string, left, limit int
 
 // verifyingReader reads no more than the stated size and computes the digest.
 type verifyingReader struct {
-	ctx    context.Context
+	ctx    context.Context //nolint:containedctx // io.Reader has no room for it
 	reader io.Reader
 	want   v1.Descriptor
 	hasher hash.Hash
@@ -205,7 +205,7 @@ func (r *verifyingReader) check() error {
 
 // boundedReader fails, rather than ends, when more than left bytes come.
 type boundedReader struct {
-	ctx         context.Context
+	ctx         context.Context //nolint:containedctx // io.Reader has no room for it
 	reader      io.Reader
 	left, limit int64
 }

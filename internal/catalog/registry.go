@@ -71,7 +71,7 @@ func sleepContext(ctx context.Context, d time.Duration) error {
 // get asks for /v2/<repository>/<path> and returns the answer when it is 200 OK. The caller closes the body.
 func (c *registryClient) get(ctx context.Context, path string) (response *http.Response, err error) {
 	err = c.try(ctx, path, func() error {
-		response, err = c.getOnce(ctx, path, "")
+		response, err = c.getOnce(ctx, path, "") //nolint:bodyclose // the caller of get closes it
 		return err
 	})
 	return response, err

@@ -201,14 +201,13 @@ func TestTroubleThatPasses(t *testing.T) {
 	registry := newRegistry(t)
 	reference := registry.push(t, debian(t))
 	var requests atomic.Int32
-	registry.guard = func(w http.ResponseWriter, r *http.Request) bool {
-		n := requests.Add(1)
-		switch {
-		case n == 1:
+	registry.guard = func(w http.ResponseWriter, _ *http.Request) bool {
+		switch requests.Add(1) {
+		case 1:
 			w.WriteHeader(http.StatusServiceUnavailable)
-		case n == 2:
+		case 2:
 			panic(http.ErrAbortHandler)
-		case n == 4:
+		case 4:
 			// Part of the configuration, then the connection ends.
 			w.Header().Set("Content-Length", "1000")
 			_, _ = w.Write([]byte("{"))

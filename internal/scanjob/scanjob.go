@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -128,9 +129,7 @@ func Build(req Request, opts Options) *batchv1.Job {
 		AnnotationPlatform: req.Key.Platform.String(),
 	}
 	podAnnotations := map[string]string{"sidecar.istio.io/inject": "false"}
-	for k, v := range annotations {
-		podAnnotations[k] = v
-	}
+	maps.Copy(podAnnotations, annotations)
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Name: req.Name, Namespace: req.Namespace, Labels: labels, Annotations: annotations},
 		Spec: batchv1.JobSpec{

@@ -2,11 +2,8 @@ package setup_test
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
@@ -171,25 +168,4 @@ func runningPod(t *testing.T, c client.Client, namespace, name, imageID string, 
 		t.Fatal(err)
 	}
 	return pod
-}
-
-// get reads JSON from the API.
-func get(ctx context.Context, url, token string, into any) (int, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return 0, err
-	}
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return 0, err
-	}
-	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
-	if err != nil || res.StatusCode != http.StatusOK || into == nil {
-		return res.StatusCode, err
-	}
-	return res.StatusCode, json.Unmarshal(body, into)
 }

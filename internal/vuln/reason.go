@@ -1,5 +1,7 @@
 package vuln
 
+import "slices"
+
 // Reason says why an image could not be catalogued or matched. The values are stable: they are shown in the API,
 // in conditions, events and metrics.
 type Reason string
@@ -33,12 +35,7 @@ func Reasons() []Reason {
 
 // Valid reports whether r is one of Reasons.
 func (r Reason) Valid() bool {
-	for _, known := range Reasons() {
-		if r == known {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(Reasons(), r)
 }
 
 // Outcome is how an attempt to catalogue an image ended. A Job tells it as JSON in its termination message.

@@ -41,7 +41,7 @@ func (l *Library) unpack(ctx context.Context, archive, dir string) (string, erro
 	}
 	defer decoder.Close()
 	entries := tar.NewReader(decoder)
-	for n := 0; n < maxEntries; n++ {
+	for range maxEntries {
 		header, err := entries.Next()
 		if errors.Is(err, io.EOF) {
 			return "", fmt.Errorf("the archive holds no file %s", v6.VulnerabilityDBFileName)

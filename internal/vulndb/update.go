@@ -35,7 +35,7 @@ func (l *Library) Run(ctx context.Context) error {
 		}
 	}
 	l.setStatus(func(s *checkStatus) { s.nextCheck = time.Time{} })
-	return nil
+	return nil //nolint:nilerr // failures are told by Status; this is the end of the context
 }
 
 // Start makes the library a Runnable of a manager.

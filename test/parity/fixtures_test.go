@@ -165,7 +165,8 @@ func binary(name, version, vendor, product string) syftpkg.Package {
 	}
 }
 
-func ptr[T any](v T) *T { return &v }
+//go:fix inline
+func ptr[T any](v T) *T { return new(v) }
 
 // fixtures are made anew for each test, since Syft's types are not safe to share.
 func fixtures() map[string]*fixture {
@@ -211,8 +212,8 @@ func fixtures() map[string]*fixture {
 		"alpine with owned binaries":        alpines,
 		"red hat": (&fixture{release: &linux.Release{ID: "rhel", VersionID: "8.5", Name: "Red Hat Enterprise Linux", IDLike: []string{"fedora"}}}).
 			add(rpm("glibc", "2.28-164.el8", "glibc-2.28-164.el8.src.rpm", nil, nil), "/var/lib/rpm/Packages").
-			add(rpm("openssl-libs", "1.1.1k-4.el8", "openssl-1.1.1k-4.el8.src.rpm", ptr(1), ptr("")), "/var/lib/rpm/Packages").
-			add(rpm("glibc-common", "2.28-225.el8_8.6", "glibc-2.28-225.el8_8.6.src.rpm", ptr(0), nil), "/var/lib/rpm/Packages").
+			add(rpm("openssl-libs", "1.1.1k-4.el8", "openssl-1.1.1k-4.el8.src.rpm", new(1), new("")), "/var/lib/rpm/Packages").
+			add(rpm("glibc-common", "2.28-225.el8_8.6", "glibc-2.28-225.el8_8.6.src.rpm", new(0), nil), "/var/lib/rpm/Packages").
 			add(rpm("kernel-headers", "4.18.0-348.el8", "kernel-4.18.0-348.el8.src.rpm", nil, nil), "/var/lib/rpm/Packages"),
 		"go": (&fixture{}).
 			add(golang("golang.org/x/net", "v0.16.0", "example.com/app", nil), "/app/a").

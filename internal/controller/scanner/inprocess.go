@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -68,9 +69,7 @@ func (p *InProcess) Attempts(context.Context) (map[string]Attempt, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	attempts := make(map[string]Attempt, len(p.attempts))
-	for name, attempt := range p.attempts {
-		attempts[name] = attempt
-	}
+	maps.Copy(attempts, p.attempts)
 	return attempts, nil
 }
 

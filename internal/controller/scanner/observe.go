@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 
@@ -54,9 +55,7 @@ func (r *Reconciler) observe(ctx context.Context, scanner *scannerv1.Scanner) (*
 		if err != nil {
 			return nil, fmt.Errorf("read the state of images: %w", err)
 		}
-		for key, image := range found {
-			images[key] = image
-		}
+		maps.Copy(images, found)
 	}
 	v := &view{containers: containers, images: images, attempts: attempts}
 	v.build, v.hasBuild = r.Databases.Build()
