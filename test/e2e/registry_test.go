@@ -17,6 +17,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	ggcr "github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
@@ -81,6 +83,9 @@ func (r *registry) push(t *testing.T, sample, repository string) (reference, ima
 	if !ok {
 		t.Fatalf("there is no sample %s", sample)
 	}
+	// The runtime knows an image by its content and reports one of the repositories that it has the content from: every
+	// repository gets content of its own.
+	labelled := labelled(t, image.Image, repository)
 	tag, err := name.NewTag(r.host+"/"+repository+":1", name.Insecure)
 	if err != nil {
 		t.Fatal(err)
@@ -91,12 +96,30 @@ func (r *registry) push(t *testing.T, sample, repository string) (reference, ima
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := remote.Write(tag, image.Image, remote.WithContext(ctx), remote.WithAuth(auth)); err != nil {
+	if err := remote.Write(tag, labelled, remote.WithContext(ctx), remote.WithAuth(auth)); err != nil {
 		t.Fatalf("push %s: %v", tag, err)
 	}
-	digest, err := image.Digest()
+	digest, err := labelled.Digest()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return tag.Name(), tag.Context().Name() + "@" + digest.String()
+}
+
+func labelled(t *testing.T, image v1.Image, value string) v1.Image {
+	t.Helper()
+	file, err := image.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := *file.Config.DeepCopy()
+	if config.Labels == nil {
+		config.Labels = map[string]string{}
+	}
+	config.Labels["e2e"] = value
+	changed, err := mutate.Config(image, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return changed
 }

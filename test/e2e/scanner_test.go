@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"context"
 	"encoding/base64"
 	"fmt"
 	"os"
@@ -35,7 +36,8 @@ func restrictedNamespace(t *testing.T) string {
 		return e2e.client.Get(t.Context(), client.ObjectKey{Namespace: ns.Name, Name: "default"}, &corev1.ServiceAccount{})
 	}, patience, tick).Should(gomega.Succeed(), "the namespace has no default service account")
 	t.Cleanup(func() {
-		if err := e2e.client.Delete(t.Context(), ns); err != nil {
+		// The test's own context has ended by now.
+		if err := e2e.client.Delete(context.Background(), ns); err != nil {
 			t.Logf("delete namespace: %v", err)
 		}
 	})
