@@ -17,8 +17,10 @@ func (d *demo) printReady(kubeconfig string, images []sample) {
   kubectl            export KUBECONFIG=%s
                      kubectl get scanners
 `, d.api, kubeconfig)
-	if len(images) > 0 {
-		fmt.Printf("  One more pod       kubectl run one-more --image=%s\n", images[0].reference)
+	for _, image := range images {
+		if image.name == oneMore {
+			fmt.Printf("  One more image     kubectl run one-more --image=%s\n", image.reference)
+		}
 	}
 	fmt.Print("\n  Ctrl-C stops all of it.\n\n")
 }
