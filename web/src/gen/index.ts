@@ -1,3 +1,3 @@
-export * from "./images/images";
-export * from "./operator/operator";
-export * from "./scan-results/scan-results";
+export * from "./images/images.ts";
+export * from "./operator/operator.ts";
+export * from "./scan-results/scan-results.ts";

@@ -31,8 +31,8 @@ import type {
   PutSBOMParams,
 } from "../model";
 
-import { request } from "../../lib/request";
-import type { ErrorType } from "../../lib/request";
+import { request } from "../../lib/request.ts";
+import type { ErrorType } from "../../lib/request.ts";
 
 type SecondParameter<T extends (...args: never) => unknown> = Parameters<T>[1];
 
@@ -733,7 +733,7 @@ export const getPutSBOMUrl = (imageId: string, params?: PutSBOMParams) => {
 };
 
 /**
- * For scan Jobs. The body is a Syft JSON document compressed with zstd (`Content-Encoding: zstd`). The bearer token must be
+ * For scan Jobs. The body is a Syft JSON document compressed with zstd (`Content-Encoding: zstd`), or as it is. The bearer token must be
  * bound to a pod of the Job that catalogues this very image.
  * @summary Deliver the SBOM of one image
  */

@@ -20,8 +20,8 @@ import type {
 
 import type { CreateSessionBody, ListDatabases200, ProblemResponse, Session } from "../model";
 
-import { request } from "../../lib/request";
-import type { ErrorType } from "../../lib/request";
+import { request } from "../../lib/request.ts";
+import type { ErrorType } from "../../lib/request.ts";
 
 type SecondParameter<T extends (...args: never) => unknown> = Parameters<T>[1];
 

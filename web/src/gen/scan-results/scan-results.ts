@@ -20,8 +20,8 @@ import type {
 
 import type { ProblemResponse, ScanResult } from "../model";
 
-import { request } from "../../lib/request";
-import type { ErrorType } from "../../lib/request";
+import { request } from "../../lib/request.ts";
+import type { ErrorType } from "../../lib/request.ts";
 
 type SecondParameter<T extends (...args: never) => unknown> = Parameters<T>[1];
 
@@ -157,6 +157,8 @@ export const getPutScanResultUrl = () => {
 };
 
 /**
+ * The report is a CycloneDX JSON document, version 1.4 to 1.6. It is kept as it is, and given as the result of the image for as
+ * long as the operator has not scanned the image itself.
  * @summary Keep a report about an image
  */
 export const putScanResult = async (
