@@ -165,9 +165,6 @@ func binary(name, version, vendor, product string) syftpkg.Package {
 	}
 }
 
-//go:fix inline
-func ptr[T any](v T) *T { return new(v) }
-
 // fixtures are made anew for each test, since Syft's types are not safe to share.
 func fixtures() map[string]*fixture {
 	const site = "/usr/lib/python3/dist-packages/"

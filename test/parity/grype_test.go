@@ -78,21 +78,27 @@ type report struct {
 	} `json:"matches"`
 }
 
-// runGrype runs the grype command on an SBOM with its defaults, except that it must use the given database and no network.
+// runGrype runs the grype command on an SBOM.
 func runGrype(t *testing.T, installed vulndb.Installed, sbom []byte) report {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "sbom.json")
+	if err := os.WriteFile(file, sbom, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return runGrypeOn(t, installed, "sbom:"+file)
+}
+
+// runGrypeOn runs the grype command with its defaults, except that it must use the given database and no network.
+func runGrypeOn(t *testing.T, installed vulndb.Installed, input string) report {
 	t.Helper()
 	binary, err := grypeCommand()
 	if err != nil {
 		t.Fatalf("build the grype command: %v", err)
 	}
-	file := filepath.Join(t.TempDir(), "sbom.json")
-	if err := os.WriteFile(file, sbom, 0o600); err != nil {
-		t.Fatal(err)
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var stdout, stderr bytes.Buffer
-	run := exec.CommandContext(ctx, binary, "sbom:"+file, "-o", "json")
+	run := exec.CommandContext(ctx, binary, input, "-o", "json")
 	run.Dir = t.TempDir() // no configuration file
 	run.Env = []string{
 		"HOME=" + run.Dir, "PATH=" + os.Getenv("PATH"),
