@@ -1,12 +1,12 @@
 ##@ Local cluster
 
 .PHONY: cluster-up
-cluster-up: ## Start a local Kubernetes; prints the KUBECONFIG to use.
-	@$(GO) run -C hack/devcluster . up
+cluster-up: ## Start a local Kubernetes with a real node (Linux, root); prints the KUBECONFIG to use.
+	@$(GO) run -C hack/devcluster . up --mode=real
 
 .PHONY: cluster-down
 cluster-down: ## Stop the local Kubernetes.
-	@$(GO) run -C hack/devcluster . down
+	@$(GO) run -C hack/devcluster . down --mode=real
 
 ##@ Install into the cluster that KUBECONFIG names
 
