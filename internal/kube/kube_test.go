@@ -1,0 +1,107 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/scanner-operator/scanner-operator/internal/inventory"
+)
+
+// fullPod sets every field that decisions read, and some that only take memory.
+func fullPod() *corev1.Pod {
+	controller := true
+	status := func(name string) []corev1.ContainerStatus {
+		return []corev1.ContainerStatus{{
+			Name: name, ImageID: "r.example/" + name, Image: "x", ContainerID: "y", LastTerminationState: corev1.ContainerState{},
+			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "m"}},
+		}}
+	}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ns", Name: "pod", UID: "uid", ResourceVersion: "7", Labels: map[string]string{"ignore": "true"},
+			Annotations: map[string]string{"big": "x"}, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}},
+			OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "rs", Controller: &controller}},
+		},
+		Spec: corev1.PodSpec{
+			NodeName: "node", ImagePullSecrets: []corev1.LocalObjectReference{{Name: "s"}},
+			Containers:     []corev1.Container{{Name: "a", Image: "a:1", Env: []corev1.EnvVar{{Name: "X", Value: "y"}}}},
+			InitContainers: []corev1.Container{{Name: "b", Image: "b:1"}},
+			EphemeralContainers: []corev1.EphemeralContainer{{
+				EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "c", Image: "c:1"},
+			}},
+			Volumes: []corev1.Volume{{Name: "v"}},
+		},
+		Status: corev1.PodStatus{
+			Phase: corev1.PodRunning, ContainerStatuses: status("a"), InitContainerStatuses: status("b"), EphemeralContainerStatuses: status("c"),
+			Conditions: []corev1.PodCondition{
+				{Type: corev1.PodReady, Status: corev1.ConditionFalse},
+				{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/3 nodes"},
+			},
+		},
+	}
+}
+
+func TestTrimmedPodsGiveTheSameInventory(t *testing.T) {
+	trimmed, err := trimPod(fullPod())
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := inventory.Options{IgnoreLabel: "ignore"}
+	if diff := cmp.Diff(inventory.Containers(fullPod(), opts), inventory.Containers(trimmed.(*corev1.Pod), opts)); diff != "" {
+		t.Errorf("inventory (-full +trimmed):\n%s", diff)
+	}
+	pod := trimmed.(*corev1.Pod)
+	if pod.Annotations != nil || pod.ManagedFields != nil || pod.Spec.Volumes != nil || pod.Spec.Containers[0].Env != nil {
+		t.Error("fields that nobody reads are kept")
+	}
+	if len(pod.Status.Conditions) != 1 || pod.Status.Conditions[0].Message != "0/3 nodes" {
+		t.Errorf("conditions = %+v, want why the pod was not scheduled", pod.Status.Conditions)
+	}
+	if pod.UID != "uid" || pod.ResourceVersion != "7" {
+		t.Error("identity and version are lost")
+	}
+}
+
+func TestTrimLeavesTombstones(t *testing.T) {
+	tombstone := cache.DeletedFinalStateUnknown{Key: "ns/pod"}
+	if got, err := trimPod(tombstone); err != nil || got != any(tombstone) {
+		t.Errorf("trimPod of a tombstone = %v, %v", got, err)
+	}
+}
+
+type statusClient struct {
+	client.SubResourceWriter
+	patches int
+	err     error
+}
+
+func (c *statusClient) Status() client.SubResourceWriter { return c }
+
+func (c *statusClient) Patch(context.Context, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+	c.patches++
+	return c.err
+}
+
+func TestPatchStatusWritesOnlyChanges(t *testing.T) {
+	c := &statusClient{}
+	before := fullPod()
+	if wrote, err := PatchStatus(t.Context(), c, before, before.DeepCopy()); wrote || err != nil || c.patches != 0 {
+		t.Errorf("an equal status: wrote %v, %v, %d patches", wrote, err, c.patches)
+	}
+	after := before.DeepCopy()
+	after.Status.Phase = corev1.PodFailed
+	if wrote, err := PatchStatus(t.Context(), c, before, after); !wrote || err != nil || c.patches != 1 {
+		t.Errorf("a changed status: wrote %v, %v, %d patches", wrote, err, c.patches)
+	}
+	c.err = errors.New("conflict")
+	if wrote, err := PatchStatus(t.Context(), c, before, after); wrote || !errors.Is(err, c.err) {
+		t.Errorf("a failed patch: wrote %v, %v", wrote, err)
+	}
+}
