@@ -13,7 +13,8 @@ import (
 type Cataloguer interface {
 	// Attempts returns the attempts that are under way or have ended not long ago, by name.
 	Attempts(ctx context.Context) (map[string]Attempt, error)
-	// Start begins an attempt. To start one that was started before is no error and has no effect.
+	// Start begins an attempt. To start one that was started before is no error and has no effect. The error is a
+	// *RefusedError when this attempt cannot be started, while others may be.
 	Start(ctx context.Context, owner types.NamespacedName, req scanjob.Request) error
 }
 
@@ -25,3 +26,9 @@ type Attempt struct {
 	// Outcome is how it ended, when Done. The SBOM of a successful attempt is in the store by then.
 	Outcome vuln.Outcome
 }
+
+// RefusedError says why one attempt cannot be started: its namespace, for example, takes no more Jobs.
+type RefusedError struct{ Outcome vuln.Outcome }
+
+// Error tells the outcome.
+func (e *RefusedError) Error() string { return string(e.Outcome.Reason) + ": " + e.Outcome.Message }

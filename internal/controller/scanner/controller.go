@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +25,12 @@ import (
 
 // auditInterval is how often a Scanner is reconciled when nothing happens.
 const auditInterval = 5 * time.Minute
+
+// retryRefused is when a Scanner is reconciled again after the start of a scan was refused.
+const retryRefused = time.Second
+
+// maxNote is the limit that Kubernetes puts on the note of an event, in bytes; a longer one is refused.
+const maxNote = 1024
 
 // Store is what the controller needs of the store.
 type Store interface {
@@ -92,7 +100,17 @@ func (r *Reconciler) reconcile(ctx context.Context, scanner *scannerv1.Scanner) 
 	plan := makePlan(scanner, view, r.Clock.Now())
 	for _, start := range plan.start {
 		log.V(1).Info("Starting a scan", "image", start.Key.ImageID, "platform", start.Key.Platform.String(), "name", start.Name)
-		if err := r.Cataloguer.Start(ctx, client.ObjectKeyFromObject(scanner), start); err != nil {
+		err := r.Cataloguer.Start(ctx, client.ObjectKeyFromObject(scanner), start)
+		if refused, ok := errors.AsType[*RefusedError](err); ok {
+			// It must not stand in the way of the others, now or at the next try. Its slot is given away next time.
+			if err := r.recordFailure(ctx, scanner, view, start.Key, refused.Outcome); err != nil {
+				return 0, err
+			}
+			plan.running--
+			plan.next = min(plan.next, retryRefused)
+			continue
+		}
+		if err != nil {
 			return 0, fmt.Errorf("start a scan: %w", err)
 		}
 	}
@@ -111,18 +129,40 @@ func (r *Reconciler) recordFailures(ctx context.Context, scanner *scannerv1.Scan
 		if outcome.Succeeded() {
 			outcome = vuln.Outcome{Reason: vuln.ReasonUploadFailed, Message: "the scan ended well, but its SBOM did not arrive"}
 		}
-		next := r.Clock.Now().Add(backoff(image.Attempts, key))
-		recorded, err := r.Store.RecordFailure(ctx, key, image.Attempts, outcome, next)
-		if err != nil {
-			return fmt.Errorf("record a failed scan: %w", err)
+		if err := r.recordFailure(ctx, scanner, view, key, outcome); err != nil {
+			return err
 		}
-		if !recorded {
-			continue
-		}
-		image.State, image.Attempts, image.Reason, image.NextAttempt = store.StateFailed, image.Attempts+1, outcome.Reason, next
-		view.images[key] = image
-		r.Recorder.Eventf(scanner, nil, corev1.EventTypeWarning, "ScanFailed", "Scan",
-			"Image %s could not be scanned: %s: %s", key.ImageID, outcome.Reason, outcome.Message)
 	}
 	return nil
+}
+
+// recordFailure ends the current attempt at an image as failed, unless that is known already.
+func (r *Reconciler) recordFailure(ctx context.Context, scanner *scannerv1.Scanner, view *view, key vuln.ImageKey, outcome vuln.Outcome) error {
+	image := view.images[key]
+	next := r.Clock.Now().Add(backoff(image.Attempts, key))
+	recorded, err := r.Store.RecordFailure(ctx, key, image.Attempts, outcome, next)
+	if err != nil {
+		return fmt.Errorf("record a failed scan: %w", err)
+	}
+	if !recorded {
+		return nil
+	}
+	image.State, image.Attempts, image.Reason, image.NextAttempt = store.StateFailed, image.Attempts+1, outcome.Reason, next
+	view.images[key] = image
+	note := fmt.Sprintf("Image %s could not be scanned: %s: %s", key.ImageID, outcome.Reason, outcome.Message)
+	r.Recorder.Eventf(scanner, nil, corev1.EventTypeWarning, "ScanFailed", "Scan", "%s", cutNote(note))
+	return nil
+}
+
+// cutNote shortens a note to what an event takes, at a rune.
+func cutNote(note string) string {
+	note = strings.ToValidUTF8(note, "?")
+	if len(note) <= maxNote {
+		return note
+	}
+	cut := maxNote
+	for !utf8.RuneStart(note[cut]) {
+		cut--
+	}
+	return note[:cut]
 }

@@ -16,6 +16,7 @@ import (
 
 	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 // How long a Job that was created here may be missing from the cache before the API server is asked.
@@ -118,7 +119,14 @@ func (j *Jobs) Start(ctx context.Context, owner types.NamespacedName, req scanjo
 			return fmt.Errorf("set the owner of the Job: %w", err)
 		}
 	}
-	if err := j.client.Create(ctx, job); err != nil && !apierrors.IsAlreadyExists(err) {
+	switch err := j.client.Create(ctx, job); {
+	case err == nil, apierrors.IsAlreadyExists(err):
+	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsNotFound(err):
+		// A quota, an admission policy, a namespace that is being deleted, a Job that is not valid: only this one is concerned.
+		return &RefusedError{vuln.Outcome{
+			Reason: vuln.ReasonUnschedulable, Message: fmt.Sprintf("namespace %s does not take the scan Job: %v", req.Namespace, err),
+		}}
+	default:
 		return fmt.Errorf("create a scan Job in namespace %s: %w", req.Namespace, err)
 	}
 	j.mu.Lock()

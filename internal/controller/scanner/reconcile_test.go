@@ -1,0 +1,200 @@
+package scanner
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
+	testclock "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
+	"github.com/scanner-operator/scanner-operator/internal/scanjob"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+func testScheme(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), scannerv1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	return scheme
+}
+
+// memory is a Store that knows images by their keys.
+type memory map[vuln.ImageKey]store.Image
+
+func (m memory) WantImages(_ context.Context, keys []vuln.ImageKey) (map[vuln.ImageKey]store.Image, error) {
+	found := map[vuln.ImageKey]store.Image{}
+	for _, key := range keys {
+		if _, known := m[key]; !known {
+			m[key] = store.Image{ImageState: store.ImageState{Key: key, State: store.StatePending, Nonce: "nonce"}}
+		}
+		found[key] = m[key]
+	}
+	return found, nil
+}
+
+func (m memory) RecordFailure(_ context.Context, key vuln.ImageKey, attempt int, outcome vuln.Outcome, next time.Time) (bool, error) {
+	image, known := m[key]
+	if !known || image.Attempts != attempt {
+		return false, nil
+	}
+	image.State, image.Attempts, image.NextAttempt = store.StateFailed, attempt+1, next
+	image.Reason, image.Message = outcome.Reason, outcome.Message
+	m[key] = image
+	return true, nil
+}
+
+// starter is a Cataloguer whose attempts are under way once they are started.
+type starter struct {
+	refuse   string
+	attempts map[string]Attempt
+	started  []vuln.ImageKey
+}
+
+func (s *starter) Attempts(context.Context) (map[string]Attempt, error) {
+	return maps.Clone(s.attempts), nil
+}
+
+func (s *starter) Start(_ context.Context, _ types.NamespacedName, req scanjob.Request) error {
+	if s.refuse != "" && strings.Contains(req.Key.ImageID, s.refuse) {
+		return &RefusedError{vuln.Outcome{Reason: vuln.ReasonUnschedulable, Message: "no room"}}
+	}
+	s.attempts[req.Name] = Attempt{ScannerUID: req.ScannerUID}
+	s.started = append(s.started, req.Key)
+	return nil
+}
+
+type noDatabase struct{}
+
+func (noDatabase) Build() (vuln.DatabaseBuild, bool) { return vuln.DatabaseBuild{}, false }
+
+func podOf(name, imageID string, age time.Duration) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, CreationTimestamp: metav1.NewTime(now.Add(-age))},
+		Spec:       corev1.PodSpec{NodeName: "node", Containers: []corev1.Container{{Name: "c"}}},
+		Status: corev1.PodStatus{
+			Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{Name: "c", ImageID: imageID}},
+		},
+	}
+}
+
+func newReconciler(t *testing.T, s Store, cataloguer Cataloguer, objects ...client.Object) (*Reconciler, *events.FakeRecorder) {
+	t.Helper()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node", Labels: map[string]string{
+		corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64",
+	}}}
+	recorder := events.NewFakeRecorder(100)
+	return &Reconciler{
+		Client: fake.NewClientBuilder().WithScheme(testScheme(t)).WithStatusSubresource(&scannerv1.Scanner{}).
+			WithObjects(append(objects, node)...).Build(),
+		Store: s, Cataloguer: cataloguer, Databases: noDatabase{}, Recorder: recorder,
+		Clock: testclock.NewFakeClock(now), Namespace: "operator",
+	}, recorder
+}
+
+func reconcileOnce(t *testing.T, r *Reconciler) (ctrl.Result, *scannerv1.Scanner) {
+	t.Helper()
+	name := types.NamespacedName{Namespace: "ns", Name: "s"}
+	result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	scanner := &scannerv1.Scanner{}
+	if err := r.Client.Get(t.Context(), name, scanner); err != nil {
+		t.Fatal(err)
+	}
+	return result, scanner
+}
+
+func TestRefusedStartDoesNotBlockOthers(t *testing.T) {
+	refused, fine := imageKey("refused"), imageKey("fine")
+	known, cataloguer := memory{}, &starter{refuse: "refused", attempts: map[string]Attempt{}}
+	r, _ := newReconciler(t, known, cataloguer, scannerWith(func(s *scannerv1.Scanner) { s.Spec.Concurrency = new(int32(1)) }),
+		podOf("a", refused.ImageID, 2*time.Hour), podOf("b", fine.ImageID, time.Hour))
+
+	result, _ := reconcileOnce(t, r)
+	if known[refused].Reason != vuln.ReasonUnschedulable || !known[refused].NextAttempt.After(now) {
+		t.Errorf("the refused image: %+v, want it failed with a time of the next attempt", known[refused])
+	}
+	if result.RequeueAfter != retryRefused {
+		t.Errorf("reconciled again after %s, want %s", result.RequeueAfter, retryRefused)
+	}
+	_, scanner := reconcileOnce(t, r)
+	if len(cataloguer.started) != 1 || cataloguer.started[0] != fine {
+		t.Errorf("started %v, want the other image alone", cataloguer.started)
+	}
+	if ready := meta.FindStatusCondition(scanner.Status.Conditions, scannerv1.ConditionReady); ready == nil || ready.Reason != string(scannerv1.Scanning) {
+		t.Errorf("Ready: %+v, want Scanning", ready)
+	}
+}
+
+func TestJobsStartTellsARefusalFromAFailure(t *testing.T) {
+	job := schema.GroupResource{Group: "batch", Resource: "jobs"}
+	tests := map[string]struct {
+		err     error
+		refused bool
+	}{
+		"quota or admission":  {apierrors.NewForbidden(job, "scan", errors.New("exceeded quota")), true},
+		"not valid":           {apierrors.NewInvalid(schema.GroupKind{Group: "batch", Kind: "Job"}, "scan", nil), true},
+		"namespace is gone":   {apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shop"), true},
+		"too many requests":   {apierrors.NewTooManyRequestsError("later"), false},
+		"server is not there": {errors.New("connection refused"), false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := fake.NewClientBuilder().WithScheme(testScheme(t)).WithInterceptorFuncs(interceptor.Funcs{
+				Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return tt.err },
+			}).Build()
+			jobs := NewJobs(c, c, testclock.NewFakeClock(now), scanjob.DefaultOptions())
+			err := jobs.Start(t.Context(), types.NamespacedName{Namespace: "ns", Name: "s"}, scanjob.Request{
+				Name: "scan", Namespace: "shop", Key: imageKey("a"),
+			})
+			if _, refused := errors.AsType[*RefusedError](err); err == nil || refused != tt.refused {
+				t.Errorf("Start: %v, refused %t, want %t", err, refused, tt.refused)
+			}
+			attempts, err := jobs.Attempts(t.Context())
+			if err != nil || len(attempts) != 0 {
+				t.Errorf("attempts %v, %v; want none", attempts, err)
+			}
+		})
+	}
+}
+
+// A longer note is refused by the API server, and nobody would see the event.
+func TestEventsFitTheirLimit(t *testing.T) {
+	key := imageKey("a")
+	known := memory{}
+	name := scanjob.Name(key, "nonce", 0)
+	cataloguer := &starter{attempts: map[string]Attempt{name: {
+		ScannerUID: "me", Done: true, Outcome: vuln.Outcome{Reason: vuln.ReasonCatalogFailed, Message: strings.Repeat("ü", 2000)},
+	}}}
+	r, recorder := newReconciler(t, known, cataloguer, scannerWith(nil), podOf("a", key.ImageID, time.Hour))
+	reconcileOnce(t, r)
+	select {
+	case event := <-recorder.Events:
+		if note := strings.TrimPrefix(event, "Warning ScanFailed "); len(note) > maxNote || strings.ContainsRune(note, '\uFFFD') {
+			t.Errorf("the note has %d bytes, more than %d, or half a rune", len(note), maxNote)
+		}
+	default:
+		t.Error("no event")
+	}
+}
