@@ -20,9 +20,10 @@ func follow(ctx context.Context, hub *feed.Hub, assessor *assess.Assessor, wake 
 			case store.EventImageCatalogued:
 				assessor.Wake()
 				wake.wake()
-			case store.EventImageMatched, store.EventImageRemoved, store.EventDatabaseUpdated:
+			case store.EventImageMatched, store.EventImageFailed, store.EventImageRemoved, store.EventDatabaseUpdated:
+				// A failure too: it may be one to match, or have been recorded for another Scanner that wants the image.
 				wake.wake()
-			case store.EventImageDiscovered, store.EventImageFailed, store.EventImageReported:
+			case store.EventImageDiscovered, store.EventImageReported:
 				// Nothing follows from these.
 			}
 		}

@@ -21,12 +21,13 @@ import (
 )
 
 // SetupWithManager registers the controller. A message on wake reconciles every Scanner: something changed in the store, the
-// database or the cataloguer.
+// database or the cataloguer. A Job concerns every Scanner too: one image is scanned once whoever wants it, and the Scanner that
+// asked may be gone by the end.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, wake <-chan event.GenericEvent) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("scanner").
 		For(&scannerv1.Scanner{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&batchv1.Job{}, handler.EnqueueRequestsFromMapFunc(r.scannersOfJob), builder.WithPredicates(jobChanged)).
+		Watches(&batchv1.Job{}, handler.EnqueueRequestsFromMapFunc(r.allScanners), builder.WithPredicates(jobChanged)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.scannersOfPod), builder.WithPredicates(podChanged)).
 		WatchesRawSource(source.Channel(wake, handler.EnqueueRequestsFromMapFunc(r.allScanners))).
 		Complete(r)
@@ -56,11 +57,6 @@ var podChanged = predicate.And(
 			!equality.Semantic.DeepEqual(before.Status, after.Status)
 	}},
 )
-
-func (r *Reconciler) scannersOfJob(ctx context.Context, obj client.Object) []reconcile.Request {
-	uid := obj.GetLabels()[scanjob.LabelScanner]
-	return r.scanners(ctx, func(s *scannerv1.Scanner) bool { return string(s.UID) == uid })
-}
 
 func (r *Reconciler) scannersOfPod(ctx context.Context, obj client.Object) []reconcile.Request {
 	return r.scanners(ctx, func(s *scannerv1.Scanner) bool {

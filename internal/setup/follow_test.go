@@ -1,0 +1,74 @@
+package setup
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/utils/clock"
+
+	"github.com/scanner-operator/scanner-operator/internal/assess"
+	"github.com/scanner-operator/scanner-operator/internal/feed"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+// eventLog is the event log of a store.
+type eventLog struct {
+	mu      sync.Mutex
+	log     []store.Event
+	changed chan struct{}
+}
+
+func (l *eventLog) add(kind store.EventKind) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.log = append(l.log, store.Event{Sequence: int64(len(l.log) + 1), Kind: kind, ImageID: "i"})
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+func (l *eventLog) EventsSince(_ context.Context, since int64, _ int) ([]store.Event, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]store.Event(nil), l.log[since:]...), nil
+}
+
+func (l *eventLog) LastSequence(context.Context) (int64, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return int64(len(l.log)), nil
+}
+
+func (l *eventLog) Changed() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.changed
+}
+
+// A failure that was recorded for one Scanner, or by matching, changes the status of every Scanner with that image.
+func TestFollowWakesScannersForFailures(t *testing.T) {
+	log := &eventLog{changed: make(chan struct{})}
+	hub := feed.New(log, feed.Config{Log: logr.Discard()})
+	wake := newWaker()
+	ctx, cancel := context.WithCancel(t.Context())
+	var parts sync.WaitGroup
+	defer parts.Wait()
+	defer cancel()
+	parts.Go(func() { _ = hub.Run(ctx) })
+	<-hub.Started()
+	assessor := assess.New(nil, nil, clock.RealClock{}, logr.Discard())
+	parts.Go(func() { _ = follow(ctx, hub, assessor, wake) })
+	woken := func(why string) {
+		t.Helper()
+		select {
+		case <-wake.events:
+		case <-time.After(10 * time.Second):
+			t.Fatalf("not woken: %s", why)
+		}
+	}
+	woken("the beginning")
+	log.add(store.EventImageFailed)
+	woken("a failure")
+}
