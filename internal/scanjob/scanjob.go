@@ -146,6 +146,21 @@ func Build(req Request, opts Options) *batchv1.Job {
 	}
 }
 
+// Key reads from a Job what it catalogues. It is the zero value when the Job does not say it as Build does.
+func Key(job *batchv1.Job) vuln.ImageKey {
+	key := vuln.ImageKey{ImageID: job.Annotations[AnnotationImageID]}
+	if key.Validate() != nil {
+		return vuln.ImageKey{}
+	}
+	if platform := job.Annotations[AnnotationPlatform]; platform != "" {
+		var err error
+		if key.Platform, err = vuln.ParsePlatform(platform); err != nil {
+			return vuln.ImageKey{}
+		}
+	}
+	return key
+}
+
 func podSpec(req Request, opts Options) corev1.PodSpec {
 	volumes := []corev1.Volume{
 		{Name: "scratch", VolumeSource: corev1.VolumeSource{

@@ -20,6 +20,8 @@ type Cataloguer interface {
 
 // Attempt is one attempt to catalogue an image.
 type Attempt struct {
+	// Key is the image as the attempt names it, the zero value when that cannot be read.
+	Key vuln.ImageKey
 	// ScannerUID is the UID of the Scanner that asked for it.
 	ScannerUID string
 	Done       bool

@@ -35,6 +35,7 @@ const maxNote = 1024
 // Store is what the controller needs of the store.
 type Store interface {
 	WantImages(ctx context.Context, keys []vuln.ImageKey) (map[vuln.ImageKey]store.Image, error)
+	Image(ctx context.Context, key vuln.ImageKey) (store.Image, error)
 	RecordFailure(ctx context.Context, key vuln.ImageKey, attempt int, outcome vuln.Outcome, next time.Time) (bool, error)
 }
 

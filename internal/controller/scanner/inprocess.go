@@ -86,7 +86,7 @@ func (p *InProcess) Start(_ context.Context, _ types.NamespacedName, req scanjob
 	if p.attempts == nil {
 		p.attempts = map[string]Attempt{}
 	}
-	p.attempts[req.Name] = Attempt{ScannerUID: req.ScannerUID}
+	p.attempts[req.Name] = Attempt{Key: req.Key, ScannerUID: req.ScannerUID}
 	ctx := p.ctx
 	p.wait.Go(func() {
 		outcome := p.run(ctx, req)
@@ -97,7 +97,7 @@ func (p *InProcess) Start(_ context.Context, _ types.NamespacedName, req scanjob
 
 func (p *InProcess) finish(req scanjob.Request, outcome vuln.Outcome) {
 	p.mu.Lock()
-	p.attempts[req.Name] = Attempt{ScannerUID: req.ScannerUID, Done: true, Outcome: outcome}
+	p.attempts[req.Name] = Attempt{Key: req.Key, ScannerUID: req.ScannerUID, Done: true, Outcome: outcome}
 	p.order = append(p.order, req.Name)
 	if len(p.order) > keepOutcomes {
 		delete(p.attempts, p.order[0])

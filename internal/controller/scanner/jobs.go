@@ -36,8 +36,8 @@ type Jobs struct {
 }
 
 type createdJob struct {
-	at         time.Time
-	scannerUID string
+	at      time.Time
+	attempt Attempt
 }
 
 // NewJobs returns a Cataloguer that creates Jobs. live reads from the API server, not from a cache.
@@ -69,7 +69,7 @@ func (j *Jobs) Attempts(ctx context.Context) (map[string]Attempt, error) {
 }
 
 func (j *Jobs) attempt(ctx context.Context, job *batchv1.Job) (Attempt, error) {
-	attempt := Attempt{ScannerUID: job.Labels[scanjob.LabelScanner], Done: scanjob.Finished(job)}
+	attempt := Attempt{Key: scanjob.Key(job), ScannerUID: job.Labels[scanjob.LabelScanner], Done: scanjob.Finished(job)}
 	if !attempt.Done {
 		return attempt, nil
 	}
@@ -102,7 +102,7 @@ func (j *Jobs) addCreated(ctx context.Context, seen map[types.NamespacedName]boo
 				return fmt.Errorf("get scan Job %s: %w", key, err)
 			}
 		}
-		attempts[key.Name] = Attempt{ScannerUID: created.scannerUID}
+		attempts[key.Name] = created.attempt
 	}
 	return nil
 }
@@ -131,6 +131,8 @@ func (j *Jobs) Start(ctx context.Context, owner types.NamespacedName, req scanjo
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.created[client.ObjectKeyFromObject(job)] = createdJob{at: j.clock.Now(), scannerUID: req.ScannerUID}
+	j.created[client.ObjectKeyFromObject(job)] = createdJob{
+		at: j.clock.Now(), attempt: Attempt{Key: req.Key, ScannerUID: req.ScannerUID},
+	}
 	return nil
 }

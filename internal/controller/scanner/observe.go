@@ -28,6 +28,8 @@ type view struct {
 	// images holds the images that can be catalogued.
 	images   map[vuln.ImageKey]store.Image
 	attempts map[string]Attempt
+	// leftover counts the Scanner's attempts that are under way for images that no pod in its scope runs any more.
+	leftover int
 	build    vuln.DatabaseBuild
 	hasBuild bool
 }
@@ -58,8 +60,33 @@ func (r *Reconciler) observe(ctx context.Context, scanner *scannerv1.Scanner) (*
 		maps.Copy(images, found)
 	}
 	v := &view{containers: containers, images: images, attempts: attempts}
+	if v.leftover, err = r.leftover(ctx, scanner, v); err != nil {
+		return nil, err
+	}
 	v.build, v.hasBuild = r.Databases.Build()
 	return v, nil
+}
+
+// leftover counts attempts whose pods have gone, so that pods that come and go cannot make more scans run than the limit. Only a
+// name that the nonce of a known image gives counts: a Job that somebody else labelled like ours takes no slot.
+func (r *Reconciler) leftover(ctx context.Context, scanner *scannerv1.Scanner, v *view) (int, error) {
+	count := 0
+	for name, attempt := range v.attempts {
+		if _, wanted := v.images[attempt.Key]; wanted || attempt.Done || attempt.ScannerUID != string(scanner.UID) || attempt.Key.ImageID == "" {
+			continue
+		}
+		image, err := r.Store.Image(ctx, attempt.Key)
+		if errors.Is(err, store.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return 0, fmt.Errorf("read the state of an image: %w", err)
+		}
+		if image.Key == attempt.Key && name == scanjob.Name(image.Key, image.Nonce, image.Attempts) {
+			count++
+		}
+	}
+	return count, nil
 }
 
 // wantedKeys lists the images to catalogue, each once.

@@ -55,7 +55,7 @@ func makePlan(scanner *scannerv1.Scanner, v *view, now time.Time) plan {
 	if scanner.Spec.Concurrency != nil {
 		slots = int(*scanner.Spec.Concurrency)
 	}
-	slots -= p.running
+	slots -= p.running + v.leftover
 
 	for _, key := range due(v, now, &p.next) {
 		if slots <= 0 || scanner.Spec.Suspend {

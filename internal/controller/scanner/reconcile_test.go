@@ -52,6 +52,13 @@ func (m memory) WantImages(_ context.Context, keys []vuln.ImageKey) (map[vuln.Im
 	return found, nil
 }
 
+func (m memory) Image(_ context.Context, key vuln.ImageKey) (store.Image, error) {
+	if image, known := m[key]; known {
+		return image, nil
+	}
+	return store.Image{}, store.ErrNotFound
+}
+
 func (m memory) RecordFailure(_ context.Context, key vuln.ImageKey, attempt int, outcome vuln.Outcome, next time.Time) (bool, error) {
 	image, known := m[key]
 	if !known || image.Attempts != attempt {
@@ -78,7 +85,7 @@ func (s *starter) Start(_ context.Context, _ types.NamespacedName, req scanjob.R
 	if s.refuse != "" && strings.Contains(req.Key.ImageID, s.refuse) {
 		return &RefusedError{vuln.Outcome{Reason: vuln.ReasonUnschedulable, Message: "no room"}}
 	}
-	s.attempts[req.Name] = Attempt{ScannerUID: req.ScannerUID}
+	s.attempts[req.Name] = Attempt{Key: req.Key, ScannerUID: req.ScannerUID}
 	s.started = append(s.started, req.Key)
 	return nil
 }
@@ -196,5 +203,31 @@ func TestEventsFitTheirLimit(t *testing.T) {
 		}
 	default:
 		t.Error("no event")
+	}
+}
+
+func TestScansOfVanishedPodsKeepTheirSlots(t *testing.T) {
+	gone, next := imageKey("gone"), imageKey("next")
+	known, cataloguer := memory{}, &starter{attempts: map[string]Attempt{}}
+	pod := podOf("a", gone.ImageID, time.Hour)
+	r, _ := newReconciler(t, known, cataloguer, scannerWith(func(s *scannerv1.Scanner) { s.Spec.Concurrency = new(int32(1)) }), pod)
+	reconcileOnce(t, r)
+	if err := errors.Join(r.Client.Delete(t.Context(), pod), r.Client.Create(t.Context(), podOf("b", next.ImageID, time.Minute))); err != nil {
+		t.Fatal(err)
+	}
+	// Somebody else's Job with our labels.
+	cataloguer.attempts["scan-foreign"] = Attempt{Key: gone, ScannerUID: "me"}
+
+	_, scanner := reconcileOnce(t, r)
+	if len(cataloguer.started) != 1 || cataloguer.started[0] != gone {
+		t.Fatalf("started %v, want the first image alone until its scan has ended", cataloguer.started)
+	}
+	if ready := meta.FindStatusCondition(scanner.Status.Conditions, scannerv1.ConditionReady); ready == nil || ready.Reason != string(scannerv1.Waiting) {
+		t.Errorf("Ready: %+v, want Waiting", ready)
+	}
+	name := scanjob.Name(gone, "nonce", 0)
+	cataloguer.attempts[name] = Attempt{Key: gone, ScannerUID: "me", Done: true}
+	if reconcileOnce(t, r); len(cataloguer.started) != 2 || cataloguer.started[1] != next {
+		t.Errorf("started %v, want the second image now", cataloguer.started)
 	}
 }
