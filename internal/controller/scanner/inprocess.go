@@ -158,7 +158,7 @@ func (p *InProcess) catalog(ctx context.Context, req scanjob.Request, dir string
 	cmd.WaitDelay = killDelay
 	var stderr tail
 	cmd.Stderr = &stderr
-	err := cmd.Run()
+	err := runBound(cmd)
 	if err == nil {
 		return result, vuln.Outcome{}
 	}
