@@ -66,8 +66,10 @@ type Assessor struct {
 	log     logr.Logger
 	wake    chan struct{}
 
-	mu    sync.RWMutex
-	build *vuln.DatabaseBuild
+	mu sync.RWMutex
+	// opened says that Run has tried to open a database; build is the one that it uses.
+	opened bool
+	build  *vuln.DatabaseBuild
 }
 
 // New returns an Assessor; Run has to be called for anything to be matched.
@@ -75,14 +77,19 @@ func New(s Store, library Library, clk clock.Clock, log logr.Logger) *Assessor {
 	return &Assessor{store: s, library: library, clock: clk, log: log, wake: make(chan struct{}, 1)}
 }
 
-// Build returns the database build in use.
+// Build returns the database build in use. Before Run has opened it, it is the one that Run will open: without that, whoever asks
+// right after a restart would take every result for one of an earlier database.
 func (a *Assessor) Build() (vuln.DatabaseBuild, bool) {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
-	if a.build == nil {
-		return vuln.DatabaseBuild{}, false
+	if a.build != nil {
+		return *a.build, true
 	}
-	return *a.build, true
+	if !a.opened {
+		installed, found := a.library.Current()
+		return installed.Build, found
+	}
+	return vuln.DatabaseBuild{}, false
 }
 
 // Wake makes Run look for images to match.

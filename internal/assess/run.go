@@ -48,6 +48,9 @@ func (a *Assessor) use(open *match.Database) *match.Database {
 		return open
 	}
 	database, err := match.Open(installed)
+	a.mu.Lock()
+	a.opened = true
+	a.mu.Unlock()
 	if err != nil {
 		a.log.Error(err, "Cannot open the vulnerability database", "build", installed.Build.ID)
 		return open
@@ -128,7 +131,14 @@ func (a *Assessor) matchOne(ctx context.Context, database *match.Database, key v
 	return nil
 }
 
-func matchSBOM(ctx context.Context, database *match.Database, sbom store.SBOM) (vuln.MatchResult, error) {
+// matchSBOM turns a panic into an error: what is matched comes from outside, and an image on which a matcher panics would end the
+// manager again after every start.
+func matchSBOM(ctx context.Context, database *match.Database, sbom store.SBOM) (_ vuln.MatchResult, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("matching panicked: %v", p)
+		}
+	}()
 	decoder, err := zstd.NewReader(bytes.NewReader(sbom.Content), zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderConcurrency(1))
 	if err != nil {
 		return vuln.MatchResult{}, fmt.Errorf("decompress the SBOM: %w", err)
