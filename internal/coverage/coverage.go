@@ -84,7 +84,7 @@ func Of(c Container, image Image, build string) Result {
 		return Result{Pending, ReasonNoDatabase}
 	case image.Catalogued:
 		return Result{Pending, ReasonNotMatched}
-	case !c.Key.Pullable():
+	case !c.Key.Pullable() || c.Key.Validate() != nil:
 		return Result{Failed, string(vuln.ReasonNotPullable)}
 	default:
 		return Result{Pending, ReasonNotCatalogued}

@@ -29,6 +29,9 @@ func TestOf(t *testing.T) {
 		"no database":                 {run, Image{Catalogued: true}, "", Result{Pending, ReasonNoDatabase}},
 		"to be matched":               {run, Image{Catalogued: true}, "b", Result{Pending, ReasonNotMatched}},
 		"to be catalogued":            {run, Image{}, "b", Result{Pending, ReasonNotCatalogued}},
+		"not a possible image ID": {
+			Container{Key: vuln.ImageKey{ImageID: "r.example/ä@" + id[len("r.example/a@"):]}}, Image{}, "b", Result{Failed, "NotPullable"},
+		},
 		"no repository": {
 			Container{Key: vuln.ImageKey{ImageID: id[len("r.example/a@"):]}}, Image{}, "b", Result{Failed, "NotPullable"},
 		},
