@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,7 +32,8 @@ func setStatus(scanner *scannerv1.Scanner, v *view, p plan) {
 	status.Findings = &findings
 	status.DatabaseBuild, status.DatabaseBuilt = "", nil
 	if v.hasBuild {
-		built := metav1.NewTime(v.build.Built)
+		// The API server keeps whole seconds: a fraction would make every status a changed one.
+		built := metav1.NewTime(v.build.Built.Truncate(time.Second))
 		status.DatabaseBuild, status.DatabaseBuilt = v.build.ID, &built
 	}
 	setReady(scanner, v, summary, p)

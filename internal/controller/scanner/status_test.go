@@ -110,3 +110,14 @@ func TestSetFailedKeepsErrorTextOut(t *testing.T) {
 		t.Errorf("Ready = %+v does not name the cause", ready)
 	}
 }
+
+// The API server keeps whole seconds, and a status that differs from what it gave back is written again and again.
+func TestSetStatusDatabaseBuiltIsWhatTheServerKeeps(t *testing.T) {
+	w := newWorld()
+	w.build, w.hasBuild = vuln.DatabaseBuild{ID: "b", Built: now.Add(123 * time.Millisecond)}, true
+	scanner := scannerWith(nil)
+	setStatus(scanner, w.view, plan{})
+	if built := scanner.Status.DatabaseBuilt; built == nil || !built.Equal(new(built.Rfc3339Copy())) {
+		t.Errorf("databaseBuilt is %v, which has a fraction of a second", built)
+	}
+}
