@@ -123,25 +123,41 @@ func TestAdmissionPolicyAllowsScanJobs(t *testing.T) {
 	}
 }
 
+var unconfined = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeUnconfined}
+
 func TestAdmissionPolicyRefusesEverythingElse(t *testing.T) {
 	p := compile(t, find[*admissionv1.ValidatingAdmissionPolicy](render(t, ""))[0])
 	tests := map[string]func(pod *corev1.PodSpec, c *corev1.Container){
-		"another image":           func(_ *corev1.PodSpec, c *corev1.Container) { c.Image = "evil" },
-		"a command":               func(_ *corev1.PodSpec, c *corev1.Container) { c.Command = []string{"/bin/sh"} },
-		"another subcommand":      func(_ *corev1.PodSpec, c *corev1.Container) { c.Args[0] = "manager" },
-		"no arguments":            func(_ *corev1.PodSpec, c *corev1.Container) { c.Args = nil },
-		"a second container":      func(p *corev1.PodSpec, c *corev1.Container) { p.Containers = append(p.Containers, *c) },
-		"an init container":       func(p *corev1.PodSpec, c *corev1.Container) { p.InitContainers = []corev1.Container{*c} },
-		"an API token":            func(p *corev1.PodSpec, _ *corev1.Container) { p.AutomountServiceAccountToken = nil },
-		"another service account": func(p *corev1.PodSpec, _ *corev1.Container) { p.ServiceAccountName = "admin" },
-		"the node's network":      func(p *corev1.PodSpec, _ *corev1.Container) { p.HostNetwork = true },
-		"the node's processes":    func(p *corev1.PodSpec, _ *corev1.Container) { p.HostPID = true },
-		"a chosen node":           func(p *corev1.PodSpec, _ *corev1.Container) { p.NodeName = "control-plane" },
-		"root":                    func(p *corev1.PodSpec, _ *corev1.Container) { p.SecurityContext.RunAsNonRoot = nil },
-		"no seccomp profile":      func(p *corev1.PodSpec, _ *corev1.Container) { p.SecurityContext.SeccompProfile = nil },
-		"no security context":     func(_ *corev1.PodSpec, c *corev1.Container) { c.SecurityContext = nil },
-		"privileges":              func(_ *corev1.PodSpec, c *corev1.Container) { c.SecurityContext.Privileged = new(true) },
-		"escalation":              func(_ *corev1.PodSpec, c *corev1.Container) { c.SecurityContext.AllowPrivilegeEscalation = new(true) },
+		"another image":               func(_ *corev1.PodSpec, c *corev1.Container) { c.Image = "evil" },
+		"a command":                   func(_ *corev1.PodSpec, c *corev1.Container) { c.Command = []string{"/bin/sh"} },
+		"another subcommand":          func(_ *corev1.PodSpec, c *corev1.Container) { c.Args[0] = "manager" },
+		"no arguments":                func(_ *corev1.PodSpec, c *corev1.Container) { c.Args = nil },
+		"a second container":          func(p *corev1.PodSpec, c *corev1.Container) { p.Containers = append(p.Containers, *c) },
+		"an init container":           func(p *corev1.PodSpec, c *corev1.Container) { p.InitContainers = []corev1.Container{*c} },
+		"an API token":                func(p *corev1.PodSpec, _ *corev1.Container) { p.AutomountServiceAccountToken = nil },
+		"another service account":     func(p *corev1.PodSpec, _ *corev1.Container) { p.ServiceAccountName = "admin" },
+		"the node's network":          func(p *corev1.PodSpec, _ *corev1.Container) { p.HostNetwork = true },
+		"the node's processes":        func(p *corev1.PodSpec, _ *corev1.Container) { p.HostPID = true },
+		"a chosen node":               func(p *corev1.PodSpec, _ *corev1.Container) { p.NodeName = "control-plane" },
+		"root":                        func(p *corev1.PodSpec, _ *corev1.Container) { p.SecurityContext.RunAsNonRoot = nil },
+		"no seccomp profile":          func(p *corev1.PodSpec, _ *corev1.Container) { p.SecurityContext.SeccompProfile = nil },
+		"no security context":         func(_ *corev1.PodSpec, c *corev1.Container) { c.SecurityContext = nil },
+		"privileges":                  func(_ *corev1.PodSpec, c *corev1.Container) { c.SecurityContext.Privileged = new(true) },
+		"escalation":                  func(_ *corev1.PodSpec, c *corev1.Container) { c.SecurityContext.AllowPrivilegeEscalation = new(true) },
+		"root in the container":       func(_ *corev1.PodSpec, c *corev1.Container) { c.SecurityContext.RunAsNonRoot = new(false) },
+		"another user":                func(_ *corev1.PodSpec, c *corev1.Container) { c.SecurityContext.RunAsUser = new(int64(0)) },
+		"no seccomp in the container": func(_ *corev1.PodSpec, c *corev1.Container) { c.SecurityContext.SeccompProfile = unconfined },
+		"no AppArmor": func(p *corev1.PodSpec, _ *corev1.Container) {
+			p.SecurityContext.AppArmorProfile = &corev1.AppArmorProfile{Type: "Unconfined"}
+		},
+		"a hook": func(_ *corev1.PodSpec, c *corev1.Container) {
+			c.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{}}
+		},
+		"a probe":            func(_ *corev1.PodSpec, c *corev1.Container) { c.StartupProbe = &corev1.Probe{} },
+		"a port of the node": func(_ *corev1.PodSpec, c *corev1.Container) { c.Ports = []corev1.ContainerPort{{HostPort: 80}} },
+		"credentials for another host": func(_ *corev1.PodSpec, c *corev1.Container) {
+			c.Args = append(c.Args, "--token-host=evil.example")
+		},
 		"a capability": func(_ *corev1.PodSpec, c *corev1.Container) {
 			c.SecurityContext.Capabilities.Add = []corev1.Capability{"NET_ADMIN"}
 		},
