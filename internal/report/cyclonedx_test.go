@@ -126,7 +126,7 @@ func schema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/CycloneDX/cyclonedx-go").Output()
 	if err != nil {
-		t.Skipf("the module cache with the CycloneDX schema cannot be found: %v", err)
+		t.Fatalf("the module cache with the CycloneDX schema cannot be found: %v", err)
 	}
 	compiler := jsonschema.NewCompiler()
 	for resource, file := range map[string]string{
@@ -134,7 +134,7 @@ func schema(t *testing.T) *jsonschema.Schema {
 	} {
 		content, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "schema", file))
 		if err != nil {
-			t.Skipf("the CycloneDX schema is not in the module cache: %v", err)
+			t.Fatalf("the CycloneDX schema is not in the module cache: %v", err)
 		}
 		parsed, err := jsonschema.UnmarshalJSON(bytes.NewReader(content))
 		if err != nil {

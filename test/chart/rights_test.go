@@ -1,0 +1,129 @@
+package chart_test
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+	sigsyaml "sigs.k8s.io/yaml"
+)
+
+// rules returns the rules that the operator's own service account is bound to, by the namespace of the role.
+func rules(r release) map[string][]rbacv1.PolicyRule {
+	found := map[string][]rbacv1.PolicyRule{}
+	account := r.pod().ServiceAccountName
+	bound := func(subjects []rbacv1.Subject) bool {
+		return slices.ContainsFunc(subjects, func(s rbacv1.Subject) bool { return s.Name == account && s.Namespace == namespace })
+	}
+	for _, binding := range find[*rbacv1.ClusterRoleBinding](r) {
+		for _, role := range find[*rbacv1.ClusterRole](r) {
+			if bound(binding.Subjects) && binding.RoleRef.Name == role.Name {
+				found[""] = append(found[""], role.Rules...)
+			}
+		}
+	}
+	for _, binding := range find[*rbacv1.RoleBinding](r) {
+		for _, role := range find[*rbacv1.Role](r) {
+			if bound(binding.Subjects) && binding.RoleRef.Name == role.Name && binding.Namespace == role.Namespace {
+				found[role.Namespace] = append(found[role.Namespace], role.Rules...)
+			}
+		}
+	}
+	return found
+}
+
+func TestLeastPrivilege(t *testing.T) {
+	forbiddenResources := []string{
+		"secrets", "configmaps", "serviceaccounts", "serviceaccounts/token", "pods/exec", "pods/attach", "pods/portforward",
+		"pods/ephemeralcontainers", "nodes/proxy", "roles", "rolebindings", "clusterroles", "clusterrolebindings",
+	}
+	forbiddenVerbs := []string{"*", "escalate", "bind", "impersonate", "deletecollection", "approve", "sign"}
+	for file, r := range variants(t) {
+		t.Run(file, func(t *testing.T) {
+			for ns, rules := range rules(r) {
+				for _, rule := range rules {
+					for _, resource := range rule.Resources {
+						if resource == "*" || slices.Contains(forbiddenResources, resource) {
+							t.Errorf("the operator has %v on %s in namespace %q", rule.Verbs, resource, ns)
+						}
+					}
+					for _, verb := range rule.Verbs {
+						if slices.Contains(forbiddenVerbs, verb) {
+							t.Errorf("the operator has the verb %s on %v", verb, rule.Resources)
+						}
+					}
+					if slices.Contains(rule.APIGroups, "*") {
+						t.Errorf("the operator has rights in all groups: %v", rule)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestRolesMatchMarkers compares the chart with the role that is generated from the controllers.
+func TestRolesMatchMarkers(t *testing.T) {
+	text, err := os.ReadFile("../../config/rbac/role.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var role rbacv1.ClusterRole
+	if err := sigsyaml.UnmarshalStrict(text, &role); err != nil {
+		t.Fatal(err)
+	}
+	want := expand(role.Rules)
+	if len(want) == 0 {
+		t.Fatal("config/rbac/role.yaml has no rules")
+	}
+	if diff := cmp.Diff(want, expand(rules(render(t, ""))[""])); diff != "" {
+		t.Errorf("the whole cluster (-want +got):\n%s", diff)
+	}
+	some := rules(render(t, "watchNamespaces: [a, b]"))
+	for _, ns := range []string{"a", "b"} {
+		if diff := cmp.Diff(want, expand(slices.Concat(some[""], some[ns]))); diff != "" {
+			t.Errorf("namespace %s (-want +got):\n%s", ns, diff)
+		}
+	}
+	for right := range expand(some[""]) {
+		if strings.Contains(right, "/pods ") || strings.Contains(right, "/jobs ") {
+			t.Errorf("with watchNamespaces the operator still has %s in the whole cluster", right)
+		}
+	}
+}
+
+func expand(rules []rbacv1.PolicyRule) map[string]bool {
+	rights := map[string]bool{}
+	for _, rule := range rules {
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				for _, verb := range rule.Verbs {
+					rights[group+"/"+resource+" "+verb] = true
+				}
+			}
+		}
+	}
+	return rights
+}
+
+func TestAggregation(t *testing.T) {
+	count := func(values string) int {
+		n := 0
+		for _, role := range find[*rbacv1.ClusterRole](render(t, values)) {
+			for label := range role.Labels {
+				if strings.HasPrefix(label, "rbac.authorization.k8s.io/aggregate-to-") {
+					n++
+				}
+			}
+		}
+		return n
+	}
+	if got := count(""); got != 5 {
+		t.Errorf("%d aggregation labels, want view, edit, admin for viewers and edit, admin for editors", got)
+	}
+	if got := count("rbac: {aggregate: false}"); got != 0 {
+		t.Errorf("%d aggregation labels although rbac.aggregate is false", got)
+	}
+}
