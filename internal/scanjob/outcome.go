@@ -31,10 +31,8 @@ func Outcome(job *batchv1.Job, pods []corev1.Pod) vuln.Outcome {
 	if condition(job, batchv1.JobComplete) != nil {
 		return vuln.Outcome{}
 	}
-	for i := range pods {
-		if outcome, told := podOutcome(&pods[i]); told {
-			return outcome
-		}
+	if outcome, told := Told(pods); told {
+		return outcome
 	}
 	failed := condition(job, batchv1.JobFailed)
 	switch {
@@ -47,6 +45,16 @@ func Outcome(job *batchv1.Job, pods []corev1.Pod) vuln.Outcome {
 	default:
 		return vuln.Outcome{Reason: vuln.ReasonCatalogFailed, Message: "the scan Job failed: " + failed.Message}
 	}
+}
+
+// Told returns what the pods of a Job say of its end, or of why it does not begin.
+func Told(pods []corev1.Pod) (vuln.Outcome, bool) {
+	for i := range pods {
+		if outcome, told := podOutcome(&pods[i]); told {
+			return outcome, true
+		}
+	}
+	return vuln.Outcome{}, false
 }
 
 func podOutcome(pod *corev1.Pod) (vuln.Outcome, bool) {

@@ -3,6 +3,7 @@ package scanner
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -33,6 +34,9 @@ type Jobs struct {
 	// created holds the Jobs of this process that the cache has not shown yet: without them a cache that lags would let
 	// more Jobs start than the limit allows.
 	created map[types.NamespacedName]createdJob
+	// troubles says of Jobs under way why their pods do not start: at its deadline a Job takes its pods with it, and the reason would
+	// be gone. outcomes holds the ends of failed Jobs, which never change.
+	troubles, outcomes map[types.UID]vuln.Outcome
 }
 
 type createdJob struct {
@@ -42,7 +46,10 @@ type createdJob struct {
 
 // NewJobs returns a Cataloguer that creates Jobs. live reads from the API server, not from a cache.
 func NewJobs(c client.Client, live client.Reader, clk clock.Clock, options scanjob.Options) *Jobs {
-	return &Jobs{client: c, live: live, clock: clk, options: options, created: map[types.NamespacedName]createdJob{}}
+	return &Jobs{
+		client: c, live: live, clock: clk, options: options, created: map[types.NamespacedName]createdJob{},
+		troubles: map[types.UID]vuln.Outcome{}, outcomes: map[types.UID]vuln.Outcome{},
+	}
 }
 
 // Attempts implements Cataloguer.
@@ -53,15 +60,17 @@ func (j *Jobs) Attempts(ctx context.Context) (map[string]Attempt, error) {
 	}
 	attempts := make(map[string]Attempt, len(jobs.Items))
 	seen := make(map[types.NamespacedName]bool, len(jobs.Items))
+	uids := make(map[types.UID]bool, len(jobs.Items))
 	for i := range jobs.Items {
 		job := &jobs.Items[i]
-		seen[client.ObjectKeyFromObject(job)] = true
+		seen[client.ObjectKeyFromObject(job)], uids[job.UID] = true, true
 		attempt, err := j.attempt(ctx, job)
 		if err != nil {
 			return nil, err
 		}
 		attempts[job.Name] = attempt
 	}
+	j.forget(uids)
 	if err := j.addCreated(ctx, seen, attempts); err != nil {
 		return nil, err
 	}
@@ -70,16 +79,56 @@ func (j *Jobs) Attempts(ctx context.Context) (map[string]Attempt, error) {
 
 func (j *Jobs) attempt(ctx context.Context, job *batchv1.Job) (Attempt, error) {
 	attempt := Attempt{Key: scanjob.Key(job), ScannerUID: job.Labels[scanjob.LabelScanner], Done: scanjob.Finished(job)}
-	if !attempt.Done {
-		return attempt, nil
+	var err error
+	attempt.Outcome, err = j.outcome(ctx, job, attempt.Done)
+	return attempt, err
+}
+
+// outcome says how a Job ended, and remembers what its pods say for as long as they are there.
+func (j *Jobs) outcome(ctx context.Context, job *batchv1.Job, done bool) (vuln.Outcome, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if outcome, known := j.outcomes[job.UID]; known {
+		return outcome, nil
 	}
 	var pods corev1.PodList
-	err := j.client.List(ctx, &pods, client.InNamespace(job.Namespace), client.MatchingLabels{scanjob.LabelScan: job.Name})
-	if err != nil {
-		return Attempt{}, fmt.Errorf("list the pods of Job %s/%s: %w", job.Namespace, job.Name, err)
+	ofJob := []client.ListOption{client.InNamespace(job.Namespace), client.MatchingLabels{scanjob.LabelScan: job.Name}}
+	if err := j.client.List(ctx, &pods, ofJob...); err != nil {
+		return vuln.Outcome{}, fmt.Errorf("list the pods of Job %s/%s: %w", job.Namespace, job.Name, err)
 	}
-	attempt.Outcome = scanjob.Outcome(job, pods.Items)
-	return attempt, nil
+	trouble, told := scanjob.Told(pods.Items)
+	if !done {
+		delete(j.troubles, job.UID)
+		if told {
+			j.troubles[job.UID] = trouble
+		}
+		return vuln.Outcome{}, nil
+	}
+	outcome := scanjob.Outcome(job, pods.Items)
+	if outcome.Succeeded() {
+		return outcome, nil
+	}
+	if !told {
+		// Jobs and pods arrive in the cache independently: that of the pods may not show the end yet.
+		if err := j.live.List(ctx, &pods, ofJob...); err != nil {
+			return vuln.Outcome{}, fmt.Errorf("list the pods of Job %s/%s: %w", job.Namespace, job.Name, err)
+		}
+		outcome = scanjob.Outcome(job, pods.Items)
+	}
+	if before, known := j.troubles[job.UID]; known && outcome.Reason == vuln.ReasonDeadlineExceeded && len(pods.Items) == 0 {
+		outcome = before
+	}
+	j.outcomes[job.UID] = outcome
+	return outcome, nil
+}
+
+// forget drops what is remembered of Jobs that are gone.
+func (j *Jobs) forget(exist map[types.UID]bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	gone := func(uid types.UID, _ vuln.Outcome) bool { return !exist[uid] }
+	maps.DeleteFunc(j.troubles, gone)
+	maps.DeleteFunc(j.outcomes, gone)
 }
 
 // addCreated adds the Jobs that were created here and that the cache does not show. After some seconds the API server is asked
