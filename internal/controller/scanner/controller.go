@@ -29,6 +29,9 @@ const auditInterval = 5 * time.Minute
 // retryRefused is when a Scanner is reconciled again after the start of a scan was refused.
 const retryRefused = time.Second
 
+// retryConflict is when a Scanner is reconciled again after it had changed in the meantime.
+const retryConflict = 200 * time.Millisecond
+
 // maxNote is the limit that Kubernetes puts on the note of an event, in bytes; a longer one is refused.
 const maxNote = 1024
 
@@ -79,7 +82,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		setFailed(scanner, err)
 	}
-	if _, patchErr := kube.PatchStatus(ctx, r.Client, before, scanner); patchErr != nil && !apierrors.IsNotFound(patchErr) {
+	_, patchErr := kube.PatchStatus(ctx, r.Client, before, scanner)
+	switch {
+	case err == nil && apierrors.IsConflict(patchErr):
+		// Most often the cache does not show the last status yet. That is no failure.
+		return ctrl.Result{RequeueAfter: retryConflict}, nil
+	case patchErr != nil && !apierrors.IsNotFound(patchErr):
 		err = errors.Join(err, patchErr)
 	}
 	if err != nil {

@@ -231,3 +231,17 @@ func TestScansOfVanishedPodsKeepTheirSlots(t *testing.T) {
 		t.Errorf("started %v, want the second image now", cataloguer.started)
 	}
 }
+
+func TestConflictIsNoFailure(t *testing.T) {
+	r, _ := newReconciler(t, memory{}, &starter{attempts: map[string]Attempt{}}, scannerWith(nil))
+	inner, _ := r.Client.(client.WithWatch)
+	r.Client = interceptor.NewClient(inner, interceptor.Funcs{
+		SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+			return apierrors.NewConflict(schema.GroupResource{Resource: "scanners"}, "s", errors.New("changed"))
+		},
+	})
+	result, _ := reconcileOnce(t, r)
+	if result.RequeueAfter != retryConflict {
+		t.Errorf("reconciled again after %s, want %s", result.RequeueAfter, retryConflict)
+	}
+}
