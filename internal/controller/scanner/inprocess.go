@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -153,7 +155,7 @@ func (p *InProcess) catalog(ctx context.Context, req scanjob.Request, dir string
 	ctx, cancel := context.WithTimeout(ctx, p.Timeout+time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, p.Executable, args...) //nolint:gosec // our own program
-	cmd.Env = append(os.Environ(), "TMPDIR="+dir, "GOMEMLIMIT="+childMemoryLimit)
+	cmd.Env = childEnvironment(os.Environ(), dir)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = killDelay
 	var stderr tail
@@ -176,6 +178,12 @@ func (p *InProcess) catalog(ctx context.Context, req scanjob.Request, dir string
 		return "", vuln.Outcome{Reason: vuln.ReasonOutOfMemory, Message: "the scan was killed, most likely for want of memory"}
 	}
 	return "", vuln.Outcome{Reason: vuln.ReasonCatalogFailed, Message: fmt.Sprintf("the scan ended without telling why: %v: %s", err, stderr.last())}
+}
+
+// childEnvironment leaves out the address and password of the store: a child takes hostile images apart, and has no use for it.
+func childEnvironment(environment []string, dir string) []string {
+	kept := slices.DeleteFunc(slices.Clone(environment), func(variable string) bool { return strings.HasPrefix(variable, "DSN=") })
+	return append(kept, "TMPDIR="+dir, "GOMEMLIMIT="+childMemoryLimit)
 }
 
 // tail keeps the end of what is written to it.
