@@ -48,7 +48,7 @@ type MyCustomResourceStatus struct {
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:path=mycustomresources,singular=mycustomresource
+// +kubebuilder:resource:path=mycustomresources,singular=mycustomresource,shortName=mcr
 // +kubebuilder:printcolumn:name="Friend",type=string,JSONPath=`.spec.name`
 // +kubebuilder:printcolumn:name="Healthy",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1
