@@ -145,8 +145,8 @@ func TestNames(t *testing.T) {
 	}
 	want := map[string]names{
 		"Scanner":           {"scanner.zoltankerezsi.xyz", "v1", "scanners", "scanner", []string{"scn"}},
-		"PodSet":            {"app.example.com", "v1alpha1", "podsets", "podset", nil},
-		"MyCustomResource":  {"poc.test.domain", "v1", "mycustomresources", "mycustomresource", nil},
+		"PodSet":            {"app.example.com", "v1alpha1", "podsets", "podset", []string{"pset"}},
+		"MyCustomResource":  {"poc.test.domain", "v1", "mycustomresources", "mycustomresource", []string{"mcr"}},
 		"BellerophonSimple": {"stable.simple-bellerophon.io", "v444beta989", "sheroes", "bellerophonsimple", []string{"bsh"}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
