@@ -1,55 +1,207 @@
 package assess
 
 import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
-	"time"
 
-	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/testr"
 	"github.com/klauspost/compress/zstd"
+	"github.com/onsi/gomega"
 	"k8s.io/utils/clock"
 
 	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqlstore"
 	"github.com/scanner-operator/scanner-operator/internal/vuln"
 	"github.com/scanner-operator/scanner-operator/internal/vulndb"
 )
 
-const emptySBOM = `{"artifacts":[],"artifactRelationships":[],"files":[],"source":{"id":"x","name":"x","version":"","type":"directory","metadata":{"path":"/"}},
-	"distro":{},"descriptor":{"name":"syft","version":"1"},
-	"schema":{"version":"16.0.0","url":"https://raw.githubusercontent.com/anchore/syft/main/schema/json/schema-16.0.0.json"}}`
+const document = `{"artifacts":[{"id":"1","name":"golang.org/x/net","version":"v0.1.0","type":"go-module","foundBy":"test",
+"locations":[{"path":"/app","accessPath":"/app"}],"licenses":[],"language":"go","cpes":[],"purl":"pkg:golang/golang.org/x/net@v0.1.0"}],
+"artifactRelationships":[],"source":{"id":"s","name":"s","version":"","type":"image","metadata":{"userInput":"s","layers":[]}},
+"distro":{},"descriptor":{"name":"syft","version":"1.49.0"},
+"schema":{"version":"16.1.10","url":"https://raw.githubusercontent.com/anchore/syft/main/schema/json/schema-16.1.10.json"}}`
 
-func TestPanicOfAMatcherIsAnError(t *testing.T) {
+func key(digit string) vuln.ImageKey {
+	return vuln.ImageKey{
+		ImageID:  "r.example/app@sha256:" + strings.Repeat(digit, 64),
+		Platform: vuln.Platform{OS: "linux", Architecture: "amd64"},
+	}
+}
+
+func compress(t *testing.T, content string) []byte {
+	t.Helper()
 	encoder, err := zstd.NewWriter(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	sbom := store.SBOM{Content: encoder.EncodeAll([]byte(emptySBOM), nil)}
-	// A database that is not there panics in its place.
-	if _, err := matchSBOM(t.Context(), nil, sbom); err == nil || !strings.Contains(err.Error(), "panicked") {
-		t.Errorf("matchSBOM: %v, want an error that tells of the panic", err)
+	return encoder.EncodeAll([]byte(content), nil)
+}
+
+func newStore(t *testing.T, keys ...vuln.ImageKey) *sqlstore.Store {
+	t.Helper()
+	s, err := sqlstore.Open(t.Context(), sqlstore.Config{DSN: filepath.Join(t.TempDir(), "db"), Log: testr.New(t), Clock: clock.RealClock{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	if _, err := s.WantImages(t.Context(), keys); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// shelf is a library whose database the test exchanges.
+type shelf struct {
+	mu      sync.Mutex
+	current *vulndb.Installed
+	changed chan struct{}
+}
+
+func newShelf() *shelf { return &shelf{changed: make(chan struct{}, 1)} }
+
+func (s *shelf) Current() (vulndb.Installed, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current == nil {
+		return vulndb.Installed{}, false
+	}
+	return *s.current, true
+}
+
+func (s *shelf) Changed() <-chan struct{} { return s.changed }
+
+func (s *shelf) put(installed vulndb.Installed) {
+	s.mu.Lock()
+	s.current = &installed
+	s.mu.Unlock()
+	s.changed <- struct{}{}
+}
+
+func sampleDatabase(t *testing.T) vulndb.Installed {
+	t.Helper()
+	library, err := vulndb.New(vulndb.Config{Dir: t.TempDir(), UpdateURL: vulndb.UpdateURLNone, Sample: true, Log: testr.New(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := library.Update(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	installed, _ := library.Current()
+	return installed
+}
+
+type brokenBody struct{ content io.Reader }
+
+var errBroken = errors.New("connection reset")
+
+func (b brokenBody) Read(p []byte) (int, error) {
+	n, err := b.content.Read(p)
+	if errors.Is(err, io.EOF) {
+		err = errBroken
+	}
+	return n, err
+}
+
+func TestIngestSBOM(t *testing.T) {
+	known := key("a")
+	a := New(newStore(t, known), newShelf(), clock.RealClock{}, testr.New(t))
+	valid := compress(t, document)
+	tests := map[string]struct {
+		key  vuln.ImageKey
+		body io.Reader
+		want error
+	}{
+		"accepted":              {known, bytes.NewReader(valid), nil},
+		"delivered again":       {known, bytes.NewReader(valid), nil},
+		"nobody wants it":       {key("b"), bytes.NewReader(valid), store.ErrNotFound},
+		"not zstd":              {known, strings.NewReader("hello"), ErrRefused},
+		"not an SBOM":           {known, bytes.NewReader(compress(t, `{"a":1}`)), ErrRefused},
+		"cut off":               {known, bytes.NewReader(valid[:len(valid)-9]), ErrRefused},
+		"empty":                 {known, bytes.NewReader(nil), ErrRefused},
+		"a bomb":                {known, bytes.NewReader(compress(t, strings.Repeat(" ", 200<<20))), ErrRefused},
+		"the connection breaks": {known, brokenBody{bytes.NewReader(valid[:len(valid)/2])}, errBroken},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			err := a.IngestSBOM(t.Context(), tt.key, tt.body)
+			if !errors.Is(err, tt.want) {
+				t.Errorf("IngestSBOM = %v, want %v", err, tt.want)
+			}
+			if errors.Is(tt.want, errBroken) && errors.Is(err, ErrRefused) {
+				t.Error("a broken connection is the sender's fault")
+			}
+		})
 	}
 }
 
-type oneBuild struct{ installed vulndb.Installed }
+func TestIngestFileKeepsTheSameAsIngestSBOM(t *testing.T) {
+	one, two := key("a"), key("b")
+	s := newStore(t, one, two)
+	a := New(s, newShelf(), clock.RealClock{}, testr.New(t))
+	path := filepath.Join(t.TempDir(), "sbom.json")
+	if err := os.WriteFile(path, []byte(document), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(a.IngestFile(t.Context(), one, path), a.IngestSBOM(t.Context(), two, bytes.NewReader(compress(t, document)))); err != nil {
+		t.Fatal(err)
+	}
+	first, err := s.SBOM(t.Context(), one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := s.SBOM(t.Context(), two)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first.SHA256 != second.SHA256 || first.Size != int64(len(document)) || first.Size != second.Size {
+		t.Errorf("%s (%d bytes) and %s (%d bytes)", first.SHA256, first.Size, second.SHA256, second.Size)
+	}
+}
 
-func (l oneBuild) Current() (vulndb.Installed, bool) { return l.installed, l.installed.Dir != "" }
-func (oneBuild) Changed() <-chan struct{}            { return nil }
+// TestMatchesWhenTheDatabaseArrives covers both orders: an SBOM that waits for a database, and one that comes later.
+func TestMatchesWhenTheDatabaseArrives(t *testing.T) {
+	g, early, late := gomega.NewWithT(t), key("a"), key("b")
+	s, library := newStore(t, early, late), newShelf()
+	a := New(s, library, clock.RealClock{}, testr.New(t))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
 
-func TestBuildIsKnownFromTheStart(t *testing.T) {
-	build := vuln.DatabaseBuild{ID: "b", Built: time.Unix(1, 0), Source: vuln.DatabaseSourceOfficial}
-	library := oneBuild{vulndb.Installed{Dir: t.TempDir(), Build: build}}
-	assessor := New(nil, library, clock.RealClock{}, logr.Discard())
-	if got, known := assessor.Build(); !known || got != build {
-		t.Errorf("before it is open: %v, %t; want %v", got, known, build)
+	if err := a.IngestSBOM(t.Context(), early, bytes.NewReader(compress(t, document))); err != nil {
+		t.Fatal(err)
 	}
-	// The folder is empty.
-	if database := assessor.use(nil); database != nil {
-		t.Fatal("opened a database that is not there")
+	state := func(k vuln.ImageKey) func() store.State {
+		return func() store.State {
+			image, err := s.Image(t.Context(), k)
+			if err != nil {
+				return store.State(err.Error())
+			}
+			return image.State
+		}
 	}
-	if got, known := assessor.Build(); known {
-		t.Errorf("after it could not be opened: %v, want none", got)
+	g.Consistently(state(early), "300ms").Should(gomega.Equal(store.StateCatalogued))
+	if _, has := a.Build(); has {
+		t.Error("a database is in use before there is one")
 	}
-	if got, known := New(nil, oneBuild{}, clock.RealClock{}, logr.Discard()).Build(); known {
-		t.Errorf("without any database: %v, want none", got)
+	library.put(sampleDatabase(t))
+	g.Eventually(state(early), "20s").Should(gomega.Equal(store.StateScanned))
+	if err := a.IngestSBOM(t.Context(), late, bytes.NewReader(compress(t, document))); err != nil {
+		t.Fatal(err)
+	}
+	g.Eventually(state(late), "20s").Should(gomega.Equal(store.StateScanned))
+	page, err := s.Findings(t.Context(), store.FindingQuery{Image: late})
+	if err != nil || page.Total == 0 {
+		t.Errorf("%d findings of golang.org/x/net v0.1.0, %v", page.Total, err)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("Run = %v", err)
 	}
 }
