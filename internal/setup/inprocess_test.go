@@ -71,7 +71,8 @@ func TestInProcess(t *testing.T) {
 	scanner := sampleScanner(t, ns)
 	create(t, c, scanner)
 	runningPod(t, c, ns, "java", reference)
-	missing := reference[:strings.Index(reference, "/")] + "/samples/missing@sha256:" + strings.Repeat("0", 64)
+	registry, _, _ := strings.Cut(reference, "/")
+	missing := registry + "/samples/missing@sha256:" + strings.Repeat("0", 64)
 	runningPod(t, c, ns, "missing", missing)
 
 	if err := conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
