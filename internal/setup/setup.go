@@ -184,6 +184,9 @@ func (o *Operator) addChecks() error {
 	if err := o.manager.AddReadyzCheck("store", func(r *http.Request) error { return o.store.Ready(r.Context()) }); err != nil {
 		return fmt.Errorf("add a readiness check: %w", err)
 	}
+	if err := o.manager.AddReadyzCheck("api", o.server.Check); err != nil {
+		return fmt.Errorf("add a readiness check: %w", err)
+	}
 	synced := make(chan struct{})
 	err := o.manager.Add(everywhere(func(ctx context.Context) error {
 		if o.manager.GetCache().WaitForCacheSync(ctx) {

@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -28,19 +29,27 @@ type api struct {
 
 func newAPI(t *testing.T) api {
 	t.Helper()
-	var services corev1.ServiceList
-	if err := e2e.client.List(t.Context(), &services, client.InNamespace(operatorNamespace)); err != nil {
+	address, err := serviceAddress(t.Context())
+	if err != nil {
 		t.Fatal(err)
+	}
+	return api{base: address, token: userToken(t)}
+}
+
+// serviceAddress is the API's URL by the ClusterIP of its Service.
+func serviceAddress(ctx context.Context) (string, error) {
+	var services corev1.ServiceList
+	if err := e2e.client.List(ctx, &services, client.InNamespace(operatorNamespace)); err != nil {
+		return "", err
 	}
 	for _, service := range services.Items {
 		for _, port := range service.Spec.Ports {
 			if port.Port == 8000 {
-				return api{base: fmt.Sprintf("http://%s:8000", service.Spec.ClusterIP), token: userToken(t)}
+				return fmt.Sprintf("http://%s:8000", service.Spec.ClusterIP), nil
 			}
 		}
 	}
-	t.Fatal("there is no Service with port 8000")
-	return api{}
+	return "", errors.New("there is no Service with port 8000")
 }
 
 // userToken makes a user who may read and remove results.

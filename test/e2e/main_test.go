@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -89,6 +91,9 @@ func run(m *testing.M, code *int) (err error) {
 	defer e2e.registry.close()
 	defer e2e.private.close()
 	if err := install(ctx); err != nil {
+		return err
+	}
+	if err := waitForService(ctx); err != nil {
 		return err
 	}
 	*code = m.Run()
@@ -172,6 +177,20 @@ func install(ctx context.Context) error {
 		"--set=persistence.enabled=false",
 		"--set=vulnerabilityDatabase.updateURL=none", "--set=vulnerabilityDatabase.sample=true",
 		"--set=plainHTTPRegistries={"+e2e.registry.host+","+e2e.private.host+"}")
+}
+
+// waitForService waits until the node sends the Service's connections to the pod: that comes some time after the pod is ready.
+func waitForService(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	address, err := serviceAddress(ctx)
+	if err != nil {
+		return err
+	}
+	return wait.PollUntilContextCancel(ctx, tick, true, func(ctx context.Context) (bool, error) {
+		status, _, err := api{base: address}.do(ctx, http.MethodGet, "/api/v1/session")
+		return err == nil && status == http.StatusOK, nil
+	})
 }
 
 func command(ctx context.Context, dir, name string, args ...string) error {
