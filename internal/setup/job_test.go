@@ -270,3 +270,32 @@ func TestWithoutDatabaseSBOMsAreKeptAndMatchedLater(t *testing.T) {
 		t.Errorf("%d Jobs, want the one from before: the SBOM was there", n)
 	}
 }
+
+func TestNamespacesAreSelectedByLabel(t *testing.T) {
+	c, g := needCluster(t), gomega.NewWithT(t)
+	amd64Node(t, c)
+	own, other := namespace(t, c), namespace(t, c)
+	operator(t, own, func(o *setup.Options) { o.WatchNamespaces = []string{own, other} })
+	runningPod(t, c, other, "app", imageID("selected", "f"))
+	scanner := sampleScanner(t, own)
+	scanner.Spec.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"scan": "yes"}}
+	create(t, c, scanner)
+	g.Eventually(func() string { return ready(t.Context(), c, scanner) }, patience, tick).Should(gomega.Equal("True/Reconciled"))
+
+	// The audit comes after minutes only: what happens now happens because of the label.
+	patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"scan":"yes"}}}`))
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: other}}
+	if err := c.Patch(t.Context(), ns, patch); err != nil {
+		t.Fatal(err)
+	}
+	g.Eventually(func() map[string]*batchv1.Job { return jobs(t.Context(), c, other) }, patience, tick).
+		Should(gomega.HaveKey(imageID("selected", "f")))
+	if owner := metav1.GetControllerOf(jobs(t.Context(), c, other)[imageID("selected", "f")]); owner != nil {
+		t.Errorf("a Job in another namespace has the owner %+v: it would be collected at once", owner)
+	}
+
+	foreign := sampleScanner(t, other)
+	foreign.Spec.NamespaceSelector = &metav1.LabelSelector{}
+	create(t, c, foreign)
+	g.Eventually(func() string { return ready(t.Context(), c, foreign) }, patience, tick).Should(gomega.Equal("False/Failed"))
+}

@@ -29,6 +29,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, wake <-chan event.Generi
 		For(&scannerv1.Scanner{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&batchv1.Job{}, handler.EnqueueRequestsFromMapFunc(r.allScanners), builder.WithPredicates(jobChanged)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.scannersOfPod), builder.WithPredicates(podChanged)).
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.selectingScanners),
+			builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WatchesRawSource(source.Channel(wake, handler.EnqueueRequestsFromMapFunc(r.allScanners))).
 		Complete(r)
 }
@@ -62,6 +64,10 @@ func (r *Reconciler) scannersOfPod(ctx context.Context, obj client.Object) []rec
 	return r.scanners(ctx, func(s *scannerv1.Scanner) bool {
 		return s.Namespace == obj.GetNamespace() || s.Spec.NamespaceSelector != nil
 	})
+}
+
+func (r *Reconciler) selectingScanners(ctx context.Context, _ client.Object) []reconcile.Request {
+	return r.scanners(ctx, func(s *scannerv1.Scanner) bool { return s.Spec.NamespaceSelector != nil })
 }
 
 func (r *Reconciler) allScanners(ctx context.Context, _ client.Object) []reconcile.Request {
