@@ -31,7 +31,7 @@ func run() int {
 		SilenceErrors: true,
 		Version:       version.String(),
 	}
-	root.AddCommand(newManagerCommand(), newCatalogCommand(), newDBCommand(), newVersionCommand())
+	root.AddCommand(newManagerCommand(), newCatalogCommand(), newScanCommand(), newDBCommand(), newVersionCommand())
 	err := root.ExecuteContext(ctx)
 	var exit exitError
 	switch {

@@ -105,15 +105,19 @@ func (d *document) element(first bool, v any) error {
 }
 
 func (d *document) header(in Input) {
+	d.raw(`{"$schema":"http://cyclonedx.org/schema/bom-1.6.schema.json","bomFormat":"CycloneDX","specVersion":"1.6","serialNumber":`)
+	d.value(documentID(in).URN())
+	d.raw(`,"version":1,"metadata":`)
+	d.value(metadata(in))
+}
+
+// documentID follows from what the document is about, so that the same document has the same one.
+func documentID(in Input) uuid.UUID {
 	build := ""
 	if in.Build != nil {
 		build = in.Build.ID
 	}
-	serial := uuid.NewSHA1(namespace, []byte(strings.Join([]string{in.ImageID, in.Platform.String(), in.SBOMSHA256, build}, "\n")))
-	d.raw(`{"$schema":"http://cyclonedx.org/schema/bom-1.6.schema.json","bomFormat":"CycloneDX","specVersion":"1.6","serialNumber":`)
-	d.value(serial.URN())
-	d.raw(`,"version":1,"metadata":`)
-	d.value(metadata(in))
+	return uuid.NewSHA1(namespace, []byte(strings.Join([]string{in.ImageID, in.Platform.String(), in.SBOMSHA256, build}, "\n")))
 }
 
 func metadata(in Input) cdx.Metadata {

@@ -1,0 +1,191 @@
+package report
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+// Format names a form that a report is written in.
+type Format string
+
+// The formats.
+const (
+	FormatTable     Format = "table"
+	FormatJSON      Format = "json"
+	FormatCycloneDX Format = "cyclonedx-json"
+	FormatSPDX      Format = "spdx-json"
+	FormatSARIF     Format = "sarif"
+	FormatCSV       Format = "csv"
+)
+
+// writers lists the formats as they are shown to people.
+var writers = []struct {
+	format Format
+	write  func(io.Writer, Input) error
+}{
+	{FormatTable, table},
+	{FormatJSON, findingsJSON},
+	{FormatCycloneDX, CycloneDX},
+	{FormatSPDX, spdxJSON},
+	{FormatSARIF, sarifJSON},
+	{FormatCSV, csvText},
+}
+
+// Formats names all formats, for help texts.
+func Formats() string {
+	names := make([]string, len(writers))
+	for i, w := range writers {
+		names[i] = string(w.format)
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
+}
+
+// ParseFormat reads the name of a format.
+func ParseFormat(name string) (Format, error) {
+	for _, w := range writers {
+		if string(w.format) == name {
+			return w.format, nil
+		}
+	}
+	return "", fmt.Errorf("output format %q is not %s", name, Formats())
+}
+
+// Write writes a report in one of the formats. The same input gives the same bytes.
+func Write(w io.Writer, format Format, in Input) error {
+	for _, known := range writers {
+		if known.format != format {
+			continue
+		}
+		buffered := bufio.NewWriterSize(w, 64<<10)
+		if err := known.write(buffered, in); err != nil {
+			return err
+		}
+		if err := buffered.Flush(); err != nil {
+			return fmt.Errorf("write the report of %s: %w", in.ImageID, err)
+		}
+		return nil
+	}
+	return fmt.Errorf("output format %q is not %s", format, Formats())
+}
+
+// sortedFindings returns all findings, those with the greatest risk first.
+func sortedFindings(in Input) ([]vuln.Finding, error) {
+	var all []vuln.Finding
+	if err := in.Findings(func(f vuln.Finding) error {
+		all = append(all, f)
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("findings of %s: %w", in.ImageID, err)
+	}
+	slices.SortStableFunc(all, func(a, b vuln.Finding) int {
+		return cmp.Or(
+			cmp.Compare(b.Vulnerability.Risk, a.Vulnerability.Risk),
+			cmp.Compare(b.Vulnerability.Severity, a.Vulnerability.Severity),
+			cmp.Compare(a.Vulnerability.ID, b.Vulnerability.ID),
+			cmp.Compare(a.Package.Name, b.Package.Name),
+			cmp.Compare(a.Package.Version, b.Package.Version),
+			cmp.Compare(a.Vulnerability.Namespace, b.Vulnerability.Namespace),
+			cmp.Compare(a.Package.Fingerprint, b.Package.Fingerprint),
+		)
+	})
+	return all, nil
+}
+
+// fixedIn lists the versions that fix a finding.
+func fixedIn(f vuln.Finding) []string {
+	if f.Fix.State != vuln.FixStateFixed {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(f.Fix.Versions), func(version string) bool { return version == "" })
+}
+
+// page is the answer of the HTTP API to a query for findings, with what the query would have named.
+type page struct {
+	ImageID  string              `json:"imageId"`
+	Platform string              `json:"platform,omitempty"`
+	Distro   string              `json:"distro,omitempty"`
+	Database *vuln.DatabaseBuild `json:"database,omitempty"`
+	Items    []item              `json:"items"`
+	Total    int                 `json:"total"`
+}
+
+// item is a Finding as the HTTP API has it. The parts that a vuln.Finding shares with it are written as they are.
+type item struct {
+	Package       itemPackage        `json:"package"`
+	Vulnerability vuln.Vulnerability `json:"vulnerability"`
+	Fix           vuln.Fix           `json:"fix"`
+	Details       []vuln.MatchDetail `json:"details"`
+	Locations     []vuln.Location    `json:"locations"`
+}
+
+type itemPackage struct {
+	Name     string   `json:"name"`
+	Version  string   `json:"version"`
+	Type     string   `json:"type"`
+	Language string   `json:"language,omitempty"`
+	PURL     string   `json:"purl,omitempty"`
+	Distro   string   `json:"distro,omitempty"`
+	Licenses []string `json:"licenses,omitempty"`
+	CPEs     []string `json:"cpes,omitempty"`
+}
+
+func findingsJSON(w io.Writer, in Input) error {
+	findings, err := sortedFindings(in)
+	if err != nil {
+		return err
+	}
+	out := page{
+		ImageID: in.ImageID, Platform: in.Platform.String(), Distro: in.Distro, Database: in.Build,
+		Items: make([]item, 0, len(findings)), Total: len(findings),
+	}
+	for _, f := range findings {
+		out.Items = append(out.Items, itemOf(f))
+	}
+	return writeIndented(w, in, out)
+}
+
+func itemOf(f vuln.Finding) item {
+	p := f.Package
+	out := item{
+		Package: itemPackage{
+			Name: p.Name, Version: p.Version, Type: p.Type, Language: p.Language, PURL: p.PURL, Distro: p.Distro,
+			Licenses: p.Licenses, CPEs: p.CPEs,
+		},
+		Vulnerability: f.Vulnerability, Fix: f.Fix,
+		Details: make([]vuln.MatchDetail, 0, len(f.Details)), Locations: append([]vuln.Location{}, f.Locations...),
+	}
+	switch f.Fix.State {
+	case vuln.FixStateFixed, vuln.FixStateNotFixed, vuln.FixStateWontFix, vuln.FixStateUnknown:
+	default:
+		out.Fix.State = vuln.FixStateUnknown
+	}
+	for _, d := range f.Details {
+		d.SearchedBy, d.Found = objectOrNothing(d.SearchedBy), objectOrNothing(d.Found)
+		out.Details = append(out.Details, d)
+	}
+	return out
+}
+
+// objectOrNothing leaves out what the API does not allow there.
+func objectOrNothing(raw json.RawMessage) json.RawMessage {
+	if !isObject(raw) {
+		return nil
+	}
+	return raw
+}
+
+func writeIndented(w io.Writer, in Input, v any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(v); err != nil {
+		return fmt.Errorf("write the report of %s: %w", in.ImageID, err)
+	}
+	return nil
+}

@@ -1,0 +1,151 @@
+package report
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+// maxCell bounds a cell of the table in characters; the other formats hold the text in full.
+const maxCell = 60
+
+var tableColumns = []string{"VULNERABILITY", "SEVERITY", "PACKAGE", "VERSION", "FIXED-IN", "TYPE", "EPSS", "RISK", "KEV"}
+
+// table writes findings for people. Names come from strangers, and a terminal obeys control characters: none is left.
+func table(w io.Writer, in Input) error {
+	findings, err := sortedFindings(in)
+	if err != nil {
+		return err
+	}
+	if len(findings) == 0 {
+		if _, err := fmt.Fprintln(w, "No vulnerabilities found."); err != nil {
+			return fmt.Errorf("write the report of %s: %w", in.ImageID, err)
+		}
+		return nil
+	}
+	lines := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(lines, strings.Join(tableColumns, "\t"))
+	// Records of several namespaces, and packages that differ in what is not shown, look alike.
+	seen := map[string]bool{}
+	for _, f := range findings {
+		cells := []string{
+			f.Vulnerability.ID, f.Vulnerability.Severity.String(), f.Package.Name, f.Package.Version, fixText(f), f.Package.Type,
+			epssText(f.Vulnerability.EPSS), strconv.FormatFloat(f.Vulnerability.Risk, 'f', 1, 64), yes(len(f.Vulnerability.KEV) > 0),
+		}
+		for i := range cells {
+			cells[i] = shortened(printable(cells[i]))
+		}
+		if line := strings.TrimRight(strings.Join(cells, "\t"), "\t"); !seen[line] {
+			seen[line] = true
+			_, _ = fmt.Fprintln(lines, line)
+		}
+	}
+	// Errors of the writer stay until here.
+	if err := lines.Flush(); err != nil {
+		return fmt.Errorf("write the report of %s: %w", in.ImageID, err)
+	}
+	return nil
+}
+
+func fixText(f vuln.Finding) string {
+	if f.Fix.State == vuln.FixStateWontFix {
+		return "(won't fix)"
+	}
+	return strings.Join(fixedIn(f), ", ")
+}
+
+// epssText does not round a probability down to none.
+func epssText(e *vuln.EPSS) string {
+	switch {
+	case e == nil:
+		return ""
+	case e.Score > 0 && e.Score < 0.001:
+		return "<0.1%"
+	default:
+		return strconv.FormatFloat(e.Score*100, 'f', 1, 64) + "%"
+	}
+}
+
+func yes(b bool) string {
+	if b {
+		return "yes"
+	}
+	return ""
+}
+
+// printable keeps letters, marks, digits, punctuation, symbols and plain spaces. Control characters go, and so do those
+// that change the direction of the text or show nothing.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\uFFFD"))
+}
+
+func shortened(s string) string {
+	if utf8.RuneCountInString(s) <= maxCell {
+		return s
+	}
+	return string([]rune(s)[:maxCell-1]) + "…"
+}
+
+var csvColumns = []string{
+	"vulnerability", "severity", "package", "version", "fixed_in", "type", "epss", "risk", "kev",
+	"fix_state", "namespace", "purl", "locations", "data_source",
+}
+
+// csvText writes findings for spreadsheets, as RFC 4180 has it.
+func csvText(w io.Writer, in Input) error {
+	findings, err := sortedFindings(in)
+	if err != nil {
+		return err
+	}
+	lines := csv.NewWriter(w)
+	lines.UseCRLF = true
+	_ = lines.Write(csvColumns)
+	for _, f := range findings {
+		epss := ""
+		if f.Vulnerability.EPSS != nil {
+			epss = strconv.FormatFloat(f.Vulnerability.EPSS.Score, 'f', -1, 64)
+		}
+		paths := make([]string, 0, len(f.Locations))
+		for _, l := range f.Locations {
+			paths = append(paths, l.Path)
+		}
+		cells := []string{
+			f.Vulnerability.ID, f.Vulnerability.Severity.String(), f.Package.Name, f.Package.Version, strings.Join(fixedIn(f), " "),
+			f.Package.Type, epss, strconv.FormatFloat(f.Vulnerability.Risk, 'f', -1, 64), yes(len(f.Vulnerability.KEV) > 0),
+			string(f.Fix.State), f.Vulnerability.Namespace, f.Package.PURL, strings.Join(paths, " "), f.Vulnerability.DataSource,
+		}
+		for i := range cells {
+			cells[i] = inert(cells[i])
+		}
+		_ = lines.Write(cells)
+	}
+	lines.Flush()
+	if err := lines.Error(); err != nil { // of any of the writes
+		return fmt.Errorf("write the report of %s: %w", in.ImageID, err)
+	}
+	return nil
+}
+
+// inert makes a text that a spreadsheet would take for a formula a plain one
+// (https://owasp.org/www-community/attacks/CSV_Injection). Some look behind leading spaces, and some take the wide forms
+// of the characters as well.
+func inert(s string) string {
+	s = printable(s)
+	first, _ := utf8.DecodeRuneInString(strings.TrimLeft(s, " "))
+	if strings.ContainsRune("=+-@＝＋－＠", first) {
+		return "'" + s
+	}
+	return s
+}
