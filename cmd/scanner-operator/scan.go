@@ -49,7 +49,11 @@ The vulnerability database is the one that "db" looks after. When there is none,
 The exit code is 0 when all went well, 1 after an error, and 2 when --fail-on was reached.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
-			return o.run(command.Context(), args[0], command.OutOrStdout(), command.ErrOrStderr())
+			err := o.run(command.Context(), args[0], command.OutOrStdout(), command.ErrOrStderr())
+			if err != nil && command.Context().Err() != nil {
+				return errors.New("interrupted") // whatever failed because of it
+			}
+			return err
 		},
 	}
 	flags := command.Flags()

@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -202,5 +204,27 @@ func TestScanImage(t *testing.T) {
 	}
 	if page.ImageID != server.References[0] || page.Platform == "" {
 		t.Errorf("the tag is reported as %+v, not as %s", page, server.References[0])
+	}
+}
+
+func TestScanInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		cancel()
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	command := newScanCommand()
+	command.SetOut(io.Discard)
+	command.SetErr(io.Discard)
+	command.SilenceUsage, command.SilenceErrors = true, true
+	command.SetArgs([]string{strings.TrimPrefix(server.URL, "http://") + "/a:b", "--sample", "--update-url", "none", "--db-dir", t.TempDir()})
+	if err := command.ExecuteContext(ctx); err == nil || err.Error() != "interrupted" {
+		t.Errorf("an interrupted scan says %v", err)
+	}
+	if left, err := os.ReadDir(temp); err != nil || len(left) != 0 {
+		t.Errorf("the temporary folder holds %v (%v)", left, err)
 	}
 }

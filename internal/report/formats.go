@@ -98,12 +98,18 @@ func sortedFindings(in Input) ([]vuln.Finding, error) {
 	return all, nil
 }
 
-// fixedIn lists the versions that fix a finding.
+// fixedIn lists the versions that fix a finding, each once: databases repeat some.
 func fixedIn(f vuln.Finding) []string {
 	if f.Fix.State != vuln.FixStateFixed {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(f.Fix.Versions), func(version string) bool { return version == "" })
+	var versions []string
+	for _, version := range f.Fix.Versions {
+		if version != "" && !slices.Contains(versions, version) {
+			versions = append(versions, version)
+		}
+	}
+	return versions
 }
 
 // page is the answer of the HTTP API to a query for findings, with what the query would have named.

@@ -40,7 +40,7 @@ func writeAs(t *testing.T, format report.Format, in report.Input) []byte {
 func plain() report.Input {
 	openssl, zlib := packageOf("openssl", "3.0.1-1"), packageOf("zlib1g", "1.2.13")
 	openssl.Licenses, openssl.CPEs = []string{"Apache-2.0"}, []string{"cpe:2.3:a:openssl:openssl:3.0.1:*:*:*:*:*:*:*"}
-	low, high, ignored := findingOf(zlib, "CVE-2024-0003", vuln.SeverityLow), findingOf(openssl, "CVE-2024-0001", vuln.SeverityHigh, "3.0.2-1", "3.1.0"), findingOf(zlib, "CVE-2024-0002", vuln.SeverityMedium)
+	low, high, ignored := findingOf(zlib, "CVE-2024-0003", vuln.SeverityLow), findingOf(openssl, "CVE-2024-0001", vuln.SeverityHigh, "3.0.2-1", "3.1.0", "", "3.0.2-1"), findingOf(zlib, "CVE-2024-0002", vuln.SeverityMedium)
 	high.Vulnerability.Risk, low.Vulnerability.Risk = 93.25, 1
 	high.Vulnerability.EPSS = &vuln.EPSS{Score: 0.9746}
 	low.Vulnerability.EPSS = &vuln.EPSS{Score: 0.0004}
