@@ -74,7 +74,12 @@ func closed(t *testing.T, connection *websocket.Conn) int {
 
 func TestSubscribe(t *testing.T) {
 	f := newFixture(t, nil)
+	early, _ := f.dial()
 	f.do(http.MethodPut, "/scan-results", uploadOf("before"))
+	// Once one subscriber has it, it is past, and those who come now do not get it.
+	if got := next(t, early); got != "before" {
+		t.Errorf("got %q, want %q", got, "before")
+	}
 	first, _ := f.dial()
 	second, _ := f.dial("Origin: " + f.base)
 	f.do(http.MethodPut, "/scan-results", uploadOf("after/<&>"))
