@@ -7,6 +7,7 @@ require (
 	github.com/anchore/grype v0.116.0
 	github.com/anchore/stereoscope v0.3.0
 	github.com/anchore/syft v1.49.0
+	github.com/cespare/xxhash/v2 v2.3.0
 	github.com/github/go-spdx/v2 v2.7.0
 	github.com/glebarez/sqlite v1.11.0
 	github.com/go-logr/logr v1.4.4
@@ -122,7 +123,6 @@ require (
 	github.com/bodgit/sevenzip v1.6.1 // indirect
 	github.com/bodgit/windows v1.0.1 // indirect
 	github.com/cenkalti/backoff/v5 v5.0.3 // indirect
-	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/charmbracelet/colorprofile v0.4.3 // indirect
 	github.com/charmbracelet/lipgloss v1.1.0 // indirect
 	github.com/charmbracelet/x/ansi v0.11.6 // indirect

@@ -17,6 +17,8 @@ type Vulnerability struct {
 	URLs        []string         `json:"urls,omitempty"`
 	CWEs        []string         `json:"cwes,omitempty"`
 	CVSS        []CVSS           `json:"cvss,omitempty"`
+	// CVEs are the CVE IDs of the record itself: EPSS, KEV and CWEs are looked up by them.
+	CVEs []string `json:"cves,omitempty"`
 	EPSS        *EPSS            `json:"epss,omitempty"`
 	KEV         []KnownExploited `json:"kev,omitempty"`
 	// Risk is Grype's figure from 0 to 100, made of severity, EPSS and KEV.

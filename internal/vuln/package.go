@@ -46,4 +46,7 @@ type Catalog struct {
 	Distro string
 	// Size is the size of the image's layers in bytes, 0 when not known.
 	Size int64
+	// Projection is the version of the rules that made MatchInput and Fingerprint. An SBOM that was read by other rules has to
+	// be read again.
+	Projection int
 }
