@@ -12,15 +12,15 @@ type Vulnerability struct {
 	Aliases   []string `json:"aliases,omitempty"`
 	Severity  Severity `json:"severity"`
 	// Description is plain text from the advisory; untrusted.
-	Description string           `json:"description,omitempty"`
-	DataSource  string           `json:"dataSource,omitempty"`
-	URLs        []string         `json:"urls,omitempty"`
-	CWEs        []string         `json:"cwes,omitempty"`
-	CVSS        []CVSS           `json:"cvss,omitempty"`
+	Description string   `json:"description,omitempty"`
+	DataSource  string   `json:"dataSource,omitempty"`
+	URLs        []string `json:"urls,omitempty"`
+	CWEs        []string `json:"cwes,omitempty"`
+	CVSS        []CVSS   `json:"cvss,omitempty"`
 	// CVEs are the CVE IDs of the record itself: EPSS, KEV and CWEs are looked up by them.
-	CVEs []string `json:"cves,omitempty"`
-	EPSS        *EPSS            `json:"epss,omitempty"`
-	KEV         []KnownExploited `json:"kev,omitempty"`
+	CVEs []string         `json:"cves,omitempty"`
+	EPSS *EPSS            `json:"epss,omitempty"`
+	KEV  []KnownExploited `json:"kev,omitempty"`
 	// Risk is Grype's figure from 0 to 100, made of severity, EPSS and KEV.
 	Risk float64 `json:"risk"`
 }
