@@ -2,6 +2,9 @@
 package inventory
 
 import (
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -36,7 +39,8 @@ type Container struct {
 	// WaitingReason and WaitingMessage say why the container does not run, in the kubelet's words.
 	WaitingReason  string
 	WaitingMessage string
-	// Owner is the controller of the pod, the zero value when it has none.
+	// Owner is the controller of the pod, the zero value when it has none. For the ReplicaSet of a Deployment it is the
+	// Deployment.
 	Owner Owner
 	// PullSecrets are the names of the pod's image pull secrets.
 	PullSecrets []string
@@ -59,6 +63,21 @@ type Options struct {
 	Platform func(node string) vuln.Platform
 }
 
+// owner reads the controller from the pod alone. A Deployment labels the pods of its ReplicaSets with the hash that ends the names of
+// these.
+func owner(pod *corev1.Pod) Owner {
+	ref := metav1.GetControllerOf(pod)
+	if ref == nil {
+		return Owner{}
+	}
+	if hash := pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]; ref.Kind == "ReplicaSet" && hash != "" {
+		if deployment, cut := strings.CutSuffix(ref.Name, "-"+hash); cut && deployment != "" {
+			return Owner{Kind: "Deployment", Name: deployment}
+		}
+	}
+	return Owner{Kind: ref.Kind, Name: ref.Name}
+}
+
 // Containers lists the containers of a pod: regular, init and ephemeral, in this order. A pod that has ended has none.
 func Containers(pod *corev1.Pod, opts Options) []Container {
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
@@ -71,9 +90,7 @@ func Containers(pod *corev1.Pod, opts Options) []Container {
 	if opts.IgnoreLabel != "" && pod.Labels[opts.IgnoreLabel] == "true" {
 		base.Skip = SkipIgnoreLabel
 	}
-	if ref := metav1.GetControllerOf(pod); ref != nil {
-		base.Owner = Owner{Kind: ref.Kind, Name: ref.Name}
-	}
+	base.Owner = owner(pod)
 	for _, ref := range pod.Spec.ImagePullSecrets {
 		if ref.Name != "" {
 			base.PullSecrets = append(base.PullSecrets, ref.Name)

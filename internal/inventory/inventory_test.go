@@ -91,6 +91,22 @@ func TestContainers(t *testing.T) {
 			},
 			want: []Container{with(web, func(c *Container) { c.Owner = Owner{Kind: "ReplicaSet", Name: "web"} })},
 		},
+		"for the ReplicaSet of a Deployment it is the Deployment": {
+			mutate: func(p *corev1.Pod) {
+				controller := true
+				p.Labels = map[string]string{"pod-template-hash": "5d4f"}
+				p.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "web-5d4f", Controller: &controller}}
+			},
+			want: []Container{with(web, func(c *Container) { c.Owner = Owner{Kind: "Deployment", Name: "web"} })},
+		},
+		"a ReplicaSet that does not end in the hash is nobody's": {
+			mutate: func(p *corev1.Pod) {
+				controller := true
+				p.Labels = map[string]string{"pod-template-hash": "5d4f"}
+				p.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "web", Controller: &controller}}
+			},
+			want: []Container{with(web, func(c *Container) { c.Owner = Owner{Kind: "ReplicaSet", Name: "web"} })},
+		},
 		"a pod that has ended runs nothing": {mutate: func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }},
 		"a scan pod is left out":            {mutate: func(p *corev1.Pod) { p.Labels = map[string]string{"scan": "x"} }},
 	}
