@@ -27,7 +27,9 @@ func TestReadingMeetsTheSpecification(t *testing.T) {
 		{image + "?platform=linux/amd64", "/api/v1/images/{imageId}", `"platform":"linux/amd64"`},
 		{image + "/findings", "/api/v1/images/{imageId}/findings", `"total":2`},
 		{image + "/findings?severity=Critical&fixable=true&kev=true&sort=package&text=open", "/api/v1/images/{imageId}/findings", `"id":"CVE-2024-0000"`},
+		{"/api/v1/overview", "/api/v1/overview", `"changes":{"changed":1,"closed":1,"images":2,"newKev":1,"opened":2,"openedCritical":1}`},
 		{"/api/v1/databases", "/api/v1/databases", `"images":1`},
+		{"/api/v1/databases/" + escape(build.ID) + "/changes", "/api/v1/databases/{build}/changes", `"total":4`},
 		{"/api/v1/session", "/api/v1/session", `"auth":"none"`},
 		{"/scan-results", "/scan-results", `[{"imageId":"` + scannedID},
 		{"/scan-results/" + escape(scannedID), "/scan-results/{imageId}", `"bomFormat":"CycloneDX"`},
@@ -147,7 +149,7 @@ func TestQueriesAreData(t *testing.T) {
 
 // faulty is a store whose methods fail.
 type faulty struct {
-	store.Store
+	server.Store
 	err error
 }
 
@@ -167,15 +169,22 @@ func (s faulty) DeleteImage(context.Context, string) error { return s.err }
 func (s faulty) Overview(context.Context) (store.Overview, error) {
 	return store.Overview{}, s.err
 }
-func (s faulty) Databases(context.Context) ([]store.Database, error)            { return nil, s.err }
+func (s faulty) CurrentGeneration(context.Context) (store.Generation, bool, error) {
+	return store.Generation{}, false, s.err
+}
+func (s faulty) ListGenerations(context.Context, int) ([]store.Generation, error) { return nil, s.err }
+func (s faulty) Changes(context.Context, store.ChangeQuery) (store.ChangePage, error) {
+	return store.ChangePage{}, s.err
+}
 func (s faulty) SaveReport(context.Context, string, []byte, store.Counts) error { return s.err }
 func (s faulty) Ready(context.Context) error                                    { return s.err }
 
 func TestStoreErrors(t *testing.T) {
 	broken := &faulty{}
+	rematcher := &rematcher{}
 	f := newFixture(t, func(c *server.Config) {
 		broken.Store = c.Store
-		c.Store = broken
+		c.Store, c.Rematcher = broken, rematcher
 	})
 	for _, test := range []struct {
 		err    error
@@ -189,9 +198,10 @@ func TestStoreErrors(t *testing.T) {
 	} {
 		broken.err = test.err
 		f.ingest.err = test.err
+		rematcher.err = test.err
 		for _, request := range []string{
 			"GET /scan-results", "GET /scan-results/a", "DELETE /scan-results/a", "PUT /scan-results", "GET /api/v1/overview", "GET /api/v1/images",
-			"GET /api/v1/images/a", "GET /api/v1/images/a/findings", "GET /api/v1/images/a/sbom", "PUT /api/v1/images/a/sbom", "GET /api/v1/databases",
+			"GET /api/v1/images/a", "GET /api/v1/images/a/findings", "GET /api/v1/images/a/sbom", "PUT /api/v1/images/a/sbom", "GET /api/v1/databases", "GET /api/v1/databases/a/changes", "POST /api/v1/databases/rematch",
 		} {
 			method, path, _ := strings.Cut(request, " ")
 			a := f.do(method, path, `{"imageId":"a","report":{"bomFormat":"CycloneDX","specVersion":"1.6"}}`)

@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/scanner-operator/scanner-operator/internal/server"
-	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
@@ -140,7 +139,8 @@ func bearer(token string) string { return "Authorization: Bearer " + token }
 
 // Every operation asks for its verb, and refuses who may not use it, before it looks at anything else.
 func TestWhoMayDoWhat(t *testing.T) {
-	f := newGuardedFixture(t, newCluster(), nil)
+	rematcher := &rematcher{}
+	f := newGuardedFixture(t, newCluster(), func(c *server.Config) { c.Rematcher = rematcher })
 	f.seed()
 	image := "/api/v1/images/" + escape(scannedID)
 	body := uploadOf(reportedID)
@@ -158,6 +158,9 @@ func TestWhoMayDoWhat(t *testing.T) {
 		{"GET " + image + "/findings", 401, 200, 200, 200, 200, 401},
 		{"GET " + image + "/sbom", 401, 200, 200, 200, 200, 401},
 		{"GET /api/v1/databases", 401, 200, 200, 200, 403, 401},
+		{"GET /api/v1/databases/" + escape(build.ID) + "/changes", 401, 200, 200, 200, 403, 401},
+		{"GET /api/v1/databases/a/changes?pageSize=0", 401, 400, 400, 400, 403, 401},
+		{"POST /api/v1/databases/rematch", 401, 202, 202, 403, 403, 401},
 		{"GET /subscribe", 401, 426, 426, 426, 403, 401},
 		{"PUT " + image + "/sbom", 401, 500, 500, 500, 500, 204},
 		{"DELETE /scan-results/" + escape(failedID), 401, 204, 404, 403, 403, 401},
@@ -186,6 +189,9 @@ func TestWhoMayDoWhat(t *testing.T) {
 			}
 			a.secure(t)
 		}
+	}
+	if got := rematcher.requests(); len(got) != 2 {
+		t.Errorf("matching again was requested %d times, want twice", len(got))
 	}
 }
 
@@ -315,14 +321,14 @@ func TestSession(t *testing.T) {
 	}
 	in := f.do(http.MethodPost, path, `{"token":"admin"}`, "Content-Type: application/json")
 	validate(t, success(http.MethodPost, path), in.body)
-	if in.status != http.StatusOK || !strings.Contains(in.body, `"user":"admin"`) || !strings.Contains(in.body, `"canDelete":true`) {
+	if in.status != http.StatusOK || !strings.Contains(in.body, `"user":"admin"`) || !strings.Contains(in.body, `"canDelete":true`) || !strings.Contains(in.body, `"canUpdate":true`) {
 		t.Errorf("%d %s", in.status, in.body)
 	}
 	if cookie := in.header.Get("Set-Cookie"); cookie != "scanner-operator-session=admin; Path=/; HttpOnly; SameSite=Strict" {
 		t.Error(cookie)
 	}
 	secure := f.do(http.MethodPost, path, `{"token":"reader"}`, "X-Forwarded-Proto: https")
-	if !strings.Contains(secure.header.Get("Set-Cookie"), "Secure") || secure.header.Get("Strict-Transport-Security") == "" || !strings.Contains(secure.body, `"canDelete":false`) {
+	if !strings.Contains(secure.header.Get("Set-Cookie"), "Secure") || secure.header.Get("Strict-Transport-Security") == "" || !strings.Contains(secure.body, `"canDelete":false`) || !strings.Contains(secure.body, `"canUpdate":false`) {
 		t.Errorf("%v %s", secure.header, secure.body)
 	}
 	if a := f.do(http.MethodGet, path, "", "Cookie: scanner-operator-session=admin"); !strings.Contains(a.body, `"authenticated":true`) {
@@ -378,7 +384,7 @@ func TestWithoutAuthentication(t *testing.T) {
 
 func TestOtherSites(t *testing.T) {
 	f := newFixture(t, nil)
-	for _, request := range []string{"PUT /scan-results", "DELETE /scan-results/a", "POST /api/v1/session", "DELETE /api/v1/session", "PUT /api/v1/images/a/sbom"} {
+	for _, request := range []string{"PUT /scan-results", "DELETE /scan-results/a", "POST /api/v1/session", "DELETE /api/v1/session", "PUT /api/v1/images/a/sbom", "POST /api/v1/databases/rematch"} {
 		method, path, _ := strings.Cut(request, " ")
 		for _, header := range []string{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-site", "Origin: https://evil.example", "Origin: null"} {
 			f.do(method, path, uploadOf("a"), header).problem(t, 403, "another site")
@@ -391,7 +397,7 @@ func TestOtherSites(t *testing.T) {
 
 func TestConfigurationIsRefused(t *testing.T) {
 	valid := server.Config{
-		Auth: server.AuthNone, BindAddress: "127.0.0.1:0", Store: &idStore{Store: store.Store(nil)}, Ingest: &ingester{},
+		Auth: server.AuthNone, BindAddress: "127.0.0.1:0", Store: &idStore{Store: server.Store(nil)}, Ingest: &ingester{},
 		Feed: func(context.Context) server.Subscription { return nil },
 	}
 	for _, test := range []struct {

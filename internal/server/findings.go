@@ -29,18 +29,11 @@ func (o operations) ListFindings(ctx context.Context, request api.ListFindingsRe
 
 func toFinding(f vuln.Finding) api.Finding {
 	out := api.Finding{
-		Package: api.Package{
-			Name: f.Package.Name, Version: f.Package.Version, Type: f.Package.Type,
-			Language: optional(f.Package.Language), Purl: optional(f.Package.PURL), Distro: optional(f.Package.Distro),
-			Licenses: optionalList(f.Package.Licenses), Cpes: optionalList(f.Package.CPEs),
-		},
+		Package:       toPackage(f.Package),
 		Vulnerability: toVulnerability(f.Vulnerability),
-		Fix:           api.Fix{State: api.FixState(f.Fix.State), Versions: optionalList(f.Fix.Versions)},
+		Fix:           api.Fix{State: toFixState(f.Fix.State), Versions: optionalList(f.Fix.Versions)},
 		Details:       make([]api.MatchDetail, 0, len(f.Details)),
 		Locations:     make([]api.Location, 0, len(f.Locations)),
-	}
-	if !out.Fix.State.Valid() {
-		out.Fix.State = api.FixState(vuln.FixStateUnknown)
 	}
 	for _, d := range f.Details {
 		out.Details = append(out.Details, api.MatchDetail{
@@ -51,6 +44,14 @@ func toFinding(f vuln.Finding) api.Finding {
 		out.Locations = append(out.Locations, api.Location{Path: l.Path, Layer: optional(l.Layer)})
 	}
 	return out
+}
+
+func toPackage(p vuln.Package) api.Package {
+	return api.Package{
+		Name: p.Name, Version: p.Version, Type: p.Type,
+		Language: optional(p.Language), Purl: optional(p.PURL), Distro: optional(p.Distro),
+		Licenses: optionalList(p.Licenses), Cpes: optionalList(p.CPEs),
+	}
 }
 
 // toObject leaves out what is not a JSON object.

@@ -13,7 +13,7 @@ func (o operations) GetOverview(ctx context.Context, _ api.GetOverviewRequestObj
 	if err != nil {
 		return nil, err
 	}
-	databases, err := o.s.config.Store.Databases(ctx)
+	current, found, err := o.s.config.Store.CurrentGeneration(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -23,8 +23,15 @@ func (o operations) GetOverview(ctx context.Context, _ api.GetOverviewRequestObj
 	answer.Images.Catalogued = overview.Images[store.StateCatalogued]
 	answer.Images.Scanned = overview.Images[store.StateScanned]
 	answer.Images.Reported = overview.Images[store.StateReported]
-	if len(databases) > 0 {
-		answer.Database = toBuild(&databases[0].DatabaseBuild)
+	if found {
+		answer.Database = toBuild(&current.Build)
+	}
+	if found && current.PreviousBuild != "" {
+		changes := toChangeCounts(current.Changes)
+		answer.Changes = &changes
+	}
+	if update := o.s.databaseUpdate(); update != nil {
+		answer.DatabaseStale = &update.Stale
 	}
 	return answer, nil
 }

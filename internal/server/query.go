@@ -12,6 +12,8 @@ const (
 	maxImageText    = 512
 	maxFindingText  = 256
 	maxImageStates  = 5
+	maxChangeKinds  = 3
+	maxBuildID      = 128
 	minimumPageSize = 1
 )
 
@@ -107,4 +109,63 @@ func findingQuery(imageID string, params api.ListFindingsParams) (query store.Fi
 		query.Sort = store.FindingSort(*params.Sort)
 	}
 	return query, nil
+}
+
+// changeQuery reads the parameters of a list of changes.
+func changeQuery(build string, params api.ListChangesParams) (query store.ChangeQuery, err error) {
+	if query.Build, err = buildID(build); err != nil {
+		return query, err
+	}
+	if query.Page, err = page(params.PageToken, params.PageSize); err != nil {
+		return query, err
+	}
+	if query.Text, err = text(params.Text, maxFindingText); err != nil {
+		return query, err
+	}
+	if query.MinSeverity, err = severity(params.Severity); err != nil {
+		return query, err
+	}
+	if params.ImageId != nil {
+		key, err := imageKey(*params.ImageId, nil)
+		if err != nil {
+			return query, err
+		}
+		query.ImageID = key.ImageID
+	}
+	if params.Generation != nil {
+		if *params.Generation < 1 {
+			return query, badRequest("generation is less than 1")
+		}
+		query.Generation = *params.Generation
+	}
+	query.Kinds, err = changeKinds(value(params.Kind))
+	query.KEV = value(params.Kev)
+	return query, err
+}
+
+// buildID checks the bounds of the ID of a database build.
+func buildID(id string) (string, error) {
+	if len(id) > maxBuildID {
+		return "", badRequest("the build ID has %d bytes, more than the limit of %d", len(id), maxBuildID)
+	}
+	for _, r := range id {
+		if r <= ' ' || r > '~' {
+			return "", badRequest("the build ID holds the character %q; only printable ASCII without spaces is allowed", r)
+		}
+	}
+	return id, nil
+}
+
+func changeKinds(names []api.ChangeKind) ([]store.ChangeKind, error) {
+	if len(names) > maxChangeKinds {
+		return nil, badRequest("there are more than %d kinds", maxChangeKinds)
+	}
+	var kinds []store.ChangeKind
+	for _, name := range names {
+		if !name.Valid() {
+			return nil, badRequest("kind %.40q is not one of opened, closed, changed", string(name))
+		}
+		kinds = append(kinds, store.ChangeKind(name))
+	}
+	return kinds, nil
 }

@@ -53,6 +53,8 @@ func routes(l Limits) map[string]route {
 		"GET /api/v1/images/{imageId}/sbom":     reading(verbGet),
 		"PUT /api/v1/images/{imageId}/sbom":     {body: l.SBOMBody, read: l.UploadTimeout, write: l.UploadTimeout + l.WriteTimeout},
 		"GET /api/v1/databases":                 reading(verbList),
+		"GET /api/v1/databases/{build}/changes": reading(verbList),
+		"POST /api/v1/databases/rematch":        reading(verbUpdate),
 		"GET /api/v1/session":                   reading(""),
 		"POST /api/v1/session":                  reading(""),
 		"DELETE /api/v1/session":                reading(""),

@@ -54,7 +54,7 @@ func (o operations) DeleteSession(ctx context.Context, _ api.DeleteSessionReques
 // session describes the caller of a request.
 func (s *Server) session(ctx context.Context, r *http.Request) (api.Session, error) {
 	if s.config.Auth == AuthNone {
-		return api.Session{Auth: api.None, Authenticated: true, CanDelete: true}, nil
+		return api.Session{Auth: api.None, Authenticated: true, CanDelete: true, CanUpdate: true}, nil
 	}
 	p, err := s.caller(r)
 	if problem, ok := asProblem(err); ok && problem.status == http.StatusUnauthorized {
@@ -71,7 +71,13 @@ func (s *Server) sessionOf(ctx context.Context, p *principal) (api.Session, erro
 	if err != nil {
 		return api.Session{}, err
 	}
-	return api.Session{Auth: api.Kubernetes, Authenticated: true, User: &p.user.Username, CanDelete: canDelete}, nil
+	canUpdate, err := s.reviews.allowed(ctx, p, verbUpdate)
+	if err != nil {
+		return api.Session{}, err
+	}
+	return api.Session{
+		Auth: api.Kubernetes, Authenticated: true, User: &p.user.Username, CanDelete: canDelete, CanUpdate: canUpdate,
+	}, nil
 }
 
 // newCookie makes the session's cookie; it goes when the browser is closed, or at once with a negative age.

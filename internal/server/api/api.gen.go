@@ -19,6 +19,51 @@ import (
 	openapi_types "github.com/oapi-codegen/runtime/types"
 )
 
+// Defines values for ChangeKind.
+const (
+	Changed ChangeKind = "changed"
+	Closed  ChangeKind = "closed"
+	Opened  ChangeKind = "opened"
+)
+
+// Valid indicates whether the value is a known member of the ChangeKind enum.
+func (e ChangeKind) Valid() bool {
+	switch e {
+	case Changed:
+		return true
+	case Closed:
+		return true
+	case Opened:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ChangeReason.
+const (
+	ChangeReasonEpss     ChangeReason = "epss"
+	ChangeReasonFix      ChangeReason = "fix"
+	ChangeReasonKev      ChangeReason = "kev"
+	ChangeReasonSeverity ChangeReason = "severity"
+)
+
+// Valid indicates whether the value is a known member of the ChangeReason enum.
+func (e ChangeReason) Valid() bool {
+	switch e {
+	case ChangeReasonEpss:
+		return true
+	case ChangeReasonFix:
+		return true
+	case ChangeReasonKev:
+		return true
+	case ChangeReasonSeverity:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for DatabaseSource.
 const (
 	DatabaseSourceImported DatabaseSource = "imported"
@@ -55,6 +100,30 @@ func (e DatabaseBuildSource) Valid() bool {
 	case DatabaseBuildSourceOfficial:
 		return true
 	case DatabaseBuildSourceSample:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DatabaseState.
+const (
+	Current   DatabaseState = "Current"
+	Matching  DatabaseState = "Matching"
+	Past      DatabaseState = "Past"
+	Preparing DatabaseState = "Preparing"
+)
+
+// Valid indicates whether the value is a known member of the DatabaseState enum.
+func (e DatabaseState) Valid() bool {
+	switch e {
+	case Current:
+		return true
+	case Matching:
+		return true
+	case Past:
+		return true
+	case Preparing:
 		return true
 	default:
 		return false
@@ -262,6 +331,77 @@ type CVSS struct {
 	Version string  `json:"version"`
 }
 
+// Change defines model for Change.
+type Change struct {
+	// After What was said of a finding; absent before it was opened and after it was closed.
+	After *ChangeSide `json:"after,omitempty"`
+
+	// At When the later build came into use.
+	At time.Time `json:"at"`
+
+	// Before What was said of a finding; absent before it was opened and after it was closed.
+	Before     *ChangeSide `json:"before,omitempty"`
+	Build      string      `json:"build"`
+	Generation int64       `json:"generation"`
+	Id         int64       `json:"id"`
+
+	// ImageIds The first of them.
+	ImageIds []string `json:"imageIds"`
+
+	// Images Images that hold the package.
+	Images          int            `json:"images"`
+	Kind            ChangeKind     `json:"kind"`
+	Namespace       string         `json:"namespace"`
+	Package         Package        `json:"package"`
+	PreviousBuild   string         `json:"previousBuild"`
+	Reasons         []ChangeReason `json:"reasons"`
+	VulnerabilityId string         `json:"vulnerabilityId"`
+
+	// Workloads The first workloads that run them.
+	Workloads []Workload `json:"workloads"`
+}
+
+// ChangeCounts defines model for ChangeCounts.
+type ChangeCounts struct {
+	Changed int `json:"changed"`
+	Closed  int `json:"closed"`
+
+	// Images Images that the changes reach.
+	Images int `json:"images"`
+
+	// NewKev Findings that were opened as known to be exploited or became it.
+	NewKev int `json:"newKev"`
+	Opened int `json:"opened"`
+
+	// OpenedCritical Opened findings of severity Critical.
+	OpenedCritical int `json:"openedCritical"`
+}
+
+// ChangeKind defines model for ChangeKind.
+type ChangeKind string
+
+// ChangePage defines model for ChangePage.
+type ChangePage struct {
+	Items         []Change `json:"items"`
+	NextPageToken *string  `json:"nextPageToken,omitempty"`
+
+	// Total Rows on all pages.
+	Total int `json:"total"`
+}
+
+// ChangeReason What is another about a finding that stays. epss: the probability of exploitation crossed 10 %. kev: it was added to the
+// catalogue of known exploited vulnerabilities, or taken out.
+type ChangeReason string
+
+// ChangeSide What was said of a finding; absent before it was opened and after it was closed.
+type ChangeSide struct {
+	Epss        float64   `json:"epss"`
+	FixState    FixState  `json:"fixState"`
+	FixVersions *[]string `json:"fixVersions,omitempty"`
+	Kev         bool      `json:"kev"`
+	Severity    Severity  `json:"severity"`
+}
+
 // Counts Findings by severity; kev and fixable count over all severities.
 type Counts struct {
 	Critical   int `json:"critical"`
@@ -274,15 +414,42 @@ type Counts struct {
 	Unknown    int `json:"unknown"`
 }
 
-// Database defines model for Database.
+// Database A database build that packages were matched with.
 type Database struct {
-	Built time.Time `json:"built"`
-	Id    string    `json:"id"`
+	// Age Seconds since the build was made.
+	Age          int64        `json:"age"`
+	Built        time.Time    `json:"built"`
+	Changes      ChangeCounts `json:"changes"`
+	CurrentSince *time.Time   `json:"currentSince,omitempty"`
+
+	// Engine What matched.
+	Engine string `json:"engine"`
+
+	// Full All packages were matched, not only those that the difference of the builds can touch.
+	Full bool `json:"full"`
+
+	// Generation Grows by one whenever matching with a build begins.
+	Generation int64  `json:"generation"`
+	Id         string `json:"id"`
 
 	// Images Images whose findings come from this build.
-	Images        int            `json:"images"`
+	Images int `json:"images"`
+
+	// Matched How many of them have been matched.
+	Matched int `json:"matched"`
+
+	// PreviousBuild ID of the build that was in use before; absent for the first one.
+	PreviousBuild *string `json:"previousBuild,omitempty"`
+
+	// Queued Packages that had to be matched.
+	Queued        int            `json:"queued"`
 	SchemaVersion string         `json:"schemaVersion"`
 	Source        DatabaseSource `json:"source"`
+	StartedAt     time.Time      `json:"startedAt"`
+
+	// State Preparing: it is being found out which packages have to be matched. Matching: they are being matched; what is shown still
+	// comes from the current build. Current: in use. Past: it was in use.
+	State DatabaseState `json:"state"`
 }
 
 // DatabaseSource defines model for Database.Source.
@@ -298,6 +465,41 @@ type DatabaseBuild struct {
 
 // DatabaseBuildSource defines model for DatabaseBuild.Source.
 type DatabaseBuildSource string
+
+// DatabaseList defines model for DatabaseList.
+type DatabaseList struct {
+	Items []Database `json:"items"`
+
+	// Update How up to date the database is. Absent when the process that answers does not look after databases.
+	Update *DatabaseUpdate `json:"update,omitempty"`
+}
+
+// DatabaseState Preparing: it is being found out which packages have to be matched. Matching: they are being matched; what is shown still
+// comes from the current build. Current: in use. Past: it was in use.
+type DatabaseState string
+
+// DatabaseUpdate How up to date the database is. Absent when the process that answers does not look after databases.
+type DatabaseUpdate struct {
+	// Done Bytes of the stage that are done.
+	Done      *int64     `json:"done,omitempty"`
+	LastCheck *time.Time `json:"lastCheck,omitempty"`
+
+	// LastError Why the last check failed; absent when it did not.
+	LastError *string `json:"lastError,omitempty"`
+
+	// MaxAge In seconds.
+	MaxAge    int64      `json:"maxAge"`
+	NextCheck *time.Time `json:"nextCheck,omitempty"`
+
+	// Stage What is under way, such as download; absent when nothing is.
+	Stage *string `json:"stage,omitempty"`
+
+	// Stale The newest build is older than maxAge.
+	Stale bool `json:"stale"`
+
+	// Total Bytes of the stage; absent while that is not known.
+	Total *int64 `json:"total,omitempty"`
+}
 
 // EPSS defines model for EPSS.
 type EPSS struct {
@@ -334,7 +536,7 @@ type Fix struct {
 	Versions *[]string `json:"versions,omitempty"`
 }
 
-// FixState defines model for Fix.State.
+// FixState defines model for FixState.
 type FixState string
 
 // Image defines model for Image.
@@ -407,9 +609,14 @@ type MatchDetail struct {
 
 // Overview defines model for Overview.
 type Overview struct {
+	Changes *ChangeCounts `json:"changes,omitempty"`
+
 	// Counts Findings by severity; kev and fixable count over all severities.
 	Counts   Counts         `json:"counts"`
 	Database *DatabaseBuild `json:"database,omitempty"`
+
+	// DatabaseStale The newest database is older than it should be.
+	DatabaseStale *bool `json:"databaseStale,omitempty"`
 
 	// Images Number of images by state.
 	Images struct {
@@ -446,6 +653,12 @@ type Problem struct {
 	Type   string  `json:"type"`
 }
 
+// RematchRequest defines model for RematchRequest.
+type RematchRequest struct {
+	// Full Match every package, and not only those that may have another answer.
+	Full *bool `json:"full,omitempty"`
+}
+
 // ScanResult defines model for ScanResult.
 type ScanResult struct {
 	// ImageId Example: docker.io/library/alpine@sha256:1e42bbe2508154c9126d48c2b8a75420c3544343bf86fd041fb7527e017a4b4a
@@ -461,7 +674,10 @@ type Session struct {
 	Authenticated bool        `json:"authenticated"`
 
 	// CanDelete The caller may remove scan results.
-	CanDelete bool    `json:"canDelete"`
+	CanDelete bool `json:"canDelete"`
+
+	// CanUpdate The caller may change scan results, and have everything matched again.
+	CanUpdate bool    `json:"canUpdate"`
 	User      *string `json:"user,omitempty"`
 }
 
@@ -489,6 +705,13 @@ type Vulnerability struct {
 	Urls     *[]string `json:"urls,omitempty"`
 }
 
+// Workload defines model for Workload.
+type Workload struct {
+	Kind      string `json:"kind"`
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+}
+
 // ImageID defines model for ImageID.
 type ImageID = string
 
@@ -500,6 +723,31 @@ type PageToken = string
 
 // Platform defines model for Platform.
 type Platform = string
+
+// ListChangesParams defines parameters for ListChanges.
+type ListChangesParams struct {
+	// Generation Keep changes of this generation, where the build has several.
+	Generation *int64 `form:"generation,omitempty" json:"generation,omitempty"`
+
+	// Kind Keep changes of one of these kinds.
+	Kind *[]ChangeKind `form:"kind,omitempty" json:"kind,omitempty"`
+
+	// Severity Keep changes with this severity or worse, before or after.
+	Severity *Severity `form:"severity,omitempty" json:"severity,omitempty"`
+
+	// Kev Keep changes of vulnerabilities that are known to be exploited now.
+	Kev *bool `form:"kev,omitempty" json:"kev,omitempty"`
+
+	// ImageId Keep changes of packages that this image holds.
+	ImageId *string `form:"imageId,omitempty" json:"imageId,omitempty"`
+
+	// Text Part of the vulnerability ID or of the package name, without regard to case.
+	Text *string `form:"text,omitempty" json:"text,omitempty"`
+
+	// PageToken The nextPageToken of the page before.
+	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+	PageSize  *PageSize  `form:"pageSize,omitempty" json:"pageSize,omitempty"`
+}
 
 // ListImagesParams defines parameters for ListImages.
 type ListImagesParams struct {
@@ -570,14 +818,23 @@ type CreateSessionJSONBody struct {
 	Token string `json:"token"`
 }
 
+// RematchJSONRequestBody defines body for Rematch for application/json ContentType.
+type RematchJSONRequestBody = RematchRequest
+
 // CreateSessionJSONRequestBody defines body for CreateSession for application/json ContentType.
 type CreateSessionJSONRequestBody CreateSessionJSONBody
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
-	// ListDatabases Vulnerability database builds in use
+	// ListDatabases Vulnerability databases, and how up to date they are
 	// (GET /api/v1/databases)
 	ListDatabases(w http.ResponseWriter, r *http.Request)
+	// Rematch Match again
+	// (POST /api/v1/databases/rematch)
+	Rematch(w http.ResponseWriter, r *http.Request)
+	// ListChanges A page of what a database build changed
+	// (GET /api/v1/databases/{build}/changes)
+	ListChanges(w http.ResponseWriter, r *http.Request, build string, params ListChangesParams)
 	// ListImages A page of images
 	// (GET /api/v1/images)
 	ListImages(w http.ResponseWriter, r *http.Request, params ListImagesParams)
@@ -636,6 +893,153 @@ func (siw *ServerInterfaceWrapper) ListDatabases(w http.ResponseWriter, r *http.
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ListDatabases(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// Rematch operation middleware
+func (siw *ServerInterfaceWrapper) Rematch(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.Rematch(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListChanges operation middleware
+func (siw *ServerInterfaceWrapper) ListChanges(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "build" -------------
+	var build string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "build", r.PathValue("build"), &build, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "build", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListChangesParams
+
+	// ------------- Optional query parameter "generation" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "generation", r.URL.Query(), &params.Generation, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "generation"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "generation", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "kind" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "kind", r.URL.Query(), &params.Kind, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "kind"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "kind", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "severity" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "severity", r.URL.Query(), &params.Severity, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "severity"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "severity", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "kev" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "kev", r.URL.Query(), &params.Kev, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "kev"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "kev", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "imageId" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "imageId", r.URL.Query(), &params.ImageId, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "imageId"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "imageId", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "text" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "text", r.URL.Query(), &params.Text, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "text"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "text", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "pageToken" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageToken", r.URL.Query(), &params.PageToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "pageToken"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "pageToken", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "pageSize" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageSize", r.URL.Query(), &params.PageSize, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "pageSize"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "pageSize", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListChanges(w, r, build, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1273,6 +1677,8 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	}
 
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/databases", wrapper.ListDatabases)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/databases/{build}/changes", wrapper.ListChanges)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/databases/rematch", wrapper.Rematch)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/images", wrapper.ListImages)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/images/{imageId}", wrapper.GetImage)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/images/{imageId}/findings", wrapper.ListFindings)
@@ -1300,9 +1706,7 @@ type ListDatabasesResponseObject interface {
 	VisitListDatabasesResponse(w http.ResponseWriter) error
 }
 
-type ListDatabases200JSONResponse struct {
-	Items []Database `json:"items"`
-}
+type ListDatabases200JSONResponse DatabaseList
 
 func (response ListDatabases200JSONResponse) VisitListDatabasesResponse(w http.ResponseWriter) error {
 
@@ -1322,6 +1726,79 @@ type ListDatabasesdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ListDatabasesdefaultApplicationProblemPlusJSONResponse) VisitListDatabasesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RematchRequestObject struct {
+	Body *RematchJSONRequestBody
+}
+
+type RematchResponseObject interface {
+	VisitRematchResponse(w http.ResponseWriter) error
+}
+
+type Rematch202Response struct {
+}
+
+func (response Rematch202Response) VisitRematchResponse(w http.ResponseWriter) error {
+	w.WriteHeader(202)
+	return nil
+}
+
+type RematchdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response RematchdefaultApplicationProblemPlusJSONResponse) VisitRematchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListChangesRequestObject struct {
+	Build  string `json:"build"`
+	Params ListChangesParams
+}
+
+type ListChangesResponseObject interface {
+	VisitListChangesResponse(w http.ResponseWriter) error
+}
+
+type ListChanges200JSONResponse ChangePage
+
+func (response ListChanges200JSONResponse) VisitListChangesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListChangesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListChangesdefaultApplicationProblemPlusJSONResponse) VisitListChangesResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -1857,9 +2334,15 @@ func (response SubscribedefaultApplicationProblemPlusJSONResponse) VisitSubscrib
 
 // StrictServerInterface represents all server handlers.
 type StrictServerInterface interface {
-	// ListDatabases Vulnerability database builds in use
+	// ListDatabases Vulnerability databases, and how up to date they are
 	// (GET /api/v1/databases)
 	ListDatabases(ctx context.Context, request ListDatabasesRequestObject) (ListDatabasesResponseObject, error)
+	// Rematch Match again
+	// (POST /api/v1/databases/rematch)
+	Rematch(ctx context.Context, request RematchRequestObject) (RematchResponseObject, error)
+	// ListChanges A page of what a database build changed
+	// (GET /api/v1/databases/{build}/changes)
+	ListChanges(ctx context.Context, request ListChangesRequestObject) (ListChangesResponseObject, error)
 	// ListImages A page of images
 	// (GET /api/v1/images)
 	ListImages(ctx context.Context, request ListImagesRequestObject) (ListImagesResponseObject, error)
@@ -1960,6 +2443,64 @@ func (sh *strictHandler) ListDatabases(w http.ResponseWriter, r *http.Request) {
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(ListDatabasesResponseObject); ok {
 		if err := validResponse.VisitListDatabasesResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// Rematch operation middleware
+func (sh *strictHandler) Rematch(w http.ResponseWriter, r *http.Request) {
+	var request RematchRequestObject
+
+	var body RematchJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.Rematch(ctx, request.(RematchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "Rematch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(RematchResponseObject); ok {
+		if err := validResponse.VisitRematchResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListChanges operation middleware
+func (sh *strictHandler) ListChanges(w http.ResponseWriter, r *http.Request, build string, params ListChangesParams) {
+	var request ListChangesRequestObject
+
+	request.Build = build
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListChanges(ctx, request.(ListChangesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListChanges")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListChangesResponseObject); ok {
+		if err := validResponse.VisitListChangesResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

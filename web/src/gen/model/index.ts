@@ -3,12 +3,21 @@
  * Do not edit.
  */
 
+export * from "./change.ts";
+export * from "./changeCounts.ts";
+export * from "./changeKind.ts";
+export * from "./changePage.ts";
+export * from "./changeReason.ts";
+export * from "./changeSide.ts";
 export * from "./counts.ts";
 export * from "./createSessionBody.ts";
 export * from "./cvss.ts";
 export * from "./database.ts";
 export * from "./databaseBuild.ts";
 export * from "./databaseBuildSource.ts";
+export * from "./databaseList.ts";
+export * from "./databaseState.ts";
+export * from "./databaseUpdate.ts";
 export * from "./epss.ts";
 export * from "./failureReason.ts";
 export * from "./finding.ts";
@@ -21,7 +30,7 @@ export * from "./image.ts";
 export * from "./imagePage.ts";
 export * from "./imageState.ts";
 export * from "./knownExploited.ts";
-export * from "./listDatabases200.ts";
+export * from "./listChangesParams.ts";
 export * from "./listFindingsParams.ts";
 export * from "./listFindingsSort.ts";
 export * from "./listImagesParams.ts";
@@ -39,9 +48,11 @@ export * from "./platformParameter.ts";
 export * from "./problem.ts";
 export * from "./problemResponse.ts";
 export * from "./putSBOMParams.ts";
+export * from "./rematchRequest.ts";
 export * from "./scanResult.ts";
 export * from "./scanResultReport.ts";
 export * from "./session.ts";
 export * from "./sessionAuth.ts";
 export * from "./severity.ts";
 export * from "./vulnerability.ts";
+export * from "./workload.ts";

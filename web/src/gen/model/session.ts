@@ -10,4 +10,6 @@ export interface Session {
   user?: string;
   /** The caller may remove scan results. */
   canDelete: boolean;
+  /** The caller may change scan results, and have everything matched again. */
+  canUpdate: boolean;
 }

@@ -18,7 +18,7 @@ import type {
   UseQueryResult,
 } from "@tanstack/react-query";
 
-import type { CreateSessionBody, ListDatabases200, ProblemResponse, Session } from "../model";
+import type { CreateSessionBody, ProblemResponse, Session } from "../model";
 
 import { request } from "../../lib/request.ts";
 import type { ErrorType } from "../../lib/request.ts";
@@ -39,117 +39,6 @@ const withQueryKey = <T extends object, K>(query: T, queryKey: K): T & { queryKe
   }
   return result;
 };
-
-export const getListDatabasesUrl = () => {
-  return `/api/v1/databases`;
-};
-
-/**
- * @summary Vulnerability database builds in use
- */
-export const listDatabases = async (options?: Parameters<typeof request>[1]): Promise<ListDatabases200> => {
-  return request<ListDatabases200>(getListDatabasesUrl(), {
-    ...options,
-    method: "GET",
-  });
-};
-
-export const getListDatabasesQueryKey = () => {
-  return [`/api/v1/databases`] as const;
-};
-
-export const getListDatabasesQueryOptions = <
-  TData = Awaited<ReturnType<typeof listDatabases>>,
-  TError = ErrorType<ProblemResponse>,
->(options?: {
-  query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof listDatabases>>, TError, TData>>;
-  request?: SecondParameter<typeof request>;
-}) => {
-  const { query: queryOptions, request: requestOptions } = options ?? {};
-
-  const queryKey = queryOptions?.queryKey ?? getListDatabasesQueryKey();
-
-  const queryFn: QueryFunction<Awaited<ReturnType<typeof listDatabases>>> = ({ signal }) =>
-    listDatabases({ signal, ...requestOptions });
-
-  return { queryKey, queryFn, ...queryOptions } as UseQueryOptions<
-    Awaited<ReturnType<typeof listDatabases>>,
-    TError,
-    TData
-  > & { queryKey: DataTag<QueryKey, TData, TError> };
-};
-
-export type ListDatabasesQueryResult = NonNullable<Awaited<ReturnType<typeof listDatabases>>>;
-export type ListDatabasesQueryError = ErrorType<ProblemResponse>;
-
-export function useListDatabases<
-  TData = Awaited<ReturnType<typeof listDatabases>>,
-  TError = ErrorType<ProblemResponse>,
->(
-  options: {
-    query: Partial<UseQueryOptions<Awaited<ReturnType<typeof listDatabases>>, TError, TData>> &
-      Pick<
-        DefinedInitialDataOptions<
-          Awaited<ReturnType<typeof listDatabases>>,
-          TError,
-          Awaited<ReturnType<typeof listDatabases>>
-        >,
-        "initialData"
-      >;
-    request?: SecondParameter<typeof request>;
-  },
-  queryClient?: QueryClient,
-): DefinedUseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
-export function useListDatabases<
-  TData = Awaited<ReturnType<typeof listDatabases>>,
-  TError = ErrorType<ProblemResponse>,
->(
-  options?: {
-    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof listDatabases>>, TError, TData>> &
-      Pick<
-        UndefinedInitialDataOptions<
-          Awaited<ReturnType<typeof listDatabases>>,
-          TError,
-          Awaited<ReturnType<typeof listDatabases>>
-        >,
-        "initialData"
-      >;
-    request?: SecondParameter<typeof request>;
-  },
-  queryClient?: QueryClient,
-): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
-export function useListDatabases<
-  TData = Awaited<ReturnType<typeof listDatabases>>,
-  TError = ErrorType<ProblemResponse>,
->(
-  options?: {
-    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof listDatabases>>, TError, TData>>;
-    request?: SecondParameter<typeof request>;
-  },
-  queryClient?: QueryClient,
-): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
-/**
- * @summary Vulnerability database builds in use
- */
-
-export function useListDatabases<
-  TData = Awaited<ReturnType<typeof listDatabases>>,
-  TError = ErrorType<ProblemResponse>,
->(
-  options?: {
-    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof listDatabases>>, TError, TData>>;
-    request?: SecondParameter<typeof request>;
-  },
-  queryClient?: QueryClient,
-): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> } {
-  const queryOptions = getListDatabasesQueryOptions(options);
-
-  const query = useQuery(queryOptions, queryClient) as UseQueryResult<TData, TError> & {
-    queryKey: DataTag<QueryKey, TData, TError>;
-  };
-
-  return withQueryKey(query, queryOptions.queryKey);
-}
 
 export const getGetSessionUrl = () => {
   return `/api/v1/session`;

@@ -3,7 +3,9 @@
  * Do not edit.
  */
 import type { Database } from "./database.ts";
+import type { DatabaseUpdate } from "./databaseUpdate.ts";
 
-export type ListDatabases200 = {
+export interface DatabaseList {
   items: Database[];
-};
+  update?: DatabaseUpdate;
+}
