@@ -1,0 +1,83 @@
+// Package dbtest makes vulnerability databases for tests: the sample, a real one where there is any on the machine, and
+// later builds that differ from another one in a known way.
+package dbtest
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/scanner-operator/scanner-operator/internal/vulndb"
+)
+
+// DataVariable names the folder of test data that is not part of the repository. A real database lies in its folder
+// "grype-db", as an archive with its listing.
+const DataVariable = "SCANNER_TEST_DATA"
+
+// Sample installs the sample database.
+func Sample(tb testing.TB) vulndb.Installed {
+	tb.Helper()
+	library := newLibrary(tb, vulndb.Config{Sample: true})
+	if _, err := library.Update(tb.Context()); err != nil {
+		tb.Fatal(err)
+	}
+	installed, ok := library.Current()
+	if !ok {
+		tb.Fatal("the sample database was not installed")
+	}
+	return installed
+}
+
+// Shared installs the real database of the test data. The test is skipped where there is none.
+func Shared(tb testing.TB) vulndb.Installed {
+	tb.Helper()
+	folder := SharedFolder(tb)
+	installed, err := newLibrary(tb, vulndb.Config{}).Import(tb.Context(), folder)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return installed
+}
+
+// SharedFolder is the folder that holds the archive of the real database. The test is skipped where there is none.
+func SharedFolder(tb testing.TB) string {
+	tb.Helper()
+	data := os.Getenv(DataVariable)
+	if data == "" {
+		data = filepath.Join(moduleRoot(tb), "..", "shared", "data")
+	}
+	folder := filepath.Join(data, "grype-db")
+	if _, err := os.Stat(folder); err != nil {
+		tb.Skipf("no real vulnerability database in %s: set %s to the folder of test data", folder, DataVariable)
+	}
+	return folder
+}
+
+func newLibrary(tb testing.TB, config vulndb.Config) *vulndb.Library {
+	tb.Helper()
+	config.Dir, config.UpdateURL = tb.TempDir(), vulndb.UpdateURLNone
+	library, err := vulndb.New(config)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return library
+}
+
+// moduleRoot is the folder of go.mod; tests run in the folder of their package.
+func moduleRoot(tb testing.TB) string {
+	tb.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			tb.Fatal("there is no go.mod above this package")
+		}
+		dir = parent
+	}
+}

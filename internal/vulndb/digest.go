@@ -1,0 +1,150 @@
+package vulndb
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+// digests holds, for each key, a digest of the records behind it in each of two databases. The order of the records under
+// a key counts, as it does for Grype: the first of two records about one vulnerability gives its description. What number a
+// record has does not count.
+type digests struct {
+	index map[vuln.SearchKey]uint32
+	keys  []vuln.SearchKey
+	pairs [][2]uint64
+	leads []lead
+}
+
+// lead says that who asks for the one key is answered from behind the other.
+type lead struct{ from, to uint32 }
+
+// nowhere is the place of what no key leads to: what a row that does not exist would be found by.
+const nowhere uint32 = 0
+
+func newDigests() *digests {
+	return &digests{index: map[vuln.SearchKey]uint32{}, keys: make([]vuln.SearchKey, 1), pairs: make([][2]uint64, 1)}
+}
+
+// at is the place of a key.
+func (d *digests) at(key vuln.SearchKey) uint32 {
+	place, known := d.index[key]
+	if !known {
+		place = uint32(len(d.keys))
+		d.index[key] = place
+		d.keys = append(d.keys, key)
+		d.pairs = append(d.pairs, [2]uint64{})
+	}
+	return place
+}
+
+// add notes a record of the database of a side at a place.
+func (d *digests) add(side int, place uint32, record uint64) {
+	d.pairs[place][side] = mix(d.pairs[place][side], record)
+}
+
+// collect adds the keys whose digests differ to a set, and with them those that lead there. It returns how many there are
+// besides the key that stands for all.
+func (d *digests) collect(into map[vuln.SearchKey]struct{}, all vuln.SearchKey) int {
+	changed := make([]bool, len(d.keys))
+	for place, pair := range d.pairs {
+		changed[place] = pair[0] != pair[1]
+	}
+	// One step is enough: Grype follows one name to another, but not further.
+	for _, l := range d.leads {
+		if d.pairs[l.to][0] != d.pairs[l.to][1] {
+			changed[l.from] = true
+		}
+	}
+	count := 0
+	for place, key := range d.keys {
+		if !changed[place] || uint32(place) == nowhere {
+			continue
+		}
+		into[key] = struct{}{}
+		if key != all {
+			count++
+		}
+	}
+	return count
+}
+
+// mix adds a value to a digest; the order of values counts. For a fixed digest different values give different results,
+// and the other way round.
+func mix(digest, value uint64) uint64 {
+	const odd = 0x9E3779B97F4A7C15
+	return (bits.RotateLeft64(digest, 29) ^ value) * odd
+}
+
+func mixAll(values ...uint64) uint64 {
+	digest := uint64(len(values))
+	for _, v := range values {
+		digest = mix(digest, v)
+	}
+	return digest
+}
+
+// hashValues is the digest of some columns of a row, as the driver gives them.
+func hashValues(values []any) uint64 {
+	digest := uint64(len(values))
+	for _, v := range values {
+		digest = mix(digest, hashValue(v))
+	}
+	return digest
+}
+
+func hashValue(value any) uint64 {
+	switch v := value.(type) {
+	case nil:
+		return 0
+	case string:
+		return xxhash.Sum64String(v)
+	case []byte:
+		return xxhash.Sum64(v)
+	case int64:
+		return mix(1, uint64(v))
+	case float64:
+		return mix(2, math.Float64bits(v))
+	case time.Time:
+		return mix(3, uint64(v.UnixNano()))
+	default:
+		return xxhash.Sum64String(fmt.Sprint(v))
+	}
+}
+
+// idSlack is how far IDs may run ahead of twice the number of rows.
+const idSlack = 1 << 16
+
+// byID holds a value for each row of a table, set in the order of IDs. IDs have to be dense, as builders of databases give
+// them, so that a forged one cannot ask for memory that its rows are not worth.
+type byID[T any] struct {
+	table  string
+	rows   int
+	values []T
+}
+
+func (t *byID[T]) set(id int64, value T) error {
+	t.rows++
+	if id < 1 || id > int64(2*t.rows+idSlack) {
+		return fmt.Errorf("table %s: the ID %d of row %d is out of range", t.table, id, t.rows)
+	}
+	for int64(len(t.values)) <= id {
+		var none T
+		t.values = append(t.values, none)
+	}
+	t.values[id] = value
+	return nil
+}
+
+// get is the value of a row, zero when there is no such row.
+func (t *byID[T]) get(id int64) (value T) {
+	if id < 1 || id >= int64(len(t.values)) {
+		return value
+	}
+	return t.values[id]
+}
