@@ -69,10 +69,9 @@ func cveKey(cve string) vuln.SearchKey { return searchKey("cve", cve) }
 
 // Compare reads two installed databases, one after the other, and says where they differ. It changes neither.
 //
-// It holds 8 bytes for each record of a database, 16 for each vulnerability, package and CPE, and about 50 for each
-// distinct name in both, but no record itself: some 100 MB for the official database of a gigabyte. It fails when a file
-// does not have the tables that this version of Grype reads, or holds IDs that no builder of databases gives; then
-// everything has to be asked anew.
+// It holds 8 bytes for each record of a database, 16 for each vulnerability, package and CPE, and about 40 for each
+// distinct name in both, but no record itself. It fails when a file does not have the tables that this version of Grype
+// reads; then everything has to be asked anew.
 func Compare(ctx context.Context, from, to Installed) (*Difference, error) {
 	sides := [2]Installed{from, to}
 	var settings [2][]setting

@@ -16,7 +16,6 @@ import (
 // record has does not count.
 type digests struct {
 	index map[vuln.SearchKey]uint32
-	keys  []vuln.SearchKey
 	pairs [][2]uint64
 	leads []lead
 }
@@ -28,16 +27,15 @@ type lead struct{ from, to uint32 }
 const nowhere uint32 = 0
 
 func newDigests() *digests {
-	return &digests{index: map[vuln.SearchKey]uint32{}, keys: make([]vuln.SearchKey, 1), pairs: make([][2]uint64, 1)}
+	return &digests{index: map[vuln.SearchKey]uint32{}, pairs: make([][2]uint64, nowhere+1)}
 }
 
 // at is the place of a key.
 func (d *digests) at(key vuln.SearchKey) uint32 {
 	place, known := d.index[key]
 	if !known {
-		place = uint32(len(d.keys))
+		place = uint32(len(d.pairs))
 		d.index[key] = place
-		d.keys = append(d.keys, key)
 		d.pairs = append(d.pairs, [2]uint64{})
 	}
 	return place
@@ -51,19 +49,17 @@ func (d *digests) add(side int, place uint32, record uint64) {
 // collect adds the keys whose digests differ to a set, and with them those that lead there. It returns how many there are
 // besides the key that stands for all.
 func (d *digests) collect(into map[vuln.SearchKey]struct{}, all vuln.SearchKey) int {
-	changed := make([]bool, len(d.keys))
-	for place, pair := range d.pairs {
-		changed[place] = pair[0] != pair[1]
-	}
+	changed := func(place uint32) bool { return d.pairs[place][0] != d.pairs[place][1] }
 	// One step is enough: Grype follows one name to another, but not further.
+	led := map[uint32]bool{}
 	for _, l := range d.leads {
-		if d.pairs[l.to][0] != d.pairs[l.to][1] {
-			changed[l.from] = true
+		if changed(l.to) {
+			led[l.from] = true
 		}
 	}
 	count := 0
-	for place, key := range d.keys {
-		if !changed[place] || uint32(place) == nowhere {
+	for key, place := range d.index {
+		if !changed(place) && !led[place] {
 			continue
 		}
 		into[key] = struct{}{}
@@ -117,34 +113,35 @@ func hashValue(value any) uint64 {
 	}
 }
 
-// idSlack is how far IDs may run ahead of twice the number of rows.
-const idSlack = 1 << 16
-
-// byID holds a value for each row of a table, set in the order of IDs. IDs have to be dense, as builders of databases give
-// them, so that a forged one cannot ask for memory that its rows are not worth.
+// byID holds a value for each row of a table. Builders of databases number rows one after the other, and such rows take no
+// more than their value. Others are kept in a map, so that no number asks for memory that its row is not worth.
 type byID[T any] struct {
-	table  string
-	rows   int
-	values []T
+	dense  []T
+	others map[int64]T
 }
 
-func (t *byID[T]) set(id int64, value T) error {
-	t.rows++
-	if id < 1 || id > int64(2*t.rows+idSlack) {
-		return fmt.Errorf("table %s: the ID %d of row %d is out of range", t.table, id, t.rows)
+func (t *byID[T]) set(id int64, value T) {
+	// Numbers may be left out, but not more than a few at once.
+	const gap = 1024
+	next := int64(len(t.dense))
+	if id < 0 || id > next+gap {
+		if t.others == nil {
+			t.others = map[int64]T{}
+		}
+		t.others[id] = value
+		return
 	}
-	for int64(len(t.values)) <= id {
+	for ; next <= id; next++ {
 		var none T
-		t.values = append(t.values, none)
+		t.dense = append(t.dense, none)
 	}
-	t.values[id] = value
-	return nil
+	t.dense[id] = value
 }
 
 // get is the value of a row, zero when there is no such row.
 func (t *byID[T]) get(id int64) (value T) {
-	if id < 1 || id >= int64(len(t.values)) {
-		return value
+	if id < 0 || id >= int64(len(t.dense)) {
+		return t.others[id]
 	}
-	return t.values[id]
+	return t.dense[id]
 }

@@ -145,12 +145,7 @@ type records struct {
 }
 
 func (c *comparison) read(ctx context.Context, db database, side int) error {
-	r := &records{
-		comparison: c, db: db, side: side,
-		blobs: byID[uint64]{table: "blobs"}, systemRows: byID[uint64]{table: "operating_systems"},
-		vulnerabilityOf: byID[named]{table: "vulnerability_handles"}, packageOf: byID[named]{table: "packages"},
-		cpeOf: byID[named]{table: "cpes"}, cpesOf: map[int64][]named{},
-	}
+	r := &records{comparison: c, db: db, side: side, cpesOf: map[int64][]named{}}
 	for _, read := range []func(context.Context) error{
 		r.readBlobs, r.readSystems, r.readOverrides, r.readVulnerabilities, r.readAliases, r.readCPEs, r.readPackageCPEs,
 		r.readPackages, r.readPackageHandles, r.readCPEHandles, r.readScores,
@@ -164,7 +159,8 @@ func (c *comparison) read(ctx context.Context, db database, side int) error {
 
 func (r *records) readBlobs(ctx context.Context) error {
 	return r.db.each(ctx, "SELECT id, value FROM blobs ORDER BY id", func(row []any) error {
-		return r.blobs.set(number(row[0]), hashValue(row[1]))
+		r.blobs.set(number(row[0]), hashValue(row[1]))
+		return nil
 	})
 }
 
@@ -181,7 +177,8 @@ func (r *records) readSystems(ctx context.Context) error {
 		r.systems.add(r.side, r.systems.at(AnyOSKey), digest)
 		r.systems.add(r.side, r.systems.at(OSKey(text(row[1]))), digest)
 		r.systems.add(r.side, r.systems.at(OSKey(text(row[2]))), digest)
-		return r.systemRows.set(number(row[0]), digest)
+		r.systemRows.set(number(row[0]), digest)
+		return nil
 	})
 }
 
@@ -208,7 +205,8 @@ func (r *records) readVulnerabilities(ctx context.Context) error {
 	return r.db.each(ctx, query, func(row []any) error {
 		v := named{mix(hashValues(row[2:]), r.blob(row[1])), r.vulnerabilities.at(VulnerabilityKey(text(row[2])))}
 		r.vulnerabilities.add(r.side, v.place, v.digest)
-		return r.vulnerabilityOf.set(number(row[0]), v)
+		r.vulnerabilityOf.set(number(row[0]), v)
+		return nil
 	})
 }
 
@@ -227,7 +225,8 @@ func (r *records) readCPEs(ctx context.Context) error {
 	const query = "SELECT id, product, part, vendor, edition, language, software_edition, target_hardware, target_software, other " +
 		"FROM cpes ORDER BY id"
 	return r.db.each(ctx, query, func(row []any) error {
-		return r.cpeOf.set(number(row[0]), named{hashValues(row[1:]), r.products.at(ProductKey(text(row[1])))})
+		r.cpeOf.set(number(row[0]), named{hashValues(row[1:]), r.products.at(ProductKey(text(row[1])))})
+		return nil
 	})
 }
 
@@ -246,7 +245,8 @@ func (r *records) readPackages(ctx context.Context) error {
 		for _, cpe := range r.cpesOf[id] {
 			digest = mix(digest, cpe.digest)
 		}
-		return r.packageOf.set(id, named{digest, r.packages.at(PackageKey(text(row[2])))})
+		r.packageOf.set(id, named{digest, r.packages.at(PackageKey(text(row[2])))})
+		return nil
 	})
 }
 
