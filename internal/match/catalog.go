@@ -20,19 +20,19 @@ func newCatalogBuilder(size int) *catalogBuilder {
 	return &catalogBuilder{byPrint: make(map[string]int, size), held: make([]vuln.HeldPackage, 0, size)}
 }
 
-func (b *catalogBuilder) add(p *pkg.Package, excluded bool) (string, error) {
-	input, fingerprint, err := projectPackage(p)
+func (b *catalogBuilder) add(p *pkg.Package, u *unit, excluded bool) error {
+	input, printed, err := u.canonical()
 	if err != nil {
-		return "", err
+		return err
 	}
-	i, ok := b.byPrint[fingerprint]
+	i, ok := b.byPrint[printed]
 	if !ok {
 		i = len(b.held)
-		b.byPrint[fingerprint] = i
+		b.byPrint[printed] = i
 		b.held = append(b.held, vuln.HeldPackage{
 			Excluded: excluded,
 			Package: vuln.Package{
-				Fingerprint: fingerprint,
+				Fingerprint: printed,
 				Name:        p.Name,
 				Version:     p.Version,
 				Type:        string(p.Type),
@@ -46,13 +46,13 @@ func (b *catalogBuilder) add(p *pkg.Package, excluded bool) (string, error) {
 	}
 	held := &b.held[i]
 	if excluded && !held.Excluded {
-		return fingerprint, nil
+		return nil
 	}
 	for _, location := range p.Locations.ToSlice() {
 		held.Locations = append(held.Locations, vuln.Location{Path: location.RealPath, Layer: location.FileSystemID})
 	}
 	held.Package.Licenses = append(held.Package.Licenses, p.Licenses...)
-	return fingerprint, nil
+	return nil
 }
 
 func (b *catalogBuilder) catalog() vuln.Catalog {
@@ -63,7 +63,7 @@ func (b *catalogBuilder) catalog() vuln.Catalog {
 		slices.Sort(held.Package.Licenses)
 		held.Package.Licenses = slices.Compact(held.Package.Licenses)
 	}
-	return vuln.Catalog{Packages: b.held}
+	return vuln.Catalog{Packages: b.held, Projection: Projection}
 }
 
 func compareLocations(a, b vuln.Location) int {

@@ -4,10 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
+	v6 "github.com/anchore/grype/grype/db/v6"
 	"github.com/anchore/grype/grype/match"
 	"github.com/anchore/grype/grype/pkg"
 	"github.com/anchore/grype/grype/presenter/models"
+	"github.com/anchore/grype/grype/vulnerability"
 
 	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
@@ -18,26 +21,47 @@ func convertMatches(matches []match.Match) ([]vuln.PackageFinding, error) {
 	out := make([]vuln.PackageFinding, 0, len(matches))
 	for _, m := range matches {
 		model := models.NewVulnerability(m.Vulnerability, m.Vulnerability.Metadata, pkg.VersionFormat(m.Package))
-		vulnerability, err := convertVulnerability(model)
+		converted, err := convertVulnerability(model)
 		if err != nil {
 			return nil, err
 		}
 		for _, related := range m.Vulnerability.RelatedVulnerabilities {
-			if !slices.Contains(vulnerability.Aliases, related.ID) {
-				vulnerability.Aliases = append(vulnerability.Aliases, related.ID)
+			if !slices.Contains(converted.Aliases, related.ID) {
+				converted.Aliases = append(converted.Aliases, related.ID)
 			}
 		}
+		converted.CVEs = cvesOf(m.Vulnerability)
 		details, err := convertDetails(m.Details)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", model.ID, err)
 		}
 		out = append(out, vuln.PackageFinding{
-			Vulnerability: vulnerability,
+			Vulnerability: converted,
 			Fix:           convertFix(model.Fix),
 			Details:       details,
 		})
 	}
 	return out, nil
+}
+
+// cvesOf returns the CVE IDs of a vulnerability's own record, by which Grype looks up EPSS, KEV and CWEs, in Grype's order.
+func cvesOf(v vulnerability.Vulnerability) []string {
+	handle, ok := v.Internal.(*v6.VulnerabilityHandle)
+	if !ok || handle == nil {
+		return nil
+	}
+	ids := []string{handle.Name}
+	if handle.BlobValue != nil {
+		ids = append(append(ids, handle.BlobValue.ID), handle.BlobValue.Aliases...)
+	}
+	var cves []string
+	for _, id := range ids {
+		same := func(other string) bool { return strings.ToLower(other) == strings.ToLower(id) }
+		if strings.HasPrefix(strings.ToLower(id), "cve-") && !slices.ContainsFunc(cves, same) {
+			cves = append(cves, id)
+		}
+	}
+	return cves
 }
 
 func convertVulnerability(model models.Vulnerability) (vuln.Vulnerability, error) {

@@ -17,10 +17,6 @@ import (
 // SBOM is a decoded software bill of materials, ready to be matched. It is immutable and may be used by several
 // goroutines at once.
 type SBOM struct {
-	// packages are those that take part in matching, in Grype's order and with Grype's relations between them.
-	packages []pkg.Package
-	// prints are the fingerprints of packages, by index.
-	prints  []string
 	catalog vuln.Catalog
 }
 
@@ -60,14 +56,13 @@ func provide(data []byte, lim DecodeLimits) (*SBOM, error) {
 	if n := document.Artifacts.Packages.PackageCount(); n > lim.Packages {
 		return nil, fmt.Errorf("%w: it has %d packages, more than %d", ErrLimit, n, lim.Packages)
 	}
-	s := &SBOM{packages: kept, prints: make([]string, len(kept))}
 	builder := newCatalogBuilder(len(kept))
+	if err := addKept(builder, kept, lim.ContextBytes); err != nil {
+		return nil, err
+	}
 	ids := make(map[pkg.ID]struct{}, len(kept))
 	for i := range kept {
 		ids[kept[i].ID] = struct{}{}
-		if s.prints[i], err = builder.add(&kept[i], false); err != nil {
-			return nil, err
-		}
 	}
 	for _, p := range pkg.FromCollection(document.Artifacts.Packages, document.Relationships, config.SynthesisConfig) {
 		if _, ok := ids[p.ID]; ok {
@@ -76,14 +71,33 @@ func provide(data []byte, lim DecodeLimits) (*SBOM, error) {
 		if p.Distro == nil {
 			p.Distro = context.Distro
 		}
-		if _, err := builder.add(p, true); err != nil {
+		if err := builder.add(p, &unit{projection: project(p)}, true); err != nil {
 			return nil, err
 		}
 	}
+	s := &SBOM{}
 	s.catalog = builder.catalog()
 	s.catalog.Distro = distroName(context.Distro)
 	s.catalog.Size = imageSize(document)
 	return s, nil
+}
+
+// addKept adds the packages that take part in matching.
+func addKept(builder *catalogBuilder, kept []pkg.Package, contextBytes int) error {
+	around, err := newSurroundings(kept, contextBytes)
+	if err != nil {
+		return err
+	}
+	for i := range kept {
+		u, err := around.unit(i)
+		if err != nil {
+			return err
+		}
+		if err := builder.add(&kept[i], u, false); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Catalog says what the image holds: every package once, those left out of matching included. The caller must not

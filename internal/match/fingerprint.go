@@ -3,7 +3,6 @@ package match
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,13 +11,11 @@ import (
 	"github.com/anchore/grype/grype/pkg"
 	"github.com/anchore/syft/syft/cpe"
 	syftpkg "github.com/anchore/syft/syft/pkg"
-
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
-// projectionVersion changes whenever the projection below or its meaning changes, so that old fingerprints never meet
-// new ones.
-const projectionVersion = 1
+// Projection is the version of the rules that make fingerprints and matching inputs. It changes whenever the projection below
+// or its meaning changes, so that old fingerprints never meet new ones.
+const Projection = 2
 
 // projection is all that Grype's matchers read of a package. Order and names are the canonical form whose SHA-256 is the
 // fingerprint; identifiers, locations, licences, relations and build settings are left out because no matcher reads them.
@@ -84,10 +81,10 @@ type jvmProjection struct {
 	SemanticVersion    string `json:"semanticVersion,omitempty"`
 }
 
-// projectPackage returns the canonical projection of a package and its fingerprint.
-func projectPackage(p *pkg.Package) (json.RawMessage, string, error) {
+// project returns what matchers read of a package.
+func project(p *pkg.Package) projection {
 	in := projection{
-		Projection: projectionVersion,
+		Projection: Projection,
 		Type:       string(p.Type),
 		Language:   string(p.Language),
 		Name:       p.Name,
@@ -108,12 +105,13 @@ func projectPackage(p *pkg.Package) (json.RawMessage, string, error) {
 		in.PURL = p.PURL
 	}
 	in.projectMetadata(p)
-	data, err := json.Marshal(in)
-	if err != nil {
-		return nil, "", fmt.Errorf("write the matching input of package %q: %w", p.Name, err)
-	}
-	sum := sha256.Sum256(data)
-	return data, hex.EncodeToString(sum[:]), nil
+	return in
+}
+
+// fingerprint is the lower-case hexadecimal SHA-256 of a canonical form.
+func fingerprint(canonical []byte) string {
+	sum := sha256.Sum256(canonical)
+	return hex.EncodeToString(sum[:])
 }
 
 func (in *projection) projectMetadata(p *pkg.Package) {
@@ -177,18 +175,13 @@ func restoreCPE(fields []string) (cpe.CPE, error) {
 	}}, nil
 }
 
-// restorePackage rebuilds what the matchers read from a package's MatchInput. The package's ID is its fingerprint.
-func restorePackage(p vuln.Package) (pkg.Package, error) {
-	var in projection
-	if err := json.Unmarshal(p.MatchInput, &in); err != nil {
-		return pkg.Package{}, fmt.Errorf("read the matching input of package %s %s: %w", p.Name, p.Version, err)
-	}
-	if in.Projection != projectionVersion {
-		return pkg.Package{}, fmt.Errorf("the matching input of package %s %s has version %d, not %d: decode its SBOM again",
-			p.Name, p.Version, in.Projection, projectionVersion)
+// restore rebuilds what the matchers read of a package, under an ID of the caller's choice.
+func (in *projection) restore(id string) (pkg.Package, error) {
+	if in.Projection != Projection {
+		return pkg.Package{}, fmt.Errorf("the matching input has version %d, not %d: decode its SBOM again", in.Projection, Projection)
 	}
 	out := pkg.Package{
-		ID:       pkg.ID(p.Fingerprint),
+		ID:       pkg.ID(id),
 		Name:     in.Name,
 		Version:  in.Version,
 		Type:     syftpkg.Type(in.Type),
@@ -203,7 +196,7 @@ func restorePackage(p vuln.Package) (pkg.Package, error) {
 	for _, fields := range in.CPEs {
 		c, err := restoreCPE(fields)
 		if err != nil {
-			return pkg.Package{}, fmt.Errorf("read the matching input of package %s %s: %w", p.Name, p.Version, err)
+			return pkg.Package{}, err
 		}
 		out.CPEs = append(out.CPEs, c)
 	}

@@ -31,6 +31,9 @@ type DecodeLimits struct {
 	StringBytes int
 	// Depth is the nesting of arrays and objects. Default 64.
 	Depth int
+	// ContextBytes is the size of what all packages have as owners and as namesakes, as far as both take part in matching.
+	// Default 64 MiB; some 100 KB are usual.
+	ContextBytes int
 }
 
 // DefaultDecodeLimits returns the defaults that DecodeLimits names.
@@ -43,6 +46,7 @@ func DefaultDecodeLimits() DecodeLimits {
 		Values:        5_000_000,
 		StringBytes:   1 << 20,
 		Depth:         64,
+		ContextBytes:  64 << 20,
 	}
 }
 
@@ -61,6 +65,7 @@ func (l DecodeLimits) withDefaults() DecodeLimits {
 		{&l.Values, d.Values},
 		{&l.StringBytes, d.StringBytes},
 		{&l.Depth, d.Depth},
+		{&l.ContextBytes, d.ContextBytes},
 	} {
 		if *f.value <= 0 {
 			*f.value = f.fallback

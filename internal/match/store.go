@@ -1,0 +1,93 @@
+package match
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	v6 "github.com/anchore/grype/grype/db/v6"
+	"gorm.io/gorm"
+)
+
+// store is an open database, shared by all runs.
+type store struct {
+	v6.Reader
+	db          *gorm.DB
+	failures    *failures
+	knows       knows
+	decorations *cache[string, *decoration]
+}
+
+// newStore watches and wraps a reader.
+func newStore(reader v6.Reader) (*store, error) {
+	access, ok := reader.(interface{ GetDB() *gorm.DB })
+	if !ok {
+		return nil, errors.New("the database reader gives no access to its queries")
+	}
+	metadata, err := reader.GetDBMetadata()
+	if err != nil {
+		return nil, fmt.Errorf("read the schema version: %w", err)
+	}
+	s := &store{
+		Reader: reader, db: access.GetDB(), failures: &failures{}, knows: knowsOf(metadata),
+		decorations: newCache[string, *decoration](maxDecorations),
+	}
+	if err := s.failures.watch(s.db); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// GetDB is how Grype's provider completes the records that it was given.
+func (s *store) GetDB() *gorm.DB { return s.db }
+
+// failures remembers queries that failed. Grype logs most errors of its matchers and goes on; a disk that cannot be read
+// would then look like an image without vulnerabilities.
+type failures struct {
+	mu   sync.Mutex
+	n    int
+	last error
+}
+
+// watch asks to be called after every query.
+func (f *failures) watch(db *gorm.DB) error {
+	const name = "scanner:failures"
+	callbacks := db.Callback()
+	for _, err := range []error{
+		callbacks.Query().After("*").Register(name, f.note),
+		callbacks.Row().After("*").Register(name, f.note),
+		callbacks.Raw().After("*").Register(name, f.note),
+	} {
+		if err != nil {
+			return fmt.Errorf("watch the queries: %w", err)
+		}
+	}
+	return nil
+}
+
+func (f *failures) note(db *gorm.DB) {
+	if db.Error == nil || errors.Is(db.Error, gorm.ErrRecordNotFound) {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.n++
+	f.last = db.Error
+}
+
+func (f *failures) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.n
+}
+
+// since returns the last error when there were any after the given count. With several matches at a time, an error of one
+// fails the others as well: they used the same disk.
+func (f *failures) since(count int) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.n == count {
+		return nil
+	}
+	return f.last
+}
