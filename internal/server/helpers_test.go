@@ -317,14 +317,33 @@ func (f *fixture) scan(key vuln.ImageKey, packages ...vuln.Package) {
 	digest := sha256.Sum256([]byte(sbomText))
 	sbom := store.SBOM{MediaType: "application/vnd.syft+json", Content: compressed(sbomText), SHA256: hex.EncodeToString(digest[:]), Size: int64(len(sbomText))}
 	catalog := vuln.Catalog{Distro: "alpine:3.20", Size: 1234}
-	result := vuln.MatchResult{Packages: map[string][]vuln.PackageFinding{}}
+	findings := map[string]vuln.PackageFinding{}
 	for i, p := range packages {
 		catalog.Packages = append(catalog.Packages, vuln.HeldPackage{Package: p, Locations: []vuln.Location{{Path: "/lib/apk/db/installed"}}})
-		result.Packages[p.Fingerprint] = []vuln.PackageFinding{findingOf(fmt.Sprintf("CVE-2024-%04d", i), vuln.Severities()[i%5], float64(90-i))}
+		findings[p.Fingerprint] = findingOf(fmt.Sprintf("CVE-2024-%04d", i), vuln.Severities()[i%5], float64(90-i))
 	}
 	f.must(f.store.SaveSBOM(ctx, key, sbom, catalog))
-	f.must(f.store.RecordDatabase(ctx, build))
-	f.must(f.store.SaveMatch(ctx, key, sbom.SHA256, build, result))
+	f.match(key, sbom.SHA256, findings)
+}
+
+// match gives the packages of an image their findings, by fingerprint, under the current generation of answers.
+func (f *fixture) match(key vuln.ImageKey, sbomDigest string, findings map[string]vuln.PackageFinding) {
+	f.t.Helper()
+	ctx := f.t.Context()
+	current, found, err := f.store.CurrentGeneration(ctx)
+	f.must(err)
+	if !found {
+		current, err = f.store.StartGeneration(ctx, build, "test", true)
+		f.must(err)
+	}
+	_, packages, err := f.store.UnansweredPackages(ctx, key)
+	f.must(err)
+	answers := map[int64]vuln.PackageAnswer{}
+	for _, p := range packages {
+		answers[p.ID] = vuln.PackageAnswer{Findings: []vuln.PackageFinding{findings[p.Fingerprint]}}
+	}
+	f.must(f.store.SaveAnswers(ctx, current.Number, answers))
+	f.must(f.store.FinishImage(ctx, key, sbomDigest))
 }
 
 func (f *fixture) must(err error) {

@@ -211,8 +211,9 @@ type ChangeQuery struct {
 	MinSeverity vuln.Severity
 	// KEV keeps changes of vulnerabilities that are known to be exploited afterwards.
 	KEV bool
-	// ImageID keeps changes that reach this image.
+	// ImageID keeps changes that reach this image, Scope those that reach an image with a use in this scope (Uses).
 	ImageID string
+	Scope   string
 	// Text must be contained in the vulnerability ID or the package name, without regard to ASCII case.
 	Text string
 	Page
@@ -239,10 +240,13 @@ type Use struct {
 	Container string
 }
 
+// MaxUses bounds the uses of one scope.
+const MaxUses = 250000
+
 // Uses is the part of the store about where images run.
 type Uses interface {
 	// RecordUses replaces what is known to run in a scope, such as that of one Scanner. Images that are not known are passed
-	// over. When nothing differs it only reads. No uses at all forget the scope.
+	// over. When nothing differs it only reads. No uses at all forget the scope. More than MaxUses are an error.
 	RecordUses(ctx context.Context, scope string, uses []Use) error
 }
 
@@ -253,6 +257,13 @@ const (
 	EventFindingClosed  EventKind = "finding.closed"
 	EventFindingChanged EventKind = "finding.changed"
 )
+
+// DatabaseEvent is the data of EventDatabaseUpdated: a generation became current.
+type DatabaseEvent struct {
+	vuln.DatabaseBuild
+	PreviousBuild string       `json:"previousBuild"`
+	Changes       ChangeCounts `json:"changes"`
+}
 
 // MaxFindingEvents bounds the events about single findings that one generation writes.
 const MaxFindingEvents = 1000

@@ -38,6 +38,8 @@ const (
 type Store interface {
 	Images
 	Matches
+	Generations
+	Uses
 	Reports
 	Events
 
@@ -70,30 +72,17 @@ type Images interface {
 	Overview(ctx context.Context) (Overview, error)
 }
 
-// Matches is the part of the store about vulnerability databases and findings.
+// Matches is the part of the store that shows what vulnerability databases say of images.
 type Matches interface {
-	// ImagesToMatch returns up to limit images that have an SBOM and were not matched under that database build, ordered by
-	// key, behind the key after (zero: from the start).
-	ImagesToMatch(ctx context.Context, buildID string, after vuln.ImageKey, limit int) ([]vuln.ImageKey, error)
-	// SaveMatch keeps what a database build says about an image, makes that build the one that the image's findings
-	// come from, and the image StateScanned. sbomDigest is SBOM.SHA256 of the SBOM that was matched: ErrNotFound when
-	// the image has another one by now, or none.
-	SaveMatch(ctx context.Context, key vuln.ImageKey, sbomDigest string, build vuln.DatabaseBuild, result vuln.MatchResult) error
-	// RecordMatchFailure notes that matching failed; the SBOM and earlier findings stay.
-	RecordMatchFailure(ctx context.Context, key vuln.ImageKey, outcome vuln.Outcome) error
 	// Findings returns a page of the findings of one image: its own packages that are not excluded, joined with what
-	// the image's database build says of them, less the image's exclusions.
+	// the current generation says of them. An image that was not matched has none.
 	Findings(ctx context.Context, query FindingQuery) (FindingPage, error)
 	// Packages calls yield for each package of an image, ordered by name, version and fingerprint, until yield fails, and
 	// returns the error of yield as it is. yield must not call the store.
 	Packages(ctx context.Context, key vuln.ImageKey, yield func(vuln.HeldPackage) error) error
-	// RecordDatabase notes that a database build is in use from now on, with an EventDatabaseUpdated when it was not before.
-	RecordDatabase(ctx context.Context, build vuln.DatabaseBuild) error
-	// Databases lists the builds that were recorded and not pruned, newest first, with the number of images that use each.
+	// Databases lists the builds that generations came from, the current one first, then the newest generation first, each
+	// build once, with the number of images whose findings come from it.
 	Databases(ctx context.Context) ([]Database, error)
-	// PruneDatabases removes the findings of builds that no image uses any more, except of the build keep, and the packages
-	// that no image holds any more. It works in short transactions.
-	PruneDatabases(ctx context.Context, keep string) error
 }
 
 // Reports is the part of the store about CycloneDX reports that came from outside by PUT /scan-results.
@@ -157,10 +146,12 @@ type Counts struct {
 // Image is an image as the API shows it. Times are zero when the thing has not happened.
 type Image struct {
 	ImageState
-	Distro        string
-	Size          int64
-	PackageCount  int
-	Counts        Counts
+	Distro       string
+	Size         int64
+	PackageCount int
+	Counts       Counts
+	// Database is the build that the findings and counts come from, nil when the image was not matched. MatchedAt is since when
+	// they do.
 	Database      *vuln.DatabaseBuild
 	FirstSeen     time.Time
 	CataloguedAt  time.Time
@@ -258,10 +249,17 @@ type Overview struct {
 	Packages int
 }
 
-// Database is a database build and its use.
+// Database is a database build and its use. All but the build is of the newest generation that came from it.
 type Database struct {
 	vuln.DatabaseBuild
+	// Images is the number of images whose findings come from it; 0 unless it is current.
 	Images int
+	State  GenerationState
+	// CurrentSince is when it became current: zero before.
+	CurrentSince time.Time
+	// PreviousBuild is the ID of the build before it, "" for the first; Changes is what differs from that one.
+	PreviousBuild string
+	Changes       ChangeCounts
 }
 
 // EventKind names what happened.

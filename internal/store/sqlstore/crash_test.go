@@ -47,6 +47,13 @@ func TestCrashChild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, found, err := s.CurrentGeneration(t.Context()); err != nil {
+		t.Fatal(err)
+	} else if !found {
+		if _, err := s.StartGeneration(t.Context(), vuln.DatabaseBuild{ID: "build"}, "engine", true); err != nil {
+			t.Fatal(err)
+		}
+	}
 	fmt.Println("opened")
 	for n := start; ; n++ {
 		key, catalog, result := storetest.LargeImage(20, 50)
@@ -59,7 +66,7 @@ func TestCrashChild(t *testing.T) {
 			t.Fatal(err)
 		}
 		fmt.Println("catalogued", key.ImageID)
-		if err := s.SaveMatch(t.Context(), key, "1", vuln.DatabaseBuild{ID: "build"}, result); err != nil {
+		if err := storetest.Match(t.Context(), s, key, "1", result); err != nil {
 			t.Fatal(err)
 		}
 		fmt.Println("matched", key.ImageID)
@@ -178,7 +185,10 @@ func TestFullDisk(t *testing.T) {
 	if err := s.SaveSBOM(t.Context(), key, sbom, catalog); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.SaveMatch(t.Context(), key, "1", vuln.DatabaseBuild{ID: "build"}, result); err != nil {
+	if _, err := s.StartGeneration(t.Context(), vuln.DatabaseBuild{ID: "build"}, "engine", true); err != nil {
+		t.Fatal(err)
+	}
+	if err := storetest.Match(t.Context(), s, key, "1", result); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -14,7 +13,9 @@ import (
 )
 
 // findingTies make every order of findings a total one.
-var findingTies = []sortKey{{column: "v.vulnerability_id"}, {column: "v.namespace"}, {column: "p.fingerprint"}}
+var findingTies = []sortKey{
+	{column: "v.vulnerability_id"}, {column: "v.namespace"}, {column: "p.fingerprint"}, {column: "f.digest"},
+}
 
 var findingSorts = map[store.FindingSort][]sortKey{
 	store.SortFindingRisk:     append([]sortKey{{column: "v.risk_micros", number: true, descending: true}}, findingTies...),
@@ -41,9 +42,11 @@ type findingRow struct {
 	VulnerabilityID string
 	Namespace       string
 	Detail          string
+	Scores          string
 	FixState        string
 	FixVersions     string
 	Details         string
+	Digest          string
 }
 
 // value is the sort value of a column.
@@ -61,6 +64,8 @@ func (r *findingRow) value(column string) string {
 		return r.Package.Name
 	case "p.version":
 		return r.Package.Version
+	case "f.digest":
+		return r.Digest
 	default:
 		return r.Package.Fingerprint
 	}
@@ -73,8 +78,8 @@ func (r *findingRow) finding() (vuln.Finding, error) {
 	}
 	finding := vuln.Finding{Package: held.Package, Locations: held.Locations}
 	finding.Fix.State = vuln.FixState(r.FixState)
-	if err := json.Unmarshal([]byte(r.Detail), &finding.Vulnerability); err != nil {
-		return vuln.Finding{}, fmt.Errorf("vulnerability %s in the database: %w", r.VulnerabilityID, err)
+	if finding.Vulnerability, err = vulnerabilityOf(r.Detail, r.Scores); err != nil {
+		return vuln.Finding{}, err
 	}
 	if err := fromJSON(r.FixVersions, &finding.Fix.Versions); err != nil {
 		return vuln.Finding{}, fmt.Errorf("fix of %s in the database: %w", r.VulnerabilityID, err)
@@ -105,13 +110,17 @@ func (s *Store) Findings(ctx context.Context, query store.FindingQuery) (store.F
 		token := findingToken{
 			"findings", query.Image.ImageID, query.Image.Platform.String(), query.Text, query.MinSeverity, query.Fixable, query.KEV, query.Sort,
 		}
-		if image.DatabaseID == nil {
+		if image.MatchedAt == 0 {
 			if query.Token != "" {
 				_, err = store.DecodeToken(query.Token, token, len(keys))
 			}
 			return err
 		}
-		filtered := s.filterFindings(tx, &image, query).Session(&gorm.Session{})
+		current, err := currentNumber(tx)
+		if err != nil {
+			return err
+		}
+		filtered := s.filterFindings(tx, image.ID, current, query).Session(&gorm.Session{})
 		var total int64
 		if err := filtered.Count(&total).Error; err != nil {
 			return err
@@ -120,7 +129,7 @@ func (s *Store) Findings(ctx context.Context, query store.FindingQuery) (store.F
 		if filtered, err = fromToken(filtered, query.Token, token, keys); err != nil {
 			return err
 		}
-		return readFindings(tx, filtered, &image, keys, query.Limit(), token, &page)
+		return readFindings(tx, filtered, image.ID, keys, query.Limit(), token, &page)
 	})
 	if err != nil {
 		return store.FindingPage{}, err
@@ -128,13 +137,12 @@ func (s *Store) Findings(ctx context.Context, query store.FindingQuery) (store.F
 	return page, nil
 }
 
-func (s *Store) filterFindings(tx *gorm.DB, image *imageRow, query store.FindingQuery) *gorm.DB {
+func (s *Store) filterFindings(tx *gorm.DB, image, generation int64, query store.FindingQuery) *gorm.DB {
 	tx = tx.Table("image_packages AS ip").
 		Joins("CROSS JOIN findings f").
 		Joins("JOIN vulnerabilities v ON v.id = f.vulnerability_pk").
 		Joins("JOIN packages p ON p.id = ip.package_pk").
-		Where(ofImage, image.ID, *image.DatabaseID).
-		Where(notExcluded)
+		Where(ofImage, image, generation, generation)
 	tx = contains(tx, s.dialect, query.Text, "v.vulnerability_id", "p.name")
 	if query.MinSeverity > vuln.SeverityUnknown {
 		tx = tx.Where("v.severity >= ?", int64(query.MinSeverity))
@@ -150,7 +158,7 @@ func (s *Store) filterFindings(tx *gorm.DB, image *imageRow, query store.Finding
 
 // readFindings fills a page. The rows of the page are found first and the long texts read for those alone, so that the
 // database does not sort them.
-func readFindings(tx, filtered *gorm.DB, image *imageRow, keys []sortKey, limit int, token findingToken, page *store.FindingPage) error {
+func readFindings(tx, filtered *gorm.DB, image int64, keys []sortKey, limit int, token findingToken, page *store.FindingPage) error {
 	columns := []string{"f.id AS finding_id"}
 	for i, key := range keys {
 		columns = append(columns, fmt.Sprintf("%s AS k%d", key.column, i))
@@ -160,10 +168,11 @@ func readFindings(tx, filtered *gorm.DB, image *imageRow, keys []sortKey, limit 
 	err := tx.Table("(?) AS c", chosen).
 		Joins("CROSS JOIN findings f").
 		Joins("JOIN vulnerabilities v ON v.id = f.vulnerability_pk").
+		Joins("JOIN vulnerability_details d ON d.vulnerability_pk = v.id").
 		Joins("JOIN packages p ON p.id = f.package_pk").
-		Joins("JOIN image_packages ip ON ip.package_pk = p.id AND ip.image_pk = ?", image.ID).
+		Joins("JOIN image_packages ip ON ip.package_pk = p.id AND ip.image_pk = ?", image).
 		Where("f.id = c.finding_id").
-		Select(packageColumns + ", v.severity, v.risk_micros, v.vulnerability_id, v.namespace, v.detail, f.fix_state, f.fix_versions, f.details").
+		Select(packageColumns + ", v.severity, v.risk_micros, v.vulnerability_id, v.namespace, d.detail, v.scores, f.fix_state, f.fix_versions, f.details, f.digest").
 		Order(orderBy(keys, func(i int, _ string) string { return fmt.Sprintf("c.k%d", i) })).
 		Scan(&rows).Error
 	if err != nil {

@@ -14,7 +14,6 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/store/storetest"
 	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
@@ -186,8 +185,6 @@ func TestPlans(t *testing.T) {
 				Order(orderBy(keys, sameName)).Limit(10)
 		}
 	}
-	database := int64(1)
-	row := &imageRow{ID: 1, DatabaseID: &database}
 	for name, c := range map[string]struct {
 		query func(*gorm.DB) *gorm.DB
 		want  string
@@ -196,12 +193,9 @@ func TestPlans(t *testing.T) {
 		"images by ID":       {after(keys, "a", "b"), "SEARCH i USING INDEX sqlite_autoindex_images_1 (image_id>?)", false},
 		"images by severity": {after(severities, "1", "1", "1", "1", "a", "b"), "SEARCH i USING INDEX images_severity (critical<?)", false},
 		"findings": {func(tx *gorm.DB) *gorm.DB {
-			return s.filterFindings(tx, row, store.FindingQuery{MinSeverity: vuln.SeverityHigh}).Select("f.id").
+			return s.filterFindings(tx, 1, 1, store.FindingQuery{MinSeverity: vuln.SeverityHigh}).Select("f.id").
 				Order(orderBy(findingSorts[store.SortFindingRisk], sameName)).Limit(10)
 		}, "SEARCH ip USING PRIMARY KEY (image_pk=?)", true},
-		"images of a build": {func(tx *gorm.DB) *gorm.DB {
-			return tx.Table("images AS i").Where("i.database_id = ?", 1).Select("i.id")
-		}, "images_database (database_id=?)", false},
 		"events": {func(tx *gorm.DB) *gorm.DB {
 			return tx.Table("events").Where("seq > ?", 1).Order("seq").Limit(10).Select("*")
 		}, "SEARCH events USING INTEGER PRIMARY KEY (rowid>?)", false},
@@ -222,27 +216,6 @@ func TestPlans(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func BenchmarkSaveMatch(b *testing.B) {
-	s, err := Open(b.Context(), Config{DSN: filepath.Join(b.TempDir(), "bench.db")})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer func() { _ = s.Close() }()
-	key, catalog, result := storetest.LargeImage(700, 2000)
-	if _, err := s.WantImages(b.Context(), []vuln.ImageKey{key}); err != nil {
-		b.Fatal(err)
-	}
-	if err := s.SaveSBOM(b.Context(), key, store.SBOM{SHA256: "1", Content: []byte("x")}, catalog); err != nil {
-		b.Fatal(err)
-	}
-	for n := 0; b.Loop(); n++ {
-		// A build of its own each time: nothing is known before.
-		if err := s.SaveMatch(b.Context(), key, "1", vuln.DatabaseBuild{ID: fmt.Sprint(n)}, result); err != nil {
-			b.Fatal(err)
-		}
 	}
 }
 

@@ -44,7 +44,7 @@ func (s *Store) SaveReport(ctx context.Context, imageID string, report []byte, c
 			err = tx.insert("images", newImageColumns, newImage(key, store.StateReported, tx.now, counts),
 				tx.dialect.ignoreConflict("image_id", "platform"))
 		} else {
-			err = tx.exec("UPDATE images SET "+strings.Join(countColumns, " = ?, ")+" = ? WHERE image_id = ? AND database_id IS NULL",
+			err = tx.exec("UPDATE images SET "+strings.Join(countColumns, " = ?, ")+" = ? WHERE image_id = ? AND matched_at = 0",
 				append(countValues(counts), imageID)...)
 		}
 		if err != nil {

@@ -21,7 +21,7 @@ const (
 	maxReportSize = 256 << 20
 )
 
-// imageRow is a row of images, joined with its database build and whether there is a report.
+// imageRow is a row of images, joined with the generation that its findings come from and whether there is a report.
 type imageRow struct {
 	ID            int64
 	ImageID       string
@@ -36,7 +36,6 @@ type imageRow struct {
 	Size          int64
 	PackageCount  int
 	Counts        countsRow `gorm:"embedded"`
-	DatabaseID    *int64
 	FirstSeen     int64
 	CataloguedAt  int64
 	MatchedAt     int64
@@ -46,6 +45,7 @@ type imageRow struct {
 	SchemaVersion *string
 	Built         *int64
 	Source        *string
+	CurrentSince  *int64
 	HasReport     int64
 }
 
@@ -71,13 +71,15 @@ func countValues(c store.Counts) []any {
 	return []any{c.Critical, c.High, c.Medium, c.Low, c.Negligible, c.Unknown, c.KEV, c.Fixable}
 }
 
-// imageColumns are the columns of imageRow, of images i, vulnerability_databases d and reports r.
+// imageColumns are the columns of imageRow, of images i, generations g and reports r.
 const imageColumns = `i.id, i.image_id, i.platform, i.state, i.nonce, i.attempts, i.reason, i.message, i.next_attempt_at, i.distro,
-	i.size, i.package_count, i.critical, i.high, i.medium, i.low, i.negligible, i.unknown, i.kev, i.fixable, i.database_id,
-	i.first_seen, i.catalogued_at, i.matched_at, i.sbom_sha256, i.sbom_size, d.build_id, d.schema_version, d.built, d.source,
+	i.size, i.package_count, i.critical, i.high, i.medium, i.low, i.negligible, i.unknown, i.kev, i.fixable,
+	i.first_seen, i.catalogued_at, i.matched_at, i.sbom_sha256, i.sbom_size, g.build_id, g.schema_version, g.built, g.source,
+	g.current_since,
 	CASE WHEN r.id IS NULL THEN 0 ELSE 1 END AS has_report`
 
-const imageJoins = ` LEFT JOIN vulnerability_databases d ON d.id = i.database_id LEFT JOIN reports r ON r.image_id = i.image_id`
+// imageJoins gives images that are matched the current generation: their findings come from it.
+const imageJoins = ` LEFT JOIN generations g ON g.state = '` + string(store.GenerationCurrent) + `' AND i.matched_at > 0 LEFT JOIN reports r ON r.image_id = i.image_id`
 
 func (r *imageRow) key() (vuln.ImageKey, error) { return keyOf(r.ImageID, r.Platform) }
 
@@ -114,7 +116,8 @@ func (r *imageRow) image() (store.Image, error) {
 		FirstSeen: fromMicros(r.FirstSeen), CataloguedAt: fromMicros(r.CataloguedAt), MatchedAt: fromMicros(r.MatchedAt),
 		HasReport: r.HasReport != 0, SBOMSHA256: r.SbomSha256, SBOMSizeBytes: r.SbomSize,
 	}
-	if r.BuildID != nil && r.SchemaVersion != nil && r.Built != nil && r.Source != nil {
+	if r.BuildID != nil && r.SchemaVersion != nil && r.Built != nil && r.Source != nil && r.CurrentSince != nil {
+		image.MatchedAt = fromMicros(max(r.MatchedAt, *r.CurrentSince))
 		image.Database = &vuln.DatabaseBuild{
 			ID: *r.BuildID, SchemaVersion: *r.SchemaVersion, Built: fromMicros(*r.Built), Source: vuln.DatabaseSource(*r.Source),
 		}

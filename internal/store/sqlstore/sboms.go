@@ -52,8 +52,9 @@ func (s *Store) SaveSBOM(ctx context.Context, key vuln.ImageKey, sbom store.SBOM
 			return err
 		}
 		err = tx.exec(`UPDATE images SET state = ?, attempts = 0, reason = '', message = '', next_attempt_at = 0, distro = ?, size = ?,
-			package_count = ?, catalogued_at = ?, sbom_sha256 = ?, sbom_size = ? WHERE id = ?`,
-			string(store.StateCatalogued), clean(catalog.Distro), catalog.Size, len(packages), tx.now, sbom.SHA256, sbom.Size, id)
+			package_count = ?, catalogued_at = ?, sbom_sha256 = ?, sbom_size = ?, projection = ? WHERE id = ?`,
+			string(store.StateCatalogued), clean(catalog.Distro), catalog.Size, len(packages), tx.now, sbom.SHA256, sbom.Size,
+			catalog.Projection, id)
 		if err != nil {
 			return err
 		}
@@ -202,14 +203,11 @@ func replaceImagePackages(tx *txn, image int64, packages []vuln.HeldPackage, ids
 
 // forgetMatch makes an image one that was never matched. Its counts are those of its report again, if it has one.
 func forgetMatch(tx *txn, image int64) error {
-	if err := tx.exec("DELETE FROM image_exclusions WHERE image_pk = ?", image); err != nil {
-		return err
-	}
 	counts := make([]string, len(countColumns))
 	for i, column := range countColumns {
 		counts[i] = column + " = COALESCE((SELECT r." + column + " FROM reports r WHERE r.image_id = images.image_id), 0)"
 	}
-	return tx.exec("UPDATE images SET database_id = NULL, matched_at = 0, "+strings.Join(counts, ", ")+" WHERE id = ?", image)
+	return tx.exec("UPDATE images SET matched_at = 0, "+strings.Join(counts, ", ")+" WHERE id = ?", image)
 }
 
 // SBOM implements store.Images.

@@ -130,9 +130,7 @@ var imageTests = map[string]func(*testing.T, *fixture){
 		a, b, other := image("a", amd64), image("a", arm64), image("other", amd64)
 		for _, key := range []vuln.ImageKey{a, b, other} {
 			f.catalogue(t, key, "1", catalogOf("p", "q"))
-			r := result(map[string][]vuln.PackageFinding{"p": {finding("CVE-1", vuln.SeverityHigh)}, "q": nil})
-			r.Exclusions = []vuln.Exclusion{{Fingerprint: pkg("p").Fingerprint, VulnerabilityID: "CVE-9", Namespace: "n"}}
-			f.match(t, key, "1", oldBuild, r)
+			f.match(t, key, "1", answers{"p": {finding("CVE-1", vuln.SeverityHigh)}})
 		}
 		if err := f.SaveReport(t.Context(), a.ImageID, []byte("{}"), store.Counts{}); err != nil {
 			t.Fatal(err)
@@ -182,7 +180,7 @@ var imageTests = map[string]func(*testing.T, *fixture){
 		if _, err := f.SBOM(t.Context(), shown); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("SBOM of the platform that is shown: %v", err)
 		}
-		f.match(t, image("a", s390x), "1", oldBuild, result(map[string][]vuln.PackageFinding{"p": {finding("CVE-1", vuln.SeverityLow)}}))
+		f.match(t, image("a", s390x), "1", answers{"p": {finding("CVE-1", vuln.SeverityLow)}})
 		if got := f.image(t, shown).Key.Platform; got != s390x {
 			t.Errorf("scanned: got %s", got)
 		}
@@ -203,10 +201,18 @@ var imageTests = map[string]func(*testing.T, *fixture){
 				return err
 			},
 			"SaveSBOM":    func(ctx context.Context) error { return f.SaveSBOM(ctx, key, sbomOf("2"), catalogOf("q")) },
-			"SaveMatch":   func(ctx context.Context) error { return f.SaveMatch(ctx, key, "1", oldBuild, result(nil)) },
+			"SaveAnswers": func(ctx context.Context) error { return f.SaveAnswers(ctx, 1, nil) },
+			"FinishImage": func(ctx context.Context) error { return f.FinishImage(ctx, key, "1") },
+			"Switch":      func(ctx context.Context) error { _, err := f.Switch(ctx, 1); return err },
+			"StartGeneration": func(ctx context.Context) error {
+				_, err := f.StartGeneration(ctx, oldBuild, "engine", false)
+				return err
+			},
 			"SaveReport":  func(ctx context.Context) error { return f.SaveReport(ctx, "x", nil, store.Counts{}) },
 			"DeleteImage": func(ctx context.Context) error { return f.Store.DeleteImage(ctx, key.ImageID) },
-			"Prune":       func(ctx context.Context) error { return f.PruneDatabases(ctx, "") },
+			"Prune":       func(ctx context.Context) error { return f.Store.Prune(ctx, time.Now()) },
+			"RecordUses":  func(ctx context.Context) error { return f.RecordUses(ctx, "s", []store.Use{{Image: key}}) },
+			"Changes":     func(ctx context.Context) error { _, err := f.Changes(ctx, store.ChangeQuery{}); return err },
 			"RecordFailure": func(ctx context.Context) error {
 				_, err := f.RecordFailure(ctx, key, 0, vuln.Outcome{}, time.Time{})
 				return err

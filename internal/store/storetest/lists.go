@@ -54,7 +54,7 @@ var listTests = map[string]func(*testing.T, *fixture){
 				key := image(strings.Repeat("x", n%4)+string(rune('A'+n)), platform)
 				all = append(all, key.ImageID+" "+platform.String())
 				f.catalogue(t, key, "1", catalogOf("p"))
-				f.match(t, key, "1", oldBuild, result(map[string][]vuln.PackageFinding{"p": {finding("CVE-1", vuln.SeverityHigh)}}))
+				f.match(t, key, "1", answers{"p": {finding("CVE-1", vuln.SeverityHigh)}})
 			}
 		}
 		f.want(t, image("zz", amd64), image("zz", s390x))
@@ -129,9 +129,9 @@ var listTests = map[string]func(*testing.T, *fixture){
 		f.want(t, image("a", amd64), image("b", amd64), image("c", amd64))
 		key := image("d", amd64)
 		f.catalogue(t, key, "1", catalogOf("p"))
-		f.match(t, key, "1", oldBuild, result(map[string][]vuln.PackageFinding{
+		f.match(t, key, "1", answers{
 			"p": {finding("CVE-1", vuln.SeverityHigh), finding("CVE-2", vuln.SeverityHigh)},
-		}))
+		})
 		one := store.Page{Size: 1}
 		images := f.list(t, store.ImageQuery{Page: one}).NextToken
 		bySeverity := f.list(t, store.ImageQuery{Sort: store.SortSeverity, Page: one}).NextToken
@@ -191,9 +191,9 @@ var listTests = map[string]func(*testing.T, *fixture){
 		f.want(t, image("pending", amd64))
 		for _, name := range []string{"a", "bb"} {
 			f.catalogue(t, image(name, amd64), "1", catalogOf("p", "q"))
-			f.match(t, image(name, amd64), "1", oldBuild, result(map[string][]vuln.PackageFinding{
+			f.match(t, image(name, amd64), "1", answers{
 				"p": {finding("CVE-1", vuln.SeverityCritical, "2.0")}, "q": {finding("CVE-1", vuln.SeverityCritical), finding("CVE-2", vuln.SeverityUnknown)},
-			}))
+			})
 		}
 		report := store.Counts{SeverityCounts: vuln.SeverityCounts{Medium: 7, Negligible: 2}, KEV: 3, Fixable: 4}
 		if err := f.SaveReport(t.Context(), "reported", []byte("{}"), report); err != nil {

@@ -2,126 +2,18 @@ package storetest
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
-
-func (f *fixture) databases(t *testing.T) []store.Database {
-	t.Helper()
-	databases, err := f.Databases(t.Context())
-	if err != nil {
-		t.Fatalf("Databases: %v", err)
-	}
-	return databases
-}
-
-var databaseTests = map[string]func(*testing.T, *fixture){
-	"RecordDatabase": func(t *testing.T, f *fixture) {
-		record := func(build vuln.DatabaseBuild, want ...store.EventKind) {
-			t.Helper()
-			last := f.last(t)
-			if err := f.RecordDatabase(t.Context(), build); err != nil {
-				t.Fatal(err)
-			}
-			expectKinds(t, f.kinds(t, last), want...)
-		}
-		record(oldBuild, store.EventDatabaseUpdated)
-		record(oldBuild)
-		record(newBuild, store.EventDatabaseUpdated)
-		record(newBuild)
-		record(oldBuild, store.EventDatabaseUpdated)
-		var data vuln.DatabaseBuild
-		events := f.events(t, 0)
-		if err := json.Unmarshal(events[0].Data, &data); err != nil || data != oldBuild || events[0].ImageID != "" {
-			t.Errorf("data: got %s (%v)", events[0].Data, err)
-		}
-		want := []store.Database{{DatabaseBuild: newBuild}, {DatabaseBuild: oldBuild}}
-		if diff := cmp.Diff(want, f.databases(t)); diff != "" {
-			t.Error(diff)
-		}
-		if err := f.RecordDatabase(t.Context(), vuln.DatabaseBuild{}); err == nil {
-			t.Error("a build without ID is no error")
-		}
-	},
-	"PruneDatabases": func(t *testing.T, f *fixture) {
-		third := vuln.DatabaseBuild{ID: "xxh64:3", Built: newBuild.Built.AddDate(0, 0, 1)}
-		a, b := image("a", amd64), image("bb", amd64)
-		one := result(map[string][]vuln.PackageFinding{"p": {finding("CVE-1", vuln.SeverityLow)}})
-		for _, key := range []vuln.ImageKey{a, b} {
-			f.catalogue(t, key, "1", catalogOf("p"))
-			f.match(t, key, "1", oldBuild, one)
-		}
-		f.match(t, a, "1", newBuild, one)
-		if err := f.RecordDatabase(t.Context(), third); err != nil {
-			t.Fatal(err)
-		}
-		want := []store.Database{{DatabaseBuild: third}, {DatabaseBuild: newBuild, Images: 1}, {DatabaseBuild: oldBuild, Images: 1}}
-		if diff := cmp.Diff(want, f.databases(t)); diff != "" {
-			t.Error(diff)
-		}
-		prune := func(keep string, want int) {
-			t.Helper()
-			if err := f.PruneDatabases(t.Context(), keep); err != nil {
-				t.Fatal(err)
-			}
-			if got := f.databases(t); len(got) != want {
-				t.Errorf("got %+v, want %d", got, want)
-			}
-		}
-		prune(third.ID, 3)
-		f.match(t, b, "1", newBuild, one)
-		prune(oldBuild.ID, 2)
-		prune("", 1)
-		if len(f.found(t, a)) != 1 || len(f.found(t, b)) != 1 {
-			t.Error("findings in use were pruned")
-		}
-		// A build that comes back is matched anew.
-		f.match(t, a, "1", oldBuild, result(map[string][]vuln.PackageFinding{"p": {finding("CVE-7", vuln.SeverityLow)}}))
-		if got := f.found(t, a); len(got) != 1 || got[0] != "CVE-7 p" {
-			t.Errorf("got %v", got)
-		}
-		// Packages without an image go, and come back complete.
-		for _, key := range []vuln.ImageKey{a, b} {
-			if err := f.DeleteImage(t.Context(), key.ImageID); err != nil {
-				t.Fatal(err)
-			}
-		}
-		prune("", 0)
-		f.catalogue(t, a, "1", catalogOf("p"))
-		f.match(t, a, "1", oldBuild, one)
-		if got := f.found(t, a); len(got) != 1 || got[0] != "CVE-1 p" {
-			t.Errorf("got %v", got)
-		}
-	},
-	"PruneDatabases with many rows": func(t *testing.T, f *fixture) {
-		key, catalog, r := LargeImage(2100, 2100)
-		f.catalogue(t, key, "1", catalog)
-		f.match(t, key, "1", oldBuild, r)
-		for fingerprint := range r.Packages {
-			r.Packages[fingerprint] = nil
-		}
-		f.match(t, key, "1", newBuild, r)
-		f.catalogue(t, key, "2", catalogOf("package-00000"))
-		if err := f.PruneDatabases(t.Context(), newBuild.ID); err != nil {
-			t.Fatal(err)
-		}
-		if got := f.databases(t); len(got) != 1 || got[0].ID != newBuild.ID {
-			t.Errorf("got %+v", got)
-		}
-		if got := f.packages(t, key); len(got) != 1 {
-			t.Errorf("got %d packages", len(got))
-		}
-	},
-}
 
 var reportTests = map[string]func(*testing.T, *fixture){
 	"SaveReport": func(t *testing.T, f *fixture) {
@@ -171,7 +63,7 @@ var reportTests = map[string]func(*testing.T, *fixture){
 			t.Errorf("Report: %q, %v", report, err)
 		}
 		f.catalogue(t, key, "1", catalogOf("p"))
-		f.match(t, key, "1", oldBuild, result(map[string][]vuln.PackageFinding{"p": {finding("CVE-1", vuln.SeverityLow)}}))
+		f.match(t, key, "1", answers{"p": {finding("CVE-1", vuln.SeverityLow)}})
 		// A report does not touch the counts of what was matched.
 		if err := f.SaveReport(t.Context(), key.ImageID, []byte("{1}"), store.Counts{Fixable: 9}); err != nil {
 			t.Fatal(err)
@@ -295,6 +187,7 @@ var concurrencyTests = map[string]func(*testing.T, *fixture){
 			names[i] = fmt.Sprintf("p%02d", i)
 			all[names[i]] = []vuln.PackageFinding{finding(fmt.Sprintf("CVE-%d", i%20), vuln.SeverityHigh)}
 		}
+		f.start(t, oldBuild)
 		var writers, readers sync.WaitGroup
 		done := make(chan struct{})
 		for range 3 {
@@ -335,10 +228,10 @@ var concurrencyTests = map[string]func(*testing.T, *fixture){
 				if err := f.SaveSBOM(t.Context(), key, sbomOf("1"), catalogOf(held...)); err != nil {
 					t.Error(err)
 				}
-				if err := f.SaveMatch(t.Context(), key, "1", oldBuild, result(own)); err != nil {
+				if err := Match(t.Context(), f, key, "1", own); err != nil {
 					t.Error(err)
 				}
-				if err := f.PruneDatabases(t.Context(), oldBuild.ID); err != nil {
+				if err := f.Store.Prune(t.Context(), time.Now()); err != nil {
 					t.Error(err)
 				}
 			})

@@ -96,20 +96,20 @@ var sbomTests = map[string]func(*testing.T, *fixture){
 	"SaveSBOM replaces": func(t *testing.T, f *fixture) {
 		key := image("a", amd64)
 		f.catalogue(t, key, "1", catalogOf("p", "q"))
-		f.match(t, key, "1", oldBuild, result(map[string][]vuln.PackageFinding{"p": {finding("CVE-1", vuln.SeverityHigh)}, "q": nil}))
+		f.match(t, key, "1", answers{"p": {finding("CVE-1", vuln.SeverityHigh)}, "q": nil})
 		// The same packages: what is known stays visible until the next match.
 		f.catalogue(t, key, "2", catalogOf("p", "q"))
 		i := f.image(t, key)
 		if i.State != store.StateCatalogued || i.Counts.High != 1 || i.Database == nil || len(f.found(t, key)) != 1 {
 			t.Errorf("same packages: got %+v", i)
 		}
-		f.match(t, key, "2", oldBuild, result(map[string][]vuln.PackageFinding{"p": {finding("CVE-1", vuln.SeverityHigh)}, "q": nil}))
+		f.match(t, key, "2", answers{"p": {finding("CVE-1", vuln.SeverityHigh)}, "q": nil})
 		f.catalogue(t, key, "3", catalogOf("q", "r"))
 		i = f.image(t, key)
 		if i.State != store.StateCatalogued || i.Counts.Total() != 0 || i.Database != nil || !i.MatchedAt.IsZero() || len(f.found(t, key)) != 0 {
 			t.Errorf("other packages: got %+v", i)
 		}
-		if err := f.SaveMatch(t.Context(), key, "2", oldBuild, result(nil)); !errors.Is(err, store.ErrNotFound) {
+		if err := f.FinishImage(t.Context(), key, "2"); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("a match of the earlier SBOM: %v", err)
 		}
 	},

@@ -17,7 +17,7 @@ import (
 func Run(t *testing.T, open func(t *testing.T) store.Store) {
 	t.Helper()
 	for _, group := range []map[string]func(*testing.T, *fixture){
-		imageTests, sbomTests, listTests, matchTests, databaseTests, reportTests, eventTests, concurrencyTests,
+		imageTests, sbomTests, listTests, findingTests, reportTests, eventTests, concurrencyTests,
 	} {
 		for name, test := range group {
 			t.Run(name, func(t *testing.T) {
@@ -89,13 +89,16 @@ func finding(id string, severity vuln.Severity, fix ...string) vuln.PackageFindi
 	return f
 }
 
-// result gives packages their findings, by name.
-func result(packages map[string][]vuln.PackageFinding) vuln.MatchResult {
-	r := vuln.MatchResult{Packages: map[string][]vuln.PackageFinding{}}
-	for name, findings := range packages {
-		r.Packages[pkg(name).Fingerprint] = findings
+// answers are the findings of packages, by name. A package that is not among them has none.
+type answers map[string][]vuln.PackageFinding
+
+// answerOf is an answer with these findings; its search keys follow from them.
+func answerOf(findings ...vuln.PackageFinding) vuln.PackageAnswer {
+	answer := vuln.PackageAnswer{Findings: findings, SearchKeys: []vuln.SearchKey{1}}
+	for i := range findings {
+		answer.SearchKeys = append(answer.SearchKeys, vuln.SearchKey(i+2))
 	}
-	return r
+	return answer
 }
 
 func (f *fixture) want(t *testing.T, keys ...vuln.ImageKey) map[vuln.ImageKey]store.Image {
@@ -115,11 +118,57 @@ func (f *fixture) catalogue(t *testing.T, key vuln.ImageKey, digest string, cata
 	}
 }
 
-func (f *fixture) match(t *testing.T, key vuln.ImageKey, digest string, build vuln.DatabaseBuild, r vuln.MatchResult) {
+// start begins a generation. The first one is current at once.
+func (f *fixture) start(t *testing.T, build vuln.DatabaseBuild) store.Generation {
 	t.Helper()
-	if err := f.SaveMatch(t.Context(), key, digest, build, r); err != nil {
-		t.Fatalf("SaveMatch: %v", err)
+	generation, err := f.StartGeneration(t.Context(), build, "engine", false)
+	if err != nil {
+		t.Fatalf("StartGeneration: %v", err)
 	}
+	return generation
+}
+
+// current is the current generation; it is started from oldBuild when there is none.
+func (f *fixture) current(t *testing.T) store.Generation {
+	t.Helper()
+	generation, found, err := f.CurrentGeneration(t.Context())
+	if err != nil {
+		t.Fatalf("CurrentGeneration: %v", err)
+	}
+	if !found {
+		return f.start(t, oldBuild)
+	}
+	return generation
+}
+
+// match answers for the packages of an image under the current generation and finishes the image.
+func (f *fixture) match(t *testing.T, key vuln.ImageKey, digest string, a answers) {
+	t.Helper()
+	f.current(t)
+	if err := Match(t.Context(), f.Store, key, digest, a); err != nil {
+		t.Fatalf("match %s: %v", key, err)
+	}
+}
+
+// Match does what matching does with an image under the current generation: it answers for the packages that have no answer,
+// with the findings that are given by name, and finishes the image.
+func Match(ctx context.Context, s store.Generations, key vuln.ImageKey, digest string, findings map[string][]vuln.PackageFinding) error {
+	current, found, err := s.CurrentGeneration(ctx)
+	if err != nil || !found {
+		return fmt.Errorf("there is no generation: %w", err)
+	}
+	_, packages, err := s.UnansweredPackages(ctx, key)
+	if err != nil {
+		return err
+	}
+	answers := map[int64]vuln.PackageAnswer{}
+	for _, p := range packages {
+		answers[p.ID] = answerOf(findings[p.Name]...)
+	}
+	if err := s.SaveAnswers(ctx, current.Number, answers); err != nil {
+		return err
+	}
+	return s.FinishImage(ctx, key, digest)
 }
 
 func (f *fixture) image(t *testing.T, key vuln.ImageKey) store.Image {

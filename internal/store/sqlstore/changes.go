@@ -1,0 +1,209 @@
+package sqlstore
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gorm.io/gorm"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+// changeOrder is that of the index finding_changes_worst.
+var changeOrder = []sortKey{
+	{column: "c.generation", number: true, descending: true}, {column: "c.severity", number: true, descending: true},
+	{column: "c.kev", number: true, descending: true}, {column: "c.kind", number: true}, {column: "c.id", number: true},
+}
+
+// changeToken is what a page token of changes belongs to.
+type changeToken struct {
+	List        string
+	Build       string
+	Generation  int64
+	Kinds       []store.ChangeKind
+	MinSeverity vuln.Severity
+	KEV         bool
+	ImageID     string
+	Scope       string
+	Text        string
+}
+
+// changeRow is a change with its package and generation.
+type changeRow struct {
+	ID, Generation, PackagePk  int64
+	VulnerabilityID, Namespace string
+	Severity, Kev              int64
+	Kind                       int
+	Reasons                    string
+	BeforeSide, AfterSide      string
+	BuildID, PreviousBuild     string
+	CurrentSince               int64
+	Package                    packageRow `gorm:"embedded"`
+}
+
+const changeColumns = `c.id, c.generation, c.package_pk, c.vulnerability_id, c.namespace, c.severity, c.kev, c.kind, c.reasons,
+	c.before_side, c.after_side, g.build_id, g.previous_build, g.current_since, ` + distinctColumns
+
+// Changes implements store.Generations.
+func (s *Store) Changes(ctx context.Context, query store.ChangeQuery) (store.ChangePage, error) {
+	const what = "list what vulnerability databases changed"
+	for _, kind := range query.Kinds {
+		if !slices.Contains(changeKinds, kind) {
+			return store.ChangePage{}, fmt.Errorf("%s: the kind %q is not known", what, kind)
+		}
+	}
+	token := changeToken{
+		"changes", query.Build, query.Generation, query.Kinds, query.MinSeverity, query.KEV, query.ImageID, query.Scope, query.Text,
+	}
+	var page store.ChangePage
+	err := s.read(ctx, what, func(tx *gorm.DB) error {
+		page = store.ChangePage{Changes: []store.Change{}}
+		filtered := filterChanges(tx.Table("finding_changes AS c").Joins("JOIN packages p ON p.id = c.package_pk"), s.dialect, query).
+			Session(&gorm.Session{})
+		var total int64
+		if err := filtered.Count(&total).Error; err != nil {
+			return err
+		}
+		page.Total = int(total)
+		behind, err := fromToken(filtered, query.Token, token, changeOrder)
+		if err != nil {
+			return err
+		}
+		var rows []changeRow
+		err = behind.Joins("JOIN generations g ON g.number = c.generation").Select(changeColumns).
+			Order(orderBy(changeOrder, sameName)).Limit(query.Limit() + 1).Scan(&rows).Error
+		if err != nil {
+			return err
+		}
+		if len(rows) > query.Limit() {
+			rows = rows[:query.Limit()]
+			if page.NextToken, err = store.EncodeToken(token, rows[len(rows)-1].sortValues()...); err != nil {
+				return err
+			}
+		}
+		page.Changes, err = changesWithReach(tx, rows)
+		return err
+	})
+	if err != nil {
+		return store.ChangePage{}, err
+	}
+	return page, nil
+}
+
+func filterChanges(tx *gorm.DB, d dialect, query store.ChangeQuery) *gorm.DB {
+	tx = contains(tx, d, query.Text, "c.vulnerability_id", "p.name")
+	if query.Build != "" {
+		tx = tx.Where("c.generation IN (SELECT number FROM generations WHERE build_id = ?)", query.Build)
+	}
+	if query.Generation != 0 {
+		tx = tx.Where("c.generation = ?", query.Generation)
+	}
+	if len(query.Kinds) > 0 {
+		kinds := make([]int, len(query.Kinds))
+		for i, kind := range query.Kinds {
+			kinds[i] = slices.Index(changeKinds, kind)
+		}
+		tx = tx.Where("c.kind IN ?", kinds)
+	}
+	if query.MinSeverity > vuln.SeverityUnknown {
+		tx = tx.Where("c.severity >= ?", int64(query.MinSeverity))
+	}
+	if query.KEV {
+		tx = tx.Where("c.kev = 1")
+	}
+	const reaches = " EXISTS (SELECT 1 FROM image_packages ip JOIN %s WHERE ip.package_pk = c.package_pk AND ip.excluded = 0 AND %s)"
+	if query.ImageID != "" {
+		tx = tx.Where(fmt.Sprintf(reaches, "images i ON i.id = ip.image_pk", "i.image_id = ?"), query.ImageID)
+	}
+	if query.Scope != "" {
+		tx = tx.Where(fmt.Sprintf(reaches, "image_uses u ON u.image_pk = ip.image_pk", "u.scope = ?"), query.Scope)
+	}
+	return tx
+}
+
+func (r *changeRow) sortValues() []string {
+	values := make([]string, 0, len(changeOrder))
+	for _, value := range []int64{r.Generation, r.Severity, r.Kev, int64(r.Kind), r.ID} {
+		values = append(values, strconv.FormatInt(value, 10))
+	}
+	return values
+}
+
+func (r *changeRow) change() (store.Change, error) {
+	held, err := r.Package.held()
+	if err != nil {
+		return store.Change{}, err
+	}
+	c := store.Change{
+		ID: r.ID, Generation: r.Generation, Build: r.BuildID, PreviousBuild: r.PreviousBuild, At: fromMicros(r.CurrentSince),
+		Kind: changeKinds[min(max(r.Kind, 0), len(changeKinds)-1)], Package: held.Package,
+		VulnerabilityID: r.VulnerabilityID, Namespace: r.Namespace,
+	}
+	if r.Reasons != "" {
+		for _, reason := range strings.Split(r.Reasons, ",") {
+			c.Reasons = append(c.Reasons, store.ChangeReason(reason))
+		}
+	}
+	for content, side := range map[*string]**store.ChangeSide{&r.BeforeSide: &c.Before, &r.AfterSide: &c.After} {
+		if *content == "" {
+			continue
+		}
+		if err := json.Unmarshal([]byte(*content), side); err != nil {
+			return store.Change{}, fmt.Errorf("change %d in the database: %w", r.ID, err)
+		}
+	}
+	return c, nil
+}
+
+// packageReach is which images hold a package and what runs them.
+type packageReach struct {
+	images    int
+	imageIDs  []string
+	workloads []store.Workload
+}
+
+func changesWithReach(tx *gorm.DB, rows []changeRow) ([]store.Change, error) {
+	reached := map[int64]packageReach{}
+	changes := make([]store.Change, len(rows))
+	for i := range rows {
+		row := &rows[i]
+		reach, known := reached[row.PackagePk]
+		if !known {
+			var err error
+			if reach, err = reachOf(tx, row.PackagePk); err != nil {
+				return nil, err
+			}
+			reached[row.PackagePk] = reach
+		}
+		var err error
+		if changes[i], err = row.change(); err != nil {
+			return nil, err
+		}
+		changes[i].Images, changes[i].ImageIDs, changes[i].Workloads = reach.images, slices.Clone(reach.imageIDs), slices.Clone(reach.workloads)
+	}
+	return changes, nil
+}
+
+func reachOf(tx *gorm.DB, packageID int64) (packageReach, error) {
+	var reach packageReach
+	err := tx.Raw("SELECT COUNT(*) FROM image_packages WHERE package_pk = ? AND excluded = 0", packageID).Scan(&reach.images).Error
+	if err != nil || reach.images == 0 {
+		return reach, err
+	}
+	err = tx.Raw(`SELECT i.image_id FROM image_packages ip JOIN images i ON i.id = ip.image_pk
+		WHERE ip.package_pk = ? AND ip.excluded = 0 ORDER BY ip.image_pk LIMIT ?`, packageID, store.MaxReach).Scan(&reach.imageIDs).Error
+	if err != nil {
+		return reach, err
+	}
+	slices.Sort(reach.imageIDs)
+	reach.imageIDs = slices.Compact(reach.imageIDs) // One image ID may stand for several platforms.
+	err = tx.Raw(`SELECT DISTINCT u.namespace, u.kind, u.name FROM image_packages ip JOIN image_uses u ON u.image_pk = ip.image_pk
+		WHERE ip.package_pk = ? AND ip.excluded = 0 ORDER BY u.namespace, u.kind, u.name LIMIT ?`, packageID, store.MaxReach).
+		Scan(&reach.workloads).Error
+	return reach, err
+}

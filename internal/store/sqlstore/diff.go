@@ -1,0 +1,262 @@
+package sqlstore
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+// changeKinds are the kinds in the order of lists; the index is the value of the column.
+var changeKinds = []store.ChangeKind{store.ChangeOpened, store.ChangeClosed, store.ChangeChanged}
+
+var findingEvents = []store.EventKind{store.EventFindingOpened, store.EventFindingClosed, store.EventFindingChanged}
+
+const (
+	kindOpened = iota
+	kindClosed
+	kindChanged
+)
+
+// change is what became of one vulnerability of one package.
+type change struct {
+	packageID                  int64
+	vulnerabilityID, namespace string
+	kind                       int
+	reasons                    []store.ChangeReason
+	before, after              *store.ChangeSide
+	// kev says that the vulnerability is known to be exploited after the switch, also when the finding is closed.
+	kev bool
+}
+
+// severity is the worse one of both sides.
+func (c *change) severity() vuln.Severity {
+	switch {
+	case c.before == nil:
+		return c.after.Severity
+	case c.after == nil:
+		return c.before.Severity
+	default:
+		return max(c.before.Severity, c.after.Severity)
+	}
+}
+
+// newlyExploited tells whether the finding was opened as known to be exploited, or became it.
+func (c *change) newlyExploited() bool {
+	return c.kind == kindOpened && c.kev || c.kind == kindChanged && c.kev && !c.before.KEV
+}
+
+// changesOf compares both sides of the findings of some packages. Rows of the same vulnerability of the same package follow
+// each other and count as one. What differs in its description alone is no change.
+func changesOf(rows []sideRow, next int64) []change {
+	var changes []change
+	for len(rows) > 0 {
+		n := 1
+		for n < len(rows) && rows[n].sameAs(&rows[0]) {
+			n++
+		}
+		if c, differs := compareSides(rows[:n], next); differs {
+			changes = append(changes, c)
+		}
+		rows = rows[n:]
+	}
+	return changes
+}
+
+func (r *sideRow) sameAs(o *sideRow) bool {
+	return r.PackagePk == o.PackagePk && r.VulnerabilityID == o.VulnerabilityID && r.Namespace == o.Namespace
+}
+
+func compareSides(rows []sideRow, next int64) (change, bool) {
+	c := change{packageID: rows[0].PackagePk, vulnerabilityID: rows[0].VulnerabilityID, namespace: rows[0].Namespace}
+	for i := range rows {
+		row := &rows[i]
+		c.kev = c.kev || row.KevAfter != 0
+		if row.before(next) {
+			c.before = row.addTo(c.before, row.EpssMicros, row.Kev)
+		}
+		if row.after(next) {
+			c.after = row.addTo(c.after, row.EpssAfter, row.KevAfter)
+		}
+	}
+	switch {
+	case c.before == nil && c.after == nil:
+		return c, false
+	case c.before == nil:
+		c.kind = kindOpened
+	case c.after == nil:
+		c.kind = kindClosed
+	default:
+		c.kind, c.reasons = kindChanged, reasons(c.before, c.after)
+	}
+	return c, c.kind != kindChanged || len(c.reasons) > 0
+}
+
+// addTo makes one side of all rows of a vulnerability: the worst severity and scores, the best fix, every fixed version.
+func (r *sideRow) addTo(side *store.ChangeSide, epssMicros, kev int64) *store.ChangeSide {
+	if side == nil {
+		side = &store.ChangeSide{FixState: vuln.FixState(r.FixState)}
+	}
+	side.Severity = max(side.Severity, vuln.Severity(r.Severity)) //nolint:gosec // It was a Severity when it was stored.
+	side.EPSS = max(side.EPSS, float64(epssMicros)/1e6)
+	side.KEV = side.KEV || kev != 0
+	if fixRank(vuln.FixState(r.FixState)) < fixRank(side.FixState) {
+		side.FixState = vuln.FixState(r.FixState)
+	}
+	var versions []string
+	if fromJSON(r.FixVersions, &versions) == nil {
+		side.FixVersions = slices.Compact(slices.Sorted(slices.Values(append(side.FixVersions, versions...))))
+	}
+	return side
+}
+
+// fixRank orders the fix states, the best for the user first.
+func fixRank(state vuln.FixState) int {
+	rank := slices.Index([]vuln.FixState{vuln.FixStateFixed, vuln.FixStateNotFixed, vuln.FixStateWontFix, vuln.FixStateUnknown}, state)
+	if rank < 0 {
+		return len(vuln.FixStateUnknown)
+	}
+	return rank
+}
+
+func reasons(before, after *store.ChangeSide) []store.ChangeReason {
+	var all []store.ChangeReason
+	if before.Severity != after.Severity {
+		all = append(all, store.ReasonSeverity)
+	}
+	if before.FixState != after.FixState || !slices.Equal(before.FixVersions, after.FixVersions) {
+		all = append(all, store.ReasonFix)
+	}
+	if (before.EPSS >= store.EPSSThreshold) != (after.EPSS >= store.EPSSThreshold) {
+		all = append(all, store.ReasonEPSS)
+	}
+	if before.KEV != after.KEV {
+		all = append(all, store.ReasonKEV)
+	}
+	return all
+}
+
+// record keeps and counts the changes of packages that some image holds.
+func (w *switcher) record(changes []change, holders map[int64]int) error {
+	var values []any
+	for i := range changes {
+		c := &changes[i]
+		if holders[c.packageID] == 0 {
+			continue
+		}
+		w.count(c)
+		w.worst.add(c, holders[c.packageID])
+		before, err := encodeSide(c.before)
+		if err != nil {
+			return err
+		}
+		after, err := encodeSide(c.after)
+		if err != nil {
+			return err
+		}
+		values = append(values, w.next.Number, c.packageID, c.vulnerabilityID, c.namespace, int64(c.severity()), boolean(c.kev), c.kind,
+			encodeReasons(c.reasons), before, after)
+	}
+	return w.insert("finding_changes", []string{
+		"generation", "package_pk", "vulnerability_id", "namespace", "severity", "kev", "kind", "reasons", "before_side", "after_side",
+	}, values, "")
+}
+
+func (w *switcher) count(c *change) {
+	switch c.kind {
+	case kindOpened:
+		w.next.Opened++
+		if c.after.Severity == vuln.SeverityCritical {
+			w.next.OpenedCritical++
+		}
+	case kindClosed:
+		w.next.Closed++
+	case kindChanged:
+		w.next.Changed++
+	}
+	if c.newlyExploited() {
+		w.next.NewKev++
+	}
+}
+
+// encodeSide writes no side as "".
+func encodeSide(side *store.ChangeSide) (string, error) {
+	if side == nil {
+		return "", nil
+	}
+	content, err := json.Marshal(side)
+	return string(content), err
+}
+
+func encodeReasons(all []store.ChangeReason) string {
+	texts := make([]string, len(all))
+	for i, reason := range all {
+		texts[i] = string(reason)
+	}
+	return strings.Join(texts, ",")
+}
+
+// worstChanges keeps the store.MaxFindingEvents changes that come first in a list.
+type worstChanges []reachedChange
+
+type reachedChange struct {
+	change
+	images int
+}
+
+func (w *worstChanges) add(c *change, images int) {
+	if *w = append(*w, reachedChange{*c, images}); len(*w) >= 2*store.MaxFindingEvents {
+		w.cut()
+	}
+}
+
+func (w *worstChanges) cut() {
+	slices.SortStableFunc(*w, func(a, b reachedChange) int {
+		return cmp.Or(cmp.Compare(b.severity(), a.severity()), cmp.Compare(boolean(b.kev), boolean(a.kev)), cmp.Compare(a.kind, b.kind))
+	})
+	*w = (*w)[:min(len(*w), store.MaxFindingEvents)]
+}
+
+// tellFindings writes the events about single findings.
+func (w *switcher) tellFindings() error {
+	w.worst.cut()
+	names := map[int64]packageRow{}
+	ids := make([]int64, len(w.worst))
+	for i := range w.worst {
+		ids[i] = w.worst[i].packageID
+	}
+	slices.Sort(ids)
+	for part := range slices.Chunk(slices.Compact(ids), maxIn) {
+		var rows []storedPackageRow
+		if err := w.Raw("SELECT p.id, p.name, p.version, p.type FROM packages p WHERE p.id IN ?", part).Scan(&rows).Error; err != nil {
+			return err
+		}
+		for _, row := range rows {
+			names[row.ID] = row.Package
+		}
+	}
+	for i := range w.worst {
+		c := &w.worst[i]
+		p, found := names[c.packageID]
+		if !found {
+			return fmt.Errorf("package %d of a change is not there", c.packageID)
+		}
+		side := c.after
+		if side == nil {
+			side = c.before
+		}
+		err := w.event(findingEvents[c.kind], "", "", store.FindingEvent{
+			Build: w.next.BuildID, PreviousBuild: w.next.PreviousBuild, Package: p.Name, Version: p.Version, Type: p.Type,
+			VulnerabilityID: c.vulnerabilityID, Namespace: c.namespace, Severity: side.Severity, KEV: c.kev, Reasons: c.reasons,
+			Images: c.images,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

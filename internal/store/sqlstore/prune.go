@@ -1,0 +1,97 @@
+package sqlstore
+
+import (
+	"context"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+// Prune implements store.Generations. When it fails half-way the rest is left for the next call.
+func (s *Store) Prune(ctx context.Context, before time.Time) error {
+	const what = "prune the store"
+	// closed is the newest generation that became current before the time: what it closed is old.
+	var current, closed int64
+	err := s.read(ctx, what, func(tx *gorm.DB) error {
+		var err error
+		if current, err = currentNumber(tx); err != nil {
+			return err
+		}
+		return tx.Raw("SELECT COALESCE(MAX(number), 0) FROM generations WHERE current_since > 0 AND current_since < ?", micros(before)).
+			Scan(&closed).Error
+	})
+	if err != nil {
+		return err
+	}
+	for _, step := range []sweep{
+		{action: "DELETE FROM finding_changes", table: "finding_changes", column: "id", condition: "generation <= ?", values: []any{closed}},
+		{action: "DELETE FROM findings", table: "findings", column: "package_pk", condition: "until_gen <= ?", values: []any{closed}},
+		// Answers have no history: only the current ones and those of the next generation are ever read.
+		{action: "DELETE FROM package_answers", table: "package_answers", column: "package_pk", condition: "until_gen <= ?", values: []any{current}},
+	} {
+		if err := s.sweep(ctx, what, step); err != nil {
+			return err
+		}
+	}
+	if err := s.prunePackages(ctx, what); err != nil {
+		return err
+	}
+	if err := s.pruneVulnerabilities(ctx, what); err != nil {
+		return err
+	}
+	return s.write(ctx, what, func(tx *txn) error {
+		return tx.exec(`DELETE FROM generations WHERE state = ? AND number <= ?
+			AND NOT EXISTS (SELECT 1 FROM finding_changes c WHERE c.generation = generations.number)
+			AND NOT EXISTS (SELECT 1 FROM findings f WHERE f.from_gen = generations.number)
+			AND NOT EXISTS (SELECT 1 FROM findings f WHERE f.until_gen = generations.number)`, string(store.GenerationPast), closed)
+	})
+}
+
+// prunePackages deletes the packages that no image holds and no change is about, with all that is known of them.
+func (s *Store) prunePackages(ctx context.Context, what string) error {
+	return s.pruneUnused(ctx, what, "packages", "NOT EXISTS (SELECT 1 FROM image_packages ip WHERE ip.package_pk = t.id) AND "+
+		"NOT EXISTS (SELECT 1 FROM finding_changes c WHERE c.package_pk = t.id)",
+		"DELETE FROM package_answers WHERE package_pk IN ?",
+		"DELETE FROM findings WHERE package_pk IN ?",
+		"DELETE FROM rematch_queue WHERE package_pk IN ?",
+		"DELETE FROM packages WHERE id IN ?")
+}
+
+// pruneVulnerabilities deletes those that no finding names; details and scores go with them, by foreign keys.
+func (s *Store) pruneVulnerabilities(ctx context.Context, what string) error {
+	return s.pruneUnused(ctx, what, "vulnerabilities", "NOT EXISTS (SELECT 1 FROM findings f WHERE f.vulnerability_pk = t.id)",
+		"DELETE FROM vulnerabilities WHERE id IN ?")
+}
+
+// pruneUnused runs the statements for the ids of the rows of table t that meet the condition, some at a time. The condition is
+// looked at without a lock first, so that a pass that finds nothing writes nothing.
+func (s *Store) pruneUnused(ctx context.Context, what, table, condition string, statements ...string) error {
+	for after := int64(0); ; {
+		var ids []int64
+		err := s.read(ctx, what, func(tx *gorm.DB) error {
+			return tx.Raw("SELECT t.id FROM "+table+" t WHERE t.id > ? AND "+condition+" ORDER BY t.id LIMIT ?", after, maxIn).Scan(&ids).Error
+		})
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+		after = ids[len(ids)-1]
+		err = s.write(ctx, what, func(tx *txn) error {
+			var unused []int64
+			err := tx.Raw("SELECT t.id FROM "+table+" t WHERE t.id IN ? AND "+condition, ids).Scan(&unused).Error
+			if err != nil || len(unused) == 0 {
+				return err
+			}
+			for _, statement := range statements {
+				if err := tx.exec(statement, unused); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,226 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"gorm.io/gorm"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+// matched is the data of store.EventImageMatched.
+type matched struct {
+	Database string       `json:"database"`
+	Counts   store.Counts `json:"counts"`
+}
+
+// matchedImage is what FinishImage and ReplaceCatalog need of an image.
+type matchedImage struct {
+	ID              int64
+	State           string
+	Reason, Message string
+	MatchedAt       int64
+	Counts          countsRow `gorm:"embedded"`
+}
+
+const (
+	// failedPackage is the condition that one of the packages of image i has a failure for an answer; the values are the
+	// current generation, twice.
+	failedPackage = `EXISTS (SELECT 1 FROM image_packages ip JOIN package_answers a ON a.package_pk = ip.package_pk
+		WHERE ip.image_pk = i.id AND ip.excluded = 0 AND a.from_gen <= ? AND a.until_gen > ? AND a.failure <> '')`
+	// unanswered is the condition that a package of image_packages ip has no answer; the values are the current generation,
+	// twice.
+	unanswered = `NOT EXISTS (SELECT 1 FROM package_answers a WHERE a.package_pk = ip.package_pk AND a.from_gen <= ? AND a.until_gen > ?)`
+)
+
+// WaitingImages implements store.Generations. limit is cut to store.MaxKeys.
+func (s *Store) WaitingImages(ctx context.Context, after vuln.ImageKey, limit int) ([]vuln.ImageKey, error) {
+	if limit <= 0 {
+		return nil, nil
+	}
+	limit = min(limit, store.MaxKeys)
+	var keys []vuln.ImageKey
+	err := s.read(ctx, "list the images to match", func(tx *gorm.DB) error {
+		current, err := currentNumber(tx)
+		if err != nil {
+			return err
+		}
+		keys, err = imageKeys(tx.Raw(`SELECT i.image_id, i.platform FROM images i
+			WHERE i.state = ? AND (i.reason <> ? OR NOT `+failedPackage+`) AND `+behindImage+` ORDER BY i.image_id, i.platform LIMIT ?`,
+			string(store.StateCatalogued), string(vuln.ReasonMatchFailed), current, current,
+			after.ImageID, after.ImageID, after.Platform.String(), limit))
+		return err
+	})
+	return keys, err
+}
+
+// behindImage is the condition that image i comes behind a key; the values are its image ID, twice, and its platform.
+const behindImage = "i.image_id >= ? AND (i.image_id > ? OR i.platform > ?)"
+
+// imageKeys reads the keys that a query selects.
+func imageKeys(query *gorm.DB) ([]vuln.ImageKey, error) {
+	var rows []imageRow
+	if err := query.Scan(&rows).Error; err != nil {
+		return nil, err
+	}
+	keys := make([]vuln.ImageKey, len(rows))
+	for i := range rows {
+		var err error
+		if keys[i], err = rows[i].key(); err != nil {
+			return nil, err
+		}
+	}
+	return keys, nil
+}
+
+// UnansweredPackages implements store.Generations.
+func (s *Store) UnansweredPackages(ctx context.Context, key vuln.ImageKey) (string, []store.StoredPackage, error) {
+	var digest string
+	var packages []store.StoredPackage
+	err := s.read(ctx, "list the packages to match", func(tx *gorm.DB) error {
+		var images []struct {
+			ID     int64
+			Digest string
+		}
+		err := tx.Raw("SELECT id, sbom_sha256 AS digest FROM images WHERE image_id = ? AND platform = ? AND sbom_sha256 <> ''",
+			key.ImageID, key.Platform.String()).Scan(&images).Error
+		if err != nil {
+			return err
+		}
+		if len(images) == 0 {
+			return fmt.Errorf("SBOM of image %s: %w", key, store.ErrNotFound)
+		}
+		digest = images[0].Digest
+		current, err := currentNumber(tx)
+		if err != nil {
+			return err
+		}
+		var rows []storedPackageRow
+		err = tx.Raw("SELECT p.id, "+distinctColumns+` FROM image_packages ip JOIN packages p ON p.id = ip.package_pk
+			WHERE ip.image_pk = ? AND ip.excluded = 0 AND `+unanswered+" ORDER BY p.id", images[0].ID, current, current).Scan(&rows).Error
+		if err != nil {
+			return err
+		}
+		packages, err = storedPackages(rows)
+		return err
+	})
+	return digest, packages, err
+}
+
+// FinishImage implements store.Generations. Noting the same failure again changes nothing.
+func (s *Store) FinishImage(ctx context.Context, key vuln.ImageKey, sbomDigest string) error {
+	return s.write(ctx, "finish an image", func(tx *txn) error {
+		image, err := imageWithSBOM(tx.DB, key, sbomDigest)
+		if err != nil {
+			return err
+		}
+		current, _, err := liveGenerations(tx.DB)
+		if err != nil {
+			return err
+		}
+		if current == nil {
+			return fmt.Errorf("a generation of answers: %w", store.ErrNotFound)
+		}
+		if err := completelyAnswered(tx.DB, image.ID, current.Number); err != nil {
+			return err
+		}
+		failed, found, err := failureOf(tx.DB, image.ID, current.Number)
+		if err != nil {
+			return err
+		}
+		if found {
+			return noteMatchFailure(tx, key, image, failed)
+		}
+		counts, err := countFindings(tx.DB, image.ID, current.Number)
+		if err != nil {
+			return err
+		}
+		err = tx.exec("UPDATE images SET state = ?, reason = '', message = '', matched_at = ? WHERE id = ?",
+			string(store.StateScanned), tx.now, image.ID)
+		if err != nil {
+			return err
+		}
+		return setCounts(tx, key, image.ID, current, counts)
+	})
+}
+
+// setCounts keeps the counts of an image and tells of them.
+func setCounts(tx *txn, key vuln.ImageKey, image int64, current *generationRow, counts store.Counts) error {
+	err := tx.exec("UPDATE images SET "+strings.Join(countColumns, " = ?, ")+" = ? WHERE id = ?", append(countValues(counts), image)...)
+	if err != nil {
+		return err
+	}
+	return tx.event(store.EventImageMatched, key.ImageID, key.Platform.String(), matched{Database: current.BuildID, Counts: counts})
+}
+
+// imageWithSBOM reads an image, or returns ErrNotFound when it has not that SBOM.
+func imageWithSBOM(tx *gorm.DB, key vuln.ImageKey, sbomDigest string) (*matchedImage, error) {
+	var images []matchedImage
+	err := tx.Raw("SELECT id, state, reason, message, matched_at, "+strings.Join(countColumns, ", ")+
+		" FROM images WHERE image_id = ? AND platform = ? AND sbom_sha256 = ? AND sbom_sha256 <> ''",
+		key.ImageID, key.Platform.String(), sbomDigest).Scan(&images).Error
+	if err != nil {
+		return nil, err
+	}
+	if len(images) == 0 {
+		return nil, fmt.Errorf("image %s with the SBOM %s: %w", key, sbomDigest, store.ErrNotFound)
+	}
+	return &images[0], nil
+}
+
+// completelyAnswered returns ErrNotFound when a package of the image has no answer.
+func completelyAnswered(tx *gorm.DB, image, current int64) error {
+	var missing int64
+	err := tx.Raw("SELECT COUNT(*) FROM image_packages ip WHERE ip.image_pk = ? AND ip.excluded = 0 AND "+unanswered,
+		image, current, current).Scan(&missing).Error
+	if err == nil && missing > 0 {
+		return fmt.Errorf("answers for %d packages of the image: %w", missing, store.ErrNotFound)
+	}
+	return err
+}
+
+// failureOf tells why the first package of the image that could not be matched could not be.
+func failureOf(tx *gorm.DB, image, current int64) (string, bool, error) {
+	var rows []struct{ Name, Version, Failure string }
+	err := tx.Raw(`SELECT p.name, p.version, a.failure FROM image_packages ip JOIN package_answers a ON a.package_pk = ip.package_pk
+		JOIN packages p ON p.id = ip.package_pk
+		WHERE ip.image_pk = ? AND ip.excluded = 0 AND a.from_gen <= ? AND a.until_gen > ? AND a.failure <> ''
+		ORDER BY p.name, p.version, p.fingerprint LIMIT 1`, image, current, current).Scan(&rows).Error
+	if err != nil || len(rows) == 0 {
+		return "", false, err
+	}
+	return fmt.Sprintf("package %s %s: %s", rows[0].Name, rows[0].Version, rows[0].Failure), true, nil
+}
+
+func noteMatchFailure(tx *txn, key vuln.ImageKey, image *matchedImage, message string) error {
+	reason, message := vuln.ReasonMatchFailed, cut(message, maxMessage)
+	if image.Reason == string(reason) && image.Message == message {
+		return nil
+	}
+	if err := tx.exec("UPDATE images SET reason = ?, message = ? WHERE id = ?", string(reason), message, image.ID); err != nil {
+		return err
+	}
+	return tx.event(store.EventImageFailed, key.ImageID, key.Platform.String(), failure{Reason: reason, Message: message})
+}
+
+// ofImage is the condition for findings f of an image that are visible under a generation; the values are the image and the
+// generation, twice.
+const ofImage = "ip.image_pk = ? AND ip.excluded = 0 AND f.package_pk = ip.package_pk AND f.from_gen <= ? AND f.until_gen > ?"
+
+// countFindings sums up the findings of an image under a generation. It is a CROSS JOIN since that tells SQLite to begin with
+// the packages of the image; it would begin with all findings.
+func countFindings(tx *gorm.DB, image, generation int64) (store.Counts, error) {
+	columns := make([]string, 0, len(countColumns))
+	for _, severity := range vuln.Severities() {
+		columns = append(columns, fmt.Sprintf("COALESCE(SUM(CASE WHEN v.severity = %d THEN 1 ELSE 0 END), 0) AS %s",
+			severity, strings.ToLower(severity.String())))
+	}
+	columns = append(columns, "COALESCE(SUM(v.kev), 0) AS kev", "COALESCE(SUM(f.fixable), 0) AS fixable")
+	var row countsRow
+	err := tx.Raw("SELECT "+strings.Join(columns, ", ")+` FROM image_packages ip CROSS JOIN findings f
+		JOIN vulnerabilities v ON v.id = f.vulnerability_pk WHERE `+ofImage, image, generation, generation).Scan(&row).Error
+	return row.counts(), err
+}
