@@ -25,11 +25,13 @@ type generations struct {
 	query   store.ChangeQuery
 }
 
-// withGenerations is a store with generations.
+// withGenerations is a store whose generations are made up. The store is a level deeper, so that its own yield to those.
 type withGenerations struct {
-	store.Store
+	deeper
 	*generations
 }
+
+type deeper struct{ store.Store }
 
 var earlier = vuln.DatabaseBuild{ID: "xxh64:00ee00ee00ee00ee", SchemaVersion: "v6.1.0", Built: build.Built.Add(-24 * time.Hour), Source: vuln.DatabaseSourceOfficial}
 

@@ -101,7 +101,7 @@ func newFixture(tb testing.TB, change func(*server.Config)) *fixture {
 	f := &fixture{t: tb, store: openStore(tb), ingest: &ingester{}, generations: &generations{}}
 	hub := feed.New(f.store, feed.Config{PollInterval: 50 * time.Millisecond, Log: logr.Discard()})
 	config := server.Config{
-		BindAddress: "127.0.0.1:0", Auth: server.AuthNone, Store: withGenerations{f.store, f.generations}, Ingest: f.ingest, Version: "v1.2.3",
+		BindAddress: "127.0.0.1:0", Auth: server.AuthNone, Store: withGenerations{deeper{f.store}, f.generations}, Ingest: f.ingest, Version: "v1.2.3",
 		Feed:       func(ctx context.Context) server.Subscription { return hub.Subscribe(ctx, feed.Filter{}) },
 		Registerer: prometheus.NewRegistry(), Log: logr.Discard(),
 		Limits: server.Limits{ShutdownTimeout: 5 * time.Second},
