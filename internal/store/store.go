@@ -80,9 +80,6 @@ type Matches interface {
 	// Packages calls yield for each package of an image, ordered by name, version and fingerprint, until yield fails, and
 	// returns the error of yield as it is. yield must not call the store.
 	Packages(ctx context.Context, key vuln.ImageKey, yield func(vuln.HeldPackage) error) error
-	// Databases lists the builds that generations came from, the current one first, then the newest generation first, each
-	// build once, with the number of images whose findings come from it.
-	Databases(ctx context.Context) ([]Database, error)
 }
 
 // Reports is the part of the store about CycloneDX reports that came from outside by PUT /scan-results.
@@ -247,19 +244,6 @@ type Overview struct {
 	Images   map[State]int
 	Counts   Counts
 	Packages int
-}
-
-// Database is a database build and its use. All but the build is of the newest generation that came from it.
-type Database struct {
-	vuln.DatabaseBuild
-	// Images is the number of images whose findings come from it; 0 unless it is current.
-	Images int
-	State  GenerationState
-	// CurrentSince is when it became current: zero before.
-	CurrentSince time.Time
-	// PreviousBuild is the ID of the build before it, "" for the first; Changes is what differs from that one.
-	PreviousBuild string
-	Changes       ChangeCounts
 }
 
 // EventKind names what happened.

@@ -1,0 +1,204 @@
+package sqlstore
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+// The size of the fleet of the benchmarks.
+const (
+	fleetImages   = 10000
+	fleetHeld     = 200
+	fleetPackages = 20000
+	fleetCVEs     = 8000
+)
+
+// fleetAnswer gives package n three findings when it is even; turn changes the severity of one of them.
+func fleetAnswer(n, turn int) vuln.PackageAnswer {
+	answer := vuln.PackageAnswer{SearchKeys: []vuln.SearchKey{vuln.SearchKey(n), vuln.SearchKey(n + 1), vuln.SearchKey(n + 2)}}
+	if n%2 != 0 {
+		return answer
+	}
+	for i := range 3 {
+		id := (n*3 + i*17) % fleetCVEs
+		f := vuln.PackageFinding{
+			Vulnerability: vuln.Vulnerability{
+				ID: fmt.Sprintf("CVE-2026-%05d", id), Namespace: "debian:distro:debian:12", Severity: vuln.Severities()[id%5],
+				Description: strings.Repeat("A long description. ", 50), CVEs: []string{fmt.Sprintf("CVE-2026-%05d", id)},
+				EPSS: &vuln.EPSS{Score: float64(id) / fleetCVEs / 12, Percentile: 0.5, Date: "2026-01-01"}, Risk: float64(id % 100),
+			},
+			Fix: vuln.Fix{State: vuln.FixStateFixed, Versions: []string{"1.2.3"}},
+			Details: []vuln.MatchDetail{{
+				Type: "exact-direct-match", Matcher: "dpkg-matcher", SearchedBy: json.RawMessage(`{"distro":{"type":"debian","version":"12"},"package":{"name":"p","version":"1"}}`),
+				Found: json.RawMessage(`{"versionConstraint":"< 1.2.3 (deb)","vulnerabilityID":"CVE-2026-00000"}`),
+			}},
+		}
+		if i == 0 && turn > 0 {
+			f.Vulnerability.Severity = vuln.Severities()[(id+turn)%5]
+		}
+		answer.Findings = append(answer.Findings, f)
+	}
+	return answer
+}
+
+// fleet opens a store with a fleet that is scanned under generation 1.
+func fleet(b *testing.B) (*Store, string) {
+	b.Helper()
+	path := filepath.Join(b.TempDir(), "fleet.db")
+	s, err := Open(b.Context(), Config{DSN: path})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = s.Close() })
+	keys := make([]vuln.ImageKey, fleetImages)
+	for i := range keys {
+		keys[i] = vuln.ImageKey{ImageID: fmt.Sprintf("registry.example/image-%d@sha256:%064x", i%977, i), Platform: vuln.Platform{OS: "linux", Architecture: "amd64"}}
+	}
+	if _, err := s.WantImages(b.Context(), keys); err != nil {
+		b.Fatal(err)
+	}
+	held := make([]vuln.HeldPackage, fleetPackages)
+	for i := range held {
+		held[i].Package = vuln.Package{Fingerprint: fmt.Sprintf("%064x", i), Name: fmt.Sprintf("package-%d", i), Version: "1.0", Type: "deb"}
+	}
+	if _, err := s.StorePackages(b.Context(), held); err != nil {
+		b.Fatal(err)
+	}
+	generation, err := s.StartGeneration(b.Context(), vuln.DatabaseBuild{ID: "build-0"}, "engine", true)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for from := 1; from <= fleetPackages; from += 200 {
+		saveFleet(b, s, generation.Number, from, 200, 0)
+	}
+	err = s.write(b.Context(), "fill", func(tx *txn) error {
+		err := tx.exec(`INSERT INTO image_packages (image_pk, package_pk, excluded, locations)
+			WITH RECURSIVE k (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM k WHERE n < ?)
+			SELECT i.id, (i.id * 37 + k.n * 101) % ? + 1, 0, '' FROM images i CROSS JOIN k ORDER BY 1, 2`, fleetHeld-1, fleetPackages)
+		if err != nil {
+			return err
+		}
+		for id := int64(1); id <= fleetImages; id++ {
+			counts, err := countFindings(tx.DB, id, generation.Number)
+			if err != nil {
+				return err
+			}
+			err = tx.exec("UPDATE images SET state = 'Scanned', sbom_sha256 = 'x', matched_at = 1, "+strings.Join(countColumns, " = ?, ")+" = ? WHERE id = ?",
+				append(countValues(counts), id)...)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return s, path
+}
+
+// saveFleet answers for count packages from a number on.
+func saveFleet(b *testing.B, s *Store, generation int64, from, count, turn int) {
+	b.Helper()
+	answers := make(map[int64]vuln.PackageAnswer, count)
+	for id := from; id < from+count; id++ {
+		answers[int64(id)] = fleetAnswer(id, turn)
+	}
+	if err := s.SaveAnswers(b.Context(), generation, answers); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// BenchmarkSwitch measures a new database that changes 1 % of the packages of a fleet, and every score.
+func BenchmarkSwitch(b *testing.B) {
+	s, path := fleet(b)
+	list, findings := store.ImageQuery{Sort: store.SortSeverity}, store.FindingQuery{}
+	page, err := s.ListImages(b.Context(), list)
+	if err != nil {
+		b.Fatal(err)
+	}
+	findings.Image = page.Images[0].Key
+	b.Logf("%d images with %d packages each, of %d; the first page begins with %d findings", fleetImages, fleetHeld, fleetPackages, page.Images[0].Counts.Total())
+	spent := map[string]time.Duration{}
+	measure := func(what string, work func() error) {
+		b.Helper()
+		start := time.Now()
+		if err := work(); err != nil {
+			b.Fatal(err)
+		}
+		spent[what] += time.Since(start)
+	}
+	rounds := 0
+	for b.Loop() {
+		rounds++
+		var next store.Generation
+		measure("start", func() error {
+			var err error
+			next, err = s.StartGeneration(b.Context(), vuln.DatabaseBuild{ID: fmt.Sprint("build-", rounds)}, "engine", false)
+			return err
+		})
+		measure("answered", func() error {
+			for after := int64(0); ; {
+				packages, err := s.AnsweredPackages(b.Context(), after, 5000)
+				if err != nil || len(packages) == 0 {
+					return err
+				}
+				after = packages[len(packages)-1].ID
+			}
+		})
+		ids := make([]int64, fleetPackages/100)
+		for i := range ids {
+			ids[i] = int64(i + 1)
+		}
+		measure("queue", func() error { return s.QueuePackages(b.Context(), next.Number, ids) })
+		measure("matching", func() error { return s.StartMatching(b.Context(), next.Number) })
+		measure("save", func() error { saveFleet(b, s, next.Number, 1, len(ids), rounds); return nil })
+		measure("scores", func() error { return stageFleet(b, s, next.Number, rounds) })
+		measure("switch", func() error {
+			done, err := s.Switch(b.Context(), next.Number)
+			if rounds == 1 {
+				b.Logf("changed: %+v", done.Changes)
+			}
+			return err
+		})
+		measure("findings", func() error { _, err := s.Findings(b.Context(), findings); return err })
+		measure("images", func() error { _, err := s.ListImages(b.Context(), list); return err })
+		measure("changes", func() error { _, err := s.Changes(b.Context(), store.ChangeQuery{}); return err })
+	}
+	for what, total := range spent {
+		b.ReportMetric(float64(total.Milliseconds())/float64(rounds), "ms-"+what)
+	}
+	for _, suffix := range []string{"", "-wal"} {
+		if info, err := os.Stat(path + suffix); err == nil {
+			b.ReportMetric(float64(info.Size())/(1<<20), "MiB"+suffix)
+		}
+	}
+}
+
+// stageFleet gives every vulnerability another probability.
+func stageFleet(b *testing.B, s *Store, generation int64, turn int) error {
+	b.Helper()
+	for after := int64(0); ; {
+		page, err := s.Vulnerabilities(b.Context(), after, 5000)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		after = page[len(page)-1].ID
+		for i := range page {
+			epss := *page[i].EPSS
+			epss.Score += float64(turn) / 1e5
+			page[i].EPSS = &epss
+		}
+		if err := s.StageScores(b.Context(), generation, page); err != nil {
+			return err
+		}
+	}
+}
