@@ -31,6 +31,29 @@ for (const colorScheme of ["light", "dark"] as const) {
         await expectAccessible(page);
       });
 
+      test("database, with an open change and work under way", async ({ page, open }) => {
+        await open(
+          {
+            database: "sample",
+            update: { stale: true, lastError: "connection refused", stage: "download", done: 1, total: 3 },
+          },
+          "/database",
+        );
+        await page
+          .getByRole("button", { name: /^Details of/ })
+          .first()
+          .click();
+        await expect(page.getByRole("heading", { name: "Workloads" })).toBeVisible();
+        await expectAccessible(page);
+        expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(width);
+        await open({ database: "missing" }, "/database");
+        await expect(page.getByText("No vulnerability database yet")).toBeVisible();
+        await expectAccessible(page);
+        await open({ changes: 0 }, "/database");
+        await expect(page.getByText("Nothing changed")).toBeVisible();
+        await expectAccessible(page);
+      });
+
       test("failed, empty, error and sign-in", async ({ page, open }) => {
         const operator = await open();
         const failed = operator.images.find((image) => image.state === "Failed");

@@ -34,3 +34,20 @@ test("10,000 images scroll to the end with few rows in the document", async ({ p
   await page.evaluate(() => window.scrollTo(0, 0));
   await expect(page.locator(rows).nth(1)).toHaveAttribute("aria-rowindex", "2");
 });
+
+test("10,000 changes scroll to the end with few rows in the document", async ({ page, open }) => {
+  test.slow();
+  await open({ changes: 10_000 }, "/database");
+  await expect(page.getByText("10,000 changes")).toBeVisible();
+  await expect(page.getByRole("table", { name: "Changes" })).toHaveAttribute("aria-rowcount", "10001");
+  await expect
+    .poll(
+      async () => {
+        await page.evaluate(() => window.scrollTo(0, document.body.scrollHeight));
+        return page.locator(rows).last().getAttribute("aria-rowindex");
+      },
+      { timeout: 90_000, intervals: [30] },
+    )
+    .toBe("10001");
+  expect(await page.locator(rows).count()).toBeLessThan(70);
+});

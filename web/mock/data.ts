@@ -1,4 +1,5 @@
 import type {
+  ChangeCounts,
   Counts,
   DatabaseBuild,
   FailureReason,
@@ -127,7 +128,7 @@ export function makeImages(count: number, database: DatabaseBuild, now = Date.no
   });
 }
 
-const packages: [string, string, string, string][] = [
+export const packages: [string, string, string, string][] = [
   ["openssl", "3.0.11-1~deb12u2", "deb", "/var/lib/dpkg/status.d/openssl"],
   ["libc6", "2.36-9+deb12u4", "deb", "/var/lib/dpkg/status"],
   ["zlib1g", "1:1.2.13.dfsg-1", "deb", "/var/lib/dpkg/status"],
@@ -254,12 +255,24 @@ export function makeFindings(image: Image): Finding[] {
   );
 }
 
-export function makeOverview(images: Image[], database: DatabaseBuild | undefined): Overview {
+export function makeOverview(
+  images: Image[],
+  database: DatabaseBuild | undefined,
+  changes: ChangeCounts | undefined,
+  databaseStale: boolean,
+): Overview {
   const counts = noCounts();
   const byState = { pending: 0, failed: 0, catalogued: 0, scanned: 0, reported: 0 };
   for (const image of images) {
     for (const key of Object.keys(counts) as (keyof Counts)[]) counts[key] += image.counts[key];
     byState[image.state.toLowerCase() as keyof typeof byState]++;
   }
-  return { images: byState, counts, packages: Math.round(images.length * 21.4), database };
+  return {
+    images: byState,
+    counts,
+    packages: Math.round(images.length * 21.4),
+    database,
+    changes,
+    databaseStale,
+  };
 }

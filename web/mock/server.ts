@@ -4,8 +4,16 @@ import type { AddressInfo } from "node:net";
 import { extname, join, normalize } from "node:path";
 import type { Duplex } from "node:stream";
 import { WebSocketServer, type WebSocket } from "ws";
-import type { DatabaseBuild, Finding, Image } from "../src/gen/model/index.ts";
+import type {
+  Change,
+  Database,
+  DatabaseBuild,
+  DatabaseUpdate,
+  Finding,
+  Image,
+} from "../src/gen/model/index.ts";
 import { makeFindings, makeImages, makeOverview } from "./data.ts";
+import { buildId, hostileChanges, makeDatabases } from "./databases.ts";
 import { hostileFindings, hostileImages } from "./hostile.ts";
 
 export interface MockOptions {
@@ -13,6 +21,13 @@ export interface MockOptions {
   hostile?: boolean;
   auth?: "none" | "kubernetes";
   database?: DatabaseBuild["source"] | "missing";
+  /** Changes of the database in use against the one before, and how many databases there were. */
+  changes?: number;
+  pastDatabases?: number;
+  /** What differs from a database that is up to date. */
+  update?: Partial<DatabaseUpdate>;
+  /** The caller may only read. */
+  readOnly?: boolean;
   /** Milliseconds before each answer of the API. */
   latency?: number;
   /** Paths that fail, with their status. */
@@ -41,6 +56,11 @@ const types: Partial<Record<string, string>> = {
 export class MockOperator {
   options: MockOptions;
   images: Image[];
+  /** Newest first; what each generation changed. */
+  databases: Database[] = [];
+  changes = new Map<number, Change[]>();
+  /** Requests to match again: whether all of it. */
+  readonly rematches: boolean[] = [];
   readonly requests: string[] = [];
   #sockets = new WebSocketServer({ noServer: true });
   #refuse = false;
@@ -54,7 +74,7 @@ export class MockOperator {
       source === "missing"
         ? undefined
         : {
-            id: "b1",
+            id: buildId((options.pastDatabases ?? 3) + 1),
             schemaVersion: "v6.1.2",
             built: new Date(Date.now() - 9 * 3_600_000).toISOString(),
             source,
@@ -65,6 +85,17 @@ export class MockOperator {
           options.images ?? 120,
           this.#database ?? { id: "", schemaVersion: "", built: "", source: "official" },
         );
+    if (!this.#database) return;
+    const made = makeDatabases(
+      this.#database,
+      this.images,
+      options.changes ?? 240,
+      options.pastDatabases ?? 3,
+    );
+    this.databases = made.items;
+    this.changes = made.changes;
+    if (options.hostile)
+      for (const generation of this.changes.keys()) this.changes.set(generation, hostileChanges());
   }
 
   async listen(port = 0): Promise<string> {
@@ -125,6 +156,7 @@ export class MockOperator {
       );
     else if (url.pathname === "/api/v1/session") await this.#session(request, response);
     else if (!this.#authenticated(request)) problem(response, 401, "Not signed in");
+    else if (/^\/api\/v1\/databases(\/|$)/.test(url.pathname)) await this.#databases(request, url, response);
     else this.#api(request, url, response);
   }
 
@@ -140,15 +172,14 @@ export class MockOperator {
       json(response, {
         auth,
         authenticated,
-        canDelete: authenticated,
+        canDelete: authenticated && !this.options.readOnly,
+        canUpdate: authenticated && !this.options.readOnly,
         ...(authenticated && auth === "kubernetes" && { user: "system:serviceaccount:default:viewer" }),
       });
     if (request.method === "DELETE") {
       response.writeHead(204, { "Set-Cookie": `${cookie}=; Path=/; Max-Age=0` }).end();
     } else if (request.method === "POST") {
-      const chunks: Buffer[] = [];
-      for await (const chunk of request) chunks.push(chunk as Buffer);
-      const body = JSON.parse(Buffer.concat(chunks).toString()) as { token: string };
+      const body = JSON.parse(await bodyOf(request)) as { token: string };
       if (body.token !== token) {
         problem(
           response,
@@ -165,12 +196,8 @@ export class MockOperator {
 
   #api(request: IncomingMessage, url: URL, response: ServerResponse) {
     const [, kind = "", encoded = "", part = ""] =
-      /^\/(?:api\/v1\/)?(overview|images|databases|scan-results)(?:\/([^/]+))?(?:\/([^/]+))?$/.exec(
-        url.pathname,
-      ) ?? [];
-    if (kind === "overview") return void json(response, makeOverview(this.images, this.#database));
-    if (kind === "databases")
-      return void json(response, { items: this.#database ? [{ ...this.#database, images: 1 }] : [] });
+      /^\/(?:api\/v1\/)?(overview|images|scan-results)(?:\/([^/]+))?(?:\/([^/]+))?$/.exec(url.pathname) ?? [];
+    if (kind === "overview") return void json(response, this.#overview());
     if (kind === "images" && !encoded)
       return void json(response, this.#page(this.#filterImages(url.searchParams), url.searchParams));
     const imageId = decodeURIComponent(encoded);
@@ -192,6 +219,53 @@ export class MockOperator {
         .writeHead(200, { "Content-Type": "application/vnd.syft+json" })
         .end('{"artifacts":[]}');
     return void json(response, image);
+  }
+
+  #overview() {
+    const current = this.databases.find(({ state }) => state === "Current");
+    const changes = current?.previousBuild ? current.changes : undefined;
+    return makeOverview(this.images, current, changes, this.options.update?.stale ?? false);
+  }
+
+  async #databases(request: IncomingMessage, url: URL, response: ServerResponse) {
+    const rest = url.pathname.slice("/api/v1/databases".length);
+    if (rest === "") {
+      const ago = (minutes: number) => new Date(Date.now() - minutes * 60_000).toISOString();
+      const update: DatabaseUpdate = {
+        stale: false,
+        maxAge: 5 * 86_400,
+        lastCheck: ago(47),
+        nextCheck: ago(-313),
+        ...this.options.update,
+      };
+      return void json(response, { items: this.databases, update });
+    }
+    if (rest === "/rematch" && request.method === "POST") {
+      this.rematches.push((JSON.parse(await bodyOf(request)) as { full: boolean }).full);
+      return void response.writeHead(202).end();
+    }
+    const build = decodeURIComponent(/^\/([^/]+)\/changes$/.exec(rest)?.[1] ?? "");
+    const generation = Number(url.searchParams.get("generation"));
+    const known = this.databases.find(
+      (entry) => entry.id === build && (!generation || entry.generation === generation),
+    );
+    if (!known) return void problem(response, 404, "Not found", "there is no such database build");
+    json(response, this.#page(this.#filterChanges(known.generation, url.searchParams), url.searchParams));
+  }
+
+  #filterChanges(generation: number, params: URLSearchParams): Change[] {
+    const text = (params.get("text") ?? "").toLowerCase();
+    const worst = severities.findIndex((name) => name === params.get("severity"));
+    const kinds = params.getAll("kind");
+    const imageId = params.get("imageId");
+    return (this.changes.get(generation) ?? []).filter(
+      ({ kind, before, after, vulnerabilityId, package: pkg, imageIds }) =>
+        `${vulnerabilityId} ${pkg.name}`.toLowerCase().includes(text) &&
+        (kinds.length === 0 || kinds.includes(kind)) &&
+        (!imageId || imageIds.includes(imageId)) &&
+        (params.get("kev") !== "true" || after?.kev === true) &&
+        (worst < 0 || [before, after].some((side) => side && severities.indexOf(side.severity) <= worst)),
+    );
   }
 
   #filterImages(params: URLSearchParams): Image[] {
@@ -246,6 +320,12 @@ export class MockOperator {
       problem(response, 404, "Not found");
     }
   }
+}
+
+async function bodyOf(request: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of request) chunks.push(chunk as Buffer);
+  return Buffer.concat(chunks).toString();
 }
 
 function json(response: ServerResponse, body: unknown) {

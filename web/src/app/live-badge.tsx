@@ -25,7 +25,7 @@ export function LiveBadge() {
       className="inline-flex h-7 items-center gap-2 rounded-full border border-line bg-surface px-2.5 text-[13px] font-medium"
     >
       <span aria-hidden className={cn("size-2 rounded-full", dot)} />
-      {label}
+      <span className="max-sm:sr-only">{label}</span>
     </span>
   );
 }

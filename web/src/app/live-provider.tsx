@@ -1,5 +1,6 @@
 import { useQueryClient, type QueryClient } from "@tanstack/react-query";
 import { createContext, useContext, useEffect, useMemo, useSyncExternalStore, type ReactNode } from "react";
+import { invalidateDatabases } from "@/features/database/queries";
 import { invalidateImage, invalidateLists, loadedPages, refreshRows } from "@/features/images/queries";
 import { getGetOverviewQueryKey } from "@/gen/images/images";
 import { getGetSessionQueryKey } from "@/gen/operator/operator";
@@ -42,10 +43,17 @@ class Refresher {
     this.#lists.add("images", Math.max(0, this.#nextLists - performance.now()));
     await Promise.allSettled([
       client.invalidateQueries({ queryKey: getGetOverviewQueryKey() }),
+      invalidateDatabases(client),
       ...names.map((name) => invalidateImage(client, name)),
       // Rows that are loaded change at once, though the list as a whole may have to wait.
       overflow || loadedPages(client) < 2 ? undefined : refreshRows(client, names),
     ]);
+  };
+
+  /** What changes without a message that names an image. */
+  totals = () => {
+    void this.#client.invalidateQueries({ queryKey: getGetOverviewQueryKey() });
+    void invalidateDatabases(this.#client);
   };
 
   all = () => void this.#client.invalidateQueries();
@@ -92,7 +100,7 @@ export function LiveProvider({ children }: { children: ReactNode }) {
     const visible = () => document.visibilityState === "visible";
     const refetch = () => {
       if (!visible()) return;
-      if (status === "online") void client.invalidateQueries({ queryKey: getGetOverviewQueryKey() });
+      if (status === "online") refresher.totals();
       else refresher.all();
     };
     const timer = window.setInterval(refetch, status === "online" ? onlinePoll : offlinePoll);

@@ -16,6 +16,7 @@ export function createQueryClient(): QueryClient {
       auth: "kubernetes",
       authenticated: false,
       canDelete: false,
+      canUpdate: false,
     });
   };
   const client: QueryClient = new QueryClient({

@@ -21,6 +21,12 @@ export const routes = [
               Component: (await import("@/features/images/detail/image-page")).ImagePage,
             }),
           },
+          {
+            path: "database",
+            lazy: async () => ({
+              Component: (await import("@/features/database/database-page")).DatabasePage,
+            }),
+          },
           { path: "*", element: <NotFound /> },
         ],
       },

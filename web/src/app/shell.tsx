@@ -4,6 +4,7 @@ import { SignOut } from "@/features/session/sign-out";
 import { LiveBadge, OfflineBanner } from "./live-badge";
 import { LiveProvider } from "./live-provider";
 import { Logo } from "./logo";
+import { Navigation } from "./navigation";
 import { ThemeSwitch } from "./theme-switch";
 
 export function Shell() {
@@ -19,8 +20,9 @@ export function Shell() {
         <div className="mx-auto flex h-(--bar) max-w-[100rem] items-center gap-3 px-4 sm:px-6">
           <Link to="/" className="flex min-w-0 items-center gap-2.5 rounded-md font-semibold tracking-tight">
             <Logo className="size-7 shrink-0" />
-            <span className="truncate">scanner-operator</span>
+            <span className="truncate max-sm:sr-only">scanner-operator</span>
           </Link>
+          <Navigation />
           <div className="ml-auto flex items-center gap-1.5">
             <LiveBadge />
             <ThemeSwitch />

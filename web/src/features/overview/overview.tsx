@@ -1,12 +1,12 @@
-import { FlaskConical } from "lucide-react";
+import { Link } from "react-router";
 import { SeverityBar } from "@/components/severity";
-import { Callout } from "@/components/ui/callout";
 import { RelativeTime } from "@/components/ui/relative-time";
 import { Skeleton } from "@/components/ui/skeleton";
+import { SampleNotice, sources, StaleNotice } from "@/features/database/notices";
 import { LoadError } from "@/features/images/load-error";
 import type { Filters } from "@/features/images/list/filters";
 import { useGetOverview } from "@/gen/images/images";
-import type { Counts, DatabaseBuild, ImageState, Overview as Data, Severity } from "@/gen/model";
+import type { Counts, ImageState, Overview as Data, Severity } from "@/gen/model";
 import { cn } from "@/lib/cn";
 import { formatCompact, formatNumber } from "@/lib/format";
 import { severities, severityBar, totalFindings } from "@/lib/severity";
@@ -27,6 +27,7 @@ export function Overview({ filters, update }: Props) {
     <section aria-label="Overview" className="mb-5">
       {error && <LoadError error={error} onRetry={() => void refetch()} />}
       {data.database?.source === "sample" && <SampleNotice />}
+      {data.database && data.databaseStale && <StaleNotice built={data.database.built} />}
       <div className="grid gap-3 md:grid-cols-2 xl:grid-cols-[1fr_1.35fr_0.9fr]">
         <ImagesCard images={data.images} active={filters.state} onPick={(state) => update({ state })} />
         <FindingsCard
@@ -34,20 +35,9 @@ export function Overview({ filters, update }: Props) {
           active={filters.severity}
           onPick={(severity) => update({ severity })}
         />
-        <DatabaseCard database={data.database} packages={data.packages} counts={data.counts} />
+        <DatabaseCard data={data} />
       </div>
     </section>
-  );
-}
-
-function SampleNotice() {
-  return (
-    <Callout tone="warn" icon={FlaskConical} title="Sample vulnerability database" className="mb-3">
-      <p>
-        It is small and for demonstration only: most vulnerabilities of these images are not in it. Import or
-        download an official build before you rely on what you see.
-      </p>
-    </Callout>
   );
 }
 
@@ -135,21 +125,7 @@ function FindingsCard({
   );
 }
 
-const sources: Record<DatabaseBuild["source"], string> = {
-  official: "official build",
-  sample: "sample",
-  imported: "imported",
-};
-
-function DatabaseCard({
-  database,
-  packages,
-  counts,
-}: {
-  database: DatabaseBuild | undefined;
-  packages: number;
-  counts: Counts;
-}) {
+function DatabaseCard({ data: { database, packages, counts, changes } }: { data: Data }) {
   return (
     <div className="flex flex-col justify-between gap-4 rounded-xl border border-line bg-surface p-4 shadow-card md:col-span-2 xl:col-span-1">
       <dl className="grid grid-cols-3 gap-3">
@@ -167,20 +143,32 @@ function DatabaseCard({
           {formatCompact(packages)}
         </Stat>
       </dl>
-      <p className="border-t border-line pt-3 text-[13px] text-muted">
+      <div className="space-y-1 border-t border-line pt-3 text-[13px] text-muted">
         {database ? (
-          <>
-            Vulnerability database: built <RelativeTime iso={database.built} className="text-ink" />
-            {`, ${sources[database.source]}, schema `}
-            <span className="untrusted">{database.schemaVersion}</span>
-          </>
+          <p>
+            <Link to="/database" className={link}>
+              Vulnerability database
+            </Link>
+            : built <RelativeTime iso={database.built} className="text-ink" />
+            {`, ${sources[database.source]}`}
+          </p>
         ) : (
-          "No vulnerability database yet: images are matched as soon as there is one."
+          <p>No vulnerability database yet: images are matched as soon as there is one.</p>
         )}
-      </p>
+        {changes && (
+          <p>
+            Since the last database:{" "}
+            <Link to="/database" className={cn(link, "tabular")}>
+              {`${formatNumber(changes.opened)} opened, ${formatNumber(changes.closed)} closed`}
+            </Link>
+          </p>
+        )}
+      </div>
     </div>
   );
 }
+
+const link = "text-accent underline decoration-accent/40 underline-offset-2 hover:decoration-accent";
 
 function OverviewSkeleton() {
   return (

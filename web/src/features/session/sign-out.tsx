@@ -18,6 +18,7 @@ export function SignOut() {
         auth: "kubernetes",
         authenticated: false,
         canDelete: false,
+        canUpdate: false,
       });
     } catch (error) {
       notify.failed("Could not sign out", error);
