@@ -34,7 +34,7 @@ func (l *Library) unpack(ctx context.Context, archive, dir string) (string, erro
 	if err != nil {
 		return "", fmt.Errorf("open the archive: %w", err)
 	}
-	counted := &progressReader{r: f, report: func(n int64) { l.cfg.Progress("unpack", n, info.Size()) }}
+	counted := &progressReader{r: f, report: func(n int64) { l.progress("unpack", n, info.Size()) }}
 	decoder, err := zstd.NewReader(counted, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
 	if err != nil {
 		return "", fmt.Errorf("read the archive: %w", err)
@@ -52,16 +52,20 @@ func (l *Library) unpack(ctx context.Context, archive, dir string) (string, erro
 		if path.Clean(header.Name) != v6.VulnerabilityDBFileName || header.Typeflag != tar.TypeReg {
 			continue
 		}
-		if header.Size > l.cfg.MaxDatabaseBytes {
-			return "", l.tooLarge()
-		}
-		return l.writeDatabase(ctx, entries, dir)
+		return l.writeDatabase(ctx, entries, header.Size, dir)
 	}
 	return "", fmt.Errorf("the archive holds more than %d files and no %s among them", maxEntries, v6.VulnerabilityDBFileName)
 }
 
-// writeDatabase copies a database into dir, and returns its SHA-256.
-func (l *Library) writeDatabase(ctx context.Context, r io.Reader, dir string) (string, error) {
+// writeDatabase copies a database of a size into dir, and returns its SHA-256.
+func (l *Library) writeDatabase(ctx context.Context, r io.Reader, size int64, dir string) (string, error) {
+	if size > l.cfg.MaxDatabaseBytes {
+		return "", l.tooLarge()
+	}
+	// Its indexes are built beside it in the file, and take a fifth of it and more.
+	if err := l.checkSpace("the database with its indexes", size+size/2); err != nil {
+		return "", err
+	}
 	out, err := os.OpenFile(filepath.Join(dir, v6.VulnerabilityDBFileName), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return "", fmt.Errorf("vulnerability database: %w", err)

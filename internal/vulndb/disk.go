@@ -22,9 +22,10 @@ import (
 
 const (
 	// schemaDir is the folder below a build that holds the database, named after the schema as the grype command does.
-	schemaDir = "6"
-	buildFile = "build.json"
-	tmpPrefix = "tmp-"
+	schemaDir  = "6"
+	buildsName = "builds"
+	buildFile  = "build.json"
+	tmpPrefix  = "tmp-"
 	// keepBuilds is the current build and the one before it.
 	keepBuilds = 2
 )
@@ -35,6 +36,8 @@ var buildName = regexp.MustCompile(`^build-(\d{8})-[0-9a-f]{8}$`)
 type record struct {
 	Build       vuln.DatabaseBuild `json:"build"`
 	InstalledAt time.Time          `json:"installedAt"`
+	// Archive is the checksum of the archive in the listing that offered it.
+	Archive string `json:"archive,omitempty"`
 	// SampleDigest identifies the data that a sample database was made from, so that a newer operator makes it anew.
 	SampleDigest string `json:"sampleDigest,omitempty"`
 }
@@ -47,7 +50,7 @@ func (l *Library) recover() error {
 	}
 	if unlock == nil {
 		// Another process installs a build now: read what is there and touch nothing.
-		l.setBuilds(l.scan())
+		l.refresh()
 		return nil
 	}
 	defer unlock()
@@ -72,17 +75,14 @@ func (l *Library) recover() error {
 
 // scan lists the builds on disk, oldest first.
 func (l *Library) scan() []Installed {
-	entries, err := os.ReadDir(l.buildsDir())
+	names, err := l.folders()
 	if err != nil {
 		l.cfg.Log.Error(err, "Cannot list the vulnerability databases", "folder", l.buildsDir())
 		return nil
 	}
 	var out []Installed
-	for _, entry := range entries { // sorted by name, and so by sequence
-		if !buildName.MatchString(entry.Name()) {
-			continue
-		}
-		dir := filepath.Join(l.buildsDir(), entry.Name())
+	for _, name := range names { // sorted by name, and so by sequence
+		dir := filepath.Join(l.buildsDir(), name)
 		r, err := readRecord(dir)
 		if err != nil {
 			l.cfg.Log.Error(err, "Passing over a vulnerability database", "folder", dir)
@@ -93,11 +93,28 @@ func (l *Library) scan() []Installed {
 	return out
 }
 
-// rescan notices builds that another process installed.
-func (l *Library) rescan() {
+// refresh takes what is on disk as the state.
+func (l *Library) refresh() {
+	l.refreshing.Lock()
+	defer l.refreshing.Unlock()
 	if found := l.scan(); len(found) > 0 {
 		l.setBuilds(found)
 	}
+}
+
+// folders are the names of the folders of builds, sorted.
+func (l *Library) folders() ([]string, error) {
+	entries, err := os.ReadDir(l.buildsDir())
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, entry := range entries {
+		if buildName.MatchString(entry.Name()) {
+			names = append(names, entry.Name())
+		}
+	}
+	return names, nil
 }
 
 func readRecord(dir string) (record, error) {
@@ -139,7 +156,8 @@ func clientVersion() string {
 	return fmt.Sprintf("v%d.%d.%d", v6.ModelVersion, v6.Revision, v6.Addition)
 }
 
-// prune removes all but the newest builds. Readers that have an older one open keep their files until they close.
+// prune removes all but the newest builds. Readers that have an older one open keep their files until they close, but can
+// open them no further time.
 func (l *Library) prune() {
 	l.mu.Lock()
 	var old []Installed
@@ -157,19 +175,17 @@ func (l *Library) prune() {
 
 // nextName makes a name that sorts behind all others and was never used.
 func (l *Library) nextName() (string, error) {
-	entries, err := os.ReadDir(l.buildsDir())
+	names, err := l.folders()
 	if err != nil {
 		return "", err
 	}
 	last := 0
-	for _, entry := range entries {
-		if m := buildName.FindStringSubmatch(entry.Name()); m != nil {
-			n, err := strconv.Atoi(m[1])
-			if err != nil {
-				return "", err
-			}
-			last = max(last, n)
+	for _, name := range names {
+		n, err := strconv.Atoi(buildName.FindStringSubmatch(name)[1])
+		if err != nil {
+			return "", err
 		}
+		last = max(last, n)
 	}
 	return fmt.Sprintf("build-%08d-%s", last+1, randomHex()), nil
 }
@@ -191,7 +207,12 @@ func (l *Library) removeLeftovers() error {
 
 // tryLock takes the lock between processes; nil without an error when another one has it.
 func (l *Library) tryLock() (unlock func(), err error) {
-	f, err := os.OpenFile(filepath.Join(l.cfg.Dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	return tryFlock(filepath.Join(l.cfg.Dir, "lock"))
+}
+
+// tryFlock locks a file; nil without an error when another process has it locked. The lock ends with the process.
+func tryFlock(name string) (unlock func(), err error) {
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("vulnerability database: %w", err)
 	}
@@ -212,6 +233,7 @@ func (l *Library) lock(ctx context.Context) (unlock func(), err error) {
 		if err != nil || unlock != nil {
 			return unlock, err
 		}
+		l.progress("wait", 0, 0)
 		select {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("another process installs a vulnerability database into %s: %w", l.cfg.Dir, ctx.Err())

@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"path"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -36,6 +37,7 @@ func (e *statusError) Error() string {
 	return fmt.Sprintf("%s answered %d %s", e.url, e.status, http.StatusText(e.status))
 }
 
+// newHTTPClient makes a client that goes through the proxy that HTTPS_PROXY, HTTP_PROXY and NO_PROXY name.
 func newHTTPClient(caFile string) (*http.Client, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // is one since Go 1
 	transport.ResponseHeaderTimeout = 30 * time.Second
@@ -129,6 +131,23 @@ func parseListing(data []byte, from string) (listing, error) {
 	return listing{archive: document.Archive, url: u.String(), checksum: strings.ToLower(checksum)}, nil
 }
 
+// fetch downloads an archive and takes the database out of it, and returns the SHA-256 of the database.
+func (l *Library) fetch(ctx context.Context, from, checksum, dir string) (string, error) {
+	archive := filepath.Join(dir, "..", "..", "archive")
+	if err := l.download(ctx, from, checksum, archive); err != nil {
+		return "", err
+	}
+	id, err := l.unpack(ctx, archive, dir)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", redact(from), err)
+	}
+	// The space is better spent on the indexes of the database.
+	if err := os.Remove(archive); err != nil {
+		return "", fmt.Errorf("vulnerability database: %w", err)
+	}
+	return id, nil
+}
+
 // download fetches an archive into a file. An empty checksum is not compared.
 func (l *Library) download(ctx context.Context, from, checksum, file string) error {
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.DownloadTimeout)
@@ -141,12 +160,15 @@ func (l *Library) download(ctx context.Context, from, checksum, file string) err
 	if body.size > l.cfg.MaxArchiveBytes {
 		return l.archiveTooLarge(from)
 	}
+	if err := l.checkSpace("the archive", body.size); err != nil {
+		return err
+	}
 	out, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("vulnerability database: %w", err)
 	}
 	hash := sha256.New()
-	counted := &progressReader{r: body, report: func(n int64) { l.cfg.Progress("download", n, max(body.size, 0)) }}
+	counted := &progressReader{r: body, report: func(n int64) { l.progress("download", n, max(body.size, 0)) }}
 	n, err := io.Copy(io.MultiWriter(out, hash), io.LimitReader(counted, l.cfg.MaxArchiveBytes+1))
 	if closeErr := out.Close(); err == nil {
 		err = closeErr

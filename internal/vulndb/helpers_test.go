@@ -10,6 +10,8 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -24,17 +26,20 @@ import (
 
 // fakeClock stands still until a test moves it.
 type fakeClock struct {
-	mu    sync.Mutex
-	now   time.Time
-	waits chan time.Duration
-	fire  chan time.Time
+	mu     sync.Mutex
+	now    time.Time
+	timers []timer
+	// set receives the duration of every timer that is set; tests read it to know that somebody waits.
+	set chan time.Duration
+}
+
+type timer struct {
+	at   time.Time
+	fire chan time.Time
 }
 
 func newFakeClock() *fakeClock {
-	return &fakeClock{
-		now:   time.Date(2026, 10, 2, 0, 0, 0, 0, time.UTC),
-		waits: make(chan time.Duration, 100), fire: make(chan time.Time),
-	}
+	return &fakeClock{now: time.Date(2026, 10, 2, 0, 0, 0, 0, time.UTC), set: make(chan time.Duration, 1000)}
 }
 
 func (c *fakeClock) Now() time.Time {
@@ -44,14 +49,41 @@ func (c *fakeClock) Now() time.Time {
 }
 
 func (c *fakeClock) After(d time.Duration) <-chan time.Time {
-	c.waits <- d
-	return c.fire
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := timer{c.now.Add(d), make(chan time.Time, 1)}
+	c.timers = append(c.timers, t)
+	c.set <- d
+	return t.fire
 }
 
+// advance moves the clock and fires what is due.
 func (c *fakeClock) advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now = c.now.Add(d)
+	c.timers = slices.DeleteFunc(c.timers, func(t timer) bool {
+		due := !t.at.After(c.now)
+		if due {
+			t.fire <- c.now
+		}
+		return due
+	})
+}
+
+// awaits returns the next timer that is set for about this long, and passes over the others.
+func (c *fakeClock) awaits(t *testing.T, want time.Duration) time.Duration {
+	t.Helper()
+	for {
+		select {
+		case got := <-c.set:
+			if got >= want*9/10 && got <= want*11/10 {
+				return got
+			}
+		case <-time.After(30 * time.Second):
+			t.Fatalf("nobody waits for about %s", want)
+		}
+	}
 }
 
 func open(t *testing.T, config vulndb.Config) *vulndb.Library {
@@ -185,6 +217,7 @@ func serve(t *testing.T) *server {
 			http.NotFound(w, r)
 			return
 		}
+		w.Header().Set("Content-Length", strconv.Itoa(len(data)))
 		_, _ = w.Write(data)
 	}))
 	t.Cleanup(s.Close)

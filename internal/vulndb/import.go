@@ -16,13 +16,24 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
+// ImportOption changes what Import does.
+type ImportOption func(*candidate)
+
+// AllowOlder lets Import install a database that is older than the current one.
+func AllowOlder() ImportOption { return func(c *candidate) { c.allowOlder = true } }
+
 // Import installs a database from elsewhere and makes it current: a .tar.zst archive, a URL of one, or a folder that
 // holds the database (itself or in "6", as the grype command's cache does) or an archive with its listing. What cannot be
-// used is refused, and the current database stays.
-func (l *Library) Import(ctx context.Context, pathOrURL string) (Installed, error) {
+// used is refused, and the current database stays; so is what is older than it, with ErrOlder. A database that is current
+// already is returned as it is.
+func (l *Library) Import(ctx context.Context, pathOrURL string, options ...ImportOption) (Installed, error) {
 	installed, err := l.install(ctx, func(ctx context.Context, dir string) (candidate, error) {
 		id, err := l.fetchImport(ctx, pathOrURL, dir)
-		return candidate{id: id, source: vuln.DatabaseSourceImported, origin: "manual import"}, err
+		c := candidate{id: id, source: vuln.DatabaseSourceImported, origin: "manual import"}
+		for _, option := range options {
+			option(&c)
+		}
+		return c, err
 	})
 	if err != nil {
 		return Installed{}, fmt.Errorf("import %s: %w", redactImport(pathOrURL), err)
@@ -41,11 +52,7 @@ func redactImport(s string) string {
 
 func (l *Library) fetchImport(ctx context.Context, from, dir string) (string, error) {
 	if isURL(from) {
-		archive := filepath.Join(dir, "..", "..", "archive")
-		if err := l.download(ctx, from, "", archive); err != nil {
-			return "", err
-		}
-		return l.unpack(ctx, archive, dir)
+		return l.fetch(ctx, from, "", dir)
 	}
 	info, err := os.Stat(from)
 	if err != nil {
@@ -69,7 +76,12 @@ func (l *Library) importFolder(ctx context.Context, from, dir string) (string, e
 			return "", err
 		}
 		defer func() { _ = f.Close() }()
-		return l.writeDatabase(ctx, f, dir)
+		info, err := f.Stat()
+		if err != nil {
+			return "", err
+		}
+		counted := &progressReader{r: f, report: func(n int64) { l.progress("unpack", n, info.Size()) }}
+		return l.writeDatabase(ctx, counted, info.Size(), dir)
 	}
 	data, err := os.ReadFile(filepath.Join(from, distribution.LatestFileName))
 	if os.IsNotExist(err) {

@@ -145,10 +145,9 @@ func TestImportEndsWithContext(t *testing.T) {
 // Only the current build and the one before it stay, each under a name of its own.
 func TestOldBuildsAreRemoved(t *testing.T) {
 	library := open(t, vulndb.Config{})
-	from := filepath.Dir(sampleFile(t))
 	var dirs []string
-	for range 4 {
-		installed, err := library.Import(t.Context(), from)
+	for i := range 4 {
+		installed, err := library.Import(t.Context(), filepath.Dir(sampleBuilt(t, day.AddDate(0, 0, i))))
 		if err != nil {
 			t.Fatal(err)
 		}

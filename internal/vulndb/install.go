@@ -5,9 +5,11 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	v6 "github.com/anchore/grype/grype/db/v6"
 	"github.com/spf13/afero"
@@ -15,25 +17,33 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
+// ErrOlder says that a database is older than the one in use.
+var ErrOlder = errors.New("the database is older than the one in use")
+
 // candidate is a database that was brought to disk and is not verified yet.
 type candidate struct {
 	// id identifies the content of the file as it was delivered.
-	id           string
-	source       vuln.DatabaseSource
-	origin       string
+	id     string
+	source vuln.DatabaseSource
+	origin string
+	// archive is the checksum from the listing, "" when there was none.
+	archive      string
 	sampleDigest string
+	allowOlder   bool
 }
 
 // install makes a database current. fetch puts the file v6.VulnerabilityDBFileName into the folder that it is given, and
-// may use the folder above it for what it needs meanwhile.
+// may use the folder above it for what it needs meanwhile. When the database is the current one already, that is returned.
 func (l *Library) install(ctx context.Context, fetch func(ctx context.Context, dir string) (candidate, error)) (Installed, error) {
 	l.installing.Lock()
 	defer l.installing.Unlock()
+	defer l.progress("", 0, 0)
 	unlock, err := l.lock(ctx)
 	if err != nil {
 		return Installed{}, err
 	}
 	defer unlock()
+	l.refresh() // what another process installed while this one waited
 	if err := l.removeLeftovers(); err != nil {
 		return Installed{}, err
 	}
@@ -52,12 +62,18 @@ func (l *Library) install(ctx context.Context, fetch func(ctx context.Context, d
 	if err := ctx.Err(); err != nil {
 		return Installed{}, err
 	}
-	l.cfg.Progress("verify", 0, 0)
+	if current, ok := l.Current(); ok && current.Build.ID == c.id {
+		return current, nil
+	}
+	l.progress("verify", 0, 0)
 	description, err := verify(files)
 	if err != nil {
 		return Installed{}, err
 	}
-	l.cfg.Progress("prepare", 0, 0)
+	if err := l.checkAge(c, description.Built.Time); err != nil {
+		return Installed{}, err
+	}
+	l.progress("prepare", 0, 0)
 	if err := hydrate(files, c.origin); err != nil {
 		return Installed{}, err
 	}
@@ -66,13 +82,27 @@ func (l *Library) install(ctx context.Context, fetch func(ctx context.Context, d
 			ID: c.id, SchemaVersion: description.SchemaVersion.String(), Built: description.Built.UTC(), Source: c.source,
 		},
 		InstalledAt:  l.cfg.Clock.Now().UTC(),
+		Archive:      c.archive,
 		SampleDigest: c.sampleDigest,
 	}
 	return l.publish(build, r)
 }
 
+// checkAge refuses a database that is older than the current one. A sample is no more than a stand-in, whatever date it
+// carries.
+func (l *Library) checkAge(c candidate, built time.Time) error {
+	current, ok := l.Current()
+	if !ok || c.allowOlder || c.source == vuln.DatabaseSourceSample || current.Build.Source == vuln.DatabaseSourceSample ||
+		!built.Before(current.Build.Built) {
+		return nil
+	}
+	return fmt.Errorf("%w: it was built on %s, the one in use on %s", ErrOlder,
+		built.UTC().Format(time.RFC3339), current.Build.Built.Format(time.RFC3339))
+}
+
 // publish makes a finished folder visible, in one step, after everything in it has reached the disk.
 func (l *Library) publish(build string, r record) (Installed, error) {
+	l.progress("publish", 0, 0)
 	data, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return Installed{}, fmt.Errorf("vulnerability database: %w", err)
@@ -99,7 +129,7 @@ func (l *Library) publish(build string, r record) (Installed, error) {
 	if err := syncPath(l.buildsDir()); err != nil {
 		return Installed{}, err
 	}
-	l.setBuilds(l.scan())
+	l.refresh()
 	l.prune()
 	l.cfg.Log.Info("Installed a vulnerability database", "build", r.Build.ID, "built", r.Build.Built,
 		"schema", r.Build.SchemaVersion, "source", r.Build.Source)

@@ -23,24 +23,38 @@ type Installed struct {
 // SQLiteDir is the folder that holds the database file itself.
 func (i Installed) SQLiteDir() string { return filepath.Join(i.Dir, schemaDir) }
 
-// Library is the set of installed builds. Its methods may be called from several goroutines.
+// Library is the set of installed builds. Its methods may be called from several goroutines. Several processes may have
+// one folder open: what one of them installs, the others notice.
 type Library struct {
 	cfg     Config
 	client  *http.Client
 	changed chan struct{}
+	// free is the free space in the file system of a folder, in bytes.
+	free func(dir string) (int64, error)
 
 	// installing makes installations of this process follow one another; a lock on disk does so between processes.
 	installing sync.Mutex
+	// refreshing keeps an older look at the folder from replacing a newer one.
+	refreshing sync.Mutex
 
 	mu     sync.Mutex
 	builds []Installed // oldest first; the last one is current
 	status checkStatus
+	work   work
+	// noticed is the last request for a re-match that was signalled, read the one that RematchRequest told of.
+	noticed, read string
 }
 
 type checkStatus struct {
 	lastCheck time.Time
 	lastError error
 	nextCheck time.Time
+}
+
+// work is what is under way, and how far.
+type work struct {
+	stage       string
+	done, total int64
 }
 
 // Status says how up to date the library is.
@@ -55,6 +69,10 @@ type Status struct {
 	Age time.Duration
 	// Stale says that Age exceeds Config.MaxAge.
 	Stale bool
+	// Stage is what is being done: "wait" (for another process), "check", "download", "unpack", "verify", "prepare" or "publish"; "build
+	// sample" too. It is "" when nothing is. Done and Total are bytes; Total is 0 while it is not known.
+	Stage       string
+	Done, Total int64
 }
 
 // New opens the library in cfg.Dir and recovers what is there. A build that is damaged is removed; the one before it
@@ -68,7 +86,7 @@ func New(cfg Config) (*Library, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Library{cfg: cfg, client: client, changed: make(chan struct{}, 1)}
+	l := &Library{cfg: cfg, client: client, changed: make(chan struct{}, 1), free: freeSpace}
 	if err := os.MkdirAll(l.buildsDir(), 0o700); err != nil {
 		return nil, fmt.Errorf("vulnerability database: make the folder: %w", err)
 	}
@@ -88,7 +106,18 @@ func (l *Library) Current() (Installed, bool) {
 	return l.builds[len(l.builds)-1], true
 }
 
-// Changed receives a value after Current changed. Several changes may come as one; ask Current for the newest.
+// Installed is a build that is still on disk: the current one or the one before it.
+func (l *Library) Installed(buildID string) (Installed, bool) {
+	for _, build := range l.List() {
+		if build.Build.ID == buildID {
+			return build, true
+		}
+	}
+	return Installed{}, false
+}
+
+// Changed receives a value after Current changed or a re-match was asked for. Several changes may come as one; ask Current
+// and RematchRequest for the newest.
 func (l *Library) Changed() <-chan struct{} { return l.changed }
 
 // List returns the installed builds, the current one first.
@@ -105,7 +134,10 @@ func (l *Library) Status() Status {
 	current, ok := l.Current()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := Status{LastCheck: l.status.lastCheck, LastError: l.status.lastError, NextCheck: l.status.nextCheck}
+	s := Status{
+		LastCheck: l.status.lastCheck, LastError: l.status.lastError, NextCheck: l.status.nextCheck,
+		Stage: l.work.stage, Done: l.work.done, Total: l.work.total,
+	}
 	if ok {
 		s.Age = max(l.cfg.Clock.Now().Sub(current.Build.Built), 0)
 		s.Stale = s.Age > l.cfg.MaxAge
@@ -126,11 +158,25 @@ func (l *Library) setBuilds(builds []Installed) {
 	changed := len(builds) > 0 && (len(l.builds) == 0 || l.builds[len(l.builds)-1].Dir != builds[len(builds)-1].Dir)
 	l.builds = builds
 	if changed {
-		select {
-		case l.changed <- struct{}{}:
-		default:
-		}
+		l.signal()
 	}
 }
 
-func (l *Library) buildsDir() string { return filepath.Join(l.cfg.Dir, "builds") }
+func (l *Library) signal() {
+	select {
+	case l.changed <- struct{}{}:
+	default:
+	}
+}
+
+// progress tells how far work has come. The stage "" ends it.
+func (l *Library) progress(stage string, done, total int64) {
+	l.mu.Lock()
+	l.work = work{stage, done, total}
+	l.mu.Unlock()
+	if stage != "" {
+		l.cfg.Progress(stage, done, total)
+	}
+}
+
+func (l *Library) buildsDir() string { return filepath.Join(l.cfg.Dir, buildsName) }

@@ -37,9 +37,8 @@ func TestRecovery(t *testing.T) {
 	if _, ok := library.Current(); ok {
 		t.Fatal("a new library has a database")
 	}
-	from := filepath.Dir(sampleFile(t))
-	for range 2 {
-		if _, err := library.Import(t.Context(), from); err != nil {
+	for i := range 2 {
+		if _, err := library.Import(t.Context(), filepath.Dir(sampleBuilt(t, day.AddDate(0, 0, i)))); err != nil {
 			t.Fatal(err)
 		}
 	}

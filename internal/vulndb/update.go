@@ -6,15 +6,26 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/scanner-operator/scanner-operator/internal/vuln"
 	"github.com/scanner-operator/scanner-operator/internal/vulndb/sample"
 )
 
-// Run keeps the library up to date until ctx ends: it looks at once and then every Interval, sooner after a failure.
-// It returns nil always; failures are logged and told by Status.
+// pollInterval is how often Run looks whether another process installed a build or asked for a re-match.
+const pollInterval = 5 * time.Second
+
+// Run keeps the library up to date until ctx ends: it looks for a newer database at once and then every Interval, sooner
+// after a failure, and notices within seconds what other processes do to the folder. It returns nil always; failures are
+// logged and told by Status.
 func (l *Library) Run(ctx context.Context) error {
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		l.watch(ctx)
+	}()
+	defer func() { <-watched }()
 	failures := 0
 	for ctx.Err() == nil {
 		_, err := l.Update(ctx)
@@ -41,10 +52,36 @@ func (l *Library) Run(ctx context.Context) error {
 // Start makes the library a Runnable of a manager.
 func (l *Library) Start(ctx context.Context) error { return l.Run(ctx) }
 
-// NeedLeaderElection says that every replica keeps its own files.
-func (l *Library) NeedLeaderElection() bool { return false }
+// NeedLeaderElection says that only the leader downloads databases and holds them. Another replica begins when it becomes the
+// leader, from what is in its folder.
+func (l *Library) NeedLeaderElection() bool { return true }
 
-// delay is the time to the next look, with a tenth of chance so that replicas do not all ask at once.
+// watch notices what other processes do to the folder.
+func (l *Library) watch(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.cfg.Clock.After(pollInterval):
+		}
+		l.notice()
+	}
+}
+
+// notice compares names only, and reads more when they differ.
+func (l *Library) notice() {
+	var known []string
+	for _, build := range l.List() {
+		known = append(known, filepath.Base(build.Dir))
+	}
+	slices.Sort(known)
+	if names, err := l.folders(); err == nil && !slices.Equal(names, known) {
+		l.refresh()
+	}
+	l.noticeRematch()
+}
+
+// delay is the time to the next look, with a tenth of chance so that clusters do not all ask at once.
 func (l *Library) delay(failures int) time.Duration {
 	delay := l.cfg.Interval
 	if failures > 0 {
@@ -56,7 +93,8 @@ func (l *Library) delay(failures int) time.Duration {
 // Update looks for a newer database and installs it. While there is none at all and Config.Sample is set, it falls back
 // to the sample database: changed is then true together with the error that says why the official one was not to be had.
 func (l *Library) Update(ctx context.Context) (changed bool, err error) {
-	l.rescan()
+	defer l.progress("", 0, 0)
+	l.refresh()
 	changed, err = l.updateOfficial(ctx)
 	l.setStatus(func(s *checkStatus) {
 		s.lastCheck = l.cfg.Clock.Now()
@@ -73,28 +111,37 @@ func (l *Library) updateOfficial(ctx context.Context) (bool, error) {
 	if l.cfg.UpdateURL == UpdateURLNone {
 		return false, nil
 	}
-	l.cfg.Progress("check", 0, 0)
+	l.progress("check", 0, 0)
 	offer, err := l.latest(ctx)
 	if err != nil {
 		return false, err
 	}
-	current, ok := l.Current()
-	// A sample is no more than a stand-in, whatever date it carries.
-	if ok && current.Build.Source != vuln.DatabaseSourceSample && !offer.archive.Built.After(current.Build.Built) {
+	if l.isCurrent(offer) {
 		return false, nil
 	}
-	_, err = l.install(ctx, func(ctx context.Context, dir string) (candidate, error) {
-		archive := filepath.Join(dir, "..", "..", "archive")
-		if err := l.download(ctx, offer.url, offer.checksum, archive); err != nil {
+	before, _ := l.Current()
+	installed, err := l.install(ctx, func(ctx context.Context, dir string) (candidate, error) {
+		id, err := l.fetch(ctx, offer.url, offer.checksum, dir)
+		if err != nil {
 			return candidate{}, err
 		}
-		id, err := l.unpack(ctx, archive, dir)
-		if err != nil {
-			return candidate{}, fmt.Errorf("%s: %w", redact(offer.url), err)
-		}
-		return candidate{id: id, source: vuln.DatabaseSourceOfficial, origin: redact(offer.url)}, nil
+		return candidate{id: id, source: vuln.DatabaseSourceOfficial, origin: redact(offer.url), archive: offer.checksum}, nil
 	})
-	return err == nil, err
+	return err == nil && installed.Dir != before.Dir, err
+}
+
+// isCurrent says that what is offered is the current database or an older one. Whatever dates the listing and the database
+// carry, an archive is fetched once.
+func (l *Library) isCurrent(offer listing) bool {
+	current, ok := l.Current()
+	if !ok || current.Build.Source == vuln.DatabaseSourceSample {
+		return false
+	}
+	if !offer.archive.Built.After(current.Build.Built) {
+		return true
+	}
+	r, err := readRecord(current.Dir)
+	return err == nil && r.Archive == offer.checksum
 }
 
 // updateSample installs the sample database when there is nothing else, or an older sample.
@@ -108,7 +155,7 @@ func (l *Library) updateSample(ctx context.Context) (bool, error) {
 		}
 	}
 	_, err := l.install(ctx, func(_ context.Context, dir string) (candidate, error) {
-		l.cfg.Progress("build sample", 0, 0)
+		l.progress("build sample", 0, 0)
 		if err := sample.Build(dir); err != nil {
 			return candidate{}, fmt.Errorf("build the sample vulnerability database: %w", err)
 		}

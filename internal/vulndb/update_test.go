@@ -194,23 +194,17 @@ func TestRun(t *testing.T) {
 	ended := make(chan error)
 	go func() { ended <- library.Start(ctx) }()
 
-	within := func(got, want time.Duration) {
-		t.Helper()
-		if got < want*9/10 || got > want*11/10 {
-			t.Errorf("it waits %s, not about %s", got, want)
-		}
-	}
-	for _, want := range []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute} {
-		within(<-clock.waits, want)
-		if library.Status().LastError == nil || library.Status().NextCheck.IsZero() {
+	wait := time.Duration(0)
+	for _, want := range []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute} {
+		clock.advance(wait)
+		wait = clock.awaits(t, want)
+		if library.Status().LastError == nil {
 			t.Errorf("status is %+v", library.Status())
 		}
-		clock.fire <- clock.Now()
 	}
-	within(<-clock.waits, 8*time.Minute)
 	served.offer(t, packBuilt(t, day), day, nil)
-	clock.fire <- clock.Now()
-	within(<-clock.waits, time.Hour)
+	clock.advance(wait)
+	clock.awaits(t, time.Hour)
 	<-library.Changed()
 	if b := current(t, library).Build; !b.Built.Equal(day) {
 		t.Errorf("build is %+v", b)
@@ -219,8 +213,46 @@ func TestRun(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Errorf("Run ends with %v", err)
 	}
-	if library.NeedLeaderElection() {
-		t.Error("only the leader would have a database")
+	if s := library.Status(); s.LastError != nil || s.Stage != "" || !s.NextCheck.IsZero() {
+		t.Errorf("status is %+v", s)
+	}
+	if !library.NeedLeaderElection() {
+		t.Error("every replica would download databases")
+	}
+}
+
+// Run notices within seconds what other processes do to the folder, long before it looks for an update again.
+func TestRunNoticesOtherProcesses(t *testing.T) {
+	clock, dir := newFakeClock(), t.TempDir()
+	manager, command := open(t, vulndb.Config{Dir: dir, Clock: clock}), open(t, vulndb.Config{Dir: dir})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- manager.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-ended })
+	poll := func() {
+		t.Helper()
+		clock.awaits(t, 5*time.Second)
+		clock.advance(5 * time.Second)
+		select {
+		case <-manager.Changed():
+		case <-time.After(30 * time.Second):
+			t.Fatal("no signal of a change")
+		}
+	}
+	installed, err := command.Import(t.Context(), filepath.Dir(sampleFile(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	poll()
+	if got := current(t, manager); got.Dir != installed.Dir {
+		t.Errorf("current is %s", got.Dir)
+	}
+	if err := vulndb.RequestRematch(dir, true); err != nil {
+		t.Fatal(err)
+	}
+	poll()
+	if full, pending := manager.RematchRequest(); !full || !pending {
+		t.Errorf("the request is %t, %t", full, pending)
 	}
 }
 

@@ -42,15 +42,31 @@ func Shared(tb testing.TB) vulndb.Installed {
 // SharedFolder is the folder that holds the archive of the real database. The test is skipped where there is none.
 func SharedFolder(tb testing.TB) string {
 	tb.Helper()
+	folder, err := sharedFolder(tb)
+	if err != nil {
+		tb.Skipf("no real vulnerability database in %s: set %s to the folder of test data", folder, DataVariable)
+	}
+	return folder
+}
+
+// SharedOrSample installs the real database, or the sample where there is none.
+func SharedOrSample(tb testing.TB) vulndb.Installed {
+	tb.Helper()
+	if _, err := sharedFolder(tb); err != nil {
+		return Sample(tb)
+	}
+	return Shared(tb)
+}
+
+func sharedFolder(tb testing.TB) (string, error) {
+	tb.Helper()
 	data := os.Getenv(DataVariable)
 	if data == "" {
 		data = filepath.Join(moduleRoot(tb), "..", "shared", "data")
 	}
 	folder := filepath.Join(data, "grype-db")
-	if _, err := os.Stat(folder); err != nil {
-		tb.Skipf("no real vulnerability database in %s: set %s to the folder of test data", folder, DataVariable)
-	}
-	return folder
+	_, err := os.Stat(folder)
+	return folder, err
 }
 
 func newLibrary(tb testing.TB, config vulndb.Config) *vulndb.Library {
