@@ -1,0 +1,30 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+)
+
+// phaseVariable is the environment variable that makes this program run one phase.
+const phaseVariable = "SCANNER_BENCH_PHASE"
+
+// phaseTimeout bounds one phase.
+const phaseTimeout = 30 * time.Minute
+
+func TestMain(m *testing.M) {
+	if text := os.Getenv(phaseVariable); text != "" {
+		ctx, cancel := context.WithTimeout(context.Background(), phaseTimeout)
+		defer cancel()
+		if err := runPhase(ctx, text); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	code := m.Run()
+	table.print(os.Stdout)
+	os.Exit(code)
+}
