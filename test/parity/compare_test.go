@@ -100,6 +100,7 @@ func ourRows(t *testing.T, findings []vuln.Finding) []row {
 			Locations: slices.Clone(f.Locations), Licenses: slices.Clone(f.Package.Licenses),
 		}
 		r.Vulnerability.URLs = nonNil(r.Vulnerability.URLs)
+		r.Vulnerability.CVEs = nil // no report has them; see checkScores
 		r.Fix.Versions = nonNil(r.Fix.Versions)
 		for _, d := range f.Details {
 			r.Details = append(r.Details, detail{d.Type, d.Matcher, decode(t, d.SearchedBy), decode(t, d.Found)})
@@ -173,5 +174,22 @@ func grypeRows(t *testing.T, r report) []row {
 
 // difference is empty when both sides say the same.
 func difference(grype, ours map[string]row) string {
+	if equal(grype, ours) {
+		return ""
+	}
 	return cmp.Diff(grype, ours)
+}
+
+// equal is a quick look: the keys hold all fields but two.
+func equal(grype, ours map[string]row) bool {
+	if len(grype) != len(ours) {
+		return false
+	}
+	for key, want := range grype {
+		got, ok := ours[key]
+		if !ok || !slices.Equal(got.Locations, want.Locations) || !slices.Equal(got.Licenses, want.Licenses) {
+			return false
+		}
+	}
+	return true
 }

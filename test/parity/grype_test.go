@@ -1,11 +1,15 @@
 package parity_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,10 +22,11 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/vulndb"
 )
 
-// grypeCommand builds the grype command once per version, outside of the source tree.
-var grypeCommand = sync.OnceValues(func() (string, error) {
+// grypePrograms builds the grype command and its stand-in once per version, outside of the source tree, and returns their
+// folder.
+var grypePrograms = sync.OnceValues(func() (string, error) {
 	hash := sha256.New()
-	for _, name := range []string{"go.mod", "go.sum"} {
+	for _, name := range []string{"go.mod", "go.sum", "main.go"} {
 		data, err := os.ReadFile(filepath.Join("grypecli", name))
 		if err != nil {
 			return "", err
@@ -32,24 +37,32 @@ var grypeCommand = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	dir := filepath.Join(cache, "scanner-operator-parity")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	dir := filepath.Join(cache, "scanner-operator-parity", hex.EncodeToString(hash.Sum(nil))[:16])
+	if _, err := os.Stat(dir); err == nil {
+		return dir, nil
+	}
+	tmp := dir + ".tmp"
+	if err := os.MkdirAll(tmp, 0o700); err != nil {
 		return "", err
 	}
-	binary := filepath.Join(dir, "grype-"+hex.EncodeToString(hash.Sum(nil))[:16])
-	if _, err := os.Stat(binary); err == nil {
-		return binary, nil
-	}
-	tmp := binary + ".tmp"
-	build := exec.Command("go", "build", "-trimpath", "-o", tmp, "github.com/anchore/grype/cmd/grype")
+	build := exec.Command("go", "build", "-trimpath", "-o", tmp, "github.com/anchore/grype/cmd/grype", ".")
 	build.Dir = "grypecli"
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 	build.Stderr = os.Stderr
 	if err := build.Run(); err != nil {
 		return "", err
 	}
-	return binary, os.Rename(tmp, binary)
+	return dir, os.Rename(tmp, dir)
 })
+
+func grypeProgram(t *testing.T, name string) string {
+	t.Helper()
+	dir, err := grypePrograms()
+	if err != nil {
+		t.Fatalf("build the grype command: %v", err)
+	}
+	return filepath.Join(dir, name)
+}
 
 // report is the part of Grype's JSON report that we keep.
 type report struct {
@@ -78,27 +91,39 @@ type report struct {
 	} `json:"matches"`
 }
 
-// runGrype runs the grype command on an SBOM.
-func runGrype(t *testing.T, installed vulndb.Installed, sbom []byte) report {
+func readReport(t *testing.T, raw []byte) report {
+	t.Helper()
+	var r report
+	if err := json.Unmarshal(raw, &r); err != nil {
+		t.Fatalf("read the report of grype: %v", err)
+	}
+	return r
+}
+
+// sbomFile writes an SBOM to where Grype can read it.
+func sbomFile(t *testing.T, sbom []byte) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "sbom.json")
 	if err := os.WriteFile(file, sbom, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return runGrypeOn(t, installed, "sbom:"+file)
+	return file
 }
 
-// runGrypeOn runs the grype command with its defaults, except that it must use the given database and no network.
-func runGrypeOn(t *testing.T, installed vulndb.Installed, input string) report {
+// runGrype runs the grype command on an SBOM.
+func runGrype(t *testing.T, installed vulndb.Installed, sbom []byte) report {
 	t.Helper()
-	binary, err := grypeCommand()
-	if err != nil {
-		t.Fatalf("build the grype command: %v", err)
-	}
+	return readReport(t, runGrypeOn(t, installed, "sbom:"+sbomFile(t, sbom)))
+}
+
+// runGrypeOn runs the grype command with its defaults, except that it must use the given database and no network. It returns
+// the command's report.
+func runGrypeOn(t *testing.T, installed vulndb.Installed, input string) []byte {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var stdout, stderr bytes.Buffer
-	run := exec.CommandContext(ctx, binary, input, "-o", "json")
+	run := exec.CommandContext(ctx, grypeProgram(t, "grype"), input, "-o", "json")
 	run.Dir = t.TempDir() // no configuration file
 	run.Env = []string{
 		"HOME=" + run.Dir, "PATH=" + os.Getenv("PATH"),
@@ -111,9 +136,71 @@ func runGrypeOn(t *testing.T, installed vulndb.Installed, input string) report {
 	if err := run.Run(); err != nil {
 		t.Fatalf("grype: %v\n%s", err, stderr.String())
 	}
-	var r report
-	if err := json.Unmarshal(stdout.Bytes(), &r); err != nil {
-		t.Fatalf("read the report of grype: %v", err)
+	return stdout.Bytes()
+}
+
+// standIn is the program in grypecli: Grype's own code, started once for many SBOMs. It serves one goroutine.
+type standIn struct {
+	in     io.WriteCloser
+	out    *bufio.Reader
+	file   string
+	stderr *bytes.Buffer
+}
+
+func startStandIn(t *testing.T, installed vulndb.Installed) *standIn {
+	t.Helper()
+	dir := t.TempDir()
+	run := exec.CommandContext(t.Context(), grypeProgram(t, "grypecli"), installed.Dir)
+	run.Dir = dir
+	run.Env = []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH")}
+	s := &standIn{file: filepath.Join(dir, "sbom.json"), stderr: &bytes.Buffer{}}
+	run.Stderr = s.stderr
+	in, err := run.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
 	}
-	return r
+	out, err := run.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.in, s.out = in, bufio.NewReaderSize(out, 1<<20)
+	if err := run.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close()
+		_ = run.Wait()
+	})
+	return s
+}
+
+// ask hands an SBOM over. The answer has to be taken before the next question.
+func (s *standIn) ask(sbom []byte) error {
+	if err := os.WriteFile(s.file, sbom, 0o600); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(s.in, s.file)
+	return err
+}
+
+// errGrypeFails says that the grype command would end without a report.
+var errGrypeFails = errors.New("grype has no report")
+
+// answer is the report of the last question, as the grype command writes it.
+func (s *standIn) answer() (json.RawMessage, error) {
+	line, err := s.out.ReadBytes('\n')
+	if err != nil {
+		return nil, fmt.Errorf("the stand-in for grype ended: %w: %s", err, s.stderr.String())
+	}
+	var a struct {
+		Error  string
+		Report json.RawMessage
+	}
+	if err := json.Unmarshal(line, &a); err != nil {
+		return nil, err
+	}
+	if a.Error != "" {
+		return nil, fmt.Errorf("%w: %s", errGrypeFails, a.Error)
+	}
+	return a.Report, nil
 }

@@ -27,6 +27,9 @@ func allSBOMs(t *testing.T) map[string][]byte {
 	for name, f := range fixtures() {
 		out[name] = f.encode(t)
 	}
+	for name, document := range documents() {
+		out[name] = encode(t, document)
+	}
 	for title, tree := range trees() {
 		out["image "+title] = catalogue(t, writeImage(t, tree))
 	}

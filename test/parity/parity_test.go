@@ -1,64 +1,235 @@
 package parity_test
 
 import (
-	"bytes"
 	"context"
+	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr/testr"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/scanner-operator/scanner-operator/internal/match"
 	"github.com/scanner-operator/scanner-operator/internal/vuln"
 	"github.com/scanner-operator/scanner-operator/internal/vulndb"
 )
 
-// TestParity fails on any difference between our findings and Grype's.
+// TestParity fails on any difference between our findings and those of the grype command, and on any between the command
+// and the program that stands in for it in TestRandomParity.
 func TestParity(t *testing.T) {
 	sboms := allSBOMs(t)
+	used := matchedKinds{}
 	for name, installed := range databases(t) {
 		t.Run(name, func(t *testing.T) {
-			database, err := match.Open(installed)
+			all := databaseSBOMs(t, name, installed)
+			asked := maps.Clone(all)
+			maps.Copy(all, sboms)
+			if name == "invented" {
+				// Their packages are in that one. For the others the stand-in has to do, which this test holds to the command.
+				asked = all
+			}
+			p := parity{installed: installed, database: openDatabase(t, installed), used: used}
+			p.compareAll(t, all, p.commandReports(t, asked))
+			if p.matches == 0 {
+				t.Error("nothing matched at all; the comparison says nothing")
+			}
+			// No other database has enough of everything for this to be certain.
+			if name == "invented" && (p.excluded == 0 || p.silenced == 0) {
+				t.Errorf("%d packages are left out and %d findings silenced; both must occur", p.excluded, p.silenced)
+			}
+			t.Logf("%d SBOMs, %d matches, %d packages left out, %d findings silenced by owners", len(all), p.matches, p.excluded, p.silenced)
+		})
+	}
+	used.report(t)
+}
+
+// parity compares SBOMs under one database, two at a time.
+type parity struct {
+	installed vulndb.Installed
+	database  *match.Database
+	used      matchedKinds
+
+	matches, excluded, silenced int
+}
+
+// compareAll compares with the command's reports where there are any, and with the stand-in's otherwise.
+func (p *parity) compareAll(t *testing.T, sboms, reports map[string][]byte) {
+	t.Helper()
+	grype := startStandIn(t, p.installed)
+	for _, name := range slices.Sorted(maps.Keys(sboms)) {
+		t.Run(name, func(t *testing.T) { p.compare(t, grype, sboms[name], reports[name]) })
+	}
+}
+
+// commandReports asks the grype command about all SBOMs, two at a time.
+func (p *parity) commandReports(t *testing.T, sboms map[string][]byte) map[string][]byte {
+	t.Helper()
+	type result struct {
+		name   string
+		report []byte
+	}
+	results := make(chan result, len(sboms))
+	t.Run("grype", func(t *testing.T) {
+		names := slices.Sorted(maps.Keys(sboms))
+		for part := range 2 {
+			t.Run("", func(t *testing.T) {
+				t.Parallel()
+				for i := part; i < len(names); i += 2 {
+					results <- result{names[i], runGrypeOn(t, p.installed, "sbom:"+sbomFile(t, sboms[names[i]]))}
+				}
+			})
+		}
+	})
+	close(results)
+	out := map[string][]byte{}
+	for r := range results {
+		out[r.name] = r.report
+	}
+	return out
+}
+
+func (p *parity) compare(t *testing.T, grype *standIn, sbom, command []byte) {
+	t.Helper()
+	ours, catalog, err := findings(t, p.database, sbom)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := ask(t, grype, sbom)
+	if command != nil {
+		if diff := cmp.Diff(comparable(t, command), comparable(t, report)); diff != "" {
+			t.Errorf("the stand-in says something else than the grype command (-command +stand-in):\n%s", diff)
+		}
+		report = command
+	}
+	theirs := readReport(t, report)
+	want := rows(t, grypeRows(t, theirs))
+	if diff := difference(want, rows(t, ourRows(t, ours))); diff != "" {
+		t.Errorf("findings differ (-grype +ours):\n%s", diff)
+	}
+	for _, held := range catalog.Packages {
+		p.used.seen(held.Package.Type)
+		if held.Excluded {
+			p.excluded++
+		}
+	}
+	for _, m := range theirs.Matches {
+		p.used[m.Artifact.Type] = true
+	}
+	p.matches += len(theirs.Matches)
+	p.silenced += silenced(t, grype, sbom, catalog, want)
+	t.Logf("%d matches of grype, %d findings of ours", len(theirs.Matches), len(ours))
+}
+
+func ask(t *testing.T, grype *standIn, sbom []byte) []byte {
+	t.Helper()
+	if err := grype.ask(sbom); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := grype.answer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer
+}
+
+// comparable is a report without what tells of the run and not of the SBOM, in one order: Grype leaves it to chance how it
+// sorts the matches of packages that have name, version, type and place in common.
+func comparable(t *testing.T, raw []byte) map[string]any {
+	t.Helper()
+	var document map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &document); err != nil {
+		t.Fatalf("%.100s is no report: %v", raw, err)
+	}
+	out := map[string]any{"distro": decode(t, document["distro"])}
+	for _, list := range []string{"matches", "ignoredMatches"} {
+		var elements []json.RawMessage
+		if raw, ok := document[list]; ok {
+			if err := json.Unmarshal(raw, &elements); err != nil {
+				t.Fatal(err)
+			}
+		}
+		sorted := make([]string, 0, len(elements))
+		for _, element := range elements {
+			text, err := json.Marshal(decode(t, element))
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() { _ = database.Close() })
-			total, excluded, ignored := 0, 0, 0
-			for name, sbom := range sboms {
-				t.Run(name, func(t *testing.T) {
-					ours, took := ourFindings(t, database, sbom)
-					e, i := exceptions(t, database, sbom)
-					excluded, ignored = excluded+e, ignored+i
-					theirs := runGrype(t, installed, sbom)
-					want, got := rows(t, grypeRows(t, theirs)), rows(t, ourRows(t, ours))
-					if diff := difference(want, got); diff != "" {
-						t.Errorf("findings differ (-grype +ours):\n%s", diff)
-					}
-					total += len(theirs.Matches)
-					t.Logf("%d matches of grype, %d findings of ours in %s", len(theirs.Matches), len(ours), took.Round(time.Millisecond))
-				})
+			sorted = append(sorted, string(text))
+		}
+		slices.Sort(sorted)
+		out[list] = sorted
+	}
+	return out
+}
+
+// silenced counts what Grype would say if no package owned files of another one, of the packages that take part all the same.
+func silenced(t *testing.T, grype *standIn, sbom []byte, catalog vuln.Catalog, with map[string]row) int {
+	t.Helper()
+	var document map[string]any
+	if err := json.Unmarshal(sbom, &document); err != nil {
+		t.Fatal(err)
+	}
+	if relationships, _ := document["artifactRelationships"].([]any); len(relationships) == 0 {
+		return 0
+	}
+	delete(document, "artifactRelationships")
+	// Grype finds the owners again in the lists of files.
+	artifacts, _ := document["artifacts"].([]any)
+	for _, a := range artifacts {
+		artifact, _ := a.(map[string]any)
+		if metadata, ok := artifact["metadata"].(map[string]any); ok {
+			delete(metadata, "files")
+		}
+	}
+	stripped, err := json.Marshal(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var excluded []vuln.Location
+	for _, held := range catalog.Packages {
+		if held.Excluded {
+			excluded = append(excluded, held.Locations...)
+		}
+	}
+	count := 0
+	for key, r := range rows(t, grypeRows(t, readReport(t, ask(t, grype, stripped)))) {
+		for _, location := range r.Locations {
+			if !slices.Contains(with[key].Locations, location) && !slices.Contains(excluded, location) {
+				count++
 			}
-			if total == 0 {
-				t.Error("nothing matched at all; the comparison says nothing")
-			}
-			if name == "sample" && (excluded == 0 || ignored == 0) {
-				t.Errorf("%d packages are left out and %d findings ignored; both must occur", excluded, ignored)
-			}
-			t.Logf("%d SBOMs, %d matches, %d packages left out, %d findings ignored", len(sboms), total, excluded, ignored)
-		})
+		}
+	}
+	return count
+}
+
+// matchedKinds says which types of packages were there, and whether anything matched one.
+type matchedKinds map[string]bool
+
+func (k matchedKinds) seen(kind string) { k[kind] = k[kind] }
+
+func (k matchedKinds) report(t *testing.T) {
+	t.Helper()
+	var without []string
+	for kind, matched := range k {
+		if !matched {
+			without = append(without, kind)
+		}
+	}
+	slices.Sort(without)
+	t.Logf("%d types of packages; without any match: %s", len(k), strings.Join(without, ", "))
+	if len(k) < 40 {
+		t.Errorf("only %d types of packages are compared", len(k))
 	}
 }
 
 // TestComparisonCanFail breaks one field at a time and expects the comparison to notice.
 func TestComparisonCanFail(t *testing.T) {
 	installed := sampleDatabase(t)
-	database, err := match.Open(installed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = database.Close() })
+	database := openDatabase(t, installed)
 	sbom := fixtures()["debian"].encode(t)
 	want := rows(t, grypeRows(t, runGrype(t, installed, sbom)))
 	breaks := map[string]func(*vuln.Finding){
@@ -69,11 +240,13 @@ func TestComparisonCanFail(t *testing.T) {
 		"alias":      func(f *vuln.Finding) { f.Vulnerability.Aliases = append(f.Vulnerability.Aliases, "CVE-0000-0000") },
 		"constraint": func(f *vuln.Finding) { f.Details = []vuln.MatchDetail{{Found: []byte(`{}`), SearchedBy: []byte(`{}`)}} },
 		"location":   func(f *vuln.Finding) { f.Locations = nil },
+		"layer":      func(f *vuln.Finding) { f.Locations = []vuln.Location{{Path: f.Locations[0].Path, Layer: "other"}} },
+		"licence":    func(f *vuln.Finding) { f.Package.Licenses = nil },
 		"namespace":  func(f *vuln.Finding) { f.Vulnerability.Namespace = "other" },
 	}
 	for name, damage := range breaks {
 		t.Run(name, func(t *testing.T) {
-			ours, _ := ourFindings(t, database, sbom)
+			ours := ourFindings(t, database, sbom)
 			damage(&ours[0])
 			if difference(want, rows(t, ourRows(t, ours))) == "" {
 				t.Error("the comparison does not notice it")
@@ -81,50 +254,36 @@ func TestComparisonCanFail(t *testing.T) {
 		})
 	}
 	t.Run("lost finding", func(t *testing.T) {
-		ours, _ := ourFindings(t, database, sbom)
+		ours := ourFindings(t, database, sbom)
 		if difference(want, rows(t, ourRows(t, ours[1:]))) == "" {
 			t.Error("the comparison does not notice it")
 		}
 	})
 }
 
-func ourFindings(t *testing.T, database *match.Database, sbom []byte) ([]vuln.Finding, time.Duration) {
+func ourFindings(t *testing.T, database *match.Database, sbom []byte) []vuln.Finding {
 	t.Helper()
-	decoded, err := match.Decode(bytes.NewReader(sbom), match.DecodeLimits{})
+	found, _, err := findings(t, database, sbom)
 	if err != nil {
 		t.Fatal(err)
 	}
-	start := time.Now()
-	result, err := database.Match(t.Context(), decoded)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return match.Findings(decoded.Catalog(), result), time.Since(start)
+	return found
 }
 
-// exceptions counts the packages that are left out of matching and the findings that are ignored in an image.
-func exceptions(t *testing.T, database *match.Database, sbom []byte) (excluded, ignored int) {
+func openDatabase(t *testing.T, installed vulndb.Installed) *match.Database {
 	t.Helper()
-	decoded, err := match.Decode(bytes.NewReader(sbom), match.DecodeLimits{})
+	database, err := match.Open(installed)
 	if err != nil {
 		t.Fatal(err)
 	}
-	result, err := database.Match(t.Context(), decoded)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, held := range decoded.Catalog().Packages {
-		if held.Excluded {
-			excluded++
-		}
-	}
-	return excluded, len(result.Exclusions)
+	t.Cleanup(func() { _ = database.Close() })
+	return database
 }
 
-// databases are those that there are on this machine: the sample always, a real one when it can be found.
+// databases are those that there are on this machine: the sample and the invented one always, a real one when it can be found.
 func databases(t *testing.T) map[string]vulndb.Installed {
 	t.Helper()
-	out := map[string]vulndb.Installed{"sample": sampleDatabase(t)}
+	out := map[string]vulndb.Installed{"sample": sampleDatabase(t), "invented": inventedDatabase(t)}
 	for name, from := range map[string]string{
 		"shared": filepath.Join(sharedData(), "grype-db"), "given": os.Getenv("SCANNER_PARITY_DATABASE"),
 	} {

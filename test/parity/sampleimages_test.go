@@ -6,7 +6,6 @@ import (
 
 	"github.com/scanner-operator/scanner-operator/hack/sampleimages"
 	"github.com/scanner-operator/scanner-operator/internal/catalog"
-	"github.com/scanner-operator/scanner-operator/internal/match"
 )
 
 // TestParityOnSampleImages compares the whole way: here our catalogue with its slim SBOM and our matching, there the grype
@@ -18,11 +17,7 @@ func TestParityOnSampleImages(t *testing.T) {
 	}
 	compared := 0
 	for name, installed := range databases(t) {
-		database, err := match.Open(installed)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = database.Close() })
+		database := openDatabase(t, installed)
 		for _, image := range images {
 			if image.Image == nil {
 				// An index: its images are there by themselves.
@@ -37,8 +32,8 @@ func TestParityOnSampleImages(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				ours, _ := ourFindings(t, database, result.SBOM)
-				theirs := runGrypeOn(t, installed, "docker-archive:"+archive)
+				ours := ourFindings(t, database, result.SBOM)
+				theirs := readReport(t, runGrypeOn(t, installed, "docker-archive:"+archive))
 				if diff := difference(rows(t, grypeRows(t, theirs)), rows(t, ourRows(t, ours))); diff != "" {
 					t.Errorf("findings differ (-grype +ours):\n%s", diff)
 				}

@@ -90,8 +90,7 @@ func (g *Generator) fleetSystem(index, bases int) fleetSystem {
 	}
 	out := fleetSystem{}
 	if s.OS.Name != "" {
-		release := releaseOf(s.OS)
-		out.release = &release
+		out.release = ReleaseOf(s.OS)
 	}
 	base := make([]syftpkg.Package, 0, baseSize)
 	for len(base) < baseSize && len(s.Packages) > 0 {

@@ -94,19 +94,19 @@ func (d *draw) release(s System) *linux.Release {
 		r := pick(d, oddReleases)
 		return &r
 	}
-	r := releaseOf(s.OS)
+	r := ReleaseOf(s.OS)
 	if r.VersionID != "" && d.chance(30) {
 		r.VersionID += pick(d, []string{".1", ".0", ".7.2", " ", "-beta"})
 	}
 	if d.chance(10) {
 		r.ExtendedSupport = true
 	}
-	return &r
+	return r
 }
 
-// releaseOf is the /etc/os-release of an operating system of the database.
-func releaseOf(os v6.OperatingSystem) linux.Release {
-	r := linux.Release{ID: cmp.Or(os.ReleaseID, os.Name), Name: os.Name, VersionCodename: os.Codename}
+// ReleaseOf is what the /etc/os-release of an operating system says that a database knows.
+func ReleaseOf(os v6.OperatingSystem) *linux.Release {
+	r := &linux.Release{ID: cmp.Or(os.ReleaseID, os.Name), Name: os.Name, VersionCodename: os.Codename}
 	r.VersionID = os.MajorVersion
 	if os.MinorVersion != "" {
 		r.VersionID += "." + os.MinorVersion
