@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -24,6 +25,9 @@ type dbOptions struct {
 	caFile    string
 	sample    bool
 	output    string
+
+	allowOlder bool
+	full       bool
 }
 
 func newDBCommand() *cobra.Command {
@@ -55,16 +59,39 @@ func newDBCommand() *cobra.Command {
 			Use: "update", Short: "Fetch a newer database when there is one", Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error { return o.update(cmd) },
 		},
-		&cobra.Command{
-			Use: "import FILE", Short: "Install a database from a .tar.zst archive, a folder or a URL", Args: cobra.ExactArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error { return o.importFrom(cmd, args[0]) },
-		},
+		o.importCommand(),
+		o.rematchCommand(),
 	)
 	return cmd
 }
 
-// defaultDBDir is the directory of the user's own data, so that the commands work without any flag.
+func (o *dbOptions) importCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "import FILE", Short: "Install a database from a .tar.zst archive, a folder or a URL", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return o.importFrom(cmd, args[0]) },
+	}
+	cmd.Flags().BoolVar(&o.allowOlder, "allow-older", false, "install a database that is older than the one in use, too")
+	return cmd
+}
+
+func (o *dbOptions) rematchCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "rematch", Short: "Have the manager match packages again that could not be matched, or all", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.rematch(cmd) },
+	}
+	cmd.Flags().BoolVar(&o.full, "full", false, "match all packages again, not only those that could not be matched")
+	return cmd
+}
+
+// clusterDataDir is the default of "manager --data-dir" in a cluster.
+const clusterDataDir = "/var/lib/scanner-operator"
+
+// defaultDBDir is the directory of the user's own data, or in the manager's pod that of the manager, so that the commands
+// work without any flag.
 func defaultDBDir() string {
+	if info, err := os.Stat(clusterDataDir); err == nil && info.IsDir() && runsInCluster() {
+		return clusterDataDir
+	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "scanner-operator"
@@ -72,14 +99,24 @@ func defaultDBDir() string {
 	return filepath.Join(cache, "scanner-operator")
 }
 
+func (o *dbOptions) checkOutput() error {
+	if o.output != "table" && o.output != "json" {
+		return fmt.Errorf("output format %q is neither table nor json", o.output)
+	}
+	return nil
+}
+
+// libraryDir is the folder of the library in the data directory.
+func (o *dbOptions) libraryDir() string { return filepath.Join(o.dir, "db") }
+
 // open checks the flags before anything is touched.
 func (o *dbOptions) open(progress io.Writer) (*vulndb.Library, func(), error) {
-	if o.output != "table" && o.output != "json" {
-		return nil, nil, fmt.Errorf("output format %q is neither table nor json", o.output)
+	if err := o.checkOutput(); err != nil {
+		return nil, nil, err
 	}
 	p := newProgress(progress)
 	library, err := vulndb.New(vulndb.Config{
-		Dir: filepath.Join(o.dir, "db"), UpdateURL: o.updateURL, CAFile: o.caFile, Sample: o.sample,
+		Dir: o.libraryDir(), UpdateURL: o.updateURL, CAFile: o.caFile, Sample: o.sample,
 		Progress: p.report, Log: logr.Discard(),
 	})
 	if err != nil {
@@ -179,12 +216,44 @@ func (o *dbOptions) importFrom(cmd *cobra.Command, from string) error {
 	if err != nil {
 		return err
 	}
-	_, err = library.Import(cmd.Context(), from)
+	var options []vulndb.ImportOption
+	if o.allowOlder {
+		options = append(options, vulndb.AllowOlder())
+	}
+	before, _ := library.Current()
+	installed, err := library.Import(cmd.Context(), from, options...)
 	end()
+	if errors.Is(err, vulndb.ErrOlder) {
+		return fmt.Errorf("%w; --allow-older installs it all the same", err)
+	}
 	if err != nil {
 		return err
 	}
-	return o.report(cmd, library, true)
+	return o.report(cmd, library, installed.Dir != before.Dir)
+}
+
+// rematch leaves a request in the data directory, for the manager that runs there.
+func (o *dbOptions) rematch(cmd *cobra.Command) error {
+	if err := o.checkOutput(); err != nil {
+		return err
+	}
+	if err := vulndb.RequestRematch(o.libraryDir(), o.full); err != nil {
+		return err
+	}
+	if o.output == "json" {
+		return writeJSON(cmd.OutOrStdout(), struct {
+			Requested bool   `json:"requested"`
+			Full      bool   `json:"full"`
+			Dir       string `json:"dir"`
+		}{true, o.full, o.dir})
+	}
+	what := "the packages that could not be matched"
+	if o.full {
+		what = "all packages"
+	}
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "Asked the manager that works in %s to match %s again. It begins within seconds; "+
+		"GET /api/v1/databases shows how far it has come.\n", o.dir, what)
+	return err
 }
 
 // report tells what is in use after a change, or instead of one.

@@ -150,3 +150,12 @@ func lockRematch(dir string) (unlock func(), err error) {
 	}
 	return nil, fmt.Errorf("another process has held the request for a re-match in %s for %s; end it", dir, tries*pause)
 }
+
+// RequestRematch asks for a re-match in this process, which learns of it at once.
+func (l *Library) RequestRematch(full bool) error {
+	if err := RequestRematch(l.cfg.Dir, full); err != nil {
+		return err
+	}
+	l.noticeRematch()
+	return nil
+}

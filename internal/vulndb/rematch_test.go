@@ -51,6 +51,16 @@ func TestRematchRequest(t *testing.T) {
 	expect(true, true)
 	clear()
 	expect(false, false)
+
+	if err := library.RequestRematch(false); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-library.Changed():
+	default:
+		t.Error("a request of this process is not signalled")
+	}
+	expect(false, true)
 }
 
 func TestRematchRequestByHand(t *testing.T) {

@@ -101,6 +101,10 @@ func (m *mutation) apply(change Change) {
 		}
 	case EPSS, AddKEV, RemoveKEV, CWEs:
 		m.scores(change)
+	case EPSSForAll:
+		m.allEPSS()
+	case EPSSDrift:
+		m.driftEPSS()
 	case OperatingSystems, Overrides:
 		m.systems(change)
 	case Renumber:
@@ -225,6 +229,23 @@ func (m *mutation) scores(change Change) {
 				"vulnerability_handles WHERE id = ?", id)
 		}
 	}
+}
+
+// scattered is a number from 0 to 1 that follows from the ID of a row, in SQL.
+const scattered = "(id * 2654435761 % 1000 / 1000.0)"
+
+// allEPSS makes one CVE in twenty likely to be exploited, and the others very unlikely.
+func (m *mutation) allEPSS() {
+	m.Helper()
+	m.exec("INSERT INTO epss_handles (cve, epss, percentile) SELECT name, CASE WHEN s > 0.95 THEN (s - 0.95) * 20 ELSE s / 20 END, s " +
+		"FROM (SELECT name, " + scattered + " AS s FROM vulnerability_handles v WHERE name LIKE 'CVE-%' AND id = " +
+		"(SELECT MIN(id) FROM vulnerability_handles WHERE name = v.name) AND NOT EXISTS (SELECT 1 FROM epss_handles WHERE cve = v.name))")
+}
+
+func (m *mutation) driftEPSS() {
+	m.Helper()
+	m.exec("UPDATE epss_metadata SET date = strftime('%Y-%m-%d %H:%M:%S+00:00', date, '+1 day')")
+	m.exec("UPDATE epss_handles SET epss = epss * (0.98 + 0.04 * " + scattered + "), percentile = percentile * (0.98 + 0.02 * " + scattered + ")")
 }
 
 func (m *mutation) systems(change Change) {

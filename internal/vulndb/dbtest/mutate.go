@@ -51,6 +51,10 @@ const (
 	AddKEV    Kind = "add KEV"
 	RemoveKEV Kind = "remove KEV"
 	CWEs      Kind = "cwes"
+	// EPSSForAll gives a probability to every CVE that has none, EPSSDrift changes all of them a little, as every day does. Only
+	// and Fraction do not restrict these two.
+	EPSSForAll Kind = "epss for all"
+	EPSSDrift  Kind = "epss drift"
 	// OperatingSystems adds releases, Overrides makes one operating system stand for another.
 	OperatingSystems Kind = "operating systems"
 	Overrides        Kind = "overrides"
