@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/scanner-operator/scanner-operator/internal/server"
+	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
@@ -397,7 +398,7 @@ func TestOtherSites(t *testing.T) {
 
 func TestConfigurationIsRefused(t *testing.T) {
 	valid := server.Config{
-		Auth: server.AuthNone, BindAddress: "127.0.0.1:0", Store: &idStore{Store: server.Store(nil)}, Ingest: &ingester{},
+		Auth: server.AuthNone, BindAddress: "127.0.0.1:0", Store: &idStore{Store: store.Store(nil)}, Ingest: &ingester{},
 		Feed: func(context.Context) server.Subscription { return nil },
 	}
 	for _, test := range []struct {

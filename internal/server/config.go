@@ -46,14 +46,6 @@ type RefusedError struct {
 // Error returns the detail.
 func (e *RefusedError) Error() string { return e.Detail }
 
-// Store is the store with what the server reads of store.Generations.
-type Store interface {
-	store.Store
-	CurrentGeneration(ctx context.Context) (store.Generation, bool, error)
-	ListGenerations(ctx context.Context, limit int) ([]store.Generation, error)
-	Changes(ctx context.Context, query store.ChangeQuery) (store.ChangePage, error)
-}
-
 // Subscription is a running subscription of the event feed. Its channel is closed when the context of the subscription ends
 // or when the feed gives it up; Err then says why.
 type Subscription interface {
@@ -72,7 +64,7 @@ type Config struct {
 	Uploads UploadAuthorizer
 	// Assets holds the built UI with index.html at its root; nil when it was not built.
 	Assets fs.FS
-	Store  Store
+	Store  store.Store
 	// Databases tells how up to date the vulnerability database is; nil when this process does not look after databases.
 	Databases DatabaseStatusProvider
 	// Rematcher has packages matched again; nil refuses it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -34,6 +35,21 @@ type withGenerations struct {
 type deeper struct{ store.Store }
 
 var earlier = vuln.DatabaseBuild{ID: "xxh64:00ee00ee00ee00ee", SchemaVersion: "v6.1.0", Built: build.Built.Add(-24 * time.Hour), Source: vuln.DatabaseSourceOfficial}
+
+// madeUp starts a server whose store has made-up generations.
+func madeUp(t *testing.T, change func(*server.Config)) (*fixture, *generations) {
+	t.Helper()
+	g := &generations{}
+	f := newFixture(t, func(c *server.Config) {
+		c.Store = withGenerations{deeper{c.Store}, g}
+		if change != nil {
+			change(c)
+		}
+	})
+	f.seed()
+	g.seed()
+	return f, g
+}
 
 // seed makes build the current one, with four changes to an earlier one, and a third build that is being matched.
 func (g *generations) seed() {
@@ -159,11 +175,10 @@ func TestDatabases(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			f := newFixture(t, func(c *server.Config) {
+			f, _ := madeUp(t, func(c *server.Config) {
 				c.Databases = test.status
 				c.Clock = func() time.Time { return build.Built.Add(90 * time.Minute) }
 			})
-			f.seed()
 			a := f.do(http.MethodGet, "/api/v1/databases", "")
 			validate(t, success(http.MethodGet, "/api/v1/databases"), a.body)
 			var got struct {
@@ -211,18 +226,15 @@ func TestOverviewOfDatabases(t *testing.T) {
 	if strings.Contains(a.body, `"database":`) || strings.Contains(a.body, `"changes"`) || !strings.Contains(a.body, `"databaseStale":true`) {
 		t.Errorf("without a database: %s", a.body)
 	}
-	f.generations.seed()
-	f.generations.all = f.generations.all[2:]
-	f.generations.all[0].State = store.GenerationCurrent
+	f.seed()
 	a = f.do(http.MethodGet, "/api/v1/overview", "")
-	if !strings.Contains(a.body, earlier.ID) || strings.Contains(a.body, `"changes"`) {
+	if !strings.Contains(a.body, build.ID) || strings.Contains(a.body, `"changes"`) {
 		t.Errorf("the first database has nothing to differ from: %s", a.body)
 	}
 }
 
 func TestChanges(t *testing.T) {
-	f := newFixture(t, nil)
-	f.seed()
+	f, made := madeUp(t, nil)
 	path := "/api/v1/databases/" + escape(build.ID) + "/changes"
 	a := f.do(http.MethodGet, path+"?generation=2&kind=opened&kind=changed&severity=High&kev=true&imageId="+escape(scannedID)+"&text=a%25b&pageSize=3", "")
 	validate(t, success(http.MethodGet, "/api/v1/databases/{build}/changes"), a.body)
@@ -230,7 +242,7 @@ func TestChanges(t *testing.T) {
 		Build: build.ID, Generation: 2, Kinds: []store.ChangeKind{store.ChangeOpened, store.ChangeChanged}, MinSeverity: vuln.SeverityHigh, KEV: true,
 		ImageID: scannedID, Text: "a%b", Page: store.Page{Size: 3},
 	}
-	if diff := cmp.Diff(want, f.generations.asked()); diff != "" {
+	if diff := cmp.Diff(want, made.asked()); diff != "" {
 		t.Errorf("query (-want +got):\n%s", diff)
 	}
 	var page struct {
@@ -268,10 +280,101 @@ func TestChanges(t *testing.T) {
 	}
 }
 
+// rematch brings in a later build. It drops the finding of openssl, makes that of zlib worse and finds another one in it.
+func (f *fixture) rematch() vuln.DatabaseBuild {
+	f.t.Helper()
+	ctx := f.t.Context()
+	later := vuln.DatabaseBuild{ID: "xxh64:0100010001000100", SchemaVersion: "v6.1.0", Built: build.Built.Add(24 * time.Hour), Source: vuln.DatabaseSourceOfficial}
+	next, err := f.store.StartGeneration(ctx, later, "test", false)
+	f.must(err)
+	answered, err := f.store.AnsweredPackages(ctx, 0, 10)
+	f.must(err)
+	var ids []int64
+	for _, p := range answered {
+		ids = append(ids, p.ID)
+	}
+	f.must(f.store.QueuePackages(ctx, next.Number, ids))
+	f.must(f.store.StartMatching(ctx, next.Number))
+	queued, err := f.store.QueuedPackages(ctx, next.Number, 10)
+	f.must(err)
+	answers := map[int64]vuln.PackageAnswer{}
+	for _, p := range queued {
+		answers[p.ID] = vuln.PackageAnswer{}
+		if p.Name == "zlib" {
+			answers[p.ID] = vuln.PackageAnswer{Findings: []vuln.PackageFinding{
+				findingOf("CVE-2024-0001", vuln.SeverityCritical, 50), findingOf("CVE-2024-0002", vuln.SeverityLow, 1),
+			}}
+		}
+	}
+	f.must(f.store.RecordUses(ctx, "a", []store.Use{{
+		Image: vuln.ImageKey{ImageID: scannedID, Platform: linux}, Workload: store.Workload{Namespace: "web", Kind: "Deployment", Name: "shop"}, Container: "c",
+	}}))
+	f.must(f.store.SaveAnswers(ctx, next.Number, answers))
+	_, err = f.store.Switch(ctx, next.Number)
+	f.must(err)
+	return later
+}
+
+// What a store tells of a change of databases reaches the client whole, and page by page.
+func TestChangesOfAStore(t *testing.T) {
+	f := newFixture(t, nil)
+	f.seed()
+	later := f.rematch()
+	path := "/api/v1/databases/" + escape(later.ID) + "/changes"
+	for query, want := range map[string][]string{
+		"":                            {"changed CVE-2024-0001", "closed CVE-2024-0000", "opened CVE-2024-0002"},
+		"pageSize=1":                  {"changed CVE-2024-0001", "closed CVE-2024-0000", "opened CVE-2024-0002"},
+		"kind=opened&kind=closed":     {"closed CVE-2024-0000", "opened CVE-2024-0002"},
+		"severity=Critical&text=ZLIB": {"changed CVE-2024-0001"},
+		"imageId=" + escape(failedID): nil,
+		"imageId=" + escape(scannedID) + "&kev=true": {"changed CVE-2024-0001", "closed CVE-2024-0000", "opened CVE-2024-0002"},
+	} {
+		var got []string
+		token := ""
+		for {
+			a := f.do(http.MethodGet, path+"?"+query+"&pageToken="+token, "")
+			validate(t, success(http.MethodGet, "/api/v1/databases/{build}/changes"), a.body)
+			var page struct {
+				Items []struct {
+					Kind, VulnerabilityID string
+					Images                int
+					ImageIDs              []string
+					Workloads             []store.Workload
+				}
+				Total         int
+				NextPageToken string
+			}
+			f.must(json.Unmarshal([]byte(a.body), &page))
+			for _, c := range page.Items {
+				got = append(got, c.Kind+" "+c.VulnerabilityID)
+				if c.Images != 1 || !slices.Equal(c.ImageIDs, []string{scannedID}) || len(c.Workloads) != 1 || c.Workloads[0].Name != "shop" {
+					t.Errorf("%s: %s reaches %d images, %v, %v", query, c.VulnerabilityID, c.Images, c.ImageIDs, c.Workloads)
+				}
+			}
+			if page.Total != len(want) {
+				t.Errorf("%s: total %d, want %d", query, page.Total, len(want))
+			}
+			if token = page.NextPageToken; token == "" {
+				break
+			}
+		}
+		slices.Sort(got)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", query, diff)
+		}
+	}
+	overview := f.do(http.MethodGet, "/api/v1/overview", "")
+	validate(t, success(http.MethodGet, "/api/v1/overview"), overview.body)
+	if want := `"changes":{"changed":1,"closed":1,"images":1,"newKev":1,"opened":1,"openedCritical":0}`; !strings.Contains(overview.body, want) {
+		t.Errorf("%s is not in %s", want, overview.body)
+	}
+}
+
 func TestHostileChanges(t *testing.T) {
 	f := newFixture(t, nil)
 	f.seed()
-	path := "/api/v1/databases/" + escape(build.ID) + "/changes"
+	later := f.rematch()
+	path := "/api/v1/databases/" + escape(later.ID) + "/changes"
 	long := strings.Repeat("x", 5000)
 	for _, test := range []struct {
 		path   string
@@ -279,7 +382,7 @@ func TestHostileChanges(t *testing.T) {
 		detail string
 	}{
 		{"/api/v1/databases/unknown/changes", 404, "no such database build"},
-		{"/api/v1/databases/" + escape(earlier.ID) + "/changes?generation=2", 404, "no such database build"},
+		{"/api/v1/databases/" + escape(build.ID) + "/changes?generation=2", 404, "no such database build"},
 		{"/api/v1/databases/a%20b/changes", 400, "printable"},
 		{"/api/v1/databases/a%00b/changes", 400, "printable"},
 		{"/api/v1/databases/%C3%A9/changes", 400, "printable"},

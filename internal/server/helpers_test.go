@@ -53,10 +53,8 @@ type fixture struct {
 	server *server.Server
 	store  store.Store
 	ingest *ingester
-	// generations is what the server sees of database builds.
-	generations *generations
-	base        string
-	client      *http.Client
+	base   string
+	client *http.Client
 	// stop ends the server; wait returns what Start returned.
 	stop func()
 	wait func() error
@@ -98,10 +96,10 @@ func openStore(tb testing.TB) store.Store {
 // newFixture starts a server without authentication; change may make it another one.
 func newFixture(tb testing.TB, change func(*server.Config)) *fixture {
 	tb.Helper()
-	f := &fixture{t: tb, store: openStore(tb), ingest: &ingester{}, generations: &generations{}}
+	f := &fixture{t: tb, store: openStore(tb), ingest: &ingester{}}
 	hub := feed.New(f.store, feed.Config{PollInterval: 50 * time.Millisecond, Log: logr.Discard()})
 	config := server.Config{
-		BindAddress: "127.0.0.1:0", Auth: server.AuthNone, Store: withGenerations{deeper{f.store}, f.generations}, Ingest: f.ingest, Version: "v1.2.3",
+		BindAddress: "127.0.0.1:0", Auth: server.AuthNone, Store: f.store, Ingest: f.ingest, Version: "v1.2.3",
 		Feed:       func(ctx context.Context) server.Subscription { return hub.Subscribe(ctx, feed.Filter{}) },
 		Registerer: prometheus.NewRegistry(), Log: logr.Discard(),
 		Limits: server.Limits{ShutdownTimeout: 5 * time.Second},
@@ -304,7 +302,6 @@ func (f *fixture) seed() {
 	if !recorded {
 		f.t.Fatal("the failure was not recorded")
 	}
-	f.generations.seed()
 }
 
 // sbomText is what the stored SBOM of the tests says.

@@ -16,6 +16,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 
 	"github.com/scanner-operator/scanner-operator/internal/server"
+	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
 // connect opens a plain connection.
@@ -113,7 +114,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 }
 
 // panicking is a store with a bug: nothing is behind its interface.
-type panicking struct{ server.Store }
+type panicking struct{ store.Store }
 
 func TestPanicIsAnswered(t *testing.T) {
 	var (

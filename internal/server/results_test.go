@@ -219,7 +219,7 @@ func TestListIsCutOff(t *testing.T) {
 }
 
 // halfStore fails to read single images.
-type halfStore struct{ server.Store }
+type halfStore struct{ store.Store }
 
 func (halfStore) Image(context.Context, vuln.ImageKey) (store.Image, error) {
 	return store.Image{}, store.ErrUnavailable
@@ -227,7 +227,7 @@ func (halfStore) Image(context.Context, vuln.ImageKey) (store.Image, error) {
 
 // restless is a store in which an image is matched anew each time that its packages are read.
 type restless struct {
-	server.Store
+	store.Store
 	changes int
 	f       *fixture
 }
@@ -315,7 +315,7 @@ func FuzzImagePath(f *testing.F) {
 
 // idStore knows no image and remembers which one was asked for.
 type idStore struct {
-	server.Store
+	store.Store
 	asked string
 }
 

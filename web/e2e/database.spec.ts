@@ -44,6 +44,8 @@ test("tabs and filters of changes live in the address", async ({ page, open }) =
   await expect(page).toHaveURL(/kind=closed/);
   await expect(page.getByText(`${closed.length} changes`)).toBeVisible();
   await page.getByRole("button", { name: "Known exploited" }).click();
+  await expect(page).toHaveURL(/kev=true/);
+  await page.getByRole("searchbox").fill("no such package");
   await expect(page.getByText("No change matches")).toBeVisible();
   await page.getByRole("button", { name: "Clear filters" }).last().click();
   await expect(page.getByText("240 changes")).toBeVisible();

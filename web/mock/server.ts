@@ -263,7 +263,7 @@ export class MockOperator {
         `${vulnerabilityId} ${pkg.name}`.toLowerCase().includes(text) &&
         (kinds.length === 0 || kinds.includes(kind)) &&
         (!imageId || imageIds.includes(imageId)) &&
-        (params.get("kev") !== "true" || after?.kev === true) &&
+        (params.get("kev") !== "true" || (after ?? before)?.kev === true) &&
         (worst < 0 || [before, after].some((side) => side && severities.indexOf(side.severity) <= worst)),
     );
   }

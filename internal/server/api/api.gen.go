@@ -735,7 +735,7 @@ type ListChangesParams struct {
 	// Severity Keep changes with this severity or worse, before or after.
 	Severity *Severity `form:"severity,omitempty" json:"severity,omitempty"`
 
-	// Kev Keep changes of vulnerabilities that are known to be exploited now.
+	// Kev Keep changes of vulnerabilities that are known to be exploited, or were when the finding was closed.
 	Kev *bool `form:"kev,omitempty" json:"kev,omitempty"`
 
 	// ImageId Keep changes of packages that this image holds.

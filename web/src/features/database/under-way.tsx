@@ -5,11 +5,13 @@ import { visible } from "@/lib/text";
 import { sources } from "./notices";
 
 const stages: Partial<Record<string, string>> = {
+  wait: "Waiting for another process that changes databases",
   check: "Looking for a newer database",
   download: "Downloading a database",
   unpack: "Unpacking a database",
   verify: "Verifying a database",
   prepare: "Preparing a database",
+  publish: "Putting a database in place",
   "build sample": "Building the sample database",
 };
 

@@ -23,7 +23,7 @@ export type ListChangesParams = {
    */
   severity?: Severity;
   /**
-   * Keep changes of vulnerabilities that are known to be exploited now.
+   * Keep changes of vulnerabilities that are known to be exploited, or were when the finding was closed.
    */
   kev?: boolean;
   /**
