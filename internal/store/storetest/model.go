@@ -1,0 +1,479 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+// Bounds of the random histories: few of everything, so that all meets.
+const (
+	modelHistories = 8
+	modelSteps     = 100
+	modelImages    = 5
+	modelPackages  = 6
+	modelCVEs      = 4
+)
+
+// world is what a made-up database says. It stands for a generation.
+type world struct {
+	says   map[string][]vuln.PackageFinding
+	epss   map[string]float64
+	kev    map[string]bool
+	broken map[string]bool
+}
+
+// modelImage is what a store should know of an image.
+type modelImage struct {
+	held map[string]bool // The value says whether it is excluded.
+	// digest is the number of its SBOM; scanned says that it was matched since then, shown that its findings are visible.
+	digest         string
+	scanned, shown bool
+}
+
+// model is a store in plain maps.
+type model struct {
+	*fixture
+	t      *testing.T
+	random *rand.Rand
+	worlds map[int64]*world
+	images map[vuln.ImageKey]*modelImage
+	// answers and failures are visible; nextAnswers and nextFailures were given to the next generation.
+	answers, nextAnswers   map[string][]vuln.PackageFinding
+	failures, nextFailures map[string]bool
+	current, next          int64
+	// names are the packages by their number in the store.
+	names   map[int64]string
+	uploads int
+}
+
+var modelTests = func() map[string]func(*testing.T, *fixture) {
+	tests := map[string]func(*testing.T, *fixture){}
+	for seed := range uint64(modelHistories) {
+		tests[fmt.Sprintf("A random history equals a model, seed %d", seed)] = func(t *testing.T, f *fixture) {
+			m := &model{
+				fixture: f, t: t, random: rand.New(rand.NewPCG(seed, 1)), worlds: map[int64]*world{}, images: map[vuln.ImageKey]*modelImage{},
+				answers: map[string][]vuln.PackageFinding{}, failures: map[string]bool{}, names: map[int64]string{},
+			}
+			m.run()
+		}
+	}
+	return tests
+}()
+
+func (m *model) run() {
+	m.current = m.fixture.start(m.t, oldBuild).Number
+	m.worlds[m.current] = m.newWorld(nil)
+	for step := range modelSteps {
+		name := ""
+		switch n := m.random.IntN(20); {
+		case n < 4:
+			name = m.upload()
+		case n < 5:
+			name = m.remove()
+		case n < 10:
+			name = m.matchWaiting()
+		case n < 12:
+			name = m.startNext()
+		case n < 15:
+			name = m.answerSome(3)
+		case n < 18:
+			name = m.switchOver()
+		case n < 19:
+			name = m.replaceCatalog()
+		default:
+			name = m.prune()
+		}
+		if m.check(); m.t.Failed() {
+			m.t.Fatalf("after step %d: %s", step, name)
+		}
+	}
+}
+
+// newWorld differs from the one before in some packages, and in every score.
+func (m *model) newWorld(before *world) *world {
+	w := &world{says: map[string][]vuln.PackageFinding{}, epss: map[string]float64{}, kev: map[string]bool{}, broken: map[string]bool{}}
+	for i := range modelCVEs {
+		id := fmt.Sprintf("CVE-%d", i)
+		w.epss[id], w.kev[id] = []float64{0, 0.05, 0.1, 0.7}[m.random.IntN(4)], m.random.IntN(3) == 0
+	}
+	for i := range modelPackages {
+		name := fmt.Sprintf("p%d", i)
+		if before != nil && m.random.IntN(2) == 0 {
+			w.says[name] = before.says[name]
+			continue
+		}
+		w.broken[name] = m.random.IntN(8) == 0
+		for range m.random.IntN(4) {
+			one := finding(fmt.Sprintf("CVE-%d", m.random.IntN(modelCVEs)), vuln.Severities()[m.random.IntN(3)*2])
+			if m.random.IntN(2) == 0 {
+				one.Fix = vuln.Fix{State: vuln.FixStateFixed, Versions: []string{fmt.Sprint(m.random.IntN(2))}}
+			}
+			if m.random.IntN(3) == 0 {
+				one.Vulnerability.Description = "another text"
+			}
+			w.says[name] = append(w.says[name], one)
+		}
+	}
+	return w
+}
+
+// scored is a finding with the scores that the world gives it.
+func (w *world) scored(one vuln.PackageFinding) vuln.PackageFinding {
+	return scored(one, w.epss[one.Vulnerability.ID], w.kev[one.Vulnerability.ID])
+}
+
+func (w *world) answer(name string) vuln.PackageAnswer {
+	if w.broken[name] {
+		return failed
+	}
+	var findings []vuln.PackageFinding
+	for _, one := range w.says[name] {
+		findings = append(findings, w.scored(one))
+	}
+	return answerOf(findings...)
+}
+
+func (m *model) anyKey() vuln.ImageKey {
+	return vuln.ImageKey{ImageID: fmt.Sprint("image-", m.random.IntN(modelImages)), Platform: amd64}
+}
+
+func (m *model) randomCatalog() (vuln.Catalog, map[string]bool) {
+	held := map[string]bool{}
+	for i := range modelPackages {
+		if m.random.IntN(2) == 0 {
+			held[fmt.Sprintf("p%d", i)] = m.random.IntN(4) == 0
+		}
+	}
+	catalog := catalogOf(slices.Sorted(maps.Keys(held))...)
+	for i := range catalog.Packages {
+		catalog.Packages[i].Excluded = held[catalog.Packages[i].Package.Name]
+	}
+	return catalog, held
+}
+
+func (m *model) upload() string {
+	key := m.anyKey()
+	catalog, held := m.randomCatalog()
+	image := m.images[key]
+	if image != nil && m.random.IntN(3) == 0 { // The same packages again.
+		held, catalog = image.held, catalogOf(slices.Sorted(maps.Keys(image.held))...)
+		for i := range catalog.Packages {
+			catalog.Packages[i].Excluded = held[catalog.Packages[i].Package.Name]
+		}
+	}
+	m.uploads++
+	digest := fmt.Sprint(m.uploads)
+	m.catalogue(m.t, key, digest, catalog)
+	shown := image != nil && image.shown && maps.Equal(image.held, held)
+	m.images[key] = &modelImage{held: held, digest: digest, shown: shown}
+	return "upload " + key.ImageID
+}
+
+func (m *model) remove() string {
+	key := m.anyKey()
+	err := m.Store.DeleteImage(m.t.Context(), key.ImageID)
+	if m.images[key] == nil != errors.Is(err, store.ErrNotFound) {
+		m.t.Errorf("DeleteImage: %v", err)
+	}
+	delete(m.images, key)
+	return "remove " + key.ImageID
+}
+
+// matchWaiting answers for what waiting images lack, as matching does.
+func (m *model) matchWaiting() string {
+	for _, key := range m.waiting(m.t) {
+		digest, packages, err := m.UnansweredPackages(m.t.Context(), key)
+		must(m.t, err)
+		saved := map[int64]vuln.PackageAnswer{}
+		for _, p := range packages {
+			answer := m.worlds[m.current].answer(p.Name)
+			saved[p.ID], m.names[p.ID] = answer, p.Name
+			m.answers[p.Name], m.failures[p.Name] = answer.Findings, answer.Failure != ""
+		}
+		must(m.t, m.SaveAnswers(m.t.Context(), m.current, saved))
+		must(m.t, m.FinishImage(m.t.Context(), key, digest))
+		image := m.images[key]
+		if image.scanned = !m.failing(image); image.scanned {
+			image.shown = true
+		}
+	}
+	return "match what waits"
+}
+
+func (m *model) failing(image *modelImage) bool {
+	for name, excluded := range image.held {
+		if !excluded && m.failures[name] {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *model) startNext() string {
+	full := m.random.IntN(2) == 0
+	build := vuln.DatabaseBuild{ID: fmt.Sprint("build-", m.random.IntN(3))}
+	started, err := m.StartGeneration(m.t.Context(), build, "engine", full)
+	must(m.t, err)
+	m.next = started.Number
+	w := m.newWorld(m.worlds[m.current])
+	m.worlds[m.next] = w
+	m.nextAnswers, m.nextFailures = map[string][]vuln.PackageFinding{}, map[string]bool{}
+	before := m.worlds[m.current]
+	for _, p := range m.fixture.answered(m.t) {
+		name := m.names[p.ID]
+		same := cmp.Equal(before.says[name], w.says[name]) && before.broken[name] == w.broken[name]
+		if full || p.Failed || !same || m.random.IntN(4) == 0 {
+			must(m.t, m.QueuePackages(m.t.Context(), m.next, []int64{p.ID}))
+		}
+	}
+	must(m.t, m.StartMatching(m.t.Context(), m.next))
+	return "start a generation"
+}
+
+// answerSome answers for some packages of the queue.
+func (m *model) answerSome(limit int) string {
+	if m.next == 0 {
+		return "nothing to answer"
+	}
+	queued, err := m.QueuedPackages(m.t.Context(), m.next, limit)
+	must(m.t, err)
+	saved := map[int64]vuln.PackageAnswer{}
+	for _, p := range queued {
+		answer := m.worlds[m.next].answer(p.Name)
+		if m.random.IntN(8) == 0 { // An answer that is not the last one.
+			m.save(m.t, m.next, p.ID, m.worlds[m.current].answer(p.Name))
+		}
+		saved[p.ID] = answer
+		if m.nextFailures[p.Name] = answer.Failure != ""; answer.Failure == "" {
+			m.nextAnswers[p.Name] = answer.Findings
+		} else {
+			delete(m.nextAnswers, p.Name)
+		}
+	}
+	must(m.t, m.SaveAnswers(m.t.Context(), m.next, saved))
+	return fmt.Sprintf("answer for %d packages", len(saved))
+}
+
+// switchOver answers for the rest, keeps the scores of the next world and makes it current.
+func (m *model) switchOver() string {
+	if m.next == 0 {
+		return "nothing to switch to"
+	}
+	m.answerSome(store.MaxPageSize)
+	all, err := m.Vulnerabilities(m.t.Context(), 0, store.MaxKeys)
+	must(m.t, err)
+	after := m.worlds[m.next]
+	for i := range all {
+		one := after.scored(vuln.PackageFinding{Vulnerability: all[i].Vulnerability})
+		all[i].Vulnerability = one.Vulnerability
+	}
+	must(m.t, m.StageScores(m.t.Context(), m.next, all))
+	want := m.nextChanges()
+	for name, failed := range m.nextFailures {
+		if m.failures[name] = failed; !failed {
+			m.answers[name] = m.nextAnswers[name]
+		}
+	}
+	switched := m.switchTo(m.t, m.next)
+	m.current, m.next = m.next, 0
+	if diff := cmp.Diff(want, switched.Changes); diff != "" {
+		m.t.Errorf("changes of generation %d: %s", m.current, diff)
+	}
+	if total := m.changes(m.t, store.ChangeQuery{Generation: m.current}).Total; total != want.Opened+want.Closed+want.Changed {
+		m.t.Errorf("got %d changes, want %+v", total, want)
+	}
+	return "switch"
+}
+
+// nextChanges compares what is visible with what will be.
+func (m *model) nextChanges() store.ChangeCounts {
+	var counts store.ChangeCounts
+	reached := map[vuln.ImageKey]bool{}
+	for i := range modelPackages {
+		name := fmt.Sprintf("p%d", i)
+		var holders []vuln.ImageKey
+		for key, image := range m.images {
+			if excluded, held := image.held[name]; held && !excluded {
+				holders = append(holders, key)
+			}
+		}
+		if len(holders) == 0 {
+			continue
+		}
+		after := m.answers[name]
+		if failed, answered := m.nextFailures[name]; answered && !failed {
+			after = m.nextAnswers[name]
+		}
+		if m.countChanges(&counts, sidesOf(m.answers[name], m.worlds[m.current]), sidesOf(after, m.worlds[m.next])) {
+			for _, key := range holders {
+				reached[key] = true
+			}
+		}
+	}
+	counts.Images = len(reached)
+	return counts
+}
+
+func (m *model) countChanges(counts *store.ChangeCounts, before, after map[string]store.ChangeSide) bool {
+	old := *counts
+	for id, side := range after {
+		was, stays := before[id]
+		switch {
+		case !stays:
+			counts.Opened++
+			if side.Severity == vuln.SeverityCritical {
+				counts.OpenedCritical++
+			}
+			if side.KEV {
+				counts.NewKEV++
+			}
+		case was.Severity != side.Severity || was.FixState != side.FixState || !slices.Equal(was.FixVersions, side.FixVersions) ||
+			was.KEV != side.KEV || (was.EPSS < store.EPSSThreshold) != (side.EPSS < store.EPSSThreshold):
+			counts.Changed++
+			if side.KEV && !was.KEV {
+				counts.NewKEV++
+			}
+		}
+	}
+	for id := range before {
+		if _, stays := after[id]; !stays {
+			counts.Closed++
+		}
+	}
+	return *counts != old
+}
+
+// sidesOf joins the findings of each vulnerability.
+func sidesOf(findings []vuln.PackageFinding, w *world) map[string]store.ChangeSide {
+	sides := map[string]store.ChangeSide{}
+	for i := range findings {
+		id := findings[i].Vulnerability.ID
+		side, found := sides[id]
+		if !found || findings[i].Fix.State == vuln.FixStateFixed {
+			side.FixState = findings[i].Fix.State
+		}
+		side.Severity = max(side.Severity, findings[i].Vulnerability.Severity)
+		side.FixVersions = append(side.FixVersions, findings[i].Fix.Versions...)
+		slices.Sort(side.FixVersions)
+		side.FixVersions = slices.Compact(side.FixVersions)
+		side.EPSS, side.KEV = w.epss[id], w.kev[id]
+		sides[id] = side
+	}
+	return sides
+}
+
+// replaceCatalog reads the SBOM of an image anew.
+func (m *model) replaceCatalog() string {
+	key := m.anyKey()
+	image := m.images[key]
+	catalog, held := m.randomCatalog()
+	if image == nil {
+		return "nothing to read anew"
+	}
+	stored, err := m.StorePackages(m.t.Context(), catalog.Packages)
+	must(m.t, err)
+	saved := map[int64]vuln.PackageAnswer{}
+	for _, p := range stored {
+		answer := m.worlds[m.current].answer(p.Name)
+		saved[p.ID], m.names[p.ID] = answer, p.Name
+		m.answers[p.Name], m.failures[p.Name] = answer.Findings, answer.Failure != ""
+	}
+	must(m.t, m.SaveAnswers(m.t.Context(), m.current, saved))
+	must(m.t, m.ReplaceCatalog(m.t.Context(), key, image.digest, catalog))
+	image.held = held
+	return "read " + key.ImageID + " anew"
+}
+
+// prune forgets the packages that the store forgot, which no image may hold.
+func (m *model) prune() string {
+	must(m.t, m.Store.Prune(m.t.Context(), time.Now().Add(time.Duration(m.random.IntN(3)-1)*time.Hour)))
+	left := map[string]bool{}
+	for _, p := range m.fixture.answered(m.t) {
+		left[m.names[p.ID]] = true
+	}
+	for name := range m.answers {
+		if left[name] {
+			continue
+		}
+		for key, image := range m.images {
+			if excluded, held := image.held[name]; held && !excluded {
+				m.t.Errorf("the answer for %s is gone, but %s holds it", name, key)
+			}
+		}
+		delete(m.answers, name)
+		delete(m.failures, name)
+		delete(m.nextAnswers, name)
+		delete(m.nextFailures, name)
+	}
+	return "prune"
+}
+
+// check compares all that the store shows with the model.
+func (m *model) check() {
+	m.t.Helper()
+	current, _, err := m.CurrentGeneration(m.t.Context())
+	must(m.t, err)
+	if current.Number != m.current {
+		m.t.Errorf("generation %d is current, want %d", current.Number, m.current)
+	}
+	for key, image := range m.images {
+		got := m.image(m.t, key)
+		want, counts := []string{}, store.Counts{}
+		if image.shown {
+			want, counts = m.expect(image)
+		}
+		var found []string
+		for _, one := range m.findings(m.t, store.FindingQuery{Image: key, Page: store.Page{Size: store.MaxPageSize}}).Findings {
+			found = append(found, describe(one.Package.Name, &one.PackageFinding))
+		}
+		slices.Sort(found)
+		if !slices.Equal(found, want) || got.Counts != counts {
+			m.t.Errorf("%s: %s, counts %+v, want %+v", key, cmp.Diff(want, found), got.Counts, counts)
+		}
+		if (got.State == store.StateScanned) != image.scanned || (got.Database != nil) != image.shown || image.shown && got.Database.ID != current.Build.ID {
+			m.t.Errorf("%s: got %+v, want %+v", key, got, image)
+		}
+	}
+}
+
+// expect is what an image should show.
+func (m *model) expect(image *modelImage) ([]string, store.Counts) {
+	all := map[string]bool{}
+	var counts store.Counts
+	for name, excluded := range image.held {
+		if excluded {
+			continue
+		}
+		for _, one := range m.answers[name] {
+			one = m.worlds[m.current].scored(one)
+			text := describe(name, &one)
+			if all[text] {
+				continue
+			}
+			all[text] = true
+			counts.Add(one.Vulnerability.Severity)
+			if len(one.Vulnerability.KEV) > 0 {
+				counts.KEV++
+			}
+			if one.Fix.State == vuln.FixStateFixed {
+				counts.Fixable++
+			}
+		}
+	}
+	return append([]string{}, slices.Sorted(maps.Keys(all))...), counts
+}
+
+func describe(name string, f *vuln.PackageFinding) string {
+	return fmt.Sprintf("%s %s %s %q %v %v %d", name, f.Vulnerability.ID, f.Vulnerability.Severity, f.Vulnerability.Description, f.Fix, f.Vulnerability.EPSS.Score,
+		len(f.Vulnerability.KEV))
+}
