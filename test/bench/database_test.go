@@ -13,7 +13,7 @@ const officialCopies = 20
 
 // BenchmarkDatabase opens a database as large as the official one, and finds its difference to that of a day later.
 func BenchmarkDatabase(b *testing.B) {
-	before := dbtest.Inflate(b, dbtest.SharedOrSample(b), officialCopies)
+	before := dbtest.Inflate(b, database(b), officialCopies)
 	p := phase{Builds: []vulndb.Installed{before, later(b, before)}}
 	group := "database of " + sizeOf(before)
 	b.Run("open", func(b *testing.B) {

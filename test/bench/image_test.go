@@ -11,7 +11,6 @@ import (
 	v6 "github.com/anchore/grype/grype/db/v6"
 
 	"github.com/scanner-operator/scanner-operator/internal/vulndb"
-	"github.com/scanner-operator/scanner-operator/internal/vulndb/dbtest"
 )
 
 // runs is how often a command is run; the run of the median CPU time counts.
@@ -20,7 +19,7 @@ const runs = 5
 // BenchmarkOneImage finds the vulnerabilities of the SBOM of one image with our command and with the grype command. Cold means
 // that the pages of the program, the database and the SBOM are not in the page cache; warm that they are.
 func BenchmarkOneImage(b *testing.B) {
-	installed := dbtest.SharedOrSample(b)
+	installed := database(b)
 	f := &fleet{dir: b.TempDir(), images: 1, before: installed}
 	sbom := decompress(b, f.generate(b).sbomFile(0))
 	program, dataDir, used := ourCommand(b, installed)

@@ -113,6 +113,28 @@ func (p phase) check(ctx context.Context, o operator) (figures, error) {
 	}, nil
 }
 
+// count tells how many findings an image has.
+func (p phase) count(ctx context.Context) (_ figures, err error) {
+	o, err := p.newOperator(ctx, logr.Discard())
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, o.store.Close()) }()
+	findings := 0
+	for query := (store.ImageQuery{Page: store.Page{Size: store.MaxPageSize}}); ; {
+		page, err := o.store.ListImages(ctx, query)
+		if err != nil {
+			return nil, err
+		}
+		for _, image := range page.Images {
+			findings += image.Counts.Total()
+		}
+		if query.Token = page.NextToken; query.Token == "" {
+			return figures{"findings/image": float64(findings) / float64(p.Images)}, nil
+		}
+	}
+}
+
 // failingLogger tells of everything on standard error, and ends the phase with the first error.
 func failingLogger(cancel context.CancelCauseFunc) logr.Logger {
 	return funcr.New(func(_, args string) {

@@ -42,6 +42,8 @@ const (
 	phaseIngest = "ingest"
 	// phaseMatch brings the answers for all images to the last database.
 	phaseMatch = "match"
+	// phaseCount counts what there is.
+	phaseCount = "count"
 	// phaseNothing starts and ends.
 	phaseNothing = "nothing"
 	// phaseOpen opens the first database, phaseCompare compares it with the second one.
@@ -76,6 +78,8 @@ func (p phase) run(ctx context.Context) (figures, error) {
 		return p.ingest(ctx)
 	case phaseMatch:
 		return p.match(ctx)
+	case phaseCount:
+		return p.count(ctx)
 	case phaseNothing:
 		return figures{}, nil
 	case phaseOpen:

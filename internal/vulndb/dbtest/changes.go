@@ -238,8 +238,8 @@ const scattered = "(id * 2654435761 % 1000 / 1000.0)"
 func (m *mutation) allEPSS() {
 	m.Helper()
 	m.exec("INSERT INTO epss_handles (cve, epss, percentile) SELECT name, CASE WHEN s > 0.95 THEN (s - 0.95) * 20 ELSE s / 20 END, s " +
-		"FROM (SELECT name, " + scattered + " AS s FROM vulnerability_handles v WHERE name LIKE 'CVE-%' AND id = " +
-		"(SELECT MIN(id) FROM vulnerability_handles WHERE name = v.name) AND NOT EXISTS (SELECT 1 FROM epss_handles WHERE cve = v.name))")
+		"FROM (SELECT name, " + scattered + " AS s FROM (SELECT MIN(id) AS id, name FROM vulnerability_handles WHERE name LIKE 'CVE-%' " +
+		"AND name NOT IN (SELECT cve FROM epss_handles) GROUP BY name))")
 }
 
 func (m *mutation) driftEPSS() {
