@@ -10,7 +10,6 @@ import (
 	"github.com/anchore/grype/grype/match"
 	"github.com/anchore/grype/grype/pkg"
 	"github.com/anchore/grype/grype/presenter/models"
-	"github.com/anchore/grype/grype/vulnerability"
 
 	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
@@ -30,7 +29,9 @@ func convertMatches(matches []match.Match) ([]vuln.PackageFinding, error) {
 				converted.Aliases = append(converted.Aliases, related.ID)
 			}
 		}
-		converted.CVEs = cvesOf(m.Vulnerability)
+		if handle, ok := m.Vulnerability.Internal.(*v6.VulnerabilityHandle); ok && handle != nil {
+			converted.CVEs = cvesOf(handle)
+		}
 		details, err := convertDetails(m.Details)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", model.ID, err)
@@ -45,18 +46,14 @@ func convertMatches(matches []match.Match) ([]vuln.PackageFinding, error) {
 }
 
 // cvesOf returns the CVE IDs of a vulnerability's own record, by which Grype looks up EPSS, KEV and CWEs, in Grype's order.
-func cvesOf(v vulnerability.Vulnerability) []string {
-	handle, ok := v.Internal.(*v6.VulnerabilityHandle)
-	if !ok || handle == nil {
-		return nil
-	}
+func cvesOf(handle *v6.VulnerabilityHandle) []string {
 	ids := []string{handle.Name}
 	if handle.BlobValue != nil {
 		ids = append(append(ids, handle.BlobValue.ID), handle.BlobValue.Aliases...)
 	}
 	var cves []string
 	for _, id := range ids {
-		same := func(other string) bool { return strings.ToLower(other) == strings.ToLower(id) }
+		same := func(other string) bool { return strings.EqualFold(other, id) }
 		if strings.HasPrefix(strings.ToLower(id), "cve-") && !slices.ContainsFunc(cves, same) {
 			cves = append(cves, id)
 		}

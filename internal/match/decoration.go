@@ -69,8 +69,23 @@ func (s *store) decoration(cve string) (*decoration, error) {
 	return d, nil
 }
 
-// decorate returns the decorations of many CVEs, by folded name, in a few queries. What it reads is not remembered: it is
-// asked for once a database.
+// expect remembers the decorations of many CVEs that will be asked for.
+func (s *store) expect(cves []string) error {
+	unknown := slices.DeleteFunc(cves, func(cve string) bool {
+		_, known := s.decorations.get(fold(cve))
+		return known
+	})
+	read, err := s.decorate(unknown)
+	if err != nil {
+		return err
+	}
+	for key, d := range read {
+		s.decorations.put(key, d, 1)
+	}
+	return nil
+}
+
+// decorate returns the decorations of many CVEs, by folded name, in a few queries.
 func (s *store) decorate(cves []string) (map[string]*decoration, error) {
 	out := make(map[string]*decoration, len(cves))
 	var missing []string

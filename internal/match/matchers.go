@@ -1,11 +1,15 @@
 package match
 
 import (
+	"regexp"
+	"strings"
+
 	"github.com/anchore/grype/grype/match"
 	"github.com/anchore/grype/grype/matcher"
 	"github.com/anchore/grype/grype/matcher/dpkg"
 	"github.com/anchore/grype/grype/matcher/rpm"
 	"github.com/anchore/grype/grype/matcher/stock"
+	"github.com/anchore/grype/grype/pkg"
 	"github.com/anchore/grype/grype/version"
 	syftpkg "github.com/anchore/syft/syft/pkg"
 )
@@ -18,6 +22,21 @@ func newMatchers() []match.Matcher {
 		Dpkg:  dpkg.MatcherConfig{MissingEpochStrategy: version.MissingEpochStrategyZero},
 		Rpm:   rpm.MatcherConfig{MissingEpochStrategy: version.MissingEpochStrategyAuto},
 	})
+}
+
+// rulesFor returns the rules of ignoreRules that may apply to a package. Grype compiles the expressions in them for every
+// match.
+func rulesFor(rules []match.IgnoreRule, p *pkg.Package) []match.IgnoreRule {
+	var out []match.IgnoreRule
+	for _, rule := range rules {
+		if rule.Package.Type != string(p.Type) {
+			continue
+		}
+		if literal, _ := regexp.MustCompile(rule.Package.Name).LiteralPrefix(); strings.HasPrefix(p.Name, literal) {
+			out = append(out, rule)
+		}
+	}
+	return out
 }
 
 // ignoreRules returns the rules that the grype command applies by default: findings that a package of kernel headers

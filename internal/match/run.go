@@ -97,14 +97,17 @@ func (r *run) statementOf(ctx context.Context, p pkg.Package) (*statement, error
 	return said, nil
 }
 
-// find lets Grype merge, rank and filter what the matchers say, and adds what they asked for to keys.
+// find lets Grype merge, rank and filter what the matchers say of the first package, and adds what they asked for to keys.
+// The others have no findings.
 func (r *run) find(ctx context.Context, keys searchKeys, matchers []match.Matcher, packages []pkg.Package) ([]match.Match, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	r.reader.begin(keys)
 	failures := r.database.store.failures.count()
-	grypeMatcher := grype.VulnerabilityMatcher{VulnerabilityProvider: r.provider, Matchers: matchers, IgnoreRules: r.rules}
+	grypeMatcher := grype.VulnerabilityMatcher{
+		VulnerabilityProvider: r.provider, Matchers: matchers, IgnoreRules: rulesFor(r.rules, &packages[0]),
+	}
 	matches, _, err := grypeMatcher.FindMatchesContext(ctx, packages, pkg.Context{})
 	if ctxErr := ctx.Err(); ctxErr != nil {
 		// FindMatchesContext takes the end of a context for one of the errors that it may pass over.

@@ -9,11 +9,20 @@ import (
 	"gorm.io/gorm"
 )
 
-// store is an open database, shared by all runs.
+// store is an open database, shared by all runs, with what is remembered of it: at most some 120 MB of the official
+// database, see the constants.
 type store struct {
 	v6.Reader
-	db          *gorm.DB
-	failures    *failures
+	db       *gorm.DB
+	failures *failures
+	content  *content
+	memo     *memo
+
+	affectedPackages   *cache[string, []v6.AffectedPackageHandle]
+	unaffectedPackages *cache[string, []v6.UnaffectedPackageHandle]
+	affectedCPEs       *cache[string, []v6.AffectedCPEHandle]
+	unaffectedCPEs     *cache[string, []v6.UnaffectedCPEHandle]
+
 	knows       knows
 	decorations *cache[string, *decoration]
 }
@@ -24,18 +33,35 @@ func newStore(reader v6.Reader) (*store, error) {
 	if !ok {
 		return nil, errors.New("the database reader gives no access to its queries")
 	}
+	s := &store{
+		Reader: reader, db: access.GetDB(), failures: &failures{},
+		affectedPackages:   newCache[string, []v6.AffectedPackageHandle](maxRecords),
+		unaffectedPackages: newCache[string, []v6.UnaffectedPackageHandle](maxRecords),
+		affectedCPEs:       newCache[string, []v6.AffectedCPEHandle](maxRecords),
+		unaffectedCPEs:     newCache[string, []v6.UnaffectedCPEHandle](maxRecords),
+		decorations:        newCache[string, *decoration](maxDecorations),
+	}
 	metadata, err := reader.GetDBMetadata()
 	if err != nil {
 		return nil, fmt.Errorf("read the schema version: %w", err)
 	}
-	s := &store{
-		Reader: reader, db: access.GetDB(), failures: &failures{}, knows: knowsOf(metadata),
-		decorations: newCache[string, *decoration](maxDecorations),
-	}
-	if err := s.failures.watch(s.db); err != nil {
+	s.knows = knowsOf(metadata)
+	if s.content, err = readContent(s.db); err != nil {
 		return nil, err
 	}
-	return s, nil
+	s.memo = newMemo(s.db, s.expect)
+	return s, errors.Join(s.failures.watch(s.db), s.memo.install())
+}
+
+// Close forgets everything and releases the files.
+func (s *store) Close() error {
+	s.memo.clear()
+	s.affectedPackages.clear()
+	s.unaffectedPackages.clear()
+	s.affectedCPEs.clear()
+	s.unaffectedCPEs.clear()
+	s.decorations.clear()
+	return s.Reader.Close()
 }
 
 // GetDB is how Grype's provider completes the records that it was given.
