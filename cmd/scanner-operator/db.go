@@ -251,7 +251,7 @@ func (o *dbOptions) rematch(cmd *cobra.Command) error {
 	if o.full {
 		what = "all packages"
 	}
-	_, err := fmt.Fprintf(cmd.OutOrStdout(), "Asked the manager that works in %s to match %s again. It begins within seconds; "+
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "Asked the manager that works in %s for a re-match of %s. It begins within seconds; "+
 		"GET /api/v1/databases shows how far it has come.\n", o.dir, what)
 	return err
 }

@@ -82,8 +82,8 @@ func copyOf(n int) []string {
 		"INSERT INTO blobs SELECT id + " + blob + ", value || ' ' FROM copy_blobs",
 		fmt.Sprintf("INSERT INTO vulnerability_handles SELECT id + %s, name || '-%d', status, published_date, modified_date, "+
 			"withdrawn_date, provider_id, blob_id + %s FROM copy_vulnerability_handles", vulnerability, n, blob),
-		fmt.Sprintf("INSERT INTO packages SELECT id + %s, ecosystem, name || '-%d' FROM copy_packages", pkg, n),
-		fmt.Sprintf("INSERT INTO cpes SELECT id + %s, part, vendor, product || '-%d', edition, language, software_edition, "+
+		fmt.Sprintf("INSERT INTO packages SELECT id + %s, ecosystem, name || '~%d' FROM copy_packages", pkg, n),
+		fmt.Sprintf("INSERT INTO cpes SELECT id + %s, part, vendor, product || '~%d', edition, language, software_edition, "+
 			"target_hardware, target_software, other FROM copy_cpes", cpe, n),
 		fmt.Sprintf("INSERT INTO affected_package_handles SELECT id + %s, vulnerability_id + %s, operating_system_id, "+
 			"package_id + %s, blob_id + %s FROM copy_affected_package_handles", by("affected_package_handles"), vulnerability, pkg, blob),
