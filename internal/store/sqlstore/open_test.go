@@ -196,6 +196,24 @@ func TestPlans(t *testing.T) {
 			return s.filterFindings(tx, 1, 1, store.FindingQuery{MinSeverity: vuln.SeverityHigh}).Select("f.id").
 				Order(orderBy(findingSorts[store.SortFindingRisk], sameName)).Limit(10)
 		}, "SEARCH ip USING PRIMARY KEY (image_pk=?)", true},
+		"waiting images": {func(tx *gorm.DB) *gorm.DB {
+			return tx.Raw(waitingImages, "Catalogued", "MatchFailed", 1, 1, "a", "a", "b", 10)
+		}, "SEARCH i USING INDEX images_state (state=? AND image_id>?)", false},
+		"unanswered packages": {func(tx *gorm.DB) *gorm.DB {
+			return tx.Raw("SELECT COUNT(*) FROM image_packages ip WHERE ip.image_pk = ? AND ip.excluded = 0 AND "+unanswered, 1, 1, 1)
+		}, "SEARCH a USING PRIMARY KEY (package_pk=? AND from_gen<?)", false},
+		"answered packages": {func(tx *gorm.DB) *gorm.DB { return tx.Raw(answeredPackages, 1, 1, 1, 10) }, "SEARCH package_answers USING PRIMARY KEY (package_pk>?)", false},
+		"queue":             {func(tx *gorm.DB) *gorm.DB { return tx.Raw(queuedPackages, 10) }, "SEARCH p USING INTEGER PRIMARY KEY (rowid=?)", false},
+		"touched packages":  {func(tx *gorm.DB) *gorm.DB { return tx.Raw(touchedPackages, 2, 2, 1, 2) }, "findings_until (until_gen=?)", true},
+		"sides":             {func(tx *gorm.DB) *gorm.DB { return tx.Raw(sidesOfPackages, []int64{1, 2}, 1, 1, 2) }, "SEARCH f USING INDEX sqlite_autoindex_findings_1 (package_pk=?)", true},
+		"holders":           {func(tx *gorm.DB) *gorm.DB { return tx.Raw(holdersOfPackages, []int64{1, 2}) }, "COVERING INDEX image_packages_package (package_pk=? AND excluded=?)", false},
+		"changes": {func(tx *gorm.DB) *gorm.DB {
+			return filterChanges(tx.Table("finding_changes AS c").Joins("JOIN packages p ON p.id = c.package_pk"), s.dialect, store.ChangeQuery{Generation: 1}).
+				Select("c.id").Order(orderBy(changeOrder, sameName)).Limit(10)
+		}, "finding_changes_worst (generation=?)", false},
+		"uses": {func(tx *gorm.DB) *gorm.DB {
+			return tx.Raw("SELECT image_pk, namespace, kind, name, container FROM image_uses WHERE scope = ?", "s")
+		}, "SEARCH image_uses USING PRIMARY KEY (scope=?)", false},
 		"events": {func(tx *gorm.DB) *gorm.DB {
 			return tx.Table("events").Where("seq > ?", 1).Order("seq").Limit(10).Select("*")
 		}, "SEARCH events USING INTEGER PRIMARY KEY (rowid>?)", false},
@@ -211,7 +229,9 @@ func TestPlans(t *testing.T) {
 				t.Errorf("got %s, want %s", text, c.want)
 			}
 			for _, step := range plan {
-				if strings.HasPrefix(step.Detail, "SCAN") || !c.sorts && strings.Contains(step.Detail, "TEMP B-TREE") {
+				// The queue and the staged scores are there to be read as a whole.
+				whole := strings.HasPrefix(step.Detail, "SCAN q ") || step.Detail == "SCAN s"
+				if strings.HasPrefix(step.Detail, "SCAN") && !whole || !c.sorts && strings.Contains(step.Detail, "TEMP B-TREE") {
 					t.Errorf("the plan has the step %q", step.Detail)
 				}
 			}

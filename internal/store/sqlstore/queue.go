@@ -30,6 +30,13 @@ func storedPackages(rows []storedPackageRow) ([]store.StoredPackage, error) {
 	return packages, nil
 }
 
+const (
+	answeredPackages = `SELECT package_pk, search_keys, failure FROM package_answers
+		WHERE package_pk > ? AND from_gen <= ? AND until_gen > ? ORDER BY package_pk LIMIT ?`
+	queuedPackages = "SELECT p.id, " + distinctColumns + ` FROM rematch_queue q JOIN packages p ON p.id = q.package_pk
+		ORDER BY q.package_pk LIMIT ?`
+)
+
 // AnsweredPackages implements store.Generations. limit is cut to store.MaxKeys.
 func (s *Store) AnsweredPackages(ctx context.Context, after int64, limit int) ([]store.AnsweredPackage, error) {
 	if limit <= 0 {
@@ -43,8 +50,7 @@ func (s *Store) AnsweredPackages(ctx context.Context, after int64, limit int) ([
 			return err
 		}
 		var rows []storedAnswer
-		err = tx.Raw(`SELECT package_pk, search_keys, failure FROM package_answers
-			WHERE package_pk > ? AND from_gen <= ? AND until_gen > ? ORDER BY package_pk LIMIT ?`, after, current, current, limit).Scan(&rows).Error
+		err = tx.Raw(answeredPackages, after, current, current, limit).Scan(&rows).Error
 		packages = make([]store.AnsweredPackage, len(rows))
 		for i, row := range rows {
 			packages[i] = store.AnsweredPackage{ID: row.PackagePk, SearchKeys: searchKeys(row.SearchKeys), Failed: row.Failure != ""}
@@ -80,8 +86,7 @@ func (s *Store) QueuedPackages(ctx context.Context, generation int64, limit int)
 			return err
 		}
 		var rows []storedPackageRow
-		err := tx.Raw("SELECT p.id, "+distinctColumns+` FROM rematch_queue q JOIN packages p ON p.id = q.package_pk
-			ORDER BY q.package_pk LIMIT ?`, limit).Scan(&rows).Error
+		err := tx.Raw(queuedPackages, limit).Scan(&rows).Error
 		if err != nil {
 			return err
 		}

@@ -130,14 +130,24 @@ func (w *switcher) collect() error {
 var epssCrossed = fmt.Sprintf("(s.epss_micros >= %[1]d AND v.epss_micros < %[1]d OR s.epss_micros < %[1]d AND v.epss_micros >= %[1]d)",
 	millionths(store.EPSSThreshold))
 
+// The statements of the switch. The CROSS JOINs begin with the staged scores, which are fewer than the findings.
+var (
+	touchedPackages = `SELECT package_pk FROM findings WHERE until_gen = ? UNION SELECT package_pk FROM findings WHERE from_gen = ?
+		UNION SELECT f.package_pk FROM staged_scores s CROSS JOIN vulnerabilities v CROSS JOIN findings f
+		WHERE v.id = s.vulnerability_pk AND f.vulnerability_pk = v.id AND f.from_gen <= ? AND f.until_gen > ?
+		AND (s.kev <> v.kev OR ` + epssCrossed + `)`
+	sidesOfPackages = `SELECT f.package_pk, f.from_gen, f.until_gen, v.vulnerability_id, v.namespace, v.severity, v.epss_micros, v.kev,
+		COALESCE(s.epss_micros, v.epss_micros) AS epss_after, COALESCE(s.kev, v.kev) AS kev_after, f.fix_state, f.fix_versions, f.fixable
+		FROM findings f JOIN vulnerabilities v ON v.id = f.vulnerability_pk LEFT JOIN staged_scores s ON s.vulnerability_pk = v.id
+		WHERE f.package_pk IN ? AND f.until_gen > ? AND (f.from_gen <= ? OR f.from_gen = ?)
+		ORDER BY f.package_pk, v.vulnerability_id, v.namespace, f.id`
+	holdersOfPackages = "SELECT package_pk, image_pk FROM image_packages WHERE package_pk IN ? AND excluded = 0"
+)
+
 // touchedPackages are those about which the generations may differ in more than figures that are not published.
 func (w *switcher) touchedPackages() ([]int64, error) {
 	var ids []int64
-	err := w.Raw(`SELECT package_pk FROM findings WHERE until_gen = ? UNION SELECT package_pk FROM findings WHERE from_gen = ?
-		UNION SELECT f.package_pk FROM staged_scores s CROSS JOIN vulnerabilities v CROSS JOIN findings f
-		WHERE v.id = s.vulnerability_pk AND f.vulnerability_pk = v.id AND f.from_gen <= ? AND f.until_gen > ?
-		AND (s.kev <> v.kev OR `+epssCrossed+`)`,
-		w.next.Number, w.next.Number, w.current, w.next.Number).Scan(&ids).Error
+	err := w.Raw(touchedPackages, w.next.Number, w.next.Number, w.current, w.next.Number).Scan(&ids).Error
 	slices.Sort(ids)
 	return ids, err
 }
@@ -159,11 +169,7 @@ func (r *sideRow) after(next int64) bool  { return r.UntilGen > next }
 // sides reads the findings of packages that are visible before or after the switch, grouped by package and vulnerability.
 func (w *switcher) sides(packages []int64) ([]sideRow, error) {
 	var rows []sideRow
-	err := w.Raw(`SELECT f.package_pk, f.from_gen, f.until_gen, v.vulnerability_id, v.namespace, v.severity, v.epss_micros, v.kev,
-		COALESCE(s.epss_micros, v.epss_micros) AS epss_after, COALESCE(s.kev, v.kev) AS kev_after, f.fix_state, f.fix_versions, f.fixable
-		FROM findings f JOIN vulnerabilities v ON v.id = f.vulnerability_pk LEFT JOIN staged_scores s ON s.vulnerability_pk = v.id
-		WHERE f.package_pk IN ? AND f.until_gen > ? AND (f.from_gen <= ? OR f.from_gen = ?)
-		ORDER BY f.package_pk, v.vulnerability_id, v.namespace, f.id`, packages, w.current, w.current, w.next.Number).Scan(&rows).Error
+	err := w.Raw(sidesOfPackages, packages, w.current, w.current, w.next.Number).Scan(&rows).Error
 	return rows, err
 }
 
@@ -174,7 +180,7 @@ func (w *switcher) reachImages(packages []int64, deltas map[int64]*countsDelta, 
 	for i := range changes {
 		published[changes[i].packageID] = true
 	}
-	rows, err := w.Raw("SELECT package_pk, image_pk FROM image_packages WHERE package_pk IN ? AND excluded = 0", packages).Rows()
+	rows, err := w.Raw(holdersOfPackages, packages).Rows()
 	if err != nil {
 		return nil, err
 	}

@@ -36,6 +36,10 @@ const (
 	unanswered = `NOT EXISTS (SELECT 1 FROM package_answers a WHERE a.package_pk = ip.package_pk AND a.from_gen <= ? AND a.until_gen > ?)`
 )
 
+// waitingImages selects the keys of images that FinishImage has not finished, nor noted a failure of that is still there.
+const waitingImages = `SELECT i.image_id, i.platform FROM images i
+	WHERE i.state = ? AND (i.reason <> ? OR NOT ` + failedPackage + `) AND ` + behindImage + ` ORDER BY i.image_id, i.platform LIMIT ?`
+
 // WaitingImages implements store.Generations. limit is cut to store.MaxKeys.
 func (s *Store) WaitingImages(ctx context.Context, after vuln.ImageKey, limit int) ([]vuln.ImageKey, error) {
 	if limit <= 0 {
@@ -48,9 +52,7 @@ func (s *Store) WaitingImages(ctx context.Context, after vuln.ImageKey, limit in
 		if err != nil {
 			return err
 		}
-		keys, err = imageKeys(tx.Raw(`SELECT i.image_id, i.platform FROM images i
-			WHERE i.state = ? AND (i.reason <> ? OR NOT `+failedPackage+`) AND `+behindImage+` ORDER BY i.image_id, i.platform LIMIT ?`,
-			string(store.StateCatalogued), string(vuln.ReasonMatchFailed), current, current,
+		keys, err = imageKeys(tx.Raw(waitingImages, string(store.StateCatalogued), string(vuln.ReasonMatchFailed), current, current,
 			after.ImageID, after.ImageID, after.Platform.String(), limit))
 		return err
 	})
