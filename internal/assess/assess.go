@@ -1,190 +1,124 @@
-// Package assess joins matching with the store: it takes in SBOMs, and keeps the findings of every image those of the
-// vulnerability database in use. It pulls nothing: a new database is matched against the stored SBOMs.
+// Package assess joins matching with the store: it takes in SBOMs, and keeps what the store says of every package true to the
+// vulnerability database in use. It pulls nothing: a new database is matched against what the SBOMs held.
+//
+// The unit of work is the distinct package. A new image costs the packages that no image had before; a new database those
+// that its difference to the one before can touch. Packages are matched in batches, so memory does not grow with the
+// number of images or packages.
 package assess
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/klauspost/compress/zstd"
 	"k8s.io/utils/clock"
 
-	"github.com/scanner-operator/scanner-operator/internal/match"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/vuln"
 	"github.com/scanner-operator/scanner-operator/internal/vulndb"
 )
 
 const (
-	// MediaTypeSyft is the media type of the SBOMs that are taken in.
-	MediaTypeSyft = "application/vnd.syft+json"
-	// maxWindow bounds the memory that a zstd frame can ask for.
-	maxWindow = 32 << 20
+	// batchPackages is how many packages are matched and saved at a time. Together with the caches of an open database it
+	// bounds the memory that matching takes.
+	batchPackages = 200
+	// batchImages is how many new images are taken on between two batches of a re-match, so that neither waits for the other.
+	batchImages = 50
+	// pageSize is how many rows are read at a time when all packages or vulnerabilities are passed over.
+	pageSize = 5000
 
-	batch = 50
-	// retryAfter is when images that could not be matched are tried again, and the store is asked for work that no signal
-	// told of.
+	// retryAfter is when work is looked for that no signal told of.
 	retryAfter = 5 * time.Minute
-	// storeRetry is when work goes on after the store failed.
+	// storeRetry is when work goes on after the store or the vulnerability database failed.
 	storeRetry = 5 * time.Second
+	// keepChanges is how long findings that closed, and what generations changed, are kept.
+	keepChanges = 90 * 24 * time.Hour
+	// pruneInterval is how often the store is pruned when no database changes.
+	pruneInterval = time.Hour
 )
-
-// ErrRefused says that an SBOM is not acceptable: it is malformed or exceeds a bound. Sending it again does not help.
-var ErrRefused = errors.New("SBOM refused")
 
 // Store is what assess needs of the store.
 type Store interface {
+	store.Generations
 	SaveSBOM(ctx context.Context, key vuln.ImageKey, sbom store.SBOM, catalog vuln.Catalog) error
 	SBOM(ctx context.Context, key vuln.ImageKey) (store.SBOM, error)
-	ImagesToMatch(ctx context.Context, buildID string, after vuln.ImageKey, limit int) ([]vuln.ImageKey, error)
-	SaveMatch(ctx context.Context, key vuln.ImageKey, sbomDigest string, build vuln.DatabaseBuild, result vuln.MatchResult) error
-	RecordMatchFailure(ctx context.Context, key vuln.ImageKey, outcome vuln.Outcome) error
-	RecordDatabase(ctx context.Context, build vuln.DatabaseBuild) error
-	PruneDatabases(ctx context.Context, keep string) error
 }
 
 // Library holds the installed vulnerability databases.
 type Library interface {
+	// Current is the build to match with; false when there is none yet.
 	Current() (vulndb.Installed, bool)
+	// Installed finds a build that is still on disk.
+	Installed(buildID string) (vulndb.Installed, bool)
+	// Changed signals that Current or RematchRequest answers something new.
 	Changed() <-chan struct{}
+	// RematchRequest tells whether somebody wants the packages matched again though the database is the same: all of them, or
+	// those that failed.
+	RematchRequest() (full, pending bool)
+	// ClearRematchRequest forgets the request that RematchRequest told of.
+	ClearRematchRequest() error
+}
+
+// Observer is told what was done, for metrics. Its methods must return at once.
+type Observer interface {
+	PackagesMatched(n int)
+	// Rematched tells of a generation that became current, and how long that took since it was started or resumed.
+	Rematched(generation store.Generation, took time.Duration)
 }
 
 // Assessor takes in SBOMs and matches them.
 type Assessor struct {
-	store   Store
-	library Library
-	clock   clock.Clock
-	log     logr.Logger
-	wake    chan struct{}
+	store    Store
+	library  Library
+	observer Observer
+	clock    clock.Clock
+	log      logr.Logger
+	wake     chan struct{}
 
-	mu sync.RWMutex
-	// opened says that Run has tried to open a database; build is the one that it uses.
-	opened bool
-	build  *vuln.DatabaseBuild
+	mu    sync.RWMutex
+	build *vuln.DatabaseBuild
 }
 
 // New returns an Assessor; Run has to be called for anything to be matched.
-func New(s Store, library Library, clk clock.Clock, log logr.Logger) *Assessor {
-	return &Assessor{store: s, library: library, clock: clk, log: log, wake: make(chan struct{}, 1)}
+func New(s Store, library Library, observer Observer, clk clock.Clock, log logr.Logger) *Assessor {
+	return &Assessor{store: s, library: library, observer: observer, clock: clk, log: log, wake: make(chan struct{}, 1)}
 }
 
-// Build returns the database build in use. Before Run has opened it, it is the one that Run will open: without that, whoever asks
-// right after a restart would take every result for one of an earlier database.
+// Build returns the database build that the visible findings come from, as of the last Refresh; false when there are none.
 func (a *Assessor) Build() (vuln.DatabaseBuild, bool) {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
-	if a.build != nil {
-		return *a.build, true
+	if a.build == nil {
+		return vuln.DatabaseBuild{}, false
 	}
-	if !a.opened {
-		installed, found := a.library.Current()
-		return installed.Build, found
-	}
-	return vuln.DatabaseBuild{}, false
+	return *a.build, true
 }
 
-// Wake makes Run look for images to match.
+// Refresh reads from the store which build is in use. Run does so itself; replicas that do not run call it when the store tells
+// of another database.
+func (a *Assessor) Refresh(ctx context.Context) error {
+	current, found, err := a.store.CurrentGeneration(ctx)
+	if err != nil {
+		return fmt.Errorf("read which vulnerability database is in use: %w", err)
+	}
+	if found {
+		a.use(current)
+	}
+	return nil
+}
+
+func (a *Assessor) use(current store.Generation) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.build = &current.Build
+}
+
+// Wake makes Run look for work.
 func (a *Assessor) Wake() {
 	select {
 	case a.wake <- struct{}{}:
 	default:
 	}
-}
-
-// IngestSBOM keeps a Syft JSON document, compressed with zstd, as the SBOM of an image. When it returns nil the SBOM is
-// durable; matching follows on its own. Errors: ErrRefused, store.ErrNotFound when nobody wants the image, and those of the store.
-func (a *Assessor) IngestSBOM(ctx context.Context, key vuln.ImageKey, body io.Reader) error {
-	// The compressed bytes are kept as they came; the caller bounds them.
-	var compressed bytes.Buffer
-	sent := &bodyReader{r: io.TeeReader(body, &compressed)}
-	decoder, err := zstd.NewReader(sent, zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderConcurrency(1))
-	if err != nil {
-		return fmt.Errorf("read the SBOM: %w", err)
-	}
-	defer decoder.Close()
-	sbom, catalog, err := decode(decoder)
-	switch {
-	case sent.err != nil:
-		// Not the document is at fault, but its transport.
-		return fmt.Errorf("read the SBOM: %w", sent.err)
-	case err != nil:
-		return err
-	}
-	sbom.Content = compressed.Bytes()
-	return a.save(ctx, key, sbom, catalog)
-}
-
-// IngestFile does the same with an uncompressed document in a file.
-func (a *Assessor) IngestFile(ctx context.Context, key vuln.ImageKey, path string) error {
-	file, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("read the SBOM: %w", err)
-	}
-	defer file.Close() //nolint:errcheck // only read
-	var compressed bytes.Buffer
-	encoder, err := zstd.NewWriter(&compressed, zstd.WithEncoderConcurrency(1))
-	if err != nil {
-		return fmt.Errorf("compress the SBOM: %w", err)
-	}
-	sbom, catalog, err := decode(io.TeeReader(file, encoder))
-	if err != nil {
-		return err
-	}
-	if err := encoder.Close(); err != nil {
-		return fmt.Errorf("compress the SBOM: %w", err)
-	}
-	sbom.Content = compressed.Bytes()
-	return a.save(ctx, key, sbom, catalog)
-}
-
-func (a *Assessor) save(ctx context.Context, key vuln.ImageKey, sbom store.SBOM, catalog vuln.Catalog) error {
-	if err := a.store.SaveSBOM(ctx, key, sbom, catalog); err != nil {
-		return fmt.Errorf("keep the SBOM: %w", err)
-	}
-	a.Wake()
-	return nil
-}
-
-// decode reads an uncompressed document to its end, within the bounds of match.
-func decode(r io.Reader) (store.SBOM, vuln.Catalog, error) {
-	hash := sha256.New()
-	var size countingWriter
-	whole := io.TeeReader(r, io.MultiWriter(hash, &size))
-	decoded, err := match.Decode(whole, match.DefaultDecodeLimits())
-	if err != nil {
-		return store.SBOM{}, vuln.Catalog{}, fmt.Errorf("%w: %w", ErrRefused, err)
-	}
-	return store.SBOM{
-		MediaType: MediaTypeSyft, SHA256: hex.EncodeToString(hash.Sum(nil)), Size: int64(size),
-	}, decoded.Catalog(), nil
-}
-
-type countingWriter int64
-
-func (c *countingWriter) Write(p []byte) (int, error) {
-	*c += countingWriter(len(p))
-	return len(p), nil
-}
-
-// bodyReader remembers the error that ended the body early.
-type bodyReader struct {
-	r   io.Reader
-	err error
-}
-
-func (b *bodyReader) Read(p []byte) (int, error) {
-	n, err := b.r.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		b.err = err
-	}
-	return n, err
 }

@@ -8,94 +8,16 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/go-logr/logr/testr"
-	"github.com/klauspost/compress/zstd"
 	"github.com/onsi/gomega"
 	"k8s.io/utils/clock"
 
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/store/sqlstore"
 	"github.com/scanner-operator/scanner-operator/internal/vuln"
-	"github.com/scanner-operator/scanner-operator/internal/vulndb"
+	"github.com/scanner-operator/scanner-operator/internal/vulndb/dbtest"
 )
-
-const document = `{"artifacts":[{"id":"1","name":"golang.org/x/net","version":"v0.1.0","type":"go-module","foundBy":"test",
-"locations":[{"path":"/app","accessPath":"/app"}],"licenses":[],"language":"go","cpes":[],"purl":"pkg:golang/golang.org/x/net@v0.1.0"}],
-"artifactRelationships":[],"source":{"id":"s","name":"s","version":"","type":"image","metadata":{"userInput":"s","layers":[]}},
-"distro":{},"descriptor":{"name":"syft","version":"1.49.0"},
-"schema":{"version":"16.1.10","url":"https://raw.githubusercontent.com/anchore/syft/main/schema/json/schema-16.1.10.json"}}`
-
-func key(digit string) vuln.ImageKey {
-	return vuln.ImageKey{
-		ImageID:  "r.example/app@sha256:" + strings.Repeat(digit, 64),
-		Platform: vuln.Platform{OS: "linux", Architecture: "amd64"},
-	}
-}
-
-func compress(t *testing.T, content string) []byte {
-	t.Helper()
-	encoder, err := zstd.NewWriter(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return encoder.EncodeAll([]byte(content), nil)
-}
-
-func newStore(t *testing.T, keys ...vuln.ImageKey) *sqlstore.Store {
-	t.Helper()
-	s, err := sqlstore.Open(t.Context(), sqlstore.Config{DSN: filepath.Join(t.TempDir(), "db"), Log: testr.New(t), Clock: clock.RealClock{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	if _, err := s.WantImages(t.Context(), keys); err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
-// shelf is a library whose database the test exchanges.
-type shelf struct {
-	mu      sync.Mutex
-	current *vulndb.Installed
-	changed chan struct{}
-}
-
-func newShelf() *shelf { return &shelf{changed: make(chan struct{}, 1)} }
-
-func (s *shelf) Current() (vulndb.Installed, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.current == nil {
-		return vulndb.Installed{}, false
-	}
-	return *s.current, true
-}
-
-func (s *shelf) Changed() <-chan struct{} { return s.changed }
-
-func (s *shelf) put(installed vulndb.Installed) {
-	s.mu.Lock()
-	s.current = &installed
-	s.mu.Unlock()
-	s.changed <- struct{}{}
-}
-
-func sampleDatabase(t *testing.T) vulndb.Installed {
-	t.Helper()
-	library, err := vulndb.New(vulndb.Config{Dir: t.TempDir(), UpdateURL: vulndb.UpdateURLNone, Sample: true, Log: testr.New(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := library.Update(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	installed, _ := library.Current()
-	return installed
-}
 
 type brokenBody struct{ content io.Reader }
 
@@ -111,7 +33,7 @@ func (b brokenBody) Read(p []byte) (int, error) {
 
 func TestIngestSBOM(t *testing.T) {
 	known := key("a")
-	a := New(newStore(t, known), newShelf(), clock.RealClock{}, testr.New(t))
+	a := New(newStore(t, known), newShelf(), &counter{}, clock.RealClock{}, testr.New(t))
 	valid := compress(t, document)
 	tests := map[string]struct {
 		key  vuln.ImageKey
@@ -144,7 +66,7 @@ func TestIngestSBOM(t *testing.T) {
 func TestIngestFileKeepsTheSameAsIngestSBOM(t *testing.T) {
 	one, two := key("a"), key("b")
 	s := newStore(t, one, two)
-	a := New(s, newShelf(), clock.RealClock{}, testr.New(t))
+	a := New(s, newShelf(), &counter{}, clock.RealClock{}, testr.New(t))
 	path := filepath.Join(t.TempDir(), "sbom.json")
 	if err := os.WriteFile(path, []byte(document), 0o600); err != nil {
 		t.Fatal(err)
@@ -169,7 +91,7 @@ func TestIngestFileKeepsTheSameAsIngestSBOM(t *testing.T) {
 func TestMatchesWhenTheDatabaseArrives(t *testing.T) {
 	g, early, late := gomega.NewWithT(t), key("a"), key("b")
 	s, library := newStore(t, early, late), newShelf()
-	a := New(s, library, clock.RealClock{}, testr.New(t))
+	a := New(s, library, &counter{}, clock.RealClock{}, testr.New(t))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(ctx) }()
@@ -190,7 +112,7 @@ func TestMatchesWhenTheDatabaseArrives(t *testing.T) {
 	if _, has := a.Build(); has {
 		t.Error("a database is in use before there is one")
 	}
-	library.put(sampleDatabase(t))
+	library.put(dbtest.Sample(t))
 	g.Eventually(state(early), "20s").Should(gomega.Equal(store.StateScanned))
 	if err := a.IngestSBOM(t.Context(), late, bytes.NewReader(compress(t, document))); err != nil {
 		t.Fatal(err)

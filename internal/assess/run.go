@@ -1,35 +1,27 @@
 package assess
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-
-	"github.com/klauspost/compress/zstd"
+	"time"
 
 	"github.com/scanner-operator/scanner-operator/internal/match"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/vulndb"
 )
 
-// Run matches images until ctx ends: when an SBOM came in, when the database changed, and from time to time what failed
-// before. It implements manager.Runnable; one replica at a time runs it.
+// Run matches until ctx ends: when an SBOM came in, when the database changed, when somebody asked for it. It implements
+// manager.Runnable; one replica at a time runs it.
 func (a *Assessor) Run(ctx context.Context) error {
-	var database *match.Database
-	defer func() {
-		if database != nil {
-			a.close(database)
-		}
-	}()
+	r := &runner{Assessor: a}
+	defer r.close()
 	for {
-		database = a.use(database)
 		wait := retryAfter
-		if database != nil {
-			if err := a.matchAll(ctx, database); err != nil && ctx.Err() == nil {
-				a.log.Error(err, "Matching stopped; it goes on soon")
-				wait = storeRetry
-			}
+		if err := r.pass(ctx); err != nil && ctx.Err() == nil {
+			a.log.Error(err, "Matching stopped; it goes on soon")
+			wait = storeRetry
 		}
 		select {
 		case <-ctx.Done():
@@ -41,112 +33,147 @@ func (a *Assessor) Run(ctx context.Context) error {
 	}
 }
 
-// use opens the current database unless it is the one that is open. When it cannot be opened, the open one stays.
-func (a *Assessor) use(open *match.Database) *match.Database {
-	installed, ok := a.library.Current()
-	if !ok || open != nil && open.Build().ID == installed.Build.ID {
-		return open
+// runner is the state of Run. One goroutine uses it.
+type runner struct {
+	*Assessor
+	// current and next are the open databases of the two generations. They are the same when only the engine differs.
+	current, next *match.Database
+	// reread says that every SBOM has been read by the projection of this program.
+	reread bool
+	pruned time.Time
+}
+
+// pass does all that there is to do. A pass that is interrupted is taken up by the next one.
+func (r *runner) pass(ctx context.Context) error {
+	current, found, err := r.firstGeneration(ctx)
+	if err != nil || !found {
+		return err
+	}
+	r.Assessor.use(current)
+	r.current = r.exchange(r.current, r.next, current.Build.ID)
+	if err := r.readAgain(ctx, current); err != nil {
+		return err
+	}
+	for more := true; more; {
+		if more, err = r.newImages(ctx, current); err != nil {
+			return err
+		}
+		if target, _ := r.library.Current(); target.Build.ID != current.Build.ID {
+			break // The new database goes on with new images between its batches.
+		}
+	}
+	if err := r.rematch(ctx, current); err != nil {
+		return err
+	}
+	return r.prune(ctx)
+}
+
+// firstGeneration returns the current generation, which is begun when there is a database but no generation yet.
+func (r *runner) firstGeneration(ctx context.Context) (store.Generation, bool, error) {
+	current, found, err := r.store.CurrentGeneration(ctx)
+	if err != nil {
+		return store.Generation{}, false, fmt.Errorf("read the current generation: %w", err)
+	}
+	if found {
+		return current, true, nil
+	}
+	target, installed := r.library.Current()
+	if !installed {
+		return store.Generation{}, false, nil
+	}
+	current, err = r.store.StartGeneration(ctx, target.Build, match.Engine(), true)
+	if err != nil {
+		return store.Generation{}, false, fmt.Errorf("begin the first generation: %w", err)
+	}
+	r.log.Info("Vulnerability database in use", "build", current.Build.ID, "built", current.Build.Built, "source", current.Build.Source)
+	return current, true, nil
+}
+
+// exchange returns the database of a build in place of the one that was open; other is one that stays open. It is nil when the
+// database is not there or cannot be opened: what needs it waits for the next generation.
+func (r *runner) exchange(before, other *match.Database, buildID string) *match.Database {
+	switch {
+	case before != nil && before.Build().ID == buildID:
+		return before
+	case before != other:
+		r.release(before)
+	}
+	if other != nil && other.Build().ID == buildID {
+		return other
+	}
+	installed, found := r.library.Installed(buildID)
+	if !found {
+		return nil
 	}
 	database, err := match.Open(installed)
-	a.mu.Lock()
-	a.opened = true
-	a.mu.Unlock()
 	if err != nil {
-		a.log.Error(err, "Cannot open the vulnerability database", "build", installed.Build.ID)
-		return open
+		r.log.Error(err, "Cannot open a vulnerability database", "build", buildID)
+		return nil
 	}
-	if open != nil {
-		a.close(open)
-	}
-	build := database.Build()
-	a.mu.Lock()
-	a.build = &build
-	a.mu.Unlock()
-	a.log.Info("Vulnerability database in use", "build", build.ID, "built", build.Built, "source", build.Source)
 	return database
 }
 
-func (a *Assessor) close(database *match.Database) {
+func (r *runner) close() {
+	r.release(r.next)
+	if r.current != r.next {
+		r.release(r.current)
+	}
+	r.current, r.next = nil, nil
+}
+
+func (r *runner) release(database *match.Database) {
+	if database == nil {
+		return
+	}
 	if err := database.Close(); err != nil {
-		a.log.Error(err, "Cannot close a vulnerability database")
+		r.log.Error(err, "Cannot close a vulnerability database")
 	}
 }
 
-// matchAll matches every image that has no result of this database yet. It returns early when a newer database arrives.
-func (a *Assessor) matchAll(ctx context.Context, database *match.Database) error {
-	build := database.Build()
-	if err := a.store.RecordDatabase(ctx, build); err != nil {
-		return fmt.Errorf("record the vulnerability database: %w", err)
+// matchBatch matches packages and saves the answers under a generation.
+func (r *runner) matchBatch(ctx context.Context, database *match.Database, generation int64, packages []store.StoredPackage) error {
+	batch := make([]vuln.Package, len(packages))
+	for i := range packages {
+		batch[i] = packages[i].Package
 	}
-	var after vuln.ImageKey
-	for {
-		keys, err := a.store.ImagesToMatch(ctx, build.ID, after, batch)
-		if err != nil {
-			return fmt.Errorf("list images to match: %w", err)
-		}
-		if len(keys) == 0 {
-			return a.prune(ctx, build)
-		}
-		for _, key := range keys {
-			if current, ok := a.library.Current(); ok && current.Build.ID != build.ID {
-				a.Wake()
-				return nil
-			}
-			if err := a.matchOne(ctx, database, key); err != nil {
-				return err
-			}
-		}
-		after = keys[len(keys)-1]
+	found, err := database.MatchPackages(ctx, batch)
+	if err != nil {
+		return fmt.Errorf("match packages: %w", err)
 	}
-}
-
-func (a *Assessor) prune(ctx context.Context, build vuln.DatabaseBuild) error {
-	if err := a.store.PruneDatabases(ctx, build.ID); err != nil {
-		return fmt.Errorf("remove the findings of earlier databases: %w", err)
+	answers := make(map[int64]vuln.PackageAnswer, len(packages))
+	for i := range packages {
+		p := &packages[i]
+		answer := found[p.Fingerprint]
+		if answer.Failure != "" {
+			r.log.Info("Cannot match a package", "name", p.Name, "version", p.Version, "type", p.Type, "reason", answer.Failure)
+		}
+		answers[p.ID] = answer
 	}
+	if err := r.store.SaveAnswers(ctx, generation, answers); err != nil {
+		return fmt.Errorf("keep what was found: %w", err)
+	}
+	r.observer.PackagesMatched(len(packages))
 	return nil
 }
 
-// matchOne returns an error only when the store failed; an image that cannot be matched is recorded as such.
-func (a *Assessor) matchOne(ctx context.Context, database *match.Database, key vuln.ImageKey) error {
-	sbom, err := a.store.SBOM(ctx, key)
-	if errors.Is(err, store.ErrNotFound) {
+// prune removes what nothing needs any more, now and then.
+func (r *runner) prune(ctx context.Context) error {
+	now := r.clock.Now()
+	if now.Sub(r.pruned) < pruneInterval {
 		return nil
-	} else if err != nil {
-		return fmt.Errorf("read an SBOM: %w", err)
 	}
-	result, err := matchSBOM(ctx, database, sbom)
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case err != nil:
-		a.log.Error(err, "Cannot match an image", "image", key.ImageID, "platform", key.Platform.String())
-		err = a.store.RecordMatchFailure(ctx, key, vuln.Outcome{Reason: vuln.ReasonMatchFailed, Message: err.Error()})
-	default:
-		err = a.store.SaveMatch(ctx, key, sbom.SHA256, database.Build(), result)
+	if err := r.store.Prune(ctx, now.Add(-keepChanges)); err != nil {
+		return fmt.Errorf("remove what is not needed any more: %w", err)
 	}
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return fmt.Errorf("keep the result of %s: %w", key, err)
-	}
+	r.pruned = now
 	return nil
 }
 
-// matchSBOM turns a panic into an error: what is matched comes from outside, and an image on which a matcher panics would end the
-// manager again after every start.
-func matchSBOM(ctx context.Context, database *match.Database, sbom store.SBOM) (_ vuln.MatchResult, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("matching panicked: %v", p)
-		}
-	}()
-	decoder, err := zstd.NewReader(bytes.NewReader(sbom.Content), zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderConcurrency(1))
-	if err != nil {
-		return vuln.MatchResult{}, fmt.Errorf("decompress the SBOM: %w", err)
-	}
-	defer decoder.Close()
-	decoded, err := match.Decode(decoder, match.DefaultDecodeLimits())
-	if err != nil {
-		return vuln.MatchResult{}, fmt.Errorf("decode the SBOM: %w", err)
-	}
-	return database.Match(ctx, decoded)
+// superseded tells that another database than this is to be matched with by now.
+func (r *runner) superseded(target vulndb.Installed) bool {
+	now, found := r.library.Current()
+	return found && now.Build.ID != target.Build.ID
 }
+
+// isGone tells that the image was removed or has another SBOM by now, so that there is nothing left to do for it.
+func isGone(err error) bool { return errors.Is(err, store.ErrNotFound) }

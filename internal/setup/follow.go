@@ -3,6 +3,8 @@ package setup
 import (
 	"context"
 
+	"github.com/go-logr/logr"
+
 	"github.com/scanner-operator/scanner-operator/internal/assess"
 	"github.com/scanner-operator/scanner-operator/internal/feed"
 	"github.com/scanner-operator/scanner-operator/internal/store"
@@ -20,10 +22,16 @@ func follow(ctx context.Context, hub *feed.Hub, assessor *assess.Assessor, wake 
 			case store.EventImageCatalogued:
 				assessor.Wake()
 				wake.wake()
-			case store.EventImageMatched, store.EventImageFailed, store.EventImageRemoved, store.EventDatabaseUpdated:
+			case store.EventDatabaseUpdated:
+				if err := assessor.Refresh(ctx); err != nil {
+					logr.FromContextOrDiscard(ctx).Error(err, "Cannot tell which vulnerability database is in use")
+				}
+				wake.wake()
+			case store.EventImageMatched, store.EventImageFailed, store.EventImageRemoved:
 				// A failure too: it may be one to match, or have been recorded for another Scanner that wants the image.
 				wake.wake()
-			case store.EventImageDiscovered, store.EventImageReported:
+			case store.EventImageDiscovered, store.EventImageReported,
+				store.EventFindingOpened, store.EventFindingClosed, store.EventFindingChanged:
 				// Nothing follows from these.
 			}
 		}

@@ -58,7 +58,7 @@ func TestFollowWakesScannersForFailures(t *testing.T) {
 	defer cancel()
 	parts.Go(func() { _ = hub.Run(ctx) })
 	<-hub.Started()
-	assessor := assess.New(nil, nil, clock.RealClock{}, logr.Discard())
+	assessor := assess.New(nil, nil, nil, clock.RealClock{}, logr.Discard())
 	parts.Go(func() { _ = follow(ctx, hub, assessor, wake) })
 	woken := func(why string) {
 		t.Helper()

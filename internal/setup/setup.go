@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
@@ -28,6 +29,7 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/controller/scanner"
 	"github.com/scanner-operator/scanner-operator/internal/feed"
 	"github.com/scanner-operator/scanner-operator/internal/kube"
+	"github.com/scanner-operator/scanner-operator/internal/metrics"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 	"github.com/scanner-operator/scanner-operator/internal/server"
 	"github.com/scanner-operator/scanner-operator/internal/store/sqlstore"
@@ -76,7 +78,7 @@ func New(ctx context.Context, cluster *rest.Config, opts Options) (_ *Operator, 
 		return nil, fmt.Errorf("open the store: %w", err)
 	}
 	o := &Operator{manager: mgr, store: db, opts: opts}
-	if err := o.wire(); err != nil {
+	if err := o.wire(ctx); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return o, nil
@@ -112,7 +114,7 @@ func newManager(cluster *rest.Config, opts Options) (ctrl.Manager, error) {
 }
 
 // wire makes all parts and adds them to the manager.
-func (o *Operator) wire() error {
+func (o *Operator) wire(ctx context.Context) error {
 	opts, mgr := o.opts, o.manager
 	library, err := vulndb.New(vulndb.Config{
 		Dir: filepath.Join(opts.DataDir, "db"), UpdateURL: opts.VulnerabilityDatabase.URL,
@@ -121,7 +123,15 @@ func (o *Operator) wire() error {
 	if err != nil {
 		return fmt.Errorf("open the vulnerability databases: %w", err)
 	}
-	assessor := assess.New(o.store, library, clock.RealClock{}, opts.Log.WithName("assess"))
+	observer, err := o.addMetrics(library)
+	if err != nil {
+		return err
+	}
+	assessor := assess.New(o.store, library, observer, clock.RealClock{}, opts.Log.WithName("assess"))
+	// Without this, whoever asks right after a start would find no database in use.
+	if err := assessor.Refresh(ctx); err != nil {
+		return err
+	}
 	hub := feed.New(o.store, feed.Config{Log: opts.Log.WithName("feed")})
 	wake := newWaker()
 
@@ -175,6 +185,13 @@ func (o *Operator) cataloguer(assessor *assess.Assessor, wake *waker) (scanner.C
 		return nil, fmt.Errorf("add the cataloguer to the manager: %w", err)
 	}
 	return inProcess, nil
+}
+
+func (o *Operator) addMetrics(library *vulndb.Library) (*metrics.Matching, error) {
+	if err := metrics.NewDatabases(ctrlmetrics.Registry, o.store, library, o.opts.Log.WithName("metrics")); err != nil {
+		return nil, err
+	}
+	return metrics.NewMatching(ctrlmetrics.Registry)
 }
 
 func (o *Operator) addChecks() error {

@@ -40,6 +40,8 @@ type Store interface {
 	WantImages(ctx context.Context, keys []vuln.ImageKey) (map[vuln.ImageKey]store.Image, error)
 	Image(ctx context.Context, key vuln.ImageKey) (store.Image, error)
 	RecordFailure(ctx context.Context, key vuln.ImageKey, attempt int, outcome vuln.Outcome, next time.Time) (bool, error)
+	RecordUses(ctx context.Context, scope string, uses []store.Use) error
+	Changes(ctx context.Context, query store.ChangeQuery) (store.ChangePage, error)
 }
 
 // Databases tells which vulnerability database build is in use.
@@ -70,8 +72,10 @@ type Reconciler struct {
 // writes the status.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	scanner := &scannerv1.Scanner{}
-	if err := r.Client.Get(ctx, req.NamespacedName, scanner); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+	if err := r.Client.Get(ctx, req.NamespacedName, scanner); apierrors.IsNotFound(err) {
+		return ctrl.Result{}, r.recordUses(ctx, req.NamespacedName, nil)
+	} else if err != nil {
+		return ctrl.Result{}, err
 	}
 	if !scanner.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil
@@ -103,7 +107,13 @@ func (r *Reconciler) reconcile(ctx context.Context, scanner *scannerv1.Scanner) 
 	if err != nil {
 		return 0, err
 	}
+	if err := r.recordUses(ctx, client.ObjectKeyFromObject(scanner), view.containers); err != nil {
+		return 0, err
+	}
 	if err := r.recordFailures(ctx, scanner, view); err != nil {
+		return 0, err
+	}
+	if err := r.tellChanges(ctx, scanner, view); err != nil {
 		return 0, err
 	}
 	plan := makePlan(scanner, view, r.Clock.Now())

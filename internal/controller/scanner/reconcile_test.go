@@ -70,6 +70,12 @@ func (m memory) RecordFailure(_ context.Context, key vuln.ImageKey, attempt int,
 	return true, nil
 }
 
+func (memory) RecordUses(context.Context, string, []store.Use) error { return nil }
+
+func (memory) Changes(context.Context, store.ChangeQuery) (store.ChangePage, error) {
+	return store.ChangePage{}, nil
+}
+
 // starter is a Cataloguer whose attempts are under way once they are started.
 type starter struct {
 	refuse   string
