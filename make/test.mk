@@ -57,8 +57,9 @@ e2e: ui $(HELM) ## Run the end-to-end tests on a local cluster (Linux, root); CI
 	fi
 
 .PHONY: bench
-bench: ## Run the benchmarks.
-	$(GO) test -run '^$$' -bench . -benchmem ./...
+bench: ## Run the benchmarks, the last of them against the grype command (20 minutes on two processors).
+	$(GO) test -run '^$$' -bench . -benchmem $$($(GO) list ./... | grep -v '/test/bench$$')
+	$(GO) test -run '^$$' -bench . -benchtime 1x -count 1 -timeout 90m ./test/bench
 
 FUZZTIME ?= 10s
 .PHONY: fuzz
