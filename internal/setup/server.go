@@ -16,18 +16,21 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/server"
 	"github.com/scanner-operator/scanner-operator/internal/version"
 	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/vulndb"
 	"github.com/scanner-operator/scanner-operator/web"
 )
 
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 
-func (o *Operator) newServer(assessor *assess.Assessor, hub *feed.Hub) (*server.Server, error) {
+func (o *Operator) newServer(assessor *assess.Assessor, library *vulndb.Library, hub *feed.Hub) (*server.Server, error) {
 	config := server.Config{
 		BindAddress: o.opts.APIAddress,
 		Auth:        server.AuthMode(o.opts.Auth),
 		Assets:      assets(),
 		Store:       o.store,
+		Databases:   databases{library},
+		Rematcher:   library,
 		Feed: func(ctx context.Context) server.Subscription {
 			return hub.Subscribe(ctx, feed.Filter{})
 		},
@@ -69,6 +72,22 @@ func (o *Operator) checkJob(ctx context.Context, job *batchv1.Job, key vuln.Imag
 		return errors.New("the Job is not the one that catalogues this image now")
 	}
 	return nil
+}
+
+// databases tells the server how up to date the vulnerability database is.
+type databases struct{ library *vulndb.Library }
+
+// Status implements server.DatabaseStatusProvider.
+func (d databases) Status() server.DatabaseStatus {
+	status := d.library.Status()
+	out := server.DatabaseStatus{
+		LastCheck: status.LastCheck, NextCheck: status.NextCheck, Stage: status.Stage, Done: status.Done, Total: status.Total,
+		Stale: status.Stale, MaxAge: status.MaxAge,
+	}
+	if status.LastError != nil {
+		out.LastError = status.LastError.Error()
+	}
+	return out
 }
 
 // ingester tells the server which errors are the sender's fault.

@@ -146,7 +146,7 @@ func (o *Operator) wire(ctx context.Context) error {
 	if err := reconciler.SetupWithManager(mgr, wake.events); err != nil {
 		return fmt.Errorf("set up the Scanner controller: %w", err)
 	}
-	if o.server, err = o.newServer(assessor, hub); err != nil {
+	if o.server, err = o.newServer(assessor, library, hub); err != nil {
 		return err
 	}
 	for _, runnable := range []manager.Runnable{

@@ -67,8 +67,9 @@ type Status struct {
 	NextCheck time.Time
 	// Age is the time since the current build was made, 0 when there is none.
 	Age time.Duration
-	// Stale says that Age exceeds Config.MaxAge.
-	Stale bool
+	// Stale says that Age exceeds MaxAge, which is that of Config.
+	Stale  bool
+	MaxAge time.Duration
 	// Stage is what is being done: "wait" (for another process), "check", "download", "unpack", "verify", "prepare" or "publish"; "build
 	// sample" too. It is "" when nothing is. Done and Total are bytes; Total is 0 while it is not known.
 	Stage       string
@@ -136,7 +137,7 @@ func (l *Library) Status() Status {
 	defer l.mu.Unlock()
 	s := Status{
 		LastCheck: l.status.lastCheck, LastError: l.status.lastError, NextCheck: l.status.nextCheck,
-		Stage: l.work.stage, Done: l.work.done, Total: l.work.total,
+		Stage: l.work.stage, Done: l.work.done, Total: l.work.total, MaxAge: l.cfg.MaxAge,
 	}
 	if ok {
 		s.Age = max(l.cfg.Clock.Now().Sub(current.Build.Built), 0)
