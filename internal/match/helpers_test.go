@@ -2,8 +2,15 @@ package match_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 
+	v6 "github.com/anchore/grype/grype/db/v6"
 	"github.com/anchore/syft/syft/artifact"
 	"github.com/anchore/syft/syft/cpe"
 	"github.com/anchore/syft/syft/file"
@@ -96,35 +103,54 @@ func binary(name, version, vendor, product string) syftpkg.Package {
 	}
 }
 
-// sampleDatabase installs the sample database into a new folder.
-func sampleDatabase(tb testing.TB) vulndb.Installed {
-	tb.Helper()
-	library, err := vulndb.New(vulndb.Config{Dir: tb.TempDir(), UpdateURL: vulndb.UpdateURLNone, Sample: true})
-	if err != nil {
-		tb.Fatal(err)
+// sampleFolder is where the sample database is made, once.
+var sampleFolder string
+
+func TestMain(m *testing.M) {
+	var err error
+	if sampleFolder, err = os.MkdirTemp("", "match-test-"); err != nil {
+		panic(err)
 	}
-	if _, err := library.Update(tb.Context()); err != nil {
-		tb.Fatal(err)
+	code := m.Run()
+	if err := os.RemoveAll(sampleFolder); err != nil {
+		panic(err)
+	}
+	os.Exit(code)
+}
+
+var sample = sync.OnceValues(func() (vulndb.Installed, error) {
+	library, err := vulndb.New(vulndb.Config{Dir: sampleFolder, UpdateURL: vulndb.UpdateURLNone, Sample: true})
+	if err != nil {
+		return vulndb.Installed{}, err
+	}
+	if _, err := library.Update(context.Background()); err != nil {
+		return vulndb.Installed{}, err
 	}
 	installed, ok := library.Current()
 	if !ok {
-		tb.Fatal("no database was installed")
+		return vulndb.Installed{}, errors.New("no database was installed")
 	}
+	return installed, nil
+})
+
+// sampleDatabase returns a copy of the sample database in a new folder.
+func sampleDatabase(tb testing.TB) vulndb.Installed {
+	tb.Helper()
+	installed, err := sample()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	folder := tb.TempDir()
+	if err := os.CopyFS(folder, os.DirFS(installed.Dir)); err != nil {
+		tb.Fatal(err)
+	}
+	installed.Dir = folder
 	return installed
 }
 
 func openSample(tb testing.TB) *match.Database {
 	tb.Helper()
-	database, err := match.Open(sampleDatabase(tb))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() {
-		if err := database.Close(); err != nil {
-			tb.Error(err)
-		}
-	})
-	return database
+	return open(tb, sampleDatabase(tb))
 }
 
 func matchImage(tb testing.TB, database *match.Database, i *image) (vuln.Catalog, vuln.MatchResult) {
@@ -144,4 +170,65 @@ func pairs(findings []vuln.Finding) []string {
 		out = append(out, f.Package.Name+" "+f.Package.Version+" "+f.Vulnerability.ID)
 	}
 	return out
+}
+
+// change runs statements on an installed database.
+func change(tb testing.TB, installed vulndb.Installed, statements ...string) {
+	tb.Helper()
+	db, err := v6.NewLowLevelDB(filepath.Join(installed.SQLiteDir(), v6.VulnerabilityDBFileName), false, true, false)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for _, statement := range statements {
+		result := db.Exec(statement)
+		if result.Error != nil {
+			tb.Fatalf("%s: %v", statement, result.Error)
+		}
+		if result.RowsAffected == 0 && !strings.HasPrefix(statement, "DROP") {
+			tb.Fatalf("%s: no row is changed", statement)
+		}
+	}
+	sqlDB, err := db.DB()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := sqlDB.Close(); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+func open(tb testing.TB, installed vulndb.Installed) *match.Database {
+	tb.Helper()
+	database, err := match.Open(installed)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := database.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return database
+}
+
+func javaArchive(group, name, version string) syftpkg.Package {
+	return syftpkg.Package{
+		Name: name, Version: version, Type: syftpkg.JavaPkg, Language: syftpkg.Java,
+		PURL: "pkg:maven/" + group + "/" + name + "@" + version,
+	}
+}
+
+// goModule is a module in the binary of an application, with a symbol of its own.
+func goModule(name, version, symbol string) syftpkg.Package {
+	return syftpkg.Package{
+		Name: name, Version: version, Type: syftpkg.GoModulePkg, Language: syftpkg.Go,
+		Metadata: syftpkg.GolangBinaryBuildinfoEntry{
+			MainModule: "example.com/app", Symbols: map[string][]string{name: {symbol}},
+		},
+	}
+}
+
+func withLanguage(p syftpkg.Package) syftpkg.Package {
+	p.Language = syftpkg.Rust
+	return p
 }

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"sync"
 	"testing"
 
-	v6 "github.com/anchore/grype/grype/db/v6"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
@@ -204,20 +202,7 @@ func TestOpenRefusesMissingDatabase(t *testing.T) {
 // A database that cannot be read must not look like an image without vulnerabilities.
 func TestUnreadableDatabaseIsAnError(t *testing.T) {
 	installed := sampleDatabase(t)
-	db, err := v6.NewLowLevelDB(filepath.Join(installed.SQLiteDir(), v6.VulnerabilityDBFileName), false, true, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Exec("DROP TABLE affected_package_handles").Error; err != nil {
-		t.Fatal(err)
-	}
-	sqlDB, err := db.DB()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := sqlDB.Close(); err != nil {
-		t.Fatal(err)
-	}
+	change(t, installed, "DROP TABLE affected_package_handles")
 	database, err := match.Open(installed)
 	if err != nil {
 		t.Fatal(err)

@@ -11,18 +11,18 @@ import (
 
 	"github.com/scanner-operator/scanner-operator/internal/match"
 	"github.com/scanner-operator/scanner-operator/internal/vuln"
-	"github.com/scanner-operator/scanner-operator/internal/vulndb/sample"
+	samples "github.com/scanner-operator/scanner-operator/internal/vulndb/sample"
 )
 
 // TestSampleAdvisories proves of every entry of the sample database that it matches the version that it names as an
 // example, with its severity and score, and not the one that it calls fixed.
 func TestSampleAdvisories(t *testing.T) {
-	document, err := sample.Load()
+	document, err := samples.Load()
 	if err != nil {
 		t.Fatal(err)
 	}
 	database := openSample(t)
-	find := func(t *testing.T, affected sample.Affected, version, id string) *vuln.Finding {
+	find := func(t *testing.T, affected samples.Affected, version, id string) *vuln.Finding {
 		t.Helper()
 		catalog, result := matchImage(t, database, made(t, affected, version))
 		for _, f := range match.Findings(catalog, result) {
@@ -49,7 +49,7 @@ func TestSampleAdvisories(t *testing.T) {
 	}
 }
 
-func checkFinding(t *testing.T, a sample.Advisory, affected sample.Affected, f *vuln.Finding) {
+func checkFinding(t *testing.T, a samples.Advisory, affected samples.Affected, f *vuln.Finding) {
 	t.Helper()
 	if f.Vulnerability.Severity.String() != a.Severity {
 		t.Errorf("the severity is %s, not %s", f.Vulnerability.Severity, a.Severity)
@@ -73,7 +73,7 @@ func checkFinding(t *testing.T, a sample.Advisory, affected sample.Affected, f *
 	}
 }
 
-func fixedVersion(a sample.Affected) string {
+func fixedVersion(a samples.Affected) string {
 	switch {
 	case a.In != "go":
 		return a.Fixed
@@ -84,7 +84,7 @@ func fixedVersion(a sample.Affected) string {
 }
 
 // made is an image with one package.
-func made(t *testing.T, a sample.Affected, version string) *image {
+func made(t *testing.T, a samples.Affected, version string) *image {
 	t.Helper()
 	kind, release, _ := strings.Cut(a.In, " ")
 	switch kind {
