@@ -4,7 +4,7 @@
 TEST_STEPS := setup lint verify test-ui test-unit test-integration parity test-chart e2e
 GO_TEST    := $(GO) test -race -timeout 20m
 # Modules other than the main one that hold code of ours, and not only the pins of tools.
-MODULES    := hack/devcluster hack/devcluster/coredns
+MODULES    := hack/devcluster hack/devcluster/coredns test/parity/grypecli
 
 .PHONY: test
 test: ## Run everything that CI runs, installing what it lacks; CI_E2E=skip leaves out the end-to-end tests.

@@ -24,11 +24,11 @@ import (
 
 const (
 	// defaultRandom is the number of random SBOMs per database.
-	defaultRandom = 1000
+	defaultRandom = 700
 	// randomWorkers is how many processes of Grype's run at a time.
 	randomWorkers = 2
-	// unitBatch is how many packages are matched together, apart from their images.
-	unitBatch = 50
+	// randomBatch is how many images are matched together.
+	randomBatch = 16
 	// maxReported bounds the differences that are looked into.
 	maxReported = 3
 )
@@ -100,74 +100,140 @@ type random struct {
 	units map[string][sha256.Size]byte
 }
 
-// freshUnit is a package that no image had before, with what was found in the first one.
-type freshUnit struct {
-	vuln.Package
-	found string
-}
-
+// randomWorker compares with one process of Grype's.
 type randomWorker struct {
 	*testing.T
 	random *random
 	grype  *standIn
-	// fresh waits to be matched without an image.
-	fresh []freshUnit
 }
 
 func (w *randomWorker) run() {
-	for {
-		index := w.random.next.Add(1) - 1
-		if index >= w.random.last || w.random.reported.Load() >= maxReported {
-			break
+	for w.random.reported.Load() < maxReported {
+		from := w.random.next.Add(randomBatch) - randomBatch
+		if from >= w.random.last {
+			return
 		}
-		document := w.random.generator.Document(int(index))
-		diff, err := w.compare(document, true)
+		var documents []sbomgen.Document
+		for index := from; index < min(from+randomBatch, w.random.last); index++ {
+			documents = append(documents, w.random.generator.Document(int(index)))
+		}
+		diffs, err := w.compare(documents, true)
 		if err != nil {
-			w.Errorf("SBOM %d: %v", index, err)
+			w.Errorf("SBOMs from %d: %v", from, err)
 			w.random.reported.Store(maxReported)
 			return
 		}
-		if diff != "" {
-			w.random.reported.Add(1)
-			w.report(index, document, diff)
-		}
-		if len(w.fresh) >= 4*unitBatch {
-			w.matchUnits()
+		for i, diff := range diffs {
+			if diff != "" && w.random.reported.Add(1) <= maxReported {
+				w.report(from+int64(i), documents[i], diff)
+			}
 		}
 	}
-	w.matchUnits()
 }
 
-// compare says in what Grype and we differ on an SBOM.
-func (w *randomWorker) compare(document sbomgen.Document, count bool) (string, error) {
-	sbom, err := document.Encode()
+// compare says for every document in what Grype and we differ. Grype gets one at a time. We match the distinct units of all
+// of them together, as they are matched in a cluster.
+func (w *randomWorker) compare(documents []sbomgen.Document, count bool) ([]string, error) {
+	sboms := make([][]byte, len(documents))
+	for i, d := range documents {
+		var err error
+		if sboms[i], err = d.Encode(); err != nil {
+			return nil, err
+		}
+	}
+	type said struct {
+		report json.RawMessage
+		err    error
+	}
+	theirs := make(chan said, len(sboms))
+	go func() {
+		for _, sbom := range sboms {
+			if err := w.grype.ask(sbom); err != nil {
+				theirs <- said{nil, err}
+				continue
+			}
+			report, err := w.grype.answer()
+			theirs <- said{report, err}
+		}
+	}()
+	ours, err := w.matchTogether(sboms)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	if err := w.grype.ask(sbom); err != nil {
-		return "", err
+	diffs := make([]string, len(sboms))
+	for i := range sboms {
+		grype := <-theirs
+		if grype.err != nil && !errors.Is(grype.err, errGrypeFails) {
+			return nil, grype.err
+		}
+		diffs[i] = w.differ(ours[i], grype.report, grype.err)
+		if count && grype.err == nil && ours[i].err == nil {
+			w.noteUnits(sboms[i], ours[i], i == 0)
+		}
 	}
-	// Grype works meanwhile.
-	findings, catalog, ourErr := findings(w.T, w.random.database, sbom)
-	raw, err := w.grype.answer()
+	return diffs, nil
+}
+
+// ourImage is what we say about an image.
+type ourImage struct {
+	catalog  vuln.Catalog
+	findings []vuln.Finding
+	err      error
+}
+
+func (w *randomWorker) matchTogether(sboms [][]byte) ([]ourImage, error) {
+	images := make([]ourImage, len(sboms))
+	var units []vuln.Package
+	for i, sbom := range sboms {
+		decoded, err := match.Decode(bytes.NewReader(sbom), match.DecodeLimits{})
+		if err != nil {
+			images[i].err = err
+			continue
+		}
+		images[i].catalog = decoded.Catalog()
+		for _, held := range images[i].catalog.Packages {
+			if !held.Excluded {
+				units = append(units, held.Package)
+			}
+		}
+	}
+	answers, err := w.random.database.MatchPackages(w.Context(), units)
+	if err != nil {
+		return nil, err
+	}
+	for i := range images {
+		image := &images[i]
+		result := vuln.MatchResult{Packages: map[string][]vuln.PackageFinding{}}
+		for _, held := range image.catalog.Packages {
+			answer, known := answers[held.Package.Fingerprint]
+			switch {
+			case held.Excluded:
+			case !known:
+				image.err = fmt.Errorf("there is no answer for %s %s", held.Package.Name, held.Package.Version)
+			case answer.Failure != "":
+				image.err = errors.New(answer.Failure)
+			}
+			result.Packages[held.Package.Fingerprint] = answer.Findings
+		}
+		image.findings = match.Findings(image.catalog, result)
+	}
+	return images, nil
+}
+
+// differ says in what Grype and we differ on an image.
+func (w *randomWorker) differ(ours ourImage, grype json.RawMessage, grypeErr error) string {
 	switch {
-	case errors.Is(err, errGrypeFails) && ourErr != nil:
+	case grypeErr != nil && ours.err != nil:
 		w.random.refused.Add(1)
-		return "", nil
-	case errors.Is(err, errGrypeFails):
-		return fmt.Sprintf("%v, and we have one", err), nil
-	case err != nil:
-		return "", err
-	case ourErr != nil:
-		return fmt.Sprintf("grype has a report, and we fail: %v", ourErr), nil
+		return ""
+	case grypeErr != nil:
+		return fmt.Sprintf("%v, and we have one", grypeErr)
+	case ours.err != nil:
+		return fmt.Sprintf("grype has a report, and we fail: %v", ours.err)
 	}
-	theirs := readReport(w.T, raw)
-	if count {
-		w.random.matches.Add(int64(len(theirs.Matches)))
-		w.noteUnits(catalog, findings)
-		checkScores(w.T, w.random.database, findings)
-	}
-	return difference(rows(w.T, grypeRows(w.T, theirs)), rows(w.T, ourRows(w.T, findings))), nil
+	theirs := readReport(w.T, grype)
+	w.random.matches.Add(int64(len(theirs.Matches)))
+	return difference(rows(w.T, grypeRows(w.T, theirs)), rows(w.T, ourRows(w.T, ours.findings)))
 }
 
 // report makes a differing SBOM as small as it can be and keeps it.
@@ -175,8 +241,8 @@ func (w *randomWorker) report(index int64, document sbomgen.Document, diff strin
 	w.Helper()
 	for i := len(document.Packages) - 1; i >= 0; i-- {
 		smaller := document.Without(i)
-		if d, err := w.compare(smaller, false); err == nil && d != "" {
-			document, diff = smaller, d
+		if diffs, err := w.compare([]sbomgen.Document{smaller}, false); err == nil && diffs[0] != "" {
+			document, diff = smaller, diffs[0]
 		}
 	}
 	sbom, err := document.Encode()
@@ -191,58 +257,36 @@ func (w *randomWorker) report(index int64, document sbomgen.Document, diff strin
 	w.Errorf("SBOM %d differs; %d of its packages are enough, see %s (-grype +ours):\n%s", index, len(document.Packages), file, diff)
 }
 
-// noteUnits checks that a unit has the same findings in every image.
-func (w *randomWorker) noteUnits(catalog vuln.Catalog, findings []vuln.Finding) {
+// noteUnits checks that a unit has the same findings in every image, and for some images that they are the same when the
+// image is matched by itself.
+func (w *randomWorker) noteUnits(sbom []byte, ours ourImage, alone bool) {
 	byUnit := map[string][]vuln.PackageFinding{}
-	for _, f := range findings {
+	for _, f := range ours.findings {
 		byUnit[f.Package.Fingerprint] = append(byUnit[f.Package.Fingerprint], f.PackageFinding)
+	}
+	if alone {
+		checkScores(w.T, w.random.database, ours.findings)
+		if findings, _, err := findings(w.T, w.random.database, sbom); err != nil {
+			w.Errorf("match an image by itself: %v", err)
+		} else if diff := cmp.Diff(ours.findings, findings); diff != "" {
+			w.Errorf("the findings of an image differ (-matched with others +by itself):\n%s", diff)
+		}
 	}
 	w.random.mu.Lock()
 	defer w.random.mu.Unlock()
-	for _, held := range catalog.Packages {
+	for _, held := range ours.catalog.Packages {
 		if held.Excluded {
 			continue
 		}
-		print, found := held.Package.Fingerprint, canonical(w.T, byUnit[held.Package.Fingerprint])
-		before, known := w.random.units[print]
+		found := canonical(w.T, byUnit[held.Package.Fingerprint])
 		digest := sha256.Sum256([]byte(found))
-		if !known {
-			w.random.units[print] = digest
-			w.fresh = append(w.fresh, freshUnit{held.Package, found})
-			continue
-		}
-		if before != digest {
+		before, known := w.random.units[held.Package.Fingerprint]
+		if known && before != digest {
 			w.Errorf("package %s %s (%s) has findings in this image that it did not have in another one:\n%s", held.Package.Name,
 				held.Package.Version, held.Package.Type, found)
 		}
+		w.random.units[held.Package.Fingerprint] = digest
 	}
-}
-
-// matchUnits matches packages without their images, with packages of other images beside them.
-func (w *randomWorker) matchUnits() {
-	for batch := range slices.Chunk(w.fresh, unitBatch) {
-		packages := make([]vuln.Package, 0, len(batch))
-		for _, unit := range batch {
-			packages = append(packages, unit.Package)
-		}
-		answers, err := w.random.database.MatchPackages(w.Context(), packages)
-		if err != nil {
-			w.Errorf("match packages without images: %v", err)
-			return
-		}
-		for _, p := range batch {
-			answer, ok := answers[p.Fingerprint]
-			if !ok || answer.Failure != "" {
-				w.Errorf("no answer for package %s %s (%s): %s", p.Name, p.Version, p.Type, answer.Failure)
-				continue
-			}
-			if got := canonical(w.T, answer.Findings); got != p.found {
-				w.Errorf("package %s %s (%s) has other findings without its image (-image +alone):\n%s", p.Name, p.Version, p.Type,
-					cmp.Diff(p.found, got))
-			}
-		}
-	}
-	w.fresh = nil
 }
 
 // checkScores expects that what a database says of CVEs without matching is what it says when it is matched.

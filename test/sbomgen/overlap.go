@@ -70,7 +70,7 @@ func (d *draw) own() {
 
 // kin adds packages of the distribution with those that are made of the same files: once owned, and now and then beside it.
 func (d *draw) kin(s System) {
-	for range d.IntN(6) {
+	for range d.IntN(4) {
 		if len(s.Kin) == 0 {
 			return
 		}

@@ -36,7 +36,9 @@ func (g *Generator) Document(index int) Document {
 	d.document.Name = fmt.Sprintf("random-%d-%d", g.seed, index)
 	system := d.system()
 	d.document.Release = d.release(system)
-	for n := minPackages + d.IntN(maxPackages-minPackages+1); n > 0; n-- {
+	// Most images are small, so that there are many; the largest show what only size shows.
+	even := d.Float64()
+	for n := minPackages + int(even*even*even*even*(maxPackages-minPackages+1)); n > 0; n-- {
 		d.add(d.one(system))
 	}
 	d.kin(system)
