@@ -101,7 +101,8 @@ type Generations interface {
 	QueuedPackages(ctx context.Context, generation int64, limit int) ([]StoredPackage, error)
 
 	// WaitingImages returns up to limit images that have an SBOM and no complete answer under the current generation, by key,
-	// behind after (zero: from the start). Images with a package whose answer is a failure are not waiting.
+	// behind after (zero: from the start). Those that FinishImage noted a failure of are not waiting until no package of them
+	// has a failure for an answer any more.
 	WaitingImages(ctx context.Context, after vuln.ImageKey, limit int) ([]vuln.ImageKey, error)
 	// UnansweredPackages returns the packages of an image that take part in matching and have no answer under the current
 	// generation, and the digest of the SBOM that they are from.
@@ -122,9 +123,10 @@ type Generations interface {
 	// Other fields are not read. Vulnerabilities that are gone are passed over.
 	StageScores(ctx context.Context, generation int64, vulnerabilities []StoredVulnerability) error
 	// Switch makes the next generation current, in one transaction with the counts of all images, the scores and the events
-	// that tell of it. Its queue must be empty.
+	// that tell of it. It must be GenerationMatching with an empty queue.
 	Switch(ctx context.Context, generation int64) (Generation, error)
-	// Changes returns a page of what generations changed, newest generation first, then worst first.
+	// Changes returns a page of what generations changed in packages that some image held at the switch, newest generation first,
+	// then worst first, opened before closed before changed.
 	Changes(ctx context.Context, query ChangeQuery) (ChangePage, error)
 
 	// StorePackages records packages that no image holds yet, and returns those of them that take part in matching and have no
@@ -136,8 +138,8 @@ type Generations interface {
 	// OutdatedCatalogs returns up to limit images whose SBOM was read by another projection than this, by key, behind after.
 	OutdatedCatalogs(ctx context.Context, projection int, after vuln.ImageKey, limit int) ([]vuln.ImageKey, error)
 
-	// Prune removes what nothing needs any more: packages that no image holds, findings and changes that closed before the
-	// given time, past generations without any. It works in short transactions.
+	// Prune removes what nothing needs any more: findings that closed before the given time and changes from before it, packages
+	// that no image holds and no change is about, past generations without any. It works in short transactions.
 	Prune(ctx context.Context, before time.Time) error
 }
 
@@ -182,7 +184,8 @@ type Change struct {
 	Namespace            string
 	// Before is nil for what was opened, After for what was closed.
 	Before, After *ChangeSide
-	// Images is the number of images that hold the package now; ImageIDs and Workloads name the first MaxReach of each.
+	// Images is the number of images that hold the package now, on all platforms; ImageIDs names the MaxReach of them that are
+	// known longest, Workloads the first MaxReach by name that run any of them.
 	Images    int
 	ImageIDs  []string
 	Workloads []Workload

@@ -206,7 +206,7 @@ func TestCrashGenerationsChild(t *testing.T) {
 
 func TestKilledProcessLeavesOneGeneration(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "crash.db")
-	random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1)) //nolint:gosec // Not a secret.
+	random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))
 	seen := map[string]int{}
 	for range crashRounds {
 		command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestCrashGenerationsChild$")

@@ -101,7 +101,7 @@ func (r *sideRow) addTo(side *store.ChangeSide, epssMicros, kev int64) *store.Ch
 	if side == nil {
 		side = &store.ChangeSide{FixState: vuln.FixState(r.FixState)}
 	}
-	side.Severity = max(side.Severity, vuln.Severity(r.Severity)) //nolint:gosec // It was a Severity when it was stored.
+	side.Severity = max(side.Severity, vuln.Severity(r.Severity))
 	side.EPSS = max(side.EPSS, float64(epssMicros)/1e6)
 	side.KEV = side.KEV || kev != 0
 	if fixRank(vuln.FixState(r.FixState)) < fixRank(side.FixState) {

@@ -145,6 +145,28 @@ var answerTests = map[string]func(*testing.T, *fixture){
 			t.Errorf("after the switch: got %v", got)
 		}
 	},
+	"A package that the next generation answered first": func(t *testing.T, f *fixture) {
+		key := image("a", amd64)
+		f.catalogue(t, key, "1", catalogOf("p"))
+		id, current := f.ids(t, key)["p"], f.current(t).Number
+		next := f.start(t, newBuild).Number
+		must(t, f.StartMatching(t.Context(), next))
+		then := answerOf(finding("CVE-1", vuln.SeverityLow))
+		f.save(t, next, id, then)
+		if got := f.answered(t); len(got) != 0 {
+			t.Errorf("before the switch: got %v", got)
+		}
+		f.save(t, current, id, answerOf())
+		f.save(t, next, id, then)
+		f.switchTo(t, next)
+		if got := f.answered(t); len(got) != 1 || !slices.Equal(got[0].SearchKeys, then.SearchKeys) {
+			t.Errorf("after the switch: got %v", got)
+		}
+		f.match(t, key, "1", nil)
+		if got := f.found(t, key); !slices.Equal(got, []string{"CVE-1 p"}) {
+			t.Errorf("got %v", got)
+		}
+	},
 	"WaitingImages": func(t *testing.T, f *fixture) {
 		f.want(t, image("pending", amd64))
 		var want []vuln.ImageKey
