@@ -1,11 +1,14 @@
 package vulndb_test
 
 import (
+	"context"
 	"encoding/pem"
 	"errors"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -232,5 +235,67 @@ func TestReadersKeepRemovedBuilds(t *testing.T) {
 	affected, err := reader.GetAffectedPackages(&v6.PackageSpecifier{Name: "openssl"}, &v6.GetPackageOptions{PreloadBlob: true})
 	if err != nil || len(affected) == 0 {
 		t.Errorf("%d packages, %v", len(affected), err)
+	}
+}
+
+// Whatever a mirror does, it costs bounded time and space, and the database in use stays.
+func TestHostileMirrors(t *testing.T) {
+	good := packBuilt(t, day)
+	bomb := pack(t, map[string][]byte{v6.VulnerabilityDBFileName: make([]byte, 64<<20)})
+	crowd := map[string][]byte{}
+	for i := range 100 {
+		crowd[strings.Repeat("x", i+1)] = nil
+	}
+	for name, test := range map[string]struct {
+		archive []byte
+		serve   func(w http.ResponseWriter, r *http.Request)
+		says    string
+	}{
+		"stalls in the middle": {good, func(w http.ResponseWriter, r *http.Request) {
+			_, _ = w.Write(good[:len(good)/2])
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		}, context.DeadlineExceeded.Error()},
+		"never ends": {good, func(w http.ResponseWriter, _ *http.Request) {
+			for err := error(nil); err == nil; {
+				_, err = w.Write(make([]byte, 1<<20))
+			}
+		}, "larger than"},
+		"is cut": {good, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", strconv.Itoa(len(good)))
+			_, _ = w.Write(good[:len(good)/2])
+		}, "unexpected EOF"},
+		"archive bomb": {bomb, nil, "larger than"},
+		"many files":   {pack(t, crowd), nil, "more than 64 files"},
+		"redirects for ever": {good, func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, r.URL.Path, http.StatusFound)
+		}, "redirects"},
+		"fails": {good, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }, "502"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			served := serve(t)
+			served.offer(t, test.archive, day, nil)
+			hostile := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if test.serve != nil && strings.HasSuffix(r.URL.Path, ".tar.zst") {
+					test.serve(w, r)
+					return
+				}
+				served.Config.Handler.ServeHTTP(w, r)
+			}))
+			t.Cleanup(hostile.Close)
+			dir := t.TempDir()
+			library := open(t, vulndb.Config{
+				Dir: dir, UpdateURL: hostile.URL, DownloadTimeout: 5 * time.Second, MaxArchiveBytes: 8 << 20, MaxDatabaseBytes: 8 << 20,
+			})
+			before := imported(t, library, folder(t, day.Add(-time.Hour)))
+			changed, err := library.Update(t.Context())
+			if changed || err == nil || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("%t, %v", changed, err)
+			}
+			if diff := cmp.Diff(before, current(t, library)); diff != "" {
+				t.Errorf("the current database changed:\n%s", diff)
+			}
+			noLeftovers(t, dir)
+		})
 	}
 }

@@ -197,9 +197,15 @@ func TestProxy(t *testing.T) {
 		t.Error(got)
 	}
 	_ = cmd.Wait()
-	for range 2 {
-		if host := <-hosts; host != "databases.example.test" {
+	close(hosts)
+	asked := 0
+	for host := range hosts {
+		asked++
+		if host != "databases.example.test" {
 			t.Errorf("the proxy was asked for %q", host)
 		}
+	}
+	if asked != 2 {
+		t.Errorf("the proxy was asked %d times", asked)
 	}
 }
