@@ -132,10 +132,11 @@ type packageRow struct {
 	MatchInput                                 []byte
 	Locations                                  string
 	Excluded                                   int64
+	Own                                        string
 }
 
 const packageColumns = `p.fingerprint, p.name, p.version, p.type, p.language, p.purl, p.distro, p.licenses, p.cpes, p.match_input,
-	ip.locations, ip.excluded`
+	ip.locations, ip.excluded, ip.own`
 
 func (r *packageRow) held() (vuln.HeldPackage, error) {
 	held := vuln.HeldPackage{
@@ -152,6 +153,9 @@ func (r *packageRow) held() (vuln.HeldPackage, error) {
 		if err := fromJSON(field.content, field.target); err != nil {
 			return vuln.HeldPackage{}, fmt.Errorf("package %s in the database: %w", r.Fingerprint, err)
 		}
+	}
+	if err := readOwn(r.Own, &held.Package); err != nil {
+		return vuln.HeldPackage{}, fmt.Errorf("package %s in the database: %w", r.Fingerprint, err)
 	}
 	return held, nil
 }

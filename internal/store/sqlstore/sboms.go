@@ -180,8 +180,12 @@ func replaceImagePackages(tx *txn, image int64, packages []vuln.HeldPackage, ids
 	for _, row := range rows {
 		before[row.PackagePk] = row.Excluded
 	}
+	details, err := ownDetails(tx.DB, packages, ids)
+	if err != nil {
+		return false, err
+	}
 	same := len(before) == len(packages)
-	values := make([]any, 0, 4*len(packages))
+	values := make([]any, 0, 5*len(packages))
 	for _, held := range packages {
 		id, found := ids[held.Package.Fingerprint]
 		if !found {
@@ -193,12 +197,12 @@ func replaceImagePackages(tx *txn, image int64, packages []vuln.HeldPackage, ids
 		}
 		excluded, known := before[id]
 		same = same && known && excluded == boolean(held.Excluded)
-		values = append(values, image, id, boolean(held.Excluded), locations)
+		values = append(values, image, id, boolean(held.Excluded), locations, details[id])
 	}
 	if err := tx.exec("DELETE FROM image_packages WHERE image_pk = ?", image); err != nil {
 		return false, err
 	}
-	return same, tx.insert("image_packages", []string{"image_pk", "package_pk", "excluded", "locations"}, values, "")
+	return same, tx.insert("image_packages", []string{"image_pk", "package_pk", "excluded", "locations", "own"}, values, "")
 }
 
 // forgetMatch makes an image one that was never matched. Its counts are those of its report again, if it has one.
@@ -267,7 +271,7 @@ func yieldPackages(rows *sql.Rows, yield func(vuln.HeldPackage) error) (refused,
 	for rows.Next() {
 		var row packageRow
 		err := rows.Scan(&row.Fingerprint, &row.Name, &row.Version, &row.Type, &row.Language, &row.Purl, &row.Distro,
-			&row.Licenses, &row.Cpes, &row.MatchInput, &row.Locations, &row.Excluded)
+			&row.Licenses, &row.Cpes, &row.MatchInput, &row.Locations, &row.Excluded, &row.Own)
 		if err != nil {
 			return nil, err
 		}

@@ -59,6 +59,19 @@ var sbomTests = map[string]func(*testing.T, *fixture){
 			t.Errorf("a removed image: %v", err)
 		}
 	},
+	"SaveSBOM keeps what only this image says of a package": func(t *testing.T, f *fixture) {
+		first, second := catalogOf("p"), catalogOf("p")
+		second.Packages[0].Package.PURL, second.Packages[0].Package.Licenses = "pkg:deb/other/p@1.0", nil
+		one, two := image("a", amd64), image("bb", amd64)
+		f.want(t, one, two)
+		f.catalogue(t, one, "1", first)
+		f.catalogue(t, two, "2", second)
+		for key, catalog := range map[vuln.ImageKey]vuln.Catalog{one: first, two: second} {
+			if diff := cmp.Diff(catalog.Packages, f.packages(t, key)); diff != "" {
+				t.Errorf("%s: %s", key, diff)
+			}
+		}
+	},
 	"SaveSBOM of hostile packages": func(t *testing.T, f *fixture) {
 		key := image("a", amd64)
 		catalog := vuln.Catalog{Distro: "x\x00\xff", Packages: []vuln.HeldPackage{

@@ -25,6 +25,9 @@ UPDATE images SET matched_at = 0,
     fixable = COALESCE((SELECT r.fixable FROM reports r WHERE r.image_id = images.image_id), 0);
 CREATE INDEX images_state ON images (state, image_id, platform);
 
+-- What an image says of a package beside what matching reads, where it is not what the package's row says.
+ALTER TABLE image_packages ADD COLUMN own TEXT NOT NULL DEFAULT '';
+
 -- Finds the images of a package without a look at their rows.
 DROP INDEX image_packages_package;
 CREATE INDEX image_packages_package ON image_packages (package_pk, excluded, image_pk);
@@ -167,6 +170,7 @@ DROP INDEX image_packages_package;
 CREATE INDEX image_packages_package ON image_packages (package_pk);
 DROP INDEX images_state;
 ALTER TABLE images DROP COLUMN projection;
+ALTER TABLE image_packages DROP COLUMN own;
 
 CREATE TABLE vulnerability_databases (
     id             INTEGER PRIMARY KEY AUTOINCREMENT,
