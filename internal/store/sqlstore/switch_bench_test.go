@@ -117,17 +117,34 @@ func saveFleet(b *testing.B, s *Store, generation int64, from, count, turn int) 
 	}
 }
 
-// BenchmarkSwitch measures a new database that changes 1 % of the packages of a fleet, and every score.
+// BenchmarkSwitch measures a new database that changes 1 % of the packages of a fleet, or all of them, and every score.
 func BenchmarkSwitch(b *testing.B) {
 	s, path := fleet(b)
-	list, findings := store.ImageQuery{Sort: store.SortSeverity}, store.FindingQuery{}
-	page, err := s.ListImages(b.Context(), list)
-	if err != nil {
-		b.Fatal(err)
+	turn := 0
+	for _, share := range []int{1, 100} {
+		b.Run(fmt.Sprintf("%d-percent", share), func(b *testing.B) {
+			spent := map[string]time.Duration{}
+			rounds := 0
+			for b.Loop() {
+				rounds++
+				turn++
+				switchFleet(b, s, fleetPackages*share/100, turn, spent)
+			}
+			for what, total := range spent {
+				b.ReportMetric(float64(total.Milliseconds())/float64(rounds), "ms-"+what)
+			}
+			for _, suffix := range []string{"", "-wal"} {
+				if info, err := os.Stat(path + suffix); err == nil {
+					b.ReportMetric(float64(info.Size())/(1<<20), "MiB"+suffix)
+				}
+			}
+		})
 	}
-	findings.Image = page.Images[0].Key
-	b.Logf("%d images with %d packages each, of %d; the first page begins with %d findings", fleetImages, fleetHeld, fleetPackages, page.Images[0].Counts.Total())
-	spent := map[string]time.Duration{}
+}
+
+// switchFleet goes to another generation in which that many packages differ, and reads a page of each list.
+func switchFleet(b *testing.B, s *Store, packages, turn int, spent map[string]time.Duration) {
+	b.Helper()
 	measure := func(what string, work func() error) {
 		b.Helper()
 		start := time.Now()
@@ -136,51 +153,52 @@ func BenchmarkSwitch(b *testing.B) {
 		}
 		spent[what] += time.Since(start)
 	}
-	rounds := 0
-	for b.Loop() {
-		rounds++
-		var next store.Generation
-		measure("start", func() error {
-			var err error
-			next, err = s.StartGeneration(b.Context(), vuln.DatabaseBuild{ID: fmt.Sprint("build-", rounds)}, "engine", false)
-			return err
-		})
-		measure("answered", func() error {
-			for after := int64(0); ; {
-				packages, err := s.AnsweredPackages(b.Context(), after, 5000)
-				if err != nil || len(packages) == 0 {
-					return err
+	var next store.Generation
+	measure("start", func() error {
+		var err error
+		next, err = s.StartGeneration(b.Context(), vuln.DatabaseBuild{ID: fmt.Sprint("build-", turn)}, "engine", false)
+		return err
+	})
+	measure("queue", func() error {
+		for after := int64(0); ; {
+			answered, err := s.AnsweredPackages(b.Context(), after, 5000)
+			if err != nil || len(answered) == 0 {
+				return err
+			}
+			after = answered[len(answered)-1].ID
+			var ids []int64
+			for _, p := range answered {
+				if p.ID <= int64(packages) {
+					ids = append(ids, p.ID)
 				}
-				after = packages[len(packages)-1].ID
 			}
-		})
-		ids := make([]int64, fleetPackages/100)
-		for i := range ids {
-			ids[i] = int64(i + 1)
-		}
-		measure("queue", func() error { return s.QueuePackages(b.Context(), next.Number, ids) })
-		measure("matching", func() error { return s.StartMatching(b.Context(), next.Number) })
-		measure("save", func() error { saveFleet(b, s, next.Number, 1, len(ids), rounds); return nil })
-		measure("scores", func() error { return stageFleet(b, s, next.Number, rounds) })
-		measure("switch", func() error {
-			done, err := s.Switch(b.Context(), next.Number)
-			if rounds == 1 {
-				b.Logf("changed: %+v", done.Changes)
+			if err := s.QueuePackages(b.Context(), next.Number, ids); err != nil {
+				return err
 			}
-			return err
-		})
-		measure("findings", func() error { _, err := s.Findings(b.Context(), findings); return err })
-		measure("images", func() error { _, err := s.ListImages(b.Context(), list); return err })
-		measure("changes", func() error { _, err := s.Changes(b.Context(), store.ChangeQuery{}); return err })
-	}
-	for what, total := range spent {
-		b.ReportMetric(float64(total.Milliseconds())/float64(rounds), "ms-"+what)
-	}
-	for _, suffix := range []string{"", "-wal"} {
-		if info, err := os.Stat(path + suffix); err == nil {
-			b.ReportMetric(float64(info.Size())/(1<<20), "MiB"+suffix)
 		}
+	})
+	measure("matching", func() error { return s.StartMatching(b.Context(), next.Number) })
+	for from := 1; from <= packages; from += 200 {
+		measure("save", func() error { saveFleet(b, s, next.Number, from, 200, turn); return nil })
 	}
+	measure("scores", func() error { return stageFleet(b, s, next.Number, turn) })
+	measure("switch", func() error {
+		switched, err := s.Switch(b.Context(), next.Number)
+		if turn == 1 || packages == fleetPackages {
+			b.Logf("%d packages matched: %+v", switched.Matched, switched.Changes)
+		}
+		return err
+	})
+	images, findings := store.ImageQuery{Sort: store.SortSeverity}, store.FindingQuery{}
+	measure("images", func() error {
+		page, err := s.ListImages(b.Context(), images)
+		if err == nil {
+			findings.Image = page.Images[0].Key
+		}
+		return err
+	})
+	measure("findings", func() error { _, err := s.Findings(b.Context(), findings); return err })
+	measure("changes", func() error { _, err := s.Changes(b.Context(), store.ChangeQuery{}); return err })
 }
 
 // stageFleet gives every vulnerability another probability.
