@@ -97,8 +97,8 @@ func TestFullEqualsIncremental(t *testing.T) {
 		images int
 		part   float64
 	}{
-		"sample": {dbtest.Sample, 60, 0.1},
-		"real":   {dbtest.Shared, 40, 0.01},
+		"sample": {dbtest.Sample, 20, 0.1},
+		"real":   {dbtest.Shared, 12, 0.01},
 	}
 	for name, tt := range databases {
 		t.Run(name, func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestFullEqualsIncremental(t *testing.T) {
 			settle(t, a)
 			same(t, fresh(t, images, build), pictures(t, s))
 			all := counted.matched()
-			for seed := range uint64(4) {
+			for seed := range uint64(2) {
 				build = dbtest.Mutate(t, build, seed, dbtest.Fraction(tt.part)...)
 				library.put(build)
 				settle(t, a)
@@ -142,7 +142,7 @@ func TestFullEqualsIncremental(t *testing.T) {
 // TestEveryKindOfChange goes through builds that each differ in one way only.
 func TestEveryKindOfChange(t *testing.T) {
 	build := dbtest.Sample(t)
-	images := fleet(t, build, 40, 9)
+	images := fleet(t, build, 8, 9)
 	s, library := newStore(t), newShelf(build)
 	a, counted := newAssessor(t, s, library)
 	fill(t, a, s, images)
@@ -167,8 +167,8 @@ func TestEveryKindOfChange(t *testing.T) {
 // TestScoresWithoutMatching changes nothing but EPSS and KEV.
 func TestScoresWithoutMatching(t *testing.T) {
 	before := dbtest.Sample(t)
-	after := dbtest.Mutate(t, before, 1, dbtest.Change{Kind: dbtest.EPSS, Fraction: 1}, dbtest.Change{Kind: dbtest.AddKEV, Fraction: 0.2})
-	images := fleet(t, before, 20, 2)
+	after := dbtest.Mutate(t, before, 1, dbtest.Change{Kind: dbtest.EPSS, Fraction: 1}, dbtest.Change{Kind: dbtest.AddKEV, Fraction: 1})
+	images := fleet(t, before, 10, 2)
 	s, library := newStore(t), newShelf(before)
 	a, counted := newAssessor(t, s, library)
 	fill(t, a, s, images)
@@ -201,9 +201,9 @@ func (w *watched) SaveAnswers(ctx context.Context, generation int64, answers map
 // TestOldAnswerStaysVisible looks at everything, and takes in a new image, while a re-match is under way.
 func TestOldAnswerStaysVisible(t *testing.T) {
 	before, after := pair(t, 3)
-	images := fleet(t, before, 30, 3)
+	images := fleet(t, before, 12, 3)
 	late := numbered(1000)
-	document := fleet(t, before, 31, 4)[numbered(30)]
+	document := fleet(t, before, 13, 4)[numbered(12)]
 	s := newStore(t)
 	w := &watched{Store: s, saving: func() {}}
 	library := newShelf(before)
@@ -233,7 +233,7 @@ func TestOldAnswerStaysVisible(t *testing.T) {
 func TestSuperseded(t *testing.T) {
 	first, second := pair(t, 5)
 	third := dbtest.Mutate(t, second, 6, dbtest.Fraction(0.1)...)
-	images := fleet(t, first, 30, 5)
+	images := fleet(t, first, 12, 5)
 	s := newStore(t)
 	library := newShelf(first)
 	w := &watched{Store: s, saving: func() {}}
@@ -281,7 +281,7 @@ func TestDatabaseBeforeIsGone(t *testing.T) {
 // TestSBOMsAreReadAgain stores SBOMs as an earlier version of the program read them.
 func TestSBOMsAreReadAgain(t *testing.T) {
 	database := dbtest.Sample(t)
-	images := fleet(t, database, 12, 8)
+	images := fleet(t, database, 8, 8)
 	for _, scanned := range []bool{false, true} {
 		t.Run(fmt.Sprintf("scanned=%t", scanned), func(t *testing.T) {
 			s := newStore(t)
