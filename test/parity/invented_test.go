@@ -139,7 +139,16 @@ func inventedDatabase(t *testing.T) vulndb.Installed {
 	}
 	for i, e := range inventedEcosystems {
 		for n, name := range inventedNames {
-			w.library(e.kind, e.format, e.versions, i, n, name)
+			switch {
+			case e.kind == syftpkg.JavaPkg:
+				// Two packages of one name, of which only the first is known not to be affected by some.
+				w.library(e.kind, e.format, e.versions, i, n, "org.example:"+name, true)
+				w.library(e.kind, e.format, e.versions, i+500, n, "org.other:"+name, false)
+			case e.kind == syftpkg.GoModulePkg && name != "stdlib":
+				w.library(e.kind, e.format, e.versions, i, n, "example.com/"+name, true)
+			default:
+				w.library(e.kind, e.format, e.versions, i, n, name, true)
+			}
 		}
 	}
 	for n, name := range inventedNames {
@@ -270,16 +279,8 @@ func rpmQualifiers(name, number int) *v6.PackageQualifiers {
 	return nil
 }
 
-func (w inventor) library(kind syftpkg.Type, format string, versions [4]string, ecosystem, n int, name string) {
+func (w inventor) library(kind syftpkg.Type, format string, versions [4]string, ecosystem, n int, name string, unaffected bool) {
 	w.Helper()
-	switch kind {
-	case syftpkg.JavaPkg:
-		name = "org.example:" + name
-	case syftpkg.GoModulePkg:
-		if name != "stdlib" {
-			name = "example.com/" + name
-		}
-	}
 	for number := range inventedRecords - 1 {
 		if (ecosystem+n+number)%4 == 0 {
 			continue
@@ -300,7 +301,7 @@ func (w inventor) library(kind syftpkg.Type, format string, versions [4]string, 
 		w.must(w.store.AddAffectedPackages(&v6.AffectedPackageHandle{
 			VulnerabilityID: handle, Package: &v6.Package{Ecosystem: string(kind), Name: name}, BlobValue: blob,
 		}))
-		if number == 5 && slices.Contains([]int{0, 1, 3}, n%4) {
+		if unaffected && number == 5 && slices.Contains([]int{0, 1, 3}, n%4) {
 			w.must(w.store.AddUnaffectedPackages(&v6.UnaffectedPackageHandle{
 				VulnerabilityID: handle, Package: &v6.Package{Ecosystem: string(kind), Name: name},
 				BlobValue: &v6.PackageBlob{

@@ -17,6 +17,16 @@ func (d *draw) double() {
 		}
 		d.add(p)
 	}
+	for range d.IntN(3) {
+		if len(d.pool.Pairs) == 0 {
+			return
+		}
+		pair := pick(d, d.pool.Pairs)
+		version := d.version(pair[0].Versions)
+		for _, a := range pair {
+			d.add(NewPackage(syftpkg.Type(a.Ecosystem), a.Name, version))
+		}
+	}
 }
 
 // namesake has the type, name and version of a package, and differs in what Grype reads besides.

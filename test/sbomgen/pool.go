@@ -30,6 +30,8 @@ type Pool struct {
 	Ecosystems []Ecosystem
 	// Products are known by CPE only.
 	Products []Product
+	// Pairs are packages that the database tells apart and that have one name in an image, as Maven artifacts of two groups.
+	Pairs [][2]Affected
 }
 
 // System is an operating system with its packages.
@@ -90,6 +92,7 @@ func ReadPool(ctx context.Context, dir string) (pool *Pool, err error) {
 		return nil, fmt.Errorf("the database in %s names no packages", dir)
 	}
 	pool.findKin()
+	pool.findPairs()
 	return pool, nil
 }
 
@@ -250,6 +253,22 @@ func (p *Pool) findKin() {
 					s.Kin = append(s.Kin, Kin{Owner: owner, Product: product})
 				}
 			}
+		}
+	}
+}
+
+func (p *Pool) findPairs() {
+	for _, e := range p.Ecosystems {
+		artifacts := map[string]Affected{}
+		for _, a := range e.Packages {
+			_, artifact, found := strings.Cut(a.Name, ":")
+			if !found {
+				continue
+			}
+			if other, ok := artifacts[artifact]; ok {
+				p.Pairs = append(p.Pairs, [2]Affected{other, a})
+			}
+			artifacts[artifact] = a
 		}
 	}
 }
