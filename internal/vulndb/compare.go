@@ -70,7 +70,7 @@ func cveKey(cve string) vuln.SearchKey { return searchKey("cve", cve) }
 // Compare reads two installed databases, one after the other, and says where they differ. It changes neither.
 //
 // It holds 8 bytes for each record of a database, 16 for each vulnerability, package and CPE, and about 40 for each
-// distinct name in both, but no record itself. It fails when a file does not have the tables that this version of Grype
+// distinct name in both, but no record itself; afterwards about 40 for each CVE. It fails when a file does not have the tables that this version of Grype
 // reads; then everything has to be asked anew.
 func Compare(ctx context.Context, from, to Installed) (*Difference, error) {
 	sides := [2]Installed{from, to}
@@ -87,14 +87,44 @@ func Compare(ctx context.Context, from, to Installed) (*Difference, error) {
 	if reason := differentSetting(settings[0], settings[1]); reason != "" {
 		return &Difference{full: reason}, nil
 	}
+	difference := &Difference{keys: map[vuln.SearchKey]struct{}{}, cves: map[vuln.SearchKey]struct{}{}}
+	// One after the other, so that the digests of the one do not take memory beside those of the other.
+	if err := difference.compareRecords(ctx, sides); err != nil {
+		return nil, err
+	}
+	if err := difference.compareScores(ctx, sides); err != nil {
+		return nil, err
+	}
+	return difference, nil
+}
+
+// compareRecords finds the keys that are touched.
+func (d *Difference) compareRecords(ctx context.Context, sides [2]Installed) error {
 	c := newComparison()
 	for side, installed := range sides {
 		err := withDatabase(installed, func(db database) error { return c.read(ctx, db, side) })
 		if err != nil {
-			return nil, compareError(installed, err)
+			return compareError(installed, err)
 		}
 	}
-	return c.difference(), nil
+	d.summary.Packages = c.packages.collect(d.keys, AnyPackageKey)
+	d.summary.Products = c.products.collect(d.keys, AnyCPEKey)
+	d.summary.OperatingSystems = c.systems.collect(d.keys, AnyOSKey)
+	d.summary.Vulnerabilities = c.vulnerabilities.collect(d.keys, 0)
+	return nil
+}
+
+// compareScores finds the CVEs whose scores are touched.
+func (d *Difference) compareScores(ctx context.Context, sides [2]Installed) error {
+	cves := newDigests()
+	for side, installed := range sides {
+		err := withDatabase(installed, func(db database) error { return readScores(ctx, db, cves, side) })
+		if err != nil {
+			return compareError(installed, err)
+		}
+	}
+	d.summary.CVEs = cves.collect(d.cves, 0)
+	return nil
 }
 
 func compareError(installed Installed, err error) error {
@@ -103,23 +133,13 @@ func compareError(installed Installed, err error) error {
 
 // comparison holds digests of the records behind each key, for both databases.
 type comparison struct {
-	packages, products, systems, vulnerabilities, cves *digests
+	packages, products, systems, vulnerabilities *digests
+	// anyPackage and anyProduct are the places of the keys that stand for all.
+	anyPackage, anyProduct uint32
 }
 
 func newComparison() *comparison {
-	return &comparison{
-		packages: newDigests(), products: newDigests(), systems: newDigests(), vulnerabilities: newDigests(), cves: newDigests(),
-	}
-}
-
-func (c *comparison) difference() *Difference {
-	d := &Difference{keys: map[vuln.SearchKey]struct{}{}, cves: map[vuln.SearchKey]struct{}{}}
-	d.summary = DifferenceSummary{
-		Packages:         c.packages.collect(d.keys, AnyPackageKey),
-		Products:         c.products.collect(d.keys, AnyCPEKey),
-		OperatingSystems: c.systems.collect(d.keys, AnyOSKey),
-		Vulnerabilities:  c.vulnerabilities.collect(d.keys, 0),
-		CVEs:             c.cves.collect(d.cves, 0),
-	}
-	return d
+	c := &comparison{packages: newDigests(), products: newDigests(), systems: newDigests(), vulnerabilities: newDigests()}
+	c.anyPackage, c.anyProduct = c.packages.at(AnyPackageKey), c.products.at(AnyCPEKey)
+	return c
 }

@@ -148,7 +148,7 @@ func (c *comparison) read(ctx context.Context, db database, side int) error {
 	r := &records{comparison: c, db: db, side: side, cpesOf: map[int64][]named{}}
 	for _, read := range []func(context.Context) error{
 		r.readBlobs, r.readSystems, r.readOverrides, r.readVulnerabilities, r.readAliases, r.readCPEs, r.readPackageCPEs,
-		r.readPackages, r.readPackageHandles, r.readCPEHandles, r.readScores,
+		r.readPackages, r.readPackageHandles, r.readCPEHandles,
 	} {
 		if err := read(ctx); err != nil {
 			return err
@@ -271,12 +271,12 @@ func (r *records) addPackageHandle(kind uint64, row []any) {
 		system = mix(1, r.systemRows.get(number(row[1])))
 	}
 	digest := mixAll(kind, vulnerability.digest, system, pkg.digest, r.blob(row[3]))
-	r.packages.add(r.side, r.packages.at(AnyPackageKey), digest)
+	r.packages.add(r.side, r.anyPackage, digest)
 	r.packages.add(r.side, pkg.place, digest)
 	r.vulnerabilities.add(r.side, vulnerability.place, digest)
 	for _, cpe := range r.cpesOf[number(row[2])] {
 		r.products.add(r.side, cpe.place, digest)
-		r.products.add(r.side, r.products.at(AnyCPEKey), digest)
+		r.products.add(r.side, r.anyProduct, digest)
 	}
 }
 
@@ -297,30 +297,37 @@ func (r *records) readCPEHandles(ctx context.Context) error {
 func (r *records) addCPEHandle(kind uint64, row []any) {
 	vulnerability, cpe := r.vulnerabilityOf.get(number(row[0])), r.cpeOf.get(number(row[1]))
 	digest := mixAll(kind, vulnerability.digest, cpe.digest, r.blob(row[2]))
-	r.products.add(r.side, r.products.at(AnyCPEKey), digest)
+	r.products.add(r.side, r.anyProduct, digest)
 	r.products.add(r.side, cpe.place, digest)
 	r.vulnerabilities.add(r.side, vulnerability.place, digest)
 }
 
 // readScores reads what is told of CVEs and not of packages.
-func (r *records) readScores(ctx context.Context) error {
-	queries := []string{
-		// Every score carries the date of all scores.
-		"SELECT 'epss', cve, epss, percentile, (SELECT CAST(date AS TEXT) FROM epss_metadata) FROM epss_handles ORDER BY id",
-		"SELECT 'cwe', cve, cwe, source, type FROM cwe_handles ORDER BY id",
+func readScores(ctx context.Context, db database, cves *digests, side int) error {
+	// Every probability carries the date of all of them.
+	date := uint64(0)
+	err := db.each(ctx, "SELECT CAST(date AS TEXT) FROM epss_metadata ORDER BY rowid LIMIT 1", func(row []any) error {
+		date = hashValues(row)
+		return nil
+	})
+	if err != nil {
+		return err
 	}
-	for _, query := range queries {
-		err := r.db.each(ctx, query, func(row []any) error {
-			r.cves.add(r.side, r.cves.at(cveKey(text(row[1]))), hashValues(row))
+	for _, scores := range []struct {
+		start uint64
+		query string
+	}{
+		{mix(1, date), "SELECT cve, epss, percentile FROM epss_handles ORDER BY id"},
+		{2, "SELECT cve, cwe, source, type FROM cwe_handles ORDER BY id"},
+		{3, "SELECT k.cve, b.value FROM known_exploited_vulnerability_handles k LEFT JOIN blobs b ON b.id = k.blob_id ORDER BY k.id"},
+	} {
+		err := db.each(ctx, scores.query, func(row []any) error {
+			cves.add(side, cves.at(cveKey(text(row[0]))), mix(scores.start, hashValues(row)))
 			return nil
 		})
 		if err != nil {
 			return err
 		}
 	}
-	const query = "SELECT 'kev', cve, blob_id FROM known_exploited_vulnerability_handles ORDER BY id"
-	return r.db.each(ctx, query, func(row []any) error {
-		r.cves.add(r.side, r.cves.at(cveKey(text(row[1]))), mix(hashValues(row[:2]), r.blob(row[2])))
-		return nil
-	})
+	return nil
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // Inflate adds copies of all records to a copy of a database, each under names of its own, and returns it as a build of its
-// own. With 20 copies the shared one has the size of the official one, a gigabyte.
+// own. With 15 copies the shared one has the size of the official one, a gigabyte.
 func Inflate(tb testing.TB, installed vulndb.Installed, copies int) vulndb.Installed {
 	tb.Helper()
 	out := Mutate(tb, installed, 1)
