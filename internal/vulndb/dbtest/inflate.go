@@ -30,8 +30,7 @@ func Inflate(tb testing.TB, installed vulndb.Installed, copies int) vulndb.Insta
 	if err := db.Close(); err != nil {
 		tb.Fatal(err)
 	}
-	out.Build.ID = fileID(tb, file)
-	return out
+	return sealed(tb, out)
 }
 
 // inflate takes the indexes away while it writes, which is many times faster.

@@ -117,12 +117,18 @@ func Mutate(tb testing.TB, installed vulndb.Installed, seed uint64, changes ...C
 	if err := db.Close(); err != nil {
 		tb.Fatal(err)
 	}
-	if _, err := v6.WriteImportMetadata(afero.NewOsFs(), out.SQLiteDir(), "test"); err != nil {
+	return sealed(tb, out)
+}
+
+// sealed gives a database whose file was changed the checksum and the ID that follow from it.
+func sealed(tb testing.TB, installed vulndb.Installed) vulndb.Installed {
+	tb.Helper()
+	if _, err := v6.WriteImportMetadata(afero.NewOsFs(), installed.SQLiteDir(), "test"); err != nil {
 		tb.Fatal(err)
 	}
-	out.Build.ID = fileID(tb, file)
-	out.Build.Source = vuln.DatabaseSourceImported
-	return out
+	installed.Build.ID = fileID(tb, filepath.Join(installed.SQLiteDir(), v6.VulnerabilityDBFileName))
+	installed.Build.Source = vuln.DatabaseSourceImported
+	return installed
 }
 
 func fileID(tb testing.TB, name string) string {
