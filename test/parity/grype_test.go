@@ -4,8 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,46 +18,17 @@ import (
 	"github.com/anchore/grype/grype/presenter/models"
 
 	"github.com/scanner-operator/scanner-operator/internal/vulndb"
+	"github.com/scanner-operator/scanner-operator/test/grypecmd"
 )
 
-// grypePrograms builds the grype command and its stand-in once per version, outside of the source tree, and returns their
-// folder.
-var grypePrograms = sync.OnceValues(func() (string, error) {
-	hash := sha256.New()
-	for _, name := range []string{"go.mod", "go.sum", "main.go"} {
-		data, err := os.ReadFile(filepath.Join("grypecli", name))
-		if err != nil {
-			return "", err
-		}
-		hash.Write(data)
-	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "", err
-	}
-	dir := filepath.Join(cache, "scanner-operator-parity", hex.EncodeToString(hash.Sum(nil))[:16])
-	if _, err := os.Stat(dir); err == nil {
-		return dir, nil
-	}
-	tmp := dir + ".tmp"
-	if err := os.MkdirAll(tmp, 0o700); err != nil {
-		return "", err
-	}
-	build := exec.Command("go", "build", "-trimpath", "-o", tmp, "github.com/anchore/grype/cmd/grype", ".")
-	build.Dir = "grypecli"
-	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
-	build.Stderr = os.Stderr
-	if err := build.Run(); err != nil {
-		return "", err
-	}
-	return dir, os.Rename(tmp, dir)
-})
+// grypePrograms is the folder of the grype command and its stand-in.
+var grypePrograms = sync.OnceValues(func() (string, error) { return grypecmd.Programs("grypecli") })
 
 func grypeProgram(t *testing.T, name string) string {
 	t.Helper()
 	dir, err := grypePrograms()
 	if err != nil {
-		t.Fatalf("build the grype command: %v", err)
+		t.Fatal(err)
 	}
 	return filepath.Join(dir, name)
 }
@@ -124,14 +93,8 @@ func runGrypeOn(t *testing.T, installed vulndb.Installed, input string) []byte {
 	defer cancel()
 	var stdout, stderr bytes.Buffer
 	run := exec.CommandContext(ctx, grypeProgram(t, "grype"), input, "-o", "json")
-	run.Dir = t.TempDir() // no configuration file
-	run.Env = []string{
-		"HOME=" + run.Dir, "PATH=" + os.Getenv("PATH"),
-		"GRYPE_DB_CACHE_DIR=" + installed.Dir,
-		"GRYPE_DB_AUTO_UPDATE=false",
-		"GRYPE_DB_VALIDATE_AGE=false",
-		"GRYPE_CHECK_FOR_APP_UPDATE=false",
-	}
+	run.Dir = t.TempDir()
+	run.Env = grypecmd.Environment(run.Dir, installed)
 	run.Stdout, run.Stderr = &stdout, &stderr
 	if err := run.Run(); err != nil {
 		t.Fatalf("grype: %v\n%s", err, stderr.String())
