@@ -17,6 +17,9 @@ func TestParityOnSampleImages(t *testing.T) {
 	}
 	compared := 0
 	for name, installed := range databases(t) {
+		if name == "invented" {
+			continue // it knows nothing of what these images hold
+		}
 		database := openDatabase(t, installed)
 		for _, image := range images {
 			if image.Image == nil {

@@ -21,9 +21,9 @@ const (
 )
 
 // Fleet is the images of a cluster: a few operating systems, releases of base images that differ in some packages, and on top
-// applications that draw, some packages far more often than others, from what there is for languages. With a database as
-// large as the official one, 1,000 images of some 173 packages hold about 20 distinct packages per image, a package of
-// another operating system counted as another package; fewer per image as the fleet grows.
+// applications that draw, some packages far more often than others, from what there is for languages. Measured with a
+// database of 5,000 names, an image has about 170 packages, and there are 58 distinct ones per image of 100 images and 18 per
+// image of 1,000, where a package on another operating system counts as another package.
 type Fleet struct {
 	generator *Generator
 	images    int
