@@ -17,8 +17,9 @@ const phaseTimeout = 30 * time.Minute
 func TestMain(m *testing.M) {
 	if text := os.Getenv(phaseVariable); text != "" {
 		ctx, cancel := context.WithTimeout(context.Background(), phaseTimeout)
-		defer cancel()
-		if err := runPhase(ctx, text); err != nil {
+		err := runPhase(ctx, text)
+		cancel()
+		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

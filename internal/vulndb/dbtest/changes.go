@@ -154,6 +154,8 @@ func (m *mutation) packageHandle(kind Kind, id int64) {
 	case PackageCPEs:
 		m.exec("INSERT OR IGNORE INTO package_cpes (package_id, cpe_id) SELECT package_id, (SELECT id FROM cpes WHERE id >= ? "+
 			"ORDER BY id LIMIT 1) FROM "+table+" WHERE id = ?", m.someID("cpes"), id)
+	default:
+		m.Fatalf("unknown kind of change %q", kind)
 	}
 }
 
@@ -173,6 +175,8 @@ func (m *mutation) cpeHandle(kind Kind, id int64) {
 		blob := m.newBlob(table, id, constraintPath, `"< 999999"`)
 		m.exec("INSERT INTO unaffected_cpe_handles (vulnerability_id, cpe_id, blob_id) SELECT vulnerability_id, cpe_id, ? FROM "+table+
 			" WHERE id = ?", blob, id)
+	default:
+		m.Fatalf("unknown kind of change %q", kind)
 	}
 }
 
@@ -188,6 +192,8 @@ func (m *mutation) vulnerability(kind Kind, id int64) {
 		m.exec("UPDATE "+table+" SET blob_id = ? WHERE id = ?", blob, id)
 	case Withdraw:
 		m.exec("UPDATE "+table+" SET status = 'rejected' WHERE id = ?", id)
+	default:
+		m.Fatalf("unknown kind of change %q", kind)
 	}
 }
 
@@ -228,6 +234,8 @@ func (m *mutation) scores(change Change) {
 			m.exec("INSERT INTO cwe_handles (cve, cwe, source, type) SELECT name, 'CWE-79', 'nvd@nist.gov', 'Primary' FROM "+
 				"vulnerability_handles WHERE id = ?", id)
 		}
+	default:
+		m.Fatalf("unknown kind of change %q", change.Kind)
 	}
 }
 
