@@ -16,8 +16,11 @@ import (
 // ErrClosed is returned by a Database that was closed.
 var ErrClosed = errors.New("the vulnerability database is closed")
 
-// Database is an open vulnerability database. Its methods may be called from several goroutines; matching does not
-// become faster that way, since reading the database is serial within one process.
+// Database is an open vulnerability database. Its methods may be called from several goroutines.
+//
+// What it remembers of the database is bounded, to some 100 MB of the official one when all bounds are reached, whatever the
+// number of packages: records of packages and of CPEs, vulnerabilities, their decorations, and what packages say about others.
+// Prepared statements would not help: the driver compiles the text of a statement whenever it runs.
 type Database struct {
 	build vuln.DatabaseBuild
 	store *store
@@ -32,7 +35,7 @@ type Database struct {
 }
 
 // maxStatements bounds the filters that are remembered, some 200 bytes each.
-const maxStatements = 100_000
+const maxStatements = 50_000
 
 // Open opens an installed database for reading. Several builds may be open at once, each in its own folder.
 func Open(installed vulndb.Installed) (*Database, error) {

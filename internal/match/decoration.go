@@ -17,7 +17,7 @@ type decoration struct {
 
 const (
 	// maxDecorations bounds the CVEs whose decorations are remembered, at some 500 bytes each.
-	maxDecorations = 50_000
+	maxDecorations = 30_000
 	// cveBatch bounds the parameters of one query; SQLite takes 999 for certain.
 	cveBatch = 500
 )

@@ -9,3 +9,6 @@ const GrypeVersion = grypeVersion
 func UseMatchers(d *Database, change func([]match.Matcher) []match.Matcher) {
 	d.matchers = func() []match.Matcher { return change(newMatchers()) }
 }
+
+// Distinct sorts the packages of a context and removes what is there twice.
+var Distinct = distinct

@@ -13,9 +13,9 @@ import (
 
 const (
 	// maxVulnerabilities bounds the vulnerabilities that are remembered, at some three KB each.
-	maxVulnerabilities = 15_000
+	maxVulnerabilities = 8_000
 	// maxRows bounds the rows of other tables that are remembered, by ID, at some 200 bytes each.
-	maxRows = 20_000
+	maxRows = 10_000
 	// maxSmall bounds the rows that are remembered of tables that hold a few hundred: names that stand for others, releases
 	// of operating systems, providers.
 	maxSmall = 5_000

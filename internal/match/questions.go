@@ -10,7 +10,7 @@ import (
 )
 
 // maxRecords bounds the records of packages and CPEs that are remembered, at one or two KB each.
-const maxRecords = 20_000
+const maxRecords = 8_000
 
 // GetAffectedPackages implements v6.Reader.
 func (s *store) GetAffectedPackages(spec *v6.PackageSpecifier, options *v6.GetPackageOptions) ([]v6.AffectedPackageHandle, error) {

@@ -68,6 +68,11 @@ func TestScores(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("scores (-fresh match +got):\n%s", diff)
 			}
+			for _, v := range got {
+				if test.name == "an old schema" && (v.EPSS != nil || v.CWEs != nil) {
+					t.Errorf("%s has what databases of that schema do not tell: %+v", v.ID, v)
+				}
+			}
 			if changed := !cmp.Equal(before, want); changed != test.changes {
 				t.Errorf("a fresh match says something else: %t, want %t", changed, test.changes)
 			}

@@ -9,8 +9,7 @@ import (
 	"gorm.io/gorm"
 )
 
-// store is an open database, shared by all runs, with what is remembered of it: at most some 120 MB of the official
-// database, see the constants.
+// store is an open database, shared by all runs, with what is remembered of it.
 type store struct {
 	v6.Reader
 	db       *gorm.DB

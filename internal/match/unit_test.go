@@ -1,6 +1,7 @@
 package match_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -169,5 +170,14 @@ func TestMergedUnitsKeepAllLocations(t *testing.T) {
 func TestCatalogTellsItsProjection(t *testing.T) {
 	if got := (&image{}).decode(t).Catalog().Projection; got != match.Projection {
 		t.Errorf("projection %d, want %d", got, match.Projection)
+	}
+}
+
+// Images list owners in any order.
+func TestDistinct(t *testing.T) {
+	got := match.Distinct([]json.RawMessage{[]byte("b"), []byte("a"), []byte("b"), []byte("aa")})
+	want := []json.RawMessage{[]byte("a"), []byte("aa"), []byte("b")}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

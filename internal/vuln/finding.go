@@ -95,20 +95,11 @@ type Finding struct {
 	Locations []Location
 }
 
-// Exclusion is a finding of a package that Grype ignores in one image, for example because the distribution's own
-// package that owns the files is fixed.
-type Exclusion struct {
-	Fingerprint     string `json:"fingerprint"`
-	VulnerabilityID string `json:"vulnerabilityId"`
-	Namespace       string `json:"namespace"`
-}
-
 // MatchResult is what one database build says about one image.
 type MatchResult struct {
 	// Packages holds the findings of every package of the image that takes part in matching, by fingerprint; a package
 	// without findings is there with an empty list, since that too is an answer.
-	Packages   map[string][]PackageFinding
-	Exclusions []Exclusion
+	Packages map[string][]PackageFinding
 }
 
 // DatabaseSource says where a vulnerability database came from.

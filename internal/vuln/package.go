@@ -3,10 +3,12 @@ package vuln
 import "encoding/json"
 
 // Package is one distinct software package: everything that matching reads of it, and nothing that differs
-// from image to image. Two images that hold the same package hold the same Fingerprint.
+// from image to image. To that belong those packages of an image that have a say about this one: owners of its files, and
+// others of the same type, name and version. Two images that hold the same package in the same context hold the same
+// Fingerprint.
 type Package struct {
 	// Fingerprint is the lower-case hexadecimal SHA-256 of all fields that matching reads. Equal fingerprints give
-	// equal findings under one database build.
+	// equal findings under one database build and one engine.
 	Fingerprint string
 	Name        string
 	Version     string
