@@ -167,6 +167,7 @@ func itemOf(f vuln.Finding) item {
 		Vulnerability: f.Vulnerability, Fix: f.Fix,
 		Details: make([]vuln.MatchDetail, 0, len(f.Details)), Locations: append([]vuln.Location{}, f.Locations...),
 	}
+	out.Vulnerability.CVEs = nil // how scores are looked up is no part of the API
 	switch f.Fix.State {
 	case vuln.FixStateFixed, vuln.FixStateNotFixed, vuln.FixStateWontFix, vuln.FixStateUnknown:
 	default:

@@ -44,6 +44,7 @@ func plain() report.Input {
 	high.Vulnerability.Risk, low.Vulnerability.Risk = 93.25, 1
 	high.Vulnerability.EPSS = &vuln.EPSS{Score: 0.9746}
 	low.Vulnerability.EPSS = &vuln.EPSS{Score: 0.0004}
+	high.Vulnerability.CVEs = []string{"CVE-2024-0001"}
 	high.Vulnerability.KEV = []vuln.KnownExploited{{CVE: "CVE-2024-0001"}}
 	high.Locations = []vuln.Location{{Path: "/var/lib/dpkg/status", Layer: "sha256:aa"}}
 	high.Details = []vuln.MatchDetail{{Type: "exact-direct-match", Matcher: "dpkg-matcher", Found: json.RawMessage(`{"a":1}`), SearchedBy: json.RawMessage(`"x"`)}}
@@ -133,6 +134,9 @@ func TestJSONIsWhatTheAPIAnswers(t *testing.T) {
 	for name, in := range map[string]report.Input{"full": full(), "plain": plain(), "empty": inputOf(nil, nil)} {
 		out := writeAs(t, report.FormatJSON, in)
 		valid(t, name, pageSchema, out)
+		if bytes.Contains(out, []byte(`"cves"`)) {
+			t.Errorf("%s: the API has no cves", name)
+		}
 		var page struct {
 			ImageID string
 			Total   int
