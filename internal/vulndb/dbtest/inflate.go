@@ -48,7 +48,9 @@ func inflate(ctx context.Context, db *sql.DB, copies int) error {
 	for n := 1; n <= copies; n++ {
 		statements = append(statements, copyOf(n)...)
 	}
-	for _, statement := range append(statements, create...) {
+	// The planner needs the statistics that went away with the indexes.
+	statements = append(append(statements, create...), "ANALYZE")
+	for _, statement := range statements {
 		if _, err := db.ExecContext(ctx, statement); err != nil {
 			return fmt.Errorf("%s: %w", statement, err)
 		}
