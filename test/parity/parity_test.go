@@ -100,7 +100,7 @@ func (p *parity) compare(t *testing.T, grype *standIn, sbom, command []byte) {
 	}
 	report := ask(t, grype, sbom)
 	if command != nil {
-		if diff := cmp.Diff(comparable(t, command), comparable(t, report)); diff != "" {
+		if diff := cmp.Diff(inOrder(t, command), inOrder(t, report)); diff != "" {
 			t.Errorf("the stand-in says something else than the grype command (-command +stand-in):\n%s", diff)
 		}
 		report = command
@@ -136,9 +136,9 @@ func ask(t *testing.T, grype *standIn, sbom []byte) []byte {
 	return answer
 }
 
-// comparable is a report without what tells of the run and not of the SBOM, in one order: Grype leaves it to chance how it
+// inOrder is a report without what tells of the run and not of the SBOM, in one order: Grype leaves it to chance how it
 // sorts the matches of packages that have name, version, type and place in common.
-func comparable(t *testing.T, raw []byte) map[string]any {
+func inOrder(t *testing.T, raw []byte) map[string]any {
 	t.Helper()
 	var document map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &document); err != nil {
@@ -209,7 +209,11 @@ func silenced(t *testing.T, grype *standIn, sbom []byte, catalog vuln.Catalog, w
 // matchedKinds says which types of packages were there, and whether anything matched one.
 type matchedKinds map[string]bool
 
-func (k matchedKinds) seen(kind string) { k[kind] = k[kind] }
+func (k matchedKinds) seen(kind string) {
+	if _, known := k[kind]; !known {
+		k[kind] = false
+	}
+}
 
 func (k matchedKinds) report(t *testing.T) {
 	t.Helper()

@@ -239,7 +239,7 @@ func (w *randomWorker) differ(ours ourImage, grype json.RawMessage, grypeErr err
 // report makes a differing SBOM as small as it can be and keeps it.
 func (w *randomWorker) report(index int64, document sbomgen.Document, diff string) {
 	w.Helper()
-	for i := len(document.Packages) - 1; i >= 0; i-- {
+	for i := range slices.Backward(document.Packages) {
 		smaller := document.Without(i)
 		if diffs, err := w.compare([]sbomgen.Document{smaller}, false); err == nil && diffs[0] != "" {
 			document, diff = smaller, diffs[0]

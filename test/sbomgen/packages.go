@@ -76,8 +76,8 @@ func NewPackage(kind syftpkg.Type, name, version string) syftpkg.Package {
 		Name: name, Version: version, Type: kind, Language: languages[kind], PURL: purl(kind, name, version),
 		Licenses: syftpkg.NewLicenseSet(syftpkg.NewLicense("MIT")),
 	}
-	if make, ok := metadata[kind]; ok {
-		p.Metadata = make(name, version)
+	if found, ok := metadata[kind]; ok {
+		p.Metadata = found(name, version)
 	}
 	product := name
 	if kind == syftpkg.JavaPkg || kind == syftpkg.JenkinsPluginPkg {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"testing"
 
 	v6 "github.com/anchore/grype/grype/db/v6"
@@ -139,7 +140,7 @@ func TestWithout(t *testing.T) {
 		d = g.Document(index)
 	}
 	owner, owned := d.Packages[d.Owners[0][0]], d.Packages[d.Owners[0][1]]
-	for i := len(d.Packages) - 1; i >= 0; i-- {
+	for i := range slices.Backward(d.Packages) {
 		if id := d.Packages[i].ID(); id != owner.ID() && id != owned.ID() {
 			d = d.Without(i)
 		}
