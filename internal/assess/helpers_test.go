@@ -44,7 +44,7 @@ func key(digit string) vuln.ImageKey {
 	}
 }
 
-func compress(t testing.TB, content string) []byte {
+func compress(t *testing.T, content string) []byte {
 	t.Helper()
 	encoder, err := zstd.NewWriter(nil)
 	if err != nil {
@@ -53,7 +53,7 @@ func compress(t testing.TB, content string) []byte {
 	return encoder.EncodeAll([]byte(content), nil)
 }
 
-func newStore(t testing.TB, keys ...vuln.ImageKey) *sqlstore.Store {
+func newStore(t *testing.T, keys ...vuln.ImageKey) *sqlstore.Store {
 	t.Helper()
 	s := openStore(t, filepath.Join(t.TempDir(), "db"))
 	if _, err := s.WantImages(t.Context(), keys); err != nil {
@@ -62,7 +62,7 @@ func newStore(t testing.TB, keys ...vuln.ImageKey) *sqlstore.Store {
 	return s
 }
 
-func openStore(t testing.TB, path string) *sqlstore.Store {
+func openStore(t *testing.T, path string) *sqlstore.Store {
 	t.Helper()
 	s, err := sqlstore.Open(t.Context(), sqlstore.Config{DSN: path, Log: testr.NewWithInterface(t, testr.Options{}), Clock: clock.RealClock{}})
 	if err != nil {
@@ -168,14 +168,14 @@ func (c *counter) matched() int {
 	return n
 }
 
-func newAssessor(t testing.TB, s Store, library Library) (*Assessor, *counter) {
+func newAssessor(t *testing.T, s Store, library Library) (*Assessor, *counter) {
 	t.Helper()
 	c := &counter{}
 	return New(s, library, c, clock.RealClock{}, testr.NewWithInterface(t, testr.Options{})), c
 }
 
 // settle does what Run does until there is nothing left to do.
-func settle(t testing.TB, a *Assessor) {
+func settle(t *testing.T, a *Assessor) {
 	t.Helper()
 	r := &runner{Assessor: a}
 	defer r.close()
@@ -192,7 +192,7 @@ func settle(t testing.TB, a *Assessor) {
 }
 
 // ingest makes an image wanted and takes in its SBOM.
-func ingest(t testing.TB, a *Assessor, s *sqlstore.Store, image vuln.ImageKey, sbom string) {
+func ingest(t *testing.T, a *Assessor, s *sqlstore.Store, image vuln.ImageKey, sbom string) {
 	t.Helper()
 	if _, err := s.WantImages(t.Context(), []vuln.ImageKey{image}); err != nil {
 		t.Fatal(err)
@@ -211,7 +211,7 @@ type picture struct {
 }
 
 // pictures reads all images of a store.
-func pictures(t testing.TB, s *sqlstore.Store) map[vuln.ImageKey]picture {
+func pictures(t *testing.T, s *sqlstore.Store) map[vuln.ImageKey]picture {
 	t.Helper()
 	out := map[vuln.ImageKey]picture{}
 	query := store.ImageQuery{Page: store.Page{Size: store.MaxPageSize}}
@@ -233,7 +233,7 @@ func pictures(t testing.TB, s *sqlstore.Store) map[vuln.ImageKey]picture {
 	}
 }
 
-func findingsOf(ctx context.Context, t testing.TB, s *sqlstore.Store, image vuln.ImageKey) []vuln.Finding {
+func findingsOf(ctx context.Context, t *testing.T, s *sqlstore.Store, image vuln.ImageKey) []vuln.Finding {
 	t.Helper()
 	query := store.FindingQuery{Image: image, Sort: store.SortFindingPackage, Page: store.Page{Size: store.MaxPageSize}}
 	var out []vuln.Finding
@@ -250,7 +250,7 @@ func findingsOf(ctx context.Context, t testing.TB, s *sqlstore.Store, image vuln
 }
 
 // same fails when two stores show different things.
-func same(t testing.TB, want, got map[vuln.ImageKey]picture) {
+func same(t *testing.T, want, got map[vuln.ImageKey]picture) {
 	t.Helper()
 	if len(want) == 0 {
 		t.Fatal("there are no images to compare")

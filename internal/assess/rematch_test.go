@@ -19,14 +19,14 @@ import (
 )
 
 // pair returns the sample database and a later build that differs in a part of it.
-func pair(t testing.TB, seed uint64) (before, after vulndb.Installed) {
+func pair(t *testing.T, seed uint64) (before, after vulndb.Installed) {
 	t.Helper()
 	before = dbtest.Sample(t)
 	return before, dbtest.Mutate(t, before, seed, dbtest.Fraction(0.1)...)
 }
 
 // fleet makes images of packages that a database knows: half of them alike, as in a cluster, half of them odd.
-func fleet(t testing.TB, database vulndb.Installed, n int, seed uint64) map[vuln.ImageKey]string {
+func fleet(t *testing.T, database vulndb.Installed, n int, seed uint64) map[vuln.ImageKey]string {
 	t.Helper()
 	pool, err := sbomgen.ReadPool(t.Context(), database.SQLiteDir())
 	if err != nil {
@@ -36,11 +36,11 @@ func fleet(t testing.TB, database vulndb.Installed, n int, seed uint64) map[vuln
 	alike := generator.Fleet(n)
 	out := make(map[vuln.ImageKey]string, n)
 	for i := range n {
-		make := alike.SBOM
+		draw := alike.SBOM
 		if i%2 == 1 {
-			make = generator.SBOM
+			draw = generator.SBOM
 		}
-		document, err := make(i)
+		document, err := draw(i)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,7 +57,7 @@ func numbered(i int) vuln.ImageKey {
 	}
 }
 
-func fill(t testing.TB, a *Assessor, s *sqlstore.Store, images map[vuln.ImageKey]string) {
+func fill(t *testing.T, a *Assessor, s *sqlstore.Store, images map[vuln.ImageKey]string) {
 	t.Helper()
 	for image, document := range images {
 		ingest(t, a, s, image, document)
@@ -65,7 +65,7 @@ func fill(t testing.TB, a *Assessor, s *sqlstore.Store, images map[vuln.ImageKey
 }
 
 // fresh is what a store shows that has seen nothing but one database.
-func fresh(t testing.TB, images map[vuln.ImageKey]string, database vulndb.Installed) map[vuln.ImageKey]picture {
+func fresh(t *testing.T, images map[vuln.ImageKey]string, database vulndb.Installed) map[vuln.ImageKey]picture {
 	t.Helper()
 	s := newStore(t)
 	a, _ := newAssessor(t, s, newShelf(database))
@@ -74,7 +74,7 @@ func fresh(t testing.TB, images map[vuln.ImageKey]string, database vulndb.Instal
 	return pictures(t, s)
 }
 
-func packageCount(t testing.TB, s *sqlstore.Store) int {
+func packageCount(t *testing.T, s *sqlstore.Store) int {
 	t.Helper()
 	count := 0
 	for after := int64(0); ; {

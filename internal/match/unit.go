@@ -130,9 +130,8 @@ func (s *surroundings) add(to *[]json.RawMessage, canonical json.RawMessage) err
 }
 
 func distinct(list []json.RawMessage) []json.RawMessage {
-	compare := func(a, b json.RawMessage) int { return slices.Compare(a, b) }
-	slices.SortFunc(list, compare)
-	return slices.CompactFunc(list, func(a, b json.RawMessage) bool { return slices.Equal(a, b) })
+	slices.SortFunc(list, slices.Compare[json.RawMessage])
+	return slices.CompactFunc(list, slices.Equal[json.RawMessage])
 }
 
 // restoredUnit is what Grype gets to see of a unit.

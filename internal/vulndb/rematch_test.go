@@ -25,23 +25,23 @@ func TestRematchRequest(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	clear := func() {
+	forget := func() {
 		t.Helper()
 		if err := library.ClearRematchRequest(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	expect(false, false)
-	clear() // of nothing
+	forget() // of nothing
 	request(false)
 	expect(false, true)
-	clear()
+	forget()
 	expect(false, false)
 
 	request(false)
 	library.RematchRequest()
 	request(false) // while the first is being met
-	clear()
+	forget()
 	expect(false, true)
 
 	request(true)
@@ -49,7 +49,7 @@ func TestRematchRequest(t *testing.T) {
 	expect(true, true)
 	library = open(t, vulndb.Config{Dir: dir}) // it outlives the process
 	expect(true, true)
-	clear()
+	forget()
 	expect(false, false)
 
 	if err := library.RequestRematch(false); err != nil {

@@ -228,7 +228,7 @@ func TestRunNoticesOtherProcesses(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- manager.Run(ctx) }()
-	t.Cleanup(func() { cancel(); <-ended })
+	t.Cleanup(func() { cancel(); _ = <-ended })
 	poll := func() {
 		t.Helper()
 		clock.awaits(t, 5*time.Second)

@@ -145,7 +145,7 @@ func (r *changeRow) change() (store.Change, error) {
 		VulnerabilityID: r.VulnerabilityID, Namespace: r.Namespace,
 	}
 	if r.Reasons != "" {
-		for _, reason := range strings.Split(r.Reasons, ",") {
+		for reason := range strings.SplitSeq(r.Reasons, ",") {
 			c.Reasons = append(c.Reasons, store.ChangeReason(reason))
 		}
 	}

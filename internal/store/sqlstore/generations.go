@@ -86,16 +86,16 @@ func currentNumber(tx *gorm.DB) (int64, error) {
 	return number, err
 }
 
-// nextGeneration returns the generation that is being prepared, or ErrNotFound when it is not that number.
-func nextGeneration(tx *gorm.DB, number int64) (*generationRow, error) {
+// isNext is ErrNotFound unless the generation of that number is being prepared.
+func isNext(tx *gorm.DB, number int64) error {
 	_, next, err := liveGenerations(tx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if next == nil || next.Number != number {
-		return nil, fmt.Errorf("generation %d is not being prepared: %w", number, store.ErrNotFound)
+		return fmt.Errorf("generation %d is not being prepared: %w", number, store.ErrNotFound)
 	}
-	return next, nil
+	return nil
 }
 
 // CurrentGeneration implements store.Generations.
@@ -247,7 +247,7 @@ func (s *Store) discard(ctx context.Context, what string, number int64) error {
 // StartMatching implements store.Generations. It may be said again.
 func (s *Store) StartMatching(ctx context.Context, generation int64) error {
 	return s.write(ctx, "start to match", func(tx *txn) error {
-		if _, err := nextGeneration(tx.DB, generation); err != nil {
+		if err := isNext(tx.DB, generation); err != nil {
 			return err
 		}
 		return tx.exec("UPDATE generations SET state = ? WHERE number = ?", string(store.GenerationMatching), generation)

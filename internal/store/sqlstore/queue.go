@@ -67,7 +67,7 @@ func (s *Store) QueuePackages(ctx context.Context, generation int64, ids []int64
 		return fmt.Errorf("%s: %d are more than the limit of %d", what, len(ids), store.MaxKeys)
 	}
 	return s.write(ctx, what, func(tx *txn) error {
-		if _, err := nextGeneration(tx.DB, generation); err != nil {
+		if err := isNext(tx.DB, generation); err != nil {
 			return err
 		}
 		return tx.queue(generation, ids)
@@ -82,7 +82,7 @@ func (s *Store) QueuedPackages(ctx context.Context, generation int64, limit int)
 	limit = min(limit, store.MaxPageSize)
 	var packages []store.StoredPackage
 	err := s.read(ctx, "list the queued packages", func(tx *gorm.DB) error {
-		if _, err := nextGeneration(tx, generation); err != nil {
+		if err := isNext(tx, generation); err != nil {
 			return err
 		}
 		var rows []storedPackageRow

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"fmt"
+	"strings"
 	"slices"
 
 	"gorm.io/gorm"
@@ -60,7 +61,7 @@ func (s *Store) StageScores(ctx context.Context, generation int64, vulnerabiliti
 		staged[id] = row
 	}
 	return s.write(ctx, what, func(tx *txn) error {
-		if _, err := nextGeneration(tx.DB, generation); err != nil {
+		if err := isNext(tx.DB, generation); err != nil {
 			return err
 		}
 		for part := range slices.Chunk(ids, maxIn) {
@@ -96,14 +97,13 @@ func stageScores(tx *txn, ids []int64, staged map[int64]scoresRow) error {
 // applyScores gives vulnerabilities the scores that were kept for them.
 func applyScores(tx *txn) error {
 	const staged = " = (SELECT s.%[1]s FROM staged_scores s WHERE s.vulnerability_pk = vulnerabilities.id)"
-	statement := "UPDATE vulnerabilities SET "
+	assignments := make([]string, len(scoreColumns))
 	for i, column := range scoreColumns {
-		if i > 0 {
-			statement += ", "
-		}
-		statement += column + fmt.Sprintf(staged, column)
+		assignments[i] = column + fmt.Sprintf(staged, column)
 	}
-	if err := tx.exec(statement + " WHERE id IN (SELECT vulnerability_pk FROM staged_scores)"); err != nil {
+	err := tx.exec("UPDATE vulnerabilities SET " + strings.Join(assignments, ", ") +
+		" WHERE id IN (SELECT vulnerability_pk FROM staged_scores)")
+	if err != nil {
 		return err
 	}
 	return tx.exec("DELETE FROM staged_scores")

@@ -74,7 +74,7 @@ func (m *model) run() {
 	m.current = m.fixture.start(m.t, oldBuild).Number
 	m.worlds[m.current] = m.newWorld(nil)
 	for step := range modelSteps {
-		name := ""
+		var name string
 		switch n := m.random.IntN(20); {
 		case n < 4:
 			name = m.upload()
