@@ -3,8 +3,8 @@ package sqlstore
 import (
 	"context"
 	"fmt"
-	"strings"
 	"slices"
+	"strings"
 
 	"gorm.io/gorm"
 
