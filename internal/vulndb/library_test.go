@@ -88,7 +88,7 @@ func TestRecovery(t *testing.T) {
 func TestStatus(t *testing.T) {
 	clock := newFakeClock()
 	library := open(t, vulndb.Config{Sample: true, Clock: clock, MaxAge: 48 * time.Hour})
-	if s := library.Status(); s != (vulndb.Status{}) {
+	if s := library.Status(); s != (vulndb.Status{MaxAge: 48 * time.Hour}) {
 		t.Errorf("status of an empty library is %+v", s)
 	}
 	if _, err := library.Update(t.Context()); err != nil {
