@@ -123,25 +123,38 @@ func (p phase) generate(ctx context.Context) (figures, error) {
 	if err != nil {
 		return nil, err
 	}
-	images := sbomgen.New(pool, 1).Fleet(p.Images)
 	encoder, err := zstd.NewWriter(nil)
 	if err != nil {
 		return nil, err
 	}
 	sizes := make([]int, p.Images)
-	err = p.each(ctx, func(index int) error {
-		document, err := images.SBOM(index)
-		if err != nil {
-			return err
-		}
-		sizes[index] = len(document)
-		return os.WriteFile(p.sbomFile(index), encoder.EncodeAll(document, nil), 0o600)
-	})
+	workers := runtime.GOMAXPROCS(0)
+	group, ctx := errgroup.WithContext(ctx)
+	for first := range workers {
+		group.Go(func() error {
+			// Packages of Syft cannot be shared, not even for reading.
+			images := sbomgen.New(pool, 1).Fleet(p.Images)
+			for index := first; index < p.Images && ctx.Err() == nil; index += workers {
+				document, err := images.SBOM(index)
+				if err != nil {
+					return err
+				}
+				sizes[index] = len(document)
+				if err := os.WriteFile(p.sbomFile(index), encoder.EncodeAll(document, nil), 0o600); err != nil {
+					return err
+				}
+			}
+			return ctx.Err()
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
 	total := 0
 	for _, size := range sizes {
 		total += size
 	}
-	return figures{"SBOM-KB": float64(total) / 1000 / float64(p.Images)}, err
+	return figures{"SBOM-KB": float64(total) / 1000 / float64(p.Images)}, nil
 }
 
 // each calls f for every image, with as many at a time as there are processors.
