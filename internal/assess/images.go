@@ -74,8 +74,9 @@ func (r *runner) answer(ctx context.Context, current store.Generation, missing m
 	return nil
 }
 
-// readAgain reads stored SBOMs that were read by other rules, once in the life of the process. Their findings stay visible
-// until the packages that the new rules see are answered.
+// readAgain reads stored SBOMs that were read by other rules, once in the life of the process and before anything else is
+// matched, since packages of other rules cannot be. Their findings stay visible until the packages that the new rules see are
+// answered.
 func (r *runner) readAgain(ctx context.Context, current store.Generation) error {
 	complete := true
 	for after := (vuln.ImageKey{}); !r.reread; {
@@ -95,9 +96,6 @@ func (r *runner) readAgain(ctx context.Context, current store.Generation) error 
 			complete = complete && done
 		}
 		after = keys[len(keys)-1]
-		if _, err := r.newImages(ctx, current); err != nil {
-			return err
-		}
 	}
 	return nil
 }
