@@ -70,8 +70,8 @@ func cveKey(cve string) vuln.SearchKey { return searchKey("cve", cve) }
 // Compare reads two installed databases, one after the other, and says where they differ. It changes neither.
 //
 // It holds 8 bytes for each record of a database, 16 for each vulnerability, package and CPE, and about 40 for each
-// distinct name in both, but no record itself; afterwards about 40 for each CVE. It fails when a file does not have the tables that this version of Grype
-// reads; then everything has to be asked anew.
+// distinct name in both, but no record itself; afterwards about 40 for each CVE. It fails when a file does not have the tables
+// that this version of Grype reads; then everything has to be asked anew.
 func Compare(ctx context.Context, from, to Installed) (*Difference, error) {
 	sides := [2]Installed{from, to}
 	var settings [2][]setting

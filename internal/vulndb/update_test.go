@@ -228,7 +228,12 @@ func TestRunNoticesOtherProcesses(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- manager.Run(ctx) }()
-	t.Cleanup(func() { cancel(); _ = <-ended })
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run = %v", err)
+		}
+	})
 	poll := func() {
 		t.Helper()
 		clock.awaits(t, 5*time.Second)
