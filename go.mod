@@ -5,6 +5,7 @@ go 1.26.8
 require (
 	github.com/CycloneDX/cyclonedx-go v0.11.0
 	github.com/anchore/grype v0.116.0
+	github.com/anchore/packageurl-go v0.2.0
 	github.com/anchore/stereoscope v0.3.0
 	github.com/anchore/syft v1.49.0
 	github.com/cespare/xxhash/v2 v2.3.0
@@ -84,7 +85,6 @@ require (
 	github.com/anchore/go-struct-converter v0.2.0-rc2 // indirect
 	github.com/anchore/go-sync v0.1.1 // indirect
 	github.com/anchore/go-version v1.2.2-0.20210903204242-51efa5b487c4 // indirect
-	github.com/anchore/packageurl-go v0.2.0 // indirect
 	github.com/andybalholm/brotli v1.2.0 // indirect
 	github.com/antlr4-go/antlr/v4 v4.13.1 // indirect
 	github.com/apapsch/go-jsonmerge/v2 v2.0.0 // indirect
