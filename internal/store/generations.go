@@ -212,7 +212,7 @@ type ChangeQuery struct {
 	Kinds      []ChangeKind
 	// MinSeverity keeps changes with this severity or worse on one of their sides.
 	MinSeverity vuln.Severity
-	// KEV keeps changes of vulnerabilities that are known to be exploited afterwards.
+	// KEV keeps changes of vulnerabilities that are known to be exploited afterwards, closed findings of them too.
 	KEV bool
 	// ImageID keeps changes that reach this image, Scope those that reach an image with a use in this scope (Uses).
 	ImageID string
