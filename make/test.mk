@@ -48,6 +48,7 @@ test-ui: ## Test the UI: types, unit tests, and in a browser.
 parity: ## Compare our findings, and the difference of databases, with Grype's own on the same input.
 	$(GO) test -timeout 20m ./test/parity/...
 	$(GO) test -timeout 20m -run '^TestCompare$$' ./internal/vulndb
+	$(GO) test -timeout 20m -run '^(TestFullEqualsIncremental|TestEveryKindOfChange)$$' ./internal/assess
 
 .PHONY: e2e
 e2e: ui $(HELM) ## Run the end-to-end tests on a local cluster (Linux, root); CI_E2E=skip leaves them out.
