@@ -16,6 +16,7 @@ import (
 
 	"github.com/scanner-operator/scanner-operator/internal/vuln"
 	"github.com/scanner-operator/scanner-operator/internal/vulndb"
+	"github.com/scanner-operator/scanner-operator/internal/vulndb/dbtest"
 	"github.com/scanner-operator/scanner-operator/internal/vulndb/sample"
 )
 
@@ -279,14 +280,7 @@ func TestUpdateNoticesOtherProcesses(t *testing.T) {
 
 // TestUpdateFromRealDatabase needs the folder of test data that is not part of the repository.
 func TestUpdateFromRealDatabase(t *testing.T) {
-	data := os.Getenv("SCANNER_TEST_DATA")
-	if data == "" {
-		data = filepath.Join("..", "..", "..", "shared", "data")
-	}
-	folder := filepath.Join(data, "grype-db")
-	if _, err := os.Stat(folder); err != nil {
-		t.Skipf("no real database in %s: set SCANNER_TEST_DATA to the folder of test data", folder)
-	}
+	folder := dbtest.SharedFolder(t)
 	mirror := httptest.NewServer(http.FileServer(http.Dir(folder)))
 	t.Cleanup(mirror.Close)
 	stages := map[string]bool{}
