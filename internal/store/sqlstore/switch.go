@@ -230,6 +230,9 @@ func (w *switcher) publish() error {
 	if err := w.tellFindings(); err != nil {
 		return err
 	}
+	if err := w.noteFailures(); err != nil {
+		return err
+	}
 	return w.updateImages()
 }
 

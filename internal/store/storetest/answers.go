@@ -310,7 +310,8 @@ var answerTests = map[string]func(*testing.T, *fixture){
 		if got := f.found(t, key); !slices.Equal(got, []string{"CVE-1 p"}) || switched.Changes != (store.ChangeCounts{Closed: 1, Images: 1}) {
 			t.Errorf("got %v, %+v", got, switched.Changes)
 		}
-		if i := f.image(t, key); i.State != store.StateScanned || i.Counts.High != 1 {
+		if i := f.image(t, key); i.State != store.StateScanned || i.Counts.High != 1 || i.Reason != vuln.ReasonMatchFailed ||
+			!strings.Contains(i.Message, "package p") {
 			t.Errorf("got %+v", i)
 		}
 		if got := f.answered(t); len(got) != 2 || !got[0].Failed || got[1].Failed {
@@ -320,6 +321,9 @@ var answerTests = map[string]func(*testing.T, *fixture){
 		switched = f.rematch(t, thirdBuild, answers{"p": {finding("CVE-3", vuln.SeverityHigh)}})
 		if switched.Changes != (store.ChangeCounts{Opened: 1, Closed: 1, Images: 1}) {
 			t.Errorf("got %+v", switched.Changes)
+		}
+		if i := f.image(t, key); i.Reason != "" || i.Message != "" {
+			t.Errorf("after it could be matched again: got %+v", i)
 		}
 	},
 	"StorePackages and ReplaceCatalog": func(t *testing.T, f *fixture) {

@@ -1,0 +1,53 @@
+package sqlstore
+
+import (
+	"slices"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+// failingImages selects the images with a package that could not be matched; the values are the generation, twice.
+const failingImages = `SELECT DISTINCT ip.image_pk FROM package_answers a JOIN image_packages ip ON ip.package_pk = a.package_pk
+	WHERE ip.excluded = 0 AND a.failure <> '' AND a.from_gen <= ? AND a.until_gen > ?`
+
+// noteFailures says of scanned images that a package of theirs could not be matched for the next generation, so that earlier
+// findings are all there is of it, and takes back what does not hold any more.
+func (w *switcher) noteFailures() error {
+	number := w.next.Number
+	err := w.exec("UPDATE images SET reason = '', message = '' WHERE state = ? AND reason = ? AND id NOT IN ("+failingImages+")",
+		string(store.StateScanned), string(vuln.ReasonMatchFailed), number, number)
+	if err != nil {
+		return err
+	}
+	var ids []int64
+	if err := w.Raw(failingImages, number, number).Scan(&ids).Error; err != nil {
+		return err
+	}
+	for part := range slices.Chunk(ids, maxIn) {
+		var images []imageRow
+		err := w.Raw("SELECT id, image_id, platform, reason, message FROM images WHERE state = ? AND id IN ? ORDER BY id",
+			string(store.StateScanned), part).Scan(&images).Error
+		if err != nil {
+			return err
+		}
+		for i := range images {
+			if err := w.noteFailure(&images[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (w *switcher) noteFailure(image *imageRow) error {
+	failed, found, err := failureOf(w.DB, image.ID, w.next.Number)
+	if err != nil || !found {
+		return err
+	}
+	key, err := image.key()
+	if err != nil {
+		return err
+	}
+	return noteMatchFailure(w.txn, key, &matchedImage{ID: image.ID, Reason: image.Reason, Message: image.Message}, failed)
+}
