@@ -175,7 +175,7 @@ func (s faulty) ListGenerations(context.Context, int) ([]store.Generation, error
 func (s faulty) Changes(context.Context, store.ChangeQuery) (store.ChangePage, error) {
 	return store.ChangePage{}, s.err
 }
-func (s faulty) SaveReport(context.Context, string, []byte, store.Counts) error { return s.err }
+func (s faulty) SaveReport(context.Context, string, store.Report) error { return s.err }
 func (s faulty) Ready(context.Context) error                                    { return s.err }
 
 func TestStoreErrors(t *testing.T) {

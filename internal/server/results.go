@@ -169,7 +169,7 @@ func (o operations) PutScanResult(ctx context.Context, request api.PutScanResult
 		return nil, err
 	}
 	counts := store.Counts{SeverityCounts: upload.Summary.Severities, KEV: upload.Summary.KEV, Fixable: upload.Summary.Fixable}
-	if err := o.s.config.Store.SaveReport(ctx, upload.ImageID, upload.Report, counts); err != nil {
+	if err := o.s.config.Store.SaveReport(ctx, upload.ImageID, store.Report{Content: upload.Report, Counts: counts}); err != nil {
 		return nil, err
 	}
 	return result{upload.ImageID, upload.Report}, nil

@@ -265,7 +265,7 @@ func TestSubscribersComeAndGo(t *testing.T) {
 	var running sync.WaitGroup
 	running.Go(func() {
 		for i := 0; ctx.Err() == nil; i++ {
-			if err := f.store.SaveReport(ctx, reportedID, []byte(uploaded), store.Counts{}); err != nil && ctx.Err() == nil {
+			if err := f.store.SaveReport(ctx, reportedID, store.Report{Content: []byte(uploaded)}); err != nil && ctx.Err() == nil {
 				t.Error(err)
 				return
 			}

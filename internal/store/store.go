@@ -84,11 +84,22 @@ type Matches interface {
 
 // Reports is the part of the store about CycloneDX reports that came from outside by PUT /scan-results.
 type Reports interface {
-	// SaveReport keeps a report as it was uploaded, with the counts of its vulnerabilities, and makes the image known. The
-	// counts are shown for the image until it is matched.
-	SaveReport(ctx context.Context, imageID string, report []byte, counts Counts) error
+	// SaveReport keeps a report as it was uploaded and makes the image known. The counts of its vulnerabilities are shown for the
+	// image until it is matched. An image without an SBOM of its own takes the report's components for its packages and
+	// becomes StateCatalogued; it is pending again as soon as WantImages names it.
+	SaveReport(ctx context.Context, imageID string, report Report) error
 	// Report returns an uploaded report, or ErrNotFound.
 	Report(ctx context.Context, imageID string) ([]byte, error)
+}
+
+// Report is a report from outside.
+type Report struct {
+	Content []byte
+	// Counts are those of its vulnerabilities.
+	Counts Counts
+	// SBOM is the document as it is kept for being read again, Catalog what its components say; both are nil when it has none.
+	SBOM    *SBOM
+	Catalog *vuln.Catalog
 }
 
 // Events is the part of the store about the event log.
@@ -149,11 +160,15 @@ type Image struct {
 	Counts       Counts
 	// Database is the build that the findings and counts come from, nil when the image was not matched. MatchedAt is since when
 	// they do.
-	Database      *vuln.DatabaseBuild
-	FirstSeen     time.Time
-	CataloguedAt  time.Time
-	MatchedAt     time.Time
-	HasReport     bool
+	Database     *vuln.DatabaseBuild
+	FirstSeen    time.Time
+	CataloguedAt time.Time
+	MatchedAt    time.Time
+	HasReport    bool
+	// FromReport says that the SBOM is the report: nothing has pulled the image yet. Reported are the counts of the report, nil
+	// when there is none.
+	FromReport    bool
+	Reported      *Counts
 	SBOMSHA256    string
 	SBOMSizeBytes int64
 }
@@ -188,7 +203,12 @@ type ImageQuery struct {
 	States []State
 	// MinSeverity keeps images with at least one finding of this severity or worse; SeverityUnknown does not filter.
 	MinSeverity vuln.Severity
-	Sort        ImageSort
+	// Fixable, KEV and MinEPSS keep images with at least one finding with a fixed version, known to be exploited, with at least
+	// this probability of exploitation from 0 to 1.
+	Fixable, KEV bool
+	MinEPSS      float64
+	Where
+	Sort ImageSort
 	Page
 }
 
@@ -225,10 +245,14 @@ type FindingQuery struct {
 	// Text must be contained in the vulnerability ID or the package name, without regard to ASCII case.
 	Text        string
 	MinSeverity vuln.Severity
-	// Fixable keeps findings with a fixed version, KEV those known to be exploited.
+	// Fixable keeps findings with a fixed version, KEV those known to be exploited, MinEPSS those with at least this probability
+	// of exploitation from 0 to 1.
 	Fixable bool
 	KEV     bool
-	Sort    FindingSort
+	MinEPSS float64
+	// Closed asks for the findings that the image had, as far as history goes back, and has no more.
+	Closed bool
+	Sort   FindingSort
 	Page
 }
 

@@ -93,6 +93,9 @@ type Finding struct {
 	PackageFinding
 	Package   Package
 	Locations []Location
+	// FirstSeen is since when the image has it, FixedAt when the finding was closed: zero while it is open, or where no history is
+	// kept.
+	FirstSeen, FixedAt time.Time
 }
 
 // MatchResult is what one database build says about one image.

@@ -89,7 +89,7 @@ func TestReopenKeepsEverything(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.SaveReport(t.Context(), "a", []byte("report"), store.Counts{}); err != nil {
+	if err := s.SaveReport(t.Context(), "a", store.Report{Content: []byte("report")}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {

@@ -17,22 +17,22 @@ type reported struct {
 }
 
 // SaveReport implements store.Reports. The counts of the report are those of the image for as long as it was not matched.
-func (s *Store) SaveReport(ctx context.Context, imageID string, report []byte, counts store.Counts) error {
+func (s *Store) SaveReport(ctx context.Context, imageID string, report store.Report) error {
 	const what = "save a report"
 	key := vuln.ImageKey{ImageID: imageID}
 	if err := key.Validate(); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	if len(report) > maxReportSize {
-		return fmt.Errorf("%s: it has %d bytes, more than the limit of %d", what, len(report), maxReportSize)
+	if len(report.Content) > maxReportSize {
+		return fmt.Errorf("%s: it has %d bytes, more than the limit of %d", what, len(report.Content), maxReportSize)
 	}
-	content := s.encoder.EncodeAll(report, nil)
+	content, counts := s.encoder.EncodeAll(report.Content, nil), report.Counts
 	return s.write(ctx, what, func(tx *txn) error {
 		if err := tx.exec("DELETE FROM reports WHERE image_id = ?", imageID); err != nil {
 			return err
 		}
 		err := tx.insert("reports", append([]string{"image_id", "saved_at", "size", "content"}, countColumns...),
-			append([]any{imageID, tx.now, len(report), content}, countValues(counts)...), "")
+			append([]any{imageID, tx.now, len(report.Content), content}, countValues(counts)...), "")
 		if err != nil {
 			return err
 		}

@@ -132,7 +132,7 @@ var imageTests = map[string]func(*testing.T, *fixture){
 			f.catalogue(t, key, "1", catalogOf("p", "q"))
 			f.match(t, key, "1", answers{"p": {finding("CVE-1", vuln.SeverityHigh)}})
 		}
-		if err := f.SaveReport(t.Context(), a.ImageID, []byte("{}"), store.Counts{}); err != nil {
+		if err := f.SaveReport(t.Context(), a.ImageID, store.Report{Content: []byte("{}")}); err != nil {
 			t.Fatal(err)
 		}
 		last := f.last(t)
@@ -208,7 +208,7 @@ var imageTests = map[string]func(*testing.T, *fixture){
 				_, err := f.StartGeneration(ctx, oldBuild, "engine", false)
 				return err
 			},
-			"SaveReport":  func(ctx context.Context) error { return f.SaveReport(ctx, "x", nil, store.Counts{}) },
+			"SaveReport":  func(ctx context.Context) error { return f.SaveReport(ctx, "x", store.Report{}) },
 			"DeleteImage": func(ctx context.Context) error { return f.Store.DeleteImage(ctx, key.ImageID) },
 			"Prune":       func(ctx context.Context) error { return f.Store.Prune(ctx, time.Now()) },
 			"RecordUses":  func(ctx context.Context) error { return f.RecordUses(ctx, "s", []store.Use{{Image: key}}) },

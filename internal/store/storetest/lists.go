@@ -75,7 +75,7 @@ var listTests = map[string]func(*testing.T, *fixture){
 			"a": {Critical: 1}, "b": {Critical: 1, High: 1}, "c": {High: 10, Medium: 1}, "d": {High: 10}, "e": {Low: 1}, "f": {Negligible: 9}, "g": {},
 		}
 		for name, c := range counts {
-			if err := f.SaveReport(t.Context(), name, []byte("{}"), store.Counts{SeverityCounts: c}); err != nil {
+			if err := f.SaveReport(t.Context(), name, store.Report{Content: []byte("{}"), Counts: store.Counts{SeverityCounts: c}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -196,7 +196,7 @@ var listTests = map[string]func(*testing.T, *fixture){
 			})
 		}
 		report := store.Counts{SeverityCounts: vuln.SeverityCounts{Medium: 7, Negligible: 2}, KEV: 3, Fixable: 4}
-		if err := f.SaveReport(t.Context(), "reported", []byte("{}"), report); err != nil {
+		if err := f.SaveReport(t.Context(), "reported", store.Report{Content: []byte("{}"), Counts: report}); err != nil {
 			t.Fatal(err)
 		}
 		got, err := f.Overview(t.Context())

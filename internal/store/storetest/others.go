@@ -23,7 +23,7 @@ var reportTests = map[string]func(*testing.T, *fixture){
 		}
 		save := func(content []byte, critical int) {
 			t.Helper()
-			if err := f.SaveReport(t.Context(), id, content, store.Counts{SeverityCounts: vuln.SeverityCounts{Critical: critical}, KEV: 1}); err != nil {
+			if err := f.SaveReport(t.Context(), id, store.Report{Content: content, Counts: store.Counts{SeverityCounts: vuln.SeverityCounts{Critical: critical}, KEV: 1}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -41,13 +41,13 @@ var reportTests = map[string]func(*testing.T, *fixture){
 		if got := f.list(t, store.ImageQuery{}); got.Total != 1 || !got.Images[0].HasReport {
 			t.Errorf("got %+v", got)
 		}
-		if err := f.SaveReport(t.Context(), "a b", nil, store.Counts{}); err == nil {
+		if err := f.SaveReport(t.Context(), "a b", store.Report{}); err == nil {
 			t.Error("a bad image ID is no error")
 		}
 	},
 	"A reported image becomes wanted": func(t *testing.T, f *fixture) {
 		key := image("a", amd64)
-		if err := f.SaveReport(t.Context(), key.ImageID, []byte("{}"), store.Counts{Fixable: 5}); err != nil {
+		if err := f.SaveReport(t.Context(), key.ImageID, store.Report{Content: []byte("{}"), Counts: store.Counts{Fixable: 5}}); err != nil {
 			t.Fatal(err)
 		}
 		last := f.last(t)
@@ -65,7 +65,7 @@ var reportTests = map[string]func(*testing.T, *fixture){
 		f.catalogue(t, key, "1", catalogOf("p"))
 		f.match(t, key, "1", answers{"p": {finding("CVE-1", vuln.SeverityLow)}})
 		// A report does not touch the counts of what was matched.
-		if err := f.SaveReport(t.Context(), key.ImageID, []byte("{1}"), store.Counts{Fixable: 9}); err != nil {
+		if err := f.SaveReport(t.Context(), key.ImageID, store.Report{Content: []byte("{1}"), Counts: store.Counts{Fixable: 9}}); err != nil {
 			t.Fatal(err)
 		}
 		if i := f.image(t, key); i.State != store.StateScanned || i.Counts.Fixable != 0 || i.Counts.Low != 1 || !i.HasReport {

@@ -1,0 +1,157 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+// History is the part of the store about time: what ran where and when, what was found since when, and sums per day.
+type History interface {
+	// Presences returns a page of where and when an image ran, on all platforms or on that of the query, those that still run first,
+	// then the latest.
+	Presences(ctx context.Context, query PresenceQuery) (PresencePage, error)
+	// ListRollouts returns a page of changes of image in workloads, the latest first.
+	ListRollouts(ctx context.Context, query RolloutQuery) (RolloutPage, error)
+	// RecordDay keeps the sums of today, for the cluster as a whole and for each namespace, in place of earlier ones of the
+	// same day. When nothing differs it only reads.
+	RecordDay(ctx context.Context) error
+	// Trend returns the sums of each day that has any, oldest first.
+	Trend(ctx context.Context, query TrendQuery) ([]TrendDay, error)
+}
+
+// Presence is one uninterrupted time in which a container of a workload ran an image. What stops for less than PresenceGap is not
+// interrupted.
+type Presence struct {
+	Image     vuln.ImageKey
+	Cluster   string
+	Workload  Workload
+	Container string
+	Since     time.Time
+	// Until is when it was seen to be gone, zero while it runs.
+	Until time.Time
+}
+
+// PresenceGap is how long a container may be gone without its Presence ending.
+const PresenceGap = 10 * time.Minute
+
+// PresenceQuery asks for a page of presences. With a zero Platform those of all platforms are meant.
+type PresenceQuery struct {
+	Image vuln.ImageKey
+	Page
+}
+
+// PresencePage is a page of presences.
+type PresencePage struct {
+	Presences []Presence
+	NextToken string
+	Total     int
+}
+
+// Rollout is a change of the image of a container of a workload: another image began to run in it.
+type Rollout struct {
+	ID        int64
+	At        time.Time
+	Cluster   string
+	Workload  Workload
+	Container string
+	From, To  RolloutSide
+}
+
+// RolloutSide is one of the images of a rollout.
+type RolloutSide struct {
+	Image vuln.ImageKey
+	// State and Counts are those of today, "" and nil when the image is not known any more; Counts is nil when it was not matched.
+	State  State
+	Counts *Counts
+}
+
+// RolloutQuery asks for a page of rollouts. Zero fields do not filter.
+type RolloutQuery struct {
+	Namespace string
+	Workload  string
+	ImageID   string
+	// Since and Until keep rollouts from this time on and before that time.
+	Since, Until time.Time
+	Page
+}
+
+// RolloutPage is a page of rollouts.
+type RolloutPage struct {
+	Rollouts  []Rollout
+	NextToken string
+	Total     int
+}
+
+// MaxTrendDays bounds the days of a TrendQuery.
+const MaxTrendDays = 400
+
+// TrendQuery asks for the days From to To, both included, of UTC; only their dates are read. More than MaxTrendDays are an error.
+type TrendQuery struct {
+	From, To time.Time
+	// Namespace limits the sums to one namespace, "" means the whole cluster.
+	Namespace string
+}
+
+// TrendDay sums up one day as it was when it was last looked at.
+type TrendDay struct {
+	// Day is its beginning, in UTC.
+	Day time.Time
+	// Images is the number of distinct images that ran, Scanned how many of them had been matched. Counts are over those, each
+	// image once.
+	Images, Scanned int
+	Counts          Counts
+	// Opened and Closed count the findings of distinct packages that database updates opened and closed on that day, in
+	// the whole cluster.
+	Opened, Closed vuln.SeverityCounts
+}
+
+// Coverage is the part of the store that shows, on every replica, what the Scanner controller finds out about containers.
+type Coverage interface {
+	// RecordCoverage replaces what is known of the containers in a scope, such as that of one Scanner. When nothing differs it
+	// only reads. No containers at all forget the scope. More than MaxUses are an error.
+	RecordCoverage(ctx context.Context, scope string, containers []ContainerCoverage) error
+	// ListCoverage returns a page of containers, by namespace, workload and container. A container that several scopes tell of
+	// is listed once.
+	ListCoverage(ctx context.Context, query CoverageQuery) (CoveragePage, error)
+}
+
+// ContainerCoverage says of a container of a workload how far the scan of its image is. Pods of a workload whose container is in
+// the same state with the same image count together.
+type ContainerCoverage struct {
+	Workload  Workload
+	Container string
+	// Image is what runs; its ImageID is "" while that is not known.
+	Image vuln.ImageKey
+	// Reference is what the pod asks for.
+	Reference string
+	Pods      int
+	// State and Reason are those of package coverage.
+	State, Reason, Message string
+	// NextAttempt is when the next attempt to scan is due, zero where none is.
+	NextAttempt time.Time
+	// Since is when the container was first seen in this state; not read by RecordCoverage.
+	Since time.Time
+}
+
+// CoverageQuery asks for a page of containers. Zero fields do not filter.
+type CoverageQuery struct {
+	Namespace string
+	Workload  string
+	States    []string
+	Reason    string
+	// Text must be contained in the reference, the image ID, the name of the workload or of the container, without regard to
+	// ASCII case.
+	Text string
+	Page
+}
+
+// CoveragePage is a page of containers. Counts is by state over all containers that the query without its States and Reason
+// matches, weighted by pods.
+type CoveragePage struct {
+	Containers []ContainerCoverage
+	NextToken  string
+	Total      int
+	Counts     map[string]int
+}

@@ -1,0 +1,211 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+// Search is the part of the store that finds things across images.
+type Search interface {
+	// ListVulnerabilities returns a page of the vulnerabilities that the current generation finds in some image.
+	ListVulnerabilities(ctx context.Context, query VulnerabilityQuery) (VulnerabilityPage, error)
+	// VulnerabilityRecords returns all records, of whatever namespace, that have this ID or this alias and that a finding names or
+	// named, ordered by ID and namespace, at most MaxPageSize; ErrNotFound when there are none.
+	VulnerabilityRecords(ctx context.Context, id string) ([]vuln.Vulnerability, error)
+	// Affected returns a page of what has or had a vulnerability.
+	Affected(ctx context.Context, query AffectedQuery) (AffectedPage, error)
+	// ListPackages returns a page of the distinct packages that images hold.
+	ListPackages(ctx context.Context, query PackageQuery) (PackagePage, error)
+	// ListWorkloads returns a page of the workloads that run images.
+	ListWorkloads(ctx context.Context, query WorkloadQuery) (WorkloadPage, error)
+}
+
+// Where chooses images by what runs them now. Zero fields do not filter.
+type Where struct {
+	Namespace string
+	// Workload is the name of a workload, WorkloadKind its kind.
+	Workload, WorkloadKind string
+}
+
+// VulnerabilitySort orders vulnerabilities; ties are broken by ID.
+type VulnerabilitySort string
+
+// The orders.
+const (
+	SortVulnerabilityRisk     VulnerabilitySort = "-risk"
+	SortVulnerabilitySeverity VulnerabilitySort = "-severity"
+	SortVulnerabilityEPSS     VulnerabilitySort = "-epss"
+	SortVulnerabilityID       VulnerabilitySort = "id"
+)
+
+// VulnerabilityQuery asks for a page of vulnerabilities. Zero fields do not filter.
+type VulnerabilityQuery struct {
+	Where
+	// Text must be contained in the ID or an alias, without regard to ASCII case.
+	Text        string
+	MinSeverity vuln.Severity
+	// MinEPSS keeps those with at least this probability of exploitation, from 0 to 1.
+	MinEPSS float64
+	// Fixable keeps those with a fixed version for some package that has them, KEV those known to be exploited.
+	Fixable, KEV bool
+	Sort         VulnerabilitySort
+	Page
+}
+
+// VulnerabilitySummary is a vulnerability, whatever records of it there are, and what it reaches. Severity, EPSS and Risk are the
+// worst of the records that findings name.
+type VulnerabilitySummary struct {
+	ID       string
+	Severity vuln.Severity
+	EPSS     float64
+	Risk     float64
+	KEV      bool
+	// Fixable says that a fixed version is known for some package that has it.
+	Fixable bool
+	// Images counts images on all platforms, Workloads what runs them now, Packages the distinct packages that have it.
+	Images, Workloads, Packages int
+	// FirstSeen is when it was first found in a package that some image holds.
+	FirstSeen time.Time
+}
+
+// VulnerabilityPage is a page of vulnerabilities.
+type VulnerabilityPage struct {
+	Vulnerabilities []VulnerabilitySummary
+	NextToken       string
+	Total           int
+}
+
+// AffectedQuery asks for a page of the packages in images that have a vulnerability, by image ID, platform, package and version.
+type AffectedQuery struct {
+	Where
+	// ID or alias of the vulnerability.
+	ID string
+	// On, unless it is zero, asks for what ran at some time of that day of UTC and had the vulnerability then, as far as history
+	// goes back, instead of what has it now. Where then means what ran that day.
+	On time.Time
+	// Closed asks for what had the vulnerability and has it no more, instead of what has it now. It excludes On.
+	Closed bool
+	Page
+}
+
+// Affected is a package of an image with a vulnerability.
+type Affected struct {
+	Image           vuln.ImageKey
+	Package         vuln.Package
+	VulnerabilityID string
+	Namespace       string
+	Severity        vuln.Severity
+	Fix             vuln.Fix
+	// FirstSeen is when both were there first: the finding in the package, the package in the image. FixedAt is when the
+	// finding was closed, zero while it is open.
+	FirstSeen, FixedAt time.Time
+	// Running says that something runs the image now. ExposedSince is when something that ran the image first did so with the
+	// vulnerability, ExposedUntil when nothing did any more: zero while something does. Both are zero when nothing ever ran it.
+	Running                    bool
+	ExposedSince, ExposedUntil time.Time
+	// Workloads names the first MaxReach by name that run the image, or ran it on the day that was asked for; WorkloadCount
+	// counts them all.
+	Workloads     []Workload
+	WorkloadCount int
+}
+
+// AffectedPage is a page of affected packages. Images and Workloads count over all pages.
+type AffectedPage struct {
+	Affected          []Affected
+	NextToken         string
+	Total             int
+	Images, Workloads int
+}
+
+// PackageSort orders packages; ties are broken by type and fingerprint.
+type PackageSort string
+
+// The orders.
+const (
+	// SortPackageName is by name, then version bytewise.
+	SortPackageName PackageSort = "name"
+	// SortPackageSeverity is worst first: by critical, then high, then medium, then low findings.
+	SortPackageSeverity PackageSort = "-severity"
+)
+
+// MaxVersions bounds the distinct versions of one package that PackageQuery.Version is asked about.
+const MaxVersions = 10000
+
+// PackageQuery asks for a page of packages. Zero fields do not filter.
+type PackageQuery struct {
+	Where
+	// Name is the whole name; Text must be contained in the name, without regard to ASCII case.
+	Name, Text string
+	Type       string
+	// Version keeps packages whose version it accepts. It needs Name, and is called once for each distinct type and version.
+	// VersionText stands for it in page tokens.
+	Version     func(packageType, version string) bool
+	VersionText string
+	// ImageID keeps packages that this image holds.
+	ImageID string
+	// MinSeverity keeps packages with at least one finding of this severity or worse; Vulnerable those with any.
+	MinSeverity vuln.Severity
+	Vulnerable  bool
+	Sort        PackageSort
+	Page
+}
+
+// PackageSummary is a distinct package and where it is.
+type PackageSummary struct {
+	Package vuln.Package
+	Counts  Counts
+	// Images counts the images that hold it, on all platforms; ImageIDs names the first MaxReach by ID. Workloads counts what
+	// runs them now.
+	Images    int
+	ImageIDs  []string
+	Workloads int
+}
+
+// PackagePage is a page of packages.
+type PackagePage struct {
+	Packages  []PackageSummary
+	NextToken string
+	Total     int
+}
+
+// WorkloadSort orders workloads; ties are broken by namespace, kind and name.
+type WorkloadSort string
+
+// The orders.
+const (
+	SortWorkloadName     WorkloadSort = "name"
+	SortWorkloadSeverity WorkloadSort = "-severity"
+)
+
+// WorkloadQuery asks for a page of workloads. Zero fields do not filter.
+type WorkloadQuery struct {
+	Where
+	// Text must be contained in the name of the workload, without regard to ASCII case.
+	Text string
+	// MinSeverity keeps workloads with at least one finding of this severity or worse, KEV and Fixable those with such findings.
+	MinSeverity  vuln.Severity
+	KEV, Fixable bool
+	Sort         WorkloadSort
+	Page
+}
+
+// WorkloadSummary is a workload and what it runs. Counts are over its images, each once.
+type WorkloadSummary struct {
+	Workload Workload
+	// Images are the images that it runs, by ID, at most MaxReach; ImageCount counts them all, Scanned those that were matched.
+	Images              []vuln.ImageKey
+	ImageCount, Scanned int
+	Containers          int
+	Counts              Counts
+	// Since is when it was first seen to run any of them.
+	Since time.Time
+}
+
+// WorkloadPage is a page of workloads.
+type WorkloadPage struct {
+	Workloads []WorkloadSummary
+	NextToken string
+	Total     int
+}
