@@ -57,6 +57,9 @@ type Images interface {
 	// that attempt is not the current one: it has been recorded before, or the image was catalogued or removed since. The
 	// number of the current attempt is ImageState.Attempts, so the first one is 0. The message is cut to 1 KiB.
 	RecordFailure(ctx context.Context, key vuln.ImageKey, attempt int, outcome vuln.Outcome, next time.Time) (bool, error)
+	// RecordQueued tells by an event that attempt number attempt of an image has begun. It returns false, and changes nothing, when
+	// that was told before or is not the current attempt.
+	RecordQueued(ctx context.Context, key vuln.ImageKey, attempt int) (bool, error)
 	// SaveSBOM keeps an SBOM and what it says, and makes the image StateCatalogued. It replaces an earlier one. The image must
 	// be known: ErrNotFound otherwise.
 	SaveSBOM(ctx context.Context, key vuln.ImageKey, sbom SBOM, catalog vuln.Catalog) error
@@ -106,8 +109,15 @@ type Report struct {
 type Events interface {
 	// EventsSince returns up to limit events with a sequence number greater than since, in order.
 	EventsSince(ctx context.Context, since int64, limit int) ([]Event, error)
-	// LastSequence is the sequence number of the newest event, 0 when there is none.
+	// LastSequence is the sequence number of the newest event that was ever written, 0 when there is none.
 	LastSequence(ctx context.Context) (int64, error)
+	// EventLog says which events there are. Who reads a page of events and then finds the floor above where the page began may
+	// have missed some.
+	EventLog(ctx context.Context) (EventLog, error)
+	// CompactEvents removes events from before a time, from the oldest on, in short transactions. The floor rises with them.
+	CompactEvents(ctx context.Context, before time.Time) error
+	// RecordChange writes an event that an object has changed.
+	RecordChange(ctx context.Context, change ObjectChange) error
 	// Changed returns a channel that is closed after the next commit of this process that wrote an event. Other processes'
 	// commits do not close it: readers poll as well.
 	Changed() <-chan struct{}

@@ -3,10 +3,13 @@ package sqlstore
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"time"
 
 	"gorm.io/gorm"
 
 	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 // EventsSince implements store.Events. limit is cut to store.MaxKeys.
@@ -40,9 +43,93 @@ func (s *Store) EventsSince(ctx context.Context, since int64, limit int) ([]stor
 
 // LastSequence implements store.Events.
 func (s *Store) LastSequence(ctx context.Context) (int64, error) {
-	var last int64
-	err := s.read(ctx, "read the last event", func(tx *gorm.DB) error {
-		return tx.Raw("SELECT COALESCE(MAX(seq), 0) FROM events").Scan(&last).Error
+	log, err := s.EventLog(ctx)
+	return log.Last, err
+}
+
+// EventLog implements store.Events.
+func (s *Store) EventLog(ctx context.Context) (store.EventLog, error) {
+	var log store.EventLog
+	err := s.read(ctx, "read the extent of the event log", func(tx *gorm.DB) error {
+		err := tx.Raw("SELECT seq FROM event_floor WHERE id = 1").Scan(&log.Floor).Error
+		if err != nil {
+			return err
+		}
+		if err := tx.Raw("SELECT COALESCE(MAX(seq), 0) FROM events").Scan(&log.Last).Error; err != nil {
+			return err
+		}
+		// All may have been removed.
+		log.Last = max(log.Last, log.Floor)
+		return nil
 	})
-	return last, err
+	return log, err
+}
+
+// CompactEvents implements store.Events. Only events before the first that is young enough go, whatever the clocks of the
+// processes said that wrote those behind it: the log has no holes.
+func (s *Store) CompactEvents(ctx context.Context, before time.Time) error {
+	const what = "remove old events"
+	for {
+		// Looked at without a lock first, so that nothing is written when nothing is old.
+		var until int64
+		err := s.read(ctx, what, func(tx *gorm.DB) error {
+			var err error
+			until, err = oldEvents(tx, micros(before))
+			return err
+		})
+		if err != nil || until == 0 {
+			return err
+		}
+		err = s.write(ctx, what, func(tx *txn) error {
+			if err := tx.exec("DELETE FROM events WHERE seq <= ?", until); err != nil {
+				return err
+			}
+			return tx.exec("UPDATE event_floor SET seq = ? WHERE id = 1 AND seq < ?", until, until)
+		})
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// oldEvents returns the sequence number of the last of the oldest events, sweepRows at most, that are from before a time, 0 when
+// there is none.
+func oldEvents(tx *gorm.DB, before int64) (int64, error) {
+	var rows []struct{ Seq, At int64 }
+	if err := tx.Raw("SELECT seq, at FROM events ORDER BY seq LIMIT ?", sweepRows).Scan(&rows).Error; err != nil {
+		return 0, err
+	}
+	var until int64
+	for _, row := range rows {
+		if row.At >= before {
+			break
+		}
+		until = row.Seq
+	}
+	return until, nil
+}
+
+// RecordChange implements store.Events.
+func (s *Store) RecordChange(ctx context.Context, change store.ObjectChange) error {
+	const what = "record a change of an object"
+	if err := change.Validate(); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return s.write(ctx, what, func(tx *txn) error { return tx.event(change.Kind, "", "", change.ObjectEvent) })
+}
+
+// RecordQueued implements store.Images.
+func (s *Store) RecordQueued(ctx context.Context, key vuln.ImageKey, attempt int) (bool, error) {
+	recorded := false
+	err := s.write(ctx, "record the beginning of an attempt", func(tx *txn) error {
+		platform := key.Platform.String()
+		result := tx.Exec("UPDATE images SET queued = ? WHERE image_id = ? AND platform = ? AND attempts = ? AND queued <= ? AND state IN ?",
+			attempt+1, key.ImageID, platform, attempt, attempt, []string{string(store.StatePending), string(store.StateFailed)})
+		recorded = result.RowsAffected == 1
+		if result.Error != nil || !recorded {
+			return result.Error
+		}
+		return tx.event(store.EventImageQueued, key.ImageID, platform, store.QueuedEvent{Attempt: attempt})
+	})
+	return recorded && err == nil, err
 }

@@ -26,6 +26,9 @@ CREATE INDEX packages_name ON packages (name, version, type);
 -- 1 when the SBOM is a report from outside: the image is still to be catalogued when something runs it.
 ALTER TABLE images ADD COLUMN from_report BIGINT NOT NULL DEFAULT 0;
 
+-- How many attempts to catalogue the image have begun, as far as that was told.
+ALTER TABLE images ADD COLUMN queued BIGINT NOT NULL DEFAULT 0;
+
 -- Where images ran, one row for each uninterrupted time. slot is a digest of cluster, namespace, kind, name and container.
 CREATE TABLE image_presences (
     id         INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -113,7 +116,6 @@ CREATE TABLE event_floor (
     seq BIGINT NOT NULL
 );
 INSERT INTO event_floor (id, seq) VALUES (1, 0);
-CREATE INDEX events_at ON events (at);
 
 -- Views for people; docs/reference/views.md describes them. Their columns stay, more may come.
 CREATE VIEW image_history AS
@@ -168,13 +170,13 @@ DROP VIEW daily_trend;
 DROP VIEW exposures;
 DROP VIEW open_findings;
 DROP VIEW image_history;
-DROP INDEX events_at;
 DROP TABLE event_floor;
 DROP TABLE daily_sums;
 DROP TABLE container_coverage;
 DROP TABLE rollouts;
 DROP INDEX image_uses_workload;
 DROP TABLE image_presences;
+ALTER TABLE images DROP COLUMN queued;
 ALTER TABLE images DROP COLUMN from_report;
 DROP INDEX packages_name;
 DROP TABLE vulnerability_names;

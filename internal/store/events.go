@@ -1,0 +1,103 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"unicode/utf8"
+)
+
+// Kinds of events beside those about images, findings and databases.
+const (
+	// EventImageQueued says that an attempt to catalogue an image has begun. Its data is a QueuedEvent.
+	EventImageQueued EventKind = "image.queued"
+	// Changes of objects. Their data is an ObjectEvent.
+	EventScannerChanged EventKind = "scanner.changed"
+	EventPodSetChanged  EventKind = "podset.changed"
+	EventSheroChanged   EventKind = "shero.changed"
+	// EventRolloutChanged says that another image began to run in a container of a workload; its data names the workload.
+	EventRolloutChanged EventKind = "rollout.changed"
+)
+
+// EventLog says which part of the event log there is.
+type EventLog struct {
+	// Floor is the sequence number up to which events were removed, 0 before any was.
+	Floor int64
+	// Last is that of the newest event that was ever written, 0 when there is none.
+	Last int64
+}
+
+// QueuedEvent is the data of EventImageQueued.
+type QueuedEvent struct {
+	// Attempt counts from 0.
+	Attempt int `json:"attempt"`
+}
+
+// ObjectChange tells that an object of the cluster has changed.
+type ObjectChange struct {
+	Kind EventKind
+	ObjectEvent
+}
+
+// ObjectEvent is the data of an event about an object.
+type ObjectEvent struct {
+	Object ObjectName `json:"object"`
+	// Detail says what it is like now, as a small JSON object; it may be nil.
+	Detail json.RawMessage `json:"detail,omitempty"`
+}
+
+// ObjectName names an object of the cluster.
+type ObjectName struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+}
+
+// Bounds of an ObjectChange, in bytes.
+const (
+	maxObjectName   = 253
+	maxObjectDetail = 16 << 10
+)
+
+// Validate refuses a change that is not about an object, or is too large for the event log.
+func (c ObjectChange) Validate() error {
+	switch c.Kind {
+	case EventScannerChanged, EventPodSetChanged, EventSheroChanged:
+	default:
+		return fmt.Errorf("%q is not the kind of an event about an object", c.Kind)
+	}
+	for _, name := range []string{c.Object.Namespace, c.Object.Name} {
+		if len(name) > maxObjectName || !utf8.ValidString(name) {
+			return fmt.Errorf("a name of %d bytes: Kubernetes has none that is longer than %d or not UTF-8", len(name), maxObjectName)
+		}
+	}
+	if c.Object.Name == "" {
+		return errors.New("the object has no name")
+	}
+	if len(c.Detail) > maxObjectDetail {
+		return fmt.Errorf("the detail has %d bytes, more than the limit of %d", len(c.Detail), maxObjectDetail)
+	}
+	if c.Detail != nil && !json.Valid(c.Detail) {
+		return errors.New("the detail is not JSON")
+	}
+	return nil
+}
+
+// Namespace is that of the object, or of the workload, that the event is about, "" when it is about none.
+func (e Event) Namespace() string {
+	switch e.Kind {
+	case EventScannerChanged, EventPodSetChanged, EventSheroChanged, EventRolloutChanged:
+	default:
+		return ""
+	}
+	var data struct {
+		Object   ObjectName `json:"object"`
+		Workload Workload   `json:"workload"`
+	}
+	if json.Unmarshal(e.Data, &data) != nil {
+		return ""
+	}
+	if data.Object.Namespace != "" {
+		return data.Object.Namespace
+	}
+	return data.Workload.Namespace
+}

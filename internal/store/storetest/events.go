@@ -1,0 +1,231 @@
+package storetest
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+var feedTests = map[string]func(*testing.T, *fixture){
+	"CompactEvents": func(t *testing.T, f *fixture) {
+		expectLog(t, f, store.EventLog{})
+		for n := range 5 {
+			f.want(t, vuln.ImageKey{ImageID: strconv.Itoa(n), Platform: amd64})
+		}
+		events := f.events(t, 0)
+		last := events[4].Sequence
+		expectLog(t, f, store.EventLog{Last: last})
+		for _, step := range []struct {
+			name   string
+			before time.Time
+			floor  int64
+			left   int
+		}{
+			{"nothing is old", events[0].At, 0, 5},
+			{"some are", events[2].At, floorOf(events, events[2].At), countFrom(events, events[2].At)},
+			{"earlier than before", events[0].At, floorOf(events, events[2].At), countFrom(events, events[2].At)},
+			{"all are", time.Now().Add(time.Hour), last, 0},
+			{"none is left", time.Now().Add(time.Hour), last, 0},
+		} {
+			if err := f.CompactEvents(t.Context(), step.before); err != nil {
+				t.Fatalf("%s: %v", step.name, err)
+			}
+			expectLog(t, f, store.EventLog{Floor: step.floor, Last: last})
+			if got := f.events(t, 0); len(got) != step.left {
+				t.Errorf("%s: %d events are left, want %d", step.name, len(got), step.left)
+			}
+		}
+		// Numbers are not used again.
+		f.want(t, image("a", amd64))
+		if got := f.events(t, 0); len(got) != 1 || got[0].Sequence <= last {
+			t.Errorf("got %+v, want one event behind %d", got, last)
+		}
+	},
+	"CompactEvents while events are written": func(t *testing.T, f *fixture) {
+		const count = 200
+		var writers sync.WaitGroup
+		for n := range 2 {
+			writers.Go(func() {
+				for i := range count / 2 {
+					key := vuln.ImageKey{ImageID: strconv.Itoa(n) + "-" + strconv.Itoa(i), Platform: amd64}
+					if _, err := f.WantImages(t.Context(), []vuln.ImageKey{key}); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		done := make(chan struct{})
+		go func() { defer close(done); writers.Wait() }()
+		// Whoever follows the log and looks at the floor behind each page misses nothing without knowing.
+		seen, since := 0, int64(0)
+		for writing := true; writing; {
+			select {
+			case <-done:
+				writing = false
+			default:
+			}
+			page := f.events(t, since)
+			seen += len(page)
+			if len(page) > 0 {
+				since = page[len(page)-1].Sequence
+			}
+			if err := f.CompactEvents(t.Context(), time.Now().Add(time.Hour)); err != nil {
+				t.Fatal(err)
+			}
+			log, err := f.EventLog(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if log.Floor > since {
+				// What was removed unseen is known by its numbers; the suite's databases leave none out.
+				seen += int(log.Floor - since)
+				since = log.Floor
+			}
+		}
+		if seen != count {
+			t.Errorf("%d events were seen or known to be removed, want %d", seen, count)
+		}
+	},
+	"RecordQueued": func(t *testing.T, f *fixture) {
+		key := image("a", amd64)
+		record := func(key vuln.ImageKey, attempt int, want bool) {
+			t.Helper()
+			last := f.last(t)
+			recorded, err := f.RecordQueued(t.Context(), key, attempt)
+			if err != nil || recorded != want {
+				t.Fatalf("attempt %d: got %v, %v, want %v", attempt, recorded, err, want)
+			}
+			events := f.events(t, last)
+			if !want {
+				expectKinds(t, f.kinds(t, last))
+				return
+			}
+			expectKinds(t, f.kinds(t, last), store.EventImageQueued)
+			if data := string(events[0].Data); data != `{"attempt":`+strconv.Itoa(attempt)+`}` || events[0].ImageID != key.ImageID || events[0].Platform != "linux/amd64" {
+				t.Errorf("got %+v with %s", events[0], data)
+			}
+		}
+		record(key, 0, false)
+		f.want(t, key)
+		record(key, 0, true)
+		record(key, 0, false)
+		record(key, 1, false)
+		if _, err := f.RecordFailure(t.Context(), key, 0, vuln.Outcome{Reason: vuln.ReasonOutOfDisk}, oldBuild.Built); err != nil {
+			t.Fatal(err)
+		}
+		record(key, 0, false)
+		record(key, 1, true)
+		record(key, 1, false)
+		f.catalogue(t, key, "1", catalogOf("p"))
+		record(key, 0, false)
+		record(key, 1, false)
+	},
+	"RecordQueued at once": func(t *testing.T, f *fixture) {
+		key := image("a", amd64)
+		f.want(t, key)
+		last := f.last(t)
+		var group sync.WaitGroup
+		for range 8 {
+			group.Go(func() {
+				if _, err := f.RecordQueued(t.Context(), key, 0); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		group.Wait()
+		expectKinds(t, f.kinds(t, last), store.EventImageQueued)
+	},
+	"RecordChange": func(t *testing.T, f *fixture) {
+		changed := f.Changed()
+		change := store.ObjectChange{Kind: store.EventScannerChanged, ObjectEvent: store.ObjectEvent{
+			Object: store.ObjectName{Namespace: "team", Name: "scanner"}, Detail: json.RawMessage(`{"a":[1,"<&>"]}`),
+		}}
+		if err := f.RecordChange(t.Context(), change); err != nil {
+			t.Fatal(err)
+		}
+		<-changed
+		event := f.events(t, 0)[0]
+		var data store.ObjectEvent
+		if err := json.Unmarshal(event.Data, &data); err != nil {
+			t.Fatal(err)
+		}
+		if data.Detail = compact(t, data.Detail); event.Kind != store.EventScannerChanged || event.ImageID != "" || event.Namespace() != "team" {
+			t.Errorf("got %+v", event)
+		}
+		if diff := cmp.Diff(change.ObjectEvent, data); diff != "" {
+			t.Error(diff)
+		}
+		for name, spoil := range map[string]func(*store.ObjectChange){
+			"another kind":      func(c *store.ObjectChange) { c.Kind = store.EventImageMatched },
+			"no name":           func(c *store.ObjectChange) { c.Object.Name = "" },
+			"a long name":       func(c *store.ObjectChange) { c.Object.Name = strings.Repeat("x", 254) },
+			"a long namespace":  func(c *store.ObjectChange) { c.Object.Namespace = strings.Repeat("x", 254) },
+			"no UTF-8":          func(c *store.ObjectChange) { c.Object.Name = "\xff" },
+			"detail not JSON":   func(c *store.ObjectChange) { c.Detail = json.RawMessage(`{`) },
+			"detail of 100 KiB": func(c *store.ObjectChange) { c.Detail = json.RawMessage(`"` + strings.Repeat("x", 100<<10) + `"`) },
+		} {
+			bad := change
+			spoil(&bad)
+			if err := f.RecordChange(t.Context(), bad); err == nil {
+				t.Errorf("%s: no error", name)
+			}
+		}
+		expectKinds(t, f.kinds(t, 0), store.EventScannerChanged)
+	},
+}
+
+func expectLog(t *testing.T, f *fixture, want store.EventLog) {
+	t.Helper()
+	got, err := f.EventLog(t.Context())
+	if err != nil || got != want {
+		t.Errorf("EventLog: got %+v, %v, want %+v", got, err, want)
+	}
+	if last := f.last(t); last != want.Last {
+		t.Errorf("LastSequence: got %d, want %d", last, want.Last)
+	}
+}
+
+// floorOf is the number of the last event before the first that is from a time or later; events of one clock may share a time.
+func floorOf(events []store.Event, before time.Time) int64 {
+	var floor int64
+	for _, event := range events {
+		if !event.At.Before(before) {
+			break
+		}
+		floor = event.Sequence
+	}
+	return floor
+}
+
+func countFrom(events []store.Event, before time.Time) int {
+	count := 0
+	for _, event := range events {
+		if !event.At.Before(before) {
+			count++
+		}
+	}
+	return count
+}
+
+// compact takes out the spaces that a database may have put in.
+func compact(t *testing.T, data json.RawMessage) json.RawMessage {
+	t.Helper()
+	var value any
+	if err := json.Unmarshal(data, &value); err != nil {
+		t.Fatal(err)
+	}
+	content, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// As the encoder of a json.RawMessage within an object writes it.
+	return json.RawMessage(strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(content)))
+}
