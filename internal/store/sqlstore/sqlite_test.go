@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+	"k8s.io/utils/clock"
 
 	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/store/storetest"
@@ -14,7 +15,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func openAt(t *testing.T, path string) *Store {
 	t.Helper()
-	s, err := Open(t.Context(), Config{DSN: path})
+	return openWith(t, Config{DSN: path})
+}
+
+func openWith(t *testing.T, config Config) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +33,7 @@ func openAt(t *testing.T, path string) *Store {
 }
 
 func TestSQLite(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) store.Store {
-		return openAt(t, filepath.Join(t.TempDir(), "test.db"))
+	storetest.Run(t, func(t *testing.T, clk clock.PassiveClock) store.Store {
+		return openWith(t, Config{DSN: filepath.Join(t.TempDir(), "test.db"), Clock: clk})
 	})
 }

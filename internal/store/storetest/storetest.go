@@ -6,15 +6,18 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
+
+	"k8s.io/utils/clock"
 
 	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
-// Run runs the suite. open returns a new empty store each time, and closes it at the end of the test.
-func Run(t *testing.T, open func(t *testing.T) store.Store) {
+// Run runs the suite. open returns a new empty store each time that takes the time from clk, and closes it at the end of the test.
+func Run(t *testing.T, open func(t *testing.T, clk clock.PassiveClock) store.Store) {
 	t.Helper()
 	for _, group := range []map[string]func(*testing.T, *fixture){
 		imageTests, sbomTests, listTests, findingTests, generationTests, answerTests, changeTests, modelTests, reportTests, eventTests, feedTests, concurrencyTests,
@@ -22,14 +25,45 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		for name, test := range group {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				test(t, &fixture{Store: open(t)})
+				clk := &stoppableClock{}
+				test(t, &fixture{Store: open(t, clk), clock: clk})
 			})
 		}
 	}
 }
 
 // fixture is a store with steps that must succeed.
-type fixture struct{ store.Store }
+type fixture struct {
+	store.Store
+	clock *stoppableClock
+}
+
+// stoppableClock is the real clock until it is set. It is safe for concurrent use.
+type stoppableClock struct {
+	clock.RealClock
+	mu  sync.Mutex
+	now time.Time
+}
+
+// Now is the real time until set was called.
+func (c *stoppableClock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.now.IsZero() {
+		return c.RealClock.Now()
+	}
+	return c.now
+}
+
+// Since is the time that went by since then.
+func (c *stoppableClock) Since(then time.Time) time.Duration { return c.Now().Sub(then) }
+
+// set stops the clock at a time.
+func (c *stoppableClock) set(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = now
+}
 
 var (
 	amd64 = vuln.Platform{OS: "linux", Architecture: "amd64"}
