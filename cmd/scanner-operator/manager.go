@@ -82,6 +82,7 @@ DSN choose the SQL database; by default it is a file in the data directory.`,
 	flags.BoolVar(&opts.VulnerabilityDatabase.Sample, "sample-database", false, "use the built-in sample database while no other can be had; for demonstration only")
 	flags.StringVar(&opts.ScanImage, "scan-image", os.Getenv("SCAN_IMAGE"), "image that scan Jobs run (environment variable SCAN_IMAGE)")
 	flags.StringVar(&opts.APIURL, "api-url", "", "the API as scan Jobs reach it, such as http://NAME.NAMESPACE.svc:8000")
+	flags.DurationVar(&opts.EventRetention, "event-retention", setup.DefaultEventRetention, "how long events are kept for clients that come back")
 	flags.StringVar(&logLevel, "log-level", "info", "error, info or debug")
 	return cmd
 }

@@ -32,9 +32,19 @@ const (
 var (
 	// ErrSlow is the end of a subscription that was more than BufferSize events behind. What it missed is in the event log.
 	ErrSlow = errors.New("the subscriber is too slow")
+	// ErrReset is the end of every subscription when events were removed before they could be delivered, or the log is another
+	// one than before: a backup was restored. Who knows a state from events has to fetch it anew.
+	ErrReset = errors.New("the event log does not continue where it was read last")
 	// ErrStopped is the end of every subscription when the hub stops.
 	ErrStopped = errors.New("the feed has stopped")
 )
+
+// Log is the event log as store.Events has it.
+type Log interface {
+	EventsSince(ctx context.Context, since int64, limit int) ([]store.Event, error)
+	EventLog(ctx context.Context) (store.EventLog, error)
+	Changed() <-chan struct{}
+}
 
 // Config sets up a Hub. Zero fields have defaults.
 type Config struct {
@@ -51,19 +61,25 @@ type Filter struct {
 	Kinds []store.EventKind
 	// ImageID keeps events about this image.
 	ImageID string
+	// Namespace keeps events about objects and workloads in this namespace.
+	Namespace string
 }
 
 // Matches reports whether the filter keeps the event.
 func (f Filter) Matches(event store.Event) bool {
-	return (len(f.Kinds) == 0 || slices.Contains(f.Kinds, event.Kind)) && (f.ImageID == "" || f.ImageID == event.ImageID)
+	return (len(f.Kinds) == 0 || slices.Contains(f.Kinds, event.Kind)) && (f.ImageID == "" || f.ImageID == event.ImageID) &&
+		(f.Namespace == "" || f.Namespace == event.Namespace())
 }
 
 // Hub reads the event log once and hands each event to all subscribers. It is a runnable of a controller-runtime
 // manager, on every replica.
 type Hub struct {
-	events  store.Events
+	log     Log
 	config  Config
 	started chan struct{}
+
+	// doubted says that the log may have become another one since it was read last. Only Run uses it.
+	doubted bool
 
 	mu            sync.Mutex
 	position      int64
@@ -73,7 +89,7 @@ type Hub struct {
 }
 
 // New returns a hub that does nothing until Run.
-func New(events store.Events, config Config) *Hub {
+func New(log Log, config Config) *Hub {
 	if config.PollInterval <= 0 {
 		config.PollInterval = defaultPollInterval
 	}
@@ -81,15 +97,14 @@ func New(events store.Events, config Config) *Hub {
 		config.Clock = clock.RealClock{}
 	}
 	return &Hub{
-		events: events, config: config, started: make(chan struct{}), subscriptions: map[*Subscription]struct{}{},
+		log: log, config: config, started: make(chan struct{}), subscriptions: map[*Subscription]struct{}{},
 	}
 }
 
 // NeedLeaderElection says that the hub runs on every replica.
 func (h *Hub) NeedLeaderElection() bool { return false }
 
-// Started is closed once Run knows where the event log ends. A reader that must miss nothing waits for it, subscribes,
-// reads the log up to Subscription.Since from the store, and goes on with what the subscription delivers.
+// Started is closed once Run knows where the event log ends.
 func (h *Hub) Started() <-chan struct{} { return h.started }
 
 // Run follows the event log from its end until the context is done, then ends all subscriptions. While the store is
@@ -107,12 +122,13 @@ func (h *Hub) Run(ctx context.Context) error {
 	trouble := backoff{hub: h}
 	for {
 		// Taken before the log is read, so that no commit falls between reading and waiting.
-		changed := h.events.Changed()
+		changed := h.log.Changed()
 		more, err := h.advance(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
+			h.doubted = true
 			// A commit does not cut this short: it would make a busy loop of a store that can write but not read.
 			h.wait(ctx, nil, trouble.next(err))
 		case more:
@@ -132,28 +148,69 @@ func (h *Hub) Start(ctx context.Context) error { return h.Run(ctx) }
 
 // advance delivers the next batch and reports whether there may be more at once. The first call finds the end of the log.
 func (h *Hub) advance(ctx context.Context) (bool, error) {
-	select {
-	case <-h.started:
-	default:
-		last, err := h.events.LastSequence(ctx)
-		if err != nil {
-			return false, fmt.Errorf("find the end of the event log: %w", err)
+	h.mu.Lock()
+	position, started := h.position, h.isStarted()
+	h.mu.Unlock()
+	if !started {
+		return true, h.begin(ctx)
+	}
+	if h.doubted {
+		if err := h.check(ctx, position); err != nil {
+			return false, err
 		}
-		h.mu.Lock()
-		h.position = last
-		h.mu.Unlock()
-		close(h.started)
+		h.doubted = false
 		return true, nil
 	}
-	h.mu.Lock()
-	position := h.position
-	h.mu.Unlock()
-	events, err := h.events.EventsSince(ctx, position, batchSize)
+	events, err := h.log.EventsSince(ctx, position, batchSize)
 	if err != nil {
 		return false, fmt.Errorf("read the event log: %w", err)
 	}
 	h.publish(events)
 	return len(events) == batchSize, nil
+}
+
+// begin finds the end of the log, from where on events are delivered.
+func (h *Hub) begin(ctx context.Context) error {
+	log, err := h.log.EventLog(ctx)
+	if err != nil {
+		return fmt.Errorf("find the end of the event log: %w", err)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.position = log.Last
+	for subscription := range h.subscriptions {
+		subscription.since = log.Last
+	}
+	close(h.started)
+	return nil
+}
+
+// check makes sure, after the store was away, that the log goes on where it was read last.
+func (h *Hub) check(ctx context.Context, position int64) error {
+	log, err := h.log.EventLog(ctx)
+	if err != nil {
+		return fmt.Errorf("look at the event log again: %w", err)
+	}
+	if log.Floor <= position && position <= log.Last {
+		return nil
+	}
+	h.config.Log.Info("The event log does not continue where it was read last", "position", position, "floor", log.Floor, "last", log.Last)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.position = log.Last
+	for subscription := range h.subscriptions {
+		h.end(subscription, ErrReset)
+	}
+	return nil
+}
+
+func (h *Hub) isStarted() bool {
+	select {
+	case <-h.started:
+		return true
+	default:
+		return false
+	}
 }
 
 // publish never blocks: a subscriber without room is evicted.

@@ -21,6 +21,7 @@ type eventLog struct {
 	events  []store.Event
 	changed chan struct{}
 	failing bool
+	floor   int64
 	reads   int
 }
 
@@ -63,14 +64,14 @@ func (l *eventLog) EventsSince(_ context.Context, since int64, limit int) ([]sto
 	return append([]store.Event(nil), l.events[since:end]...), nil
 }
 
-func (l *eventLog) LastSequence(context.Context) (int64, error) {
+func (l *eventLog) EventLog(context.Context) (store.EventLog, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.reads++
 	if l.failing {
-		return 0, store.ErrUnavailable
+		return store.EventLog{}, store.ErrUnavailable
 	}
-	return int64(len(l.events)), nil
+	return store.EventLog{Floor: l.floor, Last: int64(len(l.events))}, nil
 }
 
 func (l *eventLog) Changed() <-chan struct{} {
@@ -141,8 +142,8 @@ func some(count int) []store.Event { return make([]store.Event, count) }
 func TestDeliversFromTheEndOfTheLog(t *testing.T) {
 	inBubble(t, func(log *eventLog) { log.add(false, some(3)...) }, func(t *testing.T, log *eventLog, hub *Hub, _ func()) {
 		s := hub.Subscribe(t.Context(), Filter{})
-		if s.Since() != 3 {
-			t.Errorf("Since: got %d, want 3", s.Since())
+		if since, known := s.Since(); since != 3 || !known {
+			t.Errorf("Since: got %d, %v, want 3", since, known)
 		}
 		log.add(false, some(2)...)
 		synctest.Wait()
@@ -168,14 +169,19 @@ func TestFilter(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, log *eventLog, hub *Hub, _ func()) {
 		kinds := hub.Subscribe(t.Context(), Filter{Kinds: []store.EventKind{store.EventImageMatched, store.EventImageFailed}})
 		image := hub.Subscribe(t.Context(), Filter{ImageID: "a"})
+		namespace := hub.Subscribe(t.Context(), Filter{Namespace: "team"})
 		both := hub.Subscribe(t.Context(), Filter{Kinds: []store.EventKind{store.EventImageFailed}, ImageID: "a"})
 		log.add(false, store.Event{Kind: store.EventImageMatched, ImageID: "b"}, store.Event{Kind: store.EventImageRemoved, ImageID: "a"},
-			store.Event{Kind: store.EventImageFailed, ImageID: "a"})
+			store.Event{Kind: store.EventImageFailed, ImageID: "a"},
+			store.Event{Kind: store.EventScannerChanged, Data: []byte(`{"object":{"namespace":"team","name":"s"}}`)},
+			store.Event{Kind: store.EventScannerChanged, Data: []byte(`{"object":{"namespace":"other","name":"s"}}`)},
+			store.Event{Kind: store.EventFindingOpened, Data: []byte(`{"namespace":"team"}`)},
+			store.Event{Kind: store.EventRolloutChanged, Data: []byte(`{"workload":{"namespace":"team","kind":"Deployment","name":"d"}}`)})
 		synctest.Wait()
 		for name, c := range map[string]struct {
 			s    *Subscription
 			want []int64
-		}{"kinds": {kinds, []int64{1, 3}}, "image": {image, []int64{2, 3}}, "both": {both, []int64{3}}} {
+		}{"kinds": {kinds, []int64{1, 3}}, "image": {image, []int64{2, 3}}, "both": {both, []int64{3}}, "namespace": {namespace, []int64{4, 7}}} {
 			got := sequences(c.s)
 			if len(got) != len(c.want) || got[0] != c.want[0] || got[len(got)-1] != c.want[len(c.want)-1] {
 				t.Errorf("%s: got %v, want %v", name, got, c.want)
@@ -239,6 +245,37 @@ func TestUnavailableStoreLosesNothing(t *testing.T) {
 	})
 }
 
+// What the hub cannot deliver is not passed over in silence.
+func TestAnotherLogAfterTrouble(t *testing.T) {
+	for name, change := range map[string]func(*eventLog){
+		"a backup was restored": func(l *eventLog) { l.events = l.events[:2] },
+		"events were removed":   func(l *eventLog) { l.events = append(l.events, some(5)...); l.floor = 4 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(log *eventLog) { log.add(false, some(3)...) }, func(t *testing.T, log *eventLog, hub *Hub, _ func()) {
+				s := hub.Subscribe(t.Context(), Filter{})
+				log.fail(true)
+				time.Sleep(defaultPollInterval)
+				synctest.Wait()
+				log.mu.Lock()
+				change(log)
+				log.mu.Unlock()
+				log.fail(false)
+				time.Sleep(maxBackoff)
+				synctest.Wait()
+				if got := sequences(s); len(got) != 0 || !errors.Is(s.Err(), ErrReset) {
+					t.Errorf("got %v, %v, want ErrReset", got, s.Err())
+				}
+				next := hub.Subscribe(t.Context(), Filter{})
+				end, _ := next.Since()
+				log.add(false, some(1)...)
+				synctest.Wait()
+				expect(t, next, end+1, end+1)
+			})
+		})
+	}
+}
+
 func TestStoreUnavailableAtStart(t *testing.T) {
 	inBubble(t, func(log *eventLog) { log.add(false, some(5)...); log.fail(true) }, func(t *testing.T, log *eventLog, hub *Hub, _ func()) {
 		select {
@@ -246,15 +283,21 @@ func TestStoreUnavailableAtStart(t *testing.T) {
 			t.Fatal("the hub has started without the store")
 		default:
 		}
+		early := hub.Subscribe(t.Context(), Filter{})
+		if _, known := early.Since(); known {
+			t.Error("Since is known without the store")
+		}
 		log.fail(false)
 		<-hub.Started()
 		s := hub.Subscribe(t.Context(), Filter{})
-		if s.Since() != 5 {
-			t.Errorf("Since: got %d, want 5", s.Since())
-		}
 		log.add(false, some(1)...)
 		synctest.Wait()
-		expect(t, s, 6, 6)
+		for _, subscription := range []*Subscription{early, s} {
+			if since, known := subscription.Since(); since != 5 || !known {
+				t.Errorf("Since: got %d, %v, want 5", since, known)
+			}
+			expect(t, subscription, 6, 6)
+		}
 	})
 }
 
@@ -303,7 +346,8 @@ func TestConcurrentUse(t *testing.T) {
 		readersDone.Go(func() {
 			s := hub.Subscribe(ctx, Filter{})
 			ready.Done()
-			next := s.Since() + 1
+			since, _ := s.Since()
+			next := since + 1
 			for event := range s.C() {
 				if event.Sequence != next {
 					t.Errorf("got event %d, want %d", event.Sequence, next)

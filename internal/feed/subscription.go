@@ -11,6 +11,7 @@ type Subscription struct {
 	hub     *Hub
 	filter  Filter
 	channel chan store.Event
+	// since is guarded by hub.mu.
 	since   int64
 	release func() bool
 	// err is written before the channel is closed, under hub.mu.
@@ -36,11 +37,15 @@ func (h *Hub) Subscribe(ctx context.Context, filter Filter) *Subscription {
 // C delivers the events. It is closed at the end of the subscription, after the events that are in the buffer.
 func (s *Subscription) C() <-chan store.Event { return s.channel }
 
-// Since is the sequence number after which every event that the filter matches is delivered. It is 0 when the hub had
-// not started.
-func (s *Subscription) Since() int64 { return s.since }
+// Since is the sequence number after which every event that the filter matches is delivered. It is not known before the hub has
+// started.
+func (s *Subscription) Since() (sequence int64, known bool) {
+	s.hub.mu.Lock()
+	defer s.hub.mu.Unlock()
+	return s.since, s.hub.isStarted()
+}
 
-// Err tells why C was closed: ErrSlow, ErrStopped, the error of the context, or nil after Close and before the end.
+// Err tells why C was closed: ErrSlow, ErrReset, ErrStopped, the error of the context, or nil after Close and before the end.
 func (s *Subscription) Err() error {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()

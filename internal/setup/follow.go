@@ -30,8 +30,9 @@ func follow(ctx context.Context, hub *feed.Hub, assessor *assess.Assessor, wake 
 			case store.EventImageMatched, store.EventImageFailed, store.EventImageRemoved:
 				// A failure too: it may be one to match, or have been recorded for another Scanner that wants the image.
 				wake.wake()
-			case store.EventImageDiscovered, store.EventImageReported,
-				store.EventFindingOpened, store.EventFindingClosed, store.EventFindingChanged:
+			case store.EventImageDiscovered, store.EventImageQueued, store.EventImageReported,
+				store.EventFindingOpened, store.EventFindingClosed, store.EventFindingChanged,
+				store.EventScannerChanged, store.EventPodSetChanged, store.EventSheroChanged, store.EventRolloutChanged:
 				// Nothing follows from these.
 			}
 		}

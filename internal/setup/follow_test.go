@@ -35,10 +35,10 @@ func (l *eventLog) EventsSince(_ context.Context, since int64, _ int) ([]store.E
 	return append([]store.Event(nil), l.log[since:]...), nil
 }
 
-func (l *eventLog) LastSequence(context.Context) (int64, error) {
+func (l *eventLog) EventLog(context.Context) (store.EventLog, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return int64(len(l.log)), nil
+	return store.EventLog{Last: int64(len(l.log))}, nil
 }
 
 func (l *eventLog) Changed() <-chan struct{} {

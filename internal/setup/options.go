@@ -29,6 +29,12 @@ const (
 	AuthNone       AuthMode = "none"
 )
 
+// Bounds of Options.EventRetention.
+const (
+	DefaultEventRetention = 72 * time.Hour
+	minEventRetention     = time.Hour
+)
+
 // Options are what a user can choose.
 type Options struct {
 	// Namespace is the operator's own.
@@ -49,6 +55,8 @@ type Options struct {
 	DSN          string
 	// VulnerabilityDatabase says where vulnerability databases come from.
 	VulnerabilityDatabase VulnerabilityDatabase
+	// EventRetention is how long the event log keeps events; at least an hour, 0 for DefaultEventRetention.
+	EventRetention time.Duration
 	// PlainHTTPRegistries are reached without TLS, besides loopback.
 	PlainHTTPRegistries []string
 	// ScanImage is the image of scan Jobs, APIURL this operator as scan pods reach it. CatalogJob needs both.
@@ -94,6 +102,12 @@ func (o *Options) validate() error {
 	}
 	if o.DataDir == "" {
 		return errors.New("--data-dir is empty")
+	}
+	if o.EventRetention == 0 {
+		o.EventRetention = DefaultEventRetention
+	}
+	if o.EventRetention < minEventRetention {
+		return fmt.Errorf("--event-retention=%s: use at least %s, so that clients that were away for a short time miss nothing", o.EventRetention, minEventRetention)
 	}
 	return nil
 }

@@ -154,6 +154,7 @@ func (o *Operator) wire(ctx context.Context) error {
 		manager.RunnableFunc(assessor.Run),
 		everywhere(hub.Run),
 		everywhere(func(ctx context.Context) error { return follow(ctx, hub, assessor, wake) }),
+		&feed.Compactor{Events: o.store, Retention: opts.EventRetention, Clock: clock.RealClock{}, Log: opts.Log.WithName("feed")},
 		o.server,
 	} {
 		if err := mgr.Add(runnable); err != nil {
