@@ -7,8 +7,6 @@ import (
 	"maps"
 	"slices"
 
-	"gorm.io/gorm"
-
 	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
@@ -57,6 +55,8 @@ type answerDiff struct {
 	// Rows of findings that end, that open again, and that go without a trace.
 	end, reopen, remove []int64
 	insert              []newFinding
+	// Rows that the next generation has already, with the opening that they should have.
+	correct map[int64]opening
 	// The same for answers, by package. replace have other content in the row that they have.
 	endAnswer, reopenAnswer, removeAnswer []int64
 	insertAnswer, replaceAnswer           []int64
@@ -65,12 +65,20 @@ type answerDiff struct {
 type newFinding struct {
 	packageID int64
 	content   *findingContent
+	opening   opening
 }
 
 // storedFinding and storedAnswer are what is visible under one of the live generations.
 type storedFinding struct {
 	ID, PackagePk, FromGen, UntilGen int64
 	Digest                           string
+	VulnerabilityID, Namespace       string
+	Opening                          opening `gorm:"embedded"`
+}
+
+// visible tells whether the current generation shows the row.
+func (r *storedFinding) visible(current int64) bool {
+	return r.FromGen <= current && r.UntilGen > current
 }
 
 type storedAnswer struct {
@@ -108,9 +116,7 @@ func (w *answerWriter) save(ids []int64) error {
 		return err
 	}
 	var findings []storedFinding
-	err = w.Raw(`SELECT id, package_pk, from_gen, until_gen, digest FROM findings
-		WHERE package_pk IN ? AND until_gen > ? AND (from_gen <= ? OR from_gen = ?) ORDER BY id`,
-		ids, w.current, w.current, w.next).Scan(&findings).Error
+	err = w.Raw(findingsOfPackages, ids, w.current, w.current, w.next).Scan(&findings).Error
 	if err != nil {
 		return err
 	}
@@ -121,7 +127,7 @@ func (w *answerWriter) save(ids []int64) error {
 	for _, row := range findings {
 		findingsOf[row.PackagePk] = append(findingsOf[row.PackagePk], row)
 	}
-	w.diff = answerDiff{}
+	w.diff = answerDiff{correct: map[int64]opening{}}
 	for _, id := range ids {
 		answer := w.answers[id]
 		if w.target == w.current {
@@ -135,6 +141,11 @@ func (w *answerWriter) save(ids []int64) error {
 	}
 	return w.updateQueue(ids)
 }
+
+// findingsOfPackages selects the findings of packages that a live generation shows, or that the current one ended.
+const findingsOfPackages = `SELECT f.id, f.package_pk, f.from_gen, f.until_gen, f.digest, f.opened_at, f.opened_gen, v.vulnerability_id, v.namespace
+	FROM findings f JOIN vulnerabilities v ON v.id = f.vulnerability_pk
+	WHERE f.package_pk IN ? AND f.until_gen >= ? AND (f.from_gen <= ? OR f.from_gen = ?) ORDER BY f.id`
 
 // compareCurrent finds what makes the answer visible at once. What is prepared for the next generation stays as it is, since
 // the package is matched for that one again.
@@ -151,8 +162,9 @@ func (w *answerWriter) compareCurrent(id int64, answer *answerContent, answers [
 		return
 	}
 	missing := answer.byDigest()
-	for _, row := range findings {
-		if row.FromGen > w.current {
+	for i := range findings {
+		row := &findings[i]
+		if !row.visible(w.current) {
 			continue
 		}
 		if _, stays := missing[row.Digest]; stays {
@@ -163,7 +175,7 @@ func (w *answerWriter) compareCurrent(id int64, answer *answerContent, answers [
 			d.end = append(d.end, row.ID)
 		}
 	}
-	d.insertMissing(id, answer, missing)
+	d.insertMissing(id, answer, missing, w.openings(findings))
 }
 
 // compareNext finds what makes the answer the one that the next generation shows, whatever was prepared for it before.
@@ -171,8 +183,9 @@ func (w *answerWriter) compareNext(id int64, answer *answerContent, answers []st
 	w.compareNextAnswer(id, answer, answers)
 	d := &w.diff
 	missing := answer.byDigest()
-	for _, row := range findings {
-		if row.FromGen > w.current {
+	for i := range findings {
+		row := &findings[i]
+		if !row.visible(w.current) {
 			continue
 		}
 		_, stays := missing[row.Digest]
@@ -184,17 +197,23 @@ func (w *answerWriter) compareNext(id int64, answer *answerContent, answers []st
 			d.end = append(d.end, row.ID)
 		}
 	}
-	for _, row := range findings {
+	openings := w.openings(findings)
+	for i := range findings {
+		row := &findings[i]
 		if row.FromGen != w.next {
 			continue
 		}
-		if _, stays := missing[row.Digest]; stays {
-			delete(missing, row.Digest)
-		} else {
+		if _, stays := missing[row.Digest]; !stays {
 			d.remove = append(d.remove, row.ID)
+			continue
+		}
+		delete(missing, row.Digest)
+		// What the current generation shows may have changed since the row was written.
+		if opened := openings.of(row.VulnerabilityID, row.Namespace); opened != row.Opening {
+			d.correct[row.ID] = opened
 		}
 	}
-	d.insertMissing(id, answer, missing)
+	d.insertMissing(id, answer, missing, openings)
 }
 
 func (w *answerWriter) compareNextAnswer(id int64, answer *answerContent, answers []storedAnswer) {
@@ -238,10 +257,10 @@ func (a *answerContent) byDigest() map[string]*findingContent {
 }
 
 // insertMissing keeps the order of the answer.
-func (d *answerDiff) insertMissing(id int64, answer *answerContent, missing map[string]*findingContent) {
+func (d *answerDiff) insertMissing(id int64, answer *answerContent, missing map[string]*findingContent, openings openings) {
 	for i := range answer.findings {
 		if content, found := missing[answer.findings[i].digest]; found {
-			d.insert = append(d.insert, newFinding{id, content})
+			d.insert = append(d.insert, newFinding{id, content, openings.of(content.vulnerability.id, content.vulnerability.namespace)})
 		}
 	}
 }
@@ -266,6 +285,9 @@ func (w *answerWriter) writeDiff() error {
 				return err
 			}
 		}
+	}
+	if err := w.correctOpenings(); err != nil {
+		return err
 	}
 	if err := w.replaceAnswers(); err != nil {
 		return err
@@ -308,17 +330,19 @@ func (w *answerWriter) insertFindings() error {
 	if err != nil {
 		return err
 	}
-	values := make([]any, 0, 9*len(w.diff.insert))
+	values := make([]any, 0, 11*len(w.diff.insert))
 	for _, row := range w.diff.insert {
 		c := row.content
 		id, found := ids[c.vulnerability.digest]
 		if !found {
 			return fmt.Errorf("vulnerability %s of %s was not recorded", c.vulnerability.id, c.vulnerability.namespace)
 		}
-		values = append(values, row.packageID, id, c.digest, w.target, int64(stillOpen), c.fixState, c.fixable, c.fixVersions, c.detail)
+		values = append(values, row.packageID, id, c.digest, w.target, int64(stillOpen), c.fixState, c.fixable, c.fixVersions, c.detail,
+			row.opening.OpenedAt, row.opening.OpenedGen)
 	}
 	return w.insert("findings", []string{
-		"package_pk", "vulnerability_pk", "digest", "from_gen", "until_gen", "fix_state", "fixable", "fix_versions", "details",
+		"package_pk", "vulnerability_pk", "digest", "from_gen", "until_gen", "fix_state", "fixable", "fix_versions", "details", "opened_at",
+		"opened_gen",
 	}, values, "")
 }
 
@@ -343,8 +367,8 @@ func (w *answerWriter) updateQueue(ids []int64) error {
 func (t *txn) queue(next int64, ids []int64) error {
 	var added int64
 	for part := range slices.Chunk(ids, maxIn) {
-		queued := t.Exec("INSERT INTO rematch_queue (package_pk) SELECT id FROM packages WHERE id IN ?"+
-			t.dialect.ignoreConflict("package_pk"), part)
+		queued := t.Exec(`INSERT INTO rematch_queue (package_pk) SELECT p.id FROM packages p WHERE p.id IN ?
+			AND NOT EXISTS (SELECT 1 FROM rematch_queue q WHERE q.package_pk = p.id)`, part)
 		if queued.Error != nil {
 			return queued.Error
 		}
@@ -354,83 +378,4 @@ func (t *txn) queue(next int64, ids []int64) error {
 		return nil
 	}
 	return t.exec("UPDATE generations SET queued = queued + ? WHERE number = ?", added, next)
-}
-
-// saveVulnerabilities records those that are not known and returns the ids of all, by digest.
-func (w *answerWriter) saveVulnerabilities(all map[string]*vulnerabilityContent) (map[string]int64, error) {
-	digests := slices.Sorted(maps.Keys(all))
-	ids, early, err := knownVulnerabilities(w.DB, digests, w.current)
-	if err != nil {
-		return nil, err
-	}
-	if w.target == w.current {
-		for digest, id := range early {
-			if err := w.takeEarly(id, all[digest].scores); err != nil {
-				return nil, err
-			}
-		}
-	}
-	var values []any
-	var added []string
-	for _, digest := range digests {
-		if _, known := ids[digest]; known {
-			continue
-		}
-		v := all[digest]
-		added = append(added, digest)
-		values = append(append(values, digest, v.id, v.namespace, v.severity, w.target), v.scores.values()...)
-	}
-	if len(added) == 0 {
-		return ids, nil
-	}
-	columns := append([]string{"digest", "vulnerability_id", "namespace", "severity", "from_gen"}, scoreColumns...)
-	if err := w.insert("vulnerabilities", columns, values, ""); err != nil {
-		return nil, err
-	}
-	fresh, _, err := knownVulnerabilities(w.DB, added, w.current)
-	if err != nil {
-		return nil, err
-	}
-	maps.Copy(ids, fresh)
-	details := make([]any, 0, 2*len(added))
-	for _, digest := range added {
-		details = append(details, ids[digest], all[digest].detail)
-	}
-	return ids, w.insert("vulnerability_details", []string{"vulnerability_pk", "detail"}, details, "")
-}
-
-// knownVulnerabilities returns the ids of those that are stored, by digest. early are those among them that only the next
-// generation has named so far.
-func knownVulnerabilities(tx *gorm.DB, digests []string, current int64) (ids, early map[string]int64, err error) {
-	ids, early = make(map[string]int64, len(digests)), map[string]int64{}
-	for part := range slices.Chunk(digests, maxIn) {
-		var rows []struct {
-			ID, FromGen int64
-			Digest      string
-		}
-		if err := tx.Raw("SELECT id, digest, from_gen FROM vulnerabilities WHERE digest IN ?", part).Scan(&rows).Error; err != nil {
-			return nil, nil, err
-		}
-		for _, row := range rows {
-			if ids[row.Digest] = row.ID; row.FromGen > current {
-				early[row.Digest] = row.ID
-			}
-		}
-	}
-	return ids, early, nil
-}
-
-// takeEarly gives a vulnerability that the next generation named first the scores of the current one, and keeps those that
-// it had for the switch.
-func (w *answerWriter) takeEarly(id int64, now scoresRow) error {
-	if w.next != 0 {
-		err := w.exec(`INSERT INTO staged_scores (vulnerability_pk, epss_micros, risk_micros, kev, scores)
-			SELECT id, epss_micros, risk_micros, kev, scores FROM vulnerabilities WHERE id = ?`+
-			w.dialect.ignoreConflict("vulnerability_pk"), id)
-		if err != nil {
-			return err
-		}
-	}
-	return w.exec("UPDATE vulnerabilities SET from_gen = ?, epss_micros = ?, risk_micros = ?, kev = ?, scores = ? WHERE id = ?",
-		append(append([]any{w.current}, now.values()...), id)...)
 }

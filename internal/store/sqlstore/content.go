@@ -31,6 +31,7 @@ type vulnerabilityContent struct {
 	digest, id, namespace string
 	severity              int64
 	detail                string
+	names                 []string
 	scores                scoresRow
 }
 
@@ -147,7 +148,8 @@ func (e answerEncoder) vulnerability(v *vuln.Vulnerability) (*vulnerabilityConte
 		return nil, err
 	}
 	content := &vulnerabilityContent{
-		digest: digest, id: v.ID, namespace: v.Namespace, severity: int64(v.Severity), detail: string(detail), scores: volatile,
+		digest: digest, id: v.ID, namespace: v.Namespace, severity: int64(v.Severity), detail: string(detail),
+		names: vulnerabilityNames(v), scores: volatile,
 	}
 	e[digest] = content
 	return content, nil

@@ -45,7 +45,8 @@ func (s *Store) Prune(ctx context.Context, before time.Time) error {
 		return tx.exec(`DELETE FROM generations WHERE state = ? AND number <= ?
 			AND NOT EXISTS (SELECT 1 FROM finding_changes c WHERE c.generation = generations.number)
 			AND NOT EXISTS (SELECT 1 FROM findings f WHERE f.from_gen = generations.number)
-			AND NOT EXISTS (SELECT 1 FROM findings f WHERE f.until_gen = generations.number)`, string(store.GenerationPast), closed)
+			AND NOT EXISTS (SELECT 1 FROM findings f WHERE f.until_gen = generations.number)
+			AND NOT EXISTS (SELECT 1 FROM findings f WHERE f.opened_gen = generations.number AND f.opened_gen <> f.from_gen)`, string(store.GenerationPast), closed)
 	})
 }
 

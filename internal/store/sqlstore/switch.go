@@ -224,6 +224,9 @@ func (w *switcher) publish() error {
 	if err != nil {
 		return err
 	}
+	if err := w.open(); err != nil {
+		return err
+	}
 	if err := n.event(w.txn); err != nil {
 		return err
 	}

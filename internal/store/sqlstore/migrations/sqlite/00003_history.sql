@@ -2,11 +2,34 @@
 
 -- +goose Up
 -- When, and by which generation, the vulnerability was first found in the package without a break since; both are carried over to
--- the rows that take this one's place. opened_at is 0 while the generation is not current.
+-- the rows of the same package_pk, vulnerability_id and namespace that take this one's place, beside it or from the generation that ends
+-- it. opened_at is 0 while the generation is not current. A finding was closed when until_gen became current, unless such a row begins
+-- there.
 ALTER TABLE findings ADD COLUMN opened_at BIGINT NOT NULL DEFAULT 0;
 ALTER TABLE findings ADD COLUMN opened_gen BIGINT NOT NULL DEFAULT 0;
-UPDATE findings SET opened_gen = from_gen,
-    opened_at = COALESCE((SELECT g.current_since FROM generations g WHERE g.number = findings.from_gen), 0);
+CREATE TABLE finding_chains (
+    id               INTEGER PRIMARY KEY,
+    package_pk       BIGINT NOT NULL,
+    vulnerability_id TEXT   NOT NULL,
+    namespace        TEXT   NOT NULL,
+    from_gen         BIGINT NOT NULL,
+    until_gen        BIGINT NOT NULL
+);
+INSERT INTO finding_chains SELECT f.id, f.package_pk, v.vulnerability_id, v.namespace, f.from_gen, f.until_gen
+    FROM findings f JOIN vulnerabilities v ON v.id = f.vulnerability_pk;
+CREATE INDEX finding_chains_of ON finding_chains (package_pk, vulnerability_id, namespace, from_gen);
+UPDATE findings SET opened_gen = from_gen;
+UPDATE findings SET opened_gen = (
+    SELECT MAX(r.from_gen) FROM finding_chains f
+    JOIN finding_chains r ON r.package_pk = f.package_pk AND r.vulnerability_id = f.vulnerability_id AND r.namespace = f.namespace
+        AND r.from_gen <= f.from_gen
+    WHERE f.id = findings.id AND NOT EXISTS (SELECT 1 FROM finding_chains b WHERE b.package_pk = r.package_pk
+        AND b.vulnerability_id = r.vulnerability_id AND b.namespace = r.namespace AND b.from_gen < r.from_gen AND b.until_gen >= r.from_gen))
+    WHERE from_gen > (SELECT MIN(from_gen) FROM findings);
+DROP TABLE finding_chains;
+UPDATE findings SET opened_at = COALESCE((SELECT g.current_since FROM generations g WHERE g.number = findings.opened_gen), 0);
+-- A generation stays for as long as a row names it.
+CREATE INDEX findings_opened ON findings (opened_gen) WHERE opened_gen <> from_gen;
 
 -- The IDs under which a vulnerability is known: its own and its aliases.
 CREATE TABLE vulnerability_names (
@@ -29,7 +52,8 @@ ALTER TABLE images ADD COLUMN from_report BIGINT NOT NULL DEFAULT 0;
 -- How many attempts to catalogue the image have begun, as far as that was told.
 ALTER TABLE images ADD COLUMN queued BIGINT NOT NULL DEFAULT 0;
 
--- Where images ran, one row for each uninterrupted time. slot is a digest of cluster, namespace, kind, name and container.
+-- Where images ran, one row for each uninterrupted time. slot is namespace/kind/name/container, or a digest of them when that is longer
+-- than 255 bytes or has other slashes.
 CREATE TABLE image_presences (
     id         INTEGER PRIMARY KEY AUTOINCREMENT,
     image_pk   BIGINT NOT NULL REFERENCES images (id) ON DELETE CASCADE,
@@ -46,8 +70,11 @@ CREATE TABLE image_presences (
 );
 CREATE INDEX image_presences_slot ON image_presences (slot, until_time);
 CREATE INDEX image_presences_until ON image_presences (until_time, image_pk);
+-- What ran before was not kept: what runs now counts from when its image was first seen. Uses of which the slot is a digest are recorded
+-- anew.
+DELETE FROM image_uses WHERE length(CAST(namespace || kind || name || container AS BLOB)) > 252 OR instr(namespace || kind || name || container, '/') > 0;
 INSERT INTO image_presences (image_pk, slot, cluster, namespace, kind, name, container, since, until_time)
-    SELECT DISTINCT u.image_pk, lower(hex(u.namespace || '/' || u.kind || '/' || u.name || '/' || u.container)), '', u.namespace, u.kind, u.name,
+    SELECT DISTINCT u.image_pk, u.namespace || '/' || u.kind || '/' || u.name || '/' || u.container, '', u.namespace, u.kind, u.name,
         u.container, i.first_seen, 9223372036854775807
     FROM image_uses u JOIN images i ON i.id = u.image_pk;
 CREATE INDEX image_uses_workload ON image_uses (namespace, name, kind, image_pk);
@@ -124,6 +151,10 @@ CREATE VIEW image_history AS
         CASE WHEN p.until_time < 9223372036854775807 THEN strftime('%Y-%m-%dT%H:%M:%SZ', p.until_time / 1000000, 'unixepoch') END AS until_time
     FROM image_presences p JOIN images i ON i.id = p.image_pk;
 
+-- All IDs under which a vulnerability that a finding names is known: its own and its aliases.
+CREATE VIEW vulnerability_ids AS
+    SELECT DISTINCT n.name, v.vulnerability_id FROM vulnerability_names n JOIN vulnerabilities v ON v.id = n.vulnerability_pk;
+
 CREATE VIEW open_findings AS
     SELECT i.image_id, i.platform, pk.name AS package, pk.version, pk.type, v.vulnerability_id, v.namespace AS vulnerability_namespace,
         CASE v.severity WHEN 5 THEN 'Critical' WHEN 4 THEN 'High' WHEN 3 THEN 'Medium' WHEN 2 THEN 'Low' WHEN 1 THEN 'Negligible' ELSE 'Unknown' END
@@ -169,6 +200,7 @@ CREATE VIEW daily_trend AS
 DROP VIEW daily_trend;
 DROP VIEW exposures;
 DROP VIEW open_findings;
+DROP VIEW vulnerability_ids;
 DROP VIEW image_history;
 DROP TABLE event_floor;
 DROP TABLE daily_sums;
@@ -180,5 +212,6 @@ ALTER TABLE images DROP COLUMN queued;
 ALTER TABLE images DROP COLUMN from_report;
 DROP INDEX packages_name;
 DROP TABLE vulnerability_names;
+DROP INDEX findings_opened;
 ALTER TABLE findings DROP COLUMN opened_gen;
 ALTER TABLE findings DROP COLUMN opened_at;
