@@ -47,9 +47,11 @@ type RefusedError struct {
 func (e *RefusedError) Error() string { return e.Detail }
 
 // Subscription is a running subscription of the event feed. Its channel is closed when the context of the subscription ends
-// or when the feed gives it up; Err then says why.
+// or when the feed gives it up; Err then says why. Since is the sequence number after which it delivers every event, if that is
+// known already.
 type Subscription interface {
 	C() <-chan store.Event
+	Since() (sequence int64, known bool)
 	Err() error
 }
 
@@ -97,8 +99,13 @@ type Limits struct {
 	// Connections bounds open connections (10,000); Subscribers those of them that are WebSockets (5,000).
 	Connections int
 	Subscribers int
-	// SubscriberQueue bounds the messages that wait for one subscriber (256); one more and it is disconnected.
+	// SubscriberQueue is how many events a subscriber may be behind (4,096); one more and it is disconnected. They are kept once for
+	// all.
 	SubscriberQueue int
+	// Replays bounds the subscribers that are told events of the log at a time (32), ReplayPatience the wait for a store that is
+	// away meanwhile (30 s).
+	Replays        int
+	ReplayPatience time.Duration
 
 	// HeaderTimeout bounds reading a request's headers (5 s), ReadTimeout its body (15 s), WriteTimeout the answer (60 s),
 	// IdleTimeout the pause between requests (120 s).
@@ -126,7 +133,9 @@ func (l Limits) withDefaults() Limits {
 	set(&l.Reports, 4)
 	set(&l.Connections, 10000)
 	set(&l.Subscribers, 5000)
-	set(&l.SubscriberQueue, 256)
+	set(&l.SubscriberQueue, 4096)
+	set(&l.Replays, 32)
+	set(&l.ReplayPatience, 30*time.Second)
 	set(&l.HeaderTimeout, 5*time.Second)
 	set(&l.ReadTimeout, 15*time.Second)
 	set(&l.WriteTimeout, time.Minute)

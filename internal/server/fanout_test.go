@@ -42,7 +42,7 @@ func BenchmarkFanOut(b *testing.B) {
 	var latencies []time.Duration
 	for b.Loop() {
 		start := time.Now()
-		subscription.events <- matched(scannedID)
+		subscription.events <- hand.matched(scannedID)
 		for range subscribers {
 			latencies = append(latencies, (<-received).Sub(start))
 		}

@@ -2,7 +2,7 @@ package server
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"net/http"
 	"sync"
 	"time"
@@ -10,46 +10,64 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/gorilla/websocket"
 
+	"github.com/scanner-operator/scanner-operator/internal/feed"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
-// closeGrace bounds saying goodbye to a subscriber.
-const closeGrace = time.Second
+const (
+	// closeGrace bounds saying goodbye to a subscriber.
+	closeGrace = time.Second
+	// resubscribeDelay is the pause before the hub asks the feed again after the feed gave it up.
+	resubscribeDelay = time.Second
+	// catchUpPage is how many events are read at a time when the hub reads those that the feed did not deliver.
+	catchUpPage = 500
+)
 
-// resubscribeDelay is the pause before the hub asks the feed again after the feed gave it up.
-const resubscribeDelay = time.Second
-
-// hub gives the events of one feed subscription to all subscribers. Each subscriber has a bounded queue and two goroutines:
-// the one of its request, which reads, and one that writes. The hub never waits for any of them: a subscriber whose queue is
-// full is disconnected, and fetches everything anew when it comes back.
+// hub gives the events of one feed subscription to all subscribers. It keeps the newest events, each of them once, and every
+// subscriber follows at its own pace: in two goroutines, the one of its request, which reads, and one that writes. The hub never
+// waits for any of them: a subscriber that is further behind than what is kept is disconnected.
 type hub struct {
 	limits  Limits
 	log     logr.Logger
 	metrics metrics
+	events  store.Events
 
-	mu          sync.Mutex
-	open        bool
-	subscribers map[*subscriber]struct{}
+	mu   sync.RWMutex
+	open bool
+	// subscription is the one that is being followed.
+	subscription Subscription
+	subscribers  map[*subscriber]struct{}
+	// recent is a ring: the item number n is at n modulo its length. head is the number of the next one.
+	recent []*item
+	head   int64
+	// grown is closed when there is another item.
+	grown chan struct{}
+	// position is the sequence number up to which everything was published, if that is known.
+	position int64
+	known    bool
 	// serving counts the requests of subscribers.
 	serving sync.WaitGroup
 }
 
-func newHub(limits Limits, log logr.Logger, m metrics) *hub {
-	return &hub{limits: limits, log: log, metrics: m, subscribers: map[*subscriber]struct{}{}}
+func newHub(events store.Events, limits Limits, log logr.Logger, m metrics) *hub {
+	return &hub{
+		limits: limits, log: log, metrics: m, events: events,
+		subscribers: map[*subscriber]struct{}{}, recent: make([]*item, limits.SubscriberQueue), grown: make(chan struct{}),
+	}
 }
 
 // start subscribes to the feed and opens the hub. The function that it returns closes it: it disconnects all subscribers and
 // waits for them until its context ends.
 func (h *hub) start(ctx context.Context, subscribe func(context.Context) Subscription) (stop func(context.Context)) {
 	ctx, cancel := context.WithCancel(ctx)
-	first := subscribe(ctx)
 	h.mu.Lock()
+	h.subscription = subscribe(ctx)
 	h.open = true
 	h.mu.Unlock()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		h.run(ctx, first, subscribe)
+		h.run(ctx, subscribe)
 	}()
 	return func(bounded context.Context) {
 		cancel()
@@ -71,16 +89,14 @@ func (h *hub) start(ctx context.Context, subscribe func(context.Context) Subscri
 	}
 }
 
-// run gives on what the feed says until ctx ends.
-func (h *hub) run(ctx context.Context, subscription Subscription, subscribe func(context.Context) Subscription) {
+// run gives on what the feed says until ctx ends. When the feed gives the hub up, it reads what it missed.
+func (h *hub) run(ctx context.Context, subscribe func(context.Context) Subscription) {
 	for {
-		for event := range subscription.C() {
-			h.publish(event)
-		}
+		ended := h.follow()
 		if ctx.Err() != nil {
 			return
 		}
-		h.log.Info("The event feed ended; subscribing again", "error", errorText(subscription.Err()))
+		h.log.Info("The event feed ended; subscribing again", "error", errorText(ended))
 		pause := time.NewTimer(resubscribeDelay)
 		select {
 		case <-ctx.Done():
@@ -88,10 +104,62 @@ func (h *hub) run(ctx context.Context, subscription Subscription, subscribe func
 			return
 		case <-pause.C:
 		}
-		subscription = subscribe(ctx)
-		// What was said in between is lost to subscribers: when they come back they fetch everything anew.
-		h.disconnectAll(websocket.CloseServiceRestart, "events may have been missed; connect again")
+		next := subscribe(ctx)
+		if errors.Is(ended, feed.ErrReset) || h.catchUp(ctx, next) != nil {
+			h.restart(next)
+			continue
+		}
+		h.mu.Lock()
+		h.subscription = next
+		h.mu.Unlock()
 	}
+}
+
+// follow publishes what the feed delivers, and returns why it ended.
+func (h *hub) follow() error {
+	h.mu.RLock()
+	subscription := h.subscription
+	h.mu.RUnlock()
+	for event := range subscription.C() {
+		h.publish(event)
+	}
+	return subscription.Err()
+}
+
+// catchUp publishes the events between the last one that was published and the first of a new subscription.
+func (h *hub) catchUp(ctx context.Context, next Subscription) error {
+	until, known := next.Since()
+	h.mu.RLock()
+	position := h.position
+	known = known && h.known
+	h.mu.RUnlock()
+	if !known {
+		return errors.New("it is not known what was missed")
+	}
+	for position < until {
+		events, err := h.events.EventsSince(ctx, position, catchUpPage)
+		if err != nil {
+			h.log.Info("Events that were missed cannot be read", "error", err.Error())
+			return err
+		}
+		if len(events) == 0 {
+			return nil
+		}
+		for _, event := range events {
+			h.publish(event)
+		}
+		position = events[len(events)-1].Sequence
+	}
+	return nil
+}
+
+// restart goes on with a subscription that does not continue the one before, and has all subscribers connect anew.
+func (h *hub) restart(next Subscription) {
+	h.disconnectAll(websocket.CloseServiceRestart, "events may have been missed; connect again")
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.subscription = next
+	h.position, h.known = next.Since()
 }
 
 func errorText(err error) string {
@@ -101,32 +169,43 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// publish queues a new result for every subscriber, as a JSON string with the image ID.
+// publish keeps an event and wakes all subscribers. One that was published before is passed over.
 func (h *hub) publish(event store.Event) {
-	if (event.Kind != store.EventImageMatched && event.Kind != store.EventImageReported) || event.ImageID == "" {
-		return
-	}
-	data, err := json.Marshal(event.ImageID)
-	if err != nil {
-		h.log.Error(err, "Event cannot be told", "imageID", event.ImageID)
-		return
-	}
-	message, err := websocket.NewPreparedMessage(websocket.TextMessage, data)
-	if err != nil {
-		h.log.Error(err, "Event cannot be told", "imageID", event.ImageID)
-		return
-	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.known && event.Sequence <= h.position {
+		return
+	}
+	h.position, h.known = event.Sequence, true
+	size := int64(len(h.recent))
+	h.recent[h.head%size] = &item{Event: event}
+	h.head++
 	for s := range h.subscribers {
-		select {
-		case s.queue <- message:
-		default:
-			s.stop(websocket.CloseTryAgainLater, "too slow; connect again")
+		if s.next.Load() < h.head-size {
+			s.stop(websocket.CloseTryAgainLater, s.comeBack("too slow"))
 			delete(h.subscribers, s)
 			h.metrics.evicted.Inc()
 		}
 	}
+	close(h.grown)
+	h.grown = make(chan struct{})
+}
+
+// take appends to items what a subscriber has not taken yet, as far as there is room, and returns a channel that is closed when
+// there is more.
+func (h *hub) take(s *subscriber, items []*item) ([]*item, <-chan struct{}) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	size := int64(len(h.recent))
+	next := s.next.Load()
+	if next < h.head-size {
+		// It is being disconnected.
+		return items, h.grown
+	}
+	for ; next < h.head && len(items) < cap(items); next++ {
+		items = append(items, h.recent[next%size])
+	}
+	return items, h.grown
 }
 
 func (h *hub) disconnectAll(code int, reason string) {
@@ -138,8 +217,18 @@ func (h *hub) disconnectAll(code int, reason string) {
 	}
 }
 
-// add makes a subscriber, which gets what is published from now on.
-func (h *hub) add() (*subscriber, error) {
+// isLive reports whether everything that is written from now on will be published. It is not before the feed has read the log.
+func (h *hub) isLive() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.known && h.subscription != nil {
+		h.position, h.known = h.subscription.Since()
+	}
+	return h.open && h.known
+}
+
+// add makes a subscriber. It gets what is published from now on, or, when it has to catch up first, from when it joins.
+func (h *hub) add(v view, opening opening) (*subscriber, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
@@ -148,11 +237,21 @@ func (h *hub) add() (*subscriber, error) {
 	case len(h.subscribers) >= h.limits.Subscribers:
 		return nil, unavailable(nil, "there are too many subscribers already")
 	}
-	s := &subscriber{limits: h.limits, queue: make(chan *websocket.PreparedMessage, h.limits.SubscriberQueue), done: make(chan struct{})}
+	s := newSubscriber(h, v, opening)
+	if s.next.Store(h.head); opening != nil {
+		s.next.Store(notJoined)
+	}
 	h.subscribers[s] = struct{}{}
 	h.serving.Add(1)
 	h.metrics.subscribers.Inc()
 	return s, nil
+}
+
+// join has a subscriber get what is published from now on.
+func (h *hub) join(s *subscriber) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s.next.Store(h.head)
 }
 
 // remove forgets a subscriber, once.
@@ -165,16 +264,13 @@ func (h *hub) remove(s *subscriber) {
 }
 
 // serve upgrades a request and returns when the subscriber is gone.
-func (h *hub) serve(w http.ResponseWriter, r *http.Request, upgrader *websocket.Upgrader, upgraded func()) error {
-	s, err := h.add()
-	if err != nil {
-		return err
-	}
+func (h *hub) serve(w http.ResponseWriter, r *http.Request, s *subscriber, upgrader *websocket.Upgrader, upgraded func()) {
 	defer h.remove(s)
+	defer s.stop(websocket.CloseNormalClosure, "")
 	connection, err := upgrader.Upgrade(w, r, nil)
 	if err != nil {
 		// The upgrader has answered.
-		return nil //nolint:nilerr // as said
+		return
 	}
 	upgraded()
 	written := make(chan struct{})
@@ -185,5 +281,4 @@ func (h *hub) serve(w http.ResponseWriter, r *http.Request, upgrader *websocket.
 	s.read(connection)
 	s.stop(websocket.CloseNormalClosure, "")
 	<-written
-	return nil
 }

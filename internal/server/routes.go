@@ -55,6 +55,7 @@ func routes(l Limits) map[string]route {
 		"GET /api/v1/databases":                 reading(verbList),
 		"GET /api/v1/databases/{build}/changes": reading(verbList),
 		"POST /api/v1/databases/rematch":        reading(verbUpdate),
+		"GET /api/v1/events":                    reading(verbList),
 		"GET /api/v1/session":                   reading(""),
 		"POST /api/v1/session":                  reading(""),
 		"DELETE /api/v1/session":                reading(""),

@@ -31,6 +31,8 @@ type Server struct {
 	// uploads and reports are slots for bodies that are being read and reports that are being written.
 	uploads slots
 	reports slots
+	// replays are slots for subscribers that are told events of the log.
+	replays slots
 
 	ready   chan struct{}
 	mu      sync.Mutex
@@ -61,12 +63,13 @@ func New(config Config) (*Server, error) {
 		routes:  routes(config.Limits),
 		uploads: make(slots, config.Limits.Uploads),
 		reports: make(slots, config.Limits.Reports),
+		replays: make(slots, config.Limits.Replays),
 		ready:   make(chan struct{}),
 	}
 	if config.Auth == AuthKubernetes {
 		s.reviews = newReviewer(config.Reviews, config.Clock)
 	}
-	s.hub = newHub(s.limits, s.log, m)
+	s.hub = newHub(config.Store, s.limits, s.log, m)
 	s.http = s.handler()
 	return s, nil
 }

@@ -9,12 +9,14 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/gorilla/websocket"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/scanner-operator/scanner-operator/internal/feed"
 	"github.com/scanner-operator/scanner-operator/internal/server"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/vuln"
@@ -23,13 +25,19 @@ import (
 // dial opens a WebSocket; the answer is that of the handshake.
 func (f *fixture) dial(headers ...string) (*websocket.Conn, answer) {
 	f.t.Helper()
+	return f.dialPath("/subscribe", headers...)
+}
+
+// dialPath opens a WebSocket at a path.
+func (f *fixture) dialPath(path string, headers ...string) (*websocket.Conn, answer) {
+	f.t.Helper()
 	h := http.Header{}
 	for _, header := range headers {
 		name, value, _ := strings.Cut(header, ": ")
 		h.Set(name, value)
 	}
 	dialer := &websocket.Dialer{HandshakeTimeout: patience}
-	connection, response, err := dialer.DialContext(f.t.Context(), "ws"+strings.TrimPrefix(f.base, "http")+"/subscribe", h)
+	connection, response, err := dialer.DialContext(f.t.Context(), "ws"+strings.TrimPrefix(f.base, "http")+path, h)
 	if response == nil {
 		f.t.Fatal(err)
 	}
@@ -139,19 +147,24 @@ func TestSubscribersAreToldOfTheEnd(t *testing.T) {
 // handFeed is a feed that the test speaks through.
 type handFeed struct {
 	subscriptions chan *handSubscription
+	// since is what the next subscription says, last the number of the last event that was made.
+	since, last atomic.Int64
 }
 
 type handSubscription struct {
 	events chan store.Event
 	once   sync.Once
+	since  int64
+	err    error
 }
 
 func (s *handSubscription) C() <-chan store.Event { return s.events }
-func (s *handSubscription) Err() error            { return errors.New("ended by hand") }
+func (s *handSubscription) Since() (int64, bool)  { return s.since, true }
+func (s *handSubscription) Err() error            { return s.err }
 func (s *handSubscription) end()                  { s.once.Do(func() { close(s.events) }) }
 
 func (f *handFeed) subscribe(ctx context.Context) server.Subscription {
-	s := &handSubscription{events: make(chan store.Event)}
+	s := &handSubscription{events: make(chan store.Event), since: f.since.Load(), err: feed.ErrSlow}
 	f.subscriptions <- s
 	context.AfterFunc(ctx, s.end)
 	return s
@@ -159,27 +172,87 @@ func (f *handFeed) subscribe(ctx context.Context) server.Subscription {
 
 func newHandFeed() *handFeed { return &handFeed{subscriptions: make(chan *handSubscription, 10)} }
 
-func matched(id string) store.Event { return store.Event{Kind: store.EventImageMatched, ImageID: id} }
+// matched makes an event with the next number.
+func (f *handFeed) matched(id string) store.Event {
+	return store.Event{Sequence: f.last.Add(1), Kind: store.EventImageMatched, ImageID: id}
+}
 
-// When the feed gives the server up, subscribers are asked to come back, since they may have missed something.
+// When the feed gives the server up, the server reads what it missed: subscribers do not notice.
 func TestFeedEnds(t *testing.T) {
 	hand := newHandFeed()
 	f := newFixture(t, func(c *server.Config) { c.Feed = hand.subscribe })
 	first := <-hand.subscriptions
 	connection, _ := f.dial()
-	first.events <- matched("one")
-	if got := next(t, connection); got != "one" {
-		t.Error(got)
+	for _, id := range []string{"one", "two", "three"} {
+		f.report(id)
 	}
+	events, err := f.store.EventsSince(t.Context(), 0, 10)
+	f.must(err)
+	first.events <- events[0]
+	hand.since.Store(events[1].Sequence)
 	first.end()
-	if code := closed(t, connection); code != websocket.CloseServiceRestart {
-		t.Errorf("closed with %d", code)
-	}
 	second := <-hand.subscriptions
-	connection, _ = f.dial()
-	second.events <- matched("two")
-	if got := next(t, connection); got != "two" {
-		t.Error(got)
+	// The feed told of the second one before it noticed that the server had subscribed again.
+	second.events <- events[1]
+	second.events <- events[2]
+	for _, want := range []string{"one", "two", "three"} {
+		if got := next(t, connection); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// When it cannot be known what was missed, subscribers are asked to come back.
+func TestFeedEndsForGood(t *testing.T) {
+	for name, change := range map[string]func(*handFeed, *handSubscription, *brokenLog){
+		"another log":           func(_ *handFeed, s *handSubscription, _ *brokenLog) { s.err = feed.ErrReset },
+		"the store is away too": func(f *handFeed, _ *handSubscription, l *brokenLog) { f.since.Store(5); l.broken.Store(true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			hand, log := newHandFeed(), &brokenLog{}
+			f := newFixture(t, func(c *server.Config) {
+				log.Store, c.Store, c.Feed = c.Store, log, hand.subscribe
+			})
+			first := <-hand.subscriptions
+			connection, _ := f.dial()
+			first.events <- hand.matched("one")
+			if got := next(t, connection); got != "one" {
+				t.Error(got)
+			}
+			change(hand, first, log)
+			first.end()
+			if code := closed(t, connection); code != websocket.CloseServiceRestart {
+				t.Errorf("closed with %d", code)
+			}
+			second := <-hand.subscriptions
+			connection, _ = f.dial()
+			hand.last.Store(10)
+			second.events <- hand.matched("two")
+			if got := next(t, connection); got != "two" {
+				t.Error(got)
+			}
+		})
+	}
+}
+
+// brokenLog is a store whose event log cannot be read while it is broken.
+type brokenLog struct {
+	store.Store
+	broken atomic.Bool
+}
+
+func (l *brokenLog) EventsSince(ctx context.Context, since int64, limit int) ([]store.Event, error) {
+	if l.broken.Load() {
+		return nil, store.ErrUnavailable
+	}
+	return l.Store.EventsSince(ctx, since, limit)
+}
+
+// report uploads a report about an image.
+func (f *fixture) report(id string) {
+	f.t.Helper()
+	if a := f.do(http.MethodPut, "/scan-results", uploadOf(id)); a.status != http.StatusOK {
+		f.t.Fatalf("%d %s", a.status, a.body)
 	}
 }
 
@@ -205,7 +278,7 @@ func TestSlowSubscriberIsEvicted(t *testing.T) {
 			t.Fatal("the slow subscriber is still there")
 		}
 		start := time.Now()
-		subscription.events <- matched(big)
+		subscription.events <- hand.matched(big)
 		if held := time.Since(start); held > time.Second {
 			t.Fatalf("the feed was held up for %s", held)
 		}
@@ -213,7 +286,7 @@ func TestSlowSubscriberIsEvicted(t *testing.T) {
 			t.Fatal("the quick subscriber missed something")
 		}
 	}
-	subscription.events <- matched("last")
+	subscription.events <- hand.matched("last")
 	if got := next(t, quick); got != "last" {
 		t.Error(got)
 	}
@@ -251,7 +324,7 @@ func TestSilentSubscriberIsDropped(t *testing.T) {
 	if _, _, err := silent.ReadMessage(); err == nil {
 		t.Error("a message from nowhere")
 	}
-	(<-hand.subscriptions).events <- matched("x")
+	(<-hand.subscriptions).events <- hand.matched("x")
 	if got := <-heard; got != `"x"` {
 		t.Errorf("the lively one heard %q", got)
 	}

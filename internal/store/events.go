@@ -101,3 +101,12 @@ func (e Event) Namespace() string {
 	}
 	return data.Workload.Namespace
 }
+
+// EventKinds lists every kind of event.
+func EventKinds() []EventKind {
+	return []EventKind{
+		EventImageDiscovered, EventImageQueued, EventImageCatalogued, EventImageMatched, EventImageFailed, EventImageRemoved, EventImageReported,
+		EventFindingOpened, EventFindingClosed, EventFindingChanged, EventDatabaseUpdated,
+		EventScannerChanged, EventPodSetChanged, EventSheroChanged, EventRolloutChanged,
+	}
+}

@@ -130,6 +130,99 @@ func (e DatabaseState) Valid() bool {
 	}
 }
 
+// Defines values for EventType.
+const (
+	EventTypeEvent EventType = "event"
+)
+
+// Valid indicates whether the value is a known member of the EventType enum.
+func (e EventType) Valid() bool {
+	switch e {
+	case EventTypeEvent:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for EventKind.
+const (
+	DatabaseUpdated EventKind = "database.updated"
+	FindingChanged  EventKind = "finding.changed"
+	FindingClosed   EventKind = "finding.closed"
+	FindingOpened   EventKind = "finding.opened"
+	ImageCatalogued EventKind = "image.catalogued"
+	ImageDiscovered EventKind = "image.discovered"
+	ImageFailed     EventKind = "image.failed"
+	ImageMatched    EventKind = "image.matched"
+	ImageQueued     EventKind = "image.queued"
+	ImageRemoved    EventKind = "image.removed"
+	ImageReported   EventKind = "image.reported"
+	PodsetChanged   EventKind = "podset.changed"
+	RolloutChanged  EventKind = "rollout.changed"
+	ScannerChanged  EventKind = "scanner.changed"
+	SheroChanged    EventKind = "shero.changed"
+)
+
+// Valid indicates whether the value is a known member of the EventKind enum.
+func (e EventKind) Valid() bool {
+	switch e {
+	case DatabaseUpdated:
+		return true
+	case FindingChanged:
+		return true
+	case FindingClosed:
+		return true
+	case FindingOpened:
+		return true
+	case ImageCatalogued:
+		return true
+	case ImageDiscovered:
+		return true
+	case ImageFailed:
+		return true
+	case ImageMatched:
+		return true
+	case ImageQueued:
+		return true
+	case ImageRemoved:
+		return true
+	case ImageReported:
+		return true
+	case PodsetChanged:
+		return true
+	case RolloutChanged:
+		return true
+	case ScannerChanged:
+		return true
+	case SheroChanged:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for EventNoteType.
+const (
+	Hello    EventNoteType = "hello"
+	Position EventNoteType = "position"
+	Reset    EventNoteType = "reset"
+)
+
+// Valid indicates whether the value is a known member of the EventNoteType enum.
+func (e EventNoteType) Valid() bool {
+	switch e {
+	case Hello:
+		return true
+	case Position:
+		return true
+	case Reset:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for FailureReason.
 const (
 	CatalogFailed       FailureReason = "CatalogFailed"
@@ -509,6 +602,64 @@ type EPSS struct {
 	Score      float64 `json:"score"`
 }
 
+// Event defines model for Event.
+type Event struct {
+	At time.Time `json:"at"`
+
+	// Data Particulars of the kind.
+	Data json.RawMessage `json:"data"`
+
+	// ImageId The image that it is about, if it is about one.
+	ImageId *string `json:"imageId,omitempty"`
+
+	// Kind New kinds may come; pass over those that you do not know.
+	Kind     EventKind `json:"kind"`
+	Platform *string   `json:"platform,omitempty"`
+
+	// Sequence Greater than that of every earlier event; numbers may be left out.
+	Sequence int64     `json:"sequence"`
+	Type     EventType `json:"type"`
+}
+
+// EventType defines model for Event.Type.
+type EventType string
+
+// EventKind New kinds may come; pass over those that you do not know.
+type EventKind string
+
+// EventNote A message of the WebSocket at /api/v1/events that is no event. hello comes first, with the number of the newest event;
+// position says that nothing up to that number is missing, although no event was sent; reset says that events are missing:
+// fetch everything anew and go on from that number.
+type EventNote struct {
+	Sequence int64         `json:"sequence"`
+	Type     EventNoteType `json:"type"`
+}
+
+// EventNoteType defines model for EventNote.Type.
+type EventNoteType string
+
+// EventPage defines model for EventPage.
+type EventPage struct {
+	Items []Event `json:"items"`
+
+	// Last The number of the newest event of all.
+	Last int64 `json:"last"`
+
+	// Sequence Up to here was looked at, the since of the next page.
+	Sequence int64 `json:"sequence"`
+}
+
+// EventReset defines model for EventReset.
+type EventReset struct {
+	Detail *string `json:"detail,omitempty"`
+
+	// Sequence Go on from here.
+	Sequence int64  `json:"sequence"`
+	Status   int    `json:"status"`
+	Title    string `json:"title"`
+	Type     string `json:"type"`
+}
+
 // FailureReason defines model for FailureReason.
 type FailureReason string
 
@@ -749,6 +900,24 @@ type ListChangesParams struct {
 	PageSize  *PageSize  `form:"pageSize,omitempty" json:"pageSize,omitempty"`
 }
 
+// ListEventsParams defines parameters for ListEvents.
+type ListEventsParams struct {
+	// Since The sequence number that was seen last; 0 for everything that is kept. Without it only what comes from now on.
+	Since *int64 `form:"since,omitempty" json:"since,omitempty"`
+
+	// Limit How many events a page looks at, at most; those that the filters leave out count. Not for WebSockets.
+	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Kind Keep events of these kinds.
+	Kind *[]EventKind `form:"kind,omitempty" json:"kind,omitempty"`
+
+	// ImageId Keep events about this image.
+	ImageId *string `form:"imageId,omitempty" json:"imageId,omitempty"`
+
+	// Namespace Keep events about objects and workloads in this namespace.
+	Namespace *string `form:"namespace,omitempty" json:"namespace,omitempty"`
+}
+
 // ListImagesParams defines parameters for ListImages.
 type ListImagesParams struct {
 	// Text Part of the image ID, without regard to case.
@@ -835,6 +1004,9 @@ type ServerInterface interface {
 	// ListChanges A page of what a database build changed
 	// (GET /api/v1/databases/{build}/changes)
 	ListChanges(w http.ResponseWriter, r *http.Request, build string, params ListChangesParams)
+	// ListEvents Everything that changes, as it happens
+	// (GET /api/v1/events)
+	ListEvents(w http.ResponseWriter, r *http.Request, params ListEventsParams)
 	// ListImages A page of images
 	// (GET /api/v1/images)
 	ListImages(w http.ResponseWriter, r *http.Request, params ListImagesParams)
@@ -1040,6 +1212,91 @@ func (siw *ServerInterfaceWrapper) ListChanges(w http.ResponseWriter, r *http.Re
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ListChanges(w, r, build, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListEvents operation middleware
+func (siw *ServerInterfaceWrapper) ListEvents(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListEventsParams
+
+	// ------------- Optional query parameter "since" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "since", r.URL.Query(), &params.Since, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "since"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "since", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "kind" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "kind", r.URL.Query(), &params.Kind, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "kind"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "kind", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "imageId" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "imageId", r.URL.Query(), &params.ImageId, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "imageId"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "imageId", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "namespace" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "namespace", r.URL.Query(), &params.Namespace, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "namespace"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "namespace", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListEvents(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1679,6 +1936,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/databases", wrapper.ListDatabases)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/databases/{build}/changes", wrapper.ListChanges)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/databases/rematch", wrapper.Rematch)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/events", wrapper.ListEvents)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/images", wrapper.ListImages)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/images/{imageId}", wrapper.GetImage)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/images/{imageId}/findings", wrapper.ListFindings)
@@ -1799,6 +2057,67 @@ type ListChangesdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ListChangesdefaultApplicationProblemPlusJSONResponse) VisitListChangesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListEventsRequestObject struct {
+	Params ListEventsParams
+}
+
+type ListEventsResponseObject interface {
+	VisitListEventsResponse(w http.ResponseWriter) error
+}
+
+type ListEvents101Response struct {
+}
+
+func (response ListEvents101Response) VisitListEventsResponse(w http.ResponseWriter) error {
+	w.WriteHeader(101)
+	return nil
+}
+
+type ListEvents200JSONResponse EventPage
+
+func (response ListEvents200JSONResponse) VisitListEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListEvents410ApplicationProblemPlusJSONResponse EventReset
+
+func (response ListEvents410ApplicationProblemPlusJSONResponse) VisitListEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(410)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListEventsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListEventsdefaultApplicationProblemPlusJSONResponse) VisitListEventsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -2343,6 +2662,9 @@ type StrictServerInterface interface {
 	// ListChanges A page of what a database build changed
 	// (GET /api/v1/databases/{build}/changes)
 	ListChanges(ctx context.Context, request ListChangesRequestObject) (ListChangesResponseObject, error)
+	// ListEvents Everything that changes, as it happens
+	// (GET /api/v1/events)
+	ListEvents(ctx context.Context, request ListEventsRequestObject) (ListEventsResponseObject, error)
 	// ListImages A page of images
 	// (GET /api/v1/images)
 	ListImages(ctx context.Context, request ListImagesRequestObject) (ListImagesResponseObject, error)
@@ -2501,6 +2823,32 @@ func (sh *strictHandler) ListChanges(w http.ResponseWriter, r *http.Request, bui
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(ListChangesResponseObject); ok {
 		if err := validResponse.VisitListChangesResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListEvents operation middleware
+func (sh *strictHandler) ListEvents(w http.ResponseWriter, r *http.Request, params ListEventsParams) {
+	var request ListEventsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListEvents(ctx, request.(ListEventsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListEvents")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListEventsResponseObject); ok {
+		if err := validResponse.VisitListEventsResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
