@@ -2,6 +2,7 @@
 # Installs the Debian packages that the tests need, or names what is missing.
 set -euo pipefail
 
+PATH="$PATH:/usr/sbin"
 needed=()
 need() { # file or command that a package brings, package
 	[[ -e "$1" ]] || command -v "$1" >/dev/null || needed+=("$2")
@@ -9,6 +10,9 @@ need() { # file or command that a package brings, package
 
 # The browser of the UI's tests.
 need chromium chromium
+# The servers of the store's tests.
+need /usr/lib/postgresql postgresql
+need mariadbd mariadb-server
 if [[ "$(uname -s)" == Linux && "${CI_E2E:-}" != skip ]]; then
 	# The nodes of the end-to-end tests.
 	need containerd containerd
@@ -25,6 +29,15 @@ elif [[ "$(id -u)" == 0 ]] && command -v apt-get >/dev/null; then
 	export DEBIAN_FRONTEND=noninteractive
 	apt-get -qq update
 	apt-get -qq install --yes --no-install-recommends "${needed[@]}" >/dev/null
+	# The tests start servers of their own; those of the packages that were just installed are not wanted.
+	if [[ -d /run/systemd/system ]]; then
+		for package in "${needed[@]}"; do
+			case "$package" in
+			postgresql) systemctl disable --quiet --now postgresql ;;
+			mariadb-server) systemctl disable --quiet --now mariadb ;;
+			esac
+		done
+	fi
 else
 	"$(dirname "$0")/missing.sh" "the packages ${needed[*]} (Debian's names)"
 fi

@@ -1,0 +1,71 @@
+package dbserver
+
+import (
+	"context"
+	"database/sql"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// mariaDB keeps text in another character set by default, to show that the store does not depend on it.
+type mariaDB struct{}
+
+func (mariaDB) name() string          { return "MariaDB" }
+func (mariaDB) debianPackage() string { return "mariadb-server" }
+func (mariaDB) account() string       { return "mysql" }
+
+func (mariaDB) binary() string {
+	for _, name := range []string{"mariadbd", "/usr/sbin/mariadbd"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	return ""
+}
+
+func (mariaDB) create(dir string) *exec.Cmd {
+	return exec.Command("mariadb-install-db", "--no-defaults", "--datadir="+filepath.Join(dir, "data"), "--auth-root-authentication-method=normal",
+		"--skip-test-db", "--innodb-flush-log-at-trx-commit=0", "--innodb-doublewrite=0")
+}
+
+func (m mariaDB) serve(dir string, port int) *exec.Cmd {
+	return exec.Command(m.binary(), "--no-defaults", "--datadir="+filepath.Join(dir, "data"), "--bind-address=127.0.0.1",
+		"--port="+strconv.Itoa(port), "--socket="+filepath.Join(dir, "socket"), "--pid-file="+filepath.Join(dir, "pid"),
+		"--skip-log-bin", "--skip-name-resolve", "--innodb-flush-log-at-trx-commit=0", "--innodb-doublewrite=0", "--max-connections=400",
+		"--character-set-server=latin1", "--collation-server=latin1_swedish_ci", "--default-time-zone=+05:45", "--innodb-fast-shutdown=2")
+}
+
+func (mariaDB) config(port int, database string) *mysql.Config {
+	config := mysql.NewConfig()
+	config.User, config.Net, config.Addr, config.DBName = "root", "tcp", "127.0.0.1:"+strconv.Itoa(port), database
+	config.Logger = &mysql.NopLogger{}
+	return config
+}
+
+func (m mariaDB) ping(ctx context.Context, port int) error { return m.run(ctx, port, "SELECT 1") }
+
+func (m mariaDB) createDatabase(ctx context.Context, port int, name string) (string, error) {
+	return m.config(port, name).FormatDSN(), m.run(ctx, port, "CREATE DATABASE "+name)
+}
+
+func (m mariaDB) dropDatabase(ctx context.Context, port int, name string) error {
+	return m.run(ctx, port, "DROP DATABASE "+name)
+}
+
+func (mariaDB) stopSignal() syscall.Signal { return syscall.SIGTERM }
+
+func (mariaDB) killSignal() syscall.Signal { return syscall.SIGKILL }
+
+func (m mariaDB) run(ctx context.Context, port int, statement string) error {
+	connector, err := mysql.NewConnector(m.config(port, ""))
+	if err != nil {
+		return err
+	}
+	pool := sql.OpenDB(connector)
+	_, err = pool.ExecContext(ctx, statement)
+	return firstOf(err, pool.Close())
+}
