@@ -2,10 +2,12 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 
 	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
 
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
@@ -18,8 +20,18 @@ func (s *Store) migrate(ctx context.Context) (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("read the migrations: %w", err)
 	}
-	provider, err := goose.NewProvider(name, s.conn.writer, files,
-		goose.WithDisableGlobalRegistry(true), goose.WithTableName(migrationTable), goose.WithLogger(goose.NopLogger()))
+	options := []goose.ProviderOption{
+		goose.WithDisableGlobalRegistry(true), goose.WithTableName(migrationTable), goose.WithLogger(goose.NopLogger()),
+	}
+	locker := s.dialect.locker()
+	if locker != nil {
+		options = append(options, goose.WithSessionLocker(locker))
+		// Goose makes its table without the lock when it is asked for versions.
+		if err := s.retry(ctx, func() error { return lockOnce(ctx, s.conn.writer, locker) }); err != nil {
+			return 0, s.wrap(ctx, "wait for other processes that migrate the database", err)
+		}
+	}
+	provider, err := goose.NewProvider(name, s.conn.writer, files, options...)
 	if err != nil {
 		return 0, fmt.Errorf("read the migrations: %w", err)
 	}
@@ -52,4 +64,17 @@ func (s *Store) migrate(ctx context.Context) (int64, error) {
 	}
 	s.log.Info("Migrated the database schema", "from", current, "to", target)
 	return target, nil
+}
+
+// lockOnce waits until no other process migrates, and does what has to be done under the lock first.
+func lockOnce(ctx context.Context, pool *sql.DB, locker lock.SessionLocker) error {
+	conn, err := pool.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	err = locker.SessionLock(ctx, conn)
+	if err == nil {
+		err = locker.SessionUnlock(context.WithoutCancel(ctx), conn)
+	}
+	return errors.Join(err, conn.Close())
 }

@@ -31,9 +31,16 @@ func (s *Store) SaveReport(ctx context.Context, imageID string, report store.Rep
 		if err := tx.exec("DELETE FROM reports WHERE image_id = ?", imageID); err != nil {
 			return err
 		}
-		err := tx.insert("reports", append([]string{"image_id", "saved_at", "size", "content"}, countColumns...),
-			append([]any{imageID, tx.now, len(report.Content), content}, countValues(counts)...), "")
+		err := tx.insert("reports", append([]string{"image_id", "saved_at", "size"}, countColumns...),
+			append([]any{imageID, tx.now, len(report.Content)}, countValues(counts)...), "")
 		if err != nil {
+			return err
+		}
+		var id int64
+		if err := tx.Raw("SELECT id FROM reports WHERE image_id = ?", imageID).Scan(&id).Error; err != nil {
+			return err
+		}
+		if err := reportParts.save(tx, id, content); err != nil {
 			return err
 		}
 		var known int64
@@ -59,15 +66,16 @@ func (s *Store) Report(ctx context.Context, imageID string) ([]byte, error) {
 	const what = "read a report"
 	var content []byte
 	err := s.read(ctx, what, func(tx *gorm.DB) error {
-		var rows []struct{ Content []byte }
-		if err := tx.Raw("SELECT content FROM reports WHERE image_id = ?", imageID).Scan(&rows).Error; err != nil {
+		var ids []int64
+		err := tx.Raw("SELECT id FROM reports WHERE image_id = ?", imageID).Scan(&ids).Error
+		if err != nil {
 			return err
 		}
-		if len(rows) == 0 {
+		if len(ids) == 0 {
 			return fmt.Errorf("report of image %q: %w", imageID, store.ErrNotFound)
 		}
-		content = rows[0].Content
-		return nil
+		content, err = reportParts.load(tx, ids[0])
+		return err
 	})
 	if err != nil {
 		return nil, err

@@ -46,9 +46,11 @@ func (s *Store) SaveSBOM(ctx context.Context, key vuln.ImageKey, sbom store.SBOM
 		if err := tx.exec("DELETE FROM sboms WHERE image_pk = ?", id); err != nil {
 			return err
 		}
-		err = tx.insert("sboms", []string{"image_pk", "media_type", "sha256", "size", "content"},
-			[]any{id, sbom.MediaType, sbom.SHA256, sbom.Size, sbom.Content}, "")
+		err = tx.insert("sboms", []string{"image_pk", "media_type", "sha256", "size"}, []any{id, sbom.MediaType, sbom.SHA256, sbom.Size}, "")
 		if err != nil {
+			return err
+		}
+		if err := sbomParts.save(tx, id, sbom.Content); err != nil {
 			return err
 		}
 		err = tx.exec(`UPDATE images SET state = ?, attempts = 0, reason = '', message = '', next_attempt_at = 0, distro = ?, size = ?,
@@ -226,17 +228,17 @@ func (s *Store) SBOM(ctx context.Context, key vuln.ImageKey) (store.SBOM, error)
 			MediaType string
 			Sha256    string `gorm:"column:sha256"`
 			Size      int64
-			Content   []byte
 		}
-		err = tx.Raw("SELECT media_type, sha256, size, content FROM sboms WHERE image_pk = ?", image.ID).Scan(&rows).Error
+		err = tx.Raw("SELECT media_type, sha256, size FROM sboms WHERE image_pk = ?", image.ID).Scan(&rows).Error
 		if err != nil {
 			return err
 		}
 		if len(rows) == 0 {
 			return fmt.Errorf("SBOM of image %s: %w", key, store.ErrNotFound)
 		}
-		sbom = store.SBOM{MediaType: rows[0].MediaType, Content: rows[0].Content, SHA256: rows[0].Sha256, Size: rows[0].Size}
-		return nil
+		sbom = store.SBOM{MediaType: rows[0].MediaType, SHA256: rows[0].Sha256, Size: rows[0].Size}
+		sbom.Content, err = sbomParts.load(tx, image.ID)
+		return err
 	})
 	return sbom, err
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/glebarez/sqlite"
 	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
 	"gorm.io/gorm"
 )
 
@@ -38,7 +39,7 @@ const defaultSQLiteReaders = 4
 // sqliteDialect keeps everything in one file, for one process.
 type sqliteDialect struct{}
 
-func (sqliteDialect) open(_ context.Context, config Config) (connection, error) {
+func (sqliteDialect) open(_ context.Context, config Config, _ string) (connection, error) {
 	path, parameters, err := parseSQLiteDSN(config.DSN)
 	if err != nil {
 		return connection{}, err
@@ -134,11 +135,18 @@ func (sqliteDialect) migrations() (goose.Dialect, fs.FS, error) {
 	return goose.DialectSQLite3, files, err
 }
 
+// locker is none: lockFile has kept other processes out.
+func (sqliteDialect) locker() lock.SessionLocker { return nil }
+
 // lock does nothing: BEGIN IMMEDIATE has taken the only write lock there is.
 func (sqliteDialect) lock(*gorm.DB) error { return nil }
 
-// readOptions are none: a transaction of SQLite always sees one snapshot.
+// writeOptions and readOptions are none: a transaction of SQLite always sees one snapshot.
+func (sqliteDialect) writeOptions() *sql.TxOptions { return nil }
+
 func (sqliteDialect) readOptions() *sql.TxOptions { return nil }
+
+func (sqliteDialect) notify(*gorm.DB, string) error { return nil }
 
 func (sqliteDialect) ignoreConflict(unique ...string) string {
 	return " ON CONFLICT (" + strings.Join(unique, ", ") + ") DO NOTHING"
@@ -154,23 +162,19 @@ func (sqliteDialect) reset(pool *sql.DB) {
 	_, _ = pool.ExecContext(ctx, "ROLLBACK")
 }
 
-func (sqliteDialect) isRetryable(err error) bool {
+func (sqliteDialect) classify(err error) errorClass {
 	switch sqliteCode(err) {
 	case sqliteBusy, sqliteLocked, sqliteProtocol:
-		return true
+		return errorBusy
+	case sqliteReadOnly, sqliteIOErr, sqliteFull, sqliteCantOpen:
+		return errorUnavailable
 	default:
-		return false
+		return errorOther
 	}
 }
 
-func (d sqliteDialect) isUnavailable(err error) bool {
-	switch sqliteCode(err) {
-	case sqliteReadOnly, sqliteIOErr, sqliteFull, sqliteCantOpen:
-		return true
-	default:
-		return d.isRetryable(err)
-	}
-}
+// unsent: there is nothing between the process and the database.
+func (sqliteDialect) unsent(error) bool { return true }
 
 // sqliteCode is the primary result code in an error, 0 when there is none.
 func sqliteCode(err error) int {

@@ -9,9 +9,10 @@ import (
 
 	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/store/storetest"
+	"github.com/scanner-operator/scanner-operator/internal/store/storetest/dbserver"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(dbserver.Main{M: m}) }
 
 func openAt(t *testing.T, path string) *Store {
 	t.Helper()

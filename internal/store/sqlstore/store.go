@@ -20,21 +20,31 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
-// TypeSQLite is the Config.Type of a database in a file.
-const TypeSQLite = "sqlite"
+// The types of databases.
+const (
+	// TypeSQLite is a database in a file, for one process.
+	TypeSQLite = "sqlite"
+	// TypePostgres is a PostgreSQL server, TypeMySQL one of MySQL or MariaDB. Both serve any number of processes.
+	TypePostgres = "postgres"
+	TypeMySQL    = "mysql"
+)
 
 // Config says which database to open.
 type Config struct {
 	// Type names the kind of database, "" for TypeSQLite.
 	Type string
-	// DSN is, for sqlite, the path of the file or a "file:" URI. The directory is created when it is missing.
+	// DSN is, for sqlite, the path of the file or a "file:" URI; the directory is created when it is missing. For postgres it is a
+	// "postgres://" URL or a list of keyword=value, for mysql "user:password@tcp(host:port)/database". It is never logged.
 	DSN string
 	// Log receives what happens to the database as a whole, such as migrations. The zero value discards.
 	Log logr.Logger
 	// Clock gives the times that are stored; nil is the real one.
 	Clock clock.PassiveClock
-	// MaxOpenConns bounds the connections to the database, at least 2 with sqlite; 0 is a default that suits the type.
+	// MaxOpenConns bounds the connections to the database, at least 2; 0 is a default that suits the type. One more listens on
+	// postgres.
 	MaxOpenConns int
+	// Cluster names the cluster whose images run, in what is kept of when they ran; it may be empty. At most 255 bytes.
+	Cluster string
 }
 
 // Store implements store.Store.
@@ -46,8 +56,14 @@ type Store struct {
 	schema        int64
 	log           logr.Logger
 	clock         clock.PassiveClock
+	cluster       string
 	encoder       *zstd.Encoder
 	decoder       *zstd.Decoder
+	// self names this store among those that use the database.
+	self string
+	// stop ends the listener, which listening waits for.
+	stop      context.CancelFunc
+	listening sync.WaitGroup
 
 	closeOnce sync.Once
 	closeErr  error
@@ -66,11 +82,11 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{dialect: d, log: config.Log, clock: config.Clock, changed: make(chan struct{})}
+	s := &Store{dialect: d, log: config.Log, clock: config.Clock, cluster: cut(config.Cluster, maxIdentifier), changed: make(chan struct{}), self: newNonce(), stop: func() {}}
 	if s.clock == nil {
 		s.clock = clock.RealClock{}
 	}
-	if s.conn, err = d.open(ctx, config); err != nil {
+	if s.conn, err = d.open(ctx, config, s.self); err != nil {
 		return nil, fmt.Errorf("open the database: %w", err)
 	}
 	if err := s.start(ctx); err != nil {
@@ -101,12 +117,20 @@ func (s *Store) start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("prepare decompression: %w", err)
 	}
+	if s.conn.listen != nil {
+		// It ends with Close, not with ctx.
+		listen, stop := context.WithCancel(context.WithoutCancel(ctx))
+		s.stop = stop
+		s.listening.Go(func() { s.conn.listen(listen, s.announce) })
+	}
 	return nil
 }
 
 // Close releases the database. Calls that are under way fail with store.ErrUnavailable.
 func (s *Store) Close() error {
 	s.closeOnce.Do(func() {
+		s.stop()
+		s.listening.Wait()
 		if s.decoder != nil {
 			s.decoder.Close()
 		}

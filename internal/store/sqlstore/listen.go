@@ -1,0 +1,74 @@
+package sqlstore
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/jackc/pgx/v5"
+)
+
+// Pauses before the listening connection is made again.
+const (
+	listenFirst = 250 * time.Millisecond
+	listenMost  = 30 * time.Second
+)
+
+// postgresListener tells of commits of other processes that wrote events. It keeps a connection of its own.
+type postgresListener struct {
+	config *pgx.ConnConfig
+	// self is the payload of this store's own notifications, which are passed over.
+	self string
+	log  logr.Logger
+}
+
+// run connects again whenever the connection is lost, until the context ends.
+func (l *postgresListener) run(ctx context.Context, changed func()) {
+	for pause := listenFirst; ctx.Err() == nil; pause = min(2*pause, listenMost) {
+		heard, err := l.listen(ctx, changed)
+		if ctx.Err() != nil {
+			return
+		}
+		if heard {
+			pause = listenFirst
+		}
+		l.log.V(1).Info("Events of other replicas are polled for until the database can be listened to again", "error", err.Error())
+		timer := time.NewTimer(pause/2 + rand.N(pause))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+		}
+	}
+}
+
+// listen returns when the connection is lost, and whether there was one.
+func (l *postgresListener) listen(ctx context.Context, changed func()) (bool, error) {
+	conn, err := pgx.ConnectConfig(ctx, l.config)
+	if err != nil {
+		return false, err
+	}
+	defer func() {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = conn.Close(closing) // It is lost, or given up.
+	}()
+	if err := preparePostgres(ctx, conn); err != nil {
+		return false, err
+	}
+	if _, err := conn.Exec(ctx, "LISTEN "+postgresChannel); err != nil {
+		return false, err
+	}
+	// What was committed before is not told of.
+	changed()
+	for {
+		notification, err := conn.WaitForNotification(ctx)
+		if err != nil {
+			return true, err
+		}
+		if notification.Payload != l.self {
+			changed()
+		}
+	}
+}
