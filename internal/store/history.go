@@ -10,7 +10,7 @@ import (
 // History is the part of the store about time: what ran where and when, what was found since when, and sums per day.
 type History interface {
 	// Presences returns a page of where and when an image ran, on all platforms or on that of the query, those that still run first,
-	// then the latest.
+	// then the latest; ErrNotFound when the image is not known.
 	Presences(ctx context.Context, query PresenceQuery) (PresencePage, error)
 	// ListRollouts returns a page of changes of image in workloads, the latest first.
 	ListRollouts(ctx context.Context, query RolloutQuery) (RolloutPage, error)
@@ -65,6 +65,20 @@ type RolloutSide struct {
 	// State and Counts are those of today, "" and nil when the image is not known any more; Counts is nil when it was not matched.
 	State  State
 	Counts *Counts
+}
+
+// RolloutEvent is the data of EventRolloutChanged, which is about the image that began to run.
+type RolloutEvent struct {
+	Workload  Workload     `json:"workload"`
+	Container string       `json:"container"`
+	From      RolloutImage `json:"from"`
+	To        RolloutImage `json:"to"`
+}
+
+// RolloutImage names an image of a rollout.
+type RolloutImage struct {
+	ImageID  string `json:"imageId"`
+	Platform string `json:"platform"`
 }
 
 // RolloutQuery asks for a page of rollouts. Zero fields do not filter.

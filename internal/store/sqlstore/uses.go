@@ -40,19 +40,31 @@ func (s *Store) RecordUses(ctx context.Context, scope string, uses []store.Use) 
 		if err != nil {
 			return err
 		}
-		for _, row := range gone {
-			err := tx.exec("DELETE FROM image_uses WHERE scope = ? AND image_pk = ? AND namespace = ? AND kind = ? AND name = ? AND container = ?",
-				scope, row.ImagePk, row.Namespace, row.Kind, row.Name, row.Container)
-			if err != nil {
-				return err
-			}
+		if err := replaceUses(tx, scope, added, gone); err != nil {
+			return err
 		}
-		values := make([]any, 0, 6*len(added))
-		for _, row := range added {
-			values = append(values, scope, row.ImagePk, row.Namespace, row.Kind, row.Name, row.Container)
+		w := presenceWriter{txn: tx, cluster: s.cluster}
+		if err := w.end(gone); err != nil {
+			return err
 		}
-		return tx.insert("image_uses", []string{"scope", "image_pk", "namespace", "kind", "name", "container"}, values, "")
+		return w.begin(added)
 	})
+}
+
+// replaceUses adds and removes rows of a scope.
+func replaceUses(tx *txn, scope string, added, gone []useRow) error {
+	for _, row := range gone {
+		err := tx.exec("DELETE FROM image_uses WHERE scope = ? AND image_pk = ? AND namespace = ? AND kind = ? AND name = ? AND container = ?",
+			scope, row.ImagePk, row.Namespace, row.Kind, row.Name, row.Container)
+		if err != nil {
+			return err
+		}
+	}
+	values := make([]any, 0, 6*len(added))
+	for _, row := range added {
+		values = append(values, scope, row.ImagePk, row.Namespace, row.Kind, row.Name, row.Container)
+	}
+	return tx.insert("image_uses", []string{"scope", "image_pk", "namespace", "kind", "name", "container"}, values, "")
 }
 
 // compareUses finds the rows that a scope lacks and those that it has too many.

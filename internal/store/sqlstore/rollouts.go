@@ -1,0 +1,202 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gorm.io/gorm"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+// rolloutColumns are the columns of rollouts that are written.
+var rolloutColumns = []string{
+	"at", "cluster", "namespace", "kind", "name", "container", "from_image", "from_platform", "to_image", "to_platform",
+}
+
+// recordRollouts notes of images that are about to begin in slots which images they take the place of. An image that is in the slot
+// already, on another platform, takes no place.
+func (w *presenceWriter) recordRollouts(begun []useRow, occupants map[string][]occupant) error {
+	names, err := imageNames(w.DB, begun)
+	if err != nil {
+		return err
+	}
+	var values []any
+	for i := range begun {
+		row := &begun[i]
+		to, slot := names[row.ImagePk], row.slot()
+		there := occupants[slot]
+		if len(there) == 0 || slices.ContainsFunc(there, func(o occupant) bool { return o.ImageID == to.ImageID }) {
+			continue
+		}
+		from := there[len(there)-1]
+		occupants[slot] = append(there, occupant{ImageID: to.ImageID, Platform: to.Platform})
+		values = append(values, w.now, w.cluster, row.Namespace, row.Kind, row.Name, row.Container, from.ImageID, from.Platform, to.ImageID, to.Platform)
+		err := w.event(store.EventRolloutChanged, to.ImageID, to.Platform, store.RolloutEvent{
+			Workload: store.Workload{Namespace: row.Namespace, Kind: row.Kind, Name: row.Name}, Container: row.Container,
+			From: store.RolloutImage{ImageID: from.ImageID, Platform: from.Platform},
+			To:   store.RolloutImage{ImageID: to.ImageID, Platform: to.Platform},
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return w.insert("rollouts", rolloutColumns, values, "")
+}
+
+// imageNames reads the image IDs and platforms of uses by id.
+func imageNames(tx *gorm.DB, uses []useRow) (map[int64]imageRow, error) {
+	ids := make([]int64, len(uses))
+	for i := range uses {
+		ids[i] = uses[i].ImagePk
+	}
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	names := make(map[int64]imageRow, len(ids))
+	for part := range slices.Chunk(ids, maxIn) {
+		var rows []imageRow
+		if err := tx.Raw("SELECT id, image_id, platform FROM images WHERE id IN ?", part).Scan(&rows).Error; err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			names[row.ID] = row
+		}
+	}
+	return names, nil
+}
+
+// rolloutOrder has the latest first.
+var rolloutOrder = []sortKey{{column: "r.at", number: true, descending: true}, {column: "r.id", number: true, descending: true}}
+
+// rolloutToken is what a page token of rollouts belongs to.
+type rolloutToken struct {
+	List, Namespace, Workload, ImageID string
+	Since, Until                       int64
+}
+
+// rolloutRow is a rollout with what is known of its images.
+type rolloutRow struct {
+	ID, At                                            int64
+	Cluster, Namespace, Kind, Workload, ContainerName string
+	FromImage, FromPlatform, ToImage, ToPlatform      string
+	From                                              sideState `gorm:"embedded;embeddedPrefix:from_"`
+	To                                                sideState `gorm:"embedded;embeddedPrefix:to_"`
+}
+
+// sideState is what is known of an image; the state is "" when it is gone.
+type sideState struct {
+	State     string
+	MatchedAt int64
+	Counts    countsRow `gorm:"embedded"`
+}
+
+// rolloutSelect are the columns of rolloutRow, of rollouts r and images a before and b after.
+var rolloutSelect = func() string {
+	columns := []string{
+		"r.id", "r.at", "r.cluster", "r.namespace", "r.kind", "r.name AS workload", "r.container AS container_name", "r.from_image", "r.from_platform",
+		"r.to_image", "r.to_platform",
+	}
+	columns = append(columns, "COALESCE(a.state, '') AS from_state", "COALESCE(b.state, '') AS to_state")
+	for _, column := range append([]string{"matched_at"}, countColumns...) {
+		columns = append(columns, fmt.Sprintf("COALESCE(a.%[1]s, 0) AS from_%[1]s", column), fmt.Sprintf("COALESCE(b.%[1]s, 0) AS to_%[1]s", column))
+	}
+	return strings.Join(columns, ", ")
+}()
+
+// ListRollouts implements store.History.
+func (s *Store) ListRollouts(ctx context.Context, query store.RolloutQuery) (store.RolloutPage, error) {
+	token := rolloutToken{"rollouts", query.Namespace, query.Workload, query.ImageID, micros(query.Since), micros(query.Until)}
+	var page store.RolloutPage
+	err := s.read(ctx, "list rollouts", func(tx *gorm.DB) error {
+		page = store.RolloutPage{Rollouts: []store.Rollout{}}
+		filtered := filterRollouts(tx.Table("rollouts AS r"), query).Session(&gorm.Session{})
+		var total int64
+		if err := filtered.Count(&total).Error; err != nil {
+			return err
+		}
+		page.Total = int(total)
+		behind, err := fromToken(filtered, query.Token, token, rolloutOrder)
+		if err != nil {
+			return err
+		}
+		return readRollouts(behind, query.Limit(), token, &page)
+	})
+	if err != nil {
+		return store.RolloutPage{}, err
+	}
+	return page, nil
+}
+
+func filterRollouts(tx *gorm.DB, query store.RolloutQuery) *gorm.DB {
+	if query.Namespace != "" {
+		tx = tx.Where("r.namespace = ?", query.Namespace)
+	}
+	if query.Workload != "" {
+		tx = tx.Where("r.name = ?", query.Workload)
+	}
+	if query.ImageID != "" {
+		tx = tx.Where("(r.from_image = ? OR r.to_image = ?)", query.ImageID, query.ImageID)
+	}
+	if !query.Since.IsZero() {
+		tx = tx.Where("r.at >= ?", micros(query.Since))
+	}
+	if !query.Until.IsZero() {
+		tx = tx.Where("r.at < ?", micros(query.Until))
+	}
+	return tx
+}
+
+// readRollouts fills a page.
+func readRollouts(behind *gorm.DB, limit int, token rolloutToken, page *store.RolloutPage) error {
+	var rows []rolloutRow
+	err := behind.Joins("LEFT JOIN images a ON a.image_id = r.from_image AND a.platform = r.from_platform").
+		Joins("LEFT JOIN images b ON b.image_id = r.to_image AND b.platform = r.to_platform").
+		Select(rolloutSelect).Order(orderBy(rolloutOrder, sameName)).Limit(limit + 1).Scan(&rows).Error
+	if err != nil {
+		return err
+	}
+	if len(rows) > limit {
+		rows = rows[:limit]
+		last := &rows[limit-1]
+		if page.NextToken, err = store.EncodeToken(token, strconv.FormatInt(last.At, 10), strconv.FormatInt(last.ID, 10)); err != nil {
+			return err
+		}
+	}
+	for i := range rows {
+		rollout, err := rows[i].rollout()
+		if err != nil {
+			return err
+		}
+		page.Rollouts = append(page.Rollouts, rollout)
+	}
+	return nil
+}
+
+func (r *rolloutRow) rollout() (store.Rollout, error) {
+	rollout := store.Rollout{
+		ID: r.ID, At: fromMicros(r.At), Cluster: r.Cluster, Workload: store.Workload{Namespace: r.Namespace, Kind: r.Kind, Name: r.Workload},
+		Container: r.ContainerName,
+	}
+	var err error
+	if rollout.From, err = r.From.side(r.FromImage, r.FromPlatform); err != nil {
+		return store.Rollout{}, err
+	}
+	rollout.To, err = r.To.side(r.ToImage, r.ToPlatform)
+	return rollout, err
+}
+
+func (s *sideState) side(imageID, platform string) (store.RolloutSide, error) {
+	key, err := keyOf(imageID, platform)
+	if err != nil {
+		return store.RolloutSide{}, err
+	}
+	side := store.RolloutSide{Image: key, State: store.State(s.State)}
+	if s.MatchedAt > 0 {
+		counts := s.Counts.counts()
+		side.Counts = &counts
+	}
+	return side, nil
+}
