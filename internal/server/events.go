@@ -178,7 +178,7 @@ func (e *eventStream) open(ctx context.Context, s *subscriber, connection *webso
 	if err := s.note(connection, api.Hello, e.log.Last); err != nil {
 		return err
 	}
-	s.passed.Store(e.position)
+	s.told, s.passed = e.position, e.position
 	for joined := false; ; {
 		more, err := e.replay(ctx, s, connection)
 		if err != nil {
@@ -207,7 +207,7 @@ func (e *eventStream) replay(ctx context.Context, s *subscriber, connection *web
 	}
 	if !continues(e.position, log) {
 		e.position = log.Last
-		s.passed.Store(e.position)
+		s.passed = e.position
 		return false, s.note(connection, api.Reset, e.position)
 	}
 	for _, event := range events {
@@ -234,7 +234,7 @@ func (e *eventStream) read(ctx context.Context, s *subscriber) ([]store.Event, s
 		}
 		if time.Now().After(deadline) {
 			e.s.log.Info("Events cannot be replayed", "error", err.Error())
-			s.stop(websocket.CloseTryAgainLater, s.comeBack("the database cannot be reached"))
+			s.stop(websocket.CloseTryAgainLater, "the database cannot be reached")
 			return nil, log, err
 		}
 		select {

@@ -155,7 +155,7 @@ func (h *hub) catchUp(ctx context.Context, next Subscription) error {
 
 // restart goes on with a subscription that does not continue the one before, and has all subscribers connect anew.
 func (h *hub) restart(next Subscription) {
-	h.disconnectAll(websocket.CloseServiceRestart, "events may have been missed; connect again")
+	h.disconnectAll(websocket.CloseServiceRestart, "events may have been missed")
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.subscription = next
@@ -182,7 +182,7 @@ func (h *hub) publish(event store.Event) {
 	h.head++
 	for s := range h.subscribers {
 		if s.next.Load() < h.head-size {
-			s.stop(websocket.CloseTryAgainLater, s.comeBack("too slow"))
+			s.stop(websocket.CloseTryAgainLater, "too slow")
 			delete(h.subscribers, s)
 			h.metrics.evicted.Inc()
 		}

@@ -59,10 +59,9 @@ type subscriber struct {
 	opening opening
 	// next is the number of the item of the hub that comes next.
 	next atomic.Int64
-	// passed is the sequence number up to which the subscriber was sent all that its view shows; told is the last one that it
-	// knows of. Only a subscriber with an opening is told of numbers.
-	passed atomic.Int64
-	told   int64
+	// passed is the sequence number up to which the subscriber was sent all that its view shows, told the last one that it
+	// knows of. Only the goroutine that writes uses them, and only a subscriber with an opening is told of numbers.
+	passed, told int64
 	// connection is set when the handshake is over.
 	connection atomic.Pointer[websocket.Conn]
 
@@ -203,7 +202,7 @@ func (s *subscriber) deliver(connection *websocket.Conn, i *item) error {
 		}
 		s.told = i.Sequence
 	}
-	s.passed.Store(max(s.passed.Load(), i.Sequence))
+	s.passed = max(s.passed, i.Sequence)
 	return nil
 }
 
@@ -216,8 +215,8 @@ func (s *subscriber) pingAndTell(connection *websocket.Conn) error {
 	if err := s.ping(connection); err != nil {
 		return err
 	}
-	if passed := s.passed.Load(); s.opening != nil && passed > s.told {
-		return s.note(connection, api.Position, passed)
+	if s.opening != nil && s.passed > s.told {
+		return s.note(connection, api.Position, s.passed)
 	}
 	return nil
 }
@@ -228,24 +227,30 @@ func (s *subscriber) note(connection *websocket.Conn, kind api.EventNoteType, se
 	if err != nil {
 		return err
 	}
-	s.told = sequence
+	if kind != api.Hello {
+		s.told = sequence
+	}
 	if err := connection.SetWriteDeadline(time.Now().Add(s.limits.MessageTimeout)); err != nil {
 		return err
 	}
 	return connection.WriteMessage(websocket.TextMessage, data)
 }
 
-// comeBack is the reason of a WebSocket that ends while its client should connect again.
-func (s *subscriber) comeBack(why string) string {
-	if s.opening == nil {
-		return why + "; connect again"
+// farewell is why the WebSocket ends, and where the client should connect again if it should.
+func (s *subscriber) farewell() string {
+	switch {
+	case s.code != websocket.CloseTryAgainLater && s.code != websocket.CloseServiceRestart:
+		return s.reason
+	case s.opening == nil:
+		return s.reason + "; connect again"
+	default:
+		return fmt.Sprintf("%s; connect again with since=%d", s.reason, s.passed)
 	}
-	return fmt.Sprintf("%s; connect again with since=%d", why, s.passed.Load())
 }
 
 // bye says why the WebSocket ends.
 func (s *subscriber) bye(connection *websocket.Conn) {
 	s.stop(websocket.CloseInternalServerErr, "")
-	message := websocket.FormatCloseMessage(s.code, s.reason)
+	message := websocket.FormatCloseMessage(s.code, s.farewell())
 	_ = connection.WriteControl(websocket.CloseMessage, message, time.Now().Add(closeGrace)) // the connection is closed next
 }

@@ -174,7 +174,7 @@ func newHandFeed() *handFeed { return &handFeed{subscriptions: make(chan *handSu
 
 // matched makes an event with the next number.
 func (f *handFeed) matched(id string) store.Event {
-	return store.Event{Sequence: f.last.Add(1), Kind: store.EventImageMatched, ImageID: id}
+	return store.Event{Sequence: f.last.Add(1), Kind: store.EventImageMatched, ImageID: id, Data: []byte("{}")}
 }
 
 // When the feed gives the server up, the server reads what it missed: subscribers do not notice.
@@ -333,7 +333,12 @@ func TestSilentSubscriberIsDropped(t *testing.T) {
 // Connecting and leaving while events are sent is what made the documents' server crash.
 func TestSubscribersComeAndGo(t *testing.T) {
 	f := newFixture(t, nil)
+	first, _ := f.dial()
 	f.seed()
+	// What the seed tells of is past for those who come now.
+	if got := next(t, first); got != scannedID {
+		t.Fatalf("got %q, want %q", got, scannedID)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() {
