@@ -126,8 +126,8 @@ type Coverage interface {
 	// RecordCoverage replaces what is known of the containers in a scope, such as that of one Scanner. When nothing differs it
 	// only reads. No containers at all forget the scope. More than MaxUses are an error.
 	RecordCoverage(ctx context.Context, scope string, containers []ContainerCoverage) error
-	// ListCoverage returns a page of containers, by namespace, workload and container. A container that several scopes tell of
-	// is listed once.
+	// ListCoverage returns a page of containers, by namespace, kind and name of the workload and container. Of a container that several
+	// scopes tell of, the first of them by name is listened to.
 	ListCoverage(ctx context.Context, query CoverageQuery) (CoveragePage, error)
 }
 
@@ -143,9 +143,9 @@ type ContainerCoverage struct {
 	Pods      int
 	// State and Reason are those of package coverage.
 	State, Reason, Message string
-	// NextAttempt is when the next attempt to scan is due, zero where none is.
+	// NextAttempt is when the next attempt to scan is due, zero where none is. The earliest counts where containers count together.
 	NextAttempt time.Time
-	// Since is when the container was first seen in this state; not read by RecordCoverage.
+	// Since is when the container was first seen in this state, without a break since; not read by RecordCoverage.
 	Since time.Time
 }
 

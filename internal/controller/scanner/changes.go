@@ -25,11 +25,7 @@ func (r *Reconciler) recordUses(ctx context.Context, scanner types.NamespacedNam
 		if c.Skip != "" || !c.Key.Pullable() || c.Key.Validate() != nil {
 			continue
 		}
-		workload := store.Workload{Namespace: c.Namespace, Kind: c.Owner.Kind, Name: c.Owner.Name}
-		if workload.Name == "" {
-			workload.Kind, workload.Name = "Pod", c.Pod
-		}
-		uses = append(uses, store.Use{Image: c.Key, Workload: workload, Container: c.Name})
+		uses = append(uses, store.Use{Image: c.Key, Workload: workloadOf(c), Container: c.Name})
 	}
 	if err := r.Store.RecordUses(ctx, scanner.String(), uses); err != nil {
 		return fmt.Errorf("record where images run: %w", err)

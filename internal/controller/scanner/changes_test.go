@@ -20,6 +20,7 @@ import (
 type recording struct {
 	memory
 	uses    map[string][]store.Use
+	covered map[string][]store.ContainerCoverage
 	changes []store.Change
 	more    bool
 	asked   []store.ChangeQuery
@@ -27,6 +28,11 @@ type recording struct {
 
 func (r *recording) RecordUses(_ context.Context, scope string, uses []store.Use) error {
 	r.uses[scope] = uses
+	return nil
+}
+
+func (r *recording) RecordCoverage(_ context.Context, scope string, containers []store.ContainerCoverage) error {
+	r.covered[scope] = containers
 	return nil
 }
 
@@ -46,7 +52,7 @@ func (r *recording) Changes(_ context.Context, query store.ChangeQuery) (store.C
 }
 
 func TestUsesAreRecordedAndForgotten(t *testing.T) {
-	s := &recording{memory: memory{}, uses: map[string][]store.Use{}}
+	s := &recording{memory: memory{}, uses: map[string][]store.Use{}, covered: map[string][]store.ContainerCoverage{}}
 	scanner := scannerWith(nil)
 	r, _ := newReconciler(t, s, &starter{attempts: map[string]Attempt{}}, scanner, podOf("web", imageKey("a").ImageID, 0))
 	request := ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "s"}}
@@ -59,6 +65,13 @@ func TestUsesAreRecordedAndForgotten(t *testing.T) {
 	if diff := cmp.Diff(want, s.uses); diff != "" {
 		t.Errorf("uses (-want +got):\n%s", diff)
 	}
+	covered := []store.ContainerCoverage{{
+		Workload: store.Workload{Namespace: "ns", Kind: "Pod", Name: "web"}, Container: "c", Image: imageKey("a"), Reference: s.covered["ns/s"][0].Reference,
+		Pods: 1, State: "Pending", Reason: "NotCatalogued",
+	}}
+	if diff := cmp.Diff(covered, s.covered["ns/s"]); diff != "" {
+		t.Errorf("coverage (-want +got):\n%s", diff)
+	}
 	if err := r.Client.Delete(t.Context(), scanner); err != nil {
 		t.Fatal(err)
 	}
@@ -66,6 +79,9 @@ func TestUsesAreRecordedAndForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := s.uses["ns/s"]; got != nil {
+		t.Errorf("after the Scanner was deleted its scope has %v", got)
+	}
+	if got := s.covered["ns/s"]; got != nil {
 		t.Errorf("after the Scanner was deleted its scope has %v", got)
 	}
 }

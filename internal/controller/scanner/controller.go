@@ -41,6 +41,7 @@ type Store interface {
 	Image(ctx context.Context, key vuln.ImageKey) (store.Image, error)
 	RecordFailure(ctx context.Context, key vuln.ImageKey, attempt int, outcome vuln.Outcome, next time.Time) (bool, error)
 	RecordUses(ctx context.Context, scope string, uses []store.Use) error
+	RecordCoverage(ctx context.Context, scope string, containers []store.ContainerCoverage) error
 	Changes(ctx context.Context, query store.ChangeQuery) (store.ChangePage, error)
 }
 
@@ -73,7 +74,7 @@ type Reconciler struct {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	scanner := &scannerv1.Scanner{}
 	if err := r.Client.Get(ctx, req.NamespacedName, scanner); apierrors.IsNotFound(err) {
-		return ctrl.Result{}, r.recordUses(ctx, req.NamespacedName, nil)
+		return ctrl.Result{}, r.forget(ctx, req.NamespacedName)
 	} else if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -132,6 +133,9 @@ func (r *Reconciler) reconcile(ctx context.Context, scanner *scannerv1.Scanner) 
 		if err != nil {
 			return 0, fmt.Errorf("start a scan: %w", err)
 		}
+	}
+	if err := r.recordCoverage(ctx, client.ObjectKeyFromObject(scanner), view); err != nil {
+		return 0, err
 	}
 	setStatus(scanner, view, plan)
 	return plan.next, nil

@@ -72,6 +72,8 @@ func (m memory) RecordFailure(_ context.Context, key vuln.ImageKey, attempt int,
 
 func (memory) RecordUses(context.Context, string, []store.Use) error { return nil }
 
+func (memory) RecordCoverage(context.Context, string, []store.ContainerCoverage) error { return nil }
+
 func (memory) Changes(context.Context, store.ChangeQuery) (store.ChangePage, error) {
 	return store.ChangePage{}, nil
 }

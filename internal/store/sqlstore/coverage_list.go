@@ -1,0 +1,113 @@
+package sqlstore
+
+import (
+	"context"
+	"slices"
+	"strconv"
+
+	"gorm.io/gorm"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+// coverageOrder is by workload and container.
+var coverageOrder = []sortKey{
+	{column: "c.namespace"}, {column: "c.kind"}, {column: "c.name"}, {column: "c.container"}, {column: "c.id", number: true},
+}
+
+// coverageToken is what a page token of containers belongs to.
+type coverageToken struct {
+	List, Namespace, Workload string
+	States                    []string
+	Reason, Text              string
+}
+
+// firstScope is the condition that no scope before, by name, tells of the same container of the same workload.
+const firstScope = `NOT EXISTS (SELECT 1 FROM container_coverage o WHERE o.namespace = c.namespace AND o.kind = c.kind AND o.name = c.name
+	AND o.container = c.container AND o.scope < c.scope)`
+
+// ListCoverage implements store.Coverage.
+func (s *Store) ListCoverage(ctx context.Context, query store.CoverageQuery) (store.CoveragePage, error) {
+	token := coverageToken{"coverage", query.Namespace, query.Workload, query.States, query.Reason, query.Text}
+	var page store.CoveragePage
+	err := s.read(ctx, "list the coverage of containers", func(tx *gorm.DB) error {
+		page = store.CoveragePage{Containers: []store.ContainerCoverage{}, Counts: map[string]int{}}
+		filtered := tx.Table("container_coverage AS c").Where(firstScope)
+		if query.Namespace != "" {
+			filtered = filtered.Where("c.namespace = ?", query.Namespace)
+		}
+		if query.Workload != "" {
+			filtered = filtered.Where("c.name = ?", query.Workload)
+		}
+		filtered = contains(filtered, s.dialect, query.Text, "c.reference", "c.image_id", "c.name", "c.container").Session(&gorm.Session{})
+		if err := countCoverage(filtered, query, &page); err != nil {
+			return err
+		}
+		if len(query.States) > 0 {
+			filtered = filtered.Where("c.state IN ?", query.States)
+		}
+		if query.Reason != "" {
+			filtered = filtered.Where("c.reason = ?", query.Reason)
+		}
+		behind, err := fromToken(filtered, query.Token, token, coverageOrder)
+		if err != nil {
+			return err
+		}
+		return readCoverage(behind, query.Limit(), token, &page)
+	})
+	if err != nil {
+		return store.CoveragePage{}, err
+	}
+	return page, nil
+}
+
+// countCoverage fills in the total of the query and the pods by state.
+func countCoverage(filtered *gorm.DB, query store.CoverageQuery, page *store.CoveragePage) error {
+	var rows []struct {
+		State, Reason string
+		Containers    int
+		Pods          int
+	}
+	err := filtered.Select("c.state, c.reason, COUNT(*) AS containers, COALESCE(SUM(c.pods), 0) AS pods").Group("c.state, c.reason").Scan(&rows).Error
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		page.Counts[row.State] += row.Pods
+		if (len(query.States) == 0 || slices.Contains(query.States, row.State)) && (query.Reason == "" || query.Reason == row.Reason) {
+			page.Total += row.Containers
+		}
+	}
+	return nil
+}
+
+// readCoverage fills in the containers of a page.
+func readCoverage(behind *gorm.DB, limit int, token coverageToken, page *store.CoveragePage) error {
+	var rows []coverageRow
+	err := behind.Select(`c.id, c.namespace, c.kind, c.name, c.container, c.image_id, c.platform, c.reference, c.pods, c.state, c.reason, c.message,
+		c.next_attempt_at, c.since`).Order(orderBy(coverageOrder, sameName)).Limit(limit + 1).Scan(&rows).Error
+	if err != nil {
+		return err
+	}
+	if len(rows) > limit {
+		rows = rows[:limit]
+		last := &rows[limit-1]
+		page.NextToken, err = store.EncodeToken(token, last.Namespace, last.Kind, last.Name, last.Container, strconv.FormatInt(last.ID, 10))
+		if err != nil {
+			return err
+		}
+	}
+	for i := range rows {
+		row := &rows[i]
+		key, err := keyOf(row.ImageID, row.Platform)
+		if err != nil {
+			return err
+		}
+		page.Containers = append(page.Containers, store.ContainerCoverage{
+			Workload: store.Workload{Namespace: row.Namespace, Kind: row.Kind, Name: row.Name}, Container: row.Container, Image: key,
+			Reference: row.Reference, Pods: int(row.Pods), State: row.State, Reason: row.Reason, Message: row.Message,
+			NextAttempt: fromMicros(row.NextAttemptAt), Since: fromMicros(row.Since),
+		})
+	}
+	return nil
+}
