@@ -12,7 +12,8 @@ type Search interface {
 	// ListVulnerabilities returns a page of the vulnerabilities that the current generation finds in some image.
 	ListVulnerabilities(ctx context.Context, query VulnerabilityQuery) (VulnerabilityPage, error)
 	// VulnerabilityRecords returns all records, of whatever namespace, that have this ID or this alias and that a finding names or
-	// named, ordered by ID and namespace, at most MaxPageSize; ErrNotFound when there are none.
+	// named, ordered by ID and namespace, at most MaxPageSize; ErrNotFound when there are none. Of a record that was not always the
+	// same it returns what a finding names now, or else the latest. The ID may be written in another case.
 	VulnerabilityRecords(ctx context.Context, id string) ([]vuln.Vulnerability, error)
 	// Affected returns a page of what has or had a vulnerability.
 	Affected(ctx context.Context, query AffectedQuery) (AffectedPage, error)
@@ -22,7 +23,11 @@ type Search interface {
 	ListWorkloads(ctx context.Context, query WorkloadQuery) (WorkloadPage, error)
 }
 
-// Where chooses images by what runs them now. Zero fields do not filter.
+// SortFindingEPSS orders findings by the probability of exploitation, greatest first.
+const SortFindingEPSS FindingSort = "-epss"
+
+// Where chooses images by what runs them now; workloads that are counted or named are then those that it chooses. Zero fields do not
+// filter.
 type Where struct {
 	Namespace string
 	// Workload is the name of a workload, WorkloadKind its kind.
@@ -77,10 +82,11 @@ type VulnerabilityPage struct {
 	Total           int
 }
 
-// AffectedQuery asks for a page of the packages in images that have a vulnerability, by image ID, platform, package and version.
+// AffectedQuery asks for a page of the packages in images that have a vulnerability, by image ID, platform, package and version. What
+// was closed is listed while the image is known and holds the package, as far as history goes back.
 type AffectedQuery struct {
 	Where
-	// ID or alias of the vulnerability.
+	// ID or alias of the vulnerability, maybe written in another case.
 	ID string
 	// On, unless it is zero, asks for what ran at some time of that day of UTC and had the vulnerability then, as far as history
 	// goes back, instead of what has it now. Where then means what ran that day.
@@ -130,7 +136,7 @@ const (
 	SortPackageSeverity PackageSort = "-severity"
 )
 
-// MaxVersions bounds the distinct versions of one package that PackageQuery.Version is asked about.
+// MaxVersions bounds the distinct versions of one package that PackageQuery.Version is asked about; more are an error.
 const MaxVersions = 10000
 
 // PackageQuery asks for a page of packages. Zero fields do not filter.
@@ -152,12 +158,12 @@ type PackageQuery struct {
 	Page
 }
 
-// PackageSummary is a distinct package and where it is.
+// PackageSummary is a distinct package and where it is. Counts are zero when all images that hold it exclude it.
 type PackageSummary struct {
 	Package vuln.Package
 	Counts  Counts
-	// Images counts the images that hold it, on all platforms; ImageIDs names the first MaxReach by ID. Workloads counts what
-	// runs them now.
+	// Images counts the images that hold it, on all platforms; ImageIDs names the MaxReach of them that are known longest. Workloads
+	// counts what runs them now.
 	Images    int
 	ImageIDs  []string
 	Workloads int

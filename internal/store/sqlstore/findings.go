@@ -20,6 +20,7 @@ var findingTies = []sortKey{
 var findingSorts = map[store.FindingSort][]sortKey{
 	store.SortFindingRisk:     append([]sortKey{{column: "v.risk_micros", number: true, descending: true}}, findingTies...),
 	store.SortFindingSeverity: append([]sortKey{{column: "v.severity", number: true, descending: true}}, findingTies...),
+	store.SortFindingEPSS:     append([]sortKey{{column: "v.epss_micros", number: true, descending: true}}, findingTies...),
 	store.SortFindingPackage:  append([]sortKey{{column: "p.name"}, {column: "p.version"}}, findingTies...),
 }
 
@@ -31,6 +32,8 @@ type findingToken struct {
 	Text         string
 	MinSeverity  vuln.Severity
 	Fixable, KEV bool
+	EpssMicros   int64
+	Closed       bool
 	Sort         store.FindingSort
 }
 
@@ -39,6 +42,9 @@ type findingRow struct {
 	Package         packageRow `gorm:"embedded"`
 	Severity        int64
 	RiskMicros      int64
+	EpssMicros      int64
+	FirstSeen       int64
+	Ended           int64
 	VulnerabilityID string
 	Namespace       string
 	Detail          string
@@ -54,6 +60,8 @@ func (r *findingRow) value(column string) string {
 	switch column {
 	case "v.risk_micros":
 		return strconv.FormatInt(r.RiskMicros, 10)
+	case "v.epss_micros":
+		return strconv.FormatInt(r.EpssMicros, 10)
 	case "v.severity":
 		return strconv.FormatInt(r.Severity, 10)
 	case "v.vulnerability_id":
@@ -76,7 +84,9 @@ func (r *findingRow) finding() (vuln.Finding, error) {
 	if err != nil {
 		return vuln.Finding{}, err
 	}
-	finding := vuln.Finding{Package: held.Package, Locations: held.Locations}
+	finding := vuln.Finding{
+		Package: held.Package, Locations: held.Locations, FirstSeen: fromMicros(r.FirstSeen), FixedAt: fromEnd(r.Ended),
+	}
 	finding.Fix.State = vuln.FixState(r.FixState)
 	if finding.Vulnerability, err = vulnerabilityOf(r.Detail, r.Scores); err != nil {
 		return vuln.Finding{}, err
@@ -108,7 +118,8 @@ func (s *Store) Findings(ctx context.Context, query store.FindingQuery) (store.F
 			return err
 		}
 		token := findingToken{
-			"findings", query.Image.ImageID, query.Image.Platform.String(), query.Text, query.MinSeverity, query.Fixable, query.KEV, query.Sort,
+			"findings", query.Image.ImageID, query.Image.Platform.String(), query.Text, query.MinSeverity, query.Fixable, query.KEV,
+			millionths(query.MinEPSS), query.Closed, query.Sort,
 		}
 		if image.MatchedAt == 0 {
 			if query.Token != "" {
@@ -129,7 +140,21 @@ func (s *Store) Findings(ctx context.Context, query store.FindingQuery) (store.F
 		if filtered, err = fromToken(filtered, query.Token, token, keys); err != nil {
 			return err
 		}
-		return readFindings(tx, filtered, image.ID, keys, query.Limit(), token, &page)
+		chosen := filtered.Select("f.id AS finding_id, " + columnsOf(keys)).Order(orderBy(keys, sameName)).Limit(query.Limit() + 1)
+		rows, err := readFindings(tx, chosen, image.ID, current, keys)
+		if err != nil {
+			return err
+		}
+		if rows, page.NextToken, err = cutPage(rows, query.Limit(), token, keys, (*findingRow).value); err != nil {
+			return err
+		}
+		page.Findings = make([]vuln.Finding, len(rows))
+		for i := range rows {
+			if page.Findings[i], err = rows[i].finding(); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	if err != nil {
 		return store.FindingPage{}, err
@@ -137,12 +162,18 @@ func (s *Store) Findings(ctx context.Context, query store.FindingQuery) (store.F
 	return page, nil
 }
 
+// filterFindings selects the findings f of an image that the query matches.
 func (s *Store) filterFindings(tx *gorm.DB, image, generation int64, query store.FindingQuery) *gorm.DB {
 	tx = tx.Table("image_packages AS ip").
 		Joins("CROSS JOIN findings f").
 		Joins("JOIN vulnerabilities v ON v.id = f.vulnerability_pk").
 		Joins("JOIN packages p ON p.id = ip.package_pk").
-		Where(ofImage, image, generation, generation)
+		Where("ip.image_pk = ? AND ip.excluded = 0 AND f.package_pk = ip.package_pk", image)
+	if query.Closed {
+		tx = tx.Where(closed, generation, generation)
+	} else {
+		tx = tx.Where(visible, generation, generation)
+	}
 	tx = contains(tx, s.dialect, query.Text, "v.vulnerability_id", "p.name")
 	if query.MinSeverity > vuln.SeverityUnknown {
 		tx = tx.Where("v.severity >= ?", int64(query.MinSeverity))
@@ -153,17 +184,24 @@ func (s *Store) filterFindings(tx *gorm.DB, image, generation int64, query store
 	if query.KEV {
 		tx = tx.Where("v.kev = 1")
 	}
+	if least := millionths(query.MinEPSS); least > 0 {
+		tx = tx.Where("v.epss_micros >= ?", least)
+	}
 	return tx
 }
 
-// readFindings fills a page. The rows of the page are found first and the long texts read for those alone, so that the
-// database does not sort them.
-func readFindings(tx, filtered *gorm.DB, image int64, keys []sortKey, limit int, token findingToken, page *store.FindingPage) error {
-	columns := []string{"f.id AS finding_id"}
+// columnsOf names the columns of keys k0, k1 and so on.
+func columnsOf(keys []sortKey) string {
+	columns := make([]string, len(keys))
 	for i, key := range keys {
-		columns = append(columns, fmt.Sprintf("%s AS k%d", key.column, i))
+		columns[i] = fmt.Sprintf("%s AS k%d", key.column, i)
 	}
-	chosen := filtered.Select(strings.Join(columns, ", ")).Order(orderBy(keys, sameName)).Limit(limit + 1)
+	return strings.Join(columns, ", ")
+}
+
+// readFindings reads all about the chosen findings of an image, of which finding_id and the columns of keys are selected. The long
+// texts are read for those alone, so that the database does not sort them.
+func readFindings(tx, chosen *gorm.DB, image, generation int64, keys []sortKey) ([]findingRow, error) {
 	var rows []findingRow
 	err := tx.Table("(?) AS c", chosen).
 		Joins("CROSS JOIN findings f").
@@ -171,28 +209,12 @@ func readFindings(tx, filtered *gorm.DB, image int64, keys []sortKey, limit int,
 		Joins("JOIN vulnerability_details d ON d.vulnerability_pk = v.id").
 		Joins("JOIN packages p ON p.id = f.package_pk").
 		Joins("JOIN image_packages ip ON ip.package_pk = p.id AND ip.image_pk = ?", image).
+		Joins("JOIN images i ON i.id = ip.image_pk").
+		Joins("LEFT JOIN generations u ON u.number = f.until_gen AND u.number <= ?", generation).
 		Where("f.id = c.finding_id").
-		Select(packageColumns + ", v.severity, v.risk_micros, v.vulnerability_id, v.namespace, d.detail, v.scores, f.fix_state, f.fix_versions, f.details, f.digest").
+		Select(packageColumns + ", v.severity, v.risk_micros, v.epss_micros, v.vulnerability_id, v.namespace, d.detail, v.scores, f.fix_state, f.fix_versions, " +
+			"f.details, f.digest, " + firstSeen + " AS first_seen, " + ended + " AS ended").
 		Order(orderBy(keys, func(i int, _ string) string { return fmt.Sprintf("c.k%d", i) })).
 		Scan(&rows).Error
-	if err != nil {
-		return err
-	}
-	if len(rows) > limit {
-		rows = rows[:limit]
-		values := make([]string, len(keys))
-		for i, key := range keys {
-			values[i] = rows[limit-1].value(key.column)
-		}
-		if page.NextToken, err = store.EncodeToken(token, values...); err != nil {
-			return err
-		}
-	}
-	page.Findings = make([]vuln.Finding, len(rows))
-	for i := range rows {
-		if page.Findings[i], err = rows[i].finding(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return rows, err
 }

@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"gorm.io/gorm"
@@ -12,36 +11,36 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
-// imageSorts are the orders of a list of images, each with the sort values of a row.
-var imageSorts = map[store.ImageSort]struct {
-	keys   []sortKey
-	values func(*imageRow) []string
-}{
-	store.SortImageID: {
-		keys:   []sortKey{{column: "i.image_id"}, {column: "i.platform"}},
-		values: func(r *imageRow) []string { return []string{r.ImageID, r.Platform} },
-	},
+var imageSorts = map[store.ImageSort][]sortKey{
+	store.SortImageID: {{column: "i.image_id"}, {column: "i.platform"}},
 	store.SortSeverity: {
-		keys: []sortKey{
-			{column: "i.critical", number: true, descending: true}, {column: "i.high", number: true, descending: true},
-			{column: "i.medium", number: true, descending: true}, {column: "i.low", number: true, descending: true},
-			{column: "i.image_id"}, {column: "i.platform"},
-		},
-		values: func(r *imageRow) []string {
-			return []string{
-				strconv.Itoa(r.Counts.Critical), strconv.Itoa(r.Counts.High), strconv.Itoa(r.Counts.Medium), strconv.Itoa(r.Counts.Low), r.ImageID, r.Platform,
-			}
-		},
+		{column: "i.critical", number: true, descending: true}, {column: "i.high", number: true, descending: true},
+		{column: "i.medium", number: true, descending: true}, {column: "i.low", number: true, descending: true},
+		{column: "i.image_id"}, {column: "i.platform"},
 	},
+}
+
+// value is the sort value of a column.
+func (r *imageRow) value(column string) string {
+	if value, found := r.Counts.value(column); found {
+		return value
+	}
+	if column == "i.image_id" {
+		return r.ImageID
+	}
+	return r.Platform
 }
 
 // imageToken is what a page token of images belongs to.
 type imageToken struct {
-	List        string
-	Text        string
-	States      []store.State
-	MinSeverity vuln.Severity
-	Sort        store.ImageSort
+	List         string
+	Text         string
+	States       []store.State
+	MinSeverity  vuln.Severity
+	Fixable, KEV bool
+	EpssMicros   int64
+	Where        store.Where
+	Sort         store.ImageSort
 }
 
 // Image implements store.Images.
@@ -64,35 +63,36 @@ func (s *Store) ListImages(ctx context.Context, query store.ImageQuery) (store.I
 	if query.Sort == "" {
 		query.Sort = store.SortImageID
 	}
-	order, known := imageSorts[query.Sort]
+	keys, known := imageSorts[query.Sort]
 	if !known {
 		return store.ImagePage{}, fmt.Errorf("%s: the order %q is not known", what, query.Sort)
 	}
-	token := imageToken{"images", query.Text, query.States, query.MinSeverity, query.Sort}
-	limit := query.Limit()
+	token := imageToken{
+		"images", query.Text, query.States, query.MinSeverity, query.Fixable, query.KEV, millionths(query.MinEPSS), query.Where, query.Sort,
+	}
 	var page store.ImagePage
 	err := s.read(ctx, what, func(tx *gorm.DB) error {
 		page = store.ImagePage{}
-		filtered := filterImages(tx.Table("images AS i"), s.dialect, query).Session(&gorm.Session{})
+		filtered, err := s.filterImages(tx, query)
+		if err != nil {
+			return err
+		}
 		var total int64
 		if err := filtered.Count(&total).Error; err != nil {
 			return err
 		}
 		page.Total = int(total)
-		behind, err := fromToken(filtered, query.Token, token, order.keys)
+		behind, err := fromToken(filtered, query.Token, token, keys)
 		if err != nil {
 			return err
 		}
 		var rows []imageRow
-		err = behind.Joins(imageJoins).Select(imageColumns).Order(orderBy(order.keys, sameName)).Limit(limit + 1).Scan(&rows).Error
+		err = behind.Joins(imageJoins).Select(imageColumns).Order(orderBy(keys, sameName)).Limit(query.Limit() + 1).Scan(&rows).Error
 		if err != nil {
 			return err
 		}
-		if len(rows) > limit {
-			rows = rows[:limit]
-			if page.NextToken, err = store.EncodeToken(token, order.values(&rows[limit-1])...); err != nil {
-				return err
-			}
+		if rows, page.NextToken, err = cutPage(rows, query.Limit(), token, keys, (*imageRow).value); err != nil {
+			return err
 		}
 		page.Images = make([]store.Image, len(rows))
 		for i := range rows {
@@ -108,25 +108,44 @@ func (s *Store) ListImages(ctx context.Context, query store.ImageQuery) (store.I
 	return page, nil
 }
 
-func filterImages(tx *gorm.DB, d dialect, query store.ImageQuery) *gorm.DB {
-	tx = contains(tx, d, query.Text, "i.image_id")
+// filterImages selects the images that the query matches.
+func (s *Store) filterImages(tx *gorm.DB, query store.ImageQuery) (*gorm.DB, error) {
+	images := contains(tx.Table("images AS i"), s.dialect, query.Text, "i.image_id")
 	if len(query.States) > 0 {
 		states := make([]string, len(query.States))
 		for i, state := range query.States {
 			states[i] = string(state)
 		}
-		tx = tx.Where("i.state IN ?", states)
+		images = images.Where("i.state IN ?", states)
 	}
 	if query.MinSeverity > vuln.SeverityUnknown {
-		var columns []string
-		for _, severity := range vuln.Severities() {
-			if severity >= query.MinSeverity {
-				columns = append(columns, "i."+strings.ToLower(severity.String())+" > 0")
-			}
-		}
-		tx = tx.Where("(" + strings.Join(columns, " OR ") + ")")
+		images = images.Where(orWorse("i.", query.MinSeverity))
 	}
-	return tx
+	if query.Fixable {
+		images = images.Where("i.fixable > 0")
+	}
+	if query.KEV {
+		images = images.Where("i.kev > 0")
+	}
+	if query.Where != (store.Where{}) {
+		images = images.Where("i.id IN (?)", usedBy(tx, query.Where))
+	}
+	if least := millionths(query.MinEPSS); least > 0 {
+		current, err := currentNumber(tx)
+		if err != nil {
+			return nil, err
+		}
+		images = images.Where("i.matched_at > 0 AND i.id IN (?)", exploitable(tx, current, least))
+	}
+	return images.Session(&gorm.Session{}), nil
+}
+
+// exploitable selects the images that hold a package with a finding of at least this probability of exploitation.
+func exploitable(tx *gorm.DB, generation, leastMicros int64) *gorm.DB {
+	packages := tx.Table("vulnerabilities AS v").Joins("CROSS JOIN findings f").
+		Where("v.epss_micros >= ? AND f.vulnerability_pk = v.id AND "+visible, leastMicros, generation, generation).Distinct("f.package_pk")
+	return tx.Table("(?) AS e", packages).Joins("CROSS JOIN image_packages ip").Where("ip.package_pk = e.package_pk AND ip.excluded = 0").
+		Select("ip.image_pk")
 }
 
 // Overview implements store.Images.

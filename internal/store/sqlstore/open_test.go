@@ -173,8 +173,8 @@ func TestMigrationsAreNumbered(t *testing.T) {
 // TestPlans keeps the statements of lists on indexes.
 func TestPlans(t *testing.T) {
 	s := openAt(t, filepath.Join(t.TempDir(), "plans.db"))
-	keys := imageSorts[store.SortImageID].keys
-	severities := imageSorts[store.SortSeverity].keys
+	keys := imageSorts[store.SortImageID]
+	severities := imageSorts[store.SortSeverity]
 	after := func(keys []sortKey, values ...string) func(*gorm.DB) *gorm.DB {
 		condition, arguments, err := behind(keys, values)
 		if err != nil {

@@ -91,6 +91,69 @@ func fromToken(tx *gorm.DB, token string, query any, keys []sortKey) (*gorm.DB, 
 	return tx.Where(condition, arguments...), nil
 }
 
+// cutPage takes away what was read beyond the limit, and returns the token of the next page when that is anything. value is the
+// sort value of a column in a row.
+func cutPage[T any](rows []T, limit int, token any, keys []sortKey, value func(row *T, column string) string) ([]T, string, error) {
+	if len(rows) <= limit {
+		return rows, "", nil
+	}
+	rows = rows[:limit]
+	values := make([]string, len(keys))
+	for i, key := range keys {
+		values[i] = value(&rows[limit-1], key.column)
+	}
+	next, err := store.EncodeToken(token, values...)
+	return rows, next, err
+}
+
+// counted is a row of a list with the number of all of them.
+type counted[T any] struct {
+	Row   T `gorm:"embedded"`
+	Total int
+}
+
+// readEntries reads a page of a list that the database has to make as a whole, and counts it on the way. The columns of the
+// entries are those of T, keys name them with "l." in front.
+func readEntries[T any](tx, entries *gorm.DB, keys []sortKey, page store.Page, token any, value func(row *T, column string) string) (
+	rows []T, next string, total int, err error,
+) {
+	chosen, err := fromToken(tx.Table("(?) AS l", tx.Table("(?) AS e", entries).Select("e.*, COUNT(*) OVER () AS total")), page.Token, token, keys)
+	if err != nil {
+		return nil, "", 0, err
+	}
+	var found []counted[T]
+	err = chosen.Select("l.*").Order(orderBy(keys, sameName)).Limit(page.Limit() + 1).Scan(&found).Error
+	if err != nil {
+		return nil, "", 0, err
+	}
+	if len(found) > 0 {
+		total = found[0].Total
+	} else if page.Token != "" { // No row is left to tell how many there are.
+		err = tx.Table("(?) AS e", entries).Select("COUNT(*)").Scan(&total).Error
+		if err != nil {
+			return nil, "", 0, err
+		}
+	}
+	rows = make([]T, len(found))
+	for i := range found {
+		rows[i] = found[i].Row
+	}
+	rows, next, err = cutPage(rows, page.Limit(), token, keys, value)
+	return rows, next, total, err
+}
+
+// equals adds the condition that a column is a text, unless that is "".
+func equals(tx *gorm.DB, column, text string) *gorm.DB {
+	switch {
+	case text == "":
+		return tx
+	case text != clean(text) || len(text) > maxName:
+		return tx.Where("1 = 0") // No column holds such text.
+	default:
+		return tx.Where(column+" = ?", text)
+	}
+}
+
 // contains adds the condition that one of the columns contains text, without regard to ASCII case.
 func contains(tx *gorm.DB, d dialect, text string, columns ...string) *gorm.DB {
 	if text == "" {
@@ -99,13 +162,7 @@ func contains(tx *gorm.DB, d dialect, text string, columns ...string) *gorm.DB {
 	if text != clean(text) || len(text) > maxName {
 		return tx.Where("1 = 0") // No column holds such text.
 	}
-	lower := strings.Map(func(r rune) rune {
-		if 'A' <= r && r <= 'Z' {
-			return r + 'a' - 'A'
-		}
-		return r
-	}, text)
-	pattern := "%" + strings.NewReplacer("!", "!!", "%", "!%", "_", "!_").Replace(lower) + "%"
+	pattern := "%" + strings.NewReplacer("!", "!!", "%", "!%", "_", "!_").Replace(asciiLower(text)) + "%"
 	conditions := make([]string, len(columns))
 	arguments := make([]any, len(columns))
 	for i, column := range columns {
@@ -113,4 +170,22 @@ func contains(tx *gorm.DB, d dialect, text string, columns ...string) *gorm.DB {
 		arguments[i] = pattern
 	}
 	return tx.Where("("+strings.Join(conditions, " OR ")+")", arguments...)
+}
+
+func asciiLower(text string) string {
+	return strings.Map(func(r rune) rune {
+		if 'A' <= r && r <= 'Z' {
+			return r + 'a' - 'A'
+		}
+		return r
+	}, text)
+}
+
+func asciiUpper(text string) string {
+	return strings.Map(func(r rune) rune {
+		if 'a' <= r && r <= 'z' {
+			return r + 'A' - 'a'
+		}
+		return r
+	}, text)
 }

@@ -46,7 +46,9 @@ type imageRow struct {
 	Built         *int64
 	Source        *string
 	CurrentSince  *int64
+	FromReport    int64
 	HasReport     int64
+	Reported      countsRow `gorm:"embedded;embeddedPrefix:reported_"`
 }
 
 // countsRow holds the columns of store.Counts.
@@ -72,11 +74,18 @@ func countValues(c store.Counts) []any {
 }
 
 // imageColumns are the columns of imageRow, of images i, generations g and reports r.
-const imageColumns = `i.id, i.image_id, i.platform, i.state, i.nonce, i.attempts, i.reason, i.message, i.next_attempt_at, i.distro,
+var imageColumns = `i.id, i.image_id, i.platform, i.state, i.nonce, i.attempts, i.reason, i.message, i.next_attempt_at, i.distro,
 	i.size, i.package_count, i.critical, i.high, i.medium, i.low, i.negligible, i.unknown, i.kev, i.fixable,
 	i.first_seen, i.catalogued_at, i.matched_at, i.sbom_sha256, i.sbom_size, g.build_id, g.schema_version, g.built, g.source,
-	g.current_since,
-	CASE WHEN r.id IS NULL THEN 0 ELSE 1 END AS has_report`
+	g.current_since, i.from_report, CASE WHEN r.id IS NULL THEN 0 ELSE 1 END AS has_report` + reportColumns()
+
+func reportColumns() string {
+	columns := ""
+	for _, column := range countColumns {
+		columns += fmt.Sprintf(", COALESCE(r.%[1]s, 0) AS reported_%[1]s", column)
+	}
+	return columns
+}
 
 // imageJoins gives images that are matched the current generation: their findings come from it.
 const imageJoins = ` LEFT JOIN generations g ON g.state = '` + string(store.GenerationCurrent) + `' AND i.matched_at > 0 LEFT JOIN reports r ON r.image_id = i.image_id`
@@ -114,7 +123,11 @@ func (r *imageRow) image() (store.Image, error) {
 	image := store.Image{
 		ImageState: state, Distro: r.Distro, Size: r.Size, PackageCount: r.PackageCount, Counts: r.Counts.counts(),
 		FirstSeen: fromMicros(r.FirstSeen), CataloguedAt: fromMicros(r.CataloguedAt), MatchedAt: fromMicros(r.MatchedAt),
-		HasReport: r.HasReport != 0, SBOMSHA256: r.SbomSha256, SBOMSizeBytes: r.SbomSize,
+		HasReport: r.HasReport != 0, FromReport: r.FromReport != 0, SBOMSHA256: r.SbomSha256, SBOMSizeBytes: r.SbomSize,
+	}
+	if image.HasReport {
+		counts := r.Reported.counts()
+		image.Reported = &counts
 	}
 	if r.BuildID != nil && r.SchemaVersion != nil && r.Built != nil && r.Source != nil && r.CurrentSince != nil {
 		image.MatchedAt = fromMicros(max(r.MatchedAt, *r.CurrentSince))

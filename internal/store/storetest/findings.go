@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -42,7 +43,10 @@ var findingTests = map[string]func(*testing.T, *fixture){
 		if got, want := names(page), []string{"CVE-1 p", "CVE-2 p", "CVE-2 q"}; !slices.Equal(got, want) || page.Total != 3 {
 			t.Fatalf("got %v, total %d, want %v", got, page.Total, want)
 		}
-		wantFinding := vuln.Finding{PackageFinding: exploited, Package: pkg("p"), Locations: catalog.Packages[0].Locations}
+		wantFinding := vuln.Finding{PackageFinding: exploited, Package: pkg("p"), Locations: catalog.Packages[0].Locations, FirstSeen: page.Findings[0].FirstSeen}
+		if wantFinding.FirstSeen.Before(i.FirstSeen) || wantFinding.FirstSeen.After(time.Now()) {
+			t.Errorf("first seen at %v", wantFinding.FirstSeen)
+		}
 		if diff := cmp.Diff(wantFinding, page.Findings[0]); diff != "" {
 			t.Error(diff)
 		}

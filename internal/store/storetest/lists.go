@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -42,7 +43,14 @@ func imageKeys(images []store.Image) []string {
 	return keys
 }
 
-var listTests = map[string]func(*testing.T, *fixture){
+var listTests = func() map[string]func(*testing.T, *fixture) {
+	all := maps.Clone(imageListTests)
+	maps.Copy(all, searchTests)
+	maps.Copy(all, searchModelTests)
+	return all
+}()
+
+var imageListTests = map[string]func(*testing.T, *fixture){
 	"ListImages pages": func(t *testing.T, f *fixture) {
 		if page := f.list(t, store.ImageQuery{}); len(page.Images) != 0 || page.Total != 0 || page.NextToken != "" {
 			t.Errorf("empty: got %+v", page)

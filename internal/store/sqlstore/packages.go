@@ -1,0 +1,316 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"gorm.io/gorm"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+// maxNamed bounds the packages of one name that are looked at for their versions.
+const maxNamed = 10 * store.MaxVersions
+
+var packageSorts = map[store.PackageSort][]sortKey{
+	store.SortPackageName:     {{column: "p.name"}, {column: "p.version"}, {column: "p.type"}, {column: "p.fingerprint"}},
+	store.SortPackageSeverity: append(slices.Clone(worstFirst), sortKey{column: "l.type"}, sortKey{column: "l.fingerprint"}),
+}
+
+// packageToken is what a page token of packages belongs to.
+type packageToken struct {
+	List        string
+	Where       store.Where
+	Name, Text  string
+	Type        string
+	VersionText string
+	ImageID     string
+	MinSeverity vuln.Severity
+	Vulnerable  bool
+	Sort        store.PackageSort
+}
+
+// packageEntry is a package with all that it is sorted by.
+type packageEntry struct {
+	ID                               int64
+	Name, Version, Type, Fingerprint string
+	Counts                           countsRow `gorm:"embedded"`
+}
+
+func (r *packageEntry) value(column string) string {
+	if value, found := r.Counts.value(column); found {
+		return value
+	}
+	switch column {
+	case "p.name":
+		return r.Name
+	case "p.version":
+		return r.Version
+	case "p.type", "l.type":
+		return r.Type
+	default:
+		return r.Fingerprint
+	}
+}
+
+// packageSearch is a store.PackageQuery in the words of the database.
+type packageSearch struct {
+	store.PackageQuery
+	dialect dialect
+	current int64
+	// ids are the packages with a version that is asked for, as a list in a statement; "" when all are.
+	ids string
+}
+
+// ListPackages implements store.Search.
+func (s *Store) ListPackages(ctx context.Context, query store.PackageQuery) (store.PackagePage, error) {
+	const what = "list packages"
+	if query.Sort == "" {
+		query.Sort = store.SortPackageName
+	}
+	keys, known := packageSorts[query.Sort]
+	if !known {
+		return store.PackagePage{}, fmt.Errorf("%s: the order %q is not known", what, query.Sort)
+	}
+	if query.Version != nil && query.Name == "" {
+		return store.PackagePage{}, fmt.Errorf("%s: a version can be asked for together with the name of a package only", what)
+	}
+	token := packageToken{
+		"packages", query.Where, query.Name, query.Text, query.Type, query.VersionText, query.ImageID, query.MinSeverity, query.Vulnerable, query.Sort,
+	}
+	var page store.PackagePage
+	err := s.read(ctx, what, func(tx *gorm.DB) error {
+		page = store.PackagePage{}
+		search := packageSearch{PackageQuery: query, dialect: s.dialect}
+		var err error
+		if search.current, err = currentNumber(tx); err != nil {
+			return err
+		}
+		if err := search.chooseVersions(tx); err != nil {
+			return err
+		}
+		var rows []packageEntry
+		if query.Sort == store.SortPackageName {
+			rows, page.NextToken, page.Total, err = search.byName(tx, keys, token)
+		} else {
+			rows, page.NextToken, page.Total, err = readEntries(tx, search.bySeverity(tx), keys, query.Page, token, (*packageEntry).value)
+		}
+		if err != nil {
+			return err
+		}
+		page.Packages, err = search.read(tx, rows)
+		return err
+	})
+	if err != nil {
+		return store.PackagePage{}, err
+	}
+	return page, nil
+}
+
+// chooseVersions asks about the versions of the package and notes the packages that have one that is asked for.
+func (q *packageSearch) chooseVersions(tx *gorm.DB) error {
+	if q.Version == nil {
+		return nil
+	}
+	named := equals(equals(tx.Table("packages AS p"), "p.name", q.Name), "p.type", q.Type)
+	rows, err := named.Select("p.id, p.type, p.version").Order("p.version, p.type").Limit(maxNamed + 1).Rows()
+	if err != nil {
+		return err
+	}
+	defer rows.Close() //nolint:errcheck // Err tells whether all rows were read.
+	var ids []byte
+	var last struct{ version, packageType string }
+	versions, packages, accepted := 0, 0, false
+	for rows.Next() {
+		var id int64
+		var version, packageType string
+		if err := rows.Scan(&id, &packageType, &version); err != nil {
+			return err
+		}
+		if packages++; packages == 1 || last.version != version || last.packageType != packageType {
+			versions++
+			last.version, last.packageType = version, packageType
+			if versions > store.MaxVersions || packages > maxNamed {
+				break
+			}
+			accepted = q.Version(packageType, version)
+		}
+		if accepted {
+			ids = strconv.AppendInt(append(ids, ','), id, 10)
+		}
+	}
+	if versions > store.MaxVersions || packages > maxNamed {
+		return fmt.Errorf("there are more than %d versions or %d packages of the name %q: leave the version away, or ask for an exact one by text",
+			store.MaxVersions, maxNamed, q.Name)
+	}
+	if q.ids = "0"; len(ids) > 0 {
+		q.ids = string(ids[1:])
+	}
+	return rows.Err()
+}
+
+// holders selects rows ip of what images that the query chooses hold.
+func (q *packageSearch) holders(tx *gorm.DB) *gorm.DB {
+	holders := tx.Table("image_packages AS ip")
+	if q.ImageID != "" {
+		holders = holders.Where("ip.image_pk IN (?)", equals(tx.Table("images AS i").Select("i.id"), "i.image_id", q.ImageID))
+	}
+	if q.Where != (store.Where{}) {
+		holders = holders.Where("ip.image_pk IN (?)", usedBy(tx, q.Where))
+	}
+	return holders
+}
+
+func (q *packageSearch) everywhere() bool { return q.ImageID == "" && q.Where == (store.Where{}) }
+
+// held is the condition that holders of a package, given by its column, are among the chosen ones.
+func (q *packageSearch) held(tx *gorm.DB, column string, holders *gorm.DB) (string, *gorm.DB) {
+	if q.everywhere() {
+		return "EXISTS (?)", holders.Select("1").Where("ip.package_pk = " + column)
+	}
+	return column + " IN (?)", holders.Select("ip.package_pk")
+}
+
+// filter selects the packages p that the query matches.
+func (q *packageSearch) filter(tx *gorm.DB) *gorm.DB {
+	condition, holders := q.held(tx, "p.id", q.holders(tx))
+	packages := equals(equals(tx.Table("packages AS p"), "p.name", q.Name), "p.type", q.Type).Where(condition, holders)
+	packages = contains(packages, q.dialect, q.Text, "p.name")
+	if q.ids != "" {
+		packages = packages.Where("p.id IN (" + q.ids + ")") // Numbers, too many to be given as values.
+	}
+	if q.Vulnerable || q.MinSeverity > vuln.SeverityUnknown {
+		condition, matched := q.matched(tx, "p.id")
+		found := tx.Table("findings AS f").Joins("JOIN vulnerabilities v ON v.id = f.vulnerability_pk").Select("1").
+			Where("f.package_pk = p.id AND "+visible+" AND v.severity >= ?", q.current, q.current, int64(q.MinSeverity))
+		packages = packages.Where("EXISTS (?)", found).Where(condition, matched)
+	}
+	return packages
+}
+
+// matched is the condition that one of the chosen holders of a package does not exclude it: otherwise what is said of it is found
+// in no image.
+func (q *packageSearch) matched(tx *gorm.DB, column string) (string, *gorm.DB) {
+	return q.held(tx, column, q.holders(tx).Where("ip.excluded = 0"))
+}
+
+// byName reads a page in the order of an index.
+func (q *packageSearch) byName(tx *gorm.DB, keys []sortKey, token packageToken) (rows []packageEntry, next string, total int, err error) {
+	filtered := q.filter(tx).Session(&gorm.Session{})
+	if err := filtered.Select("COUNT(*)").Scan(&total).Error; err != nil {
+		return nil, "", 0, err
+	}
+	behind, err := fromToken(filtered, q.Token, token, keys)
+	if err != nil {
+		return nil, "", 0, err
+	}
+	err = behind.Select("p.id, p.name, p.version, p.type, p.fingerprint").Order(orderBy(keys, sameName)).Limit(q.Limit() + 1).Scan(&rows).Error
+	if err != nil {
+		return nil, "", 0, err
+	}
+	rows, next, err = cutPage(rows, q.Limit(), token, keys, (*packageEntry).value)
+	return rows, next, total, err
+}
+
+// bySeverity selects a packageEntry for each package.
+func (q *packageSearch) bySeverity(tx *gorm.DB) *gorm.DB {
+	columns := "p.id, p.name, p.version, p.type, p.fingerprint"
+	for _, column := range countColumns {
+		columns += fmt.Sprintf(", COALESCE(c.%[1]s, 0) AS %[1]s", column)
+	}
+	return q.filter(tx).Joins("LEFT JOIN (?) AS c ON c.package_pk = p.id", q.counts(tx)).Select(columns)
+}
+
+// counts selects the counts of packages that have any.
+func (q *packageSearch) counts(tx *gorm.DB) *gorm.DB {
+	condition, matched := q.matched(tx, "f.package_pk")
+	return tx.Table("findings AS f").Joins("JOIN vulnerabilities v ON v.id = f.vulnerability_pk").Select("f.package_pk, "+severitySums()).
+		Where(visible, q.current, q.current).Group("f.package_pk").Having(condition, matched)
+}
+
+// read reads all about the packages of a page.
+func (q *packageSearch) read(tx *gorm.DB, entries []packageEntry) ([]store.PackageSummary, error) {
+	summaries := make([]store.PackageSummary, len(entries))
+	byID := make(map[int64]*store.PackageSummary, len(entries))
+	ids := make([]int64, len(entries))
+	for i := range entries {
+		ids[i], byID[entries[i].ID] = entries[i].ID, &summaries[i]
+	}
+	err := inParts(ids, func(part []int64) error {
+		for _, read := range []func(*gorm.DB, []int64, map[int64]*store.PackageSummary) error{readPackages, q.readCounts, q.readHolders, q.readWorkloads} {
+			if err := read(tx, part, byID); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return summaries, err
+}
+
+func readPackages(tx *gorm.DB, ids []int64, byID map[int64]*store.PackageSummary) error {
+	var rows []struct {
+		ID      int64
+		Package packageRow `gorm:"embedded"`
+	}
+	if err := tx.Raw("SELECT p.id, "+distinctColumns+" FROM packages p WHERE p.id IN ?", ids).Scan(&rows).Error; err != nil {
+		return err
+	}
+	for i := range rows {
+		held, err := rows[i].Package.held()
+		if err != nil {
+			return err
+		}
+		byID[rows[i].ID].Package = held.Package
+	}
+	return nil
+}
+
+func (q *packageSearch) readCounts(tx *gorm.DB, ids []int64, byID map[int64]*store.PackageSummary) error {
+	var rows []struct {
+		PackagePk int64
+		Counts    countsRow `gorm:"embedded"`
+	}
+	err := q.counts(tx).Where("f.package_pk IN ?", ids).Scan(&rows).Error
+	for i := range rows {
+		byID[rows[i].PackagePk].Counts = rows[i].Counts.counts()
+	}
+	return err
+}
+
+// readHolders reads how many images hold each package, and those that are known longest.
+func (q *packageSearch) readHolders(tx *gorm.DB, ids []int64, byID map[int64]*store.PackageSummary) error {
+	numbered := q.holders(tx).Where("ip.package_pk IN ?", ids).Select("ip.package_pk, ip.image_pk, COUNT(*) OVER (PARTITION BY ip.package_pk) AS images, " +
+		"ROW_NUMBER() OVER (PARTITION BY ip.package_pk ORDER BY ip.image_pk) AS place")
+	var rows []struct {
+		PackagePk int64
+		Images    int
+		ImageID   string
+	}
+	err := tx.Table("(?) AS h", numbered).Joins("JOIN images i ON i.id = h.image_pk").Where("h.place <= ?", store.MaxReach).
+		Select("h.package_pk, h.images, i.image_id").Order("h.package_pk, i.image_id").Scan(&rows).Error
+	for _, row := range rows {
+		summary := byID[row.PackagePk]
+		summary.Images = row.Images
+		if !slices.Contains(summary.ImageIDs, row.ImageID) { // One image ID may stand for several platforms.
+			summary.ImageIDs = append(summary.ImageIDs, row.ImageID)
+		}
+	}
+	return err
+}
+
+func (q *packageSearch) readWorkloads(tx *gorm.DB, ids []int64, byID map[int64]*store.PackageSummary) error {
+	running := q.holders(tx).Joins("JOIN image_uses u ON u.image_pk = ip.image_pk").Where("ip.package_pk IN ?", ids)
+	distinct := uses(running, q.Where).Distinct("ip.package_pk, u.namespace, u.kind, u.name")
+	var rows []struct {
+		PackagePk int64
+		Workloads int
+	}
+	err := tx.Table("(?) AS d", distinct).Select("d.package_pk, COUNT(*) AS workloads").Group("d.package_pk").Scan(&rows).Error
+	for _, row := range rows {
+		byID[row.PackagePk].Workloads = row.Workloads
+	}
+	return err
+}

@@ -1,0 +1,110 @@
+package sqlstore
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gorm.io/gorm"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+// Conditions of findings f of vulnerabilities v.
+const (
+	// visible: they are shown under a generation, which is given twice.
+	visible = "f.from_gen <= ? AND f.until_gen > ?"
+	// others are the findings n of the same vulnerability in the same package, visible under a generation or before.
+	others = `FROM findings n JOIN vulnerabilities w ON w.id = n.vulnerability_pk WHERE n.package_pk = f.package_pk
+		AND w.vulnerability_id = v.vulnerability_id AND w.namespace = v.namespace AND n.from_gen <= ?`
+	// closed: they were shown before a generation, which is given twice, and nothing of the same vulnerability in the package was
+	// shown for longer.
+	closed = "f.until_gen <= ? AND NOT EXISTS (SELECT 1 " + others + " AND n.until_gen > f.until_gen)"
+)
+
+// forever is the end of what has not ended, as a number in a statement.
+var forever = strconv.FormatInt(stillOpen, 10)
+
+// firstSeen is since when image i has finding f, ended until when, if generation u is the first that does not show it.
+const firstSeen = "CASE WHEN f.opened_at > i.first_seen THEN f.opened_at ELSE i.first_seen END"
+
+var ended = "COALESCE(u.current_since, " + forever + ")"
+
+// uses adds the condition that uses u of images, or presences u, are of what the query chooses.
+func uses(tx *gorm.DB, where store.Where) *gorm.DB {
+	tx = equals(tx, "u.namespace", where.Namespace)
+	tx = equals(tx, "u.name", where.Workload)
+	return equals(tx, "u.kind", where.WorkloadKind)
+}
+
+// usedBy selects the images that the query chooses by what runs them now.
+func usedBy(tx *gorm.DB, where store.Where) *gorm.DB {
+	return uses(tx.Table("image_uses AS u").Select("u.image_pk"), where)
+}
+
+// severitySums are the columns of countsRow over findings f of vulnerabilities v.
+func severitySums() string {
+	columns := make([]string, 0, len(countColumns))
+	for _, severity := range vuln.Severities() {
+		columns = append(columns, fmt.Sprintf("SUM(CASE WHEN v.severity = %d THEN 1 ELSE 0 END) AS %s", severity, strings.ToLower(severity.String())))
+	}
+	return strings.Join(append(columns, "SUM(v.kev) AS kev", "SUM(f.fixable) AS fixable"), ", ")
+}
+
+// orWorse is the condition that one of the counts of this severity or worse is not 0; prefix goes in front of the columns.
+func orWorse(prefix string, least vuln.Severity) string {
+	var columns []string
+	for _, severity := range vuln.Severities() {
+		if severity >= least {
+			columns = append(columns, prefix+strings.ToLower(severity.String())+" > 0")
+		}
+	}
+	return "(" + strings.Join(columns, " OR ") + ")"
+}
+
+// worstFirst orders by counts that l has.
+var worstFirst = []sortKey{
+	{column: "l.critical", number: true, descending: true}, {column: "l.high", number: true, descending: true},
+	{column: "l.medium", number: true, descending: true}, {column: "l.low", number: true, descending: true},
+}
+
+// value is the sort value of a column of worstFirst, false when it is another one.
+func (r *countsRow) value(column string) (string, bool) {
+	switch column[strings.IndexByte(column, '.')+1:] {
+	case "critical":
+		return strconv.Itoa(r.Critical), true
+	case "high":
+		return strconv.Itoa(r.High), true
+	case "medium":
+		return strconv.Itoa(r.Medium), true
+	case "low":
+		return strconv.Itoa(r.Low), true
+	default:
+		return "", false
+	}
+}
+
+// inParts runs read for parts of a list that fit into a statement.
+func inParts[T any](list []T, read func(part []T) error) error {
+	for part := range slices.Chunk(list, maxIn) {
+		if err := read(part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// spellings are those in which databases write an ID that people write in other ones: CVE-2021-44228, GHSA-jfh8-c2jp-5v3q. Other
+// text has none.
+func spellings(id string) []string {
+	if id == "" || len(id) > maxIdentifier || id != clean(id) {
+		return nil
+	}
+	upper := asciiUpper(id)
+	prefix, rest, _ := strings.Cut(id, "-")
+	all := []string{id, upper, asciiUpper(prefix) + "-" + asciiLower(rest)}
+	slices.Sort(all)
+	return slices.Compact(all)
+}

@@ -1,0 +1,229 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"gorm.io/gorm"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+var vulnerabilitySorts = map[store.VulnerabilitySort][]sortKey{
+	store.SortVulnerabilityRisk:     {{column: "l.risk_micros", number: true, descending: true}, {column: "l.vulnerability_id"}},
+	store.SortVulnerabilitySeverity: {{column: "l.severity", number: true, descending: true}, {column: "l.vulnerability_id"}},
+	store.SortVulnerabilityEPSS:     {{column: "l.epss_micros", number: true, descending: true}, {column: "l.vulnerability_id"}},
+	store.SortVulnerabilityID:       {{column: "l.vulnerability_id"}},
+}
+
+// vulnerabilityToken is what a page token of vulnerabilities belongs to.
+type vulnerabilityToken struct {
+	List         string
+	Where        store.Where
+	Text         string
+	MinSeverity  vuln.Severity
+	EpssMicros   int64
+	Fixable, KEV bool
+	Sort         store.VulnerabilitySort
+}
+
+// vulnerabilityEntry is a vulnerability over all of its records that are found.
+type vulnerabilityEntry struct {
+	VulnerabilityID                       string
+	Severity, EpssMicros, RiskMicros, Kev int64
+}
+
+func (r *vulnerabilityEntry) value(column string) string {
+	switch column {
+	case "l.severity":
+		return strconv.FormatInt(r.Severity, 10)
+	case "l.epss_micros":
+		return strconv.FormatInt(r.EpssMicros, 10)
+	case "l.risk_micros":
+		return strconv.FormatInt(r.RiskMicros, 10)
+	default:
+		return r.VulnerabilityID
+	}
+}
+
+func (r *vulnerabilityEntry) summary() store.VulnerabilitySummary {
+	return store.VulnerabilitySummary{
+		ID: r.VulnerabilityID, Severity: vuln.Severity(r.Severity), EPSS: float64(r.EpssMicros) / 1e6, //nolint:gosec // It was stored from one.
+		Risk: float64(r.RiskMicros) / 1e6, KEV: r.Kev != 0,
+	}
+}
+
+// ListVulnerabilities implements store.Search.
+func (s *Store) ListVulnerabilities(ctx context.Context, query store.VulnerabilityQuery) (store.VulnerabilityPage, error) {
+	const what = "list vulnerabilities"
+	if query.Sort == "" {
+		query.Sort = store.SortVulnerabilityRisk
+	}
+	keys, known := vulnerabilitySorts[query.Sort]
+	if !known {
+		return store.VulnerabilityPage{}, fmt.Errorf("%s: the order %q is not known", what, query.Sort)
+	}
+	token := vulnerabilityToken{
+		"vulnerabilities", query.Where, query.Text, query.MinSeverity, millionths(query.MinEPSS), query.Fixable, query.KEV, query.Sort,
+	}
+	var page store.VulnerabilityPage
+	err := s.read(ctx, what, func(tx *gorm.DB) error {
+		page = store.VulnerabilityPage{}
+		current, err := currentNumber(tx)
+		if err != nil {
+			return err
+		}
+		var rows []vulnerabilityEntry
+		entries := s.foundVulnerabilities(tx, current, query)
+		rows, page.NextToken, page.Total, err = readEntries(tx, entries, keys, query.Page, token, (*vulnerabilityEntry).value)
+		if err != nil {
+			return err
+		}
+		page.Vulnerabilities = make([]store.VulnerabilitySummary, len(rows))
+		summaries := make(map[string]*store.VulnerabilitySummary, len(rows))
+		ids := make([]string, len(rows))
+		for i := range rows {
+			page.Vulnerabilities[i], ids[i] = rows[i].summary(), rows[i].VulnerabilityID
+			summaries[ids[i]] = &page.Vulnerabilities[i]
+		}
+		return inParts(ids, func(part []string) error { return addReach(tx, current, part, query.Where, summaries) })
+	})
+	if err != nil {
+		return store.VulnerabilityPage{}, err
+	}
+	return page, nil
+}
+
+// foundVulnerabilities selects a vulnerabilityEntry for each vulnerability that the query matches.
+func (s *Store) foundVulnerabilities(tx *gorm.DB, current int64, query store.VulnerabilityQuery) *gorm.DB {
+	held := heldFindings(tx, current, query.Where)
+	columns := "v.vulnerability_id, MAX(v.severity) AS severity, MAX(v.epss_micros) AS epss_micros, MAX(v.risk_micros) AS risk_micros, MAX(v.kev) AS kev"
+	var values []any
+	found := tx.Table("vulnerabilities AS v").Where("EXISTS (?)", held)
+	if query.Fixable {
+		columns += ", MAX(CASE WHEN EXISTS (?) THEN 1 ELSE 0 END) AS fixable"
+		values = append(values, heldFindings(tx, current, query.Where).Where("f.fixable = 1"))
+	}
+	if query.Text != "" {
+		named := func() *gorm.DB {
+			return contains(tx.Table("vulnerability_names AS n").Select("n.vulnerability_pk"), s.dialect, query.Text, "n.name")
+		}
+		columns += ", MAX(CASE WHEN v.id IN (?) THEN 1 ELSE 0 END) AS named"
+		values = append(values, named())
+		// A record counts with others of its ID, so this only saves the look at what cannot match.
+		found = found.Where("v.vulnerability_id IN (?)", tx.Table("vulnerabilities AS w").Select("w.vulnerability_id").Where("w.id IN (?)", named()))
+	}
+	entries := tx.Table("(?) AS g", found.Select(columns, values...).Group("v.vulnerability_id")).
+		Select("g.vulnerability_id, g.severity, g.epss_micros, g.risk_micros, g.kev")
+	if query.Fixable {
+		entries = entries.Where("g.fixable = 1")
+	}
+	if query.Text != "" {
+		entries = entries.Where("g.named = 1")
+	}
+	if query.MinSeverity > vuln.SeverityUnknown {
+		entries = entries.Where("g.severity >= ?", int64(query.MinSeverity))
+	}
+	if least := millionths(query.MinEPSS); least > 0 {
+		entries = entries.Where("g.epss_micros >= ?", least)
+	}
+	if query.KEV {
+		entries = entries.Where("g.kev = 1")
+	}
+	return entries
+}
+
+// heldFindings selects what is found of vulnerability v in packages of matched images.
+func heldFindings(tx *gorm.DB, current int64, where store.Where) *gorm.DB {
+	found := tx.Table("findings AS f").Select("1").Where("f.vulnerability_pk = v.id AND "+visible, current, current)
+	holders := tx.Table("image_packages AS ip").Joins("JOIN images i ON i.id = ip.image_pk").Where("ip.excluded = 0 AND i.matched_at > 0")
+	if where == (store.Where{}) {
+		return found.Where("EXISTS (?)", holders.Select("1").Where("ip.package_pk = f.package_pk"))
+	}
+	// The few packages of what is asked for are found once.
+	return found.Where("f.package_pk IN (?)", holders.Select("ip.package_pk").Where("ip.image_pk IN (?)", usedBy(tx, where)))
+}
+
+// addReach adds to summaries what the vulnerabilities of these IDs reach.
+func addReach(tx *gorm.DB, current int64, ids []string, where store.Where, summaries map[string]*store.VulnerabilitySummary) error {
+	reached := tx.Table("vulnerabilities AS v").
+		Joins("CROSS JOIN findings f").
+		Joins("CROSS JOIN image_packages ip").
+		Joins("CROSS JOIN images i").
+		Where("v.vulnerability_id IN ? AND f.vulnerability_pk = v.id AND "+visible, ids, current, current).
+		Where("ip.package_pk = f.package_pk AND ip.excluded = 0 AND i.id = ip.image_pk AND i.matched_at > 0")
+	if where != (store.Where{}) {
+		reached = reached.Where("ip.image_pk IN (?)", usedBy(tx, where))
+	}
+	reached = reached.Session(&gorm.Session{})
+	var rows []struct {
+		VulnerabilityID           string
+		Packages, Images, Fixable int
+		OpenedAt                  int64
+	}
+	err := reached.Select("v.vulnerability_id, COUNT(DISTINCT f.package_pk) AS packages, COUNT(DISTINCT ip.image_pk) AS images, " +
+		"MAX(f.fixable) AS fixable, MIN(f.opened_at) AS opened_at").Group("v.vulnerability_id").Scan(&rows).Error
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		summary := summaries[row.VulnerabilityID]
+		summary.Packages, summary.Images, summary.Fixable = row.Packages, row.Images, row.Fixable != 0
+		summary.FirstSeen = fromMicros(row.OpenedAt)
+	}
+	pairs := tx.Table("(?) AS r", reached.Distinct("v.vulnerability_id, ip.image_pk")).Joins("CROSS JOIN image_uses u").Where("u.image_pk = r.image_pk")
+	workloads := uses(pairs, where).Distinct("r.vulnerability_id, u.namespace, u.kind, u.name")
+	var running []struct {
+		VulnerabilityID string
+		Workloads       int
+	}
+	err = tx.Table("(?) AS d", workloads).Select("d.vulnerability_id, COUNT(*) AS workloads").Group("d.vulnerability_id").Scan(&running).Error
+	if err != nil {
+		return err
+	}
+	for _, row := range running {
+		summaries[row.VulnerabilityID].Workloads = row.Workloads
+	}
+	return nil
+}
+
+// VulnerabilityRecords implements store.Search. Of records with the same ID and namespace it returns one: what is found now before what
+// was found, then the latest.
+func (s *Store) VulnerabilityRecords(ctx context.Context, id string) ([]vuln.Vulnerability, error) {
+	names := spellings(id)
+	var records []vuln.Vulnerability
+	err := s.read(ctx, "read a vulnerability", func(tx *gorm.DB) error {
+		records = nil
+		if len(names) == 0 {
+			return fmt.Errorf("vulnerability %q: %w", cut(id, maxIdentifier), store.ErrNotFound)
+		}
+		current, err := currentNumber(tx)
+		if err != nil {
+			return err
+		}
+		const known = `SELECT v.id, ROW_NUMBER() OVER (PARTITION BY v.vulnerability_id, v.namespace ORDER BY
+				CASE WHEN EXISTS (SELECT 1 FROM findings f WHERE f.vulnerability_pk = v.id AND ` + visible + `) THEN 0 ELSE 1 END, v.id DESC) AS place
+			FROM (SELECT DISTINCT n.vulnerability_pk FROM vulnerability_names n WHERE n.name IN ?) named CROSS JOIN vulnerabilities v
+			WHERE v.id = named.vulnerability_pk AND EXISTS (SELECT 1 FROM findings f WHERE f.vulnerability_pk = v.id AND f.from_gen <= ?)`
+		var rows []struct{ Detail, Scores string }
+		err = tx.Raw(`SELECT d.detail, v.scores FROM (`+known+`) c CROSS JOIN vulnerabilities v CROSS JOIN vulnerability_details d
+			WHERE c.place = 1 AND v.id = c.id AND d.vulnerability_pk = v.id ORDER BY v.vulnerability_id, v.namespace LIMIT ?`,
+			current, current, names, current, store.MaxPageSize).Scan(&rows).Error
+		if err != nil {
+			return err
+		}
+		if len(rows) == 0 {
+			return fmt.Errorf("vulnerability %q: %w", id, store.ErrNotFound)
+		}
+		records = make([]vuln.Vulnerability, len(rows))
+		for i, row := range rows {
+			if records[i], err = vulnerabilityOf(row.Detail, row.Scores); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return records, err
+}

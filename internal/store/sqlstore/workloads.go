@@ -1,0 +1,161 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gorm.io/gorm"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+// maxWorkloads bounds the workloads that one statement names, each by three values.
+const maxWorkloads = maxVariables / 5
+
+var workloadSorts = map[store.WorkloadSort][]sortKey{
+	store.SortWorkloadName:     {{column: "l.name"}, {column: "l.namespace"}, {column: "l.kind"}},
+	store.SortWorkloadSeverity: append(slices.Clone(worstFirst), sortKey{column: "l.namespace"}, sortKey{column: "l.kind"}, sortKey{column: "l.name"}),
+}
+
+// workloadToken is what a page token of workloads belongs to.
+type workloadToken struct {
+	List         string
+	Where        store.Where
+	Text         string
+	MinSeverity  vuln.Severity
+	KEV, Fixable bool
+	Sort         store.WorkloadSort
+}
+
+// workloadEntry is a workload with what its images sum up to.
+type workloadEntry struct {
+	Workload            store.Workload `gorm:"embedded"`
+	ImageCount, Scanned int
+	Counts              countsRow `gorm:"embedded"`
+}
+
+func (r *workloadEntry) value(column string) string {
+	if value, found := r.Counts.value(column); found {
+		return value
+	}
+	switch column {
+	case "l.namespace":
+		return r.Workload.Namespace
+	case "l.kind":
+		return r.Workload.Kind
+	default:
+		return r.Workload.Name
+	}
+}
+
+// ListWorkloads implements store.Search.
+func (s *Store) ListWorkloads(ctx context.Context, query store.WorkloadQuery) (store.WorkloadPage, error) {
+	const what = "list workloads"
+	if query.Sort == "" {
+		query.Sort = store.SortWorkloadName
+	}
+	keys, known := workloadSorts[query.Sort]
+	if !known {
+		return store.WorkloadPage{}, fmt.Errorf("%s: the order %q is not known", what, query.Sort)
+	}
+	token := workloadToken{"workloads", query.Where, query.Text, query.MinSeverity, query.KEV, query.Fixable, query.Sort}
+	var page store.WorkloadPage
+	err := s.read(ctx, what, func(tx *gorm.DB) error {
+		page = store.WorkloadPage{}
+		var rows []workloadEntry
+		var err error
+		rows, page.NextToken, page.Total, err = readEntries(tx, s.runningWorkloads(tx, query), keys, query.Page, token, (*workloadEntry).value)
+		if err != nil {
+			return err
+		}
+		page.Workloads = make([]store.WorkloadSummary, len(rows))
+		summaries := make(map[store.Workload]*store.WorkloadSummary, len(rows))
+		for i := range rows {
+			row := &rows[i]
+			page.Workloads[i] = store.WorkloadSummary{
+				Workload: row.Workload, ImageCount: row.ImageCount, Scanned: row.Scanned, Counts: row.Counts.counts(),
+			}
+			summaries[row.Workload] = &page.Workloads[i]
+		}
+		for part := range slices.Chunk(rows, maxWorkloads) {
+			if err := readRunning(tx, part, summaries); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return store.WorkloadPage{}, err
+	}
+	return page, nil
+}
+
+// runningWorkloads selects a workloadEntry for each workload that the query matches.
+func (s *Store) runningWorkloads(tx *gorm.DB, query store.WorkloadQuery) *gorm.DB {
+	chosen := contains(uses(tx.Table("image_uses AS u"), query.Where), s.dialect, query.Text, "u.name")
+	columns := "d.namespace, d.kind, d.name, COUNT(*) AS image_count, SUM(CASE WHEN i.matched_at > 0 THEN 1 ELSE 0 END) AS scanned"
+	for _, column := range countColumns {
+		columns += fmt.Sprintf(", SUM(i.%[1]s) AS %[1]s", column)
+	}
+	sums := tx.Table("(?) AS d", chosen.Distinct("u.namespace, u.kind, u.name, u.image_pk")).
+		Joins("JOIN images i ON i.id = d.image_pk").Select(columns).Group("d.namespace, d.kind, d.name")
+	entries := tx.Table("(?) AS s", sums)
+	if query.MinSeverity > vuln.SeverityUnknown {
+		entries = entries.Where(orWorse("s.", query.MinSeverity))
+	}
+	if query.KEV {
+		entries = entries.Where("s.kev > 0")
+	}
+	if query.Fixable {
+		entries = entries.Where("s.fixable > 0")
+	}
+	return entries
+}
+
+// readRunning adds to summaries what the workloads run and since when.
+func readRunning(tx *gorm.DB, rows []workloadEntry, summaries map[store.Workload]*store.WorkloadSummary) error {
+	condition := strings.TrimSuffix(strings.Repeat("u.namespace = ? AND u.name = ? AND u.kind = ? OR ", len(rows)), " OR ")
+	values := make([]any, 0, 3*len(rows))
+	for i := range rows {
+		w := &rows[i].Workload
+		values = append(values, w.Namespace, w.Name, w.Kind)
+	}
+	used := tx.Table("image_uses AS u").Where("("+condition+")", values...).Session(&gorm.Session{})
+	distinct := used.Distinct("u.namespace, u.kind, u.name, u.image_pk")
+
+	numbered := tx.Table("(?) AS d", distinct).Joins("JOIN images i ON i.id = d.image_pk").Select("d.namespace, d.kind, d.name, i.image_id, i.platform, " +
+		"ROW_NUMBER() OVER (PARTITION BY d.namespace, d.kind, d.name ORDER BY i.image_id, i.platform) AS place")
+	var images []struct {
+		Workload          store.Workload `gorm:"embedded"`
+		ImageID, Platform string
+	}
+	err := tx.Table("(?) AS r", numbered).Select("r.namespace, r.kind, r.name, r.image_id, r.platform").Where("r.place <= ?", store.MaxReach).
+		Order("r.image_id, r.platform").Scan(&images).Error
+	if err != nil {
+		return err
+	}
+	for _, row := range images {
+		key, err := keyOf(row.ImageID, row.Platform)
+		if err != nil {
+			return err
+		}
+		summaries[row.Workload].Images = append(summaries[row.Workload].Images, key)
+	}
+
+	var rest []struct {
+		Workload   store.Workload `gorm:"embedded"`
+		Containers int
+		Since      int64
+	}
+	err = used.Select("u.namespace, u.kind, u.name, COUNT(DISTINCT u.container) AS containers, COALESCE(MIN(p.since), 0) AS since").
+		Joins("LEFT JOIN image_presences p ON p.namespace = u.namespace AND p.name = u.name AND p.kind = u.kind AND p.image_pk = u.image_pk").
+		Group("u.namespace, u.kind, u.name").Scan(&rest).Error
+	for _, row := range rest {
+		summary := summaries[row.Workload]
+		summary.Containers, summary.Since = row.Containers, fromMicros(row.Since)
+	}
+	return err
+}

@@ -1,0 +1,5 @@
+package storetest
+
+import "testing"
+
+var searchTests = map[string]func(*testing.T, *fixture){}

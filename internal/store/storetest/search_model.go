@@ -1,0 +1,299 @@
+package storetest
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+// Bounds of the random stores that are searched: few of everything, so that all meets.
+const (
+	searchSeeds  = 6
+	searchSteps  = 12
+	searchImages = 5
+)
+
+// searchModel is a store in plain lists, with all that was ever in it.
+type searchModel struct {
+	*fixture
+	t      *testing.T
+	random *rand.Rand
+	now    time.Time
+	// packages are all there are; says is what a vulnerability database says of them, by fingerprint.
+	packages []vuln.Package
+	says     map[string][]vuln.PackageFinding
+	images   []*searchImage
+	findings []*searchFinding
+	uses     map[string][]store.Use // By scope.
+	ran      []*store.Presence
+}
+
+type searchImage struct {
+	key vuln.ImageKey
+	// held says of fingerprints whether they are excluded.
+	held    map[string]bool
+	seen    time.Time
+	matched bool
+}
+
+// searchFinding is an uninterrupted time in which a package had a vulnerability; closed is zero while it is open.
+type searchFinding struct {
+	fingerprint    string
+	opened, closed time.Time
+	// said is what was said of it, and since when.
+	said []searchSaid
+}
+
+type searchSaid struct {
+	since time.Time
+	vuln.PackageFinding
+}
+
+func (f *searchFinding) last() *vuln.PackageFinding { return &f.said[len(f.said)-1].PackageFinding }
+
+func newSearchModel(t *testing.T, f *fixture, seed uint64) *searchModel {
+	t.Helper()
+	m := &searchModel{
+		fixture: f, t: t, random: rand.New(rand.NewPCG(seed, 2)), now: time.Date(2026, 3, 1, 7, 0, 0, 0, time.UTC), uses: map[string][]store.Use{},
+	}
+	for i, version := range []string{"1.10", "1.2", "1.9", "2.0", "2.0"} {
+		for _, name := range []string{"log4j-core", "Log4J_api"} {
+			p := pkg(name)
+			p.Version, p.Type = version, []string{"java-archive", "deb"}[i%2]
+			p.Fingerprint = fmt.Sprintf("%064x", fmt.Sprint(name, i))
+			m.packages = append(m.packages, p)
+		}
+	}
+	m.pass()
+	m.say()
+	for range searchImages - 2 {
+		m.addImage()
+	}
+	generation := m.fixture.start(t, oldBuild)
+	m.answerWaiting(generation.Number)
+	return m
+}
+
+// pass lets some hours go by.
+func (m *searchModel) pass() {
+	m.now = m.now.Add(time.Duration(1+m.random.IntN(20)) * time.Hour)
+	m.clock.set(m.now)
+}
+
+// say makes up what another database says of all packages.
+func (m *searchModel) say() {
+	m.says = map[string][]vuln.PackageFinding{}
+	ids := []string{"CVE-2021-44228", "GHSA-jfh8-c2jp-5v3q", "CVE-2021-45046", "ALAS-1%_!"}
+	for _, p := range m.packages {
+		for i, id := range ids {
+			if m.random.IntN(3) == 0 {
+				continue
+			}
+			one := scored(finding(id, vuln.Severities()[m.random.IntN(3)*2]), float64(i)*0.25, i == 2)
+			one.Vulnerability.Aliases, one.Vulnerability.Risk = nil, float64(10*(i%3))
+			if i == 1 {
+				one.Vulnerability.Aliases, one.Vulnerability.Namespace = []string{ids[0]}, "github:language:java"
+			}
+			if m.random.IntN(3) == 0 {
+				one.Fix = vuln.Fix{State: vuln.FixStateFixed, Versions: []string{"3"}}
+			}
+			m.says[p.Fingerprint] = append(m.says[p.Fingerprint], one)
+		}
+	}
+}
+
+func (m *searchModel) addImage() {
+	n := len(m.images)
+	key := vuln.ImageKey{ImageID: fmt.Sprintf("registry.example/app-%d", n/2), Platform: []vuln.Platform{amd64, arm64}[n%2]}
+	image := &searchImage{key: key, held: map[string]bool{}, seen: m.now}
+	catalog := vuln.Catalog{}
+	for _, p := range m.packages {
+		if m.random.IntN(2) == 0 {
+			image.held[p.Fingerprint] = m.random.IntN(5) == 0
+			catalog.Packages = append(catalog.Packages, vuln.HeldPackage{Package: p, Excluded: image.held[p.Fingerprint]})
+		}
+	}
+	m.catalogue(m.t, key, "1", catalog)
+	m.images = append(m.images, image)
+}
+
+// answerWaiting matches the images that wait, but for the second one.
+func (m *searchModel) answerWaiting(generation int64) {
+	for _, key := range m.waiting(m.t) {
+		if key == m.images[1].key {
+			continue
+		}
+		digest, packages, err := m.UnansweredPackages(m.t.Context(), key)
+		must(m.t, err)
+		saved := map[int64]vuln.PackageAnswer{}
+		for _, p := range packages {
+			saved[p.ID] = answerOf(m.says[p.Fingerprint]...)
+			for _, one := range m.says[p.Fingerprint] {
+				m.open(p.Fingerprint, one)
+			}
+		}
+		must(m.t, m.SaveAnswers(m.t.Context(), generation, saved))
+		must(m.t, m.FinishImage(m.t.Context(), key, digest))
+		m.images[slices.IndexFunc(m.images, func(i *searchImage) bool { return i.key == key })].matched = true
+	}
+}
+
+func (m *searchModel) open(fingerprint string, one vuln.PackageFinding) {
+	m.findings = append(m.findings, &searchFinding{fingerprint: fingerprint, opened: m.now, said: []searchSaid{{m.now, one}}})
+}
+
+// step lets time pass and something happen.
+func (m *searchModel) step() {
+	m.pass()
+	switch n := m.random.IntN(6); {
+	case n < 2:
+		m.rematchAll()
+	case n == 2 && len(m.images) < searchImages:
+		m.addImage()
+		current, _, err := m.CurrentGeneration(m.t.Context())
+		must(m.t, err)
+		m.answerWaiting(current.Number)
+	default:
+		m.run()
+	}
+}
+
+// rematchAll goes to another database.
+func (m *searchModel) rematchAll() {
+	m.say()
+	next := m.fixture.start(m.t, newBuild)
+	m.queueAll(m.t, next.Number)
+	queued, err := m.QueuedPackages(m.t.Context(), next.Number, store.MaxPageSize)
+	must(m.t, err)
+	saved := map[int64]vuln.PackageAnswer{}
+	for _, p := range queued {
+		saved[p.ID] = answerOf(m.says[p.Fingerprint]...)
+		open := map[string]*searchFinding{}
+		for _, f := range m.findings {
+			if f.fingerprint == p.Fingerprint && f.closed.IsZero() {
+				open[f.last().Vulnerability.ID] = f
+			}
+		}
+		for _, one := range m.says[p.Fingerprint] {
+			if f := open[one.Vulnerability.ID]; f != nil {
+				f.said = append(f.said, searchSaid{m.now, one})
+				delete(open, one.Vulnerability.ID)
+			} else {
+				m.open(p.Fingerprint, one)
+			}
+		}
+		for f := range maps.Values(open) {
+			f.closed = m.now
+		}
+	}
+	must(m.t, m.SaveAnswers(m.t.Context(), next.Number, saved))
+	m.switchTo(m.t, next.Number)
+}
+
+// run changes what runs in one of two scopes.
+func (m *searchModel) run() {
+	scope := fmt.Sprint("scope-", m.random.IntN(2))
+	var uses []store.Use
+	for _, image := range m.images {
+		for _, name := range []string{"web", "we_b"} {
+			for _, namespace := range []string{"a", "b"} {
+				if m.random.IntN(4) == 0 {
+					uses = append(uses, store.Use{
+						Image: image.key, Workload: store.Workload{Namespace: namespace, Kind: "Deployment", Name: name}, Container: fmt.Sprint("c", m.random.IntN(2)),
+					})
+				}
+			}
+		}
+	}
+	must(m.t, m.RecordUses(m.t.Context(), scope, uses))
+	m.uses[scope] = uses
+	running := m.running()
+	for _, p := range m.ran {
+		use := store.Use{Image: p.Image, Workload: p.Workload, Container: p.Container}
+		if !p.Until.IsZero() {
+			continue
+		}
+		if !running[use] {
+			p.Until = m.now
+		}
+		delete(running, use)
+	}
+	for use := range running {
+		m.ran = append(m.ran, &store.Presence{Image: use.Image, Workload: use.Workload, Container: use.Container, Since: m.now})
+	}
+}
+
+// running is what runs now in any scope.
+func (m *searchModel) running() map[store.Use]bool {
+	running := map[store.Use]bool{}
+	for _, uses := range m.uses {
+		for _, use := range uses {
+			running[use] = true
+		}
+	}
+	return running
+}
+
+func chosen(where store.Where, w store.Workload) bool {
+	return (where.Namespace == "" || where.Namespace == w.Namespace) && (where.Workload == "" || where.Workload == w.Name) &&
+		(where.WorkloadKind == "" || where.WorkloadKind == w.Kind)
+}
+
+// workloads are those that run the image now and that the query chooses.
+func (m *searchModel) workloads(image *searchImage, where store.Where) map[store.Workload]bool {
+	workloads := map[store.Workload]bool{}
+	for use := range m.running() {
+		if use.Image == image.key && chosen(where, use.Workload) {
+			workloads[use.Workload] = true
+		}
+	}
+	return workloads
+}
+
+// chooses says whether the query chooses an image.
+func (m *searchModel) chooses(where store.Where, image *searchImage) bool {
+	return where == store.Where{} || len(m.workloads(image, where)) > 0
+}
+
+// has says whether the image holds the package and does not exclude it.
+func (i *searchImage) has(fingerprint string) bool {
+	excluded, held := i.held[fingerprint]
+	return held && !excluded
+}
+
+func (m *searchModel) packageOf(fingerprint string) vuln.Package {
+	return m.packages[slices.IndexFunc(m.packages, func(p vuln.Package) bool { return p.Fingerprint == fingerprint })]
+}
+
+func (m *searchModel) randomWhere() store.Where {
+	pick := func(values ...string) string { return values[m.random.IntN(len(values))] }
+	switch m.random.IntN(3) {
+	case 0:
+		return store.Where{Namespace: pick("a", "b", "c")}
+	case 1:
+		return store.Where{Namespace: pick("", "a"), Workload: pick("web", "we_b", "web"), WorkloadKind: pick("", "Deployment", "Pod")}
+	default:
+		return store.Where{}
+	}
+}
+
+func (m *searchModel) randomSeverity() vuln.Severity {
+	return []vuln.Severity{vuln.SeverityUnknown, vuln.SeverityUnknown, vuln.SeverityMedium, vuln.SeverityCritical}[m.random.IntN(4)]
+}
+
+func (m *searchModel) randomText(values ...string) string {
+	if m.random.IntN(2) == 0 {
+		return ""
+	}
+	return values[m.random.IntN(len(values))]
+}
+
+func (m *searchModel) chance() bool { return m.random.IntN(4) == 0 }
+
+func (m *searchModel) search() store.Search { return searchOf(m.fixture) }

@@ -1,0 +1,53 @@
+package storetest
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+// searchOptions compare what a store returns with what is wanted: nil lists are empty ones.
+var searchOptions = cmp.Options{cmpopts.EquateEmpty()}
+
+// comparePages reads a list by pages of several sizes and compares it with what is wanted.
+func comparePages[T any](t *testing.T, name string, want []T, list func(page store.Page) ([]T, string, int, error)) {
+	t.Helper()
+	for _, size := range []int{1, 2, 7, store.MaxPageSize} {
+		var got []T
+		for token := ""; ; {
+			rows, next, total, err := list(store.Page{Token: token, Size: size})
+			if err != nil {
+				t.Errorf("%s, size %d: %v", name, size, err)
+				return
+			}
+			if total != len(want) || len(rows) > size || next != "" && len(rows) == 0 {
+				t.Errorf("%s, size %d: got %d rows of %d and the token %q, want %d in all", name, size, len(rows), total, next, len(want))
+				return
+			}
+			got = append(got, rows...)
+			if token = next; token == "" {
+				break
+			}
+		}
+		if diff := cmp.Diff(want, got, searchOptions); diff != "" {
+			t.Errorf("%s, size %d (-want +got): %s", name, size, diff)
+			return
+		}
+	}
+}
+
+// refuses checks that a list takes no token but its own.
+func refuses(t *testing.T, name, token string, list func(token string) error) {
+	t.Helper()
+	if err := list(token); !errors.Is(err, store.ErrInvalidToken) {
+		t.Errorf("%s: a token of another query: got %v", name, err)
+	}
+}
+
+func searchOf(f *fixture) store.Search {
+	return f.Store.(store.Search) //nolint:forcetypeassert // It fails the test.
+}
