@@ -39,7 +39,9 @@ const maxNote = 1024
 type Store interface {
 	WantImages(ctx context.Context, keys []vuln.ImageKey) (map[vuln.ImageKey]store.Image, error)
 	Image(ctx context.Context, key vuln.ImageKey) (store.Image, error)
+	RecordQueued(ctx context.Context, key vuln.ImageKey, attempt int) (bool, error)
 	RecordFailure(ctx context.Context, key vuln.ImageKey, attempt int, outcome vuln.Outcome, next time.Time) (bool, error)
+	RecordChange(ctx context.Context, change store.ObjectChange) error
 	RecordUses(ctx context.Context, scope string, uses []store.Use) error
 	RecordCoverage(ctx context.Context, scope string, containers []store.ContainerCoverage) error
 	Changes(ctx context.Context, query store.ChangeQuery) (store.ChangePage, error)
@@ -87,8 +89,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		setFailed(scanner, err)
 	}
-	_, patchErr := kube.PatchStatus(ctx, r.Client, before, scanner)
+	wrote, patchErr := kube.PatchStatus(ctx, r.Client, before, scanner)
 	switch {
+	case wrote:
+		err = errors.Join(err, r.tellStatus(ctx, scanner))
 	case err == nil && apierrors.IsConflict(patchErr):
 		// Most often the cache does not show the last status yet. That is no failure.
 		return ctrl.Result{RequeueAfter: retryConflict}, nil
@@ -120,7 +124,7 @@ func (r *Reconciler) reconcile(ctx context.Context, scanner *scannerv1.Scanner) 
 	plan := makePlan(scanner, view, r.Clock.Now())
 	for _, start := range plan.start {
 		log.V(1).Info("Starting a scan", "image", start.Key.ImageID, "platform", start.Key.Platform.String(), "name", start.Name)
-		err := r.Cataloguer.Start(ctx, client.ObjectKeyFromObject(scanner), start)
+		err := r.start(ctx, client.ObjectKeyFromObject(scanner), view, start)
 		if refused, ok := errors.AsType[*RefusedError](err); ok {
 			// It must not stand in the way of the others, now or at the next try. Its slot is given away next time.
 			if err := r.recordFailure(ctx, scanner, view, start.Key, refused.Outcome); err != nil {

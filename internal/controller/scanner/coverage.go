@@ -23,7 +23,7 @@ func (r *Reconciler) recordCoverage(ctx context.Context, scanner types.Namespace
 
 // forget removes what was recorded of a Scanner that is gone.
 func (r *Reconciler) forget(ctx context.Context, scanner types.NamespacedName) error {
-	return errors.Join(r.recordUses(ctx, scanner, nil), r.recordCoverage(ctx, scanner, &view{}))
+	return errors.Join(r.recordUses(ctx, scanner, nil), r.recordCoverage(ctx, scanner, &view{}), r.tell(ctx, scanner, gone))
 }
 
 // sameCoverage is what the containers have in common that count together.

@@ -70,6 +70,10 @@ func (m memory) RecordFailure(_ context.Context, key vuln.ImageKey, attempt int,
 	return true, nil
 }
 
+func (memory) RecordQueued(context.Context, vuln.ImageKey, int) (bool, error) { return true, nil }
+
+func (memory) RecordChange(context.Context, store.ObjectChange) error { return nil }
+
 func (memory) RecordUses(context.Context, string, []store.Use) error { return nil }
 
 func (memory) RecordCoverage(context.Context, string, []store.ContainerCoverage) error { return nil }

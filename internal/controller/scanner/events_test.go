@@ -1,0 +1,85 @@
+package scanner
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+// journal is a store that remembers what it was told for the event log.
+type journal struct {
+	memory
+	queued  []vuln.ImageKey
+	changes []store.ObjectChange
+	err     error
+}
+
+func (j *journal) RecordQueued(_ context.Context, key vuln.ImageKey, attempt int) (bool, error) {
+	if j.err == nil && attempt == j.memory[key].Attempts {
+		j.queued = append(j.queued, key)
+	}
+	return j.err == nil, j.err
+}
+
+func (j *journal) RecordChange(_ context.Context, change store.ObjectChange) error {
+	j.changes = append(j.changes, change)
+	return nil
+}
+
+// The beginning of an attempt is told before it begins, a change of the status once, and nothing while nothing happens.
+func TestEventsOfAScanner(t *testing.T) {
+	key := imageKey("a")
+	told, cataloguer := &journal{memory: memory{}}, &starter{attempts: map[string]Attempt{}}
+	r, _ := newReconciler(t, told, cataloguer, scannerWith(nil), podOf("a", key.ImageID, time.Hour))
+	told.err = store.ErrUnavailable
+	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "ns", Name: "s"}}); err == nil {
+		t.Error("no error while the store is away")
+	}
+	if len(cataloguer.started) != 0 {
+		t.Errorf("%v was started untold", cataloguer.started)
+	}
+	told.err, told.changes = nil, nil
+
+	_, scanner := reconcileOnce(t, r)
+	if diff := cmp.Diff([]vuln.ImageKey{key}, told.queued, cmp.AllowUnexported(vuln.ImageKey{})); diff != "" {
+		t.Errorf("queued (-want +got):\n%s", diff)
+	}
+	if len(told.changes) != 1 {
+		t.Fatalf("got %+v, want one change", told.changes)
+	}
+	change := told.changes[0]
+	var status scannerv1.ScannerStatus
+	if err := json.Unmarshal(change.Detail, &status); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(scanner.Status.Containers, status.Containers); diff != "" || len(status.Conditions) == 0 {
+		t.Errorf("the event tells another status: %s", change.Detail)
+	}
+	if change.Kind != store.EventScannerChanged || change.Object != (store.ObjectName{Namespace: "ns", Name: "s"}) || change.Validate() != nil {
+		t.Errorf("got %+v, %v", change, change.Validate())
+	}
+
+	reconcileOnce(t, r)
+	if len(told.changes) != 1 || len(told.queued) != 1 {
+		t.Errorf("a settled Scanner was told of again: %+v, %v", told.changes, told.queued)
+	}
+
+	if err := r.Client.Delete(t.Context(), scanner); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(scanner)}); err != nil {
+		t.Fatal(err)
+	}
+	if len(told.changes) != 2 || string(told.changes[1].Detail) != `{"deleted":true}` {
+		t.Errorf("got %+v, want the deletion", told.changes)
+	}
+}
