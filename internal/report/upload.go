@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
@@ -44,12 +45,21 @@ func tooLargef(format string, args ...any) error {
 	return &InvalidError{Detail: fmt.Sprintf(format, args...), TooLarge: true}
 }
 
-// Upload is a report that came from outside. Its slices are parts of the body that it was read from.
+// The media types of CycloneDX documents.
+const (
+	MediaTypeCycloneDXJSON = "application/vnd.cyclonedx+json"
+	MediaTypeCycloneDXXML  = "application/vnd.cyclonedx+xml"
+)
+
+// Upload is a report that came from outside. Its slices may be parts of the body that it was read from.
 type Upload struct {
 	ImageID string
-	// Report is the CycloneDX document, byte for byte.
-	Report  json.RawMessage
-	Summary Summary
+	// Report is the CycloneDX document in JSON: byte for byte, unless it came in XML.
+	Report json.RawMessage
+	// Document is the CycloneDX document as it came, of the media type MediaType.
+	Document  []byte
+	MediaType string
+	Summary   Summary
 }
 
 // Summary is what a CycloneDX document says in numbers. A vulnerability counts once for each thing that it affects.
@@ -67,18 +77,14 @@ type Summary struct {
 // The shell of the documents' Job appends a newline as the two characters \n to the body, which the documents' server
 // never reads; these, too, are accepted behind the object.
 func ReadUpload(body []byte, limits Limits) (Upload, error) {
-	end, err := measure(body, limits)
+	object, rest, err := objectOf(body, limits)
 	if err != nil {
 		return Upload{}, err
 	}
-	if rest := bytes.TrimSpace(bytes.ReplaceAll(body[end:], []byte(`\n`), nil)); len(rest) > 0 {
+	if rest = bytes.TrimSpace(bytes.ReplaceAll(rest, []byte(`\n`), nil)); len(rest) > 0 {
 		return Upload{}, invalidf("something follows the JSON object of the body")
 	}
-	object := body[skipSpace(body, 0):end]
-	if !json.Valid(object) {
-		return Upload{}, invalidf("the body is not valid JSON")
-	}
-	var upload Upload
+	upload := Upload{MediaType: MediaTypeCycloneDXJSON}
 	seen := map[string]bool{}
 	err = members(object, func(name string, value []byte) error {
 		if name != "imageId" && name != "report" {
@@ -108,11 +114,57 @@ func ReadUpload(body []byte, limits Limits) (Upload, error) {
 	if !isObject(upload.Report) {
 		return Upload{}, invalidf("report is missing or not a JSON object")
 	}
+	upload.Document = upload.Report
 	upload.Summary, err = summarize(upload.Report, limits)
 	if err != nil {
 		return Upload{}, asInvalid(err)
 	}
 	return upload, nil
+}
+
+// ReadDocument reads a bare CycloneDX document about an image, in JSON or in XML as the media type says. It costs no more than
+// ReadUpload for JSON; XML is written anew as JSON. Errors are *InvalidError.
+func ReadDocument(imageID, mediaType string, body []byte, limits Limits) (Upload, error) {
+	if err := (vuln.ImageKey{ImageID: imageID}).Validate(); err != nil {
+		return Upload{}, invalidf("imageId: %v", err)
+	}
+	upload := Upload{ImageID: imageID, MediaType: mediaType, Document: body}
+	document := body
+	if mediaType == MediaTypeCycloneDXXML {
+		var err error
+		if document, err = jsonOf(body, limits); err != nil {
+			return Upload{}, err
+		}
+	}
+	object, rest, err := objectOf(document, limits)
+	if err != nil {
+		return Upload{}, err
+	}
+	if len(bytes.TrimSpace(rest)) > 0 {
+		return Upload{}, invalidf("something follows the JSON object of the body")
+	}
+	upload.Report = object
+	if upload.Summary, err = summarize(object, limits); err != nil {
+		return Upload{}, asInvalid(err)
+	}
+	return upload, nil
+}
+
+// objectOf finds the JSON object that a body begins with, and what follows it.
+func objectOf(body []byte, limits Limits) (object, rest []byte, err error) {
+	end, err := measure(body, limits)
+	if err != nil {
+		return nil, nil, err
+	}
+	object = body[skipSpace(body, 0):end]
+	switch {
+	case !json.Valid(object):
+		return nil, nil, invalidf("the body is not valid JSON")
+	case !utf8.Valid(object):
+		// It is given back as it came, within other documents.
+		return nil, nil, invalidf("the body is not valid UTF-8")
+	}
+	return object, body[end:], nil
 }
 
 // asInvalid makes an InvalidError of every error: none of them is ours to blame.
@@ -160,11 +212,16 @@ func summarize(document []byte, limits Limits) (Summary, error) {
 	if format != "CycloneDX" {
 		return Summary{}, invalidf("report is not a CycloneDX document: bomFormat is %.40q", format)
 	}
-	switch s.SpecVersion {
+	return s, checkVersion(s.SpecVersion)
+}
+
+// checkVersion refuses versions of CycloneDX that are not known.
+func checkVersion(version string) error {
+	switch version {
 	case "1.4", "1.5", "1.6":
-		return s, nil
+		return nil
 	default:
-		return Summary{}, invalidf("report: specVersion %.40q is not one of 1.4, 1.5, 1.6", s.SpecVersion)
+		return invalidf("report: specVersion %.40q is not one of 1.4, 1.5, 1.6", version)
 	}
 }
 

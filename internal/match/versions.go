@@ -1,0 +1,83 @@
+package match
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/anchore/grype/grype/pkg"
+	"github.com/anchore/grype/grype/version"
+	syftpkg "github.com/anchore/syft/syft/pkg"
+)
+
+// maxConstraintParts bounds the comparisons of one constraint.
+const maxConstraintParts = 20
+
+// Versions compares versions of packages as Grype does. The zero value is ready.
+type Versions struct{}
+
+// Constraint says what is wrong with a constraint such as "<2.17" or ">=1.0, <2.17 || =3.0": comparisons with <, <=, >, >= and
+// =, where a comma means "and" and || means "or", which binds less.
+func (Versions) Constraint(text string) error {
+	parts := 0
+	for alternative := range strings.SplitSeq(text, "||") {
+		for comparison := range strings.SplitSeq(alternative, ",") {
+			parts++
+			if err := checkComparison(strings.TrimSpace(comparison)); err != nil {
+				return err
+			}
+		}
+	}
+	if parts > maxConstraintParts {
+		return fmt.Errorf("it has %d comparisons, more than the limit of %d", parts, maxConstraintParts)
+	}
+	return nil
+}
+
+func checkComparison(comparison string) error {
+	operand := strings.TrimLeft(comparison, "<>=")
+	switch operator := comparison[:len(comparison)-len(operand)]; operator {
+	case "<", "<=", ">", ">=", "=":
+	case "":
+		return fmt.Errorf("%q does not begin with one of <, <=, >, >=, =", comparison)
+	default:
+		return fmt.Errorf("%q is not one of <, <=, >, >=, =", operator)
+	}
+	operand = strings.TrimSpace(operand)
+	if operand == "" {
+		return errors.New("a comparison has no version")
+	}
+	for _, r := range operand {
+		if r <= ' ' || r > '~' || strings.ContainsRune(`<>=!|&"'()`, r) {
+			return fmt.Errorf("the version %q holds the character %q", operand, r)
+		}
+	}
+	return nil
+}
+
+// Satisfies reports whether a version of a package of that type satisfies a constraint, by the rules of the type where it has
+// any that can read both, and else by Grype's guess. An error says that even that cannot compare them.
+func (Versions) Satisfies(packageType, packageVersion, constraint string) (bool, error) {
+	format := pkg.VersionFormat(pkg.Package{Type: syftpkg.Type(packageType)})
+	ok, err := satisfies(packageVersion, constraint, format)
+	if err != nil && format != version.UnknownFormat {
+		ok, err = satisfies(packageVersion, constraint, version.UnknownFormat)
+	}
+	if err != nil {
+		return false, fmt.Errorf("compare version %.80q with %.80q: %w", packageVersion, constraint, err)
+	}
+	return ok, nil
+}
+
+func satisfies(packageVersion, constraint string, format version.Format) (ok bool, err error) {
+	defer func() { // the versions come from strangers
+		if p := recover(); p != nil {
+			ok, err = false, fmt.Errorf("the comparison failed: %v", p)
+		}
+	}()
+	parsed, err := version.GetConstraint(constraint, format)
+	if err != nil {
+		return false, err
+	}
+	return parsed.Satisfied(version.New(packageVersion, format))
+}
