@@ -75,6 +75,15 @@ func isNetworkError(err error) bool {
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
 }
 
+// versionBelow compares the first two numbers of a version. One that cannot be read is not below.
+func versionBelow(version string, major, minor int) bool {
+	var a, b int
+	if n, _ := fmt.Sscanf(version, "%d.%d", &a, &b); n == 0 {
+		return false
+	}
+	return a < major || a == major && b < minor
+}
+
 // badDSN is an error about a DSN. It never holds any of it, since there is a password in it.
 func badDSN(format string, values ...any) error {
 	return fmt.Errorf("the DSN (its content is not shown): "+format, values...)

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -21,19 +22,22 @@ type sessionLock struct {
 	// try returns 1 when the connection has the lock now; release frees it. prepare runs under the lock and may run again.
 	try, release string
 	prepare      []string
+	// wait bounds the wait for another process, migrationWait when it is 0.
+	wait time.Duration
 }
 
 var errMigrating = errors.New("another process migrates the database")
 
 // SessionLock implements lock.SessionLocker.
 func (l sessionLock) SessionLock(ctx context.Context, conn *sql.Conn) error {
-	bounded, cancel := context.WithTimeoutCause(ctx, migrationWait, errMigrating)
+	wait := cmp.Or(l.wait, migrationWait)
+	bounded, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	ticker := time.NewTicker(migrationProbe)
 	defer ticker.Stop()
 	for {
 		var taken sql.NullInt64
-		if err := conn.QueryRowContext(bounded, l.try).Scan(&taken); err != nil {
+		if err := conn.QueryRowContext(ctx, l.try).Scan(&taken); err != nil {
 			return fmt.Errorf("take the lock of migrations: %w", err)
 		}
 		if taken.Int64 == 1 {
@@ -45,7 +49,7 @@ func (l sessionLock) SessionLock(ctx context.Context, conn *sql.Conn) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			return fmt.Errorf("%w: %w and had not finished after %s; look at the other replicas", store.ErrUnavailable, errMigrating, migrationWait)
+			return fmt.Errorf("%w: %w and had not finished after %s; look at the other replicas", store.ErrUnavailable, errMigrating, wait)
 		}
 	}
 	for _, statement := range l.prepare {

@@ -33,12 +33,25 @@ func (mysqlDialect) open(ctx context.Context, config Config, _ string) (connecti
 		return connection{}, badDSN("it cannot be used: %s", mysqlForm)
 	}
 	return checked(ctx, serverPools(connector, config), func(ctx context.Context, pool *sql.DB) error {
-		var engine string
-		if err := pool.QueryRowContext(ctx, "SELECT @@version").Scan(&engine); err != nil {
+		var version string
+		if err := pool.QueryRowContext(ctx, "SELECT @@version").Scan(&version); err != nil {
 			return err
 		}
-		return nil
+		return checkMySQLVersion(version)
 	})
+}
+
+func checkMySQLVersion(version string) error {
+	if strings.Contains(version, "MariaDB") {
+		if versionBelow(version, 10, 6) {
+			return fmt.Errorf("the server is MariaDB %s; at least 10.6 is needed", version)
+		}
+		return nil
+	}
+	if versionBelow(version, 8, 0) {
+		return fmt.Errorf("the server is MySQL %s; at least 8.0 is needed", version)
+	}
+	return nil
 }
 
 const mysqlForm = `use "user:password@tcp(host:3306)/database"; parameters may follow behind "?"`

@@ -22,7 +22,7 @@ func TestOpenRefuses(t *testing.T) {
 		config Config
 		want   string
 	}{
-		"other type": {Config{Type: "oracle"}, "supported: sqlite"},
+		"other type": {Config{Type: "oracle"}, "supported: mysql, postgres, sqlite"},
 		"no DSN":     {Config{}, "path of a file"},
 		"memory":     {Config{DSN: ":memory:"}, "path of a file"},
 		"memory URI": {Config{DSN: "file:x?mode=memory"}, "path of a file"},

@@ -47,9 +47,13 @@ func (postgresDialect) open(ctx context.Context, config Config, self string) (co
 	}
 	connector := stdlib.GetConnector(*parsed, stdlib.OptionAfterConnect(preparePostgres))
 	conn, err := checked(ctx, serverPools(connector, config), func(ctx context.Context, pool *sql.DB) error {
-		var encoding string
-		if err := pool.QueryRowContext(ctx, "SELECT current_setting('server_encoding')").Scan(&encoding); err != nil {
+		var encoding, version string
+		err := pool.QueryRowContext(ctx, "SELECT current_setting('server_encoding'), current_setting('server_version')").Scan(&encoding, &version)
+		if err != nil {
 			return err
+		}
+		if versionBelow(version, 14, 0) {
+			return fmt.Errorf("the server is PostgreSQL %s; at least 14 is needed", version)
 		}
 		if encoding != "UTF8" {
 			return fmt.Errorf("the database has the encoding %s; create it with ENCODING 'UTF8' TEMPLATE template0", encoding)

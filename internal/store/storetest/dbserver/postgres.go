@@ -48,7 +48,7 @@ func (p postgres) create(dir string) *exec.Cmd {
 func (p postgres) serve(dir string, port int) *exec.Cmd {
 	return exec.Command(p.program("postgres"), "-D", filepath.Join(dir, "data"), "-h", "127.0.0.1", "-p", strconv.Itoa(port), "-k", dir,
 		"-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off", "-c", "max_connections=400",
-		"-c", "timezone=Asia/Kathmandu", "-c", "autovacuum=off")
+		"-c", "timezone=Asia/Kathmandu", "-c", "autovacuum=off", "-c", "jit=off")
 }
 
 func (postgres) dsn(port int, database string) string {

@@ -1,0 +1,209 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+// migrateEnv makes TestMigrateChild the child of another test: it holds the type and the DSN of the database.
+const migrateEnv = "SQLSTORE_MIGRATE_DATABASE"
+
+// TestMigrateChild opens a database.
+func TestMigrateChild(t *testing.T) {
+	name, dsn, found := strings.Cut(os.Getenv(migrateEnv), " ")
+	if !found {
+		t.Skip("this is the child of TestKilledMigration")
+	}
+	openWith(t, Config{Type: name, DSN: dsn})
+}
+
+// columns describes the tables and views of a database: "table.column" of each.
+func columns(t *testing.T, s *Store) []string {
+	t.Helper()
+	var names []string
+	query := `SELECT CONCAT(table_name, '.', column_name) AS c FROM information_schema.columns WHERE table_schema = %s ORDER BY c`
+	switch s.dialect.(type) {
+	case sqliteDialect:
+		query = `SELECT m.name || '.' || c.name AS c FROM sqlite_master m JOIN pragma_table_info(m.name) c
+			WHERE m.type IN ('table', 'view') AND m.name NOT LIKE 'sqlite_%' ORDER BY c`
+	case postgresDialect:
+		query = strings.Replace(fmt.Sprintf(query, "CURRENT_SCHEMA()"), "ORDER BY c", `ORDER BY CONCAT(table_name, '.', column_name) COLLATE "C"`, 1)
+	default:
+		query = strings.Replace(fmt.Sprintf(query, "DATABASE()"), "ORDER BY c", "ORDER BY CAST(c AS BINARY)", 1)
+	}
+	if err := s.reads.Raw(query).Scan(&names).Error; err != nil || len(names) == 0 {
+		t.Fatalf("%d columns, %v", len(names), err)
+	}
+	var ours []string
+	for _, name := range names {
+		if table, _, _ := strings.Cut(name, "."); table != migrationTable && table != "writer_lock" {
+			ours = append(ours, name)
+		}
+	}
+	return ours
+}
+
+// TestSchemasAgree compares the tables, the views and their columns with those of sqlite.
+func TestSchemasAgree(t *testing.T) {
+	want := columns(t, openAt(t, filepath.Join(t.TempDir(), "schema.db")))
+	eachServer(t, func(t *testing.T, config Config) {
+		if diff := cmp.Diff(want, columns(t, openWith(t, config))); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// TestOpenAtOnce opens an empty database as several processes do that start together.
+func TestOpenAtOnce(t *testing.T) {
+	eachServer(t, func(t *testing.T, config Config) {
+		var group sync.WaitGroup
+		for range 5 {
+			group.Go(func() {
+				s, err := Open(t.Context(), config)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := errors.Join(s.Ready(t.Context()), s.Close()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		group.Wait()
+		checkVersions(t, openWith(t, config))
+	})
+}
+
+// checkVersions expects that each migration was noted once.
+func checkVersions(t *testing.T, s *Store) {
+	t.Helper()
+	var versions []int64
+	if err := s.reads.Raw("SELECT version_id FROM " + migrationTable + " ORDER BY version_id").Scan(&versions).Error; err != nil {
+		t.Fatal(err)
+	}
+	want := make([]int64, s.schema+1)
+	for i := range want {
+		want[i] = int64(i)
+	}
+	if diff := cmp.Diff(want, versions); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestKilledMigration kills processes that migrate, each a few requests to the server further than the one before, and expects
+// that the one which is left alone comes to the end.
+func TestKilledMigration(t *testing.T) {
+	eachServer(t, func(t *testing.T, config Config) {
+		far, p := throughProxy(t, config)
+		random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))
+		killed := 0
+		for left := 1 + random.IntN(8); ; left += 1 + random.IntN(25) {
+			command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestMigrateChild$")
+			command.Env = append(os.Environ(), migrateEnv+"="+far.Type+" "+far.DSN)
+			var once sync.Once
+			started, requests, how := make(chan struct{}), 0, []verdict{cutBefore, pass}[random.IntN(2)]
+			p.decide(func([]byte) verdict {
+				<-started
+				if requests++; requests < left {
+					return pass
+				}
+				once.Do(func() { _ = command.Process.Kill() })
+				return how
+			})
+			if err := command.Start(); err != nil {
+				t.Fatal(err)
+			}
+			close(started)
+			err := command.Wait()
+			p.decide(nil)
+			if err == nil {
+				break
+			}
+			if killed++; requests < left {
+				t.Fatalf("the child failed by itself after %d requests: %v", requests, err)
+			}
+		}
+		if killed == 0 {
+			t.Error("no child was killed")
+		}
+		s := openWith(t, config)
+		checkVersions(t, s)
+		want := columns(t, openAt(t, filepath.Join(t.TempDir(), "schema.db")))
+		if diff := cmp.Diff(want, columns(t, s)); diff != "" {
+			t.Error(diff)
+		}
+		if err := wantOne(t.Context(), s, 1); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestMigrationWaits holds the lock as another process does that migrates.
+func TestMigrationWaits(t *testing.T) {
+	eachServer(t, func(t *testing.T, config Config) {
+		s := openWith(t, config)
+		holder, err := s.conn.reader.Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = holder.Close() }()
+		lock := s.dialect.locker().(sessionLock)
+		if err := lock.SessionLock(t.Context(), holder); err != nil {
+			t.Fatal(err)
+		}
+		impatient := lock
+		impatient.wait = 2 * migrationProbe
+		err = lockOnce(t.Context(), s.conn.writer, impatient)
+		if !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, errMigrating) {
+			t.Errorf("got %v", err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 2*migrationProbe)
+		defer cancel()
+		if _, err := Open(ctx, config); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		opened := make(chan error)
+		go func() {
+			s, err := Open(t.Context(), config)
+			if err == nil {
+				err = s.Close()
+			}
+			opened <- err
+		}()
+		if err := lock.SessionUnlock(t.Context(), holder); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-opened; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestNewerSchemaOnServer is refused like a newer sqlite file.
+func TestNewerSchemaOnServer(t *testing.T) {
+	eachServer(t, func(t *testing.T, config Config) {
+		s := openWith(t, config)
+		if err := s.writes.Exec("INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, true)").Error; err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Ready(t.Context()); !errors.Is(err, store.ErrSchemaTooNew) {
+			t.Errorf("Ready: got %v, want ErrSchemaTooNew", err)
+		}
+		if _, err := Open(t.Context(), config); !errors.Is(err, store.ErrSchemaTooNew) || !strings.Contains(err.Error(), "99999") {
+			t.Errorf("Open: got %v, want ErrSchemaTooNew", err)
+		}
+	})
+}
