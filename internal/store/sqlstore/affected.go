@@ -110,7 +110,7 @@ func (q *affectedQuery) findings(tx *gorm.DB) *gorm.DB {
 	found := tx.Table("(?) AS named", tx.Table("vulnerability_names AS n").Distinct("n.vulnerability_pk").Where("n.name IN ?", q.names)).
 		Joins("CROSS JOIN vulnerabilities v").
 		Joins("CROSS JOIN findings f").
-		Joins("LEFT JOIN generations u ON u.number = f.until_gen AND u.number <= ?", q.current).
+		Joins("LEFT JOIN generations e ON e.number = f.until_gen AND e.number <= ?", q.current).
 		Joins("CROSS JOIN image_packages ip").
 		Joins("CROSS JOIN images i").
 		Where("v.id = named.vulnerability_pk AND f.vulnerability_pk = v.id AND ip.package_pk = f.package_pk AND ip.excluded = 0 AND i.id = ip.image_pk")
@@ -250,7 +250,7 @@ func (q *affectedQuery) places(tx *gorm.DB, images, findings []int64) (map[[2]in
 			CASE WHEN EXISTS (SELECT 1 FROM image_uses s WHERE s.image_pk = ip.image_pk) THEN 1 ELSE 0 END AS running,
 			(SELECT MIN(p.since) `+exposed+") AS since, (SELECT MAX(p.until_time) "+exposed+`) AS until_time
 		FROM findings f JOIN vulnerabilities v ON v.id = f.vulnerability_pk
-		LEFT JOIN generations u ON u.number <= ? AND u.number = (SELECT MAX(n.until_gen) `+others+` AND n.opened_gen = f.opened_gen)
+		LEFT JOIN generations e ON e.number <= ? AND e.number = (SELECT MAX(n.until_gen) `+others+` AND n.opened_gen = f.opened_gen)
 		JOIN image_packages ip ON ip.package_pk = f.package_pk
 		WHERE f.id IN ? AND ip.image_pk IN ?`, q.current, q.current, findings, images).Scan(&rows).Error
 	places := make(map[[2]int64]affectedPlace, len(rows))

@@ -210,7 +210,7 @@ func readFindings(tx, chosen *gorm.DB, image, generation int64, keys []sortKey) 
 		Joins("JOIN packages p ON p.id = f.package_pk").
 		Joins("JOIN image_packages ip ON ip.package_pk = p.id AND ip.image_pk = ?", image).
 		Joins("JOIN images i ON i.id = ip.image_pk").
-		Joins("LEFT JOIN generations u ON u.number = f.until_gen AND u.number <= ?", generation).
+		Joins("LEFT JOIN generations e ON e.number = f.until_gen AND e.number <= ?", generation).
 		Where("f.id = c.finding_id").
 		Select(packageColumns + ", v.severity, v.risk_micros, v.epss_micros, v.vulnerability_id, v.namespace, d.detail, v.scores, f.fix_state, f.fix_versions, " +
 			"f.details, f.digest, " + firstSeen + " AS first_seen, " + ended + " AS ended").

@@ -27,10 +27,10 @@ const (
 // forever is the end of what has not ended, as a number in a statement.
 var forever = strconv.FormatInt(stillOpen, 10)
 
-// firstSeen is since when image i has finding f, ended until when, if generation u is the first that does not show it.
+// firstSeen is since when image i has finding f, ended until when, if generation e is the first that does not show it.
 const firstSeen = "CASE WHEN f.opened_at > i.first_seen THEN f.opened_at ELSE i.first_seen END"
 
-var ended = "COALESCE(u.current_since, " + forever + ")"
+var ended = "COALESCE(e.current_since, " + forever + ")"
 
 // uses adds the condition that uses u of images, or presences u, are of what the query chooses.
 func uses(tx *gorm.DB, where store.Where) *gorm.DB {

@@ -14,8 +14,8 @@ import (
 
 // Bounds of the random stores that are searched: few of everything, so that all meets.
 const (
-	searchSeeds  = 6
-	searchSteps  = 12
+	searchSeeds  = 4
+	searchSteps  = 8
 	searchImages = 5
 )
 

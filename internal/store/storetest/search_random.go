@@ -20,7 +20,7 @@ var searchModelTests = func() map[string]func(*testing.T, *fixture) {
 			m := newSearchModel(t, f, seed)
 			for step := range searchSteps {
 				m.step()
-				for range 3 {
+				for range 2 {
 					m.checkVulnerabilities()
 					m.checkAffected()
 					m.checkPackages()
