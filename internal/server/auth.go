@@ -23,10 +23,16 @@ var tokenPattern = regexp.MustCompile(`^[A-Za-z0-9\-._~+/]+=*$`)
 func (s *Server) admit(r *http.Request, route route) (context.Context, error) {
 	ctx := r.Context()
 	if s.config.Auth == AuthNone || route.verb == "" {
-		return ctx, nil
+		return ctx, s.charge(callerAddress(r), route)
 	}
 	p, err := s.caller(r)
 	if err != nil {
+		if limited := s.charge(callerAddress(r), route); limited != nil {
+			return nil, limited
+		}
+		return nil, err
+	}
+	if err := s.charge(callerUser(p), route); err != nil {
 		return nil, err
 	}
 	if route.audience && !p.audience {
@@ -48,7 +54,7 @@ func (s *Server) caller(r *http.Request) (*principal, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.reviews.authenticate(r.Context(), token)
+	return s.signIn(r, token)
 }
 
 // tokenOf returns the bearer token of a request, or that of its session.

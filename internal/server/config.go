@@ -96,6 +96,15 @@ type Limits struct {
 	// Uploads bounds the bodies that are being read at a time (8), Reports the reports that are being written (4).
 	Uploads int
 	Reports int
+	// RequestRate is how many requests a second a caller may make in the long run (50), RequestBurst how many at once (300); without
+	// authentication 1,000 and 4,000. A caller is a user or, before it is known who that is, a client address. Requests that go
+	// through everything that is stored count 20 times. The UI's own files do not count.
+	RequestRate  float64
+	RequestBurst int
+	// FailureRate is how many tokens a second that nobody accepts an address may present in the long run (0.5), FailureBurst how
+	// many at once (20).
+	FailureRate  float64
+	FailureBurst int
 	// Connections bounds open connections (10,000); Subscribers those of them that are WebSockets (5,000).
 	Connections int
 	Subscribers int
@@ -131,6 +140,10 @@ func (l Limits) withDefaults() Limits {
 	set(&l.Report, report.DefaultLimits())
 	set(&l.Uploads, 8)
 	set(&l.Reports, 4)
+	set(&l.RequestRate, 50)
+	set(&l.RequestBurst, 300)
+	set(&l.FailureRate, 0.5)
+	set(&l.FailureBurst, 20)
 	set(&l.Connections, 10000)
 	set(&l.Subscribers, 5000)
 	set(&l.SubscriberQueue, 4096)

@@ -102,7 +102,7 @@ func newFixture(tb testing.TB, change func(*server.Config)) *fixture {
 		BindAddress: "127.0.0.1:0", Auth: server.AuthNone, Store: f.store, Ingest: f.ingest, Version: "v1.2.3",
 		Feed:       func(ctx context.Context) server.Subscription { return hub.Subscribe(ctx, feed.Filter{}) },
 		Registerer: prometheus.NewRegistry(), Log: logr.Discard(),
-		Limits: server.Limits{ShutdownTimeout: 5 * time.Second},
+		Limits: server.Limits{ShutdownTimeout: 5 * time.Second, RequestRate: 1e6, RequestBurst: 1e6, FailureRate: 1e6, FailureBurst: 1e6},
 	}
 	if change != nil {
 		change(&config)

@@ -22,6 +22,8 @@ type route struct {
 	verb string
 	// audience says that the token must have been made for us: the API server's own tokens are for reading and deleting.
 	audience bool
+	// cost is how much of its caller's allowance a request takes, 0 for 1.
+	cost int
 	// body bounds the body in bytes; read and write bound its arrival and the answer.
 	body        int64
 	read, write time.Duration
@@ -35,13 +37,20 @@ const (
 	verbDelete = "delete"
 )
 
+// expensiveCost is what a request costs that goes through everything that is stored.
+const expensiveCost = 20
+
 // routes lists every operation of the interface by its ServeMux pattern. An operation that is not listed is refused.
 func routes(l Limits) map[string]route {
 	reading := func(verb string) route {
 		return route{verb: verb, body: smallBody, read: l.ReadTimeout, write: l.WriteTimeout}
 	}
+	expensive := func(r route) route {
+		r.cost = expensiveCost
+		return r
+	}
 	return map[string]route{
-		"GET /scan-results":                     reading(verbList),
+		"GET /scan-results":                     expensive(reading(verbList)),
 		"PUT /scan-results":                     {verb: verbUpdate, audience: true, body: l.ReportBody, read: l.UploadTimeout, write: l.UploadTimeout + l.WriteTimeout},
 		"GET /scan-results/{imageId}":           reading(verbGet),
 		"DELETE /scan-results/{imageId}":        reading(verbDelete),
@@ -54,7 +63,7 @@ func routes(l Limits) map[string]route {
 		"PUT /api/v1/images/{imageId}/sbom":     {body: l.SBOMBody, read: l.UploadTimeout, write: l.UploadTimeout + l.WriteTimeout},
 		"GET /api/v1/databases":                 reading(verbList),
 		"GET /api/v1/databases/{build}/changes": reading(verbList),
-		"POST /api/v1/databases/rematch":        reading(verbUpdate),
+		"POST /api/v1/databases/rematch":        expensive(reading(verbUpdate)),
 		"GET /api/v1/events":                    reading(verbList),
 		"GET /api/v1/session":                   reading(""),
 		"POST /api/v1/session":                  reading(""),

@@ -94,7 +94,8 @@ func (o operations) PutSBOM(ctx context.Context, request api.PutSBOMRequestObjec
 		if err != nil {
 			return nil, err
 		}
-		if err := o.s.config.Uploads.AuthorizeUpload(ctx, token, key); err != nil {
+		err = o.s.trySignIn(r, func() error { return o.s.config.Uploads.AuthorizeUpload(ctx, token, key) })
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -28,6 +28,8 @@ type Server struct {
 	reviews *reviewer
 	hub     *hub
 	http    http.Handler
+	// requests bounds what each caller asks, failures the refused tokens of each address.
+	requests, failures *limiter
 	// uploads and reports are slots for bodies that are being read and reports that are being written.
 	uploads slots
 	reports slots
@@ -53,6 +55,11 @@ func New(config Config) (*Server, error) {
 	if config.Registerer == nil {
 		config.Registerer = controllermetrics.Registry
 	}
+	if config.Auth == AuthNone {
+		// All who use this machine are one caller.
+		set(&config.Limits.RequestRate, 1000)
+		set(&config.Limits.RequestBurst, 4000)
+	}
 	config.Limits = config.Limits.withDefaults()
 	m, err := newMetrics(config.Registerer)
 	if err != nil {
@@ -60,11 +67,13 @@ func New(config Config) (*Server, error) {
 	}
 	s := &Server{
 		config: config, limits: config.Limits, log: config.Log, clock: config.Clock, metrics: m,
-		routes:  routes(config.Limits),
-		uploads: make(slots, config.Limits.Uploads),
-		reports: make(slots, config.Limits.Reports),
-		replays: make(slots, config.Limits.Replays),
-		ready:   make(chan struct{}),
+		routes:   routes(config.Limits),
+		requests: newLimiter(config.Limits.RequestRate, config.Limits.RequestBurst),
+		failures: newLimiter(config.Limits.FailureRate, config.Limits.FailureBurst),
+		uploads:  make(slots, config.Limits.Uploads),
+		reports:  make(slots, config.Limits.Reports),
+		replays:  make(slots, config.Limits.Replays),
+		ready:    make(chan struct{}),
 	}
 	if config.Auth == AuthKubernetes {
 		s.reviews = newReviewer(config.Reviews, config.Clock)

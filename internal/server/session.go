@@ -35,7 +35,7 @@ func (o operations) CreateSession(ctx context.Context, request api.CreateSession
 	if err != nil {
 		return nil, err
 	}
-	p, err := o.s.reviews.authenticate(ctx, token)
+	p, err := o.s.signIn(r, token)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,125 @@
+package server
+
+import (
+	"math"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+	"k8s.io/utils/lru"
+)
+
+// maxCallers bounds the callers that a limiter remembers. One that is forgotten begins with a full allowance.
+const maxCallers = 8192
+
+// limiter bounds how much each caller may do: an allowance that is used up by requests and fills up again with time.
+type limiter struct {
+	rate  rate.Limit
+	burst int
+
+	mu      sync.Mutex
+	callers *lru.Cache
+}
+
+func newLimiter(perSecond float64, burst int) *limiter {
+	return &limiter{rate: rate.Limit(perSecond), burst: burst, callers: lru.New(maxCallers)}
+}
+
+func (l *limiter) of(caller string) *rate.Limiter {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if known, found := l.callers.Get(caller); found {
+		if allowance, ok := known.(*rate.Limiter); ok {
+			return allowance
+		}
+	}
+	allowance := rate.NewLimiter(l.rate, l.burst)
+	l.callers.Add(caller, allowance)
+	return allowance
+}
+
+// spend takes a cost from what a caller has left. When that is less, it takes nothing and returns after which time it will be enough.
+func (l *limiter) spend(caller string, cost int, now time.Time) time.Duration {
+	reservation := l.of(caller).ReserveN(now, min(max(cost, 1), l.burst))
+	wait := reservation.DelayFrom(now)
+	if wait > 0 {
+		reservation.CancelAt(now)
+	}
+	return wait
+}
+
+// exhausted returns after which time a caller will have something left, 0 when it has.
+func (l *limiter) exhausted(caller string, now time.Time) time.Duration {
+	missing := 1 - l.of(caller).TokensAt(now)
+	if missing <= 0 {
+		return 0
+	}
+	return time.Duration(missing / float64(l.rate) * float64(time.Second))
+}
+
+// tooMany asks the client to come back after some time.
+func tooMany(wait time.Duration, detail string) *problem {
+	p := problemf(http.StatusTooManyRequests, "%s", detail)
+	p.retryAfter = max(1, int(math.Ceil(wait.Seconds())))
+	return p
+}
+
+// charge counts a request on its caller.
+func (s *Server) charge(caller string, route route) error {
+	if wait := s.requests.spend(caller, route.cost, s.clock()); wait > 0 {
+		return tooMany(wait, "too many requests, or too expensive ones, in a short time; try again later")
+	}
+	return nil
+}
+
+// signIn asks whose token it is. An address that tried many tokens which nobody accepts has to wait before it may try another:
+// each is a question to the API server. Tokens that are known to be good do not wait.
+func (s *Server) signIn(r *http.Request, token string) (*principal, error) {
+	if known := s.reviews.remembered(token); known != nil {
+		return known, nil
+	}
+	var p *principal
+	err := s.trySignIn(r, func() (err error) {
+		p, err = s.reviews.authenticate(r.Context(), token)
+		return err
+	})
+	return p, err
+}
+
+// trySignIn runs try unless too many before it ended with 401 for the same address.
+func (s *Server) trySignIn(r *http.Request, try func() error) error {
+	address := callerAddress(r)
+	if wait := s.failures.exhausted(address, s.clock()); wait > 0 {
+		return tooMany(wait, "too many tokens from this address were refused; try again later")
+	}
+	err := try()
+	if p, ok := asProblem(err); ok && p.status == http.StatusUnauthorized {
+		s.failures.spend(address, 1, s.clock())
+	}
+	return err
+}
+
+// callerUser is who a signed-in caller is for limiters.
+func callerUser(p *principal) string { return "user:" + p.user.Username }
+
+// callerAddress is who an unknown caller is for limiters: its address, or, with IPv6, its network, in which it may choose any address.
+func callerAddress(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		host = r.RemoteAddr
+	}
+	address, err := netip.ParseAddr(host)
+	if err != nil {
+		return "address:" + host
+	}
+	address = address.Unmap().WithZone("")
+	if address.Is6() {
+		if network, err := address.Prefix(64); err == nil {
+			return "address:" + network.String()
+		}
+	}
+	return "address:" + address.String()
+}
