@@ -40,3 +40,15 @@ func suite(t *testing.T, name string) {
 func TestPostgres(t *testing.T) { suite(t, TypePostgres) }
 
 func TestMySQL(t *testing.T) { suite(t, TypeMySQL) }
+
+func TestTwoStores(t *testing.T) {
+	for name, server := range servers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			storetest.RunShared(t, func(t *testing.T) [2]store.Store {
+				config := Config{Type: name, DSN: server.database(t), MaxOpenConns: 8}
+				return [2]store.Store{openWith(t, config), openWith(t, config)}
+			})
+		})
+	}
+}
