@@ -139,7 +139,9 @@ type Generations interface {
 	OutdatedCatalogs(ctx context.Context, projection int, after vuln.ImageKey, limit int) ([]vuln.ImageKey, error)
 
 	// Prune removes what nothing needs any more: findings that closed before the given time and changes from before it, packages
-	// that no image holds and no change is about, past generations without any. It works in short transactions.
+	// that no image holds and no change is about, past generations without any; rollouts from before that time, presences that ended
+	// before it, unless the same container runs the image again, and sums of days that no TrendQuery from today can reach. It works in
+	// short transactions.
 	Prune(ctx context.Context, before time.Time) error
 }
 

@@ -101,7 +101,8 @@ type RolloutPage struct {
 // MaxTrendDays bounds the days of a TrendQuery.
 const MaxTrendDays = 400
 
-// TrendQuery asks for the days From to To, both included, of UTC; only their dates are read. More than MaxTrendDays are an error.
+// TrendQuery asks for the days From to To, both included, of UTC; only their dates are read. More than MaxTrendDays are an error; there
+// are none when From is after To.
 type TrendQuery struct {
 	From, To time.Time
 	// Namespace limits the sums to one namespace, "" means the whole cluster.
@@ -117,7 +118,7 @@ type TrendDay struct {
 	Images, Scanned int
 	Counts          Counts
 	// Opened and Closed count the findings of distinct packages that database updates opened and closed on that day, in
-	// the whole cluster.
+	// the whole cluster; as far as changes are kept.
 	Opened, Closed vuln.SeverityCounts
 }
 

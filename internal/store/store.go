@@ -42,6 +42,9 @@ type Store interface {
 	Uses
 	Reports
 	Events
+	History
+	Coverage
+	Search
 
 	// Ready returns nil when the database can be reached and its schema is the one of this program.
 	Ready(ctx context.Context) error

@@ -28,6 +28,8 @@ func (s *Store) Prune(ctx context.Context, before time.Time) error {
 	for _, step := range []sweep{
 		{action: "DELETE FROM finding_changes", table: "finding_changes", column: "id", condition: "generation <= ?", values: []any{closed}},
 		{action: "DELETE FROM findings", table: "findings", column: "package_pk", condition: "until_gen <= ?", values: []any{closed}},
+		{action: "DELETE FROM image_presences", table: "image_presences", column: "id", condition: endedPresence, values: []any{micros(before)}},
+		{action: "DELETE FROM rollouts", table: "rollouts", column: "id", condition: "at < ?", values: []any{micros(before)}},
 		// Answers have no history: only the current ones and those of the next generation are ever read.
 		{action: "DELETE FROM package_answers", table: "package_answers", column: "package_pk", condition: "until_gen <= ?", values: []any{current}},
 	} {
@@ -42,6 +44,10 @@ func (s *Store) Prune(ctx context.Context, before time.Time) error {
 		return err
 	}
 	return s.write(ctx, what, func(tx *txn) error {
+		oldest := s.clock.Now().AddDate(0, 0, -store.MaxTrendDays)
+		if err := tx.exec("DELETE FROM daily_sums WHERE day < ?", dayOf(oldest)); err != nil {
+			return err
+		}
 		return tx.exec(`DELETE FROM generations WHERE state = ? AND number <= ?
 			AND NOT EXISTS (SELECT 1 FROM finding_changes c WHERE c.generation = generations.number)
 			AND NOT EXISTS (SELECT 1 FROM findings f WHERE f.from_gen = generations.number)
@@ -49,6 +55,11 @@ func (s *Store) Prune(ctx context.Context, before time.Time) error {
 			AND NOT EXISTS (SELECT 1 FROM findings f WHERE f.opened_gen = generations.number AND f.opened_gen <> f.from_gen)`, string(store.GenerationPast), closed)
 	})
 }
+
+// endedPresence is the condition that a presence ended before a time, and that the image does not run there again.
+const endedPresence = `until_time < ? AND NOT EXISTS (SELECT 1 FROM image_uses u WHERE u.namespace = image_presences.namespace
+	AND u.name = image_presences.name AND u.kind = image_presences.kind AND u.image_pk = image_presences.image_pk
+	AND u.container = image_presences.container)`
 
 // prunePackages deletes the packages that no image holds and no change is about, with all that is known of them.
 func (s *Store) prunePackages(ctx context.Context, what string) error {

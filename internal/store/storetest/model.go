@@ -38,6 +38,7 @@ type modelImage struct {
 	// digest is the number of its SBOM; scanned says that it was matched since then, shown that its findings are visible.
 	digest         string
 	scanned, shown bool
+	firstSeen      time.Time
 }
 
 // model is a store in plain maps.
@@ -50,7 +51,9 @@ type model struct {
 	// answers and failures are visible; nextAnswers and nextFailures were given to the next generation.
 	answers, nextAnswers   map[string][]vuln.PackageFinding
 	failures, nextFailures map[string]bool
-	current, next          int64
+	// opened is since when a vulnerability is found in a package, by package and ID.
+	opened        map[string]map[string]time.Time
+	current, next int64
 	// names are the packages by their number in the store.
 	names   map[int64]string
 	uploads int
@@ -63,7 +66,9 @@ var modelTests = func() map[string]func(*testing.T, *fixture) {
 			m := &model{
 				fixture: f, t: t, random: rand.New(rand.NewPCG(seed, 1)), worlds: map[int64]*world{}, images: map[vuln.ImageKey]*modelImage{},
 				answers: map[string][]vuln.PackageFinding{}, failures: map[string]bool{}, names: map[int64]string{},
+				opened: map[string]map[string]time.Time{},
 			}
+			f.clock.set(oldBuild.Built)
 			m.run()
 		}
 	}
@@ -74,6 +79,7 @@ func (m *model) run() {
 	m.current = m.fixture.start(m.t, oldBuild).Number
 	m.worlds[m.current] = m.newWorld(nil)
 	for step := range modelSteps {
+		m.clock.set(m.clock.Now().Add(time.Minute))
 		var name string
 		switch n := m.random.IntN(20); {
 		case n < 4:
@@ -174,8 +180,11 @@ func (m *model) upload() string {
 	m.uploads++
 	digest := fmt.Sprint(m.uploads)
 	m.catalogue(m.t, key, digest, catalog)
-	shown := image != nil && image.shown && maps.Equal(image.held, held)
-	m.images[key] = &modelImage{held: held, digest: digest, shown: shown}
+	next := &modelImage{held: held, digest: digest, firstSeen: m.clock.Now()}
+	if image != nil {
+		next.shown, next.firstSeen = image.shown && maps.Equal(image.held, held), image.firstSeen
+	}
+	m.images[key] = next
 	return "upload " + key.ImageID
 }
 
@@ -198,7 +207,8 @@ func (m *model) matchWaiting() string {
 		for _, p := range packages {
 			answer := m.worlds[m.current].answer(p.Name)
 			saved[p.ID], m.names[p.ID] = answer, p.Name
-			m.answers[p.Name], m.failures[p.Name] = answer.Findings, answer.Failure != ""
+			m.show(p.Name, answer.Findings)
+			m.failures[p.Name] = answer.Failure != ""
 		}
 		must(m.t, m.SaveAnswers(m.t.Context(), m.current, saved))
 		must(m.t, m.FinishImage(m.t.Context(), key, digest))
@@ -208,6 +218,20 @@ func (m *model) matchWaiting() string {
 		}
 	}
 	return "match what waits"
+}
+
+// show makes findings of a package visible. Those that were visible before stay open since then.
+func (m *model) show(name string, findings []vuln.PackageFinding) {
+	opened := map[string]time.Time{}
+	for i := range findings {
+		id := findings[i].Vulnerability.ID
+		if since, was := m.opened[name][id]; was {
+			opened[id] = since
+		} else {
+			opened[id] = m.clock.Now()
+		}
+	}
+	m.answers[name], m.opened[name] = findings, opened
 }
 
 func (m *model) failing(image *modelImage) bool {
@@ -281,7 +305,7 @@ func (m *model) switchOver() string {
 	want := m.nextChanges()
 	for name, failed := range m.nextFailures {
 		if m.failures[name] = failed; !failed {
-			m.answers[name] = m.nextAnswers[name]
+			m.show(name, m.nextAnswers[name])
 		}
 	}
 	switched := m.switchTo(m.t, m.next)
@@ -386,7 +410,8 @@ func (m *model) replaceCatalog() string {
 	for _, p := range stored {
 		answer := m.worlds[m.current].answer(p.Name)
 		saved[p.ID], m.names[p.ID] = answer, p.Name
-		m.answers[p.Name], m.failures[p.Name] = answer.Findings, answer.Failure != ""
+		m.show(p.Name, answer.Findings)
+		m.failures[p.Name] = answer.Failure != ""
 	}
 	must(m.t, m.SaveAnswers(m.t.Context(), m.current, saved))
 	must(m.t, m.ReplaceCatalog(m.t.Context(), key, image.digest, catalog))
@@ -396,7 +421,7 @@ func (m *model) replaceCatalog() string {
 
 // prune forgets the packages that the store forgot, which no image may hold.
 func (m *model) prune() string {
-	must(m.t, m.Store.Prune(m.t.Context(), time.Now().Add(time.Duration(m.random.IntN(3)-1)*time.Hour)))
+	must(m.t, m.Store.Prune(m.t.Context(), m.clock.Now().Add(time.Duration(m.random.IntN(3)-1)*time.Hour)))
 	left := map[string]bool{}
 	for _, p := range m.fixture.answered(m.t) {
 		left[m.names[p.ID]] = true
@@ -411,6 +436,7 @@ func (m *model) prune() string {
 			}
 		}
 		delete(m.answers, name)
+		delete(m.opened, name)
 		delete(m.failures, name)
 		delete(m.nextAnswers, name)
 		delete(m.nextFailures, name)
@@ -434,7 +460,7 @@ func (m *model) check() {
 		}
 		var found []string
 		for _, one := range m.findings(m.t, store.FindingQuery{Image: key, Page: store.Page{Size: store.MaxPageSize}}).Findings {
-			found = append(found, describe(one.Package.Name, &one.PackageFinding))
+			found = append(found, describe(one.Package.Name, &one.PackageFinding, one.FirstSeen))
 		}
 		slices.Sort(found)
 		if !slices.Equal(found, want) || got.Counts != counts {
@@ -456,7 +482,11 @@ func (m *model) expect(image *modelImage) ([]string, store.Counts) {
 		}
 		for _, one := range m.answers[name] {
 			one = m.worlds[m.current].scored(one)
-			text := describe(name, &one)
+			since := m.opened[name][one.Vulnerability.ID]
+			if since.Before(image.firstSeen) {
+				since = image.firstSeen
+			}
+			text := describe(name, &one, since)
 			if all[text] {
 				continue
 			}
@@ -473,7 +503,7 @@ func (m *model) expect(image *modelImage) ([]string, store.Counts) {
 	return append([]string{}, slices.Sorted(maps.Keys(all))...), counts
 }
 
-func describe(name string, f *vuln.PackageFinding) string {
-	return fmt.Sprintf("%s %s %s %q %v %v %d", name, f.Vulnerability.ID, f.Vulnerability.Severity, f.Vulnerability.Description, f.Fix, f.Vulnerability.EPSS.Score,
-		len(f.Vulnerability.KEV))
+func describe(name string, f *vuln.PackageFinding, since time.Time) string {
+	return fmt.Sprintf("%s %s %s %q %v %v %d since %s", name, f.Vulnerability.ID, f.Vulnerability.Severity, f.Vulnerability.Description, f.Fix,
+		f.Vulnerability.EPSS.Score, len(f.Vulnerability.KEV), since.UTC().Format(time.TimeOnly))
 }

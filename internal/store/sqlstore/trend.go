@@ -1,0 +1,174 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+// sumRow is a row of daily_sums of one day.
+type sumRow struct {
+	Day, Cluster, Namespace string
+	Images, Scanned         int
+	Counts                  countsRow `gorm:"embedded"`
+}
+
+// sumColumns are the columns of sumRow.
+var sumColumns = append([]string{"day", "cluster", "namespace", "images", "scanned"}, countColumns...)
+
+func (r *sumRow) values() []any {
+	return append([]any{r.Day, r.Cluster, r.Namespace, r.Images, r.Scanned}, countValues(r.Counts.counts())...)
+}
+
+// sumsOfImages are the columns of sumRow that sum up images i.
+var sumsOfImages = func() string {
+	columns := []string{"COUNT(*) AS images", "COALESCE(SUM(CASE WHEN i.matched_at > 0 THEN 1 ELSE 0 END), 0) AS scanned"}
+	for _, column := range countColumns {
+		columns = append(columns, fmt.Sprintf("COALESCE(SUM(CASE WHEN i.matched_at > 0 THEN i.%[1]s ELSE 0 END), 0) AS %[1]s", column))
+	}
+	return strings.Join(columns, ", ")
+}()
+
+// RecordDay implements store.History.
+func (s *Store) RecordDay(ctx context.Context) error {
+	const what = "record the sums of the day"
+	today := dayOf(s.clock.Now())
+	var stale []string
+	var fresh []sumRow
+	err := s.read(ctx, what, func(tx *gorm.DB) error {
+		var err error
+		stale, fresh, err = s.compareDay(tx, today)
+		return err
+	})
+	if err != nil || len(stale)+len(fresh) == 0 {
+		return err
+	}
+	return s.write(ctx, what, func(tx *txn) error {
+		stale, fresh, err := s.compareDay(tx.DB, today)
+		if err != nil {
+			return err
+		}
+		for part := range slices.Chunk(stale, maxIn) {
+			if err := tx.exec("DELETE FROM daily_sums WHERE day = ? AND namespace IN ?", today, part); err != nil {
+				return err
+			}
+		}
+		var values []any
+		for i := range fresh {
+			values = append(values, fresh[i].values()...)
+		}
+		return tx.insert("daily_sums", sumColumns, values, "")
+	})
+}
+
+// compareDay finds the namespaces whose rows of today are not right, and the rows to be written.
+func (s *Store) compareDay(tx *gorm.DB, today string) (stale []string, fresh []sumRow, err error) {
+	sums, err := sumsOfToday(tx)
+	if err != nil {
+		return nil, nil, err
+	}
+	wanted := make(map[string]sumRow, len(sums))
+	for _, row := range sums {
+		row.Day, row.Cluster = today, s.cluster
+		wanted[row.Namespace] = row
+	}
+	var rows []sumRow
+	if err := tx.Raw("SELECT "+strings.Join(sumColumns, ", ")+" FROM daily_sums WHERE day = ?", today).Scan(&rows).Error; err != nil {
+		return nil, nil, err
+	}
+	for _, row := range rows {
+		if wanted[row.Namespace] == row {
+			delete(wanted, row.Namespace)
+		} else {
+			stale = append(stale, row.Namespace)
+		}
+	}
+	for _, row := range wanted {
+		fresh = append(fresh, row)
+	}
+	return stale, fresh, nil
+}
+
+// sumsOfToday sums up what runs now, in the whole cluster and in each namespace.
+func sumsOfToday(tx *gorm.DB) ([]sumRow, error) {
+	var cluster, namespaces []sumRow
+	err := tx.Raw("SELECT " + sumsOfImages + " FROM images i WHERE EXISTS (SELECT 1 FROM image_uses u WHERE u.image_pk = i.id)").Scan(&cluster).Error
+	if err != nil {
+		return nil, err
+	}
+	err = tx.Raw("SELECT u.namespace, " + sumsOfImages + ` FROM (SELECT DISTINCT namespace, image_pk FROM image_uses WHERE namespace <> '') u
+		JOIN images i ON i.id = u.image_pk GROUP BY u.namespace`).Scan(&namespaces).Error
+	return append(cluster, namespaces...), err
+}
+
+// dayOf is how a day of UTC is stored.
+func dayOf(at time.Time) string { return at.UTC().Format(time.DateOnly) }
+
+// Trend implements store.History.
+func (s *Store) Trend(ctx context.Context, query store.TrendQuery) ([]store.TrendDay, error) {
+	const what = "read the trend"
+	from, to := query.From.UTC().Truncate(24*time.Hour), query.To.UTC().Truncate(24*time.Hour)
+	if days := int(to.Sub(from)/(24*time.Hour)) + 1; days > store.MaxTrendDays {
+		return nil, fmt.Errorf("%s: %d days are more than the limit of %d", what, days, store.MaxTrendDays)
+	}
+	var days []store.TrendDay
+	err := s.read(ctx, what, func(tx *gorm.DB) error {
+		days = []store.TrendDay{}
+		var rows []sumRow
+		err := tx.Raw("SELECT "+strings.Join(sumColumns, ", ")+" FROM daily_sums WHERE day >= ? AND day <= ? AND namespace = ? ORDER BY day",
+			dayOf(from), dayOf(to), query.Namespace).Scan(&rows).Error
+		if err != nil {
+			return err
+		}
+		changes, err := changesByDay(tx, from, to.AddDate(0, 0, 1))
+		if err != nil {
+			return err
+		}
+		for i := range rows {
+			row := &rows[i]
+			day, err := time.Parse(time.DateOnly, row.Day)
+			if err != nil {
+				return fmt.Errorf("a day in the database: %w", err)
+			}
+			one := store.TrendDay{Day: day, Images: row.Images, Scanned: row.Scanned, Counts: row.Counts.counts()}
+			if changed := changes[row.Day]; changed != nil {
+				one.Opened, one.Closed = changed[kindOpened], changed[kindClosed]
+			}
+			days = append(days, one)
+		}
+		return nil
+	})
+	return days, err
+}
+
+// changesByDay counts the findings that generations opened and closed, by the day on which these became current.
+func changesByDay(tx *gorm.DB, from, before time.Time) (map[string]*[2]vuln.SeverityCounts, error) {
+	var rows []struct {
+		CurrentSince, Severity int64
+		Kind, Findings         int
+	}
+	err := tx.Raw(`SELECT g.current_since, c.kind, c.severity, COUNT(*) AS findings FROM generations g JOIN finding_changes c ON c.generation = g.number
+		WHERE g.current_since >= ? AND g.current_since < ? AND c.kind IN ? GROUP BY g.number, g.current_since, c.kind, c.severity`,
+		micros(from), micros(before), []int{kindOpened, kindClosed}).Scan(&rows).Error
+	if err != nil {
+		return nil, err
+	}
+	days := map[string]*[2]vuln.SeverityCounts{}
+	for _, row := range rows {
+		day := dayOf(fromMicros(row.CurrentSince))
+		if days[day] == nil {
+			days[day] = &[2]vuln.SeverityCounts{}
+		}
+		for range row.Findings {
+			days[day][row.Kind].Add(vuln.Severity(row.Severity))
+		}
+	}
+	return days, nil
+}

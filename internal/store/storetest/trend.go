@@ -1,0 +1,149 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+func (f *fixture) trend(t *testing.T, query store.TrendQuery) []store.TrendDay {
+	t.Helper()
+	days, err := f.Trend(t.Context(), query)
+	if err != nil {
+		t.Fatalf("Trend: %v", err)
+	}
+	return days
+}
+
+// recordDayAt sets the clock to so many hours after day and records the sums.
+func (f *fixture) recordDayAt(t *testing.T, hours int) {
+	t.Helper()
+	f.at(hours)
+	must(t, f.RecordDay(t.Context()))
+}
+
+// march is a day of that month.
+func march(n int) time.Time { return time.Date(2026, 3, n, 0, 0, 0, 0, time.UTC) }
+
+var trendTests = map[string]func(*testing.T, *fixture){
+	"Trend": func(t *testing.T, f *fixture) {
+		whole := store.TrendQuery{From: march(1).Add(23 * time.Hour), To: march(9)}
+		if got := f.trend(t, whole); len(got) != 0 {
+			t.Errorf("at first: got %+v", got)
+		}
+		a, arm, b, idle := image("a", amd64), image("a", arm64), image("bb", amd64), image("idle", amd64)
+		f.at(0)
+		f.recordDayAt(t, 0)
+		for _, key := range []vuln.ImageKey{a, idle} {
+			f.catalogue(t, key, "1", catalogOf("p", "q"))
+			f.match(t, key, "1", answers{"p": {finding("CVE-1", vuln.SeverityHigh, "2"), scored(finding("CVE-2", vuln.SeverityLow), 0, true)}})
+		}
+		f.want(t, arm, b)
+		must(t, f.SaveReport(t.Context(), b.ImageID, store.Report{Content: []byte("{}"), Counts: store.Counts{Fixable: 7}}))
+		other := store.Use{Image: a, Workload: store.Workload{Namespace: "other", Kind: "Pod", Name: "x"}, Container: "c"}
+		must(t, f.RecordUses(t.Context(), "s", append(slices.Concat(runs("web", a, b), runs("db", a)), other)))
+		must(t, f.RecordUses(t.Context(), "t", runs("web", a)))
+		f.recordDayAt(t, 11)
+		sums := func(n, images, scanned int, counts store.Counts) store.TrendDay {
+			return store.TrendDay{Day: march(n), Images: images, Scanned: scanned, Counts: counts}
+		}
+		counts := store.Counts{SeverityCounts: vuln.SeverityCounts{High: 1, Low: 1}, KEV: 1, Fixable: 1}
+		first, small := sums(1, 2, 1, counts), sums(1, 1, 1, counts)
+		expect := func(step, namespace string, want ...store.TrendDay) {
+			t.Helper()
+			query := whole
+			query.Namespace = namespace
+			if diff := cmp.Diff(append([]store.TrendDay{}, want...), f.trend(t, query)); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", step, diff)
+			}
+		}
+		expect("the first day", "", first)
+		expect("a namespace", "n", first)
+		expect("another namespace", "other", small)
+		expect("an unknown namespace", "x")
+		// On the second day a database brings changes, and a namespace runs nothing any more.
+		f.rematchAt(t, 20, answers{"p": {finding("CVE-1", vuln.SeverityHigh, "2"), finding("CVE-3", vuln.SeverityCritical)}, "q": {finding("CVE-3", vuln.SeverityCritical)}})
+		f.rematchAt(t, 22, answers{"p": {finding("CVE-1", vuln.SeverityHigh, "2"), finding("CVE-3", vuln.SeverityCritical)}})
+		must(t, f.RecordUses(t.Context(), "s", slices.Concat(runs("web", a, arm), runs("db", a))))
+		f.recordDayAt(t, 23)
+		second := sums(2, 2, 1, store.Counts{SeverityCounts: vuln.SeverityCounts{Critical: 1, High: 1}, Fixable: 1})
+		second.Opened, second.Closed = vuln.SeverityCounts{Critical: 2}, vuln.SeverityCounts{Critical: 1, Low: 1}
+		expect("two days", "", first, second)
+		expect("nothing runs in the other namespace", "other", small)
+		whole.From = march(2)
+		expect("the second day only", "", second)
+		whole.From, whole.To = march(1), march(1).Add(time.Hour)
+		expect("the first day only", "", first)
+		whole.To = march(1).Add(-time.Second)
+		expect("no day", "")
+		// The day after: nothing at all.
+		must(t, f.RecordUses(t.Context(), "s", nil))
+		must(t, f.RecordUses(t.Context(), "t", nil))
+		f.recordDayAt(t, 40)
+		whole.From, whole.To = march(3), march(3)
+		expect("nothing runs", "", sums(3, 0, 0, store.Counts{}))
+		expect("nothing runs in a namespace", "n")
+	},
+	"A day as it was last": func(t *testing.T, f *fixture) {
+		a, b := image("a", amd64), image("bb", amd64)
+		f.want(t, a, b)
+		for hours, uses := range [][]store.Use{runs("web", a, b), runs("web", a), nil, runs("web", b)} {
+			f.at(hours)
+			must(t, f.RecordUses(t.Context(), "s", uses))
+			must(t, f.RecordDay(t.Context()))
+			for _, namespace := range []string{"", "n"} {
+				got := f.trend(t, store.TrendQuery{From: march(1), To: march(1), Namespace: namespace})
+				if len(got) == 0 && namespace == "n" && len(uses) == 0 {
+					continue
+				}
+				if len(got) != 1 || got[0].Images != len(uses) {
+					t.Errorf("after %d hours, namespace %q: got %+v", hours, namespace, got)
+				}
+			}
+		}
+	},
+	"Trend refuses": func(t *testing.T, f *fixture) {
+		query := store.TrendQuery{From: march(1), To: march(1).AddDate(0, 0, store.MaxTrendDays-1)}
+		f.trend(t, query)
+		query.To = query.To.Add(24 * time.Hour)
+		if _, err := f.Trend(t.Context(), query); err == nil {
+			t.Error("too many days are no error")
+		}
+		query.To = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+		if _, err := f.Trend(t.Context(), query); err == nil {
+			t.Error("thousands of years are no error")
+		}
+	},
+	"Prune of what is past": func(t *testing.T, f *fixture) {
+		one, two := image("a", amd64), image("bb", amd64)
+		f.want(t, one, two)
+		for i := range 3 { // The same again and again, with gaps.
+			f.runAt(t, i*60, "s", append(runs("web", one), runs(fmt.Sprint("job", i), one)...)...)
+			f.runAt(t, i*60+30, "s")
+		}
+		f.runAt(t, 180, "s", append(runs("web", one), runs("db", one)...)...)
+		f.runAt(t, 200, "s", append(runs("web", two), runs("db", one)...)...)
+		f.runAt(t, 220, "s", append(runs("web", two), runs("db", two)...)...)
+		f.runAt(t, 240, "s", append(runs("web", one), runs("db", two)...)...)
+		f.recordDayAt(t, 0)
+		must(t, f.Prune(t.Context(), day.Add(210*time.Minute)))
+		f.expectRan(t, "what ended", one, "web 240-", "db 180-220", "web 180-200", "web 120-150", "web 60-90", "web 0-30")
+		f.expectRolled(t, "what was before", "240 web bb/amd64>a/amd64", "220 db a/amd64>bb/amd64")
+		f.at(24 * (store.MaxTrendDays - 1))
+		must(t, f.Prune(t.Context(), day))
+		if got := f.trend(t, store.TrendQuery{From: march(1), To: march(1)}); len(got) != 1 {
+			t.Errorf("a day within reach is gone: %+v", got)
+		}
+		f.at(24 * (store.MaxTrendDays + 1))
+		must(t, f.Prune(t.Context(), day))
+		if got := f.trend(t, store.TrendQuery{From: march(1), To: march(1)}); len(got) != 0 {
+			t.Errorf("got %+v", got)
+		}
+	},
+}
