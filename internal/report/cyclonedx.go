@@ -41,8 +41,10 @@ type Input struct {
 	MatchedAt time.Time
 	// ToolVersion is the version of this program.
 	ToolVersion string
+	// History adds to CSV when findings were first seen and fixed.
+	History bool
 	// Packages and Findings call yield for each package and each finding of the image, in a stable order, until
-	// yield fails; they return that error.
+	// yield fails; they return that error. Without Findings, CycloneDX and SPDX tell of the packages alone.
 	Packages func(yield func(vuln.HeldPackage) error) error
 	Findings func(yield func(vuln.Finding) error) error
 }
@@ -52,29 +54,41 @@ type Input struct {
 func CycloneDX(w io.Writer, in Input) error {
 	buffered := bufio.NewWriterSize(w, 64<<10)
 	d := &document{w: buffered, refs: map[string]string{}}
-	d.header(in)
+	d.header(documentID(in), metadata(in))
 	if err := d.components(in); err != nil {
 		return err
 	}
-	if err := d.vulnerabilities(in); err != nil {
-		return err
+	if in.Findings != nil {
+		d.raw(`,"vulnerabilities":[`)
+		first := true
+		if err := d.vulnerabilities(in, &first); err != nil {
+			return err
+		}
+		d.raw("]")
 	}
-	d.raw("}\n")
-	if d.err != nil {
-		return fmt.Errorf("write the report of %s: %w", in.ImageID, d.err)
-	}
-	if err := buffered.Flush(); err != nil {
-		return fmt.Errorf("write the report of %s: %w", in.ImageID, err)
-	}
-	return nil
+	return d.end(in.ImageID)
 }
 
 // document is a report that is being written. The first error of a write stays.
 type document struct {
 	w   *bufio.Writer
 	err error
-	// refs holds the bom-ref of each package by fingerprint.
+	// refs holds the bom-ref of each package by fingerprint; nil when those of findings are not to be looked up.
 	refs map[string]string
+	// prefix is what the bom-refs of an image begin with where there are several images.
+	prefix string
+}
+
+// end closes the document.
+func (d *document) end(name string) error {
+	d.raw("}\n")
+	if d.err == nil {
+		d.err = d.w.Flush()
+	}
+	if d.err != nil {
+		return fmt.Errorf("write the report of %s: %w", name, d.err)
+	}
+	return nil
 }
 
 func (d *document) raw(s string) {
@@ -104,11 +118,11 @@ func (d *document) element(first bool, v any) error {
 	return d.err
 }
 
-func (d *document) header(in Input) {
+func (d *document) header(id uuid.UUID, metadata cdx.Metadata) {
 	d.raw(`{"$schema":"http://cyclonedx.org/schema/bom-1.6.schema.json","bomFormat":"CycloneDX","specVersion":"1.6","serialNumber":`)
-	d.value(documentID(in).URN())
+	d.value(id.URN())
 	d.raw(`,"version":1,"metadata":`)
-	d.value(metadata(in))
+	d.value(metadata)
 }
 
 // documentID follows from what the document is about, so that the same document has the same one.
@@ -121,15 +135,22 @@ func documentID(in Input) uuid.UUID {
 }
 
 func metadata(in Input) cdx.Metadata {
-	m := cdx.Metadata{
-		Tools: &cdx.ToolsChoice{Components: &[]cdx.Component{{
-			Type: cdx.ComponentTypeApplication, Name: "scanner-operator", Version: in.ToolVersion,
-		}}},
-		Component: imageComponent(in),
-	}
+	m := cdx.Metadata{Tools: tools(in.ToolVersion), Component: imageComponent(in), Properties: imageProperties(in)}
 	if !in.MatchedAt.IsZero() {
 		m.Timestamp = in.MatchedAt.UTC().Format(time.RFC3339)
 	}
+	return m
+}
+
+// tools names this program.
+func tools(version string) *cdx.ToolsChoice {
+	return &cdx.ToolsChoice{Components: &[]cdx.Component{{
+		Type: cdx.ComponentTypeApplication, Name: "scanner-operator", Version: version,
+	}}}
+}
+
+// imageProperties say of an image where its packages and findings come from.
+func imageProperties(in Input) *[]cdx.Property {
 	var p properties
 	p.add("platform", in.Platform.String())
 	p.add("distro", in.Distro)
@@ -140,8 +161,7 @@ func metadata(in Input) cdx.Metadata {
 		p.add("database:built", in.Build.Built.UTC().Format(time.RFC3339))
 		p.add("database:source", string(in.Build.Source))
 	}
-	m.Properties = p.list()
-	return m
+	return p.list()
 }
 
 // imageComponent is the image itself, the subject of the document.
@@ -168,7 +188,7 @@ func (d *document) components(in Input) error {
 	d.raw(`,"components":[`)
 	first := true
 	if id, version, found := strings.Cut(in.Distro, ":"); id != "" {
-		c := cdx.Component{BOMRef: "os:" + in.Distro, Type: cdx.ComponentTypeOS, Name: id}
+		c := cdx.Component{BOMRef: d.prefix + "os:" + in.Distro, Type: cdx.ComponentTypeOS, Name: id}
 		if found {
 			c.Version = bounded(version)
 		}
@@ -182,6 +202,7 @@ func (d *document) components(in Input) error {
 			return nil
 		}
 		c := packageComponent(held)
+		c.BOMRef = d.prefix + c.BOMRef
 		d.refs[held.Package.Fingerprint] = c.BOMRef
 		err := d.element(first, c)
 		first = false

@@ -23,13 +23,23 @@ const (
 
 // sarifJSON writes SARIF 2.1.0: a rule for each vulnerability and a result for each package that has it.
 func sarifJSON(w io.Writer, in Input) error {
-	findings, err := sortedFindings(in)
-	if err != nil {
-		return err
-	}
 	document, err := sarif.New(sarif.Version210)
 	if err != nil {
 		return fmt.Errorf("write the report of %s: %w", in.ImageID, err)
+	}
+	run, err := sarifRun(in)
+	if err != nil {
+		return err
+	}
+	document.AddRun(run)
+	return writeIndented(w, in, document)
+}
+
+// sarifRun is what was found in one image.
+func sarifRun(in Input) (*sarif.Run, error) {
+	findings, err := sortedFindings(in)
+	if err != nil {
+		return nil, err
 	}
 	run := sarif.NewRun("scanner-operator", homePage)
 	if in.ToolVersion != "" {
@@ -50,8 +60,7 @@ func sarifJSON(w io.Writer, in Input) error {
 		}
 		run.Results = append(run.Results, sarifResult(in, f, index))
 	}
-	document.AddRun(run)
-	return writeIndented(w, in, document)
+	return run, nil
 }
 
 func sarifRule(v vuln.Vulnerability) *sarif.ReportingDescriptor {

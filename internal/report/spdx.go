@@ -26,17 +26,32 @@ const (
 // spdxJSON writes an SPDX 2.3 document: the packages, and the findings as external references of theirs, since this
 // version of SPDX knows vulnerabilities in no other form.
 func spdxJSON(w io.Writer, in Input) error {
-	findings, err := sortedFindings(in)
-	if err != nil {
+	b := newSPDXBuilder("")
+	b.start(in)
+	if err := b.image(in); err != nil {
 		return err
 	}
-	b := &spdxBuilder{packages: map[string]*v2_3.Package{}, licenses: map[string]bool{}}
-	b.start(in)
+	if err := spdxjson.Write(&b.document, w, spdxjson.Indent("  ")); err != nil {
+		return fmt.Errorf("write the report of %s: %w", in.ImageID, err)
+	}
+	return nil
+}
+
+// image adds an image with its packages, and what was found in them.
+func (b *spdxBuilder) image(in Input) error {
+	b.addImage(in)
 	if err := in.Packages(func(held vuln.HeldPackage) error {
 		b.add(held)
 		return nil
 	}); err != nil {
 		return fmt.Errorf("packages of %s: %w", in.ImageID, err)
+	}
+	if in.Findings == nil {
+		return nil
+	}
+	findings, err := sortedFindings(in)
+	if err != nil {
+		return err
 	}
 	for _, f := range findings {
 		p, known := b.packages[f.Package.Fingerprint]
@@ -45,17 +60,20 @@ func spdxJSON(w io.Writer, in Input) error {
 		}
 		p.PackageExternalReferences = append(p.PackageExternalReferences, spdxAdvisory(f))
 	}
-	if err := spdxjson.Write(&b.document, w, spdxjson.Indent("  ")); err != nil {
-		return fmt.Errorf("write the report of %s: %w", in.ImageID, err)
-	}
 	return nil
 }
 
 type spdxBuilder struct {
 	document v2_3.Document
+	// suffix tells the identifiers of one image from those of others in the same document.
+	suffix   string
 	packages map[string]*v2_3.Package
 	// licenses names the texts of licences that are not on the SPDX list and have been defined.
 	licenses map[string]bool
+}
+
+func newSPDXBuilder(suffix string) *spdxBuilder {
+	return &spdxBuilder{suffix: suffix, packages: map[string]*v2_3.Package{}, licenses: map[string]bool{}}
 }
 
 func (b *spdxBuilder) start(in Input) {
@@ -71,14 +89,17 @@ func (b *spdxBuilder) start(in Input) {
 		b.document.DocumentComment = fmt.Sprintf("Vulnerabilities are those of the %s database %s of %s, schema %s.",
 			in.Build.Source, in.Build.ID, in.Build.Built.UTC().Format(time.RFC3339), in.Build.SchemaVersion)
 	}
+}
+
+func (b *spdxBuilder) addImage(in Input) {
 	image := imageComponent(in)
-	p := newSPDXPackage(spdxImage, image.Name, image.Version)
+	p := newSPDXPackage(spdxImage+common.ElementID(b.suffix), image.Name, image.Version)
 	p.PrimaryPackagePurpose = "CONTAINER"
 	if image.PackageURL != "" {
 		p.PackageExternalReferences = append(p.PackageExternalReferences, purlReference(image.PackageURL))
 	}
 	b.document.Packages = append(b.document.Packages, p)
-	b.relate(spdxDocument, common.TypeRelationshipDescribe, spdxImage)
+	b.relate(spdxDocument, common.TypeRelationshipDescribe, p.PackageSPDXIdentifier)
 }
 
 func newSPDXPackage(id common.ElementID, name, version string) *v2_3.Package {
@@ -99,7 +120,7 @@ func (b *spdxBuilder) add(held vuln.HeldPackage) {
 	if _, known := b.packages[p.Fingerprint]; known {
 		return
 	}
-	out := newSPDXPackage(common.ElementID("Package-"+p.Fingerprint), p.Name, p.Version)
+	out := newSPDXPackage(common.ElementID("Package-"+p.Fingerprint+b.suffix), p.Name, p.Version)
 	b.packages[p.Fingerprint] = out
 	out.PackageLicenseDeclared = b.declared(p.Licenses)
 	if p.PURL != "" {
@@ -121,7 +142,7 @@ func (b *spdxBuilder) add(held vuln.HeldPackage) {
 		out.PackageComment = "Left out of matching: a package of the distribution owns its files."
 	}
 	b.document.Packages = append(b.document.Packages, out)
-	b.relate(spdxImage, common.TypeRelationshipContains, out.PackageSPDXIdentifier)
+	b.relate(spdxImage+common.ElementID(b.suffix), common.TypeRelationshipContains, out.PackageSPDXIdentifier)
 }
 
 func purlReference(purl string) *v2_3.PackageExternalReference {

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"encoding/csv"
 	"fmt"
 	"io"
 	"strconv"
@@ -96,56 +95,4 @@ func shortened(s string) string {
 		return s
 	}
 	return string([]rune(s)[:maxCell-1]) + "…"
-}
-
-var csvColumns = []string{
-	"vulnerability", "severity", "package", "version", "fixed_in", "type", "epss", "risk", "kev",
-	"fix_state", "namespace", "purl", "locations", "data_source",
-}
-
-// csvText writes findings for spreadsheets, as RFC 4180 has it.
-func csvText(w io.Writer, in Input) error {
-	findings, err := sortedFindings(in)
-	if err != nil {
-		return err
-	}
-	lines := csv.NewWriter(w)
-	lines.UseCRLF = true
-	_ = lines.Write(csvColumns)
-	for _, f := range findings {
-		epss := ""
-		if f.Vulnerability.EPSS != nil {
-			epss = strconv.FormatFloat(f.Vulnerability.EPSS.Score, 'f', -1, 64)
-		}
-		paths := make([]string, 0, len(f.Locations))
-		for _, l := range f.Locations {
-			paths = append(paths, l.Path)
-		}
-		cells := []string{
-			f.Vulnerability.ID, f.Vulnerability.Severity.String(), f.Package.Name, f.Package.Version, strings.Join(fixedIn(f), " "),
-			f.Package.Type, epss, strconv.FormatFloat(f.Vulnerability.Risk, 'f', -1, 64), yes(len(f.Vulnerability.KEV) > 0),
-			string(f.Fix.State), f.Vulnerability.Namespace, f.Package.PURL, strings.Join(paths, " "), f.Vulnerability.DataSource,
-		}
-		for i := range cells {
-			cells[i] = inert(cells[i])
-		}
-		_ = lines.Write(cells)
-	}
-	lines.Flush()
-	if err := lines.Error(); err != nil { // of any of the writes
-		return fmt.Errorf("write the report of %s: %w", in.ImageID, err)
-	}
-	return nil
-}
-
-// inert makes a text that a spreadsheet would take for a formula a plain one
-// (https://owasp.org/www-community/attacks/CSV_Injection). Some look behind leading spaces, and some take the wide forms
-// of the characters as well.
-func inert(s string) string {
-	s = printable(s)
-	first, _ := utf8.DecodeRuneInString(strings.TrimLeft(s, " "))
-	if strings.ContainsRune("=+-@＝＋－＠", first) {
-		return "'" + s
-	}
-	return s
 }

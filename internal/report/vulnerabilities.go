@@ -29,11 +29,15 @@ type record struct {
 	upgrades map[string]struct{}
 }
 
-func (d *document) vulnerabilities(in Input) error {
+// vulnerabilities writes each vulnerability of an image once; first says that none stands before.
+func (d *document) vulnerabilities(in Input, first *bool) error {
 	records := map[recordKey]*record{}
 	err := in.Findings(func(f vuln.Finding) error {
 		ref, known := d.refs[f.Package.Fingerprint]
-		if !known {
+		switch {
+		case d.refs == nil:
+			ref = d.prefix + packageRef(f.Package)
+		case !known:
 			return fmt.Errorf("package %s %s: %w", f.Package.Name, f.Package.Version, ErrInconsistent)
 		}
 		key := recordKey{f.Vulnerability.ID, f.Vulnerability.Namespace}
@@ -51,13 +55,14 @@ func (d *document) vulnerabilities(in Input) error {
 	keys := slices.SortedFunc(maps.Keys(records), func(a, b recordKey) int {
 		return cmp.Or(strings.Compare(a.id, b.id), strings.Compare(a.namespace, b.namespace))
 	})
-	d.raw(`,"vulnerabilities":[`)
-	for i, key := range keys {
-		if err := d.element(i == 0, records[key].cyclonedx()); err != nil {
+	for _, key := range keys {
+		v := records[key].cyclonedx()
+		v.BOMRef = d.prefix + v.BOMRef
+		if err := d.element(*first, v); err != nil {
 			return fmt.Errorf("write the report of %s: %w", in.ImageID, err)
 		}
+		*first = false
 	}
-	d.raw("]")
 	return nil
 }
 
