@@ -1,13 +1,9 @@
 package sqlstore
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"testing"
@@ -189,11 +185,7 @@ func crashQueue(ctx context.Context, s *Store, next int64) error {
 
 // TestCrashGenerationsChild goes from generation to generation for ever, and says so after each acknowledged write.
 func TestCrashGenerationsChild(t *testing.T) {
-	path := os.Getenv(crashEnv)
-	if path == "" {
-		t.Skip("this is the child of TestKilledProcessLeavesOneGeneration")
-	}
-	s := openAt(t, path)
+	s := openWith(t, crashConfig(t, "TestKilledProcessLeavesOneGeneration"))
 	if err := crashSetUp(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
@@ -205,23 +197,17 @@ func TestCrashGenerationsChild(t *testing.T) {
 }
 
 func TestKilledProcessLeavesOneGeneration(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "crash.db")
+	eachDatabase(t, killedProcessLeavesOneGeneration)
+}
+
+func killedProcessLeavesOneGeneration(t *testing.T, config Config) {
 	random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))
 	seen := map[string]int{}
 	for range crashRounds {
-		command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestCrashGenerationsChild$")
-		command.Env = append(os.Environ(), crashEnv+"="+path)
-		command.Stderr = os.Stderr
-		output, err := command.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := command.Start(); err != nil {
-			t.Fatal(err)
-		}
+		command, lines := child(t, "TestCrashGenerationsChild", config)
 		last := ""
 		// The child goes on while it is being killed, so the point is anywhere behind that line.
-		lines, left := bufio.NewScanner(output), 1+random.IntN(40)
+		left := 1 + random.IntN(40)
 		for lines.Scan() {
 			last = lines.Text()
 			if left--; left == 0 {
@@ -234,7 +220,7 @@ func TestKilledProcessLeavesOneGeneration(t *testing.T) {
 			t.Fatal("the child ended by itself")
 		}
 		seen[last]++
-		s, err := Open(t.Context(), Config{DSN: path})
+		s, err := Open(t.Context(), config)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -266,10 +252,7 @@ func describeCrash(name string, f *vuln.PackageFinding) string {
 // checkGeneration expects that everything that is visible is what the current build says.
 func checkGeneration(t *testing.T, s *Store) {
 	t.Helper()
-	var check string
-	if err := s.reads.Raw("PRAGMA integrity_check").Scan(&check).Error; err != nil || check != "ok" {
-		t.Fatalf("integrity check: %s, %v", check, err)
-	}
+	checkIntegrity(t, s)
 	current, found, err := s.CurrentGeneration(t.Context())
 	if err != nil || !found {
 		t.Fatalf("%t, %v", found, err)

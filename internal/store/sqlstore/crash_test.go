@@ -17,14 +17,24 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
-// crashEnv makes TestCrashChild the child of another test: it names the database.
+// crashEnv makes a test the child of another one: it holds the type and the DSN of the database.
 const crashEnv = "SQLSTORE_CRASH_DATABASE"
 
-// child starts this test binary again with only TestCrashChild, and returns the lines that it writes.
-func child(t *testing.T, path string) (*exec.Cmd, *bufio.Scanner) {
+// crashConfig is the database of a child; other processes skip the test.
+func crashConfig(t *testing.T, parent string) Config {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestCrashChild$")
-	command.Env = append(os.Environ(), crashEnv+"="+path)
+	name, dsn, found := strings.Cut(os.Getenv(crashEnv), " ")
+	if !found {
+		t.Skip("this is the child of " + parent)
+	}
+	return Config{Type: name, DSN: dsn}
+}
+
+// child starts this test binary again with only that test, and returns the lines that it writes.
+func child(t *testing.T, test string, config Config) (*exec.Cmd, *bufio.Scanner) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+test+"$")
+	command.Env = append(os.Environ(), crashEnv+"="+config.Type+" "+config.DSN)
 	command.Stderr = os.Stderr
 	output, err := command.StdoutPipe()
 	if err != nil {
@@ -38,11 +48,7 @@ func child(t *testing.T, path string) (*exec.Cmd, *bufio.Scanner) {
 
 // TestCrashChild writes for ever, and says so after each acknowledged write.
 func TestCrashChild(t *testing.T) {
-	path := os.Getenv(crashEnv)
-	if path == "" {
-		t.Skip("this is the child of TestKilledProcessLosesNothing")
-	}
-	s := openAt(t, path)
+	s := openWith(t, crashConfig(t, "TestKilledProcessLosesNothing"))
 	start, err := s.LastSequence(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -73,11 +79,12 @@ func TestCrashChild(t *testing.T) {
 	}
 }
 
-func TestKilledProcessLosesNothing(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "crash.db")
+func TestKilledProcessLosesNothing(t *testing.T) { eachDatabase(t, killedProcessLosesNothing) }
+
+func killedProcessLosesNothing(t *testing.T, config Config) {
 	acknowledged := map[string]string{}
 	for round := range 5 {
-		command, lines := child(t, path)
+		command, lines := child(t, "TestCrashChild", config)
 		// Kill at another step each time.
 		for left := 10 + round; lines.Scan(); {
 			step, id, isWrite := strings.Cut(lines.Text(), " ")
@@ -97,13 +104,25 @@ func TestKilledProcessLosesNothing(t *testing.T) {
 		if len(acknowledged) == 0 {
 			t.Fatal("the child wrote nothing")
 		}
-		checkAcknowledged(t, path, acknowledged)
+		checkAcknowledged(t, config, acknowledged)
 	}
 }
 
-func checkAcknowledged(t *testing.T, path string, acknowledged map[string]string) {
+// checkIntegrity looks at the file of a database that is in one.
+func checkIntegrity(t *testing.T, s *Store) {
 	t.Helper()
-	s, err := Open(t.Context(), Config{DSN: path})
+	if _, isFile := s.dialect.(sqliteDialect); !isFile {
+		return
+	}
+	var check string
+	if err := s.reads.Raw("PRAGMA integrity_check").Scan(&check).Error; err != nil || check != "ok" {
+		t.Fatalf("integrity check: %s, %v", check, err)
+	}
+}
+
+func checkAcknowledged(t *testing.T, config Config, acknowledged map[string]string) {
+	t.Helper()
+	s, err := Open(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,10 +131,7 @@ func checkAcknowledged(t *testing.T, path string, acknowledged map[string]string
 			t.Error(err)
 		}
 	}()
-	var check string
-	if err := s.reads.Raw("PRAGMA integrity_check").Scan(&check).Error; err != nil || check != "ok" {
-		t.Fatalf("integrity check: %s, %v", check, err)
-	}
+	checkIntegrity(t, s)
 	rank := map[store.State]int{store.StatePending: 1, store.StateCatalogued: 2, store.StateScanned: 3}
 	least := map[string]int{"wanted": 1, "catalogued": 2, "matched": 3}
 	for id, step := range acknowledged {
@@ -143,7 +159,7 @@ func checkAcknowledged(t *testing.T, path string, acknowledged map[string]string
 
 func TestSecondProcessIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "shared.db")
-	command, lines := child(t, path)
+	command, lines := child(t, "TestCrashChild", Config{Type: TypeSQLite, DSN: path})
 	for lines.Scan() && lines.Text() != "opened" {
 	}
 	_, err := Open(t.Context(), Config{DSN: path})

@@ -170,4 +170,3 @@ func TestOpenWithoutServer(t *testing.T) {
 		})
 	}
 }
-

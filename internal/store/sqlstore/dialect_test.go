@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"path/filepath"
 	"testing"
 
 	"k8s.io/utils/clock"
@@ -28,6 +29,16 @@ func eachServer(t *testing.T, test func(t *testing.T, config Config)) {
 			test(t, Config{Type: name, DSN: server.database(t)})
 		})
 	}
+}
+
+// eachDatabase is eachServer and sqlite.
+func eachDatabase(t *testing.T, test func(t *testing.T, config Config)) {
+	t.Helper()
+	t.Run(TypeSQLite, func(t *testing.T) {
+		t.Parallel()
+		test(t, Config{Type: TypeSQLite, DSN: filepath.Join(t.TempDir(), "test.db")})
+	})
+	eachServer(t, test)
 }
 
 func suite(t *testing.T, name string) {

@@ -18,17 +18,8 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
-// migrateEnv makes TestMigrateChild the child of another test: it holds the type and the DSN of the database.
-const migrateEnv = "SQLSTORE_MIGRATE_DATABASE"
-
 // TestMigrateChild opens a database.
-func TestMigrateChild(t *testing.T) {
-	name, dsn, found := strings.Cut(os.Getenv(migrateEnv), " ")
-	if !found {
-		t.Skip("this is the child of TestKilledMigration")
-	}
-	openWith(t, Config{Type: name, DSN: dsn})
-}
+func TestMigrateChild(t *testing.T) { openWith(t, crashConfig(t, "TestKilledMigration")) }
 
 // columns describes the tables and views of a database: "table.column" of each.
 func columns(t *testing.T, s *Store) []string {
@@ -112,7 +103,7 @@ func TestKilledMigration(t *testing.T) {
 		killed := 0
 		for left := 1 + random.IntN(8); ; left += 1 + random.IntN(25) {
 			command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestMigrateChild$")
-			command.Env = append(os.Environ(), migrateEnv+"="+far.Type+" "+far.DSN)
+			command.Env = append(os.Environ(), crashEnv+"="+far.Type+" "+far.DSN)
 			var once sync.Once
 			started, requests, how := make(chan struct{}), 0, []verdict{cutBefore, pass}[random.IntN(2)]
 			p.decide(func([]byte) verdict {
