@@ -70,6 +70,9 @@ func parseMySQLDSN(dsn string) (*mysql.Config, error) {
 		}
 		return nil, badDSN("%s: %s", detail, mysqlForm)
 	}
+	if !strings.HasPrefix(config.Net, "tcp") && config.Net != "unix" {
+		return nil, badDSN("its network is neither tcp nor unix: %s", mysqlForm)
+	}
 	if config.DBName == "" {
 		return nil, badDSN("it names no database: %s", mysqlForm)
 	}

@@ -81,7 +81,9 @@ func parsePostgresDSN(dsn string) (*pgx.ConnConfig, error) {
 	}
 	if strings.Contains(dsn, "://") {
 		// What url.Parse says holds a part of it.
-		if _, err := url.Parse(dsn); err != nil {
+		parsed, err := url.Parse(dsn)
+		// Without these checks a password with "#" or "?" is taken for a host.
+		if err != nil || parsed.Fragment != "" || parsed.User == nil && strings.Contains(dsn, "@") {
 			return nil, badDSN("it is no URL: %s", forms)
 		}
 	}
@@ -89,7 +91,7 @@ func parsePostgresDSN(dsn string) (*pgx.ConnConfig, error) {
 	if err != nil {
 		detail := "it cannot be read"
 		var refused *pgconn.ParseConfigError
-		if errors.As(err, &refused) && errors.Unwrap(refused) != nil && !strings.ContainsAny(errors.Unwrap(refused).Error(), "\"`") {
+		if errors.As(err, &refused) && errors.Unwrap(refused) != nil && !strings.ContainsAny(errors.Unwrap(refused).Error(), "\"'`") {
 			detail = errors.Unwrap(refused).Error() // Without the DSN, and what is quoted may be a part of it.
 		}
 		return nil, badDSN("%s: %s", detail, forms)
