@@ -76,10 +76,11 @@ func (s *Server) charge(caller string, route route) error {
 }
 
 // signIn asks whose token it is. An address that tried many tokens which nobody accepts has to wait before it may try another:
-// each is a question to the API server. Tokens that are known to be good do not wait.
+// each is a question to the API server. Tokens that the answer is known of do not wait and do not count: a page that is still
+// open with a session that has ended must not keep its user from signing in.
 func (s *Server) signIn(r *http.Request, token string) (*principal, error) {
-	if known := s.reviews.remembered(token); known != nil {
-		return known, nil
+	if known, ok := s.reviews.remembered(token); ok {
+		return orUnauthorized(known)
 	}
 	var p *principal
 	err := s.trySignIn(r, func() (err error) {

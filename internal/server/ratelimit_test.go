@@ -130,6 +130,17 @@ func TestRefusedTokensAreLimited(t *testing.T) {
 	}
 }
 
+// A page with a session that has ended asks again and again, and its user can sign in.
+func TestEndedSessionsDoNotLockOut(t *testing.T) {
+	f, _ := limitedFixture(t, newCluster())
+	for range 20 {
+		f.do(http.MethodGet, "/api/v1/overview", "", "Cookie: scanner-operator-session=ended").problem(t, http.StatusUnauthorized, "")
+	}
+	if a := f.do(http.MethodPost, "/api/v1/session", `{"token":"admin"}`); a.status != http.StatusOK {
+		t.Errorf("signing in: %d %s", a.status, a.body)
+	}
+}
+
 // A client may choose any address of its network.
 func TestCallersByAddress(t *testing.T) {
 	f := newFixture(t, func(c *server.Config) { c.Limits.RequestRate, c.Limits.RequestBurst = 1e-6, 1 })

@@ -119,10 +119,9 @@ func (r *reviewer) authenticate(ctx context.Context, token string) (*principal, 
 	return orUnauthorized(p)
 }
 
-// remembered returns whose token it is if that was asked a short time ago, and it was somebody's.
-func (r *reviewer) remembered(token string) *principal {
-	known, _ := r.identities.get(r.keys.key("token", token))
-	return known
+// remembered returns whose token it is, nil for nobody's, if that was asked a short time ago.
+func (r *reviewer) remembered(token string) (known identity, ok bool) {
+	return r.identities.get(r.keys.key("token", token))
 }
 
 func orUnauthorized(p *principal) (*principal, error) {

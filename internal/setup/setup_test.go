@@ -30,6 +30,9 @@ const (
 // cluster is a real kube-apiserver and etcd, shared by the tests of this package; nil where there is none.
 var cluster *rest.Config
 
+// signingKey is the file with the key that the API server signs tokens with.
+var signingKey string
+
 func TestMain(m *testing.M) {
 	flag.Parse()
 	os.Exit(run(m))
@@ -45,7 +48,7 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "start the API server:", err)
 		return 1
 	}
-	cluster = config
+	cluster, signingKey = config, filepath.Join(env.ControlPlane.GetAPIServer().CertDir, "sa-signer.key")
 	code := m.Run()
 	if err := env.Stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "stop the API server:", err)
