@@ -30,8 +30,8 @@ func newManagerCommand() *cobra.Command {
 		Short: "Run the operator",
 		Long: `Run the operator: the controllers, the API and the UI.
 
-The cluster is the one that the pod runs in, or that KUBECONFIG names. The environment variables DATABASE_TYPE (sqlite) and
-DSN choose the SQL database; by default it is a file in the data directory.`,
+The cluster is the one that the pod runs in, or that KUBECONFIG names. The environment variables DATABASE_TYPE (sqlite,
+postgres or mysql) and DSN choose the SQL database; by default it is a file in the data directory.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log, err := newLogger(logLevel)
@@ -74,6 +74,7 @@ DSN choose the SQL database; by default it is a file in the data directory.`,
 	flags.StringVar(&opts.HealthAddress, "health-probe-bind-address", choose(":8081", "127.0.0.1:8081"), `address of the health probes, "0" for none`)
 	flags.BoolVar(&opts.LeaderElection, "leader-elect", inCluster, "work only as the leader of all replicas")
 	flags.StringVar(&opts.DataDir, "data-dir", choose("/var/lib/scanner-operator", userDataDir()), "folder of the sqlite file and of the vulnerability databases")
+	flags.IntVar(&opts.DatabaseConnections, "database-max-connections", 0, "most connections to the SQL database, besides one that listens on postgres (default 16 on a server, 5 on sqlite)")
 	flags.StringVar(&opts.Namespace, "namespace", envOr("POD_NAMESPACE", choose("", "default")), "the operator's own namespace (environment variable POD_NAMESPACE)")
 	flags.StringSliceVar(&opts.WatchNamespaces, "watch-namespaces", nil, "namespaces to look at (default all)")
 	flags.StringSliceVar(&opts.PlainHTTPRegistries, "plain-http-registries", nil, "registries, as host[:port], that are reached without TLS; loopback always is")

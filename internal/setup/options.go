@@ -50,9 +50,11 @@ type Options struct {
 	LeaderElection bool
 	// DataDir holds the sqlite file and the vulnerability databases.
 	DataDir string
-	// DatabaseType and DSN choose the SQL database.
+	// DatabaseType and DSN choose the SQL database. The DSN holds a password and must not be logged.
 	DatabaseType string
 	DSN          string
+	// DatabaseConnections bounds the connections to it, from 2 to 1000; 0 is a default that suits the type.
+	DatabaseConnections int
 	// VulnerabilityDatabase says where vulnerability databases come from.
 	VulnerabilityDatabase VulnerabilityDatabase
 	// EventRetention is how long the event log keeps events; at least an hour, 0 for DefaultEventRetention.
@@ -102,6 +104,9 @@ func (o *Options) validate() error {
 	}
 	if o.DataDir == "" {
 		return errors.New("--data-dir is empty")
+	}
+	if o.DatabaseConnections != 0 && (o.DatabaseConnections < 2 || o.DatabaseConnections > 1000) {
+		return fmt.Errorf("--database-max-connections=%d: use 2 to 1000, or 0 for the default", o.DatabaseConnections)
 	}
 	if o.EventRetention == 0 {
 		o.EventRetention = DefaultEventRetention

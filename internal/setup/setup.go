@@ -72,7 +72,7 @@ func New(ctx context.Context, cluster *rest.Config, opts Options) (_ *Operator, 
 		return nil, err
 	}
 	db, err := sqlstore.Open(ctx, sqlstore.Config{
-		Type: opts.DatabaseType, DSN: opts.dsn(), Log: opts.Log.WithName("store"), Clock: clock.RealClock{},
+		Type: opts.DatabaseType, DSN: opts.dsn(), MaxOpenConns: opts.DatabaseConnections, Log: opts.Log.WithName("store"), Clock: clock.RealClock{},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open the store: %w", err)

@@ -134,11 +134,15 @@ func TestArguments(t *testing.T) {
 				"--metrics-bind-address=:8443", "--health-probe-bind-address=:8081",
 				"--data-dir=/var/lib/scanner-operator", "--vulnerability-database-interval=2h", "--log-level=info",
 			},
-			without: []string{"--watch-namespaces", "--plain-http-registries", "--vulnerability-database-url", "--sample-database"},
+			without: []string{"--database-max-connections", "--watch-namespaces", "--plain-http-registries", "--vulnerability-database-url", "--sample-database"},
 		},
 		"lists": {
 			values: `{watchNamespaces: [a, b], plainHTTPRegistries: ["r:5000", s], extraArgs: [--more]}`,
 			want:   []string{"--watch-namespaces=a,b", "--plain-http-registries=r:5000,s", "--more"},
+		},
+		"connections to the database": {
+			values: `database: {maxConnections: 40}`,
+			want:   []string{"--database-max-connections=40"},
 		},
 		"the sample database": {
 			values: `vulnerabilityDatabase: {sample: true}`,
@@ -330,6 +334,7 @@ func TestRefused(t *testing.T) {
 		"a bad authentication":        {"auth: {mode: basic}", "auth.mode"},
 		"a bad log level":             {"logLevel: verbose", "logLevel"},
 		"two writers on sqlite":       {"replicaCount: 2", "replicaCount above 1"},
+		"too few connections":         {"database: {maxConnections: 1}", "database.maxConnections"},
 		"postgres without an address": {"database: {type: postgres}", "needs database.dsn"},
 		"two addresses":               {"database: {type: postgres, dsn: x, existingSecret: s}", "exclude each other"},
 		"Jobs without authentication": {"auth: {mode: none}", "in-process"},
