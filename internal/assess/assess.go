@@ -33,15 +33,18 @@ const (
 	retryAfter = 5 * time.Minute
 	// storeRetry is when work goes on after the store or the vulnerability database failed.
 	storeRetry = 5 * time.Second
-	// keepChanges is how long findings that closed, and what generations changed, are kept.
-	keepChanges = 90 * 24 * time.Hour
+	// DefaultRetention is how long history is kept when nothing else is asked for.
+	DefaultRetention = 90 * 24 * time.Hour
 	// pruneInterval is how often the store is pruned when no database changes.
 	pruneInterval = time.Hour
+	// recordInterval is how often the sums of the day are recorded when no database changes.
+	recordInterval = 10 * time.Minute
 )
 
 // Store is what assess needs of the store.
 type Store interface {
 	store.Generations
+	RecordDay(ctx context.Context) error
 	SaveSBOM(ctx context.Context, key vuln.ImageKey, sbom store.SBOM, catalog vuln.Catalog) error
 	SBOM(ctx context.Context, key vuln.ImageKey) (store.SBOM, error)
 }
@@ -70,6 +73,10 @@ type Observer interface {
 
 // Assessor takes in SBOMs and matches them.
 type Assessor struct {
+	// Retention is how long findings that closed, what generations changed, and where images ran are kept; New sets DefaultRetention. It
+	// must not change once Run was called.
+	Retention time.Duration
+
 	store    Store
 	library  Library
 	observer Observer
@@ -83,7 +90,7 @@ type Assessor struct {
 
 // New returns an Assessor; Run has to be called for anything to be matched.
 func New(s Store, library Library, observer Observer, clk clock.Clock, log logr.Logger) *Assessor {
-	return &Assessor{store: s, library: library, observer: observer, clock: clk, log: log, wake: make(chan struct{}, 1)}
+	return &Assessor{Retention: DefaultRetention, store: s, library: library, observer: observer, clock: clk, log: log, wake: make(chan struct{}, 1)}
 }
 
 // Build returns the database build that the visible findings come from, as of the last Refresh; false when there are none.

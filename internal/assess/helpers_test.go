@@ -202,7 +202,7 @@ func ingest(t *testing.T, a *Assessor, s *sqlstore.Store, image vuln.ImageKey, s
 	}
 }
 
-// picture is all that people see of an image.
+// picture is all that people see of an image, but for when things happened.
 type picture struct {
 	State    store.State
 	Counts   store.Counts
@@ -242,7 +242,10 @@ func findingsOf(ctx context.Context, t *testing.T, s *sqlstore.Store, image vuln
 		if err != nil {
 			t.Fatal(err)
 		}
-		out = append(out, page.Findings...)
+		for _, finding := range page.Findings {
+			finding.FirstSeen = time.Time{}
+			out = append(out, finding)
+		}
 		if query.Token = page.NextToken; query.Token == "" {
 			return out
 		}

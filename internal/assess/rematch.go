@@ -3,6 +3,7 @@ package assess
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/scanner-operator/scanner-operator/internal/match"
 	"github.com/scanner-operator/scanner-operator/internal/store"
@@ -67,6 +68,7 @@ func (r *runner) switched(next store.Generation, requested bool) {
 		r.release(r.current)
 	}
 	r.current, r.next = r.next, nil
+	r.recorded = time.Time{} // The sums of the day are others now.
 	r.Assessor.use(next)
 	if requested {
 		if err := r.library.ClearRematchRequest(); err != nil {

@@ -19,7 +19,7 @@ func (a *Assessor) Run(ctx context.Context) error {
 	defer r.close()
 	for {
 		wait := retryAfter
-		if err := r.pass(ctx); err != nil && ctx.Err() == nil {
+		if err := errors.Join(r.pass(ctx), r.recordDay(ctx)); err != nil && ctx.Err() == nil {
 			a.log.Error(err, "Matching stopped; it goes on soon")
 			wait = storeRetry
 		}
@@ -40,7 +40,8 @@ type runner struct {
 	current, next *match.Database
 	// reread says that every SBOM has been read by the projection of this program.
 	reread bool
-	pruned time.Time
+	// pruned and recorded are when prune and recordDay last did something.
+	pruned, recorded time.Time
 }
 
 // pass does all that there is to do. A pass that is interrupted is taken up by the next one.
@@ -162,10 +163,23 @@ func (r *runner) prune(ctx context.Context) error {
 	if now.Sub(r.pruned) < pruneInterval {
 		return nil
 	}
-	if err := r.store.Prune(ctx, now.Add(-keepChanges)); err != nil {
+	if err := r.store.Prune(ctx, now.Add(-r.Retention)); err != nil {
 		return fmt.Errorf("remove what is not needed any more: %w", err)
 	}
 	r.pruned = now
+	return nil
+}
+
+// recordDay keeps the sums of the day, now and then.
+func (r *runner) recordDay(ctx context.Context) error {
+	now := r.clock.Now()
+	if now.Sub(r.recorded) < recordInterval {
+		return nil
+	}
+	if err := r.store.RecordDay(ctx); err != nil {
+		return fmt.Errorf("record the sums of the day: %w", err)
+	}
+	r.recorded = now
 	return nil
 }
 
