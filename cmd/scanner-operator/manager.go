@@ -84,6 +84,8 @@ postgres or mysql) and DSN choose the SQL database; by default it is a file in t
 	flags.StringVar(&opts.ScanImage, "scan-image", os.Getenv("SCAN_IMAGE"), "image that scan Jobs run (environment variable SCAN_IMAGE)")
 	flags.StringVar(&opts.APIURL, "api-url", "", "the API as scan Jobs reach it, such as http://NAME.NAMESPACE.svc:8000")
 	flags.DurationVar(&opts.EventRetention, "event-retention", setup.DefaultEventRetention, "how long events are kept for clients that come back")
+	flags.DurationVar(&opts.HistoryRetention, "history-retention", setup.DefaultHistoryRetention, "how long findings that closed, changes and past workloads are kept")
+	flags.StringVar(&opts.ClusterName, "cluster-name", os.Getenv("CLUSTER_NAME"), "name of this cluster in what is kept of what ran when (environment variable CLUSTER_NAME)")
 	flags.StringVar(&logLevel, "log-level", "info", "error, info or debug")
 	return cmd
 }

@@ -7,8 +7,11 @@ import (
 	"net"
 	"path/filepath"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-logr/logr"
+
+	"github.com/scanner-operator/scanner-operator/internal/assess"
 )
 
 // CatalogMode says who catalogues images.
@@ -35,6 +38,13 @@ const (
 	minEventRetention     = time.Hour
 )
 
+// Bounds of Options.HistoryRetention, and of Options.ClusterName in bytes.
+const (
+	DefaultHistoryRetention = assess.DefaultRetention
+	minHistoryRetention     = 24 * time.Hour
+	maxClusterName          = 63
+)
+
 // Options are what a user can choose.
 type Options struct {
 	// Namespace is the operator's own.
@@ -59,6 +69,11 @@ type Options struct {
 	VulnerabilityDatabase VulnerabilityDatabase
 	// EventRetention is how long the event log keeps events; at least an hour, 0 for DefaultEventRetention.
 	EventRetention time.Duration
+	// HistoryRetention is how long findings that closed, what databases changed, and where images ran are kept; at least a day, 0 for
+	// DefaultHistoryRetention.
+	HistoryRetention time.Duration
+	// ClusterName names the cluster in what is kept of when images ran; it may be empty.
+	ClusterName string
 	// PlainHTTPRegistries are reached without TLS, besides loopback.
 	PlainHTTPRegistries []string
 	// ScanImage is the image of scan Jobs, APIURL this operator as scan pods reach it. CatalogJob needs both.
@@ -113,6 +128,19 @@ func (o *Options) validate() error {
 	}
 	if o.EventRetention < minEventRetention {
 		return fmt.Errorf("--event-retention=%s: use at least %s, so that clients that were away for a short time miss nothing", o.EventRetention, minEventRetention)
+	}
+	return o.validateHistory()
+}
+
+func (o *Options) validateHistory() error {
+	if o.HistoryRetention == 0 {
+		o.HistoryRetention = DefaultHistoryRetention
+	}
+	if o.HistoryRetention < minHistoryRetention {
+		return fmt.Errorf("--history-retention=%s: use at least %s", o.HistoryRetention, minHistoryRetention)
+	}
+	if len(o.ClusterName) > maxClusterName || !utf8.ValidString(o.ClusterName) {
+		return fmt.Errorf("--cluster-name has %d bytes: use valid text of at most %d", len(o.ClusterName), maxClusterName)
 	}
 	return nil
 }

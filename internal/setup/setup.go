@@ -73,6 +73,7 @@ func New(ctx context.Context, cluster *rest.Config, opts Options) (_ *Operator, 
 	}
 	db, err := sqlstore.Open(ctx, sqlstore.Config{
 		Type: opts.DatabaseType, DSN: opts.dsn(), MaxOpenConns: opts.DatabaseConnections, Log: opts.Log.WithName("store"), Clock: clock.RealClock{},
+		Cluster: opts.ClusterName,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open the store: %w", err)
@@ -128,6 +129,7 @@ func (o *Operator) wire(ctx context.Context) error {
 		return err
 	}
 	assessor := assess.New(o.store, library, observer, clock.RealClock{}, opts.Log.WithName("assess"))
+	assessor.Retention = opts.HistoryRetention
 	// Without this, whoever asks right after a start would find no database in use.
 	if err := assessor.Refresh(ctx); err != nil {
 		return err

@@ -133,8 +133,9 @@ func TestArguments(t *testing.T) {
 				"--api-url=http://scanner-controller-manager-api-service.scanner-system.svc:8000",
 				"--metrics-bind-address=:8443", "--health-probe-bind-address=:8081",
 				"--data-dir=/var/lib/scanner-operator", "--vulnerability-database-interval=2h", "--log-level=info",
+				"--history-retention=2160h",
 			},
-			without: []string{"--database-max-connections", "--watch-namespaces", "--plain-http-registries", "--vulnerability-database-url", "--sample-database"},
+			without: []string{"--cluster-name", "--database-max-connections", "--watch-namespaces", "--plain-http-registries", "--vulnerability-database-url", "--sample-database"},
 		},
 		"lists": {
 			values: `{watchNamespaces: [a, b], plainHTTPRegistries: ["r:5000", s], extraArgs: [--more]}`,
@@ -143,6 +144,10 @@ func TestArguments(t *testing.T) {
 		"connections to the database": {
 			values: `database: {maxConnections: 40}`,
 			want:   []string{"--database-max-connections=40"},
+		},
+		"history": {
+			values: `{history: {retention: 720h}, clusterName: production}`,
+			want:   []string{"--history-retention=720h", "--cluster-name=production"},
 		},
 		"the sample database": {
 			values: `vulnerabilityDatabase: {sample: true}`,
