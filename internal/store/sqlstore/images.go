@@ -80,7 +80,7 @@ func unwanted(keys []vuln.ImageKey, images map[vuln.ImageKey]store.Image) []vuln
 	seen := make(map[vuln.ImageKey]bool, len(keys))
 	for _, key := range keys {
 		image, known := images[key]
-		if seen[key] || known && image.State != store.StateReported {
+		if seen[key] || known && image.State != store.StateReported && !image.FromReport {
 			continue
 		}
 		seen[key] = true
@@ -89,11 +89,12 @@ func unwanted(keys []vuln.ImageKey, images map[vuln.ImageKey]store.Image) []vuln
 	return missing
 }
 
-// want makes the keys StatePending. The row of an image that is known from a report becomes that of the first platform.
+// want makes the keys StatePending. The row of an image that is known from a report becomes that of the first platform; what the
+// report says that the image holds is forgotten.
 func want(tx *txn, missing []vuln.ImageKey, rows []imageRow) error {
 	reported := map[string]int64{}
 	for _, row := range rows {
-		if row.State == string(store.StateReported) {
+		if row.onlyReported() {
 			reported[row.ImageID] = row.ID
 		}
 	}
@@ -102,9 +103,11 @@ func want(tx *txn, missing []vuln.ImageKey, rows []imageRow) error {
 		platform := key.Platform.String()
 		if id, found := reported[key.ImageID]; found {
 			delete(reported, key.ImageID)
-			err := tx.exec("UPDATE images SET platform = ?, state = ?, nonce = ?, first_seen = ? WHERE id = ?",
-				platform, string(store.StatePending), newNonce(), tx.now, id)
+			err := tx.exec("UPDATE images SET platform = ?, nonce = ?, first_seen = ? WHERE id = ?", platform, newNonce(), tx.now, id)
 			if err != nil {
+				return err
+			}
+			if err := forgetSBOM(tx, id, store.StatePending); err != nil {
 				return err
 			}
 		} else {

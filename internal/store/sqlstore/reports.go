@@ -26,39 +26,105 @@ func (s *Store) SaveReport(ctx context.Context, imageID string, report store.Rep
 	if len(report.Content) > maxReportSize {
 		return fmt.Errorf("%s: it has %d bytes, more than the limit of %d", what, len(report.Content), maxReportSize)
 	}
-	content, counts := s.encoder.EncodeAll(report.Content, nil), report.Counts
+	var packages []vuln.HeldPackage
+	if (report.SBOM == nil) != (report.Catalog == nil) {
+		return fmt.Errorf("%s of %s: its SBOM and its components belong together", what, imageID)
+	}
+	if report.Catalog != nil {
+		var err error
+		if packages, err = distinct(report.Catalog.Packages); err != nil {
+			return fmt.Errorf("%s of %s: %w", what, imageID, err)
+		}
+	}
+	content := s.encoder.EncodeAll(report.Content, nil)
 	return s.write(ctx, what, func(tx *txn) error {
-		if err := tx.exec("DELETE FROM reports WHERE image_id = ?", imageID); err != nil {
+		if err := keepReport(tx, imageID, &report, content); err != nil {
 			return err
 		}
-		err := tx.insert("reports", append([]string{"image_id", "saved_at", "size"}, countColumns...),
-			append([]any{imageID, tx.now, len(report.Content)}, countValues(counts)...), "")
-		if err != nil {
+		if err := tx.event(store.EventImageReported, imageID, "", reported{Counts: report.Counts}); err != nil {
 			return err
 		}
-		var id int64
-		if err := tx.Raw("SELECT id FROM reports WHERE image_id = ?", imageID).Scan(&id).Error; err != nil {
+		image, err := reportedImage(tx, key, report.Counts)
+		switch {
+		case err != nil || image == nil:
 			return err
+		case report.Catalog != nil:
+			return keepSBOM(tx, image.ID, key, *report.SBOM, *report.Catalog, packages, true)
+		case image.FromReport != 0:
+			return forgetSBOM(tx, image.ID, store.StateReported)
+		default:
+			return nil
 		}
-		if err := reportParts.save(tx, id, content); err != nil {
-			return err
-		}
-		var known int64
-		if err := tx.Raw("SELECT COUNT(*) FROM images WHERE image_id = ?", imageID).Scan(&known).Error; err != nil {
-			return err
-		}
-		if known == 0 {
-			err = tx.insert("images", newImageColumns, newImage(key, store.StateReported, tx.now, counts),
-				tx.dialect.ignoreConflict("image_id", "platform"))
-		} else {
-			err = tx.exec("UPDATE images SET "+strings.Join(countColumns, " = ?, ")+" = ? WHERE image_id = ? AND matched_at = 0",
-				append(countValues(counts), imageID)...)
-		}
-		if err != nil {
-			return err
-		}
-		return tx.event(store.EventImageReported, imageID, "", reported{Counts: counts})
 	})
+}
+
+// keepReport replaces the report of an image.
+func keepReport(tx *txn, imageID string, report *store.Report, content []byte) error {
+	if err := tx.exec("DELETE FROM reports WHERE image_id = ?", imageID); err != nil {
+		return err
+	}
+	err := tx.insert("reports", append([]string{"image_id", "saved_at", "size"}, countColumns...),
+		append([]any{imageID, tx.now, len(report.Content)}, countValues(report.Counts)...), "")
+	if err != nil {
+		return err
+	}
+	var id int64
+	if err := tx.Raw("SELECT id FROM reports WHERE image_id = ?", imageID).Scan(&id).Error; err != nil {
+		return err
+	}
+	return reportParts.save(tx, id, content)
+}
+
+// reportedImage gives the images of the key the counts of the report, as far as they were not matched, and returns the one that is
+// known from reports only, nil when something else has told of the image.
+func reportedImage(tx *txn, key vuln.ImageKey, counts store.Counts) (*imageRow, error) {
+	rows, err := imageRows(tx.DB, []vuln.ImageKey{key})
+	if err != nil {
+		return nil, err
+	}
+	if len(rows) == 0 {
+		err := tx.insert("images", newImageColumns, newImage(key, store.StateReported, tx.now, counts),
+			tx.dialect.ignoreConflict("image_id", "platform"))
+		if err != nil {
+			return nil, err
+		}
+		rows, err = imageRows(tx.DB, []vuln.ImageKey{key})
+		if err != nil || len(rows) == 0 {
+			return nil, fmt.Errorf("read the image that was reported: %w", err)
+		}
+		return &rows[0], nil
+	}
+	err = tx.exec("UPDATE images SET "+strings.Join(countColumns, " = ?, ")+" = ? WHERE image_id = ? AND matched_at = 0",
+		append(countValues(counts), key.ImageID)...)
+	if err != nil {
+		return nil, err
+	}
+	for i := range rows {
+		if rows[i].onlyReported() {
+			return &rows[i], nil
+		}
+	}
+	return nil, nil
+}
+
+// onlyReported tells whether nothing but a report has told of the image.
+func (r *imageRow) onlyReported() bool {
+	return r.State == string(store.StateReported) || r.FromReport != 0
+}
+
+// forgetSBOM makes an image one that has no SBOM. Its counts are those of its report again, if it has one.
+func forgetSBOM(tx *txn, image int64, state store.State) error {
+	for _, table := range []string{"image_packages", "sboms"} {
+		if err := tx.exec("DELETE FROM "+table+" WHERE image_pk = ?", image); err != nil {
+			return err
+		}
+	}
+	err := tx.exec(`UPDATE images SET state = ?, attempts = 0, reason = '', message = '', next_attempt_at = 0, distro = '', size = 0,
+		package_count = 0, catalogued_at = 0, sbom_sha256 = '', sbom_size = 0, projection = 0, from_report = 0 WHERE id = ?`, string(state), image)
+	if err != nil {
+		return err
+	}
+	return forgetMatch(tx, image)
 }
 
 // Report implements store.Reports.

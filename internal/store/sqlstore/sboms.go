@@ -35,39 +35,44 @@ func (s *Store) SaveSBOM(ctx context.Context, key vuln.ImageKey, sbom store.SBOM
 		if err != nil {
 			return err
 		}
-		ids, err := savePackages(tx, packages)
-		if err != nil {
-			return err
-		}
-		same, err := replaceImagePackages(tx, id, packages, ids)
-		if err != nil {
-			return err
-		}
-		if err := tx.exec("DELETE FROM sboms WHERE image_pk = ?", id); err != nil {
-			return err
-		}
-		err = tx.insert("sboms", []string{"image_pk", "media_type", "sha256", "size"}, []any{id, sbom.MediaType, sbom.SHA256, sbom.Size}, "")
-		if err != nil {
-			return err
-		}
-		if err := sbomParts.save(tx, id, sbom.Content); err != nil {
-			return err
-		}
-		err = tx.exec(`UPDATE images SET state = ?, attempts = 0, reason = '', message = '', next_attempt_at = 0, distro = ?, size = ?,
-			package_count = ?, catalogued_at = ?, sbom_sha256 = ?, sbom_size = ?, projection = ? WHERE id = ?`,
-			string(store.StateCatalogued), clean(catalog.Distro), catalog.Size, len(packages), tx.now, sbom.SHA256, sbom.Size,
-			catalog.Projection, id)
-		if err != nil {
-			return err
-		}
-		if !same {
-			if err := forgetMatch(tx, id); err != nil {
-				return err
-			}
-		}
-		return tx.event(store.EventImageCatalogued, key.ImageID, key.Platform.String(),
-			catalogued{Packages: len(packages), Distro: clean(catalog.Distro), Size: catalog.Size})
+		return keepSBOM(tx, id, key, sbom, catalog, packages, false)
 	})
+}
+
+// keepSBOM makes an SBOM that of an image. packages are those of the catalog, each once; fromReport says that the SBOM is a report.
+func keepSBOM(tx *txn, id int64, key vuln.ImageKey, sbom store.SBOM, catalog vuln.Catalog, packages []vuln.HeldPackage, fromReport bool) error {
+	ids, err := savePackages(tx, packages)
+	if err != nil {
+		return err
+	}
+	same, err := replaceImagePackages(tx, id, packages, ids)
+	if err != nil {
+		return err
+	}
+	if err := tx.exec("DELETE FROM sboms WHERE image_pk = ?", id); err != nil {
+		return err
+	}
+	err = tx.insert("sboms", []string{"image_pk", "media_type", "sha256", "size"}, []any{id, sbom.MediaType, sbom.SHA256, sbom.Size}, "")
+	if err != nil {
+		return err
+	}
+	if err := sbomParts.save(tx, id, sbom.Content); err != nil {
+		return err
+	}
+	err = tx.exec(`UPDATE images SET state = ?, attempts = 0, reason = '', message = '', next_attempt_at = 0, distro = ?, size = ?,
+		package_count = ?, catalogued_at = ?, sbom_sha256 = ?, sbom_size = ?, projection = ?, from_report = ? WHERE id = ?`,
+		string(store.StateCatalogued), clean(catalog.Distro), catalog.Size, len(packages), tx.now, sbom.SHA256, sbom.Size,
+		catalog.Projection, boolean(fromReport), id)
+	if err != nil {
+		return err
+	}
+	if !same {
+		if err := forgetMatch(tx, id); err != nil {
+			return err
+		}
+	}
+	return tx.event(store.EventImageCatalogued, key.ImageID, key.Platform.String(),
+		catalogued{Packages: len(packages), Distro: clean(catalog.Distro), Size: catalog.Size})
 }
 
 // distinct merges what is the same package at several places of an image. It counts as excluded when it is at all of them;

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -76,6 +77,92 @@ var reportTests = map[string]func(*testing.T, *fixture){
 		}
 		if _, err := f.Report(t.Context(), key.ImageID); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("Report: %v", err)
+		}
+	},
+	"A report with components": func(t *testing.T, f *fixture) {
+		key := vuln.ImageKey{ImageID: image("a", amd64).ImageID}
+		catalog, sbom := catalogOf("p", "q"), store.SBOM{MediaType: "application/vnd.cyclonedx+xml", Content: []byte("zstd"), SHA256: "r", Size: 5}
+		counts := store.Counts{SeverityCounts: vuln.SeverityCounts{Critical: 3}, Fixable: 2}
+		with := store.Report{Content: []byte("<bom/>"), Counts: counts, SBOM: &sbom, Catalog: &catalog}
+		must(t, f.SaveReport(t.Context(), key.ImageID, with))
+		expectKinds(t, f.kinds(t, 0), store.EventImageReported, store.EventImageCatalogued)
+		expect := func(step string, state store.State, fromReport bool, packages int, shown store.Counts) store.Image {
+			t.Helper()
+			i := f.image(t, key)
+			if i.State != state || i.FromReport != fromReport || i.PackageCount != packages || i.Counts != shown || i.Reported == nil || *i.Reported != counts {
+				t.Errorf("%s: got %+v", step, i)
+			}
+			return i
+		}
+		expect("uploaded", store.StateCatalogued, true, 2, counts)
+		if got, err := f.SBOM(t.Context(), key); err != nil || !cmp.Equal(got, sbom) {
+			t.Errorf("SBOM: %+v, %v", got, err)
+		}
+		if got := f.waiting(t); !slices.Equal(got, []vuln.ImageKey{key}) {
+			t.Errorf("waiting: %v", got)
+		}
+		f.match(t, key, "r", answers{"p": {finding("CVE-1", vuln.SeverityLow)}})
+		expect("matched", store.StateScanned, true, 2, store.Counts{SeverityCounts: vuln.SeverityCounts{Low: 1}})
+		if got := f.found(t, key); !slices.Equal(got, []string{"CVE-1 p"}) {
+			t.Errorf("got %v", got)
+		}
+		// Another one takes its place: the same components, other ones, none.
+		must(t, f.SaveReport(t.Context(), key.ImageID, with))
+		expect("the same again", store.StateCatalogued, true, 2, store.Counts{SeverityCounts: vuln.SeverityCounts{Low: 1}})
+		catalog = catalogOf("r")
+		must(t, f.SaveReport(t.Context(), key.ImageID, with))
+		expect("other components", store.StateCatalogued, true, 1, counts)
+		must(t, f.SaveReport(t.Context(), key.ImageID, store.Report{Content: []byte("{}"), Counts: counts}))
+		expect("no components", store.StateReported, false, 0, counts)
+		if _, err := f.SBOM(t.Context(), key); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("SBOM: %v", err)
+		}
+		with.Catalog = nil
+		if err := f.SaveReport(t.Context(), key.ImageID, with); err == nil {
+			t.Error("an SBOM without components is no error")
+		}
+		with.SBOM, with.Catalog = nil, &catalog
+		if err := f.SaveReport(t.Context(), key.ImageID, with); err == nil {
+			t.Error("components without an SBOM are no error")
+		}
+	},
+	"An image with a report for an SBOM is still to be catalogued": func(t *testing.T, f *fixture) {
+		key, arm := image("a", amd64), image("a", arm64)
+		catalog, sbom := catalogOf("p", "q"), sbomOf("r")
+		counts := store.Counts{Fixable: 2}
+		with := store.Report{Content: []byte("{}"), Counts: counts, SBOM: &sbom, Catalog: &catalog}
+		must(t, f.SaveReport(t.Context(), key.ImageID, with))
+		f.match(t, vuln.ImageKey{ImageID: key.ImageID}, "r", answers{"p": {finding("CVE-1", vuln.SeverityLow)}})
+		last := f.last(t)
+		wanted := f.want(t, key, arm)
+		expectKinds(t, f.kinds(t, last), store.EventImageDiscovered, store.EventImageDiscovered)
+		i := f.image(t, key)
+		if i.State != store.StatePending || i.FromReport || i.Counts != counts || i.PackageCount != 0 || i.Database != nil || i.SBOMSHA256 != "" ||
+			i.Nonce != wanted[key].Nonce || !i.CataloguedAt.IsZero() {
+			t.Errorf("wanted: got %+v", i)
+		}
+		if len(f.packages(t, key)) != 0 || len(f.found(t, key)) != 0 || len(f.waiting(t)) != 0 {
+			t.Error("what the report said is still there")
+		}
+		if _, err := f.SBOM(t.Context(), key); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("SBOM: %v", err)
+		}
+		last = f.last(t)
+		f.want(t, key, arm)
+		// From now on reports are kept beside what the operator finds out.
+		must(t, f.SaveReport(t.Context(), key.ImageID, with))
+		expectKinds(t, f.kinds(t, last), store.EventImageReported)
+		if i := f.image(t, key); i.State != store.StatePending || i.FromReport || i.PackageCount != 0 {
+			t.Errorf("reported while pending: got %+v", i)
+		}
+		f.catalogue(t, key, "1", catalogOf("p"))
+		f.match(t, key, "1", nil)
+		must(t, f.SaveReport(t.Context(), key.ImageID, with))
+		if i := f.image(t, key); i.State != store.StateScanned || i.FromReport || i.PackageCount != 1 || i.Reported == nil || *i.Reported != counts {
+			t.Errorf("reported once scanned: got %+v", i)
+		}
+		if sbom, err := f.SBOM(t.Context(), key); err != nil || sbom.SHA256 != "1" {
+			t.Errorf("SBOM: %+v, %v", sbom, err)
 		}
 	},
 }
