@@ -28,10 +28,11 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/server"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/store/sqlstore"
+	"github.com/scanner-operator/scanner-operator/internal/store/storetest/dbserver"
 	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(dbserver.Main{M: m}) }
 
 // patience bounds every wait of the tests.
 const patience = 20 * time.Second
