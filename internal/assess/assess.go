@@ -47,6 +47,7 @@ type Store interface {
 	RecordDay(ctx context.Context) error
 	SaveSBOM(ctx context.Context, key vuln.ImageKey, sbom store.SBOM, catalog vuln.Catalog) error
 	SBOM(ctx context.Context, key vuln.ImageKey) (store.SBOM, error)
+	SaveReport(ctx context.Context, imageID string, report store.Report) error
 }
 
 // Library holds the installed vulnerability databases.

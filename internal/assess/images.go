@@ -142,7 +142,7 @@ func readSBOM(sbom store.SBOM) (vuln.Catalog, error) {
 		return vuln.Catalog{}, fmt.Errorf("decompress the SBOM: %w", err)
 	}
 	defer decoder.Close()
-	decoded, err := match.Decode(decoder, match.DefaultDecodeLimits())
+	decoded, err := match.DecodeAs(sbom.MediaType, decoder, match.DefaultDecodeLimits())
 	if err != nil {
 		return vuln.Catalog{}, fmt.Errorf("decode the SBOM: %w", err)
 	}

@@ -19,7 +19,7 @@ import (
 
 const (
 	// MediaTypeSyft is the media type of the SBOMs that are taken in.
-	MediaTypeSyft = "application/vnd.syft+json"
+	MediaTypeSyft = match.MediaTypeSyft
 	// maxWindow bounds the memory that a zstd frame can ask for.
 	maxWindow = 32 << 20
 )
@@ -71,6 +71,41 @@ func (a *Assessor) IngestFile(ctx context.Context, key vuln.ImageKey, path strin
 	}
 	sbom.Content = compressed.Bytes()
 	return a.save(ctx, key, sbom, catalog)
+}
+
+// IngestReport keeps a CycloneDX report about an image, as it is in content, and takes the components of document for the packages
+// of the image, which are matched like any others. The document is of one of the media types of CycloneDX that match knows. Errors
+// are those of IngestSBOM.
+func (a *Assessor) IngestReport(ctx context.Context, imageID string, report store.Report, mediaType string, document []byte) error {
+	decoded, err := match.DecodeAs(mediaType, bytes.NewReader(document), match.DefaultDecodeLimits())
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	if catalog := decoded.Catalog(); len(catalog.Packages) > 0 {
+		compressed, err := zstdOf(document)
+		if err != nil {
+			return err
+		}
+		digest := sha256.Sum256(document)
+		report.Catalog = &catalog
+		report.SBOM = &store.SBOM{
+			MediaType: mediaType, Content: compressed, SHA256: hex.EncodeToString(digest[:]), Size: int64(len(document)),
+		}
+	}
+	if err := a.store.SaveReport(ctx, imageID, report); err != nil {
+		return fmt.Errorf("keep the report: %w", err)
+	}
+	a.Wake()
+	return nil
+}
+
+func zstdOf(document []byte) ([]byte, error) {
+	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		return nil, fmt.Errorf("compress the SBOM: %w", err)
+	}
+	compressed := encoder.EncodeAll(document, nil)
+	return compressed, encoder.Close()
 }
 
 func (a *Assessor) save(ctx context.Context, key vuln.ImageKey, sbom store.SBOM, catalog vuln.Catalog) error {

@@ -140,6 +140,7 @@ func TestStoreGoesAwayAndComesBack(t *testing.T) {
 	refused.problem(t, http.StatusServiceUnavailable, "")
 
 	away.become(open())
+	f.ingest.err = nil
 	if err := f.server.Check(check); err != nil {
 		t.Errorf("not ready again: %v", err)
 	}

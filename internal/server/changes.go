@@ -56,13 +56,10 @@ func toChange(c store.Change) api.Change {
 		Kind: api.ChangeKind(c.Kind), Reasons: make([]api.ChangeReason, 0, len(c.Reasons)),
 		Package: toPackage(c.Package), VulnerabilityId: c.VulnerabilityID, Namespace: c.Namespace,
 		Before: toChangeSide(c.Before), After: toChangeSide(c.After),
-		Images: c.Images, ImageIds: append([]string{}, c.ImageIDs...), Workloads: make([]api.Workload, 0, len(c.Workloads)),
+		Images: c.Images, ImageIds: append([]string{}, c.ImageIDs...), Workloads: toWorkloads(c.Workloads),
 	}
 	for _, reason := range c.Reasons {
 		out.Reasons = append(out.Reasons, api.ChangeReason(reason))
-	}
-	for _, w := range c.Workloads {
-		out.Workloads = append(out.Workloads, api.Workload{Namespace: w.Namespace, Kind: w.Kind, Name: w.Name})
 	}
 	return out
 }

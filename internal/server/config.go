@@ -29,10 +29,24 @@ const (
 	AuthNone AuthMode = "none"
 )
 
-// Ingester keeps an SBOM that a scan Job delivered. It decodes the body with bounds of its own. Beside the errors of the
-// store it returns *RefusedError for a body that it does not accept, and lets errors of the reader through.
+// Ingester keeps SBOMs. It decodes them with bounds of its own. Beside the errors of the store it returns *RefusedError for what
+// it does not accept, and lets errors of the reader through.
 type Ingester interface {
+	// IngestSBOM keeps what a scan Job delivered.
 	IngestSBOM(ctx context.Context, key vuln.ImageKey, zstdBody io.Reader) error
+	// IngestReport keeps a report from outside, and its components as the packages of the image.
+	IngestReport(ctx context.Context, imageID string, report UploadedReport) error
+}
+
+// UploadedReport is a CycloneDX document that was uploaded.
+type UploadedReport struct {
+	// Content is the document in JSON, as it is given back.
+	Content []byte
+	// Document is what was uploaded, of the media type MediaType.
+	Document  []byte
+	MediaType string
+	// Counts are those of its vulnerabilities.
+	Counts store.Counts
 }
 
 // RefusedError says that a body is refused, and why.
@@ -71,6 +85,8 @@ type Config struct {
 	Databases DatabaseStatusProvider
 	// Rematcher has packages matched again; nil refuses it.
 	Rematcher Rematcher
+	// Versions compares versions of packages; nil refuses to.
+	Versions Versions
 	// Feed subscribes to all events from now on.
 	Feed func(ctx context.Context) Subscription
 	// Ingest keeps delivered SBOMs.
@@ -93,9 +109,12 @@ type Limits struct {
 	Report     report.Limits
 	// SBOMBody bounds the compressed body of PUT /api/v1/images/{imageId}/sbom in bytes (64 MiB).
 	SBOMBody int64
-	// Uploads bounds the bodies that are being read at a time (8), Reports the reports that are being written (4).
+	// Uploads bounds the bodies that are being read at a time (8), Decodes those of them that are reports and being decoded (2),
+	// Reports the reports that are being written (4), Exports the documents in other formats (2).
 	Uploads int
+	Decodes int
 	Reports int
+	Exports int
 	// RequestRate is how many requests a second a caller may make in the long run (50), RequestBurst how many at once (300); without
 	// authentication 1,000 and 4,000. A caller is a user or, before it is known who that is, a client address. Requests that go
 	// through everything that is stored count 20 times. The UI's own files do not count.
@@ -139,7 +158,9 @@ func (l Limits) withDefaults() Limits {
 	set(&l.SBOMBody, 64<<20)
 	set(&l.Report, report.DefaultLimits())
 	set(&l.Uploads, 8)
+	set(&l.Decodes, 2)
 	set(&l.Reports, 4)
+	set(&l.Exports, 2)
 	set(&l.RequestRate, 50)
 	set(&l.RequestBurst, 300)
 	set(&l.FailureRate, 0.5)

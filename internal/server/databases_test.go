@@ -391,7 +391,7 @@ func TestHostileChanges(t *testing.T) {
 		{path + "?generation=0", 400, "generation"},
 		{path + "?generation=99999999999999999999", 400, "generation"},
 		{path + "?kind=gone", 400, "kind"},
-		{path + "?kind=opened&kind=opened&kind=opened&kind=opened", 400, "kinds"},
+		{path + "?kind=opened&kind=opened&kind=opened&kind=opened", 400, "kind is there more than 3 times"},
 		{path + "?severity=critical", 400, "severity"},
 		{path + "?kev=maybe", 400, "kev"},
 		{path + "?imageId=", 400, "imageId"},

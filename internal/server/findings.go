@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/scanner-operator/scanner-operator/internal/report"
 	"github.com/scanner-operator/scanner-operator/internal/server/api"
 	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
@@ -13,6 +14,13 @@ func (o operations) ListFindings(ctx context.Context, request api.ListFindingsRe
 	query, err := findingQuery(request.ImageId, request.Params)
 	if err != nil {
 		return nil, err
+	}
+	format, err := formatOf(requestOf(ctx), request.Params.Format, exportFormats...)
+	if err != nil {
+		return nil, err
+	}
+	if format != report.FormatJSON {
+		return o.s.exportFindings(ctx, query, format)
 	}
 	findings, err := o.s.config.Store.Findings(ctx, query)
 	if err != nil {
@@ -31,9 +39,10 @@ func toFinding(f vuln.Finding) api.Finding {
 	out := api.Finding{
 		Package:       toPackage(f.Package),
 		Vulnerability: toVulnerability(f.Vulnerability),
-		Fix:           api.Fix{State: toFixState(f.Fix.State), Versions: optionalList(f.Fix.Versions)},
+		Fix:           toFix(f.Fix),
 		Details:       make([]api.MatchDetail, 0, len(f.Details)),
 		Locations:     make([]api.Location, 0, len(f.Locations)),
+		FirstSeen:     optionalTime(f.FirstSeen), FixedAt: optionalTime(f.FixedAt),
 	}
 	for _, d := range f.Details {
 		out.Details = append(out.Details, api.MatchDetail{
@@ -44,6 +53,10 @@ func toFinding(f vuln.Finding) api.Finding {
 		out.Locations = append(out.Locations, api.Location{Path: l.Path, Layer: optional(l.Layer)})
 	}
 	return out
+}
+
+func toFix(fix vuln.Fix) api.Fix {
+	return api.Fix{State: toFixState(fix.State), Versions: optionalList(fix.Versions)}
 }
 
 func toPackage(p vuln.Package) api.Package {

@@ -61,12 +61,24 @@ type fixture struct {
 	wait func() error
 }
 
-// ingester remembers what it was given.
+// ingester remembers what it was given. Reports it keeps without their components.
 type ingester struct {
-	mu   sync.Mutex
-	err  error
-	got  []byte
-	keys []vuln.ImageKey
+	store   store.Reports
+	mu      sync.Mutex
+	err     error
+	got     []byte
+	keys    []vuln.ImageKey
+	reports []server.UploadedReport
+}
+
+func (i *ingester) IngestReport(ctx context.Context, imageID string, uploaded server.UploadedReport) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.err != nil {
+		return i.err
+	}
+	i.reports = append(i.reports, uploaded)
+	return i.store.SaveReport(ctx, imageID, store.Report{Content: uploaded.Content, Counts: uploaded.Counts})
 }
 
 func (i *ingester) IngestSBOM(_ context.Context, key vuln.ImageKey, body io.Reader) error {
@@ -108,6 +120,7 @@ func newFixture(tb testing.TB, change func(*server.Config)) *fixture {
 	if change != nil {
 		change(&config)
 	}
+	f.ingest.store = config.Store
 	var err error
 	if f.server, err = server.New(config); err != nil {
 		tb.Fatal(err)
@@ -376,6 +389,8 @@ func decompressed(t *testing.T, content []byte) string {
 
 // slowIngester tells when it is entered and waits to be let go.
 type slowIngester struct{ entered, leave chan struct{} }
+
+func (i *slowIngester) IngestReport(context.Context, string, server.UploadedReport) error { return nil }
 
 func (i *slowIngester) IngestSBOM(ctx context.Context, _ vuln.ImageKey, _ io.Reader) error {
 	close(i.entered)

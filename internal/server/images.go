@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 
+	"github.com/scanner-operator/scanner-operator/internal/report"
 	"github.com/scanner-operator/scanner-operator/internal/server/api"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/vuln"
@@ -13,6 +14,13 @@ func (o operations) ListImages(ctx context.Context, request api.ListImagesReques
 	query, err := imageQuery(request.Params)
 	if err != nil {
 		return nil, err
+	}
+	format, err := formatOf(requestOf(ctx), request.Params.Format, exportFormats...)
+	if err != nil {
+		return nil, err
+	}
+	if format != report.FormatJSON {
+		return o.s.exportImages(ctx, query, format)
 	}
 	images, err := o.s.config.Store.ListImages(ctx, query)
 	if err != nil {
@@ -33,11 +41,44 @@ func (o operations) GetImage(ctx context.Context, request api.GetImageRequestObj
 	if err != nil {
 		return nil, err
 	}
+	format, err := formatOf(requestOf(ctx), request.Params.Format, exportFormats...)
+	if err != nil {
+		return nil, err
+	}
+	if format != report.FormatJSON {
+		return o.s.exportImage(ctx, key, format)
+	}
 	image, err := o.s.config.Store.Image(ctx, key)
 	if err != nil {
 		return nil, err
 	}
 	return api.GetImage200JSONResponse(toImage(image)), nil
+}
+
+// ListPresences answers a page of where and when an image ran.
+func (o operations) ListPresences(ctx context.Context, request api.ListPresencesRequestObject) (api.ListPresencesResponseObject, error) {
+	var p parameters
+	query := store.PresenceQuery{
+		Image: p.image(request.ImageId, request.Params.Platform), Page: p.page(request.Params.PageToken, request.Params.PageSize),
+	}
+	if p.err != nil {
+		return nil, p.err
+	}
+	presences, err := o.s.config.Store.Presences(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	answer := api.ListPresences200JSONResponse{
+		Items: make([]api.Presence, 0, len(presences.Presences)), Total: presences.Total, NextPageToken: optional(presences.NextToken),
+	}
+	for _, presence := range presences.Presences {
+		answer.Items = append(answer.Items, api.Presence{
+			ImageId: presence.Image.ImageID, Platform: presence.Image.Platform.String(), Cluster: optional(presence.Cluster),
+			Workload: toWorkload(presence.Workload), Container: presence.Container,
+			Since: presence.Since.UTC(), Until: optionalTime(presence.Until),
+		})
+	}
+	return answer, nil
 }
 
 func toImage(image store.Image) api.Image {
@@ -57,7 +98,17 @@ func toImage(image store.Image) api.Image {
 		FirstSeen:    image.FirstSeen.UTC(),
 		CataloguedAt: optionalTime(image.CataloguedAt),
 		MatchedAt:    optionalTime(image.MatchedAt),
+		FromReport:   optional(image.FromReport),
+		Reported:     optionalCounts(image.Reported),
 	}
+}
+
+func optionalCounts(c *store.Counts) *api.Counts {
+	if c == nil {
+		return nil
+	}
+	counts := toCounts(*c)
+	return &counts
 }
 
 func toCounts(c store.Counts) api.Counts {

@@ -96,10 +96,18 @@ func (r *recorder) Write(data []byte) (int, error) {
 // Unwrap lets http.ResponseController reach the connection.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-// recorderOf returns the recorder of a request, nil when the writer is another one.
+// recorderOf returns the recorder of a request, nil when there is none behind the writer.
 func recorderOf(w http.ResponseWriter) *recorder {
-	rec, _ := w.(*recorder)
-	return rec
+	for {
+		switch inner := w.(type) {
+		case *recorder:
+			return inner
+		case interface{ Unwrap() http.ResponseWriter }:
+			w = inner.Unwrap()
+		default:
+			return nil
+		}
+	}
 }
 
 func routeOf(rec *recorder) string {

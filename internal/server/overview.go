@@ -17,12 +17,20 @@ func (o operations) GetOverview(ctx context.Context, _ api.GetOverviewRequestObj
 	if err != nil {
 		return nil, err
 	}
+	coverage, err := o.s.config.Store.ListCoverage(ctx, store.CoverageQuery{Page: store.Page{Size: 1}})
+	if err != nil {
+		return nil, err
+	}
 	answer := api.GetOverview200JSONResponse{Counts: toCounts(overview.Counts), Packages: overview.Packages}
 	answer.Images.Pending = overview.Images[store.StatePending]
 	answer.Images.Failed = overview.Images[store.StateFailed]
 	answer.Images.Catalogued = overview.Images[store.StateCatalogued]
 	answer.Images.Scanned = overview.Images[store.StateScanned]
 	answer.Images.Reported = overview.Images[store.StateReported]
+	if len(coverage.Counts) > 0 {
+		summary := toCoverageSummary(coverage.Counts)
+		answer.Coverage = &summary
+	}
 	if found {
 		answer.Database = toBuild(&current.Build)
 	}

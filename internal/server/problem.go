@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"time"
 
 	"github.com/scanner-operator/scanner-operator/internal/report"
 	"github.com/scanner-operator/scanner-operator/internal/server/api"
@@ -124,6 +125,7 @@ func (s *Server) writeProblem(w http.ResponseWriter, r *http.Request, err error)
 	h.Set("Cache-Control", "no-store")
 	h.Del("Content-Encoding")
 	h.Del("Content-Length")
+	h.Del("Content-Disposition")
 	body := api.Problem{Type: "about:blank", Title: http.StatusText(p.status), Status: p.status}
 	if p.detail != "" {
 		body.Detail = &p.detail
@@ -132,6 +134,36 @@ func (s *Server) writeProblem(w http.ResponseWriter, r *http.Request, err error)
 	if err := json.NewEncoder(w).Encode(body); err != nil {
 		s.log.V(1).Info("Problem not delivered", "error", err.Error())
 	}
+}
+
+// badParameter says of a request that the generated code could not read which parameter is at fault, and what it may be.
+func badParameter(err error) *problem {
+	malformed, ok := errors.AsType[*api.InvalidParamFormatError](err)
+	if !ok {
+		return badRequest("%v", err)
+	}
+	number, isNumber := errors.AsType[*strconv.NumError](err)
+	_, isTime := errors.AsType[*time.ParseError](err)
+	switch {
+	case isNumber && number.Func == "ParseBool":
+		return badRequest("%s: %.40q is neither true nor false", malformed.ParamName, number.Num)
+	case isNumber && number.Func == "ParseFloat":
+		return badRequest("%s: %.40q is not a number", malformed.ParamName, number.Num)
+	case isNumber:
+		return badRequest("%s: %.40q is not a whole number within its bounds", malformed.ParamName, number.Num)
+	case isTime:
+		return badRequest("%s is neither a day such as 2026-01-31 nor a time such as 2026-01-31T12:00:00Z, where the specification asks for it", malformed.ParamName)
+	default:
+		return badRequest("%v", err)
+	}
+}
+
+// unknownVulnerability says what was not found.
+func unknownVulnerability(err error) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return problemf(http.StatusNotFound, "no finding names or named a vulnerability with this ID or alias")
+	}
+	return err
 }
 
 // asProblem reports whether an error says that the database or the caller's patience is at fault, and not the caller.

@@ -1,6 +1,16 @@
 package server
 
 import (
+	"context"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	openapi_types "github.com/oapi-codegen/runtime/types"
+
 	"github.com/scanner-operator/scanner-operator/internal/server/api"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/vuln"
@@ -8,164 +18,245 @@ import (
 
 // Bounds of query parameters, as the specification states them.
 const (
-	maxPageToken    = 4096
-	maxImageText    = 512
-	maxFindingText  = 256
-	maxImageStates  = 5
-	maxChangeKinds  = 3
-	maxBuildID      = 128
-	minimumPageSize = 1
+	maxImageText       = 512
+	maxText            = 256
+	maxName            = 253
+	maxPackageName     = 512
+	maxConstraint      = 256
+	maxWord            = 64
+	maxKind            = 63
+	maxStates          = 5
+	maxChangeKinds     = 3
+	maxBuildID         = 128
+	maxVulnerabilityID = 255
+	minimumPageSize    = 1
 )
 
-// page reads the paging parameters.
-func page(token *api.PageToken, size *api.PageSize) (store.Page, error) {
-	p := store.Page{Token: value(token), Size: store.DefaultPageSize}
-	if size != nil {
-		p.Size = *size
+// parameters reads query parameters. The first one that is refused stays as the error; what is read after it is of no use.
+type parameters struct{ err error }
+
+func (p *parameters) refuse(format string, args ...any) {
+	if p.err == nil {
+		p.err = badRequest(format, args...)
 	}
-	switch {
-	case p.Size < minimumPageSize || p.Size > store.MaxPageSize:
-		return store.Page{}, badRequest("pageSize is not between %d and %d", minimumPageSize, store.MaxPageSize)
-	case len(p.Token) > maxPageToken:
-		return store.Page{}, badRequest("pageToken has more than %d bytes", maxPageToken)
-	}
-	return p, nil
 }
 
-// severity reads a severity parameter; without one nothing is filtered.
-func severity(name *api.Severity) (vuln.Severity, error) {
+// page reads the paging parameters.
+func (p *parameters) page(token *api.PageToken, size *api.PageSize) store.Page {
+	page := store.Page{Token: value(token), Size: store.DefaultPageSize}
+	if size != nil {
+		page.Size = *size
+	}
+	switch {
+	case page.Size < minimumPageSize || page.Size > store.MaxPageSize:
+		p.refuse("pageSize is not between %d and %d", minimumPageSize, store.MaxPageSize)
+	case len(page.Token) > store.MaxTokenLength:
+		p.refuse("pageToken has more than %d bytes", store.MaxTokenLength)
+	}
+	return page
+}
+
+// severity reads a severity; without one nothing is filtered.
+func (p *parameters) severity(name *api.Severity) vuln.Severity {
 	switch {
 	case name == nil:
-		return vuln.SeverityUnknown, nil
+		return vuln.SeverityUnknown
 	case !name.Valid():
-		return vuln.SeverityUnknown, badRequest("severity %.40q is not one of Critical, High, Medium, Low, Negligible, Unknown", string(*name))
+		p.refuse("severity %.40q is not one of Critical, High, Medium, Low, Negligible, Unknown", string(*name))
+		return vuln.SeverityUnknown
 	}
 	parsed, err := vuln.ParseSeverity(string(*name))
 	if err != nil {
-		return vuln.SeverityUnknown, badRequest("%v", err)
+		p.refuse("%v", err)
 	}
-	return parsed, nil
+	return parsed
 }
 
-// text reads a search text.
-func text(text *string, limit int) (string, error) {
-	if len(value(text)) > limit {
-		return "", badRequest("text has more than %d bytes", limit)
+// text reads a text of at most limit bytes without control characters.
+func (p *parameters) text(name string, text *string, limit int) string {
+	t := value(text)
+	switch {
+	case len(t) > limit:
+		p.refuse("%s has more than %d bytes", name, limit)
+	case !utf8.ValidString(t):
+		p.refuse("%s is not valid UTF-8", name)
+	case strings.ContainsFunc(t, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		p.refuse("%s holds a control character", name)
 	}
-	return value(text), nil
+	return t
 }
 
-// imageQuery reads the parameters of a list of images.
-func imageQuery(params api.ListImagesParams) (query store.ImageQuery, err error) {
-	if query.Page, err = page(params.PageToken, params.PageSize); err != nil {
-		return query, err
+// probability reads a number from 0 to 1.
+func (p *parameters) probability(name string, number *float64) float64 {
+	if n := value(number); !(n >= 0 && n <= 1) { //nolint:staticcheck // the other way round lets NaN pass
+		p.refuse("%s is not between 0 and 1", name)
 	}
-	if query.Text, err = text(params.Text, maxImageText); err != nil {
-		return query, err
-	}
-	if query.MinSeverity, err = severity(params.Severity); err != nil {
-		return query, err
-	}
-	states := value(params.State)
-	if len(states) > maxImageStates {
-		return query, badRequest("there are more than %d states", maxImageStates)
-	}
-	for _, state := range states {
-		if !state.Valid() {
-			return query, badRequest("state %.40q is not one of Pending, Failed, Catalogued, Scanned, Reported", string(state))
-		}
-		query.States = append(query.States, store.State(state))
-	}
-	query.Sort = store.SortImageID
-	if params.Sort != nil {
-		if !params.Sort.Valid() {
-			return query, badRequest("sort %.40q is not one of imageId, -severity", string(*params.Sort))
-		}
-		query.Sort = store.ImageSort(*params.Sort)
-	}
-	return query, nil
+	return value(number)
 }
 
-// findingQuery reads the parameters of a list of findings.
-func findingQuery(imageID string, params api.ListFindingsParams) (query store.FindingQuery, err error) {
-	if query.Image, err = imageKey(imageID, params.Platform); err != nil {
-		return query, err
+// where reads what chooses by workload.
+func (p *parameters) where(namespace *api.Namespace, workload *api.WorkloadName, kind *api.WorkloadKind) store.Where {
+	return store.Where{
+		Namespace: p.text("namespace", namespace, maxName), Workload: p.text("workload", workload, maxName),
+		WorkloadKind: p.text("workloadKind", kind, maxKind),
 	}
-	if query.Page, err = page(params.PageToken, params.PageSize); err != nil {
-		return query, err
-	}
-	if query.Text, err = text(params.Text, maxFindingText); err != nil {
-		return query, err
-	}
-	if query.MinSeverity, err = severity(params.Severity); err != nil {
-		return query, err
-	}
-	query.Fixable, query.KEV = value(params.Fixable), value(params.Kev)
-	query.Sort = store.SortFindingRisk
-	if params.Sort != nil {
-		if !params.Sort.Valid() {
-			return query, badRequest("sort %.40q is not one of -risk, -severity, package", string(*params.Sort))
-		}
-		query.Sort = store.FindingSort(*params.Sort)
-	}
-	return query, nil
 }
 
-// changeQuery reads the parameters of a list of changes.
-func changeQuery(build string, params api.ListChangesParams) (query store.ChangeQuery, err error) {
-	if query.Build, err = buildID(build); err != nil {
-		return query, err
+// imageID reads an image ID, "" for none.
+func (p *parameters) imageID(id *string) string {
+	if id == nil {
+		return ""
 	}
-	if query.Page, err = page(params.PageToken, params.PageSize); err != nil {
-		return query, err
+	key, err := imageKey(*id, nil)
+	if err != nil && p.err == nil {
+		p.err = err
 	}
-	if query.Text, err = text(params.Text, maxFindingText); err != nil {
-		return query, err
-	}
-	if query.MinSeverity, err = severity(params.Severity); err != nil {
-		return query, err
-	}
-	if params.ImageId != nil {
-		key, err := imageKey(*params.ImageId, nil)
-		if err != nil {
-			return query, err
-		}
-		query.ImageID = key.ImageID
-	}
-	if params.Generation != nil {
-		if *params.Generation < 1 {
-			return query, badRequest("generation is less than 1")
-		}
-		query.Generation = *params.Generation
-	}
-	query.Kinds, err = changeKinds(value(params.Kind))
-	query.KEV = value(params.Kev)
-	return query, err
+	return key.ImageID
 }
 
-// buildID checks the bounds of the ID of a database build.
-func buildID(id string) (string, error) {
-	if len(id) > maxBuildID {
-		return "", badRequest("the build ID has %d bytes, more than the limit of %d", len(id), maxBuildID)
+// image reads the image of a path, and the platform that is asked for.
+func (p *parameters) image(id string, platform *string) vuln.ImageKey {
+	key, err := imageKey(id, platform)
+	if err != nil && p.err == nil {
+		p.err = err
+	}
+	return key
+}
+
+// day reads a day of UTC, the zero time for none.
+func day(date *openapi_types.Date) time.Time {
+	if date == nil {
+		return time.Time{}
+	}
+	return date.UTC()
+}
+
+// choice reads one of some words; without any it is the first of them.
+func choice[To, From ~string](p *parameters, name string, word *From, allowed ...To) To {
+	if word == nil {
+		return allowed[0]
+	}
+	if !slices.Contains(allowed, To(*word)) {
+		p.refuse("%s %.40q is not one of %s", name, string(*word), joined(allowed))
+	}
+	return To(*word)
+}
+
+// choices reads at most limit of some words.
+func choices[To, From ~string](p *parameters, name string, words *[]From, limit int, allowed ...To) []To {
+	if len(value(words)) > limit {
+		p.refuse("%s is there more than %d times", name, limit)
+		return nil
+	}
+	var list []To
+	for _, word := range value(words) {
+		list = append(list, choice(p, name, &word, allowed...))
+	}
+	return list
+}
+
+func joined[T ~string](words []T) string {
+	list := make([]string, len(words))
+	for i, word := range words {
+		list[i] = string(word)
+	}
+	return strings.Join(list, ", ")
+}
+
+// identifier reads an ID in a path: printable ASCII without spaces.
+func (p *parameters) identifier(what, id string, limit int) string {
+	if len(id) > limit {
+		p.refuse("the %s has %d bytes, more than the limit of %d", what, len(id), limit)
+		return ""
 	}
 	for _, r := range id {
 		if r <= ' ' || r > '~' {
-			return "", badRequest("the build ID holds the character %q; only printable ASCII without spaces is allowed", r)
+			p.refuse("the %s holds the character %q; only printable ASCII without spaces is allowed", what, r)
 		}
 	}
-	return id, nil
+	return id
 }
 
-func changeKinds(names []api.ChangeKind) ([]store.ChangeKind, error) {
-	if len(names) > maxChangeKinds {
-		return nil, badRequest("there are more than %d kinds", maxChangeKinds)
+// imageQuery reads the parameters of a list of images.
+func imageQuery(params api.ListImagesParams) (store.ImageQuery, error) {
+	var p parameters
+	query := store.ImageQuery{
+		Text: p.text("text", params.Text, maxImageText), MinSeverity: p.severity(params.Severity),
+		States: choices(&p, "state", params.State, maxStates,
+			store.StatePending, store.StateFailed, store.StateCatalogued, store.StateScanned, store.StateReported),
+		Fixable: value(params.Fixable), KEV: value(params.Kev), MinEPSS: p.probability("epss", params.Epss),
+		Where: p.where(params.Namespace, params.Workload, params.WorkloadKind),
+		Sort:  choice(&p, "sort", params.Sort, store.SortImageID, store.SortSeverity),
+		Page:  p.page(params.PageToken, params.PageSize),
 	}
-	var kinds []store.ChangeKind
-	for _, name := range names {
-		if !name.Valid() {
-			return nil, badRequest("kind %.40q is not one of opened, closed, changed", string(name))
+	return query, p.err
+}
+
+// findingQuery reads the parameters of a list of findings.
+func findingQuery(imageID string, params api.ListFindingsParams) (store.FindingQuery, error) {
+	var p parameters
+	query := store.FindingQuery{
+		Image: p.image(imageID, params.Platform),
+		Text:  p.text("text", params.Text, maxText), MinSeverity: p.severity(params.Severity),
+		Fixable: value(params.Fixable), KEV: value(params.Kev), MinEPSS: p.probability("epss", params.Epss), Closed: value(params.Closed),
+		Sort: choice(&p, "sort", params.Sort, store.SortFindingRisk, store.SortFindingSeverity, store.SortFindingPackage),
+		Page: p.page(params.PageToken, params.PageSize),
+	}
+	return query, p.err
+}
+
+// changeQuery reads the parameters of a list of changes.
+func changeQuery(build string, params api.ListChangesParams) (store.ChangeQuery, error) {
+	var p parameters
+	if params.Generation != nil && *params.Generation < 1 {
+		p.refuse("generation is less than 1")
+	}
+	query := store.ChangeQuery{
+		Build: p.identifier("build ID", build, maxBuildID), Generation: value(params.Generation),
+		Text: p.text("text", params.Text, maxText), MinSeverity: p.severity(params.Severity), ImageID: p.imageID(params.ImageId),
+		Kinds: choices(&p, "kind", params.Kind, maxChangeKinds, store.ChangeOpened, store.ChangeClosed, store.ChangeChanged),
+		KEV:   value(params.Kev),
+		Page:  p.page(params.PageToken, params.PageSize),
+	}
+	return query, p.err
+}
+
+// refuseUnknown refuses query parameters that an operation under /api/v1 does not know: a filter that is misspelt would be left
+// out, and the answer would be one to another question.
+func refuseUnknown(next api.StrictHandlerFunc, _ string) api.StrictHandlerFunc {
+	return func(ctx context.Context, w http.ResponseWriter, r *http.Request, request any) (any, error) {
+		if strings.HasPrefix(r.URL.Path, "/api/v1/") {
+			if err := unknownParameter(r, request); err != nil {
+				return nil, err
+			}
 		}
-		kinds = append(kinds, store.ChangeKind(name))
+		return next(ctx, w, r, request)
 	}
-	return kinds, nil
+}
+
+// unknownParameter compares a query with the fields of the parameters in a generated request object.
+func unknownParameter(r *http.Request, request any) error {
+	if r.URL.RawQuery == "" {
+		return nil
+	}
+	var known []string
+	if params := reflect.ValueOf(request).FieldByName("Params"); params.IsValid() {
+		for field := range params.Type().Fields() {
+			if name, _, _ := strings.Cut(field.Tag.Get("form"), ","); name != "" {
+				known = append(known, name)
+			}
+		}
+	}
+	for name := range r.URL.Query() {
+		if slices.Contains(known, name) {
+			continue
+		}
+		slices.Sort(known)
+		allowed := "there is none"
+		if len(known) > 0 {
+			allowed = "there are " + strings.Join(known, ", ")
+		}
+		return badRequest("%.40q is not among the query parameters of this resource: %s", name, allowed)
+	}
+	return nil
 }

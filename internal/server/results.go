@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/scanner-operator/scanner-operator/internal/report"
@@ -146,35 +145,6 @@ func (o operations) DeleteScanResult(ctx context.Context, request api.DeleteScan
 	return api.DeleteScanResult204Response{}, nil
 }
 
-// PutScanResult keeps an uploaded report. The store's event announces it.
-func (o operations) PutScanResult(ctx context.Context, request api.PutScanResultRequestObject) (api.PutScanResultResponseObject, error) {
-	r := requestOf(ctx)
-	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
-		return nil, problemf(http.StatusUnsupportedMediaType, "Content-Encoding %.40q is not supported here: send the body as it is", encoding)
-	}
-	if r.ContentLength > o.s.limits.ReportBody {
-		return nil, &http.MaxBytesError{Limit: o.s.limits.ReportBody}
-	}
-	release, err := o.s.uploadSlot(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
-	body, err := readBody(request.Body, r.ContentLength)
-	if err != nil {
-		return nil, err
-	}
-	upload, err := report.ReadUpload(body, o.s.limits.Report)
-	if err != nil {
-		return nil, err
-	}
-	counts := store.Counts{SeverityCounts: upload.Summary.Severities, KEV: upload.Summary.KEV, Fixable: upload.Summary.Fixable}
-	if err := o.s.config.Store.SaveReport(ctx, upload.ImageID, store.Report{Content: upload.Report, Counts: counts}); err != nil {
-		return nil, err
-	}
-	return result{upload.ImageID, upload.Report}, nil
-}
-
 // readBody reads a bounded body whole. Its announced length is believed only when a good part of it has arrived.
 func readBody(body io.Reader, length int64) ([]byte, error) {
 	const trusted = 1 << 20
@@ -201,59 +171,64 @@ func bodyError(err error) error {
 
 // result returns the result of an image, or store.ErrNotFound.
 func (s *Server) result(ctx context.Context, imageID string) (result, error) {
-	// An image that is matched anew while its report is written is read again; twice in a row takes a busy image indeed.
-	const attempts = 4
-	for attempt := 1; ; attempt++ {
-		image, err := s.config.Store.Image(ctx, vuln.ImageKey{ImageID: imageID})
-		if err != nil {
-			return result{}, err
+	document, err := s.steadily(ctx, vuln.ImageKey{ImageID: imageID}, func(image store.Image) ([]byte, error) {
+		if image.State != store.StateScanned || image.FromReport {
+			return s.config.Store.Report(ctx, imageID)
 		}
-		if image.State != store.StateScanned {
-			uploaded, err := s.config.Store.Report(ctx, imageID)
-			return result{imageID, uploaded}, err
+		if err := s.reports.acquire(ctx); err != nil {
+			return nil, err
 		}
-		written, err := s.write(ctx, image)
-		switch {
-		case err == nil:
-			return result{imageID, written}, nil
-		case attempt < attempts && errors.Is(err, errChanged):
-			continue
-		case errors.Is(err, errChanged):
-			return result{}, unavailable(err, "the image keeps changing while its report is written")
-		default:
-			return result{}, err
-		}
-	}
+		defer s.reports.release()
+		return written(report.FormatCycloneDX, s.input(ctx, image))
+	})
+	return result{imageID, document}, err
 }
 
 // errChanged says that an image changed while its report was written.
 var errChanged = errors.New("the image changed")
 
-// write makes the report of a scanned image.
-func (s *Server) write(ctx context.Context, image store.Image) ([]byte, error) {
-	if err := s.reports.acquire(ctx); err != nil {
-		return nil, err
+// steadily calls write with an image, and again when the image changed meanwhile: nothing is answered that is a mixture of two states.
+func (s *Server) steadily(ctx context.Context, key vuln.ImageKey, write func(store.Image) ([]byte, error)) ([]byte, error) {
+	// Twice in a row takes a busy image indeed.
+	const attempts = 4
+	for range attempts {
+		image, err := s.config.Store.Image(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		document, err := write(image)
+		after, readErr := s.config.Store.Image(ctx, image.Key)
+		switch {
+		case errors.Is(readErr, store.ErrNotFound):
+			return nil, readErr
+		case readErr == nil && fingerprint(after) != fingerprint(image):
+			continue
+		case err != nil:
+			return nil, err
+		default:
+			return document, readErr
+		}
 	}
-	defer s.reports.release()
+	return nil, unavailable(errChanged, "the image keeps changing while its report is written")
+}
+
+// written writes a report into memory.
+func written(format report.Format, in report.Input) ([]byte, error) {
 	var buffer bytes.Buffer
-	err := report.CycloneDX(&buffer, report.Input{
+	err := report.Write(&buffer, format, in)
+	return buffer.Bytes(), err
+}
+
+// input is what reports are made of: an image with all its findings.
+func (s *Server) input(ctx context.Context, image store.Image) report.Input {
+	return report.Input{
 		ImageID: image.Key.ImageID, Platform: image.Key.Platform, Distro: image.Distro,
 		SBOMSHA256: image.SBOMSHA256, Build: image.Database, MatchedAt: image.MatchedAt, ToolVersion: s.config.Version,
 		Packages: func(yield func(vuln.HeldPackage) error) error { return s.config.Store.Packages(ctx, image.Key, yield) },
-		Findings: func(yield func(vuln.Finding) error) error { return s.eachFinding(ctx, image.Key, yield) },
-	})
-	after, readErr := s.config.Store.Image(ctx, image.Key)
-	switch {
-	case errors.Is(readErr, store.ErrNotFound):
-		return nil, readErr
-	case readErr == nil && fingerprint(after) != fingerprint(image):
-		return nil, errChanged
-	case err != nil:
-		return nil, err
-	case readErr != nil:
-		return nil, readErr
+		Findings: func(yield func(vuln.Finding) error) error {
+			return s.eachFinding(ctx, store.FindingQuery{Image: image.Key, Sort: store.SortFindingPackage}, yield)
+		},
 	}
-	return buffer.Bytes(), nil
 }
 
 // content tells apart the states of an image between which its report differs.
@@ -272,8 +247,8 @@ func fingerprint(image store.Image) content {
 }
 
 // eachFinding reads the findings of an image page by page.
-func (s *Server) eachFinding(ctx context.Context, key vuln.ImageKey, yield func(vuln.Finding) error) error {
-	query := store.FindingQuery{Image: key, Sort: store.SortFindingPackage, Page: store.Page{Size: store.MaxPageSize}}
+func (s *Server) eachFinding(ctx context.Context, query store.FindingQuery, yield func(vuln.Finding) error) error {
+	query.Page = store.Page{Size: store.MaxPageSize}
 	for {
 		findings, err := s.config.Store.Findings(ctx, query)
 		if err != nil {

@@ -22,6 +22,8 @@ type route struct {
 	verb string
 	// audience says that the token must have been made for us: the API server's own tokens are for reading and deleting.
 	audience bool
+	// tag gives answers in JSON an ETag, compress compresses them for clients that take it.
+	tag, compress bool
 	// cost is how much of its caller's allowance a request takes, 0 for 1.
 	cost int
 	// body bounds the body in bytes; read and write bound its arrival and the answer.
@@ -42,32 +44,51 @@ const expensiveCost = 20
 
 // routes lists every operation of the interface by its ServeMux pattern. An operation that is not listed is refused.
 func routes(l Limits) map[string]route {
-	reading := func(verb string) route {
+	plain := func(verb string) route {
 		return route{verb: verb, body: smallBody, read: l.ReadTimeout, write: l.WriteTimeout}
+	}
+	reading := func(verb string) route {
+		r := plain(verb)
+		r.tag, r.compress = true, true
+		return r
+	}
+	// A stream is not held until it ends.
+	streaming := func(r route) route {
+		r.tag = false
+		return r
 	}
 	expensive := func(r route) route {
 		r.cost = expensiveCost
 		return r
 	}
 	return map[string]route{
-		"GET /scan-results":                     expensive(reading(verbList)),
-		"PUT /scan-results":                     {verb: verbUpdate, audience: true, body: l.ReportBody, read: l.UploadTimeout, write: l.UploadTimeout + l.WriteTimeout},
-		"GET /scan-results/{imageId}":           reading(verbGet),
-		"DELETE /scan-results/{imageId}":        reading(verbDelete),
-		"GET /subscribe":                        reading(verbList),
-		"GET /api/v1/overview":                  reading(verbList),
-		"GET /api/v1/images":                    reading(verbList),
-		"GET /api/v1/images/{imageId}":          reading(verbGet),
-		"GET /api/v1/images/{imageId}/findings": reading(verbGet),
-		"GET /api/v1/images/{imageId}/sbom":     reading(verbGet),
-		"PUT /api/v1/images/{imageId}/sbom":     {body: l.SBOMBody, read: l.UploadTimeout, write: l.UploadTimeout + l.WriteTimeout},
-		"GET /api/v1/databases":                 reading(verbList),
-		"GET /api/v1/databases/{build}/changes": reading(verbList),
-		"POST /api/v1/databases/rematch":        expensive(reading(verbUpdate)),
-		"GET /api/v1/events":                    reading(verbList),
-		"GET /api/v1/session":                   reading(""),
-		"POST /api/v1/session":                  reading(""),
-		"DELETE /api/v1/session":                reading(""),
+		"GET /scan-results":                         expensive(streaming(reading(verbList))),
+		"PUT /scan-results":                         {verb: verbUpdate, audience: true, body: l.ReportBody, read: l.UploadTimeout, write: l.UploadTimeout + l.WriteTimeout},
+		"GET /scan-results/{imageId}":               reading(verbGet),
+		"DELETE /scan-results/{imageId}":            plain(verbDelete),
+		"GET /subscribe":                            plain(verbList),
+		"GET /api/v1/overview":                      reading(verbList),
+		"GET /api/v1/images":                        reading(verbList),
+		"GET /api/v1/images/{imageId}":              reading(verbGet),
+		"GET /api/v1/images/{imageId}/findings":     reading(verbGet),
+		"GET /api/v1/images/{imageId}/sbom":         reading(verbGet),
+		"PUT /api/v1/images/{imageId}/sbom":         {body: l.SBOMBody, read: l.UploadTimeout, write: l.UploadTimeout + l.WriteTimeout},
+		"GET /api/v1/images/{imageId}/presences":    reading(verbGet),
+		"GET /api/v1/vulnerabilities":               reading(verbList),
+		"GET /api/v1/vulnerabilities/{id}":          reading(verbList),
+		"GET /api/v1/vulnerabilities/{id}/affected": reading(verbList),
+		"GET /api/v1/packages":                      reading(verbList),
+		"GET /api/v1/workloads":                     reading(verbList),
+		"GET /api/v1/coverage":                      reading(verbList),
+		"GET /api/v1/rollouts":                      reading(verbList),
+		"GET /api/v1/trends":                        reading(verbList),
+		"GET /api/v1/databases":                     reading(verbList),
+		"GET /api/v1/databases/{build}/changes":     reading(verbList),
+		"POST /api/v1/databases/rematch":            expensive(plain(verbUpdate)),
+		"GET /api/v1/events":                        plain(verbList),
+		"GET /api/v1/session":                       plain(""),
+		"POST /api/v1/session":                      plain(""),
+		"DELETE /api/v1/session":                    plain(""),
 	}
 }
 
@@ -88,9 +109,9 @@ func (s *Server) handler() http.Handler {
 			s.writeProblem(w, r, p)
 			return
 		}
-		s.writeProblem(w, r, badRequest("%v", err))
+		s.writeProblem(w, r, badParameter(err))
 	}
-	strict := api.NewStrictHandlerWithOptions(operations{s}, nil, api.StrictHTTPServerOptions{
+	strict := api.NewStrictHandlerWithOptions(operations{s}, []api.StrictMiddlewareFunc{refuseUnknown}, api.StrictHTTPServerOptions{
 		RequestErrorHandlerFunc: onBadRequest, ResponseErrorHandlerFunc: onError,
 	})
 	mux := http.NewServeMux()
@@ -136,6 +157,12 @@ func (s *Server) guard(pattern string, next http.HandlerFunc) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			s.writeProblem(w, r, fmt.Errorf("operation %q has no entry in the table of routes", pattern))
 		}
+	}
+	if route.tag {
+		next = tagged(next)
+	}
+	if route.compress {
+		next = s.compress(next)
 	}
 	return func(w http.ResponseWriter, r *http.Request) {
 		if rec := recorderOf(w); rec != nil {

@@ -13,18 +13,31 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/scanner-operator/scanner-operator/internal/report"
 	"github.com/scanner-operator/scanner-operator/internal/server/api"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
-// sbomMediaType is what SBOMs are, once uncompressed.
-const sbomMediaType = "application/vnd.syft+json"
+// sbomNames are the names of the files that browsers make of SBOMs, by media type.
+var sbomNames = map[string]string{
+	"application/vnd.syft+json":      "sbom.syft.json",
+	"application/vnd.cyclonedx+json": "sbom.cdx.json",
+	"application/vnd.cyclonedx+xml":  "sbom.cdx.xml",
+}
 
-// GetSBOM answers the SBOM as it is stored when the client understands zstd, and decompresses it on the way otherwise.
+// GetSBOM answers the SBOM as it is stored when the client understands zstd, and decompresses it on the way otherwise; or
+// writes the packages in another format.
 func (o operations) GetSBOM(ctx context.Context, request api.GetSBOMRequestObject) (api.GetSBOMResponseObject, error) {
 	key, err := imageKey(request.ImageId, request.Params.Platform)
 	if err != nil {
 		return nil, err
+	}
+	if request.Params.Format != nil {
+		format, err := formatOf(requestOf(ctx), request.Params.Format, report.FormatCycloneDX, report.FormatSPDX)
+		if err != nil {
+			return nil, err
+		}
+		return o.s.exportSBOM(ctx, key, format)
 	}
 	sbom, err := o.s.config.Store.SBOM(ctx, key)
 	if err != nil {
@@ -42,8 +55,12 @@ type sbomAnswer struct {
 // VisitGetSBOMResponse writes the answer.
 func (a sbomAnswer) VisitGetSBOMResponse(w http.ResponseWriter) error {
 	h := w.Header()
-	h.Set("Content-Type", sbomMediaType)
-	h.Set("Content-Disposition", `attachment; filename="sbom.syft.json"`)
+	name := sbomNames[a.sbom.MediaType]
+	if name == "" {
+		name = "sbom"
+	}
+	h.Set("Content-Type", a.sbom.MediaType)
+	h.Set("Content-Disposition", `attachment; filename="`+name+`"`)
 	h.Set("Vary", "Accept-Encoding")
 	if a.zstd {
 		h.Set("Content-Encoding", "zstd")

@@ -30,9 +30,11 @@ type Server struct {
 	http    http.Handler
 	// requests bounds what each caller asks, failures the refused tokens of each address.
 	requests, failures *limiter
-	// uploads and reports are slots for bodies that are being read and reports that are being written.
-	uploads slots
-	reports slots
+	// uploads and decodes are slots for bodies that are being read and decoded, reports and exports for those that are being written.
+	uploads, decodes slots
+	reports, exports slots
+	// compress compresses answers.
+	compress func(http.Handler) http.HandlerFunc
 	// replays are slots for subscribers that are told events of the log.
 	replays slots
 
@@ -71,12 +73,17 @@ func New(config Config) (*Server, error) {
 		requests: newLimiter(config.Limits.RequestRate, config.Limits.RequestBurst),
 		failures: newLimiter(config.Limits.FailureRate, config.Limits.FailureBurst),
 		uploads:  make(slots, config.Limits.Uploads),
+		decodes:  make(slots, config.Limits.Decodes),
 		reports:  make(slots, config.Limits.Reports),
+		exports:  make(slots, config.Limits.Exports),
 		replays:  make(slots, config.Limits.Replays),
 		ready:    make(chan struct{}),
 	}
 	if config.Auth == AuthKubernetes {
 		s.reviews = newReviewer(config.Reviews, config.Clock)
+	}
+	if s.compress, err = newCompression(); err != nil {
+		return nil, err
 	}
 	s.hub = newHub(config.Store, s.limits, s.log, m)
 	s.http = s.handler()

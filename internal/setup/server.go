@@ -12,8 +12,10 @@ import (
 
 	"github.com/scanner-operator/scanner-operator/internal/assess"
 	"github.com/scanner-operator/scanner-operator/internal/feed"
+	"github.com/scanner-operator/scanner-operator/internal/match"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 	"github.com/scanner-operator/scanner-operator/internal/server"
+	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/version"
 	"github.com/scanner-operator/scanner-operator/internal/vuln"
 	"github.com/scanner-operator/scanner-operator/internal/vulndb"
@@ -34,9 +36,10 @@ func (o *Operator) newServer(assessor *assess.Assessor, library *vulndb.Library,
 		Feed: func(ctx context.Context) server.Subscription {
 			return hub.Subscribe(ctx, feed.Filter{})
 		},
-		Ingest:  ingester{assessor},
-		Version: version.String(),
-		Log:     o.opts.Log.WithName("server"),
+		Ingest:   ingester{assessor},
+		Versions: match.Versions{},
+		Version:  version.String(),
+		Log:      o.opts.Log.WithName("server"),
 	}
 	if o.opts.Auth == AuthKubernetes {
 		reviews, err := server.NewReviews(o.manager.GetConfig(), o.manager.GetHTTPClient())
@@ -95,7 +98,16 @@ type ingester struct{ assessor *assess.Assessor }
 
 // IngestSBOM implements server.Ingester.
 func (i ingester) IngestSBOM(ctx context.Context, key vuln.ImageKey, body io.Reader) error {
-	err := i.assessor.IngestSBOM(ctx, key, body)
+	return refusal(i.assessor.IngestSBOM(ctx, key, body))
+}
+
+// IngestReport implements server.Ingester.
+func (i ingester) IngestReport(ctx context.Context, imageID string, uploaded server.UploadedReport) error {
+	report := store.Report{Content: uploaded.Content, Counts: uploaded.Counts}
+	return refusal(i.assessor.IngestReport(ctx, imageID, report, uploaded.MediaType, uploaded.Document))
+}
+
+func refusal(err error) error {
 	if errors.Is(err, assess.ErrRefused) {
 		return &server.RefusedError{Status: http.StatusUnprocessableEntity, Detail: err.Error()}
 	}

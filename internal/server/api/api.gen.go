@@ -64,6 +64,33 @@ func (e ChangeReason) Valid() bool {
 	}
 }
 
+// Defines values for CoverageState.
+const (
+	CoverageStateFailed  CoverageState = "Failed"
+	CoverageStatePending CoverageState = "Pending"
+	CoverageStateScanned CoverageState = "Scanned"
+	CoverageStateSkipped CoverageState = "Skipped"
+	CoverageStateStale   CoverageState = "Stale"
+)
+
+// Valid indicates whether the value is a known member of the CoverageState enum.
+func (e CoverageState) Valid() bool {
+	switch e {
+	case CoverageStateFailed:
+		return true
+	case CoverageStatePending:
+		return true
+	case CoverageStateScanned:
+		return true
+	case CoverageStateSkipped:
+		return true
+	case CoverageStateStale:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for DatabaseSource.
 const (
 	DatabaseSourceImported DatabaseSource = "imported"
@@ -303,25 +330,25 @@ func (e FixState) Valid() bool {
 
 // Defines values for ImageState.
 const (
-	Catalogued ImageState = "Catalogued"
-	Failed     ImageState = "Failed"
-	Pending    ImageState = "Pending"
-	Reported   ImageState = "Reported"
-	Scanned    ImageState = "Scanned"
+	ImageStateCatalogued ImageState = "Catalogued"
+	ImageStateFailed     ImageState = "Failed"
+	ImageStatePending    ImageState = "Pending"
+	ImageStateReported   ImageState = "Reported"
+	ImageStateScanned    ImageState = "Scanned"
 )
 
 // Valid indicates whether the value is a known member of the ImageState enum.
 func (e ImageState) Valid() bool {
 	switch e {
-	case Catalogued:
+	case ImageStateCatalogued:
 		return true
-	case Failed:
+	case ImageStateFailed:
 		return true
-	case Pending:
+	case ImageStatePending:
 		return true
-	case Reported:
+	case ImageStateReported:
 		return true
-	case Scanned:
+	case ImageStateScanned:
 		return true
 	default:
 		return false
@@ -376,6 +403,69 @@ func (e Severity) Valid() bool {
 	}
 }
 
+// Defines values for ExportFormat.
+const (
+	ExportFormatCsv           ExportFormat = "csv"
+	ExportFormatCyclonedxJson ExportFormat = "cyclonedx-json"
+	ExportFormatJson          ExportFormat = "json"
+	ExportFormatSarif         ExportFormat = "sarif"
+	ExportFormatSpdxJson      ExportFormat = "spdx-json"
+)
+
+// Valid indicates whether the value is a known member of the ExportFormat enum.
+func (e ExportFormat) Valid() bool {
+	switch e {
+	case ExportFormatCsv:
+		return true
+	case ExportFormatCyclonedxJson:
+		return true
+	case ExportFormatJson:
+		return true
+	case ExportFormatSarif:
+		return true
+	case ExportFormatSpdxJson:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListFormat.
+const (
+	ListFormatCsv  ListFormat = "csv"
+	ListFormatJson ListFormat = "json"
+)
+
+// Valid indicates whether the value is a known member of the ListFormat enum.
+func (e ListFormat) Valid() bool {
+	switch e {
+	case ListFormatCsv:
+		return true
+	case ListFormatJson:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListCoverageParamsFormat.
+const (
+	ListCoverageParamsFormatCsv  ListCoverageParamsFormat = "csv"
+	ListCoverageParamsFormatJson ListCoverageParamsFormat = "json"
+)
+
+// Valid indicates whether the value is a known member of the ListCoverageParamsFormat enum.
+func (e ListCoverageParamsFormat) Valid() bool {
+	switch e {
+	case ListCoverageParamsFormatCsv:
+		return true
+	case ListCoverageParamsFormatJson:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ListImagesParamsSort.
 const (
 	ListImagesParamsSortImageId       ListImagesParamsSort = "imageId"
@@ -388,6 +478,60 @@ func (e ListImagesParamsSort) Valid() bool {
 	case ListImagesParamsSortImageId:
 		return true
 	case ListImagesParamsSortMinusSeverity:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListImagesParamsFormat.
+const (
+	ListImagesParamsFormatCsv           ListImagesParamsFormat = "csv"
+	ListImagesParamsFormatCyclonedxJson ListImagesParamsFormat = "cyclonedx-json"
+	ListImagesParamsFormatJson          ListImagesParamsFormat = "json"
+	ListImagesParamsFormatSarif         ListImagesParamsFormat = "sarif"
+	ListImagesParamsFormatSpdxJson      ListImagesParamsFormat = "spdx-json"
+)
+
+// Valid indicates whether the value is a known member of the ListImagesParamsFormat enum.
+func (e ListImagesParamsFormat) Valid() bool {
+	switch e {
+	case ListImagesParamsFormatCsv:
+		return true
+	case ListImagesParamsFormatCyclonedxJson:
+		return true
+	case ListImagesParamsFormatJson:
+		return true
+	case ListImagesParamsFormatSarif:
+		return true
+	case ListImagesParamsFormatSpdxJson:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for GetImageParamsFormat.
+const (
+	GetImageParamsFormatCsv           GetImageParamsFormat = "csv"
+	GetImageParamsFormatCyclonedxJson GetImageParamsFormat = "cyclonedx-json"
+	GetImageParamsFormatJson          GetImageParamsFormat = "json"
+	GetImageParamsFormatSarif         GetImageParamsFormat = "sarif"
+	GetImageParamsFormatSpdxJson      GetImageParamsFormat = "spdx-json"
+)
+
+// Valid indicates whether the value is a known member of the GetImageParamsFormat enum.
+func (e GetImageParamsFormat) Valid() bool {
+	switch e {
+	case GetImageParamsFormatCsv:
+		return true
+	case GetImageParamsFormatCyclonedxJson:
+		return true
+	case GetImageParamsFormatJson:
+		return true
+	case GetImageParamsFormatSarif:
+		return true
+	case GetImageParamsFormatSpdxJson:
 		return true
 	default:
 		return false
@@ -413,6 +557,230 @@ func (e ListFindingsParamsSort) Valid() bool {
 	default:
 		return false
 	}
+}
+
+// Defines values for ListFindingsParamsFormat.
+const (
+	ListFindingsParamsFormatCsv           ListFindingsParamsFormat = "csv"
+	ListFindingsParamsFormatCyclonedxJson ListFindingsParamsFormat = "cyclonedx-json"
+	ListFindingsParamsFormatJson          ListFindingsParamsFormat = "json"
+	ListFindingsParamsFormatSarif         ListFindingsParamsFormat = "sarif"
+	ListFindingsParamsFormatSpdxJson      ListFindingsParamsFormat = "spdx-json"
+)
+
+// Valid indicates whether the value is a known member of the ListFindingsParamsFormat enum.
+func (e ListFindingsParamsFormat) Valid() bool {
+	switch e {
+	case ListFindingsParamsFormatCsv:
+		return true
+	case ListFindingsParamsFormatCyclonedxJson:
+		return true
+	case ListFindingsParamsFormatJson:
+		return true
+	case ListFindingsParamsFormatSarif:
+		return true
+	case ListFindingsParamsFormatSpdxJson:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for GetSBOMParamsFormat.
+const (
+	GetSBOMParamsFormatCyclonedxJson GetSBOMParamsFormat = "cyclonedx-json"
+	GetSBOMParamsFormatSpdxJson      GetSBOMParamsFormat = "spdx-json"
+)
+
+// Valid indicates whether the value is a known member of the GetSBOMParamsFormat enum.
+func (e GetSBOMParamsFormat) Valid() bool {
+	switch e {
+	case GetSBOMParamsFormatCyclonedxJson:
+		return true
+	case GetSBOMParamsFormatSpdxJson:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListPackagesParamsSort.
+const (
+	ListPackagesParamsSortMinusSeverity ListPackagesParamsSort = "-severity"
+	ListPackagesParamsSortName          ListPackagesParamsSort = "name"
+)
+
+// Valid indicates whether the value is a known member of the ListPackagesParamsSort enum.
+func (e ListPackagesParamsSort) Valid() bool {
+	switch e {
+	case ListPackagesParamsSortMinusSeverity:
+		return true
+	case ListPackagesParamsSortName:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListPackagesParamsFormat.
+const (
+	ListPackagesParamsFormatCsv  ListPackagesParamsFormat = "csv"
+	ListPackagesParamsFormatJson ListPackagesParamsFormat = "json"
+)
+
+// Valid indicates whether the value is a known member of the ListPackagesParamsFormat enum.
+func (e ListPackagesParamsFormat) Valid() bool {
+	switch e {
+	case ListPackagesParamsFormatCsv:
+		return true
+	case ListPackagesParamsFormatJson:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListVulnerabilitiesParamsSort.
+const (
+	ListVulnerabilitiesParamsSortId            ListVulnerabilitiesParamsSort = "id"
+	ListVulnerabilitiesParamsSortMinusEpss     ListVulnerabilitiesParamsSort = "-epss"
+	ListVulnerabilitiesParamsSortMinusRisk     ListVulnerabilitiesParamsSort = "-risk"
+	ListVulnerabilitiesParamsSortMinusSeverity ListVulnerabilitiesParamsSort = "-severity"
+)
+
+// Valid indicates whether the value is a known member of the ListVulnerabilitiesParamsSort enum.
+func (e ListVulnerabilitiesParamsSort) Valid() bool {
+	switch e {
+	case ListVulnerabilitiesParamsSortId:
+		return true
+	case ListVulnerabilitiesParamsSortMinusEpss:
+		return true
+	case ListVulnerabilitiesParamsSortMinusRisk:
+		return true
+	case ListVulnerabilitiesParamsSortMinusSeverity:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListVulnerabilitiesParamsFormat.
+const (
+	ListVulnerabilitiesParamsFormatCsv  ListVulnerabilitiesParamsFormat = "csv"
+	ListVulnerabilitiesParamsFormatJson ListVulnerabilitiesParamsFormat = "json"
+)
+
+// Valid indicates whether the value is a known member of the ListVulnerabilitiesParamsFormat enum.
+func (e ListVulnerabilitiesParamsFormat) Valid() bool {
+	switch e {
+	case ListVulnerabilitiesParamsFormatCsv:
+		return true
+	case ListVulnerabilitiesParamsFormatJson:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListAffectedParamsFormat.
+const (
+	ListAffectedParamsFormatCsv  ListAffectedParamsFormat = "csv"
+	ListAffectedParamsFormatJson ListAffectedParamsFormat = "json"
+)
+
+// Valid indicates whether the value is a known member of the ListAffectedParamsFormat enum.
+func (e ListAffectedParamsFormat) Valid() bool {
+	switch e {
+	case ListAffectedParamsFormatCsv:
+		return true
+	case ListAffectedParamsFormatJson:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListWorkloadsParamsSort.
+const (
+	ListWorkloadsParamsSortMinusSeverity ListWorkloadsParamsSort = "-severity"
+	ListWorkloadsParamsSortName          ListWorkloadsParamsSort = "name"
+)
+
+// Valid indicates whether the value is a known member of the ListWorkloadsParamsSort enum.
+func (e ListWorkloadsParamsSort) Valid() bool {
+	switch e {
+	case ListWorkloadsParamsSortMinusSeverity:
+		return true
+	case ListWorkloadsParamsSortName:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListWorkloadsParamsFormat.
+const (
+	ListWorkloadsParamsFormatCsv  ListWorkloadsParamsFormat = "csv"
+	ListWorkloadsParamsFormatJson ListWorkloadsParamsFormat = "json"
+)
+
+// Valid indicates whether the value is a known member of the ListWorkloadsParamsFormat enum.
+func (e ListWorkloadsParamsFormat) Valid() bool {
+	switch e {
+	case ListWorkloadsParamsFormatCsv:
+		return true
+	case ListWorkloadsParamsFormatJson:
+		return true
+	default:
+		return false
+	}
+}
+
+// Affected A package in an image that has or had a vulnerability.
+type Affected struct {
+	// ExposedSince Since when something ran the image with the vulnerability; absent when nothing ever did.
+	ExposedSince *time.Time `json:"exposedSince,omitempty"`
+
+	// ExposedUntil When nothing did any more; absent while something does.
+	ExposedUntil *time.Time `json:"exposedUntil,omitempty"`
+
+	// FirstSeen When both were there first, the finding in the package and the package in the image.
+	FirstSeen *time.Time `json:"firstSeen,omitempty"`
+	Fix       Fix        `json:"fix"`
+
+	// FixedAt When the finding was closed; absent while it is open.
+	FixedAt *time.Time `json:"fixedAt,omitempty"`
+	ImageId string     `json:"imageId"`
+
+	// Namespace Of the record in the vulnerability database.
+	Namespace string  `json:"namespace"`
+	Package   Package `json:"package"`
+	Platform  string  `json:"platform"`
+
+	// Running Something runs the image now.
+	Running         bool     `json:"running"`
+	Severity        Severity `json:"severity"`
+	VulnerabilityId string   `json:"vulnerabilityId"`
+
+	// WorkloadCount All of them.
+	WorkloadCount int `json:"workloadCount"`
+
+	// Workloads The first workloads that run the image, or ran it on the day that was asked for.
+	Workloads []Workload `json:"workloads"`
+}
+
+// AffectedPage defines model for AffectedPage.
+type AffectedPage struct {
+	// Images Images on all pages.
+	Images        int        `json:"images"`
+	Items         []Affected `json:"items"`
+	NextPageToken *string    `json:"nextPageToken,omitempty"`
+
+	// Total Rows on all pages.
+	Total int `json:"total"`
+
+	// Workloads Workloads on all pages.
+	Workloads int `json:"workloads"`
 }
 
 // CVSS defines model for CVSS.
@@ -495,6 +863,32 @@ type ChangeSide struct {
 	Severity    Severity  `json:"severity"`
 }
 
+// ContainerCoverage A container of a workload. Pods that are alike count together.
+type ContainerCoverage struct {
+	Container string `json:"container"`
+
+	// ImageId Empty while it is not known.
+	ImageId     string     `json:"imageId"`
+	Message     *string    `json:"message,omitempty"`
+	NextAttempt *time.Time `json:"nextAttempt,omitempty"`
+	Platform    string     `json:"platform"`
+	Pods        int        `json:"pods"`
+
+	// Reason Why it is not Scanned.
+	Reason *string `json:"reason,omitempty"`
+
+	// Reference What the pod asks for.
+	Reference string `json:"reference"`
+
+	// Since When it was first seen in this state.
+	Since *time.Time `json:"since,omitempty"`
+
+	// State Scanned: there is a result of the database in use. Stale: of an earlier one. Pending: the work is not done yet. Failed: the last
+	// attempt failed. Skipped: left out on purpose.
+	State    CoverageState `json:"state"`
+	Workload Workload      `json:"workload"`
+}
+
 // Counts Findings by severity; kev and fixable count over all severities.
 type Counts struct {
 	Critical   int `json:"critical"`
@@ -505,6 +899,34 @@ type Counts struct {
 	Medium     int `json:"medium"`
 	Negligible int `json:"negligible"`
 	Unknown    int `json:"unknown"`
+}
+
+// CoveragePage defines model for CoveragePage.
+type CoveragePage struct {
+	Items         []ContainerCoverage `json:"items"`
+	NextPageToken *string             `json:"nextPageToken,omitempty"`
+
+	// Summary Over all containers that the filters but state and reason keep.
+	Summary CoverageSummary `json:"summary"`
+
+	// Total Rows on all pages.
+	Total int `json:"total"`
+}
+
+// CoverageState Scanned: there is a result of the database in use. Stale: of an earlier one. Pending: the work is not done yet. Failed: the last
+// attempt failed. Skipped: left out on purpose.
+type CoverageState string
+
+// CoverageSummary Containers by state.
+type CoverageSummary struct {
+	Failed  int `json:"failed"`
+	Pending int `json:"pending"`
+
+	// Ratio Share of the containers that have a result, Scanned or Stale, among those that are not Skipped; 1 when there are none.
+	Ratio   float64 `json:"ratio"`
+	Scanned int     `json:"scanned"`
+	Skipped int     `json:"skipped"`
+	Stale   int     `json:"stale"`
 }
 
 // Database A database build that packages were matched with.
@@ -665,8 +1087,14 @@ type FailureReason string
 
 // Finding defines model for Finding.
 type Finding struct {
-	Details       []MatchDetail `json:"details"`
-	Fix           Fix           `json:"fix"`
+	Details []MatchDetail `json:"details"`
+
+	// FirstSeen Since when the image has it.
+	FirstSeen *time.Time `json:"firstSeen,omitempty"`
+	Fix       Fix        `json:"fix"`
+
+	// FixedAt When it was closed; absent while it is open.
+	FixedAt       *time.Time    `json:"fixedAt,omitempty"`
 	Locations     []Location    `json:"locations"`
 	Package       Package       `json:"package"`
 	Vulnerability Vulnerability `json:"vulnerability"`
@@ -697,10 +1125,13 @@ type Image struct {
 	CataloguedAt *time.Time `json:"cataloguedAt,omitempty"`
 
 	// Counts Findings by severity; kev and fixable count over all severities.
-	Counts      Counts         `json:"counts"`
-	Database    *DatabaseBuild `json:"database,omitempty"`
-	Distro      *string        `json:"distro,omitempty"`
-	FirstSeen   time.Time      `json:"firstSeen"`
+	Counts    Counts         `json:"counts"`
+	Database  *DatabaseBuild `json:"database,omitempty"`
+	Distro    *string        `json:"distro,omitempty"`
+	FirstSeen time.Time      `json:"firstSeen"`
+
+	// FromReport The packages are those of a report from outside; absent when the operator catalogued the image itself.
+	FromReport  *bool          `json:"fromReport,omitempty"`
 	ImageId     string         `json:"imageId"`
 	MatchedAt   *time.Time     `json:"matchedAt,omitempty"`
 	Message     *string        `json:"message,omitempty"`
@@ -709,12 +1140,21 @@ type Image struct {
 	Platform    string         `json:"platform"`
 	Reason      *FailureReason `json:"reason,omitempty"`
 
+	// Reported What a report from outside says of the image; absent when there is none.
+	Reported *Counts `json:"reported,omitempty"`
+
 	// Size Bytes of all layers, 0 when not known.
 	Size int64 `json:"size"`
 
 	// State Pending: not catalogued yet. Failed: the last attempt to catalogue failed. Catalogued: there is an SBOM, findings are
 	// still missing. Scanned: there are findings. Reported: only a report from outside.
 	State ImageState `json:"state"`
+}
+
+// ImageName defines model for ImageName.
+type ImageName struct {
+	ImageId  string `json:"imageId"`
+	Platform string `json:"platform"`
 }
 
 // ImagePage defines model for ImagePage.
@@ -763,8 +1203,11 @@ type Overview struct {
 	Changes *ChangeCounts `json:"changes,omitempty"`
 
 	// Counts Findings by severity; kev and fixable count over all severities.
-	Counts   Counts         `json:"counts"`
-	Database *DatabaseBuild `json:"database,omitempty"`
+	Counts Counts `json:"counts"`
+
+	// Coverage Containers by state.
+	Coverage *CoverageSummary `json:"coverage,omitempty"`
+	Database *DatabaseBuild   `json:"database,omitempty"`
 
 	// DatabaseStale The newest database is older than it should be.
 	DatabaseStale *bool `json:"databaseStale,omitempty"`
@@ -796,6 +1239,54 @@ type Package struct {
 	Version string `json:"version"`
 }
 
+// PackagePage defines model for PackagePage.
+type PackagePage struct {
+	Items         []PackageSummary `json:"items"`
+	NextPageToken *string          `json:"nextPageToken,omitempty"`
+
+	// Total Rows on all pages.
+	Total int `json:"total"`
+}
+
+// PackageSummary defines model for PackageSummary.
+type PackageSummary struct {
+	// Counts Findings by severity; kev and fixable count over all severities.
+	Counts Counts `json:"counts"`
+
+	// ImageIds The first of them.
+	ImageIds []string `json:"imageIds"`
+
+	// Images Images that hold it.
+	Images  int     `json:"images"`
+	Package Package `json:"package"`
+
+	// Workloads Workloads that run any of them now.
+	Workloads int `json:"workloads"`
+}
+
+// Presence A time without break in which a container of a workload ran an image.
+type Presence struct {
+	// Cluster Name of the cluster; absent when it has none.
+	Cluster   *string   `json:"cluster,omitempty"`
+	Container string    `json:"container"`
+	ImageId   string    `json:"imageId"`
+	Platform  string    `json:"platform"`
+	Since     time.Time `json:"since"`
+
+	// Until Absent while it runs.
+	Until    *time.Time `json:"until,omitempty"`
+	Workload Workload   `json:"workload"`
+}
+
+// PresencePage defines model for PresencePage.
+type PresencePage struct {
+	Items         []Presence `json:"items"`
+	NextPageToken *string    `json:"nextPageToken,omitempty"`
+
+	// Total Rows on all pages.
+	Total int `json:"total"`
+}
+
 // Problem RFC 9457 problem document.
 type Problem struct {
 	Detail *string `json:"detail,omitempty"`
@@ -808,6 +1299,39 @@ type Problem struct {
 type RematchRequest struct {
 	// Full Match every package, and not only those that may have another answer.
 	Full *bool `json:"full,omitempty"`
+}
+
+// Rollout Another image began to run in a container of a workload.
+type Rollout struct {
+	At time.Time `json:"at"`
+
+	// Cluster Name of the cluster; absent when it has none.
+	Cluster   *string     `json:"cluster,omitempty"`
+	Container string      `json:"container"`
+	From      RolloutSide `json:"from"`
+	Id        int64       `json:"id"`
+	To        RolloutSide `json:"to"`
+	Workload  Workload    `json:"workload"`
+}
+
+// RolloutPage defines model for RolloutPage.
+type RolloutPage struct {
+	Items         []Rollout `json:"items"`
+	NextPageToken *string   `json:"nextPageToken,omitempty"`
+
+	// Total Rows on all pages.
+	Total int `json:"total"`
+}
+
+// RolloutSide defines model for RolloutSide.
+type RolloutSide struct {
+	// Counts Its findings today; absent when it was not matched.
+	Counts   *Counts `json:"counts,omitempty"`
+	ImageId  string  `json:"imageId"`
+	Platform string  `json:"platform"`
+
+	// State Absent when the image is not known any more.
+	State *ImageState `json:"state,omitempty"`
 }
 
 // ScanResult defines model for ScanResult.
@@ -838,6 +1362,42 @@ type SessionAuth string
 // Severity defines model for Severity.
 type Severity string
 
+// SeverityCounts defines model for SeverityCounts.
+type SeverityCounts struct {
+	Critical   int `json:"critical"`
+	High       int `json:"high"`
+	Low        int `json:"low"`
+	Medium     int `json:"medium"`
+	Negligible int `json:"negligible"`
+	Unknown    int `json:"unknown"`
+}
+
+// TrendDay A day as it was when it was last looked at.
+type TrendDay struct {
+	// Closed Those that new databases closed.
+	Closed SeverityCounts `json:"closed"`
+
+	// Counts Findings of those, each image once.
+	Counts Counts             `json:"counts"`
+	Day    openapi_types.Date `json:"day"`
+
+	// Images Distinct images that ran.
+	Images int `json:"images"`
+
+	// Opened Findings of distinct packages that new databases opened on that day, in the whole cluster.
+	Opened SeverityCounts `json:"opened"`
+
+	// Scanned How many of them had been matched.
+	Scanned int `json:"scanned"`
+}
+
+// Trends defines model for Trends.
+type Trends struct {
+	From  openapi_types.Date `json:"from"`
+	Items []TrendDay         `json:"items"`
+	To    openapi_types.Date `json:"to"`
+}
+
 // Vulnerability defines model for Vulnerability.
 type Vulnerability struct {
 	Aliases     *[]string         `json:"aliases,omitempty"`
@@ -856,6 +1416,63 @@ type Vulnerability struct {
 	Urls     *[]string `json:"urls,omitempty"`
 }
 
+// VulnerabilityDetails defines model for VulnerabilityDetails.
+type VulnerabilityDetails struct {
+	// Affected Packages in images that have it now, the total of `affected`.
+	Affected int `json:"affected"`
+
+	// Id As it was asked for.
+	Id string `json:"id"`
+
+	// Images Images that have it now.
+	Images int `json:"images"`
+
+	// Records What databases say of it, by ID and namespace.
+	Records []Vulnerability `json:"records"`
+
+	// Summary Absent when no image has it under this very ID.
+	Summary *VulnerabilitySummary `json:"summary,omitempty"`
+
+	// Workloads Workloads that run any of them now.
+	Workloads int `json:"workloads"`
+}
+
+// VulnerabilityPage defines model for VulnerabilityPage.
+type VulnerabilityPage struct {
+	Items         []VulnerabilitySummary `json:"items"`
+	NextPageToken *string                `json:"nextPageToken,omitempty"`
+
+	// Total Rows on all pages.
+	Total int `json:"total"`
+}
+
+// VulnerabilitySummary A vulnerability, whatever records of it there are. Severity, EPSS and risk are the worst of the records that findings name.
+type VulnerabilitySummary struct {
+	// Epss Probability of exploitation, from 0 to 1.
+	Epss float64 `json:"epss"`
+
+	// FirstSeen When it was first found.
+	FirstSeen *time.Time `json:"firstSeen,omitempty"`
+
+	// Fixable A fixed version is known for some package that has it.
+	Fixable bool   `json:"fixable"`
+	Id      string `json:"id"`
+
+	// Images Images that have it.
+	Images int `json:"images"`
+
+	// Kev It is known to be exploited.
+	Kev bool `json:"kev"`
+
+	// Packages Distinct packages that have it.
+	Packages int      `json:"packages"`
+	Risk     float64  `json:"risk"`
+	Severity Severity `json:"severity"`
+
+	// Workloads Workloads that run any of them now.
+	Workloads int `json:"workloads"`
+}
+
 // Workload defines model for Workload.
 type Workload struct {
 	Kind      string `json:"kind"`
@@ -863,8 +1480,47 @@ type Workload struct {
 	Namespace string `json:"namespace"`
 }
 
+// WorkloadPage defines model for WorkloadPage.
+type WorkloadPage struct {
+	Items         []WorkloadSummary `json:"items"`
+	NextPageToken *string           `json:"nextPageToken,omitempty"`
+
+	// Total Rows on all pages.
+	Total int `json:"total"`
+}
+
+// WorkloadSummary defines model for WorkloadSummary.
+type WorkloadSummary struct {
+	Containers int `json:"containers"`
+
+	// Counts Findings of its images, each image once.
+	Counts Counts `json:"counts"`
+
+	// ImageCount All of them.
+	ImageCount int `json:"imageCount"`
+
+	// Images The first images that it runs.
+	Images []ImageName `json:"images"`
+
+	// Scanned How many of them have been matched.
+	Scanned int `json:"scanned"`
+
+	// Since When it was first seen to run any of them.
+	Since    *time.Time `json:"since,omitempty"`
+	Workload Workload   `json:"workload"`
+}
+
+// ExportFormat defines model for ExportFormat.
+type ExportFormat string
+
 // ImageID defines model for ImageID.
 type ImageID = string
+
+// ListFormat defines model for ListFormat.
+type ListFormat string
+
+// Namespace defines model for Namespace.
+type Namespace = string
 
 // PageSize defines model for PageSize.
 type PageSize = int
@@ -874,6 +1530,43 @@ type PageToken = string
 
 // Platform defines model for Platform.
 type Platform = string
+
+// VulnerabilityID defines model for VulnerabilityID.
+type VulnerabilityID = string
+
+// WorkloadKind defines model for WorkloadKind.
+type WorkloadKind = string
+
+// WorkloadName defines model for WorkloadName.
+type WorkloadName = string
+
+// ListCoverageParams defines parameters for ListCoverage.
+type ListCoverageParams struct {
+	// State Keep containers in one of these states.
+	State *[]CoverageState `form:"state,omitempty" json:"state,omitempty"`
+
+	// Reason Keep containers with this reason.
+	Reason *string `form:"reason,omitempty" json:"reason,omitempty"`
+
+	// Namespace Keep containers in this namespace.
+	Namespace *string `form:"namespace,omitempty" json:"namespace,omitempty"`
+
+	// Workload Keep containers of a workload of this name.
+	Workload *string `form:"workload,omitempty" json:"workload,omitempty"`
+
+	// Text Part of the reference, the image ID, the name of the workload or of the container, without regard to case.
+	Text *string `form:"text,omitempty" json:"text,omitempty"`
+
+	// Format Without it, Accept chooses, and who accepts anything gets json. csv has the rows of all pages, at most 100,000.
+	Format *ListCoverageParamsFormat `form:"format,omitempty" json:"format,omitempty"`
+
+	// PageToken The nextPageToken of the page before.
+	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+	PageSize  *PageSize  `form:"pageSize,omitempty" json:"pageSize,omitempty"`
+}
+
+// ListCoverageParamsFormat defines parameters for ListCoverage.
+type ListCoverageParamsFormat string
 
 // ListChangesParams defines parameters for ListChanges.
 type ListChangesParams struct {
@@ -927,8 +1620,30 @@ type ListImagesParams struct {
 	State *[]ImageState `form:"state,omitempty" json:"state,omitempty"`
 
 	// Severity Keep images with at least one finding of this severity or worse.
-	Severity *Severity             `form:"severity,omitempty" json:"severity,omitempty"`
-	Sort     *ListImagesParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
+	Severity *Severity `form:"severity,omitempty" json:"severity,omitempty"`
+
+	// Fixable Keep images with at least one finding for which a fixed version exists.
+	Fixable *bool `form:"fixable,omitempty" json:"fixable,omitempty"`
+
+	// Kev Keep images with at least one finding that is known to be exploited.
+	Kev *bool `form:"kev,omitempty" json:"kev,omitempty"`
+
+	// Epss Keep images with at least one finding with this probability of exploitation or a greater one.
+	Epss *float64 `form:"epss,omitempty" json:"epss,omitempty"`
+
+	// Namespace Keep what runs in this namespace now.
+	Namespace *Namespace `form:"namespace,omitempty" json:"namespace,omitempty"`
+
+	// Workload Keep what a workload of this name runs now.
+	Workload *WorkloadName `form:"workload,omitempty" json:"workload,omitempty"`
+
+	// WorkloadKind Keep what a workload of this kind runs now, such as Deployment.
+	WorkloadKind *WorkloadKind         `form:"workloadKind,omitempty" json:"workloadKind,omitempty"`
+	Sort         *ListImagesParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
+
+	// Format Without it, Accept chooses, and who accepts anything gets json: the answer as it is described here. cyclonedx-json: CycloneDX 1.6
+	// with vulnerabilities. spdx-json: SPDX 2.3. sarif: SARIF 2.1.0. csv: a row for each finding.
+	Format *ListImagesParamsFormat `form:"format,omitempty" json:"format,omitempty"`
 
 	// PageToken The nextPageToken of the page before.
 	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
@@ -938,11 +1653,21 @@ type ListImagesParams struct {
 // ListImagesParamsSort defines parameters for ListImages.
 type ListImagesParamsSort string
 
+// ListImagesParamsFormat defines parameters for ListImages.
+type ListImagesParamsFormat string
+
 // GetImageParams defines parameters for GetImage.
 type GetImageParams struct {
 	// Platform Such as linux/amd64. Without it a scanned platform is chosen.
 	Platform *Platform `form:"platform,omitempty" json:"platform,omitempty"`
+
+	// Format Without it, Accept chooses, and who accepts anything gets json: the answer as it is described here. cyclonedx-json: CycloneDX 1.6
+	// with vulnerabilities. spdx-json: SPDX 2.3. sarif: SARIF 2.1.0. csv: a row for each finding.
+	Format *GetImageParamsFormat `form:"format,omitempty" json:"format,omitempty"`
 }
+
+// GetImageParamsFormat defines parameters for GetImage.
+type GetImageParamsFormat string
 
 // ListFindingsParams defines parameters for ListFindings.
 type ListFindingsParams struct {
@@ -959,8 +1684,19 @@ type ListFindingsParams struct {
 	Fixable *bool `form:"fixable,omitempty" json:"fixable,omitempty"`
 
 	// Kev Keep findings that are known to be exploited.
-	Kev  *bool                   `form:"kev,omitempty" json:"kev,omitempty"`
-	Sort *ListFindingsParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
+	Kev *bool `form:"kev,omitempty" json:"kev,omitempty"`
+
+	// Epss Keep findings with this probability of exploitation or a greater one.
+	Epss *float64 `form:"epss,omitempty" json:"epss,omitempty"`
+
+	// Closed List the findings that the image had and has no more, as far as history goes back, instead of those that it has. Only json and
+	// csv show them.
+	Closed *bool                   `form:"closed,omitempty" json:"closed,omitempty"`
+	Sort   *ListFindingsParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
+
+	// Format Without it, Accept chooses, and who accepts anything gets json: the answer as it is described here. cyclonedx-json: CycloneDX 1.6
+	// with vulnerabilities. spdx-json: SPDX 2.3. sarif: SARIF 2.1.0. csv: a row for each finding.
+	Format *ListFindingsParamsFormat `form:"format,omitempty" json:"format,omitempty"`
 
 	// PageToken The nextPageToken of the page before.
 	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
@@ -970,11 +1706,30 @@ type ListFindingsParams struct {
 // ListFindingsParamsSort defines parameters for ListFindings.
 type ListFindingsParamsSort string
 
+// ListFindingsParamsFormat defines parameters for ListFindings.
+type ListFindingsParamsFormat string
+
+// ListPresencesParams defines parameters for ListPresences.
+type ListPresencesParams struct {
+	// Platform Such as linux/amd64.
+	Platform *string `form:"platform,omitempty" json:"platform,omitempty"`
+
+	// PageToken The nextPageToken of the page before.
+	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+	PageSize  *PageSize  `form:"pageSize,omitempty" json:"pageSize,omitempty"`
+}
+
 // GetSBOMParams defines parameters for GetSBOM.
 type GetSBOMParams struct {
+	// Format Write the packages in this format instead.
+	Format *GetSBOMParamsFormat `form:"format,omitempty" json:"format,omitempty"`
+
 	// Platform Such as linux/amd64. Without it a scanned platform is chosen.
 	Platform *Platform `form:"platform,omitempty" json:"platform,omitempty"`
 }
+
+// GetSBOMParamsFormat defines parameters for GetSBOM.
+type GetSBOMParamsFormat string
 
 // PutSBOMParams defines parameters for PutSBOM.
 type PutSBOMParams struct {
@@ -982,9 +1737,205 @@ type PutSBOMParams struct {
 	Platform *Platform `form:"platform,omitempty" json:"platform,omitempty"`
 }
 
+// ListPackagesParams defines parameters for ListPackages.
+type ListPackagesParams struct {
+	// Name The whole name.
+	Name *string `form:"name,omitempty" json:"name,omitempty"`
+
+	// Version Keep packages whose version satisfies this constraint, by the rules of their type, such as "<2.17" or ">=1.0, <2.17 || =3.0".
+	// It needs "name".
+	Version *string `form:"version,omitempty" json:"version,omitempty"`
+
+	// Text Part of the name, without regard to case.
+	Text *string `form:"text,omitempty" json:"text,omitempty"`
+
+	// Type Such as deb, apk, go-module, npm, python, java-archive.
+	Type *string `form:"type,omitempty" json:"type,omitempty"`
+
+	// ImageId Keep packages that this image holds.
+	ImageId *string `form:"imageId,omitempty" json:"imageId,omitempty"`
+
+	// Severity Keep packages with at least one finding of this severity or worse.
+	Severity *Severity `form:"severity,omitempty" json:"severity,omitempty"`
+
+	// Vulnerable Keep packages with any finding.
+	Vulnerable *bool `form:"vulnerable,omitempty" json:"vulnerable,omitempty"`
+
+	// Namespace Keep what runs in this namespace now.
+	Namespace *Namespace `form:"namespace,omitempty" json:"namespace,omitempty"`
+
+	// Workload Keep what a workload of this name runs now.
+	Workload *WorkloadName `form:"workload,omitempty" json:"workload,omitempty"`
+
+	// WorkloadKind Keep what a workload of this kind runs now, such as Deployment.
+	WorkloadKind *WorkloadKind           `form:"workloadKind,omitempty" json:"workloadKind,omitempty"`
+	Sort         *ListPackagesParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
+
+	// Format Without it, Accept chooses, and who accepts anything gets json. csv has the rows of all pages, at most 100,000.
+	Format *ListPackagesParamsFormat `form:"format,omitempty" json:"format,omitempty"`
+
+	// PageToken The nextPageToken of the page before.
+	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+	PageSize  *PageSize  `form:"pageSize,omitempty" json:"pageSize,omitempty"`
+}
+
+// ListPackagesParamsSort defines parameters for ListPackages.
+type ListPackagesParamsSort string
+
+// ListPackagesParamsFormat defines parameters for ListPackages.
+type ListPackagesParamsFormat string
+
+// ListRolloutsParams defines parameters for ListRollouts.
+type ListRolloutsParams struct {
+	// Namespace Keep rollouts in this namespace.
+	Namespace *string `form:"namespace,omitempty" json:"namespace,omitempty"`
+
+	// Workload Keep rollouts of a workload of this name.
+	Workload *string `form:"workload,omitempty" json:"workload,omitempty"`
+
+	// ImageId Keep rollouts from or to this image.
+	ImageId *string `form:"imageId,omitempty" json:"imageId,omitempty"`
+
+	// Since Keep rollouts from this time on.
+	Since *time.Time `form:"since,omitempty" json:"since,omitempty"`
+
+	// Until Keep rollouts before this time.
+	Until *time.Time `form:"until,omitempty" json:"until,omitempty"`
+
+	// PageToken The nextPageToken of the page before.
+	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+	PageSize  *PageSize  `form:"pageSize,omitempty" json:"pageSize,omitempty"`
+}
+
 // CreateSessionJSONBody defines parameters for CreateSession.
 type CreateSessionJSONBody struct {
 	Token string `json:"token"`
+}
+
+// GetTrendsParams defines parameters for GetTrends.
+type GetTrendsParams struct {
+	// From First day of UTC, 29 days before the last one by default. At most 400 days are given.
+	From *openapi_types.Date `form:"from,omitempty" json:"from,omitempty"`
+
+	// To Last day of UTC, today by default.
+	To *openapi_types.Date `form:"to,omitempty" json:"to,omitempty"`
+
+	// Namespace Sum up what ran in this namespace, and not in the whole cluster.
+	Namespace *string `form:"namespace,omitempty" json:"namespace,omitempty"`
+}
+
+// ListVulnerabilitiesParams defines parameters for ListVulnerabilities.
+type ListVulnerabilitiesParams struct {
+	// Text Part of the ID or of an alias, without regard to case.
+	Text *string `form:"text,omitempty" json:"text,omitempty"`
+
+	// Severity Keep vulnerabilities of this severity or worse.
+	Severity *Severity `form:"severity,omitempty" json:"severity,omitempty"`
+
+	// Fixable Keep vulnerabilities with a fixed version for some package that has them.
+	Fixable *bool `form:"fixable,omitempty" json:"fixable,omitempty"`
+
+	// Kev Keep vulnerabilities that are known to be exploited.
+	Kev *bool `form:"kev,omitempty" json:"kev,omitempty"`
+
+	// Epss Keep vulnerabilities with this probability of exploitation or a greater one.
+	Epss *float64 `form:"epss,omitempty" json:"epss,omitempty"`
+
+	// Namespace Keep what runs in this namespace now.
+	Namespace *Namespace `form:"namespace,omitempty" json:"namespace,omitempty"`
+
+	// Workload Keep what a workload of this name runs now.
+	Workload *WorkloadName `form:"workload,omitempty" json:"workload,omitempty"`
+
+	// WorkloadKind Keep what a workload of this kind runs now, such as Deployment.
+	WorkloadKind *WorkloadKind                  `form:"workloadKind,omitempty" json:"workloadKind,omitempty"`
+	Sort         *ListVulnerabilitiesParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
+
+	// Format Without it, Accept chooses, and who accepts anything gets json. csv has the rows of all pages, at most 100,000.
+	Format *ListVulnerabilitiesParamsFormat `form:"format,omitempty" json:"format,omitempty"`
+
+	// PageToken The nextPageToken of the page before.
+	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+	PageSize  *PageSize  `form:"pageSize,omitempty" json:"pageSize,omitempty"`
+}
+
+// ListVulnerabilitiesParamsSort defines parameters for ListVulnerabilities.
+type ListVulnerabilitiesParamsSort string
+
+// ListVulnerabilitiesParamsFormat defines parameters for ListVulnerabilities.
+type ListVulnerabilitiesParamsFormat string
+
+// ListAffectedParams defines parameters for ListAffected.
+type ListAffectedParams struct {
+	// On List what ran at some time of this day of UTC and had the vulnerability then, instead of what has it now. The filters by
+	// workload then mean what ran that day.
+	On *openapi_types.Date `form:"on,omitempty" json:"on,omitempty"`
+
+	// Closed List what had the vulnerability and has it no more, instead of what has it now. Excludes "on".
+	Closed *bool `form:"closed,omitempty" json:"closed,omitempty"`
+
+	// Namespace Keep what runs in this namespace now.
+	Namespace *Namespace `form:"namespace,omitempty" json:"namespace,omitempty"`
+
+	// Workload Keep what a workload of this name runs now.
+	Workload *WorkloadName `form:"workload,omitempty" json:"workload,omitempty"`
+
+	// WorkloadKind Keep what a workload of this kind runs now, such as Deployment.
+	WorkloadKind *WorkloadKind `form:"workloadKind,omitempty" json:"workloadKind,omitempty"`
+
+	// Format Without it, Accept chooses, and who accepts anything gets json. csv has the rows of all pages, at most 100,000.
+	Format *ListAffectedParamsFormat `form:"format,omitempty" json:"format,omitempty"`
+
+	// PageToken The nextPageToken of the page before.
+	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+	PageSize  *PageSize  `form:"pageSize,omitempty" json:"pageSize,omitempty"`
+}
+
+// ListAffectedParamsFormat defines parameters for ListAffected.
+type ListAffectedParamsFormat string
+
+// ListWorkloadsParams defines parameters for ListWorkloads.
+type ListWorkloadsParams struct {
+	// Text Part of the name, without regard to case.
+	Text *string `form:"text,omitempty" json:"text,omitempty"`
+
+	// Severity Keep workloads with at least one finding of this severity or worse.
+	Severity *Severity `form:"severity,omitempty" json:"severity,omitempty"`
+
+	// Fixable Keep workloads with at least one finding for which a fixed version exists.
+	Fixable *bool `form:"fixable,omitempty" json:"fixable,omitempty"`
+
+	// Kev Keep workloads with at least one finding that is known to be exploited.
+	Kev *bool `form:"kev,omitempty" json:"kev,omitempty"`
+
+	// Namespace Keep what runs in this namespace now.
+	Namespace *Namespace `form:"namespace,omitempty" json:"namespace,omitempty"`
+
+	// Workload Keep what a workload of this name runs now.
+	Workload *WorkloadName `form:"workload,omitempty" json:"workload,omitempty"`
+
+	// WorkloadKind Keep what a workload of this kind runs now, such as Deployment.
+	WorkloadKind *WorkloadKind            `form:"workloadKind,omitempty" json:"workloadKind,omitempty"`
+	Sort         *ListWorkloadsParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
+
+	// Format Without it, Accept chooses, and who accepts anything gets json. csv has the rows of all pages, at most 100,000.
+	Format *ListWorkloadsParamsFormat `form:"format,omitempty" json:"format,omitempty"`
+
+	// PageToken The nextPageToken of the page before.
+	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+	PageSize  *PageSize  `form:"pageSize,omitempty" json:"pageSize,omitempty"`
+}
+
+// ListWorkloadsParamsSort defines parameters for ListWorkloads.
+type ListWorkloadsParamsSort string
+
+// ListWorkloadsParamsFormat defines parameters for ListWorkloads.
+type ListWorkloadsParamsFormat string
+
+// PutScanResultParams defines parameters for PutScanResult.
+type PutScanResultParams struct {
+	// ImageId The image that a bare document is about. Required with the media types of CycloneDX, refused otherwise.
+	ImageId *string `form:"imageId,omitempty" json:"imageId,omitempty"`
 }
 
 // RematchJSONRequestBody defines body for Rematch for application/json ContentType.
@@ -995,6 +1946,9 @@ type CreateSessionJSONRequestBody CreateSessionJSONBody
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
+	// ListCoverage A page of containers, how far their scan is, and why no farther
+	// (GET /api/v1/coverage)
+	ListCoverage(w http.ResponseWriter, r *http.Request, params ListCoverageParams)
 	// ListDatabases Vulnerability databases, and how up to date they are
 	// (GET /api/v1/databases)
 	ListDatabases(w http.ResponseWriter, r *http.Request)
@@ -1016,7 +1970,10 @@ type ServerInterface interface {
 	// ListFindings A page of the findings of one image
 	// (GET /api/v1/images/{imageId}/findings)
 	ListFindings(w http.ResponseWriter, r *http.Request, imageId ImageID, params ListFindingsParams)
-	// GetSBOM The SBOM of one image, as Syft wrote it
+	// ListPresences A page of where and when an image ran
+	// (GET /api/v1/images/{imageId}/presences)
+	ListPresences(w http.ResponseWriter, r *http.Request, imageId ImageID, params ListPresencesParams)
+	// GetSBOM The SBOM of one image
 	// (GET /api/v1/images/{imageId}/sbom)
 	GetSBOM(w http.ResponseWriter, r *http.Request, imageId ImageID, params GetSBOMParams)
 	// PutSBOM Deliver the SBOM of one image
@@ -1025,6 +1982,12 @@ type ServerInterface interface {
 	// GetOverview Totals over all images
 	// (GET /api/v1/overview)
 	GetOverview(w http.ResponseWriter, r *http.Request)
+	// ListPackages A page of the distinct packages that images hold
+	// (GET /api/v1/packages)
+	ListPackages(w http.ResponseWriter, r *http.Request, params ListPackagesParams)
+	// ListRollouts A page of changes of image in workloads, the latest first
+	// (GET /api/v1/rollouts)
+	ListRollouts(w http.ResponseWriter, r *http.Request, params ListRolloutsParams)
 	// DeleteSession Sign out
 	// (DELETE /api/v1/session)
 	DeleteSession(w http.ResponseWriter, r *http.Request)
@@ -1034,12 +1997,27 @@ type ServerInterface interface {
 	// CreateSession Sign in with a Kubernetes token
 	// (POST /api/v1/session)
 	CreateSession(w http.ResponseWriter, r *http.Request)
+	// GetTrends Findings of what ran, by day and severity
+	// (GET /api/v1/trends)
+	GetTrends(w http.ResponseWriter, r *http.Request, params GetTrendsParams)
+	// ListVulnerabilities A page of the vulnerabilities that some image has
+	// (GET /api/v1/vulnerabilities)
+	ListVulnerabilities(w http.ResponseWriter, r *http.Request, params ListVulnerabilitiesParams)
+	// GetVulnerability One vulnerability
+	// (GET /api/v1/vulnerabilities/{id})
+	GetVulnerability(w http.ResponseWriter, r *http.Request, id VulnerabilityID)
+	// ListAffected A page of the packages in images that have a vulnerability
+	// (GET /api/v1/vulnerabilities/{id}/affected)
+	ListAffected(w http.ResponseWriter, r *http.Request, id VulnerabilityID, params ListAffectedParams)
+	// ListWorkloads A page of the workloads that run images
+	// (GET /api/v1/workloads)
+	ListWorkloads(w http.ResponseWriter, r *http.Request, params ListWorkloadsParams)
 	// ListScanResults All scan results with their reports
 	// (GET /scan-results)
 	ListScanResults(w http.ResponseWriter, r *http.Request)
 	// PutScanResult Keep a report about an image
 	// (PUT /scan-results)
-	PutScanResult(w http.ResponseWriter, r *http.Request)
+	PutScanResult(w http.ResponseWriter, r *http.Request, params PutScanResultParams)
 	// DeleteScanResult Remove a scan result
 	// (DELETE /scan-results/{imageId})
 	DeleteScanResult(w http.ResponseWriter, r *http.Request, imageId ImageID)
@@ -1059,6 +2037,130 @@ type ServerInterfaceWrapper struct {
 }
 
 type MiddlewareFunc func(http.Handler) http.Handler
+
+// ListCoverage operation middleware
+func (siw *ServerInterfaceWrapper) ListCoverage(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListCoverageParams
+
+	// ------------- Optional query parameter "state" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "state", r.URL.Query(), &params.State, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "state"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "state", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "reason" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "reason", r.URL.Query(), &params.Reason, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "reason"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "reason", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "namespace" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "namespace", r.URL.Query(), &params.Namespace, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "namespace"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "namespace", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "workload" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "workload", r.URL.Query(), &params.Workload, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "workload"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "workload", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "text" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "text", r.URL.Query(), &params.Text, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "text"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "text", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "format" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "format", r.URL.Query(), &params.Format, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "format"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "format", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "pageToken" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageToken", r.URL.Query(), &params.PageToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "pageToken"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "pageToken", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "pageSize" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageSize", r.URL.Query(), &params.PageSize, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "pageSize"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "pageSize", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListCoverage(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
 
 // ListDatabases operation middleware
 func (siw *ServerInterfaceWrapper) ListDatabases(w http.ResponseWriter, r *http.Request) {
@@ -1354,6 +2456,84 @@ func (siw *ServerInterfaceWrapper) ListImages(w http.ResponseWriter, r *http.Req
 		return
 	}
 
+	// ------------- Optional query parameter "fixable" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "fixable", r.URL.Query(), &params.Fixable, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "fixable"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "fixable", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "kev" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "kev", r.URL.Query(), &params.Kev, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "kev"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "kev", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "epss" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "epss", r.URL.Query(), &params.Epss, runtime.BindQueryParameterOptions{Type: "number", Format: "double"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "epss"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "epss", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "namespace" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "namespace", r.URL.Query(), &params.Namespace, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "namespace"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "namespace", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "workload" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "workload", r.URL.Query(), &params.Workload, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "workload"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "workload", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "workloadKind" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "workloadKind", r.URL.Query(), &params.WorkloadKind, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "workloadKind"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "workloadKind", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "sort" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "sort", r.URL.Query(), &params.Sort, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
@@ -1363,6 +2543,19 @@ func (siw *ServerInterfaceWrapper) ListImages(w http.ResponseWriter, r *http.Req
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "sort"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sort", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "format" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "format", r.URL.Query(), &params.Format, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "format"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "format", Err: err})
 		}
 		return
 	}
@@ -1431,6 +2624,19 @@ func (siw *ServerInterfaceWrapper) GetImage(w http.ResponseWriter, r *http.Reque
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "platform"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "platform", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "format" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "format", r.URL.Query(), &params.Format, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "format"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "format", Err: err})
 		}
 		return
 	}
@@ -1529,6 +2735,32 @@ func (siw *ServerInterfaceWrapper) ListFindings(w http.ResponseWriter, r *http.R
 		return
 	}
 
+	// ------------- Optional query parameter "epss" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "epss", r.URL.Query(), &params.Epss, runtime.BindQueryParameterOptions{Type: "number", Format: "double"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "epss"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "epss", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "closed" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "closed", r.URL.Query(), &params.Closed, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "closed"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "closed", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "sort" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "sort", r.URL.Query(), &params.Sort, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
@@ -1538,6 +2770,19 @@ func (siw *ServerInterfaceWrapper) ListFindings(w http.ResponseWriter, r *http.R
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "sort"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sort", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "format" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "format", r.URL.Query(), &params.Format, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "format"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "format", Err: err})
 		}
 		return
 	}
@@ -1579,6 +2824,74 @@ func (siw *ServerInterfaceWrapper) ListFindings(w http.ResponseWriter, r *http.R
 	handler.ServeHTTP(w, r)
 }
 
+// ListPresences operation middleware
+func (siw *ServerInterfaceWrapper) ListPresences(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "imageId" -------------
+	var imageId ImageID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "imageId", r.PathValue("imageId"), &imageId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "imageId", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListPresencesParams
+
+	// ------------- Optional query parameter "platform" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "platform", r.URL.Query(), &params.Platform, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "platform"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "platform", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "pageToken" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageToken", r.URL.Query(), &params.PageToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "pageToken"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "pageToken", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "pageSize" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageSize", r.URL.Query(), &params.PageSize, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "pageSize"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "pageSize", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListPresences(w, r, imageId, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // GetSBOM operation middleware
 func (siw *ServerInterfaceWrapper) GetSBOM(w http.ResponseWriter, r *http.Request) {
 
@@ -1596,6 +2909,19 @@ func (siw *ServerInterfaceWrapper) GetSBOM(w http.ResponseWriter, r *http.Reques
 
 	// Parameter object where we will unmarshal all parameters from the context
 	var params GetSBOMParams
+
+	// ------------- Optional query parameter "format" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "format", r.URL.Query(), &params.Format, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "format"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "format", Err: err})
+		}
+		return
+	}
 
 	// ------------- Optional query parameter "platform" -------------
 
@@ -1677,6 +3003,319 @@ func (siw *ServerInterfaceWrapper) GetOverview(w http.ResponseWriter, r *http.Re
 	handler.ServeHTTP(w, r)
 }
 
+// ListPackages operation middleware
+func (siw *ServerInterfaceWrapper) ListPackages(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListPackagesParams
+
+	// ------------- Optional query parameter "name" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "name", r.URL.Query(), &params.Name, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "name"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "version" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "version", r.URL.Query(), &params.Version, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "version"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "version", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "text" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "text", r.URL.Query(), &params.Text, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "text"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "text", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "type" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "type", r.URL.Query(), &params.Type, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "type"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "type", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "imageId" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "imageId", r.URL.Query(), &params.ImageId, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "imageId"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "imageId", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "severity" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "severity", r.URL.Query(), &params.Severity, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "severity"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "severity", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "vulnerable" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "vulnerable", r.URL.Query(), &params.Vulnerable, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "vulnerable"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "vulnerable", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "namespace" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "namespace", r.URL.Query(), &params.Namespace, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "namespace"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "namespace", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "workload" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "workload", r.URL.Query(), &params.Workload, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "workload"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "workload", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "workloadKind" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "workloadKind", r.URL.Query(), &params.WorkloadKind, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "workloadKind"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "workloadKind", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "sort" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sort", r.URL.Query(), &params.Sort, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "sort"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sort", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "format" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "format", r.URL.Query(), &params.Format, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "format"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "format", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "pageToken" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageToken", r.URL.Query(), &params.PageToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "pageToken"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "pageToken", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "pageSize" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageSize", r.URL.Query(), &params.PageSize, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "pageSize"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "pageSize", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListPackages(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListRollouts operation middleware
+func (siw *ServerInterfaceWrapper) ListRollouts(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListRolloutsParams
+
+	// ------------- Optional query parameter "namespace" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "namespace", r.URL.Query(), &params.Namespace, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "namespace"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "namespace", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "workload" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "workload", r.URL.Query(), &params.Workload, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "workload"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "workload", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "imageId" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "imageId", r.URL.Query(), &params.ImageId, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "imageId"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "imageId", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "since" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "since", r.URL.Query(), &params.Since, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "since"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "since", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "until" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "until", r.URL.Query(), &params.Until, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "until"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "until", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "pageToken" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageToken", r.URL.Query(), &params.PageToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "pageToken"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "pageToken", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "pageSize" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageSize", r.URL.Query(), &params.PageSize, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "pageSize"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "pageSize", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListRollouts(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // DeleteSession operation middleware
 func (siw *ServerInterfaceWrapper) DeleteSession(w http.ResponseWriter, r *http.Request) {
 
@@ -1719,6 +3358,563 @@ func (siw *ServerInterfaceWrapper) CreateSession(w http.ResponseWriter, r *http.
 	handler.ServeHTTP(w, r)
 }
 
+// GetTrends operation middleware
+func (siw *ServerInterfaceWrapper) GetTrends(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetTrendsParams
+
+	// ------------- Optional query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", r.URL.Query(), &params.From, runtime.BindQueryParameterOptions{Type: "string", Format: "date"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "from"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "from", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", r.URL.Query(), &params.To, runtime.BindQueryParameterOptions{Type: "string", Format: "date"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "to"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "to", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "namespace" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "namespace", r.URL.Query(), &params.Namespace, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "namespace"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "namespace", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetTrends(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListVulnerabilities operation middleware
+func (siw *ServerInterfaceWrapper) ListVulnerabilities(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListVulnerabilitiesParams
+
+	// ------------- Optional query parameter "text" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "text", r.URL.Query(), &params.Text, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "text"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "text", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "severity" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "severity", r.URL.Query(), &params.Severity, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "severity"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "severity", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "fixable" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "fixable", r.URL.Query(), &params.Fixable, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "fixable"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "fixable", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "kev" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "kev", r.URL.Query(), &params.Kev, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "kev"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "kev", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "epss" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "epss", r.URL.Query(), &params.Epss, runtime.BindQueryParameterOptions{Type: "number", Format: "double"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "epss"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "epss", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "namespace" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "namespace", r.URL.Query(), &params.Namespace, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "namespace"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "namespace", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "workload" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "workload", r.URL.Query(), &params.Workload, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "workload"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "workload", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "workloadKind" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "workloadKind", r.URL.Query(), &params.WorkloadKind, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "workloadKind"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "workloadKind", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "sort" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sort", r.URL.Query(), &params.Sort, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "sort"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sort", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "format" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "format", r.URL.Query(), &params.Format, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "format"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "format", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "pageToken" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageToken", r.URL.Query(), &params.PageToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "pageToken"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "pageToken", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "pageSize" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageSize", r.URL.Query(), &params.PageSize, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "pageSize"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "pageSize", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListVulnerabilities(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetVulnerability operation middleware
+func (siw *ServerInterfaceWrapper) GetVulnerability(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id VulnerabilityID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetVulnerability(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListAffected operation middleware
+func (siw *ServerInterfaceWrapper) ListAffected(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id VulnerabilityID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListAffectedParams
+
+	// ------------- Optional query parameter "on" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "on", r.URL.Query(), &params.On, runtime.BindQueryParameterOptions{Type: "string", Format: "date"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "on"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "on", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "closed" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "closed", r.URL.Query(), &params.Closed, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "closed"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "closed", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "namespace" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "namespace", r.URL.Query(), &params.Namespace, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "namespace"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "namespace", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "workload" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "workload", r.URL.Query(), &params.Workload, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "workload"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "workload", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "workloadKind" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "workloadKind", r.URL.Query(), &params.WorkloadKind, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "workloadKind"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "workloadKind", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "format" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "format", r.URL.Query(), &params.Format, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "format"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "format", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "pageToken" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageToken", r.URL.Query(), &params.PageToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "pageToken"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "pageToken", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "pageSize" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageSize", r.URL.Query(), &params.PageSize, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "pageSize"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "pageSize", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListAffected(w, r, id, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListWorkloads operation middleware
+func (siw *ServerInterfaceWrapper) ListWorkloads(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListWorkloadsParams
+
+	// ------------- Optional query parameter "text" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "text", r.URL.Query(), &params.Text, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "text"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "text", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "severity" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "severity", r.URL.Query(), &params.Severity, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "severity"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "severity", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "fixable" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "fixable", r.URL.Query(), &params.Fixable, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "fixable"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "fixable", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "kev" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "kev", r.URL.Query(), &params.Kev, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "kev"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "kev", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "namespace" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "namespace", r.URL.Query(), &params.Namespace, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "namespace"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "namespace", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "workload" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "workload", r.URL.Query(), &params.Workload, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "workload"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "workload", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "workloadKind" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "workloadKind", r.URL.Query(), &params.WorkloadKind, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "workloadKind"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "workloadKind", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "sort" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sort", r.URL.Query(), &params.Sort, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "sort"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sort", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "format" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "format", r.URL.Query(), &params.Format, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "format"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "format", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "pageToken" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageToken", r.URL.Query(), &params.PageToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "pageToken"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "pageToken", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "pageSize" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageSize", r.URL.Query(), &params.PageSize, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "pageSize"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "pageSize", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListWorkloads(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListScanResults operation middleware
 func (siw *ServerInterfaceWrapper) ListScanResults(w http.ResponseWriter, r *http.Request) {
 
@@ -1736,8 +3932,27 @@ func (siw *ServerInterfaceWrapper) ListScanResults(w http.ResponseWriter, r *htt
 // PutScanResult operation middleware
 func (siw *ServerInterfaceWrapper) PutScanResult(w http.ResponseWriter, r *http.Request) {
 
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PutScanResultParams
+
+	// ------------- Optional query parameter "imageId" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "imageId", r.URL.Query(), &params.ImageId, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "imageId"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "imageId", Err: err})
+		}
+		return
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.PutScanResult(w, r)
+		siw.Handler.PutScanResult(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1933,6 +4148,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 		ErrorHandlerFunc:   options.ErrorHandlerFunc,
 	}
 
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/coverage", wrapper.ListCoverage)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/databases", wrapper.ListDatabases)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/databases/{build}/changes", wrapper.ListChanges)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/databases/rematch", wrapper.Rematch)
@@ -1940,12 +4156,20 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/images", wrapper.ListImages)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/images/{imageId}", wrapper.GetImage)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/images/{imageId}/findings", wrapper.ListFindings)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/images/{imageId}/presences", wrapper.ListPresences)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/images/{imageId}/sbom", wrapper.GetSBOM)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/images/{imageId}/sbom", wrapper.PutSBOM)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/overview", wrapper.GetOverview)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/packages", wrapper.ListPackages)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/rollouts", wrapper.ListRollouts)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/session", wrapper.DeleteSession)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/session", wrapper.GetSession)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/session", wrapper.CreateSession)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/trends", wrapper.GetTrends)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/vulnerabilities", wrapper.ListVulnerabilities)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/vulnerabilities/{id}", wrapper.GetVulnerability)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/vulnerabilities/{id}/affected", wrapper.ListAffected)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/workloads", wrapper.ListWorkloads)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/scan-results", wrapper.ListScanResults)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/scan-results", wrapper.PutScanResult)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/scan-results/{imageId}", wrapper.DeleteScanResult)
@@ -1956,6 +4180,65 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 }
 
 type ProblemApplicationProblemPlusJSONResponse Problem
+
+type ListCoverageRequestObject struct {
+	Params ListCoverageParams
+}
+
+type ListCoverageResponseObject interface {
+	VisitListCoverageResponse(w http.ResponseWriter) error
+}
+
+type ListCoverage200JSONResponse CoveragePage
+
+func (response ListCoverage200JSONResponse) VisitListCoverageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCoverage200TextcsvResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ListCoverage200TextcsvResponse) VisitListCoverageResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/csv")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type ListCoveragedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListCoveragedefaultApplicationProblemPlusJSONResponse) VisitListCoverageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
 
 type ListDatabasesRequestObject struct {
 }
@@ -2151,6 +4434,68 @@ func (response ListImages200JSONResponse) VisitListImagesResponse(w http.Respons
 	return err
 }
 
+type ListImages200ApplicationSarifPlusJSONResponse openapi_types.File
+
+func (response ListImages200ApplicationSarifPlusJSONResponse) VisitListImagesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/sarif+json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListImages200ApplicationSpdxPlusJSONResponse openapi_types.File
+
+func (response ListImages200ApplicationSpdxPlusJSONResponse) VisitListImagesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/spdx+json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListImages200ApplicationVndCyclonedxPlusJSONResponse openapi_types.File
+
+func (response ListImages200ApplicationVndCyclonedxPlusJSONResponse) VisitListImagesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/vnd.cyclonedx+json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListImages200TextcsvResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ListImages200TextcsvResponse) VisitListImagesResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/csv")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
 type ListImagesdefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
 	StatusCode int
@@ -2188,6 +4533,68 @@ func (response GetImage200JSONResponse) VisitGetImageResponse(w http.ResponseWri
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetImage200ApplicationSarifPlusJSONResponse openapi_types.File
+
+func (response GetImage200ApplicationSarifPlusJSONResponse) VisitGetImageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/sarif+json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetImage200ApplicationSpdxPlusJSONResponse openapi_types.File
+
+func (response GetImage200ApplicationSpdxPlusJSONResponse) VisitGetImageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/spdx+json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetImage200ApplicationVndCyclonedxPlusJSONResponse openapi_types.File
+
+func (response GetImage200ApplicationVndCyclonedxPlusJSONResponse) VisitGetImageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/vnd.cyclonedx+json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetImage200TextcsvResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response GetImage200TextcsvResponse) VisitGetImageResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/csv")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
 	return err
 }
 
@@ -2231,12 +4638,114 @@ func (response ListFindings200JSONResponse) VisitListFindingsResponse(w http.Res
 	return err
 }
 
+type ListFindings200ApplicationSarifPlusJSONResponse openapi_types.File
+
+func (response ListFindings200ApplicationSarifPlusJSONResponse) VisitListFindingsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/sarif+json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListFindings200ApplicationSpdxPlusJSONResponse openapi_types.File
+
+func (response ListFindings200ApplicationSpdxPlusJSONResponse) VisitListFindingsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/spdx+json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListFindings200ApplicationVndCyclonedxPlusJSONResponse openapi_types.File
+
+func (response ListFindings200ApplicationVndCyclonedxPlusJSONResponse) VisitListFindingsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/vnd.cyclonedx+json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListFindings200TextcsvResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ListFindings200TextcsvResponse) VisitListFindingsResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/csv")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
 type ListFindingsdefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
 	StatusCode int
 }
 
 func (response ListFindingsdefaultApplicationProblemPlusJSONResponse) VisitListFindingsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListPresencesRequestObject struct {
+	ImageId ImageID `json:"imageId"`
+	Params  ListPresencesParams
+}
+
+type ListPresencesResponseObject interface {
+	VisitListPresencesResponse(w http.ResponseWriter) error
+}
+
+type ListPresences200JSONResponse PresencePage
+
+func (response ListPresences200JSONResponse) VisitListPresencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListPresencesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListPresencesdefaultApplicationProblemPlusJSONResponse) VisitListPresencesResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -2255,6 +4764,54 @@ type GetSBOMRequestObject struct {
 
 type GetSBOMResponseObject interface {
 	VisitGetSBOMResponse(w http.ResponseWriter) error
+}
+
+type GetSBOM200ApplicationSpdxPlusJSONResponse openapi_types.File
+
+func (response GetSBOM200ApplicationSpdxPlusJSONResponse) VisitGetSBOMResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/spdx+json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSBOM200ApplicationVndCyclonedxPlusJSONResponse openapi_types.File
+
+func (response GetSBOM200ApplicationVndCyclonedxPlusJSONResponse) VisitGetSBOMResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/vnd.cyclonedx+json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSBOM200ApplicationvndCyclonedxXmlResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response GetSBOM200ApplicationvndCyclonedxXmlResponse) VisitGetSBOMResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "application/vnd.cyclonedx+xml")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
 }
 
 type GetSBOM200ApplicationVndSyftPlusJSONResponse openapi_types.File
@@ -2350,6 +4907,104 @@ type GetOverviewdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response GetOverviewdefaultApplicationProblemPlusJSONResponse) VisitGetOverviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListPackagesRequestObject struct {
+	Params ListPackagesParams
+}
+
+type ListPackagesResponseObject interface {
+	VisitListPackagesResponse(w http.ResponseWriter) error
+}
+
+type ListPackages200JSONResponse PackagePage
+
+func (response ListPackages200JSONResponse) VisitListPackagesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListPackages200TextcsvResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ListPackages200TextcsvResponse) VisitListPackagesResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/csv")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type ListPackagesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListPackagesdefaultApplicationProblemPlusJSONResponse) VisitListPackagesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListRolloutsRequestObject struct {
+	Params ListRolloutsParams
+}
+
+type ListRolloutsResponseObject interface {
+	VisitListRolloutsResponse(w http.ResponseWriter) error
+}
+
+type ListRollouts200JSONResponse RolloutPage
+
+func (response ListRollouts200JSONResponse) VisitListRolloutsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListRolloutsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListRolloutsdefaultApplicationProblemPlusJSONResponse) VisitListRolloutsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -2470,6 +5125,262 @@ func (response CreateSessiondefaultApplicationProblemPlusJSONResponse) VisitCrea
 	return err
 }
 
+type GetTrendsRequestObject struct {
+	Params GetTrendsParams
+}
+
+type GetTrendsResponseObject interface {
+	VisitGetTrendsResponse(w http.ResponseWriter) error
+}
+
+type GetTrends200JSONResponse Trends
+
+func (response GetTrends200JSONResponse) VisitGetTrendsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTrendsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetTrendsdefaultApplicationProblemPlusJSONResponse) VisitGetTrendsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListVulnerabilitiesRequestObject struct {
+	Params ListVulnerabilitiesParams
+}
+
+type ListVulnerabilitiesResponseObject interface {
+	VisitListVulnerabilitiesResponse(w http.ResponseWriter) error
+}
+
+type ListVulnerabilities200JSONResponse VulnerabilityPage
+
+func (response ListVulnerabilities200JSONResponse) VisitListVulnerabilitiesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListVulnerabilities200TextcsvResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ListVulnerabilities200TextcsvResponse) VisitListVulnerabilitiesResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/csv")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type ListVulnerabilitiesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListVulnerabilitiesdefaultApplicationProblemPlusJSONResponse) VisitListVulnerabilitiesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetVulnerabilityRequestObject struct {
+	Id VulnerabilityID `json:"id"`
+}
+
+type GetVulnerabilityResponseObject interface {
+	VisitGetVulnerabilityResponse(w http.ResponseWriter) error
+}
+
+type GetVulnerability200JSONResponse VulnerabilityDetails
+
+func (response GetVulnerability200JSONResponse) VisitGetVulnerabilityResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetVulnerabilitydefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetVulnerabilitydefaultApplicationProblemPlusJSONResponse) VisitGetVulnerabilityResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAffectedRequestObject struct {
+	Id     VulnerabilityID `json:"id"`
+	Params ListAffectedParams
+}
+
+type ListAffectedResponseObject interface {
+	VisitListAffectedResponse(w http.ResponseWriter) error
+}
+
+type ListAffected200JSONResponse AffectedPage
+
+func (response ListAffected200JSONResponse) VisitListAffectedResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAffected200TextcsvResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ListAffected200TextcsvResponse) VisitListAffectedResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/csv")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type ListAffecteddefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListAffecteddefaultApplicationProblemPlusJSONResponse) VisitListAffectedResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWorkloadsRequestObject struct {
+	Params ListWorkloadsParams
+}
+
+type ListWorkloadsResponseObject interface {
+	VisitListWorkloadsResponse(w http.ResponseWriter) error
+}
+
+type ListWorkloads200JSONResponse WorkloadPage
+
+func (response ListWorkloads200JSONResponse) VisitListWorkloadsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWorkloads200TextcsvResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ListWorkloads200TextcsvResponse) VisitListWorkloadsResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/csv")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type ListWorkloadsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListWorkloadsdefaultApplicationProblemPlusJSONResponse) VisitListWorkloadsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListScanResultsRequestObject struct {
 }
 
@@ -2509,7 +5420,8 @@ func (response ListScanResultsdefaultApplicationProblemPlusJSONResponse) VisitLi
 }
 
 type PutScanResultRequestObject struct {
-	Body io.Reader
+	Params PutScanResultParams
+	Body   io.Reader
 }
 
 type PutScanResultResponseObject interface {
@@ -2653,6 +5565,9 @@ func (response SubscribedefaultApplicationProblemPlusJSONResponse) VisitSubscrib
 
 // StrictServerInterface represents all server handlers.
 type StrictServerInterface interface {
+	// ListCoverage A page of containers, how far their scan is, and why no farther
+	// (GET /api/v1/coverage)
+	ListCoverage(ctx context.Context, request ListCoverageRequestObject) (ListCoverageResponseObject, error)
 	// ListDatabases Vulnerability databases, and how up to date they are
 	// (GET /api/v1/databases)
 	ListDatabases(ctx context.Context, request ListDatabasesRequestObject) (ListDatabasesResponseObject, error)
@@ -2674,7 +5589,10 @@ type StrictServerInterface interface {
 	// ListFindings A page of the findings of one image
 	// (GET /api/v1/images/{imageId}/findings)
 	ListFindings(ctx context.Context, request ListFindingsRequestObject) (ListFindingsResponseObject, error)
-	// GetSBOM The SBOM of one image, as Syft wrote it
+	// ListPresences A page of where and when an image ran
+	// (GET /api/v1/images/{imageId}/presences)
+	ListPresences(ctx context.Context, request ListPresencesRequestObject) (ListPresencesResponseObject, error)
+	// GetSBOM The SBOM of one image
 	// (GET /api/v1/images/{imageId}/sbom)
 	GetSBOM(ctx context.Context, request GetSBOMRequestObject) (GetSBOMResponseObject, error)
 	// PutSBOM Deliver the SBOM of one image
@@ -2683,6 +5601,12 @@ type StrictServerInterface interface {
 	// GetOverview Totals over all images
 	// (GET /api/v1/overview)
 	GetOverview(ctx context.Context, request GetOverviewRequestObject) (GetOverviewResponseObject, error)
+	// ListPackages A page of the distinct packages that images hold
+	// (GET /api/v1/packages)
+	ListPackages(ctx context.Context, request ListPackagesRequestObject) (ListPackagesResponseObject, error)
+	// ListRollouts A page of changes of image in workloads, the latest first
+	// (GET /api/v1/rollouts)
+	ListRollouts(ctx context.Context, request ListRolloutsRequestObject) (ListRolloutsResponseObject, error)
 	// DeleteSession Sign out
 	// (DELETE /api/v1/session)
 	DeleteSession(ctx context.Context, request DeleteSessionRequestObject) (DeleteSessionResponseObject, error)
@@ -2692,6 +5616,21 @@ type StrictServerInterface interface {
 	// CreateSession Sign in with a Kubernetes token
 	// (POST /api/v1/session)
 	CreateSession(ctx context.Context, request CreateSessionRequestObject) (CreateSessionResponseObject, error)
+	// GetTrends Findings of what ran, by day and severity
+	// (GET /api/v1/trends)
+	GetTrends(ctx context.Context, request GetTrendsRequestObject) (GetTrendsResponseObject, error)
+	// ListVulnerabilities A page of the vulnerabilities that some image has
+	// (GET /api/v1/vulnerabilities)
+	ListVulnerabilities(ctx context.Context, request ListVulnerabilitiesRequestObject) (ListVulnerabilitiesResponseObject, error)
+	// GetVulnerability One vulnerability
+	// (GET /api/v1/vulnerabilities/{id})
+	GetVulnerability(ctx context.Context, request GetVulnerabilityRequestObject) (GetVulnerabilityResponseObject, error)
+	// ListAffected A page of the packages in images that have a vulnerability
+	// (GET /api/v1/vulnerabilities/{id}/affected)
+	ListAffected(ctx context.Context, request ListAffectedRequestObject) (ListAffectedResponseObject, error)
+	// ListWorkloads A page of the workloads that run images
+	// (GET /api/v1/workloads)
+	ListWorkloads(ctx context.Context, request ListWorkloadsRequestObject) (ListWorkloadsResponseObject, error)
 	// ListScanResults All scan results with their reports
 	// (GET /scan-results)
 	ListScanResults(ctx context.Context, request ListScanResultsRequestObject) (ListScanResultsResponseObject, error)
@@ -2746,6 +5685,32 @@ type strictHandler struct {
 	ssi         StrictServerInterface
 	middlewares []StrictMiddlewareFunc
 	options     StrictHTTPServerOptions
+}
+
+// ListCoverage operation middleware
+func (sh *strictHandler) ListCoverage(w http.ResponseWriter, r *http.Request, params ListCoverageParams) {
+	var request ListCoverageRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListCoverage(ctx, request.(ListCoverageRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListCoverage")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListCoverageResponseObject); ok {
+		if err := validResponse.VisitListCoverageResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
 }
 
 // ListDatabases operation middleware
@@ -2936,6 +5901,33 @@ func (sh *strictHandler) ListFindings(w http.ResponseWriter, r *http.Request, im
 	}
 }
 
+// ListPresences operation middleware
+func (sh *strictHandler) ListPresences(w http.ResponseWriter, r *http.Request, imageId ImageID, params ListPresencesParams) {
+	var request ListPresencesRequestObject
+
+	request.ImageId = imageId
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListPresences(ctx, request.(ListPresencesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListPresences")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListPresencesResponseObject); ok {
+		if err := validResponse.VisitListPresencesResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // GetSBOM operation middleware
 func (sh *strictHandler) GetSBOM(w http.ResponseWriter, r *http.Request, imageId ImageID, params GetSBOMParams) {
 	var request GetSBOMRequestObject
@@ -3009,6 +6001,58 @@ func (sh *strictHandler) GetOverview(w http.ResponseWriter, r *http.Request) {
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(GetOverviewResponseObject); ok {
 		if err := validResponse.VisitGetOverviewResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListPackages operation middleware
+func (sh *strictHandler) ListPackages(w http.ResponseWriter, r *http.Request, params ListPackagesParams) {
+	var request ListPackagesRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListPackages(ctx, request.(ListPackagesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListPackages")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListPackagesResponseObject); ok {
+		if err := validResponse.VisitListPackagesResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListRollouts operation middleware
+func (sh *strictHandler) ListRollouts(w http.ResponseWriter, r *http.Request, params ListRolloutsParams) {
+	var request ListRolloutsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListRollouts(ctx, request.(ListRolloutsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListRollouts")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListRolloutsResponseObject); ok {
+		if err := validResponse.VisitListRolloutsResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -3095,6 +6139,137 @@ func (sh *strictHandler) CreateSession(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// GetTrends operation middleware
+func (sh *strictHandler) GetTrends(w http.ResponseWriter, r *http.Request, params GetTrendsParams) {
+	var request GetTrendsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetTrends(ctx, request.(GetTrendsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetTrends")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetTrendsResponseObject); ok {
+		if err := validResponse.VisitGetTrendsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListVulnerabilities operation middleware
+func (sh *strictHandler) ListVulnerabilities(w http.ResponseWriter, r *http.Request, params ListVulnerabilitiesParams) {
+	var request ListVulnerabilitiesRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListVulnerabilities(ctx, request.(ListVulnerabilitiesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListVulnerabilities")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListVulnerabilitiesResponseObject); ok {
+		if err := validResponse.VisitListVulnerabilitiesResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetVulnerability operation middleware
+func (sh *strictHandler) GetVulnerability(w http.ResponseWriter, r *http.Request, id VulnerabilityID) {
+	var request GetVulnerabilityRequestObject
+
+	request.Id = id
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetVulnerability(ctx, request.(GetVulnerabilityRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetVulnerability")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetVulnerabilityResponseObject); ok {
+		if err := validResponse.VisitGetVulnerabilityResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListAffected operation middleware
+func (sh *strictHandler) ListAffected(w http.ResponseWriter, r *http.Request, id VulnerabilityID, params ListAffectedParams) {
+	var request ListAffectedRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListAffected(ctx, request.(ListAffectedRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListAffected")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListAffectedResponseObject); ok {
+		if err := validResponse.VisitListAffectedResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListWorkloads operation middleware
+func (sh *strictHandler) ListWorkloads(w http.ResponseWriter, r *http.Request, params ListWorkloadsParams) {
+	var request ListWorkloadsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListWorkloads(ctx, request.(ListWorkloadsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListWorkloads")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListWorkloadsResponseObject); ok {
+		if err := validResponse.VisitListWorkloadsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ListScanResults operation middleware
 func (sh *strictHandler) ListScanResults(w http.ResponseWriter, r *http.Request) {
 	var request ListScanResultsRequestObject
@@ -3120,8 +6295,10 @@ func (sh *strictHandler) ListScanResults(w http.ResponseWriter, r *http.Request)
 }
 
 // PutScanResult operation middleware
-func (sh *strictHandler) PutScanResult(w http.ResponseWriter, r *http.Request) {
+func (sh *strictHandler) PutScanResult(w http.ResponseWriter, r *http.Request, params PutScanResultParams) {
 	var request PutScanResultRequestObject
+
+	request.Params = params
 
 	request.Body = r.Body
 

@@ -26,7 +26,9 @@ import type {
   ImagePage,
   ListFindingsParams,
   ListImagesParams,
+  ListPresencesParams,
   Overview,
+  PresencePage,
   ProblemResponse,
   PutSBOMParams,
 } from "../model";
@@ -603,7 +605,9 @@ export const getGetSBOMUrl = (imageId: string, params?: GetSBOMParams) => {
 };
 
 /**
- * @summary The SBOM of one image, as Syft wrote it
+ * Without a format it is the document as it is stored: what Syft wrote, or the report from outside for as long as nothing else is
+ * known of the image.
+ * @summary The SBOM of one image
  */
 export const getSBOM = async (
   imageId: string,
@@ -695,7 +699,7 @@ export function useGetSBOM<TData = Awaited<ReturnType<typeof getSBOM>>, TError =
   queryClient?: QueryClient,
 ): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
 /**
- * @summary The SBOM of one image, as Syft wrote it
+ * @summary The SBOM of one image
  */
 
 export function useGetSBOM<TData = Awaited<ReturnType<typeof getSBOM>>, TError = ErrorType<ProblemResponse>>(
@@ -818,3 +822,145 @@ export const usePutSBOM = <TError = ErrorType<ProblemResponse>, TContext = unkno
 ): UseMutationResult<Awaited<ReturnType<typeof putSBOM>>, TError, PutSBOMMutationVariables, TContext> => {
   return useMutation(getPutSBOMMutationOptions(options), queryClient);
 };
+export const getListPresencesUrl = (imageId: string, params?: ListPresencesParams) => {
+  const normalizedParams = new URLSearchParams();
+
+  Object.entries(params || {}).forEach(([key, value]) => {
+    if (value !== undefined) {
+      normalizedParams.append(key, value === null ? "null" : String(value));
+    }
+  });
+
+  const stringifiedParams = normalizedParams.toString();
+
+  return stringifiedParams.length > 0
+    ? `/api/v1/images/${encodeURIComponent(String(imageId))}/presences?${stringifiedParams}`
+    : `/api/v1/images/${encodeURIComponent(String(imageId))}/presences`;
+};
+
+/**
+ * What runs now first, then what ran last. Without a platform, on all of them.
+ * @summary A page of where and when an image ran
+ */
+export const listPresences = async (
+  imageId: string,
+  params?: ListPresencesParams,
+  options?: Parameters<typeof request>[1],
+): Promise<PresencePage> => {
+  return request<PresencePage>(getListPresencesUrl(imageId, params), {
+    ...options,
+    method: "GET",
+  });
+};
+
+export const getListPresencesQueryKey = (imageId: string, params?: ListPresencesParams) => {
+  return [`/api/v1/images/${imageId}/presences`, ...(params ? [params] : [])] as const;
+};
+
+export const getListPresencesQueryOptions = <
+  TData = Awaited<ReturnType<typeof listPresences>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  imageId: string,
+  params?: ListPresencesParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof listPresences>>, TError, TData>>;
+    request?: SecondParameter<typeof request>;
+  },
+) => {
+  const { query: queryOptions, request: requestOptions } = options ?? {};
+
+  const queryKey = queryOptions?.queryKey ?? getListPresencesQueryKey(imageId, params);
+
+  const queryFn: QueryFunction<Awaited<ReturnType<typeof listPresences>>> = ({ signal }) =>
+    listPresences(imageId, params, { signal, ...requestOptions });
+
+  return {
+    queryKey,
+    queryFn,
+    enabled: imageId !== null && imageId !== undefined,
+    ...queryOptions,
+  } as UseQueryOptions<Awaited<ReturnType<typeof listPresences>>, TError, TData> & {
+    queryKey: DataTag<QueryKey, TData, TError>;
+  };
+};
+
+export type ListPresencesQueryResult = NonNullable<Awaited<ReturnType<typeof listPresences>>>;
+export type ListPresencesQueryError = ErrorType<ProblemResponse>;
+
+export function useListPresences<
+  TData = Awaited<ReturnType<typeof listPresences>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  imageId: string,
+  params: undefined | ListPresencesParams,
+  options: {
+    query: Partial<UseQueryOptions<Awaited<ReturnType<typeof listPresences>>, TError, TData>> &
+      Pick<
+        DefinedInitialDataOptions<
+          Awaited<ReturnType<typeof listPresences>>,
+          TError,
+          Awaited<ReturnType<typeof listPresences>>
+        >,
+        "initialData"
+      >;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): DefinedUseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
+export function useListPresences<
+  TData = Awaited<ReturnType<typeof listPresences>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  imageId: string,
+  params?: ListPresencesParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof listPresences>>, TError, TData>> &
+      Pick<
+        UndefinedInitialDataOptions<
+          Awaited<ReturnType<typeof listPresences>>,
+          TError,
+          Awaited<ReturnType<typeof listPresences>>
+        >,
+        "initialData"
+      >;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
+export function useListPresences<
+  TData = Awaited<ReturnType<typeof listPresences>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  imageId: string,
+  params?: ListPresencesParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof listPresences>>, TError, TData>>;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
+/**
+ * @summary A page of where and when an image ran
+ */
+
+export function useListPresences<
+  TData = Awaited<ReturnType<typeof listPresences>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  imageId: string,
+  params?: ListPresencesParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof listPresences>>, TError, TData>>;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> } {
+  const queryOptions = getListPresencesQueryOptions(imageId, params, options);
+
+  const query = useQuery(queryOptions, queryClient) as UseQueryResult<TData, TError> & {
+    queryKey: DataTag<QueryKey, TData, TError>;
+  };
+
+  return withQueryKey(query, queryOptions.queryKey);
+}

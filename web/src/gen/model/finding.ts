@@ -14,4 +14,8 @@ export interface Finding {
   fix: Fix;
   details: MatchDetail[];
   locations: Location[];
+  /** Since when the image has it. */
+  firstSeen?: string;
+  /** When it was closed; absent while it is open. */
+  fixedAt?: string;
 }

@@ -25,4 +25,8 @@ export interface Image {
   firstSeen: string;
   cataloguedAt?: string;
   matchedAt?: string;
+  /** The packages are those of a report from outside; absent when the operator catalogued the image itself. */
+  fromReport?: boolean;
+  /** What a report from outside says of the image; absent when there is none. */
+  reported?: Counts;
 }

@@ -38,7 +38,7 @@ export type ListChangesParams = {
   text?: string;
   /**
    * The nextPageToken of the page before.
-   * @maxLength 4096
+   * @maxLength 8192
    */
   pageToken?: PageTokenParameter;
   /**

@@ -4,6 +4,7 @@
  */
 import type { ChangeCounts } from "./changeCounts.ts";
 import type { Counts } from "./counts.ts";
+import type { CoverageSummary } from "./coverageSummary.ts";
 import type { DatabaseBuild } from "./databaseBuild.ts";
 import type { OverviewImages } from "./overviewImages.ts";
 
@@ -13,6 +14,7 @@ export interface Overview {
   counts: Counts;
   /** Distinct packages. */
   packages: number;
+  coverage?: CoverageSummary;
   database?: DatabaseBuild;
   /** The newest database is older than it should be. */
   databaseStale?: boolean;

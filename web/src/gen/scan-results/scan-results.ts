@@ -18,7 +18,7 @@ import type {
   UseQueryResult,
 } from "@tanstack/react-query";
 
-import type { ProblemResponse, ScanResult } from "../model";
+import type { ProblemResponse, PutScanResultParams, ScanResult } from "../model";
 
 import { request } from "../../lib/request.ts";
 import type { ErrorType } from "../../lib/request.ts";
@@ -152,17 +152,32 @@ export function useListScanResults<
   return withQueryKey(query, queryOptions.queryKey);
 }
 
-export const getPutScanResultUrl = () => {
-  return `/scan-results`;
+export const getPutScanResultUrl = (params?: PutScanResultParams) => {
+  const normalizedParams = new URLSearchParams();
+
+  Object.entries(params || {}).forEach(([key, value]) => {
+    if (value !== undefined) {
+      normalizedParams.append(key, value === null ? "null" : String(value));
+    }
+  });
+
+  const stringifiedParams = normalizedParams.toString();
+
+  return stringifiedParams.length > 0 ? `/scan-results?${stringifiedParams}` : `/scan-results`;
 };
 
 /**
- * The report is a CycloneDX JSON document, version 1.4 to 1.6. It is kept as it is, and given as the result of the image for as
- * long as the operator has not scanned the image itself.
+ * The report is a CycloneDX document, version 1.4 to 1.6. Its vulnerabilities are kept as they are, and given as the result of
+ * the image for as long as nobody has scanned it. Its components become the packages of the image, and are matched like those
+ * of any other image, until the operator catalogues the image itself.
+ *
+ * The body is an object with `imageId` and `report`, or with one of the media types of CycloneDX the document itself, in JSON or
+ * XML; `imageId` is a query parameter then. What came in XML is given back in JSON.
  * @summary Keep a report about an image
  */
 export const putScanResult = async (
   scanResult: ScanResult,
+  params?: PutScanResultParams,
   options?: Parameters<typeof request>[1],
 ): Promise<ScanResult> => {
   const getHeaders = (
@@ -181,7 +196,7 @@ export const putScanResult = async (
     }
     return headers;
   };
-  return request<ScanResult>(getPutScanResultUrl(), {
+  return request<ScanResult>(getPutScanResultUrl(params), {
     ...options,
     method: "PUT",
     headers: { "Content-Type": "application/json", ...getHeaders(options?.headers) },
@@ -219,9 +234,9 @@ export const getPutScanResultMutationOptions = <
     Awaited<ReturnType<typeof putScanResult>>,
     PutScanResultMutationVariables
   > = (props) => {
-    const { data } = props ?? {};
+    const { data, params } = props ?? {};
 
-    return putScanResult(data, requestOptions);
+    return putScanResult(data, params, requestOptions);
   };
 
   return { mutationFn, ...mutationOptions };
@@ -230,7 +245,7 @@ export const getPutScanResultMutationOptions = <
 export type PutScanResultMutationResult = NonNullable<Awaited<ReturnType<typeof putScanResult>>>;
 export type PutScanResultMutationBody = ScanResult;
 export type PutScanResultMutationError = ErrorType<ProblemResponse>;
-export type PutScanResultMutationVariables = { data: ScanResult };
+export type PutScanResultMutationVariables = { data: ScanResult; params?: PutScanResultParams };
 
 /**
  * @summary Keep a report about an image

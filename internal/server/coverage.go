@@ -1,0 +1,88 @@
+package server
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/scanner-operator/scanner-operator/internal/coverage"
+	"github.com/scanner-operator/scanner-operator/internal/server/api"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+// ListCoverage answers a page of containers and how far their scan is.
+func (o operations) ListCoverage(ctx context.Context, request api.ListCoverageRequestObject) (api.ListCoverageResponseObject, error) {
+	var p parameters
+	params := request.Params
+	query := store.CoverageQuery{
+		Namespace: p.text("namespace", params.Namespace, maxName), Workload: p.text("workload", params.Workload, maxName),
+		Reason: p.text("reason", params.Reason, maxWord), Text: p.text("text", params.Text, maxText),
+		Page: p.page(params.PageToken, params.PageSize),
+	}
+	for _, state := range choices(&p, "state", params.State, maxStates,
+		coverage.Scanned, coverage.Stale, coverage.Pending, coverage.Failed, coverage.Skipped) {
+		query.States = append(query.States, string(state))
+	}
+	if p.err != nil {
+		return nil, p.err
+	}
+	asCSV, err := wantsCSV(requestOf(ctx), params.Format)
+	if err != nil {
+		return nil, err
+	}
+	if asCSV {
+		return o.s.exportCoverage(ctx, query)
+	}
+	found, err := o.s.config.Store.ListCoverage(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	answer := api.ListCoverage200JSONResponse{
+		Items: make([]api.ContainerCoverage, 0, len(found.Containers)), Total: found.Total, NextPageToken: optional(found.NextToken),
+		Summary: toCoverageSummary(found.Counts),
+	}
+	for _, c := range found.Containers {
+		answer.Items = append(answer.Items, toContainerCoverage(c))
+	}
+	return answer, nil
+}
+
+func (s *Server) exportCoverage(ctx context.Context, query store.CoverageQuery) (*export, error) {
+	return csvExport(ctx, s, csvList[store.ContainerCoverage]{
+		name: "coverage",
+		columns: []string{
+			"namespace", "kind", "name", "container", "state", "reason", "message", "reference", "image_id", "platform", "pods", "since", "next_attempt",
+		},
+		page: func(ctx context.Context, page store.Page) ([]store.ContainerCoverage, string, int, error) {
+			query.Page = page
+			found, err := s.config.Store.ListCoverage(ctx, query)
+			return found.Containers, found.NextToken, found.Total, err
+		},
+		row: func(c store.ContainerCoverage) []string {
+			return []string{
+				c.Workload.Namespace, c.Workload.Kind, c.Workload.Name, c.Container, c.State, c.Reason, c.Message, c.Reference,
+				c.Image.ImageID, c.Image.Platform.String(), strconv.Itoa(c.Pods), timeCell(c.Since), timeCell(c.NextAttempt),
+			}
+		},
+	})
+}
+
+// toCoverageSummary takes containers by state.
+func toCoverageSummary(counts map[string]int) api.CoverageSummary {
+	count := func(state coverage.State) int { return counts[string(state)] }
+	out := api.CoverageSummary{
+		Scanned: count(coverage.Scanned), Stale: count(coverage.Stale), Pending: count(coverage.Pending),
+		Failed: count(coverage.Failed), Skipped: count(coverage.Skipped), Ratio: 1,
+	}
+	if wanted := out.Scanned + out.Stale + out.Pending + out.Failed; wanted > 0 {
+		out.Ratio = float64(out.Scanned+out.Stale) / float64(wanted)
+	}
+	return out
+}
+
+func toContainerCoverage(c store.ContainerCoverage) api.ContainerCoverage {
+	return api.ContainerCoverage{
+		Workload: toWorkload(c.Workload), Container: c.Container, ImageId: c.Image.ImageID, Platform: c.Image.Platform.String(),
+		Reference: c.Reference, Pods: c.Pods, State: api.CoverageState(c.State), Reason: optional(c.Reason), Message: optional(c.Message),
+		NextAttempt: optionalTime(c.NextAttempt), Since: optionalTime(c.Since),
+	}
+}

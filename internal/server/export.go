@@ -1,0 +1,297 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/scanner-operator/scanner-operator/internal/report"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+const (
+	// maxExportImages bounds the images of one document. It must not exceed store.MaxPageSize.
+	maxExportImages = 1000
+	// maxExportRows bounds the rows of a list as CSV.
+	maxExportRows = 100_000
+)
+
+// export is an answer in another format than JSON.
+type export struct {
+	s      *Server
+	r      *http.Request
+	format report.Format
+	// name of the file that a browser makes of it, without extension.
+	name string
+	// write writes the document. What it returns before it has written anything is told as a problem; afterwards the answer is cut off.
+	write func(ctx context.Context, w io.Writer) error
+}
+
+// answer writes the document while a slot is held.
+func (e *export) answer(w http.ResponseWriter) error {
+	release, err := e.s.exportSlot(e.r.Context())
+	if err != nil {
+		return err
+	}
+	defer release()
+	out := &exportWriter{w: w, e: e}
+	if err := e.write(e.r.Context(), out); err != nil && !errors.Is(err, errHeadersOnly) {
+		return err
+	}
+	out.begin()
+	return nil
+}
+
+// The operations that have exports.
+
+// VisitListImagesResponse writes the answer.
+func (e *export) VisitListImagesResponse(w http.ResponseWriter) error { return e.answer(w) }
+
+// VisitGetImageResponse writes the answer.
+func (e *export) VisitGetImageResponse(w http.ResponseWriter) error { return e.answer(w) }
+
+// VisitListFindingsResponse writes the answer.
+func (e *export) VisitListFindingsResponse(w http.ResponseWriter) error { return e.answer(w) }
+
+// VisitGetSBOMResponse writes the answer.
+func (e *export) VisitGetSBOMResponse(w http.ResponseWriter) error { return e.answer(w) }
+
+// VisitListVulnerabilitiesResponse writes the answer.
+func (e *export) VisitListVulnerabilitiesResponse(w http.ResponseWriter) error { return e.answer(w) }
+
+// VisitListAffectedResponse writes the answer.
+func (e *export) VisitListAffectedResponse(w http.ResponseWriter) error { return e.answer(w) }
+
+// VisitListPackagesResponse writes the answer.
+func (e *export) VisitListPackagesResponse(w http.ResponseWriter) error { return e.answer(w) }
+
+// VisitListWorkloadsResponse writes the answer.
+func (e *export) VisitListWorkloadsResponse(w http.ResponseWriter) error { return e.answer(w) }
+
+// VisitListCoverageResponse writes the answer.
+func (e *export) VisitListCoverageResponse(w http.ResponseWriter) error { return e.answer(w) }
+
+// errHeadersOnly ends an export to somebody who wants no body.
+var errHeadersOnly = errors.New("no body is wanted")
+
+// exportWriter begins the answer with the first byte of the document, and gives every part of it the whole time of an answer.
+type exportWriter struct {
+	w     http.ResponseWriter
+	e     *export
+	begun bool
+}
+
+func (o *exportWriter) begin() {
+	if o.begun {
+		return
+	}
+	o.begun = true
+	m := medias[o.e.format]
+	contentType := m.mediaType
+	if o.e.format == report.FormatCSV {
+		contentType += "; charset=utf-8; header=present"
+	}
+	h := o.w.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Content-Disposition", `attachment; filename="`+o.e.name+m.extension+`"`)
+	o.w.WriteHeader(http.StatusOK)
+}
+
+// Write writes a part of the document.
+func (o *exportWriter) Write(data []byte) (int, error) {
+	o.begin()
+	if o.e.r.Method == http.MethodHead {
+		return 0, errHeadersOnly
+	}
+	extendDeadlines(o.w, o.e.s.limits.WriteTimeout)
+	return o.w.Write(data)
+}
+
+// exportSlot waits for a slot to write a document, for a short time.
+func (s *Server) exportSlot(ctx context.Context) (release func(), err error) {
+	const patience = 10 * time.Second
+	bounded, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := s.exports.acquire(bounded); err != nil {
+		return nil, unavailable(err, fmt.Sprintf("%d exports are being written already, which is the limit", cap(s.exports)))
+	}
+	return s.exports.release, nil
+}
+
+// exportImage is a document with the packages and findings of one image.
+func (s *Server) exportImage(ctx context.Context, key vuln.ImageKey, format report.Format) (*export, error) {
+	return s.exportFindings(ctx, store.FindingQuery{Image: key, Sort: store.SortFindingPackage}, format)
+}
+
+// exportFindings is a document with the packages of one image and those of its findings that a query keeps.
+func (s *Server) exportFindings(ctx context.Context, query store.FindingQuery, format report.Format) (*export, error) {
+	if query.Closed && format != report.FormatCSV {
+		return nil, badRequest("format %q cannot show closed findings: choose json or csv", format)
+	}
+	return s.exportOne(ctx, query.Image, format, "findings", func(ctx context.Context, image store.Image) (report.Input, error) {
+		if image.State != store.StateScanned {
+			return report.Input{}, store.ErrNotFound
+		}
+		query.Image = image.Key
+		in := s.input(ctx, image)
+		in.History = true
+		in.Findings = func(yield func(vuln.Finding) error) error { return s.eachFinding(ctx, query, yield) }
+		return in, nil
+	})
+}
+
+// exportSBOM is a document with the packages of one image.
+func (s *Server) exportSBOM(ctx context.Context, key vuln.ImageKey, format report.Format) (*export, error) {
+	return s.exportOne(ctx, key, format, "sbom", func(ctx context.Context, image store.Image) (report.Input, error) {
+		if image.State != store.StateScanned && image.State != store.StateCatalogued {
+			return report.Input{}, store.ErrNotFound
+		}
+		in := s.input(ctx, image)
+		in.Findings = nil
+		in.Build = nil
+		return in, nil
+	})
+}
+
+// exportOne is a document about one image. It is written whole before it is sent, so that it can be written again when the image
+// changes meanwhile.
+func (s *Server) exportOne(ctx context.Context, key vuln.ImageKey, format report.Format, name string,
+	input func(context.Context, store.Image) (report.Input, error),
+) (*export, error) {
+	return &export{s, requestOf(ctx), format, name, func(ctx context.Context, w io.Writer) error {
+		written, err := s.steadily(ctx, key, func(image store.Image) ([]byte, error) {
+			in, err := input(ctx, image)
+			if err != nil {
+				return nil, err
+			}
+			return written(format, in)
+		})
+		if err != nil {
+			return err
+		}
+		_, err = w.Write(written)
+		return err
+	}}, nil
+}
+
+// exportImages is one document about all scanned images that a query keeps.
+func (s *Server) exportImages(ctx context.Context, query store.ImageQuery, format report.Format) (*export, error) {
+	if len(query.States) > 0 && !slices.Contains(query.States, store.StateScanned) {
+		return nil, badRequest("format %q shows findings, which only images in state Scanned have: ask for that state, or for none", format)
+	}
+	query.States, query.Page = []store.State{store.StateScanned}, store.Page{Size: maxExportImages}
+	images, err := s.config.Store.ListImages(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	if images.NextToken != "" || images.Total > maxExportImages {
+		return nil, badRequest("the filters keep %d scanned images, more than the limit of %d for one document: filter by namespace, workload or text",
+			images.Total, maxExportImages)
+	}
+	return &export{s, requestOf(ctx), format, "images", func(ctx context.Context, w io.Writer) error {
+		return report.WriteSet(w, format, report.Set{
+			Name: "images", ToolVersion: s.config.Version, CreatedAt: s.clock(),
+			Images: func(yield func(report.Input) error) error { return s.eachImage(ctx, images.Images, yield) },
+		})
+	}}, nil
+}
+
+// eachImage gives images one after another as they were when they were listed. One that has changed since ends it.
+func (s *Server) eachImage(ctx context.Context, images []store.Image, yield func(report.Input) error) error {
+	for _, image := range images {
+		if err := yield(s.input(ctx, image)); err != nil {
+			return err
+		}
+		after, err := s.config.Store.Image(ctx, image.Key)
+		switch {
+		case errors.Is(err, store.ErrNotFound), err == nil && fingerprint(after) != fingerprint(image):
+			return unavailable(errChanged, "an image changed while the document was written: ask again")
+		case err != nil:
+			return err
+		}
+	}
+	return nil
+}
+
+// csvList is a list that is written as CSV, page by page.
+type csvList[T any] struct {
+	name    string
+	columns []string
+	// page reads a page, the token of the next one, and how many rows there are on all.
+	page func(ctx context.Context, page store.Page) (rows []T, next string, total int, err error)
+	row  func(T) []string
+}
+
+// csvExport is a list as CSV. The first page is read before the answer begins.
+func csvExport[T any](ctx context.Context, s *Server, list csvList[T]) (*export, error) {
+	rows, next, total, err := list.page(ctx, store.Page{Size: store.MaxPageSize})
+	switch {
+	case err != nil:
+		return nil, err
+	case total > maxExportRows:
+		return nil, badRequest("the filters keep %d rows, more than the limit of %d for csv: use narrower ones", total, maxExportRows)
+	}
+	return &export{s, requestOf(ctx), report.FormatCSV, list.name, func(ctx context.Context, w io.Writer) error {
+		out := report.NewCSV(w, list.columns...)
+		for written := 0; ; {
+			for _, row := range rows {
+				if err := out.Row(list.row(row)...); err != nil {
+					return err
+				}
+			}
+			if err := out.Flush(); err != nil {
+				return err
+			}
+			// Rows may come to be while pages are read.
+			if written += len(rows); next == "" || written >= maxExportRows {
+				return nil
+			}
+			if rows, next, _, err = list.page(ctx, store.Page{Token: next, Size: store.MaxPageSize}); err != nil {
+				return err
+			}
+		}
+	}}, nil
+}
+
+var countColumns = []string{"critical", "high", "medium", "low", "negligible", "unknown", "kev", "fixable"}
+
+// countCells are the cells of countColumns.
+func countCells(c store.Counts) []string {
+	var cells []string
+	for _, n := range []int{c.Critical, c.High, c.Medium, c.Low, c.Negligible, c.Unknown, c.KEV, c.Fixable} {
+		cells = append(cells, strconv.Itoa(n))
+	}
+	return cells
+}
+
+func decimal(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+
+func yes(b bool) string {
+	if b {
+		return "yes"
+	}
+	return ""
+}
+
+func timeCell(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+// workloadsCell names workloads as kubectl does, with their namespaces.
+func workloadsCell(list []store.Workload) string {
+	names := make([]string, len(list))
+	for i, w := range list {
+		names[i] = w.Namespace + "/" + strings.ToLower(w.Kind) + "/" + w.Name
+	}
+	return strings.Join(names, " ")
+}

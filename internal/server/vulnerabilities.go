@@ -1,0 +1,175 @@
+package server
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/scanner-operator/scanner-operator/internal/report"
+	"github.com/scanner-operator/scanner-operator/internal/server/api"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+// ListVulnerabilities answers a page of the vulnerabilities that some image has.
+func (o operations) ListVulnerabilities(ctx context.Context, request api.ListVulnerabilitiesRequestObject) (api.ListVulnerabilitiesResponseObject, error) {
+	var p parameters
+	params := request.Params
+	query := store.VulnerabilityQuery{
+		Where: p.where(params.Namespace, params.Workload, params.WorkloadKind),
+		Text:  p.text("text", params.Text, maxText), MinSeverity: p.severity(params.Severity), MinEPSS: p.probability("epss", params.Epss),
+		Fixable: value(params.Fixable), KEV: value(params.Kev),
+		Sort: choice(&p, "sort", params.Sort, store.SortVulnerabilityRisk, store.SortVulnerabilitySeverity, store.SortVulnerabilityEPSS, store.SortVulnerabilityID),
+		Page: p.page(params.PageToken, params.PageSize),
+	}
+	if p.err != nil {
+		return nil, p.err
+	}
+	asCSV, err := wantsCSV(requestOf(ctx), params.Format)
+	if err != nil {
+		return nil, err
+	}
+	if asCSV {
+		return o.s.exportVulnerabilities(ctx, query)
+	}
+	found, err := o.s.config.Store.ListVulnerabilities(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	answer := api.ListVulnerabilities200JSONResponse{
+		Items: make([]api.VulnerabilitySummary, 0, len(found.Vulnerabilities)), Total: found.Total, NextPageToken: optional(found.NextToken),
+	}
+	for _, v := range found.Vulnerabilities {
+		answer.Items = append(answer.Items, toVulnerabilitySummary(v))
+	}
+	return answer, nil
+}
+
+func (s *Server) exportVulnerabilities(ctx context.Context, query store.VulnerabilityQuery) (*export, error) {
+	return csvExport(ctx, s, csvList[store.VulnerabilitySummary]{
+		name:    "vulnerabilities",
+		columns: []string{"vulnerability", "severity", "epss", "risk", "kev", "fixable", "images", "workloads", "packages", "first_seen"},
+		page: func(ctx context.Context, page store.Page) ([]store.VulnerabilitySummary, string, int, error) {
+			query.Page = page
+			found, err := s.config.Store.ListVulnerabilities(ctx, query)
+			return found.Vulnerabilities, found.NextToken, found.Total, err
+		},
+		row: func(v store.VulnerabilitySummary) []string {
+			return []string{
+				v.ID, v.Severity.String(), decimal(v.EPSS), decimal(v.Risk), yes(v.KEV), yes(v.Fixable),
+				strconv.Itoa(v.Images), strconv.Itoa(v.Workloads), strconv.Itoa(v.Packages), timeCell(v.FirstSeen),
+			}
+		},
+	})
+}
+
+// GetVulnerability answers what is known of one vulnerability.
+func (o operations) GetVulnerability(ctx context.Context, request api.GetVulnerabilityRequestObject) (api.GetVulnerabilityResponseObject, error) {
+	var p parameters
+	id := p.identifier("vulnerability ID", request.Id, maxVulnerabilityID)
+	if p.err != nil {
+		return nil, p.err
+	}
+	records, err := o.s.config.Store.VulnerabilityRecords(ctx, id)
+	if err != nil {
+		return nil, unknownVulnerability(err)
+	}
+	affected, err := o.s.config.Store.Affected(ctx, store.AffectedQuery{ID: id, Page: store.Page{Size: 1}})
+	if err != nil {
+		return nil, unknownVulnerability(err)
+	}
+	answer := api.GetVulnerability200JSONResponse{
+		Id: id, Records: make([]api.Vulnerability, 0, len(records)), Images: affected.Images, Workloads: affected.Workloads, Affected: affected.Total,
+	}
+	for _, record := range records {
+		answer.Records = append(answer.Records, toVulnerability(record))
+	}
+	// Whatever contains this ID as a part sorts behind it or has another beginning.
+	found, err := o.s.config.Store.ListVulnerabilities(ctx, store.VulnerabilityQuery{Text: id, Sort: store.SortVulnerabilityID, Page: store.Page{Size: store.MaxPageSize}})
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range found.Vulnerabilities {
+		if strings.EqualFold(v.ID, id) {
+			summary := toVulnerabilitySummary(v)
+			answer.Summary = &summary
+		}
+	}
+	return answer, nil
+}
+
+// ListAffected answers a page of what has or had a vulnerability.
+func (o operations) ListAffected(ctx context.Context, request api.ListAffectedRequestObject) (api.ListAffectedResponseObject, error) {
+	var p parameters
+	params := request.Params
+	query := store.AffectedQuery{
+		Where: p.where(params.Namespace, params.Workload, params.WorkloadKind), ID: p.identifier("vulnerability ID", request.Id, maxVulnerabilityID),
+		On: day(params.On), Closed: value(params.Closed), Page: p.page(params.PageToken, params.PageSize),
+	}
+	if query.Closed && params.On != nil {
+		p.refuse("closed and on exclude each other: on says what was open on that day")
+	}
+	if p.err != nil {
+		return nil, p.err
+	}
+	asCSV, err := wantsCSV(requestOf(ctx), params.Format)
+	if err != nil {
+		return nil, err
+	}
+	if asCSV {
+		return o.s.exportAffected(ctx, query)
+	}
+	found, err := o.s.config.Store.Affected(ctx, query)
+	if err != nil {
+		return nil, unknownVulnerability(err)
+	}
+	answer := api.ListAffected200JSONResponse{
+		Items: make([]api.Affected, 0, len(found.Affected)), Total: found.Total, NextPageToken: optional(found.NextToken),
+		Images: found.Images, Workloads: found.Workloads,
+	}
+	for _, a := range found.Affected {
+		answer.Items = append(answer.Items, toAffected(a))
+	}
+	return answer, nil
+}
+
+func (s *Server) exportAffected(ctx context.Context, query store.AffectedQuery) (*export, error) {
+	return csvExport(ctx, s, csvList[store.Affected]{
+		name: "affected",
+		columns: []string{
+			"vulnerability", "severity", "image_id", "platform", "package", "version", "type", "purl", "fix_state", "fixed_in", "first_seen", "fixed_at",
+			"running", "exposed_since", "exposed_until", "workload_count", "workloads", "namespace",
+		},
+		page: func(ctx context.Context, page store.Page) ([]store.Affected, string, int, error) {
+			query.Page = page
+			found, err := s.config.Store.Affected(ctx, query)
+			return found.Affected, found.NextToken, found.Total, unknownVulnerability(err)
+		},
+		row: func(a store.Affected) []string {
+			return []string{
+				a.VulnerabilityID, a.Severity.String(), a.Image.ImageID, a.Image.Platform.String(), a.Package.Name, a.Package.Version,
+				a.Package.Type, a.Package.PURL, string(a.Fix.State), strings.Join(a.Fix.Versions, " "), timeCell(a.FirstSeen), timeCell(a.FixedAt),
+				yes(a.Running), timeCell(a.ExposedSince), timeCell(a.ExposedUntil), strconv.Itoa(a.WorkloadCount), workloadsCell(a.Workloads), a.Namespace,
+			}
+		},
+	})
+}
+
+func toVulnerabilitySummary(v store.VulnerabilitySummary) api.VulnerabilitySummary {
+	return api.VulnerabilitySummary{
+		Id: v.ID, Severity: api.Severity(v.Severity.String()), Epss: v.EPSS, Risk: v.Risk, Kev: v.KEV, Fixable: v.Fixable,
+		Images: v.Images, Workloads: v.Workloads, Packages: v.Packages, FirstSeen: optionalTime(v.FirstSeen),
+	}
+}
+
+func toAffected(a store.Affected) api.Affected {
+	return api.Affected{
+		ImageId: a.Image.ImageID, Platform: a.Image.Platform.String(), Package: toPackage(a.Package),
+		VulnerabilityId: a.VulnerabilityID, Namespace: a.Namespace, Severity: api.Severity(a.Severity.String()), Fix: toFix(a.Fix),
+		FirstSeen: optionalTime(a.FirstSeen), FixedAt: optionalTime(a.FixedAt), Running: a.Running,
+		ExposedSince: optionalTime(a.ExposedSince), ExposedUntil: optionalTime(a.ExposedUntil),
+		Workloads: toWorkloads(a.Workloads), WorkloadCount: a.WorkloadCount,
+	}
+}
+
+// exportFormats are those of what tells of findings.
+var exportFormats = []report.Format{report.FormatJSON, report.FormatCycloneDX, report.FormatSPDX, report.FormatSARIF, report.FormatCSV}
