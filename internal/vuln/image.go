@@ -81,6 +81,24 @@ func (k ImageKey) Repository() string {
 	return repository
 }
 
+// Registry is the host, with its port if there is one, of the registry that the repository is in: "docker.io" where none is named,
+// and "" without a repository.
+func (k ImageKey) Registry() string {
+	repository := k.Repository()
+	if repository == "" {
+		return ""
+	}
+	host, _, nested := strings.Cut(repository, "/")
+	if !nested || host != "localhost" && !strings.ContainsAny(host, ".:") {
+		return "docker.io"
+	}
+	switch host = strings.ToLower(host); host {
+	case "index.docker.io", "registry-1.docker.io":
+		return "docker.io"
+	}
+	return host
+}
+
 // Digest is the digest in the image ID, "" when there is none.
 func (k ImageKey) Digest() string {
 	id := k.ImageID

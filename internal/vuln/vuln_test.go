@@ -2,8 +2,10 @@ package vuln
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestSeverity(t *testing.T) {
@@ -96,5 +98,65 @@ func TestReasons(t *testing.T) {
 	}
 	if Reason("Gremlins").Valid() || Reason("").Valid() {
 		t.Error("an unknown reason is valid")
+	}
+}
+
+func TestRegistry(t *testing.T) {
+	digest := "@sha256:" + strings.Repeat("a", 64)
+	for id, want := range map[string]string{
+		"r.example:5000/team/app" + digest: "r.example:5000",
+		"R.Example/app" + digest:           "r.example",
+		"localhost/app" + digest:           "localhost",
+		"library/debian" + digest:          "docker.io",
+		"debian" + digest:                  "docker.io",
+		"index.docker.io/debian" + digest:  "docker.io",
+		"10.0.0.1:5000/app" + digest:       "10.0.0.1:5000",
+		digest[1:]:                         "",
+	} {
+		if got := (ImageKey{ImageID: id}).Registry(); got != want {
+			t.Errorf("Registry of %s = %q, want %q", id, got, want)
+		}
+	}
+}
+
+func TestSizeClasses(t *testing.T) {
+	var class SizeClass
+	factors := []int64{class.Factor()}
+	for next, more := class.Next(); more; next, more = next.Next() {
+		factors = append(factors, next.Factor())
+	}
+	if !slices.Equal(factors, []int64{1, 2, 4}) {
+		t.Errorf("factors: %v", factors)
+	}
+	if SizeClass("XL").OrSmall() != SizeSmall || SizeLarge.OrSmall() != SizeLarge || class.Valid() {
+		t.Error("what is not a class does not count as the smallest")
+	}
+}
+
+func TestOutcomeJSON(t *testing.T) {
+	for name, tt := range map[string]struct {
+		outcome Outcome
+		text    string
+		back    Outcome
+	}{
+		"success":        {Outcome{}, `{}`, Outcome{}},
+		"failure":        {Outcome{Reason: ReasonImageNotFound, Message: "gone"}, `{"reason":"ImageNotFound","message":"gone"}`, Outcome{Reason: ReasonImageNotFound, Message: "gone"}},
+		"begun seconds":  {Outcome{RetryAfter: 1500 * time.Millisecond}, `{"retryAfter":2}`, Outcome{RetryAfter: 2 * time.Second}},
+		"a day is bound": {Outcome{RetryAfter: 24 * time.Hour}, `{"retryAfter":3600}`, Outcome{RetryAfter: time.Hour}},
+	} {
+		encoded, err := json.Marshal(tt.outcome)
+		if err != nil || string(encoded) != tt.text {
+			t.Errorf("%s: %s, %v; want %s", name, encoded, err, tt.text)
+		}
+		var back Outcome
+		if err := json.Unmarshal(encoded, &back); err != nil || back != tt.back {
+			t.Errorf("%s: back comes %+v, %v", name, back, err)
+		}
+	}
+	for _, text := range []string{`{"retryAfter":1e9}`, `{"retryAfter":999999999}`, `{"retryAfter":-5}`} {
+		var read Outcome
+		if err := json.Unmarshal([]byte(text), &read); err == nil && (read.RetryAfter < 0 || read.RetryAfter > MaxRetryAfter) {
+			t.Errorf("%s was read as %s", text, read.RetryAfter)
+		}
 	}
 }
