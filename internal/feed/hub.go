@@ -26,7 +26,7 @@ const (
 	// defaultPollInterval is how soon events of other processes are seen.
 	defaultPollInterval = time.Second
 	// maxBackoff is the longest pause while the store is unavailable.
-	maxBackoff = 30 * time.Second
+	maxBackoff = 5 * time.Second
 )
 
 var (
