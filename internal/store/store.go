@@ -45,6 +45,7 @@ type Store interface {
 	History
 	Coverage
 	Search
+	Scans
 
 	// Ready returns nil when the database can be reached and its schema is the one of this program.
 	Ready(ctx context.Context) error
@@ -178,6 +179,8 @@ type Image struct {
 	CataloguedAt time.Time
 	MatchedAt    time.Time
 	HasReport    bool
+	// SizeClass is that of the image's repository.
+	SizeClass vuln.SizeClass
 	// FromReport says that the SBOM is the report: nothing has pulled the image yet. Reported are the counts of the report, nil
 	// when there is none.
 	FromReport    bool

@@ -40,7 +40,7 @@ type occupant struct {
 	Slot, ImageID, Platform string
 }
 
-// end ends the presences of uses that are gone, unless another scope has the use still.
+// end ends the presences of uses that are gone, unless another scope has the use still, and keeps when that was.
 func (w *presenceWriter) end(gone []useRow) error {
 	for part := range slices.Chunk(slotsOf(gone), maxIn) {
 		err := w.exec(`UPDATE image_presences SET until_time = ? WHERE slot IN ? AND until_time = ? AND NOT EXISTS (
@@ -51,7 +51,7 @@ func (w *presenceWriter) end(gone []useRow) error {
 			return err
 		}
 	}
-	return nil
+	return recordLastUses(w.txn, gone)
 }
 
 // begin makes a presence of each use that has none: the last one when it ended lately, otherwise a new one.

@@ -48,6 +48,7 @@ type imageRow struct {
 	CurrentSince  *int64
 	FromReport    int64
 	HasReport     int64
+	SizeClass     string
 	Reported      countsRow `gorm:"embedded;embeddedPrefix:reported_"`
 }
 
@@ -73,11 +74,11 @@ func countValues(c store.Counts) []any {
 	return []any{c.Critical, c.High, c.Medium, c.Low, c.Negligible, c.Unknown, c.KEV, c.Fixable}
 }
 
-// imageColumns are the columns of imageRow, of images i, generations g and reports r.
+// imageColumns are the columns of imageRow, of images i, generations g, reports r and repository_sizes z.
 var imageColumns = `i.id, i.image_id, i.platform, i.state, i.nonce, i.attempts, i.reason, i.message, i.next_attempt_at, i.distro,
 	i.size, i.package_count, i.critical, i.high, i.medium, i.low, i.negligible, i.unknown, i.kev, i.fixable,
 	i.first_seen, i.catalogued_at, i.matched_at, i.sbom_sha256, i.sbom_size, g.build_id, g.schema_version, g.built, g.source,
-	g.current_since, i.from_report, CASE WHEN r.id IS NULL THEN 0 ELSE 1 END AS has_report` + reportColumns()
+	g.current_since, i.from_report, COALESCE(z.class, '') AS size_class, CASE WHEN r.id IS NULL THEN 0 ELSE 1 END AS has_report` + reportColumns()
 
 func reportColumns() string {
 	columns := ""
@@ -88,7 +89,8 @@ func reportColumns() string {
 }
 
 // imageJoins gives images that are matched the current generation: their findings come from it.
-const imageJoins = ` LEFT JOIN generations g ON g.state = '` + string(store.GenerationCurrent) + `' AND i.matched_at > 0 LEFT JOIN reports r ON r.image_id = i.image_id`
+const imageJoins = ` LEFT JOIN generations g ON g.state = '` + string(store.GenerationCurrent) + `' AND i.matched_at > 0 LEFT JOIN reports r ON r.image_id = i.image_id
+	LEFT JOIN repository_sizes z ON z.repository = i.repository`
 
 func (r *imageRow) key() (vuln.ImageKey, error) { return keyOf(r.ImageID, r.Platform) }
 
@@ -123,7 +125,7 @@ func (r *imageRow) image() (store.Image, error) {
 	image := store.Image{
 		ImageState: state, Distro: r.Distro, Size: r.Size, PackageCount: r.PackageCount, Counts: r.Counts.counts(),
 		FirstSeen: fromMicros(r.FirstSeen), CataloguedAt: fromMicros(r.CataloguedAt), MatchedAt: fromMicros(r.MatchedAt),
-		HasReport: r.HasReport != 0, FromReport: r.FromReport != 0, SBOMSHA256: r.SbomSha256, SBOMSizeBytes: r.SbomSize,
+		HasReport: r.HasReport != 0, SizeClass: vuln.SizeClass(r.SizeClass).OrSmall(), FromReport: r.FromReport != 0, SBOMSHA256: r.SbomSha256, SBOMSizeBytes: r.SbomSize,
 	}
 	if image.HasReport {
 		counts := r.Reported.counts()
