@@ -8,7 +8,9 @@ import (
 	"io"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -55,13 +57,9 @@ type dockerAuth struct {
 	RegistryToken string `json:"registrytoken"`
 }
 
-// readDockerConfig reads a docker configuration file. A file that does not exist has no entries: the Secret behind an
-// imagePullSecret may be missing.
+// readDockerConfig reads a docker configuration file.
 func readDockerConfig(file string) ([]dockerEntry, error) {
 	f, err := os.Open(file)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
 	if err != nil {
 		return nil, fmt.Errorf("read the docker configuration: %w", err)
 	}
@@ -183,22 +181,66 @@ func splitHostPattern(host string) (labels []string, port string) {
 	return strings.Split(host, "."), port
 }
 
-// credentialsFor collects what fits the repository from all files, without repetitions, and nobody's credential last.
-// Files that cannot be read are reported beside, since others may do.
-func credentialsFor(files []string, registry, repository string) ([]credential, error) {
-	var found []credential
+// credentials is what docker configuration files hold for one repository.
+type credentials struct {
+	// found is what fits, without repetitions, and nobody's credential last.
+	found []credential
+	// sources names each file and says what it was good for.
+	sources []string
+	// problem says which files cannot be read, nil when none.
+	problem error
+}
+
+// credentialsFor collects what fits the repository from all files. Files that cannot be read are reported beside, since others may do; one
+// that does not exist is no problem: the Secret behind an imagePullSecret may be missing.
+func credentialsFor(files []string, registry, repository string) credentials {
+	var c credentials
 	var problems []error
 	for _, file := range files {
 		entries, err := readDockerConfig(file)
-		if err != nil {
-			problems = append(problems, err)
-			continue
-		}
+		fits := 0
 		for _, entry := range entries {
-			if entry.fits(registry, repository) && !slices.Contains(found, entry.credential) {
-				found = append(found, entry.credential)
+			if !entry.fits(registry, repository) {
+				continue
+			}
+			fits++
+			if !slices.Contains(c.found, entry.credential) {
+				c.found = append(c.found, entry.credential)
 			}
 		}
+		source := strconv.Quote(configName(file))
+		switch {
+		case errors.Is(err, os.ErrNotExist):
+			source += " (does not exist)"
+		case err != nil:
+			source += " (cannot be read)"
+			problems = append(problems, err)
+		case fits == 0:
+			source += " (has nothing for " + registry + ")"
+		}
+		c.sources = append(c.sources, source)
 	}
-	return append(found, credential{}), errors.Join(problems...)
+	c.found, c.problem = append(c.found, credential{}), errors.Join(problems...)
+	return c
+}
+
+// configName is what people know a docker configuration file by: the folder, if the file is named as all of them are. In a scan pod that
+// is the name of the Secret.
+func configName(file string) string {
+	if dir := filepath.Base(filepath.Dir(file)); filepath.Base(file) == "config.json" && dir != "." && dir != "/" {
+		return dir
+	}
+	return file
+}
+
+// explain adds to a refusal which files were tried. Their content stays out.
+func (c *credentials) explain(refused *Error) *Error {
+	err := refused.Err
+	if len(c.sources) > 0 {
+		err = fmt.Errorf("%w; tried the pull credentials %s, then none", err, strings.Join(c.sources, ", "))
+	}
+	if c.problem != nil {
+		err = errors.Join(err, c.problem)
+	}
+	return &Error{Reason: refused.Reason, Err: err}
 }

@@ -33,11 +33,11 @@ func TestDockerConfig(t *testing.T) {
 		"bad base64":  {`{"auths":{"r.example":{"auth":"%%%"}}}`, "r.example", "a", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			found, err := credentialsFor([]string{write(t, "config.json", []byte(test.content))}, test.registry, test.repository)
-			if err != nil {
-				t.Fatal(err)
+			got := credentialsFor([]string{write(t, "config.json", []byte(test.content))}, test.registry, test.repository)
+			if got.problem != nil {
+				t.Fatal(got.problem)
 			}
-			if diff := cmp.Diff(append(test.want, credential{}), found, cmp.AllowUnexported(credential{})); diff != "" {
+			if diff := cmp.Diff(append(test.want, credential{}), got.found, cmp.AllowUnexported(credential{})); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -46,9 +46,9 @@ func TestDockerConfig(t *testing.T) {
 
 func TestDockerConfigProblems(t *testing.T) {
 	for _, content := range []string{"{" + secret, `[]`, `{"auths":[]}`, strings.Repeat(" ", maxDockerConfigBytes+1)} {
-		found, err := credentialsFor([]string{write(t, "config.json", []byte(content))}, "r.example", "a")
-		if err == nil || len(found) != 1 || strings.Contains(err.Error(), secret) {
-			t.Errorf("got %d credentials and %v", len(found), err)
+		got := credentialsFor([]string{write(t, "config.json", []byte(content))}, "r.example", "a")
+		if got.problem == nil || len(got.found) != 1 || strings.Contains(got.problem.Error(), secret) {
+			t.Errorf("got %d credentials and %v", len(got.found), got.problem)
 		}
 	}
 	c := credential{password: secret}

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"syscall"
+	"time"
 
 	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
@@ -39,7 +41,16 @@ func OutcomeOf(err error) vuln.Outcome {
 	if typed, ok := errors.AsType[*Error](err); ok {
 		message = typed.Err.Error()
 	}
-	return vuln.Outcome{Reason: ReasonOf(err), Message: message}
+	return vuln.Outcome{Reason: ReasonOf(err), Message: message, RetryAfter: retryAfterOf(err)}
+}
+
+// retryAfterOf is how long the registry behind an error asked to be left alone, 0 when it did not ask.
+func retryAfterOf(err error) time.Duration {
+	status, ok := errors.AsType[*statusError](err)
+	if !ok || status.status != http.StatusTooManyRequests && status.status != http.StatusServiceUnavailable {
+		return 0
+	}
+	return min(status.retryAfter, vuln.MaxRetryAfter)
 }
 
 func failf(reason vuln.Reason, format string, args ...any) *Error {

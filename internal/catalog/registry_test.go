@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -80,6 +81,30 @@ func TestBasicAuthentication(t *testing.T) {
 				t.Errorf("the error repeats the password that the registry sent back: %v", err)
 			}
 		})
+	}
+}
+
+// Whoever reads the failure has to know which Secrets were there, and must not learn what is in them.
+func TestRefusalNamesTheCredentials(t *testing.T) {
+	registry := newRegistry(t)
+	reference := registry.push(t, debian(t))
+	registry.guard = basicAuth("robot", secret)
+	wrong, elsewhere := dockerConfig(t, registry.host, "robot", "stale"), dockerConfig(t, "other.example", "robot", secret)
+	broken := write(t, "config.json", []byte("{"+secret))
+	gone := filepath.Join(t.TempDir(), "team-pull", "config.json")
+	_, err := runIn(t, t.Context(), Request{Image: reference, DockerConfigs: []string{wrong, elsewhere, broken, gone}})
+	wantFailure(t, err, vuln.ReasonImagePullDenied, "401")
+	message := OutcomeOf(err).Message
+	for _, want := range []string{
+		fmt.Sprintf("%q, %q (has nothing for %s), %q (cannot be read), \"team-pull\" (does not exist), then none",
+			configName(wrong), configName(elsewhere), registry.host, configName(broken)),
+	} {
+		if !strings.Contains(message, want) {
+			t.Errorf("%s\ndoes not hold\n%s", message, want)
+		}
+	}
+	if strings.Contains(message, secret) || strings.Contains(message, "stale") {
+		t.Errorf("a password is in %s", message)
 	}
 }
 
@@ -163,13 +188,17 @@ func TestRefusals(t *testing.T) {
 		retryAfter string
 		reason     vuln.Reason
 		requests   int32
+		told       time.Duration
 	}{
-		{http.StatusForbidden, "", vuln.ReasonImagePullDenied, 1},
-		{http.StatusNotFound, "", vuln.ReasonImageNotFound, 1},
-		{http.StatusTooManyRequests, "7", vuln.ReasonRegistryRateLimited, maxAttempts},
-		{http.StatusTooManyRequests, "3600", vuln.ReasonRegistryRateLimited, 1},
-		{http.StatusBadGateway, "", vuln.ReasonRegistryUnavailable, maxAttempts},
-		{http.StatusTeapot, "", vuln.ReasonRegistryUnavailable, 1},
+		{http.StatusForbidden, "9", vuln.ReasonImagePullDenied, 1, 0},
+		{http.StatusNotFound, "", vuln.ReasonImageNotFound, 1, 0},
+		{http.StatusTooManyRequests, "7", vuln.ReasonRegistryRateLimited, maxAttempts, 7 * time.Second},
+		{http.StatusTooManyRequests, "3600", vuln.ReasonRegistryRateLimited, 1, time.Hour},
+		{http.StatusTooManyRequests, "4000000000", vuln.ReasonRegistryRateLimited, 1, vuln.MaxRetryAfter},
+		{http.StatusTooManyRequests, "", vuln.ReasonRegistryRateLimited, maxAttempts, 0},
+		{http.StatusServiceUnavailable, "120", vuln.ReasonRegistryUnavailable, 1, 2 * time.Minute},
+		{http.StatusBadGateway, "", vuln.ReasonRegistryUnavailable, maxAttempts, 0},
+		{http.StatusTeapot, "", vuln.ReasonRegistryUnavailable, 1, 0},
 	} {
 		t.Run(fmt.Sprint(test.status, test.retryAfter), func(t *testing.T) {
 			registry := newRegistry(t)
@@ -187,6 +216,9 @@ func TestRefusals(t *testing.T) {
 				return nil
 			}})
 			wantFailure(t, err, test.reason, fmt.Sprint(test.status))
+			if told := OutcomeOf(err).RetryAfter; told != test.told {
+				t.Errorf("the outcome asks to wait for %s, want %s", told, test.told)
+			}
 			if requests.Load() != test.requests {
 				t.Errorf("%d requests, want %d", requests.Load(), test.requests)
 			}

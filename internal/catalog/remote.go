@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -27,9 +26,9 @@ func openRemote(ctx context.Context, request Request, limits Limits) (*resolved,
 	if err != nil {
 		return nil, failf(vuln.ReasonCatalogFailed, "prepare for %s: %w", rules.registry, err)
 	}
-	credentials, configProblem := credentialsFor(request.DockerConfigs, rules.registry, repository.RepositoryStr())
+	candidates := credentialsFor(request.DockerConfigs, rules.registry, repository.RepositoryStr())
 	var refused *Error
-	for _, candidate := range credentials {
+	for _, candidate := range candidates.found {
 		client := &registryClient{
 			http: httpClient, rules: rules, repository: repository, credential: candidate, scheme: "https", sleep: request.sleep,
 		}
@@ -49,10 +48,7 @@ func openRemote(ctx context.Context, request Request, limits Limits) (*resolved,
 			refused = failure
 		}
 	}
-	if configProblem != nil {
-		return nil, &Error{Reason: refused.Reason, Err: errors.Join(refused.Err, configProblem)}
-	}
-	return nil, refused
+	return nil, candidates.explain(refused)
 }
 
 func parseReference(image string) (name.Reference, error) {
