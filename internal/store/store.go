@@ -281,7 +281,9 @@ type FindingPage struct {
 
 // Overview sums up all images.
 type Overview struct {
-	Images   map[State]int
+	Images map[State]int
+	// Running counts the images that something runs now.
+	Running  int
 	Counts   Counts
 	Packages int
 }

@@ -1223,6 +1223,9 @@ type Overview struct {
 
 	// Packages Distinct packages.
 	Packages int `json:"packages"`
+
+	// Running Images that something runs now.
+	Running *int `json:"running,omitempty"`
 }
 
 // Package defines model for Package.

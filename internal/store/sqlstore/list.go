@@ -173,6 +173,9 @@ func (s *Store) Overview(ctx context.Context) (store.Overview, error) {
 			overview.Counts.KEV += counts.KEV
 			overview.Counts.Fixable += counts.Fixable
 		}
+		if err := tx.Raw("SELECT COUNT(DISTINCT image_pk) FROM image_uses").Scan(&overview.Running).Error; err != nil {
+			return err
+		}
 		return tx.Raw(`SELECT COUNT(*) FROM packages p WHERE EXISTS
 			(SELECT 1 FROM image_packages ip WHERE ip.package_pk = p.id)`).Scan(&overview.Packages).Error
 	})

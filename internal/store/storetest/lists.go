@@ -207,9 +207,16 @@ var imageListTests = map[string]func(*testing.T, *fixture){
 		if err := f.SaveReport(t.Context(), "reported", store.Report{Content: []byte("{}"), Counts: report}); err != nil {
 			t.Fatal(err)
 		}
+		web := store.Workload{Namespace: "a", Kind: "Deployment", Name: "web"}
+		for _, scope := range []string{"one", "two"} {
+			uses := []store.Use{{Image: image("a", amd64), Workload: web, Container: "c"}, {Image: image("pending", amd64), Workload: web, Container: "d"}}
+			if err := f.RecordUses(t.Context(), scope, uses); err != nil {
+				t.Fatal(err)
+			}
+		}
 		got, err := f.Overview(t.Context())
 		want := store.Counts{SeverityCounts: vuln.SeverityCounts{Critical: 4, Unknown: 2, Medium: 7, Negligible: 2}, KEV: 3, Fixable: 6}
-		if err != nil || got.Counts != want || got.Packages != 2 || len(got.Images) != 3 || got.Images[store.StateScanned] != 2 ||
+		if err != nil || got.Counts != want || got.Packages != 2 || got.Running != 2 || len(got.Images) != 3 || got.Images[store.StateScanned] != 2 ||
 			got.Images[store.StatePending] != 1 || got.Images[store.StateReported] != 1 {
 			t.Errorf("got %+v, %v", got, err)
 		}

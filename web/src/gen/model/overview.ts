@@ -11,6 +11,8 @@ import type { OverviewImages } from "./overviewImages.ts";
 export interface Overview {
   /** Number of images by state. */
   images: OverviewImages;
+  /** Images that something runs now. */
+  running?: number;
   counts: Counts;
   /** Distinct packages. */
   packages: number;
