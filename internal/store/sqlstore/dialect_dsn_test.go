@@ -152,6 +152,7 @@ func TestClassify(t *testing.T) {
 		want errorClass
 	}{
 		{TypePostgres, refusedByPostgres("40001"), errorBusy}, {TypePostgres, refusedByPostgres("40P01"), errorBusy},
+		{TypePostgres, refusedByPostgres("26000"), errorBusy}, {TypePostgres, refusedByPostgres("0A000"), errorOther},
 		{TypePostgres, refusedByPostgres("55P03"), errorBusy}, {TypePostgres, refusedByPostgres("57P01"), errorLost},
 		{TypePostgres, refusedByPostgres("57P03"), errorLost}, {TypePostgres, refusedByPostgres("53300"), errorLost},
 		{TypePostgres, refusedByPostgres("08006"), errorLost}, {TypePostgres, refusedByPostgres("53100"), errorUnavailable},

@@ -26,6 +26,8 @@ const (
 	// postgresWriterLock and postgresMigrationLock are the advisory locks of a database; they mean nothing but this.
 	postgresWriterLock    = 7_263_510_001
 	postgresMigrationLock = 7_263_510_002
+	// postgresStatements bounds the prepared statements of a connection.
+	postgresStatements = 128
 	// postgresChannel is the channel of NOTIFY.
 	postgresChannel = "scanner_operator_events"
 )
@@ -103,8 +105,8 @@ func parsePostgresDSN(dsn string) (*pgx.ConnConfig, error) {
 	if config.RuntimeParams["application_name"] == "" {
 		config.RuntimeParams["application_name"] = "scanner-operator"
 	}
-	// Statements differ in how many values they have, so the server is not asked to keep them.
-	config.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+	// The server keeps plans: making them is most of the work of many statements. The bound is on what each connection keeps.
+	config.DefaultQueryExecMode, config.StatementCacheCapacity = pgx.QueryExecModeCacheStatement, postgresStatements
 	return config, nil
 }
 
@@ -161,8 +163,13 @@ func (postgresDialect) classify(err error) errorClass {
 		return errorOther
 	}
 	switch refused.Code {
-	case "40001", "40P01", "55P03": // Serialization failure, deadlock, lock timeout.
+	case "40001", "40P01", "55P03", "26000": // Serialization failure, deadlock, lock timeout, prepared statement that is gone.
 		return errorBusy
+	case "0A000":
+		// Another replica has changed the schema; the statement is prepared anew the next time.
+		if refused.Message == "cached plan must not change result type" {
+			return errorBusy
+		}
 	case "57P01", "57P02", "57P03", "57P05", "53300": // Shutdown, crash, start, idle for too long, too many connections.
 		return errorLost
 	case "25006", "25P03", "57014", "3D000": // Read-only, idle in a transaction, cancelled, no such database.
