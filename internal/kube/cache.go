@@ -84,12 +84,14 @@ func trimStatuses(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
 	return trimmed
 }
 
-// trimConditions keeps only why a pod was not scheduled.
+// trimConditions keeps why a pod was not scheduled, and why it had to go.
 func trimConditions(conditions []corev1.PodCondition) []corev1.PodCondition {
-	for _, c := range conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return []corev1.PodCondition{{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message}}
+	var trimmed []corev1.PodCondition
+	for i := range conditions {
+		c := &conditions[i]
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse || c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
+			trimmed = append(trimmed, corev1.PodCondition{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message})
 		}
 	}
-	return nil
+	return trimmed
 }

@@ -43,6 +43,7 @@ func fullPod() *corev1.Pod {
 			Conditions: []corev1.PodCondition{
 				{Type: corev1.PodReady, Status: corev1.ConditionFalse},
 				{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/3 nodes"},
+				{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler},
 			},
 		},
 	}
@@ -61,8 +62,8 @@ func TestTrimmedPodsGiveTheSameInventory(t *testing.T) {
 	if pod.Annotations != nil || pod.ManagedFields != nil || pod.Spec.Volumes != nil || pod.Spec.Containers[0].Env != nil {
 		t.Error("fields that nobody reads are kept")
 	}
-	if len(pod.Status.Conditions) != 1 || pod.Status.Conditions[0].Message != "0/3 nodes" {
-		t.Errorf("conditions = %+v, want why the pod was not scheduled", pod.Status.Conditions)
+	if len(pod.Status.Conditions) != 2 || pod.Status.Conditions[0].Message != "0/3 nodes" || pod.Status.Conditions[1].Reason == "" {
+		t.Errorf("conditions = %+v, want why the pod was not scheduled and why it had to go", pod.Status.Conditions)
 	}
 	if pod.UID != "uid" || pod.ResourceVersion != "7" {
 		t.Error("identity and version are lost")
