@@ -7,9 +7,10 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
-// failingImages selects the images with a package that could not be matched; the values are the generation, twice.
-const failingImages = `SELECT DISTINCT ip.image_pk FROM package_answers a JOIN image_packages ip ON ip.package_pk = a.package_pk
-	WHERE ip.excluded = 0 AND a.failure <> '' AND a.from_gen <= ? AND a.until_gen > ?`
+// failingImages selects the images with a package that could not be matched; the values are the generation, twice. The CROSS JOIN
+// begins with the answers, which are fewer than the packages of all images.
+const failingImages = `SELECT DISTINCT ip.image_pk FROM package_answers a CROSS JOIN image_packages ip
+	WHERE ip.package_pk = a.package_pk AND ip.excluded = 0 AND a.failure <> '' AND a.from_gen <= ? AND a.until_gen > ?`
 
 // noteFailures says of scanned images that a package of theirs could not be matched for the next generation, so that earlier
 // findings are all there is of it, and takes back what does not hold any more.
