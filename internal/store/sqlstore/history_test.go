@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -155,4 +156,29 @@ func TestMigrationOfHistory(t *testing.T) {
 		t.Errorf("got %+v, %v", page, err)
 	}
 	down(t, s)
+}
+
+// TestPlansOfHistory expects that statements about a few rows do not read whole tables.
+func TestPlansOfHistory(t *testing.T) {
+	s := openAt(t, filepath.Join(t.TempDir(), "plans.db"))
+	for statement, c := range map[string]struct {
+		values []any
+		want   string
+	}{
+		endPresences:       {[]any{1, []string{"a", "b"}, 1}, "SEARCH image_presences USING INDEX image_presences_slot (slot=? AND until_time=?)"},
+		occupantsOfSlots:   {[]any{[]string{"a", "b"}, 1}, "SEARCH p USING INDEX image_presences_slot (slot=? AND until_time>?)"},
+		openFindings:       {[]any{1, 1}, "SEARCH findings USING INDEX findings_from (from_gen=?)"},
+		findingsOfPackages: {[]any{[]int64{1, 2}, 1, 1, 2}, "SEARCH f USING INDEX sqlite_autoindex_findings_1 (package_pk=?)"},
+		failingImages:      {[]any{1, 1}, "SEARCH ip USING COVERING INDEX image_packages_package (package_pk=? AND excluded=?)"},
+		"SELECT 1 FROM container_coverage c WHERE c.namespace = ? AND " + firstScope: {[]any{"n"}, "SEARCH o USING INDEX container_coverage_workload (namespace=? AND kind=? AND name=? AND container=?)"},
+		"DELETE FROM image_presences WHERE " + endedPresence:                         {[]any{1}, "SEARCH image_presences USING INDEX image_presences_until (until_time<?)"},
+	} {
+		var plan []struct{ Detail string }
+		if err := s.reads.Raw("EXPLAIN QUERY PLAN "+statement, c.values...).Scan(&plan).Error; err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+		if text := fmt.Sprint(plan); !strings.Contains(text, c.want) {
+			t.Errorf("%s:\ngot %s, want %s", statement, text, c.want)
+		}
+	}
 }

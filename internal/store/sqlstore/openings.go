@@ -54,7 +54,9 @@ func (w *answerWriter) correctOpenings() error {
 	return nil
 }
 
+const openFindings = "UPDATE findings SET opened_at = ? WHERE from_gen = ? AND opened_at = 0"
+
 // open gives the findings that the next generation opens the time at which it becomes current.
 func (w *switcher) open() error {
-	return w.exec("UPDATE findings SET opened_at = ? WHERE from_gen = ? AND opened_at = 0", w.now, w.next.Number)
+	return w.exec(openFindings, w.now, w.next.Number)
 }

@@ -40,14 +40,19 @@ type occupant struct {
 	Slot, ImageID, Platform string
 }
 
+// The statements of a presenceWriter.
+const (
+	endPresences = `UPDATE image_presences SET until_time = ? WHERE slot IN ? AND until_time = ? AND NOT EXISTS (
+		SELECT 1 FROM image_uses u WHERE u.namespace = image_presences.namespace AND u.name = image_presences.name
+		AND u.kind = image_presences.kind AND u.image_pk = image_presences.image_pk AND u.container = image_presences.container)`
+	occupantsOfSlots = `SELECT p.id, p.image_pk, p.until_time, p.slot, i.image_id, i.platform FROM image_presences p
+		JOIN images i ON i.id = p.image_pk WHERE p.slot IN ? AND p.until_time > ? ORDER BY p.until_time, p.since, p.id`
+)
+
 // end ends the presences of uses that are gone, unless another scope has the use still, and keeps when that was.
 func (w *presenceWriter) end(gone []useRow) error {
 	for part := range slices.Chunk(slotsOf(gone), maxIn) {
-		err := w.exec(`UPDATE image_presences SET until_time = ? WHERE slot IN ? AND until_time = ? AND NOT EXISTS (
-			SELECT 1 FROM image_uses u WHERE u.namespace = image_presences.namespace AND u.name = image_presences.name
-			AND u.kind = image_presences.kind AND u.image_pk = image_presences.image_pk AND u.container = image_presences.container)`,
-			w.now, part, int64(stillOpen))
-		if err != nil {
+		if err := w.exec(endPresences, w.now, part, int64(stillOpen)); err != nil {
 			return err
 		}
 	}
@@ -101,9 +106,7 @@ func (w *presenceWriter) occupants(slots []string) (map[string][]occupant, error
 	occupants := map[string][]occupant{}
 	for part := range slices.Chunk(slots, maxIn) {
 		var rows []occupant
-		err := w.Raw(`SELECT p.id, p.image_pk, p.until_time, p.slot, i.image_id, i.platform FROM image_presences p JOIN images i ON i.id = p.image_pk
-			WHERE p.slot IN ? AND p.until_time > ? ORDER BY p.until_time, p.since, p.id`, part, recently).Scan(&rows).Error
-		if err != nil {
+		if err := w.Raw(occupantsOfSlots, part, recently).Scan(&rows).Error; err != nil {
 			return nil, err
 		}
 		for _, row := range rows {

@@ -40,7 +40,12 @@ func (s *Store) RecordUses(ctx context.Context, scope string, uses []store.Use) 
 		if err != nil {
 			return err
 		}
-		if err := replaceUses(tx, scope, added, gone); err != nil {
+		if len(uses) == 0 {
+			err = tx.exec("DELETE FROM image_uses WHERE scope = ?", scope)
+		} else {
+			err = replaceUses(tx, scope, added, gone)
+		}
+		if err != nil {
 			return err
 		}
 		w := presenceWriter{txn: tx, cluster: s.cluster}
