@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -94,52 +95,88 @@ func checkVersions(t *testing.T, s *Store) {
 	}
 }
 
-// TestKilledMigration kills processes that migrate, each a few requests to the server further than the one before, and expects
-// that the one which is left alone comes to the end.
+// TestKilledMigration kills processes that migrate, and expects that the one which is left alone comes to the end.
 func TestKilledMigration(t *testing.T) {
 	eachServer(t, func(t *testing.T, config Config) {
-		far, p := throughProxy(t, config)
-		random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))
-		killed := 0
-		for left := 1 + random.IntN(8); ; left += 1 + random.IntN(25) {
-			command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestMigrateChild$")
-			command.Env = append(os.Environ(), crashEnv+"="+far.Type+" "+far.DSN)
-			var once sync.Once
-			started, requests, how := make(chan struct{}), 0, []verdict{cutBefore, pass}[random.IntN(2)]
-			p.decide(func([]byte) verdict {
-				<-started
-				if requests++; requests < left {
-					return pass
+		t.Run("anywhere", func(t *testing.T) {
+			random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))
+			left := 0
+			killMigrations(t, Config{Type: config.Type, DSN: servers[config.Type].database(t)}, func() func([]byte) verdict {
+				// Each comes a few requests further than the one before.
+				left += 1 + random.IntN(25)
+				requests, how := 0, []verdict{cutBefore, cutAfter}[random.IntN(2)]
+				return func([]byte) verdict {
+					if requests++; requests < left {
+						return pass
+					}
+					return how
 				}
-				once.Do(func() { _ = command.Process.Kill() })
-				return how
 			})
-			if err := command.Start(); err != nil {
-				t.Fatal(err)
-			}
-			close(started)
-			err := command.Wait()
-			p.decide(nil)
-			if err == nil {
-				break
-			}
-			if killed++; requests < left {
-				t.Fatalf("the child failed by itself after %d requests: %v", requests, err)
-			}
-		}
-		if killed == 0 {
-			t.Error("no child was killed")
-		}
-		s := openWith(t, config)
-		checkVersions(t, s)
-		want := columns(t, openAt(t, filepath.Join(t.TempDir(), "schema.db")))
-		if diff := cmp.Diff(want, columns(t, s)); diff != "" {
-			t.Error(diff)
-		}
-		if err := wantOne(t.Context(), s, 1); err != nil {
-			t.Error(err)
-		}
+		})
+		t.Run("before each step is noted", func(t *testing.T) {
+			note := map[string]string{TypePostgres: "commit\x00", TypeMySQL: "INSERT INTO " + migrationTable + " (version_id, is_applied) VALUES"}[config.Type]
+			killMigrations(t, config, func() func([]byte) verdict {
+				noted := 0
+				return func(request []byte) verdict {
+					if !bytes.Contains(request, []byte(note)) {
+						return pass
+					}
+					// The first is what the process before was kept from.
+					if noted++; noted == 1 {
+						return pass
+					}
+					return cutBefore
+				}
+			})
+		})
 	})
+}
+
+// killMigrations lets one process after the other migrate, and kills each when its judge says so.
+func killMigrations(t *testing.T, config Config, next func() func([]byte) verdict) {
+	t.Helper()
+	far, p := throughProxy(t, config)
+	killed := 0
+	for {
+		command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestMigrateChild$")
+		command.Env = append(os.Environ(), crashEnv+"="+far.Type+" "+far.DSN)
+		started, judge, wasKilled := make(chan struct{}), next(), false
+		p.decide(func(request []byte) verdict {
+			<-started
+			v := judge(request)
+			if v != pass {
+				wasKilled = true
+				_ = command.Process.Kill() // It may be dead.
+			}
+			return v
+		})
+		if err := command.Start(); err != nil {
+			t.Fatal(err)
+		}
+		close(started)
+		err := command.Wait()
+		p.decide(nil)
+		if err == nil {
+			break
+		}
+		if !wasKilled {
+			t.Fatalf("the child failed by itself: %v", err)
+		}
+		killed++
+	}
+	t.Logf("killed %d times", killed)
+	if killed == 0 {
+		t.Error("no child was killed")
+	}
+	s := openWith(t, config)
+	checkVersions(t, s)
+	want := columns(t, openAt(t, filepath.Join(t.TempDir(), "schema.db")))
+	if diff := cmp.Diff(want, columns(t, s)); diff != "" {
+		t.Error(diff)
+	}
+	if err := wantOne(t.Context(), s, 1); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestMigrationWaits holds the lock as another process does that migrates.
