@@ -134,6 +134,7 @@ func TestArguments(t *testing.T) {
 				"--metrics-bind-address=:8443", "--health-probe-bind-address=:8081",
 				"--data-dir=/var/lib/scanner-operator", "--vulnerability-database-interval=2h", "--log-level=info",
 				"--history-retention=2160h",
+				"--event-retention=72h",
 			},
 			without: []string{"--cluster-name", "--database-max-connections", "--watch-namespaces", "--plain-http-registries", "--vulnerability-database-url", "--sample-database"},
 		},
@@ -146,8 +147,8 @@ func TestArguments(t *testing.T) {
 			want:   []string{"--database-max-connections=40"},
 		},
 		"history": {
-			values: `{history: {retention: 720h}, clusterName: production}`,
-			want:   []string{"--history-retention=720h", "--cluster-name=production"},
+			values: `{history: {retention: 720h}, events: {retention: 24h}, clusterName: production}`,
+			want:   []string{"--history-retention=720h", "--event-retention=24h", "--cluster-name=production"},
 		},
 		"the sample database": {
 			values: `vulnerabilityDatabase: {sample: true}`,
