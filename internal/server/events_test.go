@@ -46,11 +46,11 @@ func message(t *testing.T, connection *websocket.Conn) told {
 	return m
 }
 
-func decode(t testing.TB, data []byte) told {
-	t.Helper()
+func decode(tb testing.TB, data []byte) told {
+	tb.Helper()
 	var m told
 	if err := json.Unmarshal(data, &m); err != nil {
-		t.Fatalf("%v: %s", err, data)
+		tb.Fatalf("%v: %s", err, data)
 	}
 	return m
 }

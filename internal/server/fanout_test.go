@@ -29,6 +29,7 @@ func BenchmarkFanOut(b *testing.B) {
 }
 
 func fanOut(b *testing.B, path string, clients int) {
+	b.Helper()
 	hand := newHandFeed()
 	f := newFixture(b, func(c *server.Config) {
 		c.Feed = hand.subscribe
