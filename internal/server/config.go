@@ -115,6 +115,8 @@ type Limits struct {
 	Decodes int
 	Reports int
 	Exports int
+	// SlotPatience is how long an upload or an export waits for others to end before it is refused (10 s).
+	SlotPatience time.Duration
 	// RequestRate is how many requests a second a caller may make in the long run (50), RequestBurst how many at once (300); without
 	// authentication 1,000 and 4,000. A caller is a user or, before it is known who that is, a client address. Requests that go
 	// through everything that is stored count 20 times. The UI's own files do not count.
@@ -161,6 +163,7 @@ func (l Limits) withDefaults() Limits {
 	set(&l.Decodes, 2)
 	set(&l.Reports, 4)
 	set(&l.Exports, 2)
+	set(&l.SlotPatience, 10*time.Second)
 	set(&l.RequestRate, 50)
 	set(&l.RequestBurst, 300)
 	set(&l.FailureRate, 0.5)

@@ -116,8 +116,7 @@ func (o *exportWriter) Write(data []byte) (int, error) {
 
 // exportSlot waits for a slot to write a document, for a short time.
 func (s *Server) exportSlot(ctx context.Context) (release func(), err error) {
-	const patience = 10 * time.Second
-	bounded, cancel := context.WithTimeout(ctx, patience)
+	bounded, cancel := context.WithTimeout(ctx, s.limits.SlotPatience)
 	defer cancel()
 	if err := s.exports.acquire(bounded); err != nil {
 		return nil, unavailable(err, fmt.Sprintf("%d exports are being written already, which is the limit", cap(s.exports)))

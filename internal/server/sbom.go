@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -141,8 +140,7 @@ func (o operations) PutSBOM(ctx context.Context, request api.PutSBOMRequestObjec
 
 // uploadSlot waits for a slot to read a large body, for a short time.
 func (s *Server) uploadSlot(ctx context.Context) (release func(), err error) {
-	const patience = 10 * time.Second
-	bounded, cancel := context.WithTimeout(ctx, patience)
+	bounded, cancel := context.WithTimeout(ctx, s.limits.SlotPatience)
 	defer cancel()
 	if err := s.uploads.acquire(bounded); err != nil {
 		return nil, unavailable(err, fmt.Sprintf("%d uploads are being read already, which is the limit", cap(s.uploads)))

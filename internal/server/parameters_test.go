@@ -1,0 +1,119 @@
+package server_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/scanner-operator/scanner-operator/internal/match"
+	"github.com/scanner-operator/scanner-operator/internal/server"
+)
+
+// What is wrong with a parameter is told with its name and what is allowed.
+func TestParametersAreRefused(t *testing.T) {
+	f := newFixture(t, func(c *server.Config) { c.Versions = match.Versions{} })
+	f.seed()
+	image := "/api/v1/images/" + escape(scannedID)
+	for target, want := range map[string]string{
+		"/api/v1/images?namspace=a":                                     `"namspace" is not among the query parameters of this resource: there are epss, fixable, format`,
+		"/api/v1/overview?text=a":                                       "there is none",
+		"/api/v1/images?fixable=perhaps":                                `fixable: "perhaps" is neither true nor false`,
+		"/api/v1/images?kev=true&kev=false":                             "kev",
+		"/api/v1/images?epss=high":                                      `epss: "high" is not a number`,
+		"/api/v1/images?epss=NaN":                                       "epss is not between 0 and 1",
+		"/api/v1/images?epss=1.1":                                       "epss is not between 0 and 1",
+		"/api/v1/images?epss=-0.1":                                      "epss is not between 0 and 1",
+		"/api/v1/images?namespace=" + strings.Repeat("a", 254):          "namespace has more than 253 bytes",
+		"/api/v1/images?workloadKind=" + strings.Repeat("a", 64):        "workloadKind has more than 63 bytes",
+		"/api/v1/images?text=a%00b":                                     "text holds a control character",
+		"/api/v1/images?workload=%FF":                                   "workload is not valid UTF-8",
+		"/api/v1/images?format=xml":                                     `format "xml" is not one of json, cyclonedx-json, spdx-json, sarif, csv`,
+		"/api/v1/images?pageSize=9999999999999999999":                   "pageSize",
+		"/api/v1/images?state=Pending&format=sarif":                     `format "sarif" shows findings, which only images in state Scanned have`,
+		image + "/findings?closed=true&format=cyclonedx-json":           "cannot show closed findings",
+		image + "/sbom?format=csv":                                      `format "csv" is not one of cyclonedx-json, spdx-json`,
+		"/api/v1/vulnerabilities?sort=epss":                             `sort "epss" is not one of -risk, -severity, -epss, id`,
+		"/api/v1/vulnerabilities?format=sarif":                          `format "sarif" is not one of json, csv`,
+		"/api/v1/vulnerabilities/a%20b":                                 "only printable ASCII",
+		"/api/v1/vulnerabilities/" + strings.Repeat("a", 256):           "limit of 255",
+		"/api/v1/vulnerabilities/CVE-1/affected?on=yesterday":           "on is neither a day such as 2026-01-31",
+		"/api/v1/vulnerabilities/CVE-1/affected?on=2026-02-30":          "on is neither a day",
+		"/api/v1/vulnerabilities/CVE-1/affected?closed=1&on=2026-01-01": "exclude each other",
+		"/api/v1/packages?version=%3C2":                                 "version needs name",
+		"/api/v1/packages?name=a&version=2":                             `"2" does not begin with one of <, <=, >, >=, =`,
+		"/api/v1/packages?imageId=a%20b":                                "imageId",
+		"/api/v1/workloads?severity=Bad":                                `severity "Bad" is not one of Critical`,
+		"/api/v1/coverage?state=Done":                                   `state "Done" is not one of Scanned, Stale, Pending, Failed, Skipped`,
+		"/api/v1/rollouts?since=today":                                  "since",
+		"/api/v1/trends?from=2026-02-01&to=2026-01-01":                  "from is after to",
+		"/api/v1/trends?from=2024-01-01&to=2026-01-01":                  "732 days, more than the limit of 400",
+		"/api/v1/trends?to=0001-01-01&from=9999-12-31":                  "from is after to",
+		"/api/v1/packages?pageToken=AAAA":                               "pageToken",
+		"/api/v1/coverage?pageToken=" + strings.Repeat("A", 8193):       "pageToken has more than 8192 bytes",
+	} {
+		a := f.do(http.MethodGet, target, "")
+		a.problem(t, http.StatusBadRequest, want)
+		if t.Failed() {
+			t.Fatalf("that was %.100s", target)
+		}
+	}
+	f.do(http.MethodGet, "/api/v1/vulnerabilities/CVE-1999-1", "").problem(t, http.StatusNotFound, "no finding names")
+	// The documents' clients may add what they like.
+	if a := f.do(http.MethodGet, "/scan-results?time=1", ""); a.status != http.StatusOK {
+		t.Errorf("an unknown parameter of the documents' API: %d %s", a.status, a.body)
+	}
+	without := newFixture(t, nil)
+	without.do(http.MethodGet, "/api/v1/packages?name=a&version=%3C2", "").problem(t, http.StatusNotImplemented, "versions")
+}
+
+// FuzzQueries: whatever stands behind the question mark, lists answer as they should or say what is wrong with it.
+func FuzzQueries(f *testing.F) {
+	fixture := newFullFixture(f)
+	paths := []string{
+		"/api/v1/images", "/api/v1/images/" + escape(scannedID) + "/findings", "/api/v1/vulnerabilities", "/api/v1/vulnerabilities/CVE-2024-0000/affected",
+		"/api/v1/packages", "/api/v1/workloads", "/api/v1/coverage", "/api/v1/rollouts", "/api/v1/trends", "/api/v1/images/" + escape(scannedID) + "/presences",
+		"/api/v1/databases/" + escape(build.ID) + "/changes", "/api/v1/events", "/api/v1/images/" + escape(scannedID),
+	}
+	for _, v := range visits() {
+		path, query, _ := strings.Cut(v.target, "?")
+		if i := slices.Index(paths, path); i >= 0 {
+			f.Add(byte(i), query)
+		}
+	}
+	for _, query := range []string{
+		"text=%00", "text=%FF%FE", "text=%25%5F%5C%27", "epss=NaN", "epss=1e400", "pageSize=-1", "pageSize=0x10", "pageToken=eyJ2IjoxfQ", "name=a&version=%3C1%7C%7C%3E%3D2",
+		"on=9999-12-31", "since=9999-12-31T23:59:59Z", "from=0001-01-01", "sort=-risk&sort=package", "a;b", "%zz", strings.Repeat("state=Failed&", 100), "format=csv", "format=sarif",
+	} {
+		for i := range paths {
+			f.Add(byte(i), query)
+		}
+	}
+	handler := fixture.server.Handler()
+	f.Fuzz(func(t *testing.T, which byte, query string) {
+		if len(query) > 8192 {
+			return // no such header line arrives
+		}
+		target := url.URL{Scheme: "http", Host: "localhost", RawQuery: query}
+		request := httptest.NewRequest(http.MethodGet, "http://localhost"+paths[int(which)%len(paths)], nil)
+		request.URL.RawQuery = target.RawQuery
+		recorder := httptest.NewRecorder()
+		handler.ServeHTTP(recorder, request)
+		mediaType := recorder.Header().Get("Content-Type")
+		switch recorder.Code {
+		case http.StatusOK:
+			if strings.HasSuffix(mediaType, "json") && !json.Valid(recorder.Body.Bytes()) {
+				t.Errorf("no JSON: %s", recorder.Body)
+			}
+		case http.StatusBadRequest, http.StatusNotFound, http.StatusGone, http.StatusTooManyRequests, http.StatusUpgradeRequired:
+			if mediaType != "application/problem+json" || !strings.Contains(recorder.Body.String(), `"detail":`) {
+				t.Errorf("no problem: %s %s", mediaType, recorder.Body)
+			}
+		default:
+			t.Errorf("%d %s", recorder.Code, recorder.Body)
+		}
+	})
+}
