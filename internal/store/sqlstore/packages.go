@@ -169,7 +169,7 @@ func (q *packageSearch) everywhere() bool { return q.ImageID == "" && q.Where ==
 // held is the condition that holders of a package, given by its column, are among the chosen ones.
 func (q *packageSearch) held(tx *gorm.DB, column string, holders *gorm.DB) (string, *gorm.DB) {
 	if q.everywhere() {
-		return "EXISTS (?)", holders.Select("1").Where("ip.package_pk = " + column)
+		return anyRow, holders.Select("ip.image_pk").Where("ip.package_pk = " + column)
 	}
 	return column + " IN (?)", holders.Select("ip.package_pk")
 }
@@ -184,9 +184,9 @@ func (q *packageSearch) filter(tx *gorm.DB) *gorm.DB {
 	}
 	if q.Vulnerable || q.MinSeverity > vuln.SeverityUnknown {
 		condition, matched := q.matched(tx, "p.id")
-		found := tx.Table("findings AS f").Joins("JOIN vulnerabilities v ON v.id = f.vulnerability_pk").Select("1").
+		found := tx.Table("findings AS f").Joins("JOIN vulnerabilities v ON v.id = f.vulnerability_pk").Select("f.id").
 			Where("f.package_pk = p.id AND "+visible+" AND v.severity >= ?", q.current, q.current, int64(q.MinSeverity))
-		packages = packages.Where("EXISTS (?)", found).Where(condition, matched)
+		packages = packages.Where(anyRow, found).Where(condition, matched)
 	}
 	return packages
 }

@@ -101,9 +101,9 @@ func (s *Store) foundVulnerabilities(tx *gorm.DB, current int64, query store.Vul
 	held := heldFindings(tx, current, query.Where)
 	columns := "v.vulnerability_id, MAX(v.severity) AS severity, MAX(v.epss_micros) AS epss_micros, MAX(v.risk_micros) AS risk_micros, MAX(v.kev) AS kev"
 	var values []any
-	found := tx.Table("vulnerabilities AS v").Where("EXISTS (?)", held)
+	found := tx.Table("vulnerabilities AS v").Where(anyRow, held)
 	if query.Fixable {
-		columns += ", MAX(CASE WHEN EXISTS (?) THEN 1 ELSE 0 END) AS fixable"
+		columns += ", MAX(CASE WHEN " + anyRow + " THEN 1 ELSE 0 END) AS fixable"
 		values = append(values, heldFindings(tx, current, query.Where).Where("f.fixable = 1"))
 	}
 	if query.Text != "" {
@@ -137,10 +137,10 @@ func (s *Store) foundVulnerabilities(tx *gorm.DB, current int64, query store.Vul
 
 // heldFindings selects what is found of vulnerability v in packages of matched images.
 func heldFindings(tx *gorm.DB, current int64, where store.Where) *gorm.DB {
-	found := tx.Table("findings AS f").Select("1").Where("f.vulnerability_pk = v.id AND "+visible, current, current)
+	found := tx.Table("findings AS f").Select("f.id").Where("f.vulnerability_pk = v.id AND "+visible, current, current)
 	holders := tx.Table("image_packages AS ip").Joins("JOIN images i ON i.id = ip.image_pk").Where("ip.excluded = 0 AND i.matched_at > 0")
 	if where == (store.Where{}) {
-		return found.Where("EXISTS (?)", holders.Select("1").Where("ip.package_pk = f.package_pk"))
+		return found.Where(anyRow, holders.Select("i.id").Where("ip.package_pk = f.package_pk"))
 	}
 	// The few packages of what is asked for are found once.
 	return found.Where("f.package_pk IN (?)", holders.Select("ip.package_pk").Where("ip.image_pk IN (?)", usedBy(tx, where)))

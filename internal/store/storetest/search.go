@@ -1,5 +1,217 @@
 package storetest
 
-import "testing"
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
 
-var searchTests = map[string]func(*testing.T, *fixture){}
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+// lists asks each list that searches for a page; mine is a query of its own for each number, where that makes a difference.
+func (f *fixture) lists(t *testing.T, mine int, page store.Page) map[string]func() (string, error) {
+	t.Helper()
+	where := store.Where{Namespace: []string{"", "a"}[mine]}
+	ctx := t.Context()
+	return map[string]func() (string, error){
+		"images": func() (string, error) {
+			got, err := f.ListImages(ctx, store.ImageQuery{Where: where, Page: page})
+			return got.NextToken, err
+		},
+		"vulnerabilities": func() (string, error) {
+			got, err := f.ListVulnerabilities(ctx, store.VulnerabilityQuery{Where: where, Page: page})
+			return got.NextToken, err
+		},
+		"affected": func() (string, error) {
+			got, err := f.Affected(ctx, store.AffectedQuery{ID: "CVE-1", Where: where, Page: page})
+			return got.NextToken, err
+		},
+		"packages": func() (string, error) {
+			got, err := f.ListPackages(ctx, store.PackageQuery{Name: "p", VersionText: where.Namespace, Page: page})
+			return got.NextToken, err
+		},
+		"packages by severity": func() (string, error) {
+			got, err := f.ListPackages(ctx, store.PackageQuery{Where: where, Sort: store.SortPackageSeverity, Page: page})
+			return got.NextToken, err
+		},
+		"workloads": func() (string, error) {
+			got, err := f.ListWorkloads(ctx, store.WorkloadQuery{Where: where, Page: page})
+			return got.NextToken, err
+		},
+	}
+}
+
+// use is a use of an image by a pod.
+func use(key vuln.ImageKey, namespace, name string) store.Use {
+	return store.Use{Image: key, Workload: store.Workload{Namespace: namespace, Kind: "Pod", Name: name}, Container: "c"}
+}
+
+var searchTests = map[string]func(*testing.T, *fixture){
+	"Nothing is found in an empty store": func(t *testing.T, f *fixture) {
+		for name, ask := range f.lists(t, 1, store.Page{}) {
+			if next, err := ask(); err != nil || next != "" {
+				t.Errorf("%s: got the token %q, %v", name, next, err)
+			}
+		}
+		if _, err := f.VulnerabilityRecords(t.Context(), "CVE-1"); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("records: got %v", err)
+		}
+	},
+	"Tokens of searches": func(t *testing.T, f *fixture) {
+		// Two of everything in namespace a.
+		catalog := vuln.Catalog{}
+		for _, version := range []string{"1", "2"} {
+			p := pkg("p")
+			p.Version, p.Fingerprint = version, "p"+version
+			catalog.Packages = append(catalog.Packages, vuln.HeldPackage{Package: p})
+		}
+		var uses []store.Use
+		for _, name := range []string{"a", "bb"} {
+			f.catalogue(t, image(name, amd64), "1", catalog)
+			f.match(t, image(name, amd64), "1", answers{"p": {finding("CVE-1", vuln.SeverityHigh), finding("CVE-2", vuln.SeverityHigh)}})
+			uses = append(uses, use(image(name, amd64), "a", name))
+		}
+		must(t, f.RecordUses(t.Context(), "s", uses))
+		tokens := map[string]string{"nothing": "x", "forged": "eyJ2IjoxfQ", "long": strings.Repeat("A", store.MaxTokenLength+1)}
+		for name, ask := range f.lists(t, 0, store.Page{Size: 1}) {
+			next, err := ask()
+			if err != nil || next == "" {
+				t.Fatalf("%s: got the token %q, %v", name, next, err)
+			}
+			tokens[name] = next
+		}
+		for from, token := range tokens {
+			for name, ask := range f.lists(t, 1, store.Page{Token: token}) {
+				if _, err := ask(); !errors.Is(err, store.ErrInvalidToken) {
+					t.Errorf("%s: a token of %s: got %v", name, from, err)
+				}
+			}
+			for name, ask := range f.lists(t, 0, store.Page{Token: token}) {
+				if _, err := ask(); from == name && err != nil || from != name && !errors.Is(err, store.ErrInvalidToken) {
+					t.Errorf("%s: the token of %s: got %v", name, from, err)
+				}
+			}
+		}
+	},
+	"Searches that make no sense": func(t *testing.T, f *fixture) {
+		ctx := t.Context()
+		_, vulnerabilities := f.ListVulnerabilities(ctx, store.VulnerabilityQuery{Sort: "x"})
+		_, packages := f.ListPackages(ctx, store.PackageQuery{Sort: "x"})
+		_, workloads := f.ListWorkloads(ctx, store.WorkloadQuery{Sort: "x"})
+		_, version := f.ListPackages(ctx, store.PackageQuery{Version: func(string, string) bool { return true }})
+		_, nothing := f.Affected(ctx, store.AffectedQuery{})
+		_, both := f.Affected(ctx, store.AffectedQuery{ID: "CVE-1", On: time.Now(), Closed: true})
+		for i, err := range []error{vulnerabilities, packages, workloads, version, nothing, both} {
+			if err == nil {
+				t.Errorf("%d is no error", i)
+			}
+		}
+	},
+	"Searches for hostile text": func(t *testing.T, f *fixture) {
+		names := []string{"a%b", "a_b", `a\b`, "a!b", "a'b", "a\"b", "ä", "A-B"}
+		var uses []store.Use
+		for i, name := range names {
+			key := image(strings.Repeat("x", i+1), amd64)
+			f.catalogue(t, key, "1", catalogOf(name))
+			f.match(t, key, "1", answers{name: {finding("CVE-"+name, vuln.SeverityLow)}})
+			uses = append(uses, use(key, "namespace", name))
+		}
+		must(t, f.RecordUses(t.Context(), "s", uses))
+		for text, want := range map[string]int{
+			"a%b": 1, "a_b": 1, `a\b`: 1, "A!B": 1, "a'b": 1, `a"b`: 1, "ä": 1, "Ä": 0, "a-b": 1, "%": 1, "' OR 1=1 --": 0, "": len(names),
+			"\x00": 0, "\xff": 0, "a\x00": 0, strings.Repeat("x", 5000): 0, "\xed\xa0\x80": 0,
+		} {
+			vulnerabilities, err := f.ListVulnerabilities(t.Context(), store.VulnerabilityQuery{Text: text})
+			must(t, err)
+			packages, err := f.ListPackages(t.Context(), store.PackageQuery{Text: text})
+			must(t, err)
+			workloads, err := f.ListWorkloads(t.Context(), store.WorkloadQuery{Text: text})
+			must(t, err)
+			if vulnerabilities.Total != want || packages.Total != want || workloads.Total != want {
+				t.Errorf("text %.20q: got %d vulnerabilities, %d packages and %d workloads, want %d", text, vulnerabilities.Total, packages.Total, workloads.Total, want)
+			}
+		}
+		for _, text := range []string{"\x00", "\xff", strings.Repeat("x", 5000), "a%"} {
+			where := store.Where{Namespace: text, Workload: text, WorkloadKind: text}
+			images := f.list(t, store.ImageQuery{Where: where})
+			affected, err := f.Affected(t.Context(), store.AffectedQuery{ID: text, Where: where, On: time.Now()})
+			must(t, err)
+			packages, err := f.ListPackages(t.Context(), store.PackageQuery{Name: text, Type: text, ImageID: text, Where: where})
+			must(t, err)
+			_, err = f.VulnerabilityRecords(t.Context(), text)
+			if images.Total+affected.Total+packages.Total > 0 || !errors.Is(err, store.ErrNotFound) {
+				t.Errorf("%.20q: got %d, %d, %d, %v", text, images.Total, affected.Total, packages.Total, err)
+			}
+		}
+	},
+	"VulnerabilityRecords": func(t *testing.T, f *fixture) {
+		key := image("a", amd64)
+		cve, other, ghsa := finding("CVE-1", vuln.SeverityLow), finding("CVE-1", vuln.SeverityHigh), finding("GHSA-aaaa-1", vuln.SeverityLow)
+		other.Vulnerability.Namespace, ghsa.Vulnerability.Namespace, ghsa.Vulnerability.Aliases = "nvd", "github", []string{"CVE-1"}
+		f.catalogue(t, key, "1", catalogOf("p", "q"))
+		f.match(t, key, "1", answers{"p": {cve, other}, "q": {ghsa}})
+		records := func(id string) []vuln.Vulnerability {
+			t.Helper()
+			got, err := f.VulnerabilityRecords(t.Context(), id)
+			must(t, err)
+			return got
+		}
+		for _, id := range []string{"CVE-1", "cve-1"} {
+			want := []vuln.Vulnerability{cve.Vulnerability, other.Vulnerability, ghsa.Vulnerability}
+			if diff := cmp.Diff(want, records(id)); diff != "" {
+				t.Errorf("%s: %s", id, diff)
+			}
+		}
+		if diff := cmp.Diff([]vuln.Vulnerability{ghsa.Vulnerability}, records("ghsa-AAAA-1")); diff != "" {
+			t.Error(diff)
+		}
+		// What is being prepared is not shown before the switch. What was is shown afterwards, and of what changed what is now.
+		newer := cve
+		newer.Vulnerability.Description, newer.Vulnerability.Aliases = "newer", []string{"CVE-9"}
+		next := f.prepare(t, newBuild, answers{"p": {newer}})
+		if _, err := f.VulnerabilityRecords(t.Context(), "CVE-9"); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("before the switch: %v", err)
+		}
+		f.switchTo(t, next.Number)
+		if diff := cmp.Diff([]vuln.Vulnerability{newer.Vulnerability, other.Vulnerability, ghsa.Vulnerability}, records("CVE-1")); diff != "" {
+			t.Error(diff)
+		}
+	},
+	"Searches name the first of many": func(t *testing.T, f *fixture) {
+		const many = store.MaxReach + 5
+		var uses []store.Use
+		var keys []vuln.ImageKey
+		for i := range many {
+			key := vuln.ImageKey{ImageID: fmt.Sprintf("image-%02d", i), Platform: amd64}
+			keys = append(keys, key)
+			f.catalogue(t, key, "1", catalogOf("p"))
+			f.match(t, key, "1", answers{"p": {finding("CVE-1", vuln.SeverityLow)}})
+			uses = append(uses, use(keys[0], "a", fmt.Sprintf("pod-%02d", i)), use(key, "b", "all"))
+		}
+		must(t, f.RecordUses(t.Context(), "s", uses))
+		affected, err := f.Affected(t.Context(), store.AffectedQuery{ID: "CVE-1"})
+		must(t, err)
+		if first := affected.Affected[0]; len(first.Workloads) != store.MaxReach || first.WorkloadCount != many+1 || first.Workloads[0].Name != "pod-00" {
+			t.Errorf("got %d of %d workloads: %v", len(first.Workloads), first.WorkloadCount, first.Workloads)
+		}
+		if affected.Images != many || affected.Workloads != many+1 {
+			t.Errorf("got %d images and %d workloads", affected.Images, affected.Workloads)
+		}
+		packages, err := f.ListPackages(t.Context(), store.PackageQuery{Name: "p"})
+		must(t, err)
+		if p := packages.Packages[0]; p.Images != many || len(p.ImageIDs) != store.MaxReach || p.ImageIDs[0] != "image-00" || p.Workloads != many+1 {
+			t.Errorf("got %+v", p)
+		}
+		workloads, err := f.ListWorkloads(t.Context(), store.WorkloadQuery{Where: store.Where{Namespace: "b"}})
+		must(t, err)
+		if w := workloads.Workloads[0]; w.ImageCount != many || !slices.Equal(w.Images, keys[:store.MaxReach]) || w.Scanned != many || w.Counts.Low != many {
+			t.Errorf("got %+v", w)
+		}
+	},
+}

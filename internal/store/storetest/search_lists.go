@@ -49,7 +49,7 @@ func (m *searchModel) checkPackages() {
 	comparePages(m.t, fmt.Sprintf("packages %+v", query), m.listedPackages(query), func(page store.Page) ([]store.PackageSummary, string, int, error) {
 		query.Page = page
 		clear(calls)
-		got, err := m.search().ListPackages(m.t.Context(), query)
+		got, err := m.ListPackages(m.t.Context(), query)
 		for version, n := range calls {
 			if n != 1 {
 				err = fmt.Errorf("the version %s was asked about %d times", version, n)
@@ -111,7 +111,7 @@ func (m *searchModel) checkWorkloads() {
 	}
 	comparePages(m.t, fmt.Sprintf("workloads %+v", query), m.listedWorkloads(query), func(page store.Page) ([]store.WorkloadSummary, string, int, error) {
 		query.Page = page
-		got, err := m.search().ListWorkloads(m.t.Context(), query)
+		got, err := m.ListWorkloads(m.t.Context(), query)
 		return got.Workloads, got.NextToken, got.Total, err
 	})
 }

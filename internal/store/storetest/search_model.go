@@ -295,5 +295,3 @@ func (m *searchModel) randomText(values ...string) string {
 }
 
 func (m *searchModel) chance() bool { return m.random.IntN(4) == 0 }
-
-func (m *searchModel) search() store.Search { return searchOf(m.fixture) }

@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -38,16 +37,4 @@ func comparePages[T any](t *testing.T, name string, want []T, list func(page sto
 			return
 		}
 	}
-}
-
-// refuses checks that a list takes no token but its own.
-func refuses(t *testing.T, name, token string, list func(token string) error) {
-	t.Helper()
-	if err := list(token); !errors.Is(err, store.ErrInvalidToken) {
-		t.Errorf("%s: a token of another query: got %v", name, err)
-	}
-}
-
-func searchOf(f *fixture) store.Search {
-	return f.Store.(store.Search) //nolint:forcetypeassert // It fails the test.
 }

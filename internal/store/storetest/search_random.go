@@ -48,7 +48,7 @@ func (m *searchModel) checkVulnerabilities() {
 	}
 	comparePages(m.t, fmt.Sprintf("vulnerabilities %+v", query), m.vulnerabilities(query), func(page store.Page) ([]store.VulnerabilitySummary, string, int, error) {
 		query.Page = page
-		got, err := m.search().ListVulnerabilities(m.t.Context(), query)
+		got, err := m.ListVulnerabilities(m.t.Context(), query)
 		return got.Vulnerabilities, got.NextToken, got.Total, err
 	})
 }
@@ -126,7 +126,7 @@ func (m *searchModel) checkAffected() {
 	running = len(workloads)
 	comparePages(m.t, fmt.Sprintf("affected %+v", query), want, func(page store.Page) ([]store.Affected, string, int, error) {
 		query.Page = page
-		got, err := m.search().Affected(m.t.Context(), query)
+		got, err := m.Affected(m.t.Context(), query)
 		if err == nil && (got.Images != len(images) || got.Workloads != running) {
 			err = fmt.Errorf("got %d images and %d workloads, want %d and %d", got.Images, got.Workloads, len(images), running)
 		}
