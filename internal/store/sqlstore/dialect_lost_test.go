@@ -133,13 +133,13 @@ func callsFailWhile(t *testing.T, s *Store, end, start func()) {
 	defer group.Wait()
 	defer close(done)
 	end()
-	await(t, ctx, failed, len(calls))
+	await(ctx, t, failed, len(calls))
 	start()
-	await(t, ctx, again, len(calls))
+	await(ctx, t, again, len(calls))
 }
 
 // await waits until each of n senders has sent once.
-func await(t *testing.T, ctx context.Context, from <-chan int, n int) {
+func await(ctx context.Context, t *testing.T, from <-chan int, n int) {
 	t.Helper()
 	for seen := map[int]bool{}; len(seen) < n; {
 		select {

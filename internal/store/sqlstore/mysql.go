@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"strconv"
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
@@ -96,12 +98,11 @@ func parseMySQLDSN(dsn string) (*mysql.Config, error) {
 	for name, value := range config.Params {
 		params[strings.ToLower(name)] = value
 	}
-	for name, value := range map[string]string{
+	seconds := strconv.Itoa(int(lockWait.Seconds()))
+	maps.Copy(params, map[string]string{
 		"time_zone": "'+00:00'", "sql_mode": "'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'", "foreign_key_checks": "1", "autocommit": "1",
-		"innodb_lock_wait_timeout": fmt.Sprint(int(lockWait.Seconds())), "lock_wait_timeout": fmt.Sprint(int(lockWait.Seconds())),
-	} {
-		params[name] = value
-	}
+		"innodb_lock_wait_timeout": seconds, "lock_wait_timeout": seconds,
+	})
 	config.Params = params
 	return config, nil
 }

@@ -214,8 +214,7 @@ func (s *Store) retry(ctx context.Context, attempt func() error) error {
 
 // patience is how long calls that end with this error are tried again.
 func (s *Store) patience(err error) time.Duration {
-	var final *finalError
-	if errors.As(err, &final) {
+	if _, final := errors.AsType[*finalError](err); final {
 		return 0
 	}
 	switch s.classify(err) {

@@ -36,10 +36,9 @@ type product interface {
 	binary() string
 	// account is who runs the server when the tests run as root.
 	account() string
-	// create makes the data in dir.
-	create(dir string) *exec.Cmd
-	// serve runs the server in the foreground.
-	serve(dir string, port int) *exec.Cmd
+	// create is the command that makes the data in dir, serve the one that runs the server in the foreground.
+	create(dir string) []string
+	serve(dir string, port int) []string
 	// ping reports whether the server answers.
 	ping(ctx context.Context, port int) error
 	// createDatabase makes an empty database and returns its DSN.
@@ -230,9 +229,7 @@ func (s *Server) install() error {
 			return err
 		}
 	}
-	command := s.create(s.dir)
-	command.Dir = s.dir
-	command.SysProcAttr = &syscall.SysProcAttr{Credential: credential}
+	command := s.command(s.create(s.dir), credential)
 	if output, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w: %s", strings.Join(command.Args, " "), err, output)
 	}
@@ -259,6 +256,13 @@ func (s *Server) credential() (*syscall.Credential, error) {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
 }
 
+func (s *Server) command(words []string, credential *syscall.Credential) *exec.Cmd {
+	command := exec.Command(words[0], words[1:]...) //nolint:gosec,noctx // one of the products'; it outlives the test that starts it
+	command.Dir = s.dir
+	command.SysProcAttr = &syscall.SysProcAttr{Credential: credential}
+	return command
+}
+
 // run starts the server and waits until it answers.
 func (s *Server) run() error {
 	credential, err := s.credential()
@@ -270,9 +274,8 @@ func (s *Server) run() error {
 		return err
 	}
 	defer func() { _ = log.Close() }() // The server has it.
-	command := s.serve(s.dir, s.port)
-	command.Dir, command.Stdout, command.Stderr = s.dir, log, log
-	command.SysProcAttr = &syscall.SysProcAttr{Credential: credential}
+	command := s.command(s.serve(s.dir, s.port), credential)
+	command.Stdout, command.Stderr = log, log
 	if s.process, err = startProcess(command, s.stopSignal()); err != nil {
 		return err
 	}
@@ -348,7 +351,7 @@ func (s *Server) remove() error {
 
 // freePort is a port of loopback that nobody listens on.
 func freePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		return 0, err
 	}

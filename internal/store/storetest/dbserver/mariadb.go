@@ -27,17 +27,21 @@ func (mariaDB) binary() string {
 	return ""
 }
 
-func (mariaDB) create(dir string) *exec.Cmd {
-	return exec.Command("mariadb-install-db", "--no-defaults", "--datadir="+filepath.Join(dir, "data"), "--auth-root-authentication-method=normal",
-		"--skip-test-db", "--tmpdir="+dir, "--innodb-flush-log-at-trx-commit=0", "--innodb-doublewrite=0")
+func (mariaDB) create(dir string) []string {
+	return []string{
+		"mariadb-install-db", "--no-defaults", "--datadir=" + filepath.Join(dir, "data"), "--auth-root-authentication-method=normal",
+		"--skip-test-db", "--tmpdir=" + dir, "--innodb-flush-log-at-trx-commit=0", "--innodb-doublewrite=0",
+	}
 }
 
 // serve has a folder of its own for temporary files too: a server that starts removes those of others.
-func (m mariaDB) serve(dir string, port int) *exec.Cmd {
-	return exec.Command(m.binary(), "--no-defaults", "--datadir="+filepath.Join(dir, "data"), "--bind-address=127.0.0.1",
-		"--port="+strconv.Itoa(port), "--socket="+filepath.Join(dir, "socket"), "--pid-file="+filepath.Join(dir, "pid"), "--tmpdir="+dir,
+func (m mariaDB) serve(dir string, port int) []string {
+	return []string{
+		m.binary(), "--no-defaults", "--datadir=" + filepath.Join(dir, "data"), "--bind-address=127.0.0.1",
+		"--port=" + strconv.Itoa(port), "--socket=" + filepath.Join(dir, "socket"), "--pid-file=" + filepath.Join(dir, "pid"), "--tmpdir=" + dir,
 		"--skip-log-bin", "--skip-name-resolve", "--innodb-flush-log-at-trx-commit=0", "--innodb-doublewrite=0", "--max-connections=400",
-		"--character-set-server=latin1", "--collation-server=latin1_swedish_ci", "--default-time-zone=+05:45", "--innodb-fast-shutdown=2")
+		"--character-set-server=latin1", "--collation-server=latin1_swedish_ci", "--default-time-zone=+05:45", "--innodb-fast-shutdown=2",
+	}
 }
 
 func (mariaDB) config(port int, database string) *mysql.Config {

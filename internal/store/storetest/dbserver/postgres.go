@@ -40,15 +40,19 @@ func postgresVersion(path string) int {
 	return version
 }
 
-func (p postgres) create(dir string) *exec.Cmd {
-	return exec.Command(p.program("initdb"), "--pgdata="+filepath.Join(dir, "data"), "--username=postgres", "--auth=trust", "--no-sync",
-		"--encoding=UTF8", "--locale=C.UTF-8", "--locale-provider=icu", "--icu-locale=en")
+func (p postgres) create(dir string) []string {
+	return []string{
+		p.program("initdb"), "--pgdata=" + filepath.Join(dir, "data"), "--username=postgres", "--auth=trust", "--no-sync",
+		"--encoding=UTF8", "--locale=C.UTF-8", "--locale-provider=icu", "--icu-locale=en",
+	}
 }
 
-func (p postgres) serve(dir string, port int) *exec.Cmd {
-	return exec.Command(p.program("postgres"), "-D", filepath.Join(dir, "data"), "-h", "127.0.0.1", "-p", strconv.Itoa(port), "-k", dir,
+func (p postgres) serve(dir string, port int) []string {
+	return []string{
+		p.program("postgres"), "-D", filepath.Join(dir, "data"), "-h", "127.0.0.1", "-p", strconv.Itoa(port), "-k", dir,
 		"-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off", "-c", "max_connections=400",
-		"-c", "timezone=Asia/Kathmandu", "-c", "autovacuum=off", "-c", "jit=off")
+		"-c", "timezone=Asia/Kathmandu", "-c", "autovacuum=off", "-c", "jit=off",
+	}
 }
 
 func (postgres) dsn(port int, database string) string {
