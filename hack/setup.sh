@@ -10,6 +10,8 @@ need() { # file or command that a package brings, package
 
 # The browser of the UI's tests.
 need chromium chromium
+# The examples of the documentation.
+need curl curl
 # The servers of the store's tests.
 need /usr/lib/postgresql postgresql
 need mariadbd mariadb-server
