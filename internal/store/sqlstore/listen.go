@@ -25,14 +25,16 @@ type postgresListener struct {
 
 // run connects again whenever the connection is lost, until the context ends.
 func (l *postgresListener) run(ctx context.Context, changed func()) {
+	begun := func() {}
 	for pause := listenFirst; ctx.Err() == nil; pause = min(2*pause, listenMost) {
-		heard, err := l.listen(ctx, changed)
+		listened, err := l.listen(ctx, begun, changed)
 		if ctx.Err() != nil {
 			return
 		}
-		if heard {
+		if listened {
 			pause = listenFirst
 		}
+		begun = changed // Nobody told of what was committed meanwhile.
 		l.log.V(1).Info("Events of other replicas are polled for until the database can be listened to again", "error", err.Error())
 		timer := time.NewTimer(pause/2 + rand.N(pause))
 		select {
@@ -43,8 +45,8 @@ func (l *postgresListener) run(ctx context.Context, changed func()) {
 	}
 }
 
-// listen returns when the connection is lost, and whether there was one.
-func (l *postgresListener) listen(ctx context.Context, changed func()) (bool, error) {
+// listen calls begun when it has begun to listen. It returns when the connection is lost, and whether there was one.
+func (l *postgresListener) listen(ctx context.Context, begun, changed func()) (bool, error) {
 	conn, err := pgx.ConnectConfig(ctx, l.config)
 	if err != nil {
 		return false, err
@@ -60,8 +62,7 @@ func (l *postgresListener) listen(ctx context.Context, changed func()) (bool, er
 	if _, err := conn.Exec(ctx, "LISTEN "+postgresChannel); err != nil {
 		return false, err
 	}
-	// What was committed before is not told of.
-	changed()
+	begun()
 	for {
 		notification, err := conn.WaitForNotification(ctx)
 		if err != nil {

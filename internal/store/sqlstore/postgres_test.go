@@ -1,8 +1,8 @@
 package sqlstore
 
 import (
+	"context"
 	"testing"
-	"time"
 
 	"github.com/scanner-operator/scanner-operator/internal/store/storetest/dbserver"
 )
@@ -11,7 +11,15 @@ import (
 func TestOtherStoresAreTold(t *testing.T) {
 	config := Config{Type: TypePostgres, DSN: dbserver.PostgreSQL(t)}
 	writer, reader := openWith(t, config), openWith(t, config)
-	// told writes and waits until the reader hears of it. The reader also says something whenever it begins to listen, once.
+	const listeners = "FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'"
+	ctx, cancel := context.WithTimeout(t.Context(), enough)
+	defer cancel()
+	for listening := 0; listening < 2; {
+		if err := writer.reads.WithContext(ctx).Raw("SELECT COUNT(*) " + listeners).Scan(&listening).Error; err != nil {
+			t.Fatal(err)
+		}
+	}
+	// told writes and waits until the reader hears of it.
 	told := func(n int) {
 		t.Helper()
 		changed := reader.Changed()
@@ -20,15 +28,15 @@ func TestOtherStoresAreTold(t *testing.T) {
 		}
 		select {
 		case <-changed:
-		case <-time.After(enough):
+		case <-ctx.Done():
 			t.Fatalf("nobody told of event %d", n)
 		}
 	}
 	for n := range 5 {
 		told(n)
 	}
-	// The reader listens again after it lost its connection, and tells of what it may have missed meanwhile.
-	if err := writer.writes.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'").Error; err != nil {
+	// The reader listens again after it lost its connection, and then tells once of what it may have missed.
+	if err := writer.writes.Exec("SELECT pg_terminate_backend(pid) " + listeners).Error; err != nil {
 		t.Fatal(err)
 	}
 	for n := range 5 {
