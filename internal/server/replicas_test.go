@@ -40,6 +40,8 @@ func replica(t *testing.T, dsn string) *fixture {
 	<-hub.Started()
 	f := newFixture(t, func(c *server.Config) {
 		c.Store = db
+		// The clients of these tests answer pings only when they read.
+		c.Limits.PongTimeout = time.Hour
 		c.Feed = func(ctx context.Context) server.Subscription { return hub.Subscribe(ctx, feed.Filter{}) }
 	})
 	f.store = db
