@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -50,7 +51,7 @@ var (
 func csvText(w io.Writer, in Input) error {
 	columns := csvColumns
 	if in.History {
-		columns = append(columns[:len(columns):len(columns)], csvHistoryColumns...)
+		columns = slices.Concat(columns, csvHistoryColumns)
 	}
 	return csvImage(NewCSV(w, columns...), in)
 }
@@ -62,7 +63,7 @@ func csvImage(rows CSV, in Input, before ...string) error {
 		return err
 	}
 	for _, f := range findings {
-		cells := append(before[:len(before):len(before)], csvCells(f)...)
+		cells := slices.Concat(before, csvCells(f))
 		if in.History {
 			cells = append(cells, csvTime(f.FirstSeen), csvTime(f.FixedAt))
 		}

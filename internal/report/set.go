@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	cdx "github.com/CycloneDX/cyclonedx-go"
@@ -134,8 +135,7 @@ func (s Set) sarif(d *document) error {
 }
 
 func (s Set) csv(w io.Writer) error {
-	columns := append(csvImageColumns[:len(csvImageColumns):len(csvImageColumns)], csvColumns...)
-	rows := NewCSV(w, append(columns, csvHistoryColumns...)...)
+	rows := NewCSV(w, slices.Concat(csvImageColumns, csvColumns, csvHistoryColumns)...)
 	if err := s.Images(func(in Input) error {
 		in.History = true
 		return csvImage(rows, in, in.ImageID, in.Platform.String())

@@ -21,9 +21,9 @@ var web = store.Workload{Namespace: "shop", Kind: "Deployment", Name: "web"}
 
 // newFullFixture starts a server with something of everything: images that ran one after the other, what was found in them, and
 // containers that are not scanned.
-func newFullFixture(t testing.TB) *fixture {
-	t.Helper()
-	f := newFixture(t, func(c *server.Config) { c.Versions = match.Versions{} })
+func newFullFixture(tb testing.TB) *fixture {
+	tb.Helper()
+	f := newFixture(tb, func(c *server.Config) { c.Versions = match.Versions{} })
 	f.seedAll()
 	return f
 }

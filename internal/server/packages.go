@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -80,8 +81,8 @@ func (s *Server) packageQuery(params api.ListPackagesParams) (store.PackageQuery
 func (s *Server) exportPackages(ctx context.Context, query store.PackageQuery) (*export, error) {
 	return csvExport(ctx, s, csvList[store.PackageSummary]{
 		name: "packages",
-		columns: append([]string{"package", "version", "type", "language", "purl", "distro", "licenses"},
-			append(countColumns, "images", "workloads", "image_ids")...),
+		columns: slices.Concat([]string{"package", "version", "type", "language", "purl", "distro", "licenses"},
+			countColumns, []string{"images", "workloads", "image_ids"}),
 		page: func(ctx context.Context, page store.Page) ([]store.PackageSummary, string, int, error) {
 			query.Page = page
 			found, err := s.config.Store.ListPackages(ctx, query)

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"slices"
 	"strconv"
 
 	"github.com/scanner-operator/scanner-operator/internal/server/api"
@@ -44,7 +45,7 @@ func (o operations) ListWorkloads(ctx context.Context, request api.ListWorkloads
 func (s *Server) exportWorkloads(ctx context.Context, query store.WorkloadQuery) (*export, error) {
 	return csvExport(ctx, s, csvList[store.WorkloadSummary]{
 		name:    "workloads",
-		columns: append([]string{"namespace", "kind", "name", "images", "scanned", "containers"}, append(countColumns, "since")...),
+		columns: slices.Concat([]string{"namespace", "kind", "name", "images", "scanned", "containers"}, countColumns, []string{"since"}),
 		page: func(ctx context.Context, page store.Page) ([]store.WorkloadSummary, string, int, error) {
 			query.Page = page
 			found, err := s.config.Store.ListWorkloads(ctx, query)
