@@ -1,0 +1,31 @@
+package setup
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestHistoryOptions(t *testing.T) {
+	tests := map[string]struct {
+		options Options
+		want    string
+	}{
+		"defaults":                {Options{}, ""},
+		"a day and a long name":   {Options{HistoryRetention: 24 * time.Hour, ClusterName: strings.Repeat("c", 63)}, ""},
+		"less than a day":         {Options{HistoryRetention: 23 * time.Hour}, "--history-retention=23h0m0s: use at least 24h0m0s"},
+		"too long a cluster name": {Options{ClusterName: strings.Repeat("c", 64)}, "--cluster-name has 64 bytes"},
+		"a name that is no text":  {Options{ClusterName: "\xff"}, "--cluster-name has 1 bytes: use valid text"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			err := tt.options.validateHistory()
+			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+			if err == nil && tt.options.HistoryRetention == 0 {
+				t.Error("there is no default")
+			}
+		})
+	}
+}
