@@ -163,6 +163,15 @@ func (s *Summary) Add(r Result) {
 // Complete reports whether every container that is not skipped has a current result.
 func (s *Summary) Complete() bool { return s.Scanned+s.Skipped == s.Total }
 
+// Ratio is the share of containers, without the skipped ones, that have a current result, from 0 to 1. Nothing to cover is complete.
+func (s *Summary) Ratio() float64 {
+	wanted := s.Total - s.Skipped
+	if wanted <= 0 {
+		return 1
+	}
+	return float64(s.Scanned) / float64(wanted)
+}
+
 // Percent is the share of containers, without the skipped ones, that have a current result, rounded down: "100%" is
 // shown for complete coverage only. Nothing to cover is complete.
 func (s *Summary) Percent() string {

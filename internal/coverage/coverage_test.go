@@ -88,7 +88,25 @@ func TestSummary(t *testing.T) {
 	if diff := cmp.Diff(want, s); diff != "" {
 		t.Errorf("Summary (-want +got):\n%s", diff)
 	}
-	if s.Complete() || s.Percent() != "40%" {
-		t.Errorf("complete %v, %s; want false, 40%%", s.Complete(), s.Percent())
+	if s.Complete() || s.Percent() != "40%" || s.Ratio() != 0.4 {
+		t.Errorf("complete %v, %s, %g; want false, 40%%, 0.4", s.Complete(), s.Percent(), s.Ratio())
+	}
+	if nothing := (&Summary{Total: 1, Skipped: 1}); nothing.Ratio() != 1 {
+		t.Errorf("nothing to cover: %g", nothing.Ratio())
+	}
+}
+
+func TestEveryReasonHasAdvice(t *testing.T) {
+	reasons := []string{ReasonNotPulled, ReasonNotCatalogued, ReasonNotMatched, ReasonNoDatabase, "IgnoreLabel"}
+	for _, reason := range vuln.Reasons() {
+		reasons = append(reasons, string(reason))
+	}
+	for _, reason := range reasons {
+		if Advice(reason) == "" {
+			t.Errorf("nothing is said about %s", reason)
+		}
+	}
+	if len(reasons) != len(advice) || Advice("") != "" {
+		t.Errorf("%d reasons, but advice about %d", len(reasons), len(advice))
 	}
 }

@@ -1,0 +1,127 @@
+package kube
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"path"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Relister makes caches read all objects of a kind anew. Informers know no such request, and a resync compares nothing with the API
+// server; but they list again when a watch cannot go on because its place in the history is gone. Relister sits below the client and says
+// just that. The zero value is ready.
+type Relister struct {
+	mu sync.Mutex
+	// watches are those under way.
+	watches map[*watchBody]bool
+	// expired are watches that were cut and are to be refused once, by what they watch.
+	expired map[string]bool
+}
+
+// Wrap lets requests through; it is a wrapper for rest.Config.Wrap.
+func (r *Relister) Wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(request *http.Request) (*http.Response, error) {
+		query := request.URL.Query()
+		if watches, err := strconv.ParseBool(query.Get("watch")); err != nil || !watches || request.Method != http.MethodGet {
+			return next.RoundTrip(request)
+		}
+		target := request.URL.Path + "?" + query.Get("labelSelector")
+		// A watch that begins with all objects is a list already.
+		if initial, _ := strconv.ParseBool(query.Get("sendInitialEvents")); !initial && r.takeExpired(target) {
+			return gone(request)
+		}
+		response, err := next.RoundTrip(request)
+		if err == nil && response.StatusCode == http.StatusOK {
+			body := &watchBody{ReadCloser: response.Body, relister: r, resource: path.Base(request.URL.Path), target: target}
+			r.mu.Lock()
+			if r.watches == nil {
+				r.watches = map[*watchBody]bool{}
+			}
+			r.watches[body] = true
+			r.mu.Unlock()
+			response.Body = body
+		}
+		return response, err
+	})
+}
+
+// Relist has the caches of a resource, such as "pods", read everything anew.
+func (r *Relister) Relist(resource string) {
+	r.mu.Lock()
+	var cut []*watchBody
+	for body := range r.watches {
+		if body.resource != resource {
+			continue
+		}
+		if r.expired == nil {
+			r.expired = map[string]bool{}
+		}
+		r.expired[body.target] = true
+		cut = append(cut, body)
+	}
+	r.mu.Unlock()
+	for _, body := range cut {
+		body.cut.Store(true)
+		_ = body.Close()
+	}
+}
+
+func (r *Relister) takeExpired(target string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	expired := r.expired[target]
+	delete(r.expired, target)
+	return expired
+}
+
+// watchBody is the stream of a watch.
+type watchBody struct {
+	io.ReadCloser
+	relister         *Relister
+	resource, target string
+	cut              atomic.Bool
+}
+
+// Read ends the stream in peace when it was cut.
+func (b *watchBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && b.cut.Load() {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// Close forgets the watch.
+func (b *watchBody) Close() error {
+	b.relister.mu.Lock()
+	delete(b.relister.watches, b)
+	b.relister.mu.Unlock()
+	return b.ReadCloser.Close()
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
+
+// gone is what the API server says when the history does not go back far enough.
+func gone(request *http.Request) (*http.Response, error) {
+	content, err := json.Marshal(metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Code: http.StatusGone,
+		Reason: metav1.StatusReasonExpired, Message: "the cache is read anew",
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &http.Response{
+		Status: http.StatusText(http.StatusGone), StatusCode: http.StatusGone, Proto: request.Proto, ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(content)),
+		ContentLength: int64(len(content)), Request: request,
+	}, nil
+}

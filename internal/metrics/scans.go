@@ -1,0 +1,141 @@
+package metrics
+
+import (
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+// outcomeSucceeded is the label of attempts that delivered an SBOM; the others have their reason.
+const outcomeSucceeded = "Succeeded"
+
+var (
+	coverageDesc = prometheus.NewDesc(namespace+"_coverage_ratio",
+		"Share of the running containers that a Scanner looks after, without those skipped on purpose, that have a current result.",
+		[]string{"scanner_namespace", "scanner"}, nil)
+	containersDesc = prometheus.NewDesc(namespace+"_containers",
+		"Running containers that a Scanner looks after, by coverage.", []string{"scanner_namespace", "scanner", "state", "reason"}, nil)
+	runningDesc = prometheus.NewDesc(namespace+"_scans_running",
+		"Images of a Scanner that are being catalogued.", []string{"scanner_namespace", "scanner"}, nil)
+	queuedDesc = prometheus.NewDesc(namespace+"_scans_queued",
+		"Images of a Scanner that wait to be catalogued.", []string{"scanner_namespace", "scanner"}, nil)
+	slotsDesc = prometheus.NewDesc(namespace+"_scan_slots",
+		"Scans that may run at a time (total) and that run (used), of all Scanners.", []string{"kind"}, nil)
+	holdsDesc = prometheus.NewDesc(namespace+"_registries_held",
+		"Registries that asked to be left alone for a while.", nil, nil)
+)
+
+// ContainerState is the coverage of a container.
+type ContainerState struct{ State, Reason string }
+
+// Scanner is what is shown of a Scanner.
+type Scanner struct {
+	Ratio           float64
+	Containers      map[ContainerState]int
+	Running, Queued int
+}
+
+// Scans shows what Scanners do, on the replica that leads.
+type Scans struct {
+	attempts *prometheus.CounterVec
+	repairs  *prometheus.CounterVec
+
+	mu       sync.Mutex
+	scanners map[types.NamespacedName]Scanner
+	// used, total and held are shown once they are known.
+	known             bool
+	used, total, held int
+	// counted are the attempts that succeeded and are counted.
+	counted map[string]bool
+}
+
+// NewScans registers the metrics.
+func NewScans(registerer prometheus.Registerer) (*Scans, error) {
+	s := &Scans{
+		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: namespace, Name: "scan_attempts_total", Help: "Attempts to catalogue an image that have ended, by their outcome.",
+		}, []string{"outcome"}),
+		repairs: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: namespace, Name: "cache_repairs_total", Help: "Times that the cache of a kind of object differed from the cluster and was read anew.",
+		}, []string{"kind"}),
+		scanners: map[types.NamespacedName]Scanner{},
+	}
+	s.attempts.WithLabelValues(outcomeSucceeded)
+	for _, reason := range vuln.Reasons() {
+		if reason != vuln.ReasonMatchFailed {
+			s.attempts.WithLabelValues(string(reason))
+		}
+	}
+	return s, register(registerer, s, s.attempts, s.repairs)
+}
+
+// Show replaces what is shown of a Scanner.
+func (s *Scans) Show(scannerNamespace, name string, shown Scanner) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.scanners[types.NamespacedName{Namespace: scannerNamespace, Name: name}] = shown
+}
+
+// Forget shows a Scanner no more.
+func (s *Scans) Forget(scannerNamespace, name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.scanners, types.NamespacedName{Namespace: scannerNamespace, Name: name})
+}
+
+// Slots shows how many scans run and may run, and how many registries are left alone.
+func (s *Scans) Slots(used, total, held int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.known, s.used, s.total, s.held = true, used, total, held
+}
+
+// Failed counts an attempt that failed.
+func (s *Scans) Failed(reason vuln.Reason) { s.attempts.WithLabelValues(string(reason)).Inc() }
+
+// Succeeded takes the names of all attempts that succeeded and are not forgotten yet, and counts each once.
+func (s *Scans) Succeeded(names map[string]bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name := range names {
+		if !s.counted[name] {
+			s.attempts.WithLabelValues(outcomeSucceeded).Inc()
+		}
+	}
+	s.counted = names
+}
+
+// Repaired counts a cache that was read anew.
+func (s *Scans) Repaired(kind string) { s.repairs.WithLabelValues(kind).Inc() }
+
+// Describe implements prometheus.Collector.
+func (s *Scans) Describe(ch chan<- *prometheus.Desc) {
+	for _, desc := range []*prometheus.Desc{coverageDesc, containersDesc, runningDesc, queuedDesc, slotsDesc, holdsDesc} {
+		ch <- desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (s *Scans) Collect(ch chan<- prometheus.Metric) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
+	}
+	for name, shown := range s.scanners {
+		gauge(coverageDesc, shown.Ratio, name.Namespace, name.Name)
+		gauge(runningDesc, float64(shown.Running), name.Namespace, name.Name)
+		gauge(queuedDesc, float64(shown.Queued), name.Namespace, name.Name)
+		for state, count := range shown.Containers {
+			gauge(containersDesc, float64(count), name.Namespace, name.Name, state.State, state.Reason)
+		}
+	}
+	if s.known {
+		gauge(slotsDesc, float64(s.used), "used")
+		gauge(slotsDesc, float64(s.total), "total")
+		gauge(holdsDesc, float64(s.held))
+	}
+}
