@@ -86,8 +86,18 @@ postgres or mysql) and DSN choose the SQL database; by default it is a file in t
 	flags.DurationVar(&opts.EventRetention, "event-retention", setup.DefaultEventRetention, "how long events are kept for clients that come back")
 	flags.DurationVar(&opts.HistoryRetention, "history-retention", setup.DefaultHistoryRetention, "how long findings that closed, changes and past workloads are kept")
 	flags.StringVar(&opts.ClusterName, "cluster-name", os.Getenv("CLUSTER_NAME"), "name of this cluster in what is kept of what ran when (environment variable CLUSTER_NAME)")
+	addScanFlags(cmd, &opts.Scans)
 	flags.StringVar(&logLevel, "log-level", "info", "error, info or debug")
 	return cmd
+}
+
+func addScanFlags(cmd *cobra.Command, scans *setup.Scans) {
+	flags := cmd.Flags()
+	flags.IntVar(&scans.Concurrency, "scan-concurrency", 10, "most images that are catalogued at a time, for all Scanners together")
+	flags.IntVar(&scans.RegistryConcurrency, "scan-registry-concurrency", 4, "most images that are pulled from one registry at a time")
+	flags.StringVar(&scans.MaxMemory, "scan-max-memory", "8Gi", "most memory of a scan after scans of the same repository ran out of it")
+	flags.StringVar(&scans.PriorityClass, "scan-priority-class", "", "priority class of scan pods whose Scanner names none")
+	flags.DurationVar(&scans.AuditInterval, "audit-interval", setup.DefaultAuditInterval, "how often caches are compared with the cluster and results past their retention removed")
 }
 
 func runsInCluster() bool {

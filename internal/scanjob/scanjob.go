@@ -30,6 +30,8 @@ const (
 	// AnnotationImageID and AnnotationPlatform name what is catalogued.
 	AnnotationImageID  = prefix + "image-id"
 	AnnotationPlatform = prefix + "platform"
+	// AnnotationSizeClass is the vuln.SizeClass that the memory follows from.
+	AnnotationSizeClass = prefix + "size-class"
 )
 
 // Audience is the audience of the tokens that scan pods present to the operator.
@@ -75,6 +77,10 @@ type Options struct {
 	ScratchSize resource.Quantity
 	// Resources are used where a Request leaves them out.
 	Resources corev1.ResourceRequirements
+	// MaxMemory bounds what a size class makes of the memory; what is asked for without one is not cut.
+	MaxMemory resource.Quantity
+	// PriorityClassName is used where a Request names none.
+	PriorityClassName string
 }
 
 // DefaultOptions returns Options with every bound set; Image and UploadURL are left to the caller.
@@ -84,6 +90,7 @@ func DefaultOptions() Options {
 		Deadline:        15 * time.Minute,
 		TTL:             5 * time.Minute,
 		ScratchSize:     resource.MustParse("10Gi"),
+		MaxMemory:       resource.MustParse("8Gi"),
 		Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{
 				corev1.ResourceCPU:    resource.MustParse("100m"),
@@ -110,9 +117,12 @@ type Request struct {
 	// OperatorPullSecrets name the Secrets with which the kubelet pulls the operator's own image.
 	OperatorPullSecrets []corev1.LocalObjectReference
 	Resources           corev1.ResourceRequirements
+	SizeClass           vuln.SizeClass
 	NodeSelector        map[string]string
 	Tolerations         []corev1.Toleration
 	PriorityClassName   string
+	// Resumed says that this attempt may have begun before, perhaps in another namespace; Build does not read it.
+	Resumed bool
 }
 
 // Build makes the Job. Its pod meets Pod Security "restricted" and carries no API token but one for Audience.
@@ -125,8 +135,7 @@ func Build(req Request, opts Options) *batchv1.Job {
 		LabelScanner:                   req.ScannerUID,
 	}
 	annotations := map[string]string{
-		AnnotationImageID:  req.Key.ImageID,
-		AnnotationPlatform: req.Key.Platform.String(),
+		AnnotationImageID: req.Key.ImageID, AnnotationPlatform: req.Key.Platform.String(), AnnotationSizeClass: string(req.SizeClass.OrSmall()),
 	}
 	podAnnotations := map[string]string{"sidecar.istio.io/inject": "false"}
 	maps.Copy(podAnnotations, annotations)
@@ -144,6 +153,11 @@ func Build(req Request, opts Options) *batchv1.Job {
 			},
 		},
 	}
+}
+
+// SizeClass reads from a Job the class that it was given.
+func SizeClass(job *batchv1.Job) vuln.SizeClass {
+	return vuln.SizeClass(job.Annotations[AnnotationSizeClass]).OrSmall()
 }
 
 // Key reads from a Job what it catalogues. It is the zero value when the Job does not say it as Build does.
@@ -182,6 +196,11 @@ func podSpec(req Request, opts Options) corev1.PodSpec {
 		volumes = append(volumes, corev1.Volume{Name: "credentials", VolumeSource: credentials(req.PullSecrets)})
 		mounts = append(mounts, corev1.VolumeMount{Name: "credentials", MountPath: credentialsPath, ReadOnly: true})
 	}
+	priority := req.PriorityClassName
+	if priority == "" {
+		priority = opts.PriorityClassName
+	}
+	granted := opts.Memory(req.Resources, req.SizeClass)
 	return corev1.PodSpec{
 		RestartPolicy:                corev1.RestartPolicyNever,
 		AutomountServiceAccountToken: new(false),
@@ -189,7 +208,7 @@ func podSpec(req Request, opts Options) corev1.PodSpec {
 		ImagePullSecrets:             req.OperatorPullSecrets,
 		NodeSelector:                 req.NodeSelector,
 		Tolerations:                  req.Tolerations,
-		PriorityClassName:            req.PriorityClassName,
+		PriorityClassName:            priority,
 		SecurityContext: &corev1.PodSecurityContext{
 			RunAsNonRoot:   new(true),
 			RunAsUser:      new(userID),
@@ -202,8 +221,8 @@ func podSpec(req Request, opts Options) corev1.PodSpec {
 			Image:                    opts.Image,
 			ImagePullPolicy:          opts.ImagePullPolicy,
 			Args:                     arguments(req, opts),
-			Env:                      []corev1.EnvVar{{Name: "TMPDIR", Value: scratchPath}, {Name: "HOME", Value: scratchPath}},
-			Resources:                resources(req.Resources, opts.Resources),
+			Env:                      environment(granted),
+			Resources:                granted,
 			VolumeMounts:             mounts,
 			TerminationMessagePolicy: corev1.TerminationMessageReadFile,
 			SecurityContext: &corev1.SecurityContext{
@@ -229,8 +248,8 @@ func arguments(req Request, opts Options) []string {
 	if p := req.Key.Platform.String(); p != "" {
 		args = append(args, "--platform="+p)
 	}
-	for i := range req.PullSecrets {
-		args = append(args, fmt.Sprintf("--docker-config=%s/%d/%s", credentialsPath, i, dockerConfig))
+	for _, name := range req.PullSecrets {
+		args = append(args, "--docker-config="+credentialsPath+"/"+name+"/"+dockerConfig)
 	}
 	for _, host := range opts.PlainHTTP {
 		args = append(args, "--plain-http-registry="+host)
@@ -238,41 +257,25 @@ func arguments(req Request, opts Options) []string {
 	return args
 }
 
-// credentials projects the pull secrets into one volume. All are optional: a pod may name Secrets that do not exist.
+// environment has the Go runtime collect harder before the memory is used up.
+func environment(granted corev1.ResourceRequirements) []corev1.EnvVar {
+	env := []corev1.EnvVar{{Name: "TMPDIR", Value: scratchPath}, {Name: "HOME", Value: scratchPath}}
+	if limit := granted.Limits.Memory(); !limit.IsZero() {
+		env = append(env, corev1.EnvVar{Name: "GOMEMLIMIT", Value: strconv.FormatInt(limit.Value()/10*9, 10)})
+	}
+	return env
+}
+
+// credentials projects the pull secrets into one volume, each in a folder of its name, so that a failure can say which were tried. All
+// are optional: a pod may name Secrets that do not exist.
 func credentials(secrets []string) corev1.VolumeSource {
 	sources := make([]corev1.VolumeProjection, 0, len(secrets))
-	for i, name := range secrets {
+	for _, name := range secrets {
 		sources = append(sources, corev1.VolumeProjection{Secret: &corev1.SecretProjection{
 			LocalObjectReference: corev1.LocalObjectReference{Name: name},
-			Items:                []corev1.KeyToPath{{Key: corev1.DockerConfigJsonKey, Path: strconv.Itoa(i) + "/" + dockerConfig}},
+			Items:                []corev1.KeyToPath{{Key: corev1.DockerConfigJsonKey, Path: name + "/" + dockerConfig}},
 			Optional:             new(true),
 		}})
 	}
 	return corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: sources, DefaultMode: new(int32(0o440))}}
-}
-
-func resources(wanted, defaults corev1.ResourceRequirements) corev1.ResourceRequirements {
-	merged := *wanted.DeepCopy()
-	for name, quantity := range defaults.Limits {
-		if _, set := merged.Limits[name]; !set {
-			if merged.Limits == nil {
-				merged.Limits = corev1.ResourceList{}
-			}
-			merged.Limits[name] = quantity
-		}
-	}
-	for name, quantity := range defaults.Requests {
-		if _, set := merged.Requests[name]; set {
-			continue
-		}
-		// A request above the limit would be refused.
-		if limit, limited := merged.Limits[name]; limited && limit.Cmp(quantity) < 0 {
-			quantity = limit
-		}
-		if merged.Requests == nil {
-			merged.Requests = corev1.ResourceList{}
-		}
-		merged.Requests[name] = quantity
-	}
-	return merged
 }

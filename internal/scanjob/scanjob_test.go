@@ -98,16 +98,78 @@ func TestBuildMountsPullSecretsByName(t *testing.T) {
 			}
 		}
 	}
-	if diff := cmp.Diff([]string{"wrong=0/config.json", "right=1/config.json"}, sources); diff != "" {
+	if diff := cmp.Diff([]string{"wrong=wrong/config.json", "right=right/config.json"}, sources); diff != "" {
 		t.Errorf("projected Secrets (-want +got):\n%s", diff)
 	}
 	args := job.Spec.Template.Spec.Containers[0].Args
 	for _, want := range []string{
-		"--docker-config=" + credentialsPath + "/0/config.json", "--docker-config=" + credentialsPath + "/1/config.json",
+		"--docker-config=" + credentialsPath + "/wrong/config.json", "--docker-config=" + credentialsPath + "/right/config.json",
 		"--platform=linux/arm64", "--plain-http-registry=10.0.0.1:5000", "--upload-url=http://api:8000",
 	} {
 		if !slices.Contains(args, want) {
 			t.Errorf("%s is not among the arguments %v", want, args)
+		}
+	}
+}
+
+func TestMemoryFollowsTheSizeClass(t *testing.T) {
+	memory := func(request, limit string) corev1.ResourceRequirements {
+		r := corev1.ResourceRequirements{}
+		if request != "" {
+			r.Requests = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(request)}
+		}
+		if limit != "" {
+			r.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(limit)}
+		}
+		return r
+	}
+	type want struct {
+		request, limit string
+		next           vuln.SizeClass
+		grows          bool
+	}
+	for name, tt := range map[string]struct {
+		wanted corev1.ResourceRequirements
+		class  vuln.SizeClass
+		want   want
+	}{
+		"the smallest":               {memory("", ""), "", want{"256Mi", "1Gi", vuln.SizeMedium, true}},
+		"the middle":                 {memory("", ""), vuln.SizeMedium, want{"512Mi", "2Gi", vuln.SizeLarge, true}},
+		"the greatest":               {memory("", ""), vuln.SizeLarge, want{"1Gi", "4Gi", vuln.SizeLarge, false}},
+		"up to the bound":            {memory("3Gi", "3Gi"), vuln.SizeLarge, want{"8Gi", "8Gi", vuln.SizeLarge, false}},
+		"at the bound in the middle": {memory("", "5Gi"), vuln.SizeMedium, want{"512Mi", "8Gi", vuln.SizeLarge, false}},
+		"more than the bound stays":  {memory("16Gi", "16Gi"), vuln.SizeSmall, want{"16Gi", "16Gi", vuln.SizeMedium, false}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			opts := DefaultOptions()
+			r := opts.Memory(tt.wanted, tt.class)
+			got := want{request: r.Requests.Memory().String(), limit: r.Limits.Memory().String()}
+			got.next, got.grows = opts.Grow(tt.wanted, tt.class)
+			if got != tt.want {
+				t.Errorf("got %+v, want %+v", got, tt.want)
+			}
+			if limits := opts.Resources.Limits; limits.Memory().String() != "1Gi" {
+				t.Error("the defaults were changed")
+			}
+		})
+	}
+	job := build(func(r *Request) { r.SizeClass = vuln.SizeMedium })
+	if SizeClass(job) != vuln.SizeMedium || SizeClass(&batchv1.Job{}) != vuln.SizeSmall {
+		t.Errorf("the Job tells class %q", SizeClass(job))
+	}
+	c := job.Spec.Template.Spec.Containers[0]
+	if !slices.Contains(c.Env, corev1.EnvVar{Name: "GOMEMLIMIT", Value: "1932735276"}) {
+		t.Errorf("%+v does not bound the heap to nine tenths of 2 GiB", c.Env)
+	}
+}
+
+func TestBuildPriority(t *testing.T) {
+	opts := DefaultOptions()
+	opts.PriorityClassName = "low"
+	for wanted, want := range map[string]string{"": "low", "mine": "mine"} {
+		job := Build(Request{Name: "scan-x", PriorityClassName: wanted}, opts)
+		if got := job.Spec.Template.Spec.PriorityClassName; got != want {
+			t.Errorf("asked for %q, got %q, want %q", wanted, got, want)
 		}
 	}
 }
@@ -120,89 +182,5 @@ func TestBuildFillsResources(t *testing.T) {
 	}
 	if limits := DefaultOptions().Resources.Limits; limits.Memory().String() != "1Gi" {
 		t.Error("Build changed the defaults")
-	}
-}
-
-func failedJob(reason string) *batchv1.Job {
-	job := build(nil)
-	job.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Reason: reason, Message: "why"}}
-	return job
-}
-
-func podWith(status corev1.ContainerStatus, mutate ...func(*corev1.Pod)) corev1.Pod {
-	status.Name = ContainerName
-	pod := corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{status}}}
-	for _, m := range mutate {
-		m(&pod)
-	}
-	return pod
-}
-
-func ended(code int32, reason, message string) corev1.ContainerStatus {
-	return corev1.ContainerStatus{State: corev1.ContainerState{
-		Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason, Message: message},
-	}}
-}
-
-func TestOutcome(t *testing.T) {
-	complete := build(nil)
-	complete.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
-	evictedFor := func(message string) func(*corev1.Pod) {
-		return func(p *corev1.Pod) { p.Status.Reason, p.Status.Message = "Evicted", message }
-	}
-	tests := map[string]struct {
-		job  *batchv1.Job
-		pods []corev1.Pod
-		want vuln.Reason
-	}{
-		"complete": {complete, nil, ""},
-		"told by the scan": {
-			failedJob("BackoffLimitExceeded"), []corev1.Pod{podWith(ended(1, "Error", `{"reason":"ImageNotFound","message":"m"}`))},
-			vuln.ReasonImageNotFound,
-		},
-		"told nonsense": {
-			failedJob("BackoffLimitExceeded"), []corev1.Pod{podWith(ended(1, "Error", `{"reason":"Gremlins"}`))}, vuln.ReasonCatalogFailed,
-		},
-		"told before the deadline": {
-			failedJob("DeadlineExceeded"), []corev1.Pod{podWith(ended(1, "Error", `{"reason":"RegistryUnavailable"}`))},
-			vuln.ReasonRegistryUnavailable,
-		},
-		"out of memory":         {failedJob(""), []corev1.Pod{podWith(ended(137, "OOMKilled", ""))}, vuln.ReasonOutOfMemory},
-		"a child out of memory": {failedJob(""), []corev1.Pod{podWith(ended(137, "Error", ""))}, vuln.ReasonOutOfMemory},
-		"evicted for disk": {
-			failedJob(""), []corev1.Pod{podWith(ended(137, "Error", ""), evictedFor("Usage of EmptyDir volume exceeds the limit"))},
-			vuln.ReasonOutOfDisk,
-		},
-		"evicted for memory":    {failedJob(""), []corev1.Pod{podWith(corev1.ContainerStatus{}, evictedFor("low on resource: memory"))}, vuln.ReasonOutOfMemory},
-		"evicted for something": {failedJob(""), []corev1.Pod{podWith(corev1.ContainerStatus{}, evictedFor("taint"))}, vuln.ReasonCatalogFailed},
-		"deadline":              {failedJob("DeadlineExceeded"), nil, vuln.ReasonDeadlineExceeded},
-		"pod gone":              {failedJob("BackoffLimitExceeded"), nil, vuln.ReasonCatalogFailed},
-		"never scheduled": {
-			failedJob("DeadlineExceeded"), []corev1.Pod{podWith(corev1.ContainerStatus{}, func(p *corev1.Pod) {
-				p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/3 nodes"}}
-			})}, vuln.ReasonUnschedulable,
-		},
-		"own image cannot be pulled": {
-			failedJob("DeadlineExceeded"), []corev1.Pod{podWith(corev1.ContainerStatus{State: corev1.ContainerState{
-				Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"},
-			}})}, vuln.ReasonUnschedulable,
-		},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			got := Outcome(tt.job, tt.pods)
-			if got.Reason != tt.want {
-				t.Errorf("Outcome = %+v, want reason %q", got, tt.want)
-			}
-			if !Finished(tt.job) {
-				t.Error("the Job counts as unfinished")
-			}
-			if got.Reason != "" && got.Message == "" && !strings.Contains(name, "told") {
-				t.Error("the outcome does not say what happened")
-			}
-		})
-	}
-	if Finished(build(nil)) {
-		t.Error("a new Job counts as finished")
 	}
 }

@@ -2,16 +2,22 @@
 package setup
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
 	"path/filepath"
+	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/scanner-operator/scanner-operator/internal/assess"
+	"github.com/scanner-operator/scanner-operator/internal/controller/scanner"
+	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 )
 
 // CatalogMode says who catalogues images.
@@ -45,6 +51,27 @@ const (
 	maxClusterName          = 63
 )
 
+// Bounds of Options.Scans.
+const (
+	DefaultAuditInterval = 5 * time.Minute
+	minAuditInterval     = time.Second
+	maxScans             = 1000
+)
+
+// Scans bounds what scans cost. Zero fields mean the default.
+type Scans struct {
+	// Concurrency bounds the images that are catalogued at a time, for all Scanners together; RegistryConcurrency those of them that are
+	// pulled from one registry.
+	Concurrency         int
+	RegistryConcurrency int
+	// MaxMemory bounds, as a quantity, the memory that an image gets after a scan of its repository ran out of it.
+	MaxMemory string
+	// PriorityClass is that of scan pods whose Scanner names none; it may be empty.
+	PriorityClass string
+	// AuditInterval is how often caches are compared with the API server and results that are not wanted any more are removed.
+	AuditInterval time.Duration
+}
+
 // Options are what a user can choose.
 type Options struct {
 	// Namespace is the operator's own.
@@ -65,6 +92,7 @@ type Options struct {
 	DSN          string
 	// DatabaseConnections bounds the connections to it, from 2 to 1000; 0 is a default that suits the type.
 	DatabaseConnections int
+	Scans               Scans
 	// VulnerabilityDatabase says where vulnerability databases come from.
 	VulnerabilityDatabase VulnerabilityDatabase
 	// EventRetention is how long the event log keeps events; at least an hour, 0 for DefaultEventRetention.
@@ -129,7 +157,35 @@ func (o *Options) validate() error {
 	if o.EventRetention < minEventRetention {
 		return fmt.Errorf("--event-retention=%s: use at least %s, so that clients that were away for a short time miss nothing", o.EventRetention, minEventRetention)
 	}
+	if err := o.Scans.validate(); err != nil {
+		return err
+	}
 	return o.validateHistory()
+}
+
+func (s *Scans) validate() error {
+	defaults := scanner.DefaultLimits()
+	s.Concurrency, s.RegistryConcurrency = cmp.Or(s.Concurrency, defaults.Scans), cmp.Or(s.RegistryConcurrency, defaults.PerRegistry)
+	if s.Concurrency < 1 || s.Concurrency > maxScans {
+		return fmt.Errorf("--scan-concurrency=%d: use 1 to %d", s.Concurrency, maxScans)
+	}
+	if s.RegistryConcurrency < 1 || s.RegistryConcurrency > maxScans {
+		return fmt.Errorf("--scan-registry-concurrency=%d: use 1 to %d", s.RegistryConcurrency, maxScans)
+	}
+	if s.MaxMemory == "" {
+		s.MaxMemory = new(scanjob.DefaultOptions().MaxMemory).String()
+	}
+	if most, err := resource.ParseQuantity(s.MaxMemory); err != nil || most.Value() <= 0 {
+		return fmt.Errorf("--scan-max-memory=%s: use a quantity such as 8Gi", s.MaxMemory)
+	}
+	if problems := validation.IsDNS1123Subdomain(s.PriorityClass); s.PriorityClass != "" && len(problems) > 0 {
+		return fmt.Errorf("--scan-priority-class=%s: %s", s.PriorityClass, strings.Join(problems, "; "))
+	}
+	s.AuditInterval = cmp.Or(s.AuditInterval, DefaultAuditInterval)
+	if s.AuditInterval < minAuditInterval {
+		return fmt.Errorf("--audit-interval=%s: use at least %s", s.AuditInterval, minAuditInterval)
+	}
+	return nil
 }
 
 func (o *Options) validateHistory() error {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -56,6 +57,8 @@ type Operator struct {
 	store   *sqlstore.Store
 	server  *server.Server
 	opts    Options
+	// relister has the manager's caches read everything anew.
+	relister *kube.Relister
 }
 
 // New connects to the store, migrates it, and wires everything. Nothing runs before Start. When New fails, it has closed
@@ -67,6 +70,9 @@ func New(ctx context.Context, cluster *rest.Config, opts Options) (_ *Operator, 
 	if err := os.MkdirAll(opts.DataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the data directory: %w", err)
 	}
+	relister := &kube.Relister{}
+	cluster = rest.CopyConfig(cluster)
+	cluster.Wrap(relister.Wrap)
 	mgr, err := newManager(cluster, opts)
 	if err != nil {
 		return nil, err
@@ -78,7 +84,7 @@ func New(ctx context.Context, cluster *rest.Config, opts Options) (_ *Operator, 
 	if err != nil {
 		return nil, fmt.Errorf("open the store: %w", err)
 	}
-	o := &Operator{manager: mgr, store: db, opts: opts}
+	o := &Operator{manager: mgr, store: db, opts: opts, relister: relister}
 	if err := o.wire(ctx); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -141,12 +147,8 @@ func (o *Operator) wire(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	reconciler := &scanner.Reconciler{
-		Client: mgr.GetClient(), Store: o.store, Cataloguer: cataloguer, Databases: assessor,
-		Recorder: mgr.GetEventRecorder("scanner-operator"), Clock: clock.RealClock{}, Namespace: opts.Namespace,
-	}
-	if err := reconciler.SetupWithManager(mgr, wake.events); err != nil {
-		return fmt.Errorf("set up the Scanner controller: %w", err)
+	if err := o.addScanners(cataloguer, assessor, wake); err != nil {
+		return err
 	}
 	if o.server, err = o.newServer(assessor, library, hub); err != nil {
 		return err
@@ -166,11 +168,47 @@ func (o *Operator) wire(ctx context.Context) error {
 	return o.addChecks()
 }
 
+// addScanners adds the Scanner controller and what looks after its caches and results.
+func (o *Operator) addScanners(cataloguer scanner.Cataloguer, databases scanner.Databases, wake *waker) error {
+	opts, mgr := o.opts, o.manager
+	shown, err := metrics.NewScans(ctrlmetrics.Registry)
+	if err != nil {
+		return err
+	}
+	reconciler := &scanner.Reconciler{
+		Client: mgr.GetClient(), Store: o.store, Cataloguer: cataloguer, Databases: databases,
+		Recorder: mgr.GetEventRecorder("scanner-operator"), Clock: clock.RealClock{}, Namespace: opts.Namespace,
+		Limits: scanner.Limits{Scans: opts.Scans.Concurrency, PerRegistry: opts.Scans.RegistryConcurrency}, Metrics: shown,
+	}
+	if err := reconciler.SetupWithManager(mgr, wake.events); err != nil {
+		return fmt.Errorf("set up the Scanner controller: %w", err)
+	}
+	log := opts.Log.WithName("audit")
+	for _, runnable := range []manager.Runnable{
+		&scanner.Auditor{
+			Cached: mgr.GetCache(), Live: mgr.GetAPIReader(), Namespaces: opts.WatchNamespaces, Relist: o.relister.Relist,
+			Interval: opts.Scans.AuditInterval, Settle: min(scanner.DefaultSettle, opts.Scans.AuditInterval),
+			Clock: clock.RealClock{}, Metrics: shown, Log: log,
+		},
+		&scanner.Forgetter{Client: mgr.GetCache(), Store: o.store, Interval: opts.Scans.AuditInterval, Clock: clock.RealClock{}, Log: log},
+	} {
+		if err := mgr.Add(runnable); err != nil {
+			return fmt.Errorf("add a part to the manager: %w", err)
+		}
+	}
+	return nil
+}
+
 func (o *Operator) cataloguer(assessor *assess.Assessor, wake *waker) (scanner.Cataloguer, error) {
+	maxMemory, err := resource.ParseQuantity(o.opts.Scans.MaxMemory)
+	if err != nil {
+		return nil, fmt.Errorf("read the most memory of a scan: %w", err)
+	}
 	if o.opts.Catalog == CatalogJob {
 		options := scanjob.DefaultOptions()
 		options.Image, options.UploadURL, options.PlainHTTP = o.opts.ScanImage, o.opts.APIURL, o.opts.PlainHTTPRegistries
-		return scanner.NewJobs(o.manager.GetClient(), o.manager.GetAPIReader(), clock.RealClock{}, options), nil
+		options.MaxMemory, options.PriorityClassName = maxMemory, o.opts.Scans.PriorityClass
+		return scanner.NewJobs(o.manager.GetClient(), o.manager.GetAPIReader(), clock.RealClock{}, options, o.opts.WatchNamespaces...), nil
 	}
 	scratch := filepath.Join(o.opts.DataDir, "scratch")
 	// What a killed predecessor left behind.
@@ -182,7 +220,7 @@ func (o *Operator) cataloguer(assessor *assess.Assessor, wake *waker) (scanner.C
 	}
 	inProcess := &scanner.InProcess{
 		Executable: o.opts.Executable, Directory: scratch, Timeout: catalogTimeout, PlainHTTP: o.opts.PlainHTTPRegistries,
-		Ingest: assessor.IngestFile, Ended: wake.wake, Log: o.opts.Log.WithName("catalog"),
+		MaxMemory: maxMemory.Value(), Ingest: assessor.IngestFile, Ended: wake.wake, Log: o.opts.Log.WithName("catalog"),
 	}
 	if err := o.manager.Add(manager.RunnableFunc(inProcess.Run)); err != nil {
 		return nil, fmt.Errorf("add the cataloguer to the manager: %w", err)

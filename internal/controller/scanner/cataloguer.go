@@ -3,6 +3,7 @@ package scanner
 import (
 	"context"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
@@ -16,6 +17,8 @@ type Cataloguer interface {
 	// Start begins an attempt. To start one that was started before is no error and has no effect. The error is a
 	// *RefusedError when this attempt cannot be started, while others may be.
 	Start(ctx context.Context, owner types.NamespacedName, req scanjob.Request) error
+	// Grow returns the size class above, false when an attempt that wants these resources gets no more memory there.
+	Grow(wanted corev1.ResourceRequirements, class vuln.SizeClass) (vuln.SizeClass, bool)
 }
 
 // Attempt is one attempt to catalogue an image.
@@ -24,8 +27,10 @@ type Attempt struct {
 	Key vuln.ImageKey
 	// ScannerUID is the UID of the Scanner that asked for it.
 	ScannerUID string
+	SizeClass  vuln.SizeClass
 	Done       bool
-	// Outcome is how it ended, when Done. The SBOM of a successful attempt is in the store by then.
+	// Outcome is how it ended, when Done; the SBOM of a successful attempt is in the store by then. Otherwise it is what keeps the
+	// attempt from going on, without a reason when nothing is known to.
 	Outcome vuln.Outcome
 }
 

@@ -67,7 +67,7 @@ func TestUsesAreRecordedAndForgotten(t *testing.T) {
 	}
 	covered := []store.ContainerCoverage{{
 		Workload: store.Workload{Namespace: "ns", Kind: "Pod", Name: "web"}, Container: "c", Image: imageKey("a"), Reference: s.covered["ns/s"][0].Reference,
-		Pods: 1, State: "Pending", Reason: "NotCatalogued",
+		Pods: 1, State: "Pending", Reason: "NotCatalogued", Message: "is being scanned",
 	}}
 	if diff := cmp.Diff(covered, s.covered["ns/s"]); diff != "" {
 		t.Errorf("coverage (-want +got):\n%s", diff)

@@ -19,6 +19,7 @@ import (
 
 	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
 	"github.com/scanner-operator/scanner-operator/internal/kube"
+	"github.com/scanner-operator/scanner-operator/internal/metrics"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
@@ -44,6 +45,7 @@ type Store interface {
 	RecordChange(ctx context.Context, change store.ObjectChange) error
 	RecordUses(ctx context.Context, scope string, uses []store.Use) error
 	RecordCoverage(ctx context.Context, scope string, containers []store.ContainerCoverage) error
+	store.Scans
 	Changes(ctx context.Context, query store.ChangeQuery) (store.ChangePage, error)
 }
 
@@ -62,6 +64,11 @@ type Reconciler struct {
 	Clock      clock.Clock
 	// Namespace is the operator's own: only there may a Scanner select other namespaces.
 	Namespace string
+	// Limits bound what is under way of all Scanners together.
+	Limits  Limits
+	Metrics *metrics.Scans
+
+	queues queues
 }
 
 // +kubebuilder:rbac:groups=scanner.zoltankerezsi.xyz,resources=scanners,verbs=get;list;watch
@@ -121,28 +128,40 @@ func (r *Reconciler) reconcile(ctx context.Context, scanner *scannerv1.Scanner) 
 	if err := r.tellChanges(ctx, scanner, view); err != nil {
 		return 0, err
 	}
-	plan := makePlan(scanner, view, r.Clock.Now())
+	plan := makePlan(scanner, view, r.Limits, r.Clock.Now())
+	r.queues.set(client.ObjectKeyFromObject(scanner), plan.contends)
+	if err := r.startAll(ctx, scanner, view, &plan); err != nil {
+		return 0, err
+	}
+	if err := r.recordCoverage(ctx, client.ObjectKeyFromObject(scanner), view, plan); err != nil {
+		return 0, err
+	}
+	setStatus(scanner, view, plan)
+	r.tellMetrics(scanner, view, plan)
+	log.V(1).Info("Reconciled", "containers", len(view.containers), "running", plan.running, "queued", plan.queued, "next", plan.next)
+	return plan.next, nil
+}
+
+// startAll begins the attempts of a plan.
+func (r *Reconciler) startAll(ctx context.Context, scanner *scannerv1.Scanner, view *view, plan *plan) error {
+	log := logr.FromContextOrDiscard(ctx)
 	for _, start := range plan.start {
 		log.V(1).Info("Starting a scan", "image", start.Key.ImageID, "platform", start.Key.Platform.String(), "name", start.Name)
 		err := r.start(ctx, client.ObjectKeyFromObject(scanner), view, start)
 		if refused, ok := errors.AsType[*RefusedError](err); ok {
 			// It must not stand in the way of the others, now or at the next try. Its slot is given away next time.
-			if err := r.recordFailure(ctx, scanner, view, start.Key, refused.Outcome); err != nil {
-				return 0, err
+			if err := r.recordFailure(ctx, scanner, view, start.Key, Attempt{SizeClass: start.SizeClass, Outcome: refused.Outcome}); err != nil {
+				return err
 			}
 			plan.running--
 			plan.next = min(plan.next, retryRefused)
 			continue
 		}
 		if err != nil {
-			return 0, fmt.Errorf("start a scan: %w", err)
+			return fmt.Errorf("start a scan: %w", err)
 		}
 	}
-	if err := r.recordCoverage(ctx, client.ObjectKeyFromObject(scanner), view); err != nil {
-		return 0, err
-	}
-	setStatus(scanner, view, plan)
-	return plan.next, nil
+	return nil
 }
 
 // recordFailures writes the outcome of attempts that failed to the store, with the time of the next one.
@@ -152,30 +171,49 @@ func (r *Reconciler) recordFailures(ctx context.Context, scanner *scannerv1.Scan
 		if !started || !attempt.Done || image.State == store.StateCatalogued || image.State == store.StateScanned {
 			continue
 		}
-		outcome := attempt.Outcome
-		if outcome.Succeeded() {
-			outcome = vuln.Outcome{Reason: vuln.ReasonUploadFailed, Message: "the scan ended well, but its SBOM did not arrive"}
+		if attempt.Outcome.Succeeded() {
+			attempt.Outcome = vuln.Outcome{Reason: vuln.ReasonUploadFailed, Message: "the scan ended well, but its SBOM did not arrive"}
 		}
-		if err := r.recordFailure(ctx, scanner, view, key, outcome); err != nil {
+		if err := r.recordFailure(ctx, scanner, view, key, attempt); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// recordFailure ends the current attempt at an image as failed, unless that is known already.
-func (r *Reconciler) recordFailure(ctx context.Context, scanner *scannerv1.Scanner, view *view, key vuln.ImageKey, outcome vuln.Outcome) error {
-	image := view.images[key]
-	next := r.Clock.Now().Add(backoff(image.Attempts, key))
-	recorded, err := r.Store.RecordFailure(ctx, key, image.Attempts, outcome, next)
+// recordFailure ends the current attempt at an image as failed, unless that is known already. What it means for other images is kept
+// first: whoever comes back after a crash in between comes to the same.
+func (r *Reconciler) recordFailure(ctx context.Context, scanner *scannerv1.Scanner, view *view, key vuln.ImageKey, attempt Attempt) error {
+	image, outcome := view.images[key], attempt.Outcome
+	grow := func(class vuln.SizeClass) (vuln.SizeClass, bool) {
+		return r.Cataloguer.Grow(scanner.Spec.Job.Resources, class)
+	}
+	next := planRetry(&image, attempt.SizeClass, outcome, grow, r.Clock.Now())
+	if next.raise != "" {
+		if err := r.Store.RaiseSizeClass(ctx, key.Repository(), next.raise); err != nil {
+			return fmt.Errorf("remember what a scan needs: %w", err)
+		}
+		image.SizeClass = next.raise
+	}
+	if next.hold != nil {
+		if err := r.Store.HoldRegistry(ctx, *next.hold); err != nil {
+			return fmt.Errorf("leave a registry alone: %w", err)
+		}
+		if before, held := view.holds[next.hold.Host]; !held || before.Until.Before(next.hold.Until) {
+			view.holds[next.hold.Host] = *next.hold
+		}
+	}
+	recorded, err := r.Store.RecordFailure(ctx, key, image.Attempts, outcome, next.at)
 	if err != nil {
 		return fmt.Errorf("record a failed scan: %w", err)
 	}
 	if !recorded {
 		return nil
 	}
-	image.State, image.Attempts, image.Reason, image.NextAttempt = store.StateFailed, image.Attempts+1, outcome.Reason, next
+	image.State, image.Attempts, image.NextAttempt = store.StateFailed, image.Attempts+1, next.at
+	image.Reason, image.Message = outcome.Reason, outcome.Message
 	view.images[key] = image
+	r.Metrics.Failed(outcome.Reason)
 	note := fmt.Sprintf("Image %s could not be scanned: %s: %s", key.ImageID, outcome.Reason, outcome.Message)
 	r.Recorder.Eventf(scanner, nil, corev1.EventTypeWarning, "ScanFailed", "Scan", "%s", cutNote(note))
 	return nil

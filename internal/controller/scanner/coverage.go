@@ -4,18 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
 	"github.com/scanner-operator/scanner-operator/internal/coverage"
 	"github.com/scanner-operator/scanner-operator/internal/inventory"
+	"github.com/scanner-operator/scanner-operator/internal/metrics"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 // recordCoverage tells the store how far the scan of each container in the scope of a Scanner is, so that every replica can show it.
-func (r *Reconciler) recordCoverage(ctx context.Context, scanner types.NamespacedName, v *view) error {
-	if err := r.Store.RecordCoverage(ctx, scanner.String(), coverageOf(v)); err != nil {
+func (r *Reconciler) recordCoverage(ctx context.Context, scanner types.NamespacedName, v *view, p plan) error {
+	if err := r.Store.RecordCoverage(ctx, scanner.String(), coverageOf(v, p)); err != nil {
 		return fmt.Errorf("record the coverage of containers: %w", err)
 	}
 	return nil
@@ -23,7 +26,9 @@ func (r *Reconciler) recordCoverage(ctx context.Context, scanner types.Namespace
 
 // forget removes what was recorded of a Scanner that is gone.
 func (r *Reconciler) forget(ctx context.Context, scanner types.NamespacedName) error {
-	return errors.Join(r.recordUses(ctx, scanner, nil), r.recordCoverage(ctx, scanner, &view{}), r.tell(ctx, scanner, gone))
+	r.queues.set(scanner, false)
+	r.Metrics.Forget(scanner.Namespace, scanner.Name)
+	return errors.Join(r.recordUses(ctx, scanner, nil), r.recordCoverage(ctx, scanner, &view{}, plan{}), r.tell(ctx, scanner, gone))
 }
 
 // sameCoverage is what the containers have in common that count together.
@@ -35,7 +40,14 @@ type sameCoverage struct {
 }
 
 // coverageOf counts the containers of each workload that run the same image and are equally far.
-func coverageOf(v *view) []store.ContainerCoverage {
+func coverageOf(v *view, p plan) []store.ContainerCoverage {
+	underway := map[vuln.ImageKey]Attempt{}
+	for _, attempt := range v.active {
+		underway[attempt.Key] = attempt
+	}
+	for _, start := range p.start {
+		underway[start.Key] = Attempt{}
+	}
 	var containers []store.ContainerCoverage
 	index := map[sameCoverage]int{}
 	for i := range v.containers {
@@ -50,15 +62,38 @@ func coverageOf(v *view) []store.ContainerCoverage {
 			Workload: same.workload, Container: c.Name, Image: c.Key, Reference: c.Image, Pods: 1,
 			State: string(same.result.State), Reason: same.result.Reason,
 		}
-		if same.result.State == coverage.Failed {
-			one.Message, one.NextAttempt = c.WaitingMessage, v.images[c.Key].NextAttempt
-			if c.Key.ImageID != "" {
-				one.Message = v.images[c.Key].Message
-			}
-		}
+		one.Message, one.NextAttempt = explain(c, same.result, v, p, underway)
 		containers = append(containers, one)
 	}
 	return containers
+}
+
+// explain says why a container is in its state and what comes next, and when the next attempt is due.
+func explain(c *inventory.Container, result coverage.Result, v *view, p plan, underway map[vuln.ImageKey]Attempt) (message string, next time.Time) {
+	image, known := v.images[c.Key]
+	attempt, runs := underway[c.Key]
+	w, waits := p.waits[c.Key]
+	switch {
+	case result.State == coverage.Scanned || result.State == coverage.Skipped || result.State == coverage.Stale:
+		return coverage.Advice(result.Reason), time.Time{}
+	case c.Key.ImageID == "" && c.WaitingMessage != "":
+		return c.WaitingMessage, time.Time{}
+	case result.State == coverage.Failed && known:
+		message, next = image.Message, image.NextAttempt
+		if waits && w.until.After(next) {
+			next = w.until
+		}
+		return message, next
+	case result.Reason != coverage.ReasonNotCatalogued:
+		return coverage.Advice(result.Reason), time.Time{}
+	case runs && !attempt.Outcome.Succeeded():
+		return attempt.Outcome.Message, time.Time{}
+	case runs:
+		return "is being scanned", time.Time{}
+	case waits:
+		return w.why, w.until
+	}
+	return coverage.Advice(result.Reason), time.Time{}
 }
 
 // workloadOf is what runs a container: the controller of its pod, or the pod.
@@ -67,4 +102,24 @@ func workloadOf(c *inventory.Container) store.Workload {
 		return store.Workload{Namespace: c.Namespace, Kind: "Pod", Name: c.Pod}
 	}
 	return store.Workload{Namespace: c.Namespace, Kind: c.Owner.Kind, Name: c.Owner.Name}
+}
+
+// tellMetrics shows how far a Scanner is.
+func (r *Reconciler) tellMetrics(scanner *scannerv1.Scanner, v *view, p plan) {
+	shown := metrics.Scanner{Containers: map[metrics.ContainerState]int{}, Running: p.running, Queued: p.queued}
+	for i := range v.containers {
+		result := cover(&v.containers[i], v)
+		shown.Containers[metrics.ContainerState{State: string(result.State), Reason: result.Reason}]++
+	}
+	summary, _ := sum(v)
+	shown.Ratio = summary.Ratio()
+	r.Metrics.Show(scanner.Namespace, scanner.Name, shown)
+	r.Metrics.Slots(len(v.active)+len(p.start), r.Limits.Scans, len(v.holds))
+	succeeded := map[string]bool{}
+	for name, attempt := range v.attempts {
+		if attempt.Done && attempt.Outcome.Succeeded() {
+			succeeded[name] = true
+		}
+	}
+	r.Metrics.Succeeded(succeeded)
 }

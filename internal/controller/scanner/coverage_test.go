@@ -6,7 +6,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/scanner-operator/scanner-operator/internal/coverage"
 	"github.com/scanner-operator/scanner-operator/internal/inventory"
+	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
@@ -38,10 +40,56 @@ func TestCoverageOfContainers(t *testing.T) {
 		},
 		{
 			Workload: store.Workload{Namespace: "n", Kind: "Pod", Name: "alone"}, Container: "c", Image: imageKey("a"), Reference: "a:1", Pods: 1,
-			State: "Skipped", Reason: "IgnoreLabel",
+			State: "Skipped", Reason: "IgnoreLabel", Message: coverage.Advice("IgnoreLabel"),
 		},
 	}
-	if diff := cmp.Diff(want, coverageOf(v)); diff != "" {
+	if diff := cmp.Diff(want, coverageOf(v, plan{})); diff != "" {
 		t.Errorf("coverage (-want +got):\n%s", diff)
+	}
+}
+
+// Whoever asks why a container is not scanned gets an answer, whatever the reason.
+func TestExplain(t *testing.T) {
+	later, key := now.Add(time.Hour), imageKey("a")
+	pending := store.Image{ImageState: store.ImageState{Key: key, State: store.StatePending}}
+	failed := store.Image{ImageState: store.ImageState{
+		Key: key, State: store.StateFailed, Reason: vuln.ReasonOutOfDisk, Message: "the node is full", NextAttempt: now,
+	}}
+	running := func(outcome vuln.Outcome) []Attempt { return []Attempt{{Key: key, Outcome: outcome}} }
+	tests := map[string]struct {
+		container inventory.Container
+		image     store.Image
+		active    []Attempt
+		plan      plan
+		message   string
+		next      time.Time
+	}{
+		"not pulled":         {inventory.Container{}, pending, nil, plan{}, coverage.Advice(coverage.ReasonNotPulled), time.Time{}},
+		"in the pod's words": {inventory.Container{WaitingReason: "ErrImagePull", WaitingMessage: "401"}, pending, nil, plan{}, "401", time.Time{}},
+		"no repository":      {inventory.Container{Key: vuln.ImageKey{ImageID: "sha256:1"}}, pending, nil, plan{}, coverage.Advice("NotPullable"), time.Time{}},
+		"failed":             {inventory.Container{Key: key}, failed, nil, plan{}, "the node is full", now},
+		"failed, registry held": {
+			inventory.Container{Key: key}, failed, nil, plan{waits: map[vuln.ImageKey]wait{key: {why: "held", until: later}}}, "the node is full", later,
+		},
+		"waits": {
+			inventory.Container{Key: key}, pending, nil, plan{waits: map[vuln.ImageKey]wait{key: {why: waitsOperator}}}, waitsOperator, time.Time{},
+		},
+		"waits for a registry": {
+			inventory.Container{Key: key}, pending, nil, plan{waits: map[vuln.ImageKey]wait{key: {why: "held", until: later}}}, "held", later,
+		},
+		"runs":        {inventory.Container{Key: key}, pending, running(vuln.Outcome{}), plan{}, "is being scanned", time.Time{}},
+		"starts":      {inventory.Container{Key: key}, pending, nil, plan{start: []scanjob.Request{{Key: key}}}, "is being scanned", time.Time{}},
+		"cannot run":  {inventory.Container{Key: key}, pending, running(vuln.Outcome{Reason: vuln.ReasonUnschedulable, Message: "no node"}), plan{}, "no node", time.Time{}},
+		"is next":     {inventory.Container{Key: key}, pending, nil, plan{}, coverage.Advice(coverage.ReasonNotCatalogued), time.Time{}},
+		"no database": {inventory.Container{Key: key}, store.Image{ImageState: store.ImageState{State: store.StateCatalogued}}, nil, plan{}, coverage.Advice("NoDatabase"), time.Time{}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			v := &view{containers: []inventory.Container{tt.container}, images: map[vuln.ImageKey]store.Image{key: tt.image}, active: tt.active}
+			got := coverageOf(v, tt.plan)[0]
+			if got.Message != tt.message || !got.NextAttempt.Equal(tt.next) || got.Message == "" {
+				t.Errorf("%s/%s: %q, next %s; want %q, %s", got.State, got.Reason, got.Message, got.NextAttempt, tt.message, tt.next)
+			}
+		})
 	}
 }

@@ -18,9 +18,11 @@ var gone = json.RawMessage(`{"deleted":true}`)
 // start begins an attempt, and tells so. It tells first: the store knows which attempts were told, so that one that was told and
 // not begun, because the process ended in between, is begun without another word.
 func (r *Reconciler) start(ctx context.Context, scanner types.NamespacedName, v *view, req scanjob.Request) error {
-	if _, err := r.Store.RecordQueued(ctx, req.Key, v.images[req.Key].Attempts); err != nil {
+	first, err := r.Store.RecordQueued(ctx, req.Key, v.images[req.Key].Attempts)
+	if err != nil {
 		return fmt.Errorf("record that a scan begins: %w", err)
 	}
+	req.Resumed = !first
 	return r.Cataloguer.Start(ctx, scanner, req)
 }
 

@@ -11,12 +11,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
@@ -24,8 +26,9 @@ import (
 )
 
 const (
-	// childMemoryLimit is the soft memory limit of a child process; the Go runtime collects harder when near.
-	childMemoryLimit = "768MiB"
+	// childMemoryLimit is the soft memory limit in bytes of a child process in the smallest size class; the Go runtime collects harder
+	// when near.
+	childMemoryLimit = 768 << 20
 	// killDelay is how long a child may take to clean up after it was asked to end.
 	killDelay = 15 * time.Second
 	// maxChildLog bounds what is kept of a child's standard error.
@@ -44,7 +47,9 @@ type InProcess struct {
 	Directory  string
 	Timeout    time.Duration
 	PlainHTTP  []string
-	Ingest     IngestFunc
+	// MaxMemory bounds, in bytes, what a size class makes of the memory limit of a child.
+	MaxMemory int64
+	Ingest    IngestFunc
 	// Ended is called after each attempt.
 	Ended func()
 	Log   logr.Logger
@@ -75,6 +80,12 @@ func (p *InProcess) Attempts(context.Context) (map[string]Attempt, error) {
 	return attempts, nil
 }
 
+// Grow implements Cataloguer. What a Scanner wants for Jobs does not matter here.
+func (p *InProcess) Grow(_ corev1.ResourceRequirements, class vuln.SizeClass) (vuln.SizeClass, bool) {
+	next, more := class.OrSmall().Next()
+	return next, more && childMemoryLimit*next.Factor() <= p.MaxMemory
+}
+
 // Start implements Cataloguer.
 func (p *InProcess) Start(_ context.Context, _ types.NamespacedName, req scanjob.Request) error {
 	p.mu.Lock()
@@ -88,7 +99,7 @@ func (p *InProcess) Start(_ context.Context, _ types.NamespacedName, req scanjob
 	if p.attempts == nil {
 		p.attempts = map[string]Attempt{}
 	}
-	p.attempts[req.Name] = Attempt{Key: req.Key, ScannerUID: req.ScannerUID}
+	p.attempts[req.Name] = Attempt{Key: req.Key, ScannerUID: req.ScannerUID, SizeClass: req.SizeClass}
 	ctx := p.ctx
 	p.wait.Go(func() {
 		outcome := p.run(ctx, req)
@@ -99,7 +110,7 @@ func (p *InProcess) Start(_ context.Context, _ types.NamespacedName, req scanjob
 
 func (p *InProcess) finish(req scanjob.Request, outcome vuln.Outcome) {
 	p.mu.Lock()
-	p.attempts[req.Name] = Attempt{Key: req.Key, ScannerUID: req.ScannerUID, Done: true, Outcome: outcome}
+	p.attempts[req.Name] = Attempt{Key: req.Key, ScannerUID: req.ScannerUID, SizeClass: req.SizeClass, Done: true, Outcome: outcome}
 	p.order = append(p.order, req.Name)
 	if len(p.order) > keepOutcomes {
 		delete(p.attempts, p.order[0])
@@ -155,7 +166,7 @@ func (p *InProcess) catalog(ctx context.Context, req scanjob.Request, dir string
 	ctx, cancel := context.WithTimeout(ctx, p.Timeout+time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, p.Executable, args...) //nolint:gosec // our own program
-	cmd.Env = childEnvironment(os.Environ(), dir)
+	cmd.Env = childEnvironment(os.Environ(), dir, req.SizeClass)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = killDelay
 	var stderr tail
@@ -181,9 +192,9 @@ func (p *InProcess) catalog(ctx context.Context, req scanjob.Request, dir string
 }
 
 // childEnvironment leaves out the address and password of the store: a child takes hostile images apart, and has no use for it.
-func childEnvironment(environment []string, dir string) []string {
+func childEnvironment(environment []string, dir string, class vuln.SizeClass) []string {
 	kept := slices.DeleteFunc(slices.Clone(environment), func(variable string) bool { return strings.HasPrefix(variable, "DSN=") })
-	return append(kept, "TMPDIR="+dir, "GOMEMLIMIT="+childMemoryLimit)
+	return append(kept, "TMPDIR="+dir, "GOMEMLIMIT="+strconv.FormatInt(childMemoryLimit*class.Factor(), 10))
 }
 
 // tail keeps the end of what is written to it.

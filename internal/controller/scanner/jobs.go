@@ -10,6 +10,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,8 +21,12 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
-// How long a Job that was created here may be missing from the cache before the API server is asked.
-const cacheLag = 5 * time.Second
+const (
+	// cacheLag is how long a Job that was created here may be missing from the cache before the API server is asked.
+	cacheLag = 5 * time.Second
+	// keepDeleted is how long a Job that somebody deleted is remembered, for the Scanner that wants its image to learn of it.
+	keepDeleted = time.Hour
+)
 
 // Jobs catalogues each image in a Kubernetes Job.
 type Jobs struct {
@@ -29,135 +34,177 @@ type Jobs struct {
 	live    client.Reader
 	clock   clock.Clock
 	options scanjob.Options
+	// namespaces are those that the operator looks at, none means all.
+	namespaces []string
 
 	mu sync.Mutex
-	// created holds the Jobs of this process that the cache has not shown yet: without them a cache that lags would let
-	// more Jobs start than the limit allows.
-	created map[types.NamespacedName]createdJob
-	// troubles says of Jobs under way why their pods do not start: at its deadline a Job takes its pods with it, and the reason would
+	// open holds, by name, the Jobs that have not ended as far as this process knows: without those that it created and the
+	// cache has not shown yet, a cache that lags would let more Jobs start than the limit allows; and one that is not there any more was
+	// deleted by somebody.
+	open map[string]openJob
+	// deleted holds, by name, the attempts whose Jobs were deleted before they had ended.
+	deleted map[string]deletedJob
+	// troubles says of Jobs under way what their pods say: at its deadline a Job takes its pods with it, and the reason would
 	// be gone. outcomes holds the ends of failed Jobs, which never change.
 	troubles, outcomes map[types.UID]vuln.Outcome
 }
 
-type createdJob struct {
+// openJob is a Job that is under way. createdAt is zero once the cache or the API server has shown it.
+type openJob struct {
+	key       types.NamespacedName
+	createdAt time.Time
+	attempt   Attempt
+}
+
+type deletedJob struct {
 	at      time.Time
 	attempt Attempt
 }
 
-// NewJobs returns a Cataloguer that creates Jobs. live reads from the API server, not from a cache.
-func NewJobs(c client.Client, live client.Reader, clk clock.Clock, options scanjob.Options) *Jobs {
+// NewJobs returns a Cataloguer that creates Jobs in these namespaces, in all when there are none. live reads from the API server, not
+// from a cache.
+func NewJobs(c client.Client, live client.Reader, clk clock.Clock, options scanjob.Options, namespaces ...string) *Jobs {
 	return &Jobs{
-		client: c, live: live, clock: clk, options: options, created: map[types.NamespacedName]createdJob{},
-		troubles: map[types.UID]vuln.Outcome{}, outcomes: map[types.UID]vuln.Outcome{},
+		client: c, live: live, clock: clk, options: options, namespaces: namespaces, open: map[string]openJob{},
+		deleted: map[string]deletedJob{}, troubles: map[types.UID]vuln.Outcome{}, outcomes: map[types.UID]vuln.Outcome{},
 	}
+}
+
+// Grow implements Cataloguer.
+func (j *Jobs) Grow(wanted corev1.ResourceRequirements, class vuln.SizeClass) (vuln.SizeClass, bool) {
+	return j.options.Grow(wanted, class)
 }
 
 // Attempts implements Cataloguer.
 func (j *Jobs) Attempts(ctx context.Context) (map[string]Attempt, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	var jobs batchv1.JobList
 	if err := j.client.List(ctx, &jobs, client.HasLabels{scanjob.LabelScan}); err != nil {
 		return nil, fmt.Errorf("list scan Jobs: %w", err)
 	}
 	attempts := make(map[string]Attempt, len(jobs.Items))
-	seen := make(map[types.NamespacedName]bool, len(jobs.Items))
 	uids := make(map[types.UID]bool, len(jobs.Items))
 	for i := range jobs.Items {
-		job := &jobs.Items[i]
-		seen[client.ObjectKeyFromObject(job)], uids[job.UID] = true, true
-		attempt, err := j.attempt(ctx, job)
-		if err != nil {
+		uids[jobs.Items[i].UID] = true
+		if err := j.add(ctx, &jobs.Items[i], attempts); err != nil {
 			return nil, err
 		}
-		attempts[job.Name] = attempt
 	}
-	j.forget(uids)
-	if err := j.addCreated(ctx, seen, attempts); err != nil {
+	if err := j.addMissing(ctx, attempts, uids); err != nil {
 		return nil, err
 	}
+	maps.DeleteFunc(j.deleted, func(_ string, d deletedJob) bool { return j.clock.Since(d.at) > keepDeleted })
+	for name, d := range j.deleted {
+		if _, there := attempts[name]; !there {
+			attempts[name] = d.attempt
+		}
+	}
+	gone := func(uid types.UID, _ vuln.Outcome) bool { return !uids[uid] }
+	maps.DeleteFunc(j.troubles, gone)
+	maps.DeleteFunc(j.outcomes, gone)
 	return attempts, nil
 }
 
-func (j *Jobs) attempt(ctx context.Context, job *batchv1.Job) (Attempt, error) {
-	attempt := Attempt{Key: scanjob.Key(job), ScannerUID: job.Labels[scanjob.LabelScanner], Done: scanjob.Finished(job)}
-	var err error
-	attempt.Outcome, err = j.outcome(ctx, job, attempt.Done)
-	return attempt, err
+// add says of a Job how far it is.
+func (j *Jobs) add(ctx context.Context, job *batchv1.Job, attempts map[string]Attempt) error {
+	verdict, err := j.judge(ctx, job)
+	if err != nil {
+		return err
+	}
+	attempt := Attempt{
+		Key: scanjob.Key(job), ScannerUID: job.Labels[scanjob.LabelScanner], SizeClass: scanjob.SizeClass(job),
+		Done: verdict.Done, Outcome: verdict.Outcome,
+	}
+	attempts[job.Name] = attempt
+	if attempt.Done {
+		delete(j.open, job.Name)
+	} else {
+		j.open[job.Name] = openJob{key: client.ObjectKeyFromObject(job), attempt: attempt}
+	}
+	return nil
 }
 
-// outcome says how a Job ended, and remembers what its pods say for as long as they are there.
-func (j *Jobs) outcome(ctx context.Context, job *batchv1.Job, done bool) (vuln.Outcome, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
+// judge says how far a Job is, and remembers what its pods say for as long as they are there.
+func (j *Jobs) judge(ctx context.Context, job *batchv1.Job) (scanjob.Verdict, error) {
 	if outcome, known := j.outcomes[job.UID]; known {
-		return outcome, nil
+		return scanjob.Verdict{Done: true, Outcome: outcome}, nil
 	}
-	var pods corev1.PodList
-	ofJob := []client.ListOption{client.InNamespace(job.Namespace), client.MatchingLabels{scanjob.LabelScan: job.Name}}
-	if err := j.client.List(ctx, &pods, ofJob...); err != nil {
-		return vuln.Outcome{}, fmt.Errorf("list the pods of Job %s/%s: %w", job.Namespace, job.Name, err)
+	finished := scanjob.Finished(job)
+	pods, err := podsOf(ctx, j.client, job)
+	if err != nil {
+		return scanjob.Verdict{}, err
 	}
-	trouble, told := scanjob.Told(pods.Items)
-	if !done {
+	verdict := scanjob.Judge(job, pods, j.clock.Now())
+	if !verdict.Done {
 		delete(j.troubles, job.UID)
-		if told {
-			j.troubles[job.UID] = trouble
+		if !verdict.Outcome.Succeeded() {
+			j.troubles[job.UID] = verdict.Outcome
 		}
-		return vuln.Outcome{}, nil
+		return verdict, nil
 	}
-	outcome := scanjob.Outcome(job, pods.Items)
-	if outcome.Succeeded() {
-		return outcome, nil
+	if !finished || verdict.Outcome.Succeeded() {
+		return verdict, nil
 	}
-	if !told {
-		// Jobs and pods arrive in the cache independently: that of the pods may not show the end yet.
-		if err := j.live.List(ctx, &pods, ofJob...); err != nil {
-			return vuln.Outcome{}, fmt.Errorf("list the pods of Job %s/%s: %w", job.Namespace, job.Name, err)
-		}
-		outcome = scanjob.Outcome(job, pods.Items)
+	// Jobs and pods arrive in the cache independently: that of the pods may not show the end yet.
+	if pods, err = podsOf(ctx, j.live, job); err != nil {
+		return scanjob.Verdict{}, err
 	}
-	if before, known := j.troubles[job.UID]; known && outcome.Reason == vuln.ReasonDeadlineExceeded && len(pods.Items) == 0 {
-		outcome = before
+	verdict = scanjob.Judge(job, pods, j.clock.Now())
+	if before, known := j.troubles[job.UID]; known && len(pods) == 0 {
+		verdict.Outcome = before
 	}
-	j.outcomes[job.UID] = outcome
-	return outcome, nil
+	j.outcomes[job.UID] = verdict.Outcome
+	return verdict, nil
 }
 
-// forget drops what is remembered of Jobs that are gone.
-func (j *Jobs) forget(exist map[types.UID]bool) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	gone := func(uid types.UID, _ vuln.Outcome) bool { return !exist[uid] }
-	maps.DeleteFunc(j.troubles, gone)
-	maps.DeleteFunc(j.outcomes, gone)
+func podsOf(ctx context.Context, reader client.Reader, job *batchv1.Job) ([]corev1.Pod, error) {
+	var pods corev1.PodList
+	err := reader.List(ctx, &pods, client.InNamespace(job.Namespace), client.MatchingLabels{scanjob.LabelScan: job.Name})
+	if err != nil {
+		return nil, fmt.Errorf("list the pods of Job %s/%s: %w", job.Namespace, job.Name, err)
+	}
+	return pods.Items, nil
 }
 
-// addCreated adds the Jobs that were created here and that the cache does not show. After some seconds the API server is asked
-// whether they still exist.
-func (j *Jobs) addCreated(ctx context.Context, seen map[types.NamespacedName]bool, attempts map[string]Attempt) error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for key, created := range j.created {
-		if seen[key] {
-			delete(j.created, key)
+// addMissing adds the Jobs that should be there and that the cache does not show: the API server is asked whether they still exist, about
+// new ones after some seconds only.
+func (j *Jobs) addMissing(ctx context.Context, attempts map[string]Attempt, uids map[types.UID]bool) error {
+	for name, open := range j.open {
+		if _, shown := attempts[name]; shown {
 			continue
 		}
-		if j.clock.Since(created.at) > cacheLag {
-			var job batchv1.Job
-			switch err := j.live.Get(ctx, key, &job); {
-			case apierrors.IsNotFound(err):
-				delete(j.created, key)
-				continue
-			case err != nil:
-				return fmt.Errorf("get scan Job %s: %w", key, err)
+		if !open.createdAt.IsZero() && j.clock.Since(open.createdAt) <= cacheLag {
+			attempts[name] = open.attempt
+			continue
+		}
+		var job batchv1.Job
+		switch err := j.live.Get(ctx, open.key, &job); {
+		case apierrors.IsNotFound(err):
+			delete(j.open, name)
+			open.attempt.Done, open.attempt.Outcome = true, scanjob.Deleted(open.key.Namespace, name)
+			j.deleted[name] = deletedJob{at: j.clock.Now(), attempt: open.attempt}
+		case err != nil:
+			return fmt.Errorf("get scan Job %s: %w", open.key, err)
+		default:
+			uids[job.UID] = true
+			if err := j.add(ctx, &job, attempts); err != nil {
+				return err
 			}
 		}
-		attempts[key.Name] = created.attempt
 	}
 	return nil
 }
 
 // Start implements Cataloguer. The Scanner owns the Job when both are in one namespace.
 func (j *Jobs) Start(ctx context.Context, owner types.NamespacedName, req scanjob.Request) error {
+	if req.Resumed {
+		// Names collide within a namespace only, and the one that was chosen then need not be the one that is chosen now.
+		begun, err := j.begun(ctx, req.Name)
+		if err != nil || begun {
+			return err
+		}
+	}
 	job := scanjob.Build(req, j.options)
 	if owner.Namespace == req.Namespace {
 		var scanner scannerv1.Scanner
@@ -168,20 +215,39 @@ func (j *Jobs) Start(ctx context.Context, owner types.NamespacedName, req scanjo
 			return fmt.Errorf("set the owner of the Job: %w", err)
 		}
 	}
-	switch err := j.client.Create(ctx, job); {
-	case err == nil, apierrors.IsAlreadyExists(err):
-	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsNotFound(err):
-		// A quota, an admission policy, a namespace that is being deleted, a Job that is not valid: only this one is concerned.
-		return &RefusedError{vuln.Outcome{
-			Reason: vuln.ReasonUnschedulable, Message: fmt.Sprintf("namespace %s does not take the scan Job: %v", req.Namespace, err),
-		}}
-	default:
+	if err := j.client.Create(ctx, job); err != nil && !apierrors.IsAlreadyExists(err) {
+		if outcome, refused := refusal(err, req.Namespace); refused {
+			return &RefusedError{outcome}
+		}
 		return fmt.Errorf("create a scan Job in namespace %s: %w", req.Namespace, err)
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.created[client.ObjectKeyFromObject(job)] = createdJob{
-		at: j.clock.Now(), attempt: Attempt{Key: req.Key, ScannerUID: req.ScannerUID},
+	j.open[job.Name] = openJob{
+		key: client.ObjectKeyFromObject(job), createdAt: j.clock.Now(),
+		attempt: Attempt{Key: req.Key, ScannerUID: req.ScannerUID, SizeClass: req.SizeClass.OrSmall()},
 	}
 	return nil
+}
+
+// begun asks the API server for a Job in all namespaces, and takes it up.
+func (j *Jobs) begun(ctx context.Context, name string) (bool, error) {
+	namespaces := j.namespaces
+	if len(namespaces) == 0 {
+		namespaces = []string{metav1.NamespaceAll}
+	}
+	for _, namespace := range namespaces {
+		var jobs batchv1.JobList
+		err := j.live.List(ctx, &jobs, client.InNamespace(namespace), client.MatchingLabels{scanjob.LabelScan: name}, client.Limit(1))
+		if err != nil {
+			return false, fmt.Errorf("look for scan Job %s: %w", name, err)
+		}
+		for i := range jobs.Items {
+			j.mu.Lock()
+			err := j.add(ctx, &jobs.Items[i], map[string]Attempt{})
+			j.mu.Unlock()
+			return true, err
+		}
+	}
+	return false, nil
 }

@@ -1,11 +1,16 @@
 package scanner
 
 import (
+	"context"
+	"errors"
+	"strings"
 	"testing"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -88,7 +93,157 @@ func TestJobOutcomeOfAPodThatNeverStarted(t *testing.T) {
 	if err := c.Delete(t.Context(), job); err != nil {
 		t.Fatal(err)
 	}
-	if attemptOf(t, jobs); len(jobs.troubles)+len(jobs.outcomes) != 0 {
+	if attemptOf(t, jobs); len(jobs.troubles)+len(jobs.outcomes)+len(jobs.open) != 0 {
 		t.Errorf("remembers %v and %v of a Job that is gone", jobs.troubles, jobs.outcomes)
+	}
+}
+
+// jobsOn returns Jobs whose cache and API server are given.
+func jobsOn(cached, live client.Client, clk *testclock.FakeClock) *Jobs {
+	return NewJobs(cached, live, clk, scanjob.DefaultOptions())
+}
+
+func clientWith(t *testing.T, objects ...client.Object) client.WithWatch {
+	t.Helper()
+	return fake.NewClientBuilder().WithScheme(testScheme(t)).WithObjects(objects...).WithStatusSubresource(&batchv1.Job{}).Build()
+}
+
+func TestAJobThatSomebodyDeletesHasFailed(t *testing.T) {
+	job := scanJobOf()
+	c, clk := clientWith(t, job), testclock.NewFakeClock(now)
+	jobs := jobsOn(c, c, clk)
+	if got := attemptOf(t, jobs); got.Done || got.Key != imageKey("a") {
+		t.Fatalf("attempt: %+v, want it under way", got)
+	}
+	if err := c.Delete(t.Context(), job); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // It is told for as long as somebody may not have heard it.
+		got := attemptOf(t, jobs)
+		if !got.Done || got.Outcome != scanjob.Deleted("shop", "scan-a") || got.ScannerUID != "me" || got.SizeClass != vuln.SizeSmall {
+			t.Errorf("attempt: %+v, want it ended as deleted", got)
+		}
+	}
+	clk.Step(keepDeleted + 1)
+	if attempts, err := jobs.Attempts(t.Context()); err != nil || len(attempts) != 0 || len(jobs.deleted) != 0 {
+		t.Errorf("%v, %v; want it forgotten", attempts, err)
+	}
+}
+
+// A Job that has ended goes when its time has come, and that is no failure.
+func TestAJobThatHasEndedMayGo(t *testing.T) {
+	job := scanJobOf(batchv1.JobCondition{Type: batchv1.JobComplete, Status: corev1.ConditionTrue})
+	c := clientWith(t, job)
+	jobs := jobsOn(c, c, testclock.NewFakeClock(now))
+	if got := attemptOf(t, jobs); !got.Done {
+		t.Fatalf("attempt: %+v, want it done", got)
+	}
+	if err := c.Delete(t.Context(), job); err != nil {
+		t.Fatal(err)
+	}
+	if attempts, err := jobs.Attempts(t.Context()); err != nil || len(attempts) != 0 {
+		t.Errorf("%v, %v; want nothing", attempts, err)
+	}
+}
+
+// The cache never shows what is created here.
+func TestJobsThatTheCacheLacks(t *testing.T) {
+	cached, live, clk := clientWith(t), clientWith(t), testclock.NewFakeClock(now)
+	jobs := jobsOn(splitClient{cached, live}, live, clk)
+	req := scanjob.Request{Name: "scan-a", Namespace: "shop", Key: imageKey("a"), ScannerUID: "me"}
+	for range 2 { // The second time, it exists already.
+		if err := jobs.Start(t.Context(), client.ObjectKey{Namespace: "ns", Name: "s"}, req); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := attemptOf(t, jobs); got.Done || got.Key != req.Key {
+		t.Errorf("right after the start: %+v, want it under way", got)
+	}
+	clk.Step(cacheLag + 1)
+	if got := attemptOf(t, jobs); got.Done || got.Key != req.Key {
+		t.Errorf("later: %+v, want it under way as the API server says", got)
+	}
+	job := &batchv1.Job{}
+	if err := live.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "scan-a"}, job); err != nil {
+		t.Fatal(err)
+	}
+	job.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
+	if err := live.Status().Update(t.Context(), job); err != nil {
+		t.Fatal(err)
+	}
+	if got := attemptOf(t, jobs); !got.Done || !got.Outcome.Succeeded() {
+		t.Errorf("at the end: %+v, want it done: it holds no slot any more", got)
+	}
+}
+
+// splitClient reads from a cache and writes to the API server.
+type splitClient struct {
+	client.Client
+	live client.Client
+}
+
+func (c splitClient) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
+	return c.live.Create(ctx, obj, opts...)
+}
+
+// An operator that was killed between the store and the API server, or that has lost the lead, comes back with another idea of where the
+// Job belongs.
+func TestAnAttemptThatWasToldIsNotBegunTwice(t *testing.T) {
+	elsewhere := scanJobOf()
+	elsewhere.Namespace = "elsewhere"
+	live := clientWith(t, elsewhere)
+	cached := clientWith(t)
+	jobs := jobsOn(splitClient{cached, live}, live, testclock.NewFakeClock(now))
+	req := scanjob.Request{Name: "scan-a", Namespace: "shop", Key: imageKey("a"), ScannerUID: "me", Resumed: true}
+	start := func() []batchv1.Job {
+		t.Helper()
+		if err := jobs.Start(t.Context(), client.ObjectKey{Namespace: "ns", Name: "s"}, req); err != nil {
+			t.Fatal(err)
+		}
+		var list batchv1.JobList
+		if err := live.List(t.Context(), &list); err != nil {
+			t.Fatal(err)
+		}
+		return list.Items
+	}
+	if got := start(); len(got) != 1 {
+		t.Errorf("%d Jobs, want the one from before alone", len(got))
+	}
+	if got := attemptOf(t, jobs); got.Done || got.Key != req.Key {
+		t.Errorf("attempt: %+v, want the one from before", got)
+	}
+	// Where nothing was begun, it begins now; and an operator that looks at some namespaces asks those alone.
+	req.Name, jobs.namespaces = "scan-b", []string{"shop"}
+	if got := start(); len(got) != 2 {
+		t.Errorf("%d Jobs, want another", len(got))
+	}
+}
+
+func TestRefusal(t *testing.T) {
+	job := schema.GroupResource{Group: "batch", Resource: "jobs"}
+	terminating := apierrors.NewForbidden(job, "scan", errors.New("because it is being terminated"))
+	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	for name, tt := range map[string]struct {
+		err  error
+		want string
+	}{
+		"namespace terminating": {terminating, "it is being deleted"},
+		"namespace gone":        {apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shop"), "it is gone"},
+		"quota":                 {apierrors.NewForbidden(job, "scan", errors.New("exceeded quota: jobs")), "quota is used up"},
+		"policy":                {apierrors.NewForbidden(job, "scan", errors.New("ValidatingAdmissionPolicy denied")), "refuses it"},
+		"not valid":             {apierrors.NewInvalid(schema.GroupKind{Kind: "Job"}, "scan", nil), "refuses it"},
+		"bad":                   {apierrors.NewBadRequest("no"), "refuses it"},
+		"webhook away":          {apierrors.NewInternalError(errors.New(`failed calling webhook "x"`)), "webhook does not answer"},
+		"another error":         {apierrors.NewInternalError(errors.New("etcd")), ""},
+		"too many requests":     {apierrors.NewTooManyRequestsError("later"), ""},
+		"no connection":         {errors.New("connection refused"), ""},
+	} {
+		outcome, refused := refusal(tt.err, "shop")
+		if refused != (tt.want != "") || !strings.Contains(outcome.Message, tt.want) {
+			t.Errorf("%s: %+v, refused %t; want %q", name, outcome, refused, tt.want)
+		}
+		if refused && (outcome.Reason != vuln.ReasonUnschedulable || !strings.Contains(outcome.Message, "shop")) {
+			t.Errorf("%s: %+v", name, outcome)
+		}
 	}
 }

@@ -28,8 +28,13 @@ type view struct {
 	// images holds the images that can be catalogued.
 	images   map[vuln.ImageKey]store.Image
 	attempts map[string]Attempt
-	// leftover counts the Scanner's attempts that are under way for images that no pod in its scope runs any more.
-	leftover int
+	// active are the attempts that are under way, of all Scanners. Only a name that the nonce of a known image gives is among them: a
+	// Job that somebody else labelled like ours takes no slot.
+	active []Attempt
+	// holds are the registries that are left alone, by host.
+	holds map[string]store.RegistryHold
+	// others counts the other Scanners that wait for a slot of the operator.
+	others   int
 	build    vuln.DatabaseBuild
 	hasBuild bool
 }
@@ -59,34 +64,59 @@ func (r *Reconciler) observe(ctx context.Context, scanner *scannerv1.Scanner) (*
 		}
 		maps.Copy(images, found)
 	}
-	v := &view{containers: containers, images: images, attempts: attempts}
-	if v.leftover, err = r.leftover(ctx, scanner, v); err != nil {
+	v := &view{containers: containers, images: images, attempts: attempts, others: r.queues.others(client.ObjectKeyFromObject(scanner))}
+	if v.active, err = r.active(ctx, v); err != nil {
+		return nil, err
+	}
+	if v.holds, err = r.holds(ctx); err != nil {
 		return nil, err
 	}
 	v.build, v.hasBuild = r.Databases.Build()
 	return v, nil
 }
 
-// leftover counts attempts whose pods have gone, so that pods that come and go cannot make more scans run than the limit. Only a
-// name that the nonce of a known image gives counts: a Job that somebody else labelled like ours takes no slot.
-func (r *Reconciler) leftover(ctx context.Context, scanner *scannerv1.Scanner, v *view) (int, error) {
-	count := 0
-	for name, attempt := range v.attempts {
-		if _, wanted := v.images[attempt.Key]; wanted || attempt.Done || attempt.ScannerUID != string(scanner.UID) || attempt.Key.ImageID == "" {
-			continue
-		}
-		image, err := r.Store.Image(ctx, attempt.Key)
-		if errors.Is(err, store.ErrNotFound) {
-			continue
-		}
-		if err != nil {
-			return 0, fmt.Errorf("read the state of an image: %w", err)
-		}
-		if image.Key == attempt.Key && name == scanjob.Name(image.Key, image.Nonce, image.Attempts) {
-			count++
+// active lists the attempts under way, with those of other Scanners and those whose pods have gone: pods that come and go cannot make
+// more scans run than the limit.
+func (r *Reconciler) active(ctx context.Context, v *view) ([]Attempt, error) {
+	states := make(map[vuln.ImageKey]store.ImageState, len(v.images))
+	for key := range v.images {
+		states[key] = v.images[key].ImageState
+	}
+	var unknown []vuln.ImageKey
+	for _, attempt := range v.attempts {
+		if _, known := states[attempt.Key]; !known && !attempt.Done && attempt.Key.Validate() == nil {
+			unknown = append(unknown, attempt.Key)
 		}
 	}
-	return count, nil
+	for chunk := range slices.Chunk(unknown, store.MaxKeys) {
+		found, err := r.Store.ImageStates(ctx, chunk)
+		if err != nil {
+			return nil, fmt.Errorf("read the state of images: %w", err)
+		}
+		maps.Copy(states, found)
+	}
+	var active []Attempt
+	for _, name := range slices.Sorted(maps.Keys(v.attempts)) {
+		attempt := v.attempts[name]
+		state, known := states[attempt.Key]
+		if known && !attempt.Done && name == scanjob.Name(attempt.Key, state.Nonce, state.Attempts) {
+			active = append(active, attempt)
+		}
+	}
+	return active, nil
+}
+
+// holds reads which registries are left alone.
+func (r *Reconciler) holds(ctx context.Context) (map[string]store.RegistryHold, error) {
+	list, err := r.Store.RegistryHolds(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read which registries are left alone: %w", err)
+	}
+	holds := make(map[string]store.RegistryHold, len(list))
+	for _, hold := range list {
+		holds[hold.Host] = hold
+	}
+	return holds, nil
 }
 
 // wantedKeys lists the images to catalogue, each once.

@@ -1,6 +1,7 @@
 package scanner
 
 import (
+	"fmt"
 	"hash/fnv"
 	"slices"
 	"time"
@@ -15,7 +16,21 @@ import (
 const (
 	firstBackoff = 30 * time.Second
 	maxBackoff   = time.Hour
+	// watchInterval is how often scans under way are looked at when nothing happens.
+	watchInterval = 30 * time.Second
+	// firstHold is how long a registry is left alone that does not say for how long.
+	firstHold = time.Minute
 )
+
+// Limits bound the attempts that are under way at a time, of all Scanners together.
+type Limits struct {
+	Scans int
+	// PerRegistry bounds those that pull from one registry.
+	PerRegistry int
+}
+
+// DefaultLimits returns the limits that are used when a user chooses none.
+func DefaultLimits() Limits { return Limits{Scans: 10, PerRegistry: 4} }
 
 // backoff is the time from the end of a failed attempt to the next. attempt counts from zero. The spread of up to a
 // fifth comes from the image, so that images that failed together do not come back together.
@@ -24,49 +39,154 @@ func backoff(attempt int, key vuln.ImageKey) time.Duration {
 	if attempt < 7 {
 		d = min(firstBackoff<<max(attempt, 0), maxBackoff)
 	}
+	return d + spread(d/5, key)
+}
+
+// spread is a time from 0 to most that is always the same for one image.
+func spread(most time.Duration, key vuln.ImageKey) time.Duration {
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(key.String()))
-	return d + d/5*time.Duration(hash.Sum32()%1000)/1000
+	return most * time.Duration(hash.Sum32()%1000) / 1000
+}
+
+// retry is what follows from a failed attempt.
+type retry struct {
+	at time.Time
+	// raise is the size class that the repository gets, empty when it stays.
+	raise vuln.SizeClass
+	// hold says that the registry is to be left alone, nil when it is not.
+	hold *store.RegistryHold
+}
+
+// planRetry decides when the next attempt at an image is due, after one that ran in a size class. An attempt that ran out of memory is
+// followed soon by one with more of it, if there is more to be had. grow is Cataloguer.Grow for the attempt's resources.
+func planRetry(image *store.Image, ranIn vuln.SizeClass, outcome vuln.Outcome, grow func(vuln.SizeClass) (vuln.SizeClass, bool), now time.Time) retry {
+	r := retry{at: now.Add(backoff(image.Attempts, image.Key))}
+	switch {
+	case outcome.Reason == vuln.ReasonOutOfMemory:
+		class := image.SizeClass.OrSmall()
+		if next, grows := grow(class); ranIn.Factor() >= class.Factor() && grows {
+			r.raise, r.at = next, now.Add(backoff(0, image.Key))
+		} else if ranIn.Factor() < class.Factor() {
+			// Another image of the repository has raised it in the meantime.
+			r.at = now.Add(backoff(0, image.Key))
+		}
+	case outcome.Reason == vuln.ReasonRegistryRateLimited || outcome.RetryAfter > 0:
+		pause := min(outcome.RetryAfter, vuln.MaxRetryAfter)
+		if pause <= 0 {
+			pause = firstHold
+		}
+		until := now.Add(pause)
+		r.hold = &store.RegistryHold{Host: image.Key.Registry(), Until: until, Reason: outcome.Message}
+		if after := until.Add(spread(pause/5, image.Key)); after.After(r.at) {
+			r.at = after
+		}
+	}
+	return r
 }
 
 // plan is what to do next.
 type plan struct {
 	start []scanjob.Request
-	// running counts the Scanner's own attempts that are under way, with those to be started; queued the images that wait for a
-	// slot or, suspended, for good.
+	// running counts the Scanner's own attempts at images in its scope that are under way, with those to be started; queued the images
+	// that wait for a slot or, suspended, for good.
 	running int
 	queued  int
+	// waits says what keeps queued images.
+	waits map[vuln.ImageKey]wait
+	// contends: images wait for a slot of the operator that other Scanners have.
+	contends bool
 	// next is when to look again.
 	next time.Duration
 }
 
-// makePlan decides which images to catalogue now: new ones before retries, in the order in which their pods were created, as
-// long as the Scanner has free slots.
-func makePlan(scanner *scannerv1.Scanner, v *view, now time.Time) plan {
-	p := plan{next: auditInterval}
-	uid := string(scanner.UID)
-	// Only names that the nonce of a known image gives count: a Job that somebody else labelled like ours takes no slot.
-	for key := range v.images {
-		if attempt, started := v.attempts[v.attemptName(key)]; started && !attempt.Done && attempt.ScannerUID == uid {
-			p.running++
-		}
-	}
-	slots := int(scannerv1.DefaultConcurrency)
-	if scanner.Spec.Concurrency != nil {
-		slots = int(*scanner.Spec.Concurrency)
-	}
-	slots -= p.running + v.leftover
+// wait says why an image is not catalogued now. until is zero where nobody knows.
+type wait struct {
+	why   string
+	until time.Time
+}
 
+// The reasons why images wait.
+const (
+	waitsSuspended = "the Scanner is suspended"
+	waitsScanner   = "waits for a scan slot of its Scanner: spec.concurrency bounds them"
+	waitsOperator  = "waits for a scan slot of the operator, which all Scanners share: --scan-concurrency bounds them"
+)
+
+// slots counts what is free.
+type slots struct {
+	scanner, operator int
+	perRegistry       map[string]int
+}
+
+// makePlan decides which images to catalogue now: new ones before retries, in the order in which their pods were created, as
+// long as the Scanner, the operator and the registry have free slots.
+func makePlan(scanner *scannerv1.Scanner, v *view, limits Limits, now time.Time) plan {
+	p := plan{next: auditInterval, waits: map[vuln.ImageKey]wait{}}
+	free := freeSlots(scanner, v, limits, &p)
 	for _, key := range due(v, now, &p.next) {
-		if slots <= 0 || scanner.Spec.Suspend {
+		if w, waits := mustWait(scanner, v, key, free, limits); waits {
 			p.queued++
+			p.waits[key] = w
+			p.contends = p.contends || w.why == waitsOperator
+			if !w.until.IsZero() {
+				p.next = min(p.next, max(w.until.Sub(now), time.Second))
+			}
 			continue
 		}
-		slots--
+		free.scanner--
+		free.operator--
+		free.perRegistry[key.Registry()]--
 		p.running++
 		p.start = append(p.start, request(scanner, v, key))
 	}
+	if p.running > 0 {
+		p.next = min(p.next, watchInterval)
+	}
 	return p
+}
+
+// freeSlots counts what the attempts under way leave, and those of the Scanner itself. While other Scanners wait too, a Scanner gets no
+// more than its share of the operator's slots.
+func freeSlots(scanner *scannerv1.Scanner, v *view, limits Limits, p *plan) slots {
+	free := slots{scanner: int(scannerv1.DefaultConcurrency), operator: limits.Scans - len(v.active), perRegistry: map[string]int{}}
+	if scanner.Spec.Concurrency != nil {
+		free.scanner = int(*scanner.Spec.Concurrency)
+	}
+	own := 0
+	for _, attempt := range v.active {
+		free.perRegistry[attempt.Key.Registry()]--
+		if attempt.ScannerUID != string(scanner.UID) {
+			continue
+		}
+		own++
+		if _, wanted := v.images[attempt.Key]; wanted {
+			p.running++
+		}
+	}
+	free.scanner -= own
+	share := max(1, limits.Scans/(v.others+1))
+	free.operator = min(free.operator, share-own)
+	return free
+}
+
+// mustWait says what keeps an image that is due from being catalogued now.
+func mustWait(scanner *scannerv1.Scanner, v *view, key vuln.ImageKey, free slots, limits Limits) (wait, bool) {
+	host := key.Registry()
+	hold, held := v.holds[host]
+	switch {
+	case scanner.Spec.Suspend:
+		return wait{why: waitsSuspended}, true
+	case held:
+		return wait{why: "waits because the registry " + host + " asked to be left alone for a while", until: hold.Until}, true
+	case free.scanner <= 0:
+		return wait{why: waitsScanner}, true
+	case free.operator <= 0:
+		return wait{why: waitsOperator}, true
+	case free.perRegistry[host]+limits.PerRegistry <= 0:
+		return wait{why: fmt.Sprintf("waits because %d scans pull from the registry %s already: --scan-registry-concurrency bounds them", limits.PerRegistry, host)}, true
+	}
+	return wait{}, false
 }
 
 // due lists the images to be catalogued now, and shortens next to the time when another will be due.
@@ -92,30 +212,32 @@ func due(v *view, now time.Time, next *time.Duration) []vuln.ImageKey {
 	return slices.Concat(fresh, retries)
 }
 
-// request asks for the next attempt at an image, in the namespace of the first pod that runs it, with the pull secrets of
-// all of that namespace's pods that run it.
+// request asks for the next attempt at an image, in a namespace with a pod that runs it, with the pull secrets of all of that
+// namespace's pods that run it. Each attempt is made in another namespace, if there are several, so that one that takes no Jobs or has
+// the wrong pull secrets does not stand in the way for ever.
 func request(scanner *scannerv1.Scanner, v *view, key vuln.ImageKey) scanjob.Request {
 	spec := scanner.Spec.Job
+	image := v.images[key]
 	req := scanjob.Request{
-		Name: v.attemptName(key), Key: key, ScannerUID: string(scanner.UID),
+		Name: v.attemptName(key), Key: key, ScannerUID: string(scanner.UID), SizeClass: image.SizeClass.OrSmall(),
 		OperatorPullSecrets: spec.ImagePullSecrets, Resources: spec.Resources, NodeSelector: spec.NodeSelector,
 		Tolerations: spec.Tolerations, PriorityClassName: spec.PriorityClassName,
 	}
+	runs := func(c *inventory.Container) bool { return c.Key == key && c.Skip == "" }
+	var namespaces []string
+	for i := range v.containers {
+		if c := &v.containers[i]; runs(c) && !slices.Contains(namespaces, c.Namespace) {
+			namespaces = append(namespaces, c.Namespace)
+		}
+	}
+	req.Namespace = namespaces[image.Attempts%len(namespaces)]
 	add := func(name string) {
 		if !slices.Contains(req.PullSecrets, name) {
 			req.PullSecrets = append(req.PullSecrets, name)
 		}
 	}
-	runs := func(c *inventory.Container) bool { return c.Key == key && c.Skip == "" }
 	for i := range v.containers {
-		c := &v.containers[i]
-		if !runs(c) {
-			continue
-		}
-		if req.Namespace == "" {
-			req.Namespace = c.Namespace
-		}
-		if c.Namespace == req.Namespace {
+		if c := &v.containers[i]; runs(c) && c.Namespace == req.Namespace {
 			for _, name := range c.PullSecrets {
 				add(name)
 			}

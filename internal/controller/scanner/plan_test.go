@@ -1,11 +1,13 @@
 package scanner
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
@@ -28,7 +30,7 @@ func imageKey(name string) vuln.ImageKey {
 type world struct{ *view }
 
 func newWorld() world {
-	return world{&view{images: map[vuln.ImageKey]store.Image{}, attempts: map[string]Attempt{}}}
+	return world{&view{images: map[vuln.ImageKey]store.Image{}, attempts: map[string]Attempt{}, holds: map[string]store.RegistryHold{}}}
 }
 
 func (w world) runs(name string, state store.ImageState) world {
@@ -40,7 +42,33 @@ func (w world) runs(name string, state store.ImageState) world {
 }
 
 func (w world) attempt(name, scannerUID string, done bool) world {
-	w.attempts[w.attemptName(imageKey(name))] = Attempt{ScannerUID: scannerUID, Done: done}
+	attempt := Attempt{Key: imageKey(name), ScannerUID: scannerUID, Done: done}
+	w.attempts[w.attemptName(imageKey(name))] = attempt
+	if !done {
+		w.active = append(w.active, attempt)
+	}
+	return w
+}
+
+// elsewhere adds attempts of another Scanner at images that this one does not want.
+func (w world) elsewhere(registry string, count int) world {
+	for i := range count {
+		key := imageKey(fmt.Sprint("elsewhere-", i))
+		key.ImageID = registry + strings.TrimPrefix(key.ImageID, "r.example")
+		w.active = append(w.active, Attempt{Key: key, ScannerUID: "other"})
+	}
+	return w
+}
+
+// held leaves the registry alone for a while.
+func (w world) held(pause time.Duration) world {
+	w.holds["r.example"] = store.RegistryHold{Host: "r.example", Until: now.Add(pause)}
+	return w
+}
+
+// contended has other Scanners wait for a slot.
+func (w world) contended(others int) world {
+	w.others = others
 	return w
 }
 
@@ -61,7 +89,9 @@ func TestMakePlan(t *testing.T) {
 		start           []string
 		running, queued int
 		next            time.Duration
+		contends        bool
 	}
+	wide := scannerWith(func(s *scannerv1.Scanner) { s.Spec.Concurrency = new(int32(50)) })
 	tests := map[string]struct {
 		scanner *scannerv1.Scanner
 		world   world
@@ -70,15 +100,15 @@ func TestMakePlan(t *testing.T) {
 		"nothing to do": {scannerWith(nil), newWorld().runs("a", store.ImageState{State: store.StateScanned}), want{next: auditInterval}},
 		"never more than the limit": {
 			scannerWith(nil), newWorld().runs("a", pending).runs("b", pending).runs("c", pending),
-			want{start: []string{"a", "b"}, running: 2, queued: 1, next: auditInterval},
+			want{start: []string{"a", "b"}, running: 2, queued: 1, next: watchInterval},
 		},
 		"running scans take slots": {
 			scannerWith(nil), newWorld().runs("a", pending).runs("b", pending).runs("c", pending).attempt("a", "me", false),
-			want{start: []string{"b"}, running: 2, queued: 1, next: auditInterval},
+			want{start: []string{"b"}, running: 2, queued: 1, next: watchInterval},
 		},
 		"another Scanner's scan takes no slot and is not started twice": {
 			scannerWith(nil), newWorld().runs("a", pending).runs("b", pending).runs("c", pending).attempt("a", "other", false),
-			want{start: []string{"b", "c"}, running: 2, next: auditInterval},
+			want{start: []string{"b", "c"}, running: 2, next: watchInterval},
 		},
 		"a foreign Job that carries our labels takes no slot": {
 			scannerWith(nil), func() world {
@@ -87,18 +117,47 @@ func TestMakePlan(t *testing.T) {
 				w.attempts["another"] = Attempt{ScannerUID: "me"}
 				return w
 			}(),
-			want{start: []string{"a", "b"}, running: 2, next: auditInterval},
+			want{start: []string{"a", "b"}, running: 2, next: watchInterval},
 		},
 		"new images before retries": {
 			scannerWith(func(s *scannerv1.Scanner) { s.Spec.Concurrency = new(int32(1)) }),
 			newWorld().runs("old", failed(-time.Second)).runs("new", pending),
-			want{start: []string{"new"}, running: 1, queued: 1, next: auditInterval},
+			want{start: []string{"new"}, running: 1, queued: 1, next: watchInterval},
 		},
 		"a retry waits for its time": {
 			scannerWith(nil), newWorld().runs("a", failed(40*time.Second)).runs("b", failed(20*time.Second)), want{next: 20 * time.Second},
 		},
 		"a retry whose time has come": {
-			scannerWith(nil), newWorld().runs("a", failed(0)), want{start: []string{"a"}, running: 1, next: auditInterval},
+			scannerWith(nil), newWorld().runs("a", failed(0)), want{start: []string{"a"}, running: 1, next: watchInterval},
+		},
+		"the operator's limit counts the scans of all": {
+			wide, newWorld().runs("a", pending).runs("b", pending).elsewhere("o.example", 5),
+			want{start: []string{"a"}, running: 1, queued: 1, next: watchInterval, contends: true},
+		},
+		"the operator's limit is reached": {
+			wide, newWorld().runs("a", pending).elsewhere("o.example", 7), want{queued: 1, next: auditInterval, contends: true},
+		},
+		"while others wait, half of the slots are enough": {
+			wide, newWorld().runs("a", pending).runs("b", pending).runs("c", pending).runs("d", pending).attempt("a", "me", false).contended(1),
+			want{start: []string{"b", "c"}, running: 3, queued: 1, next: watchInterval, contends: true},
+		},
+		"while many wait, one slot is enough": {
+			wide, newWorld().runs("a", pending).runs("b", pending).contended(40),
+			want{start: []string{"a"}, running: 1, queued: 1, next: watchInterval, contends: true},
+		},
+		"a registry takes four at a time": {
+			wide, newWorld().runs("a", pending).runs("b", pending).elsewhere("r.example", 3),
+			want{start: []string{"a"}, running: 1, queued: 1, next: watchInterval},
+		},
+		"a registry that asked for it is left alone": {
+			wide, newWorld().runs("a", pending).runs("b", failed(-time.Second)).held(time.Minute), want{queued: 2, next: time.Minute},
+		},
+		"scans of pods that are gone take slots": {
+			scannerWith(nil), func() world {
+				w := newWorld().runs("a", pending).runs("b", pending)
+				w.active = append(w.active, Attempt{Key: imageKey("gone"), ScannerUID: "me"})
+				return w
+			}(), want{start: []string{"a"}, running: 1, queued: 1, next: watchInterval},
 		},
 		"suspended": {
 			scannerWith(func(s *scannerv1.Scanner) { s.Spec.Suspend = true }), newWorld().runs("a", pending), want{queued: 1, next: auditInterval},
@@ -113,8 +172,11 @@ func TestMakePlan(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			p := makePlan(tt.scanner, tt.world.view, now)
-			got := want{running: p.running, queued: p.queued, next: p.next}
+			p := makePlan(tt.scanner, tt.world.view, Limits{Scans: 6, PerRegistry: 4}, now)
+			got := want{running: p.running, queued: p.queued, next: p.next, contends: p.contends}
+			if len(p.waits) != p.queued {
+				t.Errorf("%d images are queued, and it is said of %d why", p.queued, len(p.waits))
+			}
 			for _, req := range p.start {
 				pod := strings.TrimPrefix(req.Namespace, "ns-")
 				got.start = append(got.start, pod)
@@ -142,6 +204,64 @@ func TestRequestCollectsPullSecretsOfOneNamespace(t *testing.T) {
 	req := request(scannerWith(nil), w.view, key)
 	if diff := cmp.Diff([]string{"first", "second"}, req.PullSecrets); diff != "" || req.Namespace != "one" {
 		t.Errorf("namespace %s, pull secrets (-want +got):\n%s", req.Namespace, diff)
+	}
+}
+
+// A namespace that takes no Jobs must not keep an image that runs elsewhere too from being scanned.
+func TestRequestGoesRoundTheNamespaces(t *testing.T) {
+	key := imageKey("a")
+	for attempts, want := range []string{"one", "two", "one"} {
+		w := newWorld().runs("a", store.ImageState{State: store.StateFailed, Attempts: attempts})
+		w.containers = []inventory.Container{
+			{Namespace: "one", Key: key, PullSecrets: []string{"first"}}, {Namespace: "two", Key: key, PullSecrets: []string{"second"}}, {Namespace: "one", Key: key},
+		}
+		req := request(scannerWith(func(s *scannerv1.Scanner) { s.Spec.Job.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "all"}} }), w.view, key)
+		secrets := map[string][]string{"one": {"first", "all"}, "two": {"second", "all"}}
+		if diff := cmp.Diff(secrets[want], req.PullSecrets); diff != "" || req.Namespace != want {
+			t.Errorf("attempt %d is made in %s, want %s; pull secrets (-want +got):\n%s", attempts, req.Namespace, want, diff)
+		}
+	}
+}
+
+func TestPlanRetry(t *testing.T) {
+	key := imageKey("a")
+	second, first := now.Add(backoff(1, key)), now.Add(backoff(0, key))
+	tests := map[string]struct {
+		class, ranIn vuln.SizeClass
+		outcome      vuln.Outcome
+		want         retry
+	}{
+		"any failure":                  {"", "", vuln.Outcome{Reason: vuln.ReasonImageNotFound}, retry{at: second}},
+		"out of memory":                {"", "", vuln.Outcome{Reason: vuln.ReasonOutOfMemory}, retry{at: first, raise: vuln.SizeMedium}},
+		"out of memory again":          {vuln.SizeMedium, vuln.SizeMedium, vuln.Outcome{Reason: vuln.ReasonOutOfMemory}, retry{at: first, raise: vuln.SizeLarge}},
+		"out of memory in the largest": {vuln.SizeLarge, vuln.SizeLarge, vuln.Outcome{Reason: vuln.ReasonOutOfMemory}, retry{at: second}},
+		"raised in the meantime":       {vuln.SizeLarge, vuln.SizeMedium, vuln.Outcome{Reason: vuln.ReasonOutOfMemory}, retry{at: first}},
+		"the registry says how long": {
+			"", "", vuln.Outcome{Reason: vuln.ReasonRegistryRateLimited, Message: "429", RetryAfter: 10 * time.Minute},
+			retry{
+				at: now.Add(10*time.Minute + spread(2*time.Minute, key)), hold: &store.RegistryHold{Host: "r.example", Until: now.Add(10 * time.Minute), Reason: "429"},
+			},
+		},
+		"the registry says no more than that": {
+			"", "", vuln.Outcome{Reason: vuln.ReasonRegistryRateLimited}, retry{at: second, hold: &store.RegistryHold{Host: "r.example", Until: now.Add(firstHold)}},
+		},
+		"the registry is down for a while": {
+			"", "", vuln.Outcome{Reason: vuln.ReasonRegistryUnavailable, RetryAfter: time.Second},
+			retry{at: second, hold: &store.RegistryHold{Host: "r.example", Until: now.Add(time.Second)}},
+		},
+		"nobody is put off for a day": {
+			"", "", vuln.Outcome{Reason: vuln.ReasonRegistryRateLimited, RetryAfter: 24 * time.Hour},
+			retry{at: now.Add(time.Hour + spread(time.Hour/5, key)), hold: &store.RegistryHold{Host: "r.example", Until: now.Add(time.Hour)}},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			image := store.Image{ImageState: store.ImageState{Key: key, Attempts: 1}, SizeClass: tt.class}
+			got := planRetry(&image, tt.ranIn, tt.outcome, vuln.SizeClass.Next, now)
+			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(retry{})); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -24,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
+	"github.com/scanner-operator/scanner-operator/internal/metrics"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/vuln"
@@ -78,6 +81,32 @@ func (memory) RecordUses(context.Context, string, []store.Use) error { return ni
 
 func (memory) RecordCoverage(context.Context, string, []store.ContainerCoverage) error { return nil }
 
+func (m memory) ImageStates(_ context.Context, keys []vuln.ImageKey) (map[vuln.ImageKey]store.ImageState, error) {
+	found := map[vuln.ImageKey]store.ImageState{}
+	for _, key := range keys {
+		if image, known := m[key]; known {
+			found[key] = image.ImageState
+		}
+	}
+	return found, nil
+}
+
+func (m memory) RaiseSizeClass(_ context.Context, repository string, class vuln.SizeClass) error {
+	for key, image := range m {
+		if key.Repository() == repository {
+			image.SizeClass = class
+			m[key] = image
+		}
+	}
+	return nil
+}
+
+func (memory) RegistryHolds(context.Context) ([]store.RegistryHold, error) { return nil, nil }
+
+func (memory) HoldRegistry(context.Context, store.RegistryHold) error { return nil }
+
+func (memory) ForgetImages(context.Context, time.Time, int) ([]vuln.ImageKey, error) { return nil, nil }
+
 func (memory) Changes(context.Context, store.ChangeQuery) (store.ChangePage, error) {
 	return store.ChangePage{}, nil
 }
@@ -97,9 +126,13 @@ func (s *starter) Start(_ context.Context, _ types.NamespacedName, req scanjob.R
 	if s.refuse != "" && strings.Contains(req.Key.ImageID, s.refuse) {
 		return &RefusedError{vuln.Outcome{Reason: vuln.ReasonUnschedulable, Message: "no room"}}
 	}
-	s.attempts[req.Name] = Attempt{Key: req.Key, ScannerUID: req.ScannerUID}
+	s.attempts[req.Name] = Attempt{Key: req.Key, ScannerUID: req.ScannerUID, SizeClass: req.SizeClass}
 	s.started = append(s.started, req.Key)
 	return nil
+}
+
+func (*starter) Grow(_ corev1.ResourceRequirements, class vuln.SizeClass) (vuln.SizeClass, bool) {
+	return class.Next()
 }
 
 type noDatabase struct{}
@@ -122,11 +155,15 @@ func newReconciler(t *testing.T, s Store, cataloguer Cataloguer, objects ...clie
 		corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64",
 	}}}
 	recorder := events.NewFakeRecorder(100)
+	shown, err := metrics.NewScans(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
 	return &Reconciler{
 		Client: fake.NewClientBuilder().WithScheme(testScheme(t)).WithStatusSubresource(&scannerv1.Scanner{}).
 			WithObjects(append(objects, node)...).Build(),
 		Store: s, Cataloguer: cataloguer, Databases: noDatabase{}, Recorder: recorder,
-		Clock: testclock.NewFakeClock(now), Namespace: "operator",
+		Clock: testclock.NewFakeClock(now), Namespace: "operator", Limits: DefaultLimits(), Metrics: shown,
 	}, recorder
 }
 
@@ -175,6 +212,8 @@ func TestJobsStartTellsARefusalFromAFailure(t *testing.T) {
 		"quota or admission":  {apierrors.NewForbidden(job, "scan", errors.New("exceeded quota")), true},
 		"not valid":           {apierrors.NewInvalid(schema.GroupKind{Group: "batch", Kind: "Job"}, "scan", nil), true},
 		"namespace is gone":   {apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shop"), true},
+		"webhook is away":     {apierrors.NewInternalError(errors.New("failed calling webhook: no endpoints")), true},
+		"server has trouble":  {apierrors.NewInternalError(errors.New("etcd")), false},
 		"too many requests":   {apierrors.NewTooManyRequestsError("later"), false},
 		"server is not there": {errors.New("connection refused"), false},
 	}
@@ -195,6 +234,66 @@ func TestJobsStartTellsARefusalFromAFailure(t *testing.T) {
 				t.Errorf("attempts %v, %v; want none", attempts, err)
 			}
 		})
+	}
+}
+
+// fail ends the attempt at an image that is under way.
+func (s *starter) fail(t *testing.T, known memory, key vuln.ImageKey, outcome vuln.Outcome) {
+	t.Helper()
+	name := scanjob.Name(key, "nonce", known[key].Attempts)
+	attempt, started := s.attempts[name]
+	if !started {
+		t.Fatalf("attempt %d was not started", known[key].Attempts)
+	}
+	attempt.Done, attempt.Outcome = true, outcome
+	s.attempts[name] = attempt
+}
+
+func TestOutOfMemoryGetsMoreOfIt(t *testing.T) {
+	key := imageKey("a")
+	known, cataloguer := memory{}, &starter{attempts: map[string]Attempt{}}
+	r, recorder := newReconciler(t, known, cataloguer, scannerWith(nil), podOf("a", key.ImageID, time.Hour))
+	clk := testclock.NewFakeClock(now)
+	r.Clock = clk
+	var classes []vuln.SizeClass
+	var pauses []time.Duration
+	for range 4 {
+		reconcileOnce(t, r)
+		attempt := cataloguer.attempts[scanjob.Name(key, "nonce", known[key].Attempts)]
+		classes = append(classes, attempt.SizeClass)
+		cataloguer.fail(t, known, key, vuln.Outcome{Reason: vuln.ReasonOutOfMemory, Message: "killed"})
+		reconcileOnce(t, r)
+		pause := known[key].NextAttempt.Sub(clk.Now())
+		pauses = append(pauses, pause)
+		clk.Step(pause)
+	}
+	if diff := cmp.Diff([]vuln.SizeClass{vuln.SizeSmall, vuln.SizeMedium, vuln.SizeLarge, vuln.SizeLarge}, classes); diff != "" {
+		t.Errorf("size classes (-want +got):\n%s", diff)
+	}
+	want := []time.Duration{backoff(0, key), backoff(0, key), backoff(2, key), backoff(3, key)}
+	if diff := cmp.Diff(want, pauses); diff != "" {
+		t.Errorf("pauses (-want +got):\n%s", diff)
+	}
+	if len(recorder.Events) != 4 {
+		t.Errorf("%d events, want one for each attempt", len(recorder.Events))
+	}
+}
+
+func TestTwoScannersOfOneImage(t *testing.T) {
+	key := imageKey("a")
+	known, cataloguer := memory{}, &starter{attempts: map[string]Attempt{}}
+	second := scannerWith(func(s *scannerv1.Scanner) { s.Name, s.UID = "second", "second" })
+	r, _ := newReconciler(t, known, cataloguer, scannerWith(nil), second, podOf("a", key.ImageID, time.Hour))
+	reconcileOnce(t, r)
+	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(second)}); err != nil {
+		t.Fatal(err)
+	}
+	if len(cataloguer.started) != 1 {
+		t.Errorf("started %v, want the image once", cataloguer.started)
+	}
+	var read scannerv1.Scanner
+	if err := r.Client.Get(t.Context(), client.ObjectKeyFromObject(second), &read); err != nil || read.Status.Containers.Total != 1 {
+		t.Errorf("the second Scanner is not served: %+v, %v", read.Status, err)
 	}
 }
 

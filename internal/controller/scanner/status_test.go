@@ -57,7 +57,7 @@ func TestSetStatusReady(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			setStatus(tt.scanner, tt.world.view, makePlan(tt.scanner, tt.world.view, now))
+			setStatus(tt.scanner, tt.world.view, makePlan(tt.scanner, tt.world.view, DefaultLimits(), now))
 			ready := meta.FindStatusCondition(tt.scanner.Status.Conditions, scannerv1.ConditionReady)
 			if ready.Reason != string(tt.reason) || !strings.Contains(ready.Message, tt.message) {
 				t.Errorf("Ready = %s: %q, want %s: …%s…", ready.Reason, ready.Message, tt.reason, tt.message)
@@ -66,7 +66,7 @@ func TestSetStatusReady(t *testing.T) {
 				t.Errorf("Ready is %s with reason %s", ready.Status, ready.Reason)
 			}
 			before := tt.scanner.Status.DeepCopy()
-			setStatus(tt.scanner, tt.world.view, makePlan(tt.scanner, tt.world.view, now.Add(time.Second)))
+			setStatus(tt.scanner, tt.world.view, makePlan(tt.scanner, tt.world.view, DefaultLimits(), now.Add(time.Second)))
 			if diff := cmp.Diff(before, &tt.scanner.Status); diff != "" {
 				t.Errorf("the same state gives another status:\n%s", diff)
 			}

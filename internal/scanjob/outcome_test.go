@@ -1,0 +1,211 @@
+package scanjob
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// jobAged is a Job that is so old, changed by mutate.
+func jobAged(age time.Duration, mutate ...func(*batchv1.Job)) *batchv1.Job {
+	job := build(nil)
+	job.CreationTimestamp = metav1.NewTime(now.Add(-age))
+	for _, m := range mutate {
+		m(job)
+	}
+	return job
+}
+
+// with adds a condition that came so long ago.
+func with(kind batchv1.JobConditionType, reason string, ago time.Duration) func(*batchv1.Job) {
+	return func(job *batchv1.Job) {
+		job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{
+			Type: kind, Status: corev1.ConditionTrue, Reason: reason, Message: "why", LastTransitionTime: metav1.NewTime(now.Add(-ago)),
+		})
+	}
+}
+
+// failed is a Job that has failed; a pod of it was counted unless the reason is the deadline.
+func failed(reason string) *batchv1.Job {
+	return jobAged(time.Minute, with(batchv1.JobFailed, reason, 0), func(j *batchv1.Job) { j.Status.Failed = 1 })
+}
+
+func podWith(status corev1.ContainerStatus, mutate ...func(*corev1.Pod)) []corev1.Pod {
+	status.Name = ContainerName
+	pod := corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{status}}}
+	for _, m := range mutate {
+		m(&pod)
+	}
+	return []corev1.Pod{pod}
+}
+
+// ended is the status of a container that ended two minutes ago.
+func ended(code int32, reason, message string) corev1.ContainerStatus {
+	return corev1.ContainerStatus{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+		ExitCode: code, Reason: reason, Message: message, FinishedAt: metav1.NewTime(now.Add(-2 * time.Minute)),
+	}}}
+}
+
+func waiting(reason string) corev1.ContainerStatus {
+	return corev1.ContainerStatus{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: "m"}}}
+}
+
+func evictedFor(message string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Status.Reason, p.Status.Message = "Evicted", message }
+}
+
+func phase(phase corev1.PodPhase) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Status.Phase = phase }
+}
+
+func podCondition(kind corev1.PodConditionType, status corev1.ConditionStatus, reason string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: kind, Status: status, Reason: reason, Message: "0/3 nodes"})
+	}
+}
+
+func disruptedBy(reason string) func(*corev1.Pod) {
+	return podCondition(corev1.DisruptionTarget, corev1.ConditionTrue, reason)
+}
+
+func deleted(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.NewTime(now)) }
+
+const toldToEnd = `{"reason":"DeadlineExceeded","message":"told to end"}`
+
+type judgement struct {
+	job  *batchv1.Job
+	pods []corev1.Pod
+	done bool
+	want vuln.Reason
+	// message must be contained in that of the outcome.
+	message string
+}
+
+// judgeEnds holds Jobs that have ended, by what ended them.
+var judgeEnds = map[string]judgement{
+	"complete":         {jobAged(0, with(batchv1.JobComplete, "", 0)), nil, true, "", ""},
+	"told by the scan": {failed("BackoffLimitExceeded"), podWith(ended(1, "Error", `{"reason":"ImageNotFound","message":"m"}`)), true, vuln.ReasonImageNotFound, "m"},
+	"told nonsense":    {failed("BackoffLimitExceeded"), podWith(ended(1, "Error", `{"reason":"Gremlins"}`)), true, vuln.ReasonCatalogFailed, "exit code 1"},
+	"told before the deadline": {
+		failed("DeadlineExceeded"), podWith(ended(1, "Error", `{"reason":"RegistryUnavailable","message":"m"}`)), true, vuln.ReasonRegistryUnavailable, "",
+	},
+	"out of memory":                        {failed(""), podWith(ended(137, "OOMKilled", "")), true, vuln.ReasonOutOfMemory, "limit"},
+	"killed":                               {failed(""), podWith(ended(137, "Error", "")), true, vuln.ReasonOutOfMemory, "most likely"},
+	"killed at the deadline":               {failed("DeadlineExceeded"), podWith(ended(137, "Error", ""), deleted), true, vuln.ReasonDeadlineExceeded, ""},
+	"told to end at the deadline":          {failed("DeadlineExceeded"), podWith(ended(1, "Error", toldToEnd), deleted), true, vuln.ReasonDeadlineExceeded, "told"},
+	"the scan's own time limit":            {failed("BackoffLimitExceeded"), podWith(ended(1, "Error", toldToEnd)), true, vuln.ReasonDeadlineExceeded, "told"},
+	"pod deleted":                          {failed("BackoffLimitExceeded"), podWith(ended(1, "Error", toldToEnd), deleted), true, vuln.ReasonCatalogFailed, "was deleted while it ran"},
+	"pod killed after it was deleted":      {failed("BackoffLimitExceeded"), podWith(ended(137, "Error", ""), deleted), true, vuln.ReasonCatalogFailed, "was deleted"},
+	"pod deleted after it had failed":      {failed("BackoffLimitExceeded"), podWith(ended(1, "Error", `{"reason":"ImageTooLarge"}`), deleted), true, vuln.ReasonImageTooLarge, ""},
+	"pod gone":                             {failed("BackoffLimitExceeded"), nil, true, vuln.ReasonCatalogFailed, "pod is gone"},
+	"evicted for an emptyDir":              {failed(""), podWith(ended(137, "Error", ""), evictedFor("Usage of EmptyDir volume exceeds the limit")), true, vuln.ReasonOutOfDisk, "EmptyDir"},
+	"evicted for disk":                     {failed(""), podWith(corev1.ContainerStatus{}, evictedFor("low on resource: ephemeral-storage")), true, vuln.ReasonOutOfDisk, ""},
+	"evicted for memory":                   {failed(""), podWith(corev1.ContainerStatus{}, evictedFor("low on resource: memory")), true, vuln.ReasonOutOfMemory, ""},
+	"evicted for something":                {failed(""), podWith(corev1.ContainerStatus{}, evictedFor("taint")), true, vuln.ReasonCatalogFailed, "taint"},
+	"evicted, and the scan told":           {failed(""), podWith(ended(1, "Error", toldToEnd), evictedFor("low on resource: memory")), true, vuln.ReasonOutOfMemory, "evicted"},
+	"preempted":                            {failed(""), podWith(ended(1, "Error", toldToEnd), disruptedBy("PreemptionByScheduler")), true, vuln.ReasonUnschedulable, "higher priority"},
+	"node drained":                         {failed(""), podWith(ended(143, "Error", ""), disruptedBy("EvictionByEvictionAPI")), true, vuln.ReasonCatalogFailed, "drained"},
+	"node lost, by its taint":              {failed(""), podWith(corev1.ContainerStatus{}, disruptedBy("DeletionByTaintManager"), deleted), true, vuln.ReasonCatalogFailed, "node of the scan pod was lost"},
+	"node removed":                         {failed(""), podWith(corev1.ContainerStatus{}, disruptedBy("DeletionByPodGC"), phase(corev1.PodFailed)), true, vuln.ReasonCatalogFailed, "node of the scan pod was lost"},
+	"node shut down":                       {failed(""), podWith(corev1.ContainerStatus{}, disruptedBy("TerminationByKubelet"), phase(corev1.PodFailed)), true, vuln.ReasonCatalogFailed, "from outside"},
+	"cannot be started":                    {failed(""), podWith(ended(128, "StartError", "no such file")), true, vuln.ReasonCatalogFailed, "no such file"},
+	"pod failed without a word":            {failed(""), podWith(corev1.ContainerStatus{}, phase(corev1.PodFailed)), true, vuln.ReasonCatalogFailed, "pod failed"},
+	"deadline":                             {failed("DeadlineExceeded"), nil, true, vuln.ReasonDeadlineExceeded, ""},
+	"failed for a reason unknown":          {failed("Unknown"), podWith(corev1.ContainerStatus{}), true, vuln.ReasonCatalogFailed, "why"},
+	"never scheduled":                      {failed("DeadlineExceeded"), podWith(corev1.ContainerStatus{}, podCondition(corev1.PodScheduled, corev1.ConditionFalse, "")), true, vuln.ReasonUnschedulable, "0/3 nodes"},
+	"own image cannot be pulled":           {failed("DeadlineExceeded"), podWith(waiting("ImagePullBackOff")), true, vuln.ReasonUnschedulable, "own image"},
+	"container cannot be made":             {failed("DeadlineExceeded"), podWith(waiting("CreateContainerConfigError")), true, vuln.ReasonUnschedulable, "CreateContainerConfigError"},
+	"no pod until the deadline, for quota": {jobAged(0, with(batchv1.JobFailed, "DeadlineExceeded", 0)), nil, true, vuln.ReasonUnschedulable, "kubectl describe job scan-x -n shop"},
+}
+
+// judgeLater holds Jobs that do not say that they have ended.
+var judgeLater = map[string]judgement{
+	"new":                       {jobAged(0), nil, false, "", ""},
+	"running":                   {jobAged(time.Minute), podWith(corev1.ContainerStatus{}, phase(corev1.PodRunning)), false, "", ""},
+	"starting":                  {jobAged(time.Minute), podWith(waiting("ContainerCreating")), false, "", ""},
+	"not scheduled":             {jobAged(0), podWith(corev1.ContainerStatus{}, podCondition(corev1.PodScheduled, corev1.ConditionFalse, "")), false, vuln.ReasonUnschedulable, "0/3 nodes"},
+	"own image not pulled":      {jobAged(0), podWith(waiting("ErrImagePull")), false, vuln.ReasonUnschedulable, "own image"},
+	"no pod yet":                {jobAged(podGrace), nil, false, "", ""},
+	"no pod for long":           {jobAged(podGrace + 1), nil, false, vuln.ReasonUnschedulable, "no pod is made"},
+	"pod not in the cache yet":  {jobAged(podGrace+1, func(j *batchv1.Job) { j.Status.Active = 1 }), nil, false, "", ""},
+	"ended just now":            {jobAged(time.Minute), podWith(endedAgo(0, `{"reason":"OutOfDisk"}`), phase(corev1.PodFailed)), false, vuln.ReasonOutOfDisk, ""},
+	"ended, Job controller lag": {jobAged(time.Hour), podWith(endedAgo(statusGrace+1, `{"reason":"OutOfDisk"}`), phase(corev1.PodFailed)), true, vuln.ReasonOutOfDisk, ""},
+	"deleted, Job controller lag": {
+		jobAged(time.Minute), podWith(endedAgo(statusGrace+1, toldToEnd), phase(corev1.PodFailed), deleted), true, vuln.ReasonCatalogFailed, "was deleted",
+	},
+	"succeeded, Job controller lag": {jobAged(time.Minute), podWith(ended(0, "Completed", ""), phase(corev1.PodSucceeded)), true, "", ""},
+	"about to fail":                 {jobAged(time.Minute, with(batchv1.JobFailureTarget, "BackoffLimitExceeded", statusGrace)), nil, false, "", ""},
+	"about to fail, and its pod never goes": {
+		jobAged(time.Minute, with(batchv1.JobFailureTarget, "BackoffLimitExceeded", statusGrace+1)),
+		podWith(corev1.ContainerStatus{}, disruptedBy("DeletionByTaintManager"), deleted), true, vuln.ReasonCatalogFailed, "node of the scan pod was lost",
+	},
+	"about to fail at its deadline, and its pod never goes": {
+		jobAged(time.Minute, with(batchv1.JobFailureTarget, "DeadlineExceeded", statusGrace+1)),
+		podWith(corev1.ContainerStatus{}, phase(corev1.PodRunning), deleted), true, vuln.ReasonDeadlineExceeded, "",
+	},
+	"at its deadline":                {jobAged(15*time.Minute + overdueGrace), podWith(corev1.ContainerStatus{}, phase(corev1.PodRunning)), false, "", ""},
+	"long after its deadline":        {jobAged(15*time.Minute + overdueGrace + 1), podWith(corev1.ContainerStatus{}, phase(corev1.PodRunning)), true, vuln.ReasonDeadlineExceeded, "not waited for"},
+	"no pod long after its deadline": {jobAged(15*time.Minute + overdueGrace + 1), nil, true, vuln.ReasonUnschedulable, "no pod is made"},
+	"unscheduled long after its deadline": {
+		jobAged(15*time.Minute + overdueGrace + 1), podWith(corev1.ContainerStatus{}, podCondition(corev1.PodScheduled, corev1.ConditionFalse, "")),
+		true, vuln.ReasonUnschedulable, "0/3 nodes",
+	},
+	"created long ago, started lately": {
+		jobAged(time.Hour, func(j *batchv1.Job) { j.Status.StartTime = new(metav1.NewTime(now)); j.Status.Active = 1 }), nil, false, "", "",
+	},
+}
+
+// endedAgo is the status of a container that ended with code 1 so long ago.
+func endedAgo(ago time.Duration, message string) corev1.ContainerStatus {
+	status := ended(1, "Error", message)
+	status.State.Terminated.FinishedAt = metav1.NewTime(now.Add(-ago))
+	return status
+}
+
+func TestJudge(t *testing.T) {
+	for _, table := range []map[string]judgement{judgeEnds, judgeLater} {
+		for name, tt := range table {
+			t.Run(name, func(t *testing.T) {
+				got := Judge(tt.job, tt.pods, now)
+				if got.Done != tt.done || got.Outcome.Reason != tt.want || !strings.Contains(got.Outcome.Message, tt.message) {
+					t.Errorf("got %+v, want done %t, reason %q and %q in the message", got, tt.done, tt.want, tt.message)
+				}
+				if got.Outcome.Reason != "" && got.Outcome.Message == "" && !strings.Contains(fmtPods(tt.pods), `"reason"`) {
+					t.Error("the outcome does not say what happened")
+				}
+			})
+		}
+	}
+}
+
+func fmtPods(pods []corev1.Pod) string {
+	var text strings.Builder
+	for i := range pods {
+		text.WriteString(pods[i].String())
+	}
+	return text.String()
+}
+
+func TestFinished(t *testing.T) {
+	for _, tt := range judgeEnds {
+		if !Finished(tt.job) {
+			t.Errorf("unfinished: %+v", tt.job.Status)
+		}
+	}
+	for _, tt := range judgeLater {
+		if Finished(tt.job) {
+			t.Errorf("finished: %+v", tt.job.Status)
+		}
+	}
+	if outcome := Deleted("shop", "scan-x"); outcome.Succeeded() || !strings.Contains(outcome.Message, "shop/scan-x") {
+		t.Errorf("a deleted Job: %+v", outcome)
+	}
+}
