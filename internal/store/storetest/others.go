@@ -86,13 +86,12 @@ var reportTests = map[string]func(*testing.T, *fixture){
 		with := store.Report{Content: []byte("<bom/>"), Counts: counts, SBOM: &sbom, Catalog: &catalog}
 		must(t, f.SaveReport(t.Context(), key.ImageID, with))
 		expectKinds(t, f.kinds(t, 0), store.EventImageReported, store.EventImageCatalogued)
-		expect := func(step string, state store.State, fromReport bool, packages int, shown store.Counts) store.Image {
+		expect := func(step string, state store.State, fromReport bool, packages int, shown store.Counts) {
 			t.Helper()
 			i := f.image(t, key)
 			if i.State != state || i.FromReport != fromReport || i.PackageCount != packages || i.Counts != shown || i.Reported == nil || *i.Reported != counts {
 				t.Errorf("%s: got %+v", step, i)
 			}
-			return i
 		}
 		expect("uploaded", store.StateCatalogued, true, 2, counts)
 		if got, err := f.SBOM(t.Context(), key); err != nil || !cmp.Equal(got, sbom) {
@@ -163,6 +162,12 @@ var reportTests = map[string]func(*testing.T, *fixture){
 		}
 		if sbom, err := f.SBOM(t.Context(), key); err != nil || sbom.SHA256 != "1" {
 			t.Errorf("SBOM: %+v, %v", sbom, err)
+		}
+		// Whoever wants it may not know the platform.
+		plain := vuln.ImageKey{ImageID: "plain"}
+		must(t, f.SaveReport(t.Context(), plain.ImageID, with))
+		if got := f.want(t, plain)[plain]; got.State != store.StatePending || got.FromReport {
+			t.Errorf("wanted without a platform: got %+v", got)
 		}
 	},
 }
