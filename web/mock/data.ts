@@ -1,6 +1,7 @@
 import type {
   ChangeCounts,
   Counts,
+  CoverageSummary,
   DatabaseBuild,
   FailureReason,
   Finding,
@@ -70,7 +71,7 @@ export const noCounts = (): Counts => ({
   fixable: 0,
 });
 
-function makeCounts(random: () => number): Counts {
+export function makeCounts(random: () => number): Counts {
   if (random() < 0.12) return noCounts();
   const scale = random() ** 2;
   const upTo = (most: number) => Math.floor(random() * most * scale);
@@ -250,6 +251,7 @@ export function makeFindings(image: Image): Finding[] {
               },
         ],
         locations: [{ path, layer: `sha256:${hex(random, 64)}` }],
+        firstSeen: image.firstSeen,
       } satisfies Finding;
     }),
   );
@@ -260,6 +262,7 @@ export function makeOverview(
   database: DatabaseBuild | undefined,
   changes: ChangeCounts | undefined,
   databaseStale: boolean,
+  coverage: CoverageSummary,
 ): Overview {
   const counts = noCounts();
   const byState = { pending: 0, failed: 0, catalogued: 0, scanned: 0, reported: 0 };
@@ -271,6 +274,7 @@ export function makeOverview(
     images: byState,
     counts,
     packages: Math.round(images.length * 21.4),
+    coverage,
     database,
     changes,
     databaseStale,

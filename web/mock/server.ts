@@ -15,6 +15,18 @@ import type {
 import { makeFindings, makeImages, makeOverview } from "./data.ts";
 import { buildId, hostileChanges, makeDatabases } from "./databases.ts";
 import { hostileFindings, hostileImages } from "./hostile.ts";
+import { filterSums } from "./filter.ts";
+import {
+  hostileSums,
+  makeAffected,
+  makePresences,
+  makeRecords,
+  makeSums,
+  makeTrends,
+  sumCoverage,
+  type Sums,
+  type SumsOptions,
+} from "./sums.ts";
 
 export interface MockOptions {
   images?: number;
@@ -24,6 +36,10 @@ export interface MockOptions {
   /** Changes of the database in use against the one before, and how many databases there were. */
   changes?: number;
   pastDatabases?: number;
+  /** Rows of what is summed up over all images. */
+  sums?: SumsOptions;
+  /** Days of which the trend knows. */
+  trendDays?: number;
   /** What differs from a database that is up to date. */
   update?: Partial<DatabaseUpdate>;
   /** The caller may only read. */
@@ -56,12 +72,15 @@ const types: Partial<Record<string, string>> = {
 export class MockOperator {
   options: MockOptions;
   images: Image[];
+  sums: Sums;
   /** Newest first; what each generation changed. */
   databases: Database[] = [];
   changes = new Map<number, Change[]>();
   /** Requests to match again: whether all of it. */
   readonly rematches: boolean[] = [];
   readonly requests: string[] = [];
+  /** The parameters of each request. */
+  readonly queries: string[] = [];
   #sockets = new WebSocketServer({ noServer: true });
   #refuse = false;
   #server: Server | undefined;
@@ -85,6 +104,7 @@ export class MockOperator {
           options.images ?? 120,
           this.#database ?? { id: "", schemaVersion: "", built: "", source: "official" },
         );
+    this.sums = options.hostile ? hostileSums() : makeSums(this.images, options.sums ?? {});
     if (!this.#database) return;
     const made = makeDatabases(
       this.#database,
@@ -145,6 +165,7 @@ export class MockOperator {
       return;
     }
     this.requests.push(`${request.method ?? ""} ${url.pathname}`);
+    this.queries.push(url.search);
     if (this.options.latency) await new Promise((resolve) => setTimeout(resolve, this.options.latency));
     const status = this.options.fail?.(url.pathname);
     if (status)
@@ -157,7 +178,61 @@ export class MockOperator {
     else if (url.pathname === "/api/v1/session") await this.#session(request, response);
     else if (!this.#authenticated(request)) problem(response, 401, "Not signed in");
     else if (/^\/api\/v1\/databases(\/|$)/.test(url.pathname)) await this.#databases(request, url, response);
-    else this.#api(request, url, response);
+    else if (url.searchParams.get("format")) this.#export(url, response);
+    else if (!this.#sums(url, response)) this.#api(request, url, response);
+  }
+
+  /** A document that tells what was asked for. */
+  #export({ pathname, searchParams }: URL, response: ServerResponse) {
+    if (pathname === "/api/v1/images" && this.images.length > 1000) {
+      problem(response, 400, "Too many images", "at most 1,000 images are exported: filter them");
+      return;
+    }
+    response.setHeader("Content-Type", "application/octet-stream");
+    response.end(`${pathname}?${searchParams.toString()}`);
+  }
+
+  /** Answers what is summed up over all images; tells whether it did. */
+  #sums({ pathname, searchParams }: URL, response: ServerResponse): boolean {
+    const [, kind = "", encoded = "", part = ""] =
+      /^\/api\/v1\/(trends|vulnerabilities|packages|workloads|coverage)(?:\/([^/]+))?(?:\/([^/]+))?$/.exec(
+        pathname,
+      ) ?? [];
+    if (kind === "") return false;
+    if (kind === "trends")
+      json(response, makeTrends(this.images.length === 0 ? 0 : (this.options.trendDays ?? 30)));
+    else if (encoded) this.#vulnerability(decodeURIComponent(encoded), part, searchParams, response);
+    else {
+      const { rows, extra } = filterSums(this.sums, kind as keyof Sums, searchParams);
+      json(response, { ...this.#page<object>(rows, searchParams), ...extra });
+    }
+    return true;
+  }
+
+  #vulnerability(id: string, part: string, params: URLSearchParams, response: ServerResponse) {
+    const summary = this.sums.vulnerabilities.find((entry) => entry.id === id);
+    if (!summary) return void problem(response, 404, "Not found", `nothing has or had ${id}`);
+    const closed = params.get("closed") === "true";
+    const affected = makeAffected(summary, this.images, closed).filter(
+      ({ running, workloads }) =>
+        (!params.has("on") || running) &&
+        (!params.get("namespace") ||
+          workloads.some(({ namespace }) => namespace === params.get("namespace"))),
+    );
+    if (part === "affected")
+      return void json(response, {
+        ...this.#page(affected, params),
+        images: affected.length,
+        workloads: affected.filter(({ running }) => running).length,
+      });
+    json(response, {
+      id,
+      records: makeRecords(summary, this.images),
+      images: summary.images,
+      workloads: summary.workloads,
+      affected: affected.length,
+      summary,
+    });
   }
 
   #authenticated(request: IncomingMessage) {
@@ -212,6 +287,7 @@ export class MockOperator {
     }
     if (kind === "scan-results")
       return void json(response, { imageId, report: { bomFormat: "CycloneDX", specVersion: "1.6" } });
+    if (part === "presences") return void json(response, this.#page(makePresences(image), url.searchParams));
     if (part === "findings")
       return void json(response, this.#page(this.#filterFindings(image, url.searchParams), url.searchParams));
     if (part === "sbom")
@@ -224,7 +300,13 @@ export class MockOperator {
   #overview() {
     const current = this.databases.find(({ state }) => state === "Current");
     const changes = current?.previousBuild ? current.changes : undefined;
-    return makeOverview(this.images, current, changes, this.options.update?.stale ?? false);
+    return makeOverview(
+      this.images,
+      current,
+      changes,
+      this.options.update?.stale ?? false,
+      sumCoverage(this.sums.coverage),
+    );
   }
 
   async #databases(request: IncomingMessage, url: URL, response: ServerResponse) {
@@ -276,6 +358,9 @@ export class MockOperator {
       (image) =>
         image.imageId.toLowerCase().includes(text) &&
         (states.length === 0 || states.includes(image.state)) &&
+        (params.get("kev") !== "true" || image.counts.kev > 0) &&
+        (params.get("fixable") !== "true" || image.counts.fixable > 0) &&
+        this.#runs(image, params) &&
         (worst.length === 0 ||
           worst.some((name) => image.counts[name.toLowerCase() as Lowercase<typeof name>] > 0)),
     );
@@ -285,10 +370,29 @@ export class MockOperator {
     return images.sort((a, b) => weight(b) - weight(a));
   }
 
+  /** Whether a workload that the filters name runs the image. */
+  #runs({ imageId }: Image, params: URLSearchParams): boolean {
+    const wanted = (["namespace", "workload"] as const).filter((name) => params.get(name));
+    return (
+      wanted.length === 0 ||
+      this.sums.workloads.some(
+        ({ workload, images }) =>
+          wanted.every((name) => params.get(name) === workload[name === "workload" ? "name" : name]) &&
+          images.some((image) => image.imageId === imageId),
+      )
+    );
+  }
+
   #filterFindings(image: Image, params: URLSearchParams): Finding[] {
     const text = (params.get("text") ?? "").toLowerCase();
     const worst = severities.findIndex((name) => name === params.get("severity"));
-    const all = this.options.hostile ? hostileFindings() : makeFindings(image);
+    const all = this.options.hostile
+      ? hostileFindings()
+      : params.get("closed") === "true"
+        ? makeFindings(image)
+            .slice(0, 3)
+            .map((finding) => ({ ...finding, fixedAt: image.matchedAt ?? image.firstSeen }))
+        : makeFindings(image);
     const findings = all.filter(
       ({ vulnerability, package: pkg, fix }) =>
         `${vulnerability.id} ${pkg.name}`.toLowerCase().includes(text) &&
@@ -312,7 +416,7 @@ export class MockOperator {
   async #static(path: string, response: ServerResponse) {
     const dist = this.options.dist ?? "dist";
     const name = normalize(path).replace(/^[/\\]+/, "");
-    const file = extname(name) in types && !path.startsWith("/images/") ? name : "index.html";
+    const file = extname(name) in types && !/^\/(images|vulnerabilities)\//.test(path) ? name : "index.html";
     try {
       const body = await readFile(join(dist, file));
       response.writeHead(200, { "Content-Type": types[extname(file)] }).end(body);

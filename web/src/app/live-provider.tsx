@@ -1,16 +1,16 @@
 import { useQueryClient, type QueryClient } from "@tanstack/react-query";
 import { createContext, useContext, useEffect, useMemo, useSyncExternalStore, type ReactNode } from "react";
 import { invalidateDatabases } from "@/features/database/queries";
-import { invalidateImage, invalidateLists, loadedPages, refreshRows } from "@/features/images/queries";
+import { hasLongList, invalidateImage, presencesKey, refreshRows } from "@/features/images/queries";
 import { getGetOverviewQueryKey } from "@/gen/images/images";
 import { getGetSessionQueryKey } from "@/gen/operator/operator";
+import { getGetTrendsQueryKey } from "@/gen/workloads/workloads";
 import { Coalescer, type Batch } from "@/lib/coalesce";
+import { invalidateLists, refreshInterval } from "@/lib/lists";
 import { LiveConnection, type LiveStatus } from "@/lib/live";
 
 const offlinePoll = 30_000;
 const onlinePoll = 60_000;
-const intervalPerPage = 1000;
-const maxListInterval = 30_000;
 
 interface Live {
   status: LiveStatus;
@@ -40,19 +40,22 @@ class Refresher {
 
   apply = async ({ names, overflow }: Batch) => {
     const client = this.#client;
-    this.#lists.add("images", Math.max(0, this.#nextLists - performance.now()));
+    this.#lists.add("lists", Math.max(0, this.#nextLists - performance.now()));
     await Promise.allSettled([
       client.invalidateQueries({ queryKey: getGetOverviewQueryKey() }),
       invalidateDatabases(client),
       ...names.map((name) => invalidateImage(client, name)),
       // Rows that are loaded change at once, though the list as a whole may have to wait.
-      overflow || loadedPages(client) < 2 ? undefined : refreshRows(client, names),
+      overflow || !hasLongList(client) ? undefined : refreshRows(client, names),
     ]);
   };
 
-  /** What changes without a message that names an image. */
+  /** What changes without a message that names an image: with time, with pods that come and go. */
   totals = () => {
+    this.#lists.add("lists", Math.max(0, this.#nextLists - performance.now()));
     void this.#client.invalidateQueries({ queryKey: getGetOverviewQueryKey() });
+    void this.#client.invalidateQueries({ queryKey: getGetTrendsQueryKey() });
+    void this.#client.invalidateQueries({ queryKey: presencesKey });
     void invalidateDatabases(this.#client);
   };
 
@@ -60,11 +63,8 @@ class Refresher {
 
   session = () => void this.#client.invalidateQueries({ queryKey: getGetSessionQueryKey() });
 
-  /** A long list is fetched anew less often, as that costs a request per page. */
   #refreshLists = async () => {
-    const pages = loadedPages(this.#client);
-    this.#nextLists =
-      performance.now() + (pages < 2 ? 0 : Math.min(maxListInterval, intervalPerPage * pages));
+    this.#nextLists = performance.now() + refreshInterval(this.#client);
     await invalidateLists(this.#client);
   };
 }

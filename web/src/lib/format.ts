@@ -2,6 +2,7 @@ const locale = "en";
 const number = new Intl.NumberFormat(locale);
 const compact = new Intl.NumberFormat(locale, { notation: "compact", maximumFractionDigits: 1 });
 const dateTime = new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeStyle: "short" });
+const date = new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeZone: "UTC" });
 const relative = new Intl.RelativeTimeFormat(locale, { numeric: "auto", style: "long" });
 
 export const formatNumber = (value: number) => number.format(value);
@@ -27,6 +28,12 @@ export function formatBytes(bytes: number): string {
 export function formatDateTime(iso: string | undefined): string {
   const time = Date.parse(iso ?? "");
   return Number.isNaN(time) ? "unknown" : dateTime.format(time);
+}
+
+/** A day of UTC, such as 2026-01-31, as it is said. */
+export function formatDay(day: string): string {
+  const time = Date.parse(day);
+  return Number.isNaN(time) ? "unknown" : date.format(time);
 }
 
 const steps: [Intl.RelativeTimeFormatUnit, number][] = [

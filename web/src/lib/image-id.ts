@@ -26,16 +26,18 @@ export function parseImageId(imageId: string): ImageName {
   return { prefix: repository.slice(0, cut), name: repository.slice(cut), repository, digest };
 }
 
-/** A name for a downloaded file: letters, digits, dot, dash and underscore only. */
-export function fileName(imageId: string, extension: string): string {
+/** A name for a downloaded file without its extension: letters, digits, dot, dash and underscore only. */
+export function fileStem(imageId: string): string {
   const { repository, digest } = parseImageId(imageId);
   const stem = [repository, digest.replace(/^sha\d+:/, "")]
     .filter(Boolean)
     .join("-")
     .replace(/[^\w.-]+/g, "-")
     .replace(/^[.-]+|[.-]+$/g, "");
-  return `${stem || "image"}.${extension}`;
+  return stem || "image";
 }
+
+export const fileName = (imageId: string, extension: string) => `${fileStem(imageId)}.${extension}`;
 
 export function imagePath(imageId: string, platform?: string): string {
   const query = platform ? `?platform=${encodeURIComponent(platform)}` : "";

@@ -30,6 +30,16 @@ export const severityBar: Record<SeverityKey, string> = {
   unknown: "bg-unknown-bar",
 };
 
+/** The same for what is drawn. */
+export const severityFill: Record<SeverityKey, string> = {
+  critical: "fill-critical",
+  high: "fill-high",
+  medium: "fill-medium",
+  low: "fill-low-bar",
+  negligible: "fill-negligible-bar",
+  unknown: "fill-unknown-bar",
+};
+
 export function severityKey(severity: Severity): SeverityKey {
   return severities.find((entry) => entry.name === severity)?.key ?? "unknown";
 }

@@ -33,6 +33,8 @@ export function MenuItem({ className, ...props }: ComponentProps<typeof Base.Ite
   return <Base.Item className={cn(item, className)} {...props} />;
 }
 
+export const MenuSeparator = () => <Base.Separator className="my-1 h-px bg-line" />;
+
 export const MenuRadioGroup = Base.RadioGroup;
 
 export function MenuRadioItem({

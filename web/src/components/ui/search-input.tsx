@@ -1,9 +1,8 @@
 import { Search, X } from "lucide-react";
-import { useEffect, useRef, useState } from "react";
+import { useRef } from "react";
 import { isTyping, useHotkey } from "@/lib/keyboard";
 import { cn } from "@/lib/cn";
-
-const settle = 250;
+import { useSettled } from "./use-settled";
 
 interface Props {
   label: string;
@@ -17,26 +16,7 @@ interface Props {
 /** A search field that reports when typing settles; "/" focuses it, Escape empties and leaves it. */
 export function SearchInput({ label, placeholder, value, maxLength, onChange, className }: Props) {
   const input = useRef<HTMLInputElement>(null);
-  const [text, setText] = useState(value);
-  const [known, setKnown] = useState(value);
-  const report = useRef(onChange);
-
-  // The address may change from elsewhere, such as the back button.
-  if (value !== known) {
-    setKnown(value);
-    if (value !== text.trim()) setText(value);
-  }
-
-  useEffect(() => {
-    report.current = onChange;
-  });
-
-  useEffect(() => {
-    const next = text.trim();
-    if (next === value) return;
-    const timer = window.setTimeout(() => report.current(next), next === "" ? 0 : settle);
-    return () => window.clearTimeout(timer);
-  }, [text, value]);
+  const [text, setText] = useSettled(value, onChange);
 
   useHotkey((event) => {
     if (event.key !== "/" || isTyping(event.target)) return;

@@ -23,3 +23,22 @@ export function SortHeader({ children, sorted, onSort }: Props) {
     </button>
   );
 }
+
+/** Header and meta of a column by which the server can sort. */
+export function sortable<Sort extends string>(
+  name: string,
+  by: Sort,
+  direction: "ascending" | "descending",
+  sort: Sort,
+  setSort: (sort: Sort) => void,
+) {
+  const sorted = sort === by ? direction : ("none" as const);
+  return {
+    meta: { sorted },
+    header: () => (
+      <SortHeader sorted={sorted} onSort={() => setSort(by)}>
+        {name}
+      </SortHeader>
+    ),
+  };
+}

@@ -1,4 +1,4 @@
-import { CircleAlert, RotateCw, type LucideIcon } from "lucide-react";
+import { CircleAlert, RotateCw, SearchX, type LucideIcon } from "lucide-react";
 import type { ReactNode } from "react";
 import { describe } from "@/lib/problem";
 import { Button } from "./button";
@@ -43,6 +43,14 @@ export function ErrorPanel({ error, onRetry }: { error: unknown; onRetry: () => 
     >
       {detail && <p>{detail}</p>}
       {status > 0 && <p className="tabular text-xs">HTTP status {status}</p>}
+    </StatePanel>
+  );
+}
+
+export function NothingFound({ title, onClear }: { title: string; onClear: () => void }) {
+  return (
+    <StatePanel icon={SearchX} title={title} action={<Button onClick={onClear}>Clear filters</Button>}>
+      <p>Nothing in this cluster fits the search and the filters.</p>
     </StatePanel>
   );
 }

@@ -1,4 +1,4 @@
-import { FlexRender, tableFeatures, useTable, type ColumnDef, type Row } from "@tanstack/react-table";
+import { tableFeatures, useTable, type ColumnDef, type Row } from "@tanstack/react-table";
 import { memo, useCallback, useEffect, useRef, type ReactNode } from "react";
 import { cn } from "@/lib/cn";
 import { useVirtualRows } from "./use-virtual-rows";
@@ -14,6 +14,13 @@ const features = tableFeatures<{ columnMeta: ColumnMeta }>({ columnMeta: {} });
 
 export type Column<Data extends object> = ColumnDef<typeof features, Data>;
 
+/**
+ * What a column shows. Its functions are called and not used as components: as those, each new set of columns would build
+ * the cells anew, and what has the focus in them would lose it.
+ */
+const content = <Context,>(part: ReactNode | ((context: Context) => ReactNode), context: Context) =>
+  typeof part === "function" ? part(context) : part;
+
 interface CellsProps<Data extends object> {
   row: Row<typeof features, Data>;
   /** Not read, but the cells change with them. */
@@ -24,7 +31,7 @@ interface CellsProps<Data extends object> {
 const Cells = memo(function Cells<Data extends object>({ row }: CellsProps<Data>) {
   return row.getAllCells().map((cell) => (
     <div key={cell.id} role="cell" className={cn("min-w-0", cell.column.columnDef.meta?.className)}>
-      <FlexRender cell={cell} />
+      {content(cell.column.columnDef.cell, cell.getContext())}
     </div>
   ));
 }) as <Data extends object>(props: CellsProps<Data>) => ReactNode;
@@ -98,7 +105,7 @@ export function VirtualTable<Data extends object>(props: Props<Data>) {
                   aria-sort={header.column.columnDef.meta?.sorted}
                   className={cn("min-w-0", header.column.columnDef.meta?.className)}
                 >
-                  <table.FlexRender header={header} />
+                  {content(header.column.columnDef.header, header.getContext())}
                 </div>
               ))}
             </div>

@@ -6,7 +6,7 @@ import type { Database, DatabaseState } from "@/gen/model";
 import { cn } from "@/lib/cn";
 import { formatNumber } from "@/lib/format";
 import { visible } from "@/lib/text";
-import { readChangeFilters, writeChangeFilters } from "./filters";
+import { changeFilters } from "./filters";
 import { sources } from "./notices";
 
 const few = 4;
@@ -53,7 +53,7 @@ const cell = "px-4 py-2 align-middle";
 function Row({ database, shown }: { database: Database; shown: boolean }) {
   const [params] = useSearchParams();
   const ready = database.state === "Current" || database.state === "Past";
-  const search = writeChangeFilters({ ...readChangeFilters(params), generation: database.generation });
+  const search = changeFilters.write({ ...changeFilters.read(params), generation: database.generation });
   const name = <RelativeTime iso={database.built} />;
   return (
     <tr

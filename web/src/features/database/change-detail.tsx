@@ -5,8 +5,9 @@ import { ImageName } from "@/features/images/image-name";
 import type { Change, ChangeSide } from "@/gen/model";
 import { formatNumber } from "@/lib/format";
 import { imagePath } from "@/lib/image-id";
+import { workloadName } from "@/lib/paths";
 import { visible } from "@/lib/text";
-import { describeEPSS, describeFix, findingPath, workloadName } from "./change";
+import { describeEPSS, describeFix, findingPath } from "./change";
 
 const rows: { name: string; tell: (side: ChangeSide) => string }[] = [
   { name: "Severity", tell: ({ severity }) => visible(severity) },

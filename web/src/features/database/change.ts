@@ -1,4 +1,4 @@
-import type { Change, ChangeKind, ChangeReason, ChangeSide, Workload } from "@/gen/model";
+import type { Change, ChangeKind, ChangeReason, ChangeSide } from "@/gen/model";
 import { formatPercent } from "@/lib/format";
 import { visible } from "@/lib/text";
 
@@ -40,8 +40,6 @@ export function describeFix(side: ChangeSide | undefined): string {
 
 export const describeEPSS = (side: ChangeSide | undefined) =>
   side && side.epss > 0 ? formatPercent(Math.min(1, side.epss)) : "–";
-
-export const workloadName = ({ namespace, kind, name }: Workload) => visible(`${namespace}/${kind}/${name}`);
 
 /** Where the findings of a vulnerability in one image are shown. */
 export const findingPath = (imageId: string, vulnerabilityId: string) =>

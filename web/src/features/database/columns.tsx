@@ -1,21 +1,16 @@
-import { ArrowRight, ChevronRight } from "lucide-react";
+import { ArrowRight } from "lucide-react";
 import { Link } from "react-router";
+import { FirstImage } from "@/components/image-links";
 import { KevMark, SeverityBadge } from "@/components/severity";
+import { RowToggle } from "@/components/ui/open-rows";
 import type { Column } from "@/components/ui/virtual-table";
+import { Workloads } from "@/components/workloads";
 import { Severity, type Change, type ChangeSide } from "@/gen/model";
 import { cn } from "@/lib/cn";
-import { formatNumber, plural } from "@/lib/format";
-import { imagePath, parseImageId } from "@/lib/image-id";
+import { plural } from "@/lib/format";
+import { vulnerabilityPath } from "@/lib/paths";
 import { visible } from "@/lib/text";
-import {
-  describeEPSS,
-  describeFix,
-  describeReasons,
-  findingPath,
-  kinds,
-  present,
-  workloadName,
-} from "./change";
+import { describeEPSS, describeFix, describeReasons, kinds, present } from "./change";
 
 export const grid =
   "grid-cols-[1.5rem_minmax(9rem,12rem)_6.5rem_minmax(6rem,11rem)_4rem_minmax(8rem,1fr)_minmax(7rem,1fr)] xl:grid-cols-[1.5rem_minmax(10rem,13rem)_6.5rem_11rem_4rem_minmax(9rem,1fr)_minmax(6rem,8rem)_minmax(9rem,1fr)_minmax(8rem,1fr)]";
@@ -54,87 +49,31 @@ export function SeverityChange({ change: { before, after } }: { change: Change }
   return side ? badge(side) : <span className="text-muted">–</span>;
 }
 
-/** A closed finding is shown nowhere any more: its name is plain text. */
 export function VulnerabilityName({ change, className }: { change: Change; className?: string }) {
-  const [imageId] = change.imageIds;
-  const name = visible(change.vulnerabilityId);
-  if (change.kind === "closed" || imageId === undefined)
-    return <span className={cn("untrusted font-medium", className)}>{name}</span>;
   return (
     <Link
-      to={findingPath(imageId, change.vulnerabilityId)}
+      to={vulnerabilityPath(change.vulnerabilityId)}
       className={cn(
         "untrusted relative font-medium text-accent underline-offset-2 hover:underline",
         className,
       )}
     >
-      {name}
+      {visible(change.vulnerabilityId)}
     </Link>
   );
 }
 
 export function Images({ change: { images, imageIds } }: { change: Change }) {
-  const [first] = imageIds;
-  if (images === 0 || first === undefined) return <span className="text-muted">none any more</span>;
-  return (
-    <span className="flex items-center gap-1.5">
-      <Link
-        to={imagePath(first)}
-        title={visible(first)}
-        className="untrusted relative min-w-0 truncate text-accent underline-offset-2 hover:underline"
-      >
-        {parseImageId(visible(first)).name}
-      </Link>
-      {images > 1 && <span className="tabular shrink-0 text-muted">+{formatNumber(images - 1)}</span>}
-    </span>
-  );
+  if (images === 0) return <span className="text-muted">none any more</span>;
+  return <FirstImage images={imageIds.map((imageId) => ({ imageId }))} count={images} />;
 }
 
-function Workloads({ change: { workloads } }: { change: Change }) {
-  const [first, ...rest] = workloads;
-  if (!first) return <span className="text-muted">–</span>;
-  return (
-    <span className="flex items-center gap-1.5" title={workloads.map(workloadName).join("\n")}>
-      <span className="untrusted min-w-0 truncate">
-        <span className="text-muted">{visible(first.namespace)}/</span>
-        {visible(first.name)}
-      </span>
-      {rest.length > 0 && <span className="shrink-0 text-muted">+{rest.length}</span>}
-    </span>
-  );
-}
+const toggleLabel = (change: Change) =>
+  `Details of ${visible(change.vulnerabilityId)} in ${visible(change.package.name)}`;
 
 interface Options {
   isOpen: (change: Change) => boolean;
   toggle: (change: Change) => void;
-}
-
-function Toggle({
-  change,
-  open,
-  onToggle,
-  className,
-}: {
-  change: Change;
-  open: boolean;
-  onToggle: () => void;
-  className?: string;
-}) {
-  return (
-    <button
-      type="button"
-      data-row-focus
-      aria-expanded={open}
-      aria-label={`Details of ${visible(change.vulnerabilityId)} in ${visible(change.package.name)}`}
-      onClick={onToggle}
-      className={cn(
-        "flex size-6 items-center justify-center rounded text-muted outline-none after:absolute after:inset-0",
-        className,
-      )}
-    >
-      <ChevronRight className={cn("size-4 transition-transform", open && "rotate-90")} aria-hidden />
-    </button>
-  );
 }
 
 export const columns = ({ isOpen, toggle }: Options): Column<Change>[] => [
@@ -142,7 +81,7 @@ export const columns = ({ isOpen, toggle }: Options): Column<Change>[] => [
     id: "toggle",
     header: () => <span className="sr-only">Details</span>,
     cell: ({ row: { original: change } }) => (
-      <Toggle change={change} open={isOpen(change)} onToggle={() => toggle(change)} />
+      <RowToggle label={toggleLabel(change)} open={isOpen(change)} onToggle={() => toggle(change)} />
     ),
   },
   {
@@ -219,7 +158,9 @@ export const columns = ({ isOpen, toggle }: Options): Column<Change>[] => [
     id: "workloads",
     header: "Workloads",
     meta: { className: "hidden xl:block text-[13px] [[role=columnheader]&]:text-xs" },
-    cell: ({ row: { original: change } }) => <Workloads change={change} />,
+    cell: ({ row: { original: change } }) => (
+      <Workloads workloads={change.workloads} count={change.workloads.length} />
+    ),
   },
 ];
 
@@ -241,7 +182,7 @@ export function ChangeCard({
         <span className="ml-auto shrink-0">
           <KindBadge change={change} />
         </span>
-        <Toggle change={change} open={open} onToggle={onToggle} className="-mr-1 shrink-0" />
+        <RowToggle label={toggleLabel(change)} open={open} onToggle={onToggle} className="-mr-1" />
       </div>
       <p className="untrusted mt-1 truncate text-sm">
         {visible(change.package.name)}{" "}

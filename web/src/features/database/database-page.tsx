@@ -5,12 +5,13 @@ import { Button } from "@/components/ui/button";
 import { Callout } from "@/components/ui/callout";
 import { Skeleton } from "@/components/ui/skeleton";
 import { ErrorPanel, StatePanel } from "@/components/ui/state";
-import { LoadError } from "@/features/images/load-error";
+import { LoadError } from "@/components/ui/load-error";
 import type { DatabaseList } from "@/gen/model";
+import { useAddress } from "@/lib/address";
 import { usePageTitle } from "@/lib/use-page-title";
 import { Builds } from "./builds";
 import { Changes } from "./changes";
-import { useChangeFilters } from "./filters";
+import { changeFilters } from "./filters";
 import { InUse, Updates } from "./in-use";
 import { SampleNotice, StaleNotice } from "./notices";
 import { finished, inUse, invalidateDatabases, underWay, useDatabases } from "./queries";
@@ -64,7 +65,7 @@ export function DatabasePage() {
 }
 
 function DatabaseView({ list }: { list: DatabaseList }) {
-  const { filters, update } = useChangeFilters();
+  const { filters, update } = useAddress(changeFilters);
   const database = inUse(list);
   const known = finished(list);
   const chosen = known.find(({ generation }) => generation === filters.generation);

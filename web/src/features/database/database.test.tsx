@@ -6,7 +6,8 @@ import { hostileChanges, makeDatabases } from "../../../mock/databases";
 import { describeEPSS, describeFix, describeReasons, findingPath } from "./change";
 import { ChangeDetail } from "./change-detail";
 import { ChangeCard, Images, SeverityChange, VulnerabilityName } from "./columns";
-import { isFiltered, noFilters, readChangeFilters, toRequest, writeChangeFilters } from "./filters";
+import { changeFilters, toRequest } from "./filters";
+
 import { finished, inUse, isBusy, underWay } from "./queries";
 import { UnderWay } from "./under-way";
 
@@ -31,10 +32,10 @@ const change: Change = {
 describe("filters", () => {
   it("are kept in the address", () => {
     const search = "generation=7&kind=closed&q=ssl&severity=Low&kev=true&image=a%2Fb%40sha256%3A0";
-    const filters = readChangeFilters(new URLSearchParams(search));
-    expect(writeChangeFilters(filters).toString()).toBe(search);
-    expect(isFiltered(filters)).toBe(true);
-    expect(isFiltered({ ...filters, ...noFilters })).toBe(false);
+    const filters = changeFilters.read(new URLSearchParams(search));
+    expect(changeFilters.write(filters).toString()).toBe(search);
+    expect(changeFilters.isFiltered(filters)).toBe(true);
+    expect(changeFilters.isFiltered({ ...filters, ...changeFilters.none })).toBe(false);
     expect(toRequest(filters)).toEqual({
       kind: ["closed"],
       text: "ssl",
@@ -52,11 +53,11 @@ describe("filters", () => {
     "kind=gone",
     "severity=x&kev=1",
   ])("ignore %s", (search) =>
-    expect(writeChangeFilters(readChangeFilters(new URLSearchParams(search))).toString()).toBe(""),
+    expect(changeFilters.write(changeFilters.read(new URLSearchParams(search))).toString()).toBe(""),
   );
 
   it("are bounded", () => {
-    const filters = readChangeFilters(new URLSearchParams({ q: "x".repeat(9000), image: "y".repeat(9000) }));
+    const filters = changeFilters.read(new URLSearchParams({ q: "x".repeat(9000), image: "y".repeat(9000) }));
     expect([filters.text.length, filters.imageId.length]).toEqual([256, 512]);
   });
 });
@@ -128,16 +129,14 @@ describe("a change", () => {
     expect(show(<SeverityChange change={{ ...change, before: undefined }} />)).toHaveTextContent(/^High$/);
   });
 
-  it("leads to the finding while there is one", () => {
+  it("leads to the vulnerability, also when it was closed, and to the finding in each image", () => {
+    show(<VulnerabilityName change={{ ...change, kind: "closed", imageIds: [] }} />);
+    expect(screen.getByRole("link")).toHaveAttribute("href", "/vulnerabilities/CVE-2026-0001");
     const [imageId = ""] = change.imageIds;
-    show(<VulnerabilityName change={change} />);
-    expect(screen.getByRole("link")).toHaveAttribute("href", findingPath(imageId, change.vulnerabilityId));
-    for (const gone of [
-      { ...change, kind: "closed" as const },
-      { ...change, imageIds: [] },
-    ]) {
-      expect(show(<VulnerabilityName change={gone} />).querySelector("a")).toBeNull();
-    }
+    const hrefs = [...show(<ChangeDetail change={change} />).querySelectorAll("a")].map((link) =>
+      link.getAttribute("href"),
+    );
+    expect(hrefs).toContain(findingPath(imageId, change.vulnerabilityId));
   });
 
   it("names what it reaches, and how much more there is", () => {
@@ -163,7 +162,7 @@ describe("a change", () => {
         container.querySelectorAll("script, img, iframe, object, style, [onerror], [onload]"),
       ).toHaveLength(0);
       for (const link of container.querySelectorAll("a"))
-        expect(link.getAttribute("href")).toMatch(/^\/images\//);
+        expect(link.getAttribute("href")).toMatch(/^\/(images|vulnerabilities)\/[^/]+$/);
     },
   );
 });

@@ -1,7 +1,7 @@
-import { keepPreviousData, useInfiniteQuery, type QueryClient } from "@tanstack/react-query";
+import type { QueryClient } from "@tanstack/react-query";
+import { useList } from "@/components/ui/use-list";
 import { getListDatabasesQueryKey, listChanges, useListDatabases } from "@/gen/databases/databases";
-import type { Database, DatabaseList, ListChangesParams } from "@/gen/model";
-import { pageSize } from "@/features/images/queries";
+import type { Change, Database, DatabaseList, ListChangesParams } from "@/gen/model";
 
 const busyPoll = 2000;
 
@@ -31,18 +31,12 @@ export function useDatabases(expectWork = false) {
 export const invalidateDatabases = (client: QueryClient) =>
   client.invalidateQueries({ queryKey: getListDatabasesQueryKey() });
 
-type ChangesParams = Omit<ListChangesParams, "pageToken" | "pageSize" | "generation">;
+export const changeKey = ({ id }: Change) => String(id);
 
-export function useChanges(database: Database, params: ChangesParams) {
-  const { id, generation } = database;
-  return useInfiniteQuery({
+/** Changes of another build are never shown as those of this one. */
+export const useChanges = ({ id, generation }: Database, params: ListChangesParams) =>
+  useList({
     queryKey: ["changes", generation, id, params],
-    queryFn: ({ pageParam, signal }) =>
-      listChanges(id, { ...params, generation, pageSize, pageToken: pageParam }, { signal }),
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: (page) => page.nextPageToken,
-    // Changes of another build must never be shown as those of this one.
-    placeholderData: (previous, query) =>
-      query?.queryKey[1] === generation ? keepPreviousData(previous) : undefined,
+    load: (page, init) => listChanges(id, { ...params, generation, ...page }, init),
+    rowKey: changeKey,
   });
-}

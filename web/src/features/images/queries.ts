@@ -1,42 +1,49 @@
-import {
-  keepPreviousData,
-  useInfiniteQuery,
-  type InfiniteData,
-  type QueryClient,
-} from "@tanstack/react-query";
-import { getGetImageQueryKey, getImage, listFindings, listImages } from "@/gen/images/images";
-import type { FindingPage, Image, ImagePage, ListFindingsParams, ListImagesParams } from "@/gen/model";
+import type { InfiniteData, QueryClient } from "@tanstack/react-query";
+import { useList } from "@/components/ui/use-list";
+import { getGetImageQueryKey, getImage, listFindings, listImages, listPresences } from "@/gen/images/images";
+import type {
+  Finding,
+  Image,
+  ImagePage,
+  ListFindingsParams,
+  ListImagesParams,
+  ListPresencesParams,
+  Presence,
+} from "@/gen/model";
+import { loadedPages } from "@/lib/lists";
+import { findingKey } from "./detail/finding";
 
-export const pageSize = 200;
-
-type ImagesParams = Omit<ListImagesParams, "pageToken" | "pageSize">;
-type FindingsParams = Omit<ListFindingsParams, "pageToken" | "pageSize">;
-
-const imagesKey = ["images"] as const;
+const imagesKey = ["list", "images"] as const;
 const findingsKey = (imageId: string) => ["findings", imageId] as const;
+export const presencesKey = ["presences"] as const;
 
-export function useImages(params: ImagesParams) {
-  return useInfiniteQuery({
+const imageKey = ({ imageId, platform }: Image) => `${imageId} ${platform}`;
+
+export const useImages = (params: ListImagesParams) =>
+  useList({
     queryKey: [...imagesKey, params],
-    queryFn: ({ pageParam, signal }) => listImages({ ...params, pageSize, pageToken: pageParam }, { signal }),
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: (page) => page.nextPageToken,
-    placeholderData: keepPreviousData,
+    load: (page, init) => listImages({ ...params, ...page }, init),
+    rowKey: imageKey,
   });
-}
 
-export function useFindings(imageId: string, params: FindingsParams, enabled: boolean) {
-  return useInfiniteQuery({
+/** Findings of another image are never shown as those of this one. */
+export const useFindings = (imageId: string, params: ListFindingsParams) =>
+  useList<Finding, Awaited<ReturnType<typeof listFindings>>>({
     queryKey: [...findingsKey(imageId), params],
-    queryFn: ({ pageParam, signal }) =>
-      listFindings(imageId, { ...params, pageSize, pageToken: pageParam }, { signal }),
-    initialPageParam: undefined as string | undefined,
-    getNextPageParam: (page: FindingPage) => page.nextPageToken,
-    // Findings of another image must never be shown as those of this one.
-    placeholderData: (previous, query) => (query?.queryKey[1] === imageId ? previous : undefined),
-    enabled,
+    load: (page, init) => listFindings(imageId, { ...params, ...page }, init),
+    rowKey: findingKey,
   });
-}
+
+const presenceKey = ({ cluster, workload, container, since }: Presence) =>
+  JSON.stringify([cluster, workload.namespace, workload.kind, workload.name, container, since]);
+
+/** When and where an image ran. */
+export const usePresences = (imageId: string, params: ListPresencesParams) =>
+  useList({
+    queryKey: [...presencesKey, imageId, params],
+    load: (page, init) => listPresences(imageId, { ...params, ...page }, init),
+    rowKey: presenceKey,
+  });
 
 const sameImage = (a: Image, b: Image) => a.imageId === b.imageId && a.platform === b.platform;
 
@@ -77,22 +84,15 @@ export async function refreshRows(client: QueryClient, imageIds: string[]) {
   );
 }
 
-/** How many pages of images the list that is shown has loaded. */
-export function loadedPages(client: QueryClient): number {
-  const lists = client.getQueryCache().findAll({ queryKey: imagesKey, type: "active" });
-  return Math.max(
-    0,
-    ...lists.map((query) => (query.state.data as InfiniteData<ImagePage> | undefined)?.pages.length ?? 0),
-  );
-}
-
-export const invalidateLists = (client: QueryClient) => client.invalidateQueries({ queryKey: imagesKey });
+/** Whether a list of images is shown of which so much is loaded that single rows are better fetched. */
+export const hasLongList = (client: QueryClient) => loadedPages(client, imagesKey) > 1;
 
 export async function invalidateImage(client: QueryClient, imageId: string) {
   const [prefix] = getGetImageQueryKey(imageId);
   await Promise.all([
     client.invalidateQueries({ predicate: ({ queryKey }) => queryKey[0] === prefix }),
     client.invalidateQueries({ queryKey: findingsKey(imageId) }),
+    client.invalidateQueries({ queryKey: [...presencesKey, imageId] }),
     client.invalidateQueries({ queryKey: ["platforms", imageId] }),
   ]);
 }

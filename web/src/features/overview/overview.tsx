@@ -2,15 +2,17 @@ import { Link } from "react-router";
 import { SeverityBar } from "@/components/severity";
 import { RelativeTime } from "@/components/ui/relative-time";
 import { Skeleton } from "@/components/ui/skeleton";
+import { Stat } from "@/components/ui/stat";
+import { formatRatio } from "@/features/coverage/state";
 import { SampleNotice, sources, StaleNotice } from "@/features/database/notices";
-import { LoadError } from "@/features/images/load-error";
+import { LoadError } from "@/components/ui/load-error";
 import type { Filters } from "@/features/images/list/filters";
 import { useGetOverview } from "@/gen/images/images";
 import type { Counts, ImageState, Overview as Data, Severity } from "@/gen/model";
 import { cn } from "@/lib/cn";
 import { formatCompact, formatNumber } from "@/lib/format";
 import { severities, severityBar, totalFindings } from "@/lib/severity";
-import { Card, FilterButton, Stat } from "./card";
+import { Card, FilterButton } from "./card";
 
 interface Props {
   filters: Filters;
@@ -125,10 +127,17 @@ function FindingsCard({
   );
 }
 
-function DatabaseCard({ data: { database, packages, counts, changes } }: { data: Data }) {
+function DatabaseCard({ data: { database, packages, counts, changes, coverage } }: { data: Data }) {
   return (
     <div className="flex flex-col justify-between gap-4 rounded-xl border border-line bg-surface p-4 shadow-card md:col-span-2 xl:col-span-1">
-      <dl className="grid grid-cols-3 gap-3">
+      <dl className={cn("grid gap-3", coverage ? "grid-cols-4" : "grid-cols-3")}>
+        {coverage && (
+          <Stat label="Covered" title="Share of the containers that have a result">
+            <Link to="/coverage" className="rounded underline-offset-4 hover:underline">
+              {formatRatio(coverage.ratio)}
+            </Link>
+          </Stat>
+        )}
         <Stat
           label="Exploited"
           title="Findings that are known to be exploited (CISA KEV)"

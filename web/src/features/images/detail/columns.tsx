@@ -1,49 +1,40 @@
-import { ChevronRight } from "lucide-react";
+import { Link } from "react-router";
 import { KevMark, SeverityBadge } from "@/components/severity";
-import { ExternalLink } from "@/components/ui/external-link";
-import { SortHeader } from "@/components/ui/sort-header";
+import { FixedIn } from "@/components/fixed-in";
+import { RowToggle } from "@/components/ui/open-rows";
+import { RelativeTime } from "@/components/ui/relative-time";
+import { sortable } from "@/components/ui/sort-header";
 import type { Column } from "@/components/ui/virtual-table";
 import { ListFindingsSort, type Finding } from "@/gen/model";
 import { cn } from "@/lib/cn";
 import { visible } from "@/lib/text";
 import { formatPercent, formatRisk } from "@/lib/format";
+import { vulnerabilityPath } from "@/lib/paths";
 import { fixedIn } from "./finding";
 
 export const grid =
-  "grid-cols-[1.5rem_minmax(10rem,13rem)_6rem_4.5rem_3.5rem_minmax(7rem,1fr)_minmax(6rem,9rem)_minmax(6rem,9rem)] xl:grid-cols-[1.5rem_minmax(11rem,14rem)_6rem_4.5rem_3.5rem_minmax(8rem,1fr)_minmax(7rem,10rem)_minmax(7rem,10rem)_6.5rem_minmax(8rem,1fr)]";
+  "grid-cols-[1.5rem_minmax(10rem,13rem)_6rem_4.5rem_3.5rem_minmax(7rem,1fr)_minmax(6rem,9rem)_minmax(6rem,9rem)] xl:grid-cols-[1.5rem_minmax(11rem,14rem)_6rem_4.5rem_3.5rem_minmax(8rem,1fr)_minmax(6rem,9rem)_minmax(6rem,9rem)_6.5rem_6rem_minmax(6rem,1fr)]";
+
+const toggleLabel = ({ vulnerability, package: pkg }: Finding) =>
+  `Details of ${visible(vulnerability.id)} in ${visible(pkg.name)}`;
 
 interface Options {
   sort: ListFindingsSort;
   setSort: (sort: ListFindingsSort) => void;
+  /** Findings that the image has no more are listed. */
+  closed: boolean;
   isOpen: (finding: Finding) => boolean;
   toggle: (finding: Finding) => void;
 }
 
-export function Toggle({
-  finding,
-  open,
-  onToggle,
-  className,
-}: {
-  finding: Finding;
-  open: boolean;
-  onToggle: () => void;
-  className?: string;
-}) {
+function VulnerabilityLink({ id, className }: { id: string; className?: string }) {
   return (
-    <button
-      type="button"
-      data-row-focus
-      aria-expanded={open}
-      aria-label={`Details of ${finding.vulnerability.id} in ${finding.package.name}`}
-      onClick={onToggle}
-      className={cn(
-        "flex size-6 items-center justify-center rounded text-muted outline-none after:absolute after:inset-0",
-        className,
-      )}
+    <Link
+      to={vulnerabilityPath(id)}
+      className={cn("untrusted font-medium text-accent underline-offset-2 hover:underline", className)}
     >
-      <ChevronRight className={cn("size-4 transition-transform", open && "rotate-90")} aria-hidden />
-    </button>
+      {visible(id)}
+    </Link>
   );
 }
 
@@ -57,24 +48,13 @@ function EPSS({ finding }: { finding: Finding }) {
   );
 }
 
-export function columns({ sort, setSort, isOpen, toggle }: Options): Column<Finding>[] {
-  const sortable = (name: string, by: ListFindingsSort, direction: "ascending" | "descending") => {
-    const sorted = sort === by ? direction : ("none" as const);
-    return {
-      meta: { sorted },
-      header: () => (
-        <SortHeader sorted={sorted} onSort={() => setSort(by)}>
-          {name}
-        </SortHeader>
-      ),
-    };
-  };
+export function columns({ sort, setSort, closed, isOpen, toggle }: Options): Column<Finding>[] {
   return [
     {
       id: "toggle",
       header: () => <span className="sr-only">Details</span>,
       cell: ({ row: { original: finding } }) => (
-        <Toggle finding={finding} open={isOpen(finding)} onToggle={() => toggle(finding)} />
+        <RowToggle label={toggleLabel(finding)} open={isOpen(finding)} onToggle={() => toggle(finding)} />
       ),
     },
     {
@@ -82,16 +62,14 @@ export function columns({ sort, setSort, isOpen, toggle }: Options): Column<Find
       header: "Vulnerability",
       cell: ({ row: { original: finding } }) => (
         <span className="flex items-center gap-2 text-sm">
-          <ExternalLink href={finding.vulnerability.dataSource} className="relative font-medium">
-            {finding.vulnerability.id}
-          </ExternalLink>
+          <VulnerabilityLink id={finding.vulnerability.id} className="relative min-w-0 truncate" />
           {(finding.vulnerability.kev?.length ?? 0) > 0 && <KevMark />}
         </span>
       ),
     },
     {
       id: "severity",
-      ...sortable("Severity", ListFindingsSort["-severity"], "descending"),
+      ...sortable("Severity", ListFindingsSort["-severity"], "descending", sort, setSort),
       cell: ({ row: { original: finding } }) => <SeverityBadge severity={finding.vulnerability.severity} />,
     },
     {
@@ -109,7 +87,7 @@ export function columns({ sort, setSort, isOpen, toggle }: Options): Column<Find
     },
     {
       id: "risk",
-      ...sortable("Risk", ListFindingsSort["-risk"], "descending"),
+      ...sortable("Risk", ListFindingsSort["-risk"], "descending", sort, setSort),
       cell: ({ row: { original: finding } }) => (
         <span className="tabular block pr-1 text-right text-[13px] font-medium">
           {formatRisk(finding.vulnerability.risk)}
@@ -118,7 +96,7 @@ export function columns({ sort, setSort, isOpen, toggle }: Options): Column<Find
     },
     {
       id: "package",
-      ...sortable("Package", ListFindingsSort.package, "ascending"),
+      ...sortable("Package", ListFindingsSort.package, "ascending", sort, setSort),
       cell: ({ row: { original: finding } }) => (
         <span className="untrusted block truncate text-sm font-medium" title={visible(finding.package.name)}>
           {visible(finding.package.name)}
@@ -137,20 +115,19 @@ export function columns({ sort, setSort, isOpen, toggle }: Options): Column<Find
     {
       id: "fix",
       header: "Fixed in",
-      cell: ({ row: { original: finding } }) => {
-        const { text, fixed } = fixedIn(finding);
-        return (
-          <span
-            className={cn(
-              "untrusted block truncate",
-              fixed ? "font-mono text-xs text-ok" : "text-[13px] text-muted",
-            )}
-            title={text}
-          >
-            {text}
-          </span>
-        );
-      },
+      cell: ({ row: { original: finding } }) => <FixedIn fix={finding.fix} />,
+    },
+    {
+      id: "time",
+      header: closed ? "Closed" : "First seen",
+      meta: { className: "hidden xl:block" },
+      cell: ({ row: { original: finding } }) => (
+        <RelativeTime
+          iso={closed ? finding.fixedAt : finding.firstSeen}
+          none="–"
+          className="text-[13px] whitespace-nowrap text-muted"
+        />
+      ),
     },
     {
       id: "type",
@@ -197,12 +174,10 @@ export function FindingCard({
   return (
     <div className="relative px-4 py-3 has-[[data-row-focus]:focus-visible]:bg-accent-soft/60">
       <div className="flex items-center gap-2">
-        <ExternalLink href={vulnerability.dataSource} className="relative z-1 min-w-0 text-sm font-medium">
-          {vulnerability.id}
-        </ExternalLink>
+        <VulnerabilityLink id={vulnerability.id} className="relative z-1 min-w-0 text-sm" />
         {(vulnerability.kev?.length ?? 0) > 0 && <KevMark />}
         <SeverityBadge severity={vulnerability.severity} className="ml-auto" />
-        <Toggle finding={finding} open={open} onToggle={onToggle} className="-mr-1" />
+        <RowToggle label={toggleLabel(finding)} open={open} onToggle={onToggle} className="-mr-1" />
       </div>
       <p className="untrusted mt-1 truncate text-sm">
         {visible(pkg.name)} <span className="font-mono text-xs text-muted">{visible(pkg.version)}</span>
@@ -213,6 +188,14 @@ export function FindingCard({
           EPSS <EPSS finding={finding} />
         </span>
         <span className={cn(fixed && "text-ok")}>{fixed ? `Fixed in ${text}` : text}</span>
+        <span>
+          First seen <RelativeTime iso={finding.firstSeen} none="not known" />
+        </span>
+        {finding.fixedAt && (
+          <span>
+            Closed <RelativeTime iso={finding.fixedAt} />
+          </span>
+        )}
       </p>
     </div>
   );

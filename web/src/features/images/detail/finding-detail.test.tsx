@@ -14,7 +14,7 @@ function expectInert(container: HTMLElement) {
   );
   for (const link of container.querySelectorAll("a")) {
     const href = link.getAttribute("href") ?? "";
-    expect(href).toMatch(/^(https?:\/\/|\/images\/)/);
+    expect(href).toMatch(/^(https?:\/\/|\/(images|vulnerabilities)\/[^/]+$)/);
     if (href.startsWith("http")) expect(link).toHaveAttribute("rel", "noopener noreferrer");
   }
 }
@@ -24,10 +24,10 @@ describe("hostile text stays text", () => {
     "finding %i",
     (_, finding) => {
       const { container } = render(
-        <>
+        <MemoryRouter>
           <FindingCard finding={finding} open onToggle={() => undefined} />
           <FindingDetail finding={finding} />
-        </>,
+        </MemoryRouter>,
       );
       expectInert(container);
     },

@@ -1,20 +1,8 @@
-import type { ReactNode } from "react";
-import { ExternalLink } from "@/components/ui/external-link";
+import { maxShown, Part, Tags, VulnerabilityFacts } from "@/components/vulnerability-facts";
+import { RelativeTime } from "@/components/ui/relative-time";
 import type { Finding, MatchDetail } from "@/gen/model";
 import { visible } from "@/lib/text";
-import { formatPercent } from "@/lib/format";
 import { facts, matchType, type Fact } from "./finding";
-
-const maxShown = 20;
-
-function Part({ title, children }: { title: string; children: ReactNode }) {
-  return (
-    <section className="min-w-0">
-      <h3 className="text-xs font-semibold text-muted">{title}</h3>
-      <div className="mt-1.5 space-y-1 text-[13px]">{children}</div>
-    </section>
-  );
-}
 
 function FactList({ title, list }: { title: string; list: Fact[] }) {
   if (list.length === 0) return null;
@@ -45,82 +33,13 @@ function Match({ detail }: { detail: MatchDetail }) {
   );
 }
 
-function Tags({ values }: { values: string[] }) {
-  return (
-    <p className="untrusted flex flex-wrap gap-1.5">
-      {values.slice(0, maxShown).map((value, index) => (
-        <span key={index} className="untrusted rounded border border-line px-1.5 font-mono text-xs leading-5">
-          {visible(value)}
-        </span>
-      ))}
-      {values.length > maxShown && <span className="text-muted">and {values.length - maxShown} more</span>}
-    </p>
-  );
-}
-
 /** Everything about one finding: what it is, how bad, why it matched and where it lies. */
 export function FindingDetail({ finding }: { finding: Finding }) {
   const { vulnerability, package: pkg, locations, details } = finding;
-  const { description, cvss = [], aliases = [], cwes = [], kev = [], urls = [], epss } = vulnerability;
   return (
     <div className="grid gap-x-10 gap-y-5 border-t border-line bg-canvas/60 px-4 py-4 lg:grid-cols-[minmax(0,1.2fr)_minmax(0,1fr)] lg:pl-14">
       <div className="min-w-0 space-y-5">
-        <Part title="Description">
-          <p className="untrusted max-w-prose leading-5 whitespace-pre-line">
-            {visible(description ?? "The database holds no description.")}
-          </p>
-        </Part>
-        {kev.map((entry, index) => (
-          <Part key={index} title="Known to be exploited">
-            <p className="untrusted">
-              {[entry.vendorProject, entry.product].filter(Boolean).join(" ")}
-              {entry.dateAdded && ` · listed ${entry.dateAdded}`}
-              {entry.dueDate && ` · due ${entry.dueDate}`}
-              {entry.knownRansomwareUse && ` · ransomware: ${entry.knownRansomwareUse}`}
-            </p>
-            {entry.requiredAction && <p className="untrusted max-w-prose">{entry.requiredAction}</p>}
-          </Part>
-        ))}
-        {cvss.length > 0 && (
-          <Part title="CVSS">
-            {cvss.slice(0, maxShown).map(({ version, vector, score, source, type }, index) => (
-              <p key={index} className="untrusted">
-                <span className="tabular font-semibold">{score.toFixed(1)}</span>{" "}
-                <span className="font-mono text-xs">{vector}</span>{" "}
-                <span className="text-muted">
-                  {["v" + version, type, source].filter(Boolean).join(" · ")}
-                </span>
-              </p>
-            ))}
-          </Part>
-        )}
-        {epss && (
-          <Part title="EPSS">
-            <p className="untrusted tabular">
-              {formatPercent(epss.score)} within 30 days, percentile {formatPercent(epss.percentile)}
-              {epss.date && <span className="text-muted"> · {epss.date}</span>}
-            </p>
-          </Part>
-        )}
-        {aliases.length > 0 && (
-          <Part title="Aliases">
-            <Tags values={aliases} />
-          </Part>
-        )}
-        {cwes.length > 0 && (
-          <Part title="Weaknesses">
-            <Tags values={cwes} />
-          </Part>
-        )}
-        {urls.length > 0 && (
-          <Part title="References">
-            {urls.slice(0, maxShown).map((url, index) => (
-              <p key={index}>
-                <ExternalLink href={url}>{url}</ExternalLink>
-              </p>
-            ))}
-          </Part>
-        )}
+        <VulnerabilityFacts vulnerability={vulnerability} />
       </div>
       <div className="min-w-0 space-y-5">
         <Part title="Why it matched">
@@ -135,6 +54,16 @@ export function FindingDetail({ finding }: { finding: Finding }) {
             {visible(pkg.purl ?? `${pkg.name} ${pkg.version}`)}
           </p>
           {(pkg.licenses?.length ?? 0) > 0 && <Tags values={pkg.licenses ?? []} />}
+        </Part>
+        <Part title="In this image">
+          <p>
+            First seen <RelativeTime iso={finding.firstSeen} none="at a time that is not known" />
+            {finding.fixedAt && (
+              <>
+                , closed <RelativeTime iso={finding.fixedAt} />
+              </>
+            )}
+          </p>
         </Part>
         <Part title="Locations">
           {locations.length === 0 && <p className="text-muted">Not known.</p>}

@@ -1,25 +1,22 @@
 import { visible } from "@/lib/text";
-import type { Finding, MatchDetail } from "@/gen/model";
+import type { Finding, Fix, FixState, MatchDetail } from "@/gen/model";
 
-const fixStates: Record<Finding["fix"]["state"], string> = {
+const fixStates: Record<FixState, string> = {
   fixed: "Fixed",
   "not-fixed": "Not fixed",
   "wont-fix": "Won't fix",
   unknown: "Unknown",
 };
 
-export function fixedIn(finding: Finding): { text: string; fixed: boolean } {
-  const versions = finding.fix.versions ?? [];
-  if (finding.fix.state === "fixed" && versions.length > 0)
+export function fixedIn({ fix }: { fix: Fix }): { text: string; fixed: boolean } {
+  const versions = fix.versions ?? [];
+  if (fix.state === "fixed" && versions.length > 0)
     return { text: visible(versions.join(", ")), fixed: true };
-  return {
-    text: (fixStates as Partial<Record<string, string>>)[finding.fix.state] ?? "Unknown",
-    fixed: false,
-  };
+  return { text: (fixStates as Partial<Record<string, string>>)[fix.state] ?? "Unknown", fixed: false };
 }
 
 /** Tells findings of one image apart. */
-export function findingKey({ vulnerability, package: pkg, locations }: Finding): string {
+export function findingKey({ vulnerability, package: pkg, locations, fixedAt }: Finding): string {
   return JSON.stringify([
     vulnerability.namespace,
     vulnerability.id,
@@ -29,6 +26,8 @@ export function findingKey({ vulnerability, package: pkg, locations }: Finding):
     pkg.purl ?? "",
     locations[0]?.path ?? "",
     locations[0]?.layer ?? "",
+    // One that was closed, came back and was closed again stands there twice.
+    fixedAt ?? "",
   ]);
 }
 

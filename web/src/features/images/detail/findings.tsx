@@ -1,21 +1,22 @@
-import { SearchX, ShieldCheck } from "lucide-react";
-import { useCallback, useMemo, useState } from "react";
-import { Button } from "@/components/ui/button";
+import { ShieldCheck } from "lucide-react";
+import { useCallback, useMemo } from "react";
+import { allFormats, ExportMenu, type ExportFormat } from "@/components/export-menu";
+import { FixableFilter, KevFilter, SeverityFilter } from "@/components/filter-fields";
+import { FilterBar } from "@/components/ui/filter-bar";
+import { ListPanel } from "@/components/ui/list-panel";
+import { useOpenRows } from "@/components/ui/open-rows";
 import { SearchInput } from "@/components/ui/search-input";
 import { Select, type Option } from "@/components/ui/select";
-import { Skeleton } from "@/components/ui/skeleton";
-import { ErrorPanel, StatePanel } from "@/components/ui/state";
+import { NothingFound, StatePanel } from "@/components/ui/state";
 import { ToggleButton } from "@/components/ui/toggle-button";
-import { VirtualTable } from "@/components/ui/virtual-table";
+import { getListFindingsUrl } from "@/gen/images/images";
 import { ListFindingsSort, type Finding } from "@/gen/model";
+import { useAddress } from "@/lib/address";
 import { plural } from "@/lib/format";
-import { useHotkey } from "@/lib/keyboard";
-import { useMediaQuery } from "@/lib/use-media-query";
-import { LoadError } from "../load-error";
-import { minimumOptions } from "../list/filter-bar";
+import { fileStem } from "@/lib/image-id";
 import { useFindings } from "../queries";
 import { columns, FindingCard, grid } from "./columns";
-import { isFiltered, noFilters, toRequest, useFindingFilters } from "./filters";
+import { findingFilters, toRequest } from "./filters";
 import { FindingDetail } from "./finding-detail";
 import { findingKey } from "./finding";
 
@@ -25,47 +26,24 @@ const sortOptions: Option<ListFindingsSort>[] = [
   { value: ListFindingsSort.package, label: "Package" },
 ];
 
+const closedFormats: ExportFormat[] = ["csv"];
+
 const renderDetail = (finding: Finding) => <FindingDetail finding={finding} />;
 
-/** Findings that are open; Escape closes them all. */
-function useOpenRows() {
-  const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
-  const isOpen = useCallback((finding: Finding) => open.has(findingKey(finding)), [open]);
-  const toggle = useCallback(
-    (finding: Finding) =>
-      setOpen((current) => {
-        const key = findingKey(finding);
-        const next = new Set(current);
-        if (!next.delete(key)) next.add(key);
-        return next;
-      }),
-    [],
-  );
-  useHotkey((event) => {
-    if (event.key !== "Escape" || open.size === 0) return;
-    event.preventDefault();
-    setOpen(new Set());
-  });
-  return { isOpen, toggle };
-}
-
 export function Findings({ imageId }: { imageId: string }) {
-  const { filters, update } = useFindingFilters();
-  const query = useFindings(imageId, toRequest(filters), true);
-  const { data, error, hasNextPage, isFetching, isFetchNextPageError, fetchNextPage, refetch } = query;
-  const { isOpen, toggle } = useOpenRows();
-  const cards = useMediaQuery("(max-width: 1023px)");
-
-  const findings = useMemo(() => {
-    const seen = new Set<string>();
-    return (data?.pages ?? [])
-      .flatMap((page) => page.items)
-      .filter((finding) => !seen.has(findingKey(finding)) && seen.add(findingKey(finding)));
-  }, [data]);
-  const total = data?.pages.at(-1)?.total;
+  const { filters, update } = useAddress(findingFilters);
+  const list = useFindings(imageId, toRequest(filters));
+  const { isOpen, toggle } = useOpenRows(findingKey);
   const tableColumns = useMemo(
-    () => columns({ sort: filters.sort, setSort: (sort) => update({ sort }), isOpen, toggle }),
-    [filters.sort, update, isOpen, toggle],
+    () =>
+      columns({
+        sort: filters.sort,
+        setSort: (sort) => update({ sort }),
+        closed: filters.closed,
+        isOpen,
+        toggle,
+      }),
+    [filters.sort, filters.closed, update, isOpen, toggle],
   );
   const renderCard = useCallback(
     (finding: Finding) => (
@@ -73,14 +51,22 @@ export function Findings({ imageId }: { imageId: string }) {
     ),
     [isOpen, toggle],
   );
-  const loadMore = useCallback(() => {
-    if (!isFetching && !isFetchNextPageError) void fetchNextPage({ cancelRefetch: false });
-  }, [isFetching, isFetchNextPageError, fetchNextPage]);
-
+  const total = list.page?.total;
   return (
-    <section aria-label="Findings" className="mt-6">
-      <div role="search" aria-label="Findings" className="flex flex-wrap items-center gap-2">
-        <h2 className="mr-2 text-base font-semibold">Findings</h2>
+    <section aria-label="Findings">
+      <FilterBar
+        label="Findings"
+        count={total === undefined ? "" : plural(total, "finding")}
+        filtered={findingFilters.isFiltered(filters)}
+        onClear={() => update(findingFilters.none)}
+        actions={
+          <ExportMenu
+            formats={filters.closed ? closedFormats : allFormats}
+            name={`${fileStem(imageId)}-findings`}
+            url={(format) => getListFindingsUrl(imageId, { ...toRequest(filters), format })}
+          />
+        }
+      >
         <SearchInput
           label="Search findings"
           placeholder="Vulnerability or package"
@@ -89,18 +75,11 @@ export function Findings({ imageId }: { imageId: string }) {
           onChange={(text) => update({ text })}
           className="w-full sm:w-72"
         />
-        <Select
-          label="Severity"
-          options={minimumOptions}
-          value={filters.severity ?? "all"}
-          active={filters.severity !== undefined}
-          onChange={(value) => update({ severity: value === "all" ? undefined : value })}
-        />
-        <ToggleButton pressed={filters.fixable} onChange={(fixable) => update({ fixable })}>
-          Fixable
-        </ToggleButton>
-        <ToggleButton pressed={filters.kev} onChange={(kev) => update({ kev })}>
-          Known exploited
+        <SeverityFilter value={filters.severity} onChange={(severity) => update({ severity })} />
+        <FixableFilter value={filters.fixable} onChange={(fixable) => update({ fixable })} />
+        <KevFilter value={filters.kev} onChange={(kev) => update({ kev })} />
+        <ToggleButton pressed={filters.closed} onChange={(closed) => update({ closed })}>
+          Closed
         </ToggleButton>
         <Select
           label="Sort"
@@ -108,75 +87,28 @@ export function Findings({ imageId }: { imageId: string }) {
           value={filters.sort}
           onChange={(sort) => update({ sort })}
         />
-        {isFiltered(filters) && (
-          <Button variant="ghost" onClick={() => update(noFilters)}>
-            Clear filters
-          </Button>
-        )}
-        <p role="status" className="tabular ml-auto text-[13px] text-muted">
-          {total === undefined ? "" : plural(total, "finding")}
-        </p>
-      </div>
-      {error && data && <LoadError error={error} onRetry={() => void refetch()} />}
-      <div
-        aria-busy={query.isPending || query.isPlaceholderData}
-        className="mt-3 rounded-xl border border-line bg-surface shadow-card"
-      >
-        {data === undefined ? (
-          error ? (
-            <ErrorPanel error={error} onRetry={() => void refetch()} />
-          ) : (
-            <FindingsSkeleton />
-          )
-        ) : findings.length === 0 ? (
-          isFiltered(filters) ? (
-            <StatePanel
-              icon={SearchX}
-              title="No finding matches"
-              action={<Button onClick={() => update(noFilters)}>Clear filters</Button>}
-            />
+      </FilterBar>
+      <h2 className="sr-only">Findings</h2>
+      <ListPanel
+        label="Findings"
+        list={list}
+        columns={tableColumns}
+        grid={grid}
+        rowHeight={44}
+        cardHeight={98}
+        renderCard={renderCard}
+        renderDetail={renderDetail}
+        isOpen={isOpen}
+        empty={
+          findingFilters.isFiltered(filters) ? (
+            <NothingFound title="No finding matches" onClear={() => update(findingFilters.none)} />
           ) : (
             <StatePanel icon={ShieldCheck} title="No findings">
               <p>The vulnerability database in use knows of nothing in this image.</p>
             </StatePanel>
           )
-        ) : (
-          <div className={query.isPlaceholderData ? "opacity-60 transition-opacity" : undefined}>
-            <VirtualTable
-              label="Findings"
-              columns={tableColumns}
-              data={findings}
-              rowKey={findingKey}
-              total={total ?? findings.length}
-              grid={grid}
-              rowHeight={44}
-              cards={cards}
-              cardHeight={98}
-              renderCard={renderCard}
-              renderDetail={renderDetail}
-              isOpen={isOpen}
-              hasMore={hasNextPage}
-              loadMore={loadMore}
-            />
-          </div>
-        )}
-      </div>
+        }
+      />
     </section>
-  );
-}
-
-export function FindingsSkeleton() {
-  return (
-    <div role="status" className="divide-y divide-line">
-      <span className="sr-only">Loading the findings</span>
-      {Array.from({ length: 8 }, (_, index) => (
-        <div key={index} className="flex h-11 items-center gap-6 px-4">
-          <Skeleton className="h-3.5 w-36" />
-          <Skeleton className="h-5 w-16" />
-          <Skeleton className="hidden h-3.5 flex-1 sm:block" />
-          <Skeleton className="hidden h-3.5 w-24 lg:block" />
-        </div>
-      ))}
-    </div>
   );
 }

@@ -1,19 +1,20 @@
 import { useQueryClient } from "@tanstack/react-query";
-import { ChevronDown, Download, FileText, Package, Trash2 } from "lucide-react";
+import { ChevronDown, Download, FileDown, FileText, Package, Trash2 } from "lucide-react";
 import { useState } from "react";
 import { useNavigate } from "react-router";
+import { allFormats, exportFormats, useDownload, type ExportFormat } from "@/components/export-menu";
 import { AlertDialog } from "@/components/ui/alert-dialog";
 import { Button } from "@/components/ui/button";
-import { Menu, MenuContent, MenuItem, MenuTrigger } from "@/components/ui/menu";
+import { Menu, MenuContent, MenuItem, MenuSeparator, MenuTrigger } from "@/components/ui/menu";
 import { useNotify } from "@/components/ui/toast";
-import { getGetOverviewQueryKey, getGetSBOMUrl } from "@/gen/images/images";
+import { getGetImageUrl, getGetOverviewQueryKey, getGetSBOMUrl } from "@/gen/images/images";
 import type { Image } from "@/gen/model";
 import { useGetSession } from "@/gen/operator/operator";
 import { deleteScanResult, getScanResult } from "@/gen/scan-results/scan-results";
-import { saveBlob } from "@/lib/download";
 import { fileName } from "@/lib/image-id";
+import { invalidateLists } from "@/lib/lists";
 import { requestBlob } from "@/lib/request";
-import { forgetImage, invalidateLists } from "../queries";
+import { forgetImage } from "../queries";
 import { ImageName } from "../image-name";
 import { hasResults } from "../state";
 
@@ -28,36 +29,16 @@ export function ImageActions({ image }: { image: Image }) {
 }
 
 function Downloads({ image }: { image: Image }) {
-  const notify = useNotify();
-  const [busy, setBusy] = useState(false);
+  const { imageId, platform } = image;
+  const { busy, download } = useDownload();
 
-  const download = async (what: string, load: () => Promise<[Blob, string]>) => {
-    setBusy(true);
-    try {
-      const [blob, extension] = await load();
-      saveBlob(blob, fileName(image.imageId, extension));
-    } catch (error) {
-      notify.failed(`Could not download the ${what}`, error);
-    } finally {
-      setBusy(false);
-    }
+  const report = async () => {
+    const result = await getScanResult(imageId);
+    return new Blob([JSON.stringify(result.report, null, 2)], { type: "application/vnd.cyclonedx+json" });
   };
-
-  const report = async (): Promise<[Blob, string]> => {
-    const result = await getScanResult(image.imageId);
-    return [
-      new Blob([JSON.stringify(result.report, null, 2)], { type: "application/vnd.cyclonedx+json" }),
-      "cdx.json",
-    ];
-  };
-
-  const sbom = async (): Promise<[Blob, string]> => [
-    await requestBlob(
-      getGetSBOMUrl(image.imageId, { platform: image.platform }),
-      "application/vnd.syft+json",
-    ),
-    "syft.json",
-  ];
+  const sbom = () => requestBlob(getGetSBOMUrl(imageId, { platform }), "application/vnd.syft+json");
+  const exported = (format: ExportFormat) =>
+    requestBlob(getGetImageUrl(imageId, { platform, format }), "*/*");
 
   const hasReport = hasResults(image);
   const hasSBOM = image.cataloguedAt !== undefined;
@@ -70,18 +51,39 @@ function Downloads({ image }: { image: Image }) {
         <ChevronDown aria-hidden />
       </MenuTrigger>
       <MenuContent>
-        <MenuItem disabled={!hasReport} onClick={() => void download("report", report)}>
+        <MenuItem
+          disabled={!hasReport}
+          onClick={() => void download("the report", fileName(imageId, "cdx.json"), report)}
+        >
           <FileText aria-hidden />
           <span>
             Report <span className="text-muted">CycloneDX</span>
           </span>
         </MenuItem>
-        <MenuItem disabled={!hasSBOM} onClick={() => void download("SBOM", sbom)}>
+        <MenuItem
+          disabled={!hasSBOM}
+          onClick={() => void download("the SBOM", fileName(imageId, "syft.json"), sbom)}
+        >
           <Package aria-hidden />
           <span>
             SBOM <span className="text-muted">Syft</span>
           </span>
         </MenuItem>
+        <MenuSeparator />
+        {allFormats.map((format) => {
+          const { label, hint, extension } = exportFormats[format];
+          return (
+            <MenuItem
+              key={format}
+              onClick={() => void download(label, fileName(imageId, extension), () => exported(format))}
+            >
+              <FileDown aria-hidden />
+              <span>
+                {label} <span className="text-muted">{hint}</span>
+              </span>
+            </MenuItem>
+          );
+        })}
       </MenuContent>
     </Menu>
   );

@@ -1,64 +1,42 @@
 import { useQuery } from "@tanstack/react-query";
-import { ArrowLeft, CircleX, Clock, FileQuestion } from "lucide-react";
-import { Link, useLocation, useNavigate, useParams } from "react-router";
+import { CircleX, Clock, FileQuestion, FileText } from "lucide-react";
+import { Link, useParams } from "react-router";
 import { KevMark, SeverityBar, SeverityCounts } from "@/components/severity";
+import { BackLink } from "@/components/ui/back-link";
 import { buttonVariants } from "@/components/ui/button";
 import { Callout } from "@/components/ui/callout";
 import { RelativeTime } from "@/components/ui/relative-time";
 import { Select } from "@/components/ui/select";
 import { Skeleton } from "@/components/ui/skeleton";
 import { ErrorPanel, StatePanel } from "@/components/ui/state";
+import { Tabs } from "@/components/ui/tabs";
 import { listImages, useGetImage } from "@/gen/images/images";
 import type { Image } from "@/gen/model";
+import { useAddress } from "@/lib/address";
 import { plural } from "@/lib/format";
 import { parseImageId } from "@/lib/image-id";
-import { useHotkey, isTyping } from "@/lib/keyboard";
 import { ApiError } from "@/lib/problem";
 import { visible } from "@/lib/text";
-import { totalFindings } from "@/lib/severity";
+import { describeCounts, totalFindings } from "@/lib/severity";
 import { usePageTitle } from "@/lib/use-page-title";
 import { ImageName } from "../image-name";
-import { LoadError } from "../load-error";
+import { LoadError } from "@/components/ui/load-error";
 import { explain, hasResults, StateBadge } from "../state";
-import { useFindingFilters } from "./filters";
+import { findingFilters, tabs } from "./filters";
 import { Findings } from "./findings";
 import { ImageActions } from "./image-actions";
 import { ImageFacts } from "./image-facts";
-
-/** Back to the list as it was, or to the whole list when this page was opened directly. */
-function useBack() {
-  const navigate = useNavigate();
-  const { key } = useLocation();
-  return () => (key === "default" ? navigate("/") : navigate(-1));
-}
+import { Presences } from "./presences";
 
 export function ImagePage() {
   const { imageId = "" } = useParams();
-  const { filters } = useFindingFilters();
+  const { filters } = useAddress(findingFilters);
   const { platform } = filters;
   const { data: image, error, refetch } = useGetImage(imageId, platform ? { platform } : undefined);
-  const back = useBack();
   usePageTitle(parseImageId(imageId).repository);
-  useHotkey((event) => {
-    if (event.key !== "Escape" || isTyping(event.target)) return;
-    event.preventDefault();
-    void back();
-  });
-
   return (
     <>
-      <Link
-        to="/"
-        onClick={(event) => {
-          if (event.metaKey || event.ctrlKey || event.shiftKey) return;
-          event.preventDefault();
-          void back();
-        }}
-        className="-ml-1 inline-flex items-center gap-1.5 rounded-md px-1 text-sm text-muted hover:text-ink"
-      >
-        <ArrowLeft className="size-4" aria-hidden />
-        Images
-      </Link>
+      <BackLink to="/">Images</BackLink>
       {image ? (
         <>
           {error && <LoadError error={error} onRetry={() => void refetch()} />}
@@ -75,7 +53,13 @@ export function ImagePage() {
   );
 }
 
+const tabOptions = [
+  { value: tabs.findings, label: "Findings" },
+  { value: tabs.presences, label: "Where it ran" },
+];
+
 function ImageView({ image }: { image: Image }) {
+  const { filters, update } = useAddress(findingFilters);
   const hasFindings = image.matchedAt !== undefined && totalFindings(image.counts) > 0;
   return (
     <>
@@ -97,18 +81,29 @@ function ImageView({ image }: { image: Image }) {
         <ImageFacts image={image} />
         <Summary image={image} />
       </div>
-      {image.state === "Scanned" || hasFindings ? (
-        <Findings imageId={image.imageId} />
-      ) : (
-        <NoFindingsYet image={image} />
-      )}
+      <div className="mt-5">
+        <Tabs
+          label="About this image"
+          options={tabOptions}
+          value={filters.tab}
+          onChange={(tab) => update({ tab })}
+        >
+          {filters.tab === tabs.presences ? (
+            <Presences imageId={image.imageId} platform={image.platform} />
+          ) : image.state === "Scanned" || hasFindings ? (
+            <Findings imageId={image.imageId} />
+          ) : (
+            <NoFindingsYet image={image} />
+          )}
+        </Tabs>
+      </div>
     </>
   );
 }
 
-/** What stands between this image and its findings. */
+/** What stands between this image and its findings, or has to be known about them. */
 function Situation({ image }: { image: Image }) {
-  if (image.state !== "Failed") return null;
+  if (image.state !== "Failed") return image.fromReport ? <FromReport image={image} /> : null;
   const reason = image.reason && explain(image.reason);
   return (
     <Callout
@@ -130,6 +125,18 @@ function Situation({ image }: { image: Image }) {
           </span>
         )}
       </p>
+    </Callout>
+  );
+}
+
+function FromReport({ image: { reported } }: { image: Image }) {
+  return (
+    <Callout tone="info" icon={FileText} title="Known from a report only" className="mt-4">
+      <p>
+        The packages are those that a report from outside names; the operator has not catalogued the image
+        itself. The findings below are what the database in use knows of them.
+      </p>
+      {reported && <p>The report itself names {describeCounts(reported)}.</p>}
     </Callout>
   );
 }
@@ -167,7 +174,7 @@ function Summary({ image }: { image: Image }) {
 
 /** Other platforms under which the same image ID runs. */
 function Platforms({ image }: { image: Image }) {
-  const { update } = useFindingFilters();
+  const { update } = useAddress(findingFilters);
   const { data = [] } = useQuery({
     queryKey: ["platforms", image.imageId],
     queryFn: async ({ signal }) => {
@@ -197,7 +204,7 @@ function NoFindingsYet({ image }: { image: Image }) {
     Scanned: ["No findings", "The vulnerability database in use knows of nothing in this image."],
   }[image.state];
   return (
-    <div className="mt-6 rounded-xl border border-line bg-surface shadow-card">
+    <div className="mt-3 rounded-xl border border-line bg-surface shadow-card">
       <StatePanel icon={Clock} title={words[0] ?? ""}>
         <p>{words[1]}</p>
       </StatePanel>

@@ -2,13 +2,12 @@ import { Link } from "react-router";
 import { KevMark, SeverityCounts } from "@/components/severity";
 import { CopyButton } from "@/components/ui/copy-button";
 import { RelativeTime } from "@/components/ui/relative-time";
-import { SortHeader } from "@/components/ui/sort-header";
+import { sortable } from "@/components/ui/sort-header";
 import type { Column } from "@/components/ui/virtual-table";
 import { ListImagesSort, type Image } from "@/gen/model";
 import { formatNumber } from "@/lib/format";
 import { imagePath, parseImageId } from "@/lib/image-id";
 import { visible } from "@/lib/text";
-import { severities } from "@/lib/severity";
 import { ImageName } from "../image-name";
 import { explain, hasResults, scannedAt, StateBadge } from "../state";
 
@@ -33,15 +32,7 @@ function FailureNote({ image }: { image: Image }) {
 export const columns = (sort: ListImagesSort, setSort: (sort: ListImagesSort) => void): Column<Image>[] => [
   {
     id: "image",
-    meta: { sorted: sort === ListImagesSort.imageId ? "ascending" : "none" },
-    header: () => (
-      <SortHeader
-        sorted={sort === ListImagesSort.imageId ? "ascending" : "none"}
-        onSort={() => setSort(ListImagesSort.imageId)}
-      >
-        Image
-      </SortHeader>
-    ),
+    ...sortable("Image", ListImagesSort.imageId, "ascending", sort, setSort),
     cell: ({ row: { original: image } }) => (
       <span className="flex items-center gap-1">
         <span className="min-w-0">
@@ -88,18 +79,7 @@ export const columns = (sort: ListImagesSort, setSort: (sort: ListImagesSort) =>
   },
   {
     id: "findings",
-    meta: { sorted: sort === ListImagesSort["-severity"] ? "descending" : "none" },
-    header: () => (
-      <span className="flex items-center gap-2">
-        <SortHeader
-          sorted={sort === ListImagesSort["-severity"] ? "descending" : "none"}
-          onSort={() => setSort(ListImagesSort["-severity"])}
-        >
-          Findings
-        </SortHeader>
-        <span className="sr-only">{severities.map(({ name }) => name).join(", ")}</span>
-      </span>
-    ),
+    ...sortable("Findings", ListImagesSort["-severity"], "descending", sort, setSort),
     cell: ({ row: { original: image } }) =>
       hasResults(image) ? (
         <span className="flex items-center gap-2">

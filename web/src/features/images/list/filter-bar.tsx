@@ -1,22 +1,16 @@
+import { X } from "lucide-react";
+import { allFormats, ExportMenu } from "@/components/export-menu";
+import { FixableFilter, KevFilter, NamespaceFilter, SeverityFilter } from "@/components/filter-fields";
 import { Button } from "@/components/ui/button";
+import { FilterBar } from "@/components/ui/filter-bar";
 import { SearchInput } from "@/components/ui/search-input";
 import { MultiSelect, Select, type Option } from "@/components/ui/select";
-import { ListImagesSort, type Severity } from "@/gen/model";
+import { getListImagesUrl } from "@/gen/images/images";
+import { ListImagesSort } from "@/gen/model";
 import { plural } from "@/lib/format";
+import { visible } from "@/lib/text";
 import { allStates } from "../state";
-import { isFiltered, type Filters } from "./filters";
-
-type Minimum = Severity | "all";
-
-export const minimumOptions: Option<Minimum>[] = [
-  { value: "all", label: "Any" },
-  { value: "Critical", label: "Critical" },
-  { value: "High", label: "High or worse" },
-  { value: "Medium", label: "Medium or worse" },
-  { value: "Low", label: "Low or worse" },
-  { value: "Negligible", label: "Negligible or worse" },
-  { value: "Unknown", label: "At least one" },
-];
+import { imageFilters, toRequest, type Filters } from "./filters";
 
 const sortOptions: Option<ListImagesSort>[] = [
   { value: ListImagesSort["-severity"], label: "Most severe" },
@@ -31,16 +25,28 @@ interface Props {
   total: number | undefined;
 }
 
-export function FilterBar({ filters, update, total }: Props) {
+export function ImageFilterBar({ filters, update, total }: Props) {
   return (
-    <div role="search" aria-label="Images" className="flex flex-wrap items-center gap-2">
+    <FilterBar
+      label="Images"
+      count={total === undefined ? "" : plural(total, "image")}
+      filtered={imageFilters.isFiltered(filters)}
+      onClear={() => update(imageFilters.none)}
+      actions={
+        <ExportMenu
+          formats={allFormats}
+          name="images"
+          url={(format) => getListImagesUrl({ ...toRequest(filters), format })}
+        />
+      }
+    >
       <SearchInput
         label="Search images"
         placeholder="Search images"
         value={filters.text}
         maxLength={512}
         onChange={(text) => update({ text })}
-        className="w-full sm:w-72 lg:w-96"
+        className="w-full sm:w-72"
       />
       <MultiSelect
         label="State"
@@ -50,22 +56,23 @@ export function FilterBar({ filters, update, total }: Props) {
         onChange={(state) => update({ state })}
         className="max-w-56"
       />
-      <Select
-        label="Severity"
-        options={minimumOptions}
-        value={filters.severity ?? "all"}
-        active={filters.severity !== undefined}
-        onChange={(value) => update({ severity: value === "all" ? undefined : value })}
-      />
+      <SeverityFilter value={filters.severity} onChange={(severity) => update({ severity })} />
+      <FixableFilter value={filters.fixable} onChange={(fixable) => update({ fixable })} />
+      <KevFilter value={filters.kev} onChange={(kev) => update({ kev })} />
+      <NamespaceFilter value={filters.namespace} onChange={(namespace) => update({ namespace })} />
       <Select label="Sort" options={sortOptions} value={filters.sort} onChange={(sort) => update({ sort })} />
-      {isFiltered(filters) && (
-        <Button variant="ghost" onClick={() => update({ text: "", state: [], severity: undefined })}>
-          Clear filters
+      {filters.workload && (
+        <Button
+          onClick={() => update({ workload: "", workloadKind: "" })}
+          aria-label="Show images of all workloads"
+          className="max-w-72 border-accent bg-accent-soft"
+        >
+          <span className="untrusted truncate">
+            {visible([filters.workloadKind, filters.workload].filter(Boolean).join("/"))}
+          </span>
+          <X aria-hidden />
         </Button>
       )}
-      <p role="status" className="tabular ml-auto text-[13px] text-muted">
-        {total === undefined ? "" : plural(total, "image")}
-      </p>
-    </div>
+    </FilterBar>
   );
 }

@@ -1,30 +1,42 @@
 import { expect, it } from "vitest";
-import { readFindingFilters, writeFindingFilters } from "../detail/filters";
-import { isFiltered, readFilters, toRequest, writeFilters } from "./filters";
+import { findingFilters } from "../detail/filters";
+import { imageFilters, toRequest } from "./filters";
 
-it.each(["", "q=a%2Fb&state=Failed&state=Pending&severity=High&sort=imageId"])("keeps %s", (search) => {
-  const written = writeFilters(readFilters(new URLSearchParams(search)));
-  expect(readFilters(written)).toEqual(readFilters(new URLSearchParams(search)));
+const kept = (search: string) =>
+  imageFilters.write(imageFilters.read(new URLSearchParams(search))).toString();
+
+it.each([
+  "",
+  "q=a%2Fb&state=Pending&state=Failed&severity=High&sort=imageId",
+  "fixable=true&kev=true&namespace=web&kind=Deployment&workload=shop",
+])("keeps %s", (search) => {
+  expect([...new URLSearchParams(kept(search))].sort()).toEqual([...new URLSearchParams(search)].sort());
 });
 
 it("ignores what it does not understand", () => {
-  const filters = readFilters(new URLSearchParams("state=Bogus&severity=x&sort=drop&q="));
-  expect(filters).toEqual({ text: "", state: [], severity: undefined, sort: "-severity" });
-  expect(isFiltered(filters)).toBe(false);
-  expect(toRequest(filters)).toEqual({
-    text: undefined,
-    state: undefined,
-    severity: undefined,
-    sort: "-severity",
-  });
+  const filters = imageFilters.read(new URLSearchParams("state=Bogus&severity=x&sort=drop&q=&kev=1"));
+  expect(imageFilters.isFiltered(filters)).toBe(false);
+  expect(imageFilters.write(filters).toString()).toBe("");
+  expect(toRequest(filters)).toEqual({ sort: "-severity" });
 });
 
 it("bounds the search", () => {
-  expect(readFilters(new URLSearchParams({ q: "x".repeat(9000) })).text).toHaveLength(512);
+  expect(imageFilters.read(new URLSearchParams({ q: "x".repeat(9000) })).text).toHaveLength(512);
+});
+
+it("takes filters away, and neither the order nor the platform", () => {
+  const filters = findingFilters.read(new URLSearchParams("platform=linux%2Farm64&q=ssl&sort=package"));
+  const cleared = { ...filters, ...findingFilters.none };
+  expect(findingFilters.isFiltered(filters)).toBe(true);
+  expect(findingFilters.isFiltered(cleared)).toBe(false);
+  expect(findingFilters.write(cleared).toString()).toBe("platform=linux%2Farm64&sort=package");
 });
 
 it("keeps the filters of findings", () => {
-  const search = "platform=linux%2Farm64&q=ssl&severity=Low&fixable=true&kev=true&sort=package";
-  expect(writeFindingFilters(readFindingFilters(new URLSearchParams(search))).toString()).toBe(search);
-  expect(writeFindingFilters(readFindingFilters(new URLSearchParams("sort=x&kev=1"))).toString()).toBe("");
+  const search =
+    "tab=presences&platform=linux%2Farm64&q=ssl&severity=Low&fixable=true&kev=true&closed=true&sort=package";
+  const written = (from: string) =>
+    findingFilters.write(findingFilters.read(new URLSearchParams(from))).toString();
+  expect(written(search)).toBe(search);
+  expect(written("sort=x&kev=1&tab=findings")).toBe("");
 });

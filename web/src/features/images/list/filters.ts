@@ -1,62 +1,38 @@
-import { useCallback, useMemo } from "react";
-import { useSearchParams } from "react-router";
 import { ImageState, ListImagesSort, Severity, type ListImagesParams } from "@/gen/model";
+import { address, choice, flag, oneOf, orAbsent, someOf, text } from "@/lib/address";
 
 export interface Filters {
   text: string;
   state: ImageState[];
   severity: Severity | undefined;
+  fixable: boolean;
+  kev: boolean;
+  namespace: string;
+  workloadKind: string;
+  workload: string;
   sort: ListImagesSort;
 }
 
-const defaultSort = ListImagesSort["-severity"];
-const maxText = 512;
-
-/** Reads the address; what is not understood is as if it were not there. */
-export function readFilters(params: URLSearchParams): Filters {
-  const states = Object.values(ImageState);
-  const text = (params.get("q") ?? "").slice(0, maxText);
-  const severity = Object.values(Severity).find((value) => value === params.get("severity"));
-  const sort = Object.values(ListImagesSort).find((value) => value === params.get("sort"));
-  return {
-    text,
-    state: states.filter((value) => params.getAll("state").includes(value)),
-    severity,
-    sort: sort ?? defaultSort,
-  };
-}
-
-/** Writes what differs from the default. */
-export function writeFilters({ text, state, severity, sort }: Filters): URLSearchParams {
-  const params = new URLSearchParams();
-  if (text) params.set("q", text);
-  for (const value of state) params.append("state", value);
-  if (severity) params.set("severity", severity);
-  if (sort !== defaultSort) params.set("sort", sort);
-  return params;
-}
-
-export const toRequest = ({ text, state, severity, sort }: Filters): ListImagesParams => ({
-  text: text || undefined,
-  state: state.length > 0 ? state : undefined,
-  severity,
-  sort,
+export const imageFilters = address<Filters>({
+  text: text("q", 512),
+  state: someOf("state", Object.values(ImageState)),
+  severity: oneOf("severity", Severity),
+  fixable: flag("fixable"),
+  kev: flag("kev"),
+  namespace: text("namespace", 253),
+  workloadKind: text("kind", 63),
+  workload: text("workload", 253),
+  sort: choice("sort", ListImagesSort, ListImagesSort["-severity"]),
 });
 
-export const isFiltered = ({ text, state, severity }: Filters) =>
-  text !== "" || state.length > 0 || severity !== undefined;
-
-/** The filters of the list live in the address: it can be sent to a colleague, and going back restores them. */
-export function useFilters() {
-  const [params, setParams] = useSearchParams();
-  const filters = useMemo(() => readFilters(params), [params]);
-  const update = useCallback(
-    (change: Partial<Filters>) =>
-      setParams((current) => writeFilters({ ...readFilters(current), ...change }), {
-        replace: true,
-        preventScrollReset: true,
-      }),
-    [setParams],
-  );
-  return { filters, update };
-}
+export const toRequest = (filters: Filters): ListImagesParams => ({
+  text: orAbsent(filters.text),
+  state: orAbsent(filters.state),
+  severity: filters.severity,
+  fixable: orAbsent(filters.fixable),
+  kev: orAbsent(filters.kev),
+  namespace: orAbsent(filters.namespace),
+  workloadKind: orAbsent(filters.workloadKind),
+  workload: orAbsent(filters.workload),
+  sort: filters.sort,
+});

@@ -1,6 +1,6 @@
 import { CircleAlert } from "lucide-react";
-import { Button } from "@/components/ui/button";
-import { Callout } from "@/components/ui/callout";
+import { Button } from "./button";
+import { Callout } from "./callout";
 import { describe } from "@/lib/problem";
 
 /** What is shown could not be brought up to date. */

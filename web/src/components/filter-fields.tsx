@@ -1,0 +1,80 @@
+import { Select, type Option } from "@/components/ui/select";
+import { TextFilter } from "@/components/ui/text-filter";
+import { ToggleButton } from "@/components/ui/toggle-button";
+import type { Severity } from "@/gen/model";
+
+type Minimum = Severity | "all";
+
+const minimumOptions: Option<Minimum>[] = [
+  { value: "all", label: "Any" },
+  { value: "Critical", label: "Critical" },
+  { value: "High", label: "High or worse" },
+  { value: "Medium", label: "Medium or worse" },
+  { value: "Low", label: "Low or worse" },
+  { value: "Negligible", label: "Negligible or worse" },
+  { value: "Unknown", label: "At least one" },
+];
+
+interface Props<Value> {
+  value: Value;
+  onChange: (value: Value) => void;
+}
+
+export function SeverityFilter({ value, onChange }: Props<Severity | undefined>) {
+  return (
+    <Select
+      label="Severity"
+      options={minimumOptions}
+      value={value ?? "all"}
+      active={value !== undefined}
+      onChange={(next) => onChange(next === "all" ? undefined : next)}
+    />
+  );
+}
+
+export function FixableFilter({ value, onChange }: Props<boolean>) {
+  return (
+    <ToggleButton pressed={value} onChange={onChange}>
+      Fixable
+    </ToggleButton>
+  );
+}
+
+export function KevFilter({ value, onChange }: Props<boolean>) {
+  return (
+    <ToggleButton pressed={value} onChange={onChange}>
+      Known exploited
+    </ToggleButton>
+  );
+}
+
+/** The probability of exploitation, from 0 to 1. */
+export function EPSSFilter({ value, onChange }: Props<number | undefined>) {
+  const steps = [0.01, 0.1, 0.5, 0.9];
+  const shown = value === undefined || steps.includes(value) ? steps : [...steps, value].sort();
+  return (
+    <Select
+      label="EPSS"
+      options={[
+        { value: "all", label: "Any" },
+        ...shown.map((step) => ({ value: String(step), label: `${Math.round(step * 1000) / 10}% or more` })),
+      ]}
+      value={value === undefined ? "all" : String(value)}
+      active={value !== undefined}
+      onChange={(next) => onChange(next === "all" ? undefined : Number(next))}
+    />
+  );
+}
+
+export function NamespaceFilter({ value, onChange }: Props<string>) {
+  return (
+    <TextFilter
+      label="Namespace"
+      placeholder="Namespace"
+      value={value}
+      maxLength={253}
+      onChange={onChange}
+      className="w-36"
+    />
+  );
+}

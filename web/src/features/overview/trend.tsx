@@ -1,0 +1,137 @@
+import { Skeleton } from "@/components/ui/skeleton";
+import type { TrendDay, Trends } from "@/gen/model";
+import { useGetTrends } from "@/gen/workloads/workloads";
+import { cn } from "@/lib/cn";
+import { formatDay, formatNumber } from "@/lib/format";
+import { describeCounts, severities, severityFill, totalFindings } from "@/lib/severity";
+import { layoutTrend, sumChanges, type Bar } from "./trend-layout";
+
+/** Findings of what ran, day by day. */
+export function Trend() {
+  const { data, error } = useGetTrends();
+  if (!data) return error ? null : <Skeleton className="mb-5 h-40 rounded-xl" />;
+  // One day is no trend yet.
+  return data.items.length < 2 ? null : <TrendChart trends={data} />;
+}
+
+function TrendChart({ trends }: { trends: Trends }) {
+  const { bars, most } = layoutTrend(trends);
+  const { opened, closed } = sumChanges(trends.items);
+  const first = trends.items[0];
+  const last = trends.items.at(-1);
+  if (!first || !last) return null;
+  const difference = totalFindings(last.counts) - totalFindings(first.counts);
+  const sign = difference > 0 ? "+" : difference < 0 ? "−" : "±";
+  return (
+    <section
+      aria-labelledby="trend"
+      className="mb-5 rounded-xl border border-line bg-surface p-4 shadow-card"
+    >
+      <div className="flex flex-wrap items-baseline gap-x-4 gap-y-1 text-[13px]">
+        <h2 id="trend" className="font-medium">
+          Findings by day
+        </h2>
+        <p className="tabular text-muted">
+          <span className="font-medium text-ink">{`${sign}${formatNumber(Math.abs(difference))}`}</span> since{" "}
+          {formatDay(first.day)}
+        </p>
+        <p className="tabular text-muted sm:ml-auto">
+          New databases opened {formatNumber(opened)} and closed {formatNumber(closed)}
+        </p>
+      </div>
+      <div className="mt-3 flex gap-2">
+        <svg
+          role="img"
+          aria-label={`Findings by day: ${describeCounts(first.counts)} on ${formatDay(first.day)}; ${describeCounts(last.counts)} on ${formatDay(last.day)}`}
+          viewBox="0 0 1000 100"
+          preserveAspectRatio="none"
+          className="h-20 min-w-0 flex-1"
+        >
+          {bars.map((bar) => (
+            <DayBar key={bar.item.day} bar={bar} />
+          ))}
+        </svg>
+        <div
+          aria-hidden
+          className="tabular flex w-10 shrink-0 flex-col justify-between text-[11px] leading-none text-muted"
+        >
+          <span>{formatNumber(most)}</span>
+          <span>0</span>
+        </div>
+      </div>
+      <div className="mt-1.5 mr-12 flex justify-between text-[11px] text-muted" aria-hidden>
+        <span>{formatDay(trends.from)}</span>
+        <span>{formatDay(trends.to)}</span>
+      </div>
+      <details className="mt-1 text-[13px]">
+        <summary className="w-fit rounded text-muted hover:text-ink">As a table</summary>
+        <TrendTable items={trends.items} />
+      </details>
+    </section>
+  );
+}
+
+function DayBar({ bar: { item, x, width, parts } }: { bar: Bar }) {
+  return (
+    <g className="hover:opacity-75">
+      <title>{`${formatDay(item.day)}: ${describeCounts(item.counts)} (images: ${formatNumber(item.images)})`}</title>
+      {/* The whole column can be pointed at. */}
+      <rect x={1000 * x} y={0} width={1000 * width} height={100} fill="transparent" />
+      {parts.map(({ key, y, height }) => (
+        <rect
+          key={key}
+          x={1000 * (x + width * 0.1)}
+          y={100 * y}
+          width={1000 * width * 0.8}
+          height={100 * height}
+          className={severityFill[key]}
+        />
+      ))}
+    </g>
+  );
+}
+
+function TrendTable({ items }: { items: TrendDay[] }) {
+  const cell = "px-2 py-1 text-right";
+  return (
+    <div
+      tabIndex={0}
+      role="region"
+      aria-label="Findings by day, as a table"
+      className="mt-2 max-h-64 overflow-auto rounded-md border border-line"
+    >
+      <table className="tabular w-full text-xs">
+        <thead className="sticky top-0 bg-surface text-muted">
+          <tr>
+            <th scope="col" className={cn(cell, "text-left font-medium")}>
+              Day
+            </th>
+            <th scope="col" className={cn(cell, "font-medium")}>
+              Images
+            </th>
+            {severities.map(({ key, name }) => (
+              <th key={key} scope="col" className={cn(cell, "font-medium")}>
+                {name}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {[...items].reverse().map(({ day, images, counts }) => (
+            <tr key={day} className="border-t border-line">
+              <th scope="row" className={cn(cell, "text-left font-normal whitespace-nowrap")}>
+                {formatDay(day)}
+              </th>
+              <td className={cell}>{formatNumber(images)}</td>
+              {severities.map(({ key }) => (
+                <td key={key} className={cell}>
+                  {formatNumber(counts[key])}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
