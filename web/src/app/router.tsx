@@ -22,6 +22,37 @@ export const routes = [
             }),
           },
           {
+            path: "vulnerabilities",
+            lazy: async () => ({
+              Component: (await import("@/features/vulnerabilities/vulnerabilities-page"))
+                .VulnerabilitiesPage,
+            }),
+          },
+          {
+            path: "vulnerabilities/:id",
+            lazy: async () => ({
+              Component: (await import("@/features/vulnerabilities/vulnerability-page")).VulnerabilityPage,
+            }),
+          },
+          {
+            path: "packages",
+            lazy: async () => ({
+              Component: (await import("@/features/packages/packages-page")).PackagesPage,
+            }),
+          },
+          {
+            path: "workloads",
+            lazy: async () => ({
+              Component: (await import("@/features/workloads/workloads-page")).WorkloadsPage,
+            }),
+          },
+          {
+            path: "coverage",
+            lazy: async () => ({
+              Component: (await import("@/features/coverage/coverage-page")).CoveragePage,
+            }),
+          },
+          {
             path: "database",
             lazy: async () => ({
               Component: (await import("@/features/database/database-page")).DatabasePage,

@@ -1,0 +1,170 @@
+import { CircleCheck, ScanSearch, X } from "lucide-react";
+import { useCallback, useMemo } from "react";
+import { ExportMenu } from "@/components/export-menu";
+import { NamespaceFilter } from "@/components/filter-fields";
+import { Button } from "@/components/ui/button";
+import { FilterBar } from "@/components/ui/filter-bar";
+import { ListPanel } from "@/components/ui/list-panel";
+import { useOpenRows } from "@/components/ui/open-rows";
+import { PageTitle } from "@/components/ui/page-title";
+import { SearchInput } from "@/components/ui/search-input";
+import { Skeleton } from "@/components/ui/skeleton";
+import { NothingFound, StatePanel } from "@/components/ui/state";
+import { Tabs } from "@/components/ui/tabs";
+import { useList } from "@/components/ui/use-list";
+import type { ContainerCoverage, CoveragePage as Page, CoverageState, CoverageSummary } from "@/gen/model";
+import { getListCoverageUrl, listCoverage } from "@/gen/workloads/workloads";
+import { useAddress } from "@/lib/address";
+import { cn } from "@/lib/cn";
+import { formatNumber, plural } from "@/lib/format";
+import { sumsKey } from "@/lib/lists";
+import { visible } from "@/lib/text";
+import { columns, CoverageCard, CoverageDetail, coverageKey, grid } from "./columns";
+import { coverageFilters, toRequest } from "./filters";
+import { containersOf, explainReason, formatRatio, states } from "./state";
+
+const renderDetail = (row: ContainerCoverage) => <CoverageDetail row={row} />;
+
+export function CoveragePage() {
+  const { filters, update } = useAddress(coverageFilters);
+  const request = toRequest(filters);
+  const list = useList<ContainerCoverage, Page>({
+    queryKey: [...sumsKey, "coverage", request],
+    load: (page, init) => listCoverage({ ...request, ...page }, init),
+    rowKey: coverageKey,
+  });
+  const { isOpen, toggle } = useOpenRows(coverageKey);
+  const tableColumns = useMemo(() => columns({ isOpen, toggle }), [isOpen, toggle]);
+  const renderCard = useCallback(
+    (row: ContainerCoverage) => <CoverageCard row={row} open={isOpen(row)} onToggle={() => toggle(row)} />,
+    [isOpen, toggle],
+  );
+  const filtered = coverageFilters.isFiltered(filters);
+  const clear = () => update({ ...coverageFilters.none, state: undefined });
+  const summary = list.page?.summary;
+  const total = list.page?.total;
+  const count = (key: keyof CoverageSummary) => (summary ? formatNumber(summary[key]) : undefined);
+  const tabs = [
+    { value: "all" as const, label: "All", note: summary && formatNumber(containersOf(summary)) },
+    ...states.map(({ state, key }) => ({ value: state, label: state, note: count(key) })),
+  ];
+  return (
+    <>
+      <PageTitle
+        title="Coverage"
+        hint="Every container that runs, how far its scan is, and why no farther."
+      />
+      {summary ? <Headline summary={summary} /> : !list.error && <Skeleton className="h-28 rounded-xl" />}
+      <div className="mt-4">
+        <Tabs<CoverageState | "all">
+          label="State"
+          options={tabs}
+          value={filters.state ?? "all"}
+          onChange={(state) => update({ state: state === "all" ? undefined : state })}
+        >
+          <FilterBar
+            label="Coverage"
+            count={total === undefined ? "" : plural(total, "row")}
+            filtered={filtered}
+            onClear={clear}
+            actions={
+              <ExportMenu
+                formats={["csv"]}
+                name="coverage"
+                url={(format) => getListCoverageUrl({ ...request, format })}
+              />
+            }
+          >
+            <SearchInput
+              label="Search containers"
+              placeholder="Image, workload or container"
+              value={filters.text}
+              maxLength={256}
+              onChange={(text) => update({ text })}
+              className="w-full sm:w-72"
+            />
+            <NamespaceFilter value={filters.namespace} onChange={(namespace) => update({ namespace })} />
+            {filters.reason && (
+              <Button
+                onClick={() => update({ reason: "" })}
+                aria-label="Show containers with any reason"
+                className="max-w-72 border-accent bg-accent-soft"
+              >
+                <span className="untrusted truncate">
+                  {visible(explainReason(filters.reason)?.what ?? filters.reason)}
+                </span>
+                <X aria-hidden />
+              </Button>
+            )}
+          </FilterBar>
+          <h2 className="sr-only">Containers</h2>
+          <ListPanel
+            label="Containers"
+            list={list}
+            columns={tableColumns}
+            grid={grid}
+            rowHeight={56}
+            cardHeight={112}
+            renderCard={renderCard}
+            renderDetail={renderDetail}
+            isOpen={isOpen}
+            empty={
+              filtered ? (
+                <NothingFound title="No container matches" onClear={clear} />
+              ) : filters.state ? (
+                <StatePanel icon={CircleCheck} title={`No container is ${filters.state}`} />
+              ) : (
+                <StatePanel icon={ScanSearch} title="No containers yet">
+                  <p>They appear here as soon as a Scanner finds any.</p>
+                </StatePanel>
+              )
+            }
+          />
+        </Tabs>
+      </div>
+    </>
+  );
+}
+
+/** The share of containers with a result, which is what all the rest explains. */
+function Headline({ summary }: { summary: CoverageSummary }) {
+  const total = containersOf(summary);
+  const wanted = total - summary.skipped;
+  const covered = summary.scanned + summary.stale;
+  return (
+    <section
+      aria-label="Coverage of the cluster"
+      className="rounded-xl border border-line bg-surface p-4 shadow-card"
+    >
+      <p className="flex flex-wrap items-baseline gap-x-3">
+        <span className="tabular text-4xl leading-10 font-semibold tracking-tight">
+          {wanted === 0 ? "–" : formatRatio(summary.ratio)}
+        </span>
+        <span className="text-sm">
+          {wanted === 0
+            ? "There are no containers to scan."
+            : `${formatNumber(covered)} of ${plural(wanted, "container")} ${covered === 1 ? "has" : "have"} a result`}
+          {summary.stale > 0 && (
+            <span className="text-muted">{`, ${formatNumber(summary.stale)} of an earlier database`}</span>
+          )}
+        </span>
+      </p>
+      <div
+        role="img"
+        aria-label={states.map(({ state, key }) => `${summary[key]} ${state}`).join(", ")}
+        className="mt-3 flex h-2 gap-px overflow-hidden rounded-full bg-subtle"
+      >
+        {states.map(
+          ({ key, bar }) =>
+            summary[key] > 0 && (
+              <span
+                key={key}
+                className={cn("min-w-0.5", bar)}
+                style={{ width: `${(100 * summary[key]) / total}%` }}
+              />
+            ),
+        )}
+      </div>
+    </section>
+  );
+}

@@ -1,0 +1,123 @@
+import { CalendarSearch, ShieldCheck } from "lucide-react";
+import { useMemo } from "react";
+import { ExportMenu } from "@/components/export-menu";
+import { NamespaceFilter } from "@/components/filter-fields";
+import { DayInput } from "@/components/ui/day-input";
+import { FilterBar } from "@/components/ui/filter-bar";
+import { ListPanel } from "@/components/ui/list-panel";
+import { NothingFound, StatePanel } from "@/components/ui/state";
+import { Tabs } from "@/components/ui/tabs";
+import type { Affected, AffectedPage } from "@/gen/model";
+import { getListAffectedUrl } from "@/gen/vulnerabilities/vulnerabilities";
+import { useAddress } from "@/lib/address";
+import { useNow } from "@/lib/clock";
+import { plural } from "@/lib/format";
+import { fileStem } from "@/lib/image-id";
+import { AffectedCard, affectedColumns, affectedGrid } from "./affected-columns";
+import { affectedFilters, dayOf, times, toAffectedRequest, type AffectedFilters } from "./filters";
+import { useAffected } from "./queries";
+
+const tabs = [
+  { value: times.now, label: "Now" },
+  { value: times.closed, label: "No more" },
+  { value: times.day, label: "On a day" },
+];
+
+const describe = ({ total, images, workloads }: AffectedPage) =>
+  total === 0
+    ? "nothing"
+    : `${plural(total, "finding")} in ${plural(images, "image")}, ${plural(workloads, "workload")}`;
+
+/** What has the vulnerability, had it, or ran with it on some day. */
+export function AffectedList({ id }: { id: string }) {
+  const { filters, update } = useAddress(affectedFilters);
+  return (
+    <section aria-labelledby="affected" className="mt-6">
+      <h2 id="affected" className="text-base font-semibold">
+        What has it
+      </h2>
+      <Tabs label="When" options={tabs} value={filters.time} onChange={(time) => update({ time })}>
+        <AffectedTable id={id} filters={filters} update={update} />
+      </Tabs>
+    </section>
+  );
+}
+
+function AffectedTable({
+  id,
+  filters,
+  update,
+}: {
+  id: string;
+  filters: AffectedFilters;
+  update: (change: Partial<AffectedFilters>) => void;
+}) {
+  const { time } = filters;
+  const today = dayOf(useNow());
+  const request = toAffectedRequest(filters, today);
+  const list = useAffected(id, time, request);
+  const columns = useMemo(() => affectedColumns(time), [time]);
+  const renderCard = (row: Affected) => <AffectedCard row={row} time={time} />;
+  const filtered = affectedFilters.isFiltered(filters);
+  const clear = () => update(affectedFilters.none);
+  return (
+    <>
+      <FilterBar
+        label="What has it"
+        count={list.page && !list.stale ? describe(list.page) : ""}
+        filtered={filtered}
+        onClear={clear}
+        actions={
+          <ExportMenu
+            formats={["csv"]}
+            name={fileStem(id)}
+            url={(format) => getListAffectedUrl(id, { ...request, format })}
+          />
+        }
+      >
+        {time === "day" && (
+          <DayInput
+            label="Day of UTC"
+            value={filters.on || today}
+            max={today}
+            onChange={(on) => update({ on })}
+          />
+        )}
+        <NamespaceFilter value={filters.namespace} onChange={(namespace) => update({ namespace })} />
+      </FilterBar>
+      <ListPanel
+        label="What has it"
+        list={list}
+        columns={columns}
+        grid={affectedGrid}
+        rowHeight={56}
+        cardHeight={134}
+        renderCard={renderCard}
+        empty={filtered ? <NothingFound title="Nothing matches" onClear={clear} /> : <Nothing time={time} />}
+      />
+    </>
+  );
+}
+
+function Nothing({ time }: { time: AffectedFilters["time"] }) {
+  switch (time) {
+    case "now":
+      return (
+        <StatePanel icon={ShieldCheck} title="Nothing has it now">
+          <p>No package in any image that is known has this vulnerability.</p>
+        </StatePanel>
+      );
+    case "closed":
+      return (
+        <StatePanel icon={CalendarSearch} title="Nothing got rid of it">
+          <p>No finding of it was closed, as far as history goes back.</p>
+        </StatePanel>
+      );
+    case "day":
+      return (
+        <StatePanel icon={CalendarSearch} title="Nothing ran with it on that day">
+          <p>Days of UTC count, and days before the operator's history cannot be told.</p>
+        </StatePanel>
+      );
+  }
+}

@@ -1,0 +1,79 @@
+import {
+  ListVulnerabilitiesSort,
+  Severity,
+  type ListAffectedParams,
+  type ListVulnerabilitiesParams,
+} from "@/gen/model";
+import { address, choice, flag, oneOf, orAbsent, share, text, type Field } from "@/lib/address";
+
+export interface VulnerabilityFilters {
+  text: string;
+  severity: Severity | undefined;
+  fixable: boolean;
+  kev: boolean;
+  epss: number | undefined;
+  namespace: string;
+  sort: ListVulnerabilitiesSort;
+}
+
+export const vulnerabilityFilters = address<VulnerabilityFilters>({
+  text: text("q", 256),
+  severity: oneOf("severity", Severity),
+  fixable: flag("fixable"),
+  kev: flag("kev"),
+  epss: share("epss"),
+  namespace: text("namespace", 253),
+  sort: choice("sort", ListVulnerabilitiesSort, ListVulnerabilitiesSort["-risk"]),
+});
+
+export const toRequest = (filters: VulnerabilityFilters): ListVulnerabilitiesParams => ({
+  text: orAbsent(filters.text),
+  severity: filters.severity,
+  fixable: orAbsent(filters.fixable),
+  kev: orAbsent(filters.kev),
+  epss: filters.epss,
+  namespace: orAbsent(filters.namespace),
+  sort: filters.sort,
+});
+
+/** What has it now, what had it and has it no more, or what ran with it on some day. */
+export const times = { now: "now", closed: "closed", day: "day" } as const;
+export type Time = keyof typeof times;
+
+export interface AffectedFilters {
+  time: Time;
+  /** A day of UTC such as 2026-01-31, which counts when the time is "day"; empty while none was chosen. */
+  on: string;
+  namespace: string;
+}
+
+/** The day as YYYY-MM-DD; what is no day of the calendar is as if it were not there. */
+export function parseDay(value: string | null): string {
+  if (value === null || !/^\d{4}-\d\d-\d\d$/.test(value)) return "";
+  const time = Date.parse(`${value}T00:00:00Z`);
+  return Number.isNaN(time) || new Date(time).toISOString().slice(0, 10) !== value ? "" : value;
+}
+
+const day: Field<string> = {
+  read: (params) => parseDay(params.get("on")),
+  write: (params, value) => value && params.set("on", value),
+  narrows: false,
+};
+
+export const affectedFilters = address<AffectedFilters>({
+  time: choice("time", times, times.now),
+  on: day,
+  namespace: text("namespace", 253),
+});
+
+/** The day of UTC on which a time lies. */
+export const dayOf = (time: number) => new Date(time).toISOString().slice(0, 10);
+
+export const toAffectedRequest = (
+  { time, on, namespace }: AffectedFilters,
+  today: string,
+): ListAffectedParams => ({
+  ...(time === "day" && { on: on || today }),
+  ...(time === "closed" && { closed: true }),
+  namespace: orAbsent(namespace),
+});

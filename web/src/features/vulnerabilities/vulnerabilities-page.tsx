@@ -1,0 +1,98 @@
+import { ShieldCheck } from "lucide-react";
+import { useCallback, useMemo } from "react";
+import { ExportMenu } from "@/components/export-menu";
+import {
+  EPSSFilter,
+  FixableFilter,
+  KevFilter,
+  NamespaceFilter,
+  SeverityFilter,
+} from "@/components/filter-fields";
+import { FilterBar } from "@/components/ui/filter-bar";
+import { ListPanel } from "@/components/ui/list-panel";
+import { PageTitle } from "@/components/ui/page-title";
+import { SearchInput } from "@/components/ui/search-input";
+import { Select, type Option } from "@/components/ui/select";
+import { NothingFound, StatePanel } from "@/components/ui/state";
+import { ListVulnerabilitiesSort, type VulnerabilitySummary } from "@/gen/model";
+import { getListVulnerabilitiesUrl } from "@/gen/vulnerabilities/vulnerabilities";
+import { useAddress } from "@/lib/address";
+import { plural } from "@/lib/format";
+import { columns, grid, VulnerabilityCard } from "./columns";
+import { toRequest, vulnerabilityFilters } from "./filters";
+import { useVulnerabilities } from "./queries";
+
+const sortOptions: Option<ListVulnerabilitiesSort>[] = [
+  { value: ListVulnerabilitiesSort["-risk"], label: "Risk" },
+  { value: ListVulnerabilitiesSort["-severity"], label: "Severity" },
+  { value: ListVulnerabilitiesSort["-epss"], label: "EPSS" },
+  { value: ListVulnerabilitiesSort.id, label: "ID" },
+];
+
+const renderCard = (row: VulnerabilitySummary) => <VulnerabilityCard row={row} />;
+
+export function VulnerabilitiesPage() {
+  const { filters, update } = useAddress(vulnerabilityFilters);
+  const list = useVulnerabilities(toRequest(filters));
+  const setSort = useCallback((sort: ListVulnerabilitiesSort) => update({ sort }), [update]);
+  const tableColumns = useMemo(() => columns(filters.sort, setSort), [filters.sort, setSort]);
+  const filtered = vulnerabilityFilters.isFiltered(filters);
+  const clear = () => update(vulnerabilityFilters.none);
+  const total = list.page?.total;
+  return (
+    <>
+      <PageTitle title="Vulnerabilities" hint="Each one once, with all images and workloads that have it." />
+      <FilterBar
+        label="Vulnerabilities"
+        count={total === undefined ? "" : plural(total, "vulnerability", "vulnerabilities")}
+        filtered={filtered}
+        onClear={clear}
+        actions={
+          <ExportMenu
+            formats={["csv"]}
+            name="vulnerabilities"
+            url={(format) => getListVulnerabilitiesUrl({ ...toRequest(filters), format })}
+          />
+        }
+      >
+        <SearchInput
+          label="Search vulnerabilities"
+          placeholder="ID or alias, such as CVE-2021-44228"
+          value={filters.text}
+          maxLength={256}
+          onChange={(text) => update({ text })}
+          className="w-full sm:w-80"
+        />
+        <SeverityFilter value={filters.severity} onChange={(severity) => update({ severity })} />
+        <EPSSFilter value={filters.epss} onChange={(epss) => update({ epss })} />
+        <FixableFilter value={filters.fixable} onChange={(fixable) => update({ fixable })} />
+        <KevFilter value={filters.kev} onChange={(kev) => update({ kev })} />
+        <NamespaceFilter value={filters.namespace} onChange={(namespace) => update({ namespace })} />
+        <Select
+          label="Sort"
+          options={sortOptions}
+          value={filters.sort}
+          onChange={(sort) => update({ sort })}
+        />
+      </FilterBar>
+      <ListPanel
+        label="Vulnerabilities"
+        list={list}
+        columns={tableColumns}
+        grid={grid}
+        rowHeight={44}
+        cardHeight={94}
+        renderCard={renderCard}
+        empty={
+          filtered ? (
+            <NothingFound title="No vulnerability matches" onClear={clear} />
+          ) : (
+            <StatePanel icon={ShieldCheck} title="No vulnerabilities">
+              <p>No image is known to have any. They appear here as soon as images are matched.</p>
+            </StatePanel>
+          )
+        }
+      />
+    </>
+  );
+}
