@@ -54,6 +54,47 @@ for (const colorScheme of ["light", "dark"] as const) {
         await expectAccessible(page);
       });
 
+      test("vulnerabilities and one of them", async ({ page, open }) => {
+        await open({}, "/vulnerabilities");
+        await expect(page.getByText("150 vulnerabilities")).toBeVisible();
+        await expectAccessible(page);
+        for (const time of ["now", "closed", "day"]) {
+          await page.goto(new URL(`/vulnerabilities/CVE-2021-44228?time=${time}`, page.url()).href);
+          await expect(page.getByText(/finding.* in .* image/)).toBeVisible();
+          await page.locator("details").last().locator("summary").click();
+          await expectAccessible(page);
+          expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(width);
+        }
+      });
+
+      for (const path of ["packages", "workloads", "coverage"]) {
+        test(`${path}, with an open row, and without any`, async ({ page, open }) => {
+          await open({}, `/${path}`);
+          await page
+            .getByRole("button", { name: /^Details of/ })
+            .first()
+            .click();
+          await expect(page.getByRole("button", { name: /^Details of/, expanded: true })).toBeVisible();
+          await expectAccessible(page);
+          expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(width);
+          await open({ images: 0 }, `/${path}`);
+          await expect(page.getByText(/^No (packages|workloads|containers) yet$/)).toBeVisible();
+          await expectAccessible(page);
+        });
+      }
+
+      test("where an image ran, and the trend as a table", async ({ page, open }) => {
+        const operator = await open();
+        await page.getByText("As a table").click();
+        await expectAccessible(page);
+        await page.goto(
+          new URL(`${detailPath(operator.images[0]?.imageId ?? "")}?tab=presences`, page.url()).href,
+        );
+        await expect(page.getByText("6 times")).toBeVisible();
+        await expectAccessible(page);
+        expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(width);
+      });
+
       test("failed, empty, error and sign-in", async ({ page, open }) => {
         const operator = await open();
         const failed = operator.images.find((image) => image.state === "Failed");

@@ -88,10 +88,23 @@ test("a change opens by keyboard and leads to its images", async ({ page, open }
   await expect(page.locator(`[role=table] [data-index='${index}'] [data-row-focus]`)).toBeFocused();
   await page.keyboard.press("Enter");
   await expect(page.getByRole("heading", { name: "Workloads" })).toBeVisible();
+  // The focus stays where it was, for the next key.
+  await expect(page.locator(`[role=table] [data-index='${index}'] [data-row-focus]`)).toBeFocused();
   await page.keyboard.press("Escape");
   await expect(page.getByRole("heading", { name: "Workloads" })).toBeHidden();
-  await page.getByRole("link", { name: changes[index]?.vulnerabilityId }).click();
-  await expect(page).toHaveURL(new RegExp(`/images/.*q=${changes[index]?.vulnerabilityId ?? ""}`));
+  const id = changes[index]?.vulnerabilityId ?? "";
+  await expect(page.getByRole("link", { name: id, exact: true })).toHaveAttribute(
+    "href",
+    `/vulnerabilities/${id}`,
+  );
+  await page.keyboard.press("Enter");
+  await page
+    .getByRole("heading", { name: /^Images \(/ })
+    .locator("..")
+    .getByRole("link")
+    .first()
+    .click();
+  await expect(page).toHaveURL(new RegExp(`/images/.*q=${id}`));
 });
 
 test("matching is shown as it goes, and then what it brought", async ({ page, open }) => {

@@ -51,3 +51,26 @@ test("10,000 changes scroll to the end with few rows in the document", async ({ 
     .toBe("10001");
   expect(await page.locator(rows).count()).toBeLessThan(70);
 });
+
+for (const [path, sums, label] of [
+  ["vulnerabilities", { vulnerabilities: 10_000 }, "10,000 vulnerabilities"],
+  ["packages", { packages: 10_000 }, "10,000 packages"],
+  ["workloads", { workloads: 10_000 }, "10,000 workloads"],
+  ["coverage", { containers: 10_000 }, "10,000 rows"],
+] as const) {
+  test(`${label} scroll to the end with few rows in the document`, async ({ page, open }) => {
+    test.slow();
+    await open({ sums }, `/${path}`);
+    await expect(page.getByText(label)).toBeVisible();
+    await expect
+      .poll(
+        async () => {
+          await page.evaluate(() => window.scrollTo(0, document.body.scrollHeight));
+          return page.locator(rows).last().getAttribute("aria-rowindex");
+        },
+        { timeout: 90_000, intervals: [30] },
+      )
+      .toBe("10001");
+    expect(await page.locator(rows).count()).toBeLessThan(70);
+  });
+}
