@@ -16,7 +16,7 @@ import (
 // affectedOrder is by image, package and version; the rest makes it a total order.
 var affectedOrder = []sortKey{
 	{column: "l.image_id"}, {column: "l.platform"}, {column: "l.name"}, {column: "l.version"},
-	{column: "l.fingerprint"}, {column: "l.vulnerability_id"}, {column: "l.digest"}, {column: "l.from_gen", number: true},
+	{column: "l.fingerprint"}, {column: "l.vulnerability_id"}, {column: "l.namespace"}, {column: "l.finding_id", number: true},
 }
 
 // affectedToken is what a page token of affected packages belongs to.
@@ -39,10 +39,9 @@ type affectedQuery struct {
 
 // affectedEntry is a finding in a package of an image, with all that it is sorted by.
 type affectedEntry struct {
-	ImagePk, FindingID                                                                int64
-	ImageID, Platform, Name, Version, Fingerprint, VulnerabilityID, Namespace, Digest string
-	FromGen                                                                           int64
-	FirstSeen                                                                         int64
+	ImagePk, FindingID                                                        int64
+	ImageID, Platform, Name, Version, Fingerprint, VulnerabilityID, Namespace string
+	FirstSeen                                                                 int64
 }
 
 func (r *affectedEntry) value(column string) string {
@@ -59,10 +58,10 @@ func (r *affectedEntry) value(column string) string {
 		return r.Fingerprint
 	case "l.vulnerability_id":
 		return r.VulnerabilityID
-	case "l.digest":
-		return r.Digest
+	case "l.namespace":
+		return r.Namespace
 	default:
-		return strconv.FormatInt(r.FromGen, 10)
+		return strconv.FormatInt(r.FindingID, 10)
 	}
 }
 
@@ -131,7 +130,7 @@ func (q *affectedQuery) findings(tx *gorm.DB) *gorm.DB {
 // entries selects an affectedEntry for each of them.
 func (q *affectedQuery) entries(tx *gorm.DB) *gorm.DB {
 	return q.findings(tx).Joins("CROSS JOIN packages p").Where("p.id = f.package_pk").
-		Select("ip.image_pk, f.id AS finding_id, i.image_id, i.platform, p.name, p.version, p.fingerprint, v.vulnerability_id, v.namespace, f.digest, f.from_gen, " +
+		Select("ip.image_pk, f.id AS finding_id, i.image_id, i.platform, p.name, p.version, p.fingerprint, v.vulnerability_id, v.namespace, " +
 			firstSeen + " AS first_seen")
 }
 

@@ -167,7 +167,7 @@ func (q *packageSearch) holders(tx *gorm.DB) *gorm.DB {
 func (q *packageSearch) everywhere() bool { return q.ImageID == "" && q.Where == (store.Where{}) }
 
 // held is the condition that holders of a package, given by its column, are among the chosen ones.
-func (q *packageSearch) held(tx *gorm.DB, column string, holders *gorm.DB) (string, *gorm.DB) {
+func (q *packageSearch) held(column string, holders *gorm.DB) (string, *gorm.DB) {
 	if q.everywhere() {
 		return anyRow, holders.Select("ip.image_pk").Where("ip.package_pk = " + column)
 	}
@@ -176,7 +176,7 @@ func (q *packageSearch) held(tx *gorm.DB, column string, holders *gorm.DB) (stri
 
 // filter selects the packages p that the query matches.
 func (q *packageSearch) filter(tx *gorm.DB) *gorm.DB {
-	condition, holders := q.held(tx, "p.id", q.holders(tx))
+	condition, holders := q.held("p.id", q.holders(tx))
 	packages := equals(equals(tx.Table("packages AS p"), "p.name", q.Name), "p.type", q.Type).Where(condition, holders)
 	packages = contains(packages, q.dialect, q.Text, "p.name")
 	if q.ids != "" {
@@ -194,7 +194,7 @@ func (q *packageSearch) filter(tx *gorm.DB) *gorm.DB {
 // matched is the condition that one of the chosen holders of a package does not exclude it: otherwise what is said of it is found
 // in no image.
 func (q *packageSearch) matched(tx *gorm.DB, column string) (string, *gorm.DB) {
-	return q.held(tx, column, q.holders(tx).Where("ip.excluded = 0"))
+	return q.held(column, q.holders(tx).Where("ip.excluded = 0"))
 }
 
 // byName reads a page in the order of an index.
@@ -217,11 +217,8 @@ func (q *packageSearch) byName(tx *gorm.DB, keys []sortKey, token packageToken) 
 
 // bySeverity selects a packageEntry for each package.
 func (q *packageSearch) bySeverity(tx *gorm.DB) *gorm.DB {
-	columns := "p.id, p.name, p.version, p.type, p.fingerprint"
-	for _, column := range countColumns {
-		columns += fmt.Sprintf(", COALESCE(c.%[1]s, 0) AS %[1]s", column)
-	}
-	return q.filter(tx).Joins("LEFT JOIN (?) AS c ON c.package_pk = p.id", q.counts(tx)).Select(columns)
+	return q.filter(tx).Joins("LEFT JOIN (?) AS c ON c.package_pk = p.id", q.counts(tx)).
+		Select("p.id, p.name, p.version, p.type, p.fingerprint, " + perCount("COALESCE(c.%[1]s, 0) AS %[1]s"))
 }
 
 // counts selects the counts of packages that have any.

@@ -78,14 +78,16 @@ func countValues(c store.Counts) []any {
 var imageColumns = `i.id, i.image_id, i.platform, i.state, i.nonce, i.attempts, i.reason, i.message, i.next_attempt_at, i.distro,
 	i.size, i.package_count, i.critical, i.high, i.medium, i.low, i.negligible, i.unknown, i.kev, i.fixable,
 	i.first_seen, i.catalogued_at, i.matched_at, i.sbom_sha256, i.sbom_size, g.build_id, g.schema_version, g.built, g.source,
-	g.current_since, i.from_report, COALESCE(z.class, '') AS size_class, CASE WHEN r.id IS NULL THEN 0 ELSE 1 END AS has_report` + reportColumns()
+	g.current_since, i.from_report, COALESCE(z.class, '') AS size_class, CASE WHEN r.id IS NULL THEN 0 ELSE 1 END AS has_report, ` +
+	perCount("COALESCE(r.%[1]s, 0) AS reported_%[1]s")
 
-func reportColumns() string {
-	columns := ""
-	for _, column := range countColumns {
-		columns += fmt.Sprintf(", COALESCE(r.%[1]s, 0) AS reported_%[1]s", column)
+// perCount is a column for each of countColumns, whose name is %[1]s in the format.
+func perCount(format string) string {
+	columns := make([]string, len(countColumns))
+	for i, column := range countColumns {
+		columns[i] = fmt.Sprintf(format, column)
 	}
-	return columns
+	return strings.Join(columns, ", ")
 }
 
 // imageJoins gives images that are matched the current generation: their findings come from it.

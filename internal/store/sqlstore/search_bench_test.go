@@ -213,6 +213,7 @@ func measure(b *testing.B, name string, call func(ctx context.Context) (int, err
 // BenchmarkImages10000 reads pages of 10,000 images.
 func BenchmarkImages10000(b *testing.B) {
 	eachBulk(b, func(b *testing.B, s *Store) {
+		b.Helper()
 		list := func(name string, query store.ImageQuery) {
 			measure(b, name, func(ctx context.Context) (int, error) {
 				page, err := s.ListImages(ctx, query)
@@ -241,6 +242,7 @@ func BenchmarkImages10000(b *testing.B) {
 // BenchmarkSearch looks for vulnerabilities and packages in two million findings of images.
 func BenchmarkSearch(b *testing.B) {
 	eachBulk(b, func(b *testing.B, s *Store) {
+		b.Helper()
 		affected := func(name string, query store.AffectedQuery) {
 			measure(b, "affected-"+name, func(ctx context.Context) (int, error) {
 				page, err := s.Affected(ctx, query)

@@ -96,10 +96,8 @@ func (s *Store) ListWorkloads(ctx context.Context, query store.WorkloadQuery) (s
 // runningWorkloads selects a workloadEntry for each workload that the query matches.
 func (s *Store) runningWorkloads(tx *gorm.DB, query store.WorkloadQuery) *gorm.DB {
 	chosen := contains(uses(tx.Table("image_uses AS u"), query.Where), s.dialect, query.Text, "u.name")
-	columns := "d.namespace, d.kind, d.name, COUNT(*) AS image_count, SUM(CASE WHEN i.matched_at > 0 THEN 1 ELSE 0 END) AS scanned"
-	for _, column := range countColumns {
-		columns += fmt.Sprintf(", SUM(i.%[1]s) AS %[1]s", column)
-	}
+	columns := "d.namespace, d.kind, d.name, COUNT(*) AS image_count, SUM(CASE WHEN i.matched_at > 0 THEN 1 ELSE 0 END) AS scanned, " +
+		perCount("SUM(i.%[1]s) AS %[1]s")
 	sums := tx.Table("(?) AS d", chosen.Distinct("u.namespace, u.kind, u.name, u.image_pk")).
 		Joins("JOIN images i ON i.id = d.image_pk").Select(columns).Group("d.namespace, d.kind, d.name")
 	entries := tx.Table("(?) AS s", sums)

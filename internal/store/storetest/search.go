@@ -179,9 +179,87 @@ var searchTests = map[string]func(*testing.T, *fixture){
 			t.Errorf("before the switch: %v", err)
 		}
 		f.switchTo(t, next.Number)
-		if diff := cmp.Diff([]vuln.Vulnerability{newer.Vulnerability, other.Vulnerability, ghsa.Vulnerability}, records("CVE-1")); diff != "" {
+		want := []vuln.Vulnerability{newer.Vulnerability, other.Vulnerability, ghsa.Vulnerability}
+		if diff := cmp.Diff(want, records("CVE-1")); diff != "" {
 			t.Error(diff)
 		}
+		f.rematch(t, oldBuild, nil)
+		if diff := cmp.Diff(want, records("CVE-1")); diff != "" {
+			t.Errorf("when nothing is found any more: %s", diff)
+		}
+	},
+	"ListVulnerabilities by an alias that was": func(t *testing.T, f *fixture) {
+		key, named := image("a", amd64), finding("GHSA-1", vuln.SeverityLow)
+		nameless := named
+		nameless.Vulnerability.Aliases = nil
+		f.catalogue(t, key, "1", catalogOf("p"))
+		f.match(t, key, "1", answers{"p": {named}})
+		for want, a := range []answers{{"p": {nameless}}, {"p": {named}}} {
+			f.rematch(t, newBuild, a)
+			if got, err := f.ListVulnerabilities(t.Context(), store.VulnerabilityQuery{Text: "ghsa-ghsa"}); err != nil || got.Total != want {
+				t.Errorf("got %d, %v, want %d", got.Total, err, want)
+			}
+		}
+	},
+	"Nothing is left behind a token": func(t *testing.T, f *fixture) {
+		key := image("a", amd64)
+		f.catalogue(t, key, "1", catalogOf("p"))
+		f.match(t, key, "1", answers{"p": {finding("CVE-1", vuln.SeverityLow), finding("CVE-2", vuln.SeverityLow)}})
+		query := store.VulnerabilityQuery{Sort: store.SortVulnerabilityID, Page: store.Page{Size: 1}}
+		first, err := f.ListVulnerabilities(t.Context(), query)
+		must(t, err)
+		f.rematch(t, newBuild, answers{"p": {finding("CVE-1", vuln.SeverityLow)}})
+		query.Token = first.NextToken
+		rest, err := f.ListVulnerabilities(t.Context(), query)
+		if err != nil || len(rest.Vulnerabilities) != 0 || rest.Total != 1 || rest.NextToken != "" {
+			t.Errorf("got %+v, %v", rest, err)
+		}
+	},
+	"What ran on a day": func(t *testing.T, f *fixture) {
+		day := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
+		key := image("a", amd64)
+		at := func(hours int) time.Time {
+			now := day.Add(time.Duration(hours) * time.Hour)
+			f.clock.set(now)
+			return now
+		}
+		affected := func(query store.AffectedQuery, want ...store.Affected) {
+			t.Helper()
+			query.ID = "CVE-1"
+			page, err := f.Affected(t.Context(), query)
+			must(t, err)
+			for i := range page.Affected { // What differs is when.
+				a := &page.Affected[i]
+				*a = store.Affected{FirstSeen: a.FirstSeen, FixedAt: a.FixedAt, ExposedSince: a.ExposedSince, ExposedUntil: a.ExposedUntil}
+			}
+			if diff := cmp.Diff(want, page.Affected, searchOptions); diff != "" {
+				t.Errorf("%+v: %s", query, diff)
+			}
+		}
+		runs := []store.Use{use(key, "a", "x")}
+		at(8)
+		f.catalogue(t, key, "1", catalogOf("p"))
+		f.match(t, key, "1", nil)
+		must(t, f.RecordUses(t.Context(), "s", runs))
+		at(10)
+		must(t, f.RecordUses(t.Context(), "s", nil))
+		found := at(12)
+		f.rematch(t, newBuild, answers{"p": {finding("CVE-1", vuln.SeverityHigh)}})
+		// It ran on that day and had the vulnerability on that day, but not at the same time.
+		affected(store.AffectedQuery{On: day})
+		affected(store.AffectedQuery{}, store.Affected{FirstSeen: found})
+		since := at(14)
+		must(t, f.RecordUses(t.Context(), "s", runs))
+		affected(store.AffectedQuery{On: day}, store.Affected{FirstSeen: found, ExposedSince: since})
+		fixed := at(24 + 9)
+		f.rematch(t, oldBuild, nil)
+		was := store.Affected{FirstSeen: found, FixedAt: fixed, ExposedSince: since, ExposedUntil: fixed}
+		affected(store.AffectedQuery{On: day.Add(23 * time.Hour)}, was)
+		affected(store.AffectedQuery{On: day.Add(30 * time.Hour)}, was)
+		affected(store.AffectedQuery{On: day.Add(48 * time.Hour)})
+		affected(store.AffectedQuery{On: day.Add(-time.Hour)})
+		affected(store.AffectedQuery{})
+		affected(store.AffectedQuery{Closed: true}, was)
 	},
 	"Searches name the first of many": func(t *testing.T, f *fixture) {
 		const many = store.MaxReach + 5

@@ -24,7 +24,8 @@ type searchModel struct {
 	*fixture
 	t      *testing.T
 	random *rand.Rand
-	now    time.Time
+	// begin is when the first images were scanned.
+	begin, now time.Time
 	// packages are all there are; says is what a vulnerability database says of them, by fingerprint.
 	packages []vuln.Package
 	says     map[string][]vuln.PackageFinding
@@ -55,6 +56,11 @@ type searchSaid struct {
 	vuln.PackageFinding
 }
 
+// name is what identifies the vulnerability.
+func (f *searchFinding) name() string {
+	return f.last().Vulnerability.ID + " " + f.last().Vulnerability.Namespace
+}
+
 func (f *searchFinding) last() *vuln.PackageFinding { return &f.said[len(f.said)-1].PackageFinding }
 
 func newSearchModel(t *testing.T, f *fixture, seed uint64) *searchModel {
@@ -71,6 +77,7 @@ func newSearchModel(t *testing.T, f *fixture, seed uint64) *searchModel {
 		}
 	}
 	m.pass()
+	m.begin = m.now
 	m.say()
 	for range searchImages - 2 {
 		m.addImage()
@@ -82,23 +89,25 @@ func newSearchModel(t *testing.T, f *fixture, seed uint64) *searchModel {
 
 // pass lets some hours go by.
 func (m *searchModel) pass() {
-	m.now = m.now.Add(time.Duration(1+m.random.IntN(20)) * time.Hour)
+	m.now = m.now.Add(time.Duration(1+m.random.IntN(12)) * time.Hour)
 	m.clock.set(m.now)
 }
 
 // say makes up what another database says of all packages.
 func (m *searchModel) say() {
 	m.says = map[string][]vuln.PackageFinding{}
-	ids := []string{"CVE-2021-44228", "GHSA-jfh8-c2jp-5v3q", "CVE-2021-45046", "ALAS-1%_!"}
+	ids := []string{"CVE-2021-44228", "GHSA-jfh8-c2jp-5v3q", "CVE-2021-45046", "ALAS-1%_!", "CVE-2021-44228"}
+	namespaces := []string{"debian:distro:debian:12", "github:language:java", "nvd:cpe", "amazon", "nvd:cpe"}
 	for _, p := range m.packages {
 		for i, id := range ids {
 			if m.random.IntN(3) == 0 {
 				continue
 			}
 			one := scored(finding(id, vuln.Severities()[m.random.IntN(3)*2]), float64(i)*0.25, i == 2)
-			one.Vulnerability.Aliases, one.Vulnerability.Risk = nil, float64(10*(i%3))
-			if i == 1 {
-				one.Vulnerability.Aliases, one.Vulnerability.Namespace = []string{ids[0]}, "github:language:java"
+			v := &one.Vulnerability
+			v.Namespace, v.Aliases, v.Risk = namespaces[i], nil, float64(10*(i%3))
+			if i == 1 && m.random.IntN(3) > 0 {
+				v.Aliases = ids[:1]
 			}
 			if m.random.IntN(3) == 0 {
 				one.Fix = vuln.Fix{State: vuln.FixStateFixed, Versions: []string{"3"}}
@@ -177,13 +186,13 @@ func (m *searchModel) rematchAll() {
 		open := map[string]*searchFinding{}
 		for _, f := range m.findings {
 			if f.fingerprint == p.Fingerprint && f.closed.IsZero() {
-				open[f.last().Vulnerability.ID] = f
+				open[f.name()] = f
 			}
 		}
 		for _, one := range m.says[p.Fingerprint] {
-			if f := open[one.Vulnerability.ID]; f != nil {
+			if f := open[one.Vulnerability.ID+" "+one.Vulnerability.Namespace]; f != nil {
 				f.said = append(f.said, searchSaid{m.now, one})
-				delete(open, one.Vulnerability.ID)
+				delete(open, f.name())
 			} else {
 				m.open(p.Fingerprint, one)
 			}

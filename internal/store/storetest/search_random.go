@@ -22,7 +22,9 @@ var searchModelTests = func() map[string]func(*testing.T, *fixture) {
 				m.step()
 				for range 2 {
 					m.checkVulnerabilities()
-					m.checkAffected()
+					m.checkAffected(store.AffectedQuery{})
+					m.checkAffected(store.AffectedQuery{Closed: true})
+					m.checkAffected(store.AffectedQuery{On: m.begin.Add(time.Duration(m.random.Int64N(int64(m.now.Sub(m.begin)) + 1)))})
 					m.checkPackages()
 					m.checkWorkloads()
 					m.checkImages()
@@ -66,10 +68,10 @@ func (m *searchModel) vulnerabilities(query store.VulnerabilityQuery) []store.Vu
 			v := f.last().Vulnerability
 			s := byID[v.ID]
 			if s == nil {
-				s = &store.VulnerabilitySummary{ID: v.ID, EPSS: v.EPSS.Score, Risk: v.Risk, KEV: len(v.KEV) > 0, FirstSeen: f.opened}
+				s = &store.VulnerabilitySummary{ID: v.ID, FirstSeen: f.opened}
 				byID[v.ID] = s
 			}
-			s.Severity = max(s.Severity, v.Severity)
+			s.Severity, s.EPSS, s.Risk, s.KEV = max(s.Severity, v.Severity), max(s.EPSS, v.EPSS.Score), max(s.Risk, v.Risk), s.KEV || len(v.KEV) > 0
 			s.Fixable = s.Fixable || f.last().Fix.State == vuln.FixStateFixed
 			if f.opened.Before(s.FirstSeen) {
 				s.FirstSeen = f.opened
@@ -107,14 +109,9 @@ func once(seen map[string]bool, key string, count *int) {
 	}
 }
 
-func (m *searchModel) checkAffected() {
-	query := store.AffectedQuery{Where: m.randomWhere(), ID: []string{"CVE-2021-44228", "cve-2021-44228", "ghsa-JFH8-c2jp-5v3q", "CVE-2021-45046", "CVE-1"}[m.random.IntN(5)]}
-	switch m.random.IntN(3) {
-	case 0:
-		query.Closed = true
-	case 1:
-		query.On = m.now.Add(-time.Duration(m.random.IntN(200)) * time.Hour)
-	}
+func (m *searchModel) checkAffected(query store.AffectedQuery) {
+	query.Where = m.randomWhere()
+	query.ID = []string{"CVE-2021-44228", "cve-2021-44228", "ghsa-JFH8-c2jp-5v3q", "CVE-2021-45046", "CVE-1"}[m.random.IntN(5)]
 	want := m.affected(query)
 	images, workloads, running := map[vuln.ImageKey]bool{}, map[store.Workload]bool{}, 0
 	for i := range want {
@@ -139,12 +136,17 @@ func (m *searchModel) affected(query store.AffectedQuery) []store.Affected {
 	var all []store.Affected
 	for _, image := range m.images {
 		for i, f := range m.findings {
-			v := f.last().Vulnerability
-			if !slices.ContainsFunc(append([]string{v.ID}, v.Aliases...), func(name string) bool { return strings.EqualFold(name, query.ID) }) || !image.has(f.fingerprint) {
+			said := f.last()
+			if !query.On.IsZero() {
+				said = f.before(query.On.Truncate(24 * time.Hour).Add(24 * time.Hour))
+			}
+			if said == nil || !image.has(f.fingerprint) || !slices.ContainsFunc(append([]string{said.Vulnerability.ID}, said.Vulnerability.Aliases...),
+				func(name string) bool { return strings.EqualFold(name, query.ID) }) {
 				continue
 			}
 			one := store.Affected{
-				Image: image.key, Package: m.packageOf(f.fingerprint), VulnerabilityID: v.ID, Namespace: v.Namespace, Severity: v.Severity, Fix: f.last().Fix,
+				Image: image.key, Package: m.packageOf(f.fingerprint), VulnerabilityID: said.Vulnerability.ID, Namespace: said.Vulnerability.Namespace,
+				Severity: said.Vulnerability.Severity, Fix: said.Fix,
 				FirstSeen: f.opened, FixedAt: f.closed, Running: len(m.workloads(image, store.Where{})) > 0,
 			}
 			if image.seen.After(f.opened) {
@@ -168,16 +170,27 @@ func (m *searchModel) affected(query store.AffectedQuery) []store.Affected {
 	slices.SortStableFunc(all, func(a, b store.Affected) int {
 		return cmp.Or(cmp.Compare(a.Image.ImageID, b.Image.ImageID), cmp.Compare(a.Image.Platform.String(), b.Image.Platform.String()),
 			cmp.Compare(a.Package.Name, b.Package.Name), cmp.Compare(a.Package.Version, b.Package.Version),
-			cmp.Compare(a.Package.Fingerprint, b.Package.Fingerprint), cmp.Compare(a.VulnerabilityID, b.VulnerabilityID))
+			cmp.Compare(a.Package.Fingerprint, b.Package.Fingerprint), cmp.Compare(a.VulnerabilityID, b.VulnerabilityID), cmp.Compare(a.Namespace, b.Namespace))
 	})
 	return all
+}
+
+// before is what was said last before a time, nil when nothing was.
+func (f *searchFinding) before(to time.Time) *vuln.PackageFinding {
+	var last *vuln.PackageFinding
+	for i := range f.said {
+		if f.said[i].since.Before(to) {
+			last = &f.said[i].PackageFinding
+		}
+	}
+	return last
 }
 
 // later says whether the package of a closed finding had the vulnerability again.
 func (m *searchModel) later(n int) bool {
 	f := m.findings[n]
 	return slices.ContainsFunc(m.findings[n+1:], func(other *searchFinding) bool {
-		return other.fingerprint == f.fingerprint && other.last().Vulnerability.ID == f.last().Vulnerability.ID
+		return other.fingerprint == f.fingerprint && other.name() == f.name()
 	})
 }
 
@@ -187,7 +200,7 @@ func overlap(p *store.Presence, f *searchFinding, from, to time.Time) bool {
 		(f.closed.IsZero() || f.closed.After(from) && f.closed.After(p.Since))
 }
 
-// onDay says whether the image ran on the day with the finding, and notes what ran it and what was said then.
+// onDay says whether the image ran on the day with the finding, and notes what ran it.
 func (m *searchModel) onDay(query store.AffectedQuery, image *searchImage, f *searchFinding, one *store.Affected) bool {
 	from := query.On.Truncate(24 * time.Hour)
 	to := from.Add(24 * time.Hour)
@@ -201,11 +214,6 @@ func (m *searchModel) onDay(query store.AffectedQuery, image *searchImage, f *se
 		found = found || overlap(p, f, from, to)
 	}
 	one.Workloads = sorted(workloads)
-	for _, said := range f.said {
-		if said.since.Before(to) {
-			one.Severity, one.Fix = said.Vulnerability.Severity, said.Fix
-		}
-	}
 	return found
 }
 

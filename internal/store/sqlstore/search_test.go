@@ -1,0 +1,73 @@
+package sqlstore
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gorm.io/gorm"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+// TestTooManyVersions asks about one version more than the bound.
+func TestTooManyVersions(t *testing.T) {
+	s := openAt(t, filepath.Join(t.TempDir(), "versions.db"))
+	fill := func(from, to int) {
+		t.Helper()
+		held := make([]vuln.HeldPackage, 0, to-from)
+		for n := from; n < to; n++ {
+			held = append(held, vuln.HeldPackage{Package: vuln.Package{Fingerprint: fmt.Sprintf("%064x", n), Name: "p", Version: fmt.Sprint(n), Type: "deb"}})
+		}
+		if _, err := s.StorePackages(t.Context(), held); err != nil {
+			t.Fatal(err)
+		}
+	}
+	asked := 0
+	query := store.PackageQuery{Name: "p", Version: func(string, string) bool { asked++; return asked%2 == 0 }}
+	fill(0, store.MaxVersions)
+	if page, err := s.ListPackages(t.Context(), query); err != nil || asked != store.MaxVersions || page.Total != 0 {
+		t.Errorf("%d versions: asked about %d, got %d packages that no image holds, %v", store.MaxVersions, asked, page.Total, err)
+	}
+	fill(store.MaxVersions, store.MaxVersions+1)
+	asked = 0
+	_, err := s.ListPackages(t.Context(), query)
+	if err == nil || !strings.Contains(err.Error(), fmt.Sprint("more than ", store.MaxVersions, " versions")) || asked > store.MaxVersions {
+		t.Errorf("one more: asked about %d, got %v", asked, err)
+	}
+}
+
+// TestSearchPlans keeps the searches that must be fast on indexes.
+func TestSearchPlans(t *testing.T) {
+	s := openAt(t, filepath.Join(t.TempDir(), "plans.db"))
+	affected := affectedQuery{AffectedQuery: store.AffectedQuery{ID: "CVE-1"}, names: []string{"CVE-1"}, current: 1}
+	packages := packageSearch{PackageQuery: store.PackageQuery{Name: "p"}, dialect: s.dialect, current: 1}
+	for name, c := range map[string]struct {
+		query *gorm.DB
+		want  []string
+	}{
+		"affected": {affected.entries(s.reads), []string{
+			"SEARCH n USING PRIMARY KEY (name=?)", "SEARCH f USING INDEX findings_vulnerability (vulnerability_pk=?)",
+			"SEARCH ip USING COVERING INDEX image_packages_package (package_pk=? AND excluded=?)", "SEARCH i USING INTEGER PRIMARY KEY (rowid=?)",
+		}},
+		"packages by name": {packages.filter(s.reads).Select("p.id").Order(orderBy(packageSorts[store.SortPackageName], sameName)), []string{
+			"SEARCH p USING INDEX packages_name (name=?)", "SEARCH ip USING COVERING INDEX image_packages_package (package_pk=?)",
+		}},
+		"vulnerabilities": {s.foundVulnerabilities(s.reads, 1, store.VulnerabilityQuery{}), []string{
+			"SEARCH f USING INDEX findings_vulnerability (vulnerability_pk=?)", "image_packages_package (package_pk=? AND excluded=?)",
+		}},
+	} {
+		statement := s.reads.ToSQL(func(*gorm.DB) *gorm.DB { return c.query.Session(&gorm.Session{DryRun: true}).Find(&[]map[string]any{}) })
+		var rows []struct{ Detail string }
+		if err := s.reads.Raw("EXPLAIN QUERY PLAN " + statement).Scan(&rows).Error; err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(fmt.Sprint(rows), want) {
+				t.Errorf("%s: nothing says %q in %v", name, want, rows)
+			}
+		}
+	}
+}
