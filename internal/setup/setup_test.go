@@ -100,6 +100,12 @@ func operator(t *testing.T, namespace string, mutate func(*setup.Options)) strin
 // startOperator starts an operator on a data directory; stop ends it and waits.
 func startOperator(t *testing.T, namespace, dataDir string, mutate func(*setup.Options)) (url string, stop func()) {
 	t.Helper()
+	return startOperatorOn(t, cluster, namespace, dataDir, mutate)
+}
+
+// startOperatorOn is startOperator with a way to the API server.
+func startOperatorOn(t *testing.T, config *rest.Config, namespace, dataDir string, mutate func(*setup.Options)) (url string, stop func()) {
+	t.Helper()
 	opts := setup.Options{
 		Namespace: namespace, WatchNamespaces: []string{namespace},
 		Catalog: setup.CatalogJob, Auth: setup.AuthKubernetes, APIAddress: "127.0.0.1:0", MetricsAddress: "0", HealthAddress: "0",
@@ -110,7 +116,7 @@ func startOperator(t *testing.T, namespace, dataDir string, mutate func(*setup.O
 		mutate(&opts)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	o, err := setup.New(ctx, cluster, opts)
+	o, err := setup.New(ctx, config, opts)
 	if err != nil {
 		cancel()
 		t.Fatal(err)

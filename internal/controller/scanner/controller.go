@@ -215,8 +215,21 @@ func (r *Reconciler) recordFailure(ctx context.Context, scanner *scannerv1.Scann
 	view.images[key] = image
 	r.Metrics.Failed(outcome.Reason)
 	note := fmt.Sprintf("Image %s could not be scanned: %s: %s", key.ImageID, outcome.Reason, outcome.Message)
-	r.Recorder.Eventf(scanner, nil, corev1.EventTypeWarning, "ScanFailed", "Scan", "%s", cutNote(note))
+	// Events about the same objects with the same words are counted as one, whatever their notes say.
+	r.Recorder.Eventf(scanner, runner(view, key), corev1.EventTypeWarning, "ScanFailed", string(outcome.Reason), "%s", cutNote(note))
 	return nil
+}
+
+// runner names the first container that runs an image.
+func runner(view *view, key vuln.ImageKey) *corev1.ObjectReference {
+	for i := range view.containers {
+		if c := &view.containers[i]; c.Key == key {
+			return &corev1.ObjectReference{
+				APIVersion: "v1", Kind: "Pod", Namespace: c.Namespace, Name: c.Pod, FieldPath: "spec.containers{" + c.Name + "}",
+			}
+		}
+	}
+	return &corev1.ObjectReference{}
 }
 
 // cutNote shortens a note to what an event takes, at a rune.
