@@ -80,17 +80,15 @@ func FuzzQueries(f *testing.F) {
 	}
 	for _, v := range visits() {
 		path, query, _ := strings.Cut(v.target, "?")
-		if i := slices.Index(paths, path); i >= 0 {
+		if i := slices.Index(paths, path); i >= 0 && strings.Count(query, "=") == 1 {
 			f.Add(byte(i), query)
 		}
 	}
-	for _, query := range []string{
+	for i, query := range []string{
 		"text=%00", "text=%FF%FE", "text=%25%5F%5C%27", "epss=NaN", "epss=1e400", "pageSize=-1", "pageSize=0x10", "pageToken=eyJ2IjoxfQ", "name=a&version=%3C1%7C%7C%3E%3D2",
 		"on=9999-12-31", "since=9999-12-31T23:59:59Z", "from=0001-01-01", "sort=-risk&sort=package", "a;b", "%zz", strings.Repeat("state=Failed&", 100), "format=csv", "format=sarif",
 	} {
-		for i := range paths {
-			f.Add(byte(i), query)
-		}
+		f.Add(byte(i), query) // the fuzzer tries it elsewhere
 	}
 	handler := fixture.server.Handler()
 	f.Fuzz(func(t *testing.T, which byte, query string) {
