@@ -17,7 +17,7 @@ test("the overview leads to the ratio, and tabs tell why no more is covered", as
   await expect(page.getByText(ratio, { exact: true })).toBeVisible();
   await expect(page.getByText(/next attempt in/).first()).toBeVisible();
   await page.keyboard.press("j");
-  await expect(page.locator("[data-index='0'] [data-row-focus]")).toBeFocused();
+  await expect(page.locator("[role=table] [data-index='0'] [data-row-focus]")).toBeFocused();
   await page.keyboard.press("Enter");
   await expect(page.getByText(failed[0]?.message ?? "none")).toBeVisible();
   await expect(page.getByText(/The next attempt is due in/)).toBeVisible();
