@@ -18,6 +18,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -94,7 +95,7 @@ func render(t *testing.T, values string, args ...string) release {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		corev1.AddToScheme, appsv1.AddToScheme, rbacv1.AddToScheme, networkingv1.AddToScheme,
-		policyv1.AddToScheme, admissionv1.AddToScheme, apiextensionsv1.AddToScheme,
+		policyv1.AddToScheme, admissionv1.AddToScheme, apiextensionsv1.AddToScheme, schedulingv1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
@@ -120,7 +121,7 @@ func render(t *testing.T, values string, args ...string) release {
 		if meta.Kind == "" {
 			continue
 		}
-		if meta.Kind == "ServiceMonitor" {
+		if meta.Kind == "ServiceMonitor" || meta.Kind == "PrometheusRule" {
 			u := &unstructured.Unstructured{}
 			if err := sigsyaml.UnmarshalStrict(buf[:n], &u.Object); err != nil {
 				t.Fatal(err)

@@ -84,3 +84,12 @@ http://{{ include "scanner-operator.manager" . }}-api-service.{{ .Release.Namesp
 {{- fail "replicaCount above 1 needs persistence.enabled false, or accessModes with ReadWriteMany" -}}
 {{- end -}}
 {{- end -}}
+
+{{/* The priority class of scan pods, if any. */}}
+{{- define "scanner-operator.scanPriorityClass" -}}
+{{- if .Values.scans.priorityClass.name -}}
+{{- .Values.scans.priorityClass.name -}}
+{{- else if and .Values.scans.priorityClass.create (eq .Values.catalog.mode "job") -}}
+{{- include "scanner-operator.clusterName" . }}-scan
+{{- end -}}
+{{- end }}

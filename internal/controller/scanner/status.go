@@ -91,7 +91,7 @@ func setReady(scanner *scannerv1.Scanner, v *view, summary coverage.Summary, p p
 	case scanner.Spec.Suspend && p.queued > 0:
 		reason, message = scannerv1.Waiting, "The Scanner is suspended while images are left to be catalogued."
 	case p.queued > 0:
-		reason, message = scannerv1.Waiting, "Images wait for a free scan slot."
+		reason, message = scannerv1.Waiting, "Images wait for a free scan slot or for their registry."
 	case notPulled > 0:
 		reason, message = scannerv1.Waiting, fmt.Sprintf("%s an image that has not been pulled.", plural(notPulled, "container waits for", "containers wait for"))
 	case summary.Pending > 0 && !v.hasBuild:

@@ -1,0 +1,86 @@
+package chart_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+func TestScansHaveALowPriority(t *testing.T) {
+	const argument = "--scan-priority-class="
+	tests := map[string]struct{ values, class, made string }{
+		"made":           {"", "scanner-scan", "scanner-scan"},
+		"one of theirs":  {"scans: {priorityClass: {name: batch}}", "batch", ""},
+		"none":           {"scans: {priorityClass: {create: false}}", "", ""},
+		"without a Job":  {"catalog: {mode: in-process}", "", ""},
+		"another prefix": {"fullnameOverride: other", "scanner-system-other-scan", "scanner-system-other-scan"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			r := render(t, tt.values)
+			class := ""
+			for _, arg := range r.container().Args {
+				if rest, found := strings.CutPrefix(arg, argument); found {
+					class = rest
+				}
+			}
+			if class != tt.class {
+				t.Errorf("the operator uses %q, want %q", class, tt.class)
+			}
+			made := ""
+			for _, c := range find[*schedulingv1.PriorityClass](r) {
+				made = c.Name
+				if c.Value >= 0 || c.PreemptionPolicy == nil || *c.PreemptionPolicy != corev1.PreemptNever || c.GlobalDefault {
+					t.Errorf("%+v pushes others away", c)
+				}
+			}
+			if made != tt.made {
+				t.Errorf("made %q, want %q", made, tt.made)
+			}
+		})
+	}
+}
+
+func TestScansAreBounded(t *testing.T) {
+	args := render(t, "scans: {concurrency: 3, registryConcurrency: 2, maxMemory: 2Gi, auditInterval: 1m}").container().Args
+	for _, want := range []string{"--scan-concurrency=3", "--scan-registry-concurrency=2", "--scan-max-memory=2Gi", "--audit-interval=1m"} {
+		if !slices.Contains(args, want) {
+			t.Errorf("%s is not among %v", want, args)
+		}
+	}
+	for _, values := range []string{"scans: {concurrency: 0}", "scans: {maxMemory: much}", "scans: {priorityClass: {value: 2000000000}}", "scans: {other: 1}"} {
+		if _, err := template(t, values); err == nil {
+			t.Errorf("%s is accepted", values)
+		}
+	}
+}
+
+func TestAlerts(t *testing.T) {
+	rules := func(values string) []*unstructured.Unstructured {
+		return slices.DeleteFunc(find[*unstructured.Unstructured](render(t, values)), func(u *unstructured.Unstructured) bool { return u.GetKind() != "PrometheusRule" })
+	}
+	if found := rules(""); len(found) != 0 {
+		t.Errorf("%d rules that nobody asked for", len(found))
+	}
+	found := rules("prometheusRule: {enabled: true, minCoverage: 0.5, labels: {release: x}}")
+	if len(found) != 1 || found[0].GetLabels()["release"] != "x" {
+		t.Fatalf("%+v", found)
+	}
+	groups, _, err := unstructured.NestedSlice(found[0].Object, "spec", "groups")
+	if err != nil || len(groups) != 1 {
+		t.Fatalf("%v, %v", groups, err)
+	}
+	content, err := found[0].MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`scanner_operator_coverage_ratio \u003c 0.5`, `{{ $value | humanizePercentage }}`, "{{ $labels.scanner_namespace }}/{{ $labels.scanner }}"} {
+		if !strings.Contains(string(content), want) {
+			t.Errorf("%s is not in %s", want, content)
+		}
+	}
+}
