@@ -5,8 +5,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 // outcomeSucceeded is the label of attempts that delivered an SBOM; the others have their reason.
@@ -52,8 +50,8 @@ type Scans struct {
 	counted map[string]bool
 }
 
-// NewScans registers the metrics.
-func NewScans(registerer prometheus.Registerer) (*Scans, error) {
+// NewScans registers the metrics. reasons are those for which an attempt can fail: counters begin at zero.
+func NewScans(registerer prometheus.Registerer, reasons ...string) (*Scans, error) {
 	s := &Scans{
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Name: "scan_attempts_total", Help: "Attempts to catalogue an image that have ended, by their outcome.",
@@ -64,10 +62,8 @@ func NewScans(registerer prometheus.Registerer) (*Scans, error) {
 		scanners: map[types.NamespacedName]Scanner{},
 	}
 	s.attempts.WithLabelValues(outcomeSucceeded)
-	for _, reason := range vuln.Reasons() {
-		if reason != vuln.ReasonMatchFailed {
-			s.attempts.WithLabelValues(string(reason))
-		}
+	for _, reason := range reasons {
+		s.attempts.WithLabelValues(reason)
 	}
 	return s, register(registerer, s, s.attempts, s.repairs)
 }
@@ -94,7 +90,7 @@ func (s *Scans) Slots(used, total, held int) {
 }
 
 // Failed counts an attempt that failed.
-func (s *Scans) Failed(reason vuln.Reason) { s.attempts.WithLabelValues(string(reason)).Inc() }
+func (s *Scans) Failed(reason string) { s.attempts.WithLabelValues(reason).Inc() }
 
 // Succeeded takes the names of all attempts that succeeded and are not forgotten yet, and counts each once.
 func (s *Scans) Succeeded(names map[string]bool) {

@@ -31,7 +31,7 @@ import (
 // underWay lists the scan Jobs of a namespace that have not ended.
 func underWay(t *testing.T, c client.Client, namespace string) []*batchv1.Job {
 	t.Helper()
-	return slices.DeleteFunc(slices.Collect(maps.Values(jobs(t.Context(), c, namespace))), func(job *batchv1.Job) bool { return scanjob.Finished(job) })
+	return slices.DeleteFunc(slices.Collect(maps.Values(jobs(t.Context(), c, namespace))), scanjob.Finished)
 }
 
 // TestLimitsHoldWhenManyStart starts many pods of many images at once, for two Scanners.

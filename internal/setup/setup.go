@@ -34,6 +34,7 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 	"github.com/scanner-operator/scanner-operator/internal/server"
 	"github.com/scanner-operator/scanner-operator/internal/store/sqlstore"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
 	"github.com/scanner-operator/scanner-operator/internal/vulndb"
 )
 
@@ -171,7 +172,13 @@ func (o *Operator) wire(ctx context.Context) error {
 // addScanners adds the Scanner controller and what looks after its caches and results.
 func (o *Operator) addScanners(cataloguer scanner.Cataloguer, databases scanner.Databases, wake *waker) error {
 	opts, mgr := o.opts, o.manager
-	shown, err := metrics.NewScans(ctrlmetrics.Registry)
+	var reasons []string
+	for _, reason := range vuln.Reasons() {
+		if reason != vuln.ReasonMatchFailed { // It is none of an attempt to catalogue.
+			reasons = append(reasons, string(reason))
+		}
+	}
+	shown, err := metrics.NewScans(ctrlmetrics.Registry, reasons...)
 	if err != nil {
 		return err
 	}

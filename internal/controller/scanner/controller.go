@@ -213,7 +213,7 @@ func (r *Reconciler) recordFailure(ctx context.Context, scanner *scannerv1.Scann
 	image.State, image.Attempts, image.NextAttempt = store.StateFailed, image.Attempts+1, next.at
 	image.Reason, image.Message = outcome.Reason, outcome.Message
 	view.images[key] = image
-	r.Metrics.Failed(outcome.Reason)
+	r.Metrics.Failed(string(outcome.Reason))
 	note := fmt.Sprintf("Image %s could not be scanned: %s: %s", key.ImageID, outcome.Reason, outcome.Message)
 	// Events about the same objects with the same words are counted as one, whatever their notes say.
 	r.Recorder.Eventf(scanner, runner(view, key), corev1.EventTypeWarning, "ScanFailed", string(outcome.Reason), "%s", cutNote(note))
