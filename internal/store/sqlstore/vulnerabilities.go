@@ -98,12 +98,11 @@ func (s *Store) ListVulnerabilities(ctx context.Context, query store.Vulnerabili
 
 // foundVulnerabilities selects a vulnerabilityEntry for each vulnerability that the query matches.
 func (s *Store) foundVulnerabilities(tx *gorm.DB, current int64, query store.VulnerabilityQuery) *gorm.DB {
-	held := heldFindings(tx, current, query.Where)
 	columns := "v.vulnerability_id, MAX(v.severity) AS severity, MAX(v.epss_micros) AS epss_micros, MAX(v.risk_micros) AS risk_micros, MAX(v.kev) AS kev"
 	var values []any
-	found := tx.Table("vulnerabilities AS v").Where(anyRow, held)
+	found := tx.Table("vulnerabilities AS v").Where(anyHeld(query.Where), heldFindings(tx, current, query.Where))
 	if query.Fixable {
-		columns += ", MAX(CASE WHEN " + anyRow + " THEN 1 ELSE 0 END) AS fixable"
+		columns += ", MAX(CASE WHEN " + anyHeld(query.Where) + " THEN 1 ELSE 0 END) AS fixable"
 		values = append(values, heldFindings(tx, current, query.Where).Where("f.fixable = 1"))
 	}
 	if query.Text != "" {
@@ -133,6 +132,15 @@ func (s *Store) foundVulnerabilities(tx *gorm.DB, current int64, query store.Vul
 		entries = entries.Where("g.kev = 1")
 	}
 	return entries
+}
+
+// anyHeld is the condition that heldFindings finds any. A statement about a few packages is best joined with, not asked for each
+// vulnerability.
+func anyHeld(where store.Where) string {
+	if where == (store.Where{}) {
+		return anyRow
+	}
+	return "EXISTS (?)"
 }
 
 // heldFindings selects what is found of vulnerability v in packages of matched images.
