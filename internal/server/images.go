@@ -90,6 +90,7 @@ func toImage(image store.Image) api.Image {
 		Message:      optional(image.Message),
 		Attempts:     image.Attempts,
 		NextAttempt:  optionalTime(image.NextAttempt),
+		SizeClass:    optional(api.ImageSizeClass(image.SizeClass.OrSmall())),
 		Distro:       optional(image.Distro),
 		Size:         image.Size,
 		Packages:     image.PackageCount,

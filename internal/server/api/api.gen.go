@@ -328,6 +328,27 @@ func (e FixState) Valid() bool {
 	}
 }
 
+// Defines values for ImageSizeClass.
+const (
+	L ImageSizeClass = "L"
+	M ImageSizeClass = "M"
+	S ImageSizeClass = "S"
+)
+
+// Valid indicates whether the value is a known member of the ImageSizeClass enum.
+func (e ImageSizeClass) Valid() bool {
+	switch e {
+	case L:
+		return true
+	case M:
+		return true
+	case S:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ImageState.
 const (
 	ImageStateCatalogued ImageState = "Catalogued"
@@ -1146,10 +1167,16 @@ type Image struct {
 	// Size Bytes of all layers, 0 when not known.
 	Size int64 `json:"size"`
 
+	// SizeClass How much memory scans of the image's repository get, S the least. It grows when a scan runs out of memory.
+	SizeClass *ImageSizeClass `json:"sizeClass,omitempty"`
+
 	// State Pending: not catalogued yet. Failed: the last attempt to catalogue failed. Catalogued: there is an SBOM, findings are
 	// still missing. Scanned: there are findings. Reported: only a report from outside.
 	State ImageState `json:"state"`
 }
+
+// ImageSizeClass How much memory scans of the image's repository get, S the least. It grows when a scan runs out of memory.
+type ImageSizeClass string
 
 // ImageName defines model for ImageName.
 type ImageName struct {

@@ -5,6 +5,7 @@
 import type { Counts } from "./counts.ts";
 import type { DatabaseBuild } from "./databaseBuild.ts";
 import type { FailureReason } from "./failureReason.ts";
+import type { ImageSizeClass } from "./imageSizeClass.ts";
 import type { ImageState } from "./imageState.ts";
 
 export interface Image {
@@ -16,6 +17,8 @@ export interface Image {
   /** Failed attempts so far. */
   attempts: number;
   nextAttempt?: string;
+  /** How much memory scans of the image's repository get, S the least. It grows when a scan runs out of memory. */
+  sizeClass?: ImageSizeClass;
   distro?: string;
   /** Bytes of all layers, 0 when not known. */
   size: number;

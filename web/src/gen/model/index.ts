@@ -46,6 +46,7 @@ export * from "./getTrendsParams.ts";
 export * from "./image.ts";
 export * from "./imageName.ts";
 export * from "./imagePage.ts";
+export * from "./imageSizeClass.ts";
 export * from "./imageState.ts";
 export * from "./knownExploited.ts";
 export * from "./listAffectedParams.ts";
