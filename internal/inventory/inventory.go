@@ -2,6 +2,7 @@
 package inventory
 
 import (
+	"strconv"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -40,8 +41,11 @@ type Container struct {
 	WaitingReason  string
 	WaitingMessage string
 	// Owner is the controller of the pod, the zero value when it has none. For the ReplicaSet of a Deployment it is the
-	// Deployment.
+	// Deployment, for the Job of a CronJob the CronJob.
 	Owner Owner
+	// NodeUnknown: the node that runs the container is not known, yet or any more, so that it cannot be said which image of an index
+	// runs. Its Key is empty then.
+	NodeUnknown bool
 	// PullSecrets are the names of the pod's image pull secrets.
 	PullSecrets []string
 }
@@ -59,12 +63,12 @@ type Options struct {
 	// ScanLabel is the key of the label that scan pods carry. They are left out altogether: they come and go with the
 	// operator's own work.
 	ScanLabel string
-	// Platform tells the platform of a node by its name.
-	Platform func(node string) vuln.Platform
+	// Platform tells the platform of a node by its name, false for a node that is not known.
+	Platform func(node string) (vuln.Platform, bool)
 }
 
 // owner reads the controller from the pod alone. A Deployment labels the pods of its ReplicaSets with the hash that ends the names of
-// these.
+// these; a CronJob is known by the names of its Jobs, each of which would be a workload of its own otherwise.
 func owner(pod *corev1.Pod) Owner {
 	ref := metav1.GetControllerOf(pod)
 	if ref == nil {
@@ -75,7 +79,24 @@ func owner(pod *corev1.Pod) Owner {
 			return Owner{Kind: "Deployment", Name: deployment}
 		}
 	}
+	if cronJob, minute, cut := cutLast(ref.Name, "-"); ref.Kind == "Job" && cut && isMinute(minute) {
+		return Owner{Kind: "CronJob", Name: cronJob}
+	}
 	return Owner{Kind: ref.Kind, Name: ref.Name}
+}
+
+func cutLast(s, separator string) (before, after string, found bool) {
+	if i := strings.LastIndex(s, separator); i > 0 {
+		return s[:i], s[i+len(separator):], true
+	}
+	return s, "", false
+}
+
+// isMinute reports whether text is a time of this century from 2020 on, in minutes since 1970. A CronJob ends the names of its Jobs
+// with the minute that they were due; a date such as 20261231 is no such minute.
+func isMinute(text string) bool {
+	minute, err := strconv.Atoi(text)
+	return err == nil && len(text) == 8 && 26_297_280 <= minute && minute < 68_374_080
 }
 
 // Containers lists the containers of a pod: regular, init and ephemeral, in this order. A pod that has ended has none.
@@ -97,7 +118,8 @@ func Containers(pod *corev1.Pod, opts Options) []Container {
 		}
 	}
 	if pod.Spec.NodeName != "" && opts.Platform != nil {
-		base.Key.Platform = opts.Platform(pod.Spec.NodeName)
+		platform, known := opts.Platform(pod.Spec.NodeName)
+		base.Key.Platform, base.NodeUnknown = platform, !known
 	}
 
 	containers := make([]Container, 0, len(pod.Spec.Containers)+len(pod.Spec.InitContainers))
@@ -108,7 +130,9 @@ func Containers(pod *corev1.Pod, opts Options) []Container {
 			if statuses[i].Name != name {
 				continue
 			}
-			c.Key.ImageID = vuln.NormalizeImageID(statuses[i].ImageID)
+			if !c.NodeUnknown {
+				c.Key.ImageID = vuln.NormalizeImageID(statuses[i].ImageID)
+			}
 			if waiting := statuses[i].State.Waiting; waiting != nil {
 				c.WaitingReason, c.WaitingMessage = waiting.Reason, waiting.Message
 			}

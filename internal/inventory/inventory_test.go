@@ -107,14 +107,39 @@ func TestContainers(t *testing.T) {
 			},
 			want: []Container{with(web, func(c *Container) { c.Owner = Owner{Kind: "ReplicaSet", Name: "web"} })},
 		},
+		"for the Job of a CronJob it is the CronJob": {
+			mutate: func(p *corev1.Pod) {
+				controller := true
+				p.OwnerReferences = []metav1.OwnerReference{{Kind: "Job", Name: "night-backup-29384756", Controller: &controller}}
+			},
+			want: []Container{with(web, func(c *Container) { c.Owner = Owner{Kind: "CronJob", Name: "night-backup"} })},
+		},
+		"a Job with a date is its own": {
+			mutate: func(p *corev1.Pod) {
+				controller := true
+				p.OwnerReferences = []metav1.OwnerReference{{Kind: "Job", Name: "backup-20261121", Controller: &controller}}
+			},
+			want: []Container{with(web, func(c *Container) { c.Owner = Owner{Kind: "Job", Name: "backup-20261121"} })},
+		},
+		"a Job with another number is its own": {
+			mutate: func(p *corev1.Pod) {
+				controller := true
+				p.OwnerReferences = []metav1.OwnerReference{{Kind: "Job", Name: "backup-3", Controller: &controller}}
+			},
+			want: []Container{with(web, func(c *Container) { c.Owner = Owner{Kind: "Job", Name: "backup-3"} })},
+		},
+		"a node that is not known yet": {
+			mutate: func(p *corev1.Pod) { p.Spec.NodeName = "new" },
+			want:   []Container{with(web, func(c *Container) { c.Key, c.NodeUnknown = vuln.ImageKey{}, true })},
+		},
 		"a pod that has ended runs nothing": {mutate: func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }},
 		"a scan pod is left out":            {mutate: func(p *corev1.Pod) { p.Labels = map[string]string{"scan": "x"} }},
 	}
-	opts := Options{IgnoreLabel: "ignore", ScanLabel: "scan", Platform: func(node string) vuln.Platform {
+	opts := Options{IgnoreLabel: "ignore", ScanLabel: "scan", Platform: func(node string) (vuln.Platform, bool) {
 		if node == "arm" {
-			return arm
+			return arm, true
 		}
-		return vuln.Platform{}
+		return vuln.Platform{}, false
 	}}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -21,6 +21,8 @@ type Scans interface {
 	RegistryHolds(ctx context.Context) ([]RegistryHold, error)
 	// HoldRegistry keeps that a registry is to be left alone. A later time that is known already stays.
 	HoldRegistry(ctx context.Context, hold RegistryHold) error
+	// Scopes returns the scopes of which RecordUses or RecordCoverage keeps anything, in order.
+	Scopes(ctx context.Context) ([]string, error)
 	// ForgetImages removes, with all that is known of them, up to limit images that nothing runs now and that nothing ran since
 	// before, and returns them. Images with a report from outside stay: whoever sent it decides. When there are none it only reads.
 	// A limit of more than MaxForget is cut to it.

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
 	"github.com/scanner-operator/scanner-operator/internal/inventory"
@@ -27,7 +28,7 @@ func (r *Reconciler) recordUses(ctx context.Context, scanner types.NamespacedNam
 		}
 		uses = append(uses, store.Use{Image: c.Key, Workload: workloadOf(c), Container: c.Name})
 	}
-	if err := r.Store.RecordUses(ctx, scanner.String(), uses); err != nil {
+	if err := r.Store.RecordUses(ctx, scopeOf(scanner), uses); err != nil {
 		return fmt.Errorf("record where images run: %w", err)
 	}
 	return nil
@@ -40,7 +41,7 @@ func (r *Reconciler) tellChanges(ctx context.Context, scanner *scannerv1.Scanner
 		return nil
 	}
 	query := store.ChangeQuery{
-		Build: v.build.ID, Scope: scanner.Namespace + "/" + scanner.Name, Kinds: []store.ChangeKind{store.ChangeOpened, store.ChangeChanged},
+		Build: v.build.ID, Scope: scopeOf(client.ObjectKeyFromObject(scanner)), Kinds: []store.ChangeKind{store.ChangeOpened, store.ChangeChanged},
 		Page: store.Page{Size: store.MaxPageSize},
 	}
 	critical, exploited := query, query

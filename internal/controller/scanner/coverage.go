@@ -18,7 +18,7 @@ import (
 
 // recordCoverage tells the store how far the scan of each container in the scope of a Scanner is, so that every replica can show it.
 func (r *Reconciler) recordCoverage(ctx context.Context, scanner types.NamespacedName, v *view, p plan) error {
-	if err := r.Store.RecordCoverage(ctx, scanner.String(), coverageOf(v, p)); err != nil {
+	if err := r.Store.RecordCoverage(ctx, scopeOf(scanner), coverageOf(v, p)); err != nil {
 		return fmt.Errorf("record the coverage of containers: %w", err)
 	}
 	return nil
@@ -76,6 +76,8 @@ func explain(c *inventory.Container, result coverage.Result, v *view, p plan, un
 	switch {
 	case result.State == coverage.Scanned || result.State == coverage.Skipped || result.State == coverage.Stale:
 		return coverage.Advice(result.Reason), time.Time{}
+	case c.NodeUnknown && result.State == coverage.Pending:
+		return "waits until the node of the pod is known: its platform says which image of an index runs", time.Time{}
 	case c.Key.ImageID == "" && c.WaitingMessage != "":
 		return c.WaitingMessage, time.Time{}
 	case result.State == coverage.Failed && known:

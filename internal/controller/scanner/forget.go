@@ -2,27 +2,41 @@ package scanner
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
 	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 // defaultRetention is how long results are kept when no Scanner says it.
 const defaultRetention = 30 * 24 * time.Hour
 
-// Forgetter removes the results of images that nothing has run for longer than every Scanner wants them. It runs on the leader.
+// Forgetter removes what Scanners left behind that were deleted while nobody looked, and the results of images that nothing has run
+// for longer than every Scanner wants them. It runs on the leader.
 type Forgetter struct {
 	Client   client.Reader
-	Store    store.Scans
+	Store    ForgetterStore
 	Interval time.Duration
 	Clock    clock.WithTicker
 	Log      logr.Logger
+}
+
+// ForgetterStore is what the Forgetter needs of the store.
+type ForgetterStore interface {
+	Scopes(ctx context.Context) ([]string, error)
+	RecordUses(ctx context.Context, scope string, uses []store.Use) error
+	RecordCoverage(ctx context.Context, scope string, containers []store.ContainerCoverage) error
+	ForgetImages(ctx context.Context, before time.Time, limit int) ([]vuln.ImageKey, error)
 }
 
 // Start removes until ctx ends. It implements manager.Runnable.
@@ -41,13 +55,55 @@ func (f *Forgetter) Start(ctx context.Context) error {
 	}
 }
 
-// forget removes in short transactions, one after the other.
 func (f *Forgetter) forget(ctx context.Context) error {
+	// Read first: the Scanner of a scope that is recorded after this is not missed in the list.
+	scopes, err := f.Store.Scopes(ctx)
+	if err != nil {
+		return err
+	}
 	var scanners scannerv1.ScannerList
 	if err := f.Client.List(ctx, &scanners); err != nil {
 		return fmt.Errorf("list Scanners: %w", err)
 	}
-	before := f.Clock.Now().Add(-retention(scanners.Items))
+	if err := f.forgetScopes(ctx, scopes, scanners.Items); err != nil {
+		return err
+	}
+	return f.forgetImages(ctx, f.Clock.Now().Add(-retention(scanners.Items)))
+}
+
+// forgetScopes ends what scopes without a Scanner are said to run.
+func (f *Forgetter) forgetScopes(ctx context.Context, scopes []string, scanners []scannerv1.Scanner) error {
+	exist := make(map[string]bool, len(scanners))
+	for i := range scanners {
+		exist[scopeOf(client.ObjectKeyFromObject(&scanners[i]))] = true
+	}
+	for _, scope := range scopes {
+		if exist[scope] {
+			continue
+		}
+		if err := errors.Join(f.Store.RecordUses(ctx, scope, nil), f.Store.RecordCoverage(ctx, scope, nil)); err != nil {
+			return fmt.Errorf("forget the scope %s: %w", scope, err)
+		}
+		f.Log.Info("Forgot what a Scanner that is gone had found to run", "scope", scope)
+	}
+	return nil
+}
+
+// maxScope is how long the name of a scope may be in the store.
+const maxScope = 255
+
+// scopeOf names the scope of a Scanner in the store. The longest names of Scanners do not fit.
+func scopeOf(scanner types.NamespacedName) string {
+	name := scanner.String()
+	if len(name) <= maxScope {
+		return name
+	}
+	digest := sha256.Sum256([]byte(name))
+	return name[:maxScope-hex.EncodedLen(len(digest))] + hex.EncodeToString(digest[:])
+}
+
+// forgetImages removes in short transactions, one after the other.
+func (f *Forgetter) forgetImages(ctx context.Context, before time.Time) error {
 	for {
 		keys, err := f.Store.ForgetImages(ctx, before, store.MaxForget)
 		if err != nil {

@@ -3,12 +3,16 @@ package scanner
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr/testr"
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
 	"github.com/scanner-operator/scanner-operator/internal/store"
@@ -28,6 +32,49 @@ func (f *forgetful) ForgetImages(_ context.Context, before time.Time, limit int)
 	removed := make([]vuln.ImageKey, min(limit, f.left))
 	f.left -= len(removed)
 	return removed, f.err
+}
+
+// scopes remembers which scopes are left.
+type scopes struct {
+	forgetful
+	uses, coverage []string
+}
+
+func (s *scopes) Scopes(context.Context) ([]string, error) {
+	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(s.uses, s.coverage)))), nil
+}
+
+func (s *scopes) RecordUses(_ context.Context, scope string, uses []store.Use) error {
+	s.uses = slices.DeleteFunc(s.uses, func(known string) bool { return known == scope && len(uses) == 0 })
+	return nil
+}
+
+func (s *scopes) RecordCoverage(_ context.Context, scope string, containers []store.ContainerCoverage) error {
+	s.coverage = slices.DeleteFunc(s.coverage, func(known string) bool { return known == scope && len(containers) == 0 })
+	return nil
+}
+
+func TestForgetterOfScopes(t *testing.T) {
+	c := clientWith(t)
+	long := scannerWith(nil)
+	long.Name = strings.Repeat("n", 253)
+	for _, s := range []*scannerv1.Scanner{scannerWith(nil), long} {
+		if err := c.Create(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	living := []string{scopeOf(client.ObjectKeyFromObject(scannerWith(nil))), scopeOf(client.ObjectKeyFromObject(long))}
+	if len(living[1]) > maxScope {
+		t.Errorf("the scope of a long name has %d bytes", len(living[1]))
+	}
+	kept := &scopes{uses: append([]string{"gone/a"}, living...), coverage: append([]string{"gone/a", "gone/b"}, living...)}
+	f := &Forgetter{Client: c, Store: kept, Clock: testclock.NewFakeClock(now), Log: testr.New(t)}
+	if err := f.forget(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([][]string{living, living}, [][]string{kept.uses, kept.coverage}); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
 }
 
 func TestForgetter(t *testing.T) {

@@ -105,6 +105,8 @@ func (memory) RegistryHolds(context.Context) ([]store.RegistryHold, error) { ret
 
 func (memory) HoldRegistry(context.Context, store.RegistryHold) error { return nil }
 
+func (memory) Scopes(context.Context) ([]string, error) { return nil, nil }
+
 func (memory) ForgetImages(context.Context, time.Time, int) ([]vuln.ImageKey, error) { return nil, nil }
 
 func (memory) Changes(context.Context, store.ChangeQuery) (store.ChangePage, error) {

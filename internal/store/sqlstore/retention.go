@@ -33,6 +33,15 @@ func recordLastUses(tx *txn, gone []useRow) error {
 	return nil
 }
 
+// Scopes implements store.Scans.
+func (s *Store) Scopes(ctx context.Context) ([]string, error) {
+	var scopes []string
+	err := s.read(ctx, "list the scopes", func(tx *gorm.DB) error {
+		return tx.Raw("SELECT scope FROM image_uses UNION SELECT scope FROM container_coverage ORDER BY scope").Scan(&scopes).Error
+	})
+	return scopes, err
+}
+
 // forgettable selects images that nothing runs, that nothing ran since a time, given twice, and that nobody sent a report of.
 const forgettable = `SELECT i.id, i.image_id, i.platform FROM images i WHERE i.first_seen < ?
 	AND NOT EXISTS (SELECT 1 FROM image_uses u WHERE u.image_pk = i.id)

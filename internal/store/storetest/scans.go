@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/vuln"
@@ -30,6 +31,38 @@ func (f *fixture) holds(t *testing.T) []store.RegistryHold {
 }
 
 var scanTests = map[string]func(*testing.T, *fixture){
+	"Scopes of uses and of coverage": func(t *testing.T, f *fixture) {
+		want := func(want ...string) {
+			t.Helper()
+			got, err := f.Scopes(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("scopes (-want +got):\n%s", diff)
+			}
+		}
+		want()
+		a := image("a", amd64)
+		f.want(t, a)
+		web := store.Workload{Namespace: "n", Kind: "Deployment", Name: "web"}
+		for _, scope := range []string{"n/b", "n/a"} {
+			if err := f.RecordUses(t.Context(), scope, []store.Use{{Image: a, Workload: web, Container: "c"}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, scope := range []string{"n/c", "n/a"} {
+			row := store.ContainerCoverage{Workload: web, Container: "c", Image: a, Pods: 1, State: "Scanned"}
+			if err := f.RecordCoverage(t.Context(), scope, []store.ContainerCoverage{row}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want("n/a", "n/b", "n/c")
+		if err := f.RecordUses(t.Context(), "n/b", nil); err != nil {
+			t.Fatal(err)
+		}
+		want("n/a", "n/c")
+	},
 	"ImageStates of known images alone": func(t *testing.T, f *fixture) {
 		known, other, unknown := image("a", amd64), image("a", arm64), image("bb", amd64)
 		images := f.want(t, known, other)
