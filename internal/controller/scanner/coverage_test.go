@@ -66,8 +66,12 @@ func TestExplain(t *testing.T) {
 	}{
 		"not pulled":         {inventory.Container{}, pending, nil, plan{}, coverage.Advice(coverage.ReasonNotPulled), time.Time{}},
 		"in the pod's words": {inventory.Container{WaitingReason: "ErrImagePull", WaitingMessage: "401"}, pending, nil, plan{}, "401", time.Time{}},
-		"no repository":      {inventory.Container{Key: vuln.ImageKey{ImageID: "sha256:1"}}, pending, nil, plan{}, coverage.Advice("NotPullable"), time.Time{}},
-		"failed":             {inventory.Container{Key: key}, failed, nil, plan{}, "the node is full", now},
+		"node not known": {
+			inventory.Container{NodeUnknown: true}, pending, nil, plan{},
+			"waits until the node of the pod is known: its platform says which image of an index runs", time.Time{},
+		},
+		"no repository": {inventory.Container{Key: vuln.ImageKey{ImageID: "sha256:1"}}, pending, nil, plan{}, coverage.Advice("NotPullable"), time.Time{}},
+		"failed":        {inventory.Container{Key: key}, failed, nil, plan{}, "the node is full", now},
 		"failed, registry held": {
 			inventory.Container{Key: key}, failed, nil, plan{waits: map[vuln.ImageKey]wait{key: {why: "held", until: later}}}, "the node is full", later,
 		},

@@ -160,11 +160,9 @@ func (r *Reconciler) containers(ctx context.Context, scanner *scannerv1.Scanner)
 	if ignoreLabel == "" {
 		ignoreLabel = scannerv1.DefaultIgnoreLabel
 	}
-	read := inventory.Options{IgnoreLabel: ignoreLabel, ScanLabel: scanjob.LabelScan, Platform: func(node string) vuln.Platform {
-		if p, known := platforms[node]; known {
-			return p
-		}
-		return vuln.Platform{OS: "linux", Architecture: runtime.GOARCH}
+	read := inventory.Options{IgnoreLabel: ignoreLabel, ScanLabel: scanjob.LabelScan, Platform: func(node string) (vuln.Platform, bool) {
+		platform, known := platforms[node]
+		return platform, known
 	}}
 	var containers []inventory.Container
 	for i := range pods.Items {
@@ -199,7 +197,7 @@ func (r *Reconciler) scope(ctx context.Context, scanner *scannerv1.Scanner) (fun
 	return func(namespace string) bool { return selected[namespace] }, nil
 }
 
-// platforms reads the platform of each node from its well-known labels.
+// platforms reads the platform of each node from its well-known labels. A node without them is taken for one like the operator's own.
 func (r *Reconciler) platforms(ctx context.Context) (map[string]vuln.Platform, error) {
 	nodes := &metav1.PartialObjectMetadataList{}
 	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
@@ -210,9 +208,10 @@ func (r *Reconciler) platforms(ctx context.Context) (map[string]vuln.Platform, e
 	for i := range nodes.Items {
 		node := &nodes.Items[i]
 		p, err := vuln.ParsePlatform(node.Labels[corev1.LabelOSStable] + "/" + node.Labels[corev1.LabelArchStable])
-		if err == nil {
-			platforms[node.Name] = p
+		if err != nil {
+			p = vuln.Platform{OS: "linux", Architecture: runtime.GOARCH}
 		}
+		platforms[node.Name] = p
 	}
 	return platforms, nil
 }

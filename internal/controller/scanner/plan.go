@@ -18,6 +18,8 @@ const (
 	maxBackoff   = time.Hour
 	// watchInterval is how often scans under way are looked at when nothing happens.
 	watchInterval = 30 * time.Second
+	// retryNode is when a node that is not known is looked for again.
+	retryNode = 5 * time.Second
 	// firstHold is how long a registry is left alone that does not say for how long.
 	firstHold = time.Minute
 )
@@ -142,6 +144,9 @@ func makePlan(scanner *scannerv1.Scanner, v *view, limits Limits, now time.Time)
 	}
 	if p.running > 0 {
 		p.next = min(p.next, watchInterval)
+	}
+	if slices.ContainsFunc(v.containers, func(c inventory.Container) bool { return c.NodeUnknown }) {
+		p.next = min(p.next, retryNode)
 	}
 	return p
 }

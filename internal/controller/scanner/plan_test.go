@@ -159,6 +159,13 @@ func TestMakePlan(t *testing.T) {
 				return w
 			}(), want{start: []string{"a"}, running: 1, queued: 1, next: watchInterval},
 		},
+		"a node that is not known yet": {
+			scannerWith(nil), func() world {
+				w := newWorld()
+				w.containers = []inventory.Container{{Namespace: "ns", Pod: "new", NodeUnknown: true}}
+				return w
+			}(), want{next: retryNode},
+		},
 		"suspended": {
 			scannerWith(func(s *scannerv1.Scanner) { s.Spec.Suspend = true }), newWorld().runs("a", pending), want{queued: 1, next: auditInterval},
 		},
