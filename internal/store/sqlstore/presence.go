@@ -36,8 +36,15 @@ type placed struct {
 
 // occupant is a presence that has not ended, or only lately.
 type occupant struct {
-	ID, ImagePk, UntilTime  int64
-	Slot, ImageID, Platform string
+	ID, ImagePk, Since, UntilTime int64
+	Slot, ImageID, Platform       string
+}
+
+// replaced says whether another image ID has begun in the slot since the presence ended.
+func (o *occupant) replaced(there []occupant) bool {
+	return o.UntilTime != stillOpen && slices.ContainsFunc(there, func(other occupant) bool {
+		return other.ImageID != o.ImageID && other.Since >= o.UntilTime
+	})
 }
 
 // The statements of a presenceWriter.
@@ -45,7 +52,7 @@ const (
 	endPresences = `UPDATE image_presences SET until_time = ? WHERE slot IN ? AND until_time = ? AND NOT EXISTS (
 		SELECT 1 FROM image_uses u WHERE u.namespace = image_presences.namespace AND u.name = image_presences.name
 		AND u.kind = image_presences.kind AND u.image_pk = image_presences.image_pk AND u.container = image_presences.container)`
-	occupantsOfSlots = `SELECT p.id, p.image_pk, p.until_time, p.slot, i.image_id, i.platform FROM image_presences p
+	occupantsOfSlots = `SELECT p.id, p.image_pk, p.since, p.until_time, p.slot, i.image_id, i.platform FROM image_presences p
 		JOIN images i ON i.id = p.image_pk WHERE p.slot IN ? AND p.until_time > ? ORDER BY p.until_time, p.since, p.id`
 )
 
@@ -59,7 +66,8 @@ func (w *presenceWriter) end(gone []useRow) error {
 	return recordLastUses(w.txn, gone)
 }
 
-// begin makes a presence of each use that has none: the last one when it ended lately, otherwise a new one.
+// begin makes a presence of each use that has none: the last one when it ended lately and nothing else has taken its place, otherwise a
+// new one. What began at this very time begins no second time.
 func (w *presenceWriter) begin(added []useRow) error {
 	occupants, err := w.occupants(slotsOf(added))
 	if err != nil {
@@ -76,7 +84,7 @@ func (w *presenceWriter) begin(added []useRow) error {
 	for i := range added {
 		row := &added[i]
 		switch before := latest[placed{row.ImagePk, row.slot()}]; {
-		case before == nil:
+		case before == nil, before.replaced(occupants[row.slot()]) && before.Since != w.now:
 			begun = append(begun, *row)
 		case before.UntilTime != stillOpen:
 			reopened = append(reopened, before.ID)

@@ -18,7 +18,7 @@ var rolloutColumns = []string{
 }
 
 // recordRollouts notes of images that are about to begin in slots which images they take the place of. An image that is in the slot
-// already, on another platform, takes no place.
+// already, on another platform, takes no place, unless yet another image has taken its own.
 func (w *presenceWriter) recordRollouts(begun []useRow, occupants map[string][]occupant) error {
 	names, err := imageNames(w.DB, begun)
 	if err != nil {
@@ -29,11 +29,11 @@ func (w *presenceWriter) recordRollouts(begun []useRow, occupants map[string][]o
 		row := &begun[i]
 		to, slot := names[row.ImagePk], row.slot()
 		there := occupants[slot]
-		if len(there) == 0 || slices.ContainsFunc(there, func(o occupant) bool { return o.ImageID == to.ImageID }) {
+		if len(there) == 0 || slices.ContainsFunc(there, func(o occupant) bool { return o.ImageID == to.ImageID && !o.replaced(there) }) {
 			continue
 		}
 		from := there[len(there)-1]
-		occupants[slot] = append(there, occupant{ImageID: to.ImageID, Platform: to.Platform})
+		occupants[slot] = append(there, occupant{ImageID: to.ImageID, Platform: to.Platform, Since: w.now, UntilTime: stillOpen})
 		values = append(values, w.now, w.cluster, row.Namespace, row.Kind, row.Name, row.Container, from.ImageID, from.Platform, to.ImageID, to.Platform)
 		err := w.event(store.EventRolloutChanged, to.ImageID, to.Platform, store.RolloutEvent{
 			Workload: store.Workload{Namespace: row.Namespace, Kind: row.Kind, Name: row.Name}, Container: row.Container,

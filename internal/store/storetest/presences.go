@@ -123,6 +123,38 @@ var presenceTests = map[string]func(*testing.T, *fixture){
 		}
 		f.expectRolled(t, "of one image")
 	},
+	"A rollback soon after is a rollout": func(t *testing.T, f *fixture) {
+		one, two, arm := image("a", amd64), image("bb", amd64), image("a", arm64)
+		f.want(t, one, two, arm)
+		f.runAt(t, 0, "s", runs("web", one)...)
+		f.runAt(t, 1, "s", runs("web", two)...)
+		f.runAt(t, 2, "s", runs("web", one)...)
+		f.expectRan(t, "rolled back", one, "web 2-", "web 0-1")
+		f.expectRan(t, "rolled back", two, "web 1-2")
+		f.expectRolled(t, "rolled back", "2 web bb/amd64>a/amd64", "1 web a/amd64>bb/amd64")
+		// What is back while nothing else has begun was never gone.
+		f.runAt(t, 3, "s")
+		f.runAt(t, 4, "s", runs("web", one)...)
+		f.expectRan(t, "flapping", one, "web 2-", "web 0-1")
+		f.runAt(t, 5, "s", runs("web", two)...)
+		f.runAt(t, 6, "s", runs("web", arm)...)
+		f.expectRan(t, "to another platform", two, "web 5-6", "web 1-2")
+		f.expectRolled(t, "to another platform", "6 web bb/amd64>a/arm64", "5 web a/amd64>bb/amd64", "2 web bb/amd64>a/amd64", "1 web a/amd64>bb/amd64")
+		// All of it at the same time.
+		f.runAt(t, 60, "s", runs("db", one)...)
+		f.runAt(t, 60, "s", runs("db", two)...)
+		f.runAt(t, 60, "s", runs("db", one)...)
+		f.expectRan(t, "at once", two, "db 60-60", "web 5-6", "web 1-2")
+	},
+	"A flapping image is no rollout": func(t *testing.T, f *fixture) {
+		key := image("a", amd64)
+		f.want(t, key)
+		for minute := range 9 {
+			f.runAt(t, minute, "s", runs("web", []vuln.ImageKey{key}[minute%2:]...)...)
+		}
+		f.expectRan(t, "flapping", key, "web 0-")
+		f.expectRolled(t, "flapping")
+	},
 	"Presences tell all": func(t *testing.T, f *fixture) {
 		key, odd := image("a", arm64), strings.Repeat("long/", 60)
 		f.want(t, key)
