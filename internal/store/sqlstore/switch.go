@@ -255,24 +255,48 @@ func (w *switcher) updateImages() error {
 		if err != nil {
 			return err
 		}
+		if err := w.addCounts(rows); err != nil {
+			return err
+		}
 		for i := range rows {
 			row := &rows[i]
 			row.Counts.add(w.images[row.ID].delta)
-			counts := row.Counts.counts()
-			if w.images[row.ID].delta != (countsDelta{}) {
-				err := w.exec("UPDATE images SET "+strings.Join(countColumns, " = ?, ")+" = ? WHERE id = ?",
-					append(countValues(counts), row.ID)...)
-				if err != nil {
-					return err
-				}
-			}
-			err := w.event(store.EventImageMatched, row.ImageID, row.Platform, matched{Database: w.next.BuildID, Counts: counts})
+			err := w.event(store.EventImageMatched, row.ImageID, row.Platform, matched{Database: w.next.BuildID, Counts: row.Counts.counts()})
 			if err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// addCounts adds to the counts of many images in one statement, since every one of them is a way to the server while all others
+// that write wait. The numbers are ours, so they stand in its text.
+func (w *switcher) addCounts(rows []imageRow) error {
+	var ids []int64
+	cases := make([]strings.Builder, len(countColumns))
+	for i := range rows {
+		id := rows[i].ID
+		delta := w.images[id].delta
+		if delta != (countsDelta{}) {
+			ids = append(ids, id)
+		}
+		for column, n := range delta {
+			if n != 0 {
+				fmt.Fprintf(&cases[column], " WHEN %d THEN %d", id, n)
+			}
+		}
+	}
+	var assignments []string
+	for column, name := range countColumns {
+		if cases[column].Len() > 0 {
+			assignments = append(assignments, name+" = "+name+" + CASE id"+cases[column].String()+" ELSE 0 END")
+		}
+	}
+	if len(assignments) == 0 {
+		return nil
+	}
+	return w.exec("UPDATE images SET "+strings.Join(assignments, ", ")+" WHERE id IN ?", ids)
 }
 
 func (r *countsRow) add(d countsDelta) {
