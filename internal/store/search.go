@@ -83,7 +83,7 @@ type VulnerabilityPage struct {
 }
 
 // AffectedQuery asks for a page of the packages in images that have a vulnerability, by image ID, platform, package and version. What
-// was closed is listed while the image is known and holds the package, as far as history goes back.
+// was closed since the image was first seen is listed while the image is known and holds the package, as far as history goes back.
 type AffectedQuery struct {
 	Where
 	// ID or alias of the vulnerability, maybe written in another case.

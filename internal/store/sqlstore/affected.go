@@ -117,7 +117,7 @@ func (q *affectedQuery) findings(tx *gorm.DB) *gorm.DB {
 		return q.onDay(tx, found)
 	}
 	if q.Closed {
-		found = found.Where(closed, q.current, q.current)
+		found = found.Where(closed, q.current, q.current).Where("e.current_since > i.first_seen")
 	} else {
 		found = found.Where(visible, q.current, q.current)
 	}

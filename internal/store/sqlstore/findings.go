@@ -131,7 +131,7 @@ func (s *Store) Findings(ctx context.Context, query store.FindingQuery) (store.F
 		if err != nil {
 			return err
 		}
-		filtered := s.filterFindings(tx, image.ID, current, query).Session(&gorm.Session{})
+		filtered := s.filterFindings(tx, &image, current, query).Session(&gorm.Session{})
 		var total int64
 		if err := filtered.Count(&total).Error; err != nil {
 			return err
@@ -163,14 +163,15 @@ func (s *Store) Findings(ctx context.Context, query store.FindingQuery) (store.F
 }
 
 // filterFindings selects the findings f of an image that the query matches.
-func (s *Store) filterFindings(tx *gorm.DB, image, generation int64, query store.FindingQuery) *gorm.DB {
+func (s *Store) filterFindings(tx *gorm.DB, image *imageRow, generation int64, query store.FindingQuery) *gorm.DB {
 	tx = tx.Table("image_packages AS ip").
 		Joins("CROSS JOIN findings f").
 		Joins("JOIN vulnerabilities v ON v.id = f.vulnerability_pk").
 		Joins("JOIN packages p ON p.id = ip.package_pk").
-		Where("ip.image_pk = ? AND ip.excluded = 0 AND f.package_pk = ip.package_pk", image)
+		Where("ip.image_pk = ? AND ip.excluded = 0 AND f.package_pk = ip.package_pk", image.ID)
 	if query.Closed {
-		tx = tx.Where(closed, generation, generation)
+		tx = tx.Where(closed, generation, generation).
+			Where("(SELECT e.current_since FROM generations e WHERE e.number = f.until_gen) > ?", image.FirstSeen)
 	} else {
 		tx = tx.Where(visible, generation, generation)
 	}

@@ -88,8 +88,19 @@ var openingTests = map[string]func(*testing.T, *fixture){
 		f.catalogue(t, late, "1", catalogOf("p"))
 		f.match(t, late, "1", nil)
 		f.expectHours(t, early, "the early one", []string{"CVE-1 p 0-"}, []string{"CVE-2 p 0-10"})
-		if diff := cmp.Diff([]string{"CVE-1 p 20-"}, f.hours(t, late, false)); diff != "" {
-			t.Error(diff)
+		f.expectHours(t, late, "the late one", []string{"CVE-1 p 20-"}, []string{})
+		f.rematchAt(t, 30, nil)
+		f.expectHours(t, late, "the late one, closed", []string{}, []string{"CVE-1 p 20-30"})
+		for id, want := range map[string][]vuln.ImageKey{"CVE-1": {early, late}, "CVE-2": {early}} {
+			page, err := f.Affected(t.Context(), store.AffectedQuery{ID: id, Closed: true})
+			must(t, err)
+			var got []vuln.ImageKey
+			for i := range page.Affected {
+				got = append(got, page.Affected[i].Image)
+			}
+			if diff := cmp.Diff(want, got); diff != "" || page.Total != len(want) || page.Images != len(want) {
+				t.Errorf("%s: %d of %d images, %s", id, page.Images, page.Total, diff)
+			}
 		}
 	},
 	"First seen survives failures": func(t *testing.T, f *fixture) {

@@ -227,7 +227,7 @@ func (m *searchModel) listedFindings(image *searchImage, query store.FindingQuer
 		if image.seen.After(f.opened) {
 			one.FirstSeen = image.seen
 		}
-		if image.matched && image.has(f.fingerprint) && query.Closed != f.closed.IsZero() && (!query.Closed || !m.later(i)) && one.Vulnerability.EPSS.Score >= query.MinEPSS {
+		if image.matched && image.has(f.fingerprint) && query.Closed != f.closed.IsZero() && (!query.Closed || f.closed.After(image.seen) && !m.later(i)) && one.Vulnerability.EPSS.Score >= query.MinEPSS {
 			all = append(all, one)
 		}
 	}

@@ -156,7 +156,7 @@ func (m *searchModel) affected(query store.AffectedQuery) []store.Affected {
 				if !m.onDay(query, image, f, &one) {
 					continue
 				}
-			} else if !image.matched || !m.chooses(query.Where, image) || query.Closed == f.closed.IsZero() || query.Closed && m.later(i) {
+			} else if !image.matched || !m.chooses(query.Where, image) || query.Closed == f.closed.IsZero() || query.Closed && (!f.closed.After(image.seen) || m.later(i)) {
 				continue
 			} else {
 				one.Workloads = sorted(m.workloads(image, query.Where))
