@@ -19,13 +19,28 @@ const (
 // tokenPattern is the b64token of RFC 6750.
 var tokenPattern = regexp.MustCompile(`^[A-Za-z0-9\-._~+/]+=*$`)
 
+// admission is how a caller was let in.
+type admission struct {
+	token, verb string
+	// caller is who the caller is for limiters.
+	caller string
+}
+
+// admissionKey finds the admission in the context of a request. Without authentication there is none.
+type admissionKey struct{}
+
+func admissionOf(ctx context.Context) (admission, bool) {
+	a, found := ctx.Value(admissionKey{}).(admission)
+	return a, found
+}
+
 // admit lets a request in if its caller may do what the operation does.
 func (s *Server) admit(r *http.Request, route route) (context.Context, error) {
 	ctx := r.Context()
 	if s.config.Auth == AuthNone || route.verb == "" {
 		return ctx, s.charge(callerAddress(r), route)
 	}
-	p, err := s.caller(r)
+	token, p, err := s.caller(r)
 	if err != nil {
 		if limited := s.charge(callerAddress(r), route); limited != nil {
 			return nil, limited
@@ -38,23 +53,41 @@ func (s *Server) admit(r *http.Request, route route) (context.Context, error) {
 	if route.audience && !p.audience {
 		return nil, problemf(http.StatusForbidden, "uploads need a token that was made for the audience %q", Audience)
 	}
-	allowed, err := s.reviews.allowed(ctx, p, route.verb)
-	if err != nil {
+	if err := s.permit(ctx, p, route.verb); err != nil {
 		return nil, err
 	}
-	if !allowed {
-		return nil, problemf(http.StatusForbidden, "%s may not %s %s.%s", p.user.Username, route.verb, resourceName, resourceGroup)
-	}
-	return ctx, nil
+	return context.WithValue(ctx, admissionKey{}, admission{token, route.verb, callerUser(p)}), nil
 }
 
-// caller says who sent a request.
-func (s *Server) caller(r *http.Request) (*principal, error) {
+// permit refuses somebody who may not do something with scan results.
+func (s *Server) permit(ctx context.Context, p *principal, verb string) error {
+	allowed, err := s.reviews.allowed(ctx, p, verb)
+	if err != nil {
+		return err
+	}
+	if !allowed {
+		return problemf(http.StatusForbidden, "%s may not %s %s.%s", p.user.Username, verb, resourceName, resourceGroup)
+	}
+	return nil
+}
+
+// readmit asks again whether who was let in still would be.
+func (s *Server) readmit(ctx context.Context, a admission) error {
+	p, err := s.reviews.authenticate(ctx, a.token)
+	if err != nil {
+		return err
+	}
+	return s.permit(ctx, p, a.verb)
+}
+
+// caller says who sent a request, and with which token.
+func (s *Server) caller(r *http.Request) (string, *principal, error) {
 	token, err := tokenOf(r)
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
-	return s.signIn(r, token)
+	p, err := s.signIn(r, token)
+	return token, p, err
 }
 
 // tokenOf returns the bearer token of a request, or that of its session.

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"sync"
 	"time"
@@ -21,11 +22,16 @@ const (
 	resubscribeDelay = time.Second
 	// catchUpPage is how many events are read at a time when the hub reads those that the feed did not deliver.
 	catchUpPage = 500
+	// minPlaces is how many subscribers each caller may have at least; placesWait is when one that has as many as it may should ask
+	// again.
+	minPlaces  = 50
+	placesWait = 10 * time.Second
 )
 
 // hub gives the events of one feed subscription to all subscribers. It keeps the newest events, each of them once, and every
-// subscriber follows at its own pace: in two goroutines, the one of its request, which reads, and one that writes. The hub never
-// waits for any of them: a subscriber that is further behind than what is kept is disconnected.
+// subscriber follows at its own pace: in two goroutines, the one of its request, which reads, and one that writes; a third one asks
+// whether a caller that has proved who it is may stay. The hub never waits for any of them: a subscriber that is further behind than
+// what is kept is disconnected.
 type hub struct {
 	limits  Limits
 	log     logr.Logger
@@ -37,6 +43,8 @@ type hub struct {
 	// subscription is the one that is being followed.
 	subscription Subscription
 	subscribers  map[*subscriber]struct{}
+	// places counts the subscribers of each caller that is known.
+	places map[string]int
 	// recent is a ring: the item number n is at n modulo its length. head is the number of the next one.
 	recent []*item
 	head   int64
@@ -52,7 +60,7 @@ type hub struct {
 func newHub(events store.Events, limits Limits, log logr.Logger, m metrics) *hub {
 	return &hub{
 		limits: limits, log: log, metrics: m, events: events,
-		subscribers: map[*subscriber]struct{}{}, recent: make([]*item, limits.SubscriberQueue), grown: make(chan struct{}),
+		subscribers: map[*subscriber]struct{}{}, places: map[string]int{}, recent: make([]*item, limits.SubscriberQueue), grown: make(chan struct{}),
 	}
 }
 
@@ -227,8 +235,12 @@ func (h *hub) isLive() bool {
 	return h.open && h.known
 }
 
-// add makes a subscriber. It gets what is published from now on, or, when it has to catch up first, from when it joins.
-func (h *hub) add(v view, opening opening) (*subscriber, error) {
+// placesOf is how many subscribers one caller may have at a time.
+func placesOf(subscribers int) int { return max(minPlaces, subscribers/10) }
+
+// add makes a subscriber for a caller, "" for one of no bound. It gets what is published from now on, or, when it has to catch up
+// first, from when it joins.
+func (h *hub) add(v view, opening opening, caller string) (*subscriber, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
@@ -236,8 +248,13 @@ func (h *hub) add(v view, opening opening) (*subscriber, error) {
 		return nil, unavailable(nil, "the server does not take subscriptions at the moment")
 	case len(h.subscribers) >= h.limits.Subscribers:
 		return nil, unavailable(nil, "there are too many subscribers already")
+	case caller != "" && h.places[caller] >= placesOf(h.limits.Subscribers):
+		return nil, tooMany(placesWait, fmt.Sprintf("this user has %d WebSockets open, which is the limit; close some", h.places[caller]))
 	}
-	s := newSubscriber(h, v, opening)
+	s := newSubscriber(h, v, opening, caller)
+	if caller != "" {
+		h.places[caller]++
+	}
 	if s.next.Store(h.head); opening != nil {
 		s.next.Store(notJoined)
 	}
@@ -258,6 +275,9 @@ func (h *hub) join(s *subscriber) {
 func (h *hub) remove(s *subscriber) {
 	h.mu.Lock()
 	delete(h.subscribers, s)
+	if h.places[s.caller]--; h.places[s.caller] <= 0 {
+		delete(h.places, s.caller)
+	}
 	h.mu.Unlock()
 	h.metrics.subscribers.Dec()
 	h.serving.Done()
@@ -273,12 +293,14 @@ func (h *hub) serve(w http.ResponseWriter, r *http.Request, s *subscriber, upgra
 		return
 	}
 	upgraded()
-	written := make(chan struct{})
-	go func() {
-		defer close(written)
-		s.write(connection)
-	}()
+	var helpers sync.WaitGroup
+	helpers.Go(func() { s.write(connection) })
+	watched, cancel := context.WithCancel(context.Background())
+	if s.readmit != nil {
+		helpers.Go(func() { s.watch(watched) })
+	}
 	s.read(connection)
+	cancel()
 	s.stop(websocket.CloseNormalClosure, "")
-	<-written
+	helpers.Wait()
 }

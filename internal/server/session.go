@@ -56,7 +56,7 @@ func (s *Server) session(ctx context.Context, r *http.Request) (api.Session, err
 	if s.config.Auth == AuthNone {
 		return api.Session{Auth: api.None, Authenticated: true, CanDelete: true, CanUpdate: true}, nil
 	}
-	p, err := s.caller(r)
+	_, p, err := s.caller(r)
 	if problem, ok := asProblem(err); ok && problem.status == http.StatusUnauthorized {
 		return api.Session{Auth: api.Kubernetes}, nil
 	}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"math/rand/v2"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,7 +22,15 @@ const (
 	takeAtOnce = 32
 	// notJoined is the next item of a subscriber that does not follow the hub yet: it cannot be behind.
 	notJoined = math.MaxInt64
+	// pingsPerCheck is how many pings apart at most it is asked whether a caller may still have a WebSocket: a minute.
+	pingsPerCheck = 12
 )
+
+// refusals are why a WebSocket ends whose caller would not be let in any more, by status. A frame has room for 123 bytes.
+var refusals = map[int]string{
+	http.StatusUnauthorized: "the token is not valid any more",
+	http.StatusForbidden:    "the right to list " + resourceName + " was taken away",
+}
 
 // item is an event, with the messages that tell it. Each message is made once, for all subscribers with the same view.
 type item struct {
@@ -57,6 +67,10 @@ type subscriber struct {
 	limits  Limits
 	view    view
 	opening opening
+	// caller is whose WebSocket it is, "" when anybody may have any number; readmit fails when the caller may not have it any more.
+	// It is nil when nobody is asked.
+	caller  string
+	readmit func(ctx context.Context) error
 	// next is the number of the item of the hub that comes next.
 	next atomic.Int64
 	// passed is the sequence number up to which the subscriber was sent all that its view shows, told the last one that it
@@ -72,8 +86,8 @@ type subscriber struct {
 	reason string
 }
 
-func newSubscriber(h *hub, v view, o opening) *subscriber {
-	return &subscriber{hub: h, limits: h.limits, view: v, opening: o, done: make(chan struct{})}
+func newSubscriber(h *hub, v view, o opening, caller string) *subscriber {
+	return &subscriber{hub: h, limits: h.limits, view: v, opening: o, caller: caller, done: make(chan struct{})}
 }
 
 // stop ends the WebSocket. Only the first call counts. It does not wait.
@@ -94,6 +108,26 @@ func (s *subscriber) stopped() bool {
 		return true
 	default:
 		return false
+	}
+}
+
+// watch asks from time to time whether the caller may still have the WebSocket, and stops it otherwise. While nobody can be asked,
+// it goes on. It ends with ctx.
+func (s *subscriber) watch(ctx context.Context) {
+	longest := pingsPerCheck * s.limits.PingInterval
+	for {
+		// Those who came together do not ask together.
+		pause := time.NewTimer(longest/2 + rand.N(longest/2))
+		select {
+		case <-ctx.Done():
+			pause.Stop()
+			return
+		case <-pause.C:
+		}
+		if p, ok := asProblem(s.readmit(ctx)); ok && refusals[p.status] != "" {
+			s.stop(websocket.ClosePolicyViolation, refusals[p.status])
+			return
+		}
 	}
 }
 

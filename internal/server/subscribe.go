@@ -84,9 +84,13 @@ func (u upgrade) serve(w http.ResponseWriter) error {
 			u.s.writeProblem(w, r, problemf(status, "%v", reason))
 		},
 	}
-	subscriber, err := u.s.hub.add(u.view, u.opening)
+	admitted, guarded := admissionOf(u.r.Context())
+	subscriber, err := u.s.hub.add(u.view, u.opening, admitted.caller)
 	if err != nil {
 		return err
+	}
+	if guarded {
+		subscriber.readmit = func(ctx context.Context) error { return u.s.readmit(ctx, admitted) }
 	}
 	u.s.hub.serve(w, u.r, subscriber, upgrader, func() {
 		if rec != nil {

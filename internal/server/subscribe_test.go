@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -419,4 +420,88 @@ func requestLabels(t *testing.T, registry *prometheus.Registry) []string {
 		}
 	}
 	return labels
+}
+
+// Who loses the token or the right loses the WebSocket; an API server that is away takes nothing from anybody.
+func TestSubscribersAreAskedAgain(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*cluster)
+		reason string
+	}{
+		"token": {func(c *cluster) { delete(c.audiences, "admin") }, "the token is not valid any more"},
+		"right": {func(c *cluster) { c.verbs["admin"] = []string{"get"} }, "the right to list scanresults was taken away"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster()
+			var now atomic.Int64
+			f := newGuardedFixture(t, c, func(config *server.Config) {
+				config.Clock = func() time.Time { return time.Unix(0, now.Load()) }
+				config.Limits.PingInterval = 5 * time.Millisecond
+			})
+			var connections []*websocket.Conn
+			for _, path := range []string{"/subscribe", eventsPath} {
+				connection, a := f.dialPath(path, bearer("admin"))
+				if connection == nil {
+					t.Fatal(a)
+				}
+				connections = append(connections, connection)
+			}
+			c.set(func(c *cluster) { c.err = errors.New("away") })
+			now.Add(int64(2 * time.Minute))
+			before, _ := c.calls()
+			deadline := time.Now().Add(patience)
+			for asked := before; asked < before+4; asked, _ = c.calls() {
+				if time.Now().After(deadline) {
+					t.Fatal("nobody asked again")
+				}
+				runtime.Gosched()
+			}
+			c.set(func(c *cluster) { c.err = nil; test.change(c) })
+			for _, connection := range connections {
+				for {
+					_, _, err := connection.ReadMessage()
+					if err == nil {
+						continue
+					}
+					if ended, ok := errors.AsType[*websocket.CloseError](err); !ok || ended.Code != websocket.ClosePolicyViolation || ended.Text != test.reason {
+						t.Errorf("%v", err)
+					}
+					break
+				}
+			}
+		})
+	}
+}
+
+// One user cannot take the places of all.
+func TestPlacesOfACaller(t *testing.T) {
+	f := newGuardedFixture(t, newCluster(), func(c *server.Config) {
+		c.Limits.Subscribers = 500
+		c.Limits.PongTimeout = time.Hour
+	})
+	var first *websocket.Conn
+	for n := range 50 {
+		connection, a := f.dial(bearer("admin"))
+		if connection == nil {
+			t.Fatalf("%d: %+v", n, a)
+		}
+		first = connection
+	}
+	_, a := f.dial(bearer("admin"))
+	a.problem(t, http.StatusTooManyRequests, "50 WebSockets open")
+	if a.header.Get("Retry-After") != "10" {
+		t.Errorf("Retry-After: %q", a.header.Get("Retry-After"))
+	}
+	if connection, _ := f.dial(bearer("reader")); connection == nil {
+		t.Error("another user was refused")
+	}
+	f.must(first.Close())
+	for deadline := time.Now().Add(patience); ; {
+		if connection, _ := f.dial(bearer("admin")); connection != nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the place of who left is still taken")
+		}
+	}
 }
