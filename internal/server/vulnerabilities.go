@@ -83,16 +83,13 @@ func (o operations) GetVulnerability(ctx context.Context, request api.GetVulnera
 	for _, record := range records {
 		answer.Records = append(answer.Records, toVulnerability(record))
 	}
-	// Whatever contains this ID as a part sorts behind it or has another beginning.
-	found, err := o.s.config.Store.ListVulnerabilities(ctx, store.VulnerabilityQuery{Text: id, Sort: store.SortVulnerabilityID, Page: store.Page{Size: store.MaxPageSize}})
+	found, err := o.s.config.Store.ListVulnerabilities(ctx, store.VulnerabilityQuery{ID: id, Page: store.Page{Size: 1}})
 	if err != nil {
 		return nil, err
 	}
-	for _, v := range found.Vulnerabilities {
-		if strings.EqualFold(v.ID, id) {
-			summary := toVulnerabilitySummary(v)
-			answer.Summary = &summary
-		}
+	if len(found.Vulnerabilities) > 0 {
+		summary := toVulnerabilitySummary(found.Vulnerabilities[0])
+		answer.Summary = &summary
 	}
 	return answer, nil
 }

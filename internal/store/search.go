@@ -48,6 +48,8 @@ const (
 // VulnerabilityQuery asks for a page of vulnerabilities. Zero fields do not filter.
 type VulnerabilityQuery struct {
 	Where
+	// ID is the whole ID, not an alias, maybe written in another case.
+	ID string
 	// Text must be contained in the ID or an alias, without regard to ASCII case.
 	Text        string
 	MinSeverity vuln.Severity

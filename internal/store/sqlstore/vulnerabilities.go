@@ -22,7 +22,7 @@ var vulnerabilitySorts = map[store.VulnerabilitySort][]sortKey{
 type vulnerabilityToken struct {
 	List         string
 	Where        store.Where
-	Text         string
+	ID, Text     string
 	MinSeverity  vuln.Severity
 	EpssMicros   int64
 	Fixable, KEV bool
@@ -66,7 +66,7 @@ func (s *Store) ListVulnerabilities(ctx context.Context, query store.Vulnerabili
 		return store.VulnerabilityPage{}, fmt.Errorf("%s: the order %q is not known", what, query.Sort)
 	}
 	token := vulnerabilityToken{
-		"vulnerabilities", query.Where, query.Text, query.MinSeverity, millionths(query.MinEPSS), query.Fixable, query.KEV, query.Sort,
+		"vulnerabilities", query.Where, query.ID, query.Text, query.MinSeverity, millionths(query.MinEPSS), query.Fixable, query.KEV, query.Sort,
 	}
 	var page store.VulnerabilityPage
 	err := s.read(ctx, what, func(tx *gorm.DB) error {
@@ -101,6 +101,9 @@ func (s *Store) foundVulnerabilities(tx *gorm.DB, current int64, query store.Vul
 	columns := "v.vulnerability_id, MAX(v.severity) AS severity, MAX(v.epss_micros) AS epss_micros, MAX(v.risk_micros) AS risk_micros, MAX(v.kev) AS kev"
 	var values []any
 	found := tx.Table("vulnerabilities AS v").Where(anyHeld(query.Where), heldFindings(tx, current, query.Where))
+	if query.ID != "" {
+		found = found.Where("v.vulnerability_id IN ?", spellings(query.ID))
+	}
 	if query.Fixable {
 		columns += ", MAX(CASE WHEN " + anyHeld(query.Where) + " THEN 1 ELSE 0 END) AS fixable"
 		values = append(values, heldFindings(tx, current, query.Where).Where("f.fixable = 1"))

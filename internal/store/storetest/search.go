@@ -201,6 +201,30 @@ var searchTests = map[string]func(*testing.T, *fixture){
 			}
 		}
 	},
+	"ListVulnerabilities by ID": func(t *testing.T, f *fixture) {
+		key, cve, ghsa := image("a", amd64), finding("CVE-1", vuln.SeverityHigh), finding("GHSA-aaaa-1", vuln.SeverityLow)
+		ghsa.Vulnerability.Aliases = []string{"CVE-1"}
+		f.catalogue(t, key, "1", catalogOf("p"))
+		f.match(t, key, "1", answers{"p": {cve, ghsa, finding("CVE-11", vuln.SeverityLow), finding("A-CVE-1", vuln.SeverityLow)}})
+		for id, want := range map[string]string{
+			"CVE-1": "CVE-1", "cve-1": "CVE-1", "ghsa-AAAA-1": "GHSA-aaaa-1", "CVE": "", "GHSA-CVE-1": "", "CVE-_": "", "\x00": "", strings.Repeat("x", 300): "",
+		} {
+			page, err := f.ListVulnerabilities(t.Context(), store.VulnerabilityQuery{ID: id})
+			must(t, err)
+			if want == "" && page.Total == 0 && len(page.Vulnerabilities) == 0 {
+				continue
+			}
+			if len(page.Vulnerabilities) != 1 || page.Total != 1 || page.Vulnerabilities[0].ID != want || page.Vulnerabilities[0].Images != 1 {
+				t.Errorf("%.20q: got %+v, want %q", id, page, want)
+			}
+		}
+		first, err := f.ListVulnerabilities(t.Context(), store.VulnerabilityQuery{Page: store.Page{Size: 1}})
+		must(t, err)
+		_, err = f.ListVulnerabilities(t.Context(), store.VulnerabilityQuery{ID: "CVE-1", Page: store.Page{Token: first.NextToken}})
+		if !errors.Is(err, store.ErrInvalidToken) {
+			t.Errorf("the token of another query: %v", err)
+		}
+	},
 	"Nothing is left behind a token": func(t *testing.T, f *fixture) {
 		key := image("a", amd64)
 		f.catalogue(t, key, "1", catalogOf("p"))
