@@ -37,8 +37,14 @@ func admissionOf(ctx context.Context) (admission, bool) {
 // admit lets a request in if its caller may do what the operation does.
 func (s *Server) admit(r *http.Request, route route) (context.Context, error) {
 	ctx := r.Context()
-	if s.config.Auth == AuthNone || route.verb == "" {
+	switch {
+	case s.config.Auth == AuthNone:
 		return ctx, s.charge(callerAddress(r), route)
+	case route.signsIn:
+		// It is charged to who turns out to have signed in: others at the same address must not be able to keep anybody from it.
+		return ctx, nil
+	case route.verb == "":
+		return ctx, s.charge(s.callerUnproven(r), route)
 	}
 	token, p, err := s.caller(r)
 	if err != nil {

@@ -15,6 +15,13 @@ import (
 // maxCallers bounds the callers that a limiter remembers. One that is forgotten begins with a full allowance.
 const maxCallers = 8192
 
+const (
+	// luckyShare is how many tokens are tried, from an address that may not try any, until one is looked at all the same.
+	luckyShare = 10
+	// reserveFactor is how many times the allowance for refused tokens those may be at most.
+	reserveFactor = 10
+)
+
 // limiter bounds how much each caller may do: an allowance that is used up by requests and fills up again with time.
 type limiter struct {
 	rate  rate.Limit
@@ -83,24 +90,48 @@ func (s *Server) signIn(r *http.Request, token string) (*principal, error) {
 		return orUnauthorized(known)
 	}
 	var p *principal
-	err := s.trySignIn(r, func() (err error) {
+	err := s.trySignIn(r, token, func() (err error) {
 		p, err = s.reviews.authenticate(r.Context(), token)
 		return err
 	})
 	return p, err
 }
 
-// trySignIn runs try unless too many before it ended with 401 for the same address.
-func (s *Server) trySignIn(r *http.Request, try func() error) error {
+// trySignIn runs try with a token unless too many before it ended with 401 for the same address. Behind a proxy many have the same
+// address: a token that was good once neither waits nor counts, so that nobody who is signed in is locked out by those who guess, and
+// a share of the others gets through all the same, so that one can still sign in.
+func (s *Server) trySignIn(r *http.Request, token string, try func() error) error {
+	if s.reviews.wasProven(token) {
+		return try()
+	}
 	address := callerAddress(r)
-	if wait := s.failures.exhausted(address, s.clock()); wait > 0 {
+	if wait := s.failures.exhausted(address, s.clock()); wait > 0 && !s.lucky(address) {
 		return tooMany(wait, "too many tokens from this address were refused; try again later")
 	}
 	err := try()
 	if p, ok := asProblem(err); ok && p.status == http.StatusUnauthorized {
 		s.failures.spend(address, 1, s.clock())
 	}
+	if err == nil {
+		s.reviews.prove(token)
+	}
 	return err
+}
+
+// lucky lets one in luckyShare through, as long as the reserve of its address lasts.
+func (s *Server) lucky(address string) bool {
+	return s.throttled.Add(1)%luckyShare == 0 && s.reserve.spend(address, 1, s.clock()) == 0
+}
+
+// callerUnproven is who a caller is for limiters that nobody has asked the API server about for this request: the one whose token is
+// known from before, or an address.
+func (s *Server) callerUnproven(r *http.Request) string {
+	token, err := tokenOf(r)
+	if err != nil || s.reviews == nil || !s.reviews.wasProven(token) {
+		return callerAddress(r)
+	}
+	key := s.reviews.keys.key("token", token)
+	return "token:" + string(key[:])
 }
 
 // callerUser is who a signed-in caller is for limiters.

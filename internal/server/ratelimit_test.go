@@ -163,3 +163,70 @@ func TestCallersByAddress(t *testing.T) {
 		}
 	}
 }
+
+// Behind a proxy all clients have one address: one that tries tokens does not lock the others out.
+func TestGuessingLocksNobodyOut(t *testing.T) {
+	c := newCluster()
+	f, turn := limitedFixture(t, c)
+	overview := func(token string) answer {
+		t.Helper()
+		return f.do(http.MethodGet, "/api/v1/overview", "", bearer(token))
+	}
+	signIn := func(token string) answer {
+		t.Helper()
+		return f.do(http.MethodPost, "/api/v1/session", fmt.Sprintf(`{"token":%q}`, token))
+	}
+	if a := overview("admin"); a.status != http.StatusOK {
+		t.Fatal(a.body)
+	}
+	guesses := 0
+	guess := func() {
+		guesses++
+		overview(fmt.Sprintf("guess%d", guesses))
+	}
+	// It uses up both what the address may fail and what it may ask.
+	for range 60 {
+		guess()
+	}
+	overview("guess").problem(t, http.StatusTooManyRequests, "")
+	// Its identity is forgotten, that it was good is not.
+	for range 3 {
+		turn(2 * time.Minute)
+		for range 60 {
+			guess()
+		}
+		if a := overview("admin"); a.status != http.StatusOK {
+			t.Errorf("who was known: %d %s", a.status, a.body)
+		}
+		if a := f.do(http.MethodGet, "/api/v1/session", "", bearer("admin")); a.status != http.StatusOK || !strings.Contains(a.body, `"authenticated":true`) {
+			t.Errorf("who was known: %d %s", a.status, a.body)
+		}
+	}
+	turn(5 * time.Second)
+	guess() // one that got through
+	signIn("reader").problem(t, http.StatusTooManyRequests, "refused")
+	before, _ := c.calls()
+	tries := 1
+	for ; signIn("reader").status != http.StatusOK; tries++ {
+		if tries > 20 {
+			t.Fatal("nobody can sign in any more")
+		}
+	}
+	if after, _ := c.calls(); after-before != 1 {
+		t.Errorf("signed in after %d tries with %d questions", tries, after-before)
+	}
+	// The reserve is bounded.
+	before, _ = c.calls()
+	for range 1000 {
+		guess()
+	}
+	if after, _ := c.calls(); after-before > 2*3 {
+		t.Errorf("the API server was asked %d times about guesses", after-before)
+	}
+	// After half a day a token that was not used is one like others.
+	turn(13 * time.Hour)
+	for range 4 {
+		guess()
+	}
+	overview("admin").problem(t, http.StatusTooManyRequests, "refused")
+}

@@ -29,6 +29,7 @@ const (
 const (
 	allowTTL       = time.Minute
 	denyTTL        = 10 * time.Second
+	provenTTL      = 12 * time.Hour
 	cacheSize      = 4096
 	reviewTimeout  = 10 * time.Second
 	reviewsAtATime = 64
@@ -81,8 +82,10 @@ type reviewer struct {
 	keys       keyer
 	identities *cache[identity]
 	decisions  *cache[bool]
-	flights    singleflight.Group
-	slots      slots
+	// proven are tokens that were good some time ago, whether they still are or not.
+	proven  *cache[struct{}]
+	flights singleflight.Group
+	slots   slots
 }
 
 func newReviewer(reviews Reviews, clock func() time.Time) *reviewer {
@@ -90,6 +93,7 @@ func newReviewer(reviews Reviews, clock func() time.Time) *reviewer {
 		reviews: reviews, keys: newKeyer(),
 		identities: newCache[identity](cacheSize, clock),
 		decisions:  newCache[bool](4*cacheSize, clock),
+		proven:     newCache[struct{}](4*cacheSize, clock),
 		slots:      make(slots, reviewsAtATime),
 	}
 }
@@ -108,6 +112,7 @@ func (r *reviewer) authenticate(ctx context.Context, token string) (*principal, 
 		ttl := denyTTL
 		if p != nil {
 			p.key, ttl = key, allowTTL
+			r.prove(token)
 		}
 		r.identities.put(key, p, ttl)
 		return p, nil
@@ -122,6 +127,16 @@ func (r *reviewer) authenticate(ctx context.Context, token string) (*principal, 
 // remembered returns whose token it is, nil for nobody's, if that was asked a short time ago.
 func (r *reviewer) remembered(token string) (known identity, ok bool) {
 	return r.identities.get(r.keys.key("token", token))
+}
+
+// prove remembers that a token was good, wasProven says so.
+func (r *reviewer) prove(token string) {
+	r.proven.put(r.keys.key("token", token), struct{}{}, provenTTL)
+}
+
+func (r *reviewer) wasProven(token string) bool {
+	_, ok := r.proven.get(r.keys.key("token", token))
+	return ok
 }
 
 func orUnauthorized(p *principal) (*principal, error) {

@@ -22,6 +22,8 @@ type route struct {
 	verb string
 	// audience says that the token must have been made for us: the API server's own tokens are for reading and deleting.
 	audience bool
+	// signsIn says that the operation looks at a token in the body, and counts by itself.
+	signsIn bool
 	// tag gives answers in JSON an ETag, compress compresses them for clients that take it.
 	tag, compress bool
 	// cost is how much of its caller's allowance a request takes, 0 for 1.
@@ -57,6 +59,10 @@ func routes(l Limits) map[string]route {
 		r.tag = false
 		return r
 	}
+	signingIn := func(r route) route {
+		r.signsIn = true
+		return r
+	}
 	expensive := func(r route) route {
 		r.cost = expensiveCost
 		return r
@@ -87,7 +93,7 @@ func routes(l Limits) map[string]route {
 		"POST /api/v1/databases/rematch":            expensive(plain(verbUpdate)),
 		"GET /api/v1/events":                        plain(verbList),
 		"GET /api/v1/session":                       plain(""),
-		"POST /api/v1/session":                      plain(""),
+		"POST /api/v1/session":                      signingIn(plain("")),
 		"DELETE /api/v1/session":                    plain(""),
 	}
 }

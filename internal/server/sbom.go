@@ -110,7 +110,7 @@ func (o operations) PutSBOM(ctx context.Context, request api.PutSBOMRequestObjec
 		if err != nil {
 			return nil, err
 		}
-		err = o.s.trySignIn(r, func() error { return o.s.config.Uploads.AuthorizeUpload(ctx, token, key) })
+		err = o.s.trySignIn(r, token, func() error { return o.s.config.Uploads.AuthorizeUpload(ctx, token, key) })
 		if err != nil {
 			return nil, err
 		}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -30,6 +31,10 @@ type Server struct {
 	http    http.Handler
 	// requests bounds what each caller asks, failures the refused tokens of each address.
 	requests, failures *limiter
+	// reserve bounds those tokens of each address that are looked at although it used up what it may fail; throttled counts the tokens
+	// of such addresses.
+	reserve   *limiter
+	throttled atomic.Uint64
 	// uploads and decodes are slots for bodies that are being read and decoded, reports and exports for those that are being written.
 	uploads, decodes slots
 	reports, exports slots
@@ -72,6 +77,7 @@ func New(config Config) (*Server, error) {
 		routes:   routes(config.Limits),
 		requests: newLimiter(config.Limits.RequestRate, config.Limits.RequestBurst),
 		failures: newLimiter(config.Limits.FailureRate, config.Limits.FailureBurst),
+		reserve:  newLimiter(reserveFactor*config.Limits.FailureRate, config.Limits.FailureBurst),
 		uploads:  make(slots, config.Limits.Uploads),
 		decodes:  make(slots, config.Limits.Decodes),
 		reports:  make(slots, config.Limits.Reports),

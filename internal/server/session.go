@@ -39,6 +39,9 @@ func (o operations) CreateSession(ctx context.Context, request api.CreateSession
 	if err != nil {
 		return nil, err
 	}
+	if err := o.s.charge(callerUser(p), route{}); err != nil {
+		return nil, err
+	}
 	session, err := o.s.sessionOf(ctx, p)
 	if err != nil {
 		return nil, err
