@@ -1,7 +1,9 @@
 package server_test
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/scanner-operator/scanner-operator/internal/match"
 	"github.com/scanner-operator/scanner-operator/internal/server"
+	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
 // What is wrong with a parameter is told with its name and what is allowed.
@@ -114,4 +117,22 @@ func FuzzQueries(f *testing.F) {
 			t.Errorf("%d %s", recorder.Code, recorder.Body)
 		}
 	})
+}
+
+// limitedStore refuses to list packages.
+type limitedStore struct{ store.Store }
+
+func (limitedStore) ListPackages(context.Context, store.PackageQuery) (store.PackagePage, error) {
+	return store.PackagePage{}, fmt.Errorf("list packages: %w", &store.LimitError{Detail: "more than 7 of them: ask for fewer"})
+}
+
+// What is beyond a bound of the store is for the client to change.
+func TestBeyondTheBoundsOfTheStore(t *testing.T) {
+	f := newFixture(t, func(c *server.Config) { c.Store = limitedStore{c.Store} })
+	for _, query := range []string{"", "?format=csv"} {
+		a := f.do(http.MethodGet, "/api/v1/packages"+query, "")
+		if a.status != http.StatusBadRequest || !strings.Contains(a.body, `"detail":"more than 7 of them: ask for fewer"`) {
+			t.Errorf("%q: %d %s", query, a.status, a.body)
+		}
+	}
 }

@@ -74,6 +74,9 @@ func problemOf(err error) *problem {
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return problemf(http.StatusRequestEntityTooLarge, "the body exceeds the limit of %d bytes", tooLarge.Limit)
 	}
+	if limit, ok := errors.AsType[*store.LimitError](err); ok {
+		return badRequest("%s", limit.Detail)
+	}
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return problemf(http.StatusNotFound, "there is no such image, or nothing of that kind is known of it yet")

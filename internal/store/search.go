@@ -138,8 +138,19 @@ const (
 	SortPackageSeverity PackageSort = "-severity"
 )
 
-// MaxVersions bounds the distinct versions of one package that PackageQuery.Version is asked about; more are an error.
-const MaxVersions = 10000
+// Bounds of what PackageQuery.Version is asked about; more is a LimitError.
+const (
+	// MaxVersions bounds the distinct versions of one package.
+	MaxVersions = 10000
+	// MaxVersioned bounds the packages with a version that is accepted.
+	MaxVersioned = MaxKeys
+)
+
+// LimitError says that a query asks for more than the store looks at, and how to ask for less.
+type LimitError struct{ Detail string }
+
+// Error is the detail.
+func (e *LimitError) Error() string { return e.Detail }
 
 // PackageQuery asks for a page of packages. Zero fields do not filter.
 type PackageQuery struct {

@@ -123,7 +123,7 @@ func (q *packageSearch) chooseVersions(tx *gorm.DB) error {
 	defer rows.Close() //nolint:errcheck // Err tells whether all rows were read.
 	var ids []byte
 	var last struct{ version, packageType string }
-	versions, packages, accepted := 0, 0, false
+	versions, packages, matching, accepted := 0, 0, 0, false
 	for rows.Next() {
 		var id int64
 		var version, packageType string
@@ -139,12 +139,16 @@ func (q *packageSearch) chooseVersions(tx *gorm.DB) error {
 			accepted = q.Version(packageType, version)
 		}
 		if accepted {
+			if matching++; matching > store.MaxVersioned {
+				return &store.LimitError{Detail: fmt.Sprintf("more than %d packages of the name %q have such a version: ask for fewer versions, or for one type",
+					store.MaxVersioned, q.Name)}
+			}
 			ids = strconv.AppendInt(append(ids, ','), id, 10)
 		}
 	}
 	if versions > store.MaxVersions || packages > maxNamed {
-		return fmt.Errorf("there are more than %d versions or %d packages of the name %q: leave the version away, or ask for an exact one by text",
-			store.MaxVersions, maxNamed, q.Name)
+		return &store.LimitError{Detail: fmt.Sprintf("there are more than %d versions or %d packages of the name %q: ask for one type, or without a version",
+			store.MaxVersions, maxNamed, q.Name)}
 	}
 	if q.ids = "0"; len(ids) > 0 {
 		q.ids = string(ids[1:])

@@ -225,6 +225,34 @@ var searchTests = map[string]func(*testing.T, *fixture){
 			t.Errorf("the token of another query: %v", err)
 		}
 	},
+	"ListPackages with too many versions": func(t *testing.T, f *fixture) {
+		const many = store.MaxVersioned + 1
+		ask := func(name, packageType string) error {
+			_, err := f.ListPackages(t.Context(), store.PackageQuery{
+				Name: name, Type: packageType, Version: func(_, version string) bool { return version != "0" },
+			})
+			return err
+		}
+		held := make([]vuln.HeldPackage, 0, 2*many)
+		for i := range many {
+			versions, builds := pkg("versions"), pkg("builds")
+			versions.Version, builds.Version = fmt.Sprint(i), "1"
+			versions.Fingerprint, builds.Fingerprint = fmt.Sprint("versions ", i), fmt.Sprint("builds ", i)
+			if i == 0 {
+				builds.Type = "rpm"
+			}
+			held = append(held, vuln.HeldPackage{Package: versions}, vuln.HeldPackage{Package: builds})
+		}
+		_, err := f.StorePackages(t.Context(), held)
+		must(t, err)
+		for _, name := range []string{"versions", "builds"} {
+			limit, refused := errors.AsType[*store.LimitError](ask(name, ""))
+			if !refused || !strings.Contains(limit.Detail, fmt.Sprint("more than ", store.MaxVersions)) || !strings.Contains(limit.Detail, name) {
+				t.Errorf("%s: %v", name, ask(name, ""))
+			}
+		}
+		must(t, ask("builds", "deb"))
+	},
 	"Nothing is left behind a token": func(t *testing.T, f *fixture) {
 		key := image("a", amd64)
 		f.catalogue(t, key, "1", catalogOf("p"))
