@@ -11,7 +11,7 @@ import (
 const (
 	// EventImageQueued says that an attempt to catalogue an image has begun. Its data is a QueuedEvent.
 	EventImageQueued EventKind = "image.queued"
-	// Changes of objects. Their data is an ObjectEvent.
+	// EventScannerChanged and the next two tell that an object changed; their data is an ObjectEvent.
 	EventScannerChanged EventKind = "scanner.changed"
 	EventPodSetChanged  EventKind = "podset.changed"
 	EventSheroChanged   EventKind = "shero.changed"

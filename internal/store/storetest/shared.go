@@ -113,7 +113,10 @@ func scanShared(t *testing.T, s store.Store, n int) {
 		held, findings[name] = append(held, name), []vuln.PackageFinding{finding(fmt.Sprintf("CVE-%d", p%10), vuln.SeverityHigh)}
 	}
 	for number, step := range []func() error{
-		func() error { _, err := s.WantImages(t.Context(), []vuln.ImageKey{key, image("all", amd64)}); return err },
+		func() error {
+			_, err := s.WantImages(t.Context(), []vuln.ImageKey{key, image("all", amd64)})
+			return err
+		},
 		func() error { return s.SaveSBOM(t.Context(), key, sbomOf("1"), catalogOf(held...)) },
 		func() error { return Match(t.Context(), s, key, "1", findings) },
 		func() error { return s.SaveReport(t.Context(), "reported", store.Report{Content: []byte("{}")}) },
