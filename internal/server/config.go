@@ -110,7 +110,8 @@ type Limits struct {
 	// SBOMBody bounds the compressed body of PUT /api/v1/images/{imageId}/sbom in bytes (64 MiB).
 	SBOMBody int64
 	// Uploads bounds the bodies that are being read at a time (8), Decodes those of them that are reports and being decoded (2),
-	// Reports the reports that are being written (4), Exports the documents in other formats (2).
+	// Reports the reports that are being written (4), Exports the documents in other formats about one image that are being
+	// made (2).
 	Uploads int
 	Decodes int
 	Reports int
@@ -132,7 +133,7 @@ type Limits struct {
 	// SubscriberQueue is how many events a subscriber may be behind (4,096); one more and it is disconnected. They are kept once for
 	// all.
 	SubscriberQueue int
-	// Replays bounds the subscribers that are told events of the log at a time (32), ReplayPatience the wait for a store that is
+	// Replays bounds the pages of the log that are read at a time for subscribers that catch up (32), ReplayPatience the wait for a store that is
 	// away meanwhile (30 s).
 	Replays        int
 	ReplayPatience time.Duration

@@ -21,6 +21,8 @@ const (
 	maxExportImages = 1000
 	// maxExportRows bounds the rows of a list as CSV.
 	maxExportRows = 100_000
+	// exportTimeout bounds a document that is written while it is read.
+	exportTimeout = 10 * time.Minute
 )
 
 // export is an answer in another format than JSON.
@@ -30,19 +32,22 @@ type export struct {
 	format report.Format
 	// name of the file that a browser makes of it, without extension.
 	name string
+	// deadline is when the whole document must have been written, zero for one that is written at once.
+	deadline time.Time
 	// write writes the document. What it returns before it has written anything is told as a problem; afterwards the answer is cut off.
 	write func(ctx context.Context, w io.Writer) error
 }
 
-// answer writes the document while a slot is held.
+// answer writes the document.
 func (e *export) answer(w http.ResponseWriter) error {
-	release, err := e.s.exportSlot(e.r.Context())
-	if err != nil {
-		return err
+	ctx := e.r.Context()
+	if !e.deadline.IsZero() {
+		bounded, cancel := context.WithDeadline(ctx, e.deadline)
+		defer cancel()
+		ctx = bounded
 	}
-	defer release()
 	out := &exportWriter{w: w, e: e}
-	if err := e.write(e.r.Context(), out); err != nil && !errors.Is(err, errHeadersOnly) {
+	if err := e.write(ctx, out); err != nil && !errors.Is(err, errHeadersOnly) {
 		return err
 	}
 	out.begin()
@@ -81,7 +86,8 @@ func (e *export) VisitListCoverageResponse(w http.ResponseWriter) error { return
 // errHeadersOnly ends an export to somebody who wants no body.
 var errHeadersOnly = errors.New("no body is wanted")
 
-// exportWriter begins the answer with the first byte of the document, and gives every part of it the whole time of an answer.
+// exportWriter begins the answer with the first byte of the document, and gives every part of it the whole time of an answer, as far
+// as the deadline of the document allows.
 type exportWriter struct {
 	w     http.ResponseWriter
 	e     *export
@@ -110,16 +116,35 @@ func (o *exportWriter) Write(data []byte) (int, error) {
 	if o.e.r.Method == http.MethodHead {
 		return 0, errHeadersOnly
 	}
-	extendDeadlines(o.w, o.e.s.limits.WriteTimeout)
+	patience := o.e.s.limits.WriteTimeout
+	if !o.e.deadline.IsZero() {
+		patience = min(patience, time.Until(o.e.deadline))
+	}
+	extendDeadlines(o.w, patience)
 	return o.w.Write(data)
 }
 
-// exportSlot waits for a slot to write a document, for a short time.
+// streamed makes an export that is written while it is read. It counts as an expensive request and has to end in time, since a client
+// that takes it slowly holds up nobody else: it has no slot.
+func (s *Server) streamed(ctx context.Context, format report.Format, name string, write func(context.Context, io.Writer) error) (*export, error) {
+	r := requestOf(ctx)
+	caller := callerAddress(r)
+	if admitted, ok := admissionOf(ctx); ok {
+		caller = admitted.caller
+	}
+	// The request has been counted as a plain one.
+	if err := s.charge(caller, route{cost: expensiveCost - 1}); err != nil {
+		return nil, err
+	}
+	return &export{s: s, r: r, format: format, name: name, deadline: time.Now().Add(exportTimeout), write: write}, nil
+}
+
+// exportSlot waits for a slot to make a document, for a short time.
 func (s *Server) exportSlot(ctx context.Context) (release func(), err error) {
 	bounded, cancel := context.WithTimeout(ctx, s.limits.SlotPatience)
 	defer cancel()
 	if err := s.exports.acquire(bounded); err != nil {
-		return nil, unavailable(err, fmt.Sprintf("%d exports are being written already, which is the limit", cap(s.exports)))
+		return nil, unavailable(err, fmt.Sprintf("%d exports are being made already, which is the limit", cap(s.exports)))
 	}
 	return s.exports.release, nil
 }
@@ -164,20 +189,32 @@ func (s *Server) exportSBOM(ctx context.Context, key vuln.ImageKey, format repor
 func (s *Server) exportOne(ctx context.Context, key vuln.ImageKey, format report.Format, name string,
 	input func(context.Context, store.Image) (report.Input, error),
 ) (*export, error) {
-	return &export{s, requestOf(ctx), format, name, func(ctx context.Context, w io.Writer) error {
-		written, err := s.steadily(ctx, key, func(image store.Image) ([]byte, error) {
-			in, err := input(ctx, image)
-			if err != nil {
-				return nil, err
-			}
-			return written(format, in)
-		})
+	return &export{s: s, r: requestOf(ctx), format: format, name: name, write: func(ctx context.Context, w io.Writer) error {
+		written, err := s.exported(ctx, key, format, input)
 		if err != nil {
 			return err
 		}
 		_, err = w.Write(written)
 		return err
 	}}, nil
+}
+
+// exported makes a document about one image while a slot is held.
+func (s *Server) exported(ctx context.Context, key vuln.ImageKey, format report.Format,
+	input func(context.Context, store.Image) (report.Input, error),
+) ([]byte, error) {
+	release, err := s.exportSlot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	return s.steadily(ctx, key, func(image store.Image) ([]byte, error) {
+		in, err := input(ctx, image)
+		if err != nil {
+			return nil, err
+		}
+		return written(format, in)
+	})
 }
 
 // exportImages is one document about all scanned images that a query keeps.
@@ -194,12 +231,12 @@ func (s *Server) exportImages(ctx context.Context, query store.ImageQuery, forma
 		return nil, badRequest("the filters keep %d scanned images, more than the limit of %d for one document: filter by namespace, workload or text",
 			images.Total, maxExportImages)
 	}
-	return &export{s, requestOf(ctx), format, "images", func(ctx context.Context, w io.Writer) error {
+	return s.streamed(ctx, format, "images", func(ctx context.Context, w io.Writer) error {
 		return report.WriteSet(w, format, report.Set{
 			Name: "images", ToolVersion: s.config.Version, CreatedAt: s.clock(),
 			Images: func(yield func(report.Input) error) error { return s.eachImage(ctx, images.Images, yield) },
 		})
-	}}, nil
+	})
 }
 
 // eachImage gives images one after another as they were when they were listed. One that has changed since ends it.
@@ -237,7 +274,7 @@ func csvExport[T any](ctx context.Context, s *Server, list csvList[T]) (*export,
 	case total > maxExportRows:
 		return nil, badRequest("the filters keep %d rows, more than the limit of %d for csv: use narrower ones", total, maxExportRows)
 	}
-	return &export{s, requestOf(ctx), report.FormatCSV, list.name, func(ctx context.Context, w io.Writer) error {
+	return s.streamed(ctx, report.FormatCSV, list.name, func(ctx context.Context, w io.Writer) error {
 		out := report.NewCSV(w, list.columns...)
 		for written := 0; ; {
 			for _, row := range rows {
@@ -256,7 +293,7 @@ func csvExport[T any](ctx context.Context, s *Server, list csvList[T]) (*export,
 				return err
 			}
 		}
-	}}, nil
+	})
 }
 
 var countColumns = []string{"critical", "high", "medium", "low", "negligible", "unknown", "kev", "fixable"}

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -274,7 +276,7 @@ func TestExportSlots(t *testing.T) {
 	go func() { first <- f.do(http.MethodGet, target, "") }()
 	<-entered
 	refused := f.do(http.MethodGet, target, "")
-	refused.problem(t, http.StatusServiceUnavailable, "1 exports are being written already")
+	refused.problem(t, http.StatusServiceUnavailable, "1 exports are being made already")
 	if refused.header.Get("Retry-After") == "" {
 		t.Error("no Retry-After")
 	}
@@ -297,4 +299,68 @@ func (s *gatedStore) Packages(ctx context.Context, key vuln.ImageKey, yield func
 	case <-ctx.Done():
 	}
 	return s.Store.Packages(ctx, key, yield)
+}
+
+// stuckWriter is a client that takes nothing until it is let go. It tells when it is to take something first.
+type stuckWriter struct {
+	*httptest.ResponseRecorder
+	once           sync.Once
+	entered, leave chan struct{}
+	deadline       time.Time
+}
+
+func (w *stuckWriter) Write(data []byte) (int, error) {
+	w.once.Do(func() { close(w.entered) })
+	<-w.leave
+	return w.ResponseRecorder.Write(data)
+}
+
+func (w *stuckWriter) SetReadDeadline(time.Time) error { return nil }
+
+func (w *stuckWriter) SetWriteDeadline(deadline time.Time) error {
+	w.deadline = deadline
+	return nil
+}
+
+// A client that does not take its document holds up nobody else.
+func TestSlowClientsOfExports(t *testing.T) {
+	f := newFixture(t, func(c *server.Config) {
+		c.Limits.Exports, c.Limits.SlotPatience, c.Limits.WriteTimeout = 1, 50*time.Millisecond, time.Hour
+	})
+	f.seed()
+	for _, target := range []string{"/api/v1/images/" + escape(scannedID) + "?format=spdx-json", "/api/v1/images?format=spdx-json"} {
+		w := &stuckWriter{ResponseRecorder: httptest.NewRecorder(), entered: make(chan struct{}), leave: make(chan struct{})}
+		ended := make(chan struct{})
+		request := httptest.NewRequest(http.MethodGet, "http://localhost"+target, nil)
+		go func() {
+			defer close(ended)
+			f.server.Handler().ServeHTTP(w, request)
+		}()
+		<-w.entered
+		if a := f.do(http.MethodGet, target, ""); a.status != http.StatusOK {
+			t.Errorf("another client: %d %s", a.status, a.body)
+		}
+		if left := time.Until(w.deadline); strings.HasPrefix(target, "/api/v1/images?") && left > 10*time.Minute {
+			t.Errorf("a streamed document may take %s", left)
+		}
+		close(w.leave)
+		<-ended
+		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "SPDX-2.3") {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+	}
+}
+
+// A document about all images, or all pages of a list, counts as an expensive request.
+func TestStreamedExportsAreExpensive(t *testing.T) {
+	for _, target := range []string{"/api/v1/images?format=sarif", "/api/v1/vulnerabilities?format=csv"} {
+		f, _ := limitedFixture(t, newCluster())
+		if a := f.do(http.MethodGet, target, "", bearer("admin")); a.status != http.StatusOK {
+			t.Fatal(a.body)
+		}
+		f.do(http.MethodGet, target, "", bearer("admin")).problem(t, http.StatusTooManyRequests, "too expensive")
+		// One about a single image is a request like others.
+		image := "/api/v1/images/" + escape(scannedID) + "?format=sarif"
+		f.do(http.MethodGet, image, "", bearer("admin")).problem(t, http.StatusNotFound, "")
+	}
 }

@@ -35,12 +35,13 @@ type Server struct {
 	// of such addresses.
 	reserve   *limiter
 	throttled atomic.Uint64
-	// uploads and decodes are slots for bodies that are being read and decoded, reports and exports for those that are being written.
+	// uploads and decodes are slots for bodies that are being read and decoded, reports for those that are being written,
+	// exports for documents about one image that are being made.
 	uploads, decodes slots
 	reports, exports slots
 	// compress compresses answers.
 	compress func(http.Handler) http.HandlerFunc
-	// replays are slots for subscribers that are told events of the log.
+	// replays are slots for pages of the log that are being read for subscribers.
 	replays slots
 
 	ready   chan struct{}
