@@ -195,12 +195,8 @@ func (e *eventStream) open(ctx context.Context, s *subscriber, connection *webso
 	}
 }
 
-// replay tells a page of the log and reports whether there may be more. The number of those who do that at a time is bounded.
+// replay tells a page of the log and reports whether there may be more.
 func (e *eventStream) replay(ctx context.Context, s *subscriber, connection *websocket.Conn) (bool, error) {
-	if err := e.s.replays.acquire(ctx); err != nil {
-		return false, err
-	}
-	defer e.s.replays.release()
 	events, log, err := e.read(ctx, s)
 	if err != nil {
 		return false, err
@@ -224,8 +220,13 @@ func (e *eventStream) replay(ctx context.Context, s *subscriber, connection *web
 	return len(events) == replayPage, nil
 }
 
-// read reads a page of the log. A store that is away for a short time is waited for.
+// read reads a page of the log. A store that is away for a short time is waited for. The number of those who read at a time is bounded;
+// clients that take slowly what was read hold up nobody.
 func (e *eventStream) read(ctx context.Context, s *subscriber) ([]store.Event, store.EventLog, error) {
+	if err := e.s.replays.acquire(ctx); err != nil {
+		return nil, store.EventLog{}, err
+	}
+	defer e.s.replays.release()
 	deadline := time.Now().Add(e.s.limits.ReplayPatience)
 	for {
 		events, log, err := e.s.eventsBehind(ctx, e.position, replayPage)

@@ -397,3 +397,33 @@ func (f *fixture) following(subscription *handSubscription, hand *handFeed, conn
 		}
 	}
 }
+
+// largeLog is a store whose events are large.
+type largeLog struct{ store.Store }
+
+func (l largeLog) EventsSince(ctx context.Context, since int64, limit int) ([]store.Event, error) {
+	events, err := l.Store.EventsSince(ctx, since, limit)
+	for i := range events {
+		events[i].ImageID = strings.Repeat("x", 200<<10)
+	}
+	return events, err
+}
+
+// A client that takes slowly what is replayed holds up no other replay.
+func TestSlowReplayHoldsUpNobody(t *testing.T) {
+	f := newFixture(t, func(c *server.Config) {
+		c.Store = largeLog{c.Store}
+		c.Limits.Replays = 1
+		c.Limits.MessageTimeout, c.Limits.PongTimeout = time.Hour, time.Hour
+	})
+	last := f.want("a", 200) // 40 MB, more than connections buffer
+	slow, _ := f.dialPath(eventsPath + "?since=0")
+	expectMessage(t, slow, told{Type: "hello", Sequence: last})
+	if got := message(t, slow); got.Sequence != 1 {
+		t.Fatalf("got %d", got.Sequence)
+	}
+	if got := f.readTo(0, last); got != last {
+		t.Errorf("read to %d", got)
+	}
+	f.must(slow.Close())
+}
