@@ -170,8 +170,9 @@ func TestPlansOfHistory(t *testing.T) {
 		openFindings:       {[]any{1, 1}, "SEARCH findings USING INDEX findings_from (from_gen=?)"},
 		findingsOfPackages: {[]any{[]int64{1, 2}, 1, 1, 2}, "SEARCH f USING INDEX sqlite_autoindex_findings_1 (package_pk=?)"},
 		failingImages:      {[]any{1, 1}, "SEARCH ip USING COVERING INDEX image_packages_package (package_pk=? AND excluded=?)"},
-		"SELECT 1 FROM container_coverage c WHERE c.namespace = ? AND " + firstScope: {[]any{"n"}, "SEARCH o USING INDEX container_coverage_workload (namespace=? AND kind=? AND name=? AND container=?)"},
-		"DELETE FROM image_presences WHERE " + endedPresence:                         {[]any{1}, "SEARCH image_presences USING INDEX image_presences_until (until_time<?)"},
+		"SELECT MIN(p.since) FROM image_uses u " + presencesOfUses + " WHERE u.namespace = ?": {[]any{"n"}, "SEARCH p USING INDEX image_presences_workload (namespace=? AND name=? AND kind=? AND image_pk=?)"},
+		"SELECT 1 FROM container_coverage c WHERE c.namespace = ? AND " + firstScope:          {[]any{"n"}, "SEARCH o USING INDEX container_coverage_workload (namespace=? AND kind=? AND name=? AND container=?)"},
+		"DELETE FROM image_presences WHERE " + endedPresence:                                  {[]any{1}, "SEARCH image_presences USING INDEX image_presences_until (until_time<?)"},
 	} {
 		var plan []struct{ Detail string }
 		if err := s.reads.Raw("EXPLAIN QUERY PLAN "+statement, c.values...).Scan(&plan).Error; err != nil {

@@ -113,6 +113,9 @@ func (s *Store) runningWorkloads(tx *gorm.DB, query store.WorkloadQuery) *gorm.D
 	return entries
 }
 
+// presencesOfUses joins uses u with the presences p of the same image in the same workload.
+const presencesOfUses = "LEFT JOIN image_presences p ON p.namespace = u.namespace AND p.name = u.name AND p.kind = u.kind AND p.image_pk = u.image_pk"
+
 // readRunning adds to summaries what the workloads run and since when.
 func readRunning(tx *gorm.DB, rows []workloadEntry, summaries map[store.Workload]*store.WorkloadSummary) error {
 	condition := strings.TrimSuffix(strings.Repeat("u.namespace = ? AND u.name = ? AND u.kind = ? OR ", len(rows)), " OR ")
@@ -149,7 +152,7 @@ func readRunning(tx *gorm.DB, rows []workloadEntry, summaries map[store.Workload
 		Since      int64
 	}
 	err = used.Select("u.namespace, u.kind, u.name, COUNT(DISTINCT u.container) AS containers, COALESCE(MIN(p.since), 0) AS since").
-		Joins("LEFT JOIN image_presences p ON p.namespace = u.namespace AND p.name = u.name AND p.kind = u.kind AND p.image_pk = u.image_pk").
+		Joins(presencesOfUses).
 		Group("u.namespace, u.kind, u.name").Scan(&rest).Error
 	for _, row := range rest {
 		summary := summaries[row.Workload]

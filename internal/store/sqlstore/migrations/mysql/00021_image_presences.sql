@@ -18,6 +18,7 @@ CREATE TABLE IF NOT EXISTS image_presences (
     UNIQUE KEY (image_pk, slot, since),
     INDEX image_presences_slot (slot, until_time),
     INDEX image_presences_until (until_time, image_pk),
+    INDEX image_presences_workload (namespace, name, kind, image_pk),
     FOREIGN KEY (image_pk) REFERENCES images (id) ON DELETE CASCADE
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 

@@ -27,6 +27,7 @@ CREATE TABLE image_presences (
 );
 CREATE INDEX image_presences_slot ON image_presences (slot, until_time);
 CREATE INDEX image_presences_until ON image_presences (until_time, image_pk);
+CREATE INDEX image_presences_workload ON image_presences (namespace, name, kind, image_pk);
 
 -- Changes of image in workloads. Images are named, not referred to: a rollout outlives them.
 CREATE TABLE rollouts (

@@ -70,6 +70,7 @@ CREATE TABLE image_presences (
 );
 CREATE INDEX image_presences_slot ON image_presences (slot, until_time);
 CREATE INDEX image_presences_until ON image_presences (until_time, image_pk);
+CREATE INDEX image_presences_workload ON image_presences (namespace, name, kind, image_pk);
 -- What ran before was not kept: what runs now counts from when its image was first seen. Uses of which the slot is a digest are recorded
 -- anew.
 DELETE FROM image_uses WHERE length(CAST(namespace || kind || name || container AS BLOB)) > 252 OR instr(namespace || kind || name || container, '/') > 0;
