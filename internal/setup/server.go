@@ -30,7 +30,7 @@ func (o *Operator) newServer(assessor *assess.Assessor, library *vulndb.Library,
 		BindAddress: o.opts.APIAddress,
 		Auth:        server.AuthMode(o.opts.Auth),
 		Assets:      assets(),
-		Store:       o.store,
+		Store:       o.steady,
 		Databases:   databases{library},
 		Rematcher:   library,
 		Feed: func(ctx context.Context) server.Subscription {

@@ -56,8 +56,10 @@ func Scheme() *runtime.Scheme {
 type Operator struct {
 	manager ctrl.Manager
 	store   *sqlstore.Store
-	server  *server.Server
-	opts    Options
+	// steady is the store for readiness checks.
+	steady *steadyStore
+	server *server.Server
+	opts   Options
 	// relister has the manager's caches read everything anew.
 	relister *kube.Relister
 }
@@ -85,7 +87,9 @@ func New(ctx context.Context, cluster *rest.Config, opts Options) (_ *Operator, 
 	if err != nil {
 		return nil, fmt.Errorf("open the store: %w", err)
 	}
-	o := &Operator{manager: mgr, store: db, opts: opts, relister: relister}
+	o := &Operator{
+		manager: mgr, store: db, steady: &steadyStore{Store: db, clock: clock.RealClock{}}, opts: opts, relister: relister,
+	}
 	if err := o.wire(ctx); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -246,7 +250,7 @@ func (o *Operator) addChecks() error {
 	if err := o.manager.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return fmt.Errorf("add the health check: %w", err)
 	}
-	if err := o.manager.AddReadyzCheck("store", func(r *http.Request) error { return o.store.Ready(r.Context()) }); err != nil {
+	if err := o.manager.AddReadyzCheck("store", func(r *http.Request) error { return o.steady.Ready(r.Context()) }); err != nil {
 		return fmt.Errorf("add a readiness check: %w", err)
 	}
 	if err := o.manager.AddReadyzCheck("api", o.server.Check); err != nil {
