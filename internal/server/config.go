@@ -85,6 +85,8 @@ type Config struct {
 	Databases DatabaseStatusProvider
 	// Rematcher has packages matched again; nil refuses it.
 	Rematcher Rematcher
+	// Leads says whether this process looks after databases at the moment: those of a process that does not are nobody's. nil: it does.
+	Leads func() bool
 	// Versions compares versions of packages; nil refuses to.
 	Versions Versions
 	// Feed subscribes to all events from now on.

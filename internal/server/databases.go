@@ -72,15 +72,21 @@ func (o operations) Rematch(_ context.Context, request api.RematchRequestObject)
 	if request.Body == nil {
 		return nil, badRequest("the body is missing")
 	}
+	if !o.s.leads() {
+		return nil, unavailable(nil, "this replica does not look after databases: ask again, another one may answer")
+	}
 	if err := o.s.config.Rematcher.RequestRematch(value(request.Body.Full)); err != nil {
 		return nil, err
 	}
 	return api.Rematch202Response{}, nil
 }
 
+// leads says whether the databases of this process are those that are in use.
+func (s *Server) leads() bool { return s.config.Leads == nil || s.config.Leads() }
+
 // databaseUpdate is nil when this process does not look after databases.
 func (s *Server) databaseUpdate() *api.DatabaseUpdate {
-	if s.config.Databases == nil {
+	if s.config.Databases == nil || !s.leads() {
 		return nil
 	}
 	status := s.config.Databases.Status()

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -432,4 +433,31 @@ func TestRematch(t *testing.T) {
 	}
 	without := newFixture(t, nil)
 	without.do(http.MethodPost, path, `{}`).problem(t, 501, "does not match")
+}
+
+// A replica that does not lead has databases that nobody uses: it neither tells of them nor asks them for anything.
+func TestDatabasesOfAFollower(t *testing.T) {
+	var leads atomic.Bool
+	rematcher := &rematcher{}
+	f := newFixture(t, func(c *server.Config) {
+		c.Rematcher, c.Databases, c.Leads = rematcher, status{Stale: true}, leads.Load
+	})
+	a := f.do(http.MethodPost, "/api/v1/databases/rematch", `{}`)
+	a.problem(t, http.StatusServiceUnavailable, "does not look after databases")
+	if a.header.Get("Retry-After") == "" {
+		t.Error("no Retry-After")
+	}
+	if a := f.do(http.MethodGet, "/api/v1/databases", ""); a.status != http.StatusOK || strings.Contains(a.body, `"update"`) {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	if got := rematcher.requests(); len(got) != 0 {
+		t.Errorf("%d requests", len(got))
+	}
+	leads.Store(true)
+	if a := f.do(http.MethodPost, "/api/v1/databases/rematch", `{}`); a.status != http.StatusAccepted {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	if a := f.do(http.MethodGet, "/api/v1/databases", ""); !strings.Contains(a.body, `"update"`) {
+		t.Errorf("%d %s", a.status, a.body)
+	}
 }

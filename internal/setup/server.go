@@ -33,6 +33,7 @@ func (o *Operator) newServer(assessor *assess.Assessor, library *vulndb.Library,
 		Store:       o.steady,
 		Databases:   databases{library},
 		Rematcher:   library,
+		Leads:       o.leads,
 		Feed: func(ctx context.Context) server.Subscription {
 			return hub.Subscribe(ctx, feed.Filter{})
 		},
@@ -54,6 +55,16 @@ func (o *Operator) newServer(assessor *assess.Assessor, library *vulndb.Library,
 		return nil, fmt.Errorf("set up the API: %w", err)
 	}
 	return s, nil
+}
+
+// leads says whether this replica is the one that looks after databases.
+func (o *Operator) leads() bool {
+	select {
+	case <-o.manager.Elected():
+		return true
+	default:
+		return false
+	}
 }
 
 func assets() fs.FS {
