@@ -255,8 +255,9 @@ type Uses interface {
 	RecordUses(ctx context.Context, scope string, uses []Use) error
 }
 
-// Events about findings. Data of the first three is a FindingEvent; each generation writes at most MaxFindingEvents of them,
-// worst first, opened before closed before changed. EventDatabaseUpdated tells all counts.
+// Events about findings that a database update changed. Data of the first three is a FindingEvent; each generation writes at most
+// MaxFindingEvents of them, worst first, opened before closed before changed. EventDatabaseUpdated tells all counts, and how many were
+// left out. What a new image brings is told by EventImageMatched, in counts.
 const (
 	EventFindingOpened  EventKind = "finding.opened"
 	EventFindingClosed  EventKind = "finding.closed"
@@ -268,6 +269,8 @@ type DatabaseEvent struct {
 	vuln.DatabaseBuild
 	PreviousBuild string       `json:"previousBuild"`
 	Changes       ChangeCounts `json:"changes"`
+	// Omitted is how many of the changes have no event of their own.
+	Omitted int `json:"omitted"`
 }
 
 // MaxFindingEvents bounds the events about single findings that one generation writes.

@@ -56,8 +56,11 @@ func (r *generationRow) generation() store.Generation {
 
 // event tells that the generation became current.
 func (r *generationRow) event(tx *txn) error {
-	return tx.event(store.EventDatabaseUpdated, "", "",
-		store.DatabaseEvent{DatabaseBuild: r.build(), PreviousBuild: r.PreviousBuild, Changes: r.counts()})
+	changes := r.counts()
+	return tx.event(store.EventDatabaseUpdated, "", "", store.DatabaseEvent{
+		DatabaseBuild: r.build(), PreviousBuild: r.PreviousBuild, Changes: changes,
+		Omitted: max(0, changes.Opened+changes.Closed+changes.Changed-store.MaxFindingEvents),
+	})
 }
 
 // liveGenerations returns the generation that is visible and the one that is being prepared, nil where there is none.

@@ -183,8 +183,12 @@ var generationTests = map[string]func(*testing.T, *fixture){
 			t.Errorf("got %+v", switched.Changes)
 		}
 		var data store.FindingEvent
+		var database store.DatabaseEvent
 		told := 0
 		for _, e := range f.events(t, last) {
+			if e.Kind == store.EventDatabaseUpdated {
+				must(t, json.Unmarshal(e.Data, &database))
+			}
 			if e.Kind != store.EventFindingOpened {
 				continue
 			}
@@ -195,6 +199,9 @@ var generationTests = map[string]func(*testing.T, *fixture){
 		}
 		if told != store.MaxFindingEvents {
 			t.Errorf("got %d events, want %d", told, store.MaxFindingEvents)
+		}
+		if database.Changes.Opened != 1200 || database.Omitted != 200 {
+			t.Errorf("got %+v", database)
 		}
 	},
 	"Switch refuses": func(t *testing.T, f *fixture) {
