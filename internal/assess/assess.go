@@ -30,7 +30,7 @@ const (
 	pageSize = 5000
 
 	// retryAfter is when work is looked for that no signal told of.
-	retryAfter = 5 * time.Minute
+	retryAfter = time.Minute
 	// storeRetry is when work goes on after the store or the vulnerability database failed.
 	storeRetry = 5 * time.Second
 	// DefaultRetention is how long history is kept when nothing else is asked for.
@@ -38,7 +38,7 @@ const (
 	// pruneInterval is how often the store is pruned when no database changes.
 	pruneInterval = time.Hour
 	// recordInterval is how often the sums of the day are recorded when no database changes.
-	recordInterval = 10 * time.Minute
+	recordInterval = time.Minute
 )
 
 // Store is what assess needs of the store.
