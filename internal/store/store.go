@@ -92,8 +92,9 @@ type Matches interface {
 // Reports is the part of the store about CycloneDX reports that came from outside by PUT /scan-results.
 type Reports interface {
 	// SaveReport keeps a report as it was uploaded and makes the image known. The counts of its vulnerabilities are shown for the
-	// image until it is matched. An image without an SBOM of its own takes the report's components for its packages and
-	// becomes StateCatalogued; it is pending again as soon as WantImages names it.
+	// image until it is matched. Images without an SBOM of their own take the report's components for their packages, which are
+	// matched like others, until SaveSBOM. One that WantImages did not name becomes StateCatalogued, and pending as soon as it does.
+	// The others stay StatePending or StateFailed: attempts to catalogue them go on.
 	SaveReport(ctx context.Context, imageID string, report Report) error
 	// Report returns an uploaded report, or ErrNotFound.
 	Report(ctx context.Context, imageID string) ([]byte, error)
@@ -132,9 +133,9 @@ type State string
 
 // The states.
 const (
-	// StatePending: no SBOM yet, and no failure.
+	// StatePending: no SBOM of its own yet, and no failure.
 	StatePending State = "Pending"
-	// StateFailed: no SBOM, the last attempt failed. Reason, Message and NextAttempt say more.
+	// StateFailed: no SBOM of its own, the last attempt failed. Reason, Message and NextAttempt say more.
 	StateFailed State = "Failed"
 	// StateCatalogued: an SBOM, but no findings yet: there is no vulnerability database, or matching is under way or failed.
 	StateCatalogued State = "Catalogued"

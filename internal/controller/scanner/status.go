@@ -66,7 +66,8 @@ func cover(c *inventory.Container, v *view) coverage.Result {
 		Catalogued: image.State == store.StateCatalogued || image.State == store.StateScanned,
 		Reason:     image.Reason,
 	}
-	if image.Database != nil {
+	// What a report says that an image holds is not what a scan finds in it.
+	if image.Database != nil && !image.FromReport {
 		known.Build = image.Database.ID
 	}
 	return coverage.Of(coverage.Container{

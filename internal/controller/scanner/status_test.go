@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
+	"github.com/scanner-operator/scanner-operator/internal/coverage"
 	"github.com/scanner-operator/scanner-operator/internal/inventory"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/vuln"
@@ -95,6 +96,28 @@ func TestSetStatusCountsImagesOnce(t *testing.T) {
 	}
 	if !meta.IsStatusConditionTrue(s.Status.Conditions, scannerv1.ConditionCoverageComplete) {
 		t.Error("CoverageComplete is not true")
+	}
+}
+
+// What a report says of an image is no scan of it: the image is covered when it has been catalogued.
+func TestCoverageDoesNotCountReports(t *testing.T) {
+	w := newWorld().runs("pending", store.ImageState{State: store.StatePending}).
+		runs("failed", store.ImageState{State: store.StateFailed, Reason: vuln.ReasonImagePullDenied})
+	w.build, w.hasBuild = vuln.DatabaseBuild{ID: "b", Built: now}, true
+	for key, image := range w.images {
+		image.Database, image.FromReport = &w.build, true
+		w.images[key] = image
+	}
+	want := []coverage.Result{
+		{State: coverage.Pending, Reason: coverage.ReasonNotCatalogued}, {State: coverage.Failed, Reason: string(vuln.ReasonImagePullDenied)},
+	}
+	for i := range w.containers {
+		if got := cover(&w.containers[i], w.view); got != want[i] {
+			t.Errorf("%s: got %+v, want %+v", w.containers[i].Pod, got, want[i])
+		}
+	}
+	if got := due(w.view, now, new(time.Hour)); len(got) != 2 {
+		t.Errorf("%v are to be catalogued, want both", got)
 	}
 }
 

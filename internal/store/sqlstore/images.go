@@ -80,7 +80,7 @@ func unwanted(keys []vuln.ImageKey, images map[vuln.ImageKey]store.Image) []vuln
 	seen := make(map[vuln.ImageKey]bool, len(keys))
 	for _, key := range keys {
 		image, known := images[key]
-		if seen[key] || known && image.State != store.StateReported && !image.FromReport {
+		if seen[key] || known && !onlyReported(image.State, image.FromReport) {
 			continue
 		}
 		seen[key] = true
@@ -90,11 +90,11 @@ func unwanted(keys []vuln.ImageKey, images map[vuln.ImageKey]store.Image) []vuln
 }
 
 // want makes the keys StatePending. The row of an image that is known from a report becomes that of the first platform; what the
-// report says that the image holds is forgotten.
+// report says that the image holds stays until there is an SBOM.
 func want(tx *txn, missing []vuln.ImageKey, rows []imageRow) error {
 	reported := map[string]int64{}
 	for _, row := range rows {
-		if row.onlyReported() {
+		if onlyReported(store.State(row.State), row.FromReport != 0) {
 			reported[row.ImageID] = row.ID
 		}
 	}
@@ -103,11 +103,10 @@ func want(tx *txn, missing []vuln.ImageKey, rows []imageRow) error {
 		platform := key.Platform.String()
 		if id, found := reported[key.ImageID]; found {
 			delete(reported, key.ImageID)
-			err := tx.exec("UPDATE images SET platform = ?, nonce = ?, first_seen = ? WHERE id = ?", platform, newNonce(), tx.now, id)
-			if err != nil {
+			if err := tx.exec("UPDATE images SET platform = ?, nonce = ? WHERE id = ?", platform, newNonce(), id); err != nil {
 				return err
 			}
-			if err := forgetSBOM(tx, id, store.StatePending); err != nil {
+			if err := become(tx, id, store.StatePending); err != nil {
 				return err
 			}
 		} else {

@@ -197,7 +197,7 @@ func TestPlans(t *testing.T) {
 				Order(orderBy(findingSorts[store.SortFindingRisk], sameName)).Limit(10)
 		}, "SEARCH ip USING PRIMARY KEY (image_pk=?)", true},
 		"waiting images": {func(tx *gorm.DB) *gorm.DB {
-			return tx.Raw(waitingImages, "Catalogued", "MatchFailed", 1, 1, "a", "a", "b", 10)
+			return tx.Raw(waitingImages, "Catalogued", "Catalogued", "MatchFailed", "Catalogued", 1, 1, "a", "a", "b", 10)
 		}, "SEARCH i USING INDEX images_state (state=? AND image_id>?)", false},
 		"unanswered packages": {func(tx *gorm.DB) *gorm.DB {
 			return tx.Raw("SELECT COUNT(*) FROM image_packages ip WHERE ip.image_pk = ? AND ip.excluded = 0 AND "+unanswered, 1, 1, 1)

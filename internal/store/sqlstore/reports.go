@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"gorm.io/gorm"
@@ -44,18 +45,39 @@ func (s *Store) SaveReport(ctx context.Context, imageID string, report store.Rep
 		if err := tx.event(store.EventImageReported, imageID, "", reported{Counts: report.Counts}); err != nil {
 			return err
 		}
-		image, err := reportedImage(tx, key, report.Counts)
-		switch {
-		case err != nil || image == nil:
+		images, err := reportedImages(tx, key, report.Counts)
+		if err != nil {
 			return err
-		case report.Catalog != nil:
-			return keepSBOM(tx, image.ID, key, *report.SBOM, *report.Catalog, packages, true)
-		case image.FromReport != 0:
-			return forgetSBOM(tx, image.ID, store.StateReported)
-		default:
-			return nil
 		}
+		for i := range images {
+			if err := keepComponents(tx, &images[i], &report, packages); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
+}
+
+// keepComponents makes the components of a report the packages of an image that has no SBOM of its own. When nothing runs it, that is all
+// there will be; otherwise attempts to catalogue it go on.
+func keepComponents(tx *txn, image *imageRow, report *store.Report, packages []vuln.HeldPackage) error {
+	key, err := image.key()
+	if err != nil {
+		return err
+	}
+	state := store.StateReported
+	switch {
+	case report.Catalog != nil:
+		state, err = store.StateCatalogued, keepSBOM(tx, image.ID, key, *report.SBOM, *report.Catalog, packages, true)
+	case image.FromReport != 0:
+		err = forgetSBOM(tx, image.ID)
+	default:
+		return nil
+	}
+	if err != nil || !onlyReported(store.State(image.State), image.FromReport != 0) {
+		return err
+	}
+	return become(tx, image.ID, state)
 }
 
 // keepReport replaces the report of an image.
@@ -75,9 +97,9 @@ func keepReport(tx *txn, imageID string, report *store.Report, content []byte) e
 	return reportParts.save(tx, id, content)
 }
 
-// reportedImage gives the images of the key the counts of the report, as far as they were not matched, and returns the one that is
-// known from reports only, nil when something else has told of the image.
-func reportedImage(tx *txn, key vuln.ImageKey, counts store.Counts) (*imageRow, error) {
+// reportedImages gives the images of the key the counts of the report, as far as they were not matched, and returns those that have no
+// SBOM of their own. There is one for the report alone when nothing else has told of the image.
+func reportedImages(tx *txn, key vuln.ImageKey, counts store.Counts) ([]imageRow, error) {
 	rows, err := imageRows(tx.DB, []vuln.ImageKey{key})
 	if err != nil {
 		return nil, err
@@ -92,35 +114,36 @@ func reportedImage(tx *txn, key vuln.ImageKey, counts store.Counts) (*imageRow, 
 		if err != nil || len(rows) == 0 {
 			return nil, fmt.Errorf("read the image that was reported: %w", err)
 		}
-		return &rows[0], nil
+		return rows, nil
 	}
 	err = tx.exec("UPDATE images SET "+strings.Join(countColumns, " = ?, ")+" = ? WHERE image_id = ? AND matched_at = 0",
 		append(countValues(counts), key.ImageID)...)
 	if err != nil {
 		return nil, err
 	}
-	for i := range rows {
-		if rows[i].onlyReported() {
-			return &rows[i], nil
-		}
-	}
-	return nil, nil
+	return slices.DeleteFunc(rows, func(row imageRow) bool { return row.SbomSha256 != "" && row.FromReport == 0 }), nil
 }
 
-// onlyReported tells whether nothing but a report has told of the image.
-func (r *imageRow) onlyReported() bool {
-	return r.State == string(store.StateReported) || r.FromReport != 0
+// onlyReported tells whether nothing but a report has told of an image. One that something runs is pending or failed until it has an
+// SBOM of its own.
+func onlyReported(state store.State, fromReport bool) bool {
+	return state == store.StateReported || fromReport && !uncatalogued(state)
+}
+
+// uncatalogued tells whether attempts to catalogue an image go on.
+func uncatalogued(state store.State) bool {
+	return state == store.StatePending || state == store.StateFailed
 }
 
 // forgetSBOM makes an image one that has no SBOM. Its counts are those of its report again, if it has one.
-func forgetSBOM(tx *txn, image int64, state store.State) error {
+func forgetSBOM(tx *txn, image int64) error {
 	for _, table := range []string{"image_packages", "sboms"} {
 		if err := tx.exec("DELETE FROM "+table+" WHERE image_pk = ?", image); err != nil {
 			return err
 		}
 	}
-	err := tx.exec(`UPDATE images SET state = ?, attempts = 0, reason = '', message = '', next_attempt_at = 0, distro = '', size = 0,
-		package_count = 0, catalogued_at = 0, sbom_sha256 = '', sbom_size = 0, projection = 0, from_report = 0 WHERE id = ?`, string(state), image)
+	err := tx.exec(`UPDATE images SET distro = '', size = 0, package_count = 0, catalogued_at = 0, sbom_sha256 = '', sbom_size = 0,
+		projection = 0, from_report = 0 WHERE id = ?`, image)
 	if err != nil {
 		return err
 	}

@@ -35,11 +35,20 @@ func (s *Store) SaveSBOM(ctx context.Context, key vuln.ImageKey, sbom store.SBOM
 		if err != nil {
 			return err
 		}
+		if err := become(tx, id, store.StateCatalogued); err != nil {
+			return err
+		}
 		return keepSBOM(tx, id, key, sbom, catalog, packages, false)
 	})
 }
 
-// keepSBOM makes an SBOM that of an image. packages are those of the catalog, each once; fromReport says that the SBOM is a report.
+// become puts an image into a state of which no failure tells.
+func become(tx *txn, image int64, state store.State) error {
+	return tx.exec("UPDATE images SET state = ?, attempts = 0, reason = '', message = '', next_attempt_at = 0 WHERE id = ?", string(state), image)
+}
+
+// keepSBOM makes an SBOM that of an image, whose state stays. packages are those of the catalog, each once; fromReport says that the SBOM
+// is a report.
 func keepSBOM(tx *txn, id int64, key vuln.ImageKey, sbom store.SBOM, catalog vuln.Catalog, packages []vuln.HeldPackage, fromReport bool) error {
 	ids, err := savePackages(tx, packages)
 	if err != nil {
@@ -59,10 +68,9 @@ func keepSBOM(tx *txn, id int64, key vuln.ImageKey, sbom store.SBOM, catalog vul
 	if err := sbomParts.save(tx, id, sbom.Content); err != nil {
 		return err
 	}
-	err = tx.exec(`UPDATE images SET state = ?, attempts = 0, reason = '', message = '', next_attempt_at = 0, distro = ?, size = ?,
-		package_count = ?, catalogued_at = ?, sbom_sha256 = ?, sbom_size = ?, projection = ?, from_report = ? WHERE id = ?`,
-		string(store.StateCatalogued), clean(catalog.Distro), catalog.Size, len(packages), tx.now, sbom.SHA256, sbom.Size,
-		catalog.Projection, boolean(fromReport), id)
+	err = tx.exec(`UPDATE images SET distro = ?, size = ?, package_count = ?, catalogued_at = ?, sbom_sha256 = ?, sbom_size = ?, projection = ?,
+		from_report = ? WHERE id = ?`,
+		clean(catalog.Distro), catalog.Size, len(packages), tx.now, sbom.SHA256, sbom.Size, catalog.Projection, boolean(fromReport), id)
 	if err != nil {
 		return err
 	}

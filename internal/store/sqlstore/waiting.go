@@ -1,8 +1,10 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"gorm.io/gorm"
@@ -36,9 +38,11 @@ const (
 	unanswered = `NOT EXISTS (SELECT 1 FROM package_answers a WHERE a.package_pk = ip.package_pk AND a.from_gen <= ? AND a.until_gen > ?)`
 )
 
-// waitingImages selects the keys of images that FinishImage has not finished, nor noted a failure of that is still there.
+// waitingImages selects the keys of images that FinishImage has not finished, nor noted a failure of that is still there. Of images that
+// are still to be catalogued it is those with the components of a report, and nothing is noted.
 const waitingImages = `SELECT i.image_id, i.platform FROM images i
-	WHERE i.state = ? AND (i.reason <> ? OR NOT ` + failedPackage + `) AND ` + behindImage + ` ORDER BY i.image_id, i.platform LIMIT ?`
+	WHERE i.state = ? AND (i.state = ? AND i.reason <> ? OR (i.state = ? OR i.from_report = 1 AND i.matched_at = 0) AND NOT ` + failedPackage + `)
+	AND ` + behindImage + ` ORDER BY i.image_id, i.platform LIMIT ?`
 
 // WaitingImages implements store.Generations. limit is cut to store.MaxKeys.
 func (s *Store) WaitingImages(ctx context.Context, after vuln.ImageKey, limit int) ([]vuln.ImageKey, error) {
@@ -52,11 +56,25 @@ func (s *Store) WaitingImages(ctx context.Context, after vuln.ImageKey, limit in
 		if err != nil {
 			return err
 		}
-		keys, err = imageKeys(tx.Raw(waitingImages, string(store.StateCatalogued), string(vuln.ReasonMatchFailed), current, current,
-			after.ImageID, after.ImageID, after.Platform.String(), limit))
-		return err
+		keys = nil
+		// Each state is in the order of an index.
+		for _, state := range []store.State{store.StateCatalogued, store.StatePending, store.StateFailed} {
+			found, err := imageKeys(tx.Raw(waitingImages, string(state), string(store.StateCatalogued), string(vuln.ReasonMatchFailed),
+				string(store.StateCatalogued), current, current, after.ImageID, after.ImageID, after.Platform.String(), limit))
+			if err != nil {
+				return err
+			}
+			keys = append(keys, found...)
+		}
+		return nil
 	})
-	return keys, err
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(keys, func(a, b vuln.ImageKey) int {
+		return cmp.Or(cmp.Compare(a.ImageID, b.ImageID), cmp.Compare(a.Platform.String(), b.Platform.String()))
+	})
+	return keys[:min(len(keys), limit)], nil
 }
 
 // behindImage is the condition that image i comes behind a key; the values are its image ID, twice, and its platform.
@@ -133,6 +151,10 @@ func (s *Store) FinishImage(ctx context.Context, key vuln.ImageKey, sbomDigest s
 		if err != nil {
 			return err
 		}
+		pending := uncatalogued(store.State(image.State))
+		if found && pending {
+			return nil // What keeps the image from being catalogued is told instead.
+		}
 		if found {
 			return noteMatchFailure(tx, key, image, failed)
 		}
@@ -140,10 +162,14 @@ func (s *Store) FinishImage(ctx context.Context, key vuln.ImageKey, sbomDigest s
 		if err != nil {
 			return err
 		}
-		err = tx.exec("UPDATE images SET state = ?, reason = '', message = '', matched_at = ? WHERE id = ?",
-			string(store.StateScanned), tx.now, image.ID)
-		if err != nil {
+		if err := tx.exec("UPDATE images SET matched_at = ? WHERE id = ?", tx.now, image.ID); err != nil {
 			return err
+		}
+		if !pending {
+			err := tx.exec("UPDATE images SET state = ?, reason = '', message = '' WHERE id = ?", string(store.StateScanned), image.ID)
+			if err != nil {
+				return err
+			}
 		}
 		return setCounts(tx, key, image.ID, current, counts)
 	})

@@ -135,25 +135,52 @@ var reportTests = map[string]func(*testing.T, *fixture){
 		last := f.last(t)
 		wanted := f.want(t, key, arm)
 		expectKinds(t, f.kinds(t, last), store.EventImageDiscovered, store.EventImageDiscovered)
-		i := f.image(t, key)
-		if i.State != store.StatePending || i.FromReport || i.Counts != counts || i.PackageCount != 0 || i.Database != nil || i.SBOMSHA256 != "" ||
-			i.Nonce != wanted[key].Nonce || !i.CataloguedAt.IsZero() {
+		expect := func(step string, key vuln.ImageKey, state store.State, attempts, packages int, findings ...string) {
+			t.Helper()
+			i := f.image(t, key)
+			if i.State != state || i.Attempts != attempts || i.FromReport != (packages > 0) || i.PackageCount != packages || len(f.packages(t, key)) != packages {
+				t.Errorf("%s: got %+v", step, i)
+			}
+			if got := f.found(t, key); !slices.Equal(got, findings) || (i.Database != nil) != (len(findings) > 0) {
+				t.Errorf("%s: found %v, want %v", step, got, findings)
+			}
+		}
+		expect("wanted", key, store.StatePending, 0, 2, "CVE-1 p")
+		expect("wanted on another platform", arm, store.StatePending, 0, 0)
+		if i := f.image(t, key); i.Nonce != wanted[key].Nonce || i.Counts.Low != 1 {
 			t.Errorf("wanted: got %+v", i)
-		}
-		if len(f.packages(t, key)) != 0 || len(f.found(t, key)) != 0 || len(f.waiting(t)) != 0 {
-			t.Error("what the report said is still there")
-		}
-		if _, err := f.SBOM(t.Context(), key); !errors.Is(err, store.ErrNotFound) {
-			t.Errorf("SBOM: %v", err)
 		}
 		last = f.last(t)
 		f.want(t, key, arm)
-		// From now on reports are kept beside what the operator finds out.
-		must(t, f.SaveReport(t.Context(), key.ImageID, with))
-		expectKinds(t, f.kinds(t, last), store.EventImageReported)
-		if i := f.image(t, key); i.State != store.StatePending || i.FromReport || i.PackageCount != 0 {
-			t.Errorf("reported while pending: got %+v", i)
+		expectKinds(t, f.kinds(t, last))
+		// Attempts to catalogue it go on beside what reports say.
+		for attempt := range 2 {
+			recorded, err := f.RecordFailure(t.Context(), key, attempt, vuln.Outcome{Reason: vuln.ReasonImagePullDenied, Message: "denied"}, day)
+			if !recorded || err != nil {
+				t.Errorf("attempt %d: %t, %v", attempt, recorded, err)
+			}
 		}
+		expect("failed", key, store.StateFailed, 2, 2, "CVE-1 p")
+		catalog = catalogOf("p", "q", "r")
+		must(t, f.SaveReport(t.Context(), key.ImageID, with))
+		expect("reported again", key, store.StateFailed, 2, 3)
+		expect("reported while pending", arm, store.StatePending, 0, 3)
+		if got := f.waiting(t); !slices.Equal(got, []vuln.ImageKey{key, arm}) {
+			t.Errorf("waiting: %v", got)
+		}
+		if got, err := f.WaitingImages(t.Context(), vuln.ImageKey{}, 1); err != nil || !slices.Equal(got, []vuln.ImageKey{key}) {
+			t.Errorf("the first that waits: %v, %v", got, err)
+		}
+		f.match(t, key, "r", answers{"r": {finding("CVE-2", vuln.SeverityHigh)}})
+		f.match(t, arm, "r", nil)
+		expect("matched", key, store.StateFailed, 2, 3, "CVE-1 p", "CVE-2 r")
+		expect("matched while pending", arm, store.StatePending, 0, 3, "CVE-1 p", "CVE-2 r")
+		if i := f.image(t, key); i.Reason != vuln.ReasonImagePullDenied || i.Message != "denied" || !i.NextAttempt.Equal(day) || len(f.waiting(t)) != 0 {
+			t.Errorf("matched: got %+v, waiting %v", i, f.waiting(t))
+		}
+		must(t, f.SaveReport(t.Context(), key.ImageID, store.Report{Content: []byte("{}"), Counts: counts}))
+		expect("reported without components", key, store.StateFailed, 2, 0)
+		expect("reported without components", arm, store.StatePending, 0, 0)
 		f.catalogue(t, key, "1", catalogOf("p"))
 		f.match(t, key, "1", nil)
 		must(t, f.SaveReport(t.Context(), key.ImageID, with))
@@ -166,8 +193,30 @@ var reportTests = map[string]func(*testing.T, *fixture){
 		// Whoever wants it may not know the platform.
 		plain := vuln.ImageKey{ImageID: "plain"}
 		must(t, f.SaveReport(t.Context(), plain.ImageID, with))
-		if got := f.want(t, plain)[plain]; got.State != store.StatePending || got.FromReport {
+		if got := f.want(t, plain)[plain]; got.State != store.StatePending || !got.FromReport {
 			t.Errorf("wanted without a platform: got %+v", got)
+		}
+		last = f.last(t)
+		f.want(t, plain)
+		expectKinds(t, f.kinds(t, last))
+	},
+	"Components of a report that cannot be matched": func(t *testing.T, f *fixture) {
+		key, catalog, sbom := image("a", amd64), catalogOf("p"), sbomOf("r")
+		f.want(t, key)
+		must(t, f.SaveReport(t.Context(), key.ImageID, store.Report{Content: []byte("{}"), SBOM: &sbom, Catalog: &catalog}))
+		current, id := f.current(t).Number, f.ids(t, key)["p"]
+		f.save(t, current, id, failed)
+		must(t, f.FinishImage(t.Context(), key, "r"))
+		if i := f.image(t, key); i.State != store.StatePending || i.Reason != "" || i.Database != nil || len(f.waiting(t)) != 0 {
+			t.Errorf("failed: got %+v, waiting %v", i, f.waiting(t))
+		}
+		f.save(t, current, id, answerOf(finding("CVE-1", vuln.SeverityLow)))
+		if got := f.waiting(t); !slices.Equal(got, []vuln.ImageKey{key}) {
+			t.Errorf("waiting: %v", got)
+		}
+		must(t, f.FinishImage(t.Context(), key, "r"))
+		if got := f.found(t, key); !slices.Equal(got, []string{"CVE-1 p"}) || len(f.waiting(t)) != 0 {
+			t.Errorf("got %v, waiting %v", got, f.waiting(t))
 		}
 	},
 }
