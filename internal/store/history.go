@@ -22,7 +22,7 @@ type History interface {
 }
 
 // Presence is one uninterrupted time in which a container of a workload ran an image. What stops for less than PresenceGap is not
-// interrupted.
+// interrupted, unless another image begins there meanwhile.
 type Presence struct {
 	Image     vuln.ImageKey
 	Cluster   string
