@@ -69,6 +69,7 @@ func visits() []visit {
 		{"/api/v1/vulnerabilities/{id}", "/api/v1/vulnerabilities/CVE-2024-0000", `"images":2`},
 		{"/api/v1/vulnerabilities/{id}", "/api/v1/vulnerabilities/CVE-2024-0000", `"summary":{`},
 		{"/api/v1/vulnerabilities/{id}", "/api/v1/vulnerabilities/GHSA-CVE-2024-0000", `"records":[{"aliases":["GHSA-CVE-2024-0000"]`},
+		{"/api/v1/vulnerabilities/{id}", "/api/v1/vulnerabilities/GHSA-CVE-2024-0000", `"summary":{"epss"`},
 		{"/api/v1/databases", "/api/v1/databases", `"images":2`},
 		{"/api/v1/trends", "/api/v1/trends", `"images":2`},
 		{"/api/v1/trends", "/api/v1/trends?namespace=bank&from=" + today + "&to=" + today, `"day":"` + today + `"`},

@@ -69,14 +69,14 @@ func (s *Server) exportCoverage(ctx context.Context, query store.CoverageQuery) 
 // toCoverageSummary takes containers by state.
 func toCoverageSummary(counts map[string]int) api.CoverageSummary {
 	count := func(state coverage.State) int { return counts[string(state)] }
-	out := api.CoverageSummary{
+	sum := coverage.Summary{
 		Scanned: count(coverage.Scanned), Stale: count(coverage.Stale), Pending: count(coverage.Pending),
-		Failed: count(coverage.Failed), Skipped: count(coverage.Skipped), Ratio: 1,
+		Failed: count(coverage.Failed), Skipped: count(coverage.Skipped),
 	}
-	if wanted := out.Scanned + out.Stale + out.Pending + out.Failed; wanted > 0 {
-		out.Ratio = float64(out.Scanned+out.Stale) / float64(wanted)
+	sum.Total = sum.Scanned + sum.Stale + sum.Pending + sum.Failed + sum.Skipped
+	return api.CoverageSummary{
+		Scanned: sum.Scanned, Stale: sum.Stale, Pending: sum.Pending, Failed: sum.Failed, Skipped: sum.Skipped, Ratio: sum.Ratio(),
 	}
-	return out
 }
 
 func toContainerCoverage(c store.ContainerCoverage) api.ContainerCoverage {

@@ -8,6 +8,7 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/report"
 	"github.com/scanner-operator/scanner-operator/internal/server/api"
 	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 // ListVulnerabilities answers a page of the vulnerabilities that some image has.
@@ -83,15 +84,42 @@ func (o operations) GetVulnerability(ctx context.Context, request api.GetVulnera
 	for _, record := range records {
 		answer.Records = append(answer.Records, toVulnerability(record))
 	}
-	found, err := o.s.config.Store.ListVulnerabilities(ctx, store.VulnerabilityQuery{ID: id, Page: store.Page{Size: 1}})
+	summary, found, err := o.s.vulnerabilitySummary(ctx, records)
 	if err != nil {
 		return nil, err
 	}
-	if len(found.Vulnerabilities) > 0 {
-		summary := toVulnerabilitySummary(found.Vulnerabilities[0])
-		answer.Summary = &summary
+	if found {
+		summary.ID, summary.Images, summary.Workloads = id, affected.Images, affected.Workloads
+		shown := toVulnerabilitySummary(summary)
+		answer.Summary = &shown
 	}
 	return answer, nil
+}
+
+// vulnerabilitySummary sums up records of one vulnerability, which may have several IDs: those that are its aliases too.
+func (s *Server) vulnerabilitySummary(ctx context.Context, records []vuln.Vulnerability) (store.VulnerabilitySummary, bool, error) {
+	var sum store.VulnerabilitySummary
+	found := false
+	// They are ordered by ID.
+	for i := range records {
+		if i > 0 && records[i].ID == records[i-1].ID {
+			continue
+		}
+		page, err := s.config.Store.ListVulnerabilities(ctx, store.VulnerabilityQuery{ID: records[i].ID, Page: store.Page{Size: 1}})
+		if err != nil {
+			return store.VulnerabilitySummary{}, false, err
+		}
+		for _, one := range page.Vulnerabilities {
+			sum.Severity, sum.EPSS, sum.Risk = max(sum.Severity, one.Severity), max(sum.EPSS, one.EPSS), max(sum.Risk, one.Risk)
+			sum.KEV, sum.Fixable = sum.KEV || one.KEV, sum.Fixable || one.Fixable
+			sum.Packages += one.Packages
+			if !found || one.FirstSeen.Before(sum.FirstSeen) {
+				sum.FirstSeen = one.FirstSeen
+			}
+			found = true
+		}
+	}
+	return sum, found, nil
 }
 
 // ListAffected answers a page of what has or had a vulnerability.

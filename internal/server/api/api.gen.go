@@ -943,7 +943,7 @@ type CoverageSummary struct {
 	Failed  int `json:"failed"`
 	Pending int `json:"pending"`
 
-	// Ratio Share of the containers that have a result, Scanned or Stale, among those that are not Skipped; 1 when there are none.
+	// Ratio Share of the containers that are Scanned among those that are not Skipped; 1 when there are none.
 	Ratio   float64 `json:"ratio"`
 	Scanned int     `json:"scanned"`
 	Skipped int     `json:"skipped"`
@@ -1171,7 +1171,8 @@ type Image struct {
 	SizeClass *ImageSizeClass `json:"sizeClass,omitempty"`
 
 	// State Pending: not catalogued yet. Failed: the last attempt to catalogue failed. Catalogued: there is an SBOM, findings are
-	// still missing. Scanned: there are findings. Reported: only a report from outside.
+	// still missing. Scanned: there are findings. Reported: only a report from outside. With a report from outside an image that is
+	// Pending or Failed has the packages and findings of the report meanwhile.
 	State ImageState `json:"state"`
 }
 
@@ -1194,7 +1195,8 @@ type ImagePage struct {
 }
 
 // ImageState Pending: not catalogued yet. Failed: the last attempt to catalogue failed. Catalogued: there is an SBOM, findings are
-// still missing. Scanned: there are findings. Reported: only a report from outside.
+// still missing. Scanned: there are findings. Reported: only a report from outside. With a report from outside an image that is
+// Pending or Failed has the packages and findings of the report meanwhile.
 type ImageState string
 
 // KnownExploited defines model for KnownExploited.
@@ -1460,7 +1462,7 @@ type VulnerabilityDetails struct {
 	// Records What databases say of it, by ID and namespace.
 	Records []Vulnerability `json:"records"`
 
-	// Summary Absent when no image has it under this very ID.
+	// Summary Over all records; absent when no image has any of them.
 	Summary *VulnerabilitySummary `json:"summary,omitempty"`
 
 	// Workloads Workloads that run any of them now.

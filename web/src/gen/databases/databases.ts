@@ -159,7 +159,7 @@ export const getRematchUrl = () => {
 
 /**
  * Needs the right to update scan results. What is shown stays as it is until the new answer is complete. Nothing is matched while
- * there is no vulnerability database.
+ * there is no vulnerability database. Only the replica that leads matches: another one answers 503, ask again.
  * @summary Match again
  */
 export const rematch = async (

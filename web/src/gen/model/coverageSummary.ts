@@ -7,7 +7,7 @@
  * Containers by state.
  */
 export interface CoverageSummary {
-  /** Share of the containers that have a result, Scanned or Stale, among those that are not Skipped; 1 when there are none. */
+  /** Share of the containers that are Scanned among those that are not Skipped; 1 when there are none. */
   ratio: number;
   scanned: number;
   stale: number;

@@ -5,7 +5,8 @@
 
 /**
  * Pending: not catalogued yet. Failed: the last attempt to catalogue failed. Catalogued: there is an SBOM, findings are
- * still missing. Scanned: there are findings. Reported: only a report from outside.
+ * still missing. Scanned: there are findings. Reported: only a report from outside. With a report from outside an image that is
+ * Pending or Failed has the packages and findings of the report meanwhile.
  */
 export type ImageState = (typeof ImageState)[keyof typeof ImageState];
 
