@@ -1,5 +1,7 @@
+import { act, renderHook } from "@testing-library/react";
+import { MemoryRouter } from "react-router";
 import { expect, it } from "vitest";
-import { orAbsent, share, view, text } from "./address";
+import { address, orAbsent, share, view, text, useAddress } from "./address";
 
 it.each([
   ["0.5", 0.5],
@@ -22,4 +24,14 @@ it("leaves out of a request what is off", () => {
 it("does not count a view as a filter", () => {
   expect(text("q", 9).narrows).toBe(true);
   expect(view(text("q", 9)).narrows).toBe(false);
+});
+
+it("keeps both of two changes that come before either is shown", () => {
+  const fields = address({ text: text("q", 99), version: text("version", 99) });
+  const { result } = renderHook(() => useAddress(fields), { wrapper: MemoryRouter });
+  act(() => {
+    result.current.update({ text: "log4j-core" });
+    result.current.update({ version: "<2.17" });
+  });
+  expect(result.current.filters).toEqual({ text: "log4j-core", version: "<2.17" });
 });

@@ -1,4 +1,4 @@
-import { useCallback, useMemo } from "react";
+import { useCallback, useEffect, useMemo, useRef } from "react";
 import { useSearchParams } from "react-router";
 
 /** One filter as it stands in the address. */
@@ -95,12 +95,16 @@ export function address<Filters extends object>(fields: {
 export function useAddress<Filters>({ read, write }: Address<Filters>) {
   const [params, setParams] = useSearchParams();
   const filters = useMemo(() => read(params), [params, read]);
+  // Where the address is going: two fields may settle before the first change has been shown, and each keeps the other's.
+  const latest = useRef(params);
+  useEffect(() => {
+    latest.current = params;
+  }, [params]);
   const update = useCallback(
-    (change: Partial<Filters>) =>
-      setParams((current) => write({ ...read(current), ...change }), {
-        replace: true,
-        preventScrollReset: true,
-      }),
+    (change: Partial<Filters>) => {
+      latest.current = write({ ...read(latest.current), ...change });
+      setParams(latest.current, { replace: true, preventScrollReset: true });
+    },
     [setParams, read, write],
   );
   return { filters, update };
