@@ -1,6 +1,6 @@
 // Package dbserver gives tests databases on real servers. A server is started once for a test process, on loopback in a
-// directory of its own, and ends with the process, also when that is killed. What makes data durable is switched off: a test
-// may kill the server, but not the machine.
+// directory of its own, and ends with the process, also when that is killed. Nothing waits for the disk: what was committed
+// survives when a test kills the server, but not the machine.
 package dbserver
 
 import (
