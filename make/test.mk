@@ -45,10 +45,11 @@ test-ui: ## Test the UI: types, unit tests, and in a browser.
 	fi
 
 .PHONY: parity
-parity: ## Compare our findings, and the difference of databases, with Grype's own on the same input.
+parity: ## Compare our findings, and the difference of databases, with Grype's own on the same input, and stores with models.
 	$(GO) test -timeout 20m ./test/parity/...
 	$(GO) test -timeout 20m -run '^TestCompare$$' ./internal/vulndb
 	$(GO) test -timeout 20m -run '^(TestFullEqualsIncremental|TestEveryKindOfChange)$$' ./internal/assess
+	$(GO) test -timeout 20m -run '^(TestSQLite|TestPostgres|TestMySQL)$$/random' ./internal/store/sqlstore
 
 .PHONY: e2e
 e2e: ui $(HELM) ## Run the end-to-end tests on a local cluster (Linux, root); CI_E2E=skip leaves them out.

@@ -17,11 +17,10 @@ import (
 
 // Bounds of the random histories: few of everything, so that all meets.
 const (
-	modelHistories = 8
-	modelSteps     = 100
-	modelImages    = 5
-	modelPackages  = 6
-	modelCVEs      = 4
+	modelSteps    = 100
+	modelImages   = 5
+	modelPackages = 6
+	modelCVEs     = 4
 )
 
 // world is what a made-up database says. It stands for a generation.

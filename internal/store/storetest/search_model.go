@@ -14,7 +14,6 @@ import (
 
 // Bounds of the random stores that are searched: few of everything, so that all meets.
 const (
-	searchSeeds  = 4
 	searchSteps  = 8
 	searchImages = 5
 )
