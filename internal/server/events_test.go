@@ -33,6 +33,10 @@ type told struct {
 // message reads the next message, and checks it against the specification.
 func message(t *testing.T, connection *websocket.Conn) told {
 	t.Helper()
+	// For each message: what comes between them may take long.
+	if err := connection.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
 	_, data, err := connection.ReadMessage()
 	if err != nil {
 		t.Fatal(err)
