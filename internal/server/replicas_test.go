@@ -168,15 +168,23 @@ func TestReplicasWithoutSteadyConnections(t *testing.T) {
 	}
 	defer func() { _ = db.Close() }()
 	follow(t, replicas, 100, func() {
-		for range 20 {
+		ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
+		defer cancel()
+		// Whenever some more events are there, so that the cuts meet the work.
+		for cuts := int64(1); cuts <= 20; cuts++ {
+			for last := int64(0); last < 5*cuts; {
+				if err := db.QueryRowContext(ctx, "SELECT COALESCE(MAX(seq), 0) FROM events").Scan(&last); err != nil {
+					t.Error(err)
+					return
+				}
+			}
 			var cut int
-			err := db.QueryRowContext(t.Context(), `SELECT count(*) FROM (SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+			err := db.QueryRowContext(ctx, `SELECT count(*) FROM (SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 				WHERE datname = current_database() AND pid <> pg_backend_pid()) c`).Scan(&cut)
 			if err != nil {
 				t.Error(err)
 				return
 			}
-			time.Sleep(50 * time.Millisecond)
 		}
 	})
 }
