@@ -36,6 +36,8 @@ type QueuedEvent struct {
 // ObjectChange tells that an object of the cluster has changed.
 type ObjectChange struct {
 	Kind EventKind
+	// Gone says that the object is not there any more.
+	Gone bool
 	ObjectEvent
 }
 

@@ -121,7 +121,9 @@ type Events interface {
 	EventLog(ctx context.Context) (EventLog, error)
 	// CompactEvents removes events from before a time, from the oldest on, in short transactions. The floor rises with them.
 	CompactEvents(ctx context.Context, before time.Time) error
-	// RecordChange writes an event that an object has changed.
+	// RecordChange writes an event that an object has changed, unless what it says of the object was told last; of one that is gone
+	// only when something was told of it before. So it may be said at every look at an object, and nothing is lost when a process
+	// ends between a change and its event.
 	RecordChange(ctx context.Context, change ObjectChange) error
 	// Changed returns a channel that is closed after the next commit of this process that wrote an event. Other processes'
 	// commits do not close it: readers poll as well.

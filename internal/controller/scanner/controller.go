@@ -96,9 +96,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		setFailed(scanner, err)
 	}
-	wrote, patchErr := kube.PatchStatus(ctx, r.Client, before, scanner)
+	_, patchErr := kube.PatchStatus(ctx, r.Client, before, scanner)
 	switch {
-	case wrote:
+	case patchErr == nil:
+		// Whether it was written now or before: the process may have ended in between.
 		err = errors.Join(err, r.tellStatus(ctx, scanner))
 	case err == nil && apierrors.IsConflict(patchErr):
 		// Most often the cache does not show the last status yet. That is no failure.

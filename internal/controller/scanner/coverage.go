@@ -28,7 +28,7 @@ func (r *Reconciler) recordCoverage(ctx context.Context, scanner types.Namespace
 func (r *Reconciler) forget(ctx context.Context, scanner types.NamespacedName) error {
 	r.queues.set(scanner, false)
 	r.Metrics.Forget(scanner.Namespace, scanner.Name)
-	return errors.Join(r.recordUses(ctx, scanner, nil), r.recordCoverage(ctx, scanner, &view{}, plan{}), r.tell(ctx, scanner, gone))
+	return errors.Join(r.recordUses(ctx, scanner, nil), r.recordCoverage(ctx, scanner, &view{}, plan{}), r.tellGone(ctx, scanner))
 }
 
 // sameCoverage is what the containers have in common that count together.

@@ -1,8 +1,10 @@
 package scanner
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"testing"
 	"time"
 
@@ -21,6 +23,8 @@ type journal struct {
 	queued  []vuln.ImageKey
 	changes []store.ObjectChange
 	err     error
+	// lost is the error of the next RecordChange.
+	lost error
 }
 
 func (j *journal) RecordQueued(_ context.Context, key vuln.ImageKey, attempt int) (bool, error) {
@@ -31,7 +35,13 @@ func (j *journal) RecordQueued(_ context.Context, key vuln.ImageKey, attempt int
 }
 
 func (j *journal) RecordChange(_ context.Context, change store.ObjectChange) error {
-	j.changes = append(j.changes, change)
+	if lost := j.lost; lost != nil {
+		j.lost = nil
+		return lost
+	}
+	if n := len(j.changes); n == 0 || !bytes.Equal(j.changes[n-1].Detail, change.Detail) {
+		j.changes = append(j.changes, change)
+	}
 	return nil
 }
 
@@ -49,6 +59,11 @@ func TestEventsOfAScanner(t *testing.T) {
 	}
 	told.err, told.changes = nil, nil
 
+	// The status is written, and the store goes away before it is told.
+	told.lost = store.ErrUnavailable
+	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "ns", Name: "s"}}); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("got %v while the store is away", err)
+	}
 	_, scanner := reconcileOnce(t, r)
 	if diff := cmp.Diff([]vuln.ImageKey{key}, told.queued, cmp.AllowUnexported(vuln.ImageKey{})); diff != "" {
 		t.Errorf("queued (-want +got):\n%s", diff)
@@ -79,7 +94,7 @@ func TestEventsOfAScanner(t *testing.T) {
 	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(scanner)}); err != nil {
 		t.Fatal(err)
 	}
-	if len(told.changes) != 2 || string(told.changes[1].Detail) != `{"deleted":true}` {
+	if len(told.changes) != 2 || string(told.changes[1].Detail) != `{"deleted":true}` || !told.changes[1].Gone {
 		t.Errorf("got %+v, want the deletion", told.changes)
 	}
 }

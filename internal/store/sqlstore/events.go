@@ -115,7 +115,43 @@ func (s *Store) RecordChange(ctx context.Context, change store.ObjectChange) err
 	if err := change.Validate(); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	return s.write(ctx, what, func(tx *txn) error { return tx.event(change.Kind, "", "", change.ObjectEvent) })
+	object := contentDigest(string(change.Kind), change.Object.Namespace, change.Object.Name)
+	news := ""
+	if !change.Gone {
+		news = contentDigest(string(change.Detail))
+	}
+	var told string
+	err := s.read(ctx, what, func(tx *gorm.DB) (err error) {
+		told, err = lastTold(tx, object)
+		return err
+	})
+	if err != nil || told == news {
+		return err
+	}
+	return s.write(ctx, what, func(tx *txn) error {
+		told, err := lastTold(tx.DB, object)
+		if err != nil || told == news {
+			return err
+		}
+		if err := tx.exec("DELETE FROM object_states WHERE object = ?", object); err != nil {
+			return err
+		}
+		if news != "" {
+			if err := tx.insert("object_states", []string{"object", "told"}, []any{object, news}, ""); err != nil {
+				return err
+			}
+		}
+		return tx.event(change.Kind, "", "", change.ObjectEvent)
+	})
+}
+
+// lastTold is the digest of what was last told of an object, "" when there is no such object.
+func lastTold(tx *gorm.DB, object string) (string, error) {
+	var told []string
+	if err := tx.Raw("SELECT told FROM object_states WHERE object = ?", object).Scan(&told).Error; err != nil || len(told) == 0 {
+		return "", err
+	}
+	return told[0], nil
 }
 
 // RecordQueued implements store.Images.

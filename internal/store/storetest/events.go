@@ -180,6 +180,36 @@ var feedTests = map[string]func(*testing.T, *fixture){
 		}
 		expectKinds(t, f.kinds(t, 0), store.EventScannerChanged)
 	},
+	"RecordChange says each thing once": func(t *testing.T, f *fixture) {
+		record := func(step string, want int, change store.ObjectChange) {
+			t.Helper()
+			last := f.last(t)
+			if err := f.RecordChange(t.Context(), change); err != nil {
+				t.Fatal(err)
+			}
+			if got := len(f.kinds(t, last)); got != want {
+				t.Errorf("%s: %d events, want %d", step, got, want)
+			}
+		}
+		like := func(kind store.EventKind, name, detail string) store.ObjectChange {
+			return store.ObjectChange{Kind: kind, ObjectEvent: store.ObjectEvent{
+				Object: store.ObjectName{Namespace: "team", Name: name}, Detail: json.RawMessage(detail),
+			}}
+		}
+		gone := like(store.EventScannerChanged, "a", `{"deleted":true}`)
+		gone.Gone = true
+		record("one that nobody knew is gone", 0, gone)
+		record("a new one", 1, like(store.EventScannerChanged, "a", `{"n":1}`))
+		record("the same again", 0, like(store.EventScannerChanged, "a", `{"n":1}`))
+		record("another name", 1, like(store.EventScannerChanged, "b", `{"n":1}`))
+		record("another kind", 1, like(store.EventPodSetChanged, "a", `{"n":1}`))
+		record("a change", 1, like(store.EventScannerChanged, "a", `{"n":2}`))
+		record("the change again", 0, like(store.EventScannerChanged, "a", `{"n":2}`))
+		record("it is gone", 1, gone)
+		record("it is still gone", 0, gone)
+		record("it is back as it was", 1, like(store.EventScannerChanged, "a", `{"n":2}`))
+		record("the others are as they were", 0, like(store.EventScannerChanged, "b", `{"n":1}`))
+	},
 }
 
 func expectLog(t *testing.T, f *fixture, want store.EventLog) {
