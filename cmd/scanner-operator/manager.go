@@ -96,6 +96,7 @@ func addScanFlags(cmd *cobra.Command, scans *setup.Scans) {
 	flags.IntVar(&scans.Concurrency, "scan-concurrency", 10, "most images that are catalogued at a time, for all Scanners together")
 	flags.IntVar(&scans.RegistryConcurrency, "scan-registry-concurrency", 4, "most images that are pulled from one registry at a time")
 	flags.StringVar(&scans.MaxMemory, "scan-max-memory", "8Gi", "most memory of a scan after scans of the same repository ran out of it")
+	flags.DurationVar(&scans.Deadline, "scan-deadline", setup.DefaultScanDeadline, "most time of one attempt to catalogue an image, from 30s to 24h")
 	flags.StringVar(&scans.PriorityClass, "scan-priority-class", "", "priority class of scan pods whose Scanner names none")
 	flags.DurationVar(&scans.AuditInterval, "audit-interval", setup.DefaultAuditInterval, "how often caches are compared with the cluster and results past their retention removed")
 }

@@ -37,6 +37,9 @@ const (
 // Audience is the audience of the tokens that scan pods present to the operator.
 const Audience = "scanner-operator"
 
+// DefaultDeadline bounds the run time of a Job where a user chooses no other bound.
+const DefaultDeadline = 15 * time.Minute
+
 // ContainerName is the name of the only container of a scan pod.
 const ContainerName = "catalog"
 
@@ -70,7 +73,7 @@ type Options struct {
 	UploadURL string
 	// PlainHTTP lists registries, as host[:port], that are reached without TLS.
 	PlainHTTP []string
-	// Deadline bounds the run time of a Job, TTL the time that a finished Job stays to be looked at.
+	// Deadline bounds the run time of a Job, in whole seconds, TTL the time that a finished Job stays to be looked at.
 	Deadline time.Duration
 	TTL      time.Duration
 	// ScratchSize bounds the disk that a scan uses.
@@ -87,7 +90,7 @@ type Options struct {
 func DefaultOptions() Options {
 	return Options{
 		ImagePullPolicy: corev1.PullIfNotPresent,
-		Deadline:        15 * time.Minute,
+		Deadline:        DefaultDeadline,
 		TTL:             5 * time.Minute,
 		ScratchSize:     resource.MustParse("10Gi"),
 		MaxMemory:       resource.MustParse("8Gi"),

@@ -55,6 +55,9 @@ const (
 const (
 	DefaultAuditInterval = 5 * time.Minute
 	minAuditInterval     = time.Second
+	DefaultScanDeadline  = scanjob.DefaultDeadline
+	minScanDeadline      = 30 * time.Second
+	maxScanDeadline      = 24 * time.Hour
 	maxScans             = 1000
 )
 
@@ -66,6 +69,8 @@ type Scans struct {
 	RegistryConcurrency int
 	// MaxMemory bounds, as a quantity, the memory that an image gets after a scan of its repository ran out of it.
 	MaxMemory string
+	// Deadline is how long one attempt may take, from 30 seconds to a day; a pod that cannot start counts.
+	Deadline time.Duration
 	// PriorityClass is that of scan pods whose Scanner names none; it may be empty.
 	PriorityClass string
 	// AuditInterval is how often caches are compared with the API server and results that are not wanted any more are removed.
@@ -180,6 +185,10 @@ func (s *Scans) validate() error {
 	}
 	if problems := validation.IsDNS1123Subdomain(s.PriorityClass); s.PriorityClass != "" && len(problems) > 0 {
 		return fmt.Errorf("--scan-priority-class=%s: %s", s.PriorityClass, strings.Join(problems, "; "))
+	}
+	s.Deadline = cmp.Or(s.Deadline, DefaultScanDeadline)
+	if s.Deadline < minScanDeadline || s.Deadline > maxScanDeadline {
+		return fmt.Errorf("--scan-deadline=%s: use %s to %s", s.Deadline, minScanDeadline, maxScanDeadline)
 	}
 	s.AuditInterval = cmp.Or(s.AuditInterval, DefaultAuditInterval)
 	if s.AuditInterval < minAuditInterval {

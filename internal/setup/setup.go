@@ -41,7 +41,6 @@ import (
 const (
 	leaderElectionID = "scanner-operator.zoltankerezsi.xyz"
 	shutdownTimeout  = 30 * time.Second
-	catalogTimeout   = 15 * time.Minute
 )
 
 // Scheme returns all API types that the operator uses.
@@ -218,7 +217,7 @@ func (o *Operator) cataloguer(assessor *assess.Assessor, wake *waker) (scanner.C
 	if o.opts.Catalog == CatalogJob {
 		options := scanjob.DefaultOptions()
 		options.Image, options.UploadURL, options.PlainHTTP = o.opts.ScanImage, o.opts.APIURL, o.opts.PlainHTTPRegistries
-		options.MaxMemory, options.PriorityClassName = maxMemory, o.opts.Scans.PriorityClass
+		options.MaxMemory, options.PriorityClassName, options.Deadline = maxMemory, o.opts.Scans.PriorityClass, o.opts.Scans.Deadline
 		return scanner.NewJobs(o.manager.GetClient(), o.manager.GetAPIReader(), clock.RealClock{}, options, o.opts.WatchNamespaces...), nil
 	}
 	scratch := filepath.Join(o.opts.DataDir, "scratch")
@@ -230,7 +229,7 @@ func (o *Operator) cataloguer(assessor *assess.Assessor, wake *waker) (scanner.C
 		return nil, fmt.Errorf("make the scratch folder: %w", err)
 	}
 	inProcess := &scanner.InProcess{
-		Executable: o.opts.Executable, Directory: scratch, Timeout: catalogTimeout, PlainHTTP: o.opts.PlainHTTPRegistries,
+		Executable: o.opts.Executable, Directory: scratch, Timeout: o.opts.Scans.Deadline, PlainHTTP: o.opts.PlainHTTPRegistries,
 		MaxMemory: maxMemory.Value(), Ingest: assessor.IngestFile, Ended: wake.wake, Log: o.opts.Log.WithName("catalog"),
 	}
 	if err := o.manager.Add(manager.RunnableFunc(inProcess.Run)); err != nil {
