@@ -72,13 +72,20 @@ generate: $(CONTROLLER_GEN) $(OAPI_CODEGEN) ## Generate Go code: deep copies and
 		hack/missing.sh "Node, for the UI's client"; \
 	fi
 
+# Who needs rights, and the package whose markers say which: the controllers by their names, and "api" for all the rest.
+RIGHTS := api=internal/setup scanner=internal/controller/scanner
+
 .PHONY: manifests
-manifests: $(CONTROLLER_GEN) ## Generate the CRDs and the manager's role, and copy them into the chart.
+manifests: $(CONTROLLER_GEN) ## Generate the CRDs and the manager's roles, and copy them into the chart.
 	$(CONTROLLER_GEN) crd paths=./api/... output:crd:artifacts:config=config/crd/bases
 	$(CONTROLLER_GEN) rbac:roleName=manager-role paths=./internal/... output:rbac:artifacts:config=config/rbac
 	@mkdir -p charts/scanner-operator/files/crds
 	cp config/crd/bases/*.yaml charts/scanner-operator/files/crds/
-	cp config/rbac/role.yaml charts/scanner-operator/files/role.yaml
+	@rm -rf charts/scanner-operator/files/roles
+	@for part in $(RIGHTS); do \
+		$(CONTROLLER_GEN) rbac:roleName=manager-role,fileName="$${part%%=*}.yaml" paths="./$${part#*=}" \
+			output:rbac:artifacts:config=charts/scanner-operator/files/roles; \
+	done
 
 ##@ Help
 

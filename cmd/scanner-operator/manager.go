@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -77,6 +78,7 @@ postgres or mysql) and DSN choose the SQL database; by default it is a file in t
 	flags.IntVar(&opts.DatabaseConnections, "database-max-connections", 0, "most connections to the SQL database, besides one that listens on postgres (default 16 on a server, 5 on sqlite)")
 	flags.StringVar(&opts.Namespace, "namespace", envOr("POD_NAMESPACE", choose("", "default")), "the operator's own namespace (environment variable POD_NAMESPACE)")
 	flags.StringSliceVar(&opts.WatchNamespaces, "watch-namespaces", nil, "namespaces to look at (default all)")
+	flags.StringSliceVar(&opts.Controllers, "controllers", []string{"*"}, "controllers to run: * for all, NAME to run one, -NAME not to; the names are "+strings.Join(setup.ControllerNames(), ", "))
 	flags.StringSliceVar(&opts.PlainHTTPRegistries, "plain-http-registries", nil, "registries, as host[:port], that are reached without TLS; loopback always is")
 	flags.StringVar(&opts.VulnerabilityDatabase.URL, "vulnerability-database-url", "", "where vulnerability databases are downloaded from (default the official one)")
 	flags.DurationVar(&opts.VulnerabilityDatabase.Interval, "vulnerability-database-interval", 2*time.Hour, "how often a new vulnerability database is looked for")

@@ -83,8 +83,10 @@ type Options struct {
 	Namespace string
 	// WatchNamespaces limits the operator to these namespaces; none means all.
 	WatchNamespaces []string
-	Catalog         CatalogMode
-	Auth            AuthMode
+	// Controllers says which controllers run: names, names after a "-", and "*" for all others; none means all.
+	Controllers []string
+	Catalog     CatalogMode
+	Auth        AuthMode
 	// APIAddress, MetricsAddress and HealthAddress are host:port; "0" switches metrics or health off.
 	APIAddress     string
 	MetricsAddress string
@@ -127,6 +129,9 @@ type VulnerabilityDatabase struct {
 }
 
 func (o *Options) validate() error {
+	if err := o.validateControllers(); err != nil {
+		return err
+	}
 	switch o.Catalog {
 	case CatalogJob:
 		if o.ScanImage == "" {

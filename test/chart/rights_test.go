@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
 	sigsyaml "sigs.k8s.io/yaml"
+
+	"github.com/scanner-operator/scanner-operator/internal/setup"
 )
 
 // rules returns the rules that the operator's own service account is bound to, by the namespace of the role.
@@ -91,6 +93,41 @@ func TestRolesMatchMarkers(t *testing.T) {
 		if strings.Contains(right, "/pods ") || strings.Contains(right, "/jobs ") {
 			t.Errorf("with watchNamespaces the operator still has %s in the whole cluster", right)
 		}
+	}
+}
+
+// TestControllersAreSwitched renders the chart with and without each controller: the program is told, and has no rights for it.
+func TestControllersAreSwitched(t *testing.T) {
+	controllers := func(r release) []string {
+		for _, arg := range r.pod().Containers[0].Args {
+			if list, found := strings.CutPrefix(arg, "--controllers="); found {
+				return strings.Split(list, ",")
+			}
+		}
+		return nil
+	}
+	all := render(t, "")
+	if diff := cmp.Diff([]string{"*"}, controllers(all)); diff != "" {
+		t.Errorf("by default (-want +got):\n%s", diff)
+	}
+	with := expand(rules(all)[""])
+	for _, name := range setup.ControllerNames() {
+		r := render(t, "controllers: {"+name+": false}")
+		if diff := cmp.Diff([]string{"*", "-" + name}, controllers(r)); diff != "" {
+			t.Errorf("without %s (-want +got):\n%s", name, diff)
+		}
+		without := expand(rules(r)[""])
+		if len(without) >= len(with) {
+			t.Errorf("without %s the operator has as many rights as with it", name)
+		}
+		for right := range without {
+			if !with[right] {
+				t.Errorf("without %s the operator has the right %s, which it does not have otherwise", name, right)
+			}
+		}
+	}
+	if _, err := helm(t, "template", "x", chartDir, "--set=controllers.nothing=true"); err == nil {
+		t.Error("a controller that does not exist is accepted")
 	}
 }
 

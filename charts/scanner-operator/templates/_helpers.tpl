@@ -85,6 +85,17 @@ http://{{ include "scanner-operator.manager" . }}-api-service.{{ .Release.Namesp
 {{- end -}}
 {{- end -}}
 
+{{/* The controllers that run, as --controllers takes them. */}}
+{{- define "scanner-operator.controllers" -}}
+{{- $entries := list "*" -}}
+{{- range $controller, $runs := .Values.controllers -}}
+{{- if not $runs -}}
+{{- $entries = append $entries (printf "-%s" $controller) -}}
+{{- end -}}
+{{- end -}}
+{{- join "," $entries -}}
+{{- end }}
+
 {{/* The priority class of scan pods, if any. */}}
 {{- define "scanner-operator.scanPriorityClass" -}}
 {{- if .Values.scans.priorityClass.name -}}

@@ -1,0 +1,88 @@
+package setup
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/scanner-operator/scanner-operator/internal/assess"
+	"github.com/scanner-operator/scanner-operator/internal/controller/scanner"
+	"github.com/scanner-operator/scanner-operator/internal/metrics"
+	"github.com/scanner-operator/scanner-operator/internal/scanjob"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+// addScanners adds the Scanner controller and what looks after its caches and results.
+func (o *Operator) addScanners(assessor *assess.Assessor, wake *waker) error {
+	opts, mgr := o.opts, o.manager
+	cataloguer, err := o.cataloguer(assessor, wake)
+	if err != nil {
+		return err
+	}
+	var reasons []string
+	for _, reason := range vuln.Reasons() {
+		if reason != vuln.ReasonMatchFailed { // It is none of an attempt to catalogue.
+			reasons = append(reasons, string(reason))
+		}
+	}
+	shown, err := metrics.NewScans(ctrlmetrics.Registry, reasons...)
+	if err != nil {
+		return err
+	}
+	reconciler := &scanner.Reconciler{
+		Client: mgr.GetClient(), Store: o.store, Cataloguer: cataloguer, Databases: assessor,
+		Recorder: mgr.GetEventRecorder("scanner-operator"), Clock: clock.RealClock{}, Namespace: opts.Namespace,
+		Limits: scanner.Limits{Scans: opts.Scans.Concurrency, PerRegistry: opts.Scans.RegistryConcurrency}, Metrics: shown,
+	}
+	if err := reconciler.SetupWithManager(mgr, wake.events); err != nil {
+		return fmt.Errorf("set up the Scanner controller: %w", err)
+	}
+	log := opts.Log.WithName("audit")
+	for _, runnable := range []manager.Runnable{
+		&scanner.Auditor{
+			Cached: mgr.GetCache(), Live: mgr.GetAPIReader(), Namespaces: opts.WatchNamespaces, Relist: o.relister.Relist,
+			Interval: opts.Scans.AuditInterval, Settle: min(scanner.DefaultSettle, opts.Scans.AuditInterval),
+			Clock: clock.RealClock{}, Metrics: shown, Log: log,
+		},
+		&scanner.Forgetter{Client: mgr.GetCache(), Store: o.store, Interval: opts.Scans.AuditInterval, Clock: clock.RealClock{}, Log: log},
+	} {
+		if err := mgr.Add(runnable); err != nil {
+			return fmt.Errorf("add a part to the manager: %w", err)
+		}
+	}
+	return nil
+}
+
+func (o *Operator) cataloguer(assessor *assess.Assessor, wake *waker) (scanner.Cataloguer, error) {
+	maxMemory, err := resource.ParseQuantity(o.opts.Scans.MaxMemory)
+	if err != nil {
+		return nil, fmt.Errorf("read the most memory of a scan: %w", err)
+	}
+	if o.opts.Catalog == CatalogJob {
+		options := scanjob.DefaultOptions()
+		options.Image, options.UploadURL, options.PlainHTTP = o.opts.ScanImage, o.opts.APIURL, o.opts.PlainHTTPRegistries
+		options.MaxMemory, options.PriorityClassName, options.Deadline = maxMemory, o.opts.Scans.PriorityClass, o.opts.Scans.Deadline
+		return scanner.NewJobs(o.manager.GetClient(), o.manager.GetAPIReader(), clock.RealClock{}, options, o.opts.WatchNamespaces...), nil
+	}
+	scratch := filepath.Join(o.opts.DataDir, "scratch")
+	// What a killed predecessor left behind.
+	if err := os.RemoveAll(scratch); err != nil {
+		return nil, fmt.Errorf("empty the scratch folder: %w", err)
+	}
+	if err := os.MkdirAll(scratch, 0o700); err != nil {
+		return nil, fmt.Errorf("make the scratch folder: %w", err)
+	}
+	inProcess := &scanner.InProcess{
+		Executable: o.opts.Executable, Directory: scratch, Timeout: o.opts.Scans.Deadline, PlainHTTP: o.opts.PlainHTTPRegistries,
+		MaxMemory: maxMemory.Value(), Ingest: assessor.IngestFile, Ended: wake.wake, Log: o.opts.Log.WithName("catalog"),
+	}
+	if err := o.manager.Add(manager.RunnableFunc(inProcess.Run)); err != nil {
+		return nil, fmt.Errorf("add the cataloguer to the manager: %w", err)
+	}
+	return inProcess, nil
+}
