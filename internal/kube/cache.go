@@ -2,6 +2,7 @@
 package kube
 
 import (
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,8 +21,9 @@ func CacheOptions(namespaces []string, scanLabel string) (cache.Options, error) 
 	opts := cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Pod{}:  {Transform: trimPod},
-			&batchv1.Job{}: {Label: scans, Transform: cache.TransformStripManagedFields()},
+			&corev1.Pod{}:        {Transform: trimPod},
+			&batchv1.Job{}:       {Label: scans, Transform: cache.TransformStripManagedFields()},
+			&appsv1.Deployment{}: {Transform: trimDeployment},
 		},
 	}
 	if len(namespaces) > 0 {
@@ -64,6 +66,22 @@ func trimPod(obj any) (any, error) {
 			EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: common.Name, Image: common.Image},
 		})
 	}
+	return trimmed, nil
+}
+
+// trimDeployment keeps of a Deployment what its feed tells.
+func trimDeployment(obj any) (any, error) {
+	d, ok := obj.(*appsv1.Deployment)
+	if !ok {
+		// A tombstone.
+		return obj, nil
+	}
+	trimmed := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: d.Name, Namespace: d.Namespace, UID: d.UID, ResourceVersion: d.ResourceVersion},
+		Spec:       appsv1.DeploymentSpec{Replicas: d.Spec.Replicas},
+	}
+	trimmed.Spec.Template.Spec.Containers = trimContainers(d.Spec.Template.Spec.Containers)
+	trimmed.Spec.Template.Spec.InitContainers = trimContainers(d.Spec.Template.Spec.InitContainers)
 	return trimmed, nil
 }
 

@@ -3,9 +3,11 @@ package kube
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
@@ -70,10 +72,63 @@ func TestTrimmedPodsGiveTheSameInventory(t *testing.T) {
 	}
 }
 
+func TestTrimmedDeployments(t *testing.T) {
+	containers := func(name string) []corev1.Container {
+		return []corev1.Container{{Name: name, Image: name + ":1", Env: []corev1.EnvVar{{Name: "X", Value: "y"}}}}
+	}
+	full := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ns", Name: "web", UID: "uid", ResourceVersion: "7", Labels: map[string]string{"a": "b"},
+			Annotations: map[string]string{"big": "x"}, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}},
+		},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: new(int32(3)),
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+				Containers: containers("a"), InitContainers: containers("b"), Volumes: []corev1.Volume{{Name: "v"}},
+			}},
+		},
+		Status: appsv1.DeploymentStatus{Replicas: 3},
+	}
+	want := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "uid", ResourceVersion: "7"},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: new(int32(3)),
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+				Containers:     []corev1.Container{{Name: "a", Image: "a:1"}},
+				InitContainers: []corev1.Container{{Name: "b", Image: "b:1"}},
+			}},
+		},
+	}
+	got, err := trimDeployment(full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("trimmed (-want +got):\n%s", diff)
+	}
+}
+
 func TestTrimLeavesTombstones(t *testing.T) {
 	tombstone := cache.DeletedFinalStateUnknown{Key: "ns/pod"}
-	if got, err := trimPod(tombstone); err != nil || got != any(tombstone) {
-		t.Errorf("trimPod of a tombstone = %v, %v", got, err)
+	for _, trim := range []cache.TransformFunc{trimPod, trimDeployment} {
+		if got, err := trim(tombstone); err != nil || got != any(tombstone) {
+			t.Errorf("a tombstone is trimmed to %v, %v", got, err)
+		}
+	}
+}
+
+func TestCacheTrims(t *testing.T) {
+	opts, err := CacheOptions(nil, "scan")
+	if err != nil {
+		t.Fatal(err)
+	}
+	trimmed := map[string]bool{}
+	for obj, by := range opts.ByObject {
+		trimmed[fmt.Sprintf("%T", obj)] = by.Transform != nil
+	}
+	want := map[string]bool{"*v1.Pod": true, "*v1.Job": true, "*v1.Deployment": true}
+	if diff := cmp.Diff(want, trimmed); diff != "" {
+		t.Errorf("kinds whose objects are trimmed (-want +got):\n%s", diff)
 	}
 }
 
