@@ -17,7 +17,8 @@ const (
 
 // MyCustomResourceSpec is what a MyCustomResource looks for.
 type MyCustomResourceSpec struct {
-	// Name of the friend MyCustomResource is looking for: a pod in the same namespace.
+	// Name of the friend MyCustomResource is looking for: a pod, in any namespace that the operator watches. Whoever may read this
+	// object thus learns whether a pod of that name exists, and in which namespace.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -26,7 +27,8 @@ type MyCustomResourceSpec struct {
 
 // MyCustomResourceStatus is what a MyCustomResource found.
 type MyCustomResourceStatus struct {
-	// Healthy will be set to true if MyCustomResource found a friend.
+	// Healthy will be set to true if MyCustomResource found a friend: while a pod of that name exists and is not being deleted,
+	// whatever its phase.
 	// +optional
 	Healthy bool `json:"Healthy,omitempty"`
 
