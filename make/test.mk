@@ -1,7 +1,7 @@
 ##@ Test
 
 # The steps of "make test", in order. Every one can be run by itself.
-TEST_STEPS := setup lint verify test-ui test-unit test-integration parity test-chart e2e
+TEST_STEPS := setup lint verify test-ui test-unit test-integration parity test-chart e2e scale
 GO_TEST    := $(GO) test -race -timeout 20m
 # Parity is a step of its own: it compares thousands of images, which the race detector would make ten times slower.
 PACKAGES   = $$($(GO) list ./... | grep -v '/test/parity$$')
@@ -60,6 +60,10 @@ e2e: ui $(HELM) ## Run the end-to-end tests on a local cluster (Linux, root); CI
 	else \
 		HELM=$(HELM) $(GO) test -tags e2e -count=1 -timeout 30m ./test/e2e/...; \
 	fi
+
+.PHONY: scale
+scale: ## Run the operator with 2,000 pods on simulated nodes (two minutes on two processors).
+	$(GO) test -tags scale -count=1 -timeout 20m -v ./test/scale/...
 
 .PHONY: bench
 bench: ## Run the benchmarks, the last of them against the grype command (20 minutes on two processors).

@@ -1,0 +1,158 @@
+//go:build scale
+
+package scale
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
+	"github.com/scanner-operator/scanner-operator/internal/scanjob"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+// limits bound the scans that are in flight.
+type limits struct {
+	total, perRegistry int
+	// perScanner are those of each Scanner, by name.
+	perScanner map[string]int
+}
+
+// observer follows all scan Jobs. A Job is in flight from its creation until the Job controller says that it has ended.
+type observer struct {
+	limits limits
+	mu     sync.Mutex
+	// names are those of Scanners, by UID.
+	names map[string]string
+	open  map[types.UID]*batchv1.Job
+	// created holds the names of all Jobs that there ever were.
+	created map[vuln.ImageKey]map[string]bool
+	total   int
+	// most is the most that was in flight at a time.
+	most     limits
+	exceeded []string
+}
+
+// observe follows Jobs until the test ends.
+func observe(t *testing.T) *observer {
+	t.Helper()
+	o := &observer{
+		limits: bounds, names: map[string]string{}, open: map[types.UID]*batchv1.Job{}, created: map[vuln.ImageKey]map[string]bool{},
+		most: limits{perScanner: map[string]int{}},
+	}
+	follow(t, &batchv1.JobList{}, func(event watch.Event) error {
+		job, is := event.Object.(*batchv1.Job)
+		if !is {
+			return fmt.Errorf("the watch of Jobs said %v", event.Object)
+		}
+		o.see(event.Type, job)
+		return nil
+	})
+	return o
+}
+
+func (o *observer) see(kind watch.EventType, job *batchv1.Job) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if kind == watch.Added {
+		key := scanjob.Key(job)
+		if o.created[key] == nil {
+			o.created[key] = map[string]bool{}
+		}
+		o.created[key][job.Name] = true
+		o.total++
+	}
+	if kind == watch.Deleted || scanjob.Finished(job) {
+		delete(o.open, job.UID)
+		return
+	}
+	o.open[job.UID] = job
+	registries, scanners := map[string]int{}, map[string]int{}
+	for _, job := range o.open {
+		registries[scanjob.Key(job).Registry()]++
+		scanners[o.names[job.Labels[scanjob.LabelScanner]]]++
+	}
+	o.most.total = max(o.most.total, o.check("altogether", len(o.open), o.limits.total))
+	for host, count := range registries {
+		o.most.perRegistry = max(o.most.perRegistry, o.check("from "+host, count, o.limits.perRegistry))
+	}
+	for name, count := range scanners {
+		o.most.perScanner[name] = max(o.most.perScanner[name], o.check("of Scanner "+name, count, o.limits.perScanner[name]))
+	}
+}
+
+func (o *observer) check(what string, count, limit int) int {
+	if count > limit {
+		o.exceeded = append(o.exceeded, fmt.Sprintf("%d scans %s, more than %d", count, what, limit))
+	}
+	return count
+}
+
+// know says which Scanner it is before it has any Jobs.
+func (o *observer) know(s *scannerv1.Scanner) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.names[string(s.UID)] = s.Name
+}
+
+// figures are what an observer has seen so far.
+type figures struct {
+	jobs, inFlight int
+	most           limits
+	exceeded       []string
+	// attempts counts the names of Jobs.
+	attempts map[vuln.ImageKey]int
+}
+
+func (o *observer) figures() figures {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	f := figures{jobs: o.total, inFlight: len(o.open), most: o.most, exceeded: slices.Clone(o.exceeded), attempts: map[vuln.ImageKey]int{}}
+	f.most.perScanner = maps.Clone(o.most.perScanner)
+	for key, names := range o.created {
+		f.attempts[key] = len(names)
+	}
+	return f
+}
+
+// follow calls see for every event of objects with the label of scans, until the test ends. It must be called before there are any.
+func follow(t *testing.T, list client.ObjectList, see func(watch.Event) error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	events, err := c.Watch(ctx, list, client.HasLabels{scanjob.LabelScan})
+	if err != nil {
+		cancel()
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		err := fmt.Errorf("the watch of %T ended", list)
+		for event := range events.ResultChan() {
+			if broken := see(event); broken != nil {
+				err = broken
+				break
+			}
+		}
+		// How a watch ends that is not wanted any more says nothing.
+		if ctx.Err() != nil {
+			err = nil
+		}
+		ended <- err
+	}()
+	t.Cleanup(func() {
+		cancel()
+		events.Stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,222 @@
+//go:build scale
+
+package scale
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+const (
+	pods        = 2000
+	images      = 200
+	namespaces  = 5
+	registries  = 3
+	amd64Nodes  = 18
+	arm64Nodes  = 6
+	creators    = 8
+	ignoreLabel = "ignore"
+)
+
+// What is particular about some of the images, by number. The others run on amd64 nodes and are scanned.
+const (
+	// onBoth run on nodes of both platforms, so that each gives two results.
+	onBothFrom, onBothTo = 0, 10
+	// initOnly run in init containers alone.
+	initOnlyFrom, initOnlyTo = 170, 180
+	// flaky fail at the first attempt.
+	flakyFrom, flakyTo = 180, 183
+	// ignored run in pods with the ignore label alone.
+	ignoredFrom, ignoredTo = 190, 195
+	// broken fail for good.
+	brokenFrom, brokenTo = 195, 200
+)
+
+// brokenReasons are those of the broken images, in order.
+var brokenReasons = [brokenTo - brokenFrom]vuln.Reason{
+	vuln.ReasonImageTooLarge, vuln.ReasonImagePullDenied, vuln.ReasonImageNotFound, vuln.ReasonPlatformMismatch, vuln.ReasonOutOfDisk,
+}
+
+// cell is a container in a pod, as a row of /api/v1/coverage names it.
+type cell struct{ Namespace, Pod, Container string }
+
+// world is what runs in the cluster, and what has to come of it.
+type world struct {
+	pods []*corev1.Pod
+	// want is state/reason of each container.
+	want map[cell]string
+	// attempts is how many attempts it takes to know all of an image; scanned are those of them that end with an SBOM.
+	attempts map[vuln.ImageKey]int
+	scanned  map[vuln.ImageKey]int
+}
+
+// numberOf tells the number of an image from its ID.
+func numberOf(imageID string) int {
+	var n int
+	if _, err := fmt.Sscanf(imageID[strings.Index(imageID, "@sha256:"):], "@sha256:%x", &n); err != nil {
+		return -1
+	}
+	return n
+}
+
+// imageID has the first registry hold half of the images.
+func imageID(n int) string {
+	registry := fmt.Sprintf("r%d.example", max(0, n%(registries+1)-1))
+	if in(n, brokenFrom, brokenTo) {
+		// They want to be left alone for long, and that goes for a whole registry.
+		registry = fmt.Sprintf("broken-%d.example", n)
+	}
+	return fmt.Sprintf("%s/team/app-%d@sha256:%064x", registry, n, n)
+}
+
+func in(n, from, to int) bool { return from <= n && n < to }
+
+// outcome is how an attempt at an image ends, counted from zero.
+func outcome(n, attempt int) vuln.Outcome {
+	switch {
+	case in(n, brokenFrom, brokenTo):
+		return vuln.Outcome{Reason: brokenReasons[n-brokenFrom], Message: "as this test wants it", RetryAfter: vuln.MaxRetryAfter}
+	case in(n, flakyFrom, flakyTo) && attempt == 0:
+		return vuln.Outcome{Reason: vuln.ReasonCatalogFailed, Message: "better luck next time"}
+	}
+	return vuln.Outcome{}
+}
+
+// newWorld describes all pods. Each image runs, and so do some containers that cannot be scanned.
+func newWorld() *world {
+	w := &world{want: map[cell]string{}, attempts: map[vuln.ImageKey]int{}, scanned: map[vuln.ImageKey]int{}}
+	for i := range pods {
+		n, arch := i%images, "amd64"
+		if in(n, onBothFrom, onBothTo) && i/images%2 == 1 {
+			arch = "arm64"
+		}
+		w.add(i, n, arch)
+	}
+	return w
+}
+
+// add makes pod i, which runs image n.
+func (w *world) add(i, n int, arch string) {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace((i + i/images) % namespaces), Name: fmt.Sprint("app-", i)},
+		Spec: corev1.PodSpec{
+			NodeName:   nodeFor(arch, i),
+			Containers: []corev1.Container{{Name: "app", Image: imageID(n)}},
+		},
+	}
+	w.pods = append(w.pods, pod)
+	key := vuln.ImageKey{ImageID: imageID(n), Platform: vuln.Platform{OS: "linux", Architecture: arch}}
+	app := cell{pod.Namespace, pod.Name, "app"}
+	switch {
+	case in(n, ignoredFrom, ignoredTo):
+		pod.Labels = map[string]string{ignoreLabel: "true"}
+		w.want[app] = "Skipped/IgnoreLabel"
+		return
+	case in(n, initOnlyFrom, initOnlyTo):
+		// The pod itself runs what was built on its node: nobody can pull that.
+		pod.Spec.InitContainers = []corev1.Container{{Name: "init", Image: imageID(n)}}
+		pod.Spec.Containers[0].Image = "built-here:1"
+		pod.Annotations = map[string]string{"devcluster/image-id.app": fmt.Sprintf("sha256:%064x", i)}
+		w.want[app] = "Failed/" + string(vuln.ReasonNotPullable)
+		app.Container = "init"
+	}
+	for attempt := 0; ; attempt++ {
+		ends := outcome(n, attempt)
+		if ends.Succeeded() {
+			w.want[app], w.attempts[key], w.scanned[key] = "Scanned/", attempt+1, 1
+			return
+		}
+		if ends.RetryAfter > 0 {
+			w.want[app], w.attempts[key] = "Failed/"+string(ends.Reason), attempt+1
+			return
+		}
+	}
+}
+
+func namespace(i int) string { return fmt.Sprint("team-", i) }
+
+func nodeFor(arch string, i int) string {
+	if arch == "arm64" {
+		return fmt.Sprint("scale-arm64-", i%arm64Nodes)
+	}
+	return fmt.Sprint("scale-amd64-", i%amd64Nodes)
+}
+
+// createNamespaces makes the namespaces, and waits for the ServiceAccounts that pods need.
+func createNamespaces(t *testing.T) {
+	t.Helper()
+	for i := range namespaces {
+		create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace(i), Labels: map[string]string{"scale": "yes"}}})
+	}
+	for i := range namespaces {
+		eventually(t, func() error {
+			return c.Get(t.Context(), client.ObjectKey{Namespace: namespace(i), Name: "default"}, &corev1.ServiceAccount{})
+		})
+	}
+}
+
+// createNodes makes nodes that kwok looks after. Pods of Jobs with scanNode in their node selector stay as they are until somebody says
+// that they have ended.
+func createNodes(t *testing.T) {
+	t.Helper()
+	room := corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("64"), corev1.ResourceMemory: resource.MustParse("256Gi"), corev1.ResourcePods: resource.MustParse("1000"),
+	}
+	for arch, count := range map[string]int{"amd64": amd64Nodes, "arm64": arm64Nodes} {
+		for i := range count {
+			name := nodeFor(arch, i)
+			labels := map[string]string{corev1.LabelArchStable: arch, corev1.LabelOSStable: "linux", corev1.LabelHostname: name}
+			for key, value := range scanNode {
+				labels[key] = value
+			}
+			create(t, &corev1.Node{
+				ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, Annotations: map[string]string{"kwok.x-k8s.io/node": "fake"}},
+				Status:     corev1.NodeStatus{Allocatable: room, Capacity: room},
+			})
+		}
+	}
+}
+
+// createPods makes all pods, as fast as it goes.
+func (w *world) createPods(t *testing.T) {
+	t.Helper()
+	group, ctx := errgroup.WithContext(t.Context())
+	group.SetLimit(creators)
+	for _, pod := range w.pods {
+		group.Go(func() error { return c.Create(ctx, pod.DeepCopy()) })
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// running counts the pods that kwok has started.
+func running(ctx context.Context) (int, error) {
+	count := 0
+	for i := range namespaces {
+		var list metav1.PartialObjectMetadataList
+		list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
+		if err := c.List(ctx, &list, client.InNamespace(namespace(i)), client.MatchingFields{"status.phase": string(corev1.PodRunning)}); err != nil {
+			return 0, err
+		}
+		count += len(list.Items)
+	}
+	return count, nil
+}
+
+func create(t *testing.T, obj client.Object) {
+	t.Helper()
+	if err := c.Create(t.Context(), obj); err != nil {
+		t.Fatalf("create %T: %v", obj, err)
+	}
+}
