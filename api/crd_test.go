@@ -270,6 +270,19 @@ func TestValidation(t *testing.T) {
 	}
 }
 
+// The pods of a PodSet carry its name in a label, which has at most 63 characters.
+func TestNamesOfPodSets(t *testing.T) {
+	defs := definitions(t)
+	for length, want := range map[int]string{63: "", 64: "at most 63 characters"} {
+		podset := object(t, defs, "PodSet", `{}`)
+		podset.SetName(strings.Repeat("x", length))
+		got := defs["PodSet"].admit(t, podset, nil).ToAggregate()
+		if (want == "") != (got == nil) || got != nil && !strings.Contains(got.Error(), want) {
+			t.Errorf("a name of %d characters: %v, want %q", length, got, want)
+		}
+	}
+}
+
 func TestImmutable(t *testing.T) {
 	defs := definitions(t)
 	tests := map[string]struct{ before, after, want string }{

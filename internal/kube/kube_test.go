@@ -108,6 +108,27 @@ func TestTrimmedDeployments(t *testing.T) {
 	}
 }
 
+func TestTrimmedPodsOfPodSetsKeepTheirRank(t *testing.T) {
+	pod, yes, since := fullPod(), true, metav1.Unix(1000, 0)
+	pod.OwnerReferences = []metav1.OwnerReference{{Kind: "PodSet", Name: "s", Controller: &yes}}
+	pod.Annotations[corev1.PodDeletionCost] = "7"
+	pod.Status.Conditions = []corev1.PodCondition{{
+		Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: since, LastProbeTime: since, Message: "long",
+	}}
+	obj, err := trimPod(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trimmed := obj.(*corev1.Pod)
+	if diff := cmp.Diff(map[string]string{corev1.PodDeletionCost: "7"}, trimmed.Annotations); diff != "" {
+		t.Errorf("annotations (-want +got):\n%s", diff)
+	}
+	want := []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: since}}
+	if diff := cmp.Diff(want, trimmed.Status.Conditions); diff != "" {
+		t.Errorf("conditions (-want +got):\n%s", diff)
+	}
+}
+
 func TestTrimLeavesTombstones(t *testing.T) {
 	tombstone := cache.DeletedFinalStateUnknown{Key: "ns/pod"}
 	for _, trim := range []cache.TransformFunc{trimPod, trimDeployment} {
