@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gorilla/websocket"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -125,6 +126,8 @@ type image struct {
 	Reason   string `json:"reason"`
 	Message  string `json:"message"`
 	Attempts int    `json:"attempts"`
+	// SizeClass is that of the image's repository.
+	SizeClass string `json:"sizeClass"`
 }
 
 func (a api) image(ctx context.Context, imageID string) (image, error) {
@@ -134,6 +137,34 @@ func (a api) image(ctx context.Context, imageID string) (image, error) {
 		return i, fmt.Errorf("status %d: %w: %.300s", status, err, body)
 	}
 	return i, json.Unmarshal(body, &i)
+}
+
+// container is a row of the coverage.
+type container struct {
+	ImageID     string    `json:"imageId"`
+	State       string    `json:"state"`
+	Reason      string    `json:"reason"`
+	Message     string    `json:"message"`
+	NextAttempt time.Time `json:"nextAttempt"`
+}
+
+// coverage lists the containers of a namespace by image ID.
+func (a api) coverage(ctx context.Context, namespace string) (map[string]container, error) {
+	status, body, err := a.do(ctx, http.MethodGet, "/api/v1/coverage?namespace="+namespace)
+	if err != nil || status != http.StatusOK {
+		return nil, fmt.Errorf("status %d: %w: %.300s", status, err, body)
+	}
+	var page struct {
+		Items []container `json:"items"`
+	}
+	if err := json.Unmarshal(body, &page); err != nil {
+		return nil, err
+	}
+	byID := map[string]container{}
+	for _, c := range page.Items {
+		byID[c.ImageID] = c
+	}
+	return byID, nil
 }
 
 func (a api) remove(t *testing.T, imageID string) {

@@ -31,6 +31,7 @@ const (
 	operatorImage     = "scanner-operator:e2e"
 	patience          = 3 * time.Minute
 	tick              = 500 * time.Millisecond
+	scanDeadline      = 90 * time.Second
 )
 
 // suite is what all tests share.
@@ -46,6 +47,10 @@ type suite struct {
 var e2e suite
 
 func TestMain(m *testing.M) {
+	// The tests wait for the cluster far more than they compute.
+	if err := flag.Set("test.parallel", "16"); err != nil {
+		panic(err)
+	}
 	flag.Parse()
 	code := 1
 	if err := run(m, &code); err != nil {
@@ -175,6 +180,12 @@ func install(ctx context.Context) error {
 		"--kubeconfig="+e2e.kubeconfig, "--namespace="+operatorNamespace, "--create-namespace", "--wait", "--timeout=4m",
 		"--set=image.registry=docker.io", "--set=image.repository=library/scanner-operator", "--set=image.tag=e2e",
 		"--set=persistence.enabled=false",
+		// Short enough to wait for, and long enough for the operator to be started again in between.
+		"--set=scans.deadline="+scanDeadline.String(),
+		// Twice what TestOutOfMemory begins with; what a Scanner asks for itself is not cut.
+		"--set=scans.maxMemory="+largeMemory,
+		// Scans that are held up must not keep others waiting.
+		"--set=scans.concurrency=20", "--set=scans.registryConcurrency=20",
 		"--set=vulnerabilityDatabase.updateURL=none", "--set=vulnerabilityDatabase.sample=true",
 		"--set=plainHTTPRegistries={"+e2e.registry.host+","+e2e.private.host+"}")
 }

@@ -30,10 +30,11 @@ type registry struct {
 
 	mu   sync.Mutex
 	gone map[string]bool
+	held map[string]*hold
 }
 
 func newRegistry(address string, port int, credentials string) (*registry, error) {
-	r := &registry{host: fmt.Sprintf("%s:%d", address, port), credentials: credentials, gone: map[string]bool{}}
+	r := &registry{host: fmt.Sprintf("%s:%d", address, port), credentials: credentials, gone: map[string]bool{}, held: map[string]*hold{}}
 	listener, err := net.Listen("tcp", r.host)
 	if err != nil {
 		return nil, fmt.Errorf("start a registry: %w", err)
@@ -50,7 +51,7 @@ func newRegistry(address string, port int, credentials string) (*registry, error
 			http.Error(w, `{"errors":[{"code":"MANIFEST_UNKNOWN","message":"manifest unknown"}]}`, http.StatusNotFound)
 			return
 		}
-		images.ServeHTTP(w, req)
+		images.ServeHTTP(r.hindered(w, req), req)
 	})}
 	go func() { _ = r.server.Serve(listener) }()
 	return r, nil
@@ -79,14 +80,24 @@ func (r *registry) isGone(path string) bool {
 // push puts a sample into a repository and returns its reference by tag and its image ID as the kubelet reports it.
 func (r *registry) push(t *testing.T, sample, repository string) (reference, imageID string) {
 	t.Helper()
+	return r.pushImage(t, sampleImage(t, sample), repository, "1")
+}
+
+func sampleImage(t *testing.T, sample string) v1.Image {
+	t.Helper()
 	image, ok := e2e.samples[sample]
 	if !ok {
 		t.Fatalf("there is no sample %s", sample)
 	}
+	return image.Image
+}
+
+func (r *registry) pushImage(t *testing.T, image v1.Image, repository, version string) (reference, imageID string) {
+	t.Helper()
 	// The runtime knows an image by its content and reports one of the repositories that it has the content from: every
 	// repository gets content of its own.
-	labelled := labelled(t, image.Image, repository)
-	tag, err := name.NewTag(r.host+"/"+repository+":1", name.Insecure)
+	labelled := labelled(t, image, repository+":"+version)
+	tag, err := name.NewTag(r.host+"/"+repository+":"+version, name.Insecure)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,7 @@ func restrictedNamespace(t *testing.T) string {
 }
 
 // applyScanner applies the documents' manifest.
-func applyScanner(t *testing.T, namespace string) *scannerv1.Scanner {
+func applyScanner(t *testing.T, namespace string, mutate ...func(*scannerv1.Scanner)) *scannerv1.Scanner {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(e2e.root, "config", "samples", "scanner_v1_scanner.yaml"))
 	if err != nil {
@@ -56,6 +56,9 @@ func applyScanner(t *testing.T, namespace string) *scannerv1.Scanner {
 		t.Fatal(err)
 	}
 	s.Namespace = namespace
+	for _, m := range mutate {
+		m(&s)
+	}
 	create(t, &s)
 	return &s
 }
@@ -105,6 +108,7 @@ func scanned(t *testing.T, a api, imageIDs ...string) {
 }
 
 func TestSamplesAreScanned(t *testing.T) {
+	t.Parallel()
 	g, ns, a := gomega.NewWithT(t), restrictedNamespace(t), newAPI(t)
 	announced := a.subscribe(t)
 	scanner := applyScanner(t, ns)
@@ -173,6 +177,7 @@ func atMostTwoAtATime(t *testing.T, namespace string) {
 }
 
 func TestRemovedResults(t *testing.T) {
+	t.Parallel()
 	g, ns, a := gomega.NewWithT(t), restrictedNamespace(t), newAPI(t)
 	applyScanner(t, ns)
 	ignoredRef, ignored := e2e.registry.push(t, "alpine", "removed/ignored")
@@ -193,6 +198,7 @@ func TestRemovedResults(t *testing.T) {
 }
 
 func TestPrivateRegistry(t *testing.T) {
+	t.Parallel()
 	ns, a := restrictedNamespace(t), newAPI(t)
 	applyScanner(t, ns)
 	reference, id := e2e.private.push(t, "python-app", "private/python")
@@ -209,6 +215,7 @@ func TestPrivateRegistry(t *testing.T) {
 }
 
 func TestFailuresHaveReasons(t *testing.T) {
+	t.Parallel()
 	g, ns, a := gomega.NewWithT(t), restrictedNamespace(t), newAPI(t)
 	scanner := applyScanner(t, ns)
 	coverage := func() string {

@@ -1,0 +1,202 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"archive/tar"
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
+	"github.com/scanner-operator/scanner-operator/internal/scanjob"
+)
+
+// Any scan needs more memory than the small one. The large one is enough for a sample, and not for largeFile in an image beside it.
+const (
+	smallMemory = "70Mi"
+	largeMemory = "140Mi"
+	largeFile   = 128 << 20
+)
+
+// failed waits until an attempt at an image has failed, and for the event that says so.
+func failed(t *testing.T, a api, s *scannerv1.Scanner, imageID, reason string) image {
+	t.Helper()
+	g := gomega.NewWithT(t)
+	var found image
+	g.Eventually(func() (string, error) {
+		i, err := a.image(t.Context(), imageID)
+		found = i
+		return i.State + "/" + i.Reason, err
+	}, patience, tick).Should(gomega.Equal("Failed/" + reason))
+	told := fmt.Sprintf("Image %s could not be scanned: %s: ", imageID, reason)
+	g.Eventually(func() (string, error) { return events(t, s) }, patience, tick).Should(gomega.ContainSubstring(told))
+	return found
+}
+
+// scanJobs lists the Jobs for an image.
+func scanJobs(t *testing.T, namespace, imageID string) []batchv1.Job {
+	t.Helper()
+	var jobs batchv1.JobList
+	if err := e2e.client.List(t.Context(), &jobs, client.InNamespace(namespace), client.HasLabels{scanjob.LabelScan}); err != nil {
+		t.Fatal(err)
+	}
+	var found []batchv1.Job
+	for i := range jobs.Items {
+		if scanjob.Key(&jobs.Items[i]).ImageID == imageID {
+			found = append(found, jobs.Items[i])
+		}
+	}
+	return found
+}
+
+// scanPod returns the pod of the only Job for an image.
+func scanPod(t *testing.T, namespace, imageID string) *corev1.Pod {
+	t.Helper()
+	jobs := scanJobs(t, namespace, imageID)
+	if len(jobs) != 1 {
+		t.Fatalf("%d Jobs for %s, want 1", len(jobs), imageID)
+	}
+	var pods corev1.PodList
+	if err := e2e.client.List(t.Context(), &pods, client.InNamespace(namespace), client.MatchingLabels{scanjob.LabelScan: jobs[0].Name}); err != nil {
+		t.Fatal(err)
+	}
+	if len(pods.Items) != 1 {
+		t.Fatalf("%d pods of Job %s, want 1", len(pods.Items), jobs[0].Name)
+	}
+	return &pods.Items[0]
+}
+
+// TestOutOfMemory lets the kernel kill scans. What helps is remembered for the repository, and what does not help comes to an end.
+func TestOutOfMemory(t *testing.T) {
+	t.Parallel()
+	g, ns, a := gomega.NewWithT(t), restrictedNamespace(t), newAPI(t)
+	scanner := applyScanner(t, ns, func(s *scannerv1.Scanner) {
+		s.Spec.Job.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(smallMemory)}
+	})
+	smallRef, small := e2e.registry.push(t, "alpine", "memory/small")
+	largeRef, large := e2e.registry.pushImage(t, withLargeFile(t, sampleImage(t, "alpine")), "memory/large", "1")
+	runPod(t, ns, "small", smallRef)
+	runPod(t, ns, "large", largeRef)
+
+	for _, id := range []string{small, large} {
+		if i := failed(t, a, scanner, id, "OutOfMemory"); i.Attempts != 1 || i.SizeClass != "M" {
+			t.Errorf("after its first scan %s has %+v", id, i)
+		}
+	}
+	scanned(t, a, small)
+	// No class above gives more than --scan-max-memory.
+	g.Eventually(func() (int, error) {
+		i, err := a.image(t.Context(), large)
+		return i.Attempts, err
+	}, patience, tick).Should(gomega.Equal(2))
+	if i := failed(t, a, scanner, large, "OutOfMemory"); i.SizeClass != "M" {
+		t.Errorf("out of memory for good: %+v", i)
+	}
+	g.Eventually(func() (map[string]container, error) { return a.coverage(t.Context(), ns) }, patience, tick).Should(gomega.And(
+		gomega.HaveKeyWithValue(small, gomega.HaveField("State", "Scanned")),
+		gomega.HaveKeyWithValue(large, gomega.And(gomega.HaveField("State", "Failed"), gomega.HaveField("Reason", "OutOfMemory"),
+			gomega.HaveField("NextAttempt", gomega.BeTemporally(">", time.Now())))),
+	))
+
+	anotherRef, another := e2e.registry.pushImage(t, sampleImage(t, "python-app"), "memory/small", "2")
+	runPod(t, ns, "another", anotherRef)
+	scanned(t, a, another)
+	jobs := scanJobs(t, ns, another)
+	if len(jobs) != 1 || scanjob.SizeClass(&jobs[0]) != "M" {
+		t.Errorf("%d Jobs for another image of the repository, want 1 of the class M", len(jobs))
+	}
+}
+
+// withLargeFile adds a file to an image that a scan has to hold in memory.
+func withLargeFile(t *testing.T, image v1.Image) v1.Image {
+	t.Helper()
+	content := `{"name":"large","version":"1.0.0","padding":"` + strings.Repeat("x", largeFile) + `"}`
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
+	if err := w.WriteHeader(&tar.Header{Name: "large/package.json", Mode: 0o644, Size: int64(len(content))}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(w, content); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(archive.Bytes())), nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	larger, err := mutate.AppendLayers(image, layer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return larger
+}
+
+// TestDeadline has scans that do not end: one that waits for its registry and tells so, and one whose process stands still.
+func TestDeadline(t *testing.T) {
+	t.Parallel()
+	ns, a := restrictedNamespace(t), newAPI(t)
+	scanner := applyScanner(t, ns)
+	slowHold, frozenHold := e2e.registry.hold(t, "deadline/slow"), e2e.registry.hold(t, "deadline/frozen")
+	slowRef, slow := e2e.registry.push(t, "alpine", "deadline/slow")
+	frozenRef, frozen := e2e.registry.push(t, "alpine", "deadline/frozen")
+	runPod(t, ns, "slow", slowRef)
+	runPod(t, ns, "frozen", frozenRef)
+	frozenHold.inTheMiddle(t)
+	signalContainer(t, scanPod(t, ns, frozen), syscall.SIGSTOP)
+	slowHold.inTheMiddle(t)
+
+	failed(t, a, scanner, slow, "DeadlineExceeded")
+	slowHold.release()
+	failed(t, a, scanner, frozen, "DeadlineExceeded")
+	frozenHold.release()
+	scanned(t, a, slow, frozen)
+}
+
+// TestScanIsDeleted takes away what a scan consists of, as a user may.
+func TestScanIsDeleted(t *testing.T) {
+	t.Parallel()
+	tests := map[string]func(t *testing.T, namespace, imageID string) client.Object{
+		"job": func(t *testing.T, namespace, imageID string) client.Object {
+			return &scanJobs(t, namespace, imageID)[0]
+		},
+		"pod": func(t *testing.T, namespace, imageID string) client.Object { return scanPod(t, namespace, imageID) },
+	}
+	for name, victim := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ns, a := restrictedNamespace(t), newAPI(t)
+			scanner := applyScanner(t, ns)
+			repository := "deleted/" + name
+			held := e2e.registry.hold(t, repository)
+			reference, id := e2e.registry.push(t, "alpine", repository)
+			runPod(t, ns, "app", reference)
+			held.inTheMiddle(t)
+
+			if err := e2e.client.Delete(t.Context(), victim(t, ns, id), client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+				t.Fatal(err)
+			}
+			if i := failed(t, a, scanner, id, "CatalogFailed"); !strings.Contains(i.Message, "was deleted") {
+				t.Errorf("the message does not say that the %s was deleted: %s", name, i.Message)
+			}
+			held.release()
+			scanned(t, a, id)
+		})
+	}
+}
