@@ -9,15 +9,22 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 )
 
 // Relister makes caches read all objects of a kind anew. Informers know no such request, and a resync compares nothing with the API
 // server; but they list again when a watch cannot go on because its place in the history is gone. Relister sits below the client and says
-// just that. The zero value is ready.
+// just that. On the way it notes when the API server was heard last. The zero value is ready.
 type Relister struct {
+	// Clock tells the time; the real one when nil.
+	Clock clock.PassiveClock
+
 	mu sync.Mutex
+	// heard is when something came over a watch, by resource. The API server says something about every minute.
+	heard map[string]time.Time
 	// watches are those under way.
 	watches map[*watchBody]bool
 	// expired are watches that were cut and are to be refused once, by what they watch.
@@ -45,6 +52,7 @@ func (r *Relister) Wrap(next http.RoundTripper) http.RoundTripper {
 			}
 			r.watches[body] = true
 			r.mu.Unlock()
+			r.hear(body.resource)
 			response.Body = body
 		}
 		return response, err
@@ -72,6 +80,35 @@ func (r *Relister) Relist(resource string) {
 	}
 }
 
+// Heard returns how long ago something came over a watch of each resource.
+func (r *Relister) Heard() map[string]time.Duration {
+	now := r.now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ages := make(map[string]time.Duration, len(r.heard))
+	for resource, at := range r.heard {
+		ages[resource] = now.Sub(at)
+	}
+	return ages
+}
+
+func (r *Relister) hear(resource string) {
+	now := r.now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.heard == nil {
+		r.heard = map[string]time.Time{}
+	}
+	r.heard[resource] = now
+}
+
+func (r *Relister) now() time.Time {
+	if r.Clock == nil {
+		return time.Now()
+	}
+	return r.Clock.Now()
+}
+
 func (r *Relister) takeExpired(target string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -91,6 +128,9 @@ type watchBody struct {
 // Read ends the stream in peace when it was cut.
 func (b *watchBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
+	if n > 0 {
+		b.relister.hear(b.resource)
+	}
 	if err != nil && b.cut.Load() {
 		err = io.EOF
 	}

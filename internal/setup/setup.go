@@ -72,7 +72,11 @@ func New(ctx context.Context, cluster *rest.Config, opts Options) (_ *Operator, 
 	relister := &kube.Relister{}
 	cluster = rest.CopyConfig(cluster)
 	cluster.Wrap(relister.Wrap)
-	mgr, err := newManager(cluster, opts)
+	caches, err := metrics.NewCaches(ctrlmetrics.Registry, relister.Heard)
+	if err != nil {
+		return nil, err
+	}
+	mgr, err := newManager(cluster, opts, caches)
 	if err != nil {
 		return nil, err
 	}
@@ -92,11 +96,12 @@ func New(ctx context.Context, cluster *rest.Config, opts Options) (_ *Operator, 
 	return o, nil
 }
 
-func newManager(cluster *rest.Config, opts Options) (ctrl.Manager, error) {
+func newManager(cluster *rest.Config, opts Options, caches *metrics.Caches) (ctrl.Manager, error) {
 	cacheOptions, err := kube.CacheOptions(opts.WatchNamespaces, scanjob.LabelScan)
 	if err != nil {
 		return nil, fmt.Errorf("configure the cache: %w", err)
 	}
+	cacheOptions.NewInformer = kube.ObservedInformers(func(kind string, event kube.InformerEvent) { caches.Delivered(kind, string(event)) })
 	mgr, err := ctrl.NewManager(cluster, ctrl.Options{
 		Scheme: Scheme(),
 		Cache:  cacheOptions,
