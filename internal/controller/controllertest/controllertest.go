@@ -1,0 +1,163 @@
+// Package controllertest runs controllers against a real API server in tests, with no more rights than they ask for.
+package controllertest
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/testr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/scanner-operator/scanner-operator/internal/kube"
+)
+
+// How long tests wait for something to happen, and how often they look.
+const (
+	Patience = 30 * time.Second
+	Tick     = 50 * time.Millisecond
+)
+
+// cluster is the API server of this process; nil where there is none.
+var cluster *rest.Config
+
+// Main runs the tests of a package with an API server that has all CRDs, if KUBEBUILDER_ASSETS names one. It returns the exit code.
+func Main(m *testing.M) int {
+	flag.Parse()
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		return m.Run()
+	}
+	env := &envtest.Environment{CRDDirectoryPaths: []string{filepath.Join("..", "..", "..", "config", "crd", "bases")}, ErrorIfCRDPathMissing: true}
+	// As on OpenShift: who sets an owner that blocks its deletion needs the right to set finalizers of the owner.
+	env.ControlPlane.GetAPIServer().Configure().Append("enable-admission-plugins", "OwnerReferencesPermissionEnforcement")
+	started, err := env.Start()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "start the API server:", err)
+		return 1
+	}
+	cluster = started
+	code := m.Run()
+	if err := env.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "stop the API server:", err)
+		return 1
+	}
+	return code
+}
+
+// Config is the way of an administrator to the API server. Without one the test is skipped, or fails where nothing may be skipped.
+func Config(t *testing.T) *rest.Config {
+	t.Helper()
+	if cluster == nil {
+		const message = "KUBEBUILDER_ASSETS does not name a kube-apiserver and an etcd; make test-integration does"
+		if os.Getenv("CI") == "true" {
+			t.Fatal(message)
+		}
+		t.Skip(message)
+	}
+	return rest.CopyConfig(cluster)
+}
+
+// Scheme returns the types of Kubernetes and those that are added.
+func Scheme(t *testing.T, add ...func(*runtime.Scheme) error) *runtime.Scheme {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, f := range append(add, clientgoscheme.AddToScheme) {
+		if err := f(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return scheme
+}
+
+// Namespace makes a namespace.
+func Namespace(t *testing.T, c client.Client) string {
+	t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "t-"}}
+	if err := c.Create(t.Context(), ns); err != nil {
+		t.Fatal(err)
+	}
+	return ns.Name
+}
+
+// Start runs a manager with the operator's cache on some namespaces until the test ends, or until stop.
+func Start(t *testing.T, cluster *rest.Config, scheme *runtime.Scheme, namespaces []string, add func(ctrl.Manager) error) (stop func()) {
+	t.Helper()
+	cacheOptions, err := kube.CacheOptions(namespaces, "scan")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mgr, err := ctrl.NewManager(cluster, ctrl.Options{
+		Scheme: scheme, Cache: cacheOptions, Logger: testr.New(t), Metrics: metricsserver.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: new(true)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := add(mgr); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Errorf("the manager ended with %v", err)
+			}
+		case <-time.After(time.Minute):
+			t.Error("the manager did not stop within a minute")
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+// Writes remembers the requests that change something, events included.
+type Writes struct {
+	mu   sync.Mutex
+	seen []string
+}
+
+// Wrap lets requests through; it is a wrapper for rest.Config.Wrap.
+func (w *Writes) Wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(request *http.Request) (*http.Response, error) {
+		switch request.Method {
+		case http.MethodGet, http.MethodHead, http.MethodOptions:
+		default:
+			w.mu.Lock()
+			w.seen = append(w.seen, request.Method+" "+request.URL.Path)
+			w.mu.Unlock()
+		}
+		return next.RoundTrip(request)
+	})
+}
+
+// Seen returns the method and the path of each, in order.
+func (w *Writes) Seen() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.seen)
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
