@@ -30,7 +30,9 @@ func processedText(name string) string { return "Successfully processed deployme
 
 func deletedText(name string) string { return fmt.Sprintf("Deployment %s deleted", name) }
 
-func goneText(key types.NamespacedName) string { return fmt.Sprintf("Deployment %s has been deleted", key) }
+func goneText(key types.NamespacedName) string {
+	return fmt.Sprintf("Deployment %s has been deleted", key)
+}
 
 // updateTexts are the messages about what changed between two versions of a Deployment: its replicas, then each image that a container
 // did not have before, those of init containers last.

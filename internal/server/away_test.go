@@ -88,6 +88,7 @@ func (f *fixture) here(method, target, body string) answer {
 // storeless are the routes that answer without the store, and why.
 var storeless = map[string]string{
 	"GET /subscribe":                 "follows the feed",
+	"GET /api/wds/logs":              "follows Deployments",
 	"POST /api/v1/databases/rematch": "asks the library of databases",
 	"GET /api/v1/session":            "asks the API server",
 	"POST /api/v1/session":           "asks the API server",

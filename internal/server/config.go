@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/scanner-operator/scanner-operator/internal/report"
+	"github.com/scanner-operator/scanner-operator/internal/rollout"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
@@ -91,6 +92,8 @@ type Config struct {
 	Versions Versions
 	// Feed subscribes to all events from now on.
 	Feed func(ctx context.Context) Subscription
+	// Deployments tells what happens to Deployments; nil refuses it.
+	Deployments *rollout.Feed
 	// Ingest keeps delivered SBOMs.
 	Ingest Ingester
 	// Version of this program, for the reports that it writes.

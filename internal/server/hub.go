@@ -82,7 +82,7 @@ func (h *hub) start(ctx context.Context, subscribe func(context.Context) Subscri
 		h.mu.Lock()
 		h.open = false
 		h.mu.Unlock()
-		h.disconnectAll(websocket.CloseGoingAway, "the server stops")
+		h.disconnect(func(*subscriber) bool { return true }, websocket.CloseGoingAway, "the server stops")
 		gone := make(chan struct{})
 		go func() {
 			defer close(gone)
@@ -161,9 +161,9 @@ func (h *hub) catchUp(ctx context.Context, next Subscription) error {
 	return nil
 }
 
-// restart goes on with a subscription that does not continue the one before, and has all subscribers connect anew.
+// restart goes on with a subscription that does not continue the one before, and has those who follow the hub connect anew.
 func (h *hub) restart(next Subscription) {
-	h.disconnectAll(websocket.CloseServiceRestart, "events may have been missed")
+	h.disconnect(func(s *subscriber) bool { return s.view != nil }, websocket.CloseServiceRestart, "events may have been missed")
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.subscription = next
@@ -216,12 +216,15 @@ func (h *hub) take(s *subscriber, items []*item) ([]*item, <-chan struct{}) {
 	return items, h.grown
 }
 
-func (h *hub) disconnectAll(code int, reason string) {
+// disconnect ends the WebSockets of some subscribers.
+func (h *hub) disconnect(chosen func(*subscriber) bool, code int, reason string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for s := range h.subscribers {
-		s.stop(code, reason)
-		delete(h.subscribers, s)
+		if chosen(s) {
+			s.stop(code, reason)
+			delete(h.subscribers, s)
+		}
 	}
 }
 

@@ -73,6 +73,7 @@ func routes(l Limits) map[string]route {
 		"GET /scan-results/{imageId}":               reading(verbGet),
 		"DELETE /scan-results/{imageId}":            plain(verbDelete),
 		"GET /subscribe":                            plain(verbList),
+		"GET /api/wds/logs":                         plain(verbList),
 		"GET /api/v1/overview":                      reading(verbList),
 		"GET /api/v1/images":                        reading(verbList),
 		"GET /api/v1/images/{imageId}":              reading(verbGet),

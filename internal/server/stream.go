@@ -58,7 +58,8 @@ func (m *sharedMessage) get(encode func() ([]byte, error)) (*websocket.PreparedM
 // view turns an item into what a subscriber is sent, nil for nothing.
 type view func(*item) (*websocket.PreparedMessage, error)
 
-// opening sends what a subscriber gets before it follows the hub, and has it join the hub.
+// opening sends what a subscriber gets before it follows the hub, and has it join the hub. That of a subscriber without a view goes on
+// until its context ends.
 type opening func(ctx context.Context, s *subscriber, connection *websocket.Conn) error
 
 // subscriber is one WebSocket.
@@ -264,6 +265,11 @@ func (s *subscriber) note(connection *websocket.Conn, kind api.EventNoteType, se
 	if kind != api.Hello {
 		s.told = sequence
 	}
+	return s.send(connection, data)
+}
+
+// send writes a text message.
+func (s *subscriber) send(connection *websocket.Conn, data []byte) error {
 	if err := connection.SetWriteDeadline(time.Now().Add(s.limits.MessageTimeout)); err != nil {
 		return err
 	}
@@ -275,7 +281,7 @@ func (s *subscriber) farewell() string {
 	switch {
 	case s.code != websocket.CloseTryAgainLater && s.code != websocket.CloseServiceRestart:
 		return s.reason
-	case s.opening == nil:
+	case s.opening == nil || s.view == nil:
 		return s.reason + "; connect again"
 	default:
 		return fmt.Sprintf("%s; connect again with since=%d", s.reason, s.passed)

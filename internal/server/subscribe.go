@@ -23,13 +23,18 @@ var writeBuffers sync.Pool
 // Subscribe opens a WebSocket that names each new result.
 func (o operations) Subscribe(ctx context.Context, _ api.SubscribeRequestObject) (api.SubscribeResponseObject, error) {
 	r := requestOf(ctx)
-	if !websocket.IsWebSocketUpgrade(r) {
-		return nil, problemf(http.StatusUpgradeRequired, "this is a WebSocket: connect with ws:// or wss://")
-	}
-	if err := checkOrigin(r); err != nil {
+	if err := checkUpgrade(r); err != nil {
 		return nil, err
 	}
 	return upgrade{o.s, r, resultView, nil}, nil
+}
+
+// checkUpgrade refuses what does not open a WebSocket, or may not.
+func checkUpgrade(r *http.Request) error {
+	if !websocket.IsWebSocketUpgrade(r) {
+		return problemf(http.StatusUpgradeRequired, "this is a WebSocket: connect with ws:// or wss://")
+	}
+	return checkOrigin(r)
 }
 
 // resultView shows new results, as JSON strings with the image ID.
@@ -58,7 +63,7 @@ func sameHost(r *http.Request) bool {
 	return err == nil && strings.EqualFold(u.Host, r.Host)
 }
 
-// upgrade is the answer that turns a request into a WebSocket.
+// upgrade is the answer that turns a request into a WebSocket. Without a view the opening is all that is sent.
 type upgrade struct {
 	s       *Server
 	r       *http.Request
@@ -68,6 +73,9 @@ type upgrade struct {
 
 // VisitSubscribeResponse serves the WebSocket until it ends.
 func (u upgrade) VisitSubscribeResponse(w http.ResponseWriter) error { return u.serve(w) }
+
+// VisitFollowDeploymentsResponse serves the WebSocket until it ends.
+func (u upgrade) VisitFollowDeploymentsResponse(w http.ResponseWriter) error { return u.serve(w) }
 
 // VisitListEventsResponse serves the WebSocket until it ends.
 func (u upgrade) VisitListEventsResponse(w http.ResponseWriter) error { return u.serve(w) }

@@ -88,6 +88,7 @@ func matrix() map[string]row {
 		"GET /scan-results/{imageId}":           reading("/scan-results/unknown", 404),
 		"DELETE /scan-results/{imageId}":        writing("/scan-results/unknown", 404, ""),
 		"GET /subscribe":                        reading("/subscribe", 426),
+		"GET /api/wds/logs":                     reading("/api/wds/logs", 426),
 		"GET /api/v1/overview":                  reading("/api/v1/overview", 200),
 		"GET /api/v1/images":                    reading("/api/v1/images", 200),
 		"GET /api/v1/images/{imageId}":          reading("/api/v1/images/{app}", 200),

@@ -1964,6 +1964,15 @@ type ListWorkloadsParamsSort string
 // ListWorkloadsParamsFormat defines parameters for ListWorkloads.
 type ListWorkloadsParamsFormat string
 
+// FollowDeploymentsParams defines parameters for FollowDeployments.
+type FollowDeploymentsParams struct {
+	// Namespace Tell of Deployments in this namespace alone.
+	Namespace *string `form:"namespace,omitempty" json:"namespace,omitempty"`
+
+	// Deployment Tell of Deployments of this name alone.
+	Deployment *string `form:"deployment,omitempty" json:"deployment,omitempty"`
+}
+
 // PutScanResultParams defines parameters for PutScanResult.
 type PutScanResultParams struct {
 	// ImageId The image that a bare document is about. Required with the media types of CycloneDX, refused otherwise.
@@ -2044,6 +2053,9 @@ type ServerInterface interface {
 	// ListWorkloads A page of the workloads that run images
 	// (GET /api/v1/workloads)
 	ListWorkloads(w http.ResponseWriter, r *http.Request, params ListWorkloadsParams)
+	// FollowDeployments WebSocket that tells what happens to Deployments
+	// (GET /api/wds/logs)
+	FollowDeployments(w http.ResponseWriter, r *http.Request, params FollowDeploymentsParams)
 	// ListScanResults All scan results with their reports
 	// (GET /scan-results)
 	ListScanResults(w http.ResponseWriter, r *http.Request)
@@ -3947,6 +3959,52 @@ func (siw *ServerInterfaceWrapper) ListWorkloads(w http.ResponseWriter, r *http.
 	handler.ServeHTTP(w, r)
 }
 
+// FollowDeployments operation middleware
+func (siw *ServerInterfaceWrapper) FollowDeployments(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params FollowDeploymentsParams
+
+	// ------------- Optional query parameter "namespace" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "namespace", r.URL.Query(), &params.Namespace, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "namespace"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "namespace", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "deployment" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "deployment", r.URL.Query(), &params.Deployment, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "deployment"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "deployment", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.FollowDeployments(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListScanResults operation middleware
 func (siw *ServerInterfaceWrapper) ListScanResults(w http.ResponseWriter, r *http.Request) {
 
@@ -4202,6 +4260,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/vulnerabilities/{id}", wrapper.GetVulnerability)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/vulnerabilities/{id}/affected", wrapper.ListAffected)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/workloads", wrapper.ListWorkloads)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/wds/logs", wrapper.FollowDeployments)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/scan-results", wrapper.ListScanResults)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/scan-results", wrapper.PutScanResult)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/scan-results/{imageId}", wrapper.DeleteScanResult)
@@ -5413,6 +5472,39 @@ func (response ListWorkloadsdefaultApplicationProblemPlusJSONResponse) VisitList
 	return err
 }
 
+type FollowDeploymentsRequestObject struct {
+	Params FollowDeploymentsParams
+}
+
+type FollowDeploymentsResponseObject interface {
+	VisitFollowDeploymentsResponse(w http.ResponseWriter) error
+}
+
+type FollowDeployments101Response struct {
+}
+
+func (response FollowDeployments101Response) VisitFollowDeploymentsResponse(w http.ResponseWriter) error {
+	w.WriteHeader(101)
+	return nil
+}
+
+type FollowDeploymentsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response FollowDeploymentsdefaultApplicationProblemPlusJSONResponse) VisitFollowDeploymentsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListScanResultsRequestObject struct {
 }
 
@@ -5663,6 +5755,9 @@ type StrictServerInterface interface {
 	// ListWorkloads A page of the workloads that run images
 	// (GET /api/v1/workloads)
 	ListWorkloads(ctx context.Context, request ListWorkloadsRequestObject) (ListWorkloadsResponseObject, error)
+	// FollowDeployments WebSocket that tells what happens to Deployments
+	// (GET /api/wds/logs)
+	FollowDeployments(ctx context.Context, request FollowDeploymentsRequestObject) (FollowDeploymentsResponseObject, error)
 	// ListScanResults All scan results with their reports
 	// (GET /scan-results)
 	ListScanResults(ctx context.Context, request ListScanResultsRequestObject) (ListScanResultsResponseObject, error)
@@ -6295,6 +6390,32 @@ func (sh *strictHandler) ListWorkloads(w http.ResponseWriter, r *http.Request, p
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(ListWorkloadsResponseObject); ok {
 		if err := validResponse.VisitListWorkloadsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// FollowDeployments operation middleware
+func (sh *strictHandler) FollowDeployments(w http.ResponseWriter, r *http.Request, params FollowDeploymentsParams) {
+	var request FollowDeploymentsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.FollowDeployments(ctx, request.(FollowDeploymentsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "FollowDeployments")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(FollowDeploymentsResponseObject); ok {
+		if err := validResponse.VisitFollowDeploymentsResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

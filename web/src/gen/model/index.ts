@@ -39,6 +39,7 @@ export * from "./finding.ts";
 export * from "./findingPage.ts";
 export * from "./fix.ts";
 export * from "./fixState.ts";
+export * from "./followDeploymentsParams.ts";
 export * from "./getImageParams.ts";
 export * from "./getSBOMFormat.ts";
 export * from "./getSBOMParams.ts";

@@ -17,6 +17,7 @@ import type {
 
 import type {
   CoveragePage,
+  FollowDeploymentsParams,
   GetTrendsParams,
   ListCoverageParams,
   ListRolloutsParams,
@@ -46,6 +47,141 @@ const withQueryKey = <T extends object, K>(query: T, queryKey: K): T & { queryKe
   }
   return result;
 };
+
+export const getFollowDeploymentsUrl = (params?: FollowDeploymentsParams) => {
+  const normalizedParams = new URLSearchParams();
+
+  Object.entries(params || {}).forEach(([key, value]) => {
+    if (value !== undefined) {
+      normalizedParams.append(key, value === null ? "null" : String(value));
+    }
+  });
+
+  const stringifiedParams = normalizedParams.toString();
+
+  return stringifiedParams.length > 0 ? `/api/wds/logs?${stringifiedParams}` : `/api/wds/logs`;
+};
+
+/**
+ * First there is one `Successfully processed deployment: NAME` for each Deployment that there is, by namespace and name. Then every
+ * change is told when it happens. Messages are plain text, but changes of replicas and images, which are
+ * JSON objects such as `{"timestamp":"2026-01-31T12:00:00Z","message":"Deployment web updated - Replicas changed: 3"}`.
+ * 404 when this operator was started without the controller `rollout`, 503 until it knows all Deployments.
+ * @summary WebSocket that tells what happens to Deployments
+ */
+export const followDeployments = async (
+  params?: FollowDeploymentsParams,
+  options?: Parameters<typeof request>[1],
+): Promise<ProblemResponse> => {
+  return request<ProblemResponse>(getFollowDeploymentsUrl(params), {
+    ...options,
+    method: "GET",
+  });
+};
+
+export const getFollowDeploymentsQueryKey = (params?: FollowDeploymentsParams) => {
+  return [`/api/wds/logs`, ...(params ? [params] : [])] as const;
+};
+
+export const getFollowDeploymentsQueryOptions = <
+  TData = Awaited<ReturnType<typeof followDeployments>>,
+  TError = ErrorType<void | ProblemResponse>,
+>(
+  params?: FollowDeploymentsParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof followDeployments>>, TError, TData>>;
+    request?: SecondParameter<typeof request>;
+  },
+) => {
+  const { query: queryOptions, request: requestOptions } = options ?? {};
+
+  const queryKey = queryOptions?.queryKey ?? getFollowDeploymentsQueryKey(params);
+
+  const queryFn: QueryFunction<Awaited<ReturnType<typeof followDeployments>>> = ({ signal }) =>
+    followDeployments(params, { signal, ...requestOptions });
+
+  return { queryKey, queryFn, ...queryOptions } as UseQueryOptions<
+    Awaited<ReturnType<typeof followDeployments>>,
+    TError,
+    TData
+  > & { queryKey: DataTag<QueryKey, TData, TError> };
+};
+
+export type FollowDeploymentsQueryResult = NonNullable<Awaited<ReturnType<typeof followDeployments>>>;
+export type FollowDeploymentsQueryError = ErrorType<void | ProblemResponse>;
+
+export function useFollowDeployments<
+  TData = Awaited<ReturnType<typeof followDeployments>>,
+  TError = ErrorType<void | ProblemResponse>,
+>(
+  params: undefined | FollowDeploymentsParams,
+  options: {
+    query: Partial<UseQueryOptions<Awaited<ReturnType<typeof followDeployments>>, TError, TData>> &
+      Pick<
+        DefinedInitialDataOptions<
+          Awaited<ReturnType<typeof followDeployments>>,
+          TError,
+          Awaited<ReturnType<typeof followDeployments>>
+        >,
+        "initialData"
+      >;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): DefinedUseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
+export function useFollowDeployments<
+  TData = Awaited<ReturnType<typeof followDeployments>>,
+  TError = ErrorType<void | ProblemResponse>,
+>(
+  params?: FollowDeploymentsParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof followDeployments>>, TError, TData>> &
+      Pick<
+        UndefinedInitialDataOptions<
+          Awaited<ReturnType<typeof followDeployments>>,
+          TError,
+          Awaited<ReturnType<typeof followDeployments>>
+        >,
+        "initialData"
+      >;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
+export function useFollowDeployments<
+  TData = Awaited<ReturnType<typeof followDeployments>>,
+  TError = ErrorType<void | ProblemResponse>,
+>(
+  params?: FollowDeploymentsParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof followDeployments>>, TError, TData>>;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
+/**
+ * @summary WebSocket that tells what happens to Deployments
+ */
+
+export function useFollowDeployments<
+  TData = Awaited<ReturnType<typeof followDeployments>>,
+  TError = ErrorType<void | ProblemResponse>,
+>(
+  params?: FollowDeploymentsParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof followDeployments>>, TError, TData>>;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> } {
+  const queryOptions = getFollowDeploymentsQueryOptions(params, options);
+
+  const query = useQuery(queryOptions, queryClient) as UseQueryResult<TData, TError> & {
+    queryKey: DataTag<QueryKey, TData, TError>;
+  };
+
+  return withQueryKey(query, queryOptions.queryKey);
+}
 
 export const getListWorkloadsUrl = (params?: ListWorkloadsParams) => {
   const normalizedParams = new URLSearchParams();
