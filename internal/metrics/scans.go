@@ -16,6 +16,12 @@ var (
 		[]string{"scanner_namespace", "scanner"}, nil)
 	containersDesc = prometheus.NewDesc(namespace+"_containers",
 		"Running containers that a Scanner looks after, by coverage.", []string{"scanner_namespace", "scanner", "state", "reason"}, nil)
+	findingsDesc = prometheus.NewDesc(namespace+"_findings",
+		"Vulnerabilities of the images of a Scanner, each image once, by severity.", []string{"scanner_namespace", "scanner", "severity"}, nil)
+	exploitedDesc = prometheus.NewDesc(namespace+"_findings_exploited",
+		"Those of them that are known to be exploited.", []string{"scanner_namespace", "scanner"}, nil)
+	fixableDesc = prometheus.NewDesc(namespace+"_findings_fixable",
+		"Those of them that a newer version of the package fixes.", []string{"scanner_namespace", "scanner"}, nil)
 	runningDesc = prometheus.NewDesc(namespace+"_scans_running",
 		"Images of a Scanner that are being catalogued.", []string{"scanner_namespace", "scanner"}, nil)
 	queuedDesc = prometheus.NewDesc(namespace+"_scans_queued",
@@ -34,6 +40,9 @@ type Scanner struct {
 	Ratio           float64
 	Containers      map[ContainerState]int
 	Running, Queued int
+	// Findings are counted by severity.
+	Findings           map[string]int32
+	Exploited, Fixable int32
 }
 
 // Scans shows what Scanners do, on the replica that leads.
@@ -109,7 +118,7 @@ func (s *Scans) Repaired(kind string) { s.repairs.WithLabelValues(kind).Inc() }
 
 // Describe implements prometheus.Collector.
 func (s *Scans) Describe(ch chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{coverageDesc, containersDesc, runningDesc, queuedDesc, slotsDesc, holdsDesc} {
+	for _, desc := range []*prometheus.Desc{coverageDesc, containersDesc, findingsDesc, exploitedDesc, fixableDesc, runningDesc, queuedDesc, slotsDesc, holdsDesc} {
 		ch <- desc
 	}
 }
@@ -125,6 +134,11 @@ func (s *Scans) Collect(ch chan<- prometheus.Metric) {
 		gauge(coverageDesc, shown.Ratio, name.Namespace, name.Name)
 		gauge(runningDesc, float64(shown.Running), name.Namespace, name.Name)
 		gauge(queuedDesc, float64(shown.Queued), name.Namespace, name.Name)
+		gauge(exploitedDesc, float64(shown.Exploited), name.Namespace, name.Name)
+		gauge(fixableDesc, float64(shown.Fixable), name.Namespace, name.Name)
+		for severity, count := range shown.Findings {
+			gauge(findingsDesc, float64(count), name.Namespace, name.Name, severity)
+		}
 		for state, count := range shown.Containers {
 			gauge(containersDesc, float64(count), name.Namespace, name.Name, state.State, state.Reason)
 		}

@@ -31,12 +31,17 @@ func TestScans(t *testing.T) {
 	scans.Show("ns", "s", Scanner{Ratio: 1, Containers: map[ContainerState]int{{"Pending", "NotPulled"}: 7}})
 	scans.Show("ns", "s", Scanner{
 		Ratio: 0.5, Containers: map[ContainerState]int{{"Scanned", ""}: 2, {"Failed", "OutOfDisk"}: 1}, Running: 3, Queued: 4,
+		Findings: map[string]int32{"Critical": 5, "Low": 0}, Exploited: 1, Fixable: 2,
 	})
 	scans.Forget("ns", "gone")
 	expect("a Scanner", `
 		scanner_operator_containers{reason="",scanner="s",scanner_namespace="ns",state="Scanned"}=2
 		scanner_operator_containers{reason="OutOfDisk",scanner="s",scanner_namespace="ns",state="Failed"}=1
 		scanner_operator_coverage_ratio{scanner="s",scanner_namespace="ns"}=0.5
+		scanner_operator_findings{scanner="s",scanner_namespace="ns",severity="Critical"}=5
+		scanner_operator_findings{scanner="s",scanner_namespace="ns",severity="Low"}=0
+		scanner_operator_findings_exploited{scanner="s",scanner_namespace="ns"}=1
+		scanner_operator_findings_fixable{scanner="s",scanner_namespace="ns"}=2
 		scanner_operator_scans_queued{scanner="s",scanner_namespace="ns"}=4
 		scanner_operator_scans_running{scanner="s",scanner_namespace="ns"}=3`)
 

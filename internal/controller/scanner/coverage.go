@@ -113,8 +113,13 @@ func (r *Reconciler) tellMetrics(scanner *scannerv1.Scanner, v *view, p plan) {
 		result := cover(&v.containers[i], v)
 		shown.Containers[metrics.ContainerState{State: string(result.State), Reason: result.Reason}]++
 	}
-	summary, _ := sum(v)
+	summary, findings := sum(v)
 	shown.Ratio = summary.Ratio()
+	shown.Findings = map[string]int32{
+		vuln.SeverityCritical.String(): findings.Critical, vuln.SeverityHigh.String(): findings.High, vuln.SeverityMedium.String(): findings.Medium,
+		vuln.SeverityLow.String(): findings.Low, vuln.SeverityNegligible.String(): findings.Negligible, vuln.SeverityUnknown.String(): findings.Unknown,
+	}
+	shown.Exploited, shown.Fixable = findings.KEV, findings.Fixable
 	r.Metrics.Show(scanner.Namespace, scanner.Name, shown)
 	r.Metrics.Slots(len(v.active)+len(p.start), r.Limits.Scans, len(v.holds))
 	succeeded := map[string]bool{}
