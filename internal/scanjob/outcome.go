@@ -139,9 +139,16 @@ func podsEnded(pods []corev1.Pod) (succeeded bool, at time.Time, ended bool) {
 	return succeeded, at, len(pods) > 0
 }
 
-// podless reports whether no pod was ever made.
+// podless reports whether no pod was ever made. One that has gone is in the Job's status, as to be counted or as counted.
 func podless(job *batchv1.Job, pods []corev1.Pod) bool {
-	return len(pods) == 0 && job.Status.Active == 0 && job.Status.Failed == 0 && job.Status.Succeeded == 0
+	status := &job.Status
+	if status.Terminating != nil && *status.Terminating > 0 {
+		return false
+	}
+	if uncounted := status.UncountedTerminatedPods; uncounted != nil && len(uncounted.Failed)+len(uncounted.Succeeded) > 0 {
+		return false
+	}
+	return len(pods) == 0 && status.Active == 0 && status.Failed == 0 && status.Succeeded == 0
 }
 
 func noPod(job *batchv1.Job) vuln.Outcome {
@@ -172,14 +179,16 @@ func overdueOutcome(job *batchv1.Job, pods []corev1.Pod) vuln.Outcome {
 	return vuln.Outcome{Reason: vuln.ReasonDeadlineExceeded, Message: "the scan Job goes on long after its deadline and is not waited for any more"}
 }
 
-// soFar is what the pods of a Job say that has not ended.
+// soFar is what the pods of a Job say that has not ended. How one ended that was deleted says little: why it was, only the Job will tell.
 func soFar(pods []corev1.Pod) (vuln.Outcome, bool) {
-	for _, say := range []func([]corev1.Pod) (vuln.Outcome, bool){told, crash, hindrance} {
-		if outcome, known := say(pods); known {
-			return outcome, true
-		}
+	deleted := slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return pod.DeletionTimestamp != nil })
+	if outcome, told := told(pods); told && (!deleted || outcome.Reason != vuln.ReasonDeadlineExceeded) {
+		return outcome, true
 	}
-	return vuln.Outcome{}, false
+	if outcome, crashed := crash(pods); crashed && !deleted {
+		return outcome, true
+	}
+	return hindrance(pods)
 }
 
 // scanStatus is that of the container that scans, nil before there is one.

@@ -8,6 +8,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
@@ -128,16 +129,26 @@ var judgeEnds = map[string]judgement{
 
 // judgeLater holds Jobs that do not say that they have ended.
 var judgeLater = map[string]judgement{
-	"new":                       {jobAged(0), nil, false, "", ""},
-	"running":                   {jobAged(time.Minute), podWith(corev1.ContainerStatus{}, phase(corev1.PodRunning)), false, "", ""},
-	"starting":                  {jobAged(time.Minute), podWith(waiting("ContainerCreating")), false, "", ""},
-	"not scheduled":             {jobAged(0), podWith(corev1.ContainerStatus{}, podCondition(corev1.PodScheduled, corev1.ConditionFalse, "")), false, vuln.ReasonUnschedulable, "0/3 nodes"},
-	"own image not pulled":      {jobAged(0), podWith(waiting("ErrImagePull")), false, vuln.ReasonUnschedulable, "own image"},
-	"no pod yet":                {jobAged(podGrace), nil, false, "", ""},
-	"no pod for long":           {jobAged(podGrace + 1), nil, false, vuln.ReasonUnschedulable, "no pod is made"},
-	"pod not in the cache yet":  {jobAged(podGrace+1, func(j *batchv1.Job) { j.Status.Active = 1 }), nil, false, "", ""},
-	"ended just now":            {jobAged(time.Minute), podWith(endedAgo(0, `{"reason":"OutOfDisk"}`), phase(corev1.PodFailed)), false, vuln.ReasonOutOfDisk, ""},
-	"ended, Job controller lag": {jobAged(time.Hour), podWith(endedAgo(statusGrace+1, `{"reason":"OutOfDisk"}`), phase(corev1.PodFailed)), true, vuln.ReasonOutOfDisk, ""},
+	"new":                      {jobAged(0), nil, false, "", ""},
+	"running":                  {jobAged(time.Minute), podWith(corev1.ContainerStatus{}, phase(corev1.PodRunning)), false, "", ""},
+	"starting":                 {jobAged(time.Minute), podWith(waiting("ContainerCreating")), false, "", ""},
+	"not scheduled":            {jobAged(0), podWith(corev1.ContainerStatus{}, podCondition(corev1.PodScheduled, corev1.ConditionFalse, "")), false, vuln.ReasonUnschedulable, "0/3 nodes"},
+	"own image not pulled":     {jobAged(0), podWith(waiting("ErrImagePull")), false, vuln.ReasonUnschedulable, "own image"},
+	"no pod yet":               {jobAged(podGrace), nil, false, "", ""},
+	"no pod for long":          {jobAged(podGrace + 1), nil, false, vuln.ReasonUnschedulable, "no pod is made"},
+	"pod not in the cache yet": {jobAged(podGrace+1, func(j *batchv1.Job) { j.Status.Active = 1 }), nil, false, "", ""},
+	"pod gone and not counted yet": {
+		jobAged(podGrace+1, func(j *batchv1.Job) {
+			j.Status.UncountedTerminatedPods = &batchv1.UncountedTerminatedPods{Failed: []types.UID{"pod"}}
+		}), nil, false, "", "",
+	},
+	"pod that goes not in the cache": {jobAged(podGrace+1, func(j *batchv1.Job) { j.Status.Terminating = new(int32(1)) }), nil, false, "", ""},
+	"ended just now":                 {jobAged(time.Minute), podWith(endedAgo(0, `{"reason":"OutOfDisk"}`), phase(corev1.PodFailed)), false, vuln.ReasonOutOfDisk, ""},
+	"told to end as its pod goes":    {jobAged(time.Minute), podWith(endedAgo(0, toldToEnd), phase(corev1.PodFailed), deleted), false, "", ""},
+	"killed as its pod goes":         {jobAged(time.Minute), podWith(ended(137, "Error", ""), deleted), false, "", ""},
+	"failed before its pod goes":     {jobAged(time.Minute), podWith(endedAgo(0, `{"reason":"ImageTooLarge"}`), phase(corev1.PodFailed), deleted), false, vuln.ReasonImageTooLarge, ""},
+	"its own time limit just now":    {jobAged(time.Minute), podWith(endedAgo(0, toldToEnd), phase(corev1.PodFailed)), false, vuln.ReasonDeadlineExceeded, ""},
+	"ended, Job controller lag":      {jobAged(time.Hour), podWith(endedAgo(statusGrace+1, `{"reason":"OutOfDisk"}`), phase(corev1.PodFailed)), true, vuln.ReasonOutOfDisk, ""},
 	"deleted, Job controller lag": {
 		jobAged(time.Minute), podWith(endedAgo(statusGrace+1, toldToEnd), phase(corev1.PodFailed), deleted), true, vuln.ReasonCatalogFailed, "was deleted",
 	},

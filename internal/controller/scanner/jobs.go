@@ -137,9 +137,11 @@ func (j *Jobs) judge(ctx context.Context, job *batchv1.Job) (scanjob.Verdict, er
 	}
 	verdict := scanjob.Judge(job, pods, j.clock.Now())
 	if !verdict.Done {
-		delete(j.troubles, job.UID)
-		if !verdict.Outcome.Succeeded() {
+		switch {
+		case !verdict.Outcome.Succeeded():
 			j.troubles[job.UID] = verdict.Outcome
+		case len(pods) > 0: // Pods that have gone leave what they said.
+			delete(j.troubles, job.UID)
 		}
 		return verdict, nil
 	}

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -95,6 +96,53 @@ func TestJobOutcomeOfAPodThatNeverStarted(t *testing.T) {
 	}
 	if attemptOf(t, jobs); len(jobs.troubles)+len(jobs.outcomes)+len(jobs.open) != 0 {
 		t.Errorf("remembers %v and %v of a Job that is gone", jobs.troubles, jobs.outcomes)
+	}
+}
+
+// Between the end of a pod and that of its Job, the pod goes. What was known of it by then must not hide why the Job has ended, nor get lost.
+func TestJobOutcomeOfAPodThatGoesFirst(t *testing.T) {
+	killed := corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
+		Name: scanjob.ContainerName, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "Error"}},
+	}}}
+	unschedulable := corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse}}}
+	tests := map[string]struct {
+		pod  corev1.PodStatus
+		end  string
+		want vuln.Reason
+	}{
+		"killed at the deadline":  {killed, batchv1.JobReasonDeadlineExceeded, vuln.ReasonDeadlineExceeded},
+		"killed when deleted":     {killed, batchv1.JobReasonBackoffLimitExceeded, vuln.ReasonCatalogFailed},
+		"had not started by then": {unschedulable, batchv1.JobReasonDeadlineExceeded, vuln.ReasonUnschedulable},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			pod, job := scanPod(tt.pod), scanJobOf()
+			job.CreationTimestamp, job.Status.Active = metav1.NewTime(now), 1
+			pod.Finalizers = []string{batchv1.JobTrackingFinalizer}
+			c := clientWith(t, job, pod)
+			jobs := jobsOn(c, c, testclock.NewFakeClock(now))
+			for _, step := range []func() error{
+				func() error { return c.Delete(t.Context(), pod) },
+				func() error {
+					return c.Patch(t.Context(), pod, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
+				},
+			} {
+				if err := step(); err != nil {
+					t.Fatal(err)
+				}
+				if got := attemptOf(t, jobs); got.Done {
+					t.Fatalf("attempt: %+v, want it under way", got)
+				}
+			}
+			job.Status.Active, job.Status.Failed = 0, 1
+			job.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Reason: tt.end}}
+			if err := c.Status().Update(t.Context(), job); err != nil {
+				t.Fatal(err)
+			}
+			if got := attemptOf(t, jobs); !got.Done || got.Outcome.Reason != tt.want {
+				t.Errorf("attempt: %+v, want %s", got, tt.want)
+			}
+		})
 	}
 }
 
