@@ -43,7 +43,7 @@ func Main(m *testing.M) int {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		return m.Run()
 	}
-	env := &envtest.Environment{CRDDirectoryPaths: []string{filepath.Join("..", "..", "..", "config", "crd", "bases")}, ErrorIfCRDPathMissing: true}
+	env := &envtest.Environment{CRDDirectoryPaths: []string{filepath.Join(root(), "config", "crd", "bases")}, ErrorIfCRDPathMissing: true}
 	// As on OpenShift: who sets an owner that blocks its deletion needs the right to set finalizers of the owner.
 	env.ControlPlane.GetAPIServer().Configure().Append("enable-admission-plugins", "OwnerReferencesPermissionEnforcement")
 	started, err := env.Start()
@@ -58,6 +58,18 @@ func Main(m *testing.M) int {
 		return 1
 	}
 	return code
+}
+
+// root is the folder of the module, seen from the package whose tests run.
+func root() string {
+	folder := "."
+	for range 10 {
+		if _, err := os.Stat(filepath.Join(folder, "go.mod")); err == nil {
+			break
+		}
+		folder = filepath.Join(folder, "..")
+	}
+	return folder
 }
 
 // Config is the way of an administrator to the API server. Without one the test is skipped, or fails where nothing may be skipped.
