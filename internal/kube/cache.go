@@ -5,6 +5,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -12,18 +13,24 @@ import (
 )
 
 // CacheOptions returns the options of the manager's cache: objects keep only the fields that the operator reads, and of Jobs
-// only those with the label scanLabel are kept at all. No namespaces means all.
+// only those with the label scanLabel are kept at all, of StatefulSets, Services and PodDisruptionBudgets those with LabelManagedBy. No
+// namespaces means all.
 func CacheOptions(namespaces []string, scanLabel string) (cache.Options, error) {
 	scans, err := labels.Parse(scanLabel)
 	if err != nil {
 		return cache.Options{}, err
 	}
+	ours := labels.SelectorFromSet(labels.Set{LabelManagedBy: ManagedBy})
 	opts := cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
 			&corev1.Pod{}:        {Transform: trimPod},
 			&batchv1.Job{}:       {Label: scans, Transform: cache.TransformStripManagedFields()},
 			&appsv1.Deployment{}: {Transform: trimDeployment},
+
+			&appsv1.StatefulSet{}:           {Label: ours},
+			&corev1.Service{}:               {Label: ours},
+			&policyv1.PodDisruptionBudget{}: {Label: ours},
 		},
 	}
 	if len(namespaces) > 0 {

@@ -8,6 +8,31 @@ import (
 // ConditionReady is True when every replica runs the wanted image and is ready.
 const ConditionReady = "Ready"
 
+// The reasons of the Ready condition.
+const (
+	// ReasonAllReady says that every replica runs the wanted image and is ready.
+	ReasonAllReady = "AllReady"
+	// ReasonAtRest says that no replica is wanted and none is there.
+	ReasonAtRest = "AtRest"
+	// ReasonProgressing says that replicas start or stop.
+	ReasonProgressing = "Progressing"
+	// ReasonUpdating says that some replicas do not run the wanted pod template yet.
+	ReasonUpdating = "Updating"
+	// ReasonNameTaken says that an object of the same name is in the way, which is not ours.
+	ReasonNameTaken = "NameTaken"
+	// ReasonRefused says that the API server, or an admission policy, refuses what is wanted.
+	ReasonRefused = "Refused"
+	// ReasonFailed says that the wanted state could not be brought about for another reason; it is tried again.
+	ReasonFailed = "Failed"
+)
+
+// LabelShero is the label of everything that belongs to a BellerophonSimple, pods and volume claims included; its value is the name. Pods
+// are selected by it.
+const LabelShero = "stable.simple-bellerophon.io/shero"
+
+// LabelWingedHorseName is the label with spec.winged_horse_name, of everything but the volume claims, when that is a valid value of a label.
+const LabelWingedHorseName = "stable.simple-bellerophon.io/winged-horse-name"
+
 // ClaimPolicy says what becomes of a volume claim that no replica uses any more.
 // +kubebuilder:validation:Enum=Retain;Delete
 type ClaimPolicy string
@@ -37,7 +62,8 @@ type BellerophonSimpleSpec struct {
 	// +kubebuilder:validation:Maximum=100
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// WingedHorseName is handed to every instance as the environment variable WINGED_HORSE_NAME.
+	// WingedHorseName is handed to every instance as the environment variable WINGED_HORSE_NAME, and when it is a valid value of a
+	// label, as the label stable.simple-bellerophon.io/winged-horse-name as well.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	WingedHorseName string `json:"winged_horse_name,omitempty"`
@@ -95,7 +121,7 @@ type BellerophonSimpleStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	ReadyReplicas int32 `json:"readyReplicas"`
 
-	// CurrentImage is the image that every instance runs; during an update it is still the old one.
+	// CurrentImage is the image of the last update that reached every instance; during an update it is still the old one.
 	// +optional
 	CurrentImage string `json:"currentImage,omitempty"`
 
@@ -112,11 +138,13 @@ type BellerophonSimpleStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
 }
 
-// BellerophonSimple is a stateful application: instances with stable names, started in order, each with its own volume.
+// BellerophonSimple is a stateful application: instances with stable names, each with a volume of its own if it wants one. A Service
+// and the pods are named after it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]{0,50}[a-z0-9])?$')",message="the name must begin with a letter, hold only lower-case letters, digits and '-', not end with '-', and have at most 52 characters: a Service and labels of pods are made of it"
 // +kubebuilder:resource:path=sheroes,singular=bellerophonsimple,shortName=bsh
 // +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec.image`
 // +kubebuilder:printcolumn:name="Desired",type=integer,JSONPath=`.spec.replicas`
