@@ -71,10 +71,11 @@ type Reconciler struct {
 	queues queues
 }
 
-// +kubebuilder:rbac:groups=scanner.zoltankerezsi.xyz,resources=scanners,verbs=get;list;watch
+// +kubebuilder:rbac:groups=scanner.zoltankerezsi.xyz,resources=scanners,verbs=list;watch
 // +kubebuilder:rbac:groups=scanner.zoltankerezsi.xyz,resources=scanners/status,verbs=patch
 // +kubebuilder:rbac:groups=scanner.zoltankerezsi.xyz,resources=scanners/finalizers,verbs=update
-// +kubebuilder:rbac:groups="",resources=pods;namespaces;nodes,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=namespaces;nodes,verbs=list;watch
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 

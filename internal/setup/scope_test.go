@@ -1,0 +1,414 @@
+package setup_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	apirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
+	"github.com/scanner-operator/scanner-operator/internal/scanjob"
+	"github.com/scanner-operator/scanner-operator/internal/setup"
+)
+
+// right is something that one may do to objects of a kind.
+type right struct{ group, resource, verb string }
+
+func (r right) String() string { return r.verb + " " + r.resource + "." + r.group }
+
+// seldom are rights that no run of this test is sure to use, and what shows that they are needed.
+var seldom = map[right]string{
+	{"scanner.zoltankerezsi.xyz", "scanners/finalizers", "update"}: "the API server asks itself whether a Job may have an owner that blocks its deletion",
+	{"events.k8s.io", "events", "patch"}:                           "the same event is counted when it comes again before the Scanner has changed",
+}
+
+// usage is what an operator asked of the API server.
+type usage struct {
+	mu sync.Mutex
+	// used holds, by namespace, the rights that a request needed.
+	used map[string]map[right]bool
+	// refused are requests that the API server did not allow.
+	refused []string
+	audits  int
+}
+
+var requestInfos = apirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+
+func (u *usage) wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(request *http.Request) (*http.Response, error) {
+		response, err := next.RoundTrip(request)
+		info, parseErr := requestInfos.NewRequestInfo(request)
+		if parseErr != nil {
+			return response, parseErr
+		}
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		if err == nil && response.StatusCode == http.StatusForbidden {
+			u.refused = append(u.refused, fmt.Sprintf("%s %s (%s)", info.Verb, request.URL.Path, info.Namespace))
+		}
+		if !info.IsResourceRequest {
+			return response, err
+		}
+		resource := info.Resource
+		if info.Subresource != "" {
+			resource += "/" + info.Subresource
+		}
+		if u.used[info.Namespace] == nil {
+			u.used[info.Namespace] = map[right]bool{}
+		}
+		u.used[info.Namespace][right{info.APIGroup, resource, info.Verb}] = true
+		if resource == "jobs" && request.URL.Query().Get("limit") == "500" {
+			u.audits++
+		}
+		return response, err
+	})
+}
+
+func (u *usage) audited() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.audits
+}
+
+// installRights applies what the chart renders of accounts and rights. It returns the way to the API server of the operator's own account,
+// and its rights by namespace, "" for those in the whole cluster.
+func installRights(t *testing.T, admin *rest.Config, c client.Client, namespace, values string) (*rest.Config, map[string]map[right]bool) {
+	t.Helper()
+	objects := renderChart(t, namespace, values)
+	var account string
+	roles, granted := map[string][]rbacv1.PolicyRule{}, map[string]map[right]bool{}
+	for _, object := range objects {
+		switch kind := object.GetKind(); kind {
+		case "Deployment":
+			account, _, _ = unstructured.NestedString(object.Object, "spec", "template", "spec", "serviceAccountName")
+			continue
+		case "Role", "ClusterRole":
+			var role rbacv1.ClusterRole
+			decode(t, object, &role)
+			roles[object.GetNamespace()+"/"+object.GetName()] = role.Rules
+		case "RoleBinding", "ClusterRoleBinding", "ServiceAccount":
+		default:
+			continue
+		}
+		create(t, c, object)
+	}
+	for _, object := range objects {
+		var binding rbacv1.ClusterRoleBinding
+		if !strings.HasSuffix(object.GetKind(), "RoleBinding") {
+			continue
+		}
+		decode(t, object, &binding)
+		if !slices.ContainsFunc(binding.Subjects, func(s rbacv1.Subject) bool { return s.Namespace == namespace && s.Name == account }) {
+			continue
+		}
+		in := object.GetNamespace()
+		role := "/" + binding.RoleRef.Name
+		if binding.RoleRef.Kind == "Role" {
+			role = in + role
+		}
+		if granted[in] == nil {
+			granted[in] = map[right]bool{}
+		}
+		maps.Copy(granted[in], rights(roles[role]))
+	}
+	return configOf(t, admin, c, namespace, account), granted
+}
+
+func rights(rules []rbacv1.PolicyRule) map[right]bool {
+	all := map[right]bool{}
+	for _, rule := range rules {
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				for _, verb := range rule.Verbs {
+					all[right{group, resource, verb}] = true
+				}
+			}
+		}
+	}
+	return all
+}
+
+// configOf is the way to the API server of a ServiceAccount, by its token.
+func configOf(t *testing.T, admin *rest.Config, c client.Client, namespace, account string) *rest.Config {
+	t.Helper()
+	config := rest.AnonymousClientConfig(admin)
+	config.BearerToken, config.QPS = tokenOf(t, c, namespace, account), -1
+	return config
+}
+
+// renderChart is what helm would install.
+func renderChart(t *testing.T, namespace, values string) []*unstructured.Unstructured {
+	t.Helper()
+	helm := os.Getenv("HELM")
+	if helm == "" {
+		const message = "HELM does not name the helm binary; make test-integration does"
+		if os.Getenv("CI") == "true" {
+			t.Fatal(message)
+		}
+		t.Skip(message)
+	}
+	home := t.TempDir()
+	file := filepath.Join(home, "values.yaml")
+	if err := os.WriteFile(file, []byte(values), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	chart := filepath.Join("..", "..", "charts", "scanner-operator")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, helm, "template", "scanner", chart, "--namespace="+namespace, "--values="+file)
+	// Nothing of the user's own Helm configuration.
+	cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("render the chart: %v: %s", err, stderr.String())
+	}
+	var objects []*unstructured.Unstructured
+	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(out), 4096)
+	for {
+		object := &unstructured.Unstructured{}
+		if err := decoder.Decode(&object.Object); errors.Is(err, io.EOF) {
+			return objects
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if len(object.Object) > 0 {
+			objects = append(objects, object)
+		}
+	}
+}
+
+func decode(t *testing.T, object *unstructured.Unstructured, into any) {
+	t.Helper()
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, into); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// strictCluster is an API server that asks whether one may give an object an owner that blocks its deletion, and that has caches list objects
+// before they watch them, as older ones do.
+func strictCluster(t *testing.T) (*rest.Config, client.Client) {
+	t.Helper()
+	needCluster(t)
+	env := &envtest.Environment{CRDDirectoryPaths: []string{filepath.Join("..", "..", "config", "crd", "bases")}, ErrorIfCRDPathMissing: true}
+	env.ControlPlane.GetAPIServer().Configure().
+		Append("enable-admission-plugins", "OwnerReferencesPermissionEnforcement").
+		Append("feature-gates", "WatchList=false")
+	config, err := env.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := env.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	c, err := client.New(config, client.Options{Scheme: setup.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config, c
+}
+
+// TestScopeAndRights runs the operator as the account that the chart makes, with the rights that the chart gives it.
+func TestScopeAndRights(t *testing.T) {
+	admin, c := strictCluster(t)
+	amd64Node(t, c)
+	for name, limited := range map[string]bool{"the whole cluster": false, "listed namespaces": true} {
+		t.Run(name, func(t *testing.T) {
+			s := &scope{c: c, own: namespace(t, c), first: namespace(t, c), second: namespace(t, c), other: namespace(t, c)}
+			if limited {
+				s.listed = []string{s.first, s.second}
+			}
+			s.start(t, admin)
+			s.scan(t)
+			s.checkOther(t)
+			s.checkRights(t)
+		})
+	}
+}
+
+// scope is a run of an operator that looks at some namespaces or all of them.
+type scope struct {
+	c client.Client
+	// own is the operator's namespace; other is none of those that are listed.
+	own, first, second, other string
+	listed                    []string
+	usage                     usage
+	granted                   map[string]map[right]bool
+	api                       string
+	stop                      func()
+	scanners                  map[string]*scannerv1.Scanner
+}
+
+func (s *scope) start(t *testing.T, admin *rest.Config) {
+	t.Helper()
+	values := "watchNamespaces: [" + strings.Join(s.listed, ", ") + "]\ncontrollers:\n"
+	for _, controller := range setup.ControllerNames() {
+		values += fmt.Sprintf("  %s: %t\n", controller, controller == setup.ControllerScanner)
+	}
+	config, granted := installRights(t, admin, s.c, s.own, values)
+	s.granted, s.usage.used = granted, map[string]map[right]bool{}
+	config.Wrap(s.usage.wrap)
+	s.api, s.stop = startOperatorOn(t, config, s.own, t.TempDir(), func(o *setup.Options) {
+		o.WatchNamespaces, o.Controllers = s.listed, []string{setup.ControllerScanner}
+		o.LeaderElection, o.Scans.AuditInterval = true, time.Second
+	})
+	s.scanners = map[string]*scannerv1.Scanner{}
+	for name, in := range map[string]string{"a": s.first, "b": s.first, "c": s.second, "d": s.other} {
+		scanner := sampleScanner(t, in)
+		scanner.Name = name
+		create(t, s.c, scanner)
+		s.scanners[name] = scanner
+	}
+	for i, in := range []string{s.first, s.second, s.other} {
+		runningPod(t, s.c, in, "app", imageID("app", fmt.Sprint(i)))
+	}
+}
+
+// scan plays the scans of the first two namespaces: one delivers, and one fails.
+func (s *scope) scan(t *testing.T) {
+	t.Helper()
+	g := gomega.NewWithT(t)
+	job := s.job(t, s.first, imageID("app", "0"))
+	if status := deliver(t, s.api, imageID("app", "0"), podOfJob(t, s.c, job, scanjob.Audience), []byte(smallSBOM)); status != http.StatusNoContent {
+		t.Fatalf("the SBOM was answered with %d", status)
+	}
+	finish(t, s.c, job, batchv1.JobComplete)
+	for _, name := range []string{"a", "b"} {
+		g.Eventually(func() string { return ready(t.Context(), s.c, s.scanners[name]) }, patience, tick).Should(gomega.Equal("True/Reconciled"), name)
+	}
+	job = s.job(t, s.second, imageID("app", "1"))
+	scanPod(t, s.c, job, scanEnded(1, "Error", `{"reason":"ImageTooLarge","message":"9 GiB"}`))
+	failJob(t, s.c, job, "BackoffLimitExceeded", 1)
+	g.Eventually(func() string { return ready(t.Context(), s.c, s.scanners["c"]) }, patience, tick).Should(gomega.Equal("False/Failed"))
+	g.Eventually(func() map[string]string { return scanFailures(t, s.c, s.scanners["c"]) }, patience, tick).Should(gomega.HaveLen(1))
+}
+
+// job waits for the scan Job of an image.
+func (s *scope) job(t *testing.T, in, image string) *batchv1.Job {
+	t.Helper()
+	gomega.NewWithT(t).Eventually(func() map[string]*batchv1.Job { return jobs(t.Context(), s.c, in) }, patience, tick).Should(gomega.HaveKey(image))
+	return jobs(t.Context(), s.c, in)[image]
+}
+
+// checkOther looks at the namespace that is not listed, after caches were compared with the API server twice: it is served where there is no
+// list, and not even asked about where there is one.
+func (s *scope) checkOther(t *testing.T) {
+	t.Helper()
+	g := gomega.NewWithT(t)
+	image := imageID("app", "2")
+	if s.listed == nil {
+		s.job(t, s.other, image)
+		g.Eventually(func() string { return ready(t.Context(), s.c, s.scanners["d"]) }, patience, tick).Should(gomega.Equal("False/Scanning"))
+	}
+	before := s.usage.audited()
+	g.Eventually(s.usage.audited, patience, tick).Should(gomega.BeNumerically(">=", before+2*max(1, len(s.listed))))
+	want := map[string]bool{s.first: true, s.second: true}
+	if s.listed == nil {
+		want[s.other] = true
+	} else {
+		if found := jobs(t.Context(), s.c, s.other); len(found) > 0 {
+			t.Errorf("%d scans in a namespace that is not listed", len(found))
+		}
+		if said := ready(t.Context(), s.c, s.scanners["d"]); said != "" {
+			t.Errorf("a Scanner in a namespace that is not listed was told %s", said)
+		}
+		if used := s.usage.used[s.other]; len(used) > 0 {
+			t.Errorf("the operator asked about a namespace that is not listed: %v", used)
+		}
+	}
+	if diff := cmp.Diff(want, s.covered(t)); diff != "" {
+		t.Errorf("namespaces in /api/v1/coverage (-want +got):\n%s", diff)
+	}
+}
+
+// covered asks the API, as somebody who may, of which namespaces it has containers.
+func (s *scope) covered(t *testing.T) map[string]bool {
+	t.Helper()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.own, Name: "reader"}}
+	create(t, s.c, account)
+	create(t, s.c, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "reader-"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: s.own, Name: account.Name}},
+	})
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.api+"/api/v1/coverage", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+tokenOf(t, s.c, s.own, account.Name))
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var page struct {
+		Items []struct{ Workload struct{ Namespace string } }
+	}
+	if err := json.NewDecoder(response.Body).Decode(&page); err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("/api/v1/coverage was answered with %s: %v", response.Status, err)
+	}
+	found := map[string]bool{}
+	for _, item := range page.Items {
+		found[item.Workload.Namespace] = true
+	}
+	return found
+}
+
+// checkRights wants no request to be refused, and no right that was not used.
+func (s *scope) checkRights(t *testing.T) {
+	t.Helper()
+	s.stop()
+	for _, refused := range s.usage.refused {
+		t.Errorf("the operator may not %s", refused)
+	}
+	for in, rights := range s.granted {
+		used := s.used(in)
+		for right := range rights {
+			if !used[right] && seldom[right] == "" {
+				t.Errorf("in namespace %q the operator has a right that nothing showed to be needed: %s", in, right)
+			}
+		}
+	}
+}
+
+// used returns the rights that requests needed where a role of a namespace, "" for the whole cluster, holds. All listed namespaces have the
+// same role: it is needed if one of them shows it.
+func (s *scope) used(in string) map[right]bool {
+	used := map[right]bool{}
+	for namespace, rights := range s.usage.used {
+		if in == "" || in == namespace || slices.Contains(s.listed, in) && slices.Contains(s.listed, namespace) {
+			maps.Copy(used, rights)
+		}
+	}
+	return used
+}
