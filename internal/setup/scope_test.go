@@ -23,9 +23,11 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
@@ -411,4 +413,32 @@ func (s *scope) used(in string) map[right]bool {
 		}
 	}
 	return used
+}
+
+// TestSelectedNamespacesThatAreNotListed has a Scanner that selects more than the operator may look at: it says so.
+func TestSelectedNamespacesThatAreNotListed(t *testing.T) {
+	c, g := needCluster(t), gomega.NewWithT(t)
+	amd64Node(t, c)
+	own, listed, other := namespace(t, c), namespace(t, c), namespace(t, c)
+	for _, in := range []string{own, listed, other} {
+		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{"take":%q}}}`, own))
+		if err := c.Patch(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: in}}, patch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	operator(t, own, func(o *setup.Options) { o.WatchNamespaces = []string{own, listed} })
+	runningPod(t, c, listed, "app", imageID("listed", "1"))
+	runningPod(t, c, other, "app", imageID("other", "2"))
+	scanner := sampleScanner(t, own)
+	scanner.Spec.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"take": own}}
+	create(t, c, scanner)
+	g.Eventually(func(g gomega.Gomega) {
+		g.Expect(jobs(t.Context(), c, listed)).To(gomega.HaveKey(imageID("listed", "1")))
+		var now scannerv1.Scanner
+		g.Expect(c.Get(t.Context(), client.ObjectKeyFromObject(scanner), &now)).To(gomega.Succeed())
+		complete := meta.FindStatusCondition(now.Status.Conditions, scannerv1.ConditionCoverageComplete)
+		g.Expect(complete).NotTo(gomega.BeNil())
+		g.Expect(complete.Message).To(gomega.ContainSubstring("1 selected namespace is not looked at: --watch-namespaces leaves out " + other))
+		g.Expect(now.Status.Containers.Total).To(gomega.Equal(int32(1)))
+	}, patience, tick).Should(gomega.Succeed())
 }

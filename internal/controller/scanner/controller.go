@@ -64,6 +64,8 @@ type Reconciler struct {
 	Clock      clock.Clock
 	// Namespace is the operator's own: only there may a Scanner select other namespaces.
 	Namespace string
+	// WatchNamespaces are those that the operator looks at, none means all.
+	WatchNamespaces []string
 	// Limits bound what is under way of all Scanners together.
 	Limits  Limits
 	Metrics *metrics.Scans

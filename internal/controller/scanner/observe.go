@@ -25,6 +25,8 @@ var errForeignSelector = errors.New("spec.namespaceSelector may be set only on a
 // view is everything that one reconciliation decides on.
 type view struct {
 	containers []inventory.Container
+	// beyond names the namespaces that the Scanner selects and the operator does not look at, in order.
+	beyond []string
 	// images holds the images that can be catalogued.
 	images   map[vuln.ImageKey]store.Image
 	attempts map[string]Attempt
@@ -51,7 +53,11 @@ func (r *Reconciler) observe(ctx context.Context, scanner *scannerv1.Scanner) (*
 	if err != nil {
 		return nil, err
 	}
-	containers, err := r.containers(ctx, scanner)
+	within, err := r.scope(ctx, scanner)
+	if err != nil {
+		return nil, err
+	}
+	containers, err := r.containers(ctx, scanner, within)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +70,7 @@ func (r *Reconciler) observe(ctx context.Context, scanner *scannerv1.Scanner) (*
 		}
 		maps.Copy(images, found)
 	}
-	v := &view{containers: containers, images: images, attempts: attempts, others: r.queues.others(client.ObjectKeyFromObject(scanner))}
+	v := &view{containers: containers, beyond: within.beyond, images: images, attempts: attempts, others: r.queues.others(client.ObjectKeyFromObject(scanner))}
 	if v.active, err = r.active(ctx, v); err != nil {
 		return nil, err
 	}
@@ -134,12 +140,8 @@ func wantedKeys(containers []inventory.Container) []vuln.ImageKey {
 }
 
 // containers lists the containers in the Scanner's scope.
-func (r *Reconciler) containers(ctx context.Context, scanner *scannerv1.Scanner) ([]inventory.Container, error) {
+func (r *Reconciler) containers(ctx context.Context, scanner *scannerv1.Scanner, within scope) ([]inventory.Container, error) {
 	platforms, err := r.platforms(ctx)
-	if err != nil {
-		return nil, err
-	}
-	inScope, err := r.scope(ctx, scanner)
 	if err != nil {
 		return nil, err
 	}
@@ -166,35 +168,48 @@ func (r *Reconciler) containers(ctx context.Context, scanner *scannerv1.Scanner)
 	}}
 	var containers []inventory.Container
 	for i := range pods.Items {
-		if inScope(pods.Items[i].Namespace) {
+		if within.namespaces[pods.Items[i].Namespace] {
 			containers = append(containers, inventory.Containers(&pods.Items[i], read)...)
 		}
 	}
 	return containers, nil
 }
 
+// scope is where a Scanner looks.
+type scope struct {
+	namespaces map[string]bool
+	// beyond are selected namespaces that the operator does not look at, in order.
+	beyond []string
+}
+
 // scope says which namespaces the Scanner looks after.
-func (r *Reconciler) scope(ctx context.Context, scanner *scannerv1.Scanner) (func(namespace string) bool, error) {
+func (r *Reconciler) scope(ctx context.Context, scanner *scannerv1.Scanner) (scope, error) {
 	if scanner.Spec.NamespaceSelector == nil {
-		return func(namespace string) bool { return namespace == scanner.Namespace }, nil
+		return scope{namespaces: map[string]bool{scanner.Namespace: true}}, nil
 	}
 	if scanner.Namespace != r.Namespace {
-		return nil, errForeignSelector
+		return scope{}, errForeignSelector
 	}
 	selector, err := metav1.LabelSelectorAsSelector(scanner.Spec.NamespaceSelector)
 	if err != nil {
-		return nil, fmt.Errorf("spec.namespaceSelector: %w", err)
+		return scope{}, fmt.Errorf("spec.namespaceSelector: %w", err)
 	}
 	namespaces := &metav1.PartialObjectMetadataList{}
 	namespaces.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
 	if err := r.Client.List(ctx, namespaces, client.MatchingLabelsSelector{Selector: selector}); err != nil {
-		return nil, fmt.Errorf("list namespaces: %w", err)
+		return scope{}, fmt.Errorf("list namespaces: %w", err)
 	}
-	selected := make(map[string]bool, len(namespaces.Items))
+	selected := scope{namespaces: make(map[string]bool, len(namespaces.Items))}
 	for i := range namespaces.Items {
-		selected[namespaces.Items[i].Name] = true
+		name := namespaces.Items[i].Name
+		if len(r.WatchNamespaces) > 0 && !slices.Contains(r.WatchNamespaces, name) {
+			selected.beyond = append(selected.beyond, name)
+			continue
+		}
+		selected.namespaces[name] = true
 	}
-	return func(namespace string) bool { return selected[namespace] }, nil
+	slices.Sort(selected.beyond)
+	return selected, nil
 }
 
 // platforms reads the platform of each node from its well-known labels. A node without them is taken for one like the operator's own.

@@ -38,7 +38,7 @@ func setStatus(scanner *scannerv1.Scanner, v *view, p plan) {
 	}
 	setReady(scanner, v, summary, p)
 	setDatabaseReady(scanner, v)
-	setCoverageComplete(scanner, summary)
+	setCoverageComplete(scanner, v, summary)
 }
 
 // sum counts containers by coverage, and the findings of their images, each image once.
@@ -123,15 +123,32 @@ func setDatabaseReady(scanner *scannerv1.Scanner, v *view) {
 	}
 }
 
-func setCoverageComplete(scanner *scannerv1.Scanner, summary coverage.Summary) {
-	if summary.Complete() {
+// maxNamespaces is how many namespaces a condition names.
+const maxNamespaces = 5
+
+// setCoverageComplete says what is missing: containers without a result, and namespaces that are not looked at.
+func setCoverageComplete(scanner *scannerv1.Scanner, v *view, summary coverage.Summary) {
+	if summary.Complete() && len(v.beyond) == 0 {
 		setCondition(scanner, scannerv1.ConditionCoverageComplete, metav1.ConditionTrue, "Complete",
 			"Every container that is not skipped has a current result.")
 		return
 	}
-	setCondition(scanner, scannerv1.ConditionCoverageComplete, metav1.ConditionFalse, "Incomplete",
-		fmt.Sprintf("%s without a current result: %s.",
+	reason := "NamespacesNotWatched"
+	var missing []string
+	if !summary.Complete() {
+		reason = "Incomplete"
+		missing = append(missing, fmt.Sprintf("%s without a current result: %s.",
 			plural(summary.Total-summary.Skipped-summary.Scanned, "container is", "containers are"), reasons(summary)))
+	}
+	if count := len(v.beyond); count > 0 {
+		named := strings.Join(v.beyond[:min(count, maxNamespaces)], ", ")
+		if count > maxNamespaces {
+			named += fmt.Sprintf(" and %d more", count-maxNamespaces)
+		}
+		missing = append(missing, fmt.Sprintf("%s not looked at: --watch-namespaces leaves out %s.",
+			plural(count, "selected namespace is", "selected namespaces are"), named))
+	}
+	setCondition(scanner, scannerv1.ConditionCoverageComplete, metav1.ConditionFalse, reason, strings.Join(missing, " "))
 }
 
 // setFailed sets Ready after an error. The text of the error stays out unless the user caused it: it may change from

@@ -99,6 +99,37 @@ func TestSetStatusCountsImagesOnce(t *testing.T) {
 	}
 }
 
+func TestCoverageCompleteNamesWhatIsLeftOut(t *testing.T) {
+	failed := func() world {
+		return newWorld().runs("a", store.ImageState{State: store.StateFailed, Reason: vuln.ReasonImageTooLarge})
+	}
+	beyond := func(w world, names ...string) world { w.beyond = names; return w }
+	tests := map[string]struct {
+		world           world
+		reason, message string
+	}{
+		"nothing":     {newWorld(), "Complete", "Every container that is not skipped has a current result."},
+		"a container": {failed(), "Incomplete", "1 container is without a current result: ImageTooLarge 1."},
+		"a namespace": {
+			beyond(newWorld(), "a"), "NamespacesNotWatched", "1 selected namespace is not looked at: --watch-namespaces leaves out a.",
+		},
+		"many of both": {
+			beyond(failed(), "a", "b", "c", "d", "e", "f", "g"), "Incomplete", "1 container is without a current result: ImageTooLarge 1. " +
+				"7 selected namespaces are not looked at: --watch-namespaces leaves out a, b, c, d, e and 2 more.",
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := scannerWith(nil)
+			setStatus(s, tt.world.view, plan{})
+			c := meta.FindStatusCondition(s.Status.Conditions, scannerv1.ConditionCoverageComplete)
+			if c.Reason != tt.reason || c.Message != tt.message || (c.Status == metav1.ConditionTrue) != (tt.reason == "Complete") {
+				t.Errorf("CoverageComplete is %s, %s: %q; want %s: %q", c.Status, c.Reason, c.Message, tt.reason, tt.message)
+			}
+		})
+	}
+}
+
 // What a report says of an image is no scan of it: the image is covered when it has been catalogued.
 func TestCoverageDoesNotCountReports(t *testing.T) {
 	w := newWorld().runs("pending", store.ImageState{State: store.StatePending}).
