@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"net/http"
+	"path"
 	"strings"
 	"sync"
 	"testing"
@@ -37,6 +38,16 @@ func (h *hold) inTheMiddle(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("no scan asked for the image")
 	}
+}
+
+// scanInTheMiddle begins a scan that is held up.
+func scanInTheMiddle(t *testing.T, namespace, repository string) (held *hold, imageID string) {
+	t.Helper()
+	held = e2e.registry.hold(t, repository)
+	reference, imageID := e2e.registry.push(t, "alpine", repository)
+	runPod(t, namespace, path.Base(repository), reference)
+	held.inTheMiddle(t)
+	return held, imageID
 }
 
 // hindered is w, or an answer that a hold applies to.

@@ -153,20 +153,31 @@ func TestDeadline(t *testing.T) {
 	t.Parallel()
 	ns, a := restrictedNamespace(t), newAPI(t)
 	scanner := applyScanner(t, ns)
-	slowHold, frozenHold := e2e.registry.hold(t, "deadline/slow"), e2e.registry.hold(t, "deadline/frozen")
-	slowRef, slow := e2e.registry.push(t, "alpine", "deadline/slow")
-	frozenRef, frozen := e2e.registry.push(t, "alpine", "deadline/frozen")
-	runPod(t, ns, "slow", slowRef)
-	runPod(t, ns, "frozen", frozenRef)
-	frozenHold.inTheMiddle(t)
+	held, slow := scanInTheMiddle(t, ns, "deadline/slow")
+	_, frozen := scanInTheMiddle(t, ns, "deadline/frozen")
 	signalContainer(t, scanPod(t, ns, frozen), syscall.SIGSTOP)
-	slowHold.inTheMiddle(t)
 
 	failed(t, a, scanner, slow, "DeadlineExceeded")
-	slowHold.release()
-	failed(t, a, scanner, frozen, "DeadlineExceeded")
-	frozenHold.release()
-	scanned(t, a, slow, frozen)
+	held.release()
+	// In the end the kubelet kills it, as it would be for want of memory: more of that is no help.
+	if i := failed(t, a, scanner, frozen, "DeadlineExceeded"); i.SizeClass != "S" {
+		t.Errorf("a scan that stands still: %+v", i)
+	}
+	scanned(t, a, slow)
+}
+
+// TestScanThatNeverStarts says from the beginning what a scan waits for, and does so no longer than its deadline.
+func TestScanThatNeverStarts(t *testing.T) {
+	t.Parallel()
+	g, ns, a := gomega.NewWithT(t), restrictedNamespace(t), newAPI(t)
+	scanner := applyScanner(t, ns, func(s *scannerv1.Scanner) { s.Spec.Job.NodeSelector = map[string]string{"e2e": "nowhere"} })
+	reference, id := e2e.registry.push(t, "alpine", "nowhere/app")
+	runPod(t, ns, "app", reference)
+	g.Eventually(func() (map[string]container, error) { return a.coverage(t.Context(), ns) }, patience, tick).Should(
+		gomega.HaveKeyWithValue(id, gomega.And(gomega.HaveField("State", "Pending"), gomega.HaveField("Message", gomega.ContainSubstring("no node takes the scan pod")))))
+	if i := failed(t, a, scanner, id, "Unschedulable"); !strings.Contains(i.Message, "no node takes the scan pod") {
+		t.Errorf("the message does not say why: %s", i.Message)
+	}
 }
 
 // TestScanIsDeleted takes away what a scan consists of, as a user may.
@@ -183,12 +194,7 @@ func TestScanIsDeleted(t *testing.T) {
 			t.Parallel()
 			ns, a := restrictedNamespace(t), newAPI(t)
 			scanner := applyScanner(t, ns)
-			repository := "deleted/" + name
-			held := e2e.registry.hold(t, repository)
-			reference, id := e2e.registry.push(t, "alpine", repository)
-			runPod(t, ns, "app", reference)
-			held.inTheMiddle(t)
-
+			held, id := scanInTheMiddle(t, ns, "deleted/"+name)
 			if err := e2e.client.Delete(t.Context(), victim(t, ns, id), client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 				t.Fatal(err)
 			}
