@@ -57,13 +57,31 @@ type dockerAuth struct {
 	RegistryToken string `json:"registrytoken"`
 }
 
+// What docker configuration files are called: as docker does today, and did once. Kubernetes has a type of Secret for each.
+const (
+	configFile    = "config.json"
+	oldConfigFile = ".dockercfg"
+)
+
+// openDockerConfig opens a docker configuration file, or where there is none that of the old form beside it.
+func openDockerConfig(file string) (*os.File, error) {
+	f, err := os.Open(file)
+	if errors.Is(err, os.ErrNotExist) && filepath.Base(file) == configFile {
+		if old, err := os.Open(filepath.Join(filepath.Dir(file), oldConfigFile)); !errors.Is(err, os.ErrNotExist) {
+			return old, err
+		}
+	}
+	return f, err
+}
+
 // readDockerConfig reads a docker configuration file.
 func readDockerConfig(file string) ([]dockerEntry, error) {
-	f, err := os.Open(file)
+	f, err := openDockerConfig(file)
 	if err != nil {
 		return nil, fmt.Errorf("read the docker configuration: %w", err)
 	}
 	defer func() { _ = f.Close() }()
+	file = f.Name()
 	content, err := io.ReadAll(io.LimitReader(f, maxDockerConfigBytes+1))
 	if err != nil {
 		return nil, fmt.Errorf("read the docker configuration: %w", err)
@@ -227,7 +245,7 @@ func credentialsFor(files []string, registry, repository string) credentials {
 // configName is what people know a docker configuration file by: the folder, if the file is named as all of them are. In a scan pod that
 // is the name of the Secret.
 func configName(file string) string {
-	if dir := filepath.Base(filepath.Dir(file)); filepath.Base(file) == "config.json" && dir != "." && dir != "/" {
+	if dir := filepath.Base(filepath.Dir(file)); filepath.Base(file) == configFile && dir != "." && dir != "/" {
 		return dir
 	}
 	return file

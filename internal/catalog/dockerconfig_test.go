@@ -3,6 +3,8 @@ package catalog
 import (
 	"encoding/base64"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -54,6 +56,35 @@ func TestDockerConfigProblems(t *testing.T) {
 	c := credential{password: secret}
 	if text := fmt.Sprintf("%v %+v %#v %s", c, c, c, c); strings.Contains(text, secret) {
 		t.Errorf("a credential prints as %s", text)
+	}
+}
+
+// TestOldDockerConfig reads folders as Secrets are mounted: each holds the one form or the other.
+func TestOldDockerConfig(t *testing.T) {
+	folder := func(name, content string) string {
+		file := write(t, name, []byte(content))
+		return filepath.Join(filepath.Dir(file), configFile)
+	}
+	entry := func(password string) string { return `{"r.example":{"username":"u","password":"` + password + `"}}` }
+	old, today, broken := folder(oldConfigFile, entry("old")), folder(configFile, `{"auths":`+entry("new")+`}`), folder(oldConfigFile, "{"+secret)
+	both := folder(configFile, `{"auths":{}}`)
+	if err := os.WriteFile(filepath.Join(filepath.Dir(both), oldConfigFile), []byte(entry("not this")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	gone := filepath.Join(t.TempDir(), configFile)
+
+	got := credentialsFor([]string{broken, gone, both, old, today}, "r.example", "a")
+	want := []credential{{username: "u", password: "old"}, {username: "u", password: "new"}, {}}
+	if diff := cmp.Diff(want, got.found, cmp.AllowUnexported(credential{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for i, end := range []string{" (cannot be read)", " (does not exist)", " (has nothing for r.example)", `"`, `"`} {
+		if len(got.sources) != 5 || !strings.HasSuffix(got.sources[i], end) {
+			t.Errorf("the sources are %q", got.sources)
+		}
+	}
+	if got.problem == nil || strings.Contains(got.problem.Error(), secret) || !strings.Contains(got.problem.Error(), oldConfigFile) {
+		t.Errorf("the problem is %v", got.problem)
 	}
 }
 

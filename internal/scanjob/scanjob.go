@@ -49,6 +49,7 @@ const (
 	tokenPath       = "/var/run/scanner-operator/token"       //nolint:gosec // a path, not a credential
 	tokenFile       = "token"
 	dockerConfig    = "config.json"
+	oldDockerConfig = ".dockercfg"
 	userID          = int64(65532)
 	// The kubelet grants no shorter life than ten minutes. A token outlives the Job's deadline by some minutes.
 	minTokenLifetime = 10 * time.Minute
@@ -270,14 +271,17 @@ func environment(granted corev1.ResourceRequirements) []corev1.EnvVar {
 }
 
 // credentials projects the pull secrets into one volume, each in a folder of its name, so that a failure can say which were tried. All
-// are optional: a pod may name Secrets that do not exist.
+// are optional: a pod may name Secrets that do not exist, and each has the one key or the other. A scan reads the old form where the other
+// is not there.
 func credentials(secrets []string) corev1.VolumeSource {
 	sources := make([]corev1.VolumeProjection, 0, len(secrets))
 	for _, name := range secrets {
 		sources = append(sources, corev1.VolumeProjection{Secret: &corev1.SecretProjection{
 			LocalObjectReference: corev1.LocalObjectReference{Name: name},
-			Items:                []corev1.KeyToPath{{Key: corev1.DockerConfigJsonKey, Path: name + "/" + dockerConfig}},
-			Optional:             new(true),
+			Items: []corev1.KeyToPath{
+				{Key: corev1.DockerConfigJsonKey, Path: name + "/" + dockerConfig}, {Key: corev1.DockerConfigKey, Path: name + "/" + oldDockerConfig},
+			},
+			Optional: new(true),
 		}})
 	}
 	return corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: sources, DefaultMode: new(int32(0o440))}}

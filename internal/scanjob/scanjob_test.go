@@ -92,13 +92,19 @@ func TestBuildMountsPullSecretsByName(t *testing.T) {
 			continue
 		}
 		for _, s := range v.Projected.Sources {
-			sources = append(sources, s.Secret.Name+"="+s.Secret.Items[0].Path)
+			for _, item := range s.Secret.Items {
+				sources = append(sources, s.Secret.Name+" "+item.Key+"="+item.Path)
+			}
 			if !*s.Secret.Optional {
 				t.Errorf("a missing Secret %s would keep the pod from starting", s.Secret.Name)
 			}
 		}
 	}
-	if diff := cmp.Diff([]string{"wrong=wrong/config.json", "right=right/config.json"}, sources); diff != "" {
+	want := []string{
+		"wrong .dockerconfigjson=wrong/config.json", "wrong .dockercfg=wrong/.dockercfg",
+		"right .dockerconfigjson=right/config.json", "right .dockercfg=right/.dockercfg",
+	}
+	if diff := cmp.Diff(want, sources); diff != "" {
 		t.Errorf("projected Secrets (-want +got):\n%s", diff)
 	}
 	args := job.Spec.Template.Spec.Containers[0].Args
