@@ -25,7 +25,12 @@ const (
 	reasonUpdated  = "SuccessfulUpdate"
 	reasonRepaired = "Repaired"
 	actionApply    = "Apply"
+	// maxAction is the limit that Kubernetes puts on the action of an event, in bytes.
+	maxAction = 128
 )
+
+// deed is what an event tells. Events with the same reason and action about the same objects are counted as one.
+type deed struct{ reason, action, note string }
 
 // keep makes one object as it is wanted, and writes nothing when it is. It returns the object as it is then; nil when there is none and none
 // is to be created.
@@ -63,7 +68,7 @@ func (r *Reconciler) keep(
 // create applies an object that was not there a moment ago. It does not force: if somebody has made one of that name since, it has other
 // values in fields that are ours, and the API server refuses to mix the two.
 func (r *Reconciler) create(ctx context.Context, shero *stablev444beta989.BellerophonSimple, object *unstructured.Unstructured) (client.Object, error) {
-	return r.apply(ctx, shero, object, reasonCreated, "Created "+title(object))
+	return r.apply(ctx, shero, object, deed{reasonCreated, actionApply, "Created " + title(object)})
 }
 
 // update applies an object that is ours, unless it is as wanted. The version that was looked at must still be there: another object of the
@@ -75,14 +80,14 @@ func (r *Reconciler) update(
 	if err != nil || path == "" {
 		return live, err
 	}
-	reason, note := reasonUpdated, "Updated "+title(object)
+	done := deed{reasonUpdated, actionApply, "Updated " + title(object)}
 	if live.GetAnnotations()[annotationApplied] == object.GetAnnotations()[annotationApplied] {
-		reason, note = reasonRepaired, fmt.Sprintf("Repaired %s: somebody had changed %s", title(object), path)
+		done = deed{reasonRepaired, cut(path, maxAction), fmt.Sprintf("Repaired %s: somebody had changed %s", title(object), path)}
 	}
 	object = object.DeepCopy()
 	object.SetUID(live.GetUID())
 	object.SetResourceVersion(live.GetResourceVersion())
-	applied, err := r.apply(ctx, shero, object, reason, note, client.ForceOwnership)
+	applied, err := r.apply(ctx, shero, object, done, client.ForceOwnership)
 	if err != nil {
 		return live, err
 	}
@@ -91,7 +96,7 @@ func (r *Reconciler) update(
 
 // apply writes the fields of an object and tells so. It returns the whole object.
 func (r *Reconciler) apply(
-	ctx context.Context, shero *stablev444beta989.BellerophonSimple, object *unstructured.Unstructured, reason, note string, opts ...client.ApplyOption,
+	ctx context.Context, shero *stablev444beta989.BellerophonSimple, object *unstructured.Unstructured, done deed, opts ...client.ApplyOption,
 ) (client.Object, error) {
 	applied := object.DeepCopy()
 	if err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied), append(opts, fieldOwner)...); err != nil {
@@ -101,7 +106,10 @@ func (r *Reconciler) apply(
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(applied.Object, whole); err != nil {
 		return nil, fmt.Errorf("read the answer about %s: %w", title(object), err)
 	}
-	r.Recorder.Eventf(shero, applied, corev1.EventTypeNormal, reason, actionApply, "%s", cut(note, maxNote))
+	related := &corev1.ObjectReference{
+		APIVersion: object.GetAPIVersion(), Kind: object.GetKind(), Namespace: object.GetNamespace(), Name: object.GetName(), UID: whole.GetUID(),
+	}
+	r.Recorder.Eventf(shero, related, corev1.EventTypeNormal, done.reason, done.action, "%s", cut(done.note, maxNote))
 	return whole, nil
 }
 

@@ -13,7 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr/testr"
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -115,7 +116,7 @@ func Start(t *testing.T, cluster *rest.Config, scheme *runtime.Scheme, namespace
 		t.Fatal(err)
 	}
 	mgr, err := ctrl.NewManager(cluster, ctrl.Options{
-		Scheme: scheme, Cache: cacheOptions, Logger: testr.New(t), Metrics: metricsserver.Options{BindAddress: "0"},
+		Scheme: scheme, Cache: cacheOptions, Logger: logger(t), Metrics: metricsserver.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: new(true)},
 	})
 	if err != nil {
@@ -140,6 +141,25 @@ func Start(t *testing.T, cluster *rest.Config, scheme *runtime.Scheme, namespace
 	})
 	t.Cleanup(stop)
 	return stop
+}
+
+// logger logs to a test. Managers still do when they have stopped, which the testing package does not take; that is dropped.
+func logger(t *testing.T) logr.Logger {
+	t.Helper()
+	var mu sync.Mutex
+	ended := false
+	t.Cleanup(func() {
+		mu.Lock()
+		defer mu.Unlock()
+		ended = true
+	})
+	return funcr.New(func(prefix, args string) {
+		mu.Lock()
+		defer mu.Unlock()
+		if !ended {
+			t.Log(prefix, args)
+		}
+	}, funcr.Options{})
 }
 
 // Writes remembers the requests that change something, events included.
