@@ -1,13 +1,17 @@
 package chart_test
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	sigsyaml "sigs.k8s.io/yaml"
 )
 
 func TestScansHaveALowPriority(t *testing.T) {
@@ -82,5 +86,33 @@ func TestAlerts(t *testing.T) {
 		if !strings.Contains(string(content), want) {
 			t.Errorf("%s is not in %s", want, content)
 		}
+	}
+}
+
+// TestKustomizePriority compares the manifests of config with the chart, whose names they have with the prefix of config/default.
+func TestKustomizePriority(t *testing.T) {
+	var class schedulingv1.PriorityClass
+	var kustomization struct{ NamePrefix string }
+	for file, into := range map[string]any{"manager/priorityclass.yaml": &class, "default/kustomization.yaml": &kustomization} {
+		text, err := os.ReadFile(filepath.Join("..", "..", "config", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := sigsyaml.Unmarshal(text, into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := find[*schedulingv1.PriorityClass](render(t, ""))[0]
+	class.Name = kustomization.NamePrefix + class.Name
+	want.Labels, class.Labels = nil, nil
+	if diff := cmp.Diff(want, &class); diff != "" {
+		t.Errorf("the priority class (-chart +config):\n%s", diff)
+	}
+	manager, err := os.ReadFile(filepath.Join("..", "..", "config", "manager", "manager.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(manager), "- --scan-priority-class="+class.Name+"\n") {
+		t.Errorf("the operator does not use %s", class.Name)
 	}
 }
