@@ -1,0 +1,144 @@
+package podset
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/rand"
+
+	appv1alpha1 "github.com/scanner-operator/scanner-operator/api/app/v1alpha1"
+)
+
+// maxPodName is the longest name of a pod that is its host name too.
+const maxPodName = 63
+
+// Template returns the pod that a PodSet runs: that of spec.template, or the one that sleeps. It is an error when spec.template is not the
+// template of a pod; a field that is not known here is one too, or it would be left out of the pods without a word.
+func Template(ps *appv1alpha1.PodSet) (*corev1.PodTemplateSpec, error) {
+	if ps.Spec.Template == nil || len(ps.Spec.Template.Raw) == 0 {
+		return defaultTemplate(), nil
+	}
+	decoder := json.NewDecoder(bytes.NewReader(ps.Spec.Template.Raw))
+	decoder.DisallowUnknownFields()
+	template := &corev1.PodTemplateSpec{}
+	if err := decoder.Decode(template); err != nil {
+		return nil, fmt.Errorf("spec.template cannot be read as a pod template: %w", err)
+	}
+	return template, nil
+}
+
+// defaultTemplate is the pod of the documents. Namespaces that enforce the restricted Pod Security Standard take it.
+func defaultTemplate() *corev1.PodTemplateSpec {
+	return &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{
+		Name:    "fancy-alpine",
+		Image:   "quay.io/amacdona/strauss",
+		Command: []string{"sleep", "3600"},
+		SecurityContext: &corev1.SecurityContext{
+			AllowPrivilegeEscalation: new(false),
+			Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+			RunAsNonRoot:             new(true),
+			SeccompProfile:           &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		},
+	}}}}
+}
+
+// selectorOf returns the labels by which the pods of a PodSet are found.
+func selectorOf(ps *appv1alpha1.PodSet) map[string]string {
+	return map[string]string{appv1alpha1.LabelApp: ps.Name, appv1alpha1.LabelVersion: appv1alpha1.Version}
+}
+
+// hashOf tells templates apart. It is the same for every PodSet, so that one that takes up the orphans of another with the same template
+// need not replace them.
+func hashOf(template *corev1.PodTemplateSpec) (string, error) {
+	used := &corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: template.Labels, Annotations: template.Annotations, Finalizers: template.Finalizers},
+		Spec:       template.Spec,
+	}
+	text, err := json.Marshal(used)
+	if err != nil {
+		return "", fmt.Errorf("encode the pod template: %w", err)
+	}
+	sum := fnv.New32a()
+	_, _ = sum.Write(text) // It never fails.
+	return rand.SafeEncodeString(strconv.FormatUint(uint64(sum.Sum32()), 10)), nil
+}
+
+// podName is the name of the pod of a slot. It is the same whoever makes it from whatever he sees, and however often: one pod comes of it.
+func podName(ps *appv1alpha1.PodSet, slot, incarnation int) string {
+	sum := fnv.New64a()
+	_, _ = fmt.Fprintf(sum, "%s/%d/%d", ps.UID, slot, incarnation) // It never fails.
+	suffix := "-pod-" + rand.SafeEncodeString(fmt.Sprintf("%08d", sum.Sum64()%100_000_000))
+	prefix := ps.Name
+	if most := maxPodName - len(suffix); len(prefix) > most {
+		// No part of a name ends in one of these.
+		prefix = strings.TrimRight(prefix[:most], "-.")
+	}
+	return prefix + suffix
+}
+
+// newPod makes the pod that fills a vacancy. Whatever the template says of its name, namespace and owners is ignored, as in a ReplicaSet.
+func newPod(ps *appv1alpha1.PodSet, template *corev1.PodTemplateSpec, hash string, v vacancy) *corev1.Pod {
+	labels := maps.Clone(template.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	maps.Copy(labels, selectorOf(ps))
+	labels[appsv1.PodIndexLabel] = strconv.Itoa(v.slot)
+	labels[appv1alpha1.LabelTemplateHash] = hash
+	labels[appv1alpha1.LabelIncarnation] = strconv.Itoa(v.incarnation)
+	labels[appv1alpha1.LabelFailures] = strconv.Itoa(v.failures)
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: podName(ps, v.slot, v.incarnation), Namespace: ps.Namespace,
+			Labels: labels, Annotations: maps.Clone(template.Annotations), Finalizers: template.Finalizers,
+			OwnerReferences: []metav1.OwnerReference{*ownerReference(ps)},
+		},
+		Spec: *template.Spec.DeepCopy(),
+	}
+}
+
+func ownerReference(ps *appv1alpha1.PodSet) *metav1.OwnerReference {
+	return metav1.NewControllerRef(ps, appv1alpha1.GroupVersion.WithKind(kind))
+}
+
+// controllerOf returns the name and the UID of the PodSet that controls a pod.
+func controllerOf(pod metav1.Object) (name string, uid types.UID, ok bool) {
+	ref := metav1.GetControllerOfNoCopy(pod)
+	if ref == nil || ref.Kind != kind || !strings.HasPrefix(ref.APIVersion, appv1alpha1.GroupVersion.Group+"/") {
+		return "", "", false
+	}
+	return ref.Name, ref.UID, true
+}
+
+// slotOf returns the slot of a pod; adopted ones have none.
+func slotOf(pod *corev1.Pod) (int, bool) {
+	return number(pod, appsv1.PodIndexLabel)
+}
+
+func incarnationOf(pod *corev1.Pod) int {
+	n, _ := number(pod, appv1alpha1.LabelIncarnation)
+	return n
+}
+
+func failuresOf(pod *corev1.Pod) int {
+	n, _ := number(pod, appv1alpha1.LabelFailures)
+	return n
+}
+
+// number reads a label that holds a number; whoever may edit a pod may write anything into it.
+func number(pod *corev1.Pod, label string) (int, bool) {
+	n, err := strconv.ParseInt(pod.Labels[label], 10, 32)
+	if err != nil || n < 0 {
+		return 0, false
+	}
+	return int(n), true
+}

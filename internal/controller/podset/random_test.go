@@ -1,0 +1,158 @@
+package podset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appv1alpha1 "github.com/scanner-operator/scanner-operator/api/app/v1alpha1"
+)
+
+// TestNeverMoreThanWanted plays random histories: pods start, end and are deleted, the PodSet changes, requests fail or their answers are
+// lost, the process restarts, and the cache lags behind by random amounts. Whoever creates a pod must not have more than he wants then,
+// and in the end all is as wanted, and nothing is written any more.
+func TestNeverMoreThanWanted(t *testing.T) {
+	for seed := range uint64(150) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { playRandom(t, seed) })
+	}
+}
+
+func playRandom(t *testing.T, seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	w := newWorld(t, podSet(int32(1+rng.IntN(10)), "a:1"))
+	w.seed = seed
+	var trace []string
+	w.created = func(seen *appv1alpha1.PodSet) {
+		if n := countActive(w.ownedBy(seen)); n > int(seen.Spec.Replicas) {
+			t.Errorf("%d pods, %d are wanted; writes %q\nsteps %q", n, seen.Spec.Replicas, w.writes, trace)
+		}
+	}
+	w.refuse = func(verb, name string) error {
+		if w.chance(10, verb, name) {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, name, errors.New("exceeded quota"))
+		}
+		return nil
+	}
+	w.lose = func(verb, name string) error {
+		if w.chance(5, "lose", verb, name) {
+			return errors.New("connection reset")
+		}
+		return nil
+	}
+	l := newLeader(w)
+	for range 150 {
+		step := rng.IntN(100)
+		trace = append(trace, fmt.Sprint(step))
+		randomStep(l, rng, step)
+		if l.podAt < len(w.pods)-1 && rng.IntN(3) == 0 {
+			l.podAt += 1 + rng.IntN(len(w.pods)-1-l.podAt)
+		}
+		if l.psAt < len(w.sets)-1 && rng.IntN(3) == 0 {
+			l.psAt += 1 + rng.IntN(len(w.sets)-1-l.psAt)
+		}
+		if t.Failed() {
+			return
+		}
+	}
+	w.refuse, w.lose = nil, nil
+	l.settle()
+	checkSettled(t, l)
+}
+
+func randomStep(l *leader, rng *rand.Rand, step int) {
+	w := l.w
+	pods := w.live()
+	var pod *corev1.Pod
+	if len(pods) > 0 {
+		pod = &pods[rng.IntN(len(pods))]
+	}
+	switch {
+	case step < 50:
+		_, _ = l.reconcile()
+	case step < 70 && pod != nil:
+		w.stepPod(pod)
+	case step < 76 && pod != nil && active(pod):
+		w.end(pod, corev1.PodFailed)
+	case step < 82 && pod != nil && pod.DeletionTimestamp.IsZero():
+		w.change(func(ctx context.Context, c client.Client) error { return c.Delete(ctx, pod) })
+	case step < 86:
+		w.changeSet(func(ps *appv1alpha1.PodSet) { ps.Spec.Replicas = int32(1 + rng.IntN(10)) })
+	case step < 90:
+		w.changeSet(func(ps *appv1alpha1.PodSet) { setImage(ps, fmt.Sprint("a:", rng.IntN(3))) })
+	case step < 92:
+		l.restart()
+	default:
+		w.clock.Step(time.Duration(rng.IntN(8)) * time.Second)
+	}
+}
+
+func (w *world) changeSet(mutate func(ps *appv1alpha1.PodSet)) {
+	w.change(func(ctx context.Context, c client.Client) error {
+		var ps appv1alpha1.PodSet
+		if err := c.Get(ctx, ours, &ps); err != nil {
+			return err
+		}
+		mutate(&ps)
+		ps.Generation++
+		return c.Update(ctx, &ps)
+	})
+}
+
+// ownedBy returns the pods as they are that a PodSet controls.
+func (w *world) ownedBy(ps *appv1alpha1.PodSet) []corev1.Pod {
+	var pods []corev1.Pod
+	for _, pod := range w.pods[len(w.pods)-1] {
+		if _, uid, owned := controllerOf(&pod); owned && uid == ps.UID {
+			pods = append(pods, pod)
+		}
+	}
+	return pods
+}
+
+// checkSettled expects as many pods as wanted, all ready and of the current template, the status that says so, and no further write.
+func checkSettled(t *testing.T, l *leader) {
+	t.Helper()
+	w := l.w
+	ps, pods := w.set(), w.live()
+	template, err := Template(ps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash, err := hashOf(template)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(pods) != int(ps.Spec.Replicas) {
+		t.Errorf("%d pods, want %d", len(pods), ps.Spec.Replicas)
+	}
+	for i := range pods {
+		if pod := &pods[i]; !active(pod) || !ready(pod) || pod.Labels[appv1alpha1.LabelTemplateHash] != hash {
+			t.Errorf("pod %s is not active, ready and current: %+v", pod.Name, pod)
+		}
+	}
+	status := &ps.Status
+	if !meta.IsStatusConditionTrue(status.Conditions, appv1alpha1.ConditionReady) || status.ObservedGeneration != ps.Generation ||
+		len(status.PodNames) != len(pods) || int(status.AvailableReplicas) != len(pods) || int(status.ReadyReplicas) != len(pods) ||
+		int(status.UpdatedReplicas) != len(pods) {
+		t.Errorf("status = %+v, want %d pods", status, len(pods))
+	}
+	writes := len(w.writes)
+	for range 3 {
+		l.sync()
+		if result, err := l.reconcile(); err != nil || result.RequeueAfter != 0 {
+			t.Errorf("reconciled once more: %+v, %v", result, err)
+		}
+	}
+	if len(w.writes) != writes {
+		t.Errorf("writes of a settled PodSet: %q", w.writes[writes:])
+	}
+}
