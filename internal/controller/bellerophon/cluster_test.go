@@ -337,6 +337,27 @@ func TestNames(t *testing.T) {
 	w.Eventually(func() error { return w.Get(t.Context(), w.key(longest.Name), &policyv1.PodDisruptionBudget{}) }, patience, tick).Should(gomega.Succeed())
 }
 
+// TestPodSecurity has the API server judge the pods by the strictest standard.
+func TestPodSecurity(t *testing.T) {
+	w := newWorld(t)
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}
+	w.patch(ns, `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`)
+	w.settle(func(s *stablev444beta989.BellerophonSimple) {
+		s.Spec.Storage = &stablev444beta989.BellerophonSimpleStorage{Size: resource.MustParse("1Gi")}
+	})
+	try := func(mutate func(*corev1.PodSpec)) func() error {
+		return func() error {
+			pod := &corev1.Pod{ObjectMeta: w.meta("try"), Spec: *w.set().Spec.Template.Spec.DeepCopy()}
+			pod.Spec.Volumes = []corev1.Volume{{Name: "data"}}
+			mutate(&pod.Spec)
+			return w.Create(t.Context(), pod, client.DryRunAll)
+		}
+	}
+	// The API server learns of the standard with a delay.
+	w.Eventually(try(func(s *corev1.PodSpec) { s.SecurityContext = nil }), patience, tick).Should(gomega.MatchError(gomega.ContainSubstring("violates PodSecurity")))
+	w.Expect(try(func(*corev1.PodSpec) {})()).To(gomega.Succeed())
+}
+
 // TestStorage gives every instance a volume, and changes what becomes of them.
 func TestStorage(t *testing.T) {
 	w := newWorld(t)

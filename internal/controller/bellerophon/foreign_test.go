@@ -41,12 +41,12 @@ func TestObjectsOfOthersAreLeftAlone(t *testing.T) {
 		kind, controller string
 		mutate           func(client.Object)
 	}{
-		"a StatefulSet of nobody":     {"StatefulSet", "nobody", func(client.Object) {}},
-		"a StatefulSet in the cache":  {"StatefulSet", "nobody", func(o client.Object) { o.SetLabels(map[string]string{kube.LabelManagedBy: kube.ManagedBy}) }},
-		"a Service of another":        {"Service", "Database db", func(o client.Object) { o.SetOwnerReferences([]metav1.OwnerReference{database()}) }},
-		"a Service of nobody":         {"Service", "nobody", func(client.Object) {}},
-		"a budget of nobody":          {"PodDisruptionBudget", "nobody", func(client.Object) {}},
-		"a budget that is being made": {"PodDisruptionBudget", "Database db", func(o client.Object) { o.SetOwnerReferences([]metav1.OwnerReference{database()}) }},
+		"a StatefulSet of nobody":    {"StatefulSet", "nobody", func(client.Object) {}},
+		"a StatefulSet in the cache": {"StatefulSet", "nobody", func(o client.Object) { o.SetLabels(map[string]string{kube.LabelManagedBy: kube.ManagedBy}) }},
+		"a Service of another":       {"Service", "Database db", func(o client.Object) { o.SetOwnerReferences([]metav1.OwnerReference{database()}) }},
+		"a Service of nobody":        {"Service", "nobody", func(client.Object) {}},
+		"a budget of nobody":         {"PodDisruptionBudget", "nobody", func(client.Object) {}},
+		"a budget of another":        {"PodDisruptionBudget", "Database db", func(o client.Object) { o.SetOwnerReferences([]metav1.OwnerReference{database()}) }},
 	}
 	w := newWorld(t)
 	for label, test := range tests {
