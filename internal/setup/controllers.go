@@ -5,11 +5,24 @@ import (
 	"slices"
 	"strings"
 
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
 	"github.com/scanner-operator/scanner-operator/internal/assess"
+	"github.com/scanner-operator/scanner-operator/internal/controller/bellerophon"
+	"github.com/scanner-operator/scanner-operator/internal/controller/mycustomresource"
+	"github.com/scanner-operator/scanner-operator/internal/metrics"
+	"github.com/scanner-operator/scanner-operator/internal/rollout"
 )
+
+// reporter is who Kubernetes Events say that they come from.
+const reporter = "scanner-operator"
 
 // The names of the controllers, as --controllers takes them.
 const (
+	ControllerBellerophonSimple = "bellerophonsimple"
+	ControllerMyCustomResource  = "mycustomresource"
+	// ControllerRollout follows Deployments and what rollouts bring.
+	ControllerRollout = "rollout"
 	ControllerScanner = "scanner"
 )
 
@@ -18,7 +31,7 @@ const allControllers = "*"
 
 // ControllerNames returns the names of all controllers, sorted.
 func ControllerNames() []string {
-	return []string{ControllerScanner}
+	return []string{ControllerBellerophonSimple, ControllerMyCustomResource, ControllerRollout, ControllerScanner}
 }
 
 // enabled says whether a controller is to run. As in kube-controller-manager, the first entry of the list that names the controller decides:
@@ -38,7 +51,10 @@ func (o *Options) enabled(controller string) bool {
 // addControllers adds those that are to run.
 func (o *Operator) addControllers(assessor *assess.Assessor, wake *waker) error {
 	for name, add := range map[string]func() error{
-		ControllerScanner: func() error { return o.addScanners(assessor, wake) },
+		ControllerBellerophonSimple: o.addBellerophon,
+		ControllerMyCustomResource:  o.addMyCustomResources,
+		ControllerRollout:           o.addRollouts,
+		ControllerScanner:           func() error { return o.addScanners(assessor, wake) },
 	} {
 		if !o.opts.enabled(name) {
 			o.opts.Log.Info("A controller is switched off", "controller", name)
@@ -47,6 +63,36 @@ func (o *Operator) addControllers(assessor *assess.Assessor, wake *waker) error 
 		if err := add(); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+func (o *Operator) addBellerophon() error {
+	reconciler := &bellerophon.Reconciler{
+		Client: o.manager.GetClient(), Live: o.manager.GetAPIReader(), Changes: o.store, Recorder: o.manager.GetEventRecorder(reporter),
+	}
+	if err := reconciler.SetupWithManager(o.manager); err != nil {
+		return fmt.Errorf("set up the BellerophonSimple controller: %w", err)
+	}
+	return nil
+}
+
+func (o *Operator) addMyCustomResources() error {
+	reconciler := &mycustomresource.Reconciler{Client: o.manager.GetClient(), Recorder: o.manager.GetEventRecorder(reporter)}
+	if err := reconciler.SetupWithManager(o.manager); err != nil {
+		return fmt.Errorf("set up the MyCustomResource controller: %w", err)
+	}
+	return nil
+}
+
+func (o *Operator) addRollouts() error {
+	shown, err := metrics.NewDeployments(ctrlmetrics.Registry)
+	if err != nil {
+		return err
+	}
+	o.deployments = rollout.NewFeed(rollout.Config{Informers: o.manager.GetCache(), Metrics: shown, Log: o.opts.Log.WithName("rollout")})
+	if err := o.manager.Add(o.deployments); err != nil {
+		return fmt.Errorf("add the feed of Deployments to the manager: %w", err)
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ func (o *Operator) addScanners(assessor *assess.Assessor, wake *waker) error {
 	}
 	reconciler := &scanner.Reconciler{
 		Client: mgr.GetClient(), Store: o.store, Cataloguer: cataloguer, Databases: assessor,
-		Recorder: mgr.GetEventRecorder("scanner-operator"), Clock: clock.RealClock{}, Namespace: opts.Namespace, WatchNamespaces: opts.WatchNamespaces,
+		Recorder: mgr.GetEventRecorder(reporter), Clock: clock.RealClock{}, Namespace: opts.Namespace, WatchNamespaces: opts.WatchNamespaces,
 		Limits: scanner.Limits{Scans: opts.Scans.Concurrency, PerRegistry: opts.Scans.RegistryConcurrency}, Metrics: shown,
 	}
 	if err := reconciler.SetupWithManager(mgr, wake.events); err != nil {

@@ -37,10 +37,11 @@ func (o *Operator) newServer(assessor *assess.Assessor, library *vulndb.Library,
 		Feed: func(ctx context.Context) server.Subscription {
 			return hub.Subscribe(ctx, feed.Filter{})
 		},
-		Ingest:   ingester{assessor},
-		Versions: match.Versions{},
-		Version:  version.String(),
-		Log:      o.opts.Log.WithName("server"),
+		Deployments: o.deployments,
+		Ingest:      ingester{assessor},
+		Versions:    match.Versions{},
+		Version:     version.String(),
+		Log:         o.opts.Log.WithName("server"),
 	}
 	if o.opts.Auth == AuthKubernetes {
 		reviews, err := server.NewReviews(o.manager.GetConfig(), o.manager.GetHTTPClient())

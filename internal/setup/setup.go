@@ -24,11 +24,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	appv1alpha1 "github.com/scanner-operator/scanner-operator/api/app/v1alpha1"
+	pocv1 "github.com/scanner-operator/scanner-operator/api/poc/v1"
 	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
+	stablev444beta989 "github.com/scanner-operator/scanner-operator/api/stable/v444beta989"
 	"github.com/scanner-operator/scanner-operator/internal/assess"
 	"github.com/scanner-operator/scanner-operator/internal/feed"
 	"github.com/scanner-operator/scanner-operator/internal/kube"
 	"github.com/scanner-operator/scanner-operator/internal/metrics"
+	"github.com/scanner-operator/scanner-operator/internal/rollout"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 	"github.com/scanner-operator/scanner-operator/internal/server"
 	"github.com/scanner-operator/scanner-operator/internal/store/sqlstore"
@@ -44,7 +48,11 @@ const (
 func Scheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
-	utilruntime.Must(scannerv1.AddToScheme(scheme))
+	for _, add := range []func(*runtime.Scheme) error{
+		scannerv1.AddToScheme, appv1alpha1.AddToScheme, pocv1.AddToScheme, stablev444beta989.AddToScheme,
+	} {
+		utilruntime.Must(add(scheme))
+	}
 	return scheme
 }
 
@@ -55,7 +63,9 @@ type Operator struct {
 	// steady is the store for readiness checks.
 	steady *steadyStore
 	server *server.Server
-	opts   Options
+	// deployments is nil when its controller does not run.
+	deployments *rollout.Feed
+	opts        Options
 	// relister has the manager's caches read everything anew.
 	relister *kube.Relister
 }

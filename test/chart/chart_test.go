@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -241,10 +240,8 @@ func TestImage(t *testing.T) {
 		if got := env(r.container(), "SCAN_IMAGE"); got == nil || got.Value != want {
 			t.Errorf("SCAN_IMAGE is %v, want %s", got, want)
 		}
-		for _, policy := range find[*admissionv1.ValidatingAdmissionPolicy](r) {
-			if !strings.Contains(policy.Spec.Validations[0].Expression, `"`+want+`"`) {
-				t.Errorf("the admission policy does not allow the image %s", want)
-			}
+		if !strings.Contains(scanJobPolicy(t, r).Spec.Validations[0].Expression, `"`+want+`"`) {
+			t.Errorf("the admission policy does not allow the image %s", want)
 		}
 	}
 }
