@@ -17,6 +17,7 @@ import (
 
 	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
 	"github.com/scanner-operator/scanner-operator/internal/server/api"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 // bounds of the run. All of them are reached: one registry has half of the images, and one Scanner would take all slots.
@@ -193,6 +194,11 @@ func checkCoverage(t *testing.T, o *operator, w *world) {
 		got[at] = string(row.State) + "/" + reason
 		if (reason == "") != (message == "") {
 			t.Errorf("%+v is %s %s: %q", at, row.State, reason, message)
+		}
+		// Scans that failed come again; what nobody can pull does not.
+		comes := row.State == api.CoverageStateFailed && reason != string(vuln.ReasonNotPullable)
+		if comes != (row.NextAttempt != nil && row.NextAttempt.After(time.Now())) {
+			t.Errorf("%+v is %s %s, and tried again at %v", at, row.State, reason, row.NextAttempt)
 		}
 	}
 	if diff := cmp.Diff(w.want, got); diff != "" {
