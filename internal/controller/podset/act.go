@@ -21,12 +21,11 @@ const maxForeign = 5
 // act brings the pods nearer to what is wanted, and keeps the look true. It goes on after an error: what could not be deleted still
 // counts.
 func (r *Reconciler) act(ctx context.Context, ps *appv1alpha1.PodSet, template *corev1.PodTemplateSpec, l *look) error {
-	return errors.Join(
-		r.deleteAll(ctx, ps, l, surplus(l)),
-		r.replace(ctx, ps, template, l),
-		r.fill(ctx, ps, template, l),
-		r.deleteAll(ctx, ps, l, spent(l)),
-	)
+	errs := []error{r.deleteAll(ctx, ps, l, surplus(l))}
+	errs = append(errs, r.replace(ctx, ps, template, l))
+	errs = append(errs, r.fill(ctx, ps, template, l))
+	errs = append(errs, r.deleteAll(ctx, ps, l, spent(l)))
+	return errors.Join(errs...)
 }
 
 // deleteAll deletes pods, and marks those that are on their way. It goes on after an error.

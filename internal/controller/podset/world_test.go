@@ -80,8 +80,8 @@ type world struct {
 	writes []string
 	// refuse and lose say of a request, before and after it was carried out, with which error it ends.
 	refuse, lose func(verb, name string) error
-	// created is called after each creation, with the PodSet as the one who created it knows it.
-	created func(seen *appv1alpha1.PodSet)
+	// created is called after each creation.
+	created func()
 }
 
 func newWorld(t *testing.T, objects ...client.Object) *world {
@@ -212,6 +212,8 @@ func (l *leader) funcs() interceptor.Funcs {
 	w := l.w
 	return interceptor.Funcs{
 		Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+			w.mu.Lock()
+			defer w.mu.Unlock()
 			ps, isSet := obj.(*appv1alpha1.PodSet)
 			if !isSet || l.seen() == nil || key != ours {
 				return apierrors.NewNotFound(schema.GroupResource{Resource: "podsets"}, key.Name)
@@ -220,6 +222,8 @@ func (l *leader) funcs() interceptor.Funcs {
 			return nil
 		},
 		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			w.mu.Lock()
+			defer w.mu.Unlock()
 			options := (&client.ListOptions{}).ApplyOptions(opts)
 			value, _ := options.FieldSelector.RequiresExactMatch(indexPodSet)
 			pods := list.(*corev1.PodList)
@@ -247,7 +251,7 @@ func (l *leader) funcs() interceptor.Funcs {
 				}
 				if w.created != nil {
 					w.snapshot()
-					w.created(l.seen())
+					w.created()
 				}
 				return nil
 			})
