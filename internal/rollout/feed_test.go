@@ -187,8 +187,8 @@ func TestNothingIsToldTwice(t *testing.T) {
 	b.processed(gone)
 	b.processed(kept)
 	b.processed(kept) // It was put into the queue again before it was taken out.
-	new := b.added(version("a", "new", "3", 5))
-	b.processed(new)
+	made := b.added(version("a", "new", "3", 5))
+	b.processed(made)
 	i.expect(early, "Deployment gone deleted", changed("kept", "Replicas changed: 2"), "Deployment a/gone has been deleted",
 		"Successfully processed deployment: kept", "Successfully processed deployment: new")
 	i.expect(late, "Successfully processed deployment: kept", changed("kept", "Replicas changed: 2"), "Successfully processed deployment: kept",
