@@ -73,7 +73,7 @@ generate: $(CONTROLLER_GEN) $(OAPI_CODEGEN) ## Generate Go code: deep copies and
 	fi
 
 # Who needs rights, and the package whose markers say which: the controllers by their names, and "api" for all the rest.
-RIGHTS := api=internal/setup scanner=internal/controller/scanner mycustomresource=internal/controller/mycustomresource \
+RIGHTS := api=internal/setup scanner=internal/controller/scanner podset=internal/controller/podset mycustomresource=internal/controller/mycustomresource \
 	bellerophonsimple=internal/controller/bellerophon rollout=internal/rollout
 
 .PHONY: manifests

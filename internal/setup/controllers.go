@@ -5,11 +5,13 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/utils/clock"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/scanner-operator/scanner-operator/internal/assess"
 	"github.com/scanner-operator/scanner-operator/internal/controller/bellerophon"
 	"github.com/scanner-operator/scanner-operator/internal/controller/mycustomresource"
+	"github.com/scanner-operator/scanner-operator/internal/controller/podset"
 	"github.com/scanner-operator/scanner-operator/internal/metrics"
 	"github.com/scanner-operator/scanner-operator/internal/rollout"
 )
@@ -21,6 +23,7 @@ const reporter = "scanner-operator"
 const (
 	ControllerBellerophonSimple = "bellerophonsimple"
 	ControllerMyCustomResource  = "mycustomresource"
+	ControllerPodSet            = "podset"
 	// ControllerRollout follows Deployments and what rollouts bring.
 	ControllerRollout = "rollout"
 	ControllerScanner = "scanner"
@@ -31,7 +34,7 @@ const allControllers = "*"
 
 // ControllerNames returns the names of all controllers, sorted.
 func ControllerNames() []string {
-	return []string{ControllerBellerophonSimple, ControllerMyCustomResource, ControllerRollout, ControllerScanner}
+	return []string{ControllerBellerophonSimple, ControllerMyCustomResource, ControllerPodSet, ControllerRollout, ControllerScanner}
 }
 
 // enabled says whether a controller is to run. As in kube-controller-manager, the first entry of the list that names the controller decides:
@@ -53,6 +56,7 @@ func (o *Operator) addControllers(assessor *assess.Assessor, wake *waker) error 
 	for name, add := range map[string]func() error{
 		ControllerBellerophonSimple: o.addBellerophon,
 		ControllerMyCustomResource:  o.addMyCustomResources,
+		ControllerPodSet:            o.addPodSets,
 		ControllerRollout:           o.addRollouts,
 		ControllerScanner:           func() error { return o.addScanners(assessor, wake) },
 	} {
@@ -81,6 +85,17 @@ func (o *Operator) addMyCustomResources() error {
 	reconciler := &mycustomresource.Reconciler{Client: o.manager.GetClient(), Recorder: o.manager.GetEventRecorder(reporter)}
 	if err := reconciler.SetupWithManager(o.manager); err != nil {
 		return fmt.Errorf("set up the MyCustomResource controller: %w", err)
+	}
+	return nil
+}
+
+func (o *Operator) addPodSets() error {
+	reconciler := &podset.Reconciler{
+		Client: o.manager.GetClient(), Live: o.manager.GetAPIReader(), Store: o.store, Recorder: o.manager.GetEventRecorder(reporter),
+		Clock: clock.RealClock{},
+	}
+	if err := reconciler.SetupWithManager(o.manager); err != nil {
+		return fmt.Errorf("set up the PodSet controller: %w", err)
 	}
 	return nil
 }
