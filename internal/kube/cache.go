@@ -42,8 +42,8 @@ func CacheOptions(namespaces []string, scanLabel string) (cache.Options, error) 
 	return opts, nil
 }
 
-// trimPod keeps of a pod what inventory and scanjob read, and of one that a PodSet controls what its deletion rank depends on besides. A
-// full pod takes five times the memory.
+// trimPod keeps of a pod what inventory and scanjob read, and of one that a PodSet controls whether it is ready. A full pod takes five times
+// the memory.
 func trimPod(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -74,20 +74,16 @@ func trimPod(obj any) (any, error) {
 			EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: common.Name, Image: common.Image},
 		})
 	}
-	if ref := metav1.GetControllerOf(pod); ref != nil && ref.Kind == "PodSet" {
-		keepRank(trimmed, pod)
+	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil && ref.Kind == "PodSet" {
+		keepReady(trimmed, pod)
 	}
 	return trimmed, nil
 }
 
-// keepRank keeps since when a pod is ready or not, and what its deletion costs. Of other pods nobody reads that, and whether they are ready
-// changes often.
-func keepRank(trimmed, pod *corev1.Pod) {
-	if cost, set := pod.Annotations[corev1.PodDeletionCost]; set {
-		trimmed.Annotations = map[string]string{corev1.PodDeletionCost: cost}
-	}
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodReady {
+// keepReady keeps whether a pod is ready and since when. Of other pods nobody reads that, and it changes often.
+func keepReady(trimmed, pod *corev1.Pod) {
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodReady {
 			trimmed.Status.Conditions = append(trimmed.Status.Conditions,
 				corev1.PodCondition{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime})
 		}

@@ -107,23 +107,18 @@ func TestTrimmedDeployments(t *testing.T) {
 	}
 }
 
-func TestTrimmedPodsOfPodSetsKeepTheirRank(t *testing.T) {
-	pod, yes, since := fullPod(), true, metav1.Unix(1000, 0)
-	pod.OwnerReferences = []metav1.OwnerReference{{Kind: "PodSet", Name: "s", Controller: &yes}}
-	pod.Annotations[corev1.PodDeletionCost] = "7"
+func TestTrimmedPodsOfPodSetsTellWhetherTheyAreReady(t *testing.T) {
+	pod, since := fullPod(), metav1.Unix(1000, 0)
+	pod.OwnerReferences = []metav1.OwnerReference{{Kind: "PodSet", Name: "s", Controller: new(true)}}
 	pod.Status.Conditions = []corev1.PodCondition{{
 		Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: since, LastProbeTime: since, Message: "long",
 	}}
-	obj, err := trimPod(pod)
+	trimmed, err := trimPod(pod)
 	if err != nil {
 		t.Fatal(err)
 	}
-	trimmed := obj.(*corev1.Pod)
-	if diff := cmp.Diff(map[string]string{corev1.PodDeletionCost: "7"}, trimmed.Annotations); diff != "" {
-		t.Errorf("annotations (-want +got):\n%s", diff)
-	}
 	want := []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: since}}
-	if diff := cmp.Diff(want, trimmed.Status.Conditions); diff != "" {
+	if diff := cmp.Diff(want, trimmed.(*corev1.Pod).Status.Conditions); diff != "" {
 		t.Errorf("conditions (-want +got):\n%s", diff)
 	}
 }
