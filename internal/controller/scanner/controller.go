@@ -107,7 +107,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case err == nil && apierrors.IsConflict(patchErr):
 		// Most often the cache does not show the last status yet. That is no failure.
 		return ctrl.Result{RequeueAfter: retryConflict}, nil
-	case patchErr != nil && !apierrors.IsNotFound(patchErr):
+	case !apierrors.IsNotFound(patchErr):
 		err = errors.Join(err, patchErr)
 	}
 	if err != nil {
