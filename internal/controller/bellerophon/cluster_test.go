@@ -402,7 +402,7 @@ func TestSettledMeansNoWrites(t *testing.T) {
 	w.Eventually(func() int32 { return *w.set().Spec.Replicas }, patience, tick).Should(gomega.BeEquivalentTo(6))
 	w.run(6, 6, "r1", "r1")
 	w.Eventually(w.ready, patience, tick).Should(gomega.HavePrefix("True/"))
-	all := append(w.writes.Seen()[before:], second.writes.Seen()...)
+	all := slices.Concat(w.writes.Seen()[before:], second.writes.Seen())
 	for _, write := range all {
 		if !strings.Contains(write, "/statefulsets/") && !strings.HasSuffix(write, "/status") && !strings.HasSuffix(write, "/events") {
 			t.Errorf("%s: nothing had changed there", write)

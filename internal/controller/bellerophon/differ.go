@@ -48,20 +48,25 @@ func differenceOfMaps(wanted map[string]any, live any) string {
 
 func differenceOfLists(wanted []any, live any) string {
 	there, _ := live.([]any)
-	key := listKey(wanted)
-	if key == "" && len(wanted) != len(there) {
+	if key := listKey(wanted); key != "" {
+		return differenceByKey(wanted, there, key)
+	}
+	if len(wanted) != len(there) {
 		return "."
 	}
-	for i, element := range wanted {
-		at, found := fmt.Sprintf("[%d]", i), any(nil)
-		if key != "" {
-			value := element.(map[string]any)[key] //nolint:forcetypeassert // listKey has looked
-			at, found = fmt.Sprintf("[%v]", value), elementWith(there, key, value)
-		} else {
-			found = there[i]
+	for i := range wanted {
+		if path := difference(wanted[i], there[i]); path != "" {
+			return join(fmt.Sprintf("[%d]", i), path)
 		}
-		if path := difference(element, found); path != "" {
-			return join(at, path)
+	}
+	return ""
+}
+
+func differenceByKey(wanted, there []any, key string) string {
+	for _, element := range wanted {
+		name := field(element, key)
+		if path := difference(element, elementWith(there, key, name)); path != "" {
+			return join(fmt.Sprintf("[%v]", name), path)
 		}
 	}
 	return ""

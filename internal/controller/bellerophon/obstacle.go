@@ -37,8 +37,8 @@ func notOurs(shero *stablev444beta989.BellerophonSimple, object *unstructured.Un
 	if owner != nil {
 		whose = owner.Kind + " " + owner.Name
 	}
-	return &obstacleError{stablev444beta989.ReasonNameTaken, fmt.Sprintf(
-		"%s exists and is controlled by %s, so it is left alone. Delete it, or make the BellerophonSimple under another name.", title(object), whose)}
+	return &obstacleError{stablev444beta989.ReasonNameTaken, cut(fmt.Sprintf(
+		"%s exists and is controlled by %s, so it is left alone. Delete it, or make the BellerophonSimple under another name.", title(object), whose), maxNote)}
 }
 
 // refused says what it means that an object could not be applied.

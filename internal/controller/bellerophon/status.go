@@ -12,17 +12,21 @@ import (
 	stablev444beta989 "github.com/scanner-operator/scanner-operator/api/stable/v444beta989"
 )
 
-// setStatus computes the status from the StatefulSet, nil if there is none, and from what went wrong.
+// setStatus computes the status from the StatefulSet, nil if there is none of ours or it is not known, and from what went wrong.
 func setStatus(shero *stablev444beta989.BellerophonSimple, set *appsv1.StatefulSet, err error) {
 	status := &shero.Status
 	status.ObservedGeneration = shero.Generation
 	status.Selector = labels.SelectorFromSet(selector(shero)).String()
-	status.Replicas, status.ReadyReplicas = 0, 0
-	if set != nil {
+	obstacle, _ := errors.AsType[*obstacleError](err)
+	switch {
+	case set != nil:
 		status.Replicas, status.ReadyReplicas = set.Status.Replicas, set.Status.ReadyReplicas
 		if everywhere(set) {
 			status.CurrentImage = image(set)
 		}
+	case obstacle != nil:
+		// After other errors the numbers stay: autoscalers must not see none because the API server could not be asked.
+		status.Replicas, status.ReadyReplicas = 0, 0
 	}
 	ready := metav1.Condition{Type: stablev444beta989.ConditionReady, Status: metav1.ConditionFalse, ObservedGeneration: shero.Generation}
 	ready.Reason, ready.Message = readiness(shero, set, err)

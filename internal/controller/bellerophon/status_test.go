@@ -62,10 +62,14 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// A StatefulSet that is gone or goes has no instances to speak of.
+// A StatefulSet that is gone or goes has no instances to speak of; of one that could not be asked for, the last numbers stay.
 func TestStatusWithoutAStatefulSet(t *testing.T) {
 	shero := sample(t)
 	shero.Status.Replicas, shero.Status.ReadyReplicas = 3, 3
+	setStatus(shero, nil, errors.New("no route to host"))
+	if got := shown(shero); !strings.HasPrefix(got, "False/Failed") || shero.Status.Replicas != 3 || shero.Status.ReadyReplicas != 3 {
+		t.Errorf("%s, %+v", got, shero.Status)
+	}
 	setStatus(shero, nil, &obstacleError{"Refused", "StatefulSet x is refused."})
 	if got := shown(shero); got != "False/Refused: StatefulSet x is refused." || shero.Status.Replicas != 0 || shero.Status.ReadyReplicas != 0 {
 		t.Errorf("%s, %+v", got, shero.Status)
