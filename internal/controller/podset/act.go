@@ -69,17 +69,18 @@ func (r *Reconciler) replace(ctx context.Context, ps *appv1alpha1.PodSet, templa
 	if len(pods) == 0 {
 		return nil
 	}
-	trial := newPod(ps, template, l.hash, vacancy{})
-	trial.Name, trial.GenerateName = "", trial.Name[:len(trial.Name)-1]
-	// A quota that is used up is no reason: the pod that goes makes room.
-	if err := r.Client.Create(ctx, trial, client.DryRunAll); err != nil && !exceedsQuota(err) {
+	slot, _ := slotOf(pods[0])
+	trial := newPod(ps, template, l.hash, vacancy{slot: slot, incarnation: incarnationOf(pods[0]) + 1})
+	if err := r.Client.Create(ctx, trial, client.DryRunAll); err != nil && !passes(err) {
 		return r.refused(ps, err)
 	}
 	return r.deleteAll(ctx, ps, l, pods)
 }
 
-func exceedsQuota(err error) bool {
-	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
+// passes says of the refusal of a trial that it does not concern the template: the pod that goes makes room in a quota, and for a name that
+// is taken there is another one.
+func passes(err error) bool {
+	return apierrors.IsAlreadyExists(err) || apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
 }
 
 // fill creates the pods that are missing and due, and adds them to the look. It begins with one and doubles the number as long as all is

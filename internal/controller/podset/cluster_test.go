@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/onsi/gomega"
@@ -41,6 +43,7 @@ type site struct {
 	t         *testing.T
 	namespace string
 	writes    *controllertest.Writes
+	told      *tally
 }
 
 func newSite(t *testing.T) *site {
@@ -57,7 +60,7 @@ func emptySite(t *testing.T) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &site{Client: c, WithT: gomega.NewWithT(t), t: t, namespace: controllertest.Namespace(t, c), writes: &controllertest.Writes{}}
+	return &site{Client: c, WithT: gomega.NewWithT(t), t: t, namespace: controllertest.Namespace(t, c), writes: &controllertest.Writes{}, told: &tally{}}
 }
 
 // start runs the controller.
@@ -67,18 +70,25 @@ func (s *site) start() (stop func()) {
 	config.Wrap(s.writes.Wrap)
 	return controllertest.Start(s.t, config, s.Scheme(), []string{s.namespace}, func(mgr ctrl.Manager) error {
 		r := &Reconciler{
-			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Store: validating{}, Clock: clock.RealClock{},
+			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Store: s.told, Clock: clock.RealClock{},
 			Recorder: mgr.GetEventRecorder("scanner-operator"),
 		}
 		return r.SetupWithManager(mgr)
 	})
 }
 
-// validating is an event log that keeps nothing.
-type validating struct{}
+// tally counts what the event log is told: every look at a PodSet tells its status.
+type tally struct{ looks sync.Map }
 
-func (validating) RecordChange(_ context.Context, change store.ObjectChange) error {
+func (t *tally) RecordChange(_ context.Context, change store.ObjectChange) error {
+	n, _ := t.looks.LoadOrStore(change.Object.Name, new(atomic.Int64))
+	n.(*atomic.Int64).Add(1)
 	return change.Validate()
+}
+
+func (t *tally) of(name string) int64 {
+	n, _ := t.looks.LoadOrStore(name, new(atomic.Int64))
+	return n.(*atomic.Int64).Load()
 }
 
 // sample makes the document's PodSet.
@@ -284,21 +294,46 @@ func TestEndedPodsAreReplaced(t *testing.T) {
 	s.setPhase(s, names[0], corev1.PodFailed, corev1.ConditionFalse)
 	s.setPhase(s, names[1], corev1.PodSucceeded, corev1.ConditionFalse)
 	s.Expect(s.Delete(t.Context(), new(pods[names[2]]))).To(gomega.Succeed())
+	// A pod that was gone before the controller looked has a successor of the same name.
 	s.Eventually(func(g gomega.Gomega) {
 		s.kubelet(g)
-		for _, name := range names {
-			g.Expect(s.list(g)).NotTo(gomega.HaveKey(name))
+		for name, pod := range s.list(g) {
+			g.Expect(pod.UID).NotTo(gomega.Equal(pods[name].UID))
 		}
 	}, patience, tick).Should(gomega.Succeed())
 	failures := map[string]string{}
 	for _, pod := range s.awaitReady(ps, 3) {
-		failures[pod.Labels["apps.kubernetes.io/pod-index"]+"/"+pod.Labels[appv1alpha1.LabelIncarnation]] = pod.Labels[appv1alpha1.LabelFailures]
+		failures[pod.Labels["apps.kubernetes.io/pod-index"]] = pod.Labels[appv1alpha1.LabelFailures]
 	}
 	want := map[string]string{}
 	for i, name := range names {
-		want[pods[name].Labels["apps.kubernetes.io/pod-index"]+"/1"] = []string{"1", "1", "0"}[i]
+		want[pods[name].Labels["apps.kubernetes.io/pod-index"]] = []string{"1", "1", "0"}[i]
 	}
 	s.Expect(failures).To(gomega.Equal(want))
+}
+
+// sentinel makes a later PodSet. When that has all it wants, what was on its way before has arrived.
+func (s *site) sentinel(name string) {
+	s.t.Helper()
+	later := &appv1alpha1.PodSet{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}, Spec: appv1alpha1.PodSetSpec{Replicas: 1}}
+	s.create(later)
+	s.awaitReady(later, 1)
+}
+
+// TestNoOpUpdatesReconcileNothing changes what is not the spec.
+func TestNoOpUpdatesReconcileNothing(t *testing.T) {
+	s := newSite(t)
+	ps := s.sample()
+	s.awaitReady(ps, 3)
+	s.sentinel("first")
+	before := s.told.of(ps.Name)
+	s.patch(ps, types.MergePatchType, `{"metadata":{"annotations":{"a":"b"},"labels":{"c":"d"}}}`)
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"status":{"readyReplicas":2}}`))
+	s.Expect(s.Status().Patch(t.Context(), ps, patch)).To(gomega.Succeed())
+	s.sentinel("second")
+	if n := s.told.of(ps.Name) - before; before == 0 || n != 0 {
+		t.Errorf("it was reconciled %d times before and %d times after", before, n)
+	}
 }
 
 // TestDeletionDuringScaleUp deletes a PodSet, as with kubectl delete --cascade=foreground, while its pods come. Nothing collects garbage here, so
@@ -309,19 +344,13 @@ func TestDeletionDuringScaleUp(t *testing.T) {
 	s.patch(ps, types.MergePatchType, `{"spec":{"replicas":10}}`)
 	s.Expect(s.Delete(t.Context(), ps, client.PropagationPolicy(metav1.DeletePropagationForeground))).To(gomega.Succeed())
 	s.Expect(s.get(s, ps).DeletionTimestamp).NotTo(gomega.BeNil())
-	// What was on its way has arrived when a later PodSet has all it wants.
-	sentinel := func(name string) {
-		later := &appv1alpha1.PodSet{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}, Spec: appv1alpha1.PodSetSpec{Replicas: 1}}
-		s.create(later)
-		s.awaitReady(later, 1)
-	}
-	sentinel("first")
+	s.sentinel("first")
 	for _, pod := range s.list(s) {
 		if pod.Labels["app"] == ps.Name {
 			s.Expect(s.Delete(t.Context(), &pod, client.GracePeriodSeconds(0))).To(gomega.Succeed())
 		}
 	}
-	sentinel("second")
+	s.sentinel("second")
 	for name, pod := range s.list(s) {
 		if pod.Labels["app"] == ps.Name {
 			t.Errorf("pod %s was made for a PodSet that is being deleted", name)
@@ -416,10 +445,7 @@ func TestSettledMeansNoWrites(t *testing.T) {
 	s.pod("foreign", func(pod *corev1.Pod) {
 		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "rs", UID: "rs", Controller: new(true)}}
 	})
-	// What comes after all that shows that it was seen.
-	later := &appv1alpha1.PodSet{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "later"}, Spec: appv1alpha1.PodSetSpec{Replicas: 1}}
-	s.create(later)
-	s.awaitReady(later, 1)
+	s.sentinel("later")
 	for _, write := range s.writes.Seen()[before:] {
 		if strings.Contains(write, "podset-sample") {
 			t.Errorf("%s of a settled PodSet", write)

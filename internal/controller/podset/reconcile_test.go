@@ -240,10 +240,16 @@ func TestChangedPodIsNotDeleted(t *testing.T) {
 	l.settle()
 	w.changeSet(func(ps *appv1alpha1.PodSet) { ps.Spec.Replicas = 1 })
 	w.refuse = func(verb, name string) error {
-		if verb == "delete" {
-			return apierrors.NewConflict(podResource, name, errors.New("changed"))
+		if verb != "delete" {
+			return nil
 		}
-		return nil
+		w.refuse = nil
+		var pod corev1.Pod
+		if err := w.truth.Get(t.Context(), client.ObjectKey{Namespace: ours.Namespace, Name: name}, &pod); err != nil {
+			return err
+		}
+		pod.Annotations = map[string]string{corev1.PodDeletionCost: "100"}
+		return w.truth.Update(t.Context(), &pod)
 	}
 	if result := l.once(); result.RequeueAfter != retryConflict {
 		t.Errorf("result %+v, want another look soon", result)
@@ -251,8 +257,13 @@ func TestChangedPodIsNotDeleted(t *testing.T) {
 	if got := strings.Join(l.events(), "\n"); strings.Contains(got, "Failed") {
 		t.Errorf("events:\n%s", got)
 	}
-	if c := readyOf(w.set()); c.Reason != appv1alpha1.ReasonProgressing {
-		t.Errorf("Ready: %+v", c)
+	if c := readyOf(w.set()); c.Reason != appv1alpha1.ReasonProgressing || w.count("delete") != 0 {
+		t.Errorf("Ready: %+v; writes %q", c, w.writes)
+	}
+	l.settle()
+	checkSettled(t, l)
+	if pod := w.live()[0]; pod.Annotations[corev1.PodDeletionCost] != "100" {
+		t.Error("the pod that had become dear was deleted")
 	}
 }
 
@@ -525,6 +536,11 @@ func TestRefusedTemplateCostsNoPod(t *testing.T) {
 	c := readyOf(w.set())
 	if c.Reason != appv1alpha1.ReasonReplicaFailure || !strings.Contains(c.Message, "violates PodSecurity") || w.set().Status.ReadyReplicas != 2 {
 		t.Errorf("status %+v", w.set().Status)
+	}
+	writes := len(w.writes)
+	l.sync()
+	if _, err := l.reconcile(); err == nil || len(w.writes) != writes {
+		t.Errorf("%v; the next try wrote %q", err, w.writes[writes:])
 	}
 	w.refuse = func(verb, name string) error {
 		if verb == "try" {

@@ -238,7 +238,7 @@ func (l *leader) funcs() interceptor.Funcs {
 			pod := obj.(*corev1.Pod)
 			if len((&client.CreateOptions{}).ApplyOptions(opts).DryRun) > 0 {
 				if w.refuse != nil {
-					return w.refuse("try", pod.GenerateName)
+					return w.refuse("try", pod.Name)
 				}
 				return nil
 			}
