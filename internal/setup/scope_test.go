@@ -93,6 +93,13 @@ func (u *usage) wrap(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
+// in returns the rights that requests needed in a namespace.
+func (u *usage) in(namespace string) map[right]bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return maps.Clone(u.used[namespace])
+}
+
 func (u *usage) audited() int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -244,8 +251,8 @@ func strictCluster(t *testing.T) (*rest.Config, client.Client) {
 func TestScopeAndRights(t *testing.T) {
 	admin, c := strictCluster(t)
 	amd64Node(t, c)
-	for name, limited := range map[string]bool{"the whole cluster": false, "listed namespaces": true} {
-		t.Run(name, func(t *testing.T) {
+	run := func(limited bool) func(*testing.T) {
+		return func(t *testing.T) {
 			s := &scope{c: c, own: namespace(t, c), first: namespace(t, c), second: namespace(t, c), other: namespace(t, c)}
 			if limited {
 				s.listed = []string{s.first, s.second}
@@ -254,8 +261,11 @@ func TestScopeAndRights(t *testing.T) {
 			s.scan(t)
 			s.checkOther(t)
 			s.checkRights(t)
-		})
+		}
 	}
+	// First, as it would find what the other leaves behind.
+	t.Run("the whole cluster", run(false))
+	t.Run("listed namespaces", run(true))
 }
 
 // scope is a run of an operator that looks at some namespaces or all of them.
@@ -282,6 +292,8 @@ func (s *scope) start(t *testing.T, admin *rest.Config) {
 	config.Wrap(s.usage.wrap)
 	// Whatever else fails: this may be why.
 	t.Cleanup(func() {
+		s.usage.mu.Lock()
+		defer s.usage.mu.Unlock()
 		for _, refused := range s.usage.refused {
 			t.Errorf("the operator may not %s", refused)
 		}
@@ -350,7 +362,7 @@ func (s *scope) checkOther(t *testing.T) {
 		if said := ready(t.Context(), s.c, s.scanners["d"]); said != "" {
 			t.Errorf("a Scanner in a namespace that is not listed was told %s", said)
 		}
-		if used := s.usage.used[s.other]; len(used) > 0 {
+		if used := s.usage.in(s.other); len(used) > 0 {
 			t.Errorf("the operator asked about a namespace that is not listed: %v", used)
 		}
 	}
@@ -409,6 +421,9 @@ func (s *scope) checkRights(t *testing.T) {
 // used returns the rights that requests needed where a role of a namespace, "" for the whole cluster, holds. All listed namespaces have the
 // same role: it is needed if one of them shows it.
 func (s *scope) used(in string) map[right]bool {
+	// Events are still told after the end.
+	s.usage.mu.Lock()
+	defer s.usage.mu.Unlock()
 	used := map[right]bool{}
 	for namespace, rights := range s.usage.used {
 		if in == "" || in == namespace || slices.Contains(s.listed, in) && slices.Contains(s.listed, namespace) {
