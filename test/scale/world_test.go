@@ -5,6 +5,8 @@ package scale
 import (
 	"context"
 	"fmt"
+	"maps"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -62,11 +64,12 @@ type world struct {
 
 // numberOf tells the number of an image from its ID.
 func numberOf(imageID string) int {
-	var n int
-	if _, err := fmt.Sscanf(imageID[strings.Index(imageID, "@sha256:"):], "@sha256:%x", &n); err != nil {
+	_, digest, _ := strings.Cut(imageID, "@sha256:")
+	n, err := strconv.ParseInt(digest, 16, 0)
+	if err != nil {
 		return -1
 	}
-	return n
+	return int(n)
 }
 
 // imageID has the first registry hold half of the images.
@@ -176,9 +179,7 @@ func createNodes(t *testing.T) {
 		for i := range count {
 			name := nodeFor(arch, i)
 			labels := map[string]string{corev1.LabelArchStable: arch, corev1.LabelOSStable: "linux", corev1.LabelHostname: name}
-			for key, value := range scanNode {
-				labels[key] = value
-			}
+			maps.Copy(labels, scanNode)
 			create(t, &corev1.Node{
 				ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, Annotations: map[string]string{"kwok.x-k8s.io/node": "fake"}},
 				Status:     corev1.NodeStatus{Allocatable: room, Capacity: room},
