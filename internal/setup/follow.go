@@ -32,7 +32,7 @@ func follow(ctx context.Context, hub *feed.Hub, assessor *assess.Assessor, wake 
 				wake.wake()
 			case store.EventImageDiscovered, store.EventImageQueued, store.EventImageReported,
 				store.EventFindingOpened, store.EventFindingClosed, store.EventFindingChanged,
-				store.EventScannerChanged, store.EventPodSetChanged, store.EventSheroChanged, store.EventRolloutChanged:
+				store.EventScannerChanged, store.EventPodSetChanged, store.EventSheroChanged, store.EventRolloutChanged, store.EventRolloutJudged:
 				// Nothing follows from these.
 			}
 		}

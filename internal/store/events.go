@@ -17,6 +17,8 @@ const (
 	EventSheroChanged   EventKind = "shero.changed"
 	// EventRolloutChanged says that another image began to run in a container of a workload; its data names the workload.
 	EventRolloutChanged EventKind = "rollout.changed"
+	// EventRolloutJudged says what a rollout did to what is vulnerable, or that it will not be known. Its data is a RolloutJudgedEvent.
+	EventRolloutJudged EventKind = "rollout.judged"
 )
 
 // EventLog says which part of the event log there is.
@@ -87,7 +89,7 @@ func (c ObjectChange) Validate() error {
 // Namespace is that of the object, or of the workload, that the event is about, "" when it is about none.
 func (e Event) Namespace() string {
 	switch e.Kind {
-	case EventScannerChanged, EventPodSetChanged, EventSheroChanged, EventRolloutChanged:
+	case EventScannerChanged, EventPodSetChanged, EventSheroChanged, EventRolloutChanged, EventRolloutJudged:
 	default:
 		return ""
 	}
@@ -109,6 +111,6 @@ func EventKinds() []EventKind {
 	return []EventKind{
 		EventImageDiscovered, EventImageQueued, EventImageCatalogued, EventImageMatched, EventImageFailed, EventImageRemoved, EventImageReported,
 		EventFindingOpened, EventFindingClosed, EventFindingChanged, EventDatabaseUpdated,
-		EventScannerChanged, EventPodSetChanged, EventSheroChanged, EventRolloutChanged,
+		EventScannerChanged, EventPodSetChanged, EventSheroChanged, EventRolloutChanged, EventRolloutJudged,
 	}
 }

@@ -12,8 +12,6 @@ type History interface {
 	// Presences returns a page of where and when an image ran, on all platforms or on that of the query, those that still run first,
 	// then the latest; ErrNotFound when the image is not known.
 	Presences(ctx context.Context, query PresenceQuery) (PresencePage, error)
-	// ListRollouts returns a page of changes of image in workloads, the latest first.
-	ListRollouts(ctx context.Context, query RolloutQuery) (RolloutPage, error)
 	// RecordDay keeps the sums of today, for the cluster as a whole and for each namespace, in place of earlier ones of the
 	// same day. When nothing differs it only reads.
 	RecordDay(ctx context.Context) error
@@ -45,55 +43,6 @@ type PresenceQuery struct {
 // PresencePage is a page of presences.
 type PresencePage struct {
 	Presences []Presence
-	NextToken string
-	Total     int
-}
-
-// Rollout is a change of the image of a container of a workload: another image began to run in it.
-type Rollout struct {
-	ID        int64
-	At        time.Time
-	Cluster   string
-	Workload  Workload
-	Container string
-	From, To  RolloutSide
-}
-
-// RolloutSide is one of the images of a rollout.
-type RolloutSide struct {
-	Image vuln.ImageKey
-	// State and Counts are those of today, "" and nil when the image is not known any more; Counts is nil when it was not matched.
-	State  State
-	Counts *Counts
-}
-
-// RolloutEvent is the data of EventRolloutChanged, which is about the image that began to run.
-type RolloutEvent struct {
-	Workload  Workload     `json:"workload"`
-	Container string       `json:"container"`
-	From      RolloutImage `json:"from"`
-	To        RolloutImage `json:"to"`
-}
-
-// RolloutImage names an image of a rollout.
-type RolloutImage struct {
-	ImageID  string `json:"imageId"`
-	Platform string `json:"platform"`
-}
-
-// RolloutQuery asks for a page of rollouts. Zero fields do not filter.
-type RolloutQuery struct {
-	Namespace string
-	Workload  string
-	ImageID   string
-	// Since and Until keep rollouts from this time on and before that time.
-	Since, Until time.Time
-	Page
-}
-
-// RolloutPage is a page of rollouts.
-type RolloutPage struct {
-	Rollouts  []Rollout
 	NextToken string
 	Total     int
 }

@@ -43,6 +43,7 @@ type Store interface {
 	Reports
 	Events
 	History
+	Rollouts
 	Coverage
 	Search
 	Scans

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 // rolloutColumns are the columns of rollouts that are written.
@@ -44,7 +46,22 @@ func (w *presenceWriter) recordRollouts(begun []useRow, occupants map[string][]o
 			return err
 		}
 	}
-	return w.insert("rollouts", rolloutColumns, values, "")
+	return w.insertRollouts(values)
+}
+
+// insertRollouts writes rollouts and has them wait to be judged. Nobody else writes meanwhile, so those behind the last one are ours.
+func (w *presenceWriter) insertRollouts(values []any) error {
+	if len(values) == 0 {
+		return nil
+	}
+	var last int64
+	if err := w.Raw("SELECT COALESCE(MAX(id), 0) FROM rollouts").Scan(&last).Error; err != nil {
+		return err
+	}
+	if err := w.insert("rollouts", rolloutColumns, values, ""); err != nil {
+		return err
+	}
+	return w.exec("INSERT INTO rollout_queue (rollout_id, stage) SELECT id, ? FROM rollouts WHERE id > ?", stageWaiting, last)
 }
 
 // imageNames reads the image IDs and platforms of uses by id.
@@ -84,29 +101,40 @@ type rolloutRow struct {
 	FromImage, FromPlatform, ToImage, ToPlatform      string
 	From                                              sideState `gorm:"embedded;embeddedPrefix:from_"`
 	To                                                sideState `gorm:"embedded;embeddedPrefix:to_"`
+	VerdictAt                                         int64
+	VerdictState, Opened, Closed                      string
 }
 
 // sideState is what is known of an image; the state is "" when it is gone.
 type sideState struct {
-	State     string
-	MatchedAt int64
+	State, Reason, Message string
+	MatchedAt              int64
 	Counts    countsRow `gorm:"embedded"`
 }
 
-// rolloutSelect are the columns of rolloutRow, of rollouts r and images a before and b after.
+// rolloutJoins joins rollouts r with images a before and b after, and with what became of them, v.
+const rolloutJoins = ` LEFT JOIN images a ON a.image_id = r.from_image AND a.platform = r.from_platform
+	LEFT JOIN images b ON b.image_id = r.to_image AND b.platform = r.to_platform
+	LEFT JOIN rollout_verdicts v ON v.rollout_id = r.id`
+
+// rolloutSelect are the columns of rolloutRow.
 var rolloutSelect = func() string {
 	columns := []string{
 		"r.id", "r.at", "r.cluster", "r.namespace", "r.kind", "r.name AS workload", "r.container AS container_name", "r.from_image", "r.from_platform",
 		"r.to_image", "r.to_platform",
 	}
-	columns = append(columns, "COALESCE(a.state, '') AS from_state", "COALESCE(b.state, '') AS to_state")
+	columns = append(columns, "COALESCE(v.at, 0) AS verdict_at", "COALESCE(v.state, '') AS verdict_state", "COALESCE(v.opened, '') AS opened",
+		"COALESCE(v.closed, '') AS closed")
+	for _, column := range []string{"state", "reason", "message"} {
+		columns = append(columns, fmt.Sprintf("COALESCE(a.%[1]s, '') AS from_%[1]s, COALESCE(b.%[1]s, '') AS to_%[1]s", column))
+	}
 	for _, column := range append([]string{"matched_at"}, countColumns...) {
 		columns = append(columns, fmt.Sprintf("COALESCE(a.%[1]s, 0) AS from_%[1]s", column), fmt.Sprintf("COALESCE(b.%[1]s, 0) AS to_%[1]s", column))
 	}
 	return strings.Join(columns, ", ")
 }()
 
-// ListRollouts implements store.History.
+// ListRollouts implements store.Rollouts.
 func (s *Store) ListRollouts(ctx context.Context, query store.RolloutQuery) (store.RolloutPage, error) {
 	token := rolloutToken{"rollouts", query.Namespace, query.Workload, query.ImageID, micros(query.Since), micros(query.Until)}
 	var page store.RolloutPage
@@ -152,9 +180,7 @@ func filterRollouts(tx *gorm.DB, query store.RolloutQuery) *gorm.DB {
 // readRollouts fills a page.
 func readRollouts(behind *gorm.DB, limit int, token rolloutToken, page *store.RolloutPage) error {
 	var rows []rolloutRow
-	err := behind.Joins("LEFT JOIN images a ON a.image_id = r.from_image AND a.platform = r.from_platform").
-		Joins("LEFT JOIN images b ON b.image_id = r.to_image AND b.platform = r.to_platform").
-		Select(rolloutSelect).Order(orderBy(rolloutOrder, sameName)).Limit(limit + 1).Scan(&rows).Error
+	err := behind.Joins(rolloutJoins).Select(rolloutSelect).Order(orderBy(rolloutOrder, sameName)).Limit(limit + 1).Scan(&rows).Error
 	if err != nil {
 		return err
 	}
@@ -184,8 +210,23 @@ func (r *rolloutRow) rollout() (store.Rollout, error) {
 	if rollout.From, err = r.From.side(r.FromImage, r.FromPlatform); err != nil {
 		return store.Rollout{}, err
 	}
-	rollout.To, err = r.To.side(r.ToImage, r.ToPlatform)
+	if rollout.To, err = r.To.side(r.ToImage, r.ToPlatform); err != nil {
+		return store.Rollout{}, err
+	}
+	rollout.Verdict, err = r.verdict()
 	return rollout, err
+}
+
+// verdict is what became of the rollout; without a row it waits.
+func (r *rolloutRow) verdict() (store.RolloutVerdict, error) {
+	if r.VerdictState == "" {
+		return store.RolloutVerdict{State: store.RolloutWaiting}, nil
+	}
+	verdict := store.RolloutVerdict{State: store.RolloutState(r.VerdictState), At: fromMicros(r.VerdictAt)}
+	if err := errors.Join(fromJSON(r.Opened, &verdict.Opened), fromJSON(r.Closed, &verdict.Closed)); err != nil {
+		return store.RolloutVerdict{}, fmt.Errorf("rollout %d in the database: %w", r.ID, err)
+	}
+	return verdict, nil
 }
 
 func (s *sideState) side(imageID, platform string) (store.RolloutSide, error) {
@@ -193,7 +234,7 @@ func (s *sideState) side(imageID, platform string) (store.RolloutSide, error) {
 	if err != nil {
 		return store.RolloutSide{}, err
 	}
-	side := store.RolloutSide{Image: key, State: store.State(s.State)}
+	side := store.RolloutSide{Image: key, State: store.State(s.State), Reason: vuln.Reason(s.Reason), Message: s.Message}
 	if s.MatchedAt > 0 {
 		counts := s.Counts.counts()
 		side.Counts = &counts

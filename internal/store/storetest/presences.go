@@ -240,7 +240,7 @@ var rolloutTests = map[string]func(*testing.T, *fixture){
 		rollout := store.Rollout{
 			At: day.Add(time.Minute), Workload: want.Workload, Container: "c",
 			From: store.RolloutSide{Image: from, State: store.StateScanned, Counts: &store.Counts{SeverityCounts: vuln.SeverityCounts{High: 1}}},
-			To:   store.RolloutSide{Image: to, State: store.StatePending},
+			To:   store.RolloutSide{Image: to, State: store.StatePending}, Verdict: store.RolloutVerdict{State: store.RolloutWaiting},
 		}
 		if len(page.Rollouts) == 1 {
 			rollout.ID = page.Rollouts[0].ID

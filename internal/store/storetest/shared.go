@@ -72,6 +72,32 @@ var sharedTests = map[string]func(*testing.T, [2]store.Store){
 			checkShared(t, fmt.Sprint("store ", i), s)
 		}
 	},
+	"Only one of two stores judges a rollout": func(t *testing.T, stores [2]store.Store) {
+		const count = 20
+		f := &fixture{Store: stores[0], clock: &stoppableClock{}}
+		from, to := rolledOut(t, f, count)
+		f.match(t, from, "1", answers{"p": {finding("CVE-1", vuln.SeverityHigh)}})
+		f.match(t, to, "1", nil)
+		last := f.last(t)
+		var group sync.WaitGroup
+		var taken [6]int
+		for i := range taken {
+			group.Go(func() {
+				var err error
+				if taken[i], err = stores[i%2].JudgeRollouts(t.Context(), day, count); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		group.Wait()
+		total := 0
+		for _, n := range taken {
+			total += n
+		}
+		if events := f.events(t, last); total != count || len(events) != count {
+			t.Errorf("%d rollouts were judged %v times with %d events", count, taken, len(events))
+		}
+	},
 	"Only one of two stores records a failure": func(t *testing.T, stores [2]store.Store) {
 		key := image("a", amd64)
 		if _, err := stores[0].WantImages(t.Context(), []vuln.ImageKey{key}); err != nil {

@@ -1,0 +1,159 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+// Rollouts is the part of the store about changes of image in workloads, and what they did to what is vulnerable.
+type Rollouts interface {
+	// ListRollouts returns a page of rollouts, the latest first.
+	ListRollouts(ctx context.Context, query RolloutQuery) (RolloutPage, error)
+	// Rollout returns one rollout with its worst findings, or ErrNotFound.
+	Rollout(ctx context.Context, id int64) (RolloutDetail, error)
+	// JudgeRollouts compares the findings of both images of those rollouts that wait and whose images are both matched, the latest first, and
+	// gives up those from before a time whose images are not. It returns how many it took off the queue, at most limit, which is at most
+	// MaxJudged. A rollout is judged once, also when several processes judge.
+	JudgeRollouts(ctx context.Context, giveUp time.Time, limit int) (int, error)
+	// UntoldRollouts returns judged rollouts whose workloads were not told, the first ones first, at most limit, which is at most MaxJudged.
+	UntoldRollouts(ctx context.Context, limit int) ([]RolloutDetail, error)
+	// RolloutTold takes a rollout from those.
+	RolloutTold(ctx context.Context, id int64) error
+}
+
+// Bounds of what is said of rollouts.
+const (
+	// MaxJudged is the most rollouts that one call judges.
+	MaxJudged = 100
+	// MaxRolloutFindings is the most findings that are kept of each side, the worst ones.
+	MaxRolloutFindings = 100
+	// maxToldFindings is the most findings of each side that the event log names.
+	maxToldFindings = 10
+)
+
+// Rollout is a change of the image of a container of a workload: another image began to run in it.
+type Rollout struct {
+	ID        int64
+	At        time.Time
+	Cluster   string
+	Workload  Workload
+	Container string
+	From, To  RolloutSide
+	Verdict   RolloutVerdict
+}
+
+// RolloutSide is one of the images of a rollout.
+type RolloutSide struct {
+	Image vuln.ImageKey
+	// State and Counts are those of today, "" and nil when the image is not known any more; Counts is nil when it was not matched.
+	State  State
+	Counts *Counts
+	// Reason and Message say why the image failed, if it did.
+	Reason  vuln.Reason
+	Message string
+}
+
+// Scanned reports whether it is known what the image is vulnerable to.
+func (s RolloutSide) Scanned() bool { return s.Counts != nil }
+
+// RolloutState says whether it is known what a rollout did.
+type RolloutState string
+
+// The states.
+const (
+	// RolloutWaiting: one of its images is not scanned yet.
+	RolloutWaiting RolloutState = "waiting"
+	// RolloutJudged: the findings of both images were compared.
+	RolloutJudged RolloutState = "judged"
+	// RolloutGaveUp: one of its images was not scanned for so long that nobody waits any more.
+	RolloutGaveUp RolloutState = "gaveUp"
+)
+
+// RolloutVerdict is what a rollout did to what is vulnerable.
+type RolloutVerdict struct {
+	State RolloutState
+	// At is when it was judged or given up, zero while it waits.
+	At time.Time
+	// Opened counts vulnerabilities of packages that the image that began to run has and the one before had not, Closed the others way
+	// round; as the findings were when it was judged. A finding is told by vulnerability and name of the package: another version with the
+	// same vulnerability is neither opened nor closed.
+	Opened, Closed vuln.SeverityCounts
+}
+
+// RolloutDetail is a rollout with the worst findings that it opened and closed, at most MaxRolloutFindings each, the worst first.
+type RolloutDetail struct {
+	Rollout
+	WorstOpened, WorstClosed []RolloutFinding
+}
+
+// RolloutFinding is a vulnerability of a package.
+type RolloutFinding struct {
+	VulnerabilityID string        `json:"vulnerabilityId"`
+	Package         string        `json:"package"`
+	Severity        vuln.Severity `json:"severity"`
+	KEV             bool          `json:"kev"`
+	// Fixable says that there is a fixed version.
+	Fixable bool `json:"fixable"`
+}
+
+// RolloutEvent is the data of EventRolloutChanged, which is about the image that began to run.
+type RolloutEvent struct {
+	Workload  Workload     `json:"workload"`
+	Container string       `json:"container"`
+	From      RolloutImage `json:"from"`
+	To        RolloutImage `json:"to"`
+}
+
+// RolloutJudgedEvent is the data of EventRolloutJudged, which is about the image that began to run. Counts are absent when the rollout
+// was given up. Each list names the worst ten.
+type RolloutJudgedEvent struct {
+	ID int64 `json:"id"`
+	RolloutEvent
+	State       RolloutState         `json:"state"`
+	Opened      *vuln.SeverityCounts `json:"opened,omitempty"`
+	Closed      *vuln.SeverityCounts `json:"closed,omitempty"`
+	WorstOpened []RolloutFinding     `json:"worstOpened,omitempty"`
+	WorstClosed []RolloutFinding     `json:"worstClosed,omitempty"`
+}
+
+// JudgedEvent tells of a rollout that was judged or given up.
+func (d *RolloutDetail) JudgedEvent() RolloutJudgedEvent {
+	image := func(side RolloutSide) RolloutImage {
+		return RolloutImage{ImageID: side.Image.ImageID, Platform: side.Image.Platform.String()}
+	}
+	event := RolloutJudgedEvent{
+		ID: d.ID, State: d.Verdict.State,
+		RolloutEvent: RolloutEvent{Workload: d.Workload, Container: d.Container, From: image(d.From), To: image(d.To)},
+	}
+	if d.Verdict.State == RolloutJudged {
+		event.Opened, event.Closed = &d.Verdict.Opened, &d.Verdict.Closed
+		event.WorstOpened = d.WorstOpened[:min(len(d.WorstOpened), maxToldFindings)]
+		event.WorstClosed = d.WorstClosed[:min(len(d.WorstClosed), maxToldFindings)]
+	}
+	return event
+}
+
+// RolloutImage names an image of a rollout.
+type RolloutImage struct {
+	ImageID  string `json:"imageId"`
+	Platform string `json:"platform"`
+}
+
+// RolloutQuery asks for a page of rollouts. Zero fields do not filter.
+type RolloutQuery struct {
+	Namespace string
+	Workload  string
+	ImageID   string
+	// Since and Until keep rollouts from this time on and before that time.
+	Since, Until time.Time
+	Page
+}
+
+// RolloutPage is a page of rollouts.
+type RolloutPage struct {
+	Rollouts  []Rollout
+	NextToken string
+	Total     int
+}

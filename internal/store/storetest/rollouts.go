@@ -1,0 +1,229 @@
+package storetest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/vuln"
+)
+
+// rolledOut makes rollouts from one catalogued image to another, in as many workloads.
+func rolledOut(t *testing.T, f *fixture, workloads int) (from, to vuln.ImageKey) {
+	t.Helper()
+	from, to = image("a", amd64), image("bb", amd64)
+	f.catalogue(t, from, "1", catalogOf("p", "q"))
+	f.catalogue(t, to, "1", catalogOf("q", "r"))
+	for minute, key := range []vuln.ImageKey{from, to} {
+		var uses []store.Use
+		for n := range workloads {
+			uses = append(uses, runs(fmt.Sprintf("w%02d", n), key)...)
+		}
+		f.runAt(t, minute, "s", uses...)
+	}
+	return from, to
+}
+
+// judge expects that so many rollouts are judged or given up, those from before a minute.
+func (f *fixture) judge(t *testing.T, giveUp, want int) {
+	t.Helper()
+	taken, err := f.JudgeRollouts(t.Context(), day.Add(time.Duration(giveUp)*time.Minute), store.MaxJudged)
+	if err != nil || taken != want {
+		t.Fatalf("%d rollouts were judged, %v, want %d", taken, err, want)
+	}
+}
+
+// only returns the only rollout.
+func (f *fixture) only(t *testing.T) store.RolloutDetail {
+	t.Helper()
+	page := f.rollouts(t, store.RolloutQuery{})
+	if len(page.Rollouts) != 1 {
+		t.Fatalf("there are %d rollouts, want one", len(page.Rollouts))
+	}
+	detail, err := f.Rollout(t.Context(), page.Rollouts[0].ID)
+	must(t, err)
+	if diff := cmp.Diff(page.Rollouts[0], detail.Rollout); diff != "" {
+		t.Errorf("the list and the rollout itself differ: %s", diff)
+	}
+	return detail
+}
+
+func (f *fixture) untold(t *testing.T, limit int) []store.RolloutDetail {
+	t.Helper()
+	details, err := f.UntoldRollouts(t.Context(), limit)
+	must(t, err)
+	return details
+}
+
+var judgeTests = map[string]func(*testing.T, *fixture){
+	"A rollout is judged when both images are scanned": func(t *testing.T, f *fixture) {
+		from, to := rolledOut(t, f, 1)
+		f.judge(t, 0, 0)
+		f.match(t, from, "1", answers{
+			"p": {finding("CVE-1", vuln.SeverityLow), finding("CVE-2", vuln.SeverityHigh, "2.0")},
+			"q": {finding("CVE-3", vuln.SeverityMedium), finding("CVE-4", vuln.SeverityMedium)},
+		})
+		f.judge(t, 0, 0)
+		if got := f.only(t); got.Verdict.State != store.RolloutWaiting || !got.From.Scanned() || got.To.Scanned() {
+			t.Errorf("got %+v", got)
+		}
+		f.match(t, to, "1", answers{"r": {finding("CVE-1", vuln.SeverityCritical), finding("CVE-5", vuln.SeverityCritical, "3")}})
+		last := f.last(t)
+		f.clock.set(day.Add(time.Hour))
+		f.judge(t, 0, 1)
+
+		want := f.only(t)
+		want.Verdict = store.RolloutVerdict{
+			State: store.RolloutJudged, At: day.Add(time.Hour),
+			Opened: vuln.SeverityCounts{Critical: 2}, Closed: vuln.SeverityCounts{High: 1, Low: 1},
+		}
+		want.WorstOpened = []store.RolloutFinding{
+			{VulnerabilityID: "CVE-1", Package: "r", Severity: vuln.SeverityCritical},
+			{VulnerabilityID: "CVE-5", Package: "r", Severity: vuln.SeverityCritical, Fixable: true},
+		}
+		want.WorstClosed = []store.RolloutFinding{
+			{VulnerabilityID: "CVE-2", Package: "p", Severity: vuln.SeverityHigh, Fixable: true},
+			{VulnerabilityID: "CVE-1", Package: "p", Severity: vuln.SeverityLow},
+		}
+		if diff := cmp.Diff(want, f.only(t)); diff != "" {
+			t.Errorf("verdict (-want +got):\n%s", diff)
+		}
+		events := f.events(t, last)
+		if len(events) != 1 || events[0].Kind != store.EventRolloutJudged || events[0].ImageID != to.ImageID || events[0].Namespace() != "n" {
+			t.Fatalf("got %+v", events)
+		}
+		var data store.RolloutJudgedEvent
+		must(t, json.Unmarshal(events[0].Data, &data))
+		if diff := cmp.Diff(want.JudgedEvent(), data); diff != "" {
+			t.Errorf("event (-want +got):\n%s", diff)
+		}
+
+		// Once, whatever comes later.
+		f.judge(t, 999, 0)
+		if diff := cmp.Diff([]store.RolloutDetail{want}, f.untold(t, 9)); diff != "" {
+			t.Errorf("to be told (-want +got):\n%s", diff)
+		}
+		must(t, f.RolloutTold(t.Context(), want.ID))
+		must(t, f.RolloutTold(t.Context(), want.ID))
+		if left := f.untold(t, 9); len(left) != 0 {
+			t.Errorf("still to be told: %+v", left)
+		}
+		// It says what was found then.
+		must(t, f.DeleteImage(t.Context(), to.ImageID))
+		if got := f.only(t); !cmp.Equal(want.Verdict, got.Verdict) || !cmp.Equal(want.WorstOpened, got.WorstOpened) {
+			t.Errorf("without the image: %+v", got)
+		}
+	},
+	"What is in both images is neither opened nor closed": func(t *testing.T, f *fixture) {
+		from, to := image("a", amd64), image("bb", amd64)
+		older, newer := catalogOf("p", "part of p"), catalogOf("p", "part of p")
+		newer.Packages[1].Excluded = true
+		newer.Packages[0].Package.Version, newer.Packages[0].Package.Fingerprint = "2.0", fmt.Sprintf("%064x", "newer")
+		f.catalogue(t, from, "1", older)
+		f.catalogue(t, to, "1", newer)
+		f.runAt(t, 0, "s", runs("web", from)...)
+		f.runAt(t, 1, "s", runs("web", to)...)
+		both := finding("CVE-1", vuln.SeverityHigh)
+		both.Vulnerability.Namespace = "another"
+		f.match(t, from, "1", answers{
+			"p": {finding("CVE-1", vuln.SeverityLow), finding("CVE-2", vuln.SeverityLow)}, "part of p": {finding("CVE-3", vuln.SeverityMedium)},
+		})
+		f.match(t, to, "1", answers{"p": {both}})
+		f.judge(t, 0, 1)
+		got := f.only(t)
+		if got.Verdict.Opened != (vuln.SeverityCounts{}) || got.Verdict.Closed != (vuln.SeverityCounts{Medium: 1, Low: 1}) || got.WorstClosed[1].VulnerabilityID != "CVE-2" {
+			t.Errorf("got %+v", got)
+		}
+	},
+	"Rollouts are given up": func(t *testing.T, f *fixture) {
+		from, to := rolledOut(t, f, 1)
+		f.match(t, from, "1", nil)
+		f.judge(t, 1, 0)
+		last := f.last(t)
+		f.judge(t, 2, 1)
+		got := f.only(t)
+		if got.Verdict.State != store.RolloutGaveUp || got.Verdict.At.IsZero() || len(f.untold(t, 9)) != 0 {
+			t.Errorf("got %+v", got)
+		}
+		events := f.events(t, last)
+		var data store.RolloutJudgedEvent
+		if len(events) != 1 || json.Unmarshal(events[0].Data, &data) != nil || data.State != store.RolloutGaveUp || data.Opened != nil {
+			t.Errorf("got %+v", events)
+		}
+		f.match(t, to, "1", nil)
+		f.judge(t, 2, 0)
+	},
+	"Who can be judged is not given up": func(t *testing.T, f *fixture) {
+		from, to := rolledOut(t, f, 3)
+		f.match(t, from, "1", nil)
+		f.match(t, to, "1", nil)
+		f.judge(t, 99, 3)
+		for _, r := range f.rollouts(t, store.RolloutQuery{}).Rollouts {
+			if r.Verdict.State != store.RolloutJudged {
+				t.Errorf("got %+v", r)
+			}
+		}
+	},
+	"Many rollouts are judged some at a time, the latest first": func(t *testing.T, f *fixture) {
+		from, to := rolledOut(t, f, 7)
+		f.match(t, from, "1", nil)
+		f.match(t, to, "1", nil)
+		var order []int64
+		for _, want := range []int{3, 3, 1, 0} {
+			taken, err := f.JudgeRollouts(t.Context(), day, 3)
+			if err != nil || taken != want {
+				t.Fatalf("%d were judged, %v, want %d", taken, err, want)
+			}
+			var judged []int64
+			for _, detail := range f.untold(t, 2*taken) {
+				judged = append(judged, detail.ID)
+				must(t, f.RolloutTold(t.Context(), detail.ID))
+			}
+			if !slices.IsSorted(judged) {
+				t.Errorf("told in the order %v", judged)
+			}
+			slices.Reverse(judged)
+			order = append(order, judged...)
+		}
+		if len(order) != 7 || !slices.IsSortedFunc(order, func(a, b int64) int { return int(b - a) }) {
+			t.Errorf("judged in the order %v", order)
+		}
+	},
+	"Verdicts are bounded": func(t *testing.T, f *fixture) {
+		from, to := rolledOut(t, f, 1)
+		many := answers{}
+		for n := range 2 * store.MaxRolloutFindings {
+			many["r"] = append(many["r"], finding(fmt.Sprintf("CVE-%03d", n), vuln.Severity(n%6)))
+		}
+		f.match(t, from, "1", nil)
+		f.match(t, to, "1", many)
+		last := f.last(t)
+		f.judge(t, 0, 1)
+		got := f.only(t)
+		worst, least := got.WorstOpened[0].Severity, got.WorstOpened[len(got.WorstOpened)-1].Severity
+		if opened := got.Verdict.Opened; len(got.WorstOpened) != store.MaxRolloutFindings || worst != vuln.SeverityCritical || least != vuln.SeverityLow || opened.Critical != 33 || opened.Unknown != 34 {
+			t.Errorf("%d findings from %s to %s of %+v", len(got.WorstOpened), worst, least, opened)
+		}
+		var data store.RolloutJudgedEvent
+		must(t, json.Unmarshal(f.events(t, last)[0].Data, &data))
+		if len(data.WorstOpened) != 10 {
+			t.Errorf("the event names %d findings", len(data.WorstOpened))
+		}
+	},
+	"Rollouts that are not there": func(t *testing.T, f *fixture) {
+		if _, err := f.Rollout(t.Context(), 1); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("got %v", err)
+		}
+		must(t, f.RolloutTold(t.Context(), 1))
+		rolledOut(t, f, 1)
+		f.clock.set(day.Add(time.Hour))
+		must(t, f.Prune(t.Context(), day.Add(time.Hour)))
+		f.judge(t, 99, 0)
+	},
+}
