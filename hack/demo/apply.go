@@ -38,7 +38,7 @@ func newClient(kubeconfig string) (client.Client, error) {
 // applyFiles applies every manifest in a file or below a folder.
 func applyFiles(ctx context.Context, c client.Client, root string) error {
 	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || filepath.Ext(path) != ".yaml" || entry.Name() == "kustomization.yaml" {
+		if err != nil || entry.IsDir() || filepath.Ext(path) != ".yaml" {
 			return err
 		}
 		content, err := os.ReadFile(path)
