@@ -129,7 +129,7 @@ func TestStoreGoesAwayAndComesBack(t *testing.T) {
 		if storeless[route] != "" {
 			continue
 		}
-		for parameter, value := range map[string]string{"{imageId}": escape(scannedID), "{id}": "CVE-2024-0001", "{build}": escape(build.ID)} {
+		for parameter, value := range map[string]string{"{imageId}": escape(scannedID), "{id}": "CVE-2024-0001", "{build}": escape(build.ID), "{rolloutId}": "1"} {
 			target = strings.ReplaceAll(target, parameter, value)
 		}
 		a := f.here(method, target, uploadOf(scannedID))

@@ -47,6 +47,10 @@ func (f *fixture) seedAll() {
 		{Workload: web, Container: "side", Reference: "=side:1", Pods: 1, State: "Failed", Reason: "ImageNotFound", Message: "gone", NextAttempt: time.Unix(4000000000, 0)},
 		{Workload: web, Container: "mesh", Reference: "mesh:1", Pods: 1, State: "Skipped", Reason: "Ignored"},
 	}))
+	judged, err := f.store.JudgeRollouts(ctx, time.Time{}, store.MaxJudged)
+	if err != nil || judged != 1 {
+		f.t.Fatalf("%d rollouts were judged, %v", judged, err)
+	}
 	f.must(f.store.RecordDay(ctx))
 }
 
@@ -71,6 +75,8 @@ func visits() []visit {
 		{"/api/v1/vulnerabilities/{id}", "/api/v1/vulnerabilities/GHSA-CVE-2024-0000", `"records":[{"aliases":["GHSA-CVE-2024-0000"]`},
 		{"/api/v1/vulnerabilities/{id}", "/api/v1/vulnerabilities/GHSA-CVE-2024-0000", `"summary":{"epss"`},
 		{"/api/v1/databases", "/api/v1/databases", `"images":2`},
+		{"/api/v1/rollouts", "/api/v1/rollouts", `"verdict":{"at":"`},
+		{"/api/v1/rollouts/{rolloutId}", "/api/v1/rollouts/1", `"opened":[{"fixable":true,"kev":true,"package":"`},
 		{"/api/v1/trends", "/api/v1/trends", `"images":2`},
 		{"/api/v1/trends", "/api/v1/trends?namespace=bank&from=" + today + "&to=" + today, `"day":"` + today + `"`},
 		{"/api/v1/trends", "/api/v1/trends?from=2020-01-01&to=2020-01-31", `{"from":"2020-01-01","items":[],"to":"2020-01-31"}`},

@@ -2,10 +2,16 @@ package server
 
 import (
 	"context"
+	"errors"
+	"net/http"
 
+	"github.com/scanner-operator/scanner-operator/internal/coverage"
 	"github.com/scanner-operator/scanner-operator/internal/server/api"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
+
+// reasonNotKnown is why a rollout waits for an image that the store does not know any more.
+const reasonNotKnown = "NotKnown"
 
 // ListRollouts answers a page of changes of image in workloads.
 func (o operations) ListRollouts(ctx context.Context, request api.ListRolloutsRequestObject) (api.ListRolloutsResponseObject, error) {
@@ -26,13 +32,36 @@ func (o operations) ListRollouts(ctx context.Context, request api.ListRolloutsRe
 	answer := api.ListRollouts200JSONResponse{
 		Items: make([]api.Rollout, 0, len(found.Rollouts)), Total: found.Total, NextPageToken: optional(found.NextToken),
 	}
-	for _, r := range found.Rollouts {
-		answer.Items = append(answer.Items, api.Rollout{
-			Id: r.ID, At: r.At.UTC(), Cluster: optional(r.Cluster), Workload: toWorkload(r.Workload), Container: r.Container,
-			From: toRolloutSide(r.From), To: toRolloutSide(r.To),
-		})
+	for i := range found.Rollouts {
+		answer.Items = append(answer.Items, toRollout(&found.Rollouts[i]))
 	}
 	return answer, nil
+}
+
+// GetRollout answers one change of image.
+func (o operations) GetRollout(ctx context.Context, request api.GetRolloutRequestObject) (api.GetRolloutResponseObject, error) {
+	if request.RolloutId < 1 {
+		return nil, badRequest("rolloutId: %d is no ID of a rollout", request.RolloutId)
+	}
+	found, err := o.s.config.Store.Rollout(ctx, request.RolloutId)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, problemf(http.StatusNotFound, "there is no such rollout, or it is not remembered any more")
+	}
+	if err != nil {
+		return nil, err
+	}
+	r := toRollout(&found.Rollout)
+	return api.GetRollout200JSONResponse{
+		Id: r.Id, At: r.At, Cluster: r.Cluster, Workload: r.Workload, Container: r.Container, From: r.From, To: r.To, Verdict: r.Verdict,
+		Opened: toRolloutFindings(found.WorstOpened), Closed: toRolloutFindings(found.WorstClosed),
+	}, nil
+}
+
+func toRollout(r *store.Rollout) api.Rollout {
+	return api.Rollout{
+		Id: r.ID, At: r.At.UTC(), Cluster: optional(r.Cluster), Workload: toWorkload(r.Workload), Container: r.Container,
+		From: toRolloutSide(r.From), To: toRolloutSide(r.To), Verdict: toVerdict(r),
+	}
 }
 
 func toRolloutSide(side store.RolloutSide) api.RolloutSide {
@@ -40,4 +69,50 @@ func toRolloutSide(side store.RolloutSide) api.RolloutSide {
 		ImageId: side.Image.ImageID, Platform: side.Image.Platform.String(), State: optional(api.ImageState(side.State)),
 		Counts: optionalCounts(side.Counts),
 	}
+}
+
+// toVerdict says what a rollout did, or what it waits for.
+func toVerdict(r *store.Rollout) api.RolloutVerdict {
+	verdict := api.RolloutVerdict{State: api.RolloutVerdictState(r.Verdict.State), At: optionalTime(r.Verdict.At)}
+	switch r.Verdict.State {
+	case store.RolloutJudged:
+		opened, closed := toSeverityCounts(r.Verdict.Opened), toSeverityCounts(r.Verdict.Closed)
+		verdict.Opened, verdict.Closed = &opened, &closed
+	case store.RolloutWaiting:
+		var waits []api.RolloutWait
+		for _, side := range []store.RolloutSide{r.From, r.To} {
+			if !side.Scanned() {
+				waits = append(waits, api.RolloutWait{
+					ImageId: side.Image.ImageID, Platform: side.Image.Platform.String(), Reason: waitReason(side), Message: optional(side.Message),
+				})
+			}
+		}
+		verdict.WaitingFor = optionalList(waits)
+	case store.RolloutGaveUp:
+	}
+	return verdict
+}
+
+// waitReason says why an image is not scanned, in the words of coverage.
+func waitReason(side store.RolloutSide) string {
+	switch {
+	case side.State == "":
+		return reasonNotKnown
+	case side.Reason != "":
+		return string(side.Reason)
+	case side.State == store.StateCatalogued:
+		return coverage.ReasonNotMatched
+	default:
+		return coverage.ReasonNotCatalogued
+	}
+}
+
+func toRolloutFindings(findings []store.RolloutFinding) []api.RolloutFinding {
+	list := make([]api.RolloutFinding, 0, len(findings))
+	for _, f := range findings {
+		list = append(list, api.RolloutFinding{
+			VulnerabilityId: f.VulnerabilityID, Package: f.Package, Severity: api.Severity(f.Severity.String()), Kev: f.KEV, Fixable: f.Fixable,
+		})
+	}
+	return list
 }

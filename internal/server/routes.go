@@ -88,6 +88,7 @@ func routes(l Limits) map[string]route {
 		"GET /api/v1/workloads":                     reading(verbList),
 		"GET /api/v1/coverage":                      reading(verbList),
 		"GET /api/v1/rollouts":                      reading(verbList),
+		"GET /api/v1/rollouts/{rolloutId}":          reading(verbList),
 		"GET /api/v1/trends":                        reading(verbList),
 		"GET /api/v1/databases":                     reading(verbList),
 		"GET /api/v1/databases/{build}/changes":     reading(verbList),

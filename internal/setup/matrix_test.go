@@ -109,6 +109,7 @@ func matrix() map[string]row {
 		"GET /api/v1/workloads":                     reading("/api/v1/workloads", 200),
 		"GET /api/v1/coverage":                      reading("/api/v1/coverage", 200),
 		"GET /api/v1/rollouts":                      reading("/api/v1/rollouts", 200),
+		"GET /api/v1/rollouts/{rolloutId}":          reading("/api/v1/rollouts/1", 404),
 		"GET /api/v1/trends":                        reading("/api/v1/trends", 200),
 		"GET /api/v1/databases":                     reading("/api/v1/databases", 200),
 		"GET /api/v1/databases/{build}/changes":     reading("/api/v1/databases/unknown/changes", 404),

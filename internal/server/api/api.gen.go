@@ -187,6 +187,7 @@ const (
 	ImageReported   EventKind = "image.reported"
 	PodsetChanged   EventKind = "podset.changed"
 	RolloutChanged  EventKind = "rollout.changed"
+	RolloutJudged   EventKind = "rollout.judged"
 	ScannerChanged  EventKind = "scanner.changed"
 	SheroChanged    EventKind = "shero.changed"
 )
@@ -219,6 +220,8 @@ func (e EventKind) Valid() bool {
 	case PodsetChanged:
 		return true
 	case RolloutChanged:
+		return true
+	case RolloutJudged:
 		return true
 	case ScannerChanged:
 		return true
@@ -370,6 +373,27 @@ func (e ImageState) Valid() bool {
 	case ImageStateReported:
 		return true
 	case ImageStateScanned:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RolloutVerdictState.
+const (
+	GaveUp  RolloutVerdictState = "gaveUp"
+	Judged  RolloutVerdictState = "judged"
+	Waiting RolloutVerdictState = "waiting"
+)
+
+// Valid indicates whether the value is a known member of the RolloutVerdictState enum.
+func (e RolloutVerdictState) Valid() bool {
+	switch e {
+	case GaveUp:
+		return true
+	case Judged:
+		return true
+	case Waiting:
 		return true
 	default:
 		return false
@@ -1343,7 +1367,44 @@ type Rollout struct {
 	From      RolloutSide `json:"from"`
 	Id        int64       `json:"id"`
 	To        RolloutSide `json:"to"`
-	Workload  Workload    `json:"workload"`
+
+	// Verdict What the rollout did to what is vulnerable, as the findings were when it was judged. A finding is told by vulnerability and name of the
+	// package: another version of it with the same vulnerability is neither opened nor closed.
+	Verdict  RolloutVerdict `json:"verdict"`
+	Workload Workload       `json:"workload"`
+}
+
+// RolloutDetail A rollout, with at most 100 findings on each list, the worst first.
+type RolloutDetail struct {
+	At     time.Time        `json:"at"`
+	Closed []RolloutFinding `json:"closed"`
+
+	// Cluster Name of the cluster; absent when it has none.
+	Cluster   *string          `json:"cluster,omitempty"`
+	Container string           `json:"container"`
+	From      RolloutSide      `json:"from"`
+	Id        int64            `json:"id"`
+	Opened    []RolloutFinding `json:"opened"`
+	To        RolloutSide      `json:"to"`
+
+	// Verdict What the rollout did to what is vulnerable, as the findings were when it was judged. A finding is told by vulnerability and name of the
+	// package: another version of it with the same vulnerability is neither opened nor closed.
+	Verdict  RolloutVerdict `json:"verdict"`
+	Workload Workload       `json:"workload"`
+}
+
+// RolloutFinding A vulnerability of a package.
+type RolloutFinding struct {
+	// Fixable There is a fixed version.
+	Fixable bool `json:"fixable"`
+
+	// Kev It is known to be exploited.
+	Kev bool `json:"kev"`
+
+	// Package Its name.
+	Package         string   `json:"package"`
+	Severity        Severity `json:"severity"`
+	VulnerabilityId string   `json:"vulnerabilityId"`
 }
 
 // RolloutPage defines model for RolloutPage.
@@ -1364,6 +1425,42 @@ type RolloutSide struct {
 
 	// State Absent when the image is not known any more.
 	State *ImageState `json:"state,omitempty"`
+}
+
+// RolloutVerdict What the rollout did to what is vulnerable, as the findings were when it was judged. A finding is told by vulnerability and name of the
+// package: another version of it with the same vulnerability is neither opened nor closed.
+type RolloutVerdict struct {
+	// At When it was judged or given up.
+	At *time.Time `json:"at,omitempty"`
+
+	// Closed Findings of the image before that the one that began to run has not.
+	Closed *SeverityCounts `json:"closed,omitempty"`
+
+	// Opened Findings of the image that began to run that the one before had not.
+	Opened *SeverityCounts `json:"opened,omitempty"`
+
+	// State `waiting` until both images are scanned, then `judged`; `gaveUp` when one of them was not scanned for so long that nobody
+	// waits any more.
+	State RolloutVerdictState `json:"state"`
+
+	// WaitingFor While it waits, the images that are not scanned yet.
+	WaitingFor *[]RolloutWait `json:"waitingFor,omitempty"`
+}
+
+// RolloutVerdictState `waiting` until both images are scanned, then `judged`; `gaveUp` when one of them was not scanned for so long that nobody
+// waits any more.
+type RolloutVerdictState string
+
+// RolloutWait defines model for RolloutWait.
+type RolloutWait struct {
+	ImageId string `json:"imageId"`
+
+	// Message Particulars of a failure.
+	Message  *string `json:"message,omitempty"`
+	Platform string  `json:"platform"`
+
+	// Reason `NotKnown`, `NotCatalogued`, `NotMatched`, or why its scan failed.
+	Reason string `json:"reason"`
 }
 
 // ScanResult defines model for ScanResult.
@@ -2029,6 +2126,9 @@ type ServerInterface interface {
 	// ListRollouts A page of changes of image in workloads, the latest first
 	// (GET /api/v1/rollouts)
 	ListRollouts(w http.ResponseWriter, r *http.Request, params ListRolloutsParams)
+	// GetRollout A change of image, with the worst findings that it opened and closed
+	// (GET /api/v1/rollouts/{rolloutId})
+	GetRollout(w http.ResponseWriter, r *http.Request, rolloutId int64)
 	// DeleteSession Sign out
 	// (DELETE /api/v1/session)
 	DeleteSession(w http.ResponseWriter, r *http.Request)
@@ -3360,6 +3460,32 @@ func (siw *ServerInterfaceWrapper) ListRollouts(w http.ResponseWriter, r *http.R
 	handler.ServeHTTP(w, r)
 }
 
+// GetRollout operation middleware
+func (siw *ServerInterfaceWrapper) GetRollout(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "rolloutId" -------------
+	var rolloutId int64
+
+	err = runtime.BindStyledParameterWithOptions("simple", "rolloutId", r.PathValue("rolloutId"), &rolloutId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "rolloutId", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetRollout(w, r, rolloutId)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // DeleteSession operation middleware
 func (siw *ServerInterfaceWrapper) DeleteSession(w http.ResponseWriter, r *http.Request) {
 
@@ -4252,6 +4378,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/overview", wrapper.GetOverview)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/packages", wrapper.ListPackages)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/rollouts", wrapper.ListRollouts)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/rollouts/{rolloutId}", wrapper.GetRollout)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/session", wrapper.DeleteSession)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/session", wrapper.GetSession)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/session", wrapper.CreateSession)
@@ -5107,6 +5234,45 @@ func (response ListRolloutsdefaultApplicationProblemPlusJSONResponse) VisitListR
 	return err
 }
 
+type GetRolloutRequestObject struct {
+	RolloutId int64 `json:"rolloutId"`
+}
+
+type GetRolloutResponseObject interface {
+	VisitGetRolloutResponse(w http.ResponseWriter) error
+}
+
+type GetRollout200JSONResponse RolloutDetail
+
+func (response GetRollout200JSONResponse) VisitGetRolloutResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetRolloutdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetRolloutdefaultApplicationProblemPlusJSONResponse) VisitGetRolloutResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type DeleteSessionRequestObject struct {
 }
 
@@ -5731,6 +5897,9 @@ type StrictServerInterface interface {
 	// ListRollouts A page of changes of image in workloads, the latest first
 	// (GET /api/v1/rollouts)
 	ListRollouts(ctx context.Context, request ListRolloutsRequestObject) (ListRolloutsResponseObject, error)
+	// GetRollout A change of image, with the worst findings that it opened and closed
+	// (GET /api/v1/rollouts/{rolloutId})
+	GetRollout(ctx context.Context, request GetRolloutRequestObject) (GetRolloutResponseObject, error)
 	// DeleteSession Sign out
 	// (DELETE /api/v1/session)
 	DeleteSession(ctx context.Context, request DeleteSessionRequestObject) (DeleteSessionResponseObject, error)
@@ -6180,6 +6349,32 @@ func (sh *strictHandler) ListRollouts(w http.ResponseWriter, r *http.Request, pa
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(ListRolloutsResponseObject); ok {
 		if err := validResponse.VisitListRolloutsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetRollout operation middleware
+func (sh *strictHandler) GetRollout(w http.ResponseWriter, r *http.Request, rolloutId int64) {
+	var request GetRolloutRequestObject
+
+	request.RolloutId = rolloutId
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetRollout(ctx, request.(GetRolloutRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetRollout")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetRolloutResponseObject); ok {
+		if err := validResponse.VisitGetRolloutResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

@@ -24,4 +24,5 @@ export const EventKind = {
   podsetchanged: "podset.changed",
   sherochanged: "shero.changed",
   rolloutchanged: "rollout.changed",
+  rolloutjudged: "rollout.judged",
 } as const;

@@ -3,6 +3,7 @@
  * Do not edit.
  */
 import type { RolloutSide } from "./rolloutSide.ts";
+import type { RolloutVerdict } from "./rolloutVerdict.ts";
 import type { Workload } from "./workload.ts";
 
 /**
@@ -17,4 +18,5 @@ export interface Rollout {
   container: string;
   from: RolloutSide;
   to: RolloutSide;
+  verdict: RolloutVerdict;
 }

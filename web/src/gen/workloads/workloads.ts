@@ -23,6 +23,7 @@ import type {
   ListRolloutsParams,
   ListWorkloadsParams,
   ProblemResponse,
+  RolloutDetail,
   RolloutPage,
   Trends,
   WorkloadPage,
@@ -577,6 +578,130 @@ export function useListRollouts<
   queryClient?: QueryClient,
 ): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> } {
   const queryOptions = getListRolloutsQueryOptions(params, options);
+
+  const query = useQuery(queryOptions, queryClient) as UseQueryResult<TData, TError> & {
+    queryKey: DataTag<QueryKey, TData, TError>;
+  };
+
+  return withQueryKey(query, queryOptions.queryKey);
+}
+
+export const getGetRolloutUrl = (rolloutId: number) => {
+  return `/api/v1/rollouts/${encodeURIComponent(String(rolloutId))}`;
+};
+
+/**
+ * @summary A change of image, with the worst findings that it opened and closed
+ */
+export const getRollout = async (
+  rolloutId: number,
+  options?: Parameters<typeof request>[1],
+): Promise<RolloutDetail> => {
+  return request<RolloutDetail>(getGetRolloutUrl(rolloutId), {
+    ...options,
+    method: "GET",
+  });
+};
+
+export const getGetRolloutQueryKey = (rolloutId: number) => {
+  return [`/api/v1/rollouts/${rolloutId}`] as const;
+};
+
+export const getGetRolloutQueryOptions = <
+  TData = Awaited<ReturnType<typeof getRollout>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  rolloutId: number,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof getRollout>>, TError, TData>>;
+    request?: SecondParameter<typeof request>;
+  },
+) => {
+  const { query: queryOptions, request: requestOptions } = options ?? {};
+
+  const queryKey = queryOptions?.queryKey ?? getGetRolloutQueryKey(rolloutId);
+
+  const queryFn: QueryFunction<Awaited<ReturnType<typeof getRollout>>> = ({ signal }) =>
+    getRollout(rolloutId, { signal, ...requestOptions });
+
+  return {
+    queryKey,
+    queryFn,
+    enabled: rolloutId !== null && rolloutId !== undefined,
+    ...queryOptions,
+  } as UseQueryOptions<Awaited<ReturnType<typeof getRollout>>, TError, TData> & {
+    queryKey: DataTag<QueryKey, TData, TError>;
+  };
+};
+
+export type GetRolloutQueryResult = NonNullable<Awaited<ReturnType<typeof getRollout>>>;
+export type GetRolloutQueryError = ErrorType<ProblemResponse>;
+
+export function useGetRollout<
+  TData = Awaited<ReturnType<typeof getRollout>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  rolloutId: number,
+  options: {
+    query: Partial<UseQueryOptions<Awaited<ReturnType<typeof getRollout>>, TError, TData>> &
+      Pick<
+        DefinedInitialDataOptions<
+          Awaited<ReturnType<typeof getRollout>>,
+          TError,
+          Awaited<ReturnType<typeof getRollout>>
+        >,
+        "initialData"
+      >;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): DefinedUseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
+export function useGetRollout<
+  TData = Awaited<ReturnType<typeof getRollout>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  rolloutId: number,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof getRollout>>, TError, TData>> &
+      Pick<
+        UndefinedInitialDataOptions<
+          Awaited<ReturnType<typeof getRollout>>,
+          TError,
+          Awaited<ReturnType<typeof getRollout>>
+        >,
+        "initialData"
+      >;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
+export function useGetRollout<
+  TData = Awaited<ReturnType<typeof getRollout>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  rolloutId: number,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof getRollout>>, TError, TData>>;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
+/**
+ * @summary A change of image, with the worst findings that it opened and closed
+ */
+
+export function useGetRollout<
+  TData = Awaited<ReturnType<typeof getRollout>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  rolloutId: number,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof getRollout>>, TError, TData>>;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> } {
+  const queryOptions = getGetRolloutQueryOptions(rolloutId, options);
 
   const query = useQuery(queryOptions, queryClient) as UseQueryResult<TData, TError> & {
     queryKey: DataTag<QueryKey, TData, TError>;
