@@ -65,10 +65,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	} else if err != nil {
 		return ctrl.Result{}, err
 	}
-	if !ps.DeletionTimestamp.IsZero() {
-		// The garbage collector takes the pods.
-		return ctrl.Result{}, nil
-	}
 	before := ps.DeepCopy()
 
 	next, err := r.reconcile(ctx, ps)
@@ -95,8 +91,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: next}, nil
 }
 
-// reconcile acts, and sets the status to what is there afterwards. It returns after which time to look again, 0 when only a change needs
-// another look.
+// reconcile acts, and sets the status to what is there afterwards. While the PodSet is being deleted, the garbage collector takes its pods,
+// and only the status follows. It returns after which time to look again, 0 when only a change needs another look.
 func (r *Reconciler) reconcile(ctx context.Context, ps *appv1alpha1.PodSet) (time.Duration, error) {
 	template, invalid := Template(ps)
 	l := &look{replicas: int(ps.Spec.Replicas), now: r.Clock.Now(), noTemplate: invalid != nil}
@@ -111,7 +107,8 @@ func (r *Reconciler) reconcile(ctx context.Context, ps *appv1alpha1.PodSet) (tim
 		return 0, err
 	}
 	l.pods = v.owned
-	if strays := v.strays(ps); l.unsettled() || len(v.orphans)+len(strays) > 0 {
+	strays := v.strays(ps)
+	if ps.DeletionTimestamp.IsZero() && (l.unsettled() || len(v.orphans)+len(strays) > 0) {
 		if err := r.release(ctx, ps, strays); err != nil {
 			return 0, err
 		}

@@ -367,14 +367,20 @@ func TestStalePodSet(t *testing.T) {
 	}
 }
 
-func TestNothingForAPodSetThatIsBeingDeleted(t *testing.T) {
-	ps := podSet(3, "")
-	ps.Finalizers, ps.DeletionTimestamp = []string{"foregroundDeletion"}, &metav1.Time{Time: now}
-	w := newWorld(t, ps, orphan("old"))
+// TestPodSetThatIsBeingDeleted makes and adopts nothing for it, while its status follows what the garbage collector does.
+func TestPodSetThatIsBeingDeleted(t *testing.T) {
+	w := newWorld(t, podSet(3, ""))
 	l := newLeader(w)
+	l.settle()
+	w.changeSet(func(ps *appv1alpha1.PodSet) { ps.Finalizers = []string{"foregroundDeletion"} })
+	first := w.live()[0]
+	w.change(func(ctx context.Context, c client.Client) error {
+		return errors.Join(c.Delete(ctx, w.set().DeepCopy()), c.Create(ctx, orphan("old")), c.Delete(ctx, &first))
+	})
+	before := len(w.writes)
 	l.once()
-	if len(w.writes) != 0 {
-		t.Errorf("writes %q", w.writes)
+	if diff := cmp.Diff([]string{"status set"}, w.writes[before:]); diff != "" || w.set().Status.AvailableReplicas != 2 {
+		t.Errorf("status %+v; writes (-want +got):\n%s", w.set().Status, diff)
 	}
 	w.change(func(ctx context.Context, c client.Client) error {
 		ps := w.set().DeepCopy()
@@ -382,8 +388,8 @@ func TestNothingForAPodSetThatIsBeingDeleted(t *testing.T) {
 		return c.Update(ctx, ps)
 	})
 	l.once()
-	if len(l.told) != 1 || !l.told[0].Gone || string(l.told[0].Detail) != `{"deleted":true}` {
-		t.Errorf("the event log was told %+v", l.told)
+	if last := l.told[len(l.told)-1]; !last.Gone || string(last.Detail) != `{"deleted":true}` {
+		t.Errorf("the event log was told %+v", last)
 	}
 }
 
