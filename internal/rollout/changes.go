@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -42,7 +41,7 @@ func updateTexts(before, after *appsv1.Deployment, at time.Time) ([]string, erro
 		news = append(news, fmt.Sprintf("Replicas changed: %d", replicas))
 	}
 	for _, image := range changedImages(before, after) {
-		news = append(news, "Image changed: "+shortened(image))
+		news = append(news, "Image changed: "+shortened(image, maxImageText))
 	}
 	var texts []string
 	for _, what := range news {
@@ -83,14 +82,14 @@ func containersOf(d *appsv1.Deployment) []corev1.Container {
 	return slices.Concat(d.Spec.Template.Spec.Containers, d.Spec.Template.Spec.InitContainers)
 }
 
-// shortened cuts a text that is too long for a message.
-func shortened(text string) string {
-	if len(text) <= maxImageText {
+// shortened cuts a text that has more bytes than a message has room for.
+func shortened(text string, limit int) string {
+	if len(text) <= limit {
 		return text
 	}
-	cut := maxImageText - len("…")
+	cut := limit - len("…")
 	for cut > 0 && !utf8.RuneStart(text[cut]) {
 		cut--
 	}
-	return strings.ToValidUTF8(text[:cut], "") + "…"
+	return text[:cut] + "…"
 }

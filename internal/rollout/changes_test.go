@@ -73,7 +73,7 @@ func TestMessagesAreBounded(t *testing.T) {
 	if len(images) != maxImageMessages {
 		t.Errorf("%d messages about one change, want %d", len(images), maxImageMessages)
 	}
-	short := shortened(images[0])
+	short := shortened(images[0], maxImageText)
 	if len(short) > maxImageText || len(short) < maxImageText-4 || !utf8.ValidString(short) || !strings.HasSuffix(short, "ü…") {
 		t.Errorf("%d bytes: %q", len(short), short)
 	}
