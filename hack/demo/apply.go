@@ -35,8 +35,8 @@ func newClient(kubeconfig string) (client.Client, error) {
 	return c, nil
 }
 
-// applyFiles applies every manifest in a file or below a folder.
-func applyFiles(ctx context.Context, c client.Client, root string) error {
+// applyFiles applies every manifest in a file or below a folder, after the changes, if any.
+func applyFiles(ctx context.Context, c client.Client, root string, changes ...func(*unstructured.Unstructured)) error {
 	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || filepath.Ext(path) != ".yaml" {
 			return err
@@ -55,6 +55,9 @@ func applyFiles(ctx context.Context, c client.Client, root string) error {
 			}
 			if len(obj.Object) == 0 {
 				continue
+			}
+			for _, change := range changes {
+				change(obj)
 			}
 			if err := apply(ctx, c, obj); err != nil {
 				return fmt.Errorf("%s: %w", path, err)

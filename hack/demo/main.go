@@ -18,7 +18,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/scanner-operator/scanner-operator/hack/sampleimages"
 )
@@ -32,6 +34,8 @@ const (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	// Its clients have nothing to say that is not in their errors.
+	log.SetLogger(logr.Discard())
 	var d demo
 	flag.StringVar(&d.api, "address", "127.0.0.1:8000", "address of the UI and the API")
 	flag.StringVar(&d.registry, "registry", "127.0.0.1:5001", "address of the local registry")
@@ -239,7 +243,7 @@ func (d *demo) applySamples(ctx context.Context, c client.Client, simulated bool
 	if !simulated {
 		return applyFiles(ctx, c, "config/samples/scanner_v1_scanner.yaml")
 	}
-	if err := applyFiles(ctx, c, "config/samples"); err != nil {
+	if err := applyFiles(ctx, c, "config/samples", withImages(images)); err != nil {
 		return err
 	}
 	return applyWorkloads(ctx, c, images)

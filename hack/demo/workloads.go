@@ -56,6 +56,31 @@ func applyWorkloads(ctx context.Context, c client.Client, images []sample) error
 	return nil
 }
 
+// withImages has the samples of workloads run an image of the local registry, for the nodes of every platform: simulated nodes do not know
+// the images that the samples name.
+func withImages(images []sample) func(*unstructured.Unstructured) {
+	reference := ""
+	for _, image := range images {
+		if image.platforms {
+			reference = image.reference
+		}
+	}
+	return func(obj *unstructured.Unstructured) {
+		spec, ok := obj.Object["spec"].(map[string]any)
+		if !ok || reference == "" {
+			return
+		}
+		switch obj.GetKind() {
+		case "PodSet":
+			spec["template"] = map[string]any{"spec": map[string]any{
+				"containers": []any{map[string]any{"name": "app", "image": reference}},
+			}}
+		case "BellerophonSimple":
+			spec["image"] = reference
+		}
+	}
+}
+
 func setPodTemplate(d *unstructured.Unstructured, value any, path ...string) {
 	// The parents exist: deployment made them.
 	_ = unstructured.SetNestedField(d.Object, value, append([]string{"spec", "template"}, path...)...)
