@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1alpha1 "github.com/scanner-operator/scanner-operator/api/app/v1alpha1"
-	stablev444 "github.com/scanner-operator/scanner-operator/api/stable/v444beta989"
+	stablev444beta989 "github.com/scanner-operator/scanner-operator/api/stable/v444beta989"
 	"github.com/scanner-operator/scanner-operator/internal/controller/controllertest"
 	"github.com/scanner-operator/scanner-operator/internal/feed"
 	"github.com/scanner-operator/scanner-operator/internal/rollout"
@@ -43,7 +43,7 @@ type court struct {
 
 func newCourt(t *testing.T) *court {
 	t.Helper()
-	config, scheme := controllertest.Restricted(t), controllertest.Scheme(t, appv1alpha1.AddToScheme, stablev444.AddToScheme)
+	config, scheme := controllertest.Restricted(t), controllertest.Scheme(t, appv1alpha1.AddToScheme, stablev444beta989.AddToScheme)
 	admin, err := client.New(controllertest.Config(t), client.Options{Scheme: scheme})
 	if err != nil {
 		t.Fatal(err)
@@ -117,11 +117,11 @@ func (c *court) workloads() (all []store.Workload, objects map[string]client.Obj
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "x"}}
 	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: selector.MatchLabels}}
 	template.Spec.Containers = []corev1.Container{{Name: "app", Image: "x:1"}}
-	shero := c.create(&stablev444.BellerophonSimple{
-		ObjectMeta: meta("bellerophon"), Spec: stablev444.BellerophonSimpleSpec{Image: "x:1"},
+	shero := c.create(&stablev444beta989.BellerophonSimple{
+		ObjectMeta: meta("bellerophon"), Spec: stablev444beta989.BellerophonSimpleSpec{Image: "x:1"},
 	})
 	owned := meta("pegasus")
-	owned.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(shero, stablev444.GroupVersion.WithKind("BellerophonSimple"))}
+	owned.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(shero, stablev444beta989.GroupVersion.WithKind("BellerophonSimple"))}
 	objects = map[string]client.Object{
 		"Deployment":        c.create(&appsv1.Deployment{ObjectMeta: meta("web"), Spec: appsv1.DeploymentSpec{Selector: selector, Template: template}}),
 		"StatefulSet":       c.create(&appsv1.StatefulSet{ObjectMeta: owned, Spec: appsv1.StatefulSetSpec{Selector: selector, Template: template}}),

@@ -1,7 +1,9 @@
 package setup
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/controller/bellerophon"
 	"github.com/scanner-operator/scanner-operator/internal/controller/mycustomresource"
 	"github.com/scanner-operator/scanner-operator/internal/controller/podset"
+	"github.com/scanner-operator/scanner-operator/internal/feed"
 	"github.com/scanner-operator/scanner-operator/internal/metrics"
 	"github.com/scanner-operator/scanner-operator/internal/rollout"
 )
@@ -52,12 +55,12 @@ func (o *Options) enabled(controller string) bool {
 }
 
 // addControllers adds those that are to run.
-func (o *Operator) addControllers(assessor *assess.Assessor, wake *waker) error {
+func (o *Operator) addControllers(assessor *assess.Assessor, hub *feed.Hub, wake *waker) error {
 	for name, add := range map[string]func() error{
 		ControllerBellerophonSimple: o.addBellerophon,
 		ControllerMyCustomResource:  o.addMyCustomResources,
 		ControllerPodSet:            o.addPodSets,
-		ControllerRollout:           o.addRollouts,
+		ControllerRollout:           func() error { return o.addRollouts(hub) },
 		ControllerScanner:           func() error { return o.addScanners(assessor, wake) },
 	} {
 		if !o.opts.enabled(name) {
@@ -100,14 +103,22 @@ func (o *Operator) addPodSets() error {
 	return nil
 }
 
-func (o *Operator) addRollouts() error {
+func (o *Operator) addRollouts(hub *feed.Hub) error {
 	shown, err := metrics.NewDeployments(ctrlmetrics.Registry)
 	if err != nil {
 		return err
 	}
-	o.deployments = rollout.NewFeed(rollout.Config{Informers: o.manager.GetCache(), Metrics: shown, Log: o.opts.Log.WithName("rollout")})
-	if err := o.manager.Add(o.deployments); err != nil {
-		return fmt.Errorf("add the feed of Deployments to the manager: %w", err)
+	host, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("find the name of this process for Events: %w", err)
+	}
+	log := o.opts.Log.WithName("rollout")
+	o.deployments = rollout.NewFeed(rollout.Config{Informers: o.manager.GetCache(), Metrics: shown, Log: log})
+	judge := &rollout.Judge{
+		Store: o.store, Hub: hub, Live: o.manager.GetAPIReader(), Client: o.manager.GetClient(), Instance: host, Clock: clock.RealClock{}, Log: log,
+	}
+	if err := errors.Join(o.manager.Add(o.deployments), o.manager.Add(judge)); err != nil {
+		return fmt.Errorf("add what follows rollouts to the manager: %w", err)
 	}
 	return nil
 }

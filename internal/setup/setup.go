@@ -159,7 +159,7 @@ func (o *Operator) wire(ctx context.Context) error {
 	hub := feed.New(o.store, feed.Config{Log: opts.Log.WithName("feed")})
 	wake := newWaker()
 
-	if err := o.addControllers(assessor, wake); err != nil {
+	if err := o.addControllers(assessor, hub, wake); err != nil {
 		return err
 	}
 	if o.server, err = o.newServer(assessor, library, hub); err != nil {

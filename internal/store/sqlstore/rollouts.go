@@ -109,7 +109,7 @@ type rolloutRow struct {
 type sideState struct {
 	State, Reason, Message string
 	MatchedAt              int64
-	Counts    countsRow `gorm:"embedded"`
+	Counts                 countsRow `gorm:"embedded"`
 }
 
 // rolloutJoins joins rollouts r with images a before and b after, and with what became of them, v.
