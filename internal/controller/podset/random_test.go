@@ -99,8 +99,7 @@ func randomStep(l *leader, rng *rand.Rand) {
 func TestTwoLeadersAtOnce(t *testing.T) {
 	w := newWorld(t, podSet(10, "a:1"))
 	var wg sync.WaitGroup
-	for range 2 {
-		l := newLeader(w)
+	for _, l := range []*leader{newLeader(w), newLeader(w)} {
 		wg.Go(func() {
 			if _, err := l.reconcile(); err != nil {
 				t.Errorf("Reconcile: %v", err)

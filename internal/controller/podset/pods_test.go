@@ -1,0 +1,182 @@
+package podset
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appv1alpha1 "github.com/scanner-operator/scanner-operator/api/app/v1alpha1"
+)
+
+func orphan(name string, mutate ...func(*corev1.Pod)) *corev1.Pod {
+	return podIn(0, append([]func(*corev1.Pod){called(name), adopted, func(pod *corev1.Pod) { pod.OwnerReferences = nil }}, mutate...)...)
+}
+
+func TestAdoption(t *testing.T) {
+	controlled := orphan("of-another", func(pod *corev1.Pod) {
+		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "rs", UID: "rs", Controller: new(true)}}
+	})
+	ownedToo := orphan("with-owner", func(pod *corev1.Pod) {
+		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "cm", UID: "cm"}}
+	})
+	other := orphan("other-labels", func(pod *corev1.Pod) { pod.Labels["version"] = "v2" })
+	over := orphan("over", ended(corev1.PodSucceeded, time.Hour, 0, 0))
+	w := newWorld(t, podSet(3, ""), controlled, ownedToo, other, over, orphan("free"))
+	l := newLeader(w)
+	l.settle()
+	checkSettled(t, l)
+	if w.count("create") != 1 || w.count("patch") != 2 || w.count("delete") != 0 {
+		t.Errorf("writes %q, want two pods adopted and one made", w.writes)
+	}
+	for _, pod := range w.live() {
+		if pod.Name == "with-owner" && len(pod.OwnerReferences) != 2 {
+			t.Errorf("owners %+v, want the other one kept", pod.OwnerReferences)
+		}
+	}
+}
+
+func TestAdoptedSurplusGoesByRank(t *testing.T) {
+	w := newWorld(t, podSet(2, ""))
+	l := newLeader(w)
+	l.settle()
+	w.change(func(ctx context.Context, c client.Client) error { return c.Create(ctx, orphan("starting", notReady)) })
+	l.settle()
+	checkSettled(t, l)
+	if last := w.writes[len(w.writes)-1]; w.count("delete") != 1 || !slices.Contains(w.writes, "delete starting") {
+		t.Errorf("writes %q, the last %s; want the one deleted that is not ready", w.writes, last)
+	}
+}
+
+func TestRelease(t *testing.T) {
+	w := newWorld(t, podSet(2, ""))
+	l := newLeader(w)
+	l.settle()
+	freed := w.live()[0]
+	w.change(func(ctx context.Context, c client.Client) error {
+		pod := freed.DeepCopy()
+		pod.Labels["app"] = "mine"
+		return c.Update(ctx, pod)
+	})
+	l.settle()
+	checkSettled(t, l)
+	var pod corev1.Pod
+	if err := w.truth.Get(t.Context(), client.ObjectKeyFromObject(&freed), &pod); err != nil || len(pod.OwnerReferences) != 0 || !active(&pod) {
+		t.Errorf("the released pod: owners %+v, %v", pod.OwnerReferences, err)
+	}
+}
+
+// TestFailingPods lets every pod fail at once for an hour.
+func TestFailingPods(t *testing.T) {
+	w := newWorld(t, podSet(1, ""))
+	l := newLeader(w)
+	for end := w.clock.Now().Add(time.Hour); w.clock.Now().Before(end); {
+		result := l.once()
+		if n := len(w.live()); n > 3 {
+			t.Fatalf("%d pods are kept", n)
+		}
+		for _, pod := range w.live() {
+			if active(&pod) {
+				w.end(&pod, corev1.PodFailed)
+			} else {
+				w.stepPod(&pod)
+			}
+		}
+		if result.RequeueAfter > 0 {
+			if c := readyOf(w.set()); c.Reason != appv1alpha1.ReasonPodsEnded {
+				t.Fatalf("Ready: %+v", c)
+			}
+		}
+		w.clock.Step(max(time.Second, result.RequeueAfter))
+	}
+	// Pauses of 10, 20, 40, 80 and 160 seconds, then of 5 minutes.
+	if n := w.count("create"); n < 15 || n > 19 {
+		t.Errorf("%d pods were made in an hour, want about 17", n)
+	}
+	w.changeSet(func(ps *appv1alpha1.PodSet) { setImage(ps, "b:1") })
+	before := w.clock.Now()
+	l.once()
+	if n := countActive(w.live()); n != 1 || !w.clock.Now().Equal(before) {
+		t.Errorf("%d pods, want a pod of the new template at once", n)
+	}
+	l.settle()
+	checkSettled(t, l)
+}
+
+// TestRollout changes the image: never is more than one pod away that was ready.
+func TestRollout(t *testing.T) {
+	w := newWorld(t, podSet(4, "a:1"))
+	l := newLeader(w)
+	l.settle()
+	w.changeSet(func(ps *appv1alpha1.PodSet) { setImage(ps, "a:2") })
+	least := 4
+	w.created = func() {
+		if n := countActive(w.ownedBy(w.set())); n > 4 {
+			t.Errorf("%d pods, want 4 at most", n)
+		}
+	}
+	for range 30 {
+		l.once()
+		readyNow := 0
+		for _, pod := range w.live() {
+			if active(&pod) && ready(&pod) {
+				readyNow++
+			}
+		}
+		least = min(least, readyNow)
+		w.runKubelet()
+	}
+	if least != 3 {
+		t.Errorf("%d pods were ready at least, want 3", least)
+	}
+	l.settle()
+	checkSettled(t, l)
+	if w.count("delete") != 4 {
+		t.Errorf("writes %q, want 4 pods replaced", w.writes)
+	}
+}
+
+// TestRefusedTemplateCostsNoPod keeps the pods of the earlier template.
+func TestRefusedTemplateCostsNoPod(t *testing.T) {
+	w := newWorld(t, podSet(2, "a:1"))
+	l := newLeader(w)
+	l.settle()
+	w.changeSet(func(ps *appv1alpha1.PodSet) { setImage(ps, "-") })
+	w.refuse = func(verb, name string) error {
+		if verb == "try" || verb == "create" {
+			return apierrors.NewForbidden(podResource, name, errors.New("violates PodSecurity"))
+		}
+		return nil
+	}
+	l.sync()
+	if _, err := l.reconcile(); err == nil {
+		t.Fatal("no error")
+	}
+	if w.count("delete") != 0 {
+		t.Errorf("writes %q", w.writes)
+	}
+	c := readyOf(w.set())
+	if c.Reason != appv1alpha1.ReasonReplicaFailure || !strings.Contains(c.Message, "violates PodSecurity") || w.set().Status.ReadyReplicas != 2 {
+		t.Errorf("status %+v", w.set().Status)
+	}
+	writes := len(w.writes)
+	l.sync()
+	if _, err := l.reconcile(); err == nil || len(w.writes) != writes {
+		t.Errorf("%v; the next try wrote %q", err, w.writes[writes:])
+	}
+	w.refuse = func(verb, name string) error {
+		if verb == "try" {
+			return apierrors.NewForbidden(podResource, name, errors.New("exceeded quota"))
+		}
+		return nil
+	}
+	l.settle()
+	checkSettled(t, l)
+}
