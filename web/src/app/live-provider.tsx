@@ -7,7 +7,7 @@ import { getGetSessionQueryKey } from "@/gen/operator/operator";
 import { getGetTrendsQueryKey } from "@/gen/workloads/workloads";
 import { Coalescer, type Batch } from "@/lib/coalesce";
 import { invalidateLists, refreshInterval } from "@/lib/lists";
-import { LiveConnection, type LiveStatus } from "@/lib/live";
+import { LiveConnection, parseMessage, socketURL, type LiveStatus } from "@/lib/live";
 
 const offlinePoll = 30_000;
 const onlinePoll = 60_000;
@@ -20,9 +20,6 @@ interface Live {
 const LiveContext = createContext<Live>({ status: "connecting", reconnect: () => undefined });
 
 export const useLive = () => useContext(LiveContext);
-
-const subscribeURL = () =>
-  `${window.location.protocol === "https:" ? "wss" : "ws"}://${window.location.host}/subscribe`;
 
 /** Brings what is loaded up to date. REST stays the truth: messages only say what to ask for again. */
 class Refresher {
@@ -75,7 +72,8 @@ export function LiveProvider({ children }: { children: ReactNode }) {
     const refresher = new Refresher(client);
     const coalescer = new Coalescer(refresher.apply);
     const connection = new LiveConnection({
-      url: subscribeURL(),
+      url: socketURL("/subscribe"),
+      parse: parseMessage,
       onMessage: (imageId) => coalescer.add(imageId),
       onOnline: refresher.all,
       onOffline: refresher.session,

@@ -1,5 +1,6 @@
 import { useCallback, useEffect, useMemo, useRef } from "react";
 import { useSearchParams } from "react-router";
+import { parseDay } from "./day";
 
 /** One filter as it stands in the address. */
 export interface Field<Value> {
@@ -45,6 +46,13 @@ export const share = (name: string): Field<number | undefined> => ({
     return value > 0 && value <= 1 ? value : undefined;
   },
   write: (params, value) => value && params.set(name, String(value)),
+  narrows: true,
+});
+
+/** A day of UTC such as 2026-01-31; empty without one. */
+export const day = (name: string): Field<string> => ({
+  read: (params) => parseDay(params.get(name)),
+  write: (params, value) => value && params.set(name, value),
   narrows: true,
 });
 

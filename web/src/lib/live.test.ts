@@ -21,6 +21,7 @@ function connect() {
   const onOffline = vi.fn();
   const live = new LiveConnection({
     url: "ws://test/subscribe",
+    parse: parseMessage,
     onMessage,
     onOnline,
     onOffline,
@@ -78,7 +79,7 @@ describe("LiveConnection", () => {
     const { live, onOnline, onOffline } = connect();
     last().onclose?.();
     expect(live.status).toBe("offline");
-    expect(onOffline).toHaveBeenCalledTimes(1);
+    expect(onOffline).toHaveBeenCalledExactlyOnceWith(true);
     vi.advanceTimersByTime(1999);
     expect(FakeSocket.all).toHaveLength(1);
     vi.advanceTimersByTime(1);
@@ -107,10 +108,11 @@ describe("LiveConnection", () => {
   });
 
   it("drops the connection when the network goes and dials at once when it is back", () => {
-    const { live } = connect();
+    const { live, onOffline } = connect();
     last().onopen?.();
     window.dispatchEvent(new Event("offline"));
     expect(live.status).toBe("offline");
+    expect(onOffline).toHaveBeenCalledExactlyOnceWith(false);
     window.dispatchEvent(new Event("online"));
     expect(FakeSocket.all).toHaveLength(2);
   });

@@ -1,12 +1,14 @@
 export type LiveStatus = "connecting" | "online" | "offline";
 
-export interface LiveOptions {
+export interface LiveOptions<Message> {
   url: string;
-  onMessage: (imageId: string) => void;
+  /** Reads what a message holds; undefined for one to pass over. */
+  parse: (data: unknown) => Message | undefined;
+  onMessage: (message: Message) => void;
   /** Called whenever a connection stands; everything may have changed meanwhile. */
   onOnline: () => void;
-  /** Called when a connection is lost or refused. */
-  onOffline: () => void;
+  /** Called when a connection is lost, or was refused before it stood. */
+  onOffline: (refused: boolean) => void;
   random?: () => number;
   connect?: (url: string) => WebSocket;
 }
@@ -23,9 +25,13 @@ export function backoff(attempt: number, random: () => number): number {
   return Math.round(minDelay + random() * (ceiling - minDelay));
 }
 
-/** The one WebSocket of a tab. It reconnects until it is closed. */
-export class LiveConnection {
-  #options: Required<LiveOptions>;
+/** The address of a WebSocket of the operator that serves this page. */
+export const socketURL = (path: string) =>
+  `${window.location.protocol === "https:" ? "wss" : "ws"}://${window.location.host}${path}`;
+
+/** A WebSocket that reconnects until it is closed. */
+export class LiveConnection<Message = string> {
+  #options: Required<LiveOptions<Message>>;
   #socket: WebSocket | undefined;
   #status: LiveStatus = "connecting";
   #listeners = new Set<() => void>();
@@ -34,7 +40,7 @@ export class LiveConnection {
   #steady: number | undefined;
   #closed = true;
 
-  constructor(options: LiveOptions) {
+  constructor(options: LiveOptions<Message>) {
     this.#options = { random: Math.random, connect: (url) => new WebSocket(url), ...options };
   }
 
@@ -101,8 +107,8 @@ export class LiveConnection {
       this.#options.onOnline();
     };
     socket.onmessage = (event: MessageEvent<unknown>) => {
-      const imageId = parseMessage(event.data);
-      if (current() && imageId !== undefined) this.#options.onMessage(imageId);
+      const message = this.#options.parse(event.data);
+      if (current() && message !== undefined) this.#options.onMessage(message);
     };
     socket.onclose = () => {
       if (current()) this.#lost();
@@ -114,8 +120,9 @@ export class LiveConnection {
     if (this.#closed) return;
     this.#retry = window.setTimeout(() => this.#dial(), backoff(this.#attempt, this.#options.random));
     this.#attempt++;
+    const refused = this.#status !== "online";
     this.#setStatus("offline");
-    this.#options.onOffline();
+    this.#options.onOffline(refused);
   }
 
   #drop() {
@@ -135,7 +142,7 @@ export class LiveConnection {
   }
 }
 
-/** Each message is a JSON string, an image ID; anything else is ignored. */
+/** Each message of /subscribe is a JSON string, an image ID; anything else is ignored. */
 export function parseMessage(data: unknown): string | undefined {
   if (typeof data !== "string" || data.length > maxMessageLength) return undefined;
   try {

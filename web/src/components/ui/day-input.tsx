@@ -1,15 +1,20 @@
 import { useState } from "react";
 
-/** A day of the calendar as YYYY-MM-DD; it is reported once it is complete and not too late. */
+/**
+ * A day of the calendar as YYYY-MM-DD; it is reported once it is complete and not too late. One that may be left out is
+ * reported as empty when it is taken away.
+ */
 export function DayInput({
   label,
   value,
   max,
+  optional = false,
   onChange,
 }: {
   label: string;
   value: string;
   max: string;
+  optional?: boolean;
   onChange: (day: string) => void;
 }) {
   const [text, setText] = useState(value);
@@ -28,7 +33,8 @@ export function DayInput({
         max={max}
         onChange={({ target }) => {
           setText(target.value);
-          if (target.value !== "" && target.validity.valid && target.value >= "1970") onChange(target.value);
+          if (target.value === "" ? optional : target.validity.valid && target.value >= "1970")
+            onChange(target.value);
         }}
         className="bg-transparent text-ink outline-none"
       />

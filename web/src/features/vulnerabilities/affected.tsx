@@ -11,10 +11,11 @@ import type { Affected, AffectedPage } from "@/gen/model";
 import { getListAffectedUrl } from "@/gen/vulnerabilities/vulnerabilities";
 import { useAddress } from "@/lib/address";
 import { useNow } from "@/lib/clock";
+import { dayOf } from "@/lib/day";
 import { plural } from "@/lib/format";
 import { fileStem } from "@/lib/image-id";
 import { AffectedCard, affectedColumns, affectedGrid } from "./affected-columns";
-import { affectedFilters, dayOf, times, toAffectedRequest, type AffectedFilters } from "./filters";
+import { affectedFilters, times, toAffectedRequest, type AffectedFilters } from "./filters";
 import { useAffected } from "./queries";
 
 const tabs = [

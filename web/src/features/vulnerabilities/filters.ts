@@ -4,7 +4,7 @@ import {
   type ListAffectedParams,
   type ListVulnerabilitiesParams,
 } from "@/gen/model";
-import { address, choice, flag, oneOf, orAbsent, share, text, type Field } from "@/lib/address";
+import { address, choice, day, flag, oneOf, orAbsent, share, text, view } from "@/lib/address";
 
 export interface VulnerabilityFilters {
   text: string;
@@ -47,27 +47,11 @@ export interface AffectedFilters {
   namespace: string;
 }
 
-/** The day as YYYY-MM-DD; what is no day of the calendar is as if it were not there. */
-export function parseDay(value: string | null): string {
-  if (value === null || !/^\d{4}-\d\d-\d\d$/.test(value)) return "";
-  const time = Date.parse(`${value}T00:00:00Z`);
-  return Number.isNaN(time) || new Date(time).toISOString().slice(0, 10) !== value ? "" : value;
-}
-
-const day: Field<string> = {
-  read: (params) => parseDay(params.get("on")),
-  write: (params, value) => value && params.set("on", value),
-  narrows: false,
-};
-
 export const affectedFilters = address<AffectedFilters>({
   time: choice("time", times, times.now),
-  on: day,
+  on: view(day("on")),
   namespace: text("namespace", 253),
 });
-
-/** The day of UTC on which a time lies. */
-export const dayOf = (time: number) => new Date(time).toISOString().slice(0, 10);
 
 export const toAffectedRequest = (
   { time, on, namespace }: AffectedFilters,

@@ -1,13 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Vulnerability } from "@/gen/model";
-import {
-  affectedFilters,
-  dayOf,
-  parseDay,
-  toAffectedRequest,
-  toRequest,
-  vulnerabilityFilters,
-} from "./filters";
+import { affectedFilters, toAffectedRequest, toRequest, vulnerabilityFilters } from "./filters";
 import { worst } from "./worst";
 
 describe("filters", () => {
@@ -39,19 +32,6 @@ describe("filters", () => {
     expect(toAffectedRequest(affectedFilters.read(new URLSearchParams(search)), "2026-03-01")).toEqual(
       expected,
     );
-  });
-
-  it.each([
-    ["2024-02-29", "2024-02-29"],
-    ["2026-02-29", ""],
-    ["2026-1-1", ""],
-    ["2026-13-01", ""],
-    ["yesterday", ""],
-    [null, ""],
-  ])("%s as a day", (value, expected) => expect(parseDay(value)).toBe(expected));
-
-  it("counts days of UTC", () => {
-    expect(dayOf(Date.parse("2026-03-01T23:59:59-01:00"))).toBe("2026-03-02");
   });
 });
 
