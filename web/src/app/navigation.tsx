@@ -9,6 +9,7 @@ const pages = [
   { to: "/vulnerabilities", label: "Vulnerabilities" },
   { to: "/packages", label: "Packages" },
   { to: "/workloads", label: "Workloads" },
+  { to: "/rollouts", label: "Rollouts" },
   { to: "/coverage", label: "Coverage" },
   { to: "/database", label: "Database" },
 ];

@@ -47,6 +47,18 @@ export const routes = [
             }),
           },
           {
+            path: "rollouts",
+            lazy: async () => ({
+              Component: (await import("@/features/rollouts/rollouts-page")).RolloutsPage,
+            }),
+          },
+          {
+            path: "rollouts/:id",
+            lazy: async () => ({
+              Component: (await import("@/features/rollouts/detail/rollout-page")).RolloutPage,
+            }),
+          },
+          {
             path: "coverage",
             lazy: async () => ({
               Component: (await import("@/features/coverage/coverage-page")).CoveragePage,

@@ -1,4 +1,4 @@
-import type { Counts, Severity } from "@/gen/model";
+import type { Severity, SeverityCounts as Counts } from "@/gen/model";
 import { cn } from "@/lib/cn";
 import { formatCompact } from "@/lib/format";
 import {
@@ -25,7 +25,16 @@ export function SeverityBadge({ severity, className }: { severity: Severity; cla
 }
 
 /** One column per severity, so that the eye can run down a list. */
-export function SeverityCounts({ counts, className }: { counts: Counts; className?: string }) {
+export function SeverityCounts({
+  counts,
+  quiet = false,
+  className,
+}: {
+  counts: Counts;
+  /** Without colour, beside others that matter more. */
+  quiet?: boolean;
+  className?: string;
+}) {
   return (
     <span className={cn("grid grid-cols-6 gap-1", className)}>
       <span className="sr-only">{describeCounts(counts)}</span>
@@ -36,7 +45,8 @@ export function SeverityCounts({ counts, className }: { counts: Counts; classNam
           title={`${counts[key]} ${name}`}
           className={cn(
             "tabular flex h-6 items-center justify-center gap-1 rounded text-xs",
-            counts[key] > 0 ? cn("font-semibold", severityClass[key]) : "text-muted",
+            counts[key] > 0 && !quiet ? cn("font-semibold", severityClass[key]) : "text-muted",
+            counts[key] > 0 && quiet && "border border-line-strong",
           )}
         >
           {counts[key] > 0 ? (

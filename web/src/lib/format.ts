@@ -2,6 +2,7 @@ const locale = "en";
 const number = new Intl.NumberFormat(locale);
 const compact = new Intl.NumberFormat(locale, { notation: "compact", maximumFractionDigits: 1 });
 const dateTime = new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeStyle: "short" });
+const timeOfDay = new Intl.DateTimeFormat(locale, { timeStyle: "medium", hourCycle: "h23" });
 const date = new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeZone: "UTC" });
 const relative = new Intl.RelativeTimeFormat(locale, { numeric: "auto", style: "long" });
 
@@ -28,6 +29,12 @@ export function formatBytes(bytes: number): string {
 export function formatDateTime(iso: string | undefined): string {
   const time = Date.parse(iso ?? "");
   return Number.isNaN(time) ? "unknown" : dateTime.format(time);
+}
+
+/** The time of the day to the second, such as 23:05:09. */
+export function formatTime(iso: string): string {
+  const time = Date.parse(iso);
+  return Number.isNaN(time) ? "unknown" : timeOfDay.format(time);
 }
 
 /** A day of UTC, such as 2026-01-31, as it is said. */

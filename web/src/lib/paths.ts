@@ -7,4 +7,14 @@ export const vulnerabilityPath = (id: string) => `/vulnerabilities/${encodeURICo
 export const imagesOfPath = ({ namespace, kind, name }: Workload) =>
   `/?${new URLSearchParams({ namespace, kind, workload: name }).toString()}`;
 
+export const rolloutPath = (id: number) => `/rollouts/${id}`;
+
+/** Where the rollouts of workloads of this name are listed. */
+export const rolloutsOfWorkloadPath = ({ namespace, name }: Workload) =>
+  `/rollouts?${new URLSearchParams({ namespace, workload: name }).toString()}`;
+
+/** Where the rollouts from and to an image are listed. */
+export const rolloutsOfImagePath = (imageId: string) =>
+  `/rollouts?${new URLSearchParams({ image: imageId }).toString()}`;
+
 export const workloadName = ({ namespace, kind, name }: Workload) => visible(`${namespace}/${kind}/${name}`);

@@ -1,4 +1,4 @@
-import type { Counts, Severity } from "@/gen/model";
+import type { Severity, SeverityCounts } from "@/gen/model";
 
 export type SeverityKey = "critical" | "high" | "medium" | "low" | "negligible" | "unknown";
 
@@ -44,10 +44,11 @@ export function severityKey(severity: Severity): SeverityKey {
   return severities.find((entry) => entry.name === severity)?.key ?? "unknown";
 }
 
-export const totalFindings = (counts: Counts) => severities.reduce((sum, { key }) => sum + counts[key], 0);
+export const totalFindings = (counts: SeverityCounts) =>
+  severities.reduce((sum, { key }) => sum + counts[key], 0);
 
 /** For screen readers and titles: "3 critical, 12 high"; "no findings" when there are none. */
-export function describeCounts(counts: Counts): string {
+export function describeCounts(counts: SeverityCounts): string {
   const parts = severities.filter(({ key }) => counts[key] > 0).map(({ key }) => `${counts[key]} ${key}`);
   return parts.length > 0 ? parts.join(", ") : "no findings";
 }

@@ -9,7 +9,7 @@ import { Part } from "@/components/vulnerability-facts";
 import { ListWorkloadsSort as By, type WorkloadSummary } from "@/gen/model";
 import { cn } from "@/lib/cn";
 import { formatNumber, plural } from "@/lib/format";
-import { imagesOfPath, workloadName } from "@/lib/paths";
+import { imagesOfPath, rolloutsOfWorkloadPath, workloadName } from "@/lib/paths";
 import { visible } from "@/lib/text";
 
 export const grid = "grid-cols-[1.5rem_minmax(11rem,1.3fr)_minmax(8rem,1fr)_6rem_22rem_8rem]";
@@ -104,9 +104,15 @@ export function WorkloadDetail({ row }: { row: WorkloadSummary }) {
     <div className="border-t border-line bg-subtle/50 px-4 py-4 lg:pl-14">
       <Part title={`Images (${formatNumber(row.imageCount)})`}>
         <ImageLinks images={row.images} count={row.imageCount} none="It runs none any more." />
-        <p className="pt-2">
+        <p className="flex flex-wrap gap-x-5 pt-2">
           <Link to={imagesOfPath(row.workload)} className="text-accent underline-offset-2 hover:underline">
             List them with their findings
+          </Link>
+          <Link
+            to={rolloutsOfWorkloadPath(row.workload)}
+            className="text-accent underline-offset-2 hover:underline"
+          >
+            Rollouts of this workload
           </Link>
         </p>
       </Part>

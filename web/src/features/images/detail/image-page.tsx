@@ -15,6 +15,7 @@ import type { Image } from "@/gen/model";
 import { useAddress } from "@/lib/address";
 import { plural } from "@/lib/format";
 import { parseImageId } from "@/lib/image-id";
+import { rolloutsOfImagePath } from "@/lib/paths";
 import { ApiError } from "@/lib/problem";
 import { visible } from "@/lib/text";
 import { describeCounts, totalFindings } from "@/lib/severity";
@@ -72,6 +73,12 @@ function ImageView({ image }: { image: Image }) {
             <StateBadge state={image.state} />
             {image.counts.kev > 0 && <KevMark />}
             <Platforms image={image} />
+            <Link
+              to={rolloutsOfImagePath(image.imageId)}
+              className="text-[13px] text-accent underline-offset-2 hover:underline"
+            >
+              Rollouts
+            </Link>
           </div>
         </div>
         <ImageActions image={image} />

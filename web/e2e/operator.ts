@@ -1,0 +1,131 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Duplex } from "node:stream";
+import { WebSocketServer } from "ws";
+import { MockOperator, type MockOptions } from "../mock/server.ts";
+import type { RolloutDetail } from "../src/gen/model/index.ts";
+import { hostileRollouts, makeRollouts } from "./rollouts.ts";
+
+export interface OperatorOptions extends MockOptions {
+  rollouts?: number;
+  /** What the feed of Deployments answers in place of a WebSocket. */
+  refuseFeed?: 404 | 503;
+  /** What the feed says to a new client. */
+  feed?: string[];
+}
+
+/** The mock operator with rollouts and the two WebSockets that tell of them. */
+export class TestOperator extends MockOperator {
+  declare options: OperatorOptions;
+  rollouts: RolloutDetail[];
+  /** Addresses of the WebSockets that were asked for. */
+  readonly dialled: string[] = [];
+  #events = new WebSocketServer({ noServer: true });
+  #feed = new WebSocketServer({ noServer: true });
+
+  constructor(options: OperatorOptions = {}) {
+    super(options);
+    this.rollouts = options.hostile ? hostileRollouts() : makeRollouts(options.rollouts ?? 60, this.images);
+  }
+
+  /** Tells who follows events that something happened. */
+  event(kind: string) {
+    const message = { type: "event", sequence: 1, at: new Date().toISOString(), kind, data: {} };
+    for (const client of this.#events.clients) client.send(JSON.stringify(message));
+  }
+
+  /** Tells something of a Deployment. */
+  tell(message: string) {
+    for (const client of this.#feed.clients) client.send(message);
+  }
+
+  /** Cuts off who follows Deployments. */
+  cutFeed() {
+    for (const client of this.#feed.clients) client.terminate();
+  }
+
+  override async close() {
+    for (const client of [...this.#events.clients, ...this.#feed.clients]) client.terminate();
+    await super.close();
+  }
+
+  override upgrade(request: IncomingMessage, socket: Duplex, head: Buffer) {
+    const { pathname } = new URL(request.url ?? "/", "http://mock");
+    this.dialled.push(request.url ?? "/");
+    if (pathname === "/api/v1/events") {
+      this.#events.handleUpgrade(request, socket, head, (client) =>
+        client.send('{"type":"hello","sequence":1}'),
+      );
+    } else if (pathname !== "/api/wds/logs") super.upgrade(request, socket, head);
+    else if (this.options.refuseFeed) {
+      socket.end(`HTTP/1.1 ${this.options.refuseFeed} Refused\r\nConnection: close\r\n\r\n`);
+    } else {
+      this.#feed.handleUpgrade(request, socket, head, (client) => {
+        for (const message of this.options.feed ?? []) client.send(message);
+      });
+    }
+  }
+
+  override async handle(request: IncomingMessage, response: ServerResponse, otherwise?: () => void) {
+    const url = new URL(request.url ?? "/", "http://mock");
+    const [, kind, id] = /^\/api\/(v1\/rollouts|wds\/logs)(?:\/([^/]+))?$/.exec(url.pathname) ?? [];
+    if (kind === undefined) return super.handle(request, response, otherwise);
+    this.requests.push(`${request.method ?? ""} ${url.pathname}`);
+    this.queries.push(url.search);
+    if (this.options.latency) await new Promise((resolve) => setTimeout(resolve, this.options.latency));
+    const status = this.options.fail?.(url.pathname);
+    if (status) answer(response, status, problem(status, "connection refused"));
+    else if (kind === "wds/logs") this.#explainFeed(response);
+    else if (id === undefined) answer(response, 200, this.#list(url.searchParams));
+    else {
+      const found = this.rollouts.find((rollout) => String(rollout.id) === id);
+      answer(response, found ? 200 : 404, found ?? problem(404, "there is no such rollout"));
+    }
+  }
+
+  /** What the operator answers when the feed is asked for without a WebSocket. */
+  #explainFeed(response: ServerResponse) {
+    const status = this.options.refuseFeed ?? 426;
+    const detail = {
+      404: 'its controller "rollout" is switched off by --controllers',
+      426: "this is a WebSocket",
+      503: "not all Deployments are known yet",
+    }[status];
+    answer(response, status, problem(status, detail));
+  }
+
+  #list(params: URLSearchParams) {
+    const [namespace, workload, imageId] = ["namespace", "workload", "imageId"].map((name) =>
+      params.get(name),
+    );
+    const since = Date.parse(params.get("since") ?? "1970-01-01T00:00:00Z");
+    const until = Date.parse(params.get("until") ?? "9999-01-01T00:00:00Z");
+    const rows = this.rollouts.filter(
+      (row) =>
+        (!namespace || row.workload.namespace === namespace) &&
+        (!workload || row.workload.name === workload) &&
+        (!imageId || [row.from.imageId, row.to.imageId].includes(imageId)) &&
+        (this.options.hostile === true || (Date.parse(row.at) >= since && Date.parse(row.at) < until)),
+    );
+    const from = Number(params.get("pageToken") ?? 0);
+    const end = from + Number(params.get("pageSize") ?? 100);
+    return {
+      items: rows.slice(from, end).map((row) => ({ ...row, opened: undefined, closed: undefined })),
+      total: rows.length,
+      ...(end < rows.length && { nextPageToken: String(end) }),
+    };
+  }
+}
+
+const problem = (status: number, detail: string) => ({
+  type: "about:blank",
+  title: "Refused",
+  status,
+  detail,
+});
+
+function answer(response: ServerResponse, status: number, body: object) {
+  response.writeHead(status, {
+    "Content-Type": status === 200 ? "application/json" : "application/problem+json",
+  });
+  response.end(JSON.stringify(body));
+}

@@ -1,0 +1,40 @@
+import { Link } from "react-router";
+import { KevMark, SeverityCounts } from "@/components/severity";
+import { ImageName } from "@/features/images/image-name";
+import { StateBadge } from "@/features/images/state";
+import type { RolloutSide } from "@/gen/model";
+import { imagePath, parseImageId } from "@/lib/image-id";
+import { visible } from "@/lib/text";
+
+/** One of the two images, as it stands today. */
+export function SideCard({ title, side }: { title: string; side: RolloutSide }) {
+  const { imageId, platform, state, counts } = side;
+  return (
+    <section
+      aria-label={title}
+      className="min-w-0 rounded-xl border border-line bg-surface p-4 text-[13px] shadow-card"
+    >
+      <h2 className="text-xs font-semibold text-muted">{title}</h2>
+      <Link
+        to={imagePath(imageId, platform)}
+        className="mt-1 block truncate text-sm font-medium text-accent underline-offset-2 hover:underline"
+      >
+        <ImageName imageId={parseImageId(imageId).repository} />
+      </Link>
+      <p className="untrusted truncate text-xs text-muted" title={visible(imageId)}>
+        <span className="font-mono">{parseImageId(visible(imageId)).digest || "no digest"}</span> ·{" "}
+        {visible(platform)}
+      </p>
+      <div className="mt-3 flex min-h-6 flex-wrap items-center gap-x-3 gap-y-1">
+        {state ? <StateBadge state={state} /> : <span className="text-muted">Not known any more</span>}
+        {counts && (
+          <>
+            <SeverityCounts counts={counts} className="w-75 max-w-full" />
+            {counts.kev > 0 && <KevMark />}
+            <span className="text-xs text-muted">today</span>
+          </>
+        )}
+      </div>
+    </section>
+  );
+}
