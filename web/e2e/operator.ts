@@ -82,15 +82,11 @@ export class TestOperator extends MockOperator {
     }
   }
 
-  /** What the operator answers when the feed is asked for without a WebSocket. */
+  /** Without a WebSocket the operator tells whether it has a feed at all, and no more. */
   #explainFeed(response: ServerResponse) {
-    const status = this.options.refuseFeed ?? 426;
-    const detail = {
-      404: 'its controller "rollout" is switched off by --controllers',
-      426: "this is a WebSocket",
-      503: "not all Deployments are known yet",
-    }[status];
-    answer(response, status, problem(status, detail));
+    const off = 'its controller "rollout" is switched off by --controllers';
+    if (this.options.refuseFeed === 404) answer(response, 404, problem(404, off));
+    else answer(response, 426, problem(426, "this is a WebSocket: connect with ws:// or wss://"));
   }
 
   #list(params: URLSearchParams) {

@@ -252,7 +252,7 @@ test.describe("Deployments, live", () => {
     operator.options.refuseFeed = 503;
     operator.cutFeed();
     await expect(page.getByRole("alert")).toContainText("Not ready yet");
-    await expect(page.getByRole("alert")).toContainText("not all Deployments are known yet");
+    await expect(page.getByRole("alert")).toContainText("does not know all Deployments yet");
     await expect(messages(page)).toHaveCount(2);
     operator.options.refuseFeed = undefined;
     await expect(page.getByText("Following")).toBeVisible({ timeout: 30_000 });

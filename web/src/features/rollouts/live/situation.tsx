@@ -67,10 +67,10 @@ function Interrupted({ problem, retry }: Pick<FeedState, "problem"> & { retry: (
       className="m-3"
       action={<Again size="sm" onClick={retry} />}
     >
-      <p>{text}</p>
       {problem?.detail && problem.status !== 426 && (
         <p className="untrusted text-[13px]">{visible(problem.detail)}</p>
       )}
+      <p>{text}</p>
     </Callout>
   );
 }
