@@ -76,9 +76,13 @@ generate: $(CONTROLLER_GEN) $(OAPI_CODEGEN) ## Generate Go code: deep copies and
 RIGHTS := api=internal/setup scanner=internal/controller/scanner podset=internal/controller/podset mycustomresource=internal/controller/mycustomresource \
 	bellerophonsimple=internal/controller/bellerophon rollout=internal/rollout
 
+# What a quantity may be. controller-gen's pattern lets through what cannot be read, and 1e-100000000, which takes minutes.
+QUANTITY := ^[+-]?([0-9]{1,19}(\\.[0-9]{0,9})?|\\.[0-9]{1,9})([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?$$
+
 .PHONY: manifests
 manifests: $(CONTROLLER_GEN) ## Generate the CRDs and the manager's roles, and copy them into the chart.
 	$(CONTROLLER_GEN) crd paths=./api/... output:crd:artifacts:config=config/crd/bases
+	sed -i 's/pattern: .*numkMGTPE.*/pattern: $(QUANTITY)/' config/crd/bases/*.yaml
 	$(CONTROLLER_GEN) rbac:roleName=manager-role paths=./internal/... output:rbac:artifacts:config=config/rbac
 	@mkdir -p charts/scanner-operator/files/crds
 	cp config/crd/bases/*.yaml charts/scanner-operator/files/crds/
