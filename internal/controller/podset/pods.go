@@ -1,7 +1,6 @@
 package podset
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
@@ -20,36 +19,6 @@ import (
 
 // maxPodName is the longest name of a pod that is its host name too.
 const maxPodName = 63
-
-// Template returns the pod that a PodSet runs: that of spec.template, or the one that sleeps. It is an error when spec.template is not the
-// template of a pod; a field that is not known here is one too, or it would be left out of the pods without a word.
-func Template(ps *appv1alpha1.PodSet) (*corev1.PodTemplateSpec, error) {
-	if ps.Spec.Template == nil || len(ps.Spec.Template.Raw) == 0 {
-		return defaultTemplate(), nil
-	}
-	decoder := json.NewDecoder(bytes.NewReader(ps.Spec.Template.Raw))
-	decoder.DisallowUnknownFields()
-	template := &corev1.PodTemplateSpec{}
-	if err := decoder.Decode(template); err != nil {
-		return nil, fmt.Errorf("spec.template cannot be read as a pod template: %w", err)
-	}
-	return template, nil
-}
-
-// defaultTemplate is the pod of the documents. Namespaces that enforce the restricted Pod Security Standard take it.
-func defaultTemplate() *corev1.PodTemplateSpec {
-	return &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{
-		Name:    "fancy-alpine",
-		Image:   "quay.io/amacdona/strauss",
-		Command: []string{"sleep", "3600"},
-		SecurityContext: &corev1.SecurityContext{
-			AllowPrivilegeEscalation: new(false),
-			Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-			RunAsNonRoot:             new(true),
-			SeccompProfile:           &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
-		},
-	}}}}
-}
 
 // selectorOf returns the labels by which the pods of a PodSet are found.
 func selectorOf(ps *appv1alpha1.PodSet) map[string]string {
