@@ -292,3 +292,17 @@ func TestClientsComeWhileMuchHappens(t *testing.T) {
 	i.Add(version("ns", end, "end", changes+2))
 	clients.Wait()
 }
+
+// Clients that came at different times have different lists; nobody may keep what he has read.
+func TestAListThatWasReadIsForgotten(t *testing.T) {
+	i := newInformed(t, 0)
+	for n := range 3 * takeAtOnce {
+		i.feed.board.added(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: strconv.Itoa(n)}})
+	}
+	s := i.feed.Subscribe(Scope{})
+	defer s.Close()
+	i.read(s, 3*takeAtOnce)
+	if s.known != nil {
+		t.Errorf("the subscription still holds a list of %d", cap(s.known))
+	}
+}

@@ -41,6 +41,10 @@ func (s *Subscription) Next(ctx context.Context) ([]string, error) {
 		}
 		s.known = s.known[1:]
 	}
+	if len(s.known) == 0 {
+		// An empty slice would keep the whole list for as long as the client stays.
+		s.known = nil
+	}
 	for len(texts) == 0 {
 		taken, grown, err := s.feed.board.take(s.next, s.buffer[:0])
 		if err != nil {
