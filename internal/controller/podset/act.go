@@ -15,8 +15,8 @@ import (
 	appv1alpha1 "github.com/scanner-operator/scanner-operator/api/app/v1alpha1"
 )
 
-// maxForeign bounds how many names that others have taken are tried for one pod.
-const maxForeign = 5
+// maxForeign bounds how many names that others have taken are tried for one pod. Pods that a user released, to look into them, keep theirs.
+const maxForeign = 20
 
 // act brings the pods nearer to what is wanted, and keeps the look true. It goes on after an error: what could not be deleted still
 // counts.

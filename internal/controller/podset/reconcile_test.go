@@ -212,20 +212,24 @@ func TestNamesThatAreTaken(t *testing.T) {
 			t.Errorf("status %+v", status)
 		}
 	})
-	foreign := func(n int) client.Object {
-		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: podName(podSet(1, ""), 0, n), UID: "foreign"}}
+	foreign := func(count int) []client.Object {
+		var pods []client.Object
+		for n := range count {
+			pods = append(pods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: podName(podSet(1, ""), 0, n), UID: "foreign"}})
+		}
+		return append(pods, podSet(1, ""))
 	}
 	t.Run("by somebody else", func(t *testing.T) {
-		w := newWorld(t, podSet(1, ""), foreign(0), foreign(1))
+		w := newWorld(t, foreign(maxForeign-1)...)
 		l := newLeader(w)
 		l.settle()
-		if pods := w.live(); len(pods) != 1 || pods[0].Name != podName(w.set(), 0, 2) {
-			t.Errorf("pods %v, want one with the next name", pods)
+		if pods := w.live(); len(pods) != 1 || pods[0].Name != podName(w.set(), 0, maxForeign-1) {
+			t.Errorf("pods %v, want one with the last name", pods)
 		}
 		checkSettled(t, l)
 	})
 	t.Run("all of them", func(t *testing.T) {
-		w := newWorld(t, podSet(1, ""), foreign(0), foreign(1), foreign(2), foreign(3), foreign(4))
+		w := newWorld(t, foreign(maxForeign)...)
 		if _, err := newLeader(w).reconcile(); err == nil || !strings.Contains(err.Error(), "taken by pods of others") {
 			t.Errorf("error %v", err)
 		}
