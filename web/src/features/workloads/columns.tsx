@@ -104,7 +104,7 @@ export function WorkloadDetail({ row }: { row: WorkloadSummary }) {
     <div className="border-t border-line bg-subtle/50 px-4 py-4 lg:pl-14">
       <Part title={`Images (${formatNumber(row.imageCount)})`}>
         <ImageLinks images={row.images} count={row.imageCount} none="It runs none any more." />
-        <p className="flex flex-wrap gap-x-5 pt-2">
+        <p className="flex flex-wrap gap-x-5 pt-2 leading-7">
           <Link to={imagesOfPath(row.workload)} className="text-accent underline-offset-2 hover:underline">
             List them with their findings
           </Link>

@@ -62,7 +62,7 @@ function Details({ rollout }: { rollout: RolloutDetail }) {
             </span>
           </p>
         </div>
-        <p className="flex flex-wrap gap-x-5 text-[13px]">
+        <p className="flex flex-wrap gap-x-5 text-[13px] leading-7">
           <Link to={rolloutsOfWorkloadPath(workload)} className={linkClass}>
             Rollouts of this workload
           </Link>
