@@ -11,8 +11,13 @@ import (
 	"testing"
 
 	batchv1 "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
@@ -56,7 +61,7 @@ func observe(t *testing.T) *observer {
 		}
 		o.see(event.Type, job)
 		return nil
-	})
+	}, client.HasLabels{scanjob.LabelScan})
 	return o
 }
 
@@ -124,11 +129,29 @@ func (o *observer) figures() figures {
 	return f
 }
 
-// follow calls see for every event of objects with the label of scans, until the test ends. It must be called before there are any.
-func follow(t *testing.T, list client.ObjectList, see func(watch.Event) error) {
+// follow calls see for every event of the objects that opts choose, in order, until the test ends. There must not be any yet. A watch that the
+// API server ends, as it does when events are not taken fast enough, goes on after the last event. An error fails the test.
+func follow(t *testing.T, list client.ObjectList, see func(watch.Event) error, opts ...client.ListOption) {
 	t.Helper()
+	if err := c.List(t.Context(), list, append(slices.Clone(opts), client.Limit(1))...); err != nil {
+		t.Fatal(err)
+	}
+	if meta.LenList(list) > 0 {
+		t.Fatalf("there are %T already: their first events are lost", list)
+	}
+	from := list.GetResourceVersion()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	events, err := c.Watch(ctx, list, client.HasLabels{scanjob.LabelScan})
+	events, err := watchtools.NewRetryWatcherWithContext(ctx, from, &cache.ListWatch{
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			events, err := c.Watch(ctx, list, append(slices.Clone(opts), &client.ListOptions{Raw: &options})...)
+			if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
+				// It would be tried again and again.
+				t.Errorf("events of %T were missed: %v", list, err)
+				cancel()
+			}
+			return events, err
+		},
+	})
 	if err != nil {
 		cancel()
 		t.Fatal(err)
@@ -150,7 +173,6 @@ func follow(t *testing.T, list client.ObjectList, see func(watch.Event) error) {
 	}()
 	t.Cleanup(func() {
 		cancel()
-		events.Stop()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}

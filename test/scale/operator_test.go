@@ -44,6 +44,7 @@ type operator struct {
 type requests struct {
 	mu     sync.Mutex
 	writes []string
+	reads  int
 	audits int
 }
 
@@ -58,10 +59,12 @@ func (r *requests) wrap(next http.RoundTripper) http.RoundTripper {
 func (r *requests) count(request *http.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch {
-	case request.Method != http.MethodGet:
+	if request.Method != http.MethodGet {
 		r.writes = append(r.writes, request.Method+" "+request.URL.Path)
-	case strings.HasSuffix(request.URL.Path, "/jobs") && request.URL.Query().Get("limit") == "500":
+		return
+	}
+	r.reads++
+	if strings.HasSuffix(request.URL.Path, "/jobs") && request.URL.Query().Get("limit") == "500" {
 		r.audits++
 	}
 }
@@ -71,6 +74,28 @@ func (r *requests) soFar() (writes []string, audits int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.writes), r.audits
+}
+
+// writesSoFar returns the writes.
+func (r *requests) writesSoFar() []string {
+	writes, _ := r.soFar()
+	return writes
+}
+
+// figures tells how many requests there were.
+func (r *requests) figures() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	count := map[string]int{}
+	for _, write := range r.writes {
+		method, path, _ := strings.Cut(write, " ")
+		what := path[strings.LastIndex(path, "/")+1:]
+		if method != http.MethodPost {
+			what = map[bool]string{true: "pods", false: "status"}[strings.Contains(path, "/pods/")]
+		}
+		count[method+" "+what]++
+	}
+	return fmt.Sprintf("%d reads and %d writes (%v)", r.reads, len(r.writes), count)
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)

@@ -34,7 +34,7 @@ func eventually(t *testing.T, condition func() error) {
 // TestThousandsOfPods starts them all at once, for two Scanners that want the same, and stops the operator in the middle.
 func TestThousandsOfPods(t *testing.T) {
 	begin := time.Now()
-	createNamespaces(t)
+	createNamespaces(t, map[string]string{"scale": "yes"}, teams()...)
 	createNodes(t)
 	jobs := observe(t)
 	o := newOperator(t, namespace(0))

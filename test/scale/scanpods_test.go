@@ -72,7 +72,7 @@ func playScanPods(t *testing.T, api func() string) *scanPods {
 			})
 		}
 		return nil
-	})
+	}, client.HasLabels{scanjob.LabelScan})
 	return s
 }
 

@@ -148,6 +148,15 @@ func (w *world) add(i, n int, arch string) {
 
 func namespace(i int) string { return fmt.Sprint("team-", i) }
 
+// teams returns the names of all namespaces of the world.
+func teams() []string {
+	names := make([]string, namespaces)
+	for i := range names {
+		names[i] = namespace(i)
+	}
+	return names
+}
+
 func nodeFor(arch string, i int) string {
 	if arch == "arm64" {
 		return fmt.Sprint("scale-arm64-", i%arm64Nodes)
@@ -155,37 +164,42 @@ func nodeFor(arch string, i int) string {
 	return fmt.Sprint("scale-amd64-", i%amd64Nodes)
 }
 
-// createNamespaces makes the namespaces, and waits for the ServiceAccounts that pods need.
-func createNamespaces(t *testing.T) {
+// createNamespaces makes namespaces with labels, and waits for the ServiceAccounts that pods need.
+func createNamespaces(t *testing.T, labels map[string]string, names ...string) {
 	t.Helper()
-	for i := range namespaces {
-		create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace(i), Labels: map[string]string{"scale": "yes"}}})
+	for _, name := range names {
+		create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}})
 	}
-	for i := range namespaces {
+	for _, name := range names {
 		eventually(t, func() error {
-			return c.Get(t.Context(), client.ObjectKey{Namespace: namespace(i), Name: "default"}, &corev1.ServiceAccount{})
+			return c.Get(t.Context(), client.ObjectKey{Namespace: name, Name: "default"}, &corev1.ServiceAccount{})
 		})
 	}
 }
 
-// createNodes makes nodes that kwok looks after. Pods of Jobs with scanNode in their node selector stay as they are until somebody says
-// that they have ended.
+// createNodes makes the nodes of the world. Pods of Jobs with scanNode in their node selector stay as they are until somebody says that they
+// have ended.
 func createNodes(t *testing.T) {
+	t.Helper()
+	for arch, count := range map[string]int{"amd64": amd64Nodes, "arm64": arm64Nodes} {
+		for i := range count {
+			createNode(t, nodeFor(arch, i), arch, scanNode)
+		}
+	}
+}
+
+// createNode makes a node that kwok looks after.
+func createNode(t *testing.T, name, arch string, more map[string]string) {
 	t.Helper()
 	room := corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("64"), corev1.ResourceMemory: resource.MustParse("256Gi"), corev1.ResourcePods: resource.MustParse("1000"),
 	}
-	for arch, count := range map[string]int{"amd64": amd64Nodes, "arm64": arm64Nodes} {
-		for i := range count {
-			name := nodeFor(arch, i)
-			labels := map[string]string{corev1.LabelArchStable: arch, corev1.LabelOSStable: "linux", corev1.LabelHostname: name}
-			maps.Copy(labels, scanNode)
-			create(t, &corev1.Node{
-				ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, Annotations: map[string]string{"kwok.x-k8s.io/node": "fake"}},
-				Status:     corev1.NodeStatus{Allocatable: room, Capacity: room},
-			})
-		}
-	}
+	labels := map[string]string{corev1.LabelArchStable: arch, corev1.LabelOSStable: "linux", corev1.LabelHostname: name}
+	maps.Copy(labels, more)
+	create(t, &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, Annotations: map[string]string{"kwok.x-k8s.io/node": "fake"}},
+		Status:     corev1.NodeStatus{Allocatable: room, Capacity: room},
+	})
 }
 
 // createPods makes all pods, as fast as it goes.

@@ -1,0 +1,194 @@
+//go:build scale
+
+package scale
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appv1alpha1 "github.com/scanner-operator/scanner-operator/api/app/v1alpha1"
+)
+
+// maxReplicas is the most that the schema of a PodSet takes.
+const maxReplicas = 10
+
+// mirror is what the API server tells of PodSets and their pods, event by event.
+type mirror struct {
+	mu   sync.Mutex
+	sets map[client.ObjectKey]*appv1alpha1.PodSet
+	// pods are those that a PodSet controls, by its UID and their own.
+	pods map[types.UID]map[types.UID]*corev1.Pod
+	// most is how many active pods a PodSet may have now, by its UID; maxReplicas where it has no entry.
+	most map[types.UID]int
+	// excess tells of each event after which there were more.
+	excess []string
+	// created and deleted count pods; changes counts events that say more than that labels have changed.
+	created, deleted, changes int
+}
+
+// newMirror follows all PodSets, and all pods with the label of their pods, until the test ends.
+func newMirror(t *testing.T) *mirror {
+	t.Helper()
+	m := &mirror{
+		sets: map[client.ObjectKey]*appv1alpha1.PodSet{}, pods: map[types.UID]map[types.UID]*corev1.Pod{}, most: map[types.UID]int{},
+	}
+	follow(t, &appv1alpha1.PodSetList{}, func(event watch.Event) error {
+		set, is := event.Object.(*appv1alpha1.PodSet)
+		if !is {
+			return fmt.Errorf("the watch of PodSets said %v", event.Object)
+		}
+		m.seeSet(event.Type, set)
+		return nil
+	})
+	follow(t, &corev1.PodList{}, func(event watch.Event) error {
+		pod, is := event.Object.(*corev1.Pod)
+		if !is {
+			return fmt.Errorf("the watch of pods said %v", event.Object)
+		}
+		m.seePod(event.Type, pod)
+		return nil
+	}, client.MatchingLabels{appv1alpha1.LabelVersion: appv1alpha1.Version})
+	return m
+}
+
+func (m *mirror) seeSet(kind watch.EventType, set *appv1alpha1.PodSet) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if kind == watch.Deleted {
+		delete(m.sets, client.ObjectKeyFromObject(set))
+		return
+	}
+	m.sets[client.ObjectKeyFromObject(set)] = set
+}
+
+func (m *mirror) seePod(kind watch.EventType, pod *corev1.Pod) {
+	owner := metav1.GetControllerOf(pod)
+	if owner == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	pods := m.pods[owner.UID]
+	if pods == nil {
+		pods = map[types.UID]*corev1.Pod{}
+		m.pods[owner.UID] = pods
+	}
+	if before := pods[pod.UID]; before == nil || active(before) != active(pod) || !equality.Semantic.DeepEqual(before.Status, pod.Status) {
+		m.changes++
+	}
+	switch kind {
+	case watch.Added:
+		m.created++
+		pods[pod.UID] = pod
+	case watch.Deleted:
+		m.deleted++
+		delete(pods, pod.UID)
+	default:
+		pods[pod.UID] = pod
+	}
+	names := namesOf(pods)
+	if most := m.allowed(owner.UID); len(names) > most {
+		m.excess = append(m.excess, fmt.Sprintf("PodSet %s/%s had %d pods when %d were allowed, with %s as %s: %s",
+			pod.Namespace, owner.Name, len(names), most, pod.Name, strings.ToLower(string(kind)), strings.Join(names, ", ")))
+	}
+}
+
+func (m *mirror) allowed(set types.UID) int {
+	if most, known := m.most[set]; known {
+		return most
+	}
+	return maxReplicas
+}
+
+// allow raises what a PodSet may have, before it is scaled up.
+func (m *mirror) allow(set types.UID, replicas int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.most[set] = max(replicas, m.allowed(set))
+}
+
+// limit sets what a PodSet may have, when no more is there and nobody is about to make more.
+func (m *mirror) limit(set types.UID, replicas int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.most[set] = replicas
+}
+
+// of returns a PodSet as it is now, nil when it is not there, and all pods that it controls, by name.
+func (m *mirror) of(key client.ObjectKey) (*appv1alpha1.PodSet, []*corev1.Pod) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	set := m.sets[key]
+	if set == nil {
+		return nil, nil
+	}
+	pods := slices.Collect(maps.Values(m.pods[set.UID]))
+	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	return set, pods
+}
+
+// sound tells of the events after which a PodSet had more pods than it may have.
+func (m *mirror) sound() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.excess) == 0 {
+		return nil
+	}
+	const shown = 10
+	return fmt.Errorf("%d times there were too many pods:\n%s", len(m.excess), strings.Join(m.excess[:min(shown, len(m.excess))], "\n"))
+}
+
+// counts are what a mirror has seen so far.
+type counts struct {
+	created, deleted, changes, active, unready int
+}
+
+func (m *mirror) counts() counts {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := counts{created: m.created, deleted: m.deleted, changes: m.changes}
+	for _, pods := range m.pods {
+		n.active += len(namesOf(pods))
+		for _, pod := range pods {
+			if active(pod) && !isReady(pod) {
+				n.unready++
+			}
+		}
+	}
+	return n
+}
+
+// namesOf returns the names of those pods that are active, sorted.
+func namesOf(pods map[types.UID]*corev1.Pod) []string {
+	var names []string
+	for _, pod := range pods {
+		if active(pod) {
+			names = append(names, pod.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// active says of a pod that it runs or is going to, and is not being deleted.
+func active(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp.IsZero() && pod.Status.Phase != corev1.PodFailed && pod.Status.Phase != corev1.PodSucceeded
+}
+
+func isReady(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(condition corev1.PodCondition) bool {
+		return condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue
+	})
+}

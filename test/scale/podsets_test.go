@@ -1,0 +1,166 @@
+//go:build scale
+
+package scale
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/testr"
+	"github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/scanner-operator/scanner-operator/internal/setup"
+)
+
+// TestPodSets makes 200 PodSets of 10 pods each, and trouble of all kinds while the operator stops and starts and two of them run at the same
+// time. There is never a pod too many, in the end everything is as wanted, and then nothing is written any more.
+func TestPodSets(t *testing.T) {
+	begin := time.Now()
+	since := func() time.Duration { return time.Since(begin).Round(time.Second) }
+	f := newFleet(t)
+	o := newPodSetOperator(t)
+	o.start(t)
+	f.create(t)
+	f.settle(t)
+	f.checkServer(t)
+	n := f.mirror.counts()
+	if n.created != podSets*maxReplicas {
+		t.Errorf("%d pods were made, want %d", n.created, podSets*maxReplicas)
+	}
+	t.Logf("%d PodSets had %d pods after %s, %s", podSets, n.active, since(), o.requests.figures())
+
+	tr := f.begin(t)
+	restartAmidTrouble(t, f, tr, o)
+	twoAtOnce(t, f, tr)
+	tr.wait(t)
+	t.Logf("all %d steps were taken after %s", tr.total, since())
+	f.settle(t)
+	f.checkServer(t)
+	n = f.mirror.counts()
+	t.Logf("the PodSets had settled after %s, with %d pods; %d were made and %d went; %s", since(), n.active, n.created, n.deleted, o.requests.figures())
+
+	f.checkQuiet(t, o)
+	if err := f.mirror.sound(); err != nil {
+		t.Error(err)
+	}
+	t.Logf("nothing is written any more, after %s", since())
+}
+
+// newPodSetOperator describes an operator that has not been started, and that looks after PodSets alone. It does not care whether there is
+// another one.
+func newPodSetOperator(t *testing.T) *operator {
+	t.Helper()
+	return &operator{options: setup.Options{
+		Namespace: "default", Controllers: []string{setup.ControllerPodSet}, Catalog: setup.CatalogJob, Auth: setup.AuthNone,
+		APIAddress: "127.0.0.1:0", MetricsAddress: "0", HealthAddress: "0", DataDir: t.TempDir(),
+		ScanImage: "operator:test", APIURL: "http://operator.invalid:8000", Log: testr.New(t),
+		VulnerabilityDatabase: setup.VulnerabilityDatabase{URL: "none", Sample: true},
+	}}
+}
+
+// restartAmidTrouble stops the operator while pods come to their ends, and starts it when many are missing.
+func restartAmidTrouble(t *testing.T, f *fleet, tr *trouble, o *operator) {
+	t.Helper()
+	tr.reached(t, 0.3)
+	o.stop(t)
+	eventually(t, func() error {
+		if missing := f.missing(); missing < maxMissing/2 {
+			return fmt.Errorf("%d pods are missing", missing)
+		}
+		return nil
+	})
+	t.Logf("the operator was down after %d of %d steps, with %d pods missing", tr.taken.Load(), tr.total, f.missing())
+	o.start(t)
+}
+
+// twoAtOnce has a second operator do the same work for a while.
+func twoAtOnce(t *testing.T, f *fleet, tr *trouble) {
+	t.Helper()
+	tr.reached(t, 0.5)
+	second := newPodSetOperator(t)
+	second.start(t)
+	before := f.mirror.counts().created
+	tr.reached(t, 0.8)
+	second.stop(t)
+	t.Logf("the second of two operators made %s while there were %d more pods", second.requests.figures(), f.mirror.counts().created-before)
+}
+
+// checkQuiet wants the operator to write nothing while nothing happens: neither when pods get labels that mean nothing to it, nor when it
+// starts. Nodes that are late with their heartbeats change pods, and that is no quiet: it tries again then.
+func (f *fleet) checkQuiet(t *testing.T, o *operator) {
+	t.Helper()
+	for disturbed, round := 0, 0; round < 2; {
+		f.settle(t)
+		changes := f.mirror.counts().changes
+		looks, before := reconciliations(t), len(o.requests.writesSoFar())
+		if round == 0 {
+			f.poke(t, fmt.Sprint("try-", disturbed))
+		} else {
+			o.stop(t)
+			o.start(t)
+		}
+		eventually(t, func() error {
+			if now := reconciliations(t); now < looks+podSets {
+				return fmt.Errorf("%d PodSets were looked at", now-looks)
+			}
+			return nil
+		})
+		writes := o.requests.writesSoFar()[before:]
+		if len(writes) == 0 {
+			round++
+			continue
+		}
+		// Whatever made the operator write can be seen before this.
+		f.poke(t, fmt.Sprint("end-", disturbed))
+		const tries = 5
+		if disturbed++; f.mirror.counts().changes == changes || disturbed == tries {
+			t.Fatalf("a settled operator wrote to the API server: %v", writes)
+		}
+	}
+}
+
+// poke gives a pod of each PodSet a label, and waits until events tell of it.
+func (f *fleet) poke(t *testing.T, value string) {
+	t.Helper()
+	const label = "poked"
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, label, value))
+	for _, p := range f.members {
+		_, pods := f.mirror.of(p.key)
+		if err := c.Patch(t.Context(), pods[0].DeepCopy(), patch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, p := range f.members {
+		gomega.NewWithT(t).Eventually(func() string {
+			_, pods := f.mirror.of(p.key)
+			return pods[0].Labels[label]
+		}, patience, tick).Should(gomega.Equal(value))
+	}
+}
+
+// reconciliations returns how often all operators of this process together have looked at a PodSet.
+func reconciliations(t *testing.T) int {
+	t.Helper()
+	families, err := ctrlmetrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := 0.0
+	for _, family := range families {
+		if family.GetName() != "controller_runtime_reconcile_total" {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			for _, label := range metric.GetLabel() {
+				if label.GetName() == "controller" && label.GetValue() == setup.ControllerPodSet {
+					count += metric.GetCounter().GetValue()
+				}
+			}
+		}
+	}
+	return int(count)
+}
