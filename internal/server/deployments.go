@@ -19,16 +19,17 @@ func (o operations) FollowDeployments(ctx context.Context, request api.FollowDep
 	if feed == nil {
 		return nil, problemf(http.StatusNotFound, "this operator does not follow Deployments: its controller \"rollout\" is switched off by --controllers")
 	}
-	r := requestOf(ctx)
-	if err := checkUpgrade(r); err != nil {
-		return nil, err
-	}
 	scope, err := deploymentScope(request.Params)
 	if err != nil {
 		return nil, err
 	}
 	if !feed.Synced() {
 		return nil, unavailable(nil, "not all Deployments are known yet")
+	}
+	// Last: a browser does not see how a WebSocket was refused, and asks again without one.
+	r := requestOf(ctx)
+	if err := checkUpgrade(r); err != nil {
+		return nil, err
 	}
 	return upgrade{o.s, r, nil, deploymentOpening(feed, scope)}, nil
 }

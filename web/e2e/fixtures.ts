@@ -2,11 +2,11 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { test as base, expect, type Page } from "@playwright/test";
 import type { AxeResults } from "axe-core";
-import { TestOperator, type OperatorOptions } from "./operator.ts";
+import { RolloutOperator, type OperatorOptions } from "../mock/operator.ts";
 
 interface Fixtures {
   /** Starts an operator and opens a page of it. */
-  open: (options?: OperatorOptions, path?: string) => Promise<TestOperator>;
+  open: (options?: OperatorOptions, path?: string) => Promise<RolloutOperator>;
 }
 
 const axeSource = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
@@ -14,7 +14,7 @@ const axeSource = readFileSync(createRequire(import.meta.url).resolve("axe-core/
 /** Every test runs under the Content-Security-Policy of the operator and fails when the page trips over it. */
 export const test = base.extend<Fixtures>({
   open: async ({ page }, use) => {
-    const operators: TestOperator[] = [];
+    const operators: RolloutOperator[] = [];
     const faults: string[] = [];
     page.on("pageerror", (error) => faults.push(error.message));
     page.on("console", (message) => {
@@ -26,7 +26,7 @@ export const test = base.extend<Fixtures>({
       );
     });
     await use(async (options = {}, path = "/") => {
-      const operator = new TestOperator({ dist: "node_modules/.e2e", ...options });
+      const operator = new RolloutOperator({ dist: "node_modules/.e2e", ...options });
       operators.push(operator);
       const address = await operator.listen();
       await page.goto(address + path);

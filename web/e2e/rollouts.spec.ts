@@ -1,6 +1,6 @@
 import type { Page } from "@playwright/test";
 import { expect, expectAccessible, test } from "./fixtures.ts";
-import { ageOf } from "./rollouts.ts";
+import { ageOf } from "../mock/rollouts.ts";
 
 const rows = "[role=table] [role=row]";
 
@@ -252,7 +252,7 @@ test.describe("Deployments, live", () => {
     operator.options.refuseFeed = 503;
     operator.cutFeed();
     await expect(page.getByRole("alert")).toContainText("Not ready yet");
-    await expect(page.getByRole("alert")).toContainText("does not know all Deployments yet");
+    await expect(page.getByRole("alert")).toContainText("ot all Deployments are known yet");
     await expect(messages(page)).toHaveCount(2);
     operator.options.refuseFeed = undefined;
     await expect(page.getByText("Following")).toBeVisible({ timeout: 30_000 });

@@ -1,17 +1,22 @@
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 import type { Plugin } from "vite";
-import { MockOperator } from "./server.ts";
+import { RolloutOperator } from "./operator.ts";
 
 /** Serves the mock operator beside the development server; MOCK_IMAGES sets how many images it knows. */
 export function mockPlugin(): Plugin {
   return {
     name: "mock-operator",
     configureServer(server) {
-      const mock = new MockOperator({ images: Number(process.env.MOCK_IMAGES ?? 120), database: "sample" });
+      const mock = new RolloutOperator({
+        images: Number(process.env.MOCK_IMAGES ?? 120),
+        database: "sample",
+      });
       server.middlewares.use((request, response, next) => void mock.handle(request, response, next));
       server.httpServer?.on("upgrade", (request: IncomingMessage, socket: Duplex, head: Buffer) => {
-        if (request.url === "/subscribe") mock.upgrade(request, socket, head);
+        const path = request.url?.split("?")[0] ?? "";
+        if (["/subscribe", "/api/v1/events", "/api/wds/logs"].includes(path))
+          mock.upgrade(request, socket, head);
       });
       const timer = setInterval(() => {
         const image = mock.images[Math.floor(Math.random() * mock.images.length)];

@@ -4,7 +4,7 @@ import { MemoryRouter } from "react-router";
 import { describe, expect, it } from "vitest";
 import type { RolloutDetail, RolloutFinding } from "@/gen/model";
 import { rolloutsOfImagePath, rolloutsOfWorkloadPath } from "@/lib/paths";
-import { hostileRollouts } from "../../../e2e/rollouts";
+import { hostileRollouts } from "../../../mock/rollouts";
 import { RolloutCard } from "./columns";
 import { Brought } from "./detail/brought";
 import { SideCard } from "./detail/side-card";

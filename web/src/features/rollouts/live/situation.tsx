@@ -82,12 +82,9 @@ function explain(status: number | undefined): [string, string] {
   switch (status) {
     case 503:
       return ["Not ready yet", byItself];
-    // What is asked over HTTP gets this answer when only the WebSocket is refused, which happens for two reasons.
+    // What is asked over HTTP gets this answer when nothing but the WebSocket is refused.
     case 426:
-      return [
-        "Not ready yet",
-        `The operator does not know all Deployments yet, or too many WebSockets are open. ${byItself}`,
-      ];
+      return ["The WebSocket is refused", `Too many may be open. ${byItself}`];
     case 429:
       return ["Too many WebSockets are open", byItself];
     case 0:

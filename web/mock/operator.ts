@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import { WebSocketServer } from "ws";
-import { MockOperator, type MockOptions } from "../mock/server.ts";
+import { MockOperator, type MockOptions } from "./server.ts";
 import type { RolloutDetail } from "../src/gen/model/index.ts";
 import { hostileRollouts, makeRollouts } from "./rollouts.ts";
 
@@ -14,7 +14,7 @@ export interface OperatorOptions extends MockOptions {
 }
 
 /** The mock operator with rollouts and the two WebSockets that tell of them. */
-export class TestOperator extends MockOperator {
+export class RolloutOperator extends MockOperator {
   declare options: OperatorOptions;
   rollouts: RolloutDetail[];
   /** Addresses of the WebSockets that were asked for. */
@@ -82,10 +82,12 @@ export class TestOperator extends MockOperator {
     }
   }
 
-  /** Without a WebSocket the operator tells whether it has a feed at all, and no more. */
+  /** Without a WebSocket the operator tells why there would be none. */
   #explainFeed(response: ServerResponse) {
     const off = 'its controller "rollout" is switched off by --controllers';
     if (this.options.refuseFeed === 404) answer(response, 404, problem(404, off));
+    else if (this.options.refuseFeed)
+      answer(response, 503, problem(503, "not all Deployments are known yet"));
     else answer(response, 426, problem(426, "this is a WebSocket: connect with ws:// or wss://"));
   }
 

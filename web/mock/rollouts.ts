@@ -1,5 +1,5 @@
-import { generator, makeCounts, noCounts, packages } from "../mock/data.ts";
-import { hostileTexts } from "../mock/hostile.ts";
+import { generator, makeCounts, noCounts, packages } from "./data.ts";
+import { hostileTexts } from "./hostile.ts";
 import type {
   Image,
   RolloutDetail,
