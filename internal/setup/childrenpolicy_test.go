@@ -53,7 +53,8 @@ func TestTheOperatorLeavesTheObjectsOfOthersAlone(t *testing.T) {
 	}
 	refused := func(what string, err error) {
 		t.Helper()
-		if !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "the operator") && !strings.Contains(err.Error(), "a StatefulSet") {
+		// Whoever refused it, it must have been the policy.
+		if !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "ValidatingAdmissionPolicy") {
 			t.Errorf("%s: got %v, want that the policy refuses it", what, err)
 		}
 	}
@@ -74,9 +75,32 @@ func TestTheOperatorLeavesTheObjectsOfOthersAlone(t *testing.T) {
 	allowed("a pod of a PodSet", own.Create(t.Context(), mine))
 	allowed("its deletion", own.Delete(t.Context(), mine))
 
-	theirs, nobodys := pod("theirs", replicaSet), pod("nobodys", nil)
-	create(t, admin, theirs)
-	create(t, admin, nobodys)
+	for what, mutate := range map[string]func(*corev1.PodSpec){
+		"the processes of its node": func(p *corev1.PodSpec) { p.HostPID = true },
+		"a path of its node": func(p *corev1.PodSpec) {
+			p.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}}
+		},
+		"a port of its node": func(p *corev1.PodSpec) {
+			p.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
+		},
+		"privileges": func(p *corev1.PodSpec) {
+			p.InitContainers = []corev1.Container{{Name: "i", Image: "i", SecurityContext: &corev1.SecurityContext{Privileged: new(true)}}}
+		},
+		"a capability": func(p *corev1.PodSpec) {
+			p.Containers[0].SecurityContext = &corev1.SecurityContext{Capabilities: &corev1.Capabilities{Add: []corev1.Capability{"NET_ADMIN"}}}
+		},
+	} {
+		wide := pod("wide", podSet)
+		mutate(&wide.Spec)
+		refused("a pod of a PodSet with "+what, own.Create(t.Context(), wide))
+	}
+
+	theirs, nobodys, stranger := pod("theirs", replicaSet), pod("nobodys", nil), pod("stranger", nil)
+	nobodys.Labels = map[string]string{"app": "owner", "version": "v0.1"}
+	stranger.Labels = map[string]string{"app": "another", "version": "v0.1"}
+	for _, p := range []*corev1.Pod{theirs, nobodys, stranger} {
+		create(t, admin, p)
+	}
 	refused("the deletion of a pod of a ReplicaSet", own.Delete(t.Context(), theirs))
 	refused("the deletion of a pod of nobody", own.Delete(t.Context(), nobodys))
 	steal := func(p *corev1.Pod) error {
@@ -85,7 +109,11 @@ func TestTheOperatorLeavesTheObjectsOfOthersAlone(t *testing.T) {
 		return own.Patch(t.Context(), p, patch)
 	}
 	refused("the theft of a pod", steal(theirs))
+	refused("the adoption of a pod without the labels", steal(stranger))
 	allowed("the adoption of a pod of nobody", steal(nobodys))
+	changed := client.MergeFrom(nobodys.DeepCopy())
+	nobodys.Spec.Containers[0].Image = "evil"
+	refused("another image in an adopted pod", own.Patch(t.Context(), nobodys, changed))
 
 	shero := ownedBy("stable.simple-bellerophon.io/v444beta989", "BellerophonSimple")
 	set := func(name string, owners []metav1.OwnerReference, mutate func(*corev1.PodSpec)) *appsv1.StatefulSet {
@@ -122,6 +150,25 @@ func TestTheOperatorLeavesTheObjectsOfOthersAlone(t *testing.T) {
 	} {
 		refused("a StatefulSet with "+what, own.Create(t.Context(), set("bad", shero, mutate)))
 	}
+	extended := set("extended", shero, func(p *corev1.PodSpec) {
+		p.InitContainers = []corev1.Container{{Name: "i", Image: "i"}}
+		p.Containers = append(p.Containers, corev1.Container{Name: "sidecar", Image: "i"})
+		p.ServiceAccountName, p.HostPID = "app", true
+		p.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "c"}}}}}
+	})
+	create(t, admin, extended)
+	extend := func(mutate func(*appsv1.StatefulSet)) error {
+		next := extended.DeepCopy()
+		mutate(next)
+		return own.Patch(t.Context(), next, client.MergeFrom(extended))
+	}
+	allowed("a new image beside what people added", extend(func(s *appsv1.StatefulSet) { s.Spec.Template.Spec.Containers[0].Image = "i:2" }))
+	refused("another image in what people added", extend(func(s *appsv1.StatefulSet) { s.Spec.Template.Spec.Containers[1].Image = "evil" }))
+	refused("another init container", extend(func(s *appsv1.StatefulSet) { s.Spec.Template.Spec.InitContainers[0].Image = "evil" }))
+	refused("another account", extend(func(s *appsv1.StatefulSet) { s.Spec.Template.Spec.ServiceAccountName = "admin" }))
+	refused("another volume", extend(func(s *appsv1.StatefulSet) {
+		s.Spec.Template.Spec.Volumes = append(s.Spec.Template.Spec.Volumes, corev1.Volume{Name: "w", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}})
+	}))
 	foreign := set("foreign", nil, nil)
 	create(t, admin, foreign)
 	patch := client.MergeFrom(foreign.DeepCopy())
