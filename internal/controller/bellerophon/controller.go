@@ -23,13 +23,13 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
-const (
-	// retryConflict is when a shero is reconciled again after something had changed in the meantime.
-	retryConflict = 200 * time.Millisecond
-	// retryObstacle is when a shero is reconciled again while something is in its way that only people remove. Objects of others are in no
-	// cache, so their end is no event.
-	retryObstacle = time.Minute
-)
+// retryConflict reconciles a shero again after something had changed in the meantime. The pauses double from 5 milliseconds
+// on: the cache may be minutes behind. An error would do that as well, and be logged.
+var retryConflict = ctrl.Result{Requeue: true} //nolint:staticcheck // What it waits for has no time of its own.
+
+// retryObstacle is when a shero is reconciled again while something is in its way that only people remove. Objects of others are in no
+// cache, so their end is no event.
+const retryObstacle = time.Minute
 
 // Changes is what the controller needs of the store.
 type Changes interface {
@@ -69,12 +69,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	before := shero.DeepCopy()
 	set, err := r.keepAll(ctx, shero)
 	if apierrors.IsConflict(err) {
-		return ctrl.Result{RequeueAfter: retryConflict}, nil
+		return retryConflict, nil
 	}
 	setStatus(shero, set, err)
 	if _, patchErr := kube.PatchStatus(ctx, r.Client, before, shero); apierrors.IsConflict(patchErr) {
 		// Most often the cache does not show the last status yet. That is no failure.
-		return ctrl.Result{RequeueAfter: retryConflict}, nil
+		return retryConflict, nil
 	} else if patchErr != nil {
 		return ctrl.Result{}, errors.Join(err, client.IgnoreNotFound(patchErr))
 	}

@@ -137,7 +137,7 @@ func TestOtherFailuresAreErrors(t *testing.T) {
 
 func TestConflictsAreTriedAgainSoon(t *testing.T) {
 	f := newFixture(t, of("Service", apierrors.NewConflict(stablev444beta989.Resource("x"), hero, nil)))
-	if result, err := f.reconcile(); err != nil || result.RequeueAfter != retryConflict {
+	if result, err := f.reconcile(); err != nil || result != retryConflict {
 		t.Errorf("%+v, %v", result, err)
 	}
 }

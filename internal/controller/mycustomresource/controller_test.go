@@ -151,8 +151,8 @@ func TestConflictsAreNoFailures(t *testing.T) {
 	}}
 	r, recorder := newReconciler(t, funcs, seeker(), pod("own", "funny-joe"))
 	result, err := r.Reconcile(t.Context(), request)
-	if err != nil || result.RequeueAfter != retryConflict {
-		t.Errorf("%+v, %v, want another try soon", result, err)
+	if err != nil || result != retryConflict {
+		t.Errorf("%+v, %v, want another try after a growing pause", result, err)
 	}
 	if got := nextEvent(recorder); got != "" {
 		t.Errorf("event %q of what was not written", got)

@@ -29,11 +29,11 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
-const (
-	kind = "PodSet"
-	// retryConflict is when a PodSet is reconciled again after it or one of its pods had changed in the meantime.
-	retryConflict = 200 * time.Millisecond
-)
+const kind = "PodSet"
+
+// retryConflict reconciles a PodSet again after it or one of its pods had changed in the meantime. The pauses double from 5 milliseconds
+// on: the cache may be minutes behind. An error would do that as well, and be logged.
+var retryConflict = ctrl.Result{Requeue: true} //nolint:staticcheck // What it waits for has no time of its own.
 
 // Store is what the controller needs of the store.
 type Store interface {
@@ -83,7 +83,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		err = errors.Join(err, patchErr)
 	}
 	if onlyConflicts(err) {
-		return ctrl.Result{RequeueAfter: retryConflict}, nil
+		return retryConflict, nil
 	}
 	if err != nil {
 		return ctrl.Result{}, err

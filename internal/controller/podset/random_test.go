@@ -169,7 +169,7 @@ func checkSettled(t *testing.T, l *leader) {
 	writes := len(w.writes)
 	for range 3 {
 		l.sync()
-		if result, err := l.reconcile(); err != nil || result.RequeueAfter != 0 {
+		if result, err := l.reconcile(); err != nil || !result.IsZero() {
 			t.Errorf("reconciled once more: %+v, %v", result, err)
 		}
 	}

@@ -254,7 +254,7 @@ func TestChangedPodIsNotDeleted(t *testing.T) {
 		pod.Annotations = map[string]string{corev1.PodDeletionCost: "100"}
 		return w.truth.Update(t.Context(), &pod)
 	}
-	if result := l.once(); result.RequeueAfter != retryConflict {
+	if result := l.once(); result != retryConflict {
 		t.Errorf("result %+v, want another look soon", result)
 	}
 	if got := strings.Join(l.events(), "\n"); strings.Contains(got, "Failed") {
@@ -302,7 +302,7 @@ func TestStatusConflictIsNoFailure(t *testing.T) {
 		return nil
 	}
 	l := newLeader(w)
-	if result := l.once(); result.RequeueAfter != retryConflict {
+	if result := l.once(); result != retryConflict {
 		t.Errorf("result %+v", result)
 	}
 	if len(l.told) != 0 {

@@ -286,7 +286,7 @@ func (l *leader) settle() {
 		l.sync()
 		result, err := l.reconcile()
 		moved := w.runKubelet()
-		if err == nil && result.RequeueAfter == 0 && !moved && before == len(w.writes) {
+		if err == nil && result.IsZero() && !moved && before == len(w.writes) {
 			return
 		}
 		w.clock.Step(max(result.RequeueAfter, time.Second))

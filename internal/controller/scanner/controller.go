@@ -30,8 +30,9 @@ const auditInterval = 5 * time.Minute
 // retryRefused is when a Scanner is reconciled again after the start of a scan was refused.
 const retryRefused = time.Second
 
-// retryConflict is when a Scanner is reconciled again after it had changed in the meantime.
-const retryConflict = 200 * time.Millisecond
+// retryConflict reconciles a Scanner again after it had changed in the meantime. The pauses double from 5 milliseconds
+// on: the cache may be minutes behind. An error would do that as well, and be logged.
+var retryConflict = ctrl.Result{Requeue: true} //nolint:staticcheck // What it waits for has no time of its own.
 
 // maxNote is the limit that Kubernetes puts on the note of an event, in bytes; a longer one is refused.
 const maxNote = 1024
@@ -106,7 +107,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		err = errors.Join(err, r.tellStatus(ctx, scanner))
 	case err == nil && apierrors.IsConflict(patchErr):
 		// Most often the cache does not show the last status yet. That is no failure.
-		return ctrl.Result{RequeueAfter: retryConflict}, nil
+		return retryConflict, nil
 	case !apierrors.IsNotFound(patchErr):
 		err = errors.Join(err, patchErr)
 	}

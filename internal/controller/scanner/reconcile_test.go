@@ -354,7 +354,7 @@ func TestConflictIsNoFailure(t *testing.T) {
 		},
 	})
 	result, _ := reconcileOnce(t, r)
-	if result.RequeueAfter != retryConflict {
-		t.Errorf("reconciled again after %s, want %s", result.RequeueAfter, retryConflict)
+	if result != retryConflict {
+		t.Errorf("%+v, want another try after a growing pause", result)
 	}
 }
