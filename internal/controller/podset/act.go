@@ -119,7 +119,7 @@ func (r *Reconciler) createAll(
 }
 
 // create makes the pod that fills a vacancy. When a pod of that name exists and is the PodSet's own, somebody else has just made it, and that
-// one is returned; when it is another's, the next name is tried. It returns nil when the namespace is being deleted.
+// one is returned; when it is another's or on its way out, the next name is tried. It returns nil when the namespace is being deleted.
 func (r *Reconciler) create(
 	ctx context.Context, ps *appv1alpha1.PodSet, template *corev1.PodTemplateSpec, hash string, v vacancy,
 ) (*corev1.Pod, error) {
@@ -139,17 +139,18 @@ func (r *Reconciler) create(
 		}
 		v.incarnation++
 	}
-	return nil, r.refused(ps, fmt.Errorf("the last %d names that were tried, such as %s, are taken by pods of others", maxForeign, name))
+	return nil, r.refused(ps, fmt.Errorf("the last %d names that were tried, such as %s, are taken by pods of others or that are being deleted", maxForeign, name))
 }
 
-// findOwn asks the API server for a pod of the PodSet by its name; nil when it is another's.
+// findOwn asks the API server for a pod of the PodSet by its name; nil when it is another's, or is being deleted: a list by labels does not
+// show one that has lost them, and a finalizer may keep it for ever.
 func (r *Reconciler) findOwn(ctx context.Context, ps *appv1alpha1.PodSet, name string) (*corev1.Pod, error) {
 	var pod corev1.Pod
 	if err := r.Live.Get(ctx, client.ObjectKey{Namespace: ps.Namespace, Name: name}, &pod); err != nil {
 		return nil, fmt.Errorf("get pod %s, which exists already: %w", name, err)
 	}
-	if !metav1.IsControlledBy(&pod, ps) {
-		return nil, nil //nolint:nilnil // another's, as documented
+	if !metav1.IsControlledBy(&pod, ps) || !pod.DeletionTimestamp.IsZero() {
+		return nil, nil //nolint:nilnil // no pod to count, as documented
 	}
 	return &pod, nil
 }

@@ -73,6 +73,25 @@ func TestRelease(t *testing.T) {
 	}
 }
 
+// TestLabelsAreTakenFromATerminatingPod has a pod that keeps the first name of its slot and that no list by labels shows.
+func TestLabelsAreTakenFromATerminatingPod(t *testing.T) {
+	w := newWorld(t, podSet(1, ""))
+	l := newLeader(w)
+	l.settle()
+	stripped := w.live()[0]
+	w.change(func(ctx context.Context, c client.Client) error {
+		stripped.Labels = nil
+		return errors.Join(c.Update(ctx, &stripped), c.Delete(ctx, &stripped))
+	})
+	l.once()
+	pods := slices.DeleteFunc(w.live(), func(pod corev1.Pod) bool { return !active(&pod) })
+	if len(pods) != 1 || pods[0].Name != podName(w.set(), 0, 1) {
+		t.Errorf("writes %q, want a pod with the second name while the first is held", w.writes)
+	}
+	l.settle()
+	checkSettled(t, l)
+}
+
 // TestFailingPods lets every pod fail at once for an hour.
 func TestFailingPods(t *testing.T) {
 	w := newWorld(t, podSet(1, ""))

@@ -230,7 +230,7 @@ func TestNamesThatAreTaken(t *testing.T) {
 	})
 	t.Run("all of them", func(t *testing.T) {
 		w := newWorld(t, foreign(maxForeign)...)
-		if _, err := newLeader(w).reconcile(); err == nil || !strings.Contains(err.Error(), "taken by pods of others") {
+		if _, err := newLeader(w).reconcile(); err == nil || !strings.Contains(err.Error(), "taken by pods of others or that are being deleted") {
 			t.Errorf("error %v", err)
 		}
 	})
