@@ -62,17 +62,33 @@ func replicasOf(d *appsv1.Deployment) int32 {
 	return *d.Spec.Replicas
 }
 
-// changedImages lists the images that containers of the same name did not have before, each once, in the order of the pod template.
+// changedImages lists the images that containers of the same name did not have before, each once, in the order of the pod template. A
+// container under a new name with the image of one that is gone was renamed: its image is no other.
 func changedImages(before, after *appsv1.Deployment) []string {
-	had := map[string]string{}
-	for _, c := range containersOf(before) {
-		had[c.Name] = c.Image
+	had, has := imagesByName(before), imagesByName(after)
+	gone := map[string]bool{}
+	for name, image := range had {
+		if _, stays := has[name]; !stays {
+			gone[image] = true
+		}
 	}
 	var images []string
 	for _, c := range containersOf(after) {
-		if had[c.Name] != c.Image && !slices.Contains(images, c.Image) && len(images) < maxImageMessages {
-			images = append(images, c.Image)
+		image, known := had[c.Name]
+		if same := known && image == c.Image || !known && gone[c.Image]; same || slices.Contains(images, c.Image) {
+			continue
 		}
+		if images = append(images, c.Image); len(images) == maxImageMessages {
+			break
+		}
+	}
+	return images
+}
+
+func imagesByName(d *appsv1.Deployment) map[string]string {
+	images := map[string]string{}
+	for _, c := range containersOf(d) {
+		images[c.Name] = c.Image
 	}
 	return images
 }
