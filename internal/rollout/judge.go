@@ -25,7 +25,7 @@ const (
 // Verdicts is the part of the store that the judge needs.
 type Verdicts interface {
 	JudgeRollouts(ctx context.Context, giveUp time.Time, limit int) (int, error)
-	UntoldRollouts(ctx context.Context, limit int) ([]store.RolloutDetail, error)
+	UntoldRollouts(ctx context.Context, after int64, limit int) ([]store.RolloutDetail, error)
 	RolloutTold(ctx context.Context, id int64) error
 }
 
@@ -42,6 +42,9 @@ type Judge struct {
 	Instance string
 	Clock    clock.WithTicker
 	Log      logr.Logger
+
+	// after is the last rollout that was tried to be told; 0 begins with the first one.
+	after int64
 }
 
 // NeedLeaderElection says that the judge runs on the leader alone.
@@ -107,9 +110,10 @@ func (j *Judge) look(ctx context.Context) {
 	}
 }
 
-// tellAll tells some workloads and reports whether there are more to be told at once.
+// tellAll tries to tell some workloads, and reports whether to go on at once. Those that cannot be told hold up no others: the next ones
+// come first, then all from the first one on. Where none can be told it does not go on, to spare the API server.
 func (j *Judge) tellAll(ctx context.Context) bool {
-	untold, err := j.Store.UntoldRollouts(ctx, store.MaxJudged)
+	untold, err := j.Store.UntoldRollouts(ctx, j.after, store.MaxJudged)
 	if err != nil {
 		j.complain(ctx, err, "Rollouts cannot be told, trying again later")
 		return false
@@ -127,7 +131,12 @@ func (j *Judge) tellAll(ctx context.Context) bool {
 		}
 		told++
 	}
-	return told == store.MaxJudged
+	if len(untold) < store.MaxJudged {
+		j.after = 0
+		return false
+	}
+	j.after = untold[len(untold)-1].ID
+	return told > 0
 }
 
 // complain logs an error, unless it is that of the end.

@@ -193,7 +193,7 @@ func TestRolloutsAreJudged(t *testing.T) {
 	for kind, object := range objects {
 		c.Eventually(func() []string { return c.told(object) }, patience, tick).Should(gomega.Equal([]string{better, worse}), kind)
 	}
-	c.Eventually(func() ([]store.RolloutDetail, error) { return c.store.UntoldRollouts(t.Context(), 1) }, patience, tick).Should(gomega.BeEmpty())
+	c.Eventually(func() ([]store.RolloutDetail, error) { return c.store.UntoldRollouts(t.Context(), 0, 1) }, patience, tick).Should(gomega.BeEmpty())
 	if count, _ := c.events(store.EventRolloutJudged); count != 2*len(workloads) {
 		t.Errorf("%d events about two rollouts of %d workloads", count, len(workloads))
 	}

@@ -97,8 +97,14 @@ func (v *verdicts) JudgeRollouts(_ context.Context, giveUp time.Time, limit int)
 	return taken, v.err
 }
 
-func (v *verdicts) UntoldRollouts(_ context.Context, limit int) ([]store.RolloutDetail, error) {
-	return slices.Clone(v.untold[:min(limit, len(v.untold))]), v.err
+func (v *verdicts) UntoldRollouts(_ context.Context, after int64, limit int) ([]store.RolloutDetail, error) {
+	var untold []store.RolloutDetail
+	for _, r := range v.untold {
+		if r.ID > after && len(untold) < limit {
+			untold = append(untold, r)
+		}
+	}
+	return untold, v.err
 }
 
 func (v *verdicts) RolloutTold(_ context.Context, id int64) error {
@@ -170,6 +176,42 @@ func TestWhoIsTold(t *testing.T) {
 	}
 	if v.left != 0 || !v.giveUp.Equal(noon.Add(-72*time.Hour)) {
 		t.Errorf("%d rollouts were not judged; given up from before %s", v.left, v.giveUp)
+	}
+}
+
+// TestRefusalsHoldUpNobody has a namespace refuse so many Events that they fill all that is taken at once, and more.
+func TestRefusalsHoldUpNobody(t *testing.T) {
+	v := &verdicts{}
+	for id := range int64(250) {
+		v.untold = append(v.untold, of(id+1, "Deployment", "refused"))
+	}
+	v.untold = append(v.untold, of(251, "Deployment", "web"))
+	var none error
+	j, _ := telling(v, &none, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "u"}},
+		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "refused"}})
+	refusing, tried := true, 0
+	j.Client = interceptor.NewClient(j.Client.(client.WithWatch), interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+			if event := obj.(*eventsv1.Event); refusing && event.Regarding.Name == "refused" {
+				tried++
+				return apierrors.NewForbidden(schema.GroupResource{Group: "events.k8s.io", Resource: "events"}, event.Name, errors.New("the quota is used up"))
+			}
+			return c.Create(ctx, obj, opts...)
+		},
+	})
+	for look := range 3 {
+		j.look(t.Context())
+		if tried > (look+1)*store.MaxJudged {
+			t.Errorf("%d Events were refused in %d looks", tried, look+1)
+		}
+	}
+	if diff := cmp.Diff([]string{"Deployment ns/web u"}, j.told(t)); diff != "" || tried != 250 {
+		t.Errorf("%d Events were refused, told (-want +got):\n%s", tried, diff)
+	}
+	refusing = false
+	j.look(t.Context())
+	if len(v.untold) != 0 {
+		t.Errorf("%d are still to be told when nothing is refused any more", len(v.untold))
 	}
 }
 

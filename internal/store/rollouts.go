@@ -17,8 +17,9 @@ type Rollouts interface {
 	// gives up those from before a time whose images are not. It returns how many it took off the queue, at most limit, which is at most
 	// MaxJudged. A rollout is judged once, also when several processes judge.
 	JudgeRollouts(ctx context.Context, giveUp time.Time, limit int) (int, error)
-	// UntoldRollouts returns judged rollouts whose workloads were not told, the first ones first, at most limit, which is at most MaxJudged.
-	UntoldRollouts(ctx context.Context, limit int) ([]RolloutDetail, error)
+	// UntoldRollouts returns judged rollouts with an ID behind after whose workloads were not told, the first ones first, at most limit,
+	// which is at most MaxJudged.
+	UntoldRollouts(ctx context.Context, after int64, limit int) ([]RolloutDetail, error)
 	// RolloutTold takes a rollout from those.
 	RolloutTold(ctx context.Context, id int64) error
 }
@@ -33,7 +34,8 @@ const (
 	maxToldFindings = 10
 )
 
-// Rollout is a change of the image of a container of a workload: another image began to run in it.
+// Rollout is a change of the image of a container of a workload: another image began to run in it, or the image that the latest rollout
+// brought is gone from it while another one runs, as when a rolling update is undone.
 type Rollout struct {
 	ID        int64
 	At        time.Time

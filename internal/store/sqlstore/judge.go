@@ -206,11 +206,11 @@ func (s *Store) Rollout(ctx context.Context, id int64) (store.RolloutDetail, err
 }
 
 // UntoldRollouts implements store.Rollouts.
-func (s *Store) UntoldRollouts(ctx context.Context, limit int) ([]store.RolloutDetail, error) {
+func (s *Store) UntoldRollouts(ctx context.Context, after int64, limit int) ([]store.RolloutDetail, error) {
 	var details []store.RolloutDetail
 	err := s.read(ctx, "list rollouts that are to be told", func(tx *gorm.DB) (err error) {
-		untold := "r.id IN (SELECT q.rollout_id FROM rollout_queue q WHERE q.stage = ?)"
-		details, err = rolloutDetails(tx, untold, []any{stageUntold}, min(limit, store.MaxJudged))
+		untold := "r.id IN (SELECT q.rollout_id FROM rollout_queue q WHERE q.stage = ? AND q.rollout_id > ?)"
+		details, err = rolloutDetails(tx, untold, []any{stageUntold, after}, min(limit, store.MaxJudged))
 		return err
 	})
 	return details, err

@@ -56,7 +56,7 @@ func (f *fixture) only(t *testing.T) store.RolloutDetail {
 
 func (f *fixture) untold(t *testing.T, limit int) []store.RolloutDetail {
 	t.Helper()
-	details, err := f.UntoldRollouts(t.Context(), limit)
+	details, err := f.UntoldRollouts(t.Context(), 0, limit)
 	must(t, err)
 	return details
 }
@@ -193,6 +193,23 @@ var judgeTests = map[string]func(*testing.T, *fixture){
 		}
 		if len(order) != 7 || !slices.IsSortedFunc(order, func(a, b int64) int { return int(b - a) }) {
 			t.Errorf("judged in the order %v", order)
+		}
+	},
+	"Rollouts are to be told page by page": func(t *testing.T, f *fixture) {
+		from, to := rolledOut(t, f, 5)
+		f.match(t, from, "1", nil)
+		f.match(t, to, "1", nil)
+		f.judge(t, 0, 5)
+		all, paged := f.untold(t, 9), []store.RolloutDetail{}
+		for after := int64(0); ; after = paged[len(paged)-1].ID {
+			page, err := f.UntoldRollouts(t.Context(), after, 2)
+			must(t, err)
+			if paged = append(paged, page...); len(page) < 2 || len(paged) > len(all) {
+				break
+			}
+		}
+		if diff := cmp.Diff(all, paged); len(all) != 5 || diff != "" {
+			t.Errorf("%d rollouts, in pages (-want +got):\n%s", len(all), diff)
 		}
 	},
 	"Verdicts are bounded": func(t *testing.T, f *fixture) {
