@@ -47,6 +47,20 @@ func (o *occupant) replaced(there []occupant) bool {
 	})
 }
 
+func (o *occupant) image() store.RolloutImage {
+	return store.RolloutImage{ImageID: o.ImageID, Platform: o.Platform}
+}
+
+// lastOf is the last of the occupants with this image ID, or nil.
+func lastOf(there []occupant, imageID string) *occupant {
+	for i := range slices.Backward(there) {
+		if there[i].ImageID == imageID {
+			return &there[i]
+		}
+	}
+	return nil
+}
+
 // The statements of a presenceWriter.
 const (
 	endPresences = `UPDATE image_presences SET until_time = ? WHERE slot IN ? AND until_time = ? AND NOT EXISTS (
@@ -95,7 +109,7 @@ func (w *presenceWriter) begin(added []useRow) error {
 			return err
 		}
 	}
-	if err := w.recordRollouts(begun, occupants); err != nil {
+	if err := w.recordBegun(begun, occupants); err != nil {
 		return err
 	}
 	values := make([]any, 0, 9*len(begun))

@@ -19,14 +19,20 @@ var rolloutColumns = []string{
 	"at", "cluster", "namespace", "kind", "name", "container", "from_image", "from_platform", "to_image", "to_platform",
 }
 
-// recordRollouts notes of images that are about to begin in slots which images they take the place of. An image that is in the slot
+// imageChange is a rollout that is about to be recorded, in the slot of a use.
+type imageChange struct {
+	use      *useRow
+	from, to store.RolloutImage
+}
+
+// recordBegun notes of images that are about to begin in slots which images they take the place of. An image that is in the slot
 // already, on another platform, takes no place, unless yet another image has taken its own.
-func (w *presenceWriter) recordRollouts(begun []useRow, occupants map[string][]occupant) error {
+func (w *presenceWriter) recordBegun(begun []useRow, occupants map[string][]occupant) error {
 	names, err := imageNames(w.DB, begun)
 	if err != nil {
 		return err
 	}
-	var values []any
+	var changes []imageChange
 	for i := range begun {
 		row := &begun[i]
 		to, slot := names[row.ImagePk], row.slot()
@@ -34,29 +40,76 @@ func (w *presenceWriter) recordRollouts(begun []useRow, occupants map[string][]o
 		if len(there) == 0 || slices.ContainsFunc(there, func(o occupant) bool { return o.ImageID == to.ImageID && !o.replaced(there) }) {
 			continue
 		}
-		from := there[len(there)-1]
-		occupants[slot] = append(there, occupant{ImageID: to.ImageID, Platform: to.Platform, Since: w.now, UntilTime: stillOpen})
-		values = append(values, w.now, w.cluster, row.Namespace, row.Kind, row.Name, row.Container, from.ImageID, from.Platform, to.ImageID, to.Platform)
-		err := w.event(store.EventRolloutChanged, to.ImageID, to.Platform, store.RolloutEvent{
-			Workload: store.Workload{Namespace: row.Namespace, Kind: row.Kind, Name: row.Name}, Container: row.Container,
-			From: store.RolloutImage{ImageID: from.ImageID, Platform: from.Platform},
-			To:   store.RolloutImage{ImageID: to.ImageID, Platform: to.Platform},
-		})
-		if err != nil {
-			return err
-		}
+		next := occupant{ImageID: to.ImageID, Platform: to.Platform, Since: w.now, UntilTime: stillOpen}
+		changes = append(changes, imageChange{row, there[len(there)-1].image(), next.image()})
+		occupants[slot] = append(there, next)
 	}
-	return w.insertRollouts(values)
+	return w.recordRollouts(changes)
 }
 
-// insertRollouts writes rollouts and has them wait to be judged. Nobody else writes meanwhile, so those behind the last one are ours.
-func (w *presenceWriter) insertRollouts(values []any) error {
-	if len(values) == 0 {
+// latestRollouts are the images of the latest rollouts in the slots of presences.
+const latestRollouts = `SELECT p.slot, r.to_image AS image_id FROM image_presences p JOIN rollouts r ON r.id = (
+		SELECT MAX(l.id) FROM rollouts l WHERE l.namespace = p.namespace AND l.name = p.name AND l.kind = p.kind AND l.container = p.container)
+	WHERE p.id IN ?`
+
+// recordLeft notes what is left in slots that the image of the latest rollout has gone from: what had been there beside it, or was back
+// before long. So ends a rolling update that is undone while both images run: nothing begins then. As long as nothing else runs, an image
+// that is gone may be back at once, and nothing is noted.
+func (w *presenceWriter) recordLeft(touched []useRow) error {
+	occupants, err := w.occupants(slotsOf(touched))
+	if err != nil {
+		return err
+	}
+	var left []int64
+	for _, there := range occupants {
+		if newest := there[len(there)-1]; there[0].UntilTime != stillOpen && newest.UntilTime == stillOpen {
+			left = append(left, newest.ID)
+		}
+	}
+	slices.Sort(left)
+	latest := map[string]string{}
+	for part := range slices.Chunk(left, maxIn) {
+		var rows []struct{ Slot, ImageID string }
+		if err := w.Raw(latestRollouts, part).Scan(&rows).Error; err != nil {
+			return err
+		}
+		for _, row := range rows {
+			latest[row.Slot] = row.ImageID
+		}
+	}
+	var changes []imageChange
+	for i := range touched {
+		slot := touched[i].slot()
+		there := occupants[slot]
+		if gone := lastOf(there, latest[slot]); gone != nil && gone.UntilTime != stillOpen {
+			changes = append(changes, imageChange{&touched[i], gone.image(), there[len(there)-1].image()})
+		}
+		delete(latest, slot) // A slot may be touched by several uses.
+	}
+	return w.recordRollouts(changes)
+}
+
+// recordRollouts writes rollouts, tells of them and has them wait to be judged. Nobody else writes meanwhile, so those behind the last one
+// are ours.
+func (w *presenceWriter) recordRollouts(changes []imageChange) error {
+	if len(changes) == 0 {
 		return nil
 	}
 	var last int64
 	if err := w.Raw("SELECT COALESCE(MAX(id), 0) FROM rollouts").Scan(&last).Error; err != nil {
 		return err
+	}
+	values := make([]any, 0, len(rolloutColumns)*len(changes))
+	for _, c := range changes {
+		values = append(values, w.now, w.cluster, c.use.Namespace, c.use.Kind, c.use.Name, c.use.Container,
+			c.from.ImageID, c.from.Platform, c.to.ImageID, c.to.Platform)
+		err := w.event(store.EventRolloutChanged, c.to.ImageID, c.to.Platform, store.RolloutEvent{
+			Workload: store.Workload{Namespace: c.use.Namespace, Kind: c.use.Kind, Name: c.use.Name}, Container: c.use.Container,
+			From: c.from, To: c.to,
+		})
+		if err != nil {
+			return err
+		}
 	}
 	if err := w.insert("rollouts", rolloutColumns, values, ""); err != nil {
 		return err

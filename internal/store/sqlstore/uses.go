@@ -52,7 +52,10 @@ func (s *Store) RecordUses(ctx context.Context, scope string, uses []store.Use) 
 		if err := w.end(gone); err != nil {
 			return err
 		}
-		return w.begin(added)
+		if err := w.begin(added); err != nil {
+			return err
+		}
+		return w.recordLeft(slices.Concat(gone, added))
 	})
 }
 

@@ -208,9 +208,9 @@ var presenceTests = map[string]func(*testing.T, *fixture){
 		expectKinds(t, f.kinds(t, last), store.EventRolloutChanged)
 		f.runAt(t, 2, "s", runs("web", two)...)
 		f.runAt(t, 3, "s", runs("web", one)...)
-		f.expectRolled(t, "back at once is no rollout", "1 web a/amd64>bb/amd64")
+		f.expectRolled(t, "back at once", "3 web bb/amd64>a/amd64", "1 web a/amd64>bb/amd64")
 		f.runAt(t, 4, "s", runs("web", three)...)
-		f.expectRolled(t, "in place of what ran last", "4 web a/amd64>ccc/amd64", "1 web a/amd64>bb/amd64")
+		f.expectRolled(t, "in place of what ran last", "4 web a/amd64>ccc/amd64", "3 web bb/amd64>a/amd64", "1 web a/amd64>bb/amd64")
 	},
 }
 

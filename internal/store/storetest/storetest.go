@@ -20,7 +20,7 @@ import (
 func Run(t *testing.T, open func(t *testing.T, clk clock.PassiveClock) store.Store) {
 	t.Helper()
 	for _, group := range []map[string]func(*testing.T, *fixture){
-		imageTests, sbomTests, listTests, findingTests, generationTests, answerTests, changeTests, modelTests, openingTests, presenceTests, rolloutTests, judgeTests, coverageTests, trendTests, scanTests, reportTests, eventTests, feedTests, concurrencyTests,
+		imageTests, sbomTests, listTests, findingTests, generationTests, answerTests, changeTests, modelTests, openingTests, presenceTests, rolloutTests, undoTests, judgeTests, coverageTests, trendTests, scanTests, reportTests, eventTests, feedTests, concurrencyTests,
 	} {
 		for name, test := range group {
 			t.Run(name, func(t *testing.T) {
