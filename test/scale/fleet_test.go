@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1alpha1 "github.com/scanner-operator/scanner-operator/api/app/v1alpha1"
@@ -83,6 +84,7 @@ func newFleet(t *testing.T) *fleet {
 	for i := range fleetNodes {
 		createNode(t, fmt.Sprint(fleetPrefix, i), "amd64", map[string]string{fleetLabel: "yes"})
 	}
+	beat(t)
 	f.mirror = newMirror(t)
 	for i := range podSets {
 		p := &member{key: client.ObjectKey{Namespace: rooms[i%fleetRooms], Name: fmt.Sprint("set-", i)}, replicas: maxReplicas}
@@ -132,18 +134,69 @@ func (f *fleet) create(t *testing.T) {
 	}
 }
 
-// settle waits until all PodSets are what they are wanted to be, and holds them to that from now on. It plays the kubelets that make pods
-// ready again, as simulated ones do not.
+// beat says every ten seconds that all nodes live, until the test ends. Nodes of kwok say it once when they are made.
+func beat(t *testing.T) {
+	t.Helper()
+	const interval = 10 * time.Second
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan struct{})
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+	})
+	go func() {
+		defer close(ended)
+		wait.UntilWithContext(ctx, func(ctx context.Context) {
+			if err := beatOnce(ctx); err != nil && ctx.Err() == nil {
+				t.Errorf("tell that nodes live: %v", err)
+			}
+		}, interval)
+	}()
+}
+
+func beatOnce(ctx context.Context) error {
+	var nodes corev1.NodeList
+	if err := c.List(ctx, &nodes); err != nil {
+		return err
+	}
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []any{
+		map[string]any{"type": corev1.NodeReady, "lastHeartbeatTime": metav1.Now()},
+	}}})
+	if err != nil {
+		return err
+	}
+	for i := range nodes.Items {
+		err := c.Status().Patch(ctx, &nodes.Items[i], client.RawPatch(types.StrategicMergePatchType, patch))
+		if client.IgnoreNotFound(err) != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settle waits until each PodSet was what it is wanted to be at one time at least, and holds it to that number of pods from now on. Not all of
+// them at the same time: when the machine is busy, heartbeats of nodes are late, and pods not ready for a while.
 func (f *fleet) settle(t *testing.T) {
 	t.Helper()
+	left := slices.Clone(f.members)
 	eventually(t, func() error {
 		if err := f.mirror.sound(); err != nil {
 			return gomega.StopTrying(err.Error())
 		}
-		if err := f.recover(t.Context()); err != nil {
-			return err
+		var first error
+		left = slices.DeleteFunc(left, func(p *member) bool {
+			err := f.check(p)
+			if err != nil && first == nil {
+				first = fmt.Errorf("PodSet %s: %w", p.key, err)
+			}
+			return err == nil
+		})
+		if len(left) == 0 {
+			return nil
 		}
-		return f.settled()
+		n := f.mirror.counts()
+		err := fmt.Errorf("%d PodSets have not settled; of %d pods %d are not ready; %w", len(left), n.active, n.unready, first)
+		return errors.Join(err, f.recover(t.Context(), left))
 	})
 	for _, p := range f.members {
 		set, _ := f.mirror.of(p.key)
@@ -151,11 +204,11 @@ func (f *fleet) settle(t *testing.T) {
 	}
 }
 
-// recover makes the pods ready that run and are not: those that had trouble, and those of nodes whose heartbeats were late.
-func (f *fleet) recover(ctx context.Context) error {
+// recover makes the pods ready that run and are not, as kubelets do and kwok does not.
+func (f *fleet) recover(ctx context.Context, members []*member) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(creators)
-	for _, p := range f.members {
+	for _, p := range members {
 		_, pods := f.mirror.of(p.key)
 		for _, pod := range pods {
 			if active(pod) && pod.Status.Phase == corev1.PodRunning && !isReady(pod) && !f.isLost(pod.Spec.NodeName) {
@@ -170,25 +223,6 @@ func (f *fleet) isLost(node string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.lost[node]
-}
-
-// settled says how many PodSets are not what they are wanted to be, and what the first of them lacks.
-func (f *fleet) settled() error {
-	var first error
-	count := 0
-	for _, p := range f.members {
-		if err := f.check(p); err != nil {
-			count++
-			if first == nil {
-				first = fmt.Errorf("PodSet %s: %w", p.key, err)
-			}
-		}
-	}
-	if count == 0 {
-		return nil
-	}
-	n := f.mirror.counts()
-	return fmt.Errorf("%d PodSets have not settled; of %d pods %d are not ready; %w", count, n.active, n.unready, first)
 }
 
 // check wants a PodSet to have the right number of pods and no others, all of them ready and of the newest template, and to say so.
@@ -250,9 +284,9 @@ func (f *fleet) checkServer(t *testing.T) {
 	}
 }
 
-// readiness is a status of a pod that runs.
+// readiness is the status of a pod that runs.
 func readiness(status corev1.ConditionStatus) map[string]any {
-	ready := map[string]any{"type": corev1.PodReady, "status": status, "lastTransitionTime": time.Now().UTC().Format(time.RFC3339)}
+	ready := map[string]any{"type": corev1.PodReady, "status": status, "lastTransitionTime": metav1.Now()}
 	return map[string]any{"status": map[string]any{"conditions": []any{ready}}}
 }
 

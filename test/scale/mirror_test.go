@@ -33,9 +33,10 @@ type mirror struct {
 	// most is how many active pods a PodSet may have now, by its UID; maxReplicas where it has no entry.
 	most map[types.UID]int
 	// excess tells of each event after which there were more.
-	excess []string
-	// created and deleted count pods; changes counts events that say more than that labels have changed.
-	created, deleted, changes int
+	excess           []string
+	created, deleted int
+	// changes counts, by PodSet, the events of pods that say more than that labels have changed.
+	changes map[client.ObjectKey]int
 }
 
 // newMirror follows all PodSets, and all pods with the label of their pods, until the test ends.
@@ -43,6 +44,7 @@ func newMirror(t *testing.T) *mirror {
 	t.Helper()
 	m := &mirror{
 		sets: map[client.ObjectKey]*appv1alpha1.PodSet{}, pods: map[types.UID]map[types.UID]*corev1.Pod{}, most: map[types.UID]int{},
+		changes: map[client.ObjectKey]int{},
 	}
 	follow(t, &appv1alpha1.PodSetList{}, func(event watch.Event) error {
 		set, is := event.Object.(*appv1alpha1.PodSet)
@@ -86,7 +88,7 @@ func (m *mirror) seePod(kind watch.EventType, pod *corev1.Pod) {
 		m.pods[owner.UID] = pods
 	}
 	if before := pods[pod.UID]; before == nil || active(before) != active(pod) || !equality.Semantic.DeepEqual(before.Status, pod.Status) {
-		m.changes++
+		m.changes[client.ObjectKey{Namespace: pod.Namespace, Name: owner.Name}]++
 	}
 	switch kind {
 	case watch.Added:
@@ -150,15 +152,21 @@ func (m *mirror) sound() error {
 	return fmt.Errorf("%d times there were too many pods:\n%s", len(m.excess), strings.Join(m.excess[:min(shown, len(m.excess))], "\n"))
 }
 
+func (m *mirror) changesSoFar() map[client.ObjectKey]int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.changes)
+}
+
 // counts are what a mirror has seen so far.
 type counts struct {
-	created, deleted, changes, active, unready int
+	created, deleted, active, unready int
 }
 
 func (m *mirror) counts() counts {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	n := counts{created: m.created, deleted: m.deleted, changes: m.changes}
+	n := counts{created: m.created, deleted: m.deleted}
 	for _, pods := range m.pods {
 		n.active += len(namesOf(pods))
 		for _, pod := range pods {
