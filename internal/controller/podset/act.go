@@ -32,6 +32,7 @@ func (r *Reconciler) act(ctx context.Context, ps *appv1alpha1.PodSet, template *
 func (r *Reconciler) deleteAll(ctx context.Context, ps *appv1alpha1.PodSet, l *look, pods []*corev1.Pod) error {
 	var errs []error
 	for _, pod := range pods {
+		l.births.forget(pod)
 		if err := r.delete(ctx, ps, pod); err != nil {
 			errs = append(errs, err)
 			continue
@@ -91,6 +92,7 @@ func (r *Reconciler) fill(ctx context.Context, ps *appv1alpha1.PodSet, template 
 		batch = min(batch, len(due))
 		created, err := r.createAll(ctx, ps, template, l.hash, due[:batch])
 		l.pods = append(l.pods, created...)
+		l.births.add(created, l.now)
 		if err != nil {
 			return err
 		}

@@ -305,11 +305,12 @@ func TestEndedPodsAreReplaced(t *testing.T) {
 	for _, pod := range s.awaitReady(ps, 3) {
 		failures[pod.Labels["apps.kubernetes.io/pod-index"]] = pod.Labels[appv1alpha1.LabelFailures]
 	}
-	want := map[string]string{}
-	for i, name := range names {
-		want[pods[name].Labels["apps.kubernetes.io/pod-index"]] = []string{"1", "1", "0"}[i]
+	s.Expect(failures).To(gomega.HaveLen(3))
+	for _, name := range names[:2] {
+		s.Expect(failures).To(gomega.HaveKeyWithValue(pods[name].Labels["apps.kubernetes.io/pod-index"], "1"))
 	}
-	s.Expect(failures).To(gomega.Equal(want))
+	// Whether the deletion counts depends on how fast this test came to it.
+	s.Expect(failures).To(gomega.HaveKeyWithValue(pods[names[2]].Labels["apps.kubernetes.io/pod-index"], gomega.BeElementOf("0", "1")))
 }
 
 // sentinel makes a later PodSet. When that has all it wants, what was on its way before has arrived.

@@ -6,8 +6,9 @@
 //     lags makes no pod too many, not even after a restart or when the answer to a request was lost. Expectations, with which a ReplicaSet
 //     guards against that, know only what their own process wrote and was told of. It costs two reads for each look that changes something.
 //   - Pods have fixed names, by slot: of two leaders that both see a pod missing, the second one finds the name taken.
-//   - Pods that have ended are removed and replaced. When the pods of a slot end soon one after the other, the pause before the next one
-//     grows from 10 seconds to 5 minutes, as a kubelet's between restarts: a pod that cannot live must not be made in a hot loop.
+//   - Pods that have ended are removed and replaced. When the pods of a slot end soon one after the other, or are deleted by others as soon
+//     as they are made, the pause before the next one grows from 10 seconds to 5 minutes, as a kubelet's between restarts: a pod that cannot
+//     live must not be made in a hot loop.
 //   - A change of the template replaces the pods, one ready pod at a time, without ever having one more than wanted. A ReplicaSet leaves
 //     that to its Deployment; a PodSet has nothing above it.
 package podset
@@ -15,10 +16,12 @@ package podset
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -49,6 +52,9 @@ type Reconciler struct {
 	Store    Store
 	Recorder events.EventRecorder
 	Clock    clock.PassiveClock
+
+	mu   sync.Mutex
+	born map[types.NamespacedName]family
 }
 
 // +kubebuilder:rbac:groups=app.example.com,resources=podsets,verbs=get;list;watch
@@ -61,6 +67,7 @@ type Reconciler struct {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	ps := &appv1alpha1.PodSet{}
 	if err := r.Client.Get(ctx, req.NamespacedName, ps); apierrors.IsNotFound(err) {
+		r.forgetBirths(req.NamespacedName)
 		return ctrl.Result{}, r.tellGone(ctx, req.NamespacedName)
 	} else if err != nil {
 		return ctrl.Result{}, err
@@ -95,7 +102,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // and only the status follows. It returns after which time to look again, 0 when only a change needs another look.
 func (r *Reconciler) reconcile(ctx context.Context, ps *appv1alpha1.PodSet) (time.Duration, error) {
 	template, invalid := Template(ps)
-	l := &look{replicas: int(ps.Spec.Replicas), now: r.Clock.Now(), noTemplate: invalid != nil}
+	l := &look{replicas: int(ps.Spec.Replicas), now: r.Clock.Now(), noTemplate: invalid != nil, births: r.birthsOf(ps)}
 	if invalid == nil {
 		var err error
 		if l.hash, err = hashOf(template); err != nil {
@@ -118,6 +125,7 @@ func (r *Reconciler) reconcile(ctx context.Context, ps *appv1alpha1.PodSet) (tim
 		if l.pods, err = r.claim(ctx, ps, v); err != nil {
 			return 0, err
 		}
+		l.births.see(l.pods, l.now)
 		err = r.act(ctx, ps, template, l)
 	}
 	setStatus(ps, l, invalid)

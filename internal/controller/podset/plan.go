@@ -30,7 +30,9 @@ type look struct {
 	noTemplate bool
 	// pods are those that the PodSet controls.
 	pods []*corev1.Pod
-	now  time.Time
+	// births are the last pods that were made.
+	births births
+	now    time.Time
 }
 
 // vacancy is a slot without an active pod.
@@ -203,13 +205,18 @@ func fillable(l *look) []vacancy {
 }
 
 // vacancyAfter tells which pod comes after a pod, and when. How many have ended one after the other is told by the pods themselves: so it
-// survives the process, and is forgotten when the user deletes the last one or changes the template.
+// survives the process, and is forgotten when the user deletes the last one that has ended, or changes the template.
 func vacancyAfter(l *look, slot int, predecessor *corev1.Pod) vacancy {
-	if predecessor == nil {
-		return vacancy{slot: slot, due: l.now}
+	v := vacancy{slot: slot, predecessor: predecessor, due: l.now}
+	if predecessor != nil {
+		v.incarnation = incarnationOf(predecessor) + 1
 	}
-	v := vacancy{slot: slot, incarnation: incarnationOf(predecessor) + 1, predecessor: predecessor, due: l.now}
-	if !finished(predecessor) || l.outdated(predecessor) {
+	if last := l.births.lostIn(slot, l.hash); last != nil {
+		v.failures = last.failures + 1
+		v.due = last.lost.Add(pause(last.failures))
+		return v
+	}
+	if predecessor == nil || !finished(predecessor) || l.outdated(predecessor) {
 		return v
 	}
 	end := endOf(predecessor, l.now)

@@ -96,6 +96,11 @@ func ended(phase corev1.PodPhase, lived, ago time.Duration, failures int) func(*
 	}
 }
 
+// born is the memory of a pod that was lost so long ago.
+func born(slot int, hash string, failures int, ago time.Duration) births {
+	return births{slot: {hash: hash, failures: failures, lost: now.Add(-ago)}}
+}
+
 func names(pods []*corev1.Pod) string {
 	var all []string
 	for _, pod := range pods {
@@ -175,6 +180,7 @@ func TestMissing(t *testing.T) {
 		replicas   int
 		noTemplate bool
 		pods       podList
+		births     births
 		want       string
 		spent      string
 	}{
@@ -200,12 +206,18 @@ func TestMissing(t *testing.T) {
 		"an adopted pod that has ended is spent":  {replicas: 1, pods: podList{podIn(0), podIn(1, ended(failed, 0, 0, 0), adopted)}, spent: "1"},
 		"what goes already is not deleted again":  {replicas: 1, pods: podList{podIn(0), podIn(1, ended(failed, 0, 0, 0), terminating)}},
 		"a clock that is ahead holds nothing up":  {replicas: 1, pods: podList{podIn(0, ended(failed, 24*time.Hour, -23*time.Hour, 1))}, want: "0/1/2"},
+		"the first to be deleted soon":            {replicas: 2, pods: podList{podIn(0)}, births: born(1, "new", 0, 0), want: "1/0/1"},
+		"the second to be deleted soon waits":     {replicas: 2, pods: podList{podIn(0)}, births: born(1, "new", 1, 4*time.Second), want: "1/0/2+6s"},
+		"also while it is there":                  {replicas: 1, pods: podList{podIn(0, terminating, incarnation(3))}, births: born(0, "new", 3, 0), want: "0/4/4+40s"},
+		"also when it had ended":                  {replicas: 1, pods: podList{podIn(0, ended(failed, 0, 0, 0), terminating)}, births: born(0, "new", 1, 0), want: "0/1/2+10s"},
+		"until that pause is over":                {replicas: 1, births: born(0, "new", 1, 10*time.Second), want: "0/0/2"},
+		"deleted, of an earlier template":         {replicas: 1, births: born(0, "old", 7, 0), want: "0/0/0"},
 		"nothing is filled without a template":    {replicas: 1, noTemplate: true},
 		"an end stays while there is no template": {replicas: 1, noTemplate: true, pods: podList{podIn(0, ended(failed, 0, 0, 1))}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			l := &look{replicas: tt.replicas, hash: "new", noTemplate: tt.noTemplate, pods: tt.pods, now: now}
+			l := &look{replicas: tt.replicas, hash: "new", noTemplate: tt.noTemplate, pods: tt.pods, births: tt.births, now: now}
 			var got []string
 			due := 0
 			for _, v := range missing(l) {

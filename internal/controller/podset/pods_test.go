@@ -3,6 +3,7 @@ package podset
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -127,6 +128,119 @@ func TestFailingPods(t *testing.T) {
 	}
 	l.settle()
 	checkSettled(t, l)
+}
+
+// TestPodsThatAreDeletedAtOnce has somebody else delete all pods as soon as they are made, as the taint of a node does. They may vanish at
+// once, take their time, or have ended first.
+func TestPodsThatAreDeletedAtOnce(t *testing.T) {
+	const replicas = 3
+	tests := map[string]struct{ fail, stay bool }{"vanish": {}, "stay": {stay: true}, "fail first": {fail: true}}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, podSet(replicas, ""))
+			l := newLeader(w)
+			for range 50 {
+				l.once()
+				w.deleteAll(tt.fail, tt.stay)
+			}
+			// The first of each slot is replaced at once.
+			if n := w.count("create"); n != 2*replicas {
+				t.Fatalf("%d pods were made while the clock stood still, want %d", n, 2*replicas)
+			}
+			if c := readyOf(w.set()); c.Reason != appv1alpha1.ReasonPodsEnded {
+				t.Errorf("Ready: %+v", c)
+			}
+			for end := w.clock.Now().Add(time.Hour); w.clock.Now().Before(end); {
+				result := l.once()
+				w.deleteAll(tt.fail, tt.stay)
+				w.clock.Step(max(time.Second, result.RequeueAfter))
+			}
+			// As pods that end: about 17 of each slot in an hour.
+			if n := w.count("create") / replicas; n < 15 || n > 19 {
+				t.Errorf("%d pods of each slot were made in an hour, want about 17", n)
+			}
+			w.changeSet(func(ps *appv1alpha1.PodSet) { setImage(ps, "b:1") })
+			l.once()
+			if n := countActive(w.live()); n != replicas {
+				t.Errorf("%d pods, want those of the new template at once", n)
+			}
+			l.settle()
+			checkSettled(t, l)
+		})
+	}
+}
+
+// deleteAll deletes the active pods as somebody else; those that do not stay are gone then.
+func (w *world) deleteAll(fail, stay bool) {
+	for _, pod := range w.live() {
+		if stay && !pod.DeletionTimestamp.IsZero() {
+			continue
+		}
+		if active(&pod) && fail {
+			w.end(&pod, corev1.PodFailed)
+		}
+		w.change(func(ctx context.Context, c client.Client) error {
+			if !stay {
+				pod.Finalizers = nil
+				if err := c.Update(ctx, &pod); err != nil {
+					return err
+				}
+			}
+			return client.IgnoreNotFound(c.Delete(ctx, &pod))
+		})
+	}
+}
+
+// TestReplacedAtOnce deletes pods again and again in ways that are no row of short lives.
+func TestReplacedAtOnce(t *testing.T) {
+	const replicas = 3
+	tests := map[string]func(w *world, l *leader, round int){
+		"by others after a while": func(w *world, l *leader, _ int) {
+			w.clock.Step(briefLife)
+			w.deleteAll(false, false)
+			l.once()
+		},
+		"scaled down and up": func(w *world, l *leader, _ int) {
+			for _, n := range []int32{1, replicas} {
+				w.changeSet(func(ps *appv1alpha1.PodSet) { ps.Spec.Replicas = n })
+				l.once()
+			}
+		},
+		"rolled out": func(w *world, l *leader, round int) {
+			w.changeSet(func(ps *appv1alpha1.PodSet) { setImage(ps, fmt.Sprint("a:", round%2)) })
+			l.once()
+		},
+	}
+	for name, change := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, podSet(replicas, ""))
+			l := newLeader(w)
+			l.once()
+			for round := range 5 {
+				before := w.count("create")
+				change(w, l, round)
+				if n := countActive(w.live()); n != replicas || w.count("create") == before {
+					t.Fatalf("round %d: %d pods after %q, want %d", round, n, w.writes, replicas)
+				}
+			}
+		})
+	}
+}
+
+// TestForgetsPodSets keeps no memory of a PodSet that is gone, and gives none to another one of its name.
+func TestForgetsPodSets(t *testing.T) {
+	w := newWorld(t, podSet(1, ""))
+	l := newLeader(w)
+	l.once()
+	other := podSet(1, "")
+	other.UID = "other"
+	if mine, others := len(l.r.birthsOf(podSet(1, ""))), len(l.r.birthsOf(other)); mine != 1 || others != 0 {
+		t.Errorf("%d births are remembered, and %d of another PodSet", mine, others)
+	}
+	w.change(func(ctx context.Context, c client.Client) error { return c.Delete(ctx, w.set().DeepCopy()) })
+	if l.once(); len(l.r.born) != 0 {
+		t.Errorf("what is gone is remembered: %v", l.r.born)
+	}
 }
 
 // TestRollout changes the image: never is more than one pod away that was ready.
