@@ -48,9 +48,11 @@ func (w *presenceWriter) recordBegun(begun []useRow, occupants map[string][]occu
 }
 
 // latestRollouts are the images of the latest rollouts in the slots of presences.
-const latestRollouts = `SELECT p.slot, r.to_image AS image_id FROM image_presences p JOIN rollouts r ON r.id = (
-		SELECT MAX(l.id) FROM rollouts l WHERE l.namespace = p.namespace AND l.name = p.name AND l.kind = p.kind AND l.container = p.container)
-	WHERE p.id IN ?`
+const latestRollouts = `SELECT m.slot, r.to_image AS image_id FROM (
+		SELECT p.slot, MAX(l.id) AS id FROM image_presences p
+		JOIN rollouts l ON l.namespace = p.namespace AND l.name = p.name AND l.kind = p.kind AND l.container = p.container
+		WHERE p.id IN ? GROUP BY p.slot
+	) m JOIN rollouts r ON r.id = m.id`
 
 // recordLeft notes what is left in slots that the image of the latest rollout has gone from: what had been there beside it, or was back
 // before long. So ends a rolling update that is undone while both images run: nothing begins then. As long as nothing else runs, an image
