@@ -65,8 +65,8 @@ func TestLimitsHoldWhenManyStart(t *testing.T) {
 		if most = max(most, len(running)); most > scans {
 			t.Errorf("%d scans run, more than %d", most, scans)
 		}
-		// One ends each time, with an SBOM that does not arrive: the next attempt is far away.
-		if len(running) > 0 {
+		// Once as many run as may, one ends each time, with an SBOM that does not arrive: the next attempt is far away.
+		if len(running) > 0 && most == scans {
 			ended[running[0].UID] = running[0].Annotations[scanjob.AnnotationImageID]
 			finish(t, c, running[0], batchv1.JobComplete)
 		}
@@ -74,9 +74,6 @@ func TestLimitsHoldWhenManyStart(t *testing.T) {
 	}, 2*patience, tick).Should(gomega.Equal(images))
 	if distinct := slices.Compact(slices.Sorted(maps.Values(ended))); len(distinct) != images {
 		t.Errorf("%d scans of %d images, want each once", len(ended), len(distinct))
-	}
-	if most != scans {
-		t.Errorf("at most %d scans ran, want the %d that are allowed", most, scans)
 	}
 }
 
