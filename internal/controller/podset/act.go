@@ -93,6 +93,7 @@ func (r *Reconciler) fill(ctx context.Context, ps *appv1alpha1.PodSet, template 
 		created, err := r.createAll(ctx, ps, template, l.hash, due[:batch])
 		l.pods = append(l.pods, created...)
 		l.births.add(created, l.now)
+		l.last.see(ps, created)
 		if err != nil {
 			return err
 		}

@@ -27,32 +27,33 @@ type birth struct {
 	lost time.Time
 }
 
-// birthsOf returns the memory of a PodSet, which is that of no other of its name. Only one worker at a time asks for it.
-func (r *Reconciler) birthsOf(ps *appv1alpha1.PodSet) births {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	key := types.NamespacedName{Namespace: ps.Namespace, Name: ps.Name}
-	if known, has := r.born[key]; has && known.of == ps.UID {
-		return known.births
-	}
-	if r.born == nil {
-		r.born = map[types.NamespacedName]family{}
-	}
-	r.born[key] = family{of: ps.UID, births: births{}}
-	return r.born[key].births
-}
-
-// family is the memory of a PodSet with this UID.
+// family is what the process remembers of a PodSet with this UID.
 type family struct {
 	of     types.UID
 	births births
+	last   incarnations
 }
 
-// forgetBirths forgets a PodSet that is gone.
-func (r *Reconciler) forgetBirths(key types.NamespacedName) {
+// familyOf returns the memory of a PodSet, which is that of no other of its name. Only one worker at a time asks for it.
+func (r *Reconciler) familyOf(ps *appv1alpha1.PodSet) family {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.born, key)
+	key := types.NamespacedName{Namespace: ps.Namespace, Name: ps.Name}
+	if known, has := r.families[key]; has && known.of == ps.UID {
+		return known
+	}
+	if r.families == nil {
+		r.families = map[types.NamespacedName]family{}
+	}
+	r.families[key] = family{of: ps.UID, births: births{}, last: incarnations{}}
+	return r.families[key]
+}
+
+// forgetFamily forgets a PodSet that is gone.
+func (r *Reconciler) forgetFamily(key types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.families, key)
 }
 
 // add remembers pods that were made at a time.

@@ -53,8 +53,8 @@ type Reconciler struct {
 	Recorder events.EventRecorder
 	Clock    clock.PassiveClock
 
-	mu   sync.Mutex
-	born map[types.NamespacedName]family
+	mu       sync.Mutex
+	families map[types.NamespacedName]family
 }
 
 // +kubebuilder:rbac:groups=app.example.com,resources=podsets,verbs=get;list;watch
@@ -67,7 +67,7 @@ type Reconciler struct {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	ps := &appv1alpha1.PodSet{}
 	if err := r.Client.Get(ctx, req.NamespacedName, ps); apierrors.IsNotFound(err) {
-		r.forgetBirths(req.NamespacedName)
+		r.forgetFamily(req.NamespacedName)
 		return ctrl.Result{}, r.tellGone(ctx, req.NamespacedName)
 	} else if err != nil {
 		return ctrl.Result{}, err
@@ -102,7 +102,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // and only the status follows. It returns after which time to look again, 0 when only a change needs another look.
 func (r *Reconciler) reconcile(ctx context.Context, ps *appv1alpha1.PodSet) (time.Duration, error) {
 	template, invalid := Template(ps)
-	l := &look{replicas: int(ps.Spec.Replicas), now: r.Clock.Now(), noTemplate: invalid != nil, births: r.birthsOf(ps)}
+	known := r.familyOf(ps)
+	l := &look{replicas: int(ps.Spec.Replicas), now: r.Clock.Now(), noTemplate: invalid != nil, births: known.births, last: known.last}
 	if invalid == nil {
 		var err error
 		if l.hash, err = hashOf(template); err != nil {
@@ -114,6 +115,7 @@ func (r *Reconciler) reconcile(ctx context.Context, ps *appv1alpha1.PodSet) (tim
 		return 0, err
 	}
 	l.pods = v.owned
+	l.last.see(ps, l.pods)
 	strays := v.strays(ps)
 	if ps.DeletionTimestamp.IsZero() && (l.unsettled() || len(v.orphans)+len(strays) > 0) {
 		if err := r.release(ctx, ps, strays); err != nil {
@@ -126,6 +128,7 @@ func (r *Reconciler) reconcile(ctx context.Context, ps *appv1alpha1.PodSet) (tim
 			return 0, err
 		}
 		l.births.see(l.pods, l.now)
+		l.last.see(ps, l.pods)
 		err = r.act(ctx, ps, template, l)
 	}
 	setStatus(ps, l, invalid)

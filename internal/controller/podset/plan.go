@@ -32,7 +32,9 @@ type look struct {
 	pods []*corev1.Pod
 	// births are the last pods that were made.
 	births births
-	now    time.Time
+	// last are the incarnations that were seen.
+	last incarnations
+	now  time.Time
 }
 
 // vacancy is a slot without an active pod.
@@ -207,9 +209,9 @@ func fillable(l *look) []vacancy {
 // vacancyAfter tells which pod comes after a pod, and when. How many have ended one after the other is told by the pods themselves: so it
 // survives the process, and is forgotten when the user deletes the last one that has ended, or changes the template.
 func vacancyAfter(l *look, slot int, predecessor *corev1.Pod) vacancy {
-	v := vacancy{slot: slot, predecessor: predecessor, due: l.now}
+	v := vacancy{slot: slot, incarnation: l.last.next(slot), predecessor: predecessor, due: l.now}
 	if predecessor != nil {
-		v.incarnation = incarnationOf(predecessor) + 1
+		v.incarnation = max(v.incarnation, incarnationOf(predecessor)+1)
 	}
 	if last := l.births.lostIn(slot, l.hash); last != nil {
 		v.failures = last.failures + 1

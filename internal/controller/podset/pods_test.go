@@ -234,12 +234,12 @@ func TestForgetsPodSets(t *testing.T) {
 	l.once()
 	other := podSet(1, "")
 	other.UID = "other"
-	if mine, others := len(l.r.birthsOf(podSet(1, ""))), len(l.r.birthsOf(other)); mine != 1 || others != 0 {
+	if mine, others := len(l.r.familyOf(podSet(1, "")).births), len(l.r.familyOf(other).births); mine != 1 || others != 0 {
 		t.Errorf("%d births are remembered, and %d of another PodSet", mine, others)
 	}
 	w.change(func(ctx context.Context, c client.Client) error { return c.Delete(ctx, w.set().DeepCopy()) })
-	if l.once(); len(l.r.born) != 0 {
-		t.Errorf("what is gone is remembered: %v", l.r.born)
+	if l.once(); len(l.r.families) != 0 {
+		t.Errorf("what is gone is remembered: %v", l.r.families)
 	}
 }
 

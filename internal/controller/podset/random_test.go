@@ -115,6 +115,31 @@ func TestTwoLeadersAtOnce(t *testing.T) {
 	checkSettled(t, l)
 }
 
+// TestTwoLeadersAfterDeletion has one of them replace pods while they end, and the other one after they are gone, both before they see what the
+// other one made.
+func TestTwoLeadersAfterDeletion(t *testing.T) {
+	w := newWorld(t, podSet(3, ""))
+	first, second := newLeader(w), newLeader(w)
+	first.once()
+	second.once()
+	w.deleteAll(false, true)
+	first.once()
+	for _, pod := range w.live() {
+		if !active(&pod) {
+			w.stepPod(&pod)
+		}
+	}
+	second.podAt, second.r.Live = 0, staleLive{w.truth}
+	if _, err := second.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	if n := countActive(w.live()); n != 3 {
+		t.Errorf("%d pods after %q, want 3", n, w.writes)
+	}
+	first.settle()
+	checkSettled(t, first)
+}
+
 func (w *world) changeSet(mutate func(ps *appv1alpha1.PodSet)) {
 	w.change(func(ctx context.Context, c client.Client) error {
 		var ps appv1alpha1.PodSet
