@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,7 +33,9 @@ type mirror struct {
 	pods map[types.UID]map[types.UID]*corev1.Pod
 	// most is how many active pods a PodSet may have now, by its UID; maxReplicas where it has no entry.
 	most map[types.UID]int
-	// excess tells of each event after which there were more.
+	// history tells, by PodSet, what came to its pods.
+	history map[types.UID][]string
+	// excess tells of each pod that was one too many.
 	excess           []string
 	created, deleted int
 	// changes counts, by PodSet, the events of pods that say more than that labels have changed.
@@ -44,7 +47,7 @@ func newMirror(t *testing.T) *mirror {
 	t.Helper()
 	m := &mirror{
 		sets: map[client.ObjectKey]*appv1alpha1.PodSet{}, pods: map[types.UID]map[types.UID]*corev1.Pod{}, most: map[types.UID]int{},
-		changes: map[client.ObjectKey]int{},
+		changes: map[client.ObjectKey]int{}, history: map[types.UID][]string{},
 	}
 	follow(t, &appv1alpha1.PodSetList{}, func(event watch.Event) error {
 		set, is := event.Object.(*appv1alpha1.PodSet)
@@ -87,24 +90,34 @@ func (m *mirror) seePod(kind watch.EventType, pod *corev1.Pod) {
 		pods = map[types.UID]*corev1.Pod{}
 		m.pods[owner.UID] = pods
 	}
-	if before := pods[pod.UID]; before == nil || active(before) != active(pod) || !equality.Semantic.DeepEqual(before.Status, pod.Status) {
+	before, had := pods[pod.UID], len(namesOf(pods))
+	if before == nil || active(before) != active(pod) || !equality.Semantic.DeepEqual(before.Status, pod.Status) {
 		m.changes[client.ObjectKey{Namespace: pod.Namespace, Name: owner.Name}]++
 	}
-	switch kind {
-	case watch.Added:
-		m.created++
-		pods[pod.UID] = pod
-	case watch.Deleted:
+	pods[pod.UID] = pod
+	switch {
+	case kind == watch.Deleted:
 		m.deleted++
 		delete(pods, pod.UID)
-	default:
-		pods[pod.UID] = pod
+		m.note(owner.UID, pod, "gone")
+	case before == nil:
+		m.created++
+		m.note(owner.UID, pod, "made")
+	case active(before) && !active(pod):
+		m.note(owner.UID, pod, "ending")
 	}
-	names := namesOf(pods)
-	if most := m.allowed(owner.UID); len(names) > most {
-		m.excess = append(m.excess, fmt.Sprintf("PodSet %s/%s had %d pods when %d were allowed, with %s as %s: %s",
-			pod.Namespace, owner.Name, len(names), most, pod.Name, strings.ToLower(string(kind)), strings.Join(names, ", ")))
+	if now, most := len(namesOf(pods)), m.allowed(owner.UID); now > max(had, most) {
+		m.excess = append(m.excess, fmt.Sprintf("PodSet %s/%s had %d pods when %d were allowed, after %s",
+			pod.Namespace, owner.Name, now, most, strings.Join(m.history[owner.UID], "; ")))
 	}
+}
+
+// note remembers the last things that came to the pods of a PodSet.
+func (m *mirror) note(set types.UID, pod *corev1.Pod, what string) {
+	const remembered = 20
+	m.history[set] = append(m.history[set], fmt.Sprintf("%s %s (slot %s, incarnation %s, revision %s)", what, pod.Name,
+		pod.Labels[appsv1.PodIndexLabel], pod.Labels[appv1alpha1.LabelIncarnation], pod.ResourceVersion))
+	m.history[set] = m.history[set][max(0, len(m.history[set])-remembered):]
 }
 
 func (m *mirror) allowed(set types.UID) int {
@@ -141,7 +154,7 @@ func (m *mirror) of(key client.ObjectKey) (*appv1alpha1.PodSet, []*corev1.Pod) {
 	return set, pods
 }
 
-// sound tells of the events after which a PodSet had more pods than it may have.
+// sound tells of the pods that were too many.
 func (m *mirror) sound() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -149,7 +162,7 @@ func (m *mirror) sound() error {
 		return nil
 	}
 	const shown = 10
-	return fmt.Errorf("%d times there were too many pods:\n%s", len(m.excess), strings.Join(m.excess[:min(shown, len(m.excess))], "\n"))
+	return fmt.Errorf("%d pods were too many:\n%s", len(m.excess), strings.Join(m.excess[:min(shown, len(m.excess))], "\n"))
 }
 
 func (m *mirror) changesSoFar() map[client.ObjectKey]int {

@@ -17,8 +17,8 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/setup"
 )
 
-// TestPodSets makes 200 PodSets of 10 pods each, and trouble of all kinds while the operator stops and starts and two of them run at the same
-// time. There is never a pod too many, in the end everything is as wanted, and then nothing is written any more.
+// TestPodSets makes 200 PodSets of 10 pods each, and trouble of all kinds, while two operators run at the same time and then one of them stops
+// and starts. There is never a pod too many, in the end everything is as wanted, and then nothing is written any more.
 func TestPodSets(t *testing.T) {
 	begin := time.Now()
 	since := func() time.Duration { return time.Since(begin).Round(time.Second) }
@@ -34,9 +34,8 @@ func TestPodSets(t *testing.T) {
 	}
 	t.Logf("%d PodSets had %d pods after %s, %s", podSets, n.active, since(), o.requests.figures())
 
-	tr := f.begin(t)
+	tr := twoAtOnce(t, f)
 	restartAmidTrouble(t, f, tr, o)
-	twoAtOnce(t, f, tr)
 	tr.wait(t)
 	t.Logf("all %d steps were taken after %s", tr.total, since())
 	f.settle(t)
@@ -66,7 +65,7 @@ func newPodSetOperator(t *testing.T) *operator {
 // restartAmidTrouble stops the operator while pods come to their ends, and starts it when many are missing.
 func restartAmidTrouble(t *testing.T, f *fleet, tr *trouble, o *operator) {
 	t.Helper()
-	tr.reached(t, 0.3)
+	tr.reached(t, 0.7)
 	o.stop(t)
 	eventually(t, func() error {
 		if missing := f.missing(); missing < maxMissing/2 {
@@ -78,16 +77,17 @@ func restartAmidTrouble(t *testing.T, f *fleet, tr *trouble, o *operator) {
 	o.start(t)
 }
 
-// twoAtOnce has a second operator do the same work for a while.
-func twoAtOnce(t *testing.T, f *fleet, tr *trouble) {
+// twoAtOnce begins the trouble with a second operator that does the same work as the first one, for a while. Both have seen all pods before.
+func twoAtOnce(t *testing.T, f *fleet) *trouble {
 	t.Helper()
-	tr.reached(t, 0.5)
 	second := newPodSetOperator(t)
-	second.start(t)
+	f.looksAtAll(t, func() { second.start(t) })
 	before := f.mirror.counts().created
-	tr.reached(t, 0.8)
+	tr := f.begin(t)
+	tr.reached(t, 0.5)
 	second.stop(t)
 	t.Logf("the second of two operators made %s while there were %d more pods", second.requests.figures(), f.mirror.counts().created-before)
+	return tr
 }
 
 // checkQuiet wants the operator to write nothing while nothing happens: neither when pods get labels that mean nothing to it, nor when it

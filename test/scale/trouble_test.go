@@ -34,9 +34,10 @@ const (
 	// scalings and templates are those of each PodSet that is chosen for them.
 	scalings  = 2
 	templates = 2
-	// troublers is how many things happen at the same time, as long as at most maxMissing pods are missing.
+	// troublers is how many things happen at the same time, as long as at most maxMissing pods are missing: few, so that two operators
+	// have time to do the same thing at the same moment, instead of each its own part of a long queue.
 	troublers  = 4
-	maxMissing = 200
+	maxMissing = 40
 )
 
 // step is something that happens to the fleet; dice decides to which part of it.
