@@ -62,7 +62,7 @@ e2e: ui $(HELM) ## Run the end-to-end tests on a local cluster (Linux, root); CI
 	fi
 
 .PHONY: scale
-scale: ## Run the operator with 2,000 pods on simulated nodes (two minutes on two processors).
+scale: ## Run the operator with 2,000 pods on simulated nodes (five minutes on two processors).
 	$(GO) test -tags scale -count=1 -timeout 20m -v ./test/scale/...
 
 .PHONY: bench
