@@ -23,8 +23,8 @@ type Relister struct {
 	Clock clock.PassiveClock
 
 	mu sync.Mutex
-	// heard is when something came over a watch, by resource. The API server says something about every minute.
-	heard map[string]time.Time
+	// heard is when something came last over the watches of what is watched. The API server says something about every minute.
+	heard map[string]news
 	// watches are those under way.
 	watches map[*watchBody]bool
 	// expired are watches that were cut and are to be refused once, by what they watch.
@@ -52,7 +52,7 @@ func (r *Relister) Wrap(next http.RoundTripper) http.RoundTripper {
 			}
 			r.watches[body] = true
 			r.mu.Unlock()
-			r.hear(body.resource)
+			r.hear(body)
 			response.Body = body
 		}
 		return response, err
@@ -80,26 +80,33 @@ func (r *Relister) Relist(resource string) {
 	}
 }
 
-// Heard returns how long ago something came over a watch of each resource.
+// Heard returns how long ago something came over a watch of each resource; of the watch that has been quiet for longest when there is one
+// for each of some namespaces.
 func (r *Relister) Heard() map[string]time.Duration {
 	now := r.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	ages := make(map[string]time.Duration, len(r.heard))
-	for resource, at := range r.heard {
-		ages[resource] = now.Sub(at)
+	for _, last := range r.heard {
+		ages[last.resource] = max(ages[last.resource], now.Sub(last.at))
 	}
 	return ages
 }
 
-func (r *Relister) hear(resource string) {
+// news is when something was heard of a resource.
+type news struct {
+	resource string
+	at       time.Time
+}
+
+func (r *Relister) hear(body *watchBody) {
 	now := r.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.heard == nil {
-		r.heard = map[string]time.Time{}
+		r.heard = map[string]news{}
 	}
-	r.heard[resource] = now
+	r.heard[body.target] = news{body.resource, now}
 }
 
 func (r *Relister) now() time.Time {
@@ -129,7 +136,7 @@ type watchBody struct {
 func (b *watchBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if n > 0 {
-		b.relister.hear(b.resource)
+		b.relister.hear(b)
 	}
 	if err != nil && b.cut.Load() {
 		err = io.EOF

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	testclock "k8s.io/utils/clock/testing"
 )
 
 // forgetful is an API server that tells of no change, but lists what there is.
@@ -110,4 +112,23 @@ func TestRelist(t *testing.T) {
 	soon(g, cached).Should(gomega.Equal([]string{"b", "c"}))
 	soon(g, api.watching).Should(gomega.Equal(2))
 	soon(g, remembered).Should(gomega.Equal([2]int{1, 0}), "the watch under way, and no other, should be remembered")
+}
+
+// TestHeardOfTheQuietestWatch watches two namespaces: news of one say nothing of the other.
+func TestHeardOfTheQuietestWatch(t *testing.T) {
+	begin := time.Now()
+	now := testclock.NewFakePassiveClock(begin)
+	relister := &Relister{Clock: now}
+	one, two := &watchBody{resource: "pods", target: "/one"}, &watchBody{resource: "pods", target: "/two"}
+	relister.hear(one)
+	relister.hear(two)
+	now.SetTime(begin.Add(time.Hour))
+	relister.hear(one)
+	if got := relister.Heard(); len(got) != 1 || got["pods"] != time.Hour {
+		t.Errorf("heard %v, want of the quiet one", got)
+	}
+	relister.hear(two)
+	if got := relister.Heard(); got["pods"] != 0 {
+		t.Errorf("heard %v, want of both just now", got)
+	}
 }

@@ -3,9 +3,7 @@ package bellerophon
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -13,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,18 +20,9 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
-// retryConflict reconciles a shero again after something had changed in the meantime. The pauses double from 5 milliseconds
-// on: the cache may be minutes behind. An error would do that as well, and be logged.
-var retryConflict = ctrl.Result{Requeue: true} //nolint:staticcheck // What it waits for has no time of its own.
-
 // retryObstacle is when a shero is reconciled again while something is in its way that only people remove. Objects of others are in no
 // cache, so their end is no event.
 const retryObstacle = time.Minute
-
-// Changes is what the controller needs of the store.
-type Changes interface {
-	RecordChange(ctx context.Context, change store.ObjectChange) error
-}
 
 // Reconciler reconciles BellerophonSimples.
 type Reconciler struct {
@@ -42,7 +30,7 @@ type Reconciler struct {
 	Client client.Client
 	// Live asks the API server. That is done before every write: the cache lags, and does not hold the objects of others.
 	Live     client.Reader
-	Changes  Changes
+	Changes  kube.Changes
 	Recorder events.EventRecorder
 }
 
@@ -59,7 +47,7 @@ type Reconciler struct {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	shero := &stablev444beta989.BellerophonSimple{}
 	if err := r.Client.Get(ctx, req.NamespacedName, shero); apierrors.IsNotFound(err) {
-		return ctrl.Result{}, r.tell(ctx, req.NamespacedName, json.RawMessage(`{"deleted":true}`), true)
+		return ctrl.Result{}, kube.TellGone(ctx, r.Changes, store.EventSheroChanged, req.NamespacedName)
 	} else if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -69,16 +57,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	before := shero.DeepCopy()
 	set, err := r.keepAll(ctx, shero)
 	if apierrors.IsConflict(err) {
-		return retryConflict, nil
+		return kube.RetryConflict, nil
 	}
 	setStatus(shero, set, err)
-	if _, patchErr := kube.PatchStatus(ctx, r.Client, before, shero); apierrors.IsConflict(patchErr) {
+	if patchErr := kube.PatchStatus(ctx, r.Client, before, shero); apierrors.IsConflict(patchErr) {
 		// Most often the cache does not show the last status yet. That is no failure.
-		return retryConflict, nil
+		return kube.RetryConflict, nil
 	} else if patchErr != nil {
 		return ctrl.Result{}, errors.Join(err, client.IgnoreNotFound(patchErr))
 	}
-	tellErr := r.tellStatus(ctx, shero)
+	tellErr := kube.TellStatus(ctx, r.Changes, store.EventSheroChanged, req.NamespacedName, shero.Status)
 	if obstacle, ok := errors.AsType[*obstacleError](err); ok {
 		logr.FromContextOrDiscard(ctx).V(1).Info("The wanted state cannot be brought about", "reason", obstacle.reason, "message", obstacle.message)
 		r.tellObstacle(before, shero, obstacle)
@@ -115,23 +103,4 @@ func (r *Reconciler) tellObstacle(before, after *stablev444beta989.BellerophonSi
 		return
 	}
 	r.Recorder.Eventf(after, nil, corev1.EventTypeWarning, obstacle.reason, actionApply, "%s", cut(obstacle.message, maxNote))
-}
-
-// tellStatus writes the status to the event log, unless it was the last that was told.
-func (r *Reconciler) tellStatus(ctx context.Context, shero *stablev444beta989.BellerophonSimple) error {
-	status, err := json.Marshal(shero.Status)
-	if err != nil {
-		return fmt.Errorf("encode the status: %w", err)
-	}
-	return r.tell(ctx, client.ObjectKeyFromObject(shero), status, false)
-}
-
-func (r *Reconciler) tell(ctx context.Context, shero types.NamespacedName, detail json.RawMessage, gone bool) error {
-	err := r.Changes.RecordChange(ctx, store.ObjectChange{Kind: store.EventSheroChanged, Gone: gone, ObjectEvent: store.ObjectEvent{
-		Object: store.ObjectName{Namespace: shero.Namespace, Name: shero.Name}, Detail: detail,
-	}})
-	if err != nil {
-		return fmt.Errorf("record that the BellerophonSimple changed: %w", err)
-	}
-	return nil
 }

@@ -21,6 +21,7 @@ import (
 
 	stablev444beta989 "github.com/scanner-operator/scanner-operator/api/stable/v444beta989"
 	"github.com/scanner-operator/scanner-operator/internal/controller/controllertest"
+	"github.com/scanner-operator/scanner-operator/internal/kube"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
@@ -137,7 +138,7 @@ func TestOtherFailuresAreErrors(t *testing.T) {
 
 func TestConflictsAreTriedAgainSoon(t *testing.T) {
 	f := newFixture(t, of("Service", apierrors.NewConflict(stablev444beta989.Resource("x"), hero, nil)))
-	if result, err := f.reconcile(); err != nil || result != retryConflict {
+	if result, err := f.reconcile(); err != nil || result != kube.RetryConflict {
 		t.Errorf("%+v, %v", result, err)
 	}
 }

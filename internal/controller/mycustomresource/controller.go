@@ -19,10 +19,6 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/kube"
 )
 
-// retryConflict reconciles a MyCustomResource again after it had changed in the meantime. The pauses double from 5 milliseconds
-// on: the cache may be minutes behind. An error would do that as well, and be logged.
-var retryConflict = ctrl.Result{Requeue: true} //nolint:staticcheck // What it waits for has no time of its own.
-
 // The reason of the event when a friend is gone, and what events say was done. That of the event when one is found is that of the condition.
 const (
 	reasonFriendLost = "FriendLost"
@@ -56,9 +52,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	setStatus(resource, friend)
-	if _, err := kube.PatchStatus(ctx, r.Client, before, resource); apierrors.IsConflict(err) {
+	if err := kube.PatchStatus(ctx, r.Client, before, resource); apierrors.IsConflict(err) {
 		// Most often the cache does not show the last status yet. That is no failure.
-		return retryConflict, nil
+		return kube.RetryConflict, nil
 	} else if err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}

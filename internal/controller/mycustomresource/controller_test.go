@@ -19,6 +19,7 @@ import (
 
 	pocv1 "github.com/scanner-operator/scanner-operator/api/poc/v1"
 	"github.com/scanner-operator/scanner-operator/internal/controller/controllertest"
+	"github.com/scanner-operator/scanner-operator/internal/kube"
 )
 
 var request = ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "own", Name: "seeker"}}
@@ -151,7 +152,7 @@ func TestConflictsAreNoFailures(t *testing.T) {
 	}}
 	r, recorder := newReconciler(t, funcs, seeker(), pod("own", "funny-joe"))
 	result, err := r.Reconcile(t.Context(), request)
-	if err != nil || result != retryConflict {
+	if err != nil || result != kube.RetryConflict {
 		t.Errorf("%+v, %v, want another try after a growing pause", result, err)
 	}
 	if got := nextEvent(recorder); got != "" {

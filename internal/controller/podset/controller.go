@@ -34,22 +34,13 @@ import (
 
 const kind = "PodSet"
 
-// retryConflict reconciles a PodSet again after it or one of its pods had changed in the meantime. The pauses double from 5 milliseconds
-// on: the cache may be minutes behind. An error would do that as well, and be logged.
-var retryConflict = ctrl.Result{Requeue: true} //nolint:staticcheck // What it waits for has no time of its own.
-
-// Store is what the controller needs of the store.
-type Store interface {
-	RecordChange(ctx context.Context, change store.ObjectChange) error
-}
-
 // Reconciler reconciles PodSets.
 type Reconciler struct {
 	// Client reads from the cache.
 	Client client.Client
 	// Live reads from the API server.
 	Live     client.Reader
-	Store    Store
+	Store    kube.Changes
 	Recorder events.EventRecorder
 	Clock    clock.PassiveClock
 
@@ -68,7 +59,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	ps := &appv1alpha1.PodSet{}
 	if err := r.Client.Get(ctx, req.NamespacedName, ps); apierrors.IsNotFound(err) {
 		r.forgetFamily(req.NamespacedName)
-		return ctrl.Result{}, r.tellGone(ctx, req.NamespacedName)
+		return ctrl.Result{}, kube.TellGone(ctx, r.Store, store.EventPodSetChanged, req.NamespacedName)
 	} else if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -82,15 +73,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		setFailed(ps, err)
 	}
-	_, patchErr := kube.PatchStatus(ctx, r.Client, before, ps)
+	patchErr := kube.PatchStatus(ctx, r.Client, before, ps)
 	if patchErr == nil {
-		// Whether it was written now or before: the process may have ended in between.
-		err = errors.Join(err, r.tellStatus(ctx, ps))
+		err = errors.Join(err, kube.TellStatus(ctx, r.Store, store.EventPodSetChanged, req.NamespacedName, ps.Status))
 	} else if !apierrors.IsNotFound(patchErr) {
 		err = errors.Join(err, patchErr)
 	}
 	if onlyConflicts(err) {
-		return retryConflict, nil
+		return kube.RetryConflict, nil
 	}
 	if err != nil {
 		return ctrl.Result{}, err

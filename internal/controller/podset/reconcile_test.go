@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1alpha1 "github.com/scanner-operator/scanner-operator/api/app/v1alpha1"
+	"github.com/scanner-operator/scanner-operator/internal/kube"
 )
 
 var podResource = schema.GroupResource{Resource: "pods"}
@@ -254,7 +255,7 @@ func TestChangedPodIsNotDeleted(t *testing.T) {
 		pod.Annotations = map[string]string{corev1.PodDeletionCost: "100"}
 		return w.truth.Update(t.Context(), &pod)
 	}
-	if result := l.once(); result != retryConflict {
+	if result := l.once(); result != kube.RetryConflict {
 		t.Errorf("result %+v, want another look soon", result)
 	}
 	if got := strings.Join(l.events(), "\n"); strings.Contains(got, "Failed") {
@@ -302,7 +303,7 @@ func TestStatusConflictIsNoFailure(t *testing.T) {
 		return nil
 	}
 	l := newLeader(w)
-	if result := l.once(); result != retryConflict {
+	if result := l.once(); result != kube.RetryConflict {
 		t.Errorf("result %+v", result)
 	}
 	if len(l.told) != 0 {

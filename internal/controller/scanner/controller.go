@@ -30,10 +30,6 @@ const auditInterval = 5 * time.Minute
 // retryRefused is when a Scanner is reconciled again after the start of a scan was refused.
 const retryRefused = time.Second
 
-// retryConflict reconciles a Scanner again after it had changed in the meantime. The pauses double from 5 milliseconds
-// on: the cache may be minutes behind. An error would do that as well, and be logged.
-var retryConflict = ctrl.Result{Requeue: true} //nolint:staticcheck // What it waits for has no time of its own.
-
 // maxNote is the limit that Kubernetes puts on the note of an event, in bytes; a longer one is refused.
 const maxNote = 1024
 
@@ -100,14 +96,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		setFailed(scanner, err)
 	}
-	_, patchErr := kube.PatchStatus(ctx, r.Client, before, scanner)
+	patchErr := kube.PatchStatus(ctx, r.Client, before, scanner)
 	switch {
 	case patchErr == nil:
-		// Whether it was written now or before: the process may have ended in between.
-		err = errors.Join(err, r.tellStatus(ctx, scanner))
+		err = errors.Join(err, kube.TellStatus(ctx, r.Store, store.EventScannerChanged, req.NamespacedName, scanner.Status))
 	case err == nil && apierrors.IsConflict(patchErr):
 		// Most often the cache does not show the last status yet. That is no failure.
-		return retryConflict, nil
+		return kube.RetryConflict, nil
 	case !apierrors.IsNotFound(patchErr):
 		err = errors.Join(err, patchErr)
 	}

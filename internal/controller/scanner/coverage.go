@@ -11,6 +11,7 @@ import (
 	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
 	"github.com/scanner-operator/scanner-operator/internal/coverage"
 	"github.com/scanner-operator/scanner-operator/internal/inventory"
+	"github.com/scanner-operator/scanner-operator/internal/kube"
 	"github.com/scanner-operator/scanner-operator/internal/metrics"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/vuln"
@@ -28,7 +29,7 @@ func (r *Reconciler) recordCoverage(ctx context.Context, scanner types.Namespace
 func (r *Reconciler) forget(ctx context.Context, scanner types.NamespacedName) error {
 	r.queues.set(scanner, false)
 	r.Metrics.Forget(scanner.Namespace, scanner.Name)
-	return errors.Join(r.recordUses(ctx, scanner, nil), r.recordCoverage(ctx, scanner, &view{}, plan{}), r.tellGone(ctx, scanner))
+	return errors.Join(r.recordUses(ctx, scanner, nil), r.recordCoverage(ctx, scanner, &view{}, plan{}), kube.TellGone(ctx, r.Store, store.EventScannerChanged, scanner))
 }
 
 // sameCoverage is what the containers have in common that count together.

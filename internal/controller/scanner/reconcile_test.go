@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
+	"github.com/scanner-operator/scanner-operator/internal/kube"
 	"github.com/scanner-operator/scanner-operator/internal/metrics"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 	"github.com/scanner-operator/scanner-operator/internal/store"
@@ -354,7 +355,7 @@ func TestConflictIsNoFailure(t *testing.T) {
 		},
 	})
 	result, _ := reconcileOnce(t, r)
-	if result != retryConflict {
+	if result != kube.RetryConflict {
 		t.Errorf("%+v, want another try after a growing pause", result)
 	}
 }
