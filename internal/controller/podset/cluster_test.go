@@ -292,9 +292,11 @@ func TestForeignPodsAndOrphans(t *testing.T) {
 	s.awaitReady(ps, 3)
 
 	s.Expect(s.Patch(t.Context(), orphan, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"app":"mine"}}}`)))).To(gomega.Succeed())
+	s.Eventually(func(g gomega.Gomega) {
+		g.Expect(s.Get(t.Context(), client.ObjectKeyFromObject(orphan), orphan)).To(gomega.Succeed())
+		g.Expect(orphan.OwnerReferences).To(gomega.BeEmpty())
+	}, patience, tick).Should(gomega.Succeed())
 	s.Expect(s.awaitReady(ps, 3)).NotTo(gomega.HaveKey("orphan"))
-	s.Expect(s.Get(t.Context(), client.ObjectKeyFromObject(orphan), orphan)).To(gomega.Succeed())
-	s.Expect(orphan.OwnerReferences).To(gomega.BeEmpty())
 	s.Expect(s.Get(t.Context(), client.ObjectKeyFromObject(foreign), foreign)).To(gomega.Succeed())
 	s.Expect(foreign.DeletionTimestamp).To(gomega.BeNil())
 }
