@@ -12,13 +12,14 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/scanner-operator/scanner-operator/internal/controller/controllertest"
 	"github.com/scanner-operator/scanner-operator/internal/setup"
 )
 
 // operatorOfTheChart installs the rights and the admission policies of the chart, and returns a client with the operator's own account.
 func operatorOfTheChart(t *testing.T, admin client.Client, ns string) client.Client {
 	t.Helper()
-	config, _ := installRights(t, cluster, admin, ns, "")
+	config, _ := installRights(t, controllertest.Config(t), admin, ns, "")
 	for _, object := range renderChart(t, ns, "") {
 		if strings.HasPrefix(object.GetKind(), "ValidatingAdmissionPolicy") {
 			create(t, admin, object)

@@ -20,10 +20,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
+	"github.com/scanner-operator/scanner-operator/internal/controller/controllertest"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 	"github.com/scanner-operator/scanner-operator/internal/setup"
 )
@@ -143,7 +143,7 @@ func TestSettledMeansNoWritesAtAll(t *testing.T) {
 	amd64Node(t, c)
 	ns, data := namespace(t, c), t.TempDir()
 	writes := &counter{}
-	config := rest.CopyConfig(cluster)
+	config := controllertest.Config(t)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { writes.next = next; return writes })
 	audits := &auditLog{}
 	config.Wrap(audits.wrap)
@@ -279,7 +279,7 @@ func TestALostEventIsHealed(t *testing.T) {
 	amd64Node(t, c)
 	ns := namespace(t, c)
 	wire := &lossy{name: "unseen"}
-	config := rest.CopyConfig(cluster)
+	config := controllertest.Config(t)
 	config.ContentType = "application/json"
 	config.Wrap(wire.wrap)
 	startOperatorOn(t, config, ns, t.TempDir(), func(o *setup.Options) { o.Scans.AuditInterval = 2 * time.Second })

@@ -30,6 +30,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/scanner-operator/scanner-operator/internal/controller/controllertest"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 	"github.com/scanner-operator/scanner-operator/internal/setup"
 )
@@ -292,7 +293,7 @@ func expire(t *testing.T, token string) string {
 
 func sign(t *testing.T, text string) []byte {
 	t.Helper()
-	content, err := os.ReadFile(signingKey)
+	content, err := os.ReadFile(controllertest.SigningKey())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,8 +2,6 @@ package setup_test
 
 import (
 	"context"
-	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -15,10 +13,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
 
 	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
+	"github.com/scanner-operator/scanner-operator/internal/controller/controllertest"
 	"github.com/scanner-operator/scanner-operator/internal/setup"
 )
 
@@ -27,48 +25,12 @@ const (
 	tick     = 50 * time.Millisecond
 )
 
-// cluster is a real kube-apiserver and etcd, shared by the tests of this package; nil where there is none.
-var cluster *rest.Config
+func TestMain(m *testing.M) { os.Exit(controllertest.Main(m)) }
 
-// signingKey is the file with the key that the API server signs tokens with.
-var signingKey string
-
-func TestMain(m *testing.M) {
-	flag.Parse()
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) int {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		return m.Run()
-	}
-	env := &envtest.Environment{CRDDirectoryPaths: []string{filepath.Join("..", "..", "config", "crd", "bases")}, ErrorIfCRDPathMissing: true}
-	config, err := env.Start()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "start the API server:", err)
-		return 1
-	}
-	cluster, signingKey = config, filepath.Join(env.ControlPlane.GetAPIServer().CertDir, "sa-signer.key")
-	code := m.Run()
-	if err := env.Stop(); err != nil {
-		fmt.Fprintln(os.Stderr, "stop the API server:", err)
-		return 1
-	}
-	return code
-}
-
-// needCluster skips, or fails where nothing may be skipped, without an API server.
+// needCluster returns an administrator of the API server that the tests of this package share.
 func needCluster(t *testing.T) client.Client {
 	t.Helper()
-	// Asked here, too: go test remembers a result by the variables that tests read, not by those that TestMain reads.
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" || cluster == nil {
-		const message = "KUBEBUILDER_ASSETS does not name a kube-apiserver and an etcd; make test-integration does"
-		if os.Getenv("CI") == "true" {
-			t.Fatal(message)
-		}
-		t.Skip(message)
-	}
-	c, err := client.New(cluster, client.Options{Scheme: setup.Scheme()})
+	c, err := client.New(controllertest.Config(t), client.Options{Scheme: setup.Scheme()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +63,7 @@ func operator(t *testing.T, namespace string, mutate func(*setup.Options)) strin
 // startOperator starts an operator on a data directory; stop ends it and waits.
 func startOperator(t *testing.T, namespace, dataDir string, mutate func(*setup.Options)) (url string, stop func()) {
 	t.Helper()
-	return startOperatorOn(t, cluster, namespace, dataDir, mutate)
+	return startOperatorOn(t, controllertest.Config(t), namespace, dataDir, mutate)
 }
 
 // startOperatorOn is startOperator with a way to the API server.

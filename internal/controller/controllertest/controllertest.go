@@ -38,21 +38,30 @@ const (
 // cluster is the API server of this process; nil where there is none.
 var cluster *rest.Config
 
-// Main runs the tests of a package with an API server that has all CRDs, if KUBEBUILDER_ASSETS names one. It returns the exit code.
-func Main(m *testing.M) int {
+// signingKey is the file with the key that it signs tokens with.
+var signingKey string
+
+// OwnersAreGuarded is the admission plugin that OpenShift has switched on: who sets an owner that blocks its deletion needs the right to
+// set finalizers of the owner.
+const OwnersAreGuarded = "OwnerReferencesPermissionEnforcement"
+
+// Main runs the tests of a package with an API server that has all CRDs, if KUBEBUILDER_ASSETS names one, and admission plugins beside those
+// that are always there. It returns the exit code.
+func Main(m *testing.M, admission ...string) int {
 	flag.Parse()
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		return m.Run()
 	}
 	env := &envtest.Environment{CRDDirectoryPaths: []string{filepath.Join(root(), "config", "crd", "bases")}, ErrorIfCRDPathMissing: true}
-	// As on OpenShift: who sets an owner that blocks its deletion needs the right to set finalizers of the owner.
-	env.ControlPlane.GetAPIServer().Configure().Append("enable-admission-plugins", "OwnerReferencesPermissionEnforcement")
+	for _, plugin := range admission {
+		env.ControlPlane.GetAPIServer().Configure().Append("enable-admission-plugins", plugin)
+	}
 	started, err := env.Start()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "start the API server:", err)
 		return 1
 	}
-	cluster = started
+	cluster, signingKey = started, filepath.Join(env.ControlPlane.GetAPIServer().CertDir, "sa-signer.key")
 	code := m.Run()
 	if err := env.Stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "stop the API server:", err)
@@ -86,6 +95,9 @@ func Config(t *testing.T) *rest.Config {
 	}
 	return rest.CopyConfig(cluster)
 }
+
+// SigningKey is the file with the key that the API server signs tokens with, a private key in PEM and PKCS #8. There is one once Config returned.
+func SigningKey() string { return signingKey }
 
 // Scheme returns the types of Kubernetes and those that are added.
 func Scheme(t *testing.T, add ...func(*runtime.Scheme) error) *runtime.Scheme {

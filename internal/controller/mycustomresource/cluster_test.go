@@ -20,7 +20,7 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/controller/controllertest"
 )
 
-func TestMain(m *testing.M) { os.Exit(controllertest.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(controllertest.Main(m, controllertest.OwnersAreGuarded)) }
 
 const (
 	patience = controllertest.Patience
