@@ -118,8 +118,9 @@ func settled(t *testing.T, o *operator, w *world, scanners []*scannerv1.Scanner)
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(s), s); err != nil {
 			return err
 		}
-		if s.Status.Containers == nil || int(s.Status.Containers.Failed+s.Status.Containers.Scanned+s.Status.Containers.Skipped) != len(w.want) {
-			return fmt.Errorf("the status of %s says %+v", s.Name, s.Status.Containers)
+		// A Scanner learns of what another one scanned a moment after the store knows it.
+		if want := countsOf(w); s.Status.Containers == nil || *s.Status.Containers != want {
+			return fmt.Errorf("the status of %s says %+v, want %+v", s.Name, s.Status.Containers, want)
 		}
 	}
 	return nil
@@ -140,6 +141,14 @@ func summaryOf(w *world) api.CoverageSummary {
 	}
 	s.Ratio = float64(s.Scanned) / float64(s.Scanned+s.Failed)
 	return s
+}
+
+// countsOf is summaryOf as statuses have it.
+func countsOf(w *world) scannerv1.ContainerCounts {
+	sum := summaryOf(w)
+	return scannerv1.ContainerCounts{
+		Total: int32(len(w.want)), Scanned: int32(sum.Scanned), Failed: int32(sum.Failed), Skipped: int32(sum.Skipped), //nolint:gosec // far below
+	}
 }
 
 // checkScans wants each image to be catalogued once, in as many attempts as it takes, within all limits.
@@ -206,17 +215,11 @@ func checkCoverage(t *testing.T, o *operator, w *world) {
 	}
 }
 
-// checkStatus wants both Scanners to say the same of all containers.
+// checkStatus wants both Scanners to say what their counts mean.
 func checkStatus(t *testing.T, w *world, scanners []*scannerv1.Scanner) {
 	t.Helper()
 	sum := summaryOf(w)
-	want := scannerv1.ContainerCounts{
-		Total: int32(len(w.want)), Scanned: int32(sum.Scanned), Failed: int32(sum.Failed), Skipped: int32(sum.Skipped), //nolint:gosec // far below
-	}
 	for _, s := range scanners {
-		if diff := cmp.Diff(&want, s.Status.Containers); diff != "" {
-			t.Errorf("the containers of %s (-want +got):\n%s", s.Name, diff)
-		}
 		if want := fmt.Sprintf("%d%%", sum.Scanned*100/(sum.Scanned+sum.Failed)); s.Status.Coverage != want {
 			t.Errorf("the coverage of %s is %s, want %s", s.Name, s.Status.Coverage, want)
 		}
