@@ -43,6 +43,8 @@ func (c *cluster) startSimulated(ctx context.Context) error {
 		"--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
 		"--server-address=" + net.JoinHostPort(loopback, strconv.Itoa(c.state.Ports["kwok"])),
 		"--cidr=10.244.0.0/16", "--node-ip=" + loopback,
+		// As a kubelet's. Without leases nodes are not ready from time to time.
+		"--node-lease-duration-seconds=40",
 	}}); err != nil {
 		return err
 	}

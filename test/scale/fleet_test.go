@@ -10,7 +10,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -21,7 +20,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appv1alpha1 "github.com/scanner-operator/scanner-operator/api/app/v1alpha1"
@@ -84,7 +82,6 @@ func newFleet(t *testing.T) *fleet {
 	for i := range fleetNodes {
 		createNode(t, fmt.Sprint(fleetPrefix, i), "amd64", map[string]string{fleetLabel: "yes"})
 	}
-	beat(t)
 	f.mirror = newMirror(t)
 	for i := range podSets {
 		p := &member{key: client.ObjectKey{Namespace: rooms[i%fleetRooms], Name: fmt.Sprint("set-", i)}, replicas: maxReplicas}
@@ -132,46 +129,6 @@ func (f *fleet) create(t *testing.T) {
 	if err := group.Wait(); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// beat says every ten seconds that all nodes live, until the test ends. Nodes of kwok say it once when they are made.
-func beat(t *testing.T) {
-	t.Helper()
-	const interval = 10 * time.Second
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	ended := make(chan struct{})
-	t.Cleanup(func() {
-		cancel()
-		<-ended
-	})
-	go func() {
-		defer close(ended)
-		wait.UntilWithContext(ctx, func(ctx context.Context) {
-			if err := beatOnce(ctx); err != nil && ctx.Err() == nil {
-				t.Errorf("tell that nodes live: %v", err)
-			}
-		}, interval)
-	}()
-}
-
-func beatOnce(ctx context.Context) error {
-	var nodes corev1.NodeList
-	if err := c.List(ctx, &nodes); err != nil {
-		return err
-	}
-	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []any{
-		map[string]any{"type": corev1.NodeReady, "lastHeartbeatTime": metav1.Now()},
-	}}})
-	if err != nil {
-		return err
-	}
-	for i := range nodes.Items {
-		err := c.Status().Patch(ctx, &nodes.Items[i], client.RawPatch(types.StrategicMergePatchType, patch))
-		if client.IgnoreNotFound(err) != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // settle waits until each PodSet was what it is wanted to be at one time at least, and holds it to that number of pods from now on. Not all of
