@@ -41,8 +41,8 @@ func kubectl(t *testing.T, namespace string, args ...string) string {
 func runKubectl(ctx context.Context, namespace, input string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "kubectl", append([]string{"--kubeconfig=" + e2e.kubeconfig, "--namespace=" + namespace}, args...)...)
-	cmd.Dir, cmd.Stdin = e2e.root, strings.NewReader(input)
+	cmd := exec.CommandContext(ctx, "kubectl", append([]string{"--kubeconfig=" + e2e.Kubeconfig, "--namespace=" + namespace}, args...)...)
+	cmd.Dir, cmd.Stdin = e2e.Root, strings.NewReader(input)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -68,7 +68,7 @@ func publish(t *testing.T, registry, repository, tag, label string) {
 	if err := remote.Write(reference, image, remote.WithContext(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	folder := filepath.Join(filepath.Dir(e2e.kubeconfig), "registries", registry)
+	folder := filepath.Join(filepath.Dir(e2e.Kubeconfig), "registries", registry)
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func sleepingImage(t *testing.T) v1.Image {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "sleep")
 	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags=-s -w", "-o", program, "./hack/sampleimages/sleeper")
-	build.Dir, build.Env = e2e.root, append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
+	build.Dir, build.Env = e2e.Root, append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the sleeper: %v: %s", err, out)
 	}

@@ -10,23 +10,23 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/scanner-operator/scanner-operator/hack/sampleimages"
 	"github.com/scanner-operator/scanner-operator/internal/setup"
+	"github.com/scanner-operator/scanner-operator/test/localcluster"
 )
 
 const (
-	clusterName       = "e2e"
 	operatorNamespace = "scanner-system"
 	operatorImage     = "scanner-operator:e2e"
 	patience          = 3 * time.Minute
@@ -36,9 +36,8 @@ const (
 
 // suite is what all tests share.
 type suite struct {
-	root       string
-	kubeconfig string
-	client     client.Client
+	*localcluster.Cluster
+	client client.Client
 	// registry serves the samples without credentials, private the same with.
 	registry, private *registry
 	samples           map[string]sampleimages.Image
@@ -63,31 +62,23 @@ func TestMain(m *testing.M) {
 func run(m *testing.M, code *int) (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 25*time.Minute)
 	defer cancel()
-	root, err := filepath.Abs(filepath.Join("..", ".."))
+	cluster, err := localcluster.Start(ctx, "e2e", localcluster.Real)
 	if err != nil {
 		return err
 	}
-	e2e.root = root
-
-	devcluster := filepath.Join(root, "bin", "devcluster")
-	if err := command(ctx, root, "go", "build", "-C", "hack/devcluster", "-trimpath", "-ldflags=-s -w", "-o", devcluster, "."); err != nil {
+	defer func() { err = errors.Join(err, cluster.Stop()) }()
+	e2e.Cluster = cluster
+	config, err := cluster.Config()
+	if err != nil {
 		return err
 	}
-	// What a killed run left behind must not answer in place of this one.
-	if err := command(ctx, root, devcluster, "down", "--name="+clusterName); err != nil {
+	if e2e.client, err = client.New(config, client.Options{Scheme: setup.Scheme()}); err != nil {
 		return err
 	}
-	defer func() {
-		// Not by ctx, which may have ended.
-		err = errors.Join(err, command(context.Background(), root, devcluster, "down", "--name="+clusterName))
-	}()
-	if err := command(ctx, root, devcluster, "up", "--mode=real", "--name="+clusterName); err != nil {
+	if err := loadOperator(ctx); err != nil {
 		return err
 	}
-	if err := connect(ctx, devcluster); err != nil {
-		return err
-	}
-	if err := loadOperator(ctx, devcluster); err != nil {
+	if err := provideVolume(ctx); err != nil {
 		return err
 	}
 	if err := serveSamples(ctx); err != nil {
@@ -108,20 +99,6 @@ func run(m *testing.M, code *int) (err error) {
 	return nil
 }
 
-func connect(ctx context.Context, devcluster string) error {
-	path, err := exec.CommandContext(ctx, devcluster, "kubeconfig", "--name="+clusterName).Output()
-	if err != nil {
-		return fmt.Errorf("ask for the kubeconfig: %w", err)
-	}
-	e2e.kubeconfig = strings.TrimSpace(string(path))
-	config, err := clientcmd.BuildConfigFromFlags("", e2e.kubeconfig)
-	if err != nil {
-		return err
-	}
-	e2e.client, err = client.New(config, client.Options{Scheme: setup.Scheme()})
-	return err
-}
-
 // nodeAddress is where the node, and pods, reach this process.
 func nodeAddress(ctx context.Context) (string, error) {
 	var nodes corev1.NodeList
@@ -138,12 +115,31 @@ func nodeAddress(ctx context.Context) (string, error) {
 	return "", errors.New("no node has an internal address")
 }
 
-func loadOperator(ctx context.Context, devcluster string) error {
-	archive := filepath.Join(e2e.root, "dist", "scanner-operator-e2e.tar")
-	if err := command(ctx, e2e.root, "go", "run", "./hack/image", "--output="+archive, "--name="+operatorImage); err != nil {
+func loadOperator(ctx context.Context) error {
+	archive := filepath.Join(e2e.Root, "dist", "scanner-operator-e2e.tar")
+	if err := e2e.Run(ctx, "go", "run", "./hack/image", "--output="+archive, "--name="+operatorImage); err != nil {
 		return err
 	}
-	return command(ctx, e2e.root, devcluster, "load", archive, "--name="+clusterName)
+	return e2e.Load(ctx, archive)
+}
+
+// provideVolume makes the volume that the operator's claim asks for: a folder of this machine, which is the node.
+func provideVolume(ctx context.Context) error {
+	folder := filepath.Join(filepath.Dir(e2e.Kubeconfig), "operator-data")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		return err
+	}
+	return e2e.client.Create(ctx, &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: "operator-data"},
+		Spec: corev1.PersistentVolumeSpec{
+			Capacity:               corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("10Gi")},
+			AccessModes:            []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: folder}},
+			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelOSStable, Operator: corev1.NodeSelectorOpIn, Values: []string{"linux"}}},
+			}}}},
+		},
+	})
 }
 
 func serveSamples(ctx context.Context) error {
@@ -176,10 +172,9 @@ func install(ctx context.Context) error {
 	if helm == "" {
 		return errors.New("HELM does not name the helm binary; make e2e does")
 	}
-	return command(ctx, e2e.root, helm, "install", "scanner", "charts/scanner-operator",
-		"--kubeconfig="+e2e.kubeconfig, "--namespace="+operatorNamespace, "--create-namespace", "--wait", "--timeout=4m",
+	return e2e.Run(ctx, helm, "install", "scanner", "charts/scanner-operator",
+		"--kubeconfig="+e2e.Kubeconfig, "--namespace="+operatorNamespace, "--create-namespace", "--wait", "--timeout=4m",
 		"--set=image.registry=docker.io", "--set=image.repository=library/scanner-operator", "--set=image.tag=e2e",
-		"--set=persistence.enabled=false",
 		// Short enough to wait for, and long enough for the operator to be started again in between.
 		"--set=scans.deadline="+scanDeadline.String(),
 		// Twice what TestOutOfMemory begins with; what a Scanner asks for itself is not cut.
@@ -204,16 +199,6 @@ func waitForService(ctx context.Context) error {
 	})
 }
 
-func command(ctx context.Context, dir, name string, args ...string) error {
-	fmt.Println("+", name, strings.Join(args, " "))
-	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, os.Stdout, os.Stderr
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%s %s: %w", name, strings.Join(args, " "), err)
-	}
-	return nil
-}
-
 // diagnose prints what helps to understand a failure.
 func diagnose() {
 	for _, args := range [][]string{
@@ -222,6 +207,6 @@ func diagnose() {
 		{"get", "scanners", "-A", "-o", "yaml"},
 		{"logs", "-n", operatorNamespace, "-l", "app.kubernetes.io/name=scanner-operator", "--tail=200"},
 	} {
-		_ = command(context.Background(), e2e.root, "kubectl", append([]string{"--kubeconfig=" + e2e.kubeconfig}, args...)...)
+		_ = e2e.Run(context.Background(), "kubectl", append([]string{"--kubeconfig=" + e2e.Kubeconfig}, args...)...)
 	}
 }

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"context"
 	"syscall"
 	"testing"
 
@@ -12,38 +13,59 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-func operatorPod(t *testing.T) *corev1.Pod {
-	t.Helper()
+// operatorPod is the only pod of the operator, which has started.
+func operatorPod(g gomega.Gomega) *corev1.Pod {
 	var pods corev1.PodList
-	if err := e2e.client.List(t.Context(), &pods, client.InNamespace(operatorNamespace)); err != nil {
-		t.Fatal(err)
-	}
-	if len(pods.Items) != 1 || len(pods.Items[0].Status.ContainerStatuses) != 1 {
-		t.Fatalf("%d pods in %s, want 1 that runs", len(pods.Items), operatorNamespace)
-	}
+	g.Expect(e2e.client.List(context.Background(), &pods, client.InNamespace(operatorNamespace))).To(gomega.Succeed())
+	g.Expect(pods.Items).To(gomega.HaveLen(1))
+	g.Expect(pods.Items[0].Status.ContainerStatuses).To(gomega.HaveLen(1))
 	return &pods.Items[0]
 }
 
-// TestOperatorIsKilled ends the operator without a warning while scans are under way: one that ends at once, and has to wait with its
-// result, and one that goes on. The successor has the same data directory. The test runs by itself: nobody else could use the API meanwhile.
-func TestOperatorIsKilled(t *testing.T) {
+// TestOperatorIsReplaced ends the operator while scans are under way: one that ends at once, and has to wait with its result, and one that
+// goes on. The successor has the same volume. The test runs by itself: nobody else could use the API meanwhile.
+func TestOperatorIsReplaced(t *testing.T) {
+	for name, end := range map[string]struct {
+		do   func(*testing.T, *corev1.Pod)
+		ends func(before, now *corev1.Pod) bool
+	}{
+		"killed": {
+			do: func(t *testing.T, pod *corev1.Pod) { signalContainer(t, pod, syscall.SIGKILL) },
+			ends: func(before, now *corev1.Pod) bool {
+				return now.Status.ContainerStatuses[0].RestartCount > before.Status.ContainerStatuses[0].RestartCount
+			},
+		},
+		"deleted": {
+			do: func(t *testing.T, pod *corev1.Pod) {
+				if err := e2e.client.Delete(t.Context(), pod); err != nil {
+					t.Fatal(err)
+				}
+			},
+			ends: func(before, now *corev1.Pod) bool { return now.UID != before.UID },
+		},
+	} {
+		t.Run(name, func(t *testing.T) { replaceOperator(t, name, end.do, end.ends) })
+	}
+}
+
+func replaceOperator(t *testing.T, how string, end func(*testing.T, *corev1.Pod), replaced func(before, now *corev1.Pod) bool) {
 	g, ns, a := gomega.NewWithT(t), restrictedNamespace(t), newAPI(t)
 	scanner := applyScanner(t, ns)
-	beforeRef, before := e2e.registry.push(t, "go-app", "killed/before")
+	beforeRef, before := e2e.registry.push(t, "go-app", how+"/before")
 	runPod(t, ns, "before", beforeRef)
 	scanned(t, a, before)
-	endsHold, ends := scanInTheMiddle(t, ns, "killed/ends")
-	staysHold, stays := scanInTheMiddle(t, ns, "killed/stays")
-	pod := operatorPod(t)
-	restarts := pod.Status.ContainerStatuses[0].RestartCount
+	endsHold, ends := scanInTheMiddle(t, ns, how+"/ends")
+	staysHold, stays := scanInTheMiddle(t, ns, how+"/stays")
+	pod := operatorPod(g)
 	jobs := map[string][]batchv1.Job{ends: scanJobs(t, ns, ends), stays: scanJobs(t, ns, stays)}
 
-	signalContainer(t, pod, syscall.SIGKILL)
+	end(t, pod)
 	endsHold.release()
-	g.Eventually(func() bool {
-		status := operatorPod(t).Status.ContainerStatuses[0]
-		return status.RestartCount > restarts && status.Ready
-	}, patience, tick).Should(gomega.BeTrue(), "the operator does not come back")
+	g.Eventually(func(g gomega.Gomega) {
+		now := operatorPod(g)
+		g.Expect(replaced(pod, now)).To(gomega.BeTrue())
+		g.Expect(now.Status.ContainerStatuses[0].Ready).To(gomega.BeTrue())
+	}, patience, tick).Should(gomega.Succeed(), "the operator does not come back")
 	if err := waitForService(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +73,7 @@ func TestOperatorIsKilled(t *testing.T) {
 		t.Fatalf("the result of %s is lost: %v", before, err)
 	}
 	// The successor works, and has seen what goes on, once it scans what came later.
-	afterRef, after := e2e.registry.push(t, "python-app", "killed/after")
+	afterRef, after := e2e.registry.push(t, "python-app", how+"/after")
 	runPod(t, ns, "after", afterRef)
 	scanned(t, a, ends, after)
 	staysHold.release()

@@ -47,7 +47,7 @@ func restrictedNamespace(t *testing.T) string {
 // applyScanner applies the documents' manifest.
 func applyScanner(t *testing.T, namespace string, mutate ...func(*scannerv1.Scanner)) *scannerv1.Scanner {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(e2e.root, "config", "samples", "scanner_v1_scanner.yaml"))
+	content, err := os.ReadFile(filepath.Join(e2e.Root, "config", "samples", "scanner_v1_scanner.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}

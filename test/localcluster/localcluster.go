@@ -1,0 +1,102 @@
+// Package localcluster gives tests a cluster of hack/devcluster.
+package localcluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// Modes of a cluster.
+const (
+	// Real has a kubelet and a container runtime; it needs Linux and root.
+	Real = "real"
+	// Simulated has nodes on which nothing runs.
+	Simulated = "simulated"
+)
+
+// stopTimeout is how long a cluster may take to stop.
+const stopTimeout = time.Minute
+
+// Cluster is a cluster that runs.
+type Cluster struct {
+	// Root is the folder of the checkout.
+	Root string
+	// Kubeconfig is the file with the way of an administrator.
+	Kubeconfig string
+
+	name, program string
+}
+
+// Start builds the program and starts a cluster with it. Stop stops it.
+func Start(ctx context.Context, name, mode string) (*Cluster, error) {
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{Root: root, name: name, program: filepath.Join(root, "bin", "devcluster")}
+	if err := c.Run(ctx, "go", "build", "-C", "hack/devcluster", "-trimpath", "-ldflags=-s -w", "-o", c.program, "."); err != nil {
+		return nil, err
+	}
+	// What a killed run left behind must not answer in place of this one.
+	if err := c.devcluster(ctx, "down"); err != nil {
+		return nil, err
+	}
+	if err := c.up(ctx, mode); err != nil {
+		return nil, errors.Join(err, c.Stop())
+	}
+	return c, nil
+}
+
+func (c *Cluster) up(ctx context.Context, mode string) error {
+	if err := c.devcluster(ctx, "up", "--mode="+mode); err != nil {
+		return err
+	}
+	path, err := exec.CommandContext(ctx, c.program, "kubeconfig", "--name="+c.name).Output()
+	if err != nil {
+		return fmt.Errorf("ask for the kubeconfig: %w", err)
+	}
+	c.Kubeconfig = strings.TrimSpace(string(path))
+	return nil
+}
+
+// Stop stops the cluster and removes all of it.
+func (c *Cluster) Stop() error {
+	// Not by the context of the tests, which may have ended.
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	return c.devcluster(ctx, "down")
+}
+
+// Load gives the node the image in an archive.
+func (c *Cluster) Load(ctx context.Context, archive string) error {
+	return c.devcluster(ctx, "load", archive)
+}
+
+// Config is the way of an administrator to the API server.
+func (c *Cluster) Config() (*rest.Config, error) {
+	return clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
+}
+
+func (c *Cluster) devcluster(ctx context.Context, args ...string) error {
+	return c.Run(ctx, c.program, append(args, "--name="+c.name)...)
+}
+
+// Run runs a command in the folder of the checkout, and shows what it prints.
+func (c *Cluster) Run(ctx context.Context, name string, args ...string) error {
+	fmt.Println("+", name, strings.Join(args, " "))
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = c.Root, os.Stdout, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s %s: %w", name, strings.Join(args, " "), err)
+	}
+	return nil
+}
