@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"mime"
 	"net"
 	"net/http"
 	"net/url"
@@ -73,7 +74,6 @@ func upload(ctx context.Context, request UploadRequest) error {
 	if err != nil {
 		return err
 	}
-	defer client.CloseIdleConnections()
 	sleep := request.sleep
 	if sleep == nil {
 		sleep = sleepContext
@@ -82,6 +82,8 @@ func upload(ctx context.Context, request UploadRequest) error {
 		var wait time.Duration
 		var again bool
 		wait, again, err = uploadOnce(ctx, client, target, request.TokenFile, body)
+		// Whoever answered need not be who is there next time.
+		client.CloseIdleConnections()
 		if err == nil {
 			return nil
 		}
@@ -166,14 +168,19 @@ func uploadOnce(ctx context.Context, client *http.Client, target, tokenFile stri
 		return 0, !isCertificateError(err) && ctx.Err() == nil, withoutURL(err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode >= 200 && response.StatusCode < 300 {
+	if response.StatusCode == http.StatusNoContent {
 		return 0, false, nil
+	}
+	wait = parseRetryAfter(response.Header.Get("Retry-After"))
+	answer := fmt.Sprintf("answered %d %s", response.StatusCode, http.StatusText(response.StatusCode))
+	if mediaType, _, err := mime.ParseMediaType(response.Header.Get("Content-Type")); err != nil || mediaType != "application/problem+json" {
+		// While the operator starts again, its address may lead to a gateway or to the proxy of a mesh, which know nothing of it.
+		return wait, true, fmt.Errorf("something other than the operator %s", answer)
 	}
 	again = response.StatusCode == http.StatusTooManyRequests ||
 		(response.StatusCode >= 500 && response.StatusCode != http.StatusInsufficientStorage && response.StatusCode != http.StatusNotImplemented)
 	detail := problemDetail(response, bearerToken(request.Header.Get("Authorization")))
-	return parseRetryAfter(response.Header.Get("Retry-After")), again,
-		fmt.Errorf("the operator answered %d %s%s", response.StatusCode, http.StatusText(response.StatusCode), detail)
+	return wait, again, fmt.Errorf("the operator %s%s", answer, detail)
 }
 
 // problemDetail reads the detail, or else the title, of a problem document (RFC 9457).

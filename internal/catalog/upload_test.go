@@ -77,6 +77,7 @@ func TestUploadRetries(t *testing.T) {
 			if r.Header.Get("Authorization") != "Bearer renewed" {
 				t.Errorf("sent %q", r.Header.Get("Authorization"))
 			}
+			w.WriteHeader(http.StatusNoContent)
 		}
 	}))
 	defer server.Close()
@@ -90,6 +91,47 @@ func TestUploadRetries(t *testing.T) {
 	}
 	if requests != 4 || len(waits) != 3 || waits[0] != 9*time.Second || waits[1] != maxUploadWait || waits[2] < 2*time.Second || waits[2] > 3*time.Second {
 		t.Errorf("%d requests with the waits %v", requests, waits)
+	}
+}
+
+// TestUploadReachesAnother meets others at the operator's address, as while it starts again. An answer of theirs is no refusal, and no
+// success; and whoever answered is not asked again by the same connection.
+func TestUploadReachesAnother(t *testing.T) {
+	for _, status := range []int{http.StatusOK, http.StatusCreated, http.StatusFound, http.StatusBadRequest, http.StatusUnauthorized, http.StatusNotFound, http.StatusNotImplemented} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			var first string
+			requests := 0
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				if requests++; requests == 1 {
+					first = r.RemoteAddr
+					w.Header().Set("Content-Type", "text/html; charset=utf-8")
+					w.WriteHeader(status)
+					return
+				}
+				if r.RemoteAddr == first {
+					t.Error("the connection is used again")
+				}
+				w.WriteHeader(http.StatusNoContent)
+			}))
+			defer server.Close()
+			if err := Upload(t.Context(), uploadRequest(t, server.URL)); err != nil {
+				t.Fatal(err)
+			}
+			if requests != 2 {
+				t.Errorf("%d requests, want 2", requests)
+			}
+		})
+	}
+	requests := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		requests++
+		w.WriteHeader(http.StatusNotFound)
+	}))
+	defer server.Close()
+	wantFailure(t, Upload(t.Context(), uploadRequest(t, server.URL)), vuln.ReasonUploadFailed, "something other than the operator answered 404 Not Found")
+	if requests != uploadAttempts {
+		t.Errorf("%d requests, want %d", requests, uploadAttempts)
 	}
 }
 
