@@ -75,19 +75,35 @@ func userToken(t *testing.T) string {
 	return request.Status.Token
 }
 
+// httpClient connects anew for each request: a connection that was opened while the node's rules for the Service changed may lead elsewhere,
+// and would for ever.
+var httpClient = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+
 func (a api) do(ctx context.Context, method, path string) (int, []byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, a.base+path, http.NoBody)
 	if err != nil {
 		return 0, nil, err
 	}
 	req.Header.Set("Authorization", "Bearer "+a.token)
-	res, err := http.DefaultClient.Do(req)
+	res, err := httpClient.Do(req)
 	if err != nil {
 		return 0, nil, err
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(res.Body, 64<<20))
 	return res.StatusCode, body, err
+}
+
+// get reads a JSON document.
+func (a api) get(ctx context.Context, path string, into any) error {
+	status, body, err := a.do(ctx, http.MethodGet, path)
+	if err != nil {
+		return err
+	}
+	if status != http.StatusOK {
+		return fmt.Errorf("%s was answered with %d: %.300s", path, status, body)
+	}
+	return json.Unmarshal(body, into)
 }
 
 // result is a scan result as the documents have it.
@@ -105,12 +121,8 @@ type result struct {
 
 // results lists all scan results by image ID.
 func (a api) results(ctx context.Context) (map[string]result, error) {
-	status, body, err := a.do(ctx, http.MethodGet, "/scan-results")
-	if err != nil || status != http.StatusOK {
-		return nil, fmt.Errorf("status %d: %w: %.300s", status, err, body)
-	}
 	var list []result
-	if err := json.Unmarshal(body, &list); err != nil {
+	if err := a.get(ctx, "/scan-results", &list); err != nil {
 		return nil, err
 	}
 	byID := map[string]result{}
@@ -132,11 +144,8 @@ type image struct {
 
 func (a api) image(ctx context.Context, imageID string) (image, error) {
 	var i image
-	status, body, err := a.do(ctx, http.MethodGet, "/api/v1/images/"+url.PathEscape(imageID))
-	if err != nil || status != http.StatusOK {
-		return i, fmt.Errorf("status %d: %w: %.300s", status, err, body)
-	}
-	return i, json.Unmarshal(body, &i)
+	err := a.get(ctx, "/api/v1/images/"+url.PathEscape(imageID), &i)
+	return i, err
 }
 
 // container is a row of the coverage.
@@ -150,14 +159,10 @@ type container struct {
 
 // coverage lists the containers of a namespace by image ID.
 func (a api) coverage(ctx context.Context, namespace string) (map[string]container, error) {
-	status, body, err := a.do(ctx, http.MethodGet, "/api/v1/coverage?namespace="+namespace)
-	if err != nil || status != http.StatusOK {
-		return nil, fmt.Errorf("status %d: %w: %.300s", status, err, body)
-	}
 	var page struct {
 		Items []container `json:"items"`
 	}
-	if err := json.Unmarshal(body, &page); err != nil {
+	if err := a.get(ctx, "/api/v1/coverage?namespace="+namespace, &page); err != nil {
 		return nil, err
 	}
 	byID := map[string]container{}

@@ -16,7 +16,7 @@ func TestSignIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	browser := &http.Client{Jar: jar}
+	browser := &http.Client{Jar: jar, Transport: httpClient.Transport}
 	status := func(method, path, body string) (int, http.Header) {
 		req, err := http.NewRequestWithContext(t.Context(), method, a.base+path, strings.NewReader(body))
 		if err != nil {
