@@ -90,6 +90,7 @@ func TestCatalogCommandUploads(t *testing.T) {
 	status := http.StatusNoContent
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path, query = r.URL.EscapedPath(), r.URL.RawQuery
+		w.Header().Set("Content-Type", "application/problem+json")
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, `{"detail":"the SBOM is too large"}`)
 	}))
