@@ -82,8 +82,6 @@ func upload(ctx context.Context, request UploadRequest) error {
 		var wait time.Duration
 		var again bool
 		wait, again, err = uploadOnce(ctx, client, target, request.TokenFile, body)
-		// Whoever answered need not be who is there next time.
-		client.CloseIdleConnections()
 		if err == nil {
 			return nil
 		}
@@ -141,6 +139,8 @@ func uploadClient(caFile string) (*http.Client, error) {
 			TLSHandshakeTimeout:    dialTimeout,
 			ResponseHeaderTimeout:  responseHeaderTimeout,
 			MaxResponseHeaderBytes: 64 << 10,
+			// Whoever answered need not be the operator: the next attempt connects anew.
+			DisableKeepAlives: true,
 		},
 		// The operator does not redirect, and the token is for it alone.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

@@ -14,9 +14,9 @@ import (
 )
 
 // operatorPod is the only pod of the operator, which has started.
-func operatorPod(g gomega.Gomega) *corev1.Pod {
+func operatorPod(ctx context.Context, g gomega.Gomega) *corev1.Pod {
 	var pods corev1.PodList
-	g.Expect(e2e.client.List(context.Background(), &pods, client.InNamespace(operatorNamespace))).To(gomega.Succeed())
+	g.Expect(e2e.client.List(ctx, &pods, client.InNamespace(operatorNamespace))).To(gomega.Succeed())
 	g.Expect(pods.Items).To(gomega.HaveLen(1))
 	g.Expect(pods.Items[0].Status.ContainerStatuses).To(gomega.HaveLen(1))
 	return &pods.Items[0]
@@ -56,13 +56,13 @@ func replaceOperator(t *testing.T, how string, end func(*testing.T, *corev1.Pod)
 	scanned(t, a, before)
 	endsHold, ends := scanInTheMiddle(t, ns, how+"/ends")
 	staysHold, stays := scanInTheMiddle(t, ns, how+"/stays")
-	pod := operatorPod(g)
+	pod := operatorPod(t.Context(), g)
 	jobs := map[string][]batchv1.Job{ends: scanJobs(t, ns, ends), stays: scanJobs(t, ns, stays)}
 
 	end(t, pod)
 	endsHold.release()
 	g.Eventually(func(g gomega.Gomega) {
-		now := operatorPod(g)
+		now := operatorPod(t.Context(), g)
 		g.Expect(replaced(pod, now)).To(gomega.BeTrue())
 		g.Expect(now.Status.ContainerStatuses[0].Ready).To(gomega.BeTrue())
 	}, patience, tick).Should(gomega.Succeed(), "the operator does not come back")

@@ -24,7 +24,7 @@ const (
 )
 
 // stopTimeout is how long a cluster may take to stop.
-const stopTimeout = time.Minute
+const stopTimeout = 3 * time.Minute
 
 // Cluster is a cluster that runs.
 type Cluster struct {
@@ -38,6 +38,7 @@ type Cluster struct {
 
 // Start builds the program and starts a cluster with it. Stop stops it.
 func Start(ctx context.Context, name, mode string) (*Cluster, error) {
+	// Tests run in the folder of their package, such as test/e2e.
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {
 		return nil, err
