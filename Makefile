@@ -13,19 +13,25 @@ GO      ?= go
 KUBECTL ?= kubectl
 IMG     ?= ghcr.io/scanner-operator/scanner-operator:dev
 
+# One set of build flags for everything: other flags would compile every package once more. Only the race detector needs cgo.
+export CGO_ENABLED := 0
+export GOFLAGS     := -trimpath -buildvcs=false
+
 include make/tools.mk
 include make/test.mk
 include make/deploy.mk
+include make/release.mk
 
 ##@ Build
 
 .PHONY: build
 build: ui ## Build bin/scanner-operator, with the UI inside when Node is there.
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o bin/scanner-operator ./cmd/scanner-operator
+	$(GO) build -ldflags "$(LDFLAGS)" -o bin/scanner-operator ./cmd/scanner-operator
 
 .PHONY: run
 run: ui ## Start everything on this machine: a control plane, a registry, the operator and its UI.
-	$(GO) run ./hack/demo
+	@$(GO) run -C hack/gobuild ./cmd -title "the programs of make run" -dir "$(CURDIR)" -output bin/demo ./hack/demo
+	@bin/demo $(RUN_ARGS)
 
 UI_SOURCES := $(shell find web openapi -type f -not -path '*/node_modules/*' -not -path 'web/dist/*' \
 	-not -path 'web/coverage/*' -not -path 'web/test-results/*' -not -path 'web/playwright-report/*' 2>/dev/null)
@@ -38,12 +44,12 @@ else
 	@echo "Node is not installed: the binary gets the UI that is in web/dist, if any" >&2
 endif
 
-web/node_modules/.package-lock.json: web/package-lock.json
+web/node_modules/.package-lock.json: web/package-lock.json | $(NODE)
 	npm --prefix web ci --no-audit --no-fund
 	@touch $@
 
 web/dist/index.html: web/node_modules/.package-lock.json $(UI_SOURCES)
-	npm --prefix web run build
+	npm --prefix web run --silent build -- --logLevel=warn
 	@touch web/dist/.keep $@
 
 .PHONY: image
@@ -57,7 +63,7 @@ chart: $(HELM) ## Package the Helm chart into dist/.
 
 .PHONY: clean
 clean: ## Remove what was built; the caches of tools and of the local cluster stay.
-	rm -rf bin dist coverage
+	rm -rf bin dist coverage chart
 	find web/dist -mindepth 1 -not -name .keep -delete 2>/dev/null || true
 
 ##@ Generate
@@ -72,9 +78,12 @@ generate: $(CONTROLLER_GEN) $(OAPI_CODEGEN) ## Generate Go code: deep copies and
 		hack/missing.sh "Node, for the UI's client"; \
 	fi
 
-# Who needs rights, and the package whose markers say which: the controllers by their names, and "api" for all the rest.
+.PHONY: gen
+gen: generate ## The same as generate.
+
+# Who needs rights, and the packages whose markers say which, separated by commas: the controllers by name, and "api" for the rest.
 RIGHTS := api=internal/setup scanner=internal/controller/scanner podset=internal/controller/podset mycustomresource=internal/controller/mycustomresource \
-	bellerophonsimple=internal/controller/bellerophon rollout=internal/rollout
+	bellerophonsimple=internal/controller/bellerophon rollout=internal/deploymentfeed,internal/rollout
 
 # What a quantity may be. controller-gen's pattern lets through what cannot be read, and 1e-100000000, which takes minutes.
 QUANTITY := ^[+-]?([0-9]{1,19}(\\.[0-9]{0,9})?|\\.[0-9]{1,9})([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?$$
@@ -88,11 +97,20 @@ manifests: $(CONTROLLER_GEN) ## Generate the CRDs and the manager's roles, and c
 	cp config/crd/bases/*.yaml charts/scanner-operator/files/crds/
 	@rm -rf charts/scanner-operator/files/roles
 	@for part in $(RIGHTS); do \
-		$(CONTROLLER_GEN) rbac:roleName=manager-role,fileName="$${part%%=*}.yaml" paths="./$${part#*=}" \
+		packages="$${part#*=}"; \
+		$(CONTROLLER_GEN) rbac:roleName=manager-role,fileName="$${part%%=*}.yaml" paths="./$${packages//,/;./}" \
 			output:rbac:artifacts:config=charts/scanner-operator/files/roles; \
 	done
 
+.PHONY: align
+align: ## Give all modules of this repository the same versions of the modules that they share.
+	$(GO) run ./hack/align -write
+
 ##@ Help
+
+.PHONY: env
+env: ## Print the build flags and the PATH of this Makefile, for a shell to evaluate: eval "$$(make env)".
+	@echo 'export CGO_ENABLED=$(CGO_ENABLED) GOFLAGS="$(GOFLAGS)"$(if $(NODE), PATH="$(NODE_DIR)/node_modules/.bin:$$PATH")'
 
 .PHONY: help
 help: ## Show this list.

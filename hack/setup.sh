@@ -8,10 +8,12 @@ need() { # file or command that a package brings, package
 	[[ -e "$1" ]] || command -v "$1" >/dev/null || needed+=("$2")
 }
 
-# The browser of the UI's tests.
-need chromium chromium
+# The browser of the UI's tests: Chromium without windows.
+[[ -n "${CHROMIUM:-}" ]] || need chromium-headless-shell chromium-headless-shell
 # The examples of the documentation.
 need curl curl
+# The check of a release's signature.
+need openssl openssl
 # The servers of the store's tests.
 need /usr/lib/postgresql postgresql
 need mariadbd mariadb-server

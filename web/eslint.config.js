@@ -2,6 +2,29 @@ import js from "@eslint/js";
 import reactHooks from "eslint-plugin-react-hooks";
 import tseslint from "typescript-eslint";
 
+/** Each layer imports only itself and the layers below it, and components/ui nothing of the API. */
+const layers = [
+  { files: ["src/features/**"], forbidden: "app" },
+  { files: ["src/components/**"], ignores: ["src/components/ui/**"], forbidden: "app|features" },
+  { files: ["src/components/ui/**"], forbidden: "app|features|gen|components/(?!ui/)" },
+  { files: ["src/lib/**"], forbidden: "app|features|components" },
+].map(({ forbidden, ...config }) => ({
+  ...config,
+  rules: {
+    "no-restricted-imports": [
+      "error",
+      {
+        patterns: [
+          {
+            regex: `^(@/|(\\.\\./)+)(${forbidden})\\b`,
+            message: "The order is app, features, components, components/ui, lib: import only from below.",
+          },
+        ],
+      },
+    ],
+  },
+}));
+
 export default tseslint.config(
   { ignores: ["dist", "src/gen", "node_modules", "test-results", "playwright-report"] },
   js.configs.recommended,
@@ -34,6 +57,9 @@ export default tseslint.config(
       ],
     },
   },
+  ...layers,
+  // Playwright reads the names of the fixtures that a fixture needs from the pattern of its first parameter.
+  { files: ["e2e/**"], rules: { "no-empty-pattern": ["error", { allowObjectPatternsAsParameters: true }] } },
   { files: ["src/**/*.{ts,tsx}"], ...reactHooks.configs.flat["recommended-latest"] },
   {
     files: ["public/*.js"],

@@ -13,16 +13,16 @@ import (
 	"strings"
 	"syscall"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/scanner-operator/scanner-operator/internal/catalog"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/truncate"
 )
 
-// maxTerminationMessage is the limit that Kubernetes puts on a termination message, in bytes.
+// maxTerminationMessage is the maximum size of a termination message in Kubernetes, in bytes.
 const maxTerminationMessage = 4096
 
 type catalogOptions struct {
@@ -32,22 +32,21 @@ type catalogOptions struct {
 	uploadURL          string
 	tokenFile          string
 	uploadCAFile       string
-	output             string
+	file               string
 	terminationMessage string
 }
 
 func newCatalogCommand() *cobra.Command {
 	var o catalogOptions
-	limits := catalog.DefaultLimits()
 	command := &cobra.Command{
-		Use:   "catalog IMAGE|PATH",
-		Short: "Catalogue the packages of one image, and upload or write the SBOM",
-		Long: `Catalogue the packages of one image with Syft. IMAGE is pulled by digest from its registry; PATH is an OCI layout
-folder, an OCI archive or a docker archive. The SBOM (syft-json) goes to the operator with --upload-url, or to a file
-with --output; "-" is the standard output, to which nothing else is written.
+		Use:   "catalog IMAGE|ARCHIVE|DIRECTORY",
+		Short: "Generate the SBOM of one image, as scan Jobs do",
+		Long: `Generate the SBOM of one image with Syft. IMAGE is pulled by digest from its registry. ARCHIVE is a Docker or OCI archive,
+DIRECTORY an OCI image layout. The SBOM, in the JSON format of Syft, is uploaded to the operator (--upload-url) or written to
+a file (--file); "-" writes it to the standard output.
 
-This is what a scan Job runs. Its outcome is written to the termination message as {"reason": …, "message": …};
-without a reason, it succeeded.`,
+Scan Jobs run this command. It writes its result to the termination message of the container as
+{"reason": "…", "message": "…"}; an empty reason means success.`,
 		Args:          cobra.ExactArgs(1),
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -57,35 +56,33 @@ without a reason, it succeeded.`,
 			defer stop()
 			err := o.run(ctx, command.OutOrStdout(), command.ErrOrStderr())
 			if reportErr := writeOutcome(o.terminationMessage, catalog.OutcomeOf(err)); reportErr != nil {
-				_, _ = fmt.Fprintln(command.ErrOrStderr(), "Could not write the termination message:", reportErr)
+				_, _ = fmt.Fprintln(command.ErrOrStderr(), "Error: write the termination message:", reportErr)
 			}
 			return err
 		},
 	}
 	flags := command.Flags()
-	flags.StringVar(&o.platform, "platform", "", "platform of the image as os/architecture[/variant] (default linux on this machine's architecture for an index)")
-	flags.StringVar(&o.imageID, "image-id", "", "image ID that the SBOM is uploaded for (default IMAGE)")
-	flags.StringVar(&o.uploadURL, "upload-url", "", "address of the operator that the SBOM is uploaded to")
-	flags.StringVar(&o.tokenFile, "token-file", "", "file with the bearer token for the upload")
-	flags.StringVar(&o.uploadCAFile, "upload-ca-file", "", "PEM bundle to trust for the upload, besides the system's")
-	flags.StringVar(&o.output, "output", "", `file that the SBOM is written to, "-" for the standard output`)
-	flags.StringArrayVar(&o.request.DockerConfigs, "docker-config", nil, "docker configuration file with credentials; may be repeated, all that fit are tried")
-	flags.StringArrayVar(&o.request.PlainHTTP, "plain-http-registry", nil, "registry (host or host:port) that may be asked without TLS; loopback always may; may be repeated")
-	flags.StringArrayVar(&o.request.TokenHosts, "token-host", nil, "host outside of the registry's own domain whose token service may receive credentials; may be repeated")
-	flags.StringVar(&o.request.CAFile, "ca-file", "", "PEM bundle to trust for registries, besides the system's")
-	flags.StringVar(&o.request.ScratchDir, "scratch-dir", "", "folder for temporary files; all of them are removed at the end (default the system's)")
-	o.request.Limits = limits
-	flags.Var((*byteSize)(&o.request.Limits.ImageBytes), "max-image-bytes", "largest image, compressed, in bytes or as a quantity such as 8Gi")
-	flags.Var((*byteSize)(&o.request.Limits.DecompressedBytes), "max-decompressed-bytes", "most bytes of all layers after decompression, in bytes or as a quantity")
-	flags.Int64Var(&o.request.Limits.Files, "max-files", limits.Files, "most files in all layers")
-	flags.DurationVar(&o.request.Limits.Timeout, "timeout", limits.Timeout, "most time for cataloguing and upload together")
-	flags.StringVar(&o.terminationMessage, "termination-message-path", "/dev/termination-log", "existing file that the outcome is written to")
-	command.MarkFlagsMutuallyExclusive("upload-url", "output")
-	command.MarkFlagsOneRequired("upload-url", "output")
+	addImageFlags(flags, &o.request, &o.platform)
+	flags.StringVar(&o.imageID, "image-id", "", "Image ID under which the SBOM is uploaded (default: IMAGE)")
+	flags.StringVar(&o.uploadURL, "upload-url", "", "Base URL of the operator API to upload the SBOM to")
+	flags.StringVar(&o.tokenFile, "token-file", "", "File that contains the bearer token of the upload")
+	flags.StringVar(&o.uploadCAFile, "upload-ca-file", "", "PEM file of certificate authorities to trust for the upload, in addition to those of the system")
+	flags.StringVar(&o.file, "file", "", `File to write the SBOM to; "-" is the standard output`)
+	flags.StringVar(&o.request.CAFile, "ca-file", "", "PEM file of certificate authorities to trust for registries, in addition to those of the system")
+	flags.StringVar(&o.request.ScratchDir, "scratch-dir", "", "Directory for temporary files, which are removed on exit (default: the temporary directory of the system)")
+	flags.Var((*byteSize)(&o.request.Limits.ImageBytes), "max-image-bytes", "Maximum compressed size of the image, in bytes or as a quantity such as 8Gi")
+	flags.Var((*byteSize)(&o.request.Limits.DecompressedBytes), "max-decompressed-bytes",
+		"Maximum size of all layers after decompression, in bytes or as a quantity such as 16Gi")
+	flags.Int64Var(&o.request.Limits.Files, "max-files", o.request.Limits.Files, "Maximum number of files in all layers")
+	flags.DurationVar(&o.request.Limits.Timeout, "timeout", o.request.Limits.Timeout, "Maximum duration of pulling, analyzing and uploading")
+	flags.StringVar(&o.terminationMessage, "termination-message-path", "/dev/termination-log",
+		"Existing file to write the result to; ignored if it does not exist")
+	command.MarkFlagsMutuallyExclusive("upload-url", "file")
+	command.MarkFlagsOneRequired("upload-url", "file")
 	return command
 }
 
-// notifyTermination ends the context on the first SIGTERM or SIGINT, and says why.
+// notifyTermination cancels the context on the first SIGTERM or SIGINT, with a cause.
 func notifyTermination(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 1)
@@ -95,8 +92,8 @@ func notifyTermination(parent context.Context) (context.Context, func()) {
 		select {
 		case s := <-signals:
 			cancel(&catalog.Error{
-				Reason: vuln.ReasonDeadlineExceeded,
-				Err:    fmt.Errorf("the process was told to end (%s), as at the deadline of its Job", s),
+				Reason: model.ReasonDeadlineExceeded,
+				Err:    fmt.Errorf("the process received the signal %q, which the kubelet sends at the deadline of the Job or when the pod is deleted", s),
 			})
 		case <-done:
 		}
@@ -110,16 +107,16 @@ func notifyTermination(parent context.Context) (context.Context, func()) {
 
 func (o *catalogOptions) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if o.platform != "" {
-		platform, err := vuln.ParsePlatform(o.platform)
+		platform, err := model.ParsePlatform(o.platform)
 		if err != nil {
-			return &catalog.Error{Reason: vuln.ReasonCatalogFailed, Err: fmt.Errorf("--platform: %w", err)}
+			return &catalog.Error{Reason: model.ReasonCatalogFailed, Err: fmt.Errorf("--platform: %w", err)}
 		}
 		o.request.Platform = platform
 	}
 	if o.request.ScratchDir != "" {
-		// Libraries that ask for a temporary folder find it where alone this process may write.
+		// Libraries create their temporary files in TMPDIR; the root file system of a scan pod is read-only.
 		if err := os.Setenv("TMPDIR", o.request.ScratchDir); err != nil {
-			return fmt.Errorf("set the temporary folder: %w", err)
+			return fmt.Errorf("set the temporary directory: %w", err)
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.request.Limits.Timeout)
@@ -128,9 +125,9 @@ func (o *catalogOptions) run(ctx context.Context, stdout, stderr io.Writer) erro
 	if err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintf(stderr, "Catalogued %s for %s: %d packages in %d files, %d bytes; pulled in %s, catalogued in %s\n",
+	_, _ = fmt.Fprintf(stderr, "Generated the SBOM of %s for %s: %d packages in %d files, %d bytes; pulled in %s, analyzed in %s\n",
 		o.request.Image, result.Platform, result.Stats.Packages, result.Stats.Files, result.Stats.DecompressedBytes,
-		result.Stats.Pull.Round(time.Millisecond), result.Stats.Catalogue.Round(time.Millisecond))
+		result.Stats.Pull.Round(time.Millisecond), result.Stats.Catalog.Round(time.Millisecond))
 	if o.uploadURL == "" {
 		return o.write(stdout, result.SBOM)
 	}
@@ -141,30 +138,30 @@ func (o *catalogOptions) run(ctx context.Context, stdout, stderr io.Writer) erro
 	if upload.ImageID == "" {
 		upload.ImageID = o.request.Image
 	}
-	if upload.Platform == (vuln.Platform{}) {
+	if upload.Platform == (model.Platform{}) {
 		upload.Platform = result.Platform
 	}
 	return catalog.Upload(ctx, upload)
 }
 
 func (o *catalogOptions) write(stdout io.Writer, sbom []byte) error {
-	if o.output == "-" {
+	if o.file == "-" {
 		if _, err := stdout.Write(sbom); err != nil {
 			return fmt.Errorf("write the SBOM: %w", err)
 		}
 		return nil
 	}
-	if err := os.WriteFile(o.output, sbom, 0o600); err != nil {
+	if err := os.WriteFile(o.file, sbom, 0o600); err != nil {
 		if errors.Is(err, syscall.ENOSPC) {
-			return &catalog.Error{Reason: vuln.ReasonOutOfDisk, Err: err}
+			return &catalog.Error{Reason: model.ReasonOutOfDisk, Err: err}
 		}
 		return fmt.Errorf("write the SBOM: %w", err)
 	}
 	return nil
 }
 
-// writeOutcome writes the outcome where the kubelet looks for it. A path that does not exist is not in a pod.
-func writeOutcome(path string, outcome vuln.Outcome) error {
+// writeOutcome writes the termination message. The file exists in pods only.
+func writeOutcome(path string, outcome model.Outcome) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0)
 	if errors.Is(err, os.ErrNotExist) || path == "" {
 		return nil
@@ -176,8 +173,8 @@ func writeOutcome(path string, outcome vuln.Outcome) error {
 	return errors.Join(err, file.Close())
 }
 
-// encodeOutcome writes JSON within the limit, by shortening the message.
-func encodeOutcome(outcome vuln.Outcome) []byte {
+// encodeOutcome encodes the outcome as JSON and truncates its message to the maximum size of a termination message.
+func encodeOutcome(outcome model.Outcome) []byte {
 	outcome.Message = strings.ToValidUTF8(outcome.Message, "?")
 	for {
 		encoded, err := json.Marshal(outcome)
@@ -185,15 +182,11 @@ func encodeOutcome(outcome vuln.Outcome) []byte {
 			return encoded
 		}
 		// Escapes make the text longer by a factor that differs from place to place, hence the loop.
-		cut := max(0, len(outcome.Message)*maxTerminationMessage/len(encoded)-16)
-		for cut > 0 && !utf8.RuneStart(outcome.Message[cut]) {
-			cut--
-		}
-		outcome.Message = outcome.Message[:cut]
+		outcome.Message = truncate.Text(outcome.Message, len(outcome.Message)*maxTerminationMessage/len(encoded)-16)
 	}
 }
 
-// byteSize is a flag that takes plain bytes or a resource quantity.
+// byteSize is a flag of bytes, given as a resource quantity.
 type byteSize int64
 
 func (b *byteSize) String() string { return strconv.FormatInt(int64(*b), 10) }
@@ -202,11 +195,11 @@ func (b *byteSize) Type() string   { return "quantity" }
 func (b *byteSize) Set(s string) error {
 	quantity, err := resource.ParseQuantity(s)
 	if err != nil {
-		return fmt.Errorf("%q is neither a number of bytes nor a quantity such as 8Gi", s)
+		return fmt.Errorf("%q is not a number of bytes or a quantity such as 8Gi", s)
 	}
 	value := quantity.Value()
 	if value <= 0 || value == math.MaxInt64 {
-		return fmt.Errorf("%q is not between 1 byte and 8 EiB", s)
+		return fmt.Errorf("%q is out of range: use 1 byte to 8 EiB", s)
 	}
 	*b = byteSize(value)
 	return nil

@@ -20,7 +20,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 // emptyLayout is an OCI layout with an image without files.
@@ -42,7 +42,7 @@ func emptyLayout(t *testing.T) string {
 }
 
 // execute runs the command with a termination message file, and returns what it wrote.
-func execute(t *testing.T, ctx context.Context, args ...string) (stdout string, outcome vuln.Outcome, err error) { //nolint:revive // t first, as in all helpers
+func execute(t *testing.T, ctx context.Context, args ...string) (stdout string, outcome model.Outcome, err error) { //nolint:revive // t first, as in all helpers
 	t.Helper()
 	t.Setenv("TMPDIR", t.TempDir())
 	message, scratch := filepath.Join(t.TempDir(), "termination-log"), t.TempDir()
@@ -69,7 +69,7 @@ func execute(t *testing.T, ctx context.Context, args ...string) (stdout string, 
 }
 
 func TestCatalogCommandWritesTheSBOM(t *testing.T) {
-	stdout, outcome, err := execute(t, t.Context(), emptyLayout(t), "--output", "-", "--max-image-bytes", "1Gi", "--platform", "linux/amd64")
+	stdout, outcome, err := execute(t, t.Context(), emptyLayout(t), "--file", "-", "--max-image-bytes", "1Gi", "--platform", "linux/amd64")
 	if err != nil || !outcome.Succeeded() {
 		t.Fatalf("%v, outcome %+v", err, outcome)
 	}
@@ -77,7 +77,7 @@ func TestCatalogCommandWritesTheSBOM(t *testing.T) {
 		t.Errorf("the standard output is not clean: %.200s", stdout)
 	}
 	file := filepath.Join(t.TempDir(), "sbom.json")
-	if _, _, err := execute(t, t.Context(), emptyLayout(t), "--output", file); err != nil {
+	if _, _, err := execute(t, t.Context(), emptyLayout(t), "--file", file); err != nil {
 		t.Fatal(err)
 	}
 	if content, err := os.ReadFile(file); err != nil || !json.Valid(content) {
@@ -102,21 +102,21 @@ func TestCatalogCommandUploads(t *testing.T) {
 	}
 	status = http.StatusRequestEntityTooLarge
 	_, outcome, err = execute(t, t.Context(), folder, "--upload-url", server.URL)
-	if err == nil || outcome.Reason != vuln.ReasonUploadFailed || !strings.Contains(outcome.Message, "the SBOM is too large") {
+	if err == nil || outcome.Reason != model.ReasonUploadFailed || !strings.Contains(outcome.Message, "the SBOM is too large") {
 		t.Fatalf("%v, outcome %+v", err, outcome)
 	}
 }
 
 func TestCatalogCommandFailures(t *testing.T) {
-	_, outcome, err := execute(t, t.Context(), "./nothing.tar", "--output", "-")
-	if err == nil || outcome.Reason != vuln.ReasonImageNotFound {
+	_, outcome, err := execute(t, t.Context(), "./nothing.tar", "--file", "-")
+	if err == nil || outcome.Reason != model.ReasonImageNotFound {
 		t.Errorf("%v, outcome %+v", err, outcome)
 	}
-	_, outcome, err = execute(t, t.Context(), emptyLayout(t), "--output", "-", "--platform", "nonsense")
-	if err == nil || outcome.Reason != vuln.ReasonCatalogFailed {
+	_, outcome, err = execute(t, t.Context(), emptyLayout(t), "--file", "-", "--platform", "nonsense")
+	if err == nil || outcome.Reason != model.ReasonCatalogFailed {
 		t.Errorf("%v, outcome %+v", err, outcome)
 	}
-	for _, args := range [][]string{{}, {"a"}, {"a", "--output", "-", "--upload-url", "http://x"}, {"a", "--output", "-", "--max-image-bytes", "many"}, {"a", "--output", "-", "--max-image-bytes", "-1"}} {
+	for _, args := range [][]string{{}, {"a"}, {"a", "--file", "-", "--upload-url", "http://x"}, {"a", "--file", "-", "--max-image-bytes", "many"}, {"a", "--file", "-", "--max-image-bytes", "-1"}} {
 		if _, _, err := execute(t, t.Context(), args...); err == nil {
 			t.Errorf("%v is accepted", args)
 		}
@@ -133,8 +133,8 @@ func TestCatalogCommandTerminated(t *testing.T) {
 	}))
 	defer server.Close()
 	image := strings.TrimPrefix(server.URL, "http://") + "/a@sha256:" + strings.Repeat("0", 64)
-	_, outcome, err := execute(t, t.Context(), image, "--output", "-")
-	if err == nil || outcome.Reason != vuln.ReasonDeadlineExceeded || !strings.Contains(outcome.Message, "told to end") {
+	_, outcome, err := execute(t, t.Context(), image, "--file", "-")
+	if err == nil || outcome.Reason != model.ReasonDeadlineExceeded || !strings.Contains(outcome.Message, `signal "terminated"`) {
 		t.Errorf("%v, outcome %+v", err, outcome)
 	}
 }
@@ -143,9 +143,9 @@ func TestTerminationMessage(t *testing.T) {
 	for name, message := range map[string]string{
 		"short": "gone", "long": strings.Repeat("x", 9000), "escapes": strings.Repeat("<\x01", 5000), "letters": strings.Repeat("é", 5000), "not UTF-8": strings.Repeat("\xff", 5000),
 	} {
-		encoded := encodeOutcome(vuln.Outcome{Reason: vuln.ReasonCatalogFailed, Message: message})
-		var decoded vuln.Outcome
-		if err := json.Unmarshal(encoded, &decoded); err != nil || len(encoded) > maxTerminationMessage || decoded.Reason != vuln.ReasonCatalogFailed || decoded.Message == "" {
+		encoded := encodeOutcome(model.Outcome{Reason: model.ReasonCatalogFailed, Message: message})
+		var decoded model.Outcome
+		if err := json.Unmarshal(encoded, &decoded); err != nil || len(encoded) > maxTerminationMessage || decoded.Reason != model.ReasonCatalogFailed || decoded.Message == "" {
 			t.Errorf("%s: %d bytes, %v", name, len(encoded), err)
 		}
 		if name == "short" && decoded.Message != message {
@@ -155,10 +155,10 @@ func TestTerminationMessage(t *testing.T) {
 			t.Errorf("%s: cut down to %d bytes", name, len(encoded))
 		}
 	}
-	if err := writeOutcome(filepath.Join(t.TempDir(), "none"), vuln.Outcome{}); err != nil {
+	if err := writeOutcome(filepath.Join(t.TempDir(), "none"), model.Outcome{}); err != nil {
 		t.Errorf("a missing file: %v", err)
 	}
-	if err := writeOutcome(t.TempDir(), vuln.Outcome{}); err == nil || errors.Is(err, os.ErrNotExist) {
+	if err := writeOutcome(t.TempDir(), model.Outcome{}); err == nil || errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a folder: %v", err)
 	}
 }

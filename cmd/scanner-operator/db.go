@@ -14,17 +14,17 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/vulndb"
 )
 
-// dbOptions are the flags that all commands below "db" share.
+// dbOptions are the flags of all subcommands of "db".
 type dbOptions struct {
-	dir       string
-	updateURL string
-	caFile    string
-	sample    bool
-	output    string
+	dataDir string
+	url     string
+	caFile  string
+	sample  bool
+	output  string
 
 	allowOlder bool
 	full       bool
@@ -34,29 +34,28 @@ func newDBCommand() *cobra.Command {
 	o := &dbOptions{}
 	cmd := &cobra.Command{
 		Use:   "db",
-		Short: "Look after the vulnerability database",
-		Long: "Look after the vulnerability databases in a data directory: see what is there, fetch the official one, import " +
-			"another one where there is no network.",
+		Short: "Manage the vulnerability databases of a data directory",
+		Long: `Manage the vulnerability databases of a data directory: show the installed ones, download the official database of Grype,
+or import a database without network access. A manager that uses the same data directory loads a new database within seconds.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	flags := cmd.PersistentFlags()
-	flags.StringVar(&o.dir, "dir", defaultDBDir(), "data directory; databases are kept below it in \"db\"")
-	flags.StringVar(&o.updateURL, "update-url", "", "where Grype's v6/latest.json is (default: Grype's own; \"none\": nowhere)")
-	flags.StringVar(&o.caFile, "ca-file", "", "PEM file of certificate authorities to trust besides those of the system")
-	flags.BoolVar(&o.sample, "sample", false, "use the built-in sample database while no other can be had")
-	flags.StringVarP(&o.output, "output", "o", "table", "output format: table or json")
+	addDataDirFlag(flags, &o.dataDir, `Data directory; databases are stored in its subdirectory "db"`)
+	addDatabaseSourceFlags(flags, &o.url, &o.sample)
+	flags.StringVar(&o.caFile, "ca-file", "", "PEM file of certificate authorities to trust for downloads, in addition to those of the system")
+	flags.StringVarP(&o.output, "output", "o", outputTable, "Output format: table or json")
 	cmd.AddCommand(
 		&cobra.Command{
-			Use: "status", Short: "Show the database in use and its age", Args: cobra.NoArgs,
+			Use: "status", Short: "Show the current database and its age", Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error { return o.status(cmd) },
 		},
 		&cobra.Command{
-			Use: "list", Short: "List the installed databases, the one in use first", Args: cobra.NoArgs,
+			Use: "list", Short: "List the installed databases, the current one first", Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error { return o.list(cmd) },
 		},
 		&cobra.Command{
-			Use: "update", Short: "Fetch a newer database when there is one", Args: cobra.NoArgs,
+			Use: "update", Short: "Download a newer database, if there is one", Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error { return o.update(cmd) },
 		},
 		o.importCommand(),
@@ -67,56 +66,43 @@ func newDBCommand() *cobra.Command {
 
 func (o *dbOptions) importCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "import FILE", Short: "Install a database from a .tar.zst archive, a folder or a URL", Args: cobra.ExactArgs(1),
+		Use: "import SOURCE", Short: "Install a database from a .tar.zst archive, a directory or a URL",
+		Long: `Install a database from SOURCE: a .tar.zst archive as Grype publishes it, the URL of one, a directory that contains the archive and
+its latest.json, or a directory that contains vulnerability.db, such as the cache of the grype command.`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.importFrom(cmd, args[0]) },
 	}
-	cmd.Flags().BoolVar(&o.allowOlder, "allow-older", false, "install a database that is older than the one in use, too")
+	cmd.Flags().BoolVar(&o.allowOlder, "allow-older", false, "Also install a database that is older than the current one")
 	return cmd
 }
 
 func (o *dbOptions) rematchCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "rematch", Short: "Have the manager match packages again that could not be matched, or all", Args: cobra.NoArgs,
+		Use: "rematch", Short: "Request the manager to match packages against the current database again", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.rematch(cmd) },
 	}
-	cmd.Flags().BoolVar(&o.full, "full", false, "match all packages again, not only those that could not be matched")
+	cmd.Flags().BoolVar(&o.full, "full", false, "Match all packages again, not only those whose matching failed")
 	return cmd
 }
 
-// clusterDataDir is the default of "manager --data-dir" in a cluster.
-const clusterDataDir = "/var/lib/scanner-operator"
-
-// defaultDBDir is the directory of the user's own data, or in the manager's pod that of the manager, so that the commands
-// work without any flag.
-func defaultDBDir() string {
-	if info, err := os.Stat(clusterDataDir); err == nil && info.IsDir() && runsInCluster() {
-		return clusterDataDir
-	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "scanner-operator"
-	}
-	return filepath.Join(cache, "scanner-operator")
-}
-
 func (o *dbOptions) checkOutput() error {
-	if o.output != "table" && o.output != "json" {
-		return fmt.Errorf("output format %q is neither table nor json", o.output)
+	if o.output != outputTable && o.output != outputJSON {
+		return fmt.Errorf("output format %q is not supported: use table or json", o.output)
 	}
 	return nil
 }
 
-// libraryDir is the folder of the library in the data directory.
-func (o *dbOptions) libraryDir() string { return filepath.Join(o.dir, "db") }
+// libraryDir is the directory of the databases.
+func (o *dbOptions) libraryDir() string { return filepath.Join(o.dataDir, "db") }
 
-// open checks the flags before anything is touched.
+// open validates the flags before it changes anything.
 func (o *dbOptions) open(progress io.Writer) (*vulndb.Library, func(), error) {
-	if err := o.checkOutput(); err != nil {
+	if err := errors.Join(o.checkOutput(), checkDataDir(o.dataDir)); err != nil {
 		return nil, nil, err
 	}
 	p := newProgress(progress)
 	library, err := vulndb.New(vulndb.Config{
-		Dir: o.libraryDir(), UpdateURL: o.updateURL, CAFile: o.caFile, Sample: o.sample,
+		Dir: o.libraryDir(), UpdateURL: o.url, CAFile: o.caFile, Sample: o.sample,
 		Progress: p.report, Log: logr.Discard(),
 	})
 	if err != nil {
@@ -125,10 +111,10 @@ func (o *dbOptions) open(progress io.Writer) (*vulndb.Library, func(), error) {
 	return library, p.end, nil
 }
 
-// dbView is one database as the commands show it.
+// dbView is the output about one database.
 type dbView struct {
 	Current bool `json:"current"`
-	vuln.DatabaseBuild
+	model.DatabaseBuild
 	InstalledAt time.Time `json:"installedAt"`
 	AgeHours    float64   `json:"ageHours"`
 	Path        string    `json:"path"`
@@ -148,10 +134,10 @@ func (o *dbOptions) status(cmd *cobra.Command) error {
 	}
 	current, ok := library.Current()
 	if !ok {
-		return fmt.Errorf("there is no vulnerability database in %s: run \"db update\", \"db update --sample\" or \"db import FILE\"", o.dir)
+		return fmt.Errorf("no vulnerability database is installed in %s: run \"db update\" or \"db import SOURCE\"", o.libraryDir())
 	}
 	stale := library.Status().Stale
-	if o.output == "json" {
+	if o.output == outputJSON {
 		return writeJSON(cmd.OutOrStdout(), struct {
 			dbView
 			Stale bool `json:"stale"`
@@ -162,7 +148,7 @@ func (o *dbOptions) status(cmd *cobra.Command) error {
 	age := time.Since(b.Built).Round(time.Hour)
 	note := ""
 	if stale {
-		note = " (stale: new vulnerabilities are missing)"
+		note = " (stale: vulnerabilities published since then are missing)"
 	}
 	_, err = fmt.Fprintf(w, "Build:   %s\nSource:  %s\nSchema:  %s\nBuilt:   %s\nAge:     %s%s\nPath:    %s\n",
 		b.ID, b.Source, b.SchemaVersion, b.Built.Format(time.RFC3339), age, note, current.Dir)
@@ -178,17 +164,17 @@ func (o *dbOptions) list(cmd *cobra.Command) error {
 	for i, installed := range library.List() {
 		views = append(views, viewDB(installed, i == 0))
 	}
-	if o.output == "json" {
+	if o.output == outputJSON {
 		return writeJSON(cmd.OutOrStdout(), views)
 	}
 	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, "IN USE\tSOURCE\tSCHEMA\tBUILT\tINSTALLED\tBUILD")
+	_, _ = fmt.Fprintln(w, "CURRENT\tSOURCE\tSCHEMA\tBUILT\tINSTALLED\tBUILD")
 	for _, v := range views {
-		used := ""
+		current := ""
 		if v.Current {
-			used = "*"
+			current = "*"
 		}
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", used, v.Source, v.SchemaVersion,
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", current, v.Source, v.SchemaVersion,
 			v.Built.Format(time.RFC3339), v.InstalledAt.Format(time.RFC3339), v.ID)
 	}
 	return w.Flush()
@@ -205,8 +191,8 @@ func (o *dbOptions) update(cmd *cobra.Command) error {
 		if !changed {
 			return err
 		}
-		// The sample is what was asked for in this case, but nobody should take it for the real one.
-		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "No other database can be had, so the sample database is used: %v\n", err)
+		// --sample-database asks for this, but nobody should take the sample for the real database.
+		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "Warning: installed the sample database, because no other database is available: %v\n", err)
 	}
 	return o.report(cmd, library, changed)
 }
@@ -224,7 +210,7 @@ func (o *dbOptions) importFrom(cmd *cobra.Command, from string) error {
 	installed, err := library.Import(cmd.Context(), from, options...)
 	end()
 	if errors.Is(err, vulndb.ErrOlder) {
-		return fmt.Errorf("%w; --allow-older installs it all the same", err)
+		return fmt.Errorf("%w; use --allow-older to install it", err)
 	}
 	if err != nil {
 		return err
@@ -232,37 +218,37 @@ func (o *dbOptions) importFrom(cmd *cobra.Command, from string) error {
 	return o.report(cmd, library, installed.Dir != before.Dir)
 }
 
-// rematch leaves a request in the data directory, for the manager that runs there.
+// rematch stores a request in the data directory, for the manager that uses it.
 func (o *dbOptions) rematch(cmd *cobra.Command) error {
-	if err := o.checkOutput(); err != nil {
+	if err := errors.Join(o.checkOutput(), checkDataDir(o.dataDir)); err != nil {
 		return err
 	}
 	if err := vulndb.RequestRematch(o.libraryDir(), o.full); err != nil {
 		return err
 	}
-	if o.output == "json" {
+	if o.output == outputJSON {
 		return writeJSON(cmd.OutOrStdout(), struct {
 			Requested bool   `json:"requested"`
 			Full      bool   `json:"full"`
-			Dir       string `json:"dir"`
-		}{true, o.full, o.dir})
+			DataDir   string `json:"dataDir"`
+		}{true, o.full, o.dataDir})
 	}
-	what := "the packages that could not be matched"
+	what := "the packages whose matching failed"
 	if o.full {
 		what = "all packages"
 	}
-	_, err := fmt.Fprintf(cmd.OutOrStdout(), "Asked the manager that works in %s for a re-match of %s. It begins within seconds; "+
-		"GET /api/v1/databases shows how far it has come.\n", o.dir, what)
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "Requested a rematch of %s from the manager that uses %s. It starts within seconds; "+
+		"GET /api/v1/databases shows the progress.\n", what, o.dataDir)
 	return err
 }
 
-// report tells what is in use after a change, or instead of one.
+// report prints the current database after an update or import, whether it changed or not.
 func (o *dbOptions) report(cmd *cobra.Command, library *vulndb.Library, changed bool) error {
 	current, ok := library.Current()
 	if !ok {
-		return fmt.Errorf("there is no vulnerability database, and no update URL to fetch one from: give --update-url or --sample")
+		return errors.New("no vulnerability database is installed and downloads are disabled: set --vulnerability-database-url or --sample-database")
 	}
-	if o.output == "json" {
+	if o.output == outputJSON {
 		return writeJSON(cmd.OutOrStdout(), struct {
 			Changed bool `json:"changed"`
 			dbView
@@ -273,7 +259,7 @@ func (o *dbOptions) report(cmd *cobra.Command, library *vulndb.Library, changed 
 		text = "Installed"
 	}
 	b := current.Build
-	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: %s database of %s, schema %s, build %s\n",
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: %s database, built %s, schema %s, build %s\n",
 		text, b.Source, b.Built.Format(time.DateOnly), b.SchemaVersion, b.ID)
 	return err
 }
@@ -284,7 +270,7 @@ func writeJSON(w io.Writer, v any) error {
 	return encoder.Encode(v)
 }
 
-// progressLine shows one line that is written over again and again, on a terminal only.
+// progressLine shows the progress in one line of a terminal, and nothing elsewhere.
 type progressLine struct {
 	w     io.Writer
 	stage string

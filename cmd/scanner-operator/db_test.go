@@ -18,23 +18,23 @@ func runDB(t *testing.T, dir string, args ...string) (stdout, stderr string, err
 	cmd.SetOut(&out)
 	cmd.SetErr(&errs)
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true
-	cmd.SetArgs(append(args, "--dir", dir, "--update-url", "none"))
+	cmd.SetArgs(append(args, "--data-dir", dir, "--vulnerability-database-url", "none"))
 	err = cmd.ExecuteContext(t.Context())
 	return out.String(), errs.String(), err
 }
 
 func TestDBCommands(t *testing.T) {
 	dir := t.TempDir()
-	if _, _, err := runDB(t, dir, "status"); err == nil || !strings.Contains(err.Error(), "db import FILE") {
+	if _, _, err := runDB(t, dir, "status"); err == nil || !strings.Contains(err.Error(), "db import SOURCE") {
 		t.Errorf("status without a database: %v", err)
 	}
-	if _, _, err := runDB(t, dir, "update"); err == nil || !strings.Contains(err.Error(), "--sample") {
+	if _, _, err := runDB(t, dir, "update"); err == nil || !strings.Contains(err.Error(), "--sample-database") {
 		t.Errorf("update without a source: %v", err)
 	}
-	if out, _, err := runDB(t, dir, "update", "--sample"); err != nil || !strings.Contains(out, "Installed: sample database") {
+	if out, _, err := runDB(t, dir, "update", "--sample-database"); err != nil || !strings.Contains(out, "Installed: sample database") {
 		t.Errorf("update with the sample: %q, %v", out, err)
 	}
-	if out, _, err := runDB(t, dir, "update", "--sample"); err != nil || !strings.Contains(out, "Up to date") {
+	if out, _, err := runDB(t, dir, "update", "--sample-database"); err != nil || !strings.Contains(out, "Up to date") {
 		t.Errorf("update again: %q, %v", out, err)
 	}
 	out, _, err := runDB(t, dir, "status", "-o", "json")
@@ -90,7 +90,7 @@ func TestDBImportOlder(t *testing.T) {
 
 func TestDBRematch(t *testing.T) {
 	dir := t.TempDir()
-	if _, _, err := runDB(t, dir, "rematch"); err == nil || !strings.Contains(err.Error(), "no vulnerability databases") {
+	if _, _, err := runDB(t, dir, "rematch"); err == nil || !strings.Contains(err.Error(), "not a directory of vulnerability databases") {
 		t.Errorf("without databases: %v", err)
 	}
 	if _, _, err := runDB(t, dir, "list"); err != nil {
@@ -101,7 +101,7 @@ func TestDBRematch(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, full := range []bool{false, true} {
-		arguments, says := []string{"rematch"}, "packages that could not be matched"
+		arguments, says := []string{"rematch"}, "packages whose matching failed"
 		if full {
 			arguments, says = append(arguments, "--full"), "all packages"
 		}

@@ -1,5 +1,5 @@
-// Command scanner-operator finds the vulnerabilities of all images that run in a Kubernetes cluster. Each subcommand has a
-// file of its own.
+// Command scanner-operator scans the container images of a Kubernetes cluster for vulnerabilities. Each subcommand is in a
+// file of its own; flags.go holds the flags that they share.
 package main
 
 import (
@@ -11,7 +11,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-	// The image holds no files but this program: without these no registry's certificate would be trusted.
+	// The container image contains only this executable; without these roots it would trust no certificate.
 	_ "golang.org/x/crypto/x509roots/fallback"
 
 	"github.com/scanner-operator/scanner-operator/internal/version"
@@ -24,15 +24,7 @@ func main() {
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	root := &cobra.Command{
-		Use:           "scanner-operator",
-		Short:         "Finds the vulnerabilities of all images that run in a Kubernetes cluster",
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		Version:       version.String(),
-	}
-	root.AddCommand(newManagerCommand(), newCatalogCommand(), newScanCommand(), newDBCommand(), newVersionCommand())
-	err := root.ExecuteContext(ctx)
+	err := newRootCommand().ExecuteContext(ctx)
 	var exit exitError
 	switch {
 	case err == nil:
@@ -45,7 +37,19 @@ func run() int {
 	}
 }
 
-// exitError ends the program with this code; what there is to say has been said.
+func newRootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "scanner-operator",
+		Short:         "Scan the container images of a Kubernetes cluster for vulnerabilities",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Version:       version.String(),
+	}
+	root.AddCommand(newManagerCommand(), newCatalogCommand(), newScanCommand(), newDBCommand(), newVersionCommand())
+	return root
+}
+
+// exitError is an exit code for a result that was already printed.
 type exitError int
 
 func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }

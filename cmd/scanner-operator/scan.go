@@ -18,13 +18,13 @@ import (
 
 	"github.com/scanner-operator/scanner-operator/internal/catalog"
 	"github.com/scanner-operator/scanner-operator/internal/match"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/report"
 	"github.com/scanner-operator/scanner-operator/internal/version"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 	"github.com/scanner-operator/scanner-operator/internal/vulndb"
 )
 
-// errFailOn is the exit code when there are findings as bad as --fail-on names; 1 means that nothing is known.
+// errFailOn is the exit code when a finding has the severity of --fail-on or a higher one. After an error the code is 1.
 const errFailOn exitError = 2
 
 type scanOptions struct {
@@ -36,42 +36,40 @@ type scanOptions struct {
 }
 
 func newScanCommand() *cobra.Command {
-	// The formats of "db" do not concern the scan; "table" passes its check.
-	o := &scanOptions{database: dbOptions{output: "table"}}
+	o := &scanOptions{database: dbOptions{output: outputTable}} // of "db", not of the report; it must be valid
 	command := &cobra.Command{
-		Use:   "scan IMAGE|FILE.tar|OCI-DIR|SBOM.json",
-		Short: "Find the vulnerabilities of one image, without a cluster",
-		Long: `Find the vulnerabilities of one image, without a cluster and without configuration. IMAGE is pulled from its registry
-by tag or digest; a docker or OCI archive, an OCI layout folder and an SBOM (syft-json) are read from disk.
+		Use:   "scan IMAGE|ARCHIVE|DIRECTORY|SBOM",
+		Short: "Scan one image for vulnerabilities, without a cluster",
+		Long: `Scan one image for vulnerabilities, without a cluster. IMAGE is pulled from its registry by tag or digest. ARCHIVE is a Docker
+or OCI archive, DIRECTORY an OCI image layout, SBOM a file in the JSON format of Syft. A path that exists takes precedence
+over an image reference.
 
-The vulnerability database is the one that "db" looks after. When there is none, the official one is fetched first.
+The scan uses the current vulnerability database of the data directory (see "db status"). If none is installed, it downloads
+the official database of Grype first.
 
-The exit code is 0 when all went well, 1 after an error, and 2 when --fail-on was reached.`,
+Exit codes: 0 on success, 1 on an error, 2 if a vulnerability has the severity of --fail-on or a higher one.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
 			err := o.run(command.Context(), args[0], command.OutOrStdout(), command.ErrOrStderr())
 			if err != nil && command.Context().Err() != nil {
-				return errors.New("interrupted") // whatever failed because of it
+				return errors.New("interrupted") // the error that follows from it does not matter
 			}
 			return err
 		},
 	}
 	flags := command.Flags()
-	flags.StringVarP(&o.output, "output", "o", string(report.FormatTable), "output format: "+report.Formats())
-	flags.StringVar(&o.failOn, "fail-on", "", "exit with code 2 when a vulnerability is of this severity or worse: negligible, low, medium, high or critical")
-	flags.StringVar(&o.platform, "platform", "", "platform of the image as os/architecture[/variant] (default linux on this machine's architecture for an index)")
-	flags.StringVar(&o.database.dir, "db-dir", defaultDBDir(), "data directory; databases are kept below it in \"db\"")
-	flags.StringVar(&o.database.updateURL, "update-url", "", "where Grype's v6/latest.json is (default: Grype's own; \"none\": nowhere)")
-	flags.BoolVar(&o.database.sample, "sample", false, "use the built-in sample database while no other can be had")
-	flags.StringArrayVar(&o.request.DockerConfigs, "docker-config", nil, "docker configuration file with credentials; may be repeated, all that fit are tried")
-	flags.StringArrayVar(&o.request.PlainHTTP, "plain-http-registry", nil, "registry (host or host:port) that may be asked without TLS; loopback always may; may be repeated")
-	flags.StringArrayVar(&o.request.TokenHosts, "token-host", nil, "host outside of the registry's own domain whose token service may receive credentials; may be repeated")
-	flags.StringVar(&o.database.caFile, "ca-file", "", "PEM bundle to trust for registries and the database, besides the system's")
-	flags.DurationVar(&o.request.Limits.Timeout, "timeout", catalog.DefaultLimits().Timeout, "most time for pulling and cataloguing the image")
+	flags.StringVarP(&o.output, "output", "o", string(report.FormatTable), "Output format: "+report.Formats())
+	flags.StringVar(&o.failOn, "fail-on", "", "Exit with code 2 if a vulnerability has this severity or a higher one: negligible, low, medium, high or critical")
+	addDataDirFlag(flags, &o.database.dataDir, `Data directory; databases are stored in its subdirectory "db"`)
+	addDatabaseSourceFlags(flags, &o.database.url, &o.database.sample)
+	addImageFlags(flags, &o.request, &o.platform)
+	flags.StringVar(&o.database.caFile, "ca-file", "",
+		"PEM file of certificate authorities to trust for registries and database downloads, in addition to those of the system")
+	flags.DurationVar(&o.request.Limits.Timeout, "timeout", catalog.DefaultLimits().Timeout, "Maximum duration of pulling and analyzing the image")
 	return command
 }
 
-// run does what takes no time first: wrong flags and missing files are told before anything is fetched.
+// run validates the flags and the argument before it downloads anything.
 func (o *scanOptions) run(ctx context.Context, source string, stdout, stderr io.Writer) (err error) {
 	format, err := report.ParseFormat(o.output)
 	if err != nil {
@@ -82,7 +80,7 @@ func (o *scanOptions) run(ctx context.Context, source string, stdout, stderr io.
 		return err
 	}
 	if o.platform != "" {
-		if o.request.Platform, err = vuln.ParsePlatform(o.platform); err != nil {
+		if o.request.Platform, err = model.ParsePlatform(o.platform); err != nil {
 			return fmt.Errorf("--platform: %w", err)
 		}
 	}
@@ -113,10 +111,10 @@ func (o *scanOptions) run(ctx context.Context, source string, stdout, stderr io.
 		return err
 	}
 	progress.end()
-	held := sbom.Catalog()
-	findings := match.Findings(held, result)
-	input.Distro, input.MatchedAt = held.Distro, time.Now()
-	input.Packages, input.Findings = each(held.Packages), each(findings)
+	packages := sbom.Catalog()
+	findings := match.Findings(packages, result)
+	input.Distro, input.MatchedAt = packages.Distro, time.Now()
+	input.Packages, input.Findings = each(packages.Packages), each(findings)
 	if err := report.Write(stdout, format, input); err != nil {
 		return err
 	}
@@ -124,19 +122,19 @@ func (o *scanOptions) run(ctx context.Context, source string, stdout, stderr io.
 }
 
 // parseFailOn returns nil when no severity was given.
-func parseFailOn(text string) (*vuln.Severity, error) {
+func parseFailOn(text string) (*model.Severity, error) {
 	if text == "" {
 		return nil, nil //nolint:nilnil // no threshold is no error
 	}
-	severity, err := vuln.ParseSeverity(text)
+	severity, err := model.ParseSeverity(text)
 	if err != nil {
 		return nil, fmt.Errorf("--fail-on: %w", err)
 	}
 	return &severity, nil
 }
 
-// failOn says how many findings reach the threshold, as an exit code that scripts can tell from a failure.
-func failOn(findings []vuln.Finding, threshold *vuln.Severity, stderr io.Writer) error {
+// failOn prints how many findings reach the threshold and returns an exit code that differs from that of an error.
+func failOn(findings []model.Finding, threshold *model.Severity, stderr io.Writer) error {
 	if threshold == nil {
 		return nil
 	}
@@ -149,12 +147,12 @@ func failOn(findings []vuln.Finding, threshold *vuln.Severity, stderr io.Writer)
 	if count == 0 {
 		return nil
 	}
-	_, _ = fmt.Fprintf(stderr, "Vulnerabilities of severity %s or worse: %d\n", threshold, count)
+	_, _ = fmt.Fprintf(stderr, "Vulnerabilities of severity %s or higher: %d\n", threshold, count)
 	return errFailOn
 }
 
-// installed returns the database to use, and fetches one when there is none. A sample that is left from elsewhere does
-// not count unless it is asked for: what it does not know would look like an image without vulnerabilities.
+// installed returns the current database, and downloads one when none is installed. A sample database counts only with
+// --sample-database: an image whose vulnerabilities it does not know would look as if it had none.
 func (o *scanOptions) installed(ctx context.Context, stderr io.Writer) (vulndb.Installed, error) {
 	library, end, err := o.database.open(stderr)
 	if err != nil {
@@ -162,32 +160,33 @@ func (o *scanOptions) installed(ctx context.Context, stderr io.Writer) (vulndb.I
 	}
 	usable := func() (vulndb.Installed, bool) {
 		current, ok := library.Current()
-		return current, ok && (o.database.sample || current.Build.Source != vuln.DatabaseSourceSample)
+		return current, ok && (o.database.sample || current.Build.Source != model.DatabaseSourceSample)
 	}
 	current, ok := usable()
 	if !ok {
 		_, updateErr := library.Update(ctx)
 		end()
 		if current, ok = usable(); !ok {
-			err := fmt.Errorf("there is no vulnerability database in %s: run \"db update\" or \"db import FILE\", or give --sample", o.database.dir)
+			err := fmt.Errorf("no vulnerability database is installed in %s: run \"db update\" or \"db import SOURCE\", or set --sample-database",
+				o.database.libraryDir())
 			if updateErr != nil {
-				err = fmt.Errorf("%w (fetching one failed: %w)", err, updateErr)
+				err = fmt.Errorf("%w (download failed: %w)", err, updateErr)
 			}
 			return vulndb.Installed{}, err
 		}
 	}
 	switch {
-	case current.Build.Source == vuln.DatabaseSourceSample:
-		_, _ = fmt.Fprintln(stderr, "The sample database is used: it knows a few vulnerabilities only.")
+	case current.Build.Source == model.DatabaseSourceSample:
+		_, _ = fmt.Fprintln(stderr, "Warning: the scan uses the sample database, which knows only a few vulnerabilities.")
 	case library.Status().Stale:
-		_, _ = fmt.Fprintf(stderr, "The vulnerability database is of %s: new vulnerabilities are missing. \"db update\" fetches a newer one.\n",
+		_, _ = fmt.Fprintf(stderr, "Warning: the vulnerability database was built on %s; vulnerabilities published since then are missing. Run \"db update\".\n",
 			current.Build.Built.Format(time.DateOnly))
 	}
 	return current, nil
 }
 
-// isSBOMFile tells an SBOM from an image on disk by its first character. What names a digest is never a file, as for
-// "catalog".
+// isSBOMFile distinguishes an SBOM from an image archive by the first character of the file. A reference with a digest is never
+// a file, as for "catalog".
 func isSBOMFile(source string) (bool, error) {
 	if strings.Contains(source, "@sha256:") {
 		return false, nil
@@ -195,7 +194,7 @@ func isSBOMFile(source string) (bool, error) {
 	info, err := os.Stat(source)
 	if err != nil || !info.Mode().IsRegular() {
 		if strings.EqualFold(filepath.Ext(source), ".json") {
-			return false, fmt.Errorf("%s is not a file that can be read as an SBOM", source)
+			return false, fmt.Errorf("open the SBOM %s: no such file", source)
 		}
 		return false, nil
 	}
@@ -212,7 +211,7 @@ func isSBOMFile(source string) (bool, error) {
 	return strings.HasPrefix(strings.TrimLeft(string(start[:n]), " \t\r\n"), "{"), nil
 }
 
-// sbom reads the SBOM or makes one, and completes what the report says about the image.
+// sbom reads the SBOM or generates it from the image, and sets the fields of the report about the image.
 func (o *scanOptions) sbom(ctx context.Context, source string, isFile bool, input *report.Input, progress *progressLine) (*match.SBOM, error) {
 	digest := sha256.New()
 	var content io.Reader
@@ -224,7 +223,7 @@ func (o *scanOptions) sbom(ctx context.Context, source string, isFile bool, inpu
 		defer func() { _ = file.Close() }()
 		content = file
 	} else {
-		progress.report("pull and catalogue", 0, 0)
+		progress.report("pull and analyze", 0, 0)
 		request := o.request
 		request.Image, request.CAFile = source, o.database.caFile
 		result, err := catalog.Run(ctx, request)
@@ -242,12 +241,12 @@ func (o *scanOptions) sbom(ctx context.Context, source string, isFile bool, inpu
 	return sbom, nil
 }
 
-// pinned names the image that a tag stood for. Paths and digests stay as they are.
+// pinned resolves the tag of an image reference to the digest. It returns paths and references with a digest unchanged.
 func pinned(source, digest string) string {
 	if _, err := os.Stat(source); err == nil || digest == "" || strings.Contains(source, "@") {
 		return source
 	}
-	for _, prefix := range []string{"oci-dir:", "oci-archive:", "docker-archive:"} { // what "catalog" knows as paths
+	for _, prefix := range []string{"oci-dir:", "oci-archive:", "docker-archive:"} { // the prefixes of paths in package catalog
 		if strings.HasPrefix(source, prefix) {
 			return source
 		}
@@ -259,7 +258,7 @@ func pinned(source, digest string) string {
 	return tag.Context().Name() + "@" + digest
 }
 
-// each is the form in which reports read their input.
+// each iterates over a list, as reports read their input.
 func each[T any](list []T) func(yield func(T) error) error {
 	return func(yield func(T) error) error {
 		for _, element := range list {

@@ -31,7 +31,7 @@ func runScan(t *testing.T, dir string, args ...string) (stdout, stderr string, e
 	command.SetOut(&out)
 	command.SetErr(&errs)
 	command.SilenceUsage, command.SilenceErrors = true, true
-	command.SetArgs(append([]string{"--db-dir", dir, "--update-url", "none"}, args...))
+	command.SetArgs(append([]string{"--data-dir", dir, "--vulnerability-database-url", "none"}, args...))
 	err = command.ExecuteContext(t.Context())
 	if left, readErr := os.ReadDir(temp); readErr != nil || len(left) != 0 {
 		t.Errorf("the temporary folder holds %v (%v)", left, readErr)
@@ -67,23 +67,23 @@ const log4j = "org.apache.logging.log4j:log4j-core:2.14.1"
 
 func TestScanSBOM(t *testing.T) {
 	dir, vulnerable, clean := t.TempDir(), sbomFile(t, log4j), sbomFile(t, "org.example:nothing:1.0")
-	out, stderr, err := runScan(t, dir, vulnerable, "--sample")
+	out, stderr, err := runScan(t, dir, vulnerable, "--sample-database")
 	if err != nil || !strings.Contains(out, "GHSA-jfh8-c2jp-5v3q") && !strings.Contains(out, "CVE-2021-44228") {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if !strings.Contains(stderr, "sample database") {
-		t.Errorf("nothing tells that it is the sample: %q", stderr)
+		t.Errorf("there is no warning about the sample: %q", stderr)
 	}
-	if out, _, err := runScan(t, dir, clean, "--sample", "--fail-on", "unknown"); err != nil || out != "No vulnerabilities found.\n" {
+	if out, _, err := runScan(t, dir, clean, "--sample-database", "--fail-on", "unknown"); err != nil || out != "No vulnerabilities found.\n" {
 		t.Errorf("without vulnerabilities: %v, %q", err, out)
 	}
 	for _, format := range []string{"json", "cyclonedx-json", "spdx-json", "sarif"} {
-		out, _, err := runScan(t, dir, vulnerable, "--sample", "-o", format)
+		out, _, err := runScan(t, dir, vulnerable, "--sample-database", "-o", format)
 		if err != nil || !json.Valid([]byte(out)) || !strings.Contains(out, "log4j-core") {
 			t.Errorf("%s: %v, %.300s", format, err, out)
 		}
 	}
-	if out, _, err := runScan(t, dir, vulnerable, "--sample", "-o", "csv"); err != nil || !strings.Contains(out, "log4j-core") {
+	if out, _, err := runScan(t, dir, vulnerable, "--sample-database", "-o", "csv"); err != nil || !strings.Contains(out, "log4j-core") {
 		t.Errorf("csv: %v, %.300s", err, out)
 	}
 }
@@ -91,17 +91,17 @@ func TestScanSBOM(t *testing.T) {
 func TestScanFailOn(t *testing.T) {
 	dir, vulnerable := t.TempDir(), sbomFile(t, log4j)
 	for _, severity := range []string{"critical", "High", "low", "unknown"} {
-		out, stderr, err := runScan(t, dir, vulnerable, "--sample", "--fail-on", severity)
+		out, stderr, err := runScan(t, dir, vulnerable, "--sample-database", "--fail-on", severity)
 		var exit exitError
 		if !errors.As(err, &exit) || exit != 2 {
 			t.Errorf("%s: %v", severity, err)
 		}
-		if !strings.Contains(out, "log4j-core") || !strings.Contains(stderr, "or worse: ") {
+		if !strings.Contains(out, "log4j-core") || !strings.Contains(stderr, "or higher: ") {
 			t.Errorf("%s: the report is missing: %q, %q", severity, out, stderr)
 		}
 	}
 	high := sbomFile(t, "org.yaml:snakeyaml:1.29")
-	if out, stderr, err := runScan(t, dir, high, "--sample", "--fail-on", "critical"); err != nil || !strings.Contains(out, "High") || strings.Contains(stderr, "or worse") {
+	if out, stderr, err := runScan(t, dir, high, "--sample-database", "--fail-on", "critical"); err != nil || !strings.Contains(out, "High") || strings.Contains(stderr, "or higher") {
 		t.Errorf("below the threshold: %v, %q, %q", err, out, stderr)
 	}
 }
@@ -112,7 +112,7 @@ func TestScanErrors(t *testing.T) {
 	if err := os.WriteFile(noSBOM, []byte(` {"bomFormat":"CycloneDX"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := runScan(t, dir, good, "--sample"); err != nil {
+	if _, _, err := runScan(t, dir, good, "--sample-database"); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
@@ -120,18 +120,18 @@ func TestScanErrors(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no database":    {empty, []string{good}, "there is no vulnerability database"},
-		"only a sample":  {dir, []string{good}, "give --sample"},
-		"format":         {dir, []string{good, "--sample", "-o", "xml"}, "output format"},
-		"severity":       {dir, []string{good, "--sample", "--fail-on", "bad"}, "--fail-on"},
-		"platform":       {dir, []string{good, "--sample", "--platform", "x"}, "--platform"},
-		"missing SBOM":   {dir, []string{"nowhere.json", "--sample"}, "nowhere.json"},
-		"missing image":  {dir, []string{"./nowhere.tar", "--sample"}, "ImageNotFound"},
-		"foreign SBOM":   {dir, []string{noSBOM, "--sample"}, "syft-json"},
-		"empty folder":   {dir, []string{empty, "--sample"}, "OCI layout"},
+		"no database":    {empty, []string{good}, "no vulnerability database is installed"},
+		"only a sample":  {dir, []string{good}, "set --sample-database"},
+		"format":         {dir, []string{good, "--sample-database", "-o", "xml"}, "output format"},
+		"severity":       {dir, []string{good, "--sample-database", "--fail-on", "bad"}, "--fail-on"},
+		"platform":       {dir, []string{good, "--sample-database", "--platform", "x"}, "--platform"},
+		"missing SBOM":   {dir, []string{"nowhere.json", "--sample-database"}, "nowhere.json"},
+		"missing image":  {dir, []string{"./nowhere.tar", "--sample-database"}, "ImageNotFound"},
+		"foreign SBOM":   {dir, []string{noSBOM, "--sample-database"}, "syft-json"},
+		"empty folder":   {dir, []string{empty, "--sample-database"}, "OCI image layout"},
 		"no argument":    {dir, nil, "arg"},
 		"two arguments":  {dir, []string{good, good}, "arg"},
-		"closed network": {dir, []string{"127.0.0.1:1/a@sha256:" + strings.Repeat("0", 64), "--sample", "--timeout", "1s"}, "127.0.0.1:1"},
+		"closed network": {dir, []string{"127.0.0.1:1/a@sha256:" + strings.Repeat("0", 64), "--sample-database", "--timeout", "1s"}, "127.0.0.1:1"},
 	} {
 		out, _, err := runScan(t, c.dir, c.args...)
 		var exit exitError
@@ -149,11 +149,11 @@ func TestScanFetchesADatabase(t *testing.T) {
 		http.Error(w, "no", http.StatusNotFound)
 	}))
 	defer server.Close()
-	_, _, err := runScan(t, t.TempDir(), sbomFile(t, log4j), "--update-url", server.URL)
-	if !asked || err == nil || !strings.Contains(err.Error(), "fetching one failed") {
+	_, _, err := runScan(t, t.TempDir(), sbomFile(t, log4j), "--vulnerability-database-url", server.URL)
+	if !asked || err == nil || !strings.Contains(err.Error(), "download failed") {
 		t.Errorf("asked %v: %v", asked, err)
 	}
-	out, stderr, err := runScan(t, t.TempDir(), sbomFile(t, log4j), "--update-url", server.URL, "--sample")
+	out, stderr, err := runScan(t, t.TempDir(), sbomFile(t, log4j), "--vulnerability-database-url", server.URL, "--sample-database")
 	if err != nil || !strings.Contains(out, "log4j-core") || !strings.Contains(stderr, "sample") {
 		t.Errorf("with the sample: %v, %q, %q", err, out, stderr)
 	}
@@ -184,16 +184,16 @@ func TestScanImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = server.Close() }()
-	want, stderr, err := runScan(t, dir, docker, "--sample")
+	want, stderr, err := runScan(t, dir, docker, "--sample-database")
 	if err != nil || !strings.Contains(want, "log4j-core") || !strings.Contains(want, "Critical") {
 		t.Fatalf("%v, %q, %s", err, stderr, want)
 	}
 	for _, source := range []string{layout, oci, "oci-archive:" + oci, server.References[0], server.Tagged[0]} {
-		if got, _, err := runScan(t, dir, source, "--sample"); err != nil || got != want {
+		if got, _, err := runScan(t, dir, source, "--sample-database"); err != nil || got != want {
 			t.Errorf("%s: %v, %s", source, err, got)
 		}
 	}
-	out, _, err := runScan(t, dir, server.Tagged[0], "--sample", "-o", "json", "--fail-on", "critical")
+	out, _, err := runScan(t, dir, server.Tagged[0], "--sample-database", "-o", "json", "--fail-on", "critical")
 	var exit exitError
 	if !errors.As(err, &exit) || exit != 2 {
 		t.Errorf("--fail-on: %v", err)
@@ -220,7 +220,7 @@ func TestScanInterrupted(t *testing.T) {
 	command.SetOut(io.Discard)
 	command.SetErr(io.Discard)
 	command.SilenceUsage, command.SilenceErrors = true, true
-	command.SetArgs([]string{strings.TrimPrefix(server.URL, "http://") + "/a:b", "--sample", "--update-url", "none", "--db-dir", t.TempDir()})
+	command.SetArgs([]string{strings.TrimPrefix(server.URL, "http://") + "/a:b", "--sample-database", "--vulnerability-database-url", "none", "--data-dir", t.TempDir()})
 	if err := command.ExecuteContext(ctx); err == nil || err.Error() != "interrupted" {
 		t.Errorf("an interrupted scan says %v", err)
 	}

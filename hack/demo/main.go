@@ -1,6 +1,6 @@
 // Command demo is "make run": it starts a local Kubernetes with simulated nodes, a registry with sample images and the
 // operator, applies the samples, and stops all of it on Ctrl-C. With KUBECONFIG set it uses that cluster and starts the
-// operator alone.
+// operator alone. "demo watch" prints the events of the operator as they happen.
 package main
 
 import (
@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/scanner-operator/scanner-operator/hack/gobuild"
 	"github.com/scanner-operator/scanner-operator/hack/sampleimages"
 )
 
@@ -34,14 +35,18 @@ const (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// Its clients have nothing to say that is not in their errors.
+	// What its clients log is in their errors too.
 	log.SetLogger(logr.Discard())
 	var d demo
 	flag.StringVar(&d.api, "address", "127.0.0.1:8000", "address of the UI and the API")
 	flag.StringVar(&d.registry, "registry", "127.0.0.1:5001", "address of the local registry")
-	flag.BoolVar(&d.once, "once", false, "stop as soon as all sample images have results; for tests of this command")
+	flag.StringVar(&d.until, "until", "", "stop after the first-result or after all-results of the sample images (default: on Ctrl-C)")
 	flag.Parse()
-	if err := d.run(ctx); err != nil && !errors.Is(err, context.Canceled) {
+	start := d.run
+	if flag.Arg(0) == "watch" {
+		start = d.watch
+	}
+	if err := start(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		fmt.Fprintln(os.Stderr, "\nmake run:", err)
 		os.Exit(1)
 	}
@@ -55,7 +60,7 @@ type process struct {
 
 type demo struct {
 	api, registry string
-	once          bool
+	until         string
 
 	started time.Time
 	// undo stops what was started, last first.
@@ -66,7 +71,16 @@ func (d *demo) say(format string, args ...any) {
 	fmt.Printf("[%5.1fs] %s\n", time.Since(d.started).Seconds(), fmt.Sprintf(format, args...))
 }
 
+// Values of --until.
+const (
+	firstResult = "first-result"
+	allResults  = "all-results"
+)
+
 func (d *demo) run(ctx context.Context) (err error) {
+	if !slices.Contains([]string{"", firstResult, allResults}, d.until) {
+		return fmt.Errorf("--until=%s: use %s or %s", d.until, firstResult, allResults)
+	}
 	d.started = time.Now()
 	defer func() {
 		for _, v := range slices.Backward(d.undo) {
@@ -74,8 +88,8 @@ func (d *demo) run(ctx context.Context) (err error) {
 		}
 	}()
 
-	d.say("Building the operator; the first time this takes some minutes")
-	operator, err := goBuild(ctx, ".", "bin/scanner-operator", "./cmd/scanner-operator")
+	d.say("Building the operator (the first build takes several minutes)")
+	operator, err := goBuild(ctx, "the operator", ".", "bin/scanner-operator", "./cmd/scanner-operator")
 	if err != nil {
 		return err
 	}
@@ -104,17 +118,17 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	d.printReady(kubeconfig, images)
+	d.printReady(kubeconfig, simulated)
 	return d.follow(ctx, running, len(images) > 0)
 }
 
 func (d *demo) startCluster(ctx context.Context) (string, error) {
-	d.say("Starting a local Kubernetes with simulated nodes; the first time it is built from source, which takes some minutes")
-	devcluster, err := goBuild(ctx, "hack/devcluster", "bin/devcluster", ".")
+	d.say("Starting a local Kubernetes with simulated nodes (the first build takes several minutes)")
+	devcluster, err := goBuild(ctx, "devcluster", "hack/devcluster", "bin/devcluster", ".")
 	if err != nil {
 		return "", err
 	}
-	up := exec.CommandContext(ctx, devcluster, "up", "--mode=simulated", "--name=demo") //nolint:gosec // our own program
+	up := exec.CommandContext(ctx, devcluster, "up", "--mode=simulated", "--name=demo", "--resolve-images") //nolint:gosec // our own program
 	up.Stdout, up.Stderr = os.Stderr, os.Stderr
 	d.undo = append(d.undo, func() error {
 		d.say("Stopping the local Kubernetes")
@@ -147,7 +161,7 @@ func (d *demo) serveImages(ctx context.Context) ([]sample, error) {
 	samples := make([]sample, 0, len(images))
 	for i, image := range images {
 		samples = append(samples, sample{
-			name: image.Name[strings.LastIndex(image.Name, "/")+1:], reference: served.References[i], platforms: image.Index != nil,
+			name: image.Name[strings.LastIndex(image.Name, "/")+1:], reference: served.Tagged[i], platforms: image.Index != nil,
 		})
 	}
 	return samples, nil
@@ -161,9 +175,9 @@ func (d *demo) startOperator(ctx context.Context, program, kubeconfig string) (*
 	logFile := filepath.Join(data, "operator.log")
 	log, err := os.Create(logFile)
 	if err != nil {
-		return nil, fmt.Errorf("make the operator's log: %w", err)
+		return nil, fmt.Errorf("create the log file of the operator: %w", err)
 	}
-	d.say("Starting the operator; its log is %s", logFile)
+	d.say("Starting the operator; log file: %s", logFile)
 	cmd := exec.Command(program, "manager", //nolint:gosec,noctx // stopped by undo, so that it can shut down
 		"--catalog=in-process", "--auth=none", "--sample-database", "--api-bind-address="+d.api,
 		"--metrics-bind-address=0", "--health-probe-bind-address=0", "--data-dir="+data, "--namespace=default")
@@ -196,12 +210,12 @@ func (d *demo) startOperator(ctx context.Context, program, kubeconfig string) (*
 		}
 		select {
 		case <-operator.ended:
-			return nil, fmt.Errorf("the operator ended (%v); its log is %s", operator.err, logFile) //nolint:errorlint // may be nil
+			return nil, fmt.Errorf("the operator exited (%v); log file: %s", operator.err, logFile) //nolint:errorlint // may be nil
 		case <-wait.Done():
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
-			return nil, fmt.Errorf("the operator was not ready within %s; its log is %s", readyTimeout, logFile)
+			return nil, fmt.Errorf("the operator was not ready within %s; log file: %s", readyTimeout, logFile)
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
@@ -212,7 +226,7 @@ func (d *demo) startOperator(ctx context.Context, program, kubeconfig string) (*
 func (d *demo) dataDir() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return "", fmt.Errorf("find the user's cache folder: %w", err)
+		return "", fmt.Errorf("find the cache directory of the user: %w", err)
 	}
 	dir := filepath.Join(cache, "scanner-operator", "demo")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -262,17 +276,12 @@ func reachable(ctx context.Context, url string) bool {
 	return res.StatusCode == http.StatusOK
 }
 
-// goBuild builds a program of this repository; when nothing changed that takes a second.
-func goBuild(ctx context.Context, module, output, pkg string) (string, error) {
+// goBuild builds a program of this repository.
+func goBuild(ctx context.Context, title, module, output, pkg string) (string, error) {
 	path, err := filepath.Abs(output)
 	if err != nil {
 		return "", err
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-C", module, "-trimpath", "-ldflags=-s -w", "-o", path, pkg) //nolint:gosec // fixed arguments
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
-	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("build %s: %w", output, err)
-	}
-	return path, nil
+	build := gobuild.Build{Title: title, Dir: module, Output: path, Packages: []string{pkg}, Progress: os.Stderr}
+	return path, build.Run(ctx)
 }

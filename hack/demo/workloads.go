@@ -12,17 +12,17 @@ import (
 // sample is a sample image in the local registry.
 type sample struct {
 	name string
-	// reference is by digest: simulated nodes pull nothing, so that they could not tell what a tag stands for.
+	// reference is by tag, as people write it.
 	reference string
 	// platforms says that the image is an index for several platforms.
 	platforms bool
 }
 
-// oneMore is the sample that nothing runs at first: the user is told how to run it and sees what happens.
+// oneMore is the sample that no workload runs at first: the terminal says how to deploy it.
 const oneMore = "python-app"
 
-// applyWorkloads runs the sample images in Deployments, an image for several platforms in one for each. One Deployment
-// has an init container, one carries the ignore label.
+// applyWorkloads runs the sample images in Deployments, an image for several platforms in one Deployment per platform. One Deployment
+// has an init container, and one has the ignore label.
 func applyWorkloads(ctx context.Context, c client.Client, images []sample) error {
 	var deployments []*unstructured.Unstructured
 	var alpine string
@@ -56,8 +56,8 @@ func applyWorkloads(ctx context.Context, c client.Client, images []sample) error
 	return nil
 }
 
-// withImages has the samples of workloads run an image of the local registry, for the nodes of every platform: simulated nodes do not know
-// the images that the samples name.
+// withImages replaces the images of the sample workloads by one of the local registry, for nodes of every platform: the samples work
+// without access to the internet.
 func withImages(images []sample) func(*unstructured.Unstructured) {
 	reference := ""
 	for _, image := range images {

@@ -9,60 +9,38 @@ import (
 )
 
 func TestVersionFlags(t *testing.T) {
-	flags, err := versionFlags("v1.36.3")
+	flags, err := versionFlags("v1.37.1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"-s -w", "-X k8s.io/component-base/version.gitVersion=v1.36.3", "-X k8s.io/component-base/version.gitMajor=1",
-		"-X k8s.io/component-base/version.gitMinor=36", "-X k8s.io/client-go/pkg/version.gitVersion=v1.36.3",
+		"-X k8s.io/component-base/version.gitVersion=v1.37.1", "-X k8s.io/component-base/version.gitMajor=1",
+		"-X k8s.io/component-base/version.gitMinor=37", "-X k8s.io/client-go/pkg/version.gitVersion=v1.37.1",
 	} {
 		if !strings.Contains(flags, want) {
 			t.Errorf("%q lacks %q", flags, want)
 		}
 	}
-	for _, version := range []string{"", "v1", "v1.36", "1.36.3"} {
+	for _, version := range []string{"", "v1", "v1.37", "1.37.1"} {
 		if _, err := versionFlags(version); err == nil {
 			t.Errorf("the version %q is taken", version)
 		}
 	}
 }
 
-func TestBuiltName(t *testing.T) {
-	for _, test := range []struct {
-		target target
-		want   string
-	}{
-		{target{pkg: "go.etcd.io/etcd/server/v3"}, "server"},
-		{target{pkg: "k8s.io/kubernetes/cmd/kubelet"}, "kubelet"},
-		{target{pkg: "./pause"}, "pause"},
-		{target{pkg: ".", dir: "coredns"}, "coredns"},
-		{target{pkg: "example.org/a/v"}, "v"},
-		{target{pkg: "example.org/a/vault"}, "vault"},
-		{target{pkg: "example.org/a/v2x"}, "v2x"},
-	} {
-		if got := builtName(test.target); got != test.want {
-			t.Errorf("%+v: got %q, want %q", test.target, got, test.want)
-		}
-	}
-}
-
-// go.mod must name them as tools: otherwise go mod tidy drops what they need.
-func TestTargetsAreTools(t *testing.T) {
+// go.mod must name as a tool what is another module's program: otherwise go mod tidy drops what it needs.
+func TestTargets(t *testing.T) {
 	data, err := os.ReadFile("go.mod")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, target := range slices.Concat(simulatedTargets, realTargets) {
-		if !strings.HasPrefix(target.pkg, ".") && !strings.Contains(string(data), "\t"+target.pkg+"\n") {
+	for _, target := range slices.Concat(simulatedTargets, realTargets, assetTargets) {
+		if !strings.HasPrefix(target.pkg, ".") && !strings.Contains(string(data), "tool "+target.pkg+"\n") {
 			t.Errorf("go.mod has no tool %s", target.pkg)
 		}
 		if info, err := os.Stat(filepath.Join(target.dir, target.pkg)); strings.HasPrefix(target.pkg, ".") && (err != nil || !info.IsDir()) {
 			t.Errorf("%+v is no folder: %v", target, err)
 		}
-	}
-	if got := selectTargets(simulatedTargets, assetNames); len(got) != len(assetNames) {
-		t.Errorf("the assets %q are the targets %+v", assetNames, got)
 	}
 }
 
@@ -76,17 +54,17 @@ func TestMissing(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "folder"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	got := missing(dir, []target{{name: "built"}, {name: "partial"}, {name: "folder"}, {name: "absent"}})
-	if want := []target{{name: "partial"}, {name: "folder"}, {name: "absent"}}; !slices.Equal(got, want) {
-		t.Errorf("got %+v, want %+v", got, want)
+	if err := os.Symlink("built", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
 	}
-}
-
-func TestLastLines(t *testing.T) {
-	if got := lastLines("a\nb\nc\n\n", 2); got != "b\nc" {
-		t.Errorf("got %q", got)
+	var got []string
+	for _, target := range missing(dir, []target{
+		{name: "built", components: []string{"link"}}, {name: "partial"}, {name: "folder"}, {name: "absent"},
+		{name: "built", components: []string{"link", "no link"}},
+	}) {
+		got = append(got, target.name)
 	}
-	if got := lastLines("a", 2); got != "a" {
-		t.Errorf("got %q", got)
+	if want := []string{"partial", "folder", "absent", "built"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -30,6 +30,8 @@ type state struct {
 	Ports     map[string]int `json:"ports"`
 	Processes []process      `json:"processes"`
 	Complete  bool           `json:"complete"`
+	// ResolveImages says that a simulated cluster asks registries for the digests of tags.
+	ResolveImages bool `json:"resolveImages,omitempty"`
 	// Memory is how the machine was before a real cluster was started.
 	Memory *memory `json:"memory,omitempty"`
 }
@@ -110,19 +112,19 @@ func (c *cluster) check(ctx context.Context) error {
 }
 
 // up starts the cluster unless it is healthy. What a crash or a failed start left behind is removed first.
-func (c *cluster) up(ctx context.Context, mode string, b *builder) error {
+func (c *cluster) up(ctx context.Context, mode string, resolveImages bool, b *builder) error {
 	ctx, cancel := context.WithTimeout(ctx, upTimeout+buildTimeout)
 	defer cancel()
 	if c.state.Mode != "" {
 		check, done := context.WithTimeout(ctx, 5*time.Second)
 		err := c.check(check)
 		done()
-		if err == nil && c.state.Mode == mode {
+		if err == nil && c.state.Mode == mode && c.state.ResolveImages == resolveImages {
 			c.say("%s runs already", c.name)
 			return nil
 		}
 		if err == nil {
-			return fmt.Errorf("%s runs in mode %s; take it down first", c.name, c.state.Mode)
+			return fmt.Errorf("%s runs with --mode=%s --resolve-images=%t; stop it first", c.name, c.state.Mode, c.state.ResolveImages)
 		}
 		c.say("%s is not healthy (%v); cleaning up", c.name, err)
 		if err := c.down(); err != nil {
@@ -135,7 +137,7 @@ func (c *cluster) up(ctx context.Context, mode string, b *builder) error {
 	}
 	ctx, done := context.WithTimeout(ctx, upTimeout)
 	defer done()
-	c.state = state{Mode: mode, Binaries: binaries, Ports: map[string]int{}}
+	c.state = state{Mode: mode, Binaries: binaries, Ports: map[string]int{}, ResolveImages: resolveImages}
 	if err := c.save(); err != nil {
 		return err
 	}

@@ -6,7 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -16,6 +19,11 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
+	"github.com/google/go-containerregistry/pkg/v1/random"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
 const lifecycleName = "lifecycle-test"
@@ -81,6 +89,63 @@ func TestLifecycle(t *testing.T) {
 		}
 	}
 	devcluster(t, slices.Concat([]string{"down"}, flags)...)
+}
+
+// TestResolveImages runs pods by tag on simulated nodes: as with a kubelet, the status has the digest of the tag, or says why there is none.
+func TestResolveImages(t *testing.T) {
+	if os.Getenv("DEVCLUSTER_TEST") != modeSimulated {
+		t.Skip("set DEVCLUSTER_TEST to simulated")
+	}
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	t.Cleanup(server.Close)
+	repository := strings.TrimPrefix(server.URL, "http://") + "/app"
+	push := func(tag string) string {
+		t.Helper()
+		image, err := random.Image(16, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reference, err := name.ParseReference(repository + ":" + tag)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := remote.Write(reference, image); err != nil {
+			t.Fatal(err)
+		}
+		digest, err := image.Digest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return repository + "@" + digest.String()
+	}
+	flags := []string{"--name=" + lifecycleName, "--mode=" + modeSimulated}
+	t.Cleanup(func() {
+		if _, err := call(context.WithoutCancel(t.Context()), t, slices.Concat([]string{"down"}, flags)...); err != nil {
+			t.Error(err)
+		}
+	})
+	devcluster(t, slices.Concat([]string{"down"}, flags)...)
+	devcluster(t, slices.Concat([]string{"up", "--resolve-images"}, flags)...)
+	c := lifecycleCluster(t)
+
+	for _, tag := range []string{"1", "2"} {
+		want := push(tag)
+		status := runPod(t, c, "tag-"+tag, repository+":"+tag, nil, func(s podStatus) bool { return s.Phase == "Running" })
+		if got := status.Containers[0].ImageID; got != want {
+			t.Errorf("the image ID is %q, want %q", got, want)
+		}
+	}
+	status := runPod(t, c, "missing", repository+":3", nil, func(s podStatus) bool {
+		return len(s.Containers) == 1 && s.Containers[0].State.Waiting.Reason == "ImagePullBackOff"
+	})
+	if message := status.Containers[0].State.Waiting.Message; status.Phase != "Pending" || !strings.Contains(message, "MANIFEST_UNKNOWN") {
+		t.Errorf("the pod is %s and says %q, want Pending and the message of the registry", status.Phase, message)
+	}
+	want := push("3")
+	status = waitForPod(t, c, "missing", func(s podStatus) bool { return s.Phase == "Running" })
+	if got := status.Containers[0].ImageID; got != want {
+		t.Errorf("after the push the image ID is %q, want %q", got, want)
+	}
 }
 
 // call runs a command of this program.
@@ -156,37 +221,43 @@ func runPods(t *testing.T, c *cluster, name string) {
 	t.Helper()
 	running := func(s podStatus) bool { return s.Phase == "Running" }
 	if c.state.Mode == modeReal {
-		runPod(t, c, name, nil, running)
+		runPod(t, c, name, pauseImage, nil, running)
 		return
 	}
 	const id = "registry.example.com/demo@sha256:0000000000000000000000000000000000000000000000000000000000000001"
-	status := runPod(t, c, name, map[string]string{"devcluster/image-id.main": id}, running)
+	status := runPod(t, c, name, pauseImage, map[string]string{"devcluster/image-id.main": id}, running)
 	if len(status.Containers) != 1 || status.Containers[0].ImageID != id {
 		t.Errorf("got %+v, want the image ID of the annotation", status)
 	}
-	status = runPod(t, c, name+"-error", map[string]string{"devcluster/pull-error": "ImagePullBackOff", "devcluster/pull-message": "no: such \"image\""},
+	status = runPod(t, c, name+"-error", pauseImage, map[string]string{"devcluster/pull-error": "ImagePullBackOff", "devcluster/pull-message": "no: such \"image\""},
 		func(s podStatus) bool { return len(s.Containers) > 0 })
 	if waiting := status.Containers[0].State.Waiting; status.Phase != "Pending" || waiting.Reason != "ImagePullBackOff" || waiting.Message != "no: such \"image\"" {
 		t.Errorf("got %+v, want the reason and message of the annotations", status)
 	}
 }
 
-// runPod makes a pod from the pause image, which is on the node, and waits for done.
-func runPod(t *testing.T, c *cluster, name string, annotations map[string]string, done func(podStatus) bool) podStatus {
+const pods = "/api/v1/namespaces/default/pods"
+
+// runPod creates a pod and waits for done.
+func runPod(t *testing.T, c *cluster, name, image string, annotations map[string]string, done func(podStatus) bool) podStatus {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
 	pod, err := json.Marshal(map[string]any{
 		"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": name, "annotations": annotations},
-		"spec": map[string]any{"containers": []any{map[string]any{"name": "main", "image": pauseImage}}},
+		"spec": map[string]any{"containers": []any{map[string]any{"name": "main", "image": image}}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	const pods = "/api/v1/namespaces/default/pods"
-	if _, err := c.request(ctx, http.MethodPost, pods, "application/json", bytes.NewReader(pod)); err != nil {
+	if _, err := c.request(t.Context(), http.MethodPost, pods, "application/json", bytes.NewReader(pod)); err != nil {
 		t.Fatal(err)
 	}
+	return waitForPod(t, c, name, done)
+}
+
+func waitForPod(t *testing.T, c *cluster, name string, done func(podStatus) bool) podStatus {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
 	var answer struct {
 		Status podStatus `json:"status"`
 	}

@@ -40,24 +40,31 @@ func newCommand() *cobra.Command {
 	root.PersistentFlags().StringVar(&o.moduleDir, "module-dir", "", "folder of hack/devcluster (default found)")
 	root.PersistentFlags().StringVar(&o.mode, "mode", "", "simulated or real (default simulated)")
 	root.PersistentFlags().StringVar(&o.name, "name", "", "name of the cluster (default its mode)")
-	add := func(use, short string, args cobra.PositionalArgs, run func(cmd *cobra.Command, args []string) error) {
-		root.AddCommand(&cobra.Command{Use: use, Short: short, Args: args, RunE: run})
+	add := func(use, short string, args cobra.PositionalArgs, run func(cmd *cobra.Command, args []string) error) *cobra.Command {
+		cmd := &cobra.Command{Use: use, Short: short, Args: args, RunE: run}
+		root.AddCommand(cmd)
+		return cmd
 	}
-	add("build", "Build what lacks and print the folder of the binaries", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
+	add("build", "Build the missing binaries and print their folder", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
 		return o.build(cmd, targetsFor(o.mode))
 	})
 	add("assets", "Print a folder with etcd, kube-apiserver and kubectl, for KUBEBUILDER_ASSETS", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
-		return o.build(cmd, selectTargets(simulatedTargets, assetNames))
+		return o.build(cmd, assetTargets)
 	})
-	add("up", "Start the cluster unless it runs", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
+	var resolveImages bool
+	up := add("up", "Start the cluster unless it runs", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
 		return o.locked(cmd, func(c *cluster) error {
 			b, err := o.builder(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
-			return c.up(cmd.Context(), o.modeOrDefault(), b)
+			if resolveImages && o.modeOrDefault() != modeSimulated {
+				return errors.New("--resolve-images is for --mode=simulated; a kubelet resolves images itself")
+			}
+			return c.up(cmd.Context(), o.modeOrDefault(), resolveImages, b)
 		})
 	})
+	up.Flags().BoolVar(&resolveImages, "resolve-images", false, "simulated nodes ask registries for the digests of tags, as kubelets do")
 	add("down", "Stop the cluster and remove every trace of it", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
 		return o.locked(cmd, (*cluster).down)
 	})
@@ -94,7 +101,15 @@ func newCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		kubectl := exec.CommandContext(cmd.Context(), filepath.Join(c.state.Binaries, "kubectl"), args...)
+		b, err := o.builder(cmd.ErrOrStderr())
+		if err != nil {
+			return err
+		}
+		dir, err := b.ensure(cmd.Context(), []target{kubectlTarget})
+		if err != nil {
+			return err
+		}
+		kubectl := exec.CommandContext(cmd.Context(), filepath.Join(dir, kubectlTarget.name), args...)
 		kubectl.Env = append(os.Environ(), "KUBECONFIG="+c.path("kubeconfig"))
 		kubectl.Stdin, kubectl.Stdout, kubectl.Stderr = os.Stdin, os.Stdout, os.Stderr
 		return kubectl.Run()

@@ -84,3 +84,12 @@ func TestWritePauseImage(t *testing.T) {
 		t.Errorf("got %+v", config)
 	}
 }
+
+func TestLastLines(t *testing.T) {
+	if got := lastLines("a\nb\nc\n\n", 2); got != "b\nc" {
+		t.Errorf("got %q", got)
+	}
+	if got := lastLines("a", 2); got != "a" {
+		t.Errorf("got %q", got)
+	}
+}

@@ -255,3 +255,11 @@ func (c *cluster) createDNS(ctx context.Context) error {
 	}
 	return nil
 }
+
+func lastLines(s string, n int) string {
+	lines := strings.Split(strings.TrimRight(s, "\n"), "\n")
+	if len(lines) > n {
+		lines = lines[len(lines)-n:]
+	}
+	return strings.Join(lines, "\n")
+}

@@ -11,13 +11,26 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 )
 
-// stages tell kwok how simulated nodes and pods live.
+// stages are kwok's rules for simulated nodes and pods.
 //
 //go:embed stages.yaml
 var stages []byte
+
+// resolverMark begins the lines of the stages that count with the image resolver alone.
+const resolverMark = "#resolver"
+
+func stagesFor(resolveImages bool) []byte {
+	if !resolveImages {
+		return stages
+	}
+	return bytes.ReplaceAll(stages, []byte("\n"+resolverMark), []byte("\n"))
+}
+
+const imageResolver = "image-resolver"
 
 // simulatedNodes are of two architectures, so that images for several platforms have somewhere to run.
 var simulatedNodes = []struct{ name, arch string }{
@@ -29,10 +42,12 @@ func (c *cluster) startSimulated(ctx context.Context) error {
 	if err := c.reservePorts("etcd", "etcd-peer", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok"); err != nil {
 		return err
 	}
-	if err := c.writeCredentials(plane, map[string]identity{"kwok": {user: "kwok", groups: []string{"system:masters"}}}); err != nil {
+	if err := c.writeCredentials(plane, map[string]identity{
+		"kwok": {user: "kwok", groups: []string{"system:masters"}}, imageResolver: {user: imageResolver, groups: []string{"system:masters"}},
+	}); err != nil {
 		return err
 	}
-	if err := os.WriteFile(c.path("stages.yaml"), stages, 0o600); err != nil {
+	if err := os.WriteFile(c.path("stages.yaml"), stagesFor(c.state.ResolveImages), 0o600); err != nil {
 		return err
 	}
 	if err := c.startControlPlane(ctx, plane); err != nil {
@@ -47,6 +62,13 @@ func (c *cluster) startSimulated(ctx context.Context) error {
 		"--node-lease-duration-seconds=40",
 	}}); err != nil {
 		return err
+	}
+	if c.state.ResolveImages {
+		if err := c.run(spec{name: imageResolver, bin: filepath.Join(c.state.Binaries, imageResolver), args: []string{
+			"--kubeconfig=" + c.path("pki", imageResolver+".kubeconfig"),
+		}}); err != nil {
+			return err
+		}
 	}
 	for _, node := range simulatedNodes {
 		if err := c.createNode(ctx, node.name, node.arch); err != nil {
@@ -67,8 +89,13 @@ func (c *cluster) startSimulated(ctx context.Context) error {
 }
 
 func (c *cluster) createNode(ctx context.Context, name, arch string) error {
+	spec := map[string]any{}
+	if c.state.ResolveImages && arch != runtime.GOARCH {
+		// Most images that are built here are for the architecture of this machine alone. Pods can still select the node.
+		spec["taints"] = []any{map[string]string{"key": "kubernetes.io/arch", "value": arch, "effect": "PreferNoSchedule"}}
+	}
 	node, err := json.Marshal(map[string]any{
-		"apiVersion": "v1", "kind": "Node",
+		"apiVersion": "v1", "kind": "Node", "spec": spec,
 		"metadata": map[string]any{
 			"name":        name,
 			"annotations": map[string]string{"kwok.x-k8s.io/node": "fake"},

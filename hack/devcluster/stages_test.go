@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 	"text/template/parse"
@@ -9,6 +11,17 @@ import (
 )
 
 func TestStages(t *testing.T) {
+	for _, resolveImages := range []bool{false, true} {
+		t.Run(fmt.Sprintf("resolveImages=%t", resolveImages), func(t *testing.T) { checkStages(t, stagesFor(resolveImages)) })
+	}
+	// Pods that run and ephemeral containers wait for their images.
+	if without, with := bytes.Count(stagesFor(false), []byte("\n      - key:")), bytes.Count(stagesFor(true), []byte("\n      - key:")); with != without+2 {
+		t.Errorf("the resolver adds %d conditions, want 2", with-without)
+	}
+}
+
+func checkStages(t *testing.T, stages []byte) {
+	t.Helper()
 	names := map[string]bool{}
 	for document := range strings.SplitSeq(string(stages), "\n---\n") {
 		var stage struct {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 // Limits bound what one image may cost. A zero field means the default.
@@ -17,7 +17,7 @@ type Limits struct {
 	// archive may be as large. Default 8 GiB.
 	ImageBytes int64
 	// DecompressedBytes bounds all layers together after decompression, as well as the sum of the file sizes that
-	// they state. Temporary files of the cataloguers (nested archives) may take as much again. Default 16 GiB.
+	// they state. Temporary files of the catalogers (nested archives) may take as much again. Default 16 GiB.
 	DecompressedBytes int64
 	// Files bounds the entries of all layers together, folders that are only implied by a path included. Default 1,000,000.
 	Files int64
@@ -49,17 +49,16 @@ func (l Limits) orDefaults() Limits {
 
 // Request names an image and how to get at it.
 type Request struct {
-	// Image is "repository@digest" (or a tag, for people) pulled from its registry, or the path of an OCI layout
+	// Image is "repository@digest" (or "repository:tag" on the command line), pulled from its registry, or the path of an OCI layout
 	// folder, of a docker archive or of an OCI archive; archives may be compressed with gzip or zstd.
 	Image string
 	// Platform picks one image of an index. The zero value means linux on this machine's architecture for an index,
 	// and whatever is there for a single image. An image of another platform is refused.
-	Platform vuln.Platform
+	Platform model.Platform
 	// PlainHTTP lists registries, as host or host:port, that may be asked without TLS; loopback always may.
 	PlainHTTP []string
-	// DockerConfigs are the paths of docker configuration files (.dockerconfigjson, config.json or .dockercfg). Every
-	// entry that fits the repository is tried, in order, then nobody's; wrong ones do no harm. Credential helpers are
-	// never run.
+	// DockerConfigs are the paths of docker configuration files (.dockerconfigjson, config.json or .dockercfg). Every matching entry is
+	// tried in order, then anonymous access. Credential helpers are never run.
 	DockerConfigs []string
 	// TokenHosts lists hosts besides the registry's own site whose token service may receive credentials.
 	TokenHosts []string
@@ -81,43 +80,43 @@ type Stats struct {
 	DecompressedBytes int64
 	Files             int64
 	Packages          int
-	Pull, Catalogue   time.Duration
+	Pull, Catalog     time.Duration
 }
 
-// Result is a catalogued image.
+// Result is a cataloged image.
 type Result struct {
 	// SBOM is syft-json without file entries, and with no more of each package than matching needs.
 	SBOM []byte
 	// ManifestDigest is the digest of the platform's manifest; "" for a docker archive, which has none.
 	ManifestDigest string
-	Platform       vuln.Platform
+	Platform       model.Platform
 	Stats          Stats
 }
 
-// Run catalogues an image. The error is always an *Error. Only one image is with Syft at a time in a process; others
+// Run catalogs an image. The error is always an *Error. Only one image is with Syft at a time in a process; others
 // wait, which also keeps memory bounded. While it works, TMPDIR of the process names the scratch folder.
 func Run(ctx context.Context, request Request) (result *Result, err error) {
 	limits := request.Limits.orDefaults()
 	if request.sleep == nil {
 		request.sleep = sleepContext
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, limits.Timeout, failf(vuln.ReasonDeadlineExceeded,
-		"%s was not catalogued within the limit of %s; raise the time limit if the registry is only slow", request.Image, limits.Timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, limits.Timeout, failf(model.ReasonDeadlineExceeded,
+		"the scan of %s exceeded its time limit of %s; increase the limit if the registry or the node is slow", request.Image, limits.Timeout))
 	defer cancel()
 
 	scratch, err := os.MkdirTemp(request.ScratchDir, "catalog-")
 	if err != nil {
-		return nil, typed(ctx, fmt.Errorf("make a scratch folder: %w", err), vuln.ReasonOutOfDisk)
+		return nil, typed(ctx, fmt.Errorf("create a scratch directory: %w", err), model.ReasonOutOfDisk)
 	}
 	defer func() {
 		if removeErr := os.RemoveAll(scratch); removeErr != nil && err == nil {
-			result, err = nil, typed(ctx, fmt.Errorf("empty the scratch folder: %w", removeErr), vuln.ReasonCatalogFailed)
+			result, err = nil, typed(ctx, fmt.Errorf("remove the scratch directory: %w", removeErr), model.ReasonCatalogFailed)
 		}
 	}()
 
 	result, err = run(ctx, request, limits, scratch)
 	if err != nil {
-		return nil, typed(ctx, err, vuln.ReasonCatalogFailed)
+		return nil, typed(ctx, err, model.ReasonCatalogFailed)
 	}
 	return result, nil
 }
@@ -140,7 +139,7 @@ func run(ctx context.Context, request Request, limits Limits, scratch string) (*
 	if err != nil {
 		return nil, err
 	}
-	stats.Catalogue, stats.Packages = time.Since(started), packages
+	stats.Catalog, stats.Packages = time.Since(started), packages
 	return &Result{SBOM: sbom, ManifestDigest: img.manifestDigest, Platform: img.platform(), Stats: stats}, nil
 }
 
@@ -150,19 +149,19 @@ func open(ctx context.Context, request Request, limits Limits, scratch string) (
 		info, err := os.Stat(path)
 		switch {
 		case err != nil:
-			return nil, failf(vuln.ReasonImageNotFound, "open %s: %w", path, withoutPath(err))
+			return nil, failf(model.ReasonImageNotFound, "open %s: %w", path, withoutPath(err))
 		case info.IsDir():
 			return openLayout(path, request.Platform, limits)
 		case !info.Mode().IsRegular():
-			return nil, failf(vuln.ReasonNotPullable, "%s is neither a folder nor a regular file", path)
+			return nil, failf(model.ReasonNotPullable, "%s is neither a directory nor a regular file", path)
 		}
 		return openArchive(ctx, path, request.Platform, limits, scratch)
 	}
 	return openRemote(ctx, request, limits)
 }
 
-// localPath tells a path from a reference: what starts like a path or ends like an archive is one, and so is what
-// exists, unless it names a digest.
+// localPath distinguishes a path from an image reference. A path starts like one, ends like an archive, or exists and has no
+// digest.
 func localPath(image string) (string, bool) {
 	for _, prefix := range []string{"oci-dir:", "oci-archive:", "docker-archive:"} {
 		if path, found := strings.CutPrefix(image, prefix); found {

@@ -78,20 +78,20 @@ func openDockerConfig(file string) (*os.File, error) {
 func readDockerConfig(file string) ([]dockerEntry, error) {
 	f, err := openDockerConfig(file)
 	if err != nil {
-		return nil, fmt.Errorf("read the docker configuration: %w", err)
+		return nil, fmt.Errorf("read the Docker configuration: %w", err)
 	}
 	defer func() { _ = f.Close() }()
 	file = f.Name()
 	content, err := io.ReadAll(io.LimitReader(f, maxDockerConfigBytes+1))
 	if err != nil {
-		return nil, fmt.Errorf("read the docker configuration: %w", err)
+		return nil, fmt.Errorf("read the Docker configuration: %w", err)
 	}
 	if len(content) > maxDockerConfigBytes {
-		return nil, fmt.Errorf("the docker configuration %s is larger than the limit of %d bytes", file, maxDockerConfigBytes)
+		return nil, fmt.Errorf("the Docker configuration %s is larger than the limit of %d bytes", file, maxDockerConfigBytes)
 	}
 	entries, err := parseDockerConfig(content)
 	if err != nil {
-		return nil, fmt.Errorf("the docker configuration %s: %w", file, err)
+		return nil, fmt.Errorf("the Docker configuration %s: %w", file, err)
 	}
 	return entries, nil
 }
@@ -103,13 +103,13 @@ func parseDockerConfig(content []byte) ([]dockerEntry, error) {
 		Auths map[string]dockerAuth `json:"auths"`
 	}
 	if err := json.Unmarshal(content, &config); err != nil {
-		return nil, errors.New("it is not valid JSON of the expected form")
+		return nil, errors.New("it is not a valid Docker configuration in JSON")
 	}
 	auths := config.Auths
 	if auths == nil {
 		var raw map[string]json.RawMessage
 		if err := json.Unmarshal(content, &raw); err != nil {
-			return nil, errors.New("it is not valid JSON of the expected form")
+			return nil, errors.New("it is not a valid Docker configuration in JSON")
 		}
 		auths = make(map[string]dockerAuth, len(raw))
 		for key, value := range raw {
@@ -177,8 +177,8 @@ func canonicalRegistry(host string) string {
 	return host
 }
 
-// fits reports whether the entry is meant for the repository. A host may hold wildcards within its labels.
-func (e dockerEntry) fits(registry, repository string) bool {
+// matches reports whether the entry is meant for the repository. A host may hold wildcards within its labels.
+func (e dockerEntry) matches(registry, repository string) bool {
 	wantLabels, wantPort := splitHostPattern(canonicalRegistry(registry))
 	labels, port := splitHostPattern(e.host)
 	if port != wantPort || len(labels) != len(wantLabels) {
@@ -201,7 +201,7 @@ func splitHostPattern(host string) (labels []string, port string) {
 
 // credentials is what docker configuration files hold for one repository.
 type credentials struct {
-	// found is what fits, without repetitions, and nobody's credential last.
+	// found lists the matching credentials without duplicates; the last one is anonymous.
 	found []credential
 	// sources names each file and says what it was good for.
 	sources []string
@@ -216,12 +216,12 @@ func credentialsFor(files []string, registry, repository string) credentials {
 	var problems []error
 	for _, file := range files {
 		entries, err := readDockerConfig(file)
-		fits := 0
+		matching := 0
 		for _, entry := range entries {
-			if !entry.fits(registry, repository) {
+			if !entry.matches(registry, repository) {
 				continue
 			}
-			fits++
+			matching++
 			if !slices.Contains(c.found, entry.credential) {
 				c.found = append(c.found, entry.credential)
 			}
@@ -233,8 +233,8 @@ func credentialsFor(files []string, registry, repository string) credentials {
 		case err != nil:
 			source += " (cannot be read)"
 			problems = append(problems, err)
-		case fits == 0:
-			source += " (has nothing for " + registry + ")"
+		case matching == 0:
+			source += " (has no credentials for " + registry + ")"
 		}
 		c.sources = append(c.sources, source)
 	}
@@ -242,8 +242,8 @@ func credentialsFor(files []string, registry, repository string) credentials {
 	return c
 }
 
-// configName is what people know a docker configuration file by: the folder, if the file is named as all of them are. In a scan pod that
-// is the name of the Secret.
+// configName is the name of a Docker configuration file in messages: its folder, if the file has the usual name. In a scan pod that is the
+// name of the Secret.
 func configName(file string) string {
 	if dir := filepath.Base(filepath.Dir(file)); filepath.Base(file) == configFile && dir != "." && dir != "/" {
 		return dir
@@ -255,7 +255,7 @@ func configName(file string) string {
 func (c *credentials) explain(refused *Error) *Error {
 	err := refused.Err
 	if len(c.sources) > 0 {
-		err = fmt.Errorf("%w; tried the pull credentials %s, then none", err, strings.Join(c.sources, ", "))
+		err = fmt.Errorf("%w; tried the pull secrets %s, then no credentials", err, strings.Join(c.sources, ", "))
 	}
 	if c.problem != nil {
 		err = errors.Join(err, c.problem)

@@ -78,7 +78,7 @@ func TestOldDockerConfig(t *testing.T) {
 	if diff := cmp.Diff(want, got.found, cmp.AllowUnexported(credential{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	for i, end := range []string{" (cannot be read)", " (does not exist)", " (has nothing for r.example)", `"`, `"`} {
+	for i, end := range []string{" (cannot be read)", " (does not exist)", " (has no credentials for r.example)", `"`, `"`} {
 		if len(got.sources) != 5 || !strings.HasSuffix(got.sources[i], end) {
 			t.Errorf("the sources are %q", got.sources)
 		}
@@ -101,7 +101,7 @@ func FuzzDockerConfig(f *testing.F) {
 				t.Errorf("a useless entry %q", entry.host)
 			}
 			// A credential is for its own host, never for one that does not match.
-			if !strings.ContainsAny(entry.host, `*?[\`) && entry.host != "r.example" && entry.fits("r.example", "a") {
+			if !strings.ContainsAny(entry.host, `*?[\`) && entry.host != "r.example" && entry.matches("r.example", "a") {
 				t.Errorf("%q fits r.example", entry.host)
 			}
 		}

@@ -9,12 +9,12 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
-// Error is a failure with the reason that is shown to people and machines. Run and Upload return no other error.
+// Error is a failure with its typed reason. Run and Upload return no other error.
 type Error struct {
-	Reason vuln.Reason
+	Reason model.Reason
 	Err    error
 }
 
@@ -25,41 +25,41 @@ func (e *Error) Error() string { return string(e.Reason) + ": " + e.Err.Error() 
 func (e *Error) Unwrap() error { return e.Err }
 
 // ReasonOf is the reason of an error that this package returned, and ReasonCatalogFailed for any other.
-func ReasonOf(err error) vuln.Reason {
+func ReasonOf(err error) model.Reason {
 	if typed, ok := errors.AsType[*Error](err); ok {
 		return typed.Reason
 	}
-	return vuln.ReasonCatalogFailed
+	return model.ReasonCatalogFailed
 }
 
 // OutcomeOf describes how an attempt ended; a nil error is success.
-func OutcomeOf(err error) vuln.Outcome {
+func OutcomeOf(err error) model.Outcome {
 	if err == nil {
-		return vuln.Outcome{}
+		return model.Outcome{}
 	}
 	message := err.Error()
 	if typed, ok := errors.AsType[*Error](err); ok {
 		message = typed.Err.Error()
 	}
-	return vuln.Outcome{Reason: ReasonOf(err), Message: message, RetryAfter: retryAfterOf(err)}
+	return model.Outcome{Reason: ReasonOf(err), Message: message, RetryAfter: retryAfterOf(err)}
 }
 
-// retryAfterOf is how long the registry behind an error asked to be left alone, 0 when it did not ask.
+// retryAfterOf returns the delay that the registry requested with the header Retry-After, 0 if none.
 func retryAfterOf(err error) time.Duration {
 	status, ok := errors.AsType[*statusError](err)
 	if !ok || status.status != http.StatusTooManyRequests && status.status != http.StatusServiceUnavailable {
 		return 0
 	}
-	return min(status.retryAfter, vuln.MaxRetryAfter)
+	return min(status.retryAfter, model.MaxRetryAfter)
 }
 
-func failf(reason vuln.Reason, format string, args ...any) *Error {
+func failf(reason model.Reason, format string, args ...any) *Error {
 	return &Error{Reason: reason, Err: fmt.Errorf(format, args...)}
 }
 
 // typed gives err a reason. The end of the context wins, since it makes everything else fail; then a reason that err
 // already carries, then what the operating system says, then fallback.
-func typed(ctx context.Context, err error, fallback vuln.Reason) *Error {
+func typed(ctx context.Context, err error, fallback model.Reason) *Error {
 	if ctx.Err() != nil {
 		return interrupted(ctx, err)
 	}
@@ -68,11 +68,11 @@ func typed(ctx context.Context, err error, fallback vuln.Reason) *Error {
 	}
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return failf(vuln.ReasonOutOfDisk, "the scratch folder is full, give it more space: %w", err)
+		return failf(model.ReasonOutOfDisk, "the scratch directory is full; increase its size: %w", err)
 	case errors.Is(err, syscall.EROFS):
-		return failf(vuln.ReasonOutOfDisk, "the scratch folder cannot be written, mount a writable volume there: %w", err)
+		return failf(model.ReasonOutOfDisk, "the scratch directory is read-only; mount a writable volume: %w", err)
 	case errors.Is(err, fs.ErrNotExist):
-		return failf(vuln.ReasonImageNotFound, "%w", err)
+		return failf(model.ReasonImageNotFound, "%w", err)
 	}
 	return &Error{Reason: fallback, Err: err}
 }
@@ -84,7 +84,7 @@ func interrupted(ctx context.Context, err error) *Error {
 		return known
 	}
 	if errors.Is(cause, context.DeadlineExceeded) || errors.Is(cause, context.Canceled) {
-		return failf(vuln.ReasonDeadlineExceeded, "%w while: %w", cause, err)
+		return failf(model.ReasonDeadlineExceeded, "%w while: %w", cause, err)
 	}
-	return failf(vuln.ReasonDeadlineExceeded, "%w", cause)
+	return failf(model.ReasonDeadlineExceeded, "%w", cause)
 }

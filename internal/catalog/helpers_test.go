@@ -29,7 +29,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 func TestMain(m *testing.M) {
@@ -111,7 +111,7 @@ func (f *fakeRegistry) put(t *testing.T, mediaType types.MediaType, manifest []b
 
 func noSleep(ctx context.Context, _ time.Duration) error { return ctx.Err() }
 
-// run catalogues with an empty scratch folder and checks that it is empty again.
+// run catalogs with an empty scratch folder and checks that it is empty again.
 func runIn(t *testing.T, ctx context.Context, request Request) (*Result, error) { //nolint:revive // t first, as in all helpers
 	t.Helper()
 	request.ScratchDir = t.TempDir()
@@ -127,7 +127,7 @@ func runIn(t *testing.T, ctx context.Context, request Request) (*Result, error) 
 }
 
 // wantFailure checks the reason, that the message holds a phrase, and that it holds no secret.
-func wantFailure(t *testing.T, err error, reason vuln.Reason, phrase string) {
+func wantFailure(t *testing.T, err error, reason model.Reason, phrase string) {
 	t.Helper()
 	failure, ok := errors.AsType[*Error](err)
 	if !ok {

@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 // zeros reads as that many zero bytes.
@@ -73,7 +73,7 @@ func TestDecompressionBombs(t *testing.T) {
 			}
 			reference := newRegistry(t).push(t, imageOf(t, layer))
 			_, err := runIn(t, t.Context(), Request{Image: reference, Limits: Limits{DecompressedBytes: 1 << 20}})
-			wantFailure(t, err, vuln.ReasonImageTooLarge, "1048576 bytes after decompression")
+			wantFailure(t, err, model.ReasonImageTooLarge, "1048576 bytes after decompression")
 		})
 	}
 }
@@ -93,7 +93,7 @@ func TestBombInsideOfAnArchive(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := runIn(t, t.Context(), Request{Image: path, Limits: Limits{DecompressedBytes: 1 << 20}})
-	wantFailure(t, err, vuln.ReasonImageTooLarge, "1048576 bytes after decompression")
+	wantFailure(t, err, model.ReasonImageTooLarge, "1048576 bytes after decompression")
 }
 
 func TestManyTinyFiles(t *testing.T) {
@@ -110,22 +110,22 @@ func TestManyTinyFiles(t *testing.T) {
 	layer := newRawLayer(gzipped(t, out.Bytes()), out.Bytes())
 	reference := newRegistry(t).push(t, imageOf(t, layer))
 	_, err := runIn(t, t.Context(), Request{Image: reference, Limits: Limits{Files: 99_999}})
-	wantFailure(t, err, vuln.ReasonImageTooLarge, "99999 files")
+	wantFailure(t, err, model.ReasonImageTooLarge, "99999 files")
 }
 
 // TestDeepPaths counts the folders that a path only implies, since each costs as much memory as a file.
 func TestDeepPaths(t *testing.T) {
 	deep := strings.Repeat("d/", 1000) + "file"
-	census := newCensus(Limits{Files: 1500, DecompressedBytes: 1})
-	if err := census.add(&tar.Header{Name: deep}); err != nil {
+	entryCounter := newEntryCounter(Limits{Files: 1500, DecompressedBytes: 1})
+	if err := entryCounter.add(&tar.Header{Name: deep}); err != nil {
 		t.Fatal(err)
 	}
-	if err := census.add(&tar.Header{Name: deep + "2"}); err != nil || census.files != 1002 {
-		t.Fatalf("%d files after a sibling (%v)", census.files, err)
+	if err := entryCounter.add(&tar.Header{Name: deep + "2"}); err != nil || entryCounter.files != 1002 {
+		t.Fatalf("%d files after a sibling (%v)", entryCounter.files, err)
 	}
-	wantFailure(t, census.add(&tar.Header{Name: "other/" + deep}), vuln.ReasonImageTooLarge, "1500 files")
-	wantFailure(t, newCensus(DefaultLimits()).add(&tar.Header{Name: strings.Repeat("d", 5000)}), vuln.ReasonCatalogFailed, "4096")
-	wantFailure(t, newCensus(Limits{Files: 9, DecompressedBytes: 1 << 30}).add(&tar.Header{Name: "sparse", Size: 1 << 62}), vuln.ReasonImageTooLarge, "bytes")
+	wantFailure(t, entryCounter.add(&tar.Header{Name: "other/" + deep}), model.ReasonImageTooLarge, "1500 files")
+	wantFailure(t, newEntryCounter(DefaultLimits()).add(&tar.Header{Name: strings.Repeat("d", 5000)}), model.ReasonCatalogFailed, "4096")
+	wantFailure(t, newEntryCounter(Limits{Files: 9, DecompressedBytes: 1 << 30}).add(&tar.Header{Name: "sparse", Size: 1 << 62}), model.ReasonImageTooLarge, "bytes")
 }
 
 // TestEntriesStayInScratch offers every entry that has led out of a folder somewhere, and looks at what is outside.
@@ -175,26 +175,26 @@ func TestHostileManifests(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(m *v1.Manifest)
 		limits Limits
-		reason vuln.Reason
+		reason model.Reason
 		phrase string
 	}{
-		"too large":         {func(m *v1.Manifest) { m.Layers[0].Size = 9 << 30 }, Limits{}, vuln.ReasonImageTooLarge, "8589934592"},
-		"sum overflows":     {func(m *v1.Manifest) { m.Layers = append(m.Layers, m.Layers[0]); m.Layers[0].Size = 1<<63 - 1 }, Limits{}, vuln.ReasonImageTooLarge, "limit"},
-		"own limit":         {func(*v1.Manifest) {}, Limits{ImageBytes: 100}, vuln.ReasonImageTooLarge, "limit of 100"},
-		"negative size":     {func(m *v1.Manifest) { m.Layers[0].Size = -1 }, Limits{}, vuln.ReasonCatalogFailed, "-1 bytes"},
-		"states too little": {func(m *v1.Manifest) { m.Layers[0].Size-- }, Limits{}, vuln.ReasonCatalogFailed, "larger than"},
-		"states too much":   {func(m *v1.Manifest) { m.Layers[0].Size++ }, Limits{}, vuln.ReasonRegistryUnavailable, "bytes came"},
-		"foreign URL":       {func(m *v1.Manifest) { m.Layers[0].URLs = []string{"http://169.254.169.254/"} }, Limits{}, vuln.ReasonNotPullable, "foreign"},
-		"foreign type":      {func(m *v1.Manifest) { m.Layers[0].MediaType = types.DockerForeignLayer }, Limits{}, vuln.ReasonNotPullable, "foreign"},
-		"artifact":          {func(m *v1.Manifest) { m.Config.MediaType = "application/vnd.cncf.helm.config.v1+json" }, Limits{}, vuln.ReasonNotPullable, "artifact"},
-		"large config":      {func(m *v1.Manifest) { m.Config.Size = 1 << 30 }, Limits{}, vuln.ReasonImageTooLarge, "configuration"},
-		"config elsewhere":  {func(m *v1.Manifest) { m.Config.URLs = []string{"http://x/"} }, Limits{}, vuln.ReasonNotPullable, "outside"},
-		"layer as config":   {func(m *v1.Manifest) { m.Config.Digest = m.Layers[0].Digest }, Limits{}, vuln.ReasonCatalogFailed, "configuration"},
-		"config as layer":   {func(m *v1.Manifest) { m.Layers[0].Digest, m.Layers[0].Size = m.Config.Digest, m.Config.Size }, Limits{}, vuln.ReasonCatalogFailed, "diff ID"},
-		"layer missing":     {func(m *v1.Manifest) { m.Layers[0].Digest.Hex = strings.Repeat("0", 64) }, Limits{}, vuln.ReasonImageNotFound, "404"},
-		"more layers":       {func(m *v1.Manifest) { m.Layers = append(m.Layers, m.Layers[0]) }, Limits{}, vuln.ReasonCatalogFailed, "lists 1 layers"},
-		"too many layers":   {func(m *v1.Manifest) { m.Layers = slices.Repeat(m.Layers, maxLayers+1) }, Limits{}, vuln.ReasonImageTooLarge, "512"},
-		"schema 1":          {func(m *v1.Manifest) { m.SchemaVersion = 1 }, Limits{}, vuln.ReasonNotPullable, "schema version 1"},
+		"too large":         {func(m *v1.Manifest) { m.Layers[0].Size = 9 << 30 }, Limits{}, model.ReasonImageTooLarge, "8589934592"},
+		"sum overflows":     {func(m *v1.Manifest) { m.Layers = append(m.Layers, m.Layers[0]); m.Layers[0].Size = 1<<63 - 1 }, Limits{}, model.ReasonImageTooLarge, "limit"},
+		"own limit":         {func(*v1.Manifest) {}, Limits{ImageBytes: 100}, model.ReasonImageTooLarge, "limit of 100"},
+		"negative size":     {func(m *v1.Manifest) { m.Layers[0].Size = -1 }, Limits{}, model.ReasonCatalogFailed, "-1 bytes"},
+		"states too little": {func(m *v1.Manifest) { m.Layers[0].Size-- }, Limits{}, model.ReasonCatalogFailed, "larger than"},
+		"states too much":   {func(m *v1.Manifest) { m.Layers[0].Size++ }, Limits{}, model.ReasonRegistryUnavailable, "received "},
+		"foreign URL":       {func(m *v1.Manifest) { m.Layers[0].URLs = []string{"http://169.254.169.254/"} }, Limits{}, model.ReasonNotPullable, "foreign"},
+		"foreign type":      {func(m *v1.Manifest) { m.Layers[0].MediaType = types.DockerForeignLayer }, Limits{}, model.ReasonNotPullable, "foreign"},
+		"artifact":          {func(m *v1.Manifest) { m.Config.MediaType = "application/vnd.cncf.helm.config.v1+json" }, Limits{}, model.ReasonNotPullable, "artifact"},
+		"large config":      {func(m *v1.Manifest) { m.Config.Size = 1 << 30 }, Limits{}, model.ReasonImageTooLarge, "configuration"},
+		"config elsewhere":  {func(m *v1.Manifest) { m.Config.URLs = []string{"http://x/"} }, Limits{}, model.ReasonNotPullable, "outside"},
+		"layer as config":   {func(m *v1.Manifest) { m.Config.Digest = m.Layers[0].Digest }, Limits{}, model.ReasonCatalogFailed, "configuration"},
+		"config as layer":   {func(m *v1.Manifest) { m.Layers[0].Digest, m.Layers[0].Size = m.Config.Digest, m.Config.Size }, Limits{}, model.ReasonCatalogFailed, "diff ID"},
+		"layer missing":     {func(m *v1.Manifest) { m.Layers[0].Digest.Hex = strings.Repeat("0", 64) }, Limits{}, model.ReasonImageNotFound, "404"},
+		"more layers":       {func(m *v1.Manifest) { m.Layers = append(m.Layers, m.Layers[0]) }, Limits{}, model.ReasonCatalogFailed, "lists 1 layers"},
+		"too many layers":   {func(m *v1.Manifest) { m.Layers = slices.Repeat(m.Layers, maxLayers+1) }, Limits{}, model.ReasonImageTooLarge, "512"},
+		"schema 1":          {func(m *v1.Manifest) { m.SchemaVersion = 1 }, Limits{}, model.ReasonNotPullable, "schema version 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			manifest, err := v1.ParseManifest(bytes.NewReader(raw))
@@ -212,7 +212,7 @@ func TestHostileManifests(t *testing.T) {
 			registry.guard = countBlobs(&blobs)
 			_, err = runIn(t, t.Context(), Request{Image: reference, Limits: test.limits})
 			wantFailure(t, err, test.reason, test.phrase)
-			if test.reason == vuln.ReasonImageTooLarge && blobs > 0 {
+			if test.reason == model.ReasonImageTooLarge && blobs > 0 {
 				t.Errorf("%d blobs were pulled of an image that is too large", blobs)
 			}
 		})
@@ -224,7 +224,7 @@ func TestChangedContent(t *testing.T) {
 	reference := registry.push(t, debian(t))
 	registry.guard = replaceIn("/manifests/", []byte(`{"schemaVersion":2}`))
 	_, err := runIn(t, t.Context(), Request{Image: reference})
-	wantFailure(t, err, vuln.ReasonCatalogFailed, "it was changed on its way")
+	wantFailure(t, err, model.ReasonCatalogFailed, "it was modified in transit")
 
 	content := debianTar(t)
 	layer := newRawLayer(content, content)
@@ -233,7 +233,7 @@ func TestChangedContent(t *testing.T) {
 	changed := bytes.Replace(content, []byte("1.1.1k-1"), []byte("9.9.9z-9"), 1)
 	registry.guard = replaceIn(digest.String(), changed)
 	_, err = runIn(t, t.Context(), Request{Image: reference})
-	wantFailure(t, err, vuln.ReasonCatalogFailed, "it was changed on its way")
+	wantFailure(t, err, model.ReasonCatalogFailed, "it was modified in transit")
 }
 
 func TestNotAnArchive(t *testing.T) {
@@ -252,7 +252,7 @@ func TestNotAnArchive(t *testing.T) {
 				}
 				return
 			}
-			wantFailure(t, err, vuln.ReasonCatalogFailed, "layer 1")
+			wantFailure(t, err, model.ReasonCatalogFailed, "layer 1")
 		})
 	}
 }
@@ -261,7 +261,7 @@ func TestZstdWindowIsBounded(t *testing.T) {
 	// A frame of no content that asks for a window of 512 MiB.
 	frame := []byte{0x28, 0xb5, 0x2f, 0xfd, 0x00, 19 << 3, 0x01, 0x00, 0x00}
 	_, err := runIn(t, t.Context(), Request{Image: newRegistry(t).push(t, imageOf(t, newRawLayer(frame, nil)))})
-	wantFailure(t, err, vuln.ReasonCatalogFailed, "window")
+	wantFailure(t, err, model.ReasonCatalogFailed, "window")
 }
 
 func TestSameLayerTwice(t *testing.T) {
@@ -286,5 +286,5 @@ func TestWatchScratch(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	watchScratch(ctx, cancel, folder, Limits{DecompressedBytes: 1000})
-	wantFailure(t, interrupted(ctx, errors.New("x")), vuln.ReasonImageTooLarge, "3000 bytes")
+	wantFailure(t, interrupted(ctx, errors.New("x")), model.ReasonImageTooLarge, "3000 bytes")
 }

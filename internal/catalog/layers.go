@@ -20,11 +20,11 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 const (
-	// layerAttempts bounds how often a layer is fetched that breaks off.
+	// layerAttempts bounds the attempts to fetch a layer whose transfer is interrupted.
 	layerAttempts = 3
 	// maxZstdWindow bounds the memory of the zstd decoder; what current tools write needs 8 MiB.
 	maxZstdWindow = 128 << 20
@@ -39,14 +39,14 @@ const (
 func fetchLayers(ctx context.Context, img *resolved, request Request, limits Limits, scratch string, stats *Stats) error {
 	folder := filepath.Join(scratch, layersFolder)
 	if err := os.Mkdir(folder, 0o700); err != nil {
-		return fmt.Errorf("make a folder for the layers: %w", err)
+		return fmt.Errorf("create a directory for the layers: %w", err)
 	}
-	census := newCensus(limits)
+	entryCounter := newEntryCounter(limits)
 	for i, l := range img.layers {
 		target := filepath.Join(folder, l.diffID.String())
 		if _, err := os.Stat(target); err == nil {
 			// The same layer twice costs nothing to fetch but counts again, since Stereoscope reads it again.
-			if err := census.count(ctx, target); err != nil {
+			if err := entryCounter.count(ctx, target); err != nil {
 				return layerError(ctx, i, err)
 			}
 			continue
@@ -54,16 +54,16 @@ func fetchLayers(ctx context.Context, img *resolved, request Request, limits Lim
 		if err := fetchLayer(ctx, l, target, request, limits, stats); err != nil {
 			return layerError(ctx, i, err)
 		}
-		if err := census.count(ctx, target); err != nil {
+		if err := entryCounter.count(ctx, target); err != nil {
 			return layerError(ctx, i, err)
 		}
 	}
-	stats.Files = census.files
+	stats.Files = entryCounter.files
 	return nil
 }
 
 func layerError(ctx context.Context, index int, err error) error {
-	failure := typed(ctx, err, vuln.ReasonCatalogFailed)
+	failure := typed(ctx, err, model.ReasonCatalogFailed)
 	return &Error{Reason: failure.Reason, Err: fmt.Errorf("layer %d: %w", index+1, failure.Err)}
 }
 
@@ -76,7 +76,7 @@ func fetchLayer(ctx context.Context, l layer, target string, request Request, li
 			stats.DecompressedBytes += size
 			return nil
 		}
-		// Only a transfer that broke off is worth another try.
+		// Only an interrupted transfer is retried.
 		if _, broken := errors.AsType[*transferError](err); !broken || ctx.Err() != nil {
 			return err
 		}
@@ -84,13 +84,13 @@ func fetchLayer(ctx context.Context, l layer, target string, request Request, li
 			return err
 		}
 	}
-	return failf(vuln.ReasonRegistryUnavailable, "%w (%d attempts)", err, layerAttempts)
+	return failf(model.ReasonRegistryUnavailable, "%w (%d attempts)", err, layerAttempts)
 }
 
 // transferError is a failure of reading from the registry, in contrast to one of the content.
 type transferError struct{ err error }
 
-func (e *transferError) Error() string { return "the transfer broke off: " + e.err.Error() }
+func (e *transferError) Error() string { return "the transfer was interrupted: " + e.err.Error() }
 func (e *transferError) Unwrap() error { return e.err }
 
 // fetchLayerOnce streams a layer through both digests into target and returns its decompressed size.
@@ -128,14 +128,14 @@ func fetchLayerOnce(ctx context.Context, l layer, target string, left, limit int
 		return 0, err
 	}
 	if got := fmt.Sprintf("%x", diffID.Sum(nil)); got != l.diffID.Hex {
-		return 0, failf(vuln.ReasonCatalogFailed, "decompressed it has the diff ID sha256:%s instead of %s", got, l.diffID)
+		return 0, failf(model.ReasonCatalogFailed, "its content has the diff ID sha256:%s instead of %s", got, l.diffID)
 	}
 	return size, file.Close()
 }
 
 // verifyingReader reads no more than the stated size and computes the digest.
 type verifyingReader struct {
-	ctx    context.Context //nolint:containedctx // io.Reader has no room for it
+	ctx    context.Context //nolint:containedctx // io.Reader has no context parameter
 	reader io.Reader
 	want   v1.Descriptor
 	hasher hash.Hash
@@ -148,7 +148,7 @@ func newVerifyingReader(ctx context.Context, reader io.Reader, want v1.Descripto
 	if want.Digest != (v1.Hash{}) {
 		hasher, err := v1.Hasher(want.Digest.Algorithm)
 		if err != nil {
-			return nil, failf(vuln.ReasonNotPullable, "its digest is of the kind %q, which is not supported", quoteText(want.Digest.Algorithm, 40))
+			return nil, failf(model.ReasonNotPullable, "its digest has the algorithm %q, which is not supported", quoteText(want.Digest.Algorithm, 40))
 		}
 		r.hasher = hasher
 	}
@@ -170,14 +170,14 @@ func (r *verifyingReader) Read(p []byte) (int, error) {
 	}
 	switch {
 	case r.read > r.want.Size:
-		r.err = failf(vuln.ReasonCatalogFailed, "it is larger than the %d bytes that its manifest states", r.want.Size)
+		r.err = failf(model.ReasonCatalogFailed, "it is larger than the size of %d bytes in the manifest", r.want.Size)
 		return 0, r.err
 	case err == nil:
 		return n, nil
 	case errors.Is(err, io.EOF) && r.read == r.want.Size:
 		r.err = io.EOF
 	case errors.Is(err, io.EOF):
-		r.err = &transferError{fmt.Errorf("%d of %d bytes came", r.read, r.want.Size)}
+		r.err = &transferError{fmt.Errorf("received %d of %d bytes", r.read, r.want.Size)}
 	default:
 		r.err = &transferError{withoutURL(err)}
 	}
@@ -197,7 +197,7 @@ func (r *verifyingReader) check() error {
 		return nil
 	}
 	if got := fmt.Sprintf("%x", r.hasher.Sum(nil)); got != r.want.Digest.Hex {
-		return failf(vuln.ReasonCatalogFailed, "it has the digest %s:%s instead of %s; it was changed on its way or where it is kept",
+		return failf(model.ReasonCatalogFailed, "it has the digest %s:%s instead of %s; it was modified in transit or in the registry",
 			r.want.Digest.Algorithm, got, r.want.Digest)
 	}
 	return nil
@@ -205,7 +205,7 @@ func (r *verifyingReader) check() error {
 
 // boundedReader fails, rather than ends, when more than left bytes come.
 type boundedReader struct {
-	ctx         context.Context //nolint:containedctx // io.Reader has no room for it
+	ctx         context.Context //nolint:containedctx // io.Reader has no context parameter
 	reader      io.Reader
 	left, limit int64
 }
@@ -222,7 +222,7 @@ func (r *boundedReader) Read(p []byte) (int, error) {
 }
 
 func tooManyBytes(limit int64) error {
-	return failf(vuln.ReasonImageTooLarge, "the image has more than the limit of %d bytes after decompression; raise the limit of decompressed bytes to catalogue it", limit)
+	return failf(model.ReasonImageTooLarge, "the image exceeds the limit of %d bytes after decompression", limit)
 }
 
 // decompress recognises gzip and zstd by their first bytes, whatever the media type says.
@@ -236,21 +236,21 @@ func decompress(reader io.Reader) (content io.ReadCloser, compressed bool, err e
 	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
 		content, err = gzip.NewReader(buffered)
 		if err != nil {
-			return nil, false, fmt.Errorf("its gzip header cannot be read: %w", err)
+			return nil, false, fmt.Errorf("decompress gzip: %w", err)
 		}
 		return content, true, nil
 	case bytes.Equal(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}):
 		decoder, err := zstd.NewReader(buffered, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxZstdWindow))
 		if err != nil {
-			return nil, false, fmt.Errorf("its zstd header cannot be read: %w", err)
+			return nil, false, fmt.Errorf("decompress zstd: %w", err)
 		}
 		return decoder.IOReadCloser(), true, nil
 	}
 	return io.NopCloser(buffered), false, nil
 }
 
-// census counts what Stereoscope will keep in memory for the layers.
-type census struct {
+// entryCounter counts what Stereoscope will keep in memory for the layers.
+type entryCounter struct {
 	limits Limits
 	files  int64
 	bytes  int64
@@ -259,12 +259,12 @@ type census struct {
 	folders map[uint64]struct{}
 }
 
-func newCensus(limits Limits) *census {
-	return &census{limits: limits, seed: maphash.MakeSeed(), folders: map[uint64]struct{}{}}
+func newEntryCounter(limits Limits) *entryCounter {
+	return &entryCounter{limits: limits, seed: maphash.MakeSeed(), folders: map[uint64]struct{}{}}
 }
 
 // count reads the headers of a layer; the content is skipped.
-func (c *census) count(ctx context.Context, file string) error {
+func (c *entryCounter) count(ctx context.Context, file string) error {
 	f, err := os.Open(file)
 	if err != nil {
 		return err
@@ -277,7 +277,7 @@ func (c *census) count(ctx context.Context, file string) error {
 			return nil
 		}
 		if err != nil {
-			return failf(vuln.ReasonCatalogFailed, "it is not a readable tar archive: %w", err)
+			return failf(model.ReasonCatalogFailed, "it is not a readable tar archive: %w", err)
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -288,9 +288,9 @@ func (c *census) count(ctx context.Context, file string) error {
 	}
 }
 
-func (c *census) add(header *tar.Header) error {
+func (c *entryCounter) add(header *tar.Header) error {
 	if len(header.Name) > maxPathBytes || len(header.Linkname) > maxPathBytes {
-		return failf(vuln.ReasonCatalogFailed, "an entry has a name of %d bytes, more than the limit of %d", max(len(header.Name), len(header.Linkname)), maxPathBytes)
+		return failf(model.ReasonCatalogFailed, "an entry has a name of %d bytes, more than the limit of %d", max(len(header.Name), len(header.Linkname)), maxPathBytes)
 	}
 	c.files++
 	name := strings.Trim(header.Name, "/")
@@ -308,7 +308,7 @@ func (c *census) add(header *tar.Header) error {
 		c.files++
 	}
 	if c.files > c.limits.Files {
-		return failf(vuln.ReasonImageTooLarge, "the image has more than the limit of %d files; raise the limit of files to catalogue it", c.limits.Files)
+		return failf(model.ReasonImageTooLarge, "the image exceeds the limit of %d files", c.limits.Files)
 	}
 	// A sparse file states more than the archive holds.
 	if header.Size > c.limits.DecompressedBytes || c.bytes+header.Size > c.limits.DecompressedBytes {

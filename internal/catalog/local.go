@@ -16,7 +16,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 const (
@@ -33,19 +33,19 @@ type fileStore interface {
 }
 
 // openLayout reads an OCI layout folder.
-func openLayout(folder string, platform vuln.Platform, limits Limits) (*resolved, error) {
+func openLayout(folder string, platform model.Platform, limits Limits) (*resolved, error) {
 	root, err := os.OpenRoot(folder)
 	if err != nil {
-		return nil, failf(vuln.ReasonNotPullable, "open the folder %s: %w", folder, withoutPath(err))
+		return nil, failf(model.ReasonNotPullable, "open the directory %s: %w", folder, withoutPath(err))
 	}
 	return openStore(context.Background(), rootStore{root}, folder, platform, limits)
 }
 
 // openArchive reads an OCI archive or a docker archive, compressed or not.
-func openArchive(ctx context.Context, file string, platform vuln.Platform, limits Limits, scratch string) (*resolved, error) {
+func openArchive(ctx context.Context, file string, platform model.Platform, limits Limits, scratch string) (*resolved, error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return nil, failf(vuln.ReasonNotPullable, "open the archive %s: %w", file, withoutPath(err))
+		return nil, failf(model.ReasonNotPullable, "open the archive %s: %w", file, withoutPath(err))
 	}
 	plain, err := plainArchive(ctx, f, limits, scratch)
 	if err != nil {
@@ -55,7 +55,7 @@ func openArchive(ctx context.Context, file string, platform vuln.Platform, limit
 	store, err := indexArchive(plain)
 	if err != nil {
 		_ = plain.Close()
-		return nil, failf(vuln.ReasonNotPullable, "read the archive %s: %w", file, err)
+		return nil, failf(model.ReasonNotPullable, "read the archive %s: %w", file, err)
 	}
 	return openStore(ctx, store, file, platform, limits)
 }
@@ -85,7 +85,7 @@ func plainArchive(ctx context.Context, f *os.File, limits Limits, scratch string
 	return copied, err
 }
 
-func openStore(ctx context.Context, store fileStore, where string, platform vuln.Platform, limits Limits) (*resolved, error) {
+func openStore(ctx context.Context, store fileStore, where string, platform model.Platform, limits Limits) (*resolved, error) {
 	img, err := func() (*resolved, error) {
 		index, err := readFile(store, "index.json", maxManifestBytes)
 		if err == nil {
@@ -95,24 +95,24 @@ func openStore(ctx context.Context, store fileStore, where string, platform vuln
 		if dockerErr == nil {
 			return openDocker(store, manifest, platform, limits)
 		}
-		return nil, failf(vuln.ReasonNotPullable, "it is neither an OCI layout (%w) nor a docker archive (%w)", err, dockerErr)
+		return nil, failf(model.ReasonNotPullable, "it is neither an OCI image layout (%w) nor a Docker archive (%w)", err, dockerErr)
 	}()
 	if err != nil {
 		store.close()
-		failure := typed(ctx, err, vuln.ReasonCatalogFailed)
+		failure := typed(ctx, err, model.ReasonCatalogFailed)
 		return nil, &Error{Reason: failure.Reason, Err: fmt.Errorf("%s: %w", where, failure.Err)}
 	}
 	img.release = store.close
 	return img, nil
 }
 
-func openOCI(ctx context.Context, store fileStore, index []byte, platform vuln.Platform, limits Limits) (*resolved, error) {
+func openOCI(ctx context.Context, store fileStore, index []byte, platform model.Platform, limits Limits) (*resolved, error) {
 	source := storeSource{store}
 	parsed, err := v1.ParseIndexManifest(bytes.NewReader(index))
 	if err != nil {
-		return nil, failf(vuln.ReasonNotPullable, "index.json cannot be read: %w", err)
+		return nil, failf(model.ReasonNotPullable, "index.json cannot be read: %w", err)
 	}
-	if platform != (vuln.Platform{}) && len(parsed.Manifests) > 1 && len(parsed.Manifests) <= maxIndexEntries && !statesPlatform(parsed.Manifests) {
+	if platform != (model.Platform{}) && len(parsed.Manifests) > 1 && len(parsed.Manifests) <= maxIndexEntries && !statesPlatform(parsed.Manifests) {
 		return pickImage(ctx, source, parsed.Manifests, platform, limits)
 	}
 	return resolveManifest(ctx, source, index, types.OCIImageIndex, platform, limits)
@@ -128,7 +128,7 @@ func statesPlatform(descriptors []v1.Descriptor) bool {
 }
 
 // pickImage finds the one image of the platform in a layout whose index does not state platforms.
-func pickImage(ctx context.Context, source blobSource, descriptors []v1.Descriptor, platform vuln.Platform, limits Limits) (*resolved, error) {
+func pickImage(ctx context.Context, source blobSource, descriptors []v1.Descriptor, platform model.Platform, limits Limits) (*resolved, error) {
 	var found *resolved
 	for _, d := range descriptors {
 		raw, err := source.manifest(ctx, d.Digest)
@@ -140,48 +140,48 @@ func pickImage(ctx context.Context, source blobSource, descriptors []v1.Descript
 		}
 		img, err := resolveManifest(ctx, source, raw, d.MediaType, platform, limits)
 		if err != nil {
-			if ReasonOf(err) == vuln.ReasonPlatformMismatch {
+			if ReasonOf(err) == model.ReasonPlatformMismatch {
 				continue
 			}
 			return nil, err
 		}
 		if found != nil && found.manifestDigest != img.manifestDigest {
-			return nil, failf(vuln.ReasonNotPullable, "it holds several images for %s; save one image alone", platform)
+			return nil, failf(model.ReasonNotPullable, "it contains several images for %s; save a single image", platform)
 		}
 		found = img
 	}
 	if found == nil {
-		return nil, failf(vuln.ReasonPlatformMismatch, "it holds no image for %s", platform)
+		return nil, failf(model.ReasonPlatformMismatch, "it contains no image for %s", platform)
 	}
 	return found, nil
 }
 
-func openDocker(store fileStore, manifest []byte, platform vuln.Platform, limits Limits) (*resolved, error) {
+func openDocker(store fileStore, manifest []byte, platform model.Platform, limits Limits) (*resolved, error) {
 	var images []struct {
 		Config   string
 		RepoTags []string
 		Layers   []string
 	}
 	if err := json.Unmarshal(manifest, &images); err != nil {
-		return nil, failf(vuln.ReasonNotPullable, "manifest.json cannot be read: %w", err)
+		return nil, failf(model.ReasonNotPullable, "manifest.json cannot be read: %w", err)
 	}
 	if len(images) != 1 {
-		return nil, failf(vuln.ReasonNotPullable, "it holds %d images; save one image alone", len(images))
+		return nil, failf(model.ReasonNotPullable, "it contains %d images; save a single image", len(images))
 	}
 	rawConfig, err := readFile(store, images[0].Config, maxConfigBytes)
 	if err != nil {
-		return nil, failf(vuln.ReasonNotPullable, "read the image's configuration: %w", err)
+		return nil, failf(model.ReasonNotPullable, "read the image's configuration: %w", err)
 	}
 	config, err := v1.ParseConfigFile(bytes.NewReader(rawConfig))
 	if err != nil {
-		return nil, failf(vuln.ReasonCatalogFailed, "the image's configuration cannot be read: %w", err)
+		return nil, failf(model.ReasonCatalogFailed, "the image's configuration cannot be read: %w", err)
 	}
 	digest, _, err := v1.SHA256(bytes.NewReader(rawConfig))
 	if err != nil {
 		return nil, err
 	}
 	if len(images[0].Layers) > maxLayers {
-		return nil, failf(vuln.ReasonImageTooLarge, "the image has %d layers, more than the limit of %d", len(images[0].Layers), maxLayers)
+		return nil, failf(model.ReasonImageTooLarge, "the image has %d layers, more than the limit of %d", len(images[0].Layers), maxLayers)
 	}
 	img := &resolved{mediaType: types.DockerManifestSchema2, config: config, rawConfig: rawConfig, configDigest: digest}
 	if len(images[0].RepoTags) <= maxIndexEntries {
@@ -192,7 +192,7 @@ func openDocker(store fileStore, manifest []byte, platform vuln.Platform, limits
 	for i, name := range images[0].Layers {
 		body, size, err := store.open(name)
 		if err != nil {
-			return nil, failf(vuln.ReasonNotPullable, "open layer %d: %w", i+1, err)
+			return nil, failf(model.ReasonNotPullable, "open layer %d: %w", i+1, err)
 		}
 		_ = body.Close()
 		// Layers of a docker archive are not compressed as a rule, hence this bound.
@@ -207,7 +207,7 @@ func openDocker(store fileStore, manifest []byte, platform vuln.Platform, limits
 			},
 		}
 	}
-	return img, img.setLayers(layers, platform, platform != vuln.Platform{})
+	return img, img.setLayers(layers, platform, platform != model.Platform{})
 }
 
 func readFile(store fileStore, name string, limit int64) ([]byte, error) {
@@ -217,7 +217,7 @@ func readFile(store fileStore, name string, limit int64) ([]byte, error) {
 	}
 	defer func() { _ = body.Close() }()
 	if size > limit {
-		return nil, failf(vuln.ReasonImageTooLarge, "%s has %d bytes, more than the limit of %d", quoteText(name, 100), size, limit)
+		return nil, failf(model.ReasonImageTooLarge, "%s has %d bytes, more than the limit of %d", quoteText(name, 100), size, limit)
 	}
 	return io.ReadAll(io.LimitReader(body, limit))
 }
@@ -238,13 +238,13 @@ func (s storeSource) read(digest v1.Hash, limit int64) ([]byte, error) {
 	if _, known := errors.AsType[*Error](err); err == nil || known {
 		return raw, err
 	}
-	return nil, failf(vuln.ReasonNotPullable, "the layout lacks the blob %s of its image: %w", digest, withoutPath(err))
+	return nil, failf(model.ReasonNotPullable, "the image layout does not contain the blob %s: %w", digest, withoutPath(err))
 }
 
 func (s storeSource) blob(_ context.Context, descriptor v1.Descriptor) (io.ReadCloser, error) {
 	body, _, err := s.store.open(blobPath(descriptor.Digest))
 	if err != nil {
-		return nil, failf(vuln.ReasonNotPullable, "the layout lacks the blob %s of its image: %w", descriptor.Digest, withoutPath(err))
+		return nil, failf(model.ReasonNotPullable, "the image layout does not contain the blob %s: %w", descriptor.Digest, withoutPath(err))
 	}
 	return body, nil
 }
@@ -297,13 +297,13 @@ func indexArchive(file *os.File) (*archiveStore, error) {
 			return nil, err
 		}
 		if count >= maxArchiveEntries {
-			return nil, fmt.Errorf("it has more than %d entries, too many for an archive of an image", maxArchiveEntries)
+			return nil, fmt.Errorf("it has more entries than the limit of %d", maxArchiveEntries)
 		}
 		name := archiveName(header.Name)
 		switch header.Typeflag {
 		case tar.TypeReg:
 			if isSparse(header) {
-				return nil, fmt.Errorf("%q is a sparse file, which an archive of an image does not hold", quoteText(name, 100))
+				return nil, fmt.Errorf("%q is a sparse file, which is not supported in an image archive", quoteText(name, 100))
 			}
 			offset, err := file.Seek(0, io.SeekCurrent)
 			if err != nil {
@@ -346,5 +346,5 @@ func (s *archiveStore) open(name string) (io.ReadCloser, int64, error) {
 		}
 		name = entry.link
 	}
-	return nil, 0, fmt.Errorf("%s is behind more than %d links", quoteText(name, 100), maxArchiveLinks)
+	return nil, 0, fmt.Errorf("%s is reached through more than %d links", quoteText(name, 100), maxArchiveLinks)
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 func writeLayout(t *testing.T, images ...v1.Image) string {
@@ -106,7 +106,7 @@ func TestLocalForms(t *testing.T) {
 			link(tar.TypeSymlink, "layer/layer.tar", "../middle"), link(tar.TypeLink, "middle", "real"))),
 	} {
 		t.Run(name, func(t *testing.T) {
-			result, err := runIn(t, t.Context(), Request{Image: path, Platform: vuln.Platform{OS: "linux", Architecture: "amd64"}})
+			result, err := runIn(t, t.Context(), Request{Image: path, Platform: model.Platform{OS: "linux", Architecture: "amd64"}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -121,7 +121,7 @@ func TestLocalForms(t *testing.T) {
 }
 
 func TestLocalRefusals(t *testing.T) {
-	amd64 := vuln.Platform{OS: "linux", Architecture: "amd64"}
+	amd64 := model.Platform{OS: "linux", Architecture: "amd64"}
 	loop := tarEntry{tar.Header{Typeflag: tar.TypeSymlink, Name: "layer/layer.tar", Linkname: "layer.tar"}, ""}
 	leavingLayout := t.TempDir()
 	if err := os.Symlink("/etc/hostname", filepath.Join(leavingLayout, "index.json")); err != nil {
@@ -130,20 +130,20 @@ func TestLocalRefusals(t *testing.T) {
 	other := imageOf(t, newRawLayer([]byte{}, []byte{}))
 	for name, test := range map[string]struct {
 		path   string
-		reason vuln.Reason
+		reason model.Reason
 		phrase string
 	}{
-		"empty folder":   {t.TempDir(), vuln.ReasonNotPullable, "neither an OCI layout"},
-		"leaving layout": {leavingLayout, vuln.ReasonNotPullable, "escapes"},
-		"text":           {write(t, "x.tar", []byte(strings.Repeat("text ", 500))), vuln.ReasonNotPullable, "read the archive"},
-		"device":         {"/dev/null", vuln.ReasonNotPullable, "regular file"},
-		"link loop":      {write(t, "x.tar", dockerArchive(t, loop)), vuln.ReasonNotPullable, "more than 8 links"},
-		"no layer":       {write(t, "x.tar", dockerArchive(t, regular("other", ""))), vuln.ReasonNotPullable, "not in the archive"},
-		"wrong layer":    {write(t, "x.tar", dockerArchive(t, regular("layer/layer.tar", "x"))), vuln.ReasonCatalogFailed, "diff ID"},
-		"two images":     {writeLayout(t, debian(t), other), vuln.ReasonNotPullable, "several images"},
-		"two in docker":  {write(t, "x.tar", tarOf(t, regular("manifest.json", "[{},{}]"))), vuln.ReasonNotPullable, "2 images"},
-		"broken index":   {write(t, "x.tar", tarOf(t, regular("index.json", "{"))), vuln.ReasonNotPullable, "index.json"},
-		"blob missing":   {write(t, "x.tar", tarOf(t, regular("index.json", blobMissing))), vuln.ReasonNotPullable, "lacks the blob"},
+		"empty folder":   {t.TempDir(), model.ReasonNotPullable, "neither an OCI image layout"},
+		"leaving layout": {leavingLayout, model.ReasonNotPullable, "escapes"},
+		"text":           {write(t, "x.tar", []byte(strings.Repeat("text ", 500))), model.ReasonNotPullable, "read the archive"},
+		"device":         {"/dev/null", model.ReasonNotPullable, "regular file"},
+		"link loop":      {write(t, "x.tar", dockerArchive(t, loop)), model.ReasonNotPullable, "more than 8 links"},
+		"no layer":       {write(t, "x.tar", dockerArchive(t, regular("other", ""))), model.ReasonNotPullable, "not in the archive"},
+		"wrong layer":    {write(t, "x.tar", dockerArchive(t, regular("layer/layer.tar", "x"))), model.ReasonCatalogFailed, "diff ID"},
+		"two images":     {writeLayout(t, debian(t), other), model.ReasonNotPullable, "several images"},
+		"two in docker":  {write(t, "x.tar", tarOf(t, regular("manifest.json", "[{},{}]"))), model.ReasonNotPullable, "2 images"},
+		"broken index":   {write(t, "x.tar", tarOf(t, regular("index.json", "{"))), model.ReasonNotPullable, "index.json"},
+		"blob missing":   {write(t, "x.tar", tarOf(t, regular("index.json", blobMissing))), model.ReasonNotPullable, "does not contain the blob"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := runIn(t, t.Context(), Request{Image: test.path, Platform: amd64})
@@ -158,15 +158,15 @@ const blobMissing = `{"schemaVersion":2,"manifests":[{"mediaType":"application/v
 func TestLayoutWithImagesOfTwoPlatforms(t *testing.T) {
 	content := tarOf(t, regular("etc/os-release", "ID=alpine\n"))
 	folder := writeLayout(t, debian(t), imageFor(t, "linux", "arm64", newRawLayer(content, content)))
-	result, err := runIn(t, t.Context(), Request{Image: folder, Platform: vuln.Platform{OS: "linux", Architecture: "arm64"}})
+	result, err := runIn(t, t.Context(), Request{Image: folder, Platform: model.Platform{OS: "linux", Architecture: "arm64"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if result.Platform.Architecture != "arm64" || result.Stats.Packages != 0 {
 		t.Errorf("got %+v", result)
 	}
-	_, err = runIn(t, t.Context(), Request{Image: folder, Platform: vuln.Platform{OS: "linux", Architecture: "s390x"}})
-	wantFailure(t, err, vuln.ReasonPlatformMismatch, "no image for linux/s390x")
+	_, err = runIn(t, t.Context(), Request{Image: folder, Platform: model.Platform{OS: "linux", Architecture: "s390x"}})
+	wantFailure(t, err, model.ReasonPlatformMismatch, "no image for linux/s390x")
 }
 
 func TestArchiveIndexRefusesSparseFiles(t *testing.T) {
@@ -229,8 +229,8 @@ func FuzzIndexArchive(f *testing.F) {
 }
 
 func TestErrorsKeepTheirCause(t *testing.T) {
-	err := typed(t.Context(), os.ErrNotExist, vuln.ReasonCatalogFailed)
-	if !errors.Is(err, os.ErrNotExist) || ReasonOf(err) != vuln.ReasonImageNotFound || ReasonOf(errors.New("x")) != vuln.ReasonCatalogFailed {
+	err := typed(t.Context(), os.ErrNotExist, model.ReasonCatalogFailed)
+	if !errors.Is(err, os.ErrNotExist) || ReasonOf(err) != model.ReasonImageNotFound || ReasonOf(errors.New("x")) != model.ReasonCatalogFailed {
 		t.Errorf("got %v", err)
 	}
 }

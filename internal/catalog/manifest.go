@@ -11,7 +11,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 const (
@@ -74,16 +74,16 @@ func (r *resolved) bytes() int64 {
 	return total
 }
 
-func (r *resolved) platform() vuln.Platform {
-	return vuln.Platform{OS: r.config.OS, Architecture: r.config.Architecture, Variant: r.config.Variant}
+func (r *resolved) platform() model.Platform {
+	return model.Platform{OS: r.config.OS, Architecture: r.config.Architecture, Variant: r.config.Variant}
 }
 
 // resolveManifest follows a manifest that was already verified down to one image of the platform.
-func resolveManifest(ctx context.Context, source blobSource, raw []byte, mediaType types.MediaType, platform vuln.Platform, limits Limits) (*resolved, error) {
-	explicit := platform != (vuln.Platform{})
+func resolveManifest(ctx context.Context, source blobSource, raw []byte, mediaType types.MediaType, platform model.Platform, limits Limits) (*resolved, error) {
+	explicit := platform != (model.Platform{})
 	for depth := 0; ; depth++ {
 		if depth > maxIndexDepth {
-			return nil, failf(vuln.ReasonNotPullable, "an index is nested deeper than the limit of %d", maxIndexDepth)
+			return nil, failf(model.ReasonNotPullable, "an index is nested deeper than the limit of %d", maxIndexDepth)
 		}
 		kind, err := manifestKind(raw, mediaType)
 		if err != nil {
@@ -93,11 +93,11 @@ func resolveManifest(ctx context.Context, source blobSource, raw []byte, mediaTy
 			return resolveImage(ctx, source, raw, kind, platform, explicit, limits)
 		}
 		if !explicit {
-			platform = vuln.Platform{OS: "linux", Architecture: runtime.GOARCH}
+			platform = model.Platform{OS: "linux", Architecture: runtime.GOARCH}
 		}
 		index, err := v1.ParseIndexManifest(bytes.NewReader(raw))
 		if err != nil {
-			return nil, failf(vuln.ReasonNotPullable, "the index cannot be read: %w", err)
+			return nil, failf(model.ReasonNotPullable, "the index cannot be read: %w", err)
 		}
 		child, err := pickChild(index.Manifests, platform)
 		if err != nil {
@@ -122,7 +122,7 @@ func manifestKind(raw []byte, stated types.MediaType) (types.MediaType, error) {
 	// Both forms share enough for a first look.
 	manifest, err := v1.ParseManifest(bytes.NewReader(raw))
 	if err != nil {
-		return "", failf(vuln.ReasonNotPullable, "the manifest cannot be read: %w", err)
+		return "", failf(model.ReasonNotPullable, "the manifest cannot be read: %w", err)
 	}
 	kind := manifest.MediaType
 	if kind == "" {
@@ -132,23 +132,23 @@ func manifestKind(raw []byte, stated types.MediaType) (types.MediaType, error) {
 	isIndex := err == nil && len(index.Manifests) > 0
 	switch {
 	case manifest.SchemaVersion == 1:
-		return "", failf(vuln.ReasonNotPullable, "the manifest has schema version 1, which no current runtime runs; push the image again with a current tool")
+		return "", failf(model.ReasonNotPullable, "the manifest has schema version 1, which is not supported; push the image again with a current tool")
 	case kind.IsIndex() && isIndex, kind.IsImage() && !isIndex:
 		return kind, nil
 	case kind.IsIndex():
-		return "", failf(vuln.ReasonNotPullable, "the index names no image")
+		return "", failf(model.ReasonNotPullable, "the index contains no image")
 	case kind == "" && isIndex:
 		return types.OCIImageIndex, nil
 	case kind == "" && manifest.Config.Digest != (v1.Hash{}):
 		return types.OCIManifestSchema1, nil
 	}
-	return "", failf(vuln.ReasonNotPullable, "the manifest of type %q is not that of an image", quoteText(string(kind), 100))
+	return "", failf(model.ReasonNotPullable, "the manifest has the type %q, which is not an image", quoteText(string(kind), 100))
 }
 
-func resolveImage(ctx context.Context, source blobSource, raw []byte, kind types.MediaType, platform vuln.Platform, explicit bool, limits Limits) (*resolved, error) {
+func resolveImage(ctx context.Context, source blobSource, raw []byte, kind types.MediaType, platform model.Platform, explicit bool, limits Limits) (*resolved, error) {
 	manifest, err := v1.ParseManifest(bytes.NewReader(raw))
 	if err != nil {
-		return nil, failf(vuln.ReasonNotPullable, "the manifest cannot be read: %w", err)
+		return nil, failf(model.ReasonNotPullable, "the manifest cannot be read: %w", err)
 	}
 	if err := checkManifest(manifest, limits); err != nil {
 		return nil, err
@@ -173,44 +173,44 @@ func resolveImage(ctx context.Context, source blobSource, raw []byte, kind types
 }
 
 // setLayers joins the layers with their diff IDs and checks the platform.
-func (r *resolved) setLayers(layers []layer, platform vuln.Platform, explicit bool) error {
+func (r *resolved) setLayers(layers []layer, platform model.Platform, explicit bool) error {
 	diffIDs := r.config.RootFS.DiffIDs
 	if len(diffIDs) != len(layers) {
-		return failf(vuln.ReasonCatalogFailed, "the image's configuration lists %d layers, its manifest %d", len(diffIDs), len(layers))
+		return failf(model.ReasonCatalogFailed, "the image's configuration lists %d layers, its manifest %d", len(diffIDs), len(layers))
 	}
 	for i := range layers {
 		if diffIDs[i].Algorithm != "sha256" {
-			return failf(vuln.ReasonCatalogFailed, "the diff ID of layer %d is of the kind %q; only sha256 is supported", i+1, diffIDs[i].Algorithm)
+			return failf(model.ReasonCatalogFailed, "the diff ID of layer %d has the algorithm %q; only sha256 is supported", i+1, diffIDs[i].Algorithm)
 		}
 		layers[i].diffID = diffIDs[i]
 	}
 	r.layers = layers
 	got := r.platform()
 	if explicit && got.OS != "" && got.Architecture != "" && !suits(got, platform) {
-		return failf(vuln.ReasonPlatformMismatch, "the image is built for %s, not for %s", got, platform)
+		return failf(model.ReasonPlatformMismatch, "the image is built for %s, not for %s", got, platform)
 	}
 	return nil
 }
 
 func checkManifest(manifest *v1.Manifest, limits Limits) error {
 	if t := string(manifest.Config.MediaType); t != "" && t != string(types.OCIConfigJSON) && t != string(types.DockerConfigJSON) {
-		return failf(vuln.ReasonNotPullable, "it is an artifact of type %q, not an image", quoteText(t, 100))
+		return failf(model.ReasonNotPullable, "it is an artifact of type %q, not an image", quoteText(t, 100))
 	}
 	if len(manifest.Layers) > maxLayers {
-		return failf(vuln.ReasonImageTooLarge, "the image has %d layers, more than the limit of %d", len(manifest.Layers), maxLayers)
+		return failf(model.ReasonImageTooLarge, "the image has %d layers, more than the limit of %d", len(manifest.Layers), maxLayers)
 	}
 	total := manifest.Config.Size
 	for i, d := range manifest.Layers {
 		if len(d.URLs) > 0 || d.MediaType == types.DockerForeignLayer ||
 			d.MediaType == types.OCIRestrictedLayer || d.MediaType == types.OCIUncompressedRestrictedLayer {
-			return failf(vuln.ReasonNotPullable, "layer %d is a foreign layer, kept outside of the registry; such images are refused", i+1)
+			return failf(model.ReasonNotPullable, "layer %d is a foreign layer, which is stored outside the registry; foreign layers are not supported", i+1)
 		}
 		if d.Size < 0 {
-			return failf(vuln.ReasonCatalogFailed, "layer %d states a size of %d bytes", i+1, d.Size)
+			return failf(model.ReasonCatalogFailed, "layer %d has the invalid size of %d bytes", i+1, d.Size)
 		}
 		// Compared one by one, so that the sum cannot overflow.
 		if total += d.Size; d.Size > limits.ImageBytes || total > limits.ImageBytes {
-			return failf(vuln.ReasonImageTooLarge, "the image has at least %d bytes compressed, more than the limit of %d; raise the image size limit to catalogue it",
+			return failf(model.ReasonImageTooLarge, "the compressed size of the image is at least %d bytes, more than the limit of %d",
 				max(total, d.Size), limits.ImageBytes)
 		}
 	}
@@ -219,14 +219,14 @@ func checkManifest(manifest *v1.Manifest, limits Limits) error {
 
 func readConfig(ctx context.Context, source blobSource, descriptor v1.Descriptor) (*v1.ConfigFile, []byte, error) {
 	if descriptor.Size < 0 || descriptor.Size > maxConfigBytes {
-		return nil, nil, failf(vuln.ReasonImageTooLarge, "the image's configuration has %d bytes, more than the limit of %d", descriptor.Size, maxConfigBytes)
+		return nil, nil, failf(model.ReasonImageTooLarge, "the image's configuration has %d bytes, more than the limit of %d", descriptor.Size, maxConfigBytes)
 	}
 	if len(descriptor.URLs) > 0 {
-		return nil, nil, failf(vuln.ReasonNotPullable, "the image's configuration is kept outside of the registry; such images are refused")
+		return nil, nil, failf(model.ReasonNotPullable, "the image's configuration is stored outside the registry, which is not supported")
 	}
 	raw, err := source.config(ctx, descriptor)
 	if err != nil {
-		failure := typed(ctx, err, vuln.ReasonNotPullable)
+		failure := typed(ctx, err, model.ReasonNotPullable)
 		return nil, nil, &Error{Reason: failure.Reason, Err: fmt.Errorf("read the image's configuration: %w", failure.Err)}
 	}
 	if err := verify(raw, descriptor.Digest, "configuration"); err != nil {
@@ -234,7 +234,7 @@ func readConfig(ctx context.Context, source blobSource, descriptor v1.Descriptor
 	}
 	config, err := v1.ParseConfigFile(bytes.NewReader(raw))
 	if err != nil {
-		return nil, nil, failf(vuln.ReasonCatalogFailed, "the image's configuration cannot be read: %w", err)
+		return nil, nil, failf(model.ReasonCatalogFailed, "the image's configuration cannot be read: %w", err)
 	}
 	return config, raw, nil
 }
@@ -243,19 +243,19 @@ func readConfig(ctx context.Context, source blobSource, descriptor v1.Descriptor
 func verify(content []byte, want v1.Hash, what string) error {
 	hasher, err := v1.Hasher(want.Algorithm)
 	if err != nil {
-		return failf(vuln.ReasonNotPullable, "the digest of the %s is of the kind %q, which is not supported", what, quoteText(want.Algorithm, 40))
+		return failf(model.ReasonNotPullable, "the digest of the %s has the algorithm %q, which is not supported", what, quoteText(want.Algorithm, 40))
 	}
 	_, _ = hasher.Write(content)
 	if got := fmt.Sprintf("%x", hasher.Sum(nil)); got != want.Hex {
-		return failf(vuln.ReasonCatalogFailed, "the %s has the digest %s:%s instead of %s; it was changed on its way or where it is kept", what, want.Algorithm, got, want)
+		return failf(model.ReasonCatalogFailed, "the %s has the digest %s:%s instead of %s; it was modified in transit or in the registry", what, want.Algorithm, got, want)
 	}
 	return nil
 }
 
 // pickChild finds the image of a platform in an index: the exact variant, else the best that the platform can run.
-func pickChild(children []v1.Descriptor, platform vuln.Platform) (v1.Descriptor, error) {
+func pickChild(children []v1.Descriptor, platform model.Platform) (v1.Descriptor, error) {
 	if len(children) > maxIndexEntries {
-		return v1.Descriptor{}, failf(vuln.ReasonNotPullable, "the index names %d images, more than the limit of %d", len(children), maxIndexEntries)
+		return v1.Descriptor{}, failf(model.ReasonNotPullable, "the index contains %d images, more than the limit of %d", len(children), maxIndexEntries)
 	}
 	var best *v1.Descriptor
 	var offered []string
@@ -271,26 +271,26 @@ func pickChild(children []v1.Descriptor, platform vuln.Platform) (v1.Descriptor,
 			}
 			continue
 		}
-		got := vuln.Platform{OS: child.Platform.OS, Architecture: child.Platform.Architecture, Variant: child.Platform.Variant}
+		got := model.Platform{OS: child.Platform.OS, Architecture: child.Platform.Architecture, Variant: child.Platform.Variant}
 		offered = append(offered, got.String())
 		if suits(got, platform) && (best == nil || better(got, fromV1(best.Platform), platform)) {
 			best = child
 		}
 	}
 	if best == nil {
-		return v1.Descriptor{}, failf(vuln.ReasonPlatformMismatch, "the index holds no image for %s, only for: %s",
+		return v1.Descriptor{}, failf(model.ReasonPlatformMismatch, "the index contains no image for %s, only for: %s",
 			platform, quoteText(strings.Join(offered, ", "), maxQuotedBytes))
 	}
 	return *best, nil
 }
 
-func fromV1(p *v1.Platform) vuln.Platform {
-	return vuln.Platform{OS: p.OS, Architecture: p.Architecture, Variant: p.Variant}
+func fromV1(p *v1.Platform) model.Platform {
+	return model.Platform{OS: p.OS, Architecture: p.Architecture, Variant: p.Variant}
 }
 
 // suits reports whether an image built for got runs on want. A wanted variant that is not given admits all; otherwise
 // an older variant of the same architecture runs as well.
-func suits(got, want vuln.Platform) bool {
+func suits(got, want model.Platform) bool {
 	if got.OS != want.OS || got.Architecture != want.Architecture {
 		return false
 	}
@@ -298,7 +298,7 @@ func suits(got, want vuln.Platform) bool {
 }
 
 // better reports whether a is to be preferred to b: the default variant where none is wanted, then the highest.
-func better(a, b, want vuln.Platform) bool {
+func better(a, b, want model.Platform) bool {
 	if want.Variant == "" {
 		standard := variantOf(want)
 		if isA, isB := variantOf(a) == standard, variantOf(b) == standard; isA != isB {
@@ -309,7 +309,7 @@ func better(a, b, want vuln.Platform) bool {
 }
 
 // variantOf gives variants an order, with the defaults that runtimes take: v7 for arm, v8 for arm64, v1 for amd64.
-func variantOf(p vuln.Platform) string {
+func variantOf(p model.Platform) string {
 	if p.Variant != "" {
 		return p.Variant
 	}

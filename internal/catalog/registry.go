@@ -15,7 +15,8 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/name"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/truncate"
 )
 
 const (
@@ -50,7 +51,7 @@ type statusError struct {
 }
 
 func (e *statusError) Error() string {
-	text := fmt.Sprintf("the registry answered %d %s", e.status, http.StatusText(e.status))
+	text := fmt.Sprintf("the registry responded with %d %s", e.status, http.StatusText(e.status))
 	if e.message != "" {
 		text += ": " + e.message
 	}
@@ -90,7 +91,7 @@ func (c *registryClient) read(ctx context.Context, path, accept string, limit in
 			return err
 		}
 		if int64(len(content)) > limit {
-			return failf(vuln.ReasonImageTooLarge, "it is larger than the limit of %d bytes", limit)
+			return failf(model.ReasonImageTooLarge, "the response is larger than the limit of %d bytes", limit)
 		}
 		return nil
 	})
@@ -188,7 +189,7 @@ func (c *registryClient) refusal(response *http.Response) *statusError {
 	return result
 }
 
-// quote makes a stranger's text fit to be shown: short, one line, and without the secrets that it was told.
+// quote makes untrusted text safe to show: short, one line, and without the secrets that were sent to its author.
 func (c *registryClient) quote(text string) string {
 	for _, secret := range append(c.credential.secrets(), bearerToken(c.authorization)) {
 		if secret != "" {
@@ -210,10 +211,7 @@ func quoteText(text string, limit int) string {
 		}
 		return r
 	}, strings.ToValidUTF8(text, "?"))
-	if len(text) > limit {
-		text = strings.ToValidUTF8(text[:limit], "") + "…"
-	}
-	return strings.TrimSpace(text)
+	return strings.TrimSpace(truncate.Ellipsis(text, limit))
 }
 
 // retryDelay says whether a failure may pass, and how long to wait: 0.5 s, 1 s, 2 s … with up to half as much again,
@@ -261,20 +259,20 @@ func (c *registryClient) explain(ctx context.Context, path string, err error) er
 	case ctx.Err() != nil:
 		return interrupted(ctx, fmt.Errorf("%s: %w", what, err))
 	case isCertificateError(err):
-		return failf(vuln.ReasonRegistryUnavailable, "%s: the registry's certificate is not trusted, add its CA: %w", what, err)
+		return failf(model.ReasonRegistryUnavailable, "%s: the certificate of the registry is not trusted; configure its certificate authority: %w", what, err)
 	case !ok:
-		return failf(vuln.ReasonRegistryUnavailable, "%s: %w", what, err)
+		return failf(model.ReasonRegistryUnavailable, "%s: %w", what, err)
 	case status.status == http.StatusUnauthorized, status.status == http.StatusForbidden:
 		if c.credential.anonymous() {
-			return failf(vuln.ReasonImagePullDenied, "%s without credentials: %w", what, err)
+			return failf(model.ReasonImagePullDenied, "%s without credentials: %w", what, err)
 		}
-		return failf(vuln.ReasonImagePullDenied, "%s as %q: %w", what, c.credential.username, err)
+		return failf(model.ReasonImagePullDenied, "%s as %q: %w", what, c.credential.username, err)
 	case status.status == http.StatusNotFound:
-		return failf(vuln.ReasonImageNotFound, "%s: %w", what, err)
+		return failf(model.ReasonImageNotFound, "%s: %w", what, err)
 	case status.status == http.StatusTooManyRequests:
-		return failf(vuln.ReasonRegistryRateLimited, "%s: %w", what, err)
+		return failf(model.ReasonRegistryRateLimited, "%s: %w", what, err)
 	}
-	return failf(vuln.ReasonRegistryUnavailable, "%s: %w", what, err)
+	return failf(model.ReasonRegistryUnavailable, "%s: %w", what, err)
 }
 
 func isCertificateError(err error) bool {

@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 var wantDebian = []string{"openssl 1.1.1k-1"}
@@ -25,7 +25,7 @@ var wantDebian = []string{"openssl 1.1.1k-1"}
 func TestPullByDigest(t *testing.T) {
 	registry := newRegistry(t)
 	reference := registry.push(t, debian(t))
-	result, err := runIn(t, t.Context(), Request{Image: reference, Platform: vuln.Platform{OS: "linux", Architecture: "amd64"}})
+	result, err := runIn(t, t.Context(), Request{Image: reference, Platform: model.Platform{OS: "linux", Architecture: "amd64"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestBasicAuthentication(t *testing.T) {
 	for name, configs := range map[string][]string{"none": nil, "wrong": {wrong}, "elsewhere": {elsewhere}} {
 		t.Run("denied "+name, func(t *testing.T) {
 			_, err := runIn(t, t.Context(), Request{Image: reference, DockerConfigs: configs})
-			wantFailure(t, err, vuln.ReasonImagePullDenied, "401")
+			wantFailure(t, err, model.ReasonImagePullDenied, "401")
 			if strings.Contains(err.Error(), "stale") {
 				t.Errorf("the error repeats the password that the registry sent back: %v", err)
 			}
@@ -93,10 +93,10 @@ func TestRefusalNamesTheCredentials(t *testing.T) {
 	broken := write(t, "config.json", []byte("{"+secret))
 	gone := filepath.Join(t.TempDir(), "team-pull", "config.json")
 	_, err := runIn(t, t.Context(), Request{Image: reference, DockerConfigs: []string{wrong, elsewhere, broken, gone}})
-	wantFailure(t, err, vuln.ReasonImagePullDenied, "401")
+	wantFailure(t, err, model.ReasonImagePullDenied, "401")
 	message := OutcomeOf(err).Message
 	for _, want := range []string{
-		fmt.Sprintf("%q, %q (has nothing for %s), %q (cannot be read), \"team-pull\" (does not exist), then none",
+		fmt.Sprintf("%q, %q (has no credentials for %s), %q (cannot be read), \"team-pull\" (does not exist), then no credentials",
 			configName(wrong), configName(elsewhere), registry.host, configName(broken)),
 	} {
 		if !strings.Contains(message, want) {
@@ -133,7 +133,7 @@ func TestBearerToken(t *testing.T) {
 	request := Request{Image: reference, DockerConfigs: []string{dockerConfig(t, registry.host, "robot", secret)}}
 
 	_, err := runIn(t, t.Context(), request)
-	wantFailure(t, err, vuln.ReasonImagePullDenied, "refused to send the credentials")
+	wantFailure(t, err, model.ReasonImagePullDenied, "refused to send the credentials")
 	// Nobody's credential may ask, and did.
 	if asked.Load() != 1 {
 		t.Errorf("the foreign token service was asked %d times, want once and without credentials", asked.Load())
@@ -179,26 +179,26 @@ func TestCredentialsStayHome(t *testing.T) {
 	}
 	elsewhere.server.Close()
 	_, err := runIn(t, t.Context(), request)
-	wantFailure(t, err, vuln.ReasonRegistryUnavailable, "blobs/")
+	wantFailure(t, err, model.ReasonRegistryUnavailable, "blobs/")
 }
 
 func TestRefusals(t *testing.T) {
 	for _, test := range []struct {
 		status     int
 		retryAfter string
-		reason     vuln.Reason
+		reason     model.Reason
 		requests   int32
-		told       time.Duration
+		wait       time.Duration
 	}{
-		{http.StatusForbidden, "9", vuln.ReasonImagePullDenied, 1, 0},
-		{http.StatusNotFound, "", vuln.ReasonImageNotFound, 1, 0},
-		{http.StatusTooManyRequests, "7", vuln.ReasonRegistryRateLimited, maxAttempts, 7 * time.Second},
-		{http.StatusTooManyRequests, "3600", vuln.ReasonRegistryRateLimited, 1, time.Hour},
-		{http.StatusTooManyRequests, "4000000000", vuln.ReasonRegistryRateLimited, 1, vuln.MaxRetryAfter},
-		{http.StatusTooManyRequests, "", vuln.ReasonRegistryRateLimited, maxAttempts, 0},
-		{http.StatusServiceUnavailable, "120", vuln.ReasonRegistryUnavailable, 1, 2 * time.Minute},
-		{http.StatusBadGateway, "", vuln.ReasonRegistryUnavailable, maxAttempts, 0},
-		{http.StatusTeapot, "", vuln.ReasonRegistryUnavailable, 1, 0},
+		{http.StatusForbidden, "9", model.ReasonImagePullDenied, 1, 0},
+		{http.StatusNotFound, "", model.ReasonImageNotFound, 1, 0},
+		{http.StatusTooManyRequests, "7", model.ReasonRegistryRateLimited, maxAttempts, 7 * time.Second},
+		{http.StatusTooManyRequests, "3600", model.ReasonRegistryRateLimited, 1, time.Hour},
+		{http.StatusTooManyRequests, "4000000000", model.ReasonRegistryRateLimited, 1, model.MaxRetryAfter},
+		{http.StatusTooManyRequests, "", model.ReasonRegistryRateLimited, maxAttempts, 0},
+		{http.StatusServiceUnavailable, "120", model.ReasonRegistryUnavailable, 1, 2 * time.Minute},
+		{http.StatusBadGateway, "", model.ReasonRegistryUnavailable, maxAttempts, 0},
+		{http.StatusTeapot, "", model.ReasonRegistryUnavailable, 1, 0},
 	} {
 		t.Run(fmt.Sprint(test.status, test.retryAfter), func(t *testing.T) {
 			registry := newRegistry(t)
@@ -216,8 +216,8 @@ func TestRefusals(t *testing.T) {
 				return nil
 			}})
 			wantFailure(t, err, test.reason, fmt.Sprint(test.status))
-			if told := OutcomeOf(err).RetryAfter; told != test.told {
-				t.Errorf("the outcome asks to wait for %s, want %s", told, test.told)
+			if got := OutcomeOf(err).RetryAfter; got != test.wait {
+				t.Errorf("the outcome asks to wait for %s, want %s", got, test.wait)
 			}
 			if requests.Load() != test.requests {
 				t.Errorf("%d requests, want %d", requests.Load(), test.requests)
@@ -283,7 +283,7 @@ func TestBrokenLayerIsFetchedAgain(t *testing.T) {
 	}
 	broken.Store(-100)
 	_, err = runIn(t, t.Context(), Request{Image: reference})
-	wantFailure(t, err, vuln.ReasonRegistryUnavailable, "broke off")
+	wantFailure(t, err, model.ReasonRegistryUnavailable, "interrupted")
 }
 
 func TestPlatforms(t *testing.T) {
@@ -305,7 +305,7 @@ func TestPlatforms(t *testing.T) {
 		"linux/amd64": "app amd64", "linux/amd64/v3": "app amd64v3", "linux/amd64/v2": "app amd64",
 		"linux/arm": "app armv7", "linux/arm/v7": "app armv7", "linux/arm/v6": "app armv6",
 	} {
-		p, err := vuln.ParsePlatform(platform)
+		p, err := model.ParsePlatform(platform)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -321,12 +321,12 @@ func TestPlatforms(t *testing.T) {
 			t.Errorf("%s: the manifest digest is that of the index", platform)
 		}
 	}
-	arm := vuln.Platform{OS: "linux", Architecture: "arm64"}
+	arm := model.Platform{OS: "linux", Architecture: "arm64"}
 	_, err := runIn(t, t.Context(), Request{Image: reference, Platform: arm})
-	wantFailure(t, err, vuln.ReasonPlatformMismatch, "linux/arm/v7")
+	wantFailure(t, err, model.ReasonPlatformMismatch, "linux/arm/v7")
 	_, err = runIn(t, t.Context(), Request{Image: registry.push(t, debian(t)), Platform: arm})
-	wantFailure(t, err, vuln.ReasonPlatformMismatch, "built for linux/amd64")
-	if _, err = runIn(t, t.Context(), Request{Image: registry.push(t, outer), Platform: vuln.Platform{OS: "linux", Architecture: "arm"}}); err != nil {
+	wantFailure(t, err, model.ReasonPlatformMismatch, "built for linux/amd64")
+	if _, err = runIn(t, t.Context(), Request{Image: registry.push(t, outer), Platform: model.Platform{OS: "linux", Architecture: "arm"}}); err != nil {
 		t.Errorf("index in an index: %v", err)
 	}
 }
@@ -347,7 +347,7 @@ func TestPlainHTTPOnlyWhereAllowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = client.Get("http://registry.example/v2/") //nolint:noctx,bodyclose // nothing is sent
-	wantFailure(t, withoutURL(err), vuln.ReasonRegistryUnavailable, "without TLS")
+	wantFailure(t, withoutURL(err), model.ReasonRegistryUnavailable, "plain HTTP")
 }
 
 func TestAddresses(t *testing.T) {
@@ -394,12 +394,12 @@ func TestCredentialsAllowed(t *testing.T) {
 }
 
 func TestNotPullable(t *testing.T) {
-	for image, reason := range map[string]vuln.Reason{
-		"sha256:" + strings.Repeat("0", 64): vuln.ReasonNotPullable,
-		"":                                  vuln.ReasonNotPullable,
-		"UPPER/case@sha256:" + strings.Repeat("0", 64): vuln.ReasonNotPullable,
-		"./does-not-exist.tar":                         vuln.ReasonImageNotFound,
-		strings.Repeat("a", 600):                       vuln.ReasonNotPullable,
+	for image, reason := range map[string]model.Reason{
+		"sha256:" + strings.Repeat("0", 64): model.ReasonNotPullable,
+		"":                                  model.ReasonNotPullable,
+		"UPPER/case@sha256:" + strings.Repeat("0", 64): model.ReasonNotPullable,
+		"./does-not-exist.tar":                         model.ReasonImageNotFound,
+		strings.Repeat("a", 600):                       model.ReasonNotPullable,
 	} {
 		_, err := runIn(t, t.Context(), Request{Image: image})
 		wantFailure(t, err, reason, "")
@@ -426,7 +426,7 @@ func TestSlowRegistry(t *testing.T) {
 		return false
 	}
 	_, err := runIn(t, t.Context(), Request{Image: reference, Limits: Limits{Timeout: 300 * time.Millisecond}})
-	wantFailure(t, err, vuln.ReasonDeadlineExceeded, "300ms")
+	wantFailure(t, err, model.ReasonDeadlineExceeded, "300ms")
 }
 
 func TestCancelled(t *testing.T) {
@@ -435,16 +435,16 @@ func TestCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	registry.guard = func(_ http.ResponseWriter, r *http.Request) bool {
 		if strings.Contains(r.URL.Path, "/blobs/") {
-			cancel(&Error{Reason: vuln.ReasonDeadlineExceeded, Err: fmt.Errorf("told to end")})
+			cancel(&Error{Reason: model.ReasonDeadlineExceeded, Err: fmt.Errorf("received a signal")})
 		}
 		return true
 	}
 	_, err := runIn(t, ctx, Request{Image: reference})
-	wantFailure(t, err, vuln.ReasonDeadlineExceeded, "told to end")
+	wantFailure(t, err, model.ReasonDeadlineExceeded, "received a signal")
 }
 
 func TestOutcomeOf(t *testing.T) {
-	encoded, err := json.Marshal(OutcomeOf(failf(vuln.ReasonImageNotFound, "gone")))
+	encoded, err := json.Marshal(OutcomeOf(failf(model.ReasonImageNotFound, "gone")))
 	if err != nil {
 		t.Fatal(err)
 	}

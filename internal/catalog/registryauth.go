@@ -10,7 +10,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 const (
@@ -52,7 +52,7 @@ func (c *registryClient) authorize(ctx context.Context, challenges []string, ref
 func (c *registryClient) fetchToken(ctx context.Context, challenge map[string]string) (string, error) {
 	realm, err := url.Parse(challenge["realm"])
 	if err != nil || realm.Host == "" || realm.User != nil {
-		return "", failf(vuln.ReasonRegistryUnavailable, "the registry %s names no usable token service", c.rules.registry)
+		return "", failf(model.ReasonRegistryUnavailable, "the registry %s requires a token, but its challenge contains no valid token service", c.rules.registry)
 	}
 	scope := challenge["scope"]
 	if scope == "" {
@@ -105,14 +105,14 @@ func (c *registryClient) requestToken(request *http.Request) (string, error) {
 		return "", err
 	}
 	if err := json.Unmarshal(body, &answer); err != nil {
-		return "", errors.New("the token service did not answer with a JSON document")
+		return "", errors.New("the response of the token service is not a JSON document")
 	}
 	token := answer.Token
 	if token == "" {
 		token = answer.AccessToken
 	}
 	if token == "" || strings.ContainsAny(token, "\r\n") {
-		return "", errors.New("the token service answered without a usable token")
+		return "", errors.New("the response of the token service contains no valid token")
 	}
 	return token, nil
 }

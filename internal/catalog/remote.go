@@ -10,7 +10,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 // openRemote resolves a reference at its registry. Credentials are tried in turn; one that is refused, or that sees
@@ -24,7 +24,7 @@ func openRemote(ctx context.Context, request Request, limits Limits) (*resolved,
 	rules := hostRules{registry: repository.RegistryStr(), plainHTTP: request.PlainHTTP, tokenHosts: request.TokenHosts}
 	httpClient, err := newHTTPClient(rules, request.CAFile)
 	if err != nil {
-		return nil, failf(vuln.ReasonCatalogFailed, "prepare for %s: %w", rules.registry, err)
+		return nil, failf(model.ReasonCatalogFailed, "create an HTTP client for %s: %w", rules.registry, err)
 	}
 	candidates := credentialsFor(request.DockerConfigs, rules.registry, repository.RepositoryStr())
 	var refused *Error
@@ -39,12 +39,12 @@ func openRemote(ctx context.Context, request Request, limits Limits) (*resolved,
 			return img, nil
 		}
 		httpClient.CloseIdleConnections()
-		failure := typed(ctx, err, vuln.ReasonRegistryUnavailable)
-		if failure.Reason != vuln.ReasonImagePullDenied && failure.Reason != vuln.ReasonImageNotFound {
+		failure := typed(ctx, err, model.ReasonRegistryUnavailable)
+		if failure.Reason != model.ReasonImagePullDenied && failure.Reason != model.ReasonImageNotFound {
 			return nil, failure
 		}
-		// "Not found" says more than "denied"; and the first refusal says more than that of nobody's credential.
-		if refused == nil || (refused.Reason == vuln.ReasonImagePullDenied && failure.Reason == vuln.ReasonImageNotFound) {
+		// "Not found" is more specific than "denied", and the first failure more specific than that of anonymous access.
+		if refused == nil || (refused.Reason == model.ReasonImagePullDenied && failure.Reason == model.ReasonImageNotFound) {
 			refused = failure
 		}
 	}
@@ -52,16 +52,16 @@ func openRemote(ctx context.Context, request Request, limits Limits) (*resolved,
 }
 
 func parseReference(image string) (name.Reference, error) {
-	key := vuln.ImageKey{ImageID: image}
+	key := model.ImageKey{ImageID: image}
 	if err := key.Validate(); err != nil {
-		return nil, failf(vuln.ReasonNotPullable, "%w", err)
+		return nil, failf(model.ReasonNotPullable, "%w", err)
 	}
 	if key.Repository() == "" && key.Digest() != "" {
-		return nil, failf(vuln.ReasonNotPullable, "%s names no repository: the image is on its node alone and cannot be pulled", image)
+		return nil, failf(model.ReasonNotPullable, "%s has no repository: the image exists only on its node and cannot be pulled", image)
 	}
 	reference, err := name.ParseReference(image)
 	if err != nil {
-		return nil, failf(vuln.ReasonNotPullable, "%q is not an image reference: %w", image, err)
+		return nil, failf(model.ReasonNotPullable, "%q is not an image reference: %w", image, err)
 	}
 	return reference, nil
 }
@@ -69,7 +69,7 @@ func parseReference(image string) (name.Reference, error) {
 // remoteSource reads from a repository.
 type remoteSource struct{ client *registryClient }
 
-func (s *remoteSource) open(ctx context.Context, reference name.Reference, platform vuln.Platform, limits Limits) (*resolved, error) {
+func (s *remoteSource) open(ctx context.Context, reference name.Reference, platform model.Platform, limits Limits) (*resolved, error) {
 	raw, header, err := s.manifestBytes(ctx, reference.Identifier())
 	if err != nil {
 		return nil, err

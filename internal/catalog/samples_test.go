@@ -16,7 +16,7 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/catalog"
 )
 
-// TestSamples catalogues every sample image pulled from a registry, and one from each local form besides.
+// TestSamples catalogs every sample image pulled from a registry, and one from each local form besides.
 func TestSamples(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds images, which takes up to a minute")

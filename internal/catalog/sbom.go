@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,31 +20,31 @@ import (
 	"github.com/anchore/syft/syft/format/syftjson"
 	"github.com/anchore/syft/syft/sbom"
 	"github.com/anchore/syft/syft/source/stereoscopesource"
-	_ "github.com/glebarez/sqlite" // the driver that Syft's RPM cataloguer opens databases with
+	_ "github.com/glebarez/sqlite" // the driver that Syft's RPM cataloger opens databases with
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 const (
-	// syftGrace is how long Syft may take to notice that it was cancelled, before it is left behind.
+	// syftGrace is how long Syft may take to notice that it was cancelled, before it is abandoned.
 	syftGrace = 5 * time.Second
 	// scratchCheck is how often the size of the temporary files is looked at.
 	scratchCheck = 500 * time.Millisecond
 )
 
-// syftTurn admits one image at a time to Syft, which learns of its temporary folder through the environment alone.
-var syftTurn = make(chan struct{}, 1)
+// syftSemaphore admits one image at a time to Syft, because its temporary directory can be set only through the environment.
+var syftSemaphore = make(chan struct{}, 1)
 
 // createSBOM runs Syft over fetched layers and returns the slim SBOM and the number of packages in it.
 func createSBOM(ctx context.Context, img *resolved, input string, limits Limits, scratch string) ([]byte, int, error) {
 	select {
-	case syftTurn <- struct{}{}:
+	case syftSemaphore <- struct{}{}:
 	case <-ctx.Done():
 		return nil, 0, context.Cause(ctx)
 	}
 	temporary := filepath.Join(scratch, "tmp")
 	if err := os.Mkdir(temporary, 0o700); err != nil {
-		<-syftTurn
+		<-syftSemaphore
 		return nil, 0, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -55,14 +56,14 @@ func createSBOM(ctx context.Context, img *resolved, input string, limits Limits,
 		err error
 	}
 	answers := make(chan answer, 1)
-	var left atomic.Bool
+	var abandoned atomic.Bool
 	go func() {
-		defer func() { <-syftTurn }()
+		defer func() { <-syftSemaphore }()
 		restore := setTempDir(temporary)
 		defer restore()
 		defer func() {
-			// When Syft was left behind, what it wrote since has to go as well.
-			if left.Load() {
+			// An abandoned Syft may have written more files since.
+			if abandoned.Load() {
 				_ = os.RemoveAll(scratch)
 			}
 		}()
@@ -79,12 +80,12 @@ func createSBOM(ctx context.Context, img *resolved, input string, limits Limits,
 		select {
 		case a = <-answers:
 		case <-timer.C:
-			left.Store(true)
-			a.err = errors.New("catalogue with Syft")
+			abandoned.Store(true)
+			a.err = errors.New("analyze the image with Syft")
 		}
 	}
 	if ctx.Err() != nil {
-		return nil, 0, interrupted(ctx, errors.Join(errors.New("catalogue with Syft"), a.err))
+		return nil, 0, interrupted(ctx, errors.Join(errors.New("analyze the image with Syft"), a.err))
 	}
 	if a.err != nil {
 		return nil, 0, a.err
@@ -110,7 +111,7 @@ func runSyft(ctx context.Context, img *resolved, input, scratch string) (bom *sb
 	defer func() {
 		// Parsers of hostile files; one that panics fails this image, not the process.
 		if p := recover(); p != nil {
-			err = failf(vuln.ReasonCatalogFailed, "syft panicked: %v\n%s", p, debug.Stack())
+			err = failf(model.ReasonCatalogFailed, "syft panicked: %v\n%s", p, debug.Stack())
 		}
 	}()
 	generator := file.NewTempDirGenerator("stereoscope")
@@ -130,11 +131,34 @@ func runSyft(ctx context.Context, img *resolved, input, scratch string) (bom *sb
 		return nil, fmt.Errorf("read the image's layers: %w", err)
 	}
 	source := stereoscopesource.New(stereoscopeImage, stereoscopesource.ImageConfig{Reference: input})
-	bom, err = syft.CreateSBOM(ctx, source, syftConfig())
+	licenses, err := licenseScanner()
 	if err != nil {
-		return nil, fmt.Errorf("catalogue with Syft: %w", err)
+		return nil, fmt.Errorf("prepare the license scanner of Syft: %w", err)
+	}
+	bom, err = syft.CreateSBOM(contextWithValues{ctx, licenses}, source, syftConfig())
+	if err != nil {
+		return nil, fmt.Errorf("analyze the image with Syft: %w", err)
 	}
 	return bom, context.Cause(ctx)
+}
+
+// licenseScanner returns a context with Syft's license scanner. Building one takes most of the time of a small scan, so a process does it
+// once.
+var licenseScanner = sync.OnceValues(func() (context.Context, error) {
+	return syft.SetContextLicenseScanner(context.Background(), syftConfig().Licenses)
+})
+
+// contextWithValues is a context with the values of another one besides its own.
+type contextWithValues struct {
+	context.Context //nolint:containedctx // it is one, with more values
+	values          context.Context
+}
+
+func (c contextWithValues) Value(key any) any {
+	if value := c.Context.Value(key); value != nil {
+		return value
+	}
+	return c.values.Value(key)
 }
 
 // syftConfig is what Grype's own command asks of Syft, without the files: the same packages, hence the same matches.
@@ -153,7 +177,7 @@ func encode(bom *sbom.SBOM) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// watchScratch cancels when the cataloguers' temporary files grow past the limit: archives within archives are
+// watchScratch cancels when the catalogers' temporary files grow past the limit: archives within archives are
 // unpacked without any bound of their own.
 func watchScratch(ctx context.Context, cancel context.CancelCauseFunc, scratch string, limits Limits) {
 	ticker := time.NewTicker(scratchCheck)
@@ -164,8 +188,8 @@ func watchScratch(ctx context.Context, cancel context.CancelCauseFunc, scratch s
 			return
 		case <-ticker.C:
 			if size := folderSize(scratch); size > 2*limits.DecompressedBytes {
-				cancel(failf(vuln.ReasonImageTooLarge,
-					"unpacking archives inside of the image took %d bytes, more than twice the limit of %d decompressed bytes", size, limits.DecompressedBytes))
+				cancel(failf(model.ReasonImageTooLarge,
+					"unpacking the archives in the image took %d bytes, more than twice the limit of %d decompressed bytes", size, limits.DecompressedBytes))
 				return
 			}
 		}

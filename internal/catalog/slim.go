@@ -23,7 +23,7 @@ func slim(bom *sbom.SBOM) {
 	for _, r := range bom.Relationships {
 		retained := r.Type == artifact.OwnershipByFileOverlapRelationship || r.Type == artifact.ContainsRelationship
 		if retained && r.From != nil && r.To != nil && kept[r.From.ID()] && kept[r.To.ID()] {
-			// The list of overlapping files is for people.
+			// Matching does not read the list of overlapping files.
 			relationships = append(relationships, artifact.Relationship{From: r.From, To: r.To, Type: r.Type})
 		}
 	}

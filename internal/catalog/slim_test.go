@@ -70,7 +70,7 @@ func TestSlimKeepsWhatGrypeReads(t *testing.T) {
 	}
 }
 
-// uncut catalogues an image without slimming the result.
+// uncut catalogs an image without slimming the result.
 func uncut(t *testing.T, image v1.Image) *sbom.SBOM {
 	t.Helper()
 	scratch := t.TempDir()
@@ -84,8 +84,8 @@ func uncut(t *testing.T, image v1.Image) *sbom.SBOM {
 	if err := fetchLayers(t.Context(), img, request, limits, scratch, &Stats{}); err != nil {
 		t.Fatal(err)
 	}
-	syftTurn <- struct{}{}
-	defer func() { <-syftTurn }()
+	syftSemaphore <- struct{}{}
+	defer func() { <-syftSemaphore }()
 	temporary := t.TempDir()
 	defer setTempDir(temporary)()
 	bom, err := runSyft(t.Context(), img, request.Image, scratch)

@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/net/publicsuffix"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 const (
@@ -70,7 +70,7 @@ func newHTTPClient(rules hostRules, caFile string) (*http.Client, error) {
 		Transport: roundTripper{rules: rules, next: transport},
 		CheckRedirect: func(request *http.Request, via []*http.Request) error {
 			if len(via) > maxRedirects {
-				return failf(vuln.ReasonRegistryUnavailable, "%s redirected more than %d times", rules.registry, maxRedirects)
+				return failf(model.ReasonRegistryUnavailable, "the registry %s redirected more than %d times", rules.registry, maxRedirects)
 			}
 			// Go's client would pass the header on to other ports and to subdomains.
 			if request.URL.Host != via[0].URL.Host || request.URL.Scheme != via[0].URL.Scheme {
@@ -90,12 +90,12 @@ type roundTripper struct {
 func (t roundTripper) RoundTrip(request *http.Request) (*http.Response, error) {
 	host := request.URL.Host
 	if request.URL.Scheme != "https" && !t.rules.plainHTTPAllowed(host) {
-		return nil, failf(vuln.ReasonRegistryUnavailable,
-			"refused to talk to %s without TLS on behalf of %s; name it as a plain HTTP registry if that is meant", host, t.rules.registry)
+		return nil, failf(model.ReasonRegistryUnavailable,
+			"%s requires plain HTTP on behalf of the registry %s, which is not allowed; add it to the plain HTTP registries to allow it", host, t.rules.registry)
 	}
 	if (request.Header.Get("Authorization") != "" || request.Body != nil) && !t.rules.credentialsAllowed(host) {
-		return nil, failf(vuln.ReasonImagePullDenied,
-			"refused to send the credentials of %s to %s; name it as a token host if that is its token service", t.rules.registry, host)
+		return nil, failf(model.ReasonImagePullDenied,
+			"refused to send the credentials of the registry %s to %s; add it to the token hosts if it is the token service of the registry", t.rules.registry, host)
 	}
 	return t.next.RoundTrip(request)
 }
@@ -155,7 +155,7 @@ func (r hostRules) checkAddress(address string) error {
 		refused = refused || ip == known
 	}
 	if refused {
-		return failf(vuln.ReasonRegistryUnavailable, "refused to connect to %s on behalf of the registry %s", ip, r.registry)
+		return failf(model.ReasonRegistryUnavailable, "refused to connect to %s on behalf of the registry %s", ip, r.registry)
 	}
 	return nil
 }
@@ -215,7 +215,7 @@ func certPool(caFile string) (*x509.CertPool, error) {
 		pool = x509.NewCertPool()
 	}
 	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("the CA file %s holds no PEM certificate", caFile)
+		return nil, fmt.Errorf("the CA file %s contains no PEM certificate", caFile)
 	}
 	return pool, nil
 }

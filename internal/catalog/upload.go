@@ -19,7 +19,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 const (
@@ -44,7 +44,7 @@ type UploadRequest struct {
 	// CAFile is a PEM bundle that is trusted besides the system's.
 	CAFile   string
 	ImageID  string
-	Platform vuln.Platform
+	Platform model.Platform
 	// SBOM is syft-json.
 	SBOM []byte
 
@@ -56,7 +56,7 @@ type UploadRequest struct {
 // it holds what the operator said, and never the token.
 func Upload(ctx context.Context, request UploadRequest) error {
 	if err := upload(ctx, request); err != nil {
-		return typed(ctx, err, vuln.ReasonUploadFailed)
+		return typed(ctx, err, model.ReasonUploadFailed)
 	}
 	return nil
 }
@@ -100,10 +100,10 @@ func upload(ctx context.Context, request UploadRequest) error {
 func uploadURL(request UploadRequest) (string, error) {
 	base, err := url.Parse(request.URL)
 	if err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") || base.User != nil {
-		return "", failf(vuln.ReasonUploadFailed, "the upload URL is not an absolute http or https URL without credentials")
+		return "", failf(model.ReasonUploadFailed, "the upload URL must be an absolute http or https URL without credentials")
 	}
-	if request.Platform == (vuln.Platform{}) {
-		return "", failf(vuln.ReasonUploadFailed, "the platform of %s is not known, name it", request.ImageID)
+	if request.Platform == (model.Platform{}) {
+		return "", failf(model.ReasonUploadFailed, "the platform of %s is unknown; specify it", request.ImageID)
 	}
 	return strings.TrimRight(request.URL, "/") + "/api/v1/images/" + url.PathEscape(request.ImageID) + "/sbom?platform=" + request.Platform.String(), nil
 }
@@ -128,7 +128,7 @@ func compressSBOM(sbom []byte) ([]byte, error) {
 func uploadClient(caFile string) (*http.Client, error) {
 	roots, err := certPool(caFile)
 	if err != nil {
-		return nil, failf(vuln.ReasonUploadFailed, "prepare the upload: %w", err)
+		return nil, failf(model.ReasonUploadFailed, "create an HTTP client for the upload: %w", err)
 	}
 	return &http.Client{
 		Timeout: uploadTimeout,
@@ -151,7 +151,7 @@ func uploadClient(caFile string) (*http.Client, error) {
 func uploadOnce(ctx context.Context, client *http.Client, target, tokenFile string, body []byte) (wait time.Duration, again bool, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPut, target, bytes.NewReader(body))
 	if err != nil {
-		return 0, false, errors.New("the upload URL is not usable")
+		return 0, false, errors.New("the upload URL is invalid")
 	}
 	request.Header.Set("Content-Type", "application/vnd.syft+json")
 	request.Header.Set("Content-Encoding", "zstd")
@@ -172,10 +172,10 @@ func uploadOnce(ctx context.Context, client *http.Client, target, tokenFile stri
 		return 0, false, nil
 	}
 	wait = parseRetryAfter(response.Header.Get("Retry-After"))
-	answer := fmt.Sprintf("answered %d %s", response.StatusCode, http.StatusText(response.StatusCode))
+	answer := fmt.Sprintf("responded with %d %s", response.StatusCode, http.StatusText(response.StatusCode))
 	if mediaType, _, err := mime.ParseMediaType(response.Header.Get("Content-Type")); err != nil || mediaType != "application/problem+json" {
 		// While the operator starts again, its address may lead to a gateway or to the proxy of a mesh, which know nothing of it.
-		return wait, true, fmt.Errorf("something other than the operator %s", answer)
+		return wait, true, fmt.Errorf("the response is not from the operator, but from a proxy or gateway: it %s", answer)
 	}
 	again = response.StatusCode == http.StatusTooManyRequests ||
 		(response.StatusCode >= 500 && response.StatusCode != http.StatusInsufficientStorage && response.StatusCode != http.StatusNotImplemented)
@@ -212,16 +212,16 @@ func problemDetail(response *http.Response, token string) string {
 func readToken(file string) (string, error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return "", failf(vuln.ReasonUploadFailed, "read the token: %w", err)
+		return "", failf(model.ReasonUploadFailed, "read the token: %w", err)
 	}
 	defer func() { _ = f.Close() }()
 	content, err := io.ReadAll(io.LimitReader(f, maxTokenFileBytes))
 	if err != nil {
-		return "", failf(vuln.ReasonUploadFailed, "read the token file %s: %w", file, err)
+		return "", failf(model.ReasonUploadFailed, "read the token file %s: %w", file, err)
 	}
 	token := strings.TrimSpace(string(content))
 	if token == "" || strings.ContainsAny(token, " \r\n\t") {
-		return "", failf(vuln.ReasonUploadFailed, "the token file %s does not hold one token", file)
+		return "", failf(model.ReasonUploadFailed, "the token file %s must contain one token", file)
 	}
 	return token, nil
 }

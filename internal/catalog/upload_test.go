@@ -14,14 +14,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 func uploadRequest(t *testing.T, url string) UploadRequest {
 	t.Helper()
 	return UploadRequest{
 		URL: url + "/", TokenFile: write(t, "token", []byte(secret+"\n")), ImageID: "registry.example:5000/team/app@sha256:abc",
-		Platform: vuln.Platform{OS: "linux", Architecture: "arm64", Variant: "v8"}, SBOM: []byte(`{"artifacts":[]}`), sleep: noSleep,
+		Platform: model.Platform{OS: "linux", Architecture: "arm64", Variant: "v8"}, SBOM: []byte(`{"artifacts":[]}`), sleep: noSleep,
 	}
 }
 
@@ -129,7 +129,7 @@ func TestUploadReachesAnother(t *testing.T) {
 		w.WriteHeader(http.StatusNotFound)
 	}))
 	defer server.Close()
-	wantFailure(t, Upload(t.Context(), uploadRequest(t, server.URL)), vuln.ReasonUploadFailed, "something other than the operator answered 404 Not Found")
+	wantFailure(t, Upload(t.Context(), uploadRequest(t, server.URL)), model.ReasonUploadFailed, "it responded with 404 Not Found")
 	if requests != uploadAttempts {
 		t.Errorf("%d requests, want %d", requests, uploadAttempts)
 	}
@@ -153,8 +153,8 @@ func TestUploadRefused(t *testing.T) {
 			}))
 			defer server.Close()
 			err := Upload(t.Context(), uploadRequest(t, server.URL))
-			wantFailure(t, err, vuln.ReasonUploadFailed, fmt.Sprint(test.status))
-			wantFailure(t, err, vuln.ReasonUploadFailed, "more than the limit of 5 bytes")
+			wantFailure(t, err, model.ReasonUploadFailed, fmt.Sprint(test.status))
+			wantFailure(t, err, model.ReasonUploadFailed, "more than the limit of 5 bytes")
 			if requests != test.requests {
 				t.Errorf("%d requests, want %d", requests, test.requests)
 			}
@@ -168,19 +168,19 @@ func TestUploadProblems(t *testing.T) {
 		"token of two lines": func(r *UploadRequest) { r.TokenFile = write(t, "token", []byte("a\nb")) },
 		"not a URL":          func(r *UploadRequest) { r.URL = "operator:8000" },
 		"URL with password":  func(r *UploadRequest) { r.URL = "https://u:" + secret + "@operator" },
-		"no platform":        func(r *UploadRequest) { r.Platform = vuln.Platform{} },
+		"no platform":        func(r *UploadRequest) { r.Platform = model.Platform{} },
 		"CA file":            func(r *UploadRequest) { r.CAFile = write(t, "ca", []byte("none")) },
 		"nobody listens":     func(r *UploadRequest) { r.URL = "http://127.0.0.1:1" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			request := uploadRequest(t, "http://127.0.0.1:1")
 			change(&request)
-			wantFailure(t, Upload(t.Context(), request), vuln.ReasonUploadFailed, "")
+			wantFailure(t, Upload(t.Context(), request), model.ReasonUploadFailed, "")
 		})
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	wantFailure(t, Upload(ctx, uploadRequest(t, "http://127.0.0.1:1")), vuln.ReasonDeadlineExceeded, "canceled")
+	wantFailure(t, Upload(ctx, uploadRequest(t, "http://127.0.0.1:1")), model.ReasonDeadlineExceeded, "canceled")
 }
 
 func TestUploadTrustsTheCA(t *testing.T) {
@@ -188,7 +188,7 @@ func TestUploadTrustsTheCA(t *testing.T) {
 	defer server.Close()
 	server.Config.ErrorLog = nil
 	request := uploadRequest(t, server.URL)
-	wantFailure(t, Upload(t.Context(), request), vuln.ReasonUploadFailed, "certificate")
+	wantFailure(t, Upload(t.Context(), request), model.ReasonUploadFailed, "certificate")
 	request.CAFile = write(t, "ca.pem", pemOf(server.Certificate()))
 	if err := Upload(t.Context(), request); err != nil {
 		t.Fatal(err)

@@ -1,32 +1,33 @@
 package coverage
 
-import "github.com/scanner-operator/scanner-operator/internal/vuln"
+import "github.com/scanner-operator/scanner-operator/internal/model"
 
-// advice says of each reason what comes next or what to do, for where nothing more exact is known. docs/how-to/coverage.md says more.
+// advice is the default message of each reason: what failed or what happens next, and what to do. docs/how-to/coverage.md
+// explains more.
 var advice = map[string]string{
-	ReasonNotPulled:     "the kubelet has not pulled the image yet; it is scanned when it has",
-	ReasonNotCatalogued: "is about to be scanned",
-	ReasonNotMatched:    "is about to be matched with the vulnerability database",
-	ReasonNoDatabase:    "is matched as soon as there is a vulnerability database; see the condition DatabaseReady",
+	ReasonNotPulled:    "the kubelet has not pulled the image yet; the scan starts afterwards",
+	ReasonNotCataloged: "the image is waiting for its scan",
+	ReasonNotMatched:   "the SBOM is waiting to be matched against the vulnerability database",
+	ReasonNoDatabase:   "no vulnerability database is installed; see the condition DatabaseReady",
 
-	string(vuln.ReasonImagePullDenied):     "the registry wants other credentials; add a pull secret to the pod, or to spec.job.imagePullSecrets",
-	string(vuln.ReasonImageNotFound):       "the registry does not have that digest any more; run an image that it has",
-	string(vuln.ReasonRegistryRateLimited): "the registry limits how much is pulled; credentials often raise the limit",
-	string(vuln.ReasonRegistryUnavailable): "the registry cannot be reached",
-	string(vuln.ReasonNotPullable): "the container runtime knows no repository and digest of the image: it was built on its node or imported there. " +
-		"Push it to a registry and run it from there",
-	string(vuln.ReasonPlatformMismatch): "the image has nothing for the platform of the node",
-	string(vuln.ReasonImageTooLarge):    "the image is beyond the limits of a scan",
-	string(vuln.ReasonOutOfMemory):      "the scan needs more memory; raise spec.job.resources or --scan-max-memory",
-	string(vuln.ReasonOutOfDisk):        "the scan needs more disk space on its node",
-	string(vuln.ReasonDeadlineExceeded): "the scan did not end in time",
-	string(vuln.ReasonUnschedulable):    "the scan cannot be started",
-	string(vuln.ReasonCatalogFailed):    "the scan failed",
-	string(vuln.ReasonUploadFailed):     "the result of the scan did not reach the operator",
-	string(vuln.ReasonMatchFailed):      "matching failed and is tried again",
+	string(model.ReasonImagePullDenied):     "the registry denied access to the image; add an image pull secret to the pod or to spec.job.imagePullSecrets of the Scanner",
+	string(model.ReasonImageNotFound):       "the registry does not have this digest; deploy an image that exists",
+	string(model.ReasonRegistryRateLimited): "the registry limits the rate of requests; authenticated requests often have a higher limit",
+	string(model.ReasonRegistryUnavailable): "the registry is not reachable or returned an error; check the network, the proxy and the registry",
+	string(model.ReasonNotPullable): "the container runtime reports no repository and digest, because the image was built or imported on the node; " +
+		"push it to a registry and deploy it from there",
+	string(model.ReasonPlatformMismatch): "the image is not available for the platform of the node; build it for that platform",
+	string(model.ReasonImageTooLarge):    "the image exceeds the size limits of a scan",
+	string(model.ReasonOutOfMemory):      "the scan ran out of memory; increase spec.job.resources of the Scanner or --scan-max-memory of the operator",
+	string(model.ReasonOutOfDisk):        "the scan ran out of disk space; free ephemeral storage on the node",
+	string(model.ReasonDeadlineExceeded): "the scan exceeded its deadline; increase --scan-deadline if the registry or the node is slow",
+	string(model.ReasonUnschedulable):    "the scan pod cannot start; check the quota, the admission policies and the capacity of the nodes",
+	string(model.ReasonCatalogFailed):    "the scan failed; see the message of the image",
+	string(model.ReasonUploadFailed):     "the SBOM could not be uploaded to the operator; check the network policies between the scan pod and the operator",
+	string(model.ReasonMatchFailed):      "matching against the vulnerability database failed; it is retried automatically",
 
-	"IgnoreLabel": "the pod carries the Scanner's ignore label",
+	"IgnoreLabel": "the pod has the ignore label of the Scanner",
 }
 
-// Advice says what comes next or what to do about a reason, "" for one that is not known.
+// Advice returns the default message of a reason, "" for an unknown one.
 func Advice(reason string) string { return advice[reason] }

@@ -1,11 +1,13 @@
-// Package coverage says of a container whether what it runs has been scanned, and if not, why. It does no I/O.
+// Package coverage computes whether the image of a container is scanned and, if not, the reason. It does no I/O.
 package coverage
 
 import (
+	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 // State is the coverage of one container.
@@ -13,58 +15,57 @@ type State string
 
 // The states.
 const (
-	// Scanned: there is a result of the database build in use.
+	// Scanned: there is a result of the current database build.
 	Scanned State = "Scanned"
 	// Stale: there is a result, but of an earlier database build.
 	Stale State = "Stale"
-	// Pending: the work is not done yet.
+	// Pending: the scan or the matching has not happened yet.
 	Pending State = "Pending"
 	// Failed: the last attempt failed.
 	Failed State = "Failed"
-	// Skipped: left out on purpose.
+	// Skipped: excluded by configuration.
 	Skipped State = "Skipped"
 )
 
-// The reasons of Pending; those of Failed are vuln.Reason, those of Skipped come with the container.
+// The reasons of Pending; those of Failed are model.Reason, those of Skipped come with the container.
 const (
 	// ReasonNotPulled: the kubelet has not pulled the image yet.
 	ReasonNotPulled = "NotPulled"
-	// ReasonNotCatalogued: there is no SBOM of the image yet.
-	ReasonNotCatalogued = "NotCatalogued"
-	// ReasonNotMatched: there is an SBOM, and it was not matched yet.
+	// ReasonNotCataloged: there is no SBOM of the image yet.
+	ReasonNotCataloged = "NotCataloged"
+	// ReasonNotMatched: there is an SBOM that was not matched yet.
 	ReasonNotMatched = "NotMatched"
 	// ReasonNoDatabase: there is an SBOM, but no vulnerability database.
 	ReasonNoDatabase = "NoDatabase"
 )
 
-// Container is what coverage reads of a container.
+// Container is the input about a container.
 type Container struct {
-	// Skip is why the container is left out on purpose, empty when it is not.
+	// Skip is the reason for which the container is excluded, empty if it is not.
 	Skip string
-	Key  vuln.ImageKey
-	// WaitingReason and WaitingMessage are the kubelet's account of why the container does not run.
+	Key  model.ImageKey
+	// WaitingReason and WaitingMessage are those of state.waiting in the container status.
 	WaitingReason  string
 	WaitingMessage string
 }
 
-// Image is what coverage reads of an image.
+// Image is the input about an image.
 type Image struct {
-	// Catalogued: there is an SBOM.
-	Catalogued bool
+	// Cataloged: there is an SBOM.
+	Cataloged bool
 	// Build is the database build of the result, empty without one.
 	Build string
-	// Reason is set when the last attempt to catalogue or to match failed.
-	Reason vuln.Reason
+	// Reason is the reason for which the last scan or the last matching failed, empty if it succeeded.
+	Reason model.Reason
 }
 
-// Result is the coverage of a container and, unless it is Scanned, the reason.
+// Result is the coverage of a container. Reason is empty if the container is Scanned.
 type Result struct {
 	State  State
 	Reason string
 }
 
-// Of computes the coverage of a container from what is known of its image. build is the database build in use,
-// empty when there is none.
+// Of computes the coverage of a container. build is the current database build, empty if there is none.
 func Of(c Container, image Image, build string) Result {
 	switch {
 	case c.Skip != "":
@@ -80,51 +81,51 @@ func Of(c Container, image Image, build string) Result {
 		return Result{Stale, ReasonNotMatched}
 	case image.Reason != "":
 		return Result{Failed, string(image.Reason)}
-	case image.Catalogued && build == "":
+	case image.Cataloged && build == "":
 		return Result{Pending, ReasonNoDatabase}
-	case image.Catalogued:
+	case image.Cataloged:
 		return Result{Pending, ReasonNotMatched}
 	case !c.Key.Pullable() || c.Key.Validate() != nil:
-		return Result{Failed, string(vuln.ReasonNotPullable)}
+		return Result{Failed, string(model.ReasonNotPullable)}
 	default:
-		return Result{Pending, ReasonNotCatalogued}
+		return Result{Pending, ReasonNotCataloged}
 	}
 }
 
-// PullFailure gives the typed reason of a container that waits because the kubelet cannot pull its image, "" when it
-// waits for another reason. The kubelet tells the cause only in words, which differ from runtime to runtime.
-func PullFailure(reason, message string) vuln.Reason {
+// PullFailure returns the typed reason of a container that waits because the kubelet cannot pull its image, "" if it waits for
+// another reason. The cause is only in the text of the message, which differs between container runtimes.
+func PullFailure(reason, message string) model.Reason {
 	switch reason {
 	case "InvalidImageName", "ErrImageNeverPull":
-		return vuln.ReasonNotPullable
+		return model.ReasonNotPullable
 	case "RegistryUnavailable":
-		return vuln.ReasonRegistryUnavailable
+		return model.ReasonRegistryUnavailable
 	case "ErrImagePull", "ImagePullBackOff":
 	default:
 		return ""
 	}
-	lower := strings.ToLower(message)
-	has := func(words ...string) bool {
-		for _, w := range words {
-			if strings.Contains(lower, w) {
-				return true
-			}
-		}
-		return false
+	// Registries write an error code as MANIFEST_UNKNOWN. A status code is a word: its digits may also be part of a digest.
+	text := strings.ReplaceAll(strings.ToLower(message), "_", " ")
+	words := strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	status := func(codes ...string) bool {
+		return slices.ContainsFunc(codes, func(code string) bool { return slices.Contains(words, code) })
+	}
+	has := func(phrases ...string) bool {
+		return slices.ContainsFunc(phrases, func(phrase string) bool { return strings.Contains(text, phrase) })
 	}
 	switch {
-	case has("toomanyrequests", "too many requests", "429"):
-		return vuln.ReasonRegistryRateLimited
+	case status("429") || has("toomanyrequests", "too many requests"):
+		return model.ReasonRegistryRateLimited
 	case has("no match for platform", "no matching manifest"):
-		return vuln.ReasonPlatformMismatch
-	case has("unauthorized", "401", "403", "forbidden", "denied", "no basic auth", "authorization failed", "authentication required"):
-		return vuln.ReasonImagePullDenied
-	case has("not found", "manifest unknown", "name unknown", "404"):
-		return vuln.ReasonImageNotFound
+		return model.ReasonPlatformMismatch
+	case status("401", "403") || has("unauthorized", "forbidden", "denied", "no basic auth", "authorization failed", "authentication required"):
+		return model.ReasonImagePullDenied
+	case status("404") || has("not found", "manifest unknown", "name unknown"):
+		return model.ReasonImageNotFound
 	case has("no space left"):
-		return vuln.ReasonOutOfDisk
+		return model.ReasonOutOfDisk
 	default:
-		return vuln.ReasonRegistryUnavailable
+		return model.ReasonRegistryUnavailable
 	}
 }
 
@@ -163,7 +164,7 @@ func (s *Summary) Add(r Result) {
 // Complete reports whether every container that is not skipped has a current result.
 func (s *Summary) Complete() bool { return s.Scanned+s.Skipped == s.Total }
 
-// Ratio is the share of containers, without the skipped ones, that have a current result, from 0 to 1. Nothing to cover is complete.
+// Ratio is the fraction of containers, excluding the skipped ones, that have a current result, from 0 to 1. It is 1 without containers.
 func (s *Summary) Ratio() float64 {
 	wanted := s.Total - s.Skipped
 	if wanted <= 0 {
@@ -172,8 +173,7 @@ func (s *Summary) Ratio() float64 {
 	return float64(s.Scanned) / float64(wanted)
 }
 
-// Percent is the share of containers, without the skipped ones, that have a current result, rounded down: "100%" is
-// shown for complete coverage only. Nothing to cover is complete.
+// Percent is Ratio as a percentage, rounded down, so that "100%" means complete coverage.
 func (s *Summary) Percent() string {
 	wanted := s.Total - s.Skipped
 	if wanted <= 0 {

@@ -5,12 +5,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 func TestOf(t *testing.T) {
 	const id = "r.example/a@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
-	run := Container{Key: vuln.ImageKey{ImageID: id}}
+	run := Container{Key: model.ImageKey{ImageID: id}}
 	tests := map[string]struct {
 		container Container
 		image     Image
@@ -21,19 +21,19 @@ func TestOf(t *testing.T) {
 		"not pulled":                  {Container{}, Image{}, "b", Result{Pending, ReasonNotPulled}},
 		"starting":                    {Container{WaitingReason: "ContainerCreating"}, Image{}, "b", Result{Pending, ReasonNotPulled}},
 		"cannot be pulled":            {Container{WaitingReason: "ErrImagePull", WaitingMessage: "manifest unknown"}, Image{}, "b", Result{Failed, "ImageNotFound"}},
-		"scanned":                     {run, Image{Catalogued: true, Build: "b"}, "b", Result{State: Scanned}},
-		"result of an older database": {run, Image{Catalogued: true, Build: "a"}, "b", Result{Stale, ReasonNotMatched}},
-		"result, but database lost":   {run, Image{Catalogued: true, Build: "a"}, "", Result{Stale, ReasonNotMatched}},
-		"failed":                      {run, Image{Reason: vuln.ReasonImageTooLarge}, "b", Result{Failed, "ImageTooLarge"}},
-		"match failed":                {run, Image{Catalogued: true, Reason: vuln.ReasonMatchFailed}, "b", Result{Failed, "MatchFailed"}},
-		"no database":                 {run, Image{Catalogued: true}, "", Result{Pending, ReasonNoDatabase}},
-		"to be matched":               {run, Image{Catalogued: true}, "b", Result{Pending, ReasonNotMatched}},
-		"to be catalogued":            {run, Image{}, "b", Result{Pending, ReasonNotCatalogued}},
+		"scanned":                     {run, Image{Cataloged: true, Build: "b"}, "b", Result{State: Scanned}},
+		"result of an older database": {run, Image{Cataloged: true, Build: "a"}, "b", Result{Stale, ReasonNotMatched}},
+		"result, but database lost":   {run, Image{Cataloged: true, Build: "a"}, "", Result{Stale, ReasonNotMatched}},
+		"failed":                      {run, Image{Reason: model.ReasonImageTooLarge}, "b", Result{Failed, "ImageTooLarge"}},
+		"match failed":                {run, Image{Cataloged: true, Reason: model.ReasonMatchFailed}, "b", Result{Failed, "MatchFailed"}},
+		"no database":                 {run, Image{Cataloged: true}, "", Result{Pending, ReasonNoDatabase}},
+		"to be matched":               {run, Image{Cataloged: true}, "b", Result{Pending, ReasonNotMatched}},
+		"to be cataloged":             {run, Image{}, "b", Result{Pending, ReasonNotCataloged}},
 		"not a possible image ID": {
-			Container{Key: vuln.ImageKey{ImageID: "r.example/ä@" + id[len("r.example/a@"):]}}, Image{}, "b", Result{Failed, "NotPullable"},
+			Container{Key: model.ImageKey{ImageID: "r.example/ä@" + id[len("r.example/a@"):]}}, Image{}, "b", Result{Failed, "NotPullable"},
 		},
 		"no repository": {
-			Container{Key: vuln.ImageKey{ImageID: id[len("r.example/a@"):]}}, Image{}, "b", Result{Failed, "NotPullable"},
+			Container{Key: model.ImageKey{ImageID: id[len("r.example/a@"):]}}, Image{}, "b", Result{Failed, "NotPullable"},
 		},
 	}
 	for name, tt := range tests {
@@ -48,21 +48,25 @@ func TestOf(t *testing.T) {
 func TestPullFailure(t *testing.T) {
 	tests := []struct {
 		reason, message string
-		want            vuln.Reason
+		want            model.Reason
 	}{
 		{"ContainerCreating", "", ""},
 		{"CrashLoopBackOff", "back-off", ""},
-		{"InvalidImageName", "couldn't parse", vuln.ReasonNotPullable},
-		{"ErrImageNeverPull", "policy is Never", vuln.ReasonNotPullable},
-		{"ErrImagePull", "failed to resolve reference: r.example/a: not found", vuln.ReasonImageNotFound},
-		{"ErrImagePull", "pull access denied, repository does not exist or may require authorization", vuln.ReasonImagePullDenied},
-		{"ErrImagePull", "unexpected status from HEAD request: 401 Unauthorized", vuln.ReasonImagePullDenied},
-		{"ErrImagePull", "429 Too Many Requests", vuln.ReasonRegistryRateLimited},
-		{"ErrImagePull", "no match for platform in manifest: not found", vuln.ReasonPlatformMismatch},
-		{"ErrImagePull", "dial tcp: connection refused", vuln.ReasonRegistryUnavailable},
-		{"ErrImagePull", "write /var: no space left on device", vuln.ReasonOutOfDisk},
-		{"ImagePullBackOff", "Back-off pulling image", vuln.ReasonRegistryUnavailable},
-		{"RegistryUnavailable", "", vuln.ReasonRegistryUnavailable},
+		{"InvalidImageName", "couldn't parse", model.ReasonNotPullable},
+		{"ErrImageNeverPull", "policy is Never", model.ReasonNotPullable},
+		{"ErrImagePull", "failed to resolve reference: r.example/a: not found", model.ReasonImageNotFound},
+		{"ErrImagePull", "pull access denied, repository does not exist or may require authorization", model.ReasonImagePullDenied},
+		{"ErrImagePull", "unexpected status from HEAD request: 401 Unauthorized", model.ReasonImagePullDenied},
+		{"ErrImagePull", "429 Too Many Requests", model.ReasonRegistryRateLimited},
+		{"ErrImagePull", "unexpected status code 429", model.ReasonRegistryRateLimited},
+		{"ErrImagePull", "GET /v2/a/manifests/none: MANIFEST_UNKNOWN: Unknown manifest", model.ReasonImageNotFound},
+		{"ErrImagePull", "unexpected status code [manifests none]: 404", model.ReasonImageNotFound},
+		{"ErrImagePull", "a@sha256:04290e401f403d404: dial tcp: connection refused", model.ReasonRegistryUnavailable},
+		{"ErrImagePull", "no match for platform in manifest: not found", model.ReasonPlatformMismatch},
+		{"ErrImagePull", "dial tcp: connection refused", model.ReasonRegistryUnavailable},
+		{"ErrImagePull", "write /var: no space left on device", model.ReasonOutOfDisk},
+		{"ImagePullBackOff", "Back-off pulling image", model.ReasonRegistryUnavailable},
+		{"RegistryUnavailable", "", model.ReasonRegistryUnavailable},
 	}
 	for _, tt := range tests {
 		if got := PullFailure(tt.reason, tt.message); got != tt.want {
@@ -97,8 +101,8 @@ func TestSummary(t *testing.T) {
 }
 
 func TestEveryReasonHasAdvice(t *testing.T) {
-	reasons := []string{ReasonNotPulled, ReasonNotCatalogued, ReasonNotMatched, ReasonNoDatabase, "IgnoreLabel"}
-	for _, reason := range vuln.Reasons() {
+	reasons := []string{ReasonNotPulled, ReasonNotCataloged, ReasonNotMatched, ReasonNoDatabase, "IgnoreLabel"}
+	for _, reason := range model.Reasons() {
 		reasons = append(reasons, string(reason))
 	}
 	for _, reason := range reasons {

@@ -33,7 +33,7 @@ func (c *Compactor) Start(ctx context.Context) error {
 	for {
 		err := c.Events.CompactEvents(ctx, c.Clock.Now().Add(-c.Retention))
 		if err != nil && ctx.Err() == nil {
-			c.Log.Error(err, "Cannot remove old events, trying again later")
+			c.Log.Error(err, "Cannot remove old events, will retry")
 		}
 		select {
 		case <-ctx.Done():

@@ -34,9 +34,9 @@ var (
 	ErrSlow = errors.New("the subscriber is too slow")
 	// ErrReset is the end of every subscription when events were removed before they could be delivered, or the log is another
 	// one than before: a backup was restored. Who knows a state from events has to fetch it anew.
-	ErrReset = errors.New("the event log does not continue where it was read last")
+	ErrReset = errors.New("the event log does not continue at the last position")
 	// ErrStopped is the end of every subscription when the hub stops.
-	ErrStopped = errors.New("the feed has stopped")
+	ErrStopped = errors.New("the event feed stopped")
 )
 
 // Log is the event log as store.Events has it.
@@ -113,7 +113,7 @@ func (h *Hub) Run(ctx context.Context) error {
 	h.mu.Lock()
 	if h.running {
 		h.mu.Unlock()
-		return errors.New("the feed runs already or has run")
+		return errors.New("the event feed was already started")
 	}
 	h.running = true
 	h.mu.Unlock()
@@ -189,12 +189,12 @@ func (h *Hub) begin(ctx context.Context) error {
 func (h *Hub) check(ctx context.Context, position int64) error {
 	log, err := h.log.EventLog(ctx)
 	if err != nil {
-		return fmt.Errorf("look at the event log again: %w", err)
+		return fmt.Errorf("check the event log: %w", err)
 	}
 	if log.Floor <= position && position <= log.Last {
 		return nil
 	}
-	h.config.Log.Info("The event log does not continue where it was read last", "position", position, "floor", log.Floor, "last", log.Last)
+	h.config.Log.Info("The event log does not continue at the last position", "position", position, "floor", log.Floor, "last", log.Last)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.position = log.Last
@@ -270,7 +270,7 @@ type backoff struct {
 
 func (b *backoff) next(err error) time.Duration {
 	if b.failures == 0 {
-		b.hub.config.Log.Error(err, "Following the event log failed, trying again")
+		b.hub.config.Log.Error(err, "Cannot read the event log, will retry")
 		b.pause = b.hub.config.PollInterval
 	} else {
 		b.pause = min(2*b.pause, max(maxBackoff, b.hub.config.PollInterval))
@@ -281,7 +281,7 @@ func (b *backoff) next(err error) time.Duration {
 
 func (b *backoff) over() {
 	if b.failures > 0 {
-		b.hub.config.Log.Info("Following the event log again", "failures", b.failures)
+		b.hub.config.Log.Info("Reading the event log again", "failures", b.failures)
 		b.failures = 0
 	}
 }

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 // Kind says which list of a pod a container is in.
@@ -34,7 +34,7 @@ type Container struct {
 	// Image is the image as the pod's spec names it.
 	Image string
 	// Key says what runs. Its ImageID is empty until the image has been pulled.
-	Key vuln.ImageKey
+	Key model.ImageKey
 	// Skip is the reason why the container is left out on purpose, empty when it is not.
 	Skip string
 	// WaitingReason and WaitingMessage say why the container does not run, in the kubelet's words.
@@ -63,8 +63,8 @@ type Options struct {
 	// ScanLabel is the key of the label that scan pods carry. They are left out altogether: they come and go with the
 	// operator's own work.
 	ScanLabel string
-	// Platform tells the platform of a node by its name, false for a node that is not known.
-	Platform func(node string) (vuln.Platform, bool)
+	// Platform returns the platform of a node by its name, false for an unknown node.
+	Platform func(node string) (model.Platform, bool)
 }
 
 // owner reads the controller from the pod alone. A Deployment labels the pods of its ReplicaSets with the hash that ends the names of
@@ -131,7 +131,7 @@ func Containers(pod *corev1.Pod, opts Options) []Container {
 				continue
 			}
 			if !c.NodeUnknown {
-				c.Key.ImageID = vuln.NormalizeImageID(statuses[i].ImageID)
+				c.Key.ImageID = model.NormalizeImageID(statuses[i].ImageID)
 			}
 			if waiting := statuses[i].State.Waiting; waiting != nil {
 				c.WaitingReason, c.WaitingMessage = waiting.Reason, waiting.Message

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 const digest = "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
@@ -30,10 +30,10 @@ func pod(mutate func(*corev1.Pod)) *corev1.Pod {
 }
 
 func TestContainers(t *testing.T) {
-	arm := vuln.Platform{OS: "linux", Architecture: "arm64"}
+	arm := model.Platform{OS: "linux", Architecture: "arm64"}
 	web := Container{
 		Namespace: "shop", Pod: "web-1", Name: "web", Kind: KindRegular, Image: "web:1", PullSecrets: []string{"registry"},
-		Key: vuln.ImageKey{ImageID: "r.example/web@" + digest, Platform: arm},
+		Key: model.ImageKey{ImageID: "r.example/web@" + digest, Platform: arm},
 	}
 	with := func(c Container, mutate func(*Container)) Container { mutate(&c); return c }
 
@@ -130,16 +130,16 @@ func TestContainers(t *testing.T) {
 		},
 		"a node that is not known yet": {
 			mutate: func(p *corev1.Pod) { p.Spec.NodeName = "new" },
-			want:   []Container{with(web, func(c *Container) { c.Key, c.NodeUnknown = vuln.ImageKey{}, true })},
+			want:   []Container{with(web, func(c *Container) { c.Key, c.NodeUnknown = model.ImageKey{}, true })},
 		},
 		"a pod that has ended runs nothing": {mutate: func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }},
 		"a scan pod is left out":            {mutate: func(p *corev1.Pod) { p.Labels = map[string]string{"scan": "x"} }},
 	}
-	opts := Options{IgnoreLabel: "ignore", ScanLabel: "scan", Platform: func(node string) (vuln.Platform, bool) {
+	opts := Options{IgnoreLabel: "ignore", ScanLabel: "scan", Platform: func(node string) (model.Platform, bool) {
 		if node == "arm" {
 			return arm, true
 		}
-		return vuln.Platform{}, false
+		return model.Platform{}, false
 	}}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

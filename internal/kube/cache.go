@@ -1,37 +1,35 @@
-// Package kube holds what all controllers share: how objects are cached, how status is written.
+// Package kube holds what all controllers share: the kinds of objects, how objects are cached, and how a reconcile ends.
 package kube
 
 import (
+	"fmt"
+
 	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	stablev444beta989 "github.com/scanner-operator/scanner-operator/api/stable/v444beta989"
 )
 
-// CacheOptions returns the options of the manager's cache: objects keep only the fields that the operator reads, and of Jobs
-// only those with the label scanLabel are kept at all, of StatefulSets, Services and PodDisruptionBudgets those with LabelManagedBy. No
-// namespaces means all.
-func CacheOptions(namespaces []string, scanLabel string) (cache.Options, error) {
-	scans, err := labels.Parse(scanLabel)
-	if err != nil {
-		return cache.Options{}, err
-	}
-	ours := labels.SelectorFromSet(labels.Set{LabelManagedBy: ManagedBy})
-	opts := cache.Options{
-		DefaultTransform: cache.TransformStripManagedFields(),
-		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Pod{}:        {Transform: trimPod},
-			&batchv1.Job{}:       {Label: scans, Transform: cache.TransformStripManagedFields()},
-			&appsv1.Deployment{}: {Transform: trimDeployment},
-
-			&appsv1.StatefulSet{}:           {Label: ours},
-			&corev1.Service{}:               {Label: ours},
-			&policyv1.PodDisruptionBudget{}: {Label: ours},
-		},
+// CacheOptions returns the options of the manager's cache: of each kind it holds the objects and the fields that Kinds says, without managed
+// fields. No namespaces means all.
+func CacheOptions(namespaces []string) (cache.Options, error) {
+	opts := cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: map[client.Object]cache.ByObject{}}
+	for _, kind := range Kinds() {
+		if kind.Selector == nil && kind.Transform == nil {
+			continue
+		}
+		by := cache.ByObject{Transform: kind.Transform}
+		if kind.Selector != nil {
+			selector, err := kind.Selector()
+			if err != nil {
+				return cache.Options{}, fmt.Errorf("select the cached objects of kind %s: %w", kind.Kind, err)
+			}
+			by.Label = selector
+		}
+		opts.ByObject[kind.Object] = by
 	}
 	if len(namespaces) > 0 {
 		opts.DefaultNamespaces = map[string]cache.Config{}
@@ -42,8 +40,8 @@ func CacheOptions(namespaces []string, scanLabel string) (cache.Options, error) 
 	return opts, nil
 }
 
-// trimPod keeps of a pod what inventory and scanjob read, and of one that a PodSet controls whether it is ready. A full pod takes five times
-// the memory.
+// trimPod keeps the fields of a pod that inventory and scanjob read, and whether and why not a pod of a PodSet or of a BellerophonSimple is ready. A
+// full pod takes five times the memory.
 func trimPod(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -74,14 +72,18 @@ func trimPod(obj any) (any, error) {
 			EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: common.Name, Image: common.Image},
 		})
 	}
-	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil && ref.Kind == "PodSet" {
-		keepReady(trimmed, pod)
+	_, instance := pod.Labels[stablev444beta989.LabelShero]
+	if ref := metav1.GetControllerOfNoCopy(pod); instance || ref != nil && ref.Kind == KindPodSet.Kind {
+		keepReadiness(trimmed, pod)
 	}
 	return trimmed, nil
 }
 
-// keepReady keeps whether a pod is ready and since when. Of other pods nobody reads that, and it changes often.
-func keepReady(trimmed, pod *corev1.Pod) {
+// keepReadiness keeps whether a pod is ready, since when, and how its containers terminated last. These fields change often, so other pods lack
+// them.
+func keepReadiness(trimmed, pod *corev1.Pod) {
+	keepLastTerminations(trimmed.Status.ContainerStatuses, pod.Status.ContainerStatuses)
+	keepLastTerminations(trimmed.Status.InitContainerStatuses, pod.Status.InitContainerStatuses)
 	for i := range pod.Status.Conditions {
 		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodReady {
 			trimmed.Status.Conditions = append(trimmed.Status.Conditions,
@@ -90,7 +92,13 @@ func keepReady(trimmed, pod *corev1.Pod) {
 	}
 }
 
-// trimDeployment keeps of a Deployment what its feed tells.
+func keepLastTerminations(trimmed, statuses []corev1.ContainerStatus) {
+	for i := range statuses {
+		trimmed[i].LastTerminationState = statuses[i].LastTerminationState
+	}
+}
+
+// trimDeployment keeps the fields of a Deployment that its feed reads.
 func trimDeployment(obj any) (any, error) {
 	d, ok := obj.(*appsv1.Deployment)
 	if !ok {
@@ -123,7 +131,7 @@ func trimStatuses(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
 	return trimmed
 }
 
-// trimConditions keeps why a pod was not scheduled, and why it had to go.
+// trimConditions keeps why a pod was not scheduled, and why it was evicted.
 func trimConditions(conditions []corev1.PodCondition) []corev1.PodCondition {
 	var trimmed []corev1.PodCondition
 	for i := range conditions {

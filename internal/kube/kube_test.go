@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	stablev444beta989 "github.com/scanner-operator/scanner-operator/api/stable/v444beta989"
 	"github.com/scanner-operator/scanner-operator/internal/inventory"
 )
 
@@ -107,19 +108,37 @@ func TestTrimmedDeployments(t *testing.T) {
 	}
 }
 
-func TestTrimmedPodsOfPodSetsTellWhetherTheyAreReady(t *testing.T) {
+func controlledBy(kind string) metav1.OwnerReference {
+	return metav1.OwnerReference{Kind: kind, Name: "s", Controller: new(true)}
+}
+
+func TestTrimmedPodsOfControllersKeepReadiness(t *testing.T) {
 	pod, since := fullPod(), metav1.Unix(1000, 0)
-	pod.OwnerReferences = []metav1.OwnerReference{{Kind: "PodSet", Name: "s", Controller: new(true)}}
+	pod.OwnerReferences = []metav1.OwnerReference{controlledBy("PodSet")}
 	pod.Status.Conditions = []corev1.PodCondition{{
 		Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: since, LastProbeTime: since, Message: "long",
 	}}
-	trimmed, err := trimPod(pod)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: since}}
-	if diff := cmp.Diff(want, trimmed.(*corev1.Pod).Status.Conditions); diff != "" {
-		t.Errorf("conditions (-want +got):\n%s", diff)
+	instance := pod.DeepCopy()
+	instance.OwnerReferences, instance.Labels = []metav1.OwnerReference{controlledBy("StatefulSet")}, map[string]string{stablev444beta989.LabelShero: "s"}
+	other := pod.DeepCopy()
+	other.OwnerReferences = []metav1.OwnerReference{controlledBy("StatefulSet")}
+	ready := []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: since}}
+	for name, test := range map[string]struct {
+		pod  *corev1.Pod
+		want []corev1.PodCondition
+	}{"a PodSet": {pod, ready}, "a BellerophonSimple": {instance, ready}, "others": {other, nil}} {
+		test.pod.Status.ContainerStatuses[0].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 7}
+		trimmed, err := trimPod(test.pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		status := trimmed.(*corev1.Pod).Status
+		if diff := cmp.Diff(test.want, status.Conditions); diff != "" {
+			t.Errorf("conditions of a pod of %s (-want +got):\n%s", name, diff)
+		}
+		if kept := status.ContainerStatuses[0].LastTerminationState.Terminated != nil; kept != (test.want != nil) {
+			t.Errorf("the last termination of a pod of %s is kept: %t", name, kept)
+		}
 	}
 }
 
@@ -133,7 +152,7 @@ func TestTrimLeavesTombstones(t *testing.T) {
 }
 
 func TestDeploymentsAreTrimmed(t *testing.T) {
-	opts, err := CacheOptions(nil, "scan")
+	opts, err := CacheOptions(nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,7 @@
 package kube
 
-// LabelManagedBy and ManagedBy are the label of every object that a controller of the operator looks after. The cache keeps only objects with
-// it of the kinds that a cluster has many of.
+// LabelManagedBy and ManagedBy are the label of every object that a controller of the operator manages. Of kinds with many objects in a cluster, the
+// cache holds only objects with this label.
 const (
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 	ManagedBy      = "scanner-operator"

@@ -9,29 +9,29 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// InformerEvent is something that an informer delivers.
+// InformerEvent is a type of event that an informer delivers.
 type InformerEvent string
 
 // The events of informers.
 const (
 	InformerAdd InformerEvent = "add"
-	// InformerUpdate is a change; InformerResync an object that is told again without one.
+	// InformerUpdate is a change; InformerResync repeats an unchanged object.
 	InformerUpdate InformerEvent = "update"
 	InformerResync InformerEvent = "resync"
 	InformerDelete InformerEvent = "delete"
-	// InformerTombstone is a deletion that was noticed later, when everything was read anew.
+	// InformerTombstone is a deletion that a list found, after the watch had missed it.
 	InformerTombstone InformerEvent = "tombstone"
 )
 
 // NewInformer makes an informer; it is the type of cache.Options.NewInformer.
 type NewInformer = func(cache.ListerWatcher, runtime.Object, time.Duration, cache.Indexers) cache.SharedIndexInformer
 
-// ObservedInformers makes informers that tell observe what they deliver, with the kind of the object.
+// ObservedInformers returns a function that creates informers, which call observe for each event, with the kind of the object.
 func ObservedInformers(observe func(kind string, event InformerEvent)) NewInformer {
 	return func(source cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
 		informer := cache.NewSharedIndexInformer(source, example, resync, indexers)
 		kind := kindOf(example)
-		// It fails only on an informer that has ended.
+		// It fails only for a stopped informer.
 		_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc: func(any) { observe(kind, InformerAdd) },
 			UpdateFunc: func(before, after any) {
@@ -58,7 +58,7 @@ func updateOf(before, after any) InformerEvent {
 	return InformerUpdate
 }
 
-// kindOf is the kind that an object says it has, as partial ones do, or else the name of its type.
+// kindOf returns the kind that is set in an object, as in partial objects, or else the name of its type.
 func kindOf(obj runtime.Object) string {
 	if kind := obj.GetObjectKind().GroupVersionKind().Kind; kind != "" {
 		return kind

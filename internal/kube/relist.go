@@ -15,23 +15,23 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Relister makes caches read all objects of a kind anew. Informers know no such request, and a resync compares nothing with the API
-// server; but they list again when a watch cannot go on because its place in the history is gone. Relister sits below the client and says
-// just that. On the way it notes when the API server was heard last. The zero value is ready.
+// Relister rebuilds caches. Informers have no function for that, and a resync reads nothing from the API server; but they list again when the
+// resource version of their watch has expired. Relister wraps the transport of the client and answers so. It also records when each watch last
+// received data. The zero value is ready.
 type Relister struct {
-	// Clock tells the time; the real one when nil.
+	// Clock is the system clock by default.
 	Clock clock.PassiveClock
 
 	mu sync.Mutex
-	// heard is when something came last over the watches of what is watched. The API server says something about every minute.
-	heard map[string]news
-	// watches are those under way.
+	// heard is when a watch last received data. The API server sends data about once per minute.
+	heard map[string]lastData
+	// watches are the open watches.
 	watches map[*watchBody]bool
-	// expired are watches that were cut and are to be refused once, by what they watch.
+	// expired are the targets of closed watches, whose next request is answered with 410.
 	expired map[string]bool
 }
 
-// Wrap lets requests through; it is a wrapper for rest.Config.Wrap.
+// Wrap wraps a transport; it is a function for rest.Config.Wrap.
 func (r *Relister) Wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(request *http.Request) (*http.Response, error) {
 		query := request.URL.Query()
@@ -39,7 +39,7 @@ func (r *Relister) Wrap(next http.RoundTripper) http.RoundTripper {
 			return next.RoundTrip(request)
 		}
 		target := request.URL.Path + "?" + query.Get("labelSelector")
-		// A watch that begins with all objects is a list already.
+		// A watch that starts with all objects is a list already.
 		if initial, _ := strconv.ParseBool(query.Get("sendInitialEvents")); !initial && r.takeExpired(target) {
 			return gone(request)
 		}
@@ -59,7 +59,7 @@ func (r *Relister) Wrap(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// Relist has the caches of a resource, such as "pods", read everything anew.
+// Relist rebuilds the caches of a resource, such as "pods".
 func (r *Relister) Relist(resource string) {
 	r.mu.Lock()
 	var cut []*watchBody
@@ -80,8 +80,7 @@ func (r *Relister) Relist(resource string) {
 	}
 }
 
-// Heard returns how long ago something came over a watch of each resource; of the watch that has been quiet for longest when there is one
-// for each of some namespaces.
+// Heard returns the time since a watch of each resource last received data; the maximum when there is a watch per namespace.
 func (r *Relister) Heard() map[string]time.Duration {
 	now := r.now()
 	r.mu.Lock()
@@ -93,8 +92,8 @@ func (r *Relister) Heard() map[string]time.Duration {
 	return ages
 }
 
-// news is when something was heard of a resource.
-type news struct {
+// lastData is when a watch of a resource last received data.
+type lastData struct {
 	resource string
 	at       time.Time
 }
@@ -104,9 +103,9 @@ func (r *Relister) hear(body *watchBody) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.heard == nil {
-		r.heard = map[string]news{}
+		r.heard = map[string]lastData{}
 	}
-	r.heard[body.target] = news{body.resource, now}
+	r.heard[body.target] = lastData{body.resource, now}
 }
 
 func (r *Relister) now() time.Time {
@@ -124,7 +123,7 @@ func (r *Relister) takeExpired(target string) bool {
 	return expired
 }
 
-// watchBody is the stream of a watch.
+// watchBody is the response body of a watch.
 type watchBody struct {
 	io.ReadCloser
 	relister         *Relister
@@ -132,7 +131,7 @@ type watchBody struct {
 	cut              atomic.Bool
 }
 
-// Read ends the stream in peace when it was cut.
+// Read returns io.EOF when the watch was closed by Relist.
 func (b *watchBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if n > 0 {
@@ -144,7 +143,7 @@ func (b *watchBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close forgets the watch.
+// Close removes the watch.
 func (b *watchBody) Close() error {
 	b.relister.mu.Lock()
 	delete(b.relister.watches, b)
@@ -157,11 +156,11 @@ type roundTripper func(*http.Request) (*http.Response, error)
 // RoundTrip implements http.RoundTripper.
 func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
 
-// gone is what the API server says when the history does not go back far enough.
+// gone returns the response of the API server to an expired resource version.
 func gone(request *http.Request) (*http.Response, error) {
 	content, err := json.Marshal(metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Code: http.StatusGone,
-		Reason: metav1.StatusReasonExpired, Message: "the cache is read anew",
+		Reason: metav1.StatusReasonExpired, Message: "the cache is being rebuilt",
 	})
 	if err != nil {
 		return nil, err

@@ -9,12 +9,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// RetryConflict reconciles an object again after something had changed in the meantime. The pauses double from 5 milliseconds on: the cache may
-// be minutes behind. An error would do that as well, and be logged.
-var RetryConflict = ctrl.Result{Requeue: true} //nolint:staticcheck // What it waits for has no time of its own.
+// RetryConflict reconciles an object again after a conflict. The backoff doubles, from 5 milliseconds on: the cache may be minutes behind.
+// Returning an error would have the same effect, but would log it.
+var RetryConflict = ctrl.Result{Requeue: true} //nolint:staticcheck // RequeueAfter would need a fixed time.
 
-// PatchStatus writes the status of after unless the object is equal to before, its deep copy from when it was read. A
-// conflict with another writer is an error, so that no status rests on an object that has changed since.
+// PatchStatus writes the status of after, unless after is equal to before, its deep copy as it was read. It fails with a conflict when the
+// object has changed since it was read.
 func PatchStatus(ctx context.Context, c client.StatusClient, before, after client.Object) error {
 	if equality.Semantic.DeepEqual(before, after) {
 		return nil

@@ -6,18 +6,18 @@ import (
 
 	"github.com/anchore/grype/grype/pkg"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 // catalogBuilder merges packages with the same fingerprint. When some of them are left out of matching and some are
 // not, the ones that take part decide: the package is not excluded, and its locations are theirs, as in Grype's report.
 type catalogBuilder struct {
 	byPrint map[string]int
-	held    []vuln.HeldPackage
+	held    []model.HeldPackage
 }
 
 func newCatalogBuilder(size int) *catalogBuilder {
-	return &catalogBuilder{byPrint: make(map[string]int, size), held: make([]vuln.HeldPackage, 0, size)}
+	return &catalogBuilder{byPrint: make(map[string]int, size), held: make([]model.HeldPackage, 0, size)}
 }
 
 func (b *catalogBuilder) add(p *pkg.Package, u *unit, excluded bool) error {
@@ -29,9 +29,9 @@ func (b *catalogBuilder) add(p *pkg.Package, u *unit, excluded bool) error {
 	if !ok {
 		i = len(b.held)
 		b.byPrint[printed] = i
-		b.held = append(b.held, vuln.HeldPackage{
+		b.held = append(b.held, model.HeldPackage{
 			Excluded: excluded,
-			Package: vuln.Package{
+			Package: model.Package{
 				Fingerprint: printed,
 				Name:        p.Name,
 				Version:     p.Version,
@@ -49,13 +49,13 @@ func (b *catalogBuilder) add(p *pkg.Package, u *unit, excluded bool) error {
 		return nil
 	}
 	for _, location := range p.Locations.ToSlice() {
-		held.Locations = append(held.Locations, vuln.Location{Path: location.RealPath, Layer: location.FileSystemID})
+		held.Locations = append(held.Locations, model.Location{Path: location.RealPath, Layer: location.FileSystemID})
 	}
 	held.Package.Licenses = append(held.Package.Licenses, p.Licenses...)
 	return nil
 }
 
-func (b *catalogBuilder) catalog() vuln.Catalog {
+func (b *catalogBuilder) catalog() model.Catalog {
 	for i := range b.held {
 		held := &b.held[i]
 		slices.SortFunc(held.Locations, compareLocations)
@@ -63,10 +63,10 @@ func (b *catalogBuilder) catalog() vuln.Catalog {
 		slices.Sort(held.Package.Licenses)
 		held.Package.Licenses = slices.Compact(held.Package.Licenses)
 	}
-	return vuln.Catalog{Packages: b.held, Projection: Projection}
+	return model.Catalog{Packages: b.held, Projection: Projection}
 }
 
-func compareLocations(a, b vuln.Location) int {
+func compareLocations(a, b model.Location) int {
 	return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Layer, b.Layer))
 }
 

@@ -11,16 +11,16 @@ import (
 	"github.com/anchore/grype/grype/pkg"
 	"github.com/anchore/grype/grype/presenter/models"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 // convertMatches puts Grype's matches into our words. Figures come from the models behind Grype's own JSON report, so
 // that ours are the same.
-func convertMatches(matches []match.Match) ([]vuln.PackageFinding, error) {
-	out := make([]vuln.PackageFinding, 0, len(matches))
+func convertMatches(matches []match.Match) ([]model.PackageFinding, error) {
+	out := make([]model.PackageFinding, 0, len(matches))
 	for _, m := range matches {
-		model := models.NewVulnerability(m.Vulnerability, m.Vulnerability.Metadata, pkg.VersionFormat(m.Package))
-		converted, err := convertVulnerability(model)
+		entry := models.NewVulnerability(m.Vulnerability, m.Vulnerability.Metadata, pkg.VersionFormat(m.Package))
+		converted, err := convertVulnerability(entry)
 		if err != nil {
 			return nil, err
 		}
@@ -34,11 +34,11 @@ func convertMatches(matches []match.Match) ([]vuln.PackageFinding, error) {
 		}
 		details, err := convertDetails(m.Details)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", model.ID, err)
+			return nil, fmt.Errorf("%s: %w", entry.ID, err)
 		}
-		out = append(out, vuln.PackageFinding{
+		out = append(out, model.PackageFinding{
 			Vulnerability: converted,
-			Fix:           convertFix(model.Fix),
+			Fix:           convertFix(entry.Fix),
 			Details:       details,
 		})
 	}
@@ -61,37 +61,37 @@ func cvesOf(handle *v6.VulnerabilityHandle) []string {
 	return cves
 }
 
-func convertVulnerability(model models.Vulnerability) (vuln.Vulnerability, error) {
-	severity, err := vuln.ParseSeverity(model.Severity)
+func convertVulnerability(entry models.Vulnerability) (model.Vulnerability, error) {
+	severity, err := model.ParseSeverity(entry.Severity)
 	if err != nil {
-		return vuln.Vulnerability{}, fmt.Errorf("%s: %w", model.ID, err)
+		return model.Vulnerability{}, fmt.Errorf("%s: %w", entry.ID, err)
 	}
-	out := vuln.Vulnerability{
-		ID:          model.ID,
-		Namespace:   model.Namespace,
+	out := model.Vulnerability{
+		ID:          entry.ID,
+		Namespace:   entry.Namespace,
 		Severity:    severity,
-		Description: model.Description,
-		DataSource:  model.DataSource,
-		URLs:        model.URLs,
-		Risk:        model.Risk,
+		Description: entry.Description,
+		DataSource:  entry.DataSource,
+		URLs:        entry.URLs,
+		Risk:        entry.Risk,
 	}
-	for _, c := range model.CWEs {
+	for _, c := range entry.CWEs {
 		if !slices.Contains(out.CWEs, c.CWE) {
 			out.CWEs = append(out.CWEs, c.CWE)
 		}
 	}
-	for _, c := range model.Cvss {
-		out.CVSS = append(out.CVSS, vuln.CVSS{
+	for _, c := range entry.Cvss {
+		out.CVSS = append(out.CVSS, model.CVSS{
 			Version: c.Version, Vector: c.Vector, Source: c.Source, Type: c.Type, Score: c.Metrics.BaseScore,
 		})
 	}
 	// Grype computes the risk from the first figure as well.
-	if len(model.EPSS) > 0 {
-		e := model.EPSS[0]
-		out.EPSS = &vuln.EPSS{CVE: e.CVE, Score: e.EPSS, Percentile: e.Percentile, Date: e.Date}
+	if len(entry.EPSS) > 0 {
+		e := entry.EPSS[0]
+		out.EPSS = &model.EPSS{CVE: e.CVE, Score: e.EPSS, Percentile: e.Percentile, Date: e.Date}
 	}
-	for _, k := range model.KnownExploited {
-		out.KEV = append(out.KEV, vuln.KnownExploited{
+	for _, k := range entry.KnownExploited {
+		out.KEV = append(out.KEV, model.KnownExploited{
 			CVE:                k.CVE,
 			VendorProject:      k.VendorProject,
 			Product:            k.Product,
@@ -104,26 +104,26 @@ func convertVulnerability(model models.Vulnerability) (vuln.Vulnerability, error
 	return out, nil
 }
 
-func convertFix(model models.Fix) vuln.Fix {
-	state := vuln.FixState(model.State)
+func convertFix(entry models.Fix) model.Fix {
+	state := model.FixState(entry.State)
 	if state == "" {
-		state = vuln.FixStateUnknown
+		state = model.FixStateUnknown
 	}
-	return vuln.Fix{State: state, Versions: slices.Clone(model.Versions)}
+	return model.Fix{State: state, Versions: slices.Clone(entry.Versions)}
 }
 
-func convertDetails(details match.Details) ([]vuln.MatchDetail, error) {
-	out := make([]vuln.MatchDetail, 0, len(details))
+func convertDetails(details match.Details) ([]model.MatchDetail, error) {
+	out := make([]model.MatchDetail, 0, len(details))
 	for _, d := range details {
 		searchedBy, err := json.Marshal(d.SearchedBy)
 		if err != nil {
-			return nil, fmt.Errorf("write how %s searched: %w", d.Matcher, err)
+			return nil, fmt.Errorf("encode the search of %s: %w", d.Matcher, err)
 		}
 		found, err := json.Marshal(d.Found)
 		if err != nil {
-			return nil, fmt.Errorf("write what %s found: %w", d.Matcher, err)
+			return nil, fmt.Errorf("encode the result of %s: %w", d.Matcher, err)
 		}
-		out = append(out, vuln.MatchDetail{
+		out = append(out, model.MatchDetail{
 			Type: string(d.Type), Matcher: string(d.Matcher), SearchedBy: searchedBy, Found: found,
 		})
 	}

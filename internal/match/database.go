@@ -9,7 +9,7 @@ import (
 	v6 "github.com/anchore/grype/grype/db/v6"
 	"github.com/anchore/grype/grype/match"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/vulndb"
 )
 
@@ -22,20 +22,20 @@ var ErrClosed = errors.New("the vulnerability database is closed")
 // number of packages: records of packages and of CPEs, vulnerabilities, their decorations, and what packages say about others.
 // Prepared statements would not help: the driver compiles the text of a statement whenever it runs.
 type Database struct {
-	build vuln.DatabaseBuild
+	build model.DatabaseBuild
 	store *store
 	// matchers makes the matchers of a run. Grype does not promise that they may be shared.
 	matchers func() []match.Matcher
-	// said holds what packages say about others, by their fingerprint.
-	said *cache[string, *statement]
+	// ignoreFilters caches the ignore filters of related packages, by fingerprint.
+	ignoreFilters *cache[string, *ignoreFilters]
 
 	// mu is held for reading while the database is in use, so that Close waits.
 	mu     sync.RWMutex
 	closed bool
 }
 
-// maxStatements bounds the filters that are remembered, some 200 bytes each.
-const maxStatements = 50_000
+// maxIgnoreFilters bounds the cached filters, of some 200 bytes each.
+const maxIgnoreFilters = 50_000
 
 // Open opens an installed database for reading. Several builds may be open at once, each in its own folder.
 func Open(installed vulndb.Installed) (*Database, error) {
@@ -48,12 +48,12 @@ func Open(installed vulndb.Installed) (*Database, error) {
 		return nil, errors.Join(fmt.Errorf("open the vulnerability database in %s: %w", installed.Dir, err), reader.Close())
 	}
 	return &Database{
-		build: installed.Build, store: store, matchers: newMatchers, said: newCache[string, *statement](maxStatements),
+		build: installed.Build, store: store, matchers: newMatchers, ignoreFilters: newCache[string, *ignoreFilters](maxIgnoreFilters),
 	}, nil
 }
 
 // Build describes the database.
-func (d *Database) Build() vuln.DatabaseBuild { return d.build }
+func (d *Database) Build() model.DatabaseBuild { return d.build }
 
 // Close waits for running matches, then releases the files and all that was remembered of them. Closing twice is harmless.
 func (d *Database) Close() error {
@@ -63,7 +63,7 @@ func (d *Database) Close() error {
 		return nil
 	}
 	d.closed = true
-	d.said.clear()
+	d.ignoreFilters.clear()
 	if err := d.store.Close(); err != nil {
 		return fmt.Errorf("close the vulnerability database %s: %w", d.build.ID, err)
 	}
@@ -73,8 +73,8 @@ func (d *Database) Close() error {
 // Match finds the vulnerabilities of all packages of an SBOM that take part in matching, each distinct package once.
 // An error means that nothing is known: neither a database that cannot be read nor a package that cannot be matched ever
 // looks like an image without findings.
-func (d *Database) Match(ctx context.Context, s *SBOM) (vuln.MatchResult, error) {
-	packages := make([]vuln.Package, 0, len(s.catalog.Packages))
+func (d *Database) Match(ctx context.Context, s *SBOM) (model.MatchResult, error) {
+	packages := make([]model.Package, 0, len(s.catalog.Packages))
 	for _, held := range s.catalog.Packages {
 		if !held.Excluded {
 			packages = append(packages, held.Package)
@@ -82,31 +82,31 @@ func (d *Database) Match(ctx context.Context, s *SBOM) (vuln.MatchResult, error)
 	}
 	answers, err := d.MatchPackages(ctx, packages)
 	if err != nil {
-		return vuln.MatchResult{}, err
+		return model.MatchResult{}, err
 	}
-	result := vuln.MatchResult{Packages: make(map[string][]vuln.PackageFinding, len(packages))}
+	result := model.MatchResult{Packages: make(map[string][]model.PackageFinding, len(packages))}
 	for i := range packages {
 		p := &packages[i]
 		answer := answers[p.Fingerprint]
 		if answer.Failure != "" {
-			return vuln.MatchResult{}, fmt.Errorf("match package %s %s (%s): %s", p.Name, p.Version, p.Type, answer.Failure)
+			return model.MatchResult{}, fmt.Errorf("match package %s %s (%s): %s", p.Name, p.Version, p.Type, answer.Failure)
 		}
 		result.Packages[p.Fingerprint] = answer.Findings
 	}
 	return result, nil
 }
 
-// MatchPackages finds the vulnerabilities of packages, each in the context that its MatchInput tells, and answers by
+// MatchPackages finds the vulnerabilities of packages, each in the context of its MatchInput, and answers by
 // fingerprint. Packages with the same fingerprint are matched once. A package that cannot be matched has a Failure and does not
 // disturb the others; an error means that the database cannot be read or that ctx ended, and that nothing is known.
-func (d *Database) MatchPackages(ctx context.Context, packages []vuln.Package) (map[string]vuln.PackageAnswer, error) {
+func (d *Database) MatchPackages(ctx context.Context, packages []model.Package) (map[string]model.PackageAnswer, error) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	if d.closed {
 		return nil, ErrClosed
 	}
 	run := d.newRun()
-	out := make(map[string]vuln.PackageAnswer, len(packages))
+	out := make(map[string]model.PackageAnswer, len(packages))
 	for i := range packages {
 		p := &packages[i]
 		if _, done := out[p.Fingerprint]; done {

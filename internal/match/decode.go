@@ -11,13 +11,13 @@ import (
 	"github.com/anchore/syft/syft/sbom"
 	"github.com/anchore/syft/syft/source"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 // SBOM is a decoded software bill of materials, ready to be matched. It is immutable and may be used by several
 // goroutines at once.
 type SBOM struct {
-	catalog vuln.Catalog
+	catalog model.Catalog
 }
 
 // Decode reads an SBOM in Syft's JSON format. The input is not trusted: what exceeds lim is refused with an error
@@ -35,11 +35,11 @@ func Decode(r io.Reader, lim DecodeLimits) (s *SBOM, err error) {
 	// them panic.
 	defer func() {
 		if p := recover(); p != nil {
-			s, err = nil, fmt.Errorf("%w: the SBOM makes its parser fail: %v", ErrFormat, p)
+			s, err = nil, fmt.Errorf("%w: the parser of the SBOM panicked: %v", ErrFormat, p)
 		}
 	}()
 	if id, version := syftjson.NewFormatDecoder().Identify(bytes.NewReader(data)); id != syftjson.ID || version == "" {
-		return nil, fmt.Errorf("%w: it has no syft-json schema, or is not valid JSON", ErrFormat)
+		return nil, fmt.Errorf("%w: it is not valid JSON in the format of Syft (syft-json)", ErrFormat)
 	}
 	return provide(data, lim)
 }
@@ -84,7 +84,7 @@ func provide(data []byte, lim DecodeLimits) (*SBOM, error) {
 
 // addKept adds the packages that take part in matching.
 func addKept(builder *catalogBuilder, kept []pkg.Package, contextBytes int) error {
-	around, err := newSurroundings(kept, contextBytes)
+	around, err := newContexts(kept, contextBytes)
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func addKept(builder *catalogBuilder, kept []pkg.Package, contextBytes int) erro
 
 // Catalog says what the image holds: every package once, those left out of matching included. The caller must not
 // change it.
-func (s *SBOM) Catalog() vuln.Catalog { return s.catalog }
+func (s *SBOM) Catalog() model.Catalog { return s.catalog }
 
 func distroName(d *distro.Distro) string {
 	if d == nil {

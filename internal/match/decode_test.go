@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/scanner-operator/scanner-operator/internal/match"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 const schema = `"schema":{"version":"16.0.0","url":"https://raw.githubusercontent.com/anchore/syft/main/schema/json/schema-16.0.0.json"}`
@@ -35,7 +35,7 @@ func TestDecodeRefuses(t *testing.T) {
 	}{
 		{"nothing", "", match.ErrFormat, ""},
 		{"no JSON", "hello", match.ErrFormat, ""},
-		{"another document", `{"bomFormat":"CycloneDX","specVersion":"1.6"}`, match.ErrFormat, "schema"},
+		{"another document", `{"bomFormat":"CycloneDX","specVersion":"1.6"}`, match.ErrFormat, "syft-json"},
 		{"no end", `{"artifacts":[`, match.ErrFormat, ""},
 		{"too many bytes", strings.Repeat(" ", 1<<20) + "{}", match.ErrLimit, "1048576 bytes"},
 		{"deep nesting", strings.Repeat("[", 1<<19), match.ErrLimit, "deeper than 16"},
@@ -51,7 +51,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"huge name", `{"` + strings.Repeat("a", 1001) + `":1}`, match.ErrLimit, "longer than 1000 bytes"},
 		{"string without end", `{"x":"` + strings.Repeat(`\\`, 600), match.ErrLimit, "longer than 1000 bytes"},
 		// Grype's parser of distribution versions panics on this one.
-		{"version without digits", `{` + schema + `,"artifacts":[],"distro":{"id":"debian","versionID":"v"}}`, match.ErrFormat, "parser fail"},
+		{"version without digits", `{` + schema + `,"artifacts":[],"distro":{"id":"debian","versionID":"v"}}`, match.ErrFormat, "panicked"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -101,7 +101,7 @@ func TestCatalog(t *testing.T) {
 	type held struct {
 		Name, Distro string
 		Excluded     bool
-		Locations    []vuln.Location
+		Locations    []model.Location
 	}
 	var got []held
 	for _, p := range catalog.Packages {
@@ -110,9 +110,9 @@ func TestCatalog(t *testing.T) {
 		}
 		got = append(got, held{p.Package.Name, p.Package.Distro, p.Excluded, p.Locations})
 	}
-	at := func(paths ...string) (out []vuln.Location) {
+	at := func(paths ...string) (out []model.Location) {
 		for _, p := range paths {
-			out = append(out, vuln.Location{Path: p, Layer: "sha256:layer"})
+			out = append(out, model.Location{Path: p, Layer: "sha256:layer"})
 		}
 		return out
 	}

@@ -7,7 +7,7 @@ import (
 	v6 "github.com/anchore/grype/grype/db/v6"
 )
 
-// decoration is what a database tells of a CVE besides its records: it decides nothing about matches. It does not change once
+// decoration holds EPSS, KEV and CWEs of a CVE, which do not affect matching. It does not change once
 // it is read.
 type decoration struct {
 	epss []v6.EpssHandle
@@ -108,7 +108,7 @@ func (s *store) decorate(cves []string) (map[string]*decoration, error) {
 // readDecorations reads in one query each what Grype reads for one CVE after the other, in the same order.
 func (s *store) readDecorations(cves []string, into map[string]*decoration) error {
 	const among = "cve COLLATE NOCASE IN ?"
-	if s.knows.epss {
+	if s.supported.epss {
 		var rows []v6.EpssHandle
 		if err := s.db.Where(among, cves).Order("id").Find(&rows).Error; err != nil {
 			return fmt.Errorf("read EPSS: %w", err)
@@ -125,7 +125,7 @@ func (s *store) readDecorations(cves []string, into map[string]*decoration) erro
 			d.epss = append(d.epss, row)
 		}
 	}
-	if s.knows.cwes {
+	if s.supported.cwes {
 		var rows []v6.CWEHandle
 		if err := s.db.Where(among, cves).Order("id").Find(&rows).Error; err != nil {
 			return fmt.Errorf("read CWEs: %w", err)
@@ -135,7 +135,7 @@ func (s *store) readDecorations(cves []string, into map[string]*decoration) erro
 			d.cwes = append(d.cwes, row)
 		}
 	}
-	if !s.knows.kev {
+	if !s.supported.kev {
 		return nil
 	}
 	var exploited []string
@@ -153,14 +153,14 @@ func (s *store) readDecorations(cves []string, into map[string]*decoration) erro
 	return nil
 }
 
-// knows says which decorations Grype reads from a database of that schema.
-type knows struct{ kev, epss, cwes bool }
+// decorationSupport lists the decorations that the schema version of a database contains.
+type decorationSupport struct{ kev, epss, cwes bool }
 
-func knowsOf(m *v6.DBMetadata) knows {
+func supportedDecorations(m *v6.DBMetadata) decorationSupport {
 	since := func(revision, addition int) bool {
 		return m.Revision > revision || m.Revision == revision && m.Addition >= addition
 	}
-	return knows{kev: since(0, 1), epss: since(0, 2), cwes: since(1, 2)}
+	return decorationSupport{kev: since(0, 1), epss: since(0, 2), cwes: since(1, 2)}
 }
 
 // fold makes names equal that the database takes for equal: without regard to ASCII case.

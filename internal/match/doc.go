@@ -4,9 +4,9 @@
 // have a say about it: owners of its files, and namesakes. Nearly all packages have none, and images that hold the same
 // unit share its fingerprint and its answer. What an image has is then a join ([Findings]); the result equals that of the
 // grype command on the same SBOM and database (see test/parity). Besides, an image tells which packages Grype leaves out
-// because a package of the distribution owns their files ([vuln.HeldPackage].Excluded).
+// because a package of the distribution owns their files ([model.HeldPackage].Excluded).
 //
-// An answer comes with the keys of all that was asked of the database to find it ([vuln.PackageAnswer].SearchKeys): while nothing
+// An answer comes with the keys of all that was asked of the database to find it ([model.PackageAnswer].SearchKeys): while nothing
 // behind them changes, neither does the answer. EPSS, KEV and CWEs are not asked for to find it; [Database.Scores] brings them
 // up to date by themselves.
 //

@@ -11,7 +11,8 @@ import (
 	"github.com/anchore/syft/syft/artifact"
 
 	"github.com/scanner-operator/scanner-operator/internal/match"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/vulndb/dbtest"
 )
 
 // odd is a matcher that goes wrong for one package.
@@ -69,7 +70,7 @@ func TestFailures(t *testing.T) {
 	i := (&image{release: alpine}).add(npm("lodash", "4.17.20"), "/a").add(apk("owner", "7-r0", ""), "/lib/apk/db/installed").
 		add(npm("owned", "1.0"), "/b").owns(1, 2)
 	catalog := i.decode(t).Catalog()
-	var packages []vuln.Package
+	var packages []model.Package
 	for _, held := range catalog.Packages {
 		packages = append(packages, held.Package)
 	}
@@ -109,7 +110,7 @@ func TestFailures(t *testing.T) {
 
 // A module's namesakes come without their symbols, so a database that needs them is not answered for.
 func TestUnaffectedSymbolsAreAFailure(t *testing.T) {
-	installed := sampleDatabase(t)
+	installed := dbtest.Sample(t)
 	change(t, installed,
 		`INSERT INTO blobs (value) VALUES ('{"qualifiers":{"go_imports":[{"path":"golang.org/x/net","symbols":["one"]}]},"ranges":[]}')`,
 		`INSERT INTO unaffected_package_handles (vulnerability_id, package_id, blob_id)

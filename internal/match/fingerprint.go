@@ -178,7 +178,7 @@ func restoreCPE(fields []string) (cpe.CPE, error) {
 // restore rebuilds what the matchers read of a package, under an ID of the caller's choice.
 func (in *projection) restore(id string) (pkg.Package, error) {
 	if in.Projection != Projection {
-		return pkg.Package{}, fmt.Errorf("the matching input has version %d, not %d: decode its SBOM again", in.Projection, Projection)
+		return pkg.Package{}, fmt.Errorf("the stored matching input has version %d instead of %d; decode the SBOM of the image again", in.Projection, Projection)
 	}
 	out := pkg.Package{
 		ID:       pkg.ID(id),

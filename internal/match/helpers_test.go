@@ -2,12 +2,8 @@ package match_test
 
 import (
 	"bytes"
-	"context"
-	"errors"
-	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	v6 "github.com/anchore/grype/grype/db/v6"
@@ -21,8 +17,9 @@ import (
 	"github.com/anchore/syft/syft/source"
 
 	"github.com/scanner-operator/scanner-operator/internal/match"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/vulndb"
+	"github.com/scanner-operator/scanner-operator/internal/vulndb/dbtest"
 )
 
 // image builds SBOMs for tests.
@@ -103,57 +100,12 @@ func binary(name, version, vendor, product string) syftpkg.Package {
 	}
 }
 
-// sampleFolder is where the sample database is made, once.
-var sampleFolder string
-
-func TestMain(m *testing.M) {
-	var err error
-	if sampleFolder, err = os.MkdirTemp("", "match-test-"); err != nil {
-		panic(err)
-	}
-	code := m.Run()
-	if err := os.RemoveAll(sampleFolder); err != nil {
-		panic(err)
-	}
-	os.Exit(code)
-}
-
-var sample = sync.OnceValues(func() (vulndb.Installed, error) {
-	library, err := vulndb.New(vulndb.Config{Dir: sampleFolder, UpdateURL: vulndb.UpdateURLNone, Sample: true})
-	if err != nil {
-		return vulndb.Installed{}, err
-	}
-	if _, err := library.Update(context.Background()); err != nil {
-		return vulndb.Installed{}, err
-	}
-	installed, ok := library.Current()
-	if !ok {
-		return vulndb.Installed{}, errors.New("no database was installed")
-	}
-	return installed, nil
-})
-
-// sampleDatabase returns a copy of the sample database in a new folder.
-func sampleDatabase(tb testing.TB) vulndb.Installed {
-	tb.Helper()
-	installed, err := sample()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	folder := tb.TempDir()
-	if err := os.CopyFS(folder, os.DirFS(installed.Dir)); err != nil {
-		tb.Fatal(err)
-	}
-	installed.Dir = folder
-	return installed
-}
-
 func openSample(tb testing.TB) *match.Database {
 	tb.Helper()
-	return open(tb, sampleDatabase(tb))
+	return open(tb, dbtest.Sample(tb))
 }
 
-func matchImage(tb testing.TB, database *match.Database, i *image) (vuln.Catalog, vuln.MatchResult) {
+func matchImage(tb testing.TB, database *match.Database, i *image) (model.Catalog, model.MatchResult) {
 	tb.Helper()
 	s := i.decode(tb)
 	result, err := database.Match(tb.Context(), s)
@@ -164,7 +116,7 @@ func matchImage(tb testing.TB, database *match.Database, i *image) (vuln.Catalog
 }
 
 // pairs lists findings as "package version vulnerability".
-func pairs(findings []vuln.Finding) []string {
+func pairs(findings []model.Finding) []string {
 	var out []string
 	for _, f := range findings {
 		out = append(out, f.Package.Name+" "+f.Package.Version+" "+f.Vulnerability.ID)

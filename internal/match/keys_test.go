@@ -6,51 +6,52 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/vulndb"
+	"github.com/scanner-operator/scanner-operator/internal/vulndb/dbtest"
 )
 
 // answerTo matches the one package of a type in an image.
-func answerTo(t *testing.T, installed vulndb.Installed, i *image, kind string) vuln.PackageAnswer {
+func answerTo(t *testing.T, installed vulndb.Installed, i *image, kind string) model.PackageAnswer {
 	t.Helper()
 	database := open(t, installed)
 	for _, held := range i.decode(t).Catalog().Packages {
 		if held.Package.Type != kind || held.Excluded {
 			continue
 		}
-		answers, err := database.MatchPackages(t.Context(), []vuln.Package{held.Package})
+		answers, err := database.MatchPackages(t.Context(), []model.Package{held.Package})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return answers[held.Package.Fingerprint]
 	}
 	t.Fatalf("no %s takes part in matching", kind)
-	return vuln.PackageAnswer{}
+	return model.PackageAnswer{}
 }
 
 func TestSearchKeys(t *testing.T) {
-	installed := sampleDatabase(t)
+	installed := dbtest.Sample(t)
 	owned := (&image{release: alpine}).add(apk("nginx", "1.20.1-r3", "web"), "/lib/apk/db/installed").
 		add(binary("nginx", "1.20.0", "f5", "Engine"), "/usr/sbin/nginx").owns(0, 1)
 	tests := []struct {
 		name  string
 		image *image
 		kind  string
-		want  []vuln.SearchKey
+		want  []model.SearchKey
 	}{
-		{"npm", (&image{release: debian11}).add(npm("Lodash", "4.17.20"), "/a"), "npm", []vuln.SearchKey{vulndb.PackageKey("lodash")}},
-		{"none known", (&image{}).add(npm("nobody-knows", "1"), "/a"), "npm", []vuln.SearchKey{vulndb.PackageKey("nobody-knows")}},
+		{"npm", (&image{release: debian11}).add(npm("Lodash", "4.17.20"), "/a"), "npm", []model.SearchKey{vulndb.PackageKey("lodash")}},
+		{"none known", (&image{}).add(npm("nobody-knows", "1"), "/a"), "npm", []model.SearchKey{vulndb.PackageKey("nobody-knows")}},
 		{
 			"deb with a source", (&image{release: debian11}).add(deb("libgnutls30", "3.7.1-5", "gnutls28"), "/s"), "deb",
-			[]vuln.SearchKey{vulndb.PackageKey("libgnutls30"), vulndb.PackageKey("gnutls28"), vulndb.OSKey("debian")},
+			[]model.SearchKey{vulndb.PackageKey("libgnutls30"), vulndb.PackageKey("gnutls28"), vulndb.OSKey("debian")},
 		},
 		{
 			"java", (&image{}).add(javaArchive("org.x", "y", "1"), "/a"), "java-archive",
-			[]vuln.SearchKey{vulndb.PackageKey("org.x:y")},
+			[]model.SearchKey{vulndb.PackageKey("org.x:y")},
 		},
 		{
 			"binary with an owner", owned, "binary",
-			[]vuln.SearchKey{
+			[]model.SearchKey{
 				vulndb.PackageKey("nginx"), vulndb.PackageKey("web"), vulndb.ProductKey("engine"), vulndb.OSKey("alpine"),
 			},
 		},
@@ -105,7 +106,7 @@ func TestAnswersFollowTheirKeys(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			from, to := sampleDatabase(t), sampleDatabase(t)
+			from, to := dbtest.Sample(t), dbtest.Sample(t)
 			change(t, to, test.change)
 			before, after := answerTo(t, from, test.image, test.kind), answerTo(t, to, test.image, test.kind)
 			if changed := !cmp.Equal(before.Findings, after.Findings); changed != test.changes {

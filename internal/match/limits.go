@@ -11,7 +11,7 @@ import (
 var ErrLimit = errors.New("the SBOM exceeds a limit")
 
 // ErrFormat is wrapped by every error of Decode that refuses an SBOM because it is not a document of the format that it should be of.
-var ErrFormat = errors.New("not an SBOM that can be read")
+var ErrFormat = errors.New("the SBOM cannot be read")
 
 // DecodeLimits bounds what Decode accepts. A field that is zero or less means its default, never "unlimited".
 type DecodeLimits struct {

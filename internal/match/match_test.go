@@ -11,8 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/scanner-operator/scanner-operator/internal/match"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/vulndb"
+	"github.com/scanner-operator/scanner-operator/internal/vulndb/dbtest"
 )
 
 func TestMatch(t *testing.T) {
@@ -83,7 +84,7 @@ func TestMatchPackages(t *testing.T) {
 		add(apk("nginx", "1.20.1-r3", "nginx"), "/lib/apk/db/installed").
 		add(binary("nginx", "1.20.0", "f5", "nginx"), "/usr/sbin/nginx").owns(0, 1).
 		add(apk("libcrypto1.1", "1.1.1k-r0", "openssl"), "/lib/apk/db/installed"))
-	var packages []vuln.Package
+	var packages []model.Package
 	for _, held := range catalog.Packages {
 		packages = append(packages, held.Package, held.Package)
 	}
@@ -91,7 +92,7 @@ func TestMatchPackages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := make(map[string][]vuln.PackageFinding, len(answers))
+	got := make(map[string][]model.PackageFinding, len(answers))
 	for fingerprint, answer := range answers {
 		got[fingerprint] = answer.Findings
 	}
@@ -100,16 +101,16 @@ func TestMatchPackages(t *testing.T) {
 	}
 }
 
-// What cannot be read is told of the package, and the others are answered.
+// A package that cannot be decoded fails alone; the others are matched.
 func TestForeignInputIsAFailure(t *testing.T) {
 	database := openSample(t)
 	catalog := (&image{}).add(npm("lodash", "4.17.20"), "/a").decode(t).Catalog()
-	packages := []vuln.Package{catalog.Packages[0].Package}
+	packages := []model.Package{catalog.Packages[0].Package}
 	for i, input := range []string{
 		``, `[]`, `{"projection":99}`, `{"projection":2,"cpes":[["a","b","c","d","e","f","g","h","i","j","k","l"]]}`,
 		`{"projection":2,"owners":[{"projection":99}]}`, `{"projection":2,"namesakes":[1]}`,
 	} {
-		packages = append(packages, vuln.Package{Name: "x", Version: "1", Fingerprint: fmt.Sprint(i), MatchInput: []byte(input)})
+		packages = append(packages, model.Package{Name: "x", Version: "1", Fingerprint: fmt.Sprint(i), MatchInput: []byte(input)})
 	}
 	answers, err := database.MatchPackages(t.Context(), packages)
 	if err != nil {
@@ -127,7 +128,7 @@ func TestMatchFillsAllFields(t *testing.T) {
 	database := openSample(t)
 	i := (&image{release: debian11}).add(deb("libc6", "2.31-13+deb11u6", "glibc"), "/var/lib/dpkg/status")
 	catalog, result := matchImage(t, database, i)
-	var got *vuln.Finding
+	var got *model.Finding
 	for _, f := range match.Findings(catalog, result) {
 		if f.Vulnerability.ID == "CVE-2023-4911" {
 			got = &f
@@ -136,17 +137,17 @@ func TestMatchFillsAllFields(t *testing.T) {
 	if got == nil {
 		t.Fatal("CVE-2023-4911 is not found")
 	}
-	want := vuln.Vulnerability{
+	want := model.Vulnerability{
 		ID: "CVE-2023-4911", Namespace: "debian:distro:debian:11", Aliases: []string{"CVE-2023-4911"},
-		Severity:    vuln.SeverityHigh,
+		Severity:    model.SeverityHigh,
 		Description: got.Vulnerability.Description,
 		DataSource:  "https://security-tracker.debian.org/tracker/CVE-2023-4911",
 		URLs:        []string{"https://nvd.nist.gov/vuln/detail/CVE-2023-4911"},
 		CVEs:        []string{"CVE-2023-4911"},
 		CWEs:        []string{"CWE-122"},
-		CVSS:        []vuln.CVSS{{Version: "3.1", Vector: "CVSS:3.1/AV:L/AC:L/PR:L/UI:N/S:U/C:H/I:H/A:H", Type: got.Vulnerability.CVSS[0].Type, Score: 7.8}},
-		EPSS:        &vuln.EPSS{CVE: "CVE-2023-4911", Score: 0.64104, Percentile: 0.98356, Date: "2026-09-30"},
-		KEV: []vuln.KnownExploited{{
+		CVSS:        []model.CVSS{{Version: "3.1", Vector: "CVSS:3.1/AV:L/AC:L/PR:L/UI:N/S:U/C:H/I:H/A:H", Type: got.Vulnerability.CVSS[0].Type, Score: 7.8}},
+		EPSS:        &model.EPSS{CVE: "CVE-2023-4911", Score: 0.64104, Percentile: 0.98356, Date: "2026-09-30"},
+		KEV: []model.KnownExploited{{
 			CVE: "CVE-2023-4911", VendorProject: "GNU", Product: "GNU C Library", DateAdded: "2023-11-21", DueDate: "2023-12-12",
 			RequiredAction: got.Vulnerability.KEV[0].RequiredAction, KnownRansomwareUse: "Unknown",
 		}},
@@ -158,7 +159,7 @@ func TestMatchFillsAllFields(t *testing.T) {
 	if got.Vulnerability.Risk < 50 || got.Vulnerability.Description == "" {
 		t.Errorf("risk %g, description %q", got.Vulnerability.Risk, got.Vulnerability.Description)
 	}
-	if diff := cmp.Diff(vuln.Fix{State: vuln.FixStateFixed, Versions: []string{"2.31-13+deb11u7"}}, got.Fix); diff != "" {
+	if diff := cmp.Diff(model.Fix{State: model.FixStateFixed, Versions: []string{"2.31-13+deb11u7"}}, got.Fix); diff != "" {
 		t.Errorf("fix (-want +got):\n%s", diff)
 	}
 	if len(got.Details) != 1 || got.Details[0].Matcher != "dpkg-matcher" || got.Details[0].Type != "exact-indirect-match" {
@@ -176,7 +177,7 @@ func TestMatchEndsWithContext(t *testing.T) {
 }
 
 func TestClosedDatabase(t *testing.T) {
-	database, err := match.Open(sampleDatabase(t))
+	database, err := match.Open(dbtest.Sample(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +202,7 @@ func TestOpenRefusesMissingDatabase(t *testing.T) {
 
 // A database that cannot be read must not look like an image without vulnerabilities.
 func TestUnreadableDatabaseIsAnError(t *testing.T) {
-	installed := sampleDatabase(t)
+	installed := dbtest.Sample(t)
 	change(t, installed, "DROP TABLE affected_package_handles")
 	database, err := match.Open(installed)
 	if err != nil {

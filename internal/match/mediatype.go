@@ -33,7 +33,7 @@ func DecodeAs(mediaType string, r io.Reader, lim DecodeLimits) (*SBOM, error) {
 	case MediaTypeCycloneDXXML:
 		return decodeCycloneDX(r, cyclonedxxml.NewFormatDecoder(), checkCycloneDXXML, lim)
 	default:
-		return nil, fmt.Errorf("%w: nothing is known of the media type %.80q", ErrFormat, mediaType)
+		return nil, fmt.Errorf("%w: the media type %.80q is not supported", ErrFormat, mediaType)
 	}
 }
 
@@ -52,7 +52,7 @@ func decodeCycloneDX(r io.Reader, format sbom.FormatDecoder, check func([]byte, 
 	}
 	defer func() { // as in Decode
 		if p := recover(); p != nil {
-			s, err = nil, fmt.Errorf("%w: the SBOM makes its parser fail: %v", ErrFormat, p)
+			s, err = nil, fmt.Errorf("%w: the parser of the SBOM panicked: %v", ErrFormat, p)
 		}
 	}()
 	if id, version := format.Identify(bytes.NewReader(data)); (id != cyclonedxjson.ID && id != cyclonedxxml.ID) || version == "" {

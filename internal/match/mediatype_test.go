@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/scanner-operator/scanner-operator/internal/match"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 const (
@@ -25,7 +25,7 @@ const (
 )
 
 func TestDecodeCycloneDX(t *testing.T) {
-	catalogs := map[string]vuln.Catalog{}
+	catalogs := map[string]model.Catalog{}
 	for mediaType, document := range map[string]string{match.MediaTypeCycloneDXJSON: bomJSON, match.MediaTypeCycloneDXXML: bomXML} {
 		decoded, err := match.DecodeAs(mediaType, strings.NewReader(document), match.DecodeLimits{})
 		if err != nil {

@@ -30,7 +30,7 @@ type memo struct {
 	cpes            *cache[v6.ID, v6.Cpe]
 	systems         *cache[v6.ID, v6.OperatingSystem]
 	small           *cache[string, any]
-	// expect is told the CVEs of vulnerabilities that were read, whose decorations Grype asks for next, one by one.
+	// expect receives the CVEs of vulnerabilities that were read; Grype queries their decorations next, one by one.
 	expect func(cves []string) error
 }
 
@@ -57,7 +57,7 @@ func (m *memo) clear() {
 // install puts the memo in front of all queries of the database.
 func (m *memo) install() error {
 	if err := m.db.Callback().Query().Replace("gorm:query", m.query); err != nil {
-		return fmt.Errorf("put a memory in front of the queries: %w", err)
+		return fmt.Errorf("install the cache of database queries: %w", err)
 	}
 	return nil
 }

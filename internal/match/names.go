@@ -22,11 +22,11 @@ func (n names) has(name string) bool {
 	return found
 }
 
-// content tells which questions a database has an answer to. Most packages have no advisories at all: asking the set is a
+// content contains the names that a database has records about. Most packages have no advisories at all: asking the set is a
 // thousand times cheaper than asking the database.
 type content struct {
 	packages, unaffectedPackages names
-	// packageProducts are products of CPEs that name a package, the others those that records tell of by themselves.
+	// packageProducts are products of CPEs that name a package, the others those that have records of their own.
 	packageProducts, products, unaffectedProducts names
 }
 
@@ -44,7 +44,7 @@ func readContent(db *gorm.DB) (*content, error) {
 	} {
 		var err error
 		if *part.into, err = readNames(db, part.query); err != nil {
-			return nil, fmt.Errorf("read which names there are: %w", err)
+			return nil, fmt.Errorf("read the package names: %w", err)
 		}
 	}
 	return c, nil

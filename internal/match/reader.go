@@ -6,13 +6,13 @@ import (
 	v6 "github.com/anchore/grype/grype/db/v6"
 	"github.com/anchore/syft/syft/cpe"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/vulndb"
 )
 
-type searchKeys map[vuln.SearchKey]struct{}
+type searchKeys map[model.SearchKey]struct{}
 
-func (k searchKeys) add(key vuln.SearchKey) { k[key] = struct{}{} }
+func (k searchKeys) add(key model.SearchKey) { k[key] = struct{}{} }
 
 // reader writes down what it is asked for. It belongs to one goroutine.
 type reader struct {
@@ -38,7 +38,7 @@ func (r *reader) GetUnaffectedPackages(spec *v6.PackageSpecifier, options *v6.Ge
 	handles, err := r.store.GetUnaffectedPackages(spec, options)
 	for i := range handles {
 		if blob := handles[i].BlobValue; blob != nil && blob.Qualifiers != nil && len(blob.Qualifiers.GoImports) > 0 {
-			r.refuse("the database tells symbols that are not affected, which cannot be told apart yet")
+			r.refuse("the database contains symbols that are not affected, which this version does not support")
 		}
 	}
 	return handles, err
@@ -124,7 +124,7 @@ func (r *reader) noteProduct(spec *cpe.Attributes, broad bool) {
 }
 
 // noteVulnerabilities says whether every one of them is named. Names are noted beside other keys as well: one may stand for
-// others (an alias), which no record of a package tells.
+// others (an alias), which no record of a package contains.
 func (r *reader) noteVulnerabilities(list v6.VulnerabilitySpecifiers) (named bool) {
 	named = len(list) > 0
 	for _, v := range list {

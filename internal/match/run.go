@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/anchore/grype/grype"
 	"github.com/anchore/grype/grype/match"
 	"github.com/anchore/grype/grype/pkg"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/truncate"
 )
 
 // maxFailure bounds the text of a failure in bytes.
@@ -36,27 +36,23 @@ func (d *Database) newRun() *run {
 var errDatabase = errors.New("the vulnerability database cannot be read")
 
 // answer matches one package in its context. An error is not the fault of the package.
-func (r *run) answer(ctx context.Context, p *vuln.Package) (vuln.PackageAnswer, error) {
+func (r *run) answer(ctx context.Context, p *model.Package) (model.PackageAnswer, error) {
 	findings, keys, err := r.match(ctx, p)
 	if ctxErr := ctx.Err(); ctxErr != nil {
-		return vuln.PackageAnswer{}, ctxErr
+		return model.PackageAnswer{}, ctxErr
 	}
 	if errors.Is(err, errDatabase) {
-		return vuln.PackageAnswer{}, err
+		return model.PackageAnswer{}, err
 	}
 	if err != nil {
-		text := strings.ToValidUTF8(err.Error(), "")
-		if len(text) > maxFailure {
-			text = strings.ToValidUTF8(text[:maxFailure], "")
-		}
-		return vuln.PackageAnswer{Failure: text}, nil
+		return model.PackageAnswer{Failure: truncate.Text(err.Error(), maxFailure)}, nil
 	}
-	return vuln.PackageAnswer{Findings: findings, SearchKeys: slices.Sorted(maps.Keys(keys))}, nil
+	return model.PackageAnswer{Findings: findings, SearchKeys: slices.Sorted(maps.Keys(keys))}, nil
 }
 
 // match asks the packages of the context for what they rule out, and lets Grype apply it to what it finds for the package
 // itself.
-func (r *run) match(ctx context.Context, p *vuln.Package) (findings []vuln.PackageFinding, keys searchKeys, err error) {
+func (r *run) match(ctx context.Context, p *model.Package) (findings []model.PackageFinding, keys searchKeys, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = fmt.Errorf("panic: %v", cause)
@@ -67,16 +63,16 @@ func (r *run) match(ctx context.Context, p *vuln.Package) (findings []vuln.Packa
 		return nil, nil, err
 	}
 	keys = searchKeys{}
-	context := make(map[pkg.ID]*statement, len(restored.context))
+	context := make(map[pkg.ID]*ignoreFilters, len(restored.context))
 	for _, other := range restored.context {
-		said, err := r.statementOf(ctx, other)
+		filters, err := r.filtersOf(ctx, other)
 		if err != nil {
 			return nil, nil, err
 		}
-		maps.Copy(keys, said.keys)
-		context[other.ID] = said
+		maps.Copy(keys, filters.keys)
+		context[other.ID] = filters
 	}
-	matches, err := r.find(ctx, keys, inContext(r.matchers, context), append([]pkg.Package{restored.subject}, restored.context...))
+	matches, err := r.find(ctx, keys, replayFilters(r.matchers, context), append([]pkg.Package{restored.subject}, restored.context...))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -84,17 +80,17 @@ func (r *run) match(ctx context.Context, p *vuln.Package) (findings []vuln.Packa
 	return findings, keys, err
 }
 
-// statementOf asks what a package rules out, or remembers it.
-func (r *run) statementOf(ctx context.Context, p pkg.Package) (*statement, error) {
-	if known, ok := r.database.said.get(string(p.ID)); ok {
+// filtersOf returns the ignore filters of a package, from the cache if possible.
+func (r *run) filtersOf(ctx context.Context, p pkg.Package) (*ignoreFilters, error) {
+	if known, ok := r.database.ignoreFilters.get(string(p.ID)); ok {
 		return known, nil
 	}
-	said := &statement{keys: searchKeys{}, filters: map[match.MatcherType][]match.IgnoreFilter{}}
-	if _, err := r.find(ctx, said.keys, listenTo(r.matchers, said), []pkg.Package{p}); err != nil {
-		return nil, fmt.Errorf("ask the owner or namesake %s %s (%s): %w", p.Name, p.Version, p.Type, err)
+	filters := &ignoreFilters{keys: searchKeys{}, filters: map[match.MatcherType][]match.IgnoreFilter{}}
+	if _, err := r.find(ctx, filters.keys, recordFilters(r.matchers, filters), []pkg.Package{p}); err != nil {
+		return nil, fmt.Errorf("match the package %s %s (%s), which owns the files of another package or has the same name: %w", p.Name, p.Version, p.Type, err)
 	}
-	r.database.said.put(string(p.ID), said, said.size())
-	return said, nil
+	r.database.ignoreFilters.put(string(p.ID), filters, filters.size())
+	return filters, nil
 }
 
 // find lets Grype merge, rank and filter what the matchers say of the first package, and adds what they asked for to keys.

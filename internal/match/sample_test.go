@@ -10,7 +10,7 @@ import (
 	syftpkg "github.com/anchore/syft/syft/pkg"
 
 	"github.com/scanner-operator/scanner-operator/internal/match"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	samples "github.com/scanner-operator/scanner-operator/internal/vulndb/sample"
 )
 
@@ -22,7 +22,7 @@ func TestSampleAdvisories(t *testing.T) {
 		t.Fatal(err)
 	}
 	database := openSample(t)
-	find := func(t *testing.T, affected samples.Affected, version, id string) *vuln.Finding {
+	find := func(t *testing.T, affected samples.Affected, version, id string) *model.Finding {
 		t.Helper()
 		catalog, result := matchImage(t, database, made(t, affected, version))
 		for _, f := range match.Findings(catalog, result) {
@@ -49,7 +49,7 @@ func TestSampleAdvisories(t *testing.T) {
 	}
 }
 
-func checkFinding(t *testing.T, a samples.Advisory, affected samples.Affected, f *vuln.Finding) {
+func checkFinding(t *testing.T, a samples.Advisory, affected samples.Affected, f *model.Finding) {
 	t.Helper()
 	if f.Vulnerability.Severity.String() != a.Severity {
 		t.Errorf("the severity is %s, not %s", f.Vulnerability.Severity, a.Severity)
@@ -63,12 +63,12 @@ func checkFinding(t *testing.T, a samples.Advisory, affected samples.Affected, f
 	if a.KEV != nil && len(f.Vulnerability.KEV) != 1 {
 		t.Errorf("KEV is %v", f.Vulnerability.KEV)
 	}
-	state := vuln.FixStateFixed
+	state := model.FixStateFixed
 	if affected.State != "" {
-		state = vuln.FixState(affected.State)
+		state = model.FixState(affected.State)
 	}
 	// Of several ranges, those that are fixed decide.
-	if f.Fix.State != state && f.Fix.State != vuln.FixStateFixed {
+	if f.Fix.State != state && f.Fix.State != model.FixStateFixed {
 		t.Errorf("the fix state is %s, not %s", f.Fix.State, state)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/anchore/grype/grype/version"
 	"github.com/anchore/grype/grype/vulnerability"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 // scoreBatch bounds the vulnerabilities whose scores are read at once.
@@ -18,7 +18,7 @@ const scoreBatch = 500
 
 // Scores sets EPSS, KEV, CWEs and Risk of vulnerabilities, in place, to what this database says of their CVEs: what
 // matching anew would give. Risk also depends on their Severity and CVSS.
-func (d *Database) Scores(ctx context.Context, vulnerabilities []vuln.Vulnerability) error {
+func (d *Database) Scores(ctx context.Context, vulnerabilities []model.Vulnerability) error {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	if d.closed {
@@ -46,7 +46,7 @@ func (d *Database) Scores(ctx context.Context, vulnerabilities []vuln.Vulnerabil
 }
 
 // score leaves the figures to the code that makes them of a fresh match.
-func score(v *vuln.Vulnerability, decorations map[string]*decoration) error {
+func score(v *model.Vulnerability, decorations map[string]*decoration) error {
 	metadata := vulnerability.Metadata{ID: v.ID, Severity: v.Severity.String()}
 	for _, c := range v.CVSS {
 		metadata.Cvss = append(metadata.Cvss, vulnerability.Cvss{Metrics: vulnerability.CvssMetrics{BaseScore: c.Score}})

@@ -9,8 +9,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/scanner-operator/scanner-operator/internal/match"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/vulndb"
+	"github.com/scanner-operator/scanner-operator/internal/vulndb/dbtest"
 )
 
 // scored is an image whose vulnerabilities have all there is: several CVEs, none, KEV entries.
@@ -21,9 +22,9 @@ func scored() *image {
 		add(binary("nginx", "1.20.0", "f5", "nginx"), "/usr/sbin/nginx")
 }
 
-func vulnerabilitiesOf(t *testing.T, installed vulndb.Installed) []vuln.Vulnerability {
+func vulnerabilitiesOf(t *testing.T, installed vulndb.Installed) []model.Vulnerability {
 	t.Helper()
-	var out []vuln.Vulnerability
+	var out []model.Vulnerability
 	catalog, result := matchImage(t, open(t, installed), scored())
 	for _, f := range match.Findings(catalog, result) {
 		out = append(out, f.Vulnerability)
@@ -32,7 +33,7 @@ func vulnerabilitiesOf(t *testing.T, installed vulndb.Installed) []vuln.Vulnerab
 }
 
 func TestScores(t *testing.T) {
-	from := sampleDatabase(t)
+	from := dbtest.Sample(t)
 	before := vulnerabilitiesOf(t, from)
 	kev := func(from string) string {
 		return `INSERT INTO known_exploited_vulnerability_handles (cve, blob_id)
@@ -58,10 +59,10 @@ func TestScores(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			to := sampleDatabase(t)
+			to := dbtest.Sample(t)
 			change(t, to, test.statements...)
 			want := vulnerabilitiesOf(t, to)
-			got := append([]vuln.Vulnerability(nil), before...)
+			got := append([]model.Vulnerability(nil), before...)
 			if err := open(t, to).Scores(t.Context(), got); err != nil {
 				t.Fatal(err)
 			}
@@ -85,13 +86,13 @@ func TestScoresOfMany(t *testing.T) {
 	database := openSample(t)
 	catalog, result := matchImage(t, database, scored())
 	known := match.Findings(catalog, result)
-	var want, got []vuln.Vulnerability
+	var want, got []model.Vulnerability
 	for i := range 3000 {
 		v := known[i%len(known)].Vulnerability
 		want = append(want, v)
 		v.EPSS, v.KEV, v.CWEs, v.Risk = nil, nil, nil, -1
 		got = append(got, v)
-		other := vuln.Vulnerability{ID: fmt.Sprint(i), CVEs: []string{fmt.Sprintf("CVE-1999-%d", i)}}
+		other := model.Vulnerability{ID: fmt.Sprint(i), CVEs: []string{fmt.Sprintf("CVE-1999-%d", i)}}
 		want, got = append(want, other), append(got, other)
 	}
 	if err := database.Scores(t.Context(), got); err != nil {
@@ -103,11 +104,11 @@ func TestScoresOfMany(t *testing.T) {
 }
 
 func TestScoresEnd(t *testing.T) {
-	installed := sampleDatabase(t)
+	installed := dbtest.Sample(t)
 	database := open(t, installed)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := database.Scores(ctx, make([]vuln.Vulnerability, 1)); !errors.Is(err, context.Canceled) {
+	if err := database.Scores(ctx, make([]model.Vulnerability, 1)); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 	if err := database.Close(); err != nil {

@@ -22,7 +22,7 @@ type store struct {
 	affectedCPEs       *cache[string, []v6.AffectedCPEHandle]
 	unaffectedCPEs     *cache[string, []v6.UnaffectedCPEHandle]
 
-	knows       knows
+	supported   decorationSupport
 	decorations *cache[string, *decoration]
 }
 
@@ -30,7 +30,7 @@ type store struct {
 func newStore(reader v6.Reader) (*store, error) {
 	access, ok := reader.(interface{ GetDB() *gorm.DB })
 	if !ok {
-		return nil, errors.New("the database reader gives no access to its queries")
+		return nil, errors.New("the database reader of Grype does not expose its connection")
 	}
 	s := &store{
 		Reader: reader, db: access.GetDB(), failures: &failures{},
@@ -44,7 +44,7 @@ func newStore(reader v6.Reader) (*store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the schema version: %w", err)
 	}
-	s.knows = knowsOf(metadata)
+	s.supported = supportedDecorations(metadata)
 	if s.content, err = readContent(s.db); err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func (f *failures) watch(db *gorm.DB) error {
 		callbacks.Raw().After("*").Register(name, f.note),
 	} {
 		if err != nil {
-			return fmt.Errorf("watch the queries: %w", err)
+			return fmt.Errorf("observe the database queries: %w", err)
 		}
 	}
 	return nil

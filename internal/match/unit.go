@@ -8,7 +8,7 @@ import (
 	"github.com/anchore/grype/grype/pkg"
 	"github.com/anchore/syft/syft/artifact"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 // unit is a package in its context: what is matched, and what a fingerprint stands for. Without a context it has the form
@@ -27,13 +27,13 @@ type unit struct {
 func (u *unit) canonical() (json.RawMessage, string, error) {
 	data, err := json.Marshal(u)
 	if err != nil {
-		return nil, "", fmt.Errorf("write the matching input of package %q: %w", u.Name, err)
+		return nil, "", fmt.Errorf("encode the matching input of package %q: %w", u.Name, err)
 	}
 	return data, fingerprint(data), nil
 }
 
-// surroundings finds the contexts of the packages of an image that take part in matching.
-type surroundings struct {
+// contexts computes the context of each package of an image: the packages that influence its matching.
+type contexts struct {
 	packages []pkg.Package
 	byID     map[pkg.ID]int
 	// owners and namesakes are the canonical forms that packages have as such, by index.
@@ -50,8 +50,8 @@ type namesake struct {
 	canonical json.RawMessage
 }
 
-func newSurroundings(packages []pkg.Package, maxBytes int) (*surroundings, error) {
-	s := &surroundings{
+func newContexts(packages []pkg.Package, maxBytes int) (*contexts, error) {
+	s := &contexts{
 		packages:  packages,
 		byID:      make(map[pkg.ID]int, len(packages)),
 		owners:    make([]json.RawMessage, len(packages)),
@@ -95,7 +95,7 @@ func withoutSymbols(in *projection) bool {
 }
 
 // unit returns a package that takes part in matching in its context.
-func (s *surroundings) unit(i int) (*unit, error) {
+func (s *contexts) unit(i int) (*unit, error) {
 	u := &unit{projection: project(&s.packages[i])}
 	for _, owner := range s.packages[i].RelatedPackages[artifact.OwnershipByFileOverlapRelationship] {
 		if owner == nil {
@@ -120,10 +120,10 @@ func (s *surroundings) unit(i int) (*unit, error) {
 	return u, nil
 }
 
-func (s *surroundings) add(to *[]json.RawMessage, canonical json.RawMessage) error {
+func (s *contexts) add(to *[]json.RawMessage, canonical json.RawMessage) error {
 	s.bytes -= len(canonical)
 	if s.bytes < 0 {
-		return fmt.Errorf("%w: its packages have too many owners and packages of the same name and version", ErrLimit)
+		return fmt.Errorf("%w: too many of its packages own files of each other or have the same name and version", ErrLimit)
 	}
 	*to = append(*to, canonical)
 	return nil
@@ -142,10 +142,10 @@ type restoredUnit struct {
 }
 
 // restoreUnit rebuilds from a MatchInput what matchers read. The subject's ID is its fingerprint.
-func restoreUnit(p vuln.Package) (restoredUnit, error) {
+func restoreUnit(p model.Package) (restoredUnit, error) {
 	var in unit
 	if err := json.Unmarshal(p.MatchInput, &in); err != nil {
-		return restoredUnit{}, fmt.Errorf("read the matching input: %w", err)
+		return restoredUnit{}, fmt.Errorf("decode the matching input: %w", err)
 	}
 	subject, err := in.restore(p.Fingerprint)
 	if err != nil {
@@ -176,7 +176,7 @@ func restoreAll(list []json.RawMessage) ([]pkg.Package, error) {
 	for _, canonical := range list {
 		var in projection
 		if err := json.Unmarshal(canonical, &in); err != nil {
-			return nil, fmt.Errorf("read an owner or namesake in the matching input: %w", err)
+			return nil, fmt.Errorf("decode a related package in the matching input: %w", err)
 		}
 		p, err := in.restore(fingerprint(canonical))
 		if err != nil {

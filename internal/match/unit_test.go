@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/scanner-operator/scanner-operator/internal/match"
+	"github.com/scanner-operator/scanner-operator/internal/vulndb/dbtest"
 )
 
 const ownedNginx = "CVE-2021-23017" // fixed in nginx 1.20.1-r3 of Alpine
@@ -130,7 +131,7 @@ func TestNamesakes(t *testing.T) {
 	const unaffect = `INSERT INTO unaffected_package_handles (vulnerability_id, operating_system_id, package_id, blob_id)
 		SELECT h.vulnerability_id, NULL, h.package_id, h.blob_id FROM affected_package_handles h
 		JOIN packages p ON p.id = h.package_id WHERE p.name = 'lodash'`
-	installed := sampleDatabase(t)
+	installed := dbtest.Sample(t)
 	change(t, installed, unaffect,
 		`UPDATE packages SET ecosystem = 'java-archive', name = 'org.known:lodash' WHERE name = 'lodash'`,
 		`INSERT INTO packages (ecosystem, name) VALUES ('java-archive', 'org.other:lodash')`,

@@ -39,7 +39,7 @@ func checkComparison(comparison string) error {
 	switch operator := comparison[:len(comparison)-len(operand)]; operator {
 	case "<", "<=", ">", ">=", "=":
 	case "":
-		return fmt.Errorf("%q does not begin with one of <, <=, >, >=, =", comparison)
+		return fmt.Errorf("%q does not start with one of the operators <, <=, >, >=, =", comparison)
 	default:
 		return fmt.Errorf("%q is not one of <, <=, >, >=, =", operator)
 	}
@@ -49,7 +49,7 @@ func checkComparison(comparison string) error {
 	}
 	for _, r := range operand {
 		if r <= ' ' || r > '~' || strings.ContainsRune(`<>=!|&"'()`, r) {
-			return fmt.Errorf("the version %q holds the character %q", operand, r)
+			return fmt.Errorf("the version %q contains the invalid character %q", operand, r)
 		}
 	}
 	return nil

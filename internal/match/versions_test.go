@@ -14,9 +14,9 @@ func TestConstraint(t *testing.T) {
 		}
 	}
 	for bad, want := range map[string]string{
-		"": "does not begin", "2.17": "does not begin", "<": "no version", "<1,": "does not begin", "=<1": `"=<" is not`, "<1 2": "' '",
-		"<1|2": `'|'`, "!=1": "does not begin", "<é": "'é'", "<\x00": `'\x00'`, strings.Repeat("<1,", 20) + "<1": "limit of 20",
-		"~1": "does not begin", "(<1)": "does not begin",
+		"": "does not start", "2.17": "does not start", "<": "no version", "<1,": "does not start", "=<1": `"=<" is not`, "<1 2": "' '",
+		"<1|2": `'|'`, "!=1": "does not start", "<é": "'é'", "<\x00": `'\x00'`, strings.Repeat("<1,", 20) + "<1": "limit of 20",
+		"~1": "does not start", "(<1)": "does not start",
 	} {
 		err := (match.Versions{}).Constraint(bad)
 		if err == nil || !strings.Contains(err.Error(), want) {

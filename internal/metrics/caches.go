@@ -7,7 +7,7 @@ import (
 )
 
 var cacheAgeDesc = prometheus.NewDesc(namespace+"_cache_age_seconds",
-	"Time since the API server was heard last about a resource that the operator watches. It says something about every minute.",
+	"Time since the last data on the watches of a resource, in seconds. The API server sends data about once per minute.",
 	[]string{"resource"}, nil)
 
 // Caches shows how the operator's caches are fed.
@@ -19,7 +19,7 @@ type Caches struct {
 // NewCaches registers the metrics. heard returns how long ago something was heard of each resource.
 func NewCaches(registerer prometheus.Registerer, heard func() map[string]time.Duration) (*Caches, error) {
 	c := &Caches{heard: heard, events: prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: namespace, Name: "informer_events_total", Help: "Events that informers delivered, by the kind of the object.",
+		Namespace: namespace, Name: "informer_events_total", Help: "Events that informers delivered, by kind of object and of event.",
 	}, []string{"kind", "event"})}
 	return c, register(registerer, c, c.events)
 }

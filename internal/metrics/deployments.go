@@ -2,7 +2,7 @@ package metrics
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Deployments counts what the live feed of Deployments does. It implements rollout.Metrics.
+// Deployments counts what the live feed of Deployments does. It implements deploymentfeed.Metrics.
 type Deployments struct {
 	clients           prometheus.Gauge
 	messages, evicted prometheus.Counter
@@ -12,14 +12,14 @@ type Deployments struct {
 func NewDeployments(registerer prometheus.Registerer) (*Deployments, error) {
 	d := &Deployments{
 		clients: prometheus.NewGauge(prometheus.GaugeOpts{
-			Namespace: namespace, Name: "deployment_feed_clients", Help: "Clients of the live feed of Deployments.",
+			Namespace: namespace, Name: "deployment_feed_clients", Help: "Connected clients of the live feed of Deployments.",
 		}),
 		messages: prometheus.NewCounter(prometheus.CounterOpts{
 			Namespace: namespace, Name: "deployment_feed_messages_total", Help: "Messages about Deployments that were sent to clients.",
 		}),
 		evicted: prometheus.NewCounter(prometheus.CounterOpts{
 			Namespace: namespace, Name: "deployment_feed_evictions_total",
-			Help: "Clients of the live feed of Deployments that were disconnected because they did not keep up.",
+			Help: "Clients of the live feed of Deployments that were disconnected because they were too slow.",
 		}),
 	}
 	return d, register(registerer, d.clients, d.messages, d.evicted)

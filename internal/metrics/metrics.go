@@ -21,7 +21,7 @@ const (
 	scrapeTimeout = 5 * time.Second
 )
 
-// Matching counts what matching does. It implements assess.Observer.
+// Matching counts what matching does. It implements matching.Observer.
 type Matching struct {
 	packages prometheus.Counter
 	rematch  *prometheus.HistogramVec
@@ -38,7 +38,7 @@ func NewMatching(registerer prometheus.Registerer) (*Matching, error) {
 		}),
 		rematch: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: namespace, Name: "rematch_duration_seconds",
-			Help:    "Time from the beginning of a re-match, or from when it was taken up again, until its findings were shown.",
+			Help:    "Duration of re-matches from their start, or from their continuation after a restart, until their findings were visible.",
 			Buckets: prometheus.ExponentialBuckets(0.5, 2, 12),
 		}, []string{"full"}),
 		changes: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -50,7 +50,7 @@ func NewMatching(registerer prometheus.Registerer) (*Matching, error) {
 		}),
 		kev: prometheus.NewCounter(prometheus.CounterOpts{
 			Namespace: namespace, Name: "findings_newly_exploited_total",
-			Help: "Findings of packages that a new vulnerability database says are known to be exploited.",
+			Help: "Findings of packages that a new vulnerability database marks as known to be exploited.",
 		}),
 	}
 	for _, kind := range []store.ChangeKind{store.ChangeOpened, store.ChangeClosed, store.ChangeChanged} {
@@ -62,10 +62,10 @@ func NewMatching(registerer prometheus.Registerer) (*Matching, error) {
 // PackagesMatched counts packages.
 func (m *Matching) PackagesMatched(n int) { m.packages.Add(float64(n)) }
 
-// Rematched tells of a generation that became current.
-func (m *Matching) Rematched(generation store.Generation, took time.Duration) {
-	m.rematch.WithLabelValues(strconv.FormatBool(generation.Full)).Observe(took.Seconds())
-	c := generation.Changes
+// Rematched tells of a result set that became current.
+func (m *Matching) Rematched(resultSet store.ResultSet, took time.Duration) {
+	m.rematch.WithLabelValues(strconv.FormatBool(resultSet.Full)).Observe(took.Seconds())
+	c := resultSet.Changes
 	m.changes.WithLabelValues(string(store.ChangeOpened)).Add(float64(c.Opened))
 	m.changes.WithLabelValues(string(store.ChangeClosed)).Add(float64(c.Closed))
 	m.changes.WithLabelValues(string(store.ChangeChanged)).Add(float64(c.Changed))
@@ -88,10 +88,10 @@ func register(registerer prometheus.Registerer, collectors ...prometheus.Collect
 	return nil
 }
 
-// Generations is what Databases reads of the store.
-type Generations interface {
-	CurrentGeneration(ctx context.Context) (store.Generation, bool, error)
-	NextGeneration(ctx context.Context) (store.Generation, bool, error)
+// ResultSets is what Databases reads of the store.
+type ResultSets interface {
+	CurrentResultSet(ctx context.Context) (store.ResultSet, bool, error)
+	NextResultSet(ctx context.Context) (store.ResultSet, bool, error)
 }
 
 // Library is what Databases reads of the installed vulnerability databases.
@@ -101,26 +101,26 @@ type Library interface {
 
 var (
 	infoDesc = prometheus.NewDesc(namespace+"_database_info",
-		"The vulnerability database that the findings come from.", []string{"build", "source", "schema"}, nil)
+		"The vulnerability database in use.", []string{"build", "source", "schema"}, nil)
 	builtDesc = prometheus.NewDesc(namespace+"_database_built_timestamp_seconds",
-		"When the vulnerability database that the findings come from was made, in seconds since 1970.", nil, nil)
+		"When the vulnerability database in use was built, in seconds since 1970.", nil, nil)
 	checkedDesc = prometheus.NewDesc(namespace+"_database_checked_timestamp_seconds",
-		"When a newer vulnerability database was last looked for, in seconds since 1970; 0: never.", nil, nil)
+		"When the last check for a newer vulnerability database completed, in seconds since 1970; 0: never.", nil, nil)
 	failedDesc = prometheus.NewDesc(namespace+"_database_check_failed",
-		"1 when the last look for a newer vulnerability database failed.", nil, nil)
+		"1 if the last check for a newer vulnerability database failed, 0 otherwise.", nil, nil)
 	packagesDesc = prometheus.NewDesc(namespace+"_rematch_packages",
-		"Packages that the re-match under way has to match (queued) and has matched (matched); 0 when there is none.", []string{"state"}, nil)
+		"Packages that the running re-match has to match (queued) and has matched (matched); 0 when none runs.", []string{"state"}, nil)
 )
 
 // Databases is a collector about the vulnerability database in use and the re-match under way.
 type Databases struct {
-	store   Generations
+	store   ResultSets
 	library Library
 	log     logr.Logger
 }
 
 // NewDatabases registers the collector.
-func NewDatabases(registerer prometheus.Registerer, s Generations, library Library, log logr.Logger) error {
+func NewDatabases(registerer prometheus.Registerer, s ResultSets, library Library, log logr.Logger) error {
 	return register(registerer, &Databases{store: s, library: library, log: log})
 }
 
@@ -146,18 +146,18 @@ func (d *Databases) Collect(ch chan<- prometheus.Metric) {
 
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
-	current, found, err := d.store.CurrentGeneration(ctx)
+	current, found, err := d.store.CurrentResultSet(ctx)
 	if err != nil {
-		d.log.Error(err, "Cannot read the current generation for metrics")
+		d.log.Error(err, "Failed to read the current result set for metrics")
 		return
 	}
 	if found {
 		gauge(infoDesc, 1, current.Build.ID, string(current.Build.Source), current.Build.SchemaVersion)
 		gauge(builtDesc, seconds(current.Build.Built))
 	}
-	next, _, err := d.store.NextGeneration(ctx)
+	next, _, err := d.store.NextResultSet(ctx)
 	if err != nil {
-		d.log.Error(err, "Cannot read the next generation for metrics")
+		d.log.Error(err, "Failed to read the next result set for metrics")
 		return
 	}
 	gauge(packagesDesc, float64(next.Queued), "queued")

@@ -11,28 +11,28 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 	"github.com/scanner-operator/scanner-operator/internal/vulndb"
 )
 
-type generations struct {
-	current, next *store.Generation
+type resultSets struct {
+	current, next *store.ResultSet
 	err           error
 }
 
-func answer(g *store.Generation, err error) (store.Generation, bool, error) {
+func answer(g *store.ResultSet, err error) (store.ResultSet, bool, error) {
 	if g == nil || err != nil {
-		return store.Generation{}, false, err
+		return store.ResultSet{}, false, err
 	}
 	return *g, true, nil
 }
 
-func (g generations) CurrentGeneration(context.Context) (store.Generation, bool, error) {
+func (g resultSets) CurrentResultSet(context.Context) (store.ResultSet, bool, error) {
 	return answer(g.current, g.err)
 }
 
-func (g generations) NextGeneration(context.Context) (store.Generation, bool, error) {
+func (g resultSets) NextResultSet(context.Context) (store.ResultSet, bool, error) {
 	return answer(g.next, g.err)
 }
 
@@ -41,8 +41,8 @@ type library struct{ status vulndb.Status }
 func (l library) Status() vulndb.Status { return l.status }
 
 func TestDatabases(t *testing.T) {
-	current := &store.Generation{Build: vuln.DatabaseBuild{
-		ID: "xxh64:1", SchemaVersion: "v6.1.4", Source: vuln.DatabaseSourceOfficial, Built: time.Unix(1000, 0),
+	current := &store.ResultSet{Build: model.DatabaseBuild{
+		ID: "xxh64:1", SchemaVersion: "v6.1.4", Source: model.DatabaseSourceOfficial, Built: time.Unix(1000, 0),
 	}}
 	failed := vulndb.Status{LastCheck: time.Unix(2000, 0), LastError: errors.New("no route")}
 	const (
@@ -63,13 +63,13 @@ func TestDatabases(t *testing.T) {
 			scanner_operator_database_checked_timestamp_seconds=2000`
 	)
 	tests := map[string]struct {
-		store  generations
+		store  resultSets
 		status vulndb.Status
 		want   string
 	}{
-		"nothing yet":          {generations{}, vulndb.Status{}, none},
-		"a re-match under way": {generations{current: current, next: &store.Generation{Queued: 7, Matched: 3}}, failed, inUse},
-		"the store is away":    {generations{err: errors.New("away")}, failed, unread},
+		"nothing yet":          {resultSets{}, vulndb.Status{}, none},
+		"a re-match under way": {resultSets{current: current, next: &store.ResultSet{Queued: 7, Matched: 3}}, failed, inUse},
+		"the store is away":    {resultSets{err: errors.New("away")}, failed, unread},
 	}
 	// One registry for all: the last one that registers tells.
 	registry := prometheus.NewRegistry()
@@ -92,7 +92,7 @@ func TestMatching(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.PackagesMatched(200)
-	m.Rematched(store.Generation{Changes: store.ChangeCounts{Opened: 5, Closed: 2, OpenedCritical: 1, NewKEV: 3}}, time.Second)
+	m.Rematched(store.ResultSet{Changes: store.ChangeCounts{Opened: 5, Closed: 2, OpenedCritical: 1, NewKEV: 3}}, time.Second)
 	want := `
 		scanner_operator_finding_changes_total{kind="changed"}=0
 		scanner_operator_finding_changes_total{kind="closed"}=2

@@ -12,24 +12,24 @@ const outcomeSucceeded = "Succeeded"
 
 var (
 	coverageDesc = prometheus.NewDesc(namespace+"_coverage_ratio",
-		"Share of the running containers that a Scanner looks after, without those skipped on purpose, that have a current result.",
+		"Share of the running containers of a Scanner, without skipped ones, that have a current result.",
 		[]string{"scanner_namespace", "scanner"}, nil)
 	containersDesc = prometheus.NewDesc(namespace+"_containers",
-		"Running containers that a Scanner looks after, by coverage.", []string{"scanner_namespace", "scanner", "state", "reason"}, nil)
+		"Running containers of a Scanner, by coverage.", []string{"scanner_namespace", "scanner", "state", "reason"}, nil)
 	findingsDesc = prometheus.NewDesc(namespace+"_findings",
-		"Vulnerabilities of the images of a Scanner, each image once, by severity.", []string{"scanner_namespace", "scanner", "severity"}, nil)
+		"Findings of the images of a Scanner, each image once, by severity.", []string{"scanner_namespace", "scanner", "severity"}, nil)
 	exploitedDesc = prometheus.NewDesc(namespace+"_findings_exploited",
-		"Those of them that are known to be exploited.", []string{"scanner_namespace", "scanner"}, nil)
+		"Findings of the images of a Scanner that are known to be exploited.", []string{"scanner_namespace", "scanner"}, nil)
 	fixableDesc = prometheus.NewDesc(namespace+"_findings_fixable",
-		"Those of them that a newer version of the package fixes.", []string{"scanner_namespace", "scanner"}, nil)
+		"Findings of the images of a Scanner that a newer version of the package fixes.", []string{"scanner_namespace", "scanner"}, nil)
 	runningDesc = prometheus.NewDesc(namespace+"_scans_running",
-		"Images of a Scanner that are being catalogued.", []string{"scanner_namespace", "scanner"}, nil)
+		"Running scans of a Scanner.", []string{"scanner_namespace", "scanner"}, nil)
 	queuedDesc = prometheus.NewDesc(namespace+"_scans_queued",
-		"Images of a Scanner that wait to be catalogued.", []string{"scanner_namespace", "scanner"}, nil)
+		"Images of a Scanner that wait to be scanned.", []string{"scanner_namespace", "scanner"}, nil)
 	slotsDesc = prometheus.NewDesc(namespace+"_scan_slots",
-		"Scans that may run at a time (total) and that run (used), of all Scanners.", []string{"kind"}, nil)
+		"Maximum concurrent scans of all Scanners (total) and running scans (used).", []string{"kind"}, nil)
 	holdsDesc = prometheus.NewDesc(namespace+"_registries_held",
-		"Registries that asked to be left alone for a while.", nil, nil)
+		"Registries that requested a pause.", nil, nil)
 )
 
 // ContainerState is the coverage of a container.
@@ -63,10 +63,10 @@ type Scans struct {
 func NewScans(registerer prometheus.Registerer, reasons ...string) (*Scans, error) {
 	s := &Scans{
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: namespace, Name: "scan_attempts_total", Help: "Attempts to catalogue an image that have ended, by their outcome.",
+			Namespace: namespace, Name: "scan_attempts_total", Help: "Finished attempts to scan an image, by outcome.",
 		}, []string{"outcome"}),
 		repairs: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: namespace, Name: "cache_repairs_total", Help: "Times that the cache of a kind of object differed from the cluster and was read anew.",
+			Namespace: namespace, Name: "cache_repairs_total", Help: "Caches that differed from the API server and were rebuilt, by resource.",
 		}, []string{"kind"}),
 		scanners: map[types.NamespacedName]Scanner{},
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 // CSV writes rows for spreadsheets, as RFC 4180 has it. No cell is left that a spreadsheet would run.
@@ -75,7 +75,7 @@ func csvImage(rows CSV, in Input, before ...string) error {
 	return nil
 }
 
-func csvCells(f vuln.Finding) []string {
+func csvCells(f model.Finding) []string {
 	epss := ""
 	if f.Vulnerability.EPSS != nil {
 		epss = strconv.FormatFloat(f.Vulnerability.EPSS.Score, 'f', -1, 64)

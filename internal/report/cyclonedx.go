@@ -15,7 +15,7 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 	"github.com/google/uuid"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 // ErrInconsistent says that a finding named a package that the image does not hold: the image changed while it was read.
@@ -30,13 +30,13 @@ var namespace = uuid.NewSHA1(uuid.NameSpaceURL, []byte("https://scanner.zoltanke
 // Input is what a report is made of. The same input gives the same bytes.
 type Input struct {
 	ImageID  string
-	Platform vuln.Platform
+	Platform model.Platform
 	// Distro is "id:version", "" when the image has no distribution.
 	Distro string
-	// SBOMSHA256 tells apart reports of an image that was catalogued anew.
+	// SBOMSHA256 distinguishes reports of an image that was scanned again.
 	SBOMSHA256 string
 	// Build is the database build that the findings come from, nil when there is none.
-	Build *vuln.DatabaseBuild
+	Build *model.DatabaseBuild
 	// MatchedAt becomes the document's timestamp unless it is zero.
 	MatchedAt time.Time
 	// ToolVersion is the version of this program.
@@ -44,9 +44,9 @@ type Input struct {
 	// History adds to CSV when findings were first seen and fixed.
 	History bool
 	// Packages and Findings call yield for each package and each finding of the image, in a stable order, until
-	// yield fails; they return that error. Without Findings, CycloneDX and SPDX tell of the packages alone.
-	Packages func(yield func(vuln.HeldPackage) error) error
-	Findings func(yield func(vuln.Finding) error) error
+	// yield fails; they return that error. Without Findings, CycloneDX and SPDX contain only the packages.
+	Packages func(yield func(model.HeldPackage) error) error
+	Findings func(yield func(model.Finding) error) error
 }
 
 // CycloneDX writes the report. Packages are written as they come; findings are collected first, since a document lists
@@ -166,7 +166,7 @@ func imageProperties(in Input) *[]cdx.Property {
 
 // imageComponent is the image itself, the subject of the document.
 func imageComponent(in Input) *cdx.Component {
-	key := vuln.ImageKey{ImageID: in.ImageID, Platform: in.Platform}
+	key := model.ImageKey{ImageID: in.ImageID, Platform: in.Platform}
 	c := &cdx.Component{BOMRef: "image", Type: cdx.ComponentTypeContainer, Name: key.Repository(), Version: key.Digest()}
 	if c.Name == "" {
 		c.Name = in.ImageID
@@ -197,7 +197,7 @@ func (d *document) components(in Input) error {
 		}
 		first = false
 	}
-	err := in.Packages(func(held vuln.HeldPackage) error {
+	err := in.Packages(func(held model.HeldPackage) error {
 		if _, known := d.refs[held.Package.Fingerprint]; known {
 			return nil
 		}
@@ -216,7 +216,7 @@ func (d *document) components(in Input) error {
 }
 
 // packageComponent is one package of the image.
-func packageComponent(held vuln.HeldPackage) cdx.Component {
+func packageComponent(held model.HeldPackage) cdx.Component {
 	p := held.Package
 	c := cdx.Component{
 		BOMRef: packageRef(p), Type: cdx.ComponentTypeLibrary, Name: p.Name, Version: bounded(p.Version),
@@ -251,8 +251,8 @@ func packageComponent(held vuln.HeldPackage) cdx.Component {
 }
 
 // packageRef is the package URL with a package-id: unique in the document, and the same in every report that holds the
-// package. 128 bits of the fingerprint leave no room for made-up collisions.
-func packageRef(p vuln.Package) string {
+// package. 128 bits of the fingerprint rule out constructed collisions.
+func packageRef(p model.Package) string {
 	id := "package-id=" + p.Fingerprint[:min(32, len(p.Fingerprint))]
 	switch {
 	case p.PURL == "":

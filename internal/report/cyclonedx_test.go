@@ -18,39 +18,39 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/report"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 const imageID = "registry.example.com:5000/team/Web-App@sha256:1e42bbe2508154c9126d48c2b8a75420c3544343bf86fd041fb7527e017a4b4a"
 
 // packageOf makes a package whose fingerprint follows from its name.
-func packageOf(name, version string) vuln.Package {
-	return vuln.Package{
+func packageOf(name, version string) model.Package {
+	return model.Package{
 		Fingerprint: fmt.Sprintf("%064x", name+version), Name: name, Version: version, Type: "deb",
 		PURL: "pkg:deb/debian/" + name + "@" + version + "?arch=amd64", Distro: "debian:12",
 	}
 }
 
-func findingOf(p vuln.Package, id string, severity vuln.Severity, fixed ...string) vuln.Finding {
-	f := vuln.Finding{Package: p}
-	f.Vulnerability = vuln.Vulnerability{ID: id, Namespace: "debian:distro:debian:12", Severity: severity, DataSource: "https://security-tracker.debian.org/tracker/" + id}
-	f.Fix = vuln.Fix{State: vuln.FixStateNotFixed}
+func findingOf(p model.Package, id string, severity model.Severity, fixed ...string) model.Finding {
+	f := model.Finding{Package: p}
+	f.Vulnerability = model.Vulnerability{ID: id, Namespace: "debian:distro:debian:12", Severity: severity, DataSource: "https://security-tracker.debian.org/tracker/" + id}
+	f.Fix = model.Fix{State: model.FixStateNotFixed}
 	if len(fixed) > 0 {
-		f.Fix = vuln.Fix{State: vuln.FixStateFixed, Versions: fixed}
+		f.Fix = model.Fix{State: model.FixStateFixed, Versions: fixed}
 	}
 	return f
 }
 
 // inputOf makes an input of packages and findings.
-func inputOf(packages []vuln.HeldPackage, findings []vuln.Finding) report.Input {
+func inputOf(packages []model.HeldPackage, findings []model.Finding) report.Input {
 	return report.Input{
-		ImageID: imageID, Platform: vuln.Platform{OS: "linux", Architecture: "amd64"}, Distro: "debian:12",
+		ImageID: imageID, Platform: model.Platform{OS: "linux", Architecture: "amd64"}, Distro: "debian:12",
 		SBOMSHA256:  strings.Repeat("ab", 32),
-		Build:       &vuln.DatabaseBuild{ID: "xxh64:00ff", SchemaVersion: "v6.1.0", Built: time.Unix(1700000000, 0), Source: vuln.DatabaseSourceOfficial},
+		Build:       &model.DatabaseBuild{ID: "xxh64:00ff", SchemaVersion: "v6.1.0", Built: time.Unix(1700000000, 0), Source: model.DatabaseSourceOfficial},
 		MatchedAt:   time.Unix(1700000100, 0),
 		ToolVersion: "v1.2.3",
-		Packages: func(yield func(vuln.HeldPackage) error) error {
+		Packages: func(yield func(model.HeldPackage) error) error {
 			for _, p := range packages {
 				if err := yield(p); err != nil {
 					return err
@@ -58,7 +58,7 @@ func inputOf(packages []vuln.HeldPackage, findings []vuln.Finding) report.Input 
 			}
 			return nil
 		},
-		Findings: func(yield func(vuln.Finding) error) error {
+		Findings: func(yield func(model.Finding) error) error {
 			for _, f := range findings {
 				if err := yield(f); err != nil {
 					return err
@@ -69,38 +69,38 @@ func inputOf(packages []vuln.HeldPackage, findings []vuln.Finding) report.Input 
 	}
 }
 
-// full is an image with everything that a report can tell, and with names that try to break out of it.
+// full is an image with everything that a report can contain, and with names that try to break out of it.
 func full() report.Input {
 	openssl, zlib := packageOf("openssl", "3.0.1-1"), packageOf("zlib1g", "1.2.13")
 	openssl.Licenses, openssl.CPEs = []string{"apache-2.0", "Public Domain <b>", ""}, []string{"cpe:2.3:a:openssl:openssl:3.0.1:*:*:*:*:*:*:*", "cpe:2.3:a:b:c:*:*:*:*:*:*:*:*"}
 	zlib.Licenses = []string{"Zlib OR (MIT AND GPL-2.0-only WITH Classpath-exception-2.0)"}
-	hostile := vuln.Package{
+	hostile := model.Package{
 		Fingerprint: strings.Repeat("f", 64), Name: "\"><script>alert(1)</script>\u2028\xff", Version: strings.Repeat("9", 3000), Type: "binary", Language: "c",
 	}
-	packages := []vuln.HeldPackage{
-		{Package: openssl, Locations: []vuln.Location{{Path: "/var/lib/dpkg/status", Layer: "sha256:aa"}, {Path: "/usr/lib/\"x"}}},
+	packages := []model.HeldPackage{
+		{Package: openssl, Locations: []model.Location{{Path: "/var/lib/dpkg/status", Layer: "sha256:aa"}, {Path: "/usr/lib/\"x"}}},
 		{Package: zlib, Excluded: true},
 		{Package: hostile},
 		{Package: openssl},
 	}
-	rich := findingOf(openssl, "CVE-2024-0001", vuln.SeverityCritical, "3.0.2-1", "")
+	rich := findingOf(openssl, "CVE-2024-0001", model.SeverityCritical, "3.0.2-1", "")
 	rich.Vulnerability.Aliases = []string{"GHSA-xxxx-yyyy-zzzz"}
 	rich.Vulnerability.Description = "A <b>hole</b>."
 	rich.Vulnerability.URLs = []string{"https://example.com/a b", "javascript:alert(1)", "://", "https://example.com/a b"}
 	rich.Vulnerability.CWEs = []string{"CWE-79", "cwe-79", "NVD-CWE-noinfo", "CWE-x"}
-	rich.Vulnerability.CVSS = []vuln.CVSS{
+	rich.Vulnerability.CVSS = []model.CVSS{
 		{Version: "3.1", Vector: "CVSS:3.1/AV:N/AC:L/PR:N/UI:N/S:U/C:H/I:H/A:H", Score: 9.8, Source: "nvd@nist.gov"},
 		{Version: "2.0", Vector: "AV:N/AC:L/Au:N/C:P/I:P/A:P", Score: 7.5},
 		{Version: "4.0", Vector: "CVSS:4.0/AV:N", Score: 5}, {Version: "3.0", Vector: "CVSS:3.0/AV:N", Score: 0.1}, {Version: "9", Score: 0},
 	}
-	rich.Vulnerability.EPSS = &vuln.EPSS{Score: 0.97, Percentile: 0.999, Date: "2026-01-01"}
-	rich.Vulnerability.KEV = []vuln.KnownExploited{{CVE: "CVE-2024-0001", DateAdded: "2026-01-01", DueDate: "2026-02-01", RequiredAction: "Apply.", KnownRansomwareUse: "Known"}}
+	rich.Vulnerability.EPSS = &model.EPSS{Score: 0.97, Percentile: 0.999, Date: "2026-01-01"}
+	rich.Vulnerability.KEV = []model.KnownExploited{{CVE: "CVE-2024-0001", DateAdded: "2026-01-01", DueDate: "2026-02-01", RequiredAction: "Apply.", KnownRansomwareUse: "Known"}}
 	rich.Vulnerability.Risk = 93.25
-	second := findingOf(zlib, "CVE-2024-0001", vuln.SeverityCritical)
-	other := findingOf(hostile, "CVE-2023-0002", vuln.SeverityNegligible, strings.Repeat("1", 3000))
-	sameID := findingOf(openssl, "CVE-2024-0001", vuln.SeverityLow)
+	second := findingOf(zlib, "CVE-2024-0001", model.SeverityCritical)
+	other := findingOf(hostile, "CVE-2023-0002", model.SeverityNegligible, strings.Repeat("1", 3000))
+	sameID := findingOf(openssl, "CVE-2024-0001", model.SeverityLow)
 	sameID.Vulnerability.Namespace = "nvd:cpe"
-	return inputOf(packages, []vuln.Finding{rich, second, other, sameID})
+	return inputOf(packages, []model.Finding{rich, second, other, sameID})
 }
 
 func write(t *testing.T, in report.Input) []byte {
@@ -176,7 +176,7 @@ func TestReportIsDeterministic(t *testing.T) {
 		}
 	}
 	other := full()
-	other.Build = &vuln.DatabaseBuild{ID: "xxh64:11"}
+	other.Build = &model.DatabaseBuild{ID: "xxh64:11"}
 	if decode(t, first).SerialNumber == decode(t, write(t, other)).SerialNumber {
 		t.Error("another database build has the same serial number")
 	}
@@ -253,20 +253,20 @@ func TestReportSummaryAgreesWithItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	// CVE-2024-0001 counts once by its worst rating for two packages, then again in another namespace.
-	want := report.Summary{SpecVersion: "1.6", Components: 4, Severities: vuln.SeverityCounts{Critical: 2, Low: 1, Negligible: 1}, KEV: 2, Fixable: 3}
+	want := report.Summary{SpecVersion: "1.6", Components: 4, Severities: model.SeverityCounts{Critical: 2, Low: 1, Negligible: 1}, KEV: 2, Fixable: 3}
 	if diff := cmp.Diff(want, upload.Summary); diff != "" {
 		t.Error(diff)
 	}
 }
 
 func TestReportErrors(t *testing.T) {
-	foreign := inputOf(nil, []vuln.Finding{findingOf(packageOf("ghost", "1"), "CVE-1", vuln.SeverityLow)})
+	foreign := inputOf(nil, []model.Finding{findingOf(packageOf("ghost", "1"), "CVE-1", model.SeverityLow)})
 	if err := report.CycloneDX(io.Discard, foreign); !errors.Is(err, report.ErrInconsistent) {
 		t.Errorf("a finding without package: %v", err)
 	}
 	broken := errors.New("broken")
 	failing := inputOf(nil, nil)
-	failing.Packages = func(func(vuln.HeldPackage) error) error { return broken }
+	failing.Packages = func(func(model.HeldPackage) error) error { return broken }
 	if err := report.CycloneDX(io.Discard, failing); !errors.Is(err, broken) {
 		t.Errorf("a store that fails: %v", err)
 	}

@@ -1,3 +1,3 @@
 // Package report writes what is known of an image as a CycloneDX 1.6 document with vulnerabilities, and reads such
-// documents when they come from outside. It imports the words of package vuln and knows no store.
+// documents when they come from outside. It imports the words of package model and knows no store.
 package report

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 // Format names a form that a report is written in.
@@ -54,7 +54,7 @@ func ParseFormat(name string) (Format, error) {
 			return w.format, nil
 		}
 	}
-	return "", fmt.Errorf("output format %q is not %s", name, Formats())
+	return "", fmt.Errorf("output format %q is not supported: use %s", name, Formats())
 }
 
 // Write writes a report in one of the formats. The same input gives the same bytes.
@@ -72,19 +72,19 @@ func Write(w io.Writer, format Format, in Input) error {
 		}
 		return nil
 	}
-	return fmt.Errorf("output format %q is not %s", format, Formats())
+	return fmt.Errorf("output format %q is not supported: use %s", format, Formats())
 }
 
 // sortedFindings returns all findings, those with the greatest risk first.
-func sortedFindings(in Input) ([]vuln.Finding, error) {
-	var all []vuln.Finding
-	if err := in.Findings(func(f vuln.Finding) error {
+func sortedFindings(in Input) ([]model.Finding, error) {
+	var all []model.Finding
+	if err := in.Findings(func(f model.Finding) error {
 		all = append(all, f)
 		return nil
 	}); err != nil {
 		return nil, fmt.Errorf("findings of %s: %w", in.ImageID, err)
 	}
-	slices.SortStableFunc(all, func(a, b vuln.Finding) int {
+	slices.SortStableFunc(all, func(a, b model.Finding) int {
 		return cmp.Or(
 			cmp.Compare(b.Vulnerability.Risk, a.Vulnerability.Risk),
 			cmp.Compare(b.Vulnerability.Severity, a.Vulnerability.Severity),
@@ -99,8 +99,8 @@ func sortedFindings(in Input) ([]vuln.Finding, error) {
 }
 
 // fixedIn lists the versions that fix a finding, each once: databases repeat some.
-func fixedIn(f vuln.Finding) []string {
-	if f.Fix.State != vuln.FixStateFixed {
+func fixedIn(f model.Finding) []string {
+	if f.Fix.State != model.FixStateFixed {
 		return nil
 	}
 	var versions []string
@@ -114,21 +114,21 @@ func fixedIn(f vuln.Finding) []string {
 
 // page is the answer of the HTTP API to a query for findings, with what the query would have named.
 type page struct {
-	ImageID  string              `json:"imageId"`
-	Platform string              `json:"platform,omitempty"`
-	Distro   string              `json:"distro,omitempty"`
-	Database *vuln.DatabaseBuild `json:"database,omitempty"`
-	Items    []item              `json:"items"`
-	Total    int                 `json:"total"`
+	ImageID  string               `json:"imageId"`
+	Platform string               `json:"platform,omitempty"`
+	Distro   string               `json:"distro,omitempty"`
+	Database *model.DatabaseBuild `json:"database,omitempty"`
+	Items    []item               `json:"items"`
+	Total    int                  `json:"total"`
 }
 
-// item is a Finding as the HTTP API has it. The parts that a vuln.Finding shares with it are written as they are.
+// item is a Finding as the HTTP API has it. The parts that a model.Finding shares with it are written as they are.
 type item struct {
-	Package       itemPackage        `json:"package"`
-	Vulnerability vuln.Vulnerability `json:"vulnerability"`
-	Fix           vuln.Fix           `json:"fix"`
-	Details       []vuln.MatchDetail `json:"details"`
-	Locations     []vuln.Location    `json:"locations"`
+	Package       itemPackage         `json:"package"`
+	Vulnerability model.Vulnerability `json:"vulnerability"`
+	Fix           model.Fix           `json:"fix"`
+	Details       []model.MatchDetail `json:"details"`
+	Locations     []model.Location    `json:"locations"`
 }
 
 type itemPackage struct {
@@ -157,7 +157,7 @@ func findingsJSON(w io.Writer, in Input) error {
 	return writeIndented(w, in, out)
 }
 
-func itemOf(f vuln.Finding) item {
+func itemOf(f model.Finding) item {
 	p := f.Package
 	out := item{
 		Package: itemPackage{
@@ -165,13 +165,13 @@ func itemOf(f vuln.Finding) item {
 			Licenses: p.Licenses, CPEs: p.CPEs,
 		},
 		Vulnerability: f.Vulnerability, Fix: f.Fix,
-		Details: make([]vuln.MatchDetail, 0, len(f.Details)), Locations: append([]vuln.Location{}, f.Locations...),
+		Details: make([]model.MatchDetail, 0, len(f.Details)), Locations: append([]model.Location{}, f.Locations...),
 	}
 	out.Vulnerability.CVEs = nil // how scores are looked up is no part of the API
 	switch f.Fix.State {
-	case vuln.FixStateFixed, vuln.FixStateNotFixed, vuln.FixStateWontFix, vuln.FixStateUnknown:
+	case model.FixStateFixed, model.FixStateNotFixed, model.FixStateWontFix, model.FixStateUnknown:
 	default:
-		out.Fix.State = vuln.FixStateUnknown
+		out.Fix.State = model.FixStateUnknown
 	}
 	for _, d := range f.Details {
 		d.SearchedBy, d.Found = objectOrNothing(d.SearchedBy), objectOrNothing(d.Found)

@@ -19,8 +19,8 @@ import (
 	"github.com/spdx/tools-golang/spdx/v2/v2_3"
 	"sigs.k8s.io/yaml"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/report"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 var formats = []report.Format{
@@ -40,16 +40,16 @@ func writeAs(t *testing.T, format report.Format, in report.Input) []byte {
 func plain() report.Input {
 	openssl, zlib := packageOf("openssl", "3.0.1-1"), packageOf("zlib1g", "1.2.13")
 	openssl.Licenses, openssl.CPEs = []string{"Apache-2.0"}, []string{"cpe:2.3:a:openssl:openssl:3.0.1:*:*:*:*:*:*:*"}
-	low, high, ignored := findingOf(zlib, "CVE-2024-0003", vuln.SeverityLow), findingOf(openssl, "CVE-2024-0001", vuln.SeverityHigh, "3.0.2-1", "3.1.0", "", "3.0.2-1"), findingOf(zlib, "CVE-2024-0002", vuln.SeverityMedium)
+	low, high, ignored := findingOf(zlib, "CVE-2024-0003", model.SeverityLow), findingOf(openssl, "CVE-2024-0001", model.SeverityHigh, "3.0.2-1", "3.1.0", "", "3.0.2-1"), findingOf(zlib, "CVE-2024-0002", model.SeverityMedium)
 	high.Vulnerability.Risk, low.Vulnerability.Risk = 93.25, 1
-	high.Vulnerability.EPSS = &vuln.EPSS{Score: 0.9746}
-	low.Vulnerability.EPSS = &vuln.EPSS{Score: 0.0004}
+	high.Vulnerability.EPSS = &model.EPSS{Score: 0.9746}
+	low.Vulnerability.EPSS = &model.EPSS{Score: 0.0004}
 	high.Vulnerability.CVEs = []string{"CVE-2024-0001"}
-	high.Vulnerability.KEV = []vuln.KnownExploited{{CVE: "CVE-2024-0001"}}
-	high.Locations = []vuln.Location{{Path: "/var/lib/dpkg/status", Layer: "sha256:aa"}}
-	high.Details = []vuln.MatchDetail{{Type: "exact-direct-match", Matcher: "dpkg-matcher", Found: json.RawMessage(`{"a":1}`), SearchedBy: json.RawMessage(`"x"`)}}
-	ignored.Fix.State = vuln.FixStateWontFix
-	return inputOf([]vuln.HeldPackage{{Package: openssl, Locations: high.Locations}, {Package: zlib}}, []vuln.Finding{low, ignored, high})
+	high.Vulnerability.KEV = []model.KnownExploited{{CVE: "CVE-2024-0001"}}
+	high.Locations = []model.Location{{Path: "/var/lib/dpkg/status", Layer: "sha256:aa"}}
+	high.Details = []model.MatchDetail{{Type: "exact-direct-match", Matcher: "dpkg-matcher", Found: json.RawMessage(`{"a":1}`), SearchedBy: json.RawMessage(`"x"`)}}
+	ignored.Fix.State = model.FixStateWontFix
+	return inputOf([]model.HeldPackage{{Package: openssl, Locations: high.Locations}, {Package: zlib}}, []model.Finding{low, ignored, high})
 }
 
 func TestTable(t *testing.T) {
@@ -62,10 +62,10 @@ CVE-2024-0002  Medium    zlib1g   1.2.13   (won't fix)     deb          0.0
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	twice := findingOf(packageOf("zlib", "1"), "CVE-1", vuln.SeverityLow)
+	twice := findingOf(packageOf("zlib", "1"), "CVE-1", model.SeverityLow)
 	again := twice
 	again.Vulnerability.Namespace = "nvd:cpe"
-	if got := string(writeAs(t, report.FormatTable, inputOf(nil, []vuln.Finding{twice, again}))); strings.Count(got, "\n") != 2 {
+	if got := string(writeAs(t, report.FormatTable, inputOf(nil, []model.Finding{twice, again}))); strings.Count(got, "\n") != 2 {
 		t.Errorf("what looks alike is shown twice: %q", got)
 	}
 	if got := string(writeAs(t, report.FormatTable, inputOf(nil, nil))); got != "No vulnerabilities found.\n" {
@@ -76,7 +76,7 @@ CVE-2024-0002  Medium    zlib1g   1.2.13   (won't fix)     deb          0.0
 func TestTableIsHarmless(t *testing.T) {
 	hostile := packageOf("a\x1b[2J\x1b]0;owned\x07\r\n\t\v\f\u009b31m\u202egpj\u2028\xff\x00b", strings.Repeat("9", 3000))
 	hostile.Type = "np\x08m"
-	out := string(writeAs(t, report.FormatTable, inputOf(nil, []vuln.Finding{findingOf(hostile, "CVE-1\n\x1b[1A", vuln.SeverityLow, "1\x1b[0m")})))
+	out := string(writeAs(t, report.FormatTable, inputOf(nil, []model.Finding{findingOf(hostile, "CVE-1\n\x1b[1A", model.SeverityLow, "1\x1b[0m")})))
 	for _, r := range out {
 		if r != '\n' && !unicode.IsPrint(r) {
 			t.Errorf("%U reaches the terminal", r)
@@ -111,7 +111,7 @@ func TestCSVHoldsNoFormulas(t *testing.T) {
 		"\t=1": "'=1", "\r\n=1": "'=1", "\x00=1": "'=1", "\u202e=1": "'=1", "＝1": "'＝1",
 		"a=1": "a=1", `a"b,c` + "\n": `a"b,c`, "": "", "\xff": "\uFFFD", "lodash": "lodash",
 	} {
-		out := writeAs(t, report.FormatCSV, inputOf(nil, []vuln.Finding{findingOf(packageOf(name, "1"), "CVE-1", vuln.SeverityLow)}))
+		out := writeAs(t, report.FormatCSV, inputOf(nil, []model.Finding{findingOf(packageOf(name, "1"), "CVE-1", model.SeverityLow)}))
 		rows, err := csv.NewReader(bytes.NewReader(out)).ReadAll()
 		if err != nil || len(rows) != 2 {
 			t.Fatalf("%q: %d rows, %v", name, len(rows), err)
@@ -206,9 +206,9 @@ func TestSPDXFollowsItsSchema(t *testing.T) {
 
 func TestSPDXWithoutAddress(t *testing.T) {
 	p := packageOf("a", "1")
-	f := findingOf(p, "ID with space", vuln.SeverityHigh)
+	f := findingOf(p, "ID with space", model.SeverityHigh)
 	f.Vulnerability.DataSource = "javascript:alert(1)"
-	out := string(writeAs(t, report.FormatSPDX, inputOf([]vuln.HeldPackage{{Package: p}}, []vuln.Finding{f})))
+	out := string(writeAs(t, report.FormatSPDX, inputOf([]model.HeldPackage{{Package: p}}, []model.Finding{f})))
 	if strings.Contains(out, "javascript") || !strings.Contains(out, `"ID%20with%20space"`) {
 		t.Error(out)
 	}
@@ -217,11 +217,11 @@ func TestSPDXWithoutAddress(t *testing.T) {
 func TestSARIFFollowsItsSchema(t *testing.T) {
 	schema := compile(t, moduleFile(t, "github.com/anchore/grype", "grype/presenter/sarif/testdata/sarif-schema-2.1.0.json"), "sarif.json", "")
 	odd := packageOf("c:\\a b%zz", "1")
-	oddFinding := findingOf(odd, "CVE-2", vuln.SeverityUnknown)
-	oddFinding.Locations = []vuln.Location{{Path: "//x:y/../ü %\x1b?#"}, {Path: ""}}
+	oddFinding := findingOf(odd, "CVE-2", model.SeverityUnknown)
+	oddFinding.Locations = []model.Location{{Path: "//x:y/../ü %\x1b?#"}, {Path: ""}}
 	oddFinding.Vulnerability.DataSource = "not a URL"
 	for name, in := range map[string]report.Input{
-		"full": full(), "plain": plain(), "empty": inputOf(nil, nil), "odd": inputOf([]vuln.HeldPackage{{Package: odd}}, []vuln.Finding{oddFinding}),
+		"full": full(), "plain": plain(), "empty": inputOf(nil, nil), "odd": inputOf([]model.HeldPackage{{Package: odd}}, []model.Finding{oddFinding}),
 		"file": {ImageID: "../x:y/my image.tar", Packages: plain().Packages, Findings: plain().Findings},
 	} {
 		out := writeAs(t, report.FormatSARIF, in)
@@ -281,7 +281,7 @@ func TestFormats(t *testing.T) {
 		}
 		broken := errors.New("broken")
 		in := full()
-		in.Findings = func(func(vuln.Finding) error) error { return broken }
+		in.Findings = func(func(model.Finding) error) error { return broken }
 		if err := report.Write(new(bytes.Buffer), format, in); !errors.Is(err, broken) {
 			t.Errorf("%s: a source that fails: %v", format, err)
 		}
@@ -292,7 +292,7 @@ func TestFormats(t *testing.T) {
 	if err := report.Write(new(bytes.Buffer), "xml", full()); err == nil {
 		t.Error("an unknown format is written")
 	}
-	foreign := inputOf(nil, []vuln.Finding{findingOf(packageOf("ghost", "1"), "CVE-1", vuln.SeverityLow)})
+	foreign := inputOf(nil, []model.Finding{findingOf(packageOf("ghost", "1"), "CVE-1", model.SeverityLow)})
 	if err := report.Write(new(bytes.Buffer), report.FormatSPDX, foreign); !errors.Is(err, report.ErrInconsistent) {
 		t.Errorf("a finding without package: %v", err)
 	}

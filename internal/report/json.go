@@ -50,7 +50,7 @@ func measure(data []byte, limits Limits) (end int, err error) {
 			return 0, tooLargef("the JSON document holds more than the limit of %d values", limits.Values)
 		}
 	}
-	return 0, invalidf("the JSON document is cut off")
+	return 0, invalidf("the JSON document is truncated")
 }
 
 // endOfString returns the index of the quote that closes the string which opens at i, -1 when there is none.

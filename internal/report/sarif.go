@@ -12,7 +12,7 @@ import (
 
 	"github.com/owenrumney/go-sarif/sarif"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 const (
@@ -63,7 +63,7 @@ func sarifRun(in Input) (*sarif.Run, error) {
 	return run, nil
 }
 
-func sarifRule(v vuln.Vulnerability) *sarif.ReportingDescriptor {
+func sarifRule(v model.Vulnerability) *sarif.ReportingDescriptor {
 	tags := []string{"security", "vulnerability"}
 	if numbers := cwes(v.CWEs); numbers != nil {
 		for _, n := range *numbers {
@@ -98,49 +98,49 @@ func sarifRule(v vuln.Vulnerability) *sarif.ReportingDescriptor {
 	return rule.WithHelp(help)
 }
 
-// securitySeverity is the figure by which GitHub tells critical from high: the greatest CVSS score, or one that stands
+// securitySeverity is the figure by which GitHub distinguishes critical from high: the greatest CVSS score, or one that stands
 // for the severity where the two would disagree or there is none.
-func securitySeverity(v vuln.Vulnerability) string {
+func securitySeverity(v model.Vulnerability) string {
 	var score float64
 	for _, c := range v.CVSS {
 		score = max(score, min(c.Score, 10))
 	}
 	if score == 0 || cvssSeverity(score) != v.Severity {
 		switch v.Severity {
-		case vuln.SeverityCritical:
+		case model.SeverityCritical:
 			score = 9
-		case vuln.SeverityHigh:
+		case model.SeverityHigh:
 			score = 7
-		case vuln.SeverityMedium:
+		case model.SeverityMedium:
 			score = 4
-		case vuln.SeverityLow:
+		case model.SeverityLow:
 			score = 1
-		case vuln.SeverityNegligible, vuln.SeverityUnknown:
+		case model.SeverityNegligible, model.SeverityUnknown:
 			score = 0
 		}
 	}
 	return strconv.FormatFloat(score, 'f', 1, 64)
 }
 
-func sarifLevel(s vuln.Severity) string {
+func sarifLevel(s model.Severity) string {
 	switch {
-	case s >= vuln.SeverityHigh:
+	case s >= model.SeverityHigh:
 		return "error"
-	case s == vuln.SeverityMedium:
+	case s == model.SeverityMedium:
 		return "warning"
 	default:
 		return "note"
 	}
 }
 
-func sarifResult(in Input, f vuln.Finding, rule int) *sarif.Result {
+func sarifResult(in Input, f model.Finding, rule int) *sarif.Result {
 	p := f.Package
 	text := fmt.Sprintf("%s %s (%s) is affected by %s", p.Name, p.Version, p.Type, f.Vulnerability.ID)
 	fixed := fixedIn(f)
 	switch {
 	case len(fixed) > 0:
 		text += ", which is fixed in " + strings.Join(fixed, ", ") + "."
-	case f.Fix.State == vuln.FixStateWontFix:
+	case f.Fix.State == model.FixStateWontFix:
 		text += ", which will not be fixed."
 	default:
 		text += ", for which no fix is known."
@@ -168,7 +168,7 @@ func sarifResult(in Input, f vuln.Finding, rule int) *sarif.Result {
 
 // sarifLocation points at the first path of the package. Viewers want a file with a line, so below the image's name it
 // looks like one; the logical locations are exact.
-func sarifLocation(in Input, f vuln.Finding, first string) *sarif.Location {
+func sarifLocation(in Input, f model.Finding, first string) *sarif.Location {
 	name := path.Base(imageComponent(in).Name)
 	address := (&url.URL{Path: strings.TrimPrefix(path.Join("/", name, first), "/")}).String()
 	location := sarif.NewLocationWithPhysicalLocation(

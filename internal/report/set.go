@@ -17,7 +17,7 @@ import (
 	"github.com/spdx/tools-golang/spdx/v2/v2_3"
 )
 
-// Set is many images that one document tells of. Of their packages and findings, only those of one image are in memory at a
+// Set describes several images in one report. Of their packages and findings, only those of one image are in memory at a
 // time.
 type Set struct {
 	// Name of the document.
@@ -45,7 +45,7 @@ func WriteSet(w io.Writer, format Format, set Set) error {
 		return set.csv(w)
 	case FormatTable, FormatJSON:
 	}
-	return fmt.Errorf("many images cannot be written as %q", format)
+	return fmt.Errorf("the format %q does not support reports about several images", format)
 }
 
 // id is another one for each set that is written.
@@ -53,7 +53,7 @@ func (s Set) id() uuid.UUID {
 	return uuid.NewSHA1(namespace, []byte(s.Name+"\n"+s.CreatedAt.UTC().Format(time.RFC3339Nano)))
 }
 
-// shortID tells an image of a set from the others.
+// shortID identifies an image within a set.
 func shortID(in Input) string {
 	sum := sha256.Sum256([]byte(in.ImageID + "\n" + in.Platform.String()))
 	return hex.EncodeToString(sum[:12])

@@ -17,8 +17,8 @@ import (
 	spdxjson "github.com/spdx/tools-golang/json"
 	"github.com/spdx/tools-golang/spdx/v2/v2_3"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/report"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 var setFormats = []report.Format{report.FormatCycloneDX, report.FormatSPDX, report.FormatSARIF, report.FormatCSV}
@@ -157,7 +157,7 @@ func TestSetFails(t *testing.T) {
 			t.Errorf("%s: a writer that fails went unnoticed", format)
 		}
 		in := full()
-		in.Findings = func(func(vuln.Finding) error) error { return broken }
+		in.Findings = func(func(model.Finding) error) error { return broken }
 		if err := report.WriteSet(io.Discard, format, setOf(in)); !errors.Is(err, broken) {
 			t.Errorf("%s: a source that fails: %v", format, err)
 		}
@@ -189,20 +189,20 @@ func (h *heapWatcher) Write(p []byte) (int, error) {
 func TestSetStaysSmall(t *testing.T) {
 	image := func(number int) report.Input {
 		in := named(inputOf(nil, nil), fmt.Sprintf("image-%d", number))
-		packageNumber := func(i int) vuln.Package {
+		packageNumber := func(i int) model.Package {
 			return packageOf(fmt.Sprintf("package-%d-%d", number, i), strings.Repeat("1", 500))
 		}
-		in.Packages = func(yield func(vuln.HeldPackage) error) error {
+		in.Packages = func(yield func(model.HeldPackage) error) error {
 			for i := range 300 {
-				if err := yield(vuln.HeldPackage{Package: packageNumber(i)}); err != nil {
+				if err := yield(model.HeldPackage{Package: packageNumber(i)}); err != nil {
 					return err
 				}
 			}
 			return nil
 		}
-		in.Findings = func(yield func(vuln.Finding) error) error {
+		in.Findings = func(yield func(model.Finding) error) error {
 			for i := range 300 {
-				if err := yield(findingOf(packageNumber(i), fmt.Sprintf("CVE-%d", i), vuln.SeverityHigh)); err != nil {
+				if err := yield(findingOf(packageNumber(i), fmt.Sprintf("CVE-%d", i), model.SeverityHigh)); err != nil {
 					return err
 				}
 			}

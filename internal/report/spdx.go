@@ -14,7 +14,7 @@ import (
 	"github.com/spdx/tools-golang/spdx/v2/common"
 	"github.com/spdx/tools-golang/spdx/v2/v2_3"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 const (
@@ -40,7 +40,7 @@ func spdxJSON(w io.Writer, in Input) error {
 // image adds an image with its packages, and what was found in them.
 func (b *spdxBuilder) image(in Input) error {
 	b.addImage(in)
-	if err := in.Packages(func(held vuln.HeldPackage) error {
+	if err := in.Packages(func(held model.HeldPackage) error {
 		b.add(held)
 		return nil
 	}); err != nil {
@@ -65,7 +65,7 @@ func (b *spdxBuilder) image(in Input) error {
 
 type spdxBuilder struct {
 	document v2_3.Document
-	// suffix tells the identifiers of one image from those of others in the same document.
+	// suffix distinguishes the identifiers of one image from those of others in the same document.
 	suffix   string
 	packages map[string]*v2_3.Package
 	// licenses names the texts of licences that are not on the SPDX list and have been defined.
@@ -115,7 +115,7 @@ func (b *spdxBuilder) relate(from common.ElementID, kind string, to common.Eleme
 	})
 }
 
-func (b *spdxBuilder) add(held vuln.HeldPackage) {
+func (b *spdxBuilder) add(held model.HeldPackage) {
 	p := held.Package
 	if _, known := b.packages[p.Fingerprint]; known {
 		return
@@ -152,7 +152,7 @@ func purlReference(purl string) *v2_3.PackageExternalReference {
 }
 
 // spdxAdvisory refers to the vulnerability of a package by its web address, or by its name where there is none.
-func spdxAdvisory(f vuln.Finding) *v2_3.PackageExternalReference {
+func spdxAdvisory(f model.Finding) *v2_3.PackageExternalReference {
 	v := f.Vulnerability
 	comment := v.ID + ", severity " + v.Severity.String()
 	if fixed := fixedIn(f); len(fixed) > 0 {
@@ -172,7 +172,7 @@ func spdxAdvisory(f vuln.Finding) *v2_3.PackageExternalReference {
 }
 
 // bestURL is the first web address of a vulnerability, "" when it has none.
-func bestURL(v vuln.Vulnerability) string {
+func bestURL(v model.Vulnerability) string {
 	for _, address := range append([]string{v.DataSource}, v.URLs...) {
 		if address = webURL(address); address != "" {
 			return address

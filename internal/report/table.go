@@ -9,7 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 // maxCell bounds a cell of the table in characters; the other formats hold the text in full.
@@ -17,7 +17,7 @@ const maxCell = 60
 
 var tableColumns = []string{"VULNERABILITY", "SEVERITY", "PACKAGE", "VERSION", "FIXED-IN", "TYPE", "EPSS", "RISK", "KEV"}
 
-// table writes findings for people. Names come from strangers, and a terminal obeys control characters: none is left.
+// table writes findings for terminals. It removes control characters, because names are untrusted.
 func table(w io.Writer, in Input) error {
 	findings, err := sortedFindings(in)
 	if err != nil {
@@ -53,15 +53,15 @@ func table(w io.Writer, in Input) error {
 	return nil
 }
 
-func fixText(f vuln.Finding) string {
-	if f.Fix.State == vuln.FixStateWontFix {
+func fixText(f model.Finding) string {
+	if f.Fix.State == model.FixStateWontFix {
 		return "(won't fix)"
 	}
 	return strings.Join(fixedIn(f), ", ")
 }
 
 // epssText does not round a probability down to none.
-func epssText(e *vuln.EPSS) string {
+func epssText(e *model.EPSS) string {
 	switch {
 	case e == nil:
 		return ""

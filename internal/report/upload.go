@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 // Limits bound what an uploaded report may hold. They are far above what scanners write for real images.
@@ -66,7 +66,7 @@ type Upload struct {
 type Summary struct {
 	SpecVersion string
 	Components  int
-	Severities  vuln.SeverityCounts
+	Severities  model.SeverityCounts
 	KEV         int
 	Fixable     int
 }
@@ -74,15 +74,15 @@ type Summary struct {
 // ReadUpload reads {"imageId": …, "report": …}. It builds nothing of the report in memory, so that its cost is bounded by
 // the size of the body alone. Errors are *InvalidError.
 //
-// The shell of the documents' Job appends a newline as the two characters \n to the body, which the documents' server
-// never reads; these, too, are accepted behind the object.
+// A shell script that builds the body with echo may append a newline as the two characters \n. These are accepted after the
+// object.
 func ReadUpload(body []byte, limits Limits) (Upload, error) {
 	object, rest, err := objectOf(body, limits)
 	if err != nil {
 		return Upload{}, err
 	}
 	if rest = bytes.TrimSpace(bytes.ReplaceAll(rest, []byte(`\n`), nil)); len(rest) > 0 {
-		return Upload{}, invalidf("something follows the JSON object of the body")
+		return Upload{}, invalidf("the body contains data after the JSON object")
 	}
 	upload := Upload{MediaType: MediaTypeCycloneDXJSON}
 	seen := map[string]bool{}
@@ -91,7 +91,7 @@ func ReadUpload(body []byte, limits Limits) (Upload, error) {
 			return nil
 		}
 		if seen[name] {
-			return invalidf("the body has more than one %q", name)
+			return invalidf("the body contains %q more than once", name)
 		}
 		seen[name] = true
 		if name == "report" {
@@ -108,7 +108,7 @@ func ReadUpload(body []byte, limits Limits) (Upload, error) {
 	if err != nil {
 		return Upload{}, asInvalid(err)
 	}
-	if err := (vuln.ImageKey{ImageID: upload.ImageID}).Validate(); err != nil {
+	if err := (model.ImageKey{ImageID: upload.ImageID}).Validate(); err != nil {
 		return Upload{}, invalidf("imageId: %v", err)
 	}
 	if !isObject(upload.Report) {
@@ -125,7 +125,7 @@ func ReadUpload(body []byte, limits Limits) (Upload, error) {
 // ReadDocument reads a bare CycloneDX document about an image, in JSON or in XML as the media type says. It costs no more than
 // ReadUpload for JSON; XML is written anew as JSON. Errors are *InvalidError.
 func ReadDocument(imageID, mediaType string, body []byte, limits Limits) (Upload, error) {
-	if err := (vuln.ImageKey{ImageID: imageID}).Validate(); err != nil {
+	if err := (model.ImageKey{ImageID: imageID}).Validate(); err != nil {
 		return Upload{}, invalidf("imageId: %v", err)
 	}
 	upload := Upload{ImageID: imageID, MediaType: mediaType, Document: body}
@@ -141,7 +141,7 @@ func ReadDocument(imageID, mediaType string, body []byte, limits Limits) (Upload
 		return Upload{}, err
 	}
 	if len(bytes.TrimSpace(rest)) > 0 {
-		return Upload{}, invalidf("something follows the JSON object of the body")
+		return Upload{}, invalidf("the body contains data after the JSON object")
 	}
 	upload.Report = object
 	if upload.Summary, err = summarize(object, limits); err != nil {
@@ -184,7 +184,7 @@ func summarize(document []byte, limits Limits) (Summary, error) {
 		switch name {
 		case "bomFormat", "specVersion", "components", "vulnerabilities":
 			if seen[name] {
-				return invalidf("report has more than one %q", name)
+				return invalidf("report contains %q more than once", name)
 			}
 			seen[name] = true
 		}
@@ -237,7 +237,7 @@ func countObjects(name string, value []byte, limit int) (int, error) {
 		case count > limit:
 			return tooLargef("report: there are more than the limit of %d %s", limit, name)
 		case !isObject(element):
-			return invalidf("report: %s holds something that is not an object", name)
+			return invalidf("report: %s contains an element that is not an object", name)
 		}
 		return nil
 	})
@@ -246,7 +246,7 @@ func countObjects(name string, value []byte, limit int) (int, error) {
 
 // addVulnerability counts one vulnerability by the worst of its ratings.
 func (s *Summary) addVulnerability(vulnerability []byte) error {
-	worst, affected, fixable, exploited := vuln.SeverityUnknown, 0, false, false
+	worst, affected, fixable, exploited := model.SeverityUnknown, 0, false, false
 	err := members(vulnerability, func(name string, value []byte) error {
 		switch name {
 		case "ratings":
@@ -296,14 +296,14 @@ func objectsOf(name string, value []byte, f func([]byte) error) error {
 	}
 	return elements(value, func(element []byte) error {
 		if !isObject(element) {
-			return invalidf("report: %s of a vulnerability holds something that is not an object", name)
+			return invalidf("report: %s of a vulnerability contains an element that is not an object", name)
 		}
 		return f(element)
 	})
 }
 
 // ratingSeverity reads the severity of a rating, and takes that of its CVSS score when it names none.
-func ratingSeverity(rating []byte) (vuln.Severity, error) {
+func ratingSeverity(rating []byte) (model.Severity, error) {
 	named, score := "", 0.0
 	err := members(rating, func(name string, value []byte) (err error) {
 		switch name {
@@ -315,17 +315,17 @@ func ratingSeverity(rating []byte) (vuln.Severity, error) {
 		return err
 	})
 	if err != nil {
-		return vuln.SeverityUnknown, invalidf("report: rating of a vulnerability: %v", err)
+		return model.SeverityUnknown, invalidf("report: rating of a vulnerability: %v", err)
 	}
 	switch named {
 	case "":
 		return cvssSeverity(score), nil
 	case "info", "none":
-		return vuln.SeverityNegligible, nil
+		return model.SeverityNegligible, nil
 	default:
-		severity, err := vuln.ParseSeverity(named)
+		severity, err := model.ParseSeverity(named)
 		if err != nil {
-			return vuln.SeverityUnknown, invalidf("report: severity %.40q of a rating is not known to CycloneDX", named)
+			return model.SeverityUnknown, invalidf("report: severity %.40q of a rating is not a CycloneDX severity", named)
 		}
 		return severity, nil
 	}

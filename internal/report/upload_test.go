@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/report"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 // bodyOf wraps the members of a CycloneDX document into an upload.
@@ -25,12 +25,12 @@ func TestReadUpload(t *testing.T) {
 		want       report.Summary
 	}{
 		{"bare", bodyOf(""), report.Summary{SpecVersion: "1.5"}},
-		{"newline of the documents' shell", bodyOf("") + "\\n\n", report.Summary{SpecVersion: "1.5"}},
+		{"escaped newline at the end", bodyOf("") + "\\n\n", report.Summary{SpecVersion: "1.5"}},
 		{"null lists", bodyOf(`,"components":null,"vulnerabilities": null`), report.Summary{SpecVersion: "1.5"}},
 		{"other members and spaces", " {\t\"x\": [1, {\"y\": \"}]\\\"\"}], \"\\u0069mageId\" : \"a\",\r\n\"report\":{\"specVersion\":\"1.4\",\"bomFormat\":\"CycloneDX\", \"z\":{}} } ",
 			report.Summary{SpecVersion: "1.4"}},
 		{"worst rating", bodyOf(`,"vulnerabilities":[{"ratings":[{"severity":"low"},{"score":9.1e0},{"severity":"none"}],"affects":[{"ref":"a"},{"ref":"b"}]},{},{"ratings":[{"severity":"info"}],"recommendation":"Upgrade."}]`),
-			report.Summary{SpecVersion: "1.5", Severities: vuln.SeverityCounts{Critical: 2, Unknown: 1, Negligible: 1}, Fixable: 1}},
+			report.Summary{SpecVersion: "1.5", Severities: model.SeverityCounts{Critical: 2, Unknown: 1, Negligible: 1}, Fixable: 1}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			upload, err := report.ReadUpload([]byte(test.body), report.DefaultLimits())
@@ -55,15 +55,15 @@ func TestReadUploadRefuses(t *testing.T) {
 	}{
 		{"empty", "", "not a JSON object", false},
 		{"array", "[]", "not a JSON object", false},
-		{"cut off", `{"imageId":"a"`, "cut off", false},
+		{"cut off", `{"imageId":"a"`, "truncated", false},
 		{"cut off in a string", `{"imageId":"a`, "inside a string", false},
 		{"not JSON", `{"imageId" "a"}`, "not valid JSON", false},
 		{"mismatched", `{"imageId":[}}`, "not valid JSON", false},
-		{"something behind", bodyOf("") + `{}`, "follows", false},
+		{"something behind", bodyOf("") + `{}`, "after the JSON object", false},
 		{"no image", `{"report":{"bomFormat":"CycloneDX","specVersion":"1.5"}}`, "imageId", false},
 		{"image is a number", `{"imageId":1,"report":{}}`, "not a string", false},
 		{"image with a control character", `{"imageId":"a\u0000","report":{}}`, "printable", false},
-		{"two images", `{"imageId":"a","imageId":"b","report":{}}`, "more than one", false},
+		{"two images", `{"imageId":"a","imageId":"b","report":{}}`, "more than once", false},
 		{"no report", `{"imageId":"a"}`, "report is missing", false},
 		{"report is a string", `{"imageId":"a","report":"{}"}`, "not a JSON object", false},
 		{"not CycloneDX", `{"imageId":"a","report":{"bomFormat":"SPDX","specVersion":"1.5"}}`, "bomFormat", false},
@@ -72,7 +72,7 @@ func TestReadUploadRefuses(t *testing.T) {
 		{"components of numbers", bodyOf(`,"components":[1]`), "not an object", false},
 		{"ratings of strings", bodyOf(`,"vulnerabilities":[{"ratings":["high"]}]`), "not an object", false},
 		{"unheard of severity", bodyOf(`,"vulnerabilities":[{"ratings":[{"severity":"awful"}]}]`), "awful", false},
-		{"two lists", bodyOf(`,"vulnerabilities":[],"vulnerabilities":[]`), "more than one", false},
+		{"two lists", bodyOf(`,"vulnerabilities":[],"vulnerabilities":[]`), "more than once", false},
 		{"deep", bodyOf(`,"x":` + strings.Repeat("[", 10) + strings.Repeat("]", 10)), "deeper than the limit of 6", true},
 		{"many values", bodyOf(`,"x":[` + strings.Repeat("0,", 100) + `0]`), "limit of 100 values", true},
 		{"many components", bodyOf(`,"components":[{},{},{}]`), "limit of 2 components", true},

@@ -49,10 +49,10 @@ func measureXML(document []byte, limits Limits) (version string, err error) {
 		}
 		switch token := token.(type) {
 		case xml.Directive:
-			return "", invalidf("the XML document declares a document type, which is not allowed")
+			return "", invalidf("the XML document contains a document type declaration, which is not allowed")
 		case xml.StartElement:
 			if closed {
-				return "", invalidf("something follows the root element of the body")
+				return "", invalidf("the body contains data after the root element")
 			}
 			if depth == 0 {
 				root = token.Name

@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/report"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 const image = "docker.io/library/alpine@sha256:00"
@@ -24,7 +24,7 @@ func xmlOf(elements string) string {
 }
 
 func TestReadDocument(t *testing.T) {
-	want := report.Summary{SpecVersion: "1.5", Components: 1, Severities: vuln.SeverityCounts{High: 2}, Fixable: 2}
+	want := report.Summary{SpecVersion: "1.5", Components: 1, Severities: model.SeverityCounts{High: 2}, Fixable: 2}
 	for mediaType, document := range map[string]string{
 		report.MediaTypeCycloneDXJSON: ` {"bomFormat":"CycloneDX","specVersion":"1.5","components":[{"type":"library","name":"a<b"}],
 			"vulnerabilities":[{"id":"CVE-1","ratings":[{"severity":"high"}],"recommendation":"Upgrade.","affects":[{"ref":"a"},{"ref":"b"}]}]} ` + "\n",
@@ -100,7 +100,7 @@ func TestReadDocumentRefuses(t *testing.T) {
 		{"new", image, strings.Replace(xmlOf(""), "1.5", "9.0", 1), `specVersion "9.0"`, false},
 		{"entities", image, `<!DOCTYPE bom [<!ENTITY a "a"><!ENTITY b "&a;&a;">]>` + xmlOf("&b;"), "document type", false},
 		{"an entity", image, xmlOf("&b;"), "invalid character entity", false},
-		{"two roots", image, xmlOf("") + "<bom/>", "follows the root", false},
+		{"two roots", image, xmlOf("") + "<bom/>", "after the root", false},
 		{"deep", image, xmlOf(strings.Repeat("<a>", 6) + strings.Repeat("</a>", 6)), "deeper than the limit of 6", true},
 		{"many elements", image, xmlOf(strings.Repeat("<a/>", 100)), "limit of 100 tags", true},
 		{"many attributes", image, xmlOf("<a" + strings.Repeat(" b=''", 100) + "/>"), "limit of 100 tags", true},
@@ -117,7 +117,7 @@ func TestReadDocumentRefuses(t *testing.T) {
 		})
 	}
 	for document, want := range map[string]string{
-		`{"bomFormat":"CycloneDX","specVersion":"1.5"}{}`:                "follows",
+		`{"bomFormat":"CycloneDX","specVersion":"1.5"}{}`:                "after the JSON object",
 		`{"bomFormat":"CycloneDX","specVersion":"1.5","x":"` + "\xff\"}": "UTF-8",
 	} {
 		if _, err := report.ReadDocument(image, report.MediaTypeCycloneDXJSON, []byte(document), limits); err == nil || !strings.Contains(err.Error(), want) {

@@ -11,7 +11,7 @@ import (
 
 	cdx "github.com/CycloneDX/cyclonedx-go"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 // maxRecommendations bounds the sentences of one recommendation; the fixed versions are all listed under "affects".
@@ -22,7 +22,7 @@ type recordKey struct{ id, namespace string }
 
 // record is a vulnerability with the packages that it affects.
 type record struct {
-	vulnerability vuln.Vulnerability
+	vulnerability model.Vulnerability
 	// affects holds one entry per bom-ref.
 	affects map[string]cdx.Affects
 	// upgrades holds the sentences of the recommendation.
@@ -32,7 +32,7 @@ type record struct {
 // vulnerabilities writes each vulnerability of an image once; first says that none stands before.
 func (d *document) vulnerabilities(in Input, first *bool) error {
 	records := map[recordKey]*record{}
-	err := in.Findings(func(f vuln.Finding) error {
+	err := in.Findings(func(f model.Finding) error {
 		ref, known := d.refs[f.Package.Fingerprint]
 		switch {
 		case d.refs == nil:
@@ -67,12 +67,12 @@ func (d *document) vulnerabilities(in Input, first *bool) error {
 }
 
 // add notes that a package is affected, and which versions of it are not.
-func (r *record) add(ref string, f vuln.Finding) {
+func (r *record) add(ref string, f model.Finding) {
 	versions := []cdx.AffectedVersions{{Version: bounded(f.Package.Version), Status: cdx.VulnerabilityStatusAffected}}
 	if f.Package.Version == "" {
 		versions = nil
 	}
-	if f.Fix.State == vuln.FixStateFixed {
+	if f.Fix.State == model.FixStateFixed {
 		for _, fixed := range f.Fix.Versions {
 			if fixed == "" {
 				continue
@@ -118,7 +118,7 @@ func (r *record) cyclonedx() cdx.Vulnerability {
 }
 
 // ratings lists the severity of the database first, then its CVSS scores.
-func ratings(v vuln.Vulnerability) *[]cdx.VulnerabilityRating {
+func ratings(v model.Vulnerability) *[]cdx.VulnerabilityRating {
 	list := []cdx.VulnerabilityRating{{
 		Source: &cdx.Source{Name: v.Namespace}, Severity: severity(v.Severity), Method: cdx.ScoringMethodOther,
 	}}
@@ -137,19 +137,19 @@ func ratings(v vuln.Vulnerability) *[]cdx.VulnerabilityRating {
 }
 
 // severity is the name of a severity in CycloneDX, which has no "negligible".
-func severity(s vuln.Severity) cdx.Severity {
+func severity(s model.Severity) cdx.Severity {
 	switch s {
-	case vuln.SeverityCritical:
+	case model.SeverityCritical:
 		return cdx.SeverityCritical
-	case vuln.SeverityHigh:
+	case model.SeverityHigh:
 		return cdx.SeverityHigh
-	case vuln.SeverityMedium:
+	case model.SeverityMedium:
 		return cdx.SeverityMedium
-	case vuln.SeverityLow:
+	case model.SeverityLow:
 		return cdx.SeverityLow
-	case vuln.SeverityNegligible:
+	case model.SeverityNegligible:
 		return cdx.SeverityInfo
-	case vuln.SeverityUnknown:
+	case model.SeverityUnknown:
 		return cdx.SeverityUnknown
 	default:
 		return cdx.SeverityUnknown
@@ -157,23 +157,23 @@ func severity(s vuln.Severity) cdx.Severity {
 }
 
 // cvssSeverity is the qualitative rating of a score (https://www.first.org/cvss/v3.1/specification-document, table 14).
-func cvssSeverity(score float64) vuln.Severity {
+func cvssSeverity(score float64) model.Severity {
 	switch {
 	case score >= 9:
-		return vuln.SeverityCritical
+		return model.SeverityCritical
 	case score >= 7:
-		return vuln.SeverityHigh
+		return model.SeverityHigh
 	case score >= 4:
-		return vuln.SeverityMedium
+		return model.SeverityMedium
 	case score > 0:
-		return vuln.SeverityLow
+		return model.SeverityLow
 	default:
-		return vuln.SeverityUnknown
+		return model.SeverityUnknown
 	}
 }
 
-// cvssMethod prefers the version in the vector, which tells 3.0 from 3.1, to the one beside it.
-func cvssMethod(c vuln.CVSS) cdx.ScoringMethod {
+// cvssMethod prefers the version in the vector, which distinguishes 3.0 from 3.1, to the one beside it.
+func cvssMethod(c model.CVSS) cdx.ScoringMethod {
 	version := c.Version
 	if rest, found := strings.CutPrefix(c.Vector, "CVSS:"); found {
 		version, _, _ = strings.Cut(rest, "/")
@@ -211,7 +211,7 @@ func cwes(names []string) *[]int {
 }
 
 // advisories lists the web addresses of the record.
-func advisories(v vuln.Vulnerability) *[]cdx.Advisory {
+func advisories(v model.Vulnerability) *[]cdx.Advisory {
 	var list []cdx.Advisory
 	seen := map[string]bool{}
 	for _, address := range append([]string{v.DataSource}, v.URLs...) {
@@ -237,7 +237,7 @@ func webURL(address string) string {
 	return u.String()
 }
 
-func vulnerabilityProperties(v vuln.Vulnerability) *[]cdx.Property {
+func vulnerabilityProperties(v model.Vulnerability) *[]cdx.Property {
 	var p properties
 	p.addFloat("risk", v.Risk)
 	if v.EPSS != nil {

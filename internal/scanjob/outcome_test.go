@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -79,63 +79,63 @@ func disruptedBy(reason string) func(*corev1.Pod) {
 
 func deleted(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.NewTime(now)) }
 
-const toldToEnd = `{"reason":"DeadlineExceeded","message":"told to end"}`
+const terminatedBySignal = `{"reason":"DeadlineExceeded","message":"received a signal"}`
 
-type judgement struct {
+type evaluationTest struct {
 	job  *batchv1.Job
 	pods []corev1.Pod
 	done bool
-	want vuln.Reason
+	want model.Reason
 	// message must be contained in that of the outcome.
 	message string
 }
 
-// judgeEnds holds Jobs that have ended, by what ended them.
-var judgeEnds = map[string]judgement{
-	"complete":         {jobAged(0, with(batchv1.JobComplete, "", 0)), nil, true, "", ""},
-	"told by the scan": {failed("BackoffLimitExceeded"), podWith(ended(1, "Error", `{"reason":"ImageNotFound","message":"m"}`)), true, vuln.ReasonImageNotFound, "m"},
-	"told nonsense":    {failed("BackoffLimitExceeded"), podWith(ended(1, "Error", `{"reason":"Gremlins"}`)), true, vuln.ReasonCatalogFailed, "exit code 1"},
-	"told before the deadline": {
-		failed("DeadlineExceeded"), podWith(ended(1, "Error", `{"reason":"RegistryUnavailable","message":"m"}`)), true, vuln.ReasonRegistryUnavailable, "",
+// finishedJobs holds Jobs that have ended, by what ended them.
+var finishedJobs = map[string]evaluationTest{
+	"complete":                {jobAged(0, with(batchv1.JobComplete, "", 0)), nil, true, "", ""},
+	"reported by the scan":    {failed("BackoffLimitExceeded"), podWith(ended(1, "Error", `{"reason":"ImageNotFound","message":"m"}`)), true, model.ReasonImageNotFound, "m"},
+	"unknown reason reported": {failed("BackoffLimitExceeded"), podWith(ended(1, "Error", `{"reason":"Gremlins"}`)), true, model.ReasonCatalogFailed, "exit code 1"},
+	"reported before the deadline": {
+		failed("DeadlineExceeded"), podWith(ended(1, "Error", `{"reason":"RegistryUnavailable","message":"m"}`)), true, model.ReasonRegistryUnavailable, "",
 	},
-	"out of memory":                        {failed(""), podWith(ended(137, "OOMKilled", "")), true, vuln.ReasonOutOfMemory, "limit"},
-	"killed":                               {failed(""), podWith(ended(137, "Error", "")), true, vuln.ReasonOutOfMemory, "most likely"},
-	"killed at the deadline":               {failed("DeadlineExceeded"), podWith(ended(137, "Error", ""), deleted), true, vuln.ReasonDeadlineExceeded, ""},
-	"told to end at the deadline":          {failed("DeadlineExceeded"), podWith(ended(1, "Error", toldToEnd), deleted), true, vuln.ReasonDeadlineExceeded, "told"},
-	"the scan's own time limit":            {failed("BackoffLimitExceeded"), podWith(ended(1, "Error", toldToEnd)), true, vuln.ReasonDeadlineExceeded, "told"},
-	"pod deleted":                          {failed("BackoffLimitExceeded"), podWith(ended(1, "Error", toldToEnd), deleted), true, vuln.ReasonCatalogFailed, "was deleted while it ran"},
-	"pod killed after it was deleted":      {failed("BackoffLimitExceeded"), podWith(ended(137, "Error", ""), deleted), true, vuln.ReasonCatalogFailed, "was deleted"},
-	"pod deleted after it had failed":      {failed("BackoffLimitExceeded"), podWith(ended(1, "Error", `{"reason":"ImageTooLarge"}`), deleted), true, vuln.ReasonImageTooLarge, ""},
-	"pod gone":                             {failed("BackoffLimitExceeded"), nil, true, vuln.ReasonCatalogFailed, "pod is gone"},
-	"evicted for an emptyDir":              {failed(""), podWith(ended(137, "Error", ""), evictedFor("Usage of EmptyDir volume exceeds the limit")), true, vuln.ReasonOutOfDisk, "EmptyDir"},
-	"evicted for disk":                     {failed(""), podWith(corev1.ContainerStatus{}, evictedFor("low on resource: ephemeral-storage")), true, vuln.ReasonOutOfDisk, ""},
-	"evicted for memory":                   {failed(""), podWith(corev1.ContainerStatus{}, evictedFor("low on resource: memory")), true, vuln.ReasonOutOfMemory, ""},
-	"evicted for something":                {failed(""), podWith(corev1.ContainerStatus{}, evictedFor("taint")), true, vuln.ReasonCatalogFailed, "taint"},
-	"evicted, and the scan told":           {failed(""), podWith(ended(1, "Error", toldToEnd), evictedFor("low on resource: memory")), true, vuln.ReasonOutOfMemory, "evicted"},
-	"preempted":                            {failed(""), podWith(ended(1, "Error", toldToEnd), disruptedBy("PreemptionByScheduler")), true, vuln.ReasonUnschedulable, "higher priority"},
-	"node drained":                         {failed(""), podWith(ended(143, "Error", ""), disruptedBy("EvictionByEvictionAPI")), true, vuln.ReasonCatalogFailed, "drained"},
-	"node lost, by its taint":              {failed(""), podWith(corev1.ContainerStatus{}, disruptedBy("DeletionByTaintManager"), deleted), true, vuln.ReasonCatalogFailed, "node of the scan pod was lost"},
-	"node removed":                         {failed(""), podWith(corev1.ContainerStatus{}, disruptedBy("DeletionByPodGC"), phase(corev1.PodFailed)), true, vuln.ReasonCatalogFailed, "node of the scan pod was lost"},
-	"node shut down":                       {failed(""), podWith(corev1.ContainerStatus{}, disruptedBy("TerminationByKubelet"), phase(corev1.PodFailed)), true, vuln.ReasonCatalogFailed, "from outside"},
-	"cannot be started":                    {failed(""), podWith(ended(128, "StartError", "no such file")), true, vuln.ReasonCatalogFailed, "no such file"},
-	"pod failed without a word":            {failed(""), podWith(corev1.ContainerStatus{}, phase(corev1.PodFailed)), true, vuln.ReasonCatalogFailed, "pod failed"},
-	"deadline":                             {failed("DeadlineExceeded"), nil, true, vuln.ReasonDeadlineExceeded, ""},
-	"failed for a reason unknown":          {failed("Unknown"), podWith(corev1.ContainerStatus{}), true, vuln.ReasonCatalogFailed, "why"},
-	"never scheduled":                      {failed("DeadlineExceeded"), podWith(corev1.ContainerStatus{}, podCondition(corev1.PodScheduled, corev1.ConditionFalse, "")), true, vuln.ReasonUnschedulable, "0/3 nodes"},
-	"own image cannot be pulled":           {failed("DeadlineExceeded"), podWith(waiting("ImagePullBackOff")), true, vuln.ReasonUnschedulable, "own image"},
-	"container cannot be made":             {failed("DeadlineExceeded"), podWith(waiting("CreateContainerConfigError")), true, vuln.ReasonUnschedulable, "CreateContainerConfigError"},
-	"no pod until the deadline, for quota": {jobAged(0, with(batchv1.JobFailed, "DeadlineExceeded", 0)), nil, true, vuln.ReasonUnschedulable, "kubectl describe job scan-x -n shop"},
+	"out of memory":                        {failed(""), podWith(ended(137, "OOMKilled", "")), true, model.ReasonOutOfMemory, "limit"},
+	"killed":                               {failed(""), podWith(ended(137, "Error", "")), true, model.ReasonOutOfMemory, "most likely"},
+	"killed at the deadline":               {failed("DeadlineExceeded"), podWith(ended(137, "Error", ""), deleted), true, model.ReasonDeadlineExceeded, ""},
+	"signal at the deadline":               {failed("DeadlineExceeded"), podWith(ended(1, "Error", terminatedBySignal), deleted), true, model.ReasonDeadlineExceeded, "signal"},
+	"the scan's own time limit":            {failed("BackoffLimitExceeded"), podWith(ended(1, "Error", terminatedBySignal)), true, model.ReasonDeadlineExceeded, "signal"},
+	"pod deleted":                          {failed("BackoffLimitExceeded"), podWith(ended(1, "Error", terminatedBySignal), deleted), true, model.ReasonCatalogFailed, "was deleted while it was running"},
+	"pod killed after it was deleted":      {failed("BackoffLimitExceeded"), podWith(ended(137, "Error", ""), deleted), true, model.ReasonCatalogFailed, "was deleted"},
+	"pod deleted after it had failed":      {failed("BackoffLimitExceeded"), podWith(ended(1, "Error", `{"reason":"ImageTooLarge"}`), deleted), true, model.ReasonImageTooLarge, ""},
+	"pod gone":                             {failed("BackoffLimitExceeded"), nil, true, model.ReasonCatalogFailed, "no longer exists"},
+	"evicted for an emptyDir":              {failed(""), podWith(ended(137, "Error", ""), evictedFor("Usage of EmptyDir volume exceeds the limit")), true, model.ReasonOutOfDisk, "EmptyDir"},
+	"evicted for disk":                     {failed(""), podWith(corev1.ContainerStatus{}, evictedFor("low on resource: ephemeral-storage")), true, model.ReasonOutOfDisk, ""},
+	"evicted for memory":                   {failed(""), podWith(corev1.ContainerStatus{}, evictedFor("low on resource: memory")), true, model.ReasonOutOfMemory, ""},
+	"evicted for something":                {failed(""), podWith(corev1.ContainerStatus{}, evictedFor("taint")), true, model.ReasonCatalogFailed, "taint"},
+	"evicted, outcome reported":            {failed(""), podWith(ended(1, "Error", terminatedBySignal), evictedFor("low on resource: memory")), true, model.ReasonOutOfMemory, "evicted"},
+	"preempted":                            {failed(""), podWith(ended(1, "Error", terminatedBySignal), disruptedBy("PreemptionByScheduler")), true, model.ReasonUnschedulable, "higher priority"},
+	"node drained":                         {failed(""), podWith(ended(143, "Error", ""), disruptedBy("EvictionByEvictionAPI")), true, model.ReasonCatalogFailed, "drained"},
+	"node lost, by its taint":              {failed(""), podWith(corev1.ContainerStatus{}, disruptedBy("DeletionByTaintManager"), deleted), true, model.ReasonCatalogFailed, "node of the scan pod was lost"},
+	"node removed":                         {failed(""), podWith(corev1.ContainerStatus{}, disruptedBy("DeletionByPodGC"), phase(corev1.PodFailed)), true, model.ReasonCatalogFailed, "node of the scan pod was lost"},
+	"node shut down":                       {failed(""), podWith(corev1.ContainerStatus{}, disruptedBy("TerminationByKubelet"), phase(corev1.PodFailed)), true, model.ReasonCatalogFailed, "TerminationByKubelet"},
+	"cannot be started":                    {failed(""), podWith(ended(128, "StartError", "no such file")), true, model.ReasonCatalogFailed, "no such file"},
+	"pod failed without a message":         {failed(""), podWith(corev1.ContainerStatus{}, phase(corev1.PodFailed)), true, model.ReasonCatalogFailed, "pod failed"},
+	"deadline":                             {failed("DeadlineExceeded"), nil, true, model.ReasonDeadlineExceeded, ""},
+	"failed for a reason unknown":          {failed("Unknown"), podWith(corev1.ContainerStatus{}), true, model.ReasonCatalogFailed, "why"},
+	"never scheduled":                      {failed("DeadlineExceeded"), podWith(corev1.ContainerStatus{}, podCondition(corev1.PodScheduled, corev1.ConditionFalse, "")), true, model.ReasonUnschedulable, "0/3 nodes"},
+	"own image cannot be pulled":           {failed("DeadlineExceeded"), podWith(waiting("ImagePullBackOff")), true, model.ReasonUnschedulable, "own image"},
+	"container cannot be made":             {failed("DeadlineExceeded"), podWith(waiting("CreateContainerConfigError")), true, model.ReasonUnschedulable, "CreateContainerConfigError"},
+	"no pod until the deadline, for quota": {jobAged(0, with(batchv1.JobFailed, "DeadlineExceeded", 0)), nil, true, model.ReasonUnschedulable, "kubectl describe job scan-x -n shop"},
 }
 
-// judgeLater holds Jobs that do not say that they have ended.
-var judgeLater = map[string]judgement{
+// unfinishedJobs holds Jobs that do not say that they have ended.
+var unfinishedJobs = map[string]evaluationTest{
 	"new":                      {jobAged(0), nil, false, "", ""},
 	"running":                  {jobAged(time.Minute), podWith(corev1.ContainerStatus{}, phase(corev1.PodRunning)), false, "", ""},
 	"starting":                 {jobAged(time.Minute), podWith(waiting("ContainerCreating")), false, "", ""},
-	"not scheduled":            {jobAged(0), podWith(corev1.ContainerStatus{}, podCondition(corev1.PodScheduled, corev1.ConditionFalse, "")), false, vuln.ReasonUnschedulable, "0/3 nodes"},
-	"own image not pulled":     {jobAged(0), podWith(waiting("ErrImagePull")), false, vuln.ReasonUnschedulable, "own image"},
+	"not scheduled":            {jobAged(0), podWith(corev1.ContainerStatus{}, podCondition(corev1.PodScheduled, corev1.ConditionFalse, "")), false, model.ReasonUnschedulable, "0/3 nodes"},
+	"own image not pulled":     {jobAged(0), podWith(waiting("ErrImagePull")), false, model.ReasonUnschedulable, "own image"},
 	"no pod yet":               {jobAged(podGrace), nil, false, "", ""},
-	"no pod for long":          {jobAged(podGrace + 1), nil, false, vuln.ReasonUnschedulable, "no pod is made"},
+	"no pod for long":          {jobAged(podGrace + 1), nil, false, model.ReasonUnschedulable, "created no pod"},
 	"pod not in the cache yet": {jobAged(podGrace+1, func(j *batchv1.Job) { j.Status.Active = 1 }), nil, false, "", ""},
 	"pod gone and not counted yet": {
 		jobAged(podGrace+1, func(j *batchv1.Job) {
@@ -143,31 +143,31 @@ var judgeLater = map[string]judgement{
 		}), nil, false, "", "",
 	},
 	"pod that goes not in the cache": {jobAged(podGrace+1, func(j *batchv1.Job) { j.Status.Terminating = new(int32(1)) }), nil, false, "", ""},
-	"ended just now":                 {jobAged(time.Minute), podWith(endedAgo(0, `{"reason":"OutOfDisk"}`), phase(corev1.PodFailed)), false, vuln.ReasonOutOfDisk, ""},
-	"told to end as its pod goes":    {jobAged(time.Minute), podWith(endedAgo(0, toldToEnd), phase(corev1.PodFailed), deleted), false, "", ""},
+	"ended just now":                 {jobAged(time.Minute), podWith(endedAgo(0, `{"reason":"OutOfDisk"}`), phase(corev1.PodFailed)), false, model.ReasonOutOfDisk, ""},
+	"signal as its pod is deleted":   {jobAged(time.Minute), podWith(endedAgo(0, terminatedBySignal), phase(corev1.PodFailed), deleted), false, "", ""},
 	"killed as its pod goes":         {jobAged(time.Minute), podWith(ended(137, "Error", ""), deleted), false, "", ""},
-	"failed before its pod goes":     {jobAged(time.Minute), podWith(endedAgo(0, `{"reason":"ImageTooLarge"}`), phase(corev1.PodFailed), deleted), false, vuln.ReasonImageTooLarge, ""},
-	"its own time limit just now":    {jobAged(time.Minute), podWith(endedAgo(0, toldToEnd), phase(corev1.PodFailed)), false, vuln.ReasonDeadlineExceeded, ""},
-	"ended, Job controller lag":      {jobAged(time.Hour), podWith(endedAgo(statusGrace+1, `{"reason":"OutOfDisk"}`), phase(corev1.PodFailed)), true, vuln.ReasonOutOfDisk, ""},
+	"failed before its pod goes":     {jobAged(time.Minute), podWith(endedAgo(0, `{"reason":"ImageTooLarge"}`), phase(corev1.PodFailed), deleted), false, model.ReasonImageTooLarge, ""},
+	"its own time limit just now":    {jobAged(time.Minute), podWith(endedAgo(0, terminatedBySignal), phase(corev1.PodFailed)), false, model.ReasonDeadlineExceeded, ""},
+	"ended, Job controller lag":      {jobAged(time.Hour), podWith(endedAgo(statusGrace+1, `{"reason":"OutOfDisk"}`), phase(corev1.PodFailed)), true, model.ReasonOutOfDisk, ""},
 	"deleted, Job controller lag": {
-		jobAged(time.Minute), podWith(endedAgo(statusGrace+1, toldToEnd), phase(corev1.PodFailed), deleted), true, vuln.ReasonCatalogFailed, "was deleted",
+		jobAged(time.Minute), podWith(endedAgo(statusGrace+1, terminatedBySignal), phase(corev1.PodFailed), deleted), true, model.ReasonCatalogFailed, "was deleted",
 	},
 	"succeeded, Job controller lag": {jobAged(time.Minute), podWith(ended(0, "Completed", ""), phase(corev1.PodSucceeded)), true, "", ""},
 	"about to fail":                 {jobAged(time.Minute, with(batchv1.JobFailureTarget, "BackoffLimitExceeded", statusGrace)), nil, false, "", ""},
 	"about to fail, and its pod never goes": {
 		jobAged(time.Minute, with(batchv1.JobFailureTarget, "BackoffLimitExceeded", statusGrace+1)),
-		podWith(corev1.ContainerStatus{}, disruptedBy("DeletionByTaintManager"), deleted), true, vuln.ReasonCatalogFailed, "node of the scan pod was lost",
+		podWith(corev1.ContainerStatus{}, disruptedBy("DeletionByTaintManager"), deleted), true, model.ReasonCatalogFailed, "node of the scan pod was lost",
 	},
 	"about to fail at its deadline, and its pod never goes": {
 		jobAged(time.Minute, with(batchv1.JobFailureTarget, "DeadlineExceeded", statusGrace+1)),
-		podWith(corev1.ContainerStatus{}, phase(corev1.PodRunning), deleted), true, vuln.ReasonDeadlineExceeded, "",
+		podWith(corev1.ContainerStatus{}, phase(corev1.PodRunning), deleted), true, model.ReasonDeadlineExceeded, "",
 	},
 	"at its deadline":                {jobAged(15*time.Minute + overdueGrace), podWith(corev1.ContainerStatus{}, phase(corev1.PodRunning)), false, "", ""},
-	"long after its deadline":        {jobAged(15*time.Minute + overdueGrace + 1), podWith(corev1.ContainerStatus{}, phase(corev1.PodRunning)), true, vuln.ReasonDeadlineExceeded, "not waited for"},
-	"no pod long after its deadline": {jobAged(15*time.Minute + overdueGrace + 1), nil, true, vuln.ReasonUnschedulable, "no pod is made"},
+	"long after its deadline":        {jobAged(15*time.Minute + overdueGrace + 1), podWith(corev1.ContainerStatus{}, phase(corev1.PodRunning)), true, model.ReasonDeadlineExceeded, "no longer waits"},
+	"no pod long after its deadline": {jobAged(15*time.Minute + overdueGrace + 1), nil, true, model.ReasonUnschedulable, "created no pod"},
 	"unscheduled long after its deadline": {
 		jobAged(15*time.Minute + overdueGrace + 1), podWith(corev1.ContainerStatus{}, podCondition(corev1.PodScheduled, corev1.ConditionFalse, "")),
-		true, vuln.ReasonUnschedulable, "0/3 nodes",
+		true, model.ReasonUnschedulable, "0/3 nodes",
 	},
 	"created long ago, started lately": {
 		jobAged(time.Hour, func(j *batchv1.Job) { j.Status.StartTime = new(metav1.NewTime(now)); j.Status.Active = 1 }), nil, false, "", "",
@@ -181,11 +181,11 @@ func endedAgo(ago time.Duration, message string) corev1.ContainerStatus {
 	return status
 }
 
-func TestJudge(t *testing.T) {
-	for _, table := range []map[string]judgement{judgeEnds, judgeLater} {
+func TestEvaluate(t *testing.T) {
+	for _, table := range []map[string]evaluationTest{finishedJobs, unfinishedJobs} {
 		for name, tt := range table {
 			t.Run(name, func(t *testing.T) {
-				got := Judge(tt.job, tt.pods, now)
+				got := Evaluate(tt.job, tt.pods, now)
 				if got.Done != tt.done || got.Outcome.Reason != tt.want || !strings.Contains(got.Outcome.Message, tt.message) {
 					t.Errorf("got %+v, want done %t, reason %q and %q in the message", got, tt.done, tt.want, tt.message)
 				}
@@ -206,12 +206,12 @@ func fmtPods(pods []corev1.Pod) string {
 }
 
 func TestFinished(t *testing.T) {
-	for _, tt := range judgeEnds {
+	for _, tt := range finishedJobs {
 		if !Finished(tt.job) {
 			t.Errorf("unfinished: %+v", tt.job.Status)
 		}
 	}
-	for _, tt := range judgeLater {
+	for _, tt := range unfinishedJobs {
 		if Finished(tt.job) {
 			t.Errorf("finished: %+v", tt.job.Status)
 		}

@@ -4,11 +4,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 // Memory returns the resources of a scan container: what is wanted, filled up from the options, with the memory of a size class.
-func (o Options) Memory(wanted corev1.ResourceRequirements, class vuln.SizeClass) corev1.ResourceRequirements {
+func (o Options) Memory(wanted corev1.ResourceRequirements, class model.SizeClass) corev1.ResourceRequirements {
 	granted := resources(wanted, o.Resources)
 	for _, list := range []corev1.ResourceList{granted.Limits, granted.Requests} {
 		if memory, set := list[corev1.ResourceMemory]; set {
@@ -19,7 +19,7 @@ func (o Options) Memory(wanted corev1.ResourceRequirements, class vuln.SizeClass
 }
 
 // scale multiplies, up to MaxMemory, which cuts nothing off.
-func (o Options) scale(memory resource.Quantity, class vuln.SizeClass) resource.Quantity {
+func (o Options) scale(memory resource.Quantity, class model.SizeClass) resource.Quantity {
 	bound := max(o.MaxMemory.Value(), memory.Value())
 	factor := class.Factor()
 	if factor == 1 {
@@ -32,7 +32,7 @@ func (o Options) scale(memory resource.Quantity, class vuln.SizeClass) resource.
 }
 
 // Grow returns the class above, false when a scan that wants these resources gets no more memory there.
-func (o Options) Grow(wanted corev1.ResourceRequirements, class vuln.SizeClass) (vuln.SizeClass, bool) {
+func (o Options) Grow(wanted corev1.ResourceRequirements, class model.SizeClass) (model.SizeClass, bool) {
 	next, more := class.OrSmall().Next()
 	before, after := o.Memory(wanted, class), o.Memory(wanted, next)
 	return next, more && before.Limits.Memory().Cmp(*after.Limits.Memory()) < 0

@@ -1,4 +1,4 @@
-// Package scanjob turns a wanted image into the Job that catalogues it, and a finished Job into a typed outcome.
+// Package scanjob builds the Job that scans an image, and evaluates the outcome of such Jobs.
 // It does no I/O.
 package scanjob
 
@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 const prefix = "scanner.zoltankerezsi.xyz/"
@@ -27,10 +27,10 @@ const (
 	LabelScan = prefix + "scan"
 	// LabelScanner holds the UID of the Scanner that asked for the scan.
 	LabelScanner = prefix + "scanner-uid"
-	// AnnotationImageID and AnnotationPlatform name what is catalogued.
+	// AnnotationImageID and AnnotationPlatform name what is cataloged.
 	AnnotationImageID  = prefix + "image-id"
 	AnnotationPlatform = prefix + "platform"
-	// AnnotationSizeClass is the vuln.SizeClass that the memory follows from.
+	// AnnotationSizeClass is the model.SizeClass that the memory follows from.
 	AnnotationSizeClass = prefix + "size-class"
 )
 
@@ -51,13 +51,13 @@ const (
 	dockerConfig    = "config.json"
 	oldDockerConfig = ".dockercfg"
 	userID          = int64(65532)
-	// The kubelet grants no shorter life than ten minutes. A token outlives the Job's deadline by some minutes.
+	// The kubelet requests tokens that are valid for at least ten minutes. A token outlives the Job's deadline by some minutes.
 	minTokenLifetime = 10 * time.Minute
 )
 
-// Name is the name of the Job for one attempt to catalogue an image. It is the same on every call, so that two
+// Name is the name of the Job for one attempt to catalog an image. It is the same on every call, so that two
 // creations of one attempt collide, and cannot be guessed without the nonce, so that nobody else can have made the Job.
-func Name(key vuln.ImageKey, nonce string, attempt int) string {
+func Name(key model.ImageKey, nonce string, attempt int) string {
 	hash := sha256.New()
 	for _, part := range []string{nonce, key.ImageID, key.Platform.String(), strconv.Itoa(attempt)} {
 		fmt.Fprintf(hash, "%d:%s", len(part), part)
@@ -107,11 +107,11 @@ func DefaultOptions() Options {
 	}
 }
 
-// Request asks for one attempt to catalogue an image.
+// Request asks for one attempt to catalog an image.
 type Request struct {
 	// Name is that of the Job, from Name.
 	Name string
-	Key  vuln.ImageKey
+	Key  model.ImageKey
 	// Namespace is one in which a pod runs the image, so that the pod's pull secrets can be mounted.
 	Namespace string
 	// ScannerUID is the UID of the Scanner that asks.
@@ -121,7 +121,7 @@ type Request struct {
 	// OperatorPullSecrets name the Secrets with which the kubelet pulls the operator's own image.
 	OperatorPullSecrets []corev1.LocalObjectReference
 	Resources           corev1.ResourceRequirements
-	SizeClass           vuln.SizeClass
+	SizeClass           model.SizeClass
 	NodeSelector        map[string]string
 	Tolerations         []corev1.Toleration
 	PriorityClassName   string
@@ -160,20 +160,20 @@ func Build(req Request, opts Options) *batchv1.Job {
 }
 
 // SizeClass reads from a Job the class that it was given.
-func SizeClass(job *batchv1.Job) vuln.SizeClass {
-	return vuln.SizeClass(job.Annotations[AnnotationSizeClass]).OrSmall()
+func SizeClass(job *batchv1.Job) model.SizeClass {
+	return model.SizeClass(job.Annotations[AnnotationSizeClass]).OrSmall()
 }
 
-// Key reads from a Job what it catalogues. It is the zero value when the Job does not say it as Build does.
-func Key(job *batchv1.Job) vuln.ImageKey {
-	key := vuln.ImageKey{ImageID: job.Annotations[AnnotationImageID]}
+// Key reads from a Job what it catalogs. It is the zero value when the Job does not say it as Build does.
+func Key(job *batchv1.Job) model.ImageKey {
+	key := model.ImageKey{ImageID: job.Annotations[AnnotationImageID]}
 	if key.Validate() != nil {
-		return vuln.ImageKey{}
+		return model.ImageKey{}
 	}
 	if platform := job.Annotations[AnnotationPlatform]; platform != "" {
 		var err error
-		if key.Platform, err = vuln.ParsePlatform(platform); err != nil {
-			return vuln.ImageKey{}
+		if key.Platform, err = model.ParsePlatform(platform); err != nil {
+			return model.ImageKey{}
 		}
 	}
 	return key
@@ -246,7 +246,7 @@ func arguments(req Request, opts Options) []string {
 		"--upload-url=" + opts.UploadURL,
 		"--token-file=" + tokenPath + "/" + tokenFile,
 		"--scratch-dir=" + scratchPath,
-		// Less than the Job's deadline, so that the outcome can still be told.
+		// Shorter than the deadline of the Job, so that the container can still report its outcome.
 		"--timeout=" + (opts.Deadline - opts.Deadline/10).String(),
 	}
 	if p := req.Key.Platform.String(); p != "" {
@@ -256,7 +256,7 @@ func arguments(req Request, opts Options) []string {
 		args = append(args, "--docker-config="+credentialsPath+"/"+name+"/"+dockerConfig)
 	}
 	for _, host := range opts.PlainHTTP {
-		args = append(args, "--plain-http-registry="+host)
+		args = append(args, "--plain-http-registries="+host)
 	}
 	return args
 }

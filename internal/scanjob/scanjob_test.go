@@ -11,12 +11,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
-var key = vuln.ImageKey{
+var key = model.ImageKey{
 	ImageID:  "r.example:5000/team/app@sha256:" + strings.Repeat("a", 64),
-	Platform: vuln.Platform{OS: "linux", Architecture: "arm64"},
+	Platform: model.Platform{OS: "linux", Architecture: "arm64"},
 }
 
 func TestNameIsStableAndDependsOnEverything(t *testing.T) {
@@ -31,9 +31,9 @@ func TestNameIsStableAndDependsOnEverything(t *testing.T) {
 	other.Platform.Architecture = "amd64"
 	seen := map[string]bool{name: true}
 	for _, n := range []string{
-		Name(key, "nonce", 2), Name(key, "other", 1), Name(other, "nonce", 1), Name(vuln.ImageKey{ImageID: "x"}, "nonce", 1),
+		Name(key, "nonce", 2), Name(key, "other", 1), Name(other, "nonce", 1), Name(model.ImageKey{ImageID: "x"}, "nonce", 1),
 		// Parts that run together must not give the same name.
-		Name(vuln.ImageKey{ImageID: "b"}, "a", 1), Name(vuln.ImageKey{ImageID: ""}, "ab", 1),
+		Name(model.ImageKey{ImageID: "b"}, "a", 1), Name(model.ImageKey{ImageID: ""}, "ab", 1),
 	} {
 		if seen[n] {
 			t.Errorf("two different attempts share the name %s", n)
@@ -110,7 +110,7 @@ func TestBuildMountsPullSecretsByName(t *testing.T) {
 	args := job.Spec.Template.Spec.Containers[0].Args
 	for _, want := range []string{
 		"--docker-config=" + credentialsPath + "/wrong/config.json", "--docker-config=" + credentialsPath + "/right/config.json",
-		"--platform=linux/arm64", "--plain-http-registry=10.0.0.1:5000", "--upload-url=http://api:8000",
+		"--platform=linux/arm64", "--plain-http-registries=10.0.0.1:5000", "--upload-url=http://api:8000",
 	} {
 		if !slices.Contains(args, want) {
 			t.Errorf("%s is not among the arguments %v", want, args)
@@ -131,20 +131,20 @@ func TestMemoryFollowsTheSizeClass(t *testing.T) {
 	}
 	type want struct {
 		request, limit string
-		next           vuln.SizeClass
+		next           model.SizeClass
 		grows          bool
 	}
 	for name, tt := range map[string]struct {
 		wanted corev1.ResourceRequirements
-		class  vuln.SizeClass
+		class  model.SizeClass
 		want   want
 	}{
-		"the smallest":               {memory("", ""), "", want{"256Mi", "1Gi", vuln.SizeMedium, true}},
-		"the middle":                 {memory("", ""), vuln.SizeMedium, want{"512Mi", "2Gi", vuln.SizeLarge, true}},
-		"the greatest":               {memory("", ""), vuln.SizeLarge, want{"1Gi", "4Gi", vuln.SizeLarge, false}},
-		"up to the bound":            {memory("3Gi", "3Gi"), vuln.SizeLarge, want{"8Gi", "8Gi", vuln.SizeLarge, false}},
-		"at the bound in the middle": {memory("", "5Gi"), vuln.SizeMedium, want{"512Mi", "8Gi", vuln.SizeLarge, false}},
-		"more than the bound stays":  {memory("16Gi", "16Gi"), vuln.SizeSmall, want{"16Gi", "16Gi", vuln.SizeMedium, false}},
+		"the smallest":               {memory("", ""), "", want{"256Mi", "1Gi", model.SizeMedium, true}},
+		"the middle":                 {memory("", ""), model.SizeMedium, want{"512Mi", "2Gi", model.SizeLarge, true}},
+		"the greatest":               {memory("", ""), model.SizeLarge, want{"1Gi", "4Gi", model.SizeLarge, false}},
+		"up to the bound":            {memory("3Gi", "3Gi"), model.SizeLarge, want{"8Gi", "8Gi", model.SizeLarge, false}},
+		"at the bound in the middle": {memory("", "5Gi"), model.SizeMedium, want{"512Mi", "8Gi", model.SizeLarge, false}},
+		"more than the bound stays":  {memory("16Gi", "16Gi"), model.SizeSmall, want{"16Gi", "16Gi", model.SizeMedium, false}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			opts := DefaultOptions()
@@ -159,9 +159,9 @@ func TestMemoryFollowsTheSizeClass(t *testing.T) {
 			}
 		})
 	}
-	job := build(func(r *Request) { r.SizeClass = vuln.SizeMedium })
-	if SizeClass(job) != vuln.SizeMedium || SizeClass(&batchv1.Job{}) != vuln.SizeSmall {
-		t.Errorf("the Job tells class %q", SizeClass(job))
+	job := build(func(r *Request) { r.SizeClass = model.SizeMedium })
+	if SizeClass(job) != model.SizeMedium || SizeClass(&batchv1.Job{}) != model.SizeSmall {
+		t.Errorf("the Job has class %q", SizeClass(job))
 	}
 	c := job.Spec.Template.Spec.Containers[0]
 	if !slices.Contains(c.Env, corev1.EnvVar{Name: "GOMEMLIMIT", Value: "1932735276"}) {

@@ -8,9 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/server"
+	"github.com/scanner-operator/scanner-operator/internal/server/problem"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 func TestReadingMeetsTheSpecification(t *testing.T) {
@@ -91,7 +92,7 @@ func TestRefusals(t *testing.T) {
 		status       int
 		detail       string
 	}{
-		{http.MethodGet, "/api/v1/images/" + unknown, 404, "no such image"},
+		{http.MethodGet, "/api/v1/images/" + unknown, 404, "image not found"},
 		{http.MethodGet, image + "?platform=linux/arm64", 404, ""},
 		{http.MethodGet, "/api/v1/images/" + unknown + "/findings", 404, ""},
 		{http.MethodGet, "/api/v1/images/" + unknown + "/sbom", 404, ""},
@@ -118,7 +119,7 @@ func TestRefusals(t *testing.T) {
 		{http.MethodGet, "/api/v1/images?pageSize=many", 400, "pageSize"},
 		{http.MethodGet, "/api/v1/images?severity=critical", 400, "severity"},
 		{http.MethodGet, "/api/v1/images?state=Gone", 400, "state"},
-		{http.MethodGet, "/api/v1/images?state=Failed&state=Failed&state=Failed&state=Failed&state=Failed&state=Failed", 400, "state is there more than 5 times"},
+		{http.MethodGet, "/api/v1/images?state=Failed&state=Failed&state=Failed&state=Failed&state=Failed&state=Failed", 400, "state is repeated more than 5 times"},
 		{http.MethodGet, "/api/v1/images?sort=size", 400, "sort"},
 		{http.MethodGet, "/api/v1/images?text=" + long, 400, "text"},
 		{http.MethodGet, "/api/v1/images?text=a;b", 400, "query"},
@@ -126,8 +127,8 @@ func TestRefusals(t *testing.T) {
 		{http.MethodPost, "/scan-results", 405, "POST"},
 		{http.MethodPatch, "/api/v1/images/" + unknown, 405, ""},
 		{"BREW", "/scan-results", 405, "other"},
-		{http.MethodGet, "/api/v1/nothing", 404, "no such resource"},
-		{http.MethodPost, "/nothing", 404, "no such resource"},
+		{http.MethodGet, "/api/v1/nothing", 404, "resource not found"},
+		{http.MethodPost, "/nothing", 404, "resource not found"},
 		{http.MethodGet, "/subscribe", 426, "WebSocket"},
 	} {
 		t.Run(test.method+" "+test.path[:min(60, len(test.path))], func(t *testing.T) {
@@ -163,10 +164,10 @@ type faulty struct {
 func (s faulty) ListImages(context.Context, store.ImageQuery) (store.ImagePage, error) {
 	return store.ImagePage{}, s.err
 }
-func (s faulty) Image(context.Context, vuln.ImageKey) (store.Image, error) {
+func (s faulty) Image(context.Context, model.ImageKey) (store.Image, error) {
 	return store.Image{}, s.err
 }
-func (s faulty) SBOM(context.Context, vuln.ImageKey) (store.SBOM, error) {
+func (s faulty) SBOM(context.Context, model.ImageKey) (store.SBOM, error) {
 	return store.SBOM{}, s.err
 }
 func (s faulty) Findings(context.Context, store.FindingQuery) (store.FindingPage, error) {
@@ -176,10 +177,10 @@ func (s faulty) DeleteImage(context.Context, string) error { return s.err }
 func (s faulty) Overview(context.Context) (store.Overview, error) {
 	return store.Overview{}, s.err
 }
-func (s faulty) CurrentGeneration(context.Context) (store.Generation, bool, error) {
-	return store.Generation{}, false, s.err
+func (s faulty) CurrentResultSet(context.Context) (store.ResultSet, bool, error) {
+	return store.ResultSet{}, false, s.err
 }
-func (s faulty) ListGenerations(context.Context, int) ([]store.Generation, error) { return nil, s.err }
+func (s faulty) ListResultSets(context.Context, int) ([]store.ResultSet, error) { return nil, s.err }
 func (s faulty) Changes(context.Context, store.ChangeQuery) (store.ChangePage, error) {
 	return store.ChangePage{}, s.err
 }
@@ -200,8 +201,8 @@ func TestStoreErrors(t *testing.T) {
 	}{
 		{store.ErrUnavailable, 503, "database"},
 		{store.ErrSchemaTooNew, 503, "database"},
-		{errors.New("secret-dsn"), 500, "log says more"},
-		{context.DeadlineExceeded, 503, "given up"},
+		{errors.New("secret-dsn"), 500, "see the operator's log"},
+		{context.DeadlineExceeded, 503, "canceled or timed out"},
 	} {
 		broken.err = test.err
 		f.ingest.err = test.err
@@ -254,14 +255,14 @@ func TestUploadSBOM(t *testing.T) {
 		if a.status != http.StatusNoContent || decompressed(t, f.ingest.got) != sbomText {
 			t.Errorf("%s: %d %s, got %q", encoding, a.status, a.body, f.ingest.got)
 		}
-		if key := f.ingest.keys[len(f.ingest.keys)-1]; key != (vuln.ImageKey{ImageID: scannedID, Platform: linux}) {
+		if key := f.ingest.keys[len(f.ingest.keys)-1]; key != (model.ImageKey{ImageID: scannedID, Platform: linux}) {
 			t.Errorf("%s: key %v", encoding, key)
 		}
 		f.do(http.MethodPut, path, strings.Repeat("x", 1001), "Content-Encoding: "+encoding).problem(t, 413, "limit of 1000 bytes")
 	}
 	f.do(http.MethodPut, path, "x", "Content-Encoding: gzip").problem(t, 415, "gzip")
 	for _, status := range []int{400, 413, 422} {
-		f.ingest.err = &server.RefusedError{Status: status, Detail: "not an SBOM"}
+		f.ingest.err = &problem.RefusedError{Status: status, Detail: "not an SBOM"}
 		f.do(http.MethodPut, path, "x").problem(t, status, "not an SBOM")
 	}
 	f.ingest.err = store.ErrNotFound

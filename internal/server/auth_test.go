@@ -15,9 +15,11 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/server"
+	"github.com/scanner-operator/scanner-operator/internal/server/auth"
+	"github.com/scanner-operator/scanner-operator/internal/server/live"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 // cluster is an API server that answers reviews.
@@ -105,7 +107,7 @@ func (c *cluster) set(change func(*cluster)) {
 // uploads lets the bearer of one token upload.
 type uploads struct{ token string }
 
-func (u uploads) AuthorizeUpload(_ context.Context, token string, _ vuln.ImageKey) error {
+func (u uploads) AuthorizeUpload(_ context.Context, token string, _ model.ImageKey) error {
 	if token != u.token {
 		return errors.New("not shown")
 	}
@@ -115,7 +117,7 @@ func (u uploads) AuthorizeUpload(_ context.Context, token string, _ vuln.ImageKe
 func newCluster() *cluster {
 	return &cluster{
 		audiences: map[string][]string{
-			"admin": {server.Audience}, "person": {apiServer}, "both": {server.Audience, apiServer}, "reader": {server.Audience}, "nobody": {server.Audience}, "foreign": {"vault"},
+			"admin": {auth.Audience}, "person": {apiServer}, "both": {auth.Audience, apiServer}, "reader": {auth.Audience}, "nobody": {auth.Audience}, "foreign": {"vault"},
 		},
 		verbs: map[string][]string{
 			"admin": {"get", "list", "update", "delete"}, "person": {"get", "list", "update", "delete"}, "both": {"get"}, "reader": {"get", "list"},
@@ -127,8 +129,8 @@ func newCluster() *cluster {
 func newGuardedFixture(t *testing.T, c *cluster, change func(*server.Config)) *fixture {
 	t.Helper()
 	return newFixture(t, func(config *server.Config) {
-		config.Auth = server.AuthKubernetes
-		config.Reviews = server.Reviews{Tokens: tokenReviews{c}, Access: accessReviews{c}}
+		config.Auth = auth.Kubernetes
+		config.Reviews = auth.Reviews{Tokens: tokenReviews{c}, Access: accessReviews{c}}
 		config.Uploads = uploads{"pod"}
 		if change != nil {
 			change(config)
@@ -190,6 +192,9 @@ func TestWhoMayDoWhat(t *testing.T) {
 			}
 			a.secure(t)
 		}
+	}
+	if len(f.ingest.keys) != 1 {
+		t.Errorf("%d SBOMs were ingested, want that of the pod", len(f.ingest.keys))
 	}
 	if got := rematcher.requests(); len(got) != 2 {
 		t.Errorf("matching again was requested %d times, want twice", len(got))
@@ -257,9 +262,9 @@ func TestAPIServerGone(t *testing.T) {
 func TestAnswersAreRemembered(t *testing.T) {
 	c := newCluster()
 	var now atomic.Int64
-	now.Store(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Unix())
+	now.Store(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano())
 	f := newGuardedFixture(t, c, func(config *server.Config) {
-		config.Clock = func() time.Time { return time.Unix(now.Load(), 0) }
+		config.Clock = func() time.Time { return time.Unix(0, now.Load()) }
 	})
 	get := func(token string, want int) {
 		t.Helper()
@@ -277,17 +282,19 @@ func TestAnswersAreRemembered(t *testing.T) {
 	}
 	c.set(func(c *cluster) {
 		delete(c.audiences, "admin")
-		c.audiences["unknown"] = []string{server.Audience}
+		c.audiences["unknown"] = []string{auth.Audience}
 		c.verbs["unknown"], c.verbs["nobody"] = []string{"list"}, []string{"list"}
 	})
-	now.Add(9)
+	now.Add(int64(10 * time.Second))
 	get("admin", 200)
 	get("unknown", 401)
 	get("nobody", 403)
 	now.Add(1)
 	get("unknown", 200)
 	get("nobody", 200)
-	now.Add(50)
+	now.Add(int64(50*time.Second) - 1)
+	get("admin", 200)
+	now.Add(1)
 	get("admin", 401)
 }
 
@@ -346,10 +353,10 @@ func TestSession(t *testing.T) {
 		body, detail string
 		status       int
 	}{
-		{`{"token":"unknown"}`, "not valid", 401},
+		{`{"token":"unknown"}`, "invalid or expired", 401},
 		{`{"token":"a b"}`, "", 401},
-		{`{"token":""}`, "missing", 400},
-		{`{}`, "missing", 400},
+		{`{"token":""}`, "required", 400},
+		{`{}`, "required", 400},
 		{`{"token":1}`, "", 400},
 		{`x`, "", 400},
 		{``, "", 400},
@@ -388,7 +395,7 @@ func TestOtherSites(t *testing.T) {
 	for _, request := range []string{"PUT /scan-results", "DELETE /scan-results/a", "POST /api/v1/session", "DELETE /api/v1/session", "PUT /api/v1/images/a/sbom", "POST /api/v1/databases/rematch"} {
 		method, path, _ := strings.Cut(request, " ")
 		for _, header := range []string{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-site", "Origin: https://evil.example", "Origin: null"} {
-			f.do(method, path, uploadOf("a"), header).problem(t, 403, "another site")
+			f.do(method, path, uploadOf("a"), header).problem(t, 403, "cross-origin request refused")
 		}
 	}
 	if a := f.do(http.MethodPut, "/scan-results", uploadOf("a"), "Sec-Fetch-Site: same-origin"); a.status != http.StatusOK {
@@ -398,8 +405,8 @@ func TestOtherSites(t *testing.T) {
 
 func TestConfigurationIsRefused(t *testing.T) {
 	valid := server.Config{
-		Auth: server.AuthNone, BindAddress: "127.0.0.1:0", Store: &idStore{Store: store.Store(nil)}, Ingest: &ingester{},
-		Feed: func(context.Context) server.Subscription { return nil },
+		Auth: auth.None, BindAddress: "127.0.0.1:0", Store: &idStore{Store: store.Store(nil)}, Ingest: &ingester{},
+		Feed: func(context.Context) live.Subscription { return nil },
 	}
 	for _, test := range []struct {
 		name, want string
@@ -411,7 +418,7 @@ func TestConfigurationIsRefused(t *testing.T) {
 		{"a name", "loopback", func(c *server.Config) { c.BindAddress = "example.com:8000" }},
 		{"no port", "host:port", func(c *server.Config) { c.BindAddress = "127.0.0.1" }},
 		{"auth", "neither", func(c *server.Config) { c.Auth = "open" }},
-		{"no reviews", "needs reviews", func(c *server.Config) { c.Auth = server.AuthKubernetes }},
+		{"no reviews", "requires reviews", func(c *server.Config) { c.Auth = auth.Kubernetes }},
 		{"no store", "must be set", func(c *server.Config) { c.Store = nil }},
 	} {
 		config := valid

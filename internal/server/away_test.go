@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/scanner-operator/scanner-operator/internal/feed"
 	"github.com/scanner-operator/scanner-operator/internal/server"
+	"github.com/scanner-operator/scanner-operator/internal/server/live"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/store/sqlstore"
 )
@@ -60,7 +60,7 @@ func awayFixture(t *testing.T, open func() store.Store) (*fixture, *awayStore) {
 		c.Store, c.Rematcher = away, &rematcher{}
 		// The clients of these tests answer pings only when they read.
 		c.Limits.PongTimeout = time.Hour
-		c.Feed = func(ctx context.Context) server.Subscription { return hub.Subscribe(ctx, feed.Filter{}) }
+		c.Feed = func(ctx context.Context) live.Subscription { return hub.Subscribe(ctx, feed.Filter{}) }
 	})
 	f.store = away
 	t.Cleanup(func() {
@@ -97,7 +97,8 @@ var storeless = map[string]string{
 
 // Without its store the server says so on every route that needs it, and goes on by itself when the store is back.
 func TestStoreGoesAwayAndComesBack(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "test.db")
+	t.Parallel()
+	path := newDatabase(t)
 	open := func() store.Store {
 		s, err := sqlstore.Open(t.Context(), sqlstore.Config{Type: "sqlite", DSN: path})
 		if err != nil {
@@ -164,6 +165,7 @@ func TestStoreGoesAwayAndComesBack(t *testing.T) {
 
 // A client that is being told of the past when the store goes away is told the rest when it is back.
 func TestStoreGoesAwayDuringReplay(t *testing.T) {
+	t.Parallel()
 	log := &brokenLog{}
 	f := newFixture(t, func(c *server.Config) { log.Store, c.Store = c.Store, log })
 	last := f.want("a", 300)
@@ -180,6 +182,7 @@ func TestStoreGoesAwayDuringReplay(t *testing.T) {
 
 // When that takes too long, the client is sent away with the place where to go on.
 func TestStoreStaysAwayDuringReplay(t *testing.T) {
+	t.Parallel()
 	log := &brokenLog{}
 	f := newFixture(t, func(c *server.Config) {
 		log.Store, c.Store = c.Store, log
@@ -190,7 +193,7 @@ func TestStoreStaysAwayDuringReplay(t *testing.T) {
 	connection, _ := f.dialPath(eventsPath + "?since=2")
 	expectMessage(t, connection, told{Type: "hello", Sequence: last})
 	_, _, err := connection.ReadMessage()
-	if err == nil || !strings.Contains(err.Error(), "connect again with since=2") {
+	if err == nil || !strings.Contains(err.Error(), "reconnect with since=2") {
 		t.Errorf("got %v", err)
 	}
 }

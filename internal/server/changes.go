@@ -6,9 +6,10 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/server/api"
+	"github.com/scanner-operator/scanner-operator/internal/server/problem"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 // ListChanges answers a page of what a database build changed.
@@ -37,22 +38,22 @@ func (o operations) ListChanges(ctx context.Context, request api.ListChangesRequ
 
 // knownBuild tells a build that changed nothing from one that nobody knows.
 func (s *Server) knownBuild(ctx context.Context, query store.ChangeQuery) error {
-	generations, err := s.config.Store.ListGenerations(ctx, maxGenerations)
+	resultSets, err := s.config.Store.ListResultSets(ctx, maxResultSets)
 	if err != nil {
 		return err
 	}
-	known := slices.ContainsFunc(generations, func(g store.Generation) bool {
-		return g.Build.ID == query.Build && (query.Generation == 0 || g.Number == query.Generation)
+	known := slices.ContainsFunc(resultSets, func(g store.ResultSet) bool {
+		return g.Build.ID == query.Build && (query.ResultSet == 0 || g.Number == query.ResultSet)
 	})
 	if !known {
-		return problemf(http.StatusNotFound, "there is no such database build, or it is not remembered any more")
+		return problem.New(http.StatusNotFound, "database build not found, or its retention period has ended")
 	}
 	return nil
 }
 
 func toChange(c store.Change) api.Change {
 	out := api.Change{
-		Id: c.ID, Generation: c.Generation, Build: c.Build, PreviousBuild: c.PreviousBuild, At: c.At.UTC(),
+		Id: c.ID, Generation: c.ResultSet, Build: c.Build, PreviousBuild: c.PreviousBuild, At: c.At.UTC(),
 		Kind: api.ChangeKind(c.Kind), Reasons: make([]api.ChangeReason, 0, len(c.Reasons)),
 		Package: toPackage(c.Package), VulnerabilityId: c.VulnerabilityID, Namespace: c.Namespace,
 		Before: toChangeSide(c.Before), After: toChangeSide(c.After),
@@ -75,7 +76,7 @@ func toChangeSide(side *store.ChangeSide) *api.ChangeSide {
 }
 
 // toFixState shows what the specification does not name as unknown.
-func toFixState(state vuln.FixState) api.FixState {
+func toFixState(state model.FixState) api.FixState {
 	if out := api.FixState(state); out.Valid() {
 		return out
 	}

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/scanner-operator/scanner-operator/internal/match"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/server"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 // olderID is what ran in a workload before scannedID did.
@@ -31,12 +31,12 @@ func newFullFixture(tb testing.TB) *fixture {
 func (f *fixture) seedAll() {
 	f.t.Helper()
 	ctx := f.t.Context()
-	older, newer := vuln.ImageKey{ImageID: olderID, Platform: linux}, vuln.ImageKey{ImageID: scannedID, Platform: linux}
+	older, newer := model.ImageKey{ImageID: olderID, Platform: linux}, model.ImageKey{ImageID: scannedID, Platform: linux}
 	f.seed()
-	_, err := f.store.WantImages(ctx, []vuln.ImageKey{older})
+	_, err := f.store.WantImages(ctx, []model.ImageKey{older})
 	f.must(err)
 	f.scan(older, packageOf("openssl", "3.0.1"), packageOf("log4j-core", "2.14.1"), packageOf("log4j-core", "2.17.0"))
-	for _, key := range []vuln.ImageKey{older, newer} {
+	for _, key := range []model.ImageKey{older, newer} {
 		f.must(f.store.RecordUses(ctx, "shop/scanner", []store.Use{{Image: key, Workload: web, Container: "app"}}))
 	}
 	f.must(f.store.RecordUses(ctx, "other/scanner", []store.Use{
@@ -47,9 +47,9 @@ func (f *fixture) seedAll() {
 		{Workload: web, Container: "side", Reference: "=side:1", Pods: 1, State: "Failed", Reason: "ImageNotFound", Message: "gone", NextAttempt: time.Unix(4000000000, 0)},
 		{Workload: web, Container: "mesh", Reference: "mesh:1", Pods: 1, State: "Skipped", Reason: "Ignored"},
 	}))
-	judged, err := f.store.JudgeRollouts(ctx, time.Time{}, store.MaxJudged)
-	if err != nil || judged != 1 {
-		f.t.Fatalf("%d rollouts were judged, %v", judged, err)
+	evaluated, err := f.store.EvaluateRollouts(ctx, time.Time{}, store.MaxEvaluated)
+	if err != nil || evaluated != 1 {
+		f.t.Fatalf("%d rollouts were evaluated, %v", evaluated, err)
 	}
 	f.must(f.store.RecordDay(ctx))
 }
@@ -75,7 +75,7 @@ func visits() []visit {
 		{"/api/v1/vulnerabilities/{id}", "/api/v1/vulnerabilities/GHSA-CVE-2024-0000", `"records":[{"aliases":["GHSA-CVE-2024-0000"]`},
 		{"/api/v1/vulnerabilities/{id}", "/api/v1/vulnerabilities/GHSA-CVE-2024-0000", `"summary":{"epss"`},
 		{"/api/v1/databases", "/api/v1/databases", `"images":2`},
-		{"/api/v1/rollouts", "/api/v1/rollouts", `"verdict":{"at":"`},
+		{"/api/v1/rollouts", "/api/v1/rollouts", `"evaluation":{"at":"`},
 		{"/api/v1/rollouts/{rolloutId}", "/api/v1/rollouts/1", `"opened":[{"fixable":true,"kev":true,"package":"`},
 		{"/api/v1/trends", "/api/v1/trends", `"images":2`},
 		{"/api/v1/trends", "/api/v1/trends?namespace=bank&from=" + today + "&to=" + today, `"day":"` + today + `"`},
@@ -129,6 +129,7 @@ func visits() []visit {
 
 // TestContract walks over everything that can be read, and holds each answer against the specification.
 func TestContract(t *testing.T) {
+	t.Parallel()
 	f := newFullFixture(t)
 	reached := []string{"GET /subscribe", "GET /api/wds/logs", "GET /api/v1/images/{imageId}/sbom"} // WebSockets, and no JSON: TestSBOM
 	for _, v := range visits() {

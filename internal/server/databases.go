@@ -3,16 +3,17 @@ package server
 import (
 	"context"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/scanner-operator/scanner-operator/internal/server/api"
+	"github.com/scanner-operator/scanner-operator/internal/server/problem"
 	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/truncate"
 )
 
 const (
-	// maxGenerations bounds the entries of the list of databases.
-	maxGenerations = 50
+	// maxResultSets bounds the entries of the list of databases.
+	maxResultSets = 50
 	// maxStatusText bounds the texts of a DatabaseStatus in bytes.
 	maxStatusText = 1024
 )
@@ -44,7 +45,7 @@ type Rematcher interface {
 
 // ListDatabases answers the vulnerability database builds and the state of updates.
 func (o operations) ListDatabases(ctx context.Context, _ api.ListDatabasesRequestObject) (api.ListDatabasesResponseObject, error) {
-	generations, err := o.s.config.Store.ListGenerations(ctx, maxGenerations)
+	resultSets, err := o.s.config.Store.ListResultSets(ctx, maxResultSets)
 	if err != nil {
 		return nil, err
 	}
@@ -52,11 +53,11 @@ func (o operations) ListDatabases(ctx context.Context, _ api.ListDatabasesReques
 	if err != nil {
 		return nil, err
 	}
-	answer := api.ListDatabases200JSONResponse{Items: make([]api.Database, 0, len(generations)), Update: o.s.databaseUpdate()}
+	answer := api.ListDatabases200JSONResponse{Items: make([]api.Database, 0, len(resultSets)), Update: o.s.databaseUpdate()}
 	now := o.s.clock()
-	for _, g := range generations {
+	for _, g := range resultSets {
 		database := toDatabase(g, now)
-		if g.State == store.GenerationCurrent {
+		if g.State == store.ResultSetCurrent {
 			database.Images = overview.Images[store.StateScanned]
 		}
 		answer.Items = append(answer.Items, database)
@@ -67,13 +68,13 @@ func (o operations) ListDatabases(ctx context.Context, _ api.ListDatabasesReques
 // Rematch has everything matched again.
 func (o operations) Rematch(_ context.Context, request api.RematchRequestObject) (api.RematchResponseObject, error) {
 	if o.s.config.Rematcher == nil {
-		return nil, problemf(http.StatusNotImplemented, "this process does not match")
+		return nil, problem.New(http.StatusNotImplemented, "matching is not available in this process")
 	}
 	if request.Body == nil {
-		return nil, badRequest("the body is missing")
+		return nil, problem.BadRequest("the request body is missing")
 	}
 	if !o.s.leads() {
-		return nil, unavailable(nil, "this replica does not look after databases: ask again, another one may answer")
+		return nil, problem.Unavailable(nil, "this replica is not the leader, which manages vulnerability databases; try again")
 	}
 	if err := o.s.config.Rematcher.RequestRematch(value(request.Body.Full)); err != nil {
 		return nil, err
@@ -93,7 +94,7 @@ func (s *Server) databaseUpdate() *api.DatabaseUpdate {
 	update := &api.DatabaseUpdate{
 		Stale: status.Stale, MaxAge: int64(status.MaxAge / time.Second),
 		LastCheck: optionalTime(status.LastCheck), NextCheck: optionalTime(status.NextCheck),
-		LastError: optional(shortened(status.LastError)), Stage: optional(shortened(status.Stage)),
+		LastError: optional(truncate.Text(status.LastError, maxStatusText)), Stage: optional(truncate.Text(status.Stage, maxStatusText)),
 	}
 	if status.Stage != "" {
 		update.Done, update.Total = optional(status.Done), optional(status.Total)
@@ -101,12 +102,7 @@ func (s *Server) databaseUpdate() *api.DatabaseUpdate {
 	return update
 }
 
-// shortened cuts a text at maxStatusText bytes, and never within a character.
-func shortened(text string) string {
-	return strings.ToValidUTF8(text[:min(len(text), maxStatusText)], "")
-}
-
-func toDatabase(g store.Generation, now time.Time) api.Database {
+func toDatabase(g store.ResultSet, now time.Time) api.Database {
 	return api.Database{
 		Id: g.Build.ID, SchemaVersion: g.Build.SchemaVersion, Built: g.Build.Built.UTC(), Source: api.DatabaseSource(g.Build.Source),
 		Age: int64(max(now.Sub(g.Build.Built), 0) / time.Second), Generation: g.Number, State: api.DatabaseState(g.State),

@@ -14,35 +14,35 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/server"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
-// generations is the part of a store about database builds. It pages, and remembers which changes were asked for.
-type generations struct {
+// resultSets is the part of a store about database builds. It pages, and remembers which changes were asked for.
+type resultSets struct {
 	mu      sync.Mutex
-	all     []store.Generation
+	all     []store.ResultSet
 	changes []store.Change
 	query   store.ChangeQuery
 }
 
-// withGenerations is a store whose generations are made up. The store is a level deeper, so that its own yield to those.
-type withGenerations struct {
+// withResultSets is a store whose result sets are made up. The store is a level deeper, so that its own yield to those.
+type withResultSets struct {
 	deeper
-	*generations
+	*resultSets
 }
 
 type deeper struct{ store.Store }
 
-var earlier = vuln.DatabaseBuild{ID: "xxh64:00ee00ee00ee00ee", SchemaVersion: "v6.1.0", Built: build.Built.Add(-24 * time.Hour), Source: vuln.DatabaseSourceOfficial}
+var earlier = model.DatabaseBuild{ID: "xxh64:00ee00ee00ee00ee", SchemaVersion: "v6.1.0", Built: build.Built.Add(-24 * time.Hour), Source: model.DatabaseSourceOfficial}
 
-// madeUp starts a server whose store has made-up generations.
-func madeUp(t *testing.T, change func(*server.Config)) (*fixture, *generations) {
+// madeUp starts a server whose store has made-up result sets.
+func madeUp(t *testing.T, change func(*server.Config)) (*fixture, *resultSets) {
 	t.Helper()
-	g := &generations{}
+	g := &resultSets{}
 	f := newFixture(t, func(c *server.Config) {
-		c.Store = withGenerations{deeper{c.Store}, g}
+		c.Store = withResultSets{deeper{c.Store}, g}
 		if change != nil {
 			change(c)
 		}
@@ -53,58 +53,58 @@ func madeUp(t *testing.T, change func(*server.Config)) (*fixture, *generations) 
 }
 
 // seed makes build the current one, with four changes to an earlier one, and a third build that is being matched.
-func (g *generations) seed() {
+func (g *resultSets) seed() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	at := build.Built.Add(time.Hour)
-	later := vuln.DatabaseBuild{ID: "xxh64:0100010001000100", SchemaVersion: "v6.1.0", Built: build.Built.Add(24 * time.Hour), Source: vuln.DatabaseSourceImported}
-	g.all = []store.Generation{
-		{Number: 3, Build: later, PreviousBuild: build.ID, Engine: "grype", State: store.GenerationMatching, Full: true, StartedAt: at, Queued: 100, Matched: 40},
+	later := model.DatabaseBuild{ID: "xxh64:0100010001000100", SchemaVersion: "v6.1.0", Built: build.Built.Add(24 * time.Hour), Source: model.DatabaseSourceImported}
+	g.all = []store.ResultSet{
+		{Number: 3, Build: later, PreviousBuild: build.ID, Engine: "grype", State: store.ResultSetMatching, Full: true, StartedAt: at, Queued: 100, Matched: 40},
 		{
-			Number: 2, Build: build, PreviousBuild: earlier.ID, Engine: "grype", State: store.GenerationCurrent, StartedAt: at, CurrentSince: at.Add(time.Minute), Queued: 7, Matched: 7,
+			Number: 2, Build: build, PreviousBuild: earlier.ID, Engine: "grype", State: store.ResultSetCurrent, StartedAt: at, CurrentSince: at.Add(time.Minute), Queued: 7, Matched: 7,
 			Changes: store.ChangeCounts{Opened: 2, Closed: 1, Changed: 1, Images: 2, OpenedCritical: 1, NewKEV: 1},
 		},
-		{Number: 1, Build: earlier, Engine: "grype", State: store.GenerationPast, StartedAt: at.Add(-time.Hour), CurrentSince: at.Add(-time.Hour)},
+		{Number: 1, Build: earlier, Engine: "grype", State: store.ResultSetPast, StartedAt: at.Add(-time.Hour), CurrentSince: at.Add(-time.Hour)},
 	}
-	side := func(severity vuln.Severity, state vuln.FixState) *store.ChangeSide {
+	side := func(severity model.Severity, state model.FixState) *store.ChangeSide {
 		return &store.ChangeSide{Severity: severity, FixState: state, FixVersions: []string{"1.2.3"}, EPSS: 0.25, KEV: true}
 	}
 	g.changes = []store.Change{
-		{ID: 1, Kind: store.ChangeOpened, VulnerabilityID: "CVE-2024-0001", After: side(vuln.SeverityCritical, vuln.FixStateFixed)},
-		{ID: 2, Kind: store.ChangeOpened, VulnerabilityID: "<script>", After: side(vuln.SeverityLow, "novel")},
-		{ID: 3, Kind: store.ChangeClosed, VulnerabilityID: "CVE-2024-0003", Before: side(vuln.SeverityHigh, vuln.FixStateNotFixed)},
+		{ID: 1, Kind: store.ChangeOpened, VulnerabilityID: "CVE-2024-0001", After: side(model.SeverityCritical, model.FixStateFixed)},
+		{ID: 2, Kind: store.ChangeOpened, VulnerabilityID: "<script>", After: side(model.SeverityLow, "novel")},
+		{ID: 3, Kind: store.ChangeClosed, VulnerabilityID: "CVE-2024-0003", Before: side(model.SeverityHigh, model.FixStateNotFixed)},
 		{
 			ID: 4, Kind: store.ChangeChanged, VulnerabilityID: "CVE-2024-0004", Reasons: []store.ChangeReason{store.ReasonSeverity, store.ReasonKEV},
-			Before: side(vuln.SeverityLow, vuln.FixStateUnknown), After: side(vuln.SeverityHigh, vuln.FixStateWontFix),
+			Before: side(model.SeverityLow, model.FixStateUnknown), After: side(model.SeverityHigh, model.FixStateWontFix),
 		},
 	}
 	for i := range g.changes {
 		c := &g.changes[i]
-		c.Generation, c.Build, c.PreviousBuild, c.At = 2, build.ID, earlier.ID, at
+		c.ResultSet, c.Build, c.PreviousBuild, c.At = 2, build.ID, earlier.ID, at
 		c.Namespace, c.Package = "alpine:distro:alpine:3.20", packageOf("openssl", "3.0.1")
 		c.Images, c.ImageIDs = 30, []string{scannedID, failedID}
 		c.Workloads = []store.Workload{{Namespace: "payments", Kind: "Deployment", Name: "checkout"}}
 	}
 }
 
-func (g *generations) CurrentGeneration(context.Context) (store.Generation, bool, error) {
+func (g *resultSets) CurrentResultSet(context.Context) (store.ResultSet, bool, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, generation := range g.all {
-		if generation.State == store.GenerationCurrent {
-			return generation, true, nil
+	for _, resultSet := range g.all {
+		if resultSet.State == store.ResultSetCurrent {
+			return resultSet, true, nil
 		}
 	}
-	return store.Generation{}, false, nil
+	return store.ResultSet{}, false, nil
 }
 
-func (g *generations) ListGenerations(_ context.Context, limit int) ([]store.Generation, error) {
+func (g *resultSets) ListResultSets(_ context.Context, limit int) ([]store.ResultSet, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.all[:min(limit, len(g.all))], nil
 }
 
-func (g *generations) Changes(_ context.Context, query store.ChangeQuery) (store.ChangePage, error) {
+func (g *resultSets) Changes(_ context.Context, query store.ChangeQuery) (store.ChangePage, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.query = query
@@ -127,7 +127,7 @@ func (g *generations) Changes(_ context.Context, query store.ChangeQuery) (store
 }
 
 // asked is the last query for changes.
-func (g *generations) asked() store.ChangeQuery {
+func (g *resultSets) asked() store.ChangeQuery {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.query
@@ -240,7 +240,7 @@ func TestChanges(t *testing.T) {
 	a := f.do(http.MethodGet, path+"?generation=2&kind=opened&kind=changed&severity=High&kev=true&imageId="+escape(scannedID)+"&text=a%25b&pageSize=3", "")
 	validate(t, success(http.MethodGet, "/api/v1/databases/{build}/changes"), a.body)
 	want := store.ChangeQuery{
-		Build: build.ID, Generation: 2, Kinds: []store.ChangeKind{store.ChangeOpened, store.ChangeChanged}, MinSeverity: vuln.SeverityHigh, KEV: true,
+		Build: build.ID, ResultSet: 2, Kinds: []store.ChangeKind{store.ChangeOpened, store.ChangeChanged}, MinSeverity: model.SeverityHigh, KEV: true,
 		ImageID: scannedID, Text: "a%b", Page: store.Page{Size: 3},
 	}
 	if diff := cmp.Diff(want, made.asked()); diff != "" {
@@ -282,11 +282,11 @@ func TestChanges(t *testing.T) {
 }
 
 // rematch brings in a later build. It drops the finding of openssl, makes that of zlib worse and finds another one in it.
-func (f *fixture) rematch() vuln.DatabaseBuild {
+func (f *fixture) rematch() model.DatabaseBuild {
 	f.t.Helper()
 	ctx := f.t.Context()
-	later := vuln.DatabaseBuild{ID: "xxh64:0100010001000100", SchemaVersion: "v6.1.0", Built: build.Built.Add(24 * time.Hour), Source: vuln.DatabaseSourceOfficial}
-	next, err := f.store.StartGeneration(ctx, later, "test", false)
+	later := model.DatabaseBuild{ID: "xxh64:0100010001000100", SchemaVersion: "v6.1.0", Built: build.Built.Add(24 * time.Hour), Source: model.DatabaseSourceOfficial}
+	next, err := f.store.StartResultSet(ctx, later, "test", false)
 	f.must(err)
 	answered, err := f.store.AnsweredPackages(ctx, 0, 10)
 	f.must(err)
@@ -298,17 +298,17 @@ func (f *fixture) rematch() vuln.DatabaseBuild {
 	f.must(f.store.StartMatching(ctx, next.Number))
 	queued, err := f.store.QueuedPackages(ctx, next.Number, 10)
 	f.must(err)
-	answers := map[int64]vuln.PackageAnswer{}
+	answers := map[int64]model.PackageAnswer{}
 	for _, p := range queued {
-		answers[p.ID] = vuln.PackageAnswer{}
+		answers[p.ID] = model.PackageAnswer{}
 		if p.Name == "zlib" {
-			answers[p.ID] = vuln.PackageAnswer{Findings: []vuln.PackageFinding{
-				findingOf("CVE-2024-0001", vuln.SeverityCritical, 50), findingOf("CVE-2024-0002", vuln.SeverityLow, 1),
+			answers[p.ID] = model.PackageAnswer{Findings: []model.PackageFinding{
+				findingOf("CVE-2024-0001", model.SeverityCritical, 50), findingOf("CVE-2024-0002", model.SeverityLow, 1),
 			}}
 		}
 	}
 	f.must(f.store.RecordUses(ctx, "a", []store.Use{{
-		Image: vuln.ImageKey{ImageID: scannedID, Platform: linux}, Workload: store.Workload{Namespace: "web", Kind: "Deployment", Name: "shop"}, Container: "c",
+		Image: model.ImageKey{ImageID: scannedID, Platform: linux}, Workload: store.Workload{Namespace: "web", Kind: "Deployment", Name: "shop"}, Container: "c",
 	}}))
 	f.must(f.store.SaveAnswers(ctx, next.Number, answers))
 	_, err = f.store.Switch(ctx, next.Number)
@@ -382,17 +382,17 @@ func TestHostileChanges(t *testing.T) {
 		status int
 		detail string
 	}{
-		{"/api/v1/databases/unknown/changes", 404, "no such database build"},
-		{"/api/v1/databases/" + escape(build.ID) + "/changes?generation=2", 404, "no such database build"},
+		{"/api/v1/databases/unknown/changes", 404, "database build not found"},
+		{"/api/v1/databases/" + escape(build.ID) + "/changes?generation=2", 404, "database build not found"},
 		{"/api/v1/databases/a%20b/changes", 400, "printable"},
 		{"/api/v1/databases/a%00b/changes", 400, "printable"},
 		{"/api/v1/databases/%C3%A9/changes", 400, "printable"},
-		{"/api/v1/databases/a%2F..%2Fb/changes", 404, "no such database build"},
+		{"/api/v1/databases/a%2F..%2Fb/changes", 404, "database build not found"},
 		{"/api/v1/databases/" + strings.Repeat("a", 129) + "/changes", 400, "limit of 128"},
 		{path + "?generation=0", 400, "generation"},
 		{path + "?generation=99999999999999999999", 400, "generation"},
 		{path + "?kind=gone", 400, "kind"},
-		{path + "?kind=opened&kind=opened&kind=opened&kind=opened", 400, "kind is there more than 3 times"},
+		{path + "?kind=opened&kind=opened&kind=opened&kind=opened", 400, "kind is repeated more than 3 times"},
 		{path + "?severity=critical", 400, "severity"},
 		{path + "?kev=maybe", 400, "kev"},
 		{path + "?imageId=", 400, "imageId"},
@@ -432,7 +432,7 @@ func TestRematch(t *testing.T) {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 	without := newFixture(t, nil)
-	without.do(http.MethodPost, path, `{}`).problem(t, 501, "does not match")
+	without.do(http.MethodPost, path, `{}`).problem(t, 501, "matching is not available")
 }
 
 // A replica that does not lead has databases that nobody uses: it neither tells of them nor asks them for anything.
@@ -443,7 +443,7 @@ func TestDatabasesOfAFollower(t *testing.T) {
 		c.Rematcher, c.Databases, c.Leads = rematcher, status{Stale: true}, leads.Load
 	})
 	a := f.do(http.MethodPost, "/api/v1/databases/rematch", `{}`)
-	a.problem(t, http.StatusServiceUnavailable, "does not look after databases")
+	a.problem(t, http.StatusServiceUnavailable, "not the leader")
 	if a.header.Get("Retry-After") == "" {
 		t.Error("no Retry-After")
 	}

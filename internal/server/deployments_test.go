@@ -20,16 +20,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllertest"
 
+	"github.com/scanner-operator/scanner-operator/internal/deploymentfeed"
 	"github.com/scanner-operator/scanner-operator/internal/feed"
 	"github.com/scanner-operator/scanner-operator/internal/metrics"
-	"github.com/scanner-operator/scanner-operator/internal/rollout"
 	"github.com/scanner-operator/scanner-operator/internal/server"
 )
 
 const deploymentsPath = "/api/wds/logs"
 
 // deploymentFeed runs a feed with an informer that the test speaks through.
-func deploymentFeed(t *testing.T, registry *prometheus.Registry, queue int) (*rollout.Feed, *controllertest.FakeInformer) {
+func deploymentFeed(t *testing.T, registry *prometheus.Registry, queue int) (*deploymentfeed.Feed, *controllertest.FakeInformer) {
 	t.Helper()
 	informer := controllertest.NewFakeInformer()
 	informers := &informertest.FakeInformers{InformersByGVK: map[schema.GroupVersionKind]toolscache.SharedIndexInformer{
@@ -39,7 +39,7 @@ func deploymentFeed(t *testing.T, registry *prometheus.Registry, queue int) (*ro
 	if err != nil {
 		t.Fatal(err)
 	}
-	deployments := rollout.NewFeed(rollout.Config{Informers: informers, Metrics: shown, Log: logr.Discard(), Queue: queue})
+	deployments := deploymentfeed.NewFeed(deploymentfeed.Config{Informers: informers, Metrics: shown, Log: logr.Discard(), Backlog: queue})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -55,7 +55,7 @@ func deploymentFeed(t *testing.T, registry *prometheus.Registry, queue int) (*ro
 }
 
 // synced says that all Deployments were told, and waits until the feed knows.
-func synced(t *testing.T, deployments *rollout.Feed, informer *controllertest.FakeInformer) {
+func synced(t *testing.T, deployments *deploymentfeed.Feed, informer *controllertest.FakeInformer) {
 	t.Helper()
 	informer.Synced()
 	for deadline := time.Now().Add(patience); !deployments.Synced(); {
@@ -85,7 +85,7 @@ func TestDeploymentFeed(t *testing.T) {
 	f := newFixture(t, func(c *server.Config) { c.Deployments, c.Feed = deployments, hand.subscribe })
 
 	_, a := f.dialPath(deploymentsPath)
-	a.problem(t, http.StatusServiceUnavailable, "not all Deployments are known yet")
+	a.problem(t, http.StatusServiceUnavailable, "the Deployments have not been listed yet")
 	if a.header.Get("Retry-After") == "" {
 		t.Error("nothing says when to come back")
 	}
@@ -132,7 +132,7 @@ func TestDeploymentFeedRefuses(t *testing.T) {
 	}{
 		{"", nil, 401, ""},
 		{"", []string{bearer("nobody")}, 403, ""},
-		{"", []string{admin, "Origin: https://evil.example"}, 403, "another site"},
+		{"", []string{admin, "Origin: https://evil.example"}, 403, "cross-origin"},
 		{"?namespace=Shop", []string{admin}, 400, "namespace: "},
 		{"?namespace=a.b", []string{admin}, 400, "namespace: "},
 		{"?deployment=a_b", []string{admin}, 400, "deployment: "},
@@ -145,7 +145,7 @@ func TestDeploymentFeedRefuses(t *testing.T) {
 		t.Errorf("refused: %+v", a)
 	}
 	off := newFixture(t, nil)
-	off.do(http.MethodGet, deploymentsPath, "").problem(t, http.StatusNotFound, "switched off by --controllers")
+	off.do(http.MethodGet, deploymentsPath, "").problem(t, http.StatusNotFound, "the flag --controllers disables")
 }
 
 // A client that does not read is disconnected and told so; nobody waits for it.

@@ -15,9 +15,9 @@ import (
 	"github.com/gorilla/websocket"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/server"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 const eventsPath = "/api/v1/events"
@@ -69,9 +69,9 @@ func expectMessage(t *testing.T, connection *websocket.Conn, want told) {
 // want makes that many images known, each with an event, and returns the number of the last.
 func (f *fixture) want(prefix string, count int) int64 {
 	f.t.Helper()
-	keys := make([]vuln.ImageKey, count)
+	keys := make([]model.ImageKey, count)
 	for i := range keys {
-		keys[i] = vuln.ImageKey{ImageID: prefix + strconv.Itoa(i), Platform: linux}
+		keys[i] = model.ImageKey{ImageID: prefix + strconv.Itoa(i), Platform: linux}
 	}
 	_, err := f.store.WantImages(f.t.Context(), keys)
 	f.must(err)
@@ -92,6 +92,7 @@ func (f *fixture) forget() {
 }
 
 func TestEventsAreReplayedAndGoOn(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, nil)
 	last := f.want("a", 450) // more than two pages
 	for _, since := range []int64{0, 1, 199, 200, 201, last - 1, last} {
@@ -108,6 +109,7 @@ func TestEventsAreReplayedAndGoOn(t *testing.T) {
 }
 
 func TestEventsFromNow(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, nil)
 	last := f.want("a", 3)
 	connection, _ := f.dialPath(eventsPath)
@@ -118,6 +120,7 @@ func TestEventsFromNow(t *testing.T) {
 
 // A client that sees little of the log learns how far it has come, so that it can come back there.
 func TestFilteredEvents(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, func(c *server.Config) { c.Limits.PingInterval = 20 * time.Millisecond })
 	last := f.want("a", 250)
 	record := func(namespace string) {
@@ -157,6 +160,7 @@ func TestFilteredEvents(t *testing.T) {
 
 // Who asks for what is not there is told so, and goes on from the end.
 func TestEventsReset(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, nil)
 	f.want("a", 5)
 	f.forget()
@@ -167,7 +171,7 @@ func TestEventsReset(t *testing.T) {
 		expectMessage(t, connection, told{Type: "hello", Sequence: last})
 		expectMessage(t, connection, told{Type: "reset", Sequence: last})
 		a := f.do(http.MethodGet, path, "")
-		a.problem(t, http.StatusGone, "fetch everything anew")
+		a.problem(t, http.StatusGone, "reload the current state")
 		if got := decode(t, []byte(a.body)); got.Sequence != last {
 			t.Errorf("since %d: go on from %d, want %d", since, got.Sequence, last)
 		}
@@ -206,6 +210,7 @@ func TestEventsRemovedUnderTheReader(t *testing.T) {
 }
 
 func TestEventPages(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, nil)
 	last := f.want("a", 25)
 	type page struct {
@@ -275,14 +280,15 @@ func TestEventsAreGuarded(t *testing.T) {
 
 // Clients that come at any moment, while events are written as fast as it goes, see every number once.
 func TestNoEventIsLostOrTwice(t *testing.T) {
-	const writers, images, clients = 3, 150, 40
+	t.Parallel()
+	const writers, images, clients = 3, 60, 20
 	f := newFixture(t, nil)
 	var group sync.WaitGroup
 	for n := range writers {
 		group.Go(func() {
 			for i := range images {
-				key := vuln.ImageKey{ImageID: fmt.Sprintf("w%d-%d", n, i), Platform: linux}
-				if _, err := f.store.WantImages(t.Context(), []vuln.ImageKey{key}); err != nil {
+				key := model.ImageKey{ImageID: fmt.Sprintf("w%d-%d", n, i), Platform: linux}
+				if _, err := f.store.WantImages(t.Context(), []model.ImageKey{key}); err != nil {
 					t.Error(err)
 					return
 				}
@@ -372,7 +378,7 @@ func TestSlowEventClientIsEvicted(t *testing.T) {
 				t.Fatal(err)
 			}
 			// The frame gets through only if the last message did in time.
-			if ended.Code == websocket.CloseTryAgainLater && ended.Text != fmt.Sprintf("too slow; connect again with since=%d", last) {
+			if ended.Code == websocket.CloseTryAgainLater && ended.Text != fmt.Sprintf("client too slow; reconnect with since=%d", last) {
 				t.Errorf("closed with %q behind %d", ended.Text, last)
 			}
 			break

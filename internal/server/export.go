@@ -11,9 +11,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/report"
+	"github.com/scanner-operator/scanner-operator/internal/server/problem"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 const (
@@ -84,7 +85,7 @@ func (e *export) VisitListWorkloadsResponse(w http.ResponseWriter) error { retur
 func (e *export) VisitListCoverageResponse(w http.ResponseWriter) error { return e.answer(w) }
 
 // errHeadersOnly ends an export to somebody who wants no body.
-var errHeadersOnly = errors.New("no body is wanted")
+var errHeadersOnly = errors.New("the request is for headers only")
 
 // exportWriter begins the answer with the first byte of the document, and gives every part of it the whole time of an answer, as far
 // as the deadline of the document allows.
@@ -128,12 +129,8 @@ func (o *exportWriter) Write(data []byte) (int, error) {
 // that takes it slowly holds up nobody else: it has no slot.
 func (s *Server) streamed(ctx context.Context, format report.Format, name string, write func(context.Context, io.Writer) error) (*export, error) {
 	r := requestOf(ctx)
-	caller := callerAddress(r)
-	if admitted, ok := admissionOf(ctx); ok {
-		caller = admitted.caller
-	}
 	// The request has been counted as a plain one.
-	if err := s.charge(caller, route{cost: expensiveCost - 1}); err != nil {
+	if err := s.guard.Charge(r, expensiveCost-1); err != nil {
 		return nil, err
 	}
 	return &export{s: s, r: r, format: format, name: name, deadline: time.Now().Add(exportTimeout), write: write}, nil
@@ -143,21 +140,21 @@ func (s *Server) streamed(ctx context.Context, format report.Format, name string
 func (s *Server) exportSlot(ctx context.Context) (release func(), err error) {
 	bounded, cancel := context.WithTimeout(ctx, s.limits.SlotPatience)
 	defer cancel()
-	if err := s.exports.acquire(bounded); err != nil {
-		return nil, unavailable(err, fmt.Sprintf("%d exports are being made already, which is the limit", cap(s.exports)))
+	if err := s.exports.Acquire(bounded, 1); err != nil {
+		return nil, problem.Unavailable(err, fmt.Sprintf("the limit of %d concurrent exports is reached; try again", s.limits.Exports))
 	}
-	return s.exports.release, nil
+	return func() { s.exports.Release(1) }, nil
 }
 
 // exportImage is a document with the packages and findings of one image.
-func (s *Server) exportImage(ctx context.Context, key vuln.ImageKey, format report.Format) (*export, error) {
+func (s *Server) exportImage(ctx context.Context, key model.ImageKey, format report.Format) (*export, error) {
 	return s.exportFindings(ctx, store.FindingQuery{Image: key, Sort: store.SortFindingPackage}, format)
 }
 
 // exportFindings is a document with the packages of one image and those of its findings that a query keeps.
 func (s *Server) exportFindings(ctx context.Context, query store.FindingQuery, format report.Format) (*export, error) {
 	if query.Closed && format != report.FormatCSV {
-		return nil, badRequest("format %q cannot show closed findings: choose json or csv", format)
+		return nil, problem.BadRequest("format %q does not support closed findings; use json or csv", format)
 	}
 	return s.exportOne(ctx, query.Image, format, "findings", func(ctx context.Context, image store.Image) (report.Input, error) {
 		if image.State != store.StateScanned {
@@ -166,15 +163,15 @@ func (s *Server) exportFindings(ctx context.Context, query store.FindingQuery, f
 		query.Image = image.Key
 		in := s.input(ctx, image)
 		in.History = true
-		in.Findings = func(yield func(vuln.Finding) error) error { return s.eachFinding(ctx, query, yield) }
+		in.Findings = func(yield func(model.Finding) error) error { return s.eachFinding(ctx, query, yield) }
 		return in, nil
 	})
 }
 
 // exportSBOM is a document with the packages of one image.
-func (s *Server) exportSBOM(ctx context.Context, key vuln.ImageKey, format report.Format) (*export, error) {
+func (s *Server) exportSBOM(ctx context.Context, key model.ImageKey, format report.Format) (*export, error) {
 	return s.exportOne(ctx, key, format, "sbom", func(ctx context.Context, image store.Image) (report.Input, error) {
-		if image.State != store.StateScanned && image.State != store.StateCatalogued {
+		if image.State != store.StateScanned && image.State != store.StateCataloged {
 			return report.Input{}, store.ErrNotFound
 		}
 		in := s.input(ctx, image)
@@ -186,7 +183,7 @@ func (s *Server) exportSBOM(ctx context.Context, key vuln.ImageKey, format repor
 
 // exportOne is a document about one image. It is written whole before it is sent, so that it can be written again when the image
 // changes meanwhile.
-func (s *Server) exportOne(ctx context.Context, key vuln.ImageKey, format report.Format, name string,
+func (s *Server) exportOne(ctx context.Context, key model.ImageKey, format report.Format, name string,
 	input func(context.Context, store.Image) (report.Input, error),
 ) (*export, error) {
 	return &export{s: s, r: requestOf(ctx), format: format, name: name, write: func(ctx context.Context, w io.Writer) error {
@@ -200,7 +197,7 @@ func (s *Server) exportOne(ctx context.Context, key vuln.ImageKey, format report
 }
 
 // exported makes a document about one image while a slot is held.
-func (s *Server) exported(ctx context.Context, key vuln.ImageKey, format report.Format,
+func (s *Server) exported(ctx context.Context, key model.ImageKey, format report.Format,
 	input func(context.Context, store.Image) (report.Input, error),
 ) ([]byte, error) {
 	release, err := s.exportSlot(ctx)
@@ -220,7 +217,7 @@ func (s *Server) exported(ctx context.Context, key vuln.ImageKey, format report.
 // exportImages is one document about all scanned images that a query keeps.
 func (s *Server) exportImages(ctx context.Context, query store.ImageQuery, format report.Format) (*export, error) {
 	if len(query.States) > 0 && !slices.Contains(query.States, store.StateScanned) {
-		return nil, badRequest("format %q shows findings, which only images in state Scanned have: ask for that state, or for none", format)
+		return nil, problem.BadRequest("format %q exports findings, which only images in the state Scanned have; remove the parameter state or use state=Scanned", format)
 	}
 	query.States, query.Page = []store.State{store.StateScanned}, store.Page{Size: maxExportImages}
 	images, err := s.config.Store.ListImages(ctx, query)
@@ -228,7 +225,7 @@ func (s *Server) exportImages(ctx context.Context, query store.ImageQuery, forma
 		return nil, err
 	}
 	if images.NextToken != "" || images.Total > maxExportImages {
-		return nil, badRequest("the filters keep %d scanned images, more than the limit of %d for one document: filter by namespace, workload or text",
+		return nil, problem.BadRequest("the filters select %d scanned images, which exceeds the limit of %d per export; filter by namespace, workload or text",
 			images.Total, maxExportImages)
 	}
 	return s.streamed(ctx, format, "images", func(ctx context.Context, w io.Writer) error {
@@ -248,7 +245,7 @@ func (s *Server) eachImage(ctx context.Context, images []store.Image, yield func
 		after, err := s.config.Store.Image(ctx, image.Key)
 		switch {
 		case errors.Is(err, store.ErrNotFound), err == nil && fingerprint(after) != fingerprint(image):
-			return unavailable(errChanged, "an image changed while the document was written: ask again")
+			return problem.Unavailable(errChanged, "an image changed during the export; try again")
 		case err != nil:
 			return err
 		}
@@ -272,7 +269,7 @@ func csvExport[T any](ctx context.Context, s *Server, list csvList[T]) (*export,
 	case err != nil:
 		return nil, err
 	case total > maxExportRows:
-		return nil, badRequest("the filters keep %d rows, more than the limit of %d for csv: use narrower ones", total, maxExportRows)
+		return nil, problem.BadRequest("the filters select %d rows, which exceeds the limit of %d for csv; use more specific filters", total, maxExportRows)
 	}
 	return s.streamed(ctx, report.FormatCSV, list.name, func(ctx context.Context, w io.Writer) error {
 		out := report.NewCSV(w, list.columns...)

@@ -18,9 +18,9 @@ import (
 	"github.com/owenrumney/go-sarif/sarif"
 	spdxjson "github.com/spdx/tools-golang/json"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/server"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 // exports are the formats with their media types, and readers that return how many findings a document tells of.
@@ -85,6 +85,7 @@ func readCSV(t *testing.T, body string) [][]string {
 
 // Documents of every format hold the findings that the JSON of the same query has.
 func TestExports(t *testing.T) {
+	t.Parallel()
 	f := newFullFixture(t)
 	image := "/api/v1/images/" + escape(scannedID)
 	for target, want := range map[string]int{
@@ -127,7 +128,7 @@ func TestExportOfWhatIsNotScanned(t *testing.T) {
 	f.seed()
 	for _, id := range []string{pendingID, failedID, unknownID} {
 		for _, export := range exports {
-			f.do(http.MethodGet, "/api/v1/images/"+escape(id)+"?format="+export.format, "").problem(t, http.StatusNotFound, "nothing of that kind")
+			f.do(http.MethodGet, "/api/v1/images/"+escape(id)+"?format="+export.format, "").problem(t, http.StatusNotFound, "does not have the requested data")
 		}
 		f.do(http.MethodGet, "/api/v1/images/"+escape(id)+"/sbom?format=spdx-json", "").problem(t, http.StatusNotFound, "")
 	}
@@ -223,8 +224,8 @@ func TestExportsAreBounded(t *testing.T) {
 		t.Errorf("%d rows", len(rows))
 	}
 	many.vulnerabilities = 100_001
-	f.do(http.MethodGet, "/api/v1/vulnerabilities?format=csv", "").problem(t, http.StatusBadRequest, "100001 rows, more than the limit of 100000")
-	f.do(http.MethodGet, "/api/v1/images?format=sarif", "").problem(t, http.StatusBadRequest, "1001 scanned images, more than the limit of 1000")
+	f.do(http.MethodGet, "/api/v1/vulnerabilities?format=csv", "").problem(t, http.StatusBadRequest, "100001 rows, which exceeds the limit of 100000")
+	f.do(http.MethodGet, "/api/v1/images?format=sarif", "").problem(t, http.StatusBadRequest, "1001 scanned images, which exceeds the limit of 1000")
 }
 
 // What fails before the first byte is told; what fails later is cut off.
@@ -260,7 +261,7 @@ func TestExportOfAnImageThatChanges(t *testing.T) {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	busy.changes = 1
-	f.do(http.MethodGet, "/api/v1/images?format=cyclonedx-json", "").problem(t, http.StatusServiceUnavailable, "changed while the document was written")
+	f.do(http.MethodGet, "/api/v1/images?format=cyclonedx-json", "").problem(t, http.StatusServiceUnavailable, "changed during the export")
 }
 
 // When all slots for exports are taken, the next one is asked to come back.
@@ -276,7 +277,7 @@ func TestExportSlots(t *testing.T) {
 	go func() { first <- f.do(http.MethodGet, target, "") }()
 	<-entered
 	refused := f.do(http.MethodGet, target, "")
-	refused.problem(t, http.StatusServiceUnavailable, "1 exports are being made already")
+	refused.problem(t, http.StatusServiceUnavailable, "limit of 1 concurrent exports")
 	if refused.header.Get("Retry-After") == "" {
 		t.Error("no Retry-After")
 	}
@@ -292,7 +293,7 @@ type gatedStore struct {
 	entered, leave chan struct{}
 }
 
-func (s *gatedStore) Packages(ctx context.Context, key vuln.ImageKey, yield func(vuln.HeldPackage) error) error {
+func (s *gatedStore) Packages(ctx context.Context, key model.ImageKey, yield func(model.HeldPackage) error) error {
 	close(s.entered)
 	select {
 	case <-s.leave:
@@ -358,7 +359,7 @@ func TestStreamedExportsAreExpensive(t *testing.T) {
 		if a := f.do(http.MethodGet, target, "", bearer("admin")); a.status != http.StatusOK {
 			t.Fatal(a.body)
 		}
-		f.do(http.MethodGet, target, "", bearer("admin")).problem(t, http.StatusTooManyRequests, "too expensive")
+		f.do(http.MethodGet, target, "", bearer("admin")).problem(t, http.StatusTooManyRequests, "rate limit exceeded")
 		// One about a single image is a request like others.
 		image := "/api/v1/images/" + escape(scannedID) + "?format=sarif"
 		f.do(http.MethodGet, image, "", bearer("admin")).problem(t, http.StatusNotFound, "")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/scanner-operator/scanner-operator/internal/feed"
 	"github.com/scanner-operator/scanner-operator/internal/server"
+	"github.com/scanner-operator/scanner-operator/internal/server/live"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
@@ -32,7 +33,7 @@ func (s *handSubscription) Since() (int64, bool)  { return s.since, true }
 func (s *handSubscription) Err() error            { return s.err }
 func (s *handSubscription) end()                  { s.once.Do(func() { close(s.events) }) }
 
-func (f *handFeed) subscribe(ctx context.Context) server.Subscription {
+func (f *handFeed) subscribe(ctx context.Context) live.Subscription {
 	s := &handSubscription{events: make(chan store.Event), since: f.since.Load(), err: feed.ErrSlow}
 	f.subscriptions <- s
 	context.AfterFunc(ctx, s.end)
@@ -48,6 +49,7 @@ func (f *handFeed) matched(id string) store.Event {
 
 // When the feed gives the server up, the server reads what it missed: subscribers do not notice.
 func TestFeedEnds(t *testing.T) {
+	t.Parallel()
 	hand := newHandFeed()
 	f := newFixture(t, func(c *server.Config) { c.Feed = hand.subscribe })
 	first := <-hand.subscriptions
@@ -73,11 +75,13 @@ func TestFeedEnds(t *testing.T) {
 
 // When it cannot be known what was missed, subscribers are asked to come back.
 func TestFeedEndsForGood(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]func(*handFeed, *handSubscription, *brokenLog){
 		"another log":           func(_ *handFeed, s *handSubscription, _ *brokenLog) { s.err = feed.ErrReset },
 		"the store is away too": func(f *handFeed, _ *handSubscription, l *brokenLog) { f.since.Store(5); l.broken.Store(true) },
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			hand, log := newHandFeed(), &brokenLog{}
 			f := newFixture(t, func(c *server.Config) {
 				log.Store, c.Store, c.Feed = c.Store, log, hand.subscribe

@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/report"
 	"github.com/scanner-operator/scanner-operator/internal/server/api"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 // ListFindings answers a page of the findings of one image.
@@ -35,7 +35,7 @@ func (o operations) ListFindings(ctx context.Context, request api.ListFindingsRe
 	return answer, nil
 }
 
-func toFinding(f vuln.Finding) api.Finding {
+func toFinding(f model.Finding) api.Finding {
 	out := api.Finding{
 		Package:       toPackage(f.Package),
 		Vulnerability: toVulnerability(f.Vulnerability),
@@ -55,11 +55,11 @@ func toFinding(f vuln.Finding) api.Finding {
 	return out
 }
 
-func toFix(fix vuln.Fix) api.Fix {
+func toFix(fix model.Fix) api.Fix {
 	return api.Fix{State: toFixState(fix.State), Versions: optionalList(fix.Versions)}
 }
 
-func toPackage(p vuln.Package) api.Package {
+func toPackage(p model.Package) api.Package {
 	return api.Package{
 		Name: p.Name, Version: p.Version, Type: p.Type,
 		Language: optional(p.Language), Purl: optional(p.PURL), Distro: optional(p.Distro),
@@ -75,7 +75,7 @@ func toObject(raw json.RawMessage) *json.RawMessage {
 	return &raw
 }
 
-func toVulnerability(v vuln.Vulnerability) api.Vulnerability {
+func toVulnerability(v model.Vulnerability) api.Vulnerability {
 	out := api.Vulnerability{
 		Id: v.ID, Namespace: v.Namespace, Severity: api.Severity(v.Severity.String()), Risk: v.Risk,
 		Aliases: optionalList(v.Aliases), Description: optional(v.Description), DataSource: optional(v.DataSource),

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -25,11 +26,13 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/scanner-operator/scanner-operator/internal/feed"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/server"
+	"github.com/scanner-operator/scanner-operator/internal/server/auth"
+	"github.com/scanner-operator/scanner-operator/internal/server/live"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/store/sqlstore"
 	"github.com/scanner-operator/scanner-operator/internal/store/storetest/dbserver"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(dbserver.Main{M: m}) }
@@ -46,7 +49,7 @@ const (
 	unknownID  = "example.com/unknown@sha256:5e42bbe2508154c9126d48c2b8a75420c3544343bf86fd041fb7527e017a4b4a"
 )
 
-var linux = vuln.Platform{OS: "linux", Architecture: "amd64"}
+var linux = model.Platform{OS: "linux", Architecture: "amd64"}
 
 // fixture is a running server with a store of its own.
 type fixture struct {
@@ -67,7 +70,7 @@ type ingester struct {
 	mu      sync.Mutex
 	err     error
 	got     []byte
-	keys    []vuln.ImageKey
+	keys    []model.ImageKey
 	reports []server.UploadedReport
 }
 
@@ -81,7 +84,7 @@ func (i *ingester) IngestReport(ctx context.Context, imageID string, uploaded se
 	return i.store.SaveReport(ctx, imageID, store.Report{Content: uploaded.Content, Counts: uploaded.Counts})
 }
 
-func (i *ingester) IngestSBOM(_ context.Context, key vuln.ImageKey, body io.Reader) error {
+func (i *ingester) IngestSBOM(_ context.Context, key model.ImageKey, body io.Reader) error {
 	content, err := io.ReadAll(body)
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -92,9 +95,41 @@ func (i *ingester) IngestSBOM(_ context.Context, key vuln.ImageKey, body io.Read
 	return i.err
 }
 
+// emptyDatabase is the file of a database with the current schema. Migrations take longer than most tests.
+var emptyDatabase = sync.OnceValues(func() (_ []byte, err error) {
+	folder, err := os.MkdirTemp("", "scanner-operator-server-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	file := filepath.Join(folder, "test.db")
+	st, err := sqlstore.Open(context.Background(), sqlstore.Config{Type: "sqlite", DSN: file})
+	if err != nil {
+		return nil, err
+	}
+	if err := st.Close(); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(file)
+})
+
+// newDatabase makes an empty database, and returns the name of its file.
+func newDatabase(tb testing.TB) string {
+	tb.Helper()
+	content, err := emptyDatabase()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	file := filepath.Join(tb.TempDir(), "test.db")
+	if err := os.WriteFile(file, content, 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	return file
+}
+
 func openStore(tb testing.TB) store.Store {
 	tb.Helper()
-	st, err := sqlstore.Open(tb.Context(), sqlstore.Config{Type: "sqlite", DSN: filepath.Join(tb.TempDir(), "test.db")})
+	st, err := sqlstore.Open(tb.Context(), sqlstore.Config{Type: "sqlite", DSN: newDatabase(tb)})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -112,10 +147,13 @@ func newFixture(tb testing.TB, change func(*server.Config)) *fixture {
 	f := &fixture{t: tb, store: openStore(tb), ingest: &ingester{}}
 	hub := feed.New(f.store, feed.Config{PollInterval: 50 * time.Millisecond, Log: logr.Discard()})
 	config := server.Config{
-		BindAddress: "127.0.0.1:0", Auth: server.AuthNone, Store: f.store, Ingest: f.ingest, Version: "v1.2.3",
-		Feed:       func(ctx context.Context) server.Subscription { return hub.Subscribe(ctx, feed.Filter{}) },
+		BindAddress: "127.0.0.1:0", Auth: auth.None, Store: f.store, Ingest: f.ingest, Version: "v1.2.3",
+		Feed:       func(ctx context.Context) live.Subscription { return hub.Subscribe(ctx, feed.Filter{}) },
 		Registerer: prometheus.NewRegistry(), Log: logr.Discard(),
-		Limits: server.Limits{ShutdownTimeout: 5 * time.Second, RequestRate: 1e6, RequestBurst: 1e6, FailureRate: 1e6, FailureBurst: 1e6},
+		Limits: server.Limits{
+			ShutdownTimeout: 5 * time.Second,
+			RateLimits:      auth.RateLimits{RequestRate: 1e6, RequestBurst: 1e6, FailureRate: 1e6, FailureBurst: 1e6},
+		},
 	}
 	if change != nil {
 		change(&config)
@@ -249,19 +287,31 @@ var specification = sync.OnceValues(func() (any, error) {
 	return jsonschema.UnmarshalJSON(bytes.NewReader(content))
 })
 
+// schemas holds, by JSON pointer, the functions that return compiled schemas.
+var schemas sync.Map
+
+// compiledSchema compiles the schema at a JSON pointer of openapi.yaml, once.
+func compiledSchema(pointer string) (*jsonschema.Schema, error) {
+	compile, _ := schemas.LoadOrStore(pointer, sync.OnceValues(func() (*jsonschema.Schema, error) {
+		document, err := specification()
+		if err != nil {
+			return nil, err
+		}
+		compiler := jsonschema.NewCompiler()
+		compiler.AssertFormat()
+		if err := compiler.AddResource("openapi.json", document); err != nil {
+			return nil, err
+		}
+		return compiler.Compile("openapi.json#" + pointer)
+	}))
+	once, _ := compile.(func() (*jsonschema.Schema, error))
+	return once()
+}
+
 // validate checks a JSON text against the schema at a JSON pointer of openapi.yaml.
 func validate(t *testing.T, pointer, text string) {
 	t.Helper()
-	document, err := specification()
-	if err != nil {
-		t.Fatal(err)
-	}
-	compiler := jsonschema.NewCompiler()
-	compiler.AssertFormat()
-	if err := compiler.AddResource("openapi.json", document); err != nil {
-		t.Fatal(err)
-	}
-	schema, err := compiler.Compile("openapi.json#" + pointer)
+	schema, err := compiledSchema(pointer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -280,26 +330,26 @@ func success(method, path string) string {
 	return "/paths/" + url.PathEscape(path) + "/" + strings.ToLower(method) + "/responses/200/content/application~1json/schema"
 }
 
-var build = vuln.DatabaseBuild{ID: "xxh64:00ff00ff00ff00ff", SchemaVersion: "v6.1.0", Built: time.Unix(1700000000, 0).UTC(), Source: vuln.DatabaseSourceOfficial}
+var build = model.DatabaseBuild{ID: "xxh64:00ff00ff00ff00ff", SchemaVersion: "v6.1.0", Built: time.Unix(1700000000, 0).UTC(), Source: model.DatabaseSourceOfficial}
 
-func packageOf(name, version string) vuln.Package {
+func packageOf(name, version string) model.Package {
 	digest := sha256.Sum256([]byte(name + "@" + version))
-	return vuln.Package{
+	return model.Package{
 		Fingerprint: hex.EncodeToString(digest[:]), Name: name, Version: version, Type: "apk", PURL: "pkg:apk/alpine/" + name + "@" + version,
 		Distro: "alpine:3.20", Licenses: []string{"MIT"}, CPEs: []string{"cpe:2.3:a:x:" + name + ":*:*:*:*:*:*:*:*"}, MatchInput: json.RawMessage(`{}`),
 	}
 }
 
-func findingOf(id string, severity vuln.Severity, risk float64) vuln.PackageFinding {
-	return vuln.PackageFinding{
-		Vulnerability: vuln.Vulnerability{
+func findingOf(id string, severity model.Severity, risk float64) model.PackageFinding {
+	return model.PackageFinding{
+		Vulnerability: model.Vulnerability{
 			ID: id, Namespace: "alpine:distro:alpine:3.20", Severity: severity, Description: "A <b>hole</b>.", DataSource: "https://example.com/" + id,
 			URLs: []string{"https://example.com/" + id}, CWEs: []string{"CWE-79"}, Aliases: []string{"GHSA-" + id}, Risk: risk,
-			CVSS: []vuln.CVSS{{Version: "3.1", Vector: "CVSS:3.1/AV:N", Score: 9.8}},
-			EPSS: &vuln.EPSS{Score: 0.5, Percentile: 0.9}, KEV: []vuln.KnownExploited{{CVE: id, Product: "x"}},
+			CVSS: []model.CVSS{{Version: "3.1", Vector: "CVSS:3.1/AV:N", Score: 9.8}},
+			EPSS: &model.EPSS{Score: 0.5, Percentile: 0.9}, KEV: []model.KnownExploited{{CVE: id, Product: "x"}},
 		},
-		Fix:     vuln.Fix{State: vuln.FixStateFixed, Versions: []string{"9.9"}},
-		Details: []vuln.MatchDetail{{Type: "exact-direct-match", Matcher: "apk-matcher", SearchedBy: json.RawMessage(`{"a":1}`), Found: json.RawMessage(`"text"`)}},
+		Fix:     model.Fix{State: model.FixStateFixed, Versions: []string{"9.9"}},
+		Details: []model.MatchDetail{{Type: "exact-direct-match", Matcher: "apk-matcher", SearchedBy: json.RawMessage(`{"a":1}`), Found: json.RawMessage(`"text"`)}},
 	}
 }
 
@@ -307,11 +357,11 @@ func findingOf(id string, severity vuln.Severity, risk float64) vuln.PackageFind
 func (f *fixture) seed() {
 	f.t.Helper()
 	ctx := f.t.Context()
-	keys := []vuln.ImageKey{{ImageID: scannedID, Platform: linux}, {ImageID: failedID, Platform: linux}, {ImageID: pendingID, Platform: linux}}
+	keys := []model.ImageKey{{ImageID: scannedID, Platform: linux}, {ImageID: failedID, Platform: linux}, {ImageID: pendingID, Platform: linux}}
 	states, err := f.store.WantImages(ctx, keys)
 	f.must(err)
 	f.scan(keys[0], packageOf("openssl", "3.0.1"), packageOf("zlib", "1.2.13"))
-	recorded, err := f.store.RecordFailure(ctx, keys[1], states[keys[1]].Attempts, vuln.Outcome{Reason: vuln.ReasonImageNotFound, Message: "gone"}, time.Unix(4000000000, 0))
+	recorded, err := f.store.RecordFailure(ctx, keys[1], states[keys[1]].Attempts, model.Outcome{Reason: model.ReasonImageNotFound, Message: "gone"}, time.Unix(4000000000, 0))
 	f.must(err)
 	if !recorded {
 		f.t.Fatal("the failure was not recorded")
@@ -322,36 +372,36 @@ func (f *fixture) seed() {
 const sbomText = `{"artifacts":[],"schema":{"version":"16"}}`
 
 // scan stores an SBOM and findings for an image that is known.
-func (f *fixture) scan(key vuln.ImageKey, packages ...vuln.Package) {
+func (f *fixture) scan(key model.ImageKey, packages ...model.Package) {
 	f.t.Helper()
 	ctx := f.t.Context()
 	digest := sha256.Sum256([]byte(sbomText))
 	sbom := store.SBOM{MediaType: "application/vnd.syft+json", Content: compressed(sbomText), SHA256: hex.EncodeToString(digest[:]), Size: int64(len(sbomText))}
-	catalog := vuln.Catalog{Distro: "alpine:3.20", Size: 1234}
-	findings := map[string]vuln.PackageFinding{}
+	catalog := model.Catalog{Distro: "alpine:3.20", Size: 1234}
+	findings := map[string]model.PackageFinding{}
 	for i, p := range packages {
-		catalog.Packages = append(catalog.Packages, vuln.HeldPackage{Package: p, Locations: []vuln.Location{{Path: "/lib/apk/db/installed"}}})
-		findings[p.Fingerprint] = findingOf(fmt.Sprintf("CVE-2024-%04d", i), vuln.Severities()[i%5], float64(90-i))
+		catalog.Packages = append(catalog.Packages, model.HeldPackage{Package: p, Locations: []model.Location{{Path: "/lib/apk/db/installed"}}})
+		findings[p.Fingerprint] = findingOf(fmt.Sprintf("CVE-2024-%04d", i), model.Severities()[i%5], float64(90-i))
 	}
 	f.must(f.store.SaveSBOM(ctx, key, sbom, catalog))
 	f.match(key, sbom.SHA256, findings)
 }
 
-// match gives the packages of an image their findings, by fingerprint, under the current generation of answers.
-func (f *fixture) match(key vuln.ImageKey, sbomDigest string, findings map[string]vuln.PackageFinding) {
+// match gives the packages of an image their findings, by fingerprint, under the current result set of answers.
+func (f *fixture) match(key model.ImageKey, sbomDigest string, findings map[string]model.PackageFinding) {
 	f.t.Helper()
 	ctx := f.t.Context()
-	current, found, err := f.store.CurrentGeneration(ctx)
+	current, found, err := f.store.CurrentResultSet(ctx)
 	f.must(err)
 	if !found {
-		current, err = f.store.StartGeneration(ctx, build, "test", true)
+		current, err = f.store.StartResultSet(ctx, build, "test", true)
 		f.must(err)
 	}
 	_, packages, err := f.store.UnansweredPackages(ctx, key)
 	f.must(err)
-	answers := map[int64]vuln.PackageAnswer{}
+	answers := map[int64]model.PackageAnswer{}
 	for _, p := range packages {
-		answers[p.ID] = vuln.PackageAnswer{Findings: []vuln.PackageFinding{findings[p.Fingerprint]}}
+		answers[p.ID] = model.PackageAnswer{Findings: []model.PackageFinding{findings[p.Fingerprint]}}
 	}
 	f.must(f.store.SaveAnswers(ctx, current.Number, answers))
 	f.must(f.store.FinishImage(ctx, key, sbomDigest))
@@ -392,7 +442,7 @@ type slowIngester struct{ entered, leave chan struct{} }
 
 func (i *slowIngester) IngestReport(context.Context, string, server.UploadedReport) error { return nil }
 
-func (i *slowIngester) IngestSBOM(ctx context.Context, _ vuln.ImageKey, _ io.Reader) error {
+func (i *slowIngester) IngestSBOM(ctx context.Context, _ model.ImageKey, _ io.Reader) error {
 	close(i.entered)
 	select {
 	case <-i.leave:

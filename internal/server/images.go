@@ -3,10 +3,10 @@ package server
 import (
 	"context"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/report"
 	"github.com/scanner-operator/scanner-operator/internal/server/api"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 // ListImages answers a page of images.
@@ -83,24 +83,24 @@ func (o operations) ListPresences(ctx context.Context, request api.ListPresences
 
 func toImage(image store.Image) api.Image {
 	return api.Image{
-		ImageId:      image.Key.ImageID,
-		Platform:     image.Key.Platform.String(),
-		State:        api.ImageState(image.State),
-		Reason:       optional(api.FailureReason(image.Reason)),
-		Message:      optional(image.Message),
-		Attempts:     image.Attempts,
-		NextAttempt:  optionalTime(image.NextAttempt),
-		SizeClass:    optional(api.ImageSizeClass(image.SizeClass.OrSmall())),
-		Distro:       optional(image.Distro),
-		Size:         image.Size,
-		Packages:     image.PackageCount,
-		Counts:       toCounts(image.Counts),
-		Database:     toBuild(image.Database),
-		FirstSeen:    image.FirstSeen.UTC(),
-		CataloguedAt: optionalTime(image.CataloguedAt),
-		MatchedAt:    optionalTime(image.MatchedAt),
-		FromReport:   optional(image.FromReport),
-		Reported:     optionalCounts(image.Reported),
+		ImageId:     image.Key.ImageID,
+		Platform:    image.Key.Platform.String(),
+		State:       api.ImageState(image.State),
+		Reason:      optional(api.FailureReason(image.Reason)),
+		Message:     optional(image.Message),
+		Attempts:    image.Attempts,
+		NextAttempt: optionalTime(image.NextAttempt),
+		SizeClass:   optional(api.ImageSizeClass(image.SizeClass.OrSmall())),
+		Distro:      optional(image.Distro),
+		Size:        image.Size,
+		Packages:    image.PackageCount,
+		Counts:      toCounts(image.Counts),
+		Database:    toBuild(image.Database),
+		FirstSeen:   image.FirstSeen.UTC(),
+		CatalogedAt: optionalTime(image.CatalogedAt),
+		MatchedAt:   optionalTime(image.MatchedAt),
+		FromReport:  optional(image.FromReport),
+		Reported:    optionalCounts(image.Reported),
 	}
 }
 
@@ -119,7 +119,7 @@ func toCounts(c store.Counts) api.Counts {
 	}
 }
 
-func toBuild(build *vuln.DatabaseBuild) *api.DatabaseBuild {
+func toBuild(build *model.DatabaseBuild) *api.DatabaseBuild {
 	if build == nil {
 		return nil
 	}

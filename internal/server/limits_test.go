@@ -16,6 +16,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 
 	"github.com/scanner-operator/scanner-operator/internal/server"
+	"github.com/scanner-operator/scanner-operator/internal/server/auth"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
@@ -42,6 +43,7 @@ func shortLimits(c *server.Config) {
 
 // Connections that send their headers or bodies drop by drop are cut.
 func TestSlowClientsAreCut(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, func(c *server.Config) {
 		shortLimits(c)
 		c.Limits.WriteTimeout = 200 * time.Millisecond
@@ -129,7 +131,7 @@ func TestPanicIsAnswered(t *testing.T) {
 			logged.WriteString(args)
 		}, funcr.Options{})
 	})
-	f.do(http.MethodGet, "/api/v1/databases", "", "Authorization: Bearer secret-token").problem(t, 500, "log says more")
+	f.do(http.MethodGet, "/api/v1/databases", "", "Authorization: Bearer secret-token").problem(t, 500, "see the operator's log")
 	if a := f.do(http.MethodGet, "/", ""); a.status != http.StatusOK {
 		t.Errorf("afterwards: %d", a.status)
 	}
@@ -175,7 +177,7 @@ func TestShutdownIsBounded(t *testing.T) {
 // Without a feed there is nothing to subscribe to.
 func TestHandlerWithoutStart(t *testing.T) {
 	s, err := server.New(server.Config{
-		BindAddress: "127.0.0.1:0", Auth: server.AuthNone, Store: &idStore{}, Ingest: &ingester{},
+		BindAddress: "127.0.0.1:0", Auth: auth.None, Store: &idStore{}, Ingest: &ingester{},
 		Feed: newHandFeed().subscribe,
 	})
 	if err != nil {

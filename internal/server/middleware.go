@@ -4,67 +4,22 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
+	"github.com/scanner-operator/scanner-operator/internal/server/auth"
+	"github.com/scanner-operator/scanner-operator/internal/server/problem"
 )
 
 // contentSecurityPolicy lets the UI load its own files and talk to its own origin, and nothing else.
 const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; " +
 	"connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
-// metrics are what the server counts.
-type metrics struct {
-	duration    *prometheus.HistogramVec
-	subscribers prometheus.Gauge
-	evicted     prometheus.Counter
-}
-
-// newMetrics registers the metrics, or finds those that another server of this process has registered.
-func newMetrics(registerer prometheus.Registerer) (metrics, error) {
-	m := metrics{
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "scanner_operator_http_request_duration_seconds",
-			Help:    "Time to answer HTTP requests. For WebSockets, the time to open them.",
-			Buckets: []float64{0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30},
-		}, []string{"method", "route", "code"}),
-		subscribers: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "scanner_operator_websocket_subscribers",
-			Help: "Open WebSockets.",
-		}),
-		evicted: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "scanner_operator_websocket_evictions_total",
-			Help: "WebSockets that were closed because their client did not keep up.",
-		}),
-	}
-	var err error
-	if m.duration, err = register(registerer, m.duration); err != nil {
-		return metrics{}, err
-	}
-	if m.subscribers, err = register(registerer, m.subscribers); err != nil {
-		return metrics{}, err
-	}
-	if m.evicted, err = register(registerer, m.evicted); err != nil {
-		return metrics{}, err
-	}
-	return m, nil
-}
-
-func register[T prometheus.Collector](registerer prometheus.Registerer, collector T) (T, error) {
-	err := registerer.Register(collector)
-	if already, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
-		if existing, ok := already.ExistingCollector.(T); ok {
-			return existing, nil
-		}
-	}
-	if err != nil {
-		return collector, fmt.Errorf("register a metric: %w", err)
-	}
-	return collector, nil
-}
+// statusClientGone is what metrics show for a request whose client went away before the answer.
+const statusClientGone = 499
 
 // recorder sees the status of an answer, and carries what the layers of one request tell each other.
 type recorder struct {
@@ -139,7 +94,7 @@ func (s *Server) observe(next http.Handler) http.Handler {
 // answerPanic tells the client about a panic if the answer has not begun, and returns what to panic with otherwise.
 func (s *Server) answerPanic(rec *recorder, r *http.Request) (cause any) {
 	defer func() { cause = recover() }()
-	s.writeProblem(rec, r, problemf(http.StatusInternalServerError, "internal error; the operator's log says more"))
+	s.writeProblem(rec, r, problem.New(http.StatusInternalServerError, "internal error; see the operator's log"))
 	return nil
 }
 
@@ -155,7 +110,7 @@ func (s *Server) measure(rec *recorder, r *http.Request, took time.Duration) {
 	}
 	method := knownMethod(r.Method)
 	s.metrics.duration.WithLabelValues(method, rec.route, strconv.Itoa(status)).Observe(took.Seconds())
-	s.log.V(1).Info("Request answered", "method", method, "route", rec.route, "status", status, "took", took.String())
+	s.log.V(1).Info("Request served", "method", method, "route", rec.route, "status", status, "took", took.String())
 }
 
 // knownMethod keeps what a client can put into a label or a message small.
@@ -189,13 +144,13 @@ func (s *Server) secure(next http.Handler) http.Handler {
 		if isHTTPS(r) {
 			h.Set("Strict-Transport-Security", "max-age=31536000")
 		}
-		if s.config.Auth == AuthNone && !isLoopbackHost(hostOnly(r.Host)) {
-			s.writeProblem(w, r, problemf(http.StatusMisdirectedRequest,
-				"without authentication only requests to localhost are answered, by the name localhost or a loopback address"))
+		if s.config.Auth == auth.None && !isLoopbackHost(hostOnly(r.Host)) {
+			s.writeProblem(w, r, problem.New(http.StatusMisdirectedRequest,
+				"without authentication, only requests to localhost or a loopback address are allowed"))
 			return
 		}
 		if err := protection.Check(r); err != nil {
-			s.writeProblem(w, r, problemf(http.StatusForbidden, "a request from another site: %v", err))
+			s.writeProblem(w, r, problem.New(http.StatusForbidden, "cross-origin request refused: %v", err))
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -213,4 +168,33 @@ func hostOnly(host string) string {
 // isHTTPS reports whether the browser speaks TLS, to us or to a proxy in front of us.
 func isHTTPS(r *http.Request) bool {
 	return r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")
+}
+
+// writeProblem writes a problem document. A client that is gone gets nothing, and an answer that has begun is cut off, so
+// that nobody takes it for a whole one.
+func (s *Server) writeProblem(w http.ResponseWriter, r *http.Request, err error) {
+	rec := recorderOf(w)
+	if rec != nil && rec.status != 0 {
+		if r.Context().Err() == nil {
+			s.log.V(1).Info("Response aborted", "method", r.Method, "route", rec.route, "error", err.Error())
+		}
+		panic(http.ErrAbortHandler)
+	}
+	// A body that does not arrive in time ends the request's context as well, but its sender is still there.
+	if r.Context().Err() != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		if rec != nil {
+			rec.status = statusClientGone
+		}
+		panic(http.ErrAbortHandler)
+	}
+	p := problem.From(err)
+	switch {
+	case p.Status == http.StatusInternalServerError:
+		s.log.Error(p.Cause, "Request failed", "method", r.Method, "route", routeOf(rec))
+	case p.Status > http.StatusInternalServerError:
+		s.log.Info("Request cannot be served", "method", r.Method, "route", routeOf(rec), "detail", p.Detail, "error", fmt.Sprint(p.Cause))
+	}
+	if err := problem.Write(w, p); err != nil {
+		s.log.V(1).Info("Cannot write the problem document", "error", err.Error())
+	}
 }

@@ -3,8 +3,9 @@ package server
 import (
 	"time"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/server/api"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/server/problem"
 )
 
 // operations implements the generated interface, one file per resource.
@@ -13,15 +14,15 @@ type operations struct{ s *Server }
 var _ api.StrictServerInterface = operations{}
 
 // imageKey reads the image and the platform that a request names. Without a platform the store chooses one.
-func imageKey(imageID string, platform *string) (vuln.ImageKey, error) {
-	key := vuln.ImageKey{ImageID: imageID}
+func imageKey(imageID string, platform *string) (model.ImageKey, error) {
+	key := model.ImageKey{ImageID: imageID}
 	if err := key.Validate(); err != nil {
-		return vuln.ImageKey{}, badRequest("imageId: %v", err)
+		return model.ImageKey{}, problem.BadRequest("imageId: %v", err)
 	}
 	if platform != nil && *platform != "" {
-		parsed, err := vuln.ParsePlatform(*platform)
+		parsed, err := model.ParsePlatform(*platform)
 		if err != nil {
-			return vuln.ImageKey{}, badRequest("platform: %v", err)
+			return model.ImageKey{}, problem.BadRequest("platform: %v", err)
 		}
 		key.Platform = parsed
 	}

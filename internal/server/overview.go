@@ -13,7 +13,7 @@ func (o operations) GetOverview(ctx context.Context, _ api.GetOverviewRequestObj
 	if err != nil {
 		return nil, err
 	}
-	current, found, err := o.s.config.Store.CurrentGeneration(ctx)
+	current, found, err := o.s.config.Store.CurrentResultSet(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -24,7 +24,7 @@ func (o operations) GetOverview(ctx context.Context, _ api.GetOverviewRequestObj
 	answer := api.GetOverview200JSONResponse{Counts: toCounts(overview.Counts), Packages: overview.Packages, Running: &overview.Running}
 	answer.Images.Pending = overview.Images[store.StatePending]
 	answer.Images.Failed = overview.Images[store.StateFailed]
-	answer.Images.Catalogued = overview.Images[store.StateCatalogued]
+	answer.Images.Cataloged = overview.Images[store.StateCataloged]
 	answer.Images.Scanned = overview.Images[store.StateScanned]
 	answer.Images.Reported = overview.Images[store.StateReported]
 	if len(coverage.Counts) > 0 {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/scanner-operator/scanner-operator/internal/server/api"
+	"github.com/scanner-operator/scanner-operator/internal/server/problem"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
@@ -64,12 +65,12 @@ func (s *Server) packageQuery(params api.ListPackagesParams) (store.PackageQuery
 	versions := s.config.Versions
 	switch {
 	case versions == nil:
-		return query, problemf(http.StatusNotImplemented, "this process does not compare versions")
+		return query, problem.New(http.StatusNotImplemented, "comparing versions is not available in this process")
 	case query.Name == "":
-		return query, badRequest("version needs name: the whole name of the package")
+		return query, problem.BadRequest("version requires name, the full name of the package")
 	}
 	if err := versions.Constraint(query.VersionText); err != nil {
-		return query, badRequest("version: %v", err)
+		return query, problem.BadRequest("version: %v", err)
 	}
 	query.Version = func(packageType, version string) bool {
 		satisfied, err := versions.Satisfies(packageType, version, query.VersionText)

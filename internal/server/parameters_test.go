@@ -22,41 +22,41 @@ func TestParametersAreRefused(t *testing.T) {
 	f.seed()
 	image := "/api/v1/images/" + escape(scannedID)
 	for target, want := range map[string]string{
-		"/api/v1/images?namspace=a":                                     `"namspace" is not among the query parameters of this resource: there are epss, fixable, format`,
-		"/api/v1/overview?text=a":                                       "there is none",
-		"/api/v1/images?fixable=perhaps":                                `fixable: "perhaps" is neither true nor false`,
+		"/api/v1/images?namspace=a":                                     `"namspace" is not a query parameter of this resource; its parameters are epss, fixable, format`,
+		"/api/v1/overview?text=a":                                       "it has none",
+		"/api/v1/images?fixable=perhaps":                                `fixable: "perhaps" is not a boolean`,
 		"/api/v1/images?kev=true&kev=false":                             "kev",
 		"/api/v1/images?epss=high":                                      `epss: "high" is not a number`,
-		"/api/v1/images?epss=NaN":                                       "epss is not between 0 and 1",
-		"/api/v1/images?epss=1.1":                                       "epss is not between 0 and 1",
-		"/api/v1/images?epss=-0.1":                                      "epss is not between 0 and 1",
-		"/api/v1/images?namespace=" + strings.Repeat("a", 254):          "namespace has more than 253 bytes",
-		"/api/v1/images?workloadKind=" + strings.Repeat("a", 64):        "workloadKind has more than 63 bytes",
-		"/api/v1/images?text=a%00b":                                     "text holds a control character",
+		"/api/v1/images?epss=NaN":                                       "epss is not in the range 0 to 1",
+		"/api/v1/images?epss=1.1":                                       "epss is not in the range 0 to 1",
+		"/api/v1/images?epss=-0.1":                                      "epss is not in the range 0 to 1",
+		"/api/v1/images?namespace=" + strings.Repeat("a", 254):          "namespace exceeds the limit of 253 bytes",
+		"/api/v1/images?workloadKind=" + strings.Repeat("a", 64):        "workloadKind exceeds the limit of 63 bytes",
+		"/api/v1/images?text=a%00b":                                     "text contains a control character",
 		"/api/v1/images?workload=%FF":                                   "workload is not valid UTF-8",
 		"/api/v1/images?format=xml":                                     `format "xml" is not one of json, cyclonedx-json, spdx-json, sarif, csv`,
 		"/api/v1/images?pageSize=9999999999999999999":                   "pageSize",
-		"/api/v1/images?state=Pending&format=sarif":                     `format "sarif" shows findings, which only images in state Scanned have`,
-		image + "/findings?closed=true&format=cyclonedx-json":           "cannot show closed findings",
+		"/api/v1/images?state=Pending&format=sarif":                     `format "sarif" exports findings, which only images in the state Scanned have`,
+		image + "/findings?closed=true&format=cyclonedx-json":           "does not support closed findings",
 		image + "/sbom?format=csv":                                      `format "csv" is not one of cyclonedx-json, spdx-json`,
 		"/api/v1/vulnerabilities?sort=epss":                             `sort "epss" is not one of -risk, -severity, -epss, id`,
 		"/api/v1/vulnerabilities?format=sarif":                          `format "sarif" is not one of json, csv`,
 		"/api/v1/vulnerabilities/a%20b":                                 "only printable ASCII",
 		"/api/v1/vulnerabilities/" + strings.Repeat("a", 256):           "limit of 255",
-		"/api/v1/vulnerabilities/CVE-1/affected?on=yesterday":           "on is neither a day such as 2026-01-31",
-		"/api/v1/vulnerabilities/CVE-1/affected?on=2026-02-30":          "on is neither a day",
-		"/api/v1/vulnerabilities/CVE-1/affected?closed=1&on=2026-01-01": "exclude each other",
-		"/api/v1/packages?version=%3C2":                                 "version needs name",
-		"/api/v1/packages?name=a&version=2":                             `"2" does not begin with one of <, <=, >, >=, =`,
+		"/api/v1/vulnerabilities/CVE-1/affected?on=yesterday":           "on is not a valid date such as 2026-01-31",
+		"/api/v1/vulnerabilities/CVE-1/affected?on=2026-02-30":          "on is not a valid date",
+		"/api/v1/vulnerabilities/CVE-1/affected?closed=1&on=2026-01-01": "mutually exclusive",
+		"/api/v1/packages?version=%3C2":                                 "version requires name",
+		"/api/v1/packages?name=a&version=2":                             `"2" does not start with one of the operators <, <=, >, >=, =`,
 		"/api/v1/packages?imageId=a%20b":                                "imageId",
 		"/api/v1/workloads?severity=Bad":                                `severity "Bad" is not one of Critical`,
 		"/api/v1/coverage?state=Done":                                   `state "Done" is not one of Scanned, Stale, Pending, Failed, Skipped`,
 		"/api/v1/rollouts?since=today":                                  "since",
-		"/api/v1/trends?from=2026-02-01&to=2026-01-01":                  "from is after to",
-		"/api/v1/trends?from=2024-01-01&to=2026-01-01":                  "732 days, more than the limit of 400",
-		"/api/v1/trends?to=0001-01-01&from=9999-12-31":                  "from is after to",
+		"/api/v1/trends?from=2026-02-01&to=2026-01-01":                  "from is later than to",
+		"/api/v1/trends?from=2024-01-01&to=2026-01-01":                  "732 days, which exceeds the limit of 400",
+		"/api/v1/trends?to=0001-01-01&from=9999-12-31":                  "from is later than to",
 		"/api/v1/packages?pageToken=AAAA":                               "pageToken",
-		"/api/v1/coverage?pageToken=" + strings.Repeat("A", 8193):       "pageToken has more than 8192 bytes",
+		"/api/v1/coverage?pageToken=" + strings.Repeat("A", 8193):       "pageToken exceeds the limit of 8192 bytes",
 	} {
 		a := f.do(http.MethodGet, target, "")
 		a.problem(t, http.StatusBadRequest, want)
@@ -64,10 +64,10 @@ func TestParametersAreRefused(t *testing.T) {
 			t.Fatalf("that was %.100s", target)
 		}
 	}
-	f.do(http.MethodGet, "/api/v1/vulnerabilities/CVE-1999-1", "").problem(t, http.StatusNotFound, "no finding names")
-	// The documents' clients may add what they like.
+	f.do(http.MethodGet, "/api/v1/vulnerabilities/CVE-1999-1", "").problem(t, http.StatusNotFound, "no current or past finding")
+	// Clients of /scan-results may add what they like.
 	if a := f.do(http.MethodGet, "/scan-results?time=1", ""); a.status != http.StatusOK {
-		t.Errorf("an unknown parameter of the documents' API: %d %s", a.status, a.body)
+		t.Errorf("an unknown parameter of /scan-results: %d %s", a.status, a.body)
 	}
 	without := newFixture(t, nil)
 	without.do(http.MethodGet, "/api/v1/packages?name=a&version=%3C2", "").problem(t, http.StatusNotImplemented, "versions")

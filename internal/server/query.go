@@ -11,9 +11,10 @@ import (
 
 	openapi_types "github.com/oapi-codegen/runtime/types"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/server/api"
+	"github.com/scanner-operator/scanner-operator/internal/server/problem"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 // Bounds of query parameters, as the specification states them.
@@ -37,7 +38,7 @@ type parameters struct{ err error }
 
 func (p *parameters) refuse(format string, args ...any) {
 	if p.err == nil {
-		p.err = badRequest(format, args...)
+		p.err = problem.BadRequest(format, args...)
 	}
 }
 
@@ -49,23 +50,23 @@ func (p *parameters) page(token *api.PageToken, size *api.PageSize) store.Page {
 	}
 	switch {
 	case page.Size < minimumPageSize || page.Size > store.MaxPageSize:
-		p.refuse("pageSize is not between %d and %d", minimumPageSize, store.MaxPageSize)
+		p.refuse("pageSize is not in the range %d to %d", minimumPageSize, store.MaxPageSize)
 	case len(page.Token) > store.MaxTokenLength:
-		p.refuse("pageToken has more than %d bytes", store.MaxTokenLength)
+		p.refuse("pageToken exceeds the limit of %d bytes", store.MaxTokenLength)
 	}
 	return page
 }
 
 // severity reads a severity; without one nothing is filtered.
-func (p *parameters) severity(name *api.Severity) vuln.Severity {
+func (p *parameters) severity(name *api.Severity) model.Severity {
 	switch {
 	case name == nil:
-		return vuln.SeverityUnknown
+		return model.SeverityUnknown
 	case !name.Valid():
 		p.refuse("severity %.40q is not one of Critical, High, Medium, Low, Negligible, Unknown", string(*name))
-		return vuln.SeverityUnknown
+		return model.SeverityUnknown
 	}
-	parsed, err := vuln.ParseSeverity(string(*name))
+	parsed, err := model.ParseSeverity(string(*name))
 	if err != nil {
 		p.refuse("%v", err)
 	}
@@ -77,11 +78,11 @@ func (p *parameters) text(name string, text *string, limit int) string {
 	t := value(text)
 	switch {
 	case len(t) > limit:
-		p.refuse("%s has more than %d bytes", name, limit)
+		p.refuse("%s exceeds the limit of %d bytes", name, limit)
 	case !utf8.ValidString(t):
 		p.refuse("%s is not valid UTF-8", name)
 	case strings.ContainsFunc(t, func(r rune) bool { return r < ' ' || r == 0x7f }):
-		p.refuse("%s holds a control character", name)
+		p.refuse("%s contains a control character", name)
 	}
 	return t
 }
@@ -89,7 +90,7 @@ func (p *parameters) text(name string, text *string, limit int) string {
 // probability reads a number from 0 to 1.
 func (p *parameters) probability(name string, number *float64) float64 {
 	if n := value(number); !(n >= 0 && n <= 1) { //nolint:staticcheck // the other way round lets NaN pass
-		p.refuse("%s is not between 0 and 1", name)
+		p.refuse("%s is not in the range 0 to 1", name)
 	}
 	return value(number)
 }
@@ -115,7 +116,7 @@ func (p *parameters) imageID(id *string) string {
 }
 
 // image reads the image of a path, and the platform that is asked for.
-func (p *parameters) image(id string, platform *string) vuln.ImageKey {
+func (p *parameters) image(id string, platform *string) model.ImageKey {
 	key, err := imageKey(id, platform)
 	if err != nil && p.err == nil {
 		p.err = err
@@ -145,7 +146,7 @@ func choice[To, From ~string](p *parameters, name string, word *From, allowed ..
 // choices reads at most limit of some words.
 func choices[To, From ~string](p *parameters, name string, words *[]From, limit int, allowed ...To) []To {
 	if len(value(words)) > limit {
-		p.refuse("%s is there more than %d times", name, limit)
+		p.refuse("%s is repeated more than %d times", name, limit)
 		return nil
 	}
 	var list []To
@@ -166,12 +167,12 @@ func joined[T ~string](words []T) string {
 // identifier reads an ID in a path: printable ASCII without spaces.
 func (p *parameters) identifier(what, id string, limit int) string {
 	if len(id) > limit {
-		p.refuse("the %s has %d bytes, more than the limit of %d", what, len(id), limit)
+		p.refuse("the %s has %d bytes, which exceeds the limit of %d", what, len(id), limit)
 		return ""
 	}
 	for _, r := range id {
 		if r <= ' ' || r > '~' {
-			p.refuse("the %s holds the character %q; only printable ASCII without spaces is allowed", what, r)
+			p.refuse("the %s contains the character %q; only printable ASCII without spaces is allowed", what, r)
 		}
 	}
 	return id
@@ -183,7 +184,7 @@ func imageQuery(params api.ListImagesParams) (store.ImageQuery, error) {
 	query := store.ImageQuery{
 		Text: p.text("text", params.Text, maxImageText), MinSeverity: p.severity(params.Severity),
 		States: choices(&p, "state", params.State, maxStates,
-			store.StatePending, store.StateFailed, store.StateCatalogued, store.StateScanned, store.StateReported),
+			store.StatePending, store.StateFailed, store.StateCataloged, store.StateScanned, store.StateReported),
 		Fixable: value(params.Fixable), KEV: value(params.Kev), MinEPSS: p.probability("epss", params.Epss),
 		Where: p.where(params.Namespace, params.Workload, params.WorkloadKind),
 		Sort:  choice(&p, "sort", params.Sort, store.SortImageID, store.SortSeverity),
@@ -212,7 +213,7 @@ func changeQuery(build string, params api.ListChangesParams) (store.ChangeQuery,
 		p.refuse("generation is less than 1")
 	}
 	query := store.ChangeQuery{
-		Build: p.identifier("build ID", build, maxBuildID), Generation: value(params.Generation),
+		Build: p.identifier("build ID", build, maxBuildID), ResultSet: value(params.Generation),
 		Text: p.text("text", params.Text, maxText), MinSeverity: p.severity(params.Severity), ImageID: p.imageID(params.ImageId),
 		Kinds: choices(&p, "kind", params.Kind, maxChangeKinds, store.ChangeOpened, store.ChangeClosed, store.ChangeChanged),
 		KEV:   value(params.Kev),
@@ -252,11 +253,11 @@ func unknownParameter(r *http.Request, request any) error {
 			continue
 		}
 		slices.Sort(known)
-		allowed := "there is none"
+		allowed := "it has none"
 		if len(known) > 0 {
-			allowed = "there are " + strings.Join(known, ", ")
+			allowed = "its parameters are " + strings.Join(known, ", ")
 		}
-		return badRequest("%.40q is not among the query parameters of this resource: %s", name, allowed)
+		return problem.BadRequest("%.40q is not a query parameter of this resource; %s", name, allowed)
 	}
 	return nil
 }

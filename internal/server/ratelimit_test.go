@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/scanner-operator/scanner-operator/internal/server"
+	"github.com/scanner-operator/scanner-operator/internal/server/auth"
 )
 
 // limitedFixture is a server whose callers have small allowances, and a clock that the test turns.
@@ -20,7 +21,7 @@ func limitedFixture(t *testing.T, c *cluster) (f *fixture, turn func(time.Durati
 	now.Store(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano())
 	f = newGuardedFixture(t, c, func(config *server.Config) {
 		config.Clock = func() time.Time { return time.Unix(0, now.Load()) }
-		config.Uploads = server.NewUploadAuthorizer(tokenReviews{c}, nil, nil)
+		config.Uploads = auth.NewUploadAuthorizer(tokenReviews{c}, nil, nil)
 		config.Limits.RequestRate, config.Limits.RequestBurst = 1, 30
 		config.Limits.FailureRate, config.Limits.FailureBurst = 0.1, 3
 	})
@@ -39,7 +40,7 @@ func TestEachCallerHasAnAllowance(t *testing.T) {
 		}
 	}
 	a := get("/api/v1/overview", "admin")
-	a.problem(t, http.StatusTooManyRequests, "too many requests")
+	a.problem(t, http.StatusTooManyRequests, "rate limit exceeded")
 	if a.header.Get("Retry-After") != "1" {
 		t.Errorf("Retry-After: %q", a.header.Get("Retry-After"))
 	}
@@ -113,7 +114,7 @@ func TestRefusedTokensAreLimited(t *testing.T) {
 			}
 			before, _ := c.calls()
 			a := try(f, "guess3")
-			a.problem(t, http.StatusTooManyRequests, "refused")
+			a.problem(t, http.StatusTooManyRequests, "too many invalid tokens")
 			if a.header.Get("Retry-After") != "10" {
 				t.Errorf("Retry-After: %q", a.header.Get("Retry-After"))
 			}
@@ -204,7 +205,7 @@ func TestGuessingLocksNobodyOut(t *testing.T) {
 	}
 	turn(5 * time.Second)
 	guess() // one that got through
-	signIn("reader").problem(t, http.StatusTooManyRequests, "refused")
+	signIn("reader").problem(t, http.StatusTooManyRequests, "too many invalid tokens")
 	before, _ := c.calls()
 	tries := 1
 	for ; signIn("reader").status != http.StatusOK; tries++ {
@@ -228,5 +229,5 @@ func TestGuessingLocksNobodyOut(t *testing.T) {
 	for range 4 {
 		guess()
 	}
-	overview("admin").problem(t, http.StatusTooManyRequests, "refused")
+	overview("admin").problem(t, http.StatusTooManyRequests, "too many invalid tokens")
 }

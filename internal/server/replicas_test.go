@@ -19,17 +19,19 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/scanner-operator/scanner-operator/internal/feed"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/server"
+	"github.com/scanner-operator/scanner-operator/internal/server/live"
 	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 	"github.com/scanner-operator/scanner-operator/internal/store/sqlstore"
 	"github.com/scanner-operator/scanner-operator/internal/store/storetest/dbserver"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 // replica starts a server with a feed and a store of its own on a PostgreSQL database.
 func replica(t *testing.T, dsn string) *fixture {
 	t.Helper()
-	db, err := sqlstore.Open(t.Context(), sqlstore.Config{Type: sqlstore.TypePostgres, DSN: dsn})
+	db, err := sqlstore.Open(t.Context(), sqlstore.Config{Type: sqldb.TypePostgres, DSN: dsn})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +44,7 @@ func replica(t *testing.T, dsn string) *fixture {
 		c.Store = db
 		// The clients of these tests answer pings only when they read.
 		c.Limits.PongTimeout = time.Hour
-		c.Feed = func(ctx context.Context) server.Subscription { return hub.Subscribe(ctx, feed.Filter{}) }
+		c.Feed = func(ctx context.Context) live.Subscription { return hub.Subscribe(ctx, feed.Filter{}) }
 	})
 	f.store = db
 	t.Cleanup(func() {
@@ -63,9 +65,9 @@ func replica(t *testing.T, dsn string) *fixture {
 func (f *fixture) write(prefix string, count int) {
 	deadline := time.Now().Add(3 * patience)
 	for i := range count {
-		key := vuln.ImageKey{ImageID: fmt.Sprint(prefix, i), Platform: linux}
+		key := model.ImageKey{ImageID: fmt.Sprint(prefix, i), Platform: linux}
 		for {
-			_, err := f.store.WantImages(f.t.Context(), []vuln.ImageKey{key})
+			_, err := f.store.WantImages(f.t.Context(), []model.ImageKey{key})
 			if err == nil {
 				break
 			}
@@ -154,12 +156,14 @@ func follow(t *testing.T, replicas []*fixture, images int, meanwhile func()) {
 
 // A client that goes from replica to replica while both write sees every number once.
 func TestReplicas(t *testing.T) {
+	t.Parallel()
 	dsn := dbserver.PostgreSQL(t)
-	follow(t, []*fixture{replica(t, dsn), replica(t, dsn)}, 200, func() {})
+	follow(t, []*fixture{replica(t, dsn), replica(t, dsn)}, 60, func() {})
 }
 
 // The same while the connections to the database are cut again and again.
 func TestReplicasWithoutSteadyConnections(t *testing.T) {
+	t.Parallel()
 	dsn := dbserver.PostgreSQL(t)
 	replicas := []*fixture{replica(t, dsn), replica(t, dsn)}
 	db, err := sql.Open("pgx", dsn)
@@ -167,11 +171,11 @@ func TestReplicasWithoutSteadyConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	follow(t, replicas, 100, func() {
+	follow(t, replicas, 50, func() {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
 		defer cancel()
 		// Whenever some more events are there, so that the cuts meet the work.
-		for cuts := int64(1); cuts <= 20; cuts++ {
+		for cuts := int64(1); cuts <= 15; cuts++ {
 			for last := int64(0); last < 5*cuts; {
 				if err := db.QueryRowContext(ctx, "SELECT COALESCE(MAX(seq), 0) FROM events").Scan(&last); err != nil {
 					t.Error(err)
@@ -191,6 +195,7 @@ func TestReplicasWithoutSteadyConnections(t *testing.T) {
 
 // A database server that stops and starts again: requests are told to come back, WebSockets stay and go on.
 func TestDatabaseServerRestarts(t *testing.T) {
+	t.Parallel()
 	db := dbserver.OwnPostgreSQL(t)
 	f := replica(t, db.DSN)
 	connection, _ := f.dialPath(eventsPath)

@@ -10,10 +10,11 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/report"
 	"github.com/scanner-operator/scanner-operator/internal/server/api"
+	"github.com/scanner-operator/scanner-operator/internal/server/problem"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 // An image has a result when it was scanned, or when a report about it was uploaded. What we found ourselves comes first: an
@@ -164,21 +165,21 @@ func readBody(body io.Reader, length int64) ([]byte, error) {
 // bodyError tells a body that broke off from a failure of ours.
 func bodyError(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return badRequest("the body is shorter than announced")
+		return problem.BadRequest("the request body is shorter than its Content-Length")
 	}
 	return fmt.Errorf("read the body: %w", err)
 }
 
 // result returns the result of an image, or store.ErrNotFound.
 func (s *Server) result(ctx context.Context, imageID string) (result, error) {
-	document, err := s.steadily(ctx, vuln.ImageKey{ImageID: imageID}, func(image store.Image) ([]byte, error) {
+	document, err := s.steadily(ctx, model.ImageKey{ImageID: imageID}, func(image store.Image) ([]byte, error) {
 		if image.State != store.StateScanned || image.FromReport {
 			return s.config.Store.Report(ctx, imageID)
 		}
-		if err := s.reports.acquire(ctx); err != nil {
+		if err := s.reports.Acquire(ctx, 1); err != nil {
 			return nil, err
 		}
-		defer s.reports.release()
+		defer s.reports.Release(1)
 		return written(report.FormatCycloneDX, s.input(ctx, image))
 	})
 	return result{imageID, document}, err
@@ -188,7 +189,7 @@ func (s *Server) result(ctx context.Context, imageID string) (result, error) {
 var errChanged = errors.New("the image changed")
 
 // steadily calls write with an image, and again when the image changed meanwhile: nothing is answered that is a mixture of two states.
-func (s *Server) steadily(ctx context.Context, key vuln.ImageKey, write func(store.Image) ([]byte, error)) ([]byte, error) {
+func (s *Server) steadily(ctx context.Context, key model.ImageKey, write func(store.Image) ([]byte, error)) ([]byte, error) {
 	// Twice in a row takes a busy image indeed.
 	const attempts = 4
 	for range attempts {
@@ -209,7 +210,7 @@ func (s *Server) steadily(ctx context.Context, key vuln.ImageKey, write func(sto
 			return document, readErr
 		}
 	}
-	return nil, unavailable(errChanged, "the image keeps changing while its report is written")
+	return nil, problem.Unavailable(errChanged, "the image changed repeatedly while its report was generated; try again")
 }
 
 // written writes a report into memory.
@@ -224,8 +225,8 @@ func (s *Server) input(ctx context.Context, image store.Image) report.Input {
 	return report.Input{
 		ImageID: image.Key.ImageID, Platform: image.Key.Platform, Distro: image.Distro,
 		SBOMSHA256: image.SBOMSHA256, Build: image.Database, MatchedAt: image.MatchedAt, ToolVersion: s.config.Version,
-		Packages: func(yield func(vuln.HeldPackage) error) error { return s.config.Store.Packages(ctx, image.Key, yield) },
-		Findings: func(yield func(vuln.Finding) error) error {
+		Packages: func(yield func(model.HeldPackage) error) error { return s.config.Store.Packages(ctx, image.Key, yield) },
+		Findings: func(yield func(model.Finding) error) error {
 			return s.eachFinding(ctx, store.FindingQuery{Image: image.Key, Sort: store.SortFindingPackage}, yield)
 		},
 	}
@@ -247,7 +248,7 @@ func fingerprint(image store.Image) content {
 }
 
 // eachFinding reads the findings of an image page by page.
-func (s *Server) eachFinding(ctx context.Context, query store.FindingQuery, yield func(vuln.Finding) error) error {
+func (s *Server) eachFinding(ctx context.Context, query store.FindingQuery, yield func(model.Finding) error) error {
 	query.Page = store.Page{Size: store.MaxPageSize}
 	for {
 		findings, err := s.config.Store.Findings(ctx, query)

@@ -17,17 +17,19 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/server"
+	"github.com/scanner-operator/scanner-operator/internal/server/auth"
+	"github.com/scanner-operator/scanner-operator/internal/server/live"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
-// uploaded is a report as a scanner of the documents' time writes it, with spaces that must survive.
+// uploaded is a report as early scanners write it, with spaces that must survive.
 const uploaded = `{ "bomFormat" : "CycloneDX", "specVersion":"1.6", "vulnerabilities": [ {"id":"CVE-1","ratings":[{"severity":"critical"}],"affects":[{"ref":"a"}]} ] }`
 
 func uploadOf(id string) string { return `{"imageId":"` + id + `","report":` + uploaded + `}` }
 
-// scanResult is what the documents' UI reads.
+// scanResult is what the first UI reads.
 type scanResult struct {
 	ImageID string          `json:"imageId"`
 	Report  json.RawMessage `json:"report"`
@@ -65,7 +67,7 @@ func TestDocumentsClient(t *testing.T) {
 	if a := f.do(http.MethodHead, path, ""); a.status != http.StatusOK || a.body != "" {
 		t.Errorf("HEAD: %d %s", a.status, a.body)
 	}
-	image, err := f.store.Image(t.Context(), vuln.ImageKey{ImageID: reportedID})
+	image, err := f.store.Image(t.Context(), model.ImageKey{ImageID: reportedID})
 	f.must(err)
 	if image.State != store.StateReported || image.Counts.Critical != 1 {
 		t.Errorf("image: %+v", image)
@@ -99,7 +101,7 @@ func TestWhichReport(t *testing.T) {
 	if diff := cmp.Diff([]string{scannedID, pendingID, reportedID}, ids); diff != "" {
 		t.Error(diff)
 	}
-	f.scan(vuln.ImageKey{ImageID: pendingID, Platform: linux}, packageOf("musl", "1.2"))
+	f.scan(model.ImageKey{ImageID: pendingID, Platform: linux}, packageOf("musl", "1.2"))
 	if a := f.do(http.MethodGet, "/scan-results/"+escape(pendingID), ""); !strings.Contains(a.body, "serialNumber") {
 		t.Errorf("after the scan: %.80s", a.body)
 	}
@@ -108,15 +110,15 @@ func TestWhichReport(t *testing.T) {
 // The list goes over pages, has one entry for each image whatever its platforms, and is in order.
 func TestManyResults(t *testing.T) {
 	f := newFixture(t, nil)
-	var keys []vuln.ImageKey
+	var keys []model.ImageKey
 	var want []string
 	for i := range 1200 {
 		id := fmt.Sprintf("example.com/image-%04d@sha256:%064d", i, i)
 		if i%600 == 0 {
-			keys = append(keys, vuln.ImageKey{ImageID: id, Platform: linux}, vuln.ImageKey{ImageID: id, Platform: vuln.Platform{OS: "linux", Architecture: "arm64"}})
+			keys = append(keys, model.ImageKey{ImageID: id, Platform: linux}, model.ImageKey{ImageID: id, Platform: model.Platform{OS: "linux", Architecture: "arm64"}})
 			want = append(want, id)
 		} else {
-			keys = append(keys, vuln.ImageKey{ImageID: id, Platform: linux})
+			keys = append(keys, model.ImageKey{ImageID: id, Platform: linux})
 		}
 	}
 	_, err := f.store.WantImages(t.Context(), keys)
@@ -154,7 +156,7 @@ func TestUploadsAreBounded(t *testing.T) {
 	}
 	put("").problem(t, 400, "not a JSON object")
 	put("null").problem(t, 400, "not a JSON object")
-	put(`{"imageId":"a"`).problem(t, 400, "cut off")
+	put(`{"imageId":"a"`).problem(t, 400, "truncated")
 	put(`{"imageId":"a","report":{}}`).problem(t, 400, "bomFormat")
 	put(`{"imageId":"a\u0000b","report":{}}`).problem(t, 400, "printable")
 	put(uploadOf("a"), "Content-Encoding: gzip").problem(t, 415, "gzip")
@@ -221,7 +223,7 @@ func TestListIsCutOff(t *testing.T) {
 // halfStore fails to read single images.
 type halfStore struct{ store.Store }
 
-func (halfStore) Image(context.Context, vuln.ImageKey) (store.Image, error) {
+func (halfStore) Image(context.Context, model.ImageKey) (store.Image, error) {
 	return store.Image{}, store.ErrUnavailable
 }
 
@@ -232,7 +234,7 @@ type restless struct {
 	f       *fixture
 }
 
-func (s *restless) Packages(ctx context.Context, key vuln.ImageKey, yield func(vuln.HeldPackage) error) error {
+func (s *restless) Packages(ctx context.Context, key model.ImageKey, yield func(model.HeldPackage) error) error {
 	err := s.Store.Packages(ctx, key, yield)
 	if s.changes > 0 {
 		s.changes--
@@ -254,7 +256,7 @@ func TestReportOfAnImageThatChanges(t *testing.T) {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	busy.changes = 100
-	f.do(http.MethodGet, "/scan-results/"+escape(scannedID), "").problem(t, 503, "keeps changing")
+	f.do(http.MethodGet, "/scan-results/"+escape(scannedID), "").problem(t, 503, "changed repeatedly")
 }
 
 // A client that goes away is no error of ours.
@@ -278,8 +280,8 @@ func FuzzImagePath(f *testing.F) {
 	}
 	memory := &idStore{}
 	s, err := server.New(server.Config{
-		BindAddress: "127.0.0.1:0", Auth: server.AuthNone, Store: memory, Ingest: &ingester{}, Log: logr.Discard(), Registerer: prometheus.NewRegistry(),
-		Feed: func(context.Context) server.Subscription { return nil },
+		BindAddress: "127.0.0.1:0", Auth: auth.None, Store: memory, Ingest: &ingester{}, Log: logr.Discard(), Registerer: prometheus.NewRegistry(),
+		Feed: func(context.Context) live.Subscription { return nil },
 	})
 	if err != nil {
 		f.Fatal(err)
@@ -295,11 +297,11 @@ func FuzzImagePath(f *testing.F) {
 			if memory.asked != "" && memory.asked != id {
 				t.Errorf("asked for %q, looked for %q", id, memory.asked)
 			}
-			if memory.asked == "" && id != "" && id != "/" && (vuln.ImageKey{ImageID: id}).Validate() == nil {
+			if memory.asked == "" && id != "" && id != "/" && (model.ImageKey{ImageID: id}).Validate() == nil {
 				t.Errorf("%q did not reach the store", id)
 			}
 		case http.StatusBadRequest:
-			if (vuln.ImageKey{ImageID: id}).Validate() == nil {
+			if (model.ImageKey{ImageID: id}).Validate() == nil {
 				t.Errorf("%q was refused: %s", id, recorder.Body)
 			}
 		case http.StatusMovedPermanently, http.StatusTemporaryRedirect, http.StatusOK:
@@ -319,7 +321,7 @@ type idStore struct {
 	asked string
 }
 
-func (s *idStore) Image(_ context.Context, key vuln.ImageKey) (store.Image, error) {
+func (s *idStore) Image(_ context.Context, key model.ImageKey) (store.Image, error) {
 	s.asked = key.ImageID
 	return store.Image{}, errors.Join(store.ErrNotFound)
 }

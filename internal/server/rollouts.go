@@ -7,6 +7,7 @@ import (
 
 	"github.com/scanner-operator/scanner-operator/internal/coverage"
 	"github.com/scanner-operator/scanner-operator/internal/server/api"
+	"github.com/scanner-operator/scanner-operator/internal/server/problem"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
@@ -41,18 +42,18 @@ func (o operations) ListRollouts(ctx context.Context, request api.ListRolloutsRe
 // GetRollout answers one change of image.
 func (o operations) GetRollout(ctx context.Context, request api.GetRolloutRequestObject) (api.GetRolloutResponseObject, error) {
 	if request.RolloutId < 1 {
-		return nil, badRequest("rolloutId: %d is no ID of a rollout", request.RolloutId)
+		return nil, problem.BadRequest("rolloutId: %d is not a positive number", request.RolloutId)
 	}
 	found, err := o.s.config.Store.Rollout(ctx, request.RolloutId)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, problemf(http.StatusNotFound, "there is no such rollout, or it is not remembered any more")
+		return nil, problem.New(http.StatusNotFound, "rollout not found, or its retention period has ended")
 	}
 	if err != nil {
 		return nil, err
 	}
 	r := toRollout(&found.Rollout)
 	return api.GetRollout200JSONResponse{
-		Id: r.Id, At: r.At, Cluster: r.Cluster, Workload: r.Workload, Container: r.Container, From: r.From, To: r.To, Verdict: r.Verdict,
+		Id: r.Id, At: r.At, Cluster: r.Cluster, Workload: r.Workload, Container: r.Container, From: r.From, To: r.To, Evaluation: r.Evaluation,
 		Opened: toRolloutFindings(found.WorstOpened), Closed: toRolloutFindings(found.WorstClosed),
 	}, nil
 }
@@ -60,7 +61,7 @@ func (o operations) GetRollout(ctx context.Context, request api.GetRolloutReques
 func toRollout(r *store.Rollout) api.Rollout {
 	return api.Rollout{
 		Id: r.ID, At: r.At.UTC(), Cluster: optional(r.Cluster), Workload: toWorkload(r.Workload), Container: r.Container,
-		From: toRolloutSide(r.From), To: toRolloutSide(r.To), Verdict: toVerdict(r),
+		From: toRolloutSide(r.From), To: toRolloutSide(r.To), Evaluation: toEvaluation(r),
 	}
 }
 
@@ -71,13 +72,13 @@ func toRolloutSide(side store.RolloutSide) api.RolloutSide {
 	}
 }
 
-// toVerdict says what a rollout did, or what it waits for.
-func toVerdict(r *store.Rollout) api.RolloutVerdict {
-	verdict := api.RolloutVerdict{State: api.RolloutVerdictState(r.Verdict.State), At: optionalTime(r.Verdict.At)}
-	switch r.Verdict.State {
-	case store.RolloutJudged:
-		opened, closed := toSeverityCounts(r.Verdict.Opened), toSeverityCounts(r.Verdict.Closed)
-		verdict.Opened, verdict.Closed = &opened, &closed
+// toEvaluation says what a rollout did, or what it waits for.
+func toEvaluation(r *store.Rollout) api.RolloutEvaluation {
+	evaluation := api.RolloutEvaluation{State: api.RolloutEvaluationState(r.Evaluation.State), At: optionalTime(r.Evaluation.At)}
+	switch r.Evaluation.State {
+	case store.RolloutEvaluated:
+		opened, closed := toSeverityCounts(r.Evaluation.Opened), toSeverityCounts(r.Evaluation.Closed)
+		evaluation.Opened, evaluation.Closed = &opened, &closed
 	case store.RolloutWaiting:
 		var waits []api.RolloutWait
 		for _, side := range []store.RolloutSide{r.From, r.To} {
@@ -87,10 +88,10 @@ func toVerdict(r *store.Rollout) api.RolloutVerdict {
 				})
 			}
 		}
-		verdict.WaitingFor = optionalList(waits)
-	case store.RolloutGaveUp:
+		evaluation.WaitingFor = optionalList(waits)
+	case store.RolloutTimedOut:
 	}
-	return verdict
+	return evaluation
 }
 
 // waitReason says why an image is not scanned, in the words of coverage.
@@ -100,10 +101,10 @@ func waitReason(side store.RolloutSide) string {
 		return reasonNotKnown
 	case side.Reason != "":
 		return string(side.Reason)
-	case side.State == store.StateCatalogued:
+	case side.State == store.StateCataloged:
 		return coverage.ReasonNotMatched
 	default:
-		return coverage.ReasonNotCatalogued
+		return coverage.ReasonNotCataloged
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/scanner-operator/scanner-operator/internal/server/api"
+	"github.com/scanner-operator/scanner-operator/internal/server/auth"
+	"github.com/scanner-operator/scanner-operator/internal/server/problem"
 )
 
 // smallBody bounds the bodies of requests that need none or a short one.
@@ -17,29 +19,13 @@ const smallBody = 64 << 10
 
 // route is what holds for all requests of one operation.
 type route struct {
-	// verb is what the caller must be allowed to do with scan results. "" when the operation asks for nothing, or asks by
-	// itself.
-	verb string
-	// audience says that the token must have been made for us: the API server's own tokens are for reading and deleting.
-	audience bool
-	// signsIn says that the operation looks at a token in the body, and counts by itself.
-	signsIn bool
+	auth.Requirement
 	// tag gives answers in JSON an ETag, compress compresses them for clients that take it.
 	tag, compress bool
-	// cost is how much of its caller's allowance a request takes, 0 for 1.
-	cost int
 	// body bounds the body in bytes; read and write bound its arrival and the answer.
 	body        int64
 	read, write time.Duration
 }
-
-// Verbs on the resource "scanresults".
-const (
-	verbGet    = "get"
-	verbList   = "list"
-	verbUpdate = "update"
-	verbDelete = "delete"
-)
 
 // expensiveCost is what a request costs that goes through everything that is stored.
 const expensiveCost = 20
@@ -47,7 +33,7 @@ const expensiveCost = 20
 // routes lists every operation of the interface by its ServeMux pattern. An operation that is not listed is refused.
 func routes(l Limits) map[string]route {
 	plain := func(verb string) route {
-		return route{verb: verb, body: smallBody, read: l.ReadTimeout, write: l.WriteTimeout}
+		return route{Requirement: auth.Requirement{Verb: verb}, body: smallBody, read: l.ReadTimeout, write: l.WriteTimeout}
 	}
 	reading := func(verb string) route {
 		r := plain(verb)
@@ -60,40 +46,40 @@ func routes(l Limits) map[string]route {
 		return r
 	}
 	signingIn := func(r route) route {
-		r.signsIn = true
+		r.SignsIn = true
 		return r
 	}
 	expensive := func(r route) route {
-		r.cost = expensiveCost
+		r.Cost = expensiveCost
 		return r
 	}
 	return map[string]route{
-		"GET /scan-results":                         expensive(streaming(reading(verbList))),
-		"PUT /scan-results":                         {verb: verbUpdate, audience: true, body: l.ReportBody, read: l.UploadTimeout, write: l.UploadTimeout + l.WriteTimeout},
-		"GET /scan-results/{imageId}":               reading(verbGet),
-		"DELETE /scan-results/{imageId}":            plain(verbDelete),
-		"GET /subscribe":                            plain(verbList),
-		"GET /api/wds/logs":                         plain(verbList),
-		"GET /api/v1/overview":                      reading(verbList),
-		"GET /api/v1/images":                        reading(verbList),
-		"GET /api/v1/images/{imageId}":              reading(verbGet),
-		"GET /api/v1/images/{imageId}/findings":     reading(verbGet),
-		"GET /api/v1/images/{imageId}/sbom":         reading(verbGet),
+		"GET /scan-results":                         expensive(streaming(reading(auth.VerbList))),
+		"PUT /scan-results":                         {Requirement: auth.Requirement{Verb: auth.VerbUpdate, Audience: true}, body: l.ReportBody, read: l.UploadTimeout, write: l.UploadTimeout + l.WriteTimeout},
+		"GET /scan-results/{imageId}":               reading(auth.VerbGet),
+		"DELETE /scan-results/{imageId}":            plain(auth.VerbDelete),
+		"GET /subscribe":                            plain(auth.VerbList),
+		"GET /api/wds/logs":                         plain(auth.VerbList),
+		"GET /api/v1/overview":                      reading(auth.VerbList),
+		"GET /api/v1/images":                        reading(auth.VerbList),
+		"GET /api/v1/images/{imageId}":              reading(auth.VerbGet),
+		"GET /api/v1/images/{imageId}/findings":     reading(auth.VerbGet),
+		"GET /api/v1/images/{imageId}/sbom":         reading(auth.VerbGet),
 		"PUT /api/v1/images/{imageId}/sbom":         {body: l.SBOMBody, read: l.UploadTimeout, write: l.UploadTimeout + l.WriteTimeout},
-		"GET /api/v1/images/{imageId}/presences":    reading(verbGet),
-		"GET /api/v1/vulnerabilities":               reading(verbList),
-		"GET /api/v1/vulnerabilities/{id}":          reading(verbList),
-		"GET /api/v1/vulnerabilities/{id}/affected": reading(verbList),
-		"GET /api/v1/packages":                      reading(verbList),
-		"GET /api/v1/workloads":                     reading(verbList),
-		"GET /api/v1/coverage":                      reading(verbList),
-		"GET /api/v1/rollouts":                      reading(verbList),
-		"GET /api/v1/rollouts/{rolloutId}":          reading(verbList),
-		"GET /api/v1/trends":                        reading(verbList),
-		"GET /api/v1/databases":                     reading(verbList),
-		"GET /api/v1/databases/{build}/changes":     reading(verbList),
-		"POST /api/v1/databases/rematch":            expensive(plain(verbUpdate)),
-		"GET /api/v1/events":                        plain(verbList),
+		"GET /api/v1/images/{imageId}/presences":    reading(auth.VerbGet),
+		"GET /api/v1/vulnerabilities":               reading(auth.VerbList),
+		"GET /api/v1/vulnerabilities/{id}":          reading(auth.VerbList),
+		"GET /api/v1/vulnerabilities/{id}/affected": reading(auth.VerbList),
+		"GET /api/v1/packages":                      reading(auth.VerbList),
+		"GET /api/v1/workloads":                     reading(auth.VerbList),
+		"GET /api/v1/coverage":                      reading(auth.VerbList),
+		"GET /api/v1/rollouts":                      reading(auth.VerbList),
+		"GET /api/v1/rollouts/{rolloutId}":          reading(auth.VerbList),
+		"GET /api/v1/trends":                        reading(auth.VerbList),
+		"GET /api/v1/databases":                     reading(auth.VerbList),
+		"GET /api/v1/databases/{build}/changes":     reading(auth.VerbList),
+		"POST /api/v1/databases/rematch":            expensive(plain(auth.VerbUpdate)),
+		"GET /api/v1/events":                        plain(auth.VerbList),
 		"GET /api/v1/session":                       plain(""),
 		"POST /api/v1/session":                      signingIn(plain("")),
 		"DELETE /api/v1/session":                    plain(""),
@@ -113,11 +99,11 @@ func requestOf(ctx context.Context) *http.Request {
 func (s *Server) handler() http.Handler {
 	onError := func(w http.ResponseWriter, r *http.Request, err error) { s.writeProblem(w, r, err) }
 	onBadRequest := func(w http.ResponseWriter, r *http.Request, err error) {
-		if p := problemOf(err); p.status == http.StatusRequestEntityTooLarge || p.status == http.StatusRequestTimeout {
+		if p := problem.From(err); p.Status == http.StatusRequestEntityTooLarge || p.Status == http.StatusRequestTimeout {
 			s.writeProblem(w, r, p)
 			return
 		}
-		s.writeProblem(w, r, badParameter(err))
+		s.writeProblem(w, r, problem.BadParameter(err))
 	}
 	strict := api.NewStrictHandlerWithOptions(operations{s}, []api.StrictMiddlewareFunc{refuseUnknown}, api.StrictHTTPServerOptions{
 		RequestErrorHandlerFunc: onBadRequest, ResponseErrorHandlerFunc: onError,
@@ -138,7 +124,7 @@ func (s *Server) handler() http.Handler {
 		unmatched.ServeHTTP(probe, r)
 		if probe.status == http.StatusMethodNotAllowed {
 			w.Header().Set("Allow", probe.header.Get("Allow"))
-			s.writeProblem(w, r, problemf(http.StatusMethodNotAllowed, "%s is not among the methods of this resource", knownMethod(r.Method)))
+			s.writeProblem(w, r, problem.New(http.StatusMethodNotAllowed, "the method %s is not allowed for this resource", knownMethod(r.Method)))
 			return
 		}
 		ui.ServeHTTP(w, r)
@@ -155,11 +141,11 @@ type guardedMux struct {
 
 // HandleFunc registers an operation behind its guard.
 func (m guardedMux) HandleFunc(pattern string, handle func(http.ResponseWriter, *http.Request)) {
-	m.ServeMux.HandleFunc(pattern, m.s.guard(pattern, handle))
+	m.ServeMux.HandleFunc(pattern, m.s.protect(pattern, handle))
 }
 
-// guard applies the bounds of an operation and authorizes the caller.
-func (s *Server) guard(pattern string, next http.HandlerFunc) http.HandlerFunc {
+// protect applies the bounds of an operation and authorizes the caller.
+func (s *Server) protect(pattern string, next http.HandlerFunc) http.HandlerFunc {
 	route, known := s.routes[pattern]
 	if !known {
 		return func(w http.ResponseWriter, r *http.Request) {
@@ -180,10 +166,10 @@ func (s *Server) guard(pattern string, next http.HandlerFunc) http.HandlerFunc {
 		limitBody(w, r, route)
 		if _, err := url.ParseQuery(r.URL.RawQuery); err != nil {
 			// Parts that cannot be read would be left out, and the answer would be one to another question.
-			s.writeProblem(w, r, badRequest("the query cannot be read: %v", err))
+			s.writeProblem(w, r, problem.BadRequest("invalid query: %v", err))
 			return
 		}
-		ctx, err := s.admit(r, route)
+		ctx, err := s.guard.Admit(r, route.Requirement)
 		if err != nil {
 			s.writeProblem(w, r, err)
 			return

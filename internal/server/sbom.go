@@ -14,6 +14,7 @@ import (
 
 	"github.com/scanner-operator/scanner-operator/internal/report"
 	"github.com/scanner-operator/scanner-operator/internal/server/api"
+	"github.com/scanner-operator/scanner-operator/internal/server/problem"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
@@ -105,15 +106,8 @@ func (o operations) PutSBOM(ctx context.Context, request api.PutSBOMRequestObjec
 		return nil, err
 	}
 	r := requestOf(ctx)
-	if o.s.config.Auth == AuthKubernetes {
-		token, err := tokenOf(r)
-		if err != nil {
-			return nil, err
-		}
-		err = o.s.trySignIn(r, token, func() error { return o.s.config.Uploads.AuthorizeUpload(ctx, token, key) })
-		if err != nil {
-			return nil, err
-		}
+	if err := o.s.guard.AuthorizeUpload(r, key); err != nil {
+		return nil, err
 	}
 	release, err := o.s.uploadSlot(ctx)
 	if err != nil {
@@ -130,7 +124,7 @@ func (o operations) PutSBOM(ctx context.Context, request api.PutSBOMRequestObjec
 		}
 		err = o.s.config.Ingest.IngestSBOM(ctx, key, compressed)
 	default:
-		err = problemf(http.StatusUnsupportedMediaType, "Content-Encoding %.40q is neither zstd nor identity", encoding)
+		err = problem.New(http.StatusUnsupportedMediaType, "Content-Encoding %.40q is not supported; use zstd or identity", encoding)
 	}
 	if err != nil {
 		return nil, err
@@ -142,10 +136,10 @@ func (o operations) PutSBOM(ctx context.Context, request api.PutSBOMRequestObjec
 func (s *Server) uploadSlot(ctx context.Context) (release func(), err error) {
 	bounded, cancel := context.WithTimeout(ctx, s.limits.SlotPatience)
 	defer cancel()
-	if err := s.uploads.acquire(bounded); err != nil {
-		return nil, unavailable(err, fmt.Sprintf("%d uploads are being read already, which is the limit", cap(s.uploads)))
+	if err := s.uploads.Acquire(bounded, 1); err != nil {
+		return nil, problem.Unavailable(err, fmt.Sprintf("the limit of %d concurrent uploads is reached; try again", s.limits.Uploads))
 	}
-	return s.uploads.release, nil
+	return func() { s.uploads.Release(1) }, nil
 }
 
 // compressor gives what it reads compressed.

@@ -2,17 +2,22 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
 	"golang.org/x/net/netutil"
+	"golang.org/x/sync/semaphore"
 	controllermetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/scanner-operator/scanner-operator/internal/server/auth"
+	"github.com/scanner-operator/scanner-operator/internal/server/live"
+	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
 // maxHeaderBytes bounds the headers of a request.
@@ -26,23 +31,15 @@ type Server struct {
 	clock   func() time.Time
 	routes  map[string]route
 	metrics metrics
-	reviews *reviewer
-	hub     *hub
+	guard   *auth.Guard
+	hub     *live.Hub
 	http    http.Handler
-	// requests bounds what each caller asks, failures the refused tokens of each address.
-	requests, failures *limiter
-	// reserve bounds those tokens of each address that are looked at although it used up what it may fail; throttled counts the tokens
-	// of such addresses.
-	reserve   *limiter
-	throttled atomic.Uint64
 	// uploads and decodes are slots for bodies that are being read and decoded, reports for those that are being written,
 	// exports for documents about one image that are being made.
-	uploads, decodes slots
-	reports, exports slots
+	uploads, decodes *semaphore.Weighted
+	reports, exports *semaphore.Weighted
 	// compress compresses answers.
 	compress func(http.Handler) http.HandlerFunc
-	// replays are slots for pages of the log that are being read for subscribers.
-	replays slots
 
 	ready   chan struct{}
 	mu      sync.Mutex
@@ -63,7 +60,7 @@ func New(config Config) (*Server, error) {
 	if config.Registerer == nil {
 		config.Registerer = controllermetrics.Registry
 	}
-	if config.Auth == AuthNone {
+	if config.Auth == auth.None {
 		// All who use this machine are one caller.
 		set(&config.Limits.RequestRate, 1000)
 		set(&config.Limits.RequestBurst, 4000)
@@ -75,24 +72,21 @@ func New(config Config) (*Server, error) {
 	}
 	s := &Server{
 		config: config, limits: config.Limits, log: config.Log, clock: config.Clock, metrics: m,
-		routes:   routes(config.Limits),
-		requests: newLimiter(config.Limits.RequestRate, config.Limits.RequestBurst),
-		failures: newLimiter(config.Limits.FailureRate, config.Limits.FailureBurst),
-		reserve:  newLimiter(reserveFactor*config.Limits.FailureRate, config.Limits.FailureBurst),
-		uploads:  make(slots, config.Limits.Uploads),
-		decodes:  make(slots, config.Limits.Decodes),
-		reports:  make(slots, config.Limits.Reports),
-		exports:  make(slots, config.Limits.Exports),
-		replays:  make(slots, config.Limits.Replays),
-		ready:    make(chan struct{}),
-	}
-	if config.Auth == AuthKubernetes {
-		s.reviews = newReviewer(config.Reviews, config.Clock)
+		routes:  routes(config.Limits),
+		guard:   auth.New(config.guard()),
+		uploads: semaphore.NewWeighted(int64(config.Limits.Uploads)),
+		decodes: semaphore.NewWeighted(int64(config.Limits.Decodes)),
+		reports: semaphore.NewWeighted(int64(config.Limits.Reports)),
+		exports: semaphore.NewWeighted(int64(config.Limits.Exports)),
+		ready:   make(chan struct{}),
 	}
 	if s.compress, err = newCompression(); err != nil {
 		return nil, err
 	}
-	s.hub = newHub(config.Store, s.limits, s.log, m)
+	s.hub = live.NewHub(live.Config{
+		Events: config.Store, Encode: func(e store.Event) ([]byte, error) { return json.Marshal(toEvent(e)) }, Refuse: s.writeProblem,
+		Limits: config.Limits.SubscriberLimits, Metrics: m.live, Log: s.log,
+	})
 	s.http = s.handler()
 	return s, nil
 }
@@ -119,7 +113,7 @@ func (s *Server) Check(r *http.Request) error {
 	listening := s.addr != "" && !s.stopped
 	s.mu.Unlock()
 	if !listening {
-		return errors.New("the API server does not listen")
+		return errors.New("the HTTP server is not listening")
 	}
 	return s.config.Store.Ready(r.Context())
 }
@@ -132,14 +126,14 @@ func (s *Server) Start(ctx context.Context) error {
 	s.started = true
 	s.mu.Unlock()
 	if again {
-		return errors.New("the API server was started before")
+		return errors.New("the HTTP server was already started")
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.config.BindAddress)
 	if err != nil {
-		return fmt.Errorf("API server: %w", err)
+		return fmt.Errorf("HTTP server: %w", err)
 	}
-	if tcp, ok := listener.Addr().(*net.TCPAddr); ok && s.config.Auth == AuthNone && !tcp.IP.IsLoopback() {
-		return errors.Join(fmt.Errorf("API server: %q resolves to %s, which is not a loopback address", s.config.BindAddress, tcp.IP), listener.Close())
+	if tcp, ok := listener.Addr().(*net.TCPAddr); ok && s.config.Auth == auth.None && !tcp.IP.IsLoopback() {
+		return errors.Join(fmt.Errorf("HTTP server: %q resolves to %s, which is not a loopback address", s.config.BindAddress, tcp.IP), listener.Close())
 	}
 
 	// Requests outlive ctx by the time that a graceful shutdown grants them.
@@ -155,7 +149,7 @@ func (s *Server) Start(ctx context.Context) error {
 		BaseContext:       func(net.Listener) context.Context { return base },
 		ErrorLog:          errorLog(s.log),
 	}
-	stopHub := s.hub.start(base, s.config.Feed)
+	stopHub := s.hub.Start(base, s.config.Feed)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(netutil.LimitListener(listener, s.limits.Connections)) }()
 
@@ -163,11 +157,11 @@ func (s *Server) Start(ctx context.Context) error {
 	s.addr = listener.Addr().String()
 	s.mu.Unlock()
 	close(s.ready)
-	s.log.Info("API server listens", "address", listener.Addr().String(), "auth", string(s.config.Auth))
+	s.log.Info("HTTP server is listening", "address", listener.Addr().String(), "auth", string(s.config.Auth))
 
 	select {
 	case err = <-served:
-		err = fmt.Errorf("API server: %w", err)
+		err = fmt.Errorf("HTTP server: %w", err)
 		served <- err
 	case <-ctx.Done():
 	}
@@ -176,7 +170,7 @@ func (s *Server) Start(ctx context.Context) error {
 	s.mu.Unlock()
 	s.shutdown(server, stopHub, abandon)
 	if ended := <-served; err == nil && !errors.Is(ended, http.ErrServerClosed) {
-		err = fmt.Errorf("API server: %w", ended)
+		err = fmt.Errorf("HTTP server: %w", ended)
 	}
 	return err
 }
@@ -187,36 +181,11 @@ func (s *Server) shutdown(server *http.Server, stopHub func(context.Context), ab
 	defer cancel()
 	stopHub(bounded)
 	if err := server.Shutdown(bounded); err != nil {
-		s.log.Info("Requests under way are cut off", "error", err.Error())
+		s.log.Info("Aborting requests that are still running", "error", err.Error())
 		abandon()
 		if err := server.Close(); err != nil {
-			s.log.Error(err, "API server did not close cleanly")
+			s.log.Error(err, "Cannot close the HTTP server")
 		}
 	}
-	s.log.Info("API server stopped")
+	s.log.Info("HTTP server stopped")
 }
-
-// slots bounds how many do something at a time.
-type slots chan struct{}
-
-// acquire takes a slot, waiting until ctx ends.
-func (s slots) acquire(ctx context.Context) error {
-	select {
-	case s <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// tryAcquire takes a slot if one is free.
-func (s slots) tryAcquire() bool {
-	select {
-	case s <- struct{}{}:
-		return true
-	default:
-		return false
-	}
-}
-
-func (s slots) release() { <-s }

@@ -8,10 +8,12 @@ import (
 	"path"
 	"strings"
 	"time"
+
+	"github.com/scanner-operator/scanner-operator/internal/server/problem"
 )
 
 // notBuilt is what the root says when the program was built without the UI.
-const notBuilt = `The UI is not part of this build of scanner-operator: build it with "make ui", then "make build".
+const notBuilt = `This build of scanner-operator does not include the UI. Run "make ui" and "make build" to include it.
 The API is at /api/v1 and /scan-results.
 `
 
@@ -21,7 +23,7 @@ func (s *Server) uiHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		reading := r.Method == http.MethodGet || r.Method == http.MethodHead
 		if !reading || strings.HasPrefix(r.URL.Path, "/api/") {
-			s.writeProblem(w, r, problemf(http.StatusNotFound, "there is no such resource"))
+			s.writeProblem(w, r, problem.New(http.StatusNotFound, "resource not found"))
 			return
 		}
 		if rec := recorderOf(w); rec != nil {
@@ -36,10 +38,10 @@ func (s *Server) uiHandler() http.Handler {
 		case name != "" && name != "index.html" && s.serveFile(w, r, name):
 		case name == "" || name == "index.html" || (acceptsHTML(r) && !strings.HasPrefix(name, "assets/")):
 			if !s.serveFile(w, r, "index.html") {
-				s.writeProblem(w, r, problemf(http.StatusNotFound, "the UI is not part of this build"))
+				s.writeProblem(w, r, problem.New(http.StatusNotFound, "the UI is not part of this build"))
 			}
 		default:
-			s.writeProblem(w, r, problemf(http.StatusNotFound, "there is no such resource"))
+			s.writeProblem(w, r, problem.New(http.StatusNotFound, "resource not found"))
 		}
 	})
 }

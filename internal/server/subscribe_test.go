@@ -18,9 +18,9 @@ import (
 	"github.com/gorilla/websocket"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/server"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 // dial opens a WebSocket; the answer is that of the handshake.
@@ -132,7 +132,7 @@ func TestSubscribeIsGuarded(t *testing.T) {
 		t.Fatal("a session was refused")
 	}
 	_, a := f.dial(bearer("admin"))
-	a.problem(t, 503, "too many subscribers")
+	a.problem(t, 503, "maximum number of WebSocket connections")
 }
 
 func TestSubscribersAreToldOfTheEnd(t *testing.T) {
@@ -227,8 +227,9 @@ func TestSilentSubscriberIsDropped(t *testing.T) {
 	}
 }
 
-// Connecting and leaving while events are sent is what made the documents' server crash.
+// Connecting and leaving while events are sent made the first server with a WebSocket crash.
 func TestSubscribersComeAndGo(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, nil)
 	first, _ := f.dial()
 	f.seed()
@@ -268,7 +269,7 @@ func TestSubscribersComeAndGo(t *testing.T) {
 	clients.Wait()
 	cancel()
 	running.Wait()
-	if _, err := f.store.Image(t.Context(), vuln.ImageKey{ImageID: reportedID}); err != nil {
+	if _, err := f.store.Image(t.Context(), model.ImageKey{ImageID: reportedID}); err != nil {
 		t.Error(err)
 	}
 }
@@ -319,12 +320,13 @@ func requestLabels(t *testing.T, registry *prometheus.Registry) []string {
 
 // Who loses the token or the right loses the WebSocket; an API server that is away takes nothing from anybody.
 func TestSubscribersAreAskedAgain(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		change func(*cluster)
 		reason string
 	}{
-		"token": {func(c *cluster) { delete(c.audiences, "admin") }, "the token is not valid any more"},
-		"right": {func(c *cluster) { c.verbs["admin"] = []string{"get"} }, "the right to list scanresults was taken away"},
+		"token": {func(c *cluster) { delete(c.audiences, "admin") }, "the token is no longer valid"},
+		"right": {func(c *cluster) { c.verbs["admin"] = []string{"get"} }, "the permission to list scanresults was revoked"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster()
@@ -370,6 +372,7 @@ func TestSubscribersAreAskedAgain(t *testing.T) {
 
 // One user cannot take the places of all.
 func TestPlacesOfACaller(t *testing.T) {
+	t.Parallel()
 	f := newGuardedFixture(t, newCluster(), func(c *server.Config) {
 		c.Limits.Subscribers = 500
 		c.Limits.PongTimeout = time.Hour
@@ -383,7 +386,7 @@ func TestPlacesOfACaller(t *testing.T) {
 		first = connection
 	}
 	_, a := f.dial(bearer("admin"))
-	a.problem(t, http.StatusTooManyRequests, "50 WebSockets open")
+	a.problem(t, http.StatusTooManyRequests, "50 WebSocket connections per user")
 	if a.header.Get("Retry-After") != "10" {
 		t.Errorf("Retry-After: %q", a.header.Get("Retry-After"))
 	}

@@ -6,9 +6,9 @@ import (
 
 	openapi_types "github.com/oapi-codegen/runtime/types"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/server/api"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 // defaultTrendDays is how many days are answered when none are asked for.
@@ -27,9 +27,9 @@ func (o operations) GetTrends(ctx context.Context, request api.GetTrendsRequestO
 	}
 	switch days := int(query.To.Sub(query.From)/(24*time.Hour)) + 1; {
 	case days < 1:
-		p.refuse("from is after to")
+		p.refuse("from is later than to")
 	case days > store.MaxTrendDays:
-		p.refuse("from and to are %d days, more than the limit of %d", days, store.MaxTrendDays)
+		p.refuse("the range has %d days, which exceeds the limit of %d", days, store.MaxTrendDays)
 	}
 	if p.err != nil {
 		return nil, p.err
@@ -50,7 +50,7 @@ func (o operations) GetTrends(ctx context.Context, request api.GetTrendsRequestO
 	return answer, nil
 }
 
-func toSeverityCounts(c vuln.SeverityCounts) api.SeverityCounts {
+func toSeverityCounts(c model.SeverityCounts) api.SeverityCounts {
 	return api.SeverityCounts{
 		Critical: c.Critical, High: c.High, Medium: c.Medium, Low: c.Low, Negligible: c.Negligible, Unknown: c.Unknown,
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/scanner-operator/scanner-operator/internal/report"
 	"github.com/scanner-operator/scanner-operator/internal/server/api"
+	"github.com/scanner-operator/scanner-operator/internal/server/problem"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
@@ -16,7 +17,7 @@ import (
 func (o operations) PutScanResult(ctx context.Context, request api.PutScanResultRequestObject) (api.PutScanResultResponseObject, error) {
 	r := requestOf(ctx)
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
-		return nil, problemf(http.StatusUnsupportedMediaType, "Content-Encoding %.40q is not supported here: send the body as it is", encoding)
+		return nil, problem.New(http.StatusUnsupportedMediaType, "Content-Encoding %.40q is not supported for this resource; send the body uncompressed", encoding)
 	}
 	if r.ContentLength > o.s.limits.ReportBody {
 		return nil, &http.MaxBytesError{Limit: o.s.limits.ReportBody}
@@ -24,9 +25,9 @@ func (o operations) PutScanResult(ctx context.Context, request api.PutScanResult
 	mediaType, bare := bareMediaType(r)
 	switch {
 	case bare && request.Params.ImageId == nil:
-		return nil, badRequest("imageId is missing: a body of type %s does not name its image", mediaType)
+		return nil, problem.BadRequest("imageId is required for a body of type %s", mediaType)
 	case !bare && request.Params.ImageId != nil:
-		return nil, badRequest("imageId names the image of a bare CycloneDX document: send it as %s or %s",
+		return nil, problem.BadRequest("imageId is only allowed for a body of type %s or %s",
 			report.MediaTypeCycloneDXJSON, report.MediaTypeCycloneDXXML)
 	}
 	release, err := o.s.uploadSlot(ctx)
@@ -39,10 +40,10 @@ func (o operations) PutScanResult(ctx context.Context, request api.PutScanResult
 		return nil, err
 	}
 	// What is decoded takes many times the memory of the body.
-	if err := o.s.decodes.acquire(ctx); err != nil {
+	if err := o.s.decodes.Acquire(ctx, 1); err != nil {
 		return nil, err
 	}
-	defer o.s.decodes.release()
+	defer o.s.decodes.Release(1)
 	var upload report.Upload
 	if bare {
 		upload, err = report.ReadDocument(*request.Params.ImageId, mediaType, body, o.s.limits.Report)
@@ -58,24 +59,24 @@ func (o operations) PutScanResult(ctx context.Context, request api.PutScanResult
 	return result{upload.ImageID, upload.Report}, nil
 }
 
-// bareMediaType tells a CycloneDX document by its media type. Everything else is the object that names the image: the documents'
-// clients send all sorts of types, or none.
+// bareMediaType recognizes a CycloneDX document by its media type. Any other body is the object that names the image: early clients
+// send various types, or none.
 func bareMediaType(r *http.Request) (mediaType string, bare bool) {
 	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	return mediaType, err == nil && (mediaType == report.MediaTypeCycloneDXJSON || mediaType == report.MediaTypeCycloneDXXML)
 }
 
-// keepReport keeps a report with its components. The documents' clients are not refused because of components that cannot be
-// read: what their report says of vulnerabilities is kept without.
+// keepReport keeps a report with its components. A client that sends an object is not refused because of components that cannot be
+// read: the vulnerabilities of its report are kept without them.
 func (s *Server) keepReport(ctx context.Context, upload report.Upload, strict bool) error {
 	counts := store.Counts{SeverityCounts: upload.Summary.Severities, KEV: upload.Summary.KEV, Fixable: upload.Summary.Fixable}
 	err := s.config.Ingest.IngestReport(ctx, upload.ImageID, UploadedReport{
 		Content: upload.Report, Document: upload.Document, MediaType: upload.MediaType, Counts: counts,
 	})
-	refused, isRefused := errors.AsType[*RefusedError](err)
+	refused, isRefused := errors.AsType[*problem.RefusedError](err)
 	if strict || !isRefused {
 		return err
 	}
-	s.log.Info("Components of a report cannot be read", "image", upload.ImageID, "error", refused.Detail)
+	s.log.Info("Cannot read the components of an uploaded report", "image", upload.ImageID, "error", refused.Detail)
 	return s.config.Store.SaveReport(ctx, upload.ImageID, store.Report{Content: upload.Report, Counts: counts})
 }

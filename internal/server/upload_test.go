@@ -13,11 +13,12 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/utils/clock"
 
-	"github.com/scanner-operator/scanner-operator/internal/assess"
 	"github.com/scanner-operator/scanner-operator/internal/match"
+	"github.com/scanner-operator/scanner-operator/internal/matching"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/server"
+	"github.com/scanner-operator/scanner-operator/internal/server/problem"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 const (
@@ -33,13 +34,13 @@ const (
 
 // realIngester keeps what is uploaded as the operator does.
 type realIngester struct {
-	*assess.Assessor
+	*matching.Matcher
 }
 
 func (i realIngester) IngestReport(ctx context.Context, imageID string, r server.UploadedReport) error {
-	err := i.Assessor.IngestReport(ctx, imageID, store.Report{Content: r.Content, Counts: r.Counts}, r.MediaType, r.Document)
-	if errors.Is(err, assess.ErrRefused) {
-		return &server.RefusedError{Status: http.StatusUnprocessableEntity, Detail: err.Error()}
+	err := i.Matcher.IngestReport(ctx, imageID, store.Report{Content: r.Content, Counts: r.Counts}, r.MediaType, r.Document)
+	if errors.Is(err, matching.ErrRefused) {
+		return &problem.RefusedError{Status: http.StatusUnprocessableEntity, Detail: err.Error()}
 	}
 	return err
 }
@@ -47,7 +48,7 @@ func (i realIngester) IngestReport(ctx context.Context, imageID string, r server
 func newIngestFixture(tb testing.TB) *fixture {
 	tb.Helper()
 	return newFixture(tb, func(c *server.Config) {
-		c.Ingest = realIngester{assess.New(c.Store, nil, nil, clock.RealClock{}, logr.Discard())}
+		c.Ingest = realIngester{matching.New(c.Store, nil, nil, clock.RealClock{}, logr.Discard())}
 		c.Versions = match.Versions{}
 	})
 }
@@ -69,7 +70,7 @@ func TestBareDocuments(t *testing.T) {
 			t.Errorf("%s: result %s", test.mediaType, got.body)
 		}
 		image := f.do(http.MethodGet, "/api/v1/images/"+escape(reportedID), "")
-		for _, part := range []string{`"state":"Catalogued"`, `"fromReport":true`, `"packages":1`, `"reported":{"critical":1,`} {
+		for _, part := range []string{`"state":"Cataloged"`, `"fromReport":true`, `"packages":1`, `"reported":{"critical":1,`} {
 			if !strings.Contains(image.body, part) {
 				t.Errorf("%s: %s is not in %s", test.mediaType, part, image.body)
 			}
@@ -89,7 +90,7 @@ func TestBareDocuments(t *testing.T) {
 	}
 }
 
-// The object of the documents gives its components as well, and is kept without them when they cannot be read.
+// A JSON object with a report gives its components as well, and is kept without them when they cannot be read.
 func TestComponentsOfEnvelopes(t *testing.T) {
 	f := newIngestFixture(t)
 	put := func(report string) string {
@@ -107,7 +108,7 @@ func TestComponentsOfEnvelopes(t *testing.T) {
 	if image := put(odd); !strings.Contains(image, `"packages":0`) || !strings.Contains(image, `"state":"Reported"`) || !strings.Contains(image, `"critical":1`) {
 		t.Errorf("with odd components: %s", image)
 	}
-	f.do(http.MethodPut, bareTarget(reportedID), odd, typeJSON).problem(t, http.StatusUnprocessableEntity, "not an SBOM that can be read")
+	f.do(http.MethodPut, bareTarget(reportedID), odd, typeJSON).problem(t, http.StatusUnprocessableEntity, "the SBOM cannot be read")
 }
 
 func TestBareDocumentsAreRefused(t *testing.T) {
@@ -117,8 +118,8 @@ func TestBareDocumentsAreRefused(t *testing.T) {
 		status               int
 		detail               string
 	}{
-		{"/scan-results", typeJSON, bareJSON, 400, "imageId is missing"},
-		{"/scan-results", typeXML, bareXML, 400, "imageId is missing"},
+		{"/scan-results", typeJSON, bareJSON, 400, "imageId is required"},
+		{"/scan-results", typeXML, bareXML, 400, "imageId is required"},
 		{"/scan-results?imageId=a", "Content-Type: application/json", bareJSON, 400, "application/vnd.cyclonedx+xml"},
 		{"/scan-results?imageId=", typeJSON, bareJSON, 400, "imageId"},
 		{"/scan-results?imageId=a%20b", typeJSON, bareJSON, 400, "printable"},
@@ -181,9 +182,9 @@ func FuzzUpload(f *testing.F) {
 func BenchmarkUploads(b *testing.B) {
 	b.Run("sbom", func(b *testing.B) {
 		f := newIngestFixture(b)
-		keys := make([]vuln.ImageKey, b.N)
+		keys := make([]model.ImageKey, b.N)
 		for i := range keys {
-			keys[i] = vuln.ImageKey{ImageID: benchID(i), Platform: linux}
+			keys[i] = model.ImageKey{ImageID: benchID(i), Platform: linux}
 		}
 		for start := 0; start < len(keys); start += store.MaxKeys {
 			_, err := f.store.WantImages(b.Context(), keys[start:min(start+store.MaxKeys, len(keys))])

@@ -2,13 +2,16 @@ package server
 
 import (
 	"context"
+	"errors"
+	"net/http"
 	"strconv"
 	"strings"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/report"
 	"github.com/scanner-operator/scanner-operator/internal/server/api"
+	"github.com/scanner-operator/scanner-operator/internal/server/problem"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 // ListVulnerabilities answers a page of the vulnerabilities that some image has.
@@ -97,7 +100,7 @@ func (o operations) GetVulnerability(ctx context.Context, request api.GetVulnera
 }
 
 // vulnerabilitySummary sums up records of one vulnerability, which may have several IDs: those that are its aliases too.
-func (s *Server) vulnerabilitySummary(ctx context.Context, records []vuln.Vulnerability) (store.VulnerabilitySummary, bool, error) {
+func (s *Server) vulnerabilitySummary(ctx context.Context, records []model.Vulnerability) (store.VulnerabilitySummary, bool, error) {
 	var sum store.VulnerabilitySummary
 	found := false
 	// They are ordered by ID.
@@ -131,7 +134,7 @@ func (o operations) ListAffected(ctx context.Context, request api.ListAffectedRe
 		On: day(params.On), Closed: value(params.Closed), Page: p.page(params.PageToken, params.PageSize),
 	}
 	if query.Closed && params.On != nil {
-		p.refuse("closed and on exclude each other: on says what was open on that day")
+		p.refuse("closed and on are mutually exclusive")
 	}
 	if p.err != nil {
 		return nil, p.err
@@ -198,3 +201,11 @@ func toAffected(a store.Affected) api.Affected {
 
 // exportFormats are those of what tells of findings.
 var exportFormats = []report.Format{report.FormatJSON, report.FormatCycloneDX, report.FormatSPDX, report.FormatSARIF, report.FormatCSV}
+
+// unknownVulnerability says what was not found.
+func unknownVulnerability(err error) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return problem.New(http.StatusNotFound, "no current or past finding has a vulnerability with this ID or alias")
+	}
+	return err
+}

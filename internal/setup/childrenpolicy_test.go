@@ -69,7 +69,7 @@ func TestTheOperatorLeavesTheObjectsOfOthersAlone(t *testing.T) {
 	// The API server takes a moment to know a new policy.
 	g.Eventually(func() error {
 		return own.Create(t.Context(), pod("early", nil), client.DryRunAll)
-	}, patience, tick).Should(gomega.MatchError(gomega.ContainSubstring("the operator creates only what belongs to a PodSet")))
+	}, patience, tick).Should(gomega.MatchError(gomega.ContainSubstring("the operator may create only objects that belong to a PodSet")))
 
 	refused("a pod of somebody else", own.Create(t.Context(), pod("other", replicaSet)))
 	mine := pod("mine", podSet)

@@ -10,11 +10,13 @@ import (
 	"k8s.io/utils/clock"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/scanner-operator/scanner-operator/internal/assess"
 	"github.com/scanner-operator/scanner-operator/internal/controller/bellerophon"
 	"github.com/scanner-operator/scanner-operator/internal/controller/mycustomresource"
 	"github.com/scanner-operator/scanner-operator/internal/controller/podset"
+	"github.com/scanner-operator/scanner-operator/internal/deploymentfeed"
 	"github.com/scanner-operator/scanner-operator/internal/feed"
+	"github.com/scanner-operator/scanner-operator/internal/kube"
+	"github.com/scanner-operator/scanner-operator/internal/matching"
 	"github.com/scanner-operator/scanner-operator/internal/metrics"
 	"github.com/scanner-operator/scanner-operator/internal/rollout"
 )
@@ -55,16 +57,20 @@ func (o *Options) enabled(controller string) bool {
 }
 
 // addControllers adds those that are to run.
-func (o *Operator) addControllers(assessor *assess.Assessor, hub *feed.Hub, wake *waker) error {
+func (o *Operator) addControllers(matcher *matching.Matcher, hub *feed.Hub, wake *waker) error {
+	objects, err := metrics.NewObjects(ctrlmetrics.Registry, kube.Kinds())
+	if err != nil {
+		return err
+	}
 	for name, add := range map[string]func() error{
-		ControllerBellerophonSimple: o.addBellerophon,
-		ControllerMyCustomResource:  o.addMyCustomResources,
-		ControllerPodSet:            o.addPodSets,
+		ControllerBellerophonSimple: func() error { return o.addBellerophon(objects) },
+		ControllerMyCustomResource:  func() error { return o.addMyCustomResources(objects) },
+		ControllerPodSet:            func() error { return o.addPodSets(objects) },
 		ControllerRollout:           func() error { return o.addRollouts(hub) },
-		ControllerScanner:           func() error { return o.addScanners(assessor, wake) },
+		ControllerScanner:           func() error { return o.addScanners(matcher, wake) },
 	} {
 		if !o.opts.enabled(name) {
-			o.opts.Log.Info("A controller is switched off", "controller", name)
+			o.opts.Log.Info("Controller is disabled", "controller", name)
 			continue
 		}
 		if err := add(); err != nil {
@@ -74,9 +80,9 @@ func (o *Operator) addControllers(assessor *assess.Assessor, hub *feed.Hub, wake
 	return nil
 }
 
-func (o *Operator) addBellerophon() error {
+func (o *Operator) addBellerophon(objects *metrics.Objects) error {
 	reconciler := &bellerophon.Reconciler{
-		Client: o.manager.GetClient(), Live: o.manager.GetAPIReader(), Changes: o.store, Recorder: o.manager.GetEventRecorder(reporter),
+		Client: o.manager.GetClient(), Live: o.manager.GetAPIReader(), Changes: o.store, Metrics: objects, Recorder: o.manager.GetEventRecorder(reporter),
 	}
 	if err := reconciler.SetupWithManager(o.manager); err != nil {
 		return fmt.Errorf("set up the BellerophonSimple controller: %w", err)
@@ -84,17 +90,17 @@ func (o *Operator) addBellerophon() error {
 	return nil
 }
 
-func (o *Operator) addMyCustomResources() error {
-	reconciler := &mycustomresource.Reconciler{Client: o.manager.GetClient(), Recorder: o.manager.GetEventRecorder(reporter)}
+func (o *Operator) addMyCustomResources(objects *metrics.Objects) error {
+	reconciler := &mycustomresource.Reconciler{Client: o.manager.GetClient(), Metrics: objects, Recorder: o.manager.GetEventRecorder(reporter)}
 	if err := reconciler.SetupWithManager(o.manager); err != nil {
 		return fmt.Errorf("set up the MyCustomResource controller: %w", err)
 	}
 	return nil
 }
 
-func (o *Operator) addPodSets() error {
+func (o *Operator) addPodSets(objects *metrics.Objects) error {
 	reconciler := &podset.Reconciler{
-		Client: o.manager.GetClient(), Live: o.manager.GetAPIReader(), Store: o.store, Recorder: o.manager.GetEventRecorder(reporter),
+		Client: o.manager.GetClient(), Live: o.manager.GetAPIReader(), Changes: o.store, Metrics: objects, Recorder: o.manager.GetEventRecorder(reporter),
 		Clock: clock.RealClock{},
 	}
 	if err := reconciler.SetupWithManager(o.manager); err != nil {
@@ -110,15 +116,15 @@ func (o *Operator) addRollouts(hub *feed.Hub) error {
 	}
 	host, err := os.Hostname()
 	if err != nil {
-		return fmt.Errorf("find the name of this process for Events: %w", err)
+		return fmt.Errorf("get the host name for Events: %w", err)
 	}
 	log := o.opts.Log.WithName("rollout")
-	o.deployments = rollout.NewFeed(rollout.Config{Informers: o.manager.GetCache(), Metrics: shown, Log: log})
-	judge := &rollout.Judge{
+	o.deployments = deploymentfeed.NewFeed(deploymentfeed.Config{Informers: o.manager.GetCache(), Metrics: shown, Log: log})
+	evaluator := &rollout.Evaluator{
 		Store: o.store, Hub: hub, Live: o.manager.GetAPIReader(), Client: o.manager.GetClient(), Instance: host, Clock: clock.RealClock{}, Log: log,
 	}
-	if err := errors.Join(o.manager.Add(o.deployments), o.manager.Add(judge)); err != nil {
-		return fmt.Errorf("add what follows rollouts to the manager: %w", err)
+	if err := errors.Join(o.manager.Add(o.deployments), o.manager.Add(evaluator)); err != nil {
+		return fmt.Errorf("add the rollout controller to the manager: %w", err)
 	}
 	return nil
 }
@@ -129,7 +135,7 @@ func (o *Options) validateControllers() error {
 	}
 	for _, entry := range o.Controllers {
 		if entry != allControllers && !slices.Contains(ControllerNames(), strings.TrimPrefix(entry, "-")) {
-			return fmt.Errorf("--controllers: %q is no controller; use *, NAME or -NAME with the names %s", entry, strings.Join(ControllerNames(), ", "))
+			return fmt.Errorf("--controllers: %q is not a controller; use *, NAME or -NAME, where NAME is one of %s", entry, strings.Join(ControllerNames(), ", "))
 		}
 	}
 	return nil

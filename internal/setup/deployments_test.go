@@ -14,8 +14,9 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/setup"
 )
 
-// TestADocumentsClientFollowsDeployments dials as a client of the fourth document does, which knows no tokens: that needs --auth=none.
-func TestADocumentsClientFollowsDeployments(t *testing.T) {
+// A client of the Deployment feed that does not use tokens works with --auth=none.
+func TestDeploymentClientWithoutToken(t *testing.T) {
+	t.Parallel()
 	c, g := needCluster(t), gomega.NewWithT(t)
 	ns := namespace(t, c)
 	labels := map[string]string{"app": "web"}

@@ -9,8 +9,8 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/utils/clock"
 
-	"github.com/scanner-operator/scanner-operator/internal/assess"
 	"github.com/scanner-operator/scanner-operator/internal/feed"
+	"github.com/scanner-operator/scanner-operator/internal/matching"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
@@ -58,8 +58,8 @@ func TestFollowWakesScannersForFailures(t *testing.T) {
 	defer cancel()
 	parts.Go(func() { _ = hub.Run(ctx) })
 	<-hub.Started()
-	assessor := assess.New(nil, nil, nil, clock.RealClock{}, logr.Discard())
-	parts.Go(func() { _ = follow(ctx, hub, assessor, wake) })
+	matcher := matching.New(nil, nil, nil, clock.RealClock{}, logr.Discard())
+	parts.Go(func() { _ = follow(ctx, hub, matcher, wake) })
 	woken := func(why string) {
 		t.Helper()
 		select {

@@ -140,6 +140,7 @@ const smallSBOM = `{"artifacts":[{"id":"1","name":"golang.org/x/net","version":"
 "schema":{"version":"16.1.10","url":"https://raw.githubusercontent.com/anchore/syft/main/schema/json/schema-16.1.10.json"}}`
 
 func TestJobsFromPodToFinding(t *testing.T) {
+	t.Parallel()
 	c, g := needCluster(t), gomega.NewWithT(t)
 	amd64Node(t, c)
 	ns := namespace(t, c)
@@ -202,6 +203,7 @@ func TestJobsFromPodToFinding(t *testing.T) {
 }
 
 func TestNotPulledIsWaiting(t *testing.T) {
+	t.Parallel()
 	c, g := needCluster(t), gomega.NewWithT(t)
 	ns := namespace(t, c)
 	operator(t, ns, nil)
@@ -213,6 +215,7 @@ func TestNotPulledIsWaiting(t *testing.T) {
 }
 
 func TestSettledMeansNoWrites(t *testing.T) {
+	t.Parallel()
 	c, g := needCluster(t), gomega.NewWithT(t)
 	amd64Node(t, c)
 	ns := namespace(t, c)
@@ -247,6 +250,7 @@ func TestSettledMeansNoWrites(t *testing.T) {
 }
 
 func TestWithoutDatabaseSBOMsAreKeptAndMatchedLater(t *testing.T) {
+	t.Parallel()
 	c, g := needCluster(t), gomega.NewWithT(t)
 	amd64Node(t, c)
 	ns, data := namespace(t, c), t.TempDir()
@@ -272,6 +276,7 @@ func TestWithoutDatabaseSBOMsAreKeptAndMatchedLater(t *testing.T) {
 }
 
 func TestNamespacesAreSelectedByLabel(t *testing.T) {
+	t.Parallel()
 	c, g := needCluster(t), gomega.NewWithT(t)
 	amd64Node(t, c)
 	own, other := namespace(t, c), namespace(t, c)

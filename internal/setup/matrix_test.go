@@ -124,6 +124,7 @@ func matrix() map[string]row {
 
 // TestWhoMayDoWhat goes through every route as every caller, with real tokens and the roles that are installed, on a real API server.
 func TestWhoMayDoWhat(t *testing.T) {
+	t.Parallel()
 	rows, routes := matrix(), specifiedRoutes(t)
 	for _, route := range routes {
 		if _, found := rows[route]; !found {

@@ -15,12 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/scanner-operator/scanner-operator/internal/assess"
 	"github.com/scanner-operator/scanner-operator/internal/controller/scanner"
+	"github.com/scanner-operator/scanner-operator/internal/matching"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 )
 
-// CatalogMode says who catalogues images.
+// CatalogMode says who catalogs images.
 type CatalogMode string
 
 // The modes.
@@ -46,7 +46,7 @@ const (
 
 // Bounds of Options.HistoryRetention, and of Options.ClusterName in bytes.
 const (
-	DefaultHistoryRetention = assess.DefaultRetention
+	DefaultHistoryRetention = matching.DefaultRetention
 	minHistoryRetention     = 24 * time.Hour
 	maxClusterName          = 63
 )
@@ -63,7 +63,7 @@ const (
 
 // Scans bounds what scans cost. Zero fields mean the default.
 type Scans struct {
-	// Concurrency bounds the images that are catalogued at a time, for all Scanners together; RegistryConcurrency those of them that are
+	// Concurrency bounds the images that are cataloged at a time, for all Scanners together; RegistryConcurrency those of them that are
 	// pulled from one registry.
 	Concurrency         int
 	RegistryConcurrency int
@@ -135,10 +135,10 @@ func (o *Options) validate() error {
 	switch o.Catalog {
 	case CatalogJob:
 		if o.ScanImage == "" {
-			return errors.New("--catalog=job needs --scan-image or the environment variable SCAN_IMAGE: the image that scan Jobs run")
+			return errors.New("--catalog=job requires the image of scan Jobs: set --scan-image or the environment variable SCAN_IMAGE")
 		}
 		if o.APIURL == "" {
-			return errors.New("--catalog=job needs --api-url: where scan Jobs deliver their SBOMs")
+			return errors.New("--catalog=job requires --api-url, the URL to which scan Jobs upload SBOMs")
 		}
 	case CatalogInProcess:
 	default:
@@ -153,10 +153,10 @@ func (o *Options) validate() error {
 		return fmt.Errorf("--api-bind-address: %w", err)
 	}
 	if o.Namespace == "" {
-		return errors.New("the operator's namespace is not known: set --namespace or the environment variable POD_NAMESPACE")
+		return errors.New("the namespace of the operator is unknown: set --namespace or the environment variable POD_NAMESPACE")
 	}
 	if o.DataDir == "" {
-		return errors.New("--data-dir is empty")
+		return errors.New("--data-dir must not be empty")
 	}
 	if o.DatabaseConnections != 0 && (o.DatabaseConnections < 2 || o.DatabaseConnections > 1000) {
 		return fmt.Errorf("--database-max-connections=%d: use 2 to 1000, or 0 for the default", o.DatabaseConnections)
@@ -165,7 +165,7 @@ func (o *Options) validate() error {
 		o.EventRetention = DefaultEventRetention
 	}
 	if o.EventRetention < minEventRetention {
-		return fmt.Errorf("--event-retention=%s: use at least %s, so that clients that were away for a short time miss nothing", o.EventRetention, minEventRetention)
+		return fmt.Errorf("--event-retention=%s: use at least %s, so that clients that reconnect do not miss events", o.EventRetention, minEventRetention)
 	}
 	if err := o.Scans.validate(); err != nil {
 		return err
@@ -210,7 +210,7 @@ func (o *Options) validateHistory() error {
 		return fmt.Errorf("--history-retention=%s: use at least %s", o.HistoryRetention, minHistoryRetention)
 	}
 	if len(o.ClusterName) > maxClusterName || !utf8.ValidString(o.ClusterName) {
-		return fmt.Errorf("--cluster-name has %d bytes: use valid text of at most %d", len(o.ClusterName), maxClusterName)
+		return fmt.Errorf("--cluster-name has %d bytes: use valid UTF-8 of at most %d bytes", len(o.ClusterName), maxClusterName)
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ func TestHistoryOptions(t *testing.T) {
 		"a day and a long name":   {Options{HistoryRetention: 24 * time.Hour, ClusterName: strings.Repeat("c", 63)}, ""},
 		"less than a day":         {Options{HistoryRetention: 23 * time.Hour}, "--history-retention=23h0m0s: use at least 24h0m0s"},
 		"too long a cluster name": {Options{ClusterName: strings.Repeat("c", 64)}, "--cluster-name has 64 bytes"},
-		"a name that is no text":  {Options{ClusterName: "\xff"}, "--cluster-name has 1 bytes: use valid text"},
+		"a name that is no text":  {Options{ClusterName: "\xff"}, "--cluster-name has 1 bytes: use valid UTF-8"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

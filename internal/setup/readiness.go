@@ -22,8 +22,8 @@ const (
 	readyThoughBusy = 10 * time.Second
 )
 
-// steadyStore is a store that is not asked more often than necessary whether it is ready.
-type steadyStore struct {
+// readinessCache is a store that is not asked more often than necessary whether it is ready.
+type readinessCache struct {
 	store.Store
 	clock clock.PassiveClock
 
@@ -34,7 +34,7 @@ type steadyStore struct {
 }
 
 // Ready implements store.Store. It takes no longer than two questions.
-func (s *steadyStore) Ready(ctx context.Context) error {
+func (s *readinessCache) Ready(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.clock.Now()
@@ -58,6 +58,6 @@ func (s *steadyStore) Ready(ctx context.Context) error {
 }
 
 // recently says that the last good answer still counts for a store that is busy.
-func (s *steadyStore) recently(now time.Time) bool {
+func (s *readinessCache) recently(now time.Time) bool {
 	return !s.good.IsZero() && now.Sub(s.good) < readyThoughBusy
 }

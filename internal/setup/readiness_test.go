@@ -34,7 +34,7 @@ func TestReadiness(t *testing.T) {
 	)
 	now := clocktesting.NewFakeClock(time.Unix(1000, 0))
 	asked := &askedStore{}
-	s := &steadyStore{Store: asked, clock: now}
+	s := &readinessCache{Store: asked, clock: now}
 	for i, step := range []struct {
 		after time.Duration
 		err   error

@@ -10,23 +10,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/scanner-operator/scanner-operator/internal/assess"
 	"github.com/scanner-operator/scanner-operator/internal/controller/scanner"
+	"github.com/scanner-operator/scanner-operator/internal/matching"
 	"github.com/scanner-operator/scanner-operator/internal/metrics"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 // addScanners adds the Scanner controller and what looks after its caches and results.
-func (o *Operator) addScanners(assessor *assess.Assessor, wake *waker) error {
+func (o *Operator) addScanners(matcher *matching.Matcher, wake *waker) error {
 	opts, mgr := o.opts, o.manager
-	cataloguer, err := o.cataloguer(assessor, wake)
+	cataloger, err := o.cataloger(matcher, wake)
 	if err != nil {
 		return err
 	}
 	var reasons []string
-	for _, reason := range vuln.Reasons() {
-		if reason != vuln.ReasonMatchFailed { // It is none of an attempt to catalogue.
+	for _, reason := range model.Reasons() {
+		if reason != model.ReasonMatchFailed { // It is none of an attempt to catalog.
 			reasons = append(reasons, string(reason))
 		}
 	}
@@ -35,7 +35,7 @@ func (o *Operator) addScanners(assessor *assess.Assessor, wake *waker) error {
 		return err
 	}
 	reconciler := &scanner.Reconciler{
-		Client: mgr.GetClient(), Store: o.store, Cataloguer: cataloguer, Databases: assessor,
+		Client: mgr.GetClient(), Store: o.store, Cataloger: cataloger, Databases: matcher,
 		Recorder: mgr.GetEventRecorder(reporter), Clock: clock.RealClock{}, Namespace: opts.Namespace, WatchNamespaces: opts.WatchNamespaces,
 		Limits: scanner.Limits{Scans: opts.Scans.Concurrency, PerRegistry: opts.Scans.RegistryConcurrency}, Metrics: shown,
 	}
@@ -52,16 +52,16 @@ func (o *Operator) addScanners(assessor *assess.Assessor, wake *waker) error {
 		&scanner.Forgetter{Client: mgr.GetCache(), Store: o.store, Interval: opts.Scans.AuditInterval, Clock: clock.RealClock{}, Log: log},
 	} {
 		if err := mgr.Add(runnable); err != nil {
-			return fmt.Errorf("add a part to the manager: %w", err)
+			return fmt.Errorf("add a component to the manager: %w", err)
 		}
 	}
 	return nil
 }
 
-func (o *Operator) cataloguer(assessor *assess.Assessor, wake *waker) (scanner.Cataloguer, error) {
+func (o *Operator) cataloger(matcher *matching.Matcher, wake *waker) (scanner.Cataloger, error) {
 	maxMemory, err := resource.ParseQuantity(o.opts.Scans.MaxMemory)
 	if err != nil {
-		return nil, fmt.Errorf("read the most memory of a scan: %w", err)
+		return nil, fmt.Errorf("parse --scan-max-memory: %w", err)
 	}
 	if o.opts.Catalog == CatalogJob {
 		options := scanjob.DefaultOptions()
@@ -72,17 +72,17 @@ func (o *Operator) cataloguer(assessor *assess.Assessor, wake *waker) (scanner.C
 	scratch := filepath.Join(o.opts.DataDir, "scratch")
 	// What a killed predecessor left behind.
 	if err := os.RemoveAll(scratch); err != nil {
-		return nil, fmt.Errorf("empty the scratch folder: %w", err)
+		return nil, fmt.Errorf("empty the scratch directory: %w", err)
 	}
 	if err := os.MkdirAll(scratch, 0o700); err != nil {
-		return nil, fmt.Errorf("make the scratch folder: %w", err)
+		return nil, fmt.Errorf("create the scratch directory: %w", err)
 	}
 	inProcess := &scanner.InProcess{
 		Executable: o.opts.Executable, Directory: scratch, Timeout: o.opts.Scans.Deadline, PlainHTTP: o.opts.PlainHTTPRegistries,
-		MaxMemory: maxMemory.Value(), Ingest: assessor.IngestFile, Ended: wake.wake, Log: o.opts.Log.WithName("catalog"),
+		MaxMemory: maxMemory.Value(), Ingest: matcher.IngestFile, Ended: wake.wake, Log: o.opts.Log.WithName("catalog"),
 	}
 	if err := o.manager.Add(manager.RunnableFunc(inProcess.Run)); err != nil {
-		return nil, fmt.Errorf("add the cataloguer to the manager: %w", err)
+		return nil, fmt.Errorf("add the in-process catalog runner: %w", err)
 	}
 	return inProcess, nil
 }

@@ -243,6 +243,7 @@ func TestEveryControllerMayStart(t *testing.T) {
 
 // TestSelectedNamespacesThatAreNotListed has a Scanner that selects more than the operator may look at: it says so.
 func TestSelectedNamespacesThatAreNotListed(t *testing.T) {
+	t.Parallel()
 	c, g := needCluster(t), gomega.NewWithT(t)
 	amd64Node(t, c)
 	own, listed, other := namespace(t, c), namespace(t, c), namespace(t, c)
@@ -264,7 +265,7 @@ func TestSelectedNamespacesThatAreNotListed(t *testing.T) {
 		g.Expect(c.Get(t.Context(), client.ObjectKeyFromObject(scanner), &now)).To(gomega.Succeed())
 		complete := meta.FindStatusCondition(now.Status.Conditions, scannerv1.ConditionCoverageComplete)
 		g.Expect(complete).NotTo(gomega.BeNil())
-		g.Expect(complete.Message).To(gomega.ContainSubstring("1 selected namespace is not looked at: --watch-namespaces leaves out " + other))
+		g.Expect(complete.Message).To(gomega.ContainSubstring("1 selected namespace is not watched: --watch-namespaces excludes " + other))
 		g.Expect(now.Status.Containers.Total).To(gomega.Equal(int32(1)))
 	}, patience, tick).Should(gomega.Succeed())
 }

@@ -21,20 +21,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	appv1alpha1 "github.com/scanner-operator/scanner-operator/api/app/v1alpha1"
-	pocv1 "github.com/scanner-operator/scanner-operator/api/poc/v1"
-	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
-	stablev444beta989 "github.com/scanner-operator/scanner-operator/api/stable/v444beta989"
-	"github.com/scanner-operator/scanner-operator/internal/assess"
+	"github.com/scanner-operator/scanner-operator/internal/deploymentfeed"
 	"github.com/scanner-operator/scanner-operator/internal/feed"
 	"github.com/scanner-operator/scanner-operator/internal/kube"
+	"github.com/scanner-operator/scanner-operator/internal/matching"
 	"github.com/scanner-operator/scanner-operator/internal/metrics"
-	"github.com/scanner-operator/scanner-operator/internal/rollout"
-	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 	"github.com/scanner-operator/scanner-operator/internal/server"
+	"github.com/scanner-operator/scanner-operator/internal/server/auth"
 	"github.com/scanner-operator/scanner-operator/internal/store/sqlstore"
 	"github.com/scanner-operator/scanner-operator/internal/vulndb"
 )
@@ -48,11 +43,7 @@ const (
 func Scheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
-	for _, add := range []func(*runtime.Scheme) error{
-		scannerv1.AddToScheme, appv1alpha1.AddToScheme, pocv1.AddToScheme, stablev444beta989.AddToScheme,
-	} {
-		utilruntime.Must(add(scheme))
-	}
+	utilruntime.Must(kube.AddToScheme(scheme))
 	return scheme
 }
 
@@ -60,11 +51,11 @@ func Scheme() *runtime.Scheme {
 type Operator struct {
 	manager ctrl.Manager
 	store   *sqlstore.Store
-	// steady is the store for readiness checks.
-	steady *steadyStore
+	// ready is the store for readiness checks and the API.
+	ready  *readinessCache
 	server *server.Server
 	// deployments is nil when its controller does not run.
-	deployments *rollout.Feed
+	deployments *deploymentfeed.Feed
 	opts        Options
 	// relister has the manager's caches read everything anew.
 	relister *kube.Relister
@@ -77,7 +68,7 @@ func New(ctx context.Context, cluster *rest.Config, opts Options) (_ *Operator, 
 		return nil, err
 	}
 	if err := os.MkdirAll(opts.DataDir, 0o700); err != nil {
-		return nil, fmt.Errorf("make the data directory: %w", err)
+		return nil, fmt.Errorf("create the data directory: %w", err)
 	}
 	relister := &kube.Relister{}
 	cluster = rest.CopyConfig(cluster)
@@ -98,7 +89,7 @@ func New(ctx context.Context, cluster *rest.Config, opts Options) (_ *Operator, 
 		return nil, fmt.Errorf("open the store: %w", err)
 	}
 	o := &Operator{
-		manager: mgr, store: db, steady: &steadyStore{Store: db, clock: clock.RealClock{}}, opts: opts, relister: relister,
+		manager: mgr, store: db, ready: &readinessCache{Store: db, clock: clock.RealClock{}}, opts: opts, relister: relister,
 	}
 	if err := o.wire(ctx); err != nil {
 		return nil, errors.Join(err, db.Close())
@@ -107,7 +98,7 @@ func New(ctx context.Context, cluster *rest.Config, opts Options) (_ *Operator, 
 }
 
 func newManager(cluster *rest.Config, opts Options, caches *metrics.Caches) (ctrl.Manager, error) {
-	cacheOptions, err := kube.CacheOptions(opts.WatchNamespaces, scanjob.LabelScan)
+	cacheOptions, err := kube.CacheOptions(opts.WatchNamespaces)
 	if err != nil {
 		return nil, fmt.Errorf("configure the cache: %w", err)
 	}
@@ -119,7 +110,7 @@ func newManager(cluster *rest.Config, opts Options, caches *metrics.Caches) (ctr
 		Metrics: metricsserver.Options{
 			BindAddress:    opts.MetricsAddress,
 			SecureServing:  true,
-			FilterProvider: filters.WithAuthenticationAndAuthorization,
+			FilterProvider: auth.ProtectMetrics,
 		},
 		HealthProbeBindAddress:        opts.HealthAddress,
 		LeaderElection:                opts.LeaderElection,
@@ -131,7 +122,7 @@ func newManager(cluster *rest.Config, opts Options, caches *metrics.Caches) (ctr
 		Controller: config.Controller{SkipNameValidation: new(true)},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("make the controller manager: %w", err)
+		return nil, fmt.Errorf("create the controller manager: %w", err)
 	}
 	return mgr, nil
 }
@@ -150,31 +141,31 @@ func (o *Operator) wire(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	assessor := assess.New(o.store, library, observer, clock.RealClock{}, opts.Log.WithName("assess"))
-	assessor.Retention = opts.HistoryRetention
+	matcher := matching.New(o.store, library, observer, clock.RealClock{}, opts.Log.WithName("matching"))
+	matcher.Retention = opts.HistoryRetention
 	// Without this, whoever asks right after a start would find no database in use.
-	if err := assessor.Refresh(ctx); err != nil {
+	if err := matcher.Refresh(ctx); err != nil {
 		return err
 	}
 	hub := feed.New(o.store, feed.Config{Log: opts.Log.WithName("feed")})
 	wake := newWaker()
 
-	if err := o.addControllers(assessor, hub, wake); err != nil {
+	if err := o.addControllers(matcher, hub, wake); err != nil {
 		return err
 	}
-	if o.server, err = o.newServer(assessor, library, hub); err != nil {
+	if o.server, err = o.newServer(matcher, library, hub); err != nil {
 		return err
 	}
 	for _, runnable := range []manager.Runnable{
 		library,
-		manager.RunnableFunc(assessor.Run),
-		everywhere(hub.Run),
-		everywhere(func(ctx context.Context) error { return follow(ctx, hub, assessor, wake) }),
+		manager.RunnableFunc(matcher.Run),
+		onAllReplicas(hub.Run),
+		onAllReplicas(func(ctx context.Context) error { return follow(ctx, hub, matcher, wake) }),
 		&feed.Compactor{Events: o.store, Retention: opts.EventRetention, Clock: clock.RealClock{}, Log: opts.Log.WithName("feed")},
 		o.server,
 	} {
 		if err := mgr.Add(runnable); err != nil {
-			return fmt.Errorf("add a part to the manager: %w", err)
+			return fmt.Errorf("add a component to the manager: %w", err)
 		}
 	}
 	return o.addChecks()
@@ -191,28 +182,28 @@ func (o *Operator) addChecks() error {
 	if err := o.manager.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return fmt.Errorf("add the health check: %w", err)
 	}
-	if err := o.manager.AddReadyzCheck("store", func(r *http.Request) error { return o.steady.Ready(r.Context()) }); err != nil {
+	if err := o.manager.AddReadyzCheck("store", func(r *http.Request) error { return o.ready.Ready(r.Context()) }); err != nil {
 		return fmt.Errorf("add a readiness check: %w", err)
 	}
 	if err := o.manager.AddReadyzCheck("api", o.server.Check); err != nil {
 		return fmt.Errorf("add a readiness check: %w", err)
 	}
 	synced := make(chan struct{})
-	err := o.manager.Add(everywhere(func(ctx context.Context) error {
+	err := o.manager.Add(onAllReplicas(func(ctx context.Context) error {
 		if o.manager.GetCache().WaitForCacheSync(ctx) {
 			close(synced)
 		}
 		return nil
 	}))
 	if err != nil {
-		return fmt.Errorf("add the cache watcher: %w", err)
+		return fmt.Errorf("add the cache sync check: %w", err)
 	}
 	err = o.manager.AddReadyzCheck("cache", func(*http.Request) error {
 		select {
 		case <-synced:
 			return nil
 		default:
-			return errors.New("the cache has not synced yet")
+			return errors.New("the cache is not synced yet")
 		}
 	})
 	if err != nil {
@@ -236,14 +227,14 @@ func (o *Operator) Start(ctx context.Context) error {
 // APIAddr is the address that the API listens on, "" before it does.
 func (o *Operator) APIAddr() string { return o.server.Addr() }
 
-// everywhere is a part that runs on every replica, not on the leader alone.
-type everywhere func(context.Context) error
+// onAllReplicas is a part that runs on every replica, not on the leader alone.
+type onAllReplicas func(context.Context) error
 
 // Start implements manager.Runnable.
-func (f everywhere) Start(ctx context.Context) error { return f(ctx) }
+func (f onAllReplicas) Start(ctx context.Context) error { return f(ctx) }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
-func (everywhere) NeedLeaderElection() bool { return false }
+func (onAllReplicas) NeedLeaderElection() bool { return false }
 
 // waker makes the Scanner controller look at everything. Many calls make one event.
 type waker struct{ events chan event.GenericEvent }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -66,6 +67,9 @@ func startOperator(t *testing.T, namespace, dataDir string, mutate func(*setup.O
 	return startOperatorOn(t, controllertest.Config(t), namespace, dataDir, mutate)
 }
 
+// starting is held while an operator is set up: all operators of a process register the same metrics.
+var starting sync.Mutex
+
 // startOperatorOn is startOperator with a way to the API server.
 func startOperatorOn(t *testing.T, config *rest.Config, namespace, dataDir string, mutate func(*setup.Options)) (url string, stop func()) {
 	t.Helper()
@@ -79,7 +83,9 @@ func startOperatorOn(t *testing.T, config *rest.Config, namespace, dataDir strin
 		mutate(&opts)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
+	starting.Lock()
 	o, err := setup.New(ctx, config, opts)
+	starting.Unlock()
 	if err != nil {
 		cancel()
 		t.Fatal(err)
@@ -108,7 +114,7 @@ func startOperatorOn(t *testing.T, config *rest.Config, namespace, dataDir strin
 	return "http://" + o.APIAddr(), stop
 }
 
-// sampleScanner reads the documents' manifest.
+// sampleScanner reads the sample manifest.
 func sampleScanner(t *testing.T, namespace string) *scannerv1.Scanner {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join("..", "..", "config", "samples", "scanner_v1_scanner.yaml"))

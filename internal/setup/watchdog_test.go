@@ -158,17 +158,17 @@ var ends = map[string]struct {
 	"pod-quota": {func(t *testing.T, c client.Client, job *batchv1.Job) {
 		t.Helper()
 		failJob(t, c, job, batchv1.JobReasonDeadlineExceeded, 0)
-	}, "Unschedulable", "no pod is made"},
+	}, "Unschedulable", "created no pod"},
 	"job-deleted": {func(t *testing.T, c client.Client, job *batchv1.Job) {
 		t.Helper()
 		remove(t, c, job)
-	}, "CatalogFailed", "was deleted before it had ended"},
+	}, "CatalogFailed", "was deleted before it finished"},
 	"pod-deleted": {func(t *testing.T, c client.Client, job *batchv1.Job) {
 		t.Helper()
 		pod := scanPod(t, c, job, func(s *corev1.PodStatus) { s.Phase = corev1.PodRunning })
 		remove(t, c, pod)
 		failJob(t, c, job, "BackoffLimitExceeded", 1)
-	}, "CatalogFailed", "pod is gone"},
+	}, "CatalogFailed", "no longer exists"},
 	"preempted": {func(t *testing.T, c client.Client, job *batchv1.Job) {
 		t.Helper()
 		scanPod(t, c, job, func(s *corev1.PodStatus) {
@@ -201,16 +201,17 @@ var ends = map[string]struct {
 		if err := c.Status().Update(t.Context(), job); err != nil {
 			t.Fatal(err)
 		}
-	}, "DeadlineExceeded", "not waited for"},
+	}, "DeadlineExceeded", "no longer waits for it"},
 	"not-delivered": {func(t *testing.T, c client.Client, job *batchv1.Job) {
 		t.Helper()
 		finish(t, c, job, batchv1.JobComplete)
-	}, "UploadFailed", "did not arrive"},
+	}, "UploadFailed", "did not reach"},
 }
 
 // TestEveryEndOfAScanIsTold lets scans end in every way on a real API server. Each ends in a reason, an event and a next attempt, and
 // none keeps its slot.
 func TestEveryEndOfAScanIsTold(t *testing.T) {
+	t.Parallel()
 	c, g := needCluster(t), gomega.NewWithT(t)
 	amd64Node(t, c)
 	ns := namespace(t, c)
@@ -270,6 +271,7 @@ func scanFailures(t *testing.T, c client.Client, scanner *scannerv1.Scanner) map
 
 // TestNamespacesThatTakeNoJobs has namespaces that refuse scan Jobs for every reason that the API server knows.
 func TestNamespacesThatTakeNoJobs(t *testing.T) {
+	t.Parallel()
 	c, g := needCluster(t), gomega.NewWithT(t)
 	amd64Node(t, c)
 	own, quota, policy, terminating, fine := namespace(t, c), namespace(t, c), namespace(t, c), namespace(t, c), namespace(t, c)
@@ -302,7 +304,7 @@ func TestNamespacesThatTakeNoJobs(t *testing.T) {
 	g.Eventually(func(g gomega.Gomega) {
 		rows := coverage(t, api)
 		for ns, message := range map[string]string{
-			quota: "quota is used up", policy: "no scans here, please", terminating: "being deleted",
+			quota: "quota is exhausted", policy: "no scans here, please", terminating: "being deleted",
 		} {
 			row := rows[ns]
 			g.Expect(row.State+"/"+row.Reason).To(gomega.Equal("Failed/Unschedulable"), row.Message)
@@ -344,6 +346,7 @@ func forbidJobs(t *testing.T, c client.Client, namespace string) {
 
 // TestWhyContainersAreNotScanned shows every other reason of coverage on a real API server.
 func TestWhyContainersAreNotScanned(t *testing.T) {
+	t.Parallel()
 	c, g := needCluster(t), gomega.NewWithT(t)
 	amd64Node(t, c)
 	ns := namespace(t, c)
@@ -361,10 +364,10 @@ func TestWhyContainersAreNotScanned(t *testing.T) {
 		"denied":     {"", waiting("ErrImagePull", "401 Unauthorized"), "Failed/ImagePullDenied", "401"},
 		"missing":    {"", waiting("ImagePullBackOff", "manifest unknown"), "Failed/ImageNotFound", "manifest unknown"},
 		"never":      {"", waiting("ErrImageNeverPull", "policy is Never"), "Failed/NotPullable", "Never"},
-		"by-hand":    {"sha256:" + strings.Repeat("1", 64), func(*corev1.Pod) {}, "Failed/NotPullable", "Push it to a registry"},
+		"by-hand":    {"sha256:" + strings.Repeat("1", 64), func(*corev1.Pod) {}, "Failed/NotPullable", "push it to a registry"},
 		"ignored":    {imageID("i", "2"), func(p *corev1.Pod) { p.Labels = map[string]string{"ignore": "true"} }, "Skipped/IgnoreLabel", "ignore label"},
-		"suspended":  {imageID("s", "3"), func(*corev1.Pod) {}, "Pending/NotCatalogued", "suspended"},
-		"no-digest":  {"docker.io/library/app:latest", func(*corev1.Pod) {}, "Failed/NotPullable", "Push it to a registry"},
+		"suspended":  {imageID("s", "3"), func(*corev1.Pod) {}, "Pending/NotCataloged", "suspended"},
+		"no-digest":  {"docker.io/library/app:latest", func(*corev1.Pod) {}, "Failed/NotPullable", "push it to a registry"},
 		"not-known":  {"", waiting("RegistryUnavailable", "down"), "Failed/RegistryUnavailable", "down"},
 		"no-content": {"", waiting("ErrImagePull", "no match for platform in manifest"), "Failed/PlatformMismatch", "platform"},
 	}
@@ -392,6 +395,7 @@ func TestWhyContainersAreNotScanned(t *testing.T) {
 
 // TestOneImageOnTwoPlatforms runs one index on nodes of two kinds.
 func TestOneImageOnTwoPlatforms(t *testing.T) {
+	t.Parallel()
 	c, g := needCluster(t), gomega.NewWithT(t)
 	amd64Node(t, c)
 	arm := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "arm", Labels: map[string]string{corev1.LabelArchStable: "arm64", corev1.LabelOSStable: "linux"}}}

@@ -9,7 +9,7 @@ import (
 
 // Kinds of events beside those about images, findings and databases.
 const (
-	// EventImageQueued says that an attempt to catalogue an image has begun. Its data is a QueuedEvent.
+	// EventImageQueued says that an attempt to catalog an image has begun. Its data is a QueuedEvent.
 	EventImageQueued EventKind = "image.queued"
 	// EventScannerChanged and the next two tell that an object changed; their data is an ObjectEvent.
 	EventScannerChanged EventKind = "scanner.changed"
@@ -17,8 +17,8 @@ const (
 	EventSheroChanged   EventKind = "shero.changed"
 	// EventRolloutChanged says that another image began to run in a container of a workload; its data names the workload.
 	EventRolloutChanged EventKind = "rollout.changed"
-	// EventRolloutJudged says what a rollout did to what is vulnerable, or that it will not be known. Its data is a RolloutJudgedEvent.
-	EventRolloutJudged EventKind = "rollout.judged"
+	// EventRolloutEvaluated says what a rollout did to what is vulnerable, or that it will not be known. Its data is a RolloutEvaluatedEvent.
+	EventRolloutEvaluated EventKind = "rollout.evaluated"
 )
 
 // EventLog says which part of the event log there is.
@@ -67,21 +67,21 @@ func (c ObjectChange) Validate() error {
 	switch c.Kind {
 	case EventScannerChanged, EventPodSetChanged, EventSheroChanged:
 	default:
-		return fmt.Errorf("%q is not the kind of an event about an object", c.Kind)
+		return fmt.Errorf("%q is not an event kind for objects", c.Kind)
 	}
 	for _, name := range []string{c.Object.Namespace, c.Object.Name} {
 		if len(name) > maxObjectName || !utf8.ValidString(name) {
-			return fmt.Errorf("a name of %d bytes: Kubernetes has none that is longer than %d or not UTF-8", len(name), maxObjectName)
+			return fmt.Errorf("a name has %d bytes; names of Kubernetes objects have at most %d bytes and are valid UTF-8", len(name), maxObjectName)
 		}
 	}
 	if c.Object.Name == "" {
-		return errors.New("the object has no name")
+		return errors.New("the object name is missing")
 	}
 	if len(c.Detail) > maxObjectDetail {
-		return fmt.Errorf("the detail has %d bytes, more than the limit of %d", len(c.Detail), maxObjectDetail)
+		return fmt.Errorf("the detail has %d bytes, the maximum is %d", len(c.Detail), maxObjectDetail)
 	}
 	if c.Detail != nil && !json.Valid(c.Detail) {
-		return errors.New("the detail is not JSON")
+		return errors.New("the detail is not valid JSON")
 	}
 	return nil
 }
@@ -89,7 +89,7 @@ func (c ObjectChange) Validate() error {
 // Namespace is that of the object, or of the workload, that the event is about, "" when it is about none.
 func (e Event) Namespace() string {
 	switch e.Kind {
-	case EventScannerChanged, EventPodSetChanged, EventSheroChanged, EventRolloutChanged, EventRolloutJudged:
+	case EventScannerChanged, EventPodSetChanged, EventSheroChanged, EventRolloutChanged, EventRolloutEvaluated:
 	default:
 		return ""
 	}
@@ -109,8 +109,8 @@ func (e Event) Namespace() string {
 // EventKinds lists every kind of event.
 func EventKinds() []EventKind {
 	return []EventKind{
-		EventImageDiscovered, EventImageQueued, EventImageCatalogued, EventImageMatched, EventImageFailed, EventImageRemoved, EventImageReported,
+		EventImageDiscovered, EventImageQueued, EventImageCataloged, EventImageMatched, EventImageFailed, EventImageRemoved, EventImageReported,
 		EventFindingOpened, EventFindingClosed, EventFindingChanged, EventDatabaseUpdated,
-		EventScannerChanged, EventPodSetChanged, EventSheroChanged, EventRolloutChanged, EventRolloutJudged,
+		EventScannerChanged, EventPodSetChanged, EventSheroChanged, EventRolloutChanged, EventRolloutEvaluated,
 	}
 }

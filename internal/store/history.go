@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 // History is the part of the store about time: what ran where and when, what was found since when, and sums per day.
@@ -22,7 +22,7 @@ type History interface {
 // Presence is one uninterrupted time in which a container of a workload ran an image. What stops for less than PresenceGap is not
 // interrupted, unless another image begins there meanwhile.
 type Presence struct {
-	Image     vuln.ImageKey
+	Image     model.ImageKey
 	Cluster   string
 	Workload  Workload
 	Container string
@@ -36,7 +36,7 @@ const PresenceGap = 10 * time.Minute
 
 // PresenceQuery asks for a page of presences. With a zero Platform those of all platforms are meant.
 type PresenceQuery struct {
-	Image vuln.ImageKey
+	Image model.ImageKey
 	Page
 }
 
@@ -68,7 +68,7 @@ type TrendDay struct {
 	Counts          Counts
 	// Opened and Closed count the findings of distinct packages that database updates opened and closed on that day, in
 	// the whole cluster; as far as changes are kept.
-	Opened, Closed vuln.SeverityCounts
+	Opened, Closed model.SeverityCounts
 }
 
 // Coverage is the part of the store that shows, on every replica, what the Scanner controller finds out about containers.
@@ -87,7 +87,7 @@ type ContainerCoverage struct {
 	Workload  Workload
 	Container string
 	// Image is what runs; its ImageID is "" while that is not known.
-	Image vuln.ImageKey
+	Image model.ImageKey
 	// Reference is what the pod asks for.
 	Reference string
 	Pods      int

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 // Rollouts is the part of the store about changes of image in workloads, and what they did to what is vulnerable.
@@ -13,47 +13,47 @@ type Rollouts interface {
 	ListRollouts(ctx context.Context, query RolloutQuery) (RolloutPage, error)
 	// Rollout returns one rollout with its worst findings, or ErrNotFound.
 	Rollout(ctx context.Context, id int64) (RolloutDetail, error)
-	// JudgeRollouts compares the findings of both images of those rollouts that wait and whose images are both matched, the latest first, and
-	// gives up those from before a time whose images are not. It returns how many it took off the queue, at most limit, which is at most
-	// MaxJudged. A rollout is judged once, also when several processes judge.
-	JudgeRollouts(ctx context.Context, giveUp time.Time, limit int) (int, error)
-	// UntoldRollouts returns judged rollouts with an ID behind after whose workloads were not told, the first ones first, at most limit,
-	// which is at most MaxJudged.
-	UntoldRollouts(ctx context.Context, after int64, limit int) ([]RolloutDetail, error)
-	// RolloutTold takes a rollout from those.
-	RolloutTold(ctx context.Context, id int64) error
+	// EvaluateRollouts compares the findings of both images of those rollouts that wait and whose images are both matched, the latest
+	// first. Rollouts from before timeOutBefore whose images are not matched time out. It returns how many it took off the queue, at most
+	// limit, which is at most MaxEvaluated. A rollout is evaluated once, also when several processes evaluate.
+	EvaluateRollouts(ctx context.Context, timeOutBefore time.Time, limit int) (int, error)
+	// UnreportedRollouts returns evaluated rollouts with an ID greater than after that were not reported at their workloads, by ID, at
+	// most limit, which is at most MaxEvaluated.
+	UnreportedRollouts(ctx context.Context, after int64, limit int) ([]RolloutDetail, error)
+	// MarkRolloutReported records that a rollout was reported at its workload.
+	MarkRolloutReported(ctx context.Context, id int64) error
 }
 
 // Bounds of what is said of rollouts.
 const (
-	// MaxJudged is the most rollouts that one call judges.
-	MaxJudged = 100
+	// MaxEvaluated is the maximum number of rollouts that one call evaluates.
+	MaxEvaluated = 100
 	// MaxRolloutFindings is the most findings that are kept of each side, the worst ones.
 	MaxRolloutFindings = 100
-	// maxToldFindings is the most findings of each side that the event log names.
-	maxToldFindings = 10
+	// maxEventFindings is the most findings of each side that the event log names.
+	maxEventFindings = 10
 )
 
 // Rollout is a change of the image of a container of a workload: another image began to run in it, or the image that the latest rollout
 // brought is gone from it while another one runs, as when a rolling update is undone.
 type Rollout struct {
-	ID        int64
-	At        time.Time
-	Cluster   string
-	Workload  Workload
-	Container string
-	From, To  RolloutSide
-	Verdict   RolloutVerdict
+	ID         int64
+	At         time.Time
+	Cluster    string
+	Workload   Workload
+	Container  string
+	From, To   RolloutSide
+	Evaluation RolloutEvaluation
 }
 
 // RolloutSide is one of the images of a rollout.
 type RolloutSide struct {
-	Image vuln.ImageKey
+	Image model.ImageKey
 	// State and Counts are those of today, "" and nil when the image is not known any more; Counts is nil when it was not matched.
 	State  State
 	Counts *Counts
 	// Reason and Message say why the image failed, if it did.
-	Reason  vuln.Reason
+	Reason  model.Reason
 	Message string
 }
 
@@ -67,21 +67,21 @@ type RolloutState string
 const (
 	// RolloutWaiting: one of its images is not scanned yet.
 	RolloutWaiting RolloutState = "waiting"
-	// RolloutJudged: the findings of both images were compared.
-	RolloutJudged RolloutState = "judged"
-	// RolloutGaveUp: one of its images was not scanned for so long that nobody waits any more.
-	RolloutGaveUp RolloutState = "gaveUp"
+	// RolloutEvaluated: the findings of both images were compared.
+	RolloutEvaluated RolloutState = "evaluated"
+	// RolloutTimedOut: one of its images was not scanned in time.
+	RolloutTimedOut RolloutState = "timedOut"
 )
 
-// RolloutVerdict is what a rollout did to what is vulnerable.
-type RolloutVerdict struct {
+// RolloutEvaluation is what a rollout did to what is vulnerable.
+type RolloutEvaluation struct {
 	State RolloutState
-	// At is when it was judged or given up, zero while it waits.
+	// At is when it was evaluated or timed out, zero while it waits.
 	At time.Time
 	// Opened counts vulnerabilities of packages that the image that began to run has and the one before had not, Closed the others way
-	// round; as the findings were when it was judged. A finding is told by vulnerability and name of the package: another version with the
+	// round; as the findings were when it was evaluated. A finding is told by vulnerability and name of the package: another version with the
 	// same vulnerability is neither opened nor closed.
-	Opened, Closed vuln.SeverityCounts
+	Opened, Closed model.SeverityCounts
 }
 
 // RolloutDetail is a rollout with the worst findings that it opened and closed, at most MaxRolloutFindings each, the worst first.
@@ -92,10 +92,10 @@ type RolloutDetail struct {
 
 // RolloutFinding is a vulnerability of a package.
 type RolloutFinding struct {
-	VulnerabilityID string        `json:"vulnerabilityId"`
-	Package         string        `json:"package"`
-	Severity        vuln.Severity `json:"severity"`
-	KEV             bool          `json:"kev"`
+	VulnerabilityID string         `json:"vulnerabilityId"`
+	Package         string         `json:"package"`
+	Severity        model.Severity `json:"severity"`
+	KEV             bool           `json:"kev"`
 	// Fixable says that there is a fixed version.
 	Fixable bool `json:"fixable"`
 }
@@ -108,31 +108,31 @@ type RolloutEvent struct {
 	To        RolloutImage `json:"to"`
 }
 
-// RolloutJudgedEvent is the data of EventRolloutJudged, which is about the image that began to run. Counts are absent when the rollout
-// was given up. Each list names the worst ten.
-type RolloutJudgedEvent struct {
+// RolloutEvaluatedEvent is the data of EventRolloutEvaluated, which is about the image that began to run. Counts are absent when the rollout
+// timed out. Each list names the worst ten.
+type RolloutEvaluatedEvent struct {
 	ID int64 `json:"id"`
 	RolloutEvent
-	State       RolloutState         `json:"state"`
-	Opened      *vuln.SeverityCounts `json:"opened,omitempty"`
-	Closed      *vuln.SeverityCounts `json:"closed,omitempty"`
-	WorstOpened []RolloutFinding     `json:"worstOpened,omitempty"`
-	WorstClosed []RolloutFinding     `json:"worstClosed,omitempty"`
+	State       RolloutState          `json:"state"`
+	Opened      *model.SeverityCounts `json:"opened,omitempty"`
+	Closed      *model.SeverityCounts `json:"closed,omitempty"`
+	WorstOpened []RolloutFinding      `json:"worstOpened,omitempty"`
+	WorstClosed []RolloutFinding      `json:"worstClosed,omitempty"`
 }
 
-// JudgedEvent tells of a rollout that was judged or given up.
-func (d *RolloutDetail) JudgedEvent() RolloutJudgedEvent {
+// EvaluatedEvent is the data of the event that a rollout was evaluated or timed out.
+func (d *RolloutDetail) EvaluatedEvent() RolloutEvaluatedEvent {
 	image := func(side RolloutSide) RolloutImage {
 		return RolloutImage{ImageID: side.Image.ImageID, Platform: side.Image.Platform.String()}
 	}
-	event := RolloutJudgedEvent{
-		ID: d.ID, State: d.Verdict.State,
+	event := RolloutEvaluatedEvent{
+		ID: d.ID, State: d.Evaluation.State,
 		RolloutEvent: RolloutEvent{Workload: d.Workload, Container: d.Container, From: image(d.From), To: image(d.To)},
 	}
-	if d.Verdict.State == RolloutJudged {
-		event.Opened, event.Closed = &d.Verdict.Opened, &d.Verdict.Closed
-		event.WorstOpened = d.WorstOpened[:min(len(d.WorstOpened), maxToldFindings)]
-		event.WorstClosed = d.WorstClosed[:min(len(d.WorstClosed), maxToldFindings)]
+	if d.Evaluation.State == RolloutEvaluated {
+		event.Opened, event.Closed = &d.Evaluation.Opened, &d.Evaluation.Closed
+		event.WorstOpened = d.WorstOpened[:min(len(d.WorstOpened), maxEventFindings)]
+		event.WorstClosed = d.WorstClosed[:min(len(d.WorstClosed), maxEventFindings)]
 	}
 	return event
 }

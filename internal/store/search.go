@@ -4,17 +4,17 @@ import (
 	"context"
 	"time"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 // Search is the part of the store that finds things across images.
 type Search interface {
-	// ListVulnerabilities returns a page of the vulnerabilities that the current generation finds in some image.
+	// ListVulnerabilities returns a page of the vulnerabilities that the current result set finds in some image.
 	ListVulnerabilities(ctx context.Context, query VulnerabilityQuery) (VulnerabilityPage, error)
 	// VulnerabilityRecords returns all records, of whatever namespace, that have this ID or this alias and that a finding names or
 	// named, ordered by ID and namespace, at most MaxPageSize; ErrNotFound when there are none. Of a record that was not always the
 	// same it returns what a finding names now, or else the latest. The ID may be written in another case.
-	VulnerabilityRecords(ctx context.Context, id string) ([]vuln.Vulnerability, error)
+	VulnerabilityRecords(ctx context.Context, id string) ([]model.Vulnerability, error)
 	// Affected returns a page of what has or had a vulnerability.
 	Affected(ctx context.Context, query AffectedQuery) (AffectedPage, error)
 	// ListPackages returns a page of the distinct packages that images hold.
@@ -52,7 +52,7 @@ type VulnerabilityQuery struct {
 	ID string
 	// Text must be contained in the ID or an alias, without regard to ASCII case.
 	Text        string
-	MinSeverity vuln.Severity
+	MinSeverity model.Severity
 	// MinEPSS keeps those with at least this probability of exploitation, from 0 to 1.
 	MinEPSS float64
 	// Fixable keeps those with a fixed version for some package that has them, KEV those known to be exploited.
@@ -65,7 +65,7 @@ type VulnerabilityQuery struct {
 // worst of the records that findings name.
 type VulnerabilitySummary struct {
 	ID       string
-	Severity vuln.Severity
+	Severity model.Severity
 	EPSS     float64
 	Risk     float64
 	KEV      bool
@@ -100,12 +100,12 @@ type AffectedQuery struct {
 
 // Affected is a package of an image with a vulnerability.
 type Affected struct {
-	Image           vuln.ImageKey
-	Package         vuln.Package
+	Image           model.ImageKey
+	Package         model.Package
 	VulnerabilityID string
 	Namespace       string
-	Severity        vuln.Severity
-	Fix             vuln.Fix
+	Severity        model.Severity
+	Fix             model.Fix
 	// FirstSeen is when both were there first: the finding in the package, the package in the image. FixedAt is when the
 	// finding was closed, zero while it is open.
 	FirstSeen, FixedAt time.Time
@@ -165,7 +165,7 @@ type PackageQuery struct {
 	// ImageID keeps packages that this image holds.
 	ImageID string
 	// MinSeverity keeps packages with at least one finding of this severity or worse; Vulnerable those with any.
-	MinSeverity vuln.Severity
+	MinSeverity model.Severity
 	Vulnerable  bool
 	Sort        PackageSort
 	Page
@@ -173,7 +173,7 @@ type PackageQuery struct {
 
 // PackageSummary is a distinct package and where it is. Counts are zero when all images that hold it exclude it.
 type PackageSummary struct {
-	Package vuln.Package
+	Package model.Package
 	Counts  Counts
 	// Images counts the images that hold it, on all platforms; ImageIDs names the MaxReach of them that are known longest. Workloads
 	// counts what runs them now.
@@ -204,7 +204,7 @@ type WorkloadQuery struct {
 	// Text must be contained in the name of the workload, without regard to ASCII case.
 	Text string
 	// MinSeverity keeps workloads with at least one finding of this severity or worse, KEV and Fixable those with such findings.
-	MinSeverity  vuln.Severity
+	MinSeverity  model.Severity
 	KEV, Fixable bool
 	Sort         WorkloadSort
 	Page
@@ -214,7 +214,7 @@ type WorkloadQuery struct {
 type WorkloadSummary struct {
 	Workload Workload
 	// Images are the images that it runs, by ID, at most MaxReach; ImageCount counts them all, Scanned those that were matched.
-	Images              []vuln.ImageKey
+	Images              []model.ImageKey
 	ImageCount, Scanned int
 	Containers          int
 	Counts              Counts

@@ -9,7 +9,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 // Errors that callers tell apart with errors.Is.
@@ -38,7 +38,7 @@ const (
 type Store interface {
 	Images
 	Matches
-	Generations
+	ResultSets
 	Uses
 	Reports
 	Events
@@ -56,22 +56,22 @@ type Store interface {
 // Images is the part of the store about images, their state and their SBOMs.
 type Images interface {
 	// WantImages records the images that are not known yet, as StatePending, and returns all of them. When all are known
-	// it only reads. A key that vuln.ImageKey.Validate refuses is an error, and nothing is recorded. More than MaxKeys are an error.
-	WantImages(ctx context.Context, keys []vuln.ImageKey) (map[vuln.ImageKey]Image, error)
+	// it only reads. A key that model.ImageKey.Validate refuses is an error, and nothing is recorded. More than MaxKeys are an error.
+	WantImages(ctx context.Context, keys []model.ImageKey) (map[model.ImageKey]Image, error)
 	// RecordFailure ends attempt number attempt of an image as failed. It returns false, and changes nothing, when
-	// that attempt is not the current one: it has been recorded before, or the image was catalogued or removed since. The
+	// that attempt is not the current one: it has been recorded before, or the image was cataloged or removed since. The
 	// number of the current attempt is ImageState.Attempts, so the first one is 0. The message is cut to 1 KiB.
-	RecordFailure(ctx context.Context, key vuln.ImageKey, attempt int, outcome vuln.Outcome, next time.Time) (bool, error)
+	RecordFailure(ctx context.Context, key model.ImageKey, attempt int, outcome model.Outcome, next time.Time) (bool, error)
 	// RecordQueued tells by an event that attempt number attempt of an image has begun. It returns false, and changes nothing, when
 	// that was told before or is not the current attempt.
-	RecordQueued(ctx context.Context, key vuln.ImageKey, attempt int) (bool, error)
-	// SaveSBOM keeps an SBOM and what it says, and makes the image StateCatalogued. It replaces an earlier one. The image must
+	RecordQueued(ctx context.Context, key model.ImageKey, attempt int) (bool, error)
+	// SaveSBOM keeps an SBOM and what it says, and makes the image StateCataloged. It replaces an earlier one. The image must
 	// be known: ErrNotFound otherwise.
-	SaveSBOM(ctx context.Context, key vuln.ImageKey, sbom SBOM, catalog vuln.Catalog) error
+	SaveSBOM(ctx context.Context, key model.ImageKey, sbom SBOM, catalog model.Catalog) error
 	// SBOM returns the stored SBOM. With a zero Platform it is that of the platform that Image would choose.
-	SBOM(ctx context.Context, key vuln.ImageKey) (SBOM, error)
+	SBOM(ctx context.Context, key model.ImageKey) (SBOM, error)
 	// Image returns one image. With a zero Platform it prefers a scanned one, then linux/amd64, then the first by name.
-	Image(ctx context.Context, key vuln.ImageKey) (Image, error)
+	Image(ctx context.Context, key model.ImageKey) (Image, error)
 	// ListImages returns a page of images.
 	ListImages(ctx context.Context, query ImageQuery) (ImagePage, error)
 	// DeleteImage removes all that is known of an image, on all platforms, or ErrNotFound.
@@ -83,19 +83,19 @@ type Images interface {
 // Matches is the part of the store that shows what vulnerability databases say of images.
 type Matches interface {
 	// Findings returns a page of the findings of one image: its own packages that are not excluded, joined with what
-	// the current generation says of them. An image that was not matched has none.
+	// the current result set says of them. An image that was not matched has none.
 	Findings(ctx context.Context, query FindingQuery) (FindingPage, error)
 	// Packages calls yield for each package of an image, ordered by name, version and fingerprint, until yield fails, and
 	// returns the error of yield as it is. yield must not call the store.
-	Packages(ctx context.Context, key vuln.ImageKey, yield func(vuln.HeldPackage) error) error
+	Packages(ctx context.Context, key model.ImageKey, yield func(model.HeldPackage) error) error
 }
 
 // Reports is the part of the store about CycloneDX reports that came from outside by PUT /scan-results.
 type Reports interface {
 	// SaveReport keeps a report as it was uploaded and makes the image known. The counts of its vulnerabilities are shown for the
 	// image until it is matched. Images without an SBOM of their own take the report's components for their packages, which are
-	// matched like others, until SaveSBOM. One that WantImages did not name becomes StateCatalogued, and pending as soon as it does.
-	// The others stay StatePending or StateFailed: attempts to catalogue them go on.
+	// matched like others, until SaveSBOM. One that WantImages did not name becomes StateCataloged, and pending as soon as it does.
+	// The others stay StatePending or StateFailed: attempts to catalog them go on.
 	SaveReport(ctx context.Context, imageID string, report Report) error
 	// Report returns an uploaded report, or ErrNotFound.
 	Report(ctx context.Context, imageID string) ([]byte, error)
@@ -108,7 +108,7 @@ type Report struct {
 	Counts Counts
 	// SBOM is the document as it is kept for being read again, Catalog what its components say; both are nil when it has none.
 	SBOM    *SBOM
-	Catalog *vuln.Catalog
+	Catalog *model.Catalog
 }
 
 // Events is the part of the store about the event log.
@@ -140,8 +140,8 @@ const (
 	StatePending State = "Pending"
 	// StateFailed: no SBOM of its own, the last attempt failed. Reason, Message and NextAttempt say more.
 	StateFailed State = "Failed"
-	// StateCatalogued: an SBOM, but no findings yet: there is no vulnerability database, or matching is under way or failed.
-	StateCatalogued State = "Catalogued"
+	// StateCataloged: an SBOM, but no findings yet: there is no vulnerability database, or matching is under way or failed.
+	StateCataloged State = "Cataloged"
 	// StateScanned: an SBOM and findings.
 	StateScanned State = "Scanned"
 	// StateReported: only a report from outside.
@@ -150,20 +150,20 @@ const (
 
 // ImageState is what decisions about an image are made from.
 type ImageState struct {
-	Key   vuln.ImageKey
+	Key   model.ImageKey
 	State State
 	// Nonce is a random word that was drawn when the image became known. It makes names of Jobs unguessable beforehand.
 	Nonce string
-	// Attempts counts the failed attempts to catalogue the image.
+	// Attempts counts the failed attempts to catalog the image.
 	Attempts    int
-	Reason      vuln.Reason
+	Reason      model.Reason
 	Message     string
 	NextAttempt time.Time
 }
 
 // Counts sums up the findings of an image.
 type Counts struct {
-	vuln.SeverityCounts
+	model.SeverityCounts
 	// KEV counts findings that are known to be exploited, Fixable those with a fixed version.
 	KEV     int `json:"kev"`
 	Fixable int `json:"fixable"`
@@ -178,13 +178,13 @@ type Image struct {
 	Counts       Counts
 	// Database is the build that the findings and counts come from, nil when the image was not matched. MatchedAt is since when
 	// they do.
-	Database     *vuln.DatabaseBuild
-	FirstSeen    time.Time
-	CataloguedAt time.Time
-	MatchedAt    time.Time
-	HasReport    bool
+	Database    *model.DatabaseBuild
+	FirstSeen   time.Time
+	CatalogedAt time.Time
+	MatchedAt   time.Time
+	HasReport   bool
 	// SizeClass is that of the image's repository.
-	SizeClass vuln.SizeClass
+	SizeClass model.SizeClass
 	// FromReport says that the SBOM is the report: nothing has pulled the image yet. Reported are the counts of the report, nil
 	// when there is none.
 	FromReport    bool
@@ -222,7 +222,7 @@ type ImageQuery struct {
 	// States keeps images in one of these states.
 	States []State
 	// MinSeverity keeps images with at least one finding of this severity or worse; SeverityUnknown does not filter.
-	MinSeverity vuln.Severity
+	MinSeverity model.Severity
 	// Fixable, KEV and MinEPSS keep images with at least one finding with a fixed version, known to be exploited, with at least
 	// this probability of exploitation from 0 to 1.
 	Fixable, KEV bool
@@ -261,10 +261,10 @@ const (
 
 // FindingQuery asks for a page of the findings of one image. Zero fields do not filter.
 type FindingQuery struct {
-	Image vuln.ImageKey
+	Image model.ImageKey
 	// Text must be contained in the vulnerability ID or the package name, without regard to ASCII case.
 	Text        string
-	MinSeverity vuln.Severity
+	MinSeverity model.Severity
 	// Fixable keeps findings with a fixed version, KEV those known to be exploited, MinEPSS those with at least this probability
 	// of exploitation from 0 to 1.
 	Fixable bool
@@ -278,7 +278,7 @@ type FindingQuery struct {
 
 // FindingPage is a page of findings.
 type FindingPage struct {
-	Findings  []vuln.Finding
+	Findings  []model.Finding
 	NextToken string
 	Total     int
 }
@@ -298,7 +298,7 @@ type EventKind string
 // The kinds.
 const (
 	EventImageDiscovered EventKind = "image.discovered"
-	EventImageCatalogued EventKind = "image.catalogued"
+	EventImageCataloged  EventKind = "image.cataloged"
 	EventImageMatched    EventKind = "image.matched"
 	EventImageFailed     EventKind = "image.failed"
 	EventImageRemoved    EventKind = "image.removed"

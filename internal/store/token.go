@@ -42,7 +42,7 @@ func EncodeToken(query any, values ...string) (string, error) {
 	}
 	encoded := base64.RawURLEncoding.EncodeToString(content)
 	if len(encoded) > MaxTokenLength {
-		return "", fmt.Errorf("the page token has %d bytes, more than the limit of %d", len(encoded), MaxTokenLength)
+		return "", fmt.Errorf("the page token has %d bytes, the maximum is %d", len(encoded), MaxTokenLength)
 	}
 	return encoded, nil
 }
@@ -51,7 +51,7 @@ func EncodeToken(query any, values ...string) (string, error) {
 // other text, or when the number of values is not count.
 func DecodeToken(token string, query any, count int) ([]string, error) {
 	if len(token) > MaxTokenLength {
-		return nil, fmt.Errorf("%w: it has %d bytes, more than the limit of %d", ErrInvalidToken, len(token), MaxTokenLength)
+		return nil, fmt.Errorf("%w: it has %d bytes, the maximum is %d", ErrInvalidToken, len(token), MaxTokenLength)
 	}
 	content, err := base64.RawURLEncoding.Strict().DecodeString(token)
 	if err != nil {
@@ -59,10 +59,10 @@ func DecodeToken(token string, query any, count int) ([]string, error) {
 	}
 	var decoded pageToken
 	if err := json.Unmarshal(content, &decoded); err != nil {
-		return nil, fmt.Errorf("%w: its content cannot be read", ErrInvalidToken)
+		return nil, fmt.Errorf("%w: the content is not valid", ErrInvalidToken)
 	}
 	if decoded.Version != tokenVersion {
-		return nil, fmt.Errorf("%w: it is of version %d, not %d", ErrInvalidToken, decoded.Version, tokenVersion)
+		return nil, fmt.Errorf("%w: unsupported version %d, expected %d", ErrInvalidToken, decoded.Version, tokenVersion)
 	}
 	hash, err := queryHash(query)
 	if err != nil {
@@ -72,7 +72,7 @@ func DecodeToken(token string, query any, count int) ([]string, error) {
 		return nil, fmt.Errorf("%w: it belongs to another query", ErrInvalidToken)
 	}
 	if len(decoded.Values) != count || count > maxTokenValues {
-		return nil, fmt.Errorf("%w: it holds %d values, not %d", ErrInvalidToken, len(decoded.Values), count)
+		return nil, fmt.Errorf("%w: it has %d values, expected %d", ErrInvalidToken, len(decoded.Values), count)
 	}
 	values := make([]string, count)
 	for i, value := range decoded.Values {

@@ -44,7 +44,7 @@ func (l *Library) unpack(ctx context.Context, archive, dir string) (string, erro
 	for range maxEntries {
 		header, err := entries.Next()
 		if errors.Is(err, io.EOF) {
-			return "", fmt.Errorf("the archive holds no file %s", v6.VulnerabilityDBFileName)
+			return "", fmt.Errorf("the archive does not contain %s", v6.VulnerabilityDBFileName)
 		}
 		if err != nil {
 			return "", fmt.Errorf("the archive is damaged or not a .tar.zst: %w", err)
@@ -54,7 +54,7 @@ func (l *Library) unpack(ctx context.Context, archive, dir string) (string, erro
 		}
 		return l.writeDatabase(ctx, entries, header.Size, dir)
 	}
-	return "", fmt.Errorf("the archive holds more than %d files and no %s among them", maxEntries, v6.VulnerabilityDBFileName)
+	return "", fmt.Errorf("the archive contains more than %d files before %s", maxEntries, v6.VulnerabilityDBFileName)
 }
 
 // writeDatabase copies a database of a size into dir, and returns its SHA-256.

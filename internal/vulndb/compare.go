@@ -4,15 +4,15 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 // Difference says which answers of one database another one may give differently. It is never too small: what it does not
 // name, both answer alike.
 type Difference struct {
 	full    string
-	keys    map[vuln.SearchKey]struct{}
-	cves    map[vuln.SearchKey]struct{}
+	keys    map[model.SearchKey]struct{}
+	cves    map[model.SearchKey]struct{}
 	summary DifferenceSummary
 }
 
@@ -31,7 +31,7 @@ type DifferenceSummary struct {
 func (d *Difference) Full() (reason string, full bool) { return d.full, d.full != "" }
 
 // Touches says whether a question behind one of the keys may have another answer.
-func (d *Difference) Touches(keys []vuln.SearchKey) bool {
+func (d *Difference) Touches(keys []model.SearchKey) bool {
 	if d.full != "" {
 		return true
 	}
@@ -43,7 +43,7 @@ func (d *Difference) Touches(keys []vuln.SearchKey) bool {
 	return false
 }
 
-// ScoresTouched says whether the EPSS, the entry in the KEV catalogue or the CWEs of one of the CVEs may be another.
+// ScoresTouched says whether the EPSS, the entry in the KEV catalog or the CWEs of one of the CVEs may be another.
 func (d *Difference) ScoresTouched(cves []string) bool {
 	if d.full != "" {
 		return true
@@ -65,7 +65,7 @@ func (d *Difference) CVEs() int { return len(d.cves) }
 // Summary counts what differs.
 func (d *Difference) Summary() DifferenceSummary { return d.summary }
 
-func cveKey(cve string) vuln.SearchKey { return searchKey("cve", cve) }
+func cveKey(cve string) model.SearchKey { return searchKey("cve", cve) }
 
 // Compare reads two installed databases, one after the other, and says where they differ. It changes neither.
 //
@@ -87,7 +87,7 @@ func Compare(ctx context.Context, from, to Installed) (*Difference, error) {
 	if reason := differentSetting(settings[0], settings[1]); reason != "" {
 		return &Difference{full: reason}, nil
 	}
-	difference := &Difference{keys: map[vuln.SearchKey]struct{}{}, cves: map[vuln.SearchKey]struct{}{}}
+	difference := &Difference{keys: map[model.SearchKey]struct{}{}, cves: map[model.SearchKey]struct{}{}}
 	// One after the other, so that the digests of the one do not take memory beside those of the other.
 	if err := difference.compareRecords(ctx, sides); err != nil {
 		return nil, err

@@ -18,7 +18,7 @@ import (
 	"github.com/glebarez/sqlite"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/vulndb"
 	"github.com/scanner-operator/scanner-operator/internal/vulndb/dbtest"
 )
@@ -41,11 +41,7 @@ func databaseFile(installed vulndb.Installed) string {
 func TestCompare(t *testing.T) {
 	from := dbtest.Sample(t)
 	before := askAll(t, from)
-	kinds := append(dbtest.Kinds(), dbtest.Renumber)
-	if underRace {
-		kinds = nil // One after the other they are compared by "make parity"; all at once below.
-	}
-	for _, kind := range kinds {
+	for _, kind := range append(dbtest.Kinds(), dbtest.Renumber) {
 		t.Run(string(kind), func(t *testing.T) {
 			to := dbtest.Mutate(t, from, 1, dbtest.Change{Kind: kind, Fraction: 0.02})
 			checkDifference(t, compare(t, from, to), before, askAll(t, to), kind != dbtest.Renumber)
@@ -83,7 +79,7 @@ func TestCompareSharedDatabase(t *testing.T) {
 
 // question is something that Grype asks a database for. Questions with search keys are those of matchers.
 type question struct {
-	key vuln.SearchKey
+	key model.SearchKey
 	cve string
 }
 
@@ -101,7 +97,7 @@ func checkDifference(t *testing.T, difference *vulndb.Difference, before, after 
 		if b.text == "" {
 			q = a.question
 		}
-		touched := difference.Touches([]vuln.SearchKey{q.key})
+		touched := difference.Touches([]model.SearchKey{q.key})
 		if q.cve != "" {
 			touched = difference.ScoresTouched([]string{strings.ToLower(q.cve)})
 		}
@@ -336,19 +332,19 @@ func TestCompareOrder(t *testing.T) {
 	to := altered(t, from, `UPDATE affected_package_handles SET id = id + 1000000 WHERE id = (SELECT h.id FROM affected_package_handles h
 		JOIN packages p ON p.id = h.package_id WHERE p.name = 'openssl' ORDER BY h.id LIMIT 1)`)
 	difference := compare(t, from, to)
-	if !difference.Touches([]vuln.SearchKey{vulndb.PackageKey("openssl")}) || difference.Summary().Packages != 1 {
+	if !difference.Touches([]model.SearchKey{vulndb.PackageKey("openssl")}) || difference.Summary().Packages != 1 {
 		t.Errorf("%+v", difference.Summary())
 	}
 }
 
 func TestCompareAnyKeys(t *testing.T) {
 	from := dbtest.Sample(t)
-	for kind, key := range map[dbtest.Kind]vuln.SearchKey{
+	for kind, key := range map[dbtest.Kind]model.SearchKey{
 		dbtest.Ranges: vulndb.AnyPackageKey, dbtest.CPERanges: vulndb.AnyCPEKey, dbtest.OperatingSystems: vulndb.AnyOSKey,
 		dbtest.Overrides: vulndb.AnyOSKey, dbtest.PackageCPEs: vulndb.AnyCPEKey,
 	} {
 		difference := compare(t, from, dbtest.Mutate(t, from, 2, dbtest.Change{Kind: kind, Fraction: 0.01}))
-		if !difference.Touches([]vuln.SearchKey{key}) {
+		if !difference.Touches([]model.SearchKey{key}) {
 			t.Errorf("%s: all of the sort are not touched", kind)
 		}
 	}
@@ -403,7 +399,7 @@ func TestCompareOddIDs(t *testing.T) {
 				"INSERT INTO packages SELECT " + id + ", ecosystem, name || '-odd' FROM packages WHERE id = 1",
 			}
 			odd := altered(t, from, renumber...)
-			if difference := compare(t, from, odd); !difference.Touches([]vuln.SearchKey{vulndb.PackageKey(names(t, from, "SELECT name FROM packages WHERE id = 1")[0] + "-odd")}) {
+			if difference := compare(t, from, odd); !difference.Touches([]model.SearchKey{vulndb.PackageKey(names(t, from, "SELECT name FROM packages WHERE id = 1")[0] + "-odd")}) {
 				t.Error("a package with an odd ID is not touched")
 			}
 			if difference := compare(t, odd, altered(t, from, renumber...)); difference.Keys() != 0 {
@@ -417,7 +413,7 @@ func TestCompareOddIDs(t *testing.T) {
 	}
 }
 
-// References that lead nowhere, or out of every range, are no reason to fail, and count as a change.
+// References to missing rows, or out of range, are no reason to fail, and count as a change.
 func TestCompareOddReferences(t *testing.T) {
 	from := dbtest.Sample(t)
 	for _, value := range []string{"4611686018427387904", "-5", "NULL", "'x'"} {

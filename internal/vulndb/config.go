@@ -14,7 +14,7 @@ import (
 // UpdateURLNone as Config.UpdateURL says that no network is to be asked, ever; databases are imported or the sample.
 const UpdateURLNone = "none"
 
-// Clock tells the time; tests replace it.
+// Clock is the source of time; tests replace it.
 type Clock interface {
 	Now() time.Time
 	// After sends once, when the duration has passed.
@@ -53,7 +53,7 @@ type Config struct {
 	// MaxDatabaseBytes bounds a database as it is unpacked. Default 8 GiB.
 	MaxDatabaseBytes int64
 
-	// Progress is told how far long work has come; total is 0 while it is not known. It must return at once.
+	// Progress receives the progress of long operations; total is 0 while it is unknown. It must return at once.
 	Progress func(stage string, done, total int64)
 	Log      logr.Logger
 	Clock    Clock
@@ -63,14 +63,14 @@ const minInterval = time.Minute
 
 func (c Config) withDefaults() (Config, error) {
 	if c.Dir == "" {
-		return c, errors.New("vulnerability database: no folder is configured")
+		return c, errors.New("vulnerability database: the directory is not configured")
 	}
 	dir, err := filepath.Abs(c.Dir)
 	if err != nil {
-		return c, fmt.Errorf("vulnerability database: folder %q: %w", c.Dir, err)
+		return c, fmt.Errorf("vulnerability database: directory %q: %w", c.Dir, err)
 	}
 	if strings.ContainsAny(dir, "?#%") {
-		return c, fmt.Errorf("vulnerability database: the folder %q holds one of the characters ? # %%; choose another", dir)
+		return c, fmt.Errorf("vulnerability database: the directory %q contains one of the characters ? # %%, which SQLite does not support in paths; choose another directory", dir)
 	}
 	c.Dir = dir
 	if c.UpdateURL == "" {

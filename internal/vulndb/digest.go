@@ -8,30 +8,30 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 // digests holds, for each key, a digest of the records behind it in each of two databases. The order of the records under
 // a key counts, as it does for Grype: the first of two records about one vulnerability gives its description. What number a
 // record has does not count.
 type digests struct {
-	index map[vuln.SearchKey]uint32
-	pairs [][2]uint64
-	leads []lead
+	index     map[model.SearchKey]uint32
+	pairs     [][2]uint64
+	redirects []redirect
 }
 
-// lead says that who asks for the one key is answered from behind the other.
-type lead struct{ from, to uint32 }
+// redirect says that a query for one key is answered with the records of another one.
+type redirect struct{ from, to uint32 }
 
 // nowhere is the place of what no key leads to: what a row that does not exist would be found by.
 const nowhere uint32 = 0
 
 func newDigests() *digests {
-	return &digests{index: map[vuln.SearchKey]uint32{}, pairs: make([][2]uint64, nowhere+1)}
+	return &digests{index: map[model.SearchKey]uint32{}, pairs: make([][2]uint64, nowhere+1)}
 }
 
 // at is the place of a key.
-func (d *digests) at(key vuln.SearchKey) uint32 {
+func (d *digests) at(key model.SearchKey) uint32 {
 	place, known := d.index[key]
 	if !known {
 		place = uint32(len(d.pairs))
@@ -46,20 +46,20 @@ func (d *digests) add(side int, place uint32, record uint64) {
 	d.pairs[place][side] = mix(d.pairs[place][side], record)
 }
 
-// collect adds the keys whose digests differ to a set, and with them those that lead there. It returns how many there are
+// collect adds the keys whose digests differ to a set, and with them those that redirect to them. It returns how many there are
 // besides the key that stands for all.
-func (d *digests) collect(into map[vuln.SearchKey]struct{}, all vuln.SearchKey) int {
+func (d *digests) collect(into map[model.SearchKey]struct{}, all model.SearchKey) int {
 	changed := func(place uint32) bool { return d.pairs[place][0] != d.pairs[place][1] }
 	// One step is enough: Grype follows one name to another, but not further.
-	led := map[uint32]bool{}
-	for _, l := range d.leads {
+	redirected := map[uint32]bool{}
+	for _, l := range d.redirects {
 		if changed(l.to) {
-			led[l.from] = true
+			redirected[l.from] = true
 		}
 	}
 	count := 0
 	for key, place := range d.index {
-		if !changed(place) && !led[place] {
+		if !changed(place) && !redirected[place] {
 			continue
 		}
 		into[key] = struct{}{}

@@ -17,7 +17,7 @@ import (
 	v6 "github.com/anchore/grype/grype/db/v6"
 	"github.com/spf13/afero"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 const (
@@ -34,8 +34,8 @@ var buildName = regexp.MustCompile(`^build-(\d{8})-[0-9a-f]{8}$`)
 
 // record is what buildFile holds.
 type record struct {
-	Build       vuln.DatabaseBuild `json:"build"`
-	InstalledAt time.Time          `json:"installedAt"`
+	Build       model.DatabaseBuild `json:"build"`
+	InstalledAt time.Time           `json:"installedAt"`
 	// Archive is the checksum of the archive in the listing that offered it.
 	Archive string `json:"archive,omitempty"`
 	// SampleDigest identifies the data that a sample database was made from, so that a newer operator makes it anew.
@@ -60,7 +60,7 @@ func (l *Library) recover() error {
 	var good []Installed
 	for _, build := range l.scan() {
 		if err := checkInstalled(build); err != nil {
-			l.cfg.Log.Error(err, "Removing a damaged vulnerability database", "folder", build.Dir)
+			l.cfg.Log.Error(err, "Removing a damaged vulnerability database", "directory", build.Dir)
 			if err := os.RemoveAll(build.Dir); err != nil {
 				return fmt.Errorf("remove the damaged vulnerability database in %s: %w", build.Dir, err)
 			}
@@ -77,7 +77,7 @@ func (l *Library) recover() error {
 func (l *Library) scan() []Installed {
 	names, err := l.folders()
 	if err != nil {
-		l.cfg.Log.Error(err, "Cannot list the vulnerability databases", "folder", l.buildsDir())
+		l.cfg.Log.Error(err, "Cannot list the vulnerability databases", "directory", l.buildsDir())
 		return nil
 	}
 	var out []Installed
@@ -85,7 +85,7 @@ func (l *Library) scan() []Installed {
 		dir := filepath.Join(l.buildsDir(), name)
 		r, err := readRecord(dir)
 		if err != nil {
-			l.cfg.Log.Error(err, "Passing over a vulnerability database", "folder", dir)
+			l.cfg.Log.Error(err, "Ignoring an unreadable vulnerability database", "directory", dir)
 			continue
 		}
 		out = append(out, Installed{Dir: dir, Build: r.Build, InstalledAt: r.InstalledAt})
@@ -143,7 +143,7 @@ func checkInstalled(build Installed) error {
 		return err
 	}
 	if digest != meta.Digest {
-		return fmt.Errorf("%s has the checksum %s, not %s as when it was installed", file, digest, meta.Digest)
+		return fmt.Errorf("%s has the checksum %s instead of %s, which it had when it was installed", file, digest, meta.Digest)
 	}
 	if meta.ClientVersion != clientVersion() {
 		return hydrate(dir, meta.Source)
@@ -168,7 +168,7 @@ func (l *Library) prune() {
 	l.mu.Unlock()
 	for _, build := range old {
 		if err := os.RemoveAll(build.Dir); err != nil {
-			l.cfg.Log.Error(err, "Cannot remove an old vulnerability database", "folder", build.Dir)
+			l.cfg.Log.Error(err, "Cannot remove an old vulnerability database", "directory", build.Dir)
 		}
 	}
 }
@@ -198,7 +198,7 @@ func (l *Library) removeLeftovers() error {
 	for _, entry := range entries {
 		if strings.HasPrefix(entry.Name(), tmpPrefix) {
 			if err := os.RemoveAll(filepath.Join(l.cfg.Dir, entry.Name())); err != nil {
-				return fmt.Errorf("remove what an interrupted installation left: %w", err)
+				return fmt.Errorf("remove the files of an interrupted installation: %w", err)
 			}
 		}
 	}
@@ -236,7 +236,7 @@ func (l *Library) lock(ctx context.Context) (unlock func(), err error) {
 		l.progress("wait", 0, 0)
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("another process installs a vulnerability database into %s: %w", l.cfg.Dir, ctx.Err())
+			return nil, fmt.Errorf("wait for another process that installs a vulnerability database into %s: %w", l.cfg.Dir, ctx.Err())
 		case <-l.cfg.Clock.After(200 * time.Millisecond):
 		}
 	}

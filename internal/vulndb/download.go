@@ -34,7 +34,7 @@ type statusError struct {
 }
 
 func (e *statusError) Error() string {
-	return fmt.Sprintf("%s answered %d %s", e.url, e.status, http.StatusText(e.status))
+	return fmt.Sprintf("%s responded with %d %s", e.url, e.status, http.StatusText(e.status))
 }
 
 // newHTTPClient makes a client that goes through the proxy that HTTPS_PROXY, HTTP_PROXY and NO_PROXY name.
@@ -51,7 +51,7 @@ func newHTTPClient(caFile string) (*http.Client, error) {
 			pool = x509.NewCertPool()
 		}
 		if !pool.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("vulnerability database: the CA file %s holds no PEM certificate", caFile)
+			return nil, fmt.Errorf("vulnerability database: the CA file %s contains no PEM certificate", caFile)
 		}
 		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}
@@ -90,7 +90,7 @@ func (l *Library) latest(ctx context.Context) (listing, error) {
 		}
 		return parseListing(data, candidate)
 	}
-	return listing{}, fmt.Errorf("fetch the database listing: %w", failure)
+	return listing{}, fmt.Errorf("download the database listing: %w", failure)
 }
 
 // listingURLs names the places of the listing: as Grype lays it out, and beside the archive.
@@ -114,12 +114,12 @@ func parseListing(data []byte, from string) (listing, error) {
 		return listing{}, fmt.Errorf("the database listing %s is empty", redact(from))
 	}
 	if document.SchemaVersion.Model != v6.ModelVersion {
-		return listing{}, fmt.Errorf("the server offers a vulnerability database of schema %s; this version reads schema %d",
+		return listing{}, fmt.Errorf("the server provides a vulnerability database with schema %s; this version of the operator supports schema %d",
 			document.SchemaVersion, v6.ModelVersion)
 	}
 	checksum, ok := strings.CutPrefix(document.Checksum, "sha256:")
 	if raw, err := hex.DecodeString(checksum); !ok || err != nil || len(raw) != sha256.Size {
-		return listing{}, fmt.Errorf("the database listing %s holds no sha256 checksum of the archive", redact(from))
+		return listing{}, fmt.Errorf("the database listing %s contains no sha256 checksum of the archive", redact(from))
 	}
 	u, err := url.Parse(from)
 	if err != nil {
@@ -154,7 +154,7 @@ func (l *Library) download(ctx context.Context, from, checksum, file string) err
 	defer cancel()
 	body, err := l.get(ctx, from)
 	if err != nil {
-		return fmt.Errorf("fetch the vulnerability database: %w", err)
+		return fmt.Errorf("download the vulnerability database: %w", err)
 	}
 	defer func() { _ = body.Close() }()
 	if body.size > l.cfg.MaxArchiveBytes {
@@ -174,13 +174,13 @@ func (l *Library) download(ctx context.Context, from, checksum, file string) err
 		err = closeErr
 	}
 	if err != nil {
-		return fmt.Errorf("fetch the vulnerability database from %s: %w", redact(from), err)
+		return fmt.Errorf("download the vulnerability database from %s: %w", redact(from), err)
 	}
 	if n > l.cfg.MaxArchiveBytes {
 		return l.archiveTooLarge(from)
 	}
 	if got := hex.EncodeToString(hash.Sum(nil)); checksum != "" && got != checksum {
-		return fmt.Errorf("the archive %s has the checksum sha256:%s, not sha256:%s as its listing says", redact(from), got, checksum)
+		return fmt.Errorf("the archive %s has the checksum sha256:%s instead of sha256:%s from its listing", redact(from), got, checksum)
 	}
 	return nil
 }

@@ -111,22 +111,68 @@ func current(t *testing.T, library *vulndb.Library) vulndb.Installed {
 	return installed
 }
 
-// sampleFile is the sample database as a file, without indexes.
+// sampleData builds the sample database once for all tests.
+var sampleData = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "sample-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	if err := sample.Build(dir); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(filepath.Join(dir, v6.VulnerabilityDBFileName))
+})
+
+// sampleFile returns the path of a copy of the sample database, without indexes.
 func sampleFile(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
-	if err := sample.Build(dir); err != nil {
+	data, err := sampleData()
+	if err != nil {
 		t.Fatal(err)
 	}
-	return filepath.Join(dir, v6.VulnerabilityDBFileName)
+	return write(t, v6.VulnerabilityDBFileName, data)
 }
 
-// sampleBuilt is the sample database with another date.
+// fixtures holds sample databases by build date, and their archives, so that tests make each only once.
+var fixtures = struct {
+	mu        sync.Mutex
+	databases map[time.Time][]byte
+	archives  map[time.Time][]byte
+}{databases: map[time.Time][]byte{}, archives: map[time.Time][]byte{}}
+
+// builtData returns the sample database with another build date. The caller must hold fixtures.mu and not change the result.
+func builtData(t *testing.T, built time.Time) []byte {
+	t.Helper()
+	data, known := fixtures.databases[built]
+	if !known {
+		file := sampleFile(t)
+		change(t, file, "UPDATE db_metadata SET build_timestamp = ?", built.UTC())
+		data = read(t, file)
+		fixtures.databases[built] = data
+	}
+	return data
+}
+
+// sampleBuilt returns the path of a copy of the sample database with another build date.
 func sampleBuilt(t *testing.T, built time.Time) string {
 	t.Helper()
-	file := sampleFile(t)
-	change(t, file, "UPDATE db_metadata SET build_timestamp = ?", built.UTC())
-	return file
+	fixtures.mu.Lock()
+	defer fixtures.mu.Unlock()
+	return write(t, v6.VulnerabilityDBFileName, builtData(t, built))
+}
+
+// packBuilt returns an archive of the sample database with another build date. The caller must not change it.
+func packBuilt(t *testing.T, built time.Time) []byte {
+	t.Helper()
+	fixtures.mu.Lock()
+	defer fixtures.mu.Unlock()
+	archive, known := fixtures.archives[built]
+	if !known {
+		archive = pack(t, map[string][]byte{v6.VulnerabilityDBFileName: builtData(t, built)})
+		fixtures.archives[built] = archive
+	}
+	return archive
 }
 
 // change runs a statement on a database file.

@@ -13,7 +13,7 @@ import (
 	v6 "github.com/anchore/grype/grype/db/v6"
 	"github.com/anchore/grype/grype/db/v6/distribution"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 // ImportOption changes what Import does.
@@ -29,7 +29,7 @@ func AllowOlder() ImportOption { return func(c *candidate) { c.allowOlder = true
 func (l *Library) Import(ctx context.Context, pathOrURL string, options ...ImportOption) (Installed, error) {
 	installed, err := l.install(ctx, func(ctx context.Context, dir string) (candidate, error) {
 		id, err := l.fetchImport(ctx, pathOrURL, dir)
-		c := candidate{id: id, source: vuln.DatabaseSourceImported, origin: "manual import"}
+		c := candidate{id: id, source: model.DatabaseSourceImported, origin: "manual import"}
 		for _, option := range options {
 			option(&c)
 		}
@@ -85,7 +85,7 @@ func (l *Library) importFolder(ctx context.Context, from, dir string) (string, e
 	}
 	data, err := os.ReadFile(filepath.Join(from, distribution.LatestFileName))
 	if os.IsNotExist(err) {
-		return "", fmt.Errorf("the folder holds neither %s nor %s", v6.VulnerabilityDBFileName, distribution.LatestFileName)
+		return "", fmt.Errorf("the directory contains neither %s nor %s", v6.VulnerabilityDBFileName, distribution.LatestFileName)
 	}
 	if err != nil {
 		return "", err
@@ -113,7 +113,7 @@ func checkFile(name, checksum string) error {
 		return fmt.Errorf("read %s: %w", name, err)
 	}
 	if got := hex.EncodeToString(hash.Sum(nil)); got != checksum {
-		return fmt.Errorf("%s has the checksum sha256:%s, not sha256:%s as its listing says", filepath.Base(name), got, checksum)
+		return fmt.Errorf("%s has the checksum sha256:%s instead of sha256:%s from its listing", filepath.Base(name), got, checksum)
 	}
 	return nil
 }

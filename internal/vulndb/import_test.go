@@ -12,7 +12,7 @@ import (
 	v6 "github.com/anchore/grype/grype/db/v6"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/vulndb"
 )
 
@@ -52,7 +52,7 @@ func TestImport(t *testing.T) {
 				t.Errorf("current (-imported +current):\n%s", diff)
 			}
 			b := installed.Build
-			if b.Source != vuln.DatabaseSourceImported || !strings.HasPrefix(b.ID, "sha256:") || !strings.HasPrefix(b.SchemaVersion, "v6.") {
+			if b.Source != model.DatabaseSourceImported || !strings.HasPrefix(b.ID, "sha256:") || !strings.HasPrefix(b.SchemaVersion, "v6.") {
 				t.Errorf("build is %+v", b)
 			}
 			ids[b.ID] = true
@@ -100,24 +100,24 @@ func TestImportRefuses(t *testing.T) {
 		"empty folder":       {t.TempDir(), "neither"},
 		"no archive":         {write(t, "x.tar.zst", []byte("hello")), "not a .tar.zst"},
 		"half an archive":    {write(t, "x.tar.zst", archive[:len(archive)/2]), "unexpected EOF"},
-		"without a database": {write(t, "x.tar.zst", pack(t, map[string][]byte{"a": nil})), "no file " + db},
+		"without a database": {write(t, "x.tar.zst", pack(t, map[string][]byte{"a": nil})), "does not contain " + db},
 		"not SQLite":         {write(t, "x.tar.zst", pack(t, map[string][]byte{db: []byte("hello")})), "not an SQLite database"},
 		"empty database":     {write(t, "x.tar.zst", pack(t, map[string][]byte{db: nil})), "not an SQLite database"},
 		"damaged":            {write(t, "x.tar.zst", pack(t, map[string][]byte{db: damaged})), "damaged"},
 		"truncated":          {write(t, "x.tar.zst", pack(t, map[string][]byte{db: good[:len(good)/2]})), "damaged"},
 		"another schema":     {filepath.Dir(other), "schema 6"},
-		"no vulnerabilities": {filepath.Dir(emptied), "no vulnerability at all"},
+		"no vulnerabilities": {filepath.Dir(emptied), "contains no vulnerabilities"},
 		"too large":          {write(t, "x.tar.zst", pack(t, map[string][]byte{db: append(good, make([]byte, 2<<20)...)})), "larger than"},
-		"wrong checksum":     {mirror, "as its listing says"},
+		"wrong checksum":     {mirror, "from its listing"},
 		"other protocol":     {"ftp://example.test/db", "no such file"},
 	}
+	library := open(t, vulndb.Config{Sample: true, MaxDatabaseBytes: 2 << 20})
+	if _, err := library.Update(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	before := current(t, library)
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			library := open(t, vulndb.Config{Sample: true, MaxDatabaseBytes: 2 << 20})
-			if _, err := library.Update(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			before := current(t, library)
 			_, err := library.Import(t.Context(), test.from)
 			if err == nil {
 				t.Fatal("it is imported")

@@ -14,17 +14,17 @@ import (
 	v6 "github.com/anchore/grype/grype/db/v6"
 	"github.com/spf13/afero"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 // ErrOlder says that a database is older than the one in use.
-var ErrOlder = errors.New("the database is older than the one in use")
+var ErrOlder = errors.New("the database is older than the current one")
 
 // candidate is a database that was brought to disk and is not verified yet.
 type candidate struct {
 	// id identifies the content of the file as it was delivered.
 	id     string
-	source vuln.DatabaseSource
+	source model.DatabaseSource
 	origin string
 	// archive is the checksum from the listing, "" when there was none.
 	archive      string
@@ -78,7 +78,7 @@ func (l *Library) install(ctx context.Context, fetch func(ctx context.Context, d
 		return Installed{}, err
 	}
 	r := record{
-		Build: vuln.DatabaseBuild{
+		Build: model.DatabaseBuild{
 			ID: c.id, SchemaVersion: description.SchemaVersion.String(), Built: description.Built.UTC(), Source: c.source,
 		},
 		InstalledAt:  l.cfg.Clock.Now().UTC(),
@@ -92,11 +92,11 @@ func (l *Library) install(ctx context.Context, fetch func(ctx context.Context, d
 // carries.
 func (l *Library) checkAge(c candidate, built time.Time) error {
 	current, ok := l.Current()
-	if !ok || c.allowOlder || c.source == vuln.DatabaseSourceSample || current.Build.Source == vuln.DatabaseSourceSample ||
+	if !ok || c.allowOlder || c.source == model.DatabaseSourceSample || current.Build.Source == model.DatabaseSourceSample ||
 		!built.Before(current.Build.Built) {
 		return nil
 	}
-	return fmt.Errorf("%w: it was built on %s, the one in use on %s", ErrOlder,
+	return fmt.Errorf("%w: it was built on %s, the current one on %s", ErrOlder,
 		built.UTC().Format(time.RFC3339), current.Build.Built.Format(time.RFC3339))
 }
 
@@ -144,10 +144,10 @@ func verify(dir string) (*v6.Description, error) {
 	}
 	description, err := v6.ReadDescription(path)
 	if err != nil {
-		return nil, fmt.Errorf("the file is no vulnerability database of schema %d, or is damaged: %w", v6.ModelVersion, err)
+		return nil, fmt.Errorf("the file is not a vulnerability database with schema %d, or is damaged: %w", v6.ModelVersion, err)
 	}
 	if description.SchemaVersion.Model != v6.ModelVersion {
-		return nil, fmt.Errorf("the vulnerability database has schema %s; this version reads schema %d",
+		return nil, fmt.Errorf("the vulnerability database has schema %s; this version of the operator supports schema %d",
 			description.SchemaVersion, v6.ModelVersion)
 	}
 	db, err := v6.NewLowLevelDB(path, false, false, false)
@@ -171,7 +171,7 @@ func verify(dir string) (*v6.Description, error) {
 		return nil, fmt.Errorf("the vulnerability database is damaged: %w", err)
 	}
 	if id == 0 {
-		return nil, fmt.Errorf("the vulnerability database holds no vulnerability at all; it would call everything safe")
+		return nil, fmt.Errorf("the vulnerability database contains no vulnerabilities; every image would appear to have none")
 	}
 	return description, nil
 }

@@ -9,14 +9,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 // Installed is one build on disk. Its folder is never used for another build.
 type Installed struct {
 	// Dir holds a folder "6" as the grype command expects it in its cache.
 	Dir         string
-	Build       vuln.DatabaseBuild
+	Build       model.DatabaseBuild
 	InstalledAt time.Time
 }
 
@@ -41,7 +41,7 @@ type Library struct {
 	builds []Installed // oldest first; the last one is current
 	status checkStatus
 	work   work
-	// noticed is the last request for a re-match that was signalled, read the one that RematchRequest told of.
+	// noticed is the last request for a re-match that was signalled, read the one that RematchRequest returned last.
 	noticed, read string
 }
 
@@ -89,7 +89,7 @@ func New(cfg Config) (*Library, error) {
 	}
 	l := &Library{cfg: cfg, client: client, changed: make(chan struct{}, 1), free: freeSpace}
 	if err := os.MkdirAll(l.buildsDir(), 0o700); err != nil {
-		return nil, fmt.Errorf("vulnerability database: make the folder: %w", err)
+		return nil, fmt.Errorf("vulnerability database: create the directory: %w", err)
 	}
 	if err := l.recover(); err != nil {
 		return nil, err
@@ -170,7 +170,7 @@ func (l *Library) signal() {
 	}
 }
 
-// progress tells how far work has come. The stage "" ends it.
+// progress reports the progress of an operation. The stage "" ends it.
 func (l *Library) progress(stage string, done, total int64) {
 	l.mu.Lock()
 	l.work = work{stage, done, total}

@@ -89,18 +89,21 @@ func packPadded(t *testing.T, built time.Time) []byte {
 
 // TestKilled kills an update at every stage. The last good database stays, and the next update goes through.
 func TestKilled(t *testing.T) {
+	next := day.Add(24 * time.Hour)
+	served, installed := serve(t), t.TempDir()
+	served.offer(t, packBuilt(t, day), day, nil)
+	library := open(t, vulndb.Config{Dir: installed, UpdateURL: served.URL})
+	if _, err := library.Update(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	good := current(t, library)
+	served.offer(t, packPadded(t, next), next, nil)
 	for _, stage := range []string{"check", "download", "unpack", "verify", "prepare", "publish"} {
 		t.Run(stage, func(t *testing.T) {
 			dir := t.TempDir()
-			served := serve(t)
-			served.offer(t, packBuilt(t, day), day, nil)
-			library := open(t, vulndb.Config{Dir: dir, UpdateURL: served.URL})
-			if _, err := library.Update(t.Context()); err != nil {
+			if err := os.CopyFS(dir, os.DirFS(installed)); err != nil {
 				t.Fatal(err)
 			}
-			good := current(t, library)
-			next := day.Add(24 * time.Hour)
-			served.offer(t, packPadded(t, next), next, nil)
 
 			cmd, out := child(t, childDir+"="+dir, childURL+"="+served.URL, childStage+"="+stage)
 			says(t, out, "at "+stage)
@@ -114,7 +117,7 @@ func TestKilled(t *testing.T) {
 				t.Error("the child ended by itself")
 			}
 
-			library = open(t, vulndb.Config{Dir: dir, UpdateURL: served.URL})
+			library := open(t, vulndb.Config{Dir: dir, UpdateURL: served.URL})
 			if got := current(t, library); got.Build.ID != good.Build.ID {
 				t.Errorf("current is %+v", got.Build)
 			}

@@ -193,7 +193,7 @@ func (r *records) readOverrides(ctx context.Context) error {
 		r.systems.add(r.side, alias, digest)
 		r.systems.add(r.side, r.systems.at(AnyOSKey), digest)
 		if row[1] != nil {
-			r.systems.leads = append(r.systems.leads, lead{alias, r.systems.at(OSKey(text(row[1])))})
+			r.systems.redirects = append(r.systems.redirects, redirect{alias, r.systems.at(OSKey(text(row[1])))})
 		}
 		return nil
 	})
@@ -216,7 +216,7 @@ func (r *records) readAliases(ctx context.Context) error {
 		digest := hashValues(row)
 		r.vulnerabilities.add(r.side, name, digest)
 		r.vulnerabilities.add(r.side, alias, digest)
-		r.vulnerabilities.leads = append(r.vulnerabilities.leads, lead{alias, name})
+		r.vulnerabilities.redirects = append(r.vulnerabilities.redirects, redirect{alias, name})
 		return nil
 	})
 }
@@ -302,7 +302,7 @@ func (r *records) addCPEHandle(kind uint64, row []any) {
 	r.vulnerabilities.add(r.side, vulnerability.place, digest)
 }
 
-// readScores reads what is told of CVEs and not of packages.
+// readScores reads EPSS, KEV and CWEs.
 func readScores(ctx context.Context, db database, cves *digests, side int) error {
 	// Every probability carries the date of all of them.
 	date := uint64(0)

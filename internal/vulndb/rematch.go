@@ -17,7 +17,7 @@ const (
 	maxRematchBytes = 4 << 10
 )
 
-// rematchRequest is what rematchFile holds. The token tells two requests apart.
+// rematchRequest is what rematchFile holds. The token distinguishes two requests.
 type rematchRequest struct {
 	Full  bool   `json:"full"`
 	Token string `json:"token"`
@@ -38,17 +38,17 @@ func RequestRematch(dir string, full bool) error {
 	request := rematchRequest{Full: full || parseRematch(pending).Full, Token: randomHex() + randomHex()}
 	data, err := json.Marshal(request)
 	if err != nil {
-		return fmt.Errorf("ask for a re-match: %w", err)
+		return fmt.Errorf("request a rematch: %w", err)
 	}
 	file := filepath.Join(dir, rematchFile)
 	if err := os.WriteFile(file+".tmp", append(data, '\n'), 0o600); err != nil {
-		return fmt.Errorf("ask for a re-match: %w", err)
+		return fmt.Errorf("request a rematch: %w", err)
 	}
 	if err := syncPath(file + ".tmp"); err != nil {
 		return err
 	}
 	if err := os.Rename(file+".tmp", file); err != nil {
-		return fmt.Errorf("ask for a re-match: %w", err)
+		return fmt.Errorf("request a rematch: %w", err)
 	}
 	return syncPath(dir)
 }
@@ -57,7 +57,7 @@ func RequestRematch(dir string, full bool) error {
 func (l *Library) RematchRequest() (full, pending bool) {
 	text, err := readRematch(l.cfg.Dir)
 	if err != nil {
-		l.cfg.Log.Error(err, "Cannot tell whether a re-match was asked for")
+		l.cfg.Log.Error(err, "Cannot read the rematch request")
 		return false, false
 	}
 	l.mu.Lock()
@@ -66,7 +66,7 @@ func (l *Library) RematchRequest() (full, pending bool) {
 	return parseRematch(text).Full, text != ""
 }
 
-// ClearRematchRequest removes the request that RematchRequest told of last. One that was made since then stays.
+// ClearRematchRequest removes the request that RematchRequest returned last. A later request stays.
 func (l *Library) ClearRematchRequest() error {
 	unlock, err := lockRematch(l.cfg.Dir)
 	if err != nil {
@@ -84,13 +84,13 @@ func (l *Library) ClearRematchRequest() error {
 		return nil
 	}
 	if err := os.Remove(filepath.Join(l.cfg.Dir, rematchFile)); err != nil {
-		return fmt.Errorf("remove the request for a re-match: %w", err)
+		return fmt.Errorf("remove the rematch request: %w", err)
 	}
 	return syncPath(l.cfg.Dir)
 }
 
-// noticeRematch signals a request that is new.
-func (l *Library) noticeRematch() {
+// detectRematch signals a request that is new.
+func (l *Library) detectRematch() {
 	pending, err := readRematch(l.cfg.Dir)
 	if err != nil {
 		return // RematchRequest says so
@@ -110,12 +110,12 @@ func readRematch(dir string) (string, error) {
 		return "", nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("read the request for a re-match: %w", err)
+		return "", fmt.Errorf("read the rematch request: %w", err)
 	}
 	defer func() { _ = f.Close() }()
 	data, err := io.ReadAll(io.LimitReader(f, maxRematchBytes))
 	if err != nil {
-		return "", fmt.Errorf("read the request for a re-match: %w", err)
+		return "", fmt.Errorf("read the rematch request: %w", err)
 	}
 	if len(data) == 0 {
 		return "\n", nil // somebody made the file by hand
@@ -139,7 +139,7 @@ func parseRematch(text string) rematchRequest {
 func lockRematch(dir string) (unlock func(), err error) {
 	const tries, pause = 100, 50 * time.Millisecond
 	if _, err := os.Stat(filepath.Join(dir, buildsName)); err != nil {
-		return nil, fmt.Errorf("there are no vulnerability databases in %s: %w", dir, err)
+		return nil, fmt.Errorf("%s is not a directory of vulnerability databases: %w", dir, err)
 	}
 	for range tries {
 		unlock, err := tryFlock(filepath.Join(dir, "rematch.lock"))
@@ -148,7 +148,7 @@ func lockRematch(dir string) (unlock func(), err error) {
 		}
 		time.Sleep(pause)
 	}
-	return nil, fmt.Errorf("another process has held the request for a re-match in %s for %s; end it", dir, tries*pause)
+	return nil, fmt.Errorf("another process has locked the rematch request in %s for more than %s; stop that process", dir, tries*pause)
 }
 
 // RequestRematch asks for a re-match in this process, which learns of it at once.
@@ -156,6 +156,6 @@ func (l *Library) RequestRematch(full bool) error {
 	if err := RequestRematch(l.cfg.Dir, full); err != nil {
 		return err
 	}
-	l.noticeRematch()
+	l.detectRematch()
 	return nil
 }

@@ -90,7 +90,7 @@ func TestRematchRequestByHand(t *testing.T) {
 }
 
 func TestRematchRequestNeedsLibrary(t *testing.T) {
-	if err := vulndb.RequestRematch(t.TempDir(), true); err == nil || !strings.Contains(err.Error(), "no vulnerability databases") {
+	if err := vulndb.RequestRematch(t.TempDir(), true); err == nil || !strings.Contains(err.Error(), "not a directory of vulnerability databases") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/vulndb/sample"
 )
 
@@ -18,7 +18,7 @@ const pollInterval = 5 * time.Second
 
 // Run keeps the library up to date until ctx ends: it looks for a newer database at once and then every Interval, sooner
 // after a failure, and notices within seconds what other processes do to the folder. It returns nil always; failures are
-// logged and told by Status.
+// logged and returned by Status.
 func (l *Library) Run(ctx context.Context) error {
 	watched := make(chan struct{})
 	go func() {
@@ -46,7 +46,7 @@ func (l *Library) Run(ctx context.Context) error {
 		}
 	}
 	l.setStatus(func(s *checkStatus) { s.nextCheck = time.Time{} })
-	return nil //nolint:nilerr // failures are told by Status; this is the end of the context
+	return nil //nolint:nilerr // failures are returned by Status; this is the end of the context
 }
 
 // Start makes the library a Runnable of a manager.
@@ -64,12 +64,12 @@ func (l *Library) watch(ctx context.Context) {
 			return
 		case <-l.cfg.Clock.After(pollInterval):
 		}
-		l.notice()
+		l.detectChanges()
 	}
 }
 
-// notice compares names only, and reads more when they differ.
-func (l *Library) notice() {
+// detectChanges compares names only, and reads more when they differ.
+func (l *Library) detectChanges() {
 	var known []string
 	for _, build := range l.List() {
 		known = append(known, filepath.Base(build.Dir))
@@ -78,7 +78,7 @@ func (l *Library) notice() {
 	if names, err := l.folders(); err == nil && !slices.Equal(names, known) {
 		l.refresh()
 	}
-	l.noticeRematch()
+	l.detectRematch()
 }
 
 // delay is the time to the next look, with a tenth of chance so that clusters do not all ask at once.
@@ -125,7 +125,7 @@ func (l *Library) updateOfficial(ctx context.Context) (bool, error) {
 		if err != nil {
 			return candidate{}, err
 		}
-		return candidate{id: id, source: vuln.DatabaseSourceOfficial, origin: redact(offer.url), archive: offer.checksum}, nil
+		return candidate{id: id, source: model.DatabaseSourceOfficial, origin: redact(offer.url), archive: offer.checksum}, nil
 	})
 	return err == nil && installed.Dir != before.Dir, err
 }
@@ -134,7 +134,7 @@ func (l *Library) updateOfficial(ctx context.Context) (bool, error) {
 // carry, an archive is fetched once.
 func (l *Library) isCurrent(offer listing) bool {
 	current, ok := l.Current()
-	if !ok || current.Build.Source == vuln.DatabaseSourceSample {
+	if !ok || current.Build.Source == model.DatabaseSourceSample {
 		return false
 	}
 	if !offer.archive.Built.After(current.Build.Built) {
@@ -147,7 +147,7 @@ func (l *Library) isCurrent(offer listing) bool {
 // updateSample installs the sample database when there is nothing else, or an older sample.
 func (l *Library) updateSample(ctx context.Context) (bool, error) {
 	if current, ok := l.Current(); ok {
-		if current.Build.Source != vuln.DatabaseSourceSample {
+		if current.Build.Source != model.DatabaseSourceSample {
 			return false, nil
 		}
 		if r, err := readRecord(current.Dir); err == nil && r.SampleDigest == sample.Digest() {
@@ -160,7 +160,7 @@ func (l *Library) updateSample(ctx context.Context) (bool, error) {
 			return candidate{}, fmt.Errorf("build the sample vulnerability database: %w", err)
 		}
 		return candidate{
-			id: sample.Digest(), source: vuln.DatabaseSourceSample, origin: "sample", sampleDigest: sample.Digest(),
+			id: sample.Digest(), source: model.DatabaseSourceSample, origin: "sample", sampleDigest: sample.Digest(),
 		}, nil
 	})
 	return err == nil, err

@@ -12,20 +12,13 @@ import (
 	"testing"
 	"time"
 
-	v6 "github.com/anchore/grype/grype/db/v6"
-
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/vulndb"
 	"github.com/scanner-operator/scanner-operator/internal/vulndb/dbtest"
 	"github.com/scanner-operator/scanner-operator/internal/vulndb/sample"
 )
 
 var day = time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
-
-func packBuilt(t *testing.T, built time.Time) []byte {
-	t.Helper()
-	return pack(t, map[string][]byte{v6.VulnerabilityDBFileName: read(t, sampleBuilt(t, built))})
-}
 
 func TestUpdate(t *testing.T) {
 	served := serve(t)
@@ -37,7 +30,7 @@ func TestUpdate(t *testing.T) {
 		t.Fatalf("first update: %t, %v", changed, err)
 	}
 	b := current(t, library).Build
-	if b.Source != vuln.DatabaseSourceOfficial || !b.Built.Equal(day) {
+	if b.Source != model.DatabaseSourceOfficial || !b.Built.Equal(day) {
 		t.Errorf("build is %+v", b)
 	}
 	if changed, err = library.Update(t.Context()); err != nil || changed {
@@ -79,9 +72,9 @@ func TestUpdateRefuses(t *testing.T) {
 	}{
 		"wrong checksum": {change: func(l map[string]string) { l["checksum"] = "sha256:" + strings.Repeat("0", 64) }, says: "checksum"},
 		"no checksum":    {change: func(l map[string]string) { delete(l, "checksum") }, says: "no sha256 checksum"},
-		"other schema":   {change: func(l map[string]string) { l["schemaVersion"] = "v7.0.0" }, says: "reads schema 6"},
+		"other schema":   {change: func(l map[string]string) { l["schemaVersion"] = "v7.0.0" }, says: "supports schema 6"},
 		"missing file":   {change: func(l map[string]string) { l["path"] = "other.tar.zst" }, says: "404"},
-		"outside":        {change: func(l map[string]string) { l["path"] = "../../../etc/passwd" }, says: "/v6/etc/passwd answered 404"},
+		"outside":        {change: func(l map[string]string) { l["path"] = "../../../etc/passwd" }, says: "/v6/etc/passwd responded with 404"},
 		"too large":      {limit: 1000, says: "larger than 1000 bytes"},
 	}
 	for name, test := range tests {
@@ -136,7 +129,7 @@ func TestSample(t *testing.T) {
 		t.Errorf("without an official database: %t, %v", changed, err)
 	}
 	b := current(t, library).Build
-	if b.Source != vuln.DatabaseSourceSample || b.ID != sample.Digest() {
+	if b.Source != model.DatabaseSourceSample || b.ID != sample.Digest() {
 		t.Errorf("build is %+v", b)
 	}
 	if changed, _ = library.Update(t.Context()); changed {
@@ -147,7 +140,7 @@ func TestSample(t *testing.T) {
 	if changed, err = library.Update(t.Context()); !changed || err != nil {
 		t.Errorf("with an official database: %t, %v", changed, err)
 	}
-	if b := current(t, library).Build; b.Source != vuln.DatabaseSourceOfficial {
+	if b := current(t, library).Build; b.Source != model.DatabaseSourceOfficial {
 		t.Errorf("build is %+v", b)
 	}
 	// It stays when the server goes away.

@@ -24,7 +24,7 @@ func BenchmarkOneImage(b *testing.B) {
 	sbom := decompress(b, f.generate(b).sbomFile(0))
 	program, dataDir, used := ourCommand(b, installed)
 	ours := func() *exec.Cmd {
-		return exec.CommandContext(b.Context(), program, "scan", sbom, "-o", "json", "--db-dir", dataDir, "--update-url", vulndb.UpdateURLNone)
+		return exec.CommandContext(b.Context(), program, "scan", sbom, "-o", "json", "--data-dir", dataDir, "--vulnerability-database-url", vulndb.UpdateURLNone)
 	}
 	theirs := func() *exec.Cmd { return grype(b, installed, sbom) }
 	database := filepath.Join(used.SQLiteDir(), v6.VulnerabilityDBFileName)

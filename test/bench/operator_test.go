@@ -15,25 +15,25 @@ import (
 	"github.com/go-logr/logr/funcr"
 	"k8s.io/utils/clock"
 
-	"github.com/scanner-operator/scanner-operator/internal/assess"
+	"github.com/scanner-operator/scanner-operator/internal/matching"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/store/sqlstore"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 	"github.com/scanner-operator/scanner-operator/internal/vulndb"
 )
 
 // imageKey names an image of the fleet.
-func imageKey(index int) vuln.ImageKey {
+func imageKey(index int) model.ImageKey {
 	sum := sha256.Sum256(fmt.Append(nil, index))
-	return vuln.ImageKey{
+	return model.ImageKey{
 		ImageID:  fmt.Sprintf("registry.example/app-%d@sha256:%s", index, hex.EncodeToString(sum[:])),
-		Platform: vuln.Platform{OS: "linux", Architecture: "amd64"},
+		Platform: model.Platform{OS: "linux", Architecture: "amd64"},
 	}
 }
 
 // operator is the part of the operator that is measured.
 type operator struct {
-	*assess.Assessor
+	*matching.Matcher
 	*counter
 	store *observedStore
 }
@@ -44,7 +44,7 @@ func (p phase) newOperator(ctx context.Context, log logr.Logger) (operator, erro
 		return operator{}, err
 	}
 	o := operator{counter: &counter{}, store: &observedStore{Store: s, pruned: make(chan struct{})}}
-	o.Assessor = assess.New(o.store, &library{builds: p.Builds, full: p.Full}, o.counter, clock.RealClock{}, log)
+	o.Matcher = matching.New(o.store, &library{builds: p.Builds, full: p.Full}, o.counter, clock.RealClock{}, log)
 	return o, nil
 }
 
@@ -54,7 +54,7 @@ func (p phase) ingest(ctx context.Context) (_ figures, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, o.store.Close()) }()
-	keys := make([]vuln.ImageKey, p.Images)
+	keys := make([]model.ImageKey, p.Images)
 	for i := range keys {
 		keys[i] = imageKey(i)
 	}
@@ -96,11 +96,11 @@ func (p phase) match(ctx context.Context) (_ figures, err error) {
 
 // check makes sure that there is nothing left to do.
 func (p phase) check(ctx context.Context, o operator) (figures, error) {
-	waiting, err := o.store.WaitingImages(ctx, vuln.ImageKey{}, 1)
+	waiting, err := o.store.WaitingImages(ctx, model.ImageKey{}, 1)
 	if err != nil {
 		return nil, err
 	}
-	current, _, err := o.store.CurrentGeneration(ctx)
+	current, _, err := o.store.CurrentResultSet(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func (p phase) check(ctx context.Context, o operator) (figures, error) {
 	}, nil
 }
 
-// count tells how many findings an image has.
+// count returns the number of findings of an image.
 func (p phase) count(ctx context.Context) (_ figures, err error) {
 	o, err := p.newOperator(ctx, logr.Discard())
 	if err != nil {
@@ -135,7 +135,7 @@ func (p phase) count(ctx context.Context) (_ figures, err error) {
 	}
 }
 
-// failingLogger tells of everything on standard error, and ends the phase with the first error.
+// failingLogger logs to standard error, and ends the phase with the first error.
 func failingLogger(cancel context.CancelCauseFunc) logr.Logger {
 	return funcr.New(func(_, args string) {
 		fmt.Fprintln(os.Stderr, args)
@@ -146,7 +146,7 @@ func failingLogger(cancel context.CancelCauseFunc) logr.Logger {
 	}, funcr.Options{})
 }
 
-// observedStore tells when Run has done all that there was to do, which ends with a Prune.
+// observedStore signals that Run is idle: its work ends with a Prune.
 type observedStore struct {
 	*sqlstore.Store
 	pruned chan struct{}
@@ -165,7 +165,7 @@ type counter struct{ packages int }
 
 func (c *counter) PackagesMatched(n int) { c.packages += n }
 
-func (c *counter) Rematched(store.Generation, time.Duration) {}
+func (c *counter) Rematched(store.ResultSet, time.Duration) {}
 
 // library holds databases that do not change.
 type library struct {

@@ -51,7 +51,7 @@ const (
 	phaseCompare = "compare"
 )
 
-// figures are what a phase tells of itself, by name.
+// figures are the measurements of a phase, by name.
 type figures map[string]float64
 
 func runPhase(ctx context.Context, text string) (err error) {

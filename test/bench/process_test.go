@@ -18,7 +18,7 @@ type usage struct {
 	Wall time.Duration
 	// CPU is user and system time.
 	CPU time.Duration
-	// Peak is the most memory that was resident, in bytes; 0 where the system does not tell (other than Linux).
+	// Peak is the most memory that was resident, in bytes; 0 on systems other than Linux.
 	Peak int64
 }
 
@@ -47,7 +47,7 @@ func measure(cmd *exec.Cmd) (usage, []byte, error) {
 
 func tail(text []byte) []byte { return text[max(0, len(text)-4000):] }
 
-// watchPeak reads the peak of a process until the function that it returns is called. What the kernel tells of a process
+// watchPeak reads the peak of a process until the function that it returns is called. What the kernel reports about a process
 // that has ended will not do: it includes its parent's peak, which it was for a moment.
 func watchPeak(pid int) func() int64 {
 	done, result := make(chan struct{}), make(chan int64, 1)
@@ -71,7 +71,7 @@ func watchPeak(pid int) func() int64 {
 	}
 }
 
-// peakOf is 0 when it cannot be told.
+// peakOf is 0 if it is unknown.
 func peakOf(pid int) int64 {
 	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
 	if err != nil {

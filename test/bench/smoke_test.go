@@ -15,7 +15,7 @@ func TestPhases(t *testing.T) {
 	measurePhase(t, f.phase(phaseIngest))
 	first, figures := measurePhase(t, f.phase(phaseMatch))
 	if figures["matched"] == 0 || first.CPU == 0 || first.Wall == 0 {
-		t.Errorf("the first match took %+v and told %v", first, figures)
+		t.Errorf("the first match took %+v and reported %v", first, figures)
 	}
 	full := f.again(t, "full")
 	full.Full = true

@@ -15,7 +15,7 @@ type row struct {
 	// group is the heading above the row.
 	group, name string
 	ours        usage
-	// against is what ours is compared with, in words; ratio how many times less ours is, 0 when there is nothing to compare.
+	// against is what ours is compared with, in words; ratio what it takes divided by ours, 0 when there is nothing to compare.
 	against string
 	ratio   float64
 }
@@ -35,7 +35,7 @@ func (t *rows) add(b *testing.B, r row) {
 	b.ReportMetric(r.ours.CPU.Seconds(), "cpu-s")
 	b.ReportMetric(mebibytes(r.ours.Peak), "peak-MiB")
 	if r.ratio > 0 {
-		b.ReportMetric(r.ratio, "times-less")
+		b.ReportMetric(r.ratio, "factor")
 	}
 	t.note(r)
 }
@@ -58,8 +58,8 @@ func (t *rows) print(w io.Writer) {
 	for _, r := range t.rows {
 		if r.group != group {
 			group = r.group
-			fmt.Fprintf(out, "\n%s\twall\tCPU\tpeak\tagainst\ttimes less\n", group)
-			fmt.Fprintf(out, "%s\t----\t---\t----\t-------\t----------\n", strings.Repeat("-", len(group)))
+			fmt.Fprintf(out, "\n%s\twall\tCPU\tpeak\tcompared with\tfactor\n", group)
+			fmt.Fprintf(out, "%s\t----\t---\t----\t-------------\t------\n", strings.Repeat("-", len(group)))
 		}
 		ratio := ""
 		if r.ratio > 0 {

@@ -11,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 // policy is the admission policy of the chart, compiled.
@@ -54,8 +54,8 @@ func compile(t *testing.T, p *admissionv1.ValidatingAdmissionPolicy) policy {
 	return compiled
 }
 
-// judge returns whether the policy speaks of a user's request at all, and what it has against the object.
-func (p policy) judge(t *testing.T, user string, job *batchv1.Job) (matches bool, refusals []string) {
+// evaluate returns whether the policy applies to the request of a user, and why it denies the object.
+func (p policy) evaluate(t *testing.T, user string, job *batchv1.Job) (matches bool, refusals []string) {
 	t.Helper()
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(job)
 	if err != nil {
@@ -108,9 +108,9 @@ func scanJob(pullSecrets ...string) *batchv1.Job {
 	opts := scanjob.DefaultOptions()
 	opts.Image = image
 	opts.UploadURL = "http://scanner-controller-manager-api-service.scanner-system.svc:8000"
-	key := vuln.ImageKey{
+	key := model.ImageKey{
 		ImageID:  "registry.example/app@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
-		Platform: vuln.Platform{OS: "linux", Architecture: "amd64"},
+		Platform: model.Platform{OS: "linux", Architecture: "amd64"},
 	}
 	return scanjob.Build(scanjob.Request{
 		Name: scanjob.Name(key, "nonce", 1), Key: key, Namespace: "default", ScannerUID: "uid", PullSecrets: pullSecrets,
@@ -126,12 +126,12 @@ const operator = "system:serviceaccount:scanner-system:scanner-controller-manage
 func TestAdmissionPolicyAllowsScanJobs(t *testing.T) {
 	p := compile(t, scanJobPolicy(t, render(t, "")))
 	for label, job := range map[string]*batchv1.Job{"plain": scanJob(), "with pull secrets": scanJob("a", "b")} {
-		matches, refusals := p.judge(t, operator, job)
+		matches, refusals := p.evaluate(t, operator, job)
 		if !matches || len(refusals) > 0 {
 			t.Errorf("%s: matches %t, refused: %q", label, matches, refusals)
 		}
 	}
-	if matches, _ := p.judge(t, "system:serviceaccount:kube-system:cronjob-controller", scanJob()); matches {
+	if matches, _ := p.evaluate(t, "system:serviceaccount:kube-system:cronjob-controller", scanJob()); matches {
 		t.Error("the policy speaks of other people's Jobs")
 	}
 }
@@ -191,7 +191,7 @@ func TestAdmissionPolicyRefusesEverythingElse(t *testing.T) {
 		t.Run(label, func(t *testing.T) {
 			job := scanJob("a")
 			spoil(&job.Spec.Template.Spec, &job.Spec.Template.Spec.Containers[0])
-			if matches, refusals := p.judge(t, operator, job); !matches || len(refusals) == 0 {
+			if matches, refusals := p.evaluate(t, operator, job); !matches || len(refusals) == 0 {
 				t.Error("admitted")
 			}
 		})

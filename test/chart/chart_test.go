@@ -1,4 +1,4 @@
-// Package chart_test renders the Helm chart in many ways and judges the objects that come out.
+// Package chart_test renders the Helm chart with different values and checks the objects.
 package chart_test
 
 import (
@@ -338,7 +338,7 @@ func TestRefused(t *testing.T) {
 		"a bad log level":             {"logLevel: verbose", "logLevel"},
 		"two writers on sqlite":       {"replicaCount: 2", "replicaCount above 1"},
 		"too few connections":         {"database: {maxConnections: 1}", "database.maxConnections"},
-		"postgres without an address": {"database: {type: postgres}", "needs database.dsn"},
+		"postgres without an address": {"database: {type: postgres}", "requires database.dsn"},
 		"two addresses":               {"database: {type: postgres, dsn: x, existingSecret: s}", "exclude each other"},
 		"Jobs without authentication": {"auth: {mode: none}", "in-process"},
 		"two replicas on one volume":  {"{replicaCount: 2, database: {type: postgres, dsn: x}}", "ReadWriteMany"},

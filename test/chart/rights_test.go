@@ -96,7 +96,7 @@ func TestRolesMatchMarkers(t *testing.T) {
 	}
 }
 
-// TestControllersAreSwitched renders the chart with and without each controller: the program is told, and has no rights for it.
+// TestControllersAreSwitched renders the chart with and without each controller: it gets the flag, and no permissions for it.
 func TestControllersAreSwitched(t *testing.T) {
 	controllers := func(r release) []string {
 		for _, arg := range r.pod().Containers[0].Args {

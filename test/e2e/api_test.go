@@ -106,7 +106,7 @@ func (a api) get(ctx context.Context, path string, into any) error {
 	return json.Unmarshal(body, into)
 }
 
-// result is a scan result as the documents have it.
+// result is a scan result of GET /scan-results.
 type result struct {
 	ImageID string `json:"imageId"`
 	Report  struct {

@@ -11,19 +11,22 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // signalContainer sends a signal to the only container of a pod: the node is this machine.
 func signalContainer(t *testing.T, pod *corev1.Pod, signal syscall.Signal) {
 	t.Helper()
-	if len(pod.Status.ContainerStatuses) != 1 {
-		t.Fatalf("pod %s has %d containers, want 1", pod.Name, len(pod.Status.ContainerStatuses))
-	}
-	_, id, found := strings.Cut(pod.Status.ContainerStatuses[0].ContainerID, "://")
-	if !found || id == "" {
-		t.Fatalf("the container of pod %s has no ID", pod.Name)
-	}
+	var id string
+	// The container may run before the kubelet has written its status.
+	gomega.NewWithT(t).Eventually(func(g gomega.Gomega) {
+		g.Expect(e2e.client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod)).To(gomega.Succeed())
+		g.Expect(pod.Status.ContainerStatuses).To(gomega.HaveLen(1))
+		_, id, _ = strings.Cut(pod.Status.ContainerStatuses[0].ContainerID, "://")
+		g.Expect(id).NotTo(gomega.BeEmpty())
+	}, patience, tick).Should(gomega.Succeed(), "the container of pod %s has no ID", pod.Name)
 	pids := processesOf(t, id)
 	if len(pids) == 0 {
 		t.Fatalf("the container of pod %s has no process", pod.Name)

@@ -40,8 +40,8 @@ func TestARolloutIsToldWithItsFindings(t *testing.T) {
 	}
 	var page struct {
 		Items []struct {
-			From, To side
-			Verdict  struct {
+			From, To   side
+			Evaluation struct {
 				State          string
 				Opened, Closed *counts
 			}
@@ -52,12 +52,12 @@ func TestARolloutIsToldWithItsFindings(t *testing.T) {
 		g.Expect(status, err).To(gomega.Equal(http.StatusOK))
 		g.Expect(json.Unmarshal(body, &page)).To(gomega.Succeed())
 		g.Expect(page.Items).To(gomega.HaveLen(1))
-		g.Expect(page.Items[0].Verdict.State).To(gomega.Equal("judged"), "%s", body)
+		g.Expect(page.Items[0].Evaluation.State).To(gomega.Equal("evaluated"), "%s", body)
 	}, patience, tick).Should(gomega.Succeed())
 	rollout := page.Items[0]
 	g.Expect([]string{rollout.From.ImageID, rollout.To.ImageID}).To(gomega.Equal([]string{beforeID, afterID}))
 	// The sample database knows one critical vulnerability of the Java program at least: Log4Shell.
-	g.Expect(rollout.Verdict.Closed.Critical).To(gomega.BeNumerically(">", 0))
+	g.Expect(rollout.Evaluation.Closed.Critical).To(gomega.BeNumerically(">", 0))
 	g.Eventually(prints(t, ns, "describe", "deployment", "shop"), patience, tick).Should(gomega.MatchRegexp(
-		fmt.Sprintf(`(Warning|Normal)\s+RolloutJudged\s+.*rollout closed \d+ findings.*\(container %s\)`, "app")))
+		fmt.Sprintf(`(Warning|Normal)\s+RolloutEvaluated\s+.*rollout closed \d+ findings.*\(container %s\)`, "app")))
 }

@@ -44,7 +44,7 @@ func restrictedNamespace(t *testing.T) string {
 	return ns.Name
 }
 
-// applyScanner applies the documents' manifest.
+// applyScanner applies the sample manifest.
 func applyScanner(t *testing.T, namespace string, mutate ...func(*scannerv1.Scanner)) *scannerv1.Scanner {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(e2e.Root, "config", "samples", "scanner_v1_scanner.yaml"))
@@ -237,7 +237,7 @@ func TestFailuresHaveReasons(t *testing.T) {
 	// The kubelet cannot pull this one.
 	broken := runPod(t, ns, "broken", e2e.registry.host+"/does/not-exist:1")
 	g.Eventually(coverage, patience, tick).Should(gomega.ContainSubstring("ImageNotFound 1"))
-	g.Expect(ready(t, scanner)).To(gomega.Equal("False/Waiting"))
+	g.Expect(ready(t, scanner)).To(gomega.Equal("False/Failed"))
 	if err := e2e.client.Delete(t.Context(), broken); err != nil {
 		t.Fatal(err)
 	}

@@ -147,7 +147,7 @@ func withLargeFile(t *testing.T, image v1.Image) v1.Image {
 	return larger
 }
 
-// TestDeadline has scans that do not end: one that waits for its registry and tells so, and one whose process stands still.
+// TestDeadline has scans that do not end: one that waits for its registry and reports it, and one whose process is stopped.
 func TestDeadline(t *testing.T) {
 	t.Parallel()
 	ns, a := restrictedNamespace(t), newAPI(t)
@@ -173,8 +173,8 @@ func TestScanThatNeverStarts(t *testing.T) {
 	reference, id := e2e.registry.push(t, "alpine", "nowhere/app")
 	runPod(t, ns, "app", reference)
 	g.Eventually(func() (map[string]container, error) { return a.coverage(t.Context(), ns) }, patience, tick).Should(
-		gomega.HaveKeyWithValue(id, gomega.And(gomega.HaveField("State", "Pending"), gomega.HaveField("Message", gomega.ContainSubstring("no node takes the scan pod")))))
-	if i := failed(t, a, scanner, id, "Unschedulable"); !strings.Contains(i.Message, "no node takes the scan pod") {
+		gomega.HaveKeyWithValue(id, gomega.And(gomega.HaveField("State", "Pending"), gomega.HaveField("Message", gomega.ContainSubstring("cannot be scheduled")))))
+	if i := failed(t, a, scanner, id, "Unschedulable"); !strings.Contains(i.Message, "cannot be scheduled") {
 		t.Errorf("the message does not say why: %s", i.Message)
 	}
 }

@@ -13,6 +13,8 @@ import (
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/scanner-operator/scanner-operator/hack/gobuild"
 )
 
 // Modes of a cluster.
@@ -28,15 +30,15 @@ const stopTimeout = 3 * time.Minute
 
 // Cluster is a cluster that runs.
 type Cluster struct {
-	// Root is the folder of the checkout.
+	// Root is the root of the checkout.
 	Root string
-	// Kubeconfig is the file with the way of an administrator.
+	// Kubeconfig is the path of the administrator's kubeconfig.
 	Kubeconfig string
 
 	name, program string
 }
 
-// Start builds the program and starts a cluster with it. Stop stops it.
+// Start builds devcluster and starts a cluster. Stop stops it.
 func Start(ctx context.Context, name, mode string) (*Cluster, error) {
 	// Tests run in the folder of their package, such as test/e2e.
 	root, err := filepath.Abs(filepath.Join("..", ".."))
@@ -44,10 +46,13 @@ func Start(ctx context.Context, name, mode string) (*Cluster, error) {
 		return nil, err
 	}
 	c := &Cluster{Root: root, name: name, program: filepath.Join(root, "bin", "devcluster")}
-	if err := c.Run(ctx, "go", "build", "-C", "hack/devcluster", "-trimpath", "-ldflags=-s -w", "-o", c.program, "."); err != nil {
+	build := gobuild.Build{
+		Title: "devcluster", Dir: filepath.Join(root, "hack", "devcluster"), Output: c.program, Packages: []string{"."}, Progress: os.Stderr,
+	}
+	if err := build.Run(ctx); err != nil {
 		return nil, err
 	}
-	// What a killed run left behind must not answer in place of this one.
+	// The cluster of a killed run must not answer in place of this one.
 	if err := c.devcluster(ctx, "down"); err != nil {
 		return nil, err
 	}
@@ -63,13 +68,13 @@ func (c *Cluster) up(ctx context.Context, mode string) error {
 	}
 	path, err := exec.CommandContext(ctx, c.program, "kubeconfig", "--name="+c.name).Output()
 	if err != nil {
-		return fmt.Errorf("ask for the kubeconfig: %w", err)
+		return fmt.Errorf("get the path of the kubeconfig: %w", err)
 	}
 	c.Kubeconfig = strings.TrimSpace(string(path))
 	return nil
 }
 
-// Stop stops the cluster and removes all of it.
+// Stop stops the cluster and removes everything that it created.
 func (c *Cluster) Stop() error {
 	// Not by the context of the tests, which may have ended.
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
@@ -77,12 +82,12 @@ func (c *Cluster) Stop() error {
 	return c.devcluster(ctx, "down")
 }
 
-// Load gives the node the image in an archive.
+// Load imports the images of an archive into the node.
 func (c *Cluster) Load(ctx context.Context, archive string) error {
 	return c.devcluster(ctx, "load", archive)
 }
 
-// Config is the way of an administrator to the API server.
+// Config is the administrator's client configuration.
 func (c *Cluster) Config() (*rest.Config, error) {
 	return clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
 }
@@ -91,7 +96,7 @@ func (c *Cluster) devcluster(ctx context.Context, args ...string) error {
 	return c.Run(ctx, c.program, append(args, "--name="+c.name)...)
 }
 
-// Run runs a command in the folder of the checkout, and shows what it prints.
+// Run runs a command in the root of the checkout and shows its output.
 func (c *Cluster) Run(ctx context.Context, name string, args ...string) error {
 	fmt.Println("+", name, strings.Join(args, " "))
 	cmd := exec.CommandContext(ctx, name, args...)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 // row is one match in the form that both sides are brought into. Everything is compared.
@@ -16,12 +16,12 @@ type row struct {
 	Name, Version, Type, Language, PURL string
 	CPEs                                []string
 
-	Vulnerability vuln.Vulnerability
-	Fix           vuln.Fix
+	Vulnerability model.Vulnerability
+	Fix           model.Fix
 	Details       []detail
 
 	// Of a package that is in the image several times, the places and licences come together.
-	Locations []vuln.Location
+	Locations []model.Location
 	Licenses  []string
 }
 
@@ -51,7 +51,7 @@ func rows(t *testing.T, all []row) map[string]row {
 		out[key] = merged
 	}
 	for key, r := range out {
-		slices.SortFunc(r.Locations, func(a, b vuln.Location) int {
+		slices.SortFunc(r.Locations, func(a, b model.Location) int {
 			return cmpStrings(a.Path+"\x00"+a.Layer, b.Path+"\x00"+b.Layer)
 		})
 		r.Locations = slices.Compact(r.Locations)
@@ -89,7 +89,7 @@ func nonNil[T any](list []T) []T {
 	return list
 }
 
-func ourRows(t *testing.T, findings []vuln.Finding) []row {
+func ourRows(t *testing.T, findings []model.Finding) []row {
 	t.Helper()
 	var out []row
 	for _, f := range findings {
@@ -114,11 +114,11 @@ func grypeRows(t *testing.T, r report) []row {
 	t.Helper()
 	var out []row
 	for _, m := range r.Matches {
-		severity, err := vuln.ParseSeverity(m.Vulnerability.Severity)
+		severity, err := model.ParseSeverity(m.Vulnerability.Severity)
 		if err != nil {
 			t.Fatal(err)
 		}
-		v := vuln.Vulnerability{
+		v := model.Vulnerability{
 			ID: m.Vulnerability.ID, Namespace: m.Vulnerability.Namespace, Severity: severity,
 			Description: m.Vulnerability.Description, DataSource: m.Vulnerability.DataSource,
 			URLs: nonNil(m.Vulnerability.URLs), Risk: m.Vulnerability.Risk,
@@ -134,33 +134,33 @@ func grypeRows(t *testing.T, r report) []row {
 			}
 		}
 		for _, c := range m.Vulnerability.Cvss {
-			v.CVSS = append(v.CVSS, vuln.CVSS{
+			v.CVSS = append(v.CVSS, model.CVSS{
 				Version: c.Version, Vector: c.Vector, Source: c.Source, Type: c.Type, Score: c.Metrics.BaseScore,
 			})
 		}
 		if len(m.Vulnerability.EPSS) > 0 {
 			e := m.Vulnerability.EPSS[0]
-			v.EPSS = &vuln.EPSS{CVE: e.CVE, Score: e.EPSS, Percentile: e.Percentile, Date: e.Date}
+			v.EPSS = &model.EPSS{CVE: e.CVE, Score: e.EPSS, Percentile: e.Percentile, Date: e.Date}
 		}
 		for _, k := range m.Vulnerability.KnownExploited {
-			v.KEV = append(v.KEV, vuln.KnownExploited{
+			v.KEV = append(v.KEV, model.KnownExploited{
 				CVE: k.CVE, VendorProject: k.VendorProject, Product: k.Product, DateAdded: k.DateAdded, DueDate: k.DueDate,
 				RequiredAction: k.RequiredAction, KnownRansomwareUse: k.KnownRansomwareCampaignUse,
 			})
 		}
 		// Grype writes the unknown state in both ways.
-		state := vuln.FixState(m.Vulnerability.Fix.State)
+		state := model.FixState(m.Vulnerability.Fix.State)
 		if state == "" {
-			state = vuln.FixStateUnknown
+			state = model.FixStateUnknown
 		}
 		a := m.Artifact
 		converted := row{
 			Name: a.Name, Version: a.Version, Type: a.Type, Language: a.Language, PURL: a.PURL, CPEs: nonNil(a.CPEs),
-			Vulnerability: v, Fix: vuln.Fix{State: state, Versions: nonNil(m.Vulnerability.Fix.Versions)},
+			Vulnerability: v, Fix: model.Fix{State: state, Versions: nonNil(m.Vulnerability.Fix.Versions)},
 			Licenses: a.Licenses,
 		}
 		for _, l := range a.Locations {
-			converted.Locations = append(converted.Locations, vuln.Location{Path: l.Path, Layer: l.Layer})
+			converted.Locations = append(converted.Locations, model.Location{Path: l.Path, Layer: l.Layer})
 		}
 		for _, d := range m.MatchDetails {
 			converted.Details = append(converted.Details, detail{

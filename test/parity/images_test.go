@@ -31,7 +31,7 @@ func allSBOMs(t *testing.T) map[string][]byte {
 		out[name] = encode(t, document)
 	}
 	for title, tree := range trees() {
-		out["image "+title] = catalogue(t, writeImage(t, tree))
+		out["image "+title] = catalogImage(t, writeImage(t, tree))
 	}
 	if dir := os.Getenv("SCANNER_PARITY_ARCHIVES"); dir != "" {
 		entries, err := os.ReadDir(dir)
@@ -48,15 +48,15 @@ func allSBOMs(t *testing.T) map[string][]byte {
 				}
 				out[entry.Name()] = data
 			case ".tar":
-				out[entry.Name()] = catalogue(t, path)
+				out[entry.Name()] = catalogImage(t, path)
 			}
 		}
 	}
 	return out
 }
 
-// catalogue makes an SBOM with Syft, with the same options for Go as the grype command has.
-func catalogue(t *testing.T, input string) []byte {
+// catalogImage makes an SBOM with Syft, with the same options for Go as the grype command has.
+func catalogImage(t *testing.T, input string) []byte {
 	t.Helper()
 	src, err := syft.GetSource(t.Context(), input, nil)
 	if err != nil {

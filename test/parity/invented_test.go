@@ -8,8 +8,6 @@ import (
 
 	v6 "github.com/anchore/grype/grype/db/v6"
 	syftpkg "github.com/anchore/syft/syft/pkg"
-
-	"github.com/scanner-operator/scanner-operator/internal/vulndb"
 )
 
 // inventedNames are packages of every ecosystem and every operating system of the invented database, so that a
@@ -124,9 +122,9 @@ var inventedEcosystems = []struct {
 	{syftpkg.ModelPkg, "", [4]string{"1.0.0", "1.2.3", "2.0.0", "3.4.5"}},
 }
 
-// inventedDatabase holds, for every ecosystem and operating system that Grype knows, records of every form that it
-// understands. No other database at hand has unaffected entries, channels, modules, architectures or most of the ecosystems.
-func inventedDatabase(t *testing.T) vulndb.Installed {
+// writeInvented writes the invented database and returns its folder. It holds, for every ecosystem and operating system that Grype knows, records of every form that
+// it understands. No other database at hand has unaffected entries, channels, modules, architectures or most of the ecosystems.
+func writeInvented(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	store, err := v6.NewWriter(v6.Config{DBDirPath: dir})
@@ -158,11 +156,7 @@ func inventedDatabase(t *testing.T) vulndb.Installed {
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	installed, err := newLibrary(t, vulndb.Config{UpdateURL: vulndb.UpdateURLNone}).Import(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return installed
+	return dir
 }
 
 type inventor struct {

@@ -1,20 +1,21 @@
 package parity_test
 
 import (
-	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/go-logr/logr/testr"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/scanner-operator/scanner-operator/internal/match"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/vulndb"
 )
 
@@ -136,7 +137,7 @@ func ask(t *testing.T, grype *standIn, sbom []byte) []byte {
 	return answer
 }
 
-// inOrder is a report without what tells of the run and not of the SBOM, in one order: Grype leaves it to chance how it
+// inOrder returns the part of a report that depends only on the SBOM, in one order: Grype leaves it to chance how it
 // sorts the matches of packages that have name, version, type and place in common.
 func inOrder(t *testing.T, raw []byte) map[string]any {
 	t.Helper()
@@ -167,7 +168,7 @@ func inOrder(t *testing.T, raw []byte) map[string]any {
 }
 
 // silenced counts what Grype would say if no package owned files of another one, of the packages that take part all the same.
-func silenced(t *testing.T, grype *standIn, sbom []byte, catalog vuln.Catalog, with map[string]row) int {
+func silenced(t *testing.T, grype *standIn, sbom []byte, catalog model.Catalog, with map[string]row) int {
 	t.Helper()
 	var document map[string]any
 	if err := json.Unmarshal(sbom, &document); err != nil {
@@ -189,7 +190,7 @@ func silenced(t *testing.T, grype *standIn, sbom []byte, catalog vuln.Catalog, w
 	if err != nil {
 		t.Fatal(err)
 	}
-	var excluded []vuln.Location
+	var excluded []model.Location
 	for _, held := range catalog.Packages {
 		if held.Excluded {
 			excluded = append(excluded, held.Locations...)
@@ -232,21 +233,23 @@ func (k matchedKinds) report(t *testing.T) {
 
 // TestComparisonCanFail breaks one field at a time and expects the comparison to notice.
 func TestComparisonCanFail(t *testing.T) {
-	installed := sampleDatabase(t)
+	installed := databases(t)["sample"]
 	database := openDatabase(t, installed)
 	sbom := fixtures()["debian"].encode(t)
 	want := rows(t, grypeRows(t, runGrype(t, installed, sbom)))
-	breaks := map[string]func(*vuln.Finding){
-		"severity":   func(f *vuln.Finding) { f.Vulnerability.Severity = vuln.SeverityUnknown },
-		"fix":        func(f *vuln.Finding) { f.Fix.State = vuln.FixStateWontFix },
-		"risk":       func(f *vuln.Finding) { f.Vulnerability.Risk++ },
-		"epss":       func(f *vuln.Finding) { f.Vulnerability.EPSS = nil },
-		"alias":      func(f *vuln.Finding) { f.Vulnerability.Aliases = append(f.Vulnerability.Aliases, "CVE-0000-0000") },
-		"constraint": func(f *vuln.Finding) { f.Details = []vuln.MatchDetail{{Found: []byte(`{}`), SearchedBy: []byte(`{}`)}} },
-		"location":   func(f *vuln.Finding) { f.Locations = nil },
-		"layer":      func(f *vuln.Finding) { f.Locations = []vuln.Location{{Path: f.Locations[0].Path, Layer: "other"}} },
-		"licence":    func(f *vuln.Finding) { f.Package.Licenses = nil },
-		"namespace":  func(f *vuln.Finding) { f.Vulnerability.Namespace = "other" },
+	breaks := map[string]func(*model.Finding){
+		"severity": func(f *model.Finding) { f.Vulnerability.Severity = model.SeverityUnknown },
+		"fix":      func(f *model.Finding) { f.Fix.State = model.FixStateWontFix },
+		"risk":     func(f *model.Finding) { f.Vulnerability.Risk++ },
+		"epss":     func(f *model.Finding) { f.Vulnerability.EPSS = nil },
+		"alias":    func(f *model.Finding) { f.Vulnerability.Aliases = append(f.Vulnerability.Aliases, "CVE-0000-0000") },
+		"constraint": func(f *model.Finding) {
+			f.Details = []model.MatchDetail{{Found: []byte(`{}`), SearchedBy: []byte(`{}`)}}
+		},
+		"location":  func(f *model.Finding) { f.Locations = nil },
+		"layer":     func(f *model.Finding) { f.Locations = []model.Location{{Path: f.Locations[0].Path, Layer: "other"}} },
+		"licence":   func(f *model.Finding) { f.Package.Licenses = nil },
+		"namespace": func(f *model.Finding) { f.Vulnerability.Namespace = "other" },
 	}
 	for name, damage := range breaks {
 		t.Run(name, func(t *testing.T) {
@@ -265,7 +268,7 @@ func TestComparisonCanFail(t *testing.T) {
 	})
 }
 
-func ourFindings(t *testing.T, database *match.Database, sbom []byte) []vuln.Finding {
+func ourFindings(t *testing.T, database *match.Database, sbom []byte) []model.Finding {
 	t.Helper()
 	found, _, err := findings(t, database, sbom)
 	if err != nil {
@@ -284,28 +287,71 @@ func openDatabase(t *testing.T, installed vulndb.Installed) *match.Database {
 	return database
 }
 
-// databases are those that there are on this machine: the sample and the invented one always, a real one when it can be found.
+// databases are the ones to compare with: the sample and the invented one always, a real one if it can be found. The first test
+// installs them for all.
 func databases(t *testing.T) map[string]vulndb.Installed {
 	t.Helper()
-	out := map[string]vulndb.Installed{"sample": sampleDatabase(t), "invented": inventedDatabase(t)}
+	allDatabases.Do(func() { allDatabases.installed = installDatabases(t) })
+	if allDatabases.installed == nil {
+		t.Fatal("another test could not install the databases")
+	}
+	return allDatabases.installed
+}
+
+// allDatabases are installed in a folder that TestMain removes.
+var allDatabases struct {
+	sync.Once
+	dir       string
+	installed map[string]vulndb.Installed
+}
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "parity-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	allDatabases.dir = dir
+	code := m.Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+func installDatabases(t *testing.T) map[string]vulndb.Installed {
+	t.Helper()
+	out := map[string]vulndb.Installed{}
 	for name, from := range map[string]string{
-		"shared": filepath.Join(sharedData(), "grype-db"), "given": os.Getenv("SCANNER_PARITY_DATABASE"),
+		"sample": "", "invented": writeInvented(t), "shared": filepath.Join(sharedData(), "grype-db"), "given": os.Getenv("SCANNER_PARITY_DATABASE"),
 	} {
-		if from == "" {
+		if _, err := os.Stat(from); err != nil && name != "sample" {
+			t.Logf("no database %q to compare with: set SCANNER_TEST_DATA or SCANNER_PARITY_DATABASE", name)
 			continue
 		}
-		if _, err := os.Stat(from); err != nil {
-			t.Logf("no database %q to compare with: set SCANNER_TEST_DATA to the folder of test data", name)
-			continue
-		}
-		library := newLibrary(t, vulndb.Config{UpdateURL: vulndb.UpdateURLNone})
-		installed, err := library.Import(context.Background(), from)
-		if err != nil {
-			t.Fatal(err)
-		}
-		out[name] = installed
+		out[name] = installDatabase(t, name, from)
 	}
 	return out
+}
+
+// installDatabase imports a database, or installs the sample when from is empty.
+func installDatabase(t *testing.T, name, from string) vulndb.Installed {
+	t.Helper()
+	library, err := vulndb.New(vulndb.Config{Dir: filepath.Join(allDatabases.dir, name), UpdateURL: vulndb.UpdateURLNone, Sample: from == "", Log: testr.New(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if from == "" {
+		_, err = library.Update(t.Context())
+	} else {
+		_, err = library.Import(t.Context(), from)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	current, ok := library.Current()
+	if !ok {
+		t.Fatalf("the database %q was not installed", name)
+	}
+	return current
 }
 
 // sharedData is a folder with a real database, beside the checkout unless it is named.
@@ -314,28 +360,4 @@ func sharedData() string {
 		return dir
 	}
 	return filepath.Join("..", "..", "..", "shared", "data")
-}
-
-func sampleDatabase(t *testing.T) vulndb.Installed {
-	t.Helper()
-	library := newLibrary(t, vulndb.Config{UpdateURL: vulndb.UpdateURLNone, Sample: true})
-	if _, err := library.Update(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	installed, ok := library.Current()
-	if !ok {
-		t.Fatal("the sample database was not installed")
-	}
-	return installed
-}
-
-func newLibrary(t *testing.T, config vulndb.Config) *vulndb.Library {
-	t.Helper()
-	config.Dir = t.TempDir()
-	config.Log = testr.New(t)
-	library, err := vulndb.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return library
 }

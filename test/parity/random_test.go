@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/scanner-operator/scanner-operator/internal/match"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/vulndb"
 	"github.com/scanner-operator/scanner-operator/test/sbomgen"
 )
@@ -176,14 +176,14 @@ func (w *randomWorker) compare(documents []sbomgen.Document, count bool) ([]stri
 
 // ourImage is what we say about an image.
 type ourImage struct {
-	catalog  vuln.Catalog
-	findings []vuln.Finding
+	catalog  model.Catalog
+	findings []model.Finding
 	err      error
 }
 
 func (w *randomWorker) matchTogether(sboms [][]byte) ([]ourImage, error) {
 	images := make([]ourImage, len(sboms))
-	var units []vuln.Package
+	var units []model.Package
 	for i, sbom := range sboms {
 		decoded, err := match.Decode(bytes.NewReader(sbom), match.DecodeLimits{})
 		if err != nil {
@@ -203,7 +203,7 @@ func (w *randomWorker) matchTogether(sboms [][]byte) ([]ourImage, error) {
 	}
 	for i := range images {
 		image := &images[i]
-		result := vuln.MatchResult{Packages: map[string][]vuln.PackageFinding{}}
+		result := model.MatchResult{Packages: map[string][]model.PackageFinding{}}
 		for _, held := range image.catalog.Packages {
 			answer, known := answers[held.Package.Fingerprint]
 			switch {
@@ -260,7 +260,7 @@ func (w *randomWorker) report(index int64, document sbomgen.Document, diff strin
 // noteUnits checks that a unit has the same findings in every image, and for some images that they are the same when the
 // image is matched by itself.
 func (w *randomWorker) noteUnits(sbom []byte, ours ourImage, alone bool) {
-	byUnit := map[string][]vuln.PackageFinding{}
+	byUnit := map[string][]model.PackageFinding{}
 	for _, f := range ours.findings {
 		byUnit[f.Package.Fingerprint] = append(byUnit[f.Package.Fingerprint], f.PackageFinding)
 	}
@@ -290,10 +290,10 @@ func (w *randomWorker) noteUnits(sbom []byte, ours ourImage, alone bool) {
 }
 
 // checkScores expects that what a database says of CVEs without matching is what it says when it is matched.
-func checkScores(t *testing.T, database *match.Database, findings []vuln.Finding) {
+func checkScores(t *testing.T, database *match.Database, findings []model.Finding) {
 	t.Helper()
-	matched := make([]vuln.Vulnerability, 0, len(findings))
-	scored := make([]vuln.Vulnerability, 0, len(findings))
+	matched := make([]model.Vulnerability, 0, len(findings))
+	scored := make([]model.Vulnerability, 0, len(findings))
 	for _, f := range findings {
 		matched = append(matched, f.Vulnerability)
 		v := f.Vulnerability
@@ -310,7 +310,7 @@ func checkScores(t *testing.T, database *match.Database, findings []vuln.Finding
 }
 
 // canonical is a text that is equal for equal findings, whatever their order.
-func canonical(t *testing.T, findings []vuln.PackageFinding) string {
+func canonical(t *testing.T, findings []model.PackageFinding) string {
 	t.Helper()
 	lines := make([]string, 0, len(findings))
 	for _, f := range findings {
@@ -329,15 +329,15 @@ func canonical(t *testing.T, findings []vuln.PackageFinding) string {
 }
 
 // findings is what we say about an SBOM, and what it holds.
-func findings(t *testing.T, database *match.Database, sbom []byte) ([]vuln.Finding, vuln.Catalog, error) {
+func findings(t *testing.T, database *match.Database, sbom []byte) ([]model.Finding, model.Catalog, error) {
 	t.Helper()
 	decoded, err := match.Decode(bytes.NewReader(sbom), match.DecodeLimits{})
 	if err != nil {
-		return nil, vuln.Catalog{}, err
+		return nil, model.Catalog{}, err
 	}
 	result, err := database.Match(t.Context(), decoded)
 	if err != nil {
-		return nil, vuln.Catalog{}, err
+		return nil, model.Catalog{}, err
 	}
 	return match.Findings(decoded.Catalog(), result), decoded.Catalog(), nil
 }

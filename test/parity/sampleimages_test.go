@@ -8,7 +8,7 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/catalog"
 )
 
-// TestParityOnSampleImages compares the whole way: here our catalogue with its slim SBOM and our matching, there the grype
+// TestParityOnSampleImages compares the whole way: here our catalog with its slim SBOM and our matching, there the grype
 // command on the image itself.
 func TestParityOnSampleImages(t *testing.T) {
 	images, err := sampleimages.Build(t.Context(), "", t.Logf)

@@ -14,7 +14,7 @@ func TestVersionsAreTheSame(t *testing.T) {
 	for _, module := range []string{
 		"github.com/anchore/grype", "github.com/anchore/syft", "github.com/anchore/stereoscope", "github.com/anchore/packageurl-go",
 		"github.com/Masterminds/semver/v3", "github.com/aquasecurity/go-pep440-version", "github.com/aquasecurity/go-version",
-		"github.com/hashicorp/go-version", "github.com/knqyf263/go-apk-version", "github.com/knqyf263/go-deb-version",
+		"github.com/knqyf263/go-apk-version", "github.com/knqyf263/go-deb-version",
 		"github.com/masahiro331/go-mvn-version", "github.com/pandatix/go-cvss", "github.com/facebookincubator/nvdtools",
 	} {
 		if ours[module] == "" || ours[module] != theirs[module] {

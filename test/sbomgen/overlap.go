@@ -107,7 +107,7 @@ func (d *draw) join(owner, owned int) {
 	}
 }
 
-// split tells the packages of the distribution from the others, by index.
+// split separates the packages of the distribution from the others, by index.
 func (d *draw) split() (system, others []int) {
 	for i, p := range d.document.Packages {
 		switch p.Type {
@@ -120,7 +120,7 @@ func (d *draw) split() (system, others []int) {
 	return system, others
 }
 
-// twin adds what a distribution's package is made of, as the cataloguer of its language or of binaries sees it, once owned
+// twin adds what a distribution's package is made of, as the cataloger of its language or of binaries sees it, once owned
 // by the package and once beside it.
 func (d *draw) twin(owner int) {
 	p := d.document.Packages[owner]

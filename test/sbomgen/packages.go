@@ -10,7 +10,7 @@ import (
 	syftpkg "github.com/anchore/syft/syft/pkg"
 )
 
-// languages are those that Syft's cataloguers give to the types that have one.
+// languages are those that Syft's catalogers give to the types that have one.
 var languages = map[syftpkg.Type]syftpkg.Language{
 	syftpkg.ConanPkg: syftpkg.CPP, syftpkg.DartPubPkg: syftpkg.Dart, syftpkg.DotnetPkg: syftpkg.Dotnet,
 	syftpkg.ErlangOTPPkg: syftpkg.Erlang, syftpkg.GemPkg: syftpkg.Ruby, syftpkg.GoModulePkg: syftpkg.Go,
@@ -22,7 +22,7 @@ var languages = map[syftpkg.Type]syftpkg.Language{
 	syftpkg.VcpkgPkg: syftpkg.CPP, syftpkg.GraalVMNativeImagePkg: syftpkg.Java, syftpkg.WordpressPluginPkg: syftpkg.PHP,
 }
 
-// metadata makes what Syft's cataloguers find beside name and version, for the types whose metadata Grype reads and some others.
+// metadata makes what Syft's catalogers find beside name and version, for the types whose metadata Grype reads and some others.
 var metadata = map[syftpkg.Type]func(name, version string) any{
 	syftpkg.ApkPkg: func(name, version string) any {
 		return syftpkg.ApkDBEntry{Package: name, Version: version, Architecture: "x86_64"}
@@ -69,7 +69,7 @@ var metadata = map[syftpkg.Type]func(name, version string) any{
 	},
 }
 
-// NewPackage makes a package of any type as Syft's cataloguer of that type does. A name of the Java types may be
+// NewPackage makes a package of any type as Syft's cataloger of that type does. A name of the Java types may be
 // "group:artifact". The caller adds locations and calls SetID.
 func NewPackage(kind syftpkg.Type, name, version string) syftpkg.Package {
 	p := syftpkg.Package{

@@ -30,7 +30,7 @@ type Pool struct {
 	Ecosystems []Ecosystem
 	// Products are known by CPE only.
 	Products []Product
-	// Pairs are packages that the database tells apart and that have one name in an image, as Maven artifacts of two groups.
+	// Pairs are packages that the database distinguishes and that have one name in an image, as Maven artifacts of two groups.
 	Pairs [][2]Affected
 }
 
@@ -38,7 +38,7 @@ type Pool struct {
 type System struct {
 	OS       v6.OperatingSystem
 	Packages []Affected
-	// Kin are packages whose files other cataloguers find as well, such as a distribution's package of a Python library.
+	// Kin are packages whose files other catalogers find as well, such as a distribution's package of a Python library.
 	Kin []Kin
 }
 

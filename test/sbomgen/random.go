@@ -30,7 +30,7 @@ func New(pool *Pool, seed uint64) *Generator { return &Generator{pool: pool, see
 // SBOM is the random image of an index, as Syft's JSON.
 func (g *Generator) SBOM(index int) ([]byte, error) { return g.Document(index).Encode() }
 
-// Document is the random image of an index: few packages, many of them affected, and every oddity more often than in life.
+// Document is the random image of an index: few packages, many of them affected, and every special case more often than in real images.
 func (g *Generator) Document(index int) Document {
 	d := g.draw(0, index)
 	d.document.Name = fmt.Sprintf("random-%d-%d", g.seed, index)

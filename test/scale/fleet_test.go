@@ -26,12 +26,12 @@ import (
 )
 
 const (
-	podSets     = 200
-	fleetRooms  = 4
-	fleetNodes  = 24
-	strauss     = "quay.io/amacdona/strauss"
-	fleetLabel  = "fleet"
-	fleetPrefix = "fleet-"
+	podSets         = 200
+	fleetNamespaces = 4
+	fleetNodes      = 24
+	strauss         = "quay.io/amacdona/strauss"
+	fleetLabel      = "fleet"
+	fleetPrefix     = "fleet-"
 )
 
 // member is a PodSet of the fleet, and what it is wanted to be.
@@ -74,17 +74,17 @@ func newFleet(t *testing.T) *fleet {
 	t.Helper()
 	f := &fleet{lost: map[string]bool{}}
 	t.Cleanup(func() { removeFleet(t) })
-	var rooms []string
-	for i := range fleetRooms {
-		rooms = append(rooms, fmt.Sprint(fleetPrefix, i))
+	var namespaceNames []string
+	for i := range fleetNamespaces {
+		namespaceNames = append(namespaceNames, fmt.Sprint(fleetPrefix, i))
 	}
-	createNamespaces(t, map[string]string{fleetLabel: "yes"}, rooms...)
+	createNamespaces(t, map[string]string{fleetLabel: "yes"}, namespaceNames...)
 	for i := range fleetNodes {
 		createNode(t, fmt.Sprint(fleetPrefix, i), "amd64", map[string]string{fleetLabel: "yes"})
 	}
 	f.mirror = newMirror(t)
 	for i := range podSets {
-		p := &member{key: client.ObjectKey{Namespace: rooms[i%fleetRooms], Name: fmt.Sprint("set-", i)}, replicas: maxReplicas}
+		p := &member{key: client.ObjectKey{Namespace: namespaceNames[i%fleetNamespaces], Name: fmt.Sprint("set-", i)}, replicas: maxReplicas}
 		if i%2 == 0 {
 			p.version = 1
 		}
@@ -98,10 +98,10 @@ func removeFleet(t *testing.T) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
 	var errs []error
-	for i := range fleetRooms {
-		room := client.InNamespace(fmt.Sprint(fleetPrefix, i))
-		errs = append(errs, c.DeleteAllOf(ctx, &appv1alpha1.PodSet{}, room), c.DeleteAllOf(ctx, &corev1.Pod{}, room, client.GracePeriodSeconds(0)))
-		errs = append(errs, c.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: string(room)}}))
+	for i := range fleetNamespaces {
+		namespace := client.InNamespace(fmt.Sprint(fleetPrefix, i))
+		errs = append(errs, c.DeleteAllOf(ctx, &appv1alpha1.PodSet{}, namespace), c.DeleteAllOf(ctx, &corev1.Pod{}, namespace, client.GracePeriodSeconds(0)))
+		errs = append(errs, c.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: string(namespace)}}))
 	}
 	errs = append(errs, c.DeleteAllOf(ctx, &corev1.Node{}, client.HasLabels{fleetLabel}))
 	if err := errors.Join(errs...); err != nil {
@@ -137,7 +137,7 @@ func (f *fleet) settle(t *testing.T) {
 	t.Helper()
 	left := slices.Clone(f.members)
 	eventually(t, func() error {
-		if err := f.mirror.sound(); err != nil {
+		if err := f.mirror.checkLimits(); err != nil {
 			return gomega.StopTrying(err.Error())
 		}
 		if t.Failed() {
@@ -219,7 +219,7 @@ func (f *fleet) check(p *member) error {
 	return nil
 }
 
-// checkServer wants the API server to list the pods that events told of, and no others.
+// checkServer wants the API server to list the pods that events reported, and no others.
 func (f *fleet) checkServer(t *testing.T) {
 	t.Helper()
 	want, got := map[types.UID]string{}, map[types.UID]string{}
@@ -229,7 +229,7 @@ func (f *fleet) checkServer(t *testing.T) {
 			want[pod.UID] = pod.Namespace + "/" + pod.Name
 		}
 	}
-	for i := range fleetRooms {
+	for i := range fleetNamespaces {
 		var list metav1.PartialObjectMetadataList
 		list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
 		if err := c.List(t.Context(), &list, client.InNamespace(fmt.Sprint(fleetPrefix, i))); err != nil {

@@ -21,8 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 // limits bound the scans that are in flight.
@@ -40,7 +40,7 @@ type observer struct {
 	names map[string]string
 	open  map[types.UID]*batchv1.Job
 	// created holds the names of all Jobs that there ever were.
-	created map[vuln.ImageKey]map[string]bool
+	created map[model.ImageKey]map[string]bool
 	total   int
 	// most is the most that was in flight at a time.
 	most     limits
@@ -51,7 +51,7 @@ type observer struct {
 func observe(t *testing.T) *observer {
 	t.Helper()
 	o := &observer{
-		limits: bounds, names: map[string]string{}, open: map[types.UID]*batchv1.Job{}, created: map[vuln.ImageKey]map[string]bool{},
+		limits: bounds, names: map[string]string{}, open: map[types.UID]*batchv1.Job{}, created: map[model.ImageKey]map[string]bool{},
 		most: limits{perScanner: map[string]int{}},
 	}
 	follow(t, &batchv1.JobList{}, func(event watch.Event) error {
@@ -115,13 +115,13 @@ type figures struct {
 	most           limits
 	exceeded       []string
 	// attempts counts the names of Jobs.
-	attempts map[vuln.ImageKey]int
+	attempts map[model.ImageKey]int
 }
 
 func (o *observer) figures() figures {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	f := figures{jobs: o.total, inFlight: len(o.open), most: o.most, exceeded: slices.Clone(o.exceeded), attempts: map[vuln.ImageKey]int{}}
+	f := figures{jobs: o.total, inFlight: len(o.open), most: o.most, exceeded: slices.Clone(o.exceeded), attempts: map[model.ImageKey]int{}}
 	f.most.perScanner = maps.Clone(o.most.perScanner)
 	for key, names := range o.created {
 		f.attempts[key] = len(names)

@@ -25,7 +25,7 @@ import (
 // maxReplicas is the most that the schema of a PodSet takes.
 const maxReplicas = 10
 
-// mirror is what the API server tells of PodSets and their pods, event by event.
+// mirror is the state of PodSets and their pods according to watch events.
 type mirror struct {
 	mu   sync.Mutex
 	sets map[client.ObjectKey]*appv1alpha1.PodSet
@@ -33,9 +33,9 @@ type mirror struct {
 	pods map[types.UID]map[types.UID]*corev1.Pod
 	// most is how many active pods a PodSet may have now, by its UID; maxReplicas where it has no entry.
 	most map[types.UID]int
-	// history tells, by PodSet, what came to its pods.
+	// history lists, by PodSet, the events of its pods.
 	history map[types.UID][]string
-	// excess tells of each pod that was one too many.
+	// excess describes each pod beyond the replicas of its PodSet.
 	excess           []string
 	created, deleted int
 	// changes counts, by PodSet, the events of pods that say more than that labels have changed.
@@ -115,8 +115,8 @@ func (m *mirror) seePod(kind watch.EventType, pod *corev1.Pod) {
 // note remembers the last things that came to the pods of a PodSet.
 func (m *mirror) note(set types.UID, pod *corev1.Pod, what string) {
 	const remembered = 20
-	m.history[set] = append(m.history[set], fmt.Sprintf("%s %s (slot %s, incarnation %s, revision %s)", what, pod.Name,
-		pod.Labels[appsv1.PodIndexLabel], pod.Labels[appv1alpha1.LabelIncarnation], pod.ResourceVersion))
+	m.history[set] = append(m.history[set], fmt.Sprintf("%s %s (slot %s, replacement %s, revision %s)", what, pod.Name,
+		pod.Labels[appsv1.PodIndexLabel], pod.Labels[appv1alpha1.LabelReplacement], pod.ResourceVersion))
 	m.history[set] = m.history[set][max(0, len(m.history[set])-remembered):]
 }
 
@@ -154,8 +154,8 @@ func (m *mirror) of(key client.ObjectKey) (*appv1alpha1.PodSet, []*corev1.Pod) {
 	return set, pods
 }
 
-// sound tells of the pods that were too many.
-func (m *mirror) sound() error {
+// checkLimits returns an error about each pod beyond the replicas of its PodSet.
+func (m *mirror) checkLimits() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.excess) == 0 {

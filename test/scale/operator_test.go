@@ -82,7 +82,7 @@ func (r *requests) writesSoFar() []string {
 	return writes
 }
 
-// figures tells how many requests there were.
+// figures describes how many requests there were.
 func (r *requests) figures() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/setup"
 )
 
-// TestPodSets makes 200 PodSets of 10 pods each, and trouble of all kinds, while two operators run at the same time and then one of them stops
+// TestPodSets makes 200 PodSets of 10 pods each, and disruption of all kinds, while two operators run at the same time and then one of them stops
 // and starts. There is never a pod too many, in the end everything is as wanted, and then nothing is written any more.
 func TestPodSets(t *testing.T) {
 	begin := time.Now()
@@ -35,7 +35,7 @@ func TestPodSets(t *testing.T) {
 	t.Logf("%d PodSets had %d pods after %s, %s", podSets, n.active, since(), o.requests.figures())
 
 	tr := twoAtOnce(t, f)
-	restartAmidTrouble(t, f, tr, o)
+	restartDuringDisruption(t, f, tr, o)
 	tr.wait(t)
 	t.Logf("all %d steps were taken after %s", tr.total, since())
 	f.settle(t)
@@ -44,7 +44,7 @@ func TestPodSets(t *testing.T) {
 	t.Logf("the PodSets had settled after %s, with %d pods; %d were made and %d went; %s", since(), n.active, n.created, n.deleted, o.requests.figures())
 
 	f.checkQuiet(t, o)
-	if err := f.mirror.sound(); err != nil {
+	if err := f.mirror.checkLimits(); err != nil {
 		t.Error(err)
 	}
 	t.Logf("nothing is written any more, after %s", since())
@@ -62,8 +62,8 @@ func newPodSetOperator(t *testing.T) *operator {
 	}}
 }
 
-// restartAmidTrouble stops the operator while pods come to their ends, and starts it when many are missing.
-func restartAmidTrouble(t *testing.T, f *fleet, tr *trouble, o *operator) {
+// restartDuringDisruption stops the operator while pods come to their ends, and starts it when many are missing.
+func restartDuringDisruption(t *testing.T, f *fleet, tr *disruption, o *operator) {
 	t.Helper()
 	tr.reached(t, 0.7)
 	o.stop(t)
@@ -77,11 +77,11 @@ func restartAmidTrouble(t *testing.T, f *fleet, tr *trouble, o *operator) {
 	o.start(t)
 }
 
-// twoAtOnce begins the trouble with a second operator that does the same work as the first one, for a while. Both have seen all pods before.
-func twoAtOnce(t *testing.T, f *fleet) *trouble {
+// twoAtOnce begins the disruption with a second operator that does the same work as the first one, for a while. Both have seen all pods before.
+func twoAtOnce(t *testing.T, f *fleet) *disruption {
 	t.Helper()
 	second := newPodSetOperator(t)
-	f.looksAtAll(t, func() { second.start(t) })
+	f.reconcilesAll(t, func() { second.start(t) })
 	before := f.mirror.counts().created
 	tr := f.begin(t)
 	tr.reached(t, 0.5)
@@ -103,14 +103,14 @@ func (f *fleet) checkQuiet(t *testing.T, o *operator) {
 		before = len(o.requests.writesSoFar())
 		return before == last
 	}, patience, 4*tick).Should(gomega.BeTrue())
-	f.looksAtAll(t, func() { f.poke(t, "once") })
-	f.looksAtAll(t, func() {
+	f.reconcilesAll(t, func() { f.touchPods(t, "once") })
+	f.reconcilesAll(t, func() {
 		o.stop(t)
 		o.start(t)
 	})
 	writes := o.requests.writesSoFar()[before:]
 	// Whatever made it write can be seen before this.
-	f.poke(t, "again")
+	f.touchPods(t, "again")
 	excused := map[string]bool{}
 	for key, now := range f.mirror.changesSoFar() {
 		if now > changes[key] {
@@ -126,8 +126,8 @@ func (f *fleet) checkQuiet(t *testing.T, o *operator) {
 	}
 }
 
-// looksAtAll waits until the operator has looked at as many PodSets as there are, after something that makes it look.
-func (f *fleet) looksAtAll(t *testing.T, after func()) {
+// reconcilesAll waits until the operator has looked at as many PodSets as there are, after something that makes it look.
+func (f *fleet) reconcilesAll(t *testing.T, after func()) {
 	t.Helper()
 	before := reconciliations(t)
 	after()
@@ -139,10 +139,10 @@ func (f *fleet) looksAtAll(t *testing.T, after func()) {
 	})
 }
 
-// poke gives a pod of each PodSet a label, and waits until events tell of it.
-func (f *fleet) poke(t *testing.T, value string) {
+// touchPods gives a pod of each PodSet a label, and waits for the events.
+func (f *fleet) touchPods(t *testing.T, value string) {
 	t.Helper()
-	const label = "poked"
+	const label = "touched"
 	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, label, value))
 	for _, p := range f.members {
 		_, pods := f.mirror.of(p.key)

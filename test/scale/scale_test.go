@@ -16,14 +16,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/server/api"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 // bounds of the run. All of them are reached: one registry has half of the images, and one Scanner would take all slots.
 var bounds = limits{total: 12, perRegistry: 5, perScanner: map[string]int{"one": 20, "two": 3}}
 
-// restartAfter is how many images are catalogued when the operator is stopped.
+// restartAfter is how many images are cataloged when the operator is stopped.
 const restartAfter = 70
 
 func eventually(t *testing.T, condition func() error) {
@@ -88,14 +88,14 @@ func restart(t *testing.T, o *operator, jobs *observer, scans *scanPods) {
 	t.Helper()
 	eventually(t, func() error {
 		if _, total := scans.delivered(); total < restartAfter {
-			return fmt.Errorf("%d images are catalogued", total)
+			return fmt.Errorf("%d images are cataloged", total)
 		}
 		return nil
 	})
 	o.stop(t)
 	f := jobs.figures()
 	if _, total := scans.delivered(); f.inFlight == 0 || total > images*3/4 {
-		t.Errorf("%d scans under way and %d images catalogued when the operator was stopped: not the middle of the run", f.inFlight, total)
+		t.Errorf("%d scans under way and %d images cataloged when the operator was stopped: not the middle of the run", f.inFlight, total)
 	}
 	t.Logf("the operator was stopped with %d scans under way, after %d", f.inFlight, f.jobs)
 	o.start(t)
@@ -151,7 +151,7 @@ func countsOf(w *world) scannerv1.ContainerCounts {
 	}
 }
 
-// checkScans wants each image to be catalogued once, in as many attempts as it takes, within all limits.
+// checkScans wants each image to be cataloged once, in as many attempts as it takes, within all limits.
 func checkScans(t *testing.T, w *world, jobs *observer, scans *scanPods) {
 	t.Helper()
 	f := jobs.figures()
@@ -205,7 +205,7 @@ func checkCoverage(t *testing.T, o *operator, w *world) {
 			t.Errorf("%+v is %s %s: %q", at, row.State, reason, message)
 		}
 		// Scans that failed come again; what nobody can pull does not.
-		comes := row.State == api.CoverageStateFailed && reason != string(vuln.ReasonNotPullable)
+		comes := row.State == api.CoverageStateFailed && reason != string(model.ReasonNotPullable)
 		if comes != (row.NextAttempt != nil && row.NextAttempt.After(time.Now())) {
 			t.Errorf("%+v is %s %s, and tried again at %v", at, row.State, reason, row.NextAttempt)
 		}

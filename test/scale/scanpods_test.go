@@ -24,8 +24,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 // sbom is a Syft document with one old package of a Go module.
@@ -46,13 +46,13 @@ type scanPods struct {
 	mu   sync.Mutex
 	seen map[types.UID]bool
 	// attempts and uploads count, by image, the pods that ran and the SBOMs that were accepted.
-	attempts, uploads map[vuln.ImageKey]int
+	attempts, uploads map[model.ImageKey]int
 }
 
 // playScanPods plays all scan pods until the test ends.
 func playScanPods(t *testing.T, api func() string) *scanPods {
 	t.Helper()
-	s := &scanPods{api: api, seen: map[types.UID]bool{}, attempts: map[vuln.ImageKey]int{}, uploads: map[vuln.ImageKey]int{}}
+	s := &scanPods{api: api, seen: map[types.UID]bool{}, attempts: map[model.ImageKey]int{}, uploads: map[model.ImageKey]int{}}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var running sync.WaitGroup
 	t.Cleanup(func() {
@@ -88,10 +88,10 @@ func (s *scanPods) starts(pod *corev1.Pod) (attempt int, starts bool) {
 	return s.attempts[keyOf(pod)] - 1, true
 }
 
-func keyOf(pod *corev1.Pod) vuln.ImageKey {
-	key := vuln.ImageKey{ImageID: pod.Annotations[scanjob.AnnotationImageID]}
+func keyOf(pod *corev1.Pod) model.ImageKey {
+	key := model.ImageKey{ImageID: pod.Annotations[scanjob.AnnotationImageID]}
 	os, arch, _ := strings.Cut(pod.Annotations[scanjob.AnnotationPlatform], "/")
-	key.Platform = vuln.Platform{OS: os, Architecture: arch}
+	key.Platform = model.Platform{OS: os, Architecture: arch}
 	return key
 }
 
@@ -134,7 +134,7 @@ func tokenOf(ctx context.Context, pod *corev1.Pod) (string, error) {
 }
 
 // deliver uploads an SBOM. As a scan does, it tries again while the operator cannot be reached.
-func (s *scanPods) deliver(ctx context.Context, key vuln.ImageKey, token string) error {
+func (s *scanPods) deliver(ctx context.Context, key model.ImageKey, token string) error {
 	encoder, err := zstd.NewWriter(nil)
 	if err != nil {
 		return err
@@ -179,8 +179,8 @@ func end(ctx context.Context, pod *corev1.Pod, phase corev1.PodPhase, state core
 	return c.Status().Patch(ctx, ended, client.MergeFrom(pod))
 }
 
-// delivered tells the SBOMs that were accepted, by image and altogether.
-func (s *scanPods) delivered() (byImage map[vuln.ImageKey]int, total int) {
+// delivered counts the SBOMs that were accepted, by image and in total.
+func (s *scanPods) delivered() (byImage map[model.ImageKey]int, total int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, count := range s.uploads {

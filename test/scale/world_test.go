@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 const (
@@ -45,8 +45,8 @@ const (
 )
 
 // brokenReasons are those of the broken images, in order.
-var brokenReasons = [brokenTo - brokenFrom]vuln.Reason{
-	vuln.ReasonImageTooLarge, vuln.ReasonImagePullDenied, vuln.ReasonImageNotFound, vuln.ReasonPlatformMismatch, vuln.ReasonOutOfDisk,
+var brokenReasons = [brokenTo - brokenFrom]model.Reason{
+	model.ReasonImageTooLarge, model.ReasonImagePullDenied, model.ReasonImageNotFound, model.ReasonPlatformMismatch, model.ReasonOutOfDisk,
 }
 
 // cell is a container in a pod, as a row of /api/v1/coverage names it.
@@ -58,11 +58,11 @@ type world struct {
 	// want is state/reason of each container.
 	want map[cell]string
 	// attempts is how many attempts it takes to know all of an image; scanned are those of them that end with an SBOM.
-	attempts map[vuln.ImageKey]int
-	scanned  map[vuln.ImageKey]int
+	attempts map[model.ImageKey]int
+	scanned  map[model.ImageKey]int
 }
 
-// numberOf tells the number of an image from its ID.
+// numberOf returns the number of an image ID.
 func numberOf(imageID string) int {
 	_, digest, _ := strings.Cut(imageID, "@sha256:")
 	n, err := strconv.ParseInt(digest, 16, 0)
@@ -85,19 +85,19 @@ func imageID(n int) string {
 func in(n, from, to int) bool { return from <= n && n < to }
 
 // outcome is how an attempt at an image ends, counted from zero.
-func outcome(n, attempt int) vuln.Outcome {
+func outcome(n, attempt int) model.Outcome {
 	switch {
 	case in(n, brokenFrom, brokenTo):
-		return vuln.Outcome{Reason: brokenReasons[n-brokenFrom], Message: "as this test wants it", RetryAfter: vuln.MaxRetryAfter}
+		return model.Outcome{Reason: brokenReasons[n-brokenFrom], Message: "as this test wants it", RetryAfter: model.MaxRetryAfter}
 	case in(n, flakyFrom, flakyTo) && attempt == 0:
-		return vuln.Outcome{Reason: vuln.ReasonCatalogFailed, Message: "better luck next time"}
+		return model.Outcome{Reason: model.ReasonCatalogFailed, Message: "better luck next time"}
 	}
-	return vuln.Outcome{}
+	return model.Outcome{}
 }
 
 // newWorld describes all pods. Each image runs, and so do some containers that cannot be scanned.
 func newWorld() *world {
-	w := &world{want: map[cell]string{}, attempts: map[vuln.ImageKey]int{}, scanned: map[vuln.ImageKey]int{}}
+	w := &world{want: map[cell]string{}, attempts: map[model.ImageKey]int{}, scanned: map[model.ImageKey]int{}}
 	for i := range pods {
 		n, arch := i%images, "amd64"
 		if in(n, onBothFrom, onBothTo) && i/images%2 == 1 {
@@ -118,7 +118,7 @@ func (w *world) add(i, n int, arch string) {
 		},
 	}
 	w.pods = append(w.pods, pod)
-	key := vuln.ImageKey{ImageID: imageID(n), Platform: vuln.Platform{OS: "linux", Architecture: arch}}
+	key := model.ImageKey{ImageID: imageID(n), Platform: model.Platform{OS: "linux", Architecture: arch}}
 	app := cell{pod.Namespace, pod.Name, "app"}
 	switch {
 	case in(n, ignoredFrom, ignoredTo):
@@ -130,7 +130,7 @@ func (w *world) add(i, n int, arch string) {
 		pod.Spec.InitContainers = []corev1.Container{{Name: "init", Image: imageID(n)}}
 		pod.Spec.Containers[0].Image = "built-here:1"
 		pod.Annotations = map[string]string{"devcluster/image-id.app": fmt.Sprintf("sha256:%064x", i)}
-		w.want[app] = "Failed/" + string(vuln.ReasonNotPullable)
+		w.want[app] = "Failed/" + string(model.ReasonNotPullable)
 		app.Container = "init"
 	}
 	for attempt := 0; ; attempt++ {
@@ -191,14 +191,14 @@ func createNodes(t *testing.T) {
 // createNode makes a node that kwok looks after.
 func createNode(t *testing.T, name, arch string, more map[string]string) {
 	t.Helper()
-	room := corev1.ResourceList{
+	allocatable := corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("64"), corev1.ResourceMemory: resource.MustParse("256Gi"), corev1.ResourcePods: resource.MustParse("1000"),
 	}
 	labels := map[string]string{corev1.LabelArchStable: arch, corev1.LabelOSStable: "linux", corev1.LabelHostname: name}
 	maps.Copy(labels, more)
 	create(t, &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, Annotations: map[string]string{"kwok.x-k8s.io/node": "fake"}},
-		Status:     corev1.NodeStatus{Allocatable: room, Capacity: room},
+		Status:     corev1.NodeStatus{Allocatable: allocatable, Capacity: allocatable},
 	})
 }
 

@@ -25,7 +25,7 @@ function beginMatching(operator: MockOperator): Database {
 test("the overview tells of the database and leads to it", async ({ page, open }) => {
   const operator = await open({ database: "sample", update: { stale: true } });
   const { opened = 0, closed = 0 } = operator.databases[0]?.changes ?? {};
-  await expect(page.getByText("The vulnerability database is old")).toBeVisible();
+  await expect(page.getByText("The vulnerability database is outdated")).toBeVisible();
   await expect(page.getByText("Sample vulnerability database")).toBeVisible();
   await page.getByRole("link", { name: `${opened} opened, ${closed} closed` }).click();
   await expect(page).toHaveURL(/\/database$/);
@@ -75,7 +75,7 @@ test("another build shows what it changed", async ({ page, open }) => {
   await page.getByRole("link", { name: "Built 6 days ago" }).click();
   await expect(page.getByText("This is the first build")).toBeVisible();
   await page.goto(page.url().replace(/generation=\d+/, "generation=99"));
-  await page.getByRole("button", { name: "Show the newest" }).click();
+  await page.getByRole("button", { name: "Show newest build" }).click();
   await expect(page.getByText("240 changes")).toBeVisible();
 });
 
@@ -126,31 +126,35 @@ test("matching is shown as it goes, and then what it brought", async ({ page, op
   await expect(page.getByRole("progressbar")).toBeHidden();
 });
 
-test("nothing is asked for again and again while nothing is under way", async ({ page, open }) => {
-  await page.clock.install();
-  const operator = await open({}, "/database");
-  await expect(page.getByText("240 changes")).toBeVisible();
-  await expect(page.getByText("Online")).toBeVisible();
-  const asked = () => operator.requests.filter((request) => request === "GET /api/v1/databases").length;
-  const before = asked();
-  await page.clock.runFor(30_000);
-  expect(asked()).toBe(before);
-  // Work that the operator began by itself is noticed within a minute.
-  beginMatching(operator);
-  await page.clock.runFor(31_000);
-  await expect(page.getByText("50 of 200 packages")).toBeVisible();
+test.describe("with a clock of its own", () => {
+  test.use({ ownPage: true });
+
+  test("nothing is asked for again and again while nothing is under way", async ({ page, open }) => {
+    await page.clock.install();
+    const operator = await open({}, "/database");
+    await expect(page.getByText("240 changes")).toBeVisible();
+    await expect(page.getByText("Online")).toBeVisible();
+    const asked = () => operator.requests.filter((request) => request === "GET /api/v1/databases").length;
+    const before = asked();
+    await page.clock.runFor(30_000);
+    expect(asked()).toBe(before);
+    // Work that the operator began by itself is noticed within a minute.
+    beginMatching(operator);
+    await page.clock.runFor(31_000);
+    await expect(page.getByText("50 of 200 packages")).toBeVisible();
+  });
 });
 
 test("who may do so has everything matched again", async ({ page, open }) => {
   const operator = await open({}, "/database");
   await page.getByRole("button", { name: "Match again" }).click();
-  await page.getByRole("menuitem", { name: /Every package/ }).click();
+  await page.getByRole("menuitem", { name: /All packages/ }).click();
   await expect(page.getByText("Matching again")).toBeVisible();
   expect(operator.rematches).toEqual([true]);
   await page.getByRole("button", { name: "Match again" }).click();
   operator.options.fail = (path) => (path.endsWith("/rematch") ? 501 : undefined);
   await page.getByRole("menuitem", { name: /may have changed/ }).click();
-  await expect(page.getByText("Could not have packages matched again").first()).toBeVisible();
+  await expect(page.getByText("Could not start matching").first()).toBeVisible();
   await open({ readOnly: true }, "/database");
   await expect(page.getByText("240 changes")).toBeVisible();
   await expect(page.getByRole("button", { name: "Match again" })).toHaveCount(0);
@@ -164,7 +168,7 @@ test("says what is missing, and what failed", async ({ page, open }) => {
   await expect(page.getByText("No vulnerability database yet")).toBeVisible();
   await expect(page.getByText("fetch the listing: <b>refused</b>")).toBeVisible();
   await open({ changes: 0 }, "/database");
-  await expect(page.getByText("Nothing changed")).toBeVisible();
+  await expect(page.getByText("No changes")).toBeVisible();
   let broken = true;
   await open({ fail: (path) => (broken && path.endsWith("/changes") ? 400 : undefined) }, "/database");
   await expect(page.getByRole("alert")).toContainText("The database cannot be reached");

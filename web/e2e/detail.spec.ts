@@ -6,18 +6,17 @@ const worst = ({ images }: MockOperator) =>
   [...images].sort((a, b) => b.counts.kev - a.counts.kev)[0]?.imageId ?? "";
 
 test("shows facts, findings and why they matched", async ({ page, open }) => {
-  const operator = await open();
+  const operator = await open({}, (operator) => detailPath(worst(operator)));
   const imageId = worst(operator);
-  await page.goto(new URL(detailPath(imageId), page.url()).href);
   await expect(page.getByText(imageId, { exact: true })).toBeVisible();
   await page
     .getByRole("button", { name: /^Details of/ })
     .first()
     .click();
-  await expect(page.getByRole("heading", { name: "Why it matched" })).toBeVisible();
+  await expect(page.getByRole("heading", { name: "Match details" })).toBeVisible();
   await expect(page.getByText("versionConstraint")).toBeVisible();
   await page.keyboard.press("Escape");
-  await expect(page.getByRole("heading", { name: "Why it matched" })).toBeHidden();
+  await expect(page.getByRole("heading", { name: "Match details" })).toBeHidden();
   await page.getByRole("button", { name: "Known exploited" }).click();
   await expect(page).toHaveURL(/kev=true/);
   await expect(page.getByText(/^3 findings$|^2 findings$|^1 finding$|^4 findings$/)).toBeVisible();
@@ -32,8 +31,7 @@ test("shows facts, findings and why they matched", async ({ page, open }) => {
 });
 
 test("downloads the report and the SBOM", async ({ page, open }) => {
-  const operator = await open();
-  await page.goto(new URL(detailPath(worst(operator)), page.url()).href);
+  await open({}, (operator) => detailPath(worst(operator)));
   for (const [item, suffix, content] of [
     ["Report", ".cdx.json", "CycloneDX"],
     ["SBOM", ".syft.json", "artifacts"],
@@ -48,11 +46,10 @@ test("downloads the report and the SBOM", async ({ page, open }) => {
 });
 
 test("removes a result after asking", async ({ page, open }) => {
-  const operator = await open();
+  const operator = await open({}, (operator) => detailPath(worst(operator)));
   const imageId = worst(operator);
-  await page.goto(new URL(detailPath(imageId), page.url()).href);
   await page.getByRole("button", { name: "Remove" }).click();
-  await expect(page.getByRole("alertdialog")).toContainText("scanned anew");
+  await expect(page.getByRole("alertdialog")).toContainText("scanned again");
   await page.keyboard.press("Escape");
   await expect(page.getByRole("alertdialog")).toBeHidden();
   await page.getByRole("button", { name: "Remove" }).click();
@@ -63,9 +60,8 @@ test("removes a result after asking", async ({ page, open }) => {
 });
 
 test("explains a failure", async ({ page, open }) => {
-  const operator = await open();
-  const failed = operator.images.find((image) => image.state === "Failed");
-  await page.goto(new URL(detailPath(failed?.imageId ?? ""), page.url()).href);
+  const failedOf = ({ images }: MockOperator) => images.find(({ state }) => state === "Failed");
+  const failed = failedOf(await open({}, (operator) => detailPath(failedOf(operator)?.imageId ?? "")));
   await expect(page.getByText(`(${failed?.reason ?? ""})`)).toBeVisible();
   await expect(page.getByText(failed?.message ?? "")).toBeVisible();
   await expect(page.getByText(/next one in/)).toBeVisible();
@@ -73,7 +69,7 @@ test("explains a failure", async ({ page, open }) => {
 
 test("says when an image is not known", async ({ page, open }) => {
   await open({}, detailPath("docker.io/library/gone@sha256:0"));
-  await expect(page.getByText("This image is not known")).toBeVisible();
+  await expect(page.getByText("Image not found")).toBeVisible();
 });
 
 test("hostile text does nothing", async ({ page, open }) => {
@@ -88,7 +84,7 @@ test("hostile text does nothing", async ({ page, open }) => {
     .getByRole("button", { name: /^Details of/ })
     .first()
     .click();
-  await expect(page.getByRole("heading", { name: "Why it matched" })).toBeVisible();
+  await expect(page.getByRole("heading", { name: "Match details" })).toBeVisible();
   expect(await page.evaluate(() => "__xss" in window)).toBe(false);
   expect(await page.locator("a[href^='javascript' i], main img, main iframe").count()).toBe(0);
 });

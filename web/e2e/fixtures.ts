@@ -1,52 +1,111 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { test as base, expect, type Page } from "@playwright/test";
+import { test as base, expect, type Browser, type ConsoleMessage, type Page } from "@playwright/test";
 import type { AxeResults } from "axe-core";
 import { RolloutOperator, type OperatorOptions } from "../mock/operator.ts";
+import { Host } from "./host.ts";
 
 interface Fixtures {
-  /** Starts an operator and opens a page of it. */
-  open: (options?: OperatorOptions, path?: string) => Promise<RolloutOperator>;
+  /** Starts an operator and opens a page of it, which may depend on its data. */
+  open: (
+    options?: OperatorOptions,
+    path?: string | ((operator: RolloutOperator) => string),
+  ) => Promise<RolloutOperator>;
+  /** Gives the test a page that no other test uses, such as for a clock of its own. */
+  ownPage: boolean;
+}
+
+interface WorkerFixtures {
+  host: Host;
+  sharedPage: Page;
 }
 
 const axeSource = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-/** Every test runs under the Content-Security-Policy of the operator and fails when the page trips over it. */
-export const test = base.extend<Fixtures>({
-  open: async ({ page }, use) => {
-    const operators: RolloutOperator[] = [];
+async function newPage(browser: Browser): Promise<Page> {
+  const context = await browser.newContext({ reducedMotion: "reduce", colorScheme: "light" });
+  await context.addInitScript(() => {
+    document.addEventListener("securitypolicyviolation", (event) =>
+      console.error(`Content Security Policy: ${event.violatedDirective} ${event.blockedURI}`),
+    );
+  });
+  return context.newPage();
+}
+
+/**
+ * Every test runs under the Content-Security-Policy of the operator and fails when the page violates it. The tests of a
+ * worker share one page, whose cookies, storage, size and colors are reset for each: a page and a context for each
+ * test would take most of the time.
+ */
+export const test = base.extend<Fixtures, WorkerFixtures>({
+  ownPage: [false, { option: true }],
+  host: [
+    async ({}, use) => {
+      const host = new Host();
+      await host.listen();
+      await use(host);
+      await host.close();
+    },
+    { scope: "worker" },
+  ],
+  sharedPage: [
+    async ({ browser }, use) => {
+      const page = await newPage(browser);
+      await use(page);
+      await page.context().close();
+    },
+    { scope: "worker" },
+  ],
+  page: async ({ browser, host, ownPage, sharedPage, viewport }, use) => {
+    if (ownPage) {
+      const page = await newPage(browser);
+      await use(page);
+      await page.context().close();
+      return;
+    }
+    if (viewport) await sharedPage.setViewportSize(viewport);
+    await use(sharedPage);
+    await sharedPage.goto(host.emptyURL);
+    await sharedPage.evaluate(() => localStorage.clear());
+    await sharedPage.context().clearCookies();
+    await sharedPage.emulateMedia({ colorScheme: "light" });
+  },
+  open: async ({ page, host }, use) => {
     const faults: string[] = [];
-    page.on("pageerror", (error) => faults.push(error.message));
-    page.on("console", (message) => {
+    const onError = (error: Error) => faults.push(error.message);
+    const onMessage = (message: ConsoleMessage) => {
       if (/content.security.policy/i.test(message.text())) faults.push(message.text());
-    });
-    await page.addInitScript(() => {
-      document.addEventListener("securitypolicyviolation", (event) =>
-        console.error(`Content Security Policy: ${event.violatedDirective} ${event.blockedURI}`),
-      );
-    });
+    };
+    page.on("pageerror", onError);
+    page.on("console", onMessage);
     await use(async (options = {}, path = "/") => {
+      // The page of the previous operator sends nothing to the next one.
+      await page.goto(host.emptyURL);
       const operator = new RolloutOperator({ dist: "node_modules/.e2e", ...options });
-      operators.push(operator);
-      const address = await operator.listen();
-      await page.goto(address + path);
+      host.serve(operator);
+      await page.goto(host.url(typeof path === "string" ? path : path(operator)));
       return operator;
     });
     expect(faults).toEqual([]);
-    await page.goto("about:blank");
-    await Promise.all(operators.map((operator) => operator.close()));
+    page.off("pageerror", onError);
+    page.off("console", onMessage);
+    await page.goto(host.emptyURL);
+    host.serve(undefined);
   },
 });
 
-/** Asserts that axe finds nothing on the page as it stands. */
-export async function expectAccessible(page: Page) {
-  // Colours are judged when they have settled.
-  await page.waitForTimeout(250);
-  await page.evaluate(axeSource);
+/** Asserts that axe finds nothing on the page as it stands, once its transitions have ended. */
+async function expectAccessible(page: Page) {
+  if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(axeSource);
   const violations = await page.evaluate(async () => {
+    do {
+      await new Promise(requestAnimationFrame);
+      await Promise.allSettled(document.getAnimations().map(({ finished }) => finished));
+    } while (document.getAnimations().length > 0);
     const { axe } = window as unknown as { axe: { run: (options: object) => Promise<AxeResults> } };
     const results = await axe.run({
       runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
+      resultTypes: ["violations"],
     });
     return results.violations.map(({ id, nodes }) => ({
       id,
@@ -54,6 +113,22 @@ export async function expectAccessible(page: Page) {
     }));
   });
   expect(violations).toEqual([]);
+}
+
+/** Asserts, in both color schemes, that the page is accessible and not wider than its window. */
+export async function expectFits(page: Page) {
+  for (const colorScheme of ["light", "dark"] as const) {
+    await test.step(colorScheme, async () => {
+      await page.emulateMedia({ colorScheme });
+      await expect(page.locator("html")).toHaveClass(colorScheme === "dark" ? /dark/ : /^(?!.*dark)/);
+      await expectAccessible(page);
+    });
+  }
+  const [needed, width] = await page.evaluate(() => [
+    document.documentElement.scrollWidth,
+    window.innerWidth,
+  ]);
+  expect(needed).toBeLessThanOrEqual(width);
 }
 
 export const detailPath = (imageId: string) => `/images/${encodeURIComponent(imageId)}`;

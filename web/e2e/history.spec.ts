@@ -1,11 +1,14 @@
 import { readFile } from "node:fs/promises";
+import type { MockOperator } from "../mock/server.ts";
 import { detailPath, expect, test } from "./fixtures.ts";
+
+const critical = ({ images }: MockOperator) => images.find(({ counts }) => counts.critical > 0);
 
 test("the trend has a table, and none is shown of a single day", async ({ page, open }) => {
   await open();
   const trend = page.getByRole("region", { name: "Findings by day", exact: true });
   await expect(trend.getByRole("img", { name: /^Findings by day: \d+ critical/ })).toBeVisible();
-  await trend.getByText("As a table").click();
+  await trend.getByText("View as table").click();
   await expect(trend.getByRole("row")).toHaveCount(31);
   await open({ trendDays: 1 });
   await expect(page.getByText("120 images")).toBeVisible();
@@ -16,41 +19,38 @@ test("the trend has a table, and none is shown of a single day", async ({ page, 
 });
 
 test("an image tells where it ran, and what it had", async ({ page, open }) => {
-  const operator = await open();
-  const image = operator.images.find(({ counts }) => counts.critical > 0);
-  await page.goto(new URL(detailPath(image?.imageId ?? ""), page.url()).href);
+  await open({}, (operator) => detailPath(critical(operator)?.imageId ?? ""));
   await expect(page.getByRole("columnheader", { name: "First seen" })).toBeVisible();
   await page.getByRole("button", { name: "Closed", exact: true }).click();
   await expect(page).toHaveURL(/closed=true/);
   await expect(page.getByText("3 findings", { exact: true })).toBeVisible();
-  await page.getByRole("tab", { name: "Where it ran" }).click();
+  await page.getByRole("tab", { name: "Run history" }).click();
   await expect(page).toHaveURL(/tab=presences/);
-  await expect(page.getByText("6 times")).toBeVisible();
+  await expect(page.getByText("6 periods")).toBeVisible();
   await expect(page.getByText("payments/Deployment/checkout-api")).toBeVisible();
-  await expect(page.getByText("runs now")).toHaveCount(2);
+  await expect(page.getByText("Running now")).toHaveCount(2);
   await page.reload();
-  await expect(page.getByText("6 times")).toBeVisible();
-  await expect(page.getByText("Known from a report only")).toHaveCount(0);
+  await expect(page.getByText("6 periods")).toBeVisible();
+  await expect(page.getByText("Uploaded report only")).toHaveCount(0);
 });
 
 test("an image that is known from a report says so", async ({ page, open }) => {
-  const operator = await open();
-  const image = operator.images.find(({ counts }) => counts.critical > 0);
-  if (!image) throw new Error("no image");
-  Object.assign(image, { fromReport: true, reported: { ...image.counts, critical: 77 } });
-  await page.goto(new URL(detailPath(image.imageId), page.url()).href);
-  await expect(page.getByText("Known from a report only")).toBeVisible();
-  await expect(page.getByText(/The report itself names 77 critical/)).toBeVisible();
+  await open({}, (operator) => {
+    const image = critical(operator);
+    if (!image) throw new Error("no image");
+    Object.assign(image, { fromReport: true, reported: { ...image.counts, critical: 77 } });
+    return detailPath(image.imageId);
+  });
+  await expect(page.getByText("Uploaded report only")).toBeVisible();
+  await expect(page.getByText(/The report lists 77 critical/)).toBeVisible();
 });
 
 test("exports one image in each format, findings by their filters, and says when there is too much", async ({
   page,
   open,
 }) => {
-  const operator = await open();
-  const image = operator.images.find(({ counts }) => counts.critical > 0);
-  const imageId = image?.imageId ?? "";
-  await page.goto(new URL(`${detailPath(imageId)}?severity=High`, page.url()).href);
+  const idOf = (operator: MockOperator) => critical(operator)?.imageId ?? "";
+  const imageId = idOf(await open({}, (operator) => `${detailPath(idOf(operator))}?severity=High`));
   const exported = async (button: string, item: string) => {
     await page.getByRole("button", { name: button }).click();
     const started = page.waitForEvent("download");

@@ -50,7 +50,7 @@ test("the skip link leads to the content", async ({ page, open }) => {
   await open();
   await expect(page.getByText("120 images")).toBeVisible();
   await page.keyboard.press("Tab");
-  await expect(page.getByRole("link", { name: "Skip to the content" })).toBeFocused();
+  await expect(page.getByRole("link", { name: "Skip to content" })).toBeFocused();
   await page.keyboard.press("Enter");
   await expect(page.locator("main")).toBeFocused();
 });
@@ -62,4 +62,40 @@ test("the theme is kept", async ({ page, open }) => {
   await expect(page.locator("html")).toHaveClass(/dark/);
   await page.reload();
   await expect(page.locator("html")).toHaveClass(/dark/);
+});
+
+test("removes a result from the list after confirmation, by keyboard", async ({ page, open }) => {
+  const operator = await open({}, "/?sort=imageId");
+  await expect(page.getByText("120 images")).toBeVisible();
+  const imageId = (await page.getByRole("row").nth(1).locator("bdi").getAttribute("title")) ?? "";
+  const remove = page.getByRole("button", { name: `Remove the scan result of ${imageId}` });
+  await page.keyboard.press("j");
+  await expect(page.locator("[data-index='0'] [data-row-focus]")).toBeFocused();
+  await page.keyboard.press("Tab");
+  await page.keyboard.press("Tab");
+  await expect(remove).toBeFocused();
+  await page.keyboard.press("Enter");
+  const dialog = page.getByRole("alertdialog", { name: "Remove this scan result?" });
+  await expect(dialog).toBeVisible();
+  await page.keyboard.press("Escape");
+  await expect(dialog).toBeHidden();
+  await expect(remove).toBeFocused();
+  await page.keyboard.press("Enter");
+  operator.options.fail = (path) => (path.startsWith("/scan-results/") ? 403 : undefined);
+  await dialog.getByRole("button", { name: "Remove" }).click();
+  await expect(dialog.getByRole("alert")).toContainText("Could not remove the scan result");
+  operator.options.fail = undefined;
+  await dialog.getByRole("button", { name: "Remove" }).click();
+  await expect(page.getByText("119 images")).toBeVisible();
+  await expect(page.getByText("Scan result removed")).toBeVisible();
+  // The next row has taken the place of the removed one, and the focus.
+  await expect(page.locator("[data-index='0'] [data-row-focus]")).toBeFocused();
+  await expect(remove).toHaveCount(0);
+  expect(operator.images.some((image) => image.imageId === imageId)).toBe(false);
+});
+
+test("a user who may only read has no remove action", async ({ page, open }) => {
+  await open({ readOnly: true });
+  await expect(page.getByText("120 images")).toBeVisible();
+  await expect(page.getByRole("button", { name: /^Remove/ })).toHaveCount(0);
 });

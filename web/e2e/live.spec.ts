@@ -38,22 +38,26 @@ test("slow answers are not starved by a stream of messages", async ({ page, open
   clearInterval(stream);
 });
 
-test("goes offline, comes back and fetches what it missed", async ({ page, open }) => {
-  await page.clock.install();
-  const operator = await open({ images: 30 });
-  await expect(page.getByText("Online")).toBeVisible();
-  // With the clock stopped the page does not reconnect by itself before the button is clicked.
-  await page.clock.pauseAt(await page.evaluate(() => Date.now() + 60_000));
-  operator.setLive(false);
-  await expect(page.getByText("Offline")).toBeVisible();
-  await page.clock.runFor(3000);
-  await expect(page.getByText("Live updates are interrupted")).toBeVisible();
-  operator.images.length = 12;
-  operator.setLive(true);
-  await page.getByRole("button", { name: "Reconnect now" }).click();
-  await expect(page.getByText("Online")).toBeVisible();
-  await page.clock.resume();
-  await expect(page.getByText("12 images")).toBeVisible();
+test.describe("with a clock of its own", () => {
+  test.use({ ownPage: true });
+
+  test("goes offline, comes back and fetches what it missed", async ({ page, open }) => {
+    await page.clock.install();
+    const operator = await open({ images: 30 });
+    await expect(page.getByText("Online")).toBeVisible();
+    // With the clock stopped the page does not reconnect by itself before the button is clicked.
+    await page.clock.pauseAt(await page.evaluate(() => Date.now() + 60_000));
+    operator.setLive(false);
+    await expect(page.getByText("Offline")).toBeVisible();
+    await page.clock.runFor(3000);
+    await expect(page.getByText("Live updates are interrupted")).toBeVisible();
+    operator.images.length = 12;
+    operator.setLive(true);
+    await page.getByRole("button", { name: "Reconnect now" }).click();
+    await expect(page.getByText("Online")).toBeVisible();
+    await page.clock.resume();
+    await expect(page.getByText("12 images")).toBeVisible();
+  });
 });
 
 test("reconnects without help", async ({ page, open }) => {

@@ -2,9 +2,6 @@ import { expect, test } from "./fixtures.ts";
 
 const rows = "[role=row][aria-rowindex]";
 
-// Traces would cost more than what is measured.
-test.use({ trace: "off" });
-
 test("10,000 images scroll to the end with few rows in the document", async ({ page, open }) => {
   test.slow();
   await open({ images: 10_000 }, "/?sort=imageId");

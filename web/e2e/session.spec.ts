@@ -16,12 +16,12 @@ test("signs in with a token and out again", async ({ page, open }) => {
   await expect(page.getByLabel("Token")).toBeVisible();
 });
 
-test("a 401 anywhere leads to the sign-in page", async ({ page, open, context }) => {
+test("a 401 anywhere leads to the sign-in page", async ({ page, open }) => {
   const operator = await open({ auth: "kubernetes" });
   await page.getByLabel("Token").fill(token);
   await page.keyboard.press("Enter");
   await expect(page.getByText("120 images")).toBeVisible();
-  await context.clearCookies();
+  await page.context().clearCookies();
   operator.publish(operator.images[0]?.imageId ?? "");
   await expect(page.getByLabel("Token")).toBeVisible();
 });

@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
-import { expect, test } from "./fixtures.ts";
+import type { MockOperator } from "../mock/server.ts";
+import { detailPath, expect, test } from "./fixtures.ts";
 
 test("filters and sort live in the address", async ({ page, open }) => {
   const operator = await open({}, "/vulnerabilities");
@@ -43,9 +44,10 @@ test("a search leads to one vulnerability and Escape back", async ({ page, open 
 });
 
 test("shows what has it now, had it, and ran with it on a day", async ({ page, open }) => {
-  const operator = await open();
-  const summary = operator.sums.vulnerabilities.find(({ images }) => images > 40 && images < 110);
-  await page.goto(new URL(`/vulnerabilities/${summary?.id ?? ""}`, page.url()).href);
+  const some = ({ sums }: MockOperator) =>
+    sums.vulnerabilities.find(({ images }) => images > 40 && images < 110);
+  const operator = await open({}, (operator) => `/vulnerabilities/${some(operator)?.id ?? ""}`);
+  const summary = some(operator);
   const images = summary?.images ?? 0;
   await expect(page.getByText("heap-based").or(page.getByText("attacker")).first()).toBeVisible();
   await expect(page.getByRole("link", { name: /^https:\/\/nvd\.nist\.gov/ }).first()).toHaveAttribute(
@@ -53,20 +55,20 @@ test("shows what has it now, had it, and ran with it on a day", async ({ page, o
     "noopener noreferrer",
   );
   await expect(page.getByText(new RegExp(`^${images} findings in ${images} images`))).toBeVisible();
-  await page.getByRole("tab", { name: "No more" }).click();
+  await page.getByRole("tab", { name: "Closed" }).click();
   await expect(page).toHaveURL(/time=closed/);
   await expect(page.getByRole("columnheader", { name: "Closed" })).toBeVisible();
   await expect(page.getByText(new RegExp(`^${Math.ceil(images / 3)} findings in`))).toBeVisible();
-  await page.getByRole("tab", { name: "On a day" }).click();
+  await page.getByRole("tab", { name: "On a date" }).click();
   operator.requests.length = 0;
-  await page.getByLabel("Day of UTC").fill("2026-01-31");
+  await page.getByLabel("Date (UTC)").fill("2026-01-31");
   await expect(page).toHaveURL(/time=day&on=2026-01-31/);
   await expect
     .poll(() =>
       operator.queries.some((query) => query.includes("on=2026-01-31") && !query.includes("closed")),
     )
     .toBe(true);
-  await expect(page.getByRole("columnheader", { name: "Workloads that day" })).toBeVisible();
+  await expect(page.getByRole("columnheader", { name: "Workloads on this date" })).toBeVisible();
   await page.getByLabel("Namespace").fill("nowhere");
   await expect(page.getByText("Nothing matches")).toBeVisible();
   await page.getByRole("button", { name: "Clear filters" }).first().click();
@@ -75,13 +77,11 @@ test("shows what has it now, had it, and ran with it on a day", async ({ page, o
 });
 
 test("findings of an image lead to it", async ({ page, open }) => {
-  const operator = await open();
-  const image = operator.images.find(({ counts }) => counts.critical > 0);
-  await page.goto(new URL(`/images/${encodeURIComponent(image?.imageId ?? "")}`, page.url()).href);
+  await open({}, ({ images }) => detailPath(images.find(({ counts }) => counts.critical > 0)?.imageId ?? ""));
   const link = page.getByRole("link", { name: /^(CVE|GHSA)-/ }).first();
   await expect(link).toHaveAttribute("href", /^\/vulnerabilities\/(CVE|GHSA)-/);
   await link.click();
-  await expect(page.getByText("This vulnerability is not known")).toBeVisible();
+  await expect(page.getByText("Vulnerability not found")).toBeVisible();
 });
 
 test("exports all rows that the filters keep", async ({ page, open }) => {
@@ -123,7 +123,7 @@ test("hostile text does nothing", async ({ page, open }) => {
   await expect(page.getByText("10 vulnerabilities")).toBeVisible();
   for (const { id } of operator.sums.vulnerabilities.slice(0, 4)) {
     await page.goto(new URL(`/vulnerabilities/${encodeURIComponent(id)}`, page.url()).href);
-    await expect(page.getByRole("heading", { name: "What has it" })).toBeVisible();
+    await expect(page.getByRole("heading", { name: "Affected images" })).toBeVisible();
   }
   expect(await page.evaluate(() => "__xss" in window)).toBe(false);
   expect(await page.locator("a[href^='javascript' i], main img, main iframe").count()).toBe(0);

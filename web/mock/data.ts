@@ -97,7 +97,7 @@ function stateOf(random: () => number, index: number): ImageState {
   if (index < 3 || roll < 0.9) return "Scanned";
   if (roll < 0.94) return "Failed";
   if (roll < 0.97) return "Pending";
-  return roll < 0.985 ? "Catalogued" : "Reported";
+  return roll < 0.985 ? "Cataloged" : "Reported";
 }
 
 export function makeImages(count: number, database: DatabaseBuild, now = Date.now()): Image[] {
@@ -108,7 +108,7 @@ export function makeImages(count: number, database: DatabaseBuild, now = Date.no
     const suffix = index < repositories.length ? "" : `-${Math.floor(index / repositories.length)}`;
     const state = stateOf(random, index);
     const done = state === "Scanned";
-    const catalogued = done || state === "Catalogued";
+    const cataloged = done || state === "Cataloged";
     const [reason, message] = failures[Math.floor(random() * failures.length)] ?? ["CatalogFailed", ""];
     const seen = 1 + random() * 700;
     return {
@@ -117,13 +117,13 @@ export function makeImages(count: number, database: DatabaseBuild, now = Date.no
       state,
       ...(state === "Failed" && { reason, message, nextAttempt: ago(-random() * 2) }),
       attempts: state === "Failed" ? 1 + Math.floor(random() * 5) : 0,
-      ...(catalogued && distro && { distro }),
-      size: catalogued ? Math.floor(4e6 + random() ** 3 * 9e8) : 0,
-      packages: catalogued ? 14 + Math.floor(random() ** 2 * 900) : 0,
+      ...(cataloged && distro && { distro }),
+      size: cataloged ? Math.floor(4e6 + random() ** 3 * 9e8) : 0,
+      packages: cataloged ? 14 + Math.floor(random() ** 2 * 900) : 0,
       counts: done || state === "Reported" ? makeCounts(random) : noCounts(),
       ...(done && { database }),
       firstSeen: ago(seen),
-      ...(catalogued && { cataloguedAt: ago(seen * 0.9) }),
+      ...(cataloged && { catalogedAt: ago(seen * 0.9) }),
       ...(done && { matchedAt: ago(random() * 20) }),
     };
   });
@@ -265,7 +265,7 @@ export function makeOverview(
   coverage: CoverageSummary,
 ): Overview {
   const counts = noCounts();
-  const byState = { pending: 0, failed: 0, catalogued: 0, scanned: 0, reported: 0 };
+  const byState = { pending: 0, failed: 0, cataloged: 0, scanned: 0, reported: 0 };
   for (const image of images) {
     for (const key of Object.keys(counts) as (keyof Counts)[]) counts[key] += image.counts[key];
     byState[image.state.toLowerCase() as keyof typeof byState]++;

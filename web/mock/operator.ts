@@ -43,9 +43,9 @@ export class RolloutOperator extends MockOperator {
     for (const client of this.#feed.clients) client.terminate();
   }
 
-  override async close() {
+  override disconnect() {
     for (const client of [...this.#events.clients, ...this.#feed.clients]) client.terminate();
-    await super.close();
+    super.disconnect();
   }
 
   override upgrade(request: IncomingMessage, socket: Duplex, head: Buffer) {
@@ -84,11 +84,16 @@ export class RolloutOperator extends MockOperator {
 
   /** Without a WebSocket the operator tells why there would be none. */
   #explainFeed(response: ServerResponse) {
-    const off = 'its controller "rollout" is switched off by --controllers';
+    const off = 'the flag --controllers disables the controller "rollout"';
     if (this.options.refuseFeed === 404) answer(response, 404, problem(404, off));
     else if (this.options.refuseFeed)
-      answer(response, 503, problem(503, "not all Deployments are known yet"));
-    else answer(response, 426, problem(426, "this is a WebSocket: connect with ws:// or wss://"));
+      answer(response, 503, problem(503, "the Deployments have not been listed yet; try again"));
+    else
+      answer(
+        response,
+        426,
+        problem(426, "this resource requires a WebSocket connection: use ws:// or wss://"),
+      );
   }
 
   #list(params: URLSearchParams) {

@@ -5,7 +5,7 @@ import type {
   RolloutDetail,
   RolloutFinding,
   RolloutSide,
-  RolloutVerdict,
+  RolloutEvaluation,
   Severity,
   SeverityCounts,
 } from "../src/gen/model/index.ts";
@@ -56,9 +56,9 @@ function findingsOf(counts: SeverityCounts): RolloutFinding[] {
   return all.slice(0, maxFindings);
 }
 
-function verdictOf(index: number, at: string, to: Image, random: () => number): RolloutVerdict {
+function evaluationOf(index: number, at: string, to: Image, random: () => number): RolloutEvaluation {
   if (index % 9 === 1) {
-    const reasons = ["NotCatalogued", "NotMatched", "RegistryRateLimited", "NotKnown"];
+    const reasons = ["NotCataloged", "NotMatched", "RegistryRateLimited", "NotKnown"];
     const reason = reasons[Math.floor(index / 9) % reasons.length] ?? "NotKnown";
     const message = reason.startsWith("Registry") ? { message: "TOOMANYREQUESTS: pull rate limit" } : {};
     return {
@@ -66,8 +66,8 @@ function verdictOf(index: number, at: string, to: Image, random: () => number): 
       waitingFor: [{ imageId: to.imageId, platform: to.platform, reason, ...message }],
     };
   }
-  if (index % 13 === 3) return { state: "gaveUp", at };
-  return { state: "judged", at, opened: countsOf(random, 90), closed: countsOf(random, 120) };
+  if (index % 13 === 3) return { state: "timedOut", at };
+  return { state: "evaluated", at, opened: countsOf(random, 90), closed: countsOf(random, 120) };
 }
 
 /** Rollouts, the latest first. */
@@ -79,7 +79,7 @@ export function makeRollouts(count: number, images: Image[]): RolloutDetail[] {
     const to = images[(7 * index + 22) % images.length];
     if (!from || !to) throw new Error("no image");
     const at = new Date(Date.now() - ageOf(index)).toISOString();
-    const verdict = verdictOf(index, at, to, random);
+    const evaluation = evaluationOf(index, at, to, random);
     return {
       id: count - index,
       at,
@@ -92,9 +92,9 @@ export function makeRollouts(count: number, images: Image[]): RolloutDetail[] {
       container: index % 3 === 0 ? "sidecar" : "app",
       from: sideOf(from),
       to: sideOf(to),
-      verdict,
-      opened: verdict.opened ? findingsOf(verdict.opened) : [],
-      closed: verdict.closed ? findingsOf(verdict.closed) : [],
+      evaluation,
+      opened: evaluation.opened ? findingsOf(evaluation.opened) : [],
+      closed: evaluation.closed ? findingsOf(evaluation.closed) : [],
     };
   });
 }
@@ -109,10 +109,10 @@ export function hostileRollouts(): RolloutDetail[] {
       kev: true,
       fixable: true,
     };
-    const verdict: RolloutVerdict =
+    const evaluation: RolloutEvaluation =
       index % 2 === 0
         ? {
-            state: "judged",
+            state: "evaluated",
             at: text,
             opened: { ...noCounts(), critical: 1e9 },
             closed: { ...noCounts(), low: -1 },
@@ -129,7 +129,7 @@ export function hostileRollouts(): RolloutDetail[] {
       container: text,
       from: side,
       to: side,
-      verdict,
+      evaluation,
       opened: [finding],
       closed: [finding],
     };

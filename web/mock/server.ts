@@ -1,6 +1,5 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { readFile } from "node:fs/promises";
-import type { AddressInfo } from "node:net";
 import { extname, join, normalize } from "node:path";
 import type { Duplex } from "node:stream";
 import { WebSocketServer, type WebSocket } from "ws";
@@ -83,7 +82,6 @@ export class MockOperator {
   readonly queries: string[] = [];
   #sockets = new WebSocketServer({ noServer: true });
   #refuse = false;
-  #server: Server | undefined;
   #database: DatabaseBuild | undefined;
 
   constructor(options: MockOptions = {}) {
@@ -118,18 +116,9 @@ export class MockOperator {
       for (const generation of this.changes.keys()) this.changes.set(generation, hostileChanges());
   }
 
-  async listen(port = 0): Promise<string> {
-    const server = createServer((request, response) => void this.handle(request, response));
-    server.on("upgrade", (request, socket, head) => this.upgrade(request, socket, head));
-    this.#server = server;
-    await new Promise<void>((resolve) => server.listen(port, "127.0.0.1", resolve));
-    return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  }
-
-  async close() {
+  /** Closes the WebSockets of all clients. */
+  disconnect() {
     for (const client of this.#sockets.clients) client.terminate();
-    this.#server?.closeAllConnections();
-    await new Promise((resolve) => (this.#server ? this.#server.close(resolve) : resolve(undefined)));
   }
 
   /** Tells all subscribers that an image has a new result. */
@@ -419,7 +408,8 @@ export class MockOperator {
     const file = extname(name) in types && !/^\/(images|vulnerabilities)\//.test(path) ? name : "index.html";
     try {
       const body = await readFile(join(dist, file));
-      response.writeHead(200, { "Content-Type": types[extname(file)] }).end(body);
+      const caching = file.startsWith("assets") ? "public, max-age=31536000, immutable" : "no-cache";
+      response.writeHead(200, { "Content-Type": types[extname(file)], "Cache-Control": caching }).end(body);
     } catch {
       problem(response, 404, "Not found");
     }

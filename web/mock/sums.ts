@@ -126,7 +126,7 @@ function makeWorkloads(count: number, images: Image[]): WorkloadSummary[] {
 
 const causes: Pick<ContainerCoverage, "state" | "reason" | "message">[] = [
   { state: "Pending", reason: "NotPulled" },
-  { state: "Pending", reason: "NotCatalogued" },
+  { state: "Pending", reason: "NotCataloged" },
   { state: "Stale", reason: "NotMatched" },
   { state: "Skipped", reason: "IgnoreLabel" },
   {

@@ -5,39 +5,41 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// ConditionReady is True when as many pods are ready as the spec asks for, all of them of the current template.
+// ConditionReady is True when the desired number of pods is ready, all created from the current template.
 const ConditionReady = "Ready"
 
 // The reasons of ConditionReady. AllReady is that of True.
 const (
 	ReasonAllReady = "AllReady"
-	// ReasonProgressing: pods start, or are replaced after a change of the template.
+	// ReasonProgressing: pods are starting, or are being replaced after a change of the template.
 	ReasonProgressing = "Progressing"
-	// ReasonPodsEnded: pods have ended soon after their start; they are replaced after a growing pause.
+	// ReasonPodsFailing: a container of a pod cannot start or does not keep running; the message says why.
+	ReasonPodsFailing = "PodsFailing"
+	// ReasonPodsEnded: pods terminated soon after their start; they are replaced with a backoff.
 	ReasonPodsEnded = "PodsEnded"
 	// ReasonReplicaFailure: the API server refused to create, delete or adopt a pod.
 	ReasonReplicaFailure = "ReplicaFailure"
-	// ReasonInvalidTemplate: spec.template is not a pod template that can be read.
+	// ReasonInvalidTemplate: spec.template is not a valid pod template.
 	ReasonInvalidTemplate = "InvalidTemplate"
 )
 
-// The labels that the pods of a PodSet carry, besides corev1's apps.kubernetes.io/pod-index, which holds the slot of a pod.
+// The labels of the pods of a PodSet, in addition to corev1's apps.kubernetes.io/pod-index, which holds the slot index of a pod.
 const (
-	// LabelApp holds the name of the PodSet; with LabelVersion it selects its pods.
+	// LabelApp holds the name of the PodSet; together with LabelVersion it selects its pods.
 	LabelApp = "app"
 	// LabelVersion always holds Version.
 	LabelVersion = "version"
 	// Version is the value of LabelVersion.
 	Version = "v0.1"
-	// LabelTemplateHash tells from which template a pod was made.
+	// LabelTemplateHash identifies the template that a pod was created from.
 	LabelTemplateHash = "pod-template-hash"
-	// LabelIncarnation counts the pods of a slot: each replacement has one more than the pod that it replaces.
-	LabelIncarnation = "app.example.com/podset-incarnation"
-	// LabelFailures says how many pods of the slot ended one after the other, soon after their start, before this one.
+	// LabelReplacement numbers the pods with the same slot index: a replacement has the number of the replaced pod plus one.
+	LabelReplacement = "app.example.com/podset-replacement"
+	// LabelFailures counts the consecutive previous pods with the same slot index that terminated soon after their start.
 	LabelFailures = "app.example.com/podset-failures"
 )
 
-// PodSetSpec is the wanted state of a PodSet.
+// PodSetSpec is the desired state of a PodSet.
 type PodSetSpec struct {
 	// Replicas is the desired number of pods for the PodSet.
 	// +optional
@@ -46,10 +48,10 @@ type PodSetSpec struct {
 	// +kubebuilder:validation:Maximum=10
 	Replicas int32 `json:"replicas,omitempty"`
 
-	// The template is raw: as a corev1.PodTemplateSpec, one that cannot be read would keep all PodSets of the cluster from being read.
+	// The template is raw: with the type corev1.PodTemplateSpec, a single invalid template would prevent the cache from decoding any PodSet.
 
-	// Template is the pod to run, a PodTemplateSpec as in a Deployment. Without it a small pod that sleeps is run. It is checked
-	// when pods are created; the Ready condition says when it is refused.
+	// Template is the pod template, a PodTemplateSpec as in a Deployment. Defaults to a small pod that sleeps. It is validated
+	// when pods are created; if it is rejected, the condition Ready states why.
 	// +optional
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:validation:Type=object
@@ -59,7 +61,7 @@ type PodSetSpec struct {
 
 // PodSetStatus is the observed state of a PodSet.
 type PodSetStatus struct {
-	// PodNames are the names of the pods of the PodSet that are pending or running, sorted.
+	// PodNames are the sorted names of the pods that are pending or running.
 	// +optional
 	// +listType=set
 	PodNames []string `json:"podNames"`
@@ -69,26 +71,26 @@ type PodSetStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	AvailableReplicas int32 `json:"availableReplicas"`
 
-	// ReadyReplicas is the number of those that are ready.
+	// ReadyReplicas is the number of available pods that are ready.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	ReadyReplicas int32 `json:"readyReplicas"`
 
-	// UpdatedReplicas is the number of those that are not made from an earlier template.
+	// UpdatedReplicas is the number of available pods that were not created from an earlier template.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	UpdatedReplicas int32 `json:"updatedReplicas"`
 
-	// Selector selects the pods of the PodSet, in the notation of kubectl; the scale subresource reads it.
+	// Selector is the label selector of the pods in string form, for the scale subresource.
 	// +optional
 	Selector string `json:"selector,omitempty"`
 
-	// ObservedGeneration is the generation of the spec that the status speaks of.
+	// ObservedGeneration is the metadata.generation that the status is based on.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Conditions hold Ready.
+	// Conditions contain the condition Ready.
 	// +optional
 	// +patchMergeKey=type
 	// +patchStrategy=merge
@@ -99,7 +101,7 @@ type PodSetStatus struct {
 
 // PodSet keeps a fixed number of identical pods running.
 //
-// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63",message="the name of a PodSet must have at most 63 characters, because its pods carry it in the label app"
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63",message="the name of a PodSet must have at most 63 characters, because it is the value of the label app of its pods"
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.availableReplicas,selectorpath=.status.selector
@@ -114,7 +116,7 @@ type PodSet struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// Spec is the wanted state.
+	// Spec is the desired state.
 	// +optional
 	// +kubebuilder:default={}
 	Spec PodSetSpec `json:"spec,omitzero"`

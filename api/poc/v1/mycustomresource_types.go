@@ -4,40 +4,40 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ConditionReady is True when the friend was found.
+// ConditionReady is True when a pod with the name of the friend exists.
 const ConditionReady = "Ready"
 
 // The reasons of the Ready condition.
 const (
-	// ReasonFriendFound says that a pod with the friend's name exists.
+	// ReasonFriendFound: a pod with the friend's name exists.
 	ReasonFriendFound = "FriendFound"
-	// ReasonFriendNotFound says that no pod with the friend's name exists.
+	// ReasonFriendNotFound: no pod with the friend's name exists.
 	ReasonFriendNotFound = "FriendNotFound"
 )
 
-// MyCustomResourceSpec is what a MyCustomResource looks for.
+// MyCustomResourceSpec is the desired state of a MyCustomResource.
 type MyCustomResourceSpec struct {
-	// Name of the friend MyCustomResource is looking for: a pod, in any namespace that the operator watches. Whoever may read this
-	// object thus learns whether a pod of that name exists, and in which namespace.
+	// Name of the friend MyCustomResource is looking for: a pod in any namespace that the operator watches. Users with permission to read
+	// this object can see whether a pod with this name exists, and in which namespace.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 }
 
-// MyCustomResourceStatus is what a MyCustomResource found.
+// MyCustomResourceStatus is the observed state of a MyCustomResource.
 type MyCustomResourceStatus struct {
-	// Healthy will be set to true if MyCustomResource found a friend: while a pod of that name exists and is not being deleted,
-	// whatever its phase.
+	// Healthy will be set to true if MyCustomResource found a friend: a pod with this name exists and is not being deleted. The phase
+	// of the pod is not relevant.
 	// +optional
 	Healthy bool `json:"Healthy,omitempty"`
 
-	// ObservedGeneration is the generation of the spec that the status speaks of.
+	// ObservedGeneration is the metadata.generation that the status is based on.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Conditions hold Ready.
+	// Conditions contain the condition Ready.
 	// +optional
 	// +patchMergeKey=type
 	// +patchStrategy=merge
@@ -46,7 +46,7 @@ type MyCustomResourceStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
 }
 
-// MyCustomResource looks for a pod by name and says whether it exists.
+// MyCustomResource reports whether a pod with a given name exists.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -60,10 +60,10 @@ type MyCustomResource struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// Spec is what to look for.
+	// Spec is the desired state.
 	// +required
 	Spec MyCustomResourceSpec `json:"spec"`
-	// Status is what was found.
+	// Status is the observed state.
 	// +optional
 	Status MyCustomResourceStatus `json:"status,omitzero"`
 }

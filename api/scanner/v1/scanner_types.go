@@ -5,47 +5,47 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The defaults of a ScannerSpec, as the API server fills them in.
+// The defaults of a ScannerSpec, which the API server sets.
 const (
-	// DefaultIgnoreLabel is the label key in use when spec.ignoreLabel is not set.
+	// DefaultIgnoreLabel is the default of spec.ignoreLabel.
 	DefaultIgnoreLabel = "ignore"
-	// DefaultConcurrency is the number of images catalogued at a time when spec.concurrency is not set.
+	// DefaultConcurrency is the default of spec.concurrency.
 	DefaultConcurrency int32 = 2
 )
 
-// IgnoreLabelValue is the value of the ignore label that makes a Scanner skip a pod.
+// IgnoreLabelValue is the value of the ignore label of pods that are skipped.
 const IgnoreLabelValue = "true"
 
 // The condition types of a Scanner.
 const (
-	// ConditionReady is True when the Scanner has dealt with every container that it looks after. Its reason is a
+	// ConditionReady is True when the Scanner has processed all containers that it covers. Its reason is a
 	// StatusReason.
 	ConditionReady = "Ready"
-	// ConditionDatabaseReady is True when a vulnerability database is loaded and not out of date.
+	// ConditionDatabaseReady is True when a vulnerability database is loaded and not outdated.
 	ConditionDatabaseReady = "DatabaseReady"
-	// ConditionCoverageComplete is True when every container that is not skipped has a current result.
+	// ConditionCoverageComplete is True when all containers that are not skipped have a current result.
 	ConditionCoverageComplete = "CoverageComplete"
 )
 
-// StatusReason is the reason of the Ready condition: what the Scanner is doing.
+// StatusReason is the reason of the condition Ready.
 type StatusReason string
 
-// The reasons of the Ready condition.
+// The reasons of the condition Ready.
 const (
-	// Reconciled says that nothing is left to do.
+	// Reconciled: all work is done.
 	Reconciled StatusReason = "Reconciled"
-	// Scanning says that images are being catalogued.
+	// Scanning: images are being cataloged.
 	Scanning StatusReason = "Scanning"
-	// Waiting says that work is left which cannot go on now: the Scanner is suspended, all scan slots are taken or
+	// Waiting: the remaining work cannot continue now, because the Scanner is suspended, all scan slots are in use, or
 	// a retry is due later.
 	Waiting StatusReason = "Waiting"
-	// Failed says that something needs attention: the message of the condition says what.
+	// Failed: user action may be required. The message of the condition states the problem.
 	Failed StatusReason = "Failed"
 )
 
-// ScannerSpec is what a user asks of a Scanner.
+// ScannerSpec is the desired state of a Scanner.
 type ScannerSpec struct {
-	// IgnoreLabel is the key of a label. Pods that carry it with the value "true" are not scanned.
+	// IgnoreLabel is a label key. Pods that have this label with the value "true" are skipped.
 	// +optional
 	// +kubebuilder:default=ignore
 	// +kubebuilder:validation:MinLength=1
@@ -53,26 +53,26 @@ type ScannerSpec struct {
 	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`
 	IgnoreLabel string `json:"ignoreLabel,omitempty"`
 
-	// Concurrency is how many images are catalogued at the same time.
+	// Concurrency is the maximum number of concurrent scans of this Scanner.
 	// +optional
 	// +kubebuilder:default=2
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=50
 	Concurrency *int32 `json:"concurrency,omitempty"`
 
-	// Suspend stops the start of new scan Jobs. Running ones end, and known images are still matched against new
-	// vulnerability databases.
+	// Suspend pauses the creation of scan Jobs. Running Jobs complete, and images with an SBOM are still matched with new
+	// vulnerability database builds.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 
-	// NamespaceSelector selects, by their labels, the namespaces whose pods are scanned. Without it the Scanner looks
-	// after its own namespace alone. It may be set only on a Scanner in the namespace of the operator; elsewhere the
-	// Ready condition becomes False. The empty selector selects every namespace.
+	// NamespaceSelector selects the namespaces whose pods are scanned, by label. If not set, the Scanner covers only its own
+	// namespace. It may be set only on Scanners in the namespace of the operator; for others the condition
+	// Ready becomes False. An empty selector selects all namespaces.
 	// +optional
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
 
-	// Retention is how long the results of an image are kept after its last container is gone. From one hour to ten
-	// years, in Go's notation, such as "720h".
+	// Retention is how long the results of an image are retained after its last container has terminated: a duration from 1h to
+	// 87600h (ten years), for example "720h".
 	// +optional
 	// +kubebuilder:default="720h"
 	// +kubebuilder:validation:Type=string
@@ -81,33 +81,32 @@ type ScannerSpec struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1h') && duration(self) <= duration('87600h')",message="retention must be between 1h and 87600h"
 	Retention *metav1.Duration `json:"retention,omitempty"`
 
-	// Job shapes the pods of the scan Jobs.
+	// Job configures the pods of the scan Jobs.
 	// +optional
 	Job ScanJobSpec `json:"job,omitzero"`
 }
 
-// ScanJobSpec shapes the pods of scan Jobs. It cannot loosen their security context.
+// ScanJobSpec configures the pods of scan Jobs. It cannot change their security context.
 type ScanJobSpec struct {
-	// Resources are the requests and limits of the scan container. What is left out is filled from the operator's
-	// defaults.
+	// Resources are the requests and limits of the scan container. Missing values default to those of the operator.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!has(self.claims)",message="resource claims are not supported for scan Jobs"
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
 
-	// NodeSelector restricts the nodes that scan pods run on.
+	// NodeSelector selects the nodes that scan pods run on.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
 	// +mapType=atomic
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 
-	// Tolerations let scan pods run on tainted nodes.
+	// Tolerations allow scan pods to run on tainted nodes.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 
-	// ImagePullSecrets name Secrets in the namespace of the scan Job, with credentials for registries. They are added
-	// to the pull secrets of the pod whose image is scanned. The kubelet mounts them; the operator never reads them.
+	// ImagePullSecrets reference Secrets with registry credentials in the namespace of the scan Job, in addition to the
+	// pull secrets of the pod whose image is scanned. The kubelet mounts them; the operator never reads them.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -120,9 +119,9 @@ type ScanJobSpec struct {
 	PriorityClassName string `json:"priorityClassName,omitempty"`
 }
 
-// ScannerStatus is the state that a Scanner found.
+// ScannerStatus is the observed state of a Scanner.
 type ScannerStatus struct {
-	// ObservedGeneration is the generation of the spec that the status speaks of.
+	// ObservedGeneration is the metadata.generation that the status is based on.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
@@ -135,65 +134,65 @@ type ScannerStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
 
-	// Containers counts the running containers that the Scanner looks after, by the coverage of their images. Not set
-	// until they were counted.
+	// Containers is the number of running containers that the Scanner covers, by coverage state. Not set until they have
+	// been counted.
 	// +optional
 	Containers *ContainerCounts `json:"containers,omitempty"`
 
-	// Coverage is the share of containers, without the skipped ones, that have a current result, such as "97%". It is
-	// rounded down: only complete coverage shows "100%".
+	// Coverage is the share of containers, without skipped ones, that have a current result, for example "97%". It is
+	// rounded down, so that only complete coverage is "100%".
 	// +optional
 	// +kubebuilder:validation:MaxLength=8
 	Coverage string `json:"coverage,omitempty"`
 
-	// Images is the number of distinct images behind the containers.
+	// Images is the number of distinct images of the containers.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Images int32 `json:"images,omitempty"`
 
-	// Findings counts the vulnerabilities of those images. Not set until they were counted.
+	// Findings is the number of findings of these images. Not set until they have been counted.
 	// +optional
 	Findings *FindingCounts `json:"findings,omitempty"`
 
-	// DatabaseBuild identifies the vulnerability database that the findings come from.
+	// DatabaseBuild is the ID of the vulnerability database build that the findings come from.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	DatabaseBuild string `json:"databaseBuild,omitempty"`
 
-	// DatabaseBuilt is when that database was built.
+	// DatabaseBuilt is the time at which that build was built.
 	// +optional
 	DatabaseBuilt *metav1.Time `json:"databaseBuilt,omitempty"`
 }
 
-// ContainerCounts counts running containers by coverage. The total is the sum of the others.
+// ContainerCounts is the number of running containers by coverage state. The total is the sum of the others.
 type ContainerCounts struct {
 	// Total is the number of running containers.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Total int32 `json:"total"`
-	// Scanned containers have a result from the database in use.
+	// Scanned containers have a result of the current database build.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Scanned int32 `json:"scanned"`
-	// Pending containers wait for their image to be catalogued or matched.
+	// Pending containers have an image that is not cataloged or not matched yet.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Pending int32 `json:"pending"`
-	// Failed containers have an image that could not be catalogued or matched.
+	// Failed containers have an image that could not be cataloged or matched.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Failed int32 `json:"failed"`
-	// Skipped containers are left out on purpose.
+	// Skipped containers are excluded on purpose.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Skipped int32 `json:"skipped"`
-	// Stale containers have a result from an older database only.
+	// Stale containers have a result of an earlier database build only.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Stale int32 `json:"stale"`
 }
 
-// FindingCounts counts findings: a package of an image with a vulnerability counts once per image.
+// FindingCounts is the number of findings. A vulnerability of a package is counted once per image.
 type FindingCounts struct {
 	// Critical findings.
 	// +optional
@@ -215,21 +214,21 @@ type FindingCounts struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Negligible int32 `json:"negligible"`
-	// Unknown findings have no severity in the database.
+	// Unknown findings have no severity in the vulnerability database.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Unknown int32 `json:"unknown"`
-	// KEV findings, of any severity, are in CISA's catalogue of known exploited vulnerabilities.
+	// KEV findings, of any severity, are in CISA's catalog of known exploited vulnerabilities.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	KEV int32 `json:"kev"`
-	// Fixable findings, of any severity, have a version of the package that fixes them.
+	// Fixable findings, of any severity, have a fix.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Fixable int32 `json:"fixable"`
 }
 
-// Scanner finds the images that run in a namespace, or in several, and reports their vulnerabilities.
+// Scanner finds the images that run in one or more namespaces and reports their vulnerabilities.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -251,11 +250,11 @@ type Scanner struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// Spec is what the user asks for.
+	// Spec is the desired state.
 	// +optional
 	// +kubebuilder:default={}
 	Spec ScannerSpec `json:"spec,omitzero"`
-	// Status is what the operator found.
+	// Status is the observed state.
 	// +optional
 	Status ScannerStatus `json:"status,omitzero"`
 }

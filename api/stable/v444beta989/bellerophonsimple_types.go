@@ -5,35 +5,37 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ConditionReady is True when every replica runs the wanted image and is ready.
+// ConditionReady is True when all replicas run the desired image and are ready.
 const ConditionReady = "Ready"
 
 // The reasons of the Ready condition.
 const (
-	// ReasonAllReady says that every replica runs the wanted image and is ready.
+	// ReasonAllReady: all replicas run the desired image and are ready.
 	ReasonAllReady = "AllReady"
-	// ReasonAtRest says that no replica is wanted and none is there.
+	// ReasonAtRest: the desired number of replicas is zero, and none exists.
 	ReasonAtRest = "AtRest"
-	// ReasonProgressing says that replicas start or stop.
+	// ReasonProgressing: replicas are starting or stopping.
 	ReasonProgressing = "Progressing"
-	// ReasonUpdating says that some replicas do not run the wanted pod template yet.
+	// ReasonUpdating: some replicas do not run the desired pod template yet.
 	ReasonUpdating = "Updating"
-	// ReasonNameTaken says that an object of the same name is in the way, which is not ours.
+	// ReasonPodsFailing: a container of a replica cannot start or does not keep running; the message says why.
+	ReasonPodsFailing = "PodsFailing"
+	// ReasonNameTaken: an object with the same name exists that the operator did not create.
 	ReasonNameTaken = "NameTaken"
-	// ReasonRefused says that the API server, or an admission policy, refuses what is wanted.
+	// ReasonRefused: the API server, or an admission policy, rejects a request.
 	ReasonRefused = "Refused"
-	// ReasonFailed says that the wanted state could not be brought about for another reason; it is tried again.
+	// ReasonFailed: the desired state could not be applied for another reason. The operator retries.
 	ReasonFailed = "Failed"
 )
 
-// LabelShero is the label of everything that belongs to a BellerophonSimple, pods and volume claims included; its value is the name. Pods
-// are selected by it.
+// LabelShero is the label of all objects that belong to a BellerophonSimple, including pods and volume claims; its value is the name of the
+// BellerophonSimple. It is the selector of the pods.
 const LabelShero = "stable.simple-bellerophon.io/shero"
 
-// LabelWingedHorseName is the label with spec.winged_horse_name, of everything but the volume claims, when that is a valid value of a label.
+// LabelWingedHorseName is the label with spec.winged_horse_name, if that is a valid label value. Volume claims do not have it.
 const LabelWingedHorseName = "stable.simple-bellerophon.io/winged-horse-name"
 
-// ClaimPolicy says what becomes of a volume claim that no replica uses any more.
+// ClaimPolicy determines what happens to a volume claim that is no longer used by a replica.
 // +kubebuilder:validation:Enum=Retain;Delete
 type ClaimPolicy string
 
@@ -45,8 +47,8 @@ const (
 	ClaimDelete ClaimPolicy = "Delete"
 )
 
-// BellerophonSimpleSpec is the wanted state of a BellerophonSimple.
-// +kubebuilder:validation:XValidation:rule="has(self.storage) == has(oldSelf.storage)",message="storage cannot be added or removed once the object exists"
+// BellerophonSimpleSpec is the desired state of a BellerophonSimple.
+// +kubebuilder:validation:XValidation:rule="has(self.storage) == has(oldSelf.storage)",message="storage cannot be added or removed after creation"
 type BellerophonSimpleSpec struct {
 	// Image is the container image of the application.
 	// +required
@@ -55,50 +57,50 @@ type BellerophonSimpleSpec struct {
 	// +kubebuilder:validation:Pattern=`^\S+$`
 	Image string `json:"image"`
 
-	// Replicas is the number of instances; each has a stable name.
+	// Replicas is the desired number of replicas. Each has a stable name.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// WingedHorseName is handed to every instance as the environment variable WINGED_HORSE_NAME, and when it is a valid value of a
-	// label, as the label stable.simple-bellerophon.io/winged-horse-name as well.
+	// WingedHorseName is the value of the environment variable WINGED_HORSE_NAME of all replicas, and, if it is a valid label value,
+	// of the label stable.simple-bellerophon.io/winged-horse-name.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	WingedHorseName string `json:"winged_horse_name,omitempty"`
 
-	// Storage gives every instance a volume of its own. Without it the instances keep nothing.
+	// Storage provides a volume per replica. Without it, replicas have no persistent storage.
 	// +optional
 	Storage *BellerophonSimpleStorage `json:"storage,omitempty"`
 }
 
-// BellerophonSimpleStorage describes the volume of each instance.
+// BellerophonSimpleStorage describes the volume of each replica.
 // +kubebuilder:validation:XValidation:rule="self.size == oldSelf.size",message="size cannot be changed"
 // +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",message="storageClassName cannot be changed"
 type BellerophonSimpleStorage struct {
-	// Size of each volume, such as 1Gi.
+	// Size of each volume, for example 1Gi.
 	// +required
 	Size resource.Quantity `json:"size"`
 
-	// StorageClassName is the storage class of the volume claims; the cluster's default when not set.
+	// StorageClassName is the storage class of the volume claims. Defaults to the default storage class of the cluster.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	StorageClassName *string `json:"storageClassName,omitempty"`
 
-	// MountPath is where the volume is mounted.
+	// MountPath is the path at which the volume is mounted.
 	// +optional
 	// +kubebuilder:default="/data"
 	// +kubebuilder:validation:MaxLength=256
 	// +kubebuilder:validation:Pattern=`^/[^:]+$`
 	MountPath string `json:"mountPath,omitempty"`
 
-	// OnDelete says what becomes of the claims when the BellerophonSimple is deleted.
+	// OnDelete determines what happens to the volume claims when the BellerophonSimple is deleted.
 	// +optional
 	// +kubebuilder:default=Retain
 	OnDelete ClaimPolicy `json:"onDelete,omitempty"`
 
-	// OnScaleDown says what becomes of the claims of instances that a lower number of replicas removes.
+	// OnScaleDown determines what happens to the volume claims of replicas that are removed by scaling down.
 	// +optional
 	// +kubebuilder:default=Retain
 	OnScaleDown ClaimPolicy `json:"onScaleDown,omitempty"`
@@ -106,30 +108,35 @@ type BellerophonSimpleStorage struct {
 
 // BellerophonSimpleStatus is the observed state of a BellerophonSimple.
 type BellerophonSimpleStatus struct {
-	// ObservedGeneration is the generation of the spec that the status speaks of.
+	// ObservedGeneration is the metadata.generation that the status is based on.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Replicas is the number of instances that exist.
+	// Replicas is the number of existing replicas.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Replicas int32 `json:"replicas"`
 
-	// ReadyReplicas is the number of instances that are ready.
+	// ReadyReplicas is the number of ready replicas.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	ReadyReplicas int32 `json:"readyReplicas"`
 
-	// CurrentImage is the image of the last update that reached every instance; during an update it is still the old one.
+	// AvailableReplicas is the number of replicas that are ready for at least the minReadySeconds of the StatefulSet.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	AvailableReplicas int32 `json:"availableReplicas,omitempty"`
+
+	// CurrentImage is the image of the last update that all replicas completed. During an update it is the previous image.
 	// +optional
 	CurrentImage string `json:"currentImage,omitempty"`
 
-	// Selector selects the pods of the instances, in the notation of kubectl; the scale subresource reads it.
+	// Selector is the label selector of the pods in string form, for the scale subresource.
 	// +optional
 	Selector string `json:"selector,omitempty"`
 
-	// Conditions hold Ready.
+	// Conditions contain the condition Ready.
 	// +optional
 	// +patchMergeKey=type
 	// +patchStrategy=merge
@@ -138,13 +145,13 @@ type BellerophonSimpleStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
 }
 
-// BellerophonSimple is a stateful application: instances with stable names, each with a volume of its own if it wants one. A Service
-// and the pods are named after it.
+// BellerophonSimple is a stateful application: replicas with stable names, each optionally with a volume. Its Service and its pods are
+// named after it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]{0,50}[a-z0-9])?$')",message="the name must begin with a letter, hold only lower-case letters, digits and '-', not end with '-', and have at most 52 characters: a Service and labels of pods are made of it"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]{0,50}[a-z0-9])?$')",message="the name must begin with a letter, contain only lower-case letters, digits and '-', not end with '-', and have at most 52 characters, because a Service and pod labels use it"
 // +kubebuilder:resource:path=sheroes,singular=bellerophonsimple,shortName=bsh
 // +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec.image`
 // +kubebuilder:printcolumn:name="Desired",type=integer,JSONPath=`.spec.replicas`
@@ -157,7 +164,7 @@ type BellerophonSimple struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// Spec is the wanted state.
+	// Spec is the desired state.
 	// +required
 	Spec BellerophonSimpleSpec `json:"spec"`
 	// Status is the observed state.

@@ -1,4 +1,4 @@
-{{/* The prefix of all names: the release name, so that "helm install scanner" gives the names of config/default. */}}
+{{/* The prefix of all names is the release name, so that "helm install scanner" creates the same names as config/default. */}}
 {{- define "scanner-operator.fullname" -}}
 {{- default .Release.Name .Values.fullnameOverride | trunc 33 | trimSuffix "-" -}}
 {{- end -}}
@@ -7,7 +7,7 @@
 {{ include "scanner-operator.fullname" . }}-controller-manager
 {{- end -}}
 
-{{/* The prefix of names that are unique in the cluster. */}}
+{{/* The prefix of the names of cluster-scoped objects. */}}
 {{- define "scanner-operator.clusterName" -}}
 {{- $fullname := include "scanner-operator.fullname" . -}}
 {{- if eq .Release.Namespace (printf "%s-system" $fullname) -}}
@@ -66,26 +66,26 @@ http://{{ include "scanner-operator.manager" . }}-api-service.{{ .Release.Namesp
 {{- end -}}
 {{- end -}}
 
-{{/* What must not be combined. */}}
+{{/* Rejects values that must not be combined. */}}
 {{- define "scanner-operator.check" -}}
 {{- if and (eq .Values.database.type "sqlite") (gt (int .Values.replicaCount) 1) -}}
-{{- fail "replicaCount above 1 needs database.type postgres or mysql: sqlite is one file with one writer" -}}
+{{- fail "replicaCount above 1 requires database.type postgres or mysql: SQLite supports only one replica" -}}
 {{- end -}}
 {{- if and (ne .Values.database.type "sqlite") (not .Values.database.dsn) (not .Values.database.existingSecret) -}}
-{{- fail (printf "database.type %s needs database.dsn or database.existingSecret" .Values.database.type) -}}
+{{- fail (printf "database.type %s requires database.dsn or database.existingSecret" .Values.database.type) -}}
 {{- end -}}
 {{- if and .Values.database.dsn .Values.database.existingSecret -}}
 {{- fail "database.dsn and database.existingSecret exclude each other" -}}
 {{- end -}}
 {{- if and (eq .Values.auth.mode "none") (eq .Values.catalog.mode "job") -}}
-{{- fail "auth.mode none listens on the loopback interface alone, where scan Jobs cannot deliver: set catalog.mode to in-process" -}}
+{{- fail "with auth.mode none the API listens on the loopback interface only, which scan Jobs cannot reach: set catalog.mode to in-process" -}}
 {{- end -}}
 {{- if and (gt (int .Values.replicaCount) 1) .Values.persistence.enabled (not (has "ReadWriteMany" .Values.persistence.accessModes)) -}}
-{{- fail "replicaCount above 1 needs persistence.enabled false, or accessModes with ReadWriteMany" -}}
+{{- fail "replicaCount above 1 requires persistence.enabled false, or persistence.accessModes with ReadWriteMany" -}}
 {{- end -}}
 {{- end -}}
 
-{{/* The controllers that run, as --controllers takes them. */}}
+{{/* The value of --controllers. */}}
 {{- define "scanner-operator.controllers" -}}
 {{- $entries := list "*" -}}
 {{- range $controller, $runs := .Values.controllers -}}

@@ -211,16 +211,16 @@ func TestDocument(t *testing.T) {
 	shero := sample(t)
 	shero.Namespace = w.namespace
 	w.Expect(w.Create(t.Context(), shero)).To(gomega.Succeed())
-	w.Eventually(w.ready, patience, tick).Should(gomega.Equal("False/Progressing: The cluster has not yet taken up the StatefulSet."))
+	w.Eventually(w.ready, patience, tick).Should(gomega.Equal("False/Progressing: The StatefulSet controller has not observed the last change yet."))
 	for kind, child := range w.children() {
 		w.Expect(w.Get(t.Context(), w.key(hero), child)).To(gomega.Succeed(), kind)
 		w.Expect(metav1.IsControlledBy(child, shero)).To(gomega.BeTrue(), kind)
 	}
 	w.Expect(*w.set().Spec.Replicas).To(gomega.BeEquivalentTo(7))
 	w.run(3, 3, "r1", "r1")
-	w.Eventually(w.ready, patience, tick).Should(gomega.Equal("False/Progressing: 3 of 7 instances are ready."))
+	w.Eventually(w.ready, patience, tick).Should(gomega.Equal("False/Progressing: 3 of 7 replicas are ready."))
 	w.run(7, 7, "r1", "r1")
-	w.Eventually(w.ready, patience, tick).Should(gomega.Equal("True/AllReady: All instances run quay.io/pok-us-io/pokus_api_build and are ready."))
+	w.Eventually(w.ready, patience, tick).Should(gomega.Equal("True/AllReady: All replicas run quay.io/pok-us-io/pokus_api_build and are ready."))
 	status := w.shero().Status
 	w.Expect([]any{status.Replicas, status.ReadyReplicas, status.CurrentImage, status.Selector}).To(gomega.Equal(
 		[]any{int32(7), int32(7), "quay.io/pok-us-io/pokus_api_build", stablev444beta989.LabelShero + "=" + hero}))
@@ -248,13 +248,13 @@ func TestDriftIsRepaired(t *testing.T) {
 		{"PodDisruptionBudget", `{"spec":{"maxUnavailable":0}}`, "spec.maxUnavailable"},
 		{"PodDisruptionBudget", `{"spec":{"unhealthyPodEvictionPolicy":null}}`, "spec.unhealthyPodEvictionPolicy"},
 	}
-	want := wantedOf(t, w.shero())
+	want := desiredOf(t, w.shero())
 	for _, drift := range drifts {
 		child := children[drift.kind]
 		w.patch(child, drift.patch)
 		w.Eventually(func() string { return w.differenceOf(want, drift.kind) }, patience, tick).Should(gomega.BeEmpty(), "%s %s", drift.kind, drift.patch)
 		w.Eventually(func() string { return strings.Join(w.notes(), "\n") }, patience, tick).Should(
-			gomega.ContainSubstring("Repaired %s %s: somebody had changed %s", drift.kind, hero, drift.path), drift.patch)
+			gomega.ContainSubstring("Repaired %s %s: another client had changed %s", drift.kind, hero, drift.path), drift.patch)
 	}
 	// What others add stays.
 	w.patch(children["StatefulSet"], `{"metadata":{"annotations":{"example.com/mine":"x"}},"spec":{"template":{"metadata":{"annotations":{"example.com/restarted":"now"}}}}}`)
@@ -291,7 +291,7 @@ func TestAnUpdate(t *testing.T) {
 	w.Expect(template.Spec.Containers[0].Env).To(gomega.BeEmpty(), "a winged horse that is not wanted any more")
 	w.Expect(template.Labels).NotTo(gomega.HaveKey(stablev444beta989.LabelWingedHorseName))
 	w.run(7, 2, "r1", "r2")
-	w.Eventually(w.ready, patience, tick).Should(gomega.HavePrefix("False/Updating: 2 of 7 instances run the wanted pod template, 7 are ready."))
+	w.Eventually(w.ready, patience, tick).Should(gomega.HavePrefix("False/Updating: 2 of 7 replicas use the current pod template, 7 are ready."))
 	w.Expect(w.shero().Status.CurrentImage).To(gomega.Equal(old))
 	w.run(7, 7, "r2", "r2")
 	w.Eventually(w.ready, patience, tick).Should(gomega.HavePrefix("True/AllReady"))
@@ -311,9 +311,9 @@ func TestScale(t *testing.T) {
 	w.Expect(w.SubResource("scale").Update(t.Context(), shero, client.WithSubResourceBody(scale))).To(gomega.Succeed())
 	w.Eventually(func() int32 { return *w.set().Spec.Replicas }, patience, tick).Should(gomega.BeZero())
 	w.run(7, 7, "r1", "r1")
-	w.Eventually(w.ready, patience, tick).Should(gomega.Equal("False/Progressing: 7 instances are there, 0 are wanted."))
+	w.Eventually(w.ready, patience, tick).Should(gomega.Equal("False/Progressing: 7 replicas exist, 0 are desired."))
 	w.run(0, 0, "r1", "r1")
-	w.Eventually(w.ready, patience, tick).Should(gomega.Equal("True/AtRest: No instance is wanted."))
+	w.Eventually(w.ready, patience, tick).Should(gomega.Equal("True/AtRest: The desired number of replicas is 0."))
 }
 
 // TestNames has the API server judge the names of sheroes.

@@ -1,9 +1,10 @@
-// Package bellerophon reconciles BellerophonSimples: it keeps the StatefulSet, the Service and the disruption budget that each is made of.
+// Package bellerophon reconciles BellerophonSimples: it applies the StatefulSet, the Service and the PodDisruptionBudget of each.
 package bellerophon
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -11,26 +12,28 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	stablev444beta989 "github.com/scanner-operator/scanner-operator/api/stable/v444beta989"
 	"github.com/scanner-operator/scanner-operator/internal/kube"
-	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/truncate"
 )
 
-// retryObstacle is when a shero is reconciled again while something is in its way that only people remove. Objects of others are in no
-// cache, so their end is no event.
-const retryObstacle = time.Minute
+// retryBlocked is when a shero is reconciled again while a user has to act. The cache does not hold the objects of other owners, so their deletion
+// is no event.
+const retryBlocked = time.Minute
 
 // Reconciler reconciles BellerophonSimples.
 type Reconciler struct {
-	// Client reads from a cache that holds of StatefulSets, Services and PodDisruptionBudgets those with kube.LabelManagedBy.
+	// Client reads from the cache, which holds the StatefulSets, Services and PodDisruptionBudgets with kube.LabelManagedBy, and all pods.
 	Client client.Client
-	// Live asks the API server. That is done before every write: the cache lags, and does not hold the objects of others.
+	// Live reads from the API server, before every write: the cache may be stale, and does not hold the objects of other owners.
 	Live     client.Reader
-	Changes  kube.Changes
+	Changes  kube.ChangeRecorder
+	Metrics  kube.ObjectMetrics
 	Recorder events.EventRecorder
 }
 
@@ -39,15 +42,16 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=stable.simple-bellerophon.io,resources=sheroes/finalizers,verbs=update
 // +kubebuilder:rbac:groups=apps,resources=statefulsets,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Reconcile brings one shero to its wanted state and writes into the status how far that is. What a shero leaves behind when it is deleted
-// is the garbage collector's.
+// Reconcile applies the objects of one shero and writes its status. When a shero is deleted, the garbage collector deletes its objects.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	reporter := kube.Reporter{Kind: kube.KindBellerophonSimple, Client: r.Client, Changes: r.Changes, Metrics: r.Metrics}
 	shero := &stablev444beta989.BellerophonSimple{}
 	if err := r.Client.Get(ctx, req.NamespacedName, shero); apierrors.IsNotFound(err) {
-		return ctrl.Result{}, kube.TellGone(ctx, r.Changes, store.EventSheroChanged, req.NamespacedName)
+		return reporter.ReportDeletion(ctx, req.NamespacedName)
 	} else if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -55,52 +59,68 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	}
 	before := shero.DeepCopy()
-	set, err := r.keepAll(ctx, shero)
-	if apierrors.IsConflict(err) {
-		return kube.RetryConflict, nil
+	set, err := r.applyAll(ctx, shero)
+	pods, podsErr := r.failingPods(ctx, shero, set)
+	err = errors.Join(err, podsErr)
+	if !kube.IsConflict(err) {
+		setStatus(shero, set, pods, err)
 	}
-	setStatus(shero, set, err)
-	if patchErr := kube.PatchStatus(ctx, r.Client, before, shero); apierrors.IsConflict(patchErr) {
-		// Most often the cache does not show the last status yet. That is no failure.
-		return kube.RetryConflict, nil
-	} else if patchErr != nil {
-		return ctrl.Result{}, errors.Join(err, client.IgnoreNotFound(patchErr))
+	outcome := kube.Outcome{Before: before, After: shero, Status: shero.Status, Err: err}
+	if blocked, ok := errors.AsType[*blockedError](err); ok {
+		logr.FromContextOrDiscard(ctx).V(1).Info("Blocked", "reason", blocked.reason, "message", blocked.message)
+		// An error would retry earlier, which does not help.
+		outcome.Err, outcome.RequeueAfter = podsErr, retryBlocked
+		outcome.Written = func() { r.warn(before, shero, blocked) }
 	}
-	tellErr := kube.TellStatus(ctx, r.Changes, store.EventSheroChanged, req.NamespacedName, shero.Status)
-	if obstacle, ok := errors.AsType[*obstacleError](err); ok {
-		logr.FromContextOrDiscard(ctx).V(1).Info("The wanted state cannot be brought about", "reason", obstacle.reason, "message", obstacle.message)
-		r.tellObstacle(before, shero, obstacle)
-		return ctrl.Result{RequeueAfter: retryObstacle}, tellErr
-	}
-	return ctrl.Result{}, errors.Join(err, tellErr)
+	return reporter.Report(ctx, outcome)
 }
 
-// keepAll brings about every object of a shero. It returns the StatefulSet, if there is one that is ours, and the first thing that went wrong.
-// The others are looked after all the same, but nothing is made while something is in the way.
-func (r *Reconciler) keepAll(ctx context.Context, shero *stablev444beta989.BellerophonSimple) (*appsv1.StatefulSet, error) {
-	objects, err := wanted(shero)
+// applyAll applies every object of a shero. It returns the StatefulSet, if there is one that the shero controls, and the first error. After an error
+// it still updates the other objects, but creates none.
+func (r *Reconciler) applyAll(ctx context.Context, shero *stablev444beta989.BellerophonSimple) (*appsv1.StatefulSet, error) {
+	objects, err := desired(shero)
 	if err != nil {
 		return nil, err
 	}
 	var set *appsv1.StatefulSet
 	var failed error
 	for _, object := range objects {
-		kept, err := r.keep(ctx, shero, object, failed == nil)
+		observed, err := r.reconcileObject(ctx, shero, object, failed == nil)
 		if failed == nil {
 			failed = err
 		}
-		if s, ok := kept.(*appsv1.StatefulSet); ok {
+		if s, ok := observed.(*appsv1.StatefulSet); ok {
 			set = s
 		}
 	}
 	return set, failed
 }
 
-// tellObstacle makes an event when something has come into the way.
-func (r *Reconciler) tellObstacle(before, after *stablev444beta989.BellerophonSimple, obstacle *obstacleError) {
+// failingPods lists the pods of a StatefulSet from the cache, unless all of its pods are ready.
+func (r *Reconciler) failingPods(
+	ctx context.Context, shero *stablev444beta989.BellerophonSimple, set *appsv1.StatefulSet,
+) ([]*corev1.Pod, error) {
+	if set == nil || set.Status.ReadyReplicas >= set.Status.Replicas {
+		return nil, nil
+	}
+	var list corev1.PodList
+	if err := r.Client.List(ctx, &list, client.InNamespace(shero.Namespace), client.MatchingLabels(selector(shero))); err != nil {
+		return nil, fmt.Errorf("list the pods of StatefulSet %s: %w", set.Name, err)
+	}
+	var pods []*corev1.Pod
+	for i := range list.Items {
+		if pod := &list.Items[i]; metav1.IsControlledBy(pod, set) && pod.DeletionTimestamp.IsZero() {
+			pods = append(pods, pod)
+		}
+	}
+	return pods, nil
+}
+
+// warn creates an Event when a user has to act for a new reason.
+func (r *Reconciler) warn(before, after *stablev444beta989.BellerophonSimple, blocked *blockedError) {
 	known := meta.FindStatusCondition(before.Status.Conditions, stablev444beta989.ConditionReady)
-	if !obstacle.warns() || known != nil && known.Reason == obstacle.reason && known.Message == obstacle.message {
+	if !blocked.needsUser() || known != nil && known.Reason == blocked.reason && known.Message == blocked.message {
 		return
 	}
-	r.Recorder.Eventf(after, nil, corev1.EventTypeWarning, obstacle.reason, actionApply, "%s", cut(obstacle.message, maxNote))
+	r.Recorder.Eventf(after, nil, corev1.EventTypeWarning, blocked.reason, actionApply, "%s", truncate.Ellipsis(blocked.message, kube.MaxNote))
 }

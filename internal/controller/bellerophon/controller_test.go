@@ -103,11 +103,11 @@ func TestRefusals(t *testing.T) {
 	} {
 		f := newFixture(t, of("StatefulSet", refusal))
 		for range 2 {
-			if result, err := f.reconcile(); err != nil || result.RequeueAfter != retryObstacle {
-				t.Errorf("%v: %+v, %v, want another try in %s", refusal, result, err, retryObstacle)
+			if result, err := f.reconcile(); err != nil || result.RequeueAfter != retryBlocked {
+				t.Errorf("%v: %+v, %v, want another try in %s", refusal, result, err, retryBlocked)
 			}
 		}
-		if got, want := f.ready(), "False/Refused: StatefulSet "+hero+" is refused: "+refusal.Error(); got != want {
+		if got, want := f.ready(), "False/Refused: The API server rejected StatefulSet "+hero+": "+refusal.Error(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 		warnings := 0

@@ -6,64 +6,64 @@ import (
 	"strings"
 )
 
-// listKeys are the fields that tell the elements of a list apart, for the lists that have them. The API server merges those lists by them,
-// so others may add elements of their own.
+// listKeys are the fields that identify the elements of a list, for the lists that have one. The API server merges these lists by key, so other
+// clients may add elements.
 var listKeys = []string{"uid", "mountPath", "name"}
 
-// firstDifference returns the path of the first field, in alphabetical order, that is wanted and not so in the live object, "" when there is
-// none. What the live object has besides belongs to the API server or to others.
-func firstDifference(wanted, live any) string {
-	path := difference(wanted, live)
+// firstDifference returns the path of the first field, in alphabetical order, that differs from the desired one in the live object, "" when there is
+// none. Other fields of the live object belong to the API server or to other clients.
+func firstDifference(desired, live any) string {
+	path := difference(desired, live)
 	return strings.TrimPrefix(path, ".")
 }
 
-func difference(wanted, live any) string {
-	switch wanted := wanted.(type) {
+func difference(desired, live any) string {
+	switch desired := desired.(type) {
 	case map[string]any:
-		return differenceOfMaps(wanted, live)
+		return differenceOfMaps(desired, live)
 	case []any:
-		return differenceOfLists(wanted, live)
+		return differenceOfLists(desired, live)
 	default:
-		if wanted != live {
+		if desired != live {
 			return "."
 		}
 		return ""
 	}
 }
 
-func differenceOfMaps(wanted map[string]any, live any) string {
+func differenceOfMaps(desired map[string]any, live any) string {
 	there, _ := live.(map[string]any)
-	names := make([]string, 0, len(wanted))
-	for name := range wanted {
+	names := make([]string, 0, len(desired))
+	for name := range desired {
 		names = append(names, name)
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		if path := difference(wanted[name], there[name]); path != "" {
+		if path := difference(desired[name], there[name]); path != "" {
 			return join("."+name, path)
 		}
 	}
 	return ""
 }
 
-func differenceOfLists(wanted []any, live any) string {
+func differenceOfLists(desired []any, live any) string {
 	there, _ := live.([]any)
-	if key := listKey(wanted); key != "" {
-		return differenceByKey(wanted, there, key)
+	if key := listKey(desired); key != "" {
+		return differenceByKey(desired, there, key)
 	}
-	if len(wanted) != len(there) {
+	if len(desired) != len(there) {
 		return "."
 	}
-	for i := range wanted {
-		if path := difference(wanted[i], there[i]); path != "" {
+	for i := range desired {
+		if path := difference(desired[i], there[i]); path != "" {
 			return join(fmt.Sprintf("[%d]", i), path)
 		}
 	}
 	return ""
 }
 
-func differenceByKey(wanted, there []any, key string) string {
-	for _, element := range wanted {
+func differenceByKey(desired, there []any, key string) string {
+	for _, element := range desired {
 		name := field(element, key)
 		if path := difference(element, elementWith(there, key, name)); path != "" {
 			return join(fmt.Sprintf("[%v]", name), path)

@@ -41,12 +41,12 @@ func TestObjectsOfOthersAreLeftAlone(t *testing.T) {
 		kind, controller string
 		mutate           func(client.Object)
 	}{
-		"a StatefulSet of nobody":    {"StatefulSet", "nobody", func(client.Object) {}},
-		"a StatefulSet in the cache": {"StatefulSet", "nobody", func(o client.Object) { o.SetLabels(map[string]string{kube.LabelManagedBy: kube.ManagedBy}) }},
-		"a Service of another":       {"Service", "Database db", func(o client.Object) { o.SetOwnerReferences([]metav1.OwnerReference{database()}) }},
-		"a Service of nobody":        {"Service", "nobody", func(client.Object) {}},
-		"a budget of nobody":         {"PodDisruptionBudget", "nobody", func(client.Object) {}},
-		"a budget of another":        {"PodDisruptionBudget", "Database db", func(o client.Object) { o.SetOwnerReferences([]metav1.OwnerReference{database()}) }},
+		"a StatefulSet of nobody":    {"StatefulSet", "has no controller", func(client.Object) {}},
+		"a StatefulSet in the cache": {"StatefulSet", "has no controller", func(o client.Object) { o.SetLabels(map[string]string{kube.LabelManagedBy: kube.ManagedBy}) }},
+		"a Service of another":       {"Service", "is controlled by Database db", func(o client.Object) { o.SetOwnerReferences([]metav1.OwnerReference{database()}) }},
+		"a Service of nobody":        {"Service", "has no controller", func(client.Object) {}},
+		"a budget of nobody":         {"PodDisruptionBudget", "has no controller", func(client.Object) {}},
+		"a budget of another":        {"PodDisruptionBudget", "is controlled by Database db", func(o client.Object) { o.SetOwnerReferences([]metav1.OwnerReference{database()}) }},
 	}
 	w := newWorld(t)
 	for label, test := range tests {
@@ -58,8 +58,8 @@ func TestObjectsOfOthersAreLeftAlone(t *testing.T) {
 			shero := sample(t)
 			shero.Namespace = w.namespace
 			w.Expect(w.Create(t.Context(), shero)).To(gomega.Succeed())
-			message := test.kind + " " + hero + " exists and is controlled by " + test.controller +
-				", so it is left alone. Delete it, or make the BellerophonSimple under another name."
+			message := test.kind + " " + hero + " already exists and " + test.controller +
+				", so the operator does not change it. Delete it, or create the BellerophonSimple with another name."
 			w.Eventually(w.ready, patience, tick).Should(gomega.Equal("False/NameTaken: " + message))
 			w.Eventually(w.notes, patience, tick).Should(gomega.ContainElement("Warning NameTaken: " + message))
 			now := w.foreign()[test.kind]
@@ -96,7 +96,7 @@ func TestALostRaceTakesNothingOver(t *testing.T) {
 	shero := sample(t)
 	shero.Namespace, shero.UID = w.namespace, "00000000-0000-0000-0000-000000000001"
 	r := &Reconciler{Client: w.Client, Live: w.Client, Recorder: events.NewFakeRecorder(10)}
-	for kind, object := range wantedOf(t, shero) {
+	for kind, object := range desiredOf(t, shero) {
 		theirs := w.foreign()[kind]
 		w.Expect(w.Create(t.Context(), theirs)).To(gomega.Succeed())
 		if _, err := r.create(t.Context(), shero, object); !apierrors.IsConflict(err) {
@@ -128,6 +128,6 @@ func TestAnObjectThatWasLetGoIsLeftAlone(t *testing.T) {
 	w := newWorld(t)
 	w.settle()
 	w.patch(w.set(), `{"metadata":{"ownerReferences":null}}`)
-	w.Eventually(w.ready, patience, tick).Should(gomega.HavePrefix("False/NameTaken: StatefulSet " + hero + " exists and is controlled by nobody"))
+	w.Eventually(w.ready, patience, tick).Should(gomega.HavePrefix("False/NameTaken: StatefulSet " + hero + " already exists and has no controller"))
 	w.Expect(w.set().OwnerReferences).To(gomega.BeEmpty())
 }

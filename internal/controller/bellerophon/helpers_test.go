@@ -8,10 +8,10 @@ import (
 	stablev444beta989 "github.com/scanner-operator/scanner-operator/api/stable/v444beta989"
 )
 
-// wantedOf returns what a shero is made of, by kind.
-func wantedOf(t *testing.T, shero *stablev444beta989.BellerophonSimple) map[string]*unstructured.Unstructured {
+// desiredOf returns the objects of a shero, by kind.
+func desiredOf(t *testing.T, shero *stablev444beta989.BellerophonSimple) map[string]*unstructured.Unstructured {
 	t.Helper()
-	objects, err := wanted(shero)
+	objects, err := desired(shero)
 	if err != nil {
 		t.Fatal(err)
 	}

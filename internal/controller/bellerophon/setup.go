@@ -21,20 +21,30 @@ const workers = 4
 
 // SetupWithManager registers the controller.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	// A resync of the cache is no change.
+	// A resync is not a change.
 	changed := builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("bellerophonsimple").
 		For(&stablev444beta989.BellerophonSimple{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&appsv1.StatefulSet{}, handler.EnqueueRequestsFromMapFunc(namesake), changed).
-		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(namesake), changed).
-		Watches(&policyv1.PodDisruptionBudget{}, handler.EnqueueRequestsFromMapFunc(namesake), changed).
+		Watches(&appsv1.StatefulSet{}, handler.EnqueueRequestsFromMapFunc(sheroOf), changed).
+		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(sheroOf), changed).
+		Watches(&policyv1.PodDisruptionBudget{}, handler.EnqueueRequestsFromMapFunc(sheroOf), changed).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(sheroOfPod), changed).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
 }
 
-// namesake returns the shero of the same name. Owners do not say it better: an object that was taken from us, or whose shero was deleted
-// and made again, matters as well.
-func namesake(_ context.Context, obj client.Object) []reconcile.Request {
+// sheroOf returns the shero with the same name, and not the owner: an object that lost its owner reference, or whose shero was deleted and created
+// again, matters as well.
+func sheroOf(_ context.Context, obj client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(obj)}}
+}
+
+// sheroOfPod returns the shero that a pod is an instance of.
+func sheroOfPod(_ context.Context, pod client.Object) []reconcile.Request {
+	name, found := pod.GetLabels()[stablev444beta989.LabelShero]
+	if !found {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: pod.GetNamespace(), Name: name}}}
 }

@@ -5,31 +5,35 @@ import (
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	stablev444beta989 "github.com/scanner-operator/scanner-operator/api/stable/v444beta989"
+	"github.com/scanner-operator/scanner-operator/internal/kube"
+	"github.com/scanner-operator/scanner-operator/internal/truncate"
 )
 
-// setStatus computes the status from the StatefulSet, nil if there is none of ours or it is not known, and from what went wrong.
-func setStatus(shero *stablev444beta989.BellerophonSimple, set *appsv1.StatefulSet, err error) {
+// setStatus sets the status from the StatefulSet, nil if the shero controls none, from the pods of a StatefulSet that is not ready, and from the error of
+// the reconcile.
+func setStatus(shero *stablev444beta989.BellerophonSimple, set *appsv1.StatefulSet, pods []*corev1.Pod, err error) {
 	status := &shero.Status
 	status.ObservedGeneration = shero.Generation
 	status.Selector = labels.SelectorFromSet(selector(shero)).String()
-	obstacle, _ := errors.AsType[*obstacleError](err)
+	blocked, _ := errors.AsType[*blockedError](err)
 	switch {
 	case set != nil:
-		status.Replicas, status.ReadyReplicas = set.Status.Replicas, set.Status.ReadyReplicas
-		if everywhere(set) {
+		status.Replicas, status.ReadyReplicas, status.AvailableReplicas = set.Status.Replicas, set.Status.ReadyReplicas, set.Status.AvailableReplicas
+		if fullyUpdated(set) {
 			status.CurrentImage = image(set)
 		}
-	case obstacle != nil:
-		// After other errors the numbers stay: autoscalers must not see none because the API server could not be asked.
-		status.Replicas, status.ReadyReplicas = 0, 0
+	case blocked != nil:
+		// After other errors the numbers stay: autoscalers must not observe 0 when the API server does not answer.
+		status.Replicas, status.ReadyReplicas, status.AvailableReplicas = 0, 0, 0
 	}
 	ready := metav1.Condition{Type: stablev444beta989.ConditionReady, Status: metav1.ConditionFalse, ObservedGeneration: shero.Generation}
-	ready.Reason, ready.Message = readiness(shero, set, err)
+	ready.Reason, ready.Message = readiness(shero, set, pods, err)
 	if ready.Reason == stablev444beta989.ReasonAllReady || ready.Reason == stablev444beta989.ReasonAtRest {
 		ready.Status = metav1.ConditionTrue
 	}
@@ -37,46 +41,57 @@ func setStatus(shero *stablev444beta989.BellerophonSimple, set *appsv1.StatefulS
 }
 
 // readiness returns the reason and the message of the Ready condition.
-func readiness(shero *stablev444beta989.BellerophonSimple, set *appsv1.StatefulSet, err error) (reason, message string) {
-	if obstacle, ok := errors.AsType[*obstacleError](err); ok {
-		return obstacle.reason, obstacle.message
+func readiness(
+	shero *stablev444beta989.BellerophonSimple, set *appsv1.StatefulSet, pods []*corev1.Pod, err error,
+) (reason, message string) {
+	if blocked, ok := errors.AsType[*blockedError](err); ok {
+		return blocked.reason, blocked.message
 	}
 	if err != nil {
-		// The text of the error may change from try to try, and every change of a condition is a write.
-		return stablev444beta989.ReasonFailed, "The wanted state could not be brought about; it is tried again, and the operator's log says why."
+		// The text of the error may change with each retry, and every change of a condition is a write.
+		return stablev444beta989.ReasonFailed, "Failed to reconcile the BellerophonSimple; the log of the operator has the error. The operator retries."
 	}
-	want := replicas(shero)
-	switch {
-	case !set.DeletionTimestamp.IsZero():
-		return stablev444beta989.ReasonProgressing, "Somebody deletes the StatefulSet; it is made again when it is gone."
-	case set.Status.ObservedGeneration < set.Generation:
-		return stablev444beta989.ReasonProgressing, "The cluster has not yet taken up the StatefulSet."
-	case mixed(set):
-		return stablev444beta989.ReasonUpdating, fmt.Sprintf(
-			"%d of %d instances run the wanted pod template, %d are ready. Each instance is replaced when those before it are ready.",
-			set.Status.UpdatedReplicas, want, set.Status.ReadyReplicas)
-	case set.Status.Replicas > want:
-		return stablev444beta989.ReasonProgressing, fmt.Sprintf("%d instances are there, %d are wanted.", set.Status.Replicas, want)
-	case set.Status.ReadyReplicas < want:
-		return stablev444beta989.ReasonProgressing, fmt.Sprintf("%d of %d instances are ready.", set.Status.ReadyReplicas, want)
-	case want == 0:
-		return stablev444beta989.ReasonAtRest, "No instance is wanted."
+	reason, message = progress(shero, set)
+	if failure := kube.PodsFailure(pods); failure != "" {
+		return stablev444beta989.ReasonPodsFailing, truncate.Ellipsis(message+" "+failure, kube.MaxNote)
 	}
-	return stablev444beta989.ReasonAllReady, fmt.Sprintf("All instances run %s and are ready.", shero.Spec.Image)
+	return reason, message
 }
 
-// mixed reports whether there are instances of an earlier pod template, or whose update has not ended.
-func mixed(set *appsv1.StatefulSet) bool {
+// progress returns the reason and the message for a StatefulSet, without the failures of its pods.
+func progress(shero *stablev444beta989.BellerophonSimple, set *appsv1.StatefulSet) (reason, message string) {
+	desired := replicas(shero)
+	switch {
+	case !set.DeletionTimestamp.IsZero():
+		return stablev444beta989.ReasonProgressing, "The StatefulSet is being deleted; it is created again after that."
+	case set.Status.ObservedGeneration < set.Generation:
+		return stablev444beta989.ReasonProgressing, "The StatefulSet controller has not observed the last change yet."
+	case updating(set):
+		return stablev444beta989.ReasonUpdating, fmt.Sprintf(
+			"%d of %d replicas use the current pod template, %d are ready.",
+			set.Status.UpdatedReplicas, desired, set.Status.ReadyReplicas)
+	case set.Status.Replicas > desired:
+		return stablev444beta989.ReasonProgressing, fmt.Sprintf("%d replicas exist, %d are desired.", set.Status.Replicas, desired)
+	case set.Status.ReadyReplicas < desired:
+		return stablev444beta989.ReasonProgressing, fmt.Sprintf("%d of %d replicas are ready.", set.Status.ReadyReplicas, desired)
+	case desired == 0:
+		return stablev444beta989.ReasonAtRest, "The desired number of replicas is 0."
+	}
+	return stablev444beta989.ReasonAllReady, fmt.Sprintf("All replicas run %s and are ready.", shero.Spec.Image)
+}
+
+// updating returns whether there are instances of a previous pod template, or the update has not completed.
+func updating(set *appsv1.StatefulSet) bool {
 	return set.Status.CurrentRevision != set.Status.UpdateRevision || set.Status.UpdatedReplicas < set.Status.Replicas
 }
 
-// everywhere reports whether all instances that are wanted are there and of the wanted pod template.
-func everywhere(set *appsv1.StatefulSet) bool {
-	return set.Status.ObservedGeneration >= set.Generation && set.Status.UpdateRevision != "" && !mixed(set) &&
+// fullyUpdated returns whether all desired instances exist and use the current pod template.
+func fullyUpdated(set *appsv1.StatefulSet) bool {
+	return set.Status.ObservedGeneration >= set.Generation && set.Status.UpdateRevision != "" && !updating(set) &&
 		set.Spec.Replicas != nil && set.Status.UpdatedReplicas == *set.Spec.Replicas
 }
 
-// image is that of the application in the pod template.
+// image returns the image of the application in the pod template.
 func image(set *appsv1.StatefulSet) string {
 	for i := range set.Spec.Template.Spec.Containers {
 		if c := &set.Spec.Template.Spec.Containers[i]; c.Name == containerName {

@@ -22,7 +22,7 @@ func TestStatus(t *testing.T) {
 	}
 	unseen := status(3, 3, 3, "r1", "r1")
 	unseen.ObservedGeneration = 3
-	obstacle := &obstacleError{"NameTaken", "Service x exists."}
+	blocked := &blockedError{"NameTaken", "Service x exists."}
 	tests := map[string]struct {
 		want   int32
 		status appsv1.StatefulSetStatus
@@ -30,18 +30,18 @@ func TestStatus(t *testing.T) {
 		// ready and image are the condition and the current image afterwards; it was "old" before.
 		ready, image string
 	}{
-		"nothing is there yet":      {3, status(0, 0, 0, "r1", "r1"), nil, "False/Progressing: 0 of 3 instances are ready.", "old"},
-		"not seen by the cluster":   {3, unseen, nil, "False/Progressing: The cluster has not yet taken up the StatefulSet.", "old"},
-		"some are ready":            {3, status(3, 1, 3, "r1", "r1"), nil, "False/Progressing: 1 of 3 instances are ready.", "new"},
-		"all are ready":             {3, status(3, 3, 3, "r1", "r1"), nil, "True/AllReady: All instances run new and are ready.", "new"},
-		"an update has begun":       {3, status(3, 3, 0, "r1", "r2"), nil, "False/Updating: 0 of 3 instances run the wanted pod template, 3 are ready. Each instance is replaced when those before it are ready.", "old"},
-		"an update is stuck":        {3, status(3, 2, 1, "r1", "r2"), nil, "False/Updating: 1 of 3 instances run the wanted pod template, 2 are ready. Each instance is replaced when those before it are ready.", "old"},
-		"an update was taken back":  {3, status(3, 3, 2, "r1", "r1"), nil, "False/Updating: 2 of 3 instances run the wanted pod template, 3 are ready. Each instance is replaced when those before it are ready.", "old"},
-		"too many are there":        {1, status(3, 3, 3, "r1", "r1"), nil, "False/Progressing: 3 instances are there, 1 are wanted.", "old"},
-		"none is wanted, some left": {0, status(1, 1, 1, "r1", "r1"), nil, "False/Progressing: 1 instances are there, 0 are wanted.", "old"},
-		"none is wanted":            {0, status(0, 0, 0, "r1", "r1"), nil, "True/AtRest: No instance is wanted.", "new"},
-		"something is in the way":   {3, status(3, 3, 3, "r1", "r1"), obstacle, "False/NameTaken: Service x exists.", "new"},
-		"something went wrong":      {3, status(3, 3, 3, "r1", "r1"), errors.New("no route to host"), "False/Failed: The wanted state could not be brought about; it is tried again, and the operator's log says why.", "new"},
+		"nothing is there yet":      {3, status(0, 0, 0, "r1", "r1"), nil, "False/Progressing: 0 of 3 replicas are ready.", "old"},
+		"not seen by the cluster":   {3, unseen, nil, "False/Progressing: The StatefulSet controller has not observed the last change yet.", "old"},
+		"some are ready":            {3, status(3, 1, 3, "r1", "r1"), nil, "False/Progressing: 1 of 3 replicas are ready.", "new"},
+		"all are ready":             {3, status(3, 3, 3, "r1", "r1"), nil, "True/AllReady: All replicas run new and are ready.", "new"},
+		"an update has begun":       {3, status(3, 3, 0, "r1", "r2"), nil, "False/Updating: 0 of 3 replicas use the current pod template, 3 are ready.", "old"},
+		"an update is stuck":        {3, status(3, 2, 1, "r1", "r2"), nil, "False/Updating: 1 of 3 replicas use the current pod template, 2 are ready.", "old"},
+		"an update was taken back":  {3, status(3, 3, 2, "r1", "r1"), nil, "False/Updating: 2 of 3 replicas use the current pod template, 3 are ready.", "old"},
+		"too many are there":        {1, status(3, 3, 3, "r1", "r1"), nil, "False/Progressing: 3 replicas exist, 1 are desired.", "old"},
+		"none is wanted, some left": {0, status(1, 1, 1, "r1", "r1"), nil, "False/Progressing: 1 replicas exist, 0 are desired.", "old"},
+		"none is wanted":            {0, status(0, 0, 0, "r1", "r1"), nil, "True/AtRest: The desired number of replicas is 0.", "new"},
+		"something is in the way":   {3, status(3, 3, 3, "r1", "r1"), blocked, "False/NameTaken: Service x exists.", "new"},
+		"something went wrong":      {3, status(3, 3, 3, "r1", "r1"), errors.New("no route to host"), "False/Failed: Failed to reconcile the BellerophonSimple; the log of the operator has the error. The operator retries.", "new"},
 	}
 	for label, test := range tests {
 		t.Run(label, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestStatus(t *testing.T) {
 			set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Generation: 4}, Status: test.status}
 			set.Spec.Replicas = &test.want
 			set.Spec.Template.Spec.Containers = []corev1.Container{{Name: "sidecar", Image: "x"}, {Name: "app", Image: "new"}}
-			setStatus(shero, set, test.err)
+			setStatus(shero, set, nil, test.err)
 			if got := shown(shero); got != test.ready {
 				t.Errorf("ready:\n%s, want\n%s", got, test.ready)
 			}
@@ -66,16 +66,16 @@ func TestStatus(t *testing.T) {
 func TestStatusWithoutAStatefulSet(t *testing.T) {
 	shero := sample(t)
 	shero.Status.Replicas, shero.Status.ReadyReplicas = 3, 3
-	setStatus(shero, nil, errors.New("no route to host"))
+	setStatus(shero, nil, nil, errors.New("no route to host"))
 	if got := shown(shero); !strings.HasPrefix(got, "False/Failed") || shero.Status.Replicas != 3 || shero.Status.ReadyReplicas != 3 {
 		t.Errorf("%s, %+v", got, shero.Status)
 	}
-	setStatus(shero, nil, &obstacleError{"Refused", "StatefulSet x is refused."})
+	setStatus(shero, nil, nil, &blockedError{"Refused", "StatefulSet x is refused."})
 	if got := shown(shero); got != "False/Refused: StatefulSet x is refused." || shero.Status.Replicas != 0 || shero.Status.ReadyReplicas != 0 {
 		t.Errorf("%s, %+v", got, shero.Status)
 	}
-	setStatus(shero, &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: time.Unix(1, 0)}}}, nil)
-	if got := shown(shero); got != "False/Progressing: Somebody deletes the StatefulSet; it is made again when it is gone." {
+	setStatus(shero, &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: time.Unix(1, 0)}}}, nil, nil)
+	if got := shown(shero); got != "False/Progressing: The StatefulSet is being deleted; it is created again after that." {
 		t.Error(got)
 	}
 }
@@ -83,16 +83,4 @@ func TestStatusWithoutAStatefulSet(t *testing.T) {
 func shown(shero *stablev444beta989.BellerophonSimple) string {
 	c := shero.Status.Conditions[0]
 	return fmt.Sprintf("%s/%s: %s", c.Status, c.Reason, c.Message)
-}
-
-func TestCut(t *testing.T) {
-	for _, test := range []struct {
-		text  string
-		limit int
-		want  string
-	}{{"abc", 3, "abc"}, {"abcd", 3, "abc"}, {"ab€", 4, "ab"}, {"a\xff", 9, "a?"}, {strings.Repeat("x", 2000), maxNote, strings.Repeat("x", maxNote)}} {
-		if got := cut(test.text, test.limit); got != test.want {
-			t.Errorf("cut(%q, %d) = %q, want %q", test.text, test.limit, got, test.want)
-		}
-	}
 }

@@ -124,7 +124,7 @@ func Namespace(t *testing.T, c client.Client) string {
 // Start runs a manager with the operator's cache on some namespaces until the test ends, or until stop.
 func Start(t *testing.T, cluster *rest.Config, scheme *runtime.Scheme, namespaces []string, add func(ctrl.Manager) error) (stop func()) {
 	t.Helper()
-	cacheOptions, err := kube.CacheOptions(namespaces, "scan")
+	cacheOptions, err := kube.CacheOptions(namespaces)
 	if err != nil {
 		t.Fatal(err)
 	}

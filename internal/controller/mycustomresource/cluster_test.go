@@ -103,11 +103,11 @@ func (w *world) status(name string) func() string {
 func TestDocument(t *testing.T) {
 	w := newWorld(t)
 	w.samples()
-	const first, second, lonely = "my-custom-resource-01", "my-custom-resource-02", "false: There is no pod named funny-joe."
+	const first, second, lonely = "my-custom-resource-01", "my-custom-resource-02", "false: No pod named funny-joe exists."
 	w.Eventually(w.status(first), patience, tick).Should(gomega.Equal(lonely))
 	joe := w.pod(w.own, "funny-joe")
 	w.Eventually(w.status(first), patience, tick).Should(gomega.Equal("true: Pod funny-joe exists in namespace OWN."))
-	w.Expect(w.status(second)()).To(gomega.Equal("false: There is no pod named crazy-dave."))
+	w.Expect(w.status(second)()).To(gomega.Equal("false: No pod named crazy-dave exists."))
 	w.Expect(w.Delete(t.Context(), joe, client.GracePeriodSeconds(0))).To(gomega.Succeed())
 	w.Eventually(w.status(first), patience, tick).Should(gomega.Equal(lonely))
 

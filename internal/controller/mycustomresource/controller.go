@@ -1,4 +1,4 @@
-// Package mycustomresource reconciles MyCustomResources: it says whether the pod exists that each of them looks for.
+// Package mycustomresource reconciles MyCustomResources: it reports whether the pod exists that each of them names, its friend.
 package mycustomresource
 
 import (
@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -19,16 +20,17 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/kube"
 )
 
-// The reason of the event when a friend is gone, and what events say was done. That of the event when one is found is that of the condition.
+// The reason of the Event when a friend is lost, and the action of all Events. The reason when one is found is that of the condition.
 const (
 	reasonFriendLost = "FriendLost"
-	actionLook       = "LookForFriend"
+	actionFind       = "FindFriend"
 )
 
 // Reconciler reconciles MyCustomResources.
 type Reconciler struct {
 	// Client reads from a cache with the indexes that SetupWithManager adds.
 	Client   client.Client
+	Metrics  kube.ObjectMetrics
 	Recorder events.EventRecorder
 }
 
@@ -37,11 +39,14 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Reconcile looks for the friend of one MyCustomResource and writes into the status whether it is there.
+// Reconcile finds the friend of one MyCustomResource and writes into the status whether it exists.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	reporter := kube.Reporter{Kind: kube.KindMyCustomResource, Client: r.Client, Metrics: r.Metrics}
 	resource := &pocv1.MyCustomResource{}
-	if err := r.Client.Get(ctx, req.NamespacedName, resource); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+	if err := r.Client.Get(ctx, req.NamespacedName, resource); apierrors.IsNotFound(err) {
+		return reporter.ReportDeletion(ctx, req.NamespacedName)
+	} else if err != nil {
+		return ctrl.Result{}, err
 	}
 	if !resource.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil
@@ -52,28 +57,24 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	setStatus(resource, friend)
-	if err := kube.PatchStatus(ctx, r.Client, before, resource); apierrors.IsConflict(err) {
-		// Most often the cache does not show the last status yet. That is no failure.
-		return kube.RetryConflict, nil
-	} else if err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
-	}
-	r.tellChange(before, resource, friend)
-	return ctrl.Result{}, nil
+	return reporter.Report(ctx, kube.Outcome{
+		Before: before, After: resource, Status: resource.Status,
+		Written: func() { r.reportChange(ctx, before, resource, friend) },
+	})
 }
 
-// friend returns the pod that a MyCustomResource looks for, nil when there is none: one of its own namespace before others, and those
-// in the order of their namespaces, so that the answer does not change without need.
+// friend returns the pod that a MyCustomResource names, nil when there is none. It prefers a pod in the namespace of the resource, then the first by
+// namespace, so that the status does not change without need.
 func (r *Reconciler) friend(ctx context.Context, resource *pocv1.MyCustomResource) (*corev1.Pod, error) {
 	var pods corev1.PodList
 	if err := r.Client.List(ctx, &pods, client.MatchingFields{podsByName: resource.Spec.Name}); err != nil {
-		return nil, fmt.Errorf("look for pods named %s: %w", resource.Spec.Name, err)
+		return nil, fmt.Errorf("list pods with the name %s: %w", resource.Spec.Name, err)
 	}
-	there := slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return !p.DeletionTimestamp.IsZero() })
-	if len(there) == 0 {
-		return nil, nil //nolint:nilnil // no friend is an answer
+	existing := slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return !p.DeletionTimestamp.IsZero() })
+	if len(existing) == 0 {
+		return nil, nil //nolint:nilnil // There is no friend, as documented.
 	}
-	friend := slices.MinFunc(there, func(a, b corev1.Pod) int {
+	friend := slices.MinFunc(existing, func(a, b corev1.Pod) int {
 		return cmp.Or(distance(resource, &a)-distance(resource, &b), cmp.Compare(a.Namespace, b.Namespace))
 	})
 	return &friend, nil
@@ -90,7 +91,7 @@ func distance(resource *pocv1.MyCustomResource, pod *corev1.Pod) int {
 func setStatus(resource *pocv1.MyCustomResource, friend *corev1.Pod) {
 	ready := metav1.Condition{
 		Type: pocv1.ConditionReady, Status: metav1.ConditionFalse, Reason: pocv1.ReasonFriendNotFound,
-		Message: fmt.Sprintf("There is no pod named %s.", resource.Spec.Name), ObservedGeneration: resource.Generation,
+		Message: fmt.Sprintf("No pod named %s exists.", resource.Spec.Name), ObservedGeneration: resource.Generation,
 	}
 	if friend != nil {
 		ready.Status, ready.Reason = metav1.ConditionTrue, pocv1.ReasonFriendFound
@@ -101,14 +102,16 @@ func setStatus(resource *pocv1.MyCustomResource, friend *corev1.Pod) {
 	meta.SetStatusCondition(&resource.Status.Conditions, ready)
 }
 
-// tellChange makes an event when a friend came or went.
-func (r *Reconciler) tellChange(before, after *pocv1.MyCustomResource, friend *corev1.Pod) {
-	switch {
-	case before.Status.Healthy == after.Status.Healthy:
-	case friend != nil:
-		pod := &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: friend.Namespace, Name: friend.Name, UID: friend.UID}
-		r.Recorder.Eventf(after, pod, corev1.EventTypeNormal, pocv1.ReasonFriendFound, actionLook, "Found pod %s in namespace %s", friend.Name, friend.Namespace)
-	default:
-		r.Recorder.Eventf(after, nil, corev1.EventTypeWarning, reasonFriendLost, actionLook, "There is no pod named %s any more", after.Spec.Name)
+// reportChange logs and creates an Event when a friend is found or lost.
+func (r *Reconciler) reportChange(ctx context.Context, before, after *pocv1.MyCustomResource, friend *corev1.Pod) {
+	if before.Status.Healthy == after.Status.Healthy {
+		return
 	}
+	logr.FromContextOrDiscard(ctx).Info("Health changed", "pod", after.Spec.Name, "from", before.Status.Healthy, "to", after.Status.Healthy)
+	if friend != nil {
+		pod := &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: friend.Namespace, Name: friend.Name, UID: friend.UID}
+		r.Recorder.Eventf(after, pod, corev1.EventTypeNormal, pocv1.ReasonFriendFound, actionFind, "Found pod %s in namespace %s", friend.Name, friend.Namespace)
+		return
+	}
+	r.Recorder.Eventf(after, nil, corev1.EventTypeWarning, reasonFriendLost, actionFind, "Pod %s does not exist any more", after.Spec.Name)
 }

@@ -61,7 +61,7 @@ func TestStatus(t *testing.T) {
 		}}}
 	}
 	lonely := pocv1.MyCustomResourceStatus{ObservedGeneration: 3, Conditions: []metav1.Condition{{
-		Type: "Ready", Status: metav1.ConditionFalse, Reason: "FriendNotFound", Message: "There is no pod named funny-joe.", ObservedGeneration: 3,
+		Type: "Ready", Status: metav1.ConditionFalse, Reason: "FriendNotFound", Message: "No pod named funny-joe exists.", ObservedGeneration: 3,
 	}}}
 	tests := map[string]struct {
 		pods []client.Object
@@ -143,7 +143,7 @@ func TestOnlyChangesAreWritten(t *testing.T) {
 	if err := r.Client.Delete(t.Context(), friend); err != nil {
 		t.Fatal(err)
 	}
-	reconcile(3, "Warning FriendLost There is no pod named funny-joe any more")
+	reconcile(3, "Warning FriendLost Pod funny-joe does not exist any more")
 }
 
 func TestConflictsAreNoFailures(t *testing.T) {
@@ -204,7 +204,7 @@ func TestOnlyThoseThatLookForAPodAreReconciled(t *testing.T) {
 	other.Name, other.Spec.Name = "other", "crazy-dave"
 	elsewhere.Namespace = "elsewhere"
 	r, _ := newReconciler(t, interceptor.Funcs{}, seeker(), other, elsewhere)
-	got := r.lookingFor(t.Context(), pod("somewhere", "funny-joe"))
+	got := r.resourcesFor(t.Context(), pod("somewhere", "funny-joe"))
 	want := []ctrl.Request{{NamespacedName: client.ObjectKeyFromObject(elsewhere)}, request}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -18,7 +18,7 @@ import (
 	pocv1 "github.com/scanner-operator/scanner-operator/api/poc/v1"
 )
 
-// The indexes of the cache: pods by their names, and MyCustomResources by the names that they look for.
+// The indexes of the cache: pods by name, and MyCustomResources by the name of their friend.
 const (
 	podsByName      = "metadata.name"
 	resourcesByName = "spec.name"
@@ -28,18 +28,18 @@ const workers = 4
 
 // SetupWithManager adds the indexes to the manager's cache and registers the controller.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	// The indexes last as long as the manager; nothing is waited for.
+	// The context is not used after the registration.
 	ctx, indexer := context.Background(), mgr.GetFieldIndexer()
 	if err := indexer.IndexField(ctx, &corev1.Pod{}, podsByName, podName); err != nil {
 		return fmt.Errorf("index pods by name: %w", err)
 	}
 	if err := indexer.IndexField(ctx, &pocv1.MyCustomResource{}, resourcesByName, friendName); err != nil {
-		return fmt.Errorf("index MyCustomResources by the name they look for: %w", err)
+		return fmt.Errorf("index MyCustomResources by the name of their friend: %w", err)
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("mycustomresource").
 		For(&pocv1.MyCustomResource{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.lookingFor), builder.WithPredicates(existenceChanged)).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.resourcesFor), builder.WithPredicates(existenceChanged)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
 }
@@ -54,17 +54,17 @@ func friendName(obj client.Object) []string {
 	return []string{resource.Spec.Name}
 }
 
-// existenceChanged passes pods that come, go, or begin to go. All else that happens to a pod is cut off here.
+// existenceChanged passes pods that are created or deleted, or start to terminate. It drops all other changes of pods.
 var existenceChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-	// It ends as well when a pod was replaced by one of the same name while the watch was away.
+	// Also true when a pod was replaced by one with the same name while the watch was interrupted.
 	return e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
 }}
 
-// lookingFor returns the MyCustomResources that look for a pod.
-func (r *Reconciler) lookingFor(ctx context.Context, pod client.Object) []reconcile.Request {
+// resourcesFor returns the MyCustomResources that name a pod.
+func (r *Reconciler) resourcesFor(ctx context.Context, pod client.Object) []reconcile.Request {
 	var list pocv1.MyCustomResourceList
 	if err := r.Client.List(ctx, &list, client.MatchingFields{resourcesByName: pod.GetName()}); err != nil {
-		logr.FromContextOrDiscard(ctx).Error(err, "Cannot find the MyCustomResources that look for a pod", "pod", pod.GetName())
+		logr.FromContextOrDiscard(ctx).Error(err, "Failed to list the MyCustomResources that name a pod", "pod", pod.GetName())
 		return nil
 	}
 	var requests []reconcile.Request

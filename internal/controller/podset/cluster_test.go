@@ -83,7 +83,7 @@ func (s *site) start() (stop func()) {
 	config.Wrap(s.writes.Wrap)
 	return controllertest.Start(s.t, config, s.Scheme(), []string{s.namespace}, func(mgr ctrl.Manager) error {
 		r := &Reconciler{
-			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Store: s.told, Clock: s.clock,
+			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Changes: s.told, Clock: s.clock,
 			Recorder: mgr.GetEventRecorder("scanner-operator"),
 		}
 		return r.SetupWithManager(mgr)
@@ -104,7 +104,7 @@ func (t *tally) of(name string) int64 {
 	return n.(*atomic.Int64).Load()
 }
 
-// sample makes the document's PodSet.
+// sample makes the PodSet of the sample manifest.
 func (s *site) sample() *appv1alpha1.PodSet {
 	s.t.Helper()
 	content, err := os.ReadFile(filepath.Join("..", "..", "..", "config", "samples", "app_v1alpha1_podset.yaml"))
@@ -375,7 +375,7 @@ func TestDeletionDuringScaleUp(t *testing.T) {
 	}
 }
 
-// TestRefusedTemplate has a namespace that takes the document's pod, and not one that wants to be root.
+// TestRefusedTemplate has a namespace that accepts the default pod, but not one that wants to be root.
 func TestRefusedTemplate(t *testing.T) {
 	s := newSite(t)
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}

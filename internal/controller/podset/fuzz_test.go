@@ -32,7 +32,7 @@ func FuzzTemplate(f *testing.F) {
 			return
 		}
 		before := template.DeepCopy()
-		pod := newPod(ps, template, "hash", vacancy{slot: 3, incarnation: 2})
+		pod := newPod(ps, template, "hash", vacancy{slot: 3, replacement: 2})
 		if problems := validation.IsDNS1123Subdomain(pod.Name); len(problems) > 0 || len(pod.Name) > maxPodName {
 			t.Errorf("the name %q: %v", pod.Name, problems)
 		}

@@ -13,40 +13,41 @@ import (
 )
 
 const (
-	// firstPause is how long a slot stays empty when two of its pods have ended soon one after the other; the pause doubles with each more,
-	// up to maxPause. These are the figures of a kubelet that restarts containers.
-	firstPause = 10 * time.Second
-	maxPause   = 5 * time.Minute
-	// longLife is how long a pod has to live for its end to be none of a row.
-	longLife = 10 * time.Minute
+	// initialBackoff is the time until a pod is replaced when it and its predecessor finished soon after their start. It doubles with each further
+	// such pod, up to maxBackoff. The kubelet restarts containers with the same times.
+	initialBackoff = 10 * time.Second
+	maxBackoff     = 5 * time.Minute
+	// backoffReset is the age of a finished pod that resets the backoff.
+	backoffReset = 10 * time.Minute
 )
 
-// look is what decisions are made from: what is wanted and what is there.
-type look struct {
+// state is the desired and the observed state of a PodSet. All decisions are made from it.
+type state struct {
+	// replicas is the number of desired pods.
 	replicas int
-	// hash is that of the current template.
+	// hash is the hash of the current template.
 	hash string
-	// noTemplate says that the template cannot be read: nothing is created, and no pod is replaced.
-	noTemplate bool
-	// pods are those that the PodSet controls.
+	// invalidTemplate means that the template cannot be read: no pod is created or replaced.
+	invalidTemplate bool
+	// pods are the pods that the PodSet controls.
 	pods []*corev1.Pod
-	// births are the last pods that were made.
-	births births
-	// last are the incarnations that were seen.
-	last incarnations
-	now  time.Time
+	// creations are the last pods that this process created.
+	creations creations
+	// replacements are the highest replacement numbers that were observed.
+	replacements replacements
+	now          time.Time
 }
 
 // vacancy is a slot without an active pod.
 type vacancy struct {
-	slot, incarnation, failures int
-	// predecessor is the last pod of the slot that is still there; nil when there is none.
+	slot, replacement, failures int
+	// predecessor is the last pod of the slot that still exists; nil when there is none.
 	predecessor *corev1.Pod
-	// due is when the slot may be filled.
+	// due is when the next pod may be created.
 	due time.Time
 }
 
-// active says of a pod that it counts: it runs or is going to, and is not being deleted.
+// active returns whether a pod counts as a replica: it is pending or running, and not terminating.
 func active(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp.IsZero() && !finished(pod)
 }
@@ -64,15 +65,15 @@ func ready(pod *corev1.Pod) bool {
 	return false
 }
 
-// outdated says of a pod that it was made from another template than the current one. Adopted pods were made from none and stay.
-func (l *look) outdated(pod *corev1.Pod) bool {
+// outdated returns whether a pod was created from a previous template. Adopted pods were created from none and are not replaced.
+func (s *state) outdated(pod *corev1.Pod) bool {
 	hash, made := pod.Labels[appv1alpha1.LabelTemplateHash]
-	return made && !l.noTemplate && hash != l.hash
+	return made && !s.invalidTemplate && hash != s.hash
 }
 
-func (l *look) active() []*corev1.Pod {
+func (s *state) active() []*corev1.Pod {
 	var pods []*corev1.Pod
-	for _, pod := range l.pods {
+	for _, pod := range s.pods {
 		if active(pod) {
 			pods = append(pods, pod)
 		}
@@ -80,31 +81,31 @@ func (l *look) active() []*corev1.Pod {
 	return pods
 }
 
-// unsettled reports whether there is something to do now.
-func (l *look) unsettled() bool {
-	return len(surplus(l))+len(replaceable(l))+len(fillable(l))+len(spent(l)) > 0
+// needsSync returns whether there are pods to create or to delete now.
+func (s *state) needsSync() bool {
+	return len(surplus(s))+len(replaceable(s))+len(due(s))+len(finishedToDelete(s)) > 0
 }
 
-// surplus returns the active pods that are too many.
-func surplus(l *look) []*corev1.Pod {
-	pods := ranked(l)
-	return pods[:max(0, len(pods)-l.replicas)]
+// surplus returns the active pods beyond the desired number.
+func surplus(s *state) []*corev1.Pod {
+	pods := ranked(s)
+	return pods[:max(0, len(pods)-s.replicas)]
 }
 
-// replaceable returns the active pods that go because the template has changed: those that are not ready, or else one, as long as none is
+// replaceable returns the active pods to delete because the template has changed: those that are not ready, or else one, as long as no pod is
 // missing and all are ready.
-func replaceable(l *look) []*corev1.Pod {
-	pods := ranked(l)
+func replaceable(s *state) []*corev1.Pod {
+	pods := ranked(s)
 	var idle, serving []*corev1.Pod
-	allReady := len(pods) >= l.replicas
+	allReady := len(pods) >= s.replicas
 	for _, pod := range pods {
 		switch {
 		case !ready(pod):
 			allReady = false
-			if l.outdated(pod) {
+			if s.outdated(pod) {
 				idle = append(idle, pod)
 			}
-		case l.outdated(pod):
+		case s.outdated(pod):
 			serving = append(serving, pod)
 		}
 	}
@@ -114,12 +115,12 @@ func replaceable(l *look) []*corev1.Pod {
 	return idle
 }
 
-// ranked sorts the active pods, those that go first in front: as a ReplicaSet sorts them, and outdated ones before current ones.
-func ranked(l *look) []*corev1.Pod {
-	pods := l.active()
-	crowd := map[string]int{}
+// ranked sorts the active pods in the order of deletion: as a ReplicaSet does, and outdated pods before current ones.
+func ranked(s *state) []*corev1.Pod {
+	pods := s.active()
+	podsOnNode := map[string]int{}
 	for _, pod := range pods {
-		crowd[pod.Spec.NodeName]++
+		podsOnNode[pod.Spec.NodeName]++
 	}
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int {
 		return cmp.Or(
@@ -127,10 +128,10 @@ func ranked(l *look) []*corev1.Pod {
 			cmp.Compare(progress(a), progress(b)),
 			falseFirst(ready(a), ready(b)),
 			cmp.Compare(cost(a), cost(b)),
-			falseFirst(!l.outdated(a), !l.outdated(b)),
-			cmp.Compare(crowd[b.Spec.NodeName], crowd[a.Spec.NodeName]),
+			falseFirst(!s.outdated(a), !s.outdated(b)),
+			cmp.Compare(podsOnNode[b.Spec.NodeName], podsOnNode[a.Spec.NodeName]),
 			b.CreationTimestamp.Compare(a.CreationTimestamp.Time),
-			// Pods that were made within a second: the last slots go first.
+			// Of pods that were created within a second, the highest slot is first.
 			compareSlots(b, a),
 			strings.Compare(a.Name, b.Name),
 		)
@@ -148,7 +149,7 @@ func falseFirst(a, b bool) int {
 	return 1
 }
 
-// progress says how far a pod has come.
+// progress ranks the phases of a pod.
 func progress(pod *corev1.Pod) int {
 	switch pod.Status.Phase {
 	case corev1.PodRunning:
@@ -160,7 +161,7 @@ func progress(pod *corev1.Pod) int {
 	}
 }
 
-// cost is what the user says that the deletion of a pod costs, 0 when he says nothing that is a number.
+// cost returns the deletion cost of a pod, 0 when the annotation is not a number.
 func cost(pod *corev1.Pod) int32 {
 	n, err := strconv.ParseInt(pod.Annotations[corev1.PodDeletionCost], 10, 32)
 	if err != nil {
@@ -175,71 +176,71 @@ func compareSlots(a, b *corev1.Pod) int {
 	return cmp.Compare(slotA, slotB)
 }
 
-// missing returns a vacancy for each pod that is too few, of the lowest slots that are free.
-func missing(l *look) []vacancy {
+// missing returns a vacancy for each missing pod, in the lowest free slots.
+func missing(s *state) []vacancy {
 	taken, last := map[int]bool{}, map[int]*corev1.Pod{}
 	count := 0
-	for _, pod := range l.pods {
+	for _, pod := range s.pods {
 		slot, has := slotOf(pod)
 		if active(pod) {
 			count++
 			taken[slot] = taken[slot] || has
 		}
-		if before := last[slot]; has && (before == nil || incarnationOf(before) < incarnationOf(pod)) {
+		if before := last[slot]; has && (before == nil || replacementOf(before) < replacementOf(pod)) {
 			last[slot] = pod
 		}
 	}
 	var vacancies []vacancy
-	for slot := 0; count+len(vacancies) < l.replicas; slot++ {
+	for slot := 0; count+len(vacancies) < s.replicas; slot++ {
 		if !taken[slot] {
-			vacancies = append(vacancies, vacancyAfter(l, slot, last[slot]))
+			vacancies = append(vacancies, vacancyAfter(s, slot, last[slot]))
 		}
 	}
 	return vacancies
 }
 
-// fillable returns the vacancies to fill now.
-func fillable(l *look) []vacancy {
-	if l.noTemplate {
+// due returns the vacancies to fill now.
+func due(s *state) []vacancy {
+	if s.invalidTemplate {
 		return nil
 	}
-	return slices.DeleteFunc(missing(l), func(v vacancy) bool { return v.due.After(l.now) })
+	return slices.DeleteFunc(missing(s), func(v vacancy) bool { return v.due.After(s.now) })
 }
 
-// vacancyAfter tells which pod comes after a pod, and when. How many have ended one after the other is told by the pods themselves: so it
-// survives the process, and is forgotten when the user deletes the last one that has ended, or changes the template.
-func vacancyAfter(l *look, slot int, predecessor *corev1.Pod) vacancy {
-	v := vacancy{slot: slot, incarnation: l.last.next(slot), predecessor: predecessor, due: l.now}
+// vacancyAfter returns the vacancy of a slot. A label of the pods counts their failures, so that the count survives a restart of the operator, and is
+// reset when the user deletes the last finished pod, or changes the template.
+func vacancyAfter(s *state, slot int, predecessor *corev1.Pod) vacancy {
+	v := vacancy{slot: slot, replacement: s.replacements.next(slot), predecessor: predecessor, due: s.now}
 	if predecessor != nil {
-		v.incarnation = max(v.incarnation, incarnationOf(predecessor)+1)
+		v.replacement = max(v.replacement, replacementOf(predecessor)+1)
 	}
-	if last := l.births.lostIn(slot, l.hash); last != nil {
+	if last := s.creations.deletedEarly(slot, s.hash); last != nil {
 		v.failures = last.failures + 1
-		v.due = last.lost.Add(pause(last.failures))
+		v.due = last.deletedAt.Add(backoff(last.failures))
 		return v
 	}
-	if predecessor == nil || !finished(predecessor) || l.outdated(predecessor) {
+	if predecessor == nil || !finished(predecessor) || s.outdated(predecessor) {
 		return v
 	}
-	end := endOf(predecessor, l.now)
-	if end.Sub(predecessor.CreationTimestamp.Time) >= longLife {
+	end := endOf(predecessor, s.now)
+	if end.Sub(predecessor.CreationTimestamp.Time) >= backoffReset {
 		return v
 	}
 	v.failures = failuresOf(predecessor) + 1
-	v.due = end.Add(pause(failuresOf(predecessor)))
+	v.due = end.Add(backoff(failuresOf(predecessor)))
 	return v
 }
 
-// pause is how long a slot stays empty after a pod that has ended soon, with so many before it.
-func pause(failures int) time.Duration {
+// backoff returns the time until a failed pod is replaced, after a number of failures before it.
+func backoff(failures int) time.Duration {
 	if failures == 0 {
 		return 0
 	}
-	const doublings = 6 // More are beyond maxPause.
-	return min(firstPause<<min(failures-1, doublings), maxPause)
+	const doublings = 6 // More would exceed maxBackoff.
+	return min(initialBackoff<<min(failures-1, doublings), maxBackoff)
 }
 
-// endOf is when a pod has ended: the latest time that it tells, without those in the future, which come from a clock that goes wrong.
+// endOf returns when a pod finished: the latest time in its status. Times in the future are ignored: they come from a wrong clock.
 func endOf(pod *corev1.Pod, now time.Time) time.Time {
 	end := pod.CreationTimestamp.Time
 	later := func(at time.Time) {
@@ -260,15 +261,15 @@ func endOf(pod *corev1.Pod, now time.Time) time.Time {
 	return end
 }
 
-// spent returns the pods that have ended and that tell nothing any more: their slots are filled or not wanted.
-func spent(l *look) []*corev1.Pod {
-	keep := map[*corev1.Pod]bool{}
-	for _, v := range missing(l) {
-		keep[v.predecessor] = true
+// finishedToDelete returns the finished pods that are not needed any more: their slots are filled or not desired.
+func finishedToDelete(s *state) []*corev1.Pod {
+	needed := map[*corev1.Pod]bool{}
+	for _, v := range missing(s) {
+		needed[v.predecessor] = true
 	}
 	var pods []*corev1.Pod
-	for _, pod := range l.pods {
-		if finished(pod) && pod.DeletionTimestamp.IsZero() && !keep[pod] {
+	for _, pod := range s.pods {
+		if finished(pod) && pod.DeletionTimestamp.IsZero() && !needed[pod] {
 			pods = append(pods, pod)
 		}
 	}

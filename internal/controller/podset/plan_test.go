@@ -27,7 +27,7 @@ func podIn(slot int, mutate ...func(*corev1.Pod)) *corev1.Pod {
 			OwnerReferences: []metav1.OwnerReference{*ownerReference(podSet(1, ""))},
 			Labels: map[string]string{
 				appv1alpha1.LabelApp: ours.Name, appv1alpha1.LabelVersion: appv1alpha1.Version, appsv1.PodIndexLabel: name,
-				appv1alpha1.LabelTemplateHash: "new", appv1alpha1.LabelIncarnation: "0", appv1alpha1.LabelFailures: "0",
+				appv1alpha1.LabelTemplateHash: "new", appv1alpha1.LabelReplacement: "0", appv1alpha1.LabelFailures: "0",
 			},
 		},
 		Spec: corev1.PodSpec{NodeName: "node-" + name},
@@ -76,8 +76,8 @@ func aged(age time.Duration) func(*corev1.Pod) {
 
 func onNode(name string) func(*corev1.Pod) { return func(pod *corev1.Pod) { pod.Spec.NodeName = name } }
 
-func incarnation(n int) func(*corev1.Pod) {
-	return func(pod *corev1.Pod) { pod.Labels[appv1alpha1.LabelIncarnation] = strconv.Itoa(n) }
+func replacement(n int) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) { pod.Labels[appv1alpha1.LabelReplacement] = strconv.Itoa(n) }
 }
 
 func adopted(pod *corev1.Pod) {
@@ -96,9 +96,9 @@ func ended(phase corev1.PodPhase, lived, ago time.Duration, failures int) func(*
 	}
 }
 
-// born is the memory of a pod that was lost so long ago.
-func born(slot int, hash string, failures int, ago time.Duration) births {
-	return births{slot: {hash: hash, failures: failures, lost: now.Add(-ago)}}
+// created is the creation of a pod that others deleted some time ago.
+func created(slot int, hash string, failures int, ago time.Duration) creations {
+	return creations{slot: {hash: hash, failures: failures, deletedAt: now.Add(-ago)}}
 }
 
 func names(pods []*corev1.Pod) string {
@@ -130,8 +130,8 @@ func TestRank(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			l := &look{hash: "new", pods: tt.pods, now: now}
-			if got := names(ranked(l)); got != tt.want {
+			s := &state{hash: "new", pods: tt.pods, now: now}
+			if got := names(ranked(s)); got != tt.want {
 				t.Errorf("ranked: %s, want %s", got, tt.want)
 			}
 		})
@@ -141,7 +141,7 @@ func TestRank(t *testing.T) {
 func TestSurplusAndReplaceable(t *testing.T) {
 	tests := map[string]struct {
 		replicas             int
-		noTemplate           bool
+		invalidTemplate      bool
 		pods                 podList
 		surplus, replaceable string
 	}{
@@ -155,18 +155,18 @@ func TestSurplusAndReplaceable(t *testing.T) {
 		"all that do not serve":               {replicas: 4, pods: podList{podIn(0, outdated), podIn(1, outdated, pending), podIn(2, outdated, notReady), podIn(3)}, replaceable: "1 2"},
 		"an earlier one that waits is no bar": {replicas: 2, pods: podList{podIn(0, outdated), podIn(1, pending)}},
 		"adopted pods stay":                   {replicas: 2, pods: podList{podIn(0, adopted), podIn(1)}},
-		"a template that cannot be read":      {replicas: 1, noTemplate: true, pods: podList{podIn(0, outdated), podIn(1)}, surplus: "1"},
+		"a template that cannot be read":      {replicas: 1, invalidTemplate: true, pods: podList{podIn(0, outdated), podIn(1)}, surplus: "1"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			l := &look{replicas: tt.replicas, hash: "new", noTemplate: tt.noTemplate, pods: tt.pods, now: now}
-			if got := names(surplus(l)); got != tt.surplus {
+			s := &state{replicas: tt.replicas, hash: "new", invalidTemplate: tt.invalidTemplate, pods: tt.pods, now: now}
+			if got := names(surplus(s)); got != tt.surplus {
 				t.Errorf("surplus: %q, want %q", got, tt.surplus)
 			}
 			if tt.surplus != "" {
 				return
 			}
-			if got := names(replaceable(l)); got != tt.replaceable {
+			if got := names(replaceable(s)); got != tt.replaceable {
 				t.Errorf("replaceable: %q, want %q", got, tt.replaceable)
 			}
 		})
@@ -175,80 +175,80 @@ func TestSurplusAndReplaceable(t *testing.T) {
 
 func TestMissing(t *testing.T) {
 	const failed, succeeded = corev1.PodFailed, corev1.PodSucceeded
-	// A vacancy is written as slot/incarnation/failures, and +pause when it waits.
+	// A vacancy is written as slot/replacement/failures, and +backoff when it waits.
 	tests := map[string]struct {
-		replicas   int
-		noTemplate bool
-		pods       podList
-		births     births
-		want       string
-		spent      string
+		replicas         int
+		invalidTemplate  bool
+		pods             podList
+		creations        creations
+		want             string
+		finishedToDelete string
 	}{
 		"all of them":                             {replicas: 3, want: "0/0/0 1/0/0 2/0/0"},
 		"none":                                    {replicas: 2, pods: podList{podIn(0), podIn(1)}},
 		"the lowest free slots":                   {replicas: 4, pods: podList{podIn(1), podIn(3)}, want: "0/0/0 2/0/0"},
-		"while the old one goes":                  {replicas: 2, pods: podList{podIn(0, terminating, incarnation(4)), podIn(1)}, want: "0/5/0"},
-		"after the last of several":               {replicas: 1, pods: podList{podIn(0, terminating, incarnation(2)), podIn(0, terminating, incarnation(10)), podIn(0, terminating)}, want: "0/11/0"},
+		"while the old one goes":                  {replicas: 2, pods: podList{podIn(0, terminating, replacement(4)), podIn(1)}, want: "0/5/0"},
+		"after the last of several":               {replicas: 1, pods: podList{podIn(0, terminating, replacement(2)), podIn(0, terminating, replacement(10)), podIn(0, terminating)}, want: "0/11/0"},
 		"adopted pods count and have no slot":     {replicas: 2, pods: podList{podIn(7, adopted)}, want: "0/0/0"},
 		"a slot that is nonsense":                 {replicas: 2, pods: podList{podIn(0, func(p *corev1.Pod) { p.Labels[appsv1.PodIndexLabel] = "-1" })}, want: "0/0/0"},
 		"the first failure is replaced at once":   {replicas: 1, pods: podList{podIn(0, ended(failed, time.Second, 0, 0))}, want: "0/1/1"},
-		"the second waits":                        {replicas: 1, pods: podList{podIn(0, ended(failed, time.Second, 4*time.Second, 1), incarnation(1))}, want: "0/2/2+6s"},
-		"until its pause is over":                 {replicas: 1, pods: podList{podIn(0, ended(failed, time.Second, 10*time.Second, 1))}, want: "0/1/2"},
+		"the second waits":                        {replicas: 1, pods: podList{podIn(0, ended(failed, time.Second, 4*time.Second, 1), replacement(1))}, want: "0/2/2+6s"},
+		"until its backoff is over":               {replicas: 1, pods: podList{podIn(0, ended(failed, time.Second, 10*time.Second, 1))}, want: "0/1/2"},
 		"the next waits longer":                   {replicas: 1, pods: podList{podIn(0, ended(failed, time.Second, 0, 3))}, want: "0/1/4+40s"},
-		"never longer than the longest pause":     {replicas: 1, pods: podList{podIn(0, ended(failed, time.Second, 0, 100))}, want: "0/1/101+5m0s"},
+		"at most the maximum backoff":             {replicas: 1, pods: podList{podIn(0, ended(failed, time.Second, 0, 100))}, want: "0/1/101+5m0s"},
 		"a pod that has done its work waits too":  {replicas: 1, pods: podList{podIn(0, ended(succeeded, time.Second, 0, 1))}, want: "0/1/2+10s"},
-		"a pod that lived long breaks the row":    {replicas: 1, pods: podList{podIn(0, ended(failed, longLife, 0, 7))}, want: "0/1/0"},
+		"a pod that lived long breaks the row":    {replicas: 1, pods: podList{podIn(0, ended(failed, backoffReset, 0, 7))}, want: "0/1/0"},
 		"another template breaks the row":         {replicas: 1, pods: podList{podIn(0, ended(failed, time.Second, 0, 7), outdated)}, want: "0/1/0"},
 		"who waits does not pass its turn on":     {replicas: 2, pods: podList{podIn(0, ended(failed, 0, 0, 1)), podIn(1)}, want: "0/1/2+10s"},
-		"an end that is replaced is spent":        {replicas: 1, pods: podList{podIn(0, ended(failed, 0, 0, 1)), podIn(0, called("new"), incarnation(1))}, spent: "0"},
-		"an end that is not wanted is spent":      {replicas: 1, pods: podList{podIn(0), podIn(1, ended(succeeded, 0, 0, 1))}, spent: "1"},
-		"of two ends the last one counts":         {replicas: 1, pods: podList{podIn(0, called("first"), ended(failed, 0, 0, 0)), podIn(0, called("last"), incarnation(1), ended(failed, 0, 0, 1))}, want: "0/2/2+10s", spent: "first"},
-		"an adopted pod that has ended is spent":  {replicas: 1, pods: podList{podIn(0), podIn(1, ended(failed, 0, 0, 0), adopted)}, spent: "1"},
+		"a finished pod that is replaced":         {replicas: 1, pods: podList{podIn(0, ended(failed, 0, 0, 1)), podIn(0, called("new"), replacement(1))}, finishedToDelete: "0"},
+		"a finished pod not desired":              {replicas: 1, pods: podList{podIn(0), podIn(1, ended(succeeded, 0, 0, 1))}, finishedToDelete: "1"},
+		"of two ends the last one counts":         {replicas: 1, pods: podList{podIn(0, called("first"), ended(failed, 0, 0, 0)), podIn(0, called("last"), replacement(1), ended(failed, 0, 0, 1))}, want: "0/2/2+10s", finishedToDelete: "first"},
+		"an adopted pod that has finished":        {replicas: 1, pods: podList{podIn(0), podIn(1, ended(failed, 0, 0, 0), adopted)}, finishedToDelete: "1"},
 		"what goes already is not deleted again":  {replicas: 1, pods: podList{podIn(0), podIn(1, ended(failed, 0, 0, 0), terminating)}},
 		"a clock that is ahead holds nothing up":  {replicas: 1, pods: podList{podIn(0, ended(failed, 24*time.Hour, -23*time.Hour, 1))}, want: "0/1/2"},
-		"the first to be deleted soon":            {replicas: 2, pods: podList{podIn(0)}, births: born(1, "new", 0, 0), want: "1/0/1"},
-		"the second to be deleted soon waits":     {replicas: 2, pods: podList{podIn(0)}, births: born(1, "new", 1, 4*time.Second), want: "1/0/2+6s"},
-		"also while it is there":                  {replicas: 1, pods: podList{podIn(0, terminating, incarnation(3))}, births: born(0, "new", 3, 0), want: "0/4/4+40s"},
-		"also when it had ended":                  {replicas: 1, pods: podList{podIn(0, ended(failed, 0, 0, 0), terminating)}, births: born(0, "new", 1, 0), want: "0/1/2+10s"},
-		"until that pause is over":                {replicas: 1, births: born(0, "new", 1, 10*time.Second), want: "0/0/2"},
-		"deleted, of an earlier template":         {replicas: 1, births: born(0, "old", 7, 0), want: "0/0/0"},
-		"nothing is filled without a template":    {replicas: 1, noTemplate: true},
-		"an end stays while there is no template": {replicas: 1, noTemplate: true, pods: podList{podIn(0, ended(failed, 0, 0, 1))}},
+		"the first to be deleted soon":            {replicas: 2, pods: podList{podIn(0)}, creations: created(1, "new", 0, 0), want: "1/0/1"},
+		"the second to be deleted soon waits":     {replicas: 2, pods: podList{podIn(0)}, creations: created(1, "new", 1, 4*time.Second), want: "1/0/2+6s"},
+		"also while it is there":                  {replicas: 1, pods: podList{podIn(0, terminating, replacement(3))}, creations: created(0, "new", 3, 0), want: "0/4/4+40s"},
+		"also when it had ended":                  {replicas: 1, pods: podList{podIn(0, ended(failed, 0, 0, 0), terminating)}, creations: created(0, "new", 1, 0), want: "0/1/2+10s"},
+		"until that backoff is over":              {replicas: 1, creations: created(0, "new", 1, 10*time.Second), want: "0/0/2"},
+		"deleted, of an earlier template":         {replicas: 1, creations: created(0, "old", 7, 0), want: "0/0/0"},
+		"nothing is filled without a template":    {replicas: 1, invalidTemplate: true},
+		"an end stays while there is no template": {replicas: 1, invalidTemplate: true, pods: podList{podIn(0, ended(failed, 0, 0, 1))}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			l := &look{replicas: tt.replicas, hash: "new", noTemplate: tt.noTemplate, pods: tt.pods, births: tt.births, now: now}
+			s := &state{replicas: tt.replicas, hash: "new", invalidTemplate: tt.invalidTemplate, pods: tt.pods, creations: tt.creations, now: now}
 			var got []string
-			due := 0
-			for _, v := range missing(l) {
-				text := fmt.Sprintf("%d/%d/%d", v.slot, v.incarnation, v.failures)
+			wantDue := 0
+			for _, v := range missing(s) {
+				text := fmt.Sprintf("%d/%d/%d", v.slot, v.replacement, v.failures)
 				if wait := v.due.Sub(now); wait > 0 {
 					text += "+" + wait.String()
 				} else {
-					due++
+					wantDue++
 				}
 				got = append(got, text)
 			}
-			if tt.noTemplate {
-				got, due = nil, 0
+			if tt.invalidTemplate {
+				got, wantDue = nil, 0
 			}
 			if diff := cmp.Diff(strings.Fields(tt.want), got, cmp.Transformer("text", func(s []string) string { return strings.Join(s, " ") })); diff != "" {
 				t.Errorf("missing (-want +got):\n%s", diff)
 			}
-			if n := len(fillable(l)); n != due {
-				t.Errorf("%d may be filled, want %d", n, due)
+			if n := len(due(s)); n != wantDue {
+				t.Errorf("%d are due, want %d", n, wantDue)
 			}
-			if got := names(spent(l)); got != tt.spent {
-				t.Errorf("spent: %q, want %q", got, tt.spent)
+			if got := names(finishedToDelete(s)); got != tt.finishedToDelete {
+				t.Errorf("finished pods to delete: %q, want %q", got, tt.finishedToDelete)
 			}
 		})
 	}
 }
 
-func TestPause(t *testing.T) {
+func TestBackoff(t *testing.T) {
 	var got []time.Duration
 	for failures := range 8 {
-		got = append(got, pause(failures))
+		got = append(got, backoff(failures))
 	}
 	const s = time.Second
 	if diff := cmp.Diff([]time.Duration{0, 10 * s, 20 * s, 40 * s, 80 * s, 160 * s, 300 * s, 300 * s}, got); diff != "" {
@@ -313,13 +313,13 @@ func TestNewPod(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := newPod(ps, template, "hash", vacancy{slot: 3, incarnation: 2, failures: 1})
+	got := newPod(ps, template, "hash", vacancy{slot: 3, replacement: 2, failures: 1})
 	want := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: podName(ps, 3, 2), Namespace: "ns", Annotations: map[string]string{"a": "b"}, Finalizers: []string{"example.com/f"},
 			Labels: map[string]string{
 				"app": "set", "version": "v0.1", "tier": "web", "apps.kubernetes.io/pod-index": "3", "pod-template-hash": "hash",
-				"app.example.com/podset-incarnation": "2", "app.example.com/podset-failures": "1",
+				"app.example.com/podset-replacement": "2", "app.example.com/podset-failures": "1",
 			},
 			OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: "app.example.com/v1alpha1", Kind: "PodSet", Name: "set", UID: "uid", Controller: new(true), BlockOwnerDeletion: new(true),

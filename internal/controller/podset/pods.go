@@ -17,16 +17,16 @@ import (
 	appv1alpha1 "github.com/scanner-operator/scanner-operator/api/app/v1alpha1"
 )
 
-// maxPodName is the longest name of a pod that is its host name too.
+// maxPodName is the maximum length of the name of a pod that is also its host name.
 const maxPodName = 63
 
-// selectorOf returns the labels by which the pods of a PodSet are found.
+// selectorOf returns the labels that select the pods of a PodSet.
 func selectorOf(ps *appv1alpha1.PodSet) map[string]string {
 	return map[string]string{appv1alpha1.LabelApp: ps.Name, appv1alpha1.LabelVersion: appv1alpha1.Version}
 }
 
-// hashOf tells templates apart. It is the same for every PodSet, so that one that takes up the orphans of another with the same template
-// need not replace them.
+// hashOf returns the hash of a template. It does not depend on the PodSet: one that adopts the orphans of another PodSet with the same template
+// does not replace them.
 func hashOf(template *corev1.PodTemplateSpec) (string, error) {
 	used := &corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: template.Labels, Annotations: template.Annotations, Finalizers: template.Finalizers},
@@ -41,20 +41,20 @@ func hashOf(template *corev1.PodTemplateSpec) (string, error) {
 	return rand.SafeEncodeString(strconv.FormatUint(uint64(sum.Sum32()), 10)), nil
 }
 
-// podName is the name of the pod of a slot. It is the same whoever makes it from whatever he sees, and however often: one pod comes of it.
-func podName(ps *appv1alpha1.PodSet, slot, incarnation int) string {
+// podName returns the name of a pod, which only depends on its arguments: whoever creates the pod, and however often, there is one pod.
+func podName(ps *appv1alpha1.PodSet, slot, replacement int) string {
 	sum := fnv.New64a()
-	_, _ = fmt.Fprintf(sum, "%s/%d/%d", ps.UID, slot, incarnation) // It never fails.
+	_, _ = fmt.Fprintf(sum, "%s/%d/%d", ps.UID, slot, replacement) // It never fails.
 	suffix := "-pod-" + rand.SafeEncodeString(fmt.Sprintf("%08d", sum.Sum64()%100_000_000))
 	prefix := ps.Name
-	if most := maxPodName - len(suffix); len(prefix) > most {
-		// No part of a name ends in one of these.
-		prefix = strings.TrimRight(prefix[:most], "-.")
+	if limit := maxPodName - len(suffix); len(prefix) > limit {
+		// No label of a DNS name ends with one of these.
+		prefix = strings.TrimRight(prefix[:limit], "-.")
 	}
 	return prefix + suffix
 }
 
-// newPod makes the pod that fills a vacancy. Whatever the template says of its name, namespace and owners is ignored, as in a ReplicaSet.
+// newPod returns the pod for a vacancy. The name, namespace and owners in the template are ignored, as in a ReplicaSet.
 func newPod(ps *appv1alpha1.PodSet, template *corev1.PodTemplateSpec, hash string, v vacancy) *corev1.Pod {
 	labels := maps.Clone(template.Labels)
 	if labels == nil {
@@ -63,11 +63,11 @@ func newPod(ps *appv1alpha1.PodSet, template *corev1.PodTemplateSpec, hash strin
 	maps.Copy(labels, selectorOf(ps))
 	labels[appsv1.PodIndexLabel] = strconv.Itoa(v.slot)
 	labels[appv1alpha1.LabelTemplateHash] = hash
-	labels[appv1alpha1.LabelIncarnation] = strconv.Itoa(v.incarnation)
+	labels[appv1alpha1.LabelReplacement] = strconv.Itoa(v.replacement)
 	labels[appv1alpha1.LabelFailures] = strconv.Itoa(v.failures)
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: podName(ps, v.slot, v.incarnation), Namespace: ps.Namespace,
+			Name: podName(ps, v.slot, v.replacement), Namespace: ps.Namespace,
 			Labels: labels, Annotations: maps.Clone(template.Annotations), Finalizers: template.Finalizers,
 			OwnerReferences: []metav1.OwnerReference{*ownerReference(ps)},
 		},
@@ -88,13 +88,13 @@ func controllerOf(pod metav1.Object) (name string, uid types.UID, ok bool) {
 	return ref.Name, ref.UID, true
 }
 
-// slotOf returns the slot of a pod; adopted ones have none.
+// slotOf returns the slot of a pod, false for adopted pods, which have none.
 func slotOf(pod *corev1.Pod) (int, bool) {
 	return number(pod, appsv1.PodIndexLabel)
 }
 
-func incarnationOf(pod *corev1.Pod) int {
-	n, _ := number(pod, appv1alpha1.LabelIncarnation)
+func replacementOf(pod *corev1.Pod) int {
+	n, _ := number(pod, appv1alpha1.LabelReplacement)
 	return n
 }
 
@@ -103,7 +103,7 @@ func failuresOf(pod *corev1.Pod) int {
 	return n
 }
 
-// number reads a label that holds a number; whoever may edit a pod may write anything into it.
+// number returns the value of a label that holds a number. Users may edit labels, so any value is possible.
 func number(pod *corev1.Pod, label string) (int, bool) {
 	n, err := strconv.ParseInt(pod.Labels[label], 10, 32)
 	if err != nil || n < 0 {

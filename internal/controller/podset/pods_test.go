@@ -196,7 +196,7 @@ func TestReplacedAtOnce(t *testing.T) {
 	const replicas = 3
 	tests := map[string]func(w *world, l *leader, round int){
 		"by others after a while": func(w *world, l *leader, _ int) {
-			w.clock.Step(briefLife)
+			w.clock.Step(earlyDeletion)
 			w.deleteAll(false, false)
 			l.once()
 		},
@@ -234,12 +234,12 @@ func TestForgetsPodSets(t *testing.T) {
 	l.once()
 	other := podSet(1, "")
 	other.UID = "other"
-	if mine, others := len(l.r.familyOf(podSet(1, "")).births), len(l.r.familyOf(other).births); mine != 1 || others != 0 {
-		t.Errorf("%d births are remembered, and %d of another PodSet", mine, others)
+	if mine, others := len(l.r.historyOf(podSet(1, "")).creations), len(l.r.historyOf(other).creations); mine != 1 || others != 0 {
+		t.Errorf("%d creations are remembered, and %d of another PodSet", mine, others)
 	}
 	w.change(func(ctx context.Context, c client.Client) error { return c.Delete(ctx, w.set().DeepCopy()) })
-	if l.once(); len(l.r.families) != 0 {
-		t.Errorf("what is gone is remembered: %v", l.r.families)
+	if l.once(); len(l.r.histories) != 0 {
+		t.Errorf("the history of a deleted PodSet is remembered: %v", l.r.histories)
 	}
 }
 

@@ -140,7 +140,7 @@ func TestTextsAreBounded(t *testing.T) {
 		t.Fatal("no error")
 	}
 	for _, text := range append(l.events(), readyOf(w.set()).Message) {
-		if text = strings.TrimPrefix(text, "Warning FailedCreate "); len(text) > maxText || strings.ContainsRune(text, '\uFFFD') {
+		if text = strings.TrimPrefix(text, "Warning FailedCreate "); len(text) > kube.MaxNote || strings.ContainsRune(text, '\uFFFD') {
 			t.Errorf("%d bytes, or half a rune: %s", len(text), text)
 		}
 	}
@@ -221,17 +221,17 @@ func TestNamesThatAreTaken(t *testing.T) {
 		return append(pods, podSet(1, ""))
 	}
 	t.Run("by somebody else", func(t *testing.T) {
-		w := newWorld(t, foreign(maxForeign-1)...)
+		w := newWorld(t, foreign(maxNames-1)...)
 		l := newLeader(w)
 		l.settle()
-		if pods := w.live(); len(pods) != 1 || pods[0].Name != podName(w.set(), 0, maxForeign-1) {
+		if pods := w.live(); len(pods) != 1 || pods[0].Name != podName(w.set(), 0, maxNames-1) {
 			t.Errorf("pods %v, want one with the last name", pods)
 		}
 		checkSettled(t, l)
 	})
 	t.Run("all of them", func(t *testing.T) {
-		w := newWorld(t, foreign(maxForeign)...)
-		if _, err := newLeader(w).reconcile(); err == nil || !strings.Contains(err.Error(), "taken by pods of others or that are being deleted") {
+		w := newWorld(t, foreign(maxNames)...)
+		if _, err := newLeader(w).reconcile(); err == nil || !strings.Contains(err.Error(), "are taken by terminating pods or by pods of other controllers") {
 			t.Errorf("error %v", err)
 		}
 	})
@@ -408,7 +408,7 @@ func TestInvalidTemplate(t *testing.T) {
 		l.once()
 	}
 	c := readyOf(w.set())
-	if c.Status != metav1.ConditionFalse || c.Reason != appv1alpha1.ReasonInvalidTemplate || !strings.HasPrefix(c.Message, "spec.template cannot be read") {
+	if c.Status != metav1.ConditionFalse || c.Reason != appv1alpha1.ReasonInvalidTemplate || !strings.HasPrefix(c.Message, "spec.template is not a valid pod template: ") {
 		t.Errorf("Ready: %+v", c)
 	}
 	if n := countActive(w.live()); n != 2 || w.set().Status.AvailableReplicas != 2 || w.set().Status.ObservedGeneration != 2 {
@@ -454,7 +454,7 @@ func TestErrorsOfReadsAreTold(t *testing.T) {
 	if _, err := l.reconcile(); !errors.Is(err, broken) {
 		t.Errorf("error %v", err)
 	}
-	if c := readyOf(w.set()); c.Message != "The PodSet could not be reconciled; the operator's log says why." {
+	if c := readyOf(w.set()); c.Message != "Failed to reconcile the PodSet; the log of the operator has the error. The operator retries." {
 		t.Errorf("Ready: %+v", c)
 	}
 }

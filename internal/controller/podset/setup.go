@@ -19,11 +19,11 @@ import (
 	appv1alpha1 "github.com/scanner-operator/scanner-operator/api/app/v1alpha1"
 )
 
-// workers is how many PodSets are reconciled at the same time.
+// workers is the maximum number of PodSets that are reconciled in parallel.
 const workers = 4
 
-// SetupWithManager registers the controller and the index of pods that it reads. A change of a status alone reconciles no PodSet; every
-// change of a pod reconciles the PodSet that it belongs to, or that may adopt it.
+// SetupWithManager registers the controller, and the index of pods. Every change of the spec of a PodSet reconciles it, as does every change of a
+// pod that belongs to it or that it may adopt.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1.Pod{}, indexPodSet, indexed); err != nil {
 		return fmt.Errorf("index pods by PodSet: %w", err)
@@ -31,18 +31,19 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("podset").
 		For(&appv1alpha1.PodSet{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		// For an update it is asked about the pod before and after: a pod that was released reconciles the PodSet that lost it.
+		// An update maps both the old and the new pod: the release of a pod reconciles its previous PodSet.
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.podSetOf), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
 }
 
-// podSetOf returns the PodSet that a pod belongs to, or that may adopt it. It reads the cache only: it is called for every event of every pod.
+// podSetOf returns the PodSet that a pod belongs to, or that may adopt it. It reads from the cache only, since it is called for every event of
+// every pod.
 func (r *Reconciler) podSetOf(ctx context.Context, pod client.Object) []reconcile.Request {
 	name, uid, owned := controllerOf(pod)
 	if !owned {
-		var may bool
-		if name, may = adoptable(pod); !may {
+		var found bool
+		if name, found = adoptable(pod); !found {
 			return nil
 		}
 	}
@@ -51,7 +52,7 @@ func (r *Reconciler) podSetOf(ctx context.Context, pod client.Object) []reconcil
 	if err := r.Client.Get(ctx, key, &ps); apierrors.IsNotFound(err) {
 		return nil
 	} else if err != nil {
-		logr.FromContextOrDiscard(ctx).Error(err, "Cannot get the PodSet of a pod", "podset", key)
+		logr.FromContextOrDiscard(ctx).Error(err, "Failed to get the PodSet of a pod", "podset", key)
 		return nil
 	}
 	if owned && ps.UID != uid {

@@ -17,18 +17,18 @@ import (
 // quantityFields are the fields of a pod that are quantities, or maps of them.
 var quantityFields = []string{"limits", "requests", "overhead", "sizeLimit", "divisor"}
 
-// endless are quantities that take seconds or more to read, because of their digits or of their exponent.
-var endless = regexp.MustCompile(`^[+-]?([0-9.]{65,}|[0-9.]*[eE][+-]?[0-9]{3,})`)
+// slow matches quantities that take seconds or more to parse, because of their digits or their exponent.
+var slow = regexp.MustCompile(`^[+-]?([0-9.]{65,}|[0-9.]*[eE][+-]?[0-9]{3,})`)
 
-// Template returns the pod that a PodSet runs: that of spec.template, or the one that sleeps. It is an error when spec.template is not the
-// template of a pod; a field that is not known here is one too, or it would be left out of the pods without a word.
+// Template returns the pod template of a PodSet: spec.template, or the default one, whose container sleeps. It fails when spec.template is not a
+// pod template. An unknown field is an error, because the pods would silently lack it.
 func Template(ps *appv1alpha1.PodSet) (*corev1.PodTemplateSpec, error) {
 	if ps.Spec.Template == nil || len(ps.Spec.Template.Raw) == 0 {
 		return defaultTemplate(), nil
 	}
 	template, err := decode(ps.Spec.Template.Raw)
 	if err != nil {
-		return nil, fmt.Errorf("spec.template cannot be read as a pod template: %w", err)
+		return nil, fmt.Errorf("spec.template is not a valid pod template: %w", err)
 	}
 	return template, nil
 }
@@ -47,12 +47,12 @@ func decode(raw []byte) (*corev1.PodTemplateSpec, error) {
 	return template, decoder.Decode(template)
 }
 
-// readable refuses quantities that would keep a worker busy: no API server has looked at them yet.
+// readable rejects quantities that would keep a worker busy: the API server has not validated them yet.
 func readable(value any, quantities bool) error {
 	switch value := value.(type) {
 	case map[string]any:
 		for _, name := range slices.Sorted(maps.Keys(value)) {
-			// The decoder takes the names of fields in any case.
+			// The decoder ignores the case of field names.
 			named := slices.ContainsFunc(quantityFields, func(field string) bool { return strings.EqualFold(field, name) })
 			if err := readable(value[name], quantities || named); err != nil {
 				return err
@@ -65,14 +65,14 @@ func readable(value any, quantities bool) error {
 			}
 		}
 	case string:
-		if quantities && endless.MatchString(value) {
-			return fmt.Errorf("the quantity %.40q has more than 64 digits or an exponent of more than two", value)
+		if quantities && slow.MatchString(value) {
+			return fmt.Errorf("the quantity %.40q has more than 64 digits, or an exponent of more than 2 digits", value)
 		}
 	}
 	return nil
 }
 
-// defaultTemplate is the pod of the documents. Namespaces that enforce the restricted Pod Security Standard take it.
+// defaultTemplate returns the template of PodSets without spec.template. It meets the restricted Pod Security Standard.
 func defaultTemplate() *corev1.PodTemplateSpec {
 	return &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{
 		Name:    "fancy-alpine",

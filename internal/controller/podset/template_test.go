@@ -24,7 +24,7 @@ func TestTemplatesThatAreRefused(t *testing.T) {
 		"no quantity":            {with(`,"resources":{"limits":{"memory":"many"}}`, ``), "quantities must match"},
 		"a limit in other case":  {with(`,"RESOURCES":{"LimitS":{"memory":"1e-100000000"}}`, ``), "exponent"},
 		"a limit of odd letters": {with(`,"resources":{"limitſ":{"memory":"1e-100000000"}}`, ``), "exponent"},
-		"a list":                 {`[]`, "cannot be read"},
+		"a list":                 {`[]`, "not a valid pod template"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Template(withTemplate(test.raw))

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -178,6 +180,8 @@ type leader struct {
 	podAt, psAt int
 	recorder    *events.FakeRecorder
 	told        []store.ObjectChange
+	// logs are the messages at the level info.
+	logs []string
 }
 
 func (l *leader) RecordChange(_ context.Context, change store.ObjectChange) error {
@@ -194,7 +198,7 @@ func newLeader(w *world) *leader {
 // restart forgets what the process knew.
 func (l *leader) restart() {
 	l.sync()
-	l.r = &Reconciler{Client: interceptor.NewClient(l.w.truth, l.funcs()), Live: l.w.truth, Store: l, Recorder: l.recorder, Clock: l.w.clock}
+	l.r = &Reconciler{Client: interceptor.NewClient(l.w.truth, l.funcs()), Live: l.w.truth, Changes: l, Recorder: l.recorder, Clock: l.w.clock}
 }
 
 // sync lets the cache catch up.
@@ -205,7 +209,14 @@ func (l *leader) sync() {
 func (l *leader) seen() *appv1alpha1.PodSet { return l.w.sets[l.psAt] }
 
 func (l *leader) reconcile() (ctrl.Result, error) {
-	return l.r.Reconcile(l.w.t.Context(), ctrl.Request{NamespacedName: ours})
+	var mu sync.Mutex // Pods are created at the same time.
+	record := func(_, args string) {
+		mu.Lock()
+		defer mu.Unlock()
+		l.logs = append(l.logs, args)
+	}
+	ctx := logr.NewContext(l.w.t.Context(), funcr.New(record, funcr.Options{}))
+	return l.r.Reconcile(ctx, ctrl.Request{NamespacedName: ours})
 }
 
 func (l *leader) funcs() interceptor.Funcs {

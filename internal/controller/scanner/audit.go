@@ -104,7 +104,7 @@ func (a *Auditor) Start(ctx context.Context) error {
 		}
 		for _, kind := range auditedKinds {
 			if err := a.audit(ctx, kind); err != nil && ctx.Err() == nil {
-				a.Log.Error(err, "Cannot compare a cache with the API server", "resource", kind.resource)
+				a.Log.Error(err, "Failed to compare a cache with the API server", "resource", kind.resource)
 			}
 		}
 	}
@@ -133,7 +133,7 @@ func (a *Auditor) audit(ctx context.Context, kind audited) error {
 	if len(lost) == 0 {
 		return nil
 	}
-	a.Log.Info("A cache does not show what the API server has and is read anew", "resource", kind.resource, "objects", len(lost), "one", lost[0].String())
+	a.Log.Info("Cache differs from the API server; rebuilding it", "resource", kind.resource, "objects", len(lost), "one", lost[0].String())
 	a.Metrics.Repaired(kind.resource)
 	a.Relist(kind.resource)
 	return nil

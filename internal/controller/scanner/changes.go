@@ -11,14 +11,16 @@ import (
 
 	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
 	"github.com/scanner-operator/scanner-operator/internal/inventory"
+	"github.com/scanner-operator/scanner-operator/internal/kube"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/truncate"
 )
 
-// maxNamed bounds the vulnerabilities that one event names; it tells how many there are in all.
+// maxNamed is the maximum number of vulnerabilities that an Event names; its text has the total number.
 const maxNamed = 10
 
-// recordUses tells the store what runs in the scope of a Scanner, so that a finding can be traced to workloads.
+// recordUses records the running images in the scope of a Scanner, so that findings can be traced to workloads.
 func (r *Reconciler) recordUses(ctx context.Context, scanner types.NamespacedName, containers []inventory.Container) error {
 	var uses []store.Use
 	for i := range containers {
@@ -29,14 +31,14 @@ func (r *Reconciler) recordUses(ctx context.Context, scanner types.NamespacedNam
 		uses = append(uses, store.Use{Image: c.Key, Workload: workloadOf(c), Container: c.Name})
 	}
 	if err := r.Store.RecordUses(ctx, scopeOf(scanner), uses); err != nil {
-		return fmt.Errorf("record where images run: %w", err)
+		return fmt.Errorf("record the uses of images: %w", err)
 	}
 	return nil
 }
 
-// tellChanges writes events about what is worst in a new database, for images in the Scanner's scope. The status names the database
-// that the last events were about, so each is told once; when the status cannot be written, once more.
-func (r *Reconciler) tellChanges(ctx context.Context, scanner *scannerv1.Scanner, v *view) error {
+// reportChanges creates Events about the most severe findings of a new database, for images in the scope of the Scanner. The status has the
+// database of the last Events, so that each is reported once, or again when the status could not be written.
+func (r *Reconciler) reportChanges(ctx context.Context, scanner *scannerv1.Scanner, v *observed) error {
 	if !v.hasBuild || scanner.Status.DatabaseBuild == "" || scanner.Status.DatabaseBuild == v.build.ID {
 		return nil
 	}
@@ -45,29 +47,29 @@ func (r *Reconciler) tellChanges(ctx context.Context, scanner *scannerv1.Scanner
 		Page: store.Page{Size: store.MaxPageSize},
 	}
 	critical, exploited := query, query
-	critical.Kinds, critical.MinSeverity = []store.ChangeKind{store.ChangeOpened}, vuln.SeverityCritical
+	critical.Kinds, critical.MinSeverity = []store.ChangeKind{store.ChangeOpened}, model.SeverityCritical
 	exploited.KEV = true
-	for _, tell := range []struct {
+	for _, report := range []struct {
 		query        store.ChangeQuery
 		reason, what string
 	}{
 		{exploited, "KnownExploited", "known to be exploited"},
 		{critical, "CriticalFindings", "of severity Critical"},
 	} {
-		page, err := r.Store.Changes(ctx, tell.query)
+		page, err := r.Store.Changes(ctx, report.query)
 		if err != nil {
-			return fmt.Errorf("read what the vulnerability database changed: %w", err)
+			return fmt.Errorf("read the changes of the vulnerability database: %w", err)
 		}
-		note, found := noteOf(page, v.build, tell.what, tell.query.KEV)
+		note, found := noteOf(page, v.build, report.what, report.query.KEV)
 		if found {
-			r.Recorder.Eventf(scanner, nil, corev1.EventTypeWarning, tell.reason, "Match", "%s", cutNote(note))
+			r.Recorder.Eventf(scanner, nil, corev1.EventTypeWarning, report.reason, "Match", "%s", truncate.Ellipsis(note, kube.MaxNote))
 		}
 	}
 	return nil
 }
 
-// noteOf says in a sentence what changed; false when nothing of the kind did. The page need not hold all.
-func noteOf(page store.ChangePage, build vuln.DatabaseBuild, what string, exploited bool) (string, bool) {
+// noteOf describes the changes of a kind, false when there are none. The page may be incomplete.
+func noteOf(page store.ChangePage, build model.DatabaseBuild, what string, exploited bool) (string, bool) {
 	seen := map[string]bool{}
 	var named []string
 	count := 0
@@ -92,7 +94,7 @@ func noteOf(page store.ChangePage, build vuln.DatabaseBuild, what string, exploi
 	case count == 1:
 		amount = "1 new finding"
 	}
-	note := fmt.Sprintf("The vulnerability database of %s brought %s %s: %s", build.Built.UTC().Format("2006-01-02 15:04"), amount, what,
+	note := fmt.Sprintf("The vulnerability database of %s has %s %s: %s", build.Built.UTC().Format("2006-01-02 15:04"), amount, what,
 		strings.Join(named, ", "))
 	if count > len(named) {
 		note += ", …"

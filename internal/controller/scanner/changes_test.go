@@ -12,8 +12,8 @@ import (
 
 	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
 	"github.com/scanner-operator/scanner-operator/internal/inventory"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 // recording is a store that remembers uses and answers with changes.
@@ -67,7 +67,7 @@ func TestUsesAreRecordedAndForgotten(t *testing.T) {
 	}
 	covered := []store.ContainerCoverage{{
 		Workload: store.Workload{Namespace: "ns", Kind: "Pod", Name: "web"}, Container: "c", Image: imageKey("a"), Reference: s.covered["ns/s"][0].Reference,
-		Pods: 1, State: "Pending", Reason: "NotCatalogued", Message: "is being scanned",
+		Pods: 1, State: "Pending", Reason: "NotCataloged", Message: "scan is running",
 	}}
 	if diff := cmp.Diff(covered, s.covered["ns/s"]); diff != "" {
 		t.Errorf("coverage (-want +got):\n%s", diff)
@@ -104,8 +104,8 @@ func TestUsesLeaveOutWhatIsNotScanned(t *testing.T) {
 }
 
 func TestTellChanges(t *testing.T) {
-	build := vuln.DatabaseBuild{ID: "new", Built: now}
-	change := func(id string, severity vuln.Severity, before *store.ChangeSide, kev bool) store.Change {
+	build := model.DatabaseBuild{ID: "new", Built: now}
+	change := func(id string, severity model.Severity, before *store.ChangeSide, kev bool) store.Change {
 		c := store.Change{Kind: store.ChangeOpened, VulnerabilityID: id, Before: before, After: &store.ChangeSide{Severity: severity, KEV: kev}}
 		c.Package.Name = "openssl"
 		if before != nil {
@@ -113,7 +113,7 @@ func TestTellChanges(t *testing.T) {
 		}
 		return c
 	}
-	critical := change("CVE-1", vuln.SeverityCritical, nil, false)
+	critical := change("CVE-1", model.SeverityCritical, nil, false)
 	tests := map[string]struct {
 		before  string
 		changes []store.Change
@@ -122,19 +122,19 @@ func TestTellChanges(t *testing.T) {
 	}{
 		"no database before":  {"", []store.Change{critical}, false, nil},
 		"the same database":   {"new", []store.Change{critical}, false, nil},
-		"nothing bad":         {"old", []store.Change{change("CVE-2", vuln.SeverityHigh, nil, false)}, false, nil},
-		"a critical one":      {"old", []store.Change{critical}, false, []string{"Warning CriticalFindings The vulnerability database of 2026-11-21 12:00 brought 1 new finding of severity Critical: CVE-1 in openssl"}},
-		"one twice":           {"old", []store.Change{critical, critical}, false, []string{"Warning CriticalFindings The vulnerability database of 2026-11-21 12:00 brought 2 new findings of severity Critical: CVE-1 in openssl, …"}},
-		"more than a page":    {"old", []store.Change{critical}, true, []string{"Warning CriticalFindings The vulnerability database of 2026-11-21 12:00 brought at least 1 new findings of severity Critical: CVE-1 in openssl"}},
-		"exploited from now":  {"old", []store.Change{change("CVE-3", vuln.SeverityHigh, &store.ChangeSide{}, true)}, false, []string{"Warning KnownExploited The vulnerability database of 2026-11-21 12:00 brought 1 new finding known to be exploited: CVE-3 in openssl"}},
-		"exploited as before": {"old", []store.Change{change("CVE-3", vuln.SeverityHigh, &store.ChangeSide{KEV: true}, true)}, false, nil},
+		"nothing bad":         {"old", []store.Change{change("CVE-2", model.SeverityHigh, nil, false)}, false, nil},
+		"a critical one":      {"old", []store.Change{critical}, false, []string{"Warning CriticalFindings The vulnerability database of 2026-11-21 12:00 has 1 new finding of severity Critical: CVE-1 in openssl"}},
+		"one twice":           {"old", []store.Change{critical, critical}, false, []string{"Warning CriticalFindings The vulnerability database of 2026-11-21 12:00 has 2 new findings of severity Critical: CVE-1 in openssl, …"}},
+		"more than a page":    {"old", []store.Change{critical}, true, []string{"Warning CriticalFindings The vulnerability database of 2026-11-21 12:00 has at least 1 new findings of severity Critical: CVE-1 in openssl"}},
+		"exploited from now":  {"old", []store.Change{change("CVE-3", model.SeverityHigh, &store.ChangeSide{}, true)}, false, []string{"Warning KnownExploited The vulnerability database of 2026-11-21 12:00 has 1 new finding known to be exploited: CVE-3 in openssl"}},
+		"exploited as before": {"old", []store.Change{change("CVE-3", model.SeverityHigh, &store.ChangeSide{KEV: true}, true)}, false, nil},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := &recording{memory: memory{}, changes: tt.changes, more: tt.more}
 			r, recorder := newReconciler(t, s, &starter{})
 			scanner := scannerWith(func(s *scannerv1.Scanner) { s.Status.DatabaseBuild = tt.before })
-			if err := r.tellChanges(t.Context(), scanner, &view{build: build, hasBuild: true}); err != nil {
+			if err := r.reportChanges(t.Context(), scanner, &observed{build: build, hasBuild: true}); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(tt.want, told(recorder)); diff != "" {
@@ -154,7 +154,7 @@ func TestNotesNameNoMoreThanTheBound(t *testing.T) {
 	for range 3 * maxNamed {
 		page.Changes = append(page.Changes, store.Change{VulnerabilityID: strings.Repeat("x", len(page.Changes)+1)})
 	}
-	note, _ := noteOf(page, vuln.DatabaseBuild{}, "of severity Critical", false)
+	note, _ := noteOf(page, model.DatabaseBuild{}, "of severity Critical", false)
 	if got := strings.Count(note, " in "); got != maxNamed || !strings.HasSuffix(note, "…") {
 		t.Errorf("the note names %d vulnerabilities, want %d and that there are more: %s", got, maxNamed, note)
 	}

@@ -1,13 +1,11 @@
-// Package scanner reconciles Scanners: it finds the images that run, has them catalogued, and tells the state.
+// Package scanner reconciles Scanners: it finds the running images, starts their scans, and reports the state.
 package scanner
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -20,8 +18,9 @@ import (
 	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
 	"github.com/scanner-operator/scanner-operator/internal/kube"
 	"github.com/scanner-operator/scanner-operator/internal/metrics"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/truncate"
 )
 
 // auditInterval is how often a Scanner is reconciled when nothing happens.
@@ -30,15 +29,12 @@ const auditInterval = 5 * time.Minute
 // retryRefused is when a Scanner is reconciled again after the start of a scan was refused.
 const retryRefused = time.Second
 
-// maxNote is the limit that Kubernetes puts on the note of an event, in bytes; a longer one is refused.
-const maxNote = 1024
-
 // Store is what the controller needs of the store.
 type Store interface {
-	WantImages(ctx context.Context, keys []vuln.ImageKey) (map[vuln.ImageKey]store.Image, error)
-	Image(ctx context.Context, key vuln.ImageKey) (store.Image, error)
-	RecordQueued(ctx context.Context, key vuln.ImageKey, attempt int) (bool, error)
-	RecordFailure(ctx context.Context, key vuln.ImageKey, attempt int, outcome vuln.Outcome, next time.Time) (bool, error)
+	WantImages(ctx context.Context, keys []model.ImageKey) (map[model.ImageKey]store.Image, error)
+	Image(ctx context.Context, key model.ImageKey) (store.Image, error)
+	RecordQueued(ctx context.Context, key model.ImageKey, attempt int) (bool, error)
+	RecordFailure(ctx context.Context, key model.ImageKey, attempt int, outcome model.Outcome, next time.Time) (bool, error)
 	RecordChange(ctx context.Context, change store.ObjectChange) error
 	RecordUses(ctx context.Context, scope string, uses []store.Use) error
 	RecordCoverage(ctx context.Context, scope string, containers []store.ContainerCoverage) error
@@ -46,24 +42,24 @@ type Store interface {
 	Changes(ctx context.Context, query store.ChangeQuery) (store.ChangePage, error)
 }
 
-// Databases tells which vulnerability database build is in use.
+// Databases returns the vulnerability database in use.
 type Databases interface {
-	Build() (vuln.DatabaseBuild, bool)
+	Build() (model.DatabaseBuild, bool)
 }
 
 // Reconciler reconciles Scanners.
 type Reconciler struct {
-	Client     client.Client
-	Store      Store
-	Cataloguer Cataloguer
-	Databases  Databases
-	Recorder   events.EventRecorder
-	Clock      clock.Clock
+	Client    client.Client
+	Store     Store
+	Cataloger Cataloger
+	Databases Databases
+	Recorder  events.EventRecorder
+	Clock     clock.Clock
 	// Namespace is the operator's own: only there may a Scanner select other namespaces.
 	Namespace string
-	// WatchNamespaces are those that the operator looks at, none means all.
+	// WatchNamespaces are the namespaces that the operator watches, none means all.
 	WatchNamespaces []string
-	// Limits bound what is under way of all Scanners together.
+	// Limits limit the concurrent scans of all Scanners.
 	Limits  Limits
 	Metrics *metrics.Scans
 
@@ -78,12 +74,16 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Reconcile brings one Scanner forward: it looks at what runs, records how scans ended, starts the next ones and
+// Reconcile reconciles one Scanner: it observes the running images, records the outcome of scans, starts the next ones and
 // writes the status.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	scanner := &scannerv1.Scanner{}
+	reporter := kube.Reporter{Kind: kube.KindScanner, Client: r.Client, Changes: r.Store}
 	if err := r.Client.Get(ctx, req.NamespacedName, scanner); apierrors.IsNotFound(err) {
-		return ctrl.Result{}, r.forget(ctx, req.NamespacedName)
+		if err := r.forget(ctx, req.NamespacedName); err != nil {
+			return ctrl.Result{}, err
+		}
+		return reporter.ReportDeletion(ctx, req.NamespacedName)
 	} else if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -96,61 +96,47 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		setFailed(scanner, err)
 	}
-	patchErr := kube.PatchStatus(ctx, r.Client, before, scanner)
-	switch {
-	case patchErr == nil:
-		err = errors.Join(err, kube.TellStatus(ctx, r.Store, store.EventScannerChanged, req.NamespacedName, scanner.Status))
-	case err == nil && apierrors.IsConflict(patchErr):
-		// Most often the cache does not show the last status yet. That is no failure.
-		return kube.RetryConflict, nil
-	case !apierrors.IsNotFound(patchErr):
-		err = errors.Join(err, patchErr)
-	}
-	if err != nil {
-		return ctrl.Result{}, err
-	}
-	return ctrl.Result{RequeueAfter: next}, nil
+	return reporter.Report(ctx, kube.Outcome{Before: before, After: scanner, Status: scanner.Status, Err: err, RequeueAfter: next})
 }
 
-// reconcile returns after which time to look again.
+// reconcile returns when to reconcile again.
 func (r *Reconciler) reconcile(ctx context.Context, scanner *scannerv1.Scanner) (time.Duration, error) {
 	log := logr.FromContextOrDiscard(ctx)
-	view, err := r.observe(ctx, scanner)
+	v, err := r.observe(ctx, scanner)
 	if err != nil {
 		return 0, err
 	}
-	if err := r.recordUses(ctx, client.ObjectKeyFromObject(scanner), view.containers); err != nil {
+	if err := r.recordUses(ctx, client.ObjectKeyFromObject(scanner), v.containers); err != nil {
 		return 0, err
 	}
-	if err := r.recordFailures(ctx, scanner, view); err != nil {
+	if err := r.recordFailures(ctx, scanner, v); err != nil {
 		return 0, err
 	}
-	if err := r.tellChanges(ctx, scanner, view); err != nil {
+	if err := r.reportChanges(ctx, scanner, v); err != nil {
 		return 0, err
 	}
-	plan := makePlan(scanner, view, r.Limits, r.Clock.Now())
+	plan := makePlan(scanner, v, r.Limits, r.Clock.Now())
 	r.queues.set(client.ObjectKeyFromObject(scanner), plan.contends)
-	if err := r.startAll(ctx, scanner, view, &plan); err != nil {
+	if err := r.startAll(ctx, scanner, v, &plan); err != nil {
 		return 0, err
 	}
-	if err := r.recordCoverage(ctx, client.ObjectKeyFromObject(scanner), view, plan); err != nil {
+	if err := r.recordCoverage(ctx, client.ObjectKeyFromObject(scanner), v, plan); err != nil {
 		return 0, err
 	}
-	setStatus(scanner, view, plan)
-	r.tellMetrics(scanner, view, plan)
-	log.V(1).Info("Reconciled", "containers", len(view.containers), "running", plan.running, "queued", plan.queued, "next", plan.next)
+	setStatus(scanner, v, plan)
+	r.showMetrics(scanner, v, plan)
+	log.V(1).Info("Reconciled", "containers", len(v.containers), "running", plan.running, "queued", plan.queued, "next", plan.next)
 	return plan.next, nil
 }
 
-// startAll begins the attempts of a plan.
-func (r *Reconciler) startAll(ctx context.Context, scanner *scannerv1.Scanner, view *view, plan *plan) error {
+// startAll starts the attempts of a plan.
+func (r *Reconciler) startAll(ctx context.Context, scanner *scannerv1.Scanner, v *observed, plan *plan) error {
 	log := logr.FromContextOrDiscard(ctx)
 	for _, start := range plan.start {
-		log.V(1).Info("Starting a scan", "image", start.Key.ImageID, "platform", start.Key.Platform.String(), "name", start.Name)
-		err := r.start(ctx, client.ObjectKeyFromObject(scanner), view, start)
+		err := r.start(ctx, client.ObjectKeyFromObject(scanner), v, start)
 		if refused, ok := errors.AsType[*RefusedError](err); ok {
 			// It must not stand in the way of the others, now or at the next try. Its slot is given away next time.
-			if err := r.recordFailure(ctx, scanner, view, start.Key, Attempt{SizeClass: start.SizeClass, Outcome: refused.Outcome}); err != nil {
+			if err := r.recordFailure(ctx, scanner, v, start.Key, Attempt{SizeClass: start.SizeClass, Outcome: refused.Outcome}); err != nil {
 				return err
 			}
 			plan.running--
@@ -160,21 +146,22 @@ func (r *Reconciler) startAll(ctx context.Context, scanner *scannerv1.Scanner, v
 		if err != nil {
 			return fmt.Errorf("start a scan: %w", err)
 		}
+		log.Info("Started scan", "image", start.Key.ImageID, "platform", start.Key.Platform.String(), "attempt", start.Name)
 	}
 	return nil
 }
 
 // recordFailures writes the outcome of attempts that failed to the store, with the time of the next one.
-func (r *Reconciler) recordFailures(ctx context.Context, scanner *scannerv1.Scanner, view *view) error {
-	for key, image := range view.images {
-		attempt, started := view.attempts[view.attemptName(key)]
-		if !started || !attempt.Done || image.State == store.StateCatalogued || image.State == store.StateScanned {
+func (r *Reconciler) recordFailures(ctx context.Context, scanner *scannerv1.Scanner, v *observed) error {
+	for key, image := range v.images {
+		attempt, started := v.attempts[v.attemptName(key)]
+		if !started || !attempt.Done || image.State == store.StateCataloged || image.State == store.StateScanned {
 			continue
 		}
 		if attempt.Outcome.Succeeded() {
-			attempt.Outcome = vuln.Outcome{Reason: vuln.ReasonUploadFailed, Message: "the scan ended well, but its SBOM did not arrive"}
+			attempt.Outcome = model.Outcome{Reason: model.ReasonUploadFailed, Message: "the scan succeeded, but its SBOM did not reach the operator"}
 		}
-		if err := r.recordFailure(ctx, scanner, view, key, attempt); err != nil {
+		if err := r.recordFailure(ctx, scanner, v, key, attempt); err != nil {
 			return err
 		}
 	}
@@ -183,24 +170,24 @@ func (r *Reconciler) recordFailures(ctx context.Context, scanner *scannerv1.Scan
 
 // recordFailure ends the current attempt at an image as failed, unless that is known already. What it means for other images is kept
 // first: whoever comes back after a crash in between comes to the same.
-func (r *Reconciler) recordFailure(ctx context.Context, scanner *scannerv1.Scanner, view *view, key vuln.ImageKey, attempt Attempt) error {
-	image, outcome := view.images[key], attempt.Outcome
-	grow := func(class vuln.SizeClass) (vuln.SizeClass, bool) {
-		return r.Cataloguer.Grow(scanner.Spec.Job.Resources, class)
+func (r *Reconciler) recordFailure(ctx context.Context, scanner *scannerv1.Scanner, v *observed, key model.ImageKey, attempt Attempt) error {
+	image, outcome := v.images[key], attempt.Outcome
+	grow := func(class model.SizeClass) (model.SizeClass, bool) {
+		return r.Cataloger.Grow(scanner.Spec.Job.Resources, class)
 	}
 	next := planRetry(&image, attempt.SizeClass, outcome, grow, r.Clock.Now())
 	if next.raise != "" {
 		if err := r.Store.RaiseSizeClass(ctx, key.Repository(), next.raise); err != nil {
-			return fmt.Errorf("remember what a scan needs: %w", err)
+			return fmt.Errorf("record the size class: %w", err)
 		}
 		image.SizeClass = next.raise
 	}
 	if next.hold != nil {
-		if err := r.Store.HoldRegistry(ctx, *next.hold); err != nil {
-			return fmt.Errorf("leave a registry alone: %w", err)
+		if err := r.Store.PauseRegistry(ctx, *next.hold); err != nil {
+			return fmt.Errorf("pause a registry: %w", err)
 		}
-		if before, held := view.holds[next.hold.Host]; !held || before.Until.Before(next.hold.Until) {
-			view.holds[next.hold.Host] = *next.hold
+		if before, held := v.holds[next.hold.Host]; !held || before.Until.Before(next.hold.Until) {
+			v.holds[next.hold.Host] = *next.hold
 		}
 	}
 	recorded, err := r.Store.RecordFailure(ctx, key, image.Attempts, outcome, next.at)
@@ -212,35 +199,23 @@ func (r *Reconciler) recordFailure(ctx context.Context, scanner *scannerv1.Scann
 	}
 	image.State, image.Attempts, image.NextAttempt = store.StateFailed, image.Attempts+1, next.at
 	image.Reason, image.Message = outcome.Reason, outcome.Message
-	view.images[key] = image
+	v.images[key] = image
 	r.Metrics.Failed(string(outcome.Reason))
+	logr.FromContextOrDiscard(ctx).Info("Scan failed", "image", key.ImageID, "platform", key.Platform.String(), "reason", outcome.Reason, "message", outcome.Message)
 	note := fmt.Sprintf("Image %s could not be scanned: %s: %s", key.ImageID, outcome.Reason, outcome.Message)
 	// Events about the same objects with the same words are counted as one, whatever their notes say.
-	r.Recorder.Eventf(scanner, runner(view, key), corev1.EventTypeWarning, "ScanFailed", string(outcome.Reason), "%s", cutNote(note))
+	r.Recorder.Eventf(scanner, runner(v, key), corev1.EventTypeWarning, "ScanFailed", string(outcome.Reason), "%s", truncate.Ellipsis(note, kube.MaxNote))
 	return nil
 }
 
 // runner names the first container that runs an image.
-func runner(view *view, key vuln.ImageKey) *corev1.ObjectReference {
-	for i := range view.containers {
-		if c := &view.containers[i]; c.Key == key {
+func runner(v *observed, key model.ImageKey) *corev1.ObjectReference {
+	for i := range v.containers {
+		if c := &v.containers[i]; c.Key == key {
 			return &corev1.ObjectReference{
 				APIVersion: "v1", Kind: "Pod", Namespace: c.Namespace, Name: c.Pod, FieldPath: "spec.containers{" + c.Name + "}",
 			}
 		}
 	}
 	return &corev1.ObjectReference{}
-}
-
-// cutNote shortens a note to what an event takes, at a rune.
-func cutNote(note string) string {
-	note = strings.ToValidUTF8(note, "?")
-	if len(note) <= maxNote {
-		return note
-	}
-	cut := maxNote
-	for !utf8.RuneStart(note[cut]) {
-		cut--
-	}
-	return note[:cut]
 }

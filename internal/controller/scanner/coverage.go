@@ -11,38 +11,37 @@ import (
 	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
 	"github.com/scanner-operator/scanner-operator/internal/coverage"
 	"github.com/scanner-operator/scanner-operator/internal/inventory"
-	"github.com/scanner-operator/scanner-operator/internal/kube"
 	"github.com/scanner-operator/scanner-operator/internal/metrics"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
-// recordCoverage tells the store how far the scan of each container in the scope of a Scanner is, so that every replica can show it.
-func (r *Reconciler) recordCoverage(ctx context.Context, scanner types.NamespacedName, v *view, p plan) error {
+// recordCoverage records the coverage of each container in the scope of a Scanner, so that every replica can show it.
+func (r *Reconciler) recordCoverage(ctx context.Context, scanner types.NamespacedName, v *observed, p plan) error {
 	if err := r.Store.RecordCoverage(ctx, scopeOf(scanner), coverageOf(v, p)); err != nil {
 		return fmt.Errorf("record the coverage of containers: %w", err)
 	}
 	return nil
 }
 
-// forget removes what was recorded of a Scanner that is gone.
+// forget deletes the records of a deleted Scanner.
 func (r *Reconciler) forget(ctx context.Context, scanner types.NamespacedName) error {
 	r.queues.set(scanner, false)
 	r.Metrics.Forget(scanner.Namespace, scanner.Name)
-	return errors.Join(r.recordUses(ctx, scanner, nil), r.recordCoverage(ctx, scanner, &view{}, plan{}), kube.TellGone(ctx, r.Store, store.EventScannerChanged, scanner))
+	return errors.Join(r.recordUses(ctx, scanner, nil), r.recordCoverage(ctx, scanner, &observed{}, plan{}))
 }
 
 // sameCoverage is what the containers have in common that count together.
 type sameCoverage struct {
 	workload             store.Workload
 	container, reference string
-	image                vuln.ImageKey
+	image                model.ImageKey
 	result               coverage.Result
 }
 
 // coverageOf counts the containers of each workload that run the same image and are equally far.
-func coverageOf(v *view, p plan) []store.ContainerCoverage {
-	underway := map[vuln.ImageKey]Attempt{}
+func coverageOf(v *observed, p plan) []store.ContainerCoverage {
+	underway := map[model.ImageKey]Attempt{}
 	for _, attempt := range v.active {
 		underway[attempt.Key] = attempt
 	}
@@ -69,8 +68,8 @@ func coverageOf(v *view, p plan) []store.ContainerCoverage {
 	return containers
 }
 
-// explain says why a container is in its state and what comes next, and when the next attempt is due.
-func explain(c *inventory.Container, result coverage.Result, v *view, p plan, underway map[vuln.ImageKey]Attempt) (message string, next time.Time) {
+// explain returns the reason of the state of a container, and when the next attempt is due.
+func explain(c *inventory.Container, result coverage.Result, v *observed, p plan, underway map[model.ImageKey]Attempt) (message string, next time.Time) {
 	image, known := v.images[c.Key]
 	attempt, runs := underway[c.Key]
 	w, waits := p.waits[c.Key]
@@ -78,7 +77,7 @@ func explain(c *inventory.Container, result coverage.Result, v *view, p plan, un
 	case result.State == coverage.Scanned || result.State == coverage.Skipped || result.State == coverage.Stale:
 		return coverage.Advice(result.Reason), time.Time{}
 	case c.NodeUnknown && result.State == coverage.Pending:
-		return "waits until the node of the pod is known: its platform says which image of an index runs", time.Time{}
+		return "waiting until the node of the pod is known: its platform selects the image of an index", time.Time{}
 	case c.Key.ImageID == "" && c.WaitingMessage != "":
 		return c.WaitingMessage, time.Time{}
 	case result.State == coverage.Failed && known:
@@ -87,19 +86,19 @@ func explain(c *inventory.Container, result coverage.Result, v *view, p plan, un
 			next = w.until
 		}
 		return message, next
-	case result.Reason != coverage.ReasonNotCatalogued:
+	case result.Reason != coverage.ReasonNotCataloged:
 		return coverage.Advice(result.Reason), time.Time{}
 	case runs && !attempt.Outcome.Succeeded():
 		return attempt.Outcome.Message, time.Time{}
 	case runs:
-		return "is being scanned", time.Time{}
+		return "scan is running", time.Time{}
 	case waits:
 		return w.why, w.until
 	}
 	return coverage.Advice(result.Reason), time.Time{}
 }
 
-// workloadOf is what runs a container: the controller of its pod, or the pod.
+// workloadOf returns the workload of a container: the controller of its pod, or the pod.
 func workloadOf(c *inventory.Container) store.Workload {
 	if c.Owner.Name == "" {
 		return store.Workload{Namespace: c.Namespace, Kind: "Pod", Name: c.Pod}
@@ -107,8 +106,8 @@ func workloadOf(c *inventory.Container) store.Workload {
 	return store.Workload{Namespace: c.Namespace, Kind: c.Owner.Kind, Name: c.Owner.Name}
 }
 
-// tellMetrics shows how far a Scanner is.
-func (r *Reconciler) tellMetrics(scanner *scannerv1.Scanner, v *view, p plan) {
+// showMetrics shows the state of a Scanner in the metrics.
+func (r *Reconciler) showMetrics(scanner *scannerv1.Scanner, v *observed, p plan) {
 	shown := metrics.Scanner{Containers: map[metrics.ContainerState]int{}, Running: p.running, Queued: p.queued}
 	for i := range v.containers {
 		result := cover(&v.containers[i], v)
@@ -117,8 +116,8 @@ func (r *Reconciler) tellMetrics(scanner *scannerv1.Scanner, v *view, p plan) {
 	summary, findings := sum(v)
 	shown.Ratio = summary.Ratio()
 	shown.Findings = map[string]int32{
-		vuln.SeverityCritical.String(): findings.Critical, vuln.SeverityHigh.String(): findings.High, vuln.SeverityMedium.String(): findings.Medium,
-		vuln.SeverityLow.String(): findings.Low, vuln.SeverityNegligible.String(): findings.Negligible, vuln.SeverityUnknown.String(): findings.Unknown,
+		model.SeverityCritical.String(): findings.Critical, model.SeverityHigh.String(): findings.High, model.SeverityMedium.String(): findings.Medium,
+		model.SeverityLow.String(): findings.Low, model.SeverityNegligible.String(): findings.Negligible, model.SeverityUnknown.String(): findings.Unknown,
 	}
 	shown.Exploited, shown.Fixable = findings.KEV, findings.Fixable
 	r.Metrics.Show(scanner.Namespace, scanner.Name, shown)

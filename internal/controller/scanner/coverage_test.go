@@ -8,20 +8,20 @@ import (
 
 	"github.com/scanner-operator/scanner-operator/internal/coverage"
 	"github.com/scanner-operator/scanner-operator/internal/inventory"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 func TestCoverageOfContainers(t *testing.T) {
 	later := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	web := inventory.Owner{Kind: "Deployment", Name: "web"}
-	scanned := store.Image{Database: &vuln.DatabaseBuild{ID: "b"}}
+	scanned := store.Image{Database: &model.DatabaseBuild{ID: "b"}}
 	failed := store.Image{}
-	failed.Reason, failed.Message, failed.NextAttempt = vuln.ReasonImageTooLarge, "it is too large", later
-	v := &view{
-		build: vuln.DatabaseBuild{ID: "b"}, hasBuild: true,
-		images: map[vuln.ImageKey]store.Image{imageKey("a"): scanned, imageKey("f"): failed},
+	failed.Reason, failed.Message, failed.NextAttempt = model.ReasonImageTooLarge, "it is too large", later
+	v := &observed{
+		build: model.DatabaseBuild{ID: "b"}, hasBuild: true,
+		images: map[model.ImageKey]store.Image{imageKey("a"): scanned, imageKey("f"): failed},
 		containers: []inventory.Container{
 			{Namespace: "n", Pod: "web-1", Name: "c", Image: "a:1", Key: imageKey("a"), Owner: web, WaitingMessage: "CrashLoopBackOff"},
 			{Namespace: "n", Pod: "web-2", Name: "c", Image: "a:1", Key: imageKey("a"), Owner: web},
@@ -53,9 +53,9 @@ func TestExplain(t *testing.T) {
 	later, key := now.Add(time.Hour), imageKey("a")
 	pending := store.Image{ImageState: store.ImageState{Key: key, State: store.StatePending}}
 	failed := store.Image{ImageState: store.ImageState{
-		Key: key, State: store.StateFailed, Reason: vuln.ReasonOutOfDisk, Message: "the node is full", NextAttempt: now,
+		Key: key, State: store.StateFailed, Reason: model.ReasonOutOfDisk, Message: "the node is full", NextAttempt: now,
 	}}
-	running := func(outcome vuln.Outcome) []Attempt { return []Attempt{{Key: key, Outcome: outcome}} }
+	running := func(outcome model.Outcome) []Attempt { return []Attempt{{Key: key, Outcome: outcome}} }
 	tests := map[string]struct {
 		container inventory.Container
 		image     store.Image
@@ -68,28 +68,28 @@ func TestExplain(t *testing.T) {
 		"in the pod's words": {inventory.Container{WaitingReason: "ErrImagePull", WaitingMessage: "401"}, pending, nil, plan{}, "401", time.Time{}},
 		"node not known": {
 			inventory.Container{NodeUnknown: true}, pending, nil, plan{},
-			"waits until the node of the pod is known: its platform says which image of an index runs", time.Time{},
+			"waiting until the node of the pod is known: its platform selects the image of an index", time.Time{},
 		},
-		"no repository": {inventory.Container{Key: vuln.ImageKey{ImageID: "sha256:1"}}, pending, nil, plan{}, coverage.Advice("NotPullable"), time.Time{}},
+		"no repository": {inventory.Container{Key: model.ImageKey{ImageID: "sha256:1"}}, pending, nil, plan{}, coverage.Advice("NotPullable"), time.Time{}},
 		"failed":        {inventory.Container{Key: key}, failed, nil, plan{}, "the node is full", now},
 		"failed, registry held": {
-			inventory.Container{Key: key}, failed, nil, plan{waits: map[vuln.ImageKey]wait{key: {why: "held", until: later}}}, "the node is full", later,
+			inventory.Container{Key: key}, failed, nil, plan{waits: map[model.ImageKey]wait{key: {why: "held", until: later}}}, "the node is full", later,
 		},
 		"waits": {
-			inventory.Container{Key: key}, pending, nil, plan{waits: map[vuln.ImageKey]wait{key: {why: waitsOperator}}}, waitsOperator, time.Time{},
+			inventory.Container{Key: key}, pending, nil, plan{waits: map[model.ImageKey]wait{key: {why: waitsOperator}}}, waitsOperator, time.Time{},
 		},
 		"waits for a registry": {
-			inventory.Container{Key: key}, pending, nil, plan{waits: map[vuln.ImageKey]wait{key: {why: "held", until: later}}}, "held", later,
+			inventory.Container{Key: key}, pending, nil, plan{waits: map[model.ImageKey]wait{key: {why: "held", until: later}}}, "held", later,
 		},
-		"runs":        {inventory.Container{Key: key}, pending, running(vuln.Outcome{}), plan{}, "is being scanned", time.Time{}},
-		"starts":      {inventory.Container{Key: key}, pending, nil, plan{start: []scanjob.Request{{Key: key}}}, "is being scanned", time.Time{}},
-		"cannot run":  {inventory.Container{Key: key}, pending, running(vuln.Outcome{Reason: vuln.ReasonUnschedulable, Message: "no node"}), plan{}, "no node", time.Time{}},
-		"is next":     {inventory.Container{Key: key}, pending, nil, plan{}, coverage.Advice(coverage.ReasonNotCatalogued), time.Time{}},
-		"no database": {inventory.Container{Key: key}, store.Image{ImageState: store.ImageState{State: store.StateCatalogued}}, nil, plan{}, coverage.Advice("NoDatabase"), time.Time{}},
+		"runs":        {inventory.Container{Key: key}, pending, running(model.Outcome{}), plan{}, "scan is running", time.Time{}},
+		"starts":      {inventory.Container{Key: key}, pending, nil, plan{start: []scanjob.Request{{Key: key}}}, "scan is running", time.Time{}},
+		"cannot run":  {inventory.Container{Key: key}, pending, running(model.Outcome{Reason: model.ReasonUnschedulable, Message: "no node"}), plan{}, "no node", time.Time{}},
+		"is next":     {inventory.Container{Key: key}, pending, nil, plan{}, coverage.Advice(coverage.ReasonNotCataloged), time.Time{}},
+		"no database": {inventory.Container{Key: key}, store.Image{ImageState: store.ImageState{State: store.StateCataloged}}, nil, plan{}, coverage.Advice("NoDatabase"), time.Time{}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			v := &view{containers: []inventory.Container{tt.container}, images: map[vuln.ImageKey]store.Image{key: tt.image}, active: tt.active}
+			v := &observed{containers: []inventory.Container{tt.container}, images: map[model.ImageKey]store.Image{key: tt.image}, active: tt.active}
 			got := coverageOf(v, tt.plan)[0]
 			if got.Message != tt.message || !got.NextAttempt.Equal(tt.next) || got.Message == "" {
 				t.Errorf("%s/%s: %q, next %s; want %q, %s", got.State, got.Reason, got.Message, got.NextAttempt, tt.message, tt.next)

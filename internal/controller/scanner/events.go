@@ -11,11 +11,11 @@ import (
 
 // start begins an attempt, and tells so. It tells first: the store knows which attempts were told, so that one that was told and
 // not begun, because the process ended in between, is begun without another word.
-func (r *Reconciler) start(ctx context.Context, scanner types.NamespacedName, v *view, req scanjob.Request) error {
+func (r *Reconciler) start(ctx context.Context, scanner types.NamespacedName, v *observed, req scanjob.Request) error {
 	first, err := r.Store.RecordQueued(ctx, req.Key, v.images[req.Key].Attempts)
 	if err != nil {
-		return fmt.Errorf("record that a scan begins: %w", err)
+		return fmt.Errorf("record a started scan: %w", err)
 	}
 	req.Resumed = !first
-	return r.Cataloguer.Start(ctx, scanner, req)
+	return r.Cataloger.Start(ctx, scanner, req)
 }

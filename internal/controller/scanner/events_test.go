@@ -13,21 +13,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 // journal is a store that remembers what it was told for the event log.
 type journal struct {
 	memory
-	queued  []vuln.ImageKey
+	queued  []model.ImageKey
 	changes []store.ObjectChange
 	err     error
 	// lost is the error of the next RecordChange.
 	lost error
 }
 
-func (j *journal) RecordQueued(_ context.Context, key vuln.ImageKey, attempt int) (bool, error) {
+func (j *journal) RecordQueued(_ context.Context, key model.ImageKey, attempt int) (bool, error) {
 	if j.err == nil && attempt == j.memory[key].Attempts {
 		j.queued = append(j.queued, key)
 	}
@@ -48,14 +48,14 @@ func (j *journal) RecordChange(_ context.Context, change store.ObjectChange) err
 // The beginning of an attempt is told before it begins, a change of the status once, and nothing while nothing happens.
 func TestEventsOfAScanner(t *testing.T) {
 	key := imageKey("a")
-	told, cataloguer := &journal{memory: memory{}}, &starter{attempts: map[string]Attempt{}}
-	r, _ := newReconciler(t, told, cataloguer, scannerWith(nil), podOf("a", key.ImageID, time.Hour))
+	told, cataloger := &journal{memory: memory{}}, &starter{attempts: map[string]Attempt{}}
+	r, _ := newReconciler(t, told, cataloger, scannerWith(nil), podOf("a", key.ImageID, time.Hour))
 	told.err = store.ErrUnavailable
 	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "ns", Name: "s"}}); err == nil {
 		t.Error("no error while the store is away")
 	}
-	if len(cataloguer.started) != 0 {
-		t.Errorf("%v was started untold", cataloguer.started)
+	if len(cataloger.started) != 0 {
+		t.Errorf("%v was started untold", cataloger.started)
 	}
 	told.err, told.changes = nil, nil
 
@@ -65,7 +65,7 @@ func TestEventsOfAScanner(t *testing.T) {
 		t.Errorf("got %v while the store is away", err)
 	}
 	_, scanner := reconcileOnce(t, r)
-	if diff := cmp.Diff([]vuln.ImageKey{key}, told.queued, cmp.AllowUnexported(vuln.ImageKey{})); diff != "" {
+	if diff := cmp.Diff([]model.ImageKey{key}, told.queued, cmp.AllowUnexported(model.ImageKey{})); diff != "" {
 		t.Errorf("queued (-want +got):\n%s", diff)
 	}
 	if len(told.changes) != 1 {

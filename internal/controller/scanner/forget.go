@@ -14,15 +14,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 // defaultRetention is how long results are kept when no Scanner says it.
 const defaultRetention = 30 * 24 * time.Hour
 
-// Forgetter removes what Scanners left behind that were deleted while nobody looked, and the results of images that nothing has run
-// for longer than every Scanner wants them. It runs on the leader.
+// Forgetter deletes the records of Scanners that were deleted while no operator ran, and the results of images that have not run for
+// longer than the retention of every Scanner. It runs on the leader.
 type Forgetter struct {
 	Client   client.Reader
 	Store    ForgetterStore
@@ -36,7 +36,7 @@ type ForgetterStore interface {
 	Scopes(ctx context.Context) ([]string, error)
 	RecordUses(ctx context.Context, scope string, uses []store.Use) error
 	RecordCoverage(ctx context.Context, scope string, containers []store.ContainerCoverage) error
-	ForgetImages(ctx context.Context, before time.Time, limit int) ([]vuln.ImageKey, error)
+	ForgetImages(ctx context.Context, before time.Time, limit int) ([]model.ImageKey, error)
 }
 
 // Start removes until ctx ends. It implements manager.Runnable.
@@ -50,7 +50,7 @@ func (f *Forgetter) Start(ctx context.Context) error {
 		case <-ticker.C():
 		}
 		if err := f.forget(ctx); err != nil && ctx.Err() == nil {
-			f.Log.Error(err, "Cannot remove the results of images that nothing runs")
+			f.Log.Error(err, "Failed to delete the results of images that do not run")
 		}
 	}
 }
@@ -82,9 +82,9 @@ func (f *Forgetter) forgetScopes(ctx context.Context, scopes []string, scanners 
 			continue
 		}
 		if err := errors.Join(f.Store.RecordUses(ctx, scope, nil), f.Store.RecordCoverage(ctx, scope, nil)); err != nil {
-			return fmt.Errorf("forget the scope %s: %w", scope, err)
+			return fmt.Errorf("delete the scope %s: %w", scope, err)
 		}
-		f.Log.Info("Forgot what a Scanner that is gone had found to run", "scope", scope)
+		f.Log.Info("Deleted the records of a deleted Scanner", "scope", scope)
 	}
 	return nil
 }
@@ -110,7 +110,7 @@ func (f *Forgetter) forgetImages(ctx context.Context, before time.Time) error {
 			return err
 		}
 		for _, key := range keys {
-			f.Log.Info("Removed the results of an image that nothing runs any more", "image", key.ImageID, "platform", key.Platform.String())
+			f.Log.Info("Deleted the results of an image that does not run any more", "image", key.ImageID, "platform", key.Platform.String())
 		}
 		if len(keys) < store.MaxForget {
 			return nil

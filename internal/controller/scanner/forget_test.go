@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 // forgetful counts what is left to be forgotten.
@@ -27,9 +27,9 @@ type forgetful struct {
 	err    error
 }
 
-func (f *forgetful) ForgetImages(_ context.Context, before time.Time, limit int) ([]vuln.ImageKey, error) {
+func (f *forgetful) ForgetImages(_ context.Context, before time.Time, limit int) ([]model.ImageKey, error) {
 	f.before = append(f.before, before)
-	removed := make([]vuln.ImageKey, min(limit, f.left))
+	removed := make([]model.ImageKey, min(limit, f.left))
 	f.left -= len(removed)
 	return removed, f.err
 }

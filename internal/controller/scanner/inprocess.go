@@ -21,8 +21,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 const (
@@ -38,9 +38,9 @@ const (
 )
 
 // IngestFunc keeps the uncompressed Syft JSON document in a file as the SBOM of an image.
-type IngestFunc func(ctx context.Context, key vuln.ImageKey, path string) error
+type IngestFunc func(ctx context.Context, key model.ImageKey, path string) error
 
-// InProcess catalogues each image in a child process of the manager, which runs the same command as a Job does.
+// InProcess catalogs each image in a child process of the manager, which runs the same command as a Job does.
 type InProcess struct {
 	// Executable is the program, Directory where children put their scratch and results.
 	Executable string
@@ -71,7 +71,7 @@ func (p *InProcess) Run(ctx context.Context) error {
 	return nil
 }
 
-// Attempts implements Cataloguer.
+// Attempts implements Cataloger.
 func (p *InProcess) Attempts(context.Context) (map[string]Attempt, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,13 +80,13 @@ func (p *InProcess) Attempts(context.Context) (map[string]Attempt, error) {
 	return attempts, nil
 }
 
-// Grow implements Cataloguer. What a Scanner wants for Jobs does not matter here.
-func (p *InProcess) Grow(_ corev1.ResourceRequirements, class vuln.SizeClass) (vuln.SizeClass, bool) {
+// Grow implements Cataloger. What a Scanner wants for Jobs does not matter here.
+func (p *InProcess) Grow(_ corev1.ResourceRequirements, class model.SizeClass) (model.SizeClass, bool) {
 	next, more := class.OrSmall().Next()
 	return next, more && childMemoryLimit*next.Factor() <= p.MaxMemory
 }
 
-// Start implements Cataloguer.
+// Start implements Cataloger.
 func (p *InProcess) Start(_ context.Context, _ types.NamespacedName, req scanjob.Request) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,7 +108,7 @@ func (p *InProcess) Start(_ context.Context, _ types.NamespacedName, req scanjob
 	return nil
 }
 
-func (p *InProcess) finish(req scanjob.Request, outcome vuln.Outcome) {
+func (p *InProcess) finish(req scanjob.Request, outcome model.Outcome) {
 	p.mu.Lock()
 	p.attempts[req.Name] = Attempt{Key: req.Key, ScannerUID: req.ScannerUID, SizeClass: req.SizeClass, Done: true, Outcome: outcome}
 	p.order = append(p.order, req.Name)
@@ -122,44 +122,44 @@ func (p *InProcess) finish(req scanjob.Request, outcome vuln.Outcome) {
 	}
 }
 
-func (p *InProcess) run(ctx context.Context, req scanjob.Request) vuln.Outcome {
+func (p *InProcess) run(ctx context.Context, req scanjob.Request) model.Outcome {
 	log := p.Log.WithValues("image", req.Key.ImageID, "platform", req.Key.Platform.String())
 	dir, err := os.MkdirTemp(p.Directory, "catalog-")
 	if err != nil {
-		return vuln.Outcome{Reason: vuln.ReasonOutOfDisk, Message: "make a scratch folder: " + err.Error()}
+		return model.Outcome{Reason: model.ReasonOutOfDisk, Message: "create a scratch directory: " + err.Error()}
 	}
 	defer func() {
 		if err := os.RemoveAll(dir); err != nil {
-			log.Error(err, "Cannot remove a scratch folder")
+			log.Error(err, "Failed to delete a scratch directory")
 		}
 	}()
 
-	log.V(1).Info("Cataloguing")
+	log.V(1).Info("Cataloging")
 	result, outcome := p.catalog(ctx, req, dir)
 	if !outcome.Succeeded() {
 		return outcome
 	}
 	if err := p.Ingest(ctx, req.Key, result); err != nil {
-		return vuln.Outcome{Reason: vuln.ReasonUploadFailed, Message: err.Error()}
+		return model.Outcome{Reason: model.ReasonUploadFailed, Message: err.Error()}
 	}
-	return vuln.Outcome{}
+	return model.Outcome{}
 }
 
 // catalog runs the child and returns the path of the SBOM.
-func (p *InProcess) catalog(ctx context.Context, req scanjob.Request, dir string) (string, vuln.Outcome) {
+func (p *InProcess) catalog(ctx context.Context, req scanjob.Request, dir string) (string, model.Outcome) {
 	result, termination := filepath.Join(dir, "sbom.json"), filepath.Join(dir, "termination")
 	if err := os.WriteFile(termination, nil, 0o600); err != nil {
-		return "", vuln.Outcome{Reason: vuln.ReasonOutOfDisk, Message: "make a scratch file: " + err.Error()}
+		return "", model.Outcome{Reason: model.ReasonOutOfDisk, Message: "create a scratch file: " + err.Error()}
 	}
 	args := []string{
-		"catalog", req.Key.ImageID, "--output=" + result, "--scratch-dir=" + dir,
+		"catalog", req.Key.ImageID, "--file=" + result, "--scratch-dir=" + dir,
 		"--termination-message-path=" + termination, "--timeout=" + p.Timeout.String(),
 	}
 	if platform := req.Key.Platform.String(); platform != "" {
 		args = append(args, "--platform="+platform)
 	}
 	for _, host := range p.PlainHTTP {
-		args = append(args, "--plain-http-registry="+host)
+		args = append(args, "--plain-http-registries="+host)
 	}
 
 	// The child bounds itself; this is for a child that hangs.
@@ -173,26 +173,26 @@ func (p *InProcess) catalog(ctx context.Context, req scanjob.Request, dir string
 	cmd.Stderr = &stderr
 	err := runBound(cmd)
 	if err == nil {
-		return result, vuln.Outcome{}
+		return result, model.Outcome{}
 	}
-	var told vuln.Outcome
+	var told model.Outcome
 	if message, readErr := os.ReadFile(termination); readErr == nil {
 		if json.Unmarshal(message, &told) == nil && told.Reason.Valid() {
 			return "", told
 		}
 	}
 	if ctx.Err() != nil {
-		return "", vuln.Outcome{Reason: vuln.ReasonDeadlineExceeded, Message: "the scan did not end in time"}
+		return "", model.Outcome{Reason: model.ReasonDeadlineExceeded, Message: "the scan did not finish before its deadline"}
 	}
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.ProcessState.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL {
-		return "", vuln.Outcome{Reason: vuln.ReasonOutOfMemory, Message: "the scan was killed, most likely for want of memory"}
+		return "", model.Outcome{Reason: model.ReasonOutOfMemory, Message: "the scan was killed, most likely because it ran out of memory"}
 	}
-	return "", vuln.Outcome{Reason: vuln.ReasonCatalogFailed, Message: fmt.Sprintf("the scan ended without telling why: %v: %s", err, stderr.last())}
+	return "", model.Outcome{Reason: model.ReasonCatalogFailed, Message: fmt.Sprintf("the scan failed without a reason: %v: %s", err, stderr.last())}
 }
 
 // childEnvironment leaves out the address and password of the store: a child takes hostile images apart, and has no use for it.
-func childEnvironment(environment []string, dir string, class vuln.SizeClass) []string {
+func childEnvironment(environment []string, dir string, class model.SizeClass) []string {
 	kept := slices.DeleteFunc(slices.Clone(environment), func(variable string) bool { return strings.HasPrefix(variable, "DSN=") })
 	return append(kept, "TMPDIR="+dir, "GOMEMLIMIT="+strconv.FormatInt(childMemoryLimit*class.Factor(), 10))
 }

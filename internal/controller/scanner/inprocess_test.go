@@ -6,11 +6,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 func TestChildDoesNotLearnThePasswordOfTheStore(t *testing.T) {
-	got := childEnvironment([]string{"PATH=/bin", "DSN=postgres://user:secret@db/scans", "DSNX=kept"}, "/scratch", vuln.SizeMedium)
+	got := childEnvironment([]string{"PATH=/bin", "DSN=postgres://user:secret@db/scans", "DSNX=kept"}, "/scratch", model.SizeMedium)
 	want := []string{"PATH=/bin", "DSNX=kept", "TMPDIR=/scratch", "GOMEMLIMIT=1610612736"}
 	if !slices.Equal(got, want) {
 		t.Errorf("environment %q, want %q", got, want)
@@ -19,10 +19,10 @@ func TestChildDoesNotLearnThePasswordOfTheStore(t *testing.T) {
 
 func TestChildGrowsWithinTheBound(t *testing.T) {
 	p := &InProcess{MaxMemory: 2 << 30}
-	if next, grows := p.Grow(corev1.ResourceRequirements{}, ""); next != vuln.SizeMedium || !grows {
+	if next, grows := p.Grow(corev1.ResourceRequirements{}, ""); next != model.SizeMedium || !grows {
 		t.Errorf("from the smallest: %s, %t", next, grows)
 	}
-	if next, grows := p.Grow(corev1.ResourceRequirements{}, vuln.SizeMedium); grows {
+	if next, grows := p.Grow(corev1.ResourceRequirements{}, model.SizeMedium); grows {
 		t.Errorf("to %s, beyond the bound", next)
 	}
 }

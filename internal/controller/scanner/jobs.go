@@ -17,18 +17,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 const (
-	// cacheLag is how long a Job that was created here may be missing from the cache before the API server is asked.
+	// cacheLag is how long a new Job may be missing from the cache before it is read from the API server.
 	cacheLag = 5 * time.Second
-	// keepDeleted is how long a Job that somebody deleted is remembered, for the Scanner that wants its image to learn of it.
+	// keepDeleted is how long a deleted Job is remembered, so that the Scanner of its image observes the deletion.
 	keepDeleted = time.Hour
 )
 
-// Jobs catalogues each image in a Kubernetes Job.
+// Jobs catalogs each image in a Kubernetes Job.
 type Jobs struct {
 	client  client.Client
 	live    client.Reader
@@ -44,9 +44,9 @@ type Jobs struct {
 	open map[string]openJob
 	// deleted holds, by name, the attempts whose Jobs were deleted before they had ended.
 	deleted map[string]deletedJob
-	// troubles says of Jobs under way what their pods say: at its deadline a Job takes its pods with it, and the reason would
-	// be gone. outcomes holds the ends of failed Jobs, which never change.
-	troubles, outcomes map[types.UID]vuln.Outcome
+	// problems holds the problems of the pods of running Jobs: at its deadline a Job deletes its pods, and the reason with
+	// them. outcomes holds the outcomes of failed Jobs, which never change.
+	problems, outcomes map[types.UID]model.Outcome
 }
 
 // openJob is a Job that is under way. createdAt is zero once the cache or the API server has shown it.
@@ -61,21 +61,21 @@ type deletedJob struct {
 	attempt Attempt
 }
 
-// NewJobs returns a Cataloguer that creates Jobs in these namespaces, in all when there are none. live reads from the API server, not
+// NewJobs returns a Cataloger that creates Jobs in these namespaces, in all when there are none. live reads from the API server, not
 // from a cache.
 func NewJobs(c client.Client, live client.Reader, clk clock.Clock, options scanjob.Options, namespaces ...string) *Jobs {
 	return &Jobs{
 		client: c, live: live, clock: clk, options: options, namespaces: namespaces, open: map[string]openJob{},
-		deleted: map[string]deletedJob{}, troubles: map[types.UID]vuln.Outcome{}, outcomes: map[types.UID]vuln.Outcome{},
+		deleted: map[string]deletedJob{}, problems: map[types.UID]model.Outcome{}, outcomes: map[types.UID]model.Outcome{},
 	}
 }
 
-// Grow implements Cataloguer.
-func (j *Jobs) Grow(wanted corev1.ResourceRequirements, class vuln.SizeClass) (vuln.SizeClass, bool) {
+// Grow implements Cataloger.
+func (j *Jobs) Grow(wanted corev1.ResourceRequirements, class model.SizeClass) (model.SizeClass, bool) {
 	return j.options.Grow(wanted, class)
 }
 
-// Attempts implements Cataloguer.
+// Attempts implements Cataloger.
 func (j *Jobs) Attempts(ctx context.Context) (map[string]Attempt, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -100,21 +100,21 @@ func (j *Jobs) Attempts(ctx context.Context) (map[string]Attempt, error) {
 			attempts[name] = d.attempt
 		}
 	}
-	gone := func(uid types.UID, _ vuln.Outcome) bool { return !uids[uid] }
-	maps.DeleteFunc(j.troubles, gone)
+	gone := func(uid types.UID, _ model.Outcome) bool { return !uids[uid] }
+	maps.DeleteFunc(j.problems, gone)
 	maps.DeleteFunc(j.outcomes, gone)
 	return attempts, nil
 }
 
-// add says of a Job how far it is.
+// add adds the attempt of a Job.
 func (j *Jobs) add(ctx context.Context, job *batchv1.Job, attempts map[string]Attempt) error {
-	verdict, err := j.judge(ctx, job)
+	evaluation, err := j.evaluate(ctx, job)
 	if err != nil {
 		return err
 	}
 	attempt := Attempt{
 		Key: scanjob.Key(job), ScannerUID: job.Labels[scanjob.LabelScanner], SizeClass: scanjob.SizeClass(job),
-		Done: verdict.Done, Outcome: verdict.Outcome,
+		Done: evaluation.Done, Outcome: evaluation.Outcome,
 	}
 	attempts[job.Name] = attempt
 	if attempt.Done {
@@ -125,39 +125,39 @@ func (j *Jobs) add(ctx context.Context, job *batchv1.Job, attempts map[string]At
 	return nil
 }
 
-// judge says how far a Job is, and remembers what its pods say for as long as they are there.
-func (j *Jobs) judge(ctx context.Context, job *batchv1.Job) (scanjob.Verdict, error) {
+// evaluate returns the state of a Job, and remembers the problems of its pods.
+func (j *Jobs) evaluate(ctx context.Context, job *batchv1.Job) (scanjob.Evaluation, error) {
 	if outcome, known := j.outcomes[job.UID]; known {
-		return scanjob.Verdict{Done: true, Outcome: outcome}, nil
+		return scanjob.Evaluation{Done: true, Outcome: outcome}, nil
 	}
 	finished := scanjob.Finished(job)
 	pods, err := podsOf(ctx, j.client, job)
 	if err != nil {
-		return scanjob.Verdict{}, err
+		return scanjob.Evaluation{}, err
 	}
-	verdict := scanjob.Judge(job, pods, j.clock.Now())
-	if !verdict.Done {
+	evaluation := scanjob.Evaluate(job, pods, j.clock.Now())
+	if !evaluation.Done {
 		switch {
-		case !verdict.Outcome.Succeeded():
-			j.troubles[job.UID] = verdict.Outcome
+		case !evaluation.Outcome.Succeeded():
+			j.problems[job.UID] = evaluation.Outcome
 		case len(pods) > 0: // Pods that have gone leave what they said.
-			delete(j.troubles, job.UID)
+			delete(j.problems, job.UID)
 		}
-		return verdict, nil
+		return evaluation, nil
 	}
-	if !finished || verdict.Outcome.Succeeded() {
-		return verdict, nil
+	if !finished || evaluation.Outcome.Succeeded() {
+		return evaluation, nil
 	}
 	// Jobs and pods arrive in the cache independently: that of the pods may not show the end yet.
 	if pods, err = podsOf(ctx, j.live, job); err != nil {
-		return scanjob.Verdict{}, err
+		return scanjob.Evaluation{}, err
 	}
-	verdict = scanjob.Judge(job, pods, j.clock.Now())
-	if before, known := j.troubles[job.UID]; known && len(pods) == 0 {
-		verdict.Outcome = before
+	evaluation = scanjob.Evaluate(job, pods, j.clock.Now())
+	if before, known := j.problems[job.UID]; known && len(pods) == 0 {
+		evaluation.Outcome = before
 	}
-	j.outcomes[job.UID] = verdict.Outcome
-	return verdict, nil
+	j.outcomes[job.UID] = evaluation.Outcome
+	return evaluation, nil
 }
 
 func podsOf(ctx context.Context, reader client.Reader, job *batchv1.Job) ([]corev1.Pod, error) {
@@ -198,12 +198,12 @@ func (j *Jobs) addMissing(ctx context.Context, attempts map[string]Attempt, uids
 	return nil
 }
 
-// Start implements Cataloguer. The Scanner owns the Job when both are in one namespace.
+// Start implements Cataloger. The Scanner owns the Job when both are in one namespace.
 func (j *Jobs) Start(ctx context.Context, owner types.NamespacedName, req scanjob.Request) error {
 	if req.Resumed {
 		// Names collide within a namespace only, and the one that was chosen then need not be the one that is chosen now.
-		begun, err := j.begun(ctx, req.Name)
-		if err != nil || begun {
+		started, err := j.findStarted(ctx, req.Name)
+		if err != nil || started {
 			return err
 		}
 	}
@@ -232,8 +232,8 @@ func (j *Jobs) Start(ctx context.Context, owner types.NamespacedName, req scanjo
 	return nil
 }
 
-// begun asks the API server for a Job in all namespaces, and takes it up.
-func (j *Jobs) begun(ctx context.Context, name string) (bool, error) {
+// findStarted finds a Job in all namespaces, and adds it to the open Jobs.
+func (j *Jobs) findStarted(ctx context.Context, name string) (bool, error) {
 	namespaces := j.namespaces
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 func scanJobOf(conditions ...batchv1.JobCondition) *batchv1.Job {
@@ -55,14 +55,14 @@ func TestJobOutcomeWhenTheCachedPodsLag(t *testing.T) {
 	}
 	live := build(failed.DeepCopy(), ended)
 	jobs := NewJobs(build(failed, scanPod(corev1.PodStatus{})), live, testclock.NewFakeClock(now), scanjob.DefaultOptions())
-	if got := attemptOf(t, jobs); got.Outcome.Reason != vuln.ReasonImageTooLarge || got.Key != imageKey("a") {
+	if got := attemptOf(t, jobs); got.Outcome.Reason != model.ReasonImageTooLarge || got.Key != imageKey("a") {
 		t.Errorf("attempt: %+v, want the reason that the pod told", got)
 	}
 	// An end does not change any more, and is not asked for again.
 	if err := live.Delete(t.Context(), ended); err != nil {
 		t.Fatal(err)
 	}
-	if got := attemptOf(t, jobs); got.Outcome.Reason != vuln.ReasonImageTooLarge {
+	if got := attemptOf(t, jobs); got.Outcome.Reason != model.ReasonImageTooLarge {
 		t.Errorf("attempt: %+v, want the same again", got)
 	}
 }
@@ -88,14 +88,14 @@ func TestJobOutcomeOfAPodThatNeverStarted(t *testing.T) {
 	if err := c.Delete(t.Context(), pending); err != nil {
 		t.Fatal(err)
 	}
-	if got := attemptOf(t, jobs); !got.Done || got.Outcome.Reason != vuln.ReasonUnschedulable {
+	if got := attemptOf(t, jobs); !got.Done || got.Outcome.Reason != model.ReasonUnschedulable {
 		t.Errorf("attempt: %+v, want Unschedulable", got)
 	}
 	if err := c.Delete(t.Context(), job); err != nil {
 		t.Fatal(err)
 	}
-	if attemptOf(t, jobs); len(jobs.troubles)+len(jobs.outcomes)+len(jobs.open) != 0 {
-		t.Errorf("remembers %v and %v of a Job that is gone", jobs.troubles, jobs.outcomes)
+	if attemptOf(t, jobs); len(jobs.problems)+len(jobs.outcomes)+len(jobs.open) != 0 {
+		t.Errorf("remembers %v and %v of a Job that is gone", jobs.problems, jobs.outcomes)
 	}
 }
 
@@ -108,11 +108,11 @@ func TestJobOutcomeOfAPodThatGoesFirst(t *testing.T) {
 	tests := map[string]struct {
 		pod  corev1.PodStatus
 		end  string
-		want vuln.Reason
+		want model.Reason
 	}{
-		"killed at the deadline":  {killed, batchv1.JobReasonDeadlineExceeded, vuln.ReasonDeadlineExceeded},
-		"killed when deleted":     {killed, batchv1.JobReasonBackoffLimitExceeded, vuln.ReasonCatalogFailed},
-		"had not started by then": {unschedulable, batchv1.JobReasonDeadlineExceeded, vuln.ReasonUnschedulable},
+		"killed at the deadline":  {killed, batchv1.JobReasonDeadlineExceeded, model.ReasonDeadlineExceeded},
+		"killed when deleted":     {killed, batchv1.JobReasonBackoffLimitExceeded, model.ReasonCatalogFailed},
+		"had not started by then": {unschedulable, batchv1.JobReasonDeadlineExceeded, model.ReasonUnschedulable},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -168,7 +168,7 @@ func TestAJobThatSomebodyDeletesHasFailed(t *testing.T) {
 	}
 	for range 2 { // It is told for as long as somebody may not have heard it.
 		got := attemptOf(t, jobs)
-		if !got.Done || got.Outcome != scanjob.Deleted("shop", "scan-a") || got.ScannerUID != "me" || got.SizeClass != vuln.SizeSmall {
+		if !got.Done || got.Outcome != scanjob.Deleted("shop", "scan-a") || got.ScannerUID != "me" || got.SizeClass != model.SizeSmall {
 			t.Errorf("attempt: %+v, want it ended as deleted", got)
 		}
 	}
@@ -275,13 +275,13 @@ func TestRefusal(t *testing.T) {
 		err  error
 		want string
 	}{
-		"namespace terminating": {terminating, "it is being deleted"},
-		"namespace gone":        {apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shop"), "it is gone"},
-		"quota":                 {apierrors.NewForbidden(job, "scan", errors.New("exceeded quota: jobs")), "quota is used up"},
-		"policy":                {apierrors.NewForbidden(job, "scan", errors.New("ValidatingAdmissionPolicy denied")), "refuses it"},
-		"not valid":             {apierrors.NewInvalid(schema.GroupKind{Kind: "Job"}, "scan", nil), "refuses it"},
-		"bad":                   {apierrors.NewBadRequest("no"), "refuses it"},
-		"webhook away":          {apierrors.NewInternalError(errors.New(`failed calling webhook "x"`)), "webhook does not answer"},
+		"namespace terminating": {terminating, "the namespace is being deleted"},
+		"namespace gone":        {apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shop"), "the namespace does not exist"},
+		"quota":                 {apierrors.NewForbidden(job, "scan", errors.New("exceeded quota: jobs")), "quota is exhausted"},
+		"policy":                {apierrors.NewForbidden(job, "scan", errors.New("ValidatingAdmissionPolicy denied")), "denies it"},
+		"not valid":             {apierrors.NewInvalid(schema.GroupKind{Kind: "Job"}, "scan", nil), "denies it"},
+		"bad":                   {apierrors.NewBadRequest("no"), "denies it"},
+		"webhook away":          {apierrors.NewInternalError(errors.New(`failed calling webhook "x"`)), "webhook does not respond"},
 		"another error":         {apierrors.NewInternalError(errors.New("etcd")), ""},
 		"too many requests":     {apierrors.NewTooManyRequestsError("later"), ""},
 		"no connection":         {errors.New("connection refused"), ""},
@@ -290,7 +290,7 @@ func TestRefusal(t *testing.T) {
 		if refused != (tt.want != "") || !strings.Contains(outcome.Message, tt.want) {
 			t.Errorf("%s: %+v, refused %t; want %q", name, outcome, refused, tt.want)
 		}
-		if refused && (outcome.Reason != vuln.ReasonUnschedulable || !strings.Contains(outcome.Message, "shop")) {
+		if refused && (outcome.Reason != model.ReasonUnschedulable || !strings.Contains(outcome.Message, "shop")) {
 			t.Errorf("%s: %+v", name, outcome)
 		}
 	}

@@ -15,41 +15,41 @@ import (
 
 	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
 	"github.com/scanner-operator/scanner-operator/internal/inventory"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
-var errForeignSelector = errors.New("spec.namespaceSelector may be set only on a Scanner in the operator's own namespace")
+var errForeignSelector = errors.New("spec.namespaceSelector is only allowed in the namespace of the operator")
 
-// view is everything that one reconciliation decides on.
-type view struct {
+// observed is the observed state that a reconcile decides on.
+type observed struct {
 	containers []inventory.Container
-	// beyond names the namespaces that the Scanner selects and the operator does not look at, in order.
+	// beyond lists the namespaces that the Scanner selects and the operator does not watch, in order.
 	beyond []string
-	// images holds the images that can be catalogued.
-	images   map[vuln.ImageKey]store.Image
+	// images holds the images that can be cataloged.
+	images   map[model.ImageKey]store.Image
 	attempts map[string]Attempt
 	// active are the attempts that are under way, of all Scanners. Only a name that the nonce of a known image gives is among them: a
 	// Job that somebody else labelled like ours takes no slot.
 	active []Attempt
-	// holds are the registries that are left alone, by host.
-	holds map[string]store.RegistryHold
-	// others counts the other Scanners that wait for a slot of the operator.
+	// holds are the paused registries, by host.
+	holds map[string]store.RegistryPause
+	// others is the number of other Scanners that wait for a slot of the operator.
 	others   int
-	build    vuln.DatabaseBuild
+	build    model.DatabaseBuild
 	hasBuild bool
 }
 
-func (v *view) attemptName(key vuln.ImageKey) string {
+func (v *observed) attemptName(key model.ImageKey) string {
 	image := v.images[key]
 	return scanjob.Name(key, image.Nonce, image.Attempts)
 }
 
 // observe reads the cluster and the store. Attempts are read before images: when an attempt has succeeded, its SBOM is
 // in the store by then, and the images show it.
-func (r *Reconciler) observe(ctx context.Context, scanner *scannerv1.Scanner) (*view, error) {
-	attempts, err := r.Cataloguer.Attempts(ctx)
+func (r *Reconciler) observe(ctx context.Context, scanner *scannerv1.Scanner) (*observed, error) {
+	attempts, err := r.Cataloger.Attempts(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func (r *Reconciler) observe(ctx context.Context, scanner *scannerv1.Scanner) (*
 	if err != nil {
 		return nil, err
 	}
-	images := map[vuln.ImageKey]store.Image{}
+	images := map[model.ImageKey]store.Image{}
 	wanted := wantedKeys(containers)
 	for chunk := range slices.Chunk(wanted, store.MaxKeys) {
 		found, err := r.Store.WantImages(ctx, chunk)
@@ -70,7 +70,7 @@ func (r *Reconciler) observe(ctx context.Context, scanner *scannerv1.Scanner) (*
 		}
 		maps.Copy(images, found)
 	}
-	v := &view{containers: containers, beyond: within.beyond, images: images, attempts: attempts, others: r.queues.others(client.ObjectKeyFromObject(scanner))}
+	v := &observed{containers: containers, beyond: within.beyond, images: images, attempts: attempts, others: r.queues.others(client.ObjectKeyFromObject(scanner))}
 	if v.active, err = r.active(ctx, v); err != nil {
 		return nil, err
 	}
@@ -83,12 +83,12 @@ func (r *Reconciler) observe(ctx context.Context, scanner *scannerv1.Scanner) (*
 
 // active lists the attempts under way, with those of other Scanners and those whose pods have gone: pods that come and go cannot make
 // more scans run than the limit.
-func (r *Reconciler) active(ctx context.Context, v *view) ([]Attempt, error) {
-	states := make(map[vuln.ImageKey]store.ImageState, len(v.images))
+func (r *Reconciler) active(ctx context.Context, v *observed) ([]Attempt, error) {
+	states := make(map[model.ImageKey]store.ImageState, len(v.images))
 	for key := range v.images {
 		states[key] = v.images[key].ImageState
 	}
-	var unknown []vuln.ImageKey
+	var unknown []model.ImageKey
 	for _, attempt := range v.attempts {
 		if _, known := states[attempt.Key]; !known && !attempt.Done && attempt.Key.Validate() == nil {
 			unknown = append(unknown, attempt.Key)
@@ -112,23 +112,23 @@ func (r *Reconciler) active(ctx context.Context, v *view) ([]Attempt, error) {
 	return active, nil
 }
 
-// holds reads which registries are left alone.
-func (r *Reconciler) holds(ctx context.Context) (map[string]store.RegistryHold, error) {
-	list, err := r.Store.RegistryHolds(ctx)
+// holds reads the paused registries.
+func (r *Reconciler) holds(ctx context.Context) (map[string]store.RegistryPause, error) {
+	list, err := r.Store.RegistryPauses(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("read which registries are left alone: %w", err)
+		return nil, fmt.Errorf("read the paused registries: %w", err)
 	}
-	holds := make(map[string]store.RegistryHold, len(list))
+	holds := make(map[string]store.RegistryPause, len(list))
 	for _, hold := range list {
 		holds[hold.Host] = hold
 	}
 	return holds, nil
 }
 
-// wantedKeys lists the images to catalogue, each once.
-func wantedKeys(containers []inventory.Container) []vuln.ImageKey {
-	seen := map[vuln.ImageKey]bool{}
-	var keys []vuln.ImageKey
+// wantedKeys lists the images to catalog, each once.
+func wantedKeys(containers []inventory.Container) []model.ImageKey {
+	seen := map[model.ImageKey]bool{}
+	var keys []model.ImageKey
 	for i := range containers {
 		c := &containers[i]
 		if c.Skip == "" && c.Key.Pullable() && c.Key.Validate() == nil && !seen[c.Key] {
@@ -162,7 +162,7 @@ func (r *Reconciler) containers(ctx context.Context, scanner *scannerv1.Scanner,
 	if ignoreLabel == "" {
 		ignoreLabel = scannerv1.DefaultIgnoreLabel
 	}
-	read := inventory.Options{IgnoreLabel: ignoreLabel, ScanLabel: scanjob.LabelScan, Platform: func(node string) (vuln.Platform, bool) {
+	read := inventory.Options{IgnoreLabel: ignoreLabel, ScanLabel: scanjob.LabelScan, Platform: func(node string) (model.Platform, bool) {
 		platform, known := platforms[node]
 		return platform, known
 	}}
@@ -213,18 +213,18 @@ func (r *Reconciler) scope(ctx context.Context, scanner *scannerv1.Scanner) (sco
 }
 
 // platforms reads the platform of each node from its well-known labels. A node without them is taken for one like the operator's own.
-func (r *Reconciler) platforms(ctx context.Context) (map[string]vuln.Platform, error) {
+func (r *Reconciler) platforms(ctx context.Context) (map[string]model.Platform, error) {
 	nodes := &metav1.PartialObjectMetadataList{}
 	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
 	if err := r.Client.List(ctx, nodes); err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
-	platforms := make(map[string]vuln.Platform, len(nodes.Items))
+	platforms := make(map[string]model.Platform, len(nodes.Items))
 	for i := range nodes.Items {
 		node := &nodes.Items[i]
-		p, err := vuln.ParsePlatform(node.Labels[corev1.LabelOSStable] + "/" + node.Labels[corev1.LabelArchStable])
+		p, err := model.ParsePlatform(node.Labels[corev1.LabelOSStable] + "/" + node.Labels[corev1.LabelArchStable])
 		if err != nil {
-			p = vuln.Platform{OS: "linux", Architecture: runtime.GOARCH}
+			p = model.Platform{OS: "linux", Architecture: runtime.GOARCH}
 		}
 		platforms[node.Name] = p
 	}

@@ -8,9 +8,9 @@ import (
 
 	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
 	"github.com/scanner-operator/scanner-operator/internal/inventory"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 const (
@@ -20,14 +20,14 @@ const (
 	watchInterval = 30 * time.Second
 	// retryNode is when a node that is not known is looked for again.
 	retryNode = 5 * time.Second
-	// firstHold is how long a registry is left alone that does not say for how long.
+	// firstHold is the pause of a registry that does not request a duration.
 	firstHold = time.Minute
 )
 
-// Limits bound the attempts that are under way at a time, of all Scanners together.
+// Limits limit the concurrent scans of all Scanners.
 type Limits struct {
 	Scans int
-	// PerRegistry bounds those that pull from one registry.
+	// PerRegistry limits the concurrent scans that pull from one registry.
 	PerRegistry int
 }
 
@@ -36,7 +36,7 @@ func DefaultLimits() Limits { return Limits{Scans: 10, PerRegistry: 4} }
 
 // backoff is the time from the end of a failed attempt to the next. attempt counts from zero. The spread of up to a
 // fifth comes from the image, so that images that failed together do not come back together.
-func backoff(attempt int, key vuln.ImageKey) time.Duration {
+func backoff(attempt int, key model.ImageKey) time.Duration {
 	d := maxBackoff
 	if attempt < 7 {
 		d = min(firstBackoff<<max(attempt, 0), maxBackoff)
@@ -45,7 +45,7 @@ func backoff(attempt int, key vuln.ImageKey) time.Duration {
 }
 
 // spread is a time from 0 to most that is always the same for one image.
-func spread(most time.Duration, key vuln.ImageKey) time.Duration {
+func spread(most time.Duration, key model.ImageKey) time.Duration {
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(key.String()))
 	return most * time.Duration(hash.Sum32()%1000) / 1000
@@ -55,17 +55,17 @@ func spread(most time.Duration, key vuln.ImageKey) time.Duration {
 type retry struct {
 	at time.Time
 	// raise is the size class that the repository gets, empty when it stays.
-	raise vuln.SizeClass
-	// hold says that the registry is to be left alone, nil when it is not.
-	hold *store.RegistryHold
+	raise model.SizeClass
+	// hold pauses the registry; nil for no pause.
+	hold *store.RegistryPause
 }
 
 // planRetry decides when the next attempt at an image is due, after one that ran in a size class. An attempt that ran out of memory is
-// followed soon by one with more of it, if there is more to be had. grow is Cataloguer.Grow for the attempt's resources.
-func planRetry(image *store.Image, ranIn vuln.SizeClass, outcome vuln.Outcome, grow func(vuln.SizeClass) (vuln.SizeClass, bool), now time.Time) retry {
+// followed soon by one with more of it, if there is more to be had. grow is Cataloger.Grow for the attempt's resources.
+func planRetry(image *store.Image, ranIn model.SizeClass, outcome model.Outcome, grow func(model.SizeClass) (model.SizeClass, bool), now time.Time) retry {
 	r := retry{at: now.Add(backoff(image.Attempts, image.Key))}
 	switch {
-	case outcome.Reason == vuln.ReasonOutOfMemory:
+	case outcome.Reason == model.ReasonOutOfMemory:
 		class := image.SizeClass.OrSmall()
 		if next, grows := grow(class); ranIn.Factor() >= class.Factor() && grows {
 			r.raise, r.at = next, now.Add(backoff(0, image.Key))
@@ -73,13 +73,13 @@ func planRetry(image *store.Image, ranIn vuln.SizeClass, outcome vuln.Outcome, g
 			// Another image of the repository has raised it in the meantime.
 			r.at = now.Add(backoff(0, image.Key))
 		}
-	case outcome.Reason == vuln.ReasonRegistryRateLimited || outcome.RetryAfter > 0:
-		pause := min(outcome.RetryAfter, vuln.MaxRetryAfter)
+	case outcome.Reason == model.ReasonRegistryRateLimited || outcome.RetryAfter > 0:
+		pause := min(outcome.RetryAfter, model.MaxRetryAfter)
 		if pause <= 0 {
 			pause = firstHold
 		}
 		until := now.Add(pause)
-		r.hold = &store.RegistryHold{Host: image.Key.Registry(), Until: until, Reason: outcome.Message}
+		r.hold = &store.RegistryPause{Host: image.Key.Registry(), Until: until, Reason: outcome.Message}
 		if after := until.Add(spread(pause/5, image.Key)); after.After(r.at) {
 			r.at = after
 		}
@@ -95,14 +95,14 @@ type plan struct {
 	running int
 	queued  int
 	// waits says what keeps queued images.
-	waits map[vuln.ImageKey]wait
+	waits map[model.ImageKey]wait
 	// contends: images wait for a slot of the operator that other Scanners have.
 	contends bool
 	// next is when to look again.
 	next time.Duration
 }
 
-// wait says why an image is not catalogued now. until is zero where nobody knows.
+// wait says why an image is not cataloged now. until is zero where nobody knows.
 type wait struct {
 	why   string
 	until time.Time
@@ -111,8 +111,8 @@ type wait struct {
 // The reasons why images wait.
 const (
 	waitsSuspended = "the Scanner is suspended"
-	waitsScanner   = "waits for a scan slot of its Scanner: spec.concurrency bounds them"
-	waitsOperator  = "waits for a scan slot of the operator, which all Scanners share: --scan-concurrency bounds them"
+	waitsScanner   = "waiting for a scan slot of the Scanner (spec.concurrency)"
+	waitsOperator  = "waiting for a scan slot of the operator (--scan-concurrency)"
 )
 
 // slots counts what is free.
@@ -121,10 +121,10 @@ type slots struct {
 	perRegistry       map[string]int
 }
 
-// makePlan decides which images to catalogue now: new ones before retries, in the order in which their pods were created, as
+// makePlan decides which images to catalog now: new ones before retries, in the order in which their pods were created, as
 // long as the Scanner, the operator and the registry have free slots.
-func makePlan(scanner *scannerv1.Scanner, v *view, limits Limits, now time.Time) plan {
-	p := plan{next: auditInterval, waits: map[vuln.ImageKey]wait{}}
+func makePlan(scanner *scannerv1.Scanner, v *observed, limits Limits, now time.Time) plan {
+	p := plan{next: auditInterval, waits: map[model.ImageKey]wait{}}
 	free := freeSlots(scanner, v, limits, &p)
 	for _, key := range due(v, now, &p.next) {
 		if w, waits := mustWait(scanner, v, key, free, limits); waits {
@@ -153,7 +153,7 @@ func makePlan(scanner *scannerv1.Scanner, v *view, limits Limits, now time.Time)
 
 // freeSlots counts what the attempts under way leave, and those of the Scanner itself. While other Scanners wait too, a Scanner gets no
 // more than its share of the operator's slots.
-func freeSlots(scanner *scannerv1.Scanner, v *view, limits Limits, p *plan) slots {
+func freeSlots(scanner *scannerv1.Scanner, v *observed, limits Limits, p *plan) slots {
 	free := slots{scanner: int(scannerv1.DefaultConcurrency), operator: limits.Scans - len(v.active), perRegistry: map[string]int{}}
 	if scanner.Spec.Concurrency != nil {
 		free.scanner = int(*scanner.Spec.Concurrency)
@@ -175,28 +175,28 @@ func freeSlots(scanner *scannerv1.Scanner, v *view, limits Limits, p *plan) slot
 	return free
 }
 
-// mustWait says what keeps an image that is due from being catalogued now.
-func mustWait(scanner *scannerv1.Scanner, v *view, key vuln.ImageKey, free slots, limits Limits) (wait, bool) {
+// mustWait says what keeps an image that is due from being cataloged now.
+func mustWait(scanner *scannerv1.Scanner, v *observed, key model.ImageKey, free slots, limits Limits) (wait, bool) {
 	host := key.Registry()
 	hold, held := v.holds[host]
 	switch {
 	case scanner.Spec.Suspend:
 		return wait{why: waitsSuspended}, true
 	case held:
-		return wait{why: "waits because the registry " + host + " asked to be left alone for a while", until: hold.Until}, true
+		return wait{why: "waiting until the pause that the registry " + host + " requested ends", until: hold.Until}, true
 	case free.scanner <= 0:
 		return wait{why: waitsScanner}, true
 	case free.operator <= 0:
 		return wait{why: waitsOperator}, true
 	case free.perRegistry[host]+limits.PerRegistry <= 0:
-		return wait{why: fmt.Sprintf("waits because %d scans pull from the registry %s already: --scan-registry-concurrency bounds them", limits.PerRegistry, host)}, true
+		return wait{why: fmt.Sprintf("waiting because %d scans pull from the registry %s (--scan-registry-concurrency)", limits.PerRegistry, host)}, true
 	}
 	return wait{}, false
 }
 
-// due lists the images to be catalogued now, and shortens next to the time when another will be due.
-func due(v *view, now time.Time, next *time.Duration) []vuln.ImageKey {
-	var fresh, retries []vuln.ImageKey
+// due lists the images to be cataloged now, and shortens next to the time when another will be due.
+func due(v *observed, now time.Time, next *time.Duration) []model.ImageKey {
+	var fresh, retries []model.ImageKey
 	for _, key := range wantedKeys(v.containers) {
 		image, known := v.images[key]
 		if !known || image.State != store.StatePending && image.State != store.StateFailed {
@@ -220,7 +220,7 @@ func due(v *view, now time.Time, next *time.Duration) []vuln.ImageKey {
 // request asks for the next attempt at an image, in a namespace with a pod that runs it, with the pull secrets of all of that
 // namespace's pods that run it. Each attempt is made in another namespace, if there are several, so that one that takes no Jobs or has
 // the wrong pull secrets does not stand in the way for ever.
-func request(scanner *scannerv1.Scanner, v *view, key vuln.ImageKey) scanjob.Request {
+func request(scanner *scannerv1.Scanner, v *observed, key model.ImageKey) scanjob.Request {
 	spec := scanner.Spec.Job
 	image := v.images[key]
 	req := scanjob.Request{

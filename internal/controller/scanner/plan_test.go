@@ -12,25 +12,25 @@ import (
 
 	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
 	"github.com/scanner-operator/scanner-operator/internal/inventory"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-func imageKey(name string) vuln.ImageKey {
-	return vuln.ImageKey{
+func imageKey(name string) model.ImageKey {
+	return model.ImageKey{
 		ImageID:  "r.example/" + name + "@sha256:" + strings.Repeat("a", 64),
-		Platform: vuln.Platform{OS: "linux", Architecture: "amd64"},
+		Platform: model.Platform{OS: "linux", Architecture: "amd64"},
 	}
 }
 
 // world builds a view in which one pod runs each image.
-type world struct{ *view }
+type world struct{ *observed }
 
 func newWorld() world {
-	return world{&view{images: map[vuln.ImageKey]store.Image{}, attempts: map[string]Attempt{}, holds: map[string]store.RegistryHold{}}}
+	return world{&observed{images: map[model.ImageKey]store.Image{}, attempts: map[string]Attempt{}, holds: map[string]store.RegistryPause{}}}
 }
 
 func (w world) runs(name string, state store.ImageState) world {
@@ -62,7 +62,7 @@ func (w world) elsewhere(registry string, count int) world {
 
 // held leaves the registry alone for a while.
 func (w world) held(pause time.Duration) world {
-	w.holds["r.example"] = store.RegistryHold{Host: "r.example", Until: now.Add(pause)}
+	w.holds["r.example"] = store.RegistryPause{Host: "r.example", Until: now.Add(pause)}
 	return w
 }
 
@@ -179,7 +179,7 @@ func TestMakePlan(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			p := makePlan(tt.scanner, tt.world.view, Limits{Scans: 6, PerRegistry: 4}, now)
+			p := makePlan(tt.scanner, tt.world.observed, Limits{Scans: 6, PerRegistry: 4}, now)
 			got := want{running: p.running, queued: p.queued, next: p.next, contends: p.contends}
 			if len(p.waits) != p.queued {
 				t.Errorf("%d images are queued, and it is said of %d why", p.queued, len(p.waits))
@@ -208,7 +208,7 @@ func TestRequestCollectsPullSecretsOfOneNamespace(t *testing.T) {
 		{Namespace: "one", Key: key, PullSecrets: []string{"first", "second"}},
 		{Namespace: "one", Key: imageKey("b"), PullSecrets: []string{"other-image"}},
 	}
-	req := request(scannerWith(nil), w.view, key)
+	req := request(scannerWith(nil), w.observed, key)
 	if diff := cmp.Diff([]string{"first", "second"}, req.PullSecrets); diff != "" || req.Namespace != "one" {
 		t.Errorf("namespace %s, pull secrets (-want +got):\n%s", req.Namespace, diff)
 	}
@@ -222,7 +222,7 @@ func TestRequestGoesRoundTheNamespaces(t *testing.T) {
 		w.containers = []inventory.Container{
 			{Namespace: "one", Key: key, PullSecrets: []string{"first"}}, {Namespace: "two", Key: key, PullSecrets: []string{"second"}}, {Namespace: "one", Key: key},
 		}
-		req := request(scannerWith(func(s *scannerv1.Scanner) { s.Spec.Job.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "all"}} }), w.view, key)
+		req := request(scannerWith(func(s *scannerv1.Scanner) { s.Spec.Job.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "all"}} }), w.observed, key)
 		secrets := map[string][]string{"one": {"first", "all"}, "two": {"second", "all"}}
 		if diff := cmp.Diff(secrets[want], req.PullSecrets); diff != "" || req.Namespace != want {
 			t.Errorf("attempt %d is made in %s, want %s; pull secrets (-want +got):\n%s", attempts, req.Namespace, want, diff)
@@ -234,37 +234,37 @@ func TestPlanRetry(t *testing.T) {
 	key := imageKey("a")
 	second, first := now.Add(backoff(1, key)), now.Add(backoff(0, key))
 	tests := map[string]struct {
-		class, ranIn vuln.SizeClass
-		outcome      vuln.Outcome
+		class, ranIn model.SizeClass
+		outcome      model.Outcome
 		want         retry
 	}{
-		"any failure":                  {"", "", vuln.Outcome{Reason: vuln.ReasonImageNotFound}, retry{at: second}},
-		"out of memory":                {"", "", vuln.Outcome{Reason: vuln.ReasonOutOfMemory}, retry{at: first, raise: vuln.SizeMedium}},
-		"out of memory again":          {vuln.SizeMedium, vuln.SizeMedium, vuln.Outcome{Reason: vuln.ReasonOutOfMemory}, retry{at: first, raise: vuln.SizeLarge}},
-		"out of memory in the largest": {vuln.SizeLarge, vuln.SizeLarge, vuln.Outcome{Reason: vuln.ReasonOutOfMemory}, retry{at: second}},
-		"raised in the meantime":       {vuln.SizeLarge, vuln.SizeMedium, vuln.Outcome{Reason: vuln.ReasonOutOfMemory}, retry{at: first}},
+		"any failure":                  {"", "", model.Outcome{Reason: model.ReasonImageNotFound}, retry{at: second}},
+		"out of memory":                {"", "", model.Outcome{Reason: model.ReasonOutOfMemory}, retry{at: first, raise: model.SizeMedium}},
+		"out of memory again":          {model.SizeMedium, model.SizeMedium, model.Outcome{Reason: model.ReasonOutOfMemory}, retry{at: first, raise: model.SizeLarge}},
+		"out of memory in the largest": {model.SizeLarge, model.SizeLarge, model.Outcome{Reason: model.ReasonOutOfMemory}, retry{at: second}},
+		"raised in the meantime":       {model.SizeLarge, model.SizeMedium, model.Outcome{Reason: model.ReasonOutOfMemory}, retry{at: first}},
 		"the registry says how long": {
-			"", "", vuln.Outcome{Reason: vuln.ReasonRegistryRateLimited, Message: "429", RetryAfter: 10 * time.Minute},
+			"", "", model.Outcome{Reason: model.ReasonRegistryRateLimited, Message: "429", RetryAfter: 10 * time.Minute},
 			retry{
-				at: now.Add(10*time.Minute + spread(2*time.Minute, key)), hold: &store.RegistryHold{Host: "r.example", Until: now.Add(10 * time.Minute), Reason: "429"},
+				at: now.Add(10*time.Minute + spread(2*time.Minute, key)), hold: &store.RegistryPause{Host: "r.example", Until: now.Add(10 * time.Minute), Reason: "429"},
 			},
 		},
 		"the registry says no more than that": {
-			"", "", vuln.Outcome{Reason: vuln.ReasonRegistryRateLimited}, retry{at: second, hold: &store.RegistryHold{Host: "r.example", Until: now.Add(firstHold)}},
+			"", "", model.Outcome{Reason: model.ReasonRegistryRateLimited}, retry{at: second, hold: &store.RegistryPause{Host: "r.example", Until: now.Add(firstHold)}},
 		},
 		"the registry is down for a while": {
-			"", "", vuln.Outcome{Reason: vuln.ReasonRegistryUnavailable, RetryAfter: time.Second},
-			retry{at: second, hold: &store.RegistryHold{Host: "r.example", Until: now.Add(time.Second)}},
+			"", "", model.Outcome{Reason: model.ReasonRegistryUnavailable, RetryAfter: time.Second},
+			retry{at: second, hold: &store.RegistryPause{Host: "r.example", Until: now.Add(time.Second)}},
 		},
 		"nobody is put off for a day": {
-			"", "", vuln.Outcome{Reason: vuln.ReasonRegistryRateLimited, RetryAfter: 24 * time.Hour},
-			retry{at: now.Add(time.Hour + spread(time.Hour/5, key)), hold: &store.RegistryHold{Host: "r.example", Until: now.Add(time.Hour)}},
+			"", "", model.Outcome{Reason: model.ReasonRegistryRateLimited, RetryAfter: 24 * time.Hour},
+			retry{at: now.Add(time.Hour + spread(time.Hour/5, key)), hold: &store.RegistryPause{Host: "r.example", Until: now.Add(time.Hour)}},
 		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			image := store.Image{ImageState: store.ImageState{Key: key, Attempts: 1}, SizeClass: tt.class}
-			got := planRetry(&image, tt.ranIn, tt.outcome, vuln.SizeClass.Next, now)
+			got := planRetry(&image, tt.ranIn, tt.outcome, model.SizeClass.Next, now)
 			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(retry{})); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

@@ -28,9 +28,9 @@ import (
 	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
 	"github.com/scanner-operator/scanner-operator/internal/kube"
 	"github.com/scanner-operator/scanner-operator/internal/metrics"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 func testScheme(t *testing.T) *runtime.Scheme {
@@ -43,10 +43,10 @@ func testScheme(t *testing.T) *runtime.Scheme {
 }
 
 // memory is a Store that knows images by their keys.
-type memory map[vuln.ImageKey]store.Image
+type memory map[model.ImageKey]store.Image
 
-func (m memory) WantImages(_ context.Context, keys []vuln.ImageKey) (map[vuln.ImageKey]store.Image, error) {
-	found := map[vuln.ImageKey]store.Image{}
+func (m memory) WantImages(_ context.Context, keys []model.ImageKey) (map[model.ImageKey]store.Image, error) {
+	found := map[model.ImageKey]store.Image{}
 	for _, key := range keys {
 		if _, known := m[key]; !known {
 			m[key] = store.Image{ImageState: store.ImageState{Key: key, State: store.StatePending, Nonce: "nonce"}}
@@ -56,14 +56,14 @@ func (m memory) WantImages(_ context.Context, keys []vuln.ImageKey) (map[vuln.Im
 	return found, nil
 }
 
-func (m memory) Image(_ context.Context, key vuln.ImageKey) (store.Image, error) {
+func (m memory) Image(_ context.Context, key model.ImageKey) (store.Image, error) {
 	if image, known := m[key]; known {
 		return image, nil
 	}
 	return store.Image{}, store.ErrNotFound
 }
 
-func (m memory) RecordFailure(_ context.Context, key vuln.ImageKey, attempt int, outcome vuln.Outcome, next time.Time) (bool, error) {
+func (m memory) RecordFailure(_ context.Context, key model.ImageKey, attempt int, outcome model.Outcome, next time.Time) (bool, error) {
 	image, known := m[key]
 	if !known || image.Attempts != attempt {
 		return false, nil
@@ -74,7 +74,7 @@ func (m memory) RecordFailure(_ context.Context, key vuln.ImageKey, attempt int,
 	return true, nil
 }
 
-func (memory) RecordQueued(context.Context, vuln.ImageKey, int) (bool, error) { return true, nil }
+func (memory) RecordQueued(context.Context, model.ImageKey, int) (bool, error) { return true, nil }
 
 func (memory) RecordChange(context.Context, store.ObjectChange) error { return nil }
 
@@ -82,8 +82,8 @@ func (memory) RecordUses(context.Context, string, []store.Use) error { return ni
 
 func (memory) RecordCoverage(context.Context, string, []store.ContainerCoverage) error { return nil }
 
-func (m memory) ImageStates(_ context.Context, keys []vuln.ImageKey) (map[vuln.ImageKey]store.ImageState, error) {
-	found := map[vuln.ImageKey]store.ImageState{}
+func (m memory) ImageStates(_ context.Context, keys []model.ImageKey) (map[model.ImageKey]store.ImageState, error) {
+	found := map[model.ImageKey]store.ImageState{}
 	for _, key := range keys {
 		if image, known := m[key]; known {
 			found[key] = image.ImageState
@@ -92,7 +92,7 @@ func (m memory) ImageStates(_ context.Context, keys []vuln.ImageKey) (map[vuln.I
 	return found, nil
 }
 
-func (m memory) RaiseSizeClass(_ context.Context, repository string, class vuln.SizeClass) error {
+func (m memory) RaiseSizeClass(_ context.Context, repository string, class model.SizeClass) error {
 	for key, image := range m {
 		if key.Repository() == repository {
 			image.SizeClass = class
@@ -102,23 +102,25 @@ func (m memory) RaiseSizeClass(_ context.Context, repository string, class vuln.
 	return nil
 }
 
-func (memory) RegistryHolds(context.Context) ([]store.RegistryHold, error) { return nil, nil }
+func (memory) RegistryPauses(context.Context) ([]store.RegistryPause, error) { return nil, nil }
 
-func (memory) HoldRegistry(context.Context, store.RegistryHold) error { return nil }
+func (memory) PauseRegistry(context.Context, store.RegistryPause) error { return nil }
 
 func (memory) Scopes(context.Context) ([]string, error) { return nil, nil }
 
-func (memory) ForgetImages(context.Context, time.Time, int) ([]vuln.ImageKey, error) { return nil, nil }
+func (memory) ForgetImages(context.Context, time.Time, int) ([]model.ImageKey, error) {
+	return nil, nil
+}
 
 func (memory) Changes(context.Context, store.ChangeQuery) (store.ChangePage, error) {
 	return store.ChangePage{}, nil
 }
 
-// starter is a Cataloguer whose attempts are under way once they are started.
+// starter is a Cataloger whose attempts are under way once they are started.
 type starter struct {
 	refuse   string
 	attempts map[string]Attempt
-	started  []vuln.ImageKey
+	started  []model.ImageKey
 }
 
 func (s *starter) Attempts(context.Context) (map[string]Attempt, error) {
@@ -127,20 +129,20 @@ func (s *starter) Attempts(context.Context) (map[string]Attempt, error) {
 
 func (s *starter) Start(_ context.Context, _ types.NamespacedName, req scanjob.Request) error {
 	if s.refuse != "" && strings.Contains(req.Key.ImageID, s.refuse) {
-		return &RefusedError{vuln.Outcome{Reason: vuln.ReasonUnschedulable, Message: "no room"}}
+		return &RefusedError{model.Outcome{Reason: model.ReasonUnschedulable, Message: "no room"}}
 	}
 	s.attempts[req.Name] = Attempt{Key: req.Key, ScannerUID: req.ScannerUID, SizeClass: req.SizeClass}
 	s.started = append(s.started, req.Key)
 	return nil
 }
 
-func (*starter) Grow(_ corev1.ResourceRequirements, class vuln.SizeClass) (vuln.SizeClass, bool) {
+func (*starter) Grow(_ corev1.ResourceRequirements, class model.SizeClass) (model.SizeClass, bool) {
 	return class.Next()
 }
 
 type noDatabase struct{}
 
-func (noDatabase) Build() (vuln.DatabaseBuild, bool) { return vuln.DatabaseBuild{}, false }
+func (noDatabase) Build() (model.DatabaseBuild, bool) { return model.DatabaseBuild{}, false }
 
 func podOf(name, imageID string, age time.Duration) *corev1.Pod {
 	return &corev1.Pod{
@@ -152,7 +154,7 @@ func podOf(name, imageID string, age time.Duration) *corev1.Pod {
 	}
 }
 
-func newReconciler(t *testing.T, s Store, cataloguer Cataloguer, objects ...client.Object) (*Reconciler, *events.FakeRecorder) {
+func newReconciler(t *testing.T, s Store, cataloger Cataloger, objects ...client.Object) (*Reconciler, *events.FakeRecorder) {
 	t.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node", Labels: map[string]string{
 		corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64",
@@ -165,7 +167,7 @@ func newReconciler(t *testing.T, s Store, cataloguer Cataloguer, objects ...clie
 	return &Reconciler{
 		Client: fake.NewClientBuilder().WithScheme(testScheme(t)).WithStatusSubresource(&scannerv1.Scanner{}).
 			WithObjects(append(objects, node)...).Build(),
-		Store: s, Cataloguer: cataloguer, Databases: noDatabase{}, Recorder: recorder,
+		Store: s, Cataloger: cataloger, Databases: noDatabase{}, Recorder: recorder,
 		Clock: testclock.NewFakeClock(now), Namespace: "operator", Limits: DefaultLimits(), Metrics: shown,
 	}, recorder
 }
@@ -186,20 +188,20 @@ func reconcileOnce(t *testing.T, r *Reconciler) (ctrl.Result, *scannerv1.Scanner
 
 func TestRefusedStartDoesNotBlockOthers(t *testing.T) {
 	refused, fine := imageKey("refused"), imageKey("fine")
-	known, cataloguer := memory{}, &starter{refuse: "refused", attempts: map[string]Attempt{}}
-	r, _ := newReconciler(t, known, cataloguer, scannerWith(func(s *scannerv1.Scanner) { s.Spec.Concurrency = new(int32(1)) }),
+	known, cataloger := memory{}, &starter{refuse: "refused", attempts: map[string]Attempt{}}
+	r, _ := newReconciler(t, known, cataloger, scannerWith(func(s *scannerv1.Scanner) { s.Spec.Concurrency = new(int32(1)) }),
 		podOf("a", refused.ImageID, 2*time.Hour), podOf("b", fine.ImageID, time.Hour))
 
 	result, _ := reconcileOnce(t, r)
-	if known[refused].Reason != vuln.ReasonUnschedulable || !known[refused].NextAttempt.After(now) {
+	if known[refused].Reason != model.ReasonUnschedulable || !known[refused].NextAttempt.After(now) {
 		t.Errorf("the refused image: %+v, want it failed with a time of the next attempt", known[refused])
 	}
 	if result.RequeueAfter != retryRefused {
 		t.Errorf("reconciled again after %s, want %s", result.RequeueAfter, retryRefused)
 	}
 	_, scanner := reconcileOnce(t, r)
-	if len(cataloguer.started) != 1 || cataloguer.started[0] != fine {
-		t.Errorf("started %v, want the other image alone", cataloguer.started)
+	if len(cataloger.started) != 1 || cataloger.started[0] != fine {
+		t.Errorf("started %v, want the other image alone", cataloger.started)
 	}
 	if ready := meta.FindStatusCondition(scanner.Status.Conditions, scannerv1.ConditionReady); ready == nil || ready.Reason != string(scannerv1.Scanning) {
 		t.Errorf("Ready: %+v, want Scanning", ready)
@@ -241,7 +243,7 @@ func TestJobsStartTellsARefusalFromAFailure(t *testing.T) {
 }
 
 // fail ends the attempt at an image that is under way.
-func (s *starter) fail(t *testing.T, known memory, key vuln.ImageKey, outcome vuln.Outcome) {
+func (s *starter) fail(t *testing.T, known memory, key model.ImageKey, outcome model.Outcome) {
 	t.Helper()
 	name := scanjob.Name(key, "nonce", known[key].Attempts)
 	attempt, started := s.attempts[name]
@@ -254,23 +256,23 @@ func (s *starter) fail(t *testing.T, known memory, key vuln.ImageKey, outcome vu
 
 func TestOutOfMemoryGetsMoreOfIt(t *testing.T) {
 	key := imageKey("a")
-	known, cataloguer := memory{}, &starter{attempts: map[string]Attempt{}}
-	r, recorder := newReconciler(t, known, cataloguer, scannerWith(nil), podOf("a", key.ImageID, time.Hour))
+	known, cataloger := memory{}, &starter{attempts: map[string]Attempt{}}
+	r, recorder := newReconciler(t, known, cataloger, scannerWith(nil), podOf("a", key.ImageID, time.Hour))
 	clk := testclock.NewFakeClock(now)
 	r.Clock = clk
-	var classes []vuln.SizeClass
+	var classes []model.SizeClass
 	var pauses []time.Duration
 	for range 4 {
 		reconcileOnce(t, r)
-		attempt := cataloguer.attempts[scanjob.Name(key, "nonce", known[key].Attempts)]
+		attempt := cataloger.attempts[scanjob.Name(key, "nonce", known[key].Attempts)]
 		classes = append(classes, attempt.SizeClass)
-		cataloguer.fail(t, known, key, vuln.Outcome{Reason: vuln.ReasonOutOfMemory, Message: "killed"})
+		cataloger.fail(t, known, key, model.Outcome{Reason: model.ReasonOutOfMemory, Message: "killed"})
 		reconcileOnce(t, r)
 		pause := known[key].NextAttempt.Sub(clk.Now())
 		pauses = append(pauses, pause)
 		clk.Step(pause)
 	}
-	if diff := cmp.Diff([]vuln.SizeClass{vuln.SizeSmall, vuln.SizeMedium, vuln.SizeLarge, vuln.SizeLarge}, classes); diff != "" {
+	if diff := cmp.Diff([]model.SizeClass{model.SizeSmall, model.SizeMedium, model.SizeLarge, model.SizeLarge}, classes); diff != "" {
 		t.Errorf("size classes (-want +got):\n%s", diff)
 	}
 	want := []time.Duration{backoff(0, key), backoff(0, key), backoff(2, key), backoff(3, key)}
@@ -284,15 +286,15 @@ func TestOutOfMemoryGetsMoreOfIt(t *testing.T) {
 
 func TestTwoScannersOfOneImage(t *testing.T) {
 	key := imageKey("a")
-	known, cataloguer := memory{}, &starter{attempts: map[string]Attempt{}}
+	known, cataloger := memory{}, &starter{attempts: map[string]Attempt{}}
 	second := scannerWith(func(s *scannerv1.Scanner) { s.Name, s.UID = "second", "second" })
-	r, _ := newReconciler(t, known, cataloguer, scannerWith(nil), second, podOf("a", key.ImageID, time.Hour))
+	r, _ := newReconciler(t, known, cataloger, scannerWith(nil), second, podOf("a", key.ImageID, time.Hour))
 	reconcileOnce(t, r)
 	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(second)}); err != nil {
 		t.Fatal(err)
 	}
-	if len(cataloguer.started) != 1 {
-		t.Errorf("started %v, want the image once", cataloguer.started)
+	if len(cataloger.started) != 1 {
+		t.Errorf("started %v, want the image once", cataloger.started)
 	}
 	var read scannerv1.Scanner
 	if err := r.Client.Get(t.Context(), client.ObjectKeyFromObject(second), &read); err != nil || read.Status.Containers.Total != 1 {
@@ -305,15 +307,15 @@ func TestEventsFitTheirLimit(t *testing.T) {
 	key := imageKey("a")
 	known := memory{}
 	name := scanjob.Name(key, "nonce", 0)
-	cataloguer := &starter{attempts: map[string]Attempt{name: {
-		ScannerUID: "me", Done: true, Outcome: vuln.Outcome{Reason: vuln.ReasonCatalogFailed, Message: strings.Repeat("ü", 2000)},
+	cataloger := &starter{attempts: map[string]Attempt{name: {
+		ScannerUID: "me", Done: true, Outcome: model.Outcome{Reason: model.ReasonCatalogFailed, Message: strings.Repeat("ü", 2000)},
 	}}}
-	r, recorder := newReconciler(t, known, cataloguer, scannerWith(nil), podOf("a", key.ImageID, time.Hour))
+	r, recorder := newReconciler(t, known, cataloger, scannerWith(nil), podOf("a", key.ImageID, time.Hour))
 	reconcileOnce(t, r)
 	select {
 	case event := <-recorder.Events:
-		if note := strings.TrimPrefix(event, "Warning ScanFailed "); len(note) > maxNote || strings.ContainsRune(note, '\uFFFD') {
-			t.Errorf("the note has %d bytes, more than %d, or half a rune", len(note), maxNote)
+		if note := strings.TrimPrefix(event, "Warning ScanFailed "); len(note) > kube.MaxNote || strings.ContainsRune(note, '\uFFFD') {
+			t.Errorf("the note has %d bytes, more than %d, or half a rune", len(note), kube.MaxNote)
 		}
 	default:
 		t.Error("no event")
@@ -322,27 +324,27 @@ func TestEventsFitTheirLimit(t *testing.T) {
 
 func TestScansOfVanishedPodsKeepTheirSlots(t *testing.T) {
 	gone, next := imageKey("gone"), imageKey("next")
-	known, cataloguer := memory{}, &starter{attempts: map[string]Attempt{}}
+	known, cataloger := memory{}, &starter{attempts: map[string]Attempt{}}
 	pod := podOf("a", gone.ImageID, time.Hour)
-	r, _ := newReconciler(t, known, cataloguer, scannerWith(func(s *scannerv1.Scanner) { s.Spec.Concurrency = new(int32(1)) }), pod)
+	r, _ := newReconciler(t, known, cataloger, scannerWith(func(s *scannerv1.Scanner) { s.Spec.Concurrency = new(int32(1)) }), pod)
 	reconcileOnce(t, r)
 	if err := errors.Join(r.Client.Delete(t.Context(), pod), r.Client.Create(t.Context(), podOf("b", next.ImageID, time.Minute))); err != nil {
 		t.Fatal(err)
 	}
 	// Somebody else's Job with our labels.
-	cataloguer.attempts["scan-foreign"] = Attempt{Key: gone, ScannerUID: "me"}
+	cataloger.attempts["scan-foreign"] = Attempt{Key: gone, ScannerUID: "me"}
 
 	_, scanner := reconcileOnce(t, r)
-	if len(cataloguer.started) != 1 || cataloguer.started[0] != gone {
-		t.Fatalf("started %v, want the first image alone until its scan has ended", cataloguer.started)
+	if len(cataloger.started) != 1 || cataloger.started[0] != gone {
+		t.Fatalf("started %v, want the first image alone until its scan has ended", cataloger.started)
 	}
 	if ready := meta.FindStatusCondition(scanner.Status.Conditions, scannerv1.ConditionReady); ready == nil || ready.Reason != string(scannerv1.Waiting) {
 		t.Errorf("Ready: %+v, want Waiting", ready)
 	}
 	name := scanjob.Name(gone, "nonce", 0)
-	cataloguer.attempts[name] = Attempt{Key: gone, ScannerUID: "me", Done: true}
-	if reconcileOnce(t, r); len(cataloguer.started) != 2 || cataloguer.started[1] != next {
-		t.Errorf("started %v, want the second image now", cataloguer.started)
+	cataloger.attempts[name] = Attempt{Key: gone, ScannerUID: "me", Done: true}
+	if reconcileOnce(t, r); len(cataloger.started) != 2 || cataloger.started[1] != next {
+		t.Errorf("started %v, want the second image now", cataloger.started)
 	}
 }
 

@@ -21,7 +21,7 @@ import (
 )
 
 // SetupWithManager registers the controller. A message on wake reconciles every Scanner: something changed in the store, the
-// database or the cataloguer. A Job concerns every Scanner too: one image is scanned once whoever wants it, and the Scanner that
+// database or the cataloger. A Job concerns every Scanner too: one image is scanned once whoever wants it, and the Scanner that
 // asked may be gone by the end.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, wake <-chan event.GenericEvent) error {
 	return ctrl.NewControllerManagedBy(mgr).
@@ -78,7 +78,7 @@ func (r *Reconciler) allScanners(ctx context.Context, _ client.Object) []reconci
 func (r *Reconciler) scanners(ctx context.Context, wanted func(*scannerv1.Scanner) bool) []reconcile.Request {
 	var list scannerv1.ScannerList
 	if err := r.Client.List(ctx, &list); err != nil {
-		logr.FromContextOrDiscard(ctx).Error(err, "Cannot list Scanners")
+		logr.FromContextOrDiscard(ctx).Error(err, "Failed to list Scanners")
 		return nil
 	}
 	var requests []reconcile.Request

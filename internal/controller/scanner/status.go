@@ -14,12 +14,12 @@ import (
 	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
 	"github.com/scanner-operator/scanner-operator/internal/coverage"
 	"github.com/scanner-operator/scanner-operator/internal/inventory"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 // setStatus computes the whole status from what was seen and what is planned.
-func setStatus(scanner *scannerv1.Scanner, v *view, p plan) {
+func setStatus(scanner *scannerv1.Scanner, v *observed, p plan) {
 	summary, findings := sum(v)
 	status := &scanner.Status
 	status.ObservedGeneration = scanner.Generation
@@ -42,7 +42,7 @@ func setStatus(scanner *scannerv1.Scanner, v *view, p plan) {
 }
 
 // sum counts containers by coverage, and the findings of their images, each image once.
-func sum(v *view) (coverage.Summary, scannerv1.FindingCounts) {
+func sum(v *observed) (coverage.Summary, scannerv1.FindingCounts) {
 	var summary coverage.Summary
 	for i := range v.containers {
 		summary.Add(cover(&v.containers[i], v))
@@ -60,11 +60,11 @@ func sum(v *view) (coverage.Summary, scannerv1.FindingCounts) {
 	}
 }
 
-func cover(c *inventory.Container, v *view) coverage.Result {
+func cover(c *inventory.Container, v *observed) coverage.Result {
 	image := v.images[c.Key]
 	known := coverage.Image{
-		Catalogued: image.State == store.StateCatalogued || image.State == store.StateScanned,
-		Reason:     image.Reason,
+		Cataloged: image.State == store.StateCataloged || image.State == store.StateScanned,
+		Reason:    image.Reason,
 	}
 	// What a report says that an image holds is not what a scan finds in it.
 	if image.Database != nil && !image.FromReport {
@@ -76,33 +76,28 @@ func cover(c *inventory.Container, v *view) coverage.Result {
 }
 
 // setReady sets Ready, with the first of these that holds: Scanning while scans run, Waiting while something is left that will
-// go on by itself, Failed when only images are left that could not be scanned, Reconciled.
-func setReady(scanner *scannerv1.Scanner, v *view, summary coverage.Summary, p plan) {
-	notPulled := 0
-	for i := range v.containers {
-		if v.containers[i].Skip == "" && v.containers[i].Key.ImageID == "" {
-			notPulled++
-		}
-	}
+// go on by itself, Failed when only images are left that could not be pulled or scanned, Reconciled.
+func setReady(scanner *scannerv1.Scanner, v *observed, summary coverage.Summary, p plan) {
+	notPulled := summary.Reasons[coverage.ReasonNotPulled]
 	var reason scannerv1.StatusReason
 	var message string
 	switch {
 	case p.running > 0:
-		reason, message = scannerv1.Scanning, "Images are being catalogued."
+		reason, message = scannerv1.Scanning, "Images are being scanned."
 	case scanner.Spec.Suspend && p.queued > 0:
-		reason, message = scannerv1.Waiting, "The Scanner is suspended while images are left to be catalogued."
+		reason, message = scannerv1.Waiting, "The Scanner is suspended, and images are waiting to be scanned."
 	case p.queued > 0:
-		reason, message = scannerv1.Waiting, "Images wait for a free scan slot or for their registry."
+		reason, message = scannerv1.Waiting, "Images are waiting for a scan slot or for their registry."
 	case notPulled > 0:
-		reason, message = scannerv1.Waiting, fmt.Sprintf("%s an image that has not been pulled.", plural(notPulled, "container waits for", "containers wait for"))
+		reason, message = scannerv1.Waiting, fmt.Sprintf("%s an image that is not pulled yet.", plural(notPulled, "container is waiting for", "containers are waiting for"))
 	case summary.Pending > 0 && !v.hasBuild:
-		reason, message = scannerv1.Waiting, "There is no vulnerability database yet; SBOMs are kept and matched when one arrives."
+		reason, message = scannerv1.Waiting, "No vulnerability database is available yet. SBOMs are stored, and matched when a database is available."
 	case summary.Pending > 0 || summary.Stale > 0:
-		reason, message = scannerv1.Waiting, "Images are being catalogued or matched with the vulnerability database."
+		reason, message = scannerv1.Waiting, "Images are being scanned or matched with the vulnerability database."
 	case summary.Failed > 0:
 		reason, message = scannerv1.Failed, fmt.Sprintf("%s not scanned: %s.", plural(summary.Failed, "container is", "containers are"), reasons(summary))
 	default:
-		reason, message = scannerv1.Reconciled, "Every container is scanned or skipped."
+		reason, message = scannerv1.Reconciled, "All containers are scanned or skipped."
 	}
 	status := metav1.ConditionFalse
 	if reason == scannerv1.Reconciled {
@@ -111,13 +106,13 @@ func setReady(scanner *scannerv1.Scanner, v *view, summary coverage.Summary, p p
 	setCondition(scanner, scannerv1.ConditionReady, status, string(reason), message)
 }
 
-func setDatabaseReady(scanner *scannerv1.Scanner, v *view) {
+func setDatabaseReady(scanner *scannerv1.Scanner, v *observed) {
 	switch {
 	case !v.hasBuild:
-		setCondition(scanner, scannerv1.ConditionDatabaseReady, metav1.ConditionFalse, "NoDatabase", "There is no vulnerability database yet.")
-	case v.build.Source == vuln.DatabaseSourceSample:
+		setCondition(scanner, scannerv1.ConditionDatabaseReady, metav1.ConditionFalse, "NoDatabase", "No vulnerability database is available yet.")
+	case v.build.Source == model.DatabaseSourceSample:
 		setCondition(scanner, scannerv1.ConditionDatabaseReady, metav1.ConditionTrue, "SampleDatabase",
-			"The small sample database is in use: it is for demonstration and misses most vulnerabilities.")
+			"The sample database is in use. It is for demonstration only and lacks most vulnerabilities.")
 	default:
 		setCondition(scanner, scannerv1.ConditionDatabaseReady, metav1.ConditionTrue, "Loaded", "A vulnerability database is loaded.")
 	}
@@ -127,10 +122,10 @@ func setDatabaseReady(scanner *scannerv1.Scanner, v *view) {
 const maxNamespaces = 5
 
 // setCoverageComplete says what is missing: containers without a result, and namespaces that are not looked at.
-func setCoverageComplete(scanner *scannerv1.Scanner, v *view, summary coverage.Summary) {
+func setCoverageComplete(scanner *scannerv1.Scanner, v *observed, summary coverage.Summary) {
 	if summary.Complete() && len(v.beyond) == 0 {
 		setCondition(scanner, scannerv1.ConditionCoverageComplete, metav1.ConditionTrue, "Complete",
-			"Every container that is not skipped has a current result.")
+			"All containers that are not skipped have a current result.")
 		return
 	}
 	reason := "NamespacesNotWatched"
@@ -145,7 +140,7 @@ func setCoverageComplete(scanner *scannerv1.Scanner, v *view, summary coverage.S
 		if count > maxNamespaces {
 			named += fmt.Sprintf(" and %d more", count-maxNamespaces)
 		}
-		missing = append(missing, fmt.Sprintf("%s not looked at: --watch-namespaces leaves out %s.",
+		missing = append(missing, fmt.Sprintf("%s not watched: --watch-namespaces excludes %s.",
 			plural(count, "selected namespace is", "selected namespaces are"), named))
 	}
 	setCondition(scanner, scannerv1.ConditionCoverageComplete, metav1.ConditionFalse, reason, strings.Join(missing, " "))
@@ -154,12 +149,12 @@ func setCoverageComplete(scanner *scannerv1.Scanner, v *view, summary coverage.S
 // setFailed sets Ready after an error. The text of the error stays out unless the user caused it: it may change from
 // try to try, and every change of a condition is a write.
 func setFailed(scanner *scannerv1.Scanner, err error) {
-	message := "The Scanner could not be reconciled; the operator's log says why."
+	message := "Failed to reconcile the Scanner; the log of the operator has the error. The operator retries."
 	switch {
 	case errors.Is(err, errForeignSelector):
 		message = errForeignSelector.Error() + "."
 	case errors.Is(err, store.ErrUnavailable):
-		message = "The operator's own database cannot be reached."
+		message = "The database of the operator is not available."
 	}
 	scanner.Status.ObservedGeneration = scanner.Generation
 	setCondition(scanner, scannerv1.ConditionReady, metav1.ConditionFalse, string(scannerv1.Failed), message)

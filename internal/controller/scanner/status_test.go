@@ -14,17 +14,17 @@ import (
 	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
 	"github.com/scanner-operator/scanner-operator/internal/coverage"
 	"github.com/scanner-operator/scanner-operator/internal/inventory"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 func TestSetStatusReady(t *testing.T) {
-	build := vuln.DatabaseBuild{ID: "b", Built: now, Source: vuln.DatabaseSourceOfficial}
+	build := model.DatabaseBuild{ID: "b", Built: now, Source: model.DatabaseSourceOfficial}
 	scanned := func(w world) world {
 		w.build, w.hasBuild = build, true
 		for key, image := range w.images {
 			image.State, image.Database = store.StateScanned, &build
-			image.Counts = store.Counts{SeverityCounts: vuln.SeverityCounts{Critical: 1, High: 2}, KEV: 1, Fixable: 3}
+			image.Counts = store.Counts{SeverityCounts: model.SeverityCounts{Critical: 1, High: 2}, KEV: 1, Fixable: 3}
 			w.images[key] = image
 		}
 		return w
@@ -41,24 +41,31 @@ func TestSetStatusReady(t *testing.T) {
 		"scans run":       {scannerWith(nil), newWorld().runs("a", store.ImageState{State: store.StatePending}).attempt("a", "me", false), scannerv1.Scanning, ""},
 		"a scan starts":   {scannerWith(nil), newWorld().runs("a", store.ImageState{State: store.StatePending}), scannerv1.Scanning, ""},
 		"suspended":       {scannerWith(func(s *scannerv1.Scanner) { s.Spec.Suspend = true }), newWorld().runs("a", store.ImageState{State: store.StatePending}), scannerv1.Waiting, "suspended"},
-		"no database yet": {scannerWith(nil), newWorld().runs("a", store.ImageState{State: store.StateCatalogued}), scannerv1.Waiting, "no vulnerability database"},
-		"to be matched":   {scannerWith(nil), withBuild(newWorld().runs("a", store.ImageState{State: store.StateCatalogued})), scannerv1.Waiting, "matched"},
+		"no database yet": {scannerWith(nil), newWorld().runs("a", store.ImageState{State: store.StateCataloged}), scannerv1.Waiting, "No vulnerability database"},
+		"to be matched":   {scannerWith(nil), withBuild(newWorld().runs("a", store.ImageState{State: store.StateCataloged})), scannerv1.Waiting, "matched"},
 		"an image that is not pulled is Waiting, never Reconciled": {
 			scannerWith(nil), func() world {
 				w := scanned(newWorld().runs("a", store.ImageState{}))
 				w.containers = append(w.containers, inventory.Container{Pod: "new"})
 				return w
-			}(), scannerv1.Waiting, "1 container waits for an image",
+			}(), scannerv1.Waiting, "1 container is waiting for an image",
+		},
+		"an image that cannot be pulled": {
+			scannerWith(nil), func() world {
+				w := scanned(newWorld().runs("a", store.ImageState{}))
+				w.containers = append(w.containers, inventory.Container{Pod: "new", WaitingReason: "ErrImagePull", WaitingMessage: "manifest unknown"})
+				return w
+			}(), scannerv1.Failed, "ImageNotFound 1",
 		},
 		"a failed image": {
 			scannerWith(nil), withBuild(newWorld().runs("a", store.ImageState{
-				State: store.StateFailed, Reason: vuln.ReasonImageTooLarge, NextAttempt: now.Add(time.Hour),
+				State: store.StateFailed, Reason: model.ReasonImageTooLarge, NextAttempt: now.Add(time.Hour),
 			})), scannerv1.Failed, "ImageTooLarge 1",
 		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			setStatus(tt.scanner, tt.world.view, makePlan(tt.scanner, tt.world.view, DefaultLimits(), now))
+			setStatus(tt.scanner, tt.world.observed, makePlan(tt.scanner, tt.world.observed, DefaultLimits(), now))
 			ready := meta.FindStatusCondition(tt.scanner.Status.Conditions, scannerv1.ConditionReady)
 			if ready.Reason != string(tt.reason) || !strings.Contains(ready.Message, tt.message) {
 				t.Errorf("Ready = %s: %q, want %s: …%s…", ready.Reason, ready.Message, tt.reason, tt.message)
@@ -67,7 +74,7 @@ func TestSetStatusReady(t *testing.T) {
 				t.Errorf("Ready is %s with reason %s", ready.Status, ready.Reason)
 			}
 			before := tt.scanner.Status.DeepCopy()
-			setStatus(tt.scanner, tt.world.view, makePlan(tt.scanner, tt.world.view, DefaultLimits(), now.Add(time.Second)))
+			setStatus(tt.scanner, tt.world.observed, makePlan(tt.scanner, tt.world.observed, DefaultLimits(), now.Add(time.Second)))
 			if diff := cmp.Diff(before, &tt.scanner.Status); diff != "" {
 				t.Errorf("the same state gives another status:\n%s", diff)
 			}
@@ -76,15 +83,15 @@ func TestSetStatusReady(t *testing.T) {
 }
 
 func TestSetStatusCountsImagesOnce(t *testing.T) {
-	build := vuln.DatabaseBuild{ID: "b", Built: now, Source: vuln.DatabaseSourceSample}
+	build := model.DatabaseBuild{ID: "b", Built: now, Source: model.DatabaseSourceSample}
 	w := newWorld().runs("a", store.ImageState{State: store.StateScanned})
 	image := w.images[imageKey("a")]
-	image.Database, image.Counts = &build, store.Counts{SeverityCounts: vuln.SeverityCounts{Critical: 2}, KEV: 1, Fixable: 1}
+	image.Database, image.Counts = &build, store.Counts{SeverityCounts: model.SeverityCounts{Critical: 2}, KEV: 1, Fixable: 1}
 	w.images[imageKey("a")], w.build, w.hasBuild = image, build, true
 	w.containers = append(w.containers, w.containers[0], inventory.Container{Skip: "IgnoreLabel"})
 
 	s := scannerWith(nil)
-	setStatus(s, w.view, plan{})
+	setStatus(s, w.observed, plan{})
 	if got := s.Status.Findings; got.Critical != 2 || got.KEV != 1 || got.Fixable != 1 {
 		t.Errorf("findings = %+v", got)
 	}
@@ -101,27 +108,27 @@ func TestSetStatusCountsImagesOnce(t *testing.T) {
 
 func TestCoverageCompleteNamesWhatIsLeftOut(t *testing.T) {
 	failed := func() world {
-		return newWorld().runs("a", store.ImageState{State: store.StateFailed, Reason: vuln.ReasonImageTooLarge})
+		return newWorld().runs("a", store.ImageState{State: store.StateFailed, Reason: model.ReasonImageTooLarge})
 	}
 	beyond := func(w world, names ...string) world { w.beyond = names; return w }
 	tests := map[string]struct {
 		world           world
 		reason, message string
 	}{
-		"nothing":     {newWorld(), "Complete", "Every container that is not skipped has a current result."},
+		"nothing":     {newWorld(), "Complete", "All containers that are not skipped have a current result."},
 		"a container": {failed(), "Incomplete", "1 container is without a current result: ImageTooLarge 1."},
 		"a namespace": {
-			beyond(newWorld(), "a"), "NamespacesNotWatched", "1 selected namespace is not looked at: --watch-namespaces leaves out a.",
+			beyond(newWorld(), "a"), "NamespacesNotWatched", "1 selected namespace is not watched: --watch-namespaces excludes a.",
 		},
 		"many of both": {
 			beyond(failed(), "a", "b", "c", "d", "e", "f", "g"), "Incomplete", "1 container is without a current result: ImageTooLarge 1. " +
-				"7 selected namespaces are not looked at: --watch-namespaces leaves out a, b, c, d, e and 2 more.",
+				"7 selected namespaces are not watched: --watch-namespaces excludes a, b, c, d, e and 2 more.",
 		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := scannerWith(nil)
-			setStatus(s, tt.world.view, plan{})
+			setStatus(s, tt.world.observed, plan{})
 			c := meta.FindStatusCondition(s.Status.Conditions, scannerv1.ConditionCoverageComplete)
 			if c.Reason != tt.reason || c.Message != tt.message || (c.Status == metav1.ConditionTrue) != (tt.reason == "Complete") {
 				t.Errorf("CoverageComplete is %s, %s: %q; want %s: %q", c.Status, c.Reason, c.Message, tt.reason, tt.message)
@@ -130,25 +137,25 @@ func TestCoverageCompleteNamesWhatIsLeftOut(t *testing.T) {
 	}
 }
 
-// What a report says of an image is no scan of it: the image is covered when it has been catalogued.
+// What a report says of an image is no scan of it: the image is covered when it has been cataloged.
 func TestCoverageDoesNotCountReports(t *testing.T) {
 	w := newWorld().runs("pending", store.ImageState{State: store.StatePending}).
-		runs("failed", store.ImageState{State: store.StateFailed, Reason: vuln.ReasonImagePullDenied})
-	w.build, w.hasBuild = vuln.DatabaseBuild{ID: "b", Built: now}, true
+		runs("failed", store.ImageState{State: store.StateFailed, Reason: model.ReasonImagePullDenied})
+	w.build, w.hasBuild = model.DatabaseBuild{ID: "b", Built: now}, true
 	for key, image := range w.images {
 		image.Database, image.FromReport = &w.build, true
 		w.images[key] = image
 	}
 	want := []coverage.Result{
-		{State: coverage.Pending, Reason: coverage.ReasonNotCatalogued}, {State: coverage.Failed, Reason: string(vuln.ReasonImagePullDenied)},
+		{State: coverage.Pending, Reason: coverage.ReasonNotCataloged}, {State: coverage.Failed, Reason: string(model.ReasonImagePullDenied)},
 	}
 	for i := range w.containers {
-		if got := cover(&w.containers[i], w.view); got != want[i] {
+		if got := cover(&w.containers[i], w.observed); got != want[i] {
 			t.Errorf("%s: got %+v, want %+v", w.containers[i].Pod, got, want[i])
 		}
 	}
-	if got := due(w.view, now, new(time.Hour)); len(got) != 2 {
-		t.Errorf("%v are to be catalogued, want both", got)
+	if got := due(w.observed, now, new(time.Hour)); len(got) != 2 {
+		t.Errorf("%v are to be cataloged, want both", got)
 	}
 }
 
@@ -168,9 +175,9 @@ func TestSetFailedKeepsErrorTextOut(t *testing.T) {
 // The API server keeps whole seconds, and a status that differs from what it gave back is written again and again.
 func TestSetStatusDatabaseBuiltIsWhatTheServerKeeps(t *testing.T) {
 	w := newWorld()
-	w.build, w.hasBuild = vuln.DatabaseBuild{ID: "b", Built: now.Add(123 * time.Millisecond)}, true
+	w.build, w.hasBuild = model.DatabaseBuild{ID: "b", Built: now.Add(123 * time.Millisecond)}, true
 	scanner := scannerWith(nil)
-	setStatus(scanner, w.view, plan{})
+	setStatus(scanner, w.observed, plan{})
 	if built := scanner.Status.DatabaseBuilt; built == nil || !built.Equal(new(built.Rfc3339Copy())) {
 		t.Errorf("databaseBuilt is %v, which has a fraction of a second", built)
 	}

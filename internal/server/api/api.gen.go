@@ -174,22 +174,22 @@ func (e EventType) Valid() bool {
 
 // Defines values for EventKind.
 const (
-	DatabaseUpdated EventKind = "database.updated"
-	FindingChanged  EventKind = "finding.changed"
-	FindingClosed   EventKind = "finding.closed"
-	FindingOpened   EventKind = "finding.opened"
-	ImageCatalogued EventKind = "image.catalogued"
-	ImageDiscovered EventKind = "image.discovered"
-	ImageFailed     EventKind = "image.failed"
-	ImageMatched    EventKind = "image.matched"
-	ImageQueued     EventKind = "image.queued"
-	ImageRemoved    EventKind = "image.removed"
-	ImageReported   EventKind = "image.reported"
-	PodsetChanged   EventKind = "podset.changed"
-	RolloutChanged  EventKind = "rollout.changed"
-	RolloutJudged   EventKind = "rollout.judged"
-	ScannerChanged  EventKind = "scanner.changed"
-	SheroChanged    EventKind = "shero.changed"
+	DatabaseUpdated  EventKind = "database.updated"
+	FindingChanged   EventKind = "finding.changed"
+	FindingClosed    EventKind = "finding.closed"
+	FindingOpened    EventKind = "finding.opened"
+	ImageCataloged   EventKind = "image.cataloged"
+	ImageDiscovered  EventKind = "image.discovered"
+	ImageFailed      EventKind = "image.failed"
+	ImageMatched     EventKind = "image.matched"
+	ImageQueued      EventKind = "image.queued"
+	ImageRemoved     EventKind = "image.removed"
+	ImageReported    EventKind = "image.reported"
+	PodsetChanged    EventKind = "podset.changed"
+	RolloutChanged   EventKind = "rollout.changed"
+	RolloutEvaluated EventKind = "rollout.evaluated"
+	ScannerChanged   EventKind = "scanner.changed"
+	SheroChanged     EventKind = "shero.changed"
 )
 
 // Valid indicates whether the value is a known member of the EventKind enum.
@@ -203,7 +203,7 @@ func (e EventKind) Valid() bool {
 		return true
 	case FindingOpened:
 		return true
-	case ImageCatalogued:
+	case ImageCataloged:
 		return true
 	case ImageDiscovered:
 		return true
@@ -221,7 +221,7 @@ func (e EventKind) Valid() bool {
 		return true
 	case RolloutChanged:
 		return true
-	case RolloutJudged:
+	case RolloutEvaluated:
 		return true
 	case ScannerChanged:
 		return true
@@ -354,17 +354,17 @@ func (e ImageSizeClass) Valid() bool {
 
 // Defines values for ImageState.
 const (
-	ImageStateCatalogued ImageState = "Catalogued"
-	ImageStateFailed     ImageState = "Failed"
-	ImageStatePending    ImageState = "Pending"
-	ImageStateReported   ImageState = "Reported"
-	ImageStateScanned    ImageState = "Scanned"
+	ImageStateCataloged ImageState = "Cataloged"
+	ImageStateFailed    ImageState = "Failed"
+	ImageStatePending   ImageState = "Pending"
+	ImageStateReported  ImageState = "Reported"
+	ImageStateScanned   ImageState = "Scanned"
 )
 
 // Valid indicates whether the value is a known member of the ImageState enum.
 func (e ImageState) Valid() bool {
 	switch e {
-	case ImageStateCatalogued:
+	case ImageStateCataloged:
 		return true
 	case ImageStateFailed:
 		return true
@@ -379,19 +379,19 @@ func (e ImageState) Valid() bool {
 	}
 }
 
-// Defines values for RolloutVerdictState.
+// Defines values for RolloutEvaluationState.
 const (
-	GaveUp  RolloutVerdictState = "gaveUp"
-	Judged  RolloutVerdictState = "judged"
-	Waiting RolloutVerdictState = "waiting"
+	Evaluated RolloutEvaluationState = "evaluated"
+	TimedOut  RolloutEvaluationState = "timedOut"
+	Waiting   RolloutEvaluationState = "waiting"
 )
 
-// Valid indicates whether the value is a known member of the RolloutVerdictState enum.
-func (e RolloutVerdictState) Valid() bool {
+// Valid indicates whether the value is a known member of the RolloutEvaluationState enum.
+func (e RolloutEvaluationState) Valid() bool {
 	switch e {
-	case GaveUp:
+	case Evaluated:
 		return true
-	case Judged:
+	case TimedOut:
 		return true
 	case Waiting:
 		return true
@@ -781,15 +781,15 @@ func (e ListWorkloadsParamsFormat) Valid() bool {
 	}
 }
 
-// Affected A package in an image that has or had a vulnerability.
+// Affected A package in an image that is or was affected by a vulnerability.
 type Affected struct {
-	// ExposedSince Since when something ran the image with the vulnerability; absent when nothing ever did.
+	// ExposedSince When a container first ran the image while it was affected; absent if none did.
 	ExposedSince *time.Time `json:"exposedSince,omitempty"`
 
-	// ExposedUntil When nothing did any more; absent while something does.
+	// ExposedUntil When the last such container ended or the finding was closed; absent while the exposure continues.
 	ExposedUntil *time.Time `json:"exposedUntil,omitempty"`
 
-	// FirstSeen When both were there first, the finding in the package and the package in the image.
+	// FirstSeen When the image first contained the package while the package was known to be affected.
 	FirstSeen *time.Time `json:"firstSeen,omitempty"`
 	Fix       Fix        `json:"fix"`
 
@@ -797,34 +797,34 @@ type Affected struct {
 	FixedAt *time.Time `json:"fixedAt,omitempty"`
 	ImageId string     `json:"imageId"`
 
-	// Namespace Of the record in the vulnerability database.
+	// Namespace Namespace of the record in the vulnerability database.
 	Namespace string  `json:"namespace"`
 	Package   Package `json:"package"`
 	Platform  string  `json:"platform"`
 
-	// Running Something runs the image now.
+	// Running At least one container runs the image now.
 	Running         bool     `json:"running"`
 	Severity        Severity `json:"severity"`
 	VulnerabilityId string   `json:"vulnerabilityId"`
 
-	// WorkloadCount All of them.
+	// WorkloadCount Number of all these workloads.
 	WorkloadCount int `json:"workloadCount"`
 
-	// Workloads The first workloads that run the image, or ran it on the day that was asked for.
+	// Workloads The first 20 workloads that run the image, or ran it on the requested day.
 	Workloads []Workload `json:"workloads"`
 }
 
 // AffectedPage defines model for AffectedPage.
 type AffectedPage struct {
-	// Images Images on all pages.
+	// Images Number of images on all pages.
 	Images        int        `json:"images"`
 	Items         []Affected `json:"items"`
 	NextPageToken *string    `json:"nextPageToken,omitempty"`
 
-	// Total Rows on all pages.
+	// Total Number of items on all pages.
 	Total int `json:"total"`
 
-	// Workloads Workloads on all pages.
+	// Workloads Number of workloads on all pages.
 	Workloads int `json:"workloads"`
 }
 
@@ -839,22 +839,22 @@ type CVSS struct {
 
 // Change defines model for Change.
 type Change struct {
-	// After What was said of a finding; absent before it was opened and after it was closed.
+	// After The data of a finding before or after the change; absent before it was opened and after it was closed.
 	After *ChangeSide `json:"after,omitempty"`
 
-	// At When the later build came into use.
+	// At When the later build became the current one.
 	At time.Time `json:"at"`
 
-	// Before What was said of a finding; absent before it was opened and after it was closed.
+	// Before The data of a finding before or after the change; absent before it was opened and after it was closed.
 	Before     *ChangeSide `json:"before,omitempty"`
 	Build      string      `json:"build"`
 	Generation int64       `json:"generation"`
 	Id         int64       `json:"id"`
 
-	// ImageIds The first of them.
+	// ImageIds The first 20 of these images.
 	ImageIds []string `json:"imageIds"`
 
-	// Images Images that hold the package.
+	// Images Number of images that contain the package.
 	Images          int            `json:"images"`
 	Kind            ChangeKind     `json:"kind"`
 	Namespace       string         `json:"namespace"`
@@ -863,7 +863,7 @@ type Change struct {
 	Reasons         []ChangeReason `json:"reasons"`
 	VulnerabilityId string         `json:"vulnerabilityId"`
 
-	// Workloads The first workloads that run them.
+	// Workloads The first 20 workloads that run these images.
 	Workloads []Workload `json:"workloads"`
 }
 
@@ -872,14 +872,14 @@ type ChangeCounts struct {
 	Changed int `json:"changed"`
 	Closed  int `json:"closed"`
 
-	// Images Images that the changes reach.
+	// Images Number of affected images.
 	Images int `json:"images"`
 
-	// NewKev Findings that were opened as known to be exploited or became it.
+	// NewKev Number of opened findings that are in KEV, and of open findings whose vulnerability was added to KEV.
 	NewKev int `json:"newKev"`
 	Opened int `json:"opened"`
 
-	// OpenedCritical Opened findings of severity Critical.
+	// OpenedCritical Number of opened findings with severity Critical.
 	OpenedCritical int `json:"openedCritical"`
 }
 
@@ -891,15 +891,15 @@ type ChangePage struct {
 	Items         []Change `json:"items"`
 	NextPageToken *string  `json:"nextPageToken,omitempty"`
 
-	// Total Rows on all pages.
+	// Total Number of items on all pages.
 	Total int `json:"total"`
 }
 
-// ChangeReason What is another about a finding that stays. epss: the probability of exploitation crossed 10 %. kev: it was added to the
-// catalogue of known exploited vulnerabilities, or taken out.
+// ChangeReason What changed about a finding that remains open. epss: the EPSS probability crossed 10 %. kev: the vulnerability was added to or removed
+// from KEV.
 type ChangeReason string
 
-// ChangeSide What was said of a finding; absent before it was opened and after it was closed.
+// ChangeSide The data of a finding before or after the change; absent before it was opened and after it was closed.
 type ChangeSide struct {
 	Epss        float64   `json:"epss"`
 	FixState    FixState  `json:"fixState"`
@@ -908,33 +908,33 @@ type ChangeSide struct {
 	Severity    Severity  `json:"severity"`
 }
 
-// ContainerCoverage A container of a workload. Pods that are alike count together.
+// ContainerCoverage A container of a workload. Pods with the same values are combined.
 type ContainerCoverage struct {
 	Container string `json:"container"`
 
-	// ImageId Empty while it is not known.
+	// ImageId Empty while unknown.
 	ImageId     string     `json:"imageId"`
 	Message     *string    `json:"message,omitempty"`
 	NextAttempt *time.Time `json:"nextAttempt,omitempty"`
 	Platform    string     `json:"platform"`
 	Pods        int        `json:"pods"`
 
-	// Reason Why it is not Scanned.
+	// Reason Why the container is not Scanned.
 	Reason *string `json:"reason,omitempty"`
 
-	// Reference What the pod asks for.
+	// Reference The image reference in the spec of the pod.
 	Reference string `json:"reference"`
 
-	// Since When it was first seen in this state.
+	// Since When the container was first observed in this state.
 	Since *time.Time `json:"since,omitempty"`
 
-	// State Scanned: there is a result of the database in use. Stale: of an earlier one. Pending: the work is not done yet. Failed: the last
-	// attempt failed. Skipped: left out on purpose.
+	// State Scanned: there is a result of the current database build. Stale: there is a result of an earlier build. Pending: there is no result
+	// yet. Failed: the last attempt failed. Skipped: excluded on purpose.
 	State    CoverageState `json:"state"`
 	Workload Workload      `json:"workload"`
 }
 
-// Counts Findings by severity; kev and fixable count over all severities.
+// Counts Number of findings by severity; kev and fixable count findings of all severities.
 type Counts struct {
 	Critical   int `json:"critical"`
 	Fixable    int `json:"fixable"`
@@ -951,64 +951,64 @@ type CoveragePage struct {
 	Items         []ContainerCoverage `json:"items"`
 	NextPageToken *string             `json:"nextPageToken,omitempty"`
 
-	// Summary Over all containers that the filters but state and reason keep.
+	// Summary Totals of all containers that match the filters, ignoring the filters state and reason.
 	Summary CoverageSummary `json:"summary"`
 
-	// Total Rows on all pages.
+	// Total Number of items on all pages.
 	Total int `json:"total"`
 }
 
-// CoverageState Scanned: there is a result of the database in use. Stale: of an earlier one. Pending: the work is not done yet. Failed: the last
-// attempt failed. Skipped: left out on purpose.
+// CoverageState Scanned: there is a result of the current database build. Stale: there is a result of an earlier build. Pending: there is no result
+// yet. Failed: the last attempt failed. Skipped: excluded on purpose.
 type CoverageState string
 
-// CoverageSummary Containers by state.
+// CoverageSummary Number of containers by state.
 type CoverageSummary struct {
 	Failed  int `json:"failed"`
 	Pending int `json:"pending"`
 
-	// Ratio Share of the containers that are Scanned among those that are not Skipped; 1 when there are none.
+	// Ratio Share of Scanned containers among those that are not Skipped; 1 if there are none.
 	Ratio   float64 `json:"ratio"`
 	Scanned int     `json:"scanned"`
 	Skipped int     `json:"skipped"`
 	Stale   int     `json:"stale"`
 }
 
-// Database A database build that packages were matched with.
+// Database A vulnerability database build that packages were matched with.
 type Database struct {
-	// Age Seconds since the build was made.
+	// Age Seconds since the build was built.
 	Age          int64        `json:"age"`
 	Built        time.Time    `json:"built"`
 	Changes      ChangeCounts `json:"changes"`
 	CurrentSince *time.Time   `json:"currentSince,omitempty"`
 
-	// Engine What matched.
+	// Engine Name and version of the matching engine.
 	Engine string `json:"engine"`
 
-	// Full All packages were matched, not only those that the difference of the builds can touch.
+	// Full All packages were matched, not only those that the difference between the builds can affect.
 	Full bool `json:"full"`
 
-	// Generation Grows by one whenever matching with a build begins.
+	// Generation Number of the result set; incremented with each re-match.
 	Generation int64  `json:"generation"`
 	Id         string `json:"id"`
 
-	// Images Images whose findings come from this build.
+	// Images Number of images whose findings come from this build.
 	Images int `json:"images"`
 
-	// Matched How many of them have been matched.
+	// Matched Number of those packages that have been matched.
 	Matched int `json:"matched"`
 
-	// PreviousBuild ID of the build that was in use before; absent for the first one.
+	// PreviousBuild ID of the previous build; absent for the first one.
 	PreviousBuild *string `json:"previousBuild,omitempty"`
 
-	// Queued Packages that had to be matched.
+	// Queued Number of packages to match.
 	Queued        int            `json:"queued"`
 	SchemaVersion string         `json:"schemaVersion"`
 	Source        DatabaseSource `json:"source"`
 	StartedAt     time.Time      `json:"startedAt"`
 
-	// State Preparing: it is being found out which packages have to be matched. Matching: they are being matched; what is shown still
-	// comes from the current build. Current: in use. Past: it was in use.
+	// State Preparing: the operator determines which packages to match. Matching: these packages are being matched, and findings still come
+	// from the current build. Current: findings come from this build. Past: findings came from this build earlier.
 	State DatabaseState `json:"state"`
 }
 
@@ -1030,34 +1030,34 @@ type DatabaseBuildSource string
 type DatabaseList struct {
 	Items []Database `json:"items"`
 
-	// Update How up to date the database is. Absent when the process that answers does not look after databases.
+	// Update State of database updates. Absent if the responding replica is not the leader.
 	Update *DatabaseUpdate `json:"update,omitempty"`
 }
 
-// DatabaseState Preparing: it is being found out which packages have to be matched. Matching: they are being matched; what is shown still
-// comes from the current build. Current: in use. Past: it was in use.
+// DatabaseState Preparing: the operator determines which packages to match. Matching: these packages are being matched, and findings still come
+// from the current build. Current: findings come from this build. Past: findings came from this build earlier.
 type DatabaseState string
 
-// DatabaseUpdate How up to date the database is. Absent when the process that answers does not look after databases.
+// DatabaseUpdate State of database updates. Absent if the responding replica is not the leader.
 type DatabaseUpdate struct {
-	// Done Bytes of the stage that are done.
+	// Done Bytes processed in the current stage.
 	Done      *int64     `json:"done,omitempty"`
 	LastCheck *time.Time `json:"lastCheck,omitempty"`
 
-	// LastError Why the last check failed; absent when it did not.
+	// LastError Error of the last check; absent if it succeeded.
 	LastError *string `json:"lastError,omitempty"`
 
-	// MaxAge In seconds.
+	// MaxAge Maximum age in seconds.
 	MaxAge    int64      `json:"maxAge"`
 	NextCheck *time.Time `json:"nextCheck,omitempty"`
 
-	// Stage What is under way, such as download; absent when nothing is.
+	// Stage Current stage, for example download; absent if no update is running.
 	Stage *string `json:"stage,omitempty"`
 
-	// Stale The newest build is older than maxAge.
+	// Stale The current build is older than maxAge.
 	Stale bool `json:"stale"`
 
-	// Total Bytes of the stage; absent while that is not known.
+	// Total Total bytes of the current stage; absent while unknown.
 	Total *int64 `json:"total,omitempty"`
 }
 
@@ -1073,17 +1073,17 @@ type EPSS struct {
 type Event struct {
 	At time.Time `json:"at"`
 
-	// Data Particulars of the kind.
+	// Data Details, depending on the kind.
 	Data json.RawMessage `json:"data"`
 
-	// ImageId The image that it is about, if it is about one.
+	// ImageId The image that the event is about, if any.
 	ImageId *string `json:"imageId,omitempty"`
 
-	// Kind New kinds may come; pass over those that you do not know.
+	// Kind Kinds may be added; ignore unknown kinds.
 	Kind     EventKind `json:"kind"`
 	Platform *string   `json:"platform,omitempty"`
 
-	// Sequence Greater than that of every earlier event; numbers may be left out.
+	// Sequence Greater than that of all earlier events; sequence numbers may have gaps.
 	Sequence int64     `json:"sequence"`
 	Type     EventType `json:"type"`
 }
@@ -1091,12 +1091,12 @@ type Event struct {
 // EventType defines model for Event.Type.
 type EventType string
 
-// EventKind New kinds may come; pass over those that you do not know.
+// EventKind Kinds may be added; ignore unknown kinds.
 type EventKind string
 
-// EventNote A message of the WebSocket at /api/v1/events that is no event. hello comes first, with the number of the newest event;
-// position says that nothing up to that number is missing, although no event was sent; reset says that events are missing:
-// fetch everything anew and go on from that number.
+// EventNote A message of the WebSocket at /api/v1/events that is not an event. hello is the first message and contains the sequence number of the newest
+// event; position states that the client has received all events up to that number that match its filters; reset states that events
+// are missing: fetch all data again and continue from that number.
 type EventNote struct {
 	Sequence int64         `json:"sequence"`
 	Type     EventNoteType `json:"type"`
@@ -1109,10 +1109,10 @@ type EventNoteType string
 type EventPage struct {
 	Items []Event `json:"items"`
 
-	// Last The number of the newest event of all.
+	// Last The sequence number of the newest event in the event log.
 	Last int64 `json:"last"`
 
-	// Sequence Up to here was looked at, the since of the next page.
+	// Sequence The last sequence number that the page covers; the `since` of the next page.
 	Sequence int64 `json:"sequence"`
 }
 
@@ -1120,7 +1120,7 @@ type EventPage struct {
 type EventReset struct {
 	Detail *string `json:"detail,omitempty"`
 
-	// Sequence Go on from here.
+	// Sequence The sequence number to continue from.
 	Sequence int64  `json:"sequence"`
 	Status   int    `json:"status"`
 	Title    string `json:"title"`
@@ -1134,11 +1134,11 @@ type FailureReason string
 type Finding struct {
 	Details []MatchDetail `json:"details"`
 
-	// FirstSeen Since when the image has it.
+	// FirstSeen When the image was first found to be affected.
 	FirstSeen *time.Time `json:"firstSeen,omitempty"`
 	Fix       Fix        `json:"fix"`
 
-	// FixedAt When it was closed; absent while it is open.
+	// FixedAt When the finding was closed; absent while it is open.
 	FixedAt       *time.Time    `json:"fixedAt,omitempty"`
 	Locations     []Location    `json:"locations"`
 	Package       Package       `json:"package"`
@@ -1150,7 +1150,7 @@ type FindingPage struct {
 	Items         []Finding `json:"items"`
 	NextPageToken *string   `json:"nextPageToken,omitempty"`
 
-	// Total Rows on all pages.
+	// Total Number of items on all pages.
 	Total int `json:"total"`
 }
 
@@ -1165,17 +1165,17 @@ type FixState string
 
 // Image defines model for Image.
 type Image struct {
-	// Attempts Failed attempts so far.
-	Attempts     int        `json:"attempts"`
-	CataloguedAt *time.Time `json:"cataloguedAt,omitempty"`
+	// Attempts Number of failed attempts.
+	Attempts    int        `json:"attempts"`
+	CatalogedAt *time.Time `json:"catalogedAt,omitempty"`
 
-	// Counts Findings by severity; kev and fixable count over all severities.
+	// Counts Number of findings by severity; kev and fixable count findings of all severities.
 	Counts    Counts         `json:"counts"`
 	Database  *DatabaseBuild `json:"database,omitempty"`
 	Distro    *string        `json:"distro,omitempty"`
 	FirstSeen time.Time      `json:"firstSeen"`
 
-	// FromReport The packages are those of a report from outside; absent when the operator catalogued the image itself.
+	// FromReport The packages come from an external report. Absent if the operator cataloged the image.
 	FromReport  *bool          `json:"fromReport,omitempty"`
 	ImageId     string         `json:"imageId"`
 	MatchedAt   *time.Time     `json:"matchedAt,omitempty"`
@@ -1185,22 +1185,22 @@ type Image struct {
 	Platform    string         `json:"platform"`
 	Reason      *FailureReason `json:"reason,omitempty"`
 
-	// Reported What a report from outside says of the image; absent when there is none.
+	// Reported Number of vulnerabilities in the external report; absent if there is none.
 	Reported *Counts `json:"reported,omitempty"`
 
-	// Size Bytes of all layers, 0 when not known.
+	// Size Total size of the layers in bytes; 0 if unknown.
 	Size int64 `json:"size"`
 
-	// SizeClass How much memory scans of the image's repository get, S the least. It grows when a scan runs out of memory.
+	// SizeClass Memory size class for scans of the image's repository, from S to L. It is raised when a scan runs out of memory.
 	SizeClass *ImageSizeClass `json:"sizeClass,omitempty"`
 
-	// State Pending: not catalogued yet. Failed: the last attempt to catalogue failed. Catalogued: there is an SBOM, findings are
-	// still missing. Scanned: there are findings. Reported: only a report from outside. With a report from outside an image that is
-	// Pending or Failed has the packages and findings of the report meanwhile.
+	// State Pending: not cataloged yet. Failed: the last attempt to catalog the image failed. `Cataloged`: the SBOM exists, and the packages are
+	// not matched yet. Scanned: the findings are available. Reported: only an external report exists. If an external report exists, images
+	// that are Pending or Failed have the packages and findings of the report.
 	State ImageState `json:"state"`
 }
 
-// ImageSizeClass How much memory scans of the image's repository get, S the least. It grows when a scan runs out of memory.
+// ImageSizeClass Memory size class for scans of the image's repository, from S to L. It is raised when a scan runs out of memory.
 type ImageSizeClass string
 
 // ImageName defines model for ImageName.
@@ -1214,13 +1214,13 @@ type ImagePage struct {
 	Items         []Image `json:"items"`
 	NextPageToken *string `json:"nextPageToken,omitempty"`
 
-	// Total Rows on all pages.
+	// Total Number of items on all pages.
 	Total int `json:"total"`
 }
 
-// ImageState Pending: not catalogued yet. Failed: the last attempt to catalogue failed. Catalogued: there is an SBOM, findings are
-// still missing. Scanned: there are findings. Reported: only a report from outside. With a report from outside an image that is
-// Pending or Failed has the packages and findings of the report meanwhile.
+// ImageState Pending: not cataloged yet. Failed: the last attempt to catalog the image failed. `Cataloged`: the SBOM exists, and the packages are
+// not matched yet. Scanned: the findings are available. Reported: only an external report exists. If an external report exists, images
+// that are Pending or Failed have the packages and findings of the report.
 type ImageState string
 
 // KnownExploited defines model for KnownExploited.
@@ -1236,7 +1236,7 @@ type KnownExploited struct {
 
 // Location defines model for Location.
 type Location struct {
-	// Layer Diff ID of the layer that holds the path.
+	// Layer Diff ID of the layer that contains the path.
 	Layer *string `json:"layer,omitempty"`
 	Path  string  `json:"path"`
 }
@@ -1255,29 +1255,29 @@ type MatchDetail struct {
 type Overview struct {
 	Changes *ChangeCounts `json:"changes,omitempty"`
 
-	// Counts Findings by severity; kev and fixable count over all severities.
+	// Counts Number of findings by severity; kev and fixable count findings of all severities.
 	Counts Counts `json:"counts"`
 
-	// Coverage Containers by state.
+	// Coverage Number of containers by state.
 	Coverage *CoverageSummary `json:"coverage,omitempty"`
 	Database *DatabaseBuild   `json:"database,omitempty"`
 
-	// DatabaseStale The newest database is older than it should be.
+	// DatabaseStale The current vulnerability database exceeds its maximum age.
 	DatabaseStale *bool `json:"databaseStale,omitempty"`
 
 	// Images Number of images by state.
 	Images struct {
-		Catalogued int `json:"catalogued"`
-		Failed     int `json:"failed"`
-		Pending    int `json:"pending"`
-		Reported   int `json:"reported"`
-		Scanned    int `json:"scanned"`
+		Cataloged int `json:"cataloged"`
+		Failed    int `json:"failed"`
+		Pending   int `json:"pending"`
+		Reported  int `json:"reported"`
+		Scanned   int `json:"scanned"`
 	} `json:"images"`
 
-	// Packages Distinct packages.
+	// Packages Number of distinct packages.
 	Packages int `json:"packages"`
 
-	// Running Images that something runs now.
+	// Running Number of images that containers run now.
 	Running *int `json:"running,omitempty"`
 }
 
@@ -1290,7 +1290,7 @@ type Package struct {
 	Name     string    `json:"name"`
 	Purl     *string   `json:"purl,omitempty"`
 
-	// Type Such as deb, apk, go-module, npm, python, java-archive.
+	// Type For example deb, apk, go-module, npm, python, java-archive.
 	Type    string `json:"type"`
 	Version string `json:"version"`
 }
@@ -1300,36 +1300,36 @@ type PackagePage struct {
 	Items         []PackageSummary `json:"items"`
 	NextPageToken *string          `json:"nextPageToken,omitempty"`
 
-	// Total Rows on all pages.
+	// Total Number of items on all pages.
 	Total int `json:"total"`
 }
 
 // PackageSummary defines model for PackageSummary.
 type PackageSummary struct {
-	// Counts Findings by severity; kev and fixable count over all severities.
+	// Counts Number of findings by severity; kev and fixable count findings of all severities.
 	Counts Counts `json:"counts"`
 
-	// ImageIds The first of them.
+	// ImageIds The first 20 of these images.
 	ImageIds []string `json:"imageIds"`
 
-	// Images Images that hold it.
+	// Images Number of images that contain the package.
 	Images  int     `json:"images"`
 	Package Package `json:"package"`
 
-	// Workloads Workloads that run any of them now.
+	// Workloads Number of workloads that run these images now.
 	Workloads int `json:"workloads"`
 }
 
-// Presence A time without break in which a container of a workload ran an image.
+// Presence A continuous period in which a container of a workload ran an image.
 type Presence struct {
-	// Cluster Name of the cluster; absent when it has none.
+	// Cluster Name of the cluster; absent if not configured.
 	Cluster   *string   `json:"cluster,omitempty"`
 	Container string    `json:"container"`
 	ImageId   string    `json:"imageId"`
 	Platform  string    `json:"platform"`
 	Since     time.Time `json:"since"`
 
-	// Until Absent while it runs.
+	// Until Absent while the container runs.
 	Until    *time.Time `json:"until,omitempty"`
 	Workload Workload   `json:"workload"`
 }
@@ -1339,11 +1339,11 @@ type PresencePage struct {
 	Items         []Presence `json:"items"`
 	NextPageToken *string    `json:"nextPageToken,omitempty"`
 
-	// Total Rows on all pages.
+	// Total Number of items on all pages.
 	Total int `json:"total"`
 }
 
-// Problem RFC 9457 problem document.
+// Problem Problem details (RFC 9457).
 type Problem struct {
 	Detail *string `json:"detail,omitempty"`
 	Status int     `json:"status"`
@@ -1353,55 +1353,77 @@ type Problem struct {
 
 // RematchRequest defines model for RematchRequest.
 type RematchRequest struct {
-	// Full Match every package, and not only those that may have another answer.
+	// Full Match all packages instead of only those whose matching failed.
 	Full *bool `json:"full,omitempty"`
 }
 
-// Rollout Another image began to run in a container of a workload.
+// Rollout A change of the image in a container of a workload.
 type Rollout struct {
 	At time.Time `json:"at"`
 
-	// Cluster Name of the cluster; absent when it has none.
-	Cluster   *string     `json:"cluster,omitempty"`
-	Container string      `json:"container"`
-	From      RolloutSide `json:"from"`
-	Id        int64       `json:"id"`
-	To        RolloutSide `json:"to"`
+	// Cluster Name of the cluster; absent if not configured.
+	Cluster   *string `json:"cluster,omitempty"`
+	Container string  `json:"container"`
 
-	// Verdict What the rollout did to what is vulnerable, as the findings were when it was judged. A finding is told by vulnerability and name of the
-	// package: another version of it with the same vulnerability is neither opened nor closed.
-	Verdict  RolloutVerdict `json:"verdict"`
-	Workload Workload       `json:"workload"`
+	// Evaluation The findings that the rollout opened and closed, as of the time of the evaluation. A finding is identified by vulnerability and package
+	// name: another version of the package with the same vulnerability is neither opened nor closed.
+	Evaluation RolloutEvaluation `json:"evaluation"`
+	From       RolloutSide       `json:"from"`
+	Id         int64             `json:"id"`
+	To         RolloutSide       `json:"to"`
+	Workload   Workload          `json:"workload"`
 }
 
-// RolloutDetail A rollout, with at most 100 findings on each list, the worst first.
+// RolloutDetail A rollout with at most 100 findings per list, the most severe first.
 type RolloutDetail struct {
 	At     time.Time        `json:"at"`
 	Closed []RolloutFinding `json:"closed"`
 
-	// Cluster Name of the cluster; absent when it has none.
-	Cluster   *string          `json:"cluster,omitempty"`
-	Container string           `json:"container"`
-	From      RolloutSide      `json:"from"`
-	Id        int64            `json:"id"`
-	Opened    []RolloutFinding `json:"opened"`
-	To        RolloutSide      `json:"to"`
+	// Cluster Name of the cluster; absent if not configured.
+	Cluster   *string `json:"cluster,omitempty"`
+	Container string  `json:"container"`
 
-	// Verdict What the rollout did to what is vulnerable, as the findings were when it was judged. A finding is told by vulnerability and name of the
-	// package: another version of it with the same vulnerability is neither opened nor closed.
-	Verdict  RolloutVerdict `json:"verdict"`
-	Workload Workload       `json:"workload"`
+	// Evaluation The findings that the rollout opened and closed, as of the time of the evaluation. A finding is identified by vulnerability and package
+	// name: another version of the package with the same vulnerability is neither opened nor closed.
+	Evaluation RolloutEvaluation `json:"evaluation"`
+	From       RolloutSide       `json:"from"`
+	Id         int64             `json:"id"`
+	Opened     []RolloutFinding  `json:"opened"`
+	To         RolloutSide       `json:"to"`
+	Workload   Workload          `json:"workload"`
 }
+
+// RolloutEvaluation The findings that the rollout opened and closed, as of the time of the evaluation. A finding is identified by vulnerability and package
+// name: another version of the package with the same vulnerability is neither opened nor closed.
+type RolloutEvaluation struct {
+	// At When the rollout was evaluated or timed out.
+	At *time.Time `json:"at,omitempty"`
+
+	// Closed Findings of the previous image that the new image does not have.
+	Closed *SeverityCounts `json:"closed,omitempty"`
+
+	// Opened Findings of the new image that the previous image did not have.
+	Opened *SeverityCounts `json:"opened,omitempty"`
+
+	// State `waiting` until both images are scanned, then `evaluated`. `timedOut`: one of the images was not scanned within 72 hours.
+	State RolloutEvaluationState `json:"state"`
+
+	// WaitingFor While waiting, the images that are not scanned yet.
+	WaitingFor *[]RolloutWait `json:"waitingFor,omitempty"`
+}
+
+// RolloutEvaluationState `waiting` until both images are scanned, then `evaluated`. `timedOut`: one of the images was not scanned within 72 hours.
+type RolloutEvaluationState string
 
 // RolloutFinding A vulnerability of a package.
 type RolloutFinding struct {
-	// Fixable There is a fixed version.
+	// Fixable A fix exists.
 	Fixable bool `json:"fixable"`
 
-	// Kev It is known to be exploited.
+	// Kev The vulnerability is in KEV.
 	Kev bool `json:"kev"`
 
-	// Package Its name.
+	// Package Name of the package.
 	Package         string   `json:"package"`
 	Severity        Severity `json:"severity"`
 	VulnerabilityId string   `json:"vulnerabilityId"`
@@ -1412,54 +1434,30 @@ type RolloutPage struct {
 	Items         []Rollout `json:"items"`
 	NextPageToken *string   `json:"nextPageToken,omitempty"`
 
-	// Total Rows on all pages.
+	// Total Number of items on all pages.
 	Total int `json:"total"`
 }
 
 // RolloutSide defines model for RolloutSide.
 type RolloutSide struct {
-	// Counts Its findings today; absent when it was not matched.
+	// Counts The current findings of the image; absent if it has not been matched.
 	Counts   *Counts `json:"counts,omitempty"`
 	ImageId  string  `json:"imageId"`
 	Platform string  `json:"platform"`
 
-	// State Absent when the image is not known any more.
+	// State Absent if the image has been deleted.
 	State *ImageState `json:"state,omitempty"`
 }
-
-// RolloutVerdict What the rollout did to what is vulnerable, as the findings were when it was judged. A finding is told by vulnerability and name of the
-// package: another version of it with the same vulnerability is neither opened nor closed.
-type RolloutVerdict struct {
-	// At When it was judged or given up.
-	At *time.Time `json:"at,omitempty"`
-
-	// Closed Findings of the image before that the one that began to run has not.
-	Closed *SeverityCounts `json:"closed,omitempty"`
-
-	// Opened Findings of the image that began to run that the one before had not.
-	Opened *SeverityCounts `json:"opened,omitempty"`
-
-	// State `waiting` until both images are scanned, then `judged`; `gaveUp` when one of them was not scanned for so long that nobody
-	// waits any more.
-	State RolloutVerdictState `json:"state"`
-
-	// WaitingFor While it waits, the images that are not scanned yet.
-	WaitingFor *[]RolloutWait `json:"waitingFor,omitempty"`
-}
-
-// RolloutVerdictState `waiting` until both images are scanned, then `judged`; `gaveUp` when one of them was not scanned for so long that nobody
-// waits any more.
-type RolloutVerdictState string
 
 // RolloutWait defines model for RolloutWait.
 type RolloutWait struct {
 	ImageId string `json:"imageId"`
 
-	// Message Particulars of a failure.
+	// Message Details of a failure.
 	Message  *string `json:"message,omitempty"`
 	Platform string  `json:"platform"`
 
-	// Reason `NotKnown`, `NotCatalogued`, `NotMatched`, or why its scan failed.
+	// Reason `NotKnown`, `NotCataloged`, `NotMatched`, or the failure reason of the scan.
 	Reason string `json:"reason"`
 }
 
@@ -1468,7 +1466,7 @@ type ScanResult struct {
 	// ImageId Example: docker.io/library/alpine@sha256:1e42bbe2508154c9126d48c2b8a75420c3544343bf86fd041fb7527e017a4b4a
 	ImageId string `json:"imageId"`
 
-	// Report A CycloneDX JSON document with vulnerabilities.
+	// Report A CycloneDX BOM with vulnerabilities, in JSON.
 	Report json.RawMessage `json:"report"`
 }
 
@@ -1477,10 +1475,10 @@ type Session struct {
 	Auth          SessionAuth `json:"auth"`
 	Authenticated bool        `json:"authenticated"`
 
-	// CanDelete The caller may remove scan results.
+	// CanDelete The user may delete scan results.
 	CanDelete bool `json:"canDelete"`
 
-	// CanUpdate The caller may change scan results, and have everything matched again.
+	// CanUpdate The user may upload reports and request a re-match.
 	CanUpdate bool    `json:"canUpdate"`
 	User      *string `json:"user,omitempty"`
 }
@@ -1501,22 +1499,22 @@ type SeverityCounts struct {
 	Unknown    int `json:"unknown"`
 }
 
-// TrendDay A day as it was when it was last looked at.
+// TrendDay The totals of a day as of the last update on that day.
 type TrendDay struct {
-	// Closed Those that new databases closed.
+	// Closed Findings of distinct packages that database builds closed on that day, in the whole cluster.
 	Closed SeverityCounts `json:"closed"`
 
-	// Counts Findings of those, each image once.
+	// Counts Findings of these images; each image is counted once.
 	Counts Counts             `json:"counts"`
 	Day    openapi_types.Date `json:"day"`
 
-	// Images Distinct images that ran.
+	// Images Number of distinct images that ran.
 	Images int `json:"images"`
 
-	// Opened Findings of distinct packages that new databases opened on that day, in the whole cluster.
+	// Opened Findings of distinct packages that database builds opened on that day, in the whole cluster.
 	Opened SeverityCounts `json:"opened"`
 
-	// Scanned How many of them had been matched.
+	// Scanned Number of these images that had been matched.
 	Scanned int `json:"scanned"`
 }
 
@@ -1539,7 +1537,7 @@ type Vulnerability struct {
 	Kev         *[]KnownExploited `json:"kev,omitempty"`
 	Namespace   string            `json:"namespace"`
 
-	// Risk From 0 to 100, made of severity, EPSS and KEV as Grype does.
+	// Risk Grype's risk score from 0 to 100, computed from severity, EPSS and KEV.
 	Risk     float64   `json:"risk"`
 	Severity Severity  `json:"severity"`
 	Urls     *[]string `json:"urls,omitempty"`
@@ -1547,22 +1545,22 @@ type Vulnerability struct {
 
 // VulnerabilityDetails defines model for VulnerabilityDetails.
 type VulnerabilityDetails struct {
-	// Affected Packages in images that have it now, the total of `affected`.
+	// Affected Number of affected packages in images: the total of `affected`.
 	Affected int `json:"affected"`
 
-	// Id As it was asked for.
+	// Id The ID from the request.
 	Id string `json:"id"`
 
-	// Images Images that have it now.
+	// Images Number of affected images.
 	Images int `json:"images"`
 
-	// Records What databases say of it, by ID and namespace.
+	// Records The records of the vulnerability databases, by ID and namespace.
 	Records []Vulnerability `json:"records"`
 
-	// Summary Over all records; absent when no image has any of them.
+	// Summary The combination of all records; absent if no image is affected.
 	Summary *VulnerabilitySummary `json:"summary,omitempty"`
 
-	// Workloads Workloads that run any of them now.
+	// Workloads Number of workloads that run affected images now.
 	Workloads int `json:"workloads"`
 }
 
@@ -1571,34 +1569,34 @@ type VulnerabilityPage struct {
 	Items         []VulnerabilitySummary `json:"items"`
 	NextPageToken *string                `json:"nextPageToken,omitempty"`
 
-	// Total Rows on all pages.
+	// Total Number of items on all pages.
 	Total int `json:"total"`
 }
 
-// VulnerabilitySummary A vulnerability, whatever records of it there are. Severity, EPSS and risk are the worst of the records that findings name.
+// VulnerabilitySummary A vulnerability, combined from all its records. Severity, EPSS and risk are the highest of the records that findings refer to.
 type VulnerabilitySummary struct {
 	// Epss Probability of exploitation, from 0 to 1.
 	Epss float64 `json:"epss"`
 
-	// FirstSeen When it was first found.
+	// FirstSeen When the vulnerability was first found.
 	FirstSeen *time.Time `json:"firstSeen,omitempty"`
 
-	// Fixable A fixed version is known for some package that has it.
+	// Fixable A fix exists for at least one affected package.
 	Fixable bool   `json:"fixable"`
 	Id      string `json:"id"`
 
-	// Images Images that have it.
+	// Images Number of affected images.
 	Images int `json:"images"`
 
-	// Kev It is known to be exploited.
+	// Kev The vulnerability is in KEV.
 	Kev bool `json:"kev"`
 
-	// Packages Distinct packages that have it.
+	// Packages Number of distinct affected packages.
 	Packages int      `json:"packages"`
 	Risk     float64  `json:"risk"`
 	Severity Severity `json:"severity"`
 
-	// Workloads Workloads that run any of them now.
+	// Workloads Number of workloads that run affected images now.
 	Workloads int `json:"workloads"`
 }
 
@@ -1614,7 +1612,7 @@ type WorkloadPage struct {
 	Items         []WorkloadSummary `json:"items"`
 	NextPageToken *string           `json:"nextPageToken,omitempty"`
 
-	// Total Rows on all pages.
+	// Total Number of items on all pages.
 	Total int `json:"total"`
 }
 
@@ -1622,19 +1620,19 @@ type WorkloadPage struct {
 type WorkloadSummary struct {
 	Containers int `json:"containers"`
 
-	// Counts Findings of its images, each image once.
+	// Counts Findings of the images of the workload; each image is counted once.
 	Counts Counts `json:"counts"`
 
-	// ImageCount All of them.
+	// ImageCount Number of all these images.
 	ImageCount int `json:"imageCount"`
 
-	// Images The first images that it runs.
+	// Images The first 20 images that the workload runs.
 	Images []ImageName `json:"images"`
 
-	// Scanned How many of them have been matched.
+	// Scanned Number of these images that have been matched.
 	Scanned int `json:"scanned"`
 
-	// Since When it was first seen to run any of them.
+	// Since When the workload was first observed with any of these images.
 	Since    *time.Time `json:"since,omitempty"`
 	Workload Workload   `json:"workload"`
 }
@@ -1671,25 +1669,25 @@ type WorkloadName = string
 
 // ListCoverageParams defines parameters for ListCoverage.
 type ListCoverageParams struct {
-	// State Keep containers in one of these states.
+	// State Return containers in one of these states.
 	State *[]CoverageState `form:"state,omitempty" json:"state,omitempty"`
 
-	// Reason Keep containers with this reason.
+	// Reason Return containers with this reason.
 	Reason *string `form:"reason,omitempty" json:"reason,omitempty"`
 
-	// Namespace Keep containers in this namespace.
+	// Namespace Return containers in this namespace.
 	Namespace *string `form:"namespace,omitempty" json:"namespace,omitempty"`
 
-	// Workload Keep containers of a workload of this name.
+	// Workload Return containers of workloads with this name.
 	Workload *string `form:"workload,omitempty" json:"workload,omitempty"`
 
-	// Text Part of the reference, the image ID, the name of the workload or of the container, without regard to case.
+	// Text Part of the image reference, the image ID, the workload name or the container name, case-insensitive.
 	Text *string `form:"text,omitempty" json:"text,omitempty"`
 
-	// Format Without it, Accept chooses, and who accepts anything gets json. csv has the rows of all pages, at most 100,000.
+	// Format If absent, the Accept header selects the format; the default is json. csv contains the rows of all pages, at most 100,000.
 	Format *ListCoverageParamsFormat `form:"format,omitempty" json:"format,omitempty"`
 
-	// PageToken The nextPageToken of the page before.
+	// PageToken The nextPageToken of the previous page.
 	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
 	PageSize  *PageSize  `form:"pageSize,omitempty" json:"pageSize,omitempty"`
 }
@@ -1699,82 +1697,82 @@ type ListCoverageParamsFormat string
 
 // ListChangesParams defines parameters for ListChanges.
 type ListChangesParams struct {
-	// Generation Keep changes of this generation, where the build has several.
+	// Generation Return changes of this generation, if the build has several.
 	Generation *int64 `form:"generation,omitempty" json:"generation,omitempty"`
 
-	// Kind Keep changes of one of these kinds.
+	// Kind Return changes of these kinds.
 	Kind *[]ChangeKind `form:"kind,omitempty" json:"kind,omitempty"`
 
-	// Severity Keep changes with this severity or worse, before or after.
+	// Severity Return changes whose severity before or after is this or higher.
 	Severity *Severity `form:"severity,omitempty" json:"severity,omitempty"`
 
-	// Kev Keep changes of vulnerabilities that are known to be exploited, or were when the finding was closed.
+	// Kev Return changes of vulnerabilities that are in KEV, or were when the finding was closed.
 	Kev *bool `form:"kev,omitempty" json:"kev,omitempty"`
 
-	// ImageId Keep changes of packages that this image holds.
+	// ImageId Return changes of packages of this image.
 	ImageId *string `form:"imageId,omitempty" json:"imageId,omitempty"`
 
-	// Text Part of the vulnerability ID or of the package name, without regard to case.
+	// Text Part of the vulnerability ID or of the package name, case-insensitive.
 	Text *string `form:"text,omitempty" json:"text,omitempty"`
 
-	// PageToken The nextPageToken of the page before.
+	// PageToken The nextPageToken of the previous page.
 	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
 	PageSize  *PageSize  `form:"pageSize,omitempty" json:"pageSize,omitempty"`
 }
 
 // ListEventsParams defines parameters for ListEvents.
 type ListEventsParams struct {
-	// Since The sequence number that was seen last; 0 for everything that is kept. Without it only what comes from now on.
+	// Since The last sequence number that the client received; 0 for all retained events. If absent, only new events are sent.
 	Since *int64 `form:"since,omitempty" json:"since,omitempty"`
 
-	// Limit How many events a page looks at, at most; those that the filters leave out count. Not for WebSockets.
+	// Limit Maximum number of events that a page covers, including those that the filters exclude. Not for WebSockets.
 	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Kind Keep events of these kinds.
+	// Kind Return events of these kinds.
 	Kind *[]EventKind `form:"kind,omitempty" json:"kind,omitempty"`
 
-	// ImageId Keep events about this image.
+	// ImageId Return events about this image.
 	ImageId *string `form:"imageId,omitempty" json:"imageId,omitempty"`
 
-	// Namespace Keep events about objects and workloads in this namespace.
+	// Namespace Return events about objects and workloads in this namespace.
 	Namespace *string `form:"namespace,omitempty" json:"namespace,omitempty"`
 }
 
 // ListImagesParams defines parameters for ListImages.
 type ListImagesParams struct {
-	// Text Part of the image ID, without regard to case.
+	// Text Part of the image ID, case-insensitive.
 	Text *string `form:"text,omitempty" json:"text,omitempty"`
 
-	// State Keep images in one of these states.
+	// State Return images in one of these states.
 	State *[]ImageState `form:"state,omitempty" json:"state,omitempty"`
 
-	// Severity Keep images with at least one finding of this severity or worse.
+	// Severity Return images with at least one finding of this severity or higher.
 	Severity *Severity `form:"severity,omitempty" json:"severity,omitempty"`
 
-	// Fixable Keep images with at least one finding for which a fixed version exists.
+	// Fixable Return images with at least one fixable finding.
 	Fixable *bool `form:"fixable,omitempty" json:"fixable,omitempty"`
 
-	// Kev Keep images with at least one finding that is known to be exploited.
+	// Kev Return images with at least one finding that is in KEV.
 	Kev *bool `form:"kev,omitempty" json:"kev,omitempty"`
 
-	// Epss Keep images with at least one finding with this probability of exploitation or a greater one.
+	// Epss Return images with at least one finding with at least this EPSS probability.
 	Epss *float64 `form:"epss,omitempty" json:"epss,omitempty"`
 
-	// Namespace Keep what runs in this namespace now.
+	// Namespace Return what runs in this namespace now.
 	Namespace *Namespace `form:"namespace,omitempty" json:"namespace,omitempty"`
 
-	// Workload Keep what a workload of this name runs now.
+	// Workload Return what workloads with this name run now.
 	Workload *WorkloadName `form:"workload,omitempty" json:"workload,omitempty"`
 
-	// WorkloadKind Keep what a workload of this kind runs now, such as Deployment.
+	// WorkloadKind Return what workloads of this kind run now, for example Deployment.
 	WorkloadKind *WorkloadKind         `form:"workloadKind,omitempty" json:"workloadKind,omitempty"`
 	Sort         *ListImagesParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
 
-	// Format Without it, Accept chooses, and who accepts anything gets json: the answer as it is described here. cyclonedx-json: CycloneDX 1.6
-	// with vulnerabilities. spdx-json: SPDX 2.3. sarif: SARIF 2.1.0. csv: a row for each finding.
+	// Format If absent, the Accept header selects the format; the default is json, as described here. cyclonedx-json: CycloneDX 1.6
+	// with vulnerabilities. spdx-json: SPDX 2.3. sarif: SARIF 2.1.0. csv: one row per finding.
 	Format *ListImagesParamsFormat `form:"format,omitempty" json:"format,omitempty"`
 
-	// PageToken The nextPageToken of the page before.
+	// PageToken The nextPageToken of the previous page.
 	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
 	PageSize  *PageSize  `form:"pageSize,omitempty" json:"pageSize,omitempty"`
 }
@@ -1787,11 +1785,11 @@ type ListImagesParamsFormat string
 
 // GetImageParams defines parameters for GetImage.
 type GetImageParams struct {
-	// Platform Such as linux/amd64. Without it a scanned platform is chosen.
+	// Platform For example linux/amd64. If absent, a scanned platform is selected.
 	Platform *Platform `form:"platform,omitempty" json:"platform,omitempty"`
 
-	// Format Without it, Accept chooses, and who accepts anything gets json: the answer as it is described here. cyclonedx-json: CycloneDX 1.6
-	// with vulnerabilities. spdx-json: SPDX 2.3. sarif: SARIF 2.1.0. csv: a row for each finding.
+	// Format If absent, the Accept header selects the format; the default is json, as described here. cyclonedx-json: CycloneDX 1.6
+	// with vulnerabilities. spdx-json: SPDX 2.3. sarif: SARIF 2.1.0. csv: one row per finding.
 	Format *GetImageParamsFormat `form:"format,omitempty" json:"format,omitempty"`
 }
 
@@ -1800,34 +1798,34 @@ type GetImageParamsFormat string
 
 // ListFindingsParams defines parameters for ListFindings.
 type ListFindingsParams struct {
-	// Platform Such as linux/amd64. Without it a scanned platform is chosen.
+	// Platform For example linux/amd64. If absent, a scanned platform is selected.
 	Platform *Platform `form:"platform,omitempty" json:"platform,omitempty"`
 
-	// Text Part of the vulnerability ID or of the package name, without regard to case.
+	// Text Part of the vulnerability ID or of the package name, case-insensitive.
 	Text *string `form:"text,omitempty" json:"text,omitempty"`
 
-	// Severity Keep findings of this severity or worse.
+	// Severity Return findings of this severity or higher.
 	Severity *Severity `form:"severity,omitempty" json:"severity,omitempty"`
 
-	// Fixable Keep findings for which a fixed version exists.
+	// Fixable Return fixable findings.
 	Fixable *bool `form:"fixable,omitempty" json:"fixable,omitempty"`
 
-	// Kev Keep findings that are known to be exploited.
+	// Kev Return findings that are in KEV.
 	Kev *bool `form:"kev,omitempty" json:"kev,omitempty"`
 
-	// Epss Keep findings with this probability of exploitation or a greater one.
+	// Epss Return findings with at least this EPSS probability.
 	Epss *float64 `form:"epss,omitempty" json:"epss,omitempty"`
 
-	// Closed List the findings that the image had and has no more, as far as history goes back, instead of those that it has. Only json and
-	// csv show them.
+	// Closed Return closed findings, as far back as the history is retained, instead of open ones. Only with the formats json and
+	// csv.
 	Closed *bool                   `form:"closed,omitempty" json:"closed,omitempty"`
 	Sort   *ListFindingsParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
 
-	// Format Without it, Accept chooses, and who accepts anything gets json: the answer as it is described here. cyclonedx-json: CycloneDX 1.6
-	// with vulnerabilities. spdx-json: SPDX 2.3. sarif: SARIF 2.1.0. csv: a row for each finding.
+	// Format If absent, the Accept header selects the format; the default is json, as described here. cyclonedx-json: CycloneDX 1.6
+	// with vulnerabilities. spdx-json: SPDX 2.3. sarif: SARIF 2.1.0. csv: one row per finding.
 	Format *ListFindingsParamsFormat `form:"format,omitempty" json:"format,omitempty"`
 
-	// PageToken The nextPageToken of the page before.
+	// PageToken The nextPageToken of the previous page.
 	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
 	PageSize  *PageSize  `form:"pageSize,omitempty" json:"pageSize,omitempty"`
 }
@@ -1840,20 +1838,20 @@ type ListFindingsParamsFormat string
 
 // ListPresencesParams defines parameters for ListPresences.
 type ListPresencesParams struct {
-	// Platform Such as linux/amd64.
+	// Platform For example linux/amd64.
 	Platform *string `form:"platform,omitempty" json:"platform,omitempty"`
 
-	// PageToken The nextPageToken of the page before.
+	// PageToken The nextPageToken of the previous page.
 	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
 	PageSize  *PageSize  `form:"pageSize,omitempty" json:"pageSize,omitempty"`
 }
 
 // GetSBOMParams defines parameters for GetSBOM.
 type GetSBOMParams struct {
-	// Format Write the packages in this format instead.
+	// Format Convert the SBOM to this format.
 	Format *GetSBOMParamsFormat `form:"format,omitempty" json:"format,omitempty"`
 
-	// Platform Such as linux/amd64. Without it a scanned platform is chosen.
+	// Platform For example linux/amd64. If absent, a scanned platform is selected.
 	Platform *Platform `form:"platform,omitempty" json:"platform,omitempty"`
 }
 
@@ -1862,48 +1860,48 @@ type GetSBOMParamsFormat string
 
 // PutSBOMParams defines parameters for PutSBOM.
 type PutSBOMParams struct {
-	// Platform Such as linux/amd64. Without it a scanned platform is chosen.
+	// Platform For example linux/amd64. If absent, a scanned platform is selected.
 	Platform *Platform `form:"platform,omitempty" json:"platform,omitempty"`
 }
 
 // ListPackagesParams defines parameters for ListPackages.
 type ListPackagesParams struct {
-	// Name The whole name.
+	// Name The complete name.
 	Name *string `form:"name,omitempty" json:"name,omitempty"`
 
-	// Version Keep packages whose version satisfies this constraint, by the rules of their type, such as "<2.17" or ">=1.0, <2.17 || =3.0".
-	// It needs "name".
+	// Version Return packages whose version satisfies this constraint, such as "<2.17" or ">=1.0, <2.17 || =3.0". Versions are compared by the
+	// rules of the package type. Requires "name".
 	Version *string `form:"version,omitempty" json:"version,omitempty"`
 
-	// Text Part of the name, without regard to case.
+	// Text Part of the name, case-insensitive.
 	Text *string `form:"text,omitempty" json:"text,omitempty"`
 
-	// Type Such as deb, apk, go-module, npm, python, java-archive.
+	// Type For example deb, apk, go-module, npm, python, java-archive.
 	Type *string `form:"type,omitempty" json:"type,omitempty"`
 
-	// ImageId Keep packages that this image holds.
+	// ImageId Return packages of this image.
 	ImageId *string `form:"imageId,omitempty" json:"imageId,omitempty"`
 
-	// Severity Keep packages with at least one finding of this severity or worse.
+	// Severity Return packages with at least one finding of this severity or higher.
 	Severity *Severity `form:"severity,omitempty" json:"severity,omitempty"`
 
-	// Vulnerable Keep packages with any finding.
+	// Vulnerable Return packages with at least one finding.
 	Vulnerable *bool `form:"vulnerable,omitempty" json:"vulnerable,omitempty"`
 
-	// Namespace Keep what runs in this namespace now.
+	// Namespace Return what runs in this namespace now.
 	Namespace *Namespace `form:"namespace,omitempty" json:"namespace,omitempty"`
 
-	// Workload Keep what a workload of this name runs now.
+	// Workload Return what workloads with this name run now.
 	Workload *WorkloadName `form:"workload,omitempty" json:"workload,omitempty"`
 
-	// WorkloadKind Keep what a workload of this kind runs now, such as Deployment.
+	// WorkloadKind Return what workloads of this kind run now, for example Deployment.
 	WorkloadKind *WorkloadKind           `form:"workloadKind,omitempty" json:"workloadKind,omitempty"`
 	Sort         *ListPackagesParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
 
-	// Format Without it, Accept chooses, and who accepts anything gets json. csv has the rows of all pages, at most 100,000.
+	// Format If absent, the Accept header selects the format; the default is json. csv contains the rows of all pages, at most 100,000.
 	Format *ListPackagesParamsFormat `form:"format,omitempty" json:"format,omitempty"`
 
-	// PageToken The nextPageToken of the page before.
+	// PageToken The nextPageToken of the previous page.
 	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
 	PageSize  *PageSize  `form:"pageSize,omitempty" json:"pageSize,omitempty"`
 }
@@ -1916,22 +1914,22 @@ type ListPackagesParamsFormat string
 
 // ListRolloutsParams defines parameters for ListRollouts.
 type ListRolloutsParams struct {
-	// Namespace Keep rollouts in this namespace.
+	// Namespace Return rollouts in this namespace.
 	Namespace *string `form:"namespace,omitempty" json:"namespace,omitempty"`
 
-	// Workload Keep rollouts of a workload of this name.
+	// Workload Return rollouts of workloads with this name.
 	Workload *string `form:"workload,omitempty" json:"workload,omitempty"`
 
-	// ImageId Keep rollouts from or to this image.
+	// ImageId Return rollouts from or to this image.
 	ImageId *string `form:"imageId,omitempty" json:"imageId,omitempty"`
 
-	// Since Keep rollouts from this time on.
+	// Since Return rollouts at or after this time.
 	Since *time.Time `form:"since,omitempty" json:"since,omitempty"`
 
-	// Until Keep rollouts before this time.
+	// Until Return rollouts before this time.
 	Until *time.Time `form:"until,omitempty" json:"until,omitempty"`
 
-	// PageToken The nextPageToken of the page before.
+	// PageToken The nextPageToken of the previous page.
 	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
 	PageSize  *PageSize  `form:"pageSize,omitempty" json:"pageSize,omitempty"`
 }
@@ -1943,47 +1941,47 @@ type CreateSessionJSONBody struct {
 
 // GetTrendsParams defines parameters for GetTrends.
 type GetTrendsParams struct {
-	// From First day of UTC, 29 days before the last one by default. At most 400 days are given.
+	// From First day (UTC). Defaults to 29 days before the last day. At most 400 days are returned.
 	From *openapi_types.Date `form:"from,omitempty" json:"from,omitempty"`
 
-	// To Last day of UTC, today by default.
+	// To Last day (UTC). Defaults to today.
 	To *openapi_types.Date `form:"to,omitempty" json:"to,omitempty"`
 
-	// Namespace Sum up what ran in this namespace, and not in the whole cluster.
+	// Namespace Count only workloads in this namespace instead of the whole cluster.
 	Namespace *string `form:"namespace,omitempty" json:"namespace,omitempty"`
 }
 
 // ListVulnerabilitiesParams defines parameters for ListVulnerabilities.
 type ListVulnerabilitiesParams struct {
-	// Text Part of the ID or of an alias, without regard to case.
+	// Text Part of the ID or of an alias, case-insensitive.
 	Text *string `form:"text,omitempty" json:"text,omitempty"`
 
-	// Severity Keep vulnerabilities of this severity or worse.
+	// Severity Return vulnerabilities of this severity or higher.
 	Severity *Severity `form:"severity,omitempty" json:"severity,omitempty"`
 
-	// Fixable Keep vulnerabilities with a fixed version for some package that has them.
+	// Fixable Return vulnerabilities with a fix for at least one affected package.
 	Fixable *bool `form:"fixable,omitempty" json:"fixable,omitempty"`
 
-	// Kev Keep vulnerabilities that are known to be exploited.
+	// Kev Return vulnerabilities that are in KEV.
 	Kev *bool `form:"kev,omitempty" json:"kev,omitempty"`
 
-	// Epss Keep vulnerabilities with this probability of exploitation or a greater one.
+	// Epss Return vulnerabilities with at least this EPSS probability.
 	Epss *float64 `form:"epss,omitempty" json:"epss,omitempty"`
 
-	// Namespace Keep what runs in this namespace now.
+	// Namespace Return what runs in this namespace now.
 	Namespace *Namespace `form:"namespace,omitempty" json:"namespace,omitempty"`
 
-	// Workload Keep what a workload of this name runs now.
+	// Workload Return what workloads with this name run now.
 	Workload *WorkloadName `form:"workload,omitempty" json:"workload,omitempty"`
 
-	// WorkloadKind Keep what a workload of this kind runs now, such as Deployment.
+	// WorkloadKind Return what workloads of this kind run now, for example Deployment.
 	WorkloadKind *WorkloadKind                  `form:"workloadKind,omitempty" json:"workloadKind,omitempty"`
 	Sort         *ListVulnerabilitiesParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
 
-	// Format Without it, Accept chooses, and who accepts anything gets json. csv has the rows of all pages, at most 100,000.
+	// Format If absent, the Accept header selects the format; the default is json. csv contains the rows of all pages, at most 100,000.
 	Format *ListVulnerabilitiesParamsFormat `form:"format,omitempty" json:"format,omitempty"`
 
-	// PageToken The nextPageToken of the page before.
+	// PageToken The nextPageToken of the previous page.
 	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
 	PageSize  *PageSize  `form:"pageSize,omitempty" json:"pageSize,omitempty"`
 }
@@ -1996,26 +1994,26 @@ type ListVulnerabilitiesParamsFormat string
 
 // ListAffectedParams defines parameters for ListAffected.
 type ListAffectedParams struct {
-	// On List what ran at some time of this day of UTC and had the vulnerability then, instead of what has it now. The filters by
-	// workload then mean what ran that day.
+	// On Return what ran on this day (UTC) and was affected then, instead of what is affected now. The filters by
+	// workload then apply to what ran on that day.
 	On *openapi_types.Date `form:"on,omitempty" json:"on,omitempty"`
 
-	// Closed List what had the vulnerability and has it no more, instead of what has it now. Excludes "on".
+	// Closed Return what was affected and no longer is, instead of what is affected now. Cannot be combined with "on".
 	Closed *bool `form:"closed,omitempty" json:"closed,omitempty"`
 
-	// Namespace Keep what runs in this namespace now.
+	// Namespace Return what runs in this namespace now.
 	Namespace *Namespace `form:"namespace,omitempty" json:"namespace,omitempty"`
 
-	// Workload Keep what a workload of this name runs now.
+	// Workload Return what workloads with this name run now.
 	Workload *WorkloadName `form:"workload,omitempty" json:"workload,omitempty"`
 
-	// WorkloadKind Keep what a workload of this kind runs now, such as Deployment.
+	// WorkloadKind Return what workloads of this kind run now, for example Deployment.
 	WorkloadKind *WorkloadKind `form:"workloadKind,omitempty" json:"workloadKind,omitempty"`
 
-	// Format Without it, Accept chooses, and who accepts anything gets json. csv has the rows of all pages, at most 100,000.
+	// Format If absent, the Accept header selects the format; the default is json. csv contains the rows of all pages, at most 100,000.
 	Format *ListAffectedParamsFormat `form:"format,omitempty" json:"format,omitempty"`
 
-	// PageToken The nextPageToken of the page before.
+	// PageToken The nextPageToken of the previous page.
 	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
 	PageSize  *PageSize  `form:"pageSize,omitempty" json:"pageSize,omitempty"`
 }
@@ -2025,32 +2023,32 @@ type ListAffectedParamsFormat string
 
 // ListWorkloadsParams defines parameters for ListWorkloads.
 type ListWorkloadsParams struct {
-	// Text Part of the name, without regard to case.
+	// Text Part of the name, case-insensitive.
 	Text *string `form:"text,omitempty" json:"text,omitempty"`
 
-	// Severity Keep workloads with at least one finding of this severity or worse.
+	// Severity Return workloads with at least one finding of this severity or higher.
 	Severity *Severity `form:"severity,omitempty" json:"severity,omitempty"`
 
-	// Fixable Keep workloads with at least one finding for which a fixed version exists.
+	// Fixable Return workloads with at least one fixable finding.
 	Fixable *bool `form:"fixable,omitempty" json:"fixable,omitempty"`
 
-	// Kev Keep workloads with at least one finding that is known to be exploited.
+	// Kev Return workloads with at least one finding that is in KEV.
 	Kev *bool `form:"kev,omitempty" json:"kev,omitempty"`
 
-	// Namespace Keep what runs in this namespace now.
+	// Namespace Return what runs in this namespace now.
 	Namespace *Namespace `form:"namespace,omitempty" json:"namespace,omitempty"`
 
-	// Workload Keep what a workload of this name runs now.
+	// Workload Return what workloads with this name run now.
 	Workload *WorkloadName `form:"workload,omitempty" json:"workload,omitempty"`
 
-	// WorkloadKind Keep what a workload of this kind runs now, such as Deployment.
+	// WorkloadKind Return what workloads of this kind run now, for example Deployment.
 	WorkloadKind *WorkloadKind            `form:"workloadKind,omitempty" json:"workloadKind,omitempty"`
 	Sort         *ListWorkloadsParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
 
-	// Format Without it, Accept chooses, and who accepts anything gets json. csv has the rows of all pages, at most 100,000.
+	// Format If absent, the Accept header selects the format; the default is json. csv contains the rows of all pages, at most 100,000.
 	Format *ListWorkloadsParamsFormat `form:"format,omitempty" json:"format,omitempty"`
 
-	// PageToken The nextPageToken of the page before.
+	// PageToken The nextPageToken of the previous page.
 	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
 	PageSize  *PageSize  `form:"pageSize,omitempty" json:"pageSize,omitempty"`
 }
@@ -2063,16 +2061,16 @@ type ListWorkloadsParamsFormat string
 
 // FollowDeploymentsParams defines parameters for FollowDeployments.
 type FollowDeploymentsParams struct {
-	// Namespace Tell of Deployments in this namespace alone.
+	// Namespace Send messages about Deployments in this namespace only.
 	Namespace *string `form:"namespace,omitempty" json:"namespace,omitempty"`
 
-	// Deployment Tell of Deployments of this name alone.
+	// Deployment Send messages about Deployments with this name only.
 	Deployment *string `form:"deployment,omitempty" json:"deployment,omitempty"`
 }
 
 // PutScanResultParams defines parameters for PutScanResult.
 type PutScanResultParams struct {
-	// ImageId The image that a bare document is about. Required with the media types of CycloneDX, refused otherwise.
+	// ImageId The image that the report is about. Required with the media types of CycloneDX, rejected otherwise.
 	ImageId *string `form:"imageId,omitempty" json:"imageId,omitempty"`
 }
 
@@ -2084,91 +2082,91 @@ type CreateSessionJSONRequestBody CreateSessionJSONBody
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
-	// ListCoverage A page of containers, how far their scan is, and why no farther
+	// ListCoverage List containers with their coverage state and reason
 	// (GET /api/v1/coverage)
 	ListCoverage(w http.ResponseWriter, r *http.Request, params ListCoverageParams)
-	// ListDatabases Vulnerability databases, and how up to date they are
+	// ListDatabases List vulnerability database builds and the state of updates
 	// (GET /api/v1/databases)
 	ListDatabases(w http.ResponseWriter, r *http.Request)
-	// Rematch Match again
+	// Rematch Request a re-match
 	// (POST /api/v1/databases/rematch)
 	Rematch(w http.ResponseWriter, r *http.Request)
-	// ListChanges A page of what a database build changed
+	// ListChanges List the findings that a database build changed
 	// (GET /api/v1/databases/{build}/changes)
 	ListChanges(w http.ResponseWriter, r *http.Request, build string, params ListChangesParams)
-	// ListEvents Everything that changes, as it happens
+	// ListEvents Follow or page through the event log
 	// (GET /api/v1/events)
 	ListEvents(w http.ResponseWriter, r *http.Request, params ListEventsParams)
-	// ListImages A page of images
+	// ListImages List images
 	// (GET /api/v1/images)
 	ListImages(w http.ResponseWriter, r *http.Request, params ListImagesParams)
-	// GetImage One image
+	// GetImage Get an image
 	// (GET /api/v1/images/{imageId})
 	GetImage(w http.ResponseWriter, r *http.Request, imageId ImageID, params GetImageParams)
-	// ListFindings A page of the findings of one image
+	// ListFindings List the findings of an image
 	// (GET /api/v1/images/{imageId}/findings)
 	ListFindings(w http.ResponseWriter, r *http.Request, imageId ImageID, params ListFindingsParams)
-	// ListPresences A page of where and when an image ran
+	// ListPresences List where and when an image ran
 	// (GET /api/v1/images/{imageId}/presences)
 	ListPresences(w http.ResponseWriter, r *http.Request, imageId ImageID, params ListPresencesParams)
-	// GetSBOM The SBOM of one image
+	// GetSBOM Get the SBOM of an image
 	// (GET /api/v1/images/{imageId}/sbom)
 	GetSBOM(w http.ResponseWriter, r *http.Request, imageId ImageID, params GetSBOMParams)
-	// PutSBOM Deliver the SBOM of one image
+	// PutSBOM Upload the SBOM of an image
 	// (PUT /api/v1/images/{imageId}/sbom)
 	PutSBOM(w http.ResponseWriter, r *http.Request, imageId ImageID, params PutSBOMParams)
-	// GetOverview Totals over all images
+	// GetOverview Get totals over all images
 	// (GET /api/v1/overview)
 	GetOverview(w http.ResponseWriter, r *http.Request)
-	// ListPackages A page of the distinct packages that images hold
+	// ListPackages List the distinct packages of all images
 	// (GET /api/v1/packages)
 	ListPackages(w http.ResponseWriter, r *http.Request, params ListPackagesParams)
-	// ListRollouts A page of changes of image in workloads, the latest first
+	// ListRollouts List rollouts, the latest first
 	// (GET /api/v1/rollouts)
 	ListRollouts(w http.ResponseWriter, r *http.Request, params ListRolloutsParams)
-	// GetRollout A change of image, with the worst findings that it opened and closed
+	// GetRollout Get a rollout with the most severe findings that it opened and closed
 	// (GET /api/v1/rollouts/{rolloutId})
 	GetRollout(w http.ResponseWriter, r *http.Request, rolloutId int64)
 	// DeleteSession Sign out
 	// (DELETE /api/v1/session)
 	DeleteSession(w http.ResponseWriter, r *http.Request)
-	// GetSession Who is asking
+	// GetSession Get the current session
 	// (GET /api/v1/session)
 	GetSession(w http.ResponseWriter, r *http.Request)
 	// CreateSession Sign in with a Kubernetes token
 	// (POST /api/v1/session)
 	CreateSession(w http.ResponseWriter, r *http.Request)
-	// GetTrends Findings of what ran, by day and severity
+	// GetTrends Get findings by day and severity
 	// (GET /api/v1/trends)
 	GetTrends(w http.ResponseWriter, r *http.Request, params GetTrendsParams)
-	// ListVulnerabilities A page of the vulnerabilities that some image has
+	// ListVulnerabilities List the vulnerabilities of all images
 	// (GET /api/v1/vulnerabilities)
 	ListVulnerabilities(w http.ResponseWriter, r *http.Request, params ListVulnerabilitiesParams)
-	// GetVulnerability One vulnerability
+	// GetVulnerability Get a vulnerability
 	// (GET /api/v1/vulnerabilities/{id})
 	GetVulnerability(w http.ResponseWriter, r *http.Request, id VulnerabilityID)
-	// ListAffected A page of the packages in images that have a vulnerability
+	// ListAffected List the packages in images that a vulnerability affects
 	// (GET /api/v1/vulnerabilities/{id}/affected)
 	ListAffected(w http.ResponseWriter, r *http.Request, id VulnerabilityID, params ListAffectedParams)
-	// ListWorkloads A page of the workloads that run images
+	// ListWorkloads List workloads
 	// (GET /api/v1/workloads)
 	ListWorkloads(w http.ResponseWriter, r *http.Request, params ListWorkloadsParams)
-	// FollowDeployments WebSocket that tells what happens to Deployments
+	// FollowDeployments Receive changes of Deployments (WebSocket)
 	// (GET /api/wds/logs)
 	FollowDeployments(w http.ResponseWriter, r *http.Request, params FollowDeploymentsParams)
-	// ListScanResults All scan results with their reports
+	// ListScanResults List all scan results with their reports
 	// (GET /scan-results)
 	ListScanResults(w http.ResponseWriter, r *http.Request)
-	// PutScanResult Keep a report about an image
+	// PutScanResult Upload an external report about an image
 	// (PUT /scan-results)
 	PutScanResult(w http.ResponseWriter, r *http.Request, params PutScanResultParams)
-	// DeleteScanResult Remove a scan result
+	// DeleteScanResult Delete a scan result
 	// (DELETE /scan-results/{imageId})
 	DeleteScanResult(w http.ResponseWriter, r *http.Request, imageId ImageID)
-	// GetScanResult The scan result of one image
+	// GetScanResult Get the scan result of an image
 	// (GET /scan-results/{imageId})
 	GetScanResult(w http.ResponseWriter, r *http.Request, imageId ImageID)
-	// Subscribe WebSocket that names each new result
+	// Subscribe Receive the image ID of each new result (WebSocket)
 	// (GET /subscribe)
 	Subscribe(w http.ResponseWriter, r *http.Request)
 }
@@ -5855,91 +5853,91 @@ func (response SubscribedefaultApplicationProblemPlusJSONResponse) VisitSubscrib
 
 // StrictServerInterface represents all server handlers.
 type StrictServerInterface interface {
-	// ListCoverage A page of containers, how far their scan is, and why no farther
+	// ListCoverage List containers with their coverage state and reason
 	// (GET /api/v1/coverage)
 	ListCoverage(ctx context.Context, request ListCoverageRequestObject) (ListCoverageResponseObject, error)
-	// ListDatabases Vulnerability databases, and how up to date they are
+	// ListDatabases List vulnerability database builds and the state of updates
 	// (GET /api/v1/databases)
 	ListDatabases(ctx context.Context, request ListDatabasesRequestObject) (ListDatabasesResponseObject, error)
-	// Rematch Match again
+	// Rematch Request a re-match
 	// (POST /api/v1/databases/rematch)
 	Rematch(ctx context.Context, request RematchRequestObject) (RematchResponseObject, error)
-	// ListChanges A page of what a database build changed
+	// ListChanges List the findings that a database build changed
 	// (GET /api/v1/databases/{build}/changes)
 	ListChanges(ctx context.Context, request ListChangesRequestObject) (ListChangesResponseObject, error)
-	// ListEvents Everything that changes, as it happens
+	// ListEvents Follow or page through the event log
 	// (GET /api/v1/events)
 	ListEvents(ctx context.Context, request ListEventsRequestObject) (ListEventsResponseObject, error)
-	// ListImages A page of images
+	// ListImages List images
 	// (GET /api/v1/images)
 	ListImages(ctx context.Context, request ListImagesRequestObject) (ListImagesResponseObject, error)
-	// GetImage One image
+	// GetImage Get an image
 	// (GET /api/v1/images/{imageId})
 	GetImage(ctx context.Context, request GetImageRequestObject) (GetImageResponseObject, error)
-	// ListFindings A page of the findings of one image
+	// ListFindings List the findings of an image
 	// (GET /api/v1/images/{imageId}/findings)
 	ListFindings(ctx context.Context, request ListFindingsRequestObject) (ListFindingsResponseObject, error)
-	// ListPresences A page of where and when an image ran
+	// ListPresences List where and when an image ran
 	// (GET /api/v1/images/{imageId}/presences)
 	ListPresences(ctx context.Context, request ListPresencesRequestObject) (ListPresencesResponseObject, error)
-	// GetSBOM The SBOM of one image
+	// GetSBOM Get the SBOM of an image
 	// (GET /api/v1/images/{imageId}/sbom)
 	GetSBOM(ctx context.Context, request GetSBOMRequestObject) (GetSBOMResponseObject, error)
-	// PutSBOM Deliver the SBOM of one image
+	// PutSBOM Upload the SBOM of an image
 	// (PUT /api/v1/images/{imageId}/sbom)
 	PutSBOM(ctx context.Context, request PutSBOMRequestObject) (PutSBOMResponseObject, error)
-	// GetOverview Totals over all images
+	// GetOverview Get totals over all images
 	// (GET /api/v1/overview)
 	GetOverview(ctx context.Context, request GetOverviewRequestObject) (GetOverviewResponseObject, error)
-	// ListPackages A page of the distinct packages that images hold
+	// ListPackages List the distinct packages of all images
 	// (GET /api/v1/packages)
 	ListPackages(ctx context.Context, request ListPackagesRequestObject) (ListPackagesResponseObject, error)
-	// ListRollouts A page of changes of image in workloads, the latest first
+	// ListRollouts List rollouts, the latest first
 	// (GET /api/v1/rollouts)
 	ListRollouts(ctx context.Context, request ListRolloutsRequestObject) (ListRolloutsResponseObject, error)
-	// GetRollout A change of image, with the worst findings that it opened and closed
+	// GetRollout Get a rollout with the most severe findings that it opened and closed
 	// (GET /api/v1/rollouts/{rolloutId})
 	GetRollout(ctx context.Context, request GetRolloutRequestObject) (GetRolloutResponseObject, error)
 	// DeleteSession Sign out
 	// (DELETE /api/v1/session)
 	DeleteSession(ctx context.Context, request DeleteSessionRequestObject) (DeleteSessionResponseObject, error)
-	// GetSession Who is asking
+	// GetSession Get the current session
 	// (GET /api/v1/session)
 	GetSession(ctx context.Context, request GetSessionRequestObject) (GetSessionResponseObject, error)
 	// CreateSession Sign in with a Kubernetes token
 	// (POST /api/v1/session)
 	CreateSession(ctx context.Context, request CreateSessionRequestObject) (CreateSessionResponseObject, error)
-	// GetTrends Findings of what ran, by day and severity
+	// GetTrends Get findings by day and severity
 	// (GET /api/v1/trends)
 	GetTrends(ctx context.Context, request GetTrendsRequestObject) (GetTrendsResponseObject, error)
-	// ListVulnerabilities A page of the vulnerabilities that some image has
+	// ListVulnerabilities List the vulnerabilities of all images
 	// (GET /api/v1/vulnerabilities)
 	ListVulnerabilities(ctx context.Context, request ListVulnerabilitiesRequestObject) (ListVulnerabilitiesResponseObject, error)
-	// GetVulnerability One vulnerability
+	// GetVulnerability Get a vulnerability
 	// (GET /api/v1/vulnerabilities/{id})
 	GetVulnerability(ctx context.Context, request GetVulnerabilityRequestObject) (GetVulnerabilityResponseObject, error)
-	// ListAffected A page of the packages in images that have a vulnerability
+	// ListAffected List the packages in images that a vulnerability affects
 	// (GET /api/v1/vulnerabilities/{id}/affected)
 	ListAffected(ctx context.Context, request ListAffectedRequestObject) (ListAffectedResponseObject, error)
-	// ListWorkloads A page of the workloads that run images
+	// ListWorkloads List workloads
 	// (GET /api/v1/workloads)
 	ListWorkloads(ctx context.Context, request ListWorkloadsRequestObject) (ListWorkloadsResponseObject, error)
-	// FollowDeployments WebSocket that tells what happens to Deployments
+	// FollowDeployments Receive changes of Deployments (WebSocket)
 	// (GET /api/wds/logs)
 	FollowDeployments(ctx context.Context, request FollowDeploymentsRequestObject) (FollowDeploymentsResponseObject, error)
-	// ListScanResults All scan results with their reports
+	// ListScanResults List all scan results with their reports
 	// (GET /scan-results)
 	ListScanResults(ctx context.Context, request ListScanResultsRequestObject) (ListScanResultsResponseObject, error)
-	// PutScanResult Keep a report about an image
+	// PutScanResult Upload an external report about an image
 	// (PUT /scan-results)
 	PutScanResult(ctx context.Context, request PutScanResultRequestObject) (PutScanResultResponseObject, error)
-	// DeleteScanResult Remove a scan result
+	// DeleteScanResult Delete a scan result
 	// (DELETE /scan-results/{imageId})
 	DeleteScanResult(ctx context.Context, request DeleteScanResultRequestObject) (DeleteScanResultResponseObject, error)
-	// GetScanResult The scan result of one image
+	// GetScanResult Get the scan result of an image
 	// (GET /scan-results/{imageId})
 	GetScanResult(ctx context.Context, request GetScanResultRequestObject) (GetScanResultResponseObject, error)
-	// Subscribe WebSocket that names each new result
+	// Subscribe Receive the image ID of each new result (WebSocket)
 	// (GET /subscribe)
 	Subscribe(ctx context.Context, request SubscribeRequestObject) (SubscribeResponseObject, error)
 }

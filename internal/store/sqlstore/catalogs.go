@@ -8,12 +8,13 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
-// StorePackages implements store.Generations.
-func (s *Store) StorePackages(ctx context.Context, packages []vuln.HeldPackage) ([]store.StoredPackage, error) {
+// StorePackages implements store.ResultSets.
+func (s *Store) StorePackages(ctx context.Context, packages []model.HeldPackage) ([]store.StoredPackage, error) {
 	const what = "record packages"
 	packages, err := distinct(packages)
 	if err != nil {
@@ -43,7 +44,7 @@ func (s *Store) StorePackages(ctx context.Context, packages []vuln.HeldPackage) 
 
 func packagesWithoutAnswer(tx *gorm.DB, ids []int64, current int64) ([]store.StoredPackage, error) {
 	var all []storedPackageRow
-	for part := range slices.Chunk(ids, maxIn) {
+	for part := range slices.Chunk(ids, sqldb.MaxIn) {
 		var rows []storedPackageRow
 		err := tx.Raw("SELECT p.id, "+distinctColumns+` FROM packages p WHERE p.id IN ? AND NOT EXISTS
 			(SELECT 1 FROM package_answers a WHERE a.package_pk = p.id AND a.from_gen <= ? AND a.until_gen > ?) ORDER BY p.id`,
@@ -56,9 +57,9 @@ func packagesWithoutAnswer(tx *gorm.DB, ids []int64, current int64) ([]store.Sto
 	return storedPackages(all)
 }
 
-// ReplaceCatalog implements store.Generations.
-func (s *Store) ReplaceCatalog(ctx context.Context, key vuln.ImageKey, sbomDigest string, catalog vuln.Catalog) error {
-	const what = "replace what an image holds"
+// ReplaceCatalog implements store.ResultSets.
+func (s *Store) ReplaceCatalog(ctx context.Context, key model.ImageKey, sbomDigest string, catalog model.Catalog) error {
+	const what = "replace the packages of an image"
 	packages, err := distinct(catalog.Packages)
 	if err != nil {
 		return fmt.Errorf("%s: %s: %w", what, key, err)
@@ -76,8 +77,8 @@ func (s *Store) ReplaceCatalog(ctx context.Context, key vuln.ImageKey, sbomDiges
 		if err != nil {
 			return err
 		}
-		err = tx.exec("UPDATE images SET distro = ?, size = ?, package_count = ?, projection = ? WHERE id = ?",
-			clean(catalog.Distro), catalog.Size, len(packages), catalog.Projection, image.ID)
+		err = tx.Execute("UPDATE images SET distro = ?, size = ?, package_count = ?, projection = ? WHERE id = ?",
+			sqldb.Clean(catalog.Distro), catalog.Size, len(packages), catalog.Projection, image.ID)
 		if err != nil || same || image.MatchedAt == 0 {
 			return err
 		}
@@ -86,13 +87,13 @@ func (s *Store) ReplaceCatalog(ctx context.Context, key vuln.ImageKey, sbomDiges
 }
 
 // countAnew makes the counts those of the packages that the image holds now.
-func countAnew(tx *txn, key vuln.ImageKey, image *matchedImage) error {
-	current, _, err := liveGenerations(tx.DB)
+func countAnew(tx *txn, key model.ImageKey, image *matchedImage) error {
+	current, _, err := liveResultSets(tx.DB)
 	if err != nil {
 		return err
 	}
 	if current == nil {
-		return fmt.Errorf("a generation of answers: %w", store.ErrNotFound)
+		return fmt.Errorf("current result set: %w", store.ErrNotFound)
 	}
 	err = completelyAnswered(tx.DB, image.ID, current.Number)
 	if errors.Is(err, store.ErrNotFound) && image.State != string(store.StateScanned) {
@@ -108,14 +109,14 @@ func countAnew(tx *txn, key vuln.ImageKey, image *matchedImage) error {
 	return setCounts(tx, key, image.ID, current, counts)
 }
 
-// OutdatedCatalogs implements store.Generations. limit is cut to store.MaxKeys.
-func (s *Store) OutdatedCatalogs(ctx context.Context, projection int, after vuln.ImageKey, limit int) ([]vuln.ImageKey, error) {
+// OutdatedCatalogs implements store.ResultSets. limit is cut to store.MaxKeys.
+func (s *Store) OutdatedCatalogs(ctx context.Context, projection int, after model.ImageKey, limit int) ([]model.ImageKey, error) {
 	if limit <= 0 {
 		return nil, nil
 	}
 	limit = min(limit, store.MaxKeys)
-	var keys []vuln.ImageKey
-	err := s.read(ctx, "list the images whose SBOM was read by other rules", func(tx *gorm.DB) error {
+	var keys []model.ImageKey
+	err := s.read(ctx, "list images whose SBOM was parsed by another version", func(tx *gorm.DB) error {
 		var err error
 		keys, err = imageKeys(tx.Raw(`SELECT i.image_id, i.platform FROM images i WHERE i.sbom_sha256 <> '' AND i.projection <> ? AND `+
 			behindImage+" ORDER BY i.image_id, i.platform LIMIT ?", projection, after.ImageID, after.ImageID, after.Platform.String(), limit))

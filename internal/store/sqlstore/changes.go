@@ -10,32 +10,34 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
 // changeOrder is that of the index finding_changes_worst.
-var changeOrder = []sortKey{
-	{column: "c.generation", number: true, descending: true}, {column: "c.severity", number: true, descending: true},
-	{column: "c.kev", number: true, descending: true}, {column: "c.kind", number: true}, {column: "c.id", number: true},
+var changeOrder = []sqldb.SortKey{
+	{Column: "c.generation", Number: true, Descending: true}, {Column: "c.severity", Number: true, Descending: true},
+	{Column: "c.kev", Number: true, Descending: true}, {Column: "c.kind", Number: true}, {Column: "c.id", Number: true},
 }
 
 // changeToken is what a page token of changes belongs to.
 type changeToken struct {
 	List        string
 	Build       string
-	Generation  int64
+	ResultSet   int64
 	Kinds       []store.ChangeKind
-	MinSeverity vuln.Severity
+	MinSeverity model.Severity
 	KEV         bool
 	ImageID     string
 	Scope       string
 	Text        string
 }
 
-// changeRow is a change with its package and generation.
+// changeRow is a change with its package and result set.
 type changeRow struct {
-	ID, Generation, PackagePk  int64
+	ID, PackagePk              int64
+	ResultSet                  int64 `gorm:"column:generation"`
 	VulnerabilityID, Namespace string
 	Severity, Kev              int64
 	Kind                       int
@@ -49,21 +51,21 @@ type changeRow struct {
 const changeColumns = `c.id, c.generation, c.package_pk, c.vulnerability_id, c.namespace, c.severity, c.kev, c.kind, c.reasons,
 	c.before_side, c.after_side, g.build_id, g.previous_build, g.current_since, ` + distinctColumns
 
-// Changes implements store.Generations.
+// Changes implements store.ResultSets.
 func (s *Store) Changes(ctx context.Context, query store.ChangeQuery) (store.ChangePage, error) {
-	const what = "list what vulnerability databases changed"
+	const what = "list changes between vulnerability databases"
 	for _, kind := range query.Kinds {
 		if !slices.Contains(changeKinds, kind) {
-			return store.ChangePage{}, fmt.Errorf("%s: the kind %q is not known", what, kind)
+			return store.ChangePage{}, fmt.Errorf("%s: unknown kind %q", what, kind)
 		}
 	}
 	token := changeToken{
-		"changes", query.Build, query.Generation, query.Kinds, query.MinSeverity, query.KEV, query.ImageID, query.Scope, query.Text,
+		"changes", query.Build, query.ResultSet, query.Kinds, query.MinSeverity, query.KEV, query.ImageID, query.Scope, query.Text,
 	}
 	var page store.ChangePage
 	err := s.read(ctx, what, func(tx *gorm.DB) error {
 		page = store.ChangePage{Changes: []store.Change{}}
-		filtered := filterChanges(tx.Table("finding_changes AS c").Joins("JOIN packages p ON p.id = c.package_pk"), s.dialect, query).
+		filtered := filterChanges(tx.Table("finding_changes AS c").Joins("JOIN packages p ON p.id = c.package_pk"), s.db.Dialect(), query).
 			Session(&gorm.Session{})
 		var total int64
 		if err := filtered.Count(&total).Error; err != nil {
@@ -76,7 +78,7 @@ func (s *Store) Changes(ctx context.Context, query store.ChangeQuery) (store.Cha
 		}
 		var rows []changeRow
 		err = behind.Joins("JOIN generations g ON g.number = c.generation").Select(changeColumns).
-			Order(orderBy(changeOrder, sameName)).Limit(query.Limit() + 1).Scan(&rows).Error
+			Order(sqldb.OrderBy(changeOrder)).Limit(query.Limit() + 1).Scan(&rows).Error
 		if err != nil {
 			return err
 		}
@@ -95,13 +97,13 @@ func (s *Store) Changes(ctx context.Context, query store.ChangeQuery) (store.Cha
 	return page, nil
 }
 
-func filterChanges(tx *gorm.DB, d dialect, query store.ChangeQuery) *gorm.DB {
+func filterChanges(tx *gorm.DB, d sqldb.Dialect, query store.ChangeQuery) *gorm.DB {
 	tx = contains(tx, d, query.Text, "c.vulnerability_id", "p.name")
 	if query.Build != "" {
 		tx = tx.Where("c.generation IN (SELECT number FROM generations WHERE build_id = ?)", query.Build)
 	}
-	if query.Generation != 0 {
-		tx = tx.Where("c.generation = ?", query.Generation)
+	if query.ResultSet != 0 {
+		tx = tx.Where("c.generation = ?", query.ResultSet)
 	}
 	if len(query.Kinds) > 0 {
 		kinds := make([]int, len(query.Kinds))
@@ -110,7 +112,7 @@ func filterChanges(tx *gorm.DB, d dialect, query store.ChangeQuery) *gorm.DB {
 		}
 		tx = tx.Where("c.kind IN ?", kinds)
 	}
-	if query.MinSeverity > vuln.SeverityUnknown {
+	if query.MinSeverity > model.SeverityUnknown {
 		tx = tx.Where("c.severity >= ?", int64(query.MinSeverity))
 	}
 	if query.KEV {
@@ -128,7 +130,7 @@ func filterChanges(tx *gorm.DB, d dialect, query store.ChangeQuery) *gorm.DB {
 
 func (r *changeRow) sortValues() []string {
 	values := make([]string, 0, len(changeOrder))
-	for _, value := range []int64{r.Generation, r.Severity, r.Kev, int64(r.Kind), r.ID} {
+	for _, value := range []int64{r.ResultSet, r.Severity, r.Kev, int64(r.Kind), r.ID} {
 		values = append(values, strconv.FormatInt(value, 10))
 	}
 	return values
@@ -140,7 +142,7 @@ func (r *changeRow) change() (store.Change, error) {
 		return store.Change{}, err
 	}
 	c := store.Change{
-		ID: r.ID, Generation: r.Generation, Build: r.BuildID, PreviousBuild: r.PreviousBuild, At: fromMicros(r.CurrentSince),
+		ID: r.ID, ResultSet: r.ResultSet, Build: r.BuildID, PreviousBuild: r.PreviousBuild, At: fromMicros(r.CurrentSince),
 		Kind: changeKinds[min(max(r.Kind, 0), len(changeKinds)-1)], Package: held.Package,
 		VulnerabilityID: r.VulnerabilityID, Namespace: r.Namespace,
 	}

@@ -8,12 +8,13 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
 // Findings and vulnerabilities are stored by what they say: the digest of that is their identity.
 
-// answerContent is a vuln.PackageAnswer as it is stored.
+// answerContent is a model.PackageAnswer as it is stored.
 type answerContent struct {
 	keys     []byte
 	failure  string
@@ -35,7 +36,7 @@ type vulnerabilityContent struct {
 	scores                scoresRow
 }
 
-// scoresRow holds the columns of what changes about a vulnerability from generation to generation.
+// scoresRow holds the columns of what changes about a vulnerability from result set to result set.
 type scoresRow struct {
 	EpssMicros, RiskMicros, Kev int64
 	Scores                      string
@@ -47,16 +48,16 @@ func (r scoresRow) values() []any { return []any{r.EpssMicros, r.RiskMicros, r.K
 
 // scores is the content of the column of that name.
 type scores struct {
-	EPSS *vuln.EPSS            `json:"epss,omitempty"`
-	KEV  []vuln.KnownExploited `json:"kev,omitempty"`
-	CWEs []string              `json:"cwes,omitempty"`
-	Risk float64               `json:"risk,omitempty"`
+	EPSS *model.EPSS            `json:"epss,omitempty"`
+	KEV  []model.KnownExploited `json:"kev,omitempty"`
+	CWEs []string               `json:"cwes,omitempty"`
+	Risk float64                `json:"risk,omitempty"`
 }
 
-func scoresOf(v *vuln.Vulnerability) (scoresRow, error) {
+func scoresOf(v *model.Vulnerability) (scoresRow, error) {
 	content, err := json.Marshal(scores{EPSS: v.EPSS, KEV: v.KEV, CWEs: v.CWEs, Risk: v.Risk})
 	if err != nil {
-		return scoresRow{}, fmt.Errorf("encode the scores of %s: %w", cut(v.ID, maxIdentifier), err)
+		return scoresRow{}, fmt.Errorf("encode the scores of %s: %w", sqldb.Truncate(v.ID, maxIdentifier), err)
 	}
 	row := scoresRow{RiskMicros: millionths(v.Risk), Kev: boolean(len(v.KEV) > 0), Scores: string(content)}
 	if v.EPSS != nil {
@@ -66,8 +67,8 @@ func scoresOf(v *vuln.Vulnerability) (scoresRow, error) {
 }
 
 // vulnerabilityOf joins what was taken apart.
-func vulnerabilityOf(detail, volatile string) (vuln.Vulnerability, error) {
-	var v vuln.Vulnerability
+func vulnerabilityOf(detail, volatile string) (model.Vulnerability, error) {
+	var v model.Vulnerability
 	if err := json.Unmarshal([]byte(detail), &v); err != nil {
 		return v, fmt.Errorf("vulnerability in the database: %w", err)
 	}
@@ -82,8 +83,8 @@ func vulnerabilityOf(detail, volatile string) (vuln.Vulnerability, error) {
 // answerEncoder keeps each vulnerability of many answers once.
 type answerEncoder map[string]*vulnerabilityContent
 
-func (e answerEncoder) answer(answer *vuln.PackageAnswer) (answerContent, error) {
-	content := answerContent{failure: clean(answer.Failure), keys: make([]byte, 0, 8*len(answer.SearchKeys))}
+func (e answerEncoder) answer(answer *model.PackageAnswer) (answerContent, error) {
+	content := answerContent{failure: sqldb.Clean(answer.Failure), keys: make([]byte, 0, 8*len(answer.SearchKeys))}
 	if content.failure != "" {
 		return content, nil
 	}
@@ -104,7 +105,7 @@ func (e answerEncoder) answer(answer *vuln.PackageAnswer) (answerContent, error)
 	return content, nil
 }
 
-func (e answerEncoder) finding(finding *vuln.PackageFinding) (findingContent, error) {
+func (e answerEncoder) finding(finding *model.PackageFinding) (findingContent, error) {
 	v, err := e.vulnerability(&finding.Vulnerability)
 	if err != nil {
 		return findingContent{}, err
@@ -117,14 +118,14 @@ func (e answerEncoder) finding(finding *vuln.PackageFinding) (findingContent, er
 	if err != nil {
 		return findingContent{}, fmt.Errorf("encode the details of %s: %w", v.id, err)
 	}
-	state := clean(string(finding.Fix.State))
+	state := sqldb.Clean(string(finding.Fix.State))
 	return findingContent{
 		digest: contentDigest(v.digest, state, versions, detail), vulnerability: v,
-		fixState: state, fixVersions: versions, detail: detail, fixable: boolean(finding.Fix.State == vuln.FixStateFixed),
+		fixState: state, fixVersions: versions, detail: detail, fixable: boolean(finding.Fix.State == model.FixStateFixed),
 	}, nil
 }
 
-func (e answerEncoder) vulnerability(v *vuln.Vulnerability) (*vulnerabilityContent, error) {
+func (e answerEncoder) vulnerability(v *model.Vulnerability) (*vulnerabilityContent, error) {
 	if err := checkIdentifier("the ID of a vulnerability", v.ID); err != nil {
 		return nil, err
 	}
@@ -156,10 +157,10 @@ func (e answerEncoder) vulnerability(v *vuln.Vulnerability) (*vulnerabilityConte
 }
 
 // searchKeys reads what answerEncoder wrote.
-func searchKeys(content []byte) []vuln.SearchKey {
-	keys := make([]vuln.SearchKey, 0, len(content)/8)
+func searchKeys(content []byte) []model.SearchKey {
+	keys := make([]model.SearchKey, 0, len(content)/8)
 	for ; len(content) >= 8; content = content[8:] {
-		keys = append(keys, vuln.SearchKey(binary.BigEndian.Uint64(content)))
+		keys = append(keys, model.SearchKey(binary.BigEndian.Uint64(content)))
 	}
 	return keys
 }
@@ -178,8 +179,8 @@ func contentDigest(texts ...string) string {
 
 // checkIdentifier refuses what would not fit into an index of every database.
 func checkIdentifier(what, text string) error {
-	if text == "" || len(text) > maxIdentifier || clean(text) != text {
-		return fmt.Errorf("%s must be valid text of 1 to %d bytes, but is %q with %d bytes", what, maxIdentifier, cut(text, maxIdentifier), len(text))
+	if text == "" || len(text) > maxIdentifier || sqldb.Clean(text) != text {
+		return fmt.Errorf("%s must be valid UTF-8 of 1 to %d bytes, got %q with %d bytes", what, maxIdentifier, sqldb.Truncate(text, maxIdentifier), len(text))
 	}
 	return nil
 }

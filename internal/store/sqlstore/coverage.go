@@ -7,8 +7,9 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
 // coverageColumns are the columns of coverageRow that are written.
@@ -30,14 +31,14 @@ type coverageRow struct {
 
 func newCoverageRow(c *store.ContainerCoverage) coverageRow {
 	platform := c.Image.Platform.String()
-	if _, err := vuln.ParsePlatform(platform); err != nil {
+	if _, err := model.ParsePlatform(platform); err != nil {
 		platform = "" // It could not be read again.
 	}
 	row := coverageRow{
-		Namespace: cut(c.Workload.Namespace, maxIdentifier), Kind: cut(c.Workload.Kind, maxIdentifier), Name: cut(c.Workload.Name, maxIdentifier),
-		Container: cut(c.Container, maxIdentifier), ImageID: cut(c.Image.ImageID, vuln.MaxImageIDLength), Platform: platform,
-		Reference: cut(c.Reference, maxName), Pods: int64(c.Pods), State: cut(c.State, maxIdentifier), Reason: cut(c.Reason, maxIdentifier),
-		Message: cut(c.Message, maxMessage), NextAttemptAt: micros(c.NextAttempt),
+		Namespace: sqldb.Truncate(c.Workload.Namespace, maxIdentifier), Kind: sqldb.Truncate(c.Workload.Kind, maxIdentifier), Name: sqldb.Truncate(c.Workload.Name, maxIdentifier),
+		Container: sqldb.Truncate(c.Container, maxIdentifier), ImageID: sqldb.Truncate(c.Image.ImageID, model.MaxImageIDLength), Platform: platform,
+		Reference: sqldb.Truncate(c.Reference, maxName), Pods: int64(c.Pods), State: sqldb.Truncate(c.State, maxIdentifier), Reason: sqldb.Truncate(c.Reason, maxIdentifier),
+		Message: sqldb.Truncate(c.Message, maxMessage), NextAttemptAt: micros(c.NextAttempt),
 	}
 	row.RowKey = contentDigest(row.Namespace, row.Kind, row.Name, row.Container, row.ImageID, row.Platform, row.Reference, row.State, row.Reason)
 	return row
@@ -76,7 +77,7 @@ func (s *Store) RecordCoverage(ctx context.Context, scope string, containers []s
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	if len(containers) > store.MaxUses {
-		return fmt.Errorf("%s: %d containers are more than the limit of %d", what, len(containers), store.MaxUses)
+		return fmt.Errorf("%s: %d containers, the maximum is %d", what, len(containers), store.MaxUses)
 	}
 	wanted := coverageRows(containers)
 	var diff coverageDiff
@@ -150,14 +151,14 @@ func compareCoverage(tx *gorm.DB, scope string, wanted []coverageRow) (coverageD
 }
 
 func writeCoverage(tx *txn, scope string, diff coverageDiff) error {
-	for part := range slices.Chunk(diff.gone, maxIn) {
-		if err := tx.exec("DELETE FROM container_coverage WHERE id IN ?", part); err != nil {
+	for part := range slices.Chunk(diff.gone, sqldb.MaxIn) {
+		if err := tx.Execute("DELETE FROM container_coverage WHERE id IN ?", part); err != nil {
 			return err
 		}
 	}
 	for i := range diff.changed {
 		row := &diff.changed[i]
-		err := tx.exec("UPDATE container_coverage SET pods = ?, message = ?, next_attempt_at = ? WHERE id = ?",
+		err := tx.Execute("UPDATE container_coverage SET pods = ?, message = ?, next_attempt_at = ? WHERE id = ?",
 			row.Pods, row.Message, row.NextAttemptAt, row.ID)
 		if err != nil {
 			return err
@@ -172,5 +173,5 @@ func writeCoverage(tx *txn, scope string, diff coverageDiff) error {
 		values = append(values, scope, row.RowKey, row.Namespace, row.Kind, row.Name, row.Container, row.ImageID, row.Platform, row.Reference,
 			row.Pods, row.State, row.Reason, row.Message, row.NextAttemptAt, row.Since)
 	}
-	return tx.insert("container_coverage", coverageColumns, values, "")
+	return tx.Insert("container_coverage", coverageColumns, values, "")
 }

@@ -8,11 +8,12 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
 // coverageOrder is by workload and container.
-var coverageOrder = []sortKey{
-	{column: "c.namespace"}, {column: "c.kind"}, {column: "c.name"}, {column: "c.container"}, {column: "c.id", number: true},
+var coverageOrder = []sqldb.SortKey{
+	{Column: "c.namespace"}, {Column: "c.kind"}, {Column: "c.name"}, {Column: "c.container"}, {Column: "c.id", Number: true},
 }
 
 // coverageToken is what a page token of containers belongs to.
@@ -39,7 +40,7 @@ func (s *Store) ListCoverage(ctx context.Context, query store.CoverageQuery) (st
 		if query.Workload != "" {
 			filtered = filtered.Where("c.name = ?", query.Workload)
 		}
-		filtered = contains(filtered, s.dialect, query.Text, "c.reference", "c.image_id", "c.name", "c.container").Session(&gorm.Session{})
+		filtered = contains(filtered, s.db.Dialect(), query.Text, "c.reference", "c.image_id", "c.name", "c.container").Session(&gorm.Session{})
 		if err := countCoverage(filtered, query, &page); err != nil {
 			return err
 		}
@@ -85,7 +86,7 @@ func countCoverage(filtered *gorm.DB, query store.CoverageQuery, page *store.Cov
 func readCoverage(behind *gorm.DB, limit int, token coverageToken, page *store.CoveragePage) error {
 	var rows []coverageRow
 	err := behind.Select(`c.id, c.namespace, c.kind, c.name, c.container, c.image_id, c.platform, c.reference, c.pods, c.state, c.reason, c.message,
-		c.next_attempt_at, c.since`).Order(orderBy(coverageOrder, sameName)).Limit(limit + 1).Scan(&rows).Error
+		c.next_attempt_at, c.since`).Order(sqldb.OrderBy(coverageOrder)).Limit(limit + 1).Scan(&rows).Error
 	if err != nil {
 		return err
 	}

@@ -12,9 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 	"github.com/scanner-operator/scanner-operator/internal/store/storetest"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 // crashEnv makes a test the child of another one: it holds the type and the DSN of the database.
@@ -53,10 +54,10 @@ func TestCrashChild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, found, err := s.CurrentGeneration(t.Context()); err != nil {
+	if _, found, err := s.CurrentResultSet(t.Context()); err != nil {
 		t.Fatal(err)
 	} else if !found {
-		if _, err := s.StartGeneration(t.Context(), vuln.DatabaseBuild{ID: "build"}, "engine", true); err != nil {
+		if _, err := s.StartResultSet(t.Context(), model.DatabaseBuild{ID: "build"}, "engine", true); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -64,14 +65,14 @@ func TestCrashChild(t *testing.T) {
 	for n := start; ; n++ {
 		key, catalog, result := storetest.LargeImage(20, 50)
 		key.ImageID = fmt.Sprintf("image-%d", n)
-		if _, err := s.WantImages(t.Context(), []vuln.ImageKey{key}); err != nil {
+		if _, err := s.WantImages(t.Context(), []model.ImageKey{key}); err != nil {
 			t.Fatal(err)
 		}
 		fmt.Println("wanted", key.ImageID)
 		if err := s.SaveSBOM(t.Context(), key, store.SBOM{SHA256: "1", Content: []byte("x")}, catalog); err != nil {
 			t.Fatal(err)
 		}
-		fmt.Println("catalogued", key.ImageID)
+		fmt.Println("cataloged", key.ImageID)
 		if err := storetest.Match(t.Context(), s, key, "1", result); err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +84,7 @@ func TestKilledProcessLosesNothing(t *testing.T) { eachDatabase(t, killedProcess
 
 func killedProcessLosesNothing(t *testing.T, config Config) {
 	acknowledged := map[string]string{}
-	for round := range 5 {
+	for round := range unlessRace(5, 2) {
 		command, lines := child(t, "TestCrashChild", config)
 		// Kill at another step each time.
 		for left := 10 + round; lines.Scan(); {
@@ -111,11 +112,11 @@ func killedProcessLosesNothing(t *testing.T, config Config) {
 // checkIntegrity looks at the file of a database that is in one.
 func checkIntegrity(t *testing.T, s *Store) {
 	t.Helper()
-	if _, isFile := s.dialect.(sqliteDialect); !isFile {
+	if s.db.Dialect().Type() != sqldb.TypeSQLite {
 		return
 	}
 	var check string
-	if err := s.reads.Raw("PRAGMA integrity_check").Scan(&check).Error; err != nil || check != "ok" {
+	if err := s.db.Reader().Raw("PRAGMA integrity_check").Scan(&check).Error; err != nil || check != "ok" {
 		t.Fatalf("integrity check: %s, %v", check, err)
 	}
 }
@@ -132,10 +133,10 @@ func checkAcknowledged(t *testing.T, config Config, acknowledged map[string]stri
 		}
 	}()
 	checkIntegrity(t, s)
-	rank := map[store.State]int{store.StatePending: 1, store.StateCatalogued: 2, store.StateScanned: 3}
-	least := map[string]int{"wanted": 1, "catalogued": 2, "matched": 3}
+	rank := map[store.State]int{store.StatePending: 1, store.StateCataloged: 2, store.StateScanned: 3}
+	least := map[string]int{"wanted": 1, "cataloged": 2, "matched": 3}
 	for id, step := range acknowledged {
-		image, err := s.Image(t.Context(), vuln.ImageKey{ImageID: id})
+		image, err := s.Image(t.Context(), model.ImageKey{ImageID: id})
 		if err != nil || rank[image.State] < least[step] {
 			t.Errorf("%s was %s, but is %q, %v", id, step, image.State, err)
 		}
@@ -159,7 +160,7 @@ func checkAcknowledged(t *testing.T, config Config, acknowledged map[string]stri
 
 func TestSecondProcessIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "shared.db")
-	command, lines := child(t, "TestCrashChild", Config{Type: TypeSQLite, DSN: path})
+	command, lines := child(t, "TestCrashChild", Config{Type: sqldb.TypeSQLite, DSN: path})
 	for lines.Scan() && lines.Text() != "opened" {
 	}
 	_, err := Open(t.Context(), Config{DSN: path})
@@ -177,14 +178,15 @@ func TestSecondProcessIsRefused(t *testing.T) {
 
 // TestFullDisk limits the pages of the database, as a full disk does.
 func TestFullDisk(t *testing.T) {
-	s := openAt(t, filepath.Join(t.TempDir(), "full.db"))
+	t.Parallel()
+	s := openAt(t, migrated(t))
 	key, catalog, result := storetest.LargeImage(700, 2000)
-	if _, err := s.WantImages(t.Context(), []vuln.ImageKey{key}); err != nil {
+	if _, err := s.WantImages(t.Context(), []model.ImageKey{key}); err != nil {
 		t.Fatal(err)
 	}
 	limit := func(pages int) {
 		t.Helper()
-		if err := s.writes.Exec(fmt.Sprintf("PRAGMA max_page_count = %d", pages)).Error; err != nil {
+		if err := s.db.Writer().Exec(fmt.Sprintf("PRAGMA max_page_count = %d", pages)).Error; err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -201,7 +203,7 @@ func TestFullDisk(t *testing.T) {
 	if err := s.SaveSBOM(t.Context(), key, sbom, catalog); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.StartGeneration(t.Context(), vuln.DatabaseBuild{ID: "build"}, "engine", true); err != nil {
+	if _, err := s.StartResultSet(t.Context(), model.DatabaseBuild{ID: "build"}, "engine", true); err != nil {
 		t.Fatal(err)
 	}
 	if err := storetest.Match(t.Context(), s, key, "1", result); err != nil {
@@ -213,19 +215,16 @@ func TestFullDisk(t *testing.T) {
 func TestBusyDatabase(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "busy.db")
 	s := openAt(t, path)
-	other, err := openSQLite(path, nil, "immediate")
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := openFile(t, path)
 	defer func() { _ = other.Close() }()
 	lock, err := other.BeginTx(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	key := vuln.ImageKey{ImageID: "a", Platform: vuln.Platform{OS: "linux", Architecture: "amd64"}}
+	key := model.ImageKey{ImageID: "a", Platform: model.Platform{OS: "linux", Architecture: "amd64"}}
 	ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond)
 	defer cancel()
-	if _, err := s.WantImages(ctx, []vuln.ImageKey{key}); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := s.WantImages(ctx, []model.ImageKey{key}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, want the deadline", err)
 	}
 	if _, err := s.ListImages(t.Context(), store.ImageQuery{}); err != nil {
@@ -233,7 +232,7 @@ func TestBusyDatabase(t *testing.T) {
 	}
 	written := make(chan error)
 	go func() {
-		_, err := s.WantImages(t.Context(), []vuln.ImageKey{key})
+		_, err := s.WantImages(t.Context(), []model.ImageKey{key})
 		written <- err
 	}()
 	if err := lock.Rollback(); err != nil {

@@ -7,8 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
 // changeKinds are the kinds in the order of lists; the index is the value of the column.
@@ -34,7 +35,7 @@ type change struct {
 }
 
 // severity is the worse one of both sides.
-func (c *change) severity() vuln.Severity {
+func (c *change) severity() model.Severity {
 	switch {
 	case c.before == nil:
 		return c.after.Severity
@@ -99,13 +100,13 @@ func compareSides(rows []sideRow, next int64) (change, bool) {
 // addTo makes one side of all rows of a vulnerability: the worst severity and scores, the best fix, every fixed version.
 func (r *sideRow) addTo(side *store.ChangeSide, epssMicros, kev int64) *store.ChangeSide {
 	if side == nil {
-		side = &store.ChangeSide{FixState: vuln.FixState(r.FixState)}
+		side = &store.ChangeSide{FixState: model.FixState(r.FixState)}
 	}
-	side.Severity = max(side.Severity, vuln.Severity(r.Severity))
+	side.Severity = max(side.Severity, model.Severity(r.Severity))
 	side.EPSS = max(side.EPSS, float64(epssMicros)/1e6)
 	side.KEV = side.KEV || kev != 0
-	if fixRank(vuln.FixState(r.FixState)) < fixRank(side.FixState) {
-		side.FixState = vuln.FixState(r.FixState)
+	if fixRank(model.FixState(r.FixState)) < fixRank(side.FixState) {
+		side.FixState = model.FixState(r.FixState)
 	}
 	var versions []string
 	if fromJSON(r.FixVersions, &versions) == nil {
@@ -115,10 +116,10 @@ func (r *sideRow) addTo(side *store.ChangeSide, epssMicros, kev int64) *store.Ch
 }
 
 // fixRank orders the fix states, the best for the user first.
-func fixRank(state vuln.FixState) int {
-	rank := slices.Index([]vuln.FixState{vuln.FixStateFixed, vuln.FixStateNotFixed, vuln.FixStateWontFix, vuln.FixStateUnknown}, state)
+func fixRank(state model.FixState) int {
+	rank := slices.Index([]model.FixState{model.FixStateFixed, model.FixStateNotFixed, model.FixStateWontFix, model.FixStateUnknown}, state)
 	if rank < 0 {
-		return len(vuln.FixStateUnknown)
+		return len(model.FixStateUnknown)
 	}
 	return rank
 }
@@ -161,7 +162,7 @@ func (w *switcher) record(changes []change, holders map[int64]int) error {
 		values = append(values, w.next.Number, c.packageID, c.vulnerabilityID, c.namespace, int64(c.severity()), boolean(c.kev), c.kind,
 			encodeReasons(c.reasons), before, after)
 	}
-	return w.insert("finding_changes", []string{
+	return w.Insert("finding_changes", []string{
 		"generation", "package_pk", "vulnerability_id", "namespace", "severity", "kev", "kind", "reasons", "before_side", "after_side",
 	}, values, "")
 }
@@ -170,7 +171,7 @@ func (w *switcher) count(c *change) {
 	switch c.kind {
 	case kindOpened:
 		w.next.Opened++
-		if c.after.Severity == vuln.SeverityCritical {
+		if c.after.Severity == model.SeverityCritical {
 			w.next.OpenedCritical++
 		}
 	case kindClosed:
@@ -230,7 +231,7 @@ func (w *switcher) tellFindings() error {
 		ids[i] = w.worst[i].packageID
 	}
 	slices.Sort(ids)
-	for part := range slices.Chunk(slices.Compact(ids), maxIn) {
+	for part := range slices.Chunk(slices.Compact(ids), sqldb.MaxIn) {
 		var rows []storedPackageRow
 		if err := w.Raw("SELECT p.id, p.name, p.version, p.type FROM packages p WHERE p.id IN ?", part).Scan(&rows).Error; err != nil {
 			return err
@@ -243,7 +244,7 @@ func (w *switcher) tellFindings() error {
 		c := &w.worst[i]
 		p, found := names[c.packageID]
 		if !found {
-			return fmt.Errorf("package %d of a change is not there", c.packageID)
+			return fmt.Errorf("package %d of a change does not exist", c.packageID)
 		}
 		side := c.after
 		if side == nil {

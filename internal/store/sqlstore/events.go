@@ -8,8 +8,8 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 // EventsSince implements store.Events. limit is cut to store.MaxKeys.
@@ -50,7 +50,7 @@ func (s *Store) LastSequence(ctx context.Context) (int64, error) {
 // EventLog implements store.Events.
 func (s *Store) EventLog(ctx context.Context) (store.EventLog, error) {
 	var log store.EventLog
-	err := s.read(ctx, "read the extent of the event log", func(tx *gorm.DB) error {
+	err := s.read(ctx, "read the bounds of the event log", func(tx *gorm.DB) error {
 		err := tx.Raw("SELECT seq FROM event_floor WHERE id = 1").Scan(&log.Floor).Error
 		if err != nil {
 			return err
@@ -68,7 +68,7 @@ func (s *Store) EventLog(ctx context.Context) (store.EventLog, error) {
 // CompactEvents implements store.Events. Only events before the first that is young enough go, whatever the clocks of the
 // processes said that wrote those behind it: the log has no holes.
 func (s *Store) CompactEvents(ctx context.Context, before time.Time) error {
-	const what = "remove old events"
+	const what = "delete old events"
 	for {
 		// Looked at without a lock first, so that nothing is written when nothing is old.
 		var until int64
@@ -81,10 +81,10 @@ func (s *Store) CompactEvents(ctx context.Context, before time.Time) error {
 			return err
 		}
 		err = s.write(ctx, what, func(tx *txn) error {
-			if err := tx.exec("DELETE FROM events WHERE seq <= ?", until); err != nil {
+			if err := tx.Execute("DELETE FROM events WHERE seq <= ?", until); err != nil {
 				return err
 			}
-			return tx.exec("UPDATE event_floor SET seq = ? WHERE id = 1 AND seq < ?", until, until)
+			return tx.Execute("UPDATE event_floor SET seq = ? WHERE id = 1 AND seq < ?", until, until)
 		})
 		if err != nil {
 			return err
@@ -92,11 +92,11 @@ func (s *Store) CompactEvents(ctx context.Context, before time.Time) error {
 	}
 }
 
-// oldEvents returns the sequence number of the last of the oldest events, sweepRows at most, that are from before a time, 0 when
+// oldEvents returns the sequence number of the last of the oldest events, batchRows at most, that are from before a time, 0 when
 // there is none.
 func oldEvents(tx *gorm.DB, before int64) (int64, error) {
 	var rows []struct{ Seq, At int64 }
-	if err := tx.Raw("SELECT seq, at FROM events ORDER BY seq LIMIT ?", sweepRows).Scan(&rows).Error; err != nil {
+	if err := tx.Raw("SELECT seq, at FROM events ORDER BY seq LIMIT ?", batchRows).Scan(&rows).Error; err != nil {
 		return 0, err
 	}
 	var until int64
@@ -120,24 +120,24 @@ func (s *Store) RecordChange(ctx context.Context, change store.ObjectChange) err
 	if !change.Gone {
 		news = contentDigest(string(change.Detail))
 	}
-	var told string
+	var recorded string
 	err := s.read(ctx, what, func(tx *gorm.DB) (err error) {
-		told, err = lastTold(tx, object)
+		recorded, err = lastRecorded(tx, object)
 		return err
 	})
-	if err != nil || told == news {
+	if err != nil || recorded == news {
 		return err
 	}
 	return s.write(ctx, what, func(tx *txn) error {
-		told, err := lastTold(tx.DB, object)
-		if err != nil || told == news {
+		recorded, err := lastRecorded(tx.DB, object)
+		if err != nil || recorded == news {
 			return err
 		}
-		if err := tx.exec("DELETE FROM object_states WHERE object = ?", object); err != nil {
+		if err := tx.Execute("DELETE FROM object_states WHERE object = ?", object); err != nil {
 			return err
 		}
 		if news != "" {
-			if err := tx.insert("object_states", []string{"object", "told"}, []any{object, news}, ""); err != nil {
+			if err := tx.Insert("object_states", []string{"object", "told"}, []any{object, news}, ""); err != nil {
 				return err
 			}
 		}
@@ -145,8 +145,8 @@ func (s *Store) RecordChange(ctx context.Context, change store.ObjectChange) err
 	})
 }
 
-// lastTold is the digest of what was last told of an object, "" when there is no such object.
-func lastTold(tx *gorm.DB, object string) (string, error) {
+// lastRecorded is the digest of what the last event says of an object, "" when there is no such object.
+func lastRecorded(tx *gorm.DB, object string) (string, error) {
 	var told []string
 	if err := tx.Raw("SELECT told FROM object_states WHERE object = ?", object).Scan(&told).Error; err != nil || len(told) == 0 {
 		return "", err
@@ -155,9 +155,9 @@ func lastTold(tx *gorm.DB, object string) (string, error) {
 }
 
 // RecordQueued implements store.Images.
-func (s *Store) RecordQueued(ctx context.Context, key vuln.ImageKey, attempt int) (bool, error) {
+func (s *Store) RecordQueued(ctx context.Context, key model.ImageKey, attempt int) (bool, error) {
 	recorded := false
-	err := s.write(ctx, "record the beginning of an attempt", func(tx *txn) error {
+	err := s.write(ctx, "record the start of an attempt", func(tx *txn) error {
 		platform := key.Platform.String()
 		result := tx.Exec("UPDATE images SET queued = ? WHERE image_id = ? AND platform = ? AND attempts = ? AND queued <= ? AND state IN ?",
 			attempt+1, key.ImageID, platform, attempt, attempt, []string{string(store.StatePending), string(store.StateFailed)})

@@ -3,21 +3,22 @@ package sqlstore
 import (
 	"slices"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
-// failingImages selects the images with a package that could not be matched; the values are the generation, twice. The CROSS JOIN
+// failingImages selects the images with a package that could not be matched; the values are the result set, twice. The CROSS JOIN
 // begins with the answers, which are fewer than the packages of all images.
 const failingImages = `SELECT DISTINCT ip.image_pk FROM package_answers a CROSS JOIN image_packages ip
 	WHERE ip.package_pk = a.package_pk AND ip.excluded = 0 AND a.failure <> '' AND a.from_gen <= ? AND a.until_gen > ?`
 
-// noteFailures says of scanned images that a package of theirs could not be matched for the next generation, so that earlier
+// noteFailures says of scanned images that a package of theirs could not be matched for the next result set, so that earlier
 // findings are all there is of it, and takes back what does not hold any more.
 func (w *switcher) noteFailures() error {
 	number := w.next.Number
-	err := w.exec("UPDATE images SET reason = '', message = '' WHERE state = ? AND reason = ? AND id NOT IN ("+failingImages+")",
-		string(store.StateScanned), string(vuln.ReasonMatchFailed), number, number)
+	err := w.Execute("UPDATE images SET reason = '', message = '' WHERE state = ? AND reason = ? AND id NOT IN ("+failingImages+")",
+		string(store.StateScanned), string(model.ReasonMatchFailed), number, number)
 	if err != nil {
 		return err
 	}
@@ -25,7 +26,7 @@ func (w *switcher) noteFailures() error {
 	if err := w.Raw(failingImages, number, number).Scan(&ids).Error; err != nil {
 		return err
 	}
-	for part := range slices.Chunk(ids, maxIn) {
+	for part := range slices.Chunk(ids, sqldb.MaxIn) {
 		var images []imageRow
 		err := w.Raw("SELECT id, image_id, platform, reason, message FROM images WHERE state = ? AND id IN ? ORDER BY id",
 			string(store.StateScanned), part).Scan(&images).Error

@@ -8,20 +8,21 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
 // findingTies make every order of findings a total one.
-var findingTies = []sortKey{
-	{column: "v.vulnerability_id"}, {column: "v.namespace"}, {column: "p.fingerprint"}, {column: "f.digest"},
+var findingTies = []sqldb.SortKey{
+	{Column: "v.vulnerability_id"}, {Column: "v.namespace"}, {Column: "p.fingerprint"}, {Column: "f.digest"},
 }
 
-var findingSorts = map[store.FindingSort][]sortKey{
-	store.SortFindingRisk:     append([]sortKey{{column: "v.risk_micros", number: true, descending: true}}, findingTies...),
-	store.SortFindingSeverity: append([]sortKey{{column: "v.severity", number: true, descending: true}}, findingTies...),
-	store.SortFindingEPSS:     append([]sortKey{{column: "v.epss_micros", number: true, descending: true}}, findingTies...),
-	store.SortFindingPackage:  append([]sortKey{{column: "p.name"}, {column: "p.version"}}, findingTies...),
+var findingSorts = map[store.FindingSort][]sqldb.SortKey{
+	store.SortFindingRisk:     append([]sqldb.SortKey{{Column: "v.risk_micros", Number: true, Descending: true}}, findingTies...),
+	store.SortFindingSeverity: append([]sqldb.SortKey{{Column: "v.severity", Number: true, Descending: true}}, findingTies...),
+	store.SortFindingEPSS:     append([]sqldb.SortKey{{Column: "v.epss_micros", Number: true, Descending: true}}, findingTies...),
+	store.SortFindingPackage:  append([]sqldb.SortKey{{Column: "p.name"}, {Column: "p.version"}}, findingTies...),
 }
 
 // findingToken is what a page token of findings belongs to. The image is the one that was asked for.
@@ -30,7 +31,7 @@ type findingToken struct {
 	ImageID      string
 	Platform     string
 	Text         string
-	MinSeverity  vuln.Severity
+	MinSeverity  model.Severity
 	Fixable, KEV bool
 	EpssMicros   int64
 	Closed       bool
@@ -79,23 +80,23 @@ func (r *findingRow) value(column string) string {
 	}
 }
 
-func (r *findingRow) finding() (vuln.Finding, error) {
+func (r *findingRow) finding() (model.Finding, error) {
 	held, err := r.Package.held()
 	if err != nil {
-		return vuln.Finding{}, err
+		return model.Finding{}, err
 	}
-	finding := vuln.Finding{
+	finding := model.Finding{
 		Package: held.Package, Locations: held.Locations, FirstSeen: fromMicros(r.FirstSeen), FixedAt: fromEnd(r.Ended),
 	}
-	finding.Fix.State = vuln.FixState(r.FixState)
+	finding.Fix.State = model.FixState(r.FixState)
 	if finding.Vulnerability, err = vulnerabilityOf(r.Detail, r.Scores); err != nil {
-		return vuln.Finding{}, err
+		return model.Finding{}, err
 	}
 	if err := fromJSON(r.FixVersions, &finding.Fix.Versions); err != nil {
-		return vuln.Finding{}, fmt.Errorf("fix of %s in the database: %w", r.VulnerabilityID, err)
+		return model.Finding{}, fmt.Errorf("fix of %s in the database: %w", r.VulnerabilityID, err)
 	}
 	if err := fromJSON(r.Details, &finding.Details); err != nil {
-		return vuln.Finding{}, fmt.Errorf("details of %s in the database: %w", r.VulnerabilityID, err)
+		return model.Finding{}, fmt.Errorf("details of %s in the database: %w", r.VulnerabilityID, err)
 	}
 	return finding, nil
 }
@@ -108,11 +109,11 @@ func (s *Store) Findings(ctx context.Context, query store.FindingQuery) (store.F
 	}
 	keys, known := findingSorts[query.Sort]
 	if !known {
-		return store.FindingPage{}, fmt.Errorf("%s: the order %q is not known", what, query.Sort)
+		return store.FindingPage{}, fmt.Errorf("%s: unknown sort order %q", what, query.Sort)
 	}
 	var page store.FindingPage
 	err := s.read(ctx, what, func(tx *gorm.DB) error {
-		page = store.FindingPage{Findings: []vuln.Finding{}}
+		page = store.FindingPage{Findings: []model.Finding{}}
 		image, err := findImage(tx, query.Image)
 		if err != nil {
 			return err
@@ -140,7 +141,7 @@ func (s *Store) Findings(ctx context.Context, query store.FindingQuery) (store.F
 		if filtered, err = fromToken(filtered, query.Token, token, keys); err != nil {
 			return err
 		}
-		chosen := filtered.Select("f.id AS finding_id, " + columnsOf(keys)).Order(orderBy(keys, sameName)).Limit(query.Limit() + 1)
+		chosen := filtered.Select("f.id AS finding_id, " + columnsOf(keys)).Order(sqldb.OrderBy(keys)).Limit(query.Limit() + 1)
 		rows, err := readFindings(tx, chosen, image.ID, current, keys)
 		if err != nil {
 			return err
@@ -148,7 +149,7 @@ func (s *Store) Findings(ctx context.Context, query store.FindingQuery) (store.F
 		if rows, page.NextToken, err = cutPage(rows, query.Limit(), token, keys, (*findingRow).value); err != nil {
 			return err
 		}
-		page.Findings = make([]vuln.Finding, len(rows))
+		page.Findings = make([]model.Finding, len(rows))
 		for i := range rows {
 			if page.Findings[i], err = rows[i].finding(); err != nil {
 				return err
@@ -163,20 +164,20 @@ func (s *Store) Findings(ctx context.Context, query store.FindingQuery) (store.F
 }
 
 // filterFindings selects the findings f of an image that the query matches.
-func (s *Store) filterFindings(tx *gorm.DB, image *imageRow, generation int64, query store.FindingQuery) *gorm.DB {
+func (s *Store) filterFindings(tx *gorm.DB, image *imageRow, resultSet int64, query store.FindingQuery) *gorm.DB {
 	tx = tx.Table("image_packages AS ip").
 		Joins("CROSS JOIN findings f").
 		Joins("JOIN vulnerabilities v ON v.id = f.vulnerability_pk").
 		Joins("JOIN packages p ON p.id = ip.package_pk").
 		Where("ip.image_pk = ? AND ip.excluded = 0 AND f.package_pk = ip.package_pk", image.ID)
 	if query.Closed {
-		tx = tx.Where(closed, generation, generation).
+		tx = tx.Where(closed, resultSet, resultSet).
 			Where("(SELECT e.current_since FROM generations e WHERE e.number = f.until_gen) > ?", image.FirstSeen)
 	} else {
-		tx = tx.Where(visible, generation, generation)
+		tx = tx.Where(visible, resultSet, resultSet)
 	}
-	tx = contains(tx, s.dialect, query.Text, "v.vulnerability_id", "p.name")
-	if query.MinSeverity > vuln.SeverityUnknown {
+	tx = contains(tx, s.db.Dialect(), query.Text, "v.vulnerability_id", "p.name")
+	if query.MinSeverity > model.SeverityUnknown {
 		tx = tx.Where("v.severity >= ?", int64(query.MinSeverity))
 	}
 	if query.Fixable {
@@ -192,17 +193,17 @@ func (s *Store) filterFindings(tx *gorm.DB, image *imageRow, generation int64, q
 }
 
 // columnsOf names the columns of keys k0, k1 and so on.
-func columnsOf(keys []sortKey) string {
+func columnsOf(keys []sqldb.SortKey) string {
 	columns := make([]string, len(keys))
 	for i, key := range keys {
-		columns[i] = fmt.Sprintf("%s AS k%d", key.column, i)
+		columns[i] = fmt.Sprintf("%s AS k%d", key.Column, i)
 	}
 	return strings.Join(columns, ", ")
 }
 
 // readFindings reads all about the chosen findings of an image, of which finding_id and the columns of keys are selected. The long
 // texts are read for those alone, so that the database does not sort them.
-func readFindings(tx, chosen *gorm.DB, image, generation int64, keys []sortKey) ([]findingRow, error) {
+func readFindings(tx, chosen *gorm.DB, image, resultSet int64, keys []sqldb.SortKey) ([]findingRow, error) {
 	var rows []findingRow
 	err := tx.Table("(?) AS c", chosen).
 		Joins("CROSS JOIN findings f").
@@ -211,11 +212,11 @@ func readFindings(tx, chosen *gorm.DB, image, generation int64, keys []sortKey) 
 		Joins("JOIN packages p ON p.id = f.package_pk").
 		Joins("JOIN image_packages ip ON ip.package_pk = p.id AND ip.image_pk = ?", image).
 		Joins("JOIN images i ON i.id = ip.image_pk").
-		Joins("LEFT JOIN generations e ON e.number = f.until_gen AND e.number <= ?", generation).
+		Joins("LEFT JOIN generations e ON e.number = f.until_gen AND e.number <= ?", resultSet).
 		Where("f.id = c.finding_id").
 		Select(packageColumns + ", v.severity, v.risk_micros, v.epss_micros, v.vulnerability_id, v.namespace, d.detail, v.scores, f.fix_state, f.fix_versions, " +
 			"f.details, f.digest, " + firstSeen + " AS first_seen, " + ended + " AS ended").
-		Order(orderBy(keys, func(i int, _ string) string { return fmt.Sprintf("c.k%d", i) })).
+		Order(sqldb.OrderByRenamed(keys, func(i int, _ string) string { return fmt.Sprintf("c.k%d", i) })).
 		Scan(&rows).Error
 	return rows, err
 }

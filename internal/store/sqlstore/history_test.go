@@ -8,15 +8,15 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/pressly/goose/v3"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
 // TestSettledHistoryIsNotWritten records again what the store knows.
 func TestSettledHistoryIsNotWritten(t *testing.T) {
-	s := openAt(t, filepath.Join(t.TempDir(), "settled.db"))
+	s := openAt(t, migrated(t))
 	ctx := t.Context()
 	if err := crashSetUp(ctx, s); err != nil {
 		t.Fatal(err)
@@ -63,8 +63,8 @@ func lastSequence(t *testing.T, s *Store) int64 {
 	return last
 }
 
-// migratedTo2 are statements that make a database of schema 2 with a history: generation 1 found what 2 said otherwise and 3 closed;
-// generation 4 is being prepared.
+// migratedTo2 are statements that make a database of schema 2 with a history: result set 1 found what 2 said otherwise and 3 closed;
+// result set 4 is being prepared.
 var migratedTo2 = []string{
 	`INSERT INTO images (id, image_id, platform, repository, digest, state, nonce, attempts, reason, message, next_attempt_at, distro, size, package_count,
 		critical, high, medium, low, negligible, unknown, kev, fixable, first_seen, catalogued_at, matched_at, sbom_sha256, sbom_size, projection)
@@ -72,14 +72,14 @@ var migratedTo2 = []string{
 	"INSERT INTO sboms (image_pk, media_type, sha256, size, content) VALUES (1, 'type', 'digest', 7, 'content')",
 	"INSERT INTO packages VALUES (1, 'f', 'p', '1', 'deb', '', '', '', '', '', x'00')",
 	"INSERT INTO image_packages (image_pk, package_pk, excluded, locations) VALUES (1, 1, 0, '')",
-	generationOf(1, "Past", 1000), generationOf(2, "Past", 2000), generationOf(3, "Current", 3000), generationOf(4, "Matching", 0),
+	resultSetOf(1, "Past", 1000), resultSetOf(2, "Past", 2000), resultSetOf(3, "Current", 3000), resultSetOf(4, "Matching", 0),
 	vulnerabilityOfSchema2(1, "CVE-1", `["GHSA-1", "CVE-1", ""]`), vulnerabilityOfSchema2(2, "CVE-1", `[]`), vulnerabilityOfSchema2(3, "CVE-2", `null`),
 	findingOf(1, 1, 1, 2), findingOf(2, 2, 2, 4), findingOf(3, 1, 4, stillOpen), // CVE-1, with other texts.
 	findingOf(4, 3, 1, 2), findingOf(5, 3, 3, stillOpen), // CVE-2 was gone for a while.
 	"INSERT INTO image_uses VALUES ('s', 1, 'n', 'Deployment', 'web', 'c'), ('t', 1, 'n', 'Deployment', 'web', 'c'), ('s', 1, 'n', 'Odd/Kind', 'x', 'c')",
 }
 
-func generationOf(number int, state string, since int) string {
+func resultSetOf(number int, state string, since int) string {
 	const columns = "number, build_id, schema_version, built, source, engine, previous_build, full_match, state, started_at, current_since, queued, matched, " +
 		"opened, closed, changed, images, opened_critical, new_kev"
 	return fmt.Sprintf("INSERT INTO generations ("+columns+") VALUES (%d, 'b', '', 1, '', '', '', 0, '%s', 1, %d, 0, 0, 0, 0, 0, 0, 0, 0)", number, state, since)
@@ -98,20 +98,10 @@ func findingOf(id, vulnerability, from, until int) string {
 
 // TestMigrationOfHistory opens a database of the second schema.
 func TestMigrationOfHistory(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "second.db")
-	pool, err := openSQLite(path, nil, "immediate")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dialect, files, err := sqliteDialect{}.migrations()
-	if err != nil {
-		t.Fatal(err)
-	}
-	provider, err := goose.NewProvider(dialect, pool, files, goose.WithDisableGlobalRegistry(true), goose.WithTableName(migrationTable))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := provider.UpTo(t.Context(), 2); err != nil {
+	pool := openFile(t, path)
+	if _, err := migrator(t, pool, sqldb.TypeSQLite).UpTo(t.Context(), 2); err != nil {
 		t.Fatal(err)
 	}
 	for _, statement := range migratedTo2 {
@@ -126,7 +116,7 @@ func TestMigrationOfHistory(t *testing.T) {
 	rows := func(query string) []string {
 		t.Helper()
 		var texts []string
-		if err := s.reads.Raw(query).Scan(&texts).Error; err != nil {
+		if err := s.db.Reader().Raw(query).Scan(&texts).Error; err != nil {
 			t.Fatal(err)
 		}
 		return texts
@@ -143,7 +133,7 @@ func TestMigrationOfHistory(t *testing.T) {
 		}
 	}
 	// What is recorded next goes on from there.
-	key := vuln.ImageKey{ImageID: "a", Platform: vuln.Platform{OS: "linux", Architecture: "amd64"}}
+	key := model.ImageKey{ImageID: "a", Platform: model.Platform{OS: "linux", Architecture: "amd64"}}
 	web := store.Use{Image: key, Workload: store.Workload{Namespace: "n", Kind: "Deployment", Name: "web"}, Container: "c"}
 	odd := store.Use{Image: key, Workload: store.Workload{Namespace: "n", Kind: "Odd/Kind", Name: "x"}, Container: "c"}
 	for _, scope := range []string{"s", "t"} {
@@ -160,7 +150,7 @@ func TestMigrationOfHistory(t *testing.T) {
 
 // TestPlansOfHistory expects that statements about a few rows do not read whole tables.
 func TestPlansOfHistory(t *testing.T) {
-	s := openAt(t, filepath.Join(t.TempDir(), "plans.db"))
+	s := openAt(t, migrated(t))
 	for statement, c := range map[string]struct {
 		values []any
 		want   string
@@ -175,7 +165,7 @@ func TestPlansOfHistory(t *testing.T) {
 		"DELETE FROM image_presences WHERE " + endedPresence:                                  {[]any{1}, "SEARCH image_presences USING INDEX image_presences_until (until_time<?)"},
 	} {
 		var plan []struct{ Detail string }
-		if err := s.reads.Raw("EXPLAIN QUERY PLAN "+statement, c.values...).Scan(&plan).Error; err != nil {
+		if err := s.db.Reader().Raw("EXPLAIN QUERY PLAN "+statement, c.values...).Scan(&plan).Error; err != nil {
 			t.Fatalf("%s: %v", statement, err)
 		}
 		if text := fmt.Sprint(plan); !strings.Contains(text, c.want) {

@@ -11,8 +11,9 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
 var nonceEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
@@ -25,12 +26,12 @@ func newNonce() string {
 }
 
 // WantImages implements store.Images.
-func (s *Store) WantImages(ctx context.Context, keys []vuln.ImageKey) (map[vuln.ImageKey]store.Image, error) {
+func (s *Store) WantImages(ctx context.Context, keys []model.ImageKey) (map[model.ImageKey]store.Image, error) {
 	const what = "record wanted images"
 	if err := checkKeys(keys); err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
-	var images map[vuln.ImageKey]store.Image
+	var images map[model.ImageKey]store.Image
 	err := s.read(ctx, what, func(tx *gorm.DB) error {
 		rows, err := imageRows(tx, keys)
 		if err != nil {
@@ -75,9 +76,9 @@ func (s *Store) WantImages(ctx context.Context, keys []vuln.ImageKey) (map[vuln.
 }
 
 // unwanted lists, each once, the keys that are not known or known from a report only.
-func unwanted(keys []vuln.ImageKey, images map[vuln.ImageKey]store.Image) []vuln.ImageKey {
-	var missing []vuln.ImageKey
-	seen := make(map[vuln.ImageKey]bool, len(keys))
+func unwanted(keys []model.ImageKey, images map[model.ImageKey]store.Image) []model.ImageKey {
+	var missing []model.ImageKey
+	seen := make(map[model.ImageKey]bool, len(keys))
 	for _, key := range keys {
 		image, known := images[key]
 		if seen[key] || known && !onlyReported(image.State, image.FromReport) {
@@ -91,7 +92,7 @@ func unwanted(keys []vuln.ImageKey, images map[vuln.ImageKey]store.Image) []vuln
 
 // want makes the keys StatePending. The row of an image that is known from a report becomes that of the first platform; what the
 // report says that the image holds stays until there is an SBOM.
-func want(tx *txn, missing []vuln.ImageKey, rows []imageRow) error {
+func want(tx *txn, missing []model.ImageKey, rows []imageRow) error {
 	reported := map[string]int64{}
 	for _, row := range rows {
 		if onlyReported(store.State(row.State), row.FromReport != 0) {
@@ -103,7 +104,7 @@ func want(tx *txn, missing []vuln.ImageKey, rows []imageRow) error {
 		platform := key.Platform.String()
 		if id, found := reported[key.ImageID]; found {
 			delete(reported, key.ImageID)
-			if err := tx.exec("UPDATE images SET platform = ?, nonce = ? WHERE id = ?", platform, newNonce(), id); err != nil {
+			if err := tx.Execute("UPDATE images SET platform = ?, nonce = ? WHERE id = ?", platform, newNonce(), id); err != nil {
 				return err
 			}
 			if err := become(tx, id, store.StatePending); err != nil {
@@ -116,7 +117,7 @@ func want(tx *txn, missing []vuln.ImageKey, rows []imageRow) error {
 			return err
 		}
 	}
-	return tx.insert("images", newImageColumns, values, tx.dialect.ignoreConflict("image_id", "platform"))
+	return tx.Insert("images", newImageColumns, values, tx.Dialect.IgnoreConflict("image_id", "platform"))
 }
 
 var newImageColumns = append([]string{
@@ -124,7 +125,7 @@ var newImageColumns = append([]string{
 	"size", "package_count", "first_seen", "catalogued_at", "matched_at", "sbom_sha256", "sbom_size",
 }, countColumns...)
 
-func newImage(key vuln.ImageKey, state store.State, now int64, counts store.Counts) []any {
+func newImage(key model.ImageKey, state store.State, now int64, counts store.Counts) []any {
 	return append([]any{
 		key.ImageID, key.Platform.String(), key.Repository(), key.Digest(), string(state), newNonce(), 0, "", "", 0, "",
 		0, 0, now, 0, 0, "", 0,
@@ -132,7 +133,7 @@ func newImage(key vuln.ImageKey, state store.State, now int64, counts store.Coun
 }
 
 // imageRows reads the rows of the image IDs of the keys, on all platforms.
-func imageRows(tx *gorm.DB, keys []vuln.ImageKey) ([]imageRow, error) {
+func imageRows(tx *gorm.DB, keys []model.ImageKey) ([]imageRow, error) {
 	ids := make([]string, 0, len(keys))
 	for _, key := range keys {
 		ids = append(ids, key.ImageID)
@@ -140,7 +141,7 @@ func imageRows(tx *gorm.DB, keys []vuln.ImageKey) ([]imageRow, error) {
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
 	var rows []imageRow
-	for part := range slices.Chunk(ids, maxIn) {
+	for part := range slices.Chunk(ids, sqldb.MaxIn) {
 		var found []imageRow
 		err := tx.Raw("SELECT "+imageColumns+" FROM images i"+imageJoins+" WHERE i.image_id IN ?", part).Scan(&found).Error
 		if err != nil {
@@ -152,12 +153,12 @@ func imageRows(tx *gorm.DB, keys []vuln.ImageKey) ([]imageRow, error) {
 }
 
 // imagesOf picks the images of the keys.
-func imagesOf(rows []imageRow, keys []vuln.ImageKey) (map[vuln.ImageKey]store.Image, error) {
-	asked := make(map[vuln.ImageKey]bool, len(keys))
+func imagesOf(rows []imageRow, keys []model.ImageKey) (map[model.ImageKey]store.Image, error) {
+	asked := make(map[model.ImageKey]bool, len(keys))
 	for _, key := range keys {
 		asked[key] = true
 	}
-	images := make(map[vuln.ImageKey]store.Image, len(keys))
+	images := make(map[model.ImageKey]store.Image, len(keys))
 	for i := range rows {
 		image, err := rows[i].image()
 		if err != nil {
@@ -172,16 +173,16 @@ func imagesOf(rows []imageRow, keys []vuln.ImageKey) (map[vuln.ImageKey]store.Im
 
 // failure is the data of store.EventImageFailed.
 type failure struct {
-	Reason      vuln.Reason `json:"reason"`
-	Message     string      `json:"message,omitempty"`
-	Attempt     *int        `json:"attempt,omitempty"`
-	NextAttempt *time.Time  `json:"nextAttempt,omitempty"`
+	Reason      model.Reason `json:"reason"`
+	Message     string       `json:"message,omitempty"`
+	Attempt     *int         `json:"attempt,omitempty"`
+	NextAttempt *time.Time   `json:"nextAttempt,omitempty"`
 }
 
 // RecordFailure implements store.Images.
-func (s *Store) RecordFailure(ctx context.Context, key vuln.ImageKey, attempt int, outcome vuln.Outcome, next time.Time) (bool, error) {
+func (s *Store) RecordFailure(ctx context.Context, key model.ImageKey, attempt int, outcome model.Outcome, next time.Time) (bool, error) {
 	recorded := false
-	message := cut(outcome.Message, maxMessage)
+	message := sqldb.Truncate(outcome.Message, maxMessage)
 	err := s.write(ctx, "record a failed attempt", func(tx *txn) error {
 		result := tx.Exec(`UPDATE images SET state = ?, attempts = ?, reason = ?, message = ?, next_attempt_at = ?
 			WHERE image_id = ? AND platform = ? AND attempts = ? AND state IN ?`,
@@ -213,10 +214,10 @@ func (s *Store) DeleteImage(ctx context.Context, imageID string) error {
 			return fmt.Errorf("image %q: %w", imageID, store.ErrNotFound)
 		}
 		// What belongs to the image goes with it, by foreign keys.
-		if err := tx.exec("DELETE FROM images WHERE image_id = ?", imageID); err != nil {
+		if err := tx.Execute("DELETE FROM images WHERE image_id = ?", imageID); err != nil {
 			return err
 		}
-		if err := tx.exec("DELETE FROM reports WHERE image_id = ?", imageID); err != nil {
+		if err := tx.Execute("DELETE FROM reports WHERE image_id = ?", imageID); err != nil {
 			return err
 		}
 		for _, row := range rows {
@@ -229,10 +230,10 @@ func (s *Store) DeleteImage(ctx context.Context, imageID string) error {
 }
 
 // findImage reads the id and a few columns of one image; with a zero platform, of the one that is shown for it.
-func findImage(tx *gorm.DB, key vuln.ImageKey) (imageRow, error) {
+func findImage(tx *gorm.DB, key model.ImageKey) (imageRow, error) {
 	statement := "SELECT " + imageColumns + " FROM images i" + imageJoins + " WHERE i.image_id = ?"
 	values := []any{key.ImageID}
-	if key.Platform != (vuln.Platform{}) {
+	if key.Platform != (model.Platform{}) {
 		statement += " AND i.platform = ?"
 		values = append(values, key.Platform.String())
 	}

@@ -7,16 +7,17 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
-var imageSorts = map[store.ImageSort][]sortKey{
-	store.SortImageID: {{column: "i.image_id"}, {column: "i.platform"}},
+var imageSorts = map[store.ImageSort][]sqldb.SortKey{
+	store.SortImageID: {{Column: "i.image_id"}, {Column: "i.platform"}},
 	store.SortSeverity: {
-		{column: "i.critical", number: true, descending: true}, {column: "i.high", number: true, descending: true},
-		{column: "i.medium", number: true, descending: true}, {column: "i.low", number: true, descending: true},
-		{column: "i.image_id"}, {column: "i.platform"},
+		{Column: "i.critical", Number: true, Descending: true}, {Column: "i.high", Number: true, Descending: true},
+		{Column: "i.medium", Number: true, Descending: true}, {Column: "i.low", Number: true, Descending: true},
+		{Column: "i.image_id"}, {Column: "i.platform"},
 	},
 }
 
@@ -36,7 +37,7 @@ type imageToken struct {
 	List         string
 	Text         string
 	States       []store.State
-	MinSeverity  vuln.Severity
+	MinSeverity  model.Severity
 	Fixable, KEV bool
 	EpssMicros   int64
 	Where        store.Where
@@ -44,7 +45,7 @@ type imageToken struct {
 }
 
 // Image implements store.Images.
-func (s *Store) Image(ctx context.Context, key vuln.ImageKey) (store.Image, error) {
+func (s *Store) Image(ctx context.Context, key model.ImageKey) (store.Image, error) {
 	var image store.Image
 	err := s.read(ctx, "read an image", func(tx *gorm.DB) error {
 		row, err := findImage(tx, key)
@@ -65,7 +66,7 @@ func (s *Store) ListImages(ctx context.Context, query store.ImageQuery) (store.I
 	}
 	keys, known := imageSorts[query.Sort]
 	if !known {
-		return store.ImagePage{}, fmt.Errorf("%s: the order %q is not known", what, query.Sort)
+		return store.ImagePage{}, fmt.Errorf("%s: unknown sort order %q", what, query.Sort)
 	}
 	token := imageToken{
 		"images", query.Text, query.States, query.MinSeverity, query.Fixable, query.KEV, millionths(query.MinEPSS), query.Where, query.Sort,
@@ -87,7 +88,7 @@ func (s *Store) ListImages(ctx context.Context, query store.ImageQuery) (store.I
 			return err
 		}
 		var rows []imageRow
-		err = behind.Joins(imageJoins).Select(imageColumns).Order(orderBy(keys, sameName)).Limit(query.Limit() + 1).Scan(&rows).Error
+		err = behind.Joins(imageJoins).Select(imageColumns).Order(sqldb.OrderBy(keys)).Limit(query.Limit() + 1).Scan(&rows).Error
 		if err != nil {
 			return err
 		}
@@ -110,7 +111,7 @@ func (s *Store) ListImages(ctx context.Context, query store.ImageQuery) (store.I
 
 // filterImages selects the images that the query matches.
 func (s *Store) filterImages(tx *gorm.DB, query store.ImageQuery) (*gorm.DB, error) {
-	images := contains(tx.Table("images AS i"), s.dialect, query.Text, "i.image_id")
+	images := contains(tx.Table("images AS i"), s.db.Dialect(), query.Text, "i.image_id")
 	if len(query.States) > 0 {
 		states := make([]string, len(query.States))
 		for i, state := range query.States {
@@ -118,7 +119,7 @@ func (s *Store) filterImages(tx *gorm.DB, query store.ImageQuery) (*gorm.DB, err
 		}
 		images = images.Where("i.state IN ?", states)
 	}
-	if query.MinSeverity > vuln.SeverityUnknown {
+	if query.MinSeverity > model.SeverityUnknown {
 		images = images.Where(orWorse("i.", query.MinSeverity))
 	}
 	if query.Fixable {
@@ -141,9 +142,9 @@ func (s *Store) filterImages(tx *gorm.DB, query store.ImageQuery) (*gorm.DB, err
 }
 
 // exploitable selects the images that hold a package with a finding of at least this probability of exploitation.
-func exploitable(tx *gorm.DB, generation, leastMicros int64) *gorm.DB {
+func exploitable(tx *gorm.DB, resultSet, leastMicros int64) *gorm.DB {
 	packages := tx.Table("vulnerabilities AS v").Joins("CROSS JOIN findings f").
-		Where("v.epss_micros >= ? AND f.vulnerability_pk = v.id AND "+visible, leastMicros, generation, generation).Distinct("f.package_pk")
+		Where("v.epss_micros >= ? AND f.vulnerability_pk = v.id AND "+visible, leastMicros, resultSet, resultSet).Distinct("f.package_pk")
 	return tx.Table("(?) AS e", packages).Joins("CROSS JOIN image_packages ip").Where("ip.package_pk = e.package_pk AND ip.excluded = 0").
 		Select("ip.image_pk")
 }
@@ -151,7 +152,7 @@ func exploitable(tx *gorm.DB, generation, leastMicros int64) *gorm.DB {
 // Overview implements store.Images.
 func (s *Store) Overview(ctx context.Context) (store.Overview, error) {
 	overview := store.Overview{}
-	err := s.read(ctx, "sum up the images", func(tx *gorm.DB) error {
+	err := s.read(ctx, "count images", func(tx *gorm.DB) error {
 		overview = store.Overview{Images: map[store.State]int{}}
 		var rows []struct {
 			State  string

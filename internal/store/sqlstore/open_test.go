@@ -13,8 +13,9 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
 func TestOpenRefuses(t *testing.T) {
@@ -22,7 +23,7 @@ func TestOpenRefuses(t *testing.T) {
 		config Config
 		want   string
 	}{
-		"other type": {Config{Type: "oracle"}, "supported: mysql, postgres, sqlite"},
+		"other type": {Config{Type: "oracle"}, "supported types: mysql, postgres, sqlite"},
 		"no DSN":     {Config{}, "path of a file"},
 		"memory":     {Config{DSN: ":memory:"}, "path of a file"},
 		"memory URI": {Config{DSN: "file:x?mode=memory"}, "path of a file"},
@@ -49,6 +50,7 @@ func TestOpenRefuses(t *testing.T) {
 }
 
 func TestOpenPaths(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for name, dsn := range map[string]string{
 		"a b?%41#ü.db": filepath.Join(dir, "a b?%41#ü.db"),
@@ -70,7 +72,7 @@ func TestOpenPaths(t *testing.T) {
 
 func TestSettings(t *testing.T) {
 	s := openAt(t, filepath.Join(t.TempDir(), "settings.db"))
-	for pool, db := range map[string]*gorm.DB{"writer": s.writes, "reader": s.reads} {
+	for pool, db := range map[string]*gorm.DB{"writer": s.db.Writer(), "reader": s.db.Reader()} {
 		for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1", "busy_timeout": "250"} {
 			var got string
 			if err := db.Raw("PRAGMA " + pragma).Scan(&got).Error; err != nil || got != want {
@@ -78,7 +80,7 @@ func TestSettings(t *testing.T) {
 			}
 		}
 	}
-	if err := s.reads.Exec("DELETE FROM images").Error; err == nil {
+	if err := s.db.Reader().Exec("DELETE FROM images").Error; err == nil {
 		t.Error("a reader can write")
 	}
 }
@@ -107,7 +109,7 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.writes.Exec("INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, 1)").Error; err != nil {
+	if err := s.db.Writer().Exec("INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, 1)").Error; err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Ready(t.Context()); !errors.Is(err, store.ErrSchemaTooNew) {
@@ -120,24 +122,17 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 	if !errors.Is(err, store.ErrSchemaTooNew) || !strings.Contains(err.Error(), "99999") {
 		t.Errorf("Open: got %v, want ErrSchemaTooNew", err)
 	}
-	// The refused store has let go of the lock.
-	guard, err := lockFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := guard.Close(); err != nil {
-		t.Fatal(err)
+	// The refused store has released the lock.
+	if _, err := Open(t.Context(), Config{DSN: path}); !errors.Is(err, store.ErrSchemaTooNew) {
+		t.Errorf("opened again: got %v, want ErrSchemaTooNew", err)
 	}
 }
 
 // TestInterruptedMigration leaves the state that a process killed before its first migration leaves.
 func TestInterruptedMigration(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "interrupted.db")
-	pool, err := openSQLite(path, nil, "immediate")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = pool.ExecContext(t.Context(), `CREATE TABLE goose_db_version (id INTEGER PRIMARY KEY AUTOINCREMENT, version_id INTEGER NOT NULL,
+	pool := openFile(t, path)
+	_, err := pool.ExecContext(t.Context(), `CREATE TABLE goose_db_version (id INTEGER PRIMARY KEY AUTOINCREMENT, version_id INTEGER NOT NULL,
 		is_applied INTEGER NOT NULL, tstamp TIMESTAMP DEFAULT (datetime('now')));
 		INSERT INTO goose_db_version (version_id, is_applied) VALUES (0, 1)`)
 	if err != nil {
@@ -151,19 +146,20 @@ func TestInterruptedMigration(t *testing.T) {
 	}
 }
 
+// TestMigrationsAreNumbered also expects files for each type of database.
 func TestMigrationsAreNumbered(t *testing.T) {
-	for name, d := range dialects {
-		_, files, err := d.migrations()
-		if err != nil {
-			t.Fatal(err)
-		}
-		names, err := fs.Glob(files, "*.sql")
+	all, err := migrations()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{sqldb.TypeSQLite, sqldb.TypePostgres, sqldb.TypeMySQL} {
+		names, err := fs.Glob(all, name+"/*.sql")
 		if err != nil || len(names) == 0 {
 			t.Fatalf("%s: %v, %v", name, names, err)
 		}
 		slices.Sort(names)
 		for i, file := range names {
-			if want := fmt.Sprintf("%05d_", i+1); !strings.HasPrefix(file, want) {
+			if want := fmt.Sprintf("%s/%05d_", name, i+1); !strings.HasPrefix(file, want) {
 				t.Errorf("%s: %s does not start with %s", name, file, want)
 			}
 		}
@@ -172,17 +168,17 @@ func TestMigrationsAreNumbered(t *testing.T) {
 
 // TestPlans keeps the statements of lists on indexes.
 func TestPlans(t *testing.T) {
-	s := openAt(t, filepath.Join(t.TempDir(), "plans.db"))
+	s := openAt(t, migrated(t))
 	keys := imageSorts[store.SortImageID]
 	severities := imageSorts[store.SortSeverity]
-	after := func(keys []sortKey, values ...string) func(*gorm.DB) *gorm.DB {
-		condition, arguments, err := behind(keys, values)
+	after := func(keys []sqldb.SortKey, values ...string) func(*gorm.DB) *gorm.DB {
+		condition, arguments, err := sqldb.After(keys, values)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return func(tx *gorm.DB) *gorm.DB {
 			return tx.Table("images AS i").Where(condition, arguments...).Joins(imageJoins).Select(imageColumns).
-				Order(orderBy(keys, sameName)).Limit(10)
+				Order(sqldb.OrderBy(keys)).Limit(10)
 		}
 	}
 	for name, c := range map[string]struct {
@@ -193,11 +189,11 @@ func TestPlans(t *testing.T) {
 		"images by ID":       {after(keys, "a", "b"), "SEARCH i USING INDEX sqlite_autoindex_images_1 (image_id>?)", false},
 		"images by severity": {after(severities, "1", "1", "1", "1", "a", "b"), "SEARCH i USING INDEX images_severity (critical<?)", false},
 		"findings": {func(tx *gorm.DB) *gorm.DB {
-			return s.filterFindings(tx, &imageRow{ID: 1}, 1, store.FindingQuery{MinSeverity: vuln.SeverityHigh}).Select("f.id").
-				Order(orderBy(findingSorts[store.SortFindingRisk], sameName)).Limit(10)
+			return s.filterFindings(tx, &imageRow{ID: 1}, 1, store.FindingQuery{MinSeverity: model.SeverityHigh}).Select("f.id").
+				Order(sqldb.OrderBy(findingSorts[store.SortFindingRisk])).Limit(10)
 		}, "SEARCH ip USING PRIMARY KEY (image_pk=?)", true},
 		"waiting images": {func(tx *gorm.DB) *gorm.DB {
-			return tx.Raw(waitingImages, "Catalogued", "Catalogued", "MatchFailed", "Catalogued", 1, 1, "a", "a", "b", 10)
+			return tx.Raw(waitingImages, "Cataloged", "Cataloged", "MatchFailed", "Cataloged", 1, 1, "a", "a", "b", 10)
 		}, "SEARCH i USING INDEX images_state (state=? AND image_id>?)", false},
 		"unanswered packages": {func(tx *gorm.DB) *gorm.DB {
 			return tx.Raw("SELECT COUNT(*) FROM image_packages ip WHERE ip.image_pk = ? AND ip.excluded = 0 AND "+unanswered, 1, 1, 1)
@@ -208,8 +204,8 @@ func TestPlans(t *testing.T) {
 		"sides":             {func(tx *gorm.DB) *gorm.DB { return tx.Raw(sidesOfPackages, []int64{1, 2}, 1, 1, 2) }, "SEARCH f USING INDEX sqlite_autoindex_findings_1 (package_pk=?)", true},
 		"holders":           {func(tx *gorm.DB) *gorm.DB { return tx.Raw(holdersOfPackages, []int64{1, 2}) }, "COVERING INDEX image_packages_package (package_pk=? AND excluded=?)", false},
 		"changes": {func(tx *gorm.DB) *gorm.DB {
-			return filterChanges(tx.Table("finding_changes AS c").Joins("JOIN packages p ON p.id = c.package_pk"), s.dialect, store.ChangeQuery{Generation: 1}).
-				Select("c.id").Order(orderBy(changeOrder, sameName)).Limit(10)
+			return filterChanges(tx.Table("finding_changes AS c").Joins("JOIN packages p ON p.id = c.package_pk"), s.db.Dialect(), store.ChangeQuery{ResultSet: 1}).
+				Select("c.id").Order(sqldb.OrderBy(changeOrder)).Limit(10)
 		}, "finding_changes_worst (generation=?)", false},
 		"uses": {func(tx *gorm.DB) *gorm.DB {
 			return tx.Raw("SELECT image_pk, namespace, kind, name, container FROM image_uses WHERE scope = ?", "s")
@@ -220,8 +216,8 @@ func TestPlans(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var plan []struct{ Detail string }
-			statement := s.reads.ToSQL(func(tx *gorm.DB) *gorm.DB { return c.query(tx).Find(&[]map[string]any{}) })
-			if err := s.reads.Raw("EXPLAIN QUERY PLAN " + statement).Scan(&plan).Error; err != nil {
+			statement := s.db.Reader().ToSQL(func(tx *gorm.DB) *gorm.DB { return c.query(tx).Find(&[]map[string]any{}) })
+			if err := s.db.Reader().Raw("EXPLAIN QUERY PLAN " + statement).Scan(&plan).Error; err != nil {
 				t.Fatal(err)
 			}
 			text := fmt.Sprint(plan)
@@ -245,9 +241,9 @@ func BenchmarkListImages(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer func() { _ = s.Close() }()
-	keys := make([]vuln.ImageKey, 10000)
+	keys := make([]model.ImageKey, 10000)
 	for i := range keys {
-		keys[i] = vuln.ImageKey{ImageID: fmt.Sprintf("registry.example/image-%d@sha256:%064x", i%977, i), Platform: vuln.Platform{OS: "linux", Architecture: "amd64"}}
+		keys[i] = model.ImageKey{ImageID: fmt.Sprintf("registry.example/image-%d@sha256:%064x", i%977, i), Platform: model.Platform{OS: "linux", Architecture: "amd64"}}
 	}
 	start := time.Now()
 	if _, err := s.WantImages(b.Context(), keys); err != nil {

@@ -8,16 +8,17 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
 // maxNamed bounds the packages of one name that are looked at for their versions.
 const maxNamed = 10 * store.MaxVersions
 
-var packageSorts = map[store.PackageSort][]sortKey{
-	store.SortPackageName:     {{column: "p.name"}, {column: "p.version"}, {column: "p.type"}, {column: "p.fingerprint"}},
-	store.SortPackageSeverity: append(slices.Clone(worstFirst), sortKey{column: "l.type"}, sortKey{column: "l.fingerprint"}),
+var packageSorts = map[store.PackageSort][]sqldb.SortKey{
+	store.SortPackageName:     {{Column: "p.name"}, {Column: "p.version"}, {Column: "p.type"}, {Column: "p.fingerprint"}},
+	store.SortPackageSeverity: append(slices.Clone(worstFirst), sqldb.SortKey{Column: "l.type"}, sqldb.SortKey{Column: "l.fingerprint"}),
 }
 
 // packageToken is what a page token of packages belongs to.
@@ -28,7 +29,7 @@ type packageToken struct {
 	Type        string
 	VersionText string
 	ImageID     string
-	MinSeverity vuln.Severity
+	MinSeverity model.Severity
 	Vulnerable  bool
 	Sort        store.PackageSort
 }
@@ -59,7 +60,7 @@ func (r *packageEntry) value(column string) string {
 // packageSearch is a store.PackageQuery in the words of the database.
 type packageSearch struct {
 	store.PackageQuery
-	dialect dialect
+	dialect sqldb.Dialect
 	current int64
 	// ids are the packages with a version that is asked for, as a list in a statement; "" when all are.
 	ids string
@@ -73,10 +74,10 @@ func (s *Store) ListPackages(ctx context.Context, query store.PackageQuery) (sto
 	}
 	keys, known := packageSorts[query.Sort]
 	if !known {
-		return store.PackagePage{}, fmt.Errorf("%s: the order %q is not known", what, query.Sort)
+		return store.PackagePage{}, fmt.Errorf("%s: unknown sort order %q", what, query.Sort)
 	}
 	if query.Version != nil && query.Name == "" {
-		return store.PackagePage{}, fmt.Errorf("%s: a version can be asked for together with the name of a package only", what)
+		return store.PackagePage{}, fmt.Errorf("%s: a version can be requested only together with a package name", what)
 	}
 	token := packageToken{
 		"packages", query.Where, query.Name, query.Text, query.Type, query.VersionText, query.ImageID, query.MinSeverity, query.Vulnerable, query.Sort,
@@ -84,7 +85,7 @@ func (s *Store) ListPackages(ctx context.Context, query store.PackageQuery) (sto
 	var page store.PackagePage
 	err := s.read(ctx, what, func(tx *gorm.DB) error {
 		page = store.PackagePage{}
-		search := packageSearch{PackageQuery: query, dialect: s.dialect}
+		search := packageSearch{PackageQuery: query, dialect: s.db.Dialect()}
 		var err error
 		if search.current, err = currentNumber(tx); err != nil {
 			return err
@@ -140,14 +141,14 @@ func (q *packageSearch) chooseVersions(tx *gorm.DB) error {
 		}
 		if accepted {
 			if matching++; matching > store.MaxVersioned {
-				return &store.LimitError{Detail: fmt.Sprintf("more than %d packages of the name %q have such a version: ask for fewer versions, or for one type",
+				return &store.LimitError{Detail: fmt.Sprintf("more than %d packages named %q have such a version: ask for fewer versions, or for one type",
 					store.MaxVersioned, q.Name)}
 			}
 			ids = strconv.AppendInt(append(ids, ','), id, 10)
 		}
 	}
 	if versions > store.MaxVersions || packages > maxNamed {
-		return &store.LimitError{Detail: fmt.Sprintf("there are more than %d versions or %d packages of the name %q: ask for one type, or without a version",
+		return &store.LimitError{Detail: fmt.Sprintf("there are more than %d versions or %d packages named %q: ask for one type, or without a version",
 			store.MaxVersions, maxNamed, q.Name)}
 	}
 	if q.ids = "0"; len(ids) > 0 {
@@ -168,11 +169,11 @@ func (q *packageSearch) holders(tx *gorm.DB) *gorm.DB {
 	return holders
 }
 
-func (q *packageSearch) everywhere() bool { return q.ImageID == "" && q.Where == (store.Where{}) }
+func (q *packageSearch) unfiltered() bool { return q.ImageID == "" && q.Where == (store.Where{}) }
 
 // held is the condition that holders of a package, given by its column, are among the chosen ones.
 func (q *packageSearch) held(column string, holders *gorm.DB) (string, *gorm.DB) {
-	if q.everywhere() {
+	if q.unfiltered() {
 		return anyRow, holders.Select("ip.image_pk").Where("ip.package_pk = " + column)
 	}
 	return column + " IN (?)", holders.Select("ip.package_pk")
@@ -186,7 +187,7 @@ func (q *packageSearch) filter(tx *gorm.DB) *gorm.DB {
 	if q.ids != "" {
 		packages = packages.Where("p.id IN (" + q.ids + ")") // Numbers, too many to be given as values.
 	}
-	if q.Vulnerable || q.MinSeverity > vuln.SeverityUnknown {
+	if q.Vulnerable || q.MinSeverity > model.SeverityUnknown {
 		condition, matched := q.matched(tx, "p.id")
 		found := tx.Table("findings AS f").Joins("JOIN vulnerabilities v ON v.id = f.vulnerability_pk").Select("f.id").
 			Where("f.package_pk = p.id AND "+visible+" AND v.severity >= ?", q.current, q.current, int64(q.MinSeverity))
@@ -202,7 +203,7 @@ func (q *packageSearch) matched(tx *gorm.DB, column string) (string, *gorm.DB) {
 }
 
 // byName reads a page in the order of an index.
-func (q *packageSearch) byName(tx *gorm.DB, keys []sortKey, token packageToken) (rows []packageEntry, next string, total int, err error) {
+func (q *packageSearch) byName(tx *gorm.DB, keys []sqldb.SortKey, token packageToken) (rows []packageEntry, next string, total int, err error) {
 	filtered := q.filter(tx).Session(&gorm.Session{})
 	if err := filtered.Select("COUNT(*)").Scan(&total).Error; err != nil {
 		return nil, "", 0, err
@@ -211,7 +212,7 @@ func (q *packageSearch) byName(tx *gorm.DB, keys []sortKey, token packageToken) 
 	if err != nil {
 		return nil, "", 0, err
 	}
-	err = behind.Select("p.id, p.name, p.version, p.type, p.fingerprint").Order(orderBy(keys, sameName)).Limit(q.Limit() + 1).Scan(&rows).Error
+	err = behind.Select("p.id, p.name, p.version, p.type, p.fingerprint").Order(sqldb.OrderBy(keys)).Limit(q.Limit() + 1).Scan(&rows).Error
 	if err != nil {
 		return nil, "", 0, err
 	}

@@ -5,12 +5,12 @@ import (
 
 	"gorm.io/gorm"
 
-	"github.com/scanner-operator/scanner-operator/internal/store/storetest/dbserver"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
 // TestPreparedStatementsEnd has the server forget a statement, and change what one returns, as another replica's migration may.
 func TestPreparedStatementsEnd(t *testing.T) {
-	s := openWith(t, Config{Type: TypePostgres, DSN: dbserver.PostgreSQL(t), MaxOpenConns: 2})
+	s := openWith(t, Config{Type: sqldb.TypePostgres, DSN: servers[sqldb.TypePostgres].migrated(t), MaxOpenConns: 2})
 	if err := wantOne(t.Context(), s, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -21,9 +21,9 @@ func TestPreparedStatementsEnd(t *testing.T) {
 		})
 	}
 	for _, statement := range []string{"CREATE TABLE changing (n BIGINT)", "ALTER TABLE changing ADD COLUMN m TEXT", "DEALLOCATE ALL"} {
-		pool := s.conn.writer
+		pool := pools(t, s)["writer"]
 		if statement == "DEALLOCATE ALL" {
-			pool = s.conn.reader
+			pool = pools(t, s)["reader"]
 		}
 		if _, err := pool.ExecContext(t.Context(), statement); err != nil {
 			t.Fatal(err)

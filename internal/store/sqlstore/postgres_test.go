@@ -4,23 +4,23 @@ import (
 	"context"
 	"testing"
 
-	"github.com/scanner-operator/scanner-operator/internal/store/storetest/dbserver"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
-// TestOtherStoresAreTold has two stores on one database.
-func TestOtherStoresAreTold(t *testing.T) {
-	config := Config{Type: TypePostgres, DSN: dbserver.PostgreSQL(t)}
+// TestOtherStoresAreNotified has two stores on one database.
+func TestOtherStoresAreNotified(t *testing.T) {
+	config := Config{Type: sqldb.TypePostgres, DSN: servers[sqldb.TypePostgres].migrated(t)}
 	writer, reader := openWith(t, config), openWith(t, config)
 	const listeners = "FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'"
 	ctx, cancel := context.WithTimeout(t.Context(), enough)
 	defer cancel()
 	for listening := 0; listening < 2; {
-		if err := writer.reads.WithContext(ctx).Raw("SELECT COUNT(*) " + listeners).Scan(&listening).Error; err != nil {
+		if err := writer.db.Reader().WithContext(ctx).Raw("SELECT COUNT(*) " + listeners).Scan(&listening).Error; err != nil {
 			t.Fatal(err)
 		}
 	}
-	// told writes and waits until the reader hears of it.
-	told := func(n int) {
+	// notified writes and waits until the reader hears of it.
+	notified := func(n int) {
 		t.Helper()
 		changed := reader.Changed()
 		if err := wantOne(t.Context(), writer, n); err != nil {
@@ -29,17 +29,17 @@ func TestOtherStoresAreTold(t *testing.T) {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			t.Fatalf("nobody told of event %d", n)
+			t.Fatalf("no notification of event %d", n)
 		}
 	}
 	for n := range 5 {
-		told(n)
+		notified(n)
 	}
 	// The reader listens again after it lost its connection, and then tells once of what it may have missed.
-	if err := writer.writes.Exec("SELECT pg_terminate_backend(pid) " + listeners).Error; err != nil {
+	if err := writer.db.Writer().Exec("SELECT pg_terminate_backend(pid) " + listeners).Error; err != nil {
 		t.Fatal(err)
 	}
 	for n := range 5 {
-		told(10 + n)
+		notified(10 + n)
 	}
 }

@@ -9,8 +9,9 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
 // slot names a container of a workload in an index: by its parts, or by their digest when they are too long or would be ambiguous.
@@ -72,8 +73,8 @@ const (
 
 // end ends the presences of uses that are gone, unless another scope has the use still, and keeps when that was.
 func (w *presenceWriter) end(gone []useRow) error {
-	for part := range slices.Chunk(slotsOf(gone), maxIn) {
-		if err := w.exec(endPresences, w.now, part, int64(stillOpen)); err != nil {
+	for part := range slices.Chunk(slotsOf(gone), sqldb.MaxIn) {
+		if err := w.Execute(endPresences, w.now, part, int64(stillOpen)); err != nil {
 			return err
 		}
 	}
@@ -104,8 +105,8 @@ func (w *presenceWriter) begin(added []useRow) error {
 			reopened = append(reopened, before.ID)
 		}
 	}
-	for part := range slices.Chunk(reopened, maxIn) {
-		if err := w.exec("UPDATE image_presences SET until_time = ? WHERE id IN ?", int64(stillOpen), part); err != nil {
+	for part := range slices.Chunk(reopened, sqldb.MaxIn) {
+		if err := w.Execute("UPDATE image_presences SET until_time = ? WHERE id IN ?", int64(stillOpen), part); err != nil {
 			return err
 		}
 	}
@@ -117,7 +118,7 @@ func (w *presenceWriter) begin(added []useRow) error {
 		row := &begun[i]
 		values = append(values, row.ImagePk, row.slot(), w.cluster, row.Namespace, row.Kind, row.Name, row.Container, w.now, int64(stillOpen))
 	}
-	return w.insert("image_presences", []string{
+	return w.Insert("image_presences", []string{
 		"image_pk", "slot", "cluster", "namespace", "kind", "name", "container", "since", "until_time",
 	}, values, "")
 }
@@ -126,7 +127,7 @@ func (w *presenceWriter) begin(added []useRow) error {
 func (w *presenceWriter) occupants(slots []string) (map[string][]occupant, error) {
 	recently := w.now - store.PresenceGap.Microseconds()
 	occupants := map[string][]occupant{}
-	for part := range slices.Chunk(slots, maxIn) {
+	for part := range slices.Chunk(slots, sqldb.MaxIn) {
 		var rows []occupant
 		if err := w.Raw(occupantsOfSlots, part, recently).Scan(&rows).Error; err != nil {
 			return nil, err
@@ -149,9 +150,9 @@ func slotsOf(uses []useRow) []string {
 }
 
 // presenceOrder has what runs first, then what ran last.
-var presenceOrder = []sortKey{
-	{column: "p.until_time", number: true, descending: true}, {column: "p.since", number: true, descending: true},
-	{column: "p.id", number: true, descending: true},
+var presenceOrder = []sqldb.SortKey{
+	{Column: "p.until_time", Number: true, Descending: true}, {Column: "p.since", Number: true, Descending: true},
+	{Column: "p.id", Number: true, Descending: true},
 }
 
 // presenceToken is what a page token of presences belongs to.
@@ -167,7 +168,7 @@ func (s *Store) Presences(ctx context.Context, query store.PresenceQuery) (store
 			return err
 		}
 		filtered := tx.Table("image_presences AS p").Joins("JOIN images i ON i.id = p.image_pk").Where("i.image_id = ?", query.Image.ImageID)
-		if query.Image.Platform != (vuln.Platform{}) {
+		if query.Image.Platform != (model.Platform{}) {
 			filtered = filtered.Where("i.platform = ?", query.Image.Platform.String())
 		}
 		filtered = filtered.Session(&gorm.Session{})
@@ -197,7 +198,7 @@ func readPresences(filtered *gorm.DB, query store.PresenceQuery, token presenceT
 	}
 	limit := query.Limit()
 	err = behind.Select("p.id, p.since, p.until_time, i.image_id, i.platform, p.cluster, p.namespace, p.kind, p.name AS workload, p.container AS container_name").
-		Order(orderBy(presenceOrder, sameName)).Limit(limit + 1).Scan(&rows).Error
+		Order(sqldb.OrderBy(presenceOrder)).Limit(limit + 1).Scan(&rows).Error
 	if err != nil {
 		return err
 	}

@@ -7,12 +7,13 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
-// Prune implements store.Generations. When it fails half-way the rest is left for the next call.
+// Prune implements store.ResultSets. When it fails half-way the rest is left for the next call.
 func (s *Store) Prune(ctx context.Context, before time.Time) error {
-	const what = "prune the store"
-	// closed is the newest generation that became current before the time: what it closed is old.
+	const what = "delete expired data"
+	// closed is the newest result set that became current before the time: what it closed is old.
 	var current, closed int64
 	err := s.read(ctx, what, func(tx *gorm.DB) error {
 		var err error
@@ -25,15 +26,15 @@ func (s *Store) Prune(ctx context.Context, before time.Time) error {
 	if err != nil {
 		return err
 	}
-	for _, step := range []sweep{
+	for _, step := range []batchChange{
 		{action: "DELETE FROM finding_changes", table: "finding_changes", column: "id", condition: "generation <= ?", values: []any{closed}},
 		{action: "DELETE FROM findings", table: "findings", column: "package_pk", condition: "until_gen <= ?", values: []any{closed}},
 		{action: "DELETE FROM image_presences", table: "image_presences", column: "id", condition: endedPresence, values: []any{micros(before)}},
 		{action: "DELETE FROM rollouts", table: "rollouts", column: "id", condition: "at < ?", values: []any{micros(before)}},
-		// Answers have no history: only the current ones and those of the next generation are ever read.
+		// Answers have no history: only the current ones and those of the next result set are ever read.
 		{action: "DELETE FROM package_answers", table: "package_answers", column: "package_pk", condition: "until_gen <= ?", values: []any{current}},
 	} {
-		if err := s.sweep(ctx, what, step); err != nil {
+		if err := s.inBatches(ctx, what, step); err != nil {
 			return err
 		}
 	}
@@ -45,14 +46,14 @@ func (s *Store) Prune(ctx context.Context, before time.Time) error {
 	}
 	return s.write(ctx, what, func(tx *txn) error {
 		oldest := s.clock.Now().AddDate(0, 0, -store.MaxTrendDays)
-		if err := tx.exec("DELETE FROM daily_sums WHERE day < ?", dayOf(oldest)); err != nil {
+		if err := tx.Execute("DELETE FROM daily_sums WHERE day < ?", dayOf(oldest)); err != nil {
 			return err
 		}
-		return tx.exec(`DELETE FROM generations WHERE state = ? AND number <= ?
+		return tx.Execute(`DELETE FROM generations WHERE state = ? AND number <= ?
 			AND NOT EXISTS (SELECT 1 FROM finding_changes c WHERE c.generation = generations.number)
 			AND NOT EXISTS (SELECT 1 FROM findings f WHERE f.from_gen = generations.number)
 			AND NOT EXISTS (SELECT 1 FROM findings f WHERE f.until_gen = generations.number)
-			AND NOT EXISTS (SELECT 1 FROM findings f WHERE f.opened_gen = generations.number AND f.opened_gen <> f.from_gen)`, string(store.GenerationPast), closed)
+			AND NOT EXISTS (SELECT 1 FROM findings f WHERE f.opened_gen = generations.number AND f.opened_gen <> f.from_gen)`, string(store.ResultSetPast), closed)
 	})
 }
 
@@ -83,7 +84,7 @@ func (s *Store) pruneUnused(ctx context.Context, what, table, condition string, 
 	for after := int64(0); ; {
 		var ids []int64
 		err := s.read(ctx, what, func(tx *gorm.DB) error {
-			return tx.Raw("SELECT t.id FROM "+table+" t WHERE t.id > ? AND "+condition+" ORDER BY t.id LIMIT ?", after, maxIn).Scan(&ids).Error
+			return tx.Raw("SELECT t.id FROM "+table+" t WHERE t.id > ? AND "+condition+" ORDER BY t.id LIMIT ?", after, sqldb.MaxIn).Scan(&ids).Error
 		})
 		if err != nil || len(ids) == 0 {
 			return err
@@ -96,7 +97,7 @@ func (s *Store) pruneUnused(ctx context.Context, what, table, condition string, 
 				return err
 			}
 			for _, statement := range statements {
-				if err := tx.exec(statement, unused); err != nil {
+				if err := tx.Execute(statement, unused); err != nil {
 					return err
 				}
 			}

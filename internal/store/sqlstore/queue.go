@@ -37,14 +37,14 @@ const (
 		ORDER BY q.package_pk LIMIT ?`
 )
 
-// AnsweredPackages implements store.Generations. limit is cut to store.MaxKeys.
+// AnsweredPackages implements store.ResultSets. limit is cut to store.MaxKeys.
 func (s *Store) AnsweredPackages(ctx context.Context, after int64, limit int) ([]store.AnsweredPackage, error) {
 	if limit <= 0 {
 		return nil, nil
 	}
 	limit = min(limit, store.MaxKeys)
 	var packages []store.AnsweredPackage
-	err := s.read(ctx, "list the answered packages", func(tx *gorm.DB) error {
+	err := s.read(ctx, "list matched packages", func(tx *gorm.DB) error {
 		current, err := currentNumber(tx)
 		if err != nil {
 			return err
@@ -60,29 +60,29 @@ func (s *Store) AnsweredPackages(ctx context.Context, after int64, limit int) ([
 	return packages, err
 }
 
-// QueuePackages implements store.Generations.
-func (s *Store) QueuePackages(ctx context.Context, generation int64, ids []int64) error {
+// QueuePackages implements store.ResultSets.
+func (s *Store) QueuePackages(ctx context.Context, resultSet int64, ids []int64) error {
 	const what = "queue packages"
 	if len(ids) > store.MaxKeys {
-		return fmt.Errorf("%s: %d are more than the limit of %d", what, len(ids), store.MaxKeys)
+		return fmt.Errorf("%s: %d items, the maximum is %d", what, len(ids), store.MaxKeys)
 	}
 	return s.write(ctx, what, func(tx *txn) error {
-		if err := isNext(tx.DB, generation); err != nil {
+		if err := isNext(tx.DB, resultSet); err != nil {
 			return err
 		}
-		return tx.queue(generation, ids)
+		return tx.queue(resultSet, ids)
 	})
 }
 
-// QueuedPackages implements store.Generations. limit is cut to store.MaxPageSize.
-func (s *Store) QueuedPackages(ctx context.Context, generation int64, limit int) ([]store.StoredPackage, error) {
+// QueuedPackages implements store.ResultSets. limit is cut to store.MaxPageSize.
+func (s *Store) QueuedPackages(ctx context.Context, resultSet int64, limit int) ([]store.StoredPackage, error) {
 	if limit <= 0 {
 		return nil, nil
 	}
 	limit = min(limit, store.MaxPageSize)
 	var packages []store.StoredPackage
 	err := s.read(ctx, "list the queued packages", func(tx *gorm.DB) error {
-		if err := isNext(tx, generation); err != nil {
+		if err := isNext(tx, resultSet); err != nil {
 			return err
 		}
 		var rows []storedPackageRow

@@ -8,8 +8,8 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 // reported is the data of store.EventImageReported.
@@ -20,16 +20,16 @@ type reported struct {
 // SaveReport implements store.Reports. The counts of the report are those of the image for as long as it was not matched.
 func (s *Store) SaveReport(ctx context.Context, imageID string, report store.Report) error {
 	const what = "save a report"
-	key := vuln.ImageKey{ImageID: imageID}
+	key := model.ImageKey{ImageID: imageID}
 	if err := key.Validate(); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	if len(report.Content) > maxReportSize {
-		return fmt.Errorf("%s: it has %d bytes, more than the limit of %d", what, len(report.Content), maxReportSize)
+		return fmt.Errorf("%s: the report has %d bytes, the maximum is %d", what, len(report.Content), maxReportSize)
 	}
-	var packages []vuln.HeldPackage
+	var packages []model.HeldPackage
 	if (report.SBOM == nil) != (report.Catalog == nil) {
-		return fmt.Errorf("%s of %s: its SBOM and its components belong together", what, imageID)
+		return fmt.Errorf("%s of %s: the SBOM and the components must be given together", what, imageID)
 	}
 	if report.Catalog != nil {
 		var err error
@@ -59,8 +59,8 @@ func (s *Store) SaveReport(ctx context.Context, imageID string, report store.Rep
 }
 
 // keepComponents makes the components of a report the packages of an image that has no SBOM of its own. When nothing runs it, that is all
-// there will be; otherwise attempts to catalogue it go on.
-func keepComponents(tx *txn, image *imageRow, report *store.Report, packages []vuln.HeldPackage) error {
+// there will be; otherwise attempts to catalog it go on.
+func keepComponents(tx *txn, image *imageRow, report *store.Report, packages []model.HeldPackage) error {
 	key, err := image.key()
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func keepComponents(tx *txn, image *imageRow, report *store.Report, packages []v
 	state := store.StateReported
 	switch {
 	case report.Catalog != nil:
-		state, err = store.StateCatalogued, keepSBOM(tx, image.ID, key, *report.SBOM, *report.Catalog, packages, true)
+		state, err = store.StateCataloged, keepSBOM(tx, image.ID, key, *report.SBOM, *report.Catalog, packages, true)
 	case image.FromReport != 0:
 		err = forgetSBOM(tx, image.ID)
 	default:
@@ -82,10 +82,10 @@ func keepComponents(tx *txn, image *imageRow, report *store.Report, packages []v
 
 // keepReport replaces the report of an image.
 func keepReport(tx *txn, imageID string, report *store.Report, content []byte) error {
-	if err := tx.exec("DELETE FROM reports WHERE image_id = ?", imageID); err != nil {
+	if err := tx.Execute("DELETE FROM reports WHERE image_id = ?", imageID); err != nil {
 		return err
 	}
-	err := tx.insert("reports", append([]string{"image_id", "saved_at", "size"}, countColumns...),
+	err := tx.Insert("reports", append([]string{"image_id", "saved_at", "size"}, countColumns...),
 		append([]any{imageID, tx.now, len(report.Content)}, countValues(report.Counts)...), "")
 	if err != nil {
 		return err
@@ -99,24 +99,24 @@ func keepReport(tx *txn, imageID string, report *store.Report, content []byte) e
 
 // reportedImages gives the images of the key the counts of the report, as far as they were not matched, and returns those that have no
 // SBOM of their own. There is one for the report alone when nothing else has told of the image.
-func reportedImages(tx *txn, key vuln.ImageKey, counts store.Counts) ([]imageRow, error) {
-	rows, err := imageRows(tx.DB, []vuln.ImageKey{key})
+func reportedImages(tx *txn, key model.ImageKey, counts store.Counts) ([]imageRow, error) {
+	rows, err := imageRows(tx.DB, []model.ImageKey{key})
 	if err != nil {
 		return nil, err
 	}
 	if len(rows) == 0 {
-		err := tx.insert("images", newImageColumns, newImage(key, store.StateReported, tx.now, counts),
-			tx.dialect.ignoreConflict("image_id", "platform"))
+		err := tx.Insert("images", newImageColumns, newImage(key, store.StateReported, tx.now, counts),
+			tx.Dialect.IgnoreConflict("image_id", "platform"))
 		if err != nil {
 			return nil, err
 		}
-		rows, err = imageRows(tx.DB, []vuln.ImageKey{key})
+		rows, err = imageRows(tx.DB, []model.ImageKey{key})
 		if err != nil || len(rows) == 0 {
-			return nil, fmt.Errorf("read the image that was reported: %w", err)
+			return nil, fmt.Errorf("read the image of the report: %w", err)
 		}
 		return rows, nil
 	}
-	err = tx.exec("UPDATE images SET "+strings.Join(countColumns, " = ?, ")+" = ? WHERE image_id = ? AND matched_at = 0",
+	err = tx.Execute("UPDATE images SET "+strings.Join(countColumns, " = ?, ")+" = ? WHERE image_id = ? AND matched_at = 0",
 		append(countValues(counts), key.ImageID)...)
 	if err != nil {
 		return nil, err
@@ -127,22 +127,22 @@ func reportedImages(tx *txn, key vuln.ImageKey, counts store.Counts) ([]imageRow
 // onlyReported tells whether nothing but a report has told of an image. One that something runs is pending or failed until it has an
 // SBOM of its own.
 func onlyReported(state store.State, fromReport bool) bool {
-	return state == store.StateReported || fromReport && !uncatalogued(state)
+	return state == store.StateReported || fromReport && !uncataloged(state)
 }
 
-// uncatalogued tells whether attempts to catalogue an image go on.
-func uncatalogued(state store.State) bool {
+// uncataloged tells whether attempts to catalog an image go on.
+func uncataloged(state store.State) bool {
 	return state == store.StatePending || state == store.StateFailed
 }
 
 // forgetSBOM makes an image one that has no SBOM. Its counts are those of its report again, if it has one.
 func forgetSBOM(tx *txn, image int64) error {
 	for _, table := range []string{"image_packages", "sboms"} {
-		if err := tx.exec("DELETE FROM "+table+" WHERE image_pk = ?", image); err != nil {
+		if err := tx.Execute("DELETE FROM "+table+" WHERE image_pk = ?", image); err != nil {
 			return err
 		}
 	}
-	err := tx.exec(`UPDATE images SET distro = '', size = 0, package_count = 0, catalogued_at = 0, sbom_sha256 = '', sbom_size = 0,
+	err := tx.Execute(`UPDATE images SET distro = '', size = 0, package_count = 0, catalogued_at = 0, sbom_sha256 = '', sbom_size = 0,
 		projection = 0, from_report = 0 WHERE id = ?`, image)
 	if err != nil {
 		return err

@@ -7,8 +7,9 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
 // recordLastUses keeps that images run no more somewhere.
@@ -18,15 +19,15 @@ func recordLastUses(tx *txn, gone []useRow) error {
 		images[i] = gone[i].ImagePk
 	}
 	slices.Sort(images)
-	for part := range slices.Chunk(slices.Compact(images), maxIn) {
-		if err := tx.exec("DELETE FROM image_last_uses WHERE image_pk IN ?", part); err != nil {
+	for part := range slices.Chunk(slices.Compact(images), sqldb.MaxIn) {
+		if err := tx.Execute("DELETE FROM image_last_uses WHERE image_pk IN ?", part); err != nil {
 			return err
 		}
 		values := make([]any, 0, 2*len(part))
 		for _, image := range part {
 			values = append(values, image, tx.now)
 		}
-		if err := tx.insert("image_last_uses", []string{"image_pk", "at"}, values, ""); err != nil {
+		if err := tx.Insert("image_last_uses", []string{"image_pk", "at"}, values, ""); err != nil {
 			return err
 		}
 	}
@@ -36,7 +37,7 @@ func recordLastUses(tx *txn, gone []useRow) error {
 // Scopes implements store.Scans.
 func (s *Store) Scopes(ctx context.Context) ([]string, error) {
 	var scopes []string
-	err := s.read(ctx, "list the scopes", func(tx *gorm.DB) error {
+	err := s.read(ctx, "list scopes", func(tx *gorm.DB) error {
 		return tx.Raw("SELECT scope FROM image_uses UNION SELECT scope FROM container_coverage ORDER BY scope").Scan(&scopes).Error
 	})
 	return scopes, err
@@ -49,8 +50,8 @@ const forgettable = `SELECT i.id, i.image_id, i.platform FROM images i WHERE i.f
 	AND NOT EXISTS (SELECT 1 FROM reports r WHERE r.image_id = i.image_id) ORDER BY i.id LIMIT ?`
 
 // ForgetImages implements store.Scans.
-func (s *Store) ForgetImages(ctx context.Context, before time.Time, limit int) ([]vuln.ImageKey, error) {
-	const what = "forget images that nothing runs"
+func (s *Store) ForgetImages(ctx context.Context, before time.Time, limit int) ([]model.ImageKey, error) {
+	const what = "delete unused images"
 	limit = min(limit, store.MaxForget)
 	var rows []imageRow
 	find := func(tx *gorm.DB) error {
@@ -60,7 +61,7 @@ func (s *Store) ForgetImages(ctx context.Context, before time.Time, limit int) (
 	if err := s.read(ctx, what, find); err != nil || len(rows) == 0 {
 		return nil, err
 	}
-	var keys []vuln.ImageKey
+	var keys []model.ImageKey
 	err := s.write(ctx, what, func(tx *txn) error {
 		keys = nil
 		// Something may run one of them by now.
@@ -80,7 +81,7 @@ func (s *Store) ForgetImages(ctx context.Context, before time.Time, limit int) (
 			}
 		}
 		// What belongs to the images goes with them, by foreign keys.
-		return tx.exec("DELETE FROM images WHERE id IN ?", ids)
+		return tx.Execute("DELETE FROM images WHERE id IN ?", ids)
 	})
 	if err != nil {
 		return nil, err

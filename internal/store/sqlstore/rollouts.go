@@ -10,8 +10,9 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
 // rolloutColumns are the columns of rollouts that are written.
@@ -70,7 +71,7 @@ func (w *presenceWriter) recordLeft(touched []useRow) error {
 	}
 	slices.Sort(left)
 	latest := map[string]string{}
-	for part := range slices.Chunk(left, maxIn) {
+	for part := range slices.Chunk(left, sqldb.MaxIn) {
 		var rows []struct{ Slot, ImageID string }
 		if err := w.Raw(latestRollouts, part).Scan(&rows).Error; err != nil {
 			return err
@@ -91,7 +92,7 @@ func (w *presenceWriter) recordLeft(touched []useRow) error {
 	return w.recordRollouts(changes)
 }
 
-// recordRollouts writes rollouts, tells of them and has them wait to be judged. Nobody else writes meanwhile, so those behind the last one
+// recordRollouts writes rollouts, tells of them and has them wait to be evaluated. Nobody else writes meanwhile, so those behind the last one
 // are ours.
 func (w *presenceWriter) recordRollouts(changes []imageChange) error {
 	if len(changes) == 0 {
@@ -113,10 +114,10 @@ func (w *presenceWriter) recordRollouts(changes []imageChange) error {
 			return err
 		}
 	}
-	if err := w.insert("rollouts", rolloutColumns, values, ""); err != nil {
+	if err := w.Insert("rollouts", rolloutColumns, values, ""); err != nil {
 		return err
 	}
-	return w.exec("INSERT INTO rollout_queue (rollout_id, stage) SELECT id, ? FROM rollouts WHERE id > ?", stageWaiting, last)
+	return w.Execute("INSERT INTO rollout_queue (rollout_id, stage) SELECT id, ? FROM rollouts WHERE id > ?", stageWaiting, last)
 }
 
 // imageNames reads the image IDs and platforms of uses by id.
@@ -128,7 +129,7 @@ func imageNames(tx *gorm.DB, uses []useRow) (map[int64]imageRow, error) {
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
 	names := make(map[int64]imageRow, len(ids))
-	for part := range slices.Chunk(ids, maxIn) {
+	for part := range slices.Chunk(ids, sqldb.MaxIn) {
 		var rows []imageRow
 		if err := tx.Raw("SELECT id, image_id, platform FROM images WHERE id IN ?", part).Scan(&rows).Error; err != nil {
 			return nil, err
@@ -141,7 +142,7 @@ func imageNames(tx *gorm.DB, uses []useRow) (map[int64]imageRow, error) {
 }
 
 // rolloutOrder has the latest first.
-var rolloutOrder = []sortKey{{column: "r.at", number: true, descending: true}, {column: "r.id", number: true, descending: true}}
+var rolloutOrder = []sqldb.SortKey{{Column: "r.at", Number: true, Descending: true}, {Column: "r.id", Number: true, Descending: true}}
 
 // rolloutToken is what a page token of rollouts belongs to.
 type rolloutToken struct {
@@ -156,8 +157,8 @@ type rolloutRow struct {
 	FromImage, FromPlatform, ToImage, ToPlatform      string
 	From                                              sideState `gorm:"embedded;embeddedPrefix:from_"`
 	To                                                sideState `gorm:"embedded;embeddedPrefix:to_"`
-	VerdictAt                                         int64
-	VerdictState, Opened, Closed                      string
+	EvaluatedAt                                       int64
+	EvaluationState, Opened, Closed                   string
 }
 
 // sideState is what is known of an image; the state is "" when it is gone.
@@ -178,7 +179,7 @@ var rolloutSelect = func() string {
 		"r.id", "r.at", "r.cluster", "r.namespace", "r.kind", "r.name AS workload", "r.container AS container_name", "r.from_image", "r.from_platform",
 		"r.to_image", "r.to_platform",
 	}
-	columns = append(columns, "COALESCE(v.at, 0) AS verdict_at", "COALESCE(v.state, '') AS verdict_state", "COALESCE(v.opened, '') AS opened",
+	columns = append(columns, "COALESCE(v.at, 0) AS evaluated_at", "COALESCE(v.state, '') AS evaluation_state", "COALESCE(v.opened, '') AS opened",
 		"COALESCE(v.closed, '') AS closed")
 	for _, column := range []string{"state", "reason", "message"} {
 		columns = append(columns, fmt.Sprintf("COALESCE(a.%[1]s, '') AS from_%[1]s, COALESCE(b.%[1]s, '') AS to_%[1]s", column))
@@ -235,7 +236,7 @@ func filterRollouts(tx *gorm.DB, query store.RolloutQuery) *gorm.DB {
 // readRollouts fills a page.
 func readRollouts(behind *gorm.DB, limit int, token rolloutToken, page *store.RolloutPage) error {
 	var rows []rolloutRow
-	err := behind.Joins(rolloutJoins).Select(rolloutSelect).Order(orderBy(rolloutOrder, sameName)).Limit(limit + 1).Scan(&rows).Error
+	err := behind.Joins(rolloutJoins).Select(rolloutSelect).Order(sqldb.OrderBy(rolloutOrder)).Limit(limit + 1).Scan(&rows).Error
 	if err != nil {
 		return err
 	}
@@ -268,20 +269,20 @@ func (r *rolloutRow) rollout() (store.Rollout, error) {
 	if rollout.To, err = r.To.side(r.ToImage, r.ToPlatform); err != nil {
 		return store.Rollout{}, err
 	}
-	rollout.Verdict, err = r.verdict()
+	rollout.Evaluation, err = r.evaluation()
 	return rollout, err
 }
 
-// verdict is what became of the rollout; without a row it waits.
-func (r *rolloutRow) verdict() (store.RolloutVerdict, error) {
-	if r.VerdictState == "" {
-		return store.RolloutVerdict{State: store.RolloutWaiting}, nil
+// evaluation is what became of the rollout; without a row it waits.
+func (r *rolloutRow) evaluation() (store.RolloutEvaluation, error) {
+	if r.EvaluationState == "" {
+		return store.RolloutEvaluation{State: store.RolloutWaiting}, nil
 	}
-	verdict := store.RolloutVerdict{State: store.RolloutState(r.VerdictState), At: fromMicros(r.VerdictAt)}
-	if err := errors.Join(fromJSON(r.Opened, &verdict.Opened), fromJSON(r.Closed, &verdict.Closed)); err != nil {
-		return store.RolloutVerdict{}, fmt.Errorf("rollout %d in the database: %w", r.ID, err)
+	evaluation := store.RolloutEvaluation{State: store.RolloutState(r.EvaluationState), At: fromMicros(r.EvaluatedAt)}
+	if err := errors.Join(fromJSON(r.Opened, &evaluation.Opened), fromJSON(r.Closed, &evaluation.Closed)); err != nil {
+		return store.RolloutEvaluation{}, fmt.Errorf("rollout %d in the database: %w", r.ID, err)
 	}
-	return verdict, nil
+	return evaluation, nil
 }
 
 func (s *sideState) side(imageID, platform string) (store.RolloutSide, error) {
@@ -289,7 +290,7 @@ func (s *sideState) side(imageID, platform string) (store.RolloutSide, error) {
 	if err != nil {
 		return store.RolloutSide{}, err
 	}
-	side := store.RolloutSide{Image: key, State: store.State(s.State), Reason: vuln.Reason(s.Reason), Message: s.Message}
+	side := store.RolloutSide{Image: key, State: store.State(s.State), Reason: model.Reason(s.Reason), Message: s.Message}
 	if s.MatchedAt > 0 {
 		counts := s.Counts.counts()
 		side.Counts = &counts

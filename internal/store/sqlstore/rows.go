@@ -4,10 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 // Bounds of what is stored, in bytes.
@@ -21,7 +20,7 @@ const (
 	maxReportSize = 256 << 20
 )
 
-// imageRow is a row of images, joined with the generation that its findings come from and whether there is a report.
+// imageRow is a row of images, joined with the result set that its findings come from and whether there is a report.
 type imageRow struct {
 	ID            int64
 	ImageID       string
@@ -37,7 +36,7 @@ type imageRow struct {
 	PackageCount  int
 	Counts        countsRow `gorm:"embedded"`
 	FirstSeen     int64
-	CataloguedAt  int64
+	CatalogedAt   int64
 	MatchedAt     int64
 	SbomSha256    string `gorm:"column:sbom_sha256"`
 	SbomSize      int64
@@ -63,7 +62,7 @@ var countColumns = []string{"critical", "high", "medium", "low", "negligible", "
 
 func (r countsRow) counts() store.Counts {
 	return store.Counts{
-		SeverityCounts: vuln.SeverityCounts{
+		SeverityCounts: model.SeverityCounts{
 			Critical: r.Critical, High: r.High, Medium: r.Medium, Low: r.Low, Negligible: r.Negligible, Unknown: r.Unknown,
 		},
 		KEV: r.Kev, Fixable: r.Fixable,
@@ -74,10 +73,10 @@ func countValues(c store.Counts) []any {
 	return []any{c.Critical, c.High, c.Medium, c.Low, c.Negligible, c.Unknown, c.KEV, c.Fixable}
 }
 
-// imageColumns are the columns of imageRow, of images i, generations g, reports r and repository_sizes z.
+// imageColumns are the columns of imageRow, of images i, result sets g, reports r and repository_sizes z.
 var imageColumns = `i.id, i.image_id, i.platform, i.state, i.nonce, i.attempts, i.reason, i.message, i.next_attempt_at, i.distro,
 	i.size, i.package_count, i.critical, i.high, i.medium, i.low, i.negligible, i.unknown, i.kev, i.fixable,
-	i.first_seen, i.catalogued_at, i.matched_at, i.sbom_sha256, i.sbom_size, g.build_id, g.schema_version, g.built, g.source,
+	i.first_seen, i.catalogued_at AS cataloged_at, i.matched_at, i.sbom_sha256, i.sbom_size, g.build_id, g.schema_version, g.built, g.source,
 	g.current_since, i.from_report, COALESCE(z.class, '') AS size_class, CASE WHEN r.id IS NULL THEN 0 ELSE 1 END AS has_report, ` +
 	perCount("COALESCE(r.%[1]s, 0) AS reported_%[1]s")
 
@@ -90,20 +89,20 @@ func perCount(format string) string {
 	return strings.Join(columns, ", ")
 }
 
-// imageJoins gives images that are matched the current generation: their findings come from it.
-const imageJoins = ` LEFT JOIN generations g ON g.state = '` + string(store.GenerationCurrent) + `' AND i.matched_at > 0 LEFT JOIN reports r ON r.image_id = i.image_id
+// imageJoins gives images that are matched the current result set: their findings come from it.
+const imageJoins = ` LEFT JOIN generations g ON g.state = '` + string(store.ResultSetCurrent) + `' AND i.matched_at > 0 LEFT JOIN reports r ON r.image_id = i.image_id
 	LEFT JOIN repository_sizes z ON z.repository = i.repository`
 
-func (r *imageRow) key() (vuln.ImageKey, error) { return keyOf(r.ImageID, r.Platform) }
+func (r *imageRow) key() (model.ImageKey, error) { return keyOf(r.ImageID, r.Platform) }
 
-func keyOf(imageID, platform string) (vuln.ImageKey, error) {
-	key := vuln.ImageKey{ImageID: imageID}
+func keyOf(imageID, platform string) (model.ImageKey, error) {
+	key := model.ImageKey{ImageID: imageID}
 	if platform == "" {
 		return key, nil
 	}
 	var err error
-	if key.Platform, err = vuln.ParsePlatform(platform); err != nil {
-		return vuln.ImageKey{}, fmt.Errorf("image %q in the database: %w", imageID, err)
+	if key.Platform, err = model.ParsePlatform(platform); err != nil {
+		return model.ImageKey{}, fmt.Errorf("image %q in the database: %w", imageID, err)
 	}
 	return key, nil
 }
@@ -114,7 +113,7 @@ func (r *imageRow) state() (store.ImageState, error) {
 		return store.ImageState{}, err
 	}
 	return store.ImageState{
-		Key: key, State: store.State(r.State), Nonce: r.Nonce, Attempts: r.Attempts, Reason: vuln.Reason(r.Reason),
+		Key: key, State: store.State(r.State), Nonce: r.Nonce, Attempts: r.Attempts, Reason: model.Reason(r.Reason),
 		Message: r.Message, NextAttempt: fromMicros(r.NextAttemptAt),
 	}, nil
 }
@@ -126,8 +125,8 @@ func (r *imageRow) image() (store.Image, error) {
 	}
 	image := store.Image{
 		ImageState: state, Distro: r.Distro, Size: r.Size, PackageCount: r.PackageCount, Counts: r.Counts.counts(),
-		FirstSeen: fromMicros(r.FirstSeen), CataloguedAt: fromMicros(r.CataloguedAt), MatchedAt: fromMicros(r.MatchedAt),
-		HasReport: r.HasReport != 0, SizeClass: vuln.SizeClass(r.SizeClass).OrSmall(), FromReport: r.FromReport != 0, SBOMSHA256: r.SbomSha256, SBOMSizeBytes: r.SbomSize,
+		FirstSeen: fromMicros(r.FirstSeen), CatalogedAt: fromMicros(r.CatalogedAt), MatchedAt: fromMicros(r.MatchedAt),
+		HasReport: r.HasReport != 0, SizeClass: model.SizeClass(r.SizeClass).OrSmall(), FromReport: r.FromReport != 0, SBOMSHA256: r.SbomSha256, SBOMSizeBytes: r.SbomSize,
 	}
 	if image.HasReport {
 		counts := r.Reported.counts()
@@ -135,14 +134,14 @@ func (r *imageRow) image() (store.Image, error) {
 	}
 	if r.BuildID != nil && r.SchemaVersion != nil && r.Built != nil && r.Source != nil && r.CurrentSince != nil {
 		image.MatchedAt = fromMicros(max(r.MatchedAt, *r.CurrentSince))
-		image.Database = &vuln.DatabaseBuild{
-			ID: *r.BuildID, SchemaVersion: *r.SchemaVersion, Built: fromMicros(*r.Built), Source: vuln.DatabaseSource(*r.Source),
+		image.Database = &model.DatabaseBuild{
+			ID: *r.BuildID, SchemaVersion: *r.SchemaVersion, Built: fromMicros(*r.Built), Source: model.DatabaseSource(*r.Source),
 		}
 	}
 	return image, nil
 }
 
-// packageRow holds the columns of vuln.Package and of its place in an image.
+// packageRow holds the columns of model.Package and of its place in an image.
 type packageRow struct {
 	Fingerprint, Name, Version, Type, Language string
 	Purl, Distro, Licenses, Cpes               string
@@ -155,9 +154,9 @@ type packageRow struct {
 const packageColumns = `p.fingerprint, p.name, p.version, p.type, p.language, p.purl, p.distro, p.licenses, p.cpes, p.match_input,
 	ip.locations, ip.excluded, ip.own`
 
-func (r *packageRow) held() (vuln.HeldPackage, error) {
-	held := vuln.HeldPackage{
-		Package: vuln.Package{
+func (r *packageRow) held() (model.HeldPackage, error) {
+	held := model.HeldPackage{
+		Package: model.Package{
 			Fingerprint: r.Fingerprint, Name: r.Name, Version: r.Version, Type: r.Type, Language: r.Language,
 			PURL: r.Purl, Distro: r.Distro, MatchInput: json.RawMessage(r.MatchInput),
 		},
@@ -168,11 +167,11 @@ func (r *packageRow) held() (vuln.HeldPackage, error) {
 		target  any
 	}{{r.Licenses, &held.Package.Licenses}, {r.Cpes, &held.Package.CPEs}, {r.Locations, &held.Locations}} {
 		if err := fromJSON(field.content, field.target); err != nil {
-			return vuln.HeldPackage{}, fmt.Errorf("package %s in the database: %w", r.Fingerprint, err)
+			return model.HeldPackage{}, fmt.Errorf("package %s in the database: %w", r.Fingerprint, err)
 		}
 	}
-	if err := readOwn(r.Own, &held.Package); err != nil {
-		return vuln.HeldPackage{}, fmt.Errorf("package %s in the database: %w", r.Fingerprint, err)
+	if err := applyOverrides(r.Own, &held.Package); err != nil {
+		return model.HeldPackage{}, fmt.Errorf("package %s in the database: %w", r.Fingerprint, err)
 	}
 	return held, nil
 }
@@ -193,29 +192,6 @@ func fromJSON(content string, target any) error {
 	return json.Unmarshal([]byte(content), target)
 }
 
-// clean makes text from outside fit for every database: valid UTF-8 without NUL.
-func clean(text string) string {
-	if !utf8.ValidString(text) {
-		text = strings.ToValidUTF8(text, "\uFFFD")
-	}
-	if strings.ContainsRune(text, 0) {
-		text = strings.ReplaceAll(text, "\x00", "\uFFFD")
-	}
-	return text
-}
-
-// cut is clean, and cuts at a rune to limit bytes.
-func cut(text string, limit int) string {
-	text = clean(text)
-	if len(text) <= limit {
-		return text
-	}
-	for limit > 0 && !utf8.RuneStart(text[limit]) {
-		limit--
-	}
-	return text[:limit]
-}
-
 func boolean(value bool) int64 {
 	if value {
 		return 1
@@ -224,18 +200,18 @@ func boolean(value bool) int64 {
 }
 
 // checkKeys refuses what no database should hold.
-func checkKeys(keys []vuln.ImageKey) error {
+func checkKeys(keys []model.ImageKey) error {
 	if len(keys) > store.MaxKeys {
-		return fmt.Errorf("%d keys are more than the limit of %d", len(keys), store.MaxKeys)
+		return fmt.Errorf("%d images, the maximum is %d", len(keys), store.MaxKeys)
 	}
 	for _, key := range keys {
 		if err := key.Validate(); err != nil {
 			return err
 		}
-		if key.Platform == (vuln.Platform{}) {
+		if key.Platform == (model.Platform{}) {
 			continue
 		}
-		if _, err := vuln.ParsePlatform(key.Platform.String()); err != nil {
+		if _, err := model.ParsePlatform(key.Platform.String()); err != nil {
 			return fmt.Errorf("image %s: %w", key.ImageID, err)
 		}
 	}

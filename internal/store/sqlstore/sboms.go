@@ -11,12 +11,13 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
-// catalogued is the data of store.EventImageCatalogued.
-type catalogued struct {
+// cataloged is the data of store.EventImageCataloged.
+type cataloged struct {
 	Packages int    `json:"packages"`
 	Distro   string `json:"distro,omitempty"`
 	Size     int64  `json:"size,omitempty"`
@@ -24,7 +25,7 @@ type catalogued struct {
 
 // SaveSBOM implements store.Images. Findings that the image has from an earlier match stay visible until the next one when the
 // packages are the same; otherwise they are of packages that are gone, and go too.
-func (s *Store) SaveSBOM(ctx context.Context, key vuln.ImageKey, sbom store.SBOM, catalog vuln.Catalog) error {
+func (s *Store) SaveSBOM(ctx context.Context, key model.ImageKey, sbom store.SBOM, catalog model.Catalog) error {
 	const what = "save an SBOM"
 	packages, err := distinct(catalog.Packages)
 	if err != nil {
@@ -35,7 +36,7 @@ func (s *Store) SaveSBOM(ctx context.Context, key vuln.ImageKey, sbom store.SBOM
 		if err != nil {
 			return err
 		}
-		if err := become(tx, id, store.StateCatalogued); err != nil {
+		if err := become(tx, id, store.StateCataloged); err != nil {
 			return err
 		}
 		return keepSBOM(tx, id, key, sbom, catalog, packages, false)
@@ -44,12 +45,12 @@ func (s *Store) SaveSBOM(ctx context.Context, key vuln.ImageKey, sbom store.SBOM
 
 // become puts an image into a state of which no failure tells.
 func become(tx *txn, image int64, state store.State) error {
-	return tx.exec("UPDATE images SET state = ?, attempts = 0, reason = '', message = '', next_attempt_at = 0 WHERE id = ?", string(state), image)
+	return tx.Execute("UPDATE images SET state = ?, attempts = 0, reason = '', message = '', next_attempt_at = 0 WHERE id = ?", string(state), image)
 }
 
 // keepSBOM makes an SBOM that of an image, whose state stays. packages are those of the catalog, each once; fromReport says that the SBOM
 // is a report.
-func keepSBOM(tx *txn, id int64, key vuln.ImageKey, sbom store.SBOM, catalog vuln.Catalog, packages []vuln.HeldPackage, fromReport bool) error {
+func keepSBOM(tx *txn, id int64, key model.ImageKey, sbom store.SBOM, catalog model.Catalog, packages []model.HeldPackage, fromReport bool) error {
 	ids, err := savePackages(tx, packages)
 	if err != nil {
 		return err
@@ -58,19 +59,19 @@ func keepSBOM(tx *txn, id int64, key vuln.ImageKey, sbom store.SBOM, catalog vul
 	if err != nil {
 		return err
 	}
-	if err := tx.exec("DELETE FROM sboms WHERE image_pk = ?", id); err != nil {
+	if err := tx.Execute("DELETE FROM sboms WHERE image_pk = ?", id); err != nil {
 		return err
 	}
-	err = tx.insert("sboms", []string{"image_pk", "media_type", "sha256", "size"}, []any{id, sbom.MediaType, sbom.SHA256, sbom.Size}, "")
+	err = tx.Insert("sboms", []string{"image_pk", "media_type", "sha256", "size"}, []any{id, sbom.MediaType, sbom.SHA256, sbom.Size}, "")
 	if err != nil {
 		return err
 	}
 	if err := sbomParts.save(tx, id, sbom.Content); err != nil {
 		return err
 	}
-	err = tx.exec(`UPDATE images SET distro = ?, size = ?, package_count = ?, catalogued_at = ?, sbom_sha256 = ?, sbom_size = ?, projection = ?,
+	err = tx.Execute(`UPDATE images SET distro = ?, size = ?, package_count = ?, catalogued_at = ?, sbom_sha256 = ?, sbom_size = ?, projection = ?,
 		from_report = ? WHERE id = ?`,
-		clean(catalog.Distro), catalog.Size, len(packages), tx.now, sbom.SHA256, sbom.Size, catalog.Projection, boolean(fromReport), id)
+		sqldb.Clean(catalog.Distro), catalog.Size, len(packages), tx.now, sbom.SHA256, sbom.Size, catalog.Projection, boolean(fromReport), id)
 	if err != nil {
 		return err
 	}
@@ -79,20 +80,20 @@ func keepSBOM(tx *txn, id int64, key vuln.ImageKey, sbom store.SBOM, catalog vul
 			return err
 		}
 	}
-	return tx.event(store.EventImageCatalogued, key.ImageID, key.Platform.String(),
-		catalogued{Packages: len(packages), Distro: clean(catalog.Distro), Size: catalog.Size})
+	return tx.event(store.EventImageCataloged, key.ImageID, key.Platform.String(),
+		cataloged{Packages: len(packages), Distro: sqldb.Clean(catalog.Distro), Size: catalog.Size})
 }
 
 // distinct merges what is the same package at several places of an image. It counts as excluded when it is at all of them;
 // otherwise the places where it is excluded do not count.
-func distinct(held []vuln.HeldPackage) ([]vuln.HeldPackage, error) {
-	merged := make([]vuln.HeldPackage, 0, len(held))
+func distinct(held []model.HeldPackage) ([]model.HeldPackage, error) {
+	merged := make([]model.HeldPackage, 0, len(held))
 	index := make(map[string]int, len(held))
 	for _, next := range held {
 		fingerprint := next.Package.Fingerprint
 		if fingerprint == "" || len(fingerprint) > maxIdentifier {
-			return nil, fmt.Errorf("package %q %q: the fingerprint has %d bytes, not 1 to %d",
-				cut(next.Package.Name, maxIdentifier), cut(next.Package.Version, maxIdentifier), len(fingerprint), maxIdentifier)
+			return nil, fmt.Errorf("package %q %q: the fingerprint has %d bytes, expected 1 to %d",
+				sqldb.Truncate(next.Package.Name, maxIdentifier), sqldb.Truncate(next.Package.Version, maxIdentifier), len(fingerprint), maxIdentifier)
 		}
 		at, found := index[fingerprint]
 		switch {
@@ -110,7 +111,7 @@ func distinct(held []vuln.HeldPackage) ([]vuln.HeldPackage, error) {
 }
 
 // exactImage is the id of the image with that very platform.
-func exactImage(tx *gorm.DB, key vuln.ImageKey) (int64, error) {
+func exactImage(tx *gorm.DB, key model.ImageKey) (int64, error) {
 	var ids []int64
 	err := tx.Raw("SELECT id FROM images WHERE image_id = ? AND platform = ?", key.ImageID, key.Platform.String()).Scan(&ids).Error
 	if err != nil {
@@ -123,13 +124,13 @@ func exactImage(tx *gorm.DB, key vuln.ImageKey) (int64, error) {
 }
 
 // savePackages records the packages that are not known and returns the ids of all, by fingerprint.
-func savePackages(tx *txn, packages []vuln.HeldPackage) (map[string]int64, error) {
+func savePackages(tx *txn, packages []model.HeldPackage) (map[string]int64, error) {
 	ids, err := packageIDs(tx.DB, packages)
 	if err != nil {
 		return nil, err
 	}
 	var values []any
-	var added []vuln.HeldPackage
+	var added []model.HeldPackage
 	for _, held := range packages {
 		if _, known := ids[held.Package.Fingerprint]; known {
 			continue
@@ -144,15 +145,15 @@ func savePackages(tx *txn, packages []vuln.HeldPackage) (map[string]int64, error
 			return nil, err
 		}
 		added = append(added, held)
-		values = append(values, p.Fingerprint, cut(p.Name, maxName), cut(p.Version, maxName), clean(p.Type), clean(p.Language),
-			clean(p.PURL), clean(p.Distro), licenses, cpes, []byte(p.MatchInput))
+		values = append(values, p.Fingerprint, sqldb.Truncate(p.Name, maxName), sqldb.Truncate(p.Version, maxName), sqldb.Clean(p.Type), sqldb.Clean(p.Language),
+			sqldb.Clean(p.PURL), sqldb.Clean(p.Distro), licenses, cpes, []byte(p.MatchInput))
 	}
 	if len(added) == 0 {
 		return ids, nil
 	}
-	err = tx.insert("packages", []string{
+	err = tx.Insert("packages", []string{
 		"fingerprint", "name", "version", "type", "language", "purl", "distro", "licenses", "cpes", "match_input",
-	}, values, tx.dialect.ignoreConflict("fingerprint"))
+	}, values, tx.Dialect.IgnoreConflict("fingerprint"))
 	if err != nil {
 		return nil, err
 	}
@@ -164,9 +165,9 @@ func savePackages(tx *txn, packages []vuln.HeldPackage) (map[string]int64, error
 	return ids, nil
 }
 
-func packageIDs(tx *gorm.DB, packages []vuln.HeldPackage) (map[string]int64, error) {
+func packageIDs(tx *gorm.DB, packages []model.HeldPackage) (map[string]int64, error) {
 	ids := make(map[string]int64, len(packages))
-	for part := range slices.Chunk(packages, maxIn) {
+	for part := range slices.Chunk(packages, sqldb.MaxIn) {
 		fingerprints := make([]string, len(part))
 		for i := range part {
 			fingerprints[i] = part[i].Package.Fingerprint
@@ -186,7 +187,7 @@ func packageIDs(tx *gorm.DB, packages []vuln.HeldPackage) (map[string]int64, err
 }
 
 // replaceImagePackages records what the image holds and reports whether matching sees the same as before.
-func replaceImagePackages(tx *txn, image int64, packages []vuln.HeldPackage, ids map[string]int64) (bool, error) {
+func replaceImagePackages(tx *txn, image int64, packages []model.HeldPackage, ids map[string]int64) (bool, error) {
 	var rows []struct{ PackagePk, Excluded int64 }
 	if err := tx.Raw("SELECT package_pk, excluded FROM image_packages WHERE image_pk = ?", image).Scan(&rows).Error; err != nil {
 		return false, err
@@ -195,7 +196,7 @@ func replaceImagePackages(tx *txn, image int64, packages []vuln.HeldPackage, ids
 	for _, row := range rows {
 		before[row.PackagePk] = row.Excluded
 	}
-	details, err := ownDetails(tx.DB, packages, ids)
+	details, err := packageOverrides(tx.DB, packages, ids)
 	if err != nil {
 		return false, err
 	}
@@ -214,10 +215,10 @@ func replaceImagePackages(tx *txn, image int64, packages []vuln.HeldPackage, ids
 		same = same && known && excluded == boolean(held.Excluded)
 		values = append(values, image, id, boolean(held.Excluded), locations, details[id])
 	}
-	if err := tx.exec("DELETE FROM image_packages WHERE image_pk = ?", image); err != nil {
+	if err := tx.Execute("DELETE FROM image_packages WHERE image_pk = ?", image); err != nil {
 		return false, err
 	}
-	return same, tx.insert("image_packages", []string{"image_pk", "package_pk", "excluded", "locations", "own"}, values, "")
+	return same, tx.Insert("image_packages", []string{"image_pk", "package_pk", "excluded", "locations", "own"}, values, "")
 }
 
 // forgetMatch makes an image one that was never matched. Its counts are those of its report again, if it has one.
@@ -226,11 +227,11 @@ func forgetMatch(tx *txn, image int64) error {
 	for i, column := range countColumns {
 		counts[i] = column + " = COALESCE((SELECT r." + column + " FROM reports r WHERE r.image_id = images.image_id), 0)"
 	}
-	return tx.exec("UPDATE images SET matched_at = 0, "+strings.Join(counts, ", ")+" WHERE id = ?", image)
+	return tx.Execute("UPDATE images SET matched_at = 0, "+strings.Join(counts, ", ")+" WHERE id = ?", image)
 }
 
 // SBOM implements store.Images.
-func (s *Store) SBOM(ctx context.Context, key vuln.ImageKey) (store.SBOM, error) {
+func (s *Store) SBOM(ctx context.Context, key model.ImageKey) (store.SBOM, error) {
 	var sbom store.SBOM
 	err := s.read(ctx, "read an SBOM", func(tx *gorm.DB) error {
 		image, err := findImage(tx, key)
@@ -257,7 +258,7 @@ func (s *Store) SBOM(ctx context.Context, key vuln.ImageKey) (store.SBOM, error)
 }
 
 // Packages implements store.Matches. yield runs inside a transaction that reads.
-func (s *Store) Packages(ctx context.Context, key vuln.ImageKey, yield func(vuln.HeldPackage) error) error {
+func (s *Store) Packages(ctx context.Context, key model.ImageKey, yield func(model.HeldPackage) error) error {
 	var refused error
 	err := s.read(ctx, "read the packages of an image", func(tx *gorm.DB) error {
 		image, err := findImage(tx, key)
@@ -270,7 +271,7 @@ func (s *Store) Packages(ctx context.Context, key vuln.ImageKey, yield func(vuln
 			return err
 		}
 		if refused, err = yieldPackages(rows, yield); err != nil {
-			return &finalError{err}
+			return sqldb.Final(err)
 		}
 		return nil
 	})
@@ -281,7 +282,7 @@ func (s *Store) Packages(ctx context.Context, key vuln.ImageKey, yield func(vuln
 }
 
 // yieldPackages closes the rows. The first error is that of yield.
-func yieldPackages(rows *sql.Rows, yield func(vuln.HeldPackage) error) (refused, err error) {
+func yieldPackages(rows *sql.Rows, yield func(model.HeldPackage) error) (refused, err error) {
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
 		var row packageRow

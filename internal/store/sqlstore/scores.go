@@ -9,9 +9,10 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
-// Vulnerabilities implements store.Generations. limit is cut to store.MaxKeys.
+// Vulnerabilities implements store.ResultSets. limit is cut to store.MaxKeys.
 func (s *Store) Vulnerabilities(ctx context.Context, after int64, limit int) ([]store.StoredVulnerability, error) {
 	if limit <= 0 {
 		return nil, nil
@@ -41,11 +42,11 @@ func (s *Store) Vulnerabilities(ctx context.Context, after int64, limit int) ([]
 	return vulnerabilities, err
 }
 
-// StageScores implements store.Generations. Scores that are those of today need no row.
-func (s *Store) StageScores(ctx context.Context, generation int64, vulnerabilities []store.StoredVulnerability) error {
-	const what = "keep the scores of vulnerabilities"
+// StageScores implements store.ResultSets. Scores that are those of today need no row.
+func (s *Store) StageScores(ctx context.Context, resultSet int64, vulnerabilities []store.StoredVulnerability) error {
+	const what = "save vulnerability scores"
 	if len(vulnerabilities) > store.MaxKeys {
-		return fmt.Errorf("%s: %d are more than the limit of %d", what, len(vulnerabilities), store.MaxKeys)
+		return fmt.Errorf("%s: %d items, the maximum is %d", what, len(vulnerabilities), store.MaxKeys)
 	}
 	staged := make(map[int64]scoresRow, len(vulnerabilities))
 	ids := make([]int64, 0, len(vulnerabilities))
@@ -61,10 +62,10 @@ func (s *Store) StageScores(ctx context.Context, generation int64, vulnerabiliti
 		staged[id] = row
 	}
 	return s.write(ctx, what, func(tx *txn) error {
-		if err := isNext(tx.DB, generation); err != nil {
+		if err := isNext(tx.DB, resultSet); err != nil {
 			return err
 		}
-		for part := range slices.Chunk(ids, maxIn) {
+		for part := range slices.Chunk(ids, sqldb.MaxIn) {
 			if err := stageScores(tx, part, staged); err != nil {
 				return err
 			}
@@ -82,7 +83,7 @@ func stageScores(tx *txn, ids []int64, staged map[int64]scoresRow) error {
 	if err != nil {
 		return err
 	}
-	if err := tx.exec("DELETE FROM staged_scores WHERE vulnerability_pk IN ?", ids); err != nil {
+	if err := tx.Execute("DELETE FROM staged_scores WHERE vulnerability_pk IN ?", ids); err != nil {
 		return err
 	}
 	var values []any
@@ -91,7 +92,7 @@ func stageScores(tx *txn, ids []int64, staged map[int64]scoresRow) error {
 			values = append(append(values, row.ID), next.values()...)
 		}
 	}
-	return tx.insert("staged_scores", append([]string{"vulnerability_pk"}, scoreColumns...), values, "")
+	return tx.Insert("staged_scores", append([]string{"vulnerability_pk"}, scoreColumns...), values, "")
 }
 
 // applyScores gives vulnerabilities the scores that were kept for them.
@@ -101,10 +102,10 @@ func applyScores(tx *txn) error {
 	for i, column := range scoreColumns {
 		assignments[i] = column + fmt.Sprintf(staged, column)
 	}
-	err := tx.exec("UPDATE vulnerabilities SET " + strings.Join(assignments, ", ") +
+	err := tx.Execute("UPDATE vulnerabilities SET " + strings.Join(assignments, ", ") +
 		" WHERE id IN (SELECT vulnerability_pk FROM staged_scores)")
 	if err != nil {
 		return err
 	}
-	return tx.exec("DELETE FROM staged_scores")
+	return tx.Execute("DELETE FROM staged_scores")
 }

@@ -8,18 +8,19 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
 // Conditions of findings f of vulnerabilities v.
 const (
-	// visible: they are shown under a generation, which is given twice.
+	// visible: they are shown under a result set, which is given twice.
 	visible = "f.from_gen <= ? AND f.until_gen > ?"
-	// others are the findings n of the same vulnerability in the same package, visible under a generation or before.
+	// others are the findings n of the same vulnerability in the same package, visible under a result set or before.
 	others = `FROM findings n JOIN vulnerabilities w ON w.id = n.vulnerability_pk WHERE n.package_pk = f.package_pk
 		AND w.vulnerability_id = v.vulnerability_id AND w.namespace = v.namespace AND n.from_gen <= ?`
-	// closed: they were shown before a generation, which is given twice, and nothing of the same vulnerability in the package was
+	// closed: they were shown before a result set, which is given twice, and nothing of the same vulnerability in the package was
 	// shown for longer.
 	closed = "f.until_gen <= ? AND NOT EXISTS (SELECT 1 " + others + " AND n.until_gen > f.until_gen)"
 )
@@ -30,7 +31,7 @@ const anyRow = "(? LIMIT 1) IS NOT NULL"
 // forever is the end of what has not ended, as a number in a statement.
 var forever = strconv.FormatInt(stillOpen, 10)
 
-// firstSeen is since when image i has finding f, ended until when, if generation e is the first that does not show it.
+// firstSeen is since when image i has finding f, ended until when, if result set e is the first that does not show it.
 const firstSeen = "CASE WHEN f.opened_at > i.first_seen THEN f.opened_at ELSE i.first_seen END"
 
 var ended = "COALESCE(e.current_since, " + forever + ")"
@@ -50,16 +51,16 @@ func usedBy(tx *gorm.DB, where store.Where) *gorm.DB {
 // severitySums are the columns of countsRow over findings f of vulnerabilities v.
 func severitySums() string {
 	columns := make([]string, 0, len(countColumns))
-	for _, severity := range vuln.Severities() {
+	for _, severity := range model.Severities() {
 		columns = append(columns, fmt.Sprintf("SUM(CASE WHEN v.severity = %d THEN 1 ELSE 0 END) AS %s", severity, strings.ToLower(severity.String())))
 	}
 	return strings.Join(append(columns, "SUM(v.kev) AS kev", "SUM(f.fixable) AS fixable"), ", ")
 }
 
 // orWorse is the condition that one of the counts of this severity or worse is not 0; prefix goes in front of the columns.
-func orWorse(prefix string, least vuln.Severity) string {
+func orWorse(prefix string, least model.Severity) string {
 	var columns []string
-	for _, severity := range vuln.Severities() {
+	for _, severity := range model.Severities() {
 		if severity >= least {
 			columns = append(columns, prefix+strings.ToLower(severity.String())+" > 0")
 		}
@@ -71,9 +72,9 @@ func orWorse(prefix string, least vuln.Severity) string {
 }
 
 // worstFirst orders by counts that l has.
-var worstFirst = []sortKey{
-	{column: "l.critical", number: true, descending: true}, {column: "l.high", number: true, descending: true},
-	{column: "l.medium", number: true, descending: true}, {column: "l.low", number: true, descending: true},
+var worstFirst = []sqldb.SortKey{
+	{Column: "l.critical", Number: true, Descending: true}, {Column: "l.high", Number: true, Descending: true},
+	{Column: "l.medium", Number: true, Descending: true}, {Column: "l.low", Number: true, Descending: true},
 }
 
 // value is the sort value of a column of worstFirst, false when it is another one.
@@ -94,7 +95,7 @@ func (r *countsRow) value(column string) (string, bool) {
 
 // inParts runs read for parts of a list that fit into a statement.
 func inParts[T any](list []T, read func(part []T) error) error {
-	for part := range slices.Chunk(list, maxIn) {
+	for part := range slices.Chunk(list, sqldb.MaxIn) {
 		if err := read(part); err != nil {
 			return err
 		}
@@ -105,12 +106,21 @@ func inParts[T any](list []T, read func(part []T) error) error {
 // spellings are those in which databases write an ID that people write in other ones: CVE-2021-44228, GHSA-jfh8-c2jp-5v3q. Other
 // text has none.
 func spellings(id string) []string {
-	if id == "" || len(id) > maxIdentifier || id != clean(id) {
+	if id == "" || len(id) > maxIdentifier || id != sqldb.Clean(id) {
 		return nil
 	}
 	upper := asciiUpper(id)
 	prefix, rest, _ := strings.Cut(id, "-")
-	all := []string{id, upper, asciiUpper(prefix) + "-" + asciiLower(rest)}
+	all := []string{id, upper, asciiUpper(prefix) + "-" + sqldb.ASCIILower(rest)}
 	slices.Sort(all)
 	return slices.Compact(all)
+}
+
+func asciiUpper(text string) string {
+	return strings.Map(func(r rune) rune {
+		if 'a' <= r && r <= 'z' {
+			return r + 'A' - 'a'
+		}
+		return r
+	}, text)
 }

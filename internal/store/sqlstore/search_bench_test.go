@@ -9,8 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
 // The size of the store of the benchmarks of lists: 200 packages in each image, of which every other one has two findings, so there are
@@ -39,13 +40,13 @@ func bulkPackage(n int) (name, version string) {
 // eachBulk runs a benchmark on each database that is there, with a store of bulkImages images.
 func eachBulk(b *testing.B, benchmark func(b *testing.B, s *Store)) {
 	b.Helper()
-	for _, name := range []string{TypeSQLite, TypePostgres, TypeMySQL} {
+	for _, name := range []string{sqldb.TypeSQLite, sqldb.TypePostgres, sqldb.TypeMySQL} {
 		b.Run(name, func(b *testing.B) {
 			config := Config{Type: name}
-			if name == TypeSQLite {
+			if name == sqldb.TypeSQLite {
 				config.DSN = filepath.Join(b.TempDir(), "bulk.db")
 			} else {
-				config.DSN = servers[name].database(b)
+				config.DSN = servers[name].migrated(b)
 			}
 			s, err := Open(b.Context(), config)
 			if err != nil {
@@ -69,31 +70,22 @@ func fillBulk(ctx context.Context, s *Store) error {
 	}
 	// Databases that plan by statistics make them by themselves, but not at once.
 	for _, statement := range map[string][]string{
-		TypePostgres: {"ANALYZE"},
-		TypeMySQL:    {"ANALYZE TABLE images, packages, image_packages, vulnerabilities, vulnerability_names, findings, image_uses, image_presences"},
-	}[typeOf(s)] {
-		if _, err := s.conn.writer.ExecContext(ctx, statement); err != nil {
+		sqldb.TypePostgres: {"ANALYZE"},
+		sqldb.TypeMySQL:    {"ANALYZE TABLE images, packages, image_packages, vulnerabilities, vulnerability_names, findings, image_uses, image_presences"},
+	}[s.db.Dialect().Type()] {
+		if err := s.db.Writer().WithContext(ctx).Exec(statement).Error; err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func typeOf(s *Store) string {
-	for name, d := range dialects {
-		if d == s.dialect {
-			return name
-		}
-	}
-	return ""
-}
-
 func fillImages(tx *txn) error {
 	var values []any
 	for n := range bulkImages {
-		key := vuln.ImageKey{ImageID: fmt.Sprintf("registry.example/team-%d/image-%d@sha256:%064x", n%31, n%977, n), Platform: vuln.Platform{OS: "linux", Architecture: "amd64"}}
+		key := model.ImageKey{ImageID: fmt.Sprintf("registry.example/team-%d/image-%d@sha256:%064x", n%31, n%977, n), Platform: model.Platform{OS: "linux", Architecture: "amd64"}}
 		row := newImage(key, store.StateScanned, tx.now, store.Counts{
-			SeverityCounts: vuln.SeverityCounts{Critical: n % 7, High: n % 41, Medium: 50, Low: 100}, KEV: (n % 50) / 49, Fixable: n % 3,
+			SeverityCounts: model.SeverityCounts{Critical: n % 7, High: n % 41, Medium: 50, Low: 100}, KEV: (n % 50) / 49, Fixable: n % 3,
 		})
 		row[15], row[16] = tx.now, "x" // Matched, and the digest of an SBOM.
 		values = append(append(values, n+1), row...)
@@ -101,7 +93,7 @@ func fillImages(tx *txn) error {
 	if newImageColumns[15] != "matched_at" || newImageColumns[16] != "sbom_sha256" {
 		return fmt.Errorf("columns of images have moved: %v", newImageColumns)
 	}
-	return tx.insert("images", append([]string{"id"}, newImageColumns...), values, "")
+	return tx.Insert("images", append([]string{"id"}, newImageColumns...), values, "")
 }
 
 func fillPackages(tx *txn) error {
@@ -110,27 +102,27 @@ func fillPackages(tx *txn) error {
 		name, version := bulkPackage(n)
 		values = append(values, n, fmt.Sprintf("%064x", n), name, version, "deb", "", "pkg:deb/debian/"+name+"@"+version, "debian:12", "", "", []byte("{}"))
 	}
-	err := tx.insert("packages", []string{
+	err := tx.Insert("packages", []string{
 		"id", "fingerprint", "name", "version", "type", "language", "purl", "distro", "licenses", "cpes", "match_input",
 	}, values, "")
 	if err != nil {
 		return err
 	}
-	err = tx.exec(`INSERT INTO image_packages (image_pk, package_pk, excluded, locations, own)
+	err = tx.Execute(`INSERT INTO image_packages (image_pk, package_pk, excluded, locations, own)
 		SELECT i.id, (i.id % ?) * ? + k.id, 0, '', '' FROM images i CROSS JOIN packages k WHERE k.id <= ? ORDER BY 1, 2`, bulkBases, bulkBase, bulkBase)
 	if err != nil {
 		return err
 	}
 	const rest = bulkPackages - bulkBases*bulkBase
-	return tx.exec(`INSERT INTO image_packages (image_pk, package_pk, excluded, locations, own)
+	return tx.Execute(`INSERT INTO image_packages (image_pk, package_pk, excluded, locations, own)
 		SELECT i.id, ? + (i.id * 97 + k.id * 163) % ?, 0, '', '' FROM images i CROSS JOIN packages k WHERE k.id <= ? ORDER BY 1, 2`,
 		bulkPackages-rest+1, rest, bulkBase)
 }
 
 func fillVulnerabilities(tx *txn) error {
-	err := tx.exec(`INSERT INTO generations (number, build_id, schema_version, built, source, engine, previous_build, full_match, state, started_at,
+	err := tx.Execute(`INSERT INTO generations (number, build_id, schema_version, built, source, engine, previous_build, full_match, state, started_at,
 		current_since, queued, matched, opened, closed, changed, images, opened_critical, new_kev)
-		VALUES (1, 'build', '6', 1, 'official', 'engine', '', 1, ?, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0)`, string(store.GenerationCurrent))
+		VALUES (1, 'build', '6', 1, 'official', 'engine', '', 1, ?, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0)`, string(store.ResultSetCurrent))
 	if err != nil {
 		return err
 	}
@@ -138,18 +130,18 @@ func fillVulnerabilities(tx *txn) error {
 	var rows, details, names []any
 	for n := range bulkCVEs + 1 {
 		id := bulkID(n)
-		rows = append(rows, n+1, id, id, "debian:distro:debian:12", int64(vuln.Severities()[n%5]), 1, n%1000*1000, n%97*1e6, (n%100)/99, `{"risk": 1}`)
+		rows = append(rows, n+1, id, id, "debian:distro:debian:12", int64(model.Severities()[n%5]), 1, n%1000*1000, n%97*1e6, (n%100)/99, `{"risk": 1}`)
 		details = append(details, n+1, fmt.Sprintf(detail, id))
 		names = append(names, id, n+1, fmt.Sprintf("GHSA-%04d-aaaa-bbbb", n), n+1)
 	}
-	err = tx.insert("vulnerabilities", append([]string{"id", "digest", "vulnerability_id", "namespace", "severity", "from_gen"}, scoreColumns...), rows, "")
+	err = tx.Insert("vulnerabilities", append([]string{"id", "digest", "vulnerability_id", "namespace", "severity", "from_gen"}, scoreColumns...), rows, "")
 	if err != nil {
 		return err
 	}
-	if err := tx.insert("vulnerability_details", []string{"vulnerability_pk", "detail"}, details, ""); err != nil {
+	if err := tx.Insert("vulnerability_details", []string{"vulnerability_pk", "detail"}, details, ""); err != nil {
 		return err
 	}
-	return tx.insert("vulnerability_names", []string{"name", "vulnerability_pk"}, names, "")
+	return tx.Insert("vulnerability_names", []string{"name", "vulnerability_pk"}, names, "")
 }
 
 func fillFindings(tx *txn) error {
@@ -166,7 +158,7 @@ func fillFindings(tx *txn) error {
 	for base := range bulkBases {
 		add(base*bulkBase+7, wideCVE, 1, stillOpen)
 	}
-	return tx.insert("findings", []string{
+	return tx.Insert("findings", []string{
 		"package_pk", "vulnerability_pk", "digest", "from_gen", "until_gen", "fix_state", "fixable", "fix_versions", "details", "opened_at", "opened_gen",
 	}, values, "")
 }
@@ -180,10 +172,10 @@ func fillUses(tx *txn) error {
 			presences = append(presences, n+1, fmt.Sprint(n), "", namespace, "Deployment", name, "main", times[0], times[1])
 		}
 	}
-	if err := tx.insert("image_uses", []string{"scope", "image_pk", "namespace", "kind", "name", "container"}, uses, ""); err != nil {
+	if err := tx.Insert("image_uses", []string{"scope", "image_pk", "namespace", "kind", "name", "container"}, uses, ""); err != nil {
 		return err
 	}
-	return tx.insert("image_presences", []string{
+	return tx.Insert("image_presences", []string{
 		"image_pk", "slot", "cluster", "namespace", "kind", "name", "container", "since", "until_time",
 	}, presences, "")
 }
@@ -233,7 +225,7 @@ func BenchmarkImages10000(b *testing.B) {
 		middle.Size = 0
 		list("middle", middle)
 		list("text", store.ImageQuery{Text: "team-7/"})
-		list("severity", store.ImageQuery{MinSeverity: vuln.SeverityCritical, KEV: true, Sort: store.SortSeverity})
+		list("severity", store.ImageQuery{MinSeverity: model.SeverityCritical, KEV: true, Sort: store.SortSeverity})
 		list("namespace", store.ImageQuery{Where: store.Where{Namespace: "namespace-7"}, Sort: store.SortSeverity})
 		list("epss", store.ImageQuery{MinEPSS: 0.99})
 	})
@@ -266,7 +258,7 @@ func BenchmarkSearch(b *testing.B) {
 		}
 		vulnerabilities("text", store.VulnerabilityQuery{Text: "2026-0066"})
 		vulnerabilities("worst", store.VulnerabilityQuery{})
-		vulnerabilities("namespace", store.VulnerabilityQuery{Where: store.Where{Namespace: "namespace-7"}, MinSeverity: vuln.SeverityHigh})
+		vulnerabilities("namespace", store.VulnerabilityQuery{Where: store.Where{Namespace: "namespace-7"}, MinSeverity: model.SeverityHigh})
 		packages := func(name string, query store.PackageQuery) {
 			measure(b, "packages-"+name, func(ctx context.Context) (int, error) {
 				page, err := s.ListPackages(ctx, query)

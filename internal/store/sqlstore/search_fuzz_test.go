@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/store/storetest"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 // searched opens a store with one image in which something is found, and returns its key.
-func searched(f *testing.F) (*Store, vuln.ImageKey) {
+func searched(f *testing.F) (*Store, model.ImageKey) {
 	f.Helper()
 	s, err := Open(f.Context(), Config{DSN: filepath.Join(f.TempDir(), "fuzz.db")})
 	if err != nil {
@@ -24,9 +24,9 @@ func searched(f *testing.F) (*Store, vuln.ImageKey) {
 	uses := []store.Use{
 		{Image: key, Workload: store.Workload{Namespace: "a", Kind: "Pod", Name: "x"}}, {Image: key, Workload: store.Workload{Namespace: "b", Kind: "Pod", Name: "y"}},
 	}
-	other := vuln.ImageKey{ImageID: "other", Platform: key.Platform}
-	_, want := s.WantImages(f.Context(), []vuln.ImageKey{key, other})
-	_, start := s.StartGeneration(f.Context(), vuln.DatabaseBuild{ID: "build"}, "engine", true)
+	other := model.ImageKey{ImageID: "other", Platform: key.Platform}
+	_, want := s.WantImages(f.Context(), []model.ImageKey{key, other})
+	_, start := s.StartResultSet(f.Context(), model.DatabaseBuild{ID: "build"}, "engine", true)
 	err = errors.Join(want, start,
 		s.SaveSBOM(f.Context(), key, store.SBOM{MediaType: "application/json", Content: []byte("{}"), SHA256: "1", Size: 2}, catalog),
 		storetest.Match(f.Context(), s, key, "1", found), s.RecordUses(f.Context(), "scope", uses))
@@ -40,12 +40,12 @@ func searched(f *testing.F) (*Store, vuln.ImageKey) {
 type fuzzedList func(ctx context.Context, text, name string, figure float64, flags uint8, page store.Page) (string, error)
 
 // fuzzedLists are all lists that search.
-func fuzzedLists(s *Store, key vuln.ImageKey) map[string]fuzzedList {
+func fuzzedLists(s *Store, key model.ImageKey) map[string]fuzzedList {
 	return map[string]fuzzedList{
 		"images": func(ctx context.Context, text, name string, figure float64, flags uint8, page store.Page) (string, error) {
 			query := store.ImageQuery{
 				Text: text, Where: store.Where{Namespace: name}, MinEPSS: figure, Fixable: flags&1 != 0, KEV: flags&2 != 0,
-				MinSeverity: vuln.Severity(flags >> 5), Page: page,
+				MinSeverity: model.Severity(flags >> 5), Page: page,
 			}
 			if flags&4 != 0 {
 				query.States = []store.State{store.State(name), store.StateScanned}
@@ -55,13 +55,13 @@ func fuzzedLists(s *Store, key vuln.ImageKey) map[string]fuzzedList {
 		},
 		"findings": func(ctx context.Context, text, _ string, figure float64, flags uint8, page store.Page) (string, error) {
 			got, err := s.Findings(ctx, store.FindingQuery{
-				Image: key, Text: text, MinEPSS: figure, Fixable: flags&1 != 0, KEV: flags&2 != 0, Closed: flags&4 != 0, MinSeverity: vuln.Severity(flags >> 5), Page: page,
+				Image: key, Text: text, MinEPSS: figure, Fixable: flags&1 != 0, KEV: flags&2 != 0, Closed: flags&4 != 0, MinSeverity: model.Severity(flags >> 5), Page: page,
 			})
 			return got.NextToken, err
 		},
 		"vulnerabilities": func(ctx context.Context, text, name string, figure float64, flags uint8, page store.Page) (string, error) {
 			got, err := s.ListVulnerabilities(ctx, store.VulnerabilityQuery{
-				Text: text, Where: store.Where{Workload: name}, MinEPSS: figure, Fixable: flags&1 != 0, KEV: flags&2 != 0, MinSeverity: vuln.Severity(flags >> 5), Page: page,
+				Text: text, Where: store.Where{Workload: name}, MinEPSS: figure, Fixable: flags&1 != 0, KEV: flags&2 != 0, MinSeverity: model.Severity(flags >> 5), Page: page,
 			})
 			return got.NextToken, err
 		},
@@ -75,7 +75,7 @@ func fuzzedLists(s *Store, key vuln.ImageKey) map[string]fuzzedList {
 		},
 		"packages": func(ctx context.Context, text, name string, _ float64, flags uint8, page store.Page) (string, error) {
 			query := store.PackageQuery{
-				Text: text, Type: name, ImageID: name, Vulnerable: flags&1 != 0, MinSeverity: vuln.Severity(flags >> 5), VersionText: text, Page: page,
+				Text: text, Type: name, ImageID: name, Vulnerable: flags&1 != 0, MinSeverity: model.Severity(flags >> 5), VersionText: text, Page: page,
 			}
 			if flags&2 != 0 {
 				query.Name, query.Version = "n"+name, func(_, version string) bool { return version < text }
@@ -88,7 +88,7 @@ func fuzzedLists(s *Store, key vuln.ImageKey) map[string]fuzzedList {
 		},
 		"workloads": func(ctx context.Context, text, name string, _ float64, flags uint8, page store.Page) (string, error) {
 			got, err := s.ListWorkloads(ctx, store.WorkloadQuery{
-				Text: text, Where: store.Where{Namespace: name}, Fixable: flags&1 != 0, KEV: flags&2 != 0, MinSeverity: vuln.Severity(flags >> 5), Page: page,
+				Text: text, Where: store.Where{Namespace: name}, Fixable: flags&1 != 0, KEV: flags&2 != 0, MinSeverity: model.Severity(flags >> 5), Page: page,
 			})
 			return got.NextToken, err
 		},

@@ -2,24 +2,25 @@ package sqlstore
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"gorm.io/gorm"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
 // TestTooManyVersions asks about one version more than the bound.
 func TestTooManyVersions(t *testing.T) {
-	s := openAt(t, filepath.Join(t.TempDir(), "versions.db"))
+	t.Parallel()
+	s := openAt(t, migrated(t))
 	fill := func(from, to int) {
 		t.Helper()
-		held := make([]vuln.HeldPackage, 0, to-from)
+		held := make([]model.HeldPackage, 0, to-from)
 		for n := from; n < to; n++ {
-			held = append(held, vuln.HeldPackage{Package: vuln.Package{Fingerprint: fmt.Sprintf("%064x", n), Name: "p", Version: fmt.Sprint(n), Type: "deb"}})
+			held = append(held, model.HeldPackage{Package: model.Package{Fingerprint: fmt.Sprintf("%064x", n), Name: "p", Version: fmt.Sprint(n), Type: "deb"}})
 		}
 		if _, err := s.StorePackages(t.Context(), held); err != nil {
 			t.Fatal(err)
@@ -41,27 +42,27 @@ func TestTooManyVersions(t *testing.T) {
 
 // TestSearchPlans keeps the searches that must be fast on indexes.
 func TestSearchPlans(t *testing.T) {
-	s := openAt(t, filepath.Join(t.TempDir(), "plans.db"))
+	s := openAt(t, migrated(t))
 	affected := affectedQuery{AffectedQuery: store.AffectedQuery{ID: "CVE-1"}, names: []string{"CVE-1"}, current: 1}
-	packages := packageSearch{PackageQuery: store.PackageQuery{Name: "p"}, dialect: s.dialect, current: 1}
+	packages := packageSearch{PackageQuery: store.PackageQuery{Name: "p"}, dialect: s.db.Dialect(), current: 1}
 	for name, c := range map[string]struct {
 		query *gorm.DB
 		want  []string
 	}{
-		"affected": {affected.entries(s.reads), []string{
+		"affected": {affected.entries(s.db.Reader()), []string{
 			"SEARCH n USING PRIMARY KEY (name=?)", "SEARCH f USING INDEX findings_vulnerability (vulnerability_pk=?)",
 			"SEARCH ip USING COVERING INDEX image_packages_package (package_pk=? AND excluded=?)", "SEARCH i USING INTEGER PRIMARY KEY (rowid=?)",
 		}},
-		"packages by name": {packages.filter(s.reads).Select("p.id").Order(orderBy(packageSorts[store.SortPackageName], sameName)), []string{
+		"packages by name": {packages.filter(s.db.Reader()).Select("p.id").Order(sqldb.OrderBy(packageSorts[store.SortPackageName])), []string{
 			"SEARCH p USING INDEX packages_name (name=?)", "SEARCH ip USING COVERING INDEX image_packages_package (package_pk=?)",
 		}},
-		"vulnerabilities": {s.foundVulnerabilities(s.reads, 1, store.VulnerabilityQuery{}), []string{
+		"vulnerabilities": {s.foundVulnerabilities(s.db.Reader(), 1, store.VulnerabilityQuery{}), []string{
 			"SEARCH f USING INDEX findings_vulnerability (vulnerability_pk=?)", "image_packages_package (package_pk=? AND excluded=?)",
 		}},
 	} {
-		statement := s.reads.ToSQL(func(*gorm.DB) *gorm.DB { return c.query.Session(&gorm.Session{DryRun: true}).Find(&[]map[string]any{}) })
+		statement := s.db.Reader().ToSQL(func(*gorm.DB) *gorm.DB { return c.query.Session(&gorm.Session{DryRun: true}).Find(&[]map[string]any{}) })
 		var rows []struct{ Detail string }
-		if err := s.reads.Raw("EXPLAIN QUERY PLAN " + statement).Scan(&rows).Error; err != nil {
+		if err := s.db.Reader().Raw("EXPLAIN QUERY PLAN " + statement).Scan(&rows).Error; err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		for _, want := range c.want {

@@ -6,17 +6,17 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 // ImageStates implements store.Scans.
-func (s *Store) ImageStates(ctx context.Context, keys []vuln.ImageKey) (map[vuln.ImageKey]store.ImageState, error) {
+func (s *Store) ImageStates(ctx context.Context, keys []model.ImageKey) (map[model.ImageKey]store.ImageState, error) {
 	const what = "read the state of images"
 	if err := checkKeys(keys); err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
-	states := map[vuln.ImageKey]store.ImageState{}
+	states := map[model.ImageKey]store.ImageState{}
 	err := s.read(ctx, what, func(tx *gorm.DB) error {
 		rows, err := imageRows(tx, keys)
 		if err != nil {
@@ -32,9 +32,9 @@ func (s *Store) ImageStates(ctx context.Context, keys []vuln.ImageKey) (map[vuln
 }
 
 // RaiseSizeClass implements store.Scans.
-func (s *Store) RaiseSizeClass(ctx context.Context, repository string, class vuln.SizeClass) error {
-	const what = "remember the size of a repository"
-	if err := (vuln.ImageKey{ImageID: repository}).Validate(); err != nil {
+func (s *Store) RaiseSizeClass(ctx context.Context, repository string, class model.SizeClass) error {
+	const what = "save the size class of a repository"
+	if err := (model.ImageKey{ImageID: repository}).Validate(); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	if !class.Valid() {
@@ -47,10 +47,10 @@ func (s *Store) RaiseSizeClass(ctx context.Context, repository string, class vul
 		case err != nil:
 			return err
 		case len(before) == 0:
-			return tx.insert("repository_sizes", []string{"repository", "class", "updated_at"}, []any{repository, string(class), tx.now}, "")
-		case vuln.SizeClass(before[0]).Factor() >= class.Factor():
+			return tx.Insert("repository_sizes", []string{"repository", "class", "updated_at"}, []any{repository, string(class), tx.now}, "")
+		case model.SizeClass(before[0]).Factor() >= class.Factor():
 			return nil
 		}
-		return tx.exec("UPDATE repository_sizes SET class = ?, updated_at = ? WHERE repository = ?", string(class), tx.now, repository)
+		return tx.Execute("UPDATE repository_sizes SET class = ?, updated_at = ? WHERE repository = ?", string(class), tx.now, repository)
 	})
 }

@@ -1,72 +1,57 @@
-// Package sqlstore is the store on an SQL database. GORM builds statements and scans rows, nothing else of it is used;
-// the schema is in numbered migrations that are applied on Open. What differs between databases is in one small file for
-// each.
+// Package sqlstore is the store on an SQL database. Transactions, connections and dialects are those of package sqldb; the schema
+// is in numbered migrations that are applied on Open. What rows refer to by a number of a result set is in columns named after
+// result sets, which is what the schema calls result sets.
 package sqlstore
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/klauspost/compress/zstd"
-	"gorm.io/gorm"
-	"gorm.io/gorm/logger"
 	"k8s.io/utils/clock"
 
 	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
-// The types of databases.
-const (
-	// TypeSQLite is a database in a file, for one process.
-	TypeSQLite = "sqlite"
-	// TypePostgres is a PostgreSQL server, TypeMySQL one of MySQL or MariaDB. Both serve any number of processes.
-	TypePostgres = "postgres"
-	TypeMySQL    = "mysql"
-)
+// migrationFiles has a directory for each type of database.
+//
+//go:embed migrations/*/*.sql
+var migrationFiles embed.FS
+
+// migrations is migrationFiles as sqldb.Config expects it.
+func migrations() (fs.FS, error) { return fs.Sub(migrationFiles, "migrations") }
 
 // Config says which database to open.
 type Config struct {
-	// Type names the kind of database, "" for TypeSQLite.
+	// Type is the type of the database: sqldb.TypeSQLite, sqldb.TypePostgres or sqldb.TypeMySQL. "" is sqldb.TypeSQLite.
 	Type string
-	// DSN is, for sqlite, the path of the file or a "file:" URI; the directory is created when it is missing. For postgres it is a
-	// "postgres://" URL or a list of keyword=value, for mysql "user:password@tcp(host:port)/database". It is never logged.
+	// DSN says where the database is; see sqldb.Config. It is never logged.
 	DSN string
-	// Log receives what happens to the database as a whole, such as migrations. The zero value discards.
+	// Log receives messages about the database as a whole, such as migrations. The zero value discards.
 	Log logr.Logger
 	// Clock gives the times that are stored; nil is the real one.
 	Clock clock.PassiveClock
-	// MaxOpenConns bounds the connections to the database, at least 2; 0 is a default that suits the type. One more listens on
-	// postgres.
+	// MaxOpenConns limits the connections to the database, at least 2; 0 is the default of the type. With PostgreSQL one more
+	// connection listens for notifications.
 	MaxOpenConns int
-	// Cluster names the cluster whose images run, in what is kept of when they ran; it may be empty. At most 255 bytes.
+	// Cluster names the cluster in the history of running images; it may be empty. At most 255 bytes.
 	Cluster string
 }
 
 // Store implements store.Store.
 type Store struct {
-	dialect dialect
-	conn    connection
-	// writes and reads are GORM on the two pools.
-	writes, reads *gorm.DB
-	schema        int64
-	log           logr.Logger
-	clock         clock.PassiveClock
-	cluster       string
-	encoder       *zstd.Encoder
-	decoder       *zstd.Decoder
-	// self names this store among those that use the database.
-	self string
-	// stop ends the listener, which listening waits for.
-	stop      context.CancelFunc
-	listening sync.WaitGroup
-
-	closeOnce sync.Once
-	closeErr  error
+	db      *sqldb.DB
+	clock   clock.PassiveClock
+	cluster string
+	encoder *zstd.Encoder
+	decoder *zstd.Decoder
 
 	mu      sync.Mutex
 	changed chan struct{}
@@ -75,96 +60,46 @@ type Store struct {
 var _ store.Store = (*Store)(nil)
 
 // Open connects to the database, brings its schema up to date and returns the store. The error is store.ErrSchemaTooNew
-// when a newer version of this program has been there before, and says what to do when another process holds an
+// when a newer version of this program has migrated the database, and says what to do when another process uses an
 // sqlite database.
 func Open(ctx context.Context, config Config) (*Store, error) {
-	d, err := dialectOf(config.Type)
-	if err != nil {
-		return nil, err
-	}
-	s := &Store{dialect: d, log: config.Log, clock: config.Clock, cluster: cut(config.Cluster, maxIdentifier), changed: make(chan struct{}), self: newNonce(), stop: func() {}}
+	s := &Store{clock: config.Clock, cluster: sqldb.Truncate(config.Cluster, maxIdentifier), changed: make(chan struct{})}
 	if s.clock == nil {
 		s.clock = clock.RealClock{}
 	}
-	if s.conn, err = d.open(ctx, config, s.self); err != nil {
-		return nil, fmt.Errorf("open the database: %w", err)
+	// One goroutine each: EncodeAll and DecodeAll run in the caller's.
+	var err error
+	if s.encoder, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<20)); err != nil {
+		return nil, fmt.Errorf("prepare compression: %w", err)
 	}
-	if err := s.start(ctx); err != nil {
-		return nil, errors.Join(err, s.Close())
+	if s.decoder, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(maxReportSize)); err != nil {
+		return nil, fmt.Errorf("prepare decompression: %w", err)
+	}
+	files, err := migrations()
+	if err != nil {
+		s.decoder.Close()
+		return nil, fmt.Errorf("read the migrations: %w", err)
+	}
+	s.db, err = sqldb.Open(ctx, sqldb.Config{
+		Type: config.Type, DSN: config.DSN, Migrations: files, Log: config.Log, MaxOpenConns: config.MaxOpenConns,
+		Self: newNonce(), Notified: s.announce,
+	})
+	if err != nil {
+		s.decoder.Close()
+		return nil, storeError(err)
 	}
 	return s, nil
 }
 
-func (s *Store) start(ctx context.Context) error {
-	var err error
-	if s.schema, err = s.migrate(ctx); err != nil {
-		return err
-	}
-	options := func() *gorm.Config {
-		return &gorm.Config{SkipDefaultTransaction: true, DisableAutomaticPing: true, Logger: logger.Discard}
-	}
-	if s.writes, err = gorm.Open(s.dialect.gorm(s.conn.writer), options()); err != nil {
-		return s.wrap(ctx, "prepare the database for writing", err)
-	}
-	if s.reads, err = gorm.Open(s.dialect.gorm(s.conn.reader), options()); err != nil {
-		return s.wrap(ctx, "prepare the database for reading", err)
-	}
-	// One goroutine each: EncodeAll and DecodeAll run in the caller's.
-	if s.encoder, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<20)); err != nil {
-		return fmt.Errorf("prepare compression: %w", err)
-	}
-	s.decoder, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(maxReportSize))
-	if err != nil {
-		return fmt.Errorf("prepare decompression: %w", err)
-	}
-	if s.conn.listen != nil {
-		// It ends with Close, not with ctx.
-		listen, stop := context.WithCancel(context.WithoutCancel(ctx))
-		s.stop = stop
-		s.listening.Go(func() { s.conn.listen(listen, s.announce) })
-	}
-	return nil
-}
-
-// Close releases the database. Calls that are under way fail with store.ErrUnavailable.
+// Close releases the database. Calls in progress fail with store.ErrUnavailable.
 func (s *Store) Close() error {
-	s.closeOnce.Do(func() {
-		s.stop()
-		s.listening.Wait()
-		if s.decoder != nil {
-			s.decoder.Close()
-		}
-		var errs []error
-		// The writer goes last, so that SQLite can fold its log into the database.
-		for _, closer := range []io.Closer{s.conn.reader, s.conn.writer, s.conn.guard} {
-			if err := closer.Close(); err != nil {
-				errs = append(errs, err)
-			}
-		}
-		s.closeErr = errors.Join(errs...)
-	})
-	if s.closeErr != nil {
-		return fmt.Errorf("close the database: %w", s.closeErr)
-	}
-	return nil
+	err := s.db.Close()
+	s.decoder.Close()
+	return err
 }
 
 // Ready implements store.Store.
-func (s *Store) Ready(ctx context.Context) error {
-	return s.read(ctx, "check the database", func(tx *gorm.DB) error {
-		var version int64
-		if err := tx.Raw("SELECT COALESCE(MAX(version_id), 0) FROM " + migrationTable).Scan(&version).Error; err != nil {
-			return err
-		}
-		if version > s.schema {
-			return fmt.Errorf("%w: it has version %d, this program knows %d", store.ErrSchemaTooNew, version, s.schema)
-		}
-		if version < s.schema {
-			return fmt.Errorf("the schema has version %d, not %d", version, s.schema)
-		}
-		return nil
-	})
-}
+func (s *Store) Ready(ctx context.Context) error { return storeError(s.db.Ready(ctx)) }
 
 // Changed implements store.Events.
 func (s *Store) Changed() <-chan struct{} {
@@ -179,6 +114,26 @@ func (s *Store) announce() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
+
+// storeError adds the sentinel of package store that corresponds to the one of sqldb in an error. The message stays the same.
+func storeError(err error) error {
+	switch {
+	case errors.Is(err, sqldb.ErrSchemaTooNew):
+		return &translatedError{error: err, sentinel: store.ErrSchemaTooNew}
+	case errors.Is(err, sqldb.ErrUnavailable):
+		return &translatedError{error: err, sentinel: store.ErrUnavailable}
+	default:
+		return err
+	}
+}
+
+// translatedError is an error of sqldb with a sentinel of package store.
+type translatedError struct {
+	error
+	sentinel error
+}
+
+func (e *translatedError) Unwrap() []error { return []error{e.error, e.sentinel} }
 
 func (s *Store) now() int64 { return micros(s.clock.Now()) }
 

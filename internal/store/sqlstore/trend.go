@@ -9,8 +9,9 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
 // sumRow is a row of daily_sums of one day.
@@ -38,7 +39,7 @@ var sumsOfImages = func() string {
 
 // RecordDay implements store.History.
 func (s *Store) RecordDay(ctx context.Context) error {
-	const what = "record the sums of the day"
+	const what = "record the daily totals"
 	today := dayOf(s.clock.Now())
 	var stale []string
 	var fresh []sumRow
@@ -55,8 +56,8 @@ func (s *Store) RecordDay(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		for part := range slices.Chunk(stale, maxIn) {
-			if err := tx.exec("DELETE FROM daily_sums WHERE day = ? AND namespace IN ?", today, part); err != nil {
+		for part := range slices.Chunk(stale, sqldb.MaxIn) {
+			if err := tx.Execute("DELETE FROM daily_sums WHERE day = ? AND namespace IN ?", today, part); err != nil {
 				return err
 			}
 		}
@@ -64,7 +65,7 @@ func (s *Store) RecordDay(ctx context.Context) error {
 		for i := range fresh {
 			values = append(values, fresh[i].values()...)
 		}
-		return tx.insert("daily_sums", sumColumns, values, "")
+		return tx.Insert("daily_sums", sumColumns, values, "")
 	})
 }
 
@@ -116,7 +117,7 @@ func (s *Store) Trend(ctx context.Context, query store.TrendQuery) ([]store.Tren
 	const what = "read the trend"
 	from, to := query.From.UTC().Truncate(24*time.Hour), query.To.UTC().Truncate(24*time.Hour)
 	if days := int(to.Sub(from)/(24*time.Hour)) + 1; days > store.MaxTrendDays {
-		return nil, fmt.Errorf("%s: %d days are more than the limit of %d", what, days, store.MaxTrendDays)
+		return nil, fmt.Errorf("%s: %d days, the maximum is %d", what, days, store.MaxTrendDays)
 	}
 	var days []store.TrendDay
 	err := s.read(ctx, what, func(tx *gorm.DB) error {
@@ -148,8 +149,8 @@ func (s *Store) Trend(ctx context.Context, query store.TrendQuery) ([]store.Tren
 	return days, err
 }
 
-// changesByDay counts the findings that generations opened and closed, by the day on which these became current.
-func changesByDay(tx *gorm.DB, from, before time.Time) (map[string]*[2]vuln.SeverityCounts, error) {
+// changesByDay counts the findings that result sets opened and closed, by the day on which these became current.
+func changesByDay(tx *gorm.DB, from, before time.Time) (map[string]*[2]model.SeverityCounts, error) {
 	var rows []struct {
 		CurrentSince, Severity int64
 		Kind, Findings         int
@@ -160,14 +161,14 @@ func changesByDay(tx *gorm.DB, from, before time.Time) (map[string]*[2]vuln.Seve
 	if err != nil {
 		return nil, err
 	}
-	days := map[string]*[2]vuln.SeverityCounts{}
+	days := map[string]*[2]model.SeverityCounts{}
 	for _, row := range rows {
 		day := dayOf(fromMicros(row.CurrentSince))
 		if days[day] == nil {
-			days[day] = &[2]vuln.SeverityCounts{}
+			days[day] = &[2]model.SeverityCounts{}
 		}
 		for range row.Findings {
-			days[day][row.Kind].Add(vuln.Severity(row.Severity))
+			days[day][row.Kind].Add(model.Severity(row.Severity))
 		}
 	}
 	return days, nil

@@ -14,9 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/store/storetest"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 // documentedQueries reads the examples from the page about the views, in its order.
@@ -87,26 +87,26 @@ func TestDocumentedQueries(t *testing.T) {
 func fillViews(t *testing.T, s *Store, clk *clocktesting.FakeClock) error {
 	t.Helper()
 	ctx := t.Context()
-	log4shell := vuln.PackageFinding{
-		Vulnerability: vuln.Vulnerability{ID: "GHSA-jfh8-c2jp-5v3q", Namespace: "github:language:java", Aliases: []string{"CVE-2021-44228"}, Severity: vuln.SeverityCritical},
-		Fix:           vuln.Fix{State: vuln.FixStateFixed, Versions: []string{"2.15.0"}},
+	log4shell := model.PackageFinding{
+		Vulnerability: model.Vulnerability{ID: "GHSA-jfh8-c2jp-5v3q", Namespace: "github:language:java", Aliases: []string{"CVE-2021-44228"}, Severity: model.SeverityCritical},
+		Fix:           model.Fix{State: model.FixStateFixed, Versions: []string{"2.15.0"}},
 	}
-	backdoor := vuln.PackageFinding{
-		Vulnerability: vuln.Vulnerability{
-			ID: "CVE-2024-3094", Namespace: "debian:distro:debian:13", Severity: vuln.SeverityCritical, KEV: []vuln.KnownExploited{{CVE: "CVE-2024-3094"}},
+	backdoor := model.PackageFinding{
+		Vulnerability: model.Vulnerability{
+			ID: "CVE-2024-3094", Namespace: "debian:distro:debian:13", Severity: model.SeverityCritical, KEV: []model.KnownExploited{{CVE: "CVE-2024-3094"}},
 		},
-		Fix: vuln.Fix{State: vuln.FixStateFixed, Versions: []string{"5.6.1+really5.4.5-1"}},
+		Fix: model.Fix{State: model.FixStateFixed, Versions: []string{"5.6.1+really5.4.5-1"}},
 	}
-	closed := vuln.PackageFinding{Vulnerability: vuln.Vulnerability{ID: "CVE-2020-1", Severity: vuln.SeverityHigh}}
-	says := map[string][]vuln.PackageFinding{"log4j-core": {log4shell}, "xz": {backdoor, closed}}
-	key := func(name string, n int) vuln.ImageKey {
-		return vuln.ImageKey{ImageID: fmt.Sprintf("registry.example/%s@sha256:%d", name, n), Platform: vuln.Platform{OS: "linux", Architecture: "amd64"}}
+	closed := model.PackageFinding{Vulnerability: model.Vulnerability{ID: "CVE-2020-1", Severity: model.SeverityHigh}}
+	says := map[string][]model.PackageFinding{"log4j-core": {log4shell}, "xz": {backdoor, closed}}
+	key := func(name string, n int) model.ImageKey {
+		return model.ImageKey{ImageID: fmt.Sprintf("registry.example/%s@sha256:%d", name, n), Platform: model.Platform{OS: "linux", Architecture: "amd64"}}
 	}
-	scan := func(image vuln.ImageKey, name string) error {
-		if _, err := s.WantImages(ctx, []vuln.ImageKey{image}); err != nil {
+	scan := func(image model.ImageKey, name string) error {
+		if _, err := s.WantImages(ctx, []model.ImageKey{image}); err != nil {
 			return err
 		}
-		catalog := vuln.Catalog{Packages: []vuln.HeldPackage{{Package: vuln.Package{Fingerprint: name, Name: name, Version: "1", Type: "x"}}}}
+		catalog := model.Catalog{Packages: []model.HeldPackage{{Package: model.Package{Fingerprint: name, Name: name, Version: "1", Type: "x"}}}}
 		if err := s.SaveSBOM(ctx, image, store.SBOM{SHA256: "d", Size: 1}, catalog); err != nil {
 			return err
 		}
@@ -121,7 +121,7 @@ func fillViews(t *testing.T, s *Store, clk *clocktesting.FakeClock) error {
 		return s.RecordDay(ctx)
 	}
 	for _, step := range []func() error{
-		func() error { _, err := s.StartGeneration(ctx, vuln.DatabaseBuild{ID: "1"}, "", true); return err },
+		func() error { _, err := s.StartResultSet(ctx, model.DatabaseBuild{ID: "1"}, "", true); return err },
 		func() error { return scan(web.Image, "log4j-core") },
 		func() error { return run(web) },
 		func() error { clk.Step(42 * time.Hour); web.Image = key("shop", 2); return scan(web.Image, "xz") },
@@ -140,7 +140,7 @@ func fillViews(t *testing.T, s *Store, clk *clocktesting.FakeClock) error {
 // texts runs a query and returns each row as one text.
 func texts(t *testing.T, s *Store, query string) []string {
 	t.Helper()
-	rows, err := s.reads.Raw(query).Rows()
+	rows, err := s.db.Reader().Raw(query).Rows()
 	if err != nil {
 		t.Fatalf("%s: %v", query, err)
 	}
@@ -172,9 +172,9 @@ func texts(t *testing.T, s *Store, query string) []string {
 	return all
 }
 
-// switchTo makes a second generation current, in which packages have these findings.
-func switchTo(ctx context.Context, s *Store, says map[string][]vuln.PackageFinding) error {
-	next, err := s.StartGeneration(ctx, vuln.DatabaseBuild{ID: "2"}, "", true)
+// switchTo makes a second result set current, in which packages have these findings.
+func switchTo(ctx context.Context, s *Store, says map[string][]model.PackageFinding) error {
+	next, err := s.StartResultSet(ctx, model.DatabaseBuild{ID: "2"}, "", true)
 	if err != nil {
 		return err
 	}
@@ -193,9 +193,9 @@ func switchTo(ctx context.Context, s *Store, says map[string][]vuln.PackageFindi
 	if err != nil {
 		return err
 	}
-	answers := map[int64]vuln.PackageAnswer{}
+	answers := map[int64]model.PackageAnswer{}
 	for _, p := range packages {
-		answers[p.ID] = vuln.PackageAnswer{Findings: says[p.Name]}
+		answers[p.ID] = model.PackageAnswer{Findings: says[p.Name]}
 	}
 	if err := s.SaveAnswers(ctx, next.Number, answers); err != nil {
 		return err

@@ -7,15 +7,16 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
-var vulnerabilitySorts = map[store.VulnerabilitySort][]sortKey{
-	store.SortVulnerabilityRisk:     {{column: "l.risk_micros", number: true, descending: true}, {column: "l.vulnerability_id"}},
-	store.SortVulnerabilitySeverity: {{column: "l.severity", number: true, descending: true}, {column: "l.vulnerability_id"}},
-	store.SortVulnerabilityEPSS:     {{column: "l.epss_micros", number: true, descending: true}, {column: "l.vulnerability_id"}},
-	store.SortVulnerabilityID:       {{column: "l.vulnerability_id"}},
+var vulnerabilitySorts = map[store.VulnerabilitySort][]sqldb.SortKey{
+	store.SortVulnerabilityRisk:     {{Column: "l.risk_micros", Number: true, Descending: true}, {Column: "l.vulnerability_id"}},
+	store.SortVulnerabilitySeverity: {{Column: "l.severity", Number: true, Descending: true}, {Column: "l.vulnerability_id"}},
+	store.SortVulnerabilityEPSS:     {{Column: "l.epss_micros", Number: true, Descending: true}, {Column: "l.vulnerability_id"}},
+	store.SortVulnerabilityID:       {{Column: "l.vulnerability_id"}},
 }
 
 // vulnerabilityToken is what a page token of vulnerabilities belongs to.
@@ -23,7 +24,7 @@ type vulnerabilityToken struct {
 	List         string
 	Where        store.Where
 	ID, Text     string
-	MinSeverity  vuln.Severity
+	MinSeverity  model.Severity
 	EpssMicros   int64
 	Fixable, KEV bool
 	Sort         store.VulnerabilitySort
@@ -50,7 +51,7 @@ func (r *vulnerabilityEntry) value(column string) string {
 
 func (r *vulnerabilityEntry) summary() store.VulnerabilitySummary {
 	return store.VulnerabilitySummary{
-		ID: r.VulnerabilityID, Severity: vuln.Severity(r.Severity), EPSS: float64(r.EpssMicros) / 1e6, //nolint:gosec // It was stored from one.
+		ID: r.VulnerabilityID, Severity: model.Severity(r.Severity), EPSS: float64(r.EpssMicros) / 1e6, //nolint:gosec // It was stored from one.
 		Risk: float64(r.RiskMicros) / 1e6, KEV: r.Kev != 0,
 	}
 }
@@ -63,7 +64,7 @@ func (s *Store) ListVulnerabilities(ctx context.Context, query store.Vulnerabili
 	}
 	keys, known := vulnerabilitySorts[query.Sort]
 	if !known {
-		return store.VulnerabilityPage{}, fmt.Errorf("%s: the order %q is not known", what, query.Sort)
+		return store.VulnerabilityPage{}, fmt.Errorf("%s: unknown sort order %q", what, query.Sort)
 	}
 	token := vulnerabilityToken{
 		"vulnerabilities", query.Where, query.ID, query.Text, query.MinSeverity, millionths(query.MinEPSS), query.Fixable, query.KEV, query.Sort,
@@ -110,7 +111,7 @@ func (s *Store) foundVulnerabilities(tx *gorm.DB, current int64, query store.Vul
 	}
 	if query.Text != "" {
 		named := func() *gorm.DB {
-			return contains(tx.Table("vulnerability_names AS n").Select("n.vulnerability_pk"), s.dialect, query.Text, "n.name")
+			return contains(tx.Table("vulnerability_names AS n").Select("n.vulnerability_pk"), s.db.Dialect(), query.Text, "n.name")
 		}
 		columns += ", MAX(CASE WHEN v.id IN (?) THEN 1 ELSE 0 END) AS named"
 		values = append(values, named())
@@ -125,7 +126,7 @@ func (s *Store) foundVulnerabilities(tx *gorm.DB, current int64, query store.Vul
 	if query.Text != "" {
 		entries = entries.Where("g.named = 1")
 	}
-	if query.MinSeverity > vuln.SeverityUnknown {
+	if query.MinSeverity > model.SeverityUnknown {
 		entries = entries.Where("g.severity >= ?", int64(query.MinSeverity))
 	}
 	if least := millionths(query.MinEPSS); least > 0 {
@@ -202,13 +203,13 @@ func addReach(tx *gorm.DB, current int64, ids []string, where store.Where, summa
 
 // VulnerabilityRecords implements store.Search. Of records with the same ID and namespace it returns one: what is found now before what
 // was found, then the latest.
-func (s *Store) VulnerabilityRecords(ctx context.Context, id string) ([]vuln.Vulnerability, error) {
+func (s *Store) VulnerabilityRecords(ctx context.Context, id string) ([]model.Vulnerability, error) {
 	names := spellings(id)
-	var records []vuln.Vulnerability
+	var records []model.Vulnerability
 	err := s.read(ctx, "read a vulnerability", func(tx *gorm.DB) error {
 		records = nil
 		if len(names) == 0 {
-			return fmt.Errorf("vulnerability %q: %w", cut(id, maxIdentifier), store.ErrNotFound)
+			return fmt.Errorf("vulnerability %q: %w", sqldb.Truncate(id, maxIdentifier), store.ErrNotFound)
 		}
 		current, err := currentNumber(tx)
 		if err != nil {
@@ -228,7 +229,7 @@ func (s *Store) VulnerabilityRecords(ctx context.Context, id string) ([]vuln.Vul
 		if len(rows) == 0 {
 			return fmt.Errorf("vulnerability %q: %w", id, store.ErrNotFound)
 		}
-		records = make([]vuln.Vulnerability, len(rows))
+		records = make([]model.Vulnerability, len(rows))
 		for i, row := range rows {
 			if records[i], err = vulnerabilityOf(row.Detail, row.Scores); err != nil {
 				return err

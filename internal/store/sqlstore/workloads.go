@@ -8,16 +8,17 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
 // maxWorkloads bounds the workloads that one statement names, each by three values.
-const maxWorkloads = maxVariables / 5
+const maxWorkloads = sqldb.MaxVariables / 5
 
-var workloadSorts = map[store.WorkloadSort][]sortKey{
-	store.SortWorkloadName:     {{column: "l.name"}, {column: "l.namespace"}, {column: "l.kind"}},
-	store.SortWorkloadSeverity: append(slices.Clone(worstFirst), sortKey{column: "l.namespace"}, sortKey{column: "l.kind"}, sortKey{column: "l.name"}),
+var workloadSorts = map[store.WorkloadSort][]sqldb.SortKey{
+	store.SortWorkloadName:     {{Column: "l.name"}, {Column: "l.namespace"}, {Column: "l.kind"}},
+	store.SortWorkloadSeverity: append(slices.Clone(worstFirst), sqldb.SortKey{Column: "l.namespace"}, sqldb.SortKey{Column: "l.kind"}, sqldb.SortKey{Column: "l.name"}),
 }
 
 // workloadToken is what a page token of workloads belongs to.
@@ -25,7 +26,7 @@ type workloadToken struct {
 	List         string
 	Where        store.Where
 	Text         string
-	MinSeverity  vuln.Severity
+	MinSeverity  model.Severity
 	KEV, Fixable bool
 	Sort         store.WorkloadSort
 }
@@ -59,7 +60,7 @@ func (s *Store) ListWorkloads(ctx context.Context, query store.WorkloadQuery) (s
 	}
 	keys, known := workloadSorts[query.Sort]
 	if !known {
-		return store.WorkloadPage{}, fmt.Errorf("%s: the order %q is not known", what, query.Sort)
+		return store.WorkloadPage{}, fmt.Errorf("%s: unknown sort order %q", what, query.Sort)
 	}
 	token := workloadToken{"workloads", query.Where, query.Text, query.MinSeverity, query.KEV, query.Fixable, query.Sort}
 	var page store.WorkloadPage
@@ -95,13 +96,13 @@ func (s *Store) ListWorkloads(ctx context.Context, query store.WorkloadQuery) (s
 
 // runningWorkloads selects a workloadEntry for each workload that the query matches.
 func (s *Store) runningWorkloads(tx *gorm.DB, query store.WorkloadQuery) *gorm.DB {
-	chosen := contains(uses(tx.Table("image_uses AS u"), query.Where), s.dialect, query.Text, "u.name")
+	chosen := contains(uses(tx.Table("image_uses AS u"), query.Where), s.db.Dialect(), query.Text, "u.name")
 	columns := "d.namespace, d.kind, d.name, COUNT(*) AS image_count, SUM(CASE WHEN i.matched_at > 0 THEN 1 ELSE 0 END) AS scanned, " +
 		perCount("SUM(i.%[1]s) AS %[1]s")
 	sums := tx.Table("(?) AS d", chosen.Distinct("u.namespace, u.kind, u.name, u.image_pk")).
 		Joins("JOIN images i ON i.id = d.image_pk").Select(columns).Group("d.namespace, d.kind, d.name")
 	entries := tx.Table("(?) AS s", sums)
-	if query.MinSeverity > vuln.SeverityUnknown {
+	if query.MinSeverity > model.SeverityUnknown {
 		entries = entries.Where(orWorse("s.", query.MinSeverity))
 	}
 	if query.KEV {

@@ -10,16 +10,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
-var failed = vuln.PackageAnswer{Failure: "it is\x00 broken"}
+var failed = model.PackageAnswer{Failure: "it is\x00 broken"}
 
 // save keeps the answer to one package.
-func (f *fixture) save(t *testing.T, generation, id int64, answer vuln.PackageAnswer) {
+func (f *fixture) save(t *testing.T, resultSet, id int64, answer model.PackageAnswer) {
 	t.Helper()
-	if err := f.SaveAnswers(t.Context(), generation, map[int64]vuln.PackageAnswer{id: answer}); err != nil {
+	if err := f.SaveAnswers(t.Context(), resultSet, map[int64]model.PackageAnswer{id: answer}); err != nil {
 		t.Fatalf("SaveAnswers: %v", err)
 	}
 }
@@ -37,14 +37,14 @@ var answerTests = map[string]func(*testing.T, *fixture){
 			t.Errorf("at first: got %v", got)
 		}
 		key := image("a", amd64)
-		f.catalogue(t, key, "1", catalogOf("p", "q", "r", "unanswered"))
+		f.catalog(t, key, "1", catalogOf("p", "q", "r", "unanswered"))
 		ids, current := f.ids(t, key), f.current(t).Number
-		keys := []vuln.SearchKey{0, 1, 1 << 63, 1<<64 - 1}
-		must(t, f.SaveAnswers(t.Context(), current, map[int64]vuln.PackageAnswer{
+		keys := []model.SearchKey{0, 1, 1 << 63, 1<<64 - 1}
+		must(t, f.SaveAnswers(t.Context(), current, map[int64]model.PackageAnswer{
 			ids["p"]: {SearchKeys: keys}, ids["q"]: {}, ids["r"]: failed, 99999: {SearchKeys: keys}, // The last one is gone.
 		}))
 		want := []store.AnsweredPackage{
-			{ID: ids["p"], SearchKeys: keys}, {ID: ids["q"], SearchKeys: []vuln.SearchKey{}}, {ID: ids["r"], SearchKeys: []vuln.SearchKey{}, Failed: true},
+			{ID: ids["p"], SearchKeys: keys}, {ID: ids["q"], SearchKeys: []model.SearchKey{}}, {ID: ids["r"], SearchKeys: []model.SearchKey{}, Failed: true},
 		}
 		slices.SortFunc(want, func(a, b store.AnsweredPackage) int { return int(a.ID - b.ID) })
 		for _, limit := range []int{1, 2, 9} {
@@ -64,8 +64,8 @@ var answerTests = map[string]func(*testing.T, *fixture){
 		if got, err := f.AnsweredPackages(t.Context(), 0, 0); err != nil || len(got) != 0 {
 			t.Errorf("limit 0: %v, %v", got, err)
 		}
-		// Other keys replace those of before: at once under the current generation, with the switch under the next one.
-		f.save(t, current, ids["p"], vuln.PackageAnswer{SearchKeys: keys[:1]})
+		// Other keys replace those of before: at once under the current result set, with the switch under the next one.
+		f.save(t, current, ids["p"], model.PackageAnswer{SearchKeys: keys[:1]})
 		if got := f.answered(t); len(got) != 3 || len(got[0].SearchKeys) != 1 {
 			t.Errorf("got %v", got)
 		}
@@ -77,36 +77,36 @@ var answerTests = map[string]func(*testing.T, *fixture){
 		}
 		f.switchTo(t, next)
 		for _, p := range f.answered(t) {
-			if p.Failed || !slices.Equal(p.SearchKeys, []vuln.SearchKey{1}) {
+			if p.Failed || !slices.Equal(p.SearchKeys, []model.SearchKey{1}) {
 				t.Errorf("after the switch: got %+v", p)
 			}
 		}
 	},
 	"SaveAnswers refuses": func(t *testing.T, f *fixture) {
 		key := image("a", amd64)
-		f.catalogue(t, key, "1", catalogOf("p"))
+		f.catalog(t, key, "1", catalogOf("p"))
 		if err := f.SaveAnswers(t.Context(), 0, nil); !errors.Is(err, store.ErrNotFound) {
-			t.Errorf("without a generation: %v", err)
+			t.Errorf("without a result set: %v", err)
 		}
 		id, current := f.ids(t, key)["p"], f.current(t).Number
-		for _, generation := range []int64{0, -1, current + 1} {
-			if err := f.SaveAnswers(t.Context(), generation, map[int64]vuln.PackageAnswer{id: {}}); !errors.Is(err, store.ErrNotFound) {
-				t.Errorf("generation %d: %v", generation, err)
+		for _, resultSet := range []int64{0, -1, current + 1} {
+			if err := f.SaveAnswers(t.Context(), resultSet, map[int64]model.PackageAnswer{id: {}}); !errors.Is(err, store.ErrNotFound) {
+				t.Errorf("result set %d: %v", resultSet, err)
 			}
 		}
 		long := strings.Repeat("x", 300)
-		bad := finding("CVE-1", vuln.SeverityLow)
+		bad := finding("CVE-1", model.SeverityLow)
 		bad.Vulnerability.Namespace = "\xff"
-		for name, found := range map[string]vuln.PackageFinding{
-			"no ID": finding("", vuln.SeverityLow), "long ID": finding(long, vuln.SeverityLow), "bad ID": finding("\xff", vuln.SeverityLow), "namespace": bad,
+		for name, found := range map[string]model.PackageFinding{
+			"no ID": finding("", model.SeverityLow), "long ID": finding(long, model.SeverityLow), "bad ID": finding("\xff", model.SeverityLow), "namespace": bad,
 		} {
-			if err := f.SaveAnswers(t.Context(), current, map[int64]vuln.PackageAnswer{id: answerOf(found)}); err == nil {
+			if err := f.SaveAnswers(t.Context(), current, map[int64]model.PackageAnswer{id: answerOf(found)}); err == nil {
 				t.Errorf("%s: no error", name)
 			}
 		}
-		many := make(map[int64]vuln.PackageAnswer, store.MaxKeys+1)
+		many := make(map[int64]model.PackageAnswer, store.MaxKeys+1)
 		for i := range int64(store.MaxKeys + 1) {
-			many[i+1] = vuln.PackageAnswer{}
+			many[i+1] = model.PackageAnswer{}
 		}
 		if err := f.SaveAnswers(t.Context(), current, many); err == nil {
 			t.Error("too many answers are no error")
@@ -117,24 +117,24 @@ var answerTests = map[string]func(*testing.T, *fixture){
 	},
 	"SaveAnswers again": func(t *testing.T, f *fixture) {
 		key := image("a", amd64)
-		f.catalogue(t, key, "1", catalogOf("p"))
+		f.catalog(t, key, "1", catalogOf("p"))
 		id, current := f.ids(t, key)["p"], f.current(t).Number
-		one, two, three := finding("CVE-1", vuln.SeverityLow), finding("CVE-2", vuln.SeverityLow), finding("CVE-3", vuln.SeverityLow)
+		one, two, three := finding("CVE-1", model.SeverityLow), finding("CVE-2", model.SeverityLow), finding("CVE-3", model.SeverityLow)
 		f.save(t, current, id, answerOf(one, two))
 		f.save(t, current, id, answerOf(two, three))
 		must(t, f.FinishImage(t.Context(), key, "1"))
 		if got := f.found(t, key); !slices.Equal(got, []string{"CVE-2 p", "CVE-3 p"}) {
-			t.Errorf("under the current generation: got %v", got)
+			t.Errorf("under the current result set: got %v", got)
 		}
-		// The last answer under the next generation counts, whatever came before; the same goes for those in between.
+		// The last answer under the next result set counts, whatever came before; the same goes for those in between.
 		next := f.start(t, newBuild).Number
 		f.queueAll(t, next)
-		for _, answer := range []vuln.PackageAnswer{answerOf(one), answerOf(two, three), answerOf(three, one), answerOf(), answerOf(one, three)} {
+		for _, answer := range []model.PackageAnswer{answerOf(one), answerOf(two, three), answerOf(three, one), answerOf(), answerOf(one, three)} {
 			f.save(t, next, id, answer)
 		}
 		f.save(t, current, id, answerOf(one)) // Visible at once.
 		if got := f.found(t, key); !slices.Equal(got, []string{"CVE-1 p"}) {
-			t.Errorf("under the current generation: got %v", got)
+			t.Errorf("under the current result set: got %v", got)
 		}
 		f.save(t, next, id, answerOf(three, one))
 		if got := f.found(t, key); !slices.Equal(got, []string{"CVE-1 p"}) {
@@ -145,13 +145,13 @@ var answerTests = map[string]func(*testing.T, *fixture){
 			t.Errorf("after the switch: got %v", got)
 		}
 	},
-	"A package that the next generation answered first": func(t *testing.T, f *fixture) {
+	"A package that the next result set answered first": func(t *testing.T, f *fixture) {
 		key := image("a", amd64)
-		f.catalogue(t, key, "1", catalogOf("p"))
+		f.catalog(t, key, "1", catalogOf("p"))
 		id, current := f.ids(t, key)["p"], f.current(t).Number
 		next := f.start(t, newBuild).Number
 		must(t, f.StartMatching(t.Context(), next))
-		then := answerOf(finding("CVE-1", vuln.SeverityLow))
+		then := answerOf(finding("CVE-1", model.SeverityLow))
 		f.save(t, next, id, then)
 		if got := f.answered(t); len(got) != 0 {
 			t.Errorf("before the switch: got %v", got)
@@ -169,19 +169,19 @@ var answerTests = map[string]func(*testing.T, *fixture){
 	},
 	"WaitingImages": func(t *testing.T, f *fixture) {
 		f.want(t, image("pending", amd64))
-		var want []vuln.ImageKey
+		var want []model.ImageKey
 		for n := range 5 {
-			for _, platform := range []vuln.Platform{amd64, arm64} {
-				key := vuln.ImageKey{ImageID: fmt.Sprintf("i%d", n), Platform: platform}
-				f.catalogue(t, key, "1", catalogOf("p"))
+			for _, platform := range []model.Platform{amd64, arm64} {
+				key := model.ImageKey{ImageID: fmt.Sprintf("i%d", n), Platform: platform}
+				f.catalog(t, key, "1", catalogOf("p"))
 				want = append(want, key)
 			}
 		}
 		f.match(t, want[3], "1", nil)
 		want = slices.Delete(want, 3, 4)
 		for _, limit := range []int{1, 2, 100} {
-			var got []vuln.ImageKey
-			var after vuln.ImageKey
+			var got []model.ImageKey
+			var after model.ImageKey
 			for {
 				keys, err := f.WaitingImages(t.Context(), after, limit)
 				must(t, err)
@@ -205,7 +205,7 @@ var answerTests = map[string]func(*testing.T, *fixture){
 		}
 		catalog := catalogOf("p", "q", "excluded")
 		catalog.Packages[2].Excluded = true
-		f.catalogue(t, key, "1", catalog)
+		f.catalog(t, key, "1", catalog)
 		digest, packages, err := f.UnansweredPackages(t.Context(), key)
 		if err != nil || digest != "1" || len(packages) != 2 {
 			t.Fatalf("got %s, %v, %v", digest, packages, err)
@@ -217,7 +217,7 @@ var answerTests = map[string]func(*testing.T, *fixture){
 		if _, left, err := f.UnansweredPackages(t.Context(), key); err != nil || len(left) != 1 || left[0].ID != packages[1].ID {
 			t.Errorf("got %v, %v", left, err)
 		}
-		// An answer that only the next generation has is none.
+		// An answer that only the next result set has is none.
 		next := f.start(t, newBuild).Number
 		f.save(t, next, packages[1].ID, answerOf())
 		if _, left, err := f.UnansweredPackages(t.Context(), key); err != nil || len(left) != 1 {
@@ -235,20 +235,20 @@ var answerTests = map[string]func(*testing.T, *fixture){
 		refuses("1")
 		f.want(t, key)
 		refuses("")
-		f.catalogue(t, key, "1", catalogOf("p"))
-		refuses("1") // There is no generation.
+		f.catalog(t, key, "1", catalogOf("p"))
+		refuses("1") // There is no result set.
 		current := f.current(t).Number
 		refuses("1") // The package has no answer.
 		f.save(t, current, f.ids(t, key)["p"], answerOf())
 		refuses("2")
-		if i := f.image(t, key); i.State != store.StateCatalogued || i.Database != nil {
+		if i := f.image(t, key); i.State != store.StateCataloged || i.Database != nil {
 			t.Errorf("got %+v", i)
 		}
 		must(t, f.FinishImage(t.Context(), key, "1"))
 	},
 	"An image without packages": func(t *testing.T, f *fixture) {
 		key := image("a", amd64)
-		f.catalogue(t, key, "1", catalogOf())
+		f.catalog(t, key, "1", catalogOf())
 		f.match(t, key, "1", nil)
 		if i := f.image(t, key); i.State != store.StateScanned || i.Counts != (store.Counts{}) {
 			t.Errorf("got %+v", i)
@@ -256,20 +256,20 @@ var answerTests = map[string]func(*testing.T, *fixture){
 	},
 	"A package cannot be matched": func(t *testing.T, f *fixture) {
 		a, b := image("a", amd64), image("bb", amd64)
-		f.catalogue(t, a, "1", catalogOf("p", "q"))
+		f.catalog(t, a, "1", catalogOf("p", "q"))
 		ids, current := f.ids(t, a), f.current(t).Number
 		f.save(t, current, ids["p"], failed)
 		if got := f.waiting(t); len(got) != 1 {
 			t.Errorf("before the failure is noted: got %v", got)
 		}
-		f.save(t, current, ids["q"], answerOf(finding("CVE-1", vuln.SeverityLow)))
+		f.save(t, current, ids["q"], answerOf(finding("CVE-1", model.SeverityLow)))
 		last := f.last(t)
 		for range 2 {
 			must(t, f.FinishImage(t.Context(), a, "1"))
 		}
 		expectKinds(t, f.kinds(t, last), store.EventImageFailed)
 		i := f.image(t, a)
-		if i.State != store.StateCatalogued || i.Reason != vuln.ReasonMatchFailed || !strings.Contains(i.Message, "it is\uFFFD broken") ||
+		if i.State != store.StateCataloged || i.Reason != model.ReasonMatchFailed || !strings.Contains(i.Message, "it is\uFFFD broken") ||
 			!strings.Contains(i.Message, "p 1.0-p") || i.Database != nil {
 			t.Errorf("got %+v", i)
 		}
@@ -277,17 +277,17 @@ var answerTests = map[string]func(*testing.T, *fixture){
 			t.Errorf("after the failure was noted: got %v", got)
 		}
 		// A second image learns of it too.
-		f.catalogue(t, b, "1", catalogOf("p"))
-		if got := f.waiting(t); !slices.Equal(got, []vuln.ImageKey{b}) {
+		f.catalog(t, b, "1", catalogOf("p"))
+		if got := f.waiting(t); !slices.Equal(got, []model.ImageKey{b}) {
 			t.Errorf("got %v", got)
 		}
 		f.match(t, b, "1", nil)
-		if i := f.image(t, b); i.State != store.StateCatalogued || i.Reason != vuln.ReasonMatchFailed {
+		if i := f.image(t, b); i.State != store.StateCataloged || i.Reason != model.ReasonMatchFailed {
 			t.Errorf("got %+v", i.ImageState)
 		}
-		// The next generation can match it.
-		f.rematch(t, newBuild, answers{"p": {finding("CVE-2", vuln.SeverityHigh)}, "q": {finding("CVE-1", vuln.SeverityLow)}})
-		if got := f.waiting(t); !slices.Equal(got, []vuln.ImageKey{a, b}) {
+		// The next result set can match it.
+		f.rematch(t, newBuild, answers{"p": {finding("CVE-2", model.SeverityHigh)}, "q": {finding("CVE-1", model.SeverityLow)}})
+		if got := f.waiting(t); !slices.Equal(got, []model.ImageKey{a, b}) {
 			t.Fatalf("got %v", got)
 		}
 		f.match(t, a, "1", nil)
@@ -297,20 +297,20 @@ var answerTests = map[string]func(*testing.T, *fixture){
 	},
 	"A package cannot be matched again": func(t *testing.T, f *fixture) {
 		key := image("a", amd64)
-		f.catalogue(t, key, "1", catalogOf("p", "q"))
+		f.catalog(t, key, "1", catalogOf("p", "q"))
 		ids := f.ids(t, key)
-		old := answers{"p": {finding("CVE-1", vuln.SeverityHigh)}, "q": {finding("CVE-1", vuln.SeverityHigh)}}
+		old := answers{"p": {finding("CVE-1", model.SeverityHigh)}, "q": {finding("CVE-1", model.SeverityHigh)}}
 		f.match(t, key, "1", old)
 		next := f.start(t, newBuild).Number
 		f.queueAll(t, next)
-		f.save(t, next, ids["p"], answerOf(finding("CVE-2", vuln.SeverityLow))) // A failure takes the place of this one too.
+		f.save(t, next, ids["p"], answerOf(finding("CVE-2", model.SeverityLow))) // A failure takes the place of this one too.
 		f.save(t, next, ids["p"], failed)
 		f.answerQueue(t, next, nil)
 		switched := f.switchTo(t, next)
 		if got := f.found(t, key); !slices.Equal(got, []string{"CVE-1 p"}) || switched.Changes != (store.ChangeCounts{Closed: 1, Images: 1}) {
 			t.Errorf("got %v, %+v", got, switched.Changes)
 		}
-		if i := f.image(t, key); i.State != store.StateScanned || i.Counts.High != 1 || i.Reason != vuln.ReasonMatchFailed ||
+		if i := f.image(t, key); i.State != store.StateScanned || i.Counts.High != 1 || i.Reason != model.ReasonMatchFailed ||
 			!strings.Contains(i.Message, "package p") {
 			t.Errorf("got %+v", i)
 		}
@@ -318,7 +318,7 @@ var answerTests = map[string]func(*testing.T, *fixture){
 			t.Errorf("got %+v", got)
 		}
 		// When it can be matched again, the difference to what was shown meanwhile is told.
-		switched = f.rematch(t, thirdBuild, answers{"p": {finding("CVE-3", vuln.SeverityHigh)}})
+		switched = f.rematch(t, thirdBuild, answers{"p": {finding("CVE-3", model.SeverityHigh)}})
 		if switched.Changes != (store.ChangeCounts{Opened: 1, Closed: 1, Images: 1}) {
 			t.Errorf("got %+v", switched.Changes)
 		}
@@ -328,8 +328,8 @@ var answerTests = map[string]func(*testing.T, *fixture){
 	},
 	"StorePackages and ReplaceCatalog": func(t *testing.T, f *fixture) {
 		key := image("a", amd64)
-		f.catalogue(t, key, "1", catalogOf("p", "q"))
-		f.match(t, key, "1", answers{"p": {finding("CVE-1", vuln.SeverityLow)}, "q": {finding("CVE-2", vuln.SeverityHigh)}})
+		f.catalog(t, key, "1", catalogOf("p", "q"))
+		f.match(t, key, "1", answers{"p": {finding("CVE-1", model.SeverityLow)}, "q": {finding("CVE-2", model.SeverityHigh)}})
 		other := catalogOf("q", "r", "excluded")
 		other.Packages[2].Excluded, other.Projection, other.Distro = true, 7, "debian:13"
 		if err := f.ReplaceCatalog(t.Context(), key, "1", other); !errors.Is(err, store.ErrNotFound) {
@@ -348,7 +348,7 @@ var answerTests = map[string]func(*testing.T, *fixture){
 		if got := f.found(t, key); !slices.Equal(got, []string{"CVE-1 p", "CVE-2 q"}) {
 			t.Errorf("meanwhile: got %v", got)
 		}
-		f.save(t, f.current(t).Number, stored[0].ID, answerOf(finding("CVE-3", vuln.SeverityCritical)))
+		f.save(t, f.current(t).Number, stored[0].ID, answerOf(finding("CVE-3", model.SeverityCritical)))
 		if again, err := f.StorePackages(t.Context(), other.Packages); err != nil || len(again) != 0 {
 			t.Errorf("once answered: got %v, %v", again, err)
 		}
@@ -360,52 +360,52 @@ var answerTests = map[string]func(*testing.T, *fixture){
 		expectKinds(t, f.kinds(t, last), store.EventImageMatched)
 		i := f.image(t, key)
 		if got := f.found(t, key); !slices.Equal(got, []string{"CVE-2 q", "CVE-3 r"}) || i.State != store.StateScanned || i.PackageCount != 3 ||
-			i.Counts != (store.Counts{SeverityCounts: vuln.SeverityCounts{Critical: 1, High: 1}}) || i.Distro != "debian:13" {
+			i.Counts != (store.Counts{SeverityCounts: model.SeverityCounts{Critical: 1, High: 1}}) || i.Distro != "debian:13" {
 			t.Errorf("got %v, %+v", got, i)
 		}
 		// The same again changes nothing.
 		last = f.last(t)
 		must(t, f.ReplaceCatalog(t.Context(), key, "1", other))
 		expectKinds(t, f.kinds(t, last))
-		bad := []vuln.HeldPackage{{Package: vuln.Package{Name: "no fingerprint"}}}
+		bad := []model.HeldPackage{{Package: model.Package{Name: "no fingerprint"}}}
 		if _, err := f.StorePackages(t.Context(), bad); err == nil {
 			t.Error("StorePackages: a package without a fingerprint is no error")
 		}
-		if err := f.ReplaceCatalog(t.Context(), key, "1", vuln.Catalog{Packages: bad}); err == nil {
+		if err := f.ReplaceCatalog(t.Context(), key, "1", model.Catalog{Packages: bad}); err == nil {
 			t.Error("ReplaceCatalog: a package without a fingerprint is no error")
 		}
 	},
 	"ReplaceCatalog of an image that waits": func(t *testing.T, f *fixture) {
 		key, again := image("a", amd64), image("bb", amd64)
-		f.catalogue(t, key, "1", catalogOf("p"))
+		f.catalog(t, key, "1", catalogOf("p"))
 		must(t, f.ReplaceCatalog(t.Context(), key, "1", catalogOf("q")))
-		if i := f.image(t, key); i.State != store.StateCatalogued || len(f.ids(t, key)) != 1 || f.ids(t, key)["q"] == 0 {
+		if i := f.image(t, key); i.State != store.StateCataloged || len(f.ids(t, key)) != 1 || f.ids(t, key)["q"] == 0 {
 			t.Errorf("got %+v", i)
 		}
 		// Its earlier findings are not those of the packages any more.
-		f.catalogue(t, again, "1", catalogOf("r"))
-		f.match(t, again, "1", answers{"r": {finding("CVE-1", vuln.SeverityLow)}})
-		f.catalogue(t, again, "2", catalogOf("r"))
+		f.catalog(t, again, "1", catalogOf("r"))
+		f.match(t, again, "1", answers{"r": {finding("CVE-1", model.SeverityLow)}})
+		f.catalog(t, again, "2", catalogOf("r"))
 		must(t, f.ReplaceCatalog(t.Context(), again, "2", catalogOf("r", "s")))
-		if i := f.image(t, again); i.State != store.StateCatalogued || i.Counts.Low != 0 || i.Database != nil || len(f.found(t, again)) != 0 {
+		if i := f.image(t, again); i.State != store.StateCataloged || i.Counts.Low != 0 || i.Database != nil || len(f.found(t, again)) != 0 {
 			t.Errorf("got %+v", i)
 		}
 	},
 	"OutdatedCatalogs": func(t *testing.T, f *fixture) {
 		f.want(t, image("pending", amd64))
-		var want []vuln.ImageKey
+		var want []model.ImageKey
 		for n := range 6 {
-			key := vuln.ImageKey{ImageID: fmt.Sprintf("i%d", n), Platform: amd64}
+			key := model.ImageKey{ImageID: fmt.Sprintf("i%d", n), Platform: amd64}
 			catalog := catalogOf("p")
 			if catalog.Projection = n % 3; n%3 != 2 {
 				want = append(want, key)
 			}
-			f.catalogue(t, key, "1", catalog)
+			f.catalog(t, key, "1", catalog)
 		}
-		list := func() []vuln.ImageKey {
+		list := func() []model.ImageKey {
 			t.Helper()
-			var got []vuln.ImageKey
-			var after vuln.ImageKey
+			var got []model.ImageKey
+			var after model.ImageKey
 			for {
 				keys, err := f.OutdatedCatalogs(t.Context(), 2, after, 3)
 				must(t, err)
@@ -427,12 +427,12 @@ var answerTests = map[string]func(*testing.T, *fixture){
 	},
 	"Prune": func(t *testing.T, f *fixture) {
 		a, b := image("a", amd64), image("bb", amd64)
-		f.catalogue(t, a, "1", catalogOf("p", "q"))
-		f.catalogue(t, b, "1", catalogOf("r"))
-		f.match(t, a, "1", answers{"p": {finding("CVE-1", vuln.SeverityLow)}, "q": {finding("CVE-2", vuln.SeverityLow)}})
-		f.match(t, b, "1", answers{"r": {finding("CVE-3", vuln.SeverityLow)}})
-		f.rematch(t, newBuild, answers{"p": {finding("CVE-4", vuln.SeverityLow)}, "q": {finding("CVE-2", vuln.SeverityLow)}, "r": {finding("CVE-3", vuln.SeverityLow)}})
-		prepared := f.prepare(t, thirdBuild, answers{"p": {finding("CVE-5", vuln.SeverityLow)}, "q": {finding("CVE-2", vuln.SeverityLow)}, "r": {finding("CVE-3", vuln.SeverityLow)}})
+		f.catalog(t, a, "1", catalogOf("p", "q"))
+		f.catalog(t, b, "1", catalogOf("r"))
+		f.match(t, a, "1", answers{"p": {finding("CVE-1", model.SeverityLow)}, "q": {finding("CVE-2", model.SeverityLow)}})
+		f.match(t, b, "1", answers{"r": {finding("CVE-3", model.SeverityLow)}})
+		f.rematch(t, newBuild, answers{"p": {finding("CVE-4", model.SeverityLow)}, "q": {finding("CVE-2", model.SeverityLow)}, "r": {finding("CVE-3", model.SeverityLow)}})
+		prepared := f.prepare(t, thirdBuild, answers{"p": {finding("CVE-5", model.SeverityLow)}, "q": {finding("CVE-2", model.SeverityLow)}, "r": {finding("CVE-3", model.SeverityLow)}})
 		known := func() []string {
 			t.Helper()
 			vulnerabilities, err := f.Vulnerabilities(t.Context(), 0, store.MaxKeys)
@@ -444,14 +444,14 @@ var answerTests = map[string]func(*testing.T, *fixture){
 			slices.Sort(ids)
 			return ids
 		}
-		prune := func(before time.Time, changes, generations int, vulnerabilities ...string) {
+		prune := func(before time.Time, changes, resultSets int, vulnerabilities ...string) {
 			t.Helper()
 			if err := f.Store.Prune(t.Context(), before); err != nil {
 				t.Fatal(err)
 			}
 			page, err := f.Changes(t.Context(), store.ChangeQuery{})
-			listed, listErr := f.ListGenerations(t.Context(), 9)
-			if err != nil || listErr != nil || page.Total != changes || len(listed) != generations || !slices.Equal(known(), vulnerabilities) {
+			listed, listErr := f.ListResultSets(t.Context(), 9)
+			if err != nil || listErr != nil || page.Total != changes || len(listed) != resultSets || !slices.Equal(known(), vulnerabilities) {
 				t.Errorf("got %d changes, %+v, %v", page.Total, listed, known())
 			}
 			if got := f.found(t, a); !slices.Equal(got, []string{"CVE-2 q", "CVE-4 p"}) {
@@ -460,7 +460,7 @@ var answerTests = map[string]func(*testing.T, *fixture){
 		}
 		past, future := time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
 		prune(past, 2, 3, "CVE-1", "CVE-2", "CVE-3", "CVE-4", "CVE-5")
-		prune(future, 0, 3, "CVE-2", "CVE-3", "CVE-4", "CVE-5") // The first generation is where findings come from.
+		prune(future, 0, 3, "CVE-2", "CVE-3", "CVE-4", "CVE-5") // The first result set is where findings come from.
 		must(t, f.DeleteImage(t.Context(), b.ImageID))
 		prune(future, 0, 3, "CVE-2", "CVE-4", "CVE-5")
 		if got := f.answered(t); len(got) != 2 {
@@ -477,11 +477,11 @@ var answerTests = map[string]func(*testing.T, *fixture){
 			t.Errorf("got %+v, %v", page, err)
 		}
 		must(t, f.Store.Prune(t.Context(), future))
-		if listed, err := f.ListGenerations(t.Context(), 9); err != nil || len(listed) != 1 || len(known()) != 0 || len(f.answered(t)) != 0 {
+		if listed, err := f.ListResultSets(t.Context(), 9); err != nil || len(listed) != 1 || len(known()) != 0 || len(f.answered(t)) != 0 {
 			t.Errorf("got %+v, %v, %v", listed, known(), err)
 		}
-		f.catalogue(t, a, "1", catalogOf("p"))
-		f.match(t, a, "1", answers{"p": {finding("CVE-1", vuln.SeverityLow)}})
+		f.catalog(t, a, "1", catalogOf("p"))
+		f.match(t, a, "1", answers{"p": {finding("CVE-1", model.SeverityLow)}})
 		if got := f.found(t, a); !slices.Equal(got, []string{"CVE-1 p"}) {
 			t.Errorf("got %v", got)
 		}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 func (f *fixture) changes(t *testing.T, query store.ChangeQuery) store.ChangePage {
@@ -32,17 +32,17 @@ func changeNames(changes []store.Change) []string {
 }
 
 // scored gives the vulnerability of a finding other scores.
-func scored(f vuln.PackageFinding, epss float64, exploited bool) vuln.PackageFinding {
-	f.Vulnerability.EPSS = &vuln.EPSS{CVE: f.Vulnerability.ID, Score: epss}
+func scored(f model.PackageFinding, epss float64, exploited bool) model.PackageFinding {
+	f.Vulnerability.EPSS = &model.EPSS{CVE: f.Vulnerability.ID, Score: epss}
 	f.Vulnerability.KEV = nil
 	if exploited {
-		f.Vulnerability.KEV = []vuln.KnownExploited{{CVE: f.Vulnerability.ID, DateAdded: "2026-01-01"}}
+		f.Vulnerability.KEV = []model.KnownExploited{{CVE: f.Vulnerability.ID, DateAdded: "2026-01-01"}}
 	}
 	return f
 }
 
 // stage keeps scores for the vulnerabilities of these IDs.
-func (f *fixture) stage(t *testing.T, generation int64, scores map[string]vuln.PackageFinding) {
+func (f *fixture) stage(t *testing.T, resultSet int64, scores map[string]model.PackageFinding) {
 	t.Helper()
 	all, err := f.Vulnerabilities(t.Context(), 0, store.MaxKeys)
 	must(t, err)
@@ -52,26 +52,26 @@ func (f *fixture) stage(t *testing.T, generation int64, scores map[string]vuln.P
 			all[i].Description = "must not be read"
 		}
 	}
-	must(t, f.StageScores(t.Context(), generation, all))
+	must(t, f.StageScores(t.Context(), resultSet, all))
 }
 
 var changeTests = map[string]func(*testing.T, *fixture){
 	"Scores change with the switch": func(t *testing.T, f *fixture) {
 		key := image("a", amd64)
-		f.catalogue(t, key, "1", catalogOf("p", "q"))
-		one, two, three := scored(finding("CVE-1", vuln.SeverityLow), 0.05, false), scored(finding("CVE-2", vuln.SeverityHigh), 0.5, true),
-			scored(finding("CVE-3", vuln.SeverityHigh), 0.2, false)
+		f.catalog(t, key, "1", catalogOf("p", "q"))
+		one, two, three := scored(finding("CVE-1", model.SeverityLow), 0.05, false), scored(finding("CVE-2", model.SeverityHigh), 0.5, true),
+			scored(finding("CVE-3", model.SeverityHigh), 0.2, false)
 		f.match(t, key, "1", answers{"p": {one, two, three}, "q": {one}})
 		next := f.start(t, newBuild).Number
 		must(t, f.StartMatching(t.Context(), next))
 		up, down, still := scored(one, 0.1, true), scored(two, 0.099999, false), scored(three, 0.9, false)
 		up.Vulnerability.Risk, up.Vulnerability.CWEs = 77.5, []string{"CWE-1"}
-		f.stage(t, next, map[string]vuln.PackageFinding{"CVE-1": scored(one, 0.7, false), "CVE-2": down})
-		f.stage(t, next, map[string]vuln.PackageFinding{"CVE-1": up, "CVE-2": down, "CVE-3": still}) // The last word counts.
+		f.stage(t, next, map[string]model.PackageFinding{"CVE-1": scored(one, 0.7, false), "CVE-2": down})
+		f.stage(t, next, map[string]model.PackageFinding{"CVE-1": up, "CVE-2": down, "CVE-3": still}) // The last word counts.
 		gone := store.StoredVulnerability{ID: 99999, Vulnerability: up.Vulnerability}
 		must(t, f.StageScores(t.Context(), next, []store.StoredVulnerability{gone}))
 		if err := f.StageScores(t.Context(), next-1, nil); !errors.Is(err, store.ErrNotFound) {
-			t.Errorf("StageScores for the current generation: %v", err)
+			t.Errorf("StageScores for the current result set: %v", err)
 		}
 		query := store.FindingQuery{Image: key, Sort: store.SortFindingPackage}
 		if i := f.image(t, key); i.Counts.KEV != 1 || f.findings(t, query).Findings[0].Vulnerability.EPSS.Score != 0.05 {
@@ -81,14 +81,14 @@ var changeTests = map[string]func(*testing.T, *fixture){
 		if switched.Changes != (store.ChangeCounts{Changed: 3, Images: 1, NewKEV: 2}) {
 			t.Errorf("got %+v", switched.Changes)
 		}
-		var got []vuln.PackageFinding
+		var got []model.PackageFinding
 		for _, found := range f.findings(t, query).Findings {
 			got = append(got, found.PackageFinding)
 		}
-		if diff := cmp.Diff([]vuln.PackageFinding{up, down, still, up}, got); diff != "" {
+		if diff := cmp.Diff([]model.PackageFinding{up, down, still, up}, got); diff != "" {
 			t.Error(diff)
 		}
-		if i := f.image(t, key); i.Counts != (store.Counts{SeverityCounts: vuln.SeverityCounts{High: 2, Low: 2}, KEV: 2}) {
+		if i := f.image(t, key); i.Counts != (store.Counts{SeverityCounts: model.SeverityCounts{High: 2, Low: 2}, KEV: 2}) {
 			t.Errorf("got %+v", i.Counts)
 		}
 		if got := names(f.findings(t, store.FindingQuery{Image: key, KEV: true})); !slices.Equal(got, []string{"CVE-1 p", "CVE-1 q"}) {
@@ -100,10 +100,10 @@ var changeTests = map[string]func(*testing.T, *fixture){
 			t.Fatalf("got %v", got)
 		}
 		want := store.Change{
-			ID: changes[0].ID, Generation: next, Build: newBuild.ID, PreviousBuild: oldBuild.ID, At: switched.CurrentSince, Kind: store.ChangeChanged,
+			ID: changes[0].ID, ResultSet: next, Build: newBuild.ID, PreviousBuild: oldBuild.ID, At: switched.CurrentSince, Kind: store.ChangeChanged,
 			Reasons: []store.ChangeReason{store.ReasonEPSS, store.ReasonKEV}, Package: pkg("p"), VulnerabilityID: "CVE-2", Namespace: "debian:distro:debian:12",
-			Before: &store.ChangeSide{Severity: vuln.SeverityHigh, FixState: vuln.FixStateNotFixed, EPSS: 0.5, KEV: true},
-			After:  &store.ChangeSide{Severity: vuln.SeverityHigh, FixState: vuln.FixStateNotFixed, EPSS: 0.099999},
+			Before: &store.ChangeSide{Severity: model.SeverityHigh, FixState: model.FixStateNotFixed, EPSS: 0.5, KEV: true},
+			After:  &store.ChangeSide{Severity: model.SeverityHigh, FixState: model.FixStateNotFixed, EPSS: 0.099999},
 			Images: 1, ImageIDs: []string{key.ImageID},
 		}
 		if diff := cmp.Diff(want, changes[0]); diff != "" {
@@ -117,20 +117,20 @@ var changeTests = map[string]func(*testing.T, *fixture){
 			t.Errorf("the answer of a matcher replaced staged scores: %v", got)
 		}
 	},
-	"A vulnerability that the next generation named first": func(t *testing.T, f *fixture) {
+	"A vulnerability that the next result set named first": func(t *testing.T, f *fixture) {
 		key, late := image("a", amd64), image("late", amd64)
-		f.catalogue(t, key, "1", catalogOf("p"))
+		f.catalog(t, key, "1", catalogOf("p"))
 		f.match(t, key, "1", nil)
-		now, then := scored(finding("CVE-1", vuln.SeverityLow), 0.01, false), scored(finding("CVE-1", vuln.SeverityLow), 0.9, true)
+		now, then := scored(finding("CVE-1", model.SeverityLow), 0.01, false), scored(finding("CVE-1", model.SeverityLow), 0.9, true)
 		next := f.prepare(t, newBuild, answers{"p": {then}}).Number
-		f.catalogue(t, late, "1", catalogOf("q"))
+		f.catalog(t, late, "1", catalogOf("q"))
 		f.match(t, late, "1", answers{"q": {now}})
 		if got := f.findings(t, store.FindingQuery{Image: late}).Findings; len(got) != 1 || got[0].Vulnerability.EPSS.Score != 0.01 || f.image(t, late).Counts.KEV != 0 {
-			t.Errorf("under the current generation: got %+v", got)
+			t.Errorf("under the current result set: got %+v", got)
 		}
 		f.answerQueue(t, next, answers{"q": {then}})
 		f.switchTo(t, next)
-		for _, k := range []vuln.ImageKey{key, late} {
+		for _, k := range []model.ImageKey{key, late} {
 			if got := f.findings(t, store.FindingQuery{Image: k}).Findings; len(got) != 1 || got[0].Vulnerability.EPSS.Score != 0.9 || f.image(t, k).Counts.KEV != 1 {
 				t.Errorf("after the switch: got %+v", got)
 			}
@@ -138,18 +138,18 @@ var changeTests = map[string]func(*testing.T, *fixture){
 	},
 	"Vulnerabilities": func(t *testing.T, f *fixture) {
 		key := image("a", amd64)
-		f.catalogue(t, key, "1", catalogOf("p", "q"))
-		var want []vuln.Vulnerability
+		f.catalog(t, key, "1", catalogOf("p", "q"))
+		var want []model.Vulnerability
 		a := answers{}
 		for i := range 5 {
-			one := scored(finding(fmt.Sprintf("CVE-%d", i), vuln.SeverityLow), 0.1, i%2 == 0)
+			one := scored(finding(fmt.Sprintf("CVE-%d", i), model.SeverityLow), 0.1, i%2 == 0)
 			one.Vulnerability.CVEs, one.Vulnerability.CWEs = []string{one.Vulnerability.ID}, []string{"CWE-1"}
 			want, a["p"] = append(want, one.Vulnerability), append(a["p"], one)
 		}
 		a["q"] = a["p"][:1]
 		f.match(t, key, "1", a)
 		for _, limit := range []int{1, 2, 9} {
-			var got []vuln.Vulnerability
+			var got []model.Vulnerability
 			for after := int64(0); ; {
 				page, err := f.Vulnerabilities(t.Context(), after, limit)
 				must(t, err)
@@ -163,7 +163,7 @@ var changeTests = map[string]func(*testing.T, *fixture){
 					got, after = append(got, v.Vulnerability), v.ID
 				}
 			}
-			slices.SortFunc(got, func(a, b vuln.Vulnerability) int { return strings.Compare(a.ID, b.ID) })
+			slices.SortFunc(got, func(a, b model.Vulnerability) int { return strings.Compare(a.ID, b.ID) })
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("limit %d: %s", limit, diff)
 			}
@@ -173,46 +173,46 @@ var changeTests = map[string]func(*testing.T, *fixture){
 		key := image("a", amd64)
 		before, after := answers{}, answers{}
 		want := map[string][]store.ChangeReason{}
-		text := finding("CVE-1", vuln.SeverityLow)
+		text := finding("CVE-1", model.SeverityLow)
 		text.Vulnerability.Description = "another text"
-		details := finding("CVE-1", vuln.SeverityLow)
+		details := finding("CVE-1", model.SeverityLow)
 		details.Details[0].Matcher = "another matcher"
-		wontFix := finding("CVE-1", vuln.SeverityLow)
-		wontFix.Fix.State = vuln.FixStateWontFix
-		namespace := finding("CVE-1", vuln.SeverityLow)
+		wontFix := finding("CVE-1", model.SeverityLow)
+		wontFix.Fix.State = model.FixStateWontFix
+		namespace := finding("CVE-1", model.SeverityLow)
 		namespace.Vulnerability.Namespace = "another"
 		for name, c := range map[string]struct {
-			before, after []vuln.PackageFinding
+			before, after []model.PackageFinding
 			reasons       []store.ChangeReason
 		}{
-			"description":        {[]vuln.PackageFinding{finding("CVE-1", vuln.SeverityLow)}, []vuln.PackageFinding{text}, nil},
-			"details":            {[]vuln.PackageFinding{finding("CVE-1", vuln.SeverityLow)}, []vuln.PackageFinding{details}, nil},
-			"order of fixes":     {[]vuln.PackageFinding{finding("CVE-1", vuln.SeverityLow, "1", "2")}, []vuln.PackageFinding{finding("CVE-1", vuln.SeverityLow, "2", "1")}, nil},
-			"one of two goes":    {[]vuln.PackageFinding{finding("CVE-1", vuln.SeverityLow), text}, []vuln.PackageFinding{text}, nil},
-			"severity":           {[]vuln.PackageFinding{finding("CVE-1", vuln.SeverityLow)}, []vuln.PackageFinding{finding("CVE-1", vuln.SeverityHigh)}, []store.ChangeReason{store.ReasonSeverity}},
-			"fixed":              {[]vuln.PackageFinding{finding("CVE-1", vuln.SeverityLow)}, []vuln.PackageFinding{finding("CVE-1", vuln.SeverityLow, "2")}, []store.ChangeReason{store.ReasonFix}},
-			"fixed in another":   {[]vuln.PackageFinding{finding("CVE-1", vuln.SeverityLow, "1")}, []vuln.PackageFinding{finding("CVE-1", vuln.SeverityLow, "2")}, []store.ChangeReason{store.ReasonFix}},
-			"will not be fixed":  {[]vuln.PackageFinding{finding("CVE-1", vuln.SeverityLow)}, []vuln.PackageFinding{wontFix}, []store.ChangeReason{store.ReasonFix}},
-			"severity and fixed": {[]vuln.PackageFinding{finding("CVE-1", vuln.SeverityLow)}, []vuln.PackageFinding{finding("CVE-1", vuln.SeverityHigh, "2")}, []store.ChangeReason{store.ReasonSeverity, store.ReasonFix}},
+			"description":        {[]model.PackageFinding{finding("CVE-1", model.SeverityLow)}, []model.PackageFinding{text}, nil},
+			"details":            {[]model.PackageFinding{finding("CVE-1", model.SeverityLow)}, []model.PackageFinding{details}, nil},
+			"order of fixes":     {[]model.PackageFinding{finding("CVE-1", model.SeverityLow, "1", "2")}, []model.PackageFinding{finding("CVE-1", model.SeverityLow, "2", "1")}, nil},
+			"one of two goes":    {[]model.PackageFinding{finding("CVE-1", model.SeverityLow), text}, []model.PackageFinding{text}, nil},
+			"severity":           {[]model.PackageFinding{finding("CVE-1", model.SeverityLow)}, []model.PackageFinding{finding("CVE-1", model.SeverityHigh)}, []store.ChangeReason{store.ReasonSeverity}},
+			"fixed":              {[]model.PackageFinding{finding("CVE-1", model.SeverityLow)}, []model.PackageFinding{finding("CVE-1", model.SeverityLow, "2")}, []store.ChangeReason{store.ReasonFix}},
+			"fixed in another":   {[]model.PackageFinding{finding("CVE-1", model.SeverityLow, "1")}, []model.PackageFinding{finding("CVE-1", model.SeverityLow, "2")}, []store.ChangeReason{store.ReasonFix}},
+			"will not be fixed":  {[]model.PackageFinding{finding("CVE-1", model.SeverityLow)}, []model.PackageFinding{wontFix}, []store.ChangeReason{store.ReasonFix}},
+			"severity and fixed": {[]model.PackageFinding{finding("CVE-1", model.SeverityLow)}, []model.PackageFinding{finding("CVE-1", model.SeverityHigh, "2")}, []store.ChangeReason{store.ReasonSeverity, store.ReasonFix}},
 		} {
 			before[name], after[name] = c.before, c.after
 			if c.reasons != nil {
 				want[name] = c.reasons
 			}
 		}
-		before["namespace"], after["namespace"] = []vuln.PackageFinding{finding("CVE-1", vuln.SeverityLow)}, []vuln.PackageFinding{namespace}
+		before["namespace"], after["namespace"] = []model.PackageFinding{finding("CVE-1", model.SeverityLow)}, []model.PackageFinding{namespace}
 		held := []string{"unmatched"}
 		for name := range before {
 			held = append(held, name)
 		}
-		f.catalogue(t, key, "1", catalogOf(held...))
+		f.catalog(t, key, "1", catalogOf(held...))
 		f.match(t, key, "1", before)
 		// What no image holds any more is no news.
 		gone := image("gone", amd64)
-		f.catalogue(t, gone, "1", catalogOf("held by nobody"))
+		f.catalog(t, gone, "1", catalogOf("held by nobody"))
 		f.match(t, gone, "1", nil)
 		must(t, f.DeleteImage(t.Context(), gone.ImageID))
-		after["held by nobody"] = []vuln.PackageFinding{finding("CVE-9", vuln.SeverityCritical)}
+		after["held by nobody"] = []model.PackageFinding{finding("CVE-9", model.SeverityCritical)}
 		switched := f.rematch(t, newBuild, after)
 		if switched.Changes != (store.ChangeCounts{Opened: 1, Closed: 1, Changed: len(want), Images: 1}) {
 			t.Errorf("got %+v", switched.Changes)
@@ -229,7 +229,7 @@ var changeTests = map[string]func(*testing.T, *fixture){
 		}
 		opened := f.changes(t, store.ChangeQuery{Kinds: []store.ChangeKind{store.ChangeOpened}}).Changes
 		closed := f.changes(t, store.ChangeQuery{Kinds: []store.ChangeKind{store.ChangeClosed}}).Changes
-		if len(opened) != 1 || opened[0].Namespace != "another" || opened[0].Before != nil || opened[0].After.Severity != vuln.SeverityLow ||
+		if len(opened) != 1 || opened[0].Namespace != "another" || opened[0].Before != nil || opened[0].After.Severity != model.SeverityLow ||
 			len(closed) != 1 || closed[0].After != nil || closed[0].Before == nil || closed[0].Package.Name != "namespace" {
 			t.Errorf("got %+v, %+v", opened, closed)
 		}
@@ -247,17 +247,17 @@ var changeTests = map[string]func(*testing.T, *fixture){
 		a, b := image("a", amd64), image("bb", amd64)
 		excluding := catalogOf("p", "Q%")
 		excluding.Packages[0].Excluded = true
-		f.catalogue(t, a, "1", catalogOf("p"))
-		f.catalogue(t, b, "1", excluding)
-		first := answers{"p": {finding("CVE-1", vuln.SeverityLow), finding("CVE-2", vuln.SeverityLow)}, "Q%": {finding("CVE-1", vuln.SeverityHigh)}}
+		f.catalog(t, a, "1", catalogOf("p"))
+		f.catalog(t, b, "1", excluding)
+		first := answers{"p": {finding("CVE-1", model.SeverityLow), finding("CVE-2", model.SeverityLow)}, "Q%": {finding("CVE-1", model.SeverityHigh)}}
 		f.match(t, a, "1", first)
 		f.match(t, b, "1", first)
 		must(t, f.RecordUses(t.Context(), "scope", []store.Use{{Image: b, Workload: store.Workload{Namespace: "n", Kind: "Deployment", Name: "d"}, Container: "c"}}))
 		second := f.rematch(t, newBuild, answers{
-			"p":  {finding("CVE-1", vuln.SeverityCritical), scored(finding("CVE-3", vuln.SeverityLow), 0, true)},
-			"Q%": {scored(finding("CVE-1", vuln.SeverityHigh, "2"), 0, false), finding("CVE-4", vuln.SeverityHigh)},
+			"p":  {finding("CVE-1", model.SeverityCritical), scored(finding("CVE-3", model.SeverityLow), 0, true)},
+			"Q%": {scored(finding("CVE-1", model.SeverityHigh, "2"), 0, false), finding("CVE-4", model.SeverityHigh)},
 		})
-		third := f.rematch(t, thirdBuild, answers{"p": {finding("CVE-1", vuln.SeverityCritical), scored(finding("CVE-3", vuln.SeverityLow), 0, true)}})
+		third := f.rematch(t, thirdBuild, answers{"p": {finding("CVE-1", model.SeverityCritical), scored(finding("CVE-3", model.SeverityLow), 0, true)}})
 		newest := []string{"closed CVE-1 Q%", "closed CVE-4 Q%"}
 		older := []string{"changed CVE-1 p", "opened CVE-4 Q%", "changed CVE-1 Q%", "opened CVE-3 p", "closed CVE-2 p"}
 		all := slices.Concat(newest, older)
@@ -283,11 +283,11 @@ var changeTests = map[string]func(*testing.T, *fixture){
 		}{
 			"build":          {store.ChangeQuery{Build: newBuild.ID}, older},
 			"unknown build":  {store.ChangeQuery{Build: "x"}, []string{}},
-			"generation":     {store.ChangeQuery{Generation: third.Number}, newest},
-			"other build":    {store.ChangeQuery{Generation: second.Number, Build: thirdBuild.ID}, []string{}},
+			"result set":     {store.ChangeQuery{ResultSet: third.Number}, newest},
+			"other build":    {store.ChangeQuery{ResultSet: second.Number, Build: thirdBuild.ID}, []string{}},
 			"kinds":          {store.ChangeQuery{Kinds: []store.ChangeKind{store.ChangeOpened, store.ChangeClosed}, Build: newBuild.ID}, []string{older[1], older[3], older[4]}},
-			"severity":       {store.ChangeQuery{MinSeverity: vuln.SeverityCritical}, older[:1]},
-			"either side":    {store.ChangeQuery{MinSeverity: vuln.SeverityHigh}, all[:5]},
+			"severity":       {store.ChangeQuery{MinSeverity: model.SeverityCritical}, older[:1]},
+			"either side":    {store.ChangeQuery{MinSeverity: model.SeverityHigh}, all[:5]},
 			"kev":            {store.ChangeQuery{KEV: true}, older[3:4]},
 			"image":          {store.ChangeQuery{ImageID: a.ImageID}, []string{older[0], older[3], older[4]}},
 			"excluded there": {store.ChangeQuery{ImageID: b.ImageID}, []string{newest[0], newest[1], older[1], older[2]}},
@@ -308,8 +308,8 @@ var changeTests = map[string]func(*testing.T, *fixture){
 		}
 		token := f.changes(t, store.ChangeQuery{Page: store.Page{Size: 1}}).NextToken
 		for name, query := range map[string]store.ChangeQuery{
-			"text": {Text: "x"}, "build": {Build: "x"}, "generation": {Generation: 1}, "kinds": {Kinds: []store.ChangeKind{store.ChangeOpened}},
-			"severity": {MinSeverity: vuln.SeverityLow}, "kev": {KEV: true}, "image": {ImageID: "x"}, "scope": {Scope: "x"},
+			"text": {Text: "x"}, "build": {Build: "x"}, "result set": {ResultSet: 1}, "kinds": {Kinds: []store.ChangeKind{store.ChangeOpened}},
+			"severity": {MinSeverity: model.SeverityLow}, "kev": {KEV: true}, "image": {ImageID: "x"}, "scope": {Scope: "x"},
 		} {
 			query.Token = token
 			if _, err := f.Changes(t.Context(), query); !errors.Is(err, store.ErrInvalidToken) {
@@ -322,12 +322,12 @@ var changeTests = map[string]func(*testing.T, *fixture){
 	},
 	"RecordUses": func(t *testing.T, f *fixture) {
 		a, b := image("a", amd64), image("bb", amd64)
-		for _, key := range []vuln.ImageKey{a, b} {
-			f.catalogue(t, key, "1", catalogOf("p"))
+		for _, key := range []model.ImageKey{a, b} {
+			f.catalog(t, key, "1", catalogOf("p"))
 			f.match(t, key, "1", nil)
 		}
-		f.rematch(t, newBuild, answers{"p": {finding("CVE-1", vuln.SeverityLow)}})
-		use := func(key vuln.ImageKey, name, container string) store.Use {
+		f.rematch(t, newBuild, answers{"p": {finding("CVE-1", model.SeverityLow)}})
+		use := func(key model.ImageKey, name, container string) store.Use {
 			return store.Use{Image: key, Workload: store.Workload{Namespace: "n", Kind: "Deployment", Name: name}, Container: container}
 		}
 		runs := func(step string, want ...string) {

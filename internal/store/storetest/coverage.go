@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 // covered is a container "c" of a Deployment in a namespace.
@@ -62,8 +62,8 @@ var coverageTests = map[string]func(*testing.T, *fixture){
 		f.expectCovered(t, "at first")
 		f.coverAt(t, 0, "s", covered("n", "web", "Pending", "NotPulled", 2), covered("n", "db", "Scanned", "", 1))
 		f.expectCovered(t, "new", "n/db Scanned 1 since 0", "n/web Pending NotPulled 2 since 0")
-		f.coverAt(t, 1, "s", covered("n", "web", "Pending", "NotPulled", 1), covered("n", "web", "Pending", "NotCatalogued", 1), covered("n", "db", "Scanned", "", 3))
-		f.expectCovered(t, "other pods and reasons", "n/db Scanned 3 since 0", "n/web Pending NotPulled 1 since 0", "n/web Pending NotCatalogued 1 since 0")
+		f.coverAt(t, 1, "s", covered("n", "web", "Pending", "NotPulled", 1), covered("n", "web", "Pending", "NotCataloged", 1), covered("n", "db", "Scanned", "", 3))
+		f.expectCovered(t, "other pods and reasons", "n/db Scanned 3 since 0", "n/web Pending NotPulled 1 since 0", "n/web Pending NotCataloged 1 since 0")
 		f.coverAt(t, 2, "s", covered("n", "web", "Scanned", "", 1), covered("n", "web", "Scanned", "", 1), covered("n", "db", "Scanned", "", 3))
 		f.expectCovered(t, "another state", "n/db Scanned 3 since 0", "n/web Scanned 2 since 2")
 		f.coverAt(t, 3, "other", covered("n", "web", "Skipped", "IgnoreLabel", 9), covered("other", "x", "Skipped", "IgnoreLabel", 1))
@@ -91,14 +91,14 @@ var coverageTests = map[string]func(*testing.T, *fixture){
 		later := one
 		later.NextAttempt, later.Pods = day.Add(2*time.Hour), 1
 		unknown := covered("n", "web", "Pending", "NotPulled", 1)
-		unknown.Image = vuln.ImageKey{}
+		unknown.Image = model.ImageKey{}
 		odd := covered(strings.Repeat("n", 300), "web", "Failed", "NotPullable", 1)
-		odd.Image = vuln.ImageKey{ImageID: strings.Repeat("i", 600), Platform: vuln.Platform{OS: "NO/NE"}}
+		odd.Image = model.ImageKey{ImageID: strings.Repeat("i", 600), Platform: model.Platform{OS: "NO/NE"}}
 		odd.Reference, odd.Message = strings.Repeat("r", 2000), strings.Repeat("m", 2000)
 		f.coverAt(t, 0, "s", later, one, unknown, odd)
 		one.Since, one.Pods, one.Message = day, 3, "it is\uFFFD not there"
 		unknown.Since, odd.Since = day, day
-		odd.Workload.Namespace, odd.Image = odd.Workload.Namespace[:255], vuln.ImageKey{ImageID: odd.Image.ImageID[:512]}
+		odd.Workload.Namespace, odd.Image = odd.Workload.Namespace[:255], model.ImageKey{ImageID: odd.Image.ImageID[:512]}
 		odd.Reference, odd.Message = odd.Reference[:1024], odd.Message[:1024]
 		page := f.coverage(t, store.CoverageQuery{})
 		if diff := cmp.Diff([]store.ContainerCoverage{one, unknown, odd}, page.Containers); diff != "" {

@@ -10,15 +10,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 var feedTests = map[string]func(*testing.T, *fixture){
 	"CompactEvents": func(t *testing.T, f *fixture) {
 		expectLog(t, f, store.EventLog{})
 		for n := range 5 {
-			f.want(t, vuln.ImageKey{ImageID: strconv.Itoa(n), Platform: amd64})
+			f.want(t, model.ImageKey{ImageID: strconv.Itoa(n), Platform: amd64})
 		}
 		events := f.events(t, 0)
 		last := events[4].Sequence
@@ -55,8 +55,8 @@ var feedTests = map[string]func(*testing.T, *fixture){
 		for n := range 2 {
 			writers.Go(func() {
 				for i := range count / 2 {
-					key := vuln.ImageKey{ImageID: strconv.Itoa(n) + "-" + strconv.Itoa(i), Platform: amd64}
-					if _, err := f.WantImages(t.Context(), []vuln.ImageKey{key}); err != nil {
+					key := model.ImageKey{ImageID: strconv.Itoa(n) + "-" + strconv.Itoa(i), Platform: amd64}
+					if _, err := f.WantImages(t.Context(), []model.ImageKey{key}); err != nil {
 						t.Error(err)
 					}
 				}
@@ -96,7 +96,7 @@ var feedTests = map[string]func(*testing.T, *fixture){
 	},
 	"RecordQueued": func(t *testing.T, f *fixture) {
 		key := image("a", amd64)
-		record := func(key vuln.ImageKey, attempt int, want bool) {
+		record := func(key model.ImageKey, attempt int, want bool) {
 			t.Helper()
 			last := f.last(t)
 			recorded, err := f.RecordQueued(t.Context(), key, attempt)
@@ -118,13 +118,13 @@ var feedTests = map[string]func(*testing.T, *fixture){
 		record(key, 0, true)
 		record(key, 0, false)
 		record(key, 1, false)
-		if _, err := f.RecordFailure(t.Context(), key, 0, vuln.Outcome{Reason: vuln.ReasonOutOfDisk}, oldBuild.Built); err != nil {
+		if _, err := f.RecordFailure(t.Context(), key, 0, model.Outcome{Reason: model.ReasonOutOfDisk}, oldBuild.Built); err != nil {
 			t.Fatal(err)
 		}
 		record(key, 0, false)
 		record(key, 1, true)
 		record(key, 1, false)
-		f.catalogue(t, key, "1", catalogOf("p"))
+		f.catalog(t, key, "1", catalogOf("p"))
 		record(key, 0, false)
 		record(key, 1, false)
 	},

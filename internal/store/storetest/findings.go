@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 var findingTests = map[string]func(*testing.T, *fixture){
@@ -19,20 +19,20 @@ var findingTests = map[string]func(*testing.T, *fixture){
 		key := image("a", amd64)
 		catalog := catalogOf("p", "q", "excluded")
 		catalog.Packages[2].Excluded = true
-		f.catalogue(t, key, "1", catalog)
+		f.catalog(t, key, "1", catalog)
 		if page := f.findings(t, store.FindingQuery{Image: key}); page.Total != 0 || len(page.Findings) != 0 {
 			t.Errorf("before the match: %+v", page)
 		}
 		f.start(t, oldBuild)
 		last := f.last(t)
-		exploited := finding("CVE-1", vuln.SeverityCritical, "1.1", "1.2")
-		exploited.Vulnerability.KEV = []vuln.KnownExploited{{CVE: "CVE-1", DateAdded: "2026-01-01"}}
+		exploited := finding("CVE-1", model.SeverityCritical, "1.1", "1.2")
+		exploited.Vulnerability.KEV = []model.KnownExploited{{CVE: "CVE-1", DateAdded: "2026-01-01"}}
 		exploited.Vulnerability.CWEs, exploited.Vulnerability.CVEs = []string{"CWE-79"}, []string{"CVE-1"}
 		f.match(t, key, "1", answers{
-			"p": {exploited, finding("CVE-2", vuln.SeverityLow, "3")}, "q": {finding("CVE-2", vuln.SeverityLow)},
+			"p": {exploited, finding("CVE-2", model.SeverityLow, "3")}, "q": {finding("CVE-2", model.SeverityLow)},
 		})
 		i := f.image(t, key)
-		want := store.Counts{SeverityCounts: vuln.SeverityCounts{Critical: 1, Low: 2}, KEV: 1, Fixable: 2}
+		want := store.Counts{SeverityCounts: model.SeverityCounts{Critical: 1, Low: 2}, KEV: 1, Fixable: 2}
 		if i.State != store.StateScanned || i.Counts != want || i.MatchedAt.IsZero() {
 			t.Errorf("got %+v", i)
 		}
@@ -43,7 +43,7 @@ var findingTests = map[string]func(*testing.T, *fixture){
 		if got, want := names(page), []string{"CVE-1 p", "CVE-2 p", "CVE-2 q"}; !slices.Equal(got, want) || page.Total != 3 {
 			t.Fatalf("got %v, total %d, want %v", got, page.Total, want)
 		}
-		wantFinding := vuln.Finding{PackageFinding: exploited, Package: pkg("p"), Locations: catalog.Packages[0].Locations, FirstSeen: page.Findings[0].FirstSeen}
+		wantFinding := model.Finding{PackageFinding: exploited, Package: pkg("p"), Locations: catalog.Packages[0].Locations, FirstSeen: page.Findings[0].FirstSeen}
 		if wantFinding.FirstSeen.Before(i.FirstSeen) || wantFinding.FirstSeen.After(time.Now()) {
 			t.Errorf("first seen at %v", wantFinding.FirstSeen)
 		}
@@ -59,12 +59,12 @@ var findingTests = map[string]func(*testing.T, *fixture){
 	"Findings differ per package": func(t *testing.T, f *fixture) {
 		// The same vulnerability with another content and another fix for another package.
 		key := image("a", amd64)
-		f.catalogue(t, key, "1", catalogOf("p", "q", "r"))
-		other := finding("CVE-1", vuln.SeverityHigh, "9")
+		f.catalog(t, key, "1", catalogOf("p", "q", "r"))
+		other := finding("CVE-1", model.SeverityHigh, "9")
 		other.Vulnerability.Description = "another text"
 		f.match(t, key, "1", answers{
-			"p": {finding("CVE-1", vuln.SeverityLow, "1"), other}, "q": {finding("CVE-1", vuln.SeverityLow, "2")},
-			"r": {finding("CVE-1", vuln.SeverityLow, "1"), finding("CVE-1", vuln.SeverityLow, "1")},
+			"p": {finding("CVE-1", model.SeverityLow, "1"), other}, "q": {finding("CVE-1", model.SeverityLow, "2")},
+			"r": {finding("CVE-1", model.SeverityLow, "1"), finding("CVE-1", model.SeverityLow, "1")},
 		})
 		var got []string
 		for size := 1; size <= 4; size++ {
@@ -84,15 +84,15 @@ var findingTests = map[string]func(*testing.T, *fixture){
 	},
 	"Images share packages": func(t *testing.T, f *fixture) {
 		a, b := image("a", amd64), image("bb", amd64)
-		f.catalogue(t, a, "1", catalogOf("p", "q"))
+		f.catalog(t, a, "1", catalogOf("p", "q"))
 		excluding := catalogOf("q", "r")
 		excluding.Packages[0].Excluded = true
-		f.catalogue(t, b, "2", excluding)
-		f.match(t, a, "1", answers{"p": {finding("CVE-1", vuln.SeverityLow)}, "q": {finding("CVE-2", vuln.SeverityHigh)}})
+		f.catalog(t, b, "2", excluding)
+		f.match(t, a, "1", answers{"p": {finding("CVE-1", model.SeverityLow)}, "q": {finding("CVE-2", model.SeverityHigh)}})
 		if got := f.found(t, b); len(got) != 0 {
 			t.Errorf("before its own match: got %v", got)
 		}
-		f.match(t, b, "2", answers{"r": {finding("CVE-2", vuln.SeverityHigh)}})
+		f.match(t, b, "2", answers{"r": {finding("CVE-2", model.SeverityHigh)}})
 		if got := f.found(t, b); !slices.Equal(got, []string{"CVE-2 r"}) {
 			t.Errorf("got %v", got)
 		}
@@ -105,14 +105,14 @@ var findingTests = map[string]func(*testing.T, *fixture){
 		if _, err := f.Findings(t.Context(), store.FindingQuery{Image: key}); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("an unknown image: %v", err)
 		}
-		kev := finding("CVE-10", vuln.SeverityLow)
-		kev.Vulnerability.KEV, kev.Vulnerability.Risk = []vuln.KnownExploited{{CVE: "CVE-10"}}, 99.9
-		other := finding("CVE-20", vuln.SeverityHigh)
+		kev := finding("CVE-10", model.SeverityLow)
+		kev.Vulnerability.KEV, kev.Vulnerability.Risk = []model.KnownExploited{{CVE: "CVE-10"}}, 99.9
+		other := finding("CVE-20", model.SeverityHigh)
 		other.Vulnerability.Namespace = "github:language:go"
 		packages := answers{
-			"p%": {kev, finding("CVE-20", vuln.SeverityHigh, "2"), other}, "P_": {finding("CVE-20", vuln.SeverityHigh)}, "q": {finding("CVE-30", vuln.SeverityMedium, "3")},
+			"p%": {kev, finding("CVE-20", model.SeverityHigh, "2"), other}, "P_": {finding("CVE-20", model.SeverityHigh)}, "q": {finding("CVE-30", model.SeverityMedium, "3")},
 		}
-		f.catalogue(t, key, "1", catalogOf("p%", "P_", "q"))
+		f.catalog(t, key, "1", catalogOf("p%", "P_", "q"))
 		f.match(t, key, "1", packages)
 		for sort, want := range map[store.FindingSort][]string{
 			"":                        {"CVE-10 p%", "CVE-20 P_", "CVE-20 p%", "CVE-20 p%", "CVE-30 q"},
@@ -130,14 +130,14 @@ var findingTests = map[string]func(*testing.T, *fixture){
 			query store.FindingQuery
 			want  int
 		}{
-			"severity":  {store.FindingQuery{MinSeverity: vuln.SeverityHigh}, 3},
+			"severity":  {store.FindingQuery{MinSeverity: model.SeverityHigh}, 3},
 			"fixable":   {store.FindingQuery{Fixable: true}, 2},
 			"kev":       {store.FindingQuery{KEV: true}, 1},
 			"ID":        {store.FindingQuery{Text: "cve-2"}, 3},
 			"package":   {store.FindingQuery{Text: "Q"}, 1},
 			"percent":   {store.FindingQuery{Text: "%"}, 3},
 			"underline": {store.FindingQuery{Text: "_"}, 1},
-			"all":       {store.FindingQuery{Text: "p", MinSeverity: vuln.SeverityHigh, Fixable: true}, 1},
+			"all":       {store.FindingQuery{Text: "p", MinSeverity: model.SeverityHigh, Fixable: true}, 1},
 			"none":      {store.FindingQuery{Text: "nothing"}, 0},
 		} {
 			c.query.Image = key
@@ -151,7 +151,7 @@ var findingTests = map[string]func(*testing.T, *fixture){
 	},
 	"An image with 2000 findings": func(t *testing.T, f *fixture) {
 		key, catalog, r := LargeImage(700, 2000)
-		f.catalogue(t, key, "1", catalog)
+		f.catalog(t, key, "1", catalog)
 		f.match(t, key, "1", r)
 		if i := f.image(t, key); i.Counts.Total() != 2000 || i.PackageCount != 700 {
 			t.Errorf("got %+v", i.Counts)
@@ -185,14 +185,14 @@ func (f *fixture) walkFindings(t *testing.T, query store.FindingQuery) store.Fin
 }
 
 // LargeImage makes an image with that many packages and findings, for tests and benchmarks.
-func LargeImage(packages, findings int) (vuln.ImageKey, vuln.Catalog, map[string][]vuln.PackageFinding) {
+func LargeImage(packages, findings int) (model.ImageKey, model.Catalog, map[string][]model.PackageFinding) {
 	all := make([]string, packages)
 	for i := range all {
 		all[i] = fmt.Sprintf("package-%05d", i)
 	}
-	matches := make(map[string][]vuln.PackageFinding, packages)
+	matches := make(map[string][]model.PackageFinding, packages)
 	for i := range findings {
-		one := finding(fmt.Sprintf("CVE-2026-%05d", i), vuln.Severity(i%6))
+		one := finding(fmt.Sprintf("CVE-2026-%05d", i), model.Severity(i%6))
 		one.Vulnerability.Description = strings.Repeat("A long description. ", 50)
 		name := all[i%packages]
 		matches[name] = append(matches[name], one)

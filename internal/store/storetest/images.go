@@ -11,8 +11,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 var nonce = regexp.MustCompile(`^[a-z2-7]{16,}$`)
@@ -45,12 +45,12 @@ var imageTests = map[string]func(*testing.T, *fixture){
 		}
 	},
 	"WantImages refuses": func(t *testing.T, f *fixture) {
-		for name, keys := range map[string][]vuln.ImageKey{
-			"too many":     make([]vuln.ImageKey, store.MaxKeys+1),
+		for name, keys := range map[string][]model.ImageKey{
+			"too many":     make([]model.ImageKey, store.MaxKeys+1),
 			"empty":        {image("a", amd64), {Platform: amd64}},
-			"long":         {{ImageID: strings.Repeat("a", vuln.MaxImageIDLength+1), Platform: amd64}},
+			"long":         {{ImageID: strings.Repeat("a", model.MaxImageIDLength+1), Platform: amd64}},
 			"space":        {{ImageID: "a b", Platform: amd64}},
-			"bad platform": {{ImageID: "a", Platform: vuln.Platform{OS: "LINUX", Architecture: "amd64"}}},
+			"bad platform": {{ImageID: "a", Platform: model.Platform{OS: "LINUX", Architecture: "amd64"}}},
 		} {
 			if _, err := f.WantImages(t.Context(), keys); err == nil {
 				t.Errorf("%s: no error", name)
@@ -61,9 +61,9 @@ var imageTests = map[string]func(*testing.T, *fixture){
 		}
 	},
 	"WantImages takes many": func(t *testing.T, f *fixture) {
-		keys := make([]vuln.ImageKey, 3000)
+		keys := make([]model.ImageKey, 3000)
 		for i := range keys {
-			keys[i] = vuln.ImageKey{ImageID: fmt.Sprintf("registry.example/many@sha256:%064x", i), Platform: amd64}
+			keys[i] = model.ImageKey{ImageID: fmt.Sprintf("registry.example/many@sha256:%064x", i), Platform: amd64}
 		}
 		if got := f.want(t, keys...); len(got) != len(keys) {
 			t.Errorf("got %d images, want %d", len(got), len(keys))
@@ -79,7 +79,7 @@ var imageTests = map[string]func(*testing.T, *fixture){
 		next := time.Date(2030, 1, 2, 3, 4, 5, 6000, time.UTC)
 		record := func(attempt int, message string, want bool) {
 			t.Helper()
-			got, err := f.RecordFailure(t.Context(), key, attempt, vuln.Outcome{Reason: vuln.ReasonImageNotFound, Message: message}, next)
+			got, err := f.RecordFailure(t.Context(), key, attempt, model.Outcome{Reason: model.ReasonImageNotFound, Message: message}, next)
 			if err != nil || got != want {
 				t.Fatalf("RecordFailure of attempt %d: got %t, %v, want %t", attempt, got, err, want)
 			}
@@ -88,7 +88,7 @@ var imageTests = map[string]func(*testing.T, *fixture){
 		record(0, "first", true)
 		record(0, "again", false)
 		got := f.image(t, key)
-		if got.State != store.StateFailed || got.Attempts != 1 || got.Reason != vuln.ReasonImageNotFound || got.Message != "first" ||
+		if got.State != store.StateFailed || got.Attempts != 1 || got.Reason != model.ReasonImageNotFound || got.Message != "first" ||
 			!got.NextAttempt.Equal(next) {
 			t.Errorf("got %+v", got.ImageState)
 		}
@@ -114,11 +114,11 @@ var imageTests = map[string]func(*testing.T, *fixture){
 			data.Attempt == nil || *data.Attempt != 0 || !data.NextAttempt.Equal(next) {
 			t.Errorf("data: got %s (%v)", events[0].Data, err)
 		}
-		// What was catalogued, removed or never known cannot fail.
-		f.catalogue(t, key, "1", catalogOf("p"))
+		// What was cataloged, removed or never known cannot fail.
+		f.catalog(t, key, "1", catalogOf("p"))
 		record(3, "late", false)
 		record(0, "late", false)
-		if got = f.image(t, key); got.State != store.StateCatalogued || got.Reason != "" || got.Message != "" || !got.NextAttempt.IsZero() {
+		if got = f.image(t, key); got.State != store.StateCataloged || got.Reason != "" || got.Message != "" || !got.NextAttempt.IsZero() {
 			t.Errorf("got %+v", got.ImageState)
 		}
 		if err := f.DeleteImage(t.Context(), key.ImageID); err != nil {
@@ -128,9 +128,9 @@ var imageTests = map[string]func(*testing.T, *fixture){
 	},
 	"DeleteImage": func(t *testing.T, f *fixture) {
 		a, b, other := image("a", amd64), image("a", arm64), image("other", amd64)
-		for _, key := range []vuln.ImageKey{a, b, other} {
-			f.catalogue(t, key, "1", catalogOf("p", "q"))
-			f.match(t, key, "1", answers{"p": {finding("CVE-1", vuln.SeverityHigh)}})
+		for _, key := range []model.ImageKey{a, b, other} {
+			f.catalog(t, key, "1", catalogOf("p", "q"))
+			f.match(t, key, "1", answers{"p": {finding("CVE-1", model.SeverityHigh)}})
 		}
 		if err := f.SaveReport(t.Context(), a.ImageID, store.Report{Content: []byte("{}")}); err != nil {
 			t.Fatal(err)
@@ -161,7 +161,7 @@ var imageTests = map[string]func(*testing.T, *fixture){
 		}
 	},
 	"Image prefers": func(t *testing.T, f *fixture) {
-		shown := vuln.ImageKey{ImageID: image("a", amd64).ImageID}
+		shown := model.ImageKey{ImageID: image("a", amd64).ImageID}
 		if _, err := f.Image(t.Context(), shown); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("unknown: %v", err)
 		}
@@ -173,14 +173,14 @@ var imageTests = map[string]func(*testing.T, *fixture){
 		if got := f.image(t, shown).Key.Platform; got != amd64 {
 			t.Errorf("linux/amd64: got %s", got)
 		}
-		f.catalogue(t, image("a", s390x), "1", catalogOf("p"))
+		f.catalog(t, image("a", s390x), "1", catalogOf("p"))
 		if got := f.image(t, shown).Key.Platform; got != amd64 {
-			t.Errorf("catalogued is not scanned: got %s", got)
+			t.Errorf("cataloged is not scanned: got %s", got)
 		}
 		if _, err := f.SBOM(t.Context(), shown); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("SBOM of the platform that is shown: %v", err)
 		}
-		f.match(t, image("a", s390x), "1", answers{"p": {finding("CVE-1", vuln.SeverityLow)}})
+		f.match(t, image("a", s390x), "1", answers{"p": {finding("CVE-1", model.SeverityLow)}})
 		if got := f.image(t, shown).Key.Platform; got != s390x {
 			t.Errorf("scanned: got %s", got)
 		}
@@ -193,19 +193,19 @@ var imageTests = map[string]func(*testing.T, *fixture){
 	},
 	"Context": func(t *testing.T, f *fixture) {
 		key := image("a", amd64)
-		f.catalogue(t, key, "1", catalogOf("p"))
+		f.catalog(t, key, "1", catalogOf("p"))
 		last := f.last(t)
 		for name, call := range map[string]func(context.Context) error{
 			"WantImages": func(ctx context.Context) error {
-				_, err := f.WantImages(ctx, []vuln.ImageKey{image("b", amd64)})
+				_, err := f.WantImages(ctx, []model.ImageKey{image("b", amd64)})
 				return err
 			},
 			"SaveSBOM":    func(ctx context.Context) error { return f.SaveSBOM(ctx, key, sbomOf("2"), catalogOf("q")) },
 			"SaveAnswers": func(ctx context.Context) error { return f.SaveAnswers(ctx, 1, nil) },
 			"FinishImage": func(ctx context.Context) error { return f.FinishImage(ctx, key, "1") },
 			"Switch":      func(ctx context.Context) error { _, err := f.Switch(ctx, 1); return err },
-			"StartGeneration": func(ctx context.Context) error {
-				_, err := f.StartGeneration(ctx, oldBuild, "engine", false)
+			"StartResultSet": func(ctx context.Context) error {
+				_, err := f.StartResultSet(ctx, oldBuild, "engine", false)
 				return err
 			},
 			"SaveReport":  func(ctx context.Context) error { return f.SaveReport(ctx, "x", store.Report{}) },
@@ -214,7 +214,7 @@ var imageTests = map[string]func(*testing.T, *fixture){
 			"RecordUses":  func(ctx context.Context) error { return f.RecordUses(ctx, "s", []store.Use{{Image: key}}) },
 			"Changes":     func(ctx context.Context) error { _, err := f.Changes(ctx, store.ChangeQuery{}); return err },
 			"RecordFailure": func(ctx context.Context) error {
-				_, err := f.RecordFailure(ctx, key, 0, vuln.Outcome{}, time.Time{})
+				_, err := f.RecordFailure(ctx, key, 0, model.Outcome{}, time.Time{})
 				return err
 			},
 			"Image":       func(ctx context.Context) error { _, err := f.Image(ctx, key); return err },
@@ -241,7 +241,7 @@ var imageTests = map[string]func(*testing.T, *fixture){
 		if err := f.Ready(t.Context()); !errors.Is(err, store.ErrUnavailable) {
 			t.Errorf("Ready: got %v, want ErrUnavailable", err)
 		}
-		if _, err := f.WantImages(t.Context(), []vuln.ImageKey{image("a", amd64)}); !errors.Is(err, store.ErrUnavailable) {
+		if _, err := f.WantImages(t.Context(), []model.ImageKey{image("a", amd64)}); !errors.Is(err, store.ErrUnavailable) {
 			t.Errorf("WantImages: got %v, want ErrUnavailable", err)
 		}
 		if err := f.Close(); err != nil {

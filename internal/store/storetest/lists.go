@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 // walk reads all pages of a list of images.
@@ -58,11 +58,11 @@ var imageListTests = map[string]func(*testing.T, *fixture){
 		// Many ties: three severities for 24 images, each on two platforms.
 		var all []string
 		for n := range 12 {
-			for _, platform := range []vuln.Platform{amd64, arm64} {
+			for _, platform := range []model.Platform{amd64, arm64} {
 				key := image(strings.Repeat("x", n%4)+string(rune('A'+n)), platform)
 				all = append(all, key.ImageID+" "+platform.String())
-				f.catalogue(t, key, "1", catalogOf("p"))
-				f.match(t, key, "1", answers{"p": {finding("CVE-1", vuln.SeverityHigh)}})
+				f.catalog(t, key, "1", catalogOf("p"))
+				f.match(t, key, "1", answers{"p": {finding("CVE-1", model.SeverityHigh)}})
 			}
 		}
 		f.want(t, image("zz", amd64), image("zz", s390x))
@@ -79,7 +79,7 @@ var imageListTests = map[string]func(*testing.T, *fixture){
 		}
 	},
 	"ListImages sorts by severity": func(t *testing.T, f *fixture) {
-		counts := map[string]vuln.SeverityCounts{
+		counts := map[string]model.SeverityCounts{
 			"a": {Critical: 1}, "b": {Critical: 1, High: 1}, "c": {High: 10, Medium: 1}, "d": {High: 10}, "e": {Low: 1}, "f": {Negligible: 9}, "g": {},
 		}
 		for name, c := range counts {
@@ -96,8 +96,8 @@ var imageListTests = map[string]func(*testing.T, *fixture){
 				t.Errorf("size %d: got %v, want %v", size, got, want)
 			}
 		}
-		for severity, want := range map[vuln.Severity]int{
-			vuln.SeverityUnknown: 7, vuln.SeverityNegligible: 6, vuln.SeverityLow: 5, vuln.SeverityMedium: 4, vuln.SeverityHigh: 4, vuln.SeverityCritical: 2,
+		for severity, want := range map[model.Severity]int{
+			model.SeverityUnknown: 7, model.SeverityNegligible: 6, model.SeverityLow: 5, model.SeverityMedium: 4, model.SeverityHigh: 4, model.SeverityCritical: 2,
 		} {
 			if got := f.list(t, store.ImageQuery{MinSeverity: severity}).Total; got != want {
 				t.Errorf("%s or worse: got %d, want %d", severity, got, want)
@@ -107,7 +107,7 @@ var imageListTests = map[string]func(*testing.T, *fixture){
 	"ListImages filters": func(t *testing.T, f *fixture) {
 		ids := []string{"repo/a%b@sha256:1", "repo/a_b@sha256:2", `repo/a\b@sha256:3`, "repo/A!B@sha256:4", "repo/axb@sha256:5", "repo/a'b@sha256:6"}
 		for _, id := range ids {
-			f.want(t, vuln.ImageKey{ImageID: id, Platform: amd64})
+			f.want(t, model.ImageKey{ImageID: id, Platform: amd64})
 		}
 		for text, want := range map[string]int{
 			"": 6, "repo": 6, "REPO": 6, "a%b": 1, "a_b": 1, `a\b`: 1, "a!b": 1, "%": 1, "_": 1, "'": 1, "axb@": 1, "nothing": 0,
@@ -117,10 +117,10 @@ var imageListTests = map[string]func(*testing.T, *fixture){
 				t.Errorf("text %.20q: got %d images and a total of %d, want %d", text, len(page.Images), page.Total, want)
 			}
 		}
-		key := vuln.ImageKey{ImageID: ids[0], Platform: amd64}
-		f.catalogue(t, key, "1", catalogOf("p"))
+		key := model.ImageKey{ImageID: ids[0], Platform: amd64}
+		f.catalog(t, key, "1", catalogOf("p"))
 		for want, states := range map[int][]store.State{
-			0: {store.StateScanned}, 1: {store.StateCatalogued}, 5: {store.StatePending}, 6: {store.StatePending, store.StateCatalogued, store.StateFailed},
+			0: {store.StateScanned}, 1: {store.StateCataloged}, 5: {store.StatePending}, 6: {store.StatePending, store.StateCataloged, store.StateFailed},
 		} {
 			if got := f.list(t, store.ImageQuery{States: states}).Total; got != want {
 				t.Errorf("%v: got %d, want %d", states, got, want)
@@ -136,9 +136,9 @@ var imageListTests = map[string]func(*testing.T, *fixture){
 	"Page tokens": func(t *testing.T, f *fixture) {
 		f.want(t, image("a", amd64), image("b", amd64), image("c", amd64))
 		key := image("d", amd64)
-		f.catalogue(t, key, "1", catalogOf("p"))
+		f.catalog(t, key, "1", catalogOf("p"))
 		f.match(t, key, "1", answers{
-			"p": {finding("CVE-1", vuln.SeverityHigh), finding("CVE-2", vuln.SeverityHigh)},
+			"p": {finding("CVE-1", model.SeverityHigh), finding("CVE-2", model.SeverityHigh)},
 		})
 		one := store.Page{Size: 1}
 		images := f.list(t, store.ImageQuery{Page: one}).NextToken
@@ -174,10 +174,10 @@ var imageListTests = map[string]func(*testing.T, *fixture){
 	},
 	"Paging goes on while rows come and go": func(t *testing.T, f *fixture) {
 		for n := range 10 {
-			f.want(t, vuln.ImageKey{ImageID: fmt.Sprintf("i%02d", 2*n), Platform: amd64})
+			f.want(t, model.ImageKey{ImageID: fmt.Sprintf("i%02d", 2*n), Platform: amd64})
 		}
 		page := f.list(t, store.ImageQuery{Page: store.Page{Size: 5}})
-		f.want(t, vuln.ImageKey{ImageID: "i03", Platform: amd64}, vuln.ImageKey{ImageID: "i13", Platform: amd64})
+		f.want(t, model.ImageKey{ImageID: "i03", Platform: amd64}, model.ImageKey{ImageID: "i13", Platform: amd64})
 		for _, gone := range []string{"i08", "i12"} {
 			if err := f.DeleteImage(t.Context(), gone); err != nil {
 				t.Fatal(err)
@@ -198,12 +198,12 @@ var imageListTests = map[string]func(*testing.T, *fixture){
 		}
 		f.want(t, image("pending", amd64))
 		for _, name := range []string{"a", "bb"} {
-			f.catalogue(t, image(name, amd64), "1", catalogOf("p", "q"))
+			f.catalog(t, image(name, amd64), "1", catalogOf("p", "q"))
 			f.match(t, image(name, amd64), "1", answers{
-				"p": {finding("CVE-1", vuln.SeverityCritical, "2.0")}, "q": {finding("CVE-1", vuln.SeverityCritical), finding("CVE-2", vuln.SeverityUnknown)},
+				"p": {finding("CVE-1", model.SeverityCritical, "2.0")}, "q": {finding("CVE-1", model.SeverityCritical), finding("CVE-2", model.SeverityUnknown)},
 			})
 		}
-		report := store.Counts{SeverityCounts: vuln.SeverityCounts{Medium: 7, Negligible: 2}, KEV: 3, Fixable: 4}
+		report := store.Counts{SeverityCounts: model.SeverityCounts{Medium: 7, Negligible: 2}, KEV: 3, Fixable: 4}
 		if err := f.SaveReport(t.Context(), "reported", store.Report{Content: []byte("{}"), Counts: report}); err != nil {
 			t.Fatal(err)
 		}
@@ -215,7 +215,7 @@ var imageListTests = map[string]func(*testing.T, *fixture){
 			}
 		}
 		got, err := f.Overview(t.Context())
-		want := store.Counts{SeverityCounts: vuln.SeverityCounts{Critical: 4, Unknown: 2, Medium: 7, Negligible: 2}, KEV: 3, Fixable: 6}
+		want := store.Counts{SeverityCounts: model.SeverityCounts{Critical: 4, Unknown: 2, Medium: 7, Negligible: 2}, KEV: 3, Fixable: 6}
 		if err != nil || got.Counts != want || got.Packages != 2 || got.Running != 2 || len(got.Images) != 3 || got.Images[store.StateScanned] != 2 ||
 			got.Images[store.StatePending] != 1 || got.Images[store.StateReported] != 1 {
 			t.Errorf("got %+v, %v", got, err)

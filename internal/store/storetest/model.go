@@ -11,21 +11,20 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 // Bounds of the random histories: few of everything, so that all meets.
 const (
-	modelSteps    = 100
 	modelImages   = 5
 	modelPackages = 6
 	modelCVEs     = 4
 )
 
-// world is what a made-up database says. It stands for a generation.
+// world is what a made-up database says. It stands for a result set.
 type world struct {
-	says   map[string][]vuln.PackageFinding
+	says   map[string][]model.PackageFinding
 	epss   map[string]float64
 	kev    map[string]bool
 	broken map[string]bool
@@ -40,15 +39,15 @@ type modelImage struct {
 	firstSeen      time.Time
 }
 
-// model is a store in plain maps.
-type model struct {
+// storeModel is a store in plain maps.
+type storeModel struct {
 	*fixture
 	t      *testing.T
 	random *rand.Rand
 	worlds map[int64]*world
-	images map[vuln.ImageKey]*modelImage
-	// answers and failures are visible; nextAnswers and nextFailures were given to the next generation.
-	answers, nextAnswers   map[string][]vuln.PackageFinding
+	images map[model.ImageKey]*modelImage
+	// answers and failures are visible; nextAnswers and nextFailures were given to the next result set.
+	answers, nextAnswers   map[string][]model.PackageFinding
 	failures, nextFailures map[string]bool
 	// opened is since when a vulnerability is found in a package, by package and ID.
 	opened        map[string]map[string]time.Time
@@ -62,9 +61,9 @@ var modelTests = func() map[string]func(*testing.T, *fixture) {
 	tests := map[string]func(*testing.T, *fixture){}
 	for seed := range uint64(modelHistories) {
 		tests[fmt.Sprintf("A random history equals a model, seed %d", seed)] = func(t *testing.T, f *fixture) {
-			m := &model{
-				fixture: f, t: t, random: rand.New(rand.NewPCG(seed, 1)), worlds: map[int64]*world{}, images: map[vuln.ImageKey]*modelImage{},
-				answers: map[string][]vuln.PackageFinding{}, failures: map[string]bool{}, names: map[int64]string{},
+			m := &storeModel{
+				fixture: f, t: t, random: rand.New(rand.NewPCG(seed, 1)), worlds: map[int64]*world{}, images: map[model.ImageKey]*modelImage{},
+				answers: map[string][]model.PackageFinding{}, failures: map[string]bool{}, names: map[int64]string{},
 				opened: map[string]map[string]time.Time{},
 			}
 			f.clock.set(oldBuild.Built)
@@ -74,7 +73,7 @@ var modelTests = func() map[string]func(*testing.T, *fixture) {
 	return tests
 }()
 
-func (m *model) run() {
+func (m *storeModel) run() {
 	m.current = m.fixture.start(m.t, oldBuild).Number
 	m.worlds[m.current] = m.newWorld(nil)
 	for step := range modelSteps {
@@ -105,8 +104,8 @@ func (m *model) run() {
 }
 
 // newWorld differs from the one before in some packages, and in every score.
-func (m *model) newWorld(before *world) *world {
-	w := &world{says: map[string][]vuln.PackageFinding{}, epss: map[string]float64{}, kev: map[string]bool{}, broken: map[string]bool{}}
+func (m *storeModel) newWorld(before *world) *world {
+	w := &world{says: map[string][]model.PackageFinding{}, epss: map[string]float64{}, kev: map[string]bool{}, broken: map[string]bool{}}
 	for i := range modelCVEs {
 		id := fmt.Sprintf("CVE-%d", i)
 		w.epss[id], w.kev[id] = []float64{0, 0.05, 0.1, 0.7}[m.random.IntN(4)], m.random.IntN(3) == 0
@@ -119,9 +118,9 @@ func (m *model) newWorld(before *world) *world {
 		}
 		w.broken[name] = m.random.IntN(8) == 0
 		for range m.random.IntN(4) {
-			one := finding(fmt.Sprintf("CVE-%d", m.random.IntN(modelCVEs)), vuln.Severities()[m.random.IntN(3)*2])
+			one := finding(fmt.Sprintf("CVE-%d", m.random.IntN(modelCVEs)), model.Severities()[m.random.IntN(3)*2])
 			if m.random.IntN(2) == 0 {
-				one.Fix = vuln.Fix{State: vuln.FixStateFixed, Versions: []string{fmt.Sprint(m.random.IntN(2))}}
+				one.Fix = model.Fix{State: model.FixStateFixed, Versions: []string{fmt.Sprint(m.random.IntN(2))}}
 			}
 			if m.random.IntN(3) == 0 {
 				one.Vulnerability.Description = "another text"
@@ -133,26 +132,26 @@ func (m *model) newWorld(before *world) *world {
 }
 
 // scored is a finding with the scores that the world gives it.
-func (w *world) scored(one vuln.PackageFinding) vuln.PackageFinding {
+func (w *world) scored(one model.PackageFinding) model.PackageFinding {
 	return scored(one, w.epss[one.Vulnerability.ID], w.kev[one.Vulnerability.ID])
 }
 
-func (w *world) answer(name string) vuln.PackageAnswer {
+func (w *world) answer(name string) model.PackageAnswer {
 	if w.broken[name] {
 		return failed
 	}
-	var findings []vuln.PackageFinding
+	var findings []model.PackageFinding
 	for _, one := range w.says[name] {
 		findings = append(findings, w.scored(one))
 	}
 	return answerOf(findings...)
 }
 
-func (m *model) anyKey() vuln.ImageKey {
-	return vuln.ImageKey{ImageID: fmt.Sprint("image-", m.random.IntN(modelImages)), Platform: amd64}
+func (m *storeModel) anyKey() model.ImageKey {
+	return model.ImageKey{ImageID: fmt.Sprint("image-", m.random.IntN(modelImages)), Platform: amd64}
 }
 
-func (m *model) randomCatalog() (vuln.Catalog, map[string]bool) {
+func (m *storeModel) randomCatalog() (model.Catalog, map[string]bool) {
 	held := map[string]bool{}
 	for i := range modelPackages {
 		if m.random.IntN(2) == 0 {
@@ -166,7 +165,7 @@ func (m *model) randomCatalog() (vuln.Catalog, map[string]bool) {
 	return catalog, held
 }
 
-func (m *model) upload() string {
+func (m *storeModel) upload() string {
 	key := m.anyKey()
 	catalog, held := m.randomCatalog()
 	image := m.images[key]
@@ -178,7 +177,7 @@ func (m *model) upload() string {
 	}
 	m.uploads++
 	digest := fmt.Sprint(m.uploads)
-	m.catalogue(m.t, key, digest, catalog)
+	m.catalog(m.t, key, digest, catalog)
 	next := &modelImage{held: held, digest: digest, firstSeen: m.clock.Now()}
 	if image != nil {
 		next.shown, next.firstSeen = image.shown && maps.Equal(image.held, held), image.firstSeen
@@ -187,7 +186,7 @@ func (m *model) upload() string {
 	return "upload " + key.ImageID
 }
 
-func (m *model) remove() string {
+func (m *storeModel) remove() string {
 	key := m.anyKey()
 	err := m.Store.DeleteImage(m.t.Context(), key.ImageID)
 	if m.images[key] == nil != errors.Is(err, store.ErrNotFound) {
@@ -198,11 +197,11 @@ func (m *model) remove() string {
 }
 
 // matchWaiting answers for what waiting images lack, as matching does.
-func (m *model) matchWaiting() string {
+func (m *storeModel) matchWaiting() string {
 	for _, key := range m.waiting(m.t) {
 		digest, packages, err := m.UnansweredPackages(m.t.Context(), key)
 		must(m.t, err)
-		saved := map[int64]vuln.PackageAnswer{}
+		saved := map[int64]model.PackageAnswer{}
 		for _, p := range packages {
 			answer := m.worlds[m.current].answer(p.Name)
 			saved[p.ID], m.names[p.ID] = answer, p.Name
@@ -220,7 +219,7 @@ func (m *model) matchWaiting() string {
 }
 
 // show makes findings of a package visible. Those that were visible before stay open since then.
-func (m *model) show(name string, findings []vuln.PackageFinding) {
+func (m *storeModel) show(name string, findings []model.PackageFinding) {
 	opened := map[string]time.Time{}
 	for i := range findings {
 		id := findings[i].Vulnerability.ID
@@ -233,7 +232,7 @@ func (m *model) show(name string, findings []vuln.PackageFinding) {
 	m.answers[name], m.opened[name] = findings, opened
 }
 
-func (m *model) failing(image *modelImage) bool {
+func (m *storeModel) failing(image *modelImage) bool {
 	for name, excluded := range image.held {
 		if !excluded && m.failures[name] {
 			return true
@@ -242,15 +241,15 @@ func (m *model) failing(image *modelImage) bool {
 	return false
 }
 
-func (m *model) startNext() string {
+func (m *storeModel) startNext() string {
 	full := m.random.IntN(2) == 0
-	build := vuln.DatabaseBuild{ID: fmt.Sprint("build-", m.random.IntN(3))}
-	started, err := m.StartGeneration(m.t.Context(), build, "engine", full)
+	build := model.DatabaseBuild{ID: fmt.Sprint("build-", m.random.IntN(3))}
+	started, err := m.StartResultSet(m.t.Context(), build, "engine", full)
 	must(m.t, err)
 	m.next = started.Number
 	w := m.newWorld(m.worlds[m.current])
 	m.worlds[m.next] = w
-	m.nextAnswers, m.nextFailures = map[string][]vuln.PackageFinding{}, map[string]bool{}
+	m.nextAnswers, m.nextFailures = map[string][]model.PackageFinding{}, map[string]bool{}
 	before := m.worlds[m.current]
 	for _, p := range m.fixture.answered(m.t) {
 		name := m.names[p.ID]
@@ -260,17 +259,17 @@ func (m *model) startNext() string {
 		}
 	}
 	must(m.t, m.StartMatching(m.t.Context(), m.next))
-	return "start a generation"
+	return "start a result set"
 }
 
 // answerSome answers for some packages of the queue.
-func (m *model) answerSome(limit int) string {
+func (m *storeModel) answerSome(limit int) string {
 	if m.next == 0 {
 		return "nothing to answer"
 	}
 	queued, err := m.QueuedPackages(m.t.Context(), m.next, limit)
 	must(m.t, err)
-	saved := map[int64]vuln.PackageAnswer{}
+	saved := map[int64]model.PackageAnswer{}
 	for _, p := range queued {
 		answer := m.worlds[m.next].answer(p.Name)
 		if m.random.IntN(8) == 0 { // An answer that is not the last one.
@@ -288,7 +287,7 @@ func (m *model) answerSome(limit int) string {
 }
 
 // switchOver answers for the rest, keeps the scores of the next world and makes it current.
-func (m *model) switchOver() string {
+func (m *storeModel) switchOver() string {
 	if m.next == 0 {
 		return "nothing to switch to"
 	}
@@ -297,7 +296,7 @@ func (m *model) switchOver() string {
 	must(m.t, err)
 	after := m.worlds[m.next]
 	for i := range all {
-		one := after.scored(vuln.PackageFinding{Vulnerability: all[i].Vulnerability})
+		one := after.scored(model.PackageFinding{Vulnerability: all[i].Vulnerability})
 		all[i].Vulnerability = one.Vulnerability
 	}
 	must(m.t, m.StageScores(m.t.Context(), m.next, all))
@@ -310,16 +309,16 @@ func (m *model) switchOver() string {
 	switched := m.switchTo(m.t, m.next)
 	m.current, m.next = m.next, 0
 	if diff := cmp.Diff(want, switched.Changes); diff != "" {
-		m.t.Errorf("changes of generation %d: %s", m.current, diff)
+		m.t.Errorf("changes of result set %d: %s", m.current, diff)
 	}
-	if total := m.changes(m.t, store.ChangeQuery{Generation: m.current}).Total; total != want.Opened+want.Closed+want.Changed {
+	if total := m.changes(m.t, store.ChangeQuery{ResultSet: m.current}).Total; total != want.Opened+want.Closed+want.Changed {
 		m.t.Errorf("got %d changes, want %+v", total, want)
 	}
 	return "switch"
 }
 
 // replaceCatalog reads the SBOM of an image anew.
-func (m *model) replaceCatalog() string {
+func (m *storeModel) replaceCatalog() string {
 	key := m.anyKey()
 	image := m.images[key]
 	catalog, held := m.randomCatalog()
@@ -328,7 +327,7 @@ func (m *model) replaceCatalog() string {
 	}
 	stored, err := m.StorePackages(m.t.Context(), catalog.Packages)
 	must(m.t, err)
-	saved := map[int64]vuln.PackageAnswer{}
+	saved := map[int64]model.PackageAnswer{}
 	for _, p := range stored {
 		answer := m.worlds[m.current].answer(p.Name)
 		saved[p.ID], m.names[p.ID] = answer, p.Name
@@ -342,7 +341,7 @@ func (m *model) replaceCatalog() string {
 }
 
 // prune forgets the packages that the store forgot, which no image may hold.
-func (m *model) prune() string {
+func (m *storeModel) prune() string {
 	must(m.t, m.Store.Prune(m.t.Context(), m.clock.Now().Add(time.Duration(m.random.IntN(3)-1)*time.Hour)))
 	left := map[string]bool{}
 	for _, p := range m.fixture.answered(m.t) {
@@ -367,12 +366,12 @@ func (m *model) prune() string {
 }
 
 // check compares all that the store shows with the model.
-func (m *model) check() {
+func (m *storeModel) check() {
 	m.t.Helper()
-	current, _, err := m.CurrentGeneration(m.t.Context())
+	current, _, err := m.CurrentResultSet(m.t.Context())
 	must(m.t, err)
 	if current.Number != m.current {
-		m.t.Errorf("generation %d is current, want %d", current.Number, m.current)
+		m.t.Errorf("result set %d is current, want %d", current.Number, m.current)
 	}
 	for key, image := range m.images {
 		got := m.image(m.t, key)
@@ -395,7 +394,7 @@ func (m *model) check() {
 }
 
 // expect is what an image should show.
-func (m *model) expect(image *modelImage) ([]string, store.Counts) {
+func (m *storeModel) expect(image *modelImage) ([]string, store.Counts) {
 	all := map[string]bool{}
 	var counts store.Counts
 	for name, excluded := range image.held {
@@ -417,7 +416,7 @@ func (m *model) expect(image *modelImage) ([]string, store.Counts) {
 			if len(one.Vulnerability.KEV) > 0 {
 				counts.KEV++
 			}
-			if one.Fix.State == vuln.FixStateFixed {
+			if one.Fix.State == model.FixStateFixed {
 				counts.Fixable++
 			}
 		}
@@ -425,7 +424,7 @@ func (m *model) expect(image *modelImage) ([]string, store.Counts) {
 	return append([]string{}, slices.Sorted(maps.Keys(all))...), counts
 }
 
-func describe(name string, f *vuln.PackageFinding, since time.Time) string {
+func describe(name string, f *model.PackageFinding, since time.Time) string {
 	return fmt.Sprintf("%s %s %s %q %v %v %d since %s", name, f.Vulnerability.ID, f.Vulnerability.Severity, f.Vulnerability.Description, f.Fix,
 		f.Vulnerability.EPSS.Score, len(f.Vulnerability.KEV), since.UTC().Format(time.TimeOnly))
 }

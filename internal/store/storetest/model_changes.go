@@ -4,17 +4,17 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 // nextChanges compares what is visible with what will be.
-func (m *model) nextChanges() store.ChangeCounts {
+func (m *storeModel) nextChanges() store.ChangeCounts {
 	var counts store.ChangeCounts
-	reached := map[vuln.ImageKey]bool{}
+	reached := map[model.ImageKey]bool{}
 	for i := range modelPackages {
 		name := fmt.Sprintf("p%d", i)
-		var holders []vuln.ImageKey
+		var holders []model.ImageKey
 		for key, image := range m.images {
 			if excluded, held := image.held[name]; held && !excluded {
 				holders = append(holders, key)
@@ -37,14 +37,14 @@ func (m *model) nextChanges() store.ChangeCounts {
 	return counts
 }
 
-func (m *model) countChanges(counts *store.ChangeCounts, before, after map[string]store.ChangeSide) bool {
+func (m *storeModel) countChanges(counts *store.ChangeCounts, before, after map[string]store.ChangeSide) bool {
 	old := *counts
 	for id, side := range after {
 		was, stays := before[id]
 		switch {
 		case !stays:
 			counts.Opened++
-			if side.Severity == vuln.SeverityCritical {
+			if side.Severity == model.SeverityCritical {
 				counts.OpenedCritical++
 			}
 			if side.KEV {
@@ -67,12 +67,12 @@ func (m *model) countChanges(counts *store.ChangeCounts, before, after map[strin
 }
 
 // sidesOf joins the findings of each vulnerability.
-func sidesOf(findings []vuln.PackageFinding, w *world) map[string]store.ChangeSide {
+func sidesOf(findings []model.PackageFinding, w *world) map[string]store.ChangeSide {
 	sides := map[string]store.ChangeSide{}
 	for i := range findings {
 		id := findings[i].Vulnerability.ID
 		side, found := sides[id]
-		if !found || findings[i].Fix.State == vuln.FixStateFixed {
+		if !found || findings[i].Fix.State == model.FixStateFixed {
 			side.FixState = findings[i].Fix.State
 		}
 		side.Severity = max(side.Severity, findings[i].Vulnerability.Severity)

@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 var reportTests = map[string]func(*testing.T, *fixture){
@@ -24,7 +24,7 @@ var reportTests = map[string]func(*testing.T, *fixture){
 		}
 		save := func(content []byte, critical int) {
 			t.Helper()
-			if err := f.SaveReport(t.Context(), id, store.Report{Content: content, Counts: store.Counts{SeverityCounts: vuln.SeverityCounts{Critical: critical}, KEV: 1}}); err != nil {
+			if err := f.SaveReport(t.Context(), id, store.Report{Content: content, Counts: store.Counts{SeverityCounts: model.SeverityCounts{Critical: critical}, KEV: 1}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -33,7 +33,7 @@ var reportTests = map[string]func(*testing.T, *fixture){
 			if got, err := f.Report(t.Context(), id); err != nil || !bytes.Equal(got, content) {
 				t.Errorf("Report: got %d bytes, %v, want %d", len(got), err, len(content))
 			}
-			i := f.image(t, vuln.ImageKey{ImageID: id})
+			i := f.image(t, model.ImageKey{ImageID: id})
 			if i.State != store.StateReported || !i.HasReport || i.Counts.Critical != n || i.Counts.KEV != 1 || i.FirstSeen.IsZero() {
 				t.Errorf("got %+v", i)
 			}
@@ -63,8 +63,8 @@ var reportTests = map[string]func(*testing.T, *fixture){
 		if report, err := f.Report(t.Context(), key.ImageID); err != nil || string(report) != "{}" {
 			t.Errorf("Report: %q, %v", report, err)
 		}
-		f.catalogue(t, key, "1", catalogOf("p"))
-		f.match(t, key, "1", answers{"p": {finding("CVE-1", vuln.SeverityLow)}})
+		f.catalog(t, key, "1", catalogOf("p"))
+		f.match(t, key, "1", answers{"p": {finding("CVE-1", model.SeverityLow)}})
 		// A report does not touch the counts of what was matched.
 		if err := f.SaveReport(t.Context(), key.ImageID, store.Report{Content: []byte("{1}"), Counts: store.Counts{Fixable: 9}}); err != nil {
 			t.Fatal(err)
@@ -80,12 +80,12 @@ var reportTests = map[string]func(*testing.T, *fixture){
 		}
 	},
 	"A report with components": func(t *testing.T, f *fixture) {
-		key := vuln.ImageKey{ImageID: image("a", amd64).ImageID}
+		key := model.ImageKey{ImageID: image("a", amd64).ImageID}
 		catalog, sbom := catalogOf("p", "q"), store.SBOM{MediaType: "application/vnd.cyclonedx+xml", Content: []byte("zstd"), SHA256: "r", Size: 5}
-		counts := store.Counts{SeverityCounts: vuln.SeverityCounts{Critical: 3}, Fixable: 2}
+		counts := store.Counts{SeverityCounts: model.SeverityCounts{Critical: 3}, Fixable: 2}
 		with := store.Report{Content: []byte("<bom/>"), Counts: counts, SBOM: &sbom, Catalog: &catalog}
 		must(t, f.SaveReport(t.Context(), key.ImageID, with))
-		expectKinds(t, f.kinds(t, 0), store.EventImageReported, store.EventImageCatalogued)
+		expectKinds(t, f.kinds(t, 0), store.EventImageReported, store.EventImageCataloged)
 		expect := func(step string, state store.State, fromReport bool, packages int, shown store.Counts) {
 			t.Helper()
 			i := f.image(t, key)
@@ -93,24 +93,24 @@ var reportTests = map[string]func(*testing.T, *fixture){
 				t.Errorf("%s: got %+v", step, i)
 			}
 		}
-		expect("uploaded", store.StateCatalogued, true, 2, counts)
+		expect("uploaded", store.StateCataloged, true, 2, counts)
 		if got, err := f.SBOM(t.Context(), key); err != nil || !cmp.Equal(got, sbom) {
 			t.Errorf("SBOM: %+v, %v", got, err)
 		}
-		if got := f.waiting(t); !slices.Equal(got, []vuln.ImageKey{key}) {
+		if got := f.waiting(t); !slices.Equal(got, []model.ImageKey{key}) {
 			t.Errorf("waiting: %v", got)
 		}
-		f.match(t, key, "r", answers{"p": {finding("CVE-1", vuln.SeverityLow)}})
-		expect("matched", store.StateScanned, true, 2, store.Counts{SeverityCounts: vuln.SeverityCounts{Low: 1}})
+		f.match(t, key, "r", answers{"p": {finding("CVE-1", model.SeverityLow)}})
+		expect("matched", store.StateScanned, true, 2, store.Counts{SeverityCounts: model.SeverityCounts{Low: 1}})
 		if got := f.found(t, key); !slices.Equal(got, []string{"CVE-1 p"}) {
 			t.Errorf("got %v", got)
 		}
 		// Another one takes its place: the same components, other ones, none.
 		must(t, f.SaveReport(t.Context(), key.ImageID, with))
-		expect("the same again", store.StateCatalogued, true, 2, store.Counts{SeverityCounts: vuln.SeverityCounts{Low: 1}})
+		expect("the same again", store.StateCataloged, true, 2, store.Counts{SeverityCounts: model.SeverityCounts{Low: 1}})
 		catalog = catalogOf("r")
 		must(t, f.SaveReport(t.Context(), key.ImageID, with))
-		expect("other components", store.StateCatalogued, true, 1, counts)
+		expect("other components", store.StateCataloged, true, 1, counts)
 		must(t, f.SaveReport(t.Context(), key.ImageID, store.Report{Content: []byte("{}"), Counts: counts}))
 		expect("no components", store.StateReported, false, 0, counts)
 		if _, err := f.SBOM(t.Context(), key); !errors.Is(err, store.ErrNotFound) {
@@ -125,17 +125,17 @@ var reportTests = map[string]func(*testing.T, *fixture){
 			t.Error("components without an SBOM are no error")
 		}
 	},
-	"An image with a report for an SBOM is still to be catalogued": func(t *testing.T, f *fixture) {
+	"An image with a report for an SBOM is still to be cataloged": func(t *testing.T, f *fixture) {
 		key, arm := image("a", amd64), image("a", arm64)
 		catalog, sbom := catalogOf("p", "q"), sbomOf("r")
 		counts := store.Counts{Fixable: 2}
 		with := store.Report{Content: []byte("{}"), Counts: counts, SBOM: &sbom, Catalog: &catalog}
 		must(t, f.SaveReport(t.Context(), key.ImageID, with))
-		f.match(t, vuln.ImageKey{ImageID: key.ImageID}, "r", answers{"p": {finding("CVE-1", vuln.SeverityLow)}})
+		f.match(t, model.ImageKey{ImageID: key.ImageID}, "r", answers{"p": {finding("CVE-1", model.SeverityLow)}})
 		last := f.last(t)
 		wanted := f.want(t, key, arm)
 		expectKinds(t, f.kinds(t, last), store.EventImageDiscovered, store.EventImageDiscovered)
-		expect := func(step string, key vuln.ImageKey, state store.State, attempts, packages int, findings ...string) {
+		expect := func(step string, key model.ImageKey, state store.State, attempts, packages int, findings ...string) {
 			t.Helper()
 			i := f.image(t, key)
 			if i.State != state || i.Attempts != attempts || i.FromReport != (packages > 0) || i.PackageCount != packages || len(f.packages(t, key)) != packages {
@@ -153,9 +153,9 @@ var reportTests = map[string]func(*testing.T, *fixture){
 		last = f.last(t)
 		f.want(t, key, arm)
 		expectKinds(t, f.kinds(t, last))
-		// Attempts to catalogue it go on beside what reports say.
+		// Attempts to catalog it go on beside what reports say.
 		for attempt := range 2 {
-			recorded, err := f.RecordFailure(t.Context(), key, attempt, vuln.Outcome{Reason: vuln.ReasonImagePullDenied, Message: "denied"}, day)
+			recorded, err := f.RecordFailure(t.Context(), key, attempt, model.Outcome{Reason: model.ReasonImagePullDenied, Message: "denied"}, day)
 			if !recorded || err != nil {
 				t.Errorf("attempt %d: %t, %v", attempt, recorded, err)
 			}
@@ -165,23 +165,23 @@ var reportTests = map[string]func(*testing.T, *fixture){
 		must(t, f.SaveReport(t.Context(), key.ImageID, with))
 		expect("reported again", key, store.StateFailed, 2, 3)
 		expect("reported while pending", arm, store.StatePending, 0, 3)
-		if got := f.waiting(t); !slices.Equal(got, []vuln.ImageKey{key, arm}) {
+		if got := f.waiting(t); !slices.Equal(got, []model.ImageKey{key, arm}) {
 			t.Errorf("waiting: %v", got)
 		}
-		if got, err := f.WaitingImages(t.Context(), vuln.ImageKey{}, 1); err != nil || !slices.Equal(got, []vuln.ImageKey{key}) {
+		if got, err := f.WaitingImages(t.Context(), model.ImageKey{}, 1); err != nil || !slices.Equal(got, []model.ImageKey{key}) {
 			t.Errorf("the first that waits: %v, %v", got, err)
 		}
-		f.match(t, key, "r", answers{"r": {finding("CVE-2", vuln.SeverityHigh)}})
+		f.match(t, key, "r", answers{"r": {finding("CVE-2", model.SeverityHigh)}})
 		f.match(t, arm, "r", nil)
 		expect("matched", key, store.StateFailed, 2, 3, "CVE-1 p", "CVE-2 r")
 		expect("matched while pending", arm, store.StatePending, 0, 3, "CVE-1 p", "CVE-2 r")
-		if i := f.image(t, key); i.Reason != vuln.ReasonImagePullDenied || i.Message != "denied" || !i.NextAttempt.Equal(day) || len(f.waiting(t)) != 0 {
+		if i := f.image(t, key); i.Reason != model.ReasonImagePullDenied || i.Message != "denied" || !i.NextAttempt.Equal(day) || len(f.waiting(t)) != 0 {
 			t.Errorf("matched: got %+v, waiting %v", i, f.waiting(t))
 		}
 		must(t, f.SaveReport(t.Context(), key.ImageID, store.Report{Content: []byte("{}"), Counts: counts}))
 		expect("reported without components", key, store.StateFailed, 2, 0)
 		expect("reported without components", arm, store.StatePending, 0, 0)
-		f.catalogue(t, key, "1", catalogOf("p"))
+		f.catalog(t, key, "1", catalogOf("p"))
 		f.match(t, key, "1", nil)
 		must(t, f.SaveReport(t.Context(), key.ImageID, with))
 		if i := f.image(t, key); i.State != store.StateScanned || i.FromReport || i.PackageCount != 1 || i.Reported == nil || *i.Reported != counts {
@@ -191,7 +191,7 @@ var reportTests = map[string]func(*testing.T, *fixture){
 			t.Errorf("SBOM: %+v, %v", sbom, err)
 		}
 		// Whoever wants it may not know the platform.
-		plain := vuln.ImageKey{ImageID: "plain"}
+		plain := model.ImageKey{ImageID: "plain"}
 		must(t, f.SaveReport(t.Context(), plain.ImageID, with))
 		if got := f.want(t, plain)[plain]; got.State != store.StatePending || !got.FromReport {
 			t.Errorf("wanted without a platform: got %+v", got)
@@ -210,8 +210,8 @@ var reportTests = map[string]func(*testing.T, *fixture){
 		if i := f.image(t, key); i.State != store.StatePending || i.Reason != "" || i.Database != nil || len(f.waiting(t)) != 0 {
 			t.Errorf("failed: got %+v, waiting %v", i, f.waiting(t))
 		}
-		f.save(t, current, id, answerOf(finding("CVE-1", vuln.SeverityLow)))
-		if got := f.waiting(t); !slices.Equal(got, []vuln.ImageKey{key}) {
+		f.save(t, current, id, answerOf(finding("CVE-1", model.SeverityLow)))
+		if got := f.waiting(t); !slices.Equal(got, []model.ImageKey{key}) {
 			t.Errorf("waiting: %v", got)
 		}
 		must(t, f.FinishImage(t.Context(), key, "r"))
@@ -227,7 +227,7 @@ var eventTests = map[string]func(*testing.T, *fixture){
 			t.Errorf("empty: got %v", got)
 		}
 		for n := range 10 {
-			f.want(t, vuln.ImageKey{ImageID: strconv.Itoa(n), Platform: amd64})
+			f.want(t, model.ImageKey{ImageID: strconv.Itoa(n), Platform: amd64})
 		}
 		var since int64
 		for n := 0; n < 10; n += 3 {
@@ -256,7 +256,7 @@ var eventTests = map[string]func(*testing.T, *fixture){
 		<-changed
 		changed = f.Changed()
 		f.want(t, key)
-		if _, err := f.RecordFailure(t.Context(), key, 7, vuln.Outcome{}, oldBuild.Built); err != nil {
+		if _, err := f.RecordFailure(t.Context(), key, 7, model.Outcome{}, oldBuild.Built); err != nil {
 			t.Fatal(err)
 		}
 		if err := f.DeleteImage(t.Context(), "unknown"); err == nil {
@@ -272,11 +272,11 @@ var eventTests = map[string]func(*testing.T, *fixture){
 
 var concurrencyTests = map[string]func(*testing.T, *fixture){
 	"WantImages at once": func(t *testing.T, f *fixture) {
-		keys := make([]vuln.ImageKey, 100)
+		keys := make([]model.ImageKey, 100)
 		for i := range keys {
-			keys[i] = vuln.ImageKey{ImageID: strconv.Itoa(i), Platform: amd64}
+			keys[i] = model.ImageKey{ImageID: strconv.Itoa(i), Platform: amd64}
 		}
-		results := make([]map[vuln.ImageKey]store.Image, 8)
+		results := make([]map[model.ImageKey]store.Image, 8)
 		var group sync.WaitGroup
 		for i := range results {
 			group.Go(func() {
@@ -304,7 +304,7 @@ var concurrencyTests = map[string]func(*testing.T, *fixture){
 		recorded := 0
 		for range 8 {
 			group.Go(func() {
-				ok, err := f.RecordFailure(t.Context(), key, 0, vuln.Outcome{Reason: vuln.ReasonOutOfDisk}, oldBuild.Built)
+				ok, err := f.RecordFailure(t.Context(), key, 0, model.Outcome{Reason: model.ReasonOutOfDisk}, oldBuild.Built)
 				if err != nil {
 					t.Error(err)
 				}
@@ -323,10 +323,10 @@ var concurrencyTests = map[string]func(*testing.T, *fixture){
 	"Matches of images that share packages, with readers": func(t *testing.T, f *fixture) {
 		const images = 12
 		names := make([]string, 60)
-		all := map[string][]vuln.PackageFinding{}
+		all := map[string][]model.PackageFinding{}
 		for i := range names {
 			names[i] = fmt.Sprintf("p%02d", i)
-			all[names[i]] = []vuln.PackageFinding{finding(fmt.Sprintf("CVE-%d", i%20), vuln.SeverityHigh)}
+			all[names[i]] = []model.PackageFinding{finding(fmt.Sprintf("CVE-%d", i%20), model.SeverityHigh)}
 		}
 		f.start(t, oldBuild)
 		var writers, readers sync.WaitGroup
@@ -356,14 +356,14 @@ var concurrencyTests = map[string]func(*testing.T, *fixture){
 		}
 		for n := range images {
 			writers.Go(func() {
-				key := vuln.ImageKey{ImageID: fmt.Sprint("image", n), Platform: amd64}
-				own := map[string][]vuln.PackageFinding{}
+				key := model.ImageKey{ImageID: fmt.Sprint("image", n), Platform: amd64}
+				own := map[string][]model.PackageFinding{}
 				var held []string
 				for i := range 40 {
 					name := names[(n*7+i)%len(names)]
 					held, own[name] = append(held, name), all[name]
 				}
-				if _, err := f.WantImages(t.Context(), []vuln.ImageKey{key}); err != nil {
+				if _, err := f.WantImages(t.Context(), []model.ImageKey{key}); err != nil {
 					t.Error(err)
 				}
 				if err := f.SaveSBOM(t.Context(), key, sbomOf("1"), catalogOf(held...)); err != nil {

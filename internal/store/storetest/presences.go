@@ -11,12 +11,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 // runs says that the container "c" of a Deployment in namespace "n" runs images.
-func runs(name string, keys ...vuln.ImageKey) []store.Use {
+func runs(name string, keys ...model.ImageKey) []store.Use {
 	uses := make([]store.Use, len(keys))
 	for i, key := range keys {
 		uses[i] = store.Use{Image: key, Workload: store.Workload{Namespace: "n", Kind: "Deployment", Name: name}, Container: "c"}
@@ -48,7 +48,7 @@ func (f *fixture) presences(t *testing.T, query store.PresenceQuery) store.Prese
 }
 
 // ran lists "workload since-until" of an image, in minutes after day, in the order of the list.
-func (f *fixture) ran(t *testing.T, key vuln.ImageKey) []string {
+func (f *fixture) ran(t *testing.T, key model.ImageKey) []string {
 	t.Helper()
 	texts := []string{}
 	for _, p := range f.presences(t, store.PresenceQuery{Image: key}).Presences {
@@ -57,7 +57,7 @@ func (f *fixture) ran(t *testing.T, key vuln.ImageKey) []string {
 	return texts
 }
 
-func (f *fixture) expectRan(t *testing.T, step string, key vuln.ImageKey, want ...string) {
+func (f *fixture) expectRan(t *testing.T, step string, key model.ImageKey, want ...string) {
 	t.Helper()
 	if diff := cmp.Diff(append([]string{}, want...), f.ran(t, key)); diff != "" {
 		t.Errorf("%s, %s (-want +got):\n%s", step, key.ImageID, diff)
@@ -84,7 +84,7 @@ func (f *fixture) rolled(t *testing.T, query store.RolloutQuery) []string {
 }
 
 // short is the name and the architecture of an image of these tests.
-func short(key vuln.ImageKey) string {
+func short(key model.ImageKey) string {
 	name, _, _ := strings.Cut(strings.TrimPrefix(key.ImageID, "registry.example/"), "@")
 	return name + "/" + key.Platform.Architecture
 }
@@ -116,7 +116,7 @@ var presenceTests = map[string]func(*testing.T, *fixture){
 		f.runAt(t, 13, "s1", runs("db", a)...)
 		f.runAt(t, 23, "s1", slices.Concat(runs("web", a), runs("db", a))...)
 		f.expectRan(t, "back late", a, "web 23-", "db 13-", "web 0-13")
-		f.expectRan(t, "of all platforms", vuln.ImageKey{ImageID: a.ImageID}, "web 23-", "db 13-", "web 1-", "web 0-13")
+		f.expectRan(t, "of all platforms", model.ImageKey{ImageID: a.ImageID}, "web 23-", "db 13-", "web 1-", "web 0-13")
 		must(t, f.DeleteImage(t.Context(), a.ImageID))
 		if _, err := f.Presences(t.Context(), store.PresenceQuery{Image: a}); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("of an image that was deleted: %v", err)
@@ -150,7 +150,7 @@ var presenceTests = map[string]func(*testing.T, *fixture){
 		key := image("a", amd64)
 		f.want(t, key)
 		for minute := range 9 {
-			f.runAt(t, minute, "s", runs("web", []vuln.ImageKey{key}[minute%2:]...)...)
+			f.runAt(t, minute, "s", runs("web", []model.ImageKey{key}[minute%2:]...)...)
 		}
 		f.expectRan(t, "flapping", key, "web 0-")
 		f.expectRolled(t, "flapping")
@@ -193,7 +193,7 @@ var presenceTests = map[string]func(*testing.T, *fixture){
 			}
 		}
 		token := f.presences(t, store.PresenceQuery{Image: key, Page: store.Page{Size: 1}}).NextToken
-		if _, err := f.Presences(t.Context(), store.PresenceQuery{Image: vuln.ImageKey{ImageID: key.ImageID}, Page: store.Page{Token: token}}); !errors.Is(err, store.ErrInvalidToken) {
+		if _, err := f.Presences(t.Context(), store.PresenceQuery{Image: model.ImageKey{ImageID: key.ImageID}, Page: store.Page{Token: token}}); !errors.Is(err, store.ErrInvalidToken) {
 			t.Errorf("the token of another query: %v", err)
 		}
 	},
@@ -217,8 +217,8 @@ var presenceTests = map[string]func(*testing.T, *fixture){
 var rolloutTests = map[string]func(*testing.T, *fixture){
 	"A rollout tells": func(t *testing.T, f *fixture) {
 		from, to := image("a", amd64), image("bb", arm64)
-		f.catalogue(t, from, "1", catalogOf("p"))
-		f.match(t, from, "1", answers{"p": {finding("CVE-1", vuln.SeverityHigh)}})
+		f.catalog(t, from, "1", catalogOf("p"))
+		f.match(t, from, "1", answers{"p": {finding("CVE-1", model.SeverityHigh)}})
 		f.want(t, to)
 		f.runAt(t, 0, "s", runs("web", from)...)
 		last := f.last(t)
@@ -239,8 +239,8 @@ var rolloutTests = map[string]func(*testing.T, *fixture){
 		page := f.rollouts(t, store.RolloutQuery{})
 		rollout := store.Rollout{
 			At: day.Add(time.Minute), Workload: want.Workload, Container: "c",
-			From: store.RolloutSide{Image: from, State: store.StateScanned, Counts: &store.Counts{SeverityCounts: vuln.SeverityCounts{High: 1}}},
-			To:   store.RolloutSide{Image: to, State: store.StatePending}, Verdict: store.RolloutVerdict{State: store.RolloutWaiting},
+			From: store.RolloutSide{Image: from, State: store.StateScanned, Counts: &store.Counts{SeverityCounts: model.SeverityCounts{High: 1}}},
+			To:   store.RolloutSide{Image: to, State: store.StatePending}, Evaluation: store.RolloutEvaluation{State: store.RolloutWaiting},
 		}
 		if len(page.Rollouts) == 1 {
 			rollout.ID = page.Rollouts[0].ID

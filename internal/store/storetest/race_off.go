@@ -2,8 +2,15 @@
 
 package storetest
 
-// How many random histories and random stores to search there are.
+// UnderRace reports whether the race detector is on. Tests that repeat the same steps many times then repeat them less often.
+const UnderRace = false
+
+// Sizes of the random tests.
 const (
-	modelHistories = 8
-	searchSeeds    = 4
+	modelHistories   = 8
+	modelSteps       = 100
+	searchSeeds      = 4
+	searchSteps      = 8
+	rolloutHistories = 3
+	rolloutSteps     = 120
 )

@@ -10,17 +10,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
-// rolledOut makes rollouts from one catalogued image to another, in as many workloads.
-func rolledOut(t *testing.T, f *fixture, workloads int) (from, to vuln.ImageKey) {
+// rolledOut makes rollouts from one cataloged image to another, in as many workloads.
+func rolledOut(t *testing.T, f *fixture, workloads int) (from, to model.ImageKey) {
 	t.Helper()
 	from, to = image("a", amd64), image("bb", amd64)
-	f.catalogue(t, from, "1", catalogOf("p", "q"))
-	f.catalogue(t, to, "1", catalogOf("q", "r"))
-	for minute, key := range []vuln.ImageKey{from, to} {
+	f.catalog(t, from, "1", catalogOf("p", "q"))
+	f.catalog(t, to, "1", catalogOf("q", "r"))
+	for minute, key := range []model.ImageKey{from, to} {
 		var uses []store.Use
 		for n := range workloads {
 			uses = append(uses, runs(fmt.Sprintf("w%02d", n), key)...)
@@ -30,12 +30,12 @@ func rolledOut(t *testing.T, f *fixture, workloads int) (from, to vuln.ImageKey)
 	return from, to
 }
 
-// judge expects that so many rollouts are judged or given up, those from before a minute.
-func (f *fixture) judge(t *testing.T, giveUp, want int) {
+// evaluate expects that so many rollouts are evaluated or time out, those from before a minute.
+func (f *fixture) evaluate(t *testing.T, timeout, want int) {
 	t.Helper()
-	taken, err := f.JudgeRollouts(t.Context(), day.Add(time.Duration(giveUp)*time.Minute), store.MaxJudged)
+	taken, err := f.EvaluateRollouts(t.Context(), day.Add(time.Duration(timeout)*time.Minute), store.MaxEvaluated)
 	if err != nil || taken != want {
-		t.Fatalf("%d rollouts were judged, %v, want %d", taken, err, want)
+		t.Fatalf("%d rollouts were evaluated, %v, want %d", taken, err, want)
 	}
 }
 
@@ -54,69 +54,69 @@ func (f *fixture) only(t *testing.T) store.RolloutDetail {
 	return detail
 }
 
-func (f *fixture) untold(t *testing.T, limit int) []store.RolloutDetail {
+func (f *fixture) unreported(t *testing.T, limit int) []store.RolloutDetail {
 	t.Helper()
-	details, err := f.UntoldRollouts(t.Context(), 0, limit)
+	details, err := f.UnreportedRollouts(t.Context(), 0, limit)
 	must(t, err)
 	return details
 }
 
-var judgeTests = map[string]func(*testing.T, *fixture){
-	"A rollout is judged when both images are scanned": func(t *testing.T, f *fixture) {
+var evaluationTests = map[string]func(*testing.T, *fixture){
+	"A rollout is evaluated when both images are scanned": func(t *testing.T, f *fixture) {
 		from, to := rolledOut(t, f, 1)
-		f.judge(t, 0, 0)
+		f.evaluate(t, 0, 0)
 		f.match(t, from, "1", answers{
-			"p": {finding("CVE-1", vuln.SeverityLow), finding("CVE-2", vuln.SeverityHigh, "2.0")},
-			"q": {finding("CVE-3", vuln.SeverityMedium), finding("CVE-4", vuln.SeverityMedium)},
+			"p": {finding("CVE-1", model.SeverityLow), finding("CVE-2", model.SeverityHigh, "2.0")},
+			"q": {finding("CVE-3", model.SeverityMedium), finding("CVE-4", model.SeverityMedium)},
 		})
-		f.judge(t, 0, 0)
-		if got := f.only(t); got.Verdict.State != store.RolloutWaiting || !got.From.Scanned() || got.To.Scanned() {
+		f.evaluate(t, 0, 0)
+		if got := f.only(t); got.Evaluation.State != store.RolloutWaiting || !got.From.Scanned() || got.To.Scanned() {
 			t.Errorf("got %+v", got)
 		}
-		f.match(t, to, "1", answers{"r": {finding("CVE-1", vuln.SeverityCritical), finding("CVE-5", vuln.SeverityCritical, "3")}})
+		f.match(t, to, "1", answers{"r": {finding("CVE-1", model.SeverityCritical), finding("CVE-5", model.SeverityCritical, "3")}})
 		last := f.last(t)
 		f.clock.set(day.Add(time.Hour))
-		f.judge(t, 0, 1)
+		f.evaluate(t, 0, 1)
 
 		want := f.only(t)
-		want.Verdict = store.RolloutVerdict{
-			State: store.RolloutJudged, At: day.Add(time.Hour),
-			Opened: vuln.SeverityCounts{Critical: 2}, Closed: vuln.SeverityCounts{High: 1, Low: 1},
+		want.Evaluation = store.RolloutEvaluation{
+			State: store.RolloutEvaluated, At: day.Add(time.Hour),
+			Opened: model.SeverityCounts{Critical: 2}, Closed: model.SeverityCounts{High: 1, Low: 1},
 		}
 		want.WorstOpened = []store.RolloutFinding{
-			{VulnerabilityID: "CVE-1", Package: "r", Severity: vuln.SeverityCritical},
-			{VulnerabilityID: "CVE-5", Package: "r", Severity: vuln.SeverityCritical, Fixable: true},
+			{VulnerabilityID: "CVE-1", Package: "r", Severity: model.SeverityCritical},
+			{VulnerabilityID: "CVE-5", Package: "r", Severity: model.SeverityCritical, Fixable: true},
 		}
 		want.WorstClosed = []store.RolloutFinding{
-			{VulnerabilityID: "CVE-2", Package: "p", Severity: vuln.SeverityHigh, Fixable: true},
-			{VulnerabilityID: "CVE-1", Package: "p", Severity: vuln.SeverityLow},
+			{VulnerabilityID: "CVE-2", Package: "p", Severity: model.SeverityHigh, Fixable: true},
+			{VulnerabilityID: "CVE-1", Package: "p", Severity: model.SeverityLow},
 		}
 		if diff := cmp.Diff(want, f.only(t)); diff != "" {
-			t.Errorf("verdict (-want +got):\n%s", diff)
+			t.Errorf("evaluation (-want +got):\n%s", diff)
 		}
 		events := f.events(t, last)
-		if len(events) != 1 || events[0].Kind != store.EventRolloutJudged || events[0].ImageID != to.ImageID || events[0].Namespace() != "n" {
+		if len(events) != 1 || events[0].Kind != store.EventRolloutEvaluated || events[0].ImageID != to.ImageID || events[0].Namespace() != "n" {
 			t.Fatalf("got %+v", events)
 		}
-		var data store.RolloutJudgedEvent
+		var data store.RolloutEvaluatedEvent
 		must(t, json.Unmarshal(events[0].Data, &data))
-		if diff := cmp.Diff(want.JudgedEvent(), data); diff != "" {
+		if diff := cmp.Diff(want.EvaluatedEvent(), data); diff != "" {
 			t.Errorf("event (-want +got):\n%s", diff)
 		}
 
 		// Once, whatever comes later.
-		f.judge(t, 999, 0)
-		if diff := cmp.Diff([]store.RolloutDetail{want}, f.untold(t, 9)); diff != "" {
-			t.Errorf("to be told (-want +got):\n%s", diff)
+		f.evaluate(t, 999, 0)
+		if diff := cmp.Diff([]store.RolloutDetail{want}, f.unreported(t, 9)); diff != "" {
+			t.Errorf("to be reported (-want +got):\n%s", diff)
 		}
-		must(t, f.RolloutTold(t.Context(), want.ID))
-		must(t, f.RolloutTold(t.Context(), want.ID))
-		if left := f.untold(t, 9); len(left) != 0 {
-			t.Errorf("still to be told: %+v", left)
+		must(t, f.MarkRolloutReported(t.Context(), want.ID))
+		must(t, f.MarkRolloutReported(t.Context(), want.ID))
+		if left := f.unreported(t, 9); len(left) != 0 {
+			t.Errorf("still to be reported: %+v", left)
 		}
 		// It says what was found then.
 		must(t, f.DeleteImage(t.Context(), to.ImageID))
-		if got := f.only(t); !cmp.Equal(want.Verdict, got.Verdict) || !cmp.Equal(want.WorstOpened, got.WorstOpened) {
+		if got := f.only(t); !cmp.Equal(want.Evaluation, got.Evaluation) || !cmp.Equal(want.WorstOpened, got.WorstOpened) {
 			t.Errorf("without the image: %+v", got)
 		}
 	},
@@ -125,84 +125,84 @@ var judgeTests = map[string]func(*testing.T, *fixture){
 		older, newer := catalogOf("p", "part of p"), catalogOf("p", "part of p")
 		newer.Packages[1].Excluded = true
 		newer.Packages[0].Package.Version, newer.Packages[0].Package.Fingerprint = "2.0", fmt.Sprintf("%064x", "newer")
-		f.catalogue(t, from, "1", older)
-		f.catalogue(t, to, "1", newer)
+		f.catalog(t, from, "1", older)
+		f.catalog(t, to, "1", newer)
 		f.runAt(t, 0, "s", runs("web", from)...)
 		f.runAt(t, 1, "s", runs("web", to)...)
-		both := finding("CVE-1", vuln.SeverityHigh)
+		both := finding("CVE-1", model.SeverityHigh)
 		both.Vulnerability.Namespace = "another"
 		f.match(t, from, "1", answers{
-			"p": {finding("CVE-1", vuln.SeverityLow), finding("CVE-2", vuln.SeverityLow)}, "part of p": {finding("CVE-3", vuln.SeverityMedium)},
+			"p": {finding("CVE-1", model.SeverityLow), finding("CVE-2", model.SeverityLow)}, "part of p": {finding("CVE-3", model.SeverityMedium)},
 		})
 		f.match(t, to, "1", answers{"p": {both}})
-		f.judge(t, 0, 1)
+		f.evaluate(t, 0, 1)
 		got := f.only(t)
-		if got.Verdict.Opened != (vuln.SeverityCounts{}) || got.Verdict.Closed != (vuln.SeverityCounts{Medium: 1, Low: 1}) || got.WorstClosed[1].VulnerabilityID != "CVE-2" {
+		if got.Evaluation.Opened != (model.SeverityCounts{}) || got.Evaluation.Closed != (model.SeverityCounts{Medium: 1, Low: 1}) || got.WorstClosed[1].VulnerabilityID != "CVE-2" {
 			t.Errorf("got %+v", got)
 		}
 	},
-	"Rollouts are given up": func(t *testing.T, f *fixture) {
+	"Rollouts time out": func(t *testing.T, f *fixture) {
 		from, to := rolledOut(t, f, 1)
 		f.match(t, from, "1", nil)
-		f.judge(t, 1, 0)
+		f.evaluate(t, 1, 0)
 		last := f.last(t)
-		f.judge(t, 2, 1)
+		f.evaluate(t, 2, 1)
 		got := f.only(t)
-		if got.Verdict.State != store.RolloutGaveUp || got.Verdict.At.IsZero() || len(f.untold(t, 9)) != 0 {
+		if got.Evaluation.State != store.RolloutTimedOut || got.Evaluation.At.IsZero() || len(f.unreported(t, 9)) != 0 {
 			t.Errorf("got %+v", got)
 		}
 		events := f.events(t, last)
-		var data store.RolloutJudgedEvent
-		if len(events) != 1 || json.Unmarshal(events[0].Data, &data) != nil || data.State != store.RolloutGaveUp || data.Opened != nil {
+		var data store.RolloutEvaluatedEvent
+		if len(events) != 1 || json.Unmarshal(events[0].Data, &data) != nil || data.State != store.RolloutTimedOut || data.Opened != nil {
 			t.Errorf("got %+v", events)
 		}
 		f.match(t, to, "1", nil)
-		f.judge(t, 2, 0)
+		f.evaluate(t, 2, 0)
 	},
-	"Who can be judged is not given up": func(t *testing.T, f *fixture) {
+	"A rollout that can be evaluated does not time out": func(t *testing.T, f *fixture) {
 		from, to := rolledOut(t, f, 3)
 		f.match(t, from, "1", nil)
 		f.match(t, to, "1", nil)
-		f.judge(t, 99, 3)
+		f.evaluate(t, 99, 3)
 		for _, r := range f.rollouts(t, store.RolloutQuery{}).Rollouts {
-			if r.Verdict.State != store.RolloutJudged {
+			if r.Evaluation.State != store.RolloutEvaluated {
 				t.Errorf("got %+v", r)
 			}
 		}
 	},
-	"Many rollouts are judged some at a time, the latest first": func(t *testing.T, f *fixture) {
+	"Many rollouts are evaluated some at a time, the latest first": func(t *testing.T, f *fixture) {
 		from, to := rolledOut(t, f, 7)
 		f.match(t, from, "1", nil)
 		f.match(t, to, "1", nil)
 		var order []int64
 		for _, want := range []int{3, 3, 1, 0} {
-			taken, err := f.JudgeRollouts(t.Context(), day, 3)
+			taken, err := f.EvaluateRollouts(t.Context(), day, 3)
 			if err != nil || taken != want {
-				t.Fatalf("%d were judged, %v, want %d", taken, err, want)
+				t.Fatalf("%d were evaluated, %v, want %d", taken, err, want)
 			}
-			var judged []int64
-			for _, detail := range f.untold(t, 2*taken) {
-				judged = append(judged, detail.ID)
-				must(t, f.RolloutTold(t.Context(), detail.ID))
+			var evaluated []int64
+			for _, detail := range f.unreported(t, 2*taken) {
+				evaluated = append(evaluated, detail.ID)
+				must(t, f.MarkRolloutReported(t.Context(), detail.ID))
 			}
-			if !slices.IsSorted(judged) {
-				t.Errorf("told in the order %v", judged)
+			if !slices.IsSorted(evaluated) {
+				t.Errorf("reported in the order %v", evaluated)
 			}
-			slices.Reverse(judged)
-			order = append(order, judged...)
+			slices.Reverse(evaluated)
+			order = append(order, evaluated...)
 		}
 		if len(order) != 7 || !slices.IsSortedFunc(order, func(a, b int64) int { return int(b - a) }) {
-			t.Errorf("judged in the order %v", order)
+			t.Errorf("evaluated in the order %v", order)
 		}
 	},
-	"Rollouts are to be told page by page": func(t *testing.T, f *fixture) {
+	"Unreported rollouts are listed page by page": func(t *testing.T, f *fixture) {
 		from, to := rolledOut(t, f, 5)
 		f.match(t, from, "1", nil)
 		f.match(t, to, "1", nil)
-		f.judge(t, 0, 5)
-		all, paged := f.untold(t, 9), []store.RolloutDetail{}
+		f.evaluate(t, 0, 5)
+		all, paged := f.unreported(t, 9), []store.RolloutDetail{}
 		for after := int64(0); ; after = paged[len(paged)-1].ID {
-			page, err := f.UntoldRollouts(t.Context(), after, 2)
+			page, err := f.UnreportedRollouts(t.Context(), after, 2)
 			must(t, err)
 			if paged = append(paged, page...); len(page) < 2 || len(paged) > len(all) {
 				break
@@ -212,22 +212,22 @@ var judgeTests = map[string]func(*testing.T, *fixture){
 			t.Errorf("%d rollouts, in pages (-want +got):\n%s", len(all), diff)
 		}
 	},
-	"Verdicts are bounded": func(t *testing.T, f *fixture) {
+	"Evaluations are bounded": func(t *testing.T, f *fixture) {
 		from, to := rolledOut(t, f, 1)
 		many := answers{}
 		for n := range 2 * store.MaxRolloutFindings {
-			many["r"] = append(many["r"], finding(fmt.Sprintf("CVE-%03d", n), vuln.Severity(n%6)))
+			many["r"] = append(many["r"], finding(fmt.Sprintf("CVE-%03d", n), model.Severity(n%6)))
 		}
 		f.match(t, from, "1", nil)
 		f.match(t, to, "1", many)
 		last := f.last(t)
-		f.judge(t, 0, 1)
+		f.evaluate(t, 0, 1)
 		got := f.only(t)
 		worst, least := got.WorstOpened[0].Severity, got.WorstOpened[len(got.WorstOpened)-1].Severity
-		if opened := got.Verdict.Opened; len(got.WorstOpened) != store.MaxRolloutFindings || worst != vuln.SeverityCritical || least != vuln.SeverityLow || opened.Critical != 33 || opened.Unknown != 34 {
+		if opened := got.Evaluation.Opened; len(got.WorstOpened) != store.MaxRolloutFindings || worst != model.SeverityCritical || least != model.SeverityLow || opened.Critical != 33 || opened.Unknown != 34 {
 			t.Errorf("%d findings from %s to %s of %+v", len(got.WorstOpened), worst, least, opened)
 		}
-		var data store.RolloutJudgedEvent
+		var data store.RolloutEvaluatedEvent
 		must(t, json.Unmarshal(f.events(t, last)[0].Data, &data))
 		if len(data.WorstOpened) != 10 {
 			t.Errorf("the event names %d findings", len(data.WorstOpened))
@@ -237,10 +237,10 @@ var judgeTests = map[string]func(*testing.T, *fixture){
 		if _, err := f.Rollout(t.Context(), 1); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("got %v", err)
 		}
-		must(t, f.RolloutTold(t.Context(), 1))
+		must(t, f.MarkRolloutReported(t.Context(), 1))
 		rolledOut(t, f, 1)
 		f.clock.set(day.Add(time.Hour))
 		must(t, f.Prune(t.Context(), day.Add(time.Hour)))
-		f.judge(t, 99, 0)
+		f.evaluate(t, 99, 0)
 	},
 }

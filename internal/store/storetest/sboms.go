@@ -7,14 +7,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
-func (f *fixture) packages(t *testing.T, key vuln.ImageKey) []vuln.HeldPackage {
+func (f *fixture) packages(t *testing.T, key model.ImageKey) []model.HeldPackage {
 	t.Helper()
-	var held []vuln.HeldPackage
-	err := f.Packages(t.Context(), key, func(p vuln.HeldPackage) error {
+	var held []model.HeldPackage
+	err := f.Packages(t.Context(), key, func(p model.HeldPackage) error {
 		held = append(held, p)
 		return nil
 	})
@@ -37,21 +37,21 @@ var sbomTests = map[string]func(*testing.T, *fixture){
 		last := f.last(t)
 		catalog := catalogOf("zlib", "bash", "日本")
 		catalog.Packages[1].Excluded = true
-		f.catalogue(t, key, "1", catalog)
+		f.catalog(t, key, "1", catalog)
 		got, err := f.SBOM(t.Context(), key)
 		if diff := cmp.Diff(sbomOf("1"), got); err != nil || diff != "" {
 			t.Errorf("SBOM: %v %s", err, diff)
 		}
 		i := f.image(t, key)
-		if i.State != store.StateCatalogued || i.Distro != "debian:12" || i.Size != 12345 || i.PackageCount != 3 || i.SBOMSHA256 != "1" ||
-			i.SBOMSizeBytes != 99 || i.CataloguedAt.IsZero() || !i.MatchedAt.IsZero() || i.Database != nil {
+		if i.State != store.StateCataloged || i.Distro != "debian:12" || i.Size != 12345 || i.PackageCount != 3 || i.SBOMSHA256 != "1" ||
+			i.SBOMSizeBytes != 99 || i.CatalogedAt.IsZero() || !i.MatchedAt.IsZero() || i.Database != nil {
 			t.Errorf("got %+v", i)
 		}
-		want := []vuln.HeldPackage{catalog.Packages[1], catalog.Packages[0], catalog.Packages[2]}
+		want := []model.HeldPackage{catalog.Packages[1], catalog.Packages[0], catalog.Packages[2]}
 		if diff := cmp.Diff(want, f.packages(t, key)); diff != "" {
 			t.Error(diff)
 		}
-		expectKinds(t, f.kinds(t, last), store.EventImageCatalogued)
+		expectKinds(t, f.kinds(t, last), store.EventImageCataloged)
 		if err := f.DeleteImage(t.Context(), key.ImageID); err != nil {
 			t.Fatal(err)
 		}
@@ -64,9 +64,9 @@ var sbomTests = map[string]func(*testing.T, *fixture){
 		second.Packages[0].Package.PURL, second.Packages[0].Package.Licenses = "pkg:deb/other/p@1.0", nil
 		one, two := image("a", amd64), image("bb", amd64)
 		f.want(t, one, two)
-		f.catalogue(t, one, "1", first)
-		f.catalogue(t, two, "2", second)
-		for key, catalog := range map[vuln.ImageKey]vuln.Catalog{one: first, two: second} {
+		f.catalog(t, one, "1", first)
+		f.catalog(t, two, "2", second)
+		for key, catalog := range map[model.ImageKey]model.Catalog{one: first, two: second} {
 			if diff := cmp.Diff(catalog.Packages, f.packages(t, key)); diff != "" {
 				t.Errorf("%s: %s", key, diff)
 			}
@@ -74,16 +74,16 @@ var sbomTests = map[string]func(*testing.T, *fixture){
 	},
 	"SaveSBOM of hostile packages": func(t *testing.T, f *fixture) {
 		key := image("a", amd64)
-		catalog := vuln.Catalog{Distro: "x\x00\xff", Packages: []vuln.HeldPackage{
-			{Package: vuln.Package{Fingerprint: "f1", Name: "bad\xff\x00name", Version: string(make([]byte, 5000))}},
-			{Package: vuln.Package{Fingerprint: "f2", Name: "'; DROP TABLE images; --", Version: "%_"}},
+		catalog := model.Catalog{Distro: "x\x00\xff", Packages: []model.HeldPackage{
+			{Package: model.Package{Fingerprint: "f1", Name: "bad\xff\x00name", Version: string(make([]byte, 5000))}},
+			{Package: model.Package{Fingerprint: "f2", Name: "'; DROP TABLE images; --", Version: "%_"}},
 		}}
-		f.catalogue(t, key, "1", catalog)
+		f.catalog(t, key, "1", catalog)
 		if got := f.packages(t, key); len(got) != 2 || got[0].Package.Name != "'; DROP TABLE images; --" || len(got[1].Package.Version) > 1024 {
 			t.Errorf("got %+v", got)
 		}
 		for name, fingerprint := range map[string]string{"none": "", "long": string(make([]byte, 300))} {
-			bad := vuln.Catalog{Packages: []vuln.HeldPackage{{Package: vuln.Package{Fingerprint: fingerprint}}}}
+			bad := model.Catalog{Packages: []model.HeldPackage{{Package: model.Package{Fingerprint: fingerprint}}}}
 			if err := f.SaveSBOM(t.Context(), key, sbomOf("2"), bad); err == nil {
 				t.Errorf("fingerprint %s: no error", name)
 			}
@@ -91,16 +91,16 @@ var sbomTests = map[string]func(*testing.T, *fixture){
 	},
 	"SaveSBOM merges a package at several places": func(t *testing.T, f *fixture) {
 		key := image("a", amd64)
-		at := func(name, path string, excluded bool) vuln.HeldPackage {
-			return vuln.HeldPackage{Package: pkg(name), Locations: []vuln.Location{{Path: path}}, Excluded: excluded}
+		at := func(name, path string, excluded bool) model.HeldPackage {
+			return model.HeldPackage{Package: pkg(name), Locations: []model.Location{{Path: path}}, Excluded: excluded}
 		}
-		f.catalogue(t, key, "1", vuln.Catalog{Packages: []vuln.HeldPackage{
+		f.catalog(t, key, "1", model.Catalog{Packages: []model.HeldPackage{
 			at("p", "/1", false), at("p", "/2", false), at("q", "/3", true), at("q", "/4", false), at("r", "/5", true), at("r", "/6", true),
 		}})
-		want := []vuln.HeldPackage{
-			{Package: pkg("p"), Locations: []vuln.Location{{Path: "/1"}, {Path: "/2"}}},
-			{Package: pkg("q"), Locations: []vuln.Location{{Path: "/4"}}},
-			{Package: pkg("r"), Locations: []vuln.Location{{Path: "/5"}, {Path: "/6"}}, Excluded: true},
+		want := []model.HeldPackage{
+			{Package: pkg("p"), Locations: []model.Location{{Path: "/1"}, {Path: "/2"}}},
+			{Package: pkg("q"), Locations: []model.Location{{Path: "/4"}}},
+			{Package: pkg("r"), Locations: []model.Location{{Path: "/5"}, {Path: "/6"}}, Excluded: true},
 		}
 		if diff := cmp.Diff(want, f.packages(t, key)); diff != "" {
 			t.Error(diff)
@@ -108,18 +108,18 @@ var sbomTests = map[string]func(*testing.T, *fixture){
 	},
 	"SaveSBOM replaces": func(t *testing.T, f *fixture) {
 		key := image("a", amd64)
-		f.catalogue(t, key, "1", catalogOf("p", "q"))
-		f.match(t, key, "1", answers{"p": {finding("CVE-1", vuln.SeverityHigh)}, "q": nil})
+		f.catalog(t, key, "1", catalogOf("p", "q"))
+		f.match(t, key, "1", answers{"p": {finding("CVE-1", model.SeverityHigh)}, "q": nil})
 		// The same packages: what is known stays visible until the next match.
-		f.catalogue(t, key, "2", catalogOf("p", "q"))
+		f.catalog(t, key, "2", catalogOf("p", "q"))
 		i := f.image(t, key)
-		if i.State != store.StateCatalogued || i.Counts.High != 1 || i.Database == nil || len(f.found(t, key)) != 1 {
+		if i.State != store.StateCataloged || i.Counts.High != 1 || i.Database == nil || len(f.found(t, key)) != 1 {
 			t.Errorf("same packages: got %+v", i)
 		}
-		f.match(t, key, "2", answers{"p": {finding("CVE-1", vuln.SeverityHigh)}, "q": nil})
-		f.catalogue(t, key, "3", catalogOf("q", "r"))
+		f.match(t, key, "2", answers{"p": {finding("CVE-1", model.SeverityHigh)}, "q": nil})
+		f.catalog(t, key, "3", catalogOf("q", "r"))
 		i = f.image(t, key)
-		if i.State != store.StateCatalogued || i.Counts.Total() != 0 || i.Database != nil || !i.MatchedAt.IsZero() || len(f.found(t, key)) != 0 {
+		if i.State != store.StateCataloged || i.Counts.Total() != 0 || i.Database != nil || !i.MatchedAt.IsZero() || len(f.found(t, key)) != 0 {
 			t.Errorf("other packages: got %+v", i)
 		}
 		if err := f.FinishImage(t.Context(), key, "2"); !errors.Is(err, store.ErrNotFound) {
@@ -139,13 +139,13 @@ var sbomTests = map[string]func(*testing.T, *fixture){
 		for i := range names {
 			names[i] = fmt.Sprintf("p%04d", i)
 		}
-		f.catalogue(t, key, "1", catalogOf(names...))
+		f.catalog(t, key, "1", catalogOf(names...))
 		if got := f.packages(t, key); len(got) != len(names) || got[0].Package.Name != "p0000" || got[1499].Package.Name != "p1499" {
 			t.Errorf("got %d packages", len(got))
 		}
 		stop := errors.New("stop")
 		calls := 0
-		err := f.Packages(t.Context(), key, func(vuln.HeldPackage) error {
+		err := f.Packages(t.Context(), key, func(model.HeldPackage) error {
 			calls++
 			return stop
 		})

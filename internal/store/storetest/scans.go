@@ -8,11 +8,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
-func (f *fixture) forget(t *testing.T, before time.Time, limit int) []vuln.ImageKey {
+func (f *fixture) forget(t *testing.T, before time.Time, limit int) []model.ImageKey {
 	t.Helper()
 	keys, err := f.ForgetImages(t.Context(), before, limit)
 	if err != nil {
@@ -21,13 +21,13 @@ func (f *fixture) forget(t *testing.T, before time.Time, limit int) []vuln.Image
 	return keys
 }
 
-func (f *fixture) holds(t *testing.T) []store.RegistryHold {
+func (f *fixture) pauses(t *testing.T) []store.RegistryPause {
 	t.Helper()
-	holds, err := f.RegistryHolds(t.Context())
+	pauses, err := f.RegistryPauses(t.Context())
 	if err != nil {
 		t.Fatalf("RegistryHolds: %v", err)
 	}
-	return holds
+	return pauses
 }
 
 var scanTests = map[string]func(*testing.T, *fixture){
@@ -66,19 +66,19 @@ var scanTests = map[string]func(*testing.T, *fixture){
 	"ImageStates of known images alone": func(t *testing.T, f *fixture) {
 		known, other, unknown := image("a", amd64), image("a", arm64), image("bb", amd64)
 		images := f.want(t, known, other)
-		if _, err := f.RecordFailure(t.Context(), known, 0, vuln.Outcome{Reason: vuln.ReasonOutOfDisk, Message: "full"}, day); err != nil {
+		if _, err := f.RecordFailure(t.Context(), known, 0, model.Outcome{Reason: model.ReasonOutOfDisk, Message: "full"}, day); err != nil {
 			t.Fatal(err)
 		}
 		last := f.last(t)
-		got, err := f.ImageStates(t.Context(), []vuln.ImageKey{known, unknown, known})
-		want := map[vuln.ImageKey]store.ImageState{known: {
-			Key: known, State: store.StateFailed, Nonce: images[known].Nonce, Attempts: 1, Reason: vuln.ReasonOutOfDisk, Message: "full", NextAttempt: day,
+		got, err := f.ImageStates(t.Context(), []model.ImageKey{known, unknown, known})
+		want := map[model.ImageKey]store.ImageState{known: {
+			Key: known, State: store.StateFailed, Nonce: images[known].Nonce, Attempts: 1, Reason: model.ReasonOutOfDisk, Message: "full", NextAttempt: day,
 		}}
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("%v (-want +got):\n%s", err, diff)
 		}
 		expectKinds(t, f.kinds(t, last))
-		if _, err := f.ImageStates(t.Context(), []vuln.ImageKey{{ImageID: "a b"}}); err == nil {
+		if _, err := f.ImageStates(t.Context(), []model.ImageKey{{ImageID: "a b"}}); err == nil {
 			t.Error("an impossible image ID is accepted")
 		}
 	},
@@ -86,52 +86,52 @@ var scanTests = map[string]func(*testing.T, *fixture){
 		a, again, other := image("a", amd64), image("a", amd64), image("bb", amd64)
 		again.ImageID = strings.Replace(again.ImageID, "@sha256:0", "@sha256:1", 1)
 		f.want(t, a, other)
-		class := func(key vuln.ImageKey) vuln.SizeClass { return f.image(t, key).SizeClass }
-		if class(a) != vuln.SizeSmall {
+		class := func(key model.ImageKey) model.SizeClass { return f.image(t, key).SizeClass }
+		if class(a) != model.SizeSmall {
 			t.Errorf("the class of a new image is %q", class(a))
 		}
-		for _, raise := range []vuln.SizeClass{vuln.SizeMedium, vuln.SizeLarge, vuln.SizeMedium} {
+		for _, raise := range []model.SizeClass{model.SizeMedium, model.SizeLarge, model.SizeMedium} {
 			must(t, f.RaiseSizeClass(t.Context(), a.Repository(), raise))
 		}
-		if got := f.want(t, again)[again].SizeClass; got != vuln.SizeLarge || class(a) != vuln.SizeLarge {
+		if got := f.want(t, again)[again].SizeClass; got != model.SizeLarge || class(a) != model.SizeLarge {
 			t.Errorf("classes %q and %q, want L", class(a), got)
 		}
-		if class(other) != vuln.SizeSmall {
+		if class(other) != model.SizeSmall {
 			t.Errorf("the class of another repository is %q", class(other))
 		}
 		for _, listed := range f.list(t, store.ImageQuery{Text: "registry.example/a@"}).Images {
-			if listed.SizeClass != vuln.SizeLarge {
+			if listed.SizeClass != model.SizeLarge {
 				t.Errorf("%s is listed with class %q", listed.Key, listed.SizeClass)
 			}
 		}
-		if f.RaiseSizeClass(t.Context(), a.Repository(), "XL") == nil || f.RaiseSizeClass(t.Context(), "", vuln.SizeLarge) == nil {
+		if f.RaiseSizeClass(t.Context(), a.Repository(), "XL") == nil || f.RaiseSizeClass(t.Context(), "", model.SizeLarge) == nil {
 			t.Error("an unknown class or an empty repository is accepted")
 		}
 	},
 	"A registry is left alone until its time": func(t *testing.T, f *fixture) {
 		f.clock.set(day)
-		hold := func(host string, minutes int) store.RegistryHold {
-			return store.RegistryHold{Host: host, Until: day.Add(time.Duration(minutes) * time.Minute), Reason: "429"}
+		pause := func(host string, minutes int) store.RegistryPause {
+			return store.RegistryPause{Host: host, Until: day.Add(time.Duration(minutes) * time.Minute), Reason: "429"}
 		}
-		must(t, f.HoldRegistry(t.Context(), hold("b.example", 10)))
-		must(t, f.HoldRegistry(t.Context(), hold("a.example:5000", 5)))
-		must(t, f.HoldRegistry(t.Context(), hold("b.example", 7)))
-		if diff := cmp.Diff([]store.RegistryHold{hold("a.example:5000", 5), hold("b.example", 10)}, f.holds(t)); diff != "" {
-			t.Errorf("holds (-want +got):\n%s", diff)
+		must(t, f.PauseRegistry(t.Context(), pause("b.example", 10)))
+		must(t, f.PauseRegistry(t.Context(), pause("a.example:5000", 5)))
+		must(t, f.PauseRegistry(t.Context(), pause("b.example", 7)))
+		if diff := cmp.Diff([]store.RegistryPause{pause("a.example:5000", 5), pause("b.example", 10)}, f.pauses(t)); diff != "" {
+			t.Errorf("pauses (-want +got):\n%s", diff)
 		}
 		f.clock.set(day.Add(5 * time.Minute))
-		must(t, f.HoldRegistry(t.Context(), hold("b.example", 20)))
-		if diff := cmp.Diff([]store.RegistryHold{hold("b.example", 20)}, f.holds(t)); diff != "" {
+		must(t, f.PauseRegistry(t.Context(), pause("b.example", 20)))
+		if diff := cmp.Diff([]store.RegistryPause{pause("b.example", 20)}, f.pauses(t)); diff != "" {
 			t.Errorf("later (-want +got):\n%s", diff)
 		}
-		if f.HoldRegistry(t.Context(), store.RegistryHold{Until: day.Add(time.Hour)}) == nil {
+		if f.PauseRegistry(t.Context(), store.RegistryPause{Until: day.Add(time.Hour)}) == nil {
 			t.Error("an empty host is accepted")
 		}
 	},
 	"Images that nothing runs are forgotten": func(t *testing.T, f *fixture) {
 		running, ended, fresh, never, reported := image("r", amd64), image("ee", amd64), image("fff", amd64), image("nnnn", amd64), image("ppppp", amd64)
 		f.clock.set(day)
-		f.catalogue(t, ended, "d", catalogOf("x", "y"))
+		f.catalog(t, ended, "d", catalogOf("x", "y"))
 		f.want(t, running, never, reported)
 		must(t, f.SaveReport(t.Context(), reported.ImageID, store.Report{Content: []byte("{}")}))
 		must(t, f.SaveReport(t.Context(), image("outside", amd64).ImageID, store.Report{Content: []byte("{}")}))
@@ -144,13 +144,13 @@ var scanTests = map[string]func(*testing.T, *fixture){
 		if keys := f.forget(t, at(0), 10); len(keys) != 0 {
 			t.Errorf("too early: %v", keys)
 		}
-		if diff := cmp.Diff([]vuln.ImageKey{never}, f.forget(t, at(3), 10)); diff != "" {
+		if diff := cmp.Diff([]model.ImageKey{never}, f.forget(t, at(3), 10)); diff != "" {
 			t.Errorf("what nothing ever ran (-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff([]vuln.ImageKey{ended}, f.forget(t, at(4), 1)); diff != "" {
+		if diff := cmp.Diff([]model.ImageKey{ended}, f.forget(t, at(4), 1)); diff != "" {
 			t.Errorf("one of two (-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff([]vuln.ImageKey{fresh}, f.forget(t, at(4), 1)); diff != "" {
+		if diff := cmp.Diff([]model.ImageKey{fresh}, f.forget(t, at(4), 1)); diff != "" {
 			t.Errorf("the other (-want +got):\n%s", diff)
 		}
 		expectKinds(t, f.kinds(t, last), store.EventImageRemoved, store.EventImageRemoved, store.EventImageRemoved)
@@ -161,10 +161,10 @@ var scanTests = map[string]func(*testing.T, *fixture){
 		f.want(t, ended)
 		f.runAt(t, 10, "s2", runs("web", ended)...)
 		f.runAt(t, 20, "s2")
-		if diff := cmp.Diff([]vuln.ImageKey{running}, f.forget(t, at(20), 10)); diff != "" {
+		if diff := cmp.Diff([]model.ImageKey{running}, f.forget(t, at(20), 10)); diff != "" {
 			t.Errorf("what ended at 10 (-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff([]vuln.ImageKey{ended}, f.forget(t, at(21), 10)); diff != "" {
+		if diff := cmp.Diff([]model.ImageKey{ended}, f.forget(t, at(21), 10)); diff != "" {
 			t.Errorf("what ran again until 20 (-want +got):\n%s", diff)
 		}
 	},

@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 // lists asks each list that searches for a page; mine is a query of its own for each number, where that makes a difference.
@@ -48,7 +48,7 @@ func (f *fixture) lists(t *testing.T, mine int, page store.Page) map[string]func
 }
 
 // use is a use of an image by a pod.
-func use(key vuln.ImageKey, namespace, name string) store.Use {
+func use(key model.ImageKey, namespace, name string) store.Use {
 	return store.Use{Image: key, Workload: store.Workload{Namespace: namespace, Kind: "Pod", Name: name}, Container: "c"}
 }
 
@@ -65,16 +65,16 @@ var searchTests = map[string]func(*testing.T, *fixture){
 	},
 	"Tokens of searches": func(t *testing.T, f *fixture) {
 		// Two of everything in namespace a.
-		catalog := vuln.Catalog{}
+		catalog := model.Catalog{}
 		for _, version := range []string{"1", "2"} {
 			p := pkg("p")
 			p.Version, p.Fingerprint = version, "p"+version
-			catalog.Packages = append(catalog.Packages, vuln.HeldPackage{Package: p})
+			catalog.Packages = append(catalog.Packages, model.HeldPackage{Package: p})
 		}
 		var uses []store.Use
 		for _, name := range []string{"a", "bb"} {
-			f.catalogue(t, image(name, amd64), "1", catalog)
-			f.match(t, image(name, amd64), "1", answers{"p": {finding("CVE-1", vuln.SeverityHigh), finding("CVE-2", vuln.SeverityHigh)}})
+			f.catalog(t, image(name, amd64), "1", catalog)
+			f.match(t, image(name, amd64), "1", answers{"p": {finding("CVE-1", model.SeverityHigh), finding("CVE-2", model.SeverityHigh)}})
 			uses = append(uses, use(image(name, amd64), "a", name))
 		}
 		must(t, f.RecordUses(t.Context(), "s", uses))
@@ -118,8 +118,8 @@ var searchTests = map[string]func(*testing.T, *fixture){
 		var uses []store.Use
 		for i, name := range names {
 			key := image(strings.Repeat("x", i+1), amd64)
-			f.catalogue(t, key, "1", catalogOf(name))
-			f.match(t, key, "1", answers{name: {finding("CVE-"+name, vuln.SeverityLow)}})
+			f.catalog(t, key, "1", catalogOf(name))
+			f.match(t, key, "1", answers{name: {finding("CVE-"+name, model.SeverityLow)}})
 			uses = append(uses, use(key, "namespace", name))
 		}
 		must(t, f.RecordUses(t.Context(), "s", uses))
@@ -152,23 +152,23 @@ var searchTests = map[string]func(*testing.T, *fixture){
 	},
 	"VulnerabilityRecords": func(t *testing.T, f *fixture) {
 		key := image("a", amd64)
-		cve, other, ghsa := finding("CVE-1", vuln.SeverityLow), finding("CVE-1", vuln.SeverityHigh), finding("GHSA-aaaa-1", vuln.SeverityLow)
+		cve, other, ghsa := finding("CVE-1", model.SeverityLow), finding("CVE-1", model.SeverityHigh), finding("GHSA-aaaa-1", model.SeverityLow)
 		other.Vulnerability.Namespace, ghsa.Vulnerability.Namespace, ghsa.Vulnerability.Aliases = "nvd", "github", []string{"CVE-1"}
-		f.catalogue(t, key, "1", catalogOf("p", "q"))
+		f.catalog(t, key, "1", catalogOf("p", "q"))
 		f.match(t, key, "1", answers{"p": {cve, other}, "q": {ghsa}})
-		records := func(id string) []vuln.Vulnerability {
+		records := func(id string) []model.Vulnerability {
 			t.Helper()
 			got, err := f.VulnerabilityRecords(t.Context(), id)
 			must(t, err)
 			return got
 		}
 		for _, id := range []string{"CVE-1", "cve-1"} {
-			want := []vuln.Vulnerability{cve.Vulnerability, other.Vulnerability, ghsa.Vulnerability}
+			want := []model.Vulnerability{cve.Vulnerability, other.Vulnerability, ghsa.Vulnerability}
 			if diff := cmp.Diff(want, records(id)); diff != "" {
 				t.Errorf("%s: %s", id, diff)
 			}
 		}
-		if diff := cmp.Diff([]vuln.Vulnerability{ghsa.Vulnerability}, records("ghsa-AAAA-1")); diff != "" {
+		if diff := cmp.Diff([]model.Vulnerability{ghsa.Vulnerability}, records("ghsa-AAAA-1")); diff != "" {
 			t.Error(diff)
 		}
 		// What is being prepared is not shown before the switch. What was is shown afterwards, and of what changed what is now.
@@ -179,7 +179,7 @@ var searchTests = map[string]func(*testing.T, *fixture){
 			t.Errorf("before the switch: %v", err)
 		}
 		f.switchTo(t, next.Number)
-		want := []vuln.Vulnerability{newer.Vulnerability, other.Vulnerability, ghsa.Vulnerability}
+		want := []model.Vulnerability{newer.Vulnerability, other.Vulnerability, ghsa.Vulnerability}
 		if diff := cmp.Diff(want, records("CVE-1")); diff != "" {
 			t.Error(diff)
 		}
@@ -189,10 +189,10 @@ var searchTests = map[string]func(*testing.T, *fixture){
 		}
 	},
 	"ListVulnerabilities by an alias that was": func(t *testing.T, f *fixture) {
-		key, named := image("a", amd64), finding("GHSA-1", vuln.SeverityLow)
+		key, named := image("a", amd64), finding("GHSA-1", model.SeverityLow)
 		nameless := named
 		nameless.Vulnerability.Aliases = nil
-		f.catalogue(t, key, "1", catalogOf("p"))
+		f.catalog(t, key, "1", catalogOf("p"))
 		f.match(t, key, "1", answers{"p": {named}})
 		for want, a := range []answers{{"p": {nameless}}, {"p": {named}}} {
 			f.rematch(t, newBuild, a)
@@ -202,10 +202,10 @@ var searchTests = map[string]func(*testing.T, *fixture){
 		}
 	},
 	"ListVulnerabilities by ID": func(t *testing.T, f *fixture) {
-		key, cve, ghsa := image("a", amd64), finding("CVE-1", vuln.SeverityHigh), finding("GHSA-aaaa-1", vuln.SeverityLow)
+		key, cve, ghsa := image("a", amd64), finding("CVE-1", model.SeverityHigh), finding("GHSA-aaaa-1", model.SeverityLow)
 		ghsa.Vulnerability.Aliases = []string{"CVE-1"}
-		f.catalogue(t, key, "1", catalogOf("p"))
-		f.match(t, key, "1", answers{"p": {cve, ghsa, finding("CVE-11", vuln.SeverityLow), finding("A-CVE-1", vuln.SeverityLow)}})
+		f.catalog(t, key, "1", catalogOf("p"))
+		f.match(t, key, "1", answers{"p": {cve, ghsa, finding("CVE-11", model.SeverityLow), finding("A-CVE-1", model.SeverityLow)}})
 		for id, want := range map[string]string{
 			"CVE-1": "CVE-1", "cve-1": "CVE-1", "ghsa-AAAA-1": "GHSA-aaaa-1", "CVE": "", "GHSA-CVE-1": "", "CVE-_": "", "\x00": "", strings.Repeat("x", 300): "",
 		} {
@@ -233,7 +233,7 @@ var searchTests = map[string]func(*testing.T, *fixture){
 			})
 			return err
 		}
-		held := make([]vuln.HeldPackage, 0, 2*many)
+		held := make([]model.HeldPackage, 0, 2*many)
 		for i := range many {
 			versions, builds := pkg("versions"), pkg("builds")
 			versions.Version, builds.Version = fmt.Sprint(i), "1"
@@ -241,7 +241,7 @@ var searchTests = map[string]func(*testing.T, *fixture){
 			if i == 0 {
 				builds.Type = "rpm"
 			}
-			held = append(held, vuln.HeldPackage{Package: versions}, vuln.HeldPackage{Package: builds})
+			held = append(held, model.HeldPackage{Package: versions}, model.HeldPackage{Package: builds})
 		}
 		_, err := f.StorePackages(t.Context(), held)
 		must(t, err)
@@ -255,12 +255,12 @@ var searchTests = map[string]func(*testing.T, *fixture){
 	},
 	"Nothing is left behind a token": func(t *testing.T, f *fixture) {
 		key := image("a", amd64)
-		f.catalogue(t, key, "1", catalogOf("p"))
-		f.match(t, key, "1", answers{"p": {finding("CVE-1", vuln.SeverityLow), finding("CVE-2", vuln.SeverityLow)}})
+		f.catalog(t, key, "1", catalogOf("p"))
+		f.match(t, key, "1", answers{"p": {finding("CVE-1", model.SeverityLow), finding("CVE-2", model.SeverityLow)}})
 		query := store.VulnerabilityQuery{Sort: store.SortVulnerabilityID, Page: store.Page{Size: 1}}
 		first, err := f.ListVulnerabilities(t.Context(), query)
 		must(t, err)
-		f.rematch(t, newBuild, answers{"p": {finding("CVE-1", vuln.SeverityLow)}})
+		f.rematch(t, newBuild, answers{"p": {finding("CVE-1", model.SeverityLow)}})
 		query.Token = first.NextToken
 		rest, err := f.ListVulnerabilities(t.Context(), query)
 		if err != nil || len(rest.Vulnerabilities) != 0 || rest.Total != 1 || rest.NextToken != "" {
@@ -290,13 +290,13 @@ var searchTests = map[string]func(*testing.T, *fixture){
 		}
 		runs := []store.Use{use(key, "a", "x")}
 		at(8)
-		f.catalogue(t, key, "1", catalogOf("p"))
+		f.catalog(t, key, "1", catalogOf("p"))
 		f.match(t, key, "1", nil)
 		must(t, f.RecordUses(t.Context(), "s", runs))
 		at(10)
 		must(t, f.RecordUses(t.Context(), "s", nil))
 		found := at(12)
-		f.rematch(t, newBuild, answers{"p": {finding("CVE-1", vuln.SeverityHigh)}})
+		f.rematch(t, newBuild, answers{"p": {finding("CVE-1", model.SeverityHigh)}})
 		// It ran on that day and had the vulnerability on that day, but not at the same time.
 		affected(store.AffectedQuery{On: day})
 		affected(store.AffectedQuery{}, store.Affected{FirstSeen: found})
@@ -316,12 +316,12 @@ var searchTests = map[string]func(*testing.T, *fixture){
 	"Searches name the first of many": func(t *testing.T, f *fixture) {
 		const many = store.MaxReach + 5
 		var uses []store.Use
-		var keys []vuln.ImageKey
+		var keys []model.ImageKey
 		for i := range many {
-			key := vuln.ImageKey{ImageID: fmt.Sprintf("image-%02d", i), Platform: amd64}
+			key := model.ImageKey{ImageID: fmt.Sprintf("image-%02d", i), Platform: amd64}
 			keys = append(keys, key)
-			f.catalogue(t, key, "1", catalogOf("p"))
-			f.match(t, key, "1", answers{"p": {finding("CVE-1", vuln.SeverityLow)}})
+			f.catalog(t, key, "1", catalogOf("p"))
+			f.match(t, key, "1", answers{"p": {finding("CVE-1", model.SeverityLow)}})
 			uses = append(uses, use(keys[0], "a", fmt.Sprintf("pod-%02d", i)), use(key, "b", "all"))
 		}
 		must(t, f.RecordUses(t.Context(), "s", uses))

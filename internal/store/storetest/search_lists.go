@@ -6,23 +6,23 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 // add counts a finding.
-func add(counts *store.Counts, f *vuln.PackageFinding) {
+func add(counts *store.Counts, f *model.PackageFinding) {
 	counts.Add(f.Vulnerability.Severity)
 	if len(f.Vulnerability.KEV) > 0 {
 		counts.KEV++
 	}
-	if f.Fix.State == vuln.FixStateFixed {
+	if f.Fix.State == model.FixStateFixed {
 		counts.Fixable++
 	}
 }
 
 // worse says whether there is a finding of this severity or worse.
-func worse(counts store.Counts, least vuln.Severity) bool {
+func worse(counts store.Counts, least model.Severity) bool {
 	c := counts.SeverityCounts
 	return []int{c.Total(), c.Total() - c.Unknown, c.Critical + c.High + c.Medium + c.Low, c.Critical + c.High + c.Medium, c.Critical + c.High, c.Critical}[least] > 0
 }
@@ -101,7 +101,7 @@ func keeps(query store.PackageQuery, one *store.PackageSummary) bool {
 	p := &one.Package
 	return (query.Name == "" || query.Name == p.Name) && strings.Contains(strings.ToLower(p.Name), strings.ToLower(query.Text)) &&
 		(query.Type == "" || query.Type == p.Type) && (query.Version == nil || strings.HasPrefix(p.Version, "1")) &&
-		(!query.Vulnerable || one.Counts.Total() > 0) && (query.MinSeverity == vuln.SeverityUnknown || worse(one.Counts, query.MinSeverity))
+		(!query.Vulnerable || one.Counts.Total() > 0) && (query.MinSeverity == model.SeverityUnknown || worse(one.Counts, query.MinSeverity))
 }
 
 func (m *searchModel) checkWorkloads() {
@@ -150,11 +150,11 @@ func (m *searchModel) listedWorkloads(query store.WorkloadQuery) []store.Workloa
 	}
 	var all []store.WorkloadSummary
 	for _, w := range byName {
-		slices.SortFunc(w.Images, func(a, b vuln.ImageKey) int {
+		slices.SortFunc(w.Images, func(a, b model.ImageKey) int {
 			return cmp.Or(cmp.Compare(a.ImageID, b.ImageID), cmp.Compare(a.Platform.String(), b.Platform.String()))
 		})
 		if chosen(query.Where, w.Workload) && strings.Contains(strings.ToLower(w.Workload.Name), strings.ToLower(query.Text)) &&
-			(query.MinSeverity == vuln.SeverityUnknown || worse(w.Counts, query.MinSeverity)) && (!query.KEV || w.Counts.KEV > 0) &&
+			(query.MinSeverity == model.SeverityUnknown || worse(w.Counts, query.MinSeverity)) && (!query.KEV || w.Counts.KEV > 0) &&
 			(!query.Fixable || w.Counts.Fixable > 0) {
 			all = append(all, *w)
 		}
@@ -186,7 +186,7 @@ func (m *searchModel) checkImages() {
 			}
 		}
 		if likely && m.chooses(query.Where, image) && (!query.Fixable || counts.Fixable > 0) && (!query.KEV || counts.KEV > 0) &&
-			(query.MinSeverity == vuln.SeverityUnknown || worse(counts, query.MinSeverity)) {
+			(query.MinSeverity == model.SeverityUnknown || worse(counts, query.MinSeverity)) {
 			want = append(want, image.key.String())
 		}
 	}
@@ -210,7 +210,7 @@ func (m *searchModel) checkFindings() {
 			if m.chance() {
 				query.MinEPSS = 0.5
 			}
-			comparePages(m.t, fmt.Sprintf("findings %+v", query), m.listedFindings(image, query), func(page store.Page) ([]vuln.Finding, string, int, error) {
+			comparePages(m.t, fmt.Sprintf("findings %+v", query), m.listedFindings(image, query), func(page store.Page) ([]model.Finding, string, int, error) {
 				query.Page = page
 				got, err := m.Findings(m.t.Context(), query)
 				return got.Findings, got.NextToken, got.Total, err
@@ -220,10 +220,10 @@ func (m *searchModel) checkFindings() {
 }
 
 // listedFindings is what Findings should return.
-func (m *searchModel) listedFindings(image *searchImage, query store.FindingQuery) []vuln.Finding {
-	var all []vuln.Finding
+func (m *searchModel) listedFindings(image *searchImage, query store.FindingQuery) []model.Finding {
+	var all []model.Finding
 	for i, f := range m.findings {
-		one := vuln.Finding{PackageFinding: *f.last(), Package: m.packageOf(f.fingerprint), FirstSeen: f.opened, FixedAt: f.closed}
+		one := model.Finding{PackageFinding: *f.last(), Package: m.packageOf(f.fingerprint), FirstSeen: f.opened, FixedAt: f.closed}
 		if image.seen.After(f.opened) {
 			one.FirstSeen = image.seen
 		}
@@ -231,7 +231,7 @@ func (m *searchModel) listedFindings(image *searchImage, query store.FindingQuer
 			all = append(all, one)
 		}
 	}
-	slices.SortFunc(all, func(a, b vuln.Finding) int {
+	slices.SortFunc(all, func(a, b model.Finding) int {
 		x, y := &a.Vulnerability, &b.Vulnerability
 		return cmp.Or(cmp.Compare(y.EPSS.Score, x.EPSS.Score), cmp.Compare(x.ID, y.ID), cmp.Compare(x.Namespace, y.Namespace),
 			cmp.Compare(a.Package.Fingerprint, b.Package.Fingerprint))

@@ -8,15 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
-// Bounds of the random stores that are searched: few of everything, so that all meets.
-const (
-	searchSteps  = 8
-	searchImages = 5
-)
+// searchImages bounds the random stores that are searched: few images, so that all meets.
+const searchImages = 5
 
 // searchModel is a store in plain lists, with all that was ever in it.
 type searchModel struct {
@@ -26,8 +23,8 @@ type searchModel struct {
 	// begin is when the first images were scanned.
 	begin, now time.Time
 	// packages are all there are; says is what a vulnerability database says of them, by fingerprint.
-	packages []vuln.Package
-	says     map[string][]vuln.PackageFinding
+	packages []model.Package
+	says     map[string][]model.PackageFinding
 	images   []*searchImage
 	findings []*searchFinding
 	uses     map[string][]store.Use // By scope.
@@ -35,7 +32,7 @@ type searchModel struct {
 }
 
 type searchImage struct {
-	key vuln.ImageKey
+	key model.ImageKey
 	// held says of fingerprints whether they are excluded.
 	held    map[string]bool
 	seen    time.Time
@@ -52,7 +49,7 @@ type searchFinding struct {
 
 type searchSaid struct {
 	since time.Time
-	vuln.PackageFinding
+	model.PackageFinding
 }
 
 // name is what identifies the vulnerability.
@@ -60,7 +57,7 @@ func (f *searchFinding) name() string {
 	return f.last().Vulnerability.ID + " " + f.last().Vulnerability.Namespace
 }
 
-func (f *searchFinding) last() *vuln.PackageFinding { return &f.said[len(f.said)-1].PackageFinding }
+func (f *searchFinding) last() *model.PackageFinding { return &f.said[len(f.said)-1].PackageFinding }
 
 func newSearchModel(t *testing.T, f *fixture, seed uint64) *searchModel {
 	t.Helper()
@@ -81,8 +78,8 @@ func newSearchModel(t *testing.T, f *fixture, seed uint64) *searchModel {
 	for range searchImages - 2 {
 		m.addImage()
 	}
-	generation := m.fixture.start(t, oldBuild)
-	m.answerWaiting(generation.Number)
+	resultSet := m.fixture.start(t, oldBuild)
+	m.answerWaiting(resultSet.Number)
 	return m
 }
 
@@ -94,7 +91,7 @@ func (m *searchModel) pass() {
 
 // say makes up what another database says of all packages.
 func (m *searchModel) say() {
-	m.says = map[string][]vuln.PackageFinding{}
+	m.says = map[string][]model.PackageFinding{}
 	ids := []string{"CVE-2021-44228", "GHSA-jfh8-c2jp-5v3q", "CVE-2021-45046", "ALAS-1%_!", "CVE-2021-44228"}
 	namespaces := []string{"debian:distro:debian:12", "github:language:java", "nvd:cpe", "amazon", "nvd:cpe"}
 	for _, p := range m.packages {
@@ -102,14 +99,14 @@ func (m *searchModel) say() {
 			if m.random.IntN(3) == 0 {
 				continue
 			}
-			one := scored(finding(id, vuln.Severities()[m.random.IntN(3)*2]), float64(i)*0.25, i == 2)
+			one := scored(finding(id, model.Severities()[m.random.IntN(3)*2]), float64(i)*0.25, i == 2)
 			v := &one.Vulnerability
 			v.Namespace, v.Aliases, v.Risk = namespaces[i], nil, float64(10*(i%3))
 			if i == 1 && m.random.IntN(3) > 0 {
 				v.Aliases = ids[:1]
 			}
 			if m.random.IntN(3) == 0 {
-				one.Fix = vuln.Fix{State: vuln.FixStateFixed, Versions: []string{"3"}}
+				one.Fix = model.Fix{State: model.FixStateFixed, Versions: []string{"3"}}
 			}
 			m.says[p.Fingerprint] = append(m.says[p.Fingerprint], one)
 		}
@@ -118,41 +115,41 @@ func (m *searchModel) say() {
 
 func (m *searchModel) addImage() {
 	n := len(m.images)
-	key := vuln.ImageKey{ImageID: fmt.Sprintf("registry.example/app-%d", n/2), Platform: []vuln.Platform{amd64, arm64}[n%2]}
+	key := model.ImageKey{ImageID: fmt.Sprintf("registry.example/app-%d", n/2), Platform: []model.Platform{amd64, arm64}[n%2]}
 	image := &searchImage{key: key, held: map[string]bool{}, seen: m.now}
-	catalog := vuln.Catalog{}
+	catalog := model.Catalog{}
 	for _, p := range m.packages {
 		if m.random.IntN(2) == 0 {
 			image.held[p.Fingerprint] = m.random.IntN(5) == 0
-			catalog.Packages = append(catalog.Packages, vuln.HeldPackage{Package: p, Excluded: image.held[p.Fingerprint]})
+			catalog.Packages = append(catalog.Packages, model.HeldPackage{Package: p, Excluded: image.held[p.Fingerprint]})
 		}
 	}
-	m.catalogue(m.t, key, "1", catalog)
+	m.catalog(m.t, key, "1", catalog)
 	m.images = append(m.images, image)
 }
 
 // answerWaiting matches the images that wait, but for the second one.
-func (m *searchModel) answerWaiting(generation int64) {
+func (m *searchModel) answerWaiting(resultSet int64) {
 	for _, key := range m.waiting(m.t) {
 		if key == m.images[1].key {
 			continue
 		}
 		digest, packages, err := m.UnansweredPackages(m.t.Context(), key)
 		must(m.t, err)
-		saved := map[int64]vuln.PackageAnswer{}
+		saved := map[int64]model.PackageAnswer{}
 		for _, p := range packages {
 			saved[p.ID] = answerOf(m.says[p.Fingerprint]...)
 			for _, one := range m.says[p.Fingerprint] {
 				m.open(p.Fingerprint, one)
 			}
 		}
-		must(m.t, m.SaveAnswers(m.t.Context(), generation, saved))
+		must(m.t, m.SaveAnswers(m.t.Context(), resultSet, saved))
 		must(m.t, m.FinishImage(m.t.Context(), key, digest))
 		m.images[slices.IndexFunc(m.images, func(i *searchImage) bool { return i.key == key })].matched = true
 	}
 }
 
-func (m *searchModel) open(fingerprint string, one vuln.PackageFinding) {
+func (m *searchModel) open(fingerprint string, one model.PackageFinding) {
 	m.findings = append(m.findings, &searchFinding{fingerprint: fingerprint, opened: m.now, said: []searchSaid{{m.now, one}}})
 }
 
@@ -164,7 +161,7 @@ func (m *searchModel) step() {
 		m.rematchAll()
 	case n == 2 && len(m.images) < searchImages:
 		m.addImage()
-		current, _, err := m.CurrentGeneration(m.t.Context())
+		current, _, err := m.CurrentResultSet(m.t.Context())
 		must(m.t, err)
 		m.answerWaiting(current.Number)
 	default:
@@ -179,7 +176,7 @@ func (m *searchModel) rematchAll() {
 	m.queueAll(m.t, next.Number)
 	queued, err := m.QueuedPackages(m.t.Context(), next.Number, store.MaxPageSize)
 	must(m.t, err)
-	saved := map[int64]vuln.PackageAnswer{}
+	saved := map[int64]model.PackageAnswer{}
 	for _, p := range queued {
 		saved[p.ID] = answerOf(m.says[p.Fingerprint]...)
 		open := map[string]*searchFinding{}
@@ -275,8 +272,8 @@ func (i *searchImage) has(fingerprint string) bool {
 	return held && !excluded
 }
 
-func (m *searchModel) packageOf(fingerprint string) vuln.Package {
-	return m.packages[slices.IndexFunc(m.packages, func(p vuln.Package) bool { return p.Fingerprint == fingerprint })]
+func (m *searchModel) packageOf(fingerprint string) model.Package {
+	return m.packages[slices.IndexFunc(m.packages, func(p model.Package) bool { return p.Fingerprint == fingerprint })]
 }
 
 func (m *searchModel) randomWhere() store.Where {
@@ -291,8 +288,8 @@ func (m *searchModel) randomWhere() store.Where {
 	}
 }
 
-func (m *searchModel) randomSeverity() vuln.Severity {
-	return []vuln.Severity{vuln.SeverityUnknown, vuln.SeverityUnknown, vuln.SeverityMedium, vuln.SeverityCritical}[m.random.IntN(4)]
+func (m *searchModel) randomSeverity() model.Severity {
+	return []model.Severity{model.SeverityUnknown, model.SeverityUnknown, model.SeverityMedium, model.SeverityCritical}[m.random.IntN(4)]
 }
 
 func (m *searchModel) randomText(values ...string) string {

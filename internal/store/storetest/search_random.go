@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 var searchModelTests = func() map[string]func(*testing.T, *fixture) {
@@ -72,7 +72,7 @@ func (m *searchModel) vulnerabilities(query store.VulnerabilityQuery) []store.Vu
 				byID[v.ID] = s
 			}
 			s.Severity, s.EPSS, s.Risk, s.KEV = max(s.Severity, v.Severity), max(s.EPSS, v.EPSS.Score), max(s.Risk, v.Risk), s.KEV || len(v.KEV) > 0
-			s.Fixable = s.Fixable || f.last().Fix.State == vuln.FixStateFixed
+			s.Fixable = s.Fixable || f.last().Fix.State == model.FixStateFixed
 			if f.opened.Before(s.FirstSeen) {
 				s.FirstSeen = f.opened
 			}
@@ -113,7 +113,7 @@ func (m *searchModel) checkAffected(query store.AffectedQuery) {
 	query.Where = m.randomWhere()
 	query.ID = []string{"CVE-2021-44228", "cve-2021-44228", "ghsa-JFH8-c2jp-5v3q", "CVE-2021-45046", "CVE-1"}[m.random.IntN(5)]
 	want := m.affected(query)
-	images, workloads, running := map[vuln.ImageKey]bool{}, map[store.Workload]bool{}, 0
+	images, workloads, running := map[model.ImageKey]bool{}, map[store.Workload]bool{}, 0
 	for i := range want {
 		images[want[i].Image] = true
 		for _, w := range want[i].Workloads {
@@ -176,8 +176,8 @@ func (m *searchModel) affected(query store.AffectedQuery) []store.Affected {
 }
 
 // before is what was said last before a time, nil when nothing was.
-func (f *searchFinding) before(to time.Time) *vuln.PackageFinding {
-	var last *vuln.PackageFinding
+func (f *searchFinding) before(to time.Time) *model.PackageFinding {
+	var last *model.PackageFinding
 	for i := range f.said {
 		if f.said[i].since.Before(to) {
 			last = &f.said[i].PackageFinding

@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 // RunShared runs the part of the suite about databases that several processes share. open returns two stores on the same empty
@@ -35,7 +35,7 @@ const (
 
 var sharedTests = map[string]func(*testing.T, [2]store.Store){
 	"Two stores record the same images and packages": func(t *testing.T, stores [2]store.Store) {
-		if _, err := stores[0].StartGeneration(t.Context(), oldBuild, "engine", true); err != nil {
+		if _, err := stores[0].StartResultSet(t.Context(), oldBuild, "engine", true); err != nil {
 			t.Fatal(err)
 		}
 		var followers, writers sync.WaitGroup
@@ -72,11 +72,11 @@ var sharedTests = map[string]func(*testing.T, [2]store.Store){
 			checkShared(t, fmt.Sprint("store ", i), s)
 		}
 	},
-	"Only one of two stores judges a rollout": func(t *testing.T, stores [2]store.Store) {
+	"Only one of two stores evaluates a rollout": func(t *testing.T, stores [2]store.Store) {
 		const count = 20
 		f := &fixture{Store: stores[0], clock: &stoppableClock{}}
 		from, to := rolledOut(t, f, count)
-		f.match(t, from, "1", answers{"p": {finding("CVE-1", vuln.SeverityHigh)}})
+		f.match(t, from, "1", answers{"p": {finding("CVE-1", model.SeverityHigh)}})
 		f.match(t, to, "1", nil)
 		last := f.last(t)
 		var group sync.WaitGroup
@@ -84,7 +84,7 @@ var sharedTests = map[string]func(*testing.T, [2]store.Store){
 		for i := range taken {
 			group.Go(func() {
 				var err error
-				if taken[i], err = stores[i%2].JudgeRollouts(t.Context(), day, count); err != nil {
+				if taken[i], err = stores[i%2].EvaluateRollouts(t.Context(), day, count); err != nil {
 					t.Error(err)
 				}
 			})
@@ -95,12 +95,12 @@ var sharedTests = map[string]func(*testing.T, [2]store.Store){
 			total += n
 		}
 		if events := f.events(t, last); total != count || len(events) != count {
-			t.Errorf("%d rollouts were judged %v times with %d events", count, taken, len(events))
+			t.Errorf("%d rollouts were evaluated %v times with %d events", count, taken, len(events))
 		}
 	},
 	"Only one of two stores records a failure": func(t *testing.T, stores [2]store.Store) {
 		key := image("a", amd64)
-		if _, err := stores[0].WantImages(t.Context(), []vuln.ImageKey{key}); err != nil {
+		if _, err := stores[0].WantImages(t.Context(), []model.ImageKey{key}); err != nil {
 			t.Fatal(err)
 		}
 		const attempts = 10
@@ -110,7 +110,7 @@ var sharedTests = map[string]func(*testing.T, [2]store.Store){
 			for i := range recorded {
 				group.Go(func() {
 					var err error
-					recorded[i], err = stores[i%2].RecordFailure(t.Context(), key, attempt, vuln.Outcome{Reason: vuln.ReasonOutOfDisk}, oldBuild.Built)
+					recorded[i], err = stores[i%2].RecordFailure(t.Context(), key, attempt, model.Outcome{Reason: model.ReasonOutOfDisk}, oldBuild.Built)
 					if err != nil {
 						t.Error(err)
 					}
@@ -129,18 +129,18 @@ var sharedTests = map[string]func(*testing.T, [2]store.Store){
 
 // scanShared does all that is done with an image, while the other store may do the same with it.
 func scanShared(t *testing.T, s store.Store, n int) {
-	key := vuln.ImageKey{ImageID: fmt.Sprint("image", n), Platform: amd64}
-	findings := map[string][]vuln.PackageFinding{}
+	key := model.ImageKey{ImageID: fmt.Sprint("image", n), Platform: amd64}
+	findings := map[string][]model.PackageFinding{}
 	var held []string
 	for i := range sharedPackages / 2 {
 		// In another order in each image, which would make deadlocks if the transactions overlapped.
 		p := (n*7 + i*11) % sharedPackages
 		name := fmt.Sprintf("p%02d", p)
-		held, findings[name] = append(held, name), []vuln.PackageFinding{finding(fmt.Sprintf("CVE-%d", p%10), vuln.SeverityHigh)}
+		held, findings[name] = append(held, name), []model.PackageFinding{finding(fmt.Sprintf("CVE-%d", p%10), model.SeverityHigh)}
 	}
 	for number, step := range []func() error{
 		func() error {
-			_, err := s.WantImages(t.Context(), []vuln.ImageKey{key, image("all", amd64)})
+			_, err := s.WantImages(t.Context(), []model.ImageKey{key, image("all", amd64)})
 			return err
 		},
 		func() error { return s.SaveSBOM(t.Context(), key, sbomOf("1"), catalogOf(held...)) },

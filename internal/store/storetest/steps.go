@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 // must fails the test when a step that must succeed does not.
@@ -16,8 +16,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// queueAll queues every answered package for a generation and lets the matching begin.
-func (f *fixture) queueAll(t *testing.T, generation int64) {
+// queueAll queues every answered package for a result set and lets the matching begin.
+func (f *fixture) queueAll(t *testing.T, resultSet int64) {
 	t.Helper()
 	for after := int64(0); ; {
 		packages, err := f.AnsweredPackages(t.Context(), after, 7)
@@ -29,31 +29,31 @@ func (f *fixture) queueAll(t *testing.T, generation int64) {
 		for i, p := range packages {
 			ids[i] = p.ID
 		}
-		must(t, f.QueuePackages(t.Context(), generation, ids))
+		must(t, f.QueuePackages(t.Context(), resultSet, ids))
 		after = ids[len(ids)-1]
 	}
-	must(t, f.StartMatching(t.Context(), generation))
+	must(t, f.StartMatching(t.Context(), resultSet))
 }
 
 // answerQueue answers for all that is queued.
-func (f *fixture) answerQueue(t *testing.T, generation int64, a answers) {
+func (f *fixture) answerQueue(t *testing.T, resultSet int64, a answers) {
 	t.Helper()
 	for {
-		packages, err := f.QueuedPackages(t.Context(), generation, 5)
+		packages, err := f.QueuedPackages(t.Context(), resultSet, 5)
 		must(t, err)
 		if len(packages) == 0 {
 			return
 		}
-		saved := map[int64]vuln.PackageAnswer{}
+		saved := map[int64]model.PackageAnswer{}
 		for _, p := range packages {
 			saved[p.ID] = answerOf(a[p.Name]...)
 		}
-		must(t, f.SaveAnswers(t.Context(), generation, saved))
+		must(t, f.SaveAnswers(t.Context(), resultSet, saved))
 	}
 }
 
 // prepare does all of a re-match but the switch.
-func (f *fixture) prepare(t *testing.T, build vuln.DatabaseBuild, a answers) store.Generation {
+func (f *fixture) prepare(t *testing.T, build model.DatabaseBuild, a answers) store.ResultSet {
 	t.Helper()
 	next := f.start(t, build)
 	f.queueAll(t, next.Number)
@@ -61,29 +61,29 @@ func (f *fixture) prepare(t *testing.T, build vuln.DatabaseBuild, a answers) sto
 	return next
 }
 
-func (f *fixture) switchTo(t *testing.T, generation int64) store.Generation {
+func (f *fixture) switchTo(t *testing.T, resultSet int64) store.ResultSet {
 	t.Helper()
-	switched, err := f.Switch(t.Context(), generation)
+	switched, err := f.Switch(t.Context(), resultSet)
 	if err != nil {
 		t.Fatalf("Switch: %v", err)
 	}
 	return switched
 }
 
-func (f *fixture) rematch(t *testing.T, build vuln.DatabaseBuild, a answers) store.Generation {
+func (f *fixture) rematch(t *testing.T, build model.DatabaseBuild, a answers) store.ResultSet {
 	t.Helper()
 	return f.switchTo(t, f.prepare(t, build, a).Number)
 }
 
-func (f *fixture) waiting(t *testing.T) []vuln.ImageKey {
+func (f *fixture) waiting(t *testing.T) []model.ImageKey {
 	t.Helper()
-	keys, err := f.WaitingImages(t.Context(), vuln.ImageKey{}, store.MaxKeys)
+	keys, err := f.WaitingImages(t.Context(), model.ImageKey{}, store.MaxKeys)
 	must(t, err)
 	return keys
 }
 
 // ids are the numbers of the packages of an image that have no answer, by name.
-func (f *fixture) ids(t *testing.T, key vuln.ImageKey) map[string]int64 {
+func (f *fixture) ids(t *testing.T, key model.ImageKey) map[string]int64 {
 	t.Helper()
 	_, packages, err := f.UnansweredPackages(t.Context(), key)
 	must(t, err)
@@ -94,21 +94,21 @@ func (f *fixture) ids(t *testing.T, key vuln.ImageKey) map[string]int64 {
 	return ids
 }
 
-// readOnce checks that what one call returns is of one generation.
-func (f *fixture) readOnce(t *testing.T, key vuln.ImageKey) {
+// readOnce checks that what one call returns is of one result set.
+func (f *fixture) readOnce(t *testing.T, key model.ImageKey) {
 	t.Helper()
 	page, err := f.Findings(t.Context(), store.FindingQuery{Image: key, Page: store.Page{Size: store.MaxPageSize}})
 	if err != nil {
 		t.Error(err)
 		return
 	}
-	generations := map[string]int{}
+	resultSets := map[string]int{}
 	for i := range page.Findings {
 		id := page.Findings[i].Vulnerability.ID
-		generations[id[:strings.LastIndex(id, "-")]]++
+		resultSets[id[:strings.LastIndex(id, "-")]]++
 	}
-	if len(generations) != 1 || page.Total != len(page.Findings) || page.Total%30 != 0 {
-		t.Errorf("a page of %d holds findings of %v", page.Total, generations)
+	if len(resultSets) != 1 || page.Total != len(page.Findings) || page.Total%30 != 0 {
+		t.Errorf("a page of %d holds findings of %v", page.Total, resultSets)
 	}
 	list, err := f.ListImages(t.Context(), store.ImageQuery{})
 	if err != nil {

@@ -12,15 +12,15 @@ import (
 
 	"k8s.io/utils/clock"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 // Run runs the suite. open returns a new empty store each time that takes the time from clk, and closes it at the end of the test.
 func Run(t *testing.T, open func(t *testing.T, clk clock.PassiveClock) store.Store) {
 	t.Helper()
 	for _, group := range []map[string]func(*testing.T, *fixture){
-		imageTests, sbomTests, listTests, findingTests, generationTests, answerTests, changeTests, modelTests, openingTests, presenceTests, rolloutTests, undoTests, judgeTests, coverageTests, trendTests, scanTests, reportTests, eventTests, feedTests, concurrencyTests,
+		imageTests, sbomTests, listTests, findingTests, resultSetTests, answerTests, changeTests, modelTests, openingTests, presenceTests, rolloutTests, undoTests, evaluationTests, coverageTests, trendTests, scanTests, reportTests, eventTests, feedTests, concurrencyTests,
 	} {
 		for name, test := range group {
 			t.Run(name, func(t *testing.T) {
@@ -66,35 +66,35 @@ func (c *stoppableClock) set(now time.Time) {
 }
 
 var (
-	amd64 = vuln.Platform{OS: "linux", Architecture: "amd64"}
-	arm64 = vuln.Platform{OS: "linux", Architecture: "arm64", Variant: "v8"}
-	s390x = vuln.Platform{OS: "linux", Architecture: "s390x"}
+	amd64 = model.Platform{OS: "linux", Architecture: "amd64"}
+	arm64 = model.Platform{OS: "linux", Architecture: "arm64", Variant: "v8"}
+	s390x = model.Platform{OS: "linux", Architecture: "s390x"}
 
-	oldBuild = vuln.DatabaseBuild{
-		ID: "xxh64:1", SchemaVersion: "v6.1.0", Built: time.Date(2026, 1, 1, 2, 3, 4, 567_000, time.UTC), Source: vuln.DatabaseSourceOfficial,
+	oldBuild = model.DatabaseBuild{
+		ID: "xxh64:1", SchemaVersion: "v6.1.0", Built: time.Date(2026, 1, 1, 2, 3, 4, 567_000, time.UTC), Source: model.DatabaseSourceOfficial,
 	}
-	newBuild = vuln.DatabaseBuild{
-		ID: "xxh64:2", SchemaVersion: "v6.1.0", Built: time.Date(2026, 1, 2, 2, 3, 4, 0, time.UTC), Source: vuln.DatabaseSourceImported,
+	newBuild = model.DatabaseBuild{
+		ID: "xxh64:2", SchemaVersion: "v6.1.0", Built: time.Date(2026, 1, 2, 2, 3, 4, 0, time.UTC), Source: model.DatabaseSourceImported,
 	}
 )
 
-func image(name string, platform vuln.Platform) vuln.ImageKey {
-	return vuln.ImageKey{ImageID: fmt.Sprintf("registry.example/%s@sha256:%064x", name, len(name)), Platform: platform}
+func image(name string, platform model.Platform) model.ImageKey {
+	return model.ImageKey{ImageID: fmt.Sprintf("registry.example/%s@sha256:%064x", name, len(name)), Platform: platform}
 }
 
-func pkg(name string) vuln.Package {
-	return vuln.Package{
+func pkg(name string) model.Package {
+	return model.Package{
 		Fingerprint: fmt.Sprintf("%064x", name), Name: name, Version: "1.0-" + name, Type: "deb", Language: "c",
 		PURL: "pkg:deb/debian/" + name + "@1.0", Distro: "debian:12", Licenses: []string{"MIT", "GPL-2.0 \"or\" later"},
 		CPEs: []string{"cpe:2.3:a:" + name + ":" + name + ":1.0:*:*:*:*:*:*:*"}, MatchInput: json.RawMessage(`{"a": [1,  2]}`),
 	}
 }
 
-func catalogOf(names ...string) vuln.Catalog {
-	catalog := vuln.Catalog{Distro: "debian:12", Size: 12345}
+func catalogOf(names ...string) model.Catalog {
+	catalog := model.Catalog{Distro: "debian:12", Size: 12345}
 	for _, name := range names {
-		catalog.Packages = append(catalog.Packages, vuln.HeldPackage{
-			Package: pkg(name), Locations: []vuln.Location{{Path: "/usr/lib/" + name, Layer: "sha256:1"}, {Path: "/x"}},
+		catalog.Packages = append(catalog.Packages, model.HeldPackage{
+			Package: pkg(name), Locations: []model.Location{{Path: "/usr/lib/" + name, Layer: "sha256:1"}, {Path: "/x"}},
 		})
 	}
 	return catalog
@@ -105,37 +105,37 @@ func sbomOf(digest string) store.SBOM {
 }
 
 // finding is a finding of that vulnerability; a fix makes it fixable.
-func finding(id string, severity vuln.Severity, fix ...string) vuln.PackageFinding {
-	f := vuln.PackageFinding{
-		Vulnerability: vuln.Vulnerability{
+func finding(id string, severity model.Severity, fix ...string) model.PackageFinding {
+	f := model.PackageFinding{
+		Vulnerability: model.Vulnerability{
 			ID: id, Namespace: "debian:distro:debian:12", Severity: severity, Risk: float64(severity) * 10.125,
 			Description: "what " + id + " is", Aliases: []string{"GHSA-" + id}, URLs: []string{"https://example.org/" + id},
-			CVSS: []vuln.CVSS{{Version: "3.1", Vector: "AV:N", Score: 7.5}}, EPSS: &vuln.EPSS{CVE: id, Score: 0.123456789, Percentile: 0.9},
+			CVSS: []model.CVSS{{Version: "3.1", Vector: "AV:N", Score: 7.5}}, EPSS: &model.EPSS{CVE: id, Score: 0.123456789, Percentile: 0.9},
 		},
-		Fix: vuln.Fix{State: vuln.FixStateNotFixed},
-		Details: []vuln.MatchDetail{{
+		Fix: model.Fix{State: model.FixStateNotFixed},
+		Details: []model.MatchDetail{{
 			Type: "exact-direct-match", Matcher: "dpkg-matcher", SearchedBy: json.RawMessage(`{"distro":"debian"}`), Found: json.RawMessage(`{"x":1}`),
 		}},
 	}
 	if len(fix) > 0 {
-		f.Fix = vuln.Fix{State: vuln.FixStateFixed, Versions: fix}
+		f.Fix = model.Fix{State: model.FixStateFixed, Versions: fix}
 	}
 	return f
 }
 
 // answers are the findings of packages, by name. A package that is not among them has none.
-type answers map[string][]vuln.PackageFinding
+type answers map[string][]model.PackageFinding
 
 // answerOf is an answer with these findings; its search keys follow from them.
-func answerOf(findings ...vuln.PackageFinding) vuln.PackageAnswer {
-	answer := vuln.PackageAnswer{Findings: findings, SearchKeys: []vuln.SearchKey{1}}
+func answerOf(findings ...model.PackageFinding) model.PackageAnswer {
+	answer := model.PackageAnswer{Findings: findings, SearchKeys: []model.SearchKey{1}}
 	for i := range findings {
-		answer.SearchKeys = append(answer.SearchKeys, vuln.SearchKey(i+2))
+		answer.SearchKeys = append(answer.SearchKeys, model.SearchKey(i+2))
 	}
 	return answer
 }
 
-func (f *fixture) want(t *testing.T, keys ...vuln.ImageKey) map[vuln.ImageKey]store.Image {
+func (f *fixture) want(t *testing.T, keys ...model.ImageKey) map[model.ImageKey]store.Image {
 	t.Helper()
 	images, err := f.WantImages(t.Context(), keys)
 	if err != nil {
@@ -144,7 +144,7 @@ func (f *fixture) want(t *testing.T, keys ...vuln.ImageKey) map[vuln.ImageKey]st
 	return images
 }
 
-func (f *fixture) catalogue(t *testing.T, key vuln.ImageKey, digest string, catalog vuln.Catalog) {
+func (f *fixture) catalog(t *testing.T, key model.ImageKey, digest string, catalog model.Catalog) {
 	t.Helper()
 	f.want(t, key)
 	if err := f.SaveSBOM(t.Context(), key, sbomOf(digest), catalog); err != nil {
@@ -152,31 +152,31 @@ func (f *fixture) catalogue(t *testing.T, key vuln.ImageKey, digest string, cata
 	}
 }
 
-// start begins a generation. The first one is current at once.
-func (f *fixture) start(t *testing.T, build vuln.DatabaseBuild) store.Generation {
+// start begins a result set. The first one is current at once.
+func (f *fixture) start(t *testing.T, build model.DatabaseBuild) store.ResultSet {
 	t.Helper()
-	generation, err := f.StartGeneration(t.Context(), build, "engine", false)
+	resultSet, err := f.StartResultSet(t.Context(), build, "engine", false)
 	if err != nil {
-		t.Fatalf("StartGeneration: %v", err)
+		t.Fatalf("StartResultSet: %v", err)
 	}
-	return generation
+	return resultSet
 }
 
-// current is the current generation; it is started from oldBuild when there is none.
-func (f *fixture) current(t *testing.T) store.Generation {
+// current is the current result set; it is started from oldBuild when there is none.
+func (f *fixture) current(t *testing.T) store.ResultSet {
 	t.Helper()
-	generation, found, err := f.CurrentGeneration(t.Context())
+	resultSet, found, err := f.CurrentResultSet(t.Context())
 	if err != nil {
-		t.Fatalf("CurrentGeneration: %v", err)
+		t.Fatalf("CurrentResultSet: %v", err)
 	}
 	if !found {
 		return f.start(t, oldBuild)
 	}
-	return generation
+	return resultSet
 }
 
-// match answers for the packages of an image under the current generation and finishes the image.
-func (f *fixture) match(t *testing.T, key vuln.ImageKey, digest string, a answers) {
+// match answers for the packages of an image under the current result set and finishes the image.
+func (f *fixture) match(t *testing.T, key model.ImageKey, digest string, a answers) {
 	t.Helper()
 	f.current(t)
 	if err := Match(t.Context(), f.Store, key, digest, a); err != nil {
@@ -184,18 +184,18 @@ func (f *fixture) match(t *testing.T, key vuln.ImageKey, digest string, a answer
 	}
 }
 
-// Match does what matching does with an image under the current generation: it answers for the packages that have no answer,
+// Match does what matching does with an image under the current result set: it answers for the packages that have no answer,
 // with the findings that are given by name, and finishes the image.
-func Match(ctx context.Context, s store.Generations, key vuln.ImageKey, digest string, findings map[string][]vuln.PackageFinding) error {
-	current, found, err := s.CurrentGeneration(ctx)
+func Match(ctx context.Context, s store.ResultSets, key model.ImageKey, digest string, findings map[string][]model.PackageFinding) error {
+	current, found, err := s.CurrentResultSet(ctx)
 	if err != nil || !found {
-		return fmt.Errorf("there is no generation: %w", err)
+		return fmt.Errorf("there is no result set: %w", err)
 	}
 	_, packages, err := s.UnansweredPackages(ctx, key)
 	if err != nil {
 		return err
 	}
-	answers := map[int64]vuln.PackageAnswer{}
+	answers := map[int64]model.PackageAnswer{}
 	for _, p := range packages {
 		answers[p.ID] = answerOf(findings[p.Name]...)
 	}
@@ -205,7 +205,7 @@ func Match(ctx context.Context, s store.Generations, key vuln.ImageKey, digest s
 	return s.FinishImage(ctx, key, digest)
 }
 
-func (f *fixture) image(t *testing.T, key vuln.ImageKey) store.Image {
+func (f *fixture) image(t *testing.T, key model.ImageKey) store.Image {
 	t.Helper()
 	found, err := f.Image(t.Context(), key)
 	if err != nil {
@@ -233,7 +233,7 @@ func (f *fixture) findings(t *testing.T, query store.FindingQuery) store.Finding
 }
 
 // found lists "vulnerability package" of all findings of an image, sorted.
-func (f *fixture) found(t *testing.T, key vuln.ImageKey) []string {
+func (f *fixture) found(t *testing.T, key model.ImageKey) []string {
 	t.Helper()
 	page := f.findings(t, store.FindingQuery{Image: key, Page: store.Page{Size: store.MaxPageSize}})
 	names := names(page)

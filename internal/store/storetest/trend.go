@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 func (f *fixture) trend(t *testing.T, query store.TrendQuery) []store.TrendDay {
@@ -40,9 +40,9 @@ var trendTests = map[string]func(*testing.T, *fixture){
 		a, arm, b, idle := image("a", amd64), image("a", arm64), image("bb", amd64), image("idle", amd64)
 		f.at(0)
 		f.recordDayAt(t, 0)
-		for _, key := range []vuln.ImageKey{a, idle} {
-			f.catalogue(t, key, "1", catalogOf("p", "q"))
-			f.match(t, key, "1", answers{"p": {finding("CVE-1", vuln.SeverityHigh, "2"), scored(finding("CVE-2", vuln.SeverityLow), 0, true)}})
+		for _, key := range []model.ImageKey{a, idle} {
+			f.catalog(t, key, "1", catalogOf("p", "q"))
+			f.match(t, key, "1", answers{"p": {finding("CVE-1", model.SeverityHigh, "2"), scored(finding("CVE-2", model.SeverityLow), 0, true)}})
 		}
 		f.want(t, arm, b)
 		must(t, f.SaveReport(t.Context(), b.ImageID, store.Report{Content: []byte("{}"), Counts: store.Counts{Fixable: 7}}))
@@ -53,7 +53,7 @@ var trendTests = map[string]func(*testing.T, *fixture){
 		sums := func(n, images, scanned int, counts store.Counts) store.TrendDay {
 			return store.TrendDay{Day: march(n), Images: images, Scanned: scanned, Counts: counts}
 		}
-		counts := store.Counts{SeverityCounts: vuln.SeverityCounts{High: 1, Low: 1}, KEV: 1, Fixable: 1}
+		counts := store.Counts{SeverityCounts: model.SeverityCounts{High: 1, Low: 1}, KEV: 1, Fixable: 1}
 		first, small := sums(1, 2, 1, counts), sums(1, 1, 1, counts)
 		expect := func(step, namespace string, want ...store.TrendDay) {
 			t.Helper()
@@ -68,12 +68,12 @@ var trendTests = map[string]func(*testing.T, *fixture){
 		expect("another namespace", "other", small)
 		expect("an unknown namespace", "x")
 		// On the second day a database brings changes, and a namespace runs nothing any more.
-		f.rematchAt(t, 20, answers{"p": {finding("CVE-1", vuln.SeverityHigh, "2"), finding("CVE-3", vuln.SeverityCritical)}, "q": {finding("CVE-3", vuln.SeverityCritical)}})
-		f.rematchAt(t, 22, answers{"p": {finding("CVE-1", vuln.SeverityHigh, "2"), finding("CVE-3", vuln.SeverityCritical)}})
+		f.rematchAt(t, 20, answers{"p": {finding("CVE-1", model.SeverityHigh, "2"), finding("CVE-3", model.SeverityCritical)}, "q": {finding("CVE-3", model.SeverityCritical)}})
+		f.rematchAt(t, 22, answers{"p": {finding("CVE-1", model.SeverityHigh, "2"), finding("CVE-3", model.SeverityCritical)}})
 		must(t, f.RecordUses(t.Context(), "s", slices.Concat(runs("web", a, arm), runs("db", a))))
 		f.recordDayAt(t, 23)
-		second := sums(2, 2, 1, store.Counts{SeverityCounts: vuln.SeverityCounts{Critical: 1, High: 1}, Fixable: 1})
-		second.Opened, second.Closed = vuln.SeverityCounts{Critical: 2}, vuln.SeverityCounts{Critical: 1, Low: 1}
+		second := sums(2, 2, 1, store.Counts{SeverityCounts: model.SeverityCounts{Critical: 1, High: 1}, Fixable: 1})
+		second.Opened, second.Closed = model.SeverityCounts{Critical: 2}, model.SeverityCounts{Critical: 1, Low: 1}
 		expect("two days", "", first, second)
 		expect("nothing runs in the other namespace", "other", small)
 		whole.From = march(2)

@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
 )
 
 // undone are rollouts that come of what a container runs from minute to minute. Images have one letter: "A" is "a" on another platform. "."
@@ -46,7 +46,7 @@ var undone = map[string]struct{ steps, want string }{
 }
 
 // lettered is the image of a letter.
-func lettered(letter rune) vuln.ImageKey {
+func lettered(letter rune) model.ImageKey {
 	platform := amd64
 	if strings.ToLower(string(letter)) != string(letter) {
 		platform = arm64
@@ -56,7 +56,7 @@ func lettered(letter rune) vuln.ImageKey {
 }
 
 // letter is the letter of an image.
-func letter(key vuln.ImageKey) string {
+func letter(key model.ImageKey) string {
 	first := short(key)[:1]
 	if key.Platform != amd64 {
 		return strings.ToUpper(first)
@@ -67,7 +67,7 @@ func letter(key vuln.ImageKey) string {
 // step has a workload run images for a minute.
 func (f *fixture) step(t *testing.T, minute int, workload, images string) {
 	t.Helper()
-	var keys []vuln.ImageKey
+	var keys []model.ImageKey
 	for _, name := range strings.Trim(images, ".") {
 		keys = append(keys, lettered(name))
 	}
@@ -103,7 +103,7 @@ var undoTests = func() map[string]func(*testing.T, *fixture) {
 			a, b := lettered('a'), lettered('b')
 			f.want(t, a, b)
 			const workloads = 700
-			for minute, keys := range [][]vuln.ImageKey{{a}, {a, b}, {a}} {
+			for minute, keys := range [][]model.ImageKey{{a}, {a, b}, {a}} {
 				var uses []store.Use
 				for n := range workloads {
 					uses = append(uses, runs(fmt.Sprint("w", n), keys...)...)
@@ -116,8 +116,8 @@ var undoTests = func() map[string]func(*testing.T, *fixture) {
 			}
 		},
 	}
-	for seed := range uint64(3) {
-		tests[fmt.Sprintf("Random rollouts tell what runs, seed %d", seed)] = func(t *testing.T, f *fixture) {
+	for seed := range uint64(rolloutHistories) {
+		tests[fmt.Sprintf("A random series of rollouts tells what runs, seed %d", seed)] = func(t *testing.T, f *fixture) {
 			f.randomRollouts(t, rand.New(rand.NewPCG(seed, 7)))
 		}
 	}
@@ -134,7 +134,7 @@ func (f *fixture) randomRollouts(t *testing.T, random *rand.Rand) {
 	}
 	var steps, rolled []string
 	before := ""
-	for minute := range 120 {
+	for minute := range rolloutSteps {
 		images := strings.Map(func(name rune) rune {
 			if random.IntN(3) == 0 {
 				return name

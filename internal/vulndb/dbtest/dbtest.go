@@ -3,9 +3,14 @@
 package dbtest
 
 import (
+	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
+	"testing/fstest"
 
 	"github.com/scanner-operator/scanner-operator/internal/vulndb"
 )
@@ -14,19 +19,56 @@ import (
 // "grype-db", as an archive with its listing.
 const DataVariable = "SCANNER_TEST_DATA"
 
-// Sample installs the sample database.
+// Sample returns a copy of the installed sample database.
 func Sample(tb testing.TB) vulndb.Installed {
 	tb.Helper()
-	library := newLibrary(tb, vulndb.Config{Sample: true})
-	if _, err := library.Update(tb.Context()); err != nil {
+	sample, err := installSample()
+	if err != nil {
 		tb.Fatal(err)
+	}
+	out := sample.Installed
+	out.Dir = filepath.Join(tb.TempDir(), "build")
+	if err := os.CopyFS(out.Dir, sample.files); err != nil {
+		tb.Fatal(err)
+	}
+	return out
+}
+
+// installedSample is the installed sample database. Its files are in memory.
+type installedSample struct {
+	vulndb.Installed
+	files fs.FS
+}
+
+// installSample installs the sample database once per process.
+var installSample = sync.OnceValues(func() (installedSample, error) {
+	dir, err := os.MkdirTemp("", "sample-database-")
+	if err != nil {
+		return installedSample{}, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	library, err := vulndb.New(vulndb.Config{Dir: dir, UpdateURL: vulndb.UpdateURLNone, Sample: true})
+	if err != nil {
+		return installedSample{}, err
+	}
+	if _, err := library.Update(context.Background()); err != nil {
+		return installedSample{}, err
 	}
 	installed, ok := library.Current()
 	if !ok {
-		tb.Fatal("the sample database was not installed")
+		return installedSample{}, errors.New("the sample database was not installed")
 	}
-	return installed
-}
+	files := fstest.MapFS{}
+	err = fs.WalkDir(os.DirFS(installed.Dir), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(filepath.Join(installed.Dir, name))
+		files[name] = &fstest.MapFile{Data: data}
+		return err
+	})
+	return installedSample{installed, files}, err
+})
 
 // Shared installs the real database of the test data. The test is skipped where there is none.
 func Shared(tb testing.TB) vulndb.Installed {

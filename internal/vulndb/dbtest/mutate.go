@@ -15,7 +15,7 @@ import (
 	"github.com/glebarez/sqlite"
 	"github.com/spf13/afero"
 
-	"github.com/scanner-operator/scanner-operator/internal/vuln"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/vulndb"
 )
 
@@ -127,7 +127,7 @@ func sealed(tb testing.TB, installed vulndb.Installed) vulndb.Installed {
 		tb.Fatal(err)
 	}
 	installed.Build.ID = fileID(tb, filepath.Join(installed.SQLiteDir(), v6.VulnerabilityDBFileName))
-	installed.Build.Source = vuln.DatabaseSourceImported
+	installed.Build.Source = model.DatabaseSourceImported
 	return installed
 }
 

@@ -49,7 +49,7 @@ type EPSS struct {
 	Percentile float64 `json:"percentile"`
 }
 
-// KnownExploited is an entry of CISA's catalogue. Dates are written YYYY-MM-DD.
+// KnownExploited is an entry of CISA's catalog. Dates are written YYYY-MM-DD.
 type KnownExploited struct {
 	Vendor     string `json:"vendor"`
 	Product    string `json:"product"`

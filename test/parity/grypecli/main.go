@@ -137,7 +137,7 @@ func (s scanner) document(packages []pkg.Package, about pkg.Context) (*models.Do
 	return &document, nil
 }
 
-// providerConfig is the command's for an SBOM: what steers Syft's cataloguers is not used then.
+// providerConfig is the command's for an SBOM: what steers Syft's catalogers is not used then.
 func providerConfig() pkg.ProviderConfig {
 	return pkg.ProviderConfig{SynthesisConfig: pkg.SynthesisConfig{
 		Distro: pkg.DistroConfig{FixChannels: distro.DefaultFixChannels()},

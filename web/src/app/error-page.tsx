@@ -18,7 +18,7 @@ export function ErrorPage() {
           </Button>
         }
       >
-        <p>Reload it; the operator may have been updated meanwhile.</p>
+        <p>Reload the page. The operator may have been updated.</p>
         {error instanceof Error && <p className="font-mono text-xs">{error.message}</p>}
       </StatePanel>
     </main>

@@ -6,11 +6,11 @@ import type { LiveStatus } from "@/lib/live";
 import { useLive } from "./live-provider";
 
 const looks: Record<LiveStatus, { label: string; dot: string; title: string }> = {
-  online: { label: "Online", dot: "bg-ok", title: "Changes appear as they happen" },
+  online: { label: "Online", dot: "bg-ok", title: "Live updates are active" },
   connecting: {
     label: "Connecting",
     dot: "bg-muted animate-pulse",
-    title: "Live updates are about to start",
+    title: "Connecting to live updates",
   },
   offline: { label: "Offline", dot: "bg-danger", title: "Live updates are interrupted" },
 };
@@ -51,7 +51,7 @@ function LateBanner() {
       <div className="mx-auto flex max-w-[100rem] items-center gap-3 px-4 py-2 text-sm sm:px-6">
         <WifiOff className="size-4 shrink-0 text-warn" aria-hidden />
         <p className="min-w-0 flex-1">
-          Live updates are interrupted; reconnecting. What you see is refreshed every 30 seconds meanwhile.
+          Live updates are interrupted. The page reconnects and, until then, refreshes every 30 seconds.
         </p>
         <Button size="sm" onClick={reconnect}>
           Reconnect now

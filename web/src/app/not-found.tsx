@@ -7,7 +7,7 @@ export function NotFound() {
   return (
     <StatePanel
       icon={Compass}
-      title="There is no such page"
+      title="Page not found"
       action={
         <Link to="/" className={buttonVariants({ variant: "primary" })}>
           All images

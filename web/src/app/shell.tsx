@@ -3,9 +3,9 @@ import { Link, Outlet, ScrollRestoration } from "react-router";
 import { SignOut } from "@/features/session/sign-out";
 import { LiveBadge, OfflineBanner } from "./live-badge";
 import { LiveProvider } from "./live-provider";
-import { Logo } from "./logo";
+import { Logo } from "@/components/logo";
 import { Navigation } from "./navigation";
-import { ThemeSwitch } from "./theme-switch";
+import { ThemeSwitch } from "@/components/theme-switch";
 
 export function Shell() {
   return (
@@ -14,7 +14,7 @@ export function Shell() {
         href="#main"
         className="fixed top-2 left-2 z-50 -translate-y-20 rounded-md bg-accent px-3 py-2 text-sm font-medium text-on-accent focus:translate-y-0"
       >
-        Skip to the content
+        Skip to content
       </a>
       <header className="sticky top-0 z-30 border-b border-line bg-surface/90 backdrop-blur-md">
         <div className="mx-auto flex h-(--bar) max-w-[100rem] items-center gap-3 px-4 sm:px-6">

@@ -53,7 +53,7 @@ export function ExportMenu<Format extends ExportFormat>({
   const [only, ...others] = formats;
   if (only && others.length === 0) {
     return (
-      <Button disabled={busy} onClick={() => start(only)} title="Download all rows that the filters keep">
+      <Button disabled={busy} onClick={() => start(only)} title="Download all rows that match the filters">
         <Download aria-hidden />
         {busy ? "Exporting…" : exportFormats[only].label}
       </Button>

@@ -12,7 +12,7 @@ const minimumOptions: Option<Minimum>[] = [
   { value: "Medium", label: "Medium or worse" },
   { value: "Low", label: "Low or worse" },
   { value: "Negligible", label: "Negligible or worse" },
-  { value: "Unknown", label: "At least one" },
+  { value: "Unknown", label: "Unknown or worse" },
 ];
 
 interface Props<Value> {

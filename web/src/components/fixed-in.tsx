@@ -1,8 +1,8 @@
-import { fixedIn } from "@/features/images/detail/finding";
 import type { Fix } from "@/gen/model";
 import { cn } from "@/lib/cn";
+import { fixedIn } from "@/lib/fix";
 
-/** The versions that fix it, or that there are none. */
+/** The versions that contain the fix, or the fix state if there are none. */
 export function FixedIn({ fix }: { fix: Fix }) {
   const { text, fixed } = fixedIn({ fix });
   return (

@@ -1,5 +1,5 @@
 import { Link } from "react-router";
-import { ImageName } from "@/features/images/image-name";
+import { ImageName } from "@/components/image-name";
 import { formatNumber } from "@/lib/format";
 import { imagePath, parseImageId } from "@/lib/image-id";
 import { visible } from "@/lib/text";

@@ -1,7 +1,7 @@
 import { act, renderHook } from "@testing-library/react";
 import { MemoryRouter } from "react-router";
 import { expect, it } from "vitest";
-import { address, orAbsent, share, view, text, useAddress } from "./address";
+import { address, orAbsent, share, notNarrowing, text, useAddress } from "./address";
 
 it.each([
   ["0.5", 0.5],
@@ -21,9 +21,9 @@ it("leaves out of a request what is off", () => {
   expect([orAbsent("a"), orAbsent(true), orAbsent(["a"])]).toEqual(["a", true, ["a"]]);
 });
 
-it("does not count a view as a filter", () => {
+it("does not count a field that selects what is shown as a filter", () => {
   expect(text("q", 9).narrows).toBe(true);
-  expect(view(text("q", 9)).narrows).toBe(false);
+  expect(notNarrowing(text("q", 9)).narrows).toBe(false);
 });
 
 it("keeps both of two changes that come before either is shown", () => {

@@ -67,8 +67,8 @@ export const choice = <Value extends string>(
   narrows: false,
 });
 
-/** The same field as a part of what is looked at, and not as a filter of it. */
-export const view = <Value>(field: Field<Value>): Field<Value> => ({ ...field, narrows: false });
+/** The same field, not counted as a filter: it selects what the page shows, such as a tab. */
+export const notNarrowing = <Value>(field: Field<Value>): Field<Value> => ({ ...field, narrows: false });
 
 export interface Address<Filters> {
   read: (params: URLSearchParams) => Filters;

@@ -52,7 +52,7 @@ const steps: [Intl.RelativeTimeFormatUnit, number][] = [
   ["minute", 60],
 ];
 
-/** "3 minutes ago", "in 2 hours"; "just now" within half a minute. */
+/** "3 minutes ago", "in 2 hours"; "just now" for the last minute. */
 export function formatRelative(iso: string | undefined, now: number): string {
   const time = Date.parse(iso ?? "");
   if (Number.isNaN(time)) return "unknown";
@@ -60,8 +60,7 @@ export function formatRelative(iso: string | undefined, now: number): string {
   for (const [unit, size] of steps) {
     if (Math.abs(seconds) >= size) return relative.format(Math.trunc(seconds / size), unit);
   }
-  if (seconds > 30) return "in under a minute";
-  return seconds < -30 ? "under a minute ago" : "just now";
+  return seconds > 30 ? "in under a minute" : "just now";
 }
 
 /** EPSS as a percentage: 0.00043 → <0.1%, 0.9432 → 94.3%. */

@@ -62,6 +62,8 @@ describe("formats", () => {
   const now = Date.parse("2026-01-02T12:00:00Z");
   it.each([
     ["2026-01-02T12:00:00Z", "just now"],
+    ["2026-01-02T11:59:01Z", "just now"],
+    ["2026-01-02T11:59:00Z", "1 minute ago"],
     ["2026-01-02T11:57:00Z", "3 minutes ago"],
     ["2026-01-02T14:00:00Z", "in 2 hours"],
     ["2026-01-01T10:00:00Z", "yesterday"],

@@ -1,8 +1,15 @@
 package dbserver
 
 import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
 	"testing"
 
+	_ "github.com/jackc/pgx/v5/stdlib"
 	"go.uber.org/goleak"
 )
 
@@ -31,6 +38,67 @@ func TestServers(t *testing.T) {
 			// The database has outlived both.
 			if _, err := server.createDatabase(t.Context(), server.port, "test"); err == nil {
 				t.Error("the database is gone")
+			}
+		})
+	}
+}
+
+// TestTemplate copies tables, rows and views, and no more than once what Prepare does.
+func TestTemplate(t *testing.T) {
+	drivers := map[string]string{"PostgreSQL": "pgx", "MariaDB": "mysql"}
+	prepared := map[string]int{}
+	var mu sync.Mutex
+	c := &Template{}
+	c.Prepare = func(ctx context.Context, dsn string) error {
+		mu.Lock()
+		defer mu.Unlock()
+		driver := "mysql"
+		if strings.HasPrefix(dsn, "postgres:") {
+			driver = "pgx"
+		}
+		prepared[driver]++
+		db, err := sql.Open(driver, dsn)
+		if err != nil {
+			return err
+		}
+		for _, statement := range []string{
+			"CREATE TABLE parents (id INTEGER PRIMARY KEY, name VARCHAR(20) UNIQUE)",
+			"CREATE TABLE children (parent INTEGER NOT NULL REFERENCES parents (id) ON DELETE CASCADE)",
+			"CREATE VIEW names AS SELECT p.name FROM children c JOIN parents p ON p.id = c.parent",
+			"INSERT INTO parents VALUES (1, 'a'), (2, 'b')", "INSERT INTO children VALUES (2)",
+		} {
+			if _, err := db.ExecContext(ctx, statement); err != nil {
+				return fmt.Errorf("%s: %w", statement, err)
+			}
+		}
+		return db.Close()
+	}
+	for name, database := range map[string]func(testing.TB) string{"PostgreSQL": c.PostgreSQL, "MariaDB": c.MariaDB} {
+		t.Run(name, func(t *testing.T) {
+			for range 2 {
+				db, err := sql.Open(drivers[name], database(t))
+				if err != nil {
+					t.Fatal(err)
+				}
+				var found string
+				if err := db.QueryRowContext(t.Context(), "SELECT name FROM names").Scan(&found); err != nil || found != "b" {
+					t.Errorf("got %q, %v", found, err)
+				}
+				if _, err := db.ExecContext(t.Context(), "INSERT INTO parents VALUES (3, 'a')"); err == nil {
+					t.Error("the unique column is gone")
+				}
+				if _, err := db.ExecContext(t.Context(), "DELETE FROM parents"); err != nil {
+					t.Error(err)
+				}
+				if err := db.QueryRowContext(t.Context(), "SELECT name FROM names").Scan(&found); !errors.Is(err, sql.ErrNoRows) {
+					t.Errorf("got %v: the foreign key is gone", err)
+				}
+				if err := db.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+			if got := prepared[drivers[name]]; got > 1 {
+				t.Errorf("prepared %d times", got)
 			}
 		})
 	}

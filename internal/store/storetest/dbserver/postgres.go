@@ -67,6 +67,10 @@ func (p postgres) createDatabase(ctx context.Context, port int, name string) (st
 	return p.dsn(port, name), p.run(ctx, port, "CREATE DATABASE "+name)
 }
 
+func (p postgres) copyDatabase(ctx context.Context, port int, template, name string) (string, error) {
+	return p.dsn(port, name), p.run(ctx, port, "CREATE DATABASE "+name+" TEMPLATE "+template+" STRATEGY file_copy")
+}
+
 func (p postgres) dropDatabase(ctx context.Context, port int, name string) error {
 	return p.run(ctx, port, "DROP DATABASE "+name+" WITH (FORCE)")
 }

@@ -10,7 +10,7 @@ export function LoadError({ error, onRetry }: { error: unknown; onRetry: () => v
     <Callout
       tone="danger"
       icon={CircleAlert}
-      title={`Not up to date: ${title}`}
+      title={`Could not refresh: ${title}`}
       role="alert"
       className="mt-3"
       action={

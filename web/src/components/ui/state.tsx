@@ -50,7 +50,7 @@ export function ErrorPanel({ error, onRetry }: { error: unknown; onRetry: () => 
 export function NothingFound({ title, onClear }: { title: string; onClear: () => void }) {
   return (
     <StatePanel icon={SearchX} title={title} action={<Button onClick={onClear}>Clear filters</Button>}>
-      <p>Nothing in this cluster fits the search and the filters.</p>
+      <p>Change the search or the filters.</p>
     </StatePanel>
   );
 }

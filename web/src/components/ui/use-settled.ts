@@ -6,12 +6,16 @@ const settle = 250;
 export function useSettled(value: string, onChange: (value: string) => void) {
   const [text, setText] = useState(value);
   const [known, setKnown] = useState(value);
+  const [reported, setReported] = useState(value);
   const report = useRef(onChange);
 
-  // The address may change from elsewhere, such as the back button.
+  // The address may change from elsewhere, such as the back button. What this field reported does not replace what was typed since.
   if (value !== known) {
     setKnown(value);
-    if (value !== text.trim()) setText(value);
+    if (value !== reported) {
+      setReported(value);
+      setText(value);
+    }
   }
 
   useEffect(() => {
@@ -21,7 +25,13 @@ export function useSettled(value: string, onChange: (value: string) => void) {
   useEffect(() => {
     const next = text.trim();
     if (next === value) return;
-    const timer = window.setTimeout(() => report.current(next), next === "" ? 0 : settle);
+    const timer = window.setTimeout(
+      () => {
+        setReported(next);
+        report.current(next);
+      },
+      next === "" ? 0 : settle,
+    );
     return () => window.clearTimeout(timer);
   }, [text, value]);
 

@@ -1,5 +1,5 @@
 import { defaultRangeExtractor, useWindowVirtualizer, type Range } from "@tanstack/react-virtual";
-import { useCallback, useEffect, useLayoutEffect, useState, type RefObject } from "react";
+import { useCallback, useEffect, useLayoutEffect, useRef, useState, type RefObject } from "react";
 import { isTyping, useHotkey } from "@/lib/keyboard";
 
 interface Options {
@@ -51,15 +51,21 @@ export function useVirtualRows({ container, count, rowHeight, keyOf }: Options) 
   // The estimate differs between rows and cards.
   useEffect(() => virtualizer.measure(), [virtualizer, rowHeight]);
 
+  // The row that is about to get the focus: keys that are pressed before it is rendered count from it.
+  const target = useRef(-1);
+
   const focusRow = useCallback(
     (index: number) => {
       setActive(index);
+      target.current = index;
       virtualizer.scrollToIndex(index, { align: "auto" });
       let attempts = 0;
       const focus = () => {
-        const target = container.current?.querySelector<HTMLElement>(`[data-index="${index}"] ${rowFocus}`);
-        if (target) target.focus({ preventScroll: true });
-        else if (attempts++ < 10) requestAnimationFrame(focus);
+        if (target.current !== index) return;
+        const element = container.current?.querySelector<HTMLElement>(`[data-index="${index}"] ${rowFocus}`);
+        if (!element && attempts++ < 10) return void requestAnimationFrame(focus);
+        element?.focus({ preventScroll: true });
+        target.current = -1;
       };
       requestAnimationFrame(focus);
     },
@@ -74,9 +80,7 @@ export function useVirtualRows({ container, count, rowHeight, keyOf }: Options) 
   useHotkey((event) => {
     const step = stepOf(event.key);
     if (step === 0 || count === 0 || isTyping(event.target)) return;
-    const focused = container.current?.contains(document.activeElement)
-      ? Number(document.activeElement?.closest("[data-index]")?.getAttribute("data-index") ?? -1)
-      : -1;
+    const focused = target.current >= 0 ? target.current : focusedIndex(container.current);
     // Arrows scroll the page until a row has the focus; j and k always move.
     if (focused < 0 && event.key.startsWith("Arrow")) return;
     event.preventDefault();
@@ -91,6 +95,12 @@ export function useVirtualRows({ container, count, rowHeight, keyOf }: Options) 
     measure: virtualizer.measureElement,
   };
 }
+
+/** The index of the row that contains the focus, or -1. */
+const focusedIndex = (container: HTMLElement | null) =>
+  container?.contains(document.activeElement)
+    ? Number(document.activeElement?.closest("[data-index]")?.getAttribute("data-index") ?? -1)
+    : -1;
 
 function stepOf(key: string): -1 | 0 | 1 {
   if (key === "j" || key === "ArrowDown") return 1;

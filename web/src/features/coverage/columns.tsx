@@ -3,7 +3,7 @@ import { RowToggle } from "@/components/ui/open-rows";
 import { RelativeTime } from "@/components/ui/relative-time";
 import type { Column } from "@/components/ui/virtual-table";
 import { Part } from "@/components/vulnerability-facts";
-import { ImageName } from "@/features/images/image-name";
+import { ImageName } from "@/components/image-name";
 import type { ContainerCoverage } from "@/gen/model";
 import { formatNumber, plural } from "@/lib/format";
 import { imagePath, parseImageId } from "@/lib/image-id";
@@ -149,7 +149,7 @@ export function CoverageDetail({ row }: { row: ContainerCoverage }) {
             <p className="text-muted">{reason.advice}</p>
           </>
         ) : (
-          <p className="text-muted">It has a result: there is nothing to explain.</p>
+          <p className="text-muted">The container has a scan result.</p>
         )}
         {row.message && (
           <p className="untrusted font-mono text-xs leading-5 whitespace-pre-line">{visible(row.message)}</p>

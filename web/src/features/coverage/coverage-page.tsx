@@ -52,7 +52,7 @@ export function CoveragePage() {
     <>
       <PageTitle
         title="Coverage"
-        hint="Every container that runs, how far its scan is, and why no farther."
+        hint="All running containers with their scan state and the reason if they are not scanned."
       />
       {summary ? <Headline summary={summary} /> : !list.error && <Skeleton className="h-28 rounded-xl" />}
       <div className="mt-4">
@@ -115,7 +115,7 @@ export function CoveragePage() {
                 <StatePanel icon={CircleCheck} title={`No container is ${filters.state}`} />
               ) : (
                 <StatePanel icon={ScanSearch} title="No containers yet">
-                  <p>They appear here as soon as a Scanner finds any.</p>
+                  <p>Containers appear here when a Scanner finds them.</p>
                 </StatePanel>
               )
             }

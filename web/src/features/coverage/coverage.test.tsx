@@ -19,7 +19,7 @@ it.each([
 
 it.each([
   "NotPulled",
-  "NotCatalogued",
+  "NotCataloged",
   "NotMatched",
   "NoDatabase",
   "IgnoreLabel",
@@ -60,7 +60,7 @@ const row: ContainerCoverage = {
 
 it("says why, and what comes next", () => {
   render(<CoverageDetail row={row} />);
-  expect(screen.getByText(/limits how often/)).toBeVisible();
+  expect(screen.getByText(/pull rate limit/)).toBeVisible();
   expect(screen.getByText("TOOMANYREQUESTS")).toBeVisible();
   expect(screen.getByText(/The next attempt is due/)).toHaveTextContent("in 1 hour");
   expect(coverageKey(row)).not.toBe(coverageKey({ ...row, state: "Pending" }));

@@ -1,5 +1,5 @@
 import { CoverageState, type ListCoverageParams } from "@/gen/model";
-import { address, oneOf, orAbsent, text, view } from "@/lib/address";
+import { address, oneOf, orAbsent, text, notNarrowing } from "@/lib/address";
 
 export interface CoverageFilters {
   state: CoverageState | undefined;
@@ -9,7 +9,7 @@ export interface CoverageFilters {
 }
 
 export const coverageFilters = address<CoverageFilters>({
-  state: view(oneOf("state", CoverageState)),
+  state: notNarrowing(oneOf("state", CoverageState)),
   reason: text("reason", 64),
   text: text("q", 256),
   namespace: text("namespace", 253),

@@ -17,7 +17,7 @@ export const states: {
     icon: CircleCheck,
     tone: "text-ok",
     bar: "bg-accent",
-    hint: "There is a result of the database in use",
+    hint: "Scanned with the current database",
   },
   {
     state: "Stale",
@@ -25,7 +25,7 @@ export const states: {
     icon: History,
     tone: "text-accent",
     bar: "bg-accent/50",
-    hint: "There is a result of an earlier database",
+    hint: "Scanned with an earlier database",
   },
   {
     state: "Pending",
@@ -33,7 +33,7 @@ export const states: {
     icon: CircleDashed,
     tone: "text-muted",
     bar: "bg-low-bar",
-    hint: "The work is not done yet",
+    hint: "Not scanned yet",
   },
   {
     state: "Failed",
@@ -49,7 +49,7 @@ export const states: {
     icon: CircleSlash,
     tone: "text-muted",
     bar: "bg-unknown-bar",
-    hint: "Left out on purpose",
+    hint: "Excluded from scanning",
   },
 ];
 
@@ -67,23 +67,24 @@ export function CoverageBadge({ state }: { state: CoverageState }) {
 const reasons: Partial<Record<string, { what: string; advice: string }>> = {
   NotPulled: {
     what: "The image has not been pulled yet",
-    advice: "It is scanned once the node has pulled it; see the events of the pod if that takes long.",
+    advice:
+      "The image is scanned after the node has pulled it. If this takes long, check the events of the pod.",
   },
-  NotCatalogued: {
-    what: "There is no SBOM of the image yet",
-    advice: "A scan job reads its packages as soon as there is a free slot.",
+  NotCataloged: {
+    what: "The image has no SBOM yet",
+    advice: "A scan job starts when the maximum of concurrent scans allows it.",
   },
   NotMatched: {
-    what: "The SBOM has not been matched with the database in use yet",
-    advice: "This happens by itself within minutes.",
+    what: "The SBOM has not been matched with the current database yet",
+    advice: "Matching starts automatically within minutes.",
   },
   NoDatabase: {
     what: "There is no vulnerability database",
-    advice: "The SBOM is kept and matched as soon as there is one; see the page of the database.",
+    advice: "The SBOM is stored and matched when a database is available. See the Database page.",
   },
   IgnoreLabel: {
-    what: "A label leaves it out",
-    advice: "Remove the label from the pod or its namespace to have it scanned.",
+    what: "Excluded by a label",
+    advice: "To scan the container, remove the label from the pod or its namespace.",
   },
 };
 
@@ -91,7 +92,7 @@ const reasons: Partial<Record<string, { what: string; advice: string }>> = {
 export const explainReason = (reason: string | undefined) =>
   reason ? (reasons[reason] ?? explain(reason as FailureReason)) : undefined;
 
-/** Share of the containers that have a result in whole percent, rounded down: 100% means all of them. */
+/** Percentage of containers with a scan result in whole percent, rounded down: 100% means all of them. */
 export const formatRatio = (ratio: number) => `${Math.floor(100 * Math.min(1, Math.max(0, ratio)) + 1e-9)}%`;
 
 export const containersOf = (summary: CoverageSummary) =>

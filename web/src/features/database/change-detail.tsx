@@ -1,7 +1,7 @@
 import { ArrowRight } from "lucide-react";
 import type { ReactNode } from "react";
 import { Link } from "react-router";
-import { ImageName } from "@/features/images/image-name";
+import { ImageName } from "@/components/image-name";
 import type { Change, ChangeSide } from "@/gen/model";
 import { formatNumber } from "@/lib/format";
 import { imagePath } from "@/lib/image-id";
@@ -62,7 +62,7 @@ export function ChangeDetail({ change }: { change: Change }) {
   const { package: pkg, imageIds, images, workloads } = change;
   return (
     <div className="grid gap-x-8 gap-y-4 border-t border-line bg-subtle/50 px-4 py-4 md:grid-cols-2 lg:grid-cols-3 lg:pl-14">
-      <Part title={change.kind === "closed" ? "As it was" : "What is said of it"}>
+      <Part title={change.kind === "closed" ? "Before" : "Details"}>
         <Sides change={change} />
         <p className="untrusted mt-3 text-xs text-muted">
           {[visible(change.namespace), visible(pkg.type), visible(pkg.distro ?? "")]
@@ -87,7 +87,7 @@ export function ChangeDetail({ change }: { change: Change }) {
               </Link>
             </li>
           ))}
-          {imageIds.length === 0 && <li className="text-muted">No image holds the package any more.</li>}
+          {imageIds.length === 0 && <li className="text-muted">No image contains the package any longer.</li>}
           <More count={images - imageIds.length} />
         </ul>
       </Part>
@@ -98,7 +98,7 @@ export function ChangeDetail({ change }: { change: Change }) {
               {workloadName(workload)}
             </li>
           ))}
-          {workloads.length === 0 && <li className="text-muted">Nothing that runs is known to use it.</li>}
+          {workloads.length === 0 && <li className="text-muted">No running workload uses the package.</li>}
           {workloads.length === 20 && <li className="text-muted">and perhaps more</li>}
         </ul>
       </Part>

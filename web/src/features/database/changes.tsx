@@ -8,7 +8,7 @@ import { useOpenRows } from "@/components/ui/open-rows";
 import { SearchInput } from "@/components/ui/search-input";
 import { NothingFound, StatePanel } from "@/components/ui/state";
 import { Tabs } from "@/components/ui/tabs";
-import { ImageName } from "@/features/images/image-name";
+import { ImageName } from "@/components/image-name";
 import type { Change, ChangeKind, Database } from "@/gen/model";
 import { formatNumber, plural } from "@/lib/format";
 import { ChangeDetail } from "./change-detail";
@@ -43,9 +43,9 @@ export function Changes({ database, filters, update }: Props) {
       </h2>
       <p className="mb-1 text-[13px] text-muted">
         {database.previousBuild
-          ? `Against the build before, in ${plural(changes.images, "image")}: ` +
-            `${plural(changes.openedCritical, "critical finding")} opened, ${formatNumber(changes.newKev)} newly known to be exploited.`
-          : "This is the first build: there is nothing to compare it with."}
+          ? `Compared with the previous build, in ${plural(changes.images, "image")}: ` +
+            `${plural(changes.openedCritical, "critical finding")} opened, ${formatNumber(changes.newKev)} newly known exploited.`
+          : "This is the first build. There is no previous build to compare with."}
       </p>
       {database.previousBuild && (
         <Tabs<ChangeKind | "all">
@@ -116,11 +116,11 @@ function ChangeTable({ database, filters, update }: Props) {
               onClear={() => update({ ...changeFilters.none, kind: undefined })}
             />
           ) : (
-            <StatePanel icon={CircleCheck} title="Nothing changed">
+            <StatePanel icon={CircleCheck} title="No changes">
               <p>
                 {filters.kind === undefined
-                  ? "The build says the same of every package in this cluster as the one before."
-                  : "The build brought no change of this kind."}
+                  ? "The findings in this cluster are the same as with the previous build."
+                  : "The build has no changes of this kind."}
               </p>
             </StatePanel>
           )

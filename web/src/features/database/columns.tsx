@@ -117,7 +117,7 @@ export const columns = ({ isOpen, toggle }: Options): Column<Change>[] => [
     id: "epss",
     header: () => (
       <abbr
-        title="Exploit Prediction Scoring System: how likely it is exploited within 30 days"
+        title="Exploit Prediction Scoring System: probability of exploitation within 30 days"
         className="no-underline"
       >
         EPSS

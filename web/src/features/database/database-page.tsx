@@ -99,8 +99,8 @@ function NoDatabase({ list: { update } }: { list: DatabaseList }) {
       <div className="rounded-xl border border-line bg-surface shadow-card">
         <StatePanel icon={DatabaseZap} title="No vulnerability database yet">
           <p>
-            Images are matched as soon as there is one. Let the operator reach the update server, or import a
-            build.
+            Images are matched when a database is available. Allow the operator to reach the update server, or
+            import a build.
           </p>
         </StatePanel>
       </div>
@@ -114,11 +114,11 @@ function Forgotten({ onShowNewest }: { onShowNewest: () => void }) {
     <Callout
       tone="info"
       icon={CircleAlert}
-      title="This build is not remembered any more"
+      title="This build is no longer stored"
       className="mt-6"
       action={
         <Button size="sm" onClick={onShowNewest}>
-          Show the newest
+          Show newest build
         </Button>
       }
     />

@@ -1,5 +1,5 @@
 import { ChangeKind, Severity, type ListChangesParams } from "@/gen/model";
-import { address, flag, oneOf, orAbsent, text, view, type Field } from "@/lib/address";
+import { address, flag, oneOf, orAbsent, text, notNarrowing, type Field } from "@/lib/address";
 
 export interface ChangeFilters {
   /** Number of the generation that is looked at; the newest one when undefined. */
@@ -22,7 +22,7 @@ const generation: Field<number | undefined> = {
 
 export const changeFilters = address<ChangeFilters>({
   generation,
-  kind: view(oneOf("kind", ChangeKind)),
+  kind: notNarrowing(oneOf("kind", ChangeKind)),
   text: text("q", 256),
   severity: oneOf("severity", Severity),
   kev: flag("kev"),

@@ -65,8 +65,10 @@ export function Updates({ update }: { update: DatabaseUpdate | undefined }) {
             <Fact name="Next check">
               <RelativeTime iso={update.nextCheck} />
             </Fact>
-            <Fact name="Old after">{days(update.maxAge)}</Fact>
-            <Fact name="Last result">{update.lastError ? "Failed" : update.lastCheck ? "Fine" : "–"}</Fact>
+            <Fact name="Outdated after">{days(update.maxAge)}</Fact>
+            <Fact name="Last result">
+              {update.lastError ? "Failed" : update.lastCheck ? "Succeeded" : "–"}
+            </Fact>
           </dl>
           {update.lastError && (
             <p className="untrusted mt-3 max-h-24 overflow-y-auto border-t border-line pt-2 text-[13px] text-danger">
@@ -75,7 +77,7 @@ export function Updates({ update }: { update: DatabaseUpdate | undefined }) {
           )}
         </>
       ) : (
-        <p className="mt-3 text-sm text-muted">Another process of the operator looks after databases.</p>
+        <p className="mt-3 text-sm text-muted">Another replica of the operator manages the databases.</p>
       )}
     </section>
   );

@@ -13,8 +13,8 @@ export function SampleNotice() {
   return (
     <Callout tone="warn" icon={FlaskConical} title="Sample vulnerability database" className="mb-3">
       <p>
-        It is small and for demonstration only: most vulnerabilities of these images are not in it. Import or
-        download an official build before you rely on what you see.
+        This small database is for demonstration only and lacks most vulnerabilities of these images. Import
+        or download an official build to get complete results.
       </p>
     </Callout>
   );
@@ -22,10 +22,10 @@ export function SampleNotice() {
 
 export function StaleNotice({ built }: { built: string }) {
   return (
-    <Callout tone="warn" icon={History} title="The vulnerability database is old" className="mb-3">
+    <Callout tone="warn" icon={History} title="The vulnerability database is outdated" className="mb-3">
       <p>
-        It was built <RelativeTime iso={built} />: vulnerabilities that became known since are not found. Let
-        the operator reach the update server, or import a newer build.
+        It was built <RelativeTime iso={built} />. Vulnerabilities published since then are not found. Allow
+        the operator to reach the update server, or import a newer build.
       </p>
     </Callout>
   );

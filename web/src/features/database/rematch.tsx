@@ -16,10 +16,10 @@ export function Rematch({ onRequested }: { onRequested: () => void }) {
     setBusy(true);
     try {
       await rematch({ full });
-      notify.done("Matching again", "What you see stays as it is until the new answer is complete.");
+      notify.done("Matching again", "The results shown do not change until matching is complete.");
       onRequested();
     } catch (error) {
-      notify.failed("Could not have packages matched again", error);
+      notify.failed("Could not start matching", error);
     } finally {
       setBusy(false);
     }
@@ -35,14 +35,13 @@ export function Rematch({ onRequested }: { onRequested: () => void }) {
       <MenuContent>
         <MenuItem onClick={() => void request(false)}>
           <span>
-            What may have changed{" "}
-            <span className="block text-xs text-muted">Quick; also what failed before</span>
+            Packages that may have changed{" "}
+            <span className="block text-xs text-muted">Faster; also retries failed packages</span>
           </span>
         </MenuItem>
         <MenuItem onClick={() => void request(true)}>
           <span>
-            Every package{" "}
-            <span className="block text-xs text-muted">Gives the same result, and takes longer</span>
+            All packages <span className="block text-xs text-muted">Same result, takes longer</span>
           </span>
         </MenuItem>
       </MenuContent>

@@ -61,7 +61,7 @@ function Rematch({ database }: { database: Database }) {
       )}
       <p className="mt-2 text-[13px] text-muted">
         With build <span className="untrusted font-mono text-xs">{visible(database.id)}</span>
-        {`, ${sources[database.source]}. What you see stays as it is until the new answer is complete.`}
+        {`, ${sources[database.source]}. The results shown do not change until matching is complete.`}
       </p>
     </div>
   );
@@ -78,7 +78,7 @@ export function UnderWay({
   if (!update?.stage && !database) return null;
   return (
     <section
-      aria-label="Under way"
+      aria-label="In progress"
       className="mt-3 space-y-4 rounded-xl border border-line bg-surface p-4 shadow-card"
     >
       {update?.stage && <Update update={update} />}

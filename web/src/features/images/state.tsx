@@ -3,10 +3,10 @@ import type { FailureReason, Image, ImageState } from "@/gen/model";
 import { cn } from "@/lib/cn";
 
 const states: Record<ImageState, { icon: LucideIcon; className: string; hint: string }> = {
-  Scanned: { icon: CircleCheck, className: "text-ok", hint: "Catalogued and matched" },
-  Reported: { icon: FileText, className: "text-accent", hint: "A report from outside" },
-  Catalogued: { icon: LoaderCircle, className: "text-muted", hint: "Catalogued; matching is still to come" },
-  Pending: { icon: CircleDashed, className: "text-muted", hint: "Waiting to be catalogued" },
+  Scanned: { icon: CircleCheck, className: "text-ok", hint: "Cataloged and matched" },
+  Reported: { icon: FileText, className: "text-accent", hint: "Uploaded report" },
+  Cataloged: { icon: LoaderCircle, className: "text-muted", hint: "Cataloged; waiting for matching" },
+  Pending: { icon: CircleDashed, className: "text-muted", hint: "Waiting for a scan" },
   Failed: { icon: CircleX, className: "text-danger", hint: "The last attempt failed" },
 };
 
@@ -40,48 +40,48 @@ const reasons: Record<FailureReason, Explanation> = {
     advice: "The digest was removed; deploy an image that still exists.",
   },
   RegistryRateLimited: {
-    what: "The registry limits how often images are pulled",
-    advice: "Use pull secrets with a higher limit, or a mirror. It is tried again later.",
+    what: "The pull rate limit of the registry was reached",
+    advice: "Use pull secrets with a higher limit, or a mirror. The scan is retried later.",
   },
   RegistryUnavailable: {
     what: "The registry cannot be reached",
-    advice: "Check network, proxy and registry. It is tried again later.",
+    advice: "Check the network, the proxy and the registry. The scan is retried later.",
   },
   NotPullable: {
-    what: "The image has no address to pull it from",
-    advice: "It was loaded into the node directly; push it to a registry.",
+    what: "The image has no registry address",
+    advice: "It was loaded directly into the node. Push it to a registry.",
   },
   PlatformMismatch: {
-    what: "The image lacks the platform of the node",
-    advice: "Check for which platforms it was built.",
+    what: "The image does not support the platform of the node",
+    advice: "Check the platforms that the image was built for.",
   },
   ImageTooLarge: {
     what: "The image is larger than the limit",
     advice: "Raise the size limit of the Scanner or make the image smaller.",
   },
   OutOfMemory: {
-    what: "Cataloguing ran out of memory",
+    what: "The scan job ran out of memory",
     advice: "Raise spec.job.resources of the Scanner.",
   },
   OutOfDisk: {
-    what: "Cataloguing ran out of disk",
+    what: "The scan job ran out of disk space",
     advice: "Raise the ephemeral storage in spec.job.resources of the Scanner.",
   },
   DeadlineExceeded: {
-    what: "Cataloguing took too long",
-    advice: "Give the job more CPU, or see whether the registry is slow.",
+    what: "The scan job exceeded its deadline",
+    advice: "Give the job more CPU, or check whether the registry is slow.",
   },
   Unschedulable: {
-    what: "No node takes the scan job",
+    what: "The scan job cannot be scheduled",
     advice: "Check spec.job: resources, nodeSelector and tolerations.",
   },
   CatalogFailed: {
     what: "The contents of the image could not be read",
-    advice: "The message below says where it stopped.",
+    advice: "See the message below.",
   },
   UploadFailed: {
     what: "The SBOM could not be delivered to the operator",
-    advice: "Check that scan pods reach the operator's service.",
+    advice: "Check that scan pods can reach the Service of the operator.",
   },
   MatchFailed: {
     what: "Matching against the vulnerability database failed",
@@ -92,11 +92,11 @@ const reasons: Record<FailureReason, Explanation> = {
 export const explain = (reason: FailureReason): Explanation =>
   (reasons as Partial<Record<string, Explanation>>)[reason] ?? {
     what: reason,
-    advice: "The message below says more.",
+    advice: "See the message below.",
   };
 
 /** Whether counts of findings mean anything: before the first match they are zero. */
 export const hasResults = (image: Image) =>
   image.matchedAt !== undefined || image.state === "Scanned" || image.state === "Reported";
 
-export const scannedAt = (image: Image) => image.matchedAt ?? image.cataloguedAt;
+export const scannedAt = (image: Image) => image.matchedAt ?? image.catalogedAt;

@@ -44,7 +44,7 @@ export function FilterButton({
     <button
       type="button"
       aria-pressed={pressed}
-      title={pressed ? "Show all again" : hint}
+      title={pressed ? "Clear this filter" : hint}
       onClick={() => onPress(!pressed)}
       className={cn(
         "flex h-7 items-center gap-1.5 rounded-md px-2 text-[13px] transition-colors hover:bg-subtle",

@@ -46,7 +46,7 @@ export function Overview({ filters, update }: Props) {
 const states: { state: ImageState; key: keyof Data["images"]; bar: string }[] = [
   { state: "Scanned", key: "scanned", bar: "bg-accent" },
   { state: "Reported", key: "reported", bar: "bg-accent/50" },
-  { state: "Catalogued", key: "catalogued", bar: "bg-low-bar" },
+  { state: "Cataloged", key: "cataloged", bar: "bg-low-bar" },
   { state: "Pending", key: "pending", bar: "bg-unknown-bar" },
   { state: "Failed", key: "failed", bar: "bg-danger" },
 ];
@@ -108,7 +108,7 @@ function FindingsCard({
   onPick: (severity: Severity | undefined) => void;
 }) {
   return (
-    <Card title="Findings" value={formatNumber(totalFindings(counts))} note="over all images">
+    <Card title="Findings" value={formatNumber(totalFindings(counts))} note="in all images">
       <SeverityBar counts={counts} />
       <div className="-mx-2 mt-2 flex flex-wrap gap-x-0.5">
         {severities.map(({ key, name }) => (
@@ -132,7 +132,7 @@ function DatabaseCard({ data: { database, packages, counts, changes, coverage } 
     <div className="flex flex-col justify-between gap-4 rounded-xl border border-line bg-surface p-4 shadow-card md:col-span-2 xl:col-span-1">
       <dl className={cn("grid gap-3", coverage ? "grid-cols-4" : "grid-cols-3")}>
         {coverage && (
-          <Stat label="Covered" title="Share of the containers that have a result">
+          <Stat label="Coverage" title="Percentage of containers with a scan result">
             <Link to="/coverage" className="rounded underline-offset-4 hover:underline">
               {formatRatio(coverage.ratio)}
             </Link>
@@ -162,11 +162,11 @@ function DatabaseCard({ data: { database, packages, counts, changes, coverage } 
             {`, ${sources[database.source]}`}
           </p>
         ) : (
-          <p>No vulnerability database yet: images are matched as soon as there is one.</p>
+          <p>No vulnerability database yet. Images are matched when a database is available.</p>
         )}
         {changes && (
           <p>
-            Since the last database:{" "}
+            Changes from the previous database:{" "}
             <Link to="/database" className={cn(link, "tabular")}>
               {`${formatNumber(changes.opened)} opened, ${formatNumber(changes.closed)} closed`}
             </Link>

@@ -64,7 +64,7 @@ function TrendChart({ trends }: { trends: Trends }) {
         <span>{formatDay(trends.to)}</span>
       </div>
       <details className="mt-1 text-[13px]">
-        <summary className="w-fit rounded text-muted hover:text-ink">As a table</summary>
+        <summary className="w-fit rounded text-muted hover:text-ink">View as table</summary>
         <TrendTable items={trends.items} />
       </details>
     </section>
@@ -97,7 +97,7 @@ function TrendTable({ items }: { items: TrendDay[] }) {
     <div
       tabIndex={0}
       role="region"
-      aria-label="Findings by day, as a table"
+      aria-label="Findings by day, table"
       className="mt-2 max-h-64 overflow-auto rounded-md border border-line"
     >
       <table className="tabular w-full text-xs">

@@ -79,7 +79,7 @@ export function PackagesPage() {
     <>
       <PageTitle
         title="Packages"
-        hint="Each version once, with the images that hold it: who has log4j-core <2.17?"
+        hint="All packages with the images that contain them, for example log4j-core <2.17."
       />
       <FilterBar
         label="Packages"
@@ -96,7 +96,7 @@ export function PackagesPage() {
       >
         <SearchInput
           label="Search packages"
-          placeholder={filters.version ? "The whole name" : "Name or a part of it"}
+          placeholder={filters.version ? "Full name" : "Name or part of a name"}
           value={filters.name}
           maxLength={256}
           onChange={(name) => update({ name })}
@@ -126,8 +126,8 @@ export function PackagesPage() {
       {filters.version && (
         <p role="status" className="mt-2 text-[13px] text-muted">
           {lacksName(filters)
-            ? "Versions are compared among packages of one name: say which, and the version counts."
-            : "Packages with exactly this name whose version fits, by the rules of their type."}
+            ? "To filter by version, enter the full name of the package."
+            : "Packages with exactly this name and a matching version, compared by the rules of the package type."}
         </p>
       )}
       <h2 className="sr-only">Packages</h2>
@@ -146,7 +146,7 @@ export function PackagesPage() {
             <NothingFound title="No package matches" onClear={clear} />
           ) : (
             <StatePanel icon={PackageSearch} title="No packages yet">
-              <p>They appear here as soon as an image is catalogued.</p>
+              <p>Packages appear here when an image is cataloged.</p>
             </StatePanel>
           )
         }

@@ -7,7 +7,7 @@ import { cn } from "@/lib/cn";
 import { imagePath, parseImageId } from "@/lib/image-id";
 import { rolloutPath, workloadName } from "@/lib/paths";
 import { visible } from "@/lib/text";
-import { Verdict } from "./verdict";
+import { Evaluation } from "./evaluation";
 
 export const grid = "grid-cols-[6.5rem_minmax(11rem,1fr)_minmax(13rem,1.1fr)_minmax(20rem,25rem)]";
 
@@ -71,9 +71,9 @@ export const columns: Column<Rollout>[] = [
   { id: "name", header: "Workload", cell: ({ row: { original: row } }) => <Name row={row} /> },
   { id: "images", header: "Image", cell: ({ row: { original: row } }) => <Sides row={row} /> },
   {
-    id: "verdict",
-    header: "What it brought",
-    cell: ({ row: { original: row } }) => <Verdict verdict={row.verdict} />,
+    id: "evaluation",
+    header: "Findings",
+    cell: ({ row: { original: row } }) => <Evaluation evaluation={row.evaluation} />,
   },
 ];
 
@@ -89,7 +89,7 @@ export function RolloutCard({ row }: { row: Rollout }) {
         <Sides row={row} />
       </div>
       <div className="mt-2">
-        <Verdict verdict={row.verdict} />
+        <Evaluation evaluation={row.evaluation} />
       </div>
     </div>
   );

@@ -1,6 +1,6 @@
 import { EventKind } from "@/gen/model";
 
-export const followedKinds: EventKind[] = [EventKind.rolloutchanged, EventKind.rolloutjudged];
+export const followedKinds: EventKind[] = [EventKind.rolloutchanged, EventKind.rolloutevaluated];
 
 const maxEventLength = 256 * 1024;
 

@@ -6,7 +6,7 @@ import { FilterBar } from "@/components/ui/filter-bar";
 import { ListPanel } from "@/components/ui/list-panel";
 import { NothingFound, StatePanel } from "@/components/ui/state";
 import { TextFilter } from "@/components/ui/text-filter";
-import { ImageName } from "@/features/images/image-name";
+import { ImageName } from "@/components/image-name";
 import type { Rollout } from "@/gen/model";
 import { useNow } from "@/lib/clock";
 import { dayOf } from "@/lib/day";
@@ -86,7 +86,7 @@ export function History({ filters, update }: Props) {
             <NothingFound title="No rollout matches" onClear={clear} />
           ) : (
             <StatePanel icon={Rocket} title="No rollouts yet">
-              <p>They appear here when a container of a workload begins to run another image.</p>
+              <p>Rollouts appear here when the image of a workload changes.</p>
             </StatePanel>
           )
         }

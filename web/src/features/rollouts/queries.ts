@@ -25,7 +25,7 @@ export function useRollout(id: number) {
   return useGetRollout(id, { query: { queryKey: [...rolloutsKey, "one", id], enabled: id > 0 } });
 }
 
-/** Fetches rollouts anew when an event says that there are others, or that one was judged. */
+/** Fetches rollouts anew when an event says that there are others, or that one was evaluated. */
 export function useRolloutEvents() {
   const client = useQueryClient();
   useEffect(() => {

@@ -6,8 +6,8 @@ import { History } from "./history";
 import { Deployments } from "./live/deployments";
 
 const tabOptions = [
-  { value: tabs.history, label: "What they brought" },
-  { value: tabs.live, label: "Deployments, live" },
+  { value: tabs.history, label: "History" },
+  { value: tabs.live, label: "Live Deployments" },
 ];
 
 export function RolloutsPage() {
@@ -16,7 +16,7 @@ export function RolloutsPage() {
     <>
       <PageTitle
         title="Rollouts"
-        hint="Each time a container of a workload began to run another image, and what that opened and closed."
+        hint="Image changes of workloads, with the findings that each change opened and closed."
       />
       <Tabs label="Rollouts" options={tabOptions} value={filters.tab} onChange={(tab) => update({ tab })}>
         {filters.tab === tabs.live ? (

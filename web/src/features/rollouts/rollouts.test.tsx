@@ -10,7 +10,7 @@ import { Brought } from "./detail/brought";
 import { SideCard } from "./detail/side-card";
 import { parseRolloutEvent } from "./event";
 import { rolloutFilters, toRequest, toScope } from "./filters";
-import { explainWait, Verdict } from "./verdict";
+import { explainWait, Evaluation } from "./evaluation";
 
 const none = { critical: 0, high: 0, medium: 0, low: 0, negligible: 0, unknown: 0 };
 const side = (letter: string) => ({
@@ -31,8 +31,8 @@ const rollout: RolloutDetail = {
   container: "app",
   from: side("a"),
   to: side("b"),
-  verdict: {
-    state: "judged",
+  evaluation: {
+    state: "evaluated",
     at: "2026-01-31T12:05:00Z",
     opened: { ...none, critical: 2, low: 300 },
     closed: { ...none, high: 1 },
@@ -79,11 +79,11 @@ describe("filters", () => {
 describe("events", () => {
   it.each([
     ['{"type":"event","kind":"rollout.changed"}', "rollout.changed"],
-    ['{"type":"event","kind":"rollout.judged","data":{}}', "rollout.judged"],
+    ['{"type":"event","kind":"rollout.evaluated","data":{}}', "rollout.evaluated"],
     ['{"type":"reset","sequence":4}', "reset"],
     ['{"type":"event","kind":"image.matched"}', undefined],
     ['{"type":"hello","sequence":4}', undefined],
-    ['{"type":"position","kind":"rollout.judged"}', undefined],
+    ['{"type":"position","kind":"rollout.evaluated"}', undefined],
     ["null", undefined],
     ["[1]", undefined],
     ["not json", undefined],
@@ -92,9 +92,9 @@ describe("events", () => {
   ])("reads %j", (data, expected) => expect(parseRolloutEvent(data)).toBe(expected));
 });
 
-describe("the verdict", () => {
+describe("the evaluation", () => {
   it("counts what was opened and closed, and marks what is critical", () => {
-    const container = show(<Verdict verdict={rollout.verdict} />);
+    const container = show(<Evaluation evaluation={rollout.evaluation} />);
     expect(container).toHaveTextContent("2 critical, 300 low");
     expect(container).toHaveTextContent("1 high");
     expect(screen.getByText("Opened")).toHaveClass("text-danger");
@@ -102,22 +102,22 @@ describe("the verdict", () => {
 
   it("marks nothing when nothing critical was opened", () => {
     show(
-      <Verdict
-        verdict={{ state: "judged", opened: { ...none, high: 1 }, closed: { ...none, critical: 5 } }}
+      <Evaluation
+        evaluation={{ state: "evaluated", opened: { ...none, high: 1 }, closed: { ...none, critical: 5 } }}
       />,
     );
     expect(screen.getByText("Opened")).not.toHaveClass("text-danger");
   });
 
   it("says that nothing changed", () => {
-    expect(show(<Verdict verdict={{ state: "judged", opened: none, closed: none }} />)).toHaveTextContent(
-      "Opened and closed nothing",
-    );
+    expect(
+      show(<Evaluation evaluation={{ state: "evaluated", opened: none, closed: none }} />),
+    ).toHaveTextContent("No findings opened or closed");
   });
 
   it("says for which image it waits, and why", () => {
     const container = show(
-      <Verdict verdict={{ state: "waiting", waitingFor: [{ ...side("b"), reason: "NotMatched" }] }} />,
+      <Evaluation evaluation={{ state: "waiting", waitingFor: [{ ...side("b"), reason: "NotMatched" }] }} />,
     );
     expect(container).toHaveTextContent(/Waiting for b: The SBOM has not been matched/);
     expect(screen.getByRole("link", { name: "b" })).toHaveAttribute(
@@ -125,14 +125,16 @@ describe("the verdict", () => {
       expect.stringMatching(/^\/images\/docker\.io/),
     );
     expect(["NotKnown", "OutOfMemory", "BrandNew"].map(explainWait)).toEqual([
-      "It is not known any more",
-      "Cataloguing ran out of memory",
+      "The image is no longer stored",
+      "The scan job ran out of memory",
       "BrandNew",
     ]);
   });
 
-  it("says that it was given up", () => {
-    expect(show(<Verdict verdict={{ state: "gaveUp", at: rollout.at }} />)).toHaveTextContent(/^Given up/);
+  it("says that it timed out", () => {
+    expect(show(<Evaluation evaluation={{ state: "timedOut", at: rollout.at }} />)).toHaveTextContent(
+      /^Timed out/,
+    );
   });
 });
 
@@ -151,7 +153,7 @@ describe("the detail", () => {
 
   it("explains what it waits for", () => {
     const waitingFor = [{ ...side("b"), reason: "RegistryRateLimited", message: "TOOMANYREQUESTS" }];
-    show(<Brought rollout={{ ...rollout, verdict: { state: "waiting", waitingFor } }} />);
+    show(<Brought rollout={{ ...rollout, evaluation: { state: "waiting", waitingFor } }} />);
     expect(screen.getByText("TOOMANYREQUESTS")).toBeVisible();
     expect(screen.getByText(/pull secrets with a higher limit/)).toBeVisible();
     expect(screen.queryByRole("region", { name: "Opened" })).toBeNull();

@@ -1,7 +1,7 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { useEffect } from "react";
 import { Outlet } from "react-router";
-import { Logo } from "@/app/logo";
+import { Logo } from "@/components/logo";
 import { ErrorPanel } from "@/components/ui/state";
 import { getGetSessionQueryKey, useGetSession } from "@/gen/operator/operator";
 import { SignIn } from "./sign-in";

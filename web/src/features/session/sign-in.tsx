@@ -1,8 +1,8 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { CircleAlert, KeyRound } from "lucide-react";
 import { useRef, useState, type SubmitEvent } from "react";
-import { Logo } from "@/app/logo";
-import { ThemeSwitch } from "@/app/theme-switch";
+import { Logo } from "@/components/logo";
+import { ThemeSwitch } from "@/components/theme-switch";
 import { Button } from "@/components/ui/button";
 import { Callout } from "@/components/ui/callout";
 import { CopyButton } from "@/components/ui/copy-button";
@@ -53,7 +53,8 @@ export function SignIn() {
         >
           <h1 className="text-base font-semibold">Sign in</h1>
           <p className="mt-1 text-sm text-muted">
-            With a Kubernetes token that may read <code className="font-mono text-[13px]">scanresults</code>.
+            Use a Kubernetes token with the right to read{" "}
+            <code className="font-mono text-[13px]">scanresults</code>.
           </p>
           <label htmlFor="token" className="mt-5 block text-sm font-medium">
             Token
@@ -89,7 +90,8 @@ export function SignIn() {
               <CopyButton text={command} label="Copy the command" />
             </div>
             <p className="mt-2">
-              It is kept in a cookie that scripts cannot read, until you sign out or it expires.
+              The token is stored in a cookie that scripts cannot read, until you sign out or the token
+              expires.
             </p>
           </div>
         </form>

@@ -4,7 +4,7 @@ import { SeverityBadge } from "@/components/severity";
 import { RelativeTime } from "@/components/ui/relative-time";
 import type { Column } from "@/components/ui/virtual-table";
 import { Workloads } from "@/components/workloads";
-import { ImageName } from "@/features/images/image-name";
+import { ImageName } from "@/components/image-name";
 import type { Affected } from "@/gen/model";
 import { imagePath, parseImageId } from "@/lib/image-id";
 import { visible } from "@/lib/text";
@@ -102,13 +102,13 @@ export const affectedColumns = (time: Time): Column<Affected>[] => [
   },
   {
     id: "workloads",
-    header: time === "day" ? "Workloads that day" : "Workloads",
+    header: time === "day" ? "Workloads on this date" : "Workloads",
     meta: { className: small },
     cell: ({ row: { original: row } }) => <Workloads workloads={row.workloads} count={row.workloadCount} />,
   },
 ];
 
-/** What has it on a narrow screen. */
+/** Affected images on a narrow screen. */
 export function AffectedCard({ row, time }: { row: Affected; time: Time }) {
   return (
     <div className="relative px-4 py-3 has-[[data-row-focus]:focus-visible]:bg-accent-soft/60">

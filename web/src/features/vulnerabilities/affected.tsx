@@ -19,9 +19,9 @@ import { affectedFilters, times, toAffectedRequest, type AffectedFilters } from 
 import { useAffected } from "./queries";
 
 const tabs = [
-  { value: times.now, label: "Now" },
-  { value: times.closed, label: "No more" },
-  { value: times.day, label: "On a day" },
+  { value: times.now, label: "Current" },
+  { value: times.closed, label: "Closed" },
+  { value: times.day, label: "On a date" },
 ];
 
 const describe = ({ total, images, workloads }: AffectedPage) =>
@@ -35,7 +35,7 @@ export function AffectedList({ id }: { id: string }) {
   return (
     <section aria-labelledby="affected" className="mt-6">
       <h2 id="affected" className="text-base font-semibold">
-        What has it
+        Affected images
       </h2>
       <Tabs label="When" options={tabs} value={filters.time} onChange={(time) => update({ time })}>
         <AffectedTable id={id} filters={filters} update={update} />
@@ -64,7 +64,7 @@ function AffectedTable({
   return (
     <>
       <FilterBar
-        label="What has it"
+        label="Affected images"
         count={list.page && !list.stale ? describe(list.page) : ""}
         filtered={filtered}
         onClear={clear}
@@ -78,7 +78,7 @@ function AffectedTable({
       >
         {time === "day" && (
           <DayInput
-            label="Day of UTC"
+            label="Date (UTC)"
             value={filters.on || today}
             max={today}
             onChange={(on) => update({ on })}
@@ -87,7 +87,7 @@ function AffectedTable({
         <NamespaceFilter value={filters.namespace} onChange={(namespace) => update({ namespace })} />
       </FilterBar>
       <ListPanel
-        label="What has it"
+        label="Affected images"
         list={list}
         columns={columns}
         grid={affectedGrid}
@@ -104,20 +104,20 @@ function Nothing({ time }: { time: AffectedFilters["time"] }) {
   switch (time) {
     case "now":
       return (
-        <StatePanel icon={ShieldCheck} title="Nothing has it now">
-          <p>No package in any image that is known has this vulnerability.</p>
+        <StatePanel icon={ShieldCheck} title="No affected images">
+          <p>No package in the known images has this vulnerability.</p>
         </StatePanel>
       );
     case "closed":
       return (
-        <StatePanel icon={CalendarSearch} title="Nothing got rid of it">
-          <p>No finding of it was closed, as far as history goes back.</p>
+        <StatePanel icon={CalendarSearch} title="No closed findings">
+          <p>No finding of this vulnerability was closed in the recorded history.</p>
         </StatePanel>
       );
     case "day":
       return (
-        <StatePanel icon={CalendarSearch} title="Nothing ran with it on that day">
-          <p>Days of UTC count, and days before the operator's history cannot be told.</p>
+        <StatePanel icon={CalendarSearch} title="No affected workloads on this date">
+          <p>Dates are in UTC. There is no data for dates before the recorded history.</p>
         </StatePanel>
       );
   }

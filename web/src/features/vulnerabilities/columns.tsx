@@ -86,11 +86,7 @@ export function columns(sort: By, setSort: (sort: By) => void): Column<Vulnerabi
       id: "firstSeen",
       header: "First seen",
       cell: ({ row: { original: row } }) => (
-        <RelativeTime
-          iso={row.firstSeen}
-          none="not known"
-          className="block truncate text-[13px] text-muted"
-        />
+        <RelativeTime iso={row.firstSeen} none="unknown" className="block truncate text-[13px] text-muted" />
       ),
     },
   ];

@@ -4,7 +4,7 @@ import {
   type ListAffectedParams,
   type ListVulnerabilitiesParams,
 } from "@/gen/model";
-import { address, choice, day, flag, oneOf, orAbsent, share, text, view } from "@/lib/address";
+import { address, choice, day, flag, oneOf, orAbsent, share, text, notNarrowing } from "@/lib/address";
 
 export interface VulnerabilityFilters {
   text: string;
@@ -36,7 +36,7 @@ export const toRequest = (filters: VulnerabilityFilters): ListVulnerabilitiesPar
   sort: filters.sort,
 });
 
-/** What has it now, what had it and has it no more, or what ran with it on some day. */
+/** Affected images now, what had it and has it no more, or what ran with it on some day. */
 export const times = { now: "now", closed: "closed", day: "day" } as const;
 export type Time = keyof typeof times;
 
@@ -49,7 +49,7 @@ export interface AffectedFilters {
 
 export const affectedFilters = address<AffectedFilters>({
   time: choice("time", times, times.now),
-  on: view(day("on")),
+  on: notNarrowing(day("on")),
   namespace: text("namespace", 253),
 });
 

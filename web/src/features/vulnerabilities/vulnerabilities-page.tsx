@@ -41,7 +41,7 @@ export function VulnerabilitiesPage() {
   const total = list.page?.total;
   return (
     <>
-      <PageTitle title="Vulnerabilities" hint="Each one once, with all images and workloads that have it." />
+      <PageTitle title="Vulnerabilities" hint="All vulnerabilities with the affected images and workloads." />
       <FilterBar
         label="Vulnerabilities"
         count={total === undefined ? "" : plural(total, "vulnerability", "vulnerabilities")}
@@ -88,7 +88,7 @@ export function VulnerabilitiesPage() {
             <NothingFound title="No vulnerability matches" onClear={clear} />
           ) : (
             <StatePanel icon={ShieldCheck} title="No vulnerabilities">
-              <p>No image is known to have any. They appear here as soon as images are matched.</p>
+              <p>No image has known vulnerabilities. They appear here when images are matched.</p>
             </StatePanel>
           )
         }

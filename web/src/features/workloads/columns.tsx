@@ -106,7 +106,7 @@ export function WorkloadDetail({ row }: { row: WorkloadSummary }) {
         <ImageLinks images={row.images} count={row.imageCount} none="It runs none any more." />
         <p className="flex flex-wrap gap-x-5 pt-2 leading-7">
           <Link to={imagesOfPath(row.workload)} className="text-accent underline-offset-2 hover:underline">
-            List them with their findings
+            List images with findings
           </Link>
           <Link
             to={rolloutsOfWorkloadPath(row.workload)}

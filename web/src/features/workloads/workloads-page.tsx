@@ -47,7 +47,7 @@ export function WorkloadsPage() {
   const total = list.page?.total;
   return (
     <>
-      <PageTitle title="Workloads" hint="What runs now, with the findings of its images, each image once." />
+      <PageTitle title="Workloads" hint="Running workloads with the findings of their images." />
       <FilterBar
         label="Workloads"
         count={total === undefined ? "" : plural(total, "workload")}
@@ -63,7 +63,7 @@ export function WorkloadsPage() {
       >
         <SearchInput
           label="Search workloads"
-          placeholder="Name of a workload"
+          placeholder="Workload name"
           value={filters.text}
           maxLength={256}
           onChange={(text) => update({ text })}
@@ -96,7 +96,7 @@ export function WorkloadsPage() {
             <NothingFound title="No workload matches" onClear={clear} />
           ) : (
             <StatePanel icon={Boxes} title="No workloads yet">
-              <p>They appear here as soon as a Scanner finds containers that run.</p>
+              <p>Workloads appear here when a Scanner finds running containers.</p>
             </StatePanel>
           )
         }

@@ -45,9 +45,9 @@ export const getListDatabasesUrl = () => {
 };
 
 /**
- * Every build that packages were matched with has an entry, newest first. A build that was matched with again, by a request or
- * because another version of the operator answers otherwise, has one more: `generation` tells them apart. At most 50 are shown.
- * @summary Vulnerability databases, and how up to date they are
+ * Each build that packages were matched with has an entry. A re-match with the same build, on request or because the operator contains
+ * another version of Grype, has an additional entry with another `generation`. At most 50 entries are returned.
+ * @summary List vulnerability database builds and the state of updates
  */
 export const listDatabases = async (options?: Parameters<typeof request>[1]): Promise<DatabaseList> => {
   return request<DatabaseList>(getListDatabasesUrl(), {
@@ -131,7 +131,7 @@ export function useListDatabases<
   queryClient?: QueryClient,
 ): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
 /**
- * @summary Vulnerability databases, and how up to date they are
+ * @summary List vulnerability database builds and the state of updates
  */
 
 export function useListDatabases<
@@ -158,9 +158,9 @@ export const getRematchUrl = () => {
 };
 
 /**
- * Needs the right to update scan results. What is shown stays as it is until the new answer is complete. Nothing is matched while
- * there is no vulnerability database. Only the replica that leads matches: another one answers 503, ask again.
- * @summary Match again
+ * Requires permission to update scan results. The existing findings remain visible until the new ones are complete. Without
+ * a vulnerability database, nothing is matched. Only the leader matches: other replicas respond with 503; retry the request.
+ * @summary Request a re-match
  */
 export const rematch = async (
   rematchRequest: RematchRequest,
@@ -225,7 +225,7 @@ export type RematchMutationError = ErrorType<ProblemResponse>;
 export type RematchMutationVariables = { data: RematchRequest };
 
 /**
- * @summary Match again
+ * @summary Request a re-match
  */
 export const useRematch = <TError = ErrorType<ProblemResponse>, TContext = unknown>(
   options?: {
@@ -267,9 +267,9 @@ export const getListChangesUrl = (build: string, params?: ListChangesParams) => 
 };
 
 /**
- * The difference to the build before, of one vulnerability in one package each, worst first. A package counts once, however many
- * images hold it.
- * @summary A page of what a database build changed
+ * The difference from the previous build. Each entry is one vulnerability of one package, the most severe first. A package is counted once,
+ * independent of the number of images that contain it.
+ * @summary List the findings that a database build changed
  */
 export const listChanges = async (
   build: string,
@@ -370,7 +370,7 @@ export function useListChanges<
   queryClient?: QueryClient,
 ): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
 /**
- * @summary A page of what a database build changed
+ * @summary List the findings that a database build changed
  */
 
 export function useListChanges<

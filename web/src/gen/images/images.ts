@@ -58,7 +58,7 @@ export const getGetOverviewUrl = () => {
 };
 
 /**
- * @summary Totals over all images
+ * @summary Get totals over all images
  */
 export const getOverview = async (options?: Parameters<typeof request>[1]): Promise<Overview> => {
   return request<Overview>(getGetOverviewUrl(), {
@@ -142,7 +142,7 @@ export function useGetOverview<
   queryClient?: QueryClient,
 ): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
 /**
- * @summary Totals over all images
+ * @summary Get totals over all images
  */
 
 export function useGetOverview<
@@ -188,7 +188,7 @@ export const getListImagesUrl = (params?: ListImagesParams) => {
 };
 
 /**
- * @summary A page of images
+ * @summary List images
  */
 export const listImages = async (
   params?: ListImagesParams,
@@ -281,7 +281,7 @@ export function useListImages<
   queryClient?: QueryClient,
 ): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
 /**
- * @summary A page of images
+ * @summary List images
  */
 
 export function useListImages<
@@ -321,7 +321,7 @@ export const getGetImageUrl = (imageId: string, params?: GetImageParams) => {
 };
 
 /**
- * @summary One image
+ * @summary Get an image
  */
 export const getImage = async (
   imageId: string,
@@ -422,7 +422,7 @@ export function useGetImage<
   queryClient?: QueryClient,
 ): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
 /**
- * @summary One image
+ * @summary Get an image
  */
 
 export function useGetImage<
@@ -463,7 +463,7 @@ export const getListFindingsUrl = (imageId: string, params?: ListFindingsParams)
 };
 
 /**
- * @summary A page of the findings of one image
+ * @summary List the findings of an image
  */
 export const listFindings = async (
   imageId: string,
@@ -564,7 +564,7 @@ export function useListFindings<
   queryClient?: QueryClient,
 ): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
 /**
- * @summary A page of the findings of one image
+ * @summary List the findings of an image
  */
 
 export function useListFindings<
@@ -605,9 +605,9 @@ export const getGetSBOMUrl = (imageId: string, params?: GetSBOMParams) => {
 };
 
 /**
- * Without a format it is the document as it is stored: what Syft wrote, or the report from outside for as long as nothing else is
- * known of the image.
- * @summary The SBOM of one image
+ * Without `format`, the SBOM is returned as stored: in Syft's JSON format, or the external report if the operator has not cataloged the
+ * image.
+ * @summary Get the SBOM of an image
  */
 export const getSBOM = async (
   imageId: string,
@@ -699,7 +699,7 @@ export function useGetSBOM<TData = Awaited<ReturnType<typeof getSBOM>>, TError =
   queryClient?: QueryClient,
 ): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
 /**
- * @summary The SBOM of one image
+ * @summary Get the SBOM of an image
  */
 
 export function useGetSBOM<TData = Awaited<ReturnType<typeof getSBOM>>, TError = ErrorType<ProblemResponse>>(
@@ -737,9 +737,9 @@ export const getPutSBOMUrl = (imageId: string, params?: PutSBOMParams) => {
 };
 
 /**
- * For scan Jobs. The body is a Syft JSON document compressed with zstd (`Content-Encoding: zstd`), or as it is. The bearer token must be
- * bound to a pod of the Job that catalogues this very image.
- * @summary Deliver the SBOM of one image
+ * For scan Jobs. The body is an SBOM in Syft's JSON format, optionally compressed with zstd (`Content-Encoding: zstd`). The bearer token
+ * must be bound to a pod of the Job that catalogs this image.
+ * @summary Upload the SBOM of an image
  */
 export const putSBOM = async (
   imageId: string,
@@ -806,7 +806,7 @@ export type PutSBOMMutationError = ErrorType<ProblemResponse>;
 export type PutSBOMMutationVariables = { imageId: string; data: Blob; params?: PutSBOMParams };
 
 /**
- * @summary Deliver the SBOM of one image
+ * @summary Upload the SBOM of an image
  */
 export const usePutSBOM = <TError = ErrorType<ProblemResponse>, TContext = unknown>(
   options?: {
@@ -839,8 +839,8 @@ export const getListPresencesUrl = (imageId: string, params?: ListPresencesParam
 };
 
 /**
- * What runs now first, then what ran last. Without a platform, on all of them.
- * @summary A page of where and when an image ran
+ * Running containers first, then the most recent ones. Without `platform`, for all platforms.
+ * @summary List where and when an image ran
  */
 export const listPresences = async (
   imageId: string,
@@ -941,7 +941,7 @@ export function useListPresences<
   queryClient?: QueryClient,
 ): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
 /**
- * @summary A page of where and when an image ran
+ * @summary List where and when an image ran
  */
 
 export function useListPresences<

@@ -8,32 +8,32 @@ import type { Severity } from "./severity.ts";
 import type { Workload } from "./workload.ts";
 
 /**
- * A package in an image that has or had a vulnerability.
+ * A package in an image that is or was affected by a vulnerability.
  */
 export interface Affected {
   imageId: string;
   platform: string;
   package: Package;
   vulnerabilityId: string;
-  /** Of the record in the vulnerability database. */
+  /** Namespace of the record in the vulnerability database. */
   namespace: string;
   severity: Severity;
   fix: Fix;
-  /** When both were there first, the finding in the package and the package in the image. */
+  /** When the image first contained the package while the package was known to be affected. */
   firstSeen?: string;
   /** When the finding was closed; absent while it is open. */
   fixedAt?: string;
-  /** Something runs the image now. */
+  /** At least one container runs the image now. */
   running: boolean;
-  /** Since when something ran the image with the vulnerability; absent when nothing ever did. */
+  /** When a container first ran the image while it was affected; absent if none did. */
   exposedSince?: string;
-  /** When nothing did any more; absent while something does. */
+  /** When the last such container ended or the finding was closed; absent while the exposure continues. */
   exposedUntil?: string;
   /**
-   * The first workloads that run the image, or ran it on the day that was asked for.
+   * The first 20 workloads that run the image, or ran it on the requested day.
    * @maxItems 20
    */
   workloads: Workload[];
-  /** All of them. */
+  /** Number of all these workloads. */
   workloadCount: number;
 }

@@ -6,11 +6,11 @@ import type { Affected } from "./affected.ts";
 
 export interface AffectedPage {
   items: Affected[];
-  /** Rows on all pages. */
+  /** Number of items on all pages. */
   total: number;
-  /** Images on all pages. */
+  /** Number of images on all pages. */
   images: number;
-  /** Workloads on all pages. */
+  /** Number of workloads on all pages. */
   workloads: number;
   nextPageToken?: string;
 }

@@ -13,7 +13,7 @@ export interface Change {
   generation: number;
   build: string;
   previousBuild: string;
-  /** When the later build came into use. */
+  /** When the later build became the current one. */
   at: string;
   kind: ChangeKind;
   reasons: ChangeReason[];
@@ -22,15 +22,15 @@ export interface Change {
   namespace: string;
   before?: ChangeSide;
   after?: ChangeSide;
-  /** Images that hold the package. */
+  /** Number of images that contain the package. */
   images: number;
   /**
-   * The first of them.
+   * The first 20 of these images.
    * @maxItems 20
    */
   imageIds: string[];
   /**
-   * The first workloads that run them.
+   * The first 20 workloads that run these images.
    * @maxItems 20
    */
   workloads: Workload[];

@@ -7,10 +7,10 @@ export interface ChangeCounts {
   opened: number;
   closed: number;
   changed: number;
-  /** Images that the changes reach. */
+  /** Number of affected images. */
   images: number;
-  /** Opened findings of severity Critical. */
+  /** Number of opened findings with severity Critical. */
   openedCritical: number;
-  /** Findings that were opened as known to be exploited or became it. */
+  /** Number of opened findings that are in KEV, and of open findings whose vulnerability was added to KEV. */
   newKev: number;
 }

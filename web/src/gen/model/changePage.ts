@@ -6,7 +6,7 @@ import type { Change } from "./change.ts";
 
 export interface ChangePage {
   items: Change[];
-  /** Rows on all pages. */
+  /** Number of items on all pages. */
   total: number;
   nextPageToken?: string;
 }

@@ -4,8 +4,8 @@
  */
 
 /**
- * What is another about a finding that stays. epss: the probability of exploitation crossed 10 %. kev: it was added to the
- * catalogue of known exploited vulnerabilities, or taken out.
+ * What changed about a finding that remains open. epss: the EPSS probability crossed 10 %. kev: the vulnerability was added to or removed
+ * from KEV.
  */
 export type ChangeReason = (typeof ChangeReason)[keyof typeof ChangeReason];
 

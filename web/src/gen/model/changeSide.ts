@@ -6,7 +6,7 @@ import type { FixState } from "./fixState.ts";
 import type { Severity } from "./severity.ts";
 
 /**
- * What was said of a finding; absent before it was opened and after it was closed.
+ * The data of a finding before or after the change; absent before it was opened and after it was closed.
  */
 export interface ChangeSide {
   severity: Severity;

@@ -6,22 +6,22 @@ import type { CoverageState } from "./coverageState.ts";
 import type { Workload } from "./workload.ts";
 
 /**
- * A container of a workload. Pods that are alike count together.
+ * A container of a workload. Pods with the same values are combined.
  */
 export interface ContainerCoverage {
   workload: Workload;
   container: string;
-  /** Empty while it is not known. */
+  /** Empty while unknown. */
   imageId: string;
   platform: string;
-  /** What the pod asks for. */
+  /** The image reference in the spec of the pod. */
   reference: string;
   pods: number;
   state: CoverageState;
-  /** Why it is not Scanned. */
+  /** Why the container is not Scanned. */
   reason?: string;
   message?: string;
   nextAttempt?: string;
-  /** When it was first seen in this state. */
+  /** When the container was first observed in this state. */
   since?: string;
 }

@@ -4,7 +4,7 @@
  */
 
 /**
- * Findings by severity; kev and fixable count over all severities.
+ * Number of findings by severity; kev and fixable count findings of all severities.
  */
 export interface Counts {
   critical: number;

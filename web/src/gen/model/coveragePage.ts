@@ -7,9 +7,9 @@ import type { CoverageSummary } from "./coverageSummary.ts";
 
 export interface CoveragePage {
   items: ContainerCoverage[];
-  /** Rows on all pages. */
+  /** Number of items on all pages. */
   total: number;
-  /** Over all containers that the filters but state and reason keep. */
+  /** Totals of all containers that match the filters, ignoring the filters state and reason. */
   summary: CoverageSummary;
   nextPageToken?: string;
 }

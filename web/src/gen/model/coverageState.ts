@@ -4,8 +4,8 @@
  */
 
 /**
- * Scanned: there is a result of the database in use. Stale: of an earlier one. Pending: the work is not done yet. Failed: the last
- * attempt failed. Skipped: left out on purpose.
+ * Scanned: there is a result of the current database build. Stale: there is a result of an earlier build. Pending: there is no result
+ * yet. Failed: the last attempt failed. Skipped: excluded on purpose.
  */
 export type CoverageState = (typeof CoverageState)[keyof typeof CoverageState];
 

@@ -4,10 +4,10 @@
  */
 
 /**
- * Containers by state.
+ * Number of containers by state.
  */
 export interface CoverageSummary {
-  /** Share of the containers that are Scanned among those that are not Skipped; 1 when there are none. */
+  /** Share of Scanned containers among those that are not Skipped; 1 if there are none. */
   ratio: number;
   scanned: number;
   stale: number;

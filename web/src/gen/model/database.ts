@@ -7,27 +7,27 @@ import type { DatabaseBuild } from "./databaseBuild.ts";
 import type { DatabaseState } from "./databaseState.ts";
 
 /**
- * A database build that packages were matched with.
+ * A vulnerability database build that packages were matched with.
  */
 export type Database = DatabaseBuild & {
-  /** Images whose findings come from this build. */
+  /** Number of images whose findings come from this build. */
   images: number;
-  /** Seconds since the build was made. */
+  /** Seconds since the build was built. */
   age: number;
-  /** Grows by one whenever matching with a build begins. */
+  /** Number of the result set; incremented with each re-match. */
   generation: number;
   state: DatabaseState;
-  /** What matched. */
+  /** Name and version of the matching engine. */
   engine: string;
-  /** All packages were matched, not only those that the difference of the builds can touch. */
+  /** All packages were matched, not only those that the difference between the builds can affect. */
   full: boolean;
-  /** ID of the build that was in use before; absent for the first one. */
+  /** ID of the previous build; absent for the first one. */
   previousBuild?: string;
   startedAt: string;
   currentSince?: string;
-  /** Packages that had to be matched. */
+  /** Number of packages to match. */
   queued: number;
-  /** How many of them have been matched. */
+  /** Number of those packages that have been matched. */
   matched: number;
   changes: ChangeCounts;
 };

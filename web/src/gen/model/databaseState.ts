@@ -4,8 +4,8 @@
  */
 
 /**
- * Preparing: it is being found out which packages have to be matched. Matching: they are being matched; what is shown still
- * comes from the current build. Current: in use. Past: it was in use.
+ * Preparing: the operator determines which packages to match. Matching: these packages are being matched, and findings still come
+ * from the current build. Current: findings come from this build. Past: findings came from this build earlier.
  */
 export type DatabaseState = (typeof DatabaseState)[keyof typeof DatabaseState];
 

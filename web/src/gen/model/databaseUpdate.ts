@@ -4,21 +4,21 @@
  */
 
 /**
- * How up to date the database is. Absent when the process that answers does not look after databases.
+ * State of database updates. Absent if the responding replica is not the leader.
  */
 export interface DatabaseUpdate {
-  /** The newest build is older than maxAge. */
+  /** The current build is older than maxAge. */
   stale: boolean;
-  /** In seconds. */
+  /** Maximum age in seconds. */
   maxAge: number;
   lastCheck?: string;
-  /** Why the last check failed; absent when it did not. */
+  /** Error of the last check; absent if it succeeded. */
   lastError?: string;
   nextCheck?: string;
-  /** What is under way, such as download; absent when nothing is. */
+  /** Current stage, for example download; absent if no update is running. */
   stage?: string;
-  /** Bytes of the stage that are done. */
+  /** Bytes processed in the current stage. */
   done?: number;
-  /** Bytes of the stage; absent while that is not known. */
+  /** Total bytes of the current stage; absent while unknown. */
   total?: number;
 }

@@ -8,13 +8,13 @@ import type { EventType } from "./eventType.ts";
 
 export interface Event {
   type: EventType;
-  /** Greater than that of every earlier event; numbers may be left out. */
+  /** Greater than that of all earlier events; sequence numbers may have gaps. */
   sequence: number;
   at: string;
   kind: EventKind;
-  /** The image that it is about, if it is about one. */
+  /** The image that the event is about, if any. */
   imageId?: string;
   platform?: string;
-  /** Particulars of the kind. */
+  /** Details, depending on the kind. */
   data: EventData;
 }

@@ -4,6 +4,6 @@
  */
 
 /**
- * Particulars of the kind.
+ * Details, depending on the kind.
  */
 export type EventData = { [key: string]: unknown };

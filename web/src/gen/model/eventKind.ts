@@ -4,14 +4,14 @@
  */
 
 /**
- * New kinds may come; pass over those that you do not know.
+ * Kinds may be added; ignore unknown kinds.
  */
 export type EventKind = (typeof EventKind)[keyof typeof EventKind];
 
 export const EventKind = {
   imagediscovered: "image.discovered",
   imagequeued: "image.queued",
-  imagecatalogued: "image.catalogued",
+  imagecataloged: "image.cataloged",
   imagematched: "image.matched",
   imagefailed: "image.failed",
   imageremoved: "image.removed",
@@ -24,5 +24,5 @@ export const EventKind = {
   podsetchanged: "podset.changed",
   sherochanged: "shero.changed",
   rolloutchanged: "rollout.changed",
-  rolloutjudged: "rollout.judged",
+  rolloutevaluated: "rollout.evaluated",
 } as const;

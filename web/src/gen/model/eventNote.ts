@@ -5,9 +5,9 @@
 import type { EventNoteType } from "./eventNoteType.ts";
 
 /**
- * A message of the WebSocket at /api/v1/events that is no event. hello comes first, with the number of the newest event;
- * position says that nothing up to that number is missing, although no event was sent; reset says that events are missing:
- * fetch everything anew and go on from that number.
+ * A message of the WebSocket at /api/v1/events that is not an event. hello is the first message and contains the sequence number of the newest
+ * event; position states that the client has received all events up to that number that match its filters; reset states that events
+ * are missing: fetch all data again and continue from that number.
  */
 export interface EventNote {
   type: EventNoteType;

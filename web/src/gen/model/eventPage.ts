@@ -5,9 +5,9 @@
 import type { Event } from "./event.ts";
 
 export interface EventPage {
-  /** Up to here was looked at, the since of the next page. */
+  /** The last sequence number that the page covers; the `since` of the next page. */
   sequence: number;
-  /** The number of the newest event of all. */
+  /** The sequence number of the newest event in the event log. */
   last: number;
   items: Event[];
 }

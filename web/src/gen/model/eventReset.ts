@@ -5,6 +5,6 @@
 import type { Problem } from "./problem.ts";
 
 export type EventReset = Problem & {
-  /** Go on from here. */
+  /** The sequence number to continue from. */
   sequence: number;
 };

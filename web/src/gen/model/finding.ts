@@ -14,8 +14,8 @@ export interface Finding {
   fix: Fix;
   details: MatchDetail[];
   locations: Location[];
-  /** Since when the image has it. */
+  /** When the image was first found to be affected. */
   firstSeen?: string;
-  /** When it was closed; absent while it is open. */
+  /** When the finding was closed; absent while it is open. */
   fixedAt?: string;
 }

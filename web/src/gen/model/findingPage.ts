@@ -6,7 +6,7 @@ import type { Finding } from "./finding.ts";
 
 export interface FindingPage {
   items: Finding[];
-  /** Rows on all pages. */
+  /** Number of items on all pages. */
   total: number;
   nextPageToken?: string;
 }

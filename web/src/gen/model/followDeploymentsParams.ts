@@ -5,12 +5,12 @@
 
 export type FollowDeploymentsParams = {
   /**
-   * Tell of Deployments in this namespace alone.
+   * Send messages about Deployments in this namespace only.
    * @maxLength 63
    */
   namespace?: string;
   /**
-   * Tell of Deployments of this name alone.
+   * Send messages about Deployments with this name only.
    * @maxLength 253
    */
   deployment?: string;

@@ -7,13 +7,13 @@ import type { PlatformParameter } from "./platformParameter.ts";
 
 export type GetImageParams = {
   /**
-   * Such as linux/amd64. Without it a scanned platform is chosen.
+   * For example linux/amd64. If absent, a scanned platform is selected.
    * @maxLength 100
    */
   platform?: PlatformParameter;
   /**
-   * Without it, Accept chooses, and who accepts anything gets json: the answer as it is described here. cyclonedx-json: CycloneDX 1.6
-   * with vulnerabilities. spdx-json: SPDX 2.3. sarif: SARIF 2.1.0. csv: a row for each finding.
+   * If absent, the Accept header selects the format; the default is json, as described here. cyclonedx-json: CycloneDX 1.6
+   * with vulnerabilities. spdx-json: SPDX 2.3. sarif: SARIF 2.1.0. csv: one row per finding.
    */
   format?: ExportFormatParameter;
 };

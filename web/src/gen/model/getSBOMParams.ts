@@ -7,12 +7,12 @@ import type { PlatformParameter } from "./platformParameter.ts";
 
 export type GetSBOMParams = {
   /**
-   * Such as linux/amd64. Without it a scanned platform is chosen.
+   * For example linux/amd64. If absent, a scanned platform is selected.
    * @maxLength 100
    */
   platform?: PlatformParameter;
   /**
-   * Write the packages in this format instead.
+   * Convert the SBOM to this format.
    */
   format?: GetSBOMFormat;
 };

@@ -5,15 +5,15 @@
 
 export type GetTrendsParams = {
   /**
-   * First day of UTC, 29 days before the last one by default. At most 400 days are given.
+   * First day (UTC). Defaults to 29 days before the last day. At most 400 days are returned.
    */
   from?: string;
   /**
-   * Last day of UTC, today by default.
+   * Last day (UTC). Defaults to today.
    */
   to?: string;
   /**
-   * Sum up what ran in this namespace, and not in the whole cluster.
+   * Count only workloads in this namespace instead of the whole cluster.
    * @maxLength 253
    */
   namespace?: string;

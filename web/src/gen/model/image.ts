@@ -14,22 +14,22 @@ export interface Image {
   state: ImageState;
   reason?: FailureReason;
   message?: string;
-  /** Failed attempts so far. */
+  /** Number of failed attempts. */
   attempts: number;
   nextAttempt?: string;
-  /** How much memory scans of the image's repository get, S the least. It grows when a scan runs out of memory. */
+  /** Memory size class for scans of the image's repository, from S to L. It is raised when a scan runs out of memory. */
   sizeClass?: ImageSizeClass;
   distro?: string;
-  /** Bytes of all layers, 0 when not known. */
+  /** Total size of the layers in bytes; 0 if unknown. */
   size: number;
   packages: number;
   counts: Counts;
   database?: DatabaseBuild;
   firstSeen: string;
-  cataloguedAt?: string;
+  catalogedAt?: string;
   matchedAt?: string;
-  /** The packages are those of a report from outside; absent when the operator catalogued the image itself. */
+  /** The packages come from an external report. Absent if the operator cataloged the image. */
   fromReport?: boolean;
-  /** What a report from outside says of the image; absent when there is none. */
+  /** Number of vulnerabilities in the external report; absent if there is none. */
   reported?: Counts;
 }

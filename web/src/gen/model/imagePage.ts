@@ -6,7 +6,7 @@ import type { Image } from "./image.ts";
 
 export interface ImagePage {
   items: Image[];
-  /** Rows on all pages. */
+  /** Number of items on all pages. */
   total: number;
   nextPageToken?: string;
 }

@@ -4,7 +4,7 @@
  */
 
 /**
- * How much memory scans of the image's repository get, S the least. It grows when a scan runs out of memory.
+ * Memory size class for scans of the image's repository, from S to L. It is raised when a scan runs out of memory.
  */
 export type ImageSizeClass = (typeof ImageSizeClass)[keyof typeof ImageSizeClass];
 

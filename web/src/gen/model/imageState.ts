@@ -4,16 +4,16 @@
  */
 
 /**
- * Pending: not catalogued yet. Failed: the last attempt to catalogue failed. Catalogued: there is an SBOM, findings are
- * still missing. Scanned: there are findings. Reported: only a report from outside. With a report from outside an image that is
- * Pending or Failed has the packages and findings of the report meanwhile.
+ * Pending: not cataloged yet. Failed: the last attempt to catalog the image failed. `Cataloged`: the SBOM exists, and the packages are
+ * not matched yet. Scanned: the findings are available. Reported: only an external report exists. If an external report exists, images
+ * that are Pending or Failed have the packages and findings of the report.
  */
 export type ImageState = (typeof ImageState)[keyof typeof ImageState];
 
 export const ImageState = {
   Pending: "Pending",
   Failed: "Failed",
-  Catalogued: "Catalogued",
+  Cataloged: "Cataloged",
   Scanned: "Scanned",
   Reported: "Reported",
 } as const;

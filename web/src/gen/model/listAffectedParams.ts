@@ -11,35 +11,35 @@ import type { WorkloadNameParameter } from "./workloadNameParameter.ts";
 
 export type ListAffectedParams = {
   /**
-   * List what ran at some time of this day of UTC and had the vulnerability then, instead of what has it now. The filters by
-   * workload then mean what ran that day.
+   * Return what ran on this day (UTC) and was affected then, instead of what is affected now. The filters by
+   * workload then apply to what ran on that day.
    */
   on?: string;
   /**
-   * List what had the vulnerability and has it no more, instead of what has it now. Excludes "on".
+   * Return what was affected and no longer is, instead of what is affected now. Cannot be combined with "on".
    */
   closed?: boolean;
   /**
-   * Keep what runs in this namespace now.
+   * Return what runs in this namespace now.
    * @maxLength 253
    */
   namespace?: NamespaceParameter;
   /**
-   * Keep what a workload of this name runs now.
+   * Return what workloads with this name run now.
    * @maxLength 253
    */
   workload?: WorkloadNameParameter;
   /**
-   * Keep what a workload of this kind runs now, such as Deployment.
+   * Return what workloads of this kind run now, for example Deployment.
    * @maxLength 63
    */
   workloadKind?: WorkloadKindParameter;
   /**
-   * Without it, Accept chooses, and who accepts anything gets json. csv has the rows of all pages, at most 100,000.
+   * If absent, the Accept header selects the format; the default is json. csv contains the rows of all pages, at most 100,000.
    */
   format?: ListFormatParameter;
   /**
-   * The nextPageToken of the page before.
+   * The nextPageToken of the previous page.
    * @maxLength 8192
    */
   pageToken?: PageTokenParameter;

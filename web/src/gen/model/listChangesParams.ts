@@ -9,35 +9,35 @@ import type { Severity } from "./severity.ts";
 
 export type ListChangesParams = {
   /**
-   * Keep changes of this generation, where the build has several.
+   * Return changes of this generation, if the build has several.
    * @minimum 1
    */
   generation?: number;
   /**
-   * Keep changes of one of these kinds.
+   * Return changes of these kinds.
    * @maxItems 3
    */
   kind?: ChangeKind[];
   /**
-   * Keep changes with this severity or worse, before or after.
+   * Return changes whose severity before or after is this or higher.
    */
   severity?: Severity;
   /**
-   * Keep changes of vulnerabilities that are known to be exploited, or were when the finding was closed.
+   * Return changes of vulnerabilities that are in KEV, or were when the finding was closed.
    */
   kev?: boolean;
   /**
-   * Keep changes of packages that this image holds.
+   * Return changes of packages of this image.
    * @maxLength 512
    */
   imageId?: string;
   /**
-   * Part of the vulnerability ID or of the package name, without regard to case.
+   * Part of the vulnerability ID or of the package name, case-insensitive.
    * @maxLength 256
    */
   text?: string;
   /**
-   * The nextPageToken of the page before.
+   * The nextPageToken of the previous page.
    * @maxLength 8192
    */
   pageToken?: PageTokenParameter;

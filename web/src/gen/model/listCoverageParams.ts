@@ -9,36 +9,36 @@ import type { PageTokenParameter } from "./pageTokenParameter.ts";
 
 export type ListCoverageParams = {
   /**
-   * Keep containers in one of these states.
+   * Return containers in one of these states.
    * @maxItems 5
    */
   state?: CoverageState[];
   /**
-   * Keep containers with this reason.
+   * Return containers with this reason.
    * @maxLength 64
    */
   reason?: string;
   /**
-   * Keep containers in this namespace.
+   * Return containers in this namespace.
    * @maxLength 253
    */
   namespace?: string;
   /**
-   * Keep containers of a workload of this name.
+   * Return containers of workloads with this name.
    * @maxLength 253
    */
   workload?: string;
   /**
-   * Part of the reference, the image ID, the name of the workload or of the container, without regard to case.
+   * Part of the image reference, the image ID, the workload name or the container name, case-insensitive.
    * @maxLength 256
    */
   text?: string;
   /**
-   * Without it, Accept chooses, and who accepts anything gets json. csv has the rows of all pages, at most 100,000.
+   * If absent, the Accept header selects the format; the default is json. csv contains the rows of all pages, at most 100,000.
    */
   format?: ListFormatParameter;
   /**
-   * The nextPageToken of the page before.
+   * The nextPageToken of the previous page.
    * @maxLength 8192
    */
   pageToken?: PageTokenParameter;

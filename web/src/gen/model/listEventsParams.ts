@@ -6,28 +6,28 @@ import type { EventKind } from "./eventKind.ts";
 
 export type ListEventsParams = {
   /**
-   * The sequence number that was seen last; 0 for everything that is kept. Without it only what comes from now on.
+   * The last sequence number that the client received; 0 for all retained events. If absent, only new events are sent.
    * @minimum 0
    */
   since?: number;
   /**
-   * How many events a page looks at, at most; those that the filters leave out count. Not for WebSockets.
+   * Maximum number of events that a page covers, including those that the filters exclude. Not for WebSockets.
    * @minimum 1
    * @maximum 1000
    */
   limit?: number;
   /**
-   * Keep events of these kinds.
+   * Return events of these kinds.
    * @maxItems 32
    */
   kind?: EventKind[];
   /**
-   * Keep events about this image.
+   * Return events about this image.
    * @maxLength 512
    */
   imageId?: string;
   /**
-   * Keep events about objects and workloads in this namespace.
+   * Return events about objects and workloads in this namespace.
    * @maxLength 253
    */
   namespace?: string;

@@ -11,46 +11,46 @@ import type { Severity } from "./severity.ts";
 
 export type ListFindingsParams = {
   /**
-   * Such as linux/amd64. Without it a scanned platform is chosen.
+   * For example linux/amd64. If absent, a scanned platform is selected.
    * @maxLength 100
    */
   platform?: PlatformParameter;
   /**
-   * Part of the vulnerability ID or of the package name, without regard to case.
+   * Part of the vulnerability ID or of the package name, case-insensitive.
    * @maxLength 256
    */
   text?: string;
   /**
-   * Keep findings of this severity or worse.
+   * Return findings of this severity or higher.
    */
   severity?: Severity;
   /**
-   * Keep findings for which a fixed version exists.
+   * Return fixable findings.
    */
   fixable?: boolean;
   /**
-   * Keep findings that are known to be exploited.
+   * Return findings that are in KEV.
    */
   kev?: boolean;
   /**
-   * Keep findings with this probability of exploitation or a greater one.
+   * Return findings with at least this EPSS probability.
    * @minimum 0
    * @maximum 1
    */
   epss?: number;
   /**
-   * List the findings that the image had and has no more, as far as history goes back, instead of those that it has. Only json and
-   * csv show them.
+   * Return closed findings, as far back as the history is retained, instead of open ones. Only with the formats json and
+   * csv.
    */
   closed?: boolean;
   sort?: ListFindingsSort;
   /**
-   * Without it, Accept chooses, and who accepts anything gets json: the answer as it is described here. cyclonedx-json: CycloneDX 1.6
-   * with vulnerabilities. spdx-json: SPDX 2.3. sarif: SARIF 2.1.0. csv: a row for each finding.
+   * If absent, the Accept header selects the format; the default is json, as described here. cyclonedx-json: CycloneDX 1.6
+   * with vulnerabilities. spdx-json: SPDX 2.3. sarif: SARIF 2.1.0. csv: one row per finding.
    */
   format?: ExportFormatParameter;
   /**
-   * The nextPageToken of the page before.
+   * The nextPageToken of the previous page.
    * @maxLength 8192
    */
   pageToken?: PageTokenParameter;

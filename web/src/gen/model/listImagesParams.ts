@@ -14,56 +14,56 @@ import type { WorkloadNameParameter } from "./workloadNameParameter.ts";
 
 export type ListImagesParams = {
   /**
-   * Part of the image ID, without regard to case.
+   * Part of the image ID, case-insensitive.
    * @maxLength 512
    */
   text?: string;
   /**
-   * Keep images in one of these states.
+   * Return images in one of these states.
    * @maxItems 5
    */
   state?: ImageState[];
   /**
-   * Keep images with at least one finding of this severity or worse.
+   * Return images with at least one finding of this severity or higher.
    */
   severity?: Severity;
   /**
-   * Keep images with at least one finding for which a fixed version exists.
+   * Return images with at least one fixable finding.
    */
   fixable?: boolean;
   /**
-   * Keep images with at least one finding that is known to be exploited.
+   * Return images with at least one finding that is in KEV.
    */
   kev?: boolean;
   /**
-   * Keep images with at least one finding with this probability of exploitation or a greater one.
+   * Return images with at least one finding with at least this EPSS probability.
    * @minimum 0
    * @maximum 1
    */
   epss?: number;
   /**
-   * Keep what runs in this namespace now.
+   * Return what runs in this namespace now.
    * @maxLength 253
    */
   namespace?: NamespaceParameter;
   /**
-   * Keep what a workload of this name runs now.
+   * Return what workloads with this name run now.
    * @maxLength 253
    */
   workload?: WorkloadNameParameter;
   /**
-   * Keep what a workload of this kind runs now, such as Deployment.
+   * Return what workloads of this kind run now, for example Deployment.
    * @maxLength 63
    */
   workloadKind?: WorkloadKindParameter;
   sort?: ListImagesSort;
   /**
-   * Without it, Accept chooses, and who accepts anything gets json: the answer as it is described here. cyclonedx-json: CycloneDX 1.6
-   * with vulnerabilities. spdx-json: SPDX 2.3. sarif: SARIF 2.1.0. csv: a row for each finding.
+   * If absent, the Accept header selects the format; the default is json, as described here. cyclonedx-json: CycloneDX 1.6
+   * with vulnerabilities. spdx-json: SPDX 2.3. sarif: SARIF 2.1.0. csv: one row per finding.
    */
   format?: ExportFormatParameter;
   /**
-   * The nextPageToken of the page before.
+   * The nextPageToken of the previous page.
    * @maxLength 8192
    */
   pageToken?: PageTokenParameter;

@@ -13,61 +13,61 @@ import type { WorkloadNameParameter } from "./workloadNameParameter.ts";
 
 export type ListPackagesParams = {
   /**
-   * The whole name.
+   * The complete name.
    * @maxLength 512
    */
   name?: string;
   /**
-   * Keep packages whose version satisfies this constraint, by the rules of their type, such as "<2.17" or ">=1.0, <2.17 || =3.0".
-   * It needs "name".
+   * Return packages whose version satisfies this constraint, such as "<2.17" or ">=1.0, <2.17 || =3.0". Versions are compared by the
+   * rules of the package type. Requires "name".
    * @maxLength 256
    */
   version?: string;
   /**
-   * Part of the name, without regard to case.
+   * Part of the name, case-insensitive.
    * @maxLength 256
    */
   text?: string;
   /**
-   * Such as deb, apk, go-module, npm, python, java-archive.
+   * For example deb, apk, go-module, npm, python, java-archive.
    * @maxLength 64
    */
   type?: string;
   /**
-   * Keep packages that this image holds.
+   * Return packages of this image.
    * @maxLength 512
    */
   imageId?: string;
   /**
-   * Keep packages with at least one finding of this severity or worse.
+   * Return packages with at least one finding of this severity or higher.
    */
   severity?: Severity;
   /**
-   * Keep packages with any finding.
+   * Return packages with at least one finding.
    */
   vulnerable?: boolean;
   /**
-   * Keep what runs in this namespace now.
+   * Return what runs in this namespace now.
    * @maxLength 253
    */
   namespace?: NamespaceParameter;
   /**
-   * Keep what a workload of this name runs now.
+   * Return what workloads with this name run now.
    * @maxLength 253
    */
   workload?: WorkloadNameParameter;
   /**
-   * Keep what a workload of this kind runs now, such as Deployment.
+   * Return what workloads of this kind run now, for example Deployment.
    * @maxLength 63
    */
   workloadKind?: WorkloadKindParameter;
   sort?: ListPackagesSort;
   /**
-   * Without it, Accept chooses, and who accepts anything gets json. csv has the rows of all pages, at most 100,000.
+   * If absent, the Accept header selects the format; the default is json. csv contains the rows of all pages, at most 100,000.
    */
   format?: ListFormatParameter;
   /**
-   * The nextPageToken of the page before.
+   * The nextPageToken of the previous page.
    * @maxLength 8192
    */
   pageToken?: PageTokenParameter;

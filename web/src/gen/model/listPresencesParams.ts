@@ -7,12 +7,12 @@ import type { PageTokenParameter } from "./pageTokenParameter.ts";
 
 export type ListPresencesParams = {
   /**
-   * Such as linux/amd64.
+   * For example linux/amd64.
    * @maxLength 100
    */
   platform?: string;
   /**
-   * The nextPageToken of the page before.
+   * The nextPageToken of the previous page.
    * @maxLength 8192
    */
   pageToken?: PageTokenParameter;

@@ -7,30 +7,30 @@ import type { PageTokenParameter } from "./pageTokenParameter.ts";
 
 export type ListRolloutsParams = {
   /**
-   * Keep rollouts in this namespace.
+   * Return rollouts in this namespace.
    * @maxLength 253
    */
   namespace?: string;
   /**
-   * Keep rollouts of a workload of this name.
+   * Return rollouts of workloads with this name.
    * @maxLength 253
    */
   workload?: string;
   /**
-   * Keep rollouts from or to this image.
+   * Return rollouts from or to this image.
    * @maxLength 512
    */
   imageId?: string;
   /**
-   * Keep rollouts from this time on.
+   * Return rollouts at or after this time.
    */
   since?: string;
   /**
-   * Keep rollouts before this time.
+   * Return rollouts before this time.
    */
   until?: string;
   /**
-   * The nextPageToken of the page before.
+   * The nextPageToken of the previous page.
    * @maxLength 8192
    */
   pageToken?: PageTokenParameter;

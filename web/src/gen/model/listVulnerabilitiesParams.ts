@@ -13,50 +13,50 @@ import type { WorkloadNameParameter } from "./workloadNameParameter.ts";
 
 export type ListVulnerabilitiesParams = {
   /**
-   * Part of the ID or of an alias, without regard to case.
+   * Part of the ID or of an alias, case-insensitive.
    * @maxLength 256
    */
   text?: string;
   /**
-   * Keep vulnerabilities of this severity or worse.
+   * Return vulnerabilities of this severity or higher.
    */
   severity?: Severity;
   /**
-   * Keep vulnerabilities with a fixed version for some package that has them.
+   * Return vulnerabilities with a fix for at least one affected package.
    */
   fixable?: boolean;
   /**
-   * Keep vulnerabilities that are known to be exploited.
+   * Return vulnerabilities that are in KEV.
    */
   kev?: boolean;
   /**
-   * Keep vulnerabilities with this probability of exploitation or a greater one.
+   * Return vulnerabilities with at least this EPSS probability.
    * @minimum 0
    * @maximum 1
    */
   epss?: number;
   /**
-   * Keep what runs in this namespace now.
+   * Return what runs in this namespace now.
    * @maxLength 253
    */
   namespace?: NamespaceParameter;
   /**
-   * Keep what a workload of this name runs now.
+   * Return what workloads with this name run now.
    * @maxLength 253
    */
   workload?: WorkloadNameParameter;
   /**
-   * Keep what a workload of this kind runs now, such as Deployment.
+   * Return what workloads of this kind run now, for example Deployment.
    * @maxLength 63
    */
   workloadKind?: WorkloadKindParameter;
   sort?: ListVulnerabilitiesSort;
   /**
-   * Without it, Accept chooses, and who accepts anything gets json. csv has the rows of all pages, at most 100,000.
+   * If absent, the Accept header selects the format; the default is json. csv contains the rows of all pages, at most 100,000.
    */
   format?: ListFormatParameter;
   /**
-   * The nextPageToken of the page before.
+   * The nextPageToken of the previous page.
    * @maxLength 8192
    */
   pageToken?: PageTokenParameter;

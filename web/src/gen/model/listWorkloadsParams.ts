@@ -13,44 +13,44 @@ import type { WorkloadNameParameter } from "./workloadNameParameter.ts";
 
 export type ListWorkloadsParams = {
   /**
-   * Part of the name, without regard to case.
+   * Part of the name, case-insensitive.
    * @maxLength 256
    */
   text?: string;
   /**
-   * Keep workloads with at least one finding of this severity or worse.
+   * Return workloads with at least one finding of this severity or higher.
    */
   severity?: Severity;
   /**
-   * Keep workloads with at least one finding for which a fixed version exists.
+   * Return workloads with at least one fixable finding.
    */
   fixable?: boolean;
   /**
-   * Keep workloads with at least one finding that is known to be exploited.
+   * Return workloads with at least one finding that is in KEV.
    */
   kev?: boolean;
   /**
-   * Keep what runs in this namespace now.
+   * Return what runs in this namespace now.
    * @maxLength 253
    */
   namespace?: NamespaceParameter;
   /**
-   * Keep what a workload of this name runs now.
+   * Return what workloads with this name run now.
    * @maxLength 253
    */
   workload?: WorkloadNameParameter;
   /**
-   * Keep what a workload of this kind runs now, such as Deployment.
+   * Return what workloads of this kind run now, for example Deployment.
    * @maxLength 63
    */
   workloadKind?: WorkloadKindParameter;
   sort?: ListWorkloadsSort;
   /**
-   * Without it, Accept chooses, and who accepts anything gets json. csv has the rows of all pages, at most 100,000.
+   * If absent, the Accept header selects the format; the default is json. csv contains the rows of all pages, at most 100,000.
    */
   format?: ListFormatParameter;
   /**
-   * The nextPageToken of the page before.
+   * The nextPageToken of the previous page.
    * @maxLength 8192
    */
   pageToken?: PageTokenParameter;

@@ -5,6 +5,6 @@
 
 export interface Location {
   path: string;
-  /** Diff ID of the layer that holds the path. */
+  /** Diff ID of the layer that contains the path. */
   layer?: string;
 }

@@ -4,6 +4,6 @@
  */
 
 /**
- * Keep what runs in this namespace now.
+ * Return what runs in this namespace now.
  */
 export type NamespaceParameter = string;

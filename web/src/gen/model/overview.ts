@@ -11,14 +11,14 @@ import type { OverviewImages } from "./overviewImages.ts";
 export interface Overview {
   /** Number of images by state. */
   images: OverviewImages;
-  /** Images that something runs now. */
+  /** Number of images that containers run now. */
   running?: number;
   counts: Counts;
-  /** Distinct packages. */
+  /** Number of distinct packages. */
   packages: number;
   coverage?: CoverageSummary;
   database?: DatabaseBuild;
-  /** The newest database is older than it should be. */
+  /** The current vulnerability database exceeds its maximum age. */
   databaseStale?: boolean;
   changes?: ChangeCounts;
 }

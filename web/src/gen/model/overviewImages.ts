@@ -9,7 +9,7 @@
 export type OverviewImages = {
   pending: number;
   failed: number;
-  catalogued: number;
+  cataloged: number;
   scanned: number;
   reported: number;
 };

@@ -6,7 +6,7 @@
 export interface Package {
   name: string;
   version: string;
-  /** Such as deb, apk, go-module, npm, python, java-archive. */
+  /** For example deb, apk, go-module, npm, python, java-archive. */
   type: string;
   language?: string;
   purl?: string;

@@ -6,7 +6,7 @@ import type { PackageSummary } from "./packageSummary.ts";
 
 export interface PackagePage {
   items: PackageSummary[];
-  /** Rows on all pages. */
+  /** Number of items on all pages. */
   total: number;
   nextPageToken?: string;
 }

@@ -8,13 +8,13 @@ import type { Package } from "./package.ts";
 export interface PackageSummary {
   package: Package;
   counts: Counts;
-  /** Images that hold it. */
+  /** Number of images that contain the package. */
   images: number;
   /**
-   * The first of them.
+   * The first 20 of these images.
    * @maxItems 20
    */
   imageIds: string[];
-  /** Workloads that run any of them now. */
+  /** Number of workloads that run these images now. */
   workloads: number;
 }

@@ -4,6 +4,6 @@
  */
 
 /**
- * The nextPageToken of the page before.
+ * The nextPageToken of the previous page.
  */
 export type PageTokenParameter = string;

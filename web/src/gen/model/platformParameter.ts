@@ -4,6 +4,6 @@
  */
 
 /**
- * Such as linux/amd64. Without it a scanned platform is chosen.
+ * For example linux/amd64. If absent, a scanned platform is selected.
  */
 export type PlatformParameter = string;

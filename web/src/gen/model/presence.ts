@@ -5,16 +5,16 @@
 import type { Workload } from "./workload.ts";
 
 /**
- * A time without break in which a container of a workload ran an image.
+ * A continuous period in which a container of a workload ran an image.
  */
 export interface Presence {
   imageId: string;
   platform: string;
-  /** Name of the cluster; absent when it has none. */
+  /** Name of the cluster; absent if not configured. */
   cluster?: string;
   workload: Workload;
   container: string;
   since: string;
-  /** Absent while it runs. */
+  /** Absent while the container runs. */
   until?: string;
 }

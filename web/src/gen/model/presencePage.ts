@@ -6,7 +6,7 @@ import type { Presence } from "./presence.ts";
 
 export interface PresencePage {
   items: Presence[];
-  /** Rows on all pages. */
+  /** Number of items on all pages. */
   total: number;
   nextPageToken?: string;
 }

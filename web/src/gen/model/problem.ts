@@ -4,7 +4,7 @@
  */
 
 /**
- * RFC 9457 problem document.
+ * Problem details (RFC 9457).
  */
 export interface Problem {
   type: string;

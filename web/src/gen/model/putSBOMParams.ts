@@ -6,7 +6,7 @@ import type { PlatformParameter } from "./platformParameter.ts";
 
 export type PutSBOMParams = {
   /**
-   * Such as linux/amd64. Without it a scanned platform is chosen.
+   * For example linux/amd64. If absent, a scanned platform is selected.
    * @maxLength 100
    */
   platform?: PlatformParameter;

@@ -5,7 +5,7 @@
 
 export type PutScanResultParams = {
   /**
-   * The image that a bare document is about. Required with the media types of CycloneDX, refused otherwise.
+   * The image that the report is about. Required with the media types of CycloneDX, rejected otherwise.
    * @minLength 1
    * @maxLength 512
    */

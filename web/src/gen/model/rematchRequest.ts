@@ -4,6 +4,6 @@
  */
 
 export interface RematchRequest {
-  /** Match every package, and not only those that may have another answer. */
+  /** Match all packages instead of only those whose matching failed. */
   full?: boolean;
 }

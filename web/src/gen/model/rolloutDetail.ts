@@ -6,7 +6,7 @@ import type { Rollout } from "./rollout.ts";
 import type { RolloutFinding } from "./rolloutFinding.ts";
 
 /**
- * A rollout, with at most 100 findings on each list, the worst first.
+ * A rollout with at most 100 findings per list, the most severe first.
  */
 export type RolloutDetail = Rollout & {
   opened: RolloutFinding[];

@@ -9,11 +9,11 @@ import type { Severity } from "./severity.ts";
  */
 export interface RolloutFinding {
   vulnerabilityId: string;
-  /** Its name. */
+  /** Name of the package. */
   package: string;
   severity: Severity;
-  /** It is known to be exploited. */
+  /** The vulnerability is in KEV. */
   kev: boolean;
-  /** There is a fixed version. */
+  /** A fix exists. */
   fixable: boolean;
 }

@@ -6,7 +6,7 @@ import type { Rollout } from "./rollout.ts";
 
 export interface RolloutPage {
   items: Rollout[];
-  /** Rows on all pages. */
+  /** Number of items on all pages. */
   total: number;
   nextPageToken?: string;
 }

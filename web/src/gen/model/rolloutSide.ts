@@ -8,8 +8,8 @@ import type { ImageState } from "./imageState.ts";
 export interface RolloutSide {
   imageId: string;
   platform: string;
-  /** Absent when the image is not known any more. */
+  /** Absent if the image has been deleted. */
   state?: ImageState;
-  /** Its findings today; absent when it was not matched. */
+  /** The current findings of the image; absent if it has not been matched. */
   counts?: Counts;
 }

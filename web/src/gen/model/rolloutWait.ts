@@ -6,8 +6,8 @@
 export interface RolloutWait {
   imageId: string;
   platform: string;
-  /** `NotKnown`, `NotCatalogued`, `NotMatched`, or why its scan failed. */
+  /** `NotKnown`, `NotCataloged`, `NotMatched`, or the failure reason of the scan. */
   reason: string;
-  /** Particulars of a failure. */
+  /** Details of a failure. */
   message?: string;
 }

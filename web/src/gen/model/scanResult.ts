@@ -10,6 +10,6 @@ export interface ScanResult {
    * @maxLength 512
    */
   imageId: string;
-  /** A CycloneDX JSON document with vulnerabilities. */
+  /** A CycloneDX BOM with vulnerabilities, in JSON. */
   report: ScanResultReport;
 }

@@ -4,6 +4,6 @@
  */
 
 /**
- * A CycloneDX JSON document with vulnerabilities.
+ * A CycloneDX BOM with vulnerabilities, in JSON.
  */
 export type ScanResultReport = { [key: string]: unknown };

@@ -8,8 +8,8 @@ export interface Session {
   auth: SessionAuth;
   authenticated: boolean;
   user?: string;
-  /** The caller may remove scan results. */
+  /** The user may delete scan results. */
   canDelete: boolean;
-  /** The caller may change scan results, and have everything matched again. */
+  /** The user may upload reports and request a re-match. */
   canUpdate: boolean;
 }

@@ -6,18 +6,18 @@ import type { Counts } from "./counts.ts";
 import type { SeverityCounts } from "./severityCounts.ts";
 
 /**
- * A day as it was when it was last looked at.
+ * The totals of a day as of the last update on that day.
  */
 export interface TrendDay {
   day: string;
-  /** Distinct images that ran. */
+  /** Number of distinct images that ran. */
   images: number;
-  /** How many of them had been matched. */
+  /** Number of these images that had been matched. */
   scanned: number;
-  /** Findings of those, each image once. */
+  /** Findings of these images; each image is counted once. */
   counts: Counts;
-  /** Findings of distinct packages that new databases opened on that day, in the whole cluster. */
+  /** Findings of distinct packages that database builds opened on that day, in the whole cluster. */
   opened: SeverityCounts;
-  /** Those that new databases closed. */
+  /** Findings of distinct packages that database builds closed on that day, in the whole cluster. */
   closed: SeverityCounts;
 }

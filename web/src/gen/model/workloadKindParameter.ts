@@ -4,6 +4,6 @@
  */
 
 /**
- * Keep what a workload of this kind runs now, such as Deployment.
+ * Return what workloads of this kind run now, for example Deployment.
  */
 export type WorkloadKindParameter = string;

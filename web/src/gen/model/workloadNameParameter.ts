@@ -4,6 +4,6 @@
  */
 
 /**
- * Keep what a workload of this name runs now.
+ * Return what workloads with this name run now.
  */
 export type WorkloadNameParameter = string;

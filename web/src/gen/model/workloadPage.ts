@@ -6,7 +6,7 @@ import type { WorkloadSummary } from "./workloadSummary.ts";
 
 export interface WorkloadPage {
   items: WorkloadSummary[];
-  /** Rows on all pages. */
+  /** Number of items on all pages. */
   total: number;
   nextPageToken?: string;
 }

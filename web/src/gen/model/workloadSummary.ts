@@ -9,17 +9,17 @@ import type { Workload } from "./workload.ts";
 export interface WorkloadSummary {
   workload: Workload;
   /**
-   * The first images that it runs.
+   * The first 20 images that the workload runs.
    * @maxItems 20
    */
   images: ImageName[];
-  /** All of them. */
+  /** Number of all these images. */
   imageCount: number;
-  /** How many of them have been matched. */
+  /** Number of these images that have been matched. */
   scanned: number;
   containers: number;
-  /** Findings of its images, each image once. */
+  /** Findings of the images of the workload; each image is counted once. */
   counts: Counts;
-  /** When it was first seen to run any of them. */
+  /** When the workload was first observed with any of these images. */
   since?: string;
 }

@@ -71,10 +71,10 @@ export const getListEventsUrl = (params?: ListEventsParams) => {
 };
 
 /**
- * Every change is an event with a sequence number. As a WebSocket this replays what came after `since` and goes on with what
- * comes, on every replica; every message is an Event or an EventNote, see docs/reference/events.md.
- * Without an upgrade it answers a page of events: ask again with its `sequence` as `since`.
- * @summary Everything that changes, as it happens
+ * Each change is an event with a sequence number. A WebSocket first replays the events after `since` and then sends new events as they
+ * occur, on every replica. Each message is an Event or an EventNote, see docs/reference/events.md.
+ * Without a WebSocket upgrade, the response is a page of events; its `sequence` is the `since` of the next page.
+ * @summary Follow or page through the event log
  */
 export const listEvents = async (
   params?: ListEventsParams,
@@ -167,7 +167,7 @@ export function useListEvents<
   queryClient?: QueryClient,
 ): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
 /**
- * @summary Everything that changes, as it happens
+ * @summary Follow or page through the event log
  */
 
 export function useListEvents<
@@ -195,7 +195,7 @@ export const getGetSessionUrl = () => {
 };
 
 /**
- * @summary Who is asking
+ * @summary Get the current session
  */
 export const getSession = async (options?: Parameters<typeof request>[1]): Promise<Session> => {
   return request<Session>(getGetSessionUrl(), {
@@ -279,7 +279,7 @@ export function useGetSession<
   queryClient?: QueryClient,
 ): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
 /**
- * @summary Who is asking
+ * @summary Get the current session
  */
 
 export function useGetSession<
@@ -306,7 +306,7 @@ export const getCreateSessionUrl = () => {
 };
 
 /**
- * Sets an HttpOnly, SameSite=Strict cookie that stands for the token.
+ * Stores the token in an HttpOnly, SameSite=Strict cookie.
  * @summary Sign in with a Kubernetes token
  */
 export const createSession = async (

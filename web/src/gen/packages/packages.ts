@@ -52,7 +52,7 @@ export const getListPackagesUrl = (params?: ListPackagesParams) => {
 };
 
 /**
- * @summary A page of the distinct packages that images hold
+ * @summary List the distinct packages of all images
  */
 export const listPackages = async (
   params?: ListPackagesParams,
@@ -145,7 +145,7 @@ export function useListPackages<
   queryClient?: QueryClient,
 ): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
 /**
- * @summary A page of the distinct packages that images hold
+ * @summary List the distinct packages of all images
  */
 
 export function useListPackages<

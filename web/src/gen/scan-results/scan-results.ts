@@ -45,8 +45,8 @@ export const getListScanResultsUrl = () => {
 };
 
 /**
- * Streams every result. For large clusters prefer `/api/v1/images`, which is paged.
- * @summary All scan results with their reports
+ * Streams all results. In large clusters use `/api/v1/images`, which is paginated.
+ * @summary List all scan results with their reports
  */
 export const listScanResults = async (options?: Parameters<typeof request>[1]): Promise<ScanResult[]> => {
   return request<ScanResult[]>(getListScanResultsUrl(), {
@@ -130,7 +130,7 @@ export function useListScanResults<
   queryClient?: QueryClient,
 ): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
 /**
- * @summary All scan results with their reports
+ * @summary List all scan results with their reports
  */
 
 export function useListScanResults<
@@ -167,13 +167,13 @@ export const getPutScanResultUrl = (params?: PutScanResultParams) => {
 };
 
 /**
- * The report is a CycloneDX document, version 1.4 to 1.6. Its vulnerabilities are kept as they are, and given as the result of
- * the image for as long as nobody has scanned it. Its components become the packages of the image, and are matched like those
- * of any other image, until the operator catalogues the image itself.
+ * The report is in CycloneDX format, version 1.4 to 1.6. Its vulnerabilities are stored unchanged and returned as the result of
+ * the image until the operator has scanned the image. Its components become the packages of the image and are matched like those
+ * of other images, until the operator catalogs the image itself.
  *
- * The body is an object with `imageId` and `report`, or with one of the media types of CycloneDX the document itself, in JSON or
- * XML; `imageId` is a query parameter then. What came in XML is given back in JSON.
- * @summary Keep a report about an image
+ * The body is either an object with `imageId` and `report`, or, with a media type of CycloneDX, the report itself in JSON or
+ * XML; `imageId` is then a query parameter. Reports uploaded in XML are returned in JSON.
+ * @summary Upload an external report about an image
  */
 export const putScanResult = async (
   scanResult: ScanResult,
@@ -248,7 +248,7 @@ export type PutScanResultMutationError = ErrorType<ProblemResponse>;
 export type PutScanResultMutationVariables = { data: ScanResult; params?: PutScanResultParams };
 
 /**
- * @summary Keep a report about an image
+ * @summary Upload an external report about an image
  */
 export const usePutScanResult = <TError = ErrorType<ProblemResponse>, TContext = unknown>(
   options?: {
@@ -274,7 +274,7 @@ export const getGetScanResultUrl = (imageId: string) => {
 };
 
 /**
- * @summary The scan result of one image
+ * @summary Get the scan result of an image
  */
 export const getScanResult = async (
   imageId: string,
@@ -370,7 +370,7 @@ export function useGetScanResult<
   queryClient?: QueryClient,
 ): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
 /**
- * @summary The scan result of one image
+ * @summary Get the scan result of an image
  */
 
 export function useGetScanResult<
@@ -398,8 +398,8 @@ export const getDeleteScanResultUrl = (imageId: string) => {
 };
 
 /**
- * The image is scanned anew when a container that is not ignored still runs it.
- * @summary Remove a scan result
+ * The image is scanned again if a container that is not skipped still runs it.
+ * @summary Delete a scan result
  */
 export const deleteScanResult = async (
   imageId: string,
@@ -455,7 +455,7 @@ export type DeleteScanResultMutationError = ErrorType<ProblemResponse>;
 export type DeleteScanResultMutationVariables = { imageId: string };
 
 /**
- * @summary Remove a scan result
+ * @summary Delete a scan result
  */
 export const useDeleteScanResult = <TError = ErrorType<ProblemResponse>, TContext = unknown>(
   options?: {
@@ -481,8 +481,8 @@ export const getSubscribeUrl = () => {
 };
 
 /**
- * Every text message is a JSON string, the image ID of a new result.
- * @summary WebSocket that names each new result
+ * Each text message is a JSON string with the image ID of a new result.
+ * @summary Receive the image ID of each new result (WebSocket)
  */
 export const subscribe = async (options?: Parameters<typeof request>[1]): Promise<ProblemResponse> => {
   return request<ProblemResponse>(getSubscribeUrl(), {
@@ -566,7 +566,7 @@ export function useSubscribe<
   queryClient?: QueryClient,
 ): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
 /**
- * @summary WebSocket that names each new result
+ * @summary Receive the image ID of each new result (WebSocket)
  */
 
 export function useSubscribe<

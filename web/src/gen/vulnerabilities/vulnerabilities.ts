@@ -61,7 +61,7 @@ export const getListVulnerabilitiesUrl = (params?: ListVulnerabilitiesParams) =>
 };
 
 /**
- * @summary A page of the vulnerabilities that some image has
+ * @summary List the vulnerabilities of all images
  */
 export const listVulnerabilities = async (
   params?: ListVulnerabilitiesParams,
@@ -154,7 +154,7 @@ export function useListVulnerabilities<
   queryClient?: QueryClient,
 ): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
 /**
- * @summary A page of the vulnerabilities that some image has
+ * @summary List the vulnerabilities of all images
  */
 
 export function useListVulnerabilities<
@@ -182,8 +182,8 @@ export const getGetVulnerabilityUrl = (id: string) => {
 };
 
 /**
- * All that databases say of it under this ID or as an alias, as far as a finding names or named it, and what it reaches.
- * @summary One vulnerability
+ * All records of the vulnerability databases with this ID or alias that current or past findings refer to, and the number of affected images and workloads.
+ * @summary Get a vulnerability
  */
 export const getVulnerability = async (
   id: string,
@@ -276,7 +276,7 @@ export function useGetVulnerability<
   queryClient?: QueryClient,
 ): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
 /**
- * @summary One vulnerability
+ * @summary Get a vulnerability
  */
 
 export function useGetVulnerability<
@@ -316,8 +316,8 @@ export const getListAffectedUrl = (id: string, params?: ListAffectedParams) => {
 };
 
 /**
- * By image, package and version, with what runs the image, since when, and which version fixes it.
- * @summary A page of the packages in images that have a vulnerability
+ * Ordered by image, package and version, with the workloads that run the image, the time of the first exposure and the fix.
+ * @summary List the packages in images that a vulnerability affects
  */
 export const listAffected = async (
   id: string,
@@ -415,7 +415,7 @@ export function useListAffected<
   queryClient?: QueryClient,
 ): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
 /**
- * @summary A page of the packages in images that have a vulnerability
+ * @summary List the packages in images that a vulnerability affects
  */
 
 export function useListAffected<

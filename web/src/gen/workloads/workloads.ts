@@ -64,11 +64,11 @@ export const getFollowDeploymentsUrl = (params?: FollowDeploymentsParams) => {
 };
 
 /**
- * First there is one `Successfully processed deployment: NAME` for each Deployment that there is, by namespace and name. Then every
- * change is told when it happens. Messages are plain text, but changes of replicas and images, which are
+ * The first messages are one `Successfully processed deployment: NAME` per existing Deployment, ordered by namespace and name. The
+ * following messages report changes as they occur. Messages are plain text, except for changes of replicas and images, which are
  * JSON objects such as `{"timestamp":"2026-01-31T12:00:00Z","message":"Deployment web updated - Replicas changed: 3"}`.
- * 404 when this operator was started without the controller `rollout`, 503 until it knows all Deployments.
- * @summary WebSocket that tells what happens to Deployments
+ * The response is 404 if the controller `rollout` is disabled, and 503 until all Deployments have been read.
+ * @summary Receive changes of Deployments (WebSocket)
  */
 export const followDeployments = async (
   params?: FollowDeploymentsParams,
@@ -161,7 +161,7 @@ export function useFollowDeployments<
   queryClient?: QueryClient,
 ): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
 /**
- * @summary WebSocket that tells what happens to Deployments
+ * @summary Receive changes of Deployments (WebSocket)
  */
 
 export function useFollowDeployments<
@@ -199,7 +199,7 @@ export const getListWorkloadsUrl = (params?: ListWorkloadsParams) => {
 };
 
 /**
- * @summary A page of the workloads that run images
+ * @summary List workloads
  */
 export const listWorkloads = async (
   params?: ListWorkloadsParams,
@@ -292,7 +292,7 @@ export function useListWorkloads<
   queryClient?: QueryClient,
 ): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
 /**
- * @summary A page of the workloads that run images
+ * @summary List workloads
  */
 
 export function useListWorkloads<
@@ -339,7 +339,7 @@ export const getListCoverageUrl = (params?: ListCoverageParams) => {
 };
 
 /**
- * @summary A page of containers, how far their scan is, and why no farther
+ * @summary List containers with their coverage state and reason
  */
 export const listCoverage = async (
   params?: ListCoverageParams,
@@ -432,7 +432,7 @@ export function useListCoverage<
   queryClient?: QueryClient,
 ): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
 /**
- * @summary A page of containers, how far their scan is, and why no farther
+ * @summary List containers with their coverage state and reason
  */
 
 export function useListCoverage<
@@ -470,7 +470,7 @@ export const getListRolloutsUrl = (params?: ListRolloutsParams) => {
 };
 
 /**
- * @summary A page of changes of image in workloads, the latest first
+ * @summary List rollouts, the latest first
  */
 export const listRollouts = async (
   params?: ListRolloutsParams,
@@ -563,7 +563,7 @@ export function useListRollouts<
   queryClient?: QueryClient,
 ): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
 /**
- * @summary A page of changes of image in workloads, the latest first
+ * @summary List rollouts, the latest first
  */
 
 export function useListRollouts<
@@ -591,7 +591,7 @@ export const getGetRolloutUrl = (rolloutId: number) => {
 };
 
 /**
- * @summary A change of image, with the worst findings that it opened and closed
+ * @summary Get a rollout with the most severe findings that it opened and closed
  */
 export const getRollout = async (
   rolloutId: number,
@@ -687,7 +687,7 @@ export function useGetRollout<
   queryClient?: QueryClient,
 ): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
 /**
- * @summary A change of image, with the worst findings that it opened and closed
+ * @summary Get a rollout with the most severe findings that it opened and closed
  */
 
 export function useGetRollout<
@@ -725,7 +725,7 @@ export const getGetTrendsUrl = (params?: GetTrendsParams) => {
 };
 
 /**
- * @summary Findings of what ran, by day and severity
+ * @summary Get findings by day and severity
  */
 export const getTrends = async (
   params?: GetTrendsParams,
@@ -818,7 +818,7 @@ export function useGetTrends<
   queryClient?: QueryClient,
 ): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
 /**
- * @summary Findings of what ran, by day and severity
+ * @summary Get findings by day and severity
  */
 
 export function useGetTrends<

@@ -7,10 +7,10 @@ import { sortable } from "@/components/ui/sort-header";
 import type { Column } from "@/components/ui/virtual-table";
 import { ListFindingsSort, type Finding } from "@/gen/model";
 import { cn } from "@/lib/cn";
+import { fixedIn } from "@/lib/fix";
 import { visible } from "@/lib/text";
 import { formatPercent, formatRisk } from "@/lib/format";
 import { vulnerabilityPath } from "@/lib/paths";
-import { fixedIn } from "./finding";
 
 export const grid =
   "grid-cols-[1.5rem_minmax(10rem,13rem)_6rem_4.5rem_3.5rem_minmax(7rem,1fr)_minmax(6rem,9rem)_minmax(6rem,9rem)] xl:grid-cols-[1.5rem_minmax(11rem,14rem)_6rem_4.5rem_3.5rem_minmax(8rem,1fr)_minmax(6rem,9rem)_minmax(6rem,9rem)_6.5rem_6rem_minmax(6rem,1fr)]";
@@ -42,7 +42,7 @@ function EPSS({ finding }: { finding: Finding }) {
   const { epss } = finding.vulnerability;
   if (!epss) return <span className="text-muted">–</span>;
   return (
-    <span title={`Likelier to be exploited than ${formatPercent(epss.percentile)} of all vulnerabilities`}>
+    <span title={`More likely to be exploited than ${formatPercent(epss.percentile)} of all vulnerabilities`}>
       {formatPercent(epss.score)}
     </span>
   );
@@ -76,7 +76,7 @@ export function columns({ sort, setSort, closed, isOpen, toggle }: Options): Col
       id: "epss",
       header: () => (
         <abbr
-          title="Exploit Prediction Scoring System: how likely it is exploited within 30 days"
+          title="Exploit Prediction Scoring System: probability of exploitation within 30 days"
           className="no-underline"
         >
           EPSS
@@ -189,7 +189,7 @@ export function FindingCard({
         </span>
         <span className={cn(fixed && "text-ok")}>{fixed ? `Fixed in ${text}` : text}</span>
         <span>
-          First seen <RelativeTime iso={finding.firstSeen} none="not known" />
+          First seen <RelativeTime iso={finding.firstSeen} none="unknown" />
         </span>
         {finding.fixedAt && (
           <span>

@@ -1,5 +1,5 @@
 import { ListFindingsSort, Severity, type ListFindingsParams } from "@/gen/model";
-import { address, choice, flag, oneOf, orAbsent, text, view } from "@/lib/address";
+import { address, choice, flag, oneOf, orAbsent, text, notNarrowing } from "@/lib/address";
 
 export const tabs = { findings: "findings", presences: "presences" } as const;
 
@@ -16,7 +16,7 @@ export interface FindingFilters {
 
 export const findingFilters = address<FindingFilters>({
   tab: choice("tab", tabs, tabs.findings),
-  platform: view(text("platform", 100)),
+  platform: notNarrowing(text("platform", 100)),
   text: text("q", 256),
   severity: oneOf("severity", Severity),
   fixable: flag("fixable"),

@@ -2,10 +2,11 @@ import { render } from "@testing-library/react";
 import { MemoryRouter } from "react-router";
 import { describe, expect, it } from "vitest";
 import { ToastProvider } from "@/components/ui/toast";
+import { fixedIn } from "@/lib/fix";
 import { hostileFindings, hostileImages } from "../../../../mock/hostile";
 import { ImageCard } from "../list/columns";
 import { FindingCard } from "./columns";
-import { facts, findingKey, fixedIn, matchType } from "./finding";
+import { facts, findingKey, matchType } from "./finding";
 import { FindingDetail } from "./finding-detail";
 
 function expectInert(container: HTMLElement) {
@@ -37,7 +38,7 @@ describe("hostile text stays text", () => {
     const { container } = render(
       <MemoryRouter>
         <ToastProvider>
-          <ImageCard image={image} />
+          <ImageCard image={image} onRemove={undefined} />
         </ToastProvider>
       </MemoryRouter>,
     );

@@ -42,8 +42,8 @@ export function FindingDetail({ finding }: { finding: Finding }) {
         <VulnerabilityFacts vulnerability={vulnerability} />
       </div>
       <div className="min-w-0 space-y-5">
-        <Part title="Why it matched">
-          {details.length === 0 && <p className="text-muted">The report does not say.</p>}
+        <Part title="Match details">
+          {details.length === 0 && <p className="text-muted">The report contains no match details.</p>}
           {details.slice(0, maxShown).map((detail, index) => (
             <Match key={index} detail={detail} />
           ))}
@@ -57,7 +57,7 @@ export function FindingDetail({ finding }: { finding: Finding }) {
         </Part>
         <Part title="In this image">
           <p>
-            First seen <RelativeTime iso={finding.firstSeen} none="at a time that is not known" />
+            First seen <RelativeTime iso={finding.firstSeen} none="at an unknown time" />
             {finding.fixedAt && (
               <>
                 , closed <RelativeTime iso={finding.fixedAt} />
@@ -66,7 +66,7 @@ export function FindingDetail({ finding }: { finding: Finding }) {
           </p>
         </Part>
         <Part title="Locations">
-          {locations.length === 0 && <p className="text-muted">Not known.</p>}
+          {locations.length === 0 && <p className="text-muted">Unknown.</p>}
           {locations.slice(0, maxShown).map(({ path, layer }, index) => (
             <div key={index}>
               <p className="untrusted font-mono text-xs leading-5">{visible(path)}</p>

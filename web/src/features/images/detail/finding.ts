@@ -1,19 +1,4 @@
-import { visible } from "@/lib/text";
-import type { Finding, Fix, FixState, MatchDetail } from "@/gen/model";
-
-const fixStates: Record<FixState, string> = {
-  fixed: "Fixed",
-  "not-fixed": "Not fixed",
-  "wont-fix": "Won't fix",
-  unknown: "Unknown",
-};
-
-export function fixedIn({ fix }: { fix: Fix }): { text: string; fixed: boolean } {
-  const versions = fix.versions ?? [];
-  if (fix.state === "fixed" && versions.length > 0)
-    return { text: visible(versions.join(", ")), fixed: true };
-  return { text: (fixStates as Partial<Record<string, string>>)[fix.state] ?? "Unknown", fixed: false };
-}
+import type { Finding, MatchDetail } from "@/gen/model";
 
 /** Tells findings of one image apart. */
 export function findingKey({ vulnerability, package: pkg, locations, fixedAt }: Finding): string {

@@ -104,7 +104,7 @@ export function Findings({ imageId }: { imageId: string }) {
             <NothingFound title="No finding matches" onClear={() => update(findingFilters.none)} />
           ) : (
             <StatePanel icon={ShieldCheck} title="No findings">
-              <p>The vulnerability database in use knows of nothing in this image.</p>
+              <p>No known vulnerabilities were found in this image.</p>
             </StatePanel>
           )
         }

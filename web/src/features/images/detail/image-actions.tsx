@@ -1,29 +1,23 @@
-import { useQueryClient } from "@tanstack/react-query";
 import { ChevronDown, Download, FileDown, FileText, Package, Trash2 } from "lucide-react";
 import { useState } from "react";
 import { useNavigate } from "react-router";
 import { allFormats, exportFormats, useDownload, type ExportFormat } from "@/components/export-menu";
-import { AlertDialog } from "@/components/ui/alert-dialog";
 import { Button } from "@/components/ui/button";
 import { Menu, MenuContent, MenuItem, MenuSeparator, MenuTrigger } from "@/components/ui/menu";
-import { useNotify } from "@/components/ui/toast";
-import { getGetImageUrl, getGetOverviewQueryKey, getGetSBOMUrl } from "@/gen/images/images";
+import { getGetImageUrl, getGetSBOMUrl } from "@/gen/images/images";
 import type { Image } from "@/gen/model";
-import { useGetSession } from "@/gen/operator/operator";
-import { deleteScanResult, getScanResult } from "@/gen/scan-results/scan-results";
+import { getScanResult } from "@/gen/scan-results/scan-results";
 import { fileName } from "@/lib/image-id";
-import { invalidateLists } from "@/lib/lists";
 import { requestBlob } from "@/lib/request";
-import { forgetImage } from "../queries";
-import { ImageName } from "../image-name";
+import { RemoveDialog, useCanRemove } from "../remove-dialog";
 import { hasResults } from "../state";
 
 export function ImageActions({ image }: { image: Image }) {
-  const { data: session } = useGetSession({ query: { staleTime: 60_000 } });
+  const canRemove = useCanRemove();
   return (
     <div className="flex flex-wrap gap-2">
       <Downloads image={image} />
-      {session?.canDelete && <Remove imageId={image.imageId} />}
+      {canRemove && <Remove imageId={image.imageId} />}
     </div>
   );
 }
@@ -41,7 +35,7 @@ function Downloads({ image }: { image: Image }) {
     requestBlob(getGetImageUrl(imageId, { platform, format }), "*/*");
 
   const hasReport = hasResults(image);
-  const hasSBOM = image.cataloguedAt !== undefined;
+  const hasSBOM = image.catalogedAt !== undefined;
   if (!hasReport && !hasSBOM) return null;
   return (
     <Menu modal={false}>
@@ -90,56 +84,20 @@ function Downloads({ image }: { image: Image }) {
 }
 
 function Remove({ imageId }: { imageId: string }) {
-  const client = useQueryClient();
   const navigate = useNavigate();
-  const notify = useNotify();
   const [open, setOpen] = useState(false);
-  const [busy, setBusy] = useState(false);
-
-  const remove = async () => {
-    setBusy(true);
-    try {
-      await deleteScanResult(imageId);
-      forgetImage(client, imageId);
-      void invalidateLists(client);
-      void client.invalidateQueries({ queryKey: getGetOverviewQueryKey() });
-      notify.done("Scan result removed");
-      await navigate("/");
-    } catch (error) {
-      setOpen(false);
-      notify.failed("Could not remove the scan result", error);
-    } finally {
-      setBusy(false);
-    }
-  };
-
   return (
     <>
       <Button variant="danger-outline" onClick={() => setOpen(true)}>
         <Trash2 aria-hidden />
         Remove
       </Button>
-      <AlertDialog
+      <RemoveDialog
+        imageId={imageId}
         open={open}
         onOpenChange={setOpen}
-        title="Remove this scan result?"
-        actions={
-          <>
-            <Button onClick={() => setOpen(false)}>Keep</Button>
-            <Button variant="danger" disabled={busy} onClick={() => void remove()}>
-              {busy ? "Removing…" : "Remove"}
-            </Button>
-          </>
-        }
-      >
-        <p className="rounded-md bg-subtle px-3 py-2 font-medium text-ink">
-          <ImageName imageId={imageId} />
-        </p>
-        <p>
-          Its report, SBOM and findings are deleted, for all platforms. While a container that is not ignored
-          still runs the image, it is scanned anew and comes back.
-        </p>
-      </AlertDialog>
+        onRemoved={() => void navigate("/")}
+      />
     </>
   );
 }

@@ -23,15 +23,15 @@ export function ImageFacts({ image }: { image: Image }) {
         <CopyButton text={image.imageId} label="Copy the image ID" />
       </div>
       <dl className="grid grid-cols-2 gap-x-6 gap-y-4 p-4 sm:grid-cols-3 xl:grid-cols-4">
-        <Fact name="Platform">{visible(image.platform) || "not known"}</Fact>
-        <Fact name="Distribution">{visible(image.distro ?? "not known")}</Fact>
-        <Fact name="Packages">{image.packages > 0 ? formatNumber(image.packages) : "not known"}</Fact>
-        <Fact name="Size">{image.size > 0 ? formatBytes(image.size) : "not known"}</Fact>
+        <Fact name="Platform">{visible(image.platform) || "unknown"}</Fact>
+        <Fact name="Distribution">{visible(image.distro ?? "unknown")}</Fact>
+        <Fact name="Packages">{image.packages > 0 ? formatNumber(image.packages) : "unknown"}</Fact>
+        <Fact name="Size">{image.size > 0 ? formatBytes(image.size) : "unknown"}</Fact>
         <Fact name="First seen">
           <RelativeTime iso={image.firstSeen} />
         </Fact>
-        <Fact name="Catalogued">
-          <RelativeTime iso={image.cataloguedAt} />
+        <Fact name="Cataloged">
+          <RelativeTime iso={image.catalogedAt} />
         </Fact>
         <Fact name="Matched">
           <RelativeTime iso={image.matchedAt} />

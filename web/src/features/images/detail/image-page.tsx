@@ -20,7 +20,7 @@ import { ApiError } from "@/lib/problem";
 import { visible } from "@/lib/text";
 import { describeCounts, totalFindings } from "@/lib/severity";
 import { usePageTitle } from "@/lib/use-page-title";
-import { ImageName } from "../image-name";
+import { ImageName } from "@/components/image-name";
 import { LoadError } from "@/components/ui/load-error";
 import { explain, hasResults, StateBadge } from "../state";
 import { findingFilters, tabs } from "./filters";
@@ -56,7 +56,7 @@ export function ImagePage() {
 
 const tabOptions = [
   { value: tabs.findings, label: "Findings" },
-  { value: tabs.presences, label: "Where it ran" },
+  { value: tabs.presences, label: "Run history" },
 ];
 
 function ImageView({ image }: { image: Image }) {
@@ -90,7 +90,7 @@ function ImageView({ image }: { image: Image }) {
       </div>
       <div className="mt-5">
         <Tabs
-          label="About this image"
+          label="Image details"
           options={tabOptions}
           value={filters.tab}
           onChange={(tab) => update({ tab })}
@@ -138,12 +138,12 @@ function Situation({ image }: { image: Image }) {
 
 function FromReport({ image: { reported } }: { image: Image }) {
   return (
-    <Callout tone="info" icon={FileText} title="Known from a report only" className="mt-4">
+    <Callout tone="info" icon={FileText} title="Uploaded report only" className="mt-4">
       <p>
-        The packages are those that a report from outside names; the operator has not catalogued the image
-        itself. The findings below are what the database in use knows of them.
+        The packages come from an uploaded report; the operator has not scanned the image. The findings are
+        the matches of these packages in the current database.
       </p>
-      {reported && <p>The report itself names {describeCounts(reported)}.</p>}
+      {reported && <p>The report lists {describeCounts(reported)}.</p>}
     </Callout>
   );
 }
@@ -157,7 +157,7 @@ function Summary({ image }: { image: Image }) {
         aria-label="Findings by severity"
         className="rounded-xl border border-line bg-surface p-4 text-sm text-muted shadow-card"
       >
-        What is in this image is not known yet.
+        This image has not been scanned yet.
       </section>
     );
   }
@@ -204,11 +204,11 @@ function Platforms({ image }: { image: Image }) {
 
 function NoFindingsYet({ image }: { image: Image }) {
   const words = {
-    Pending: ["Not catalogued yet", "A scan job reads its packages soon; this page changes by itself."],
-    Catalogued: ["Matching is still to come", "Its packages are known; findings appear here by themselves."],
-    Failed: ["No findings yet", "There is no SBOM of this image, because cataloguing it failed."],
-    Reported: ["Only a report", "It came from outside; download it to see what it says."],
-    Scanned: ["No findings", "The vulnerability database in use knows of nothing in this image."],
+    Pending: ["Not scanned yet", "A scan job will catalog the packages. This page updates automatically."],
+    Cataloged: ["Waiting for matching", "The packages are cataloged. Findings appear here automatically."],
+    Failed: ["No findings yet", "The image has no SBOM, because the scan failed."],
+    Reported: ["Report only", "The report was uploaded. Download it to see its contents."],
+    Scanned: ["No findings", "No known vulnerabilities were found in this image."],
   }[image.state];
   return (
     <div className="mt-3 rounded-xl border border-line bg-surface shadow-card">
@@ -223,7 +223,7 @@ function NotKnown({ imageId }: { imageId: string }) {
   return (
     <StatePanel
       icon={FileQuestion}
-      title="This image is not known"
+      title="Image not found"
       action={
         <Link to="/" className={buttonVariants({ variant: "primary" })}>
           All images
@@ -231,7 +231,7 @@ function NotKnown({ imageId }: { imageId: string }) {
       }
     >
       <p className="font-mono text-xs">{visible(imageId)}</p>
-      <p>It was removed, or no container runs it any more.</p>
+      <p>It was removed, or no container runs it any longer.</p>
     </StatePanel>
   );
 }

@@ -17,7 +17,7 @@ function Until({ presence: { until } }: { presence: Presence }) {
   return (
     <span className="inline-flex items-center gap-2">
       <span aria-hidden className="size-2 rounded-full bg-ok" />
-      runs now
+      Running now
     </span>
   );
 }
@@ -97,19 +97,19 @@ export function Presences({ imageId, platform }: { imageId: string; platform: st
   const list = usePresences(imageId, platform ? { platform } : {});
   const total = list.page?.total;
   return (
-    <section aria-label="Where it ran">
+    <section aria-label="Run history">
       <FilterBar
-        label="Where it ran"
-        count={total === undefined ? "" : plural(total, "time")}
+        label="Run history"
+        count={total === undefined ? "" : plural(total, "period")}
         filtered={false}
         onClear={() => undefined}
       >
         <p className="text-[13px] text-muted">
-          Each time without a break in which a container ran this image.
+          Each uninterrupted period in which a container ran this image.
         </p>
       </FilterBar>
       <ListPanel
-        label="Where it ran"
+        label="Run history"
         list={list}
         columns={columns}
         grid={grid}
@@ -117,8 +117,8 @@ export function Presences({ imageId, platform }: { imageId: string; platform: st
         cardHeight={72}
         renderCard={renderCard}
         empty={
-          <StatePanel icon={CalendarX} title="It is not known to have run">
-            <p>Nothing has run this image since the operator keeps its history.</p>
+          <StatePanel icon={CalendarX} title="No run history">
+            <p>No container has run this image since the operator started to record history.</p>
           </StatePanel>
         }
       />

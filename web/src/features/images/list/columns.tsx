@@ -1,5 +1,8 @@
+import { Trash2 } from "lucide-react";
 import { Link } from "react-router";
+import { ImageName } from "@/components/image-name";
 import { KevMark, SeverityCounts } from "@/components/severity";
+import { Button } from "@/components/ui/button";
 import { CopyButton } from "@/components/ui/copy-button";
 import { RelativeTime } from "@/components/ui/relative-time";
 import { sortable } from "@/components/ui/sort-header";
@@ -8,11 +11,33 @@ import { ListImagesSort, type Image } from "@/gen/model";
 import { formatNumber } from "@/lib/format";
 import { imagePath, parseImageId } from "@/lib/image-id";
 import { visible } from "@/lib/text";
-import { ImageName } from "../image-name";
 import { explain, hasResults, scannedAt, StateBadge } from "../state";
 
-export const grid =
+const grid =
   "grid-cols-[minmax(14rem,1fr)_minmax(8rem,11rem)_22rem_4.5rem_7.5rem] xl:grid-cols-[minmax(18rem,1fr)_8.5rem_minmax(8rem,12rem)_22rem_5.5rem_8.5rem]";
+const gridWithActions =
+  "grid-cols-[minmax(13rem,1fr)_8rem_22rem_4.5rem_6.5rem_1.75rem] xl:grid-cols-[minmax(16rem,1fr)_8.5rem_minmax(8rem,12rem)_22rem_5.5rem_7.5rem_1.75rem]";
+
+export const gridOf = (canRemove: boolean) => (canRemove ? gridWithActions : grid);
+
+/** Removes the scan result of an image; undefined when the user may not. */
+export type OnRemove = ((image: Image) => void) | undefined;
+
+function RemoveButton({ image, onRemove }: { image: Image; onRemove: (image: Image) => void }) {
+  const label = `Remove the scan result of ${visible(image.imageId)}`;
+  return (
+    <Button
+      variant="ghost"
+      size="icon-sm"
+      aria-label={label}
+      title="Remove the scan result"
+      onClick={() => onRemove(image)}
+      className="relative z-1 hover:text-danger"
+    >
+      <Trash2 aria-hidden />
+    </Button>
+  );
+}
 
 function FailureNote({ image }: { image: Image }) {
   if (image.state !== "Failed" || !image.reason) return null;
@@ -29,7 +54,11 @@ function FailureNote({ image }: { image: Image }) {
   );
 }
 
-export const columns = (sort: ListImagesSort, setSort: (sort: ListImagesSort) => void): Column<Image>[] => [
+export const columns = (
+  sort: ListImagesSort,
+  setSort: (sort: ListImagesSort) => void,
+  onRemove: OnRemove,
+): Column<Image>[] => [
   {
     id: "image",
     ...sortable("Image", ListImagesSort.imageId, "ascending", sort, setSort),
@@ -106,19 +135,33 @@ export const columns = (sort: ListImagesSort, setSort: (sort: ListImagesSort) =>
       <RelativeTime iso={scannedAt(image)} className="text-[13px] whitespace-nowrap text-muted" />
     ),
   },
+  ...(onRemove ? [actions(onRemove)] : []),
 ];
 
+const actions = (onRemove: (image: Image) => void): Column<Image> => ({
+  id: "actions",
+  header: () => <span className="sr-only">Actions</span>,
+  cell: ({ row: { original: image } }) => <RemoveButton image={image} onRemove={onRemove} />,
+});
+
 /** A row of the list on a narrow screen. */
-export function ImageCard({ image }: { image: Image }) {
+export function ImageCard({ image, onRemove }: { image: Image; onRemove: OnRemove }) {
   return (
     <div className="relative px-4 py-3 has-[[data-row-focus]:focus-visible]:bg-accent-soft/60">
-      <Link
-        data-row-focus
-        to={imagePath(image.imageId, image.platform)}
-        className="block truncate text-sm font-medium outline-none after:absolute after:inset-0"
-      >
-        <ImageName imageId={image.imageId} />
-      </Link>
+      <div className="flex items-center gap-1">
+        <Link
+          data-row-focus
+          to={imagePath(image.imageId, image.platform)}
+          className="block min-w-0 flex-1 truncate text-sm font-medium outline-none after:absolute after:inset-0"
+        >
+          <ImageName imageId={image.imageId} />
+        </Link>
+        {onRemove && (
+          <span className="-my-1 -mr-1.5">
+            <RemoveButton image={image} onRemove={onRemove} />
+          </span>
+        )}
+      </div>
       <p className="untrusted truncate text-xs text-muted">
         <span className="font-mono">{parseImageId(image.imageId).digest || "no digest"}</span> ·{" "}
         {image.platform}

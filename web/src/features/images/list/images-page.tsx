@@ -5,22 +5,27 @@ import { ListPanel } from "@/components/ui/list-panel";
 import { NothingFound, StatePanel } from "@/components/ui/state";
 import { Overview } from "@/features/overview/overview";
 import { Trend } from "@/features/overview/trend";
-import type { Image, ListImagesSort } from "@/gen/model";
+import type { ListImagesSort } from "@/gen/model";
 import { useAddress } from "@/lib/address";
 import { usePageTitle } from "@/lib/use-page-title";
 import { useImages } from "../queries";
-import { columns, grid, ImageCard } from "./columns";
+import { RemoveDialog, useCanRemove } from "../remove-dialog";
+import { columns, gridOf, ImageCard } from "./columns";
 import { ImageFilterBar } from "./filter-bar";
 import { imageFilters, toRequest } from "./filters";
-
-const renderCard = (image: Image) => <ImageCard image={image} />;
+import { useRemoval } from "./use-removal";
 
 export function ImagesPage() {
   usePageTitle("Images");
   const { filters, update } = useAddress(imageFilters);
   const list = useImages(toRequest(filters));
   const setSort = useCallback((sort: ListImagesSort) => update({ sort }), [update]);
-  const tableColumns = useMemo(() => columns(filters.sort, setSort), [filters.sort, setSort]);
+  const canRemove = useCanRemove();
+  const { onRemove, dialog } = useRemoval(canRemove);
+  const tableColumns = useMemo(
+    () => columns(filters.sort, setSort, onRemove),
+    [filters.sort, setSort, onRemove],
+  );
   return (
     <>
       <h1 className="sr-only">Images</h1>
@@ -32,10 +37,10 @@ export function ImagesPage() {
           label="Images"
           list={list}
           columns={tableColumns}
-          grid={grid}
+          grid={gridOf(canRemove)}
           rowHeight={56}
           cardHeight={114}
-          renderCard={renderCard}
+          renderCard={(image) => <ImageCard image={image} onRemove={onRemove} />}
           empty={
             imageFilters.isFiltered(filters) ? (
               <NothingFound title="No image matches" onClear={() => update(imageFilters.none)} />
@@ -44,6 +49,7 @@ export function ImagesPage() {
             )
           }
         />
+        <RemoveDialog {...dialog} />
       </section>
     </>
   );
@@ -60,7 +66,7 @@ EOF`;
 function NoImages() {
   return (
     <StatePanel icon={PackageSearch} title="No images yet">
-      <p>Apply a Scanner in a namespace whose containers are to be scanned, and run a pod there.</p>
+      <p>Create a Scanner in the namespace to scan, and run a pod there.</p>
       <Callout
         tone="info"
         icon={PackageSearch}
@@ -71,7 +77,7 @@ function NoImages() {
           {scanner}
         </pre>
       </Callout>
-      <p>Images appear here by themselves, as soon as they are found.</p>
+      <p>Images appear here automatically.</p>
     </StatePanel>
   );
 }

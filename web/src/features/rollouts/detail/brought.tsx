@@ -4,7 +4,7 @@ import { KevMark, SeverityBadge, SeverityCounts } from "@/components/severity";
 import { Callout } from "@/components/ui/callout";
 import { RelativeTime } from "@/components/ui/relative-time";
 import { explainReason } from "@/features/coverage/state";
-import { ImageName } from "@/features/images/image-name";
+import { ImageName } from "@/components/image-name";
 import type { RolloutDetail, RolloutFinding, RolloutWait, SeverityCounts as Counts } from "@/gen/model";
 import { cn } from "@/lib/cn";
 import { formatNumber, plural } from "@/lib/format";
@@ -12,23 +12,23 @@ import { imagePath } from "@/lib/image-id";
 import { vulnerabilityPath } from "@/lib/paths";
 import { totalFindings } from "@/lib/severity";
 import { visible } from "@/lib/text";
-import { explainWait } from "../verdict";
+import { explainWait } from "../evaluation";
 
 /** What a rollout opened and closed, or why that is not known. */
-export function Brought({ rollout: { verdict, opened, closed } }: { rollout: RolloutDetail }) {
-  if (verdict.state === "waiting") return <Waits waits={verdict.waitingFor ?? []} />;
-  if (verdict.state === "gaveUp") {
+export function Brought({ rollout: { evaluation, opened, closed } }: { rollout: RolloutDetail }) {
+  if (evaluation.state === "waiting") return <Waits waits={evaluation.waitingFor ?? []} />;
+  if (evaluation.state === "timedOut") {
     return (
-      <Callout tone="warn" icon={ClockAlert} title="Given up" className="mt-4">
+      <Callout tone="warn" icon={ClockAlert} title="Timed out" className="mt-4">
         <p>
-          One of the images was not scanned for so long that nobody waits any more
-          {verdict.at && (
+          One of the images was not scanned in time
+          {evaluation.at && (
             <>
               {" "}
-              (<RelativeTime iso={verdict.at} />)
+              (<RelativeTime iso={evaluation.at} />)
             </>
           )}
-          . What this rollout opened and closed will not be known.
+          . The findings that this rollout opened and closed are unknown.
         </p>
       </Callout>
     );
@@ -36,22 +36,23 @@ export function Brought({ rollout: { verdict, opened, closed } }: { rollout: Rol
   return (
     <>
       <p className="mt-5 text-[13px] text-muted">
-        As it was judged <RelativeTime iso={verdict.at} none="then" />. A vulnerability that both images have
-        in a package of the same name, whatever its version, is neither opened nor closed.
+        Evaluated <RelativeTime iso={evaluation.at} none="then" />. Each vulnerability of a package counts
+        once. It is neither opened nor closed if both images have it in a package of this name, in any
+        version.
       </p>
       <div className="mt-3 grid items-start gap-3 lg:grid-cols-2">
         <Findings
           title="Opened"
           findings={opened}
-          counts={verdict.opened}
-          none="The image that began to run brought no vulnerability that the one before had not."
+          counts={evaluation.opened}
+          none="The new image has no vulnerability that the previous image did not have."
         />
         <Findings
           title="Closed"
           quiet
           findings={closed}
-          counts={verdict.closed}
-          none="Every vulnerability of the image before is in the one that began to run as well."
+          counts={evaluation.closed}
+          none="The new image has every vulnerability of the previous image."
         />
       </div>
     </>
@@ -78,7 +79,7 @@ function Waits({ waits }: { waits: RolloutWait[] }) {
           )}
         </div>
       ))}
-      {waits.length === 0 && <p>Both are scanned: this page changes by itself.</p>}
+      {waits.length === 0 && <p>Both images are scanned. This page updates automatically.</p>}
     </Callout>
   );
 }

@@ -84,14 +84,14 @@ function NotKnown() {
   return (
     <StatePanel
       icon={FileQuestion}
-      title="This rollout is not known"
+      title="Rollout not found"
       action={
         <Link to="/rollouts" className={buttonVariants({ variant: "primary" })}>
           All rollouts
         </Link>
       }
     >
-      <p>There was none with this number, or it is not remembered any more.</p>
+      <p>The rollout does not exist or is no longer stored.</p>
     </StatePanel>
   );
 }

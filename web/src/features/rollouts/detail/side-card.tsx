@@ -1,6 +1,6 @@
 import { Link } from "react-router";
 import { KevMark, SeverityCounts } from "@/components/severity";
-import { ImageName } from "@/features/images/image-name";
+import { ImageName } from "@/components/image-name";
 import { StateBadge } from "@/features/images/state";
 import type { RolloutSide } from "@/gen/model";
 import { imagePath, parseImageId } from "@/lib/image-id";
@@ -26,7 +26,7 @@ export function SideCard({ title, side }: { title: string; side: RolloutSide }) 
         {visible(platform)}
       </p>
       <div className="mt-3 flex min-h-6 flex-wrap items-center gap-x-3 gap-y-1">
-        {state ? <StateBadge state={state} /> : <span className="text-muted">Not known any more</span>}
+        {state ? <StateBadge state={state} /> : <span className="text-muted">No longer stored</span>}
         {counts && (
           <>
             <SeverityCounts counts={counts} className="w-75 max-w-full" />

@@ -31,7 +31,7 @@ export function Deployments({ filters, update }: Props) {
   return (
     <>
       <FilterBar
-        label="Deployments, live"
+        label="Live Deployments"
         count=""
         filtered={namespace !== undefined || deployment !== undefined}
         onClear={() => update({ namespace: "", workload: "" })}
@@ -46,11 +46,11 @@ export function Deployments({ filters, update }: Props) {
           className="w-44"
         />
       </FilterBar>
-      <h2 className="sr-only">Deployments, live</h2>
+      <h2 className="sr-only">Live Deployments</h2>
       {wrong ? (
         <div className="mt-3 rounded-xl border border-line bg-surface shadow-card">
-          <StatePanel icon={TextCursorInput} title={`No ${wrong} can have this name`}>
-            <p>Names hold lower-case letters, digits and dashes, and are compared as a whole.</p>
+          <StatePanel icon={TextCursorInput} title={`Invalid ${wrong} name`}>
+            <p>Names consist of lowercase letters, digits and hyphens. The filter matches the full name.</p>
           </StatePanel>
         </div>
       ) : (
@@ -84,7 +84,7 @@ function Feed(scope: FollowDeploymentsParams) {
             onClick={() => setHeld(held ? undefined : { lines: feed.lines, received: feed.received })}
           >
             {held ? <Play aria-hidden /> : <Pause aria-hidden />}
-            {held ? "Go on" : "Pause"}
+            {held ? "Resume" : "Pause"}
           </Button>
         )}
       </div>

@@ -111,7 +111,7 @@ describe("the feed", () => {
     ]);
   });
 
-  it("connects again by itself, and says that all comes anew", () => {
+  it("reconnects automatically, and says that all Deployments are listed", () => {
     const { feed, probe } = follow();
     last().onopen?.();
     last().onclose?.();
@@ -121,7 +121,7 @@ describe("the feed", () => {
     expect(FakeSocket.all).toHaveLength(2);
     last().onopen?.();
     expect(feed.getState()).toMatchObject({ status: "online", problem: undefined });
-    expect(feed.getState().lines[0]?.text).toMatch(/^Connected again/);
+    expect(feed.getState().lines[0]?.text).toMatch(/^Reconnected/);
   });
 
   it.each([400, 401, 403, 404])("stops on %i until it is told to try again", async (status) => {

@@ -100,8 +100,8 @@ export class DeploymentFeed {
   #online = () => {
     const text =
       this.#nextId === 1
-        ? "Connected: every Deployment that there is comes first"
-        : "Connected again: every Deployment that there is comes first";
+        ? "Connected: all existing Deployments are listed first"
+        : "Reconnected: all existing Deployments are listed first";
     this.#append({ kind: "connected", text, at: new Date().toISOString(), id: this.#nextId++ });
     this.#set({ status: "online", problem: undefined });
   };

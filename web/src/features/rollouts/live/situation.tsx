@@ -44,12 +44,12 @@ function SwitchedOff({ retry }: { retry: () => void }) {
     <StatePanel
       role="alert"
       icon={CirclePower}
-      title="The live feed is switched off"
+      title="The live feed is disabled"
       action={<Again onClick={retry} />}
     >
       <p>
-        This operator runs without its controller <code className="font-mono text-xs">rollout</code>. Name it
-        in <code className="font-mono text-xs">--controllers</code> to follow Deployments here.
+        This operator runs without the controller <code className="font-mono text-xs">rollout</code>. Add it
+        to <code className="font-mono text-xs">--controllers</code> to see messages about Deployments here.
       </p>
     </StatePanel>
   );
@@ -75,7 +75,7 @@ function Interrupted({ problem, retry }: Pick<FeedState, "problem"> & { retry: (
   );
 }
 
-const byItself = "It is tried again by itself.";
+const byItself = "The connection is retried automatically.";
 
 /** Title and text for the answer in place of a WebSocket; without one, the connection was lost. */
 function explain(status: number | undefined): [string, string] {
@@ -84,7 +84,7 @@ function explain(status: number | undefined): [string, string] {
       return ["Not ready yet", byItself];
     // What is asked over HTTP gets this answer when nothing but the WebSocket is refused.
     case 426:
-      return ["The WebSocket is refused", `Too many may be open. ${byItself}`];
+      return ["The WebSocket was refused", `Too many connections may be open. ${byItself}`];
     case 429:
       return ["Too many WebSockets are open", byItself];
     case 0:

@@ -1,0 +1,15 @@
+module github.com/scanner-operator/scanner-operator/hack/tools/vuln
+
+go 1.26.8
+
+tool golang.org/x/vuln/cmd/govulncheck
+
+require (
+	github.com/google/go-cmp v0.7.0 // indirect
+	golang.org/x/mod v0.42.0 // indirect
+	golang.org/x/sync v0.24.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+	golang.org/x/telemetry v0.0.0-20261009151841-97e8ea77aa2a // indirect
+	golang.org/x/tools v0.52.0 // indirect
+	golang.org/x/vuln v1.8.0 // indirect
+)

@@ -1,0 +1,41 @@
+package scanner
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/scanjob"
+)
+
+// Cataloger turns wanted images into SBOMs in the store. One attempt has one name, from scanjob.Name.
+type Cataloger interface {
+	// Attempts returns the attempts that are under way or have ended not long ago, by name.
+	Attempts(ctx context.Context) (map[string]Attempt, error)
+	// Start begins an attempt. To start one that was started before is no error and has no effect. The error is a
+	// *RefusedError when this attempt cannot be started, while others may be.
+	Start(ctx context.Context, owner types.NamespacedName, req scanjob.Request) error
+	// Grow returns the size class above, false when an attempt that wants these resources gets no more memory there.
+	Grow(wanted corev1.ResourceRequirements, class model.SizeClass) (model.SizeClass, bool)
+}
+
+// Attempt is one attempt to catalog an image.
+type Attempt struct {
+	// Key is the image as the attempt names it, the zero value when that cannot be read.
+	Key model.ImageKey
+	// ScannerUID is the UID of the Scanner that asked for it.
+	ScannerUID string
+	SizeClass  model.SizeClass
+	Done       bool
+	// Outcome is how it ended, when Done; the SBOM of a successful attempt is in the store by then. Otherwise it is what keeps the
+	// attempt from going on, without a reason when nothing is known to.
+	Outcome model.Outcome
+}
+
+// RefusedError says why one attempt cannot be started: its namespace, for example, takes no more Jobs.
+type RefusedError struct{ Outcome model.Outcome }
+
+// Error tells the outcome.
+func (e *RefusedError) Error() string { return string(e.Outcome.Reason) + ": " + e.Outcome.Message }

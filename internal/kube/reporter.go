@@ -1,0 +1,98 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// ObjectMetrics shows the gauges of objects.
+type ObjectMetrics interface {
+	// Show replaces the values of an object.
+	Show(kind Kind, object client.Object)
+	// Delete removes the values of an object.
+	Delete(kind Kind, object types.NamespacedName)
+}
+
+// Reporter ends every reconcile of a controller in the same way: it writes the status, records it in the event log, shows it in the metrics,
+// and decides when to reconcile again.
+type Reporter struct {
+	Kind   Kind
+	Client client.StatusClient
+	// Changes is the event log, nil for a kind without events.
+	Changes ChangeRecorder
+	// Metrics may be nil.
+	Metrics ObjectMetrics
+}
+
+// Outcome is what a reconcile resulted in.
+type Outcome struct {
+	// Before is a deep copy of the object as it was read, After the object with its new status.
+	Before, After client.Object
+	// Status is the status of After.
+	Status any
+	// Err is the error of the reconcile, if any.
+	Err error
+	// RequeueAfter is when to reconcile again, 0 when only a change requires it.
+	RequeueAfter time.Duration
+	// Written is called when the status is written, or needs no write. It may be nil.
+	Written func()
+}
+
+// Report ends the reconcile of an object that exists. When the object was deleted in the meantime, the status is not written: the deletion
+// reconciles the object again. Conflicts reconcile the object again after a backoff and are not logged: most often the cache does not show the
+// last change yet. Other errors are returned, which logs them and retries after a backoff.
+func (r Reporter) Report(ctx context.Context, o Outcome) (ctrl.Result, error) {
+	err := o.Err
+	patchErr := PatchStatus(ctx, r.Client, o.Before, o.After)
+	switch {
+	case patchErr == nil:
+		if r.Metrics != nil {
+			r.Metrics.Show(r.Kind, o.After)
+		}
+		if r.Changes != nil && r.Kind.Event != "" {
+			err = errors.Join(err, RecordStatus(ctx, r.Changes, r.Kind.Event, client.ObjectKeyFromObject(o.After), o.Status))
+		}
+		if o.Written != nil {
+			o.Written()
+		}
+	case !apierrors.IsNotFound(patchErr):
+		err = errors.Join(err, patchErr)
+	}
+	if IsConflict(err) {
+		return RetryConflict, nil
+	}
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: o.RequeueAfter}, nil
+}
+
+// ReportDeletion ends the reconcile of an object that does not exist.
+func (r Reporter) ReportDeletion(ctx context.Context, object types.NamespacedName) (ctrl.Result, error) {
+	if r.Metrics != nil {
+		r.Metrics.Delete(r.Kind, object)
+	}
+	if r.Changes == nil || r.Kind.Event == "" {
+		return ctrl.Result{}, nil
+	}
+	return ctrl.Result{}, RecordDeletion(ctx, r.Changes, r.Kind.Event, object)
+}
+
+// IsConflict returns whether an error consists of conflicts only: writes to objects that have changed since they were read.
+func IsConflict(err error) bool {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // Every joined error is checked.
+		for _, each := range joined.Unwrap() {
+			if !IsConflict(each) {
+				return false
+			}
+		}
+		return true
+	}
+	return apierrors.IsConflict(err)
+}

@@ -1,0 +1,101 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+// journal is an event log and metrics that note what they are told.
+type journal struct {
+	entries []string
+	err     error
+}
+
+func (j *journal) RecordChange(_ context.Context, change store.ObjectChange) error {
+	j.entries = append(j.entries, string(change.Kind)+" "+string(change.Detail))
+	return j.err
+}
+
+func (j *journal) Show(kind Kind, object client.Object) {
+	j.entries = append(j.entries, "show "+kind.Kind+" "+object.GetName())
+}
+
+func (j *journal) Delete(kind Kind, object types.NamespacedName) {
+	j.entries = append(j.entries, "delete "+kind.Kind+" "+object.Name)
+}
+
+func TestReport(t *testing.T) {
+	failure := errors.New("failure")
+	pods := schema.GroupResource{Resource: "pods"}
+	conflict, notFound := apierrors.NewConflict(pods, "p", failure), apierrors.NewNotFound(pods, "p")
+	recorded := []string{"show PodSet pod", `podset.changed {"phase":"Failed"}`, "written"}
+	for name, test := range map[string]struct {
+		err, patchErr, recordErr error
+		want                     ctrl.Result
+		wantErr                  []error
+		entries                  []string
+	}{
+		"success":                            {want: ctrl.Result{RequeueAfter: time.Minute}, entries: recorded},
+		"an error":                           {err: failure, wantErr: []error{failure}, entries: recorded},
+		"a conflict":                         {err: conflict, want: RetryConflict, entries: recorded},
+		"a conflict of the status":           {patchErr: conflict, want: RetryConflict},
+		"two conflicts":                      {err: conflict, patchErr: conflict, want: RetryConflict},
+		"a conflict and an error":            {err: failure, patchErr: conflict, wantErr: []error{failure, conflict}},
+		"conflicts and an error":             {err: errors.Join(conflict, failure), wantErr: []error{failure}, entries: recorded},
+		"the status cannot be written":       {err: failure, patchErr: failure, wantErr: []error{failure}},
+		"deleted in the meantime":            {patchErr: notFound, want: ctrl.Result{RequeueAfter: time.Minute}},
+		"deleted in the meantime, and error": {err: failure, patchErr: notFound, wantErr: []error{failure}},
+		"the event log fails":                {recordErr: failure, wantErr: []error{failure}, entries: recorded},
+		"a conflict, and the event log":      {err: conflict, recordErr: failure, wantErr: []error{conflict, failure}, entries: recorded},
+	} {
+		j := &journal{err: test.recordErr}
+		reporter := Reporter{Kind: KindPodSet, Client: &statusClient{err: test.patchErr}, Changes: j, Metrics: j}
+		before := &corev1.Pod{}
+		before.Name = "pod"
+		after := before.DeepCopy()
+		after.Status.Phase = corev1.PodFailed
+		got, err := reporter.Report(t.Context(), Outcome{
+			Before: before, After: after, Status: after.Status, Err: test.err, RequeueAfter: time.Minute,
+			Written: func() { j.entries = append(j.entries, "written") },
+		})
+		for _, want := range test.wantErr {
+			if !errors.Is(err, want) {
+				t.Errorf("%s: error %v, want %v", name, err, want)
+			}
+		}
+		if got != test.want || (err != nil) != (len(test.wantErr) > 0) || !slices.Equal(j.entries, test.entries) {
+			t.Errorf("%s: %v, %v, %q; want %v, %q", name, got, err, j.entries, test.want, test.entries)
+		}
+	}
+}
+
+func TestReportDeletion(t *testing.T) {
+	j := &journal{}
+	object := types.NamespacedName{Namespace: "ns", Name: "a"}
+	if _, err := (Reporter{Kind: KindPodSet, Changes: j, Metrics: j}).ReportDeletion(t.Context(), object); err != nil {
+		t.Error(err)
+	}
+	if _, err := (Reporter{Kind: KindMyCustomResource, Changes: j, Metrics: j}).ReportDeletion(t.Context(), object); err != nil {
+		t.Error(err)
+	}
+	want := []string{"delete PodSet a", `podset.changed {"deleted":true}`, "delete MyCustomResource a"}
+	if !slices.Equal(j.entries, want) {
+		t.Errorf("got %q, want %q", j.entries, want)
+	}
+	j.err = errors.New("failure")
+	if _, err := (Reporter{Kind: KindPodSet, Changes: j}).ReportDeletion(t.Context(), object); !errors.Is(err, j.err) {
+		t.Errorf("got %v, want %v", err, j.err)
+	}
+}

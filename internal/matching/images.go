@@ -1,0 +1,150 @@
+package matching
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/scanner-operator/scanner-operator/internal/match"
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+// waiting is an image whose packages are all answered once those that it waits for are.
+type waiting struct {
+	key        model.ImageKey
+	sbomDigest string
+}
+
+// newImages answers for the packages of up to batchImages images that have no complete answer yet, and reports whether there
+// may be more.
+func (r *runner) newImages(ctx context.Context, current store.ResultSet) (more bool, err error) {
+	keys, err := r.store.WaitingImages(ctx, model.ImageKey{}, batchImages)
+	if err != nil {
+		return false, fmt.Errorf("list the images to match: %w", err)
+	}
+	var images []waiting
+	missing := map[int64]store.StoredPackage{}
+	for _, key := range keys {
+		digest, packages, err := r.store.UnansweredPackages(ctx, key)
+		if isGone(err) {
+			continue
+		}
+		if err != nil {
+			return false, fmt.Errorf("list the packages of %s: %w", key, err)
+		}
+		if len(packages) > 0 && r.current == nil {
+			continue // Its database is not there any more: the next result set answers.
+		}
+		images = append(images, waiting{key, digest})
+		for _, p := range packages {
+			missing[p.ID] = p
+		}
+		if len(missing) >= batchPackages {
+			break
+		}
+	}
+	if err := r.answer(ctx, current, missing); err != nil {
+		return false, err
+	}
+	for _, image := range images {
+		err := r.store.FinishImage(ctx, image.key, image.sbomDigest)
+		if err != nil && !isGone(err) {
+			return false, fmt.Errorf("save the results of image %s: %w", image.key, err)
+		}
+		more = more || err == nil
+	}
+	return more, nil
+}
+
+// answer matches packages under the current result set.
+func (r *runner) answer(ctx context.Context, current store.ResultSet, missing map[int64]store.StoredPackage) error {
+	packages := make([]store.StoredPackage, 0, len(missing))
+	for _, p := range missing {
+		packages = append(packages, p)
+	}
+	for batch := range slices.Chunk(packages, batchPackages) {
+		if err := r.matchBatch(ctx, r.current, current.Number, batch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readAgain reads stored SBOMs that were read by other rules, once in the life of the process and before anything else is
+// matched, since packages of other rules cannot be. Their findings stay visible until the packages that the new rules see are
+// answered.
+func (r *runner) readAgain(ctx context.Context, current store.ResultSet) error {
+	complete := true
+	for after := (model.ImageKey{}); !r.reread; {
+		keys, err := r.store.OutdatedCatalogs(ctx, match.Projection, after, batchImages)
+		if err != nil {
+			return fmt.Errorf("list the SBOMs to reparse: %w", err)
+		}
+		if len(keys) == 0 {
+			r.reread = complete
+			return nil
+		}
+		for _, key := range keys {
+			done, err := r.readOne(ctx, current, key)
+			if err != nil {
+				return fmt.Errorf("reparse the SBOM of %s: %w", key, err)
+			}
+			complete = complete && done
+		}
+		after = keys[len(keys)-1]
+	}
+	return nil
+}
+
+// readOne reports false when the SBOM has to wait for a database.
+func (r *runner) readOne(ctx context.Context, current store.ResultSet, key model.ImageKey) (bool, error) {
+	sbom, err := r.store.SBOM(ctx, key)
+	if isGone(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	catalog, err := readSBOM(sbom)
+	if err != nil {
+		// It was accepted once. What it held stays as it is; a later version may read it.
+		r.log.Error(err, "Cannot reparse a stored SBOM", "image", key.ImageID, "platform", key.Platform.String())
+		return true, nil
+	}
+	unanswered, err := r.store.StorePackages(ctx, catalog.Packages)
+	if err != nil {
+		return false, err
+	}
+	if len(unanswered) > 0 && r.current == nil {
+		return false, nil
+	}
+	missing := make(map[int64]store.StoredPackage, len(unanswered))
+	for _, p := range unanswered {
+		missing[p.ID] = p
+	}
+	if err := r.answer(ctx, current, missing); err != nil {
+		return false, err
+	}
+	if err := r.store.ReplaceCatalog(ctx, key, sbom.SHA256, catalog); err != nil && !isGone(err) {
+		return false, err
+	}
+	return true, nil
+}
+
+// readSBOM decodes an SBOM as it is stored.
+func readSBOM(sbom store.SBOM) (model.Catalog, error) {
+	decoder, err := zstd.NewReader(bytes.NewReader(sbom.Content), zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderConcurrency(1))
+	if err != nil {
+		return model.Catalog{}, fmt.Errorf("decompress the SBOM: %w", err)
+	}
+	defer decoder.Close()
+	decoded, err := match.DecodeAs(sbom.MediaType, decoder, match.DefaultDecodeLimits())
+	if err != nil {
+		return model.Catalog{}, fmt.Errorf("decode the SBOM: %w", err)
+	}
+	return decoded.Catalog(), nil
+}

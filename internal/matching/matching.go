@@ -1,0 +1,132 @@
+// Package matching joins matching with the store: it takes in SBOMs, and keeps what the store says of every package true to the
+// vulnerability database in use. It pulls nothing: a new database is matched against what the SBOMs held.
+//
+// The unit of work is the distinct package. A new image costs the packages that no image had before; a new database those
+// that its difference to the one before can touch. Packages are matched in batches, so memory does not grow with the
+// number of images or packages.
+package matching
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/utils/clock"
+
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/vulndb"
+)
+
+const (
+	// batchPackages is how many packages are matched and saved at a time. Together with the caches of an open database it
+	// bounds the memory that matching takes.
+	batchPackages = 200
+	// batchImages is how many new images are taken on between two batches of a re-match, so that neither waits for the other.
+	batchImages = 50
+	// pageSize is how many rows are read at a time when all packages or vulnerabilities are passed over.
+	pageSize = 5000
+
+	// retryAfter is when work is looked for that no signal told of.
+	retryAfter = time.Minute
+	// storeRetry is when work goes on after the store or the vulnerability database failed.
+	storeRetry = 5 * time.Second
+	// DefaultRetention is how long history is kept when nothing else is asked for.
+	DefaultRetention = 90 * 24 * time.Hour
+	// pruneInterval is how often the store is pruned when no database changes.
+	pruneInterval = time.Hour
+	// recordInterval is how often the sums of the day are recorded when no database changes.
+	recordInterval = time.Minute
+)
+
+// Store is what matching needs of the store.
+type Store interface {
+	store.ResultSets
+	RecordDay(ctx context.Context) error
+	SaveSBOM(ctx context.Context, key model.ImageKey, sbom store.SBOM, catalog model.Catalog) error
+	SBOM(ctx context.Context, key model.ImageKey) (store.SBOM, error)
+	SaveReport(ctx context.Context, imageID string, report store.Report) error
+}
+
+// Library holds the installed vulnerability databases.
+type Library interface {
+	// Current is the build to match with; false when there is none yet.
+	Current() (vulndb.Installed, bool)
+	// Installed finds a build that is still on disk.
+	Installed(buildID string) (vulndb.Installed, bool)
+	// Changed signals that Current or RematchRequest answers something new.
+	Changed() <-chan struct{}
+	// RematchRequest tells whether somebody wants the packages matched again though the database is the same: all of them, or
+	// those that failed.
+	RematchRequest() (full, pending bool)
+	// ClearRematchRequest forgets the request that RematchRequest told of.
+	ClearRematchRequest() error
+}
+
+// Observer is told what was done, for metrics. Its methods must return at once.
+type Observer interface {
+	PackagesMatched(n int)
+	// Rematched tells of a result set that became current, and how long that took since it was started or resumed.
+	Rematched(resultSet store.ResultSet, took time.Duration)
+}
+
+// Matcher takes in SBOMs and matches them.
+type Matcher struct {
+	// Retention is how long findings that closed, what result sets changed, and where images ran are kept; New sets DefaultRetention. It
+	// must not change once Run was called.
+	Retention time.Duration
+
+	store    Store
+	library  Library
+	observer Observer
+	clock    clock.Clock
+	log      logr.Logger
+	wake     chan struct{}
+
+	mu    sync.RWMutex
+	build *model.DatabaseBuild
+}
+
+// New returns a Matcher; Run has to be called for anything to be matched.
+func New(s Store, library Library, observer Observer, clk clock.Clock, log logr.Logger) *Matcher {
+	return &Matcher{Retention: DefaultRetention, store: s, library: library, observer: observer, clock: clk, log: log, wake: make(chan struct{}, 1)}
+}
+
+// Build returns the database build that the visible findings come from, as of the last Refresh; false when there are none.
+func (a *Matcher) Build() (model.DatabaseBuild, bool) {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	if a.build == nil {
+		return model.DatabaseBuild{}, false
+	}
+	return *a.build, true
+}
+
+// Refresh reads from the store which build is in use. Run does so itself; replicas that do not run call it when the store tells
+// of another database.
+func (a *Matcher) Refresh(ctx context.Context) error {
+	current, found, err := a.store.CurrentResultSet(ctx)
+	if err != nil {
+		return fmt.Errorf("read the vulnerability database in use: %w", err)
+	}
+	if found {
+		a.use(current)
+	}
+	return nil
+}
+
+func (a *Matcher) use(current store.ResultSet) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.build = &current.Build
+}
+
+// Wake makes Run look for work.
+func (a *Matcher) Wake() {
+	select {
+	case a.wake <- struct{}{}:
+	default:
+	}
+}

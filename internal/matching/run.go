@@ -1,0 +1,193 @@
+package matching
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/scanner-operator/scanner-operator/internal/match"
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/vulndb"
+)
+
+// Run matches until ctx ends: when an SBOM came in, when the database changed, when somebody asked for it. It implements
+// manager.Runnable; one replica at a time runs it.
+func (a *Matcher) Run(ctx context.Context) error {
+	r := &runner{Matcher: a}
+	defer r.close()
+	for {
+		wait := retryAfter
+		if err := errors.Join(r.pass(ctx), r.recordDay(ctx)); err != nil && ctx.Err() == nil {
+			a.log.Error(err, "Matching failed, retrying")
+			wait = storeRetry
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-a.library.Changed():
+		case <-a.wake:
+		case <-a.clock.After(wait):
+		}
+	}
+}
+
+// runner is the state of Run. One goroutine uses it.
+type runner struct {
+	*Matcher
+	// current and next are the open databases of the two result sets. They are the same when only the engine differs.
+	current, next *match.Database
+	// reread says that every SBOM has been read by the projection of this program.
+	reread bool
+	// pruned and recorded are when prune and recordDay last did something.
+	pruned, recorded time.Time
+}
+
+// pass does all that there is to do. A pass that is interrupted is taken up by the next one.
+func (r *runner) pass(ctx context.Context) error {
+	current, found, err := r.firstResultSet(ctx)
+	if err != nil || !found {
+		return err
+	}
+	r.Matcher.use(current)
+	r.current = r.exchange(r.current, r.next, current.Build.ID)
+	if err := r.readAgain(ctx, current); err != nil {
+		return err
+	}
+	for more := true; more; {
+		if more, err = r.newImages(ctx, current); err != nil {
+			return err
+		}
+		if target, _ := r.library.Current(); target.Build.ID != current.Build.ID {
+			break // The new database goes on with new images between its batches.
+		}
+	}
+	if err := r.rematch(ctx, current); err != nil {
+		return err
+	}
+	return r.prune(ctx)
+}
+
+// firstResultSet returns the current result set, which is begun when there is a database but no result set yet.
+func (r *runner) firstResultSet(ctx context.Context) (store.ResultSet, bool, error) {
+	current, found, err := r.store.CurrentResultSet(ctx)
+	if err != nil {
+		return store.ResultSet{}, false, fmt.Errorf("read the current result set: %w", err)
+	}
+	if found {
+		return current, true, nil
+	}
+	target, installed := r.library.Current()
+	if !installed {
+		return store.ResultSet{}, false, nil
+	}
+	current, err = r.store.StartResultSet(ctx, target.Build, match.Engine(), true)
+	if err != nil {
+		return store.ResultSet{}, false, fmt.Errorf("start the first result set: %w", err)
+	}
+	r.log.Info("Vulnerability database in use", "build", current.Build.ID, "built", current.Build.Built, "source", current.Build.Source)
+	return current, true, nil
+}
+
+// exchange returns the database of a build in place of the one that was open; other is one that stays open. It is nil when the
+// database is not there or cannot be opened: what needs it waits for the next result set.
+func (r *runner) exchange(before, other *match.Database, buildID string) *match.Database {
+	switch {
+	case before != nil && before.Build().ID == buildID:
+		return before
+	case before != other:
+		r.release(before)
+	}
+	if other != nil && other.Build().ID == buildID {
+		return other
+	}
+	installed, found := r.library.Installed(buildID)
+	if !found {
+		return nil
+	}
+	database, err := match.Open(installed)
+	if err != nil {
+		r.log.Error(err, "Cannot open a vulnerability database", "build", buildID)
+		return nil
+	}
+	return database
+}
+
+func (r *runner) close() {
+	r.release(r.next)
+	if r.current != r.next {
+		r.release(r.current)
+	}
+	r.current, r.next = nil, nil
+}
+
+func (r *runner) release(database *match.Database) {
+	if database == nil {
+		return
+	}
+	if err := database.Close(); err != nil {
+		r.log.Error(err, "Cannot close a vulnerability database")
+	}
+}
+
+// matchBatch matches packages and saves the answers under a result set.
+func (r *runner) matchBatch(ctx context.Context, database *match.Database, resultSet int64, packages []store.StoredPackage) error {
+	batch := make([]model.Package, len(packages))
+	for i := range packages {
+		batch[i] = packages[i].Package
+	}
+	found, err := database.MatchPackages(ctx, batch)
+	if err != nil {
+		return fmt.Errorf("match packages: %w", err)
+	}
+	answers := make(map[int64]model.PackageAnswer, len(packages))
+	for i := range packages {
+		p := &packages[i]
+		answer := found[p.Fingerprint]
+		if answer.Failure != "" {
+			r.log.Info("Cannot match a package", "name", p.Name, "version", p.Version, "type", p.Type, "reason", answer.Failure)
+		}
+		answers[p.ID] = answer
+	}
+	if err := r.store.SaveAnswers(ctx, resultSet, answers); err != nil {
+		return fmt.Errorf("save match results: %w", err)
+	}
+	r.observer.PackagesMatched(len(packages))
+	return nil
+}
+
+// prune removes what nothing needs any more, now and then.
+func (r *runner) prune(ctx context.Context) error {
+	now := r.clock.Now()
+	if now.Sub(r.pruned) < pruneInterval {
+		return nil
+	}
+	if err := r.store.Prune(ctx, now.Add(-r.Retention)); err != nil {
+		return fmt.Errorf("delete expired data: %w", err)
+	}
+	r.pruned = now
+	return nil
+}
+
+// recordDay keeps the sums of the day, now and then.
+func (r *runner) recordDay(ctx context.Context) error {
+	now := r.clock.Now()
+	if now.Sub(r.recorded) < recordInterval {
+		return nil
+	}
+	if err := r.store.RecordDay(ctx); err != nil {
+		return fmt.Errorf("record the daily totals: %w", err)
+	}
+	r.recorded = now
+	return nil
+}
+
+// superseded tells that another database than this is to be matched with by now.
+func (r *runner) superseded(target vulndb.Installed) bool {
+	now, found := r.library.Current()
+	return found && now.Build.ID != target.Build.ID
+}
+
+// isGone tells that the image was removed or has another SBOM by now, so that there is nothing left to do for it.
+func isGone(err error) bool { return errors.Is(err, store.ErrNotFound) }

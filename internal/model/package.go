@@ -1,0 +1,54 @@
+package model
+
+import "encoding/json"
+
+// Package is one distinct software package: everything that matching reads of it, and nothing that differs
+// from image to image. To that belong those packages of an image that have a say about this one: owners of its files, and
+// others of the same type, name and version. Two images that hold the same package in the same context hold the same
+// Fingerprint.
+type Package struct {
+	// Fingerprint is the lower-case hexadecimal SHA-256 of all fields that matching reads. Equal fingerprints give
+	// equal findings under one database build and one engine.
+	Fingerprint string
+	Name        string
+	Version     string
+	// Type is Syft's package type, such as "deb", "apk", "go-module", "npm", "python", "java-archive".
+	Type     string
+	Language string
+	// PURL is the package URL (https://github.com/package-url/purl-spec).
+	PURL string
+	// Distro is "id:version" of the distribution that the matcher assigns to the package, "" when it has none.
+	Distro   string
+	Licenses []string
+	CPEs     []string
+	// MatchInput is all that the match package needs to rebuild the package. Opaque to everybody else.
+	MatchInput json.RawMessage
+}
+
+// Location is where a package was found in an image.
+type Location struct {
+	Path string `json:"path"`
+	// Layer is the diff ID of the layer that holds the path.
+	Layer string `json:"layer,omitempty"`
+}
+
+// HeldPackage is a package as one image holds it.
+type HeldPackage struct {
+	Package   Package
+	Locations []Location
+	// Excluded says that Grype leaves the package out of matching in this image, because a package of the
+	// distribution owns its files.
+	Excluded bool
+}
+
+// Catalog is what an SBOM says about an image.
+type Catalog struct {
+	Packages []HeldPackage
+	// Distro is "id:version" of the image's distribution, "" when none was found.
+	Distro string
+	// Size is the size of the image's layers in bytes, 0 when not known.
+	Size int64
+	// Projection is the version of the rules that made MatchInput and Fingerprint. An SBOM that was read by other rules has to
+	// be read again.
+	Projection int
+}

@@ -1,2 +1,0 @@
-// Package rollout tells what happens to Deployments as it happens, and what changes of images did to what is vulnerable.
-package rollout

@@ -1,0 +1,150 @@
+// Package rollout evaluates rollouts: which findings a change of images opened and closed. It reports the result in Kubernetes Events.
+package rollout
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/scanner-operator/scanner-operator/internal/feed"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+const (
+	// interval is the time between two evaluations when no event requests one.
+	interval = time.Minute
+	// scanTimeout is the maximum time that a rollout waits for the scans of its images.
+	scanTimeout = 72 * time.Hour
+	// reportTimeout is the maximum time that the evaluator tries to create the Events of a rollout: Kubernetes keeps Events no longer.
+	reportTimeout = time.Hour
+)
+
+// Store is the part of the store that the evaluator needs.
+type Store interface {
+	EvaluateRollouts(ctx context.Context, timedOut time.Time, limit int) (int, error)
+	UnreportedRollouts(ctx context.Context, after int64, limit int) ([]store.RolloutDetail, error)
+	MarkRolloutReported(ctx context.Context, id int64) error
+}
+
+// Evaluator compares the findings of both images of a rollout as soon as both are scanned, and reports the result in Kubernetes Events on the
+// workload. It is a runnable of a controller-runtime manager and runs on the leader only.
+type Evaluator struct {
+	Store Store
+	// Hub delivers the events that start an evaluation.
+	Hub *feed.Hub
+	// Live reads workloads from the API server; Client creates Events.
+	Live   client.Reader
+	Client client.Client
+	// Instance is the reporting instance of Events.
+	Instance string
+	Clock    clock.WithTicker
+	Log      logr.Logger
+
+	// after is the ID of the last rollout that was tried to be reported; 0 starts with the first one.
+	after int64
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable: the evaluator runs on the leader only.
+func (e *Evaluator) NeedLeaderElection() bool { return true }
+
+// Start evaluates rollouts until the context is done. What fails is retried at the next evaluation.
+func (e *Evaluator) Start(ctx context.Context) error {
+	ticker := e.Clock.NewTicker(interval)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		subscription := e.Hub.Subscribe(ctx, feed.Filter{Kinds: []store.EventKind{store.EventImageMatched, store.EventRolloutChanged}})
+		e.follow(ctx, subscription, ticker.C())
+		subscription.Close()
+		if errors.Is(subscription.Err(), feed.ErrStopped) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// follow evaluates once, and again after every event and every tick, until the subscription ends.
+func (e *Evaluator) follow(ctx context.Context, subscription *feed.Subscription, tick <-chan time.Time) {
+	for {
+		e.evaluate(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick:
+		case _, open := <-subscription.C():
+			if !open {
+				return
+			}
+			drain(subscription)
+		}
+	}
+}
+
+// drain discards the events that have already arrived: one evaluation covers all of them.
+func drain(subscription *feed.Subscription) {
+	for {
+		select {
+		case _, open := <-subscription.C():
+			if !open {
+				return
+			}
+		default:
+			return
+		}
+	}
+}
+
+// evaluate evaluates the rollouts whose images are scanned, and reports those that are not reported yet.
+func (e *Evaluator) evaluate(ctx context.Context) {
+	for taken := store.MaxEvaluated; taken == store.MaxEvaluated; {
+		var err error
+		if taken, err = e.Store.EvaluateRollouts(ctx, e.Clock.Now().Add(-scanTimeout), store.MaxEvaluated); err != nil {
+			e.logError(ctx, err, "Failed to evaluate rollouts; will retry")
+			break
+		}
+	}
+	for more := true; more; {
+		more = e.reportPage(ctx)
+	}
+}
+
+// reportPage reports a page of rollouts, and returns whether to continue with the next one. A rollout that cannot be reported does not block
+// others: the pages after it come first, then the first page again. When no rollout of a page can be reported, the next page waits for the
+// next evaluation, to limit the load on the API server.
+func (e *Evaluator) reportPage(ctx context.Context) bool {
+	pending, err := e.Store.UnreportedRollouts(ctx, e.after, store.MaxEvaluated)
+	if err != nil {
+		e.logError(ctx, err, "Failed to list the rollouts to report; will retry")
+		return false
+	}
+	reported := 0
+	for i := range pending {
+		r := &pending[i]
+		err := e.report(ctx, r)
+		if err == nil || e.Clock.Since(r.Evaluation.At) > reportTimeout {
+			err = errors.Join(err, e.Store.MarkRolloutReported(ctx, r.ID))
+		}
+		if err != nil {
+			e.logError(ctx, err, "Failed to report a rollout; will retry",
+				"namespace", r.Workload.Namespace, "kind", r.Workload.Kind, "name", r.Workload.Name)
+			continue
+		}
+		reported++
+	}
+	if len(pending) < store.MaxEvaluated {
+		e.after = 0
+		return false
+	}
+	e.after = pending[len(pending)-1].ID
+	return reported > 0
+}
+
+// logError logs an error, unless the context is done.
+func (e *Evaluator) logError(ctx context.Context, err error, message string, keysAndValues ...any) {
+	if ctx.Err() == nil {
+		e.Log.Error(err, message, keysAndValues...)
+	}
+}

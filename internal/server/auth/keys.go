@@ -1,0 +1,30 @@
+package auth
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+)
+
+// cacheKey stands for a token, or for a token and a verb. It is a keyed hash with a key that lives as long as the process:
+// whoever reads the memory of a cache learns no token, and cannot try tokens against a dump of another process.
+type cacheKey [sha256.Size]byte
+
+// keyer makes cache keys.
+type keyer struct{ secret []byte }
+
+func newKeyer() keyer {
+	secret := make([]byte, sha256.Size)
+	// crypto/rand.Read never fails: it ends the program instead.
+	_, _ = rand.Read(secret)
+	return keyer{secret}
+}
+
+func (k keyer) key(parts ...string) cacheKey {
+	mac := hmac.New(sha256.New, k.secret)
+	for _, part := range parts {
+		mac.Write([]byte(part))
+		mac.Write([]byte{0})
+	}
+	return cacheKey(mac.Sum(nil))
+}

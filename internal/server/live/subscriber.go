@@ -1,0 +1,261 @@
+package live
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/scanner-operator/scanner-operator/internal/server/api"
+	"github.com/scanner-operator/scanner-operator/internal/server/problem"
+)
+
+const (
+	// takeAtOnce is how many items a subscriber takes from the hub at a time.
+	takeAtOnce = 32
+	// notJoined is the next item of a subscriber that does not follow the hub yet: it cannot be behind.
+	notJoined = math.MaxInt64
+	// pingsPerCheck is how many pings apart at most it is asked whether a caller may still have a WebSocket: a minute.
+	pingsPerCheck = 12
+)
+
+// refusals are why a WebSocket ends whose caller would not be let in any more, by status. A frame has room for 123 bytes.
+var refusals = map[int]string{
+	http.StatusUnauthorized: "the token is no longer valid",
+	http.StatusForbidden:    "the permission to list scanresults was revoked",
+}
+
+// subscriber is one WebSocket.
+type subscriber struct {
+	hub    *Hub
+	stream Stream
+	caller string
+	// next is the number of the item of the hub that comes next.
+	next atomic.Int64
+	// passed is the sequence number up to which the subscriber was sent all that its stream shows, told the last one that it
+	// knows of. Only the goroutine that writes uses them, and only a subscriber with an opening is told of numbers.
+	passed, told int64
+	// connection is set when the handshake is over.
+	connection atomic.Pointer[websocket.Conn]
+
+	// done is closed when the WebSocket is to end; code and reason are set before.
+	once   sync.Once
+	done   chan struct{}
+	code   int
+	reason string
+}
+
+func newSubscriber(h *Hub, stream Stream, caller string) *subscriber {
+	return &subscriber{hub: h, stream: stream, caller: caller, done: make(chan struct{})}
+}
+
+// stop ends the WebSocket. Only the first call counts. It does not wait.
+func (s *subscriber) stop(code int, reason string) {
+	s.once.Do(func() {
+		s.code, s.reason = code, reason
+		close(s.done)
+		if connection := s.connection.Load(); connection != nil {
+			// A write that is stuck must not hold up the end for as long as a message may take.
+			_ = connection.NetConn().SetWriteDeadline(time.Now().Add(closeGrace)) // fails only when it is closed
+		}
+	})
+}
+
+func (s *subscriber) stopped() bool {
+	select {
+	case <-s.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// watch asks from time to time whether the caller may still have the WebSocket, and stops it otherwise. While nobody can be asked,
+// it goes on. It ends with ctx.
+func (s *subscriber) watch(ctx context.Context, readmit func(context.Context) error) {
+	longest := pingsPerCheck * s.hub.limits.PingInterval
+	for {
+		// Those who came together do not ask together.
+		pause := time.NewTimer(longest/2 + rand.N(longest/2))
+		select {
+		case <-ctx.Done():
+			pause.Stop()
+			return
+		case <-pause.C:
+		}
+		if p, ok := problem.As(readmit(ctx)); ok && refusals[p.Status] != "" {
+			s.stop(websocket.ClosePolicyViolation, refusals[p.Status])
+			return
+		}
+	}
+}
+
+// read notices when the other side closes or falls silent. What it says is dropped.
+func (s *subscriber) read(connection *websocket.Conn) {
+	alive := func(string) error { return connection.SetReadDeadline(time.Now().Add(s.hub.limits.PongTimeout)) }
+	connection.SetReadLimit(maxIncoming)
+	connection.SetPongHandler(alive)
+	if alive("") != nil {
+		return
+	}
+	for {
+		if _, _, err := connection.NextReader(); err != nil {
+			return
+		}
+	}
+}
+
+// write writes what the subscriber is to get until the WebSocket is to end or the other side does not take it. It closes the
+// connection, which ends read as well.
+func (s *subscriber) write(connection *websocket.Conn) {
+	s.connection.Store(connection)
+	defer func() { _ = connection.Close() }() // nobody is left to tell
+	if s.stream.open != nil && s.open(connection) != nil {
+		s.bye(connection)
+		return
+	}
+	if s.follow(connection) == nil {
+		s.bye(connection)
+	}
+}
+
+// open runs the opening, and pings meanwhile.
+func (s *subscriber) open(connection *websocket.Conn) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	var helpers sync.WaitGroup
+	defer helpers.Wait()
+	defer cancel()
+	helpers.Go(func() {
+		defer cancel()
+		ping := time.NewTicker(s.hub.limits.PingInterval)
+		defer ping.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-s.done:
+				return
+			case <-ping.C:
+				if s.ping(connection) != nil {
+					return
+				}
+			}
+		}
+	})
+	return s.stream.open(ctx, s, connection)
+}
+
+// follow writes what the hub publishes, and pings. It returns nil when the WebSocket is to end, and why it cannot be written to
+// otherwise.
+func (s *subscriber) follow(connection *websocket.Conn) error {
+	ping := time.NewTicker(s.hub.limits.PingInterval)
+	defer ping.Stop()
+	buffer := make([]*item, 0, takeAtOnce)
+	busy := make(chan struct{})
+	close(busy)
+	for !s.stopped() {
+		items, grown := s.hub.take(s, buffer)
+		for _, i := range items {
+			if s.stopped() {
+				return nil
+			}
+			if err := s.deliver(connection, i); err != nil {
+				return err
+			}
+			s.next.Add(1)
+		}
+		var more <-chan struct{} = busy
+		if len(items) == 0 {
+			more = grown
+		}
+		select {
+		case <-s.done:
+		case <-ping.C:
+			if err := s.pingAndTell(connection); err != nil {
+				return err
+			}
+		case <-more:
+		}
+	}
+	return nil
+}
+
+// deliver writes an item if the stream shows it.
+func (s *subscriber) deliver(connection *websocket.Conn, i *item) error {
+	message, err := s.stream.encode(i)
+	if err != nil {
+		s.hub.log.Error(err, "Cannot encode an event", "sequence", i.Sequence)
+	}
+	if message != nil {
+		if err := connection.SetWriteDeadline(time.Now().Add(s.hub.limits.MessageTimeout)); err != nil {
+			return err
+		}
+		if err := connection.WritePreparedMessage(message); err != nil {
+			return err
+		}
+		s.told = i.Sequence
+	}
+	s.passed = max(s.passed, i.Sequence)
+	return nil
+}
+
+func (s *subscriber) ping(connection *websocket.Conn) error {
+	return connection.WriteControl(websocket.PingMessage, nil, time.Now().Add(s.hub.limits.MessageTimeout))
+}
+
+// pingAndTell tells a subscriber how far it has come, too, unless it knows.
+func (s *subscriber) pingAndTell(connection *websocket.Conn) error {
+	if err := s.ping(connection); err != nil {
+		return err
+	}
+	if s.stream.open != nil && s.passed > s.told {
+		return s.note(connection, api.Position, s.passed)
+	}
+	return nil
+}
+
+// note tells a subscriber a sequence number.
+func (s *subscriber) note(connection *websocket.Conn, kind api.EventNoteType, sequence int64) error {
+	data, err := json.Marshal(api.EventNote{Type: kind, Sequence: sequence})
+	if err != nil {
+		return err
+	}
+	if kind != api.Hello {
+		s.told = sequence
+	}
+	return s.send(connection, data)
+}
+
+// send writes a text message.
+func (s *subscriber) send(connection *websocket.Conn, data []byte) error {
+	if err := connection.SetWriteDeadline(time.Now().Add(s.hub.limits.MessageTimeout)); err != nil {
+		return err
+	}
+	return connection.WriteMessage(websocket.TextMessage, data)
+}
+
+// farewell is why the WebSocket ends, and where the client should reconnect if it should.
+func (s *subscriber) farewell() string {
+	switch {
+	case s.code != websocket.CloseTryAgainLater && s.code != websocket.CloseServiceRestart:
+		return s.reason
+	case s.stream.open == nil || s.stream.encode == nil:
+		return s.reason + "; reconnect"
+	default:
+		return fmt.Sprintf("%s; reconnect with since=%d", s.reason, s.passed)
+	}
+}
+
+// bye says why the WebSocket ends.
+func (s *subscriber) bye(connection *websocket.Conn) {
+	s.stop(websocket.CloseInternalServerErr, "")
+	message := websocket.FormatCloseMessage(s.code, s.farewell())
+	_ = connection.WriteControl(websocket.CloseMessage, message, time.Now().Add(closeGrace)) // the connection is closed next
+}

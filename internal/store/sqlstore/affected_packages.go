@@ -1,0 +1,320 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
+)
+
+// affectedOrder is by image, package and version; the rest makes it a total order.
+var affectedOrder = []sqldb.SortKey{
+	{Column: "l.image_id"}, {Column: "l.platform"}, {Column: "l.name"}, {Column: "l.version"},
+	{Column: "l.fingerprint"}, {Column: "l.vulnerability_id"}, {Column: "l.namespace"}, {Column: "l.finding_id", Number: true},
+}
+
+// affectedToken is what a page token of affected packages belongs to.
+type affectedToken struct {
+	List, ID string
+	Where    store.Where
+	// Day is the end of the day that is asked for, 0 for none.
+	Day    int64
+	Closed bool
+}
+
+// affectedQuery is a store.AffectedQuery in the words of the database.
+type affectedQuery struct {
+	store.AffectedQuery
+	names   []string
+	current int64
+	// The day that is asked for, from and to in microseconds; both are 0 when none is.
+	from, to int64
+}
+
+// affectedEntry is a finding in a package of an image, with all that it is sorted by.
+type affectedEntry struct {
+	ImagePk, FindingID                                                        int64
+	ImageID, Platform, Name, Version, Fingerprint, VulnerabilityID, Namespace string
+	FirstSeen                                                                 int64
+}
+
+func (r *affectedEntry) value(column string) string {
+	switch column {
+	case "l.image_id":
+		return r.ImageID
+	case "l.platform":
+		return r.Platform
+	case "l.name":
+		return r.Name
+	case "l.version":
+		return r.Version
+	case "l.fingerprint":
+		return r.Fingerprint
+	case "l.vulnerability_id":
+		return r.VulnerabilityID
+	case "l.namespace":
+		return r.Namespace
+	default:
+		return strconv.FormatInt(r.FindingID, 10)
+	}
+}
+
+// Affected implements store.Search.
+func (s *Store) Affected(ctx context.Context, query store.AffectedQuery) (store.AffectedPage, error) {
+	const what = "list packages affected by a vulnerability"
+	q := affectedQuery{AffectedQuery: query, names: spellings(query.ID)}
+	if query.ID == "" {
+		return store.AffectedPage{}, fmt.Errorf("%s: the ID of the vulnerability is missing", what)
+	}
+	if !query.On.IsZero() {
+		if query.Closed {
+			return store.AffectedPage{}, fmt.Errorf("%s: a day and closed findings cannot be requested together", what)
+		}
+		day := query.On.UTC().Truncate(24 * time.Hour)
+		q.from, q.to = day.UnixMicro(), day.Add(24*time.Hour).UnixMicro()
+	}
+	token := affectedToken{"affected", query.ID, query.Where, q.to, query.Closed}
+	var page store.AffectedPage
+	err := s.read(ctx, what, func(tx *gorm.DB) error {
+		page = store.AffectedPage{}
+		var err error
+		if q.current, err = currentNumber(tx); err != nil {
+			return err
+		}
+		var rows []affectedEntry
+		rows, page.NextToken, page.Total, err = readEntries(tx, q.entries(tx), affectedOrder, query.Page, token, (*affectedEntry).value)
+		if err != nil {
+			return err
+		}
+		if err := q.count(tx, &page); err != nil {
+			return err
+		}
+		page.Affected, err = q.read(tx, rows)
+		return err
+	})
+	if err != nil {
+		return store.AffectedPage{}, err
+	}
+	return page, nil
+}
+
+// findings begins a statement about the findings f in images i that the query matches.
+func (q *affectedQuery) findings(tx *gorm.DB) *gorm.DB {
+	found := tx.Table("(?) AS named", tx.Table("vulnerability_names AS n").Distinct("n.vulnerability_pk").Where("n.name IN ?", q.names)).
+		Joins("CROSS JOIN vulnerabilities v").
+		Joins("CROSS JOIN findings f").
+		Joins("LEFT JOIN generations e ON e.number = f.until_gen AND e.number <= ?", q.current).
+		Joins("CROSS JOIN image_packages ip").
+		Joins("CROSS JOIN images i").
+		Where("v.id = named.vulnerability_pk AND f.vulnerability_pk = v.id AND ip.package_pk = f.package_pk AND ip.excluded = 0 AND i.id = ip.image_pk")
+	if q.to != 0 {
+		return q.onDay(tx, found)
+	}
+	if q.Closed {
+		found = found.Where(closed, q.current, q.current).Where("e.current_since > i.first_seen")
+	} else {
+		found = found.Where(visible, q.current, q.current)
+	}
+	if q.Where != (store.Where{}) {
+		found = found.Where("ip.image_pk IN (?)", usedBy(tx, q.Where))
+	}
+	return found.Where("i.matched_at > 0")
+}
+
+// entries selects an affectedEntry for each of them.
+func (q *affectedQuery) entries(tx *gorm.DB) *gorm.DB {
+	return q.findings(tx).Joins("CROSS JOIN packages p").Where("p.id = f.package_pk").
+		Select("ip.image_pk, f.id AS finding_id, i.image_id, i.platform, p.name, p.version, p.fingerprint, v.vulnerability_id, v.namespace, " +
+			firstSeen + " AS first_seen")
+}
+
+// onDay keeps what ran on the day while it had the vulnerability. Of the rows that followed each other without a break, it is the
+// last one that began before the day was over.
+func (q *affectedQuery) onDay(tx, found *gorm.DB) *gorm.DB {
+	const begins = "CASE WHEN f.from_gen = f.opened_gen THEN f.opened_at ELSE COALESCE(b.current_since, f.opened_at) END"
+	const followed = "EXISTS (SELECT 1 " + others + " AND n.until_gen > f.until_gen AND n.opened_gen = f.opened_gen)"
+	ran := q.presences(tx).Select("1").Where("u.image_pk = ip.image_pk AND u.since < " + ended + " AND u.until_time > f.opened_at")
+	return found.Joins("LEFT JOIN generations b ON b.number = f.from_gen").
+		Where("f.from_gen <= ? AND f.opened_at < ? AND "+ended+" > ?", q.current, q.to, q.from).
+		Where(begins+" < ?", q.to).
+		Where("NOT ("+ended+" < ? AND "+followed+")", q.to, q.current).
+		Where("EXISTS (?)", ran)
+}
+
+// presences selects what ran on the day, as u.
+func (q *affectedQuery) presences(tx *gorm.DB) *gorm.DB {
+	return uses(tx.Table("image_presences AS u"), q.Where).Where("u.since < ? AND u.until_time > ?", q.to, q.from)
+}
+
+// runners selects the workloads u that run images now, or that ran them on the day.
+func (q *affectedQuery) runners(tx *gorm.DB) *gorm.DB {
+	if q.to != 0 {
+		return q.presences(tx)
+	}
+	return uses(tx.Table("image_uses AS u"), q.Where)
+}
+
+// count counts images and workloads over all pages.
+func (q *affectedQuery) count(tx *gorm.DB, page *store.AffectedPage) error {
+	if page.Total == 0 {
+		return nil
+	}
+	err := q.findings(tx).Select("COUNT(DISTINCT ip.image_pk)").Scan(&page.Images).Error
+	if err != nil {
+		return err
+	}
+	running := q.runners(tx).Where("u.image_pk IN (?)", q.findings(tx).Select("ip.image_pk"))
+	return tx.Table("(?) AS d", running.Distinct("u.namespace, u.kind, u.name")).Select("COUNT(*)").Scan(&page.Workloads).Error
+}
+
+// read reads all about the entries of a page.
+func (q *affectedQuery) read(tx *gorm.DB, entries []affectedEntry) ([]store.Affected, error) {
+	all := make([]store.Affected, 0, len(entries))
+	for part := range slices.Chunk(entries, sqldb.MaxIn) {
+		images, findings := make([]int64, len(part)), make([]int64, len(part))
+		for i := range part {
+			images[i], findings[i] = part[i].ImagePk, part[i].FindingID
+		}
+		slices.Sort(images)
+		slices.Sort(findings)
+		images, findings = slices.Compact(images), slices.Compact(findings)
+		details, err := affectedDetails(tx, findings)
+		if err != nil {
+			return nil, err
+		}
+		places, err := q.places(tx, images, findings)
+		if err != nil {
+			return nil, err
+		}
+		workloads, err := q.workloads(tx, images)
+		if err != nil {
+			return nil, err
+		}
+		for i := range part {
+			entry := &part[i]
+			place := places[[2]int64{entry.ImagePk, entry.FindingID}]
+			one, err := entry.affected(details[entry.FindingID], place)
+			if err != nil {
+				return nil, err
+			}
+			running := workloads[entry.ImagePk]
+			one.Workloads, one.WorkloadCount = slices.Clone(running.first), running.count
+			all = append(all, one)
+		}
+	}
+	return all, nil
+}
+
+// affectedDetail is a finding with its package.
+type affectedDetail struct {
+	ID                    int64
+	Severity              int64
+	FixState, FixVersions string
+	Package               packageRow `gorm:"embedded"`
+}
+
+func affectedDetails(tx *gorm.DB, findings []int64) (map[int64]affectedDetail, error) {
+	var rows []affectedDetail
+	err := tx.Raw("SELECT f.id, v.severity, f.fix_state, f.fix_versions, "+distinctColumns+` FROM findings f
+		JOIN vulnerabilities v ON v.id = f.vulnerability_pk JOIN packages p ON p.id = f.package_pk WHERE f.id IN ?`, findings).Scan(&rows).Error
+	details := make(map[int64]affectedDetail, len(rows))
+	for _, row := range rows {
+		details[row.ID] = row
+	}
+	return details, err
+}
+
+// affectedPlace is what is known of a finding in one image.
+type affectedPlace struct {
+	ImagePk, FindingID int64
+	Own                string
+	OpenedAt, Running  int64
+	// Ended is when the finding was closed, after the last of the rows that followed each other without a break.
+	Ended int64
+	// Since and UntilTime are of all that ran the image with the finding, nil when nothing did.
+	Since, UntilTime *int64
+}
+
+// places reads what is known of findings in images that hold their packages.
+func (q *affectedQuery) places(tx *gorm.DB, images, findings []int64) (map[[2]int64]affectedPlace, error) {
+	exposed := "FROM image_presences p WHERE p.image_pk = ip.image_pk AND p.until_time > f.opened_at AND p.since < " + ended
+	var rows []affectedPlace
+	err := tx.Raw(`SELECT ip.image_pk, f.id AS finding_id, ip.own, f.opened_at, `+ended+` AS ended,
+			CASE WHEN EXISTS (SELECT 1 FROM image_uses s WHERE s.image_pk = ip.image_pk) THEN 1 ELSE 0 END AS running,
+			(SELECT MIN(p.since) `+exposed+") AS since, (SELECT MAX(p.until_time) "+exposed+`) AS until_time
+		FROM findings f JOIN vulnerabilities v ON v.id = f.vulnerability_pk
+		LEFT JOIN generations e ON e.number <= ? AND e.number = (SELECT MAX(n.until_gen) `+others+` AND n.opened_gen = f.opened_gen)
+		JOIN image_packages ip ON ip.package_pk = f.package_pk
+		WHERE f.id IN ? AND ip.image_pk IN ?`, q.current, q.current, findings, images).Scan(&rows).Error
+	places := make(map[[2]int64]affectedPlace, len(rows))
+	for _, row := range rows {
+		places[[2]int64{row.ImagePk, row.FindingID}] = row
+	}
+	return places, err
+}
+
+// running is what runs an image: the first by name, and how many there are.
+type running struct {
+	first []store.Workload
+	count int
+}
+
+func (q *affectedQuery) workloads(tx *gorm.DB, images []int64) (map[int64]running, error) {
+	var rows []struct {
+		ImagePk  int64
+		Workload store.Workload `gorm:"embedded"`
+		Total    int
+	}
+	distinct := q.runners(tx).Where("u.image_pk IN ?", images).Distinct("u.image_pk, u.namespace, u.kind, u.name")
+	numbered := tx.Table("(?) AS d", distinct).Select("d.*, COUNT(*) OVER (PARTITION BY d.image_pk) AS total, " +
+		"ROW_NUMBER() OVER (PARTITION BY d.image_pk ORDER BY d.namespace, d.kind, d.name) AS place")
+	err := tx.Table("(?) AS r", numbered).Select("r.image_pk, r.namespace, r.kind, r.name, r.total").
+		Where("r.place <= ?", store.MaxReach).Order("r.image_pk, r.place").Scan(&rows).Error
+	workloads := make(map[int64]running, len(images))
+	for _, row := range rows {
+		workloads[row.ImagePk] = running{append(workloads[row.ImagePk].first, row.Workload), row.Total}
+	}
+	return workloads, err
+}
+
+// affected joins what was read.
+func (r *affectedEntry) affected(detail affectedDetail, place affectedPlace) (store.Affected, error) {
+	key, err := keyOf(r.ImageID, r.Platform)
+	if err != nil {
+		return store.Affected{}, err
+	}
+	detail.Package.Own = place.Own
+	held, err := detail.Package.held()
+	if err != nil {
+		return store.Affected{}, err
+	}
+	one := store.Affected{
+		Image: key, Package: held.Package, VulnerabilityID: r.VulnerabilityID, Namespace: r.Namespace,
+		Severity: model.Severity(detail.Severity), //nolint:gosec // It was stored from one.
+		Fix:      model.Fix{State: model.FixState(detail.FixState)}, FirstSeen: fromMicros(r.FirstSeen), FixedAt: fromEnd(place.Ended),
+		Running: place.Running != 0,
+	}
+	if err := fromJSON(detail.FixVersions, &one.Fix.Versions); err != nil {
+		return store.Affected{}, fmt.Errorf("fix of %s in the database: %w", r.VulnerabilityID, err)
+	}
+	if place.Since != nil && place.UntilTime != nil {
+		one.ExposedSince = fromMicros(max(*place.Since, place.OpenedAt))
+		one.ExposedUntil = fromEnd(min(*place.UntilTime, place.Ended))
+	}
+	return one, nil
+}
+
+// fromEnd is the time of an end, zero of what has not ended.
+func fromEnd(us int64) time.Time {
+	if us == stillOpen {
+		return time.Time{}
+	}
+	return fromMicros(us)
+}

@@ -1,0 +1,101 @@
+package sqlstore
+
+import (
+	"database/sql"
+	"io/fs"
+	"net/url"
+	"testing"
+
+	"github.com/glebarez/sqlite"
+	"github.com/pressly/goose/v3"
+	"go.uber.org/goleak"
+
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
+	"github.com/scanner-operator/scanner-operator/internal/store/storetest"
+	"github.com/scanner-operator/scanner-operator/internal/store/storetest/dbserver"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(dbserver.Main{M: m}) }
+
+// unlessRace is how often a test repeats something: often, or, under the race detector, less often. "make parity" runs these tests without
+// it.
+func unlessRace(often, less int) int {
+	if storetest.UnderRace {
+		return less
+	}
+	return often
+}
+
+func openAt(t *testing.T, path string) *Store {
+	t.Helper()
+	return openWith(t, Config{DSN: path})
+}
+
+func openWith(t *testing.T, config Config) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// openFile opens an sqlite database past the store, as a program beside it does.
+func openFile(t *testing.T, path string) *sql.DB {
+	t.Helper()
+	values := url.Values{"_pragma": {"busy_timeout(250)", "journal_mode(WAL)", "foreign_keys(ON)"}, "_txlock": {"immediate"}}
+	return openPool(t, sqlite.DriverName, "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+values.Encode())
+}
+
+// openServer connects to a database on a server past the store.
+func openServer(t *testing.T, config Config) *sql.DB {
+	t.Helper()
+	return openPool(t, map[string]string{sqldb.TypePostgres: "pgx", sqldb.TypeMySQL: "mysql"}[config.Type], config.DSN)
+}
+
+// openPool closes the pool at the end of the test at the latest.
+func openPool(t *testing.T, driver, dsn string) *sql.DB {
+	t.Helper()
+	pool, err := sql.Open(driver, dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = pool.Close() })
+	return pool
+}
+
+// pools are those of a store.
+func pools(t *testing.T, s *Store) map[string]*sql.DB {
+	t.Helper()
+	writer, err := s.db.Writer().DB()
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, err := s.db.Reader().DB()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]*sql.DB{"writer": writer, "reader": reader}
+}
+
+// migrator migrates a database of a type to any version.
+func migrator(t *testing.T, pool *sql.DB, databaseType string) *goose.Provider {
+	t.Helper()
+	dialect := map[string]goose.Dialect{
+		sqldb.TypeSQLite: goose.DialectSQLite3, sqldb.TypePostgres: goose.DialectPostgres, sqldb.TypeMySQL: goose.DialectMySQL,
+	}[databaseType]
+	files, err := fs.Sub(migrationFiles, "migrations/"+databaseType)
+	if err != nil {
+		t.Fatal(err)
+	}
+	provider, err := goose.NewProvider(dialect, pool, files, goose.WithDisableGlobalRegistry(true), goose.WithTableName(sqldb.MigrationTable))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return provider
+}

@@ -1,0 +1,53 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+
+	"gorm.io/gorm"
+
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
+)
+
+// RegistryPauses implements store.Scans.
+func (s *Store) RegistryPauses(ctx context.Context) ([]store.RegistryPause, error) {
+	var pauses []store.RegistryPause
+	err := s.read(ctx, "read which registries are paused", func(tx *gorm.DB) error {
+		var rows []struct {
+			Host, Reason string
+			UntilTime    int64
+		}
+		err := tx.Raw("SELECT host, until_time, reason FROM registry_holds WHERE until_time > ? ORDER BY host", s.now()).Scan(&rows).Error
+		pauses = make([]store.RegistryPause, len(rows))
+		for i, row := range rows {
+			pauses[i] = store.RegistryPause{Host: row.Host, Until: fromMicros(row.UntilTime), Reason: row.Reason}
+		}
+		return err
+	})
+	return pauses, err
+}
+
+// PauseRegistry implements store.Scans. Expired rows are deleted with the next pause.
+func (s *Store) PauseRegistry(ctx context.Context, pause store.RegistryPause) error {
+	const what = "pause a registry"
+	if pause.Host == "" || len(pause.Host) > model.MaxImageIDLength {
+		return errors.New(what + ": the host is empty or too long")
+	}
+	return s.write(ctx, what, func(tx *txn) error {
+		if err := tx.Execute("DELETE FROM registry_holds WHERE until_time <= ?", tx.now); err != nil {
+			return err
+		}
+		var later int64
+		err := tx.Raw("SELECT COUNT(*) FROM registry_holds WHERE host = ? AND until_time >= ?", pause.Host, micros(pause.Until)).Scan(&later).Error
+		if err != nil || later > 0 {
+			return err
+		}
+		if err := tx.Execute("DELETE FROM registry_holds WHERE host = ?", pause.Host); err != nil {
+			return err
+		}
+		values := []any{pause.Host, micros(pause.Until), sqldb.Truncate(pause.Reason, maxMessage)}
+		return tx.Insert("registry_holds", []string{"host", "until_time", "reason"}, values, "")
+	})
+}

@@ -1,0 +1,127 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"k8s.io/utils/clock"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
+	"github.com/scanner-operator/scanner-operator/internal/store/storetest"
+	"github.com/scanner-operator/scanner-operator/internal/store/storetest/dbserver"
+)
+
+// migratedServers have the newest schema: migrations take longer than most tests.
+var migratedServers = dbserver.Template{Prepare: func(ctx context.Context, dsn string) error {
+	config := Config{Type: sqldb.TypeMySQL, DSN: dsn}
+	if strings.HasPrefix(dsn, "postgres:") {
+		config.Type = sqldb.TypePostgres
+	}
+	s, err := Open(ctx, config)
+	if err != nil {
+		return err
+	}
+	return s.Close()
+}}
+
+// servers are the databases that several processes can share. empty and migrated make one for a test, without and with the schema.
+var servers = map[string]struct {
+	empty, migrated func(testing.TB) string
+	own             func(testing.TB) *dbserver.Server
+}{
+	sqldb.TypePostgres: {dbserver.PostgreSQL, migratedServers.PostgreSQL, dbserver.OwnPostgreSQL},
+	sqldb.TypeMySQL:    {dbserver.MariaDB, migratedServers.MariaDB, dbserver.OwnMariaDB},
+}
+
+// migratedFile is the content of an sqlite database with the newest schema.
+var migratedFile = sync.OnceValues(func() (content []byte, err error) {
+	dir, err := os.MkdirTemp("", "migrated")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	path := filepath.Join(dir, "test.db")
+	s, err := Open(context.Background(), Config{DSN: path})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Close(); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+})
+
+// migrated returns the path of a new sqlite database with the newest schema.
+func migrated(t *testing.T) string {
+	t.Helper()
+	content, err := migratedFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "test.db")
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// eachServer runs a test with a migrated database of each server.
+func eachServer(t *testing.T, test func(t *testing.T, config Config)) {
+	t.Helper()
+	for name, server := range servers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, Config{Type: name, DSN: server.migrated(t)})
+		})
+	}
+}
+
+// eachEmptyServer runs a test with a database of each server that has no schema yet.
+func eachEmptyServer(t *testing.T, test func(t *testing.T, config Config)) {
+	t.Helper()
+	for name, server := range servers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, Config{Type: name, DSN: server.empty(t)})
+		})
+	}
+}
+
+// eachDatabase is eachServer and sqlite.
+func eachDatabase(t *testing.T, test func(t *testing.T, config Config)) {
+	t.Helper()
+	t.Run(sqldb.TypeSQLite, func(t *testing.T) {
+		t.Parallel()
+		test(t, Config{Type: sqldb.TypeSQLite, DSN: migrated(t)})
+	})
+	eachServer(t, test)
+}
+
+func suite(t *testing.T, name string) {
+	t.Helper()
+	storetest.Run(t, func(t *testing.T, clk clock.PassiveClock) store.Store {
+		return openWith(t, Config{Type: name, DSN: servers[name].migrated(t), Clock: clk, MaxOpenConns: 8})
+	})
+}
+
+func TestPostgres(t *testing.T) { suite(t, sqldb.TypePostgres) }
+
+func TestMySQL(t *testing.T) { suite(t, sqldb.TypeMySQL) }
+
+func TestTwoStores(t *testing.T) {
+	for name, server := range servers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			storetest.RunShared(t, func(t *testing.T) [2]store.Store {
+				config := Config{Type: name, DSN: server.migrated(t), MaxOpenConns: 8}
+				return [2]store.Store{openWith(t, config), openWith(t, config)}
+			})
+		})
+	}
+}

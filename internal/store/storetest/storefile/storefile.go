@@ -1,0 +1,45 @@
+// Package storefile gives tests stores in sqlite files that have the newest schema already: migrations take longer than most tests.
+package storefile
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/scanner-operator/scanner-operator/internal/store/sqlstore"
+)
+
+// content is that of an empty store.
+var content = sync.OnceValues(func() (content []byte, err error) {
+	dir, err := os.MkdirTemp("", "storefile-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	path := filepath.Join(dir, "store.db")
+	s, err := sqlstore.Open(context.Background(), sqlstore.Config{DSN: path})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Close(); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+})
+
+// New returns the path of a new empty store, for sqlstore.Config.DSN, in a directory of the test.
+func New(t testing.TB) string {
+	t.Helper()
+	content, err := content()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "store.db")
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -1,0 +1,31 @@
+// Package truncate shortens texts to a number of bytes. Its results are valid UTF-8 and never end within a character.
+package truncate
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+const ellipsis = "…"
+
+// Text returns the beginning of a text with at most limit bytes. Bytes that are not UTF-8 become "?".
+func Text(text string, limit int) string {
+	text = strings.ToValidUTF8(text, "?")
+	if len(text) <= limit {
+		return text
+	}
+	end := max(limit, 0)
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end]
+}
+
+// Ellipsis is Text, with "…" as the end of a text that was too long. The result has at most limit bytes, too.
+func Ellipsis(text string, limit int) string {
+	text = strings.ToValidUTF8(text, "?")
+	if len(text) <= limit {
+		return text
+	}
+	return Text(Text(text, limit-len(ellipsis))+ellipsis, limit)
+}

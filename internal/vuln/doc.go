@@ -1,3 +1,0 @@
-// Package vuln holds the words that the whole project speaks: images, packages, vulnerabilities,
-// findings. It imports the standard library only and does no I/O.
-package vuln
