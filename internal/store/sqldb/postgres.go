@@ -178,4 +178,5 @@ func (postgresDialect) classify(err error) errorClass {
 	return errorOther
 }
 
-func (postgresDialect) unsent(err error) bool { return pgconn.SafeToRetry(err) }
+// unsent is never certain: pgx also calls an error safe to retry after a connection was lost during the commit.
+func (postgresDialect) unsent(error) bool { return false }
