@@ -1,7 +1,7 @@
 ##@ Test
 
 # The steps of "make test", in order. Every one can be run by itself.
-TEST_STEPS := setup lint verify test-ui test-integration parity e2e scale
+TEST_STEPS := setup lint verify test-ui test-integration parity e2e scale-sample
 # The race detector instruments all but SQLite, which is C code translated to Go and would be 20 times slower.
 RACE       := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false
 # Packages without concurrency: pure functions, programs that run other programs. All others are tested with the race detector.
@@ -63,6 +63,7 @@ parity: ## Compare our findings, and the difference of databases, with Grype's o
 .PHONY: test-full
 test-full: ## Run the random and crash tests in full, without the race detector (15 minutes on two processors).
 	$(GO) test -timeout 60m -run '^(TestKilledMigration|TestKilledProcessLosesNothing|TestKilledProcessLeavesOneResultSet|TestInterruptedDiscard|TestLargeContent|TestMigrationOfContent)$$' ./internal/store/sqlstore
+	SCANNER_PARITY_RANDOM=700 $(GO) test -timeout 60m -run '^TestRandomParity$$' ./test/parity
 	$(GO) test -timeout 60m -run '^(TestFullEqualsIncremental|TestEveryKindOfChange|TestKill)$$' ./internal/matching
 
 .PHONY: e2e
@@ -76,8 +77,12 @@ e2e: ui $(HELM) ## Run the end-to-end tests on a local cluster (Linux, root); CI
 	fi
 
 .PHONY: scale
-scale: ## Run the operator with 2,000 pods on simulated nodes (five minutes on two processors).
-	$(GO) test -tags scale -count=1 -timeout 20m -v ./test/scale/...
+scale: ## Run the operator with 2,000 pods on simulated nodes (six minutes on two processors).
+	$(GO) test -tags scale -count=1 -timeout 30m -v ./test/scale/...
+
+.PHONY: scale-sample
+scale-sample: ## Run the operator with 600 pods on simulated nodes (two minutes on two processors).
+	$(GO) test -tags scale -short -count=1 -timeout 20m -v ./test/scale/...
 
 .PHONY: bench
 bench: ## Run the benchmarks, the last of them against the grype command (20 minutes on two processors).

@@ -50,7 +50,7 @@ func addDatabaseSourceFlags(flags *pflag.FlagSet, url *string, sample *bool) {
 	flags.StringVar(url, "vulnerability-database-url", "",
 		`URL of the directory that contains Grype's v6/latest.json, or URL of latest.json itself; "none" disables downloads (default: Grype's official URL)`)
 	flags.BoolVar(sample, "sample-database", false,
-		"Fall back to the built-in sample database, which knows only a few vulnerabilities, while no other database is available")
+		"Fall back to the built-in sample database, which contains only a few vulnerabilities, while no other database is available")
 }
 
 func addPlainHTTPFlag(flags *pflag.FlagSet, registries *[]string) {

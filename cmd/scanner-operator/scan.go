@@ -177,7 +177,7 @@ func (o *scanOptions) installed(ctx context.Context, stderr io.Writer) (vulndb.I
 	}
 	switch {
 	case current.Build.Source == model.DatabaseSourceSample:
-		_, _ = fmt.Fprintln(stderr, "Warning: the scan uses the sample database, which knows only a few vulnerabilities.")
+		_, _ = fmt.Fprintln(stderr, "Warning: the scan uses the sample database, which contains only a few vulnerabilities.")
 	case library.Status().Stale:
 		_, _ = fmt.Fprintf(stderr, "Warning: the vulnerability database was built on %s; vulnerabilities published since then are missing. Run \"db update\".\n",
 			current.Build.Built.Format(time.DateOnly))

@@ -3,6 +3,7 @@ package match
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -15,9 +16,10 @@ import (
 )
 
 // convertMatches puts Grype's matches into our words. Figures come from the models behind Grype's own JSON report, so
-// that ours are the same.
+// that ours are the same. Matches that differ in nothing that we keep become one finding.
 func convertMatches(matches []match.Match) ([]model.PackageFinding, error) {
 	out := make([]model.PackageFinding, 0, len(matches))
+	named := make(map[[2]string][]int, len(matches))
 	for _, m := range matches {
 		entry := models.NewVulnerability(m.Vulnerability, m.Vulnerability.Metadata, pkg.VersionFormat(m.Package))
 		converted, err := convertVulnerability(entry)
@@ -36,11 +38,13 @@ func convertMatches(matches []match.Match) ([]model.PackageFinding, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", entry.ID, err)
 		}
-		out = append(out, model.PackageFinding{
-			Vulnerability: converted,
-			Fix:           convertFix(entry.Fix),
-			Details:       details,
-		})
+		finding := model.PackageFinding{Vulnerability: converted, Fix: convertFix(entry.Fix), Details: details}
+		name := [2]string{converted.ID, converted.Namespace}
+		if slices.ContainsFunc(named[name], func(i int) bool { return reflect.DeepEqual(out[i], finding) }) {
+			continue
+		}
+		named[name] = append(named[name], len(out))
+		out = append(out, finding)
 	}
 	return out, nil
 }

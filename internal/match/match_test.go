@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 	"testing"
 
@@ -288,5 +289,28 @@ func TestHotSwap(t *testing.T) {
 	}
 	if err := current.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A package may match a vulnerability by its own name and by that of its source package.
+func TestNoFindingTwice(t *testing.T) {
+	database := openSample(t)
+	catalog, result := matchImage(t, database, (&image{release: alpine}).
+		add(apk("libcrypto1.1", "1.1.1k-r0", "openssl"), "/lib/apk/db/installed").
+		add(apk("nginx", "1.20.1-r3", "nginx"), "/lib/apk/db/installed").
+		add(apk("busybox", "1.31.1-r8", "busybox"), "/lib/apk/db/installed").
+		add(apk("ssl_client", "1.31.1-r8", "busybox"), "/lib/apk/db/installed").
+		add(apk("apk-tools", "2.10.4-r3", "apk-tools"), "/lib/apk/db/installed").
+		add(apk("musl", "1.1.24-r0", "musl"), "/lib/apk/db/installed"))
+	findings := match.Findings(catalog, result)
+	if len(findings) == 0 {
+		t.Fatal("no findings")
+	}
+	for i, f := range findings {
+		for _, other := range findings[:i] {
+			if reflect.DeepEqual(f, other) {
+				t.Errorf("twice: %s %s %s", f.Package.Name, f.Vulnerability.ID, f.Vulnerability.Namespace)
+			}
+		}
 	}
 }

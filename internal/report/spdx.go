@@ -15,6 +15,7 @@ import (
 	"github.com/spdx/tools-golang/spdx/v2/v2_3"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/truncate"
 )
 
 const (
@@ -215,7 +216,7 @@ func (b *spdxBuilder) custom(text string) string {
 	if !b.licenses[id] {
 		b.licenses[id] = true
 		b.document.OtherLicenses = append(b.document.OtherLicenses, &v2_3.OtherLicense{
-			LicenseIdentifier: id, ExtractedText: text, LicenseName: shortened(printable(text)),
+			LicenseIdentifier: id, ExtractedText: text, LicenseName: truncate.Ellipsis(printable(text), maxCell),
 		})
 	}
 	return id

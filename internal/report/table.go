@@ -7,12 +7,12 @@ import (
 	"strings"
 	"text/tabwriter"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/truncate"
 )
 
-// maxCell bounds a cell of the table in characters; the other formats hold the text in full.
+// maxCell bounds a cell of the table in bytes; the other formats hold the text in full.
 const maxCell = 60
 
 var tableColumns = []string{"VULNERABILITY", "SEVERITY", "PACKAGE", "VERSION", "FIXED-IN", "TYPE", "EPSS", "RISK", "KEV"}
@@ -39,7 +39,7 @@ func table(w io.Writer, in Input) error {
 			epssText(f.Vulnerability.EPSS), strconv.FormatFloat(f.Vulnerability.Risk, 'f', 1, 64), yes(len(f.Vulnerability.KEV) > 0),
 		}
 		for i := range cells {
-			cells[i] = shortened(printable(cells[i]))
+			cells[i] = truncate.Ellipsis(printable(cells[i]), maxCell)
 		}
 		if line := strings.TrimRight(strings.Join(cells, "\t"), "\t"); !seen[line] {
 			seen[line] = true
@@ -88,11 +88,4 @@ func printable(s string) string {
 		}
 		return r
 	}, strings.ToValidUTF8(s, "\uFFFD"))
-}
-
-func shortened(s string) string {
-	if utf8.RuneCountInString(s) <= maxCell {
-		return s
-	}
-	return string([]rune(s)[:maxCell-1]) + "…"
 }

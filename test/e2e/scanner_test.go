@@ -236,7 +236,7 @@ func TestFailuresHaveReasons(t *testing.T) {
 
 	// The kubelet cannot pull this one.
 	broken := runPod(t, ns, "broken", e2e.registry.host+"/does/not-exist:1")
-	g.Eventually(coverage, patience, tick).Should(gomega.ContainSubstring("ImageNotFound 1"))
+	g.Eventually(coverage, patience, tick).Should(gomega.ContainSubstring("1 ImageNotFound"))
 	g.Expect(ready(t, scanner)).To(gomega.Equal("False/Failed"))
 	if err := e2e.client.Delete(t.Context(), broken); err != nil {
 		t.Fatal(err)
@@ -257,7 +257,7 @@ func TestFailuresHaveReasons(t *testing.T) {
 		i, err := a.image(t.Context(), id)
 		return i.State + "/" + i.Reason, err
 	}, patience, tick).Should(gomega.Equal("Failed/ImageNotFound"))
-	g.Eventually(coverage, patience, tick).Should(gomega.ContainSubstring("ImageNotFound 1"))
+	g.Eventually(coverage, patience, tick).Should(gomega.ContainSubstring("1 ImageNotFound"))
 	g.Eventually(func() string { return ready(t, scanner) }, patience, tick).Should(gomega.Equal("False/Failed"))
 	g.Eventually(func() (string, error) { return events(t, scanner) }, patience, tick).Should(gomega.ContainSubstring("ImageNotFound"))
 }

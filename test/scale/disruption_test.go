@@ -26,10 +26,6 @@ import (
 
 // What happens to the PodSets, and how often. Half of them are scaled, a quarter get new templates.
 const (
-	failures  = 250
-	deletions = 250
-	evictions = 150
-	unreadies = 150
 	lostNodes = 2
 	// scalings and templates are those of each PodSet that is chosen for them.
 	scalings  = 2
@@ -82,8 +78,8 @@ func (f *fleet) begin(t *testing.T) *disruption {
 
 func (f *fleet) steps() []step {
 	steps := slices.Concat(
-		slices.Repeat([]step{onPod(isReady, fail)}, failures), slices.Repeat([]step{onPod(active, remove)}, deletions),
-		slices.Repeat([]step{onPod(active, evict)}, evictions), slices.Repeat([]step{onPod(isReady, makeUnready)}, unreadies),
+		slices.Repeat([]step{onPod(isReady, fail)}, disruptions.failures), slices.Repeat([]step{onPod(active, remove)}, disruptions.deletions),
+		slices.Repeat([]step{onPod(active, evict)}, disruptions.evictions), slices.Repeat([]step{onPod(isReady, makeUnready)}, disruptions.unreadies),
 	)
 	for i, p := range f.members {
 		if i%4 < 2 {

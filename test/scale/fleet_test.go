@@ -26,7 +26,6 @@ import (
 )
 
 const (
-	podSets         = 200
 	fleetNamespaces = 4
 	fleetNodes      = 24
 	strauss         = "quay.io/amacdona/strauss"

@@ -36,8 +36,22 @@ var (
 	c       client.WithWatch
 )
 
+// What the tests run. With -short they are samples: the same things happen to fewer pods.
+var (
+	pods    = 2000
+	podSets = 200
+	// disruptions is how often each kind of disruption happens to the pods of PodSets.
+	disruptions = kinds{failures: 250, deletions: 250, evictions: 150, unreadies: 150}
+)
+
+type kinds struct{ failures, deletions, evictions, unreadies int }
+
 func TestMain(m *testing.M) {
 	flag.Parse()
+	if testing.Short() {
+		pods, podSets = 600, 60
+		disruptions = kinds{failures: 75, deletions: 75, evictions: 45, unreadies: 45}
+	}
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
 	code := 1

@@ -20,7 +20,6 @@ import (
 )
 
 const (
-	pods        = 2000
 	images      = 200
 	namespaces  = 5
 	registries  = 3

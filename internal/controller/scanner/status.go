@@ -95,7 +95,7 @@ func setReady(scanner *scannerv1.Scanner, v *observed, summary coverage.Summary,
 	case summary.Pending > 0 || summary.Stale > 0:
 		reason, message = scannerv1.Waiting, "Images are being scanned or matched with the vulnerability database."
 	case summary.Failed > 0:
-		reason, message = scannerv1.Failed, fmt.Sprintf("%s not scanned: %s.", plural(summary.Failed, "container is", "containers are"), reasons(summary))
+		reason, message = scannerv1.Failed, fmt.Sprintf("%s not scanned: %s.", plural(summary.Failed, "container has", "containers have"), reasons(summary))
 	default:
 		reason, message = scannerv1.Reconciled, "All containers are scanned or skipped."
 	}
@@ -132,8 +132,8 @@ func setCoverageComplete(scanner *scannerv1.Scanner, v *observed, summary covera
 	var missing []string
 	if !summary.Complete() {
 		reason = "Incomplete"
-		missing = append(missing, fmt.Sprintf("%s without a current result: %s.",
-			plural(summary.Total-summary.Skipped-summary.Scanned, "container is", "containers are"), reasons(summary)))
+		missing = append(missing, fmt.Sprintf("%s no current result: %s.",
+			plural(summary.Total-summary.Skipped-summary.Scanned, "container has", "containers have"), reasons(summary)))
 	}
 	if count := len(v.beyond); count > 0 {
 		named := strings.Join(v.beyond[:min(count, maxNamespaces)], ", ")
@@ -172,7 +172,7 @@ func reasons(summary coverage.Summary) string {
 	slices.SortStableFunc(names, func(a, b string) int { return summary.Reasons[b] - summary.Reasons[a] })
 	parts := make([]string, 0, len(names))
 	for _, name := range names {
-		parts = append(parts, fmt.Sprintf("%s %d", name, summary.Reasons[name]))
+		parts = append(parts, fmt.Sprintf("%d %s", summary.Reasons[name], name))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -55,12 +55,12 @@ func TestSetStatusReady(t *testing.T) {
 				w := scanned(newWorld().runs("a", store.ImageState{}))
 				w.containers = append(w.containers, inventory.Container{Pod: "new", WaitingReason: "ErrImagePull", WaitingMessage: "manifest unknown"})
 				return w
-			}(), scannerv1.Failed, "ImageNotFound 1",
+			}(), scannerv1.Failed, "1 ImageNotFound",
 		},
 		"a failed image": {
 			scannerWith(nil), withBuild(newWorld().runs("a", store.ImageState{
 				State: store.StateFailed, Reason: model.ReasonImageTooLarge, NextAttempt: now.Add(time.Hour),
-			})), scannerv1.Failed, "ImageTooLarge 1",
+			})), scannerv1.Failed, "1 ImageTooLarge",
 		},
 	}
 	for name, tt := range tests {
@@ -116,12 +116,12 @@ func TestCoverageCompleteNamesWhatIsLeftOut(t *testing.T) {
 		reason, message string
 	}{
 		"nothing":     {newWorld(), "Complete", "All containers that are not skipped have a current result."},
-		"a container": {failed(), "Incomplete", "1 container is without a current result: ImageTooLarge 1."},
+		"a container": {failed(), "Incomplete", "1 container has no current result: 1 ImageTooLarge."},
 		"a namespace": {
 			beyond(newWorld(), "a"), "NamespacesNotWatched", "1 selected namespace is not watched: --watch-namespaces excludes a.",
 		},
 		"many of both": {
-			beyond(failed(), "a", "b", "c", "d", "e", "f", "g"), "Incomplete", "1 container is without a current result: ImageTooLarge 1. " +
+			beyond(failed(), "a", "b", "c", "d", "e", "f", "g"), "Incomplete", "1 container has no current result: 1 ImageTooLarge. " +
 				"7 selected namespaces are not watched: --watch-namespaces excludes a, b, c, d, e and 2 more.",
 		},
 	}

@@ -13,7 +13,7 @@ import { Builds } from "./builds";
 import { Changes } from "./changes";
 import { changeFilters } from "./filters";
 import { InUse, Updates } from "./in-use";
-import { SampleNotice, StaleNotice } from "./notices";
+import { DatabaseNotice } from "./notices";
 import { finished, inUse, invalidateDatabases, underWay, useDatabases } from "./queries";
 import { Rematch } from "./rematch";
 import { UnderWay } from "./under-way";
@@ -72,8 +72,7 @@ function DatabaseView({ list }: { list: DatabaseList }) {
   const shown = filters.generation === undefined ? known[0] : chosen;
   return (
     <>
-      {database?.source === "sample" && <SampleNotice />}
-      {database && list.update?.stale && <StaleNotice built={database.built} />}
+      <DatabaseNotice database={database} stale={list.update?.stale} />
       {database ? (
         <div className="grid gap-3 lg:grid-cols-[1.7fr_1fr]">
           <InUse database={database} />

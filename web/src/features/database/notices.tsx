@@ -9,7 +9,15 @@ export const sources: Record<DatabaseBuild["source"], string> = {
   imported: "imported",
 };
 
-export function SampleNotice() {
+/** Warns about the database in use, once: a sample is always outdated. */
+export function DatabaseNotice({ database, stale }: { database?: DatabaseBuild; stale?: boolean }) {
+  if (database?.source === "sample") {
+    return <SampleNotice />;
+  }
+  return database && stale ? <StaleNotice built={database.built} /> : null;
+}
+
+function SampleNotice() {
   return (
     <Callout tone="warn" icon={FlaskConical} title="Sample vulnerability database" className="mb-3">
       <p>
@@ -20,7 +28,7 @@ export function SampleNotice() {
   );
 }
 
-export function StaleNotice({ built }: { built: string }) {
+function StaleNotice({ built }: { built: string }) {
   return (
     <Callout tone="warn" icon={History} title="The vulnerability database is outdated" className="mb-3">
       <p>

@@ -4,7 +4,7 @@ import { RelativeTime } from "@/components/ui/relative-time";
 import { Skeleton } from "@/components/ui/skeleton";
 import { Stat } from "@/components/ui/stat";
 import { formatRatio } from "@/features/coverage/state";
-import { SampleNotice, sources, StaleNotice } from "@/features/database/notices";
+import { DatabaseNotice, sources } from "@/features/database/notices";
 import { LoadError } from "@/components/ui/load-error";
 import type { Filters } from "@/features/images/list/filters";
 import { useGetOverview } from "@/gen/images/images";
@@ -28,8 +28,7 @@ export function Overview({ filters, update }: Props) {
   return (
     <section aria-label="Overview" className="mb-5">
       {error && <LoadError error={error} onRetry={() => void refetch()} />}
-      {data.database?.source === "sample" && <SampleNotice />}
-      {data.database && data.databaseStale && <StaleNotice built={data.database.built} />}
+      <DatabaseNotice database={data.database} stale={data.databaseStale} />
       <div className="grid gap-3 md:grid-cols-2 xl:grid-cols-[1fr_1.35fr_0.9fr]">
         <ImagesCard images={data.images} active={filters.state} onPick={(state) => update({ state })} />
         <FindingsCard
