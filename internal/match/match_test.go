@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/anchore/syft/syft/linux"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
@@ -292,16 +293,11 @@ func TestHotSwap(t *testing.T) {
 	}
 }
 
-// A package may match a vulnerability by its own name and by that of its source package.
+// Releases of the distribution that the database does not have are matched with more than one of those that it has.
 func TestNoFindingTwice(t *testing.T) {
-	database := openSample(t)
-	catalog, result := matchImage(t, database, (&image{release: alpine}).
-		add(apk("libcrypto1.1", "1.1.1k-r0", "openssl"), "/lib/apk/db/installed").
-		add(apk("nginx", "1.20.1-r3", "nginx"), "/lib/apk/db/installed").
-		add(apk("busybox", "1.31.1-r8", "busybox"), "/lib/apk/db/installed").
-		add(apk("ssl_client", "1.31.1-r8", "busybox"), "/lib/apk/db/installed").
-		add(apk("apk-tools", "2.10.4-r3", "apk-tools"), "/lib/apk/db/installed").
-		add(apk("musl", "1.1.24-r0", "musl"), "/lib/apk/db/installed"))
+	catalog, result := matchImage(t, openSample(t), (&image{release: &linux.Release{ID: "alpine", VersionID: "3.11.0"}}).
+		add(apk("zlib", "1.2.11-r3", "zlib"), "/lib/apk/db/installed").
+		add(apk("busybox", "1.31.1-r8", "busybox"), "/lib/apk/db/installed"))
 	findings := match.Findings(catalog, result)
 	if len(findings) == 0 {
 		t.Fatal("no findings")
