@@ -58,7 +58,7 @@ test-ui: ## Test the UI: types, unit tests, and in a browser.
 parity: ## Compare our findings, and the difference of databases, with Grype's own on the same input, and stores with models.
 	$(GO) test -timeout 20m ./test/parity/...
 	$(GO) test -timeout 20m -run '^(TestFullEqualsIncremental|TestEveryKindOfChange)$$' ./internal/matching
-	$(GO) test -timeout 20m -run '^(TestSQLite|TestPostgres|TestMySQL)$$/random' ./internal/store/sqlstore
+	$(GO) test -timeout 20m -run '^(TestSQLite|TestPostgres|TestMySQL)$$' ./internal/store/sqlstore
 
 .PHONY: test-full
 test-full: ## Run the random and crash tests in full, without the race detector (15 minutes on two processors).

@@ -103,9 +103,14 @@ func eachDatabase(t *testing.T, test func(t *testing.T, config Config)) {
 	eachServer(t, test)
 }
 
+// suite runs the whole suite, or, under the race detector, what is concurrent: all else is the same as for sqlite but for the driver.
 func suite(t *testing.T, name string) {
 	t.Helper()
-	storetest.Run(t, func(t *testing.T, clk clock.PassiveClock) store.Store {
+	run := storetest.Run
+	if storetest.UnderRace {
+		run = storetest.RunConcurrent
+	}
+	run(t, func(t *testing.T, clk clock.PassiveClock) store.Store {
 		return openWith(t, Config{Type: name, DSN: servers[name].migrated(t), Clock: clk, MaxOpenConns: 8})
 	})
 }

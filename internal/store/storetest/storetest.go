@@ -19,9 +19,20 @@ import (
 // Run runs the suite. open returns a new empty store each time that takes the time from clk, and closes it at the end of the test.
 func Run(t *testing.T, open func(t *testing.T, clk clock.PassiveClock) store.Store) {
 	t.Helper()
-	for _, group := range []map[string]func(*testing.T, *fixture){
+	runGroups(t, open,
 		imageTests, sbomTests, listTests, findingTests, resultSetTests, answerTests, changeTests, modelTests, openingTests, presenceTests, rolloutTests, undoTests, evaluationTests, coverageTests, trendTests, scanTests, reportTests, eventTests, feedTests, concurrencyTests,
-	} {
+	)
+}
+
+// RunConcurrent runs the part of the suite in which several goroutines use a store, for the race detector.
+func RunConcurrent(t *testing.T, open func(t *testing.T, clk clock.PassiveClock) store.Store) {
+	t.Helper()
+	runGroups(t, open, resultSetTests, feedTests, concurrencyTests)
+}
+
+func runGroups(t *testing.T, open func(t *testing.T, clk clock.PassiveClock) store.Store, groups ...map[string]func(*testing.T, *fixture)) {
+	t.Helper()
+	for _, group := range groups {
 		for name, test := range group {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
