@@ -18,7 +18,7 @@ const (
 // MyCustomResourceSpec is the desired state of a MyCustomResource.
 type MyCustomResourceSpec struct {
 	// Name of the friend MyCustomResource is looking for: a pod in any namespace that the operator watches. Users with permission to read
-	// this object can see whether a pod with this name exists, and in which namespace.
+	// this object can see whether a pod with this name exists.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253

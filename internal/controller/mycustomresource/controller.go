@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -64,7 +65,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 // friend returns the pod that a MyCustomResource names, nil when there is none. It prefers a pod in the namespace of the resource, then the first by
-// namespace, so that the status does not change without need.
+// namespace, so that the result does not change without need.
 func (r *Reconciler) friend(ctx context.Context, resource *pocv1.MyCustomResource) (*corev1.Pod, error) {
 	var pods corev1.PodList
 	if err := r.Client.List(ctx, &pods, client.MatchingFields{podsByName: resource.Spec.Name}); err != nil {
@@ -88,6 +89,15 @@ func distance(resource *pocv1.MyCustomResource, pod *corev1.Pod) int {
 	return 1
 }
 
+// place describes the namespace of a friend. It names no other namespace than that of the resource: those who read the resource need not have
+// rights elsewhere.
+func place(resource *pocv1.MyCustomResource, friend *corev1.Pod) string {
+	if friend.Namespace != resource.Namespace {
+		return "another namespace"
+	}
+	return "namespace " + friend.Namespace
+}
+
 func setStatus(resource *pocv1.MyCustomResource, friend *corev1.Pod) {
 	ready := metav1.Condition{
 		Type: pocv1.ConditionReady, Status: metav1.ConditionFalse, Reason: pocv1.ReasonFriendNotFound,
@@ -95,7 +105,7 @@ func setStatus(resource *pocv1.MyCustomResource, friend *corev1.Pod) {
 	}
 	if friend != nil {
 		ready.Status, ready.Reason = metav1.ConditionTrue, pocv1.ReasonFriendFound
-		ready.Message = fmt.Sprintf("Pod %s exists in namespace %s.", friend.Name, friend.Namespace)
+		ready.Message = fmt.Sprintf("Pod %s exists in %s.", friend.Name, place(resource, friend))
 	}
 	resource.Status.Healthy = friend != nil
 	resource.Status.ObservedGeneration = resource.Generation
@@ -109,8 +119,11 @@ func (r *Reconciler) reportChange(ctx context.Context, before, after *pocv1.MyCu
 	}
 	logr.FromContextOrDiscard(ctx).Info("Health changed", "pod", after.Spec.Name, "from", before.Status.Healthy, "to", after.Status.Healthy)
 	if friend != nil {
-		pod := &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: friend.Namespace, Name: friend.Name, UID: friend.UID}
-		r.Recorder.Eventf(after, pod, corev1.EventTypeNormal, pocv1.ReasonFriendFound, actionFind, "Found pod %s in namespace %s", friend.Name, friend.Namespace)
+		var pod runtime.Object
+		if friend.Namespace == after.Namespace {
+			pod = &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: friend.Namespace, Name: friend.Name, UID: friend.UID}
+		}
+		r.Recorder.Eventf(after, pod, corev1.EventTypeNormal, pocv1.ReasonFriendFound, actionFind, "Found pod %s in %s", friend.Name, place(after, friend))
 		return
 	}
 	r.Recorder.Eventf(after, nil, corev1.EventTypeWarning, reasonFriendLost, actionFind, "Pod %s does not exist any more", after.Spec.Name)

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -72,11 +73,11 @@ func TestStatus(t *testing.T) {
 		"no pod":                 {nil, lonely, ""},
 		"a pod of another name":  {[]client.Object{pod("own", "funny-joe-2"), pod("own", "seeker")}, lonely, ""},
 		"a pod":                  {[]client.Object{pod("own", "funny-joe")}, found("Pod funny-joe exists in namespace own."), "Normal FriendFound Found pod funny-joe in namespace own"},
-		"a pod elsewhere":        {[]client.Object{pod("other", "funny-joe")}, found("Pod funny-joe exists in namespace other."), "Normal FriendFound Found pod funny-joe in namespace other"},
+		"a pod elsewhere":        {[]client.Object{pod("other", "funny-joe")}, found("Pod funny-joe exists in another namespace."), "Normal FriendFound Found pod funny-joe in another namespace"},
 		"its own first":          {[]client.Object{pod("a", "funny-joe"), pod("own", "funny-joe"), pod("z", "funny-joe")}, found("Pod funny-joe exists in namespace own."), "Normal FriendFound Found pod funny-joe in namespace own"},
-		"then by namespace":      {[]client.Object{pod("z", "funny-joe"), pod("b", "funny-joe")}, found("Pod funny-joe exists in namespace b."), "Normal FriendFound Found pod funny-joe in namespace b"},
+		"several elsewhere":      {[]client.Object{pod("z", "funny-joe"), pod("b", "funny-joe")}, found("Pod funny-joe exists in another namespace."), "Normal FriendFound Found pod funny-joe in another namespace"},
 		"a pod that goes":        {[]client.Object{deleting(pod("own", "funny-joe"))}, lonely, ""},
-		"one goes, one stays":    {[]client.Object{deleting(pod("own", "funny-joe")), pod("z", "funny-joe")}, found("Pod funny-joe exists in namespace z."), "Normal FriendFound Found pod funny-joe in namespace z"},
+		"one goes, one stays":    {[]client.Object{deleting(pod("own", "funny-joe")), pod("z", "funny-joe")}, found("Pod funny-joe exists in another namespace."), "Normal FriendFound Found pod funny-joe in another namespace"},
 		"a pod that has failed":  {[]client.Object{failed(pod("own", "funny-joe"))}, found("Pod funny-joe exists in namespace own."), "Normal FriendFound Found pod funny-joe in namespace own"},
 		"a pod with a long name": {[]client.Object{pod("own", "funny-joe.example")}, lonely, ""},
 	}
@@ -107,6 +108,32 @@ func nextEvent(recorder *events.FakeRecorder) string {
 	default:
 		return ""
 	}
+}
+
+// Users who read the Events of one namespace need not know what another one is called.
+func TestEventsNameNoOtherNamespace(t *testing.T) {
+	for namespace, want := range map[string]string{"own": "own/funny-joe", "other": ""} {
+		r, _ := newReconciler(t, interceptor.Funcs{}, pod(namespace, "funny-joe"), seeker())
+		recorder := &relatedRecorder{}
+		r.Recorder = recorder
+		if _, err := r.Reconcile(t.Context(), request); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{want}, recorder.related); diff != "" {
+			t.Errorf("the related objects of Events about a pod in namespace %s (-want +got):\n%s", namespace, diff)
+		}
+	}
+}
+
+// relatedRecorder keeps the related objects of Events, "" for none.
+type relatedRecorder struct{ related []string }
+
+func (r *relatedRecorder) Eventf(_, related runtime.Object, _, _, _, _ string, _ ...any) {
+	name := ""
+	if pod, ok := related.(*corev1.ObjectReference); ok && pod != nil {
+		name = pod.Namespace + "/" + pod.Name
+	}
+	r.related = append(r.related, name)
 }
 
 // A friend is told once when it comes, once when it goes, and nothing is written in between.
