@@ -6,11 +6,13 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/truncate"
 )
 
 const (
@@ -20,6 +22,10 @@ const (
 	podGrace = time.Minute
 	// overdueGrace is how long a Job may continue after its deadline.
 	overdueGrace = 5 * time.Minute
+	// maxReport is the maximum size in bytes of a termination message in Kubernetes; a longer one is ignored. maxMessage is how much of the
+	// message in it is kept.
+	maxReport  = 4096
+	maxMessage = 1024
 )
 
 // The reasons of the condition DisruptionTarget that have no name in the API.
@@ -209,12 +215,40 @@ func reported(pods []corev1.Pod) (model.Outcome, bool) {
 		if status == nil || status.State.Terminated == nil || status.State.Terminated.ExitCode == 0 {
 			continue
 		}
-		var outcome model.Outcome
-		if err := json.Unmarshal([]byte(status.State.Terminated.Message), &outcome); err == nil && outcome.Reason.Valid() {
+		if outcome, known := readReport(status.State.Terminated.Message); known {
 			return outcome, true
 		}
 	}
 	return model.Outcome{}, false
+}
+
+// readReport reads a termination message. It is untrusted: the pod ran in a namespace in which others have rights. It is false for what
+// no scan reports: other reasons are those of the kubelet, of the scheduler and of the operator.
+func readReport(message string) (model.Outcome, bool) {
+	var outcome model.Outcome
+	if len(message) > maxReport || json.Unmarshal([]byte(message), &outcome) != nil {
+		return model.Outcome{}, false
+	}
+	switch outcome.Reason {
+	case model.ReasonRegistryRateLimited, model.ReasonRegistryUnavailable:
+	case model.ReasonImagePullDenied, model.ReasonImageNotFound, model.ReasonNotPullable, model.ReasonPlatformMismatch, model.ReasonImageTooLarge,
+		model.ReasonOutOfDisk, model.ReasonDeadlineExceeded, model.ReasonCatalogFailed, model.ReasonUploadFailed:
+		outcome.RetryAfter = 0 // Only a registry requests a delay.
+	default:
+		return model.Outcome{}, false
+	}
+	outcome.Message = truncate.Ellipsis(oneLine(outcome.Message), maxMessage)
+	return outcome, true
+}
+
+// oneLine replaces everything in a text that is not printed, such as line breaks and terminal escapes, by spaces.
+func oneLine(text string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, text)
 }
 
 // crash returns the outcome of a scan that ended without a termination message.

@@ -197,6 +197,35 @@ func TestEvaluate(t *testing.T) {
 	}
 }
 
+// A termination message is written by a pod in the namespace of others.
+func TestTerminationMessagesAreUntrusted(t *testing.T) {
+	const unreported = "without a termination message"
+	long := strings.Repeat("x", 3*maxReport/4)
+	for name, tt := range map[string]struct{ message, reason, text string }{
+		"a scan's":                     {`{"reason":"ImageNotFound","message":"m"}`, "ImageNotFound", "m"},
+		"memory is the kubelet's":      {`{"reason":"OutOfMemory","message":"m"}`, "CatalogFailed", unreported},
+		"scheduling is the operator's": {`{"reason":"Unschedulable","message":"m"}`, "CatalogFailed", unreported},
+		"matching is the operator's":   {`{"reason":"MatchFailed","message":"m"}`, "CatalogFailed", unreported},
+		"longer than the kubelet's":    {`{"reason":"ImageNotFound","message":"` + strings.Repeat("x", maxReport) + `"}`, "CatalogFailed", unreported},
+		"shortened":                    {`{"reason":"ImageNotFound","message":"` + long + `"}`, "ImageNotFound", strings.Repeat("x", maxMessage-3) + "…"},
+		"one line of text":             {`{"reason":"ImageNotFound","message":"a\u001b[2Jb\nc\u202ed"}`, "ImageNotFound", "a [2Jb c d"},
+		"not JSON":                     {`reason`, "CatalogFailed", unreported},
+	} {
+		got := Evaluate(failed(""), podWith(ended(1, "Error", tt.message)), now).Outcome
+		if string(got.Reason) != tt.reason || tt.text != unreported && got.Message != tt.text || !strings.Contains(got.Message, tt.text) {
+			t.Errorf("%s: got %+v, want %s: %s", name, got, tt.reason, tt.text)
+		}
+	}
+	for reason, want := range map[string]time.Duration{
+		"RegistryRateLimited": time.Hour, "RegistryUnavailable": time.Hour, "ImageTooLarge": 0, "ImagePullDenied": 0, "UploadFailed": 0,
+	} {
+		message := `{"reason":"` + reason + `","retryAfter":86400}`
+		if got := Evaluate(failed(""), podWith(ended(1, "Error", message)), now).Outcome; string(got.Reason) != reason || got.RetryAfter != want {
+			t.Errorf("%s: got %+v, want a delay of %s", reason, got, want)
+		}
+	}
+}
+
 func fmtPods(pods []corev1.Pod) string {
 	var text strings.Builder
 	for i := range pods {

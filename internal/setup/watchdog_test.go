@@ -60,8 +60,11 @@ func coverage(t *testing.T, api string) map[string]covered {
 func scanPod(t *testing.T, c client.Client, job *batchv1.Job, mutate func(*corev1.PodStatus)) *corev1.Pod {
 	t.Helper()
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: job.Name + "-", Namespace: job.Namespace, Labels: job.Spec.Template.Labels},
-		Spec:       job.Spec.Template.Spec,
+		ObjectMeta: metav1.ObjectMeta{
+			GenerateName: job.Name + "-", Namespace: job.Namespace, Labels: job.Spec.Template.Labels,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))},
+		},
+		Spec: job.Spec.Template.Spec,
 	}
 	pod.Spec.ServiceAccountName = "default"
 	create(t, c, pod)

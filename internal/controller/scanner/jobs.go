@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -160,13 +161,14 @@ func (j *Jobs) evaluate(ctx context.Context, job *batchv1.Job) (scanjob.Evaluati
 	return evaluation, nil
 }
 
+// podsOf lists the pods that a Job controls. The label only selects candidates: anyone with the right to create pods can set it.
 func podsOf(ctx context.Context, reader client.Reader, job *batchv1.Job) ([]corev1.Pod, error) {
 	var pods corev1.PodList
 	err := reader.List(ctx, &pods, client.InNamespace(job.Namespace), client.MatchingLabels{scanjob.LabelScan: job.Name})
 	if err != nil {
 		return nil, fmt.Errorf("list the pods of Job %s/%s: %w", job.Namespace, job.Name, err)
 	}
-	return pods.Items, nil
+	return slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool { return !metav1.IsControlledBy(&pod, job) }), nil
 }
 
 // addMissing adds the Jobs that should be there and that the cache does not show: the API server is asked whether they still exist, about

@@ -28,8 +28,44 @@ func scanJobOf(conditions ...batchv1.JobCondition) *batchv1.Job {
 
 func scanPod(status corev1.PodStatus) *corev1.Pod {
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "scan-a-x", Labels: map[string]string{scanjob.LabelScan: "scan-a"}},
-		Status:     status,
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "shop", Name: "scan-a-x", Labels: map[string]string{scanjob.LabelScan: "scan-a"},
+			OwnerReferences: []metav1.OwnerReference{ownedBy("scan-a", "job", true)},
+		},
+		Status: status,
+	}
+}
+
+func ownedBy(job string, uid types.UID, controller bool) metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: "batch/v1", Kind: "Job", Name: job, UID: uid, Controller: &controller}
+}
+
+// A label proves nothing: everyone with the right to create pods can set it.
+func TestOutcomesComeFromThePodsOfTheJob(t *testing.T) {
+	for name, tt := range map[string]struct {
+		owners []metav1.OwnerReference
+		want   model.Reason
+	}{
+		"the pod of the Job":                    {[]metav1.OwnerReference{ownedBy("scan-a", "job", true)}, model.ReasonRegistryRateLimited},
+		"a pod without an owner":                {nil, ""},
+		"a pod of an earlier Job of the name":   {[]metav1.OwnerReference{ownedBy("scan-a", "earlier", true)}, ""},
+		"a pod that the Job does not control":   {[]metav1.OwnerReference{ownedBy("scan-a", "job", false)}, ""},
+		"a pod of another Job, with that label": {[]metav1.OwnerReference{ownedBy("other", "other", true)}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := scanPod(corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
+				Name: scanjob.ContainerName, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+					ExitCode: 1, Message: `{"reason":"RegistryRateLimited","message":"429","retryAfter":3600}`,
+				}},
+			}}})
+			pod.OwnerReferences = tt.owners
+			job := scanJobOf()
+			job.CreationTimestamp = metav1.NewTime(now)
+			c := clientWith(t, job, pod)
+			if got := attemptOf(t, jobsOn(c, c, testclock.NewFakeClock(now))); got.Outcome.Reason != tt.want {
+				t.Errorf("attempt: %+v, want the reason %q", got, tt.want)
+			}
+		})
 	}
 }
 
