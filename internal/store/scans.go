@@ -17,9 +17,9 @@ type Scans interface {
 	ImageStates(ctx context.Context, keys []model.ImageKey) (map[model.ImageKey]ImageState, error)
 	// RaiseSizeClass makes a class that of all images of a repository. A greater one stays.
 	RaiseSizeClass(ctx context.Context, repository string, class model.SizeClass) error
-	// RegistryPauses returns the registries that are paused now, by host.
+	// RegistryPauses returns the registries that are paused now, by host and namespace.
 	RegistryPauses(ctx context.Context) ([]RegistryPause, error)
-	// PauseRegistry pauses pulls from a registry until a time. It never shortens a pause.
+	// PauseRegistry pauses pulls from a registry with the credentials of one namespace until a time. It never shortens a pause.
 	PauseRegistry(ctx context.Context, pause RegistryPause) error
 	// Scopes returns the scopes of which RecordUses or RecordCoverage keeps anything, in order.
 	Scopes(ctx context.Context) ([]string, error)
@@ -29,11 +29,14 @@ type Scans interface {
 	ForgetImages(ctx context.Context, before time.Time, limit int) ([]model.ImageKey, error)
 }
 
-// RegistryPause says until when nothing is pulled from a registry.
+// RegistryPause says until when nothing is pulled from a registry with the credentials of one namespace.
 type RegistryPause struct {
 	// Host is that of model.ImageKey.Registry.
-	Host  string
-	Until time.Time
+	Host string
+	// Namespace is where the scan ran that the registry refused, whose credentials it used. It is empty for scans without the credentials of
+	// a tenant.
+	Namespace string
+	Until     time.Time
 	// Reason is a message for people.
 	Reason string
 }

@@ -28,7 +28,9 @@ type Attempt struct {
 	// ScannerUID is the UID of the Scanner that asked for it.
 	ScannerUID string
 	SizeClass  model.SizeClass
-	Done       bool
+	// Namespace is where the attempt runs, whose pull secrets it may use; empty for one in the process of the operator.
+	Namespace string
+	Done      bool
 	// Outcome is how it ended, when Done; the SBOM of a successful attempt is in the store by then. Otherwise it is what keeps the
 	// attempt from going on, without a reason when nothing is known to.
 	Outcome model.Outcome

@@ -136,7 +136,7 @@ func (r *Reconciler) startAll(ctx context.Context, scanner *scannerv1.Scanner, v
 		err := r.start(ctx, client.ObjectKeyFromObject(scanner), v, start)
 		if refused, ok := errors.AsType[*RefusedError](err); ok {
 			// It must not stand in the way of the others, now or at the next try. Its slot is given away next time.
-			if err := r.recordFailure(ctx, scanner, v, start.Key, Attempt{SizeClass: start.SizeClass, Outcome: refused.Outcome}); err != nil {
+			if err := r.recordFailure(ctx, scanner, v, start.Key, Attempt{SizeClass: start.SizeClass, Namespace: start.Namespace, Outcome: refused.Outcome}); err != nil {
 				return err
 			}
 			plan.running--
@@ -175,7 +175,8 @@ func (r *Reconciler) recordFailure(ctx context.Context, scanner *scannerv1.Scann
 	grow := func(class model.SizeClass) (model.SizeClass, bool) {
 		return r.Cataloger.Grow(scanner.Spec.Job.Resources, class)
 	}
-	next := planRetry(&image, attempt.SizeClass, outcome, grow, r.Clock.Now())
+	used := v.credentialOf(key, attempt.Namespace)
+	next := planRetry(&image, attempt, used, grow, r.Clock.Now())
 	if next.raise != "" {
 		if err := r.Store.RaiseSizeClass(ctx, key.Repository(), next.raise); err != nil {
 			return fmt.Errorf("record the size class: %w", err)
@@ -186,8 +187,8 @@ func (r *Reconciler) recordFailure(ctx context.Context, scanner *scannerv1.Scann
 		if err := r.Store.PauseRegistry(ctx, *next.hold); err != nil {
 			return fmt.Errorf("pause a registry: %w", err)
 		}
-		if before, held := v.holds[next.hold.Host]; !held || before.Until.Before(next.hold.Until) {
-			v.holds[next.hold.Host] = *next.hold
+		if before, held := v.holds[used]; !held || before.Until.Before(next.hold.Until) {
+			v.holds[used] = *next.hold
 		}
 	}
 	recorded, err := r.Store.RecordFailure(ctx, key, image.Attempts, outcome, next.at)

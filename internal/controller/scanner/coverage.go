@@ -81,11 +81,11 @@ func explain(c *inventory.Container, result coverage.Result, v *observed, p plan
 	case c.Key.ImageID == "" && c.WaitingMessage != "":
 		return c.WaitingMessage, time.Time{}
 	case result.State == coverage.Failed && known:
-		message, next = image.Message, image.NextAttempt
-		if waits && w.until.After(next) {
-			next = w.until
+		next = image.NextAttempt
+		if _, paused := v.place(c.Key); paused.After(next) {
+			next = paused
 		}
-		return message, next
+		return image.Message, next
 	case result.Reason != coverage.ReasonNotCataloged:
 		return coverage.Advice(result.Reason), time.Time{}
 	case runs && !attempt.Outcome.Succeeded():

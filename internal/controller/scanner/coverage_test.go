@@ -90,6 +90,9 @@ func TestExplain(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			v := &observed{containers: []inventory.Container{tt.container}, images: map[model.ImageKey]store.Image{key: tt.image}, active: tt.active}
+			if w := tt.plan.waits[key]; !w.until.IsZero() {
+				v.holds = map[credential]store.RegistryPause{v.credentialOf(key, tt.container.Namespace): {Until: w.until}}
+			}
 			got := coverageOf(v, tt.plan)[0]
 			if got.Message != tt.message || !got.NextAttempt.Equal(tt.next) || got.Message == "" {
 				t.Errorf("%s/%s: %q, next %s; want %q, %s", got.State, got.Reason, got.Message, got.NextAttempt, tt.message, tt.next)

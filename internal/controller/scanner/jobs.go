@@ -114,7 +114,7 @@ func (j *Jobs) add(ctx context.Context, job *batchv1.Job, attempts map[string]At
 		return err
 	}
 	attempt := Attempt{
-		Key: scanjob.Key(job), ScannerUID: job.Labels[scanjob.LabelScanner], SizeClass: scanjob.SizeClass(job),
+		Key: scanjob.Key(job), ScannerUID: job.Labels[scanjob.LabelScanner], SizeClass: scanjob.SizeClass(job), Namespace: job.Namespace,
 		Done: evaluation.Done, Outcome: evaluation.Outcome,
 	}
 	attempts[job.Name] = attempt
@@ -229,7 +229,7 @@ func (j *Jobs) Start(ctx context.Context, owner types.NamespacedName, req scanjo
 	defer j.mu.Unlock()
 	j.open[job.Name] = openJob{
 		key: client.ObjectKeyFromObject(job), createdAt: j.clock.Now(),
-		attempt: Attempt{Key: req.Key, ScannerUID: req.ScannerUID, SizeClass: req.SizeClass.OrSmall()},
+		attempt: Attempt{Key: req.Key, ScannerUID: req.ScannerUID, SizeClass: req.SizeClass.OrSmall(), Namespace: req.Namespace},
 	}
 	return nil
 }

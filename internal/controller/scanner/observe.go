@@ -33,12 +33,41 @@ type observed struct {
 	// active are the attempts that are under way, of all Scanners. Only a name that the nonce of a known image gives is among them: a
 	// Job that somebody else labelled like ours takes no slot.
 	active []Attempt
-	// holds are the paused registries, by host.
-	holds map[string]store.RegistryPause
+	// holds are the paused registries.
+	holds map[credential]store.RegistryPause
+	// operator is the namespace of the operator.
+	operator string
+	// runsIn is what namespaces returns.
+	runsIn map[model.ImageKey][]string
 	// others is the number of other Scanners that wait for a slot of the operator.
 	others   int
 	build    model.DatabaseBuild
 	hasBuild bool
+}
+
+// credential is what a registry knows scans by: a host, and the namespace whose pull secrets a scan uses, empty for none of a tenant. A
+// registry that pauses one of them does not pause the others: who can pause one can do so only with the pods of that namespace.
+type credential struct{ host, namespace string }
+
+// credentialOf returns the credential of a scan of an image in a namespace.
+func (v *observed) credentialOf(key model.ImageKey, namespace string) credential {
+	if namespace == v.operator {
+		namespace = ""
+	}
+	return credential{key.Registry(), namespace}
+}
+
+// namespaces lists the namespaces with containers that run an image and are not skipped, in the order of the containers.
+func (v *observed) namespaces(key model.ImageKey) []string {
+	if v.runsIn == nil {
+		v.runsIn = map[model.ImageKey][]string{}
+		for i := range v.containers {
+			if c := &v.containers[i]; c.Skip == "" && !slices.Contains(v.runsIn[c.Key], c.Namespace) {
+				v.runsIn[c.Key] = append(v.runsIn[c.Key], c.Namespace)
+			}
+		}
+	}
+	return v.runsIn[key]
 }
 
 func (v *observed) attemptName(key model.ImageKey) string {
@@ -70,7 +99,7 @@ func (r *Reconciler) observe(ctx context.Context, scanner *scannerv1.Scanner) (*
 		}
 		maps.Copy(images, found)
 	}
-	v := &observed{containers: containers, beyond: within.beyond, images: images, attempts: attempts, others: r.queues.others(client.ObjectKeyFromObject(scanner))}
+	v := &observed{containers: containers, beyond: within.beyond, images: images, attempts: attempts, others: r.queues.others(client.ObjectKeyFromObject(scanner)), operator: r.Namespace}
 	if v.active, err = r.active(ctx, v); err != nil {
 		return nil, err
 	}
@@ -113,14 +142,14 @@ func (r *Reconciler) active(ctx context.Context, v *observed) ([]Attempt, error)
 }
 
 // holds reads the paused registries.
-func (r *Reconciler) holds(ctx context.Context) (map[string]store.RegistryPause, error) {
+func (r *Reconciler) holds(ctx context.Context) (map[credential]store.RegistryPause, error) {
 	list, err := r.Store.RegistryPauses(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the paused registries: %w", err)
 	}
-	holds := make(map[string]store.RegistryPause, len(list))
+	holds := make(map[credential]store.RegistryPause, len(list))
 	for _, hold := range list {
-		holds[hold.Host] = hold
+		holds[credential{hold.Host, hold.Namespace}] = hold
 	}
 	return holds, nil
 }

@@ -61,9 +61,13 @@ type retry struct {
 }
 
 // planRetry decides when the next attempt at an image is due, after one that ran in a size class. An attempt that ran out of memory is
-// followed soon by one with more of it, if there is more to be had. grow is Cataloger.Grow for the attempt's resources.
-func planRetry(image *store.Image, ranIn model.SizeClass, outcome model.Outcome, grow func(model.SizeClass) (model.SizeClass, bool), now time.Time) retry {
+// followed soon by one with more of it, if there is more to be had. A registry that requests a delay is paused for the credential of the
+// attempt alone; the next attempt may use another. grow is Cataloger.Grow for the attempt's resources.
+func planRetry(
+	image *store.Image, attempt Attempt, used credential, grow func(model.SizeClass) (model.SizeClass, bool), now time.Time,
+) retry {
 	r := retry{at: now.Add(backoff(image.Attempts, image.Key))}
+	ranIn, outcome := attempt.SizeClass, attempt.Outcome
 	switch {
 	case outcome.Reason == model.ReasonOutOfMemory:
 		class := image.SizeClass.OrSmall()
@@ -78,11 +82,7 @@ func planRetry(image *store.Image, ranIn model.SizeClass, outcome model.Outcome,
 		if pause <= 0 {
 			pause = firstHold
 		}
-		until := now.Add(pause)
-		r.hold = &store.RegistryPause{Host: image.Key.Registry(), Until: until, Reason: outcome.Message}
-		if after := until.Add(spread(pause/5, image.Key)); after.After(r.at) {
-			r.at = after
-		}
+		r.hold = &store.RegistryPause{Host: used.host, Namespace: used.namespace, Until: now.Add(pause), Reason: outcome.Message}
 	}
 	return r
 }
@@ -127,7 +127,8 @@ func makePlan(scanner *scannerv1.Scanner, v *observed, limits Limits, now time.T
 	p := plan{next: auditInterval, waits: map[model.ImageKey]wait{}}
 	free := freeSlots(scanner, v, limits, &p)
 	for _, key := range due(v, now, &p.next) {
-		if w, waits := mustWait(scanner, v, key, free, limits); waits {
+		namespace, paused := v.place(key)
+		if w, waits := mustWait(scanner, key, paused, free, limits); waits {
 			p.queued++
 			p.waits[key] = w
 			p.contends = p.contends || w.why == waitsOperator
@@ -140,7 +141,7 @@ func makePlan(scanner *scannerv1.Scanner, v *observed, limits Limits, now time.T
 		free.operator--
 		free.perRegistry[key.Registry()]--
 		p.running++
-		p.start = append(p.start, request(scanner, v, key))
+		p.start = append(p.start, request(scanner, v, key, namespace))
 	}
 	if p.running > 0 {
 		p.next = min(p.next, watchInterval)
@@ -175,15 +176,32 @@ func freeSlots(scanner *scannerv1.Scanner, v *observed, limits Limits, p *plan) 
 	return free
 }
 
-// mustWait says what keeps an image that is due from being cataloged now.
-func mustWait(scanner *scannerv1.Scanner, v *observed, key model.ImageKey, free slots, limits Limits) (wait, bool) {
+// place chooses the namespace for the next attempt at an image, among those with a pod that runs it. Each attempt is made in another
+// namespace, if there are several, so that one that takes no Jobs or has the wrong pull secrets does not prevent the scan; one whose
+// credentials the registry has paused is left out. When the registry has paused all, paused is when the first pause ends.
+func (v *observed) place(key model.ImageKey) (namespace string, paused time.Time) {
+	namespaces := v.namespaces(key)
+	for i := range namespaces {
+		namespace := namespaces[(v.images[key].Attempts+i)%len(namespaces)]
+		hold, held := v.holds[v.credentialOf(key, namespace)]
+		if !held {
+			return namespace, time.Time{}
+		}
+		if paused.IsZero() || hold.Until.Before(paused) {
+			paused = hold.Until
+		}
+	}
+	return "", paused
+}
+
+// mustWait says what keeps an image that is due from being cataloged now. paused is from observed.place.
+func mustWait(scanner *scannerv1.Scanner, key model.ImageKey, paused time.Time, free slots, limits Limits) (wait, bool) {
 	host := key.Registry()
-	hold, held := v.holds[host]
 	switch {
 	case scanner.Spec.Suspend:
 		return wait{why: waitsSuspended}, true
-	case held:
-		return wait{why: "waiting until the pause that the registry " + host + " requested ends", until: hold.Until}, true
+	case !paused.IsZero():
+		return wait{why: "waiting until the pause that the registry " + host + " requested ends", until: paused}, true
 	case free.scanner <= 0:
 		return wait{why: waitsScanner}, true
 	case free.operator <= 0:
@@ -217,32 +235,22 @@ func due(v *observed, now time.Time, next *time.Duration) []model.ImageKey {
 	return slices.Concat(fresh, retries)
 }
 
-// request asks for the next attempt at an image, in a namespace with a pod that runs it, with the pull secrets of all of that
-// namespace's pods that run it. Each attempt is made in another namespace, if there are several, so that one that takes no Jobs or has
-// the wrong pull secrets does not stand in the way for ever.
-func request(scanner *scannerv1.Scanner, v *observed, key model.ImageKey) scanjob.Request {
+// request asks for the next attempt at an image in a namespace, with the pull secrets of all of that namespace's pods that run it.
+func request(scanner *scannerv1.Scanner, v *observed, key model.ImageKey, namespace string) scanjob.Request {
 	spec := scanner.Spec.Job
 	image := v.images[key]
 	req := scanjob.Request{
-		Name: v.attemptName(key), Key: key, ScannerUID: string(scanner.UID), SizeClass: image.SizeClass.OrSmall(),
+		Name: v.attemptName(key), Key: key, Namespace: namespace, ScannerUID: string(scanner.UID), SizeClass: image.SizeClass.OrSmall(),
 		OperatorPullSecrets: spec.ImagePullSecrets, Resources: spec.Resources, NodeSelector: spec.NodeSelector,
 		Tolerations: spec.Tolerations, PriorityClassName: spec.PriorityClassName,
 	}
-	runs := func(c *inventory.Container) bool { return c.Key == key && c.Skip == "" }
-	var namespaces []string
-	for i := range v.containers {
-		if c := &v.containers[i]; runs(c) && !slices.Contains(namespaces, c.Namespace) {
-			namespaces = append(namespaces, c.Namespace)
-		}
-	}
-	req.Namespace = namespaces[image.Attempts%len(namespaces)]
 	add := func(name string) {
 		if !slices.Contains(req.PullSecrets, name) {
 			req.PullSecrets = append(req.PullSecrets, name)
 		}
 	}
 	for i := range v.containers {
-		if c := &v.containers[i]; runs(c) && c.Namespace == req.Namespace {
+		if c := &v.containers[i]; c.Key == key && c.Skip == "" && c.Namespace == namespace {
 			for _, name := range c.PullSecrets {
 				add(name)
 			}

@@ -30,7 +30,7 @@ func imageKey(name string) model.ImageKey {
 type world struct{ *observed }
 
 func newWorld() world {
-	return world{&observed{images: map[model.ImageKey]store.Image{}, attempts: map[string]Attempt{}, holds: map[string]store.RegistryPause{}}}
+	return world{&observed{images: map[model.ImageKey]store.Image{}, attempts: map[string]Attempt{}, holds: map[credential]store.RegistryPause{}, operator: "operator"}}
 }
 
 func (w world) runs(name string, state store.ImageState) world {
@@ -60,9 +60,17 @@ func (w world) elsewhere(registry string, count int) world {
 	return w
 }
 
-// held leaves the registry alone for a while.
-func (w world) held(pause time.Duration) world {
-	w.holds["r.example"] = store.RegistryPause{Host: "r.example", Until: now.Add(pause)}
+// held pauses the registry for a while, for the credentials of namespaces.
+func (w world) held(pause time.Duration, namespaces ...string) world {
+	for _, namespace := range namespaces {
+		w.holds[credential{"r.example", namespace}] = store.RegistryPause{Host: "r.example", Namespace: namespace, Until: now.Add(pause)}
+	}
+	return w
+}
+
+// also runs an image in one more namespace.
+func (w world) also(name, namespace string) world {
+	w.containers = append(w.containers, inventory.Container{Namespace: namespace, Pod: name, Name: "c", Key: imageKey(name)})
 	return w
 }
 
@@ -150,7 +158,22 @@ func TestMakePlan(t *testing.T) {
 			want{start: []string{"a"}, running: 1, queued: 1, next: watchInterval},
 		},
 		"a registry that asked for it is left alone": {
-			wide, newWorld().runs("a", pending).runs("b", failed(-time.Second)).held(time.Minute), want{queued: 2, next: time.Minute},
+			wide, newWorld().runs("a", pending).runs("b", failed(-time.Second)).held(time.Minute, "ns-a", "ns-b"), want{queued: 2, next: time.Minute},
+		},
+		"a pause concerns the credentials of one namespace": {
+			wide, newWorld().runs("a", pending).runs("b", pending).held(time.Hour, "ns-a"),
+			want{start: []string{"b"}, running: 1, queued: 1, next: watchInterval},
+		},
+		"a pause of scans without credentials concerns no tenant": {
+			wide, newWorld().runs("a", pending).held(time.Hour, ""), want{start: []string{"a"}, running: 1, next: watchInterval},
+		},
+		"an image that runs elsewhere too is scanned there": {
+			wide, newWorld().runs("a", pending).also("a", "ns-other").held(time.Hour, "ns-a"),
+			want{start: []string{"other"}, running: 1, next: watchInterval},
+		},
+		"of several pauses, the first to end counts": {
+			wide, newWorld().runs("a", pending).also("a", "ns-other").held(time.Hour, "ns-a").held(time.Minute, "ns-other"),
+			want{queued: 1, next: time.Minute},
 		},
 		"scans of pods that are gone take slots": {
 			scannerWith(nil), func() world {
@@ -187,7 +210,8 @@ func TestMakePlan(t *testing.T) {
 			for _, req := range p.start {
 				pod := strings.TrimPrefix(req.Namespace, "ns-")
 				got.start = append(got.start, pod)
-				if wantName := scanjob.Name(req.Key, "nonce-"+pod, tt.world.images[req.Key].Attempts); req.Name != wantName {
+				image := tt.world.images[req.Key]
+				if wantName := scanjob.Name(req.Key, image.Nonce, image.Attempts); req.Name != wantName {
 					t.Errorf("the attempt at %s has the name %s, want %s", pod, req.Name, wantName)
 				}
 			}
@@ -196,6 +220,12 @@ func TestMakePlan(t *testing.T) {
 			}
 		})
 	}
+}
+
+// requestNext asks for the next attempt at an image.
+func requestNext(scanner *scannerv1.Scanner, w world, key model.ImageKey) scanjob.Request {
+	namespace, _ := w.place(key)
+	return request(scanner, w.observed, key, namespace)
 }
 
 func TestRequestCollectsPullSecretsOfOneNamespace(t *testing.T) {
@@ -208,7 +238,7 @@ func TestRequestCollectsPullSecretsOfOneNamespace(t *testing.T) {
 		{Namespace: "one", Key: key, PullSecrets: []string{"first", "second"}},
 		{Namespace: "one", Key: imageKey("b"), PullSecrets: []string{"other-image"}},
 	}
-	req := request(scannerWith(nil), w.observed, key)
+	req := requestNext(scannerWith(nil), w, key)
 	if diff := cmp.Diff([]string{"first", "second"}, req.PullSecrets); diff != "" || req.Namespace != "one" {
 		t.Errorf("namespace %s, pull secrets (-want +got):\n%s", req.Namespace, diff)
 	}
@@ -222,7 +252,7 @@ func TestRequestGoesRoundTheNamespaces(t *testing.T) {
 		w.containers = []inventory.Container{
 			{Namespace: "one", Key: key, PullSecrets: []string{"first"}}, {Namespace: "two", Key: key, PullSecrets: []string{"second"}}, {Namespace: "one", Key: key},
 		}
-		req := request(scannerWith(func(s *scannerv1.Scanner) { s.Spec.Job.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "all"}} }), w.observed, key)
+		req := requestNext(scannerWith(func(s *scannerv1.Scanner) { s.Spec.Job.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "all"}} }), w, key)
 		secrets := map[string][]string{"one": {"first", "all"}, "two": {"second", "all"}}
 		if diff := cmp.Diff(secrets[want], req.PullSecrets); diff != "" || req.Namespace != want {
 			t.Errorf("attempt %d is made in %s, want %s; pull secrets (-want +got):\n%s", attempts, req.Namespace, want, diff)
@@ -245,26 +275,25 @@ func TestPlanRetry(t *testing.T) {
 		"raised in the meantime":       {model.SizeLarge, model.SizeMedium, model.Outcome{Reason: model.ReasonOutOfMemory}, retry{at: first}},
 		"the registry says how long": {
 			"", "", model.Outcome{Reason: model.ReasonRegistryRateLimited, Message: "429", RetryAfter: 10 * time.Minute},
-			retry{
-				at: now.Add(10*time.Minute + spread(2*time.Minute, key)), hold: &store.RegistryPause{Host: "r.example", Until: now.Add(10 * time.Minute), Reason: "429"},
-			},
+			retry{at: second, hold: &store.RegistryPause{Host: "r.example", Namespace: "shop", Until: now.Add(10 * time.Minute), Reason: "429"}},
 		},
 		"the registry says no more than that": {
-			"", "", model.Outcome{Reason: model.ReasonRegistryRateLimited}, retry{at: second, hold: &store.RegistryPause{Host: "r.example", Until: now.Add(firstHold)}},
+			"", "", model.Outcome{Reason: model.ReasonRegistryRateLimited},
+			retry{at: second, hold: &store.RegistryPause{Host: "r.example", Namespace: "shop", Until: now.Add(firstHold)}},
 		},
 		"the registry is down for a while": {
 			"", "", model.Outcome{Reason: model.ReasonRegistryUnavailable, RetryAfter: time.Second},
-			retry{at: second, hold: &store.RegistryPause{Host: "r.example", Until: now.Add(time.Second)}},
+			retry{at: second, hold: &store.RegistryPause{Host: "r.example", Namespace: "shop", Until: now.Add(time.Second)}},
 		},
 		"nobody is put off for a day": {
 			"", "", model.Outcome{Reason: model.ReasonRegistryRateLimited, RetryAfter: 24 * time.Hour},
-			retry{at: now.Add(time.Hour + spread(time.Hour/5, key)), hold: &store.RegistryPause{Host: "r.example", Until: now.Add(time.Hour)}},
+			retry{at: second, hold: &store.RegistryPause{Host: "r.example", Namespace: "shop", Until: now.Add(time.Hour)}},
 		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			image := store.Image{ImageState: store.ImageState{Key: key, Attempts: 1}, SizeClass: tt.class}
-			got := planRetry(&image, tt.ranIn, tt.outcome, model.SizeClass.Next, now)
+			got := planRetry(&image, Attempt{SizeClass: tt.ranIn, Outcome: tt.outcome}, credential{"r.example", "shop"}, model.SizeClass.Next, now)
 			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(retry{})); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

@@ -16,13 +16,13 @@ func (s *Store) RegistryPauses(ctx context.Context) ([]store.RegistryPause, erro
 	var pauses []store.RegistryPause
 	err := s.read(ctx, "read which registries are paused", func(tx *gorm.DB) error {
 		var rows []struct {
-			Host, Reason string
-			UntilTime    int64
+			Host, Namespace, Reason string
+			UntilTime               int64
 		}
-		err := tx.Raw("SELECT host, until_time, reason FROM registry_holds WHERE until_time > ? ORDER BY host", s.now()).Scan(&rows).Error
+		err := tx.Raw("SELECT host, namespace, until_time, reason FROM registry_pauses WHERE until_time > ? ORDER BY host, namespace", s.now()).Scan(&rows).Error
 		pauses = make([]store.RegistryPause, len(rows))
 		for i, row := range rows {
-			pauses[i] = store.RegistryPause{Host: row.Host, Until: fromMicros(row.UntilTime), Reason: row.Reason}
+			pauses[i] = store.RegistryPause{Host: row.Host, Namespace: row.Namespace, Until: fromMicros(row.UntilTime), Reason: row.Reason}
 		}
 		return err
 	})
@@ -35,19 +35,23 @@ func (s *Store) PauseRegistry(ctx context.Context, pause store.RegistryPause) er
 	if pause.Host == "" || len(pause.Host) > model.MaxImageIDLength {
 		return errors.New(what + ": the host is empty or too long")
 	}
+	if len(pause.Namespace) > maxIdentifier {
+		return errors.New(what + ": the namespace is too long")
+	}
 	return s.write(ctx, what, func(tx *txn) error {
-		if err := tx.Execute("DELETE FROM registry_holds WHERE until_time <= ?", tx.now); err != nil {
+		if err := tx.Execute("DELETE FROM registry_pauses WHERE until_time <= ?", tx.now); err != nil {
 			return err
 		}
 		var later int64
-		err := tx.Raw("SELECT COUNT(*) FROM registry_holds WHERE host = ? AND until_time >= ?", pause.Host, micros(pause.Until)).Scan(&later).Error
+		err := tx.Raw("SELECT COUNT(*) FROM registry_pauses WHERE host = ? AND namespace = ? AND until_time >= ?",
+			pause.Host, pause.Namespace, micros(pause.Until)).Scan(&later).Error
 		if err != nil || later > 0 {
 			return err
 		}
-		if err := tx.Execute("DELETE FROM registry_holds WHERE host = ?", pause.Host); err != nil {
+		if err := tx.Execute("DELETE FROM registry_pauses WHERE host = ? AND namespace = ?", pause.Host, pause.Namespace); err != nil {
 			return err
 		}
-		values := []any{pause.Host, micros(pause.Until), sqldb.Truncate(pause.Reason, maxMessage)}
-		return tx.Insert("registry_holds", []string{"host", "until_time", "reason"}, values, "")
+		values := []any{pause.Host, pause.Namespace, micros(pause.Until), sqldb.Truncate(pause.Reason, maxMessage)}
+		return tx.Insert("registry_pauses", []string{"host", "namespace", "until_time", "reason"}, values, "")
 	})
 }

@@ -128,6 +128,23 @@ var scanTests = map[string]func(*testing.T, *fixture){
 			t.Error("an empty host is accepted")
 		}
 	},
+	"A pause concerns the credentials of one namespace": func(t *testing.T, f *fixture) {
+		f.clock.set(day)
+		pause := func(namespace string, minutes int) store.RegistryPause {
+			return store.RegistryPause{Host: "a.example", Namespace: namespace, Until: day.Add(time.Duration(minutes) * time.Minute), Reason: "429"}
+		}
+		must(t, f.PauseRegistry(t.Context(), pause("shop", 60)))
+		must(t, f.PauseRegistry(t.Context(), pause("", 5)))
+		must(t, f.PauseRegistry(t.Context(), pause("bank", 10)))
+		must(t, f.PauseRegistry(t.Context(), pause("bank", 20)))
+		must(t, f.PauseRegistry(t.Context(), pause("shop", 30)))
+		if diff := cmp.Diff([]store.RegistryPause{pause("", 5), pause("bank", 20), pause("shop", 60)}, f.pauses(t)); diff != "" {
+			t.Errorf("pauses (-want +got):\n%s", diff)
+		}
+		if f.PauseRegistry(t.Context(), pause(strings.Repeat("n", 256), 5)) == nil {
+			t.Error("a namespace that is too long is accepted")
+		}
+	},
 	"Images that nothing runs are forgotten": func(t *testing.T, f *fixture) {
 		running, ended, fresh, never, reported := image("r", amd64), image("ee", amd64), image("fff", amd64), image("nnnn", amd64), image("ppppp", amd64)
 		f.clock.set(day)
