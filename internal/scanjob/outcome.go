@@ -39,6 +39,8 @@ const (
 type Evaluation struct {
 	// Done: the attempt has ended, even if the Job has not, and no longer counts as a concurrent scan.
 	Done bool
+	// Started: the scan container runs or has run.
+	Started bool
 	// Outcome is the result if Done. Otherwise it is what blocks the attempt, without a reason if nothing is known to block it.
 	Outcome model.Outcome
 }
@@ -59,24 +61,36 @@ func condition(job *batchv1.Job, kind batchv1.JobConditionType) *batchv1.JobCond
 
 // Evaluate computes the state of an attempt from its Job and those pods of the Job that still exist.
 func Evaluate(job *batchv1.Job, pods []corev1.Pod, now time.Time) Evaluation {
+	evaluation := evaluate(job, pods, now)
+	evaluation.Started = slices.ContainsFunc(pods, started)
+	return evaluation
+}
+
+// started reports whether the scan container of a pod runs or has run.
+func started(pod corev1.Pod) bool {
+	status := scanStatus(&pod)
+	return status != nil && (status.State.Running != nil || status.State.Terminated != nil)
+}
+
+func evaluate(job *batchv1.Job, pods []corev1.Pod, now time.Time) Evaluation {
 	if condition(job, batchv1.JobComplete) != nil {
 		return Evaluation{Done: true}
 	}
 	if failed := condition(job, batchv1.JobFailed); failed != nil {
-		return Evaluation{true, failure(job, pods, failed)}
+		return Evaluation{Done: true, Outcome: failure(job, pods, failed)}
 	}
 	// The Job controller waits for every pod to go, and that of a lost node never does.
 	if failing := condition(job, batchv1.JobFailureTarget); failing != nil && now.Sub(failing.LastTransitionTime.Time) > statusGrace {
-		return Evaluation{true, failure(job, pods, failing)}
+		return Evaluation{Done: true, Outcome: failure(job, pods, failing)}
 	}
 	if succeeded, at, ended := podsEnded(pods); ended && now.Sub(at) > statusGrace {
 		if succeeded {
 			return Evaluation{Done: true}
 		}
-		return Evaluation{true, failure(job, pods, &batchv1.JobCondition{Message: "its pod has ended"})}
+		return Evaluation{Done: true, Outcome: failure(job, pods, &batchv1.JobCondition{Message: "its pod has ended"})}
 	}
 	if overdue(job, now) {
-		return Evaluation{true, overdueOutcome(job, pods)}
+		return Evaluation{Done: true, Outcome: overdueOutcome(job, pods)}
 	}
 	if outcome, known := soFar(pods); known {
 		return Evaluation{Outcome: outcome}

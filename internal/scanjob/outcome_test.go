@@ -226,6 +226,25 @@ func TestTerminationMessagesAreUntrusted(t *testing.T) {
 	}
 }
 
+func TestStarted(t *testing.T) {
+	running := corev1.ContainerStatus{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
+	for name, tt := range map[string]struct {
+		pods []corev1.Pod
+		want bool
+	}{
+		"no pod":           {nil, false},
+		"not scheduled":    {podWith(corev1.ContainerStatus{}, podCondition(corev1.PodScheduled, corev1.ConditionFalse, "")), false},
+		"cannot be pulled": {podWith(waiting("ImagePullBackOff")), false},
+		"running":          {podWith(running), true},
+		"ended":            {podWith(ended(1, "Error", "")), true},
+		"one of two":       {append(podWith(waiting("ContainerCreating")), podWith(running)...), true},
+	} {
+		if got := Evaluate(jobAged(time.Minute), tt.pods, now).Started; got != tt.want {
+			t.Errorf("%s: started %t, want %t", name, got, tt.want)
+		}
+	}
+}
+
 func fmtPods(pods []corev1.Pod) string {
 	var text strings.Builder
 	for i := range pods {

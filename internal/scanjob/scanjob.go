@@ -32,6 +32,8 @@ const (
 	AnnotationPlatform = prefix + "platform"
 	// AnnotationSizeClass is the model.SizeClass that the memory follows from.
 	AnnotationSizeClass = prefix + "size-class"
+	// AnnotationFor names the namespace of the workload that the scan was started for.
+	AnnotationFor = prefix + "for-namespace"
 )
 
 // Audience is the audience of the tokens that scan pods present to the operator.
@@ -114,6 +116,8 @@ type Request struct {
 	Key  model.ImageKey
 	// Namespace is one in which a pod runs the image, so that the pod's pull secrets can be mounted.
 	Namespace string
+	// For is the namespace of the workload that the scan is started for.
+	For string
 	// ScannerUID is the UID of the Scanner that asks.
 	ScannerUID string
 	// PullSecrets name the Secrets with credentials for the image's registry.
@@ -140,6 +144,7 @@ func Build(req Request, opts Options) *batchv1.Job {
 	}
 	annotations := map[string]string{
 		AnnotationImageID: req.Key.ImageID, AnnotationPlatform: req.Key.Platform.String(), AnnotationSizeClass: string(req.SizeClass.OrSmall()),
+		AnnotationFor: req.For,
 	}
 	podAnnotations := map[string]string{"sidecar.istio.io/inject": "false"}
 	maps.Copy(podAnnotations, annotations)
@@ -163,6 +168,10 @@ func Build(req Request, opts Options) *batchv1.Job {
 func SizeClass(job *batchv1.Job) model.SizeClass {
 	return model.SizeClass(job.Annotations[AnnotationSizeClass]).OrSmall()
 }
+
+// For reads from a Job the namespace of the workload that it was started for. Whoever has rights in the namespace of the Job may have changed
+// it.
+func For(job *batchv1.Job) string { return job.Annotations[AnnotationFor] }
 
 // Key reads from a Job what it catalogs. It is the zero value when the Job does not say it as Build does.
 func Key(job *batchv1.Job) model.ImageKey {

@@ -2,6 +2,7 @@ package scanner
 
 import (
 	"context"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -30,7 +31,13 @@ type Attempt struct {
 	SizeClass  model.SizeClass
 	// Namespace is where the attempt runs, whose pull secrets it may use; empty for one in the process of the operator.
 	Namespace string
-	Done      bool
+	// For is the namespace of the workload that it was started for.
+	For string
+	// Created is when it was started, zero if that is not known.
+	Created time.Time
+	// Started: its container runs or has run, so that it may pull.
+	Started bool
+	Done    bool
 	// Outcome is how it ended, when Done; the SBOM of a successful attempt is in the store by then. Otherwise it is what keeps the
 	// attempt from going on, without a reason when nothing is known to.
 	Outcome model.Outcome

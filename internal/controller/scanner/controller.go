@@ -88,6 +88,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	if !scanner.DeletionTimestamp.IsZero() {
+		r.queues.set(req.NamespacedName, nil)
 		return ctrl.Result{}, nil
 	}
 	before := scanner.DeepCopy()
@@ -95,6 +96,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	next, err := r.reconcile(ctx, scanner)
 	if err != nil {
 		setFailed(scanner, err)
+		// Others must not wait for what it would have started.
+		r.queues.set(req.NamespacedName, nil)
 	}
 	return reporter.Report(ctx, kube.Outcome{Before: before, After: scanner, Status: scanner.Status, Err: err, RequeueAfter: next})
 }
@@ -116,7 +119,7 @@ func (r *Reconciler) reconcile(ctx context.Context, scanner *scannerv1.Scanner) 
 		return 0, err
 	}
 	plan := makePlan(scanner, v, r.Limits, r.Clock.Now())
-	r.queues.set(client.ObjectKeyFromObject(scanner), plan.contends)
+	r.queues.set(client.ObjectKeyFromObject(scanner), plan.waiting, plan.served()...)
 	if err := r.startAll(ctx, scanner, v, &plan); err != nil {
 		return 0, err
 	}
@@ -136,7 +139,7 @@ func (r *Reconciler) startAll(ctx context.Context, scanner *scannerv1.Scanner, v
 		err := r.start(ctx, client.ObjectKeyFromObject(scanner), v, start)
 		if refused, ok := errors.AsType[*RefusedError](err); ok {
 			// It must not stand in the way of the others, now or at the next try. Its slot is given away next time.
-			if err := r.recordFailure(ctx, scanner, v, start.Key, Attempt{SizeClass: start.SizeClass, Namespace: start.Namespace, Outcome: refused.Outcome}); err != nil {
+			if err := r.recordFailure(ctx, scanner, v, start.Key, Attempt{SizeClass: start.SizeClass, Namespace: start.Namespace, For: start.For, Outcome: refused.Outcome}); err != nil {
 				return err
 			}
 			plan.running--

@@ -26,7 +26,7 @@ func (r *Reconciler) recordCoverage(ctx context.Context, scanner types.Namespace
 
 // forget deletes the records of a deleted Scanner.
 func (r *Reconciler) forget(ctx context.Context, scanner types.NamespacedName) error {
-	r.queues.set(scanner, false)
+	r.queues.set(scanner, nil)
 	r.Metrics.Forget(scanner.Namespace, scanner.Name)
 	return errors.Join(r.recordUses(ctx, scanner, nil), r.recordCoverage(ctx, scanner, &observed{}, plan{}))
 }
@@ -82,7 +82,7 @@ func explain(c *inventory.Container, result coverage.Result, v *observed, p plan
 		return c.WaitingMessage, time.Time{}
 	case result.State == coverage.Failed && known:
 		next = image.NextAttempt
-		if _, paused := v.place(c.Key); paused.After(next) {
+		if _, paused := v.places(c.Key); paused.After(next) {
 			next = paused
 		}
 		return image.Message, next

@@ -99,7 +99,7 @@ func (p *InProcess) Start(_ context.Context, _ types.NamespacedName, req scanjob
 	if p.attempts == nil {
 		p.attempts = map[string]Attempt{}
 	}
-	p.attempts[req.Name] = Attempt{Key: req.Key, ScannerUID: req.ScannerUID, SizeClass: req.SizeClass}
+	p.attempts[req.Name] = childAttempt(req)
 	ctx := p.ctx
 	p.wait.Go(func() {
 		outcome := p.run(ctx, req)
@@ -108,9 +108,16 @@ func (p *InProcess) Start(_ context.Context, _ types.NamespacedName, req scanjob
 	return nil
 }
 
+// childAttempt is the attempt of a child process, which begins at once.
+func childAttempt(req scanjob.Request) Attempt {
+	return Attempt{Key: req.Key, ScannerUID: req.ScannerUID, SizeClass: req.SizeClass, For: req.For, Started: true}
+}
+
 func (p *InProcess) finish(req scanjob.Request, outcome model.Outcome) {
+	attempt := childAttempt(req)
+	attempt.Done, attempt.Outcome = true, outcome
 	p.mu.Lock()
-	p.attempts[req.Name] = Attempt{Key: req.Key, ScannerUID: req.ScannerUID, SizeClass: req.SizeClass, Done: true, Outcome: outcome}
+	p.attempts[req.Name] = attempt
 	p.order = append(p.order, req.Name)
 	if len(p.order) > keepOutcomes {
 		delete(p.attempts, p.order[0])

@@ -115,6 +115,7 @@ func (j *Jobs) add(ctx context.Context, job *batchv1.Job, attempts map[string]At
 	}
 	attempt := Attempt{
 		Key: scanjob.Key(job), ScannerUID: job.Labels[scanjob.LabelScanner], SizeClass: scanjob.SizeClass(job), Namespace: job.Namespace,
+		For: scanjob.For(job), Created: job.CreationTimestamp.Time, Started: evaluation.Started,
 		Done: evaluation.Done, Outcome: evaluation.Outcome,
 	}
 	attempts[job.Name] = attempt
@@ -229,7 +230,9 @@ func (j *Jobs) Start(ctx context.Context, owner types.NamespacedName, req scanjo
 	defer j.mu.Unlock()
 	j.open[job.Name] = openJob{
 		key: client.ObjectKeyFromObject(job), createdAt: j.clock.Now(),
-		attempt: Attempt{Key: req.Key, ScannerUID: req.ScannerUID, SizeClass: req.SizeClass.OrSmall(), Namespace: req.Namespace},
+		attempt: Attempt{
+			Key: req.Key, ScannerUID: req.ScannerUID, SizeClass: req.SizeClass.OrSmall(), Namespace: req.Namespace, For: req.For, Created: j.clock.Now(),
+		},
 	}
 	return nil
 }

@@ -39,8 +39,8 @@ type observed struct {
 	operator string
 	// runsIn is what namespaces returns.
 	runsIn map[model.ImageKey][]string
-	// others is the number of other Scanners that wait for a slot of the operator.
-	others   int
+	// queues knows what waits for slots, of all Scanners.
+	queues   *queues
 	build    model.DatabaseBuild
 	hasBuild bool
 }
@@ -55,6 +55,15 @@ func (v *observed) credentialOf(key model.ImageKey, namespace string) credential
 		namespace = ""
 	}
 	return credential{key.Registry(), namespace}
+}
+
+// chargedTo returns the namespace that an attempt under way counts for: that of the workload. Whoever has rights where a Job runs can change
+// what the Job says, so there it counts for that namespace, whatever it says.
+func (v *observed) chargedTo(attempt *Attempt) string {
+	if attempt.For == "" || attempt.Namespace != "" && attempt.Namespace != v.operator {
+		return attempt.Namespace
+	}
+	return attempt.For
 }
 
 // namespaces lists the namespaces with containers that run an image and are not skipped, in the order of the containers.
@@ -99,7 +108,7 @@ func (r *Reconciler) observe(ctx context.Context, scanner *scannerv1.Scanner) (*
 		}
 		maps.Copy(images, found)
 	}
-	v := &observed{containers: containers, beyond: within.beyond, images: images, attempts: attempts, others: r.queues.others(client.ObjectKeyFromObject(scanner)), operator: r.Namespace}
+	v := &observed{containers: containers, beyond: within.beyond, images: images, attempts: attempts, queues: &r.queues, operator: r.Namespace}
 	if v.active, err = r.active(ctx, v); err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package scanner
 
 import (
-	"fmt"
 	"hash/fnv"
 	"slices"
 	"time"
@@ -94,18 +93,29 @@ type plan struct {
 	// that wait for a slot or, suspended, for good.
 	running int
 	queued  int
-	// waits says what keeps queued images.
-	waits map[model.ImageKey]wait
-	// contends: images wait for a slot of the operator that other Scanners have.
-	contends bool
+	// waits says what keeps queued images, waiting how many of them wait for slots.
+	waits   map[model.ImageKey]wait
+	waiting demand
 	// next is when to look again.
 	next time.Duration
+}
+
+// served lists the namespaces whose images are cataloged now.
+func (p *plan) served() []string {
+	namespaces := make([]string, 0, len(p.start))
+	for i := range p.start {
+		namespaces = append(namespaces, p.start[i].For)
+	}
+	return namespaces
 }
 
 // wait says why an image is not cataloged now. until is zero where nobody knows.
 type wait struct {
 	why   string
 	until time.Time
+	// limit has no slot for the namespace; empty when the image does not wait for a slot.
+	limit     limit
+	namespace string
 }
 
 // The reasons why images wait.
@@ -115,33 +125,33 @@ const (
 	waitsOperator  = "waiting for a scan slot of the operator (--scan-concurrency)"
 )
 
-// slots counts what is free.
-type slots struct {
-	scanner, operator int
-	perRegistry       map[string]int
-}
-
 // makePlan decides which images to catalog now: new ones before retries, in the order in which their pods were created, as
-// long as the Scanner, the operator and the registry have free slots.
+// long as the Scanner, the operator and the registry have free slots for the namespaces that run them.
 func makePlan(scanner *scannerv1.Scanner, v *observed, limits Limits, now time.Time) plan {
-	p := plan{next: auditInterval, waits: map[model.ImageKey]wait{}}
-	free := freeSlots(scanner, v, limits, &p)
-	for _, key := range due(v, now, &p.next) {
-		namespace, paused := v.place(key)
-		if w, waits := mustWait(scanner, key, paused, free, limits); waits {
-			p.queued++
-			p.waits[key] = w
-			p.contends = p.contends || w.why == waitsOperator
-			if !w.until.IsZero() {
-				p.next = min(p.next, max(w.until.Sub(now), time.Second))
-			}
+	p := plan{next: auditInterval, waits: map[model.ImageKey]wait{}, waiting: demand{}}
+	for i := range v.active {
+		if _, wanted := v.images[v.active[i].Key]; wanted && v.active[i].ScannerUID == string(scanner.UID) {
+			p.running++
+		}
+	}
+	keys := due(v, now, &p.next)
+	free := newLimited(scanner, v, limits, keys, now)
+	for _, key := range keys {
+		namespace, w := choose(scanner, v, key, free)
+		if w.why == "" {
+			p.running++
+			p.start = append(p.start, request(scanner, v, key, namespace))
 			continue
 		}
-		free.scanner--
-		free.operator--
-		free.perRegistry[key.Registry()]--
-		p.running++
-		p.start = append(p.start, request(scanner, v, key, namespace))
+		p.queued++
+		p.waits[key] = w
+		if w.limit != "" {
+			p.waiting.add(w.limit, w.namespace)
+			p.next = min(p.next, watchInterval)
+		}
+		if !w.until.IsZero() {
+			p.next = min(p.next, max(w.until.Sub(now), time.Second))
+		}
 	}
 	if p.running > 0 {
 		p.next = min(p.next, watchInterval)
@@ -152,64 +162,47 @@ func makePlan(scanner *scannerv1.Scanner, v *observed, limits Limits, now time.T
 	return p
 }
 
-// freeSlots counts what the attempts under way leave, and those of the Scanner itself. While other Scanners wait too, a Scanner gets no
-// more than its share of the operator's slots.
-func freeSlots(scanner *scannerv1.Scanner, v *observed, limits Limits, p *plan) slots {
-	free := slots{scanner: int(scannerv1.DefaultConcurrency), operator: limits.Scans - len(v.active), perRegistry: map[string]int{}}
-	if scanner.Spec.Concurrency != nil {
-		free.scanner = int(*scanner.Spec.Concurrency)
+// choose takes the slots for the next attempt at an image, and returns the namespace for which it is made; or what keeps the image from
+// being cataloged now.
+func choose(scanner *scannerv1.Scanner, v *observed, key model.ImageKey, free *limited) (namespace string, why wait) {
+	if scanner.Spec.Suspend {
+		return "", wait{why: waitsSuspended}
 	}
-	own := 0
-	for _, attempt := range v.active {
-		free.perRegistry[attempt.Key.Registry()]--
-		if attempt.ScannerUID != string(scanner.UID) {
-			continue
+	namespaces, paused := v.places(key)
+	if len(namespaces) == 0 {
+		return "", wait{why: "waiting until the pause that the registry " + key.Registry() + " requested ends", until: paused}
+	}
+	for _, namespace := range namespaces {
+		w, admitted := free.admit(key, namespace)
+		if admitted {
+			return namespace, wait{}
 		}
-		own++
-		if _, wanted := v.images[attempt.Key]; wanted {
-			p.running++
+		if why.why == "" {
+			why = w
 		}
 	}
-	free.scanner -= own
-	share := max(1, limits.Scans/(v.others+1))
-	free.operator = min(free.operator, share-own)
-	return free
+	return "", why
 }
 
-// place chooses the namespace for the next attempt at an image, among those with a pod that runs it. Each attempt is made in another
-// namespace, if there are several, so that one that takes no Jobs or has the wrong pull secrets does not prevent the scan; one whose
-// credentials the registry has paused is left out. When the registry has paused all, paused is when the first pause ends.
-func (v *observed) place(key model.ImageKey) (namespace string, paused time.Time) {
-	namespaces := v.namespaces(key)
-	for i := range namespaces {
-		namespace := namespaces[(v.images[key].Attempts+i)%len(namespaces)]
+// places lists the namespaces for the next attempt at an image: those with a pod that runs it, the first choice first. Each attempt begins
+// with another namespace, if there are several, so that one that takes no Jobs or has the wrong pull secrets does not prevent the scan. A
+// namespace whose credentials the registry has paused is left out; when it has paused all, paused is when the first pause ends.
+func (v *observed) places(key model.ImageKey) (namespaces []string, paused time.Time) {
+	all := v.namespaces(key)
+	for i := range all {
+		namespace := all[(v.images[key].Attempts+i)%len(all)]
 		hold, held := v.holds[v.credentialOf(key, namespace)]
-		if !held {
-			return namespace, time.Time{}
-		}
-		if paused.IsZero() || hold.Until.Before(paused) {
+		switch {
+		case !held:
+			namespaces = append(namespaces, namespace)
+		case paused.IsZero() || hold.Until.Before(paused):
 			paused = hold.Until
 		}
 	}
-	return "", paused
-}
-
-// mustWait says what keeps an image that is due from being cataloged now. paused is from observed.place.
-func mustWait(scanner *scannerv1.Scanner, key model.ImageKey, paused time.Time, free slots, limits Limits) (wait, bool) {
-	host := key.Registry()
-	switch {
-	case scanner.Spec.Suspend:
-		return wait{why: waitsSuspended}, true
-	case !paused.IsZero():
-		return wait{why: "waiting until the pause that the registry " + host + " requested ends", until: paused}, true
-	case free.scanner <= 0:
-		return wait{why: waitsScanner}, true
-	case free.operator <= 0:
-		return wait{why: waitsOperator}, true
-	case free.perRegistry[host]+limits.PerRegistry <= 0:
-		return wait{why: fmt.Sprintf("waiting because %d scans pull from the registry %s (--scan-registry-concurrency)", limits.PerRegistry, host)}, true
+	if len(namespaces) > 0 {
+		return namespaces, time.Time{}
 	}
-	return wait{}, false
+	return nil, paused
 }
 
 // due lists the images to be cataloged now, and shortens next to the time when another will be due.
@@ -240,7 +233,7 @@ func request(scanner *scannerv1.Scanner, v *observed, key model.ImageKey, namesp
 	spec := scanner.Spec.Job
 	image := v.images[key]
 	req := scanjob.Request{
-		Name: v.attemptName(key), Key: key, Namespace: namespace, ScannerUID: string(scanner.UID), SizeClass: image.SizeClass.OrSmall(),
+		Name: v.attemptName(key), Key: key, Namespace: namespace, For: namespace, ScannerUID: string(scanner.UID), SizeClass: image.SizeClass.OrSmall(),
 		OperatorPullSecrets: spec.ImagePullSecrets, Resources: spec.Resources, NodeSelector: spec.NodeSelector,
 		Tolerations: spec.Tolerations, PriorityClassName: spec.PriorityClassName,
 	}

@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
 	"github.com/scanner-operator/scanner-operator/internal/inventory"
@@ -30,7 +32,7 @@ func imageKey(name string) model.ImageKey {
 type world struct{ *observed }
 
 func newWorld() world {
-	return world{&observed{images: map[model.ImageKey]store.Image{}, attempts: map[string]Attempt{}, holds: map[credential]store.RegistryPause{}, operator: "operator"}}
+	return world{&observed{images: map[model.ImageKey]store.Image{}, attempts: map[string]Attempt{}, holds: map[credential]store.RegistryPause{}, operator: "operator", queues: &queues{}}}
 }
 
 func (w world) runs(name string, state store.ImageState) world {
@@ -74,9 +76,38 @@ func (w world) also(name, namespace string) world {
 	return w
 }
 
-// contended has other Scanners wait for a slot.
+// contended has other namespaces wait for many slots of the operator.
 func (w world) contended(others int) world {
-	w.others = others
+	waiting := map[string]int{}
+	for i := range others {
+		waiting[fmt.Sprint("other-", i)] = 100
+	}
+	w.queues.set(types.NamespacedName{Namespace: "other", Name: "s"}, demand{limitOperator: waiting})
+	return w
+}
+
+// waited has the Scanner's images in a namespace wait for slots of the operator.
+func (w world) waited(namespace string) world {
+	w.queues.set(client.ObjectKeyFromObject(scannerWith(nil)), demand{limitOperator: {namespace: 100}})
+	return w
+}
+
+// in moves all that runs to a namespace.
+func (w world) in(namespace string) world {
+	for i := range w.containers {
+		w.containers[i].Namespace = namespace
+	}
+	for i := range w.active {
+		w.active[i].Namespace = namespace
+	}
+	return w
+}
+
+// stuck adds attempts in a namespace whose pods have not started for a while.
+func (w world) stuck(namespace string, count int, since time.Duration) world {
+	for i := range count {
+		w.active = append(w.active, Attempt{Key: imageKey(fmt.Sprint("stuck-", i)), ScannerUID: "me", Namespace: namespace, Created: now.Add(-since)})
+	}
 	return w
 }
 
@@ -97,7 +128,8 @@ func TestMakePlan(t *testing.T) {
 		start           []string
 		running, queued int
 		next            time.Duration
-		contends        bool
+		// contends: images wait for slots of the operator.
+		contends bool
 	}
 	wide := scannerWith(func(s *scannerv1.Scanner) { s.Spec.Concurrency = new(int32(50)) })
 	tests := map[string]struct {
@@ -143,15 +175,34 @@ func TestMakePlan(t *testing.T) {
 			want{start: []string{"a"}, running: 1, queued: 1, next: watchInterval, contends: true},
 		},
 		"the operator's limit is reached": {
-			wide, newWorld().runs("a", pending).elsewhere("o.example", 7), want{queued: 1, next: auditInterval, contends: true},
+			wide, newWorld().runs("a", pending).elsewhere("o.example", 7), want{queued: 1, next: watchInterval, contends: true},
 		},
-		"while others wait, half of the slots are enough": {
-			wide, newWorld().runs("a", pending).runs("b", pending).runs("c", pending).runs("d", pending).attempt("a", "me", false).contended(1),
-			want{start: []string{"b", "c"}, running: 3, queued: 1, next: watchInterval, contends: true},
+		"while another namespace waits, half of the slots are enough": {
+			wide, newWorld().runs("a", pending).runs("b", pending).runs("c", pending).runs("d", pending).attempt("a", "me", false).contended(1).in("ns"),
+			want{start: []string{"b in ns", "c in ns"}, running: 3, queued: 1, next: watchInterval, contends: true},
 		},
-		"while many wait, one slot is enough": {
-			wide, newWorld().runs("a", pending).runs("b", pending).contended(40),
-			want{start: []string{"a"}, running: 1, queued: 1, next: watchInterval, contends: true},
+		"namespaces that wait for longer come first": {
+			wide, newWorld().runs("a", pending).runs("b", pending).contended(40).in("ns"), want{queued: 2, next: watchInterval, contends: true},
+		},
+		"while many wait, one slot is enough for one that waits for longest": {
+			wide, newWorld().runs("a", pending).runs("b", pending).in("ns").waited("ns").contended(40),
+			want{start: []string{"a in ns"}, running: 1, queued: 1, next: watchInterval, contends: true},
+		},
+		"a namespace with many images leaves slots of the Scanner to others": {
+			scannerWith(nil), newWorld().runs("a", pending).runs("b", pending).runs("c", pending).in("ns").runs("late", pending),
+			want{start: []string{"a in ns", "late"}, running: 2, queued: 2, next: watchInterval},
+		},
+		"scans that do not start take no slots of other namespaces": {
+			wide, newWorld().runs("a", pending).stuck("stuck", 4, 2*time.Minute), want{start: []string{"a"}, running: 1, next: watchInterval},
+		},
+		"scans that do not start take no slots of the Scanner from other namespaces": {
+			scannerWith(nil), newWorld().runs("a", pending).stuck("stuck", 2, 2*time.Minute), want{start: []string{"a"}, running: 1, next: watchInterval},
+		},
+		"scans that do not start take slots of their own namespace": {
+			wide, newWorld().runs("a", pending).in("stuck").stuck("stuck", 4, 2*time.Minute), want{queued: 1, next: watchInterval},
+		},
+		"scans that have just begun take slots of all": {
+			wide, newWorld().runs("a", pending).stuck("stuck", 4, startGrace), want{queued: 1, next: watchInterval},
 		},
 		"a registry takes four at a time": {
 			wide, newWorld().runs("a", pending).runs("b", pending).elsewhere("r.example", 3),
@@ -169,7 +220,7 @@ func TestMakePlan(t *testing.T) {
 		},
 		"an image that runs elsewhere too is scanned there": {
 			wide, newWorld().runs("a", pending).also("a", "ns-other").held(time.Hour, "ns-a"),
-			want{start: []string{"other"}, running: 1, next: watchInterval},
+			want{start: []string{"a in ns-other"}, running: 1, next: watchInterval},
 		},
 		"of several pauses, the first to end counts": {
 			wide, newWorld().runs("a", pending).also("a", "ns-other").held(time.Hour, "ns-a").held(time.Minute, "ns-other"),
@@ -203,16 +254,22 @@ func TestMakePlan(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			p := makePlan(tt.scanner, tt.world.observed, Limits{Scans: 6, PerRegistry: 4}, now)
-			got := want{running: p.running, queued: p.queued, next: p.next, contends: p.contends}
+			got := want{running: p.running, queued: p.queued, next: p.next, contends: len(p.waiting[limitOperator]) > 0}
 			if len(p.waits) != p.queued {
 				t.Errorf("%d images are queued, and it is said of %d why", p.queued, len(p.waits))
 			}
 			for _, req := range p.start {
-				pod := strings.TrimPrefix(req.Namespace, "ns-")
-				got.start = append(got.start, pod)
+				name, _, _ := strings.Cut(strings.TrimPrefix(req.Key.ImageID, "r.example/"), "@")
+				if req.For != req.Namespace {
+					t.Errorf("the attempt at %s runs in %s for %s", name, req.Namespace, req.For)
+				}
+				if req.Namespace != "ns-"+name {
+					name += " in " + req.Namespace
+				}
+				got.start = append(got.start, name)
 				image := tt.world.images[req.Key]
 				if wantName := scanjob.Name(req.Key, image.Nonce, image.Attempts); req.Name != wantName {
-					t.Errorf("the attempt at %s has the name %s, want %s", pod, req.Name, wantName)
+					t.Errorf("the attempt at %s has the name %s, want %s", name, req.Name, wantName)
 				}
 			}
 			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(want{})); diff != "" {
@@ -224,8 +281,8 @@ func TestMakePlan(t *testing.T) {
 
 // requestNext asks for the next attempt at an image.
 func requestNext(scanner *scannerv1.Scanner, w world, key model.ImageKey) scanjob.Request {
-	namespace, _ := w.place(key)
-	return request(scanner, w.observed, key, namespace)
+	namespaces, _ := w.places(key)
+	return request(scanner, w.observed, key, namespaces[0])
 }
 
 func TestRequestCollectsPullSecretsOfOneNamespace(t *testing.T) {

@@ -1,37 +1,107 @@
 package scanner
 
 import (
+	"maps"
+	"math"
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// queues knows which Scanners wait for a slot of the operator, so that one of them does not take all. The zero value is ready.
+// limit names something with a limited number of slots.
+type limit string
+
+// limitOperator is that of all scans.
+const limitOperator limit = "operator"
+
+func limitOfScanner(scanner types.NamespacedName) limit { return limit("scanner " + scanner.String()) }
+
+func limitOfRegistry(host string) limit { return limit("registry " + host) }
+
+// demand counts the images that wait for a slot, by limit and by the namespace that they run in.
+type demand map[limit]map[string]int
+
+func (d demand) add(l limit, namespace string) {
+	if d[l] == nil {
+		d[l] = map[string]int{}
+	}
+	d[l][namespace]++
+}
+
+// queue is what waits for the slots of one limit, by namespace.
+type queue map[string]turn
+
+// turn says how many images of a namespace wait, and its place in the order of namespaces: a lower one waits for longer.
+type turn struct {
+	images int
+	place  int64
+}
+
+// noTurn is the place of a namespace that did not wait before.
+const noTurn int64 = math.MaxInt64
+
+// queues knows what waits for slots, so that namespaces share them. The zero value is ready.
 type queues struct {
 	mu      sync.Mutex
-	waiting map[types.NamespacedName]bool
+	waiting map[types.NamespacedName]demand
+	// places are those of the namespaces that wait, last the newest of them.
+	places map[string]int64
+	last   int64
 }
 
-// set says whether a Scanner waits.
-func (q *queues) set(scanner types.NamespacedName, waits bool) {
+// set replaces what waits for a Scanner. Namespaces that were served go to the end of the order.
+func (q *queues) set(scanner types.NamespacedName, waiting demand, served ...string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !waits {
-		delete(q.waiting, scanner)
-		return
-	}
 	if q.waiting == nil {
-		q.waiting = map[types.NamespacedName]bool{}
+		q.waiting, q.places = map[types.NamespacedName]demand{}, map[string]int64{}
 	}
-	q.waiting[scanner] = true
+	q.waiting[scanner] = waiting
+	if len(waiting) == 0 {
+		delete(q.waiting, scanner)
+	}
+	for _, namespace := range served {
+		delete(q.places, namespace)
+	}
+	waits := map[string]bool{}
+	for _, demand := range q.waiting {
+		for _, namespaces := range demand {
+			for namespace := range namespaces {
+				waits[namespace] = true
+			}
+		}
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(waits)) {
+		if _, known := q.places[namespace]; !known {
+			q.last++
+			q.places[namespace] = q.last
+		}
+	}
+	maps.DeleteFunc(q.places, func(namespace string, _ int64) bool { return !waits[namespace] })
 }
 
-// others counts the Scanners that wait, beside one.
-func (q *queues) others(scanner types.NamespacedName) int {
+// get returns what waits by limit. Of what a Scanner itself had waiting, no more than the images of each namespace that are due now is left.
+func (q *queues) get(scanner types.NamespacedName, due map[string]int) (waiting map[limit]queue, places map[string]int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.waiting[scanner] {
-		return len(q.waiting) - 1
+	waiting, places = map[limit]queue{}, maps.Clone(q.places)
+	for name, demand := range q.waiting {
+		for l, namespaces := range demand {
+			for namespace, images := range namespaces {
+				if name == scanner {
+					images = min(images, due[namespace])
+				}
+				if images == 0 {
+					continue
+				}
+				if waiting[l] == nil {
+					waiting[l] = queue{}
+				}
+				// Two Scanners may wait for the same images.
+				waiting[l][namespace] = turn{max(images, waiting[l][namespace].images), places[namespace]}
+			}
+		}
 	}
-	return len(q.waiting)
+	return waiting, places
 }

@@ -3,27 +3,94 @@ package scanner
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 )
 
 func TestQueues(t *testing.T) {
 	name := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: "ns", Name: name} }
+	wants := func(namespaces map[string]int) demand { return demand{limitOperator: namespaces} }
 	var q queues
-	for _, step := range []struct {
+	for i, step := range []struct {
 		scanner string
-		waits   bool
-		want    map[string]int
+		demand  demand
+		served  []string
+		want    queue
 	}{
-		{"a", false, map[string]int{"a": 0, "b": 0}},
-		{"a", true, map[string]int{"a": 0, "b": 1}},
-		{"b", true, map[string]int{"a": 1, "b": 1, "c": 2}},
-		{"a", false, map[string]int{"a": 1, "b": 0}},
+		{"a", wants(map[string]int{"shop": 2}), nil, queue{"shop": {2, 1}}},
+		// Who came first stays first, and two Scanners that wait for the same images wait once.
+		{"b", wants(map[string]int{"shop": 1, "bank": 3}), nil, queue{"shop": {2, 1}, "bank": {3, 2}}},
+		// Who is served and still waits goes to the end.
+		{"b", wants(map[string]int{"bank": 3}), []string{"shop"}, queue{"shop": {2, 3}, "bank": {3, 2}}},
+		{"a", nil, nil, queue{"bank": {3, 2}}},
+		{"a", wants(map[string]int{"shop": 1}), nil, queue{"shop": {1, 4}, "bank": {3, 2}}},
+		{"b", nil, nil, queue{"shop": {1, 4}}},
 	} {
-		q.set(name(step.scanner), step.waits)
-		for scanner, want := range step.want {
-			if got := q.others(name(scanner)); got != want {
-				t.Errorf("after %+v, %d others than %s wait, want %d", step, got, scanner, want)
-			}
+		q.set(name(step.scanner), step.demand, step.served...)
+		waiting, _ := q.get(name("other"), nil)
+		if diff := cmp.Diff(step.want, waiting[limitOperator], cmp.AllowUnexported(turn{})); diff != "" {
+			t.Errorf("step %d (-want +got):\n%s", i, diff)
 		}
+	}
+	// Of its own demand, a Scanner sees no more than what is due.
+	if waiting, places := q.get(name("a"), nil); len(waiting) != 0 || places["shop"] != 4 {
+		t.Errorf("got %v and %v, want no demand, and the place as before", waiting, places)
+	}
+	q.set(name("a"), nil)
+	if len(q.waiting)+len(q.places) != 0 {
+		t.Errorf("%v and %v are kept of Scanners that do not wait", q.waiting, q.places)
+	}
+}
+
+func TestSlots(t *testing.T) {
+	type holder struct {
+		running, late int
+		turn
+	}
+	const asks = "asks"
+	for name, tt := range map[string]struct {
+		size    int
+		holders map[string]holder
+		want    int
+	}{
+		"all are free":                    {4, nil, 4},
+		"some are taken":                  {4, map[string]holder{"other": {running: 3}}, 1},
+		"all are taken":                   {4, map[string]holder{"other": {running: 4}}, 0},
+		"late ones are those of others":   {4, map[string]holder{"other": {late: 4}}, 4},
+		"late ones are its own":           {4, map[string]holder{asks: {late: 3}}, 1},
+		"more are late than there may be": {4, map[string]holder{"one": {late: 4}, "two": {late: 3}}, 1},
+		"others wait":                     {4, map[string]holder{"one": {turn: turn{9, 1}}, "two": {turn: turn{9, 2}}}, 1},
+		"others wait for little":          {4, map[string]holder{"one": {turn: turn{1, 1}}}, 3},
+		"others wait, and hold some":      {6, map[string]holder{"one": {running: 2, turn: turn{9, 1}}}, 3},
+		"others wait, and hold too many":  {6, map[string]holder{"one": {running: 5, turn: turn{9, 1}}}, 1},
+		"more wait than there are slots":  {2, map[string]holder{"1": {turn: turn{1, 1}}, "2": {turn: turn{1, 2}}, "3": {turn: turn{1, 3}}}, 0},
+		"it waits for longest":            {2, map[string]holder{"1": {turn: turn{1, 7}}, "2": {turn: turn{1, 8}}, asks: {turn: turn{9, 6}}}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			waiting := queue{}
+			for namespace, holder := range tt.holders {
+				if holder.images > 0 {
+					waiting[namespace] = holder.turn
+				}
+			}
+			s := newSlots(tt.size, waiting)
+			for namespace, holder := range tt.holders {
+				for i := range holder.running + holder.late {
+					s.add(namespace, i < holder.late)
+				}
+			}
+			place := noTurn
+			if turn, waits := waiting[asks]; waits {
+				place = turn.place
+			}
+			got := 0
+			for ; s.admits(asks, place); got++ {
+				s.take(asks)
+				place = noTurn
+			}
+			if got != tt.want {
+				t.Errorf("%d slots are taken, want %d", got, tt.want)
+			}
+		})
 	}
 }

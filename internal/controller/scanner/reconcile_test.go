@@ -131,7 +131,7 @@ func (s *starter) Start(_ context.Context, _ types.NamespacedName, req scanjob.R
 	if s.refuse != "" && strings.Contains(req.Key.ImageID, s.refuse) {
 		return &RefusedError{model.Outcome{Reason: model.ReasonUnschedulable, Message: "no room"}}
 	}
-	s.attempts[req.Name] = Attempt{Key: req.Key, ScannerUID: req.ScannerUID, SizeClass: req.SizeClass, Namespace: req.Namespace}
+	s.attempts[req.Name] = Attempt{Key: req.Key, ScannerUID: req.ScannerUID, SizeClass: req.SizeClass, Namespace: req.Namespace, For: req.For}
 	s.started = append(s.started, req.Key)
 	return nil
 }

@@ -2,13 +2,17 @@ package scanner
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
 	"github.com/scanner-operator/scanner-operator/internal/model"
@@ -63,5 +67,74 @@ func TestATenantPausesARegistryForItself(t *testing.T) {
 	reconcileIn(t, r, "bank")
 	if name := scanjob.Name(imageKey("b"), "nonce", 0); cataloger.attempts[name].Namespace != "bank" {
 		t.Errorf("started %v, want the image of the other tenant too", cataloger.started)
+	}
+}
+
+// Ten Scanners of one tenant get no more than its share, however often they ask.
+func TestManyScannersOfATenantLeaveSlotsToOthers(t *testing.T) {
+	known, cataloger := memory{}, &starter{attempts: map[string]Attempt{}}
+	var objects []client.Object
+	for i := range 40 {
+		_, pod := tenant("shop", fmt.Sprint("shop-", i))
+		pod.Name = fmt.Sprint("shop-", i)
+		objects = append(objects, pod)
+	}
+	for i := range 8 {
+		_, pod := tenant("bank", fmt.Sprint("bank-", i))
+		pod.Name = fmt.Sprint("bank-", i)
+		objects = append(objects, pod)
+	}
+	scanners := []types.NamespacedName{}
+	for i := range 10 {
+		s, _ := tenant("shop", "")
+		s.Name, s.UID = fmt.Sprint("s", i), types.UID(fmt.Sprint("shop-", i))
+		objects = append(objects, s)
+		scanners = append(scanners, client.ObjectKeyFromObject(s))
+	}
+	all := scannerWith(func(s *scannerv1.Scanner) {
+		s.Namespace, s.Spec.NamespaceSelector, s.Spec.Concurrency = "operator", &metav1.LabelSelector{}, new(int32(50))
+	})
+	for _, namespace := range []string{"shop", "bank"} {
+		objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+	}
+	scanners = append(scanners, client.ObjectKeyFromObject(all))
+	r, _ := newReconciler(t, known, cataloger, append(objects, all)...)
+	r.Limits = Limits{Scans: 10, PerRegistry: 100}
+	for range 6 {
+		for _, name := range scanners {
+			if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: name}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		// The oldest scan of the tenant ends, and makes room for one more.
+		for _, key := range cataloger.started {
+			name := scanjob.Name(key, "nonce", 0)
+			if attempt := cataloger.attempts[name]; attempt.Namespace == "shop" && !attempt.Done {
+				cataloger.fail(t, known, key, model.Outcome{Reason: model.ReasonImageTooLarge})
+				break
+			}
+		}
+	}
+	started := map[string]int{}
+	for _, attempt := range cataloger.attempts {
+		started[attempt.Namespace]++
+	}
+	if diff := cmp.Diff(map[string]int{"shop": 10, "bank": 5}, started); diff != "" {
+		t.Errorf("scans by namespace (-want +got):\n%s", diff)
+	}
+}
+
+// A Scanner that cannot be reconciled starts nothing: others must not wait for what it wanted to start.
+func TestAScannerThatFailsWaitsForNothing(t *testing.T) {
+	shop, pod := tenant("shop", "a")
+	shop.Spec.NamespaceSelector = &metav1.LabelSelector{}
+	r, _ := newReconciler(t, memory{}, &starter{attempts: map[string]Attempt{}}, shop, pod)
+	name := client.ObjectKeyFromObject(shop)
+	r.queues.set(name, demand{limitOperator: {"shop": 1}})
+	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: name}); err == nil {
+		t.Error("a tenant selects other namespaces")
+	}
+	if waiting, _ := r.queues.get(types.NamespacedName{}, nil); len(waiting) > 0 {
+		t.Errorf("%v wait", waiting)
 	}
 }
