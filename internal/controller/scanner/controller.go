@@ -206,7 +206,7 @@ func (r *Reconciler) recordFailure(ctx context.Context, scanner *scannerv1.Scann
 	v.images[key] = image
 	r.Metrics.Failed(string(outcome.Reason))
 	logr.FromContextOrDiscard(ctx).Info("Scan failed", "image", key.ImageID, "platform", key.Platform.String(), "reason", outcome.Reason, "message", outcome.Message)
-	note := fmt.Sprintf("Image %s could not be scanned: %s: %s", key.ImageID, outcome.Reason, outcome.Message)
+	note := fmt.Sprintf("Image %s could not be scanned: %s: %s", key.ImageID, outcome.Reason, v.detail(attempt.Namespace, outcome))
 	// Events about the same objects with the same words are counted as one, whatever their notes say.
 	r.Recorder.Eventf(scanner, runner(v, key), corev1.EventTypeWarning, "ScanFailed", string(outcome.Reason), "%s", truncate.Ellipsis(note, kube.MaxNote))
 	return nil

@@ -24,6 +24,8 @@ var errForeignSelector = errors.New("spec.namespaceSelector is only allowed in t
 
 // observed is the observed state that a reconcile decides on.
 type observed struct {
+	// scope are the namespaces that the Scanner covers.
+	scope      map[string]bool
 	containers []inventory.Container
 	// beyond lists the namespaces that the Scanner selects and the operator does not watch, in order.
 	beyond []string
@@ -64,6 +66,18 @@ func (v *observed) chargedTo(attempt *Attempt) string {
 		return attempt.Namespace
 	}
 	return attempt.For
+}
+
+// otherNamespace is what a Scanner is told of a failure in a namespace that it does not cover.
+const otherNamespace = "the scan ran in a namespace that this Scanner does not cover; a Scanner that covers it has the details"
+
+// detail returns the message of an outcome as users may see it who can read the Scanner: one of an attempt in a namespace that the Scanner
+// does not cover may name Secrets and users there.
+func (v *observed) detail(namespace string, outcome model.Outcome) string {
+	if namespace == "" || v.scope[namespace] {
+		return outcome.Message
+	}
+	return otherNamespace
 }
 
 // namespaces lists the namespaces with containers that run an image and are not skipped, in the order of the containers.
@@ -108,7 +122,7 @@ func (r *Reconciler) observe(ctx context.Context, scanner *scannerv1.Scanner) (*
 		}
 		maps.Copy(images, found)
 	}
-	v := &observed{containers: containers, beyond: within.beyond, images: images, attempts: attempts, queues: &r.queues, operator: r.Namespace}
+	v := &observed{scope: within.namespaces, containers: containers, beyond: within.beyond, images: images, attempts: attempts, queues: &r.queues, operator: r.Namespace}
 	if v.active, err = r.active(ctx, v); err != nil {
 		return nil, err
 	}

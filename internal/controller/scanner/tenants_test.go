@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -136,5 +137,41 @@ func TestAScannerThatFailsWaitsForNothing(t *testing.T) {
 	}
 	if waiting, _ := r.queues.get(types.NamespacedName{}, nil); len(waiting) > 0 {
 		t.Errorf("%v wait", waiting)
+	}
+}
+
+// An image runs in two namespaces, and its scan fails in one of them.
+func TestFailureDetailsGoToScannersOfTheNamespace(t *testing.T) {
+	const secret = `tried the pull credentials "team" of the user bob in namespace shop`
+	for namespace, want := range map[string]bool{"shop": true, "bank": false} {
+		t.Run(namespace, func(t *testing.T) {
+			known, cataloger := memory{}, &starter{attempts: map[string]Attempt{}}
+			shop, shopPod := tenant("shop", "a")
+			bank, bankPod := tenant("bank", "a")
+			r, recorder := newReconciler(t, known, cataloger, shop, shopPod, bank, bankPod)
+			reconcileIn(t, r, "shop")
+			cataloger.fail(t, known, imageKey("a"), model.Outcome{Reason: model.ReasonImagePullDenied, Message: secret})
+			reconcileIn(t, r, namespace)
+			select {
+			case event := <-recorder.Events:
+				if strings.Contains(event, secret) != want || !want && (strings.Contains(event, "bob") || strings.Contains(event, "shop")) {
+					t.Errorf("the Event of the Scanner in %s: %s", namespace, event)
+				}
+				if !strings.Contains(event, "ImagePullDenied") || !strings.Contains(event, imageKey("a").ImageID) {
+					t.Errorf("the Event names no image or no reason: %s", event)
+				}
+			default:
+				t.Error("no Event")
+			}
+			var scanner scannerv1.Scanner
+			if err := r.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "s"}, &scanner); err != nil {
+				t.Fatal(err)
+			}
+			for _, condition := range scanner.Status.Conditions {
+				if strings.Contains(condition.Message, "bob") {
+					t.Errorf("a condition of the Scanner in %s: %s", namespace, condition.Message)
+				}
+			}
+		})
 	}
 }
