@@ -108,6 +108,8 @@ func addScanFlags(cmd *cobra.Command, scans *setup.Scans) {
 	flags.StringVar(&scans.PriorityClass, "scan-priority-class", "", "PriorityClass of scan pods, unless the Scanner specifies one")
 	flags.DurationVar(&scans.AuditInterval, "audit-interval", setup.DefaultAuditInterval,
 		"Interval at which caches are compared with the Kubernetes API and expired results are deleted")
+	flags.DurationVar(&scans.MaxRetention, "max-retention", setup.DefaultMaxRetention,
+		"Maximum retention of the results of images that do not run, from 1h to 87600h; a longer spec.retention of a Scanner has no effect")
 }
 
 func envOr(name, fallback string) string {

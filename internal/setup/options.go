@@ -59,6 +59,9 @@ const (
 	minScanDeadline      = 30 * time.Second
 	maxScanDeadline      = 24 * time.Hour
 	maxScans             = 1000
+	DefaultMaxRetention  = scanner.DefaultMaxRetention
+	minMaxRetention      = time.Hour
+	maxMaxRetention      = 87600 * time.Hour
 )
 
 // Scans bounds what scans cost. Zero fields mean the default.
@@ -75,6 +78,8 @@ type Scans struct {
 	PriorityClass string
 	// AuditInterval is how often caches are compared with the API server and results that are not wanted any more are removed.
 	AuditInterval time.Duration
+	// MaxRetention bounds how long the results of images that run no more are kept, whatever a Scanner wants, from an hour to ten years.
+	MaxRetention time.Duration
 }
 
 // Options are what a user can choose.
@@ -198,6 +203,10 @@ func (s *Scans) validate() error {
 	s.AuditInterval = cmp.Or(s.AuditInterval, DefaultAuditInterval)
 	if s.AuditInterval < minAuditInterval {
 		return fmt.Errorf("--audit-interval=%s: use at least %s", s.AuditInterval, minAuditInterval)
+	}
+	s.MaxRetention = cmp.Or(s.MaxRetention, DefaultMaxRetention)
+	if s.MaxRetention < minMaxRetention || s.MaxRetention > maxMaxRetention {
+		return fmt.Errorf("--max-retention=%s: use %s to %s", s.MaxRetention, minMaxRetention, maxMaxRetention)
 	}
 	return nil
 }

@@ -49,7 +49,9 @@ func (o *Operator) addScanners(matcher *matching.Matcher, wake *waker) error {
 			Interval: opts.Scans.AuditInterval, Settle: min(scanner.DefaultSettle, opts.Scans.AuditInterval),
 			Clock: clock.RealClock{}, Metrics: shown, Log: log,
 		},
-		&scanner.Forgetter{Client: mgr.GetCache(), Store: o.store, Interval: opts.Scans.AuditInterval, Clock: clock.RealClock{}, Log: log},
+		&scanner.Forgetter{
+			Client: mgr.GetCache(), Store: o.store, MaxRetention: opts.Scans.MaxRetention, Interval: opts.Scans.AuditInterval, Clock: clock.RealClock{}, Log: log,
+		},
 	} {
 		if err := mgr.Add(runnable); err != nil {
 			return fmt.Errorf("add a component to the manager: %w", err)

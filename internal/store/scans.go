@@ -23,9 +23,14 @@ type Scans interface {
 	PauseRegistry(ctx context.Context, pause RegistryPause) error
 	// Scopes returns the scopes of which RecordUses or RecordCoverage keeps anything, in order.
 	Scopes(ctx context.Context) ([]string, error)
-	// ForgetImages removes, with all that is known of them, up to limit images that nothing runs now and that nothing ran since
-	// before, and returns them. Images with a report from outside stay: whoever sent it decides. When there are none it only reads.
-	// A limit of more than MaxForget is cut to it.
+	// ForgetScope removes what RecordUses and RecordCoverage keep of a scope. Of the images that ran there, it is kept until when they did,
+	// for the scope "".
+	ForgetScope(ctx context.Context, scope string) error
+	// ExpireUses removes of a scope which images ran there until before, but not since. The scope "" is that of scopes that were forgotten.
+	ExpireUses(ctx context.Context, scope string, before time.Time) error
+	// ForgetImages removes, with all that is known of them, up to limit images that nothing runs, of whose uses none is kept that
+	// ExpireUses could remove, and that became known before; and returns them. Images with a report from outside stay: whoever sent it
+	// decides. When there are none it only reads. A limit of more than MaxForget is cut to it.
 	ForgetImages(ctx context.Context, before time.Time, limit int) ([]model.ImageKey, error)
 }
 

@@ -72,7 +72,7 @@ type ScannerSpec struct {
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
 
 	// Retention is how long the results of an image are retained after its last container has terminated: a duration from 1h to
-	// 87600h (ten years), for example "720h".
+	// 87600h (ten years), for example "720h". The operator limits it (--max-retention). It concerns the images that this Scanner covers.
 	// +optional
 	// +kubebuilder:default="720h"
 	// +kubebuilder:validation:Type=string

@@ -36,6 +36,11 @@ func (r *recording) RecordCoverage(_ context.Context, scope string, containers [
 	return nil
 }
 
+func (r *recording) ForgetScope(_ context.Context, scope string) error {
+	r.uses[scope], r.covered[scope] = nil, nil
+	return nil
+}
+
 func (r *recording) Changes(_ context.Context, query store.ChangeQuery) (store.ChangePage, error) {
 	r.asked = append(r.asked, query)
 	page := store.ChangePage{}

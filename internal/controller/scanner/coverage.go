@@ -2,7 +2,6 @@ package scanner
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -28,7 +27,10 @@ func (r *Reconciler) recordCoverage(ctx context.Context, scanner types.Namespace
 func (r *Reconciler) forget(ctx context.Context, scanner types.NamespacedName) error {
 	r.queues.set(scanner, nil)
 	r.Metrics.Forget(scanner.Namespace, scanner.Name)
-	return errors.Join(r.recordUses(ctx, scanner, nil), r.recordCoverage(ctx, scanner, &observed{}, plan{}))
+	if err := r.Store.ForgetScope(ctx, scopeOf(scanner)); err != nil {
+		return fmt.Errorf("delete the records of a deleted Scanner: %w", err)
+	}
+	return nil
 }
 
 // sameCoverage is what the containers have in common that count together.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"time"
 
@@ -18,24 +17,32 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
-// defaultRetention is how long results are kept when no Scanner says it.
-const defaultRetention = 30 * 24 * time.Hour
+const (
+	// defaultRetention is how long results are kept where no Scanner says it.
+	defaultRetention = 30 * 24 * time.Hour
+	// unusedRetention is how long an image is kept that nothing was recorded to run: a Scanner records it before its containers.
+	unusedRetention = time.Hour
+	// DefaultMaxRetention is Forgetter.MaxRetention where a user chooses no other.
+	DefaultMaxRetention = 365 * 24 * time.Hour
+)
 
 // Forgetter deletes the records of Scanners that were deleted while no operator ran, and the results of images that have not run for
-// longer than the retention of every Scanner. It runs on the leader.
+// longer than the retention of each Scanner that covered them. It runs on the leader.
 type Forgetter struct {
-	Client   client.Reader
-	Store    ForgetterStore
-	Interval time.Duration
-	Clock    clock.WithTicker
-	Log      logr.Logger
+	Client client.Reader
+	Store  ForgetterStore
+	// MaxRetention bounds the retention of each Scanner.
+	MaxRetention time.Duration
+	Interval     time.Duration
+	Clock        clock.WithTicker
+	Log          logr.Logger
 }
 
 // ForgetterStore is what the Forgetter needs of the store.
 type ForgetterStore interface {
 	Scopes(ctx context.Context) ([]string, error)
-	RecordUses(ctx context.Context, scope string, uses []store.Use) error
-	RecordCoverage(ctx context.Context, scope string, containers []store.ContainerCoverage) error
+	ForgetScope(ctx context.Context, scope string) error
+	ExpireUses(ctx context.Context, scope string, before time.Time) error
 	ForgetImages(ctx context.Context, before time.Time, limit int) ([]model.ImageKey, error)
 }
 
@@ -65,26 +72,34 @@ func (f *Forgetter) forget(ctx context.Context) error {
 	if err := f.Client.List(ctx, &scanners); err != nil {
 		return fmt.Errorf("list Scanners: %w", err)
 	}
-	if err := f.forgetScopes(ctx, scopes, scanners.Items); err != nil {
+	if err := f.forgetUses(ctx, scopes, scanners.Items); err != nil {
 		return err
 	}
-	return f.forgetImages(ctx, f.Clock.Now().Add(-retention(scanners.Items)))
+	return f.forgetImages(ctx, f.Clock.Now().Add(-unusedRetention))
 }
 
-// forgetScopes ends what scopes without a Scanner are said to run.
-func (f *Forgetter) forgetScopes(ctx context.Context, scopes []string, scanners []scannerv1.Scanner) error {
-	exist := make(map[string]bool, len(scanners))
+// forgetUses ends what scopes without a Scanner are said to run, and lets each scope keep its images for the retention of its Scanner.
+func (f *Forgetter) forgetUses(ctx context.Context, scopes []string, scanners []scannerv1.Scanner) error {
+	exist := make(map[string]*scannerv1.Scanner, len(scanners))
 	for i := range scanners {
-		exist[scopeOf(client.ObjectKeyFromObject(&scanners[i]))] = true
+		exist[scopeOf(client.ObjectKeyFromObject(&scanners[i]))] = &scanners[i]
 	}
+	now := f.Clock.Now()
 	for _, scope := range scopes {
-		if exist[scope] {
+		scanner, exists := exist[scope]
+		if exists {
+			if err := f.Store.ExpireUses(ctx, scope, now.Add(-f.retention(scanner))); err != nil {
+				return fmt.Errorf("expire the images of the scope %s: %w", scope, err)
+			}
 			continue
 		}
-		if err := errors.Join(f.Store.RecordUses(ctx, scope, nil), f.Store.RecordCoverage(ctx, scope, nil)); err != nil {
+		if err := f.Store.ForgetScope(ctx, scope); err != nil {
 			return fmt.Errorf("delete the scope %s: %w", scope, err)
 		}
 		f.Log.Info("Deleted the records of a deleted Scanner", "scope", scope)
+	}
+	if err := f.Store.ExpireUses(ctx, "", now.Add(-min(defaultRetention, f.MaxRetention))); err != nil {
+		return fmt.Errorf("expire the images of deleted Scanners: %w", err)
 	}
 	return nil
 }
@@ -118,18 +133,11 @@ func (f *Forgetter) forgetImages(ctx context.Context, before time.Time) error {
 	}
 }
 
-// retention is the longest that any Scanner asks for.
-func retention(scanners []scannerv1.Scanner) time.Duration {
-	longest := time.Duration(0)
-	for i := range scanners {
-		asked := defaultRetention
-		if r := scanners[i].Spec.Retention; r != nil {
-			asked = r.Duration
-		}
-		longest = max(longest, asked)
+// retention is how long the results of the images of a Scanner are kept.
+func (f *Forgetter) retention(scanner *scannerv1.Scanner) time.Duration {
+	asked := defaultRetention
+	if scanner.Spec.Retention != nil {
+		asked = scanner.Spec.Retention.Duration
 	}
-	if longest == 0 {
-		return defaultRetention
-	}
-	return longest
+	return min(asked, f.MaxRetention)
 }

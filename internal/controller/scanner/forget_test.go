@@ -34,23 +34,22 @@ func (f *forgetful) ForgetImages(_ context.Context, before time.Time, limit int)
 	return removed, f.err
 }
 
-// scopes remembers which scopes are left.
+// scopes remembers which scopes are left, and what was expired of them.
 type scopes struct {
 	forgetful
-	uses, coverage []string
+	left    []string
+	expired map[string]time.Time
 }
 
-func (s *scopes) Scopes(context.Context) ([]string, error) {
-	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(s.uses, s.coverage)))), nil
-}
+func (s *scopes) Scopes(context.Context) ([]string, error) { return slices.Clone(s.left), nil }
 
-func (s *scopes) RecordUses(_ context.Context, scope string, uses []store.Use) error {
-	s.uses = slices.DeleteFunc(s.uses, func(known string) bool { return known == scope && len(uses) == 0 })
+func (s *scopes) ForgetScope(_ context.Context, scope string) error {
+	s.left = slices.DeleteFunc(s.left, func(known string) bool { return known == scope })
 	return nil
 }
 
-func (s *scopes) RecordCoverage(_ context.Context, scope string, containers []store.ContainerCoverage) error {
-	s.coverage = slices.DeleteFunc(s.coverage, func(known string) bool { return known == scope && len(containers) == 0 })
+func (s *scopes) ExpireUses(_ context.Context, scope string, before time.Time) error {
+	s.expired[scope] = before
 	return nil
 }
 
@@ -67,17 +66,18 @@ func TestForgetterOfScopes(t *testing.T) {
 	if len(living[1]) > maxScope {
 		t.Errorf("the scope of a long name has %d bytes", len(living[1]))
 	}
-	kept := &scopes{uses: append([]string{"gone/a"}, living...), coverage: append([]string{"gone/a", "gone/b"}, living...)}
-	f := &Forgetter{Client: c, Store: kept, Clock: testclock.NewFakeClock(now), Log: testr.New(t)}
+	kept := &scopes{left: append([]string{"gone/a", "gone/b"}, living...), expired: map[string]time.Time{}}
+	f := &Forgetter{Client: c, Store: kept, MaxRetention: DefaultMaxRetention, Clock: testclock.NewFakeClock(now), Log: testr.New(t)}
 	if err := f.forget(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([][]string{living, living}, [][]string{kept.uses, kept.coverage}); diff != "" {
+	if diff := cmp.Diff(living, kept.left); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
-func TestForgetter(t *testing.T) {
+// What one Scanner wants does not concern the results of another one.
+func TestForgetterRetention(t *testing.T) {
 	retain := func(name string, hours int) *scannerv1.Scanner {
 		s := scannerWith(nil)
 		s.Name = name
@@ -86,35 +86,50 @@ func TestForgetter(t *testing.T) {
 		}
 		return s
 	}
+	const day = 24
 	for name, tt := range map[string]struct {
+		most     time.Duration
 		scanners []*scannerv1.Scanner
-		want     time.Duration
+		want     map[string]int
 	}{
-		"no Scanner":          {nil, defaultRetention},
-		"the default":         {[]*scannerv1.Scanner{retain("a", 0)}, defaultRetention},
-		"a short one":         {[]*scannerv1.Scanner{retain("a", 1)}, time.Hour},
-		"the longest of some": {[]*scannerv1.Scanner{retain("a", 5), retain("b", 100), retain("c", 7)}, 100 * time.Hour},
-		"one says nothing":    {[]*scannerv1.Scanner{retain("a", 5), retain("b", 0)}, defaultRetention},
+		"no Scanner":       {DefaultMaxRetention, nil, map[string]int{"": 30 * day}},
+		"each its own":     {DefaultMaxRetention, []*scannerv1.Scanner{retain("a", 1), retain("b", 100*day), retain("c", 0)}, map[string]int{"": 30 * day, "a": 1, "b": 100 * day, "c": 30 * day}},
+		"no more than may": {10 * day * time.Hour, []*scannerv1.Scanner{retain("a", 1), retain("b", 87600), retain("c", 0)}, map[string]int{"": 10 * day, "a": 1, "b": 10 * day, "c": 10 * day}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := clientWith(t)
+			c, kept := clientWith(t), &scopes{expired: map[string]time.Time{}}
 			for _, s := range tt.scanners {
 				if err := c.Create(t.Context(), s); err != nil {
 					t.Fatal(err)
 				}
+				kept.left = append(kept.left, "ns/"+s.Name)
 			}
-			kept := &forgetful{left: 2*store.MaxForget + 1}
-			f := &Forgetter{Client: c, Store: kept, Clock: testclock.NewFakeClock(now), Log: testr.New(t)}
+			f := &Forgetter{Client: c, Store: kept, MaxRetention: tt.most, Clock: testclock.NewFakeClock(now), Log: testr.New(t)}
 			if err := f.forget(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if kept.left != 0 || len(kept.before) != 3 || !kept.before[0].Equal(now.Add(-tt.want)) {
-				t.Errorf("%d are left after %v, want none after 3 calls, and before %s", kept.left, kept.before, now.Add(-tt.want))
+			got := map[string]int{}
+			for scope, before := range kept.expired {
+				got[strings.TrimPrefix(scope, "ns/")] = int(now.Sub(before) / time.Hour)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("hours by Scanner (-want +got):\n%s", diff)
 			}
 		})
 	}
+}
+
+func TestForgetter(t *testing.T) {
+	kept := &forgetful{left: 2*store.MaxForget + 1}
+	f := &Forgetter{Client: clientWith(t), Store: kept, MaxRetention: DefaultMaxRetention, Clock: testclock.NewFakeClock(now), Log: testr.New(t)}
+	if err := f.forget(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if kept.left != 0 || len(kept.before) != 3 || !kept.before[0].Equal(now.Add(-unusedRetention)) {
+		t.Errorf("%d are left after %v, want none after 3 calls, and before %s", kept.left, kept.before, now.Add(-unusedRetention))
+	}
 	away := errors.New("away")
-	f := &Forgetter{Client: clientWith(t), Store: &forgetful{err: away}, Clock: testclock.NewFakeClock(now), Log: testr.New(t)}
+	f = &Forgetter{Client: clientWith(t), Store: &forgetful{err: away}, MaxRetention: DefaultMaxRetention, Clock: testclock.NewFakeClock(now), Log: testr.New(t)}
 	if err := f.forget(t.Context()); !errors.Is(err, away) {
 		t.Errorf("got %v", err)
 	}

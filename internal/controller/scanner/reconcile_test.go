@@ -108,6 +108,10 @@ func (memory) PauseRegistry(context.Context, store.RegistryPause) error { return
 
 func (memory) Scopes(context.Context) ([]string, error) { return nil, nil }
 
+func (memory) ForgetScope(context.Context, string) error { return nil }
+
+func (memory) ExpireUses(context.Context, string, time.Time) error { return nil }
+
 func (memory) ForgetImages(context.Context, time.Time, int) ([]model.ImageKey, error) {
 	return nil, nil
 }

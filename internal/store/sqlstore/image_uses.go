@@ -50,7 +50,7 @@ func (s *Store) RecordUses(ctx context.Context, scope string, uses []store.Use) 
 			return err
 		}
 		w := presenceWriter{txn: tx, cluster: s.cluster}
-		if err := w.end(gone); err != nil {
+		if err := w.end(scope, gone); err != nil {
 			return err
 		}
 		if err := w.begin(added); err != nil {

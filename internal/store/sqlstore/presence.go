@@ -71,14 +71,14 @@ const (
 		JOIN images i ON i.id = p.image_pk WHERE p.slot IN ? AND p.until_time > ? ORDER BY p.until_time, p.since, p.id`
 )
 
-// end ends the presences of uses that are gone, unless another scope has the use still, and keeps when that was.
-func (w *presenceWriter) end(gone []useRow) error {
+// end ends the presences of uses that are gone from a scope, unless another scope has the use still, and keeps when that was.
+func (w *presenceWriter) end(scope string, gone []useRow) error {
 	for part := range slices.Chunk(slotsOf(gone), sqldb.MaxIn) {
 		if err := w.Execute(endPresences, w.now, part, int64(stillOpen)); err != nil {
 			return err
 		}
 	}
-	return recordLastUses(w.txn, gone)
+	return recordLastUses(w.txn, scope, gone)
 }
 
 // begin makes a presence of each use that has none: the last one when it ended lately and nothing else has taken its place, otherwise a

@@ -12,8 +12,14 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
+// forget forgets images that ran in any scope until before.
 func (f *fixture) forget(t *testing.T, before time.Time, limit int) []model.ImageKey {
 	t.Helper()
+	scopes, err := f.Scopes(t.Context())
+	must(t, err)
+	for _, scope := range append(scopes, "") {
+		must(t, f.ExpireUses(t.Context(), scope, before))
+	}
 	keys, err := f.ForgetImages(t.Context(), before, limit)
 	if err != nil {
 		t.Fatalf("ForgetImages: %v", err)
@@ -61,7 +67,15 @@ var scanTests = map[string]func(*testing.T, *fixture){
 		if err := f.RecordUses(t.Context(), "n/b", nil); err != nil {
 			t.Fatal(err)
 		}
-		want("n/a", "n/c")
+		// Until when images ran in it is still kept.
+		want("n/a", "n/b", "n/c")
+		for _, scope := range []string{"n/b", "n/c"} {
+			must(t, f.ForgetScope(t.Context(), scope))
+		}
+		want("n/a")
+		if f.ForgetScope(t.Context(), "") == nil {
+			t.Error("an empty scope is accepted")
+		}
 	},
 	"ImageStates of known images alone": func(t *testing.T, f *fixture) {
 		known, other, unknown := image("a", amd64), image("a", arm64), image("bb", amd64)
@@ -184,5 +198,36 @@ var scanTests = map[string]func(*testing.T, *fixture){
 		if diff := cmp.Diff([]model.ImageKey{ended}, f.forget(t, at(21), 10)); diff != "" {
 			t.Errorf("what ran again until 20 (-want +got):\n%s", diff)
 		}
+	},
+	"Each scope keeps the images that it ran for its own time": func(t *testing.T, f *fixture) {
+		both, long, short := image("both", amd64), image("long", amd64), image("short", amd64)
+		f.clock.set(day)
+		f.want(t, both, long, short)
+		f.runAt(t, 1, "short", runs("web", both, short)...)
+		f.runAt(t, 1, "long", runs("web", both, long)...)
+		at := func(minutes int) time.Time { return day.Add(time.Duration(minutes) * time.Minute) }
+		forget := func(what string, before map[string]int, want ...model.ImageKey) {
+			t.Helper()
+			for scope, minutes := range before {
+				must(t, f.ExpireUses(t.Context(), scope, at(minutes)))
+			}
+			keys, err := f.ForgetImages(t.Context(), at(1), 10)
+			must(t, err)
+			if diff := cmp.Diff(want, keys, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", what, diff)
+			}
+		}
+		f.runAt(t, 5, "short")
+		forget("what still runs in a scope", map[string]int{"short": 6}, short)
+		f.runAt(t, 7, "long")
+		forget("what a scope keeps", map[string]int{"short": 100, "long": 7})
+		// What was forgotten of a scope counts like it, and the later end of two.
+		f.runAt(t, 8, "third", runs("web", both)...)
+		f.runAt(t, 9, "third")
+		must(t, f.ForgetScope(t.Context(), "third"))
+		must(t, f.ForgetScope(t.Context(), "long"))
+		forget("what a scope that is gone keeps", map[string]int{"short": 100, "long": 100, "third": 100, "": 7})
+		forget("what the later of two keeps", map[string]int{"": 9}, long)
+		forget("what nothing keeps", map[string]int{"": 10}, both)
 	},
 }
