@@ -29,11 +29,14 @@ func newManagerCommand() *cobra.Command {
 
 The manager connects to the cluster of its pod, or to the cluster that the environment variable KUBECONFIG specifies. The
 environment variables DATABASE_TYPE (sqlite, postgres or mysql) and DSN select the SQL database; the default is an SQLite
-file in the data directory.`,
+file in the data directory. The environment variable MEMORY_LIMIT is the memory limit of the container in bytes.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log, err := newLogger(logLevel)
 			if err != nil {
+				return err
+			}
+			if err := setup.LimitMemory(); err != nil {
 				return err
 			}
 			ctrl.SetLogger(log)

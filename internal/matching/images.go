@@ -1,12 +1,11 @@
 package matching
 
 import (
-	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
-
-	"github.com/klauspost/compress/zstd"
 
 	"github.com/scanner-operator/scanner-operator/internal/match"
 	"github.com/scanner-operator/scanner-operator/internal/model"
@@ -109,7 +108,10 @@ func (r *runner) readOne(ctx context.Context, current store.ResultSet, key model
 	if err != nil {
 		return false, err
 	}
-	catalog, err := readSBOM(sbom)
+	catalog, err := r.readSBOM(ctx, sbom)
+	if ctx.Err() != nil || errors.Is(err, ErrBusy) {
+		return false, err
+	}
 	if err != nil {
 		// It was accepted once. What it held stays as it is; a later version may read it.
 		r.log.Error(err, "Cannot reparse a stored SBOM", "image", key.ImageID, "platform", key.Platform.String())
@@ -136,15 +138,14 @@ func (r *runner) readOne(ctx context.Context, current store.ResultSet, key model
 }
 
 // readSBOM decodes an SBOM as it is stored.
-func readSBOM(sbom store.SBOM) (model.Catalog, error) {
-	decoder, err := zstd.NewReader(bytes.NewReader(sbom.Content), zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderConcurrency(1))
-	if err != nil {
-		return model.Catalog{}, fmt.Errorf("decompress the SBOM: %w", err)
-	}
-	defer decoder.Close()
-	decoded, err := match.DecodeAs(sbom.MediaType, decoder, match.DefaultDecodeLimits())
-	if err != nil {
-		return model.Catalog{}, fmt.Errorf("decode the SBOM: %w", err)
-	}
-	return decoded.Catalog(), nil
+func (a *Matcher) readSBOM(ctx context.Context, sbom store.SBOM) (catalog model.Catalog, err error) {
+	err = a.decompressed(ctx, sbom.MediaType, sbom.Content, func(document io.Reader) error {
+		decoded, err := match.DecodeAs(sbom.MediaType, document, match.DefaultDecodeLimits())
+		if err != nil {
+			return fmt.Errorf("decode the SBOM: %w", err)
+		}
+		catalog = decoded.Catalog()
+		return nil
+	})
+	return catalog, err
 }

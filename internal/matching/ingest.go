@@ -28,26 +28,44 @@ const (
 var ErrRefused = errors.New("SBOM refused")
 
 // IngestSBOM keeps a Syft JSON document, compressed with zstd, as the SBOM of an image. When it returns nil the SBOM is
-// durable; matching follows on its own. Errors: ErrRefused, store.ErrNotFound when nobody wants the image, and those of the store.
+// durable; matching follows on its own. Errors: ErrRefused, ErrBusy, store.ErrNotFound when nobody wants the image, and those of the
+// store.
 func (a *Matcher) IngestSBOM(ctx context.Context, key model.ImageKey, body io.Reader) error {
 	// The compressed bytes are kept as they came; the caller bounds them.
-	var compressed bytes.Buffer
-	sent := &bodyReader{r: io.TeeReader(body, &compressed)}
-	decoder, err := zstd.NewReader(sent, zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderConcurrency(1))
+	compressed, err := io.ReadAll(body)
 	if err != nil {
 		return fmt.Errorf("read the SBOM: %w", err)
 	}
+	return a.decompressed(ctx, MediaTypeSyft, compressed, func(document io.Reader) error {
+		sbom, catalog, err := decode(document)
+		if err != nil {
+			return err
+		}
+		sbom.Content = compressed
+		return a.save(ctx, key, sbom, catalog)
+	})
+}
+
+// decompressed calls use with a document that is compressed with zstd, while the memory is reserved that decoding it takes.
+func (a *Matcher) decompressed(ctx context.Context, mediaType string, content []byte, use func(document io.Reader) error) error {
+	decoder, err := zstd.NewReader(bytes.NewReader(content), zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderConcurrency(1))
+	if err != nil {
+		return fmt.Errorf("decompress the SBOM: %w", err)
+	}
 	defer decoder.Close()
-	sbom, catalog, err := decode(decoder)
-	switch {
-	case sent.err != nil:
-		// Not the document is at fault, but its transport.
-		return fmt.Errorf("read the SBOM: %w", sent.err)
-	case err != nil:
+	document, err := weigh(mediaType, decoder)
+	if err != nil {
+		return fmt.Errorf("%w: decompress it: %w", ErrRefused, err)
+	}
+	release, err := a.reserve(ctx, document)
+	if err != nil {
 		return err
 	}
-	sbom.Content = compressed.Bytes()
-	return a.save(ctx, key, sbom, catalog)
+	defer release()
+	if err := decoder.Reset(bytes.NewReader(content)); err != nil {
+		return fmt.Errorf("decompress the SBOM: %w", err)
+	}
+	return use(decoder)
 }
 
 // IngestFile does the same with an uncompressed document in a file.
@@ -57,6 +75,18 @@ func (a *Matcher) IngestFile(ctx context.Context, key model.ImageKey, path strin
 		return fmt.Errorf("read the SBOM: %w", err)
 	}
 	defer file.Close() //nolint:errcheck // only read
+	document, err := weigh(MediaTypeSyft, file)
+	if err != nil {
+		return fmt.Errorf("read the SBOM: %w", err)
+	}
+	release, err := a.reserve(ctx, document)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return fmt.Errorf("read the SBOM: %w", err)
+	}
 	var compressed bytes.Buffer
 	encoder, err := zstd.NewWriter(&compressed, zstd.WithEncoderConcurrency(1))
 	if err != nil {
@@ -77,6 +107,15 @@ func (a *Matcher) IngestFile(ctx context.Context, key model.ImageKey, path strin
 // of the image, which are matched like any others. The document is of one of the media types of CycloneDX that match knows. Errors
 // are those of IngestSBOM.
 func (a *Matcher) IngestReport(ctx context.Context, imageID string, report store.Report, mediaType string, document []byte) error {
+	weight, err := weigh(mediaType, bytes.NewReader(document))
+	if err != nil {
+		return fmt.Errorf("read the report: %w", err)
+	}
+	release, err := a.reserve(ctx, weight)
+	if err != nil {
+		return err
+	}
+	defer release()
 	decoded, err := match.DecodeAs(mediaType, bytes.NewReader(document), match.DefaultDecodeLimits())
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrRefused, err)
@@ -135,18 +174,4 @@ type countingWriter int64
 func (c *countingWriter) Write(p []byte) (int, error) {
 	*c += countingWriter(len(p))
 	return len(p), nil
-}
-
-// bodyReader remembers the error that ended the body early.
-type bodyReader struct {
-	r   io.Reader
-	err error
-}
-
-func (b *bodyReader) Read(p []byte) (int, error) {
-	n, err := b.r.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		b.err = err
-	}
-	return n, err
 }

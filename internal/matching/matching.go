@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/sync/semaphore"
 	"k8s.io/utils/clock"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
@@ -78,6 +79,11 @@ type Matcher struct {
 	// must not change once Run was called.
 	Retention time.Duration
 
+	// decodes hands out decodeMemory bytes to documents that are decoded; patience is how long one waits for them.
+	decodes      *semaphore.Weighted
+	decodeMemory int64
+	patience     time.Duration
+
 	store    Store
 	library  Library
 	observer Observer
@@ -91,7 +97,12 @@ type Matcher struct {
 
 // New returns a Matcher; Run has to be called for anything to be matched.
 func New(s Store, library Library, observer Observer, clk clock.Clock, log logr.Logger) *Matcher {
-	return &Matcher{Retention: DefaultRetention, store: s, library: library, observer: observer, clock: clk, log: log, wake: make(chan struct{}, 1)}
+	a := &Matcher{
+		Retention: DefaultRetention, patience: decodePatience,
+		store: s, library: library, observer: observer, clock: clk, log: log, wake: make(chan struct{}, 1),
+	}
+	a.LimitDecoding(DefaultDecodeMemory)
+	return a
 }
 
 // Build returns the database build that the visible findings come from, as of the last Refresh; false when there are none.

@@ -89,14 +89,15 @@ type Limits struct {
 	Report     report.Limits
 	// SBOMBody bounds the compressed body of PUT /api/v1/images/{imageId}/sbom in bytes (64 MiB).
 	SBOMBody int64
-	// Uploads bounds the bodies that are being read at a time (8), Decodes those of them that are reports and being decoded (2),
-	// Reports the reports that are being written (4), Exports the documents in other formats about one image that are being
-	// made (2).
-	Uploads int
-	Decodes int
-	Reports int
-	Exports int
-	// SlotPatience is how long an upload or an export waits for others to end before it is refused (10 s).
+	// Uploads bounds the bodies that are being read at a time (16), UploadMemory what they take together in bytes, twice their size
+	// (256 MiB). Reports bounds the reports that are being written (4), Exports the documents about one image that are being made or
+	// read (2), AnswerMemory what these take together in bytes until their clients have read them (256 MiB).
+	Uploads      int
+	UploadMemory int64
+	Reports      int
+	Exports      int
+	AnswerMemory int64
+	// SlotPatience is how long an upload, a report or an export waits for others to end before it is refused (10 s).
 	SlotPatience time.Duration
 	// Connections bounds open connections (10,000).
 	Connections int
@@ -118,10 +119,11 @@ func (l Limits) withDefaults() Limits {
 	set(&l.ReportBody, 32<<20)
 	set(&l.SBOMBody, 64<<20)
 	set(&l.Report, report.DefaultLimits())
-	set(&l.Uploads, 8)
-	set(&l.Decodes, 2)
+	set(&l.Uploads, 16)
+	set(&l.UploadMemory, 256<<20)
 	set(&l.Reports, 4)
 	set(&l.Exports, 2)
+	set(&l.AnswerMemory, 256<<20)
 	set(&l.SlotPatience, 10*time.Second)
 	set(&l.RequestRate, 50)
 	set(&l.RequestBurst, 300)

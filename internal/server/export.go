@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -136,16 +135,6 @@ func (s *Server) streamed(ctx context.Context, format report.Format, name string
 	return &export{s: s, r: r, format: format, name: name, deadline: time.Now().Add(exportTimeout), write: write}, nil
 }
 
-// exportSlot waits for a slot to make a document, for a short time.
-func (s *Server) exportSlot(ctx context.Context) (release func(), err error) {
-	bounded, cancel := context.WithTimeout(ctx, s.limits.SlotPatience)
-	defer cancel()
-	if err := s.exports.Acquire(bounded, 1); err != nil {
-		return nil, problem.Unavailable(err, fmt.Sprintf("the limit of %d concurrent exports is reached; try again", s.limits.Exports))
-	}
-	return func() { s.exports.Release(1) }, nil
-}
-
 // exportImage is a document with the packages and findings of one image.
 func (s *Server) exportImage(ctx context.Context, key model.ImageKey, format report.Format) (*export, error) {
 	return s.exportFindings(ctx, store.FindingQuery{Image: key, Sort: store.SortFindingPackage}, format)
@@ -210,7 +199,7 @@ func (s *Server) exported(ctx context.Context, key model.ImageKey, format report
 		if err != nil {
 			return nil, err
 		}
-		return written(format, in)
+		return written(ctx, format, in)
 	})
 }
 

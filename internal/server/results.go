@@ -114,6 +114,7 @@ func (l resultList) VisitListScanResultsResponse(w http.ResponseWriter) error {
 			if err := found.writeTo(w); err != nil {
 				return err
 			}
+			memoryOf(l.r.Context()).release()
 			separator = ","
 		}
 		if page.NextToken == "" {
@@ -173,14 +174,19 @@ func bodyError(err error) error {
 // result returns the result of an image, or store.ErrNotFound.
 func (s *Server) result(ctx context.Context, imageID string) (result, error) {
 	document, err := s.steadily(ctx, model.ImageKey{ImageID: imageID}, func(image store.Image) ([]byte, error) {
-		if image.State != store.StateScanned || image.FromReport {
-			return s.config.Store.Report(ctx, imageID)
-		}
-		if err := s.reports.Acquire(ctx, 1); err != nil {
+		release, err := s.reportSlot(ctx)
+		if err != nil {
 			return nil, err
 		}
-		defer s.reports.Release(1)
-		return written(report.FormatCycloneDX, s.input(ctx, image))
+		defer release()
+		if image.State != store.StateScanned || image.FromReport {
+			uploaded, err := s.config.Store.Report(ctx, imageID)
+			if err != nil {
+				return nil, err
+			}
+			return uploaded, memoryOf(ctx).take(int64(len(uploaded)))
+		}
+		return written(ctx, report.FormatCycloneDX, s.input(ctx, image))
 	})
 	return result{imageID, document}, err
 }
@@ -197,6 +203,7 @@ func (s *Server) steadily(ctx context.Context, key model.ImageKey, write func(st
 		if err != nil {
 			return nil, err
 		}
+		memoryOf(ctx).release()
 		document, err := write(image)
 		after, readErr := s.config.Store.Image(ctx, image.Key)
 		switch {
@@ -213,11 +220,11 @@ func (s *Server) steadily(ctx context.Context, key model.ImageKey, write func(st
 	return nil, problem.Unavailable(errChanged, "the image changed repeatedly while its report was generated; try again")
 }
 
-// written writes a report into memory.
-func written(format report.Format, in report.Input) ([]byte, error) {
-	var buffer bytes.Buffer
-	err := report.Write(&buffer, format, in)
-	return buffer.Bytes(), err
+// written writes a report into the memory of the answer.
+func written(ctx context.Context, format report.Format, in report.Input) ([]byte, error) {
+	out := &memoryWriter{memory: memoryOf(ctx)}
+	err := report.Write(out, format, in)
+	return out.buffer.Bytes(), err
 }
 
 // input is what reports are made of: an image with all its findings.

@@ -174,6 +174,8 @@ func (s *Server) protect(pattern string, next http.HandlerFunc) http.HandlerFunc
 			s.writeProblem(w, r, err)
 			return
 		}
+		ctx, memory := s.withAnswerMemory(ctx)
+		defer memory.release()
 		r = r.WithContext(ctx)
 		next(w, r.WithContext(context.WithValue(ctx, requestKey{}, r)))
 	}

@@ -39,12 +39,25 @@ func (o operations) GetSBOM(ctx context.Context, request api.GetSBOMRequestObjec
 		}
 		return o.s.exportSBOM(ctx, key, format)
 	}
+	release, err := o.s.exportSlot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	sbom, err := o.s.config.Store.SBOM(ctx, key)
 	if err != nil {
 		return nil, err
 	}
-	return sbomAnswer{sbom, acceptsZstd(requestOf(ctx).Header)}, nil
+	answer := sbomAnswer{sbom, acceptsZstd(requestOf(ctx).Header)}
+	size := int64(len(sbom.Content))
+	if !answer.zstd {
+		size += min(sbom.Size, maxWindow)
+	}
+	return answer, memoryOf(ctx).take(size)
 }
+
+// maxWindow bounds what decompressing an SBOM takes of memory, beside what is compressed.
+const maxWindow = 32 << 20
 
 // sbomAnswer writes a stored SBOM.
 type sbomAnswer struct {
@@ -69,7 +82,8 @@ func (a sbomAnswer) VisitGetSBOMResponse(w http.ResponseWriter) error {
 		_, err := w.Write(a.sbom.Content)
 		return err
 	}
-	decoder, err := zstd.NewReader(bytes.NewReader(a.sbom.Content), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
+	decoder, err := zstd.NewReader(bytes.NewReader(a.sbom.Content), zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderConcurrency(1),
+		zstd.WithDecoderLowmem(true))
 	if err != nil {
 		return fmt.Errorf("decompress an SBOM: %w", err)
 	}
@@ -109,7 +123,7 @@ func (o operations) PutSBOM(ctx context.Context, request api.PutSBOMRequestObjec
 	if err := o.s.guard.AuthorizeUpload(r, key); err != nil {
 		return nil, err
 	}
-	release, err := o.s.uploadSlot(ctx)
+	release, err := o.s.uploadSlot(ctx, r.ContentLength, o.s.limits.SBOMBody)
 	if err != nil {
 		return nil, err
 	}
@@ -130,16 +144,6 @@ func (o operations) PutSBOM(ctx context.Context, request api.PutSBOMRequestObjec
 		return nil, err
 	}
 	return api.PutSBOM204Response{}, nil
-}
-
-// uploadSlot waits for a slot to read a large body, for a short time.
-func (s *Server) uploadSlot(ctx context.Context) (release func(), err error) {
-	bounded, cancel := context.WithTimeout(ctx, s.limits.SlotPatience)
-	defer cancel()
-	if err := s.uploads.Acquire(bounded, 1); err != nil {
-		return nil, problem.Unavailable(err, fmt.Sprintf("the limit of %d concurrent uploads is reached; try again", s.limits.Uploads))
-	}
-	return func() { s.uploads.Release(1) }, nil
 }
 
 // compressor gives what it reads compressed.

@@ -34,9 +34,9 @@ type Server struct {
 	guard   *auth.Guard
 	hub     *live.Hub
 	http    http.Handler
-	// uploads and decodes are slots for bodies that are being read and decoded, reports for those that are being written,
-	// exports for documents about one image that are being made.
-	uploads, decodes *semaphore.Weighted
+	// uploads is memory for bodies that are being read, answers for answers that are held whole; reports are slots for reports that are
+	// being written, exports for documents about one image that are being made.
+	uploads, answers *semaphore.Weighted
 	reports, exports *semaphore.Weighted
 	// compress compresses answers.
 	compress func(http.Handler) http.HandlerFunc
@@ -74,8 +74,8 @@ func New(config Config) (*Server, error) {
 		config: config, limits: config.Limits, log: config.Log, clock: config.Clock, metrics: m,
 		routes:  routes(config.Limits),
 		guard:   auth.New(config.guard()),
-		uploads: semaphore.NewWeighted(int64(config.Limits.Uploads)),
-		decodes: semaphore.NewWeighted(int64(config.Limits.Decodes)),
+		uploads: semaphore.NewWeighted(config.Limits.UploadMemory),
+		answers: semaphore.NewWeighted(config.Limits.AnswerMemory),
 		reports: semaphore.NewWeighted(int64(config.Limits.Reports)),
 		exports: semaphore.NewWeighted(int64(config.Limits.Exports)),
 		ready:   make(chan struct{}),

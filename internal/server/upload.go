@@ -30,7 +30,7 @@ func (o operations) PutScanResult(ctx context.Context, request api.PutScanResult
 		return nil, problem.BadRequest("imageId is only allowed for a body of type %s or %s",
 			report.MediaTypeCycloneDXJSON, report.MediaTypeCycloneDXXML)
 	}
-	release, err := o.s.uploadSlot(ctx)
+	release, err := o.s.uploadSlot(ctx, r.ContentLength, o.s.limits.ReportBody)
 	if err != nil {
 		return nil, err
 	}
@@ -39,11 +39,10 @@ func (o operations) PutScanResult(ctx context.Context, request api.PutScanResult
 	if err != nil {
 		return nil, err
 	}
-	// What is decoded takes many times the memory of the body.
-	if err := o.s.decodes.Acquire(ctx, 1); err != nil {
+	// The answer holds the report.
+	if err := memoryOf(ctx).take(int64(len(body))); err != nil {
 		return nil, err
 	}
-	defer o.s.decodes.Release(1)
 	var upload report.Upload
 	if bare {
 		upload, err = report.ReadDocument(*request.Params.ImageId, mediaType, body, o.s.limits.Report)

@@ -41,6 +41,7 @@ func (o *Operator) newServer(matcher *matching.Matcher, library *vulndb.Library,
 		Ingest:      ingester{matcher},
 		Versions:    match.Versions{},
 		Version:     version.String(),
+		Limits:      limits(),
 		Log:         o.opts.Log.WithName("server"),
 	}
 	if o.opts.Auth == AuthKubernetes {
@@ -107,8 +108,12 @@ func (i ingester) IngestReport(ctx context.Context, imageID string, uploaded ser
 }
 
 func refusal(err error) error {
-	if errors.Is(err, matching.ErrRefused) {
+	switch {
+	case errors.Is(err, matching.ErrRefused):
 		return &problem.RefusedError{Status: http.StatusUnprocessableEntity, Detail: err.Error()}
+	case errors.Is(err, matching.ErrBusy):
+		return problem.Unavailable(err, err.Error())
+	default:
+		return err
 	}
-	return err
 }

@@ -143,6 +143,7 @@ func (o *Operator) wire(ctx context.Context) error {
 	}
 	matcher := matching.New(o.store, library, observer, clock.RealClock{}, opts.Log.WithName("matching"))
 	matcher.Retention = opts.HistoryRetention
+	matcher.LimitDecoding(memory() / decodeShare)
 	// Without this, whoever asks right after a start would find no database in use.
 	if err := matcher.Refresh(ctx); err != nil {
 		return err

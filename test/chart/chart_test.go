@@ -118,6 +118,11 @@ func checkContainer(t *testing.T, c corev1.Container) {
 	if c.Resources.Limits.Memory().IsZero() || c.Resources.Requests.Cpu().IsZero() {
 		t.Errorf("container %s has no memory limit or no CPU request", c.Name)
 	}
+	if !slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool {
+		return e.Name == "MEMORY_LIMIT" && e.ValueFrom != nil && e.ValueFrom.ResourceFieldRef != nil && e.ValueFrom.ResourceFieldRef.Resource == "limits.memory"
+	}) {
+		t.Errorf("container %s does not know its memory limit", c.Name)
+	}
 }
 
 func TestArguments(t *testing.T) {

@@ -1,0 +1,51 @@
+package setup
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"runtime/debug"
+	"strconv"
+
+	"github.com/scanner-operator/scanner-operator/internal/server"
+)
+
+const (
+	// memoryLimitEnv holds the memory limit of the container in bytes.
+	memoryLimitEnv = "MEMORY_LIMIT"
+	// leastHeadroom is how much of it is left at least to what the Go runtime does not count: the program itself, and memory of SQLite.
+	leastHeadroom = 128 << 20
+	// defaultMemory is taken for the memory of a process that has no limit, in bytes.
+	defaultMemory = 2 << 30
+	// Parts of the memory: documents are decoded in a half, held while they are uploaded in an eighth, and while they are sent in
+	// another. The rest is for matching, caches and the runtime.
+	decodeShare, uploadShare, answerShare = 2, 8, 8
+)
+
+// LimitMemory has the Go runtime stay below the memory limit of the container, if the environment variable MEMORY_LIMIT tells it: by a
+// tenth, or by 128 MiB if that is more. GOMEMLIMIT takes precedence.
+func LimitMemory() error {
+	value := os.Getenv(memoryLimitEnv)
+	if value == "" || os.Getenv("GOMEMLIMIT") != "" {
+		return nil
+	}
+	limit, err := strconv.ParseInt(value, 10, 64)
+	if err != nil || limit < 2*leastHeadroom {
+		return fmt.Errorf("%s=%s: use the memory limit of the container in bytes, at least %d", memoryLimitEnv, value, 2*leastHeadroom)
+	}
+	debug.SetMemoryLimit(limit - max(limit/10, leastHeadroom))
+	return nil
+}
+
+// memory is how much memory this process may take, in bytes, by the soft limit of the Go runtime.
+func memory() int64 {
+	if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {
+		return limit
+	}
+	return defaultMemory
+}
+
+// limits are those of the server.
+func limits() server.Limits {
+	return server.Limits{UploadMemory: memory() / uploadShare, AnswerMemory: memory() / answerShare}
+}

@@ -1,0 +1,37 @@
+package setup
+
+import (
+	"runtime/debug"
+	"strings"
+	"testing"
+)
+
+func TestLimitMemory(t *testing.T) {
+	before := debug.SetMemoryLimit(-1)
+	t.Cleanup(func() { debug.SetMemoryLimit(before) })
+	for name, test := range map[string]struct {
+		container, runtime string
+		want               int64
+		fails              bool
+	}{
+		"a tenth is left":       {container: "2147483648", want: 1932735284},
+		"128 MiB are left":      {container: "1073741824", want: 939524096},
+		"no limit":              {want: 1 << 40},
+		"GOMEMLIMIT goes first": {container: "2147483648", runtime: "1GiB", want: 1 << 40},
+		"a quantity":            {container: "2Gi", fails: true},
+		"too little":            {container: "200000000", fails: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			debug.SetMemoryLimit(1 << 40)
+			t.Setenv(memoryLimitEnv, test.container)
+			t.Setenv("GOMEMLIMIT", test.runtime)
+			err := LimitMemory()
+			if (err != nil) != test.fails || err != nil && !strings.Contains(err.Error(), "memory limit of the container in bytes, at least 268435456") {
+				t.Fatal(err)
+			}
+			if got := memory(); !test.fails && got != test.want {
+				t.Errorf("the limit is %d, want %d", got, test.want)
+			}
+		})
+	}
+}
