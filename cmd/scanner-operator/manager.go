@@ -73,6 +73,8 @@ file in the data directory. The environment variable MEMORY_LIMIT is the memory 
 	flags.StringVar(&authMode, "auth", choose("kubernetes", "none"),
 		`Authentication of API clients: "kubernetes" validates bearer tokens with the Kubernetes API, "none" is allowed only with a loopback --api-bind-address`)
 	flags.StringVar(&opts.APIAddress, "api-bind-address", choose(":8000", "127.0.0.1:8000"), "Address on which the API and the UI are served")
+	flags.IntVar(&opts.AddressConnections, "api-connections-per-address", setup.DefaultAddressConnections,
+		"Maximum connections to the API per client address that have not authenticated (-1: no limit)")
 	flags.StringVar(&opts.MetricsAddress, "metrics-bind-address", choose(":8443", "127.0.0.1:8443"), `Address on which metrics are served; "0" disables them`)
 	flags.StringVar(&opts.HealthAddress, "health-probe-bind-address", choose(":8081", "127.0.0.1:8081"),
 		`Address on which the health probes are served; "0" disables them`)

@@ -79,6 +79,9 @@ type Config struct {
 	Limits Limits
 }
 
+// DefaultAddressConnections is the default of Limits.AddressConnections.
+const DefaultAddressConnections = 200
+
 // Limits bound what clients can make the server do.
 type Limits struct {
 	auth.RateLimits
@@ -99,15 +102,19 @@ type Limits struct {
 	AnswerMemory int64
 	// SlotPatience is how long an upload, a report or an export waits for others to end before it is refused (10 s).
 	SlotPatience time.Duration
-	// Connections bounds open connections (10,000).
-	Connections int
+	// Connections bounds open connections (10,000), AddressConnections those of one client address that have not authenticated (200;
+	// a negative number is no limit). Where one more comes, the least recently used of them is closed.
+	Connections        int
+	AddressConnections int
 
 	// HeaderTimeout bounds reading a request's headers (5 s), ReadTimeout its body (15 s), WriteTimeout the answer (60 s),
-	// IdleTimeout the pause between requests (120 s).
-	HeaderTimeout time.Duration
-	ReadTimeout   time.Duration
-	WriteTimeout  time.Duration
-	IdleTimeout   time.Duration
+	// IdleTimeout the pause between requests (120 s), UnauthenticatedIdleTimeout that before the first request that was admitted with a
+	// permission (10 s).
+	HeaderTimeout              time.Duration
+	ReadTimeout                time.Duration
+	WriteTimeout               time.Duration
+	IdleTimeout                time.Duration
+	UnauthenticatedIdleTimeout time.Duration
 	// UploadTimeout bounds reading an uploaded body (5 min).
 	UploadTimeout time.Duration
 	// ShutdownTimeout bounds the wait for requests that are under way when the server stops (15 s).
@@ -130,6 +137,7 @@ func (l Limits) withDefaults() Limits {
 	set(&l.FailureRate, 0.5)
 	set(&l.FailureBurst, 20)
 	set(&l.Connections, 10000)
+	set(&l.AddressConnections, DefaultAddressConnections)
 	set(&l.Subscribers, 5000)
 	set(&l.SubscriberQueue, 4096)
 	set(&l.Replays, 32)
@@ -138,6 +146,7 @@ func (l Limits) withDefaults() Limits {
 	set(&l.ReadTimeout, 15*time.Second)
 	set(&l.WriteTimeout, time.Minute)
 	set(&l.IdleTimeout, 2*time.Minute)
+	set(&l.UnauthenticatedIdleTimeout, 10*time.Second)
 	set(&l.UploadTimeout, 5*time.Minute)
 	set(&l.PingInterval, 5*time.Second)
 	set(&l.PongTimeout, 10*time.Second)

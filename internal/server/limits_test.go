@@ -37,6 +37,31 @@ func (f *fixture) send(connection net.Conn, text string) {
 	f.must(err)
 }
 
+// Requests without and with authentication.
+const (
+	anyPage    = "/api/v1/session"
+	anyRequest = "/api/v1/overview"
+)
+
+// request sends a request with a token, or without one for "", and returns the status; 0 when the connection is closed.
+func (f *fixture) request(connection net.Conn, target, token string) int {
+	f.t.Helper()
+	text := "GET " + target + " HTTP/1.1\r\nHost: localhost\r\n"
+	if token != "" {
+		text += bearer(token) + "\r\n"
+	}
+	if _, err := io.WriteString(connection, text+"\r\n"); err != nil {
+		return 0
+	}
+	response, err := http.ReadResponse(bufio.NewReader(connection), nil)
+	if err != nil {
+		return 0
+	}
+	_, err = io.Copy(io.Discard, response.Body)
+	f.must(errors.Join(err, response.Body.Close()))
+	return response.StatusCode
+}
+
 func shortLimits(c *server.Config) {
 	c.Limits.HeaderTimeout, c.Limits.ReadTimeout, c.Limits.UploadTimeout = 100*time.Millisecond, 150*time.Millisecond, 200*time.Millisecond
 }
@@ -95,10 +120,15 @@ func TestHeadersAreBounded(t *testing.T) {
 	}
 }
 
-// More connections than allowed wait; they are served when others end.
+// More connections than allowed wait while the others are authenticated; they are served when others end.
 func TestConnectionsAreBounded(t *testing.T) {
 	f := newFixture(t, func(c *server.Config) { c.Limits.Connections = 2 })
-	first, _ := f.connect(), f.connect()
+	first, second := f.connect(), f.connect()
+	for _, c := range []net.Conn{first, second} {
+		if got := f.request(c, anyRequest, ""); got != http.StatusOK {
+			t.Fatal(got)
+		}
+	}
 	third := f.connect()
 	f.send(third, "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
 	f.must(third.SetReadDeadline(time.Now().Add(50 * time.Millisecond)))

@@ -12,7 +12,9 @@ import (
 // metrics are what the server counts.
 type metrics struct {
 	duration *prometheus.HistogramVec
-	live     live.Metrics
+	// dropped counts connections, by the limit that was reached: that of an address, or of all.
+	dropped *prometheus.CounterVec
+	live    live.Metrics
 }
 
 // newMetrics registers the metrics, or finds those that another server of this process has registered.
@@ -23,6 +25,10 @@ func newMetrics(registerer prometheus.Registerer) (metrics, error) {
 			Help:    "Duration of HTTP requests. For WebSockets, the duration of the handshake.",
 			Buckets: []float64{0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30},
 		}, []string{"method", "route", "code"}),
+		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "scanner_operator_http_connections_dropped_total",
+			Help: "Unauthenticated connections that were closed because the limit of connections per address or in total was reached.",
+		}, []string{"limit"}),
 		live: live.Metrics{
 			Subscribers: prometheus.NewGauge(prometheus.GaugeOpts{
 				Name: "scanner_operator_websocket_subscribers",
@@ -36,6 +42,9 @@ func newMetrics(registerer prometheus.Registerer) (metrics, error) {
 	}
 	var err error
 	if m.duration, err = register(registerer, m.duration); err != nil {
+		return metrics{}, err
+	}
+	if m.dropped, err = register(registerer, m.dropped); err != nil {
 		return metrics{}, err
 	}
 	if m.live.Subscribers, err = register(registerer, m.live.Subscribers); err != nil {

@@ -174,6 +174,9 @@ func (s *Server) protect(pattern string, next http.HandlerFunc) http.HandlerFunc
 			s.writeProblem(w, r, err)
 			return
 		}
+		if route.Verb != "" {
+			keepConnection(ctx)
+		}
 		ctx, memory := s.withAnswerMemory(ctx)
 		defer memory.release()
 		r = r.WithContext(ctx)

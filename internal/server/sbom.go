@@ -123,6 +123,7 @@ func (o operations) PutSBOM(ctx context.Context, request api.PutSBOMRequestObjec
 	if err := o.s.guard.AuthorizeUpload(r, key); err != nil {
 		return nil, err
 	}
+	keepConnection(ctx)
 	release, err := o.s.uploadSlot(ctx, r.ContentLength, o.s.limits.SBOMBody)
 	if err != nil {
 		return nil, err

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"golang.org/x/net/netutil"
 	"golang.org/x/sync/semaphore"
 	controllermetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -150,8 +149,9 @@ func (s *Server) Start(ctx context.Context) error {
 		ErrorLog:          errorLog(s.log),
 	}
 	stopHub := s.hub.Start(base, s.config.Feed)
+	follow(server)
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(netutil.LimitListener(listener, s.limits.Connections)) }()
+	go func() { served <- server.Serve(s.limitConnections(listener)) }()
 
 	s.mu.Lock()
 	s.addr = listener.Addr().String()

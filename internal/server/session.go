@@ -32,6 +32,7 @@ func (o operations) CreateSession(ctx context.Context, request api.CreateSession
 	if err != nil {
 		return nil, err
 	}
+	keepConnection(ctx)
 	return signedIn{api.CreateSession200JSONResponse(o.s.toSession(session)), cookie}, nil
 }
 

@@ -46,6 +46,8 @@ func memory() int64 {
 }
 
 // limits are those of the server.
-func limits() server.Limits {
-	return server.Limits{UploadMemory: memory() / uploadShare, AnswerMemory: memory() / answerShare}
+func limits(opts Options) server.Limits {
+	return server.Limits{
+		AddressConnections: opts.AddressConnections, UploadMemory: memory() / uploadShare, AnswerMemory: memory() / answerShare,
+	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/controller/scanner"
 	"github.com/scanner-operator/scanner-operator/internal/matching"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
+	"github.com/scanner-operator/scanner-operator/internal/server"
 )
 
 // CatalogMode says who catalogs images.
@@ -49,6 +50,13 @@ const (
 	DefaultHistoryRetention = matching.DefaultRetention
 	minHistoryRetention     = 24 * time.Hour
 	maxClusterName          = 63
+)
+
+// Bounds of Options.AddressConnections.
+const (
+	DefaultAddressConnections = server.DefaultAddressConnections
+	// NoAddressLimit is for a proxy in front of the API that limits connections itself.
+	NoAddressLimit = -1
 )
 
 // Bounds of Options.Scans.
@@ -96,7 +104,9 @@ type Options struct {
 	APIAddress     string
 	MetricsAddress string
 	HealthAddress  string
-	LeaderElection bool
+	// AddressConnections bounds the connections of one client address that have not authenticated; 0 for DefaultAddressConnections.
+	AddressConnections int
+	LeaderElection     bool
 	// DataDir holds the sqlite file and the vulnerability databases.
 	DataDir string
 	// DatabaseType and DSN choose the SQL database. The DSN holds a password and must not be logged.
@@ -156,6 +166,10 @@ func (o *Options) validate() error {
 	}
 	if _, _, err := net.SplitHostPort(o.APIAddress); err != nil {
 		return fmt.Errorf("--api-bind-address: %w", err)
+	}
+	if o.AddressConnections < NoAddressLimit {
+		return fmt.Errorf("--api-connections-per-address=%d: use 1 or more, 0 for the default of %d, or %d for no limit",
+			o.AddressConnections, DefaultAddressConnections, NoAddressLimit)
 	}
 	if o.Namespace == "" {
 		return errors.New("the namespace of the operator is unknown: set --namespace or the environment variable POD_NAMESPACE")

@@ -103,7 +103,7 @@ func TestHelperServer(t *testing.T) {
 	hub := feed.New(store, feed.Config{Log: logr.Discard()})
 	s, err := server.New(server.Config{
 		BindAddress: "127.0.0.1:0", Auth: auth.Kubernetes, Reviews: auth.Reviews{Tokens: tokens{}, Access: access{}}, Uploads: anyone{},
-		Store: store, Ingest: ingester{matcher}, Registerer: prometheus.NewRegistry(), Log: logr.Discard(), Limits: limits(),
+		Store: store, Ingest: ingester{matcher}, Registerer: prometheus.NewRegistry(), Log: logr.Discard(), Limits: limits(Options{}),
 		Feed: func(ctx context.Context) live.Subscription { return hub.Subscribe(ctx, feed.Filter{}) },
 	})
 	must(err)

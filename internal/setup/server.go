@@ -41,7 +41,7 @@ func (o *Operator) newServer(matcher *matching.Matcher, library *vulndb.Library,
 		Ingest:      ingester{matcher},
 		Versions:    match.Versions{},
 		Version:     version.String(),
-		Limits:      limits(),
+		Limits:      limits(o.opts),
 		Log:         o.opts.Log.WithName("server"),
 	}
 	if o.opts.Auth == AuthKubernetes {

@@ -139,6 +139,7 @@ func TestArguments(t *testing.T) {
 				"--data-dir=/var/lib/scanner-operator", "--vulnerability-database-interval=2h", "--log-level=info",
 				"--history-retention=2160h",
 				"--event-retention=72h",
+				"--api-connections-per-address=200",
 			},
 			without: []string{"--cluster-name", "--database-max-connections", "--watch-namespaces", "--plain-http-registries", "--vulnerability-database-url", "--sample-database"},
 		},
@@ -149,6 +150,10 @@ func TestArguments(t *testing.T) {
 		"connections to the database": {
 			values: `database: {maxConnections: 40}`,
 			want:   []string{"--database-max-connections=40"},
+		},
+		"a proxy that limits connections": {
+			values: `api: {connectionsPerAddress: -1}`,
+			want:   []string{"--api-connections-per-address=-1"},
 		},
 		"history": {
 			values: `{history: {retention: 720h}, events: {retention: 24h}, clusterName: production}`,

@@ -137,11 +137,15 @@ func (g *Guard) callerUnproven(r *http.Request) string {
 // callerUser is who a signed-in caller is for limiters.
 func callerUser(p *principal) string { return "user:" + p.user.Username }
 
-// callerAddress is who an unknown caller is for limiters: its address, or, with IPv6, its network, in which it may choose any address.
-func callerAddress(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
+// callerAddress is who an unknown caller is for limiters.
+func callerAddress(r *http.Request) string { return Address(r.RemoteAddr) }
+
+// Address is what counts as one client for limits, of a remote address with or without a port: the IP address, or, with IPv6, its
+// network, in which the client may choose any address.
+func Address(remote string) string {
+	host, _, err := net.SplitHostPort(remote)
 	if err != nil {
-		host = r.RemoteAddr
+		host = remote
 	}
 	address, err := netip.ParseAddr(host)
 	if err != nil {
