@@ -129,9 +129,14 @@ func TestFilteredEvents(t *testing.T) {
 			Kind: store.EventScannerChanged, ObjectEvent: store.ObjectEvent{Object: store.ObjectName{Namespace: namespace, Name: "s"}},
 		}))
 	}
+	// Without a request, which would be an event of its own.
+	report := func(id string) {
+		t.Helper()
+		f.must(f.store.SaveReport(t.Context(), id, store.Report{Content: []byte(uploaded)}))
+	}
 	record("team")   // 251
 	record("others") // 252
-	f.report("a7")   // 253
+	report("a7")     // 253
 	last += 3
 	for query, want := range map[string][]told{
 		"kind=image.reported":                       {{"position", 200, "", ""}, {"event", last, "image.reported", "a7"}},
@@ -152,7 +157,7 @@ func TestFilteredEvents(t *testing.T) {
 	expectMessage(t, connection, told{Type: "hello", Sequence: last})
 	f.want("b", 1)
 	expectMessage(t, connection, told{Type: "position", Sequence: last + 1})
-	f.report("b")
+	report("b")
 	expectMessage(t, connection, told{"event", last + 2, "image.reported", "b"})
 	f.want("c", 1)
 	expectMessage(t, connection, told{Type: "position", Sequence: last + 3})

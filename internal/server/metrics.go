@@ -12,6 +12,8 @@ import (
 // metrics are what the server counts.
 type metrics struct {
 	duration *prometheus.HistogramVec
+	// denied counts requests that their callers may not make, or not that often.
+	denied *prometheus.CounterVec
 	// dropped counts connections, by the limit that was reached: that of an address, or of all.
 	dropped *prometheus.CounterVec
 	live    live.Metrics
@@ -25,6 +27,10 @@ func newMetrics(registerer prometheus.Registerer) (metrics, error) {
 			Help:    "Duration of HTTP requests. For WebSockets, the duration of the handshake.",
 			Buckets: []float64{0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30},
 		}, []string{"method", "route", "code"}),
+		denied: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "scanner_operator_http_requests_denied_total",
+			Help: "HTTP requests that were denied because the client was unauthenticated, forbidden or rate-limited.",
+		}, []string{"method", "route", "reason"}),
 		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "scanner_operator_http_connections_dropped_total",
 			Help: "Unauthenticated connections that were closed because the limit of connections per address or in total was reached.",
@@ -42,6 +48,9 @@ func newMetrics(registerer prometheus.Registerer) (metrics, error) {
 	}
 	var err error
 	if m.duration, err = register(registerer, m.duration); err != nil {
+		return metrics{}, err
+	}
+	if m.denied, err = register(registerer, m.denied); err != nil {
 		return metrics{}, err
 	}
 	if m.dropped, err = register(registerer, m.dropped); err != nil {

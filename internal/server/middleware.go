@@ -18,6 +18,11 @@ import (
 const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; " +
 	"connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
+// denials are the statuses of requests that were denied, and the reasons in metrics.
+var denials = map[int]string{
+	http.StatusUnauthorized: "unauthenticated", http.StatusForbidden: "forbidden", http.StatusTooManyRequests: "rate-limited",
+}
+
 // statusClientGone is what metrics show for a request whose client went away before the answer.
 const statusClientGone = 499
 
@@ -65,6 +70,14 @@ func recorderOf(w http.ResponseWriter) *recorder {
 	}
 }
 
+// statusOf is the status that a request was answered with, 0 when it was not.
+func statusOf(w http.ResponseWriter) int {
+	if rec := recorderOf(w); rec != nil {
+		return rec.status
+	}
+	return 0
+}
+
 func routeOf(rec *recorder) string {
 	if rec == nil {
 		return ""
@@ -110,6 +123,9 @@ func (s *Server) measure(rec *recorder, r *http.Request, took time.Duration) {
 	}
 	method := knownMethod(r.Method)
 	s.metrics.duration.WithLabelValues(method, rec.route, strconv.Itoa(status)).Observe(took.Seconds())
+	if reason, denied := denials[status]; denied {
+		s.metrics.denied.WithLabelValues(method, rec.route, reason).Inc()
+	}
 	s.log.V(1).Info("Request served", "method", method, "route", rec.route, "status", status, "took", took.String())
 }
 

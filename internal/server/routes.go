@@ -22,6 +22,8 @@ type route struct {
 	auth.Requirement
 	// tag gives answers in JSON an ETag, compress compresses them for clients that take it.
 	tag, compress bool
+	// change is what requests change, for the audit.
+	change change
 	// body bounds the body in bytes; read and write bound its arrival and the answer.
 	body        int64
 	read, write time.Duration
@@ -49,15 +51,19 @@ func routes(l Limits) map[string]route {
 		r.SignsIn = true
 		return r
 	}
+	changes := func(r route, verb, resource string) route {
+		r.change = change{verb, resource}
+		return r
+	}
 	expensive := func(r route) route {
 		r.Cost = expensiveCost
 		return r
 	}
 	return map[string]route{
 		"GET /scan-results":                         expensive(streaming(reading(auth.VerbList))),
-		"PUT /scan-results":                         {Requirement: auth.Requirement{Verb: auth.VerbUpdate, Audience: true}, body: l.ReportBody, read: l.UploadTimeout, write: l.UploadTimeout + l.WriteTimeout},
+		"PUT /scan-results":                         {Requirement: auth.Requirement{Verb: auth.VerbUpdate, Audience: true}, change: change{auth.VerbUpdate, "scanresults"}, body: l.ReportBody, read: l.UploadTimeout, write: l.UploadTimeout + l.WriteTimeout},
 		"GET /scan-results/{imageId}":               reading(auth.VerbGet),
-		"DELETE /scan-results/{imageId}":            plain(auth.VerbDelete),
+		"DELETE /scan-results/{imageId}":            changes(plain(auth.VerbDelete), auth.VerbDelete, "scanresults"),
 		"GET /subscribe":                            plain(auth.VerbList),
 		"GET /api/wds/logs":                         plain(auth.VerbList),
 		"GET /api/v1/overview":                      reading(auth.VerbList),
@@ -65,7 +71,7 @@ func routes(l Limits) map[string]route {
 		"GET /api/v1/images/{imageId}":              reading(auth.VerbGet),
 		"GET /api/v1/images/{imageId}/findings":     reading(auth.VerbGet),
 		"GET /api/v1/images/{imageId}/sbom":         reading(auth.VerbGet),
-		"PUT /api/v1/images/{imageId}/sbom":         {body: l.SBOMBody, read: l.UploadTimeout, write: l.UploadTimeout + l.WriteTimeout},
+		"PUT /api/v1/images/{imageId}/sbom":         {change: change{auth.VerbUpdate, "sboms"}, body: l.SBOMBody, read: l.UploadTimeout, write: l.UploadTimeout + l.WriteTimeout},
 		"GET /api/v1/images/{imageId}/presences":    reading(auth.VerbGet),
 		"GET /api/v1/vulnerabilities":               reading(auth.VerbList),
 		"GET /api/v1/vulnerabilities/{id}":          reading(auth.VerbList),
@@ -78,7 +84,7 @@ func routes(l Limits) map[string]route {
 		"GET /api/v1/trends":                        reading(auth.VerbList),
 		"GET /api/v1/databases":                     reading(auth.VerbList),
 		"GET /api/v1/databases/{build}/changes":     reading(auth.VerbList),
-		"POST /api/v1/databases/rematch":            expensive(plain(auth.VerbUpdate)),
+		"POST /api/v1/databases/rematch":            expensive(changes(plain(auth.VerbUpdate), "rematch", "databases")),
 		"GET /api/v1/events":                        plain(auth.VerbList),
 		"GET /api/v1/session":                       plain(""),
 		"POST /api/v1/session":                      signingIn(plain("")),
@@ -180,6 +186,8 @@ func (s *Server) protect(pattern string, next http.HandlerFunc) http.HandlerFunc
 		ctx, memory := s.withAnswerMemory(ctx)
 		defer memory.release()
 		r = r.WithContext(ctx)
+		ctx, changing := s.audit(r, route)
+		defer func() { changing.end(r.Context(), statusOf(w)) }()
 		next(w, r.WithContext(context.WithValue(ctx, requestKey{}, r)))
 	}
 }

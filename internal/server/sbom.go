@@ -124,6 +124,7 @@ func (o operations) PutSBOM(ctx context.Context, request api.PutSBOMRequestObjec
 		return nil, err
 	}
 	keepConnection(ctx)
+	admitChange(ctx)
 	release, err := o.s.uploadSlot(ctx, r.ContentLength, o.s.limits.SBOMBody)
 	if err != nil {
 		return nil, err

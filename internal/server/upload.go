@@ -52,6 +52,7 @@ func (o operations) PutScanResult(ctx context.Context, request api.PutScanResult
 	if err != nil {
 		return nil, err
 	}
+	nameChange(ctx, upload.ImageID)
 	if err := o.s.keepReport(ctx, upload, bare); err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -38,7 +39,14 @@ type realIngester struct {
 }
 
 func (i realIngester) IngestReport(ctx context.Context, imageID string, r server.UploadedReport) error {
-	err := i.Matcher.IngestReport(ctx, imageID, store.Report{Content: r.Content, Counts: r.Counts}, r.MediaType, r.Document)
+	return refusal(i.Matcher.IngestReport(ctx, imageID, store.Report{Content: r.Content, Counts: r.Counts}, r.MediaType, r.Document))
+}
+
+func (i realIngester) IngestSBOM(ctx context.Context, key model.ImageKey, body io.Reader) error {
+	return refusal(i.Matcher.IngestSBOM(ctx, key, body))
+}
+
+func refusal(err error) error {
 	if errors.Is(err, matching.ErrRefused) {
 		return &problem.RefusedError{Status: http.StatusUnprocessableEntity, Detail: err.Error()}
 	}

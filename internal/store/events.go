@@ -111,6 +111,6 @@ func EventKinds() []EventKind {
 	return []EventKind{
 		EventImageDiscovered, EventImageQueued, EventImageCataloged, EventImageMatched, EventImageFailed, EventImageRemoved, EventImageReported,
 		EventFindingOpened, EventFindingClosed, EventFindingChanged, EventDatabaseUpdated,
-		EventScannerChanged, EventPodSetChanged, EventSheroChanged, EventRolloutChanged, EventRolloutEvaluated,
+		EventScannerChanged, EventPodSetChanged, EventSheroChanged, EventRolloutChanged, EventRolloutEvaluated, EventChangeRequested,
 	}
 }

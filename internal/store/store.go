@@ -126,6 +126,9 @@ type Events interface {
 	// only when something was told of it before. So it may be said at every look at an object, and nothing is lost when a process
 	// ends between a change and its event.
 	RecordChange(ctx context.Context, change ObjectChange) error
+	// RecordChangeRequest writes an event about a request that no transaction recorded: one that failed, or that changed nothing in the
+	// database. Texts that are too long are cut.
+	RecordChangeRequest(ctx context.Context, request ChangeRequest) error
 	// Changed returns a channel that is closed after the next commit of this process that wrote an event. Other processes'
 	// commits do not close it: readers poll as well.
 	Changed() <-chan struct{}

@@ -174,6 +174,7 @@ func (e EventType) Valid() bool {
 
 // Defines values for EventKind.
 const (
+	ChangeRequested  EventKind = "change.requested"
 	DatabaseUpdated  EventKind = "database.updated"
 	FindingChanged   EventKind = "finding.changed"
 	FindingClosed    EventKind = "finding.closed"
@@ -195,6 +196,8 @@ const (
 // Valid indicates whether the value is a known member of the EventKind enum.
 func (e EventKind) Valid() bool {
 	switch e {
+	case ChangeRequested:
+		return true
 	case DatabaseUpdated:
 		return true
 	case FindingChanged:
@@ -1079,7 +1082,8 @@ type Event struct {
 	// ImageId The image that the event is about, if any.
 	ImageId *string `json:"imageId,omitempty"`
 
-	// Kind Kinds may be added; ignore unknown kinds.
+	// Kind Kinds may be added; ignore unknown kinds. change.requested is an audit record: its data contains user, verb, object with resource and name,
+	// and outcome (succeeded or failed).
 	Kind     EventKind `json:"kind"`
 	Platform *string   `json:"platform,omitempty"`
 
@@ -1091,7 +1095,8 @@ type Event struct {
 // EventType defines model for Event.Type.
 type EventType string
 
-// EventKind Kinds may be added; ignore unknown kinds.
+// EventKind Kinds may be added; ignore unknown kinds. change.requested is an audit record: its data contains user, verb, object with resource and name,
+// and outcome (succeeded or failed).
 type EventKind string
 
 // EventNote A message of the WebSocket at /api/v1/events that is not an event. hello is the first message and contains the sequence number of the newest

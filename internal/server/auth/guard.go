@@ -93,9 +93,9 @@ type Requirement struct {
 
 // Admission is how a caller was let in.
 type Admission struct {
-	// Caller is who the caller is for limits.
-	Caller      string
-	token, verb string
+	// Caller is who the caller is for limits, User its name.
+	Caller, User string
+	token, verb  string
 }
 
 // admissionKey finds the admission in the context of a request. Without authentication there is none.
@@ -135,7 +135,7 @@ func (g *Guard) Admit(r *http.Request, required Requirement) (context.Context, e
 	if err := g.permit(ctx, p, required.Verb); err != nil {
 		return nil, err
 	}
-	return context.WithValue(ctx, admissionKey{}, Admission{callerUser(p), token, required.Verb}), nil
+	return context.WithValue(ctx, admissionKey{}, Admission{Caller: callerUser(p), User: p.user.Username, token: token, verb: required.Verb}), nil
 }
 
 // Readmit asks again whether who was let in still would be.

@@ -70,6 +70,9 @@ func (a *jobAuthorizer) AuthorizeUpload(ctx context.Context, token string, key m
 	if status == nil {
 		return problem.New(http.StatusUnauthorized, "the token is expired or not valid for the audience %q", Audience)
 	}
+	if request := store.ChangeRequestOf(ctx); request != nil {
+		request.User = status.User.Username
+	}
 	pod, err := a.pod(ctx, status.User)
 	if err != nil {
 		return err

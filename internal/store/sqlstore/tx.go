@@ -56,17 +56,26 @@ func (t *txn) publish() error {
 
 // write runs work in a transaction of sqldb.DB.Write and publishes its events.
 func (s *Store) write(ctx context.Context, what string, work func(tx *txn) error) error {
-	var wrote bool
+	var wrote, recorded bool
+	request := store.ChangeRequestOf(ctx)
 	err := s.db.Write(ctx, what, func(tx *sqldb.Tx) error {
 		t := &txn{Tx: tx, now: s.now()}
 		if err := work(t); err != nil {
 			return err
 		}
 		wrote = len(t.events) > 0
+		if recorded = wrote && request != nil && !request.Recorded; recorded {
+			if err := t.changeRequest(*request, store.ChangeSucceeded); err != nil {
+				return err
+			}
+		}
 		return t.publish()
 	})
 	if err != nil {
 		return storeError(err)
+	}
+	if recorded {
+		request.Recorded = true
 	}
 	if wrote {
 		s.announce()

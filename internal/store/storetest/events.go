@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"encoding/json"
+	"errors"
 	"strconv"
 	"strings"
 	"sync"
@@ -179,6 +180,55 @@ var feedTests = map[string]func(*testing.T, *fixture){
 			}
 		}
 		expectKinds(t, f.kinds(t, 0), store.EventScannerChanged)
+	},
+	"requests to change": func(t *testing.T, f *fixture) {
+		changes := func(since int64) (requests []store.ChangeRequest) {
+			t.Helper()
+			for _, event := range f.events(t, since) {
+				if event.Kind != store.EventChangeRequested {
+					continue
+				}
+				var request store.ChangeRequest
+				if err := json.Unmarshal(event.Data, &request); err != nil {
+					t.Fatal(err)
+				}
+				if event.ImageID != request.Object.Name && (model.ImageKey{ImageID: request.Object.Name}).Validate() == nil {
+					t.Errorf("an event of %q about %q", event.ImageID, request.Object.Name)
+				}
+				requests = append(requests, request)
+			}
+			return requests
+		}
+		// The transaction that makes the change records it, once.
+		put := store.ChangeRequest{User: "jane", Verb: "update", Object: store.ChangeObject{Resource: "scanresults", Name: "image"}}
+		ctx := store.WithChangeRequest(t.Context(), &put)
+		for range 2 {
+			if err := f.SaveReport(ctx, "image", store.Report{Content: []byte("{}")}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := put
+		want.Outcome, want.Recorded = store.ChangeSucceeded, false
+		if diff := cmp.Diff([]store.ChangeRequest{want}, changes(0)); diff != "" || !put.Recorded {
+			t.Errorf("recorded %v, %s", put.Recorded, diff)
+		}
+		// Without a change there is no event, until the failure is recorded.
+		last := f.last(t)
+		failed := store.ChangeRequest{Verb: "delete", Object: store.ChangeObject{Resource: "scanresults", Name: strings.Repeat("ä", 1000)}}
+		if err := f.DeleteImage(store.WithChangeRequest(t.Context(), &failed), "unknown"); !errors.Is(err, store.ErrNotFound) {
+			t.Fatal(err)
+		}
+		if got := f.kinds(t, last); len(got) > 0 || failed.Recorded {
+			t.Errorf("a change that failed is recorded: %v", got)
+		}
+		failed.Outcome, failed.User = store.ChangeFailed, "\xff"
+		if err := f.RecordChangeRequest(t.Context(), failed); err != nil {
+			t.Fatal(err)
+		}
+		got := changes(last)
+		if len(got) != 1 || got[0].Outcome != store.ChangeFailed || got[0].Verb != "delete" || len(got[0].Object.Name) > 1000 || !strings.HasPrefix(got[0].Object.Name, "ää") {
+			t.Errorf("%+v", got)
+		}
 	},
 	"RecordChange says each thing once": func(t *testing.T, f *fixture) {
 		record := func(step string, want int, change store.ObjectChange) {

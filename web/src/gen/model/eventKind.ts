@@ -25,4 +25,5 @@ export const EventKind = {
   sherochanged: "shero.changed",
   rolloutchanged: "rollout.changed",
   rolloutevaluated: "rollout.evaluated",
+  changerequested: "change.requested",
 } as const;
