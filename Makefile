@@ -11,7 +11,7 @@ MODULE  := github.com/scanner-operator/scanner-operator
 LDFLAGS := -s -w -X $(MODULE)/internal/version.Version=$(VERSION)
 GO      ?= go
 KUBECTL ?= kubectl
-IMG     ?= ghcr.io/scanner-operator/scanner-operator:dev
+IMG     ?= localhost/scanner-operator:dev
 
 # One set of build flags for everything: other flags would compile every package once more. Only the race detector needs cgo.
 export CGO_ENABLED := 0

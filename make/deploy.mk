@@ -67,11 +67,12 @@ endif
 # The tag of IMG, and what is in front of it.
 IMG_TAG        = $(lastword $(subst :, ,$(IMG)))
 IMG_REPOSITORY = $(patsubst %:$(IMG_TAG),%,$(IMG))
+chart_image    = --set image.registry= --set image.repository=$(IMG_REPOSITORY) --set image.tag=$(IMG_TAG)
 
 .PHONY: helm-deploy
 helm-deploy: $(HELM) ## Install the chart, with the image IMG, into scanner-system of the local cluster.
 	$(call on_local_cluster,$(HELM) upgrade --install scanner charts/scanner-operator -n scanner-system --create-namespace \
-		--set image.registry= --set image.repository=$(IMG_REPOSITORY) --set image.tag=$(IMG_TAG) --set persistence.enabled=false \
+		$(chart_image) --set persistence.enabled=false \
 		$(if $(filter postgres,$(DATABASE)),$(postgres_values)) --wait --timeout 5m)
 
 .PHONY: start-scanner
@@ -83,7 +84,7 @@ start-scanner: ## Apply a Scanner in the namespace default of the local cluster.
 .PHONY: helm
 helm: manifests chart ## Bring the chart up to date with config/: a copy in chart/, the package and all manifests in dist/.
 	rm -rf chart && cp -R charts/scanner-operator chart
-	$(HELM) template scanner charts/scanner-operator -n scanner-system >dist/scanner-operator.yaml
+	$(HELM) template scanner charts/scanner-operator -n scanner-system $(chart_image) >dist/scanner-operator.yaml
 
 MONITORING := monitoring
 
@@ -123,6 +124,7 @@ endef
 
 .PHONY: deploy
 deploy: $(KUSTOMIZE) ## Install the CRDs and the operator, with the image IMG, into scanner-system.
+	$(if $(filter file,$(origin IMG)),$(error set IMG=REGISTRY/REPOSITORY:TAG, an image that the cluster can pull; "make docker-push" pushes it))
 	{ $(kustomize_default); } | $(KUBECTL) apply --server-side -f -
 
 .PHONY: undeploy

@@ -2,9 +2,9 @@
 
 # The platforms of a release's binaries. The image has those of Linux.
 PLATFORMS ?= linux/amd64,linux/arm64,darwin/amd64,darwin/arm64
-# The name of a release's image without a tag, and the repository of its chart.
-RELEASE_IMAGE ?= ghcr.io/scanner-operator/scanner-operator
-RELEASE_CHARTS ?= oci://ghcr.io/scanner-operator/charts
+# The name of a release's image without a tag, which is also in its chart, and the repository of the chart. The workflow sets both.
+RELEASE_IMAGE ?=
+RELEASE_CHARTS ?=
 # VERSION counts only when somebody sets it: the default of the Makefile also describes commits without a tag.
 release_version := $(if $(filter-out file,$(origin VERSION)),$(VERSION))
 
@@ -40,6 +40,7 @@ release-notes: ## Print what CHANGELOG.md says of the release VERSION=v1.2.3.
 
 .PHONY: release-push
 release-push: $(HELM) ## Push the image index and the chart of the release VERSION=v1.2.3 to their registries.
+	$(if $(RELEASE_CHARTS),,$(error set RELEASE_CHARTS=oci://REGISTRY/REPOSITORY))
 	$(GO) run ./hack/release -push "$(release_dir)" -image "$(RELEASE_IMAGE)"
 	$(HELM) push "$(release_dir)/scanner-operator-$(patsubst v%,%,$(release_version)).tgz" "$(RELEASE_CHARTS)"
 

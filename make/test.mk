@@ -103,7 +103,7 @@ lint: $(GOLANGCI_LINT) $(HELM) ## Lint prose, Go code, the chart and the UI.
 	@for module in $(MODULES); do \
 		echo "$$module:"; (cd "$$module" && $(GOLANGCI_LINT) run --config "$(CURDIR)/.golangci.yml" ./...); \
 	done
-	$(HELM) lint --strict --quiet charts/scanner-operator
+	$(HELM) lint --strict --quiet --set image.repository=scanner-operator charts/scanner-operator
 	@if command -v npm >/dev/null; then \
 		$(MAKE) web/node_modules/.package-lock.json && npm --prefix web run lint; \
 	else \

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
@@ -24,7 +25,7 @@ type options struct {
 	Platforms []v1.Platform
 	// Output is the folder in which the folder of the version is made.
 	Output string
-	// Image is the image's name without a tag.
+	// Image is the image's name with its registry, without a tag.
 	Image string
 	// Helm is the helm command.
 	Helm string
@@ -50,7 +51,7 @@ func run(ctx context.Context) error {
 	flag.StringVar(&o.Version, "version", "", "version of the release, such as v1.2.3 (default: the tag of the commit)")
 	platforms := flag.String("platforms", "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64", "comma-separated platforms of the binaries; the image has those of Linux")
 	flag.StringVar(&o.Output, "output", "dist/release", "directory in which the directory of the version is created")
-	flag.StringVar(&o.Image, "image", "ghcr.io/scanner-operator/scanner-operator", "name of the image, without a tag")
+	flag.StringVar(&o.Image, "image", "", "name of the image with its registry, without a tag (required)")
 	flag.StringVar(&o.Helm, "helm", "helm", "helm command")
 	flag.StringVar(&o.BuilderID, "builder-id", defaultBuilderID, "URI of the builder, for the provenance")
 	flag.BoolVar(&o.RequireSignature, "require-signature", false, "fail when the environment variable SIGNING_KEY is empty")
@@ -59,6 +60,9 @@ func run(ctx context.Context) error {
 	flag.Parse()
 	if *sign != "" {
 		return signRelease(*sign, o)
+	}
+	if _, err := name.NewRepository(o.Image, name.StrictValidation); err != nil {
+		return fmt.Errorf("-image (RELEASE_IMAGE of make): %w", err)
 	}
 	if *push != "" {
 		return pushImage(ctx, *push, o.Image)
@@ -113,7 +117,7 @@ func release(ctx context.Context, o options) (err error) {
 	if err := writeSBOMs(ctx, src, image, dir); err != nil {
 		return err
 	}
-	if err := packChart(ctx, src, o.Helm, work, dir); err != nil {
+	if err := packChart(ctx, src, o.Image, o.Helm, work, dir); err != nil {
 		return err
 	}
 	if err := writeProvenance(src, o, image, dir); err != nil {

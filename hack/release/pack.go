@@ -2,6 +2,7 @@ package main
 
 import (
 	"archive/tar"
+	"bytes"
 	"cmp"
 	"compress/gzip"
 	"context"
@@ -126,10 +127,17 @@ func packBinary(src *source, binary ociimage.Binary, dir string) error {
 	return writeArchive(filepath.Join(dir, name), entries, src.Time)
 }
 
-// packChart packages the chart with the version of the release, and packs it once more without the times that Helm writes.
-func packChart(ctx context.Context, src *source, helm, work, dir string) error {
+// packChart packages the chart with the version and the image of the release, and packs it once more without the times that Helm writes.
+func packChart(ctx context.Context, src *source, image, helm, work, dir string) error {
+	chart := filepath.Join(work, "chart", "scanner-operator")
+	if err := os.CopyFS(chart, os.DirFS(filepath.Join(src.Root, "charts/scanner-operator"))); err != nil {
+		return fmt.Errorf("copy the chart: %w", err)
+	}
+	if err := setImage(filepath.Join(chart, "values.yaml"), image); err != nil {
+		return err
+	}
 	version := strings.TrimPrefix(src.Version, "v")
-	if _, err := output(ctx, helm, "package", filepath.Join(src.Root, "charts/scanner-operator"), "--version", version,
+	if _, err := output(ctx, helm, "package", chart, "--version", version,
 		"--app-version", src.Version, "--destination", work); err != nil {
 		return err
 	}
@@ -144,6 +152,21 @@ func packChart(ctx context.Context, src *source, helm, work, dir string) error {
 		return fmt.Errorf("read the chart: %w", err)
 	}
 	return writeArchive(filepath.Join(dir, name), entries, src.Time)
+}
+
+// setImage writes the image of the release into the values of a chart, which name none.
+func setImage(path, image string) error {
+	values, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	const none = "\n  registry: \"\"\n  repository: \"\"\n"
+	if bytes.Count(values, []byte(none)) != 1 {
+		return fmt.Errorf("%s does not contain an empty image.registry and image.repository once", path)
+	}
+	registry, repository, _ := strings.Cut(image, "/")
+	values = bytes.Replace(values, []byte(none), fmt.Appendf(nil, "\n  registry: %s\n  repository: %s\n", registry, repository), 1)
+	return os.WriteFile(path, values, 0o644)
 }
 
 // digests returns the SHA-256 of every file of a folder.

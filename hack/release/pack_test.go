@@ -68,3 +68,20 @@ func TestChecksums(t *testing.T) {
 		t.Errorf("got %q, %v", got, err)
 	}
 }
+
+// TestSetImage uses the values of the chart: an image that was not replaced would leave the chart of a release without one.
+func TestSetImage(t *testing.T) {
+	values, err := os.ReadFile("../../charts/scanner-operator/values.yaml")
+	must(t, err)
+	path := filepath.Join(t.TempDir(), "values.yaml")
+	must(t, os.WriteFile(path, values, 0o600))
+	must(t, setImage(path, "registry.example.com/security/scanner-operator"))
+	set, err := os.ReadFile(path)
+	must(t, err)
+	if !bytes.Contains(set, []byte("\n  registry: registry.example.com\n  repository: security/scanner-operator\n")) {
+		t.Errorf("the values do not name the image: %s", set[:min(len(set), 600)])
+	}
+	if err := setImage(path, "another.example.com/image"); err == nil {
+		t.Error("an image that is set already is replaced")
+	}
+}

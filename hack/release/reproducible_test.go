@@ -49,7 +49,7 @@ func TestReproducible(t *testing.T) {
 		// The modes of the files in a checkout depend on the umask.
 		script := `umask "$1"; git clone --quiet --shared "$2" "$3"; cp -R "$2/web/dist/." "$3/web/dist/"
 			cd "$3"; git checkout --quiet --detach "$7"
-			exec "$4" -version v0.0.1 -platforms "$5" -helm "$6" -require-signature`
+			exec "$4" -version v0.0.1 -image registry.example.com/scanner-operator -platforms "$5" -helm "$6" -require-signature`
 		cmd := exec.CommandContext(t.Context(), "bash", "-euc", script, "-", c.umask, root, clone, tool, "linux/"+runtime.GOARCH, helm, commit)
 		cmd.Env = append(os.Environ(), append(c.environment, "SIGNING_KEY="+key)...)
 		out, err := cmd.CombinedOutput()

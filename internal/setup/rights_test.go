@@ -184,7 +184,7 @@ func renderChart(t *testing.T, namespace, values string) []*unstructured.Unstruc
 	chart := filepath.Join("..", "..", "charts", "scanner-operator")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, helm, "template", "scanner", chart, "--namespace="+namespace, "--values="+file)
+	cmd := exec.CommandContext(ctx, helm, "template", "scanner", chart, "--namespace="+namespace, "--values="+file, "--set=image.repository=scanner-operator")
 	// Nothing of the user's own Helm configuration.
 	cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}
 	var stderr bytes.Buffer

@@ -2,6 +2,7 @@
 package chart_test
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	sigsyaml "sigs.k8s.io/yaml"
 )
 
 func TestLint(t *testing.T) {
@@ -23,7 +25,7 @@ func TestLint(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, file := range files {
-		if _, err := helm(t, "lint", "--strict", chartDir, "--values", file); err != nil {
+		if _, err := helm(t, "lint", "--strict", chartDir, "--values", valuesFile(t, imageValues), "--values", file); err != nil {
 			t.Errorf("%s: %v", file, err)
 		}
 	}
@@ -240,7 +242,7 @@ func TestImage(t *testing.T) {
 	for values, want := range map[string]string{
 		"": image,
 		`image: {registry: r.example, repository: a/b, tag: "1"}`: "r.example/a/b:1",
-		"image: {digest: '" + digest + "'}":                       "ghcr.io/scanner-operator/scanner-operator@" + digest,
+		"image: {digest: '" + digest + "'}":                       "registry.example.com/scanner-operator@" + digest,
 		`image: {registry: "", repository: b}`:                    "b:dev",
 	} {
 		r := render(t, values)
@@ -253,6 +255,34 @@ func TestImage(t *testing.T) {
 		if !strings.Contains(scanJobPolicy(t, r).Spec.Validations[0].Expression, `"`+want+`"`) {
 			t.Errorf("the admission policy does not allow the image %s", want)
 		}
+	}
+}
+
+// TestImageIsRequired: a default name is one that a stranger could register.
+func TestImageIsRequired(t *testing.T) {
+	for _, values := range []string{"{}", "image: {registry: registry.example.com, tag: v1}"} {
+		_, err := helm(t, "template", "scanner", chartDir, "--namespace", namespace, "--values", valuesFile(t, values))
+		if err == nil || !strings.Contains(err.Error(), "image.repository is required") || !strings.Contains(err.Error(), "make docker-push") {
+			t.Errorf("%s: got %v, want an error that says what to set", values, err)
+		}
+	}
+}
+
+// TestKustomizeImage: the image of config/ before "make deploy" replaces it has a name that nobody can register.
+func TestKustomizeImage(t *testing.T) {
+	text, err := os.ReadFile("../../config/manager/kustomization.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kustomization struct {
+		Images []struct{ Name, NewName string }
+	}
+	if err := sigsyaml.Unmarshal(text, &kustomization); err != nil {
+		t.Fatal(err)
+	}
+	// RFC 6761 reserves .invalid.
+	if images := kustomization.Images; len(images) != 1 || images[0].Name != "controller" || !strings.HasPrefix(images[0].NewName, "registry.invalid/") {
+		t.Errorf("got %+v, want a name in registry.invalid", images)
 	}
 }
 

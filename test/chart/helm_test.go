@@ -31,7 +31,9 @@ import (
 const (
 	chartDir  = "../../charts/scanner-operator"
 	namespace = "scanner-system"
-	image     = "ghcr.io/scanner-operator/scanner-operator:dev"
+	image     = "registry.example.com/scanner-operator:dev"
+	// imageValues are the values without which the chart refuses to render.
+	imageValues = "image: {registry: registry.example.com, repository: scanner-operator}"
 )
 
 func helm(t *testing.T, args ...string) (string, error) {
@@ -145,12 +147,19 @@ func render(t *testing.T, values string, args ...string) release {
 
 func template(t *testing.T, values string, args ...string) (string, error) {
 	t.Helper()
+	args = append([]string{
+		"template", "scanner", chartDir, "--namespace", namespace, "--values", valuesFile(t, imageValues), "--values", valuesFile(t, values),
+	}, args...)
+	return helm(t, args...)
+}
+
+func valuesFile(t *testing.T, values string) string {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "values.yaml")
 	if err := os.WriteFile(file, []byte(values), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	args = append([]string{"template", "scanner", chartDir, "--namespace", namespace, "--values", file}, args...)
-	return helm(t, args...)
+	return file
 }
 
 // variants are releases that must all be sound.

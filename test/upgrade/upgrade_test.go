@@ -260,7 +260,8 @@ func TestChart(t *testing.T) {
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
-				cmd := exec.CommandContext(ctx, helm, "template", "scanner", "../../charts/scanner-operator", "--namespace", "scanner-system", "--values", file)
+				cmd := exec.CommandContext(ctx, helm, "template", "scanner", "../../charts/scanner-operator", "--namespace", "scanner-system", "--values", file,
+					"--set=image.repository=scanner-operator")
 				cmd.Env = []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}
 				var stderr bytes.Buffer
 				cmd.Stderr = &stderr

@@ -53,6 +53,9 @@ annotations:
 
 {{- define "scanner-operator.image" -}}
 {{- with .Values.image -}}
+{{- if not .repository -}}
+{{- fail "image.repository is required, because no images of scanner-operator are published yet: build one with \"make docker-push IMG=REGISTRY/REPOSITORY:TAG\", and set image.registry, image.repository and image.tag" -}}
+{{- end -}}
 {{- if .registry }}{{ .registry }}/{{ end }}{{ .repository }}
 {{- if .digest }}@{{ .digest }}{{ else }}:{{ default $.Chart.AppVersion .tag }}{{ end -}}
 {{- end -}}

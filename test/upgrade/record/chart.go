@@ -39,7 +39,8 @@ func recordChart(ctx context.Context, dir string) error {
 		if err := os.WriteFile(name, values, 0o644); err != nil {
 			return err
 		}
-		out, err := exec.CommandContext(ctx, os.Getenv("HELM"), "template", "scanner", "charts/scanner-operator", "--namespace", "scanner-system", "--values", file).Output()
+		out, err := exec.CommandContext(ctx, os.Getenv("HELM"), "template", "scanner", "charts/scanner-operator", "--namespace", "scanner-system", "--values", file,
+			"--set=image.repository=scanner-operator").Output()
 		if err != nil {
 			return fmt.Errorf("render %s: %w", file, err)
 		}
