@@ -19,7 +19,10 @@ func TestHelperManager(t *testing.T) {
 	if file == "" {
 		t.Skip("runs in a process of its own")
 	}
-	_ = runBound(exec.Command("sh", "-c", "echo $$ > "+file+".new && mv "+file+".new "+file+" && exec sleep 600"))
+	shell := exec.Command("sh", "-c", "echo $$ > "+file+".new && mv "+file+".new "+file+" && exec sleep 600")
+	if err := runBound(shell, reachable{execute: []string{"/bin", "/usr", "/lib", "/lib64"}, scratch: filepath.Dir(file)}); err != nil {
+		t.Log(err)
+	}
 }
 
 func TestChildDiesWithKilledManager(t *testing.T) {

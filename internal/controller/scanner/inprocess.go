@@ -10,9 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -61,8 +58,16 @@ type InProcess struct {
 	ctx      context.Context //nolint:containedctx // children live as long as the manager, not as one call of Start
 }
 
-// Run lets children start until ctx ends, and waits for the last of them. It implements manager.Runnable.
+// Run lets children start until ctx ends, and waits for the last of them. From then on, other processes of the same user cannot read
+// the memory and environment of this one. It implements manager.Runnable.
 func (p *InProcess) Run(ctx context.Context) error {
+	if err := hideMemory(); err != nil {
+		return err
+	}
+	if err := canConfine(); err != nil {
+		p.Log.Info("Scans in child processes can read the files of the operator, such as its token: use Linux 5.13 or newer with Landlock, or --catalog=job",
+			"error", err.Error())
+	}
 	p.mu.Lock()
 	p.ctx = ctx
 	p.mu.Unlock()
@@ -173,12 +178,12 @@ func (p *InProcess) catalog(ctx context.Context, req scanjob.Request, dir string
 	ctx, cancel := context.WithTimeout(ctx, p.Timeout+time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, p.Executable, args...) //nolint:gosec // our own program
-	cmd.Env = childEnvironment(os.Environ(), dir, req.SizeClass)
+	cmd.Env = childEnvironment(dir, req.SizeClass)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = killDelay
 	var stderr tail
 	cmd.Stderr = &stderr
-	err := runBound(cmd)
+	err := runBound(cmd, childFiles(p.Executable, dir))
 	if err == nil {
 		return result, model.Outcome{}
 	}
@@ -196,12 +201,6 @@ func (p *InProcess) catalog(ctx context.Context, req scanjob.Request, dir string
 		return "", model.Outcome{Reason: model.ReasonOutOfMemory, Message: "the scan was killed, most likely because it ran out of memory"}
 	}
 	return "", model.Outcome{Reason: model.ReasonCatalogFailed, Message: fmt.Sprintf("the scan failed without a reason: %v: %s", err, stderr.last())}
-}
-
-// childEnvironment leaves out the address and password of the store: a child takes hostile images apart, and has no use for it.
-func childEnvironment(environment []string, dir string, class model.SizeClass) []string {
-	kept := slices.DeleteFunc(slices.Clone(environment), func(variable string) bool { return strings.HasPrefix(variable, "DSN=") })
-	return append(kept, "TMPDIR="+dir, "GOMEMLIMIT="+strconv.FormatInt(childMemoryLimit*class.Factor(), 10))
 }
 
 // tail keeps the end of what is written to it.

@@ -1,7 +1,10 @@
 package scanner
 
 import (
+	"runtime"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,11 +12,29 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
-func TestChildDoesNotLearnThePasswordOfTheStore(t *testing.T) {
-	got := childEnvironment([]string{"PATH=/bin", "DSN=postgres://user:secret@db/scans", "DSNX=kept"}, "/scratch", model.SizeMedium)
-	want := []string{"PATH=/bin", "DSNX=kept", "TMPDIR=/scratch", "GOMEMLIMIT=1610612736"}
+func TestChildHasAnEnvironmentOfItsOwn(t *testing.T) {
+	t.Setenv("DSN", "postgres://user:secret@db/scans")
+	t.Setenv("POD_NAME", "manager")
+	for _, name := range slices.Concat(certificateVariables, proxyVariables) {
+		t.Setenv(name, "")
+	}
+	t.Setenv("HTTPS_PROXY", "http://proxy:3128")
+	t.Setenv("SSL_CERT_DIR", "/one:/two")
+	var got []string
+	for _, variable := range childEnvironment("/scratch", model.SizeMedium) {
+		if !strings.HasSuffix(variable, "=") {
+			got = append(got, variable)
+		}
+	}
+	want := []string{
+		"HOME=/scratch", "TMPDIR=/scratch", "GOMEMLIMIT=1610612736", "GOMAXPROCS=" + strconv.Itoa(runtime.GOMAXPROCS(0)),
+		"SSL_CERT_DIR=/one:/two", "HTTPS_PROXY=http://proxy:3128",
+	}
 	if !slices.Equal(got, want) {
 		t.Errorf("environment %q, want %q", got, want)
+	}
+	if files := childFiles("/program", "/scratch"); !slices.Contains(files.read, "/one") || !slices.Contains(files.read, "/two") {
+		t.Errorf("the directories of SSL_CERT_DIR are not among %q", files.read)
 	}
 }
 
