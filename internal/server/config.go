@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -45,6 +46,8 @@ type UploadedReport struct {
 type Config struct {
 	// BindAddress is "host:port"; port 0 takes any free one.
 	BindAddress string
+	// TLS has the API served over TLS; nil serves plain HTTP.
+	TLS *tls.Config
 	// Auth says how callers prove who they are. auth.None needs a loopback address.
 	Auth auth.Mode
 	// Reviews asks the API server about tokens and permissions. Required by auth.Kubernetes.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -151,13 +152,17 @@ func (s *Server) Start(ctx context.Context) error {
 	stopHub := s.hub.Start(base, s.config.Feed)
 	follow(server)
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(s.limitConnections(listener)) }()
+	var limited net.Listener = s.limitConnections(listener)
+	if s.config.TLS != nil {
+		limited = tls.NewListener(limited, s.config.TLS)
+	}
+	go func() { served <- server.Serve(limited) }()
 
 	s.mu.Lock()
 	s.addr = listener.Addr().String()
 	s.mu.Unlock()
 	close(s.ready)
-	s.log.Info("HTTP server is listening", "address", listener.Addr().String(), "auth", string(s.config.Auth))
+	s.log.Info("HTTP server is listening", "address", listener.Addr().String(), "auth", string(s.config.Auth), "tls", s.config.TLS != nil)
 
 	select {
 	case err = <-served:

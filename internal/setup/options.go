@@ -126,6 +126,7 @@ type Options struct {
 	ClusterName string
 	// PlainHTTPRegistries are reached without TLS, besides loopback.
 	PlainHTTPRegistries []string
+	TLS                 TLS
 	// ScanImage is the image of scan Jobs, APIURL this operator as scan pods reach it. CatalogJob needs both.
 	ScanImage string
 	APIURL    string
@@ -163,6 +164,9 @@ func (o *Options) validate() error {
 	case AuthKubernetes, AuthNone:
 	default:
 		return fmt.Errorf("--auth=%s: use kubernetes or none", o.Auth)
+	}
+	if err := o.validateTLS(); err != nil {
+		return err
 	}
 	if _, _, err := net.SplitHostPort(o.APIAddress); err != nil {
 		return fmt.Errorf("--api-bind-address: %w", err)

@@ -44,6 +44,9 @@ func (o *Operator) newServer(matcher *matching.Matcher, library *vulndb.Library,
 		Limits:      limits(o.opts),
 		Log:         o.opts.Log.WithName("server"),
 	}
+	if o.certificate != nil {
+		config.TLS = o.certificate.TLSConfig()
+	}
 	if o.opts.Auth == AuthKubernetes {
 		reviews, err := auth.NewReviews(o.manager.GetConfig(), o.manager.GetHTTPClient())
 		if err != nil {

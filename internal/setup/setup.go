@@ -30,6 +30,7 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/metrics"
 	"github.com/scanner-operator/scanner-operator/internal/server"
 	"github.com/scanner-operator/scanner-operator/internal/server/auth"
+	"github.com/scanner-operator/scanner-operator/internal/servingcert"
 	"github.com/scanner-operator/scanner-operator/internal/store/sqlstore"
 	"github.com/scanner-operator/scanner-operator/internal/vulndb"
 )
@@ -56,6 +57,8 @@ type Operator struct {
 	server *server.Server
 	// deployments is nil when its controller does not run.
 	deployments *deploymentfeed.Feed
+	// certificate is nil when the API is served without TLS.
+	certificate *servingcert.Source
 	opts        Options
 	// relister has the manager's caches read everything anew.
 	relister *kube.Relister
@@ -151,6 +154,9 @@ func (o *Operator) wire(ctx context.Context) error {
 	hub := feed.New(o.store, feed.Config{Log: opts.Log.WithName("feed")})
 	wake := newWaker()
 
+	if err := o.addCertificate(); err != nil {
+		return err
+	}
 	if err := o.addControllers(matcher, hub, wake); err != nil {
 		return err
 	}
