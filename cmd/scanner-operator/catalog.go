@@ -19,6 +19,7 @@ import (
 
 	"github.com/scanner-operator/scanner-operator/internal/catalog"
 	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 	"github.com/scanner-operator/scanner-operator/internal/truncate"
 )
 
@@ -44,6 +45,9 @@ func newCatalogCommand() *cobra.Command {
 		Long: `Generate the SBOM of one image with Syft. IMAGE is pulled by digest from its registry. ARCHIVE is a Docker or OCI archive,
 DIRECTORY an OCI image layout. The SBOM, in the JSON format of Syft, is uploaded to the operator (--upload-url) or written to
 a file (--file); "-" writes it to the standard output.
+
+For the upload, the certificate authorities in the environment variable SCANNER_UPLOAD_CA (PEM) are trusted in addition to those of the
+system.
 
 Scan Jobs run this command. It writes its result to the termination message of the container as
 {"reason": "…", "message": "…"}; an empty reason means success.`,
@@ -132,7 +136,7 @@ func (o *catalogOptions) run(ctx context.Context, stdout, stderr io.Writer) erro
 		return o.write(stdout, result.SBOM)
 	}
 	upload := catalog.UploadRequest{
-		URL: o.uploadURL, TokenFile: o.tokenFile, CAFile: o.uploadCAFile,
+		URL: o.uploadURL, TokenFile: o.tokenFile, CAFile: o.uploadCAFile, CAs: os.Getenv(scanjob.UploadCAVariable),
 		ImageID: o.imageID, Platform: o.request.Platform, SBOM: result.SBOM,
 	}
 	if upload.ImageID == "" {

@@ -197,6 +197,7 @@ func isLoopbackName(name string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
+// certPool returns the CAs of the system with those of a PEM file, nil without a file.
 func certPool(caFile string) (*x509.CertPool, error) {
 	if caFile == "" {
 		return nil, nil
@@ -210,14 +211,19 @@ func certPool(caFile string) (*x509.CertPool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the CA file %s: %w", caFile, err)
 	}
-	pool, err := x509.SystemCertPool()
-	if err != nil {
-		pool = x509.NewCertPool()
-	}
+	pool := systemPool()
 	if !pool.AppendCertsFromPEM(pem) {
 		return nil, fmt.Errorf("the CA file %s contains no PEM certificate", caFile)
 	}
 	return pool, nil
+}
+
+func systemPool() *x509.CertPool {
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		return x509.NewCertPool()
+	}
+	return pool
 }
 
 // withoutURL drops the URL that the HTTP client's errors repeat: a redirected one may carry a signature.

@@ -41,8 +41,9 @@ type UploadRequest struct {
 	URL string
 	// TokenFile holds the bearer token; read again for each attempt, since the kubelet renews it. "" sends none.
 	TokenFile string
-	// CAFile is a PEM bundle that is trusted besides the system's.
+	// CAFile is a PEM file of CAs that are trusted besides the system's; CAs are further ones in PEM. Both may be "".
 	CAFile   string
+	CAs      string
 	ImageID  string
 	Platform model.Platform
 	// SBOM is syft-json.
@@ -70,7 +71,7 @@ func upload(ctx context.Context, request UploadRequest) error {
 	if err != nil {
 		return err
 	}
-	client, err := uploadClient(request.CAFile)
+	client, err := uploadClient(request)
 	if err != nil {
 		return err
 	}
@@ -125,17 +126,25 @@ func compressSBOM(sbom []byte) ([]byte, error) {
 	return encoder.EncodeAll(sbom, nil), nil
 }
 
-func uploadClient(caFile string) (*http.Client, error) {
-	roots, err := certPool(caFile)
+func uploadClient(upload UploadRequest) (*http.Client, error) {
+	roots, err := certPool(upload.CAFile)
 	if err != nil {
 		return nil, failf(model.ReasonUploadFailed, "create an HTTP client for the upload: %w", err)
+	}
+	if upload.CAs != "" {
+		if roots == nil {
+			roots = systemPool()
+		}
+		if !roots.AppendCertsFromPEM([]byte(upload.CAs)) {
+			return nil, failf(model.ReasonUploadFailed, "create an HTTP client for the upload: the given CAs contain no PEM certificate")
+		}
 	}
 	return &http.Client{
 		Timeout: uploadTimeout,
 		Transport: &http.Transport{
 			Proxy:                  http.ProxyFromEnvironment,
 			DialContext:            (&net.Dialer{Timeout: dialTimeout}).DialContext,
-			TLSClientConfig:        &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+			TLSClientConfig:        &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS13},
 			TLSHandshakeTimeout:    dialTimeout,
 			ResponseHeaderTimeout:  responseHeaderTimeout,
 			MaxResponseHeaderBytes: 64 << 10,

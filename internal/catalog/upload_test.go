@@ -2,8 +2,10 @@ package catalog
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -169,6 +171,7 @@ func TestUploadProblems(t *testing.T) {
 		"not a URL":          func(r *UploadRequest) { r.URL = "operator:8000" },
 		"URL with password":  func(r *UploadRequest) { r.URL = "https://u:" + secret + "@operator" },
 		"no platform":        func(r *UploadRequest) { r.Platform = model.Platform{} },
+		"CAs":                func(r *UploadRequest) { r.CAs = "none" },
 		"CA file":            func(r *UploadRequest) { r.CAFile = write(t, "ca", []byte("none")) },
 		"nobody listens":     func(r *UploadRequest) { r.URL = "http://127.0.0.1:1" },
 	} {
@@ -193,4 +196,18 @@ func TestUploadTrustsTheCA(t *testing.T) {
 	if err := Upload(t.Context(), request); err != nil {
 		t.Fatal(err)
 	}
+	request.CAFile, request.CAs = "", string(pemOf(server.Certificate()))
+	if err := Upload(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+	other := request
+	other.URL = strings.Replace(server.URL, "127.0.0.1", "localhost", 1)
+	wantFailure(t, Upload(t.Context(), other), model.ReasonUploadFailed, "not localhost")
+	old := httptest.NewUnstartedServer(server.Config.Handler)
+	old.Config.ErrorLog = log.New(io.Discard, "", 0)
+	old.TLS = &tls.Config{MaxVersion: tls.VersionTLS12}
+	old.StartTLS()
+	defer old.Close()
+	request.URL = old.URL
+	wantFailure(t, Upload(t.Context(), request), model.ReasonUploadFailed, "protocol version")
 }

@@ -42,6 +42,9 @@ const Audience = "scanner-operator"
 // DefaultDeadline bounds the run time of a Job where a user chooses no other bound.
 const DefaultDeadline = 15 * time.Minute
 
+// UploadCAVariable is the environment variable with the CAs that a scan trusts for the upload, in PEM.
+const UploadCAVariable = "SCANNER_UPLOAD_CA"
+
 // ContainerName is the name of the only container of a scan pod.
 const ContainerName = "catalog"
 
@@ -74,6 +77,8 @@ type Options struct {
 	ImagePullPolicy corev1.PullPolicy
 	// UploadURL is the operator's API as scan pods reach it.
 	UploadURL string
+	// UploadCA holds in PEM the CAs that scan pods trust for UploadURL, besides those of their system; it may be empty.
+	UploadCA string
 	// PlainHTTP lists registries, as host[:port], that are reached without TLS.
 	PlainHTTP []string
 	// Deadline bounds the run time of a Job, in whole seconds, TTL the time that a finished Job stays to be looked at.
@@ -234,7 +239,7 @@ func podSpec(req Request, opts Options) corev1.PodSpec {
 			Image:                    opts.Image,
 			ImagePullPolicy:          opts.ImagePullPolicy,
 			Args:                     arguments(req, opts),
-			Env:                      environment(granted),
+			Env:                      environment(granted, opts),
 			Resources:                granted,
 			VolumeMounts:             mounts,
 			TerminationMessagePolicy: corev1.TerminationMessageReadFile,
@@ -270,9 +275,12 @@ func arguments(req Request, opts Options) []string {
 	return args
 }
 
-// environment has the Go runtime collect harder before the memory is used up.
-func environment(granted corev1.ResourceRequirements) []corev1.EnvVar {
+// environment names the CAs for the upload, and has the Go runtime collect harder before the memory is used up.
+func environment(granted corev1.ResourceRequirements, opts Options) []corev1.EnvVar {
 	env := []corev1.EnvVar{{Name: "TMPDIR", Value: scratchPath}, {Name: "HOME", Value: scratchPath}}
+	if opts.UploadCA != "" {
+		env = append(env, corev1.EnvVar{Name: UploadCAVariable, Value: opts.UploadCA})
+	}
 	if limit := granted.Limits.Memory(); !limit.IsZero() {
 		env = append(env, corev1.EnvVar{Name: "GOMEMLIMIT", Value: strconv.FormatInt(limit.Value()/10*9, 10)})
 	}

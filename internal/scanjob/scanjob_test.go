@@ -84,6 +84,18 @@ func TestBuildBoundsTheJob(t *testing.T) {
 	}
 }
 
+func TestBuildPassesTheCAsOfTheUpload(t *testing.T) {
+	opts := DefaultOptions()
+	for _, cas := range []string{"", "PEM"} {
+		opts.UploadCA = cas
+		env := Build(Request{Name: "scan-x", Key: key}, opts).Spec.Template.Spec.Containers[0].Env
+		at := slices.IndexFunc(env, func(v corev1.EnvVar) bool { return v.Name == "SCANNER_UPLOAD_CA" })
+		if cas == "" && at >= 0 || cas != "" && (at < 0 || env[at] != corev1.EnvVar{Name: "SCANNER_UPLOAD_CA", Value: cas}) {
+			t.Errorf("with the CAs %q: %+v", cas, env)
+		}
+	}
+}
+
 func TestBuildMountsPullSecretsByName(t *testing.T) {
 	job := build(func(r *Request) { r.PullSecrets = []string{"wrong", "right"} })
 	var sources []string

@@ -69,7 +69,11 @@ func (o *Operator) cataloger(matcher *matching.Matcher, wake *waker) (scanner.Ca
 		options := scanjob.DefaultOptions()
 		options.Image, options.UploadURL, options.PlainHTTP = o.opts.ScanImage, o.opts.APIURL, o.opts.PlainHTTPRegistries
 		options.MaxMemory, options.PriorityClassName, options.Deadline = maxMemory, o.opts.Scans.PriorityClass, o.opts.Scans.Deadline
-		return scanner.NewJobs(o.manager.GetClient(), o.manager.GetAPIReader(), clock.RealClock{}, options, o.opts.WatchNamespaces...), nil
+		jobs := scanner.NewJobs(o.manager.GetClient(), o.manager.GetAPIReader(), clock.RealClock{}, options, o.opts.WatchNamespaces...)
+		if o.certificate != nil {
+			jobs.UploadCA = o.certificate.Authorities
+		}
+		return jobs, nil
 	}
 	scratch := filepath.Join(o.opts.DataDir, "scratch")
 	// What a killed predecessor left behind.

@@ -31,6 +31,9 @@ const (
 
 // Jobs catalogs each image in a Kubernetes Job.
 type Jobs struct {
+	// UploadCA returns in PEM the CAs that a scan pod trusts for the upload besides those of its system. It may be nil.
+	UploadCA func() (string, error)
+
 	client  client.Client
 	live    client.Reader
 	clock   clock.Clock
@@ -210,7 +213,14 @@ func (j *Jobs) Start(ctx context.Context, owner types.NamespacedName, req scanjo
 			return err
 		}
 	}
-	job := scanjob.Build(req, j.options)
+	options := j.options
+	if j.UploadCA != nil {
+		var err error
+		if options.UploadCA, err = j.UploadCA(); err != nil {
+			return fmt.Errorf("create a scan Job: %w", err)
+		}
+	}
+	job := scanjob.Build(req, options)
 	if owner.Namespace == req.Namespace {
 		var scanner scannerv1.Scanner
 		if err := j.client.Get(ctx, owner, &scanner); err != nil {
