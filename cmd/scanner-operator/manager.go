@@ -10,6 +10,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/go-logr/zapr"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"k8s.io/klog/v2"
@@ -21,7 +22,7 @@ import (
 
 func newManagerCommand() *cobra.Command {
 	var opts setup.Options
-	var logLevel, catalogMode, authMode string
+	var logLevel, catalogMode, authMode, tlsMode string
 	cmd := &cobra.Command{
 		Use:   "manager",
 		Short: "Run the operator",
@@ -43,6 +44,7 @@ file in the data directory. The environment variable MEMORY_LIMIT is the memory 
 			klog.SetLogger(log)
 			opts.Log = log
 			opts.Catalog, opts.Auth = setup.CatalogMode(catalogMode), setup.AuthMode(authMode)
+			opts.TLS.Mode = setup.TLSMode(tlsMode)
 			opts.DatabaseType, opts.DSN = os.Getenv("DATABASE_TYPE"), os.Getenv("DSN")
 			if opts.Executable, err = os.Executable(); err != nil {
 				return fmt.Errorf("determine the path of this executable: %w", err)
@@ -51,7 +53,7 @@ file in the data directory. The environment variable MEMORY_LIMIT is the memory 
 			if err != nil {
 				return fmt.Errorf("load the configuration of the Kubernetes client: %w; set KUBECONFIG", err)
 			}
-			log.Info("Starting scanner-operator", "version", version.String(), "catalog", opts.Catalog, "auth", opts.Auth)
+			log.Info("Starting scanner-operator", "version", version.String(), "catalog", opts.Catalog, "auth", opts.Auth, "tls", opts.TLS.Mode)
 			operator, err := setup.New(cmd.Context(), config, opts)
 			if err != nil {
 				return err
@@ -75,6 +77,7 @@ file in the data directory. The environment variable MEMORY_LIMIT is the memory 
 	flags.StringVar(&opts.APIAddress, "api-bind-address", choose(":8000", "127.0.0.1:8000"), "Address on which the API and the UI are served")
 	flags.IntVar(&opts.AddressConnections, "api-connections-per-address", setup.DefaultAddressConnections,
 		"Maximum connections to the API per client address that have not authenticated (-1: no limit)")
+	addTLSFlags(flags, &opts.TLS, &tlsMode, choose("operator", "off"))
 	flags.StringVar(&opts.MetricsAddress, "metrics-bind-address", choose(":8443", "127.0.0.1:8443"), `Address on which metrics are served; "0" disables them`)
 	flags.StringVar(&opts.HealthAddress, "health-probe-bind-address", choose(":8081", "127.0.0.1:8081"),
 		`Address on which the health probes are served; "0" disables them`)
@@ -92,7 +95,7 @@ file in the data directory. The environment variable MEMORY_LIMIT is the memory 
 	flags.DurationVar(&opts.VulnerabilityDatabase.Interval, "vulnerability-database-interval", 2*time.Hour,
 		"Interval between checks for a newer vulnerability database")
 	flags.StringVar(&opts.ScanImage, "scan-image", os.Getenv("SCAN_IMAGE"), "Container image of scan Jobs (environment variable SCAN_IMAGE)")
-	flags.StringVar(&opts.APIURL, "api-url", "", "URL at which scan Jobs reach the API, for example http://NAME.NAMESPACE.svc:8000")
+	flags.StringVar(&opts.APIURL, "api-url", "", "URL at which scan Jobs reach the API, for example https://NAME.NAMESPACE.svc:8000")
 	flags.DurationVar(&opts.EventRetention, "event-retention", setup.DefaultEventRetention,
 		"Retention period of events; a client that was disconnected for longer must reload the current state")
 	flags.DurationVar(&opts.HistoryRetention, "history-retention", setup.DefaultHistoryRetention,
@@ -101,6 +104,16 @@ file in the data directory. The environment variable MEMORY_LIMIT is the memory 
 	addScanFlags(cmd, &opts.Scans)
 	flags.StringVar(&logLevel, "log-level", "info", "Log level: error, info or debug")
 	return cmd
+}
+
+func addTLSFlags(flags *pflag.FlagSet, options *setup.TLS, mode *string, fallback string) {
+	flags.StringVar(mode, "tls", fallback, `Certificate with which the API and the UI are served over TLS 1.3: "operator" is issued by a CA that the operator creates and renews `+
+		`(--tls-secret), "files" is in --tls-dir, "off" serves plain HTTP`)
+	flags.StringVar(&options.Secret, "tls-secret", "scanner-operator-api-tls",
+		"Secret in the namespace of the operator, at first without data, that holds the CA and the certificate of --tls=operator")
+	flags.StringSliceVar(&options.Names, "tls-names", nil,
+		"Comma-separated DNS names and IP addresses for the certificate of --tls=operator, in addition to the host of --api-url and localhost")
+	flags.StringVar(&options.Dir, "tls-dir", "", "Directory with the files tls.crt, tls.key and, unless clients trust it anyway, ca.crt of --tls=files; new files are loaded")
 }
 
 func addScanFlags(cmd *cobra.Command, scans *setup.Scans) {

@@ -99,7 +99,7 @@ func (u *usage) audited() int {
 	return u.audits
 }
 
-// installRights applies what the chart renders of accounts and rights. It returns the way to the API server of the operator's own account,
+// installRights applies what the chart renders of accounts, rights and Secrets. It returns the way to the API server of the operator's own account,
 // and its rights by namespace, "" for those in the whole cluster.
 func installRights(t *testing.T, admin *rest.Config, c client.Client, namespace, values string) (*rest.Config, map[string]map[right]bool) {
 	t.Helper()
@@ -115,7 +115,7 @@ func installRights(t *testing.T, admin *rest.Config, c client.Client, namespace,
 			var role rbacv1.ClusterRole
 			decode(t, object, &role)
 			roles[object.GetNamespace()+"/"+object.GetName()] = role.Rules
-		case "RoleBinding", "ClusterRoleBinding", "ServiceAccount":
+		case "RoleBinding", "ClusterRoleBinding", "ServiceAccount", "Secret":
 		default:
 			continue
 		}

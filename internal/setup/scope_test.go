@@ -62,7 +62,8 @@ type scope struct {
 
 func (s *scope) start(t *testing.T, admin *rest.Config) {
 	t.Helper()
-	values := "watchNamespaces: [" + strings.Join(s.listed, ", ") + "]\ncontrollers:\n"
+	// TestUploadOverTLS shows the rights that TLS needs.
+	values := "tls: {enabled: false}\nwatchNamespaces: [" + strings.Join(s.listed, ", ") + "]\ncontrollers:\n"
 	for _, controller := range setup.ControllerNames() {
 		values += fmt.Sprintf("  %s: %t\n", controller, controller == setup.ControllerScanner)
 	}

@@ -111,6 +111,9 @@ func startOperatorOn(t *testing.T, config *rest.Config, namespace, dataDir strin
 	t.Cleanup(stop)
 	g := gomega.NewWithT(t)
 	g.Eventually(o.APIAddr, patience, tick).ShouldNot(gomega.BeEmpty())
+	if opts.TLS.Mode != "" && opts.TLS.Mode != setup.TLSOff {
+		return "https://" + o.APIAddr(), stop
+	}
 	return "http://" + o.APIAddr(), stop
 }
 

@@ -107,7 +107,8 @@ func scanJobPolicy(t *testing.T, r release) *admissionv1.ValidatingAdmissionPoli
 func scanJob(pullSecrets ...string) *batchv1.Job {
 	opts := scanjob.DefaultOptions()
 	opts.Image = image
-	opts.UploadURL = "http://scanner-controller-manager-api-service.scanner-system.svc:8000"
+	opts.UploadURL = "https://scanner-controller-manager-api-service.scanner-system.svc:8000"
+	opts.UploadCA = "-----BEGIN CERTIFICATE-----"
 	key := model.ImageKey{
 		ImageID:  "registry.example/app@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
 		Platform: model.Platform{OS: "linux", Architecture: "amd64"},

@@ -136,14 +136,15 @@ func TestArguments(t *testing.T) {
 		"defaults": {
 			want: []string{
 				"manager", "--leader-elect", "--auth=kubernetes", "--catalog=job", "--api-bind-address=:8000",
-				"--api-url=http://scanner-controller-manager-api-service.scanner-system.svc:8000",
+				"--api-url=https://scanner-controller-manager-api-service.scanner-system.svc:8000",
+				"--tls=operator", "--tls-secret=scanner-controller-manager-api-tls",
 				"--metrics-bind-address=:8443", "--health-probe-bind-address=:8081",
 				"--data-dir=/var/lib/scanner-operator", "--vulnerability-database-interval=2h", "--log-level=info",
 				"--history-retention=2160h",
 				"--event-retention=72h",
 				"--api-connections-per-address=200",
 			},
-			without: []string{"--cluster-name", "--database-max-connections", "--watch-namespaces", "--plain-http-registries", "--vulnerability-database-url", "--sample-database"},
+			without: []string{"--tls-names", "--tls-dir", "--cluster-name", "--database-max-connections", "--watch-namespaces", "--plain-http-registries", "--vulnerability-database-url", "--sample-database"},
 		},
 		"lists": {
 			values: `{watchNamespaces: [a, b], plainHTTPRegistries: ["r:5000", s], extraArgs: [--more]}`,
@@ -168,6 +169,20 @@ func TestArguments(t *testing.T) {
 		"a mirror": {
 			values: `vulnerabilityDatabase: {updateURL: "https://example.com/latest.json", interval: 30m}`,
 			want:   []string{"--vulnerability-database-url=https://example.com/latest.json", "--vulnerability-database-interval=30m"},
+		},
+		"names of the certificate": {
+			values: `tls: {names: [scanner.example.com, 10.0.0.1]}`,
+			want:   []string{"--tls=operator", "--tls-names=scanner.example.com,10.0.0.1"},
+		},
+		"a certificate of others": {
+			values:  `tls: {existingSecret: mine}`,
+			want:    []string{"--tls=files", "--tls-dir=/var/run/scanner-operator/tls"},
+			without: []string{"--tls-secret"},
+		},
+		"plain HTTP": {
+			values:  `tls: {enabled: false}`,
+			want:    []string{"--tls=off", "--api-url=http://scanner-controller-manager-api-service.scanner-system.svc:8000"},
+			without: []string{"--tls-secret", "--tls-dir"},
 		},
 		"no authentication stays on the loopback interface": {
 			values: `{auth: {mode: none}, catalog: {mode: in-process}, metrics: {enabled: false}}`,
@@ -200,6 +215,11 @@ func env(c corev1.Container, name string) *corev1.EnvVar {
 	return nil
 }
 
+// databaseSecrets are the Secrets other than that of the certificate, which is installed without data.
+func databaseSecrets(r release) []*corev1.Secret {
+	return slices.DeleteFunc(find[*corev1.Secret](r), func(s *corev1.Secret) bool { return len(s.Data) == 0 && len(s.StringData) == 0 })
+}
+
 func TestDatabase(t *testing.T) {
 	t.Run("sqlite", func(t *testing.T) {
 		r := render(t, "")
@@ -209,7 +229,7 @@ func TestDatabase(t *testing.T) {
 		if r.Deployment.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
 			t.Error("two managers could write one sqlite file during an update")
 		}
-		if got := find[*corev1.Secret](r); len(got) != 0 {
+		if got := databaseSecrets(r); len(got) != 0 {
 			t.Errorf("%d Secrets without a data source name", len(got))
 		}
 	})
@@ -219,7 +239,7 @@ func TestDatabase(t *testing.T) {
 		if dsn == nil || dsn.Value != "" || dsn.ValueFrom == nil || dsn.ValueFrom.SecretKeyRef == nil {
 			t.Fatalf("DSN is %v, want a reference", dsn)
 		}
-		secrets := find[*corev1.Secret](r)
+		secrets := databaseSecrets(r)
 		if len(secrets) != 1 || secrets[0].Name != dsn.ValueFrom.SecretKeyRef.Name ||
 			secrets[0].StringData[dsn.ValueFrom.SecretKeyRef.Key] != "postgres://user:password@db/x" {
 			t.Errorf("the reference %v does not lead to the data source name", dsn.ValueFrom.SecretKeyRef)
@@ -381,6 +401,10 @@ func TestRefused(t *testing.T) {
 		"postgres without an address": {"database: {type: postgres}", "requires database.dsn"},
 		"two addresses":               {"database: {type: postgres, dsn: x, existingSecret: s}", "exclude each other"},
 		"Jobs without authentication": {"auth: {mode: none}", "in-process"},
+		"two certificates":            {"tls: {existingSecret: s, certManager: {enabled: true, issuerRef: {name: ca}}}", "exclude each other"},
+		"cert-manager without issuer": {"tls: {certManager: {enabled: true}}", "issuerRef"},
+		"a bad name":                  {"tls: {names: ['A b']}", "tls.names"},
+		"Jobs over plain HTTP":        {"catalog: {apiURL: 'http://api'}", "tls.enabled to false"},
 		"two replicas on one volume":  {"{replicaCount: 2, database: {type: postgres, dsn: x}}", "ReadWriteMany"},
 	}
 	for label, test := range tests {

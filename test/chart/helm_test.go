@@ -123,7 +123,7 @@ func render(t *testing.T, values string, args ...string) release {
 		if meta.Kind == "" {
 			continue
 		}
-		if meta.Kind == "ServiceMonitor" || meta.Kind == "PrometheusRule" {
+		if meta.Kind == "ServiceMonitor" || meta.Kind == "Certificate" || meta.Kind == "PrometheusRule" {
 			u := &unstructured.Unstructured{}
 			if err := sigsyaml.UnmarshalStrict(buf[:n], &u.Object); err != nil {
 				t.Fatal(err)

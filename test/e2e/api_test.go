@@ -4,6 +4,8 @@ package e2e
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -46,7 +48,7 @@ func serviceAddress(ctx context.Context) (string, error) {
 	for _, service := range services.Items {
 		for _, port := range service.Spec.Ports {
 			if port.Port == 8000 {
-				return fmt.Sprintf("http://%s:8000", service.Spec.ClusterIP), nil
+				return fmt.Sprintf("https://%s:8000", service.Spec.ClusterIP), nil
 			}
 		}
 	}
@@ -75,9 +77,29 @@ func userToken(t *testing.T) string {
 	return request.Status.Token
 }
 
+// tlsConfig trusts the CA of the operator, which trustOperator adds. Tests connect to the address of the Service, as the machine does not
+// resolve its name.
+var tlsConfig = &tls.Config{RootCAs: x509.NewCertPool(), ServerName: "scanner-controller-manager-api-service." + operatorNamespace + ".svc"}
+
 // httpClient connects anew for each request: a connection that was opened while the node's rules for the Service changed may lead elsewhere,
 // and would for ever.
-var httpClient = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+var httpClient = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: tlsConfig}}
+
+// trustOperator reads the CA of the operator, which is there once the operator is ready.
+func trustOperator(ctx context.Context) error {
+	var secret corev1.Secret
+	key := client.ObjectKey{Namespace: operatorNamespace, Name: "scanner-controller-manager-api-tls"}
+	if err := e2e.client.Get(ctx, key, &secret); err != nil {
+		return err
+	}
+	if !tlsConfig.RootCAs.AppendCertsFromPEM(secret.Data["ca.crt"]) {
+		return fmt.Errorf("the Secret %s contains no CA", key)
+	}
+	return nil
+}
+
+// dialer connects WebSockets as httpClient does.
+var dialer = &websocket.Dialer{TLSClientConfig: tlsConfig, HandshakeTimeout: time.Minute}
 
 func (a api) do(ctx context.Context, method, path string) (int, []byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, a.base+path, http.NoBody)
@@ -184,7 +206,7 @@ func (a api) remove(t *testing.T, imageID string) {
 func (a api) subscribe(t *testing.T) <-chan string {
 	t.Helper()
 	header := http.Header{"Authorization": {"Bearer " + a.token}}
-	conn, res, err := websocket.DefaultDialer.DialContext(t.Context(), "ws"+strings.TrimPrefix(a.base, "http")+"/subscribe", header)
+	conn, res, err := dialer.DialContext(t.Context(), "ws"+strings.TrimPrefix(a.base, "http")+"/subscribe", header)
 	if err != nil {
 		t.Fatalf("subscribe: %v", err)
 	}

@@ -89,6 +89,9 @@ func run(m *testing.M, code *int) (err error) {
 	if err := install(ctx); err != nil {
 		return err
 	}
+	if err := trustOperator(ctx); err != nil {
+		return err
+	}
 	if err := waitForService(ctx); err != nil {
 		return err
 	}

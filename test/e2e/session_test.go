@@ -48,7 +48,7 @@ func TestSignIn(t *testing.T) {
 		t.Errorf("a wrong token was answered with %d, want 401", code)
 	}
 	code, header = status(http.MethodPost, "/api/v1/session", `{"token":"`+a.token+`"}`)
-	if cookie := header.Get("Set-Cookie"); code != http.StatusOK || !strings.Contains(cookie, "HttpOnly") || !strings.Contains(cookie, "SameSite=Strict") {
+	if cookie := header.Get("Set-Cookie"); code != http.StatusOK || !strings.Contains(cookie, "HttpOnly") || !strings.Contains(cookie, "SameSite=Strict") || !strings.Contains(cookie, "Secure") {
 		t.Fatalf("sign-in was answered with %d and the cookie %.60q", code, cookie)
 	}
 	if code, _ := status(http.MethodGet, "/api/v1/overview", ""); code != http.StatusOK {

@@ -24,7 +24,6 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
-	"github.com/gorilla/websocket"
 	"github.com/onsi/gomega"
 )
 
@@ -232,7 +231,7 @@ func TestBellerophonSimpleWalkthrough(t *testing.T) {
 func TestDeploymentFeedWalkthrough(t *testing.T) {
 	t.Parallel()
 	g, ns, a := gomega.NewWithT(t), restrictedNamespace(t), newAPI(t)
-	conn, res, err := websocket.DefaultDialer.DialContext(t.Context(), "ws"+strings.TrimPrefix(a.base, "http")+"/api/wds/logs?namespace="+ns,
+	conn, res, err := dialer.DialContext(t.Context(), "ws"+strings.TrimPrefix(a.base, "http")+"/api/wds/logs?namespace="+ns,
 		http.Header{"Authorization": {"Bearer " + a.token}})
 	if err != nil {
 		t.Fatal(err)

@@ -65,7 +65,31 @@ annotations:
 {{- if .Values.catalog.apiURL -}}
 {{ .Values.catalog.apiURL }}
 {{- else -}}
-http://{{ include "scanner-operator.manager" . }}-api-service.{{ .Release.Namespace }}.svc:{{ .Values.service.port }}
+{{ include "scanner-operator.apiScheme" . }}://{{ include "scanner-operator.manager" . }}-api-service.{{ .Release.Namespace }}.svc:{{ .Values.service.port }}
+{{- end -}}
+{{- end -}}
+
+{{- define "scanner-operator.apiScheme" -}}
+{{ ternary "https" "http" .Values.tls.enabled }}
+{{- end -}}
+
+{{/* The value of --tls. */}}
+{{- define "scanner-operator.tls" -}}
+{{- if not .Values.tls.enabled -}}
+off
+{{- else if or .Values.tls.existingSecret .Values.tls.certManager.enabled -}}
+files
+{{- else -}}
+operator
+{{- end -}}
+{{- end -}}
+
+{{/* The Secret with the certificate of the API. */}}
+{{- define "scanner-operator.tlsSecret" -}}
+{{- if .Values.tls.existingSecret -}}
+{{ .Values.tls.existingSecret }}
+{{- else -}}
+{{ include "scanner-operator.manager" . }}-api-{{ ternary "cert" "tls" .Values.tls.certManager.enabled }}
 {{- end -}}
 {{- end -}}
 
@@ -82,6 +106,15 @@ http://{{ include "scanner-operator.manager" . }}-api-service.{{ .Release.Namesp
 {{- end -}}
 {{- if and (eq .Values.auth.mode "none") (eq .Values.catalog.mode "job") -}}
 {{- fail "with auth.mode none the API listens on the loopback interface only, which scan Jobs cannot reach: set catalog.mode to in-process" -}}
+{{- end -}}
+{{- if and .Values.tls.enabled .Values.tls.certManager.enabled .Values.tls.existingSecret -}}
+{{- fail "tls.certManager.enabled and tls.existingSecret exclude each other" -}}
+{{- end -}}
+{{- if and .Values.tls.enabled .Values.tls.certManager.enabled (not .Values.tls.certManager.issuerRef.name) -}}
+{{- fail "tls.certManager.enabled requires tls.certManager.issuerRef with the name of an issuer" -}}
+{{- end -}}
+{{- if and .Values.tls.enabled (eq .Values.catalog.mode "job") (hasPrefix "http://" .Values.catalog.apiURL) -}}
+{{- fail "catalog.apiURL begins with http://, but the API is served over TLS: use https://, or set tls.enabled to false" -}}
 {{- end -}}
 {{- if and (gt (int .Values.replicaCount) 1) .Values.persistence.enabled (not (has "ReadWriteMany" .Values.persistence.accessModes)) -}}
 {{- fail "replicaCount above 1 requires persistence.enabled false, or persistence.accessModes with ReadWriteMany" -}}
