@@ -82,7 +82,7 @@ export function SignIn() {
             {busy ? "Signing in…" : "Sign in"}
           </Button>
           <div id="token-hint" className="mt-5 border-t border-line pt-4 text-sm text-muted">
-            <p>Create one for a service account:</p>
+            <p>Create one for a service account, valid for scanner-operator only:</p>
             <div className="mt-2 flex items-start gap-1 rounded-md bg-subtle py-1.5 pr-1.5 pl-3">
               <code className="min-w-0 flex-1 py-0.5 font-mono text-[13px] break-words text-ink">
                 {command}
@@ -90,8 +90,9 @@ export function SignIn() {
               <CopyButton text={command} label="Copy the command" />
             </div>
             <p className="mt-2">
-              The token is stored in a cookie that scripts cannot read, until you sign out or the token
-              expires.
+              A token without <code className="font-mono text-[13px]">--audience</code> also works, but anyone
+              who obtains it can use it with the Kubernetes API. The token is stored in a cookie that scripts
+              cannot read, until you sign out or the token expires.
             </p>
           </div>
         </form>
