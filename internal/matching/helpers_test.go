@@ -197,7 +197,7 @@ func ingest(t *testing.T, a *Matcher, s *sqlstore.Store, image model.ImageKey, s
 	if _, err := s.WantImages(t.Context(), []model.ImageKey{image}); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.IngestSBOM(t.Context(), image, bytes.NewReader(compress(t, sbom))); err != nil {
+	if err := a.IngestSBOM(t.Context(), image, "", bytes.NewReader(compress(t, sbom))); err != nil {
 		t.Fatal(err)
 	}
 }

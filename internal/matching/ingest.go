@@ -27,10 +27,10 @@ const (
 // ErrRefused says that an SBOM is not acceptable: it is malformed or exceeds a bound. Sending it again does not help.
 var ErrRefused = errors.New("SBOM refused")
 
-// IngestSBOM keeps a Syft JSON document, compressed with zstd, as the SBOM of an image. When it returns nil the SBOM is
-// durable; matching follows on its own. Errors: ErrRefused, ErrBusy, store.ErrNotFound when nobody wants the image, and those of the
-// store.
-func (a *Matcher) IngestSBOM(ctx context.Context, key model.ImageKey, body io.Reader) error {
+// IngestSBOM keeps a Syft JSON document, compressed with zstd, as the SBOM of an image. job is the UID of the scan Job that delivers it, ""
+// when none does. When it returns nil the SBOM is durable; matching follows on its own. Errors: ErrRefused, ErrBusy, store.ErrNotFound when
+// nobody wants the image, store.ErrAttemptClosed when the Job may not deliver it (any more), and those of the store.
+func (a *Matcher) IngestSBOM(ctx context.Context, key model.ImageKey, job string, body io.Reader) error {
 	// The compressed bytes are kept as they came; the caller bounds them.
 	compressed, err := io.ReadAll(body)
 	if err != nil {
@@ -41,7 +41,7 @@ func (a *Matcher) IngestSBOM(ctx context.Context, key model.ImageKey, body io.Re
 		if err != nil {
 			return err
 		}
-		sbom.Content = compressed
+		sbom.Content, sbom.Job = compressed, job
 		return a.save(ctx, key, sbom, catalog)
 	})
 }

@@ -52,7 +52,7 @@ func TestIngestSBOM(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			err := a.IngestSBOM(t.Context(), tt.key, tt.body)
+			err := a.IngestSBOM(t.Context(), tt.key, "", tt.body)
 			if !errors.Is(err, tt.want) {
 				t.Errorf("IngestSBOM = %v, want %v", err, tt.want)
 			}
@@ -71,7 +71,7 @@ func TestIngestFileKeepsTheSameAsIngestSBOM(t *testing.T) {
 	if err := os.WriteFile(path, []byte(document), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(a.IngestFile(t.Context(), one, path), a.IngestSBOM(t.Context(), two, bytes.NewReader(compress(t, document)))); err != nil {
+	if err := errors.Join(a.IngestFile(t.Context(), one, path), a.IngestSBOM(t.Context(), two, "", bytes.NewReader(compress(t, document)))); err != nil {
 		t.Fatal(err)
 	}
 	first, err := s.SBOM(t.Context(), one)
@@ -96,7 +96,7 @@ func TestMatchesWhenTheDatabaseArrives(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(ctx) }()
 
-	if err := a.IngestSBOM(t.Context(), early, bytes.NewReader(compress(t, document))); err != nil {
+	if err := a.IngestSBOM(t.Context(), early, "", bytes.NewReader(compress(t, document))); err != nil {
 		t.Fatal(err)
 	}
 	state := func(k model.ImageKey) func() store.State {
@@ -114,7 +114,7 @@ func TestMatchesWhenTheDatabaseArrives(t *testing.T) {
 	}
 	library.put(dbtest.Sample(t))
 	g.Eventually(state(early), "20s").Should(gomega.Equal(store.StateScanned))
-	if err := a.IngestSBOM(t.Context(), late, bytes.NewReader(compress(t, document))); err != nil {
+	if err := a.IngestSBOM(t.Context(), late, "", bytes.NewReader(compress(t, document))); err != nil {
 		t.Fatal(err)
 	}
 	g.Eventually(state(late), "20s").Should(gomega.Equal(store.StateScanned))

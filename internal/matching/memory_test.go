@@ -58,7 +58,7 @@ func TestDecodingIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	kinds := map[string]func() error{
-		"SBOM": func() error { return a.IngestSBOM(t.Context(), key("a"), bytes.NewReader(compress(t, document))) },
+		"SBOM": func() error { return a.IngestSBOM(t.Context(), key("a"), "", bytes.NewReader(compress(t, document))) },
 		"file": func() error { return a.IngestFile(t.Context(), key("a"), file) },
 		"JSON report": func() error {
 			return a.IngestReport(t.Context(), "r", store.Report{Content: []byte("{}")}, match.MediaTypeCycloneDXJSON, []byte(reportJSON))

@@ -119,6 +119,8 @@ type Request struct {
 	// Name is that of the Job, from Name.
 	Name string
 	Key  model.ImageKey
+	// Attempt is the number of the attempt, from 0; Build does not read it.
+	Attempt int
 	// Namespace is one in which a pod runs the image, so that the pod's pull secrets can be mounted.
 	Namespace string
 	// For is the namespace of the workload that the scan is started for.
@@ -134,8 +136,6 @@ type Request struct {
 	NodeSelector        map[string]string
 	Tolerations         []corev1.Toleration
 	PriorityClassName   string
-	// Resumed says that this attempt may have begun before, perhaps in another namespace; Build does not read it.
-	Resumed bool
 }
 
 // Build makes the Job. Its pod meets Pod Security "restricted" and carries no API token but one for Audience.

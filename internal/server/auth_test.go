@@ -107,11 +107,11 @@ func (c *cluster) set(change func(*cluster)) {
 // uploads lets the bearer of one token upload.
 type uploads struct{ token string }
 
-func (u uploads) AuthorizeUpload(_ context.Context, token string, _ model.ImageKey) error {
+func (u uploads) AuthorizeUpload(_ context.Context, token string, _ model.ImageKey) (string, error) {
 	if token != u.token {
-		return errors.New("not shown")
+		return "", errors.New("not shown")
 	}
-	return nil
+	return "job-uid", nil
 }
 
 func newCluster() *cluster {
@@ -193,8 +193,8 @@ func TestWhoMayDoWhat(t *testing.T) {
 			a.secure(t)
 		}
 	}
-	if len(f.ingest.keys) != 1 {
-		t.Errorf("%d SBOMs were ingested, want that of the pod", len(f.ingest.keys))
+	if !slices.Equal(f.ingest.jobs, []string{"job-uid"}) {
+		t.Errorf("SBOMs of the Jobs %q were ingested, want that of the pod", f.ingest.jobs)
 	}
 	if got := rematcher.requests(); len(got) != 2 {
 		t.Errorf("matching again was requested %d times, want twice", len(got))

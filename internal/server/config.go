@@ -25,8 +25,8 @@ import (
 // Ingester keeps SBOMs. It decodes them with bounds of its own. Beside the errors of the store it returns *problem.RefusedError for what
 // it does not accept, and lets errors of the reader through.
 type Ingester interface {
-	// IngestSBOM keeps what a scan Job delivered.
-	IngestSBOM(ctx context.Context, key model.ImageKey, zstdBody io.Reader) error
+	// IngestSBOM keeps what a scan Job delivered. job is the UID of the Job, "" when authentication is off.
+	IngestSBOM(ctx context.Context, key model.ImageKey, job string, zstdBody io.Reader) error
 	// IngestReport keeps a report from outside, and its components as the packages of the image.
 	IngestReport(ctx context.Context, imageID string, report UploadedReport) error
 }

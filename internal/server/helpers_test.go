@@ -71,6 +71,7 @@ type ingester struct {
 	err     error
 	got     []byte
 	keys    []model.ImageKey
+	jobs    []string
 	reports []server.UploadedReport
 }
 
@@ -84,11 +85,11 @@ func (i *ingester) IngestReport(ctx context.Context, imageID string, uploaded se
 	return i.store.SaveReport(ctx, imageID, store.Report{Content: uploaded.Content, Counts: uploaded.Counts})
 }
 
-func (i *ingester) IngestSBOM(_ context.Context, key model.ImageKey, body io.Reader) error {
+func (i *ingester) IngestSBOM(_ context.Context, key model.ImageKey, job string, body io.Reader) error {
 	content, err := io.ReadAll(body)
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.got, i.keys = content, append(i.keys, key)
+	i.got, i.keys, i.jobs = content, append(i.keys, key), append(i.jobs, job)
 	if err != nil {
 		return fmt.Errorf("read: %w", err)
 	}
@@ -442,7 +443,7 @@ type slowIngester struct{ entered, leave chan struct{} }
 
 func (i *slowIngester) IngestReport(context.Context, string, server.UploadedReport) error { return nil }
 
-func (i *slowIngester) IngestSBOM(ctx context.Context, _ model.ImageKey, _ io.Reader) error {
+func (i *slowIngester) IngestSBOM(ctx context.Context, _ model.ImageKey, _ string, _ io.Reader) error {
 	close(i.entered)
 	select {
 	case <-i.leave:
@@ -457,7 +458,7 @@ type gate struct{ entered, leave chan struct{} }
 
 func (g *gate) IngestReport(context.Context, string, server.UploadedReport) error { return nil }
 
-func (g *gate) IngestSBOM(ctx context.Context, _ model.ImageKey, _ io.Reader) error {
+func (g *gate) IngestSBOM(ctx context.Context, _ model.ImageKey, _ string, _ io.Reader) error {
 	g.entered <- struct{}{}
 	select {
 	case <-g.leave:

@@ -205,6 +205,8 @@ func (s *Server) writeProblem(w http.ResponseWriter, r *http.Request, err error)
 	}
 	p := problem.From(err)
 	switch {
+	case p.Status == http.StatusForbidden && p.Cause != nil:
+		s.log.Info("Request refused", "method", r.Method, "route", routeOf(rec), "detail", p.Detail, "error", p.Cause.Error())
 	case p.Status == http.StatusInternalServerError:
 		s.log.Error(p.Cause, "Request failed", "method", r.Method, "route", routeOf(rec))
 	case p.Status > http.StatusInternalServerError:

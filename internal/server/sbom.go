@@ -120,7 +120,8 @@ func (o operations) PutSBOM(ctx context.Context, request api.PutSBOMRequestObjec
 		return nil, err
 	}
 	r := requestOf(ctx)
-	if err := o.s.guard.AuthorizeUpload(r, key); err != nil {
+	job, err := o.s.guard.AuthorizeUpload(r, key)
+	if err != nil {
 		return nil, err
 	}
 	keepConnection(ctx)
@@ -132,13 +133,13 @@ func (o operations) PutSBOM(ctx context.Context, request api.PutSBOMRequestObjec
 	defer release()
 	switch encoding := strings.ToLower(r.Header.Get("Content-Encoding")); encoding {
 	case "zstd":
-		err = o.s.config.Ingest.IngestSBOM(ctx, key, request.Body)
+		err = o.s.config.Ingest.IngestSBOM(ctx, key, job, request.Body)
 	case "", "identity":
 		compressed, failed := newCompressor(request.Body)
 		if failed != nil {
 			return nil, failed
 		}
-		err = o.s.config.Ingest.IngestSBOM(ctx, key, compressed)
+		err = o.s.config.Ingest.IngestSBOM(ctx, key, job, compressed)
 	default:
 		err = problem.New(http.StatusUnsupportedMediaType, "Content-Encoding %.40q is not supported; use zstd or identity", encoding)
 	}

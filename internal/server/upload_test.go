@@ -42,8 +42,8 @@ func (i realIngester) IngestReport(ctx context.Context, imageID string, r server
 	return refusal(i.Matcher.IngestReport(ctx, imageID, store.Report{Content: r.Content, Counts: r.Counts}, r.MediaType, r.Document))
 }
 
-func (i realIngester) IngestSBOM(ctx context.Context, key model.ImageKey, body io.Reader) error {
-	return refusal(i.Matcher.IngestSBOM(ctx, key, body))
+func (i realIngester) IngestSBOM(ctx context.Context, key model.ImageKey, job string, body io.Reader) error {
+	return refusal(i.Matcher.IngestSBOM(ctx, key, job, body))
 }
 
 func refusal(err error) error {

@@ -50,11 +50,11 @@ func processImage(i int) string { return fmt.Sprintf("r.example/app@sha256:%064x
 // anyone reviews tokens and permissions: goodToken may do everything.
 type anyone struct{}
 
-func (anyone) AuthorizeUpload(_ context.Context, token string, _ model.ImageKey) error {
+func (anyone) AuthorizeUpload(_ context.Context, token string, _ model.ImageKey) (string, error) {
 	if token != goodToken {
-		return errors.New("another token")
+		return "", errors.New("another token")
 	}
-	return nil
+	return "", nil
 }
 
 type (

@@ -69,7 +69,7 @@ func (o *Operator) cataloger(matcher *matching.Matcher, wake *waker) (scanner.Ca
 		options := scanjob.DefaultOptions()
 		options.Image, options.UploadURL, options.PlainHTTP = o.opts.ScanImage, o.opts.APIURL, o.opts.PlainHTTPRegistries
 		options.MaxMemory, options.PriorityClassName, options.Deadline = maxMemory, o.opts.Scans.PriorityClass, o.opts.Scans.Deadline
-		jobs := scanner.NewJobs(o.manager.GetClient(), o.manager.GetAPIReader(), clock.RealClock{}, options, o.opts.WatchNamespaces...)
+		jobs := scanner.NewJobs(o.manager.GetClient(), o.manager.GetAPIReader(), o.store, clock.RealClock{}, options)
 		if o.certificate != nil {
 			jobs.UploadCA = o.certificate.Authorities
 		}

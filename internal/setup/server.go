@@ -100,8 +100,8 @@ func (d databases) Status() server.DatabaseStatus {
 type ingester struct{ matcher *matching.Matcher }
 
 // IngestSBOM implements server.Ingester.
-func (i ingester) IngestSBOM(ctx context.Context, key model.ImageKey, body io.Reader) error {
-	return refusal(i.matcher.IngestSBOM(ctx, key, body))
+func (i ingester) IngestSBOM(ctx context.Context, key model.ImageKey, job string, body io.Reader) error {
+	return refusal(i.matcher.IngestSBOM(ctx, key, job, body))
 }
 
 // IngestReport implements server.Ingester.

@@ -2,19 +2,21 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
-// MaxForget bounds the images that one call of ForgetImages removes.
-const MaxForget = 100
+const (
+	// MaxForget bounds the images that one call of ForgetImages removes.
+	MaxForget = 100
+	// MaxJobSpec bounds ScanJob.Spec, in bytes.
+	MaxJobSpec = 1 << 20
+)
 
 // Scans is the part of the store with what the Scanner controller must still know after a restart, beside the images themselves.
 type Scans interface {
-	// ImageStates returns what decisions about images are made from, without those that are not known; it only reads. More than
-	// MaxKeys are an error.
-	ImageStates(ctx context.Context, keys []model.ImageKey) (map[model.ImageKey]ImageState, error)
 	// RaiseSizeClass makes a class that of all images of a repository. A greater one stays.
 	RaiseSizeClass(ctx context.Context, repository string, class model.SizeClass) error
 	// RegistryPauses returns the registries that are paused now, by host and namespace.
@@ -32,6 +34,42 @@ type Scans interface {
 	// ExpireUses could remove, and that became known before; and returns them. Images with a report from outside stay: whoever sent it
 	// decides. When there are none it only reads. A limit of more than MaxForget is cut to it.
 	ForgetImages(ctx context.Context, before time.Time, limit int) ([]model.ImageKey, error)
+}
+
+// ScanJobs is the part of the store about the Jobs that the operator creates. A Job is reserved before it is created and recorded when the
+// API server has confirmed its UID: only a recorded Job delivers an SBOM.
+type ScanJobs interface {
+	// ReserveScanJob keeps what is needed to recognize a Job that is about to be created. When its name is reserved already, nothing
+	// changes, reserved is false, and kept is what was reserved before. ErrNotFound when the attempt is not the current one of the image.
+	ReserveScanJob(ctx context.Context, job ScanJob) (kept ScanJob, reserved bool, err error)
+	// RecordScanJob keeps the UID of a reserved Job. A UID that is kept already stays, and another one is an error.
+	RecordScanJob(ctx context.Context, name, uid string) error
+	// ScanJob returns the recorded Job with a UID, or ErrNotFound.
+	ScanJob(ctx context.Context, uid string) (ScanJob, error)
+	// ListScanJobs returns the Jobs that are reserved or recorded, by name; at most MaxKeys.
+	ListScanJobs(ctx context.Context) ([]ScanJob, error)
+	// ForgetScanJobs removes Jobs by name. Names that are not known are no error; more than MaxKeys are.
+	ForgetScanJobs(ctx context.Context, names []string) error
+}
+
+// ScanJob is the Kubernetes Job of one attempt to catalog an image.
+type ScanJob struct {
+	// Name and Namespace are those of the Job. A name belongs to one attempt, and no other attempt ever gets it.
+	Name, Namespace string
+	// UID is that of the Job, "" until it is recorded.
+	UID string
+	Key model.ImageKey
+	// Attempt is the number of the attempt, as in RecordFailure.
+	Attempt int
+	// ScannerUID is the UID of the Scanner that asked for the attempt, For the namespace of the workload that it was made for.
+	ScannerUID, For string
+	SizeClass       model.SizeClass
+	// Spec is the spec of the Job's pods as the operator built it, in JSON, of at most MaxJobSpec bytes.
+	Spec json.RawMessage
+	// Open says that the attempt is the current one of its image, which waits for its SBOM. Only the store sets it.
+	Open bool
+	// SBOMSHA256 is the digest of the SBOM that the Job delivered, "" when it has not. Only SaveSBOM sets it.
+	SBOMSHA256 string
 }
 
 // RegistryPause says until when nothing is pulled from a registry with the credentials of one namespace.

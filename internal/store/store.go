@@ -16,6 +16,8 @@ import (
 var (
 	// ErrNotFound says that the thing asked for is not in the store.
 	ErrNotFound = errors.New("not found")
+	// ErrAttemptClosed says that a Job may deliver no SBOM: it is not known, its attempt has ended, or it has delivered another one.
+	ErrAttemptClosed = errors.New("scan attempt closed")
 	// ErrInvalidToken says that a page token was not made by this store for this query.
 	ErrInvalidToken = errors.New("invalid page token")
 	// ErrUnavailable says that the database cannot be reached or is too busy; trying again later can help.
@@ -47,6 +49,7 @@ type Store interface {
 	Coverage
 	Search
 	Scans
+	ScanJobs
 
 	// Ready returns nil when the database can be reached and its schema is the one of this program.
 	Ready(ctx context.Context) error
@@ -65,8 +68,9 @@ type Images interface {
 	// RecordQueued tells by an event that attempt number attempt of an image has begun. It returns false, and changes nothing, when
 	// that was told before or is not the current attempt.
 	RecordQueued(ctx context.Context, key model.ImageKey, attempt int) (bool, error)
-	// SaveSBOM keeps an SBOM and what it says, and makes the image StateCataloged. It replaces an earlier one. The image must
-	// be known: ErrNotFound otherwise.
+	// SaveSBOM keeps an SBOM and what it says, and makes the image StateCataloged. It replaces an earlier one, and ends the attempt at the
+	// image. The image must be known: ErrNotFound otherwise. An SBOM of a Job is kept once and while the attempt is open:
+	// ErrAttemptClosed otherwise. The same SBOM of the same Job again changes nothing and is no error: its sender may have missed the answer.
 	SaveSBOM(ctx context.Context, key model.ImageKey, sbom SBOM, catalog model.Catalog) error
 	// SBOM returns the stored SBOM. With a zero Platform it is that of the platform that Image would choose.
 	SBOM(ctx context.Context, key model.ImageKey) (SBOM, error)
@@ -155,7 +159,8 @@ const (
 type ImageState struct {
 	Key   model.ImageKey
 	State State
-	// Nonce is a random word that was drawn when the image became known. It makes names of Jobs unguessable beforehand.
+	// Nonce is a random word that is drawn when the image becomes known, and again when Attempts starts from 0. It makes names of Jobs
+	// unguessable beforehand, and no two attempts share one.
 	Nonce string
 	// Attempts counts the failed attempts to catalog the image.
 	Attempts    int
@@ -205,6 +210,8 @@ type SBOM struct {
 	// SHA256 is the lower-case hexadecimal digest of the uncompressed document; Size its length in bytes.
 	SHA256 string
 	Size   int64
+	// Job is the UID of the recorded Job that delivers the SBOM, "" when no Job does. Only SaveSBOM reads it.
+	Job string
 }
 
 // ImageSort orders a list of images; ties are broken by image ID and platform.

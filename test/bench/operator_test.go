@@ -68,7 +68,7 @@ func (p phase) ingest(ctx context.Context) (_ figures, err error) {
 		if err != nil {
 			return err
 		}
-		return errors.Join(o.IngestSBOM(ctx, keys[index], file), file.Close())
+		return errors.Join(o.IngestSBOM(ctx, keys[index], "", file), file.Close())
 	})
 }
 

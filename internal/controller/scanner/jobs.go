@@ -2,6 +2,7 @@ package scanner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,7 +12,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,57 +20,38 @@ import (
 	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
+	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
-const (
-	// cacheLag is how long a new Job may be missing from the cache before it is read from the API server.
-	cacheLag = 5 * time.Second
-	// keepDeleted is how long a deleted Job is remembered, so that the Scanner of its image observes the deletion.
-	keepDeleted = time.Hour
-)
+// cacheLag is how long a new Job may be missing from the cache before it is read from the API server.
+const cacheLag = 5 * time.Second
 
-// Jobs catalogs each image in a Kubernetes Job.
+// Jobs catalogs each image in a Kubernetes Job. It trusts the Jobs in its records alone, whatever the labels of others say.
 type Jobs struct {
 	// UploadCA returns in PEM the CAs that a scan pod trusts for the upload besides those of its system. It may be nil.
 	UploadCA func() (string, error)
 
 	client  client.Client
 	live    client.Reader
+	records store.ScanJobs
 	clock   clock.Clock
 	options scanjob.Options
-	// namespaces are those that the operator looks at, none means all.
-	namespaces []string
 
 	mu sync.Mutex
-	// open holds, by name, the Jobs that have not ended as far as this process knows: without those that it created and the
-	// cache has not shown yet, a cache that lags would let more Jobs start than the limit allows; and one that is not there any more was
-	// deleted by somebody.
-	open map[string]openJob
-	// deleted holds, by name, the attempts whose Jobs were deleted before they had ended.
-	deleted map[string]deletedJob
+	// created holds when this process created the Jobs that the cache has not shown yet.
+	created map[types.UID]time.Time
+	// gone holds the Jobs that do not exist any more.
+	gone map[types.UID]bool
 	// problems holds the problems of the pods of running Jobs: at its deadline a Job deletes its pods, and the reason with
 	// them. outcomes holds the outcomes of failed Jobs, which never change.
 	problems, outcomes map[types.UID]model.Outcome
 }
 
-// openJob is a Job that is under way. createdAt is zero once the cache or the API server has shown it.
-type openJob struct {
-	key       types.NamespacedName
-	createdAt time.Time
-	attempt   Attempt
-}
-
-type deletedJob struct {
-	at      time.Time
-	attempt Attempt
-}
-
-// NewJobs returns a Cataloger that creates Jobs in these namespaces, in all when there are none. live reads from the API server, not
-// from a cache.
-func NewJobs(c client.Client, live client.Reader, clk clock.Clock, options scanjob.Options, namespaces ...string) *Jobs {
+// NewJobs returns a Cataloger that creates Jobs. live reads from the API server, not from a cache.
+func NewJobs(c client.Client, live client.Reader, records store.ScanJobs, clk clock.Clock, options scanjob.Options) *Jobs {
 	return &Jobs{
-		client: c, live: live, clock: clk, options: options, namespaces: namespaces, open: map[string]openJob{},
-		deleted: map[string]deletedJob{}, problems: map[types.UID]model.Outcome{}, outcomes: map[types.UID]model.Outcome{},
+		client: c, live: live, records: records, clock: clk, options: options, created: map[types.UID]time.Time{}, gone: map[types.UID]bool{},
+		problems: map[types.UID]model.Outcome{}, outcomes: map[types.UID]model.Outcome{},
 	}
 }
 
@@ -83,51 +64,99 @@ func (j *Jobs) Grow(wanted corev1.ResourceRequirements, class model.SizeClass) (
 func (j *Jobs) Attempts(ctx context.Context) (map[string]Attempt, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	var jobs batchv1.JobList
-	if err := j.client.List(ctx, &jobs, client.HasLabels{scanjob.LabelScan}); err != nil {
+	// Read first: the cache cannot have lost a Job that is recorded after this.
+	records, err := j.records.ListScanJobs(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the recorded scan Jobs: %w", err)
+	}
+	var list batchv1.JobList
+	if err := j.client.List(ctx, &list, client.HasLabels{scanjob.LabelScan}); err != nil {
 		return nil, fmt.Errorf("list scan Jobs: %w", err)
 	}
-	attempts := make(map[string]Attempt, len(jobs.Items))
-	uids := make(map[types.UID]bool, len(jobs.Items))
-	for i := range jobs.Items {
-		uids[jobs.Items[i].UID] = true
-		if err := j.add(ctx, &jobs.Items[i], attempts); err != nil {
+	cached := make(map[types.UID]*batchv1.Job, len(list.Items))
+	for i := range list.Items {
+		cached[list.Items[i].UID] = &list.Items[i]
+	}
+	attempts, known := make(map[string]Attempt, len(records)), make(map[types.UID]bool, len(records))
+	var ended []string
+	for i := range records {
+		record := &records[i]
+		known[types.UID(record.UID)] = true
+		attempt, exists, err := j.attempt(ctx, record, cached[types.UID(record.UID)])
+		switch {
+		case err != nil:
 			return nil, err
+		case exists || record.UID != "" && record.Open:
+			attempts[record.Name] = attempt
+		case !record.Open:
+			ended = append(ended, record.Name)
 		}
 	}
-	if err := j.addMissing(ctx, attempts, uids); err != nil {
-		return nil, err
+	if err := j.records.ForgetScanJobs(ctx, ended); err != nil {
+		return nil, fmt.Errorf("delete the records of scan Jobs: %w", err)
 	}
-	maps.DeleteFunc(j.deleted, func(_ string, d deletedJob) bool { return j.clock.Since(d.at) > keepDeleted })
-	for name, d := range j.deleted {
-		if _, there := attempts[name]; !there {
-			attempts[name] = d.attempt
-		}
-	}
-	gone := func(uid types.UID, _ model.Outcome) bool { return !uids[uid] }
-	maps.DeleteFunc(j.problems, gone)
-	maps.DeleteFunc(j.outcomes, gone)
+	j.forget(func(uid types.UID) bool { return !known[uid] })
 	return attempts, nil
 }
 
-// add adds the attempt of a Job.
-func (j *Jobs) add(ctx context.Context, job *batchv1.Job, attempts map[string]Attempt) error {
+// forget removes what is remembered of Jobs that are not recorded any more.
+func (j *Jobs) forget(unknown func(types.UID) bool) {
+	maps.DeleteFunc(j.created, func(uid types.UID, _ time.Time) bool { return unknown(uid) })
+	maps.DeleteFunc(j.gone, func(uid types.UID, _ bool) bool { return unknown(uid) })
+	maps.DeleteFunc(j.problems, func(uid types.UID, _ model.Outcome) bool { return unknown(uid) })
+	maps.DeleteFunc(j.outcomes, func(uid types.UID, _ model.Outcome) bool { return unknown(uid) })
+}
+
+// attempt returns the attempt of a recorded Job, and whether its Job exists. cached is the Job as the cache shows it, or nil.
+func (j *Jobs) attempt(ctx context.Context, record *store.ScanJob, cached *batchv1.Job) (_ Attempt, exists bool, err error) {
+	attempt := Attempt{Key: record.Key, ScannerUID: record.ScannerUID, SizeClass: record.SizeClass, Namespace: record.Namespace, For: record.For}
+	if record.UID == "" {
+		return attempt, false, nil
+	}
+	uid, job := types.UID(record.UID), cached
+	if job == nil {
+		if created, new := j.created[uid]; new && j.clock.Since(created) <= cacheLag {
+			attempt.Created = created
+			return attempt, true, nil
+		}
+		if job, err = j.find(ctx, record); err != nil {
+			return Attempt{}, false, err
+		}
+	}
+	if job == nil {
+		attempt.Done, attempt.Outcome = true, scanjob.Deleted(record.Namespace, record.Name)
+		if outcome, ended := j.outcomes[uid]; ended {
+			attempt.Outcome = outcome
+		}
+		return attempt, false, nil
+	}
+	delete(j.created, uid)
 	evaluation, err := j.evaluate(ctx, job)
 	if err != nil {
-		return err
+		return Attempt{}, false, err
 	}
-	attempt := Attempt{
-		Key: scanjob.Key(job), ScannerUID: job.Labels[scanjob.LabelScanner], SizeClass: scanjob.SizeClass(job), Namespace: job.Namespace,
-		For: scanjob.For(job), Created: job.CreationTimestamp.Time, Started: evaluation.Started,
-		Done: evaluation.Done, Outcome: evaluation.Outcome,
+	attempt.Created, attempt.Started = job.CreationTimestamp.Time, evaluation.Started
+	attempt.Done, attempt.Outcome = evaluation.Done, evaluation.Outcome
+	return attempt, true, nil
+}
+
+// find reads a recorded Job that the cache does not show: it is new or was deleted, or somebody removed its label. It returns nil when
+// the Job does not exist.
+func (j *Jobs) find(ctx context.Context, record *store.ScanJob) (*batchv1.Job, error) {
+	uid := types.UID(record.UID)
+	if j.gone[uid] {
+		return nil, nil
 	}
-	attempts[job.Name] = attempt
-	if attempt.Done {
-		delete(j.open, job.Name)
-	} else {
-		j.open[job.Name] = openJob{key: client.ObjectKeyFromObject(job), attempt: attempt}
+	key := types.NamespacedName{Namespace: record.Namespace, Name: record.Name}
+	job := &batchv1.Job{}
+	if err := j.live.Get(ctx, key, job); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("get scan Job %s: %w", key, err)
 	}
-	return nil
+	if job.UID != uid {
+		j.gone[uid] = true
+		return nil, nil
+	}
+	return job, nil
 }
 
 // evaluate returns the state of a Job, and remembers the problems of its pods.
@@ -175,44 +204,9 @@ func podsOf(ctx context.Context, reader client.Reader, job *batchv1.Job) ([]core
 	return slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool { return !metav1.IsControlledBy(&pod, job) }), nil
 }
 
-// addMissing adds the Jobs that should be there and that the cache does not show: the API server is asked whether they still exist, about
-// new ones after some seconds only.
-func (j *Jobs) addMissing(ctx context.Context, attempts map[string]Attempt, uids map[types.UID]bool) error {
-	for name, open := range j.open {
-		if _, shown := attempts[name]; shown {
-			continue
-		}
-		if !open.createdAt.IsZero() && j.clock.Since(open.createdAt) <= cacheLag {
-			attempts[name] = open.attempt
-			continue
-		}
-		var job batchv1.Job
-		switch err := j.live.Get(ctx, open.key, &job); {
-		case apierrors.IsNotFound(err):
-			delete(j.open, name)
-			open.attempt.Done, open.attempt.Outcome = true, scanjob.Deleted(open.key.Namespace, name)
-			j.deleted[name] = deletedJob{at: j.clock.Now(), attempt: open.attempt}
-		case err != nil:
-			return fmt.Errorf("get scan Job %s: %w", open.key, err)
-		default:
-			uids[job.UID] = true
-			if err := j.add(ctx, &job, attempts); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// Start implements Cataloger. The Scanner owns the Job when both are in one namespace.
+// Start implements Cataloger. A Job is reserved, created and recorded, so that whoever comes back after a crash in between knows where to
+// look for it. The Scanner owns the Job when both are in one namespace.
 func (j *Jobs) Start(ctx context.Context, owner types.NamespacedName, req scanjob.Request) error {
-	if req.Resumed {
-		// Names collide within a namespace only, and the one that was chosen then need not be the one that is chosen now.
-		started, err := j.findStarted(ctx, req.Name)
-		if err != nil || started {
-			return err
-		}
-	}
 	options := j.options
 	if j.UploadCA != nil {
 		var err error
@@ -230,41 +224,86 @@ func (j *Jobs) Start(ctx context.Context, owner types.NamespacedName, req scanjo
 			return fmt.Errorf("set the owner of the Job: %w", err)
 		}
 	}
-	if err := j.client.Create(ctx, job); err != nil && !apierrors.IsAlreadyExists(err) {
+	kept, reserved, err := j.reserve(ctx, job, &req)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil // Somebody has deleted the image or its SBOM has arrived since the plan was made.
+	}
+	if err != nil {
+		return err
+	}
+	if !reserved {
+		if done, err := j.resume(ctx, &kept); err != nil || done {
+			return err
+		}
+		if kept, _, err = j.reserve(ctx, job, &req); err != nil {
+			return err
+		}
+	}
+	switch err := j.client.Create(ctx, job); {
+	case apierrors.IsAlreadyExists(err):
+		_, err := j.resume(ctx, &kept)
+		return err
+	case err != nil:
 		if outcome, refused := refusal(err, req.Namespace); refused {
 			return &RefusedError{outcome}
 		}
 		return fmt.Errorf("create a scan Job in namespace %s: %w", req.Namespace, err)
 	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.open[job.Name] = openJob{
-		key: client.ObjectKeyFromObject(job), createdAt: j.clock.Now(),
-		attempt: Attempt{
-			Key: req.Key, ScannerUID: req.ScannerUID, SizeClass: req.SizeClass.OrSmall(), Namespace: req.Namespace, For: req.For, Created: j.clock.Now(),
-		},
-	}
-	return nil
+	return j.record(ctx, &kept, job)
 }
 
-// findStarted finds a Job in all namespaces, and adds it to the open Jobs.
-func (j *Jobs) findStarted(ctx context.Context, name string) (bool, error) {
-	namespaces := j.namespaces
-	if len(namespaces) == 0 {
-		namespaces = []string{metav1.NamespaceAll}
+// reserve keeps in the records what is to be created.
+func (j *Jobs) reserve(ctx context.Context, job *batchv1.Job, req *scanjob.Request) (kept store.ScanJob, reserved bool, err error) {
+	spec, err := scanjob.Recorded(job)
+	if err != nil {
+		return store.ScanJob{}, false, err
 	}
-	for _, namespace := range namespaces {
-		var jobs batchv1.JobList
-		err := j.live.List(ctx, &jobs, client.InNamespace(namespace), client.MatchingLabels{scanjob.LabelScan: name}, client.Limit(1))
-		if err != nil {
-			return false, fmt.Errorf("look for scan Job %s: %w", name, err)
-		}
-		for i := range jobs.Items {
-			j.mu.Lock()
-			err := j.add(ctx, &jobs.Items[i], map[string]Attempt{})
-			j.mu.Unlock()
-			return true, err
-		}
+	kept, reserved, err = j.records.ReserveScanJob(ctx, store.ScanJob{
+		Name: job.Name, Namespace: job.Namespace, Key: req.Key, Attempt: req.Attempt, ScannerUID: req.ScannerUID, For: req.For,
+		SizeClass: req.SizeClass, Spec: spec,
+	})
+	if err != nil {
+		return store.ScanJob{}, false, fmt.Errorf("reserve a scan Job in namespace %s: %w", job.Namespace, err)
 	}
-	return false, nil
+	return kept, reserved, nil
+}
+
+// resume goes on with a Job that was reserved before and may have been created. It returns false when the Job does not exist and is not
+// reserved any more.
+func (j *Jobs) resume(ctx context.Context, kept *store.ScanJob) (done bool, err error) {
+	if kept.UID != "" {
+		return true, nil
+	}
+	key := types.NamespacedName{Namespace: kept.Namespace, Name: kept.Name}
+	job := &batchv1.Job{}
+	switch err := j.live.Get(ctx, key, job); {
+	case apierrors.IsNotFound(err):
+		if err := j.records.ForgetScanJobs(ctx, []string{kept.Name}); err != nil {
+			return false, fmt.Errorf("delete the record of scan Job %s: %w", key, err)
+		}
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("get scan Job %s: %w", key, err)
+	}
+	return true, j.record(ctx, kept, job)
+}
+
+// record accepts a Job as the one that was reserved, if its pods are to be what the operator built.
+func (j *Jobs) record(ctx context.Context, kept *store.ScanJob, job *batchv1.Job) error {
+	field, err := scanjob.Difference(kept.Spec, &job.Spec.Template.Spec)
+	if err != nil {
+		return err
+	}
+	if field != "" {
+		return &RefusedError{model.Outcome{Reason: model.ReasonUnschedulable, Message: fmt.Sprintf(
+			"the scan Job %s/%s is not as the operator built it: an admission webhook or policy changed spec.template.spec.%s; exclude scan Jobs from it",
+			job.Namespace, job.Name, field)}}
+	}
+	if err := j.records.RecordScanJob(ctx, kept.Name, string(job.UID)); err != nil {
+		return fmt.Errorf("record scan Job %s/%s: %w", job.Namespace, job.Name, err)
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.created[job.UID] = j.clock.Now()
+	return nil
 }

@@ -3,6 +3,8 @@ package scanner
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,9 +17,11 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
+	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
 func scanJobOf(conditions ...batchv1.JobCondition) *batchv1.Job {
@@ -62,11 +66,67 @@ func TestOutcomesComeFromThePodsOfTheJob(t *testing.T) {
 			job := scanJobOf()
 			job.CreationTimestamp = metav1.NewTime(now)
 			c := clientWith(t, job, pod)
-			if got := attemptOf(t, jobsOn(c, c, testclock.NewFakeClock(now))); got.Outcome.Reason != tt.want {
+			if got := attemptOf(t, jobsOn(c, c, records(t, job), testclock.NewFakeClock(now))); got.Outcome.Reason != tt.want {
 				t.Errorf("attempt: %+v, want the reason %q", got, tt.want)
 			}
 		})
 	}
+}
+
+// recorded is store.ScanJobs in memory, by name.
+type recorded map[string]store.ScanJob
+
+// records returns what the store knows of a Job under way.
+func records(t *testing.T, job *batchv1.Job) recorded {
+	t.Helper()
+	spec, err := scanjob.Recorded(job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return recorded{job.Name: {
+		Name: job.Name, Namespace: job.Namespace, UID: string(job.UID), Key: imageKey("a"), ScannerUID: "me", SizeClass: model.SizeSmall, Spec: spec, Open: true,
+	}}
+}
+
+// close ends the attempt of a Job.
+func (r recorded) close(name string) {
+	job := r[name]
+	job.Open = false
+	r[name] = job
+}
+
+func (r recorded) ReserveScanJob(_ context.Context, job store.ScanJob) (store.ScanJob, bool, error) {
+	if kept, found := r[job.Name]; found {
+		return kept, false, nil
+	}
+	job.Open = true
+	r[job.Name] = job
+	return job, true, nil
+}
+
+func (r recorded) RecordScanJob(_ context.Context, name, uid string) error {
+	job, found := r[name]
+	if !found || job.UID != "" {
+		return errors.New("not reserved")
+	}
+	job.UID = uid
+	r[name] = job
+	return nil
+}
+
+func (r recorded) ScanJob(context.Context, string) (store.ScanJob, error) {
+	return store.ScanJob{}, store.ErrNotFound
+}
+
+func (r recorded) ListScanJobs(context.Context) ([]store.ScanJob, error) {
+	return slices.Collect(maps.Values(r)), nil
+}
+
+func (r recorded) ForgetScanJobs(_ context.Context, names []string) error {
+	for _, name := range names {
+		delete(r, name)
+	}
+	return nil
 }
 
 func attemptOf(t *testing.T, jobs *Jobs) Attempt {
@@ -90,7 +150,7 @@ func TestJobOutcomeWhenTheCachedPodsLag(t *testing.T) {
 		return fake.NewClientBuilder().WithScheme(testScheme(t)).WithObjects(objects...).Build()
 	}
 	live := build(failed.DeepCopy(), ended)
-	jobs := NewJobs(build(failed, scanPod(corev1.PodStatus{})), live, testclock.NewFakeClock(now), scanjob.DefaultOptions())
+	jobs := NewJobs(build(failed, scanPod(corev1.PodStatus{})), live, records(t, failed), testclock.NewFakeClock(now), scanjob.DefaultOptions())
 	if got := attemptOf(t, jobs); got.Outcome.Reason != model.ReasonImageTooLarge || got.Key != imageKey("a") {
 		t.Errorf("attempt: %+v, want the reason that the pod told", got)
 	}
@@ -109,7 +169,8 @@ func TestJobOutcomeOfAPodThatNeverStarted(t *testing.T) {
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/3 nodes are available",
 	}}})
 	c := fake.NewClientBuilder().WithScheme(testScheme(t)).WithObjects(scanJobOf(), pending).WithStatusSubresource(&batchv1.Job{}).Build()
-	jobs := NewJobs(c, c, testclock.NewFakeClock(now), scanjob.DefaultOptions())
+	kept := records(t, scanJobOf())
+	jobs := NewJobs(c, c, kept, testclock.NewFakeClock(now), scanjob.DefaultOptions())
 	if got := attemptOf(t, jobs); got.Done {
 		t.Fatalf("attempt: %+v, want it under way", got)
 	}
@@ -130,8 +191,15 @@ func TestJobOutcomeOfAPodThatNeverStarted(t *testing.T) {
 	if err := c.Delete(t.Context(), job); err != nil {
 		t.Fatal(err)
 	}
-	if attemptOf(t, jobs); len(jobs.problems)+len(jobs.outcomes)+len(jobs.open) != 0 {
-		t.Errorf("remembers %v and %v of a Job that is gone", jobs.problems, jobs.outcomes)
+	if got := attemptOf(t, jobs); got.Outcome.Reason != model.ReasonUnschedulable {
+		t.Errorf("attempt: %+v, want the same after the Job is gone", got)
+	}
+	kept.close("scan-a")
+	for range 2 {
+		attemptOf(t, jobs)
+	}
+	if len(kept)+len(jobs.problems)+len(jobs.outcomes)+len(jobs.created)+len(jobs.gone) != 0 {
+		t.Errorf("remembers %v, %v and %v of a Job that is gone", kept, jobs.problems, jobs.outcomes)
 	}
 }
 
@@ -156,7 +224,7 @@ func TestJobOutcomeOfAPodThatGoesFirst(t *testing.T) {
 			job.CreationTimestamp, job.Status.Active = metav1.NewTime(now), 1
 			pod.Finalizers = []string{batchv1.JobTrackingFinalizer}
 			c := clientWith(t, job, pod)
-			jobs := jobsOn(c, c, testclock.NewFakeClock(now))
+			jobs := jobsOn(c, c, records(t, job), testclock.NewFakeClock(now))
 			for _, step := range []func() error{
 				func() error { return c.Delete(t.Context(), pod) },
 				func() error {
@@ -183,8 +251,8 @@ func TestJobOutcomeOfAPodThatGoesFirst(t *testing.T) {
 }
 
 // jobsOn returns Jobs whose cache and API server are given.
-func jobsOn(cached, live client.Client, clk *testclock.FakeClock) *Jobs {
-	return NewJobs(cached, live, clk, scanjob.DefaultOptions())
+func jobsOn(cached, live client.Client, kept recorded, clk *testclock.FakeClock) *Jobs {
+	return NewJobs(cached, live, kept, clk, scanjob.DefaultOptions())
 }
 
 func clientWith(t *testing.T, objects ...client.Object) client.WithWatch {
@@ -194,8 +262,8 @@ func clientWith(t *testing.T, objects ...client.Object) client.WithWatch {
 
 func TestAJobThatSomebodyDeletesHasFailed(t *testing.T) {
 	job := scanJobOf()
-	c, clk := clientWith(t, job), testclock.NewFakeClock(now)
-	jobs := jobsOn(c, c, clk)
+	c, kept := clientWith(t, job), records(t, job)
+	jobs := jobsOn(c, c, kept, testclock.NewFakeClock(now))
 	if got := attemptOf(t, jobs); got.Done || got.Key != imageKey("a") {
 		t.Fatalf("attempt: %+v, want it under way", got)
 	}
@@ -208,17 +276,47 @@ func TestAJobThatSomebodyDeletesHasFailed(t *testing.T) {
 			t.Errorf("attempt: %+v, want it ended as deleted", got)
 		}
 	}
-	clk.Step(keepDeleted + 1)
-	if attempts, err := jobs.Attempts(t.Context()); err != nil || len(attempts) != 0 || len(jobs.deleted) != 0 {
+	kept.close("scan-a")
+	if attempts, err := jobs.Attempts(t.Context()); err != nil || len(attempts) != 0 || len(kept) != 0 {
 		t.Errorf("%v, %v; want it forgotten", attempts, err)
+	}
+}
+
+// Whoever may change Jobs in a namespace may delete one and create another of the same name.
+func TestAJobInPlaceOfADeletedOneIsAnother(t *testing.T) {
+	job := scanJobOf()
+	kept := records(t, job)
+	job.UID = "another"
+	c := clientWith(t, job)
+	if got := attemptOf(t, jobsOn(c, c, kept, testclock.NewFakeClock(now))); !got.Done || got.Outcome != scanjob.Deleted("shop", "scan-a") {
+		t.Errorf("attempt: %+v, want it ended as deleted", got)
+	}
+}
+
+// A Job with the labels of a scan that is not recorded is somebody else's.
+func TestAJobThatIsNotRecordedDoesNotCount(t *testing.T) {
+	c := clientWith(t, scanJobOf())
+	if attempts, err := jobsOn(c, c, recorded{}, testclock.NewFakeClock(now)).Attempts(t.Context()); err != nil || len(attempts) != 0 {
+		t.Errorf("%v, %v; want nothing", attempts, err)
+	}
+}
+
+// The cache holds the Jobs with a certain label, which anyone in the namespace may remove.
+func TestAJobWithoutItsLabelIsStillOurs(t *testing.T) {
+	job := scanJobOf()
+	kept := records(t, job)
+	live := clientWith(t, job)
+	if got := attemptOf(t, jobsOn(clientWith(t), live, kept, testclock.NewFakeClock(now))); got.Done || got.Key != imageKey("a") {
+		t.Errorf("attempt: %+v, want it under way", got)
 	}
 }
 
 // A Job that has ended goes when its time has come, and that is no failure.
 func TestAJobThatHasEndedMayGo(t *testing.T) {
 	job := scanJobOf(batchv1.JobCondition{Type: batchv1.JobComplete, Status: corev1.ConditionTrue})
-	c := clientWith(t, job)
-	jobs := jobsOn(c, c, testclock.NewFakeClock(now))
+	c, kept := clientWith(t, job), records(t, job)
+	kept.close("scan-a")
+	jobs := jobsOn(c, c, kept, testclock.NewFakeClock(now))
 	if got := attemptOf(t, jobs); !got.Done {
 		t.Fatalf("attempt: %+v, want it done", got)
 	}
@@ -233,7 +331,7 @@ func TestAJobThatHasEndedMayGo(t *testing.T) {
 // The cache never shows what is created here.
 func TestJobsThatTheCacheLacks(t *testing.T) {
 	cached, live, clk := clientWith(t), clientWith(t), testclock.NewFakeClock(now)
-	jobs := jobsOn(splitClient{cached, live}, live, clk)
+	jobs := jobsOn(splitClient{cached, live}, live, recorded{}, clk)
 	req := scanjob.Request{Name: "scan-a", Namespace: "shop", Key: imageKey("a"), ScannerUID: "me"}
 	for range 2 { // The second time, it exists already.
 		if err := jobs.Start(t.Context(), client.ObjectKey{Namespace: "ns", Name: "s"}, req); err != nil {
@@ -266,40 +364,139 @@ type splitClient struct {
 	live client.Client
 }
 
+// Create gives the object a UID, as the API server does.
 func (c splitClient) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
+	obj.SetUID(types.UID("uid-of-" + obj.GetName()))
 	return c.live.Create(ctx, obj, opts...)
 }
 
-// An operator that was killed between the store and the API server, or that has lost the lead, comes back with another idea of where the
-// Job belongs.
-func TestAnAttemptThatWasToldIsNotBegunTwice(t *testing.T) {
-	elsewhere := scanJobOf()
+// failingRecords loses the connection to the store in one step.
+type failingRecords struct {
+	recorded
+	err error
+}
+
+func (f *failingRecords) RecordScanJob(ctx context.Context, name, uid string) error {
+	if f.err != nil {
+		return f.err
+	}
+	return f.recorded.RecordScanJob(ctx, name, uid)
+}
+
+// An operator that ends between any two steps of a start comes back, perhaps with another idea of where the Job belongs, and goes on.
+func TestAStartGoesOnWhereItEnded(t *testing.T) {
+	const uid = "uid-of-scan-a"
+	req := scanjob.Request{Name: "scan-a", Namespace: "shop", Key: imageKey("a"), ScannerUID: "me"}
+	elsewhere := req
 	elsewhere.Namespace = "elsewhere"
-	live := clientWith(t, elsewhere)
-	cached := clientWith(t)
-	jobs := jobsOn(splitClient{cached, live}, live, testclock.NewFakeClock(now))
-	req := scanjob.Request{Name: "scan-a", Namespace: "shop", Key: imageKey("a"), ScannerUID: "me", Resumed: true}
-	start := func() []batchv1.Job {
-		t.Helper()
-		if err := jobs.Start(t.Context(), client.ObjectKey{Namespace: "ns", Name: "s"}, req); err != nil {
-			t.Fatal(err)
-		}
-		var list batchv1.JobList
-		if err := live.List(t.Context(), &list); err != nil {
-			t.Fatal(err)
-		}
-		return list.Items
+	for name, tt := range map[string]struct {
+		// before is what happened to the first start.
+		before func(t *testing.T, kept *failingRecords, live client.Client)
+		resume scanjob.Request
+		// where the Job is in the end, and which UID is recorded, or why the attempt is refused.
+		namespace, uid, refused string
+	}{
+		"reserved": {
+			func(t *testing.T, kept *failingRecords, live client.Client) {
+				t.Helper()
+				if err := live.Delete(t.Context(), scanJobOf()); err != nil {
+					t.Fatal(err)
+				}
+			}, req, "shop", uid, "",
+		},
+		"reserved elsewhere": {
+			func(t *testing.T, kept *failingRecords, live client.Client) {
+				t.Helper()
+				if err := live.Delete(t.Context(), scanJobOf()); err != nil {
+					t.Fatal(err)
+				}
+			}, elsewhere, "elsewhere", uid, "",
+		},
+		"created":           {func(*testing.T, *failingRecords, client.Client) {}, req, "shop", uid, ""},
+		"created elsewhere": {func(*testing.T, *failingRecords, client.Client) {}, elsewhere, "shop", uid, ""},
+		"created and replaced": {
+			func(t *testing.T, _ *failingRecords, live client.Client) {
+				t.Helper()
+				forged := scanJobOf()
+				forged.UID, forged.Spec.Template.Spec.Containers[0].Image = "forged", "evil"
+				if err := errors.Join(live.Delete(t.Context(), scanJobOf()), live.Create(t.Context(), forged)); err != nil {
+					t.Fatal(err)
+				}
+			}, req, "shop", "", "spec.template.spec.containers[0].image",
+		},
+		"recorded": {
+			func(t *testing.T, kept *failingRecords, _ client.Client) {
+				t.Helper()
+				if err := kept.recorded.RecordScanJob(t.Context(), "scan-a", "earlier"); err != nil {
+					t.Fatal(err)
+				}
+			}, elsewhere, "shop", "earlier", "",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			live, kept := clientWith(t), &failingRecords{recorded{}, store.ErrUnavailable}
+			start := func(req scanjob.Request) error {
+				jobs := NewJobs(splitClient{clientWith(t), live}, live, kept, testclock.NewFakeClock(now), scanjob.DefaultOptions())
+				return jobs.Start(t.Context(), client.ObjectKey{Namespace: "ns", Name: "s"}, req)
+			}
+			if err := start(req); !errors.Is(err, store.ErrUnavailable) {
+				t.Fatalf("the first start: %v", err)
+			}
+			kept.err = nil
+			tt.before(t, kept, live)
+			err := start(tt.resume)
+			refused, isRefused := errors.AsType[*RefusedError](err)
+			if isRefused != (tt.refused != "") || err != nil && !isRefused || isRefused && !strings.Contains(refused.Outcome.Message, tt.refused) {
+				t.Errorf("the second start: %v, want it refused because of %q", err, tt.refused)
+			}
+			var list batchv1.JobList
+			if err := live.List(t.Context(), &list); err != nil || len(list.Items) != 1 || list.Items[0].Namespace != tt.namespace {
+				t.Errorf("%v, %+v; want one Job in %s", err, list.Items, tt.namespace)
+			}
+			if got := kept.recorded["scan-a"]; got.UID != tt.uid || got.Namespace != tt.namespace {
+				t.Errorf("recorded %+v, want UID %q in %s", got, tt.uid, tt.namespace)
+			}
+		})
 	}
-	if got := start(); len(got) != 1 {
-		t.Errorf("%d Jobs, want the one from before alone", len(got))
+}
+
+// The image was deleted, or has its SBOM, since the plan was made.
+func TestAStartThatIsNotWantedAnyMore(t *testing.T) {
+	c := clientWith(t)
+	jobs := NewJobs(c, c, notReserved{}, testclock.NewFakeClock(now), scanjob.DefaultOptions())
+	req := scanjob.Request{Name: "scan-a", Namespace: "shop", Key: imageKey("a")}
+	if err := jobs.Start(t.Context(), client.ObjectKey{Namespace: "ns", Name: "s"}, req); err != nil {
+		t.Error(err)
 	}
-	if got := attemptOf(t, jobs); got.Done || got.Key != req.Key {
-		t.Errorf("attempt: %+v, want the one from before", got)
+	var list batchv1.JobList
+	if err := c.List(t.Context(), &list); err != nil || len(list.Items) != 0 {
+		t.Errorf("%v, %+v; want no Job", err, list.Items)
 	}
-	// Where nothing was begun, it begins now; and an operator that looks at some namespaces asks those alone.
-	req.Name, jobs.namespaces = "scan-b", []string{"shop"}
-	if got := start(); len(got) != 2 {
-		t.Errorf("%d Jobs, want another", len(got))
+}
+
+type notReserved struct{ recorded }
+
+func (notReserved) ReserveScanJob(context.Context, store.ScanJob) (store.ScanJob, bool, error) {
+	return store.ScanJob{}, false, store.ErrNotFound
+}
+
+// A webhook that adds a sidecar to every Job decides what the Job delivers.
+func TestAJobThatAdmissionChangedIsRefused(t *testing.T) {
+	c, kept := clientWith(t), recorded{}
+	changing := interceptor.NewClient(c, interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+			job, _ := obj.(*batchv1.Job)
+			job.Spec.Template.Spec.Containers = append(job.Spec.Template.Spec.Containers, corev1.Container{Name: "sidecar"})
+			return c.Create(ctx, obj, opts...)
+		},
+	})
+	jobs := jobsOn(changing, c, kept, testclock.NewFakeClock(now))
+	err := jobs.Start(t.Context(), client.ObjectKey{Namespace: "ns", Name: "s"}, scanjob.Request{Name: "scan-a", Namespace: "shop", Key: imageKey("a")})
+	if refused, ok := errors.AsType[*RefusedError](err); !ok || !strings.Contains(refused.Outcome.Message, "spec.template.spec.containers[1]") {
+		t.Errorf("got %v, want a refusal that names the sidecar", err)
+	}
+	if kept["scan-a"].UID != "" {
+		t.Error("the Job is recorded")
 	}
 }
 

@@ -32,8 +32,7 @@ type observed struct {
 	// images holds the images that can be cataloged.
 	images   map[model.ImageKey]store.Image
 	attempts map[string]Attempt
-	// active are the attempts that are under way, of all Scanners. Only a name that the nonce of a known image gives is among them: a
-	// Job that somebody else labelled like ours takes no slot.
+	// active are the attempts that are under way, of all Scanners.
 	active []Attempt
 	// holds are the paused registries.
 	holds map[credential]store.RegistryPause
@@ -122,9 +121,9 @@ func (r *Reconciler) observe(ctx context.Context, scanner *scannerv1.Scanner) (*
 		}
 		maps.Copy(images, found)
 	}
-	v := &observed{scope: within.namespaces, containers: containers, beyond: within.beyond, images: images, attempts: attempts, queues: &r.queues, operator: r.Namespace}
-	if v.active, err = r.active(ctx, v); err != nil {
-		return nil, err
+	v := &observed{
+		scope: within.namespaces, containers: containers, beyond: within.beyond, images: images, attempts: attempts, active: active(attempts),
+		queues: &r.queues, operator: r.Namespace,
 	}
 	if v.holds, err = r.holds(ctx); err != nil {
 		return nil, err
@@ -135,33 +134,14 @@ func (r *Reconciler) observe(ctx context.Context, scanner *scannerv1.Scanner) (*
 
 // active lists the attempts under way, with those of other Scanners and those whose pods have gone: pods that come and go cannot make
 // more scans run than the limit.
-func (r *Reconciler) active(ctx context.Context, v *observed) ([]Attempt, error) {
-	states := make(map[model.ImageKey]store.ImageState, len(v.images))
-	for key := range v.images {
-		states[key] = v.images[key].ImageState
-	}
-	var unknown []model.ImageKey
-	for _, attempt := range v.attempts {
-		if _, known := states[attempt.Key]; !known && !attempt.Done && attempt.Key.Validate() == nil {
-			unknown = append(unknown, attempt.Key)
-		}
-	}
-	for chunk := range slices.Chunk(unknown, store.MaxKeys) {
-		found, err := r.Store.ImageStates(ctx, chunk)
-		if err != nil {
-			return nil, fmt.Errorf("read the state of images: %w", err)
-		}
-		maps.Copy(states, found)
-	}
+func active(attempts map[string]Attempt) []Attempt {
 	var active []Attempt
-	for _, name := range slices.Sorted(maps.Keys(v.attempts)) {
-		attempt := v.attempts[name]
-		state, known := states[attempt.Key]
-		if known && !attempt.Done && name == scanjob.Name(attempt.Key, state.Nonce, state.Attempts) {
-			active = append(active, attempt)
+	for _, name := range slices.Sorted(maps.Keys(attempts)) {
+		if !attempts[name].Done {
+			active = append(active, attempts[name])
 		}
 	}
-	return active, nil
+	return active
 }
 
 // holds reads the paused registries.

@@ -233,7 +233,8 @@ func request(scanner *scannerv1.Scanner, v *observed, key model.ImageKey, namesp
 	spec := scanner.Spec.Job
 	image := v.images[key]
 	req := scanjob.Request{
-		Name: v.attemptName(key), Key: key, Namespace: namespace, For: namespace, ScannerUID: string(scanner.UID), SizeClass: image.SizeClass.OrSmall(),
+		Name: v.attemptName(key), Key: key, Attempt: image.Attempts, Namespace: namespace, For: namespace, ScannerUID: string(scanner.UID),
+		SizeClass:           image.SizeClass.OrSmall(),
 		OperatorPullSecrets: spec.ImagePullSecrets, Resources: spec.Resources, NodeSelector: spec.NodeSelector,
 		Tolerations: spec.Tolerations, PriorityClassName: spec.PriorityClassName,
 	}

@@ -150,15 +150,6 @@ func TestMakePlan(t *testing.T) {
 			scannerWith(nil), newWorld().runs("a", pending).runs("b", pending).runs("c", pending).attempt("a", "other", false),
 			want{start: []string{"b", "c"}, running: 2, next: watchInterval},
 		},
-		"a foreign Job that carries our labels takes no slot": {
-			scannerWith(nil), func() world {
-				w := newWorld().runs("a", pending).runs("b", pending)
-				w.attempts["scan-of-somebody-else"] = Attempt{ScannerUID: "me"}
-				w.attempts["another"] = Attempt{ScannerUID: "me"}
-				return w
-			}(),
-			want{start: []string{"a", "b"}, running: 2, next: watchInterval},
-		},
 		"new images before retries": {
 			scannerWith(func(s *scannerv1.Scanner) { s.Spec.Concurrency = new(int32(1)) }),
 			newWorld().runs("old", failed(-time.Second)).runs("new", pending),

@@ -82,16 +82,6 @@ func (memory) RecordUses(context.Context, string, []store.Use) error { return ni
 
 func (memory) RecordCoverage(context.Context, string, []store.ContainerCoverage) error { return nil }
 
-func (m memory) ImageStates(_ context.Context, keys []model.ImageKey) (map[model.ImageKey]store.ImageState, error) {
-	found := map[model.ImageKey]store.ImageState{}
-	for _, key := range keys {
-		if image, known := m[key]; known {
-			found[key] = image.ImageState
-		}
-	}
-	return found, nil
-}
-
 func (m memory) RaiseSizeClass(_ context.Context, repository string, class model.SizeClass) error {
 	for key, image := range m {
 		if key.Repository() == repository {
@@ -231,7 +221,7 @@ func TestJobsStartTellsARefusalFromAFailure(t *testing.T) {
 			c := fake.NewClientBuilder().WithScheme(testScheme(t)).WithInterceptorFuncs(interceptor.Funcs{
 				Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return tt.err },
 			}).Build()
-			jobs := NewJobs(c, c, testclock.NewFakeClock(now), scanjob.DefaultOptions())
+			jobs := NewJobs(c, c, recorded{}, testclock.NewFakeClock(now), scanjob.DefaultOptions())
 			err := jobs.Start(t.Context(), types.NamespacedName{Namespace: "ns", Name: "s"}, scanjob.Request{
 				Name: "scan", Namespace: "shop", Key: imageKey("a"),
 			})
@@ -335,9 +325,6 @@ func TestScansOfVanishedPodsKeepTheirSlots(t *testing.T) {
 	if err := errors.Join(r.Client.Delete(t.Context(), pod), r.Client.Create(t.Context(), podOf("b", next.ImageID, time.Minute))); err != nil {
 		t.Fatal(err)
 	}
-	// Somebody else's Job with our labels.
-	cataloger.attempts["scan-foreign"] = Attempt{Key: gone, ScannerUID: "me"}
-
 	_, scanner := reconcileOnce(t, r)
 	if len(cataloger.started) != 1 || cataloger.started[0] != gone {
 		t.Fatalf("started %v, want the first image alone until its scan has ended", cataloger.started)

@@ -147,16 +147,21 @@ func (g *Guard) Readmit(ctx context.Context, a Admission) error {
 	return g.permit(ctx, p, a.verb)
 }
 
-// AuthorizeUpload lets the bearer of a token deliver the SBOM of an image if the upload authorizer does.
-func (g *Guard) AuthorizeUpload(r *http.Request, key model.ImageKey) error {
+// AuthorizeUpload lets the bearer of a token deliver the SBOM of an image if the upload authorizer does. It returns the UID of the Job that
+// delivers it, "" when anybody may.
+func (g *Guard) AuthorizeUpload(r *http.Request, key model.ImageKey) (job string, err error) {
 	if g.mode == None {
-		return nil
+		return "", nil
 	}
 	token, err := tokenOf(r)
 	if err != nil {
-		return err
+		return "", err
 	}
-	return g.try(r, token, func() error { return g.uploads.AuthorizeUpload(r.Context(), token, key) })
+	err = g.try(r, token, func() (err error) {
+		job, err = g.uploads.AuthorizeUpload(r.Context(), token, key)
+		return err
+	})
+	return job, err
 }
 
 // permit refuses somebody who may not do something with scan results.

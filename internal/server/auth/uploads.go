@@ -30,34 +30,35 @@ const (
 
 // UploadAuthorizer decides whether the bearer of a token may deliver the SBOM of an image.
 type UploadAuthorizer interface {
-	// AuthorizeUpload returns nil if it may. What its errors say is shown to the bearer when they are *problem.Error.
-	AuthorizeUpload(ctx context.Context, token string, key model.ImageKey) error
+	// AuthorizeUpload returns the UID of the Job whose pod the bearer is. What its errors say is shown to the bearer when they are
+	// *problem.Error. Whoever may not upload gets the same answer, whatever the reason is; the cause of the error has it.
+	AuthorizeUpload(ctx context.Context, token string, key model.ImageKey) (job string, err error)
 }
 
-// Images reads what is known about an image; store.Store does.
-type Images interface {
-	Image(ctx context.Context, key model.ImageKey) (store.Image, error)
+// ScanJobs reads the Jobs that the operator created; store.Store does.
+type ScanJobs interface {
+	ScanJob(ctx context.Context, uid string) (store.ScanJob, error)
 }
 
-// jobAuthorizer follows a token to its pod, the pod to its Job, and the Job to its image.
+// jobAuthorizer follows a token to its pod, the pod to its Job, and the Job to its record.
 type jobAuthorizer struct {
 	tokens TokenReviewer
 	reader client.Reader
-	images Images
+	jobs   ScanJobs
 	slots  *semaphore.Weighted
 }
 
-// NewUploadAuthorizer returns an authorizer that accepts tokens which were made for Audience and are bound to a pod that exists and is
-// controlled by a Job that exists and is the current attempt to scan the image. reader should read from the API server, not from a
-// cache: a pod that just started may not be in a cache yet.
-func NewUploadAuthorizer(tokens TokenReviewer, reader client.Reader, images Images) UploadAuthorizer {
-	return &jobAuthorizer{tokens: tokens, reader: reader, images: images, slots: semaphore.NewWeighted(reviewsAtATime)}
+// NewUploadAuthorizer returns an authorizer that accepts tokens which were made for Audience and are bound to a pod that exists, runs what
+// the operator built and is controlled by the Job that the operator created for the current attempt to scan the image. reader should read
+// from the API server, not from a cache: a pod that just started may not be in a cache yet, and a change of its spec neither.
+func NewUploadAuthorizer(tokens TokenReviewer, reader client.Reader, jobs ScanJobs) UploadAuthorizer {
+	return &jobAuthorizer{tokens: tokens, reader: reader, jobs: jobs, slots: semaphore.NewWeighted(reviewsAtATime)}
 }
 
-// AuthorizeUpload names in its error the step that failed.
-func (a *jobAuthorizer) AuthorizeUpload(ctx context.Context, token string, key model.ImageKey) error {
+// AuthorizeUpload implements UploadAuthorizer.
+func (a *jobAuthorizer) AuthorizeUpload(ctx context.Context, token string, key model.ImageKey) (string, error) {
 	if !a.slots.TryAcquire(1) {
-		return problem.Unavailable(nil, "too many concurrent uploads; try again")
+		return "", problem.Unavailable(nil, "too many concurrent uploads; try again")
 	}
 	defer a.slots.Release(1)
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
@@ -65,38 +66,19 @@ func (a *jobAuthorizer) AuthorizeUpload(ctx context.Context, token string, key m
 
 	status, err := reviewToken(ctx, a.tokens, token, []string{Audience})
 	if err != nil {
-		return err
+		return "", err
 	}
 	if status == nil {
-		return problem.New(http.StatusUnauthorized, "the token is expired or not valid for the audience %q", Audience)
+		return "", problem.New(http.StatusUnauthorized, "the token is expired or not valid for the audience %q", Audience)
 	}
 	if request := store.ChangeRequestOf(ctx); request != nil {
 		request.User = status.User.Username
 	}
 	pod, err := a.pod(ctx, status.User)
 	if err != nil {
-		return err
+		return "", err
 	}
-	job, err := a.job(ctx, pod)
-	if err != nil {
-		return err
-	}
-	return a.check(ctx, job, key)
-}
-
-// check accepts a Job only when its name is the one of the image's current attempt. The name cannot be known before the operator
-// has created the Job, and a name is taken as long as its Job exists.
-func (a *jobAuthorizer) check(ctx context.Context, job *batchv1.Job, key model.ImageKey) error {
-	image, err := a.images.Image(ctx, key)
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return problem.New(http.StatusForbidden, "Job %s/%s is not allowed to upload the SBOM of %s: no Scanner selects this image", job.Namespace, job.Name, key)
-	case err != nil:
-		return fmt.Errorf("read the image of an upload: %w", err)
-	case image.Key != key || job.Name != scanjob.Name(key, image.Nonce, image.Attempts):
-		return problem.New(http.StatusForbidden, "Job %s/%s is not allowed to upload the SBOM of %s: it is not the current scan Job of this image", job.Namespace, job.Name, key)
-	}
-	return nil
+	return a.job(ctx, pod, key)
 }
 
 // pod reads the pod that the token is bound to.
@@ -105,44 +87,55 @@ func (a *jobAuthorizer) pod(ctx context.Context, user authenticationv1.UserInfo)
 	namespace, _, named := strings.Cut(account, ":")
 	name, uid := single(user.Extra[extraPodName]), single(user.Extra[extraPodUID])
 	if !found || !named || namespace == "" || name == "" || uid == "" {
-		return nil, problem.New(http.StatusForbidden, "the token of user %q is not bound to a pod", user.Username)
+		return nil, forbidden("the token of user %q is not bound to a pod", user.Username)
 	}
-	pod := &corev1.Pod{}
-	if err := a.read(ctx, types.NamespacedName{Namespace: namespace, Name: name}, pod, "pod"); err != nil {
-		return nil, err
-	}
-	if string(pod.UID) != uid {
-		return nil, problem.New(http.StatusForbidden, "the token is bound to another pod with the name %s/%s: the UIDs differ", namespace, name)
+	pod, key := &corev1.Pod{}, types.NamespacedName{Namespace: namespace, Name: name}
+	switch err := a.reader.Get(ctx, key, pod); {
+	case apierrors.IsNotFound(err):
+		return nil, forbidden("pod %s does not exist", key)
+	case err != nil:
+		return nil, problem.Unavailable(err, "the Kubernetes API server is unavailable: cannot read the pod; try again")
+	case string(pod.UID) != uid:
+		return nil, forbidden("the token is bound to another pod with the name %s: the UIDs differ", key)
+	case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
+		return nil, forbidden("pod %s has ended", key)
 	}
 	return pod, nil
 }
 
-// job reads the Job that controls a pod.
-func (a *jobAuthorizer) job(ctx context.Context, pod *corev1.Pod) (*batchv1.Job, error) {
+// job returns the UID of the recorded Job that controls a pod, if the pod may deliver the SBOM of the image. An attempt that has ended with
+// an SBOM passes: the same SBOM may come again, and the store refuses any other.
+func (a *jobAuthorizer) job(ctx context.Context, pod *corev1.Pod, key model.ImageKey) (string, error) {
 	owner := metav1.GetControllerOf(pod)
 	if owner == nil || owner.Kind != "Job" || owner.APIVersion != batchv1.SchemeGroupVersion.String() {
-		return nil, problem.New(http.StatusForbidden, "pod %s/%s is not controlled by a Job", pod.Namespace, pod.Name)
+		return "", forbidden("pod %s/%s is not controlled by a Job", pod.Namespace, pod.Name)
 	}
-	job := &batchv1.Job{}
-	if err := a.read(ctx, types.NamespacedName{Namespace: pod.Namespace, Name: owner.Name}, job, "Job"); err != nil {
-		return nil, err
+	job, err := a.jobs.ScanJob(ctx, string(owner.UID))
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return "", forbidden("the operator did not create Job %s/%s with UID %s", pod.Namespace, owner.Name, owner.UID)
+	case err != nil:
+		return "", fmt.Errorf("read the scan Job of an upload: %w", err)
+	case job.Namespace != pod.Namespace || job.Name != owner.Name:
+		return "", forbidden("pod %s/%s names Job %s with the UID of Job %s/%s", pod.Namespace, pod.Name, owner.Name, job.Namespace, job.Name)
+	case job.Key != key:
+		return "", forbidden("Job %s/%s catalogs %s, not %s", job.Namespace, job.Name, job.Key, key)
+	case !job.Open && job.SBOMSHA256 == "":
+		return "", forbidden("the attempt of Job %s/%s has ended", job.Namespace, job.Name)
 	}
-	if job.UID != owner.UID {
-		return nil, problem.New(http.StatusForbidden, "another Job with the name %s/%s controls pod %s: the UIDs differ", job.Namespace, job.Name, pod.Name)
+	field, err := scanjob.Difference(job.Spec, &pod.Spec)
+	if err != nil {
+		return "", fmt.Errorf("compare the pod of an upload with its Job: %w", err)
 	}
-	return job, nil
+	if field != "" {
+		return "", forbidden("pod %s/%s is not as the operator built it: spec.%s differs", pod.Namespace, pod.Name, field)
+	}
+	return job.UID, nil
 }
 
-func (a *jobAuthorizer) read(ctx context.Context, name types.NamespacedName, into client.Object, kind string) error {
-	err := a.reader.Get(ctx, name, into)
-	switch {
-	case err == nil:
-		return nil
-	case apierrors.IsNotFound(err):
-		return problem.New(http.StatusForbidden, "%s %s does not exist", kind, name)
-	default:
-		return problem.Unavailable(err, "the Kubernetes API server is unavailable: cannot read the "+kind+"; try again")
-	}
+// forbidden refuses an upload. The reason is for the log.
+func forbidden(format string, args ...any) error {
+	return problem.UploadForbidden(fmt.Errorf(format, args...))
 }
 
 // single returns the only value, "" when there is none or more than one.

@@ -3,11 +3,11 @@ package auth_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,51 +21,53 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
-// world is what the API server knows of one pod and its Job.
+// world is what the API server knows of one pod, and the store of its Job.
 type world struct {
 	status authenticationv1.TokenReviewStatus
 	err    error
 	pod    *corev1.Pod
-	job    *batchv1.Job
-	// image is what the store knows of the image, or the error of asking it.
-	image    store.Image
-	imageErr error
+	podErr error
+	// job is the recorded Job, or the error of asking for it.
+	job    store.ScanJob
+	jobErr error
 }
 
-// uploaded is the image of the uploads, which is being scanned for the third time.
+// uploaded is the image of the uploads.
 var uploaded = model.ImageKey{ImageID: "r.example/app@sha256:1e42bbe2508154c9126d48c2b8a75420c3544343bf86fd041fb7527e017a4b4a", Platform: model.Platform{OS: "linux", Architecture: "amd64"}}
 
-const (
-	nonce   = "drawn-at-random"
-	attempt = 3
-)
-
-func newWorld() *world {
+func newWorld(t *testing.T) *world {
+	t.Helper()
 	yes := true
-	name := scanjob.Name(uploaded, nonce, attempt)
+	options := scanjob.DefaultOptions()
+	options.Image, options.UploadURL = "operator:1", "http://operator:8000"
+	job := scanjob.Build(scanjob.Request{Name: "scan-x", Namespace: "team", Key: uploaded, PullSecrets: []string{"registry"}}, options)
+	spec, err := scanjob.Recorded(job)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return &world{
-		image: store.Image{ImageState: store.ImageState{Key: uploaded, Nonce: nonce, Attempts: attempt}},
+		job: store.ScanJob{Name: "scan-x", Namespace: "team", UID: "job-uid", Key: uploaded, Spec: spec, Open: true},
 		status: authenticationv1.TokenReviewStatus{
 			Authenticated: true, Audiences: []string{auth.Audience},
-			User: authenticationv1.UserInfo{Username: "system:serviceaccount:team:scan", Extra: map[string]authenticationv1.ExtraValue{
-				"authentication.kubernetes.io/pod-name": {"scan-x"}, "authentication.kubernetes.io/pod-uid": {"pod-uid"},
+			User: authenticationv1.UserInfo{Username: "system:serviceaccount:team:default", Extra: map[string]authenticationv1.ExtraValue{
+				"authentication.kubernetes.io/pod-name": {"scan-x-1"}, "authentication.kubernetes.io/pod-uid": {"pod-uid"},
 			}},
 		},
-		pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "scan-x", UID: "pod-uid", OwnerReferences: []metav1.OwnerReference{
-			{APIVersion: "batch/v1", Kind: "Job", Name: name, UID: "job-uid", Controller: &yes},
-		}}},
-		job: &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name, UID: "job-uid"}},
+		pod: &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "scan-x-1", UID: "pod-uid", OwnerReferences: []metav1.OwnerReference{
+				{APIVersion: "batch/v1", Kind: "Job", Name: "scan-x", UID: "job-uid", Controller: &yes},
+			}},
+			Spec: job.Spec.Template.Spec,
+		},
 	}
 }
 
-// Image implements auth.Images.
-func (w *world) Image(context.Context, model.ImageKey) (store.Image, error) {
-	return w.image, w.imageErr
-}
-
-// rename gives the Job another name, and the pod that Job.
-func (w *world) rename(name string) {
-	w.job.Name, w.pod.OwnerReferences[0].Name = name, name
+// ScanJob implements auth.ScanJobs.
+func (w *world) ScanJob(_ context.Context, uid string) (store.ScanJob, error) {
+	if w.jobErr == nil && uid != w.job.UID {
+		return store.ScanJob{}, store.ErrNotFound
+	}
+	return w.job, w.jobErr
 }
 
 // Create implements auth.TokenReviewer.
@@ -80,20 +82,12 @@ func (w *world) Create(_ context.Context, review *authenticationv1.TokenReview, 
 
 // Get implements client.Reader.
 func (w *world) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
-	switch into := into.(type) {
-	case *corev1.Pod:
-		if w.pod != nil && client.ObjectKeyFromObject(w.pod) == key {
-			w.pod.DeepCopyInto(into)
-			return nil
-		}
-	case *batchv1.Job:
-		if w.job == nil {
-			return errors.New("connection refused")
-		}
-		if client.ObjectKeyFromObject(w.job) == key {
-			w.job.DeepCopyInto(into)
-			return nil
-		}
+	if w.podErr != nil {
+		return w.podErr
+	}
+	if pod, ok := into.(*corev1.Pod); ok && w.pod != nil && client.ObjectKeyFromObject(w.pod) == key {
+		w.pod.DeepCopyInto(pod)
+		return nil
 	}
 	return apierrors.NewNotFound(schema.GroupResource{Resource: "things"}, key.Name)
 }
@@ -108,9 +102,11 @@ func TestUploadAuthorization(t *testing.T) {
 		name   string
 		change func(*world)
 		status int
-		detail string
+		// why is in the answer, or, when that is 403, in the log.
+		why string
 	}{
 		{"right", func(*world) {}, 0, ""},
+		{"the same SBOM again", func(w *world) { w.job.Open, w.job.SBOMSHA256 = false, "1" }, 0, ""},
 		{"not authenticated", func(w *world) { w.status.Authenticated = false }, 401, "audience"},
 		{"of the API server", func(w *world) { w.status.Audiences = []string{"https://kubernetes.default.svc"} }, 401, "audience"},
 		{"no audience", func(w *world) { w.status.Audiences = nil }, 401, "audience"},
@@ -120,45 +116,52 @@ func TestUploadAuthorization(t *testing.T) {
 		{"bound twice", func(w *world) {
 			w.status.User.Extra["authentication.kubernetes.io/pod-uid"] = authenticationv1.ExtraValue{"a", "b"}
 		}, 403, "not bound to a pod"},
-		{"pod gone", func(w *world) { w.pod = nil }, 403, "pod team/scan-x does not exist"},
+		{"pod gone", func(w *world) { w.pod = nil }, 403, "pod team/scan-x-1 does not exist"},
 		{"another pod", func(w *world) { w.pod.UID = "other" }, 403, "UIDs differ"},
 		{"pod elsewhere", func(w *world) { w.pod.Namespace = "other" }, 403, "does not exist"},
+		{"pod cannot be read", func(w *world) { w.podErr = errors.New("refused") }, 503, "pod"},
+		{"pod has ended", func(w *world) { w.pod.Status.Phase = corev1.PodFailed }, 403, "has ended"},
 		{"no owner", func(w *world) { w.pod.OwnerReferences = nil }, 403, "not controlled by a Job"},
 		{"owner does not control", func(w *world) { w.pod.OwnerReferences[0].Controller = nil }, 403, "not controlled by a Job"},
 		{"another kind", func(w *world) { w.pod.OwnerReferences[0].Kind = "ReplicaSet" }, 403, "not controlled by a Job"},
 		{"another group", func(w *world) { w.pod.OwnerReferences[0].APIVersion = "batch.example.com/v1" }, 403, "not controlled by a Job"},
-		{"Job gone", func(w *world) { w.job.Name = "other" }, 403, "does not exist"},
-		{"another Job", func(w *world) { w.job.UID = "other" }, 403, "UIDs differ"},
-		{"Job cannot be read", func(w *world) { w.job = nil }, 503, "Job"},
-		{"Job of another image", func(w *world) {
-			w.rename(scanjob.Name(model.ImageKey{ImageID: "other", Platform: uploaded.Platform}, nonce, attempt))
-		}, 403, "not the current scan Job"},
-		{"Job of another platform", func(w *world) {
-			w.rename(scanjob.Name(model.ImageKey{ImageID: uploaded.ImageID, Platform: model.Platform{OS: "linux", Architecture: "arm64"}}, nonce, attempt))
-		}, 403, "not the current scan Job"},
-		{"Job of an earlier attempt", func(w *world) { w.rename(scanjob.Name(uploaded, nonce, attempt-1)) }, 403, "not the current scan Job"},
-		{"guessed name", func(w *world) { w.rename(scanjob.Name(uploaded, "", attempt)) }, 403, "not the current scan Job"},
-		{"the store chose another platform", func(w *world) { w.image.Key.Platform.Architecture = "arm64" }, 403, "not the current scan Job"},
-		{"image not known", func(w *world) { w.imageErr = store.ErrNotFound }, 403, "no Scanner selects this image"},
-		{"store gone", func(w *world) { w.imageErr = store.ErrUnavailable }, 503, "database"},
-		{"store broken", func(w *world) { w.imageErr = errors.New("secret") }, 500, "internal error"},
+		{"a Job of the same name", func(w *world) { w.pod.OwnerReferences[0].UID = "other" }, 403, "did not create Job team/scan-x with UID other"},
+		{"a Job of the same name elsewhere", func(w *world) { w.job.Namespace = "other" }, 403, "with the UID of Job other/scan-x"},
+		{"a Job of another name", func(w *world) { w.job.Name = "other" }, 403, "with the UID of Job team/other"},
+		{"Job of another image", func(w *world) { w.job.Key.ImageID = "other" }, 403, "catalogs other"},
+		{"Job of another platform", func(w *world) { w.job.Key.Platform.Architecture = "arm64" }, 403, "catalogs " + uploaded.ImageID},
+		{"Job of an earlier attempt", func(w *world) { w.job.Open = false }, 403, "has ended"},
+		{"store gone", func(w *world) { w.jobErr = store.ErrUnavailable }, 503, "database"},
+		{"store broken", func(w *world) { w.jobErr = errors.New("secret") }, 500, "internal error"},
+		{"another image in the pod", func(w *world) { w.pod.Spec.Containers[0].Image = "evil:1" }, 403, "spec.containers[0].image differs"},
+		{"an ephemeral container", func(w *world) {
+			w.pod.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug"}}}
+		}, 403, "spec.ephemeralContainers differs"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			w := newWorld()
+			w := newWorld(t)
 			test.change(w)
-			err := auth.NewUploadAuthorizer(w, w, w).AuthorizeUpload(t.Context(), "token", uploaded)
+			job, err := auth.NewUploadAuthorizer(w, w, w).AuthorizeUpload(t.Context(), "token", uploaded)
 			if test.status == 0 {
-				if err != nil {
-					t.Error(err)
+				if err != nil || job != "job-uid" {
+					t.Errorf("got Job %q, %v", job, err)
 				}
 				return
 			}
-			if err == nil {
+			if err == nil || job != "" {
 				t.Fatal("the upload was authorized")
 			}
 			got := problem.From(err)
-			if got.Status != test.status || !strings.Contains(got.Detail, test.detail) || strings.Contains(got.Detail, "refused") || strings.Contains(got.Detail, "secret") {
-				t.Errorf("got %d %q, want %d with %q", got.Status, got.Detail, test.status, test.detail)
+			why := got.Detail
+			if got.Status == http.StatusForbidden {
+				// Nobody learns from the answer which pods, Jobs and images exist.
+				if want := problem.UploadForbidden(nil).Detail; got.Detail != want {
+					t.Errorf("the answer is %q, want %q as for all others", got.Detail, want)
+				}
+				why = got.Cause.Error()
+			}
+			if got.Status != test.status || !strings.Contains(why, test.why) || strings.Contains(got.Detail, "refused") || strings.Contains(got.Detail, "secret") {
+				t.Errorf("got %d %q, want %d with %q", got.Status, why, test.status, test.why)
 			}
 		})
 	}

@@ -57,6 +57,11 @@ func Unavailable(cause error, detail string) *Error {
 	return &Error{Status: http.StatusServiceUnavailable, Detail: detail, RetryAfter: retryAfter, Cause: cause}
 }
 
+// UploadForbidden refuses the upload of an SBOM. The answer is the same for every cause: it must not tell which pods, Jobs and images exist.
+func UploadForbidden(cause error) *Error {
+	return &Error{Status: http.StatusForbidden, Detail: "this pod is not allowed to upload the SBOM of this image; the operator's log has the reason", Cause: cause}
+}
+
 // TooManyRequests asks the client to try again after some time.
 func TooManyRequests(wait time.Duration, detail string) *Error {
 	return &Error{Status: http.StatusTooManyRequests, Detail: detail, RetryAfter: wait}
@@ -101,6 +106,8 @@ func From(err error) *Error {
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return New(http.StatusNotFound, "image not found, or it does not have the requested data yet")
+	case errors.Is(err, store.ErrAttemptClosed):
+		return UploadForbidden(err)
 	case errors.Is(err, store.ErrInvalidToken):
 		return BadRequest("pageToken is not valid for this list; start again without it")
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrSchemaTooNew):

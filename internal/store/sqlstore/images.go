@@ -104,7 +104,7 @@ func want(tx *txn, missing []model.ImageKey, rows []imageRow) error {
 		platform := key.Platform.String()
 		if id, found := reported[key.ImageID]; found {
 			delete(reported, key.ImageID)
-			if err := tx.Execute("UPDATE images SET platform = ?, nonce = ? WHERE id = ?", platform, newNonce(), id); err != nil {
+			if err := tx.Execute("UPDATE images SET platform = ? WHERE id = ?", platform, id); err != nil {
 				return err
 			}
 			if err := become(tx, id, store.StatePending); err != nil {

@@ -32,6 +32,11 @@ func (s *Store) SaveSBOM(ctx context.Context, key model.ImageKey, sbom store.SBO
 		return fmt.Errorf("%s of %s: %w", what, key, err)
 	}
 	return s.write(ctx, what, func(tx *txn) error {
+		if sbom.Job != "" {
+			if first, err := deliver(tx, key, &sbom); err != nil || !first {
+				return err
+			}
+		}
 		id, err := exactImage(tx.DB, key)
 		if err != nil {
 			return err
@@ -43,9 +48,10 @@ func (s *Store) SaveSBOM(ctx context.Context, key model.ImageKey, sbom store.SBO
 	})
 }
 
-// become puts an image into a state of which no failure tells.
+// become puts an image into a state of which no failure tells. Attempts are counted anew, so they get another nonce.
 func become(tx *txn, image int64, state store.State) error {
-	return tx.Execute("UPDATE images SET state = ?, attempts = 0, reason = '', message = '', next_attempt_at = 0 WHERE id = ?", string(state), image)
+	return tx.Execute("UPDATE images SET state = ?, nonce = ?, attempts = 0, reason = '', message = '', next_attempt_at = 0 WHERE id = ?",
+		string(state), newNonce(), image)
 }
 
 // keepSBOM makes an SBOM that of an image, whose state stays. packages are those of the catalog, each once; fromReport says that the SBOM

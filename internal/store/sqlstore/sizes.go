@@ -4,32 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"gorm.io/gorm"
-
 	"github.com/scanner-operator/scanner-operator/internal/model"
-	"github.com/scanner-operator/scanner-operator/internal/store"
 )
-
-// ImageStates implements store.Scans.
-func (s *Store) ImageStates(ctx context.Context, keys []model.ImageKey) (map[model.ImageKey]store.ImageState, error) {
-	const what = "read the state of images"
-	if err := checkKeys(keys); err != nil {
-		return nil, fmt.Errorf("%s: %w", what, err)
-	}
-	states := map[model.ImageKey]store.ImageState{}
-	err := s.read(ctx, what, func(tx *gorm.DB) error {
-		rows, err := imageRows(tx, keys)
-		if err != nil {
-			return err
-		}
-		images, err := imagesOf(rows, keys)
-		for key := range images {
-			states[key] = images[key].ImageState
-		}
-		return err
-	})
-	return states, err
-}
 
 // RaiseSizeClass implements store.Scans.
 func (s *Store) RaiseSizeClass(ctx context.Context, repository string, class model.SizeClass) error {

@@ -77,25 +77,6 @@ var scanTests = map[string]func(*testing.T, *fixture){
 			t.Error("an empty scope is accepted")
 		}
 	},
-	"ImageStates of known images alone": func(t *testing.T, f *fixture) {
-		known, other, unknown := image("a", amd64), image("a", arm64), image("bb", amd64)
-		images := f.want(t, known, other)
-		if _, err := f.RecordFailure(t.Context(), known, 0, model.Outcome{Reason: model.ReasonOutOfDisk, Message: "full"}, day); err != nil {
-			t.Fatal(err)
-		}
-		last := f.last(t)
-		got, err := f.ImageStates(t.Context(), []model.ImageKey{known, unknown, known})
-		want := map[model.ImageKey]store.ImageState{known: {
-			Key: known, State: store.StateFailed, Nonce: images[known].Nonce, Attempts: 1, Reason: model.ReasonOutOfDisk, Message: "full", NextAttempt: day,
-		}}
-		if diff := cmp.Diff(want, got); diff != "" || err != nil {
-			t.Errorf("%v (-want +got):\n%s", err, diff)
-		}
-		expectKinds(t, f.kinds(t, last))
-		if _, err := f.ImageStates(t.Context(), []model.ImageKey{{ImageID: "a b"}}); err == nil {
-			t.Error("an impossible image ID is accepted")
-		}
-	},
 	"A size class is that of the repository and never shrinks": func(t *testing.T, f *fixture) {
 		a, again, other := image("a", amd64), image("a", amd64), image("bb", amd64)
 		again.ImageID = strings.Replace(again.ImageID, "@sha256:0", "@sha256:1", 1)

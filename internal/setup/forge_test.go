@@ -1,0 +1,79 @@
+package setup_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/scanner-operator/scanner-operator/internal/scanjob"
+	"github.com/scanner-operator/scanner-operator/internal/setup"
+)
+
+// TestForgedUploads plays a tenant who may create Jobs and pods, knows the name of a scan Job and wants to decide its result.
+func TestForgedUploads(t *testing.T) {
+	t.Parallel()
+	c, g := needCluster(t), gomega.NewWithT(t)
+	amd64Node(t, c)
+	own, tenant := namespace(t, c), namespace(t, c)
+	api := operator(t, own, func(o *setup.Options) { o.WatchNamespaces = []string{own, tenant} })
+	app := imageID("app", "a")
+	runningPod(t, c, own, "app", app)
+	create(t, c, sampleScanner(t, own))
+	g.Eventually(func() map[string]*batchv1.Job { return jobs(t.Context(), c, own) }, patience, tick).Should(gomega.HaveKey(app))
+	job := jobs(t.Context(), c, own)[app]
+
+	like := func(namespace string, change func(*batchv1.Job)) *batchv1.Job {
+		forged := &batchv1.Job{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: job.Name, Labels: job.Labels, Annotations: job.Annotations},
+			Spec:       *job.Spec.DeepCopy(),
+		}
+		forged.Spec.Selector, forged.Spec.Template.Labels = nil, map[string]string{scanjob.LabelScan: job.Name}
+		change(forged)
+		return forged
+	}
+	elsewhere := like(tenant, func(*batchv1.Job) {})
+	create(t, c, elsewhere)
+	// It claims to be of the real Job, and runs something else.
+	impostor := job.DeepCopy()
+	impostor.Spec.Template.Spec.Containers[0].Image = "evil:1"
+	forgeries := map[string]string{
+		"a Job of the same name in another namespace": podOfJob(t, c, elsewhere, scanjob.Audience),
+		"a pod of the Job with another image":         podOfJob(t, c, impostor, scanjob.Audience),
+	}
+	refused := func(when string) {
+		t.Helper()
+		for name, token := range forgeries {
+			if status := deliver(t, api, app, token, []byte(smallSBOM)); status != http.StatusForbidden {
+				t.Errorf("%s, %s was answered with %d, want 403", when, name, status)
+			}
+		}
+	}
+	refused("before the SBOM")
+	token := podOfJob(t, c, job, scanjob.Audience)
+	for what, want := range map[string]int{app: http.StatusNoContent, imageID("nobody-wants-this", "b"): http.StatusForbidden} {
+		if status := deliver(t, api, what, token, []byte(smallSBOM)); status != want {
+			t.Errorf("the SBOM of %s was answered with %d, want %d", what, status, want)
+		}
+	}
+	other := strings.Replace(smallSBOM, "v0.1.0", "v0.2.0", 1)
+	if status := deliver(t, api, app, token, []byte(other)); status != http.StatusForbidden {
+		t.Errorf("another SBOM of the same pod was answered with %d, want 403", status)
+	}
+	// A retry of a pod that missed the answer.
+	if status := deliver(t, api, app, token, []byte(smallSBOM)); status != http.StatusNoContent {
+		t.Errorf("the same SBOM again was answered with %d, want 204", status)
+	}
+	refused("after the SBOM")
+
+	// A finished Job goes, and its name is free for anyone.
+	finish(t, c, job, batchv1.JobComplete)
+	remove(t, c, job)
+	successor := like(own, func(j *batchv1.Job) { j.Spec.Template.Spec.Containers[0].Image = "evil:1" })
+	create(t, c, successor)
+	forgeries["a later Job of the same name"] = podOfJob(t, c, successor, scanjob.Audience)
+	refused("after the Job")
+}

@@ -1,0 +1,214 @@
+package sqlstore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"gorm.io/gorm"
+
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
+)
+
+// maxObjectName bounds names, namespaces and UIDs of Kubernetes objects.
+const maxObjectName = 253
+
+// scanJobRow is a row of scan_jobs, with whether its attempt is the current one.
+type scanJobRow struct {
+	Name, Namespace, UID, ImageID, Platform string
+	Attempt                                 int
+	ScannerUID, ForNamespace                string
+	SizeClass, Spec                         string
+	SbomSha256                              string `gorm:"column:sbom_sha256"`
+	IsCurrent                               int64
+}
+
+// selectScanJobs reads rows of scanJobRow; the values are the states in which an image waits for its SBOM.
+const selectScanJobs = `SELECT j.name, j.namespace, j.uid, j.image_id, j.platform, j.attempt, j.scanner_uid, j.for_namespace, j.size_class, j.spec, j.sbom_sha256,
+	CASE WHEN i.id IS NULL THEN 0 ELSE 1 END AS is_current FROM scan_jobs j
+	LEFT JOIN images i ON i.image_id = j.image_id AND i.platform = j.platform AND i.nonce = j.nonce AND i.attempts = j.attempt AND i.state IN ?`
+
+// waitingStates are the states in which an image waits for its SBOM.
+var waitingStates = []string{string(store.StatePending), string(store.StateFailed)}
+
+func (r *scanJobRow) job() (store.ScanJob, error) {
+	key, err := keyOf(r.ImageID, r.Platform)
+	return store.ScanJob{
+		Name: r.Name, Namespace: r.Namespace, UID: r.UID, Key: key, Attempt: r.Attempt, ScannerUID: r.ScannerUID,
+		For: r.ForNamespace, SizeClass: model.SizeClass(r.SizeClass).OrSmall(), Spec: json.RawMessage(r.Spec), Open: r.IsCurrent != 0, SBOMSHA256: r.SbomSha256,
+	}, err
+}
+
+// scanJobs reads the Jobs that a condition selects.
+func scanJobs(tx *gorm.DB, condition string, values ...any) ([]store.ScanJob, error) {
+	var rows []scanJobRow
+	if err := tx.Raw(selectScanJobs+" "+condition, append([]any{waitingStates}, values...)...).Scan(&rows).Error; err != nil {
+		return nil, err
+	}
+	jobs := make([]store.ScanJob, len(rows))
+	for i := range rows {
+		var err error
+		if jobs[i], err = rows[i].job(); err != nil {
+			return nil, err
+		}
+	}
+	return jobs, nil
+}
+
+// ReserveScanJob implements store.ScanJobs.
+func (s *Store) ReserveScanJob(ctx context.Context, job store.ScanJob) (kept store.ScanJob, reserved bool, err error) {
+	const what = "reserve a scan Job"
+	if err := checkScanJob(&job); err != nil {
+		return store.ScanJob{}, false, fmt.Errorf("%s: %w", what, err)
+	}
+	err = s.write(ctx, what, func(tx *txn) error {
+		reserved = false
+		jobs, err := scanJobs(tx.DB, "WHERE j.name = ?", job.Name)
+		if err != nil {
+			return err
+		}
+		if len(jobs) > 0 {
+			kept = jobs[0]
+			return nil
+		}
+		var nonces []string
+		err = tx.Raw("SELECT nonce FROM images WHERE image_id = ? AND platform = ? AND attempts = ? AND state IN ?",
+			job.Key.ImageID, job.Key.Platform.String(), job.Attempt, waitingStates).Scan(&nonces).Error
+		if err != nil {
+			return err
+		}
+		if len(nonces) == 0 {
+			return fmt.Errorf("attempt %d at image %s: %w", job.Attempt, job.Key, store.ErrNotFound)
+		}
+		err = tx.Insert("scan_jobs", []string{
+			"name", "namespace", "uid", "image_id", "platform", "nonce", "attempt", "scanner_uid", "for_namespace", "size_class", "spec", "sbom_sha256",
+		}, []any{
+			job.Name, job.Namespace, "", job.Key.ImageID, job.Key.Platform.String(), nonces[0], job.Attempt, job.ScannerUID, job.For,
+			string(job.SizeClass.OrSmall()), string(job.Spec), "",
+		}, "")
+		if err != nil {
+			return err
+		}
+		kept, reserved = job, true
+		kept.UID, kept.SizeClass, kept.Open, kept.SBOMSHA256 = "", job.SizeClass.OrSmall(), true, ""
+		return nil
+	})
+	return kept, reserved && err == nil, err
+}
+
+func checkScanJob(job *store.ScanJob) error {
+	for _, text := range []string{job.Name, job.Namespace} {
+		if text == "" || len(text) > maxObjectName {
+			return fmt.Errorf("a name or namespace has %d bytes, expected 1 to %d", len(text), maxObjectName)
+		}
+	}
+	for _, text := range []string{job.ScannerUID, job.For} {
+		if len(text) > maxObjectName {
+			return fmt.Errorf("the UID of the Scanner or a namespace has %d bytes, the maximum is %d", len(text), maxObjectName)
+		}
+	}
+	if !json.Valid(job.Spec) || len(job.Spec) > store.MaxJobSpec {
+		return fmt.Errorf("the spec has %d bytes, expected JSON of at most %d", len(job.Spec), store.MaxJobSpec)
+	}
+	return checkKeys([]model.ImageKey{job.Key})
+}
+
+// RecordScanJob implements store.ScanJobs.
+func (s *Store) RecordScanJob(ctx context.Context, name, uid string) error {
+	const what = "record a scan Job"
+	if uid == "" || len(uid) > maxObjectName {
+		return fmt.Errorf("%s: the UID has %d bytes, expected 1 to %d", what, len(uid), maxObjectName)
+	}
+	return s.write(ctx, what, func(tx *txn) error {
+		jobs, err := scanJobs(tx.DB, "WHERE j.name = ?", name)
+		switch {
+		case err != nil:
+			return err
+		case len(jobs) == 0:
+			return fmt.Errorf("scan Job %q: %w", name, store.ErrNotFound)
+		case jobs[0].UID == uid:
+			return nil
+		case jobs[0].UID != "":
+			return fmt.Errorf("scan Job %q is recorded with another UID", name)
+		}
+		return tx.Execute("UPDATE scan_jobs SET uid = ? WHERE name = ?", uid, name)
+	})
+}
+
+// ScanJob implements store.ScanJobs.
+func (s *Store) ScanJob(ctx context.Context, uid string) (store.ScanJob, error) {
+	var job store.ScanJob
+	err := s.read(ctx, "read a scan Job", func(tx *gorm.DB) (err error) {
+		job, err = scanJobOf(tx, uid)
+		return err
+	})
+	return job, err
+}
+
+// scanJobOf reads the recorded Job with a UID.
+func scanJobOf(tx *gorm.DB, uid string) (store.ScanJob, error) {
+	var jobs []store.ScanJob
+	if uid != "" {
+		var err error
+		if jobs, err = scanJobs(tx, "WHERE j.uid = ?", uid); err != nil {
+			return store.ScanJob{}, err
+		}
+	}
+	if len(jobs) == 0 {
+		return store.ScanJob{}, fmt.Errorf("scan Job with UID %q: %w", sqldb.Truncate(uid, maxObjectName), store.ErrNotFound)
+	}
+	return jobs[0], nil
+}
+
+// ListScanJobs implements store.ScanJobs.
+func (s *Store) ListScanJobs(ctx context.Context) ([]store.ScanJob, error) {
+	var jobs []store.ScanJob
+	err := s.read(ctx, "list scan Jobs", func(tx *gorm.DB) (err error) {
+		jobs, err = scanJobs(tx, "ORDER BY j.name LIMIT ?", store.MaxKeys)
+		return err
+	})
+	return jobs, err
+}
+
+// ForgetScanJobs implements store.ScanJobs.
+func (s *Store) ForgetScanJobs(ctx context.Context, names []string) error {
+	const what = "delete scan Jobs"
+	if len(names) > store.MaxKeys {
+		return fmt.Errorf("%s: %d names, the maximum is %d", what, len(names), store.MaxKeys)
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return s.write(ctx, what, func(tx *txn) error {
+		for part := range slices.Chunk(names, sqldb.MaxIn) {
+			if err := tx.Execute("DELETE FROM scan_jobs WHERE name IN ?", part); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// deliver notes that a Job delivers an SBOM. It returns false when the SBOM is the one that the Job delivered before.
+func deliver(tx *txn, key model.ImageKey, sbom *store.SBOM) (bool, error) {
+	job, err := scanJobOf(tx.DB, sbom.Job)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return false, fmt.Errorf("%w: the Job is not recorded", store.ErrAttemptClosed)
+	case err != nil:
+		return false, err
+	case job.Key != key:
+		return false, fmt.Errorf("%w: Job %s/%s catalogs another image", store.ErrAttemptClosed, job.Namespace, job.Name)
+	case job.SBOMSHA256 != "" && job.SBOMSHA256 == sbom.SHA256:
+		return false, nil
+	case job.SBOMSHA256 != "":
+		return false, fmt.Errorf("%w: Job %s/%s delivered another SBOM before", store.ErrAttemptClosed, job.Namespace, job.Name)
+	case !job.Open:
+		return false, fmt.Errorf("%w: the attempt of Job %s/%s has ended", store.ErrAttemptClosed, job.Namespace, job.Name)
+	}
+	return true, tx.Execute("UPDATE scan_jobs SET sbom_sha256 = ? WHERE name = ?", sbom.SHA256, job.Name)
+}
