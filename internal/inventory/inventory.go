@@ -60,9 +60,9 @@ type Owner struct {
 type Options struct {
 	// IgnoreLabel is the key of the label that makes a pod skipped when its value is "true".
 	IgnoreLabel string
-	// ScanLabel is the key of the label that scan pods carry. They are left out altogether: they come and go with the
-	// operator's own work.
-	ScanLabel string
+	// ScanPod reports whether a pod is one of the operator's own scans; nil for none. These are left out altogether: they come and go with
+	// the operator's own work.
+	ScanPod func(pod *corev1.Pod) bool
 	// Platform returns the platform of a node by its name, false for an unknown node.
 	Platform func(node string) (model.Platform, bool)
 }
@@ -104,7 +104,7 @@ func Containers(pod *corev1.Pod, opts Options) []Container {
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return nil
 	}
-	if _, scan := pod.Labels[opts.ScanLabel]; scan && opts.ScanLabel != "" {
+	if opts.ScanPod != nil && opts.ScanPod(pod) {
 		return nil
 	}
 	base := Container{Namespace: pod.Namespace, Pod: pod.Name}

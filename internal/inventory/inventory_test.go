@@ -133,9 +133,9 @@ func TestContainers(t *testing.T) {
 			want:   []Container{with(web, func(c *Container) { c.Key, c.NodeUnknown = model.ImageKey{}, true })},
 		},
 		"a pod that has ended runs nothing": {mutate: func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }},
-		"a scan pod is left out":            {mutate: func(p *corev1.Pod) { p.Labels = map[string]string{"scan": "x"} }},
+		"a scan pod is left out":            {mutate: func(p *corev1.Pod) { p.UID = "scan" }},
 	}
-	opts := Options{IgnoreLabel: "ignore", ScanLabel: "scan", Platform: func(node string) (model.Platform, bool) {
+	opts := Options{IgnoreLabel: "ignore", ScanPod: func(p *corev1.Pod) bool { return p.UID == "scan" }, Platform: func(node string) (model.Platform, bool) {
 		if node == "arm" {
 			return arm, true
 		}

@@ -84,6 +84,22 @@ func Recorded(job *batchv1.Job) (json.RawMessage, error) {
 	return content, nil
 }
 
+// Image returns the image that the pods of a Recorded Job run, "" if there is none.
+func Image(recorded json.RawMessage) string {
+	var spec corev1.PodSpec
+	if err := json.Unmarshal(recorded, &spec); err != nil || len(spec.Containers) == 0 {
+		return ""
+	}
+	return spec.Containers[0].Image
+}
+
+// RunsOnly reports whether a pod runs the scan container with an image, and nothing else.
+func RunsOnly(pod *corev1.Pod, image string) bool {
+	spec := &pod.Spec
+	return image != "" && len(spec.Containers) == 1 && len(spec.InitContainers) == 0 && len(spec.EphemeralContainers) == 0 &&
+		spec.Containers[0].Name == ContainerName && spec.Containers[0].Image == image
+}
+
 // differs returns the path of the first difference between two trees, "" for none.
 func differs(path string, built, actual any) string {
 	switch b := built.(type) {

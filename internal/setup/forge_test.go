@@ -4,11 +4,15 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 	"github.com/scanner-operator/scanner-operator/internal/setup"
 )
@@ -76,4 +80,46 @@ func TestForgedUploads(t *testing.T) {
 	create(t, c, successor)
 	forgeries["a later Job of the same name"] = podOfJob(t, c, successor, scanjob.Audience)
 	refused("after the Job")
+}
+
+// TestNoPodHides plays a tenant whose pods look like scans.
+func TestNoPodHides(t *testing.T) {
+	t.Parallel()
+	c, g := needCluster(t), gomega.NewWithT(t)
+	amd64Node(t, c)
+	ns := namespace(t, c)
+	operator(t, ns, nil)
+	runningPod(t, c, ns, "app", imageID("app", "a"))
+	scanner := sampleScanner(t, ns)
+	create(t, c, scanner)
+	g.Eventually(func() map[string]*batchv1.Job { return jobs(t.Context(), c, ns) }, patience, tick).Should(gomega.HaveKey(imageID("app", "a")))
+	job := jobs(t.Context(), c, ns)[imageID("app", "a")]
+	total := func() int32 {
+		var now scannerv1.Scanner
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(scanner), &now); err != nil || now.Status.Containers == nil {
+			return -1
+		}
+		return now.Status.Containers.Total
+	}
+	g.Eventually(total, patience, tick).Should(gomega.Equal(int32(1)))
+	podOfJob(t, c, job, scanjob.Audience)
+	g.Consistently(total, time.Second, tick).Should(gomega.Equal(int32(1)), "the scan pod is counted")
+
+	owner := metav1.OwnerReference{APIVersion: "batch/v1", Kind: "Job", Name: job.Name, UID: job.UID, Controller: new(true)}
+	labels := map[string]string{scanjob.LabelScan: job.Name}
+	for i, hide := range []func(*corev1.Pod){
+		func(p *corev1.Pod) { p.Labels = labels },
+		func(p *corev1.Pod) {
+			p.Labels, p.OwnerReferences = labels, []metav1.OwnerReference{owner}
+			p.OwnerReferences[0].UID = "another"
+		},
+		func(p *corev1.Pod) { p.Labels, p.OwnerReferences = labels, []metav1.OwnerReference{owner} },
+		func(p *corev1.Pod) {
+			p.Labels, p.OwnerReferences = labels, []metav1.OwnerReference{owner}
+			p.Spec.Containers[0].Name = scanjob.ContainerName
+		},
+	} {
+		runningPod(t, c, ns, "hidden-"+string(rune('a'+i)), imageID("hidden", "b"), hide)
+		g.Eventually(total, patience, tick).Should(gomega.Equal(int32(i+2)), "pod %d hides", i)
+	}
 }

@@ -245,7 +245,7 @@ func TestSettledMeansNoWrites(t *testing.T) {
 	if err := c.Update(t.Context(), pod); err != nil {
 		t.Fatal(err)
 	}
-	runningPod(t, c, ns, "ignored", app, func(p *corev1.Pod) { p.Labels = map[string]string{scanjob.LabelScan: "x"} })
+	podOfJob(t, c, job, scanjob.Audience)
 	g.Consistently(version, 2*time.Second, tick).Should(gomega.Equal(settled))
 }
 

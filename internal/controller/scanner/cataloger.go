@@ -18,6 +18,8 @@ type Cataloger interface {
 	// Start begins an attempt. To start one that was started before is no error and has no effect. The error is a
 	// *RefusedError when this attempt cannot be started, while others may be.
 	Start(ctx context.Context, owner types.NamespacedName, req scanjob.Request) error
+	// Made reports whether a pod is a scan of this Cataloger and runs nothing else. It is safe for concurrent use.
+	Made(pod *corev1.Pod) bool
 	// Grow returns the size class above, false when an attempt that wants these resources gets no more memory there.
 	Grow(wanted corev1.ResourceRequirements, class model.SizeClass) (model.SizeClass, bool)
 }

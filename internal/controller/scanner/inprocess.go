@@ -85,6 +85,9 @@ func (p *InProcess) Attempts(context.Context) (map[string]Attempt, error) {
 	return attempts, nil
 }
 
+// Made implements Cataloger: there are no pods.
+func (*InProcess) Made(*corev1.Pod) bool { return false }
+
 // Grow implements Cataloger. What a Scanner wants for Jobs does not matter here.
 func (p *InProcess) Grow(_ corev1.ResourceRequirements, class model.SizeClass) (model.SizeClass, bool) {
 	next, more := class.OrSmall().Next()

@@ -12,6 +12,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -45,14 +46,35 @@ type Jobs struct {
 	// problems holds the problems of the pods of running Jobs: at its deadline a Job deletes its pods, and the reason with
 	// them. outcomes holds the outcomes of failed Jobs, which never change.
 	problems, outcomes map[types.UID]model.Outcome
+
+	// madeMu is not held during I/O: events of pods wait for it.
+	madeMu sync.RWMutex
+	// made holds the recorded Jobs.
+	made map[types.UID]madeJob
 }
+
+// madeJob is where a recorded Job is, and the image that its pods run.
+type madeJob struct{ namespace, image string }
 
 // NewJobs returns a Cataloger that creates Jobs. live reads from the API server, not from a cache.
 func NewJobs(c client.Client, live client.Reader, records store.ScanJobs, clk clock.Clock, options scanjob.Options) *Jobs {
 	return &Jobs{
-		client: c, live: live, records: records, clock: clk, options: options, created: map[types.UID]time.Time{}, gone: map[types.UID]bool{},
-		problems: map[types.UID]model.Outcome{}, outcomes: map[types.UID]model.Outcome{},
+		client: c, live: live, records: records, clock: clk, options: options, made: map[types.UID]madeJob{},
+		created: map[types.UID]time.Time{}, gone: map[types.UID]bool{}, problems: map[types.UID]model.Outcome{}, outcomes: map[types.UID]model.Outcome{},
 	}
+}
+
+// Made implements Cataloger. The owner in a pod is what its creator wrote, so that the pod must also be in the namespace of the Job and run
+// what the Job runs.
+func (j *Jobs) Made(pod *corev1.Pod) bool {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	if owner == nil {
+		return false
+	}
+	j.madeMu.RLock()
+	defer j.madeMu.RUnlock()
+	job, recorded := j.made[owner.UID]
+	return recorded && job.namespace == pod.Namespace && scanjob.RunsOnly(pod, job.image)
 }
 
 // Grow implements Cataloger.
@@ -82,6 +104,7 @@ func (j *Jobs) Attempts(ctx context.Context) (map[string]Attempt, error) {
 	for i := range records {
 		record := &records[i]
 		known[types.UID(record.UID)] = true
+		j.note(record)
 		attempt, exists, err := j.attempt(ctx, record, cached[types.UID(record.UID)])
 		switch {
 		case err != nil:
@@ -101,10 +124,23 @@ func (j *Jobs) Attempts(ctx context.Context) (map[string]Attempt, error) {
 
 // forget removes what is remembered of Jobs that are not recorded any more.
 func (j *Jobs) forget(unknown func(types.UID) bool) {
+	j.madeMu.Lock()
+	defer j.madeMu.Unlock()
+	maps.DeleteFunc(j.made, func(uid types.UID, _ madeJob) bool { return unknown(uid) })
 	maps.DeleteFunc(j.created, func(uid types.UID, _ time.Time) bool { return unknown(uid) })
 	maps.DeleteFunc(j.gone, func(uid types.UID, _ bool) bool { return unknown(uid) })
 	maps.DeleteFunc(j.problems, func(uid types.UID, _ model.Outcome) bool { return unknown(uid) })
 	maps.DeleteFunc(j.outcomes, func(uid types.UID, _ model.Outcome) bool { return unknown(uid) })
+}
+
+// note remembers what the pods of a recorded Job are.
+func (j *Jobs) note(record *store.ScanJob) {
+	uid := types.UID(record.UID)
+	j.madeMu.Lock()
+	defer j.madeMu.Unlock()
+	if _, noted := j.made[uid]; !noted && uid != "" {
+		j.made[uid] = madeJob{record.Namespace, scanjob.Image(record.Spec)}
+	}
 }
 
 // attempt returns the attempt of a recorded Job, and whether its Job exists. cached is the Job as the cache shows it, or nil.
@@ -305,5 +341,7 @@ func (j *Jobs) record(ctx context.Context, kept *store.ScanJob, job *batchv1.Job
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.created[job.UID] = j.clock.Now()
+	kept.UID = string(job.UID)
+	j.note(kept)
 	return nil
 }

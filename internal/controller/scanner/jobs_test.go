@@ -500,6 +500,43 @@ func TestAJobThatAdmissionChangedIsRefused(t *testing.T) {
 	}
 }
 
+// What a pod says of itself hides it only when it is a scan and nothing else.
+func TestMadePods(t *testing.T) {
+	job := scanJobOf()
+	job.Spec.Template.Spec.Containers[0].Image = "operator:1"
+	c, kept := clientWith(t, job), records(t, job)
+	jobs := jobsOn(c, c, kept, testclock.NewFakeClock(now))
+	for name, tt := range map[string]struct {
+		change func(*corev1.Pod)
+		want   bool
+	}{
+		"a scan":                         {func(*corev1.Pod) {}, true},
+		"without a label":                {func(p *corev1.Pod) { p.Labels = nil }, true},
+		"a label alone":                  {func(p *corev1.Pod) { p.OwnerReferences = nil }, false},
+		"of another Job":                 {func(p *corev1.Pod) { p.OwnerReferences[0].UID = "other" }, false},
+		"an owner that is no controller": {func(p *corev1.Pod) { p.OwnerReferences[0].Controller = nil }, false},
+		"in another namespace":           {func(p *corev1.Pod) { p.Namespace = "other" }, false},
+		"with another image":             {func(p *corev1.Pod) { p.Spec.Containers[0].Image = "evil" }, false},
+		"with a sidecar":                 {func(p *corev1.Pod) { p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "x"}) }, false},
+		"with an init container":         {func(p *corev1.Pod) { p.Spec.InitContainers = make([]corev1.Container, 1) }, false},
+		"with a debug container":         {func(p *corev1.Pod) { p.Spec.EphemeralContainers = make([]corev1.EphemeralContainer, 1) }, false},
+		"with another name of it":        {func(p *corev1.Pod) { p.Spec.Containers[0].Name = "x" }, false},
+	} {
+		pod := scanPod(corev1.PodStatus{})
+		pod.Spec = *job.Spec.Template.Spec.DeepCopy()
+		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: job.Name, UID: job.UID, Controller: new(true)}}
+		tt.change(pod)
+		if jobs.Made(pod) {
+			t.Errorf("%s: a scan before its Job is known to be recorded", name)
+		}
+		attemptOf(t, jobs)
+		if got := jobs.Made(pod); got != tt.want {
+			t.Errorf("%s: %t, want %t", name, got, tt.want)
+		}
+		jobs.forget(func(types.UID) bool { return true })
+	}
+}
+
 func TestRefusal(t *testing.T) {
 	job := schema.GroupResource{Group: "batch", Resource: "jobs"}
 	terminating := apierrors.NewForbidden(job, "scan", errors.New("because it is being terminated"))

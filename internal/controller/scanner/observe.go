@@ -194,7 +194,7 @@ func (r *Reconciler) containers(ctx context.Context, scanner *scannerv1.Scanner,
 	if ignoreLabel == "" {
 		ignoreLabel = scannerv1.DefaultIgnoreLabel
 	}
-	read := inventory.Options{IgnoreLabel: ignoreLabel, ScanLabel: scanjob.LabelScan, Platform: func(node string) (model.Platform, bool) {
+	read := inventory.Options{IgnoreLabel: ignoreLabel, ScanPod: r.Cataloger.Made, Platform: func(node string) (model.Platform, bool) {
 		platform, known := platforms[node]
 		return platform, known
 	}}

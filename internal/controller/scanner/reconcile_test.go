@@ -130,6 +130,8 @@ func (s *starter) Start(_ context.Context, _ types.NamespacedName, req scanjob.R
 	return nil
 }
 
+func (*starter) Made(*corev1.Pod) bool { return false }
+
 func (*starter) Grow(_ corev1.ResourceRequirements, class model.SizeClass) (model.SizeClass, bool) {
 	return class.Next()
 }

@@ -28,7 +28,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, wake <-chan event.Generi
 		Named("scanner").
 		For(&scannerv1.Scanner{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&batchv1.Job{}, handler.EnqueueRequestsFromMapFunc(r.allScanners), builder.WithPredicates(jobChanged)).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.scannersOfPod), builder.WithPredicates(podChanged)).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.scannersOfPod), builder.WithPredicates(r.podChanged())).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.selectingScanners),
 			builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WatchesRawSource(source.Channel(wake, handler.EnqueueRequestsFromMapFunc(r.allScanners))).
@@ -45,20 +45,23 @@ var jobChanged = predicate.Funcs{
 }
 
 // podChanged passes what changes the inventory. Cached pods hold little more than that.
-var podChanged = predicate.And(
-	predicate.NewPredicateFuncs(func(obj client.Object) bool {
-		_, scan := obj.GetLabels()[scanjob.LabelScan]
-		return !scan
-	}),
-	predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, okBefore := e.ObjectOld.(*corev1.Pod)
-		after, okAfter := e.ObjectNew.(*corev1.Pod)
-		return !okBefore || !okAfter ||
-			!equality.Semantic.DeepEqual(before.Labels, after.Labels) ||
-			!equality.Semantic.DeepEqual(before.Spec, after.Spec) ||
-			!equality.Semantic.DeepEqual(before.Status, after.Status)
-	}},
-)
+func (r *Reconciler) podChanged() predicate.Predicate {
+	return predicate.And(
+		predicate.NewPredicateFuncs(func(obj client.Object) bool {
+			pod, ok := obj.(*corev1.Pod)
+			return !ok || !r.Cataloger.Made(pod)
+		}),
+		predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+			before, okBefore := e.ObjectOld.(*corev1.Pod)
+			after, okAfter := e.ObjectNew.(*corev1.Pod)
+			return !okBefore || !okAfter ||
+				!equality.Semantic.DeepEqual(before.Labels, after.Labels) ||
+				!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences) ||
+				!equality.Semantic.DeepEqual(before.Spec, after.Spec) ||
+				!equality.Semantic.DeepEqual(before.Status, after.Status)
+		}},
+	)
+}
 
 func (r *Reconciler) scannersOfPod(ctx context.Context, obj client.Object) []reconcile.Request {
 	return r.scanners(ctx, func(s *scannerv1.Scanner) bool {
