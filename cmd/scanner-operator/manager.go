@@ -95,6 +95,8 @@ file in the data directory. The environment variable MEMORY_LIMIT is the memory 
 	flags.DurationVar(&opts.VulnerabilityDatabase.Interval, "vulnerability-database-interval", 2*time.Hour,
 		"Interval between checks for a newer vulnerability database")
 	flags.StringVar(&opts.ScanImage, "scan-image", os.Getenv("SCAN_IMAGE"), "Container image of scan Jobs (environment variable SCAN_IMAGE)")
+	flags.StringSliceVar(&opts.ScanImagePullSecrets, "scan-image-pull-secrets", nil,
+		"Comma-separated Secrets in the namespace of the operator to pull the image of scan Jobs that run there")
 	flags.StringVar(&opts.APIURL, "api-url", "", "URL at which scan Jobs reach the API, for example https://NAME.NAMESPACE.svc:8000")
 	flags.DurationVar(&opts.EventRetention, "event-retention", setup.DefaultEventRetention,
 		"Retention period of events; a client that was disconnected for longer must reload the current state")

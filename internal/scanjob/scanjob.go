@@ -121,7 +121,7 @@ type Request struct {
 	Key  model.ImageKey
 	// Attempt is the number of the attempt, from 0; Build does not read it.
 	Attempt int
-	// Namespace is one in which a pod runs the image, so that the pod's pull secrets can be mounted.
+	// Namespace is that of the operator, or one in which a pod runs the image, so that the pod's pull secrets can be mounted.
 	Namespace string
 	// For is the namespace of the workload that the scan is started for.
 	For string

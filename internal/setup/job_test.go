@@ -293,9 +293,16 @@ func TestNamespacesAreSelectedByLabel(t *testing.T) {
 	if err := c.Patch(t.Context(), ns, patch); err != nil {
 		t.Fatal(err)
 	}
-	g.Eventually(func() map[string]*batchv1.Job { return jobs(t.Context(), c, other) }, patience, tick).
+	g.Eventually(func() map[string]*batchv1.Job { return jobs(t.Context(), c, own) }, patience, tick).
 		Should(gomega.HaveKey(imageID("selected", "f")))
-	if owner := metav1.GetControllerOf(jobs(t.Context(), c, other)[imageID("selected", "f")]); owner != nil {
+	if owner := metav1.GetControllerOf(jobs(t.Context(), c, own)[imageID("selected", "f")]); owner == nil || owner.UID != scanner.UID {
+		t.Errorf("the owner of a Job in the namespace of its Scanner is %+v", owner)
+	}
+	// Its pull secret is in the other namespace alone.
+	private := imageID("private", "a")
+	runningPod(t, c, other, "private", private, func(p *corev1.Pod) { p.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "registry"}} })
+	g.Eventually(func() map[string]*batchv1.Job { return jobs(t.Context(), c, other) }, patience, tick).Should(gomega.HaveKey(private))
+	if owner := metav1.GetControllerOf(jobs(t.Context(), c, other)[private]); owner != nil {
 		t.Errorf("a Job in another namespace has the owner %+v: it would be collected at once", owner)
 	}
 

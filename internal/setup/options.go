@@ -70,6 +70,7 @@ const (
 	DefaultMaxRetention  = scanner.DefaultMaxRetention
 	minMaxRetention      = time.Hour
 	maxMaxRetention      = 87600 * time.Hour
+	maxImagePullSecrets  = 32
 )
 
 // Scans bounds what scans cost. Zero fields mean the default.
@@ -130,6 +131,8 @@ type Options struct {
 	// ScanImage is the image of scan Jobs, APIURL this operator as scan pods reach it. CatalogJob needs both.
 	ScanImage string
 	APIURL    string
+	// ScanImagePullSecrets name the Secrets in the operator's namespace with which the kubelet pulls ScanImage for scan pods there; at most 32.
+	ScanImagePullSecrets []string
 	// Executable is this program, for CatalogInProcess.
 	Executable string
 	Log        logr.Logger
@@ -193,6 +196,9 @@ func (o *Options) validate() error {
 	if err := o.Scans.validate(); err != nil {
 		return err
 	}
+	if err := o.validatePullSecrets(); err != nil {
+		return err
+	}
 	return o.validateHistory()
 }
 
@@ -225,6 +231,18 @@ func (s *Scans) validate() error {
 	s.MaxRetention = cmp.Or(s.MaxRetention, DefaultMaxRetention)
 	if s.MaxRetention < minMaxRetention || s.MaxRetention > maxMaxRetention {
 		return fmt.Errorf("--max-retention=%s: use %s to %s", s.MaxRetention, minMaxRetention, maxMaxRetention)
+	}
+	return nil
+}
+
+func (o *Options) validatePullSecrets() error {
+	if len(o.ScanImagePullSecrets) > maxImagePullSecrets {
+		return fmt.Errorf("--scan-image-pull-secrets has %d names: use at most %d", len(o.ScanImagePullSecrets), maxImagePullSecrets)
+	}
+	for _, name := range o.ScanImagePullSecrets {
+		if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
+			return fmt.Errorf("--scan-image-pull-secrets=%s: %s", name, strings.Join(problems, "; "))
+		}
 	}
 	return nil
 }

@@ -1,10 +1,28 @@
 package setup
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 )
+
+func TestPullSecretOptions(t *testing.T) {
+	for name, tt := range map[string]struct {
+		names []string
+		want  string
+	}{
+		"none":       {nil, ""},
+		"two":        {[]string{"one", "two.example"}, ""},
+		"not a name": {[]string{"one", "Two"}, "--scan-image-pull-secrets=Two"},
+		"too many":   {slices.Repeat([]string{"one"}, 33), "--scan-image-pull-secrets has 33 names: use at most 32"},
+	} {
+		err := (&Options{ScanImagePullSecrets: tt.names}).validatePullSecrets()
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: got %v, want %q", name, err, tt.want)
+		}
+	}
+}
 
 func TestHistoryOptions(t *testing.T) {
 	tests := map[string]struct {

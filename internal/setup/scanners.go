@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -36,7 +38,7 @@ func (o *Operator) addScanners(matcher *matching.Matcher, wake *waker) error {
 	}
 	reconciler := &scanner.Reconciler{
 		Client: mgr.GetClient(), Store: o.store, Cataloger: cataloger, Databases: matcher,
-		Recorder: mgr.GetEventRecorder(reporter), Clock: clock.RealClock{}, Namespace: opts.Namespace, WatchNamespaces: opts.WatchNamespaces,
+		Recorder: mgr.GetEventRecorder(reporter), Clock: clock.RealClock{}, Namespace: opts.Namespace, WatchNamespaces: opts.WatchNamespaces, Home: opts.home(),
 		Limits: scanner.Limits{Scans: opts.Scans.Concurrency, PerRegistry: opts.Scans.RegistryConcurrency}, Metrics: shown,
 	}
 	if err := reconciler.SetupWithManager(mgr, wake.events); err != nil {
@@ -58,6 +60,18 @@ func (o *Operator) addScanners(matcher *matching.Matcher, wake *waker) error {
 		}
 	}
 	return nil
+}
+
+// home returns where scans run that need no credentials of another namespace: in the operator's own, if it is watched.
+func (o *Options) home() scanner.Home {
+	home := scanner.Home{}
+	if len(o.WatchNamespaces) == 0 || slices.Contains(o.WatchNamespaces, o.Namespace) {
+		home.Namespace = o.Namespace
+	}
+	for _, name := range o.ScanImagePullSecrets {
+		home.PullSecrets = append(home.PullSecrets, corev1.LocalObjectReference{Name: name})
+	}
+	return home
 }
 
 func (o *Operator) cataloger(matcher *matching.Matcher, wake *waker) (scanner.Cataloger, error) {

@@ -295,7 +295,8 @@ func TestNamespacesThatTakeNoJobs(t *testing.T) {
 		if err := c.Patch(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, patch); err != nil {
 			t.Fatal(err)
 		}
-		runningPod(t, c, ns, ns, imageID("in-"+ns, fmt.Sprint(i)))
+		// Without a pull secret, it would be scanned in the operator's namespace.
+		runningPod(t, c, ns, ns, imageID("in-"+ns, fmt.Sprint(i)), func(p *corev1.Pod) { p.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "registry"}} })
 	}
 	remove(t, c, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: terminating}})
 	api := operator(t, own, func(o *setup.Options) { o.Auth, o.WatchNamespaces = setup.AuthNone, all })

@@ -50,8 +50,11 @@ func TestScansHaveALowPriority(t *testing.T) {
 }
 
 func TestScansAreBounded(t *testing.T) {
-	args := render(t, "scans: {concurrency: 3, registryConcurrency: 2, maxMemory: 2Gi, deadline: 1h, auditInterval: 1m, maxRetention: 720h}").container().Args
-	for _, want := range []string{"--scan-concurrency=3", "--scan-registry-concurrency=2", "--scan-max-memory=2Gi", "--scan-deadline=1h", "--audit-interval=1m", "--max-retention=720h"} {
+	args := render(t, "{image: {pullSecrets: [{name: a}, {name: b}]}, scans: {concurrency: 3, registryConcurrency: 2, maxMemory: 2Gi, deadline: 1h, auditInterval: 1m, maxRetention: 720h}}").container().Args
+	for _, want := range []string{
+		"--scan-concurrency=3", "--scan-registry-concurrency=2", "--scan-max-memory=2Gi", "--scan-deadline=1h", "--audit-interval=1m", "--max-retention=720h",
+		"--scan-image-pull-secrets=a", "--scan-image-pull-secrets=b",
+	} {
 		if !slices.Contains(args, want) {
 			t.Errorf("%s is not among %v", want, args)
 		}

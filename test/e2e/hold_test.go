@@ -40,12 +40,12 @@ func (h *hold) inTheMiddle(t *testing.T) {
 	}
 }
 
-// scanInTheMiddle begins a scan that is held up.
+// scanInTheMiddle begins a scan in a namespace that is held up.
 func scanInTheMiddle(t *testing.T, namespace, repository string) (held *hold, imageID string) {
 	t.Helper()
 	held = e2e.registry.hold(t, repository)
 	reference, imageID := e2e.registry.push(t, "alpine", repository)
-	runPod(t, namespace, path.Base(repository), reference)
+	runPod(t, namespace, path.Base(repository), reference, privately)
 	held.inTheMiddle(t)
 	return held, imageID
 }

@@ -90,8 +90,8 @@ func TestOutOfMemory(t *testing.T) {
 	})
 	smallRef, small := e2e.registry.push(t, "alpine", "memory/small")
 	largeRef, large := e2e.registry.pushImage(t, withLargeFile(t, sampleImage(t, "alpine")), "memory/large", "1")
-	runPod(t, ns, "small", smallRef)
-	runPod(t, ns, "large", largeRef)
+	runPod(t, ns, "small", smallRef, privately)
+	runPod(t, ns, "large", largeRef, privately)
 
 	if i := failed(t, a, scanner, small, "OutOfMemory"); i.Attempts != 1 || i.SizeClass != "M" {
 		t.Errorf("after its first scan: %+v", i)
@@ -112,7 +112,7 @@ func TestOutOfMemory(t *testing.T) {
 	))
 
 	anotherRef, another := e2e.registry.pushImage(t, sampleImage(t, "python-app"), "memory/small", "2")
-	runPod(t, ns, "another", anotherRef)
+	runPod(t, ns, "another", anotherRef, privately)
 	scanned(t, a, another)
 	jobs := scanJobs(t, ns, another)
 	if len(jobs) != 1 || scanjob.SizeClass(&jobs[0]) != "M" {
@@ -171,7 +171,7 @@ func TestScanThatNeverStarts(t *testing.T) {
 	g, ns, a := gomega.NewWithT(t), restrictedNamespace(t), newAPI(t)
 	scanner := applyScanner(t, ns, func(s *scannerv1.Scanner) { s.Spec.Job.NodeSelector = map[string]string{"e2e": "nowhere"} })
 	reference, id := e2e.registry.push(t, "alpine", "nowhere/app")
-	runPod(t, ns, "app", reference)
+	runPod(t, ns, "app", reference, privately)
 	g.Eventually(func() (map[string]container, error) { return a.coverage(t.Context(), ns) }, patience, tick).Should(
 		gomega.HaveKeyWithValue(id, gomega.And(gomega.HaveField("State", "Pending"), gomega.HaveField("Message", gomega.ContainSubstring("cannot be scheduled")))))
 	if i := failed(t, a, scanner, id, "Unschedulable"); !strings.Contains(i.Message, "cannot be scheduled") {

@@ -59,6 +59,8 @@ type Reconciler struct {
 	Namespace string
 	// WatchNamespaces are the namespaces that the operator watches, none means all.
 	WatchNamespaces []string
+	// Home is where scans run that need no credentials of another namespace.
+	Home Home
 	// Limits limit the concurrent scans of all Scanners.
 	Limits  Limits
 	Metrics *metrics.Scans
@@ -176,7 +178,7 @@ func (r *Reconciler) recordFailures(ctx context.Context, scanner *scannerv1.Scan
 func (r *Reconciler) recordFailure(ctx context.Context, scanner *scannerv1.Scanner, v *observed, key model.ImageKey, attempt Attempt) error {
 	image, outcome := v.images[key], attempt.Outcome
 	grow := func(class model.SizeClass) (model.SizeClass, bool) {
-		return r.Cataloger.Grow(scanner.Spec.Job.Resources, class)
+		return r.Cataloger.Grow(r.Home.jobSpec(scanner, attempt.Namespace).Resources, class)
 	}
 	used := v.credentialOf(key, attempt.Namespace)
 	next := planRetry(&image, attempt, used, grow, r.Clock.Now())

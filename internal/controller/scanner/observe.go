@@ -27,6 +27,8 @@ type observed struct {
 	// scope are the namespaces that the Scanner covers.
 	scope      map[string]bool
 	containers []inventory.Container
+	// home is where scans run that need no credentials of another namespace.
+	home Home
 	// beyond lists the namespaces that the Scanner selects and the operator does not watch, in order.
 	beyond []string
 	// images holds the images that can be cataloged.
@@ -38,8 +40,8 @@ type observed struct {
 	holds map[credential]store.RegistryPause
 	// operator is the namespace of the operator.
 	operator string
-	// runsIn is what namespaces returns.
-	runsIn map[model.ImageKey][]string
+	// runsIn is what runners returns.
+	runsIn map[model.ImageKey]runners
 	// queues knows what waits for slots, of all Scanners.
 	queues   *queues
 	build    model.DatabaseBuild
@@ -79,19 +81,6 @@ func (v *observed) detail(namespace string, outcome model.Outcome) string {
 	return otherNamespace
 }
 
-// namespaces lists the namespaces with containers that run an image and are not skipped, in the order of the containers.
-func (v *observed) namespaces(key model.ImageKey) []string {
-	if v.runsIn == nil {
-		v.runsIn = map[model.ImageKey][]string{}
-		for i := range v.containers {
-			if c := &v.containers[i]; c.Skip == "" && !slices.Contains(v.runsIn[c.Key], c.Namespace) {
-				v.runsIn[c.Key] = append(v.runsIn[c.Key], c.Namespace)
-			}
-		}
-	}
-	return v.runsIn[key]
-}
-
 func (v *observed) attemptName(key model.ImageKey) string {
 	image := v.images[key]
 	return scanjob.Name(key, image.Nonce, image.Attempts)
@@ -122,8 +111,8 @@ func (r *Reconciler) observe(ctx context.Context, scanner *scannerv1.Scanner) (*
 		maps.Copy(images, found)
 	}
 	v := &observed{
-		scope: within.namespaces, containers: containers, beyond: within.beyond, images: images, attempts: attempts, active: active(attempts),
-		queues: &r.queues, operator: r.Namespace,
+		scope: within.namespaces, containers: containers, home: r.Home.of(scanner), beyond: within.beyond, images: images, attempts: attempts,
+		active: active(attempts), queues: &r.queues, operator: r.Namespace,
 	}
 	if v.holds, err = r.holds(ctx); err != nil {
 		return nil, err

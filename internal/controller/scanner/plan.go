@@ -184,27 +184,6 @@ func choose(scanner *scannerv1.Scanner, v *observed, key model.ImageKey, free *l
 	return "", why
 }
 
-// places lists the namespaces for the next attempt at an image: those with a pod that runs it, the first choice first. Each attempt begins
-// with another namespace, if there are several, so that one that takes no Jobs or has the wrong pull secrets does not prevent the scan. A
-// namespace whose credentials the registry has paused is left out; when it has paused all, paused is when the first pause ends.
-func (v *observed) places(key model.ImageKey) (namespaces []string, paused time.Time) {
-	all := v.namespaces(key)
-	for i := range all {
-		namespace := all[(v.images[key].Attempts+i)%len(all)]
-		hold, held := v.holds[v.credentialOf(key, namespace)]
-		switch {
-		case !held:
-			namespaces = append(namespaces, namespace)
-		case paused.IsZero() || hold.Until.Before(paused):
-			paused = hold.Until
-		}
-	}
-	if len(namespaces) > 0 {
-		return namespaces, time.Time{}
-	}
-	return nil, paused
-}
-
 // due lists the images to be cataloged now, and shortens next to the time when another will be due.
 func due(v *observed, now time.Time, next *time.Duration) []model.ImageKey {
 	var fresh, retries []model.ImageKey
@@ -226,32 +205,4 @@ func due(v *observed, now time.Time, next *time.Duration) []model.ImageKey {
 		}
 	}
 	return slices.Concat(fresh, retries)
-}
-
-// request asks for the next attempt at an image in a namespace, with the pull secrets of all of that namespace's pods that run it.
-func request(scanner *scannerv1.Scanner, v *observed, key model.ImageKey, namespace string) scanjob.Request {
-	spec := scanner.Spec.Job
-	image := v.images[key]
-	req := scanjob.Request{
-		Name: v.attemptName(key), Key: key, Attempt: image.Attempts, Namespace: namespace, For: namespace, ScannerUID: string(scanner.UID),
-		SizeClass:           image.SizeClass.OrSmall(),
-		OperatorPullSecrets: spec.ImagePullSecrets, Resources: spec.Resources, NodeSelector: spec.NodeSelector,
-		Tolerations: spec.Tolerations, PriorityClassName: spec.PriorityClassName,
-	}
-	add := func(name string) {
-		if !slices.Contains(req.PullSecrets, name) {
-			req.PullSecrets = append(req.PullSecrets, name)
-		}
-	}
-	for i := range v.containers {
-		if c := &v.containers[i]; c.Key == key && c.Skip == "" && c.Namespace == namespace {
-			for _, name := range c.PullSecrets {
-				add(name)
-			}
-		}
-	}
-	for _, ref := range spec.ImagePullSecrets {
-		add(ref.Name)
-	}
-	return req
 }

@@ -1,0 +1,153 @@
+package scanner
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
+	"github.com/scanner-operator/scanner-operator/internal/inventory"
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/scanjob"
+)
+
+// Home is where scans run that need no credentials of another namespace.
+type Home struct {
+	// Namespace is the operator's own, "" when no scans can run there.
+	Namespace string
+	// PullSecrets are those with which the kubelet pulls the operator's image there.
+	PullSecrets []corev1.LocalObjectReference
+	// credentials are the pull secrets that the Scanner offers for images.
+	credentials []corev1.LocalObjectReference
+}
+
+// of returns the home of the scans of a Scanner.
+func (h Home) of(scanner *scannerv1.Scanner) Home {
+	h.credentials = h.jobSpec(scanner, h.Namespace).ImagePullSecrets
+	return h
+}
+
+// jobSpec returns what a Scanner may decide about Jobs in a namespace. Jobs in the operator's namespace are configured by its own Scanners
+// alone: others would use its quota and its Secrets.
+func (h Home) jobSpec(scanner *scannerv1.Scanner, namespace string) scannerv1.ScanJobSpec {
+	if namespace == h.Namespace && scanner.Namespace != namespace {
+		return scannerv1.ScanJobSpec{}
+	}
+	return scanner.Spec.Job
+}
+
+// needs reports whether the image of a container may need credentials that are only in the container's namespace. A pod names those of its
+// ServiceAccount too. Where it names none, the nodes pull the image without.
+func (h Home) needs(c *inventory.Container) bool {
+	return h.Namespace == "" || c.Namespace != h.Namespace && slices.ContainsFunc(c.PullSecrets, func(name string) bool {
+		return !slices.Contains(h.credentials, corev1.LocalObjectReference{Name: name})
+	})
+}
+
+// runners are the namespaces with containers that run an image and are not skipped, in the order of the containers, and those of them
+// whose credentials it may need. free: a container runs it without.
+type runners struct {
+	all, needing []string
+	free         bool
+}
+
+func (v *observed) runners(key model.ImageKey) runners {
+	if v.runsIn == nil {
+		v.runsIn = map[model.ImageKey]runners{}
+		for i := range v.containers {
+			c := &v.containers[i]
+			if c.Skip != "" {
+				continue
+			}
+			found := v.runsIn[c.Key]
+			if !slices.Contains(found.all, c.Namespace) {
+				found.all = append(found.all, c.Namespace)
+			}
+			if !v.home.needs(c) {
+				found.free = true
+			} else if !slices.Contains(found.needing, c.Namespace) {
+				found.needing = append(found.needing, c.Namespace)
+			}
+			v.runsIn[c.Key] = found
+		}
+	}
+	return v.runsIn[key]
+}
+
+// atHome reports whether the next attempt at an image is made in the operator's namespace, so that nobody else decides the result: if a
+// container runs the image without credentials of its own namespace. When the registry has denied the pull there, those who have
+// credentials are next.
+func (v *observed) atHome(key model.ImageKey) bool {
+	r := v.runners(key)
+	return r.free && (len(r.needing) == 0 || v.images[key].Reason != model.ReasonImagePullDenied)
+}
+
+// places lists the namespaces for whose workloads the next attempt at an image can be made: those with a pod that runs it, the first choice
+// first. Each attempt begins with another namespace, if there are several, so that one that takes no Jobs or has the wrong pull secrets
+// does not prevent the scan. A namespace whose credentials the registry has paused is left out; when it has paused all, paused is when the
+// first pause ends.
+func (v *observed) places(key model.ImageKey) (namespaces []string, paused time.Time) {
+	all := v.runners(key).all
+	if !v.atHome(key) {
+		all = v.runners(key).needing
+	}
+	for i := range all {
+		namespace := all[(v.images[key].Attempts+i)%len(all)]
+		hold, held := v.holds[v.credentialOf(key, v.jobNamespace(key, namespace))]
+		switch {
+		case !held:
+			namespaces = append(namespaces, namespace)
+		case paused.IsZero() || hold.Until.Before(paused):
+			paused = hold.Until
+		}
+	}
+	if len(namespaces) > 0 {
+		return namespaces, time.Time{}
+	}
+	return nil, paused
+}
+
+// jobNamespace returns where the next attempt at an image for the workloads of a namespace runs.
+func (v *observed) jobNamespace(key model.ImageKey, workloads string) string {
+	if v.atHome(key) {
+		return v.home.Namespace
+	}
+	return workloads
+}
+
+// request asks for the next attempt at an image for the workloads of a namespace, with the pull secrets of all pods that run it in the
+// namespace of the Job.
+func request(scanner *scannerv1.Scanner, v *observed, key model.ImageKey, workloads string) scanjob.Request {
+	image, namespace := v.images[key], v.jobNamespace(key, workloads)
+	spec := v.home.jobSpec(scanner, namespace)
+	req := scanjob.Request{
+		Name: v.attemptName(key), Key: key, Attempt: image.Attempts, Namespace: namespace, For: workloads, ScannerUID: string(scanner.UID),
+		SizeClass: image.SizeClass.OrSmall(), OperatorPullSecrets: spec.ImagePullSecrets, Resources: spec.Resources,
+		NodeSelector: spec.NodeSelector, Tolerations: spec.Tolerations, PriorityClassName: spec.PriorityClassName,
+	}
+	if namespace == v.home.Namespace {
+		req.OperatorPullSecrets = slices.Clone(v.home.PullSecrets)
+		for _, ref := range spec.ImagePullSecrets {
+			if !slices.Contains(req.OperatorPullSecrets, ref) {
+				req.OperatorPullSecrets = append(req.OperatorPullSecrets, ref)
+			}
+		}
+	}
+	add := func(name string) {
+		if !slices.Contains(req.PullSecrets, name) {
+			req.PullSecrets = append(req.PullSecrets, name)
+		}
+	}
+	for i := range v.containers {
+		if c := &v.containers[i]; c.Key == key && c.Skip == "" && c.Namespace == namespace {
+			for _, name := range c.PullSecrets {
+				add(name)
+			}
+		}
+	}
+	for _, ref := range spec.ImagePullSecrets {
+		add(ref.Name)
+	}
+	return req
+}
