@@ -68,8 +68,8 @@ func (a *Matcher) decompressed(ctx context.Context, mediaType string, content []
 	return use(decoder)
 }
 
-// IngestFile does the same with an uncompressed document in a file.
-func (a *Matcher) IngestFile(ctx context.Context, key model.ImageKey, path string) error {
+// IngestFile does the same with an uncompressed document in a file, of a scan in a namespace and of no Job.
+func (a *Matcher) IngestFile(ctx context.Context, key model.ImageKey, namespace, path string) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("read the SBOM: %w", err)
@@ -99,7 +99,7 @@ func (a *Matcher) IngestFile(ctx context.Context, key model.ImageKey, path strin
 	if err := encoder.Close(); err != nil {
 		return fmt.Errorf("compress the SBOM: %w", err)
 	}
-	sbom.Content = compressed.Bytes()
+	sbom.Content, sbom.ScannedIn = compressed.Bytes(), namespace
 	return a.save(ctx, key, sbom, catalog)
 }
 

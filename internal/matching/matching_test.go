@@ -71,7 +71,7 @@ func TestIngestFileKeepsTheSameAsIngestSBOM(t *testing.T) {
 	if err := os.WriteFile(path, []byte(document), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(a.IngestFile(t.Context(), one, path), a.IngestSBOM(t.Context(), two, "", bytes.NewReader(compress(t, document)))); err != nil {
+	if err := errors.Join(a.IngestFile(t.Context(), one, "operator", path), a.IngestSBOM(t.Context(), two, "", bytes.NewReader(compress(t, document)))); err != nil {
 		t.Fatal(err)
 	}
 	first, err := s.SBOM(t.Context(), one)

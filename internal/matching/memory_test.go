@@ -59,7 +59,7 @@ func TestDecodingIsBounded(t *testing.T) {
 	}
 	kinds := map[string]func() error{
 		"SBOM": func() error { return a.IngestSBOM(t.Context(), key("a"), "", bytes.NewReader(compress(t, document))) },
-		"file": func() error { return a.IngestFile(t.Context(), key("a"), file) },
+		"file": func() error { return a.IngestFile(t.Context(), key("a"), "operator", file) },
 		"JSON report": func() error {
 			return a.IngestReport(t.Context(), "r", store.Report{Content: []byte("{}")}, match.MediaTypeCycloneDXJSON, []byte(reportJSON))
 		},

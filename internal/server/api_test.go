@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -25,6 +26,7 @@ func TestReadingMeetsTheSpecification(t *testing.T) {
 		{"/api/v1/images?text=ALPINE&state=Scanned&state=Reported&severity=High&sort=-severity&pageSize=1", "/api/v1/images", `"total":1`},
 		{"/api/v1/images?state=Failed", "/api/v1/images", `"reason":"ImageNotFound"`},
 		{image, "/api/v1/images/{imageId}", `"distro":"alpine:3.20"`},
+		{image, "/api/v1/images/{imageId}", `"scannedIn":"team"`},
 		{image + "?platform=linux/amd64", "/api/v1/images/{imageId}", `"platform":"linux/amd64"`},
 		{image + "/findings", "/api/v1/images/{imageId}/findings", `"total":2`},
 		{image + "/findings?severity=Critical&fixable=true&kev=true&sort=package&text=open", "/api/v1/images/{imageId}/findings", `"id":"CVE-2024-0000"`},
@@ -267,6 +269,12 @@ func TestUploadSBOM(t *testing.T) {
 	}
 	f.ingest.err = store.ErrNotFound
 	f.do(http.MethodPut, path, "x").problem(t, 404, "")
+	f.ingest.err = fmt.Errorf("secret: %w", store.ErrAttemptClosed)
+	closed := f.do(http.MethodPut, path, "x")
+	closed.problem(t, 403, "not allowed to upload the SBOM")
+	if strings.Contains(closed.body, "secret") {
+		t.Errorf("the reason is shown: %s", closed.body)
+	}
 }
 
 func TestCheck(t *testing.T) {

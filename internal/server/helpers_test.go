@@ -377,7 +377,7 @@ func (f *fixture) scan(key model.ImageKey, packages ...model.Package) {
 	f.t.Helper()
 	ctx := f.t.Context()
 	digest := sha256.Sum256([]byte(sbomText))
-	sbom := store.SBOM{MediaType: "application/vnd.syft+json", Content: compressed(sbomText), SHA256: hex.EncodeToString(digest[:]), Size: int64(len(sbomText))}
+	sbom := store.SBOM{MediaType: "application/vnd.syft+json", Content: compressed(sbomText), SHA256: hex.EncodeToString(digest[:]), Size: int64(len(sbomText)), ScannedIn: "team"}
 	catalog := model.Catalog{Distro: "alpine:3.20", Size: 1234}
 	findings := map[string]model.PackageFinding{}
 	for i, p := range packages {

@@ -99,6 +99,7 @@ func toImage(image store.Image) api.Image {
 		FirstSeen:   image.FirstSeen.UTC(),
 		CatalogedAt: optionalTime(image.CatalogedAt),
 		MatchedAt:   optionalTime(image.MatchedAt),
+		ScannedIn:   optional(image.ScannedIn),
 		FromReport:  optional(image.FromReport),
 		Reported:    optionalCounts(image.Reported),
 	}

@@ -193,6 +193,8 @@ type Image struct {
 	HasReport   bool
 	// SizeClass is that of the image's repository.
 	SizeClass model.SizeClass
+	// ScannedIn is the namespace of the scan that the SBOM comes from, "" when it comes from no scan or is not known.
+	ScannedIn string
 	// FromReport says that the SBOM is the report: nothing has pulled the image yet. Reported are the counts of the report, nil
 	// when there is none.
 	FromReport    bool
@@ -210,8 +212,9 @@ type SBOM struct {
 	// SHA256 is the lower-case hexadecimal digest of the uncompressed document; Size its length in bytes.
 	SHA256 string
 	Size   int64
-	// Job is the UID of the recorded Job that delivers the SBOM, "" when no Job does. Only SaveSBOM reads it.
-	Job string
+	// Job is the UID of the recorded Job that delivers the SBOM, "" when no Job does; ScannedIn the namespace of the scan, if it is not that
+	// of the Job. Only SaveSBOM reads them.
+	Job, ScannedIn string
 }
 
 // ImageSort orders a list of images; ties are broken by image ID and platform.

@@ -1193,6 +1193,9 @@ type Image struct {
 	// Reported Number of vulnerabilities in the external report; absent if there is none.
 	Reported *Counts `json:"reported,omitempty"`
 
+	// ScannedIn Namespace of the scan that uploaded the SBOM: that of the operator, or one whose pull secrets the scan needed. Absent if no scan did.
+	ScannedIn *string `json:"scannedIn,omitempty"`
+
 	// Size Total size of the layers in bytes; 0 if unknown.
 	Size int64 `json:"size"`
 

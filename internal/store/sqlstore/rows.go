@@ -48,6 +48,7 @@ type imageRow struct {
 	FromReport    int64
 	HasReport     int64
 	SizeClass     string
+	ScannedIn     string
 	Reported      countsRow `gorm:"embedded;embeddedPrefix:reported_"`
 }
 
@@ -73,11 +74,11 @@ func countValues(c store.Counts) []any {
 	return []any{c.Critical, c.High, c.Medium, c.Low, c.Negligible, c.Unknown, c.KEV, c.Fixable}
 }
 
-// imageColumns are the columns of imageRow, of images i, result sets g, reports r and repository_sizes z.
+// imageColumns are the columns of imageRow, of images i, result sets g, reports r, repository_sizes z and sbom_origins o.
 var imageColumns = `i.id, i.image_id, i.platform, i.state, i.nonce, i.attempts, i.reason, i.message, i.next_attempt_at, i.distro,
 	i.size, i.package_count, i.critical, i.high, i.medium, i.low, i.negligible, i.unknown, i.kev, i.fixable,
 	i.first_seen, i.catalogued_at AS cataloged_at, i.matched_at, i.sbom_sha256, i.sbom_size, g.build_id, g.schema_version, g.built, g.source,
-	g.current_since, i.from_report, COALESCE(z.class, '') AS size_class, CASE WHEN r.id IS NULL THEN 0 ELSE 1 END AS has_report, ` +
+	g.current_since, i.from_report, COALESCE(z.class, '') AS size_class, COALESCE(o.namespace, '') AS scanned_in, CASE WHEN r.id IS NULL THEN 0 ELSE 1 END AS has_report, ` +
 	perCount("COALESCE(r.%[1]s, 0) AS reported_%[1]s")
 
 // perCount is a column for each of countColumns, whose name is %[1]s in the format.
@@ -91,7 +92,7 @@ func perCount(format string) string {
 
 // imageJoins gives images that are matched the current result set: their findings come from it.
 const imageJoins = ` LEFT JOIN generations g ON g.state = '` + string(store.ResultSetCurrent) + `' AND i.matched_at > 0 LEFT JOIN reports r ON r.image_id = i.image_id
-	LEFT JOIN repository_sizes z ON z.repository = i.repository`
+	LEFT JOIN repository_sizes z ON z.repository = i.repository LEFT JOIN sbom_origins o ON o.image_pk = i.id`
 
 func (r *imageRow) key() (model.ImageKey, error) { return keyOf(r.ImageID, r.Platform) }
 
@@ -126,7 +127,8 @@ func (r *imageRow) image() (store.Image, error) {
 	image := store.Image{
 		ImageState: state, Distro: r.Distro, Size: r.Size, PackageCount: r.PackageCount, Counts: r.Counts.counts(),
 		FirstSeen: fromMicros(r.FirstSeen), CatalogedAt: fromMicros(r.CatalogedAt), MatchedAt: fromMicros(r.MatchedAt),
-		HasReport: r.HasReport != 0, SizeClass: model.SizeClass(r.SizeClass).OrSmall(), FromReport: r.FromReport != 0, SBOMSHA256: r.SbomSha256, SBOMSizeBytes: r.SbomSize,
+		HasReport: r.HasReport != 0, SizeClass: model.SizeClass(r.SizeClass).OrSmall(), ScannedIn: r.ScannedIn, FromReport: r.FromReport != 0,
+		SBOMSHA256: r.SbomSha256, SBOMSizeBytes: r.SbomSize,
 	}
 	if image.HasReport {
 		counts := r.Reported.counts()

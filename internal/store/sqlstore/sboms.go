@@ -27,15 +27,20 @@ type cataloged struct {
 // packages are the same; otherwise they are of packages that are gone, and go too.
 func (s *Store) SaveSBOM(ctx context.Context, key model.ImageKey, sbom store.SBOM, catalog model.Catalog) error {
 	const what = "save an SBOM"
+	if len(sbom.ScannedIn) > maxObjectName {
+		return fmt.Errorf("%s of %s: the namespace has %d bytes, the maximum is %d", what, key, len(sbom.ScannedIn), maxObjectName)
+	}
 	packages, err := distinct(catalog.Packages)
 	if err != nil {
 		return fmt.Errorf("%s of %s: %w", what, key, err)
 	}
 	return s.write(ctx, what, func(tx *txn) error {
 		if sbom.Job != "" {
-			if first, err := deliver(tx, key, &sbom); err != nil || !first {
+			job, err := deliver(tx, key, &sbom)
+			if err != nil || job == nil {
 				return err
 			}
+			sbom.ScannedIn = job.Namespace
 		}
 		id, err := exactImage(tx.DB, key)
 		if err != nil {
@@ -74,6 +79,11 @@ func keepSBOM(tx *txn, id int64, key model.ImageKey, sbom store.SBOM, catalog mo
 	}
 	if err := sbomParts.save(tx, id, sbom.Content); err != nil {
 		return err
+	}
+	if sbom.ScannedIn != "" {
+		if err := tx.Insert("sbom_origins", []string{"image_pk", "namespace"}, []any{id, sbom.ScannedIn}, ""); err != nil {
+			return err
+		}
 	}
 	err = tx.Execute(`UPDATE images SET distro = ?, size = ?, package_count = ?, catalogued_at = ?, sbom_sha256 = ?, sbom_size = ?, projection = ?,
 		from_report = ? WHERE id = ?`,

@@ -193,22 +193,22 @@ func (s *Store) ForgetScanJobs(ctx context.Context, names []string) error {
 	})
 }
 
-// deliver notes that a Job delivers an SBOM. It returns false when the SBOM is the one that the Job delivered before.
-func deliver(tx *txn, key model.ImageKey, sbom *store.SBOM) (bool, error) {
+// deliver notes that a Job delivers an SBOM, and returns the Job. It is nil when the SBOM is the one that the Job delivered before.
+func deliver(tx *txn, key model.ImageKey, sbom *store.SBOM) (*store.ScanJob, error) {
 	job, err := scanJobOf(tx.DB, sbom.Job)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return false, fmt.Errorf("%w: the Job is not recorded", store.ErrAttemptClosed)
+		return nil, fmt.Errorf("%w: the Job is not recorded", store.ErrAttemptClosed)
 	case err != nil:
-		return false, err
+		return nil, err
 	case job.Key != key:
-		return false, fmt.Errorf("%w: Job %s/%s catalogs another image", store.ErrAttemptClosed, job.Namespace, job.Name)
+		return nil, fmt.Errorf("%w: Job %s/%s catalogs another image", store.ErrAttemptClosed, job.Namespace, job.Name)
 	case job.SBOMSHA256 != "" && job.SBOMSHA256 == sbom.SHA256:
-		return false, nil
+		return nil, nil
 	case job.SBOMSHA256 != "":
-		return false, fmt.Errorf("%w: Job %s/%s delivered another SBOM before", store.ErrAttemptClosed, job.Namespace, job.Name)
+		return nil, fmt.Errorf("%w: Job %s/%s delivered another SBOM before", store.ErrAttemptClosed, job.Namespace, job.Name)
 	case !job.Open:
-		return false, fmt.Errorf("%w: the attempt of Job %s/%s has ended", store.ErrAttemptClosed, job.Namespace, job.Name)
+		return nil, fmt.Errorf("%w: the attempt of Job %s/%s has ended", store.ErrAttemptClosed, job.Namespace, job.Name)
 	}
-	return true, tx.Execute("UPDATE scan_jobs SET sbom_sha256 = ? WHERE name = ?", sbom.SHA256, job.Name)
+	return &job, tx.Execute("UPDATE scan_jobs SET sbom_sha256 = ? WHERE name = ?", sbom.SHA256, job.Name)
 }

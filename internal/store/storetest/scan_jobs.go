@@ -121,8 +121,8 @@ var scanJobTests = map[string]func(*testing.T, *fixture){
 		if got := f.scanJob(t, "uid-1"); got.Open || got.SBOMSHA256 != "1" {
 			t.Errorf("after its SBOM: %+v", got)
 		}
-		if f.image(t, key).Nonce == before {
-			t.Error("the next attempts get the names of the earlier ones")
+		if i := f.image(t, key); i.Nonce == before || i.ScannedIn != "team" {
+			t.Errorf("the next attempts get the names of the earlier ones, or the namespace is missing: %+v", i)
 		}
 		last := f.last(t)
 		// Its sender may have missed the answer.
@@ -158,5 +158,30 @@ var scanJobTests = map[string]func(*testing.T, *fixture){
 		f.recordJob(t, scanJob("scan-3", failed, 1), "uid-3")
 		must(t, f.deliver(t, failed, "1", "uid-3"))
 		closed(failed, "uid-1")
+	},
+	"An SBOM comes from a namespace, or not": func(t *testing.T, f *fixture) {
+		key := image("a", amd64)
+		f.want(t, key)
+		for _, namespace := range []string{"operator", "", "team"} {
+			sbom := sbomOf("in-" + namespace)
+			sbom.ScannedIn = namespace
+			must(t, f.SaveSBOM(t.Context(), key, sbom, catalogOf("p")))
+			if got := f.image(t, key).ScannedIn; got != namespace {
+				t.Errorf("scanned in %q, want %q", got, namespace)
+			}
+			if listed := f.list(t, store.ImageQuery{}).Images; len(listed) != 1 || listed[0].ScannedIn != namespace {
+				t.Errorf("listed as %+v, want %q", listed, namespace)
+			}
+		}
+		sbom := sbomOf("long")
+		sbom.ScannedIn = strings.Repeat("x", 254)
+		if f.SaveSBOM(t.Context(), key, sbom, catalogOf("p")) == nil {
+			t.Error("a long namespace is accepted")
+		}
+		must(t, f.DeleteImage(t.Context(), key.ImageID))
+		f.want(t, key)
+		if got := f.image(t, key).ScannedIn; got != "" {
+			t.Errorf("a new image was scanned in %q", got)
+		}
 	},
 }

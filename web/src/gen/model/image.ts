@@ -28,6 +28,8 @@ export interface Image {
   firstSeen: string;
   catalogedAt?: string;
   matchedAt?: string;
+  /** Namespace of the scan that uploaded the SBOM: that of the operator, or one whose pull secrets the scan needed. Absent if no scan did. */
+  scannedIn?: string;
   /** The packages come from an external report. Absent if the operator cataloged the image. */
   fromReport?: boolean;
   /** Number of vulnerabilities in the external report; absent if there is none. */
