@@ -138,7 +138,7 @@ func (r *Reconciler) reconcile(ctx context.Context, scanner *scannerv1.Scanner) 
 func (r *Reconciler) startAll(ctx context.Context, scanner *scannerv1.Scanner, v *observed, plan *plan) error {
 	log := logr.FromContextOrDiscard(ctx)
 	for _, start := range plan.start {
-		err := r.start(ctx, client.ObjectKeyFromObject(scanner), v, start)
+		err := r.start(ctx, client.ObjectKeyFromObject(scanner), start)
 		if refused, ok := errors.AsType[*RefusedError](err); ok {
 			// It must not stand in the way of the others, now or at the next try. Its slot is given away next time.
 			if err := r.recordFailure(ctx, scanner, v, start.Key, Attempt{SizeClass: start.SizeClass, Namespace: start.Namespace, For: start.For, Outcome: refused.Outcome}); err != nil {

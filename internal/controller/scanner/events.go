@@ -11,7 +11,7 @@ import (
 
 // start begins an attempt, and tells so. It tells first: the store knows which attempts were told, so that one that was told and
 // not begun, because the process ended in between, is begun without another word.
-func (r *Reconciler) start(ctx context.Context, scanner types.NamespacedName, v *observed, req scanjob.Request) error {
+func (r *Reconciler) start(ctx context.Context, scanner types.NamespacedName, req scanjob.Request) error {
 	if _, err := r.Store.RecordQueued(ctx, req.Key, req.Attempt); err != nil {
 		return fmt.Errorf("record a started scan: %w", err)
 	}

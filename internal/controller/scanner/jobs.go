@@ -151,7 +151,7 @@ func (j *Jobs) attempt(ctx context.Context, record *store.ScanJob, cached *batch
 	}
 	uid, job := types.UID(record.UID), cached
 	if job == nil {
-		if created, new := j.created[uid]; new && j.clock.Since(created) <= cacheLag {
+		if created, fresh := j.created[uid]; fresh && j.clock.Since(created) <= cacheLag {
 			attempt.Created = created
 			return attempt, true, nil
 		}

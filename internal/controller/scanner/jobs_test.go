@@ -397,7 +397,7 @@ func TestAStartGoesOnWhereItEnded(t *testing.T) {
 		namespace, uid, refused string
 	}{
 		"reserved": {
-			func(t *testing.T, kept *failingRecords, live client.Client) {
+			func(t *testing.T, _ *failingRecords, live client.Client) {
 				t.Helper()
 				if err := live.Delete(t.Context(), scanJobOf()); err != nil {
 					t.Fatal(err)
@@ -405,7 +405,7 @@ func TestAStartGoesOnWhereItEnded(t *testing.T) {
 			}, req, "shop", uid, "",
 		},
 		"reserved elsewhere": {
-			func(t *testing.T, kept *failingRecords, live client.Client) {
+			func(t *testing.T, _ *failingRecords, live client.Client) {
 				t.Helper()
 				if err := live.Delete(t.Context(), scanJobOf()); err != nil {
 					t.Fatal(err)

@@ -20,13 +20,12 @@ func scanJob(name string, key model.ImageKey, attempt int) store.ScanJob {
 }
 
 // recordJob reserves and records a Job.
-func (f *fixture) recordJob(t *testing.T, job store.ScanJob, uid string) store.ScanJob {
+func (f *fixture) recordJob(t *testing.T, job store.ScanJob, uid string) {
 	t.Helper()
 	if _, reserved, err := f.ReserveScanJob(t.Context(), job); !reserved || err != nil {
 		t.Fatalf("ReserveScanJob: %t, %v", reserved, err)
 	}
 	must(t, f.RecordScanJob(t.Context(), job.Name, uid))
-	return f.scanJob(t, uid)
 }
 
 func (f *fixture) scanJob(t *testing.T, uid string) store.ScanJob {
