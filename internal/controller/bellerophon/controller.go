@@ -26,6 +26,10 @@ import (
 // is no event.
 const retryBlocked = time.Minute
 
+// retryRefused is when a shero is reconciled again after the API server rejected an object of its current spec for the first time: the admission
+// policies compare the object with the shero, and the API server that evaluates them may see a change of the spec later than the operator.
+const retryRefused = time.Second
+
 // Reconciler reconciles BellerophonSimples.
 type Reconciler struct {
 	// Client reads from the cache, which holds the StatefulSets, Services and PodDisruptionBudgets with kube.LabelManagedBy, and all pods.
@@ -70,6 +74,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		logr.FromContextOrDiscard(ctx).V(1).Info("Blocked", "reason", blocked.reason, "message", blocked.message)
 		// An error would retry earlier, which does not help.
 		outcome.Err, outcome.RequeueAfter = podsErr, retryBlocked
+		if blocked.reason == stablev444beta989.ReasonRefused && before.Status.ObservedGeneration != before.Generation {
+			outcome.RequeueAfter = retryRefused
+		}
 		outcome.Written = func() { r.warn(before, shero, blocked) }
 	}
 	return reporter.Report(ctx, outcome)
