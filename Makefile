@@ -89,13 +89,15 @@ RIGHTS := api=internal/setup scanner=internal/controller/scanner podset=internal
 QUANTITY := ^[+-]?([0-9]{1,19}(\\.[0-9]{0,9})?|\\.[0-9]{1,9})([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?$$
 
 .PHONY: manifests
-manifests: $(CONTROLLER_GEN) ## Generate the CRDs and the manager's roles, and copy them into the chart.
+manifests: $(CONTROLLER_GEN) ## Generate the CRDs and the manager's roles, and copy them and the admission policies into the chart.
 	$(CONTROLLER_GEN) crd paths=./api/... output:crd:artifacts:config=config/crd/bases
 	sed -i 's/pattern: .*numkMGTPE.*/pattern: $(QUANTITY)/' config/crd/bases/*.yaml
 	$(CONTROLLER_GEN) rbac:roleName=manager-role paths=./internal/... output:rbac:artifacts:config=config/rbac
 	@mkdir -p charts/scanner-operator/files/crds
 	cp config/crd/bases/*.yaml charts/scanner-operator/files/crds/
-	@rm -rf charts/scanner-operator/files/roles
+	@rm -rf charts/scanner-operator/files/roles charts/scanner-operator/files/admission
+	@mkdir -p charts/scanner-operator/files/admission
+	cp $(filter-out %/kustomization.yaml,$(wildcard config/admission/*.yaml)) charts/scanner-operator/files/admission/
 	@for part in $(RIGHTS); do \
 		packages="$${part#*=}"; \
 		$(CONTROLLER_GEN) rbac:roleName=manager-role,fileName="$${part%%=*}.yaml" paths="./$${packages//,/;./}" \

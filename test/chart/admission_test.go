@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/ext"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -15,17 +16,21 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 )
 
-// policy is the admission policy of the chart, compiled.
+// policy is the admission policy of the chart about scan Jobs, compiled. test/admission tests all policies on an API server.
 type policy struct {
-	env         *cel.Env
 	conditions  []cel.Program
-	variables   map[string]cel.Program
+	variables   []variable
 	validations map[string]cel.Program
+}
+
+type variable struct {
+	name    string
+	program cel.Program
 }
 
 func compile(t *testing.T, p *admissionv1.ValidatingAdmissionPolicy) policy {
 	t.Helper()
-	env, err := cel.NewEnv(
+	env, err := cel.NewEnv(cel.OptionalTypes(), ext.Strings(),
 		cel.Variable("object", cel.DynType), cel.Variable("request", cel.DynType), cel.Variable("variables", cel.DynType))
 	if err != nil {
 		t.Fatal(err)
@@ -41,12 +46,12 @@ func compile(t *testing.T, p *admissionv1.ValidatingAdmissionPolicy) policy {
 		}
 		return program
 	}
-	compiled := policy{env: env, variables: map[string]cel.Program{}, validations: map[string]cel.Program{}}
+	compiled := policy{validations: map[string]cel.Program{}}
 	for _, c := range p.Spec.MatchConditions {
 		compiled.conditions = append(compiled.conditions, program(c.Expression))
 	}
 	for _, v := range p.Spec.Variables {
-		compiled.variables[v.Name] = program(v.Expression)
+		compiled.variables = append(compiled.variables, variable{v.Name, program(v.Expression)})
 	}
 	for _, v := range p.Spec.Validations {
 		compiled.validations[v.Message] = program(v.Expression)
@@ -75,13 +80,13 @@ func (p policy) evaluate(t *testing.T, user string, job *batchv1.Job) (matches b
 			return false, nil
 		}
 	}
-	// The volumes are computed from the pod, and nothing else depends on anything.
-	for _, name := range []string{"pod", "volumes"} {
-		out, _, err := p.variables[name].Eval(input)
+	// An expression may use the variables before it.
+	for _, v := range p.variables {
+		out, _, err := v.program.Eval(input)
 		if err != nil {
 			t.Fatal(err)
 		}
-		variables[name] = out.Value()
+		variables[v.name] = out
 	}
 	for message, validation := range p.validations {
 		// An error refuses too: the policy fails closed.

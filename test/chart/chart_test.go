@@ -272,7 +272,7 @@ func TestImage(t *testing.T) {
 		if got := env(r.container(), "SCAN_IMAGE"); got == nil || got.Value != want {
 			t.Errorf("SCAN_IMAGE is %v, want %s", got, want)
 		}
-		if !strings.Contains(scanJobPolicy(t, r).Spec.Validations[0].Expression, `"`+want+`"`) {
+		if variables := scanJobPolicy(t, r).Spec.Variables; variables[0].Name != "image" || variables[0].Expression != `"`+want+`"` {
 			t.Errorf("the admission policy does not allow the image %s", want)
 		}
 	}

@@ -1,0 +1,133 @@
+package admission_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/scanjob"
+)
+
+// scanJob returns a Job of the operator; the mutation comes from somebody who has stolen its token.
+func (i *installation) scanJob(namespace string, mutate func(*batchv1.Job, *corev1.PodSpec, *corev1.Container)) *batchv1.Job {
+	opts := scanjob.DefaultOptions()
+	opts.Image, opts.PlainHTTP = image, []string{"registry.local:5000"}
+	opts.UploadURL = i.uploadURL
+	key := model.ImageKey{
+		ImageID:  "registry.local:5000/app@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+		Platform: model.Platform{OS: "linux", Architecture: "arm", Variant: "v7"},
+	}
+	job := scanjob.Build(scanjob.Request{
+		Name: scanjob.Name(key, "nonce", 1), Key: key, Namespace: namespace, ScannerUID: "uid", PullSecrets: []string{"pull.secret"},
+		OperatorPullSecrets: []corev1.LocalObjectReference{{Name: "operator"}},
+		NodeSelector:        map[string]string{"a": "b"},
+		Tolerations:         []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+		PriorityClassName:   "low",
+	}, opts)
+	if mutate != nil {
+		mutate(job, &job.Spec.Template.Spec, &job.Spec.Template.Spec.Containers[0])
+	}
+	return job
+}
+
+func TestScanJobs(t *testing.T) {
+	i := install(t, `plainHTTPRegistries: ["registry.local:5000"]`)
+	g := gomega.NewWithT(t)
+	for _, ns := range []string{i.shop, i.release, "kube-system"} {
+		g.Expect(i.try(t, i.scanJob(ns, nil))).To(gomega.Succeed(), ns)
+	}
+	g.Expect(i.try(t, i.scanJob(i.shop, func(_ *batchv1.Job, _ *corev1.PodSpec, c *corev1.Container) {
+		c.Env = append(c.Env, corev1.EnvVar{Name: "SCANNER_UPLOAD_CA", Value: "certificate"})
+	}))).To(gomega.Succeed(), "the certificate of the operator")
+
+	argument := func(prefix, value string) func(*batchv1.Job, *corev1.PodSpec, *corev1.Container) {
+		return func(_ *batchv1.Job, _ *corev1.PodSpec, c *corev1.Container) {
+			n := slices.IndexFunc(c.Args, func(a string) bool { return strings.HasPrefix(a, prefix) })
+			c.Args[n] = prefix + value
+		}
+	}
+	more := func(arg string) func(*batchv1.Job, *corev1.PodSpec, *corev1.Container) {
+		return func(_ *batchv1.Job, _ *corev1.PodSpec, c *corev1.Container) { c.Args = append(c.Args, arg) }
+	}
+	variable := func(name, value string) func(*batchv1.Job, *corev1.PodSpec, *corev1.Container) {
+		return func(_ *batchv1.Job, _ *corev1.PodSpec, c *corev1.Container) {
+			c.Env = append(c.Env, corev1.EnvVar{Name: name, Value: value})
+		}
+	}
+	pod := func(mutate func(*corev1.PodSpec)) func(*batchv1.Job, *corev1.PodSpec, *corev1.Container) {
+		return func(_ *batchv1.Job, p *corev1.PodSpec, _ *corev1.Container) { mutate(p) }
+	}
+	attacks := map[string]func(*batchv1.Job, *corev1.PodSpec, *corev1.Container){
+		"another upload URL":     argument("--upload-url=", "http://evil.example"),
+		"another token file":     argument("--token-file=", "/var/run/scanner-operator/credentials/s/config.json"),
+		"another image":          argument("--image-id=", "registry.example.com/other@sha256:0"),
+		"a registry without TLS": more("--plain-http-registries=evil.example"),
+		"a second upload URL":    more("--upload-url=http://evil.example"),
+		"a host for credentials": more("--token-host=evil.example"),
+		"another docker config":  more("--docker-config=/scratch/../config.json"),
+		"a folder as an image":   func(_ *batchv1.Job, _ *corev1.PodSpec, c *corev1.Container) { c.Args[1] = "--rootfs=/" },
+		"an image without digest": func(_ *batchv1.Job, _ *corev1.PodSpec, c *corev1.Container) {
+			c.Args[1], c.Args[2] = "evil:1", "--image-id=evil:1"
+		},
+		"a proxy":                  variable("HTTPS_PROXY", "http://evil.example"),
+		"another temporary folder": variable("TMPDIR", "/var/run"),
+		"a memory limit in words":  variable("GOMEMLIMIT", "off"),
+		"host aliases":             pod(harmfulInstances["host aliases"]),
+		"a DNS configuration": pod(func(p *corev1.PodSpec) {
+			p.DNSPolicy, p.DNSConfig = corev1.DNSNone, &corev1.PodDNSConfig{Nameservers: []string{"1.2.3.4"}}
+		}),
+		"a search domain":          pod(func(p *corev1.PodSpec) { p.DNSConfig = &corev1.PodDNSConfig{Searches: []string{"evil.example"}} }),
+		"the DNS of the node":      pod(func(p *corev1.PodSpec) { p.DNSPolicy = corev1.DNSDefault }),
+		"sysctls":                  pod(harmfulInstances["sysctls"]),
+		"a priority of the system": pod(harmful["a priority of the system"]),
+		"another scheduler":        pod(func(p *corev1.PodSpec) { p.SchedulerName = "evil" }),
+		"a host name":              pod(func(p *corev1.PodSpec) { p.Hostname, p.Subdomain = "db-0", "db" }),
+		"a runtime class":          pod(func(p *corev1.PodSpec) { p.RuntimeClassName = new("evil") }),
+		"restarts":                 pod(func(p *corev1.PodSpec) { p.RestartPolicy = corev1.RestartPolicyOnFailure }),
+		"the operator's account":   pod(func(p *corev1.PodSpec) { p.ServiceAccountName = "scanner-controller-manager" }),
+		"another group":            pod(func(p *corev1.PodSpec) { p.SecurityContext.SupplementalGroups = []int64{0} }),
+		"root":                     pod(func(p *corev1.PodSpec) { p.SecurityContext.RunAsUser = new(int64(0)) }),
+		"a Secret":                 pod(harmful["a Secret"]),
+		"a volume in memory":       pod(func(p *corev1.PodSpec) { p.Volumes[0].EmptyDir.Medium = corev1.StorageMediumMemory }),
+		"two tokens": pod(func(p *corev1.PodSpec) {
+			p.Volumes[1].Projected.Sources = append(p.Volumes[1].Projected.Sources, corev1.VolumeProjection{
+				ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "api"},
+			})
+		}),
+		"another key": pod(func(p *corev1.PodSpec) {
+			p.Volumes[2].Projected.Sources[0].Secret.Items = []corev1.KeyToPath{{Key: "password", Path: "p"}}
+		}),
+		"another mount": func(_ *batchv1.Job, _ *corev1.PodSpec, c *corev1.Container) { c.VolumeMounts[2].MountPath = "/etc" },
+		"a command":     func(_ *batchv1.Job, _ *corev1.PodSpec, c *corev1.Container) { c.Command = []string{"sh"} },
+		"a folder":      func(_ *batchv1.Job, _ *corev1.PodSpec, c *corev1.Container) { c.WorkingDir = "/" },
+		"an injected container": func(j *batchv1.Job, _ *corev1.PodSpec, _ *corev1.Container) {
+			j.Spec.Template.Annotations["vault.hashicorp.com/agent-inject"] = "true"
+		},
+		"a mesh": func(j *batchv1.Job, _ *corev1.PodSpec, _ *corev1.Container) {
+			j.Spec.Template.Annotations["sidecar.istio.io/inject"] = "true"
+		},
+		"the labels of others": func(j *batchv1.Job, _ *corev1.PodSpec, _ *corev1.Container) { j.Spec.Template.Labels["app"] = "db" },
+		"many pods": func(j *batchv1.Job, _ *corev1.PodSpec, _ *corev1.Container) {
+			j.Spec.Parallelism, j.Spec.Completions = new(int32(1000)), new(int32(1000))
+		},
+		"retries":     func(j *batchv1.Job, _ *corev1.PodSpec, _ *corev1.Container) { j.Spec.BackoffLimit = new(int32(100)) },
+		"no deadline": func(j *batchv1.Job, _ *corev1.PodSpec, _ *corev1.Container) { j.Spec.ActiveDeadlineSeconds = nil },
+		"a controller of theirs": func(j *batchv1.Job, _ *corev1.PodSpec, _ *corev1.Container) {
+			j.Spec.ManagedBy = new("example.com/evil")
+		},
+	}
+	for _, name := range sorted(attacks) {
+		g.Expect(i.try(t, i.scanJob(i.shop, attacks[name]))).To(denied("scan-jobs"), name)
+	}
+}
+
+// TestNoJobsInProcess: an operator that catalogs in a child process has no right to create Jobs, so that no policy has to limit it.
+func TestNoJobsInProcess(t *testing.T) {
+	i := install(t, "catalog: {mode: in-process}")
+	gomega.NewWithT(t).Expect(i.try(t, i.scanJob(i.shop, nil))).To(gomega.MatchError(gomega.ContainSubstring(`cannot create resource "jobs"`)))
+}
