@@ -63,6 +63,11 @@ func TestChangesAreAudited(t *testing.T) {
 		c.Ingest = realIngester{matching.New(c.Store, nil, nil, clock.RealClock{}, logr.Discard())}
 	})
 	f.seed()
+	pending := model.ImageKey{ImageID: pendingID, Platform: model.Platform{OS: "linux", Architecture: "amd64"}}
+	job := store.ScanJob{Name: "scan", Namespace: "shop", Key: pending, ScannerUID: "scanner", SizeClass: model.SizeSmall, Spec: json.RawMessage("{}")}
+	_, _, err := f.store.ReserveScanJob(t.Context(), job)
+	f.must(err)
+	f.must(f.store.RecordScanJob(t.Context(), job.Name, "job-uid"))
 	// The feed tells of everything so far.
 	last, err := f.store.LastSequence(t.Context())
 	f.must(err)
