@@ -97,6 +97,12 @@ func (t roundTripper) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, failf(model.ReasonImagePullDenied,
 			"refused to send the credentials of the registry %s to %s; add it to the token hosts if it is the token service of the registry", t.rules.registry, host)
 	}
+	// A proxy would connect to any address, and the dialer sees only that of the proxy.
+	if ip, err := netip.ParseAddr(hostname(host)); err == nil {
+		if err := t.rules.checkIP(ip); err != nil {
+			return nil, err
+		}
+	}
 	return t.next.RoundTrip(request)
 }
 
@@ -148,7 +154,11 @@ func (r hostRules) checkAddress(address string) error {
 	if err != nil {
 		return fmt.Errorf("parse the address %s: %w", address, err)
 	}
-	ip := parsed.Addr().Unmap().WithZone("")
+	return r.checkIP(parsed.Addr())
+}
+
+func (r hostRules) checkIP(ip netip.Addr) error {
+	ip = ip.Unmap().WithZone("")
 	refused := ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified() ||
 		(ip.IsLoopback() && !isLoopbackName(hostname(r.registry)))
 	for _, known := range metadataAddresses {
