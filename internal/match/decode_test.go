@@ -16,7 +16,7 @@ import (
 
 const schema = `"schema":{"version":"16.0.0","url":"https://raw.githubusercontent.com/anchore/syft/main/schema/json/schema-16.0.0.json"}`
 
-func TestDecodeRefuses(t *testing.T) {
+func TestHostileSBOMs(t *testing.T) {
 	small := match.DecodeLimits{Bytes: 1 << 20, Packages: 10, Relationships: 10, Files: 10, Values: 2000, StringBytes: 1000, Depth: 16}
 	artifact := func(i int) string {
 		return fmt.Sprintf(`{"id":"%d","name":"n%d","version":"1","type":"npm","locations":[],"licenses":[],"cpes":[]}`, i, i)

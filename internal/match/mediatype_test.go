@@ -47,7 +47,7 @@ func TestDecodeCycloneDX(t *testing.T) {
 	}
 }
 
-func TestDecodeCycloneDXRefuses(t *testing.T) {
+func TestHostileCycloneDX(t *testing.T) {
 	small := match.DecodeLimits{Bytes: 1 << 20, Packages: 10, Values: 2000, StringBytes: 1000, Depth: 16}
 	components := func(n int, around string) string {
 		return strings.Replace(around, "@", strings.Repeat("{},", n-1)+"{}", 1)

@@ -47,7 +47,7 @@ func TestReadUpload(t *testing.T) {
 	}
 }
 
-func TestReadUploadRefuses(t *testing.T) {
+func TestHostileReports(t *testing.T) {
 	limits := report.Limits{Depth: 6, Values: 100, Components: 2, Vulnerabilities: 2}
 	for _, test := range []struct {
 		name, body, want string

@@ -81,7 +81,7 @@ func TestReadDocumentOfTheProject(t *testing.T) {
 	}
 }
 
-func TestReadDocumentRefuses(t *testing.T) {
+func TestHostileDocuments(t *testing.T) {
 	limits := report.Limits{Depth: 6, Values: 100, Components: 2, Vulnerabilities: 2}
 	for _, test := range []struct {
 		name, image, document, want string

@@ -67,7 +67,7 @@ func shortLimits(c *server.Config) {
 }
 
 // Connections that send their headers or bodies drop by drop are cut.
-func TestSlowClientsAreCut(t *testing.T) {
+func TestHostileClients(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(c *server.Config) {
 		shortLimits(c)
