@@ -160,8 +160,9 @@ func TestHostileArchives(t *testing.T) {
 		limits Limits
 		phrase string
 	}{
-		"large members": {jarOfJars(t, 64, 16<<20), Limits{DecompressedBytes: 16 << 20}, "unpacking the archives"},
-		"deep nesting":  {nestedJars(t, 1500), Limits{DecompressedBytes: 16 << 20}, "unpacking the archives"},
+		"large members":   {jarOfJars(t, 64, 16<<20), Limits{DecompressedBytes: 16 << 20}, "unpacking the archives"},
+		"deep nesting":    {nestedJars(t, 1500), Limits{DecompressedBytes: 16 << 20}, "unpacking the archives"},
+		"contains itself": {string(quine("q.jar")), Limits{}, "unpacking the archives"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			reference := newRegistry(t).push(t, imageOf(t, hostileLayer(t, regular("app/evil.jar", test.jar))))

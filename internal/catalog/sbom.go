@@ -28,8 +28,10 @@ import (
 const (
 	// syftGrace is how long Syft may take to notice that it was cancelled, before it is abandoned.
 	syftGrace = 5 * time.Second
-	// scratchCheck is how often the size of the temporary files is looked at.
+	// scratchCheck is how often the temporary files are looked at.
 	scratchCheck = 500 * time.Millisecond
+	// maxTemporaryFiles bounds the temporary files and folders that exist at a time. Some 1,000 are usual for large applications in Java.
+	maxTemporaryFiles = 10_000
 )
 
 // syftSemaphore admits one image at a time to Syft, because its temporary directory can be set only through the environment.
@@ -187,25 +189,35 @@ func watchScratch(ctx context.Context, cancel context.CancelCauseFunc, scratch s
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			if size := folderSize(scratch); size > 2*limits.DecompressedBytes {
+			size, entries := folderSize(scratch)
+			if size > 2*limits.DecompressedBytes {
 				cancel(failf(model.ReasonImageTooLarge,
 					"unpacking the archives in the image took %d bytes, more than twice the limit of %d decompressed bytes", size, limits.DecompressedBytes))
+				return
+			}
+			if entries > maxTemporaryFiles {
+				cancel(failf(model.ReasonImageTooLarge,
+					"unpacking the archives in the image took %d files, more than the limit of %d; an archive in it may contain itself", entries, maxTemporaryFiles))
 				return
 			}
 		}
 	}
 }
 
-func folderSize(folder string) int64 {
-	var total int64
+// folderSize returns the bytes of all files in a folder, and the number of its entries at any depth.
+func folderSize(folder string) (size int64, entries int) {
 	_ = filepath.WalkDir(folder, func(_ string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.Type().IsRegular() {
+		if err != nil {
 			return nil //nolint:nilerr // files come and go while this looks
 		}
+		entries++
+		if !entry.Type().IsRegular() {
+			return nil
+		}
 		if info, err := entry.Info(); err == nil {
-			total += info.Size()
+			size += info.Size()
 		}
 		return nil
 	})
-	return total
+	return size, entries
 }
