@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"runtime/metrics"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,8 +30,9 @@ import (
 const (
 	// syftGrace is how long Syft may take to notice that it was cancelled, before it is abandoned.
 	syftGrace = 5 * time.Second
-	// scratchCheck is how often the temporary files are looked at.
+	// scratchCheck is how often the temporary files are looked at, memoryCheck the memory.
 	scratchCheck = 500 * time.Millisecond
+	memoryCheck  = 50 * time.Millisecond
 	// maxTemporaryFiles bounds the temporary files and folders that exist at a time. Some 1,000 are usual for large applications in Java.
 	maxTemporaryFiles = 10_000
 )
@@ -52,6 +55,7 @@ func createSBOM(ctx context.Context, img *resolved, input string, limits Limits,
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go watchScratch(ctx, cancel, scratch, limits)
+	go watchMemory(ctx, cancel, debug.SetMemoryLimit(-1))
 
 	type answer struct {
 		bom *sbom.SBOM
@@ -77,7 +81,11 @@ func createSBOM(ctx context.Context, img *resolved, input string, limits Limits,
 	select {
 	case a = <-answers:
 	case <-ctx.Done():
-		timer := time.NewTimer(syftGrace)
+		grace := syftGrace
+		if ReasonOf(context.Cause(ctx)) == model.ReasonOutOfMemory {
+			grace = 0 // it would take more meanwhile
+		}
+		timer := time.NewTimer(grace)
 		defer timer.Stop()
 		select {
 		case a = <-answers:
@@ -220,4 +228,32 @@ func folderSize(folder string) (size int64, entries int) {
 		return nil
 	})
 	return size, entries
+}
+
+// watchMemory cancels when the process takes a tenth more than the memory limit of the Go runtime (GOMEMLIMIT), which only makes it
+// collect garbage more often: some parsers of Syft allocate as much as a file asks for. math.MaxInt64 is no limit.
+func watchMemory(ctx context.Context, cancel context.CancelCauseFunc, limit int64) {
+	if limit == math.MaxInt64 {
+		return
+	}
+	ticker := time.NewTicker(memoryCheck)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			if used := memoryInUse(); used > limit+limit/10 {
+				cancel(failf(model.ReasonOutOfMemory, "analyzing the image took %d bytes of memory, more than the limit of %d; increase the memory of its scan", used, limit))
+				return
+			}
+		}
+	}
+}
+
+// memoryInUse returns what the runtime compares with its memory limit.
+func memoryInUse() int64 {
+	samples := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	metrics.Read(samples)
+	return int64(samples[0].Value.Uint64() - samples[1].Value.Uint64())
 }
