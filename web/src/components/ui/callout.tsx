@@ -24,7 +24,7 @@ export function Callout({ tone, icon: Icon, title, children, action, role, class
     <div role={role} className={cn("flex gap-3 rounded-lg border px-4 py-3 text-sm", box, className)}>
       <Icon className={cn("mt-0.5 size-4 shrink-0", accent)} aria-hidden />
       <div className="min-w-0 flex-1">
-        <p className="font-medium text-ink">{title}</p>
+        <p className="untrusted font-medium text-ink">{title}</p>
         {children && <div className="mt-1 space-y-1 text-ink/85">{children}</div>}
       </div>
       {action && <div className="shrink-0">{action}</div>}

@@ -12,7 +12,7 @@ function FactList({ title, list }: { title: string; list: Fact[] }) {
       <dl className="mt-0.5 grid grid-cols-[auto_minmax(0,1fr)] gap-x-3 gap-y-0.5">
         {list.map(({ name, value }, index) => (
           <div key={index} className="contents">
-            <dt className="untrusted text-muted">{name || "value"}</dt>
+            <dt className="untrusted text-muted">{visible(name) || "value"}</dt>
             <dd className="untrusted font-mono text-xs leading-5">{visible(value)}</dd>
           </div>
         ))}
@@ -25,7 +25,7 @@ function Match({ detail }: { detail: MatchDetail }) {
   return (
     <div className="space-y-1.5 border-l-2 border-line pl-3">
       <p className="untrusted">
-        {matchType(detail)} <span className="text-muted">({detail.matcher})</span>
+        {visible(matchType(detail))} <span className="text-muted">({visible(detail.matcher)})</span>
       </p>
       <FactList title="Found" list={facts(detail.found)} />
       <FactList title="Searched by" list={facts(detail.searchedBy)} />
@@ -47,7 +47,7 @@ export function FindingDetail({ finding }: { finding: Finding }) {
           {details.slice(0, maxShown).map((detail, index) => (
             <Match key={index} detail={detail} />
           ))}
-          <p className="untrusted text-muted">Namespace {vulnerability.namespace}</p>
+          <p className="untrusted text-muted">Namespace {visible(vulnerability.namespace)}</p>
         </Part>
         <Part title="Package">
           <p className="untrusted font-mono text-xs leading-5">
@@ -71,8 +71,8 @@ export function FindingDetail({ finding }: { finding: Finding }) {
             <div key={index}>
               <p className="untrusted font-mono text-xs leading-5">{visible(path)}</p>
               {layer && (
-                <p className="untrusted truncate text-xs text-muted" title={layer}>
-                  layer <span className="font-mono">{layer}</span>
+                <p className="untrusted truncate text-xs text-muted" title={visible(layer)}>
+                  layer <span className="font-mono">{visible(layer)}</span>
                 </p>
               )}
             </div>

@@ -116,7 +116,7 @@ function Situation({ image }: { image: Image }) {
     <Callout
       tone="danger"
       icon={CircleX}
-      title={reason ? `${reason.what} (${image.reason ?? ""})` : "The last attempt failed"}
+      title={reason ? visible(`${reason.what} (${image.reason ?? ""})`) : "The last attempt failed"}
       className="mt-4"
     >
       {reason && <p>{reason.advice}</p>}
