@@ -42,6 +42,20 @@ test-integration: $(HELM) ## Run all Go tests, against a real kube-apiserver and
 		esac; \
 	done
 
+# The packages that hold the hostile corpus. "make test" runs it with all other tests of these packages.
+HOSTILE := ./cmd/scanner-operator ./internal/catalog ./internal/match ./internal/report ./internal/server
+
+.PHONY: hostile
+hostile: ## Run the hostile corpus by itself, without the race detector, and count its cases.
+	@results=$$(mktemp); trap 'rm -f "$$results"' EXIT; browser=(); \
+	if command -v npm >/dev/null; then \
+		browser=(-browser "$$results"); $(MAKE) web/node_modules/.package-lock.json; \
+		PLAYWRIGHT_JSON_OUTPUT_NAME="$$results" npm --prefix web run e2e -- e2e/hostile.spec.ts --reporter=list,json || true; \
+	else \
+		hack/missing.sh "Node, for the tests of the UI"; \
+	fi; \
+	{ $(GO_TEST) -json -run '^TestHostile' $(HOSTILE) || true; } | $(GO) run ./hack/hostile "$${browser[@]}"
+
 .PHONY: test-chart
 test-chart: $(HELM) ## Test the Helm chart.
 	HELM=$(HELM) $(GO_TEST) ./test/chart/... ./test/upgrade/...
