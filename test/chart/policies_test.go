@@ -114,7 +114,7 @@ func TestKustomizePolicies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, document := range strings.Split(string(text), "\n---\n") {
+		for document := range strings.SplitSeq(string(text), "\n---\n") {
 			// The replacement of config/default.
 			document = strings.Replace(document, `'"controller:latest"'`, `'"`+image+`"'`, 1)
 			var meta struct {
