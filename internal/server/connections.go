@@ -24,7 +24,7 @@ type connections struct {
 	// slots has an entry for each open connection; done is closed with the listener.
 	slots chan struct{}
 	done  chan struct{}
-	close sync.Once
+	end   sync.Once
 
 	mu sync.Mutex
 	// strangers are the unauthenticated connections, the least recently used first; byAddress are the same by address.
@@ -112,7 +112,7 @@ func (l *connections) drop(address string, many int) {
 
 // Close implements net.Listener.
 func (l *connections) Close() error {
-	l.close.Do(func() { close(l.done) })
+	l.end.Do(func() { close(l.done) })
 	return l.Listener.Close()
 }
 

@@ -53,16 +53,16 @@ func manyLicenses(i int) string {
 	return `"locations":[],"cpes":[],"licenses":[` + list(2000, func(k int) string { return fmt.Sprintf(`"l-%d-%d"`, k, i) }) + `]`
 }
 
-// TestMemoryOfUploads sends the largest documents that a server with a memory limit of a GiB takes, all at once. Decoded together they would
+// TestMemoryOfUploads sends the largest documents that a server with a memory limit of 768 MiB takes, all at once. Decoded together they would
 // take several times that.
 func TestMemoryOfUploads(t *testing.T) {
-	const limit, mega = 1 << 30, 1e6
+	const limit, mega = 768 << 20, 1e6
 	p := startServer(t, limit)
 	ctx, cancel := context.WithTimeout(t.Context(), processPatience)
 	defer cancel()
 
-	// By the weights of matching, each of these takes most of the memory for decoding, 448 MiB.
-	documents := [][]byte{syftOf(42*mega, likeReal), syftOf(18*mega, manyLocations), syftOf(14*mega, manyLicenses)}
+	// By the weights of matching, each of these takes most of the memory for decoding, 320 MiB.
+	documents := [][]byte{syftOf(30*mega, likeReal), syftOf(12*mega, manyLocations), syftOf(10*mega, manyLicenses)}
 	report := `{"bomFormat":"CycloneDX","specVersion":"1.6","components":[` + list(60_000, func(i int) string {
 		return fmt.Sprintf(`{"type":"library","name":"package-%d","version":"1.%d.0","purl":"pkg:npm/package-%d@1.%d.0","description":"%s"}`, i, i, i, i, strings.Repeat("d", 400))
 	}) + `]}`
@@ -84,8 +84,8 @@ func TestMemoryOfUploads(t *testing.T) {
 	sending.Wait()
 
 	// One that takes more than there is, is refused with its bound, and nothing of it is decoded.
-	status, answer, _, err := p.putSBOM(ctx, 7, syftOf(20*mega, manyLicenses))
-	if err != nil || status != http.StatusUnprocessableEntity || !strings.Contains(answer, "more than the limit of 448 MiB") {
+	status, answer, _, err := p.putSBOM(ctx, 7, syftOf(14*mega, manyLicenses))
+	if err != nil || status != http.StatusUnprocessableEntity || !strings.Contains(answer, "more than the limit of 320 MiB") {
 		t.Errorf("%d %s %v", status, answer, err)
 	}
 	if peak := p.peak(); peak >= limit {

@@ -195,7 +195,7 @@ func (p *serverProcess) put(ctx context.Context, target, contentType, encoding s
 		}
 		seconds, err := strconv.Atoi(response.Header.Get("Retry-After"))
 		if err != nil {
-			return response.StatusCode, string(content), asked, fmt.Errorf("Retry-After: %w", err)
+			return response.StatusCode, string(content), asked, fmt.Errorf("the header Retry-After: %w", err)
 		}
 		select {
 		case <-time.After(time.Duration(seconds) * time.Second):
