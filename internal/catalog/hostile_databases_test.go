@@ -107,7 +107,7 @@ func TestHostileParsers(t *testing.T) {
 func aliases(keys string) string {
 	var out strings.Builder
 	for i, key := range keys {
-		before := string(rune(key) - 1)
+		before := string(key - 1)
 		out.WriteString(string(keys[i]) + ": &" + string(key) + " [" + strings.TrimSuffix(strings.Repeat("*"+before+",", 9), ",") + "]\n")
 	}
 	return out.String()

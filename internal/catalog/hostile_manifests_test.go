@@ -155,7 +155,7 @@ func TestHostileChanges(t *testing.T) {
 		}
 	})
 	t.Run("a tag", func(t *testing.T) {
-		registry.guard = only("/manifests/", func(w http.ResponseWriter, r *http.Request) {
+		registry.guard = only("/manifests/", func(w http.ResponseWriter, _ *http.Request) {
 			child := hashOf(fmt.Appendf(nil, "%d", served.Add(1)))
 			w.Header().Set("Content-Type", string(types.OCIImageIndex))
 			_ = json.NewEncoder(w).Encode(v1.IndexManifest{SchemaVersion: 2, MediaType: types.OCIImageIndex, Manifests: []v1.Descriptor{

@@ -119,7 +119,7 @@ func TestHostileRedirects(t *testing.T) {
 	} {
 		for _, part := range []string{"/manifests/", "/blobs/"} {
 			t.Run(name+" from "+strings.Trim(part, "/"), func(t *testing.T) {
-				_, err := runAgainst(t, Limits{}, func(f *fakeRegistry) guard {
+				_, err := runAgainst(t, Limits{}, func(*fakeRegistry) guard {
 					login := basicAuth("robot", secret)
 					redirect := only(part, redirectTo(test.location))
 					return func(w http.ResponseWriter, r *http.Request) bool { return login(w, r) && redirect(w, r) }

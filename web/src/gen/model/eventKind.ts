@@ -4,7 +4,8 @@
  */
 
 /**
- * Kinds may be added; ignore unknown kinds.
+ * Kinds may be added; ignore unknown kinds. change.requested is an audit record: its data contains user, verb, object with resource and name,
+ * and outcome (succeeded or failed).
  */
 export type EventKind = (typeof EventKind)[keyof typeof EventKind];
 
