@@ -21,7 +21,7 @@ func (i *installation) user(t *testing.T, name string, rules ...rbacv1.PolicyRul
 	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: i.shop, Name: name}, Rules: rules}
 	g.Expect(i.admin.Create(t.Context(), role)).To(gomega.Succeed())
 	g.Expect(i.admin.Create(t.Context(), &rbacv1.RoleBinding{
-		ObjectMeta: role.ObjectMeta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: i.shop, Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}},
 	})).To(gomega.Succeed(), name)
 	config := controllertest.Config(t)

@@ -12,6 +12,7 @@ import (
 	"github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -103,8 +104,12 @@ func TestControllers(t *testing.T) {
 	orphan.Namespace, orphan.Name = i.shop, "orphan"
 	orphan.Labels = map[string]string{appv1alpha1.LabelApp: "plain-2", appv1alpha1.LabelVersion: appv1alpha1.Version}
 	g.Expect(i.admin.Create(t.Context(), orphan)).To(gomega.Succeed())
-	g.Eventually(func() error { return i.admin.Get(t.Context(), client.ObjectKeyFromObject(orphan), orphan) }, patience, tick).
-		Should(gomega.MatchError(gomega.ContainSubstring("not found")), "one pod too many")
+	g.Eventually(func(g gomega.Gomega) {
+		if err := i.admin.Get(t.Context(), client.ObjectKeyFromObject(orphan), orphan); !apierrors.IsNotFound(err) {
+			g.Expect(orphan.OwnerReferences, err).To(gomega.HaveLen(1), "it is not adopted")
+		}
+	}, patience, tick).Should(gomega.Succeed())
+	g.Eventually(images("plain-2"), patience, tick).Should(gomega.HaveLen(1), "one pod too many")
 
 	// A new image, a new number of replicas, and somebody else's changes that are repaired.
 	shero := hero()

@@ -99,9 +99,12 @@ var harmful = map[string]func(*corev1.PodSpec){
 	"a projected Secret": volumeOf(corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 		Sources: []corev1.VolumeProjection{{Secret: &corev1.SecretProjection{LocalObjectReference: secret("s")}}},
 	}}),
-	"a projected token": volumeOf(corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
-		Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", Audience: "vault"}}},
-	}}),
+	"a projected token": func(p *corev1.PodSpec) {
+		p.ServiceAccountName = "default"
+		volumeOf(corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+			Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", Audience: "vault"}}},
+		}})(p)
+	},
 	"a variable from a Secret": func(p *corev1.PodSpec) {
 		p.InitContainers[0].Env = []corev1.EnvVar{{Name: "A", ValueFrom: &corev1.EnvVarSource{
 			SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: secret("s"), Key: "k"},
@@ -153,10 +156,10 @@ func TestPodsOfPodSets(t *testing.T) {
 	// Nobody has to own the pod for this.
 	for _, name := range sorted(harmful) {
 		spoil := func(p *corev1.Pod) { harmful[name](&p.Spec) }
-		g.Expect(i.try(t, i.podOf("web", spoil))).To(denied("podset-pods"), name)
+		g.Expect(i.try(t, i.podOf("web", spoil))).To(denied("podset-"), name)
 		pod := i.pod(i.shop, "invented", "uid")
 		spoil(pod)
-		g.Expect(i.try(t, pod)).To(denied("podset-pods"), name)
+		g.Expect(i.try(t, pod)).To(denied("podset-"), name)
 	}
 
 	for name, spoil := range map[string]func(*corev1.Pod){
@@ -171,7 +174,7 @@ func TestPodsOfPodSets(t *testing.T) {
 	g.Expect(i.try(t, i.pod(i.shop, "web", "another"))).To(denied("the UID of the PodSet"))
 	g.Expect(i.try(t, i.pod(i.empty, "invented", "uid"))).To(denied("no params found"))
 	for _, ns := range []string{"kube-system", "kube-public", "kube-node-lease", i.release} {
-		g.Expect(i.try(t, i.pod(ns, "web", i.uids["web"]))).To(denied("kube-system"), ns)
+		g.Expect(i.try(t, i.pod(ns, "web", i.uids["web"]))).To(denied("podset-"), ns)
 	}
 	for name, spoil := range map[string]func(*corev1.Pod){
 		"no owner": func(p *corev1.Pod) { p.OwnerReferences = nil },
