@@ -32,7 +32,8 @@ const (
 	AnnotationPlatform = prefix + "platform"
 	// AnnotationSizeClass is the model.SizeClass that the memory follows from.
 	AnnotationSizeClass = prefix + "size-class"
-	// AnnotationFor names the namespace of the workload that the scan was started for.
+	// AnnotationFor names the namespace of the workload that the scan was started for, to people who look at a Job in the namespace of the
+	// operator.
 	AnnotationFor = prefix + "for-namespace"
 )
 
@@ -173,10 +174,6 @@ func Build(req Request, opts Options) *batchv1.Job {
 func SizeClass(job *batchv1.Job) model.SizeClass {
 	return model.SizeClass(job.Annotations[AnnotationSizeClass]).OrSmall()
 }
-
-// For reads from a Job the namespace of the workload that it was started for. Whoever has rights in the namespace of the Job may have changed
-// it.
-func For(job *batchv1.Job) string { return job.Annotations[AnnotationFor] }
 
 // Key reads from a Job what it catalogs. It is the zero value when the Job does not say it as Build does.
 func Key(job *batchv1.Job) model.ImageKey {

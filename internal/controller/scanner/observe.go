@@ -60,15 +60,6 @@ func (v *observed) credentialOf(key model.ImageKey, namespace string) credential
 	return credential{key.Registry(), namespace}
 }
 
-// chargedTo returns the namespace that an attempt under way counts for: that of the workload. Whoever has rights where a Job runs can change
-// what the Job says, so there it counts for that namespace, whatever it says.
-func (v *observed) chargedTo(attempt *Attempt) string {
-	if attempt.For == "" || attempt.Namespace != "" && attempt.Namespace != v.operator {
-		return attempt.Namespace
-	}
-	return attempt.For
-}
-
 // otherNamespace is what a Scanner is told of a failure in a namespace that it does not cover.
 const otherNamespace = "the scan ran in a namespace that this Scanner does not cover; a Scanner that covers it has the details"
 

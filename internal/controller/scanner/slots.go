@@ -1,6 +1,7 @@
 package scanner
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -117,7 +118,7 @@ func newLimited(scanner *scannerv1.Scanner, v *observed, limits Limits, due []mo
 	l.slots[l.scanner] = newSlots(size, own)
 	for i := range v.active {
 		attempt := &v.active[i]
-		namespace, late := v.chargedTo(attempt), attempt.late(now)
+		namespace, late := cmp.Or(attempt.For, attempt.Namespace), attempt.late(now)
 		for _, name := range l.of(attempt.Key) {
 			if name != l.scanner || attempt.ScannerUID == string(scanner.UID) {
 				l.slotsOf(name).add(namespace, late)
