@@ -1,3 +1,5 @@
+import { parseUntrusted } from "./text";
+
 const maxProblemLength = 64 * 1024;
 
 /** A refusal of the API: an RFC 9457 problem document, or what can be told without one. */
@@ -27,7 +29,7 @@ export class ApiError extends Error {
     try {
       const text = await response.text();
       if (text.length > maxProblemLength) return fallback;
-      const problem: unknown = JSON.parse(text);
+      const problem: unknown = parseUntrusted(text);
       if (typeof problem !== "object" || problem === null) return fallback;
       const { title, detail } = problem as { title?: unknown; detail?: unknown };
       return new ApiError(

@@ -1,4 +1,5 @@
 import { ApiError } from "./problem";
+import { parseUntrusted } from "./text";
 
 /** The generated hooks take this as the type of their error. */
 export type ErrorType<Body> = ApiError & { body?: Body };
@@ -23,7 +24,7 @@ async function send(url: string, init?: RequestInit): Promise<Response> {
 export async function request<T>(url: string, init?: RequestInit): Promise<T> {
   const response = await send(url, init);
   if (response.status === 204) return undefined as T;
-  if (isJSON(response.headers.get("Content-Type") ?? "")) return (await response.json()) as T;
+  if (isJSON(response.headers.get("Content-Type") ?? "")) return parseUntrusted(await response.text()) as T;
   return (await response.blob()) as T;
 }
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { formatBytes, formatCompact, formatPercent, formatRelative, plural } from "./format";
 import { fileName, imagePath, parseImageId } from "./image-id";
 import { safeURL } from "./safe-url";
-import { visible } from "./text";
+import { parseUntrusted, visible } from "./text";
 
 const digest = "1e42bbe2508154c9126d48c2b8a75420c3544343bf86fd041fb7527e017a4b4a";
 
@@ -47,6 +47,15 @@ describe("safeURL", () => {
     "file:///etc/passwd",
     `https://example.org/${"a".repeat(3000)}`,
   ])("refuses %s", (url) => expect(safeURL(url)).toBeUndefined());
+});
+
+describe("parseUntrusted", () => {
+  it("makes all texts visible, and keeps the rest", () => {
+    expect(parseUntrusted(`{"a": ["\u202egnp.exe", 1, null], "b": {"c": "d"}}`)).toEqual({
+      a: ["\ufffdgnp.exe", 1, null],
+      b: { c: "d" },
+    });
+  });
 });
 
 describe("visible", () => {

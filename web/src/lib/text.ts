@@ -5,3 +5,7 @@ const hidden =
 
 /** Makes untrusted text safe to look at: what would be invisible or deceive shows as �. */
 export const visible = (text: string) => text.replace(hidden, "\ufffd");
+
+/** Parses JSON with texts of images, registries and other users, and makes them visible. */
+export const parseUntrusted = (json: string): unknown =>
+  JSON.parse(json, (_, value: unknown) => (typeof value === "string" ? visible(value) : value));

@@ -18,7 +18,7 @@ export function StatePanel({ icon: Icon, title, children, action, role }: Props)
       <span className="flex size-11 items-center justify-center rounded-full bg-subtle text-muted">
         <Icon className="size-5" aria-hidden />
       </span>
-      <h2 className="mt-4 text-base font-semibold">{title}</h2>
+      <h2 className="untrusted mt-4 text-base font-semibold">{title}</h2>
       {children && (
         <div className="untrusted mt-1.5 max-w-prose space-y-3 text-sm text-muted">{children}</div>
       )}

@@ -15,7 +15,7 @@ function Fact({ name, children }: { name: string; children: ReactNode }) {
   );
 }
 
-const box = "rounded-xl border border-line bg-surface p-4 shadow-card";
+const box = "min-w-0 rounded-xl border border-line bg-surface p-4 shadow-card";
 
 /** The build that everything which is shown comes from. */
 export function InUse({ database }: { database: Database }) {

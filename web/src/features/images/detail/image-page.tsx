@@ -66,7 +66,7 @@ function ImageView({ image }: { image: Image }) {
     <>
       <div className="mt-2 flex flex-wrap items-start gap-x-6 gap-y-3">
         <div className="min-w-0 flex-1 basis-72">
-          <h1 className="text-xl leading-7 font-semibold tracking-tight">
+          <h1 className="max-h-[50vh] overflow-y-auto text-xl leading-7 font-semibold tracking-tight">
             <ImageName imageId={image.imageId} />
           </h1>
           <div className="mt-1.5 flex flex-wrap items-center gap-x-3 gap-y-1">
@@ -239,7 +239,7 @@ function NotKnown({ imageId }: { imageId: string }) {
 function PageSkeleton({ imageId }: { imageId: string }) {
   return (
     <div role="status" className="mt-2">
-      <h1 className="text-xl leading-7 font-semibold tracking-tight">
+      <h1 className="max-h-[50vh] overflow-y-auto text-xl leading-7 font-semibold tracking-tight">
         <ImageName imageId={imageId} />
       </h1>
       <span className="sr-only">Loading</span>

@@ -139,7 +139,7 @@ function Findings({ title, findings, counts, quiet = false, none }: Props) {
 
 function Finding({ finding }: { finding: RolloutFinding }) {
   return (
-    <li className="grid grid-cols-[5.5rem_minmax(0,1fr)_auto] items-center gap-x-3 px-4 py-2 text-[13px]">
+    <li className="grid max-h-[50vh] overflow-y-auto grid-cols-[5.5rem_minmax(0,1fr)_auto] items-center gap-x-3 px-4 py-2 text-[13px]">
       <span>
         <SeverityBadge severity={finding.severity} />
       </span>

@@ -52,7 +52,7 @@ function Details({ rollout }: { rollout: RolloutDetail }) {
     <>
       <div className="mt-2 flex flex-wrap items-end justify-between gap-x-6 gap-y-2">
         <div className="min-w-0">
-          <h1 className="untrusted text-xl leading-7 font-semibold tracking-tight">
+          <h1 className="untrusted max-h-[50vh] overflow-y-auto text-xl leading-7 font-semibold tracking-tight">
             {visible(workload.name)}
           </h1>
           <p className="mt-0.5 flex flex-wrap gap-x-1.5 text-[13px] text-muted">
