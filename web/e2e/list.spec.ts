@@ -41,6 +41,8 @@ test("moves over the rows by keyboard, opens one and comes back", async ({ page,
   await expect(page.locator("[data-index='1'] [data-row-focus]")).toBeFocused();
   await page.keyboard.press("Enter");
   await expect(page).toHaveURL(/\/images\//);
+  // The list stays until the code of the next page is there.
+  await expect(page.getByRole("heading", { level: 1, name: "Images" })).toHaveCount(0);
   await expect(page.getByRole("heading", { level: 1 })).toBeVisible();
   await page.keyboard.press("Escape");
   await expect(page.getByText("120 images")).toBeVisible();
