@@ -35,7 +35,8 @@ test-unit: ## Run the tests that need nothing but Go, without the race detector.
 test-integration: $(HELM) ## Run all Go tests, against a real kube-apiserver and etcd, with the race detector where there is concurrency.
 	assets=$$($(GO) run -C hack/devcluster . assets); export KUBEBUILDER_ASSETS="$$assets" HELM=$(HELM); \
 	$(GO_TEST) -skip $(HOSTILE_TESTS) $$($(GO) list ./... | grep $(plain) | grep -v '/test/parity$$'); \
-	CGO_ENABLED=1 $(GO_TEST) $(RACE) -skip $(HOSTILE_TESTS) $$($(GO) list ./... | grep -v $(plain))
+	CGO_ENABLED=1 $(GO_TEST) $(RACE) -skip $(HOSTILE_TESTS) $$($(GO) list ./... | grep -v $(plain)); \
+	$(GO_TEST) -run '^TestMemoryOfUploads$$' ./internal/setup
 	@for module in $(MODULES); do \
 		echo "$$module:"; \
 		case "$$module" in \

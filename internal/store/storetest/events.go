@@ -226,7 +226,7 @@ var feedTests = map[string]func(*testing.T, *fixture){
 			t.Fatal(err)
 		}
 		got := changes(last)
-		if len(got) != 1 || got[0].Outcome != store.ChangeFailed || got[0].Verb != "delete" || len(got[0].Object.Name) > 1000 || !strings.HasPrefix(got[0].Object.Name, "ää") {
+		if len(got) != 1 || got[0].Outcome != store.ChangeFailed || got[0].Verb != "delete" || len(got[0].Object.Name) > 1<<10 || !strings.HasPrefix(got[0].Object.Name, "ää") {
 			t.Errorf("%+v", got)
 		}
 	},
