@@ -246,7 +246,7 @@ func readReport(message string) (model.Outcome, bool) {
 	switch outcome.Reason {
 	case model.ReasonRegistryRateLimited, model.ReasonRegistryUnavailable:
 	case model.ReasonImagePullDenied, model.ReasonImageNotFound, model.ReasonNotPullable, model.ReasonPlatformMismatch, model.ReasonImageTooLarge,
-		model.ReasonOutOfDisk, model.ReasonDeadlineExceeded, model.ReasonCatalogFailed, model.ReasonUploadFailed:
+		model.ReasonOutOfDisk, model.ReasonOutOfMemory, model.ReasonDeadlineExceeded, model.ReasonCatalogFailed, model.ReasonUploadFailed:
 		outcome.RetryAfter = 0 // Only a registry requests a delay.
 	default:
 		return model.Outcome{}, false

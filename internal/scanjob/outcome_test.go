@@ -203,7 +203,7 @@ func TestTerminationMessagesAreUntrusted(t *testing.T) {
 	long := strings.Repeat("x", 3*maxReport/4)
 	for name, tt := range map[string]struct{ message, reason, text string }{
 		"a scan's":                     {`{"reason":"ImageNotFound","message":"m"}`, "ImageNotFound", "m"},
-		"memory is the kubelet's":      {`{"reason":"OutOfMemory","message":"m"}`, "CatalogFailed", unreported},
+		"too much memory":              {`{"reason":"OutOfMemory","message":"m"}`, "OutOfMemory", "m"},
 		"scheduling is the operator's": {`{"reason":"Unschedulable","message":"m"}`, "CatalogFailed", unreported},
 		"matching is the operator's":   {`{"reason":"MatchFailed","message":"m"}`, "CatalogFailed", unreported},
 		"longer than the kubelet's":    {`{"reason":"ImageNotFound","message":"` + strings.Repeat("x", maxReport) + `"}`, "CatalogFailed", unreported},

@@ -16,7 +16,8 @@ import (
 // operatorPod is the only pod of the operator, which has started.
 func operatorPod(ctx context.Context, g gomega.Gomega) *corev1.Pod {
 	var pods corev1.PodList
-	g.Expect(e2e.client.List(ctx, &pods, client.InNamespace(operatorNamespace))).To(gomega.Succeed())
+	g.Expect(e2e.client.List(ctx, &pods, client.InNamespace(operatorNamespace),
+		client.MatchingLabels{"control-plane": "controller-manager"})).To(gomega.Succeed())
 	g.Expect(pods.Items).To(gomega.HaveLen(1))
 	g.Expect(pods.Items[0].Status.ContainerStatuses).To(gomega.HaveLen(1))
 	return &pods.Items[0]
