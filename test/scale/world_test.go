@@ -43,9 +43,11 @@ const (
 	brokenFrom, brokenTo = 195, 200
 )
 
-// brokenReasons are those of the broken images, in order.
+// brokenReasons are those of the broken images, in order. Only a registry requests a delay: with other reasons, how many attempts there are
+// would depend on time.
 var brokenReasons = [brokenTo - brokenFrom]model.Reason{
-	model.ReasonImageTooLarge, model.ReasonImagePullDenied, model.ReasonImageNotFound, model.ReasonPlatformMismatch, model.ReasonOutOfDisk,
+	model.ReasonRegistryRateLimited, model.ReasonRegistryUnavailable, model.ReasonRegistryRateLimited, model.ReasonRegistryUnavailable,
+	model.ReasonRegistryRateLimited,
 }
 
 // cell is a container in a pod, as a row of /api/v1/coverage names it.
