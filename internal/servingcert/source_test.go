@@ -17,6 +17,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/testr"
+	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -239,11 +240,7 @@ func TestStartRetries(t *testing.T) {
 
 func waitUntil(t *testing.T, reached func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !reached(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("waited in vain")
-		}
-	}
+	gomega.NewWithT(t).Eventually(reached, 30*time.Second, time.Millisecond).Should(gomega.BeTrue())
 }
 
 func TestFiles(t *testing.T) {

@@ -1,0 +1,160 @@
+package scanner
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/scanner-operator/scanner-operator/internal/scanjob"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+// splitClient reads from a cache and writes to the API server.
+type splitClient struct {
+	client.Client
+	live client.Client
+}
+
+// Create gives the object a UID, as the API server does.
+func (c splitClient) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
+	obj.SetUID(types.UID("uid-of-" + obj.GetName()))
+	return c.live.Create(ctx, obj, opts...)
+}
+
+// failingRecords loses the connection to the store in one step.
+type failingRecords struct {
+	recorded
+	err error
+}
+
+func (f *failingRecords) RecordScanJob(ctx context.Context, name, uid string) error {
+	if f.err != nil {
+		return f.err
+	}
+	return f.recorded.RecordScanJob(ctx, name, uid)
+}
+
+// An operator that ends between any two steps of a start comes back, perhaps with another idea of where the Job belongs, and goes on.
+func TestAStartGoesOnWhereItEnded(t *testing.T) {
+	const uid = "uid-of-scan-a"
+	req := scanjob.Request{Name: "scan-a", Namespace: "shop", Key: imageKey("a"), ScannerUID: "me"}
+	elsewhere := req
+	elsewhere.Namespace = "elsewhere"
+	for name, tt := range map[string]struct {
+		// before is what happened to the first start.
+		before func(t *testing.T, kept *failingRecords, live client.Client)
+		resume scanjob.Request
+		// where the Job is in the end, and which UID is recorded, or why the attempt is refused.
+		namespace, uid, refused string
+	}{
+		"reserved": {
+			func(t *testing.T, _ *failingRecords, live client.Client) {
+				t.Helper()
+				if err := live.Delete(t.Context(), scanJobOf()); err != nil {
+					t.Fatal(err)
+				}
+			}, req, "shop", uid, "",
+		},
+		"reserved elsewhere": {
+			func(t *testing.T, _ *failingRecords, live client.Client) {
+				t.Helper()
+				if err := live.Delete(t.Context(), scanJobOf()); err != nil {
+					t.Fatal(err)
+				}
+			}, elsewhere, "elsewhere", uid, "",
+		},
+		"created":           {func(*testing.T, *failingRecords, client.Client) {}, req, "shop", uid, ""},
+		"created elsewhere": {func(*testing.T, *failingRecords, client.Client) {}, elsewhere, "shop", uid, ""},
+		"created and replaced": {
+			func(t *testing.T, _ *failingRecords, live client.Client) {
+				t.Helper()
+				forged := scanJobOf()
+				forged.UID, forged.Spec.Template.Spec.Containers[0].Image = "forged", "evil"
+				if err := errors.Join(live.Delete(t.Context(), scanJobOf()), live.Create(t.Context(), forged)); err != nil {
+					t.Fatal(err)
+				}
+			}, req, "shop", "", "spec.template.spec.containers[0].image",
+		},
+		"recorded": {
+			func(t *testing.T, kept *failingRecords, _ client.Client) {
+				t.Helper()
+				if err := kept.recorded.RecordScanJob(t.Context(), "scan-a", "earlier"); err != nil {
+					t.Fatal(err)
+				}
+			}, elsewhere, "shop", "earlier", "",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			live, kept := clientWith(t), &failingRecords{recorded{}, store.ErrUnavailable}
+			start := func(req scanjob.Request) error {
+				jobs := NewJobs(splitClient{clientWith(t), live}, live, kept, testclock.NewFakeClock(now), scanjob.DefaultOptions())
+				return jobs.Start(t.Context(), client.ObjectKey{Namespace: "ns", Name: "s"}, req)
+			}
+			if err := start(req); !errors.Is(err, store.ErrUnavailable) {
+				t.Fatalf("the first start: %v", err)
+			}
+			kept.err = nil
+			tt.before(t, kept, live)
+			err := start(tt.resume)
+			refused, isRefused := errors.AsType[*RefusedError](err)
+			if isRefused != (tt.refused != "") || err != nil && !isRefused || isRefused && !strings.Contains(refused.Outcome.Message, tt.refused) {
+				t.Errorf("the second start: %v, want it refused because of %q", err, tt.refused)
+			}
+			var list batchv1.JobList
+			if err := live.List(t.Context(), &list); err != nil || len(list.Items) != 1 || list.Items[0].Namespace != tt.namespace {
+				t.Errorf("%v, %+v; want one Job in %s", err, list.Items, tt.namespace)
+			}
+			if got := kept.recorded["scan-a"]; got.UID != tt.uid || got.Namespace != tt.namespace {
+				t.Errorf("recorded %+v, want UID %q in %s", got, tt.uid, tt.namespace)
+			}
+		})
+	}
+}
+
+// The image was deleted, or has its SBOM, since the plan was made.
+func TestAStartThatIsNotWantedAnyMore(t *testing.T) {
+	c := clientWith(t)
+	jobs := NewJobs(c, c, notReserved{}, testclock.NewFakeClock(now), scanjob.DefaultOptions())
+	req := scanjob.Request{Name: "scan-a", Namespace: "shop", Key: imageKey("a")}
+	if err := jobs.Start(t.Context(), client.ObjectKey{Namespace: "ns", Name: "s"}, req); err != nil {
+		t.Error(err)
+	}
+	var list batchv1.JobList
+	if err := c.List(t.Context(), &list); err != nil || len(list.Items) != 0 {
+		t.Errorf("%v, %+v; want no Job", err, list.Items)
+	}
+}
+
+type notReserved struct{ recorded }
+
+func (notReserved) ReserveScanJob(context.Context, store.ScanJob) (store.ScanJob, bool, error) {
+	return store.ScanJob{}, false, store.ErrNotFound
+}
+
+// A webhook that adds a sidecar to every Job decides what the Job delivers.
+func TestAJobThatAdmissionChangedIsRefused(t *testing.T) {
+	c, kept := clientWith(t), recorded{}
+	changing := interceptor.NewClient(c, interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+			job, _ := obj.(*batchv1.Job)
+			job.Spec.Template.Spec.Containers = append(job.Spec.Template.Spec.Containers, corev1.Container{Name: "sidecar"})
+			return c.Create(ctx, obj, opts...)
+		},
+	})
+	jobs := jobsOn(changing, c, kept, testclock.NewFakeClock(now))
+	err := jobs.Start(t.Context(), client.ObjectKey{Namespace: "ns", Name: "s"}, scanjob.Request{Name: "scan-a", Namespace: "shop", Key: imageKey("a")})
+	if refused, ok := errors.AsType[*RefusedError](err); !ok || !strings.Contains(refused.Outcome.Message, "spec.template.spec.containers[1]") {
+		t.Errorf("got %v, want a refusal that names the sidecar", err)
+	}
+	if kept["scan-a"].UID != "" {
+		t.Error("the Job is recorded")
+	}
+}
