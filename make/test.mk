@@ -5,7 +5,9 @@ TEST_STEPS := setup lint verify test-ui test-integration hostile parity e2e scal
 # The race detector instruments all but SQLite, which is C code translated to Go and would be 20 times slower.
 RACE       := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false
 # The hostile corpus, which "make hostile" runs: without the race detector, since parsers of others race when they panic.
-HOSTILE_TESTS := '^TestHostile'
+HOSTILE_TESTS := ^TestHostile
+# Random suites without concurrency, which "make parity" runs without the race detector.
+RANDOM_TESTS  := ^(TestFullEqualsIncremental|TestEveryKindOfChange)$$
 # Packages without concurrency: pure functions, programs that run other programs. All others are tested with the race detector.
 PLAIN      := api hack internal/coverage internal/inventory internal/model internal/report internal/scanjob internal/version test
 PACKAGES    = $$($(GO) list ./... | grep -v '/test/parity$$')
@@ -34,8 +36,8 @@ test-unit: ## Run the tests that need nothing but Go, without the race detector.
 .PHONY: test-integration
 test-integration: $(HELM) ## Run all Go tests, against a real kube-apiserver and etcd, with the race detector where there is concurrency.
 	assets=$$($(GO) run -C hack/devcluster . assets); export KUBEBUILDER_ASSETS="$$assets" HELM=$(HELM); \
-	$(GO_TEST) -skip $(HOSTILE_TESTS) $$($(GO) list ./... | grep $(plain) | grep -v '/test/parity$$'); \
-	CGO_ENABLED=1 $(GO_TEST) $(RACE) -skip $(HOSTILE_TESTS) $$($(GO) list ./... | grep -v $(plain)); \
+	$(GO_TEST) -skip '$(HOSTILE_TESTS)' $$($(GO) list ./... | grep $(plain) | grep -v '/test/parity$$'); \
+	CGO_ENABLED=1 $(GO_TEST) $(RACE) -skip '$(HOSTILE_TESTS)|$(RANDOM_TESTS)' $$($(GO) list ./... | grep -v $(plain)); \
 	$(GO_TEST) -run '^TestMemoryOfUploads$$' ./internal/setup
 	@for module in $(MODULES); do \
 		echo "$$module:"; \
@@ -57,7 +59,7 @@ hostile: ## Run the hostile corpus by itself, without the race detector, and cou
 	else \
 		hack/missing.sh "Node, for the tests of the UI"; \
 	fi; \
-	{ $(GO_TEST) -json -run $(HOSTILE_TESTS) $(HOSTILE) || true; } | $(GO) run ./hack/hostile "$${browser[@]}"
+	{ $(GO_TEST) -json -run '$(HOSTILE_TESTS)' $(HOSTILE) || true; } | $(GO) run ./hack/hostile "$${browser[@]}"
 
 .PHONY: test-chart
 test-chart: $(HELM) ## Test the Helm chart.
@@ -74,8 +76,8 @@ test-ui: ## Test the UI: types, unit tests, and in a browser.
 .PHONY: parity
 parity: ## Compare our findings, and the difference of databases, with Grype's own on the same input, and stores with models.
 	$(GO) test -timeout 20m ./test/parity/...
-	$(GO) test -timeout 20m -run '^(TestFullEqualsIncremental|TestEveryKindOfChange)$$' ./internal/matching
-	$(GO) test -timeout 20m -run '^(TestSQLite|TestPostgres|TestMySQL)$$' ./internal/store/sqlstore
+	$(GO) test -timeout 20m -run '$(RANDOM_TESTS)' ./internal/matching
+	$(GO) test -timeout 20m -run '^(TestPostgres|TestMySQL)$$' ./internal/store/sqlstore
 
 .PHONY: test-full
 test-full: ## Run the random and crash tests in full, without the race detector (15 minutes on two processors).

@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"unicode"
 )
 
 func main() {
@@ -121,22 +120,10 @@ func (r *report) readTests(in io.Reader) error {
 		within := func(other [2]string) bool { return other[0] == key[0] && strings.HasPrefix(other[1], key[1]+"/") }
 		if key[1] != "" && !slices.ContainsFunc(order, within) {
 			test, _, _ := strings.Cut(key[1], "/")
-			r.group(path.Base(key[0]) + ": " + words(strings.TrimPrefix(test, "TestHostile"))).add(ends[key])
+			r.group(path.Base(key[0]) + ": " + strings.TrimPrefix(test, "TestHostile")).add(ends[key])
 		}
 	}
 	return nil
-}
-
-// words makes "TokenServices" to "token services".
-func words(name string) string {
-	var out strings.Builder
-	for i, letter := range name {
-		if i > 0 && unicode.IsUpper(letter) {
-			out.WriteByte(' ')
-		}
-		out.WriteRune(unicode.ToLower(letter))
-	}
-	return out.String()
 }
 
 // suite is a file, or a block of tests, in the results of Playwright.

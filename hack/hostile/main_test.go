@@ -29,9 +29,9 @@ func TestReport(t *testing.T) {
 		fails                string
 	}{
 		{"all passed", strings.ReplaceAll(tests, "END", "pass"), strings.Replace(browser, "STATUS", "expected", 1),
-			[]string{"catalog: token services 2 2 0 0", "catalog: neighbors 1 1 0 0", "browser: every field of every page 2 1 0 1", "all 5 4 0 1"}, ""},
-		{"a case failed", strings.ReplaceAll(tests, "END", "fail"), browser, []string{"catalog: token services 2 1 1 0", "it does not end"}, "2 cases failed"},
-		{"a case did not end", strings.ReplaceAll(tests, "END", "pause"), strings.Replace(browser, "STATUS", "expected", 1), []string{"catalog: token services 2 1 1 0"}, "1 cases failed"},
+			[]string{"catalog: TokenServices 2 2 0 0", "catalog: Neighbors 1 1 0 0", "browser: every field of every page 2 1 0 1", "all 5 4 0 1"}, ""},
+		{"a case failed", strings.ReplaceAll(tests, "END", "fail"), browser, []string{"catalog: TokenServices 2 1 1 0", "it does not end"}, "2 cases failed"},
+		{"a case did not end", strings.ReplaceAll(tests, "END", "pause"), strings.Replace(browser, "STATUS", "expected", 1), []string{"catalog: TokenServices 2 1 1 0"}, "1 cases failed"},
 		{"the package failed", strings.Replace(strings.ReplaceAll(tests, `END","Package":"example.com/a/catalog","Test"`, `pass","Package":"example.com/a/catalog","Test"`), "END", "fail", 1),
 			strings.Replace(browser, "STATUS", "expected", 1), []string{"all 5 4 0 1"}, "0 cases failed"},
 		{"not compiled", "./x.go:1: no\n", `{}`, []string{"./x.go:1: no"}, "0 cases failed"},

@@ -90,7 +90,7 @@ func (a *apiServer) tell(kind watch.EventType, object any) {
 	a.mu.Lock()
 	wire := a.wire
 	a.mu.Unlock()
-	wire <- event(kind, object)
+	wire <- watchEvent(kind, object)
 }
 
 // bookmark tells that nothing but what was told happened up to now.
@@ -145,10 +145,10 @@ func (a *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var first [][]byte
 	if begins {
 		for _, name := range slices.Sorted(maps.Keys(a.pods)) {
-			first = append(first, event(watch.Added, a.pods[name]))
+			first = append(first, watchEvent(watch.Added, a.pods[name]))
 		}
 		if !a.withholds {
-			first = append(first, event(watch.Bookmark, bookmark(a.version, true)))
+			first = append(first, watchEvent(watch.Bookmark, bookmark(a.version, true)))
 		}
 	}
 	wire := make(chan []byte)
@@ -183,7 +183,7 @@ func answer(w http.ResponseWriter, status int, body any) {
 	_ = json.NewEncoder(w).Encode(body)
 }
 
-func event(kind watch.EventType, object any) []byte {
+func watchEvent(kind watch.EventType, object any) []byte {
 	line, err := json.Marshal(map[string]any{"type": kind, "object": object})
 	if err != nil {
 		return nil

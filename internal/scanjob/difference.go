@@ -2,7 +2,6 @@ package scanjob
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -16,15 +15,33 @@ import (
 // Recorded, such as "containers[0].image", and "" when they are equal. It ignores the defaults of the API server, and the fields that
 // the Job controller, the scheduler, the kubelet and admission controllers set and that do not change what runs (decision record 34).
 func Difference(recorded json.RawMessage, actual *corev1.PodSpec) (string, error) {
-	content, err := json.Marshal(compared(actual))
-	if err != nil {
-		return "", fmt.Errorf("encode a pod spec: %w", err)
-	}
-	var built, found any
-	if err := errors.Join(json.Unmarshal(recorded, &built), json.Unmarshal(content, &found)); err != nil {
+	var spec corev1.PodSpec
+	if err := json.Unmarshal(recorded, &spec); err != nil {
 		return "", fmt.Errorf("decode a pod spec: %w", err)
 	}
+	// An older version may have recorded fields that may differ now.
+	built, err := tree(&spec)
+	if err != nil {
+		return "", err
+	}
+	found, err := tree(actual)
+	if err != nil {
+		return "", err
+	}
 	return differs("", built, found), nil
+}
+
+// tree returns what Difference compares of a spec as decoded JSON.
+func tree(spec *corev1.PodSpec) (any, error) {
+	content, err := json.Marshal(compared(spec))
+	if err != nil {
+		return nil, fmt.Errorf("encode a pod spec: %w", err)
+	}
+	var decoded any
+	if err := json.Unmarshal(content, &decoded); err != nil {
+		return nil, fmt.Errorf("decode a pod spec: %w", err)
+	}
+	return decoded, nil
 }
 
 // compared returns what Difference compares: a spec with the defaults of the API server, without the fields that may differ.
@@ -45,8 +62,10 @@ func compared(spec *corev1.PodSpec) *corev1.PodSpec {
 	if c.DNSPolicy == corev1.DNSClusterFirst {
 		c.DNSPolicy = ""
 	}
-	if c.SecurityContext != nil {
-		c.SecurityContext.SELinuxOptions = nil
+	// The user that a namespace assigns; runAsNonRoot stays.
+	if security := c.SecurityContext; security != nil {
+		security.SELinuxOptions, security.RunAsUser, security.RunAsGroup = nil, nil, nil
+		security.FSGroup, security.FSGroupChangePolicy, security.SupplementalGroups = nil, nil, nil
 	}
 	for i := range c.InitContainers {
 		comparedContainer(&c.InitContainers[i])
@@ -68,7 +87,7 @@ func comparedContainer(c *corev1.Container) {
 		c.TerminationMessagePath = ""
 	}
 	if security := c.SecurityContext; security != nil {
-		security.SELinuxOptions = nil
+		security.SELinuxOptions, security.RunAsUser, security.RunAsGroup = nil, nil, nil
 		if security.ProcMount != nil && *security.ProcMount == corev1.DefaultProcMount {
 			security.ProcMount = nil
 		}

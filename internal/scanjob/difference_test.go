@@ -27,10 +27,11 @@ func TestDifference(t *testing.T) {
 			p.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "of-the-service-account"}}
 			p.Affinity, p.SchedulingGates = &corev1.Affinity{}, []corev1.PodSchedulingGate{{Name: "quota"}}
 			p.SecurityContext.SELinuxOptions = &corev1.SELinuxOptions{Level: "s0:c1,c2"}
+			p.SecurityContext.FSGroup, p.SecurityContext.SupplementalGroups = new(int64(1000680000)), []int64{1000680000}
 			c := &p.Containers[0]
 			c.TerminationMessagePath, c.ImagePullPolicy = "/dev/termination-log", corev1.PullAlways
 			c.Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
-			c.SecurityContext.ProcMount = new(corev1.DefaultProcMount)
+			c.SecurityContext.ProcMount, c.SecurityContext.RunAsUser = new(corev1.DefaultProcMount), new(int64(1000680000))
 			p.Volumes[1].Projected.DefaultMode = new(int32(0o644))
 		}, ""},
 		"image":         {func(p *corev1.PodSpec) { p.Containers[0].Image = "evil" }, "containers[0].image"},
@@ -59,7 +60,7 @@ func TestDifference(t *testing.T) {
 		"name server":      {func(p *corev1.PodSpec) { p.DNSConfig = &corev1.PodDNSConfig{} }, "dnsConfig"},
 		"DNS policy":       {func(p *corev1.PodSpec) { p.DNSPolicy = corev1.DNSNone }, "dnsPolicy"},
 		"privileges":       {func(p *corev1.PodSpec) { p.Containers[0].SecurityContext.Privileged = new(true) }, "containers[0].securityContext.privileged"},
-		"user":             {func(p *corev1.PodSpec) { p.SecurityContext.RunAsUser = new(int64(0)) }, "securityContext.runAsUser"},
+		"root":             {func(p *corev1.PodSpec) { p.SecurityContext.RunAsNonRoot = nil }, "securityContext.runAsNonRoot"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := job.Spec.Template.Spec.DeepCopy()

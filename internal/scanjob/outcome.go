@@ -15,11 +15,15 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/truncate"
 )
 
+// PodDelay is how long the Job controller may take to create the pod of a Job before the attempt counts as blocked: a quota or an admission
+// controller may reject the pod, which the status of the Job does not show.
+const PodDelay = 3 * time.Second
+
 const (
 	// statusGrace is how long the status of a Job may lag behind that of its pods.
 	statusGrace = time.Minute
 	// podGrace is how long the creation of a pod may take before it is reported.
-	podGrace = time.Minute
+	podGrace = 10 * time.Second
 	// overdueGrace is how long a Job may continue after its deadline.
 	overdueGrace = 5 * time.Minute
 	// maxReport is the maximum size in bytes of a termination message in Kubernetes; a longer one is ignored. maxMessage is how much of the
@@ -41,6 +45,8 @@ type Evaluation struct {
 	Done bool
 	// Started: the scan container runs or has run.
 	Started bool
+	// Blocked: the scan container does not start, because of a known problem or because the Job has had no pod for PodDelay.
+	Blocked bool
 	// Outcome is the result if Done. Otherwise it is what blocks the attempt, without a reason if nothing is known to block it.
 	Outcome model.Outcome
 }
@@ -63,7 +69,21 @@ func condition(job *batchv1.Job, kind batchv1.JobConditionType) *batchv1.JobCond
 func Evaluate(job *batchv1.Job, pods []corev1.Pod, now time.Time) Evaluation {
 	evaluation := evaluate(job, pods, now)
 	evaluation.Started = slices.ContainsFunc(pods, started)
+	evaluation.Blocked = !evaluation.Done && !evaluation.Started &&
+		(!evaluation.Outcome.Succeeded() || awaitsPod(job, pods) && now.Sub(job.CreationTimestamp.Time) >= PodDelay)
 	return evaluation
+}
+
+// Blocked reports whether a problem is known that keeps the scan container of a pod from starting.
+func Blocked(pod *corev1.Pod) bool {
+	_, blocked := startFailure([]corev1.Pod{*pod})
+	return blocked && !started(*pod)
+}
+
+// Stopped reports whether the scan container of a pod ended a while ago, although containers that others have added may continue.
+func Stopped(pod *corev1.Pod, now time.Time) bool {
+	status := scanStatus(pod)
+	return status != nil && status.State.Terminated != nil && now.Sub(status.State.Terminated.FinishedAt.Time) > statusGrace
 }
 
 // started reports whether the scan container of a pod runs or has run.
@@ -95,7 +115,7 @@ func evaluate(job *batchv1.Job, pods []corev1.Pod, now time.Time) Evaluation {
 	if outcome, known := soFar(pods); known {
 		return Evaluation{Outcome: outcome}
 	}
-	if podless(job, pods) && now.Sub(job.CreationTimestamp.Time) > podGrace {
+	if awaitsPod(job, pods) && now.Sub(job.CreationTimestamp.Time) > podGrace {
 		return Evaluation{Outcome: noPod(job)}
 	}
 	return Evaluation{}
@@ -139,7 +159,8 @@ func failure(job *batchv1.Job, pods []corev1.Pod, failed *batchv1.JobCondition) 
 	}
 }
 
-// podsEnded reports whether there are pods and all of them have ended, whether all succeeded, and when the last one ended.
+// podsEnded reports whether there are pods and the scan containers of all of them have ended, whether all succeeded, and when the last one
+// ended. Containers that others have added may continue.
 func podsEnded(pods []corev1.Pod) (succeeded bool, at time.Time, ended bool) {
 	succeeded = true
 	for i := range pods {
@@ -148,7 +169,12 @@ func podsEnded(pods []corev1.Pod) (succeeded bool, at time.Time, ended bool) {
 		case corev1.PodFailed:
 			succeeded = false
 		default:
-			return false, time.Time{}, false
+			status := scanStatus(&pods[i])
+			// What a deleted pod ended with has no meaning until its Job says so.
+			if status == nil || status.State.Terminated == nil || pods[i].DeletionTimestamp != nil {
+				return false, time.Time{}, false
+			}
+			succeeded = succeeded && status.State.Terminated.ExitCode == 0
 		}
 		for _, status := range pods[i].Status.ContainerStatuses {
 			if t := status.State.Terminated; t != nil && t.FinishedAt.After(at) {
@@ -169,6 +195,11 @@ func podless(job *batchv1.Job, pods []corev1.Pod) bool {
 		return false
 	}
 	return len(pods) == 0 && status.Active == 0 && status.Failed == 0 && status.Succeeded == 0
+}
+
+// awaitsPod reports whether the Job controller has not created any pod of a Job that is not about to fail.
+func awaitsPod(job *batchv1.Job, pods []corev1.Pod) bool {
+	return podless(job, pods) && condition(job, batchv1.JobFailureTarget) == nil
 }
 
 func noPod(job *batchv1.Job) model.Outcome {

@@ -152,8 +152,15 @@ var unfinishedJobs = map[string]evaluationTest{
 	"deleted, Job controller lag": {
 		jobAged(time.Minute), podWith(endedAgo(statusGrace+1, terminatedBySignal), phase(corev1.PodFailed), deleted), true, model.ReasonCatalogFailed, "was deleted",
 	},
-	"succeeded, Job controller lag": {jobAged(time.Minute), podWith(ended(0, "Completed", ""), phase(corev1.PodSucceeded)), true, "", ""},
-	"about to fail":                 {jobAged(time.Minute, with(batchv1.JobFailureTarget, "BackoffLimitExceeded", statusGrace)), nil, false, "", ""},
+	"ended, a sidecar continues": {
+		jobAged(time.Hour), podWith(endedAgo(statusGrace+1, `{"reason":"OutOfDisk"}`), phase(corev1.PodRunning)), true, model.ReasonOutOfDisk, "",
+	},
+	"ended just now, a sidecar continues": {
+		jobAged(time.Minute), podWith(endedAgo(statusGrace, `{"reason":"OutOfDisk"}`), phase(corev1.PodRunning)), false, model.ReasonOutOfDisk, "",
+	},
+	"succeeded, a sidecar continues": {jobAged(time.Minute), podWith(ended(0, "Completed", ""), phase(corev1.PodRunning)), true, "", ""},
+	"succeeded, Job controller lag":  {jobAged(time.Minute), podWith(ended(0, "Completed", ""), phase(corev1.PodSucceeded)), true, "", ""},
+	"about to fail":                  {jobAged(time.Minute, with(batchv1.JobFailureTarget, "BackoffLimitExceeded", statusGrace)), nil, false, "", ""},
 	"about to fail, and its pod never goes": {
 		jobAged(time.Minute, with(batchv1.JobFailureTarget, "BackoffLimitExceeded", statusGrace+1)),
 		podWith(corev1.ContainerStatus{}, disruptedBy("DeletionByTaintManager"), deleted), true, model.ReasonCatalogFailed, "node of the scan pod was lost",
@@ -241,6 +248,30 @@ func TestStarted(t *testing.T) {
 	} {
 		if got := Evaluate(jobAged(time.Minute), tt.pods, now).Started; got != tt.want {
 			t.Errorf("%s: started %t, want %t", name, got, tt.want)
+		}
+	}
+}
+
+func TestBlocked(t *testing.T) {
+	unscheduled := podCondition(corev1.PodScheduled, corev1.ConditionFalse, "")
+	for name, tt := range map[string]struct {
+		job  *batchv1.Job
+		pods []corev1.Pod
+		want bool
+	}{
+		"no pod yet":             {jobAged(PodDelay - 1), nil, false},
+		"no pod":                 {jobAged(PodDelay), nil, true},
+		"not scheduled":          {jobAged(time.Second), podWith(corev1.ContainerStatus{}, unscheduled), true},
+		"cannot be pulled":       {jobAged(time.Second), podWith(waiting("ImagePullBackOff")), true},
+		"is pulled":              {jobAged(time.Minute), podWith(waiting("ContainerCreating")), false},
+		"running":                {jobAged(time.Minute), podWith(corev1.ContainerStatus{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}), false},
+		"failed after its start": {jobAged(time.Minute), podWith(ended(1, "Error", "")), false},
+	} {
+		if got := Evaluate(tt.job, tt.pods, now).Blocked; got != tt.want {
+			t.Errorf("%s: blocked %t, want %t", name, got, tt.want)
+		}
+		if len(tt.pods) == 1 && Blocked(&tt.pods[0]) != tt.want {
+			t.Errorf("%s: the pod is blocked: %t, want %t", name, !tt.want, tt.want)
 		}
 	}
 }

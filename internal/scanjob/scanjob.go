@@ -7,6 +7,7 @@ import (
 	"encoding/base32"
 	"fmt"
 	"maps"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -35,6 +36,8 @@ const (
 	// AnnotationFor names the namespace of the workload that the scan was started for, to people who look at a Job in the namespace of the
 	// operator.
 	AnnotationFor = prefix + "for-namespace"
+	// AnnotationJobSpec is a hash of what the Scanner specified for the Job.
+	AnnotationJobSpec = prefix + "job-spec"
 )
 
 // Audience is the audience of the tokens that scan pods present to the operator.
@@ -56,7 +59,6 @@ const (
 	tokenFile       = "token"
 	dockerConfig    = "config.json"
 	oldDockerConfig = ".dockercfg"
-	userID          = int64(65532)
 	// The kubelet requests tokens that are valid for at least ten minutes. A token outlives the Job's deadline by some minutes.
 	minTokenLifetime = 10 * time.Minute
 )
@@ -87,6 +89,8 @@ type Options struct {
 	TTL      time.Duration
 	// ScratchSize bounds the disk that a scan uses.
 	ScratchSize resource.Quantity
+	// Architecture is that of the nodes that can run Image, such as amd64; empty for all.
+	Architecture string
 	// Resources are used where a Request leaves them out.
 	Resources corev1.ResourceRequirements
 	// MaxMemory bounds what a size class makes of the memory; what is asked for without one is not cut.
@@ -99,6 +103,7 @@ type Options struct {
 func DefaultOptions() Options {
 	return Options{
 		ImagePullPolicy: corev1.PullIfNotPresent,
+		Architecture:    runtime.GOARCH,
 		Deadline:        DefaultDeadline,
 		TTL:             5 * time.Minute,
 		ScratchSize:     resource.MustParse("10Gi"),
@@ -128,6 +133,8 @@ type Request struct {
 	For string
 	// ScannerUID is the UID of the Scanner that asks.
 	ScannerUID string
+	// JobSpec is a hash of what the Scanner specifies for the Job.
+	JobSpec string
 	// PullSecrets name the Secrets with credentials for the image's registry.
 	PullSecrets []string
 	// OperatorPullSecrets name the Secrets with which the kubelet pulls the operator's own image.
@@ -150,9 +157,11 @@ func Build(req Request, opts Options) *batchv1.Job {
 	}
 	annotations := map[string]string{
 		AnnotationImageID: req.Key.ImageID, AnnotationPlatform: req.Key.Platform.String(), AnnotationSizeClass: string(req.SizeClass.OrSmall()),
-		AnnotationFor: req.For,
+		AnnotationFor: req.For, AnnotationJobSpec: req.JobSpec,
 	}
-	podAnnotations := map[string]string{"sidecar.istio.io/inject": "false"}
+	// A sidecar would change what runs, and go on after the scan.
+	podLabels, podAnnotations := maps.Clone(labels), map[string]string{"sidecar.istio.io/inject": "false", "linkerd.io/inject": "disabled"}
+	podLabels["sidecar.istio.io/inject"] = "false"
 	maps.Copy(podAnnotations, annotations)
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Name: req.Name, Namespace: req.Namespace, Labels: labels, Annotations: annotations},
@@ -163,7 +172,7 @@ func Build(req Request, opts Options) *batchv1.Job {
 			ActiveDeadlineSeconds:   new(int64(opts.Deadline / time.Second)),
 			TTLSecondsAfterFinished: new(int32(opts.TTL / time.Second)),
 			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: podAnnotations},
+				ObjectMeta: metav1.ObjectMeta{Labels: podLabels, Annotations: podAnnotations},
 				Spec:       podSpec(req, opts),
 			},
 		},
@@ -221,14 +230,12 @@ func podSpec(req Request, opts Options) corev1.PodSpec {
 		AutomountServiceAccountToken: new(false),
 		EnableServiceLinks:           new(false),
 		ImagePullSecrets:             req.OperatorPullSecrets,
-		NodeSelector:                 req.NodeSelector,
+		NodeSelector:                 nodeSelector(req, opts),
 		Tolerations:                  req.Tolerations,
 		PriorityClassName:            priority,
 		SecurityContext: &corev1.PodSecurityContext{
+			// The image names the user. OpenShift assigns another one in each namespace, and admits no fixed one.
 			RunAsNonRoot:   new(true),
-			RunAsUser:      new(userID),
-			RunAsGroup:     new(userID),
-			FSGroup:        new(userID),
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
 		Containers: []corev1.Container{{
@@ -248,6 +255,16 @@ func podSpec(req Request, opts Options) corev1.PodSpec {
 		}},
 		Volumes: volumes,
 	}
+}
+
+// nodeSelector selects nodes that can run the operator's image.
+func nodeSelector(req Request, opts Options) map[string]string {
+	selector := map[string]string{corev1.LabelOSStable: "linux"}
+	if opts.Architecture != "" {
+		selector[corev1.LabelArchStable] = opts.Architecture
+	}
+	maps.Copy(selector, req.NodeSelector)
+	return selector
 }
 
 func arguments(req Request, opts Options) []string {
@@ -298,5 +315,5 @@ func credentials(secrets []string) corev1.VolumeSource {
 			Optional: new(true),
 		}})
 	}
-	return corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: sources, DefaultMode: new(int32(0o440))}}
+	return corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: sources, DefaultMode: new(int32(0o444))}}
 }

@@ -31,6 +31,7 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/server"
 	"github.com/scanner-operator/scanner-operator/internal/server/auth"
 	"github.com/scanner-operator/scanner-operator/internal/servingcert"
+	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/store/sqlstore"
 	"github.com/scanner-operator/scanner-operator/internal/vulndb"
 )
@@ -87,6 +88,8 @@ func New(ctx context.Context, cluster *rest.Config, opts Options) (_ *Operator, 
 	db, err := sqlstore.Open(ctx, sqlstore.Config{
 		Type: opts.DatabaseType, DSN: opts.dsn(), MaxOpenConns: opts.DatabaseConnections, Log: opts.Log.WithName("store"), Clock: clock.RealClock{},
 		Cluster: opts.ClusterName,
+		// PodSets and BellerophonSimples need no database.
+		Wait: true,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open the store: %w", err)
@@ -148,7 +151,7 @@ func (o *Operator) wire(ctx context.Context) error {
 	matcher.Retention = opts.HistoryRetention
 	matcher.LimitDecoding(memory() / decodeShare)
 	// Without this, whoever asks right after a start would find no database in use.
-	if err := matcher.Refresh(ctx); err != nil {
+	if err := matcher.Refresh(ctx); err != nil && !errors.Is(err, store.ErrUnavailable) {
 		return err
 	}
 	hub := feed.New(o.store, feed.Config{Log: opts.Log.WithName("feed")})

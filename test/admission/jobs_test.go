@@ -8,6 +8,8 @@ import (
 	"github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
@@ -123,6 +125,33 @@ func TestScanJobs(t *testing.T) {
 	}
 	for _, name := range sorted(attacks) {
 		g.Expect(i.try(t, i.scanJob(i.shop, attacks[name]))).To(denied("scan-jobs"), name)
+	}
+}
+
+// TestScanJobDeletions: with its right to delete Jobs, the operator cannot delete those of others.
+func TestScanJobDeletions(t *testing.T) {
+	i := install(t, `plainHTTPRegistries: ["registry.local:5000"]`)
+	g := gomega.NewWithT(t)
+	remove := func(change func(*batchv1.Job, *corev1.PodSpec, *corev1.Container)) error {
+		t.Helper()
+		job := i.scanJob(i.shop, change)
+		g.Expect(i.admin.Create(t.Context(), job)).To(gomega.Succeed())
+		defer func() {
+			_ = i.admin.Delete(t.Context(), job, client.PropagationPolicy(metav1.DeletePropagationBackground))
+		}()
+		return i.own.Delete(t.Context(), job, client.DryRunAll, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	}
+	backup := func(j *batchv1.Job, _ *corev1.PodSpec, _ *corev1.Container) {
+		j.Labels = map[string]string{"app": "backup"}
+	}
+	// The API server takes a moment to know a new policy.
+	g.Eventually(func() error { return remove(backup) }, patience, tick).Should(denied("scan-job-deletions"))
+	g.Expect(remove(nil)).To(gomega.Succeed())
+	for name, change := range map[string]func(*batchv1.Job, *corev1.PodSpec, *corev1.Container){
+		"the label of another Job": func(j *batchv1.Job, _ *corev1.PodSpec, _ *corev1.Container) { j.Labels[scanjob.LabelScan] = "another" },
+		"another container":        func(_ *batchv1.Job, _ *corev1.PodSpec, c *corev1.Container) { c.Name = "backup" },
+	} {
+		g.Expect(remove(change)).To(denied("scan-job-deletions"), name)
 	}
 }
 

@@ -26,11 +26,11 @@ func policies(r release) []string {
 func TestPoliciesFollowControllers(t *testing.T) {
 	const podSets, sheroes = "{scanner: false, bellerophonsimple: false}", "{scanner: false, podset: false}"
 	for values, want := range map[string][]string{
-		"":                            {"authors", "podset-pods", "podset-templates", "scan-jobs", "shero-objects", "shero-specs"},
+		"":                            {"authors", "podset-pods", "podset-templates", "scan-job-deletions", "scan-jobs", "shero-objects", "shero-specs"},
 		"catalog: {mode: in-process}": {"authors", "podset-pods", "podset-templates", "shero-objects", "shero-specs"},
 		"controllers: " + podSets:     {"authors", "podset-pods", "podset-templates"},
 		"controllers: " + sheroes:     {"authors", "shero-objects", "shero-specs"},
-		"controllers: {podset: false, bellerophonsimple: false}": {"scan-jobs"},
+		"controllers: {podset: false, bellerophonsimple: false}": {"scan-job-deletions", "scan-jobs"},
 		"admissionPolicy: {enabled: false}":                      nil,
 	} {
 		if diff := cmp.Diff(want, policies(render(t, values))); diff != "" {

@@ -162,6 +162,7 @@ type image struct {
 	Attempts int    `json:"attempts"`
 	// SizeClass is that of the image's repository.
 	SizeClass string `json:"sizeClass"`
+	ScannedIn string `json:"scannedIn"`
 }
 
 func (a api) image(ctx context.Context, imageID string) (image, error) {

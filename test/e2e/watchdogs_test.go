@@ -89,7 +89,7 @@ func TestOutOfMemory(t *testing.T) {
 		s.Spec.Job.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(smallMemory)}
 	})
 	smallRef, small := e2e.registry.push(t, "alpine", "memory/small")
-	largeRef, large := e2e.registry.pushImage(t, withLargeFile(t, sampleImage(t, "alpine")), "memory/large", "1")
+	largeRef, large := e2e.registry.pushImage(t, withFile(t, sampleImage(t, "alpine"), "large/package.json", 0o644, largePackage()), "memory/large", "1")
 	runPod(t, ns, "small", smallRef, privately)
 	runPod(t, ns, "large", largeRef, privately)
 
@@ -120,16 +120,20 @@ func TestOutOfMemory(t *testing.T) {
 	}
 }
 
-// withLargeFile adds a file to an image that a scan has to hold in memory.
-func withLargeFile(t *testing.T, image v1.Image) v1.Image {
+// largePackage is a file that a scan has to hold in memory.
+func largePackage() []byte {
+	return []byte(`{"name":"large","version":"1.0.0","padding":"` + strings.Repeat("x", largeFile) + `"}`)
+}
+
+// withFile adds a file to an image.
+func withFile(t *testing.T, image v1.Image, name string, mode int64, content []byte) v1.Image {
 	t.Helper()
-	content := `{"name":"large","version":"1.0.0","padding":"` + strings.Repeat("x", largeFile) + `"}`
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)
-	if err := w.WriteHeader(&tar.Header{Name: "large/package.json", Mode: 0o644, Size: int64(len(content))}); err != nil {
+	if err := w.WriteHeader(&tar.Header{Name: name, Mode: mode, Size: int64(len(content))}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := io.WriteString(w, content); err != nil {
+	if _, err := w.Write(content); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Close(); err != nil {

@@ -238,6 +238,12 @@ func TestMigrations(t *testing.T) {
 	}
 }
 
+// replaced are the objects that have another name on purpose; the changelog names each.
+var replaced = []string{
+	// The value of a PriorityClass cannot be changed.
+	"PriorityClass scanner-scan is missing",
+}
+
 // TestChart renders the chart with the values of previous versions.
 func TestChart(t *testing.T) {
 	helm := os.Getenv("HELM")
@@ -277,7 +283,9 @@ func TestChart(t *testing.T) {
 					t.Fatalf("the recording has %d objects", len(before))
 				}
 				for _, line := range before.Broken(after) {
-					t.Error(line)
+					if !slices.Contains(replaced, line) {
+						t.Error(line)
+					}
 				}
 			})
 		}

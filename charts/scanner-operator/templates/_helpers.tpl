@@ -137,6 +137,6 @@ operator
 {{- if .Values.scans.priorityClass.name -}}
 {{- .Values.scans.priorityClass.name -}}
 {{- else if and .Values.scans.priorityClass.create (eq .Values.catalog.mode "job") -}}
-{{- include "scanner-operator.clusterName" . }}-scan
+{{- include "scanner-operator.clusterName" . }}-scans
 {{- end -}}
 {{- end }}

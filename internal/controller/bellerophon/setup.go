@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	stablev444beta989 "github.com/scanner-operator/scanner-operator/api/stable/v444beta989"
+	"github.com/scanner-operator/scanner-operator/internal/kube"
 )
 
 const workers = 4
@@ -25,12 +26,12 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	changed := builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("bellerophonsimple").
-		For(&stablev444beta989.BellerophonSimple{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		For(&stablev444beta989.BellerophonSimple{}, builder.WithPredicates(kube.SpecChanged())).
 		Watches(&appsv1.StatefulSet{}, handler.EnqueueRequestsFromMapFunc(sheroOf), changed).
 		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(sheroOf), changed).
 		Watches(&policyv1.PodDisruptionBudget{}, handler.EnqueueRequestsFromMapFunc(sheroOf), changed).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(sheroOfPod), changed).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers, RateLimiter: kube.ErrorBackoff()}).
 		Complete(r)
 }
 

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	pocv1 "github.com/scanner-operator/scanner-operator/api/poc/v1"
+	"github.com/scanner-operator/scanner-operator/internal/kube"
 )
 
 // The indexes of the cache: pods by name, and MyCustomResources by the name of their friend.
@@ -38,9 +39,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("mycustomresource").
-		For(&pocv1.MyCustomResource{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		For(&pocv1.MyCustomResource{}, builder.WithPredicates(kube.SpecChanged())).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.resourcesFor), builder.WithPredicates(existenceChanged)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers, RateLimiter: kube.ErrorBackoff()}).
 		Complete(r)
 }
 

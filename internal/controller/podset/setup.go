@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	appv1alpha1 "github.com/scanner-operator/scanner-operator/api/app/v1alpha1"
+	"github.com/scanner-operator/scanner-operator/internal/kube"
 )
 
 // workers is the maximum number of PodSets that are reconciled in parallel.
@@ -30,10 +31,10 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("podset").
-		For(&appv1alpha1.PodSet{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		For(&appv1alpha1.PodSet{}, builder.WithPredicates(kube.SpecChanged())).
 		// An update maps both the old and the new pod: the release of a pod reconciles its previous PodSet.
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.podSetOf), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers, RateLimiter: kube.ErrorBackoff()}).
 		Complete(r)
 }
 

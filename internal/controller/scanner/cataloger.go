@@ -16,7 +16,7 @@ type Cataloger interface {
 	// Attempts returns the attempts that are under way or have ended not long ago, by name.
 	Attempts(ctx context.Context) (map[string]Attempt, error)
 	// Start begins an attempt. To start one that was started before is no error and has no effect. The error is a
-	// *RefusedError when this attempt cannot be started, while others may be.
+	// *RefusedError when this attempt cannot be started, while others may be, and a *specError when the Scanner specifies something that is invalid.
 	Start(ctx context.Context, owner types.NamespacedName, req scanjob.Request) error
 	// Made reports whether a pod is a scan of this Cataloger and runs nothing else. It is safe for concurrent use.
 	Made(pod *corev1.Pod) bool
@@ -35,10 +35,16 @@ type Attempt struct {
 	Namespace string
 	// For is the namespace of the workload that it was started for.
 	For string
+	// JobSpec is the hash of what the Scanner specified for the Job; empty if it is not known.
+	JobSpec string
+	// Outdated: the attempt was blocked, and the Scanner specifies something else for its Jobs now.
+	Outdated bool
 	// Created is when it was started, zero if that is not known.
 	Created time.Time
 	// Started: its container runs or has run, so that it may pull.
 	Started bool
+	// Blocked: its container does not start, because of a known problem or because its Job gets no pod.
+	Blocked bool
 	Done    bool
 	// Outcome is how it ended, when Done; the SBOM of a successful attempt is in the store by then. Otherwise it is what keeps the
 	// attempt from going on, without a reason when nothing is known to.

@@ -73,7 +73,8 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=scanner.zoltankerezsi.xyz,resources=scanners/finalizers,verbs=update
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=namespaces;nodes,verbs=list;watch
-// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create
+// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;delete
+// +kubebuilder:rbac:groups="",resources=resourcequotas,verbs=list
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Reconcile reconciles one Scanner: it observes the running images, records the outcome of scans, starts the next ones and
@@ -114,6 +115,7 @@ func (r *Reconciler) reconcile(ctx context.Context, scanner *scannerv1.Scanner) 
 	if err := r.recordUses(ctx, client.ObjectKeyFromObject(scanner), v.containers); err != nil {
 		return 0, err
 	}
+	v.endBlocked(scanner, r.Limits, r.Clock.Now())
 	if err := r.recordFailures(ctx, scanner, v); err != nil {
 		return 0, err
 	}
@@ -124,6 +126,9 @@ func (r *Reconciler) reconcile(ctx context.Context, scanner *scannerv1.Scanner) 
 	r.queues.set(client.ObjectKeyFromObject(scanner), plan.waiting, plan.served()...)
 	if err := r.startAll(ctx, scanner, v, &plan); err != nil {
 		return 0, err
+	}
+	if plan.problem != nil {
+		r.queues.set(client.ObjectKeyFromObject(scanner), nil)
 	}
 	if err := r.recordCoverage(ctx, client.ObjectKeyFromObject(scanner), v, plan); err != nil {
 		return 0, err
@@ -137,8 +142,12 @@ func (r *Reconciler) reconcile(ctx context.Context, scanner *scannerv1.Scanner) 
 // startAll starts the attempts of a plan.
 func (r *Reconciler) startAll(ctx context.Context, scanner *scannerv1.Scanner, v *observed, plan *plan) error {
 	log := logr.FromContextOrDiscard(ctx)
-	for _, start := range plan.start {
+	for i, start := range plan.start {
 		err := r.start(ctx, client.ObjectKeyFromObject(scanner), start)
+		if problem, ok := errors.AsType[*specError](err); ok {
+			plan.fail(problem, plan.start[i:])
+			return nil
+		}
 		if refused, ok := errors.AsType[*RefusedError](err); ok {
 			// It must not stand in the way of the others, now or at the next try. Its slot is given away next time.
 			if err := r.recordFailure(ctx, scanner, v, start.Key, Attempt{SizeClass: start.SizeClass, Namespace: start.Namespace, For: start.For, Outcome: refused.Outcome}); err != nil {

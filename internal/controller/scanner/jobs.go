@@ -171,9 +171,38 @@ func (j *Jobs) attempt(ctx context.Context, record *store.ScanJob, cached *batch
 	if err != nil {
 		return Attempt{}, false, err
 	}
-	attempt.Created, attempt.Started = job.CreationTimestamp.Time, evaluation.Started
+	attempt.Created, attempt.Started, attempt.Blocked = job.CreationTimestamp.Time, evaluation.Started, evaluation.Blocked
 	attempt.Done, attempt.Outcome = evaluation.Done, evaluation.Outcome
+	attempt.JobSpec = job.Annotations[scanjob.AnnotationJobSpec]
+	if !record.Open {
+		// The SBOM has arrived, or nobody waits for it any more. What remains of the Job holds no slot.
+		attempt.Done, attempt.Blocked = true, false
+		return attempt, true, j.clean(ctx, record, job)
+	}
 	return attempt, true, nil
+}
+
+// clean deletes a Job whose attempt is over and that goes on: its pod never started, or containers that others added to it do not end. A scan
+// that has delivered its SBOM ends by itself.
+func (j *Jobs) clean(ctx context.Context, record *store.ScanJob, job *batchv1.Job) error {
+	if scanjob.Finished(job) || job.DeletionTimestamp != nil {
+		return nil
+	}
+	if record.SBOMSHA256 != "" {
+		pods, err := podsOf(ctx, j.client, job)
+		if err != nil {
+			return err
+		}
+		now := j.clock.Now()
+		if !slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return scanjob.Stopped(&pod, now) }) {
+			return nil
+		}
+	}
+	err := j.client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &job.UID})
+	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+		return fmt.Errorf("delete scan Job %s/%s: %w", job.Namespace, job.Name, err)
+	}
+	return nil
 }
 
 // find reads a recorded Job that the cache does not show: it is new or was deleted, or somebody removed its label. It returns nil when
@@ -250,6 +279,9 @@ func (j *Jobs) Start(ctx context.Context, owner types.NamespacedName, req scanjo
 			return fmt.Errorf("create a scan Job: %w", err)
 		}
 	}
+	if err := j.limitCPU(ctx, &req); err != nil {
+		return err
+	}
 	job := scanjob.Build(req, options)
 	if owner.Namespace == req.Namespace {
 		var scanner scannerv1.Scanner
@@ -280,6 +312,9 @@ func (j *Jobs) Start(ctx context.Context, owner types.NamespacedName, req scanjo
 		_, err := j.resume(ctx, &kept)
 		return err
 	case err != nil:
+		if problem, invalid := invalidJobSpec(err); invalid {
+			return problem
+		}
 		if outcome, refused := refusal(err, req.Namespace); refused {
 			return &RefusedError{outcome}
 		}

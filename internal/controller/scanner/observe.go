@@ -3,7 +3,6 @@ package scanner
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"runtime"
@@ -20,7 +19,7 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
-var errForeignSelector = errors.New("spec.namespaceSelector is only allowed in the namespace of the operator")
+var errForeignSelector = &specError{"spec.namespaceSelector is only allowed in the namespace of the operator"}
 
 // observed is the observed state that a reconcile decides on.
 type observed struct {
@@ -204,7 +203,7 @@ func (r *Reconciler) scope(ctx context.Context, scanner *scannerv1.Scanner) (sco
 	}
 	selector, err := metav1.LabelSelectorAsSelector(scanner.Spec.NamespaceSelector)
 	if err != nil {
-		return scope{}, fmt.Errorf("spec.namespaceSelector: %w", err)
+		return scope{}, &specError{fmt.Sprintf("spec.namespaceSelector: %v", err)}
 	}
 	namespaces := &metav1.PartialObjectMetadataList{}
 	namespaces.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))

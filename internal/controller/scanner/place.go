@@ -1,6 +1,9 @@
 package scanner
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -35,6 +38,16 @@ func (h Home) jobSpec(scanner *scannerv1.Scanner, namespace string) scannerv1.Sc
 		return scannerv1.ScanJobSpec{}
 	}
 	return scanner.Spec.Job
+}
+
+// hashOf returns a short hash of what a Scanner specifies for its Jobs.
+func hashOf(spec scannerv1.ScanJobSpec) string {
+	content, err := json.Marshal(spec)
+	if err != nil {
+		return "" // Not for a type of the API.
+	}
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:8])
 }
 
 // needs reports whether the image of a container may need credentials that are only in the container's namespace. A pod names those of its
@@ -124,7 +137,7 @@ func request(scanner *scannerv1.Scanner, v *observed, key model.ImageKey, worklo
 	req := scanjob.Request{
 		Name: v.attemptName(key), Key: key, Attempt: image.Attempts, Namespace: namespace, For: workloads, ScannerUID: string(scanner.UID),
 		SizeClass: image.SizeClass.OrSmall(), OperatorPullSecrets: spec.ImagePullSecrets, Resources: spec.Resources,
-		NodeSelector: spec.NodeSelector, Tolerations: spec.Tolerations, PriorityClassName: spec.PriorityClassName,
+		JobSpec: hashOf(spec), NodeSelector: spec.NodeSelector, Tolerations: spec.Tolerations, PriorityClassName: spec.PriorityClassName,
 	}
 	if namespace == v.home.Namespace {
 		req.OperatorPullSecrets = slices.Clone(v.home.PullSecrets)

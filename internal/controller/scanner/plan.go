@@ -68,6 +68,8 @@ func planRetry(
 	r := retry{at: now.Add(backoff(image.Attempts, image.Key))}
 	ranIn, outcome := attempt.SizeClass, attempt.Outcome
 	switch {
+	case attempt.Outdated:
+		r.at = now
 	case outcome.Reason == model.ReasonOutOfMemory:
 		class := image.SizeClass.OrSmall()
 		if next, grows := grow(class); ranIn.Factor() >= class.Factor() && grows {
@@ -96,8 +98,21 @@ type plan struct {
 	// waits says what keeps queued images, waiting how many of them wait for slots.
 	waits   map[model.ImageKey]wait
 	waiting demand
+	// problem is why the API server rejects all that the Scanner starts, or nil.
+	problem *specError
 	// next is when to look again.
 	next time.Duration
+}
+
+// fail keeps scans from being started because of an error in the spec of the Scanner. It takes no slots, and no part in the order of those that
+// wait for them.
+func (p *plan) fail(problem *specError, rest []scanjob.Request) {
+	p.problem, p.waiting, p.next = problem, demand{}, max(p.next, watchInterval)
+	for i := range rest {
+		p.waits[rest[i].Key] = wait{why: "waiting until an error in the spec of the Scanner is corrected: " + problem.Error()}
+	}
+	p.running -= len(rest)
+	p.queued += len(rest)
 }
 
 // served lists the namespaces whose images are cataloged now.
@@ -155,6 +170,12 @@ func makePlan(scanner *scannerv1.Scanner, v *observed, limits Limits, now time.T
 	}
 	if p.running > 0 {
 		p.next = min(p.next, watchInterval)
+	}
+	if p.running > 0 || len(p.waiting) > 0 {
+		p.next = v.nextBlocked(p.next, now)
+	}
+	if len(p.start) > 0 {
+		p.next = min(p.next, scanjob.PodDelay)
 	}
 	if slices.ContainsFunc(v.containers, func(c inventory.Container) bool { return c.NodeUnknown }) {
 		p.next = min(p.next, retryNode)

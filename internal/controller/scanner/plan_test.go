@@ -140,54 +140,54 @@ func TestMakePlan(t *testing.T) {
 		"nothing to do": {scannerWith(nil), newWorld().runs("a", store.ImageState{State: store.StateScanned}), want{next: auditInterval}},
 		"never more than the limit": {
 			scannerWith(nil), newWorld().runs("a", pending).runs("b", pending).runs("c", pending),
-			want{start: []string{"a", "b"}, running: 2, queued: 1, next: watchInterval},
+			want{start: []string{"a", "b"}, running: 2, queued: 1, next: scanjob.PodDelay},
 		},
 		"running scans take slots": {
 			scannerWith(nil), newWorld().runs("a", pending).runs("b", pending).runs("c", pending).attempt("a", "me", false),
-			want{start: []string{"b"}, running: 2, queued: 1, next: watchInterval},
+			want{start: []string{"b"}, running: 2, queued: 1, next: scanjob.PodDelay},
 		},
 		"another Scanner's scan takes no slot and is not started twice": {
 			scannerWith(nil), newWorld().runs("a", pending).runs("b", pending).runs("c", pending).attempt("a", "other", false),
-			want{start: []string{"b", "c"}, running: 2, next: watchInterval},
+			want{start: []string{"b", "c"}, running: 2, next: scanjob.PodDelay},
 		},
 		"new images before retries": {
 			scannerWith(func(s *scannerv1.Scanner) { s.Spec.Concurrency = new(int32(1)) }),
 			newWorld().runs("old", failed(-time.Second)).runs("new", pending),
-			want{start: []string{"new"}, running: 1, queued: 1, next: watchInterval},
+			want{start: []string{"new"}, running: 1, queued: 1, next: scanjob.PodDelay},
 		},
 		"a retry waits for its time": {
 			scannerWith(nil), newWorld().runs("a", failed(40*time.Second)).runs("b", failed(20*time.Second)), want{next: 20 * time.Second},
 		},
 		"a retry whose time has come": {
-			scannerWith(nil), newWorld().runs("a", failed(0)), want{start: []string{"a"}, running: 1, next: watchInterval},
+			scannerWith(nil), newWorld().runs("a", failed(0)), want{start: []string{"a"}, running: 1, next: scanjob.PodDelay},
 		},
 		"the operator's limit counts the scans of all": {
 			wide, newWorld().runs("a", pending).runs("b", pending).elsewhere("o.example", 5),
-			want{start: []string{"a"}, running: 1, queued: 1, next: watchInterval, contends: true},
+			want{start: []string{"a"}, running: 1, queued: 1, next: scanjob.PodDelay, contends: true},
 		},
 		"the operator's limit is reached": {
 			wide, newWorld().runs("a", pending).elsewhere("o.example", 7), want{queued: 1, next: watchInterval, contends: true},
 		},
 		"while another namespace waits, half of the slots are enough": {
 			wide, newWorld().runs("a", pending).runs("b", pending).runs("c", pending).runs("d", pending).attempt("a", "me", false).contended(1).in("ns"),
-			want{start: []string{"b in ns", "c in ns"}, running: 3, queued: 1, next: watchInterval, contends: true},
+			want{start: []string{"b in ns", "c in ns"}, running: 3, queued: 1, next: scanjob.PodDelay, contends: true},
 		},
 		"namespaces that wait for longer come first": {
 			wide, newWorld().runs("a", pending).runs("b", pending).contended(40).in("ns"), want{queued: 2, next: watchInterval, contends: true},
 		},
 		"while many wait, one slot is enough for one that waits for longest": {
 			wide, newWorld().runs("a", pending).runs("b", pending).in("ns").waited("ns").contended(40),
-			want{start: []string{"a in ns"}, running: 1, queued: 1, next: watchInterval, contends: true},
+			want{start: []string{"a in ns"}, running: 1, queued: 1, next: scanjob.PodDelay, contends: true},
 		},
 		"a namespace with many images leaves slots of the Scanner to others": {
 			scannerWith(nil), newWorld().runs("a", pending).runs("b", pending).runs("c", pending).in("ns").runs("late", pending),
-			want{start: []string{"a in ns", "late"}, running: 2, queued: 2, next: watchInterval},
+			want{start: []string{"a in ns", "late"}, running: 2, queued: 2, next: scanjob.PodDelay},
 		},
 		"scans that do not start take no slots of other namespaces": {
-			wide, newWorld().runs("a", pending).stuck("stuck", 4, 2*time.Minute), want{start: []string{"a"}, running: 1, next: watchInterval},
+			wide, newWorld().runs("a", pending).stuck("stuck", 4, 2*time.Minute), want{start: []string{"a"}, running: 1, next: scanjob.PodDelay},
 		},
 		"scans that do not start take no slots of the Scanner from other namespaces": {
-			scannerWith(nil), newWorld().runs("a", pending).stuck("stuck", 2, 2*time.Minute), want{start: []string{"a"}, running: 1, next: watchInterval},
+			scannerWith(nil), newWorld().runs("a", pending).stuck("stuck", 2, 2*time.Minute), want{start: []string{"a"}, running: 1, next: scanjob.PodDelay},
 		},
 		"scans that do not start take slots of their own namespace": {
 			wide, newWorld().runs("a", pending).in("stuck").stuck("stuck", 4, 2*time.Minute), want{queued: 1, next: watchInterval},
@@ -197,21 +197,21 @@ func TestMakePlan(t *testing.T) {
 		},
 		"a registry takes four at a time": {
 			wide, newWorld().runs("a", pending).runs("b", pending).elsewhere("r.example", 3),
-			want{start: []string{"a"}, running: 1, queued: 1, next: watchInterval},
+			want{start: []string{"a"}, running: 1, queued: 1, next: scanjob.PodDelay},
 		},
 		"a registry that asked for it is left alone": {
 			wide, newWorld().runs("a", pending).runs("b", failed(-time.Second)).held(time.Minute, "ns-a", "ns-b"), want{queued: 2, next: time.Minute},
 		},
 		"a pause concerns the credentials of one namespace": {
 			wide, newWorld().runs("a", pending).runs("b", pending).held(time.Hour, "ns-a"),
-			want{start: []string{"b"}, running: 1, queued: 1, next: watchInterval},
+			want{start: []string{"b"}, running: 1, queued: 1, next: scanjob.PodDelay},
 		},
 		"a pause of scans without credentials concerns no tenant": {
-			wide, newWorld().runs("a", pending).held(time.Hour, ""), want{start: []string{"a"}, running: 1, next: watchInterval},
+			wide, newWorld().runs("a", pending).held(time.Hour, ""), want{start: []string{"a"}, running: 1, next: scanjob.PodDelay},
 		},
 		"an image that runs elsewhere too is scanned there": {
 			wide, newWorld().runs("a", pending).also("a", "ns-other").held(time.Hour, "ns-a"),
-			want{start: []string{"a in ns-other"}, running: 1, next: watchInterval},
+			want{start: []string{"a in ns-other"}, running: 1, next: scanjob.PodDelay},
 		},
 		"of several pauses, the first to end counts": {
 			wide, newWorld().runs("a", pending).also("a", "ns-other").held(time.Hour, "ns-a").held(time.Minute, "ns-other"),
@@ -222,7 +222,7 @@ func TestMakePlan(t *testing.T) {
 				w := newWorld().runs("a", pending).runs("b", pending)
 				w.active = append(w.active, Attempt{Key: imageKey("gone"), ScannerUID: "me"})
 				return w
-			}(), want{start: []string{"a"}, running: 1, queued: 1, next: watchInterval},
+			}(), want{start: []string{"a"}, running: 1, queued: 1, next: scanjob.PodDelay},
 		},
 		"a node that is not known yet": {
 			scannerWith(nil), func() world {

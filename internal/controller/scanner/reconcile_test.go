@@ -113,6 +113,7 @@ func (memory) Changes(context.Context, store.ChangeQuery) (store.ChangePage, err
 // starter is a Cataloger whose attempts are under way once they are started.
 type starter struct {
 	refuse   string
+	invalid  *specError
 	attempts map[string]Attempt
 	started  []model.ImageKey
 }
@@ -125,7 +126,12 @@ func (s *starter) Start(_ context.Context, _ types.NamespacedName, req scanjob.R
 	if s.refuse != "" && strings.Contains(req.Key.ImageID, s.refuse) {
 		return &RefusedError{model.Outcome{Reason: model.ReasonUnschedulable, Message: "no room"}}
 	}
-	s.attempts[req.Name] = Attempt{Key: req.Key, ScannerUID: req.ScannerUID, SizeClass: req.SizeClass, Namespace: req.Namespace, For: req.For}
+	if s.invalid != nil {
+		return s.invalid
+	}
+	s.attempts[req.Name] = Attempt{
+		Key: req.Key, ScannerUID: req.ScannerUID, SizeClass: req.SizeClass, Namespace: req.Namespace, For: req.For, JobSpec: req.JobSpec,
+	}
 	s.started = append(s.started, req.Key)
 	return nil
 }

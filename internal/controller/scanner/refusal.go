@@ -1,14 +1,51 @@
 package scanner
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/truncate"
 )
+
+// maxSpecError is the maximum length in bytes of the message about an error in a spec.
+const maxSpecError = 1024
+
+// specError is an error in the spec of a Scanner. Its message is for the users of the Scanner.
+type specError struct{ message string }
+
+func (e *specError) Error() string { return truncate.Ellipsis(e.message, maxSpecError) }
+
+// jobFields are the fields of a Job that come from spec.job, below its prefix there.
+var jobFields = map[string][]string{
+	"spec.template.spec.":               {"nodeSelector", "tolerations", "priorityClassName", "imagePullSecrets", "volumes"},
+	"spec.template.spec.containers[0].": {"resources"},
+}
+
+// invalidJobSpec says what is wrong with spec.job of a Scanner, if that is why the API server rejects a Job.
+func invalidJobSpec(err error) (*specError, bool) {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	if !ok || !apierrors.IsInvalid(err) || status.ErrStatus.Details == nil {
+		return nil, false
+	}
+	var problems []string
+	for _, cause := range status.ErrStatus.Details.Causes {
+		for prefix, fields := range jobFields {
+			field, found := strings.CutPrefix(cause.Field, prefix)
+			if found && slices.ContainsFunc(fields, func(name string) bool { return strings.HasPrefix(field, name) }) {
+				problems = append(problems, "spec.job."+field+": "+cause.Message)
+			}
+		}
+	}
+	// The API server repeats a problem for each field that it concerns.
+	slices.Sort(problems)
+	return &specError{strings.Join(slices.Compact(problems), "; ")}, len(problems) > 0
+}
 
 // refusal says why a namespace does not take a scan Job. It is false for errors that do not concern this Job alone.
 func refusal(err error, namespace string) (model.Outcome, bool) {

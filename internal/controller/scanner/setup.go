@@ -10,6 +10,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
+	"github.com/scanner-operator/scanner-operator/internal/kube"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 )
 
@@ -26,12 +28,14 @@ import (
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, wake <-chan event.GenericEvent) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("scanner").
-		For(&scannerv1.Scanner{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		For(&scannerv1.Scanner{}, builder.WithPredicates(kube.SpecChanged())).
 		Watches(&batchv1.Job{}, handler.EnqueueRequestsFromMapFunc(r.allScanners), builder.WithPredicates(jobChanged)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.scannersOfPod), builder.WithPredicates(r.podChanged())).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.allScanners), builder.WithPredicates(r.scanBlocked())).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.selectingScanners),
 			builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WatchesRawSource(source.Channel(wake, handler.EnqueueRequestsFromMapFunc(r.allScanners))).
+		WithOptions(controller.Options{RateLimiter: kube.ErrorBackoff()}).
 		Complete(r)
 }
 
@@ -40,7 +44,7 @@ var jobChanged = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, okBefore := e.ObjectOld.(*batchv1.Job)
 		after, okAfter := e.ObjectNew.(*batchv1.Job)
-		return !okBefore || !okAfter || scanjob.Finished(before) != scanjob.Finished(after)
+		return !okBefore || !okAfter || scanjob.Finished(before) != scanjob.Finished(after) || before.UID != after.UID
 	},
 }
 
@@ -54,13 +58,27 @@ func (r *Reconciler) podChanged() predicate.Predicate {
 		predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 			before, okBefore := e.ObjectOld.(*corev1.Pod)
 			after, okAfter := e.ObjectNew.(*corev1.Pod)
-			return !okBefore || !okAfter ||
+			return !okBefore || !okAfter || before.UID != after.UID ||
 				!equality.Semantic.DeepEqual(before.Labels, after.Labels) ||
 				!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences) ||
 				!equality.Semantic.DeepEqual(before.Spec, after.Spec) ||
 				!equality.Semantic.DeepEqual(before.Status, after.Status)
 		}},
 	)
+}
+
+// scanBlocked passes the pods of scans that cannot start, or can again: others may use their slots.
+func (r *Reconciler) scanBlocked() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc:  func(event.CreateEvent) bool { return false },
+		DeleteFunc:  func(event.DeleteEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, okBefore := e.ObjectOld.(*corev1.Pod)
+			after, okAfter := e.ObjectNew.(*corev1.Pod)
+			return okBefore && okAfter && scanjob.Blocked(before) != scanjob.Blocked(after) && r.Cataloger.Made(after)
+		},
+	}
 }
 
 func (r *Reconciler) scannersOfPod(ctx context.Context, obj client.Object) []reconcile.Request {

@@ -14,9 +14,9 @@ import (
 // startGrace is how long the pod of an attempt may take to start until the attempt counts as late.
 const startGrace = time.Minute
 
-// late reports whether the pod of an attempt should have started by now.
+// late reports whether the pod of an attempt is blocked, or should have started by now.
 func (a *Attempt) late(now time.Time) bool {
-	return !a.Started && !a.Created.IsZero() && now.Sub(a.Created) > startGrace
+	return a.Blocked || !a.Started && !a.Created.IsZero() && now.Sub(a.Created) > startGrace
 }
 
 // slots counts who holds the slots of one limit, and who waits for them.
@@ -111,11 +111,7 @@ func newLimited(scanner *scannerv1.Scanner, v *observed, limits Limits, due []mo
 	for namespace, images := range first {
 		own[namespace] = turn{images, l.place(namespace)}
 	}
-	size := int(scannerv1.DefaultConcurrency)
-	if scanner.Spec.Concurrency != nil {
-		size = int(*scanner.Spec.Concurrency)
-	}
-	l.slots[l.scanner] = newSlots(size, own)
+	l.slots[l.scanner] = newSlots(concurrency(scanner), own)
 	for i := range v.active {
 		attempt := &v.active[i]
 		namespace, late := cmp.Or(attempt.For, attempt.Namespace), attempt.late(now)
@@ -126,6 +122,14 @@ func newLimited(scanner *scannerv1.Scanner, v *observed, limits Limits, due []mo
 		}
 	}
 	return l
+}
+
+// concurrency is the number of slots of a Scanner.
+func concurrency(scanner *scannerv1.Scanner) int {
+	if scanner.Spec.Concurrency != nil {
+		return int(*scanner.Spec.Concurrency)
+	}
+	return int(scannerv1.DefaultConcurrency)
 }
 
 // of lists the limits of a scan of an image.

@@ -82,6 +82,8 @@ func setReady(scanner *scannerv1.Scanner, v *observed, summary coverage.Summary,
 	var reason scannerv1.StatusReason
 	var message string
 	switch {
+	case p.problem != nil:
+		reason, message = scannerv1.Failed, p.problem.Error()+"."
 	case p.running > 0:
 		reason, message = scannerv1.Scanning, "Images are being scanned."
 	case scanner.Spec.Suspend && p.queued > 0:
@@ -150,9 +152,10 @@ func setCoverageComplete(scanner *scannerv1.Scanner, v *observed, summary covera
 // try to try, and every change of a condition is a write.
 func setFailed(scanner *scannerv1.Scanner, err error) {
 	message := "Failed to reconcile the Scanner; the log of the operator has the error. The operator retries."
+	problem, inSpec := errors.AsType[*specError](err)
 	switch {
-	case errors.Is(err, errForeignSelector):
-		message = errForeignSelector.Error() + "."
+	case inSpec:
+		message = problem.Error() + "."
 	case errors.Is(err, store.ErrUnavailable):
 		message = "The database of the operator is not available."
 	}

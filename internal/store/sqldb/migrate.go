@@ -15,7 +15,7 @@ import (
 const MigrationTable = "goose_db_version"
 
 // migrate applies the migrations that are missing and returns the version of the schema.
-func (db *DB) migrate(ctx context.Context) (int64, error) {
+func (db *DB) migrate(ctx context.Context, writer *sql.DB) (int64, error) {
 	files, err := fs.Sub(db.config.Migrations, db.dialect.Type())
 	if err != nil {
 		return 0, fmt.Errorf("read the migrations: %w", err)
@@ -27,11 +27,11 @@ func (db *DB) migrate(ctx context.Context) (int64, error) {
 	if locker != nil {
 		options = append(options, goose.WithSessionLocker(locker))
 		// Goose makes its table without the lock when it is asked for versions.
-		if err := db.retry(ctx, func() error { return lockOnce(ctx, db.conn.writer, locker) }); err != nil {
+		if err := db.retry(ctx, func() error { return lockOnce(ctx, writer, locker) }); err != nil {
 			return 0, db.wrap(ctx, "wait for another process to migrate the database", err)
 		}
 	}
-	provider, err := goose.NewProvider(db.dialect.goose(), db.conn.writer, files, options...)
+	provider, err := goose.NewProvider(db.dialect.goose(), writer, files, options...)
 	if err != nil {
 		return 0, fmt.Errorf("read the migrations: %w", err)
 	}

@@ -30,7 +30,7 @@ func TestMigrationLockIsBounded(t *testing.T) {
 	db := openThings(t)
 	taken := sessionLock{try: "SELECT 0", release: "SELECT 0", wait: 2 * migrationProbe}
 	start := time.Now()
-	err := lockOnce(t.Context(), db.conn.writer, taken)
+	err := lockOnce(t.Context(), db.session.Load().writer, taken)
 	if !errors.Is(err, ErrUnavailable) || !errors.Is(err, errMigrating) || time.Since(start) < taken.wait {
 		t.Errorf("got %v after %s", err, time.Since(start))
 	}

@@ -90,8 +90,12 @@ func rowsOfStatement(values []any, columns int) int {
 // from scratch each time. Transactions that write run one after the other, also those of other processes. After Write returns nil,
 // what work wrote is durable and visible. After ErrUnavailable it may be: the connection may have been lost after the commit.
 func (db *DB) Write(ctx context.Context, what string, work func(tx *Tx) error) error {
-	err := db.retry(ctx, func() error {
-		tx := db.writes.WithContext(ctx).Begin(db.dialect.writeOptions())
+	session, err := db.current()
+	if err != nil {
+		return db.wrap(ctx, what, err)
+	}
+	err = db.retry(ctx, func() error {
+		tx := session.writes.WithContext(ctx).Begin(db.dialect.writeOptions())
 		if tx.Error != nil {
 			return tx.Error
 		}
@@ -114,7 +118,7 @@ func (db *DB) Write(ctx context.Context, what string, work func(tx *Tx) error) e
 		}
 		ended = true
 		if err := tx.Commit().Error; err != nil {
-			db.dialect.reset(db.conn.writer)
+			db.dialect.reset(session.writer)
 			return db.commitError(err)
 		}
 		return nil
@@ -127,8 +131,12 @@ func (db *DB) Write(ctx context.Context, what string, work func(tx *Tx) error) e
 
 // Read runs work in a transaction that sees one state of the database. It is tried again as Write does.
 func (db *DB) Read(ctx context.Context, what string, work func(tx *gorm.DB) error) error {
-	err := db.retry(ctx, func() error {
-		tx := db.reads.WithContext(ctx).Begin(db.dialect.readOptions())
+	session, err := db.current()
+	if err != nil {
+		return db.wrap(ctx, what, err)
+	}
+	err = db.retry(ctx, func() error {
+		tx := session.reads.WithContext(ctx).Begin(db.dialect.readOptions())
 		if tx.Error != nil {
 			return tx.Error
 		}

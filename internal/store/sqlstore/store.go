@@ -41,6 +41,8 @@ type Config struct {
 	// MaxOpenConns limits the connections to the database, at least 2; 0 is the default of the type. With PostgreSQL one more
 	// connection listens for notifications.
 	MaxOpenConns int
+	// Wait makes Open succeed while a database server is not available: see sqldb.Config.
+	Wait bool
 	// Cluster names the cluster in the history of running images; it may be empty. At most 255 bytes.
 	Cluster string
 }
@@ -82,7 +84,7 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	}
 	s.db, err = sqldb.Open(ctx, sqldb.Config{
 		Type: config.Type, DSN: config.DSN, Migrations: files, Log: config.Log, MaxOpenConns: config.MaxOpenConns,
-		Self: newNonce(), Notified: s.announce,
+		Self: newNonce(), Notified: s.announce, Wait: config.Wait,
 	})
 	if err != nil {
 		s.decoder.Close()

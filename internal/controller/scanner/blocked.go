@@ -1,0 +1,98 @@
+package scanner
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/scanjob"
+)
+
+const (
+	// blockedGrace is how long a blocked attempt may wait at least, blockedTime how long at most: a cluster may get a new node in that time.
+	blockedGrace = 30 * time.Second
+	blockedTime  = 5 * time.Minute
+	// blockedShare is the part of the slots of a limit that blocked attempts share, at least one.
+	blockedShare = 4
+)
+
+// endBlocked ends attempts that a known problem keeps from starting: those beyond the share of a limit, newest first, and those that have waited
+// for blockedTime. Their images follow the backoff, so that others have the slots.
+func (v *observed) endBlocked(scanner *scannerv1.Scanner, limits Limits, now time.Time) {
+	size := map[limit]int{limitOperator: limits.Scans, limitOfScanner(client.ObjectKeyFromObject(scanner)): concurrency(scanner)}
+	blocked := map[limit][]string{}
+	for name, attempt := range v.attempts {
+		if attempt.Done || !attempt.Blocked || attempt.Outcome.Succeeded() {
+			continue
+		}
+		of := []limit{limitOperator, limitOfRegistry(attempt.Key.Registry())}
+		if attempt.ScannerUID == string(scanner.UID) {
+			of = append(of, limitOfScanner(client.ObjectKeyFromObject(scanner)))
+		}
+		for _, l := range of {
+			blocked[l] = append(blocked[l], name)
+		}
+	}
+	over := v.outdated(scanner)
+	for l, names := range blocked {
+		slices.SortFunc(names, func(a, b string) int {
+			return cmp.Or(v.attempts[a].Created.Compare(v.attempts[b].Created), cmp.Compare(a, b))
+		})
+		slots, known := size[l]
+		if !known {
+			slots = limits.PerRegistry
+		}
+		for i, name := range names {
+			patience := blockedTime
+			if i >= max(1, slots/blockedShare) {
+				patience = blockedGrace
+			}
+			over[name] = over[name] || now.Sub(v.attempts[name].Created) >= patience
+		}
+	}
+	for name, ends := range over {
+		if attempt := v.attempts[name]; ends {
+			attempt.Done = true
+			v.attempts[name] = attempt
+		}
+	}
+	v.active = active(v.attempts)
+}
+
+// outdated marks the blocked attempts of a Scanner whose spec.job has changed since, and returns their names: the new one takes effect at once.
+func (v *observed) outdated(scanner *scannerv1.Scanner) map[string]bool {
+	names := map[string]bool{}
+	for name, attempt := range v.attempts {
+		current := hashOf(v.home.jobSpec(scanner, attempt.Namespace))
+		if attempt.Done || !attempt.Blocked || attempt.ScannerUID != string(scanner.UID) || attempt.JobSpec == "" || attempt.JobSpec == current {
+			continue
+		}
+		attempt.Outdated = true
+		if attempt.Outcome.Succeeded() {
+			attempt.Outcome = model.Outcome{Reason: model.ReasonUnschedulable, Message: "spec.job of the Scanner was changed before the scan could start"}
+		}
+		v.attempts[name], names[name] = attempt, true
+	}
+	return names
+}
+
+// nextBlocked returns when an attempt may turn out to be blocked without an event that says so, or the given time if that is sooner.
+func (v *observed) nextBlocked(next time.Duration, now time.Time) time.Duration {
+	for i := range v.active {
+		a := &v.active[i]
+		if a.Created.IsZero() || a.Started {
+			continue
+		}
+		for _, limit := range []time.Duration{scanjob.PodDelay, blockedGrace, startGrace, blockedTime} {
+			if age := now.Sub(a.Created); age < limit {
+				next = min(next, limit-age)
+				break
+			}
+		}
+	}
+	return next
+}
