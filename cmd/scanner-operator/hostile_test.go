@@ -115,7 +115,7 @@ func scan(t *testing.T, program, directory string, timeout time.Duration, key mo
 	t.Helper()
 	ended := make(chan struct{}, 1)
 	p := &scanner.InProcess{
-		Executable: program, Directory: directory, Timeout: timeout, MaxMemory: 1 << 30, Log: logr.Discard(),
+		Executable: program, Directory: directory, Journal: t.TempDir(), Timeout: timeout, MaxMemory: 1 << 30, Log: logr.Discard(),
 		Ended:  func() { ended <- struct{}{} },
 		Ingest: func(context.Context, model.ImageKey, string) error { return nil },
 	}

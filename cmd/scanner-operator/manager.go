@@ -37,14 +37,14 @@ file in the data directory. The environment variable MEMORY_LIMIT is the memory 
 			if err != nil {
 				return err
 			}
-			if err := setup.LimitMemory(); err != nil {
-				return err
-			}
 			ctrl.SetLogger(log)
 			klog.SetLogger(log)
 			opts.Log = log
 			opts.Catalog, opts.Auth = setup.CatalogMode(catalogMode), setup.AuthMode(authMode)
 			opts.TLS.Mode = setup.TLSMode(tlsMode)
+			if opts.Scans.ChildMemory, err = setup.LimitMemory(opts.Catalog); err != nil {
+				return err
+			}
 			opts.DatabaseType, opts.DSN = os.Getenv("DATABASE_TYPE"), os.Getenv("DSN")
 			if opts.Executable, err = os.Executable(); err != nil {
 				return fmt.Errorf("determine the path of this executable: %w", err)

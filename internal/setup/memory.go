@@ -23,18 +23,24 @@ const (
 )
 
 // LimitMemory has the Go runtime stay below the memory limit of the container, if the environment variable MEMORY_LIMIT tells it: by a
-// tenth, or by 128 MiB if that is more. GOMEMLIMIT takes precedence.
-func LimitMemory() error {
+// tenth, or by 128 MiB if that is more. GOMEMLIMIT takes precedence. If scans run in child processes, half of the container is for them: their
+// share is returned, in bytes; it is 0 without a limit. The container has one limit, and the kernel may kill all of its processes.
+func LimitMemory(catalog CatalogMode) (children int64, err error) {
 	value := os.Getenv(memoryLimitEnv)
-	if value == "" || os.Getenv("GOMEMLIMIT") != "" {
-		return nil
+	if value == "" {
+		return 0, nil
 	}
 	limit, err := strconv.ParseInt(value, 10, 64)
 	if err != nil || limit < 2*leastHeadroom {
-		return fmt.Errorf("%s=%s: use the memory limit of the container in bytes, at least %d", memoryLimitEnv, value, 2*leastHeadroom)
+		return 0, fmt.Errorf("%s=%s: use the memory limit of the container in bytes, at least %d", memoryLimitEnv, value, 2*leastHeadroom)
 	}
-	debug.SetMemoryLimit(limit - max(limit/10, leastHeadroom))
-	return nil
+	if catalog == CatalogInProcess {
+		children = limit / 2
+	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(limit - children - max(limit/10, leastHeadroom))
+	}
+	return children, nil
 }
 
 // memory is how much memory this process may take, in bytes, by the soft limit of the Go runtime.

@@ -11,9 +11,11 @@ func TestLimitMemory(t *testing.T) {
 	t.Cleanup(func() { debug.SetMemoryLimit(before) })
 	for name, test := range map[string]struct {
 		container, runtime string
-		want               int64
+		catalog            CatalogMode
+		want, children     int64
 		fails              bool
 	}{
+		"half is for children":  {container: "2147483648", catalog: CatalogInProcess, want: 858993460, children: 1 << 30},
 		"a tenth is left":       {container: "2147483648", want: 1932735284},
 		"128 MiB are left":      {container: "1073741824", want: 939524096},
 		"no limit":              {want: 1 << 40},
@@ -25,12 +27,12 @@ func TestLimitMemory(t *testing.T) {
 			debug.SetMemoryLimit(1 << 40)
 			t.Setenv(memoryLimitEnv, test.container)
 			t.Setenv("GOMEMLIMIT", test.runtime)
-			err := LimitMemory()
+			children, err := LimitMemory(test.catalog)
 			if (err != nil) != test.fails || err != nil && !strings.Contains(err.Error(), "memory limit of the container in bytes, at least 268435456") {
 				t.Fatal(err)
 			}
-			if got := memory(); !test.fails && got != test.want {
-				t.Errorf("the limit is %d, want %d", got, test.want)
+			if got := memory(); !test.fails && (got != test.want || children != test.children) {
+				t.Errorf("the limit is %d, want %d; %d are for children, want %d", got, test.want, children, test.children)
 			}
 		})
 	}

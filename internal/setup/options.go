@@ -83,6 +83,8 @@ type Scans struct {
 	MaxMemory string
 	// Deadline is how long one attempt may take, from 30 seconds to a day; a pod that cannot start counts.
 	Deadline time.Duration
+	// ChildMemory is the memory in bytes that all scans in child processes share; 0 is no limit.
+	ChildMemory int64
 	// PriorityClass is that of scan pods whose Scanner names none; it may be empty.
 	PriorityClass string
 	// AuditInterval is how often caches are compared with the API server and results that are not wanted any more are removed.

@@ -89,7 +89,8 @@ func TestHelperServer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	must(LimitMemory())
+	_, err := LimitMemory(CatalogJob)
+	must(err)
 	store, err := sqlstore.Open(ctx, sqlstore.Config{Type: "sqlite", DSN: filepath.Join(dir, "test.db"), Log: logr.Discard(), Clock: clock.RealClock{}})
 	must(err)
 	var keys []model.ImageKey

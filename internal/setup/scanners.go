@@ -100,10 +100,13 @@ func (o *Operator) cataloger(matcher *matching.Matcher, wake *waker) (scanner.Ca
 	}
 	inProcess := &scanner.InProcess{
 		Executable: o.opts.Executable, Directory: scratch, Timeout: o.opts.Scans.Deadline, PlainHTTP: o.opts.PlainHTTPRegistries,
-		MaxMemory: maxMemory.Value(), Ended: wake.wake, Log: o.opts.Log.WithName("catalog"),
+		Journal: filepath.Join(o.opts.DataDir, "scans"), Memory: o.opts.Scans.ChildMemory, MaxMemory: maxMemory.Value(), Ended: wake.wake, Log: o.opts.Log.WithName("catalog"),
 		Ingest: func(ctx context.Context, key model.ImageKey, path string) error {
 			return matcher.IngestFile(ctx, key, o.opts.Namespace, path)
 		},
+	}
+	if err := inProcess.Recover(); err != nil {
+		return nil, err
 	}
 	if err := o.manager.Add(manager.RunnableFunc(inProcess.Run)); err != nil {
 		return nil, fmt.Errorf("add the in-process catalog runner: %w", err)

@@ -187,11 +187,11 @@ func TestTenant(t *testing.T) {
 	applyScanner(t, shop)
 	held, victim := scanInTheMiddle(t, bank, "tenants/victim")
 
-	hopeless := mallory.occupy(t, a)
-	mallory.forges(t, a, bank, victim, hopeless[0])
+	mallory.occupy(t, a)
+	mallory.forges(t, a, bank, victim)
 	held.release()
 	scanned(t, a, victim)
-	mallory.forges(t, a, bank, victim, hopeless[0])
+	mallory.forges(t, a, bank, victim)
 	results, err := a.results(t.Context())
 	g.Expect(err).NotTo(gomega.HaveOccurred())
 	if got := len(results[victim].Report.Components); got == 0 {
@@ -201,15 +201,15 @@ func TestTenant(t *testing.T) {
 		t.Errorf("scanned in %q, %v, want %q", i.ScannedIn, err, bank)
 	}
 
-	mallory.hides(t, a, hopeless[0])
-	mallory.pauses(t, a, hopeless[1])
+	mallory.hides(t, a)
+	mallory.pauses(t, a)
 	reference, customer := e2e.registry.push(t, "alpine", "tenants/customer")
 	runPod(t, shop, "customer", reference, privately)
 	scanned(t, a, customer)
 }
 
-// occupy asks for more scans than can run, none of which starts, through ten Scanners. It returns images whose scan Jobs exist.
-func (m tenant) occupy(t *testing.T, a api) []string {
+// occupy asks for more scans than can run, none of which starts, through ten Scanners, and returns when the first of them are blocked.
+func (m tenant) occupy(t *testing.T, a api) {
 	t.Helper()
 	for i := range 10 {
 		s := &scannerv1.Scanner{ObjectMeta: metav1.ObjectMeta{Namespace: m.account.Namespace, Name: fmt.Sprintf("scanner-%d", i)}}
@@ -230,33 +230,51 @@ func (m tenant) occupy(t *testing.T, a api) []string {
 			}
 		})
 	}
-	var pending []string
-	gomega.NewWithT(t).Eventually(func() ([]string, error) {
+	gomega.NewWithT(t).Eventually(func() (blocked int, err error) {
 		containers, err := a.coverage(t.Context(), m.account.Namespace)
-		pending = nil
 		for _, id := range ids {
 			if c := containers[id]; c.State == "Pending" && strings.Contains(c.Message, "cannot be scheduled") {
-				pending = append(pending, id)
+				blocked++
 			}
 		}
-		return pending, err
-	}, patience, tick).ShouldNot(gomega.HaveLen(0), "no scan of the tenant waits")
-	gomega.NewWithT(t).Expect(len(pending)).To(gomega.BeNumerically(">=", 2))
-	return pending
+		return blocked, err
+	}, patience, tick).Should(gomega.BeNumerically(">=", 2))
+}
+
+// scan returns the newest scan Job in the namespace of the tenant, and its pod. It never starts, and ends early.
+func (m tenant) scan(t *testing.T) (job *batchv1.Job, pod *corev1.Pod) {
+	t.Helper()
+	gomega.NewWithT(t).Eventually(func(g gomega.Gomega) {
+		var jobs batchv1.JobList
+		g.Expect(m.List(t.Context(), &jobs, client.InNamespace(m.account.Namespace), client.HasLabels{scanjob.LabelScanner})).To(gomega.Succeed())
+		job = nil
+		for i := range jobs.Items {
+			if j := &jobs.Items[i]; metav1.GetControllerOf(j) != nil && (job == nil || job.CreationTimestamp.Before(&j.CreationTimestamp)) {
+				job = j
+			}
+		}
+		g.Expect(job).NotTo(gomega.BeNil())
+		var pods corev1.PodList
+		g.Expect(m.List(t.Context(), &pods, client.InNamespace(job.Namespace), client.MatchingLabels{batchv1.JobNameLabel: job.Name})).To(gomega.Succeed())
+		g.Expect(pods.Items).To(gomega.HaveLen(1))
+		pod = &pods.Items[0]
+	}, patience, tick).Should(gomega.Succeed())
+	return job, pod
 }
 
 // forges tries all that a tenant can present as the pod of a scan Job.
-func (m tenant) forges(t *testing.T, a api, namespace, imageID, own string) {
+func (m tenant) forges(t *testing.T, a api, namespace, imageID string) {
 	t.Helper()
 	jobs := scanJobs(t, namespace, imageID)
 	if len(jobs) != 1 {
 		t.Fatalf("%d Jobs for %s, want 1", len(jobs), imageID)
 	}
 	forged := m.like(t, &jobs[0])
+	_, own := m.scan(t)
 	tokens := map[string]string{
 		"no pod":                           m.token(t, nil),
 		"a pod of a Job of the same name":  m.token(t, m.podOf(t, forged)),
-		"a real scan pod of another image": m.token(t, scanPod(t, m.account.Namespace, own)),
+		"a real scan pod of another image": m.token(t, own),
 	}
 	for what, token := range tokens {
 		tenant := api{base: a.base, token: token}
@@ -277,9 +295,9 @@ func (m tenant) forges(t *testing.T, a api, namespace, imageID, own string) {
 }
 
 // hides runs pods that look like the scan pod of a real Job of the namespace.
-func (m tenant) hides(t *testing.T, a api, own string) {
+func (m tenant) hides(t *testing.T, a api) {
 	t.Helper()
-	job := scanJobs(t, m.account.Namespace, own)[0]
+	job, _ := m.scan(t)
 	label := func(p *corev1.Pod) { p.Labels = map[string]string{scanjob.LabelScan: job.Name} }
 	owned := func(p *corev1.Pod) {
 		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: job.Name, UID: job.UID, Controller: new(true)}}
@@ -302,10 +320,10 @@ func (m tenant) hides(t *testing.T, a api, own string) {
 }
 
 // pauses lets a pod of a real scan Job report that the registry asks for an hour without requests.
-func (m tenant) pauses(t *testing.T, a api, own string) {
+func (m tenant) pauses(t *testing.T, a api) {
 	t.Helper()
-	job := scanJobs(t, m.account.Namespace, own)[0]
 	reference, _ := withMessenger(t, "alpine")
+	job, waiting := m.scan(t)
 	m.run(t, "messenger", reference, func(p *corev1.Pod) {
 		p.Labels = map[string]string{scanjob.LabelScan: job.Name}
 		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: job.Name, UID: job.UID, Controller: new(true)}}
@@ -313,9 +331,18 @@ func (m tenant) pauses(t *testing.T, a api, own string) {
 		p.Spec.Containers[0].Name = scanjob.ContainerName
 		p.Spec.Containers[0].Command = []string{messengerPath, `{"reason":"RegistryRateLimited","message":"429","retryAfter":3600}`}
 	})
+	g := gomega.NewWithT(t)
+	g.Eventually(func() (corev1.PodPhase, error) {
+		var pod corev1.Pod
+		err := m.Get(t.Context(), client.ObjectKey{Namespace: m.account.Namespace, Name: "messenger"}, &pod)
+		return pod.Status.Phase, err
+	}, patience, tick).Should(gomega.Equal(corev1.PodFailed))
+	if err := m.Delete(t.Context(), waiting); err != nil {
+		t.Fatal(err)
+	}
 	// The tenant may stop its own scans.
-	gomega.NewWithT(t).Eventually(func() (string, error) {
-		i, err := a.image(t.Context(), own)
+	g.Eventually(func() (string, error) {
+		i, err := a.image(t.Context(), scanjob.Key(job).ImageID)
 		return i.State + "/" + i.Reason, err
 	}, patience, tick).Should(gomega.Equal("Failed/RegistryRateLimited"))
 }

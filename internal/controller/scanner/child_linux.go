@@ -84,7 +84,13 @@ func runBound(cmd *exec.Cmd, files reachable) error {
 			}
 		}
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-		ended <- cmd.Run()
+		if err := cmd.Start(); err != nil {
+			ended <- err
+			return
+		}
+		// Where the kernel chooses a process to kill, it is not the manager. Without the right to write it, the kernel decides.
+		_ = os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", cmd.Process.Pid), []byte("1000"), 0)
+		ended <- cmd.Wait()
 	}()
 	return <-ended
 }

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 // reachable are the files that a child may open. Directories include all below them; what does not exist is left out.
@@ -47,10 +45,10 @@ func childFiles(executable, scratch string) reachable {
 
 // childEnvironment leaves out all that the child does not need: it takes hostile images apart, and the manager's environment holds the
 // password of the store.
-func childEnvironment(scratch string, class model.SizeClass) []string {
+func childEnvironment(scratch string, memory int64) []string {
 	environment := []string{
 		"HOME=" + scratch, "TMPDIR=" + scratch,
-		"GOMEMLIMIT=" + strconv.FormatInt(childMemoryLimit*class.Factor(), 10),
+		"GOMEMLIMIT=" + strconv.FormatInt(memory, 10),
 		// The runtime would read the limit of its control group, which the child cannot.
 		"GOMAXPROCS=" + strconv.Itoa(runtime.GOMAXPROCS(0)),
 	}

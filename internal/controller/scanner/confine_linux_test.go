@@ -11,8 +11,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 // Variables of the processes that TestChildCannotReadTheManager starts: the directory of the manager and its measures, and what
@@ -49,7 +47,7 @@ func TestHelperSecretiveManager(t *testing.T) {
 	}
 	executable := filepath.Join(dir, "program")
 	child := exec.Command(executable, "-test.run=^TestHelperCuriousChild$")
-	child.Dir, child.Env = scratch, append(childEnvironment(scratch, model.SizeSmall), targetsEnv+"="+string(targets))
+	child.Dir, child.Env = scratch, append(childEnvironment(scratch, childMemoryLimit), targetsEnv+"="+string(targets))
 	measures := os.Getenv(measuresEnv)
 	if strings.Contains(measures, "hide") {
 		if err := hideMemory(); err != nil {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/sync/semaphore"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -30,6 +31,8 @@ const (
 	killDelay = 15 * time.Second
 	// maxChildLog bounds what is kept of a child's standard error.
 	maxChildLog = 8 << 10
+	// childOverhead is the part of its memory that a child may need beyond the soft limit: it ends when it has a tenth more.
+	childOverhead = 11
 	// keepOutcomes bounds the outcomes that are kept for the controller to collect.
 	keepOutcomes = 1000
 )
@@ -46,7 +49,11 @@ type InProcess struct {
 	PlainHTTP  []string
 	// MaxMemory bounds, in bytes, what a size class makes of the memory limit of a child.
 	MaxMemory int64
-	Ingest    IngestFunc
+	// Memory is what all children share, in bytes; they wait for each other. 0 is no limit.
+	Memory int64
+	// Journal is the directory with a file for each attempt under way; see Recover.
+	Journal string
+	Ingest  IngestFunc
 	// Ended is called after each attempt.
 	Ended func()
 	Log   logr.Logger
@@ -54,6 +61,7 @@ type InProcess struct {
 	mu       sync.Mutex
 	attempts map[string]Attempt
 	order    []string
+	memory   *semaphore.Weighted
 	wait     sync.WaitGroup
 	ctx      context.Context //nolint:containedctx // children live as long as the manager, not as one call of Start
 }
@@ -91,7 +99,29 @@ func (*InProcess) Made(*corev1.Pod) bool { return false }
 // Grow implements Cataloger. What a Scanner wants for Jobs does not matter here.
 func (p *InProcess) Grow(_ corev1.ResourceRequirements, class model.SizeClass) (model.SizeClass, bool) {
 	next, more := class.OrSmall().Next()
-	return next, more && childMemoryLimit*next.Factor() <= p.MaxMemory
+	return next, more && childMemoryLimit*next.Factor() <= p.MaxMemory && p.limit(class) < p.limit(next)
+}
+
+// limit is the soft memory limit in bytes of a child of a size class.
+func (p *InProcess) limit(class model.SizeClass) int64 {
+	limit := childMemoryLimit * class.OrSmall().Factor()
+	if p.Memory > 0 {
+		limit = min(limit, p.Memory-p.Memory/childOverhead)
+	}
+	return limit
+}
+
+// reserve waits until the other children leave enough memory for one of a size class.
+func (p *InProcess) reserve(ctx context.Context, class model.SizeClass) (release func(), err error) {
+	if p.Memory <= 0 {
+		return func() {}, nil
+	}
+	limit := p.limit(class)
+	size := min(limit+limit/(childOverhead-1)+1, p.Memory)
+	if err := p.memory.Acquire(ctx, size); err != nil {
+		return nil, err
+	}
+	return func() { p.memory.Release(size) }, nil
 }
 
 // Start implements Cataloger.
@@ -106,6 +136,12 @@ func (p *InProcess) Start(_ context.Context, _ types.NamespacedName, req scanjob
 	}
 	if p.attempts == nil {
 		p.attempts = map[string]Attempt{}
+	}
+	if p.memory == nil {
+		p.memory = semaphore.NewWeighted(p.Memory)
+	}
+	if err := p.begin(req); err != nil {
+		return err
 	}
 	p.attempts[req.Name] = childAttempt(req)
 	ctx := p.ctx
@@ -131,6 +167,9 @@ func (p *InProcess) finish(req scanjob.Request, outcome model.Outcome) {
 		delete(p.attempts, p.order[0])
 		p.order = p.order[1:]
 	}
+	if err := p.end(req.Name); err != nil {
+		p.Log.Error(err, "Failed to record the end of a scan")
+	}
 	p.mu.Unlock()
 	if p.Ended != nil {
 		p.Ended()
@@ -149,6 +188,11 @@ func (p *InProcess) run(ctx context.Context, req scanjob.Request) model.Outcome 
 		}
 	}()
 
+	release, err := p.reserve(ctx, req.SizeClass)
+	if err != nil {
+		return model.Outcome{Reason: model.ReasonDeadlineExceeded, Message: "the operator ended before the scan began"}
+	}
+	defer release()
 	log.V(1).Info("Cataloging")
 	result, outcome := p.catalog(ctx, req, dir)
 	if !outcome.Succeeded() {
@@ -181,7 +225,7 @@ func (p *InProcess) catalog(ctx context.Context, req scanjob.Request, dir string
 	ctx, cancel := context.WithTimeout(ctx, p.Timeout+time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, p.Executable, args...) //nolint:gosec // our own program
-	cmd.Env = childEnvironment(dir, req.SizeClass)
+	cmd.Env = childEnvironment(dir, p.limit(req.SizeClass))
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = killDelay
 	var stderr tail

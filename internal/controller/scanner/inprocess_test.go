@@ -21,7 +21,7 @@ func TestChildHasAnEnvironmentOfItsOwn(t *testing.T) {
 	t.Setenv("HTTPS_PROXY", "http://proxy:3128")
 	t.Setenv("SSL_CERT_DIR", "/one:/two")
 	var got []string
-	for _, variable := range childEnvironment("/scratch", model.SizeMedium) {
+	for _, variable := range childEnvironment("/scratch", (&InProcess{}).limit(model.SizeMedium)) {
 		if !strings.HasSuffix(variable, "=") {
 			got = append(got, variable)
 		}
