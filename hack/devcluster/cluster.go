@@ -40,11 +40,11 @@ func openCluster(name string, progress io.Writer) (*cluster, error) {
 	if !validName.MatchString(name) {
 		return nil, fmt.Errorf("the name %q is not made of at most 32 lower-case letters, digits and dashes", name)
 	}
-	root, err := stateRoot()
+	dir, err := stateDir(name)
 	if err != nil {
 		return nil, err
 	}
-	c := &cluster{name: name, dir: filepath.Join(root, name), progress: progress}
+	c := &cluster{name: name, dir: dir, progress: progress}
 	data, err := os.ReadFile(c.path("state.json"))
 	switch {
 	case errors.Is(err, os.ErrNotExist):

@@ -121,3 +121,17 @@ func TestFindModuleDir(t *testing.T) {
 		t.Error("another module is taken")
 	}
 }
+
+// A real cluster has sockets, whose paths Linux limits.
+func TestStateDirHasRoomForSockets(t *testing.T) {
+	for home, short := range map[string]bool{"/root": false, "/home/" + strings.Repeat("a", 60): os.Geteuid() == 0} {
+		t.Setenv("XDG_STATE_HOME", home)
+		dir, err := stateDir("e2e")
+		if err != nil || strings.HasPrefix(dir, shortRoot) != short || short && len(filepath.Join(dir, longestSocket)) > maxSocketPath {
+			t.Errorf("%s: %s, %v", home, dir, err)
+		}
+		if other, err := stateDir("other"); err != nil || filepath.Dir(other) != filepath.Dir(dir) {
+			t.Errorf("%s: %s, %v; want it beside %s", home, other, err, dir)
+		}
+	}
+}

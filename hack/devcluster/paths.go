@@ -2,6 +2,8 @@ package main
 
 import (
 	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -29,7 +31,27 @@ func xdg(variable, fallback string) (string, error) {
 
 func cacheRoot() (string, error) { return xdg("XDG_CACHE_HOME", ".cache") }
 
-func stateRoot() (string, error) { return xdg("XDG_STATE_HOME", ".local/state") }
+// Linux limits the path of a socket to 107 bytes. longestSocket is the longest one below the directory of a real cluster.
+const (
+	maxSocketPath = 107
+	longestSocket = "kubelet/device-plugins/kubelet.sock"
+	shortRoot     = "/var/lib/scanner-operator"
+)
+
+// stateDir returns the directory of a cluster. If a real cluster, which only root can start, could not have its sockets below the home
+// directory because its path is too long, the directory is below shortRoot.
+func stateDir(name string) (string, error) {
+	root, err := xdg("XDG_STATE_HOME", ".local/state")
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(root, name)
+	if os.Geteuid() == 0 && len(filepath.Join(dir, longestSocket)) > maxSocketPath {
+		sum := sha256.Sum256([]byte(root))
+		dir = filepath.Join(shortRoot, "devcluster-"+hex.EncodeToString(sum[:6]), name)
+	}
+	return dir, nil
+}
 
 // isModuleDir says whether dir holds this module, so that no other go.mod is ever built by mistake.
 func isModuleDir(dir string) bool {
