@@ -161,8 +161,9 @@ type image struct {
 	Message  string `json:"message"`
 	Attempts int    `json:"attempts"`
 	// SizeClass is that of the image's repository.
-	SizeClass string `json:"sizeClass"`
-	ScannedIn string `json:"scannedIn"`
+	SizeClass   string    `json:"sizeClass"`
+	ScannedIn   string    `json:"scannedIn"`
+	CatalogedAt time.Time `json:"catalogedAt"`
 }
 
 func (a api) image(ctx context.Context, imageID string) (image, error) {
