@@ -183,7 +183,7 @@ func (j *Jobs) attempt(ctx context.Context, record *store.ScanJob, cached *batch
 }
 
 // clean deletes a Job whose attempt is over and that goes on: its pod never started, or containers that others added to it do not end. A scan
-// that has delivered its SBOM ends by itself.
+// that has delivered its SBOM ends by itself. The Job goes after its pods, which are known as those of a scan as long as it exists.
 func (j *Jobs) clean(ctx context.Context, record *store.ScanJob, job *batchv1.Job) error {
 	if scanjob.Finished(job) || job.DeletionTimestamp != nil {
 		return nil
@@ -198,7 +198,7 @@ func (j *Jobs) clean(ctx context.Context, record *store.ScanJob, job *batchv1.Jo
 			return nil
 		}
 	}
-	err := j.client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &job.UID})
+	err := j.client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationForeground), client.Preconditions{UID: &job.UID})
 	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
 		return fmt.Errorf("delete scan Job %s/%s: %w", job.Namespace, job.Name, err)
 	}
