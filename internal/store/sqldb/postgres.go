@@ -28,10 +28,12 @@ const (
 )
 
 // postgresSession is what every connection relies on, whatever the DSN, the role or the database say. The last settings let
-// the server notice a client that is gone, and free the lock of the writer.
+// the server notice a client that is gone, and free the lock of the writer. A commit waits until it is on disk, also on the synchronous
+// standbys: what was acknowledged survives a crash. Only remote_apply waits for more.
 var postgresSession = fmt.Sprintf(`SET client_encoding = 'UTF8'; SET timezone = 'UTC'; SET standard_conforming_strings = on;
 	SET lock_timeout = %[1]d; SET idle_in_transaction_session_timeout = '5min';
-	SET tcp_keepalives_idle = %[2]d; SET tcp_keepalives_interval = %[3]d; SET tcp_keepalives_count = 3`,
+	SET tcp_keepalives_idle = %[2]d; SET tcp_keepalives_interval = %[3]d; SET tcp_keepalives_count = 3;
+	SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') <> 'remote_apply'`,
 	lockWait.Milliseconds(), int((deadAfter / 2).Seconds()), int((deadAfter / 6).Seconds()))
 
 // postgresDialect keeps everything in a PostgreSQL database, for any number of processes.

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
@@ -41,5 +42,24 @@ func TestOtherStoresAreNotified(t *testing.T) {
 	}
 	for n := range 5 {
 		notified(10 + n)
+	}
+}
+
+// TestDurableCommits opens stores whose DSN asks for commits that wait for less than the disk, and for more.
+func TestDurableCommits(t *testing.T) {
+	dsn := servers[sqldb.TypePostgres].migrated(t)
+	separator := "?"
+	if strings.Contains(dsn, "?") {
+		separator = "&"
+	}
+	for asked, want := range map[string]string{"off": "on", "local": "on", "remote_write": "on", "on": "on", "remote_apply": "remote_apply"} {
+		s := openWith(t, Config{Type: sqldb.TypePostgres, DSN: dsn + separator + "synchronous_commit=" + asked})
+		for _, pool := range pools(t, s) {
+			var got string
+			err := pool.QueryRowContext(t.Context(), "SELECT current_setting('synchronous_commit')").Scan(&got)
+			if err != nil || got != want {
+				t.Errorf("synchronous_commit=%s: got %q, %v, want %q", asked, got, err, want)
+			}
+		}
 	}
 }

@@ -21,7 +21,7 @@ func TestDSNForms(t *testing.T) {
 			host, port, _ := strings.Cut(address, ":")
 			return []string{
 				fmt.Sprintf("postgres://postgres:any%%2F%%40@%s/%s", address, database),
-				fmt.Sprintf("postgresql://postgres@%s/%s?sslmode=prefer&timezone=Asia/Tokyo&lock_timeout=1&statement_timeout=0", address, database),
+				fmt.Sprintf("postgresql://postgres@%s/%s?sslmode=prefer&timezone=Asia/Tokyo&lock_timeout=1&statement_timeout=0&synchronous_commit=off", address, database),
 				fmt.Sprintf("host=%s port=%s user=postgres password='any' dbname=%s sslmode=disable TimeZone=Asia/Tokyo", host, port, database),
 				fmt.Sprintf("host=%s port=%s user=postgres dbname=%s default_transaction_isolation=serializable default_query_exec_mode=simple_protocol "+
 					"client_encoding=LATIN1 connect_timeout=0", host, port, database),
@@ -77,6 +77,7 @@ func checkSession(t *testing.T, s *Store, form string) {
 	t.Helper()
 	settings := map[string]string{
 		"SELECT current_setting('TimeZone')": "UTC", "SELECT current_setting('client_encoding')": "UTF8", "SELECT current_setting('lock_timeout')": "30s",
+		"SELECT current_setting('synchronous_commit')": "on",
 	}
 	if s.db.Dialect().Type() == sqldb.TypeMySQL {
 		settings = map[string]string{
