@@ -352,6 +352,41 @@ func TestSlowClientsOfExports(t *testing.T) {
 	}
 }
 
+// Four clients that take nothing of a long document, as many as sqlite has connections that read, leave readiness, reading and uploads to
+// others.
+func TestSlowClientsHoldNoConnection(t *testing.T) {
+	for _, export := range exports {
+		t.Run(export.format, func(t *testing.T) {
+			f := newFixture(t, func(c *server.Config) { c.Limits.WriteTimeout = time.Hour })
+			f.seed()
+			packages := make([]model.Package, 400)
+			for i := range packages {
+				packages[i] = packageOf(fmt.Sprintf("package-%d", i), "1.0")
+			}
+			f.scan(model.ImageKey{ImageID: scannedID, Platform: linux}, packages...)
+			for range 4 {
+				letGo := f.stuck("/api/v1/images?format=" + export.format)
+				defer func() {
+					if w := letGo(); w.Code != http.StatusOK || export.findings(t, w.Body.String()) != len(packages) {
+						t.Errorf("%d, %d bytes", w.Code, w.Body.Len())
+					}
+				}()
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			if err := f.store.Ready(ctx); err != nil {
+				t.Fatalf("readiness: %v", err)
+			}
+			if a := f.do(http.MethodGet, "/api/v1/images/"+escape(scannedID), ""); a.status != http.StatusOK {
+				t.Errorf("reading: %d %s", a.status, a.body)
+			}
+			if a := f.do(http.MethodPut, "/scan-results", uploadOf(unknownID)); a.status != http.StatusOK {
+				t.Errorf("upload: %d %s", a.status, a.body)
+			}
+		})
+	}
+}
+
 // A document about all images, or all pages of a list, counts as an expensive request.
 func TestStreamedExportsAreExpensive(t *testing.T) {
 	for _, target := range []string{"/api/v1/images?format=sarif", "/api/v1/vulnerabilities?format=csv"} {

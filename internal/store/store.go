@@ -90,7 +90,8 @@ type Matches interface {
 	// the current result set says of them. An image that was not matched has none.
 	Findings(ctx context.Context, query FindingQuery) (FindingPage, error)
 	// Packages calls yield for each package of an image, ordered by name, version and fingerprint, until yield fails, and
-	// returns the error of yield as it is. yield must not call the store.
+	// returns the error of yield as it is. yield may take its time and call the store: it holds no transaction. An image that
+	// is cataloged anew meanwhile may give packages of both SBOMs: compare Image before and after.
 	Packages(ctx context.Context, key model.ImageKey, yield func(model.HeldPackage) error) error
 }
 

@@ -2,8 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -271,49 +269,4 @@ func (s *Store) SBOM(ctx context.Context, key model.ImageKey) (store.SBOM, error
 		return err
 	})
 	return sbom, err
-}
-
-// Packages implements store.Matches. yield runs inside a transaction that reads.
-func (s *Store) Packages(ctx context.Context, key model.ImageKey, yield func(model.HeldPackage) error) error {
-	var refused error
-	err := s.read(ctx, "read the packages of an image", func(tx *gorm.DB) error {
-		image, err := findImage(tx, key)
-		if err != nil {
-			return err
-		}
-		rows, err := tx.Raw("SELECT "+packageColumns+` FROM image_packages ip JOIN packages p ON p.id = ip.package_pk
-			WHERE ip.image_pk = ? ORDER BY p.name, p.version, p.fingerprint`, image.ID).Rows()
-		if err != nil {
-			return err
-		}
-		if refused, err = yieldPackages(rows, yield); err != nil {
-			return sqldb.Final(err)
-		}
-		return nil
-	})
-	if refused != nil {
-		return refused
-	}
-	return err
-}
-
-// yieldPackages closes the rows. The first error is that of yield.
-func yieldPackages(rows *sql.Rows, yield func(model.HeldPackage) error) (refused, err error) {
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var row packageRow
-		err := rows.Scan(&row.Fingerprint, &row.Name, &row.Version, &row.Type, &row.Language, &row.Purl, &row.Distro,
-			&row.Licenses, &row.Cpes, &row.MatchInput, &row.Locations, &row.Excluded, &row.Own)
-		if err != nil {
-			return nil, err
-		}
-		held, err := row.held()
-		if err != nil {
-			return nil, err
-		}
-		if err := yield(held); err != nil {
-			return err, nil
-		}
-	}
-	return nil, rows.Err()
 }

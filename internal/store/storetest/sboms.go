@@ -1,8 +1,10 @@
 package storetest
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -139,9 +141,14 @@ var sbomTests = map[string]func(*testing.T, *fixture){
 		for i := range names {
 			names[i] = fmt.Sprintf("p%04d", i)
 		}
-		f.catalog(t, key, "1", catalogOf(names...))
-		if got := f.packages(t, key); len(got) != len(names) || got[0].Package.Name != "p0000" || got[1499].Package.Name != "p1499" {
-			t.Errorf("got %d packages", len(got))
+		// More than a page, and some that fill one.
+		catalog := catalogOf(names...)
+		for _, large := range []int{0, 1, 2, 700, 1499} {
+			catalog.Packages[large].Package.MatchInput = json.RawMessage(`"` + strings.Repeat("x", 5<<19) + `"`)
+		}
+		f.catalog(t, key, "1", catalog)
+		if diff := cmp.Diff(catalog.Packages, f.packages(t, key)); diff != "" {
+			t.Errorf("packages: %.1000s", diff)
 		}
 		stop := errors.New("stop")
 		calls := 0
@@ -151,6 +158,17 @@ var sbomTests = map[string]func(*testing.T, *fixture){
 		})
 		if err != stop || calls != 1 { //nolint:errorlint // The error must be that very one.
 			t.Errorf("got %v after %d calls", err, calls)
+		}
+		// yield may call the store; what is gone meanwhile is left out.
+		calls = 0
+		err = f.Packages(t.Context(), key, func(model.HeldPackage) error {
+			if calls++; calls == 1 {
+				return f.DeleteImage(t.Context(), key.ImageID)
+			}
+			return nil
+		})
+		if err != nil || calls >= len(names) {
+			t.Errorf("a removed image: %v after %d calls", err, calls)
 		}
 	},
 }
