@@ -41,8 +41,7 @@ var (
 
 // Log is the event log as store.Events has it.
 type Log interface {
-	EventsSince(ctx context.Context, since int64, limit int) ([]store.Event, error)
-	EventLog(ctx context.Context) (store.EventLog, error)
+	Reader
 	Changed() <-chan struct{}
 }
 
@@ -78,11 +77,8 @@ type Hub struct {
 	config  Config
 	started chan struct{}
 
-	// doubted says that the log may have become another one since it was read last. Only Run uses it.
-	doubted bool
-
 	mu            sync.Mutex
-	position      int64
+	position      Position
 	running       bool
 	stopped       bool
 	subscriptions map[*Subscription]struct{}
@@ -128,7 +124,6 @@ func (h *Hub) Run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			h.doubted = true
 			// A commit does not cut this short: it would make a busy loop of a store that can write but not read.
 			h.wait(ctx, nil, trouble.next(err))
 		case more:
@@ -154,19 +149,16 @@ func (h *Hub) advance(ctx context.Context) (bool, error) {
 	if !started {
 		return true, h.begin(ctx)
 	}
-	if h.doubted {
-		if err := h.check(ctx, position); err != nil {
-			return false, err
-		}
-		h.doubted = false
-		return true, nil
-	}
-	events, err := h.log.EventsSince(ctx, position, batchSize)
+	page, err := ReadPage(ctx, h.log, position, batchSize)
 	if err != nil {
 		return false, fmt.Errorf("read the event log: %w", err)
 	}
-	h.publish(events)
-	return len(events) == batchSize, nil
+	if !page.Continues {
+		h.reset(position, page.Log)
+		return false, nil // A log that changes all the time must not be read all the time.
+	}
+	h.publish(page.Events)
+	return len(page.Events) == batchSize, nil
 }
 
 // begin finds the end of the log, from where on events are delivered.
@@ -177,7 +169,7 @@ func (h *Hub) begin(ctx context.Context) error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.position = log.Last
+	h.position = End(log)
 	for subscription := range h.subscriptions {
 		subscription.since = log.Last
 	}
@@ -185,23 +177,16 @@ func (h *Hub) begin(ctx context.Context) error {
 	return nil
 }
 
-// check makes sure, after the store was away, that the log goes on where it was read last.
-func (h *Hub) check(ctx context.Context, position int64) error {
-	log, err := h.log.EventLog(ctx)
-	if err != nil {
-		return fmt.Errorf("check the event log: %w", err)
-	}
-	if log.Floor <= position && position <= log.Last {
-		return nil
-	}
-	h.config.Log.Info("The event log does not continue at the last position", "position", position, "floor", log.Floor, "last", log.Last)
+// reset ends all subscriptions, because the log does not go on where it was read last. It is followed from its end.
+func (h *Hub) reset(position Position, log store.EventLog) {
+	h.config.Log.Info("The event log does not continue at the last position", "position", position.Sequence, "logID", position.LogID,
+		"floor", log.Floor, "last", log.Last, "lastID", log.LastID)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.position = log.Last
+	h.position = End(log)
 	for subscription := range h.subscriptions {
 		h.end(subscription, ErrReset)
 	}
-	return nil
 }
 
 func (h *Hub) isStarted() bool {
@@ -218,7 +203,7 @@ func (h *Hub) publish(events []store.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, event := range events {
-		h.position = event.Sequence
+		h.position = Of(event)
 		for subscription := range h.subscriptions {
 			if !subscription.filter.Matches(event) {
 				continue

@@ -60,6 +60,7 @@ func (l *eventLog) EventsSince(_ context.Context, since int64, limit int) ([]sto
 	if l.failing {
 		return nil, store.ErrUnavailable
 	}
+	since = min(max(since, l.floor), int64(len(l.events)))
 	end := min(since+int64(limit), int64(len(l.events)))
 	return append([]store.Event(nil), l.events[since:end]...), nil
 }
@@ -71,7 +72,14 @@ func (l *eventLog) EventLog(context.Context) (store.EventLog, error) {
 	if l.failing {
 		return store.EventLog{}, store.ErrUnavailable
 	}
-	return store.EventLog{Floor: l.floor, Last: int64(len(l.events))}, nil
+	log := store.EventLog{Floor: l.floor, Last: int64(len(l.events))}
+	if log.Floor > 0 {
+		log.FloorID = l.events[log.Floor-1].LogID
+	}
+	if log.Last > 0 {
+		log.LastID = l.events[log.Last-1].LogID
+	}
+	return log, nil
 }
 
 func (l *eventLog) Changed() <-chan struct{} {
@@ -249,7 +257,8 @@ func TestUnavailableStoreLosesNothing(t *testing.T) {
 func TestAnotherLogAfterTrouble(t *testing.T) {
 	for name, change := range map[string]func(*eventLog){
 		"a backup was restored": func(l *eventLog) { l.events = l.events[:2] },
-		"events were removed":   func(l *eventLog) { l.events = append(l.events, some(5)...); l.floor = 4 },
+		"the log was lost":      func(l *eventLog) { l.events = nil },
+		"events were removed":   func(l *eventLog) { l.events, l.floor = identified("", "", "", "", "", "", "", ""), 4 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(log *eventLog) { log.add(false, some(3)...) }, func(t *testing.T, log *eventLog, hub *Hub, _ func()) {
@@ -274,6 +283,53 @@ func TestAnotherLogAfterTrouble(t *testing.T) {
 			})
 		})
 	}
+}
+
+// identified are events with these IDs of their log and consecutive sequence numbers.
+func identified(ids ...string) []store.Event {
+	events := make([]store.Event, len(ids))
+	for i, id := range ids {
+		events[i] = store.Event{Sequence: int64(i + 1), LogID: id}
+	}
+	return events
+}
+
+// A server that lacked the newest events has taken over and has used their numbers again, before the hub saw that they were gone.
+func TestNumbersAreUsedAgain(t *testing.T) {
+	for name, change := range map[string]func(*eventLog){
+		"more of them":    func(l *eventLog) { l.events = identified("a", "b", "x", "y") },
+		"as many":         func(l *eventLog) { l.events = identified("a", "b", "x") },
+		"and are removed": func(l *eventLog) { l.events, l.floor = identified("a", "b", "x", "y"), 3 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(log *eventLog) { log.add(false, identified("a", "b", "c")...) }, func(t *testing.T, log *eventLog, hub *Hub, _ func()) {
+				s := hub.Subscribe(t.Context(), Filter{})
+				log.mu.Lock()
+				change(log)
+				log.mu.Unlock()
+				time.Sleep(defaultPollInterval)
+				synctest.Wait()
+				if got := sequences(s); len(got) != 0 || !errors.Is(s.Err(), ErrReset) {
+					t.Errorf("got %v, %v, want ErrReset", got, s.Err())
+				}
+			})
+		})
+	}
+}
+
+// A hub that is at the end of the log goes on there when all events are removed.
+func TestLogIsRemovedUpToThePosition(t *testing.T) {
+	inBubble(t, func(log *eventLog) { log.add(false, identified("a", "b", "c")...) }, func(t *testing.T, log *eventLog, hub *Hub, _ func()) {
+		s := hub.Subscribe(t.Context(), Filter{})
+		log.mu.Lock()
+		log.floor = 3
+		log.mu.Unlock()
+		time.Sleep(defaultPollInterval)
+		synctest.Wait()
+		log.add(false, store.Event{LogID: "d"})
+		synctest.Wait()
+		expect(t, s, 4, 4)
+	})
 }
 
 func TestStoreUnavailableAtStart(t *testing.T) {

@@ -23,7 +23,7 @@ func (h *Hub) Subscribe(ctx context.Context, filter Filter) *Subscription {
 	s := &Subscription{hub: h, filter: filter, channel: make(chan store.Event, BufferSize)}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s.since = h.position
+	s.since = h.position.Sequence
 	h.subscriptions[s] = struct{}{}
 	if h.stopped {
 		h.end(s, ErrStopped)

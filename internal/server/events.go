@@ -16,7 +16,9 @@ import (
 const (
 	defaultEventPage = 100
 	maxEventPage     = 1000
-	// fromNow stands for the position of a client that wants no events from before.
+	// maxLogID bounds the ID of a log, in bytes.
+	maxLogID = 64
+	// fromNow stands for the sequence number of a client that wants no events from before.
 	fromNow = -1
 )
 
@@ -43,26 +45,32 @@ func (o operations) ListEvents(ctx context.Context, request api.ListEventsReques
 	return upgrade{o.s, r, o.s.hub.Events(filter, startOf(since, log), log)}, nil
 }
 
-// eventQuery reads the parameters. since is fromNow when it is not given.
-func eventQuery(params api.ListEventsParams) (filter feed.Filter, since int64, limit int, err error) {
-	since, limit = fromNow, defaultEventPage
+// eventQuery reads the parameters. The sequence number of since is fromNow when it is not given.
+func eventQuery(params api.ListEventsParams) (filter feed.Filter, since feed.Position, limit int, err error) {
+	since, limit = feed.Position{Sequence: fromNow, LogID: value(params.LogId)}, defaultEventPage
 	if params.Since != nil {
-		if since = *params.Since; since < 0 {
-			return filter, 0, 0, problem.BadRequest("since: %d is not a sequence number; use 0 for the beginning of the event log", since)
+		if since.Sequence = *params.Since; since.Sequence < 0 {
+			return filter, since, 0, problem.BadRequest("since: %d is not a sequence number; use 0 for the beginning of the event log", since.Sequence)
 		}
+	}
+	if since.LogID != "" && since.Sequence == fromNow {
+		return filter, since, 0, problem.BadRequest("logId: requires since, the sequence number that came with it")
+	}
+	if len(since.LogID) > maxLogID {
+		return filter, since, 0, problem.BadRequest("logId: %d bytes exceed the maximum of %d", len(since.LogID), maxLogID)
 	}
 	if params.Limit != nil {
 		if limit = *params.Limit; limit < 1 || limit > maxEventPage {
-			return filter, 0, 0, problem.BadRequest("limit: %d is not in the range 1 to %d", limit, maxEventPage)
+			return filter, since, 0, problem.BadRequest("limit: %d is not in the range 1 to %d", limit, maxEventPage)
 		}
 	}
 	kinds := value(params.Kind)
 	if len(kinds) > len(store.EventKinds()) {
-		return filter, 0, 0, problem.BadRequest("kind: %d values exceed the number of event kinds", len(kinds))
+		return filter, since, 0, problem.BadRequest("kind: %d values exceed the number of event kinds", len(kinds))
 	}
 	for _, kind := range kinds {
 		if !slices.Contains(store.EventKinds(), store.EventKind(kind)) {
-			return filter, 0, 0, problem.BadRequest("kind: %q is not an event kind", kind)
+			return filter, since, 0, problem.BadRequest("kind: %q is not an event kind", kind)
 		}
 		filter.Kinds = append(filter.Kinds, store.EventKind(kind))
 	}
@@ -70,50 +78,58 @@ func eventQuery(params api.ListEventsParams) (filter feed.Filter, since int64, l
 	return filter, since, limit, nil
 }
 
-// startOf is the sequence number behind which a client is told events.
-func startOf(since int64, log store.EventLog) int64 {
-	switch since {
+// startOf is the position behind which a client is told events.
+func startOf(since feed.Position, log store.EventLog) feed.Position {
+	switch since.Sequence {
 	case fromNow:
-		return log.Last
+		return feed.End(log)
 	case 0:
-		return log.Floor
+		return feed.Beginning(log)
 	default:
 		return since
 	}
 }
 
-func (s *Server) eventPage(ctx context.Context, filter feed.Filter, since int64, limit int) (api.ListEventsResponseObject, error) {
+func (s *Server) eventPage(ctx context.Context, filter feed.Filter, since feed.Position, limit int) (api.ListEventsResponseObject, error) {
 	log, err := s.config.Store.EventLog(ctx)
 	if err != nil {
 		return nil, err
 	}
 	position := startOf(since, log)
-	events, log, err := live.ReadEvents(ctx, s.config.Store, position, limit)
+	read, err := feed.ReadPage(ctx, s.config.Store, position, limit)
 	if err != nil {
 		return nil, err
 	}
-	if !live.Continues(position, log) {
-		return eventsGone{s.resetProblem(position, log)}, nil
+	if !read.Continues {
+		return eventsGone{s.resetProblem(position.Sequence, read.Log)}, nil
 	}
-	page := api.ListEvents200JSONResponse{Sequence: position, Last: log.Last, Items: []api.Event{}}
-	for _, event := range events {
-		page.Sequence = event.Sequence
+	page := api.ListEvents200JSONResponse{Last: read.Log.Last, Items: []api.Event{}}
+	for _, event := range read.Events {
+		position = feed.Of(event)
 		if filter.Matches(event) {
 			page.Items = append(page.Items, toEvent(event))
 		}
 	}
+	page.Sequence, page.LogId = position.Sequence, position.LogID
 	// What was written between the two reads is for the next page.
 	page.Last = max(page.Last, page.Sequence)
 	return page, nil
 }
 
 func (s *Server) resetProblem(position int64, log store.EventLog) api.EventReset {
-	detail := fmt.Sprintf("events up to %d have been removed; reload the current state and continue with since=%d", log.Floor, log.Last)
-	if position > log.Last {
-		detail = fmt.Sprintf("the newest event is %d, not %d: the event log was replaced; reload the current state and continue with since=%d",
-			log.Last, position, log.Last)
+	var cause string
+	switch {
+	case position > log.Last:
+		cause = fmt.Sprintf("the newest event is %d, not %d: the event log was replaced", log.Last, position)
+	case position < log.Floor:
+		cause = fmt.Sprintf("events up to %d have been removed", log.Floor)
+	default:
+		cause = fmt.Sprintf("the SQL database lost events up to %d and used their sequence numbers again", position)
 	}
-	return api.EventReset{Type: "about:blank", Title: http.StatusText(http.StatusGone), Status: http.StatusGone, Detail: &detail, Sequence: log.Last}
+	detail := fmt.Sprintf("%s; reload the current state and continue with since=%d and logId=%s", cause, log.Last, log.LastID)
+	return api.EventReset{
+		Type: "about:blank", Title: http.StatusText(http.StatusGone), Status: http.StatusGone, Detail: &detail, Sequence: log.Last, LogId: log.LastID,
+	}
 }
 
 // eventsGone is the answer to who asks for events that are not there any more.
@@ -126,7 +142,7 @@ func (a eventsGone) VisitListEventsResponse(w http.ResponseWriter) error {
 
 func toEvent(e store.Event) api.Event {
 	return api.Event{
-		Type: api.EventTypeEvent, Sequence: e.Sequence, At: e.At.UTC(), Kind: api.EventKind(e.Kind),
+		Type: api.EventTypeEvent, Sequence: e.Sequence, LogId: e.LogID, At: e.At.UTC(), Kind: api.EventKind(e.Kind),
 		ImageId: optional(e.ImageID), Platform: optional(e.Platform), Data: e.Data,
 	}
 }

@@ -27,6 +27,8 @@ type EventLog struct {
 	Floor int64
 	// Last is that of the newest event that was ever written, 0 when there is none.
 	Last int64
+	// FloorID and LastID identify the log up to these numbers, as Event.LogID does.
+	FloorID, LastID string
 }
 
 // QueuedEvent is the data of EventImageQueued.

@@ -122,8 +122,7 @@ type Events interface {
 	EventsSince(ctx context.Context, since int64, limit int) ([]Event, error)
 	// LastSequence is the sequence number of the newest event that was ever written, 0 when there is none.
 	LastSequence(ctx context.Context) (int64, error)
-	// EventLog says which events there are. Who reads a page of events and then finds the floor above where the page began may
-	// have missed some.
+	// EventLog says which events there are, and which log it is.
 	EventLog(ctx context.Context) (EventLog, error)
 	// CompactEvents removes events from before a time, from the oldest on, in short transactions. The floor rises with them.
 	CompactEvents(ctx context.Context, before time.Time) error
@@ -320,11 +319,15 @@ const (
 	EventDatabaseUpdated EventKind = "database.updated"
 )
 
-// Event is one entry of the event log. Sequence numbers grow and are never used twice.
+// Event is one entry of the event log. Sequence numbers grow. They are used twice only when the database lost events that it had
+// acknowledged: after a failover to a server that lacked them, or a restore.
 type Event struct {
 	Sequence int64
-	At       time.Time
-	Kind     EventKind
+	// LogID identifies the log up to this event: it is random for each transaction, so a number that is used again has another one. It is
+	// "" for events from before there were IDs.
+	LogID string
+	At    time.Time
+	Kind  EventKind
 	// ImageID and Platform say which image it is about, empty where it is about none.
 	ImageID  string
 	Platform string

@@ -1084,8 +1084,11 @@ type Event struct {
 
 	// Kind Kinds may be added; ignore unknown kinds. change.requested is an audit record: its data contains user, verb, object with resource and name,
 	// and outcome (succeeded or failed).
-	Kind     EventKind `json:"kind"`
-	Platform *string   `json:"platform,omitempty"`
+	Kind EventKind `json:"kind"`
+
+	// LogId Identifies the event log up to the sequence number beside it: a number that is used again has another one. Empty if it is not known.
+	LogId    LogID   `json:"logId"`
+	Platform *string `json:"platform,omitempty"`
 
 	// Sequence Greater than that of all earlier events; sequence numbers may have gaps.
 	Sequence int64     `json:"sequence"`
@@ -1103,6 +1106,8 @@ type EventKind string
 // event; position states that the client has received all events up to that number that match its filters; reset states that events
 // are missing: fetch all data again and continue from that number.
 type EventNote struct {
+	// LogId Identifies the event log up to the sequence number beside it: a number that is used again has another one. Empty if it is not known.
+	LogId    LogID         `json:"logId"`
 	Sequence int64         `json:"sequence"`
 	Type     EventNoteType `json:"type"`
 }
@@ -1117,6 +1122,9 @@ type EventPage struct {
 	// Last The sequence number of the newest event in the event log.
 	Last int64 `json:"last"`
 
+	// LogId Identifies the event log up to the sequence number beside it: a number that is used again has another one. Empty if it is not known.
+	LogId LogID `json:"logId"`
+
 	// Sequence The last sequence number that the page covers; the `since` of the next page.
 	Sequence int64 `json:"sequence"`
 }
@@ -1124,6 +1132,9 @@ type EventPage struct {
 // EventReset defines model for EventReset.
 type EventReset struct {
 	Detail *string `json:"detail,omitempty"`
+
+	// LogId Identifies the event log up to the sequence number beside it: a number that is used again has another one. Empty if it is not known.
+	LogId LogID `json:"logId"`
 
 	// Sequence The sequence number to continue from.
 	Sequence int64  `json:"sequence"`
@@ -1248,6 +1259,9 @@ type Location struct {
 	Layer *string `json:"layer,omitempty"`
 	Path  string  `json:"path"`
 }
+
+// LogID Identifies the event log up to the sequence number beside it: a number that is used again has another one. Empty if it is not known.
+type LogID = string
 
 // MatchDetail defines model for MatchDetail.
 type MatchDetail struct {
@@ -1732,6 +1746,10 @@ type ListChangesParams struct {
 type ListEventsParams struct {
 	// Since The last sequence number that the client received; 0 for all retained events. If absent, only new events are sent.
 	Since *int64 `form:"since,omitempty" json:"since,omitempty"`
+
+	// LogId The `logId` that came with the sequence number in `since`. With it, events that the SQL database lost in a failover or restore cause a
+	// reset even if their sequence numbers were used again.
+	LogId *string `form:"logId,omitempty" json:"logId,omitempty"`
 
 	// Limit Maximum number of events that a page covers, including those that the filters exclude. Not for WebSockets.
 	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
@@ -2491,6 +2509,19 @@ func (siw *ServerInterfaceWrapper) ListEvents(w http.ResponseWriter, r *http.Req
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "since"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "since", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "logId" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "logId", r.URL.Query(), &params.LogId, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "logId"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "logId", Err: err})
 		}
 		return
 	}

@@ -104,8 +104,8 @@ type Hub struct {
 	recent *ring.Buffer[*item]
 	// grown is closed when there is another item.
 	grown chan struct{}
-	// position is the sequence number up to which everything was published, if that is known.
-	position int64
+	// position is up to where everything was published, if that is known.
+	position feed.Position
 	known    bool
 	// serving counts the requests of subscribers.
 	serving sync.WaitGroup
@@ -200,30 +200,40 @@ func (h *Hub) catchUp(ctx context.Context, next Subscription) error {
 	if !known {
 		return errors.New("the last published event is unknown")
 	}
-	for position < until {
-		events, err := h.events.EventsSince(ctx, position, catchUpPage)
+	for position.Sequence < until {
+		page, err := feed.ReadPage(ctx, h.events, position, catchUpPage)
 		if err != nil {
 			h.log.Info("Cannot read missed events", "error", err.Error())
 			return err
 		}
-		if len(events) == 0 {
+		if !page.Continues {
+			return feed.ErrReset
+		}
+		if len(page.Events) == 0 {
 			return nil
 		}
-		for _, event := range events {
+		for _, event := range page.Events {
 			h.publish(event)
 		}
-		position = events[len(events)-1].Sequence
+		position = feed.Of(page.Events[len(page.Events)-1])
 	}
 	return nil
 }
 
 // restart goes on with a subscription that does not continue the one before, and has those who follow the hub connect anew.
 func (h *Hub) restart(next Subscription) {
-	h.disconnect(func(s *subscriber) bool { return s.stream.encode != nil }, websocket.CloseServiceRestart, "events may be missing")
+	h.disconnect(func(s *subscriber) bool { return s.stream.encode != nil }, websocket.CloseServiceRestart, eventsMissing)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.subscription = next
-	h.position, h.known = next.Since()
+	h.beginAt(next)
+}
+
+// beginAt takes the position from where a subscription delivers events, if that is known; h.mu is held.
+func (h *Hub) beginAt(subscription Subscription) {
+	var sequence int64
+	sequence, h.known = subscription.Since()
+	h.position = feed.Position{Sequence: sequence}
 }
 
 func errorText(err error) string {
@@ -237,10 +247,10 @@ func errorText(err error) string {
 func (h *Hub) publish(event store.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.known && event.Sequence <= h.position {
+	if h.known && event.Sequence <= h.position.Sequence {
 		return
 	}
-	h.position, h.known = event.Sequence, true
+	h.position, h.known = feed.Of(event), true
 	h.recent.Add(&item{Event: event})
 	for s := range h.subscribers {
 		if s.next.Load() < h.recent.First() {
@@ -280,7 +290,7 @@ func (h *Hub) Ready() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.known && h.subscription != nil {
-		h.position, h.known = h.subscription.Since()
+		h.beginAt(h.subscription)
 	}
 	return h.open && h.known
 }

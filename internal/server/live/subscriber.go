@@ -3,6 +3,7 @@ package live
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/gorilla/websocket"
 
+	"github.com/scanner-operator/scanner-operator/internal/feed"
 	"github.com/scanner-operator/scanner-operator/internal/server/api"
 	"github.com/scanner-operator/scanner-operator/internal/server/problem"
 )
@@ -22,6 +24,8 @@ const (
 	takeAtOnce = 32
 	// notJoined is the next item of a subscriber that does not follow the hub yet: it cannot be behind.
 	notJoined = math.MaxInt64
+	// eventsMissing is why a WebSocket ends whose events may not be followed by those that come next.
+	eventsMissing = "events may be missing"
 	// pingsPerCheck is how many pings apart at most it is asked whether a caller may still have a WebSocket: a minute.
 	pingsPerCheck = 12
 )
@@ -39,9 +43,10 @@ type subscriber struct {
 	caller string
 	// next is the number of the item of the hub that comes next.
 	next atomic.Int64
-	// passed is the sequence number up to which the subscriber was sent all that its stream shows, told the last one that it
+	// passed is up to where the subscriber was sent all that its stream shows, told the last sequence number that it
 	// knows of. Only the goroutine that writes uses them, and only a subscriber with an opening is told of numbers.
-	passed, told int64
+	passed feed.Position
+	told   int64
 	// connection is set when the handshake is over.
 	connection atomic.Pointer[websocket.Conn]
 
@@ -190,6 +195,10 @@ func (s *subscriber) follow(connection *websocket.Conn) error {
 // deliver writes an item if the stream shows it.
 func (s *subscriber) deliver(connection *websocket.Conn, i *item) error {
 	message, err := s.stream.encode(i)
+	if errors.Is(err, feed.ErrReset) {
+		s.stop(websocket.CloseServiceRestart, eventsMissing)
+		return nil
+	}
 	if err != nil {
 		s.hub.log.Error(err, "Cannot encode an event", "sequence", i.Sequence)
 	}
@@ -202,7 +211,9 @@ func (s *subscriber) deliver(connection *websocket.Conn, i *item) error {
 		}
 		s.told = i.Sequence
 	}
-	s.passed = max(s.passed, i.Sequence)
+	if i.Sequence > s.passed.Sequence {
+		s.passed = feed.Of(i.Event)
+	}
 	return nil
 }
 
@@ -215,20 +226,20 @@ func (s *subscriber) pingAndTell(connection *websocket.Conn) error {
 	if err := s.ping(connection); err != nil {
 		return err
 	}
-	if s.stream.open != nil && s.passed > s.told {
+	if s.stream.open != nil && s.passed.Sequence > s.told {
 		return s.note(connection, api.Position, s.passed)
 	}
 	return nil
 }
 
-// note tells a subscriber a sequence number.
-func (s *subscriber) note(connection *websocket.Conn, kind api.EventNoteType, sequence int64) error {
-	data, err := json.Marshal(api.EventNote{Type: kind, Sequence: sequence})
+// note tells a subscriber a position.
+func (s *subscriber) note(connection *websocket.Conn, kind api.EventNoteType, at feed.Position) error {
+	data, err := json.Marshal(api.EventNote{Type: kind, Sequence: at.Sequence, LogId: at.LogID})
 	if err != nil {
 		return err
 	}
 	if kind != api.Hello {
-		s.told = sequence
+		s.told = at.Sequence
 	}
 	return s.send(connection, data)
 }
@@ -249,7 +260,7 @@ func (s *subscriber) farewell() string {
 	case s.stream.open == nil || s.stream.encode == nil:
 		return s.reason + "; reconnect"
 	default:
-		return fmt.Sprintf("%s; reconnect with since=%d", s.reason, s.passed)
+		return fmt.Sprintf("%s; reconnect with since=%d", s.reason, s.passed.Sequence)
 	}
 }
 

@@ -21,18 +21,19 @@ func (s *Store) EventsSince(ctx context.Context, since int64, limit int) ([]stor
 	var events []store.Event
 	err := s.read(ctx, "read events", func(tx *gorm.DB) error {
 		var rows []struct {
-			Seq, At                       int64
-			Kind, ImageID, Platform, Data string
+			Seq, At                              int64
+			Kind, ImageID, Platform, Data, LogID string
 		}
-		err := tx.Raw("SELECT seq, at, kind, image_id, platform, data FROM events WHERE seq > ? ORDER BY seq LIMIT ?", since, limit).
-			Scan(&rows).Error
+		err := tx.Raw(`SELECT e.seq, e.at, e.kind, e.image_id, e.platform, e.data,
+			COALESCE((SELECT c.log_id FROM event_commits c WHERE c.seq >= e.seq ORDER BY c.seq LIMIT 1), '') AS log_id
+			FROM events e WHERE e.seq > ? ORDER BY e.seq LIMIT ?`, since, limit).Scan(&rows).Error
 		if err != nil {
 			return err
 		}
 		events = make([]store.Event, len(rows))
 		for i, row := range rows {
 			events[i] = store.Event{
-				Sequence: row.Seq, At: fromMicros(row.At), Kind: store.EventKind(row.Kind), ImageID: row.ImageID, Platform: row.Platform,
+				Sequence: row.Seq, LogID: row.LogID, At: fromMicros(row.At), Kind: store.EventKind(row.Kind), ImageID: row.ImageID, Platform: row.Platform,
 				Data: json.RawMessage(row.Data),
 			}
 		}
@@ -60,9 +61,23 @@ func (s *Store) EventLog(ctx context.Context) (store.EventLog, error) {
 		}
 		// All may have been removed.
 		log.Last = max(log.Last, log.Floor)
-		return nil
+		if log.FloorID, err = logID(tx, log.Floor); err != nil {
+			return err
+		}
+		log.LastID, err = logID(tx, log.Last)
+		return err
 	})
 	return log, err
+}
+
+// logID identifies the log up to a sequence number, "" at its beginning.
+func logID(tx *gorm.DB, sequence int64) (string, error) {
+	if sequence == 0 {
+		return "", nil
+	}
+	var id string
+	err := tx.Raw("SELECT log_id FROM event_commits WHERE seq >= ? ORDER BY seq LIMIT 1", sequence).Scan(&id).Error
+	return id, err
 }
 
 // CompactEvents implements store.Events. Only events before the first that is young enough go, whatever the clocks of the
@@ -82,6 +97,10 @@ func (s *Store) CompactEvents(ctx context.Context, before time.Time) error {
 		}
 		err = s.write(ctx, what, func(tx *txn) error {
 			if err := tx.Execute("DELETE FROM events WHERE seq <= ?", until); err != nil {
+				return err
+			}
+			// The row that identifies the floor stays.
+			if err := tx.Execute("DELETE FROM event_commits WHERE seq < ?", until); err != nil {
 				return err
 			}
 			return tx.Execute("UPDATE event_floor SET seq = ? WHERE id = 1 AND seq < ?", until, until)

@@ -51,6 +51,9 @@ func (t *txn) publish() error {
 	if err := t.Insert("events", []string{"seq", "at", "kind", "image_id", "platform", "data"}, values, ""); err != nil {
 		return err
 	}
+	if err := t.Insert("event_commits", []string{"seq", "log_id"}, []any{last + int64(len(t.events)), newNonce()}, ""); err != nil {
+		return err
+	}
 	return t.Notify()
 }
 

@@ -50,6 +50,28 @@ var feedTests = map[string]func(*testing.T, *fixture){
 			t.Errorf("got %+v, want one event behind %d", got, last)
 		}
 	},
+	"IDs of the event log": func(t *testing.T, f *fixture) {
+		for _, transaction := range [][]model.ImageKey{{image("a", amd64), image("b", amd64)}, {image("c", amd64)}} {
+			if _, err := f.WantImages(t.Context(), transaction); err != nil {
+				t.Fatal(err)
+			}
+		}
+		events := f.events(t, 0)
+		log, err := f.EventLog(t.Context())
+		if err != nil || len(events) != 3 {
+			t.Fatalf("%d events, %v", len(events), err)
+		}
+		first, second := events[0].LogID, events[2].LogID
+		if first == "" || second == "" || first == second || events[1].LogID != first || log.LastID != second || log.FloorID != "" {
+			t.Errorf("events with %q, %q and %q, %+v", first, events[1].LogID, second, log)
+		}
+		if err := f.CompactEvents(t.Context(), time.Now().Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		if log, err = f.EventLog(t.Context()); err != nil || log.FloorID != second || log.LastID != second {
+			t.Errorf("after all events were removed: %+v, %v", log, err)
+		}
+	},
 	"CompactEvents while events are written": func(t *testing.T, f *fixture) {
 		const count = 200
 		var writers sync.WaitGroup
@@ -265,6 +287,10 @@ var feedTests = map[string]func(*testing.T, *fixture){
 func expectLog(t *testing.T, f *fixture, want store.EventLog) {
 	t.Helper()
 	got, err := f.EventLog(t.Context())
+	if (got.FloorID == "") != (want.Floor == 0) || (got.LastID == "") != (want.Last == 0) {
+		t.Errorf("EventLog: got %+v, want IDs for numbers but 0", got)
+	}
+	got.FloorID, got.LastID = "", ""
 	if err != nil || got != want {
 		t.Errorf("EventLog: got %+v, %v, want %+v", got, err, want)
 	}

@@ -5,11 +5,13 @@
 import type { EventData } from "./eventData.ts";
 import type { EventKind } from "./eventKind.ts";
 import type { EventType } from "./eventType.ts";
+import type { LogID } from "./logID.ts";
 
 export interface Event {
   type: EventType;
   /** Greater than that of all earlier events; sequence numbers may have gaps. */
   sequence: number;
+  logId: LogID;
   at: string;
   kind: EventKind;
   /** The image that the event is about, if any. */

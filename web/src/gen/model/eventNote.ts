@@ -3,6 +3,7 @@
  * Do not edit.
  */
 import type { EventNoteType } from "./eventNoteType.ts";
+import type { LogID } from "./logID.ts";
 
 /**
  * A message of the WebSocket at /api/v1/events that is not an event. hello is the first message and contains the sequence number of the newest
@@ -12,4 +13,5 @@ import type { EventNoteType } from "./eventNoteType.ts";
 export interface EventNote {
   type: EventNoteType;
   sequence: number;
+  logId: LogID;
 }

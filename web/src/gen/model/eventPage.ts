@@ -3,10 +3,12 @@
  * Do not edit.
  */
 import type { Event } from "./event.ts";
+import type { LogID } from "./logID.ts";
 
 export interface EventPage {
   /** The last sequence number that the page covers; the `since` of the next page. */
   sequence: number;
+  logId: LogID;
   /** The sequence number of the newest event in the event log. */
   last: number;
   items: Event[];

@@ -68,6 +68,7 @@ export * from "./listVulnerabilitiesSort.ts";
 export * from "./listWorkloadsParams.ts";
 export * from "./listWorkloadsSort.ts";
 export * from "./location.ts";
+export * from "./logID.ts";
 export * from "./matchDetail.ts";
 export * from "./matchDetailFound.ts";
 export * from "./matchDetailSearchedBy.ts";

@@ -11,6 +11,12 @@ export type ListEventsParams = {
    */
   since?: number;
   /**
+   * The `logId` that came with the sequence number in `since`. With it, events that the SQL database lost in a failover or restore cause a
+   * reset even if their sequence numbers were used again.
+   * @maxLength 64
+   */
+  logId?: string;
+  /**
    * Maximum number of events that a page covers, including those that the filters exclude. Not for WebSockets.
    * @minimum 1
    * @maximum 1000
