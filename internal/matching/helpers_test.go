@@ -35,7 +35,10 @@ func goModules(modules ...string) string {
 		"schema":{"version":"16.1.10","url":"https://raw.githubusercontent.com/anchore/syft/main/schema/json/schema-16.1.10.json"}}`
 }
 
-var document = goModules("golang.org/x/net", "v0.1.0")
+// module is a Go module that the sample database knows.
+const module = "golang.org/x/net"
+
+var document = goModules(module, "v0.1.0")
 
 func key(digit string) model.ImageKey {
 	return model.ImageKey{

@@ -29,7 +29,7 @@ func (r *runner) newImages(ctx context.Context, current store.ResultSet) (more b
 	missing := map[int64]store.StoredPackage{}
 	for _, key := range keys {
 		digest, packages, err := r.store.UnansweredPackages(ctx, key)
-		if isGone(err) {
+		if isGone(err) || r.passedOver(ctx, key, err) {
 			continue
 		}
 		if err != nil {
@@ -51,7 +51,7 @@ func (r *runner) newImages(ctx context.Context, current store.ResultSet) (more b
 	}
 	for _, image := range images {
 		err := r.store.FinishImage(ctx, image.key, image.sbomDigest)
-		if err != nil && !isGone(err) {
+		if err != nil && !isGone(err) && !r.passedOver(ctx, image.key, err) {
 			return false, fmt.Errorf("save the results of image %s: %w", image.key, err)
 		}
 		more = more || err == nil
@@ -89,7 +89,7 @@ func (r *runner) readAgain(ctx context.Context, current store.ResultSet) error {
 		}
 		for _, key := range keys {
 			done, err := r.readOne(ctx, current, key)
-			if err != nil {
+			if err != nil && !r.passedOver(ctx, key, err) {
 				return fmt.Errorf("reparse the SBOM of %s: %w", key, err)
 			}
 			complete = complete && done
@@ -97,6 +97,15 @@ func (r *runner) readAgain(ctx context.Context, current store.ResultSet) error {
 		after = keys[len(keys)-1]
 	}
 	return nil
+}
+
+// passedOver logs an error that concerns one image only, and reports false for others.
+func (r *runner) passedOver(ctx context.Context, key model.ImageKey, err error) bool {
+	if !isOfOneRow(ctx, err) || errors.Is(err, ErrBusy) {
+		return false
+	}
+	r.log.Error(err, "Cannot match an image", "image", key.ImageID, "platform", key.Platform.String())
+	return true
 }
 
 // readOne reports false when the SBOM has to wait for a database.

@@ -34,6 +34,8 @@ const (
 	retryAfter = time.Minute
 	// storeRetry is when work goes on after the store or the vulnerability database failed.
 	storeRetry = 5 * time.Second
+	// maxFailure bounds the text of the failure of a package in bytes.
+	maxFailure = 1 << 10
 	// DefaultRetention is how long history is kept when nothing else is asked for.
 	DefaultRetention = 90 * 24 * time.Hour
 	// pruneInterval is how often the store is pruned when no database changes.

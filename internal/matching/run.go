@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/scanner-operator/scanner-operator/internal/match"
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/truncate"
 	"github.com/scanner-operator/scanner-operator/internal/vulndb"
 )
 
@@ -131,6 +134,9 @@ func (r *runner) release(database *match.Database) {
 	}
 }
 
+// errMatch is wrapped by errors of the vulnerability database.
+var errMatch = errors.New("match packages")
+
 // matchBatch matches packages and saves the answers under a result set.
 func (r *runner) matchBatch(ctx context.Context, database *match.Database, resultSet int64, packages []store.StoredPackage) error {
 	batch := make([]model.Package, len(packages))
@@ -139,7 +145,7 @@ func (r *runner) matchBatch(ctx context.Context, database *match.Database, resul
 	}
 	found, err := database.MatchPackages(ctx, batch)
 	if err != nil {
-		return fmt.Errorf("match packages: %w", err)
+		return fmt.Errorf("%w: %w", errMatch, err)
 	}
 	answers := make(map[int64]model.PackageAnswer, len(packages))
 	for i := range packages {
@@ -150,11 +156,37 @@ func (r *runner) matchBatch(ctx context.Context, database *match.Database, resul
 		}
 		answers[p.ID] = answer
 	}
-	if err := r.store.SaveAnswers(ctx, resultSet, answers); err != nil {
+	if err := r.saveAnswers(ctx, resultSet, answers); err != nil {
 		return fmt.Errorf("save match results: %w", err)
 	}
 	r.observer.PackagesMatched(len(packages))
 	return nil
+}
+
+// saveAnswers saves the answers one by one if they cannot be saved together; one that cannot be saved at all becomes a failure.
+func (r *runner) saveAnswers(ctx context.Context, resultSet int64, answers map[int64]model.PackageAnswer) error {
+	err := r.store.SaveAnswers(ctx, resultSet, answers)
+	if !isOfOneRow(ctx, err) {
+		return err
+	}
+	for _, id := range slices.Sorted(maps.Keys(answers)) {
+		err := r.store.SaveAnswers(ctx, resultSet, map[int64]model.PackageAnswer{id: answers[id]})
+		if isOfOneRow(ctx, err) {
+			r.log.Error(err, "Cannot save the result of a package", "package", id)
+			failure := model.PackageAnswer{Failure: truncate.Text("save the result: "+err.Error(), maxFailure)}
+			err = r.store.SaveAnswers(ctx, resultSet, map[int64]model.PackageAnswer{id: failure})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isOfOneRow says that the store refused a value: the work goes on without it. Other errors end a pass: a database is not available, the
+// result set is not the current one any more, or ctx ended.
+func isOfOneRow(ctx context.Context, err error) bool {
+	return err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrNotFound) && !errors.Is(err, errMatch)
 }
 
 // prune removes what nothing needs any more, now and then.

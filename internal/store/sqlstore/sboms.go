@@ -159,8 +159,8 @@ func savePackages(tx *txn, packages []model.HeldPackage) (map[string]int64, erro
 			return nil, err
 		}
 		added = append(added, held)
-		values = append(values, p.Fingerprint, sqldb.Truncate(p.Name, maxName), sqldb.Truncate(p.Version, maxName), sqldb.Clean(p.Type), sqldb.Clean(p.Language),
-			sqldb.Clean(p.PURL), sqldb.Clean(p.Distro), licenses, cpes, []byte(p.MatchInput))
+		values = append(values, p.Fingerprint, sqldb.Truncate(p.Name, maxName), sqldb.Truncate(p.Version, maxName), sqldb.Truncate(p.Type, maxIdentifier),
+			sqldb.Clean(p.Language), sqldb.Clean(p.PURL), sqldb.Clean(p.Distro), licenses, cpes, []byte(p.MatchInput))
 	}
 	if len(added) == 0 {
 		return ids, nil

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -24,6 +25,16 @@ func (f *fixture) packages(t *testing.T, key model.ImageKey) []model.HeldPackage
 		t.Fatalf("Packages: %v", err)
 	}
 	return held
+}
+
+// random is text of n letters and digits that cannot be compressed by much.
+func random(n int) string {
+	text := make([]byte, n)
+	source := rand.NewChaCha8([32]byte{byte(n)})
+	for i := range text {
+		text[i] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-+"[source.Uint64()%64]
+	}
+	return string(text)
 }
 
 var sbomTests = map[string]func(*testing.T, *fixture){
@@ -79,9 +90,14 @@ var sbomTests = map[string]func(*testing.T, *fixture){
 		catalog := model.Catalog{Distro: "x\x00\xff", Packages: []model.HeldPackage{
 			{Package: model.Package{Fingerprint: "f1", Name: "bad\xff\x00name", Version: string(make([]byte, 5000))}},
 			{Package: model.Package{Fingerprint: "f2", Name: "'; DROP TABLE images; --", Version: "%_"}},
+			// Not compressible, as an index of PostgreSQL holds at most 2,704 bytes after compression.
+			{Package: model.Package{
+				Fingerprint: "f3", Name: "long" + random(2000), Version: random(2000), Type: random(700), Language: random(5000), PURL: random(100_000),
+				Distro: random(5000), CPEs: []string{random(5000)}, Licenses: []string{random(5000)},
+			}},
 		}}
 		f.catalog(t, key, "1", catalog)
-		if got := f.packages(t, key); len(got) != 2 || got[0].Package.Name != "'; DROP TABLE images; --" || len(got[1].Package.Version) > 1024 {
+		if got := f.packages(t, key); len(got) != 3 || len(got[2].Package.Type) > 255 || got[0].Package.Name != "'; DROP TABLE images; --" || len(got[1].Package.Version) > 1024 {
 			t.Errorf("got %+v", got)
 		}
 		for name, fingerprint := range map[string]string{"none": "", "long": string(make([]byte, 300))} {
