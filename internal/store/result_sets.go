@@ -140,8 +140,9 @@ type ResultSets interface {
 
 	// Prune removes what nothing needs any more: findings that closed before the given time and changes from before it, packages
 	// that no image holds and no change is about, past result sets without any; rollouts from before that time, presences that ended
-	// before it, unless the same container runs the image again, and sums of days that no TrendQuery from today can reach. It works in
-	// short transactions.
+	// before it, unless the same container runs the image again, and sums of days that no TrendQuery from today can reach; reports from
+	// outside that were uploaded before it, of images that nothing runs and no scope keeps; size classes of repositories without an image,
+	// and what RecordChange keeps of objects that it was not called for since. It works in short transactions.
 	Prune(ctx context.Context, before time.Time) error
 }
 

@@ -31,8 +31,8 @@ type Scans interface {
 	// ExpireUses removes of a scope which images ran there until before, but not since. The scope "" is that of scopes that were forgotten.
 	ExpireUses(ctx context.Context, scope string, before time.Time) error
 	// ForgetImages removes, with all that is known of them, up to limit images that nothing runs, of whose uses none is kept that
-	// ExpireUses could remove, and that became known before; and returns them. Images with a report from outside stay: whoever sent it
-	// decides. When there are none it only reads. A limit of more than MaxForget is cut to it.
+	// ExpireUses could remove, and that became known before; and returns them. Images with a report from outside stay until Prune
+	// removes it. When there are none it only reads. A limit of more than MaxForget is cut to it.
 	ForgetImages(ctx context.Context, before time.Time, limit int) ([]model.ImageKey, error)
 }
 

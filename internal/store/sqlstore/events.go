@@ -139,18 +139,29 @@ func (s *Store) RecordChange(ctx context.Context, change store.ObjectChange) err
 	if !change.Gone {
 		news = contentDigest(string(change.Detail))
 	}
-	var recorded string
+	var recorded objectState
 	err := s.read(ctx, what, func(tx *gorm.DB) (err error) {
 		recorded, err = lastRecorded(tx, object)
 		return err
 	})
-	if err != nil || recorded == news {
+	if err != nil || recorded.Told == news && (news == "" || recorded.At > micros(s.clock.Now().Add(-seenInterval))) {
 		return err
 	}
 	return s.write(ctx, what, func(tx *txn) error {
 		recorded, err := lastRecorded(tx.DB, object)
-		if err != nil || recorded == news {
+		if err != nil {
 			return err
+		}
+		if err := tx.Execute("DELETE FROM object_last_seen WHERE object = ?", object); err != nil {
+			return err
+		}
+		if news != "" {
+			if err := tx.Insert("object_last_seen", []string{"object", "at"}, []any{object, tx.now}, ""); err != nil {
+				return err
+			}
+		}
+		if recorded.Told == news {
+			return nil
 		}
 		if err := tx.Execute("DELETE FROM object_states WHERE object = ?", object); err != nil {
 			return err
@@ -164,13 +175,20 @@ func (s *Store) RecordChange(ctx context.Context, change store.ObjectChange) err
 	})
 }
 
-// lastRecorded is the digest of what the last event says of an object, "" when there is no such object.
-func lastRecorded(tx *gorm.DB, object string) (string, error) {
-	var told []string
-	if err := tx.Raw("SELECT told FROM object_states WHERE object = ?", object).Scan(&told).Error; err != nil || len(told) == 0 {
-		return "", err
-	}
-	return told[0], nil
+// seenInterval is how often it is noted of an object that does not change that it still exists.
+const seenInterval = 24 * time.Hour
+
+// objectState is the digest of what the last event says of an object, "" when there is no such object, and when it was last seen.
+type objectState struct {
+	Told string
+	At   int64
+}
+
+func lastRecorded(tx *gorm.DB, object string) (objectState, error) {
+	var state objectState
+	err := tx.Raw(`SELECT s.told, COALESCE(l.at, 0) AS at FROM object_states s LEFT JOIN object_last_seen l ON l.object = s.object
+		WHERE s.object = ?`, object).Scan(&state).Error
+	return state, err
 }
 
 // RecordQueued implements store.Images.

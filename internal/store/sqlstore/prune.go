@@ -30,6 +30,7 @@ func (s *Store) Prune(ctx context.Context, before time.Time) error {
 		{action: "DELETE FROM finding_changes", table: "finding_changes", column: "id", condition: "generation <= ?", values: []any{closed}},
 		{action: "DELETE FROM findings", table: "findings", column: "package_pk", condition: "until_gen <= ?", values: []any{closed}},
 		{action: "DELETE FROM image_presences", table: "image_presences", column: "id", condition: endedPresence, values: []any{micros(before)}},
+		{action: "DELETE FROM reports", table: "reports", column: "id", condition: unusedReport, values: []any{micros(before)}},
 		{action: "DELETE FROM rollouts", table: "rollouts", column: "id", condition: "at < ?", values: []any{micros(before)}},
 		// Answers have no history: only the current ones and those of the next result set are ever read.
 		{action: "DELETE FROM package_answers", table: "package_answers", column: "package_pk", condition: "until_gen <= ?", values: []any{current}},
@@ -49,6 +50,19 @@ func (s *Store) Prune(ctx context.Context, before time.Time) error {
 		if err := tx.Execute("DELETE FROM daily_sums WHERE day < ?", dayOf(oldest)); err != nil {
 			return err
 		}
+		unseen := min(micros(before), micros(s.clock.Now().Add(-2*seenInterval)))
+		for _, step := range []struct {
+			statement string
+			before    int64
+		}{
+			{"DELETE FROM repository_sizes WHERE updated_at < ? AND repository NOT IN (SELECT i.repository FROM images i)", micros(before)},
+			{"DELETE FROM object_states WHERE COALESCE((SELECT l.at FROM object_last_seen l WHERE l.object = object_states.object), 0) < ?", unseen},
+			{"DELETE FROM object_last_seen WHERE at < ?", unseen},
+		} {
+			if err := tx.Execute(step.statement, step.before); err != nil {
+				return err
+			}
+		}
 		return tx.Execute(`DELETE FROM generations WHERE state = ? AND number <= ?
 			AND NOT EXISTS (SELECT 1 FROM finding_changes c WHERE c.generation = generations.number)
 			AND NOT EXISTS (SELECT 1 FROM findings f WHERE f.from_gen = generations.number)
@@ -61,6 +75,11 @@ func (s *Store) Prune(ctx context.Context, before time.Time) error {
 const endedPresence = `until_time < ? AND NOT EXISTS (SELECT 1 FROM image_uses u WHERE u.namespace = image_presences.namespace
 	AND u.name = image_presences.name AND u.kind = image_presences.kind AND u.image_pk = image_presences.image_pk
 	AND u.container = image_presences.container)`
+
+// unusedReport is the condition that a report was uploaded before a time, and that nothing runs its image or ran it as long as scopes keep
+// that. ForgetImages removes the image.
+const unusedReport = `saved_at < ? AND NOT EXISTS (SELECT 1 FROM images i JOIN image_uses u ON u.image_pk = i.id WHERE i.image_id = reports.image_id)
+	AND NOT EXISTS (SELECT 1 FROM images i JOIN scope_last_uses l ON l.image_pk = i.id WHERE i.image_id = reports.image_id)`
 
 // prunePackages deletes the packages that no image holds and no change is about, with all that is known of them.
 func (s *Store) prunePackages(ctx context.Context, what string) error {
