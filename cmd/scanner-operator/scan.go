@@ -101,7 +101,7 @@ func (o *scanOptions) run(ctx context.Context, source string, stdout, stderr io.
 	input := report.Input{ImageID: source, Build: &installed.Build, ToolVersion: version.String()}
 	progress := newProgress(stderr)
 	defer progress.end()
-	sbom, err := o.sbom(ctx, source, sbomFile, &input, progress)
+	sbom, err := o.sbom(ctx, source, sbomFile, database.Imports(), &input, progress)
 	if err != nil {
 		return err
 	}
@@ -212,7 +212,9 @@ func isSBOMFile(source string) (bool, error) {
 }
 
 // sbom reads the SBOM or generates it from the image, and sets the fields of the report about the image.
-func (o *scanOptions) sbom(ctx context.Context, source string, isFile bool, input *report.Input, progress *progressLine) (*match.SBOM, error) {
+func (o *scanOptions) sbom(
+	ctx context.Context, source string, isFile bool, imports *match.Imports, input *report.Input, progress *progressLine,
+) (*match.SBOM, error) {
 	digest := sha256.New()
 	var content io.Reader
 	if isFile {
@@ -233,7 +235,7 @@ func (o *scanOptions) sbom(ctx context.Context, source string, isFile bool, inpu
 		input.ImageID, input.Platform = pinned(source, result.ManifestDigest), result.Platform
 		content = bytes.NewReader(result.SBOM)
 	}
-	sbom, err := match.Decode(io.TeeReader(content, digest), match.DecodeLimits{})
+	sbom, err := match.Decode(io.TeeReader(content, digest), match.DecodeLimits{}, imports)
 	if err != nil {
 		return nil, fmt.Errorf("read the SBOM of %s: %w", source, err)
 	}

@@ -52,6 +52,9 @@ func Open(installed vulndb.Installed) (*Database, error) {
 	}, nil
 }
 
+// Imports are those that advisories of the database name, for Decode.
+func (d *Database) Imports() *Imports { return d.store.imports }
+
 // Build describes the database.
 func (d *Database) Build() model.DatabaseBuild { return d.build }
 
@@ -70,10 +73,14 @@ func (d *Database) Close() error {
 	return nil
 }
 
-// Match finds the vulnerabilities of all packages of an SBOM that take part in matching, each distinct package once.
+// Match finds the vulnerabilities of all packages of an SBOM that take part in matching, each distinct package once. The SBOM must
+// have been decoded with the imports of this database.
 // An error means that nothing is known: neither a database that cannot be read nor a package that cannot be matched ever
 // looks like an image without findings.
 func (d *Database) Match(ctx context.Context, s *SBOM) (model.MatchResult, error) {
+	if s.catalog.Symbols == model.SymbolsLeftOut {
+		return model.MatchResult{}, errors.New("the SBOM was decoded without the imports that the vulnerability database names")
+	}
 	packages := make([]model.Package, 0, len(s.catalog.Packages))
 	for _, held := range s.catalog.Packages {
 		if !held.Excluded {

@@ -22,7 +22,10 @@ type SBOM struct {
 
 // Decode reads an SBOM in Syft's JSON format. The input is not trusted: what exceeds lim is refused with an error
 // that wraps ErrLimit, what is no syft-json with one that wraps ErrFormat.
-func Decode(r io.Reader, lim DecodeLimits) (s *SBOM, err error) {
+//
+// imports are those of all databases that the packages will be matched with ([Database.Imports]). Nil leaves symbol tables out; if there are
+// any, the Symbols of the catalog say so, and the SBOM has to be decoded again before it is matched.
+func Decode(r io.Reader, lim DecodeLimits, imports *Imports) (s *SBOM, err error) {
 	lim = lim.withDefaults()
 	data, err := readBounded(r, lim.Bytes)
 	if err != nil {
@@ -41,11 +44,11 @@ func Decode(r io.Reader, lim DecodeLimits) (s *SBOM, err error) {
 	if id, version := syftjson.NewFormatDecoder().Identify(bytes.NewReader(data)); id != syftjson.ID || version == "" {
 		return nil, fmt.Errorf("%w: it is not valid JSON in the format of Syft (syft-json)", ErrFormat)
 	}
-	return provide(data, lim)
+	return provide(data, lim, imports)
 }
 
 // provide leaves the choice of packages, of their distribution and of those that are left out to Grype itself.
-func provide(data []byte, lim DecodeLimits) (*SBOM, error) {
+func provide(data []byte, lim DecodeLimits, imports *Imports) (*SBOM, error) {
 	config := pkg.ProviderConfig{SynthesisConfig: pkg.SynthesisConfig{
 		Distro: pkg.DistroConfig{FixChannels: distro.DefaultFixChannels()},
 	}}
@@ -57,7 +60,7 @@ func provide(data []byte, lim DecodeLimits) (*SBOM, error) {
 		return nil, fmt.Errorf("%w: it has %d packages, more than %d", ErrLimit, n, lim.Packages)
 	}
 	builder := newCatalogBuilder(len(kept))
-	if err := addKept(builder, kept, lim.ContextBytes); err != nil {
+	if err := addKept(builder, kept, imports, lim.ContextBytes); err != nil {
 		return nil, err
 	}
 	ids := make(map[pkg.ID]struct{}, len(kept))
@@ -71,7 +74,7 @@ func provide(data []byte, lim DecodeLimits) (*SBOM, error) {
 		if p.Distro == nil {
 			p.Distro = context.Distro
 		}
-		if err := builder.add(p, &unit{projection: project(p)}, true); err != nil {
+		if err := builder.add(p, &unit{projection: project(p, imports)}, true); err != nil {
 			return nil, err
 		}
 	}
@@ -79,12 +82,13 @@ func provide(data []byte, lim DecodeLimits) (*SBOM, error) {
 	s.catalog = builder.catalog()
 	s.catalog.Distro = distroName(context.Distro)
 	s.catalog.Size = imageSize(document)
+	s.catalog.Symbols = symbolsOf(kept, imports)
 	return s, nil
 }
 
 // addKept adds the packages that take part in matching.
-func addKept(builder *catalogBuilder, kept []pkg.Package, contextBytes int) error {
-	around, err := newContexts(kept, contextBytes)
+func addKept(builder *catalogBuilder, kept []pkg.Package, imports *Imports, contextBytes int) error {
+	around, err := newContexts(kept, imports, contextBytes)
 	if err != nil {
 		return err
 	}
@@ -98,6 +102,20 @@ func addKept(builder *catalogBuilder, kept []pkg.Package, contextBytes int) erro
 		}
 	}
 	return nil
+}
+
+// symbolsOf says what became of the symbol tables of packages.
+func symbolsOf(packages []pkg.Package, imports *Imports) model.Symbols {
+	for i := range packages {
+		if m, ok := packages[i].Metadata.(pkg.GolangBinMetadata); !ok || len(m.Symbols) == 0 {
+			continue
+		}
+		if imports == nil {
+			return model.SymbolsLeftOut
+		}
+		return model.SymbolsRead
+	}
+	return model.SymbolsNone
 }
 
 // Catalog says what the image holds: every package once, those left out of matching included. The caller must not

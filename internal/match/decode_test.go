@@ -55,7 +55,7 @@ func TestHostileSBOMs(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := match.Decode(strings.NewReader(test.input), small)
+			_, err := match.Decode(strings.NewReader(test.input), small, nil)
 			if !errors.Is(err, test.is) {
 				t.Fatalf("got %v, want an error that wraps %v", err, test.is)
 			}
@@ -68,7 +68,7 @@ func TestHostileSBOMs(t *testing.T) {
 
 func TestDecodeReportsReadErrors(t *testing.T) {
 	broken := errors.New("broken pipe")
-	if _, err := match.Decode(errReader{broken}, match.DecodeLimits{}); !errors.Is(err, broken) {
+	if _, err := match.Decode(errReader{broken}, match.DecodeLimits{}, nil); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -162,7 +162,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{` + schema + `,"distro":{"id":"debian","versionID":"v"}}`))
 	limits := match.DecodeLimits{Bytes: 1 << 20, Packages: 100, Relationships: 100, Files: 100, Values: 10_000, StringBytes: 4096, Depth: 32}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		s, err := match.Decode(bytes.NewReader(data), limits)
+		s, err := match.Decode(bytes.NewReader(data), limits, nil)
 		if err != nil {
 			if !errors.Is(err, match.ErrFormat) && !errors.Is(err, match.ErrLimit) {
 				t.Errorf("an error of another kind: %v", err)

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
-	"slices"
 
 	"github.com/anchore/grype/grype/distro"
 	"github.com/anchore/grype/grype/pkg"
@@ -15,7 +14,7 @@ import (
 
 // Projection is the version of the rules that make fingerprints and matching inputs. It changes whenever the projection below
 // or its meaning changes, so that old fingerprints never meet new ones.
-const Projection = 2
+const Projection = 3
 
 // projection is all that Grype's matchers read of a package. Order and names are the canonical form whose SHA-256 is the
 // fingerprint; identifiers, locations, licences, relations and build settings are left out because no matcher reads them.
@@ -70,7 +69,9 @@ type javaProjection struct {
 
 type goProjection struct {
 	// Main says that the package is the main module of its binary.
-	Main    bool                `json:"main,omitempty"`
+	Main bool `json:"main,omitempty"`
+	// Symbols is the part of the symbol table that advisories about the module name, in place of thousands of symbols that differ from
+	// binary to binary.
 	Symbols map[string][]string `json:"symbols,omitempty"`
 }
 
@@ -81,8 +82,8 @@ type jvmProjection struct {
 	SemanticVersion    string `json:"semanticVersion,omitempty"`
 }
 
-// project returns what matchers read of a package.
-func project(p *pkg.Package) projection {
+// project returns what matchers read of a package with databases that name these imports.
+func project(p *pkg.Package, imports *Imports) projection {
 	in := projection{
 		Projection: Projection,
 		Type:       string(p.Type),
@@ -104,7 +105,7 @@ func project(p *pkg.Package) projection {
 	if p.Type == syftpkg.JavaPkg || p.Type == syftpkg.JenkinsPluginPkg {
 		in.PURL = p.PURL
 	}
-	in.projectMetadata(p)
+	in.projectMetadata(p, imports)
 	return in
 }
 
@@ -114,7 +115,7 @@ func fingerprint(canonical []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func (in *projection) projectMetadata(p *pkg.Package) {
+func (in *projection) projectMetadata(p *pkg.Package, imports *Imports) {
 	switch m := p.Metadata.(type) {
 	case pkg.RpmMetadata:
 		in.RPM = &rpmProjection{Epoch: m.Epoch, ModularityLabel: m.ModularityLabel, Arch: m.Arch}
@@ -129,7 +130,7 @@ func (in *projection) projectMetadata(p *pkg.Package) {
 			}
 		}
 	case pkg.GolangBinMetadata:
-		in.Go = &goProjection{Main: m.MainModule == p.Name, Symbols: sortedSymbols(m.Symbols)}
+		in.Go = &goProjection{Main: m.MainModule == p.Name, Symbols: imports.reduce(p.Name, m.Symbols)}
 	case pkg.JavaVMInstallationMetadata:
 		in.JVM = &jvmProjection{
 			JavaRuntimeVersion: m.Release.JavaRuntimeVersion,
@@ -138,18 +139,6 @@ func (in *projection) projectMetadata(p *pkg.Package) {
 			SemanticVersion:    m.Release.SemanticVersion,
 		}
 	}
-}
-
-// sortedSymbols makes the order in which a linker laid out functions irrelevant.
-func sortedSymbols(symbols map[string][]string) map[string][]string {
-	if len(symbols) == 0 {
-		return nil
-	}
-	out := make(map[string][]string, len(symbols))
-	for path, names := range symbols {
-		out[path] = slices.Sorted(slices.Values(names))
-	}
-	return out
 }
 
 // projectCPE keeps the attributes as they are: the string form of a CPE loses white space and escapes.

@@ -60,7 +60,13 @@ func (i *image) encode(tb testing.TB) []byte {
 
 func (i *image) decode(tb testing.TB) *match.SBOM {
 	tb.Helper()
-	s, err := match.Decode(bytes.NewReader(i.encode(tb)), match.DecodeLimits{})
+	return i.decodeWith(tb, nil)
+}
+
+// decodeWith decodes the image for databases that name these imports.
+func (i *image) decodeWith(tb testing.TB, imports *match.Imports) *match.SBOM {
+	tb.Helper()
+	s, err := match.Decode(bytes.NewReader(i.encode(tb)), match.DecodeLimits{}, imports)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -107,7 +113,7 @@ func openSample(tb testing.TB) *match.Database {
 
 func matchImage(tb testing.TB, database *match.Database, i *image) (model.Catalog, model.MatchResult) {
 	tb.Helper()
-	s := i.decode(tb)
+	s := i.decodeWith(tb, database.Imports())
 	result, err := database.Match(tb.Context(), s)
 	if err != nil {
 		tb.Fatal(err)

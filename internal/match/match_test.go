@@ -205,7 +205,7 @@ func TestOpenRefusesMissingDatabase(t *testing.T) {
 // A database that cannot be read must not look like an image without vulnerabilities.
 func TestUnreadableDatabaseIsAnError(t *testing.T) {
 	installed := dbtest.Sample(t)
-	change(t, installed, "DROP TABLE affected_package_handles")
+	change(t, installed, "DROP TABLE package_specifier_overrides")
 	database, err := match.Open(installed)
 	if err != nil {
 		t.Fatal(err)

@@ -22,23 +22,23 @@ const (
 	MediaTypeCycloneDXXML  = "application/vnd.cyclonedx+xml"
 )
 
-// DecodeAs reads an SBOM of one of the media types above. Errors are those of Decode, and one that wraps ErrFormat for any other
+// DecodeAs reads an SBOM of one of the media types above. imports and errors are those of Decode, besides one that wraps ErrFormat for any other
 // media type.
-func DecodeAs(mediaType string, r io.Reader, lim DecodeLimits) (*SBOM, error) {
+func DecodeAs(mediaType string, r io.Reader, lim DecodeLimits, imports *Imports) (*SBOM, error) {
 	switch mediaType {
 	case MediaTypeSyft:
-		return Decode(r, lim)
+		return Decode(r, lim, imports)
 	case MediaTypeCycloneDXJSON:
-		return decodeCycloneDX(r, cyclonedxjson.NewFormatDecoder(), checkCycloneDXJSON, lim)
+		return decodeCycloneDX(r, cyclonedxjson.NewFormatDecoder(), checkCycloneDXJSON, lim, imports)
 	case MediaTypeCycloneDXXML:
-		return decodeCycloneDX(r, cyclonedxxml.NewFormatDecoder(), checkCycloneDXXML, lim)
+		return decodeCycloneDX(r, cyclonedxxml.NewFormatDecoder(), checkCycloneDXXML, lim, imports)
 	default:
 		return nil, fmt.Errorf("%w: the media type %.80q is not supported", ErrFormat, mediaType)
 	}
 }
 
 // decodeCycloneDX reads the components of a CycloneDX document as Grype does for "grype sbom:FILE".
-func decodeCycloneDX(r io.Reader, format sbom.FormatDecoder, check func([]byte, DecodeLimits) error, lim DecodeLimits) (s *SBOM, err error) {
+func decodeCycloneDX(r io.Reader, format sbom.FormatDecoder, check func([]byte, DecodeLimits) error, lim DecodeLimits, imports *Imports) (s *SBOM, err error) {
 	lim = lim.withDefaults()
 	data, err := readBounded(r, lim.Bytes)
 	if err != nil {
@@ -58,7 +58,7 @@ func decodeCycloneDX(r io.Reader, format sbom.FormatDecoder, check func([]byte, 
 	if id, version := format.Identify(bytes.NewReader(data)); (id != cyclonedxjson.ID && id != cyclonedxxml.ID) || version == "" {
 		return nil, fmt.Errorf("%w: it is not a CycloneDX document of a known version", ErrFormat)
 	}
-	return provide(data, lim)
+	return provide(data, lim, imports)
 }
 
 // checkCycloneDXJSON bounds a document by bytes first and then by its components, which may hold others.

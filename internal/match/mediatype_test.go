@@ -27,7 +27,7 @@ const (
 func TestDecodeCycloneDX(t *testing.T) {
 	catalogs := map[string]model.Catalog{}
 	for mediaType, document := range map[string]string{match.MediaTypeCycloneDXJSON: bomJSON, match.MediaTypeCycloneDXXML: bomXML} {
-		decoded, err := match.DecodeAs(mediaType, strings.NewReader(document), match.DecodeLimits{})
+		decoded, err := match.DecodeAs(mediaType, strings.NewReader(document), match.DecodeLimits{}, nil)
 		if err != nil {
 			t.Fatalf("%s: %v", mediaType, err)
 		}
@@ -80,7 +80,7 @@ func TestHostileCycloneDX(t *testing.T) {
 		{"cut off", match.MediaTypeCycloneDXXML, bomXML[:len(bomXML)-10], match.ErrFormat, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := match.DecodeAs(test.mediaType, strings.NewReader(test.input), small)
+			_, err := match.DecodeAs(test.mediaType, strings.NewReader(test.input), small, nil)
 			if !errors.Is(err, test.is) || !strings.Contains(err.Error(), test.says) {
 				t.Errorf("got %v, want an error that wraps %v and says %q", err, test.is, test.says)
 			}
@@ -108,7 +108,7 @@ func FuzzDecodeCycloneDX(f *testing.F) {
 		if isXML {
 			mediaType = match.MediaTypeCycloneDXXML
 		}
-		decoded, err := match.DecodeAs(mediaType, strings.NewReader(string(data)), match.DecodeLimits{})
+		decoded, err := match.DecodeAs(mediaType, strings.NewReader(string(data)), match.DecodeLimits{}, nil)
 		switch {
 		case err != nil && !errors.Is(err, match.ErrFormat) && !errors.Is(err, match.ErrLimit):
 			t.Fatalf("an error of another kind: %v", err)

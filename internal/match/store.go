@@ -15,6 +15,7 @@ type store struct {
 	db       *gorm.DB
 	failures *failures
 	content  *content
+	imports  *Imports
 	memo     *memo
 
 	affectedPackages   *cache[string, []v6.AffectedPackageHandle]
@@ -46,6 +47,9 @@ func newStore(reader v6.Reader) (*store, error) {
 	}
 	s.supported = supportedDecorations(metadata)
 	if s.content, err = readContent(s.db); err != nil {
+		return nil, err
+	}
+	if s.imports, err = readImports(s.db); err != nil {
 		return nil, err
 	}
 	s.memo = newMemo(s.db, s.expect)

@@ -35,6 +35,7 @@ func (u *unit) canonical() (json.RawMessage, string, error) {
 // contexts computes the context of each package of an image: the packages that influence its matching.
 type contexts struct {
 	packages []pkg.Package
+	imports  *Imports
 	byID     map[pkg.ID]int
 	// owners and namesakes are the canonical forms that packages have as such, by index.
 	owners, namesakes []json.RawMessage
@@ -50,9 +51,10 @@ type namesake struct {
 	canonical json.RawMessage
 }
 
-func newContexts(packages []pkg.Package, maxBytes int) (*contexts, error) {
+func newContexts(packages []pkg.Package, imports *Imports, maxBytes int) (*contexts, error) {
 	s := &contexts{
 		packages:  packages,
+		imports:   imports,
 		byID:      make(map[pkg.ID]int, len(packages)),
 		owners:    make([]json.RawMessage, len(packages)),
 		namesakes: make([]json.RawMessage, len(packages)),
@@ -63,7 +65,7 @@ func newContexts(packages []pkg.Package, maxBytes int) (*contexts, error) {
 	for i := range packages {
 		p := &packages[i]
 		s.byID[p.ID] = i
-		in := project(p)
+		in := project(p, imports)
 		var err error
 		if s.owners[i], _, err = (&unit{projection: in}).canonical(); err != nil {
 			return nil, err
@@ -84,7 +86,7 @@ func newContexts(packages []pkg.Package, maxBytes int) (*contexts, error) {
 }
 
 // withoutSymbols leaves out the symbols of a Go binary, and says whether there were any. All binaries of an image that hold a
-// module are namesakes of each other, each with thousands of symbols of its own. They would decide only where a database
+// module are namesakes of each other, each with symbols of its own. They would decide only where a database
 // told for which symbols a module is not affected; the reader refuses to answer then.
 func withoutSymbols(in *projection) bool {
 	if in.Go == nil || in.Go.Symbols == nil {
@@ -96,7 +98,7 @@ func withoutSymbols(in *projection) bool {
 
 // unit returns a package that takes part in matching in its context.
 func (s *contexts) unit(i int) (*unit, error) {
-	u := &unit{projection: project(&s.packages[i])}
+	u := &unit{projection: project(&s.packages[i], s.imports)}
 	for _, owner := range s.packages[i].RelatedPackages[artifact.OwnershipByFileOverlapRelationship] {
 		if owner == nil {
 			continue

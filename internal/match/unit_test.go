@@ -120,7 +120,7 @@ func TestContextIsBounded(t *testing.T) {
 	for n := range 60 {
 		i.add(binary("same", "1.0", fmt.Sprint("vendor", n), "same"), fmt.Sprint("/", n))
 	}
-	_, err := match.Decode(strings.NewReader(string(i.encode(t))), match.DecodeLimits{ContextBytes: 10_000})
+	_, err := match.Decode(strings.NewReader(string(i.encode(t))), match.DecodeLimits{ContextBytes: 10_000}, nil)
 	if !errors.Is(err, match.ErrLimit) {
 		t.Errorf("got %v", err)
 	}

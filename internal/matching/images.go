@@ -21,6 +21,9 @@ type waiting struct {
 // newImages answers for the packages of up to batchImages images that have no complete answer yet, and reports whether there
 // may be more.
 func (r *runner) newImages(ctx context.Context, current store.ResultSet) (more bool, err error) {
+	if err := r.readSymbols(ctx, current, true); err != nil {
+		return false, err
+	}
 	keys, err := r.store.WaitingImages(ctx, model.ImageKey{}, batchImages)
 	if err != nil {
 		return false, fmt.Errorf("list the images to match: %w", err)
@@ -117,7 +120,7 @@ func (r *runner) readOne(ctx context.Context, current store.ResultSet, key model
 	if err != nil {
 		return false, err
 	}
-	catalog, err := r.readSBOM(ctx, sbom)
+	catalog, err := r.readSBOM(ctx, sbom, r.imports())
 	if ctx.Err() != nil || errors.Is(err, ErrBusy) {
 		return false, err
 	}
@@ -126,6 +129,11 @@ func (r *runner) readOne(ctx context.Context, current store.ResultSet, key model
 		r.log.Error(err, "Cannot reparse a stored SBOM", "image", key.ImageID, "platform", key.Platform.String())
 		return true, nil
 	}
+	return r.replace(ctx, current, key, sbom.SHA256, catalog)
+}
+
+// replace makes a catalog that of an image once its packages are answered. It reports false when they have to wait for a database.
+func (r *runner) replace(ctx context.Context, current store.ResultSet, key model.ImageKey, sbomDigest string, catalog model.Catalog) (bool, error) {
 	unanswered, err := r.store.StorePackages(ctx, catalog.Packages)
 	if err != nil {
 		return false, err
@@ -140,16 +148,16 @@ func (r *runner) readOne(ctx context.Context, current store.ResultSet, key model
 	if err := r.answer(ctx, current, missing); err != nil {
 		return false, err
 	}
-	if err := r.store.ReplaceCatalog(ctx, key, sbom.SHA256, catalog); err != nil && !isGone(err) {
+	if err := r.store.ReplaceCatalog(ctx, key, sbomDigest, catalog); err != nil && !isGone(err) {
 		return false, err
 	}
 	return true, nil
 }
 
 // readSBOM decodes an SBOM as it is stored.
-func (a *Matcher) readSBOM(ctx context.Context, sbom store.SBOM) (catalog model.Catalog, err error) {
+func (a *Matcher) readSBOM(ctx context.Context, sbom store.SBOM, imports *match.Imports) (catalog model.Catalog, err error) {
 	err = a.decompressed(ctx, sbom.MediaType, sbom.Content, func(document io.Reader) error {
-		decoded, err := match.DecodeAs(sbom.MediaType, document, match.DefaultDecodeLimits())
+		decoded, err := match.DecodeAs(sbom.MediaType, document, match.DefaultDecodeLimits(), imports)
 		if err != nil {
 			return fmt.Errorf("decode the SBOM: %w", err)
 		}

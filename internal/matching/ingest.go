@@ -116,7 +116,7 @@ func (a *Matcher) IngestReport(ctx context.Context, imageID string, report store
 		return err
 	}
 	defer release()
-	decoded, err := match.DecodeAs(mediaType, bytes.NewReader(document), match.DefaultDecodeLimits())
+	decoded, err := match.DecodeAs(mediaType, bytes.NewReader(document), match.DefaultDecodeLimits(), nil)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrRefused, err)
 	}
@@ -160,7 +160,7 @@ func decode(r io.Reader) (store.SBOM, model.Catalog, error) {
 	hash := sha256.New()
 	var size countingWriter
 	whole := io.TeeReader(r, io.MultiWriter(hash, &size))
-	decoded, err := match.Decode(whole, match.DefaultDecodeLimits())
+	decoded, err := match.Decode(whole, match.DefaultDecodeLimits(), nil)
 	if err != nil {
 		return store.SBOM{}, model.Catalog{}, fmt.Errorf("%w: %w", ErrRefused, err)
 	}

@@ -47,7 +47,7 @@ func TestIngestReport(t *testing.T) {
 		if err != nil || sbom.MediaType != mediaType || sbom.Size != int64(len(text)) {
 			t.Errorf("%s: %+v, %v", mediaType, sbom, err)
 		}
-		if catalog, err := a.readSBOM(t.Context(), sbom); err != nil || len(catalog.Packages) != 1 {
+		if catalog, err := a.readSBOM(t.Context(), sbom, nil); err != nil || len(catalog.Packages) != 1 {
 			t.Errorf("%s read again: %+v, %v", mediaType, catalog, err)
 		}
 		if kept, err := s.Report(t.Context(), image.ImageID); err != nil || string(kept) != `{"kept":1}` {

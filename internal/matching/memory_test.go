@@ -67,7 +67,7 @@ func TestDecodingIsBounded(t *testing.T) {
 			return a.IngestReport(t.Context(), "r", store.Report{Content: []byte("{}")}, match.MediaTypeCycloneDXXML, []byte(reportXML))
 		},
 		"stored SBOM": func() error {
-			_, err := a.readSBOM(t.Context(), store.SBOM{MediaType: MediaTypeSyft, Content: compress(t, document)})
+			_, err := a.readSBOM(t.Context(), store.SBOM{MediaType: MediaTypeSyft, Content: compress(t, document)}, nil)
 			return err
 		},
 	}

@@ -103,6 +103,9 @@ func (r *runner) begin(ctx context.Context, current store.ResultSet, target vuln
 	if next.State == store.ResultSetMatching {
 		return next, s, nil
 	}
+	if err := r.widen(ctx, current); err != nil {
+		return store.ResultSet{}, scope{}, err
+	}
 	return next, s, r.queue(ctx, next, s)
 }
 

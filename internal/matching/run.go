@@ -58,6 +58,9 @@ func (r *runner) pass(ctx context.Context) error {
 	if err := r.readAgain(ctx, current); err != nil {
 		return err
 	}
+	if err := r.readSymbols(ctx, current, false); err != nil {
+		return err
+	}
 	for more := true; more; {
 		if more, err = r.newImages(ctx, current); err != nil {
 			return err

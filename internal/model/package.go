@@ -51,4 +51,19 @@ type Catalog struct {
 	// Projection is the version of the rules that made MatchInput and Fingerprint. An SBOM that was read by other rules has to
 	// be read again.
 	Projection int
+	// Symbols says what became of the symbol tables of Go binaries.
+	Symbols Symbols
 }
+
+// Symbols says whether packages were read with the part of their symbol tables that advisories name. Its values are stored.
+type Symbols int
+
+// The values.
+const (
+	// SymbolsNone: no package has a symbol table.
+	SymbolsNone Symbols = iota
+	// SymbolsLeftOut: the SBOM has to be read again with the imports that advisories name before its packages are matched.
+	SymbolsLeftOut
+	// SymbolsRead: fingerprints contain the symbols that advisories named when the SBOM was read.
+	SymbolsRead
+)

@@ -101,7 +101,7 @@ type ResultSets interface {
 	QueuedPackages(ctx context.Context, resultSet int64, limit int) ([]StoredPackage, error)
 
 	// WaitingImages returns up to limit images that have an SBOM and no complete answer under the current result set, by key,
-	// behind after (zero: from the start). Those that FinishImage noted a failure of are not waiting until no package of them
+	// behind after (zero: from the start), without those of UnreadSymbols. Those that FinishImage noted a failure of are not waiting until no package of them
 	// has a failure for an answer any more.
 	WaitingImages(ctx context.Context, after model.ImageKey, limit int) ([]model.ImageKey, error)
 	// UnansweredPackages returns the packages of an image that take part in matching and have no answer under the current
@@ -133,10 +133,19 @@ type ResultSets interface {
 	// answer under the current result set. With it and ReplaceCatalog an SBOM can be read anew without a gap.
 	StorePackages(ctx context.Context, packages []model.HeldPackage) ([]StoredPackage, error)
 	// ReplaceCatalog replaces what an image holds by another reading of the same SBOM. The counts of an image that is StateScanned
-	// are made anew. ErrNotFound: its SBOM is another one by now, or packages have no answer though the image is scanned.
+	// are made anew, and findings of packages of the same type, name and version keep since when they are known. ErrNotFound: its SBOM is another one by now, or packages have no answer though the image is scanned.
 	ReplaceCatalog(ctx context.Context, key model.ImageKey, sbomDigest string, catalog model.Catalog) error
 	// OutdatedCatalogs returns up to limit images whose SBOM was read by another projection than this, by key, behind after.
 	OutdatedCatalogs(ctx context.Context, projection int, after model.ImageKey, limit int) ([]model.ImageKey, error)
+
+	// UnreadSymbols returns up to limit images whose SBOM has to be read again with its symbol tables (model.SymbolsLeftOut), by key, behind
+	// after; with unmatched, only those that were never matched.
+	UnreadSymbols(ctx context.Context, unmatched bool, after model.ImageKey, limit int) ([]model.ImageKey, error)
+	// RereadSymbols makes images with symbol tables that hold packages of these names, in lower case, those of UnreadSymbols.
+	RereadSymbols(ctx context.Context, modules []string) error
+	// SkipSymbols says that the SBOM of an image cannot be read with its symbol tables, so that it is matched without. ErrNotFound: its
+	// SBOM is another one by now.
+	SkipSymbols(ctx context.Context, key model.ImageKey, sbomDigest string) error
 
 	// Prune removes what nothing needs any more: findings that closed before the given time and changes from before it, packages
 	// that no image holds and no change is about, past result sets without any; rollouts from before that time, presences that ended

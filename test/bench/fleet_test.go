@@ -53,10 +53,15 @@ func BenchmarkFleet(b *testing.B) {
 	}
 }
 
-// database is the real database, or the sample where there is none. It has EPSS figures for all CVEs, as the official one has.
+// goImports is the part of the Go modules of which a record names imports, as most of the Go vulnerability database do.
+const goImports = 0.5
+
+// database is the real database, or the sample where there is none. It has EPSS figures for all CVEs, and records of Go modules that name
+// imports, as the official one has.
 func database(tb testing.TB) vulndb.Installed {
 	tb.Helper()
-	return dbtest.Mutate(tb, dbtest.SharedOrSample(tb), 1, dbtest.Change{Kind: dbtest.EPSSForAll})
+	return dbtest.Mutate(tb, dbtest.SharedOrSample(tb), 1,
+		dbtest.Change{Kind: dbtest.EPSSForAll}, dbtest.Change{Kind: dbtest.Imports, Fraction: goImports})
 }
 
 // later is a database a day later.

@@ -100,6 +100,11 @@ func (p phase) check(ctx context.Context, o operator) (figures, error) {
 	if err != nil {
 		return nil, err
 	}
+	unread, err := o.store.UnreadSymbols(ctx, false, model.ImageKey{}, 1)
+	if err != nil {
+		return nil, err
+	}
+	waiting = append(waiting, unread...)
 	current, _, err := o.store.CurrentResultSet(ctx)
 	if err != nil {
 		return nil, err

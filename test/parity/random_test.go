@@ -185,7 +185,7 @@ func (w *randomWorker) matchTogether(sboms [][]byte) ([]ourImage, error) {
 	images := make([]ourImage, len(sboms))
 	var units []model.Package
 	for i, sbom := range sboms {
-		decoded, err := match.Decode(bytes.NewReader(sbom), match.DecodeLimits{})
+		decoded, err := match.Decode(bytes.NewReader(sbom), match.DecodeLimits{}, w.random.database.Imports())
 		if err != nil {
 			images[i].err = err
 			continue
@@ -331,7 +331,7 @@ func canonical(t *testing.T, findings []model.PackageFinding) string {
 // findings is what we say about an SBOM, and what it holds.
 func findings(t *testing.T, database *match.Database, sbom []byte) ([]model.Finding, model.Catalog, error) {
 	t.Helper()
-	decoded, err := match.Decode(bytes.NewReader(sbom), match.DecodeLimits{})
+	decoded, err := match.Decode(bytes.NewReader(sbom), match.DecodeLimits{}, database.Imports())
 	if err != nil {
 		return nil, model.Catalog{}, err
 	}

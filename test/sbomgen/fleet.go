@@ -74,7 +74,35 @@ func (f *Fleet) document(index int) Document {
 		p.Version = fmt.Sprintf("%s-%d.%d", p.Version, index, i)
 		out.Packages = append(out.Packages, At(p, fmt.Sprintf("/app/own/%d", i)))
 	}
+	for i := range out.Packages {
+		out.Packages[i] = d.linked(out.Packages[i])
+	}
 	return out
+}
+
+// linkedSymbols is how many symbols the linker takes over from a Go module, of which there are twice as many.
+const linkedSymbols = 60
+
+// linked gives a module in a Go binary a symbol table: another application calls other parts of the same module.
+func (d *draw) linked(p syftpkg.Package) syftpkg.Package {
+	m, ok := p.Metadata.(syftpkg.GolangBinaryBuildinfoEntry)
+	if !ok {
+		return p
+	}
+	m.Symbols = map[string][]string{p.Name: {"init"}, p.Name + "/parse": {"init"}}
+	for range linkedSymbols {
+		path := p.Name
+		if d.chance(50) {
+			path += "/parse"
+		}
+		m.Symbols[path] = append(m.Symbols[path], fmt.Sprintf("(*Client).Function%d", d.IntN(2*linkedSymbols)))
+	}
+	if d.chance(50) {
+		m.Symbols[p.Name+"/parse"] = append(m.Symbols[p.Name+"/parse"], "Parse")
+	}
+	p.Metadata = m
+	p.SetID()
+	return p
 }
 
 // draw starts a draw of its own for a purpose and an index.

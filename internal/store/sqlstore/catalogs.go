@@ -73,13 +73,19 @@ func (s *Store) ReplaceCatalog(ctx context.Context, key model.ImageKey, sbomDige
 		if err != nil {
 			return err
 		}
+		if err := keepOpenings(tx, image.ID, ids); err != nil {
+			return err
+		}
 		same, err := replaceImagePackages(tx, image.ID, packages, ids)
 		if err != nil {
 			return err
 		}
 		err = tx.Execute("UPDATE images SET distro = ?, size = ?, package_count = ?, projection = ? WHERE id = ?",
 			sqldb.Clean(catalog.Distro), catalog.Size, len(packages), catalog.Projection, image.ID)
-		if err != nil || same || image.MatchedAt == 0 {
+		if err != nil {
+			return err
+		}
+		if err := saveSymbols(tx, image.ID, catalog.Symbols); err != nil || same || image.MatchedAt == 0 {
 			return err
 		}
 		return countAnew(tx, key, image)

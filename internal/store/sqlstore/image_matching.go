@@ -43,7 +43,7 @@ const (
 // are still to be cataloged it is those with the components of a report, and nothing is noted.
 const waitingImages = `SELECT i.image_id, i.platform FROM images i
 	WHERE i.state = ? AND (i.state = ? AND i.reason <> ? OR (i.state = ? OR i.from_report = 1 AND i.matched_at = 0) AND NOT ` + failedPackage + `)
-	AND ` + behindImage + ` ORDER BY i.image_id, i.platform LIMIT ?`
+	AND NOT ` + symbolsLeftOut + ` AND ` + behindImage + ` ORDER BY i.image_id, i.platform LIMIT ?`
 
 // WaitingImages implements store.ResultSets. limit is cut to store.MaxKeys.
 func (s *Store) WaitingImages(ctx context.Context, after model.ImageKey, limit int) ([]model.ImageKey, error) {
@@ -61,7 +61,7 @@ func (s *Store) WaitingImages(ctx context.Context, after model.ImageKey, limit i
 		// Each state is in the order of an index.
 		for _, state := range []store.State{store.StateCataloged, store.StatePending, store.StateFailed} {
 			found, err := imageKeys(tx.Raw(waitingImages, string(state), string(store.StateCataloged), string(model.ReasonMatchFailed),
-				string(store.StateCataloged), current, current, after.ImageID, after.ImageID, after.Platform.String(), limit))
+				string(store.StateCataloged), current, current, int64(model.SymbolsLeftOut), after.ImageID, after.ImageID, after.Platform.String(), limit))
 			if err != nil {
 				return err
 			}

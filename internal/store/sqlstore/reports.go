@@ -137,7 +137,7 @@ func uncataloged(state store.State) bool {
 
 // forgetSBOM makes an image one that has no SBOM. Its counts are those of its report again, if it has one.
 func forgetSBOM(tx *txn, image int64) error {
-	for _, table := range []string{"image_packages", "sboms"} {
+	for _, table := range []string{"image_packages", "image_symbols", "sboms"} {
 		if err := tx.Execute("DELETE FROM "+table+" WHERE image_pk = ?", image); err != nil {
 			return err
 		}

@@ -89,6 +89,9 @@ func keepSBOM(tx *txn, id int64, key model.ImageKey, sbom store.SBOM, catalog mo
 	if err != nil {
 		return err
 	}
+	if err := saveSymbols(tx, id, catalog.Symbols); err != nil {
+		return err
+	}
 	if !same {
 		if err := forgetMatch(tx, id); err != nil {
 			return err

@@ -88,6 +88,11 @@ func (m *mutation) apply(change Change) {
 			"WHERE %s ORDER BY h.id", "p.name") {
 			m.packageHandle(change.Kind, id)
 		}
+	case Imports:
+		for _, id := range m.choose(change, "SELECT p.name, h.id FROM affected_package_handles h JOIN packages p ON p.id = h.package_id "+
+			"WHERE p.ecosystem = 'go-module' AND %s ORDER BY h.id", "p.name") {
+			m.imports(id)
+		}
 	case CPERanges, RemoveCPEs, AddCPEs, UnaffectedCPEs:
 		for _, id := range m.choose(change, "SELECT c.product, h.id FROM affected_cpe_handles h JOIN cpes c ON c.id = h.cpe_id "+
 			"WHERE %s ORDER BY h.id", "c.product") {
@@ -156,6 +161,17 @@ func (m *mutation) packageHandle(kind Kind, id int64) {
 			"ORDER BY id LIMIT 1) FROM "+table+" WHERE id = ?", m.someID("cpes"), id)
 	default:
 		m.Fatalf("unknown kind of change %q", kind)
+	}
+}
+
+// imports lets a record of a package hold only for binaries that contain a symbol.
+func (m *mutation) imports(id int64) {
+	m.Helper()
+	const table = "affected_package_handles"
+	_, names := m.pairs("SELECT p.name, h.id FROM "+table+" h JOIN packages p ON p.id = h.package_id WHERE h.id = ?", id)
+	for name := range names {
+		value := fmt.Sprintf(`{"go_imports":[{"path":%q,"symbols":["Parse"]}]}`, name+"/parse")
+		m.exec("UPDATE "+table+" SET blob_id = ? WHERE id = ?", m.newBlob(table, id, "$.qualifiers", value), id)
 	}
 }
 

@@ -33,6 +33,8 @@ const (
 	Add    Kind = "add"
 	// Unaffected says that a package is not affected by a vulnerability that it has a record of.
 	Unaffected Kind = "unaffected"
+	// Imports makes a record of a Go module name an import path of it, "…/parse", and a symbol, "Parse".
+	Imports Kind = "imports"
 	// CPERanges, RemoveCPEs, AddCPEs and UnaffectedCPEs do so for records of CPEs.
 	CPERanges      Kind = "cpe ranges"
 	RemoveCPEs     Kind = "remove CPEs"
@@ -65,7 +67,7 @@ const (
 // Kinds are all kinds that change something that can be asked for.
 func Kinds() []Kind {
 	return []Kind{
-		Ranges, Fixes, Remove, Add, Unaffected, CPERanges, RemoveCPEs, AddCPEs, UnaffectedCPEs, PackageCPEs, Severities, Descriptions,
+		Ranges, Fixes, Remove, Add, Unaffected, Imports, CPERanges, RemoveCPEs, AddCPEs, UnaffectedCPEs, PackageCPEs, Severities, Descriptions,
 		Withdraw, EPSS, AddKEV, RemoveKEV, CWEs, OperatingSystems, Overrides,
 	}
 }
