@@ -26,7 +26,7 @@ func writeSBOMs(ctx context.Context, src *source, image *indexedImage, dir strin
 		if result.ManifestDigest != image.Manifests[i].String() {
 			return fmt.Errorf("cataloged the image %s for %s, not %s", result.ManifestDigest, platform, image.Manifests[i])
 		}
-		sbom, err := match.Decode(bytes.NewReader(result.SBOM), match.DecodeLimits{})
+		sbom, err := match.Decode(bytes.NewReader(result.SBOM), match.DecodeLimits{}, nil)
 		if err != nil {
 			return fmt.Errorf("read the SBOM of the image for %s: %w", platform, err)
 		}
