@@ -89,7 +89,7 @@ func runBound(cmd *exec.Cmd, files reachable) error {
 			return
 		}
 		// Where the kernel chooses a process to kill, it is not the manager. Without the right to write it, the kernel decides.
-		_ = os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", cmd.Process.Pid), []byte("1000"), 0)
+		_ = os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", cmd.Process.Pid), []byte("1000"), 0) //nolint:gosec // the path has nothing but a number
 		ended <- cmd.Wait()
 	}()
 	return <-ended
