@@ -193,7 +193,7 @@ func TestPlans(t *testing.T) {
 				Order(sqldb.OrderBy(findingSorts[store.SortFindingRisk])).Limit(10)
 		}, "SEARCH ip USING PRIMARY KEY (image_pk=?)", true},
 		"waiting images": {func(tx *gorm.DB) *gorm.DB {
-			return tx.Raw(waitingImages, "Cataloged", "Cataloged", "MatchFailed", "Cataloged", 1, 1, "a", "a", "b", 10)
+			return tx.Raw(waitingImages, "Cataloged", "Cataloged", "MatchFailed", "Cataloged", 1, 1, 1, "a", "a", "b", 10)
 		}, "SEARCH i USING INDEX images_state (state=? AND image_id>?)", false},
 		"unanswered packages": {func(tx *gorm.DB) *gorm.DB {
 			return tx.Raw("SELECT COUNT(*) FROM image_packages ip WHERE ip.image_pk = ? AND ip.excluded = 0 AND "+unanswered, 1, 1, 1)

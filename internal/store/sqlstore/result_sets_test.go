@@ -68,8 +68,8 @@ func TestWhatStaysIsNotWritten(t *testing.T) {
 		{"SaveAnswers again", func() error { return crashSave(ctx, s, next.Number, 1, packages) }, 0},
 		{"StageScores", func() error { return s.StageScores(ctx, next.Number, all) }, 0},
 		{"RecordUses", func() error { return s.RecordUses(ctx, "scope", uses) }, 0},
-		// Two rows of result sets and the event.
-		{"Switch", func() error { _, err := s.Switch(ctx, next.Number); return err }, 3},
+		// Two rows of result sets, the event, and the log ID of its transaction.
+		{"Switch", func() error { _, err := s.Switch(ctx, next.Number); return err }, 4},
 		{"SaveAnswers under the current result set", func() error { return crashSave(ctx, s, next.Number, 1, packages) }, 0},
 	} {
 		before := written(t, s)

@@ -33,7 +33,7 @@ func TestLostConnections(t *testing.T) {
 		s := openWith(t, config)
 		says := map[string]map[string]string{
 			sqldb.TypePostgres: {"begin": "begin", "insert": "insert into images", "select": "select i.id", "commit": "commit\x00"},
-			sqldb.TypeMySQL:    {"begin": "start transaction", "insert": "insert into images", "select": "select i.id", "commit": "commit"},
+			sqldb.TypeMySQL:    {"begin": "start transaction", "insert": "insert into images", "select": "select i.id", "commit": "\x03commit"},
 		}
 		for n, c := range []struct {
 			name, at    string
