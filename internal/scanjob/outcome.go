@@ -15,15 +15,17 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/truncate"
 )
 
-// PodDelay is how long the Job controller may take to create the pod of a Job before the attempt counts as blocked: a quota or an admission
-// controller may reject the pod, which the status of the Job does not show.
+// PodDelay is how long the pod of a Job that the Job controller has started may be missing before the attempt counts as blocked: a quota or an
+// admission controller may reject the pod, which the status of the Job does not show. A Job without a start time is one that a busy Job
+// controller has not seen yet.
 const PodDelay = 3 * time.Second
 
 const (
 	// statusGrace is how long the status of a Job may lag behind that of its pods.
 	statusGrace = time.Minute
-	// podGrace is how long the creation of a pod may take before it is reported.
-	podGrace = 10 * time.Second
+	// podGrace is how long the creation of a pod may take before it is reported, startGrace how long the start of a Job.
+	podGrace   = 10 * time.Second
+	startGrace = time.Minute
 	// overdueGrace is how long a Job may continue after its deadline.
 	overdueGrace = 5 * time.Minute
 	// maxReport is the maximum size in bytes of a termination message in Kubernetes; a longer one is ignored. maxMessage is how much of the
@@ -45,7 +47,7 @@ type Evaluation struct {
 	Done bool
 	// Started: the scan container runs or has run.
 	Started bool
-	// Blocked: the scan container does not start, because of a known problem or because the Job has had no pod for PodDelay.
+	// Blocked: the scan container does not start, because of a known problem or because the started Job has had no pod for PodDelay.
 	Blocked bool
 	// Outcome is the result if Done. Otherwise it is what blocks the attempt, without a reason if nothing is known to block it.
 	Outcome model.Outcome
@@ -70,7 +72,7 @@ func Evaluate(job *batchv1.Job, pods []corev1.Pod, now time.Time) Evaluation {
 	evaluation := evaluate(job, pods, now)
 	evaluation.Started = slices.ContainsFunc(pods, started)
 	evaluation.Blocked = !evaluation.Done && !evaluation.Started &&
-		(!evaluation.Outcome.Succeeded() || awaitsPod(job, pods) && now.Sub(job.CreationTimestamp.Time) >= PodDelay)
+		(!evaluation.Outcome.Succeeded() || awaitsPod(job, pods) && startedFor(job, PodDelay, now))
 	return evaluation
 }
 
@@ -80,10 +82,10 @@ func Blocked(pod *corev1.Pod) bool {
 	return blocked && !started(*pod)
 }
 
-// Stopped reports whether the scan container of a pod ended a while ago, although containers that others have added may continue.
-func Stopped(pod *corev1.Pod, now time.Time) bool {
+// Stopped reports whether the scan container of a pod ended before a time, although containers that others have added may continue.
+func Stopped(pod *corev1.Pod, before time.Time) bool {
 	status := scanStatus(pod)
-	return status != nil && status.State.Terminated != nil && now.Sub(status.State.Terminated.FinishedAt.Time) > statusGrace
+	return status != nil && status.State.Terminated != nil && status.State.Terminated.FinishedAt.Time.Before(before)
 }
 
 // started reports whether the scan container of a pod runs or has run.
@@ -115,7 +117,7 @@ func evaluate(job *batchv1.Job, pods []corev1.Pod, now time.Time) Evaluation {
 	if outcome, known := soFar(pods); known {
 		return Evaluation{Outcome: outcome}
 	}
-	if awaitsPod(job, pods) && now.Sub(job.CreationTimestamp.Time) > podGrace {
+	if awaitsPod(job, pods) && (startedFor(job, podGrace, now) || job.Status.StartTime == nil && now.Sub(job.CreationTimestamp.Time) > startGrace) {
 		return Evaluation{Outcome: noPod(job)}
 	}
 	return Evaluation{}
@@ -200,6 +202,11 @@ func podless(job *batchv1.Job, pods []corev1.Pod) bool {
 // awaitsPod reports whether the Job controller has not created any pod of a Job that is not about to fail.
 func awaitsPod(job *batchv1.Job, pods []corev1.Pod) bool {
 	return podless(job, pods) && condition(job, batchv1.JobFailureTarget) == nil
+}
+
+// startedFor reports whether the Job controller started a Job at least a duration ago.
+func startedFor(job *batchv1.Job, duration time.Duration, now time.Time) bool {
+	return job.Status.StartTime != nil && now.Sub(job.Status.StartTime.Time) >= duration
 }
 
 func noPod(job *batchv1.Job) model.Outcome {

@@ -135,7 +135,7 @@ var unfinishedJobs = map[string]evaluationTest{
 	"not scheduled":            {jobAged(0), podWith(corev1.ContainerStatus{}, podCondition(corev1.PodScheduled, corev1.ConditionFalse, "")), false, model.ReasonUnschedulable, "0/3 nodes"},
 	"own image not pulled":     {jobAged(0), podWith(waiting("ErrImagePull")), false, model.ReasonUnschedulable, "own image"},
 	"no pod yet":               {jobAged(podGrace), nil, false, "", ""},
-	"no pod for long":          {jobAged(podGrace + 1), nil, false, model.ReasonUnschedulable, "created no pod"},
+	"no pod for long":          {jobAged(startGrace + 1), nil, false, model.ReasonUnschedulable, "created no pod"},
 	"pod not in the cache yet": {jobAged(podGrace+1, func(j *batchv1.Job) { j.Status.Active = 1 }), nil, false, "", ""},
 	"pod gone and not counted yet": {
 		jobAged(podGrace+1, func(j *batchv1.Job) {
@@ -252,6 +252,10 @@ func TestStarted(t *testing.T) {
 	}
 }
 
+func startedAgo(ago time.Duration) func(*batchv1.Job) {
+	return func(j *batchv1.Job) { j.Status.StartTime = new(metav1.NewTime(now.Add(-ago))) }
+}
+
 func TestBlocked(t *testing.T) {
 	unscheduled := podCondition(corev1.PodScheduled, corev1.ConditionFalse, "")
 	for name, tt := range map[string]struct {
@@ -259,8 +263,9 @@ func TestBlocked(t *testing.T) {
 		pods []corev1.Pod
 		want bool
 	}{
-		"no pod yet":             {jobAged(PodDelay - 1), nil, false},
-		"no pod":                 {jobAged(PodDelay), nil, true},
+		"no pod yet":             {jobAged(time.Hour, startedAgo(PodDelay-1)), nil, false},
+		"no pod":                 {jobAged(time.Hour, startedAgo(PodDelay)), nil, true},
+		"not seen yet":           {jobAged(startGrace), nil, false},
 		"not scheduled":          {jobAged(time.Second), podWith(corev1.ContainerStatus{}, unscheduled), true},
 		"cannot be pulled":       {jobAged(time.Second), podWith(waiting("ImagePullBackOff")), true},
 		"is pulled":              {jobAged(time.Minute), podWith(waiting("ContainerCreating")), false},

@@ -102,8 +102,9 @@ func TestJobsOfAttemptsThatAreOver(t *testing.T) {
 		"blocked":                        {true, "", scanPod(corev1.PodStatus{}), false, false},
 		"given up, never started":        {false, "", scanPod(corev1.PodStatus{}), true, true},
 		"given up, running":              {false, "", scan(running), true, true},
-		"delivered, running":             {false, "sha", scan(running), true, false},
-		"delivered, ended just now":      {false, "sha", scan(ended(time.Second)), true, false},
+		"delivered, running":             {false, "sha", scan(running), false, false},
+		"delivered, ended just now":      {false, "sha", scan(ended(time.Second)), false, false},
+		"delivered, a sidecar remains":   {false, "sha", scan(ended(slotGrace + 1)), true, false},
 		"delivered, a sidecar continues": {false, "sha", scan(ended(time.Hour)), true, true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -27,6 +27,13 @@ import (
 // cacheLag is how long a new Job may be missing from the cache before it is read from the API server.
 const cacheLag = 5 * time.Second
 
+// After the SBOM has arrived and the scan container has ended, the Job controller has slotGrace to end the Job until its slot is free anyway, and
+// deleteGrace until the Job is deleted.
+const (
+	slotGrace   = 10 * time.Second
+	deleteGrace = time.Minute
+)
+
 // Jobs catalogs each image in a Kubernetes Job. It trusts the Jobs in its records alone, whatever the labels of others say.
 type Jobs struct {
 	// UploadCA returns in PEM the CAs that a scan pod trusts for the upload besides those of its system. It may be nil.
@@ -175,17 +182,18 @@ func (j *Jobs) attempt(ctx context.Context, record *store.ScanJob, cached *batch
 	attempt.Done, attempt.Outcome = evaluation.Done, evaluation.Outcome
 	attempt.JobSpec = job.Annotations[scanjob.AnnotationJobSpec]
 	if !record.Open {
-		// The SBOM has arrived, or nobody waits for it any more. What remains of the Job holds no slot.
-		attempt.Done, attempt.Blocked = true, false
-		return attempt, true, j.clean(ctx, record, job)
+		attempt.Blocked = false
+		return attempt, true, j.conclude(ctx, record, job, &attempt)
 	}
 	return attempt, true, nil
 }
 
-// clean deletes a Job whose attempt is over and that goes on: its pod never started, or containers that others added to it do not end. A scan
-// that has delivered its SBOM ends by itself. The Job goes after its pods, which are known as those of a scan as long as it exists.
-func (j *Jobs) clean(ctx context.Context, record *store.ScanJob, job *batchv1.Job) error {
+// conclude ends an attempt whose SBOM has arrived, or for which nobody waits any more. If the Job continues although the scan does not, because its
+// pod never started or because containers that others added to it do not end, it holds no slot and is deleted. It goes after its pods, which are
+// known as those of a scan as long as it exists.
+func (j *Jobs) conclude(ctx context.Context, record *store.ScanJob, job *batchv1.Job, attempt *Attempt) error {
 	if scanjob.Finished(job) || job.DeletionTimestamp != nil {
+		attempt.Done = true
 		return nil
 	}
 	if record.SBOMSHA256 != "" {
@@ -193,11 +201,15 @@ func (j *Jobs) clean(ctx context.Context, record *store.ScanJob, job *batchv1.Jo
 		if err != nil {
 			return err
 		}
-		now := j.clock.Now()
-		if !slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return scanjob.Stopped(&pod, now) }) {
+		stopped := func(grace time.Duration) bool {
+			return slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return scanjob.Stopped(&pod, j.clock.Now().Add(-grace)) })
+		}
+		attempt.Done = attempt.Done || stopped(slotGrace)
+		if !stopped(deleteGrace) {
 			return nil
 		}
 	}
+	attempt.Done = true
 	err := j.client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationForeground), client.Preconditions{UID: &job.UID})
 	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
 		return fmt.Errorf("delete scan Job %s/%s: %w", job.Namespace, job.Name, err)
