@@ -87,7 +87,8 @@ func (v *observed) nextBlocked(next time.Duration, now time.Time) time.Duration 
 		if a.Created.IsZero() || a.Started {
 			continue
 		}
-		for _, limit := range []time.Duration{scanjob.PodDelay, blockedGrace, startGrace, blockedTime} {
+		// The Job controller may start a Job a second after its creation.
+		for _, limit := range []time.Duration{scanjob.PodDelay, scanjob.PodDelay + time.Second, 2 * scanjob.PodDelay, blockedGrace, startGrace, blockedTime} {
 			if age := now.Sub(a.Created); age < limit {
 				next = min(next, limit-age)
 				break

@@ -83,6 +83,19 @@ func TestBlockedAttemptsLeaveSlotsToOthers(t *testing.T) {
 	}
 }
 
+// No event says that a Job gets no pod: it is looked at again soon, and then rarely.
+func TestNextLookAtAttemptsThatHaveNotStarted(t *testing.T) {
+	for age, want := range map[time.Duration]time.Duration{
+		0: scanjob.PodDelay, scanjob.PodDelay: time.Second, scanjob.PodDelay + time.Second: scanjob.PodDelay - time.Second,
+		2 * scanjob.PodDelay: blockedGrace - 2*scanjob.PodDelay, blockedTime: time.Hour,
+	} {
+		v := &observed{active: []Attempt{{Created: now.Add(-age)}, {Created: now, Started: true}}}
+		if got := v.nextBlocked(time.Hour, now); got != want {
+			t.Errorf("at the age of %s: in %s, want %s", age, got, want)
+		}
+	}
+}
+
 // What remains of an attempt that is over is deleted, unless it ends by itself.
 func TestJobsOfAttemptsThatAreOver(t *testing.T) {
 	scan := func(state corev1.ContainerState) *corev1.Pod {
