@@ -100,14 +100,22 @@ func (f *Feed) Start(ctx context.Context) error {
 		return fmt.Errorf("watch Deployments: %w", err)
 	}
 	f.registration.Store(&registration)
-	for {
-		i, shutdown := f.queue.Get()
-		if shutdown {
-			return nil
-		}
-		f.history.processed(i)
-		f.queue.Done(i)
+	for f.processNext() {
 	}
+	return nil
+}
+
+// processNext processes the next item of the queue. It returns false when the queue was shut down.
+func (f *Feed) processNext() bool {
+	i, shutdown := f.queue.Get()
+	if shutdown {
+		return false
+	}
+	// Done comes first: an item that is added while it is processed would be queued behind those that are added after it, and a Deployment
+	// that was created again would be reported before the deletion of the previous one. There is one worker.
+	f.queue.Done(i)
+	f.history.processed(i)
+	return true
 }
 
 func (f *Feed) handleAdd(obj any) {

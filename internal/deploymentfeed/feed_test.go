@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllertest"
@@ -151,6 +152,35 @@ func TestFeed(t *testing.T) {
 	if i.counts.clients != 1 || i.counts.sent != 16 {
 		t.Errorf("%d clients and %d messages are counted, want 1 and 16", i.counts.clients, i.counts.sent)
 	}
+}
+
+// interrupted is a queue in which something happens just before an item is done.
+type interrupted struct {
+	workqueue.TypedInterface[item]
+	happens func()
+}
+
+func (q *interrupted) Done(i item) {
+	if f := q.happens; f != nil {
+		q.happens = nil
+		f()
+	}
+	q.TypedInterface.Done(i)
+}
+
+// TestRecreatedInOrder deletes a Deployment and creates it again while its previous change is processed.
+func TestRecreatedInOrder(t *testing.T) {
+	f := NewFeed(Config{Metrics: &counts{}, Log: logr.Discard(), Clock: clocktesting.NewFakePassiveClock(noon)})
+	queue := &interrupted{TypedInterface: workqueue.NewTyped[item]()}
+	f.queue = queue
+	client := informed{T: t, feed: f}
+	s := f.Subscribe(Scope{})
+	f.handleAdd(version("a", "web", "1", 1))
+	queue.happens = func() { f.handleUpdate(version("a", "web", "1", 2), version("a", "web", "2", 3)) }
+	for queue.Len() > 0 {
+		f.processNext()
+	}
+	client.expect(s, "Deployment web deleted", "Deployment a/web has been deleted", "Successfully processed deployment: web")
 }
 
 func TestScope(t *testing.T) {
