@@ -6,8 +6,8 @@ TEST_STEPS := setup lint verify test-ui test-integration hostile parity e2e scal
 RACE       := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false
 # The hostile corpus, which "make hostile" runs: without the race detector, since parsers of others race when they panic.
 HOSTILE_TESTS := ^TestHostile
-# Random suites without concurrency, which "make parity" runs without the race detector.
-RANDOM_TESTS  := ^(TestFullEqualsIncremental|TestEveryKindOfChange)$$
+# Long suites without concurrency, which "make parity" runs without the race detector.
+LONG_TESTS    := ^(TestFullEqualsIncremental|TestEveryKindOfChange|TestCompare)$$
 # Packages without concurrency: pure functions, programs that run other programs. All others are tested with the race detector.
 PLAIN      := api hack internal/coverage internal/inventory internal/model internal/report internal/scanjob internal/version test
 PACKAGES    = $$($(GO) list ./... | grep -v '/test/parity$$')
@@ -33,11 +33,12 @@ setup: ## Install the Debian packages that the tests need (as root), or name wha
 test-unit: ## Run the tests that need nothing but Go, without the race detector.
 	env -u KUBEBUILDER_ASSETS -u CI $(GO_TEST) $(PACKAGES)
 
+# One package more than processors at a time: some wait for their servers.
 .PHONY: test-integration
 test-integration: $(HELM) ## Run all Go tests, against a real kube-apiserver and etcd, with the race detector where there is concurrency.
 	assets=$$($(GO) run -C hack/devcluster . assets); export KUBEBUILDER_ASSETS="$$assets" HELM=$(HELM); \
 	$(GO_TEST) -skip '$(HOSTILE_TESTS)' $$($(GO) list ./... | grep $(plain) | grep -v '/test/parity$$'); \
-	CGO_ENABLED=1 $(GO_TEST) $(RACE) -skip '$(HOSTILE_TESTS)|$(RANDOM_TESTS)' $$($(GO) list ./... | grep -v $(plain)); \
+	CGO_ENABLED=1 $(GO_TEST) $(RACE) -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) -skip '$(HOSTILE_TESTS)|$(LONG_TESTS)' $$($(GO) list ./... | grep -v $(plain)); \
 	$(GO_TEST) -run '^TestMemoryOfUploads$$' ./internal/setup
 	@for module in $(MODULES); do \
 		echo "$$module:"; \
@@ -76,7 +77,7 @@ test-ui: ## Test the UI: types, unit tests, and in a browser.
 .PHONY: parity
 parity: ## Compare our findings, and the difference of databases, with Grype's own on the same input, and stores with models.
 	$(GO) test -timeout 20m ./test/parity/...
-	$(GO) test -timeout 20m -run '$(RANDOM_TESTS)' ./internal/matching
+	$(GO) test -timeout 20m -run '$(LONG_TESTS)' ./internal/matching ./internal/vulndb
 	$(GO) test -timeout 20m -run '^(TestPostgres|TestMySQL)$$' ./internal/store/sqlstore
 
 .PHONY: test-full

@@ -24,7 +24,7 @@ import (
 
 const (
 	// defaultRandom is the number of random SBOMs per database; "make test-full" compares 700.
-	defaultRandom = 250
+	defaultRandom = 120
 	// randomWorkers is how many processes of Grype's run at a time.
 	randomWorkers = 2
 	// randomBatch is how many images are matched together.
