@@ -46,6 +46,10 @@ func newCatalogCommand() *cobra.Command {
 DIRECTORY an OCI image layout. The SBOM, in the JSON format of Syft, is uploaded to the operator (--upload-url) or written to
 a file (--file); "-" writes it to the standard output.
 
+With --rootfs, nothing is pulled: the SBOM is generated from the root file system of the image in a directory, for example an image volume
+of a pod. IMAGE is then its name only, and --platform is required. Links are resolved within the directory. Files that cannot be read are
+counted; their packages are missing.
+
 For the upload, the certificate authorities in the environment variable SCANNER_UPLOAD_CA (PEM) are trusted in addition to those of the
 system.
 
@@ -67,6 +71,7 @@ Scan Jobs run this command. It writes its result to the termination message of t
 	}
 	flags := command.Flags()
 	addImageFlags(flags, &o.request, &o.platform)
+	flags.StringVar(&o.request.RootFS, "rootfs", "", "Directory with the root file system of IMAGE, to analyze instead of pulling the image; requires --platform")
 	flags.StringVar(&o.imageID, "image-id", "", "Image ID under which the SBOM is uploaded (default: IMAGE)")
 	flags.StringVar(&o.uploadURL, "upload-url", "", "Base URL of the operator API to upload the SBOM to")
 	flags.StringVar(&o.tokenFile, "token-file", "", "File that contains the bearer token of the upload")
@@ -132,6 +137,10 @@ func (o *catalogOptions) run(ctx context.Context, stdout, stderr io.Writer) erro
 	_, _ = fmt.Fprintf(stderr, "Generated the SBOM of %s for %s: %d packages in %d files, %d bytes; pulled in %s, analyzed in %s\n",
 		o.request.Image, result.Platform, result.Stats.Packages, result.Stats.Files, result.Stats.DecompressedBytes,
 		result.Stats.Pull.Round(time.Millisecond), result.Stats.Catalog.Round(time.Millisecond))
+	if n := result.Stats.Unreadable; n > 0 {
+		_, _ = fmt.Fprintf(stderr, "Warning: %d files or directories of %s could not be read; the SBOM is incomplete. Run the command as a user that may read them.\n",
+			n, o.request.RootFS)
+	}
 	if o.uploadURL == "" {
 		return o.write(stdout, result.SBOM)
 	}

@@ -85,6 +85,25 @@ func TestCatalogCommandWritesTheSBOM(t *testing.T) {
 	}
 }
 
+func TestCatalogCommandReadsARootFileSystem(t *testing.T) {
+	root := t.TempDir()
+	if err := os.WriteFile(filepath.Join(root, "package.json"), []byte(`{"name":"mounted","version":"1.0.0"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stdout, outcome, err := execute(t, t.Context(), "registry.example/app@sha256:0", "--rootfs", root, "--platform", "linux/arm64", "--file", "-")
+	if err != nil || !outcome.Succeeded() {
+		t.Fatalf("%v, outcome %+v", err, outcome)
+	}
+	for _, want := range []string{`"name":"mounted"`, `"userInput":"registry.example/app@sha256:0"`, `"architecture":"arm64"`} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("the SBOM does not have %s: %s", want, stdout)
+		}
+	}
+	if _, outcome, err := execute(t, t.Context(), "app", "--rootfs", root, "--file", "-"); err == nil || !strings.Contains(outcome.Message, "--platform") {
+		t.Errorf("without a platform: %v, outcome %+v", err, outcome)
+	}
+}
+
 func TestCatalogCommandUploads(t *testing.T) {
 	var path, query string
 	status := http.StatusNoContent

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/anchore/stereoscope/pkg/image"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
 )
@@ -52,6 +55,9 @@ type Request struct {
 	// Image is "repository@digest" (or "repository:tag" on the command line), pulled from its registry, or the path of an OCI layout
 	// folder, of a docker archive or of an OCI archive; archives may be compressed with gzip or zstd.
 	Image string
+	// RootFS is a directory with the root file system of the image, as the kubelet mounts it. Then nothing is pulled, Image is its reference
+	// only, and Platform is required. Result.Stats says how many files could not be read.
+	RootFS string
 	// Platform picks one image of an index. The zero value means linux on this machine's architecture for an index,
 	// and whatever is there for a single image. An image of another platform is refused.
 	Platform model.Platform
@@ -75,19 +81,22 @@ type Request struct {
 
 // Stats says what an attempt took.
 type Stats struct {
-	// ImageBytes is the compressed size, DecompressedBytes and Files what the layers held.
+	// ImageBytes is the compressed size, DecompressedBytes and Files what the layers or the root file system held. A root file system has
+	// no compressed size.
 	ImageBytes        int64
 	DecompressedBytes int64
 	Files             int64
-	Packages          int
-	Pull, Catalog     time.Duration
+	// Unreadable counts the files and directories of a root file system that this process may not read; their packages are missing.
+	Unreadable    int64
+	Packages      int
+	Pull, Catalog time.Duration
 }
 
 // Result is a cataloged image.
 type Result struct {
 	// SBOM is syft-json without file entries, and with no more of each package than matching needs.
 	SBOM []byte
-	// ManifestDigest is the digest of the platform's manifest; "" for a docker archive, which has none.
+	// ManifestDigest is the digest of the platform's manifest; "" for a Docker archive and a root file system, which have none.
 	ManifestDigest string
 	Platform       model.Platform
 	Stats          Stats
@@ -122,6 +131,9 @@ func Run(ctx context.Context, request Request) (result *Result, err error) {
 }
 
 func run(ctx context.Context, request Request, limits Limits, scratch string) (*Result, error) {
+	if request.RootFS != "" {
+		return runRootFS(ctx, request, limits, scratch)
+	}
 	started := time.Now()
 	img, err := open(ctx, request, limits, scratch)
 	if err != nil {
@@ -135,12 +147,30 @@ func run(ctx context.Context, request Request, limits Limits, scratch string) (*
 	stats.Pull = time.Since(started)
 
 	started = time.Now()
-	sbom, packages, err := createSBOM(ctx, img, request.Image, limits, scratch)
+	read := func(context.Context) (*image.Image, error) { return img.read(filepath.Join(scratch, layersFolder)) }
+	sbom, packages, err := createSBOM(ctx, read, request.Image, limits, scratch)
 	if err != nil {
 		return nil, err
 	}
 	stats.Catalog, stats.Packages = time.Since(started), packages
 	return &Result{SBOM: sbom, ManifestDigest: img.manifestDigest, Platform: img.platform(), Stats: stats}, nil
+}
+
+func runRootFS(ctx context.Context, request Request, limits Limits, scratch string) (*Result, error) {
+	started := time.Now()
+	root, err := openRootFS(request.RootFS, request.Platform, limits)
+	if err != nil {
+		return nil, err
+	}
+	// An analysis that was abandoned may still read it; a closed root refuses that.
+	defer root.close()
+	sbom, packages, err := createSBOM(ctx, root.read, request.Image, limits, scratch)
+	if err != nil {
+		return nil, err
+	}
+	return &Result{SBOM: sbom, Platform: request.Platform, Stats: Stats{
+		DecompressedBytes: root.bytes, Files: root.files, Unreadable: root.unreadable, Packages: packages, Catalog: time.Since(started),
+	}}, nil
 }
 
 // open resolves the request to an image whose layers have not been read yet.

@@ -3,16 +3,38 @@ package catalog
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 
+	"github.com/anchore/stereoscope/pkg/file"
+	"github.com/anchore/stereoscope/pkg/image"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
 // errNotKept answers for what a fetched image no longer has: its compressed form.
 var errNotKept = errors.New("a fetched image keeps its decompressed layers only")
+
+// read reads the fetched layers in a folder.
+func (r *resolved) read(folder string) (*image.Image, error) {
+	metadata := []image.AdditionalMetadata{image.WithRepoDigests(r.repoDigests...), image.WithTags(r.tags...)}
+	if r.manifestDigest != "" {
+		metadata = append(metadata, image.WithManifestDigest(r.manifestDigest))
+	}
+	metadata = append(metadata, func(i *image.Image) error {
+		p := r.platform()
+		i.Metadata.OS, i.Metadata.Architecture, i.Metadata.Variant = p.OS, p.Architecture, p.Variant
+		return nil
+	})
+	img := image.New(fetchedImage{r, folder}, file.NewTempDirGenerator("stereoscope"), folder, metadata...)
+	if err := img.Read(); err != nil {
+		_ = img.Cleanup()
+		return nil, fmt.Errorf("read the image's layers: %w", err)
+	}
+	return img, nil
+}
 
 // fetchedImage is an image whose verified layers lie decompressed in a folder. It is what Stereoscope reads.
 type fetchedImage struct {

@@ -1,22 +1,26 @@
-package catalog_test
+package catalog
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 
+	"github.com/anchore/syft/syft/artifact"
 	"github.com/anchore/syft/syft/format/syftjson"
+	"github.com/anchore/syft/syft/pkg"
 	"github.com/anchore/syft/syft/sbom"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/scanner-operator/scanner-operator/hack/sampleimages"
-	"github.com/scanner-operator/scanner-operator/internal/catalog"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
-// TestSamples catalogs every sample image pulled from a registry, and one from each local form besides.
+// TestSamples catalogs every sample image pulled from a registry and as a root file system, and one from each local form besides.
 func TestSamples(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds images, which takes up to a minute")
@@ -43,7 +47,7 @@ func TestSamples(t *testing.T) {
 	for i, image := range images {
 		t.Run(image.Reference(), func(t *testing.T) {
 			scratch, files := t.TempDir(), t.TempDir()
-			result, err := catalog.Run(t.Context(), catalog.Request{Image: server.References[i], ScratchDir: scratch})
+			result, err := Run(t.Context(), Request{Image: server.References[i], ScratchDir: scratch})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -54,9 +58,20 @@ func TestSamples(t *testing.T) {
 					t.Errorf("no %s among %d packages", name, len(found))
 				}
 			}
+			request := Request{Image: server.References[i], RootFS: extract(t, image, result.Platform), Platform: result.Platform, ScratchDir: scratch}
+			mounted, err := Run(t.Context(), request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if mounted.Stats.Unreadable != 0 {
+				t.Errorf("%d files of the root file system are unreadable", mounted.Stats.Unreadable)
+			}
+			if diff := cmp.Diff(details(t, decode(t, result.SBOM)), details(t, decode(t, mounted.SBOM))); diff != "" {
+				t.Errorf("the root file system differs from the registry (-registry +rootfs):\n%s", diff)
+			}
 			if image.Name == "samples/alpine" {
 				for _, source := range localForms(t, image, files) {
-					result, err := catalog.Run(t.Context(), catalog.Request{Image: source, ScratchDir: scratch})
+					result, err := Run(t.Context(), Request{Image: source, ScratchDir: scratch})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -87,6 +102,59 @@ func packageNames(bom *sbom.SBOM) []string {
 		names = append(names, string(p.Type)+" "+p.Name)
 	}
 	return names
+}
+
+// details is what the SBOM holds of each package and of the relationships, but the layers, which a root file system does not have.
+func details(t *testing.T, bom *sbom.SBOM) []string {
+	t.Helper()
+	var all []string
+	name := map[artifact.ID]string{}
+	for _, p := range bom.Artifacts.Packages.Sorted() {
+		metadata, err := json.Marshal(p.Metadata)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var locations []string
+		for _, l := range p.Locations.ToSlice() {
+			locations = append(locations, l.RealPath+" "+l.AccessPath)
+		}
+		slices.Sort(locations)
+		name[p.ID()] = fmt.Sprint(p.Type, p.Name, p.Version, locations)
+		all = append(all, fmt.Sprintf("%s %s %s %s %v %v %v %s", p.Type, p.Name, p.Version, p.PURL, p.CPEs, licenses(p), locations, metadata))
+	}
+	for _, r := range bom.Relationships {
+		all = append(all, fmt.Sprint(name[r.From.ID()], " ", r.Type, " ", name[r.To.ID()]))
+	}
+	slices.Sort(all)
+	return all
+}
+
+func licenses(p pkg.Package) (values []string) {
+	for _, l := range p.Licenses.ToSlice() {
+		values = append(values, l.Value)
+	}
+	slices.Sort(values)
+	return values
+}
+
+// extract writes the root file system of an image into a directory.
+func extract(t *testing.T, image sampleimages.Image, platform model.Platform) string {
+	t.Helper()
+	single := image.Image
+	if image.Index != nil {
+		manifest, err := image.Index.IndexManifest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range manifest.Manifests {
+			if m.Platform != nil && m.Platform.Architecture == platform.Architecture {
+				if single, err = image.Index.Image(m.Digest); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	return extracted(t, single)
 }
 
 // localForms writes the image in every form that is read from disk.

@@ -15,7 +15,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/anchore/stereoscope/pkg/file"
 	"github.com/anchore/stereoscope/pkg/image"
 	"github.com/anchore/syft/syft"
 	"github.com/anchore/syft/syft/cataloging"
@@ -40,8 +39,11 @@ const (
 // syftSemaphore admits one image at a time to Syft, because its temporary directory can be set only through the environment.
 var syftSemaphore = make(chan struct{}, 1)
 
-// createSBOM runs Syft over fetched layers and returns the slim SBOM and the number of packages in it.
-func createSBOM(ctx context.Context, img *resolved, input string, limits Limits, scratch string) ([]byte, int, error) {
+// readImage reads an image into the form that Syft reads images in.
+type readImage func(context.Context) (*image.Image, error)
+
+// createSBOM runs Syft over an image and returns the slim SBOM and the number of packages in it.
+func createSBOM(ctx context.Context, read readImage, input string, limits Limits, scratch string) ([]byte, int, error) {
 	select {
 	case syftSemaphore <- struct{}{}:
 	case <-ctx.Done():
@@ -73,7 +75,7 @@ func createSBOM(ctx context.Context, img *resolved, input string, limits Limits,
 				_ = os.RemoveAll(scratch)
 			}
 		}()
-		bom, err := runSyft(ctx, img, input, scratch)
+		bom, err := runSyft(ctx, read, input)
 		answers <- answer{bom, err}
 	}()
 
@@ -117,29 +119,18 @@ func setTempDir(folder string) (restore func()) {
 	}
 }
 
-func runSyft(ctx context.Context, img *resolved, input, scratch string) (bom *sbom.SBOM, err error) {
+func runSyft(ctx context.Context, read readImage, input string) (bom *sbom.SBOM, err error) {
 	defer func() {
 		// Parsers of hostile files; one that panics fails this image, not the process.
 		if p := recover(); p != nil {
 			err = failf(model.ReasonCatalogFailed, "syft panicked: %v\n%s", p, debug.Stack())
 		}
 	}()
-	generator := file.NewTempDirGenerator("stereoscope")
-	metadata := []image.AdditionalMetadata{image.WithRepoDigests(img.repoDigests...), image.WithTags(img.tags...)}
-	if img.manifestDigest != "" {
-		metadata = append(metadata, image.WithManifestDigest(img.manifestDigest))
+	stereoscopeImage, err := read(ctx)
+	if err != nil {
+		return nil, err
 	}
-	metadata = append(metadata, func(i *image.Image) error {
-		p := img.platform()
-		i.Metadata.OS, i.Metadata.Architecture, i.Metadata.Variant = p.OS, p.Architecture, p.Variant
-		return nil
-	})
-	folder := filepath.Join(scratch, layersFolder)
-	stereoscopeImage := image.New(fetchedImage{img, folder}, generator, folder, metadata...)
 	defer func() { _ = stereoscopeImage.Cleanup() }()
-	if err := stereoscopeImage.Read(); err != nil {
-		return nil, fmt.Errorf("read the image's layers: %w", err)
-	}
 	source := stereoscopesource.New(stereoscopeImage, stereoscopesource.ImageConfig{Reference: input})
 	licenses, err := licenseScanner()
 	if err != nil {

@@ -3,12 +3,15 @@ package catalog
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/anchore/grype/grype/pkg"
+	"github.com/anchore/stereoscope/pkg/image"
 	"github.com/anchore/syft/syft/format/syftjson"
 	"github.com/anchore/syft/syft/sbom"
 	gocmp "github.com/google/go-cmp/cmp"
@@ -71,11 +74,11 @@ func TestSlimKeepsWhatGrypeReads(t *testing.T) {
 }
 
 // uncut catalogs an image without slimming the result.
-func uncut(t *testing.T, image v1.Image) *sbom.SBOM {
+func uncut(t *testing.T, built v1.Image) *sbom.SBOM {
 	t.Helper()
 	scratch := t.TempDir()
 	limits := DefaultLimits()
-	request := Request{Image: writeLayout(t, image), sleep: noSleep}
+	request := Request{Image: writeLayout(t, built), sleep: noSleep}
 	img, err := open(t.Context(), request, limits, scratch)
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +91,8 @@ func uncut(t *testing.T, image v1.Image) *sbom.SBOM {
 	defer func() { <-syftSemaphore }()
 	temporary := t.TempDir()
 	defer setTempDir(temporary)()
-	bom, err := runSyft(t.Context(), img, request.Image, scratch)
+	read := func(context.Context) (*image.Image, error) { return img.read(filepath.Join(scratch, layersFolder)) }
+	bom, err := runSyft(t.Context(), read, request.Image)
 	if err != nil {
 		t.Fatal(err)
 	}
