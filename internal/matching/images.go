@@ -19,14 +19,18 @@ type waiting struct {
 }
 
 // newImages answers for the packages of up to batchImages images that have no complete answer yet, and reports whether there
-// may be more.
+// may be more. It goes on where the last call ended, and begins anew after the last image: one that has to wait blocks no other.
 func (r *runner) newImages(ctx context.Context, current store.ResultSet) (more bool, err error) {
-	if err := r.readSymbols(ctx, current, true); err != nil {
+	if r.unread, err = r.readSymbolsBehind(ctx, current, true, r.unread); err != nil {
 		return false, err
 	}
-	keys, err := r.store.WaitingImages(ctx, model.ImageKey{}, batchImages)
+	keys, err := r.store.WaitingImages(ctx, r.waiting, batchImages)
 	if err != nil {
 		return false, fmt.Errorf("list the images to match: %w", err)
+	}
+	r.waiting = model.ImageKey{}
+	if len(keys) == batchImages {
+		r.waiting = keys[len(keys)-1]
 	}
 	var images []waiting
 	missing := map[int64]store.StoredPackage{}
@@ -46,12 +50,14 @@ func (r *runner) newImages(ctx context.Context, current store.ResultSet) (more b
 			missing[p.ID] = p
 		}
 		if len(missing) >= batchPackages {
+			r.waiting = key
 			break
 		}
 	}
 	if err := r.answer(ctx, current, missing); err != nil {
 		return false, err
 	}
+	more = r.waiting != (model.ImageKey{}) || r.unread != (model.ImageKey{})
 	for _, image := range images {
 		err := r.store.FinishImage(ctx, image.key, image.sbomDigest)
 		if err != nil && !isGone(err) && !r.passedOver(ctx, image.key, err) {

@@ -41,6 +41,8 @@ type runner struct {
 	*Matcher
 	// current and next are the open databases of the two result sets. They are the same when only the engine differs.
 	current, next *match.Database
+	// waiting and unread are up to where newImages has come, zero when it begins with the first image.
+	waiting, unread model.ImageKey
 	// reread says that every SBOM has been read by the projection of this program.
 	reread bool
 	// pruned and recorded are when prune and recordDay last did something.
@@ -58,14 +60,14 @@ func (r *runner) pass(ctx context.Context) error {
 	if err := r.readAgain(ctx, current); err != nil {
 		return err
 	}
-	if err := r.readSymbols(ctx, current, false); err != nil {
+	if err := r.readSymbols(ctx, current); err != nil {
 		return err
 	}
 	for more := true; more; {
 		if more, err = r.newImages(ctx, current); err != nil {
 			return err
 		}
-		if target, _ := r.library.Current(); target.Build.ID != current.Build.ID {
+		if target, found := r.library.Current(); found && target.Build.ID != current.Build.ID {
 			break // The new database goes on with new images between its batches.
 		}
 	}

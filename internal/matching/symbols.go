@@ -22,33 +22,38 @@ func (r *runner) imports() *match.Imports {
 }
 
 // readSymbols reads SBOMs again whose symbol tables were left out when they were received, since only the databases tell which symbols
-// influence matches: those of all images, or of images that were never matched. Findings of other images stay visible meanwhile. It
-// does nothing without a current database: its findings of the packages could not be told.
-func (r *runner) readSymbols(ctx context.Context, current store.ResultSet, unmatched bool) error {
-	if r.current == nil {
-		return nil
-	}
+// influence matches. Findings of other images stay visible meanwhile.
+func (r *runner) readSymbols(ctx context.Context, current store.ResultSet) error {
 	for after := (model.ImageKey{}); ; {
-		keys, err := r.store.UnreadSymbols(ctx, unmatched, after, batchImages)
-		if err != nil {
-			return fmt.Errorf("list the images with symbol tables: %w", err)
-		}
-		if len(keys) == 0 {
-			return nil
-		}
-		for _, key := range keys {
-			if err := r.readSymbolsOf(ctx, current, key); err != nil && !r.passedOver(ctx, key, err) {
-				return fmt.Errorf("read the symbol tables of %s: %w", key, err)
-			}
-		}
-		after = keys[len(keys)-1]
-		if unmatched {
-			return nil // newImages goes on with these, and comes again.
+		var err error
+		if after, err = r.readSymbolsBehind(ctx, current, false, after); err != nil || after == (model.ImageKey{}) {
+			return err
 		}
 		if _, err := r.newImages(ctx, current); err != nil {
 			return err
 		}
 	}
+}
+
+// readSymbolsBehind does so for up to batchImages images behind a key: of all, or of those that were never matched. It returns the last one,
+// zero when there are no more. It does nothing without a current database: its findings of the packages could not be told.
+func (r *runner) readSymbolsBehind(ctx context.Context, current store.ResultSet, unmatched bool, after model.ImageKey) (model.ImageKey, error) {
+	if r.current == nil {
+		return model.ImageKey{}, nil
+	}
+	keys, err := r.store.UnreadSymbols(ctx, unmatched, after, batchImages)
+	if err != nil {
+		return after, fmt.Errorf("list the images with symbol tables: %w", err)
+	}
+	for _, key := range keys {
+		if err := r.readSymbolsOf(ctx, current, key); err != nil && !r.passedOver(ctx, key, err) {
+			return after, fmt.Errorf("read the symbol tables of %s: %w", key, err)
+		}
+	}
+	if len(keys) < batchImages {
+		return model.ImageKey{}, nil
+	}
+	return keys[len(keys)-1], nil
 }
 
 func (r *runner) readSymbolsOf(ctx context.Context, current store.ResultSet, key model.ImageKey) error {
@@ -92,5 +97,5 @@ func (r *runner) widen(ctx context.Context, current store.ResultSet) error {
 		return fmt.Errorf("list the images with symbol tables: %w", err)
 	}
 	r.log.Info("Reading symbol tables again", "modules", len(modules))
-	return r.readSymbols(ctx, current, false)
+	return r.readSymbols(ctx, current)
 }
