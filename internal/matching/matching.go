@@ -80,6 +80,8 @@ type Matcher struct {
 	// Retention is how long findings that closed, what result sets changed, and where images ran are kept; New sets DefaultRetention. It
 	// must not change once Run was called.
 	Retention time.Duration
+	// MissingChanged is called when Missing returns something new, unless it is nil. It must not change once Run was called.
+	MissingChanged func()
 
 	// decodes hands out decodeMemory bytes to documents that are decoded; patience is how long one waits for them.
 	decodes      *semaphore.Weighted
@@ -95,6 +97,8 @@ type Matcher struct {
 
 	mu    sync.RWMutex
 	build *model.DatabaseBuild
+	// missing is what Missing returns.
+	missing missing
 }
 
 // New returns a Matcher; Run has to be called for anything to be matched.

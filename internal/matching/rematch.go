@@ -27,10 +27,10 @@ func (s scope) touchesScores(v store.StoredVulnerability) bool {
 	return s.full || s.difference != nil && s.difference.ScoresTouched(v.CVEs)
 }
 
-// rematch brings the findings to the database of the library, when they are not, or somebody asked for it. It returns early
+// rematch brings the findings to the database of target, when they are not, or somebody asked for it. It returns early
 // when yet another database arrives.
 func (r *runner) rematch(ctx context.Context, current store.ResultSet) error {
-	target, found := r.library.Current()
+	target, found := r.target(current)
 	full, requested := r.library.RematchRequest()
 	full = full || current.Engine != match.Engine()
 	if !found || target.Build.ID == current.Build.ID && !full && !requested {
@@ -167,7 +167,7 @@ func (r *runner) queue(ctx context.Context, next store.ResultSet, s scope) error
 // matchQueue matches what is queued, and new images in between. It reports false when another database has arrived.
 func (r *runner) matchQueue(ctx context.Context, current, next store.ResultSet, target vulndb.Installed) (bool, error) {
 	for {
-		if r.superseded(target) {
+		if r.superseded(current, target) {
 			r.Wake()
 			return false, nil
 		}

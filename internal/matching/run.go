@@ -52,11 +52,16 @@ type runner struct {
 // pass does all that there is to do. A pass that is interrupted is taken up by the next one.
 func (r *runner) pass(ctx context.Context) error {
 	current, found, err := r.firstResultSet(ctx)
-	if err != nil || !found {
+	if err != nil {
 		return err
+	}
+	if !found {
+		r.report(r.lacking(nil))
+		return nil
 	}
 	r.Matcher.use(current)
 	r.current = r.exchange(r.current, r.next, current.Build.ID)
+	r.report(r.lacking(&current))
 	if err := r.readAgain(ctx, current); err != nil {
 		return err
 	}
@@ -67,7 +72,7 @@ func (r *runner) pass(ctx context.Context) error {
 		if more, err = r.newImages(ctx, current); err != nil {
 			return err
 		}
-		if target, found := r.library.Current(); found && target.Build.ID != current.Build.ID {
+		if target, found := r.target(current); found && target.Build.ID != current.Build.ID {
 			break // The new database goes on with new images between its batches.
 		}
 	}
@@ -221,8 +226,8 @@ func (r *runner) recordDay(ctx context.Context) error {
 }
 
 // superseded tells that another database than this is to be matched with by now.
-func (r *runner) superseded(target vulndb.Installed) bool {
-	now, found := r.library.Current()
+func (r *runner) superseded(current store.ResultSet, target vulndb.Installed) bool {
+	now, found := r.target(current)
 	return found && now.Build.ID != target.Build.ID
 }
 

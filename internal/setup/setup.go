@@ -156,6 +156,7 @@ func (o *Operator) wire(ctx context.Context) error {
 	}
 	hub := feed.New(o.store, feed.Config{Log: opts.Log.WithName("feed")})
 	wake := newWaker()
+	matcher.MissingChanged = wake.wake
 
 	if err := o.addCertificate(); err != nil {
 		return err

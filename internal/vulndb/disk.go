@@ -36,10 +36,16 @@ var buildName = regexp.MustCompile(`^build-(\d{8})-[0-9a-f]{8}$`)
 type record struct {
 	Build       model.DatabaseBuild `json:"build"`
 	InstalledAt time.Time           `json:"installedAt"`
+	// AllowOlder says that it may replace a newer one.
+	AllowOlder bool `json:"allowOlder,omitempty"`
 	// Archive is the checksum of the archive in the listing that offered it.
 	Archive string `json:"archive,omitempty"`
 	// SampleDigest identifies the data that a sample database was made from, so that a newer operator makes it anew.
 	SampleDigest string `json:"sampleDigest,omitempty"`
+}
+
+func (r record) installed(dir string) Installed {
+	return Installed{Dir: dir, Build: r.Build, InstalledAt: r.InstalledAt, AllowOlder: r.AllowOlder}
 }
 
 // recover reads what is on disk, removes what is damaged or half done, and takes the rest as the state.
@@ -88,7 +94,7 @@ func (l *Library) scan() []Installed {
 			l.cfg.Log.Error(err, "Ignoring an unreadable vulnerability database", "directory", dir)
 			continue
 		}
-		out = append(out, Installed{Dir: dir, Build: r.Build, InstalledAt: r.InstalledAt})
+		out = append(out, r.installed(dir))
 	}
 	return out
 }

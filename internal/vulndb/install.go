@@ -33,7 +33,8 @@ type candidate struct {
 }
 
 // install makes a database current. fetch puts the file v6.VulnerabilityDBFileName into the folder that it is given, and
-// may use the folder above it for what it needs meanwhile. When the database is the current one already, that is returned.
+// may use the folder above it for what it needs meanwhile. When the database is the current one already, that is returned, unless it
+// may replace a newer one: one that another replica brought, which this library does not know.
 func (l *Library) install(ctx context.Context, fetch func(ctx context.Context, dir string) (candidate, error)) (Installed, error) {
 	l.installing.Lock()
 	defer l.installing.Unlock()
@@ -62,7 +63,7 @@ func (l *Library) install(ctx context.Context, fetch func(ctx context.Context, d
 	if err := ctx.Err(); err != nil {
 		return Installed{}, err
 	}
-	if current, ok := l.Current(); ok && current.Build.ID == c.id {
+	if current, ok := l.Current(); ok && current.Build.ID == c.id && !c.allowOlder {
 		return current, nil
 	}
 	l.progress("verify", 0, 0)
@@ -82,6 +83,7 @@ func (l *Library) install(ctx context.Context, fetch func(ctx context.Context, d
 			ID: c.id, SchemaVersion: description.SchemaVersion.String(), Built: description.Built.UTC(), Source: c.source,
 		},
 		InstalledAt:  l.cfg.Clock.Now().UTC(),
+		AllowOlder:   c.allowOlder,
 		Archive:      c.archive,
 		SampleDigest: c.sampleDigest,
 	}
@@ -133,7 +135,7 @@ func (l *Library) publish(build string, r record) (Installed, error) {
 	l.prune()
 	l.cfg.Log.Info("Installed a vulnerability database", "build", r.Build.ID, "built", r.Build.Built,
 		"schema", r.Build.SchemaVersion, "source", r.Build.Source)
-	return Installed{Dir: dir, Build: r.Build, InstalledAt: r.InstalledAt}, nil
+	return r.installed(dir), nil
 }
 
 // verify makes sure that a file is a whole database that this version of Grype can read.

@@ -18,6 +18,8 @@ type Installed struct {
 	Dir         string
 	Build       model.DatabaseBuild
 	InstalledAt time.Time
+	// AllowOlder says that it was imported with AllowOlder.
+	AllowOlder bool
 }
 
 // SQLiteDir is the folder that holds the database file itself.

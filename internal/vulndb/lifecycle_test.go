@@ -50,8 +50,12 @@ func TestImportOlder(t *testing.T) {
 		}
 	}
 	got := imported(t, library, archive, vulndb.AllowOlder())
-	if !got.Build.Built.Equal(day) || current(t, library).Dir != got.Dir {
+	if !got.Build.Built.Equal(day) || current(t, library).Dir != got.Dir || !got.AllowOlder || !current(t, library).AllowOlder || now.AllowOlder {
 		t.Errorf("current is %+v", current(t, library))
+	}
+	// What it may replace, another replica may have installed since.
+	if again := imported(t, library, archive, vulndb.AllowOlder()); !again.AllowOlder || !again.InstalledAt.After(got.InstalledAt) {
+		t.Errorf("importing it again: %+v, before %+v", again, got)
 	}
 	noLeftovers(t, filepath.Dir(filepath.Dir(got.Dir)))
 }

@@ -45,6 +45,8 @@ type Store interface {
 // Databases returns the vulnerability database in use.
 type Databases interface {
 	Build() (model.DatabaseBuild, bool)
+	// Missing says why new images cannot be matched, as the reason and the message of a condition; "" when they can.
+	Missing() (reason, message string)
 }
 
 // Reconciler reconciles Scanners.

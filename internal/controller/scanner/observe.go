@@ -45,6 +45,8 @@ type observed struct {
 	queues   *queues
 	build    model.DatabaseBuild
 	hasBuild bool
+	// missing and missingMessage are those of Databases.
+	missing, missingMessage string
 }
 
 // credential is what a registry knows scans by: a host, and the namespace whose pull secrets a scan uses, empty for none of a tenant. A
@@ -108,6 +110,7 @@ func (r *Reconciler) observe(ctx context.Context, scanner *scannerv1.Scanner) (*
 		return nil, err
 	}
 	v.build, v.hasBuild = r.Databases.Build()
+	v.missing, v.missingMessage = r.Databases.Missing()
 	return v, nil
 }
 

@@ -146,6 +146,8 @@ type noDatabase struct{}
 
 func (noDatabase) Build() (model.DatabaseBuild, bool) { return model.DatabaseBuild{}, false }
 
+func (noDatabase) Missing() (reason, message string) { return "", "" }
+
 func podOf(name, imageID string, age time.Duration) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, CreationTimestamp: metav1.NewTime(now.Add(-age))},

@@ -110,6 +110,8 @@ func setReady(scanner *scannerv1.Scanner, v *observed, summary coverage.Summary,
 
 func setDatabaseReady(scanner *scannerv1.Scanner, v *observed) {
 	switch {
+	case v.missing != "":
+		setCondition(scanner, scannerv1.ConditionDatabaseReady, metav1.ConditionFalse, v.missing, v.missingMessage)
 	case !v.hasBuild:
 		setCondition(scanner, scannerv1.ConditionDatabaseReady, metav1.ConditionFalse, "NoDatabase", "No vulnerability database is available yet.")
 	case v.build.Source == model.DatabaseSourceSample:

@@ -101,6 +101,12 @@ func TestSetStatusCountsImagesOnce(t *testing.T) {
 	if c := meta.FindStatusCondition(s.Status.Conditions, scannerv1.ConditionDatabaseReady); c.Reason != "SampleDatabase" {
 		t.Errorf("DatabaseReady = %+v: the sample database must be named", c)
 	}
+	w.missing, w.missingMessage = "NotInstalled", "The leader has none."
+	setStatus(s, w.observed, plan{})
+	c := meta.FindStatusCondition(s.Status.Conditions, scannerv1.ConditionDatabaseReady)
+	if c.Status != metav1.ConditionFalse || c.Reason != w.missing || c.Message != w.missingMessage {
+		t.Errorf("DatabaseReady = %+v: the missing database must be reported", c)
+	}
 	if !meta.IsStatusConditionTrue(s.Status.Conditions, scannerv1.ConditionCoverageComplete) {
 		t.Error("CoverageComplete is not true")
 	}
