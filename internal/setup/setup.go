@@ -32,6 +32,7 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/server/auth"
 	"github.com/scanner-operator/scanner-operator/internal/servingcert"
 	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 	"github.com/scanner-operator/scanner-operator/internal/store/sqlstore"
 	"github.com/scanner-operator/scanner-operator/internal/vulndb"
 )
@@ -167,19 +168,34 @@ func (o *Operator) wire(ctx context.Context) error {
 	if o.server, err = o.newServer(matcher, library, hub); err != nil {
 		return err
 	}
-	for _, runnable := range []manager.Runnable{
+	for _, runnable := range append(o.matching(matcher, library),
 		library,
-		manager.RunnableFunc(matcher.Run),
 		onAllReplicas(hub.Run),
 		onAllReplicas(func(ctx context.Context) error { return follow(ctx, hub, matcher, wake) }),
 		&feed.Compactor{Events: o.store, Retention: opts.EventRetention, Clock: clock.RealClock{}, Log: opts.Log.WithName("feed")},
 		o.server,
-	} {
+	) {
 		if err := mgr.Add(runnable); err != nil {
 			return fmt.Errorf("add a component to the manager: %w", err)
 		}
 	}
 	return o.addChecks()
+}
+
+// matching returns what matches and, if there may be several replicas, what brings imported databases to all of them.
+func (o *Operator) matching(matcher *matching.Matcher, library *vulndb.Library) []manager.Runnable {
+	if o.opts.DatabaseType == "" || o.opts.DatabaseType == sqldb.TypeSQLite {
+		return []manager.Runnable{manager.RunnableFunc(matcher.Run)}
+	}
+	sharer := &matching.Sharer{Store: o.store, Library: library, Clock: clock.RealClock{}, Log: o.opts.Log.WithName("vulndb")}
+	return []manager.Runnable{
+		onAllReplicas(sharer.Run),
+		manager.RunnableFunc(func(ctx context.Context) error {
+			// What another replica imported just before it ended. An error was logged, and Run tries again.
+			_ = sharer.Sync(ctx)
+			return matcher.Run(ctx)
+		}),
+	}
 }
 
 func (o *Operator) addMetrics(library *vulndb.Library) (*metrics.Matching, error) {

@@ -151,7 +151,7 @@ type ResultSets interface {
 	// that no image holds and no change is about, past result sets without any; rollouts from before that time, presences that ended
 	// before it, unless the same container runs the image again, and sums of days that no TrendQuery from today can reach; reports from
 	// outside that were uploaded before it, of images that nothing runs and no scope keeps; size classes of repositories without an image,
-	// and what RecordChange keeps of objects that it was not called for since. It works in short transactions.
+	// what RecordChange keeps of objects that it was not called for since, and shared databases that were not completed within an hour. It works in short transactions.
 	Prune(ctx context.Context, before time.Time) error
 }
 

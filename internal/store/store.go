@@ -50,6 +50,7 @@ type Store interface {
 	Search
 	Scans
 	ScanJobs
+	SharedDatabases
 
 	// Ready returns nil when the database can be reached and its schema is the one of this program.
 	Ready(ctx context.Context) error

@@ -30,6 +30,8 @@ type candidate struct {
 	archive      string
 	sampleDigest string
 	allowOlder   bool
+	// installedAt is when another replica imported it, zero for now.
+	installedAt time.Time
 }
 
 // install makes a database current. fetch puts the file v6.VulnerabilityDBFileName into the folder that it is given, and
@@ -74,6 +76,9 @@ func (l *Library) install(ctx context.Context, fetch func(ctx context.Context, d
 	if err := l.checkAge(c, description.Built.Time); err != nil {
 		return Installed{}, err
 	}
+	if c.installedAt.IsZero() {
+		c.installedAt = l.cfg.Clock.Now()
+	}
 	l.progress("prepare", 0, 0)
 	if err := hydrate(files, c.origin); err != nil {
 		return Installed{}, err
@@ -82,7 +87,7 @@ func (l *Library) install(ctx context.Context, fetch func(ctx context.Context, d
 		Build: model.DatabaseBuild{
 			ID: c.id, SchemaVersion: description.SchemaVersion.String(), Built: description.Built.UTC(), Source: c.source,
 		},
-		InstalledAt:  l.cfg.Clock.Now().UTC(),
+		InstalledAt:  c.installedAt.UTC(),
 		AllowOlder:   c.allowOlder,
 		Archive:      c.archive,
 		SampleDigest: c.sampleDigest,

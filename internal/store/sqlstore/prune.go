@@ -39,6 +39,9 @@ func (s *Store) Prune(ctx context.Context, before time.Time) error {
 			return err
 		}
 	}
+	if err := s.deleteAbandoned(ctx); err != nil {
+		return err
+	}
 	if err := s.prunePackages(ctx, what); err != nil {
 		return err
 	}
