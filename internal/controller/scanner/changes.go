@@ -22,13 +22,18 @@ const maxNamed = 10
 
 // recordUses records the running images in the scope of a Scanner, so that findings can be traced to workloads.
 func (r *Reconciler) recordUses(ctx context.Context, scanner types.NamespacedName, containers []inventory.Container) error {
+	// The pods of a workload have the same.
+	wanted, seen := set(wantedKeys(containers)), map[store.Use]bool{}
 	var uses []store.Use
 	for i := range containers {
 		c := &containers[i]
-		if c.Skip != "" || !c.Key.Pullable() || c.Key.Validate() != nil {
+		if c.Skip != "" || !wanted[c.Key] {
 			continue
 		}
-		uses = append(uses, store.Use{Image: c.Key, Workload: workloadOf(c), Container: c.Name})
+		if use := (store.Use{Image: c.Key, Workload: workloadOf(c), Container: c.Name}); !seen[use] {
+			seen[use] = true
+			uses = append(uses, use)
+		}
 	}
 	if err := r.Store.RecordUses(ctx, scopeOf(scanner), uses); err != nil {
 		return fmt.Errorf("record the uses of images: %w", err)

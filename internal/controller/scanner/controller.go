@@ -68,6 +68,7 @@ type Reconciler struct {
 	Metrics *metrics.Scans
 
 	queues queues
+	pace   pace
 }
 
 // +kubebuilder:rbac:groups=scanner.zoltankerezsi.xyz,resources=scanners,verbs=list;watch
@@ -96,9 +97,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.queues.set(req.NamespacedName, nil)
 		return ctrl.Result{}, nil
 	}
-	before := scanner.DeepCopy()
+	before, began := scanner.DeepCopy(), r.Clock.Now()
 
-	next, err := r.reconcile(ctx, scanner)
+	v, next, err := r.reconcile(ctx, scanner)
+	defer func() { r.pace.end(req.NamespacedName, began, r.Clock.Now(), v) }()
 	if err != nil {
 		setFailed(scanner, err)
 		// Others must not wait for what it would have started.
@@ -107,13 +109,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return reporter.Report(ctx, kube.Outcome{Before: before, After: scanner, Status: scanner.Status, Err: err, RequeueAfter: next})
 }
 
-// reconcile returns when to reconcile again.
-func (r *Reconciler) reconcile(ctx context.Context, scanner *scannerv1.Scanner) (time.Duration, error) {
-	log := logr.FromContextOrDiscard(ctx)
+// reconcile returns what it observed, nil if it failed before, and when to reconcile again.
+func (r *Reconciler) reconcile(ctx context.Context, scanner *scannerv1.Scanner) (*observed, time.Duration, error) {
 	v, err := r.observe(ctx, scanner)
 	if err != nil {
-		return 0, err
+		return nil, 0, err
 	}
+	next, err := r.act(ctx, scanner, v)
+	return v, next, err
+}
+
+// act records what was observed, starts the next scans and sets the status. It returns when to reconcile again.
+func (r *Reconciler) act(ctx context.Context, scanner *scannerv1.Scanner, v *observed) (time.Duration, error) {
+	log := logr.FromContextOrDiscard(ctx)
 	if err := r.recordUses(ctx, client.ObjectKeyFromObject(scanner), v.containers); err != nil {
 		return 0, err
 	}

@@ -26,6 +26,7 @@ func (r *Reconciler) recordCoverage(ctx context.Context, scanner types.Namespace
 // forget deletes the records of a deleted Scanner.
 func (r *Reconciler) forget(ctx context.Context, scanner types.NamespacedName) error {
 	r.queues.set(scanner, nil)
+	r.pace.forget(scanner)
 	r.Metrics.Forget(scanner.Namespace, scanner.Name)
 	if err := r.Store.ForgetScope(ctx, scopeOf(scanner)); err != nil {
 		return fmt.Errorf("delete the records of a deleted Scanner: %w", err)

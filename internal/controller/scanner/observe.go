@@ -47,6 +47,8 @@ type observed struct {
 	hasBuild bool
 	// missing and missingMessage are those of Databases.
 	missing, missingMessage string
+	// found is what tells whether a pod that comes runs something new.
+	found found
 }
 
 // credential is what a registry knows scans by: a host, and the namespace whose pull secrets a scan uses, empty for none of a tenant. A
@@ -89,22 +91,26 @@ func (r *Reconciler) observe(ctx context.Context, scanner *scannerv1.Scanner) (*
 	if err != nil {
 		return nil, err
 	}
-	containers, err := r.containers(ctx, scanner, within)
+	read, err := r.readPods(ctx, scanner)
 	if err != nil {
 		return nil, err
 	}
-	images := map[model.ImageKey]store.Image{}
+	containers, err := r.containers(ctx, scanner, within, read)
+	if err != nil {
+		return nil, err
+	}
 	wanted := wantedKeys(containers)
+	images := make(map[model.ImageKey]store.Image, len(wanted))
 	for chunk := range slices.Chunk(wanted, store.MaxKeys) {
-		found, err := r.Store.WantImages(ctx, chunk)
+		known, err := r.Store.WantImages(ctx, chunk)
 		if err != nil {
 			return nil, fmt.Errorf("read the state of images: %w", err)
 		}
-		maps.Copy(images, found)
+		maps.Copy(images, known)
 	}
 	v := &observed{
 		scope: within.namespaces, containers: containers, home: r.Home.of(scanner), beyond: within.beyond, images: images, attempts: attempts,
-		active: active(attempts), queues: &r.queues, operator: r.Namespace,
+		active: active(attempts), queues: &r.queues, operator: r.Namespace, found: found{within.namespaces, set(wanted), read},
 	}
 	if v.holds, err = r.holds(ctx); err != nil {
 		return nil, err
@@ -145,46 +151,71 @@ func wantedKeys(containers []inventory.Container) []model.ImageKey {
 	var keys []model.ImageKey
 	for i := range containers {
 		c := &containers[i]
-		if c.Skip == "" && c.Key.Pullable() && c.Key.Validate() == nil && !seen[c.Key] {
-			seen[c.Key] = true
+		if c.Skip != "" || seen[c.Key] {
+			continue
+		}
+		seen[c.Key] = true
+		if catalogable(c) {
 			keys = append(keys, c.Key)
 		}
 	}
 	return keys
 }
 
-// containers lists the containers in the Scanner's scope.
-func (r *Reconciler) containers(ctx context.Context, scanner *scannerv1.Scanner, within scope) ([]inventory.Container, error) {
+// catalogable reports whether the image of a container can be cataloged, and is to be.
+func catalogable(c *inventory.Container) bool {
+	return c.Skip == "" && c.Key.Pullable() && c.Key.Validate() == nil
+}
+
+func set(keys []model.ImageKey) map[model.ImageKey]bool {
+	all := make(map[model.ImageKey]bool, len(keys))
+	for _, key := range keys {
+		all[key] = true
+	}
+	return all
+}
+
+// readPods says how a Scanner reads pods.
+func (r *Reconciler) readPods(ctx context.Context, scanner *scannerv1.Scanner) (inventory.Options, error) {
 	platforms, err := r.platforms(ctx)
 	if err != nil {
-		return nil, err
+		return inventory.Options{}, err
 	}
-	var opts []client.ListOption
-	if scanner.Spec.NamespaceSelector == nil {
-		opts = append(opts, client.InNamespace(scanner.Namespace))
-	}
-	var pods corev1.PodList
-	if err := r.Client.List(ctx, &pods, opts...); err != nil {
-		return nil, fmt.Errorf("list pods: %w", err)
-	}
-	// The order of a cached list is random; decisions should not be.
-	slices.SortFunc(pods.Items, func(a, b corev1.Pod) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
-			cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
 	ignoreLabel := scanner.Spec.IgnoreLabel
 	if ignoreLabel == "" {
 		ignoreLabel = scannerv1.DefaultIgnoreLabel
 	}
-	read := inventory.Options{IgnoreLabel: ignoreLabel, ScanPod: r.Cataloger.Made, Platform: func(node string) (model.Platform, bool) {
+	return inventory.Options{IgnoreLabel: ignoreLabel, ScanPod: r.Cataloger.Made, Platform: func(node string) (model.Platform, bool) {
 		platform, known := platforms[node]
 		return platform, known
-	}}
-	var containers []inventory.Container
-	for i := range pods.Items {
-		if within.namespaces[pods.Items[i].Namespace] {
-			containers = append(containers, inventory.Containers(&pods.Items[i], read)...)
+	}}, nil
+}
+
+// containers lists the containers in the Scanner's scope.
+func (r *Reconciler) containers(ctx context.Context, scanner *scannerv1.Scanner, within scope, read inventory.Options) ([]inventory.Container, error) {
+	// The pods are not modified, and a copy of all of them would cost more than all else.
+	opts := []client.ListOption{client.UnsafeDisableDeepCopy}
+	if scanner.Spec.NamespaceSelector == nil {
+		opts = append(opts, client.InNamespace(scanner.Namespace))
+	}
+	var list corev1.PodList
+	if err := r.Client.List(ctx, &list, opts...); err != nil {
+		return nil, fmt.Errorf("list pods: %w", err)
+	}
+	pods := make([]*corev1.Pod, 0, len(list.Items))
+	for i := range list.Items {
+		if within.namespaces[list.Items[i].Namespace] {
+			pods = append(pods, &list.Items[i])
 		}
+	}
+	// The order of a cached list is random; decisions should not be.
+	slices.SortFunc(pods, func(a, b *corev1.Pod) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
+			cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	containers := make([]inventory.Container, 0, len(pods))
+	for _, pod := range pods {
+		containers = append(containers, inventory.Containers(pod, read)...)
 	}
 	return containers, nil
 }

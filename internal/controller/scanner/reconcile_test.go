@@ -33,7 +33,7 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
-func testScheme(t *testing.T) *runtime.Scheme {
+func testScheme(t testing.TB) *runtime.Scheme {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), scannerv1.AddToScheme(scheme)); err != nil {
@@ -158,7 +158,7 @@ func podOf(name, imageID string, age time.Duration) *corev1.Pod {
 	}
 }
 
-func newReconciler(t *testing.T, s Store, cataloger Cataloger, objects ...client.Object) (*Reconciler, *events.FakeRecorder) {
+func newReconciler(t testing.TB, s Store, cataloger Cataloger, objects ...client.Object) (*Reconciler, *events.FakeRecorder) {
 	t.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node", Labels: map[string]string{
 		corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64",

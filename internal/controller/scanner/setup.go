@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -29,12 +28,12 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, wake <-chan event.Generi
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("scanner").
 		For(&scannerv1.Scanner{}, builder.WithPredicates(kube.SpecChanged())).
-		Watches(&batchv1.Job{}, handler.EnqueueRequestsFromMapFunc(r.allScanners), builder.WithPredicates(jobChanged)).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.scannersOfPod), builder.WithPredicates(r.podChanged())).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.allScanners), builder.WithPredicates(r.scanBlocked())).
-		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.selectingScanners),
+		Watches(&batchv1.Job{}, r.paced(concernsAll), builder.WithPredicates(jobChanged)).
+		Watches(&corev1.Pod{}, r.paced(concernsPod), builder.WithPredicates(r.podChanged())).
+		Watches(&corev1.Pod{}, r.paced(concernsAll), builder.WithPredicates(r.scanBlocked())).
+		Watches(&corev1.Namespace{}, r.paced(concernsSelecting),
 			builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{})).
-		WatchesRawSource(source.Channel(wake, handler.EnqueueRequestsFromMapFunc(r.allScanners))).
+		WatchesRawSource(source.Channel(wake, r.paced(concernsAll))).
 		WithOptions(controller.Options{RateLimiter: kube.ErrorBackoff()}).
 		Complete(r)
 }
@@ -81,24 +80,10 @@ func (r *Reconciler) scanBlocked() predicate.Predicate {
 	}
 }
 
-func (r *Reconciler) scannersOfPod(ctx context.Context, obj client.Object) []reconcile.Request {
-	return r.scanners(ctx, func(s *scannerv1.Scanner) bool {
-		return s.Namespace == obj.GetNamespace() || s.Spec.NamespaceSelector != nil
-	})
-}
-
-func (r *Reconciler) selectingScanners(ctx context.Context, _ client.Object) []reconcile.Request {
-	return r.scanners(ctx, func(s *scannerv1.Scanner) bool { return s.Spec.NamespaceSelector != nil })
-}
-
-func (r *Reconciler) allScanners(ctx context.Context, _ client.Object) []reconcile.Request {
-	return r.scanners(ctx, func(*scannerv1.Scanner) bool { return true })
-}
-
 // scanners reads the cache only: it is called for every event.
 func (r *Reconciler) scanners(ctx context.Context, wanted func(*scannerv1.Scanner) bool) []reconcile.Request {
 	var list scannerv1.ScannerList
-	if err := r.Client.List(ctx, &list); err != nil {
+	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		logr.FromContextOrDiscard(ctx).Error(err, "Failed to list Scanners")
 		return nil
 	}

@@ -1,0 +1,142 @@
+package scanner
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
+	"github.com/scanner-operator/scanner-operator/internal/inventory"
+	"github.com/scanner-operator/scanner-operator/internal/model"
+)
+
+// A reconcile reads all pods in the scope of a Scanner, so that it takes longer the more there are. After it the Scanner rests for a multiple of
+// that time, and the events of that time make one reconcile.
+const (
+	// Events that start no scan, such as another replica of what runs already, take 1/25 of the time: 4 % of a core.
+	restFactor = 24
+	maxRest    = 30 * time.Second
+	// A slow machine or SQL database does not delay a small Scanner, whose reconciles cost little.
+	restPerContainer = time.Millisecond
+	// Events that scans wait for are soon followed by a reconcile. The bound leaves time for one within a second of the start of a pod.
+	urgentRestFactor = 4
+	maxUrgentRest    = 400 * time.Millisecond
+)
+
+// pace knows when each Scanner was reconciled last, and what it found. The zero value is ready.
+type pace struct {
+	mu     sync.Mutex
+	rounds map[types.NamespacedName]round
+}
+
+// round is a reconcile of a Scanner.
+type round struct {
+	ended time.Time
+	took  time.Duration
+	// containers is the number of containers that it read.
+	containers int
+	found      found
+}
+
+// found is what a reconcile found in the cluster. It is not modified afterwards.
+type found struct {
+	namespaces map[string]bool
+	images     map[model.ImageKey]bool
+	read       inventory.Options
+}
+
+// lacks reports whether a pod runs an image to catalog that was not found, or runs on a node that was not known.
+func (f *found) lacks(pod *corev1.Pod) bool {
+	if !f.namespaces[pod.Namespace] {
+		return false
+	}
+	containers := inventory.Containers(pod, f.read)
+	for i := range containers {
+		if c := &containers[i]; c.NodeUnknown || !f.images[c.Key] && catalogable(c) {
+			return true
+		}
+	}
+	return false
+}
+
+// end notes the end of a reconcile and what it observed. If it failed before, that is nil, and what the one before found stands.
+func (p *pace) end(scanner types.NamespacedName, began, ended time.Time, v *observed) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.rounds == nil {
+		p.rounds = map[types.NamespacedName]round{}
+	}
+	last := p.rounds[scanner]
+	last.ended, last.took = ended, ended.Sub(began)
+	if v != nil {
+		last.found, last.containers = v.found, len(v.containers)
+	}
+	p.rounds[scanner] = last
+}
+
+func (p *pace) forget(scanner types.NamespacedName) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.rounds, scanner)
+}
+
+// rest returns how long a Scanner rests from now on. It is urgent if a scan waits for the Scanner: pod is nil, or runs something new.
+func (p *pace) rest(scanner types.NamespacedName, pod *corev1.Pod, now time.Time) time.Duration {
+	p.mu.Lock()
+	last, known := p.rounds[scanner]
+	p.mu.Unlock()
+	if !known {
+		return 0
+	}
+	rest := min(urgentRestFactor*last.took, maxUrgentRest)
+	if pod != nil && !last.found.lacks(pod) {
+		rest = min(restFactor*last.took, time.Duration(last.containers)*restPerContainer, maxRest)
+	}
+	return max(0, last.ended.Add(rest).Sub(now))
+}
+
+// paced queues the Scanners that an event concerns, each for the end of its rest. What is queued already stays queued for the earlier time.
+func (r *Reconciler) paced(concerned func(*scannerv1.Scanner, client.Object) bool) handler.EventHandler {
+	queue := func(ctx context.Context, obj client.Object, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+		pod, _ := obj.(*corev1.Pod)
+		if pod != nil && r.Cataloger.Made(pod) {
+			pod = nil // A scan.
+		}
+		for _, request := range r.scanners(ctx, func(s *scannerv1.Scanner) bool { return concerned(s, obj) }) {
+			q.AddAfter(request, r.pace.rest(request.NamespacedName, pod, r.Clock.Now()))
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			queue(ctx, e.Object, q)
+		},
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			queue(ctx, e.ObjectNew, q)
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			queue(ctx, e.Object, q)
+		},
+		GenericFunc: func(ctx context.Context, e event.GenericEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			queue(ctx, e.Object, q)
+		},
+	}
+}
+
+// The Scanners that an event concerns.
+func concernsAll(*scannerv1.Scanner, client.Object) bool { return true }
+
+func concernsSelecting(s *scannerv1.Scanner, _ client.Object) bool {
+	return s.Spec.NamespaceSelector != nil
+}
+
+func concernsPod(s *scannerv1.Scanner, pod client.Object) bool {
+	return s.Namespace == pod.GetNamespace() || s.Spec.NamespaceSelector != nil
+}

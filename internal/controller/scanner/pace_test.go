@@ -1,0 +1,169 @@
+package scanner
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+
+	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
+	"github.com/scanner-operator/scanner-operator/internal/inventory"
+)
+
+// agenda is a work queue that only notes for when a Scanner is queued.
+type agenda struct {
+	workqueue.TypedRateLimitingInterface[reconcile.Request]
+	clock *testclock.FakeClock
+	// next is zero while nothing is queued.
+	next time.Time
+}
+
+func (a *agenda) AddAfter(_ reconcile.Request, after time.Duration) {
+	if at := a.clock.Now().Add(after); a.next.IsZero() || at.Before(a.next) {
+		a.next = at
+	}
+}
+
+// TestReconcilesAreCoalesced plays events of pods to a Scanner whose reconciles take long, and counts these.
+func TestReconcilesAreCoalesced(t *testing.T) {
+	const (
+		took    = 600 * time.Millisecond
+		minutes = 5 * time.Minute
+		step    = 10 * time.Millisecond
+	)
+	known, unknown := podOf("known", imageKey("known").ImageID, 0), podOf("unknown", imageKey("unknown").ImageID, 0)
+	tests := map[string]struct {
+		// every is the time between two events of known pods.
+		every time.Duration
+		// fresh is when a pod with a new image comes, 0 for never.
+		fresh   time.Duration
+		maximum int
+	}{
+		"one event per second":    {every: time.Second, maximum: int(minutes/(25*took)) + 1},
+		"100 events per second":   {every: step, maximum: int(minutes/(25*took)) + 1},
+		"a new image is not held": {every: step, fresh: 100 * time.Second, maximum: int(minutes/(25*took)) + 3},
+		"one event":               {every: minutes, maximum: 1},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			r, clock, queue := pacedReconciler(t, known)
+			handle := r.paced(concernsPod)
+			reconciles, waited := 0, time.Duration(0)
+			for at := step; at <= minutes; at += step {
+				clock.Step(step)
+				if at%tt.every == 0 {
+					handle.Update(t.Context(), event.UpdateEvent{ObjectOld: known, ObjectNew: known}, queue)
+				}
+				if at == tt.fresh {
+					handle.Create(t.Context(), event.CreateEvent{Object: unknown}, queue)
+					waited = queue.next.Sub(clock.Now()) + took
+				}
+				if queue.next.IsZero() || queue.next.After(clock.Now()) {
+					continue
+				}
+				queue.next = time.Time{}
+				reconciles++
+				r.pace.end(scannerName, clock.Now().Add(-took), clock.Now(), nil)
+			}
+			if reconciles == 0 || reconciles > tt.maximum {
+				t.Errorf("%d reconciles of %s in %s, want 1 to %d", reconciles, took, minutes, tt.maximum)
+			}
+			if waited > time.Second {
+				t.Errorf("a new image is queued after %s, want at most a second", waited)
+			}
+		})
+	}
+}
+
+// large is the number of containers of a Scanner whose rest depends on the duration of its reconciles alone.
+const large = int(maxRest / restPerContainer)
+
+var scannerName = types.NamespacedName{Namespace: "ns", Name: "s"}
+
+// pacedReconciler has reconciled once a Scanner of the namespace of a pod.
+func pacedReconciler(t *testing.T, known *corev1.Pod) (*Reconciler, *testclock.FakeClock, *agenda) {
+	t.Helper()
+	r, _ := newReconciler(t, memory{}, &starter{attempts: map[string]Attempt{}}, scannerWith(nil), known)
+	clock := testclock.NewFakeClock(now)
+	r.Clock = clock
+	reconcileOnce(t, r)
+	last := r.pace.rounds[scannerName]
+	last.containers = large
+	r.pace.rounds[scannerName] = last
+	return r, clock, &agenda{clock: clock}
+}
+
+func TestOnlyScansAreUrgent(t *testing.T) {
+	const took = 100 * time.Millisecond
+	urgent, calm := urgentRestFactor*took, restFactor*took
+	pod := func(mutate func(*corev1.Pod)) *corev1.Pod {
+		p := podOf("p", imageKey("new").ImageID, 0)
+		mutate(p)
+		return p
+	}
+	tests := map[string]struct {
+		event client.Object
+		want  time.Duration
+	}{
+		"a pod with a new image":        {pod(func(*corev1.Pod) {}), urgent},
+		"another replica":               {pod(func(p *corev1.Pod) { p.Status.ContainerStatuses[0].ImageID = imageKey("known").ImageID }), calm},
+		"a pod that is ignored":         {pod(func(p *corev1.Pod) { p.Labels = map[string]string{scannerv1.DefaultIgnoreLabel: "true"} }), calm},
+		"an image that nobody can pull": {pod(func(p *corev1.Pod) { p.Status.ContainerStatuses[0].ImageID = "sha256:abc" }), calm},
+		"no image yet":                  {pod(func(p *corev1.Pod) { p.Status.ContainerStatuses = nil }), calm},
+		"a node that is not known":      {pod(func(p *corev1.Pod) { p.Spec.NodeName = "new" }), urgent},
+		"a pod that has ended":          {pod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }), calm},
+		"another kind":                  {&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other"}}, urgent},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			r, clock, queue := pacedReconciler(t, podOf("known", imageKey("known").ImageID, 0))
+			r.pace.end(scannerName, clock.Now().Add(-took), clock.Now(), nil)
+			r.paced(concernsAll).Create(t.Context(), event.CreateEvent{Object: tt.event}, queue)
+			if got := queue.next.Sub(clock.Now()); got != tt.want {
+				t.Errorf("the Scanner rests for %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestRestIsBounded(t *testing.T) {
+	tests := map[string]struct {
+		took, since  time.Duration
+		containers   int
+		urgent, calm time.Duration
+	}{
+		"a slow one of few":     {took: time.Second, containers: 100, urgent: maxUrgentRest, calm: 100 * time.Millisecond},
+		"a short reconcile":     {took: time.Millisecond, urgent: 4 * time.Millisecond, calm: 24 * time.Millisecond},
+		"a long one":            {took: time.Minute, urgent: maxUrgentRest, calm: maxRest},
+		"some of the time over": {took: time.Second, since: 300 * time.Millisecond, urgent: 100 * time.Millisecond, calm: 24*time.Second - 300*time.Millisecond},
+		"all of it":             {took: time.Millisecond, since: time.Second},
+	}
+	known := podOf("known", imageKey("known").ImageID, 0)
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			var p pace
+			if tt.containers == 0 {
+				tt.containers = large
+			}
+			p.end(scannerName, now.Add(-tt.took), now, &observed{containers: make([]inventory.Container, tt.containers)})
+			got := fmt.Sprint(p.rest(scannerName, nil, now.Add(tt.since)), p.rest(scannerName, known, now.Add(tt.since)))
+			if diff := cmp.Diff(fmt.Sprint(tt.urgent, tt.calm), got); diff != "" {
+				t.Errorf("rests (-want +got):\n%s", diff)
+			}
+			p.forget(scannerName)
+			if got := p.rest(scannerName, nil, now); got != 0 {
+				t.Errorf("a Scanner that was never reconciled rests for %s", got)
+			}
+		})
+	}
+}
