@@ -49,6 +49,10 @@ func run(output, dockerOutput, name, version string, platforms []string, push bo
 	if err != nil {
 		return err
 	}
+	annotations, err := ociimage.Annotations(name)
+	if err != nil {
+		return err
+	}
 	index := v1.ImageIndex(empty.Index)
 	for i, platform := range platforms {
 		goos, goarch, ok := strings.Cut(platform, "/")
@@ -70,7 +74,7 @@ func run(output, dockerOutput, name, version string, platforms []string, push bo
 			}
 		}
 		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{
-			Platform: &binary.Platform, Annotations: ociimage.Annotations(name),
+			Platform: &binary.Platform, Annotations: annotations,
 		}})
 	}
 	size, err := ociimage.WriteArchive(index, output)

@@ -57,9 +57,11 @@ func writeImage(src *source, name string, binaries []ociimage.Binary, dir string
 	if result.Digest, err = index.Digest(); err != nil {
 		return nil, err
 	}
-	archived := mutate.AppendManifests(empty.Index, mutate.IndexAddendum{
-		Add: index, Descriptor: v1.Descriptor{Annotations: ociimage.Annotations(name + ":" + src.Version)},
-	})
+	annotations, err := ociimage.Annotations(name + ":" + src.Version)
+	if err != nil {
+		return nil, err
+	}
+	archived := mutate.AppendManifests(empty.Index, mutate.IndexAddendum{Add: index, Descriptor: v1.Descriptor{Annotations: annotations}})
 	_, err = ociimage.WriteArchive(archived, result.Archive)
 	return result, err
 }

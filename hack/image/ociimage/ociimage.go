@@ -12,9 +12,9 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
+	"github.com/distribution/reference"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
@@ -84,22 +84,16 @@ func layer(binary string, created time.Time) ([]byte, error) {
 }
 
 // Annotations are the names that containerd and other tools give an image on import.
-func Annotations(name string) map[string]string {
+func Annotations(name string) (map[string]string, error) {
+	// Kubernetes looks for the name with the registry and the tag.
+	full, err := reference.ParseDockerRef(name)
+	if err != nil {
+		return nil, fmt.Errorf("parse the name of the image: %w", err)
+	}
 	return map[string]string{
-		"io.containerd.image.name":          canonical(name),
+		"io.containerd.image.name":          full.String(),
 		"org.opencontainers.image.ref.name": name,
-	}
-}
-
-// canonical is the name as Kubernetes looks for it.
-func canonical(name string) string {
-	if first, _, found := strings.Cut(name, "/"); found && strings.ContainsAny(first, ".:") {
-		return name
-	}
-	if strings.Contains(name, "/") {
-		return "docker.io/" + name
-	}
-	return "docker.io/library/" + name
+	}, nil
 }
 
 // WriteArchive writes the index as the index.json of an OCI archive and returns the archive's size.
