@@ -97,7 +97,7 @@ func setReady(scanner *scannerv1.Scanner, v *observed, summary coverage.Summary,
 	case summary.Pending > 0 || summary.Stale > 0:
 		reason, message = scannerv1.Waiting, "Images are being scanned or matched with the vulnerability database."
 	case summary.Failed > 0:
-		reason, message = scannerv1.Failed, fmt.Sprintf("%s not scanned: %s.", plural(summary.Failed, "container has", "containers have"), reasons(summary))
+		reason, message = scannerv1.Failed, fmt.Sprintf("%s not scanned: %s.", plural(summary.Failed, "container is", "containers are"), reasons(summary))
 	default:
 		reason, message = scannerv1.Reconciled, "All containers are scanned or skipped."
 	}
