@@ -63,7 +63,7 @@ func (b *catalogBuilder) catalog() model.Catalog {
 		slices.Sort(held.Package.Licenses)
 		held.Package.Licenses = slices.Compact(held.Package.Licenses)
 	}
-	return model.Catalog{Packages: b.held, Projection: Projection}
+	return model.Catalog{Packages: b.held, Stamp: Stamp()}
 }
 
 func compareLocations(a, b model.Location) int {

@@ -2,23 +2,40 @@ package match
 
 import (
 	"fmt"
+	"hash/fnv"
 	"runtime/debug"
 )
 
 const (
 	grypeModule = "github.com/anchore/grype"
-	// grypeVersion is what go.mod asks for, for binaries that do not know what they were built from.
+	syftModule  = "github.com/anchore/syft"
+	// grypeVersion and syftVersion are what go.mod asks for, for binaries that do not know what they were built from.
 	grypeVersion = "v0.116.0"
+	syftVersion  = "v1.49.0"
 )
 
 // Engine names what matches, such as "grype v0.116.0, projection 2": another engine may answer differently from the same
 // database.
 func Engine() string {
-	version := grypeVersion
+	return fmt.Sprintf("grype %s, projection %d", builtWith(grypeModule, grypeVersion), Projection)
+}
+
+// Stamp identifies what reads SBOMs in this program ([model.Catalog].Stamp): the version of Projection, which chooses what is kept of a
+// package, Syft, which decodes the document, and Grype, which makes packages of it.
+func Stamp() int { return stamp(Engine(), builtWith(syftModule, syftVersion)) }
+
+func stamp(engine, syft string) int {
+	hash := fnv.New32a()
+	_, _ = fmt.Fprintf(hash, "%s, syft %s", engine, syft) // never fails
+	return int(hash.Sum32() >> 1)
+}
+
+// builtWith is the version of a module in this program.
+func builtWith(module, fallback string) string {
 	if info, ok := debug.ReadBuildInfo(); ok {
-		version = moduleVersion(info, grypeModule, version)
+		return moduleVersion(info, module, fallback)
 	}
-	return fmt.Sprintf("grype %s, projection %d", version, Projection)
+	return fallback
 }
 
 func moduleVersion(info *debug.BuildInfo, path, fallback string) string {

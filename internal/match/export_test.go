@@ -2,8 +2,14 @@ package match
 
 import "github.com/anchore/grype/grype/match"
 
-// GrypeVersion is the fallback of Engine.
-const GrypeVersion = grypeVersion
+// GrypeVersion and SyftVersion are the fallbacks of Engine and Stamp.
+const (
+	GrypeVersion = grypeVersion
+	SyftVersion  = syftVersion
+)
+
+// StampOf is the stamp of a program with these versions.
+var StampOf = stamp
 
 // UseMatchers replaces the matchers of a database by those that change makes of them.
 func UseMatchers(d *Database, change func([]match.Matcher) []match.Matcher) {

@@ -168,12 +168,6 @@ func TestMergedUnitsKeepAllLocations(t *testing.T) {
 	}
 }
 
-func TestCatalogTellsItsProjection(t *testing.T) {
-	if got := (&image{}).decode(t).Catalog().Projection; got != match.Projection {
-		t.Errorf("projection %d, want %d", got, match.Projection)
-	}
-}
-
 // Images list owners in any order.
 func TestDistinct(t *testing.T) {
 	got := match.Distinct([]json.RawMessage{[]byte("b"), []byte("a"), []byte("b"), []byte("aa")})

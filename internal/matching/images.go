@@ -82,30 +82,55 @@ func (r *runner) answer(ctx context.Context, current store.ResultSet, missing ma
 	return nil
 }
 
-// readAgain reads stored SBOMs that were read by other rules, once in the life of the process and before anything else is
-// matched, since packages of other rules cannot be. Their findings stay visible until the packages that the new rules see are
-// answered.
+// readAgain reads stored SBOMs that were read by other rules or libraries, first those of images that were never matched, since packages of
+// other rules cannot be; new images are matched between the others. Their findings stay visible until the packages that the new rules see are
+// answered. It does nothing without a current database, nor before rereadInterval has passed: what cannot be read is tried again then, and
+// what a replica with another version saved meanwhile is found.
 func (r *runner) readAgain(ctx context.Context, current store.ResultSet) error {
+	now := r.clock.Now()
+	if r.current == nil || now.Sub(r.reread) < rereadInterval {
+		return nil
+	}
 	complete := true
-	for after := (model.ImageKey{}); !r.reread; {
-		keys, err := r.store.OutdatedCatalogs(ctx, match.Projection, after, batchImages)
+	for _, unmatched := range []bool{true, false} {
+		done, err := r.readAll(ctx, current, unmatched)
 		if err != nil {
-			return fmt.Errorf("list the SBOMs to reparse: %w", err)
+			return err
+		}
+		complete = complete && done
+	}
+	if complete {
+		r.reread = now
+	}
+	return nil
+}
+
+// readAll reports false when an SBOM has to wait.
+func (r *runner) readAll(ctx context.Context, current store.ResultSet, unmatched bool) (bool, error) {
+	complete := true
+	for after := (model.ImageKey{}); ; {
+		keys, err := r.store.OutdatedCatalogs(ctx, match.Stamp(), unmatched, after, batchImages)
+		if err != nil {
+			return false, fmt.Errorf("list the SBOMs to reparse: %w", err)
 		}
 		if len(keys) == 0 {
-			r.reread = complete
-			return nil
+			return complete, nil
 		}
 		for _, key := range keys {
 			done, err := r.readOne(ctx, current, key)
 			if err != nil && !r.passedOver(ctx, key, err) {
-				return fmt.Errorf("reparse the SBOM of %s: %w", key, err)
+				return false, fmt.Errorf("reparse the SBOM of %s: %w", key, err)
 			}
 			complete = complete && done
 		}
 		after = keys[len(keys)-1]
+		if unmatched {
+			continue
+		}
+		if _, err := r.newImages(ctx, current); err != nil {
+			return false, err
+		}
 	}
-	return nil
 }
 
 // passedOver logs an error that concerns one image only, and reports false for others.
@@ -117,7 +142,7 @@ func (r *runner) passedOver(ctx context.Context, key model.ImageKey, err error) 
 	return true
 }
 
-// readOne reports false when the SBOM has to wait for a database.
+// readOne reports false when the SBOM has to wait for a database or for memory.
 func (r *runner) readOne(ctx context.Context, current store.ResultSet, key model.ImageKey) (bool, error) {
 	sbom, err := r.store.SBOM(ctx, key)
 	if isGone(err) {
@@ -127,8 +152,11 @@ func (r *runner) readOne(ctx context.Context, current store.ResultSet, key model
 		return false, err
 	}
 	catalog, err := r.readSBOM(ctx, sbom, r.imports())
-	if ctx.Err() != nil || errors.Is(err, ErrBusy) {
+	if ctx.Err() != nil {
 		return false, err
+	}
+	if errors.Is(err, ErrBusy) {
+		return false, nil // Uploads need the memory. The next pass tries again.
 	}
 	if err != nil {
 		// It was accepted once. What it held stays as it is; a later version may read it.

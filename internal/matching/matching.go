@@ -40,6 +40,10 @@ const (
 	DefaultRetention = 90 * 24 * time.Hour
 	// pruneInterval is how often the store is pruned when no database changes.
 	pruneInterval = time.Hour
+	// retryFailedAfter is how often packages whose matching failed are matched again.
+	retryFailedAfter = 10 * time.Minute
+	// rereadInterval is how often SBOMs are looked for that another version of the program read.
+	rereadInterval = time.Hour
 	// recordInterval is how often the sums of the day are recorded when no database changes.
 	recordInterval = time.Minute
 )

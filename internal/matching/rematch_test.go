@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -298,7 +299,7 @@ func TestSBOMsAreReadAgain(t *testing.T) {
 			a, _ := newMatcher(t, &earlier{s}, newShelf(database))
 			fill(t, a, s, images)
 			if scanned {
-				r := &runner{Matcher: a, reread: true}
+				r := &runner{Matcher: a, reread: time.Now()}
 				if err := r.pass(t.Context()); err != nil {
 					t.Fatal(err)
 				}
@@ -307,7 +308,7 @@ func TestSBOMsAreReadAgain(t *testing.T) {
 			a, _ = newMatcher(t, s, newShelf(database))
 			settle(t, a)
 			same(t, fresh(t, images, database), pictures(t, s))
-			left, err := s.OutdatedCatalogs(t.Context(), match.Projection, model.ImageKey{}, 1)
+			left, err := s.OutdatedCatalogs(t.Context(), match.Stamp(), false, model.ImageKey{}, 1)
 			if err != nil || len(left) > 0 {
 				t.Errorf("%v are still read by old rules, %v", left, err)
 			}
@@ -319,7 +320,7 @@ func TestSBOMsAreReadAgain(t *testing.T) {
 type earlier struct{ *sqlstore.Store }
 
 func (e *earlier) SaveSBOM(ctx context.Context, key model.ImageKey, sbom store.SBOM, catalog model.Catalog) error {
-	catalog.Projection--
+	catalog.Stamp--
 	catalog.Packages = catalog.Packages[:len(catalog.Packages)/2]
 	return e.Store.SaveSBOM(ctx, key, sbom, catalog)
 }

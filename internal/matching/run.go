@@ -43,10 +43,10 @@ type runner struct {
 	current, next *match.Database
 	// waiting and unread are up to where newImages has come, zero when it begins with the first image.
 	waiting, unread model.ImageKey
-	// reread says that every SBOM has been read by the projection of this program.
-	reread bool
-	// pruned and recorded are when prune and recordDay last did something.
-	pruned, recorded time.Time
+	// pruned and recorded are when prune and recordDay last did something, reread when readAgain last came to its end.
+	pruned, recorded, reread time.Time
+	// retried is when retryFailed last did something, or when it was first called.
+	retried time.Time
 }
 
 // pass does all that there is to do. A pass that is interrupted is taken up by the next one.
@@ -66,6 +66,9 @@ func (r *runner) pass(ctx context.Context) error {
 		return err
 	}
 	if err := r.readSymbols(ctx, current); err != nil {
+		return err
+	}
+	if err := r.retryFailed(ctx, current); err != nil {
 		return err
 	}
 	for more := true; more; {
@@ -149,28 +152,38 @@ var errMatch = errors.New("match packages")
 
 // matchBatch matches packages and saves the answers under a result set.
 func (r *runner) matchBatch(ctx context.Context, database *match.Database, resultSet int64, packages []store.StoredPackage) error {
-	batch := make([]model.Package, len(packages))
-	for i := range packages {
-		batch[i] = packages[i].Package
-	}
-	found, err := database.MatchPackages(ctx, batch)
+	answers, err := matchAll(ctx, database, packages)
 	if err != nil {
-		return fmt.Errorf("%w: %w", errMatch, err)
+		return err
 	}
-	answers := make(map[int64]model.PackageAnswer, len(packages))
 	for i := range packages {
 		p := &packages[i]
-		answer := found[p.Fingerprint]
-		if answer.Failure != "" {
-			r.log.Info("Cannot match a package", "name", p.Name, "version", p.Version, "type", p.Type, "reason", answer.Failure)
+		if failure := answers[p.ID].Failure; failure != "" {
+			r.log.Info("Cannot match a package", "name", p.Name, "version", p.Version, "type", p.Type, "reason", failure)
 		}
-		answers[p.ID] = answer
 	}
 	if err := r.saveAnswers(ctx, resultSet, answers); err != nil {
 		return fmt.Errorf("save match results: %w", err)
 	}
 	r.observer.PackagesMatched(len(packages))
 	return nil
+}
+
+// matchAll returns the answers by package ID.
+func matchAll(ctx context.Context, database *match.Database, packages []store.StoredPackage) (map[int64]model.PackageAnswer, error) {
+	batch := make([]model.Package, len(packages))
+	for i := range packages {
+		batch[i] = packages[i].Package
+	}
+	found, err := database.MatchPackages(ctx, batch)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errMatch, err)
+	}
+	answers := make(map[int64]model.PackageAnswer, len(packages))
+	for i := range packages {
+		answers[packages[i].ID] = found[packages[i].Fingerprint]
+	}
+	return answers, nil
 }
 
 // saveAnswers saves the answers one by one if they cannot be saved together; one that cannot be saved at all becomes a failure.

@@ -48,9 +48,9 @@ type Catalog struct {
 	Distro string
 	// Size is the size of the image's layers in bytes, 0 when not known.
 	Size int64
-	// Projection is the version of the rules that made MatchInput and Fingerprint. An SBOM that was read by other rules has to
-	// be read again.
-	Projection int
+	// Stamp identifies what read the SBOM: the rules that made MatchInput and Fingerprint, and the versions of the libraries. An SBOM
+	// with another stamp has to be read again.
+	Stamp int
 	// Symbols says what became of the symbol tables of Go binaries.
 	Symbols Symbols
 }

@@ -112,6 +112,12 @@ type ResultSets interface {
 	// the current one says, and leave its queue. An answer that equals the visible one writes nothing but that. A Failure under the
 	// next result set keeps the visible findings. Packages that are gone are passed over.
 	SaveAnswers(ctx context.Context, resultSet int64, answers map[int64]model.PackageAnswer) error
+	// FailedPackages returns up to limit packages that images hold and that have a failure for an answer under the current result set, by
+	// ID, behind after.
+	FailedPackages(ctx context.Context, after int64, limit int) ([]StoredPackage, error)
+	// RecoveredImages returns up to limit scanned images with model.ReasonMatchFailed of which no package has a failure for an answer under
+	// the current result set any more, by key, behind after. FinishImage removes the reason.
+	RecoveredImages(ctx context.Context, after model.ImageKey, limit int) ([]model.ImageKey, error)
 	// FinishImage counts the findings of an image and makes it StateScanned. When one of its packages has a failure for an
 	// answer, it notes model.ReasonMatchFailed with that failure and leaves the state. ErrNotFound: its SBOM is another one by
 	// now, or it is gone, or packages have no answer.
@@ -135,8 +141,9 @@ type ResultSets interface {
 	// ReplaceCatalog replaces what an image holds by another reading of the same SBOM. The counts of an image that is StateScanned
 	// are made anew, and findings of packages of the same type, name and version keep since when they are known. ErrNotFound: its SBOM is another one by now, or packages have no answer though the image is scanned.
 	ReplaceCatalog(ctx context.Context, key model.ImageKey, sbomDigest string, catalog model.Catalog) error
-	// OutdatedCatalogs returns up to limit images whose SBOM was read by another projection than this, by key, behind after.
-	OutdatedCatalogs(ctx context.Context, projection int, after model.ImageKey, limit int) ([]model.ImageKey, error)
+	// OutdatedCatalogs returns up to limit images whose SBOM was read with another stamp (model.Catalog) than this, by key, behind after;
+	// with unmatched, only those that were never matched.
+	OutdatedCatalogs(ctx context.Context, stamp int, unmatched bool, after model.ImageKey, limit int) ([]model.ImageKey, error)
 
 	// UnreadSymbols returns up to limit images whose SBOM has to be read again with its symbol tables (model.SymbolsLeftOut), by key, behind
 	// after; with unmatched, only those that were never matched.

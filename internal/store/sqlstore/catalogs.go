@@ -81,7 +81,7 @@ func (s *Store) ReplaceCatalog(ctx context.Context, key model.ImageKey, sbomDige
 			return err
 		}
 		err = tx.Execute("UPDATE images SET distro = ?, size = ?, package_count = ?, projection = ? WHERE id = ?",
-			sqldb.Clean(catalog.Distro), catalog.Size, len(packages), catalog.Projection, image.ID)
+			sqldb.Clean(catalog.Distro), catalog.Size, len(packages), catalog.Stamp, image.ID)
 		if err != nil {
 			return err
 		}
@@ -116,16 +116,20 @@ func countAnew(tx *txn, key model.ImageKey, image *matchedImage) error {
 }
 
 // OutdatedCatalogs implements store.ResultSets. limit is cut to store.MaxKeys.
-func (s *Store) OutdatedCatalogs(ctx context.Context, projection int, after model.ImageKey, limit int) ([]model.ImageKey, error) {
+func (s *Store) OutdatedCatalogs(ctx context.Context, stamp int, unmatched bool, after model.ImageKey, limit int) ([]model.ImageKey, error) {
 	if limit <= 0 {
 		return nil, nil
 	}
 	limit = min(limit, store.MaxKeys)
+	matched := int64(stillOpen)
+	if unmatched {
+		matched = 0
+	}
 	var keys []model.ImageKey
 	err := s.read(ctx, "list images whose SBOM was parsed by another version", func(tx *gorm.DB) error {
 		var err error
-		keys, err = imageKeys(tx.Raw(`SELECT i.image_id, i.platform FROM images i WHERE i.sbom_sha256 <> '' AND i.projection <> ? AND `+
-			behindImage+" ORDER BY i.image_id, i.platform LIMIT ?", projection, after.ImageID, after.ImageID, after.Platform.String(), limit))
+		keys, err = imageKeys(tx.Raw(`SELECT i.image_id, i.platform FROM images i WHERE i.sbom_sha256 <> '' AND i.projection <> ? AND
+			i.matched_at <= ? AND `+behindImage+" ORDER BY i.image_id, i.platform LIMIT ?", stamp, matched, after.ImageID, after.ImageID, after.Platform.String(), limit))
 		return err
 	})
 	return keys, err

@@ -1,7 +1,10 @@
 package sqlstore
 
 import (
+	"context"
 	"slices"
+
+	"gorm.io/gorm"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
@@ -52,4 +55,48 @@ func (w *switcher) noteFailure(image *imageRow) error {
 		return err
 	}
 	return noteMatchFailure(w.txn, key, &matchedImage{ID: image.ID, Reason: image.Reason, Message: image.Message}, failed)
+}
+
+// FailedPackages implements store.ResultSets. limit is cut to store.MaxKeys.
+func (s *Store) FailedPackages(ctx context.Context, after int64, limit int) ([]store.StoredPackage, error) {
+	if limit <= 0 {
+		return nil, nil
+	}
+	var packages []store.StoredPackage
+	err := s.read(ctx, "list the packages whose matching failed", func(tx *gorm.DB) error {
+		current, err := currentNumber(tx)
+		if err != nil {
+			return err
+		}
+		var rows []storedPackageRow
+		err = tx.Raw("SELECT p.id, "+distinctColumns+` FROM package_answers a JOIN packages p ON p.id = a.package_pk
+			WHERE a.failure <> '' AND a.from_gen <= ? AND a.until_gen > ? AND p.id > ?
+			AND EXISTS (SELECT 1 FROM image_packages ip WHERE ip.package_pk = p.id AND ip.excluded = 0) ORDER BY p.id LIMIT ?`,
+			current, current, after, min(limit, store.MaxKeys)).Scan(&rows).Error
+		if err != nil {
+			return err
+		}
+		packages, err = storedPackages(rows)
+		return err
+	})
+	return packages, err
+}
+
+// RecoveredImages implements store.ResultSets. limit is cut to store.MaxKeys.
+func (s *Store) RecoveredImages(ctx context.Context, after model.ImageKey, limit int) ([]model.ImageKey, error) {
+	if limit <= 0 {
+		return nil, nil
+	}
+	var keys []model.ImageKey
+	err := s.read(ctx, "list the images whose matching failed", func(tx *gorm.DB) error {
+		current, err := currentNumber(tx)
+		if err != nil {
+			return err
+		}
+		keys, err = imageKeys(tx.Raw("SELECT i.image_id, i.platform FROM images i WHERE i.state = ? AND i.reason = ? AND NOT "+failedPackage+
+			" AND "+behindImage+" ORDER BY i.image_id, i.platform LIMIT ?", string(store.StateScanned), string(model.ReasonMatchFailed), current, current,
+			after.ImageID, after.ImageID, after.Platform.String(), min(limit, store.MaxKeys)))
+		return err
+	})
+	return keys, err
 }

@@ -175,7 +175,7 @@ func TestMigrationOfMatches(t *testing.T) {
 	if sbom, err := s.SBOM(t.Context(), key); err != nil || string(sbom.Content) != "content" {
 		t.Errorf("got %+v, %v", sbom, err)
 	}
-	outdated, err := s.OutdatedCatalogs(t.Context(), 2, model.ImageKey{}, 9)
+	outdated, err := s.OutdatedCatalogs(t.Context(), 2, false, model.ImageKey{}, 9)
 	if diff := cmp.Diff([]model.ImageKey{key}, outdated); err != nil || diff != "" {
 		t.Errorf("%v %s", err, diff)
 	}

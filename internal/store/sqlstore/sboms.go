@@ -85,7 +85,7 @@ func keepSBOM(tx *txn, id int64, key model.ImageKey, sbom store.SBOM, catalog mo
 	}
 	err = tx.Execute(`UPDATE images SET distro = ?, size = ?, package_count = ?, catalogued_at = ?, sbom_sha256 = ?, sbom_size = ?, projection = ?,
 		from_report = ? WHERE id = ?`,
-		sqldb.Clean(catalog.Distro), catalog.Size, len(packages), tx.now, sbom.SHA256, sbom.Size, catalog.Projection, boolean(fromReport), id)
+		sqldb.Clean(catalog.Distro), catalog.Size, len(packages), tx.now, sbom.SHA256, sbom.Size, catalog.Stamp, boolean(fromReport), id)
 	if err != nil {
 		return err
 	}

@@ -331,7 +331,7 @@ var answerTests = map[string]func(*testing.T, *fixture){
 		f.catalog(t, key, "1", catalogOf("p", "q"))
 		f.match(t, key, "1", answers{"p": {finding("CVE-1", model.SeverityLow)}, "q": {finding("CVE-2", model.SeverityHigh)}})
 		other := catalogOf("q", "r", "excluded")
-		other.Packages[2].Excluded, other.Projection, other.Distro = true, 7, "debian:13"
+		other.Packages[2].Excluded, other.Stamp, other.Distro = true, 7, "debian:13"
 		if err := f.ReplaceCatalog(t.Context(), key, "1", other); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("a package without an answer: %v", err)
 		}
@@ -397,17 +397,17 @@ var answerTests = map[string]func(*testing.T, *fixture){
 		for n := range 6 {
 			key := model.ImageKey{ImageID: fmt.Sprintf("i%d", n), Platform: amd64}
 			catalog := catalogOf("p")
-			if catalog.Projection = n % 3; n%3 != 2 {
+			if catalog.Stamp = n % 3; n%3 != 2 {
 				want = append(want, key)
 			}
 			f.catalog(t, key, "1", catalog)
 		}
-		list := func() []model.ImageKey {
+		list := func(unmatched bool) []model.ImageKey {
 			t.Helper()
 			var got []model.ImageKey
 			var after model.ImageKey
 			for {
-				keys, err := f.OutdatedCatalogs(t.Context(), 2, after, 3)
+				keys, err := f.OutdatedCatalogs(t.Context(), 2, unmatched, after, 3)
 				must(t, err)
 				if len(keys) == 0 {
 					return got
@@ -415,14 +415,18 @@ var answerTests = map[string]func(*testing.T, *fixture){
 				got, after = append(got, keys...), keys[len(keys)-1]
 			}
 		}
-		if got := list(); !slices.Equal(got, want) {
+		if got := list(false); !slices.Equal(got, want) {
 			t.Errorf("got %v, want %v", got, want)
 		}
 		catalog := catalogOf("p")
-		catalog.Projection = 2
+		catalog.Stamp = 2
 		must(t, f.ReplaceCatalog(t.Context(), want[0], "1", catalog))
-		if got := list(); !slices.Equal(got, want[1:]) {
+		if got := list(false); !slices.Equal(got, want[1:]) {
 			t.Errorf("got %v, want %v", got, want[1:])
+		}
+		f.match(t, want[1], "1", answers{"p": nil})
+		if got := list(true); !slices.Equal(got, want[2:]) {
+			t.Errorf("of those that were never matched: got %v, want %v", got, want[2:])
 		}
 	},
 	"Prune": func(t *testing.T, f *fixture) {
