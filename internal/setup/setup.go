@@ -78,6 +78,7 @@ func New(ctx context.Context, cluster *rest.Config, opts Options) (_ *Operator, 
 	relister := &kube.Relister{}
 	cluster = rest.CopyConfig(cluster)
 	cluster.Wrap(relister.Wrap)
+	cluster.Wrap(kube.LimitRequests)
 	caches, err := metrics.NewCaches(ctrlmetrics.Registry, relister.Heard)
 	if err != nil {
 		return nil, err
