@@ -2,7 +2,7 @@
 
 # The steps of "make test", in order. Every one can be run by itself. The end-to-end tests wait for much of their time; parity, which waits
 # for nothing, runs beside them.
-TEST_STEPS := setup lint verify test-ui test-integration hostile e2e+parity scale-sample
+TEST_STEPS := setup lint verify test-ui test-integration hostile e2e+parity scale-sample faults-sample
 # The race detector instruments all but SQLite, which is C code translated to Go and would be 20 times slower.
 RACE       := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false
 # The hostile corpus, which "make hostile" runs: without the race detector, since parsers of others race when they panic.
@@ -104,6 +104,17 @@ scale: ## Run the operator with 2,000 pods on simulated nodes (six minutes on tw
 .PHONY: scale-sample
 scale-sample: ## Run the operator with 600 pods on simulated nodes (two minutes on two processors).
 	$(GO) test -tags scale -short -count=1 -timeout 20m -v ./test/scale/...
+
+.PHONY: faults
+faults: ## Inject every fault at every request and watch event of the operator, and write the results to dist/faults.md (hours).
+	@mkdir -p dist
+	assets=$$($(GO) run -C hack/devcluster . assets); KUBEBUILDER_ASSETS="$$assets" \
+	$(GO) test -tags faults -count=1 -timeout 24h -parallel 32 ./test/faults -args -report '$(CURDIR)/dist/faults.md'
+
+.PHONY: faults-sample
+faults-sample: ## Inject some faults at requests and watch events of the operator (two minutes on two processors).
+	assets=$$($(GO) run -C hack/devcluster . assets); KUBEBUILDER_ASSETS="$$assets" \
+	$(GO) test -tags faults -short -count=1 -timeout 10m -parallel 8 ./test/faults
 
 .PHONY: bench
 bench: ## Run the benchmarks, the last of them against the grype command (20 minutes on two processors).

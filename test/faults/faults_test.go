@@ -1,0 +1,212 @@
+//go:build faults
+
+package faults
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// reference is how an undisturbed run ends.
+type reference struct {
+	state, history []string
+	// positions are the numbers of requests and watch events, by kind.
+	positions map[string]int
+	// goroutines are those at the end.
+	goroutines []string
+}
+
+// spareGoroutines is how many more goroutines an operator may have than in the undisturbed run: some come and go with requests.
+const spareGoroutines = 10
+
+// TestFaults runs each scenario undisturbed, and then once for each fault at each of its requests and watch events. After each fault, the
+// operator reaches the same state, with the same creations and deletions, and then writes nothing more.
+func TestFaults(t *testing.T) {
+	for i := range scenarios {
+		s := &scenarios[i]
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			if s.prepare != nil {
+				s.prepare(t, s)
+			}
+			want := undisturbed(t, s)
+			points := s.points(want.positions)
+			if testing.Short() {
+				points = sample(points, i)
+			}
+			for _, at := range points {
+				t.Run(at.String(), func(t *testing.T) {
+					t.Parallel()
+					disturbed(t, s, at, want)
+				})
+			}
+		})
+	}
+}
+
+// String names a point, as the last two parts of the name of its test.
+func (p point) String() string { return fmt.Sprintf("%s-%d/%s", p.kind, p.n, p.fault) }
+
+// points lists what can happen to the requests of a scenario.
+func (s *scenario) points(positions map[string]int) []point {
+	var points []point
+	for _, kind := range slices.Sorted(maps.Keys(positions)) {
+		faults := requestFaults
+		if strings.HasPrefix(kind, "watch-") {
+			faults = watchFaults
+		}
+		n := positions[kind]
+		if strings.HasSuffix(kind, "-"+leases) {
+			// They come as long as the operator runs.
+			n = min(n, 2)
+		}
+		for i := range n {
+			for _, fault := range faults {
+				if fault != "drop" || s.audited(kind) {
+					points = append(points, point{kind, i + 1, fault})
+				}
+			}
+		}
+	}
+	results.found(len(points))
+	return points
+}
+
+// sample chooses some points: each fault once, in one of the scenarios, each of which has at least one. Events and reviews are not in it.
+func sample(points []point, scenario int) []point {
+	var some []point
+	faults := slices.Concat(requestFaults, watchFaults)
+	for i := scenario; i < len(faults); i += len(scenarios) {
+		var candidates []point
+		for _, at := range points {
+			if at.fault == faults[i] && !strings.HasSuffix(at.kind, "-"+events) && !strings.HasSuffix(at.kind, "reviews") {
+				candidates = append(candidates, at)
+			}
+		}
+		if len(candidates) > 0 {
+			some = append(some, candidates[len(candidates)/2])
+		}
+	}
+	return some
+}
+
+// audited says whether the operator compares the cache with the API server. It does so for what decides what is scanned; all else relies on
+// watches that lose nothing, as the controllers of Kubernetes do.
+func (s *scenario) audited(kind string) bool {
+	return s.scans && (kind == "watch-pods" || kind == "watch-jobs")
+}
+
+// undisturbed runs a scenario without a fault.
+func undisturbed(t *testing.T, s *scenario) reference {
+	t.Helper()
+	active <- struct{}{}
+	defer func() { <-active }()
+	w := s.start(t, point{})
+	w.settle(t, s.settled)
+	var want reference
+	w.until(t, recovery, func(ctx context.Context, w *world, now snapshot) (err error) {
+		want.state, err = w.state(ctx, now)
+		return err
+	})
+	w.quiet(t, want)
+	want.history, want.positions = w.trace.history(), w.trace.positions()
+	want.goroutines = w.stop(t)
+	return want
+}
+
+// disturbed runs a scenario with a fault.
+func disturbed(t *testing.T, s *scenario, at point, want reference) {
+	t.Helper()
+	reached := false
+	defer func() { results.add(s.name, at, t, reached) }()
+	active <- struct{}{}
+	free := func() { <-active }
+	defer func() { free() }()
+	w := s.start(t, at)
+	limit := recovery
+	if s.replicas > 1 {
+		limit += leaseDuration
+	}
+	w.until(t, limit, func(ctx context.Context, w *world, now snapshot) error {
+		got, err := w.state(ctx, now)
+		if err != nil {
+			return err
+		}
+		return difference(got, want.state)
+	})
+	w.settle(t, all())
+	// To watch an operator that does nothing takes no processor.
+	free()
+	free = func() {}
+	w.quiet(t, want)
+	if got := w.trace.history(); !slices.Equal(got, want.history) {
+		t.Errorf("objects:\n%s\nin the undisturbed run:\n%s", strings.Join(got, "\n"), strings.Join(want.history, "\n"))
+	}
+	if more := surplus(w.stop(t), want.goroutines); len(more) > spareGoroutines {
+		t.Errorf("%d goroutines more than in the undisturbed run, created by:\n%s", len(more), strings.Join(more, "\n"))
+	}
+	reached = w.trace.wasHit()
+}
+
+// surplus returns what one list has more often than another one.
+func surplus(list, other []string) (more []string) {
+	count := map[string]int{}
+	for _, entry := range other {
+		count[entry]++
+	}
+	for _, entry := range list {
+		if count[entry]--; count[entry] < 0 {
+			more = append(more, entry)
+		}
+	}
+	return more
+}
+
+// leaseDuration is how long a leader that was killed is still the leader.
+const leaseDuration = 20 * time.Second
+
+// start brings about the beginning of a scenario, and lets it happen.
+func (s *scenario) start(t *testing.T, at point) *world {
+	t.Helper()
+	w := newWorld(t, s, at)
+	t.Cleanup(func() { w.empty(t) })
+	w.ready(t)
+	s.arrange(t, w)
+	w.trace.arm()
+	s.act(t, w)
+	return w
+}
+
+// quiet checks for a while that the operator writes nothing, and that the state remains.
+func (w *world) quiet(t *testing.T, want reference) {
+	t.Helper()
+	before, _ := w.trace.writesSoFar()
+	deadline := time.After(*quietPeriod)
+	for ticker := time.NewTicker(tick); ; {
+		select {
+		case <-deadline:
+			s, err := w.snapshot(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := w.state(t.Context(), s)
+			if err == nil {
+				err = difference(got, want.state)
+			}
+			if err != nil {
+				t.Errorf("%s later: %v", *quietPeriod, err)
+			}
+			return
+		case <-ticker.C:
+			if now, _ := w.trace.writesSoFar(); len(now) > len(before) {
+				t.Errorf("a settled operator wrote: %v", now[len(before):])
+				return
+			}
+		}
+	}
+}

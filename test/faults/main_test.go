@@ -1,0 +1,139 @@
+//go:build faults
+
+// Package faults disturbs the operator at every request that it makes, and compares what comes out with an undisturbed run. The operator is
+// a process of its own. It reaches a real API server through a proxy, which injects one fault per run. Nothing runs on the node: the tests
+// play the kubelet, the workload controllers of Kubernetes, and the scan pods, past the proxy.
+//
+// A point is a scenario, a request or watch event of it, and a fault. Each is a test of its own, such as
+//
+//	go test -tags faults ./test/faults -run 'TestFaults/new-image/create-jobs-1/kill-committed$'
+package faults
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/scanner-operator/scanner-operator/internal/setup"
+)
+
+var (
+	quietPeriod = flag.Duration("quiet", 0, "how long the operator must not write after a fault; 0 for a minute, and for 3s with -short")
+	reportFile  = flag.String("report", "", "file to write the report to, as Markdown; none by default")
+	runs        = flag.Int("runs", 4, "how many operators are disturbed at a time; those that are only watched for writes do not count")
+	binary      = flag.String("manager", "", "program to test; by default it is built, with the race detector")
+)
+
+// What all tests share: the API server, a client of it, and a token for the API of operators that may read everything.
+var (
+	cluster *rest.Config
+	c       client.Client
+	reader  string
+	// active bounds the operators that are disturbed at a time.
+	active chan struct{}
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if *quietPeriod == 0 {
+		// Whatever the operator would write again and again, it does at once, or after an error, with a backoff of up to 30 seconds.
+		// The sample finds the first kind only.
+		*quietPeriod = time.Minute
+		if testing.Short() {
+			*quietPeriod = 3 * time.Second
+		}
+	}
+	active = make(chan struct{}, *runs)
+	ctrl.SetLogger(logr.Discard())
+	klog.SetLogger(logr.Discard())
+	code := 1
+	if err := run(m, &code); err != nil {
+		fmt.Fprintln(os.Stderr, "faults:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M, code *int) (err error) {
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		return err
+	}
+	if *binary == "" {
+		*binary = filepath.Join(root, "bin", "scanner-operator-race")
+		if err := build(context.Background(), root); err != nil {
+			return err
+		}
+	}
+	env := &envtest.Environment{CRDDirectoryPaths: []string{filepath.Join(root, "config", "crd", "bases")}, ErrorIfCRDPathMissing: true, ControlPlaneStopTimeout: time.Minute}
+	if cluster, err = env.Start(); err != nil {
+		return fmt.Errorf("start the API server: %w", err)
+	}
+	defer func() { err = errors.Join(err, env.Stop()) }()
+	cluster.QPS = -1
+	if c, err = client.New(cluster, client.Options{Scheme: setup.Scheme()}); err != nil {
+		return err
+	}
+	if err := prepare(context.Background()); err != nil {
+		return err
+	}
+	*code = m.Run()
+	fmt.Println("faults:", results.summary())
+	if *reportFile != "" {
+		return results.write(*reportFile)
+	}
+	return nil
+}
+
+// build builds the operator with the flags of "make test-integration", so that most of it is in the cache.
+func build(ctx context.Context, root string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-race", "-ldflags=-w", "-gcflags=modernc.org/sqlite/lib=-race=false", "-gcflags=modernc.org/libc=-race=false",
+		"-o", *binary, "./cmd/scanner-operator")
+	cmd.Dir, cmd.Stdout, cmd.Stderr = root, os.Stdout, os.Stderr
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("build the operator: %w", err)
+	}
+	return nil
+}
+
+// prepare makes what all runs use: a node, and somebody who may read the API of operators.
+func prepare(ctx context.Context) error {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName, Labels: map[string]string{
+		corev1.LabelArchStable: "amd64", corev1.LabelOSStable: "linux",
+	}}}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "reader"}}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "reader"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: account.Namespace, Name: account.Name}},
+	}
+	for _, object := range []client.Object{node, account, binding} {
+		if err := c.Create(ctx, object); err != nil {
+			return fmt.Errorf("create %T: %w", object, err)
+		}
+	}
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(24 * 60 * 60))}}
+	if err := c.SubResource("token").Create(ctx, account, request); err != nil {
+		return fmt.Errorf("create a token: %w", err)
+	}
+	reader = request.Status.Token
+	return nil
+}

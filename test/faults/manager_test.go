@@ -1,0 +1,193 @@
+//go:build faults
+
+package faults
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// manager is the program under test, which is started again whenever it ends, on the same data.
+type manager struct {
+	proxy       *proxy
+	dir         string
+	api, health string
+	args        []string
+
+	mu      sync.Mutex
+	cmd     *exec.Cmd
+	output  *os.File
+	stopped bool
+	// ended is closed when the loop that starts it has ended.
+	ended chan struct{}
+	// kills counts how often it was killed, exits how often it ended by itself.
+	kills, exits int
+}
+
+// startManager starts the program, with a proxy of its own, until the test ends.
+func startManager(t *testing.T, w *world, name string) *manager {
+	t.Helper()
+	m := &manager{dir: filepath.Join(w.dir, name), ended: make(chan struct{})}
+	var err error
+	if m.proxy, err = newProxy(w.trace, w.ended, m.kill); err != nil {
+		t.Fatal(err)
+	}
+	m.api, m.health = freeAddress(t), freeAddress(t)
+	if err := os.MkdirAll(m.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if m.output, err = os.Create(m.dir + ".log"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(m.dir+".kubeconfig", fmt.Appendf(nil, kubeconfigFormat, m.proxy.URL), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m.args = append([]string{
+		"manager", "--namespace=" + w.namespace, "--watch-namespaces=" + w.namespace, "--data-dir=" + m.dir,
+		"--api-bind-address=" + m.api, "--health-probe-bind-address=" + m.health, "--metrics-bind-address=0", "--tls=off", "--auth=kubernetes",
+		"--catalog=job", "--scan-image=operator:test", "--api-url=http://operator.invalid:8000", "--audit-interval=3s",
+		"--vulnerability-database-url=none", "--sample-database",
+	}, w.scenario.args...)
+	go m.run()
+	t.Cleanup(func() {
+		m.signal(syscall.SIGKILL, func() { m.stopped = true })
+		<-m.ended
+	})
+	return m
+}
+
+const kubeconfigFormat = `{"apiVersion":"v1","kind":"Config","current-context":"c","contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}],
+"clusters":[{"name":"c","cluster":{"server":%q}}],"users":[{"name":"u","user":{}}]}`
+
+// freeAddress returns an address that nobody listens on. Somebody else may take it before the program does, which then fails to start.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+// run starts the program until it is stopped, as a kubelet does, though without a backoff.
+func (m *manager) run() {
+	defer close(m.ended)
+	// The thread that started the program must not end before the program does: see endWithTests.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for {
+		m.mu.Lock()
+		if m.stopped {
+			m.mu.Unlock()
+			return
+		}
+		kills := m.kills
+		// It is killed by signals, and not by a context.
+		m.cmd = exec.CommandContext(context.Background(), *binary, m.args...)
+		m.cmd.Stdout, m.cmd.Stderr = m.output, m.output
+		m.cmd.Env = append(os.Environ(), "KUBECONFIG="+m.dir+".kubeconfig", "GORACE=halt_on_error=0", "KUBE_CACHE_MUTATION_DETECTOR=true")
+		endWithTests(m.cmd)
+		err := m.cmd.Start()
+		m.mu.Unlock()
+		if err == nil {
+			err = m.cmd.Wait()
+		}
+		m.mu.Lock()
+		if !m.stopped && m.kills == kills {
+			m.exits++
+			fmt.Fprintf(m.output, "\nthe program ended by itself: %v\n", err)
+		}
+		m.mu.Unlock()
+	}
+}
+
+// kill ends the program at once; run starts it again.
+func (m *manager) kill() { m.signal(syscall.SIGKILL, func() { m.kills++ }) }
+
+func (m *manager) signal(signal syscall.Signal, note func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	note()
+	if m.cmd != nil && m.cmd.Process != nil {
+		_ = m.cmd.Process.Signal(signal)
+	}
+}
+
+// ready says whether the program reports that it is ready.
+func (m *manager) ready(ctx context.Context) error {
+	return get(ctx, "http://"+m.health+"/readyz", nil)
+}
+
+// get asks the program for something, as JSON unless nothing is wanted.
+func get(ctx context.Context, url string, into any) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Authorization", "Bearer "+reader)
+	response, err := apiClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("GET %s was answered with %s", request.URL.Path, response.Status)
+	}
+	if into == nil {
+		return nil
+	}
+	return json.NewDecoder(response.Body).Decode(into)
+}
+
+// apiClient keeps no connections: the program must not appear to have more goroutines because of it.
+var apiClient = &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+
+// stop ends the program and returns what created the goroutines that it had, but for those of connections and transactions.
+func (m *manager) stop(t *testing.T) (goroutines []string) {
+	t.Helper()
+	// The Go runtime writes all goroutines, and ends the program.
+	m.signal(syscall.SIGQUIT, func() { m.stopped = true })
+	select {
+	case <-m.ended:
+	case <-time.After(time.Minute):
+		t.Error("the operator did not end within a minute")
+		m.signal(syscall.SIGKILL, func() {})
+		<-m.ended
+	}
+	m.proxy.CloseClientConnections()
+	m.proxy.Close()
+	content, err := os.ReadFile(m.output.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = m.output.Close()
+	output, dump, _ := bytes.Cut(content, []byte("SIGQUIT: quit"))
+	for _, sign := range []string{"WARNING: DATA RACE", "panic:", "Observed a panic", "fatal error:"} {
+		if at := bytes.Index(output, []byte(sign)); at >= 0 {
+			t.Errorf("the operator wrote:\n%s", output[at:min(len(output), at+4000)])
+		}
+	}
+	for stack := range strings.SplitSeq(string(dump), "\n\ngoroutine ") {
+		// Pools bound the connections, and the transactions of what runs at intervals are under way or not.
+		pooled := strings.Contains(stack, "net/http.(*persistConn)") || strings.Contains(stack, "created by database/sql.")
+		if !pooled && strings.Contains(stack, "created by ") {
+			creator, _, _ := strings.Cut(stack[strings.LastIndex(stack, "created by ")+len("created by "):], " in goroutine")
+			goroutines = append(goroutines, creator)
+		}
+	}
+	return goroutines
+}

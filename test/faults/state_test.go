@@ -1,0 +1,108 @@
+//go:build faults
+
+package faults
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// What differs between two runs that come to the same.
+var (
+	// The hash of what a BellerophonSimple applies covers the UID of the owner.
+	hashes = regexp.MustCompile(`"stable.simple-bellerophon.io/applied":"[0-9a-f]+"`)
+	uids   = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+	times  = regexp.MustCompile(`20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?Z`)
+)
+
+// served are the paths of the API that show what the operator holds, of scenarios with scans.
+var served = []string{"/api/v1/images", "/api/v1/coverage", "/api/v1/vulnerabilities", "/api/v1/workloads", "/api/v1/rollouts"}
+
+// state is what can be seen of a world, a line per object and per answer of the API, without names that are derived from UIDs, UIDs, resource
+// versions and times.
+func (w *world) state(ctx context.Context, s snapshot) ([]string, error) {
+	var texts []string
+	for _, object := range s {
+		object = object.DeepCopy()
+		for _, field := range []string{"uid", "resourceVersion", "creationTimestamp", "managedFields"} {
+			unstructured.RemoveNestedField(object.Object, "metadata", field)
+		}
+		text, err := json.Marshal(object.Object)
+		if err != nil {
+			return nil, err
+		}
+		texts = append(texts, object.GetKind()+" "+string(text))
+	}
+	if w.scenario.scans {
+		for _, path := range served {
+			var answer any
+			if err := get(ctx, "http://"+w.managers[0].api+path, &answer); err != nil {
+				return nil, err
+			}
+			text, err := json.Marshal(answer)
+			if err != nil {
+				return nil, err
+			}
+			texts = append(texts, path+" "+string(text))
+		}
+	}
+	if w.scenario.rollouts {
+		var list eventsv1.EventList
+		if err := c.List(ctx, &list, client.InNamespace(w.namespace)); err != nil {
+			return nil, err
+		}
+		for i := range list.Items {
+			if event := &list.Items[i]; event.Reason == "RolloutEvaluated" {
+				texts = append(texts, "Event "+event.Regarding.Kind+" "+event.Regarding.Name+": "+event.Note)
+			}
+		}
+	}
+	masks := w.masks(s)
+	for i, text := range texts {
+		texts[i] = times.ReplaceAllString(hashes.ReplaceAllString(uids.ReplaceAllString(masks.Replace(text), "UID"), "HASH"), "TIME")
+	}
+	slices.Sort(texts)
+	return texts, nil
+}
+
+// masks replaces the namespace and the names of the pods and Jobs of others, longest first: that of a Job begins that of its pod.
+func (w *world) masks(s snapshot) *strings.Replacer {
+	var names []string
+	kinds := map[string]string{}
+	for _, object := range s {
+		if kind := object.GetKind(); metav1.GetControllerOfNoCopy(object) != nil && (kind == "Pod" || kind == "Job") {
+			names = append(names, object.GetName())
+			kinds[object.GetName()] = kind
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int { return len(b) - len(a) })
+	var pairs []string
+	for _, name := range names {
+		pairs = append(pairs, name, kinds[name])
+	}
+	return strings.NewReplacer(append(pairs, w.namespace, "NAMESPACE")...)
+}
+
+// difference returns what is in one of two states alone, nil when they are equal.
+func difference(got, want []string) error {
+	var lines []string
+	for _, line := range surplus(got, want) {
+		lines = append(lines, "unexpected "+line)
+	}
+	for _, line := range surplus(want, got) {
+		lines = append(lines, "missing    "+line)
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	return fmt.Errorf("the state differs from that of the undisturbed run:\n%s", strings.Join(lines, "\n"))
+}

@@ -1,0 +1,258 @@
+//go:build faults
+
+package faults
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	tick = 100 * time.Millisecond
+	// recovery is how long the operator may take to reach the state of an undisturbed run.
+	recovery = 30 * time.Second
+	// calm is how long nothing must be written before something counts as done: Events come late.
+	calm = 500 * time.Millisecond
+)
+
+// world is a namespace with one or two operators in it.
+type world struct {
+	scenario  *scenario
+	namespace string
+	dir       string
+	trace     *trace
+	managers  []*manager
+	// ended is closed when the run has ended.
+	ended chan struct{}
+}
+
+// newWorld makes a namespace and starts the operators of a scenario in it.
+func newWorld(t *testing.T, s *scenario, at point) *world {
+	t.Helper()
+	w := &world{scenario: s, trace: newTrace(at), ended: make(chan struct{})}
+	var err error
+	//nolint:usetesting // The log of a failed run must remain.
+	if w.dir, err = os.MkdirTemp("", "faults-"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the data and the logs of the operator are in %s", w.dir)
+			return
+		}
+		_ = os.RemoveAll(w.dir)
+	})
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "faults-"}}
+	w.create(t, namespace)
+	w.namespace = namespace.Name
+	w.create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
+	for i := range max(1, s.replicas) {
+		w.managers = append(w.managers, startManager(t, w, fmt.Sprintf("operator-%d", i)))
+	}
+	return w
+}
+
+// create creates an object in the namespace of the world.
+func (w *world) create(t *testing.T, object client.Object) {
+	t.Helper()
+	if w.namespace != "" {
+		object.SetNamespace(w.namespace)
+	}
+	if err := c.Create(t.Context(), object); err != nil {
+		t.Fatalf("create %T: %v", object, err)
+	}
+}
+
+// patch changes an object in the namespace of the world.
+func (w *world) patch(t *testing.T, object client.Object, name, patch string) {
+	t.Helper()
+	object.SetNamespace(w.namespace)
+	object.SetName(name)
+	if err := c.Patch(t.Context(), object, client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
+		t.Fatalf("patch %T %s: %v", object, name, err)
+	}
+}
+
+// remove deletes an object in the namespace of the world.
+func (w *world) remove(t *testing.T, object client.Object, name string) {
+	t.Helper()
+	object.SetNamespace(w.namespace)
+	object.SetName(name)
+	if err := c.Delete(t.Context(), object, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+		t.Fatalf("delete %T %s: %v", object, name, err)
+	}
+}
+
+// kinds are the kinds of objects that the operator, its users or the controllers of Kubernetes make.
+var kinds = []schema.GroupVersionKind{
+	{Version: "v1", Kind: "Pod"},
+	{Version: "v1", Kind: "Service"},
+	{Group: "batch", Version: "v1", Kind: "Job"},
+	{Group: "apps", Version: "v1", Kind: "Deployment"},
+	{Group: "apps", Version: "v1", Kind: "StatefulSet"},
+	{Group: "policy", Version: "v1", Kind: "PodDisruptionBudget"},
+	{Group: "scanner.zoltankerezsi.xyz", Version: "v1", Kind: "Scanner"},
+	{Group: "app.example.com", Version: "v1alpha1", Kind: "PodSet"},
+	{Group: "poc.test.domain", Version: "v1", Kind: "MyCustomResource"},
+	{Group: "stable.simple-bellerophon.io", Version: "v444beta989", Kind: "BellerophonSimple"},
+}
+
+// snapshot holds the objects of a namespace.
+type snapshot []*unstructured.Unstructured
+
+func (w *world) snapshot(ctx context.Context) (snapshot, error) {
+	var s snapshot
+	for _, kind := range kinds {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind)
+		if err := c.List(ctx, list, client.InNamespace(w.namespace)); err != nil {
+			return nil, fmt.Errorf("list %s: %w", kind.Kind, err)
+		}
+		for i := range list.Items {
+			s = append(s, &list.Items[i])
+		}
+	}
+	return s, nil
+}
+
+// of returns the objects of a kind.
+func (s snapshot) of(kind string) (found snapshot) {
+	for _, object := range s {
+		if object.GetKind() == kind {
+			found = append(found, object)
+		}
+	}
+	return found
+}
+
+// until plays Kubernetes until something holds, as far as the operator is concerned: it has written nothing for a while.
+func (w *world) until(t *testing.T, limit time.Duration, holds condition) {
+	t.Helper()
+	deadline, why := time.Now().Add(limit), error(nil)
+	for ticker := time.NewTicker(tick); ; <-ticker.C {
+		s, err := w.snapshot(t.Context())
+		if err == nil {
+			err = w.play(t.Context(), s)
+		}
+		if why = err; why == nil {
+			if why = holds(t.Context(), w, s); why == nil {
+				return
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %s: %v", limit, why)
+		}
+	}
+}
+
+// settle waits until something holds and the operator writes nothing.
+func (w *world) settle(t *testing.T, holds condition) {
+	t.Helper()
+	w.until(t, recovery, func(ctx context.Context, w *world, s snapshot) error {
+		if err := holds(ctx, w, s); err != nil {
+			return err
+		}
+		if _, last := w.trace.writesSoFar(); time.Since(last) < calm {
+			return errors.New("the operator still writes")
+		}
+		return nil
+	})
+}
+
+// ready waits until all operators are ready.
+func (w *world) ready(t *testing.T) {
+	t.Helper()
+	w.until(t, 2*recovery, func(ctx context.Context, w *world, _ snapshot) error {
+		for _, m := range w.managers {
+			if err := m.ready(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// stop ends the operators. It returns what keeps their goroutines.
+func (w *world) stop(t *testing.T) (goroutines []string) {
+	t.Helper()
+	close(w.ended)
+	for _, m := range w.managers {
+		goroutines = append(goroutines, m.stop(t)...)
+		if m.exits > 0 && !w.scenario.mayExit {
+			t.Errorf("the operator ended %d times by itself", m.exits)
+		}
+	}
+	return goroutines
+}
+
+// empty removes the objects of the namespace, which stays: nothing deletes namespaces here.
+func (w *world) empty(t *testing.T) {
+	t.Helper()
+	for _, kind := range kinds {
+		object := &unstructured.Unstructured{}
+		object.SetGroupVersionKind(kind)
+		if err := c.DeleteAllOf(context.WithoutCancel(t.Context()), object, client.InNamespace(w.namespace), client.GracePeriodSeconds(0)); err != nil {
+			t.Logf("delete all of kind %s: %v", kind.Kind, err)
+		}
+	}
+}
+
+// condition is something that holds of a world, or an error that says why not.
+type condition func(context.Context, *world, snapshot) error
+
+// readiness returns "status/reason" of the condition Ready of an object, if it is about its spec as it is now.
+func readiness(object *unstructured.Unstructured) string {
+	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	observed, _, _ := unstructured.NestedInt64(object.Object, "status", "observedGeneration")
+	for _, entry := range conditions {
+		if entry, is := entry.(map[string]any); is && entry["type"] == "Ready" && observed == object.GetGeneration() {
+			return fmt.Sprint(entry["status"], "/", entry["reason"])
+		}
+	}
+	return "none"
+}
+
+// is is the condition that an object has a condition Ready of this status and reason.
+func is(kind, name, want string) condition {
+	return func(_ context.Context, _ *world, s snapshot) error {
+		for _, object := range s.of(kind) {
+			if object.GetName() == name {
+				if got := readiness(object); got != want {
+					return fmt.Errorf("%s %s is %s, want %s", kind, name, got, want)
+				}
+				return nil
+			}
+		}
+		return fmt.Errorf("there is no %s %s", kind, name)
+	}
+}
+
+// all is the condition that all of some conditions hold.
+func all(conditions ...condition) condition {
+	return func(ctx context.Context, w *world, s snapshot) error {
+		for _, holds := range conditions {
+			if err := holds(ctx, w, s); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// imageID is what the kubelet reports of an image.
+func imageID(image string) string {
+	name, _, _ := strings.Cut(image, ":")
+	return fmt.Sprintf("%s@sha256:%x", name, sha256.Sum256([]byte(image)))
+}
