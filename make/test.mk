@@ -106,13 +106,13 @@ scale-sample: ## Run the operator with 600 pods on simulated nodes (two minutes 
 	$(GO) test -tags scale -short -count=1 -timeout 20m -v ./test/scale/...
 
 .PHONY: faults
-faults: ## Inject every fault at every request and watch event of the operator, and write the results to dist/faults.md (hours).
+faults: ## Inject every fault at every request, watch event and transaction of the operator, and write the results to dist/faults.md (hours).
 	@mkdir -p dist
 	assets=$$($(GO) run -C hack/devcluster . assets); KUBEBUILDER_ASSETS="$$assets" \
 	$(GO) test -tags faults -count=1 -timeout 24h -parallel 32 ./test/faults -args -report '$(CURDIR)/dist/faults.md'
 
 .PHONY: faults-sample
-faults-sample: ## Inject some faults at requests and watch events of the operator (two minutes on two processors).
+faults-sample: ## Inject some faults at requests, watch events and transactions of the operator (two minutes on two processors).
 	assets=$$($(GO) run -C hack/devcluster . assets); KUBEBUILDER_ASSETS="$$assets" \
 	$(GO) test -tags faults -short -count=1 -timeout 10m -parallel 8 ./test/faults
 

@@ -38,7 +38,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(dbserver.Main{M: m}) }
 
 // patience bounds every wait of the tests.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // Image IDs of the tests, in order.
 const (

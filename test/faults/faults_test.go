@@ -27,8 +27,9 @@ const spareGoroutines = 10
 // TestFaults runs each scenario undisturbed, and then once for each fault at each of its requests and watch events. After each fault, the
 // operator reaches the same state, with the same creations and deletions, and then writes nothing more.
 func TestFaults(t *testing.T) {
-	for i := range scenarios {
-		s := &scenarios[i]
+	every := slices.Concat(scenarios, sqlScenarios())
+	for i := range every {
+		s := &every[i]
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			if s.prepare != nil {
@@ -56,9 +57,15 @@ func (p point) String() string { return fmt.Sprintf("%s-%d/%s", p.kind, p.n, p.f
 func (s *scenario) points(positions map[string]int) []point {
 	var points []point
 	for _, kind := range slices.Sorted(maps.Keys(positions)) {
+		if strings.HasPrefix(kind, sqlPrefix) != (s.database != "") {
+			continue
+		}
 		faults := requestFaults
-		if strings.HasPrefix(kind, "watch-") {
+		if strings.HasPrefix(kind, watchPrefix) {
 			faults = watchFaults
+		}
+		if s.database != "" {
+			faults = sqlFaultsAt(kind, s.database)
 		}
 		n := positions[kind]
 		if strings.HasSuffix(kind, "-"+leases) {
@@ -78,10 +85,14 @@ func (s *scenario) points(positions map[string]int) []point {
 }
 
 // sample chooses some points: each fault once, in one of the scenarios, each of which has at least one. Events and reviews are not in it.
+// Scenarios with a SQL database have each fault of transactions once.
 func sample(points []point, scenario int) []point {
 	var some []point
-	faults := slices.Concat(requestFaults, watchFaults)
-	for i := scenario; i < len(faults); i += len(scenarios) {
+	faults, step := slices.Concat(requestFaults, watchFaults), len(scenarios)
+	if scenario >= len(scenarios) {
+		faults, scenario, step = allSQLFaults(), 0, 1
+	}
+	for i := scenario; i < len(faults); i += step {
 		var candidates []point
 		for _, at := range points {
 			if at.fault == faults[i] && !strings.HasSuffix(at.kind, "-"+events) && !strings.HasSuffix(at.kind, "reviews") {

@@ -32,6 +32,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/scanner-operator/scanner-operator/internal/setup"
+	"github.com/scanner-operator/scanner-operator/internal/store/storetest/dbserver"
 )
 
 var (
@@ -94,7 +95,7 @@ func run(m *testing.M, code *int) (err error) {
 	if err := prepare(context.Background()); err != nil {
 		return err
 	}
-	*code = m.Run()
+	*code = dbserver.Main{M: m}.Run()
 	fmt.Println("faults:", results.summary())
 	if *reportFile != "" {
 		return results.write(*reportFile)
@@ -104,7 +105,7 @@ func run(m *testing.M, code *int) (err error) {
 
 // build builds the operator with the flags of "make test-integration", so that most of it is in the cache.
 func build(ctx context.Context, root string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-race", "-ldflags=-w", "-gcflags=modernc.org/sqlite/lib=-race=false", "-gcflags=modernc.org/libc=-race=false",
+	cmd := exec.CommandContext(ctx, "go", "build", "-tags=faults", "-race", "-ldflags=-w", "-gcflags=modernc.org/sqlite/lib=-race=false", "-gcflags=modernc.org/libc=-race=false",
 		"-o", *binary, "./cmd/scanner-operator")
 	cmd.Dir, cmd.Stdout, cmd.Stderr = root, os.Stdout, os.Stderr
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=1")

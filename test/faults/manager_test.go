@@ -26,6 +26,8 @@ type manager struct {
 	dir         string
 	api, health string
 	args        []string
+	// database is nil for scenarios without faults in the SQL database.
+	database *sqlDatabase
 
 	mu      sync.Mutex
 	cmd     *exec.Cmd
@@ -49,6 +51,10 @@ func startManager(t *testing.T, w *world, name string) *manager {
 	if err := os.MkdirAll(m.dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
+	if w.trace.point.fault == diskFull {
+		smallDisk(t, m.dir)
+	}
+	m.database = newSQLDatabase(t, w, m, w.dsn)
 	if m.output, err = os.Create(m.dir + ".log"); err != nil {
 		t.Fatal(err)
 	}
@@ -100,6 +106,7 @@ func (m *manager) run() {
 		m.cmd = exec.CommandContext(context.Background(), *binary, m.args...)
 		m.cmd.Stdout, m.cmd.Stderr = m.output, m.output
 		m.cmd.Env = append(os.Environ(), "KUBECONFIG="+m.dir+".kubeconfig", "GORACE=halt_on_error=0", "KUBE_CACHE_MUTATION_DETECTOR=true")
+		m.cmd.Env = append(m.cmd.Env, m.database.environment()...)
 		endWithTests(m.cmd)
 		err := m.cmd.Start()
 		m.mu.Unlock()

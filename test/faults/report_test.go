@@ -66,21 +66,24 @@ func (r *report) add(scenario string, at point, t *testing.T, reached bool) {
 	r.count[result]++
 }
 
-// write writes tables of all points, one for requests and one for watch events.
+// write writes tables of all points: requests, watch events and transactions.
 func (r *report) write(path string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Fault injection\n\nThe result of `make faults`, which docs/explanation/reliability.md explains.\n\n")
 	fmt.Fprintf(&b, "%s (%s). After each fault, the operator had to write nothing for %s.\n", r.summary(), notReached, *quietPeriod)
-	r.table(&b, "Requests", requestFaults, false)
-	r.table(&b, "Watch events", watchFaults, true)
+	r.table(&b, "Requests", requestFaults, func(kind string) bool {
+		return !strings.HasPrefix(kind, watchPrefix) && !strings.HasPrefix(kind, sqlPrefix)
+	})
+	r.table(&b, "Watch events", watchFaults, func(kind string) bool { return strings.HasPrefix(kind, watchPrefix) })
+	r.table(&b, "Transactions of the SQL database", allSQLFaults(), func(kind string) bool { return strings.HasPrefix(kind, sqlPrefix) })
 	return os.WriteFile(path, []byte(b.String()), 0o600)
 }
 
-func (r *report) table(b *strings.Builder, title string, faults []string, watches bool) {
+func (r *report) table(b *strings.Builder, title string, faults []string, of func(kind string) bool) {
 	fmt.Fprintf(b, "\n## %s\n\n| Scenario | Request | %s |\n|---|---|%s\n", title, strings.Join(faults, " | "), strings.Repeat("---|", len(faults)))
 	var positions []string
 	for position := range r.lines {
-		if strings.Contains(position, "| watch-") == watches {
+		if _, kind, _ := strings.Cut(position, " | "); of(kind) {
 			positions = append(positions, position)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -36,6 +37,8 @@ type scenario struct {
 	replicas int
 	// scans says that the API shows images, rollouts that there are Events about rollouts.
 	scans, rollouts bool
+	// database is the kind of SQL database, "" for SQLite. With one, faults happen in its transactions instead of at requests.
+	database string
 	// mayExit says that the operator may end by itself, as it does when it has lost its Lease.
 	mayExit bool
 	// fails says of images how their scans fail.
@@ -176,11 +179,24 @@ var scenarios = []scenario{
 	},
 }
 
-// newScanner makes a Scanner and waits until it has seen that there is nothing to do.
+// newScanner makes a Scanner and waits until it has seen that there is nothing to do, and the sample database is installed.
 func newScanner(t *testing.T, w *world) {
 	t.Helper()
 	w.create(t, &scannerv1.Scanner{ObjectMeta: metav1.ObjectMeta{Name: "scanner"}, Spec: scannerv1.ScannerSpec{IgnoreLabel: "ignore"}})
-	w.settle(t, is("Scanner", "scanner", "True/Reconciled"))
+	w.settle(t, all(is("Scanner", "scanner", "True/Reconciled"), databaseReady))
+}
+
+// databaseReady is the condition that the Scanner has a vulnerability database.
+func databaseReady(_ context.Context, _ *world, s snapshot) error {
+	for _, object := range s.of("Scanner") {
+		return playAs(object, func(scanner *scannerv1.Scanner) error {
+			if !meta.IsStatusConditionTrue(scanner.Status.Conditions, scannerv1.ConditionDatabaseReady) {
+				return errors.New("the Scanner has no vulnerability database")
+			}
+			return nil
+		})
+	}
+	return errors.New("there is no Scanner")
 }
 
 // scanned makes a Scanner and an image, and waits for the result.

@@ -33,7 +33,9 @@ type world struct {
 	namespace string
 	dir       string
 	trace     *trace
-	managers  []*manager
+	// dsn is that of the database server, "" without one.
+	dsn      string
+	managers []*manager
 	// ended is closed when the run has ended.
 	ended chan struct{}
 }
@@ -54,6 +56,7 @@ func newWorld(t *testing.T, s *scenario, at point) *world {
 		}
 		_ = os.RemoveAll(w.dir)
 	})
+	w.dsn = serverDSN(t, s.database)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "faults-"}}
 	w.create(t, namespace)
 	w.namespace = namespace.Name

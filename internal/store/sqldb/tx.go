@@ -38,10 +38,14 @@ type Tx struct {
 	// Dialect is that of the database.
 	Dialect Dialect
 	db      *DB
+	what    string
 }
 
 // Execute runs a statement.
 func (t *Tx) Execute(statement string, values ...any) error {
+	if err := inject("statement", t.what); err != nil {
+		return err
+	}
 	return t.Exec(statement, values...).Error
 }
 
@@ -95,6 +99,9 @@ func (db *DB) Write(ctx context.Context, what string, work func(tx *Tx) error) e
 		return db.wrap(ctx, what, err)
 	}
 	err = db.retry(ctx, func() error {
+		if err := inject("begin", what); err != nil {
+			return err
+		}
 		tx := session.writes.WithContext(ctx).Begin(db.dialect.writeOptions())
 		if tx.Error != nil {
 			return tx.Error
@@ -107,11 +114,14 @@ func (db *DB) Write(ctx context.Context, what string, work func(tx *Tx) error) e
 		}()
 		err := db.dialect.lock(tx)
 		if err == nil {
-			err = work(&Tx{DB: tx, Dialect: db.dialect, db: db})
+			err = work(&Tx{DB: tx, Dialect: db.dialect, db: db, what: what})
 		}
 		// A driver may skip statements of a cancelled context without an error.
 		if err == nil {
 			err = ctx.Err()
+		}
+		if err == nil {
+			err = inject("commit", what)
 		}
 		if err != nil {
 			return err // The error of the rollback would add nothing: the transaction is gone either way.
@@ -121,7 +131,7 @@ func (db *DB) Write(ctx context.Context, what string, work func(tx *Tx) error) e
 			db.dialect.reset(session.writer)
 			return db.commitError(err)
 		}
-		return nil
+		return inject("committed", what)
 	})
 	if err != nil {
 		return db.wrap(ctx, what, err)

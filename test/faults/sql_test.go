@@ -1,0 +1,443 @@
+//go:build faults
+
+package faults
+
+import (
+	"bufio"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	_ "github.com/glebarez/sqlite" // opens the SQLite file of an operator
+	_ "github.com/go-sql-driver/mysql"
+	_ "github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
+	"github.com/scanner-operator/scanner-operator/internal/store/storetest/dbserver"
+)
+
+// watchPrefix begins the kinds of watch events.
+const watchPrefix = "watch-"
+
+// sqlPrefix begins the kinds of points in transactions: sql-begin, sql-statement, sql-commit and sql-committed.
+const sqlPrefix = "sql-"
+
+// outage is how long a database is locked, full, slow or read-only.
+const outage = 3 * time.Second
+
+// sqlFaults are what can happen at each stage of a transaction that writes, and with which databases.
+var sqlFaults = map[string][]sqlFault{
+	"begin": {
+		{"kill", killed, all3}, {"error", refused, all3}, {"reset", disconnected, servers}, {"locked", locked, all3},
+		{"read-only", readOnly, []string{sqldb.TypePostgres}},
+	},
+	"statement": {{"kill", killed, all3}, {"error", refused, all3}, {"reset", disconnected, servers}},
+	"commit": {
+		{"kill", killed, all3}, {"error", refused, all3}, {"reset", disconnected, servers}, {"lose-answer", unanswered, servers}, {"slow", slow, servers},
+		{diskFull, full, []string{sqldb.TypeSQLite}},
+	},
+	"committed": {{"kill", killed, all3}, {"error", refused, all3}},
+}
+
+func allSQLFaults() (names []string) {
+	for _, faults := range sqlFaults {
+		for _, f := range faults {
+			if !slices.Contains(names, f.name) {
+				names = append(names, f.name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// diskFull needs a file system of its own.
+const diskFull = "disk-full"
+
+// sqlScenarios are the scenarios with scans, with each kind of SQL database, and one with two operators that share one.
+func sqlScenarios() (found []scenario) {
+	for _, database := range all3 {
+		for _, s := range scenarios {
+			// The sample has one of them, with the databases that differ most.
+			if !s.scans || testing.Short() && (s.name != "new-image" || database == sqldb.TypeMySQL) {
+				continue
+			}
+			first := s.name == "new-image" && database != sqldb.TypeSQLite
+			s.name, s.database = s.name+"-"+database, database
+			found = append(found, s)
+			if first && !testing.Short() {
+				s.name, s.replicas, s.mayExit, s.args = "failover-"+database, 2, true, append(slices.Clone(s.args), "--leader-elect")
+				found = append(found, s)
+			}
+		}
+	}
+	return found
+}
+
+// smallDisk puts a directory on a file system of 384 MiB.
+func smallDisk(t *testing.T, dir string) {
+	t.Helper()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=384m"); err != nil {
+		t.Fatalf("mount a file system, which requires root: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+type sqlFault struct {
+	name string
+	// inject lets it happen, and returns what the operator is told as an error, "" for none.
+	inject    func(*sqlDatabase) (string, error)
+	databases []string
+}
+
+var (
+	servers = []string{sqldb.TypePostgres, sqldb.TypeMySQL}
+	all3    = append([]string{sqldb.TypeSQLite}, servers...)
+)
+
+// sqlFaultsAt returns the names of the faults of a stage with a database.
+func sqlFaultsAt(kind, database string) (names []string) {
+	for _, f := range sqlFaults[strings.TrimPrefix(kind, sqlPrefix)] {
+		if slices.Contains(f.databases, database) {
+			names = append(names, f.name)
+		}
+	}
+	return names
+}
+
+// sqlDatabase is the SQL database of an operator. The operator asks it at each stage of its transactions, and waits for the answer.
+type sqlDatabase struct {
+	kind string
+	// dsn is past the proxy, address that of the socket on which the operator asks.
+	dsn, address string
+	dir          string
+	trace        *trace
+	kill         func()
+	// way is nil for SQLite.
+	way *sqlWay
+	// restore ends what a fault brought about.
+	mu      sync.Mutex
+	restore []func()
+}
+
+// newSQLDatabase returns a database of the kind of the scenario, nil if it does not say one. dsn is that of the server, which the operators of
+// a world share.
+func newSQLDatabase(t *testing.T, w *world, m *manager, dsn string) *sqlDatabase {
+	t.Helper()
+	kind := w.scenario.database
+	if kind == "" {
+		return nil
+	}
+	d := &sqlDatabase{kind: kind, dsn: dsn, dir: m.dir, address: m.dir + ".sock", trace: w.trace, kill: m.kill}
+	if kind == sqldb.TypeSQLite {
+		d.dsn = filepath.Join(m.dir, "scanner-operator.db")
+	} else {
+		d.way = newSQLWay(t, addressIn(dsn))
+	}
+	listener, err := net.Listen("unix", d.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var group sync.WaitGroup
+	group.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			group.Go(func() { d.decide(t, conn) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		group.Wait()
+		d.end()
+	})
+	return d
+}
+
+// serverDSN returns the DSN of a new database for a scenario, "" for SQLite.
+func serverDSN(t *testing.T, kind string) string {
+	t.Helper()
+	switch kind {
+	case sqldb.TypePostgres:
+		return dbserver.PostgreSQL(t)
+	case sqldb.TypeMySQL:
+		return dbserver.MariaDB(t)
+	}
+	return ""
+}
+
+// addressIn returns the address in a DSN.
+func addressIn(dsn string) string {
+	_, rest, _ := strings.Cut(dsn, "127.0.0.1:")
+	return "127.0.0.1:" + rest[:max(0, strings.IndexAny(rest, ")/"))]
+}
+
+// environment is what the operator finds the database with.
+func (d *sqlDatabase) environment() []string {
+	if d == nil {
+		return nil
+	}
+	env := []string{"SCANNER_FAULTS=" + d.address}
+	if d.way != nil {
+		env = append(env, "DATABASE_TYPE="+d.kind, "DSN="+strings.Replace(d.dsn, d.way.target, d.way.Addr().String(), 1))
+	}
+	return env
+}
+
+// decide answers one question.
+func (d *sqlDatabase) decide(t *testing.T, conn net.Conn) {
+	defer conn.Close() //nolint:errcheck // The operator may have been killed.
+	line, err := bufio.NewReader(conn).ReadString('\n')
+	if err != nil {
+		return
+	}
+	stage, _, _ := strings.Cut(line, " ")
+	name := d.trace.take(sqlPrefix + stage)
+	for _, f := range sqlFaults[stage] {
+		if f.name != name {
+			continue
+		}
+		answer, err := f.inject(d)
+		if err != nil {
+			t.Errorf("inject %s: %v", name, err)
+		}
+		_, _ = io.WriteString(conn, answer)
+	}
+}
+
+// later ends a fault after the outage, or with the run.
+func (d *sqlDatabase) later(end func()) {
+	once := sync.OnceFunc(end)
+	d.mu.Lock()
+	d.restore = append(d.restore, once)
+	d.mu.Unlock()
+	time.AfterFunc(outage, once)
+}
+
+func (d *sqlDatabase) end() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, end := range d.restore {
+		end()
+	}
+}
+
+func killed(d *sqlDatabase) (string, error)       { d.kill(); return "", nil }
+func refused(*sqlDatabase) (string, error)        { return "injected by the fault test", nil }
+func disconnected(d *sqlDatabase) (string, error) { d.way.cut(); return "", nil }
+func unanswered(d *sqlDatabase) (string, error)   { d.way.swallow(); return "", nil }
+func slow(d *sqlDatabase) (string, error)         { d.way.pause(outage); return "", nil }
+
+// locked has another program hold the lock that writing needs.
+func locked(d *sqlDatabase) (string, error) {
+	driver, statements := map[string]string{sqldb.TypeSQLite: "sqlite", sqldb.TypePostgres: "pgx", sqldb.TypeMySQL: "mysql"}[d.kind], map[string][]string{
+		sqldb.TypeSQLite:   {"BEGIN IMMEDIATE"},
+		sqldb.TypePostgres: {"BEGIN", "LOCK TABLE images, packages IN ACCESS EXCLUSIVE MODE"},
+		sqldb.TypeMySQL:    {"LOCK TABLES images WRITE, packages WRITE"},
+	}[d.kind]
+	ctx := context.Background()
+	db, err := sql.Open(driver, d.dsn)
+	if err != nil {
+		return "", err
+	}
+	conn, err := db.Conn(ctx)
+	for _, statement := range statements {
+		if err == nil {
+			_, err = conn.ExecContext(ctx, statement)
+		}
+	}
+	if err != nil {
+		return "", errors.Join(err, db.Close())
+	}
+	// What the session holds ends with it.
+	d.later(func() { _, _ = conn.Close(), db.Close() })
+	return "", nil
+}
+
+// readOnly makes a PostgreSQL database read-only, as an administrator does before maintenance.
+func readOnly(d *sqlDatabase) (string, error) {
+	parsed, err := url.Parse(d.dsn)
+	if err != nil {
+		return "", err
+	}
+	set := func(value string) error {
+		db, err := sql.Open("pgx", d.dsn)
+		if err != nil {
+			return err
+		}
+		defer db.Close() //nolint:errcheck // It is not needed any more.
+		name := strings.TrimPrefix(parsed.Path, "/")
+		if _, err := db.ExecContext(context.Background(), fmt.Sprintf("ALTER DATABASE %q SET default_transaction_read_only = %s", name, value)); err != nil {
+			return err
+		}
+		_, err = db.ExecContext(context.Background(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1 AND pid <> pg_backend_pid()", name)
+		return err
+	}
+	if err := set("on"); err != nil {
+		return "", err
+	}
+	d.later(func() {
+		// The session that ends it must be able to write.
+		db, err := sql.Open("pgx", d.dsn+separator(d.dsn)+"default_transaction_read_only=off")
+		if err == nil {
+			_, _ = db.ExecContext(context.Background(), fmt.Sprintf("ALTER DATABASE %q RESET default_transaction_read_only", strings.TrimPrefix(parsed.Path, "/")))
+			_ = db.Close()
+		}
+		d.way.cut()
+	})
+	return "", nil
+}
+
+func separator(dsn string) string {
+	if strings.Contains(dsn, "?") {
+		return "&"
+	}
+	return "?"
+}
+
+// full fills the file system of the operator, which newWorld has made small.
+func full(d *sqlDatabase) (string, error) {
+	name := filepath.Join(d.dir, "filler")
+	f, err := os.Create(name)
+	if err != nil {
+		return "", err
+	}
+	_, err = io.Copy(f, zeros{})
+	_ = f.Close()
+	if err == nil {
+		return "", errors.New("the file system has no bound")
+	}
+	d.later(func() { _ = os.Remove(name) })
+	return "", nil
+}
+
+// zeros has no end.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
+
+// sqlWay is the way of an operator to its database server.
+type sqlWay struct {
+	net.Listener
+	target string
+
+	mu sync.Mutex
+	// open are the connections of both sides.
+	open map[net.Conn]bool
+	// silent says that the next answer is not passed on, and all connections end instead.
+	silent bool
+	// paused is until when answers are late.
+	paused time.Time
+}
+
+func newSQLWay(t *testing.T, target string) *sqlWay {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &sqlWay{Listener: listener, target: target, open: map[net.Conn]bool{}}
+	var group sync.WaitGroup
+	group.Go(func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			group.Go(func() { w.serve(client) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		w.cut()
+		group.Wait()
+	})
+	return w
+}
+
+func (w *sqlWay) serve(client net.Conn) {
+	server, err := net.Dial("tcp", w.target)
+	if err != nil {
+		_ = client.Close()
+		return
+	}
+	w.mu.Lock()
+	w.open[client], w.open[server] = true, true
+	w.mu.Unlock()
+	var group sync.WaitGroup
+	group.Go(func() {
+		_, _ = io.Copy(server, client)
+		_ = server.Close()
+	})
+	_, _ = io.Copy(&answers{client, w}, server)
+	_ = client.Close()
+	_ = server.Close()
+	group.Wait()
+	w.mu.Lock()
+	delete(w.open, client)
+	delete(w.open, server)
+	w.mu.Unlock()
+}
+
+// cut ends all connections.
+func (w *sqlWay) cut() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for conn := range w.open {
+		_ = conn.Close()
+	}
+}
+
+func (w *sqlWay) swallow() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.silent = true
+}
+
+func (w *sqlWay) pause(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.paused = time.Now().Add(d)
+}
+
+// answers passes on what a server answers.
+type answers struct {
+	client net.Conn
+	way    *sqlWay
+}
+
+func (a *answers) Write(content []byte) (int, error) {
+	a.way.mu.Lock()
+	silent, wait := a.way.silent, time.Until(a.way.paused)
+	a.way.silent = false
+	a.way.mu.Unlock()
+	if silent {
+		a.way.cut()
+		return 0, io.ErrClosedPipe
+	}
+	if wait > 0 {
+		time.Sleep(wait)
+	}
+	return a.client.Write(content)
+}
