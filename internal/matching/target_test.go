@@ -1,6 +1,7 @@
 package matching
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -61,9 +62,7 @@ func TestOlderDatabaseOfAnotherReplica(t *testing.T) {
 				t.Errorf("told %d times, still %s", told, reason)
 			}
 			with := map[model.ImageKey]string{late: document}
-			for key, text := range images {
-				with[key] = text
-			}
+			maps.Copy(with, images)
 			same(t, fresh(t, with, newer), pictures(t, s))
 		})
 	}

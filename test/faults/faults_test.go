@@ -134,7 +134,7 @@ func undisturbed(t *testing.T, s *scenario) reference {
 func disturbed(t *testing.T, s *scenario, at point, want reference) {
 	t.Helper()
 	reached := false
-	defer func() { results.add(s.name, at, t, reached) }()
+	defer func() { results.add(t, s.name, at, reached) }()
 	active <- struct{}{}
 	free := func() { <-active }
 	defer func() { free() }()

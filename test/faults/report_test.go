@@ -45,7 +45,8 @@ const (
 	notReached = "–"
 )
 
-func (r *report) add(scenario string, at point, t *testing.T, reached bool) {
+func (r *report) add(t *testing.T, scenario string, at point, reached bool) {
+	t.Helper()
 	result := passed
 	switch {
 	case t.Failed():

@@ -143,19 +143,20 @@ func (s snapshot) of(kind string) (found snapshot) {
 // until plays Kubernetes until something holds, as far as the operator is concerned: it has written nothing for a while.
 func (w *world) until(t *testing.T, limit time.Duration, holds condition) {
 	t.Helper()
-	deadline, why := time.Now().Add(limit), error(nil)
+	deadline := time.Now().Add(limit)
 	for ticker := time.NewTicker(tick); ; <-ticker.C {
 		s, err := w.snapshot(t.Context())
 		if err == nil {
 			err = w.play(t.Context(), s)
 		}
-		if why = err; why == nil {
-			if why = holds(t.Context(), w, s); why == nil {
-				return
-			}
+		if err == nil {
+			err = holds(t.Context(), w, s)
+		}
+		if err == nil {
+			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("not within %s: %v", limit, why)
+			t.Fatalf("not within %s: %v", limit, err)
 		}
 	}
 }

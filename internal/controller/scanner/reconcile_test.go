@@ -33,11 +33,11 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
-func testScheme(t testing.TB) *runtime.Scheme {
-	t.Helper()
+func testScheme(tb testing.TB) *runtime.Scheme {
+	tb.Helper()
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), scannerv1.AddToScheme(scheme)); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return scheme
 }
@@ -158,18 +158,18 @@ func podOf(name, imageID string, age time.Duration) *corev1.Pod {
 	}
 }
 
-func newReconciler(t testing.TB, s Store, cataloger Cataloger, objects ...client.Object) (*Reconciler, *events.FakeRecorder) {
-	t.Helper()
+func newReconciler(tb testing.TB, s Store, cataloger Cataloger, objects ...client.Object) (*Reconciler, *events.FakeRecorder) {
+	tb.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node", Labels: map[string]string{
 		corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64",
 	}}}
 	recorder := events.NewFakeRecorder(100)
 	shown, err := metrics.NewScans(prometheus.NewRegistry())
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return &Reconciler{
-		Client: fake.NewClientBuilder().WithScheme(testScheme(t)).WithStatusSubresource(&scannerv1.Scanner{}).
+		Client: fake.NewClientBuilder().WithScheme(testScheme(tb)).WithStatusSubresource(&scannerv1.Scanner{}).
 			WithObjects(append(objects, node)...).Build(),
 		Store: s, Cataloger: cataloger, Databases: noDatabase{}, Recorder: recorder,
 		Clock: testclock.NewFakeClock(now), Namespace: "operator", Limits: DefaultLimits(), Metrics: shown,
