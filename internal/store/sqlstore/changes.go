@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -170,42 +171,99 @@ type packageReach struct {
 }
 
 func changesWithReach(tx *gorm.DB, rows []changeRow) ([]store.Change, error) {
-	reached := map[int64]packageReach{}
+	ids := make([]int64, len(rows))
+	for i := range rows {
+		ids[i] = rows[i].PackagePk
+	}
+	slices.Sort(ids)
+	reached, err := reachOf(tx, slices.Compact(ids))
+	if err != nil {
+		return nil, err
+	}
 	changes := make([]store.Change, len(rows))
 	for i := range rows {
-		row := &rows[i]
-		reach, known := reached[row.PackagePk]
-		if !known {
-			var err error
-			if reach, err = reachOf(tx, row.PackagePk); err != nil {
-				return nil, err
-			}
-			reached[row.PackagePk] = reach
-		}
-		var err error
-		if changes[i], err = row.change(); err != nil {
+		if changes[i], err = rows[i].change(); err != nil {
 			return nil, err
 		}
-		changes[i].Images, changes[i].ImageIDs, changes[i].Workloads = reach.images, slices.Clone(reach.imageIDs), slices.Clone(reach.workloads)
+		if reach := reached[rows[i].PackagePk]; reach != nil {
+			changes[i].Images, changes[i].ImageIDs, changes[i].Workloads = reach.images, slices.Clone(reach.imageIDs), slices.Clone(reach.workloads)
+		}
 	}
 	return changes, nil
 }
 
-func reachOf(tx *gorm.DB, packageID int64) (packageReach, error) {
-	var reach packageReach
-	err := tx.Raw("SELECT COUNT(*) FROM image_packages WHERE package_pk = ? AND excluded = 0", packageID).Scan(&reach.images).Error
-	if err != nil || reach.images == 0 {
-		return reach, err
+// reachParts is how many packages are looked up in one statement that has a part for each.
+const reachParts = 100
+
+// reachOf returns what packages reach, in a number of statements that does not follow from how many images hold them.
+func reachOf(tx *gorm.DB, ids []int64) (map[int64]*packageReach, error) {
+	reached := make(map[int64]*packageReach, len(ids))
+	for part := range slices.Chunk(ids, reachParts) {
+		for _, read := range []func(*gorm.DB, []int64, map[int64]*packageReach) error{countReach, readReachedImages, readReachedWorkloads} {
+			if err := read(tx, part, reached); err != nil {
+				return nil, err
+			}
+		}
 	}
-	err = tx.Raw(`SELECT i.image_id FROM image_packages ip JOIN images i ON i.id = ip.image_pk
-		WHERE ip.package_pk = ? AND ip.excluded = 0 ORDER BY ip.image_pk LIMIT ?`, packageID, store.MaxReach).Scan(&reach.imageIDs).Error
-	if err != nil {
-		return reach, err
+	return reached, nil
+}
+
+func countReach(tx *gorm.DB, ids []int64, reached map[int64]*packageReach) error {
+	var rows []struct {
+		PackagePk int64
+		Images    int
 	}
-	slices.Sort(reach.imageIDs)
-	reach.imageIDs = slices.Compact(reach.imageIDs) // One image ID may stand for several platforms.
-	err = tx.Raw(`SELECT DISTINCT u.namespace, u.kind, u.name FROM image_packages ip JOIN image_uses u ON u.image_pk = ip.image_pk
-		WHERE ip.package_pk = ? AND ip.excluded = 0 ORDER BY u.namespace, u.kind, u.name LIMIT ?`, packageID, store.MaxReach).
-		Scan(&reach.workloads).Error
-	return reach, err
+	err := tx.Raw("SELECT package_pk, COUNT(*) AS images FROM image_packages WHERE package_pk IN ? AND excluded = 0 GROUP BY package_pk", ids).Scan(&rows).Error
+	for _, row := range rows {
+		reached[row.PackagePk] = &packageReach{images: row.Images}
+	}
+	return err
+}
+
+func readReachedImages(tx *gorm.DB, ids []int64, reached map[int64]*packageReach) error {
+	var rows []struct {
+		PackagePk int64
+		ImageID   string
+	}
+	err := eachOf(tx, ids, `SELECT ip.package_pk, i.image_id FROM image_packages ip JOIN images i ON i.id = ip.image_pk
+		WHERE ip.package_pk = ? AND ip.excluded = 0 ORDER BY ip.image_pk LIMIT ?`).Scan(&rows).Error
+	for _, row := range rows {
+		reach := reached[row.PackagePk]
+		reach.imageIDs = append(reach.imageIDs, row.ImageID)
+	}
+	for _, reach := range reached {
+		slices.Sort(reach.imageIDs)
+		reach.imageIDs = slices.Compact(reach.imageIDs) // One image ID may stand for several platforms.
+	}
+	return err
+}
+
+func readReachedWorkloads(tx *gorm.DB, ids []int64, reached map[int64]*packageReach) error {
+	var rows []struct {
+		PackagePk int64
+		Workload  store.Workload `gorm:"embedded"`
+	}
+	err := eachOf(tx, ids, `SELECT DISTINCT ip.package_pk, u.namespace, u.kind, u.name FROM image_packages ip JOIN image_uses u ON u.image_pk = ip.image_pk
+		WHERE ip.package_pk = ? AND ip.excluded = 0 ORDER BY u.namespace, u.kind, u.name LIMIT ?`).Scan(&rows).Error
+	for _, row := range rows {
+		reach := reached[row.PackagePk]
+		reach.workloads = append(reach.workloads, row.Workload)
+	}
+	for _, reach := range reached {
+		slices.SortFunc(reach.workloads, func(a, b store.Workload) int {
+			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+		})
+	}
+	return err
+}
+
+// eachOf runs a statement for each package, all in one: its values are the package and store.MaxReach.
+func eachOf(tx *gorm.DB, ids []int64, statement string) *gorm.DB {
+	parts := make([]string, len(ids))
+	values := make([]any, 0, 2*len(ids))
+	for i, id := range ids {
+		parts[i] = fmt.Sprintf("SELECT * FROM (%s) AS r%d", statement, i)
+		values = append(values, id, store.MaxReach)
+	}
+	return tx.Raw(strings.Join(parts, " UNION ALL "), values...)
 }
