@@ -36,7 +36,7 @@ type sqliteDialect struct{}
 
 func (sqliteDialect) Type() string { return TypeSQLite }
 
-func (sqliteDialect) open(_ context.Context, config Config) (connection, error) {
+func (sqliteDialect) open(ctx context.Context, config Config) (connection, error) {
 	path, parameters, err := parseSQLiteDSN(config.DSN)
 	if err != nil {
 		return connection{}, err
@@ -53,8 +53,14 @@ func (sqliteDialect) open(_ context.Context, config Config) (connection, error) 
 	if err != nil {
 		return connection{}, errors.Join(fmt.Errorf("create the database: %w", err), guard.Close())
 	}
-	if err := file.Close(); err != nil {
+	info, err := file.Stat()
+	if err := errors.Join(err, file.Close()); err != nil {
 		return connection{}, errors.Join(fmt.Errorf("create the database: %w", err), guard.Close())
+	}
+	if info.Size() == 0 {
+		if err := makeReclaimable(ctx, path); err != nil {
+			return connection{}, errors.Join(fmt.Errorf("create the database: %w", err), guard.Close())
+		}
 	}
 	writer, err := openSQLite(path, parameters, "immediate")
 	if err != nil {
@@ -74,6 +80,17 @@ func (sqliteDialect) open(_ context.Context, config Config) (connection, error) 
 	reader.SetMaxOpenConns(readers)
 	reader.SetMaxIdleConns(readers)
 	return connection{writer: writer, reader: reader, guard: guard}, nil
+}
+
+// makeReclaimable lets Reclaim return the free pages of a file. Only an empty file takes that, before anything else is set.
+func makeReclaimable(ctx context.Context, path string) error {
+	escaped := (&url.URL{Path: path}).EscapedPath()
+	db, err := sql.Open(sqlite.DriverName, "file:"+escaped)
+	if err != nil {
+		return err
+	}
+	_, err = db.ExecContext(ctx, "PRAGMA auto_vacuum = INCREMENTAL")
+	return errors.Join(err, db.Close())
 }
 
 // parseSQLiteDSN reads a path, or a "file:" URI whose parameters are kept.

@@ -48,6 +48,14 @@ func (s *Store) Prune(ctx context.Context, before time.Time) error {
 	if err := s.pruneVulnerabilities(ctx, what); err != nil {
 		return err
 	}
+	if err := s.pruneRest(ctx, what, before, closed); err != nil {
+		return err
+	}
+	return storeError(s.db.Reclaim(ctx))
+}
+
+// pruneRest deletes what is little enough for one transaction.
+func (s *Store) pruneRest(ctx context.Context, what string, before time.Time, closed int64) error {
 	return s.write(ctx, what, func(tx *txn) error {
 		oldest := s.clock.Now().AddDate(0, 0, -store.MaxTrendDays)
 		if err := tx.Execute("DELETE FROM daily_sums WHERE day < ?", dayOf(oldest)); err != nil {
