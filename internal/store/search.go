@@ -134,7 +134,7 @@ type PackageSort string
 const (
 	// SortPackageName is by name, then version bytewise.
 	SortPackageName PackageSort = "name"
-	// SortPackageSeverity is worst first: by critical, then high, then medium, then low findings.
+	// SortPackageSeverity is worst first: by critical, then high, then medium, then low findings, and then by fingerprint.
 	SortPackageSeverity PackageSort = "-severity"
 )
 

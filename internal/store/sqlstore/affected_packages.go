@@ -88,12 +88,11 @@ func (s *Store) Affected(ctx context.Context, query store.AffectedQuery) (store.
 		if q.current, err = currentNumber(tx); err != nil {
 			return err
 		}
-		var rows []affectedEntry
-		rows, page.NextToken, page.Total, err = readEntries(tx, q.entries(tx), affectedOrder, query.Page, token, (*affectedEntry).value)
-		if err != nil {
+		if err := q.count(tx, &page); err != nil {
 			return err
 		}
-		if err := q.count(tx, &page); err != nil {
+		var rows []affectedEntry
+		if rows, page.NextToken, err = q.page(tx, token); err != nil {
 			return err
 		}
 		page.Affected, err = q.read(tx, rows)
@@ -161,17 +160,51 @@ func (q *affectedQuery) runners(tx *gorm.DB) *gorm.DB {
 	return uses(tx.Table("image_uses AS u"), q.Where)
 }
 
-// count counts images and workloads over all pages.
+// count counts entries, images and workloads over all pages.
 func (q *affectedQuery) count(tx *gorm.DB, page *store.AffectedPage) error {
-	if page.Total == 0 {
-		return nil
-	}
-	err := q.findings(tx).Select("COUNT(DISTINCT ip.image_pk)").Scan(&page.Images).Error
-	if err != nil {
+	var counts struct{ Total, Images int }
+	err := q.findings(tx).Select("COUNT(*) AS total, COUNT(DISTINCT ip.image_pk) AS images").Scan(&counts).Error
+	page.Total, page.Images = counts.Total, counts.Images
+	if err != nil || page.Total == 0 {
 		return err
 	}
 	running := q.runners(tx).Where("u.image_pk IN (?)", q.findings(tx).Select("ip.image_pk"))
 	return tx.Table("(?) AS d", running.Distinct("u.namespace, u.kind, u.name")).Select("COUNT(*)").Scan(&page.Workloads).Error
+}
+
+// page reads a page of entries. Each image has one at least, so that a page is among those of as many images: the first ones, or the first ones behind
+// the token.
+func (q *affectedQuery) page(tx *gorm.DB, token affectedToken) (rows []affectedEntry, next string, err error) {
+	limit := q.Limit()
+	images := tx.Table("images AS i").Where("i.id IN (?)", q.findings(tx).Select("ip.image_pk"))
+	if q.Token != "" {
+		if _, err := fromToken(tx, q.Token, token, affectedOrder); err != nil {
+			return nil, "", err
+		}
+		values, err := store.DecodeToken(q.Token, token, len(affectedOrder))
+		if err != nil {
+			return nil, "", err
+		}
+		images = images.Where("(i.image_id > ? OR i.image_id = ? AND i.platform >= ?)", values[0], values[0], values[1])
+	}
+	var first []int64
+	if err := images.Select("i.id").Order("i.image_id, i.platform").Limit(limit + 2).Scan(&first).Error; err != nil || len(first) == 0 {
+		return nil, "", err
+	}
+	err = inParts(first, func(part []int64) error {
+		behind, err := fromToken(tx.Table("(?) AS l", q.entries(tx).Where("ip.image_pk IN ?", part)), q.Token, token, affectedOrder)
+		if err != nil || len(rows) > limit {
+			return err
+		}
+		var found []affectedEntry
+		err = behind.Select("l.*").Order(sqldb.OrderBy(affectedOrder)).Limit(limit + 1 - len(rows)).Scan(&found).Error
+		rows = append(rows, found...)
+		return err
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	return cutPage(rows, limit, token, affectedOrder, (*affectedEntry).value)
 }
 
 // read reads all about the entries of a page.

@@ -166,6 +166,9 @@ func (s *Store) FinishImage(ctx context.Context, key model.ImageKey, sbomDigest 
 		if err := tx.Execute("UPDATE images SET matched_at = ? WHERE id = ?", tx.now, image.ID); err != nil {
 			return err
 		}
+		if err := tx.raiseCounted(image.ID, heldMatched); err != nil {
+			return err
+		}
 		if !pending {
 			err := tx.Execute("UPDATE images SET state = ?, reason = '', message = '' WHERE id = ?", string(store.StateScanned), image.ID)
 			if err != nil {

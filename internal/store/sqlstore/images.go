@@ -213,8 +213,11 @@ func (s *Store) DeleteImage(ctx context.Context, imageID string) error {
 		if len(rows) == 0 {
 			return fmt.Errorf("image %q: %w", imageID, store.ErrNotFound)
 		}
-		// What belongs to the image goes with it, by foreign keys.
-		if err := tx.Execute("DELETE FROM images WHERE image_id = ?", imageID); err != nil {
+		ids := make([]int64, len(rows))
+		for i := range rows {
+			ids[i] = rows[i].ID
+		}
+		if err := deleteImages(tx, ids); err != nil {
 			return err
 		}
 		if err := tx.Execute("DELETE FROM reports WHERE image_id = ?", imageID); err != nil {
@@ -227,6 +230,19 @@ func (s *Store) DeleteImage(ctx context.Context, imageID string) error {
 		}
 		return nil
 	})
+}
+
+// deleteImages deletes images. What belongs to them goes with them, by foreign keys.
+func deleteImages(tx *txn, ids []int64) error {
+	packages, err := packagesOf(tx.DB, ids, "")
+	if err != nil {
+		return err
+	}
+	err = inParts(ids, func(part []int64) error { return tx.Execute("DELETE FROM images WHERE id IN ?", part) })
+	if err != nil {
+		return err
+	}
+	return tx.lowerHeld(packages)
 }
 
 // findImage reads the id and a few columns of one image; with a zero platform, of the one that is shown for it.

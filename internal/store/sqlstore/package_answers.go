@@ -137,7 +137,7 @@ func (w *answerWriter) save(ids []int64) error {
 			w.compareNext(id, &answer, answersOf[id], findingsOf[id])
 		}
 	}
-	if err := w.writeDiff(); err != nil {
+	if err := w.writeShown(ids); err != nil {
 		return err
 	}
 	return w.updateQueue(ids)
@@ -264,6 +264,22 @@ func (d *answerDiff) insertMissing(id int64, answer *answerContent, missing map[
 			d.insert = append(d.insert, newFinding{id, content, openings.of(content.vulnerability.id, content.vulnerability.namespace)})
 		}
 	}
+}
+
+// writeShown writes the difference, and what lists know of it if the current result set shows it.
+func (w *answerWriter) writeShown(ids []int64) error {
+	d := &w.diff
+	if w.target != w.current || len(d.end)+len(d.remove)+len(d.insert) == 0 {
+		return w.writeDiff()
+	}
+	removed, err := vulnerabilitiesOf(w.DB, ids)
+	if err != nil {
+		return err
+	}
+	if err := w.writeDiff(); err != nil {
+		return err
+	}
+	return w.recount(ids, removed)
 }
 
 func (w *answerWriter) writeDiff() error {

@@ -18,7 +18,13 @@ const maxNamed = 10 * store.MaxVersions
 
 var packageSorts = map[store.PackageSort][]sqldb.SortKey{
 	store.SortPackageName:     {{Column: "p.name"}, {Column: "p.version"}, {Column: "p.type"}, {Column: "p.fingerprint"}},
-	store.SortPackageSeverity: append(slices.Clone(worstFirst), sqldb.SortKey{Column: "l.type"}, sqldb.SortKey{Column: "l.fingerprint"}),
+	store.SortPackageSeverity: append(slices.Clone(worstFirst), sqldb.SortKey{Column: "l.fingerprint"}),
+}
+
+// worstHeld is the order of the index held_packages_worst.
+var worstHeld = []sqldb.SortKey{
+	{Column: "h.critical", Number: true, Descending: true}, {Column: "h.high", Number: true, Descending: true},
+	{Column: "h.medium", Number: true, Descending: true}, {Column: "h.low", Number: true, Descending: true}, {Column: "h.fingerprint"},
 }
 
 // packageToken is what a page token of packages belongs to.
@@ -50,7 +56,7 @@ func (r *packageEntry) value(column string) string {
 		return r.Name
 	case "p.version":
 		return r.Version
-	case "p.type", "l.type":
+	case "p.type":
 		return r.Type
 	default:
 		return r.Fingerprint
@@ -61,7 +67,6 @@ func (r *packageEntry) value(column string) string {
 type packageSearch struct {
 	store.PackageQuery
 	dialect sqldb.Dialect
-	current int64
 	// ids are the packages with a version that is asked for, as a list in a statement; "" when all are.
 	ids string
 }
@@ -86,17 +91,17 @@ func (s *Store) ListPackages(ctx context.Context, query store.PackageQuery) (sto
 	err := s.read(ctx, what, func(tx *gorm.DB) error {
 		page = store.PackagePage{}
 		search := packageSearch{PackageQuery: query, dialect: s.db.Dialect()}
-		var err error
-		if search.current, err = currentNumber(tx); err != nil {
-			return err
-		}
 		if err := search.chooseVersions(tx); err != nil {
 			return err
 		}
+		var err error
 		var rows []packageEntry
-		if query.Sort == store.SortPackageName {
-			rows, page.NextToken, page.Total, err = search.byName(tx, keys, token)
-		} else {
+		switch {
+		case query.Sort == store.SortPackageName:
+			rows, page.NextToken, page.Total, err = search.inOrder(tx, keys, token)
+		case search.unfiltered():
+			rows, page.NextToken, page.Total, err = search.inOrder(tx, worstHeld, token)
+		default:
 			rows, page.NextToken, page.Total, err = readEntries(tx, search.bySeverity(tx), keys, query.Page, token, (*packageEntry).value)
 		}
 		if err != nil {
@@ -169,41 +174,42 @@ func (q *packageSearch) holders(tx *gorm.DB) *gorm.DB {
 	return holders
 }
 
+// unfiltered reports whether all images are asked.
 func (q *packageSearch) unfiltered() bool { return q.ImageID == "" && q.Where == (store.Where{}) }
 
-// held is the condition that holders of a package, given by its column, are among the chosen ones.
-func (q *packageSearch) held(column string, holders *gorm.DB) (string, *gorm.DB) {
+// counts are the columns of the counts of a package p, which are h's if one of the chosen images does not exclude it: otherwise what is said of it is
+// found in none of them.
+func (q *packageSearch) counts(tx *gorm.DB) (columns string, values []any) {
 	if q.unfiltered() {
-		return anyRow, holders.Select("ip.image_pk").Where("ip.package_pk = " + column)
+		return perCount("h.%[1]s"), nil
 	}
-	return column + " IN (?)", holders.Select("ip.package_pk")
+	for range countColumns {
+		values = append(values, q.holders(tx).Where("ip.excluded = 0").Select("ip.package_pk"))
+	}
+	return perCount("CASE WHEN p.id IN (?) THEN h.%[1]s ELSE 0 END AS %[1]s"), values
 }
 
-// filter selects the packages p that the query matches.
+// filter selects the packages p that the query matches, with their rows h of held_packages.
 func (q *packageSearch) filter(tx *gorm.DB) *gorm.DB {
-	condition, holders := q.held("p.id", q.holders(tx))
-	packages := equals(equals(tx.Table("packages AS p"), "p.name", q.Name), "p.type", q.Type).Where(condition, holders)
-	packages = contains(packages, q.dialect, q.Text, "p.name")
+	packages := tx.Table("held_packages AS h").Joins("JOIN packages p ON p.id = h.package_pk")
+	packages = contains(equals(equals(packages, "p.name", q.Name), "p.type", q.Type), q.dialect, q.Text, "p.name")
+	if !q.unfiltered() {
+		packages = packages.Where("p.id IN (?)", q.holders(tx).Select("ip.package_pk"))
+	}
 	if q.ids != "" {
 		packages = packages.Where("p.id IN (" + q.ids + ")") // Numbers, too many to be given as values.
 	}
 	if q.Vulnerable || q.MinSeverity > model.SeverityUnknown {
-		condition, matched := q.matched(tx, "p.id")
-		found := tx.Table("findings AS f").Joins("JOIN vulnerabilities v ON v.id = f.vulnerability_pk").Select("f.id").
-			Where("f.package_pk = p.id AND "+visible+" AND v.severity >= ?", q.current, q.current, int64(q.MinSeverity))
-		packages = packages.Where(anyRow, found).Where(condition, matched)
+		packages = packages.Where(orWorse("h.", q.MinSeverity))
+		if !q.unfiltered() {
+			packages = packages.Where("p.id IN (?)", q.holders(tx).Where("ip.excluded = 0").Select("ip.package_pk"))
+		}
 	}
 	return packages
 }
 
-// matched is the condition that one of the chosen holders of a package does not exclude it: otherwise what is said of it is found
-// in no image.
-func (q *packageSearch) matched(tx *gorm.DB, column string) (string, *gorm.DB) {
-	return q.held(column, q.holders(tx).Where("ip.excluded = 0"))
-}
-
-// byName reads a page in the order of an index.
-func (q *packageSearch) byName(tx *gorm.DB, keys []sqldb.SortKey, token packageToken) (rows []packageEntry, next string, total int, err error) {
+// inOrder reads a page in the order of an index.
+func (q *packageSearch) inOrder(tx *gorm.DB, keys []sqldb.SortKey, token packageToken) (rows []packageEntry, next string, total int, err error) {
 	filtered := q.filter(tx).Session(&gorm.Session{})
 	if err := filtered.Select("COUNT(*)").Scan(&total).Error; err != nil {
 		return nil, "", 0, err
@@ -212,7 +218,7 @@ func (q *packageSearch) byName(tx *gorm.DB, keys []sqldb.SortKey, token packageT
 	if err != nil {
 		return nil, "", 0, err
 	}
-	err = behind.Select("p.id, p.name, p.version, p.type, p.fingerprint").Order(sqldb.OrderBy(keys)).Limit(q.Limit() + 1).Scan(&rows).Error
+	err = behind.Select("p.id, p.name, p.version, p.type, p.fingerprint, " + perCount("h.%[1]s")).Order(sqldb.OrderBy(keys)).Limit(q.Limit() + 1).Scan(&rows).Error
 	if err != nil {
 		return nil, "", 0, err
 	}
@@ -222,15 +228,8 @@ func (q *packageSearch) byName(tx *gorm.DB, keys []sqldb.SortKey, token packageT
 
 // bySeverity selects a packageEntry for each package.
 func (q *packageSearch) bySeverity(tx *gorm.DB) *gorm.DB {
-	return q.filter(tx).Joins("LEFT JOIN (?) AS c ON c.package_pk = p.id", q.counts(tx)).
-		Select("p.id, p.name, p.version, p.type, p.fingerprint, " + perCount("COALESCE(c.%[1]s, 0) AS %[1]s"))
-}
-
-// counts selects the counts of packages that have any.
-func (q *packageSearch) counts(tx *gorm.DB) *gorm.DB {
-	condition, matched := q.matched(tx, "f.package_pk")
-	return tx.Table("findings AS f").Joins("JOIN vulnerabilities v ON v.id = f.vulnerability_pk").Select("f.package_pk, "+severitySums()).
-		Where(visible, q.current, q.current).Group("f.package_pk").Having(condition, matched)
+	columns, values := q.counts(tx)
+	return q.filter(tx).Select("p.id, p.name, p.version, p.type, p.fingerprint, "+columns, values...)
 }
 
 // read reads all about the packages of a page.
@@ -242,7 +241,7 @@ func (q *packageSearch) read(tx *gorm.DB, entries []packageEntry) ([]store.Packa
 		ids[i], byID[entries[i].ID] = entries[i].ID, &summaries[i]
 	}
 	err := inParts(ids, func(part []int64) error {
-		for _, read := range []func(*gorm.DB, []int64, map[int64]*store.PackageSummary) error{readPackages, q.readCounts, q.readHolders, q.readWorkloads} {
+		for _, read := range []func(*gorm.DB, []int64, map[int64]*store.PackageSummary) error{readPackages, q.readCounts, q.readHolders} {
 			if err := read(tx, part, byID); err != nil {
 				return err
 			}
@@ -272,47 +271,53 @@ func readPackages(tx *gorm.DB, ids []int64, byID map[int64]*store.PackageSummary
 
 func (q *packageSearch) readCounts(tx *gorm.DB, ids []int64, byID map[int64]*store.PackageSummary) error {
 	var rows []struct {
-		PackagePk int64
-		Counts    countsRow `gorm:"embedded"`
+		ID     int64
+		Counts countsRow `gorm:"embedded"`
 	}
-	err := q.counts(tx).Where("f.package_pk IN ?", ids).Scan(&rows).Error
+	columns, values := q.counts(tx)
+	err := tx.Table("held_packages AS h").Joins("JOIN packages p ON p.id = h.package_pk").Where("h.package_pk IN ?", ids).
+		Select("p.id, "+columns, values...).Scan(&rows).Error
 	for i := range rows {
-		byID[rows[i].PackagePk].Counts = rows[i].Counts.counts()
+		byID[rows[i].ID].Counts = rows[i].Counts.counts()
 	}
 	return err
 }
 
-// readHolders reads how many images hold each package, and those that are known longest.
+// readHolders reads how many images hold each package and how many workloads run these, and the images that are known longest.
 func (q *packageSearch) readHolders(tx *gorm.DB, ids []int64, byID map[int64]*store.PackageSummary) error {
-	numbered := q.holders(tx).Where("ip.package_pk IN ?", ids).Select("ip.package_pk, ip.image_pk, COUNT(*) OVER (PARTITION BY ip.package_pk) AS images, " +
-		"ROW_NUMBER() OVER (PARTITION BY ip.package_pk ORDER BY ip.image_pk) AS place")
-	var rows []struct {
-		PackagePk int64
-		Images    int
-		ImageID   string
+	members := make(map[int64][]int, len(ids))
+	for i, id := range ids {
+		members[id] = []int{i}
 	}
-	err := tx.Table("(?) AS h", numbered).Joins("JOIN images i ON i.id = h.image_pk").Where("h.place <= ?", store.MaxReach).
-		Select("h.package_pk, h.images, i.image_id").Order("h.package_pk, i.image_id").Scan(&rows).Error
-	for _, row := range rows {
-		summary := byID[row.PackagePk]
-		summary.Images = row.Images
-		if !slices.Contains(summary.ImageIDs, row.ImageID) { // One image ID may stand for several platforms.
-			summary.ImageIDs = append(summary.ImageIDs, row.ImageID)
+	reached, err := reachOfGroups(tx, len(ids), members, q.holders(tx), q.Where)
+	if err != nil {
+		return err
+	}
+	var first []int64
+	for _, images := range reached.images {
+		first = append(first, images[:min(len(images), store.MaxReach)]...)
+	}
+	slices.Sort(first)
+	names := map[int64]string{}
+	err = inParts(slices.Compact(first), func(part []int64) error {
+		var rows []imageRow
+		err := tx.Raw("SELECT id, image_id FROM images WHERE id IN ?", part).Scan(&rows).Error
+		for i := range rows {
+			names[rows[i].ID] = rows[i].ImageID
 		}
+		return err
+	})
+	if err != nil {
+		return err
 	}
-	return err
-}
-
-func (q *packageSearch) readWorkloads(tx *gorm.DB, ids []int64, byID map[int64]*store.PackageSummary) error {
-	running := q.holders(tx).Joins("JOIN image_uses u ON u.image_pk = ip.image_pk").Where("ip.package_pk IN ?", ids)
-	distinct := uses(running, q.Where).Distinct("ip.package_pk, u.namespace, u.kind, u.name")
-	var rows []struct {
-		PackagePk int64
-		Workloads int
+	for i, id := range ids {
+		summary, images := byID[id], reached.images[i]
+		summary.Images, summary.Workloads = len(images), reached.workloads[i]
+		for _, image := range images[:min(len(images), store.MaxReach)] {
+			summary.ImageIDs = append(summary.ImageIDs, names[image])
+		}
+		slices.Sort(summary.ImageIDs)
+		summary.ImageIDs = slices.Compact(summary.ImageIDs) // One image ID may stand for several platforms.
 	}
-	err := tx.Table("(?) AS d", distinct).Select("d.package_pk, COUNT(*) AS workloads").Group("d.package_pk").Scan(&rows).Error
-	for _, row := range rows {
-		byID[row.PackagePk].Workloads = row.Workloads
-	}
-	return err
+	return nil
 }

@@ -137,17 +137,24 @@ func uncataloged(state store.State) bool {
 
 // forgetSBOM makes an image one that has no SBOM. Its counts are those of its report again, if it has one.
 func forgetSBOM(tx *txn, image int64) error {
+	packages, err := packagesOf(tx.DB, []int64{image}, "")
+	if err != nil {
+		return err
+	}
 	for _, table := range []string{"image_packages", "image_symbols", "sboms"} {
 		if err := tx.Execute("DELETE FROM "+table+" WHERE image_pk = ?", image); err != nil {
 			return err
 		}
 	}
-	err := tx.Execute(`UPDATE images SET distro = '', size = 0, package_count = 0, catalogued_at = 0, sbom_sha256 = '', sbom_size = 0,
+	err = tx.Execute(`UPDATE images SET distro = '', size = 0, package_count = 0, catalogued_at = 0, sbom_sha256 = '', sbom_size = 0,
 		projection = 0, from_report = 0 WHERE id = ?`, image)
 	if err != nil {
 		return err
 	}
-	return forgetMatch(tx, image)
+	if err := forgetMatch(tx, image); err != nil {
+		return err
+	}
+	return tx.lowerHeld(packages)
 }
 
 // Report implements store.Reports.

@@ -34,6 +34,9 @@ func (s *Store) Switch(ctx context.Context, resultSet int64) (store.ResultSet, e
 		if err := w.publish(); err != nil {
 			return err
 		}
+		if err := w.recount(w.touched, nil); err != nil {
+			return err
+		}
 		switched = next
 		return nil
 	})
@@ -68,6 +71,8 @@ type switcher struct {
 	current int64
 	next    *resultSetRow
 	worst   worstChanges
+	// touched are the packages about which the result sets differ.
+	touched []int64
 	images  map[int64]*reach
 }
 
@@ -95,6 +100,7 @@ func (w *switcher) collect() error {
 	if err != nil {
 		return err
 	}
+	w.touched = packages
 	for part := range slices.Chunk(packages, sqldb.MaxIn) {
 		rows, err := w.sides(part)
 		if err != nil {

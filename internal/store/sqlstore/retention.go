@@ -155,8 +155,7 @@ func (s *Store) ForgetImages(ctx context.Context, before time.Time, limit int) (
 				return err
 			}
 		}
-		// What belongs to the images goes with them, by foreign keys.
-		return tx.Execute("DELETE FROM images WHERE id IN ?", ids)
+		return deleteImages(tx, ids)
 	})
 	if err != nil {
 		return nil, err

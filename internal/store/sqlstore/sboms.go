@@ -235,16 +235,31 @@ func replaceImagePackages(tx *txn, image int64, packages []model.HeldPackage, id
 	if err := tx.Execute("DELETE FROM image_packages WHERE image_pk = ?", image); err != nil {
 		return false, err
 	}
-	return same, tx.Insert("image_packages", []string{"image_pk", "package_pk", "excluded", "locations", "own"}, values, "")
+	if err := tx.Insert("image_packages", []string{"image_pk", "package_pk", "excluded", "locations", "own"}, values, ""); err != nil || same {
+		return same, err
+	}
+	return false, tx.noteHeld(image, slices.Sorted(maps.Keys(before)))
 }
 
 // forgetMatch makes an image one that was never matched. Its counts are those of its report again, if it has one.
 func forgetMatch(tx *txn, image int64) error {
+	var matched int64
+	if err := tx.Raw("SELECT matched_at FROM images WHERE id = ?", image).Scan(&matched).Error; err != nil {
+		return err
+	}
 	counts := make([]string, len(countColumns))
 	for i, column := range countColumns {
 		counts[i] = column + " = COALESCE((SELECT r." + column + " FROM reports r WHERE r.image_id = images.image_id), 0)"
 	}
-	return tx.Execute("UPDATE images SET matched_at = 0, "+strings.Join(counts, ", ")+" WHERE id = ?", image)
+	err := tx.Execute("UPDATE images SET matched_at = 0, "+strings.Join(counts, ", ")+" WHERE id = ?", image)
+	if err != nil || matched == 0 {
+		return err
+	}
+	packages, err := packagesOf(tx.DB, []int64{image}, "")
+	if err != nil {
+		return err
+	}
+	return tx.lowerHeld(packages)
 }
 
 // SBOM implements store.Images.

@@ -25,9 +25,6 @@ const (
 	closed = "f.until_gen <= ? AND NOT EXISTS (SELECT 1 " + others + " AND n.until_gen > f.until_gen)"
 )
 
-// anyRow is the condition that a statement finds a row. MariaDB would turn an EXISTS into a table of all rows that there are.
-const anyRow = "(? LIMIT 1) IS NOT NULL"
-
 // forever is the end of what has not ended, as a number in a statement.
 var forever = strconv.FormatInt(stillOpen, 10)
 

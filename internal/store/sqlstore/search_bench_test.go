@@ -63,7 +63,7 @@ func eachBulk(b *testing.B, benchmark func(b *testing.B, s *Store)) {
 
 // fillBulk writes past the store's methods, which would take far longer.
 func fillBulk(ctx context.Context, s *Store) error {
-	for _, fill := range []func(*txn) error{fillImages, fillPackages, fillVulnerabilities, fillFindings, fillUses} {
+	for _, fill := range []func(*txn) error{fillImages, fillPackages, fillVulnerabilities, fillFindings, fillUses, fillHeld} {
 		if err := s.write(ctx, "fill", fill); err != nil {
 			return err
 		}
@@ -71,7 +71,7 @@ func fillBulk(ctx context.Context, s *Store) error {
 	// Databases that plan by statistics make them by themselves, but not at once.
 	for _, statement := range map[string][]string{
 		sqldb.TypePostgres: {"ANALYZE"},
-		sqldb.TypeMySQL:    {"ANALYZE TABLE images, packages, image_packages, vulnerabilities, vulnerability_names, findings, image_uses, image_presences"},
+		sqldb.TypeMySQL:    {"ANALYZE TABLE images, packages, image_packages, vulnerabilities, vulnerability_names, findings, image_uses, image_presences, held_packages, found_vulnerabilities"},
 	}[s.db.Dialect().Type()] {
 		if err := s.db.Writer().WithContext(ctx).Exec(statement).Error; err != nil {
 			return err
@@ -87,10 +87,10 @@ func fillImages(tx *txn) error {
 		row := newImage(key, store.StateScanned, tx.now, store.Counts{
 			SeverityCounts: model.SeverityCounts{Critical: n % 7, High: n % 41, Medium: 50, Low: 100}, KEV: (n % 50) / 49, Fixable: n % 3,
 		})
-		row[15], row[16] = tx.now, "x" // Matched, and the digest of an SBOM.
+		row[13], row[15], row[16] = 0, tx.now, "x" // Known for long, matched, and the digest of an SBOM.
 		values = append(append(values, n+1), row...)
 	}
-	if newImageColumns[15] != "matched_at" || newImageColumns[16] != "sbom_sha256" {
+	if newImageColumns[13] != "first_seen" || newImageColumns[15] != "matched_at" || newImageColumns[16] != "sbom_sha256" {
 		return fmt.Errorf("columns of images have moved: %v", newImageColumns)
 	}
 	return tx.Insert("images", append([]string{"id"}, newImageColumns...), values, "")
@@ -161,6 +161,14 @@ func fillFindings(tx *txn) error {
 	return tx.Insert("findings", []string{
 		"package_pk", "vulnerability_pk", "digest", "from_gen", "until_gen", "fix_state", "fixable", "fix_versions", "details", "opened_at", "opened_gen",
 	}, values, "")
+}
+
+func fillHeld(tx *txn) error {
+	ids := make([]int64, bulkPackages)
+	for i := range ids {
+		ids[i] = int64(i) + 1
+	}
+	return tx.raiseHeld(ids, heldMatched)
 }
 
 func fillUses(tx *txn) error {

@@ -44,20 +44,23 @@ func TestTooManyVersions(t *testing.T) {
 func TestSearchPlans(t *testing.T) {
 	s := openAt(t, migrated(t))
 	affected := affectedQuery{AffectedQuery: store.AffectedQuery{ID: "CVE-1"}, names: []string{"CVE-1"}, current: 1}
-	packages := packageSearch{PackageQuery: store.PackageQuery{Name: "p"}, dialect: s.db.Dialect(), current: 1}
+	packages, worst := packageSearch{PackageQuery: store.PackageQuery{Name: "p"}, dialect: s.db.Dialect()}, packageSearch{dialect: s.db.Dialect()}
 	for name, c := range map[string]struct {
 		query *gorm.DB
 		want  []string
 	}{
 		"affected": {affected.entries(s.db.Reader()), []string{
-			"SEARCH n USING PRIMARY KEY (name=?)", "SEARCH f USING INDEX findings_vulnerability (vulnerability_pk=?)",
+			"SEARCH n USING PRIMARY KEY (name=?)", "SEARCH f USING INDEX findings_shown (vulnerability_pk=? AND until_gen>?)",
 			"SEARCH ip USING COVERING INDEX image_packages_package (package_pk=? AND excluded=?)", "SEARCH i USING INTEGER PRIMARY KEY (rowid=?)",
 		}},
 		"packages by name": {packages.filter(s.db.Reader()).Select("p.id").Order(sqldb.OrderBy(packageSorts[store.SortPackageName])), []string{
-			"SEARCH p USING INDEX packages_name (name=?)", "SEARCH ip USING COVERING INDEX image_packages_package (package_pk=?)",
+			"SEARCH p USING INDEX packages_name (name=?)", "SEARCH h USING COVERING INDEX sqlite_autoindex_held_packages_1 (package_pk=?)",
+		}},
+		"packages, the worst first": {worst.filter(s.db.Reader()).Select("p.id").Order(sqldb.OrderBy(worstHeld)).Limit(1), []string{
+			"SCAN h USING INDEX held_packages_worst", "SEARCH p USING INTEGER PRIMARY KEY (rowid=?)",
 		}},
 		"vulnerabilities": {s.foundVulnerabilities(s.db.Reader(), 1, store.VulnerabilityQuery{}), []string{
-			"SEARCH f USING INDEX findings_vulnerability (vulnerability_pk=?)", "image_packages_package (package_pk=? AND excluded=?)",
+			"SCAN v USING INDEX vulnerabilities_vulnerability", "SEARCH h USING COVERING INDEX sqlite_autoindex_found_vulnerabilities_1 (vulnerability_pk=?)",
 		}},
 	} {
 		statement := s.db.Reader().ToSQL(func(*gorm.DB) *gorm.DB { return c.query.Session(&gorm.Session{DryRun: true}).Find(&[]map[string]any{}) })

@@ -111,7 +111,9 @@ func suite(t *testing.T, name string) {
 		run = storetest.RunConcurrent
 	}
 	run(t, func(t *testing.T, clk clock.PassiveClock) store.Store {
-		return openWith(t, Config{Type: name, DSN: servers[name].migrated(t), Clock: clk, MaxOpenConns: 8})
+		s := openWith(t, Config{Type: name, DSN: servers[name].migrated(t), Clock: clk, MaxOpenConns: 8})
+		t.Cleanup(func() { checkHeld(t, s) })
+		return s
 	})
 }
 

@@ -11,6 +11,8 @@ import (
 
 func TestSQLite(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, clk clock.PassiveClock) store.Store {
-		return openWith(t, Config{DSN: migrated(t), Clock: clk})
+		s := openWith(t, Config{DSN: migrated(t), Clock: clk})
+		t.Cleanup(func() { checkHeld(t, s) })
+		return s
 	})
 }

@@ -101,12 +101,18 @@ func (s *Store) ListVulnerabilities(ctx context.Context, query store.Vulnerabili
 func (s *Store) foundVulnerabilities(tx *gorm.DB, current int64, query store.VulnerabilityQuery) *gorm.DB {
 	columns := "v.vulnerability_id, MAX(v.severity) AS severity, MAX(v.epss_micros) AS epss_micros, MAX(v.risk_micros) AS risk_micros, MAX(v.kev) AS kev"
 	var values []any
-	found := tx.Table("vulnerabilities AS v").Where(anyHeld(query.Where), heldFindings(tx, current, query.Where))
+	found := tx.Table("found_vulnerabilities AS h").Joins("JOIN vulnerabilities v ON v.id = h.vulnerability_pk")
+	if query.Where != (store.Where{}) {
+		found = found.Where("EXISTS (?)", heldFindings(tx, current, query.Where))
+	}
 	if query.ID != "" {
 		found = found.Where("v.vulnerability_id IN ?", spellings(query.ID))
 	}
-	if query.Fixable {
-		columns += ", MAX(CASE WHEN " + anyHeld(query.Where) + " THEN 1 ELSE 0 END) AS fixable"
+	switch {
+	case query.Fixable && query.Where == (store.Where{}):
+		columns += fmt.Sprintf(", MAX(CASE WHEN h.level = %d THEN 1 ELSE 0 END) AS fixable", foundFixable)
+	case query.Fixable:
+		columns += ", MAX(CASE WHEN EXISTS (?) THEN 1 ELSE 0 END) AS fixable"
 		values = append(values, heldFindings(tx, current, query.Where).Where("f.fixable = 1"))
 	}
 	if query.Text != "" {
@@ -138,65 +144,56 @@ func (s *Store) foundVulnerabilities(tx *gorm.DB, current int64, query store.Vul
 	return entries
 }
 
-// anyHeld is the condition that heldFindings finds any. A statement about a few packages is best joined with, not asked for each
-// vulnerability.
-func anyHeld(where store.Where) string {
-	if where == (store.Where{}) {
-		return anyRow
-	}
-	return "EXISTS (?)"
-}
-
-// heldFindings selects what is found of vulnerability v in packages of matched images.
+// heldFindings selects what is found of vulnerability v in packages of matched images that the query chooses. These few packages are found once.
 func heldFindings(tx *gorm.DB, current int64, where store.Where) *gorm.DB {
-	found := tx.Table("findings AS f").Select("f.id").Where("f.vulnerability_pk = v.id AND "+visible, current, current)
 	holders := tx.Table("image_packages AS ip").Joins("JOIN images i ON i.id = ip.image_pk").Where("ip.excluded = 0 AND i.matched_at > 0")
-	if where == (store.Where{}) {
-		return found.Where(anyRow, holders.Select("i.id").Where("ip.package_pk = f.package_pk"))
-	}
-	// The few packages of what is asked for are found once.
-	return found.Where("f.package_pk IN (?)", holders.Select("ip.package_pk").Where("ip.image_pk IN (?)", usedBy(tx, where)))
+	return tx.Table("findings AS f").Select("f.id").Where("f.vulnerability_pk = v.id AND "+visible, current, current).
+		Where("f.package_pk IN (?)", holders.Select("ip.package_pk").Where("ip.image_pk IN (?)", usedBy(tx, where)))
 }
 
 // addReach adds to summaries what the vulnerabilities of these IDs reach.
 func addReach(tx *gorm.DB, current int64, ids []string, where store.Where, summaries map[string]*store.VulnerabilitySummary) error {
-	reached := tx.Table("vulnerabilities AS v").
-		Joins("CROSS JOIN findings f").
-		Joins("CROSS JOIN image_packages ip").
-		Joins("CROSS JOIN images i").
-		Where("v.vulnerability_id IN ? AND f.vulnerability_pk = v.id AND "+visible, ids, current, current).
-		Where("ip.package_pk = f.package_pk AND ip.excluded = 0 AND i.id = ip.image_pk AND i.matched_at > 0")
-	if where != (store.Where{}) {
-		reached = reached.Where("ip.image_pk IN (?)", usedBy(tx, where))
-	}
-	reached = reached.Session(&gorm.Session{})
 	var rows []struct {
-		VulnerabilityID           string
-		Packages, Images, Fixable int
-		OpenedAt                  int64
+		VulnerabilityID   string
+		PackagePk         int64
+		Fixable, OpenedAt int64
 	}
-	err := reached.Select("v.vulnerability_id, COUNT(DISTINCT f.package_pk) AS packages, COUNT(DISTINCT ip.image_pk) AS images, " +
-		"MAX(f.fixable) AS fixable, MIN(f.opened_at) AS opened_at").Group("v.vulnerability_id").Scan(&rows).Error
+	err := tx.Table("vulnerabilities AS v").Joins("CROSS JOIN findings f").
+		Where("v.vulnerability_id IN ? AND f.vulnerability_pk = v.id AND "+visible, ids, current, current).
+		Select("v.vulnerability_id, f.package_pk, MAX(f.fixable) AS fixable, MIN(f.opened_at) AS opened_at").
+		Group("v.vulnerability_id, f.package_pk").Scan(&rows).Error
 	if err != nil {
 		return err
+	}
+	groups := make(map[string]int, len(ids))
+	for i, id := range ids {
+		groups[id] = i
+	}
+	members := map[int64][]int{}
+	for _, row := range rows {
+		members[row.PackagePk] = append(members[row.PackagePk], groups[row.VulnerabilityID])
+	}
+	holders := matchedHolders(tx)
+	if where != (store.Where{}) {
+		holders = holders.Where("ip.image_pk IN (?)", usedBy(tx, where))
+	}
+	reached, err := reachOfGroups(tx, len(ids), members, holders, where)
+	if err != nil {
+		return err
+	}
+	for i, id := range ids {
+		summaries[id].Images, summaries[id].Workloads = len(reached.images[i]), reached.workloads[i]
 	}
 	for _, row := range rows {
+		if !reached.held[row.PackagePk] {
+			continue
+		}
 		summary := summaries[row.VulnerabilityID]
-		summary.Packages, summary.Images, summary.Fixable = row.Packages, row.Images, row.Fixable != 0
-		summary.FirstSeen = fromMicros(row.OpenedAt)
-	}
-	pairs := tx.Table("(?) AS r", reached.Distinct("v.vulnerability_id, ip.image_pk")).Joins("CROSS JOIN image_uses u").Where("u.image_pk = r.image_pk")
-	workloads := uses(pairs, where).Distinct("r.vulnerability_id, u.namespace, u.kind, u.name")
-	var running []struct {
-		VulnerabilityID string
-		Workloads       int
-	}
-	err = tx.Table("(?) AS d", workloads).Select("d.vulnerability_id, COUNT(*) AS workloads").Group("d.vulnerability_id").Scan(&running).Error
-	if err != nil {
-		return err
-	}
-	for _, row := range running {
-		summaries[row.VulnerabilityID].Workloads = row.Workloads
+		summary.Packages++
+		summary.Fixable = summary.Fixable || row.Fixable != 0
+		if opened := fromMicros(row.OpenedAt); summary.Packages == 1 || opened.Before(summary.FirstSeen) {
+			summary.FirstSeen = opened
+		}
 	}
 	return nil
 }

@@ -88,11 +88,11 @@ func (m *searchModel) listedPackages(query store.PackageQuery) []store.PackageSu
 		}
 	}
 	slices.SortFunc(all, func(a, b store.PackageSummary) int {
-		ties := cmp.Or(cmp.Compare(a.Package.Type, b.Package.Type), cmp.Compare(a.Package.Fingerprint, b.Package.Fingerprint))
 		if query.Sort == store.SortPackageSeverity {
-			return cmp.Or(compareWorst(a.Counts, b.Counts), ties)
+			return cmp.Or(compareWorst(a.Counts, b.Counts), cmp.Compare(a.Package.Fingerprint, b.Package.Fingerprint))
 		}
-		return cmp.Or(cmp.Compare(a.Package.Name, b.Package.Name), cmp.Compare(a.Package.Version, b.Package.Version), ties)
+		return cmp.Or(cmp.Compare(a.Package.Name, b.Package.Name), cmp.Compare(a.Package.Version, b.Package.Version),
+			cmp.Compare(a.Package.Type, b.Package.Type), cmp.Compare(a.Package.Fingerprint, b.Package.Fingerprint))
 	})
 	return all
 }

@@ -1,0 +1,58 @@
+package sqlstore
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// checkHeld expects that the tables which lists are ordered by say what follows from all others. Every test of the store's suite ends with it.
+func checkHeld(t *testing.T, s *Store) {
+	t.Helper()
+	if t.Failed() || s.Ready(context.Background()) != nil {
+		return // Some tests close the store, or take its database away.
+	}
+	const number = "SELECT COALESCE(MAX(g.number), 0) FROM generations g WHERE g.state = 'Current'"
+	const shown = "f.from_gen <= (" + number + ") AND f.until_gen > (" + number + ")"
+	type row struct {
+		PackagePk, Level int64
+		Counts           countsRow `gorm:"embedded"`
+	}
+	type level struct{ VulnerabilityPk, Level int64 }
+	var held, wantHeld, counts []row
+	var known, wantKnown []level
+	for _, query := range []struct {
+		statement string
+		into      any
+	}{
+		{"SELECT * FROM held_packages ORDER BY package_pk", &held},
+		{`SELECT ip.package_pk, MAX(CASE WHEN ip.excluded = 1 THEN 1 WHEN i.matched_at = 0 THEN 2 ELSE 3 END) AS level
+			FROM image_packages ip JOIN images i ON i.id = ip.image_pk GROUP BY ip.package_pk ORDER BY ip.package_pk`, &wantHeld},
+		{"SELECT f.package_pk, " + severitySums() + " FROM findings f JOIN vulnerabilities v ON v.id = f.vulnerability_pk WHERE " + shown +
+			" GROUP BY f.package_pk", &counts},
+		{"SELECT * FROM found_vulnerabilities ORDER BY vulnerability_pk", &known},
+		{`SELECT f.vulnerability_pk, 1 + MAX(f.fixable) AS level FROM findings f JOIN image_packages ip ON ip.package_pk = f.package_pk AND ip.excluded = 0
+			JOIN images i ON i.id = ip.image_pk AND i.matched_at > 0 WHERE ` + shown + " GROUP BY f.vulnerability_pk ORDER BY f.vulnerability_pk", &wantKnown},
+	} {
+		if err := s.db.Reader().Raw(query.statement).Scan(query.into).Error; err != nil {
+			t.Error(err)
+			return
+		}
+	}
+	byPackage := map[int64]countsRow{}
+	for _, c := range counts {
+		byPackage[c.PackagePk] = c.Counts
+	}
+	for i := range wantHeld {
+		if wantHeld[i].Level >= heldCounted {
+			wantHeld[i].Counts = byPackage[wantHeld[i].PackagePk]
+		}
+	}
+	if diff := cmp.Diff(wantHeld, held); diff != "" {
+		t.Errorf("held_packages (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(wantKnown, known); diff != "" {
+		t.Errorf("found_vulnerabilities (-want +got):\n%s", diff)
+	}
+}
