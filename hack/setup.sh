@@ -18,9 +18,11 @@ need openssl openssl
 need /usr/lib/postgresql postgresql
 need mariadbd mariadb-server
 if [[ "$(uname -s)" == Linux && "${CI_E2E:-}" != skip ]]; then
-	# The nodes of the end-to-end tests.
-	need containerd containerd
-	need runc runc
+	# The nodes of the end-to-end tests. runc has C code and needs libseccomp.
+	need gcc gcc
+	need /usr/include/stdlib.h libc6-dev
+	need pkg-config pkg-config
+	need /usr/include/seccomp.h libseccomp-dev
 	need /usr/lib/cni/bridge containernetworking-plugins
 	need iptables iptables
 	need conntrack conntrack

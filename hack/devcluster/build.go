@@ -36,6 +36,9 @@ type target struct {
 	dir string
 	// components are the names that a binary of several components is started by; links with these names point to it.
 	components []string
+	// cgo says that the binary has C code, and tags are build tags of its own.
+	cgo  bool
+	tags string
 }
 
 var (
@@ -50,6 +53,9 @@ var (
 		{name: "node", pkg: "./node", components: []string{"kubelet", "kube-proxy"}},
 		{name: "pause", pkg: "./pause"},
 		{name: "coredns", pkg: ".", dir: "coredns"},
+		{name: "containerd", pkg: "./containerd", dir: "runtime", components: []string{"ctr"}},
+		{name: "containerd-shim-runc-v2", pkg: "./shim", dir: "runtime"},
+		{name: "runc", pkg: "github.com/opencontainers/runc", dir: "runtime", cgo: true, tags: "seccomp,urfave_cli_no_docs"},
 	}
 	// assetTargets hold what controller-runtime's envtest looks for: etcd, kube-apiserver and kubectl.
 	assetTargets = []target{controlPlaneTarget, kubectlTarget}
@@ -105,7 +111,7 @@ func versionFlags(kubernetes string) (string, error) {
 }
 
 // sources are the files of this module that the binaries are built from.
-var sources = []string{"controlplane/*.go", "node/*.go", "imageresolver/*.go", "pause/*.go", "coredns/*.go"}
+var sources = []string{"controlplane/*.go", "node/*.go", "imageresolver/*.go", "pause/*.go", "coredns/*.go", "runtime/containerd/*.go", "runtime/shim/*.go"}
 
 // key names the folder of the cache: everything that decides what is built.
 func (b *builder) key(ctx context.Context) (string, error) {
@@ -115,7 +121,7 @@ func (b *builder) key(ctx context.Context) (string, error) {
 	}
 	h := sha256.New()
 	fmt.Fprintf(h, "v2 %s %s/%s\n", goVersion, runtime.GOOS, runtime.GOARCH)
-	names := []string{"go.mod", "go.sum", "coredns/go.mod", "coredns/go.sum"}
+	names := []string{"go.mod", "go.sum", "coredns/go.mod", "coredns/go.sum", "runtime/go.mod", "runtime/go.sum"}
 	for _, pattern := range sources {
 		found, err := filepath.Glob(filepath.Join(b.moduleDir, filepath.FromSlash(pattern)))
 		if err != nil {
@@ -123,7 +129,7 @@ func (b *builder) key(ctx context.Context) (string, error) {
 		}
 		for _, path := range found {
 			if !strings.HasSuffix(path, "_test.go") {
-				names = append(names, pattern[:strings.Index(pattern, "/")+1]+filepath.Base(path))
+				names = append(names, pattern[:strings.LastIndex(pattern, "/")+1]+filepath.Base(path))
 			}
 		}
 	}
@@ -205,6 +211,12 @@ func (b *builder) build(ctx context.Context, dir string, todo []target) error {
 		build := gobuild.Build{
 			Title: t.title(kubernetes), Dir: filepath.Join(b.moduleDir, t.dir), Output: filepath.Join(tmp, t.name), Packages: []string{t.pkg},
 			Tags: buildTag, LDFlags: ldflags, Progress: b.progress,
+		}
+		if t.tags != "" {
+			build.Tags += "," + t.tags
+		}
+		if t.cgo {
+			build.Env = []string{"CGO_ENABLED=1"}
 		}
 		if err := build.Run(ctx); err != nil {
 			return err

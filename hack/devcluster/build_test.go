@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -30,16 +31,19 @@ func TestVersionFlags(t *testing.T) {
 
 // go.mod must name as a tool what is another module's program: otherwise go mod tidy drops what it needs.
 func TestTargets(t *testing.T) {
-	data, err := os.ReadFile("go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, target := range slices.Concat(simulatedTargets, realTargets, assetTargets) {
+		data, err := os.ReadFile(filepath.Join(target.dir, "go.mod"))
+		if err != nil {
+			t.Fatal(err)
+		}
 		if !strings.HasPrefix(target.pkg, ".") && !strings.Contains(string(data), "tool "+target.pkg+"\n") {
 			t.Errorf("go.mod has no tool %s", target.pkg)
 		}
 		if info, err := os.Stat(filepath.Join(target.dir, target.pkg)); strings.HasPrefix(target.pkg, ".") && (err != nil || !info.IsDir()) {
 			t.Errorf("%+v is no folder: %v", target, err)
+		}
+		if pattern := path.Join(target.dir, target.pkg, "*.go"); strings.HasPrefix(target.pkg, ".") && !slices.Contains(sources, pattern) {
+			t.Errorf("a change of %s builds nothing anew", pattern)
 		}
 	}
 }

@@ -131,6 +131,11 @@ func (c *cluster) up(ctx context.Context, mode string, resolveImages bool, b *bu
 			return err
 		}
 	}
+	if mode == modeReal {
+		if err := c.requireReal(ctx); err != nil {
+			return err
+		}
+	}
 	binaries, err := b.ensure(ctx, targetsFor(mode))
 	if err != nil {
 		return err

@@ -212,6 +212,9 @@ type podStatus struct {
 				Reason  string `json:"reason"`
 				Message string `json:"message"`
 			} `json:"waiting"`
+			Terminated struct {
+				Message string `json:"message"`
+			} `json:"terminated"`
 		} `json:"state"`
 	} `json:"containerStatuses"`
 }
@@ -221,7 +224,13 @@ func runPods(t *testing.T, c *cluster, name string) {
 	t.Helper()
 	running := func(s podStatus) bool { return s.Phase == "Running" }
 	if c.state.Mode == modeReal {
-		runPod(t, c, name, pauseImage, nil, running)
+		loadReaderImage(t, c)
+		// It runs, with its volume, until the cluster ends or breaks.
+		runPodSpec(t, c, name, nil, map[string]any{
+			"containers": []any{map[string]any{"name": "main", "image": pauseImage, "volumeMounts": []any{map[string]string{"name": "image", "mountPath": "/image"}}}},
+			"volumes":    []any{readerVolume},
+		}, running)
+		readImageVolumes(t, c, name)
 		return
 	}
 	const id = "registry.example.com/demo@sha256:0000000000000000000000000000000000000000000000000000000000000001"
@@ -241,9 +250,13 @@ const pods = "/api/v1/namespaces/default/pods"
 // runPod creates a pod and waits for done.
 func runPod(t *testing.T, c *cluster, name, image string, annotations map[string]string, done func(podStatus) bool) podStatus {
 	t.Helper()
+	return runPodSpec(t, c, name, annotations, map[string]any{"containers": []any{map[string]any{"name": "main", "image": image}}}, done)
+}
+
+func runPodSpec(t *testing.T, c *cluster, name string, annotations map[string]string, spec map[string]any, done func(podStatus) bool) podStatus {
+	t.Helper()
 	pod, err := json.Marshal(map[string]any{
-		"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": name, "annotations": annotations},
-		"spec": map[string]any{"containers": []any{map[string]any{"name": "main", "image": image}}},
+		"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": name, "annotations": annotations}, "spec": spec,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -28,7 +28,7 @@ var sysctls = []string{
 }
 
 // paths that the kubelet, containerd and CNI make whatever they are told.
-var paths = []string{"/var/lib/kubelet", "/var/log/containers", "/var/log/pods", "/run/containerd", "/var/lib/cni", "/run/netns"}
+var paths = []string{containerdState, "/var/lib/kubelet", "/var/log/containers", "/var/log/pods", "/run/containerd", "/var/lib/cni", "/run/netns"}
 
 func (c *cluster) remember(ctx context.Context) error {
 	m := memory{Sysctls: map[string]string{}}

@@ -21,29 +21,31 @@ import (
 // registryPorts are the ports of the gateway's address at which a registry is asked over plain HTTP.
 const firstRegistryPort, lastRegistryPort = 5000, 5009
 
-const containerdConfig = `version = 2
+const containerdConfig = `version = 3
 root = "{dir}/containerd/root"
-state = "{dir}/containerd/state"
-disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.zfs"]
+state = "{containerdState}"
 
 [grpc]
   address = "{dir}/containerd.sock"
 
-[plugins."io.containerd.grpc.v1.cri"]
-  sandbox_image = "{pause}"
+[plugins."io.containerd.cri.v1.images"]
+  [plugins."io.containerd.cri.v1.images".pinned_images]
+    sandbox = "{pause}"
+  [plugins."io.containerd.cri.v1.images".registry]
+    config_path = "{dir}/registries"
+
+[plugins."io.containerd.cri.v1.runtime"]
   # Without CAP_SYS_RESOURCE no process may lower its score.
   restrict_oom_score_adj = true
   # A profile that is loaded into the kernel would stay there.
   disable_apparmor = true
-  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+  [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
     runtime_type = "io.containerd.runc.v2"
-    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+    [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
       SystemdCgroup = false
-  [plugins."io.containerd.grpc.v1.cri".cni]
-    bin_dir = "/usr/lib/cni"
+  [plugins."io.containerd.cri.v1.runtime".cni]
+    bin_dirs = ["/usr/lib/cni"]
     conf_dir = "{dir}/cni"
-  [plugins."io.containerd.grpc.v1.cri".registry]
-    config_path = "{dir}/registries"
 `
 
 const cniConfig = `{
@@ -120,7 +122,7 @@ const corefile = `.:{coredns} {
 func (c *cluster) writeNodeConfig() error {
 	pairs := []string{
 		"{dir}", c.dir, "{bridge}", bridge, "{gateway}", gateway, "{podCIDR}", podCIDR, "{dnsIP}", dnsIP, "{cgroup}", cgroup,
-		"{node}", nodeName, "{pause}", pauseImage,
+		"{node}", nodeName, "{pause}", pauseImage, "{containerdState}", containerdState,
 	}
 	for port, number := range c.state.Ports {
 		pairs = append(pairs, "{"+port+"}", strconv.Itoa(number))
@@ -153,13 +155,29 @@ func writePauseImage(binary, archive string) error {
 	if err != nil {
 		return err
 	}
+	return writeImage(archive, pauseImage, v1.Config{Entrypoint: []string{"/pause"}, User: "65535:65535"}, imageFile{"pause", 0o755, 0, content})
+}
+
+// imageFile is a file of an image; the owner is user and group.
+type imageFile struct {
+	name    string
+	mode    int64
+	owner   int
+	content []byte
+}
+
+// writeImage makes an archive with an image of one layer.
+func writeImage(archive, tag string, config v1.Config, files ...imageFile) error {
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
-	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "pause", Mode: 0o755, Size: int64(len(content))}); err != nil {
-		return err
-	}
-	if _, err := w.Write(content); err != nil {
-		return err
+	for _, f := range files {
+		header := tar.Header{Typeflag: tar.TypeReg, Name: f.name, Mode: f.mode, Uid: f.owner, Gid: f.owner, Size: int64(len(f.content))}
+		if err := w.WriteHeader(&header); err != nil {
+			return err
+		}
+		if _, err := w.Write(f.content); err != nil {
+			return err
+		}
 	}
 	if err := w.Close(); err != nil {
 		return err
@@ -172,19 +190,18 @@ func writePauseImage(binary, archive string) error {
 	if err != nil {
 		return err
 	}
-	config, err := image.ConfigFile()
+	file, err := image.ConfigFile()
 	if err != nil {
 		return err
 	}
-	config = config.DeepCopy()
-	config.OS, config.Architecture = "linux", runtime.GOARCH
-	config.Config = v1.Config{Entrypoint: []string{"/pause"}, User: "65535:65535"}
-	if image, err = mutate.ConfigFile(image, config); err != nil {
+	file = file.DeepCopy()
+	file.OS, file.Architecture, file.Config = "linux", runtime.GOARCH, config
+	if image, err = mutate.ConfigFile(image, file); err != nil {
 		return err
 	}
-	tag, err := name.NewTag(pauseImage)
+	reference, err := name.NewTag(tag)
 	if err != nil {
 		return err
 	}
-	return tarball.WriteToFile(archive, tag, image)
+	return tarball.WriteToFile(archive, reference, image)
 }

@@ -26,6 +26,10 @@ const (
 	dnsIP       = "10.202.0.10"
 	cgroup      = "scanner-operator-devcluster"
 	pauseImage  = "devcluster.invalid/pause:1"
+
+	// containerdState holds the root file systems of containers. Pods with user namespaces have to get there, and not
+	// into the cluster's folder, which is root's alone.
+	containerdState = "/run/scanner-operator-devcluster"
 )
 
 var realPorts = []string{
@@ -33,19 +37,22 @@ var realPorts = []string{
 	"kube-proxy-metrics", "kube-proxy-healthz", "coredns", "coredns-health",
 }
 
-// debianPackages by a command or file that they bring.
+// debianPackages by a command or file that they bring. A C compiler and libseccomp are for building runc.
 var debianPackages = []struct{ file, name string }{
-	{"containerd", "containerd"}, {"runc", "runc"}, {"iptables", "iptables"}, {"conntrack", "conntrack"}, {"ip", "iproute2"},
+	{"iptables", "iptables"}, {"conntrack", "conntrack"}, {"ip", "iproute2"},
 	{"/usr/lib/cni/bridge", "containernetworking-plugins"},
+	{"gcc", "gcc"}, {"/usr/include/stdlib.h", "libc6-dev"}, {"pkg-config", "pkg-config"}, {"/usr/include/seccomp.h", "libseccomp-dev"},
 }
 
-func (c *cluster) startReal(ctx context.Context) error {
+// requireReal checks that a real cluster can be built and started here, and installs packages that lack.
+func (c *cluster) requireReal(ctx context.Context) error {
 	if os.Geteuid() != 0 {
 		return errors.New("a real cluster needs root; --mode=simulated does not")
 	}
-	if err := installPackages(ctx, c.say); err != nil {
-		return err
-	}
+	return installPackages(ctx, c.say)
+}
+
+func (c *cluster) startReal(ctx context.Context) error {
 	if err := c.remember(ctx); err != nil {
 		return err
 	}
@@ -131,7 +138,11 @@ func output(ctx context.Context, stdin []byte, name string, args ...string) ([]b
 }
 
 func (c *cluster) startContainerd(ctx context.Context) error {
-	if err := c.run(spec{name: "containerd", bin: "containerd", args: []string{"--config=" + c.path("containerd.toml")}}); err != nil {
+	if err := c.run(spec{
+		name: "containerd", bin: filepath.Join(c.state.Binaries, "containerd"), args: []string{"--config=" + c.path("containerd.toml")},
+		// The machine's own shim and runc, if it has any, do not fit.
+		env: []string{"PATH=" + c.state.Binaries + string(os.PathListSeparator) + os.Getenv("PATH")},
+	}); err != nil {
 		return err
 	}
 	if err := until(ctx, func() error {
@@ -155,7 +166,7 @@ func (c *cluster) ctr(ctx context.Context, args ...string) error {
 }
 
 func (c *cluster) ctrOutput(ctx context.Context, args ...string) ([]byte, error) {
-	return output(ctx, nil, "ctr", append([]string{"--address=" + c.path("containerd.sock"), "--namespace=k8s.io"}, args...)...)
+	return output(ctx, nil, filepath.Join(c.state.Binaries, "ctr"), append([]string{"--address=" + c.path("containerd.sock"), "--namespace=k8s.io"}, args...)...)
 }
 
 // load imports an archive into the node's containerd.
