@@ -131,9 +131,9 @@ fuzz: ## Run every fuzz target for FUZZTIME (10s).
 .PHONY: lint
 lint: $(GOLANGCI_LINT) $(HELM) ## Lint prose, Go code, the chart and the UI.
 	$(GO) run ./hack/prose
-	$(GOLANGCI_LINT) run ./...
+	$(GOLANGCI_LINT) run --allow-serial-runners ./...
 	@for module in $(MODULES); do \
-		echo "$$module:"; (cd "$$module" && $(GOLANGCI_LINT) run --config "$(CURDIR)/.golangci.yml" ./...); \
+		echo "$$module:"; (cd "$$module" && $(GOLANGCI_LINT) run --allow-serial-runners --config "$(CURDIR)/.golangci.yml" ./...); \
 	done
 	$(HELM) lint --strict --quiet --set image.repository=scanner-operator charts/scanner-operator
 	@if command -v npm >/dev/null; then \
