@@ -1,8 +1,7 @@
 ##@ Test
 
-# The steps of "make test", in order. Every one can be run by itself. The end-to-end tests wait for much of their time; parity, which waits
-# for nothing, runs beside them.
-TEST_STEPS := setup lint verify test-ui test-integration hostile e2e+parity scale-sample faults-sample
+# The steps of "make test", in order. Every one can be run by itself.
+TEST_STEPS := setup lint verify test-ui test-integration hostile parity e2e scale-sample faults-sample
 # The race detector instruments all but SQLite, which is C code translated to Go and would be 20 times slower.
 RACE       := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false
 # The hostile corpus, which "make hostile" runs: without the race detector, since parsers of others race when they panic.

@@ -185,9 +185,9 @@ func TestTenant(t *testing.T) {
 	bank, shop, mallory := restrictedNamespace(t), restrictedNamespace(t), newTenant(t)
 	applyScanner(t, bank)
 	applyScanner(t, shop)
-	held, victim := scanInTheMiddle(t, bank, "tenants/victim")
 
 	mallory.occupy(t, a)
+	held, victim := scanInTheMiddle(t, bank, "tenants/victim")
 	mallory.forges(t, a, bank, victim)
 	held.release()
 	scanned(t, a, victim)
