@@ -278,27 +278,23 @@ func readOnly(d *sqlDatabase) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	set := func(value string) error {
-		db, err := sql.Open("pgx", d.dsn)
-		if err != nil {
-			return err
-		}
-		defer db.Close() //nolint:errcheck // It is not needed any more.
-		name := strings.TrimPrefix(parsed.Path, "/")
-		if _, err := db.ExecContext(context.Background(), fmt.Sprintf("ALTER DATABASE %q SET default_transaction_read_only = %s", name, value)); err != nil {
-			return err
-		}
-		_, err = db.ExecContext(context.Background(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1 AND pid <> pg_backend_pid()", name)
-		return err
+	name, ctx := strings.TrimPrefix(parsed.Path, "/"), context.Background()
+	db, err := sql.Open("pgx", d.dsn)
+	if err != nil {
+		return "", err
 	}
-	if err := set("on"); err != nil {
+	defer db.Close() //nolint:errcheck // It is not needed any more.
+	if _, err := db.ExecContext(ctx, fmt.Sprintf("ALTER DATABASE %q SET default_transaction_read_only = on", name)); err != nil {
+		return "", err
+	}
+	if _, err := db.ExecContext(ctx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1 AND pid <> pg_backend_pid()", name); err != nil {
 		return "", err
 	}
 	d.later(func() {
 		// The session that ends it must be able to write.
 		db, err := sql.Open("pgx", d.dsn+separator(d.dsn)+"default_transaction_read_only=off")
 		if err == nil {
-			_, _ = db.ExecContext(context.Background(), fmt.Sprintf("ALTER DATABASE %q RESET default_transaction_read_only", strings.TrimPrefix(parsed.Path, "/")))
+			_, _ = db.ExecContext(ctx, fmt.Sprintf("ALTER DATABASE %q RESET default_transaction_read_only", name))
 			_ = db.Close()
 		}
 		d.way.cut()
