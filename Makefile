@@ -44,8 +44,9 @@ else
 	@echo "Node is not installed: the binary gets the UI that is in web/dist, if any" >&2
 endif
 
+# What the lock file pins comes from the cache of npm, if it is there, without a request per package.
 web/node_modules/.package-lock.json: web/package-lock.json | $(NODE)
-	npm --prefix web ci --no-audit --no-fund
+	npm --prefix web ci --no-audit --no-fund --prefer-offline
 	@touch $@
 
 web/dist/index.html: web/node_modules/.package-lock.json $(UI_SOURCES)

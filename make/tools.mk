@@ -59,7 +59,7 @@ $(NODE_DIR)/node_modules/.bin/node:
 	@echo "installing Node $(NODE_LTS) (once per version)" >&2
 	@temporary=$(NODE_DIR).$$$$; trap 'rm -rf "$$temporary"' EXIT; \
 	mkdir -p "$$temporary"; cp hack/tools/node/*.json "$$temporary"; \
-	npm --prefix "$$temporary" ci --no-audit --no-fund --loglevel=error; \
+	npm --prefix "$$temporary" ci --no-audit --no-fund --prefer-offline --loglevel=error; \
 	if [[ ! -x "$$temporary/node_modules/.bin/node" ]]; then \
 		echo "Node $(NODE_LTS) is not available for this platform: install Node $(NODE_MIN) or newer" >&2; exit 1; \
 	fi; \
