@@ -79,11 +79,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // deletes its pods, and reconcile only sets the status. It returns when to reconcile again, 0 when only a change requires it.
 func (r *Reconciler) reconcile(ctx context.Context, ps *appv1alpha1.PodSet) (time.Duration, error) {
 	template, invalid := Template(ps)
-	known := r.historyOf(ps)
-	s := &state{
-		replicas: int(ps.Spec.Replicas), now: r.Clock.Now(), invalidTemplate: invalid != nil,
-		creations: known.creations, replacements: known.replacements,
-	}
+	s := &state{replicas: int(ps.Spec.Replicas), now: r.Clock.Now(), invalidTemplate: invalid != nil, creations: r.creationsOf(ps)}
 	if invalid == nil {
 		var err error
 		if s.hash, err = hashOf(template); err != nil {
@@ -95,12 +91,14 @@ func (r *Reconciler) reconcile(ctx context.Context, ps *appv1alpha1.PodSet) (tim
 		return 0, err
 	}
 	s.pods = pods.owned
-	s.replacements.observe(ps, s.pods)
+	r.observe(ps, s.pods...)
 	mismatched := pods.mismatched(ps)
 	if ps.DeletionTimestamp.IsZero() && (s.needsSync() || len(pods.orphans)+len(mismatched) > 0) {
 		if err := r.release(ctx, ps, mismatched); err != nil {
 			return 0, err
 		}
+		// What the watch shows from now on may come after the list: a pod that another leader creates in the meantime must not lead to its next number.
+		s.replacements = r.replacementsOf(ps)
 		if pods, err = r.livePods(ctx, ps); err != nil {
 			return 0, err
 		}
@@ -108,7 +106,7 @@ func (r *Reconciler) reconcile(ctx context.Context, ps *appv1alpha1.PodSet) (tim
 			return 0, err
 		}
 		s.creations.observe(s.pods, s.now)
-		s.replacements.observe(ps, s.pods)
+		s.replacements.observe(ps, s.pods...)
 		err = r.sync(ctx, ps, template, s)
 	}
 	setStatus(ps, s, invalid)

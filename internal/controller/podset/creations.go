@@ -1,6 +1,7 @@
 package podset
 
 import (
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -34,11 +35,29 @@ type history struct {
 	replacements replacements
 }
 
-// historyOf returns the history of a PodSet, but not that of a previous PodSet with the same name. Only one worker at a time calls it for a
-// PodSet.
-func (r *Reconciler) historyOf(ps *appv1alpha1.PodSet) history {
+// creationsOf returns the creations of a PodSet. Only one worker at a time uses them.
+func (r *Reconciler) creationsOf(ps *appv1alpha1.PodSet) creations {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return r.historyOf(ps).creations
+}
+
+// replacementsOf returns the replacements of a PodSet that were observed so far.
+func (r *Reconciler) replacementsOf(ps *appv1alpha1.PodSet) replacements {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.historyOf(ps).replacements)
+}
+
+// observe remembers the replacement numbers of pods.
+func (r *Reconciler) observe(ps *appv1alpha1.PodSet, pods ...*corev1.Pod) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.historyOf(ps).replacements.observe(ps, pods...)
+}
+
+// historyOf returns the history of a PodSet, but not that of a previous PodSet with the same name. The caller holds r.mu.
+func (r *Reconciler) historyOf(ps *appv1alpha1.PodSet) history {
 	key := types.NamespacedName{Namespace: ps.Namespace, Name: ps.Name}
 	if known, found := r.histories[key]; found && known.uid == ps.UID {
 		return known

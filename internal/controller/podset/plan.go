@@ -33,7 +33,7 @@ type state struct {
 	pods []*corev1.Pod
 	// creations are the last pods that this process created.
 	creations creations
-	// replacements are the highest replacement numbers that were observed.
+	// replacements are the highest replacement numbers that were observed up to the list of pods.
 	replacements replacements
 	now          time.Time
 }

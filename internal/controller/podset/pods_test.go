@@ -234,7 +234,7 @@ func TestForgetsPodSets(t *testing.T) {
 	l.once()
 	other := podSet(1, "")
 	other.UID = "other"
-	if mine, others := len(l.r.historyOf(podSet(1, "")).creations), len(l.r.historyOf(other).creations); mine != 1 || others != 0 {
+	if mine, others := len(l.r.creationsOf(podSet(1, ""))), len(l.r.creationsOf(other)); mine != 1 || others != 0 {
 		t.Errorf("%d creations are remembered, and %d of another PodSet", mine, others)
 	}
 	w.change(func(ctx context.Context, c client.Client) error { return c.Delete(ctx, w.set().DeepCopy()) })

@@ -140,6 +140,67 @@ func TestTwoLeadersAfterDeletion(t *testing.T) {
 	checkSettled(t, first)
 }
 
+// TestTwoLeadersOneBehind has one of them replace pods that come and go while the other one watches them and is busy with other PodSets. Then both
+// replace the same pods, before they see what the other one made.
+func TestTwoLeadersOneBehind(t *testing.T) {
+	w := newWorld(t, podSet(3, ""))
+	first, second := newLeader(w), newLeader(w)
+	first.once()
+	second.once()
+	w.clock.Step(2 * earlyDeletion)
+	w.deleteAll(false, false)
+	first.once()
+	second.sync()
+	w.clock.Step(2 * earlyDeletion)
+	w.deleteAll(false, false)
+	second.sync()
+	first.once()
+	second.r.Live = staleLive{w.truth}
+	if _, err := second.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	if n := countActive(w.live()); n != 3 {
+		t.Errorf("%d pods after %q, want 3", n, w.writes)
+	}
+	first.settle()
+	checkSettled(t, first)
+}
+
+// overtakenLive lists what is there, and then something happens before the list is used.
+type overtakenLive struct {
+	client.Reader
+	happens func()
+}
+
+func (l overtakenLive) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	err := l.Reader.List(ctx, list, opts...)
+	l.happens()
+	return err
+}
+
+// TestTwoLeadersOvertaken has one of them replace pods after the other one has listed them, and the watch show that before the other one goes on.
+func TestTwoLeadersOvertaken(t *testing.T) {
+	w := newWorld(t, podSet(3, ""))
+	first, second := newLeader(w), newLeader(w)
+	first.once()
+	second.once()
+	w.clock.Step(2 * earlyDeletion)
+	w.deleteAll(false, false)
+	second.sync()
+	second.r.Live = overtakenLive{w.truth, func() {
+		first.once()
+		second.sync()
+	}}
+	if _, err := second.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	if n := countActive(w.live()); n != 3 {
+		t.Errorf("%d pods after %q, want 3", n, w.writes)
+	}
+	first.settle()
+	checkSettled(t, first)
+}
+
 func (w *world) changeSet(mutate func(ps *appv1alpha1.PodSet)) {
 	w.change(func(ctx context.Context, c client.Client) error {
 		var ps appv1alpha1.PodSet

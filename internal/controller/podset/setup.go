@@ -38,8 +38,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// podSetOf returns the PodSet that a pod belongs to, or that may adopt it. It reads from the cache only, since it is called for every event of
-// every pod.
+// podSetOf returns the PodSet that a pod belongs to, or that may adopt it, and remembers the replacement number of the pod. It reads from the cache
+// only, since it is called for every event of every pod.
 func (r *Reconciler) podSetOf(ctx context.Context, pod client.Object) []reconcile.Request {
 	name, uid, owned := controllerOf(pod)
 	if !owned {
@@ -58,6 +58,9 @@ func (r *Reconciler) podSetOf(ctx context.Context, pod client.Object) []reconcil
 	}
 	if owned && ps.UID != uid {
 		return nil
+	}
+	if pod, is := pod.(*corev1.Pod); is && owned {
+		r.observe(&ps, pod)
 	}
 	return []reconcile.Request{{NamespacedName: key}}
 }

@@ -102,7 +102,7 @@ func (r *Reconciler) createMissing(ctx context.Context, ps *appv1alpha1.PodSet, 
 		created, err := r.createAll(ctx, ps, template, s.hash, vacancies[:batch])
 		s.pods = append(s.pods, created...)
 		s.creations.add(created, s.now)
-		s.replacements.observe(ps, created)
+		r.observe(ps, created...)
 		if err != nil {
 			return err
 		}

@@ -201,9 +201,18 @@ func (l *leader) restart() {
 	l.r = &Reconciler{Client: interceptor.NewClient(l.w.truth, l.funcs()), Live: l.w.truth, Changes: l, Recorder: l.recorder, Clock: l.w.clock}
 }
 
-// sync lets the cache catch up.
+// sync lets the cache catch up, which handles each change of a pod, as a watch does.
 func (l *leader) sync() {
+	before := l.podAt
 	l.podAt, l.psAt = len(l.w.pods)-1, len(l.w.sets)-1
+	if l.r == nil {
+		return
+	}
+	for _, pods := range l.w.pods[min(before+1, len(l.w.pods)):] {
+		for i := range pods {
+			l.r.podSetOf(l.w.t.Context(), &pods[i])
+		}
+	}
 }
 
 func (l *leader) seen() *appv1alpha1.PodSet { return l.w.sets[l.psAt] }
