@@ -50,6 +50,8 @@ With --rootfs, nothing is pulled: the SBOM is generated from the root file syste
 of a pod. IMAGE is then its name only, and --platform is required. Links are resolved within the directory. Files that cannot be read are
 counted; their packages are missing.
 
+The environment variable SCANNER_REGISTRIES says in JSON or YAML how to reach registries: proxy, mirrors, certificate authorities, plain HTTP.
+
 For the upload, the certificate authorities in the environment variable SCANNER_UPLOAD_CA (PEM) are trusted in addition to those of the
 system.
 
@@ -121,6 +123,10 @@ func (o *catalogOptions) run(ctx context.Context, stdout, stderr io.Writer) erro
 			return &catalog.Error{Reason: model.ReasonCatalogFailed, Err: fmt.Errorf("--platform: %w", err)}
 		}
 		o.request.Platform = platform
+	}
+	var err error
+	if o.request.Registries, err = configuredRegistries(); err != nil {
+		return &catalog.Error{Reason: model.ReasonCatalogFailed, Err: err}
 	}
 	if o.request.ScratchDir != "" {
 		// Libraries create their temporary files in TMPDIR; the root file system of a scan pod is read-only.

@@ -2,12 +2,15 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 
 	"github.com/spf13/pflag"
 
 	"github.com/scanner-operator/scanner-operator/internal/catalog"
+	"github.com/scanner-operator/scanner-operator/internal/registries"
+	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 )
 
 // Flags that several subcommands have. A flag of one name means the same in all of them.
@@ -56,6 +59,15 @@ func addDatabaseSourceFlags(flags *pflag.FlagSet, url *string, sample *bool) {
 func addPlainHTTPFlag(flags *pflag.FlagSet, registries *[]string) {
 	flags.StringSliceVar(registries, "plain-http-registries", nil,
 		"Comma-separated registries, as HOST[:PORT], to access over plain HTTP; always allowed for loopback addresses")
+}
+
+// configuredRegistries reads how to reach registries from the environment.
+func configuredRegistries() (registries.Config, error) {
+	config, err := registries.Parse(os.Getenv(scanjob.RegistriesVariable))
+	if err != nil {
+		return registries.Config{}, fmt.Errorf("the environment variable %s: %w", scanjob.RegistriesVariable, err)
+	}
+	return config, nil
 }
 
 func addImageFlags(flags *pflag.FlagSet, request *catalog.Request, platform *string) {

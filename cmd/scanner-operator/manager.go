@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 	"github.com/scanner-operator/scanner-operator/internal/setup"
 	"github.com/scanner-operator/scanner-operator/internal/version"
 )
@@ -45,7 +46,7 @@ file in the data directory. The environment variable MEMORY_LIMIT is the memory 
 			if opts.Scans.ChildMemory, err = setup.LimitMemory(opts.Catalog); err != nil {
 				return err
 			}
-			opts.DatabaseType, opts.DSN = os.Getenv("DATABASE_TYPE"), os.Getenv("DSN")
+			opts.DatabaseType, opts.DSN, opts.Registries = os.Getenv("DATABASE_TYPE"), os.Getenv("DSN"), os.Getenv(scanjob.RegistriesVariable)
 			if opts.Executable, err = os.Executable(); err != nil {
 				return fmt.Errorf("determine the path of this executable: %w", err)
 			}

@@ -228,6 +228,10 @@ func (o *scanOptions) sbom(
 		progress.report("pull and analyze", 0, 0)
 		request := o.request
 		request.Image, request.CAFile = source, o.database.caFile
+		var err error
+		if request.Registries, err = configuredRegistries(); err != nil {
+			return nil, err
+		}
 		result, err := catalog.Run(ctx, request)
 		if err != nil {
 			return nil, err

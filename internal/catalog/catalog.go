@@ -12,6 +12,7 @@ import (
 	"github.com/anchore/stereoscope/pkg/image"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/registries"
 )
 
 // Limits bound what one image may cost. A zero field means the default.
@@ -70,6 +71,8 @@ type Request struct {
 	TokenHosts []string
 	// CAFile is a PEM bundle that is trusted besides the system's.
 	CAFile string
+	// Registries says how to reach registries, in addition to PlainHTTP and CAFile.
+	Registries registries.Config
 	// ScratchDir is where a fresh folder is made; the system's temporary folder when empty. The fresh folder is
 	// removed on every way out.
 	ScratchDir string

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/registries"
 )
 
 // guard sees a request before the registry does, and returns false if it has answered it.
@@ -139,7 +140,7 @@ func TestHostileRedirectsThroughProxy(t *testing.T) {
 	t.Setenv("HTTPS_PROXY", proxy.url)
 	for _, host := range []string{"169.254.169.254", "[fe80::1]", "[fe80::1%25eth0]", "[::ffff:169.254.169.254]", "100.100.100.200", "127.0.0.1", "0.0.0.0"} {
 		t.Run(strings.Trim(host, "[]"), func(t *testing.T) {
-			client, err := newHTTPClient(hostRules{registry: "registry.example"}, "")
+			client, err := newHTTPClient(hostRules{registry: "registry.example"}, registries.Config{}, "")
 			if err != nil {
 				t.Fatal(err)
 			}

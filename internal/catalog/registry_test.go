@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/registries"
 )
 
 var wantDebian = []string{"openssl 1.1.1k-1"}
@@ -342,7 +343,7 @@ func TestPlainHTTPOnlyWhereAllowed(t *testing.T) {
 		}
 	}
 	// The rule holds for what is sent, wherever it comes from.
-	client, err := newHTTPClient(hostRules{registry: "registry.example"}, "")
+	client, err := newHTTPClient(hostRules{registry: "registry.example"}, registries.Config{}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

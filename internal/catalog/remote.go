@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -13,16 +15,47 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
-// openRemote resolves a reference at its registry. Credentials are tried in turn; one that is refused, or that sees
-// nothing, gives way to the next.
+// openRemote resolves a reference at the mirrors of its registry, in order, and then at the registry.
 func openRemote(ctx context.Context, request Request, limits Limits) (*resolved, error) {
 	reference, err := parseReference(request.Image)
 	if err != nil {
 		return nil, err
 	}
-	repository := reference.Context()
-	rules := hostRules{registry: repository.RegistryStr(), plainHTTP: request.PlainHTTP, tokenHosts: request.TokenHosts}
-	httpClient, err := newHTTPClient(rules, request.CAFile)
+	var tried []string
+	for _, mirror := range request.Registries.Mirrors(reference.Context()) {
+		img, err := openAt(ctx, request, reference, mirror, limits)
+		if err == nil {
+			return img, nil
+		}
+		failure := typed(ctx, err, model.ReasonRegistryUnavailable)
+		if !elsewhere(failure.Reason) || ctx.Err() != nil {
+			return nil, failure
+		}
+		tried = append(tried, quoteText(failure.Error(), maxQuotedBytes))
+	}
+	img, err := openAt(ctx, request, reference, reference.Context(), limits)
+	if err == nil || len(tried) == 0 {
+		return img, err
+	}
+	failure := typed(ctx, err, model.ReasonRegistryUnavailable)
+	failure.Err = fmt.Errorf("%w; the mirrors failed before: %s", failure.Err, strings.Join(tried, "; "))
+	return nil, failure
+}
+
+// elsewhere reports whether a failure says nothing about the same image at another registry.
+func elsewhere(reason model.Reason) bool {
+	return slices.Contains([]model.Reason{
+		model.ReasonImagePullDenied, model.ReasonImageNotFound, model.ReasonRegistryUnavailable, model.ReasonRegistryRateLimited,
+	}, reason)
+}
+
+// openAt resolves a reference in a repository: its own, or that of a mirror. Credentials are tried in turn; one that is refused, or that sees
+// nothing, gives way to the next.
+func openAt(ctx context.Context, request Request, reference name.Reference, repository name.Repository, limits Limits) (*resolved, error) {
+	rules := hostRules{
+		registry: repository.RegistryStr(), plainHTTP: slices.Concat(request.PlainHTTP, request.Registries.PlainHTTP()), tokenHosts: request.TokenHosts,
+	}
+	httpClient, err := newHTTPClient(rules, request.Registries, request.CAFile)
 	if err != nil {
 		return nil, failf(model.ReasonCatalogFailed, "create an HTTP client for %s: %w", rules.registry, err)
 	}

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/net/publicsuffix"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/registries"
 )
 
 const (
@@ -40,8 +41,8 @@ type hostRules struct {
 }
 
 // newHTTPClient makes a client with a bound on every wait but that for the body, which the context bounds.
-func newHTTPClient(rules hostRules, caFile string) (*http.Client, error) {
-	roots, err := certPool(caFile)
+func newHTTPClient(rules hostRules, config registries.Config, caFile string) (*http.Client, error) {
+	roots, err := certPool(caFile, config.Bundles(rules.registry)...)
 	if err != nil {
 		return nil, err
 	}
@@ -51,9 +52,9 @@ func newHTTPClient(rules hostRules, caFile string) (*http.Client, error) {
 		return rules.checkAddress(address)
 	}
 	transport := &http.Transport{
-		Proxy: http.ProxyFromEnvironment,
+		Proxy: config.ProxyFunc(),
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			if isProxy(address) {
+			if isProxy(address, config.Proxy.URL) {
 				return dialer.DialContext(ctx, network, address)
 			}
 			return guarded.DialContext(ctx, network, address)
@@ -170,10 +171,13 @@ func (r hostRules) checkIP(ip netip.Addr) error {
 	return nil
 }
 
-// isProxy reports whether address is one of the proxies that the environment names; those may be anywhere.
-func isProxy(address string) bool {
-	for _, name := range []string{"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"} {
-		value := os.Getenv(name)
+// isProxy reports whether address is that of the configured proxy, or without one of a proxy that the environment names; those may be anywhere.
+func isProxy(address, configured string) bool {
+	proxies := []string{configured}
+	if configured == "" {
+		proxies = []string{os.Getenv("HTTPS_PROXY"), os.Getenv("https_proxy"), os.Getenv("HTTP_PROXY"), os.Getenv("http_proxy")}
+	}
+	for _, value := range proxies {
 		if value == "" {
 			continue
 		}
@@ -207,10 +211,17 @@ func isLoopbackName(name string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// certPool returns the CAs of the system with those of a PEM file, nil without a file.
-func certPool(caFile string) (*x509.CertPool, error) {
-	if caFile == "" {
+// certPool returns the CAs of the system with those of a PEM file and of bundles in PEM, nil without any of these.
+func certPool(caFile string, bundles ...string) (*x509.CertPool, error) {
+	if caFile == "" && len(bundles) == 0 {
 		return nil, nil
+	}
+	pool := systemPool()
+	for _, bundle := range bundles {
+		pool.AppendCertsFromPEM([]byte(bundle))
+	}
+	if caFile == "" {
+		return pool, nil
 	}
 	f, err := os.Open(caFile)
 	if err != nil {
@@ -221,7 +232,6 @@ func certPool(caFile string) (*x509.CertPool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the CA file %s: %w", caFile, err)
 	}
-	pool := systemPool()
 	if !pool.AppendCertsFromPEM(pem) {
 		return nil, fmt.Errorf("the CA file %s contains no PEM certificate", caFile)
 	}

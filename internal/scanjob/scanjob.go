@@ -49,6 +49,9 @@ const DefaultDeadline = 15 * time.Minute
 // UploadCAVariable is the environment variable with the CAs that a scan trusts for the upload, in PEM.
 const UploadCAVariable = "SCANNER_UPLOAD_CA"
 
+// RegistriesVariable is the environment variable of the manager and of scans with the text of a registries.Config.
+const RegistriesVariable = "SCANNER_REGISTRIES"
+
 // ContainerName is the name of the only container of a scan pod.
 const ContainerName = "catalog"
 
@@ -84,6 +87,8 @@ type Options struct {
 	UploadCA string
 	// PlainHTTP lists registries, as host[:port], that are reached without TLS.
 	PlainHTTP []string
+	// Registries is the text of a registries.Config; it may be empty.
+	Registries string
 	// Deadline bounds the run time of a Job, in whole seconds, TTL the time that a finished Job stays to be looked at.
 	Deadline time.Duration
 	TTL      time.Duration
@@ -289,11 +294,14 @@ func arguments(req Request, opts Options) []string {
 	return args
 }
 
-// environment names the CAs for the upload, and has the Go runtime collect harder before the memory is used up.
+// environment names the CAs for the upload and how to reach registries, and has the Go runtime collect harder before the memory is used up.
 func environment(granted corev1.ResourceRequirements, opts Options) []corev1.EnvVar {
 	env := []corev1.EnvVar{{Name: "TMPDIR", Value: scratchPath}, {Name: "HOME", Value: scratchPath}}
 	if opts.UploadCA != "" {
 		env = append(env, corev1.EnvVar{Name: UploadCAVariable, Value: opts.UploadCA})
+	}
+	if opts.Registries != "" {
+		env = append(env, corev1.EnvVar{Name: RegistriesVariable, Value: opts.Registries})
 	}
 	if limit := granted.Limits.Memory(); !limit.IsZero() {
 		env = append(env, corev1.EnvVar{Name: "GOMEMLIMIT", Value: strconv.FormatInt(limit.Value()/10*9, 10)})

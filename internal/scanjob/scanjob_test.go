@@ -96,6 +96,18 @@ func TestBuildPassesTheCAsOfTheUpload(t *testing.T) {
 	}
 }
 
+func TestBuildPassesTheConfigurationOfRegistries(t *testing.T) {
+	opts := DefaultOptions()
+	for _, text := range []string{"", `{"caBundle": "PEM"}`} {
+		opts.Registries = text
+		env := Build(Request{Name: "scan-x", Key: key}, opts).Spec.Template.Spec.Containers[0].Env
+		at := slices.IndexFunc(env, func(v corev1.EnvVar) bool { return v.Name == "SCANNER_REGISTRIES" })
+		if text == "" && at >= 0 || text != "" && (at < 0 || env[at] != corev1.EnvVar{Name: "SCANNER_REGISTRIES", Value: text}) {
+			t.Errorf("with the configuration %q: %+v", text, env)
+		}
+	}
+}
+
 func TestBuildMountsPullSecretsByName(t *testing.T) {
 	job := build(func(r *Request) { r.PullSecrets = []string{"wrong", "right"} })
 	var sources []string

@@ -17,6 +17,7 @@ import (
 
 	"github.com/scanner-operator/scanner-operator/internal/controller/scanner"
 	"github.com/scanner-operator/scanner-operator/internal/matching"
+	"github.com/scanner-operator/scanner-operator/internal/registries"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 	"github.com/scanner-operator/scanner-operator/internal/server"
 )
@@ -129,7 +130,9 @@ type Options struct {
 	ClusterName string
 	// PlainHTTPRegistries are reached without TLS, besides loopback.
 	PlainHTTPRegistries []string
-	TLS                 TLS
+	// Registries is the text of a registries.Config, which scans get as it is; it may be empty.
+	Registries string
+	TLS        TLS
 	// ScanImage is the image of scan Jobs, APIURL this operator as scan pods reach it. CatalogJob needs both.
 	ScanImage string
 	APIURL    string
@@ -179,6 +182,9 @@ func (o *Options) validate() error {
 	if o.AddressConnections < NoAddressLimit {
 		return fmt.Errorf("--api-connections-per-address=%d: use 1 or more, 0 for the default of %d, or %d for no limit",
 			o.AddressConnections, DefaultAddressConnections, NoAddressLimit)
+	}
+	if _, err := registries.Parse(o.Registries); err != nil {
+		return fmt.Errorf("the environment variable %s: %w", scanjob.RegistriesVariable, err)
 	}
 	if o.Namespace == "" {
 		return errors.New("the namespace of the operator is unknown: set --namespace or the environment variable POD_NAMESPACE")

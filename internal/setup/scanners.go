@@ -83,6 +83,7 @@ func (o *Operator) cataloger(matcher *matching.Matcher, wake *waker) (scanner.Ca
 	if o.opts.Catalog == CatalogJob {
 		options := scanjob.DefaultOptions()
 		options.Image, options.UploadURL, options.PlainHTTP = o.opts.ScanImage, o.opts.APIURL, o.opts.PlainHTTPRegistries
+		options.Registries = o.opts.Registries
 		options.MaxMemory, options.PriorityClassName, options.Deadline = maxMemory, o.opts.Scans.PriorityClass, o.opts.Scans.Deadline
 		jobs := scanner.NewJobs(o.manager.GetClient(), o.manager.GetAPIReader(), o.store, clock.RealClock{}, options)
 		if o.certificate != nil {

@@ -76,10 +76,12 @@ func TestScanJobs(t *testing.T) {
 		"an image without digest": func(_ *batchv1.Job, _ *corev1.PodSpec, c *corev1.Container) {
 			c.Args[1], c.Args[2] = "evil:1", "--image-id=evil:1"
 		},
-		"a proxy":                  variable("HTTPS_PROXY", "http://evil.example"),
-		"another temporary folder": variable("TMPDIR", "/var/run"),
-		"a memory limit in words":  variable("GOMEMLIMIT", "off"),
-		"host aliases":             pod(harmfulInstances["host aliases"]),
+		"a proxy":                              variable("HTTPS_PROXY", "http://evil.example"),
+		"registries where none are configured": variable("SCANNER_REGISTRIES", `{"proxy":{"url":"http://evil.example"}}`),
+		"no registries":                        variable("SCANNER_REGISTRIES", ""),
+		"another temporary folder":             variable("TMPDIR", "/var/run"),
+		"a memory limit in words":              variable("GOMEMLIMIT", "off"),
+		"host aliases":                         pod(harmfulInstances["host aliases"]),
 		"a DNS configuration": pod(func(p *corev1.PodSpec) {
 			p.DNSPolicy, p.DNSConfig = corev1.DNSNone, &corev1.PodDNSConfig{Nameservers: []string{"1.2.3.4"}}
 		}),
@@ -126,6 +128,20 @@ func TestScanJobs(t *testing.T) {
 	for _, name := range sorted(attacks) {
 		g.Expect(i.try(t, i.scanJob(i.shop, attacks[name]))).To(denied("scan-jobs"), name)
 	}
+}
+
+// TestScanJobsReachRegistriesAsConfigured: a mirror or a proxy gets what scans read, and mirrors the credentials for their host.
+func TestScanJobsReachRegistriesAsConfigured(t *testing.T) {
+	i := install(t, `{plainHTTPRegistries: ["registry.local:5000"], scans: {registries: [{host: docker.io, mirrors: [mirror.example/hub]}]}}`)
+	g := gomega.NewWithT(t)
+	with := func(text string) func(*batchv1.Job, *corev1.PodSpec, *corev1.Container) {
+		return func(_ *batchv1.Job, _ *corev1.PodSpec, c *corev1.Container) {
+			c.Env = append(c.Env, corev1.EnvVar{Name: "SCANNER_REGISTRIES", Value: text})
+		}
+	}
+	g.Expect(i.try(t, i.scanJob(i.shop, nil))).To(gomega.Succeed(), "of a manager that does not know of them yet")
+	g.Expect(i.try(t, i.scanJob(i.shop, with(`{"registries":[{"host":"docker.io","mirrors":["mirror.example/hub"]}]}`)))).To(gomega.Succeed())
+	g.Expect(i.try(t, i.scanJob(i.shop, with(`{"registries":[{"host":"docker.io","mirrors":["evil.example"]}]}`)))).To(denied("scan-jobs"))
 }
 
 // TestScanJobDeletions: with its right to delete Jobs, the operator cannot delete those of others.

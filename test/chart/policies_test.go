@@ -1,6 +1,7 @@
 package chart_test
 
 import (
+	"encoding/json"
 	"maps"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
@@ -52,12 +54,13 @@ func TestPolicySettings(t *testing.T) {
 	}
 	for name, want := range map[string][2]string{
 		"plainHTTPRegistries": {`[""]`, `["a:5000","b"]`},
+		"registries":          {`""`, `"{\"caBundle\":\"a \\u003c b\",\"proxy\":{\"noProxy\":[],\"url\":\"http://proxy:3128\"}}"`},
 		"uploadURL":           {`"https://scanner-controller-manager-api-service.scanner-system.svc:8000"`, `"https://mine:1"`},
 		"privileged":          {"false", "true"},
 		"templateAccess":      {"false", "true"},
 		"singleParent":        {"false", "true"},
 	} {
-		const others = `{plainHTTPRegistries: ["a:5000", b], catalog: {apiURL: "https://mine:1"}, admissionPolicy: {podSets: privileged, podSetAccess: template, singleParent: true}}`
+		const others = `{plainHTTPRegistries: ["a:5000", b], scans: {caBundle: "a < b", proxy: {url: "http://proxy:3128"}}, catalog: {apiURL: "https://mine:1"}, admissionPolicy: {podSets: privileged, podSetAccess: template, singleParent: true}}`
 		if got := [2]string{variables("")[name], variables(others)[name]}; got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
@@ -68,6 +71,30 @@ func TestPolicySettings(t *testing.T) {
 				t.Errorf("%s is for another account: %s", p.Name, c.Expression)
 			}
 		}
+	}
+}
+
+// TestRegistriesOfPolicyAndManager: the policy permits what the manager passes to scan Jobs.
+func TestRegistriesOfPolicyAndManager(t *testing.T) {
+	objects := render(t, `scans: {caBundle: "-----BEGIN\n<ä>&\n", registries: [{host: docker.io, mirrors: [mirror.example/hub]}, {host: "r:5000", plainHTTP: true}]}`)
+	var permitted, passed string
+	for _, p := range find[*admissionv1.ValidatingAdmissionPolicy](objects) {
+		for _, v := range p.Spec.Variables {
+			if v.Name == "registries" {
+				if err := json.Unmarshal([]byte(v.Expression), &permitted); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	for _, v := range find[*appsv1.Deployment](objects)[0].Spec.Template.Spec.Containers[0].Env {
+		if v.Name == "SCANNER_REGISTRIES" {
+			passed = v.Value
+		}
+	}
+	const want = `{"caBundle":"-----BEGIN\n\u003cä\u003e\u0026\n","registries":[{"host":"docker.io","mirrors":["mirror.example/hub"]},{"host":"r:5000","plainHTTP":true}]}`
+	if passed != want || permitted != want {
+		t.Errorf("the manager passes %s\nthe policy permits %s\nwant %s", passed, permitted, want)
 	}
 }
 

@@ -185,7 +185,7 @@ func install(ctx context.Context) error {
 		// Scans that are held up must not keep others waiting.
 		"--set=scans.concurrency=20", "--set=scans.registryConcurrency=20",
 		"--set=vulnerabilityDatabase.updateURL=none", "--set=vulnerabilityDatabase.sample=true",
-		"--set=plainHTTPRegistries={"+e2e.registry.host+","+e2e.private.host+"}")
+		"--set=plainHTTPRegistries={"+e2e.registry.host+"}", "--set=scans.registries[0].host="+e2e.private.host, "--set=scans.registries[0].plainHTTP=true")
 }
 
 // waitForService waits until the node sends the Service's connections to the pod: that comes some time after the pod is ready.

@@ -140,3 +140,20 @@ operator
 {{- include "scanner-operator.clusterName" . }}-scans
 {{- end -}}
 {{- end }}
+
+{{/* How scans reach registries, as JSON; empty if nothing is configured. */}}
+{{- define "scanner-operator.registries" -}}
+{{- $config := dict }}
+{{- if .Values.scans.proxy.url }}
+{{- $_ := set $config "proxy" .Values.scans.proxy }}
+{{- end }}
+{{- with .Values.scans.caBundle }}
+{{- $_ := set $config "caBundle" . }}
+{{- end }}
+{{- with .Values.scans.registries }}
+{{- $_ := set $config "registries" . }}
+{{- end }}
+{{- if $config }}
+{{- toJson $config }}
+{{- end }}
+{{- end }}

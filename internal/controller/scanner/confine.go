@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 )
 
 // reachable are the files that a child may open. Directories include all below them; what does not exist is left out.
@@ -52,7 +54,7 @@ func childEnvironment(scratch string, memory int64) []string {
 		// The runtime would read the limit of its control group, which the child cannot.
 		"GOMAXPROCS=" + strconv.Itoa(runtime.GOMAXPROCS(0)),
 	}
-	for _, name := range slices.Concat(certificateVariables, proxyVariables) {
+	for _, name := range slices.Concat(certificateVariables, proxyVariables, []string{scanjob.RegistriesVariable}) {
 		if value, set := os.LookupEnv(name); set {
 			environment = append(environment, name+"="+value)
 		}

@@ -20,6 +20,7 @@ func TestChildHasAnEnvironmentOfItsOwn(t *testing.T) {
 	}
 	t.Setenv("HTTPS_PROXY", "http://proxy:3128")
 	t.Setenv("SSL_CERT_DIR", "/one:/two")
+	t.Setenv("SCANNER_REGISTRIES", "{}")
 	var got []string
 	for _, variable := range childEnvironment("/scratch", (&InProcess{}).limit(model.SizeMedium)) {
 		if !strings.HasSuffix(variable, "=") {
@@ -28,7 +29,7 @@ func TestChildHasAnEnvironmentOfItsOwn(t *testing.T) {
 	}
 	want := []string{
 		"HOME=/scratch", "TMPDIR=/scratch", "GOMEMLIMIT=1610612736", "GOMAXPROCS=" + strconv.Itoa(runtime.GOMAXPROCS(0)),
-		"SSL_CERT_DIR=/one:/two", "HTTPS_PROXY=http://proxy:3128",
+		"SSL_CERT_DIR=/one:/two", "HTTPS_PROXY=http://proxy:3128", "SCANNER_REGISTRIES={}",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("environment %q, want %q", got, want)
