@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/anchore/grype/grype/distro"
 	"github.com/anchore/grype/grype/pkg"
@@ -12,7 +13,11 @@ import (
 	"github.com/anchore/syft/syft/source"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/truncate"
 )
+
+// maxCataloger bounds the name of a cataloger in bytes.
+const maxCataloger = 100
 
 // SBOM is a decoded software bill of materials, ready to be matched. It is immutable and may be used by several
 // goroutines at once.
@@ -82,6 +87,7 @@ func provide(data []byte, lim DecodeLimits, imports *Imports) (*SBOM, error) {
 	s.catalog = builder.catalog()
 	s.catalog.Distro = distroName(context.Distro)
 	s.catalog.Size = imageSize(document)
+	s.catalog.Cataloger = truncate.Text(strings.TrimSpace(document.Descriptor.Name+" "+document.Descriptor.Version), maxCataloger)
 	s.catalog.Symbols = symbolsOf(kept, imports)
 	return s, nil
 }

@@ -82,6 +82,9 @@ func TestIngestFileKeepsTheSameAsIngestSBOM(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if image, err := s.Image(t.Context(), one); err != nil || image.Cataloger != "syft 1.49.0" {
+		t.Errorf("the image was cataloged by %q, %v", image.Cataloger, err)
+	}
 	if first.SHA256 != second.SHA256 || first.Size != int64(len(document)) || first.Size != second.Size {
 		t.Errorf("%s (%d bytes) and %s (%d bytes)", first.SHA256, first.Size, second.SHA256, second.Size)
 	}

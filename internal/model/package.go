@@ -48,6 +48,8 @@ type Catalog struct {
 	Distro string
 	// Size is the size of the image's layers in bytes, 0 when not known.
 	Size int64
+	// Cataloger is the program that wrote the SBOM, with its version, such as "syft v1.49.0"; "" when it does not say.
+	Cataloger string
 	// Stamp identifies what read the SBOM: the rules that made MatchInput and Fingerprint, and the versions of the libraries. An SBOM
 	// with another stamp has to be read again.
 	Stamp int

@@ -27,6 +27,7 @@ func TestReadingMeetsTheSpecification(t *testing.T) {
 		{"/api/v1/images?state=Failed", "/api/v1/images", `"reason":"ImageNotFound"`},
 		{image, "/api/v1/images/{imageId}", `"distro":"alpine:3.20"`},
 		{image, "/api/v1/images/{imageId}", `"scannedIn":"team"`},
+		{image, "/api/v1/images/{imageId}", `"cataloger":"syft v1.49.0"`},
 		{image + "?platform=linux/amd64", "/api/v1/images/{imageId}", `"platform":"linux/amd64"`},
 		{image + "/findings", "/api/v1/images/{imageId}/findings", `"total":2`},
 		{image + "/findings?severity=Critical&fixable=true&kev=true&sort=package&text=open", "/api/v1/images/{imageId}/findings", `"id":"CVE-2024-0000"`},

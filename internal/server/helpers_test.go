@@ -378,7 +378,7 @@ func (f *fixture) scan(key model.ImageKey, packages ...model.Package) {
 	ctx := f.t.Context()
 	digest := sha256.Sum256([]byte(sbomText))
 	sbom := store.SBOM{MediaType: "application/vnd.syft+json", Content: compressed(sbomText), SHA256: hex.EncodeToString(digest[:]), Size: int64(len(sbomText)), ScannedIn: "team"}
-	catalog := model.Catalog{Distro: "alpine:3.20", Size: 1234}
+	catalog := model.Catalog{Distro: "alpine:3.20", Size: 1234, Cataloger: "syft v1.49.0"}
 	findings := map[string]model.PackageFinding{}
 	for i, p := range packages {
 		catalog.Packages = append(catalog.Packages, model.HeldPackage{Package: p, Locations: []model.Location{{Path: "/lib/apk/db/installed"}}})

@@ -100,6 +100,7 @@ func toImage(image store.Image) api.Image {
 		CatalogedAt: optionalTime(image.CatalogedAt),
 		MatchedAt:   optionalTime(image.MatchedAt),
 		ScannedIn:   optional(image.ScannedIn),
+		Cataloger:   optional(image.Cataloger),
 		FromReport:  optional(image.FromReport),
 		Reported:    optionalCounts(image.Reported),
 	}

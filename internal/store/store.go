@@ -196,6 +196,8 @@ type Image struct {
 	SizeClass model.SizeClass
 	// ScannedIn is the namespace of the scan that the SBOM comes from, "" when it comes from no scan or is not known.
 	ScannedIn string
+	// Cataloger is that of the model.Catalog, "" when it is not known.
+	Cataloger string
 	// FromReport says that the SBOM is the report: nothing has pulled the image yet. Reported are the counts of the report, nil
 	// when there is none.
 	FromReport    bool

@@ -1185,6 +1185,9 @@ type Image struct {
 	Attempts    int        `json:"attempts"`
 	CatalogedAt *time.Time `json:"catalogedAt,omitempty"`
 
+	// Cataloger Program that wrote the SBOM, with its version, for example `syft v1.49.0`. Absent if it is not known.
+	Cataloger *string `json:"cataloger,omitempty"`
+
 	// Counts Number of findings by severity; kev and fixable count findings of all severities.
 	Counts    Counts         `json:"counts"`
 	Database  *DatabaseBuild `json:"database,omitempty"`

@@ -83,6 +83,9 @@ func keepSBOM(tx *txn, id int64, key model.ImageKey, sbom store.SBOM, catalog mo
 			return err
 		}
 	}
+	if err := saveCataloger(tx, id, catalog.Cataloger); err != nil {
+		return err
+	}
 	err = tx.Execute(`UPDATE images SET distro = ?, size = ?, package_count = ?, catalogued_at = ?, sbom_sha256 = ?, sbom_size = ?, projection = ?,
 		from_report = ? WHERE id = ?`,
 		sqldb.Clean(catalog.Distro), catalog.Size, len(packages), tx.now, sbom.SHA256, sbom.Size, catalog.Stamp, boolean(fromReport), id)
@@ -99,6 +102,14 @@ func keepSBOM(tx *txn, id int64, key model.ImageKey, sbom store.SBOM, catalog mo
 	}
 	return tx.event(store.EventImageCataloged, key.ImageID, key.Platform.String(),
 		cataloged{Packages: len(packages), Distro: sqldb.Clean(catalog.Distro), Size: catalog.Size})
+}
+
+// saveCataloger keeps which program wrote the SBOM that an image has.
+func saveCataloger(tx *txn, image int64, cataloger string) error {
+	if err := tx.Execute("DELETE FROM sbom_catalogers WHERE image_pk = ?", image); err != nil || cataloger == "" {
+		return err
+	}
+	return tx.Insert("sbom_catalogers", []string{"image_pk", "cataloger"}, []any{image, sqldb.Truncate(cataloger, maxIdentifier)}, "")
 }
 
 // distinct merges what is the same package at several places of an image. It counts as excluded when it is at all of them;

@@ -39,6 +39,30 @@ func random(n int) string {
 }
 
 var sbomTests = map[string]func(*testing.T, *fixture){
+	"Cataloger": func(t *testing.T, f *fixture) {
+		key := image("a", amd64)
+		by := func(cataloger string) model.Catalog {
+			catalog := catalogOf("p")
+			catalog.Cataloger = cataloger
+			return catalog
+		}
+		expect := func(want string) {
+			t.Helper()
+			if got := f.image(t, key).Cataloger; got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		}
+		f.catalog(t, key, "1", by("syft v1"))
+		expect("syft v1")
+		f.catalog(t, key, "2", by("syft v2\x00"+strings.Repeat("x", 300)))
+		if got := f.image(t, key).Cataloger; !strings.HasPrefix(got, "syft v2") || len(got) > 255 {
+			t.Errorf("got %q", got)
+		}
+		must(t, f.ReplaceCatalog(t.Context(), key, "2", by("syft v3"))) // An earlier version of the operator did not keep it.
+		expect("syft v3")
+		f.catalog(t, key, "3", by(""))
+		expect("")
+	},
 	"SaveSBOM": func(t *testing.T, f *fixture) {
 		key := image("a", amd64)
 		if err := f.SaveSBOM(t.Context(), key, sbomOf("1"), catalogOf("p")); !errors.Is(err, store.ErrNotFound) {

@@ -30,6 +30,8 @@ export interface Image {
   matchedAt?: string;
   /** Namespace of the scan that uploaded the SBOM: that of the operator, or one whose pull secrets the scan needed. Absent if no scan did. */
   scannedIn?: string;
+  /** Program that wrote the SBOM, with its version, for example `syft v1.49.0`. Absent if it is not known. */
+  cataloger?: string;
   /** The packages come from an external report. Absent if the operator cataloged the image. */
   fromReport?: boolean;
   /** Number of vulnerabilities in the external report; absent if there is none. */

@@ -33,6 +33,7 @@ export function ImageFacts({ image }: { image: Image }) {
         <Fact name="Cataloged">
           <RelativeTime iso={image.catalogedAt} />
         </Fact>
+        {image.catalogedAt && <Fact name="Cataloger">{visible(image.cataloger ?? "unknown")}</Fact>}
         {image.scannedIn && <Fact name="Scanned in namespace">{visible(image.scannedIn)}</Fact>}
         <Fact name="Matched">
           <RelativeTime iso={image.matchedAt} />
