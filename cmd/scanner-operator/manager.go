@@ -123,6 +123,8 @@ func addScanFlags(cmd *cobra.Command, scans *setup.Scans) {
 	flags := cmd.Flags()
 	flags.IntVar(&scans.Concurrency, "scan-concurrency", 10, "Maximum concurrent scans of all Scanners")
 	flags.IntVar(&scans.RegistryConcurrency, "scan-registry-concurrency", 4, "Maximum concurrent scans per registry")
+	flags.IntVar(&scans.RecatalogPerHour, "scan-recatalog-per-hour", 0,
+		"Maximum images per hour that are cataloged again because another version of Syft cataloged them, from 1 to 1000 (0: none)")
 	flags.StringVar(&scans.MaxMemory, "scan-max-memory", "8Gi",
 		"Maximum memory limit of a scan; the limit grows up to it after scans of the same repository ran out of memory")
 	flags.DurationVar(&scans.Deadline, "scan-deadline", setup.DefaultScanDeadline, "Deadline of one scan attempt, from 30s to 24h")

@@ -133,6 +133,24 @@ func (r *runner) readAll(ctx context.Context, current store.ResultSet, unmatched
 	}
 }
 
+// readRecataloged reads the SBOMs of images that were cataloged again. Their findings stay visible until the packages that these SBOMs list
+// are answered.
+func (r *runner) readRecataloged(ctx context.Context, current store.ResultSet) error {
+	if r.current == nil {
+		return nil
+	}
+	keys, err := r.store.RecatalogedImages(ctx, batchImages)
+	if err != nil {
+		return fmt.Errorf("list the images that were cataloged again: %w", err)
+	}
+	for _, key := range keys {
+		if _, err := r.readOne(ctx, current, key); err != nil && !r.passedOver(ctx, key, err) {
+			return fmt.Errorf("read the new SBOM of %s: %w", key, err)
+		}
+	}
+	return nil
+}
+
 // passedOver logs an error that concerns one image only, and reports false for others.
 func (r *runner) passedOver(ctx context.Context, key model.ImageKey, err error) bool {
 	if !isOfOneRow(ctx, err) || errors.Is(err, ErrBusy) {

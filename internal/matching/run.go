@@ -65,6 +65,9 @@ func (r *runner) pass(ctx context.Context) error {
 	if err := r.readAgain(ctx, current); err != nil {
 		return err
 	}
+	if err := r.readRecataloged(ctx, current); err != nil {
+		return err
+	}
 	if err := r.readSymbols(ctx, current); err != nil {
 		return err
 	}

@@ -80,6 +80,9 @@ type Scans struct {
 	// pulled from one registry.
 	Concurrency         int
 	RegistryConcurrency int
+	// RecatalogPerHour is the maximum number of images in an hour that are cataloged again since another version of Syft cataloged them; 0
+	// is none.
+	RecatalogPerHour int
 	// MaxMemory bounds, as a quantity, the memory that an image gets after a scan of its repository ran out of it.
 	MaxMemory string
 	// Deadline is how long one attempt may take, from 30 seconds to a day; a pod that cannot start counts.
@@ -218,6 +221,9 @@ func (s *Scans) validate() error {
 	}
 	if s.RegistryConcurrency < 1 || s.RegistryConcurrency > maxScans {
 		return fmt.Errorf("--scan-registry-concurrency=%d: use 1 to %d", s.RegistryConcurrency, maxScans)
+	}
+	if s.RecatalogPerHour < 0 || s.RecatalogPerHour > maxScans {
+		return fmt.Errorf("--scan-recatalog-per-hour=%d: use 1 to %d, or 0 to catalog no image again", s.RecatalogPerHour, maxScans)
 	}
 	if s.MaxMemory == "" {
 		s.MaxMemory = new(scanjob.DefaultOptions().MaxMemory).String()

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/scanner-operator/scanner-operator/internal/catalog"
 	"github.com/scanner-operator/scanner-operator/internal/controller/scanner"
 	"github.com/scanner-operator/scanner-operator/internal/matching"
 	"github.com/scanner-operator/scanner-operator/internal/metrics"
@@ -41,6 +42,7 @@ func (o *Operator) addScanners(matcher *matching.Matcher, wake *waker) error {
 		Client: mgr.GetClient(), Store: o.store, Cataloger: cataloger, Databases: matcher,
 		Recorder: mgr.GetEventRecorder(reporter), Clock: clock.RealClock{}, Namespace: opts.Namespace, WatchNamespaces: opts.WatchNamespaces, Home: opts.home(),
 		Limits: scanner.Limits{Scans: opts.Scans.Concurrency, PerRegistry: opts.Scans.RegistryConcurrency}, Metrics: shown,
+		Recatalog: scanner.Recatalog{PerHour: opts.Scans.RecatalogPerHour, Cataloger: catalog.Cataloger()},
 	}
 	if err := reconciler.SetupWithManager(mgr, wake.events); err != nil {
 		return fmt.Errorf("set up the Scanner controller: %w", err)

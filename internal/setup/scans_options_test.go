@@ -12,10 +12,12 @@ func TestScansOptions(t *testing.T) {
 		want  string
 	}{
 		"defaults":              {Scans{}, ""},
-		"all":                   {Scans{Concurrency: 1000, RegistryConcurrency: 1, MaxMemory: "512Mi", PriorityClass: "low.priority", Deadline: 24 * time.Hour, AuditInterval: time.Second, MaxRetention: time.Hour}, ""},
+		"all":                   {Scans{Concurrency: 1000, RegistryConcurrency: 1, RecatalogPerHour: 1000, MaxMemory: "512Mi", PriorityClass: "low.priority", Deadline: 24 * time.Hour, AuditInterval: time.Second, MaxRetention: time.Hour}, ""},
 		"no scan at all":        {Scans{Concurrency: -1}, "--scan-concurrency=-1: use 1 to 1000"},
 		"too many of them":      {Scans{Concurrency: 1001}, "--scan-concurrency=1001"},
 		"too many of one":       {Scans{RegistryConcurrency: 1001}, "--scan-registry-concurrency=1001"},
+		"too many once more":    {Scans{RecatalogPerHour: 1001}, "--scan-recatalog-per-hour=1001: use 1 to 1000, or 0"},
+		"fewer than none":       {Scans{RecatalogPerHour: -1}, "--scan-recatalog-per-hour=-1"},
 		"memory without number": {Scans{MaxMemory: "much"}, "--scan-max-memory=much: use a quantity such as 8Gi"},
 		"no memory":             {Scans{MaxMemory: "0"}, "--scan-max-memory=0"},
 		"a class with spaces":   {Scans{PriorityClass: "low priority"}, "--scan-priority-class=low priority"},

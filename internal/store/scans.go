@@ -21,6 +21,10 @@ type Scans interface {
 	RaiseSizeClass(ctx context.Context, repository string, class model.SizeClass) error
 	// RegistryPauses returns the registries that are paused now, by host and namespace.
 	RegistryPauses(ctx context.Context) ([]RegistryPause, error)
+	// BeginRecatalog lets attempt number attempt at an image with an SBOM of its own replace it by one of another cataloger. It returns false,
+	// and changes nothing, when that attempt is not the current one, when the image has no such SBOM, or when perHour other images were begun
+	// within the last hour.
+	BeginRecatalog(ctx context.Context, key model.ImageKey, attempt int, cataloger string, perHour int) (bool, error)
 	// PauseRegistry pauses pulls from a registry with the credentials of one namespace until a time. It never shortens a pause.
 	PauseRegistry(ctx context.Context, pause RegistryPause) error
 	// Scopes returns the scopes of which RecordUses or RecordCoverage keeps anything, in order.

@@ -64,7 +64,8 @@ type Images interface {
 	WantImages(ctx context.Context, keys []model.ImageKey) (map[model.ImageKey]Image, error)
 	// RecordFailure ends attempt number attempt of an image as failed. It returns false, and changes nothing, when
 	// that attempt is not the current one: it has been recorded before, or the image was cataloged or removed since. The
-	// number of the current attempt is ImageState.Attempts, so the first one is 0. The message is cut to 1 KiB.
+	// number of the current attempt is ImageState.Attempts, so the first one is 0. The message is cut to 1 KiB. An image that is cataloged
+	// again (BeginRecatalog) keeps its state, reason and message, and no event tells of the failure.
 	RecordFailure(ctx context.Context, key model.ImageKey, attempt int, outcome model.Outcome, next time.Time) (bool, error)
 	// RecordQueued tells by an event that attempt number attempt of an image has begun. It returns false, and changes nothing, when
 	// that was told before or is not the current attempt.
@@ -72,6 +73,7 @@ type Images interface {
 	// SaveSBOM keeps an SBOM and what it says, and makes the image StateCataloged. It replaces an earlier one, and ends the attempt at the
 	// image. The image must be known: ErrNotFound otherwise. An SBOM of a Job is kept once and while the attempt is open:
 	// ErrAttemptClosed otherwise. The same SBOM of the same Job again changes nothing and is no error: its sender may have missed the answer.
+	// An image that is cataloged again (BeginRecatalog) and was matched keeps its state, packages and findings until ReplaceCatalog.
 	SaveSBOM(ctx context.Context, key model.ImageKey, sbom SBOM, catalog model.Catalog) error
 	// SBOM returns the stored SBOM. With a zero Platform it is that of the platform that Image would choose.
 	SBOM(ctx context.Context, key model.ImageKey) (SBOM, error)
@@ -196,14 +198,22 @@ type Image struct {
 	SizeClass model.SizeClass
 	// ScannedIn is the namespace of the scan that the SBOM comes from, "" when it comes from no scan or is not known.
 	ScannedIn string
-	// Cataloger is that of the model.Catalog, "" when it is not known.
+	// Cataloger is that of the model.Catalog, "" when it is not known. Recatalog says what became of replacing its SBOM.
 	Cataloger string
+	Recatalog Recatalog
 	// FromReport says that the SBOM is the report: nothing has pulled the image yet. Reported are the counts of the report, nil
 	// when there is none.
 	FromReport    bool
 	Reported      *Counts
 	SBOMSHA256    string
 	SBOMSizeBytes int64
+}
+
+// Recatalog says for which cataloger an image with an SBOM was last to be cataloged again, "" when it never was.
+type Recatalog struct {
+	Cataloger string
+	// Open says that the SBOM has not arrived yet: attempts go on.
+	Open bool
 }
 
 // SBOM is a stored SBOM.

@@ -50,16 +50,16 @@ func TestScansHaveALowPriority(t *testing.T) {
 }
 
 func TestScansAreBounded(t *testing.T) {
-	args := render(t, "{image: {pullSecrets: [{name: a}, {name: b}]}, scans: {concurrency: 3, registryConcurrency: 2, maxMemory: 2Gi, deadline: 1h, auditInterval: 1m, maxRetention: 720h}}").container().Args
+	args := render(t, "{image: {pullSecrets: [{name: a}, {name: b}]}, scans: {concurrency: 3, registryConcurrency: 2, recatalogPerHour: 30, maxMemory: 2Gi, deadline: 1h, auditInterval: 1m, maxRetention: 720h}}").container().Args
 	for _, want := range []string{
-		"--scan-concurrency=3", "--scan-registry-concurrency=2", "--scan-max-memory=2Gi", "--scan-deadline=1h", "--audit-interval=1m", "--max-retention=720h",
+		"--scan-concurrency=3", "--scan-registry-concurrency=2", "--scan-recatalog-per-hour=30", "--scan-max-memory=2Gi", "--scan-deadline=1h", "--audit-interval=1m", "--max-retention=720h",
 		"--scan-image-pull-secrets=a", "--scan-image-pull-secrets=b",
 	} {
 		if !slices.Contains(args, want) {
 			t.Errorf("%s is not among %v", want, args)
 		}
 	}
-	for _, values := range []string{"scans: {concurrency: 0}", "scans: {maxMemory: much}", "scans: {deadline: soon}", "scans: {maxRetention: long}", "scans: {priorityClass: {value: 2000000000}}", "scans: {other: 1}"} {
+	for _, values := range []string{"scans: {concurrency: 0}", "scans: {recatalogPerHour: -1}", "scans: {maxMemory: much}", "scans: {deadline: soon}", "scans: {maxRetention: long}", "scans: {priorityClass: {value: 2000000000}}", "scans: {other: 1}"} {
 		if _, err := template(t, values); err == nil {
 			t.Errorf("%s is accepted", values)
 		}

@@ -64,8 +64,9 @@ type Reconciler struct {
 	// Home is where scans run that need no credentials of another namespace.
 	Home Home
 	// Limits limit the concurrent scans of all Scanners.
-	Limits  Limits
-	Metrics *metrics.Scans
+	Limits    Limits
+	Recatalog Recatalog
+	Metrics   *metrics.Scans
 
 	queues queues
 	pace   pace
@@ -132,7 +133,7 @@ func (r *Reconciler) act(ctx context.Context, scanner *scannerv1.Scanner, v *obs
 	if err := r.reportChanges(ctx, scanner, v); err != nil {
 		return 0, err
 	}
-	plan := makePlan(scanner, v, r.Limits, r.Clock.Now())
+	plan := makePlan(scanner, v, r.Limits, r.Recatalog, r.Clock.Now())
 	r.queues.set(client.ObjectKeyFromObject(scanner), plan.waiting, plan.served()...)
 	if err := r.startAll(ctx, scanner, v, &plan); err != nil {
 		return 0, err
@@ -153,6 +154,17 @@ func (r *Reconciler) act(ctx context.Context, scanner *scannerv1.Scanner, v *obs
 func (r *Reconciler) startAll(ctx context.Context, scanner *scannerv1.Scanner, v *observed, plan *plan) error {
 	log := logr.FromContextOrDiscard(ctx)
 	for i, start := range plan.start {
+		if start.Key == plan.again {
+			began, err := r.beginAgain(ctx, v, start)
+			if err != nil {
+				return err
+			}
+			if !began {
+				plan.start = plan.start[:i] // It is the last one.
+				plan.recataloging--
+				return nil
+			}
+		}
 		err := r.start(ctx, client.ObjectKeyFromObject(scanner), start)
 		if problem, ok := errors.AsType[*specError](err); ok {
 			plan.fail(problem, plan.start[i:])
@@ -163,7 +175,7 @@ func (r *Reconciler) startAll(ctx context.Context, scanner *scannerv1.Scanner, v
 			if err := r.recordFailure(ctx, scanner, v, start.Key, Attempt{SizeClass: start.SizeClass, Namespace: start.Namespace, For: start.For, Outcome: refused.Outcome}); err != nil {
 				return err
 			}
-			plan.running--
+			plan.take(start.Key, -1)
 			plan.next = min(plan.next, retryRefused)
 			continue
 		}
@@ -179,7 +191,7 @@ func (r *Reconciler) startAll(ctx context.Context, scanner *scannerv1.Scanner, v
 func (r *Reconciler) recordFailures(ctx context.Context, scanner *scannerv1.Scanner, v *observed) error {
 	for key, image := range v.images {
 		attempt, started := v.attempts[v.attemptName(key)]
-		if !started || !attempt.Done || image.State == store.StateCataloged || image.State == store.StateScanned {
+		if !started || !attempt.Done || cataloged(&image) && !image.Recatalog.Open {
 			continue
 		}
 		if attempt.Outcome.Succeeded() {
@@ -222,12 +234,17 @@ func (r *Reconciler) recordFailure(ctx context.Context, scanner *scannerv1.Scann
 	if !recorded {
 		return nil
 	}
-	image.State, image.Attempts, image.NextAttempt = store.StateFailed, image.Attempts+1, next.at
-	image.Reason, image.Message = outcome.Reason, outcome.Message
+	failed := "could not be scanned"
+	image.Attempts, image.NextAttempt = image.Attempts+1, next.at
+	if cataloged(&image) {
+		failed = "could not be cataloged again, its result remains"
+	} else {
+		image.State, image.Reason, image.Message = store.StateFailed, outcome.Reason, outcome.Message
+	}
 	v.images[key] = image
 	r.Metrics.Failed(string(outcome.Reason))
 	logr.FromContextOrDiscard(ctx).Info("Scan failed", "image", key.ImageID, "platform", key.Platform.String(), "reason", outcome.Reason, "message", outcome.Message)
-	note := fmt.Sprintf("Image %s could not be scanned: %s: %s", key.ImageID, outcome.Reason, v.detail(attempt.Namespace, outcome))
+	note := fmt.Sprintf("Image %s %s: %s: %s", key.ImageID, failed, outcome.Reason, v.detail(attempt.Namespace, outcome))
 	// Events about the same objects with the same words are counted as one, whatever their notes say.
 	r.Recorder.Eventf(scanner, runner(v, key), corev1.EventTypeWarning, "ScanFailed", string(outcome.Reason), "%s", truncate.Ellipsis(note, kube.MaxNote))
 	return nil

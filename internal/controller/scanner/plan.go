@@ -95,6 +95,10 @@ type plan struct {
 	// that wait for a slot or, suspended, for good.
 	running int
 	queued  int
+	// recataloging counts the Scanner's attempts to catalog an image again; again is the image of the one to be started, which is the last
+	// of start.
+	recataloging int
+	again        model.ImageKey
 	// waits says what keeps queued images, waiting how many of them wait for slots.
 	waits   map[model.ImageKey]wait
 	waiting demand
@@ -109,10 +113,12 @@ type plan struct {
 func (p *plan) fail(problem *specError, rest []scanjob.Request) {
 	p.problem, p.waiting, p.next = problem, demand{}, max(p.next, watchInterval)
 	for i := range rest {
-		p.waits[rest[i].Key] = wait{why: "waiting until an error in the spec of the Scanner is corrected: " + problem.Error()}
+		p.take(rest[i].Key, -1)
+		if rest[i].Key != p.again {
+			p.queued++
+			p.waits[rest[i].Key] = wait{why: "waiting until an error in the spec of the Scanner is corrected: " + problem.Error()}
+		}
 	}
-	p.running -= len(rest)
-	p.queued += len(rest)
 }
 
 // served lists the namespaces whose images are cataloged now.
@@ -141,11 +147,16 @@ const (
 )
 
 // makePlan decides which images to catalog now: new ones before retries, in the order in which their pods were created, as
-// long as the Scanner, the operator and the registry have free slots for the namespaces that run them.
-func makePlan(scanner *scannerv1.Scanner, v *observed, limits Limits, now time.Time) plan {
+// long as the Scanner, the operator and the registry have free slots for the namespaces that run them; and last one to catalog again.
+func makePlan(scanner *scannerv1.Scanner, v *observed, limits Limits, again Recatalog, now time.Time) plan {
 	p := plan{next: auditInterval, waits: map[model.ImageKey]wait{}, waiting: demand{}}
 	for i := range v.active {
-		if _, wanted := v.images[v.active[i].Key]; wanted && v.active[i].ScannerUID == string(scanner.UID) {
+		image, wanted := v.images[v.active[i].Key]
+		switch {
+		case !wanted || v.active[i].ScannerUID != string(scanner.UID):
+		case cataloged(&image) && image.Recatalog.Open:
+			p.recataloging++
+		default:
 			p.running++
 		}
 	}
@@ -168,10 +179,11 @@ func makePlan(scanner *scannerv1.Scanner, v *observed, limits Limits, now time.T
 			p.next = min(p.next, max(w.until.Sub(now), time.Second))
 		}
 	}
-	if p.running > 0 {
+	p.catalogAgain(scanner, v, again, free, now)
+	if p.running+p.recataloging > 0 {
 		p.next = min(p.next, watchInterval)
 	}
-	if p.running > 0 || len(p.waiting) > 0 {
+	if p.running+p.recataloging > 0 || len(p.waiting) > 0 {
 		p.next = v.nextBlocked(p.next, now)
 	}
 	if len(p.start) > 0 {

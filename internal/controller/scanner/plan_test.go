@@ -244,7 +244,7 @@ func TestMakePlan(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			p := makePlan(tt.scanner, tt.world.observed, Limits{Scans: 6, PerRegistry: 4}, now)
+			p := makePlan(tt.scanner, tt.world.observed, Limits{Scans: 6, PerRegistry: 4}, Recatalog{}, now)
 			got := want{running: p.running, queued: p.queued, next: p.next, contends: len(p.waiting[limitOperator]) > 0}
 			if len(p.waits) != p.queued {
 				t.Errorf("%d images are queued, and it is said of %d why", p.queued, len(p.waits))

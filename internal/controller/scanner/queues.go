@@ -81,6 +81,18 @@ func (q *queues) set(scanner types.NamespacedName, waiting demand, served ...str
 	maps.DeleteFunc(q.places, func(namespace string, _ int64) bool { return !waits[namespace] })
 }
 
+// othersWait reports whether an image of another Scanner waits for a slot.
+func (q *queues) othersWait(scanner limit) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for name, demand := range q.waiting {
+		if limitOfScanner(name) != scanner && len(demand) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // get returns what waits by limit. Of what a Scanner itself had waiting, no more than the images of each namespace that are due now is left.
 func (q *queues) get(scanner types.NamespacedName, due map[string]int) (waiting map[limit]queue, places map[string]int64) {
 	q.mu.Lock()

@@ -68,8 +68,20 @@ func (m memory) RecordFailure(_ context.Context, key model.ImageKey, attempt int
 	if !known || image.Attempts != attempt {
 		return false, nil
 	}
-	image.State, image.Attempts, image.NextAttempt = store.StateFailed, attempt+1, next
-	image.Reason, image.Message = outcome.Reason, outcome.Message
+	image.Attempts, image.NextAttempt = attempt+1, next
+	if !cataloged(&image) {
+		image.State, image.Reason, image.Message = store.StateFailed, outcome.Reason, outcome.Message
+	}
+	m[key] = image
+	return true, nil
+}
+
+func (m memory) BeginRecatalog(_ context.Context, key model.ImageKey, attempt int, cataloger string, _ int) (bool, error) {
+	image, known := m[key]
+	if !known || image.Attempts != attempt {
+		return false, nil
+	}
+	image.Recatalog = store.Recatalog{Cataloger: cataloger, Open: true}
 	m[key] = image
 	return true, nil
 }

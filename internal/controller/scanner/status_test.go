@@ -65,7 +65,7 @@ func TestSetStatusReady(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			setStatus(tt.scanner, tt.world.observed, makePlan(tt.scanner, tt.world.observed, DefaultLimits(), now))
+			setStatus(tt.scanner, tt.world.observed, makePlan(tt.scanner, tt.world.observed, DefaultLimits(), Recatalog{}, now))
 			ready := meta.FindStatusCondition(tt.scanner.Status.Conditions, scannerv1.ConditionReady)
 			if ready.Reason != string(tt.reason) || !strings.Contains(ready.Message, tt.message) {
 				t.Errorf("Ready = %s: %q, want %s: …%s…", ready.Reason, ready.Message, tt.reason, tt.message)
@@ -74,7 +74,7 @@ func TestSetStatusReady(t *testing.T) {
 				t.Errorf("Ready is %s with reason %s", ready.Status, ready.Reason)
 			}
 			before := tt.scanner.Status.DeepCopy()
-			setStatus(tt.scanner, tt.world.observed, makePlan(tt.scanner, tt.world.observed, DefaultLimits(), now.Add(time.Second)))
+			setStatus(tt.scanner, tt.world.observed, makePlan(tt.scanner, tt.world.observed, DefaultLimits(), Recatalog{}, now.Add(time.Second)))
 			if diff := cmp.Diff(before, &tt.scanner.Status); diff != "" {
 				t.Errorf("the same state gives another status:\n%s", diff)
 			}

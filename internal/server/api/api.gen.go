@@ -1181,7 +1181,7 @@ type FixState string
 
 // Image defines model for Image.
 type Image struct {
-	// Attempts Number of failed attempts.
+	// Attempts Number of failed attempts, to catalog the image or, if it has an SBOM, to catalog it again.
 	Attempts    int        `json:"attempts"`
 	CatalogedAt *time.Time `json:"catalogedAt,omitempty"`
 

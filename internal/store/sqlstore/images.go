@@ -189,8 +189,13 @@ func (s *Store) RecordFailure(ctx context.Context, key model.ImageKey, attempt i
 			string(store.StateFailed), attempt+1, string(outcome.Reason), message, micros(next),
 			key.ImageID, key.Platform.String(), attempt, []string{string(store.StatePending), string(store.StateFailed)})
 		recorded = result.RowsAffected == 1
-		if result.Error != nil || !recorded {
+		if result.Error != nil {
 			return result.Error
+		}
+		if !recorded {
+			var err error
+			recorded, err = failRecatalog(tx, key, attempt, next)
+			return err
 		}
 		data := failure{Reason: outcome.Reason, Message: message, Attempt: &attempt}
 		if !next.IsZero() {

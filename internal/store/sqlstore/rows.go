@@ -50,6 +50,9 @@ type imageRow struct {
 	SizeClass     string
 	ScannedIn     string
 	Cataloger     string
+	// RecatalogFor and RecatalogOpen are those of store.Recatalog.
+	RecatalogFor  string
+	RecatalogOpen int64
 	Reported      countsRow `gorm:"embedded;embeddedPrefix:reported_"`
 }
 
@@ -75,12 +78,13 @@ func countValues(c store.Counts) []any {
 	return []any{c.Critical, c.High, c.Medium, c.Low, c.Negligible, c.Unknown, c.KEV, c.Fixable}
 }
 
-// imageColumns are the columns of imageRow, of images i, result sets g, reports r, repository_sizes z, sbom_origins o and
-// sbom_catalogers c.
+// imageColumns are the columns of imageRow, of images i, result sets g, reports r, repository_sizes z, sbom_origins o,
+// sbom_catalogers c and recatalogs n.
 var imageColumns = `i.id, i.image_id, i.platform, i.state, i.nonce, i.attempts, i.reason, i.message, i.next_attempt_at, i.distro,
 	i.size, i.package_count, i.critical, i.high, i.medium, i.low, i.negligible, i.unknown, i.kev, i.fixable,
 	i.first_seen, i.catalogued_at AS cataloged_at, i.matched_at, i.sbom_sha256, i.sbom_size, g.build_id, g.schema_version, g.built, g.source,
 	g.current_since, i.from_report, COALESCE(z.class, '') AS size_class, COALESCE(o.namespace, '') AS scanned_in, COALESCE(c.cataloger, '') AS cataloger,
+	COALESCE(n.cataloger, '') AS recatalog_for, COALESCE(n.is_open, 0) AS recatalog_open,
 	CASE WHEN r.id IS NULL THEN 0 ELSE 1 END AS has_report, ` +
 	perCount("COALESCE(r.%[1]s, 0) AS reported_%[1]s")
 
@@ -96,7 +100,7 @@ func perCount(format string) string {
 // imageJoins gives images that are matched the current result set: their findings come from it.
 const imageJoins = ` LEFT JOIN generations g ON g.state = '` + string(store.ResultSetCurrent) + `' AND i.matched_at > 0 LEFT JOIN reports r ON r.image_id = i.image_id
 	LEFT JOIN repository_sizes z ON z.repository = i.repository LEFT JOIN sbom_origins o ON o.image_pk = i.id
-	LEFT JOIN sbom_catalogers c ON c.image_pk = i.id`
+	LEFT JOIN sbom_catalogers c ON c.image_pk = i.id LEFT JOIN recatalogs n ON n.image_pk = i.id`
 
 func (r *imageRow) key() (model.ImageKey, error) { return keyOf(r.ImageID, r.Platform) }
 
@@ -132,7 +136,7 @@ func (r *imageRow) image() (store.Image, error) {
 		ImageState: state, Distro: r.Distro, Size: r.Size, PackageCount: r.PackageCount, Counts: r.Counts.counts(),
 		FirstSeen: fromMicros(r.FirstSeen), CatalogedAt: fromMicros(r.CatalogedAt), MatchedAt: fromMicros(r.MatchedAt),
 		HasReport: r.HasReport != 0, SizeClass: model.SizeClass(r.SizeClass).OrSmall(), ScannedIn: r.ScannedIn, Cataloger: r.Cataloger, FromReport: r.FromReport != 0,
-		SBOMSHA256: r.SbomSha256, SBOMSizeBytes: r.SbomSize,
+		SBOMSHA256: r.SbomSha256, SBOMSizeBytes: r.SbomSize, Recatalog: store.Recatalog{Cataloger: r.RecatalogFor, Open: r.RecatalogOpen != 0},
 	}
 	if image.HasReport {
 		counts := r.Reported.counts()

@@ -44,6 +44,13 @@ func (s *Store) SaveSBOM(ctx context.Context, key model.ImageKey, sbom store.SBO
 		if err != nil {
 			return err
 		}
+		again, err := endRecatalog(tx, id)
+		if err != nil {
+			return err
+		}
+		if again {
+			return renewSBOM(tx, id, key, sbom, catalog, len(packages))
+		}
 		if err := become(tx, id, store.StateCataloged); err != nil {
 			return err
 		}
@@ -68,22 +75,7 @@ func keepSBOM(tx *txn, id int64, key model.ImageKey, sbom store.SBOM, catalog mo
 	if err != nil {
 		return err
 	}
-	if err := tx.Execute("DELETE FROM sboms WHERE image_pk = ?", id); err != nil {
-		return err
-	}
-	err = tx.Insert("sboms", []string{"image_pk", "media_type", "sha256", "size"}, []any{id, sbom.MediaType, sbom.SHA256, sbom.Size}, "")
-	if err != nil {
-		return err
-	}
-	if err := sbomParts.save(tx, id, sbom.Content); err != nil {
-		return err
-	}
-	if sbom.ScannedIn != "" {
-		if err := tx.Insert("sbom_origins", []string{"image_pk", "namespace"}, []any{id, sbom.ScannedIn}, ""); err != nil {
-			return err
-		}
-	}
-	if err := saveCataloger(tx, id, catalog.Cataloger); err != nil {
+	if err := saveDocument(tx, id, sbom, catalog.Cataloger); err != nil {
 		return err
 	}
 	err = tx.Execute(`UPDATE images SET distro = ?, size = ?, package_count = ?, catalogued_at = ?, sbom_sha256 = ?, sbom_size = ?, projection = ?,
@@ -102,6 +94,26 @@ func keepSBOM(tx *txn, id int64, key model.ImageKey, sbom store.SBOM, catalog mo
 	}
 	return tx.event(store.EventImageCataloged, key.ImageID, key.Platform.String(),
 		cataloged{Packages: len(packages), Distro: sqldb.Clean(catalog.Distro), Size: catalog.Size})
+}
+
+// saveDocument replaces the SBOM of an image as it is stored.
+func saveDocument(tx *txn, image int64, sbom store.SBOM, cataloger string) error {
+	if err := tx.Execute("DELETE FROM sboms WHERE image_pk = ?", image); err != nil {
+		return err
+	}
+	err := tx.Insert("sboms", []string{"image_pk", "media_type", "sha256", "size"}, []any{image, sbom.MediaType, sbom.SHA256, sbom.Size}, "")
+	if err != nil {
+		return err
+	}
+	if err := sbomParts.save(tx, image, sbom.Content); err != nil {
+		return err
+	}
+	if sbom.ScannedIn != "" {
+		if err := tx.Insert("sbom_origins", []string{"image_pk", "namespace"}, []any{image, sbom.ScannedIn}, ""); err != nil {
+			return err
+		}
+	}
+	return saveCataloger(tx, image, cataloger)
 }
 
 // saveCataloger keeps which program wrote the SBOM that an image has.

@@ -27,12 +27,13 @@ type scanJobRow struct {
 	IsCurrent                               int64
 }
 
-// selectScanJobs reads rows of scanJobRow; the values are the states in which an image waits for its SBOM.
+// selectScanJobs reads rows of scanJobRow; the values are the states in which an image waits for its first SBOM.
 const selectScanJobs = `SELECT j.name, j.namespace, j.uid, j.image_id, j.platform, j.attempt, j.scanner_uid, j.for_namespace, j.size_class, j.spec, j.sbom_sha256,
 	CASE WHEN i.id IS NULL THEN 0 ELSE 1 END AS is_current FROM scan_jobs j
-	LEFT JOIN images i ON i.image_id = j.image_id AND i.platform = j.platform AND i.nonce = j.nonce AND i.attempts = j.attempt AND i.state IN ?`
+	LEFT JOIN images i ON i.image_id = j.image_id AND i.platform = j.platform AND i.nonce = j.nonce AND i.attempts = j.attempt
+	AND (i.state IN ? OR ` + isRecataloged + `)`
 
-// waitingStates are the states in which an image waits for its SBOM.
+// waitingStates are the states in which an image waits for its first SBOM.
 var waitingStates = []string{string(store.StatePending), string(store.StateFailed)}
 
 func (r *scanJobRow) job() (store.ScanJob, error) {
@@ -76,7 +77,7 @@ func (s *Store) ReserveScanJob(ctx context.Context, job store.ScanJob) (kept sto
 			return nil
 		}
 		var nonces []string
-		err = tx.Raw("SELECT nonce FROM images WHERE image_id = ? AND platform = ? AND attempts = ? AND state IN ?",
+		err = tx.Raw("SELECT i.nonce FROM images i WHERE i.image_id = ? AND i.platform = ? AND i.attempts = ? AND (i.state IN ? OR "+isRecataloged+")",
 			job.Key.ImageID, job.Key.Platform.String(), job.Attempt, waitingStates).Scan(&nonces).Error
 		if err != nil {
 			return err

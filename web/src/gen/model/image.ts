@@ -14,7 +14,7 @@ export interface Image {
   state: ImageState;
   reason?: FailureReason;
   message?: string;
-  /** Number of failed attempts. */
+  /** Number of failed attempts, to catalog the image or, if it has an SBOM, to catalog it again. */
   attempts: number;
   nextAttempt?: string;
   /** Memory size class for scans of the image's repository, from S to L. It is raised when a scan runs out of memory. */

@@ -1,0 +1,94 @@
+package scanner
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/scanjob"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+// Recatalog says which images are cataloged again: those that run and that another cataloger cataloged, or one that is not known.
+type Recatalog struct {
+	// PerHour is the maximum number of images in an hour, of all Scanners. With 0, no image is cataloged again.
+	PerHour int
+	// Cataloger is the one of this program, in the form of store.Image.
+	Cataloger string
+}
+
+// cataloged reports whether an image has an SBOM.
+func cataloged(image *store.Image) bool {
+	return image.State == store.StateCataloged || image.State == store.StateScanned
+}
+
+// wants reports whether an image is to be cataloged again. It is once for each cataloger: the scan Jobs may run another version than the
+// operator.
+func (r Recatalog) wants(image *store.Image) bool {
+	return cataloged(image) && !image.FromReport && image.Cataloger != r.Cataloger && (image.Recatalog.Open || image.Recatalog.Cataloger != r.Cataloger)
+}
+
+// take counts scans of an image that begin, or that do not after all.
+func (p *plan) take(key model.ImageKey, count int) {
+	if key == p.again {
+		p.recataloging += count
+		return
+	}
+	p.running += count
+}
+
+// catalogAgain starts the next attempt to replace an SBOM: one at a time, and none while any image waits for a slot.
+func (p *plan) catalogAgain(scanner *scannerv1.Scanner, v *observed, settings Recatalog, free *limited, now time.Time) {
+	if settings.PerHour == 0 || p.recataloging > 0 || len(p.waiting) > 0 || v.queues.othersWait(free.scanner) {
+		return
+	}
+	key, due := nextAgain(v, settings, now, &p.next)
+	if !due {
+		return
+	}
+	namespace, w := choose(scanner, v, key, free)
+	if w.why != "" {
+		return
+	}
+	p.again = key
+	p.take(key, 1)
+	p.start = append(p.start, request(scanner, v, key, namespace))
+}
+
+// nextAgain returns the image to be cataloged again now, one with the fewest failed attempts, and shortens next to the time when another
+// will be due.
+func nextAgain(v *observed, settings Recatalog, now time.Time, next *time.Duration) (best model.ImageKey, found bool) {
+	for _, key := range wantedKeys(v.containers) {
+		image, known := v.images[key]
+		if !known || !settings.wants(&image) {
+			continue
+		}
+		if attempt, started := v.attempts[v.attemptName(key)]; started && !attempt.Done {
+			continue
+		}
+		if wait := image.NextAttempt.Sub(now); wait > 0 {
+			*next = min(*next, wait)
+			continue
+		}
+		if !found || image.Attempts < v.images[best].Attempts {
+			best, found = key, true
+		}
+	}
+	return best, found
+}
+
+// beginAgain records that an attempt may replace an SBOM. It returns false when too many have begun within the last hour.
+func (r *Reconciler) beginAgain(ctx context.Context, v *observed, start scanjob.Request) (bool, error) {
+	began, err := r.Store.BeginRecatalog(ctx, start.Key, start.Attempt, r.Recatalog.Cataloger, r.Recatalog.PerHour)
+	if err != nil {
+		return false, fmt.Errorf("record that an image is cataloged again: %w", err)
+	}
+	if began {
+		image := v.images[start.Key]
+		image.Recatalog = store.Recatalog{Cataloger: r.Recatalog.Cataloger, Open: true}
+		v.images[start.Key] = image
+	}
+	return began, nil
+}

@@ -1,0 +1,157 @@
+package storetest
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+// again begins to catalog an image again.
+func (f *fixture) again(t *testing.T, key model.ImageKey, attempt, perHour int, want bool) {
+	t.Helper()
+	if began, err := f.BeginRecatalog(t.Context(), key, attempt, "syft v2", perHour); began != want || err != nil {
+		t.Errorf("BeginRecatalog(%s, %d): %t, %v; want %t", key, attempt, began, err, want)
+	}
+}
+
+// scanned has an image with the package p and a finding.
+func (f *fixture) scanned(t *testing.T, key model.ImageKey) store.Image {
+	t.Helper()
+	f.catalog(t, key, "1", catalogOf("p"))
+	f.match(t, key, "1", answers{"p": {finding("CVE-1", model.SeverityHigh)}})
+	return f.image(t, key)
+}
+
+func (f *fixture) expectRecataloged(t *testing.T, want ...model.ImageKey) {
+	t.Helper()
+	if got, err := f.RecatalogedImages(t.Context(), store.MaxKeys); err != nil || !slices.Equal(got, want) {
+		t.Errorf("RecatalogedImages: %v, %v; want %v", got, err, want)
+	}
+}
+
+var recatalogTests = map[string]func(*testing.T, *fixture){
+	"An image that is cataloged again keeps its result": func(t *testing.T, f *fixture) {
+		key := image("a", amd64)
+		before := f.scanned(t, key)
+		job := scanJob("scan-2", key, 0)
+		if _, _, err := f.ReserveScanJob(t.Context(), job); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("a Job for an image that is scanned: %v", err)
+		}
+		f.again(t, key, 0, 1, true)
+		if got := f.image(t, key).Recatalog; got != (store.Recatalog{Cataloger: "syft v2", Open: true}) {
+			t.Errorf("begun: %+v", got)
+		}
+		f.recordJob(t, job, "uid-2")
+		must(t, f.deliver(t, key, "2", "uid-2"))
+		after := f.image(t, key)
+		if after.Nonce == before.Nonce || after.Recatalog != (store.Recatalog{Cataloger: "syft v2"}) || after.SBOMSHA256 != "2" || after.ScannedIn != "team" {
+			t.Errorf("after the SBOM: %+v", after)
+		}
+		before.Nonce, before.Recatalog, before.SBOMSHA256, before.ScannedIn = after.Nonce, after.Recatalog, after.SBOMSHA256, after.ScannedIn
+		before.CatalogedAt = after.CatalogedAt
+		if diff := cmp.Diff(before, after); diff != "" {
+			t.Errorf("the result changed (-want +got):\n%s", diff)
+		}
+		if got := f.found(t, key); !slices.Equal(got, []string{"CVE-1 p"}) {
+			t.Errorf("findings %v", got)
+		}
+		f.expectRecataloged(t, key)
+		if err := f.deliver(t, key, "3", "uid-2"); !errors.Is(err, store.ErrAttemptClosed) {
+			t.Errorf("another SBOM: %v", err)
+		}
+
+		packages, err := f.StorePackages(t.Context(), catalogOf("p2").Packages)
+		must(t, err)
+		must(t, f.SaveAnswers(t.Context(), f.current(t).Number, map[int64]model.PackageAnswer{packages[0].ID: answerOf(finding("CVE-2", model.SeverityLow))}))
+		must(t, f.ReplaceCatalog(t.Context(), key, "2", catalogOf("p2")))
+		if i := f.image(t, key); i.State != store.StateScanned || i.Counts.High != 0 || i.Counts.Low != 1 {
+			t.Errorf("after ReplaceCatalog: %+v", i)
+		}
+		if got := f.found(t, key); !slices.Equal(got, []string{"CVE-2 p2"}) {
+			t.Errorf("findings %v", got)
+		}
+		f.expectRecataloged(t)
+	},
+	"A failed attempt to catalog an image again changes no result": func(t *testing.T, f *fixture) {
+		key := image("a", amd64)
+		before := f.scanned(t, key)
+		fail := func(attempt int, want bool) {
+			t.Helper()
+			recorded, err := f.RecordFailure(t.Context(), key, attempt, model.Outcome{Reason: model.ReasonOutOfDisk, Message: "full"}, day)
+			if recorded != want || err != nil {
+				t.Errorf("RecordFailure(%d): %t, %v; want %t", attempt, recorded, err, want)
+			}
+		}
+		fail(0, false)
+		f.again(t, key, 0, 1, true)
+		f.recordJob(t, scanJob("scan-2", key, 0), "uid-2")
+		last := f.last(t)
+		fail(0, true)
+		fail(0, false)
+		expectKinds(t, f.kinds(t, last))
+		before.Attempts, before.NextAttempt, before.Recatalog = 1, day, store.Recatalog{Cataloger: "syft v2", Open: true}
+		if diff := cmp.Diff(before, f.image(t, key)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if err := f.deliver(t, key, "2", "uid-2"); !errors.Is(err, store.ErrAttemptClosed) {
+			t.Errorf("the SBOM of the failed attempt: %v", err)
+		}
+		f.again(t, key, 0, 1, false)
+		f.again(t, key, 1, 1, true)
+		f.recordJob(t, scanJob("scan-3", key, 1), "uid-3")
+		must(t, f.deliver(t, key, "3", "uid-3"))
+		if i := f.image(t, key); i.Attempts != 0 || !i.NextAttempt.IsZero() || i.State != store.StateScanned || i.Recatalog.Open {
+			t.Errorf("after the SBOM: %+v", i)
+		}
+	},
+	"So many images in an hour are cataloged again": func(t *testing.T, f *fixture) {
+		f.clock.set(day)
+		a, b, c, pending := image("a", amd64), image("bb", amd64), image("ccc", amd64), image("dddd", amd64)
+		for _, key := range []model.ImageKey{a, b, c} {
+			f.scanned(t, key)
+		}
+		f.want(t, pending)
+		f.again(t, pending, 0, 9, false)
+		f.again(t, image("eeeee", amd64), 0, 9, false)
+		f.again(t, a, 1, 9, false)
+		f.again(t, a, 0, 0, false)
+		f.again(t, a, 0, 2, true)
+		f.again(t, b, 0, 2, true)
+		f.again(t, c, 0, 2, false)
+		f.again(t, a, 0, 2, true)
+		f.clock.set(day.Add(time.Hour - time.Microsecond))
+		f.again(t, c, 0, 2, false)
+		f.clock.set(day.Add(time.Hour))
+		f.again(t, c, 0, 2, true)
+		if began, err := f.BeginRecatalog(t.Context(), a, 0, "", 9); began || err == nil {
+			t.Errorf("without a cataloger: %t, %v", began, err)
+		}
+		must(t, f.DeleteImage(t.Context(), a.ImageID))
+		f.want(t, a)
+		if got := f.image(t, a).Recatalog; got != (store.Recatalog{}) {
+			t.Errorf("a new image: %+v", got)
+		}
+	},
+	"An image without a result is cataloged again": func(t *testing.T, f *fixture) {
+		key := image("a", amd64)
+		f.catalog(t, key, "1", catalogOf("p"))
+		f.again(t, key, 0, 1, true)
+		f.catalog(t, key, "2", catalogOf("q", "r"))
+		if i := f.image(t, key); i.State != store.StateCataloged || i.PackageCount != 2 || i.Recatalog.Open {
+			t.Errorf("got %+v", i)
+		}
+		f.expectRecataloged(t)
+	},
+	"A report is not cataloged again": func(t *testing.T, f *fixture) {
+		sbom, catalog := sbomOf("report"), catalogOf("p")
+		key := image("a", model.Platform{})
+		must(t, f.SaveReport(t.Context(), key.ImageID, store.Report{Content: []byte("{}"), SBOM: &sbom, Catalog: &catalog}))
+		f.again(t, key, 0, 9, false)
+	},
+}
