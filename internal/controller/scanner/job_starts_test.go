@@ -8,6 +8,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -116,6 +117,81 @@ func TestAStartGoesOnWhereItEnded(t *testing.T) {
 				t.Errorf("recorded %+v, want UID %q in %s", got, tt.uid, tt.namespace)
 			}
 		})
+	}
+}
+
+// TestAJobOfAnEndedOperatorIsKnown: the next leader must not take the pod of a Job that was created and not recorded for a workload.
+func TestAJobOfAnEndedOperatorIsKnown(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*batchv1.Job)
+		want   bool
+	}{
+		"as it was built": {func(*batchv1.Job) {}, true},
+		"replaced":        {func(job *batchv1.Job) { job.Spec.Template.Spec.Containers[0].Image = "evil" }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			live, kept := clientWith(t), &failingRecords{recorded{}, store.ErrUnavailable}
+			options := scanjob.DefaultOptions()
+			options.Image = "operator:1"
+			newJobs := func() *Jobs {
+				return NewJobs(splitClient{clientWith(t), live}, live, kept, testclock.NewFakeClock(now), options)
+			}
+			req := scanjob.Request{Name: "scan-a", Namespace: "shop", Key: imageKey("a"), ScannerUID: "me"}
+			if err := newJobs().Start(t.Context(), client.ObjectKey{Namespace: "ns", Name: "s"}, req); !errors.Is(err, store.ErrUnavailable) {
+				t.Fatalf("the start: %v", err)
+			}
+			kept.err = nil
+			var job batchv1.Job
+			if err := live.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "scan-a"}, &job); err != nil {
+				t.Fatal(err)
+			}
+			pod := scanPod(corev1.PodStatus{})
+			pod.OwnerReferences, pod.Spec = []metav1.OwnerReference{ownedBy("scan-a", job.UID, true)}, *job.Spec.Template.Spec.DeepCopy()
+			tt.change(&job)
+			if err := live.Update(t.Context(), &job); err != nil {
+				t.Fatal(err)
+			}
+			next := newJobs()
+			attempts, err := next.Attempts(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if attempt, known := attempts["scan-a"]; known != tt.want || attempt.Done || next.Made(pod) != tt.want {
+				t.Errorf("attempts %+v, the pod is one of a scan: %t; want %t", attempts, next.Made(pod), tt.want)
+			}
+		})
+	}
+}
+
+// cancelingClient has the operator stop while a Job is created.
+type cancelingClient struct {
+	client.Client
+	stop func()
+}
+
+func (c cancelingClient) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
+	defer c.stop()
+	return c.Client.Create(ctx, obj, opts...)
+}
+
+// canceledRecords fail as a database does.
+type canceledRecords struct{ recorded }
+
+func (r canceledRecords) RecordScanJob(ctx context.Context, name, uid string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return r.recorded.RecordScanJob(ctx, name, uid)
+}
+
+// TestAJobIsRecordedWhileTheOperatorStops: what the API server has created is recorded before the next leader observes its pod.
+func TestAJobIsRecordedWhileTheOperatorStops(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	live, kept := clientWith(t), canceledRecords{recorded{}}
+	jobs := NewJobs(cancelingClient{splitClient{clientWith(t), live}, stop}, live, kept, testclock.NewFakeClock(now), scanjob.DefaultOptions())
+	req := scanjob.Request{Name: "scan-a", Namespace: "shop", Key: imageKey("a"), ScannerUID: "me"}
+	if err := jobs.Start(ctx, client.ObjectKey{Namespace: "ns", Name: "s"}, req); err != nil || kept.recorded["scan-a"].UID == "" {
+		t.Errorf("%v, recorded the UID %q", err, kept.recorded["scan-a"].UID)
 	}
 }
 

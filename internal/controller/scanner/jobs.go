@@ -27,6 +27,9 @@ import (
 // cacheLag is how long a new Job may be missing from the cache before it is read from the API server.
 const cacheLag = 5 * time.Second
 
+// recordTimeout bounds how long the record of a Job that was created may take. It is shorter than the time that a manager has to stop.
+const recordTimeout = 10 * time.Second
+
 // After the SBOM has arrived and the scan container has ended, the Job controller has slotGrace to end the Job until its slot is free anyway, and
 // deleteGrace until the Job is deleted.
 const (
@@ -110,9 +113,9 @@ func (j *Jobs) Attempts(ctx context.Context) (map[string]Attempt, error) {
 	var ended []string
 	for i := range records {
 		record := &records[i]
-		known[types.UID(record.UID)] = true
 		j.note(record)
 		attempt, exists, err := j.attempt(ctx, record, cached[types.UID(record.UID)])
+		known[types.UID(record.UID)] = true // An adopted Job has one now.
 		switch {
 		case err != nil:
 			return nil, err
@@ -154,7 +157,9 @@ func (j *Jobs) note(record *store.ScanJob) {
 func (j *Jobs) attempt(ctx context.Context, record *store.ScanJob, cached *batchv1.Job) (_ Attempt, exists bool, err error) {
 	attempt := Attempt{Key: record.Key, ScannerUID: record.ScannerUID, SizeClass: record.SizeClass, Namespace: record.Namespace, For: record.For}
 	if record.UID == "" {
-		return attempt, false, nil
+		if adopted, err := j.adopt(ctx, record); err != nil || !adopted {
+			return attempt, false, err
+		}
 	}
 	uid, job := types.UID(record.UID), cached
 	if job == nil {
@@ -371,8 +376,44 @@ func (j *Jobs) resume(ctx context.Context, kept *store.ScanJob) (done bool, err 
 	return true, j.record(ctx, kept, job)
 }
 
-// record accepts a Job as the one that was reserved, if its pods are to be what the operator built.
+// adopt records a Job that a process created and did not record before it ended, so that its pods are known as those of a scan before pods are
+// observed. It returns false when there is no such Job: it has not been created yet, or is not as the operator built it.
+func (j *Jobs) adopt(ctx context.Context, reserved *store.ScanJob) (bool, error) {
+	if !reserved.Open {
+		return false, nil
+	}
+	key := types.NamespacedName{Namespace: reserved.Namespace, Name: reserved.Name}
+	job := &batchv1.Job{}
+	if err := j.live.Get(ctx, key, job); apierrors.IsNotFound(err) {
+		return false, nil
+	} else if err != nil {
+		return false, fmt.Errorf("get scan Job %s: %w", key, err)
+	}
+	err := j.accept(ctx, reserved, job)
+	if _, refused := errors.AsType[*RefusedError](err); refused || errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	j.created[job.UID] = j.clock.Now()
+	return true, nil
+}
+
+// record accepts a Job, and remembers that the cache may not show it yet.
 func (j *Jobs) record(ctx context.Context, kept *store.ScanJob, job *batchv1.Job) error {
+	if err := j.accept(ctx, kept, job); err != nil {
+		return err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.created[job.UID] = j.clock.Now()
+	return nil
+}
+
+// accept records a Job as the one that was reserved, if its pods are to be what the operator built, even if the operator has begun to stop: the
+// next leader has to know the pods of the Job.
+func (j *Jobs) accept(ctx context.Context, kept *store.ScanJob, job *batchv1.Job) error {
 	field, err := scanjob.Difference(kept.Spec, &job.Spec.Template.Spec)
 	if err != nil {
 		return err
@@ -382,12 +423,11 @@ func (j *Jobs) record(ctx context.Context, kept *store.ScanJob, job *batchv1.Job
 			"the scan Job %s/%s is not as the operator built it: an admission webhook or policy changed spec.template.spec.%s; exclude scan Jobs from it",
 			job.Namespace, job.Name, field)}}
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	defer cancel()
 	if err := j.records.RecordScanJob(ctx, kept.Name, string(job.UID)); err != nil {
 		return fmt.Errorf("record scan Job %s/%s: %w", job.Namespace, job.Name, err)
 	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.created[job.UID] = j.clock.Now()
 	kept.UID = string(job.UID)
 	j.note(kept)
 	return nil
