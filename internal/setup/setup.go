@@ -14,6 +14,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/config"
@@ -111,6 +112,13 @@ func newManager(cluster *rest.Config, opts Options, caches *metrics.Caches) (ctr
 		return nil, fmt.Errorf("configure the cache: %w", err)
 	}
 	cacheOptions.NewInformer = kube.ObservedInformers(func(kind string, event kube.InformerEvent) { caches.Delivered(kind, string(event)) })
+	events := &leaseEvents{}
+	var lock resourcelock.Interface
+	if opts.LeaderElection {
+		if lock, err = newLease(cluster, opts.Namespace, events); err != nil {
+			return nil, err
+		}
+	}
 	mgr, err := ctrl.NewManager(cluster, ctrl.Options{
 		Scheme: Scheme(),
 		Cache:  cacheOptions,
@@ -120,18 +128,18 @@ func newManager(cluster *rest.Config, opts Options, caches *metrics.Caches) (ctr
 			SecureServing:  true,
 			FilterProvider: auth.ProtectMetrics,
 		},
-		HealthProbeBindAddress:        opts.HealthAddress,
-		LeaderElection:                opts.LeaderElection,
-		LeaderElectionID:              leaderElectionID,
-		LeaderElectionNamespace:       opts.Namespace,
-		LeaderElectionReleaseOnCancel: true,
-		GracefulShutdownTimeout:       new(shutdownTimeout),
+		HealthProbeBindAddress:              opts.HealthAddress,
+		LeaderElection:                      opts.LeaderElection,
+		LeaderElectionResourceLockInterface: lock,
+		LeaderElectionReleaseOnCancel:       true,
+		GracefulShutdownTimeout:             new(shutdownTimeout),
 		// Tests run several operators in one process; controllers of one operator have different names anyway.
 		Controller: config.Controller{SkipNameValidation: new(true)},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("create the controller manager: %w", err)
 	}
+	events.manager = mgr
 	return mgr, nil
 }
 
