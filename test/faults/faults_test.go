@@ -4,6 +4,7 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -38,7 +39,7 @@ func TestFaults(t *testing.T) {
 			want := undisturbed(t, s)
 			points := s.points(want.positions)
 			if testing.Short() {
-				points = sample(points, i)
+				points = sample(points, s, i)
 			}
 			for _, at := range points {
 				t.Run(at.String(), func(t *testing.T) {
@@ -57,26 +58,15 @@ func (p point) String() string { return fmt.Sprintf("%s-%d/%s", p.kind, p.n, p.f
 func (s *scenario) points(positions map[string]int) []point {
 	var points []point
 	for _, kind := range slices.Sorted(maps.Keys(positions)) {
-		if strings.HasPrefix(kind, sqlPrefix) != (s.database != "") {
-			continue
-		}
-		faults := requestFaults
-		if strings.HasPrefix(kind, watchPrefix) {
-			faults = watchFaults
-		}
-		if s.database != "" {
-			faults = sqlFaultsAt(kind, s.database)
-		}
 		n := positions[kind]
 		if strings.HasSuffix(kind, "-"+leases) {
 			// They come as long as the operator runs.
 			n = min(n, 2)
 		}
+		faults := s.faultsAt(kind)
 		for i := range n {
 			for _, fault := range faults {
-				if fault != "drop" || s.audited(kind) {
-					points = append(points, point{kind, i + 1, fault})
-				}
+				points = append(points, point{kind, i + 1, fault})
 			}
 		}
 	}
@@ -84,18 +74,45 @@ func (s *scenario) points(positions map[string]int) []point {
 	return points
 }
 
-// sample chooses some points: each fault once, in one of the scenarios, each of which has at least one. Events and reviews are not in it.
-// Scenarios with a SQL database have each fault of transactions once.
-func sample(points []point, scenario int) []point {
-	var some []point
-	faults, step := slices.Concat(requestFaults, watchFaults), len(scenarios)
-	if scenario >= len(scenarios) {
-		faults, scenario, step = allSQLFaults(), 0, 1
+// faultsAt returns the faults that can happen to requests of a kind.
+func (s *scenario) faultsAt(kind string) (faults []string) {
+	switch {
+	case strings.HasPrefix(kind, sqlPrefix):
+		return sqlFaultsAt(kind, s.database)
+	case strings.HasPrefix(kind, watchPrefix):
+		if s.database == "" {
+			faults = slices.DeleteFunc(slices.Clone(watchFaults), func(fault string) bool { return fault == "drop" && !s.audited(kind) })
+		}
+		return faults
 	}
-	for i := scenario; i < len(faults); i += step {
+	if s.database == "" {
+		faults = slices.Concat(requestFaults, serverFaults)
+	}
+	if s.replicas > 1 {
+		faults = slices.Concat(faults, leaderFaults)
+	}
+	return faults
+}
+
+// sample chooses some points: each fault once, in one of the scenarios, each of which has at least one. Events and reviews are not in it.
+// Scenarios with a SQL database have each fault of transactions once, and those with several operators two faults of leaders.
+func sample(points []point, s *scenario, number int) []point {
+	var some []point
+	faults, step := slices.Concat(requestFaults, watchFaults, serverFaults), len(scenarios)
+	if s.database != "" {
+		faults, number, step = allSQLFaults(), 0, 1
+	}
+	var chosen []string
+	for i := number; i < len(faults); i += step {
+		chosen = append(chosen, faults[i])
+	}
+	if s.replicas > 1 {
+		chosen = append(chosen, "sigterm", "sigstop-before")
+	}
+	for _, fault := range chosen {
 		var candidates []point
 		for _, at := range points {
-			if at.fault == faults[i] && !strings.HasSuffix(at.kind, "-"+events) && !strings.HasSuffix(at.kind, "reviews") {
+			if at.fault == fault && !strings.HasSuffix(at.kind, "-"+events) && !strings.HasSuffix(at.kind, "reviews") {
 				candidates = append(candidates, at)
 			}
 		}
@@ -145,10 +162,16 @@ func disturbed(t *testing.T, s *scenario, at point, want reference) {
 	}
 	w.until(t, limit, func(ctx context.Context, w *world, now snapshot) error {
 		got, err := w.state(ctx, now)
-		if err != nil {
-			return err
+		if err == nil {
+			err = difference(got, want.state)
 		}
-		return difference(got, want.state)
+		if err == nil && strings.HasSuffix(at.kind, "-"+leases) && !w.trace.wasHit() {
+			err = errors.New("the Lease was not renewed yet")
+		}
+		if err == nil && slices.Contains(leaderFaults, at.fault) {
+			err = replaced(ctx, w, now)
+		}
+		return err
 	})
 	w.settle(t, all())
 	// To watch an operator that does nothing takes no processor.
@@ -188,8 +211,13 @@ func (s *scenario) start(t *testing.T, at point) *world {
 	t.Cleanup(func() { w.empty(t) })
 	w.ready(t)
 	s.arrange(t, w)
-	w.trace.arm()
+	existing, err := w.snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.trace.arm(existing)
 	s.act(t, w)
+	close(w.acted)
 	return w
 }
 

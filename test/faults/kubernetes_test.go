@@ -47,15 +47,15 @@ func (w *world) play(ctx context.Context, s snapshot) error {
 func (w *world) playObject(ctx context.Context, s snapshot, owners map[types.UID]bool, object *unstructured.Unstructured) error {
 	// The ReplicaSets of Deployments are not played, their pods are those of the Deployment.
 	if owner := metav1.GetControllerOfNoCopy(object); owner != nil && owner.Kind != "ReplicaSet" && !owners[owner.UID] {
-		return client.IgnoreNotFound(c.Delete(ctx, object, client.GracePeriodSeconds(0), client.PropagationPolicy(metav1.DeletePropagationBackground)))
+		return client.IgnoreNotFound(w.c.Delete(ctx, object, client.GracePeriodSeconds(0), client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	}
 	switch object.GetKind() {
 	case "Pod":
-		return playAs(object, func(pod *corev1.Pod) error { return playPod(ctx, pod) })
+		return playAs(object, func(pod *corev1.Pod) error { return w.playPod(ctx, pod) })
 	case "Job":
 		return playAs(object, func(job *batchv1.Job) error { return w.playJob(ctx, s, job) })
 	case "StatefulSet":
-		return playAs(object, func(set *appsv1.StatefulSet) error { return playStatefulSet(ctx, set) })
+		return playAs(object, func(set *appsv1.StatefulSet) error { return w.playStatefulSet(ctx, set) })
 	case "Deployment":
 		return playAs(object, func(d *appsv1.Deployment) error { return w.playDeployment(ctx, s, d) })
 	}
@@ -71,12 +71,12 @@ func playAs[T any](object *unstructured.Unstructured, play func(*T) error) error
 }
 
 // playPod schedules and starts a pod, or removes one that is to be deleted. The pods of scans do what playJob says.
-func playPod(ctx context.Context, pod *corev1.Pod) error {
+func (w *world) playPod(ctx context.Context, pod *corev1.Pod) error {
 	switch {
 	case !pod.DeletionTimestamp.IsZero():
-		return c.Delete(ctx, pod, client.GracePeriodSeconds(0))
+		return w.c.Delete(ctx, pod, client.GracePeriodSeconds(0))
 	case pod.Spec.NodeName == "":
-		return c.SubResource("binding").Create(ctx, pod, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: nodeName}})
+		return w.c.SubResource("binding").Create(ctx, pod, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: nodeName}})
 	case pod.Status.Phase != corev1.PodPending:
 		return nil
 	}
@@ -90,7 +90,7 @@ func playPod(ctx context.Context, pod *corev1.Pod) error {
 			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}},
 		})
 	}
-	return c.Status().Update(ctx, pod)
+	return w.c.Status().Update(ctx, pod)
 }
 
 // playJob makes the pod of a scan Job, delivers its SBOM or has it fail, and ends the Job.
@@ -106,7 +106,7 @@ func (w *world) playJob(ctx context.Context, s snapshot, job *batchv1.Job) error
 	now := metav1.Now()
 	if job.Status.StartTime == nil {
 		job.Status.StartTime = &now
-		if err := c.Status().Update(ctx, job); err != nil {
+		if err := w.c.Status().Update(ctx, job); err != nil {
 			return err
 		}
 	}
@@ -118,7 +118,7 @@ func (w *world) playJob(ctx context.Context, s snapshot, job *batchv1.Job) error
 		Spec: job.Spec.Template.Spec,
 	}
 	pod.Spec.ServiceAccountName = "default"
-	return client.IgnoreAlreadyExists(c.Create(ctx, pod))
+	return client.IgnoreAlreadyExists(w.c.Create(ctx, pod))
 }
 
 // playScan plays a running scan pod and the end of its Job.
@@ -138,7 +138,7 @@ func (w *world) playScan(ctx context.Context, job *batchv1.Job, pod *corev1.Pod)
 		}
 		pod.Status.Phase = phase
 		pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &terminated}
-		return c.Status().Update(ctx, pod)
+		return w.c.Status().Update(ctx, pod)
 	}
 	if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
 		return nil
@@ -155,7 +155,7 @@ func (w *world) playScan(ctx context.Context, job *batchv1.Job, pod *corev1.Pod)
 			Type: condition, Status: corev1.ConditionTrue, LastTransitionTime: now, Reason: "Played",
 		})
 	}
-	return c.Status().Update(ctx, job)
+	return w.c.Status().Update(ctx, job)
 }
 
 // deliver uploads the SBOM of an image, with the token that a kubelet mounts into the pod. It returns false when it has to be tried again, as a
@@ -166,7 +166,7 @@ func (w *world) deliver(ctx context.Context, image string, pod *corev1.Pod) (boo
 		BoundObjectRef: &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: pod.Name, UID: pod.UID},
 	}}
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: "default"}}
-	if err := c.SubResource("token").Create(ctx, account, request); err != nil {
+	if err := w.c.SubResource("token").Create(ctx, account, request); err != nil {
 		return false, err
 	}
 	encoder, err := zstd.NewWriter(nil)
@@ -206,7 +206,7 @@ const sbom = `{"artifacts":[{"id":"1","name":"golang.org/x/net","version":"v0.1.
 "schema":{"version":"16.1.10","url":"https://raw.githubusercontent.com/anchore/syft/main/schema/json/schema-16.1.10.json"}}`
 
 // playStatefulSet says that all is as the spec wants it.
-func playStatefulSet(ctx context.Context, set *appsv1.StatefulSet) error {
+func (w *world) playStatefulSet(ctx context.Context, set *appsv1.StatefulSet) error {
 	if set.Status.ObservedGeneration == set.Generation {
 		return nil
 	}
@@ -215,7 +215,7 @@ func playStatefulSet(ctx context.Context, set *appsv1.StatefulSet) error {
 		ObservedGeneration: set.Generation, Replicas: n, ReadyReplicas: n, AvailableReplicas: n, CurrentReplicas: n, UpdatedReplicas: n,
 		CurrentRevision: revision, UpdateRevision: revision,
 	}
-	return c.Status().Update(ctx, set)
+	return w.c.Status().Update(ctx, set)
 }
 
 // playDeployment keeps one pod of the current template.
@@ -230,7 +230,7 @@ func (w *world) playDeployment(ctx context.Context, s snapshot, d *appsv1.Deploy
 		case pod.GetName() == current:
 			exists = true
 		default:
-			if err := c.Delete(ctx, pod, client.GracePeriodSeconds(0)); err != nil {
+			if err := w.c.Delete(ctx, pod, client.GracePeriodSeconds(0)); err != nil {
 				return err
 			}
 		}
@@ -247,7 +247,7 @@ func (w *world) playDeployment(ctx context.Context, s snapshot, d *appsv1.Deploy
 		},
 		Spec: d.Spec.Template.Spec,
 	}
-	return client.IgnoreAlreadyExists(c.Create(ctx, pod))
+	return client.IgnoreAlreadyExists(w.c.Create(ctx, pod))
 }
 
 func isConflict(err error) bool {

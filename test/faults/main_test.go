@@ -21,17 +21,9 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	authenticationv1 "k8s.io/api/authentication/v1"
-	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
-	"github.com/scanner-operator/scanner-operator/internal/setup"
 	"github.com/scanner-operator/scanner-operator/internal/store/storetest/dbserver"
 )
 
@@ -42,11 +34,11 @@ var (
 	binary      = flag.String("manager", "", "program to test; by default it is built, with the race detector")
 )
 
-// What all tests share: the API server, a client of it, and a token for the API of operators that may read everything.
+// What all tests share.
 var (
-	cluster *rest.Config
-	c       client.Client
-	reader  string
+	// common is the control plane of runs that do not disturb it, own are those of the others.
+	common *plane
+	own    planes
 	// active bounds the operators that are disturbed at a time.
 	active chan struct{}
 )
@@ -61,7 +53,7 @@ func TestMain(m *testing.M) {
 			*quietPeriod = 3 * time.Second
 		}
 	}
-	active = make(chan struct{}, *runs)
+	active, own.busy = make(chan struct{}, *runs), make(chan struct{}, *runs)
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
 	code := 1
@@ -83,18 +75,10 @@ func run(m *testing.M, code *int) (err error) {
 			return err
 		}
 	}
-	env := &envtest.Environment{CRDDirectoryPaths: []string{filepath.Join(root, "config", "crd", "bases")}, ErrorIfCRDPathMissing: true, ControlPlaneStopTimeout: time.Minute}
-	if cluster, err = env.Start(); err != nil {
-		return fmt.Errorf("start the API server: %w", err)
-	}
-	defer func() { err = errors.Join(err, env.Stop()) }()
-	cluster.QPS = -1
-	if c, err = client.New(cluster, client.Options{Scheme: setup.Scheme()}); err != nil {
+	if common, err = newPlane(); err != nil {
 		return err
 	}
-	if err := prepare(context.Background()); err != nil {
-		return err
-	}
+	defer func() { err = errors.Join(err, common.stop(), own.stop()) }()
 	*code = dbserver.Main{M: m}.Run()
 	fmt.Println("faults:", results.summary())
 	if *reportFile != "" {
@@ -112,29 +96,5 @@ func build(ctx context.Context, root string) error {
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("build the operator: %w", err)
 	}
-	return nil
-}
-
-// prepare makes what all runs use: a node, and somebody who may read the API of operators.
-func prepare(ctx context.Context) error {
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName, Labels: map[string]string{
-		corev1.LabelArchStable: "amd64", corev1.LabelOSStable: "linux",
-	}}}
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "reader"}}
-	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "reader"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: account.Namespace, Name: account.Name}},
-	}
-	for _, object := range []client.Object{node, account, binding} {
-		if err := c.Create(ctx, object); err != nil {
-			return fmt.Errorf("create %T: %w", object, err)
-		}
-	}
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(24 * 60 * 60))}}
-	if err := c.SubResource("token").Create(ctx, account, request); err != nil {
-		return fmt.Errorf("create a token: %w", err)
-	}
-	reader = request.Status.Token
 	return nil
 }

@@ -37,6 +37,9 @@ type manager struct {
 	ended chan struct{}
 	// kills counts how often it was killed, exits how often it ended by itself.
 	kills, exits int
+	// deposed says that it was the leader and has not started again since; held, unless nil, is closed when it may.
+	deposed bool
+	held    <-chan struct{}
 }
 
 // startManager starts the program, with a proxy of its own, until the test ends.
@@ -44,7 +47,7 @@ func startManager(t *testing.T, w *world, name string) *manager {
 	t.Helper()
 	m := &manager{dir: filepath.Join(w.dir, name), ended: make(chan struct{})}
 	var err error
-	if m.proxy, err = newProxy(w.trace, w.ended, m.kill); err != nil {
+	if m.proxy, err = newProxy(w, m); err != nil {
 		t.Fatal(err)
 	}
 	m.api, m.health = freeAddress(t), freeAddress(t)
@@ -102,6 +105,7 @@ func (m *manager) run() {
 			return
 		}
 		kills := m.kills
+		m.deposed = false
 		// It is killed by signals, and not by a context.
 		m.cmd = exec.CommandContext(context.Background(), *binary, m.args...)
 		m.cmd.Stdout, m.cmd.Stderr = m.output, m.output
@@ -118,12 +122,35 @@ func (m *manager) run() {
 			m.exits++
 			fmt.Fprintf(m.output, "\nthe program ended by itself: %v\n", err)
 		}
+		held := m.held
+		m.held = nil
 		m.mu.Unlock()
+		if held != nil {
+			<-held
+		}
 	}
 }
 
 // kill ends the program at once; run starts it again.
 func (m *manager) kill() { m.signal(syscall.SIGKILL, func() { m.kills++ }) }
+
+// depose sends a signal to a leader. If the program ends because of it, run waits before it starts it again.
+func (m *manager) depose(signal syscall.Signal, until <-chan struct{}) {
+	m.signal(signal, func() {
+		m.deposed = true
+		if signal != syscall.SIGSTOP {
+			m.kills++
+			m.held = until
+		}
+	})
+}
+
+// wasDeposed says whether it was the leader, and has not started again since.
+func (m *manager) wasDeposed() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.deposed
+}
 
 func (m *manager) signal(signal syscall.Signal, note func()) {
 	m.mu.Lock()
@@ -134,18 +161,13 @@ func (m *manager) signal(signal syscall.Signal, note func()) {
 	}
 }
 
-// ready says whether the program reports that it is ready.
-func (m *manager) ready(ctx context.Context) error {
-	return get(ctx, "http://"+m.health+"/readyz", nil)
-}
-
-// get asks the program for something, as JSON unless nothing is wanted.
-func get(ctx context.Context, url string, into any) error {
+// get asks an operator for something, as JSON unless nothing is wanted.
+func (w *world) get(ctx context.Context, url string, into any) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return err
 	}
-	request.Header.Set("Authorization", "Bearer "+reader)
+	request.Header.Set("Authorization", "Bearer "+w.reader)
 	response, err := apiClient.Do(request)
 	if err != nil {
 		return err
@@ -168,6 +190,8 @@ func (m *manager) stop(t *testing.T) (goroutines []string) {
 	t.Helper()
 	// The Go runtime writes all goroutines, and ends the program.
 	m.signal(syscall.SIGQUIT, func() { m.stopped = true })
+	// It may be paused.
+	m.signal(syscall.SIGCONT, func() {})
 	select {
 	case <-m.ended:
 	case <-time.After(time.Minute):

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 )
 
@@ -33,6 +34,13 @@ type request struct {
 
 // reviews ask the API server something, and leave nothing behind.
 func (r *request) review() bool { return strings.HasSuffix(r.resource, "reviews") }
+
+// creates says whether a request makes an object, where apply makes one only if there is none.
+func (r *request) creates() bool {
+	return r.kind == "create-"+r.resource || r.kind == "apply-"+r.resource
+}
+
+func (r *request) deletes() bool { return r.kind == "delete-"+r.resource }
 
 // describe reads a request from its path: /api/v1/... or /apis/GROUP/VERSION/..., then namespaces/NAME/ unless it is for the cluster, then
 // RESOURCE/NAME/SUBRESOURCE.
@@ -81,6 +89,9 @@ type trace struct {
 	hit bool
 	// creates and deletes count, by resource and object, what the API server did.
 	creates, deletes map[string]map[string]int
+	// existing are the objects that were there before requests counted; doubts are requests of which nobody knows whether they were done.
+	existing map[types.UID]bool
+	doubts   []request
 	// writes are the requests that changed something, as far as asked notes them; last is when the last one came.
 	writes []string
 	last   time.Time
@@ -93,10 +104,13 @@ func newTrace(at point) *trace {
 }
 
 // arm has requests count from now on.
-func (t *trace) arm() {
+func (t *trace) arm(s snapshot) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.armed = true
+	t.armed, t.existing = true, map[types.UID]bool{}
+	for _, object := range s {
+		t.existing[object.GetUID()] = true
+	}
 }
 
 // take counts a request, and returns the fault that it meets, if any.
@@ -121,7 +135,7 @@ func (t *trace) asked(r *request) {
 	if r.resource == leases || r.review() || r.dryRun {
 		return
 	}
-	if r.resource == events && strings.HasSuffix(t.point.kind, "-"+events) {
+	if r.resource == events && (strings.HasSuffix(t.point.kind, "-"+events) || disturbsServers(t.point.fault)) {
 		// An Event that was not accepted is sent again after ten seconds.
 		return
 	}
@@ -135,19 +149,22 @@ func (t *trace) did(r *request, status int) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	note := func(counts map[string]map[string]int) {
-		if counts[r.resource] == nil {
-			counts[r.resource] = map[string]int{}
-		}
-		counts[r.resource][r.object]++
-	}
+	t.doubts = slices.DeleteFunc(t.doubts, func(doubt request) bool { return doubt.kind == r.kind && doubt.object == r.object })
 	switch {
 	case !t.armed:
-	case r.kind == "create-"+r.resource, r.kind == "apply-"+r.resource && status == http.StatusCreated:
-		note(t.creates)
-	case r.kind == "delete-"+r.resource:
-		note(t.deletes)
+	case r.creates() && (r.kind != "apply-"+r.resource || status == http.StatusCreated):
+		note(t.creates, r)
+	case r.deletes():
+		note(t.deletes, r)
 	}
+}
+
+// note counts a request by resource and object.
+func note(counts map[string]map[string]int, r *request) {
+	if counts[r.resource] == nil {
+		counts[r.resource] = map[string]int{}
+	}
+	counts[r.resource][r.object]++
 }
 
 const (
@@ -193,37 +210,43 @@ func (t *trace) wasHit() bool {
 // proxy is the way of one operator to the API server.
 type proxy struct {
 	*httptest.Server
-	trace *trace
-	// kill ends the operator at once; it is started again.
-	kill      func()
+	world     *world
+	manager   *manager
+	trace     *trace
 	transport http.RoundTripper
 	forward   *httputil.ReverseProxy
 	target    *url.URL
-	// ended is closed with the run: what hangs ends.
-	ended <-chan struct{}
 
 	mu sync.Mutex
+	// leads is what the operator calls itself in Leases.
+	leads string
 	// pending is what the next watch of a resource meets.
 	pending map[string]string
 }
 
-func newProxy(t *trace, ended <-chan struct{}, kill func()) (*proxy, error) {
-	transport, err := rest.TransportFor(cluster)
+func newProxy(w *world, m *manager) (*proxy, error) {
+	transport, err := rest.TransportFor(w.config)
 	if err != nil {
 		return nil, err
 	}
-	target, err := url.Parse(cluster.Host)
+	target, err := url.Parse(w.config.Host)
 	if err != nil {
 		return nil, err
 	}
-	p := &proxy{trace: t, kill: kill, transport: transport, target: target, ended: ended, pending: map[string]string{}}
+	p := &proxy{world: w, manager: m, trace: w.trace, transport: transport, target: target, pending: map[string]string{}}
 	p.forward = &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }, Transport: transport, ErrorHandler: refuse}
 	p.Server = httptest.NewServer(p)
 	return p, nil
 }
 
-func refuse(w http.ResponseWriter, _ *http.Request, err error) {
-	http.Error(w, err.Error(), http.StatusBadGateway)
+// unreachable is what the API server never answers. The client gets no answer either.
+const unreachable = http.StatusBadGateway
+
+func refuse(w http.ResponseWriter, _ *http.Request, _ error) {
+	if _, change := w.(*httptest.ResponseRecorder); !change {
+		abort()
+	}
+	w.WriteHeader(unreachable)
 }
 
 func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -240,12 +263,16 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // change passes on a request that changes something, with the fault that it meets.
 func (p *proxy) change(w http.ResponseWriter, r *http.Request) {
 	d := describe(r)
+	if err := p.asks(&d, r); err != nil {
+		abort()
+	}
 	p.trace.asked(&d)
 	fault := p.trace.take(d.kind)
 	if before, is := beforeCommit[fault]; is {
 		before(p, w, r)
 		return
 	}
+	p.before(fault)
 	// Whatever becomes of the client, the API server does what was asked.
 	answer := httptest.NewRecorder()
 	committed := r.Clone(context.WithoutCancel(r.Context()))
@@ -254,10 +281,16 @@ func (p *proxy) change(w http.ResponseWriter, r *http.Request) {
 	if d.object == "" {
 		d.object = nameIn(answer.Body.Bytes())
 	}
+	if answer.Code >= http.StatusInternalServerError {
+		p.trace.doubt(&d)
+	}
 	p.trace.did(&d, answer.Code)
+	if p.after(fault) || answer.Code == unreachable {
+		abort()
+	}
 	switch fault {
 	case "kill-committed":
-		p.kill()
+		p.manager.kill()
 		abort()
 	case "lose-answer":
 		abort()
@@ -269,7 +302,7 @@ func (p *proxy) change(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer.Body.Bytes())
 	if fault == "kill-answered" {
 		_ = http.NewResponseController(w).Flush()
-		p.kill()
+		p.manager.kill()
 	}
 }
 
@@ -284,7 +317,7 @@ const delay = 5 * time.Second
 
 // beforeCommit are the faults that keep a request from the API server.
 var beforeCommit = map[string]func(*proxy, http.ResponseWriter, *http.Request){
-	"kill-before": func(p *proxy, _ http.ResponseWriter, _ *http.Request) { p.kill(); abort() },
+	"kill-before": func(p *proxy, _ http.ResponseWriter, _ *http.Request) { p.manager.kill(); abort() },
 	"reset":       func(_ *proxy, w http.ResponseWriter, _ *http.Request) { reset(w) },
 	"hang":        func(p *proxy, _ http.ResponseWriter, r *http.Request) { p.wait(r, 0); abort() },
 	"409":         answerWith(http.StatusConflict, metav1.StatusReasonConflict),
@@ -325,7 +358,7 @@ func (p *proxy) wait(r *http.Request, d time.Duration) {
 	select {
 	case <-after:
 	case <-r.Context().Done():
-	case <-p.ended:
+	case <-p.world.ended:
 	}
 }
 

@@ -72,9 +72,11 @@ func (r *report) write(path string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Fault injection\n\nThe result of `make faults`, which docs/explanation/reliability.md explains.\n\n")
 	fmt.Fprintf(&b, "%s (%s). After each fault, the operator had to write nothing for %s.\n", r.summary(), notReached, *quietPeriod)
-	r.table(&b, "Requests", requestFaults, func(kind string) bool {
+	request := func(kind string) bool {
 		return !strings.HasPrefix(kind, watchPrefix) && !strings.HasPrefix(kind, sqlPrefix)
-	})
+	}
+	r.table(&b, "Requests", requestFaults, request)
+	r.table(&b, "Requests during which servers are killed, or the leader gets a signal", slices.Concat(serverFaults, leaderFaults), request)
 	r.table(&b, "Watch events", watchFaults, func(kind string) bool { return strings.HasPrefix(kind, watchPrefix) })
 	r.table(&b, "Transactions of the SQL database", allSQLFaults(), func(kind string) bool { return strings.HasPrefix(kind, sqlPrefix) })
 	return os.WriteFile(path, []byte(b.String()), 0o600)

@@ -139,7 +139,7 @@ var scenarios = []scenario{
 		arrange: newPodSet(2),
 		act: func(t *testing.T, w *world) {
 			first := client.MatchingLabels{appsv1.PodIndexLabel: "0"}
-			if err := c.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(w.namespace), first); err != nil {
+			if err := w.c.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(w.namespace), first); err != nil {
 				t.Fatal(err)
 			}
 		},

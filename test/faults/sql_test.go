@@ -41,7 +41,7 @@ const outage = 3 * time.Second
 var sqlFaults = map[string][]sqlFault{
 	"begin": {
 		{"kill", killed, all3}, {"error", refused, all3}, {"reset", disconnected, servers}, {"locked", locked, all3},
-		{"read-only", readOnly, []string{sqldb.TypePostgres}},
+		{becomesReadOnly, readOnly, servers},
 	},
 	"statement": {{"kill", killed, all3}, {"error", refused, all3}, {"reset", disconnected, servers}},
 	"commit": {
@@ -63,8 +63,11 @@ func allSQLFaults() (names []string) {
 	return names
 }
 
-// diskFull needs a file system of its own.
-const diskFull = "disk-full"
+// diskFull needs a file system of its own, becomesReadOnly a server of its own with MariaDB.
+const (
+	diskFull        = "disk-full"
+	becomesReadOnly = "read-only"
+)
 
 // sqlScenarios are the scenarios with scans, with each kind of SQL database, and one with two operators that share one.
 func sqlScenarios() (found []scenario) {
@@ -172,16 +175,47 @@ func newSQLDatabase(t *testing.T, w *world, m *manager, dsn string) *sqlDatabase
 	return d
 }
 
-// serverDSN returns the DSN of a new database for a scenario, "" for SQLite.
-func serverDSN(t *testing.T, kind string) string {
+// serverDSN returns the DSN of a new database for a scenario and a fault, "" for SQLite.
+func serverDSN(t *testing.T, kind, fault string) string {
 	t.Helper()
-	switch kind {
-	case sqldb.TypePostgres:
+	switch {
+	case kind == sqldb.TypePostgres:
 		return dbserver.PostgreSQL(t)
-	case sqldb.TypeMySQL:
+	case kind == sqldb.TypeMySQL && fault == becomesReadOnly:
+		return unprivileged(t, dbserver.OwnMariaDB(t).DSN)
+	case kind == sqldb.TypeMySQL:
 		return dbserver.MariaDB(t)
 	}
 	return ""
+}
+
+// The accounts of a MariaDB server: an administrator may write to it while it is read-only.
+const (
+	administrator = "root@"
+	user          = "operator@"
+)
+
+// unprivileged returns the DSN of the same MariaDB database for an account that may do everything there, and nothing else.
+func unprivileged(t *testing.T, dsn string) string {
+	t.Helper()
+	if err := execute("mysql", dsn, "CREATE USER operator", "GRANT ALL ON test.* TO operator"); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Replace(dsn, administrator, user, 1)
+}
+
+// execute executes statements in a session of their own.
+func execute(driver, dsn string, statements ...string) error {
+	db, err := sql.Open(driver, dsn)
+	if err != nil {
+		return err
+	}
+	for _, statement := range statements {
+		if err == nil {
+			_, err = db.ExecContext(context.Background(), statement)
+		}
+	}
+	return errors.Join(err, db.Close())
 }
 
 // addressIn returns the address in a DSN.
@@ -272,34 +306,26 @@ func locked(d *sqlDatabase) (string, error) {
 	return "", nil
 }
 
-// readOnly makes a PostgreSQL database read-only, as an administrator does before maintenance.
+// readOnly makes a PostgreSQL database or a MariaDB server read-only, as an administrator does before maintenance.
 func readOnly(d *sqlDatabase) (string, error) {
+	if d.kind == sqldb.TypeMySQL {
+		dsn := strings.Replace(d.dsn, user, administrator, 1)
+		d.later(func() { _ = execute("mysql", dsn, "SET GLOBAL read_only = OFF") })
+		return "", execute("mysql", dsn, "SET GLOBAL read_only = ON")
+	}
 	parsed, err := url.Parse(d.dsn)
 	if err != nil {
 		return "", err
 	}
-	name, ctx := strings.TrimPrefix(parsed.Path, "/"), context.Background()
-	db, err := sql.Open("pgx", d.dsn)
-	if err != nil {
-		return "", err
-	}
-	defer db.Close() //nolint:errcheck // It is not needed any more.
-	if _, err := db.ExecContext(ctx, fmt.Sprintf("ALTER DATABASE %q SET default_transaction_read_only = on", name)); err != nil {
-		return "", err
-	}
-	if _, err := db.ExecContext(ctx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1 AND pid <> pg_backend_pid()", name); err != nil {
-		return "", err
-	}
+	name := strings.TrimPrefix(parsed.Path, "/")
 	d.later(func() {
 		// The session that ends it must be able to write.
-		db, err := sql.Open("pgx", d.dsn+separator(d.dsn)+"default_transaction_read_only=off")
-		if err == nil {
-			_, _ = db.ExecContext(ctx, fmt.Sprintf("ALTER DATABASE %q RESET default_transaction_read_only", name))
-			_ = db.Close()
-		}
+		_ = execute("pgx", d.dsn+separator(d.dsn)+"default_transaction_read_only=off",
+			fmt.Sprintf("ALTER DATABASE %q RESET default_transaction_read_only", name))
 		d.way.cut()
 	})
-	return "", nil
+	return "", execute("pgx", d.dsn, fmt.Sprintf("ALTER DATABASE %q SET default_transaction_read_only = on", name),
+		fmt.Sprintf("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '%s' AND pid <> pg_backend_pid()", name))
 }
 
 func separator(dsn string) string {

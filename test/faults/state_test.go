@@ -45,7 +45,7 @@ func (w *world) state(ctx context.Context, s snapshot) ([]string, error) {
 	if w.scenario.scans {
 		for _, path := range served {
 			var answer any
-			if err := get(ctx, "http://"+w.managers[0].api+path, &answer); err != nil {
+			if err := w.get(ctx, "http://"+w.managers[0].api+path, &answer); err != nil {
 				return nil, err
 			}
 			text, err := json.Marshal(answer)
@@ -57,7 +57,7 @@ func (w *world) state(ctx context.Context, s snapshot) ([]string, error) {
 	}
 	if w.scenario.rollouts {
 		var list eventsv1.EventList
-		if err := c.List(ctx, &list, client.InNamespace(w.namespace)); err != nil {
+		if err := w.c.List(ctx, &list, client.InNamespace(w.namespace)); err != nil {
 			return nil, err
 		}
 		for i := range list.Items {

@@ -146,7 +146,7 @@ func (s *stream) next(timeout <-chan time.Time) (frame, bool) {
 	case <-s.end:
 	case <-timeout:
 	case <-s.r.Context().Done():
-	case <-s.proxy.ended:
+	case <-s.proxy.world.ended:
 	}
 	return frame{}, false
 }

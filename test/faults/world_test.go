@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -36,14 +37,21 @@ type world struct {
 	// dsn is that of the database server, "" without one.
 	dsn      string
 	managers []*manager
-	// ended is closed when the run has ended.
-	ended chan struct{}
+	// acted is closed when what happens in the scenario has happened, ended when the run has ended.
+	acted, ended chan struct{}
+	end          func()
+	*plane
 }
 
 // newWorld makes a namespace and starts the operators of a scenario in it.
 func newWorld(t *testing.T, s *scenario, at point) *world {
 	t.Helper()
-	w := &world{scenario: s, trace: newTrace(at), ended: make(chan struct{})}
+	w := &world{scenario: s, trace: newTrace(at), acted: make(chan struct{}), ended: make(chan struct{}), plane: common}
+	if disturbsServers(at.fault) {
+		w.plane = own.take(t)
+	}
+	w.end = sync.OnceFunc(func() { close(w.ended) })
+	t.Cleanup(w.end)
 	var err error
 	//nolint:usetesting // The log of a failed run must remain.
 	if w.dir, err = os.MkdirTemp("", "faults-"); err != nil {
@@ -56,7 +64,7 @@ func newWorld(t *testing.T, s *scenario, at point) *world {
 		}
 		_ = os.RemoveAll(w.dir)
 	})
-	w.dsn = serverDSN(t, s.database)
+	w.dsn = serverDSN(t, s.database, at.fault)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "faults-"}}
 	w.create(t, namespace)
 	w.namespace = namespace.Name
@@ -73,7 +81,7 @@ func (w *world) create(t *testing.T, object client.Object) {
 	if w.namespace != "" {
 		object.SetNamespace(w.namespace)
 	}
-	if err := c.Create(t.Context(), object); err != nil {
+	if err := w.c.Create(t.Context(), object); err != nil {
 		t.Fatalf("create %T: %v", object, err)
 	}
 }
@@ -83,7 +91,7 @@ func (w *world) patch(t *testing.T, object client.Object, name, patch string) {
 	t.Helper()
 	object.SetNamespace(w.namespace)
 	object.SetName(name)
-	if err := c.Patch(t.Context(), object, client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
+	if err := w.c.Patch(t.Context(), object, client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
 		t.Fatalf("patch %T %s: %v", object, name, err)
 	}
 }
@@ -93,7 +101,7 @@ func (w *world) remove(t *testing.T, object client.Object, name string) {
 	t.Helper()
 	object.SetNamespace(w.namespace)
 	object.SetName(name)
-	if err := c.Delete(t.Context(), object, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+	if err := w.c.Delete(t.Context(), object, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 		t.Fatalf("delete %T %s: %v", object, name, err)
 	}
 }
@@ -120,7 +128,7 @@ func (w *world) snapshot(ctx context.Context) (snapshot, error) {
 	for _, kind := range kinds {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind)
-		if err := c.List(ctx, list, client.InNamespace(w.namespace)); err != nil {
+		if err := w.c.List(ctx, list, client.InNamespace(w.namespace)); err != nil {
 			return nil, fmt.Errorf("list %s: %w", kind.Kind, err)
 		}
 		for i := range list.Items {
@@ -140,13 +148,14 @@ func (s snapshot) of(kind string) (found snapshot) {
 	return found
 }
 
-// until plays Kubernetes until something holds, as far as the operator is concerned: it has written nothing for a while.
+// until plays Kubernetes until something holds. The time during which servers were away does not count.
 func (w *world) until(t *testing.T, limit time.Duration, holds condition) {
 	t.Helper()
-	deadline := time.Now().Add(limit)
+	begin, outage := time.Now(), w.outage()
 	for ticker := time.NewTicker(tick); ; <-ticker.C {
 		s, err := w.snapshot(t.Context())
 		if err == nil {
+			w.trace.resolve(s)
 			err = w.play(t.Context(), s)
 		}
 		if err == nil {
@@ -155,7 +164,7 @@ func (w *world) until(t *testing.T, limit time.Duration, holds condition) {
 		if err == nil {
 			return
 		}
-		if time.Now().After(deadline) {
+		if time.Since(begin)-(w.outage()-outage) > limit {
 			t.Fatalf("not within %s: %v", limit, err)
 		}
 	}
@@ -178,20 +187,13 @@ func (w *world) settle(t *testing.T, holds condition) {
 // ready waits until all operators are ready.
 func (w *world) ready(t *testing.T) {
 	t.Helper()
-	w.until(t, 2*recovery, func(ctx context.Context, w *world, _ snapshot) error {
-		for _, m := range w.managers {
-			if err := m.ready(ctx); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	w.until(t, 2*recovery, replaced)
 }
 
 // stop ends the operators. It returns what keeps their goroutines.
 func (w *world) stop(t *testing.T) (goroutines []string) {
 	t.Helper()
-	close(w.ended)
+	w.end()
 	for _, m := range w.managers {
 		goroutines = append(goroutines, m.stop(t)...)
 		if m.exits > 0 && !w.scenario.mayExit {
@@ -207,7 +209,7 @@ func (w *world) empty(t *testing.T) {
 	for _, kind := range kinds {
 		object := &unstructured.Unstructured{}
 		object.SetGroupVersionKind(kind)
-		if err := c.DeleteAllOf(context.WithoutCancel(t.Context()), object, client.InNamespace(w.namespace), client.GracePeriodSeconds(0)); err != nil {
+		if err := w.c.DeleteAllOf(context.WithoutCancel(t.Context()), object, client.InNamespace(w.namespace), client.GracePeriodSeconds(0)); err != nil {
 			t.Logf("delete all of kind %s: %v", kind.Kind, err)
 		}
 	}
