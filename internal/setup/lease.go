@@ -20,7 +20,7 @@ import (
 const leaseTimeout = 5 * time.Second
 
 // lease is the lock of the leader election. It differs from that of client-go in one point: it does not release a Lease that another replica
-// holds. A leader that was paused for longer than its lease, for example with its machine, releases the Lease when it goes on. client-go then
+// holds. A leader that was paused for longer than its lease, for example with its machine, releases the Lease when it continues. client-go then
 // knows from before the pause that it leads, and would release the Lease of its successor, so that a third replica could lead besides it.
 type lease struct {
 	resourcelock.Interface
