@@ -80,7 +80,7 @@ type Scans struct {
 	// pulled from one registry.
 	Concurrency         int
 	RegistryConcurrency int
-	// RecatalogPerHour is the maximum number of images in an hour that are cataloged again since another version of Syft cataloged them; 0
+	// RecatalogPerHour is the maximum number of images in an hour that are cataloged again because another version of Syft cataloged them; 0
 	// is none.
 	RecatalogPerHour int
 	// MaxMemory bounds, as a quantity, the memory that an image gets after a scan of its repository ran out of it.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -70,6 +71,8 @@ type Reconciler struct {
 
 	queues queues
 	pace   pace
+	// recatalogPausedUntil is Recatalog.pausedUntil in Unix nanoseconds.
+	recatalogPausedUntil atomic.Int64
 }
 
 // +kubebuilder:rbac:groups=scanner.zoltankerezsi.xyz,resources=scanners,verbs=list;watch
@@ -133,7 +136,9 @@ func (r *Reconciler) act(ctx context.Context, scanner *scannerv1.Scanner, v *obs
 	if err := r.reportChanges(ctx, scanner, v); err != nil {
 		return 0, err
 	}
-	plan := makePlan(scanner, v, r.Limits, r.Recatalog, r.Clock.Now())
+	again := r.Recatalog
+	again.pausedUntil = time.Unix(0, r.recatalogPausedUntil.Load())
+	plan := makePlan(scanner, v, r.Limits, again, r.Clock.Now())
 	r.queues.set(client.ObjectKeyFromObject(scanner), plan.waiting, plan.served()...)
 	if err := r.startAll(ctx, scanner, v, &plan); err != nil {
 		return 0, err

@@ -92,8 +92,20 @@ func (v *observed) runners(key model.ImageKey) runners {
 // container runs the image without credentials of its own namespace. When the registry has denied the pull there, those who have
 // credentials are next.
 func (v *observed) atHome(key model.ImageKey) bool {
+	if where := v.scannedIn(key); where != "" {
+		return where == v.home.Namespace
+	}
 	r := v.runners(key)
 	return r.free && (len(r.needing) == 0 || v.images[key].Reason != model.ReasonImagePullDenied)
+}
+
+// scannedIn returns the namespace in which an image is cataloged again: where it was cataloged, so that no other namespace decides the result and
+// pull secrets that it needed are there. It is "" for other images, and where that namespace is not known.
+func (v *observed) scannedIn(key model.ImageKey) string {
+	if image := v.images[key]; cataloged(&image) {
+		return image.ScannedIn
+	}
+	return ""
 }
 
 // places lists the namespaces for whose workloads the next attempt at an image can be made: those with a pod that runs it, the first choice
@@ -104,6 +116,9 @@ func (v *observed) places(key model.ImageKey) (namespaces []string, paused time.
 	all := v.runners(key).all
 	if !v.atHome(key) {
 		all = v.runners(key).needing
+		if where := v.scannedIn(key); where != "" {
+			all = slices.DeleteFunc(slices.Clone(all), func(namespace string) bool { return namespace != where })
+		}
 	}
 	for i := range all {
 		namespace := all[(v.images[key].Attempts+i)%len(all)]

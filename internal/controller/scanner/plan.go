@@ -154,7 +154,8 @@ func makePlan(scanner *scannerv1.Scanner, v *observed, limits Limits, again Reca
 		image, wanted := v.images[v.active[i].Key]
 		switch {
 		case !wanted || v.active[i].ScannerUID != string(scanner.UID):
-		case cataloged(&image) && image.Recatalog.Open:
+		// Also after its SBOM has arrived: the Job ends some time later.
+		case cataloged(&image) && image.Recatalog.Cataloger != "":
 			p.recataloging++
 		default:
 			p.running++

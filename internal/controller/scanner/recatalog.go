@@ -1,8 +1,10 @@
 package scanner
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
@@ -17,7 +19,12 @@ type Recatalog struct {
 	PerHour int
 	// Cataloger is the one of this program, in the form of store.Image.
 	Cataloger string
+	// pausedUntil is when the next image may be begun, after the limit per hour was reached.
+	pausedUntil time.Time
 }
+
+// recatalogPause is the time until the limit per hour is read again after it was reached.
+const recatalogPause = time.Minute
 
 // cataloged reports whether an image has an SBOM.
 func cataloged(image *store.Image) bool {
@@ -44,22 +51,22 @@ func (p *plan) catalogAgain(scanner *scannerv1.Scanner, v *observed, settings Re
 	if settings.PerHour == 0 || p.recataloging > 0 || len(p.waiting) > 0 || v.queues.othersWait(free.scanner) {
 		return
 	}
-	key, due := nextAgain(v, settings, now, &p.next)
-	if !due {
+	for _, key := range dueAgain(v, settings, now, &p.next) {
+		namespace, w := choose(scanner, v, key, free)
+		if w.why != "" {
+			continue
+		}
+		p.again = key
+		p.take(key, 1)
+		p.start = append(p.start, request(scanner, v, key, namespace))
 		return
 	}
-	namespace, w := choose(scanner, v, key, free)
-	if w.why != "" {
-		return
-	}
-	p.again = key
-	p.take(key, 1)
-	p.start = append(p.start, request(scanner, v, key, namespace))
 }
 
-// nextAgain returns the image to be cataloged again now, one with the fewest failed attempts, and shortens next to the time when another
-// will be due.
-func nextAgain(v *observed, settings Recatalog, now time.Time, next *time.Duration) (best model.ImageKey, found bool) {
+// dueAgain lists the images to be cataloged again now, those with the fewest failed attempts first, and shortens next to the time when another
+// will be due. While the limit per hour is reached, only attempts at images that were begun continue.
+func dueAgain(v *observed, settings Recatalog, now time.Time, next *time.Duration) []model.ImageKey {
+	var keys []model.ImageKey
 	for _, key := range wantedKeys(v.containers) {
 		image, known := v.images[key]
 		if !known || !settings.wants(&image) {
@@ -68,15 +75,18 @@ func nextAgain(v *observed, settings Recatalog, now time.Time, next *time.Durati
 		if attempt, started := v.attempts[v.attemptName(key)]; started && !attempt.Done {
 			continue
 		}
-		if wait := image.NextAttempt.Sub(now); wait > 0 {
+		from := image.NextAttempt
+		if !image.Recatalog.Open {
+			from = settings.pausedUntil
+		}
+		if wait := from.Sub(now); wait > 0 {
 			*next = min(*next, wait)
 			continue
 		}
-		if !found || image.Attempts < v.images[best].Attempts {
-			best, found = key, true
-		}
+		keys = append(keys, key)
 	}
-	return best, found
+	slices.SortStableFunc(keys, func(a, b model.ImageKey) int { return cmp.Compare(v.images[a].Attempts, v.images[b].Attempts) })
+	return keys
 }
 
 // beginAgain records that an attempt may replace an SBOM. It returns false when too many have begun within the last hour.
@@ -85,7 +95,9 @@ func (r *Reconciler) beginAgain(ctx context.Context, v *observed, start scanjob.
 	if err != nil {
 		return false, fmt.Errorf("record that an image is cataloged again: %w", err)
 	}
-	if began {
+	if !began {
+		r.recatalogPausedUntil.Store(r.Clock.Now().Add(recatalogPause).UnixNano())
+	} else {
 		image := v.images[start.Key]
 		image.Recatalog = store.Recatalog{Cataloger: r.Recatalog.Cataloger, Open: true}
 		v.images[start.Key] = image

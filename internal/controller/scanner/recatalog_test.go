@@ -1,6 +1,7 @@
 package scanner
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 
 	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
+	"github.com/scanner-operator/scanner-operator/internal/inventory"
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 	"github.com/scanner-operator/scanner-operator/internal/store"
@@ -34,6 +36,15 @@ func attempted(failures int, in time.Duration) func(*store.Image) {
 	}
 }
 
+// limitState is the state of the limit per hour.
+type limitState int
+
+const (
+	on limitState = iota
+	off
+	reached
+)
+
 func TestPlanCatalogsAgain(t *testing.T) {
 	done := func(i *store.Image) { i.Recatalog = store.Recatalog{Cataloger: "syft v2"} }
 	reported := func(i *store.Image) { i.FromReport = true }
@@ -47,31 +58,39 @@ func TestPlanCatalogsAgain(t *testing.T) {
 	tests := map[string]struct {
 		mutate func(*scannerv1.Scanner)
 		world  world
-		off    bool
+		limits limitState
 		want   want
 	}{
-		"off":                                      {nil, newWorld().cataloged("a", "syft v1"), true, want{next: auditInterval}},
-		"one of another version":                   {nil, newWorld().cataloged("a", "syft v2").cataloged("b", "syft v1"), false, want{[]string{"b"}, 1, scanjob.PodDelay}},
-		"one of a version that is not known":       {nil, newWorld().cataloged("a", ""), false, want{[]string{"a"}, 1, scanjob.PodDelay}},
-		"one at a time":                            {nil, newWorld().cataloged("a", "").cataloged("b", ""), false, want{[]string{"a"}, 1, scanjob.PodDelay}},
-		"one is under way":                         {nil, newWorld().cataloged("a", "", attempted(0, 0)).attempt("a", "s", false).cataloged("b", ""), false, want{nil, 1, watchInterval}},
-		"with the fewest failures":                 {nil, newWorld().cataloged("a", "", attempted(1, 0)).cataloged("b", ""), false, want{[]string{"b"}, 1, scanjob.PodDelay}},
-		"one that failed":                          {nil, newWorld().cataloged("a", "", attempted(1, 0)), false, want{[]string{"a"}, 1, scanjob.PodDelay}},
-		"the backoff":                              {nil, newWorld().cataloged("a", "", attempted(1, time.Minute)), false, want{next: time.Minute}},
-		"scan Jobs of another version":             {nil, newWorld().cataloged("a", "syft v1", done), false, want{next: auditInterval}},
-		"a report":                                 {nil, newWorld().cataloged("a", "", reported), false, want{next: auditInterval}},
-		"a suspended Scanner":                      {func(s *scannerv1.Scanner) { s.Spec.Suspend = true }, newWorld().cataloged("a", ""), false, want{next: auditInterval}},
-		"behind a new image":                       {one, newWorld().cataloged("a", "").runs("new", pending), false, want{[]string{"new"}, 0, scanjob.PodDelay}},
-		"behind new images that wait":              {one, newWorld().cataloged("a", "").runs("new", pending).runs("newer", pending), false, want{[]string{"new"}, 0, scanjob.PodDelay}},
-		"beside a new image when a slot is free":   {nil, newWorld().cataloged("a", "").runs("new", pending), false, want{[]string{"new", "a"}, 1, scanjob.PodDelay}},
-		"behind images of another Scanner":         {nil, newWorld().cataloged("a", "").contended(1), false, want{next: auditInterval}},
-		"while the registry pauses the credential": {nil, newWorld().cataloged("a", "").held(time.Minute, "ns-a"), false, want{next: auditInterval}},
+		"off":                                      {nil, newWorld().cataloged("a", "syft v1"), off, want{next: auditInterval}},
+		"one of another version":                   {nil, newWorld().cataloged("a", "syft v2").cataloged("b", "syft v1"), on, want{[]string{"b"}, 1, scanjob.PodDelay}},
+		"one of a version that is not known":       {nil, newWorld().cataloged("a", ""), on, want{[]string{"a"}, 1, scanjob.PodDelay}},
+		"one at a time":                            {nil, newWorld().cataloged("a", "").cataloged("b", ""), on, want{[]string{"a"}, 1, scanjob.PodDelay}},
+		"one is under way":                         {nil, newWorld().cataloged("a", "", attempted(0, 0)).attempt("a", "s", false).cataloged("b", ""), on, want{nil, 1, watchInterval}},
+		"with the fewest failures":                 {nil, newWorld().cataloged("a", "", attempted(1, 0)).cataloged("b", ""), on, want{[]string{"b"}, 1, scanjob.PodDelay}},
+		"one that failed":                          {nil, newWorld().cataloged("a", "", attempted(1, 0)), on, want{[]string{"a"}, 1, scanjob.PodDelay}},
+		"the backoff":                              {nil, newWorld().cataloged("a", "", attempted(1, time.Minute)), on, want{next: time.Minute}},
+		"scan Jobs of another version":             {nil, newWorld().cataloged("a", "syft v1", done), on, want{next: auditInterval}},
+		"a report":                                 {nil, newWorld().cataloged("a", "", reported), on, want{next: auditInterval}},
+		"a suspended Scanner":                      {func(s *scannerv1.Scanner) { s.Spec.Suspend = true }, newWorld().cataloged("a", ""), on, want{next: auditInterval}},
+		"behind a new image":                       {one, newWorld().cataloged("a", "").runs("new", pending), on, want{[]string{"new"}, 0, scanjob.PodDelay}},
+		"behind new images that wait":              {one, newWorld().cataloged("a", "").runs("new", pending).runs("newer", pending), on, want{[]string{"new"}, 0, scanjob.PodDelay}},
+		"beside a new image when a slot is free":   {nil, newWorld().cataloged("a", "").runs("new", pending), on, want{[]string{"new", "a"}, 1, scanjob.PodDelay}},
+		"behind images of another Scanner":         {nil, newWorld().cataloged("a", "").contended(1), on, want{next: auditInterval}},
+		"while the registry pauses the credential": {nil, newWorld().cataloged("a", "").held(time.Minute, "ns-a"), on, want{next: auditInterval}},
+		"another one during the pause":             {nil, newWorld().cataloged("a", "").cataloged("b", "").held(time.Minute, "ns-a"), on, want{[]string{"b"}, 1, scanjob.PodDelay}},
+		"one whose Job has not ended":              {nil, newWorld().cataloged("a", "syft v2", done).attempt("a", "s", false).cataloged("b", ""), on, want{nil, 1, watchInterval}},
+		"after the limit was reached":              {nil, newWorld().cataloged("a", ""), reached, want{next: time.Minute}},
+		"one that was begun before":                {nil, newWorld().cataloged("a", "").cataloged("b", "", attempted(1, 0)), reached, want{[]string{"b"}, 1, scanjob.PodDelay}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			settings := Recatalog{PerHour: 5, Cataloger: "syft v2"}
-			if tt.off {
+			switch tt.limits {
+			case off:
 				settings.PerHour = 0
+			case reached:
+				settings.pausedUntil = now.Add(time.Minute)
+			case on:
 			}
 			scanner := scannerWith(tt.mutate)
 			for key := range tt.world.attempts { // Those of the Scanner itself.
@@ -162,5 +181,67 @@ func TestCatalogingAgainIsRefused(t *testing.T) {
 	}
 	if got := known[key]; got.State != store.StateScanned || got.Attempts != 0 {
 		t.Errorf("after an error in the spec: %+v", got)
+	}
+}
+
+// TestCatalogingAgainStaysInItsNamespace: no other namespace decides what replaces an SBOM, and pull secrets that were needed are needed again.
+func TestCatalogingAgainStaysInItsNamespace(t *testing.T) {
+	in := func(namespace string, secrets ...string) inventory.Container {
+		return inventory.Container{Namespace: namespace, Key: imageKey("a"), PullSecrets: secrets}
+	}
+	for name, tt := range map[string]struct {
+		containers []inventory.Container
+		scannedIn  string
+		want       string
+	}{
+		"the operator's":                         {[]inventory.Container{in("one")}, "operator", "operator"},
+		"that of a tenant":                       {[]inventory.Container{in("one", "s"), in("two", "s")}, "two", "two"},
+		"a tenant's, and others have no secrets": {[]inventory.Container{in("one"), in("two", "s")}, "two", "two"},
+		"where no pod runs it any more":          {[]inventory.Container{in("one", "s")}, "two", ""},
+		"not known":                              {[]inventory.Container{in("one", "s")}, "", "one"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld().cataloged("a", "syft v1", func(i *store.Image) { i.ScannedIn = tt.scannedIn })
+			w.containers, w.home = tt.containers, Home{Namespace: "operator"}
+			p := makePlan(scannerWith(nil), w.observed, Limits{Scans: 6, PerRegistry: 4}, Recatalog{PerHour: 5, Cataloger: "syft v2"}, now)
+			got := ""
+			for _, req := range p.start {
+				got = req.Namespace
+			}
+			if got != tt.want {
+				t.Errorf("cataloged again in %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// limitedMemory is a store whose limit per hour is reached.
+type limitedMemory struct {
+	memory
+	asked int
+}
+
+func (m *limitedMemory) BeginRecatalog(context.Context, model.ImageKey, int, string, int) (bool, error) {
+	m.asked++
+	return false, nil
+}
+
+// TestLimitOfCatalogingAgain: a Scanner does not ask for the limit at each reconcile.
+func TestLimitOfCatalogingAgain(t *testing.T) {
+	key := imageKey("a")
+	known := &limitedMemory{memory: memory{key: {ImageState: store.ImageState{Key: key, State: store.StateScanned, Nonce: "nonce"}}}}
+	cataloger := &starter{attempts: map[string]Attempt{}}
+	r, _ := newReconciler(t, known, cataloger, scannerWith(nil), podOf("a", key.ImageID, time.Hour))
+	clk := testclock.NewFakeClock(now)
+	r.Clock, r.Recatalog = clk, Recatalog{PerHour: 1, Cataloger: "syft v2"}
+	for _, want := range []int{1, 1, 1} {
+		reconcileOnce(t, r)
+		if known.asked != want || len(cataloger.started) != 0 {
+			t.Errorf("asked %d times, want %d; %d attempts", known.asked, want, len(cataloger.started))
+		}
+	}
+	clk.Step(recatalogPause)
+	if reconcileOnce(t, r); known.asked != 2 {
+		t.Errorf("asked %d times after the pause, want 2", known.asked)
 	}
 }
