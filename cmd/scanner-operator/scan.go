@@ -47,6 +47,8 @@ over an image reference.
 The scan uses the current vulnerability database of the data directory (see "db status"). If none is installed, it downloads
 the official database of Grype first.
 
+The environment variable SCANNER_REGISTRIES says in JSON or YAML how to reach registries: proxy, mirrors, certificate authorities, plain HTTP.
+
 Exit codes: 0 on success, 1 on an error, 2 if a vulnerability has the severity of --fail-on or a higher one.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {

@@ -138,15 +138,11 @@ func run(ctx context.Context, request Request, limits Limits, scratch string) (*
 		return runRootFS(ctx, request, limits, scratch)
 	}
 	started := time.Now()
-	img, err := open(ctx, request, limits, scratch)
+	img, stats, err := pull(ctx, request, limits, scratch)
 	if err != nil {
 		return nil, err
 	}
 	defer img.close()
-	stats := Stats{ImageBytes: img.bytes()}
-	if err := fetchLayers(ctx, img, request, limits, scratch, &stats); err != nil {
-		return nil, err
-	}
 	stats.Pull = time.Since(started)
 
 	started = time.Now()
@@ -176,21 +172,40 @@ func runRootFS(ctx context.Context, request Request, limits Limits, scratch stri
 	}}, nil
 }
 
-// open resolves the request to an image whose layers have not been read yet.
-func open(ctx context.Context, request Request, limits Limits, scratch string) (*resolved, error) {
-	if path, local := localPath(request.Image); local {
-		info, err := os.Stat(path)
-		switch {
-		case err != nil:
-			return nil, failf(model.ReasonImageNotFound, "open %s: %w", path, withoutPath(err))
-		case info.IsDir():
-			return openLayout(path, request.Platform, limits)
-		case !info.Mode().IsRegular():
-			return nil, failf(model.ReasonNotPullable, "%s is neither a directory nor a regular file", path)
-		}
-		return openArchive(ctx, path, request.Platform, limits, scratch)
+// pull resolves the request to an image, and brings its layers into the scratch folder.
+func pull(ctx context.Context, request Request, limits Limits, scratch string) (*resolved, Stats, error) {
+	var stats Stats
+	fetch := func(img *resolved) error {
+		stats.ImageBytes = img.bytes()
+		return fetchLayers(ctx, img, request, limits, scratch, &stats)
 	}
-	return openRemote(ctx, request, limits)
+	if path, local := localPath(request.Image); local {
+		img, err := openLocal(ctx, path, request, limits, scratch)
+		if err != nil {
+			return nil, Stats{}, err
+		}
+		if err := fetch(img); err != nil {
+			img.close()
+			return nil, Stats{}, err
+		}
+		return img, stats, nil
+	}
+	img, err := pullRemote(ctx, request, limits, fetch)
+	return img, stats, err
+}
+
+// openLocal opens a file or folder whose layers have not been read yet.
+func openLocal(ctx context.Context, path string, request Request, limits Limits, scratch string) (*resolved, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, failf(model.ReasonImageNotFound, "open %s: %w", path, withoutPath(err))
+	case info.IsDir():
+		return openLayout(path, request.Platform, limits)
+	case !info.Mode().IsRegular():
+		return nil, failf(model.ReasonNotPullable, "%s is neither a directory nor a regular file", path)
+	}
+	return openArchive(ctx, path, request.Platform, limits, scratch)
 }
 
 // localPath distinguishes a path from an image reference. A path starts like one, ends like an archive, or exists and has no

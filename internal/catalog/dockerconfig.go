@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/scanner-operator/scanner-operator/internal/registries"
 )
 
 // maxDockerConfigBytes bounds one docker configuration file; Kubernetes limits a Secret to 1 MiB.
@@ -164,22 +166,12 @@ func splitRegistryKey(key string) (host, repositoryPath string) {
 		}
 		repositoryPath = strings.TrimPrefix(repositoryPath, version+"/")
 	}
-	return canonicalRegistry(host), repositoryPath
-}
-
-// canonicalRegistry gives the names of Docker Hub one spelling, and leaves out a port that is the default.
-func canonicalRegistry(host string) string {
-	host = strings.TrimSuffix(strings.ToLower(host), ":443")
-	switch host {
-	case "docker.io", "registry-1.docker.io", "registry.hub.docker.com":
-		return "index.docker.io"
-	}
-	return host
+	return registries.Canonical(host), repositoryPath
 }
 
 // matches reports whether the entry is meant for the repository. A host may hold wildcards within its labels.
 func (e dockerEntry) matches(registry, repository string) bool {
-	wantLabels, wantPort := splitHostPattern(canonicalRegistry(registry))
+	wantLabels, wantPort := splitHostPattern(registries.Canonical(registry))
 	labels, port := splitHostPattern(e.host)
 	if port != wantPort || len(labels) != len(wantLabels) {
 		return false

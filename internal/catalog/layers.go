@@ -38,7 +38,7 @@ const (
 // fetchLayers brings all layers into the scratch folder, decompressed, verified and within the limits.
 func fetchLayers(ctx context.Context, img *resolved, request Request, limits Limits, scratch string, stats *Stats) error {
 	folder := filepath.Join(scratch, layersFolder)
-	if err := os.Mkdir(folder, 0o700); err != nil {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return fmt.Errorf("create a directory for the layers: %w", err)
 	}
 	entryCounter := newEntryCounter(limits)
@@ -52,13 +52,22 @@ func fetchLayers(ctx context.Context, img *resolved, request Request, limits Lim
 			continue
 		}
 		if err := fetchLayer(ctx, l, target, request, limits, stats); err != nil {
-			return layerError(ctx, i, err)
+			// Another registry may deliver it.
+			return layerError(ctx, i, errors.Join(err, removed(target)))
 		}
 		if err := entryCounter.count(ctx, target); err != nil {
 			return layerError(ctx, i, err)
 		}
 	}
 	stats.Files = entryCounter.files
+	return nil
+}
+
+// removed removes a file that may not exist.
+func removed(name string) error {
+	if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("remove an incomplete layer: %w", err)
+	}
 	return nil
 }
 

@@ -15,37 +15,48 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
-// openRemote resolves a reference at the mirrors of its registry, in order, and then at the registry.
-func openRemote(ctx context.Context, request Request, limits Limits) (*resolved, error) {
+// pullRemote resolves a reference and fetches what it refers to: from the mirrors of the registry, in order, and then from the registry. Layers
+// that a mirror delivered before it failed are not fetched again.
+func pullRemote(ctx context.Context, request Request, limits Limits, fetch func(*resolved) error) (*resolved, error) {
 	reference, err := parseReference(request.Image)
 	if err != nil {
 		return nil, err
 	}
+	from := func(repository name.Repository) (*resolved, error) {
+		img, err := openAt(ctx, request, reference, repository, limits)
+		if err != nil {
+			return nil, err
+		}
+		if err := fetch(img); err != nil {
+			img.close()
+			return nil, err
+		}
+		return img, nil
+	}
 	var tried []string
 	for _, mirror := range request.Registries.Mirrors(reference.Context()) {
-		img, err := openAt(ctx, request, reference, mirror, limits)
+		img, err := from(mirror)
 		if err == nil {
 			return img, nil
 		}
 		failure := typed(ctx, err, model.ReasonRegistryUnavailable)
-		if !elsewhere(failure.Reason) || ctx.Err() != nil {
+		if ctx.Err() != nil || !elsewhere(failure.Reason) {
 			return nil, failure
 		}
-		tried = append(tried, quoteText(failure.Error(), maxQuotedBytes))
+		tried = append(tried, quoteText(mirror.Name()+": "+failure.Error(), maxQuotedBytes))
 	}
-	img, err := openAt(ctx, request, reference, reference.Context(), limits)
+	img, err := from(reference.Context())
 	if err == nil || len(tried) == 0 {
 		return img, err
 	}
 	failure := typed(ctx, err, model.ReasonRegistryUnavailable)
-	failure.Err = fmt.Errorf("%w; the mirrors failed before: %s", failure.Err, strings.Join(tried, "; "))
-	return nil, failure
+	return nil, &Error{Reason: failure.Reason, Err: fmt.Errorf("%w; the mirrors failed before: %s", failure.Err, strings.Join(tried, "; "))}
 }
 
-// elsewhere reports whether a failure says nothing about the same image at another registry.
+// elsewhere reports whether a failure says nothing about the same image at another registry. What a mirror modified fails with CatalogFailed.
 func elsewhere(reason model.Reason) bool {
 	return slices.Contains([]model.Reason{
-		model.ReasonImagePullDenied, model.ReasonImageNotFound, model.ReasonRegistryUnavailable, model.ReasonRegistryRateLimited,
+		model.ReasonImagePullDenied, model.ReasonImageNotFound, model.ReasonRegistryUnavailable, model.ReasonRegistryRateLimited, model.ReasonCatalogFailed,
 	}, reason)
 }
 

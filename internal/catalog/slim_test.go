@@ -79,14 +79,11 @@ func uncut(t *testing.T, built v1.Image) *sbom.SBOM {
 	scratch := t.TempDir()
 	limits := DefaultLimits()
 	request := Request{Image: writeLayout(t, built), sleep: noSleep}
-	img, err := open(t.Context(), request, limits, scratch)
+	img, _, err := pull(t.Context(), request, limits, scratch)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer img.close()
-	if err := fetchLayers(t.Context(), img, request, limits, scratch, &Stats{}); err != nil {
-		t.Fatal(err)
-	}
 	syftSemaphore <- struct{}{}
 	defer func() { <-syftSemaphore }()
 	temporary := t.TempDir()

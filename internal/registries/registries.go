@@ -16,9 +16,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Bounds of a Config. An environment variable has at most 128 KiB in Linux, and each scan Job contains the text.
+// Bounds of a Config. An environment variable has at most 128 KiB in Linux, an expression of an admission policy, which contains the text with
+// escapes, 100,000 characters. Each scan Job contains the text.
 const (
-	MaxBytes      = 96 << 10
+	MaxBytes      = 64 << 10
 	MaxRegistries = 64
 	MaxMirrors    = 8
 	MaxNoProxy    = 64
@@ -45,11 +46,11 @@ type Registry struct {
 	// Host is host[:port], as in image references; "docker.io" for Docker Hub.
 	Host string `json:"host"`
 	// Mirrors are tried in order before the registry, as host[:port][/prefix]. The prefix comes before the repository of the image. What a mirror
-	// serves is verified by its digest. Mirrors get the credentials for their own host only.
+	// serves for a digest is verified. Mirrors get the credentials for their own host only.
 	Mirrors []string `json:"mirrors,omitempty"`
 	// PlainHTTP allows access without TLS.
 	PlainHTTP bool `json:"plainHTTP,omitempty"`
-	// CABundle is as that of Config, for this host.
+	// CABundle is as that of Config, for pulls from this registry: from its host, its token service and hosts that it redirects to.
 	CABundle string `json:"caBundle,omitempty"`
 }
 
@@ -84,7 +85,7 @@ func (c *Config) validate() error {
 		if err := r.validate(); err != nil {
 			return fmt.Errorf("registries[%d].%w", i, err)
 		}
-		host := canonical(r.Host)
+		host := Canonical(r.Host)
 		if seen[host] {
 			return fmt.Errorf("registries[%d].host: %q is listed twice", i, r.Host)
 		}
@@ -111,12 +112,12 @@ func (p *Proxy) validate() error {
 	u, err := url.Parse(p.URL)
 	switch {
 	case err != nil:
-		// The error would repeat the URL, which may have a password.
+		// No error repeats the URL, which may contain a password.
 		return errors.New("url: expected a URL such as http://proxy.example:3128")
 	case u.User != nil:
 		return errors.New("url: a user name or password is not allowed, because everybody who can read scan Jobs could read it; permit scan pods at the proxy by their address")
 	case !slices.Contains([]string{"http", "https", "socks5"}, u.Scheme) || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "":
-		return fmt.Errorf("url: %q is not a URL of a proxy; expected http://HOST:PORT, https://HOST:PORT or socks5://HOST:PORT", p.URL)
+		return errors.New("url: expected http://HOST:PORT, https://HOST:PORT or socks5://HOST:PORT")
 	}
 	return nil
 }
@@ -165,13 +166,14 @@ func (c *Config) PlainHTTP() []string {
 	var hosts []string
 	for i := range c.Registries {
 		if c.Registries[i].PlainHTTP {
-			hosts = append(hosts, c.Registries[i].Host)
+			hosts = append(hosts, Canonical(c.Registries[i].Host))
 		}
 	}
 	return hosts
 }
 
-// Bundles returns the CA bundles in PEM that are trusted for a host, in addition to those of the system.
+// Bundles returns the CA bundles in PEM that are trusted for pulls from a registry, in addition to those of the system: also by its token service
+// and by hosts that it redirects to.
 func (c *Config) Bundles(host string) []string {
 	var bundles []string
 	if c.CABundle != "" {
@@ -195,17 +197,18 @@ func (c *Config) ProxyFunc() func(*http.Request) (*url.URL, error) {
 
 func (c *Config) registry(host string) *Registry {
 	for i := range c.Registries {
-		if canonical(c.Registries[i].Host) == canonical(host) {
+		if Canonical(c.Registries[i].Host) == Canonical(host) {
 			return &c.Registries[i]
 		}
 	}
 	return nil
 }
 
-// canonical returns a host in lower case, and one name for those of Docker Hub.
-func canonical(host string) string {
-	switch host = strings.ToLower(host); host {
-	case "docker.io", "registry-1.docker.io":
+// Canonical returns a host in lower case, with one name for those of Docker Hub, and without a port that is the default.
+func Canonical(host string) string {
+	host = strings.TrimSuffix(strings.ToLower(host), ":443")
+	switch host {
+	case "docker.io", "registry-1.docker.io", "registry.hub.docker.com":
 		return name.DefaultRegistry
 	}
 	return host

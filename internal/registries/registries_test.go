@@ -42,6 +42,9 @@ func TestParse(t *testing.T) {
 	if got, err := Parse("registries:\n- host: quay.io\n  plainHTTP: true\n"); err != nil || !slices.Equal(got.PlainHTTP(), []string{"quay.io"}) {
 		t.Errorf("YAML: %+v, %v", got, err)
 	}
+	if got, err := Parse(`{"registries": [{"host": "docker.io", "plainHTTP": true}]}`); err != nil || !slices.Equal(got.PlainHTTP(), []string{"index.docker.io"}) {
+		t.Errorf("Docker Hub: %+v, %v", got, err)
+	}
 	if got, err := Parse(""); err != nil || !cmp.Equal(got, Config{}) {
 		t.Errorf("no text: %+v, %v", got, err)
 	}
@@ -61,10 +64,12 @@ func TestInvalid(t *testing.T) {
 	for text, want := range map[string]string{
 		`{`:                        "decode",
 		`{"mirrors": []}`:          "unknown field",
-		strings.Repeat(" ", 98305): "98305 bytes are more than the maximum of 98304",
+		strings.Repeat(" ", 65537): "65537 bytes are more than the maximum of 65536",
 		`{"proxy": {"url": "http://user:` + password + `@proxy"}}`:                                                  "proxy.url: a user name or password is not allowed",
 		`{"proxy": {"url": "http://user:` + password + `@pro xy"}}`:                                                 "proxy.url: expected a URL",
-		`{"proxy": {"url": "ftp://proxy"}}`:                                                                         `proxy.url: "ftp://proxy" is not a URL of a proxy`,
+		`{"proxy": {"url": "ftp://proxy"}}`:                                                                         "proxy.url: expected http://HOST:PORT",
+		`{"proxy": {"url": "robot:` + password + `@proxy:3128"}}`:                                                   "proxy.url: expected",
+		`{"proxy": {"url": "http://proxy?password=` + password + `"}}`:                                              "proxy.url: expected",
 		`{"proxy": {"url": "http://"}}`:                                                                             "proxy.url",
 		`{"proxy": {"noProxy": ["a"]}}`:                                                                             "proxy.noProxy: requires proxy.url",
 		`{"proxy": {"url": "http://proxy", "noProxy": ["a,b"]}}`:                                                    "proxy.noProxy[0]",
@@ -99,7 +104,8 @@ func TestMirrors(t *testing.T) {
 		"nginx":                     {"mirror.example/hub/library/nginx", "mirror/library/nginx", "index.docker.io/library/nginx"},
 		"registry-1.docker.io/a/b":  {"mirror.example/hub/a/b", "mirror/a/b", "index.docker.io/a/b"},
 		"QUAY.io:443/team/app":      {"10.0.0.1:5000/a/b/team/app"},
-		"quay.io/team/app":          nil,
+		"quay.io/team/app":          {"10.0.0.1:5000/a/b/team/app"},
+		"quay.io:5000/team/app":     nil,
 		"mirror.example/hub/alpine": nil,
 	} {
 		repository, err := name.NewRepository(image)

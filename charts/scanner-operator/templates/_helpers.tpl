@@ -144,6 +144,9 @@ operator
 {{/* How scans reach registries, as JSON; empty if nothing is configured. */}}
 {{- define "scanner-operator.registries" -}}
 {{- $config := dict }}
+{{- if and .Values.scans.proxy.noProxy (not .Values.scans.proxy.url) }}
+{{- fail "scans.proxy.noProxy requires scans.proxy.url" }}
+{{- end }}
 {{- if .Values.scans.proxy.url }}
 {{- $_ := set $config "proxy" .Values.scans.proxy }}
 {{- end }}
@@ -154,6 +157,10 @@ operator
 {{- $_ := set $config "registries" . }}
 {{- end }}
 {{- if $config }}
-{{- toJson $config }}
+{{- $text := toJson $config }}
+{{- if gt (len $text) 65536 }}
+{{- fail (printf "scans.proxy, scans.caBundle and scans.registries have %d bytes together, at most 65536 are allowed: shorten the CA bundles" (len $text)) }}
+{{- end }}
+{{- $text }}
 {{- end }}
 {{- end }}
