@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -70,7 +71,7 @@ func (l *lease) Update(ctx context.Context, record resourcelock.LeaderElectionRe
 	holder := l.holder
 	l.mu.Unlock()
 	if record.HolderIdentity == "" && holder != l.Identity() {
-		return fmt.Errorf("the Lease is held by %q and not by this replica", holder)
+		return fmt.Errorf("the Lease %s is not held by this replica, but by %s", l.Describe(), cmp.Or(holder, "nobody"))
 	}
 	return l.Interface.Update(ctx, record)
 }

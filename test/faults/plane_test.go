@@ -19,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -154,13 +155,12 @@ func (p *plane) terminate(server string) error {
 	if err != nil {
 		return err
 	}
-	for err = syscall.Kill(pid, syscall.SIGKILL); err == nil; err = syscall.Kill(pid, 0) {
-		time.Sleep(time.Millisecond)
+	if err = syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return err
 	}
-	if errors.Is(err, syscall.ESRCH) {
-		return nil
-	}
-	return err
+	return wait.PollUntilContextTimeout(context.Background(), time.Millisecond, serverTimeout, true, func(context.Context) (bool, error) {
+		return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH), nil
+	})
 }
 
 func (p *plane) restart(server string) error {

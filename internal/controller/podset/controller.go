@@ -107,6 +107,7 @@ func (r *Reconciler) reconcile(ctx context.Context, ps *appv1alpha1.PodSet) (tim
 		}
 		s.creations.observe(s.pods, s.now)
 		s.replacements.observe(ps, s.pods...)
+		r.observe(ps, s.pods...)
 		err = r.sync(ctx, ps, template, s)
 	}
 	setStatus(ps, s, invalid)
