@@ -168,18 +168,19 @@ func (p *plane) restart(server string) error {
 	if server == apiServer {
 		start = p.env.ControlPlane.APIServer.Start
 	}
-	err := start()
-	for deadline := time.Now().Add(serverTimeout); err == nil; time.Sleep(tick) {
-		// The API server has to reach etcd.
-		err = p.c.Get(context.Background(), client.ObjectKey{Name: metav1.NamespaceDefault}, &corev1.Namespace{})
-		if err == nil {
-			return nil
-		}
-		if time.Now().Before(deadline) {
-			err = nil
-		}
+	if err := start(); err != nil {
+		return err
 	}
-	return err
+	// The API server has to reach etcd.
+	var last error
+	err := wait.PollUntilContextTimeout(context.Background(), tick, serverTimeout, true, func(ctx context.Context) (bool, error) {
+		last = p.c.Get(ctx, client.ObjectKey{Name: metav1.NamespaceDefault}, &corev1.Namespace{})
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait for the API server after the start of %s: %w", server, errors.Join(err, last))
+	}
+	return nil
 }
 
 // outage is how long servers were away so far.

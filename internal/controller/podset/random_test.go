@@ -115,6 +115,20 @@ func TestTwoLeadersAtOnce(t *testing.T) {
 	checkSettled(t, l)
 }
 
+// reconcilesAfter reconciles a PodSet of three pods that another leader has just reconciled, and wants no pod too many.
+func (l *leader) reconcilesAfter(other *leader) {
+	t, w := l.w.t, l.w
+	t.Helper()
+	if _, err := l.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	if n := countActive(w.live()); n != 3 {
+		t.Errorf("%d pods after %q, want 3", n, w.writes)
+	}
+	other.settle()
+	checkSettled(t, other)
+}
+
 // TestTwoLeadersAfterDeletion has one of them replace pods while they end, and the other one after they are gone, both before they see what the
 // other one made.
 func TestTwoLeadersAfterDeletion(t *testing.T) {
@@ -130,14 +144,7 @@ func TestTwoLeadersAfterDeletion(t *testing.T) {
 		}
 	}
 	second.podAt, second.r.Live = 0, staleLive{w.truth}
-	if _, err := second.reconcile(); err != nil {
-		t.Fatal(err)
-	}
-	if n := countActive(w.live()); n != 3 {
-		t.Errorf("%d pods after %q, want 3", n, w.writes)
-	}
-	first.settle()
-	checkSettled(t, first)
+	second.reconcilesAfter(first)
 }
 
 // TestTwoLeadersOneBehind has one of them replace pods that come and go while the other one watches them and is busy with other PodSets. Then both
@@ -156,14 +163,7 @@ func TestTwoLeadersOneBehind(t *testing.T) {
 	second.sync()
 	first.once()
 	second.r.Live = staleLive{w.truth}
-	if _, err := second.reconcile(); err != nil {
-		t.Fatal(err)
-	}
-	if n := countActive(w.live()); n != 3 {
-		t.Errorf("%d pods after %q, want 3", n, w.writes)
-	}
-	first.settle()
-	checkSettled(t, first)
+	second.reconcilesAfter(first)
 }
 
 // overtakenLive lists what is there, and then something happens before the list is used.
@@ -178,7 +178,7 @@ func (l overtakenLive) List(ctx context.Context, list client.ObjectList, opts ..
 	return err
 }
 
-// TestTwoLeadersOvertaken has one of them replace pods after the other one has listed them, and the watch show that before the other one goes on.
+// TestTwoLeadersOvertaken has one of them replace pods after the other one has listed them, and the watch show that before the other one continues.
 func TestTwoLeadersOvertaken(t *testing.T) {
 	w := newWorld(t, podSet(3, ""))
 	first, second := newLeader(w), newLeader(w)
@@ -191,14 +191,7 @@ func TestTwoLeadersOvertaken(t *testing.T) {
 		first.once()
 		second.sync()
 	}}
-	if _, err := second.reconcile(); err != nil {
-		t.Fatal(err)
-	}
-	if n := countActive(w.live()); n != 3 {
-		t.Errorf("%d pods after %q, want 3", n, w.writes)
-	}
-	first.settle()
-	checkSettled(t, first)
+	second.reconcilesAfter(first)
 }
 
 func (w *world) changeSet(mutate func(ps *appv1alpha1.PodSet)) {
