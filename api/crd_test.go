@@ -208,7 +208,7 @@ func TestDefaults(t *testing.T) {
 	if errs := defs["Scanner"].admit(t, scanner, nil); len(errs) > 0 {
 		t.Fatal(errs)
 	}
-	want := map[string]any{"ignoreLabel": "ignore", "concurrency": int64(2), "retention": "720h"}
+	want := map[string]any{"ignoreLabel": "ignore", "concurrency": int64(10), "retention": "720h"}
 	if diff := cmp.Diff(want, scanner.Object["spec"]); diff != "" {
 		t.Errorf("Scanner (-want +got):\n%s", diff)
 	}

@@ -17,6 +17,8 @@ need openssl openssl
 # The servers of the store's tests.
 need /usr/lib/postgresql postgresql
 need mariadbd mariadb-server
+# The reverse proxy of the API's tests.
+need nginx nginx
 if [[ "$(uname -s)" == Linux && "${CI_E2E:-}" != skip ]]; then
 	# The nodes of the end-to-end tests. runc has C code and needs libseccomp.
 	need gcc gcc
@@ -41,6 +43,7 @@ elif [[ "$(id -u)" == 0 ]] && command -v apt-get >/dev/null; then
 			case "$package" in
 			postgresql) systemctl disable --quiet --now postgresql ;;
 			mariadb-server) systemctl disable --quiet --now mariadb ;;
+			nginx) systemctl disable --quiet --now nginx ;;
 			esac
 		done
 	fi

@@ -1,29 +1,64 @@
 #!/usr/bin/env bash
-# Runs make targets one after the other and prints the wall and CPU seconds of each: steps.sh NAME TARGET...
+# Runs make targets and prints the wall and CPU seconds of each: steps.sh NAME STEP... [-- STEP...]...
+# The steps before the first "--" run one after the other. Each further group runs after them, its steps one after the other too,
+# but concurrently with the other groups if there is more than one processor. After a failure, no other step starts.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 name=$1
 shift
 
-figures=$(mktemp)
-trap 'rm -f "$figures"' EXIT
+results=$(mktemp -d)
+trap 'rm -rf "$results"' EXIT
 TIMEFORMAT='%R %U %S'
-table=$(printf '%-20s %8s %8s' step 'wall s' 'CPU s')
-summary() { printf '\n%s\n' "$table"; }
 
-for step in "$@"; do
+# run STEP [PREFIX] runs a step, with a prefix in front of each line that it prints.
+run() {
+	local step=$1 prefix=${2:-} status=0 figures
 	printf '\n\033[1m=== %s\033[0m\n' "$step"
-	status=0
 	# What the step prints keeps its way; only the figures of time go to the file.
-	{ time make "$step" >&3 2>&4; } 3>&1 4>&2 2>"$figures" || status=$?
-	row=$(awk -v step="$step" '{ printf "%-20s %8.0f %8.0f", step, $1, $2 + $3 }' "$figures")
-	table+=$'\n'$row
-	if ((status != 0)); then
-		summary
-		printf 'FAIL\tmake %s: the step %s failed\n' "$name" "$step" >&2
-		exit "$status"
+	if [[ -z "$prefix" ]]; then
+		{ time make "$step" >&3 2>&4; } 3>&1 4>&2 2>"$results/time-$step" || status=$?
+	else
+		{ time make "$step" 2>&1 | sed -u "s/^/$prefix/" >&3; } 3>&1 2>"$results/time-$step" || status=$?
 	fi
-	printf '(%s: %s)\n' "$step" "$(awk '{ printf "%.0f s, %.0f s CPU", $1, $2 + $3 }' "$figures")"
+	figures=$(tail -n 1 "$results/time-$step")
+	awk -v step="$step" '{ printf "%-20s %8.0f %8.0f\n", step, $1, $2 + $3 }' <<<"$figures" >>"$results/rows"
+	if ((status != 0)); then
+		echo "$step" >>"$results/failed"
+		printf 'FAIL: %s\n' "$step" >&2
+		return 1
+	fi
+	awk -v step="$step" '{ printf "(%s: %.0f s, %.0f s CPU)\n", step, $1, $2 + $3 }' <<<"$figures"
+}
+
+# group PREFIX STEP... runs steps until one has failed, also in another group.
+group() {
+	local with_prefix=$1 step
+	shift
+	for step in "$@"; do
+		[[ ! -e "$results/failed" ]] || return 0
+		run "$step" "${with_prefix:+$step: }" || return 0
+	done
+}
+
+groups=("")
+for argument in "$@"; do
+	if [[ "$argument" == -- ]]; then groups+=(""); else groups[-1]+=" $argument"; fi
 done
-summary
+for i in "${!groups[@]}"; do
+	read -ra steps <<<"${groups[i]}"
+	if ((i > 0 && ${#groups[@]} > 2 && $(getconf _NPROCESSORS_ONLN) > 1)); then
+		group prefix "${steps[@]}" &
+	else
+		group "" "${steps[@]}"
+	fi
+done
+wait
+
+printf '\n%-20s %8s %8s\n' step 'wall s' 'CPU s'
+cat "$results/rows"
+if [[ -e "$results/failed" ]]; then
+	while read -r step; do printf 'FAIL\tmake %s: the step %s failed\n' "$name" "$step" >&2; done <"$results/failed"
+	exit 1
+fi
 printf '\nok  \tmake %s\t%ds\n' "$name" "$SECONDS"

@@ -37,7 +37,8 @@ echo "go.mod files"
 while IFS= read -r -d '' file; do
 	(cd "$(dirname "$file")" && go mod tidy -diff) ||
 		failed+=("$file is not tidy: run 'go mod tidy' in its directory")
-done < <(git ls-files -z --cached --others --exclude-standard 'go.mod' '**/go.mod')
+	# The modules of the oldest API server are downloaded for make test-versions alone.
+done < <(git ls-files -z --cached --others --exclude-standard 'go.mod' '**/go.mod' ':!hack/devcluster/oldest/go.mod')
 
 go run ./hack/align || failed+=("modules share packages at different versions: run 'make align'")
 

@@ -5,13 +5,15 @@ PLATFORMS ?= linux/amd64,linux/arm64,darwin/amd64,darwin/arm64
 # The name of a release's image without a tag, which is also in its chart, and the repository of the chart. The workflow sets both.
 RELEASE_IMAGE ?=
 RELEASE_CHARTS ?=
+# The URL below which the files of each version are published, for the manifest of the kubectl plugin; the project's own by default.
+RELEASE_DOWNLOADS ?=
 # VERSION counts only when somebody sets it: the default of the Makefile also describes commits without a tag.
 release_version := $(if $(filter-out file,$(origin VERSION)),$(VERSION))
 
 .PHONY: release
 release: ui $(HELM) ## Build a release of the tagged commit, or of VERSION=v1.2.3, in dist/release/; SIGNING_KEY signs it.
 	$(GO) run ./hack/release -version "$(release_version)" -platforms "$(PLATFORMS)" -image "$(RELEASE_IMAGE)" -helm "$(HELM)" \
-		$(if $(BUILDER_ID),-builder-id "$(BUILDER_ID)") $(if $(SIGNING_REQUIRED),-require-signature)
+		$(if $(RELEASE_DOWNLOADS),-downloads "$(RELEASE_DOWNLOADS)") $(if $(BUILDER_ID),-builder-id "$(BUILDER_ID)") $(if $(SIGNING_REQUIRED),-require-signature)
 
 .PHONY: cross-build
 cross-build: ## Compile the operator for all PLATFORMS, so that a release does not find out.

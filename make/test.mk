@@ -1,7 +1,8 @@
 ##@ Test
 
-# The steps of "make test", in order. Every one can be run by itself.
-TEST_STEPS := setup lint verify test-ui test-integration hostile parity e2e scale-sample faults-sample
+# The steps of "make test". Every one can be run by itself. The end-to-end tests run alone: all pods of a node together have the CPU weight of
+# two processes, and scans have deadlines. The groups run concurrently: the second one waits more than it computes.
+TEST_STEPS := setup ui e2e -- lint verify test-integration parity -- test-ui scale-sample faults-sample hostile
 # The race detector instruments all but SQLite, which is C code translated to Go and would be 20 times slower.
 RACE       := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false
 # The hostile corpus, which "make hostile" runs: without the race detector, since parsers of others race when they panic.
@@ -15,7 +16,7 @@ plain      := -E '^$(MODULE)/($(shell echo '$(PLAIN)' | tr ' ' '|'))(/|$$)'
 # Smaller binaries: the linker is a good part of what testing costs.
 GO_TEST    := $(GO) test -timeout 20m -ldflags=-w
 # Modules other than the main one that hold code of ours, and not only the pins of tools.
-MODULES    := hack/gobuild hack/devcluster hack/devcluster/coredns test/parity/grypecli
+MODULES    := hack/gobuild hack/devcluster hack/devcluster/coredns test/dex test/parity/grypecli
 
 .PHONY: test
 test: ## Run everything that CI runs, installing what it lacks; CI_E2E=skip leaves out the end-to-end tests.
@@ -66,6 +67,24 @@ hostile: ## Run the hostile corpus by itself, without the race detector, and cou
 test-chart: $(HELM) ## Test the Helm chart.
 	HELM=$(HELM) $(GO_TEST) ./test/chart/... ./test/upgrade/...
 
+# An API server emulates the three minor versions before its own; the one of OLDEST, in a module of its own, is built.
+EMULATED := 1.34 1.35 1.36
+OLDEST   := hack/devcluster/oldest
+
+.PHONY: test-versions
+test-versions: $(HELM) ## Test the CRDs, roles and admission policies with older API servers (seven minutes of CPU time to build the oldest).
+	@assets=$$($(GO) run -C hack/devcluster . assets); mkdir -p bin/oldest; ln -sf "$$assets/etcd" "$$assets/kubectl" bin/oldest; \
+	oldest=$$($(GO) list -C $(OLDEST) -m -f '{{.Version}}' k8s.io/kubernetes); IFS=. read -r major minor _ <<<"$${oldest#v}"; \
+	package=k8s.io/component-base/version; \
+	$(GO) run -C hack/gobuild ./cmd -title "kube-apiserver $$oldest" -dir "$(CURDIR)/$(OLDEST)" -output "$(CURDIR)/bin/oldest/kube-apiserver" \
+		-ldflags "-X $$package.gitVersion=$$oldest -X $$package.gitMajor=$$major -X $$package.gitMinor=$$minor" k8s.io/kubernetes/cmd/kube-apiserver; \
+	run() { \
+		echo "Kubernetes $$1:"; \
+		KUBE_EMULATED_VERSION="$$1" KUBEBUILDER_ASSETS="$$2" HELM=$(HELM) CI=true $(GO_TEST) ./test/admission; \
+	}; \
+	run "$$major.$$minor" "$(CURDIR)/bin/oldest"; \
+	for version in $(EMULATED); do run "$$version" "$$assets"; done
+
 .PHONY: test-ui
 test-ui: ## Test the UI: types, unit tests, and in a browser, except for the hostile corpus.
 	@if command -v npm >/dev/null; then \
@@ -96,13 +115,27 @@ e2e: ui $(HELM) ## Run the end-to-end tests on a local cluster (Linux, root); CI
 		HELM=$(HELM) $(GO) test -tags e2e -count=1 -timeout 30m ./test/e2e/...; \
 	fi
 
-.PHONY: scale
-scale: ## Run the operator with 2,000 pods on simulated nodes (six minutes on two processors).
-	$(GO) test -tags scale -count=1 -timeout 30m -v ./test/scale/...
+.PHONY: cold-install
+cold-install: ui $(HELM) ## Measure how long the images of a node take on a local cluster with the default limits (Linux, root).
+	HELM=$(HELM) $(GO) test -tags e2e,install -count=1 -timeout 30m -v -run '^TestColdInstall$$' ./test/e2e
 
+# Flags of TestChurn, such as -churn=50 for a churn of 50 pods per second.
+SCALE_ARGS ?=
+scale_test := $(GO) test -tags scale -count=1 -v ./test/scale
+
+.PHONY: scale
+scale: ## Run the operator with 2,000 pods on simulated nodes, then with 30,000 of which 100 per second are replaced; the report is dist/scale.md (20 minutes on two processors).
+	@mkdir -p dist
+	$(scale_test) -timeout 30m -skip '^TestChurn$$'
+	$(scale_test) -timeout 60m -run '^TestChurn$$' -args -report '$(CURDIR)/dist/scale.md' $(SCALE_ARGS)
+
+# The tests of PodSets wait for the node controller most of the time.
 .PHONY: scale-sample
-scale-sample: ## Run the operator with 600 pods on simulated nodes (two minutes on two processors).
-	$(GO) test -tags scale -short -count=1 -timeout 20m -v ./test/scale/...
+scale-sample: ## Run the operator with 600 pods on simulated nodes, and with 600 in another cluster of which 20 per second are replaced (three minutes on two processors).
+	@output=$$(mktemp); trap 'rm -f "$$output"' EXIT; status=0; \
+	$(scale_test) -short -timeout 20m -run '^TestChurn$$' -args -cluster scale-churn >"$$output" 2>&1 & churn=$$!; \
+	$(scale_test) -short -timeout 20m -skip '^TestChurn$$' || status=$$?; \
+	wait "$$churn" || status=$$?; cat "$$output"; exit "$$status"
 
 .PHONY: faults
 faults: ## Inject every fault at every request, watch event and transaction of the operator, and write the results to dist/faults.md (hours).
@@ -116,8 +149,8 @@ faults-sample: ## Inject some faults at requests, watch events and transactions 
 	$(GO) test -tags faults -short -count=1 -timeout 10m -parallel 8 ./test/faults
 
 .PHONY: bench
-bench: ## Run the benchmarks, the last of them against the grype command (20 minutes on two processors).
-	$(GO) test -run '^$$' -bench . -benchmem $$($(GO) list ./... | grep -v '/test/bench$$')
+bench: ## Run the benchmarks, the last of them against the grype command.
+	$(GO) test -run '^$$' -bench . -benchmem -timeout 60m $$($(GO) list ./... | grep -v '/test/bench$$')
 	$(GO) test -run '^$$' -bench . -benchtime 1x -count 1 -timeout 90m ./test/bench
 
 FUZZTIME ?= 10s

@@ -20,8 +20,14 @@ func TestAssets(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := string(index)
-	if !strings.Contains(page, `src="/assets/`) {
-		t.Error("index.html names no hashed script below /assets/")
+	// The server puts the base path in place of the dot.
+	for _, want := range []string{`src="./assets/`, `src="./theme.js"`, `href="./favicon.svg"`, `name="base-path" content="./"`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("index.html does not contain %s", want)
+		}
+	}
+	if strings.Contains(page, `="/`) {
+		t.Error("index.html names files at the root of the host")
 	}
 	// The Content-Security-Policy of the server allows neither.
 	for _, inline := range []string{"<style", "style=", "<script>"} {

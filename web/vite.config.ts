@@ -20,6 +20,8 @@ const operator = process.env.OPERATOR_URL ?? "http://localhost:8000";
 export default defineConfig(({ mode }) => ({
   plugins: [react(), tailwindcss(), keep, ...(mode === "mock" ? [mockPlugin()] : [])],
   resolve: { alias: { "@": path("./src") } },
+  // Relative addresses: the operator puts the base path before those of the page.
+  base: "./",
   build: {
     target: "es2023",
     assetsInlineLimit: 0,

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"syscall"
@@ -37,6 +38,10 @@ type catalogOptions struct {
 	terminationMessage string
 }
 
+// gcPercent is how much the heap of a scan grows until garbage is collected. What the catalogers keep is most of it. The benchmarks in
+// docs/explanation compare this value with others.
+const gcPercent = 40
+
 func newCatalogCommand() *cobra.Command {
 	var o catalogOptions
 	command := &cobra.Command{
@@ -50,7 +55,8 @@ With --rootfs, nothing is pulled: the SBOM is generated from the root file syste
 of a pod. IMAGE is then its name only, and --platform is required. Links are resolved within the directory. Files that cannot be read are
 counted; their packages are missing.
 
-The environment variable SCANNER_REGISTRIES says in JSON or YAML how to reach registries: proxy, mirrors, certificate authorities, plain HTTP.
+The environment variable SCANNER_REGISTRIES says in JSON or YAML how to reach registries (proxy, mirrors, certificate authorities, plain HTTP), and the
+keys whose attested SBOMs are used instead of pulling images.
 
 For the upload, the certificate authorities in the environment variable SCANNER_UPLOAD_CA (PEM) are trusted in addition to those of the
 system.
@@ -74,6 +80,8 @@ Scan Jobs run this command. It writes its result to the termination message of t
 	flags := command.Flags()
 	addImageFlags(flags, &o.request, &o.platform)
 	flags.StringVar(&o.request.RootFS, "rootfs", "", "Directory with the root file system of IMAGE, to analyze instead of pulling the image; requires --platform")
+	flags.StringArrayVar(&o.request.Fallbacks, "fallback-repository", nil,
+		"Repository, as HOST/PATH, from which to pull the digest of IMAGE if it cannot be pulled from its own; may be repeated, at most 4 are used")
 	flags.StringVar(&o.imageID, "image-id", "", "Image ID under which the SBOM is uploaded (default: IMAGE)")
 	flags.StringVar(&o.uploadURL, "upload-url", "", "Base URL of the operator API to upload the SBOM to")
 	flags.StringVar(&o.tokenFile, "token-file", "", "File that contains the bearer token of the upload")
@@ -117,6 +125,9 @@ func notifyTermination(parent context.Context) (context.Context, func()) {
 }
 
 func (o *catalogOptions) run(ctx context.Context, stdout, stderr io.Writer) error {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	if o.platform != "" {
 		platform, err := model.ParsePlatform(o.platform)
 		if err != nil {
@@ -134,11 +145,17 @@ func (o *catalogOptions) run(ctx context.Context, stdout, stderr io.Writer) erro
 			return fmt.Errorf("set the temporary directory: %w", err)
 		}
 	}
+	o.request.Warn = func(text string) { _, _ = fmt.Fprintln(stderr, "Warning:", text) }
 	ctx, cancel := context.WithTimeout(ctx, o.request.Limits.Timeout)
 	defer cancel()
 	result, err := catalog.Run(ctx, o.request)
 	if err != nil {
 		return err
+	}
+	if result.AttestedBy != "" {
+		_, _ = fmt.Fprintf(stderr, "Used the SBOM of %s that is attested in its registry, verified with the key %s: %d packages\n",
+			o.request.Image, result.AttestedBy, result.Stats.Packages)
+		return o.deliver(ctx, stdout, result)
 	}
 	_, _ = fmt.Fprintf(stderr, "Generated the SBOM of %s for %s: %d packages in %d files, %d bytes; pulled in %s, analyzed in %s\n",
 		o.request.Image, result.Platform, result.Stats.Packages, result.Stats.Files, result.Stats.DecompressedBytes,
@@ -147,12 +164,17 @@ func (o *catalogOptions) run(ctx context.Context, stdout, stderr io.Writer) erro
 		_, _ = fmt.Fprintf(stderr, "Warning: %d files or directories of %s could not be read; the SBOM is incomplete. Run the command as a user that may read them.\n",
 			n, o.request.RootFS)
 	}
+	return o.deliver(ctx, stdout, result)
+}
+
+// deliver writes or uploads an SBOM.
+func (o *catalogOptions) deliver(ctx context.Context, stdout io.Writer, result *catalog.Result) error {
 	if o.uploadURL == "" {
 		return o.write(stdout, result.SBOM)
 	}
 	upload := catalog.UploadRequest{
 		URL: o.uploadURL, TokenFile: o.tokenFile, CAFile: o.uploadCAFile, CAs: os.Getenv(scanjob.UploadCAVariable),
-		ImageID: o.imageID, Platform: o.request.Platform, SBOM: result.SBOM,
+		ImageID: o.imageID, Platform: o.request.Platform, Unreadable: result.Stats.Unreadable, SBOM: result.SBOM,
 	}
 	if upload.ImageID == "" {
 		upload.ImageID = o.request.Image

@@ -14,6 +14,7 @@ import (
 	// The container image contains only this executable; without these roots it would trust no certificate.
 	_ "golang.org/x/crypto/x509roots/fallback"
 
+	"github.com/scanner-operator/scanner-operator/internal/plugin"
 	"github.com/scanner-operator/scanner-operator/internal/version"
 )
 
@@ -24,13 +25,21 @@ func main() {
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	err := newRootCommand().ExecuteContext(ctx)
+	command := plugin.Command(os.Args[0], os.Args[1:])
+	if command == nil {
+		command = newRootCommand()
+	}
+	err := command.ExecuteContext(ctx)
 	var exit exitError
+	var notAffected plugin.NotAffectedError
 	switch {
 	case err == nil:
 		return 0
 	case errors.As(err, &exit):
 		return int(exit)
+	case errors.As(err, &notAffected):
+		fmt.Fprintln(os.Stderr, notAffected.Error())
+		return int(errNotAffected)
 	default:
 		fmt.Fprintln(os.Stderr, "Error:", err)
 		return 1
@@ -39,8 +48,10 @@ func run() int {
 
 func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "scanner-operator",
-		Short:         "Scan the container images of a Kubernetes cluster for vulnerabilities",
+		Use:   "scanner-operator",
+		Short: "Scan the container images of a Kubernetes cluster for vulnerabilities",
+		Long: "Scan the container images of a Kubernetes cluster for vulnerabilities.\n\n" +
+			"\"scanner-operator kubectl\" is the kubectl plugin, with the flags of kubectl: see \"scanner-operator kubectl --help\".",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       version.String(),
@@ -48,6 +59,9 @@ func newRootCommand() *cobra.Command {
 	root.AddCommand(newManagerCommand(), newCatalogCommand(), newScanCommand(), newDBCommand(), newVersionCommand())
 	return root
 }
+
+// errNotAffected is the exit code of the plugin for an image that does not have the vulnerability.
+const errNotAffected exitError = 2
 
 // exitError is an exit code for a result that was already printed.
 type exitError int

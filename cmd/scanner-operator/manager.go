@@ -79,6 +79,7 @@ file in the data directory. The environment variable MEMORY_LIMIT is the memory 
 	flags.IntVar(&opts.AddressConnections, "api-connections-per-address", setup.DefaultAddressConnections,
 		"Maximum connections to the API per client address that have not authenticated (-1: no limit)")
 	addTLSFlags(flags, &opts.TLS, &tlsMode, choose("operator", "off"))
+	addSignInFlags(flags, &opts.SignIn)
 	flags.StringVar(&opts.MetricsAddress, "metrics-bind-address", choose(":8443", "127.0.0.1:8443"), `Address on which metrics are served; "0" disables them`)
 	flags.StringVar(&opts.HealthAddress, "health-probe-bind-address", choose(":8081", "127.0.0.1:8081"),
 		`Address on which the health probes are served; "0" disables them`)
@@ -98,6 +99,8 @@ file in the data directory. The environment variable MEMORY_LIMIT is the memory 
 	flags.StringVar(&opts.ScanImage, "scan-image", os.Getenv("SCAN_IMAGE"), "Container image of scan Jobs (environment variable SCAN_IMAGE)")
 	flags.StringSliceVar(&opts.ScanImagePullSecrets, "scan-image-pull-secrets", nil,
 		"Comma-separated Secrets in the namespace of the operator to pull the image of scan Jobs that run there")
+	flags.StringVar(&opts.ScanServiceAccount, "scan-service-account", "",
+		"ServiceAccount in the namespace of the operator of the scan pods that run there; no token for the Kubernetes API is mounted (default: the default ServiceAccount)")
 	flags.StringVar(&opts.APIURL, "api-url", "", "URL at which scan Jobs reach the API, for example https://NAME.NAMESPACE.svc:8000")
 	flags.DurationVar(&opts.EventRetention, "event-retention", setup.DefaultEventRetention,
 		"Retention period of events; a client that was disconnected for longer must reload the current state")
@@ -119,10 +122,34 @@ func addTLSFlags(flags *pflag.FlagSet, options *setup.TLS, mode *string, fallbac
 	flags.StringVar(&options.Dir, "tls-dir", "", "Directory with the files tls.crt, tls.key and, unless clients trust it anyway, ca.crt of --tls=files; new files are loaded")
 }
 
+// addSignInFlags adds the flags about users who sign in. Those that kube-apiserver has too mean the same.
+func addSignInFlags(flags *pflag.FlagSet, options *setup.SignIn) {
+	flags.StringVar(&options.ExternalURL, "external-url", "", "URL at which browsers reach the API and the UI, for example https://scanner.example.com or https://example.com/scanner/")
+	flags.StringVar(&options.BasePath, "base-path", "",
+		"Path below which a proxy serves the API and the UI, for example /scanner/; defaults to the path of --external-url")
+	flags.BoolVar(&options.AnonymousRead, "anonymous-read", false,
+		"Let clients without a token read the results that the user system:anonymous has permission to read")
+	provider := &options.OIDC
+	flags.StringVar(&provider.Issuer, "oidc-issuer-url", "", "URL of the OpenID Connect provider with which users sign in to the UI")
+	flags.StringVar(&provider.ClientID, "oidc-client-id", "", "Client ID of scanner-operator at the OpenID Connect provider")
+	flags.StringVar(&provider.ClientSecretFile, "oidc-client-secret-file", "", "File with the client secret; without it, the client is a public one")
+	flags.StringVar(&provider.CAFile, "oidc-ca-file", "",
+		"PEM file of certificate authorities that verify the OpenID Connect provider, instead of those of the system")
+	flags.StringSliceVar(&provider.Scopes, "oidc-scopes", []string{"openid", "profile", "email", "offline_access"},
+		"Comma-separated scopes to request; without offline_access, most providers end a session when the ID token expires")
+	flags.StringVar(&provider.UsernameClaim, "oidc-username-claim", "sub", "Claim with the user name")
+	flags.StringVar(&provider.UsernamePrefix, "oidc-username-prefix", "",
+		`Prefix of user names; the default is the issuer and "#", or none if the claim is "email"; "-" means no prefix`)
+	flags.StringVar(&provider.GroupsClaim, "oidc-groups-claim", "", "Claim with the groups of a user, a string or a list of strings")
+	flags.StringVar(&provider.GroupsPrefix, "oidc-groups-prefix", "", "Prefix of groups")
+	flags.StringVar(&provider.Name, "oidc-name", "", "Name of the provider on the sign-in page; defaults to the host of --oidc-issuer-url")
+}
+
 func addScanFlags(cmd *cobra.Command, scans *setup.Scans) {
 	flags := cmd.Flags()
 	flags.IntVar(&scans.Concurrency, "scan-concurrency", 10, "Maximum concurrent scans of all Scanners")
 	flags.IntVar(&scans.RegistryConcurrency, "scan-registry-concurrency", 4, "Maximum concurrent scans per registry")
+	flags.IntVar(&scans.NodeConcurrency, "scan-node-concurrency", 2, "Maximum concurrent scans of image volumes per node")
 	flags.IntVar(&scans.RecatalogPerHour, "scan-recatalog-per-hour", 0,
 		"Maximum images per hour that are cataloged again because another version of Syft cataloged them, from 1 to 1000 (0: none)")
 	flags.StringVar(&scans.MaxMemory, "scan-max-memory", "8Gi",

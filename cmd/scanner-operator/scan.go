@@ -47,7 +47,8 @@ over an image reference.
 The scan uses the current vulnerability database of the data directory (see "db status"). If none is installed, it downloads
 the official database of Grype first.
 
-The environment variable SCANNER_REGISTRIES says in JSON or YAML how to reach registries: proxy, mirrors, certificate authorities, plain HTTP.
+The environment variable SCANNER_REGISTRIES says in JSON or YAML how to reach registries (proxy, mirrors, certificate authorities, plain HTTP), and the
+keys whose attested SBOMs are used instead of pulling images.
 
 Exit codes: 0 on success, 1 on an error, 2 if a vulnerability has the severity of --fail-on or a higher one.`,
 		Args: cobra.ExactArgs(1),
@@ -103,6 +104,10 @@ func (o *scanOptions) run(ctx context.Context, source string, stdout, stderr io.
 	input := report.Input{ImageID: source, Build: &installed.Build, ToolVersion: version.String()}
 	progress := newProgress(stderr)
 	defer progress.end()
+	o.request.Warn = func(text string) {
+		progress.end()
+		_, _ = fmt.Fprintln(stderr, "Warning:", text)
+	}
 	sbom, err := o.sbom(ctx, source, sbomFile, database.Imports(), &input, progress)
 	if err != nil {
 		return err

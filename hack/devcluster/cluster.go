@@ -8,7 +8,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -30,10 +32,35 @@ type state struct {
 	Ports     map[string]int `json:"ports"`
 	Processes []process      `json:"processes"`
 	Complete  bool           `json:"complete"`
-	// ResolveImages says that a simulated cluster asks registries for the digests of tags.
-	ResolveImages bool `json:"resolveImages,omitempty"`
+	settings
 	// Memory is how the machine was before a real cluster was started.
 	Memory *memory `json:"memory,omitempty"`
+}
+
+// settings are the flags of "up" that the cluster keeps.
+type settings struct {
+	// ResolveImages says that a simulated cluster asks registries for the digests of tags.
+	ResolveImages bool `json:"resolveImages,omitempty"`
+	// ContainerdEnv are variables, as NAME=VALUE, of a real node's containerd alone.
+	ContainerdEnv []string `json:"containerdEnv,omitempty"`
+	// KubeletArgs are arguments of a real node's kubelet beside those that it always has.
+	KubeletArgs []string `json:"kubeletArgs,omitempty"`
+}
+
+// validate checks that the settings are for a mode.
+func (s settings) validate(mode string) error {
+	switch {
+	case s.ResolveImages && mode != modeSimulated:
+		return errors.New("--resolve-images is for --mode=simulated; a kubelet resolves images itself")
+	case len(s.ContainerdEnv)+len(s.KubeletArgs) > 0 && mode != modeReal:
+		return errors.New("--containerd-env and --kubelet-arg are for --mode=real; simulated nodes have no containerd and no kubelet")
+	}
+	for _, variable := range s.ContainerdEnv {
+		if name, _, found := strings.Cut(variable, "="); !found || name == "" {
+			return fmt.Errorf("--containerd-env=%s: use NAME=VALUE", variable)
+		}
+	}
+	return nil
 }
 
 func openCluster(name string, progress io.Writer) (*cluster, error) {
@@ -112,19 +139,19 @@ func (c *cluster) check(ctx context.Context) error {
 }
 
 // up starts the cluster unless it is healthy. What a crash or a failed start left behind is removed first.
-func (c *cluster) up(ctx context.Context, mode string, resolveImages bool, b *builder) error {
+func (c *cluster) up(ctx context.Context, mode string, settings settings, b *builder) error {
 	ctx, cancel := context.WithTimeout(ctx, upTimeout+buildTimeout)
 	defer cancel()
 	if c.state.Mode != "" {
 		check, done := context.WithTimeout(ctx, 5*time.Second)
 		err := c.check(check)
 		done()
-		if err == nil && c.state.Mode == mode && c.state.ResolveImages == resolveImages {
+		if err == nil && c.state.Mode == mode && reflect.DeepEqual(c.state.settings, settings) {
 			c.say("%s runs already", c.name)
 			return nil
 		}
 		if err == nil {
-			return fmt.Errorf("%s runs with --mode=%s --resolve-images=%t; stop it first", c.name, c.state.Mode, c.state.ResolveImages)
+			return fmt.Errorf("%s runs with --mode=%s and %+v; stop it first", c.name, c.state.Mode, c.state.settings)
 		}
 		c.say("%s is not healthy (%v); cleaning up", c.name, err)
 		if err := c.down(); err != nil {
@@ -142,7 +169,7 @@ func (c *cluster) up(ctx context.Context, mode string, resolveImages bool, b *bu
 	}
 	ctx, done := context.WithTimeout(ctx, upTimeout)
 	defer done()
-	c.state = state{Mode: mode, Binaries: binaries, Ports: map[string]int{}, ResolveImages: resolveImages}
+	c.state = state{Mode: mode, Binaries: binaries, Ports: map[string]int{}, settings: settings}
 	if err := c.save(); err != nil {
 		return err
 	}

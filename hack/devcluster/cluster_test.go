@@ -23,6 +23,27 @@ func TestNames(t *testing.T) {
 	}
 }
 
+func TestSettings(t *testing.T) {
+	for flag, test := range map[string]struct {
+		settings settings
+		mode     string
+		valid    bool
+	}{
+		"":                      {settings{}, modeReal, true},
+		"--resolve-images":      {settings{ResolveImages: true}, modeReal, false},
+		"--containerd-env":      {settings{ContainerdEnv: []string{"A=B=C", "A="}}, modeReal, true},
+		"--containerd-env=A":    {settings{ContainerdEnv: []string{"A"}}, modeReal, false},
+		"--containerd-env==B":   {settings{ContainerdEnv: []string{"=B"}}, modeReal, false},
+		"--kubelet-arg=--v=1":   {settings{KubeletArgs: []string{"--v=1"}}, modeReal, true},
+		"--kubelet-arg=--v=2":   {settings{KubeletArgs: []string{"--v=2"}}, modeSimulated, false},
+		"--containerd-env=HOME": {settings{ContainerdEnv: []string{"HOME=/"}}, modeSimulated, false},
+	} {
+		if err := test.settings.validate(test.mode); (err == nil) != test.valid {
+			t.Errorf("%s with --mode=%s: %v", flag, test.mode, err)
+		}
+	}
+}
+
 func TestStateRoundTrip(t *testing.T) {
 	root := t.TempDir()
 	t.Setenv("XDG_STATE_HOME", root)
@@ -39,6 +60,7 @@ func TestStateRoundTrip(t *testing.T) {
 	c.state = state{
 		Mode: modeSimulated, Binaries: "/bin", Ports: map[string]int{"etcd": 1},
 		Processes: []process{{Name: "etcd", PID: 1, Started: "2", Boot: "3"}}, Complete: true,
+		settings: settings{ResolveImages: true, ContainerdEnv: []string{"A=B"}, KubeletArgs: []string{"--v=1"}},
 	}
 	if err := c.save(); err != nil {
 		t.Fatal(err)

@@ -51,20 +51,22 @@ func newCommand() *cobra.Command {
 	add("assets", "Print a folder with etcd, kube-apiserver and kubectl, for KUBEBUILDER_ASSETS", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
 		return o.build(cmd, assetTargets)
 	})
-	var resolveImages bool
+	var settings settings
 	up := add("up", "Start the cluster unless it runs", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
 		return o.locked(cmd, func(c *cluster) error {
 			b, err := o.builder(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
-			if resolveImages && o.modeOrDefault() != modeSimulated {
-				return errors.New("--resolve-images is for --mode=simulated; a kubelet resolves images itself")
+			if err := settings.validate(o.modeOrDefault()); err != nil {
+				return err
 			}
-			return c.up(cmd.Context(), o.modeOrDefault(), resolveImages, b)
+			return c.up(cmd.Context(), o.modeOrDefault(), settings, b)
 		})
 	})
-	up.Flags().BoolVar(&resolveImages, "resolve-images", false, "simulated nodes ask registries for the digests of tags, as kubelets do")
+	up.Flags().BoolVar(&settings.ResolveImages, "resolve-images", false, "simulated nodes ask registries for the digests of tags, as kubelets do")
+	up.Flags().StringArrayVar(&settings.ContainerdEnv, "containerd-env", nil, "variable NAME=VALUE of a real node's containerd, for example HTTPS_PROXY; can be repeated")
+	up.Flags().StringArrayVar(&settings.KubeletArgs, "kubelet-arg", nil, "argument of a real node's kubelet; can be repeated")
 	add("down", "Stop the cluster and remove every trace of it", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
 		return o.locked(cmd, (*cluster).down)
 	})

@@ -141,7 +141,7 @@ func (c *cluster) startContainerd(ctx context.Context) error {
 	if err := c.run(spec{
 		name: "containerd", bin: filepath.Join(c.state.Binaries, "containerd"), args: []string{"--config=" + c.path("containerd.toml")},
 		// The machine's own shim and runc, if it has any, do not fit.
-		env: []string{"PATH=" + c.state.Binaries + string(os.PathListSeparator) + os.Getenv("PATH")},
+		env: append([]string{"PATH=" + c.state.Binaries + string(os.PathListSeparator) + os.Getenv("PATH")}, c.state.ContainerdEnv...),
 	}); err != nil {
 		return err
 	}
@@ -183,10 +183,10 @@ func (c *cluster) load(ctx context.Context, archive string) error {
 // startNode starts the kubelet, kube-proxy and CoreDNS, and waits until pods can run.
 func (c *cluster) startNode(ctx context.Context) error {
 	bin := func(name string) string { return filepath.Join(c.state.Binaries, name) }
-	if err := c.run(spec{name: "kubelet", bin: bin("kubelet"), args: []string{
+	if err := c.run(spec{name: "kubelet", bin: bin("kubelet"), args: append([]string{
 		"--config=" + c.path("kubelet.yaml"), "--kubeconfig=" + c.path("pki", "kubelet.kubeconfig"), "--root-dir=" + c.path("kubelet"),
 		"--hostname-override=" + nodeName, "--node-ip=" + gateway, "--cert-dir=" + c.path("pki", "kubelet-certs"),
-	}}); err != nil {
+	}, c.state.KubeletArgs...)}); err != nil {
 		return err
 	}
 	if err := c.run(spec{name: "kube-proxy", bin: bin("kube-proxy"), args: []string{"--config=" + c.path("kube-proxy.yaml")}}); err != nil {

@@ -27,6 +27,8 @@ type options struct {
 	Output string
 	// Image is the image's name with its registry, without a tag.
 	Image string
+	// Downloads is the URL below which the files of each version are published.
+	Downloads string
 	// Helm is the helm command.
 	Helm string
 	// BuilderID names who builds, in the provenance.
@@ -52,6 +54,7 @@ func run(ctx context.Context) error {
 	platforms := flag.String("platforms", "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64", "comma-separated platforms of the binaries; the image has those of Linux")
 	flag.StringVar(&o.Output, "output", "dist/release", "directory in which the directory of the version is created")
 	flag.StringVar(&o.Image, "image", "", "name of the image with its registry, without a tag (required)")
+	flag.StringVar(&o.Downloads, "downloads", repository+"/releases/download", "URL below which the files of each version are published, for the manifest of the kubectl plugin")
 	flag.StringVar(&o.Helm, "helm", "helm", "helm command")
 	flag.StringVar(&o.BuilderID, "builder-id", defaultBuilderID, "URI of the builder, for the provenance")
 	flag.BoolVar(&o.RequireSignature, "require-signature", false, "fail when the environment variable SIGNING_KEY is empty")
@@ -109,6 +112,9 @@ func release(ctx context.Context, o options) (err error) {
 		if err := packBinary(src, binary, dir); err != nil {
 			return err
 		}
+	}
+	if err := writeKrew(src, o.Platforms, o.Downloads, dir); err != nil {
+		return err
 	}
 	image, err := writeImage(src, o.Image, binaries, dir)
 	if err != nil {

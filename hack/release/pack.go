@@ -123,8 +123,12 @@ func packBinary(src *source, binary ociimage.Binary, dir string) error {
 		}
 		entries = append(entries, entry{name: name, mode: mode, content: content})
 	}
-	name := fmt.Sprintf("scanner-operator_%s_%s_%s.tar.gz", src.Version, binary.Platform.OS, binary.Platform.Architecture)
-	return writeArchive(filepath.Join(dir, name), entries, src.Time)
+	return writeArchive(filepath.Join(dir, archiveName(src, binary.Platform)), entries, src.Time)
+}
+
+// archiveName is the name of the archive for a platform.
+func archiveName(src *source, platform v1.Platform) string {
+	return fmt.Sprintf("scanner-operator_%s_%s_%s.tar.gz", src.Version, platform.OS, platform.Architecture)
 }
 
 // packChart packages the chart with the version and the image of the release, and packs it once more without the times that Helm writes.

@@ -86,7 +86,7 @@ func complete(t *testing.T, dir, publicKey string) {
 	}
 	arch := runtime.GOARCH
 	want := []string{
-		"SHA256SUMS", "SHA256SUMS.sig", "scanner-operator-0.0.1.tgz", "scanner-operator_v0.0.1_image.tar", "scanner-operator_v0.0.1_linux_" + arch + ".cdx.json",
+		"SHA256SUMS", "SHA256SUMS.sig", "scanner-operator-0.0.1.tgz", "scanner-operator_v0.0.1_image.tar", "scanner-operator_v0.0.1_krew.yaml", "scanner-operator_v0.0.1_linux_" + arch + ".cdx.json",
 		"scanner-operator_v0.0.1_linux_" + arch + ".tar.gz", "scanner-operator_v0.0.1_provenance.intoto.json",
 	}
 	slices.Sort(names)
@@ -98,7 +98,7 @@ func complete(t *testing.T, dir, publicKey string) {
 		t.Errorf("%v: %s", err, out)
 	}
 	unpacked := t.TempDir()
-	if out, err := exec.CommandContext(t.Context(), "tar", "-xzf", filepath.Join(dir, want[5]), "-C", unpacked).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "tar", "-xzf", filepath.Join(dir, want[6]), "-C", unpacked).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	for _, name := range []string{"LICENSE", "README.md"} {

@@ -56,6 +56,10 @@ type Request struct {
 	// Image is "repository@digest" (or "repository:tag" on the command line), pulled from its registry, or the path of an OCI layout
 	// folder, of a docker archive or of an OCI archive; archives may be compressed with gzip or zstd.
 	Image string
+	// Fallbacks are at most model.MaxFallbacks repositories from which Image is pulled by its digest if it cannot be pulled from its own, in order.
+	// Nobody vouches for them: they get the credentials of Secrets that name their host without a wildcard only, and a failure is always that
+	// of the repository of Image.
+	Fallbacks []string
 	// RootFS is a directory with the root file system of the image, as the kubelet mounts it. Then nothing is pulled, Image is its reference
 	// only, and Platform is required. Result.Stats says how many files could not be read.
 	RootFS string
@@ -78,6 +82,11 @@ type Request struct {
 	ScratchDir string
 	Limits     Limits
 
+	// Warn is called with what did not work and was replaced by something else, in one line without secrets. It may be nil.
+	Warn func(text string)
+
+	// literalHosts ignores credentials whose host has a wildcard.
+	literalHosts bool
 	// sleep replaces waits between attempts in tests.
 	sleep func(context.Context, time.Duration) error
 }
@@ -89,7 +98,8 @@ type Stats struct {
 	ImageBytes        int64
 	DecompressedBytes int64
 	Files             int64
-	// Unreadable counts the files and directories of a root file system that this process may not read; their packages are missing.
+	// Unreadable counts the files and directories of a root file system that could not be read and may hold packages: directories, programs,
+	// and files that a cataloger needs.
 	Unreadable    int64
 	Packages      int
 	Pull, Catalog time.Duration
@@ -102,7 +112,9 @@ type Result struct {
 	// ManifestDigest is the digest of the platform's manifest; "" for a Docker archive and a root file system, which have none.
 	ManifestDigest string
 	Platform       model.Platform
-	Stats          Stats
+	// AttestedBy is the ID of the registries.Key that verified the SBOM; "" if the SBOM was generated.
+	AttestedBy string
+	Stats      Stats
 }
 
 // Run catalogs an image. The error is always an *Error. Only one image is with Syft at a time in a process; others
@@ -144,6 +156,10 @@ func run(ctx context.Context, request Request, limits Limits, scratch string) (*
 	}
 	defer img.close()
 	stats.Pull = time.Since(started)
+	if found := img.attested; found != nil {
+		stats.Packages = found.packages
+		return &Result{SBOM: found.content, ManifestDigest: img.manifestDigest, Platform: img.platform(), AttestedBy: found.key, Stats: stats}, nil
+	}
 
 	started = time.Now()
 	read := func(context.Context) (*image.Image, error) { return img.read(filepath.Join(scratch, layersFolder)) }
@@ -168,14 +184,17 @@ func runRootFS(ctx context.Context, request Request, limits Limits, scratch stri
 		return nil, err
 	}
 	return &Result{SBOM: sbom, Platform: request.Platform, Stats: Stats{
-		DecompressedBytes: root.bytes, Files: root.files, Unreadable: root.unreadable, Packages: packages, Catalog: time.Since(started),
+		DecompressedBytes: root.bytes, Files: root.files, Unreadable: root.unreadable.count(), Packages: packages, Catalog: time.Since(started),
 	}}, nil
 }
 
 // pull resolves the request to an image, and brings its layers into the scratch folder.
 func pull(ctx context.Context, request Request, limits Limits, scratch string) (*resolved, Stats, error) {
 	var stats Stats
-	fetch := func(img *resolved) error {
+	fetch := func(ctx context.Context, img *resolved) error {
+		if img.attested = findAttested(ctx, request, img); img.attested != nil {
+			return nil
+		}
 		stats.ImageBytes = img.bytes()
 		return fetchLayers(ctx, img, request, limits, scratch, &stats)
 	}
@@ -184,7 +203,7 @@ func pull(ctx context.Context, request Request, limits Limits, scratch string) (
 		if err != nil {
 			return nil, Stats{}, err
 		}
-		if err := fetch(img); err != nil {
+		if err := fetch(ctx, img); err != nil {
 			img.close()
 			return nil, Stats{}, err
 		}

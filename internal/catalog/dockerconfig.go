@@ -184,6 +184,9 @@ func (e dockerEntry) matches(registry, repository string) bool {
 	return e.path == "" || e.path == repository || strings.HasPrefix(repository, e.path+"/")
 }
 
+// literal reports whether the host of the entry has no wildcard.
+func (e dockerEntry) literal() bool { return !strings.ContainsAny(e.host, `*?[\`) }
+
 func splitHostPattern(host string) (labels []string, port string) {
 	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") {
 		host, port = host[:i], host[i+1:]
@@ -203,14 +206,14 @@ type credentials struct {
 
 // credentialsFor collects what fits the repository from all files. Files that cannot be read are reported beside, since others may do; one
 // that does not exist is no problem: the Secret behind an imagePullSecret may be missing.
-func credentialsFor(files []string, registry, repository string) credentials {
+func credentialsFor(files []string, registry, repository string, literal bool) credentials {
 	var c credentials
 	var problems []error
 	for _, file := range files {
 		entries, err := readDockerConfig(file)
 		matching := 0
 		for _, entry := range entries {
-			if !entry.matches(registry, repository) {
+			if !entry.matches(registry, repository) || literal && !entry.literal() {
 				continue
 			}
 			matching++

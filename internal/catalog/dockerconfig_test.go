@@ -35,7 +35,7 @@ func TestDockerConfig(t *testing.T) {
 		"bad base64":  {`{"auths":{"r.example":{"auth":"%%%"}}}`, "r.example", "a", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := credentialsFor([]string{write(t, "config.json", []byte(test.content))}, test.registry, test.repository)
+			got := credentialsFor([]string{write(t, "config.json", []byte(test.content))}, test.registry, test.repository, false)
 			if got.problem != nil {
 				t.Fatal(got.problem)
 			}
@@ -48,7 +48,7 @@ func TestDockerConfig(t *testing.T) {
 
 func TestDockerConfigProblems(t *testing.T) {
 	for _, content := range []string{"{" + secret, `[]`, `{"auths":[]}`, strings.Repeat(" ", maxDockerConfigBytes+1)} {
-		got := credentialsFor([]string{write(t, "config.json", []byte(content))}, "r.example", "a")
+		got := credentialsFor([]string{write(t, "config.json", []byte(content))}, "r.example", "a", false)
 		if got.problem == nil || len(got.found) != 1 || strings.Contains(got.problem.Error(), secret) {
 			t.Errorf("got %d credentials and %v", len(got.found), got.problem)
 		}
@@ -73,7 +73,7 @@ func TestOldDockerConfig(t *testing.T) {
 	}
 	gone := filepath.Join(t.TempDir(), configFile)
 
-	got := credentialsFor([]string{broken, gone, both, old, today}, "r.example", "a")
+	got := credentialsFor([]string{broken, gone, both, old, today}, "r.example", "a", false)
 	want := []credential{{username: "u", password: "old"}, {username: "u", password: "new"}, {}}
 	if diff := cmp.Diff(want, got.found, cmp.AllowUnexported(credential{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -48,10 +48,10 @@ type fakeRegistry struct {
 	guard  func(http.ResponseWriter, *http.Request) bool
 }
 
-func newRegistry(t *testing.T) *fakeRegistry {
+func newRegistry(t *testing.T, options ...registry.Option) *fakeRegistry {
 	t.Helper()
 	f := &fakeRegistry{}
-	backend := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	backend := registry.New(append(options, registry.Logger(log.New(io.Discard, "", 0)))...)
 	f.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if f.guard == nil || f.guard(w, r) {
 			backend.ServeHTTP(w, r)
@@ -91,8 +91,15 @@ func (f *fakeRegistry) push(t *testing.T, what any) string {
 // put stores a manifest as it is and returns its reference by digest.
 func (f *fakeRegistry) put(t *testing.T, mediaType types.MediaType, manifest []byte) string {
 	t.Helper()
-	digest := fmt.Sprintf("sha256:%x", sha256.Sum256(manifest))
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, f.server.URL+"/v2/team/app/manifests/"+digest, bytes.NewReader(manifest))
+	digest := hashOf(manifest).String()
+	f.putAs(t, digest, mediaType, manifest)
+	return f.host + "/team/app@" + digest
+}
+
+// putAs stores a manifest as it is under a tag or a digest.
+func (f *fakeRegistry) putAs(t *testing.T, reference string, mediaType types.MediaType, manifest []byte) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, f.server.URL+"/v2/team/app/manifests/"+reference, bytes.NewReader(manifest))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +113,6 @@ func (f *fakeRegistry) put(t *testing.T, mediaType types.MediaType, manifest []b
 		body, _ := io.ReadAll(response.Body)
 		t.Fatalf("put a manifest: %s: %s", response.Status, body)
 	}
-	return f.host + "/team/app@" + digest
 }
 
 func noSleep(ctx context.Context, _ time.Duration) error { return ctx.Err() }

@@ -56,6 +56,10 @@ type resolved struct {
 	configDigest   v1.Hash
 	config         *v1.ConfigFile
 	layers         []layer
+	// registry is where the image is pulled from, nil for a local one.
+	registry *registryClient
+	// attested is the SBOM that is used instead of layers, nil for none.
+	attested *attestedSBOM
 	// release gives up what the source holds; may be nil.
 	release func()
 }

@@ -398,9 +398,10 @@ func TestNotPullable(t *testing.T) {
 	for image, reason := range map[string]model.Reason{
 		"sha256:" + strings.Repeat("0", 64): model.ReasonNotPullable,
 		"":                                  model.ReasonNotPullable,
-		"UPPER/case@sha256:" + strings.Repeat("0", 64): model.ReasonNotPullable,
-		"./does-not-exist.tar":                         model.ReasonImageNotFound,
-		strings.Repeat("a", 600):                       model.ReasonNotPullable,
+		"UPPER/case@sha256:" + strings.Repeat("0", 64):                          model.ReasonNotPullable,
+		"./does-not-exist.tar":                                                  model.ReasonImageNotFound,
+		strings.Repeat("a", 600):                                                model.ReasonNotPullable,
+		"docker.io/library/import-2026-11-23@sha256:" + strings.Repeat("0", 64): model.ReasonNotPullable,
 	} {
 		_, err := runIn(t, t.Context(), Request{Image: image})
 		wantFailure(t, err, reason, "")

@@ -15,19 +15,30 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
-// pullRemote resolves a reference and fetches what it refers to: from the mirrors of the registry, in order, and then from the registry. Layers
-// that a mirror delivered before it failed are not fetched again.
-func pullRemote(ctx context.Context, request Request, limits Limits, fetch func(*resolved) error) (*resolved, error) {
+// fetchFunc fetches what a reference was resolved to.
+type fetchFunc func(context.Context, *resolved) error
+
+// pullRemote resolves a reference and fetches what it refers to, from its own repository or a fallback. Layers that were delivered before a
+// failure are not fetched again.
+func pullRemote(ctx context.Context, request Request, limits Limits, fetch fetchFunc) (*resolved, error) {
 	reference, err := parseReference(request.Image)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		var img *resolved
+		if img, err = pullFrom(ctx, request, reference, limits, fetch); err == nil {
+			return img, nil
+		}
 	}
+	return pullFallbacks(ctx, request, limits, fetch, typed(ctx, err, model.ReasonRegistryUnavailable))
+}
+
+// pullFrom pulls from the mirrors of the registry, in order, and then from the registry.
+func pullFrom(ctx context.Context, request Request, reference name.Reference, limits Limits, fetch fetchFunc) (*resolved, error) {
 	from := func(repository name.Repository) (*resolved, error) {
 		img, err := openAt(ctx, request, reference, repository, limits)
 		if err != nil {
 			return nil, err
 		}
-		if err := fetch(img); err != nil {
+		if err := fetch(ctx, img); err != nil {
 			img.close()
 			return nil, err
 		}
@@ -70,7 +81,7 @@ func openAt(ctx context.Context, request Request, reference name.Reference, repo
 	if err != nil {
 		return nil, failf(model.ReasonCatalogFailed, "create an HTTP client for %s: %w", rules.registry, err)
 	}
-	candidates := credentialsFor(request.DockerConfigs, rules.registry, repository.RepositoryStr())
+	candidates := credentialsFor(request.DockerConfigs, rules.registry, repository.RepositoryStr(), request.literalHosts)
 	var refused *Error
 	for _, candidate := range candidates.found {
 		client := &registryClient{
@@ -79,7 +90,7 @@ func openAt(ctx context.Context, request Request, reference name.Reference, repo
 		source := &remoteSource{client: client}
 		img, err := source.open(ctx, reference, request.Platform, limits)
 		if err == nil {
-			img.release = httpClient.CloseIdleConnections
+			img.registry, img.release = client, httpClient.CloseIdleConnections
 			return img, nil
 		}
 		httpClient.CloseIdleConnections()
@@ -102,6 +113,10 @@ func parseReference(image string) (name.Reference, error) {
 	}
 	if key.Repository() == "" && key.Digest() != "" {
 		return nil, failf(model.ReasonNotPullable, "%s has no repository: the image exists only on its node and cannot be pulled", image)
+	}
+	if key.Imported() {
+		return nil, failf(model.ReasonNotPullable, "%s was loaded into its node, and no registry has it under this name: push it to a registry and deploy "+
+			"it from there, or set spec.job.source of the Scanner to Auto or ImageVolume, so that scans read it from the node", image)
 	}
 	reference, err := name.ParseReference(image)
 	if err != nil {

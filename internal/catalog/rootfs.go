@@ -10,6 +10,8 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/anchore/stereoscope/pkg/file"
@@ -25,11 +27,38 @@ type rootFS struct {
 	root     *os.Root
 	platform model.Platform
 	limits   Limits
-	// files and bytes are what was found so far, unreadable the files and directories that could not be read.
-	files, bytes, unreadable int64
+	// files and bytes are what was found so far.
+	files, bytes int64
+	// unreadable are the files and directories that could not be read and may hold packages.
+	unreadable misses
 	// hardLinks holds the first path of each regular file that has several.
 	hardLinks map[inode]string
 }
+
+// misses are paths that could not be read, each once. Catalogers read at the same time.
+type misses struct {
+	mu    sync.Mutex
+	paths map[string]struct{}
+}
+
+func (m *misses) add(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.paths == nil {
+		m.paths = map[string]struct{}{}
+	}
+	m.paths[name] = struct{}{}
+}
+
+func (m *misses) count() int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return int64(len(m.paths))
+}
+
+// holdNoPackages are directories that only root or a user of the distribution may read in the images of most distributions: caches of the
+// dynamic linker, and incomplete downloads of apt. Installed packages are never there.
+var holdNoPackages = map[string]bool{"var/cache/ldconfig": true, "var/cache/apt/archives/partial": true, "var/lib/apt/lists/partial": true}
 
 // inode identifies a file of a file system.
 type inode struct{ device, number uint64 }
@@ -91,23 +120,29 @@ func (b *rootFSBuilder) walk(ctx context.Context) error {
 // directory adds the entries of a directory and returns those that are directories.
 func (b *rootFSBuilder) directory(ctx context.Context, name string) (directories []string, err error) {
 	root, err := b.root.OpenRoot(name)
+	if errors.Is(err, fs.ErrPermission) && holdNoPackages[name] {
+		return nil, nil
+	}
 	if err != nil {
-		return nil, b.skip(err)
+		return nil, b.skip(name, err)
 	}
 	defer func() { _ = root.Close() }()
-	entries, err := b.entries(ctx, root)
+	entries, err := b.entries(ctx, root, name)
 	if err != nil {
 		return nil, err
 	}
 	for _, entry := range entries {
+		child := path.Join(name, entry.Name())
+		if len(child) > maxPathBytes {
+			return nil, failf(model.ReasonCatalogFailed, "a path has %d bytes, more than the limit of %d", len(child), maxPathBytes)
+		}
 		info, err := root.Lstat(entry.Name())
 		if err != nil {
-			if err := b.skip(err); err != nil {
+			if err := b.skip(child, err); err != nil {
 				return nil, err
 			}
 			continue
 		}
-		child := path.Join(name, entry.Name())
 		if err := b.add(root, child, info); err != nil {
 			return nil, err
 		}
@@ -122,10 +157,10 @@ func (b *rootFSBuilder) directory(ctx context.Context, name string) (directories
 const entriesAtATime = 1024
 
 // entries returns the entries of a directory, sorted by name.
-func (b *rootFSBuilder) entries(ctx context.Context, root *os.Root) ([]fs.DirEntry, error) {
+func (b *rootFSBuilder) entries(ctx context.Context, root *os.Root, name string) ([]fs.DirEntry, error) {
 	directory, err := root.Open(".")
 	if err != nil {
-		return nil, b.skip(err)
+		return nil, b.skip(name, err)
 	}
 	defer func() { _ = directory.Close() }()
 	var all []fs.DirEntry
@@ -143,7 +178,7 @@ func (b *rootFSBuilder) entries(ctx context.Context, root *os.Root) ([]fs.DirEnt
 			break
 		}
 		if err != nil {
-			if err := b.skip(err); err != nil {
+			if err := b.skip(name, err); err != nil {
 				return nil, err
 			}
 			break
@@ -165,7 +200,7 @@ func (b *rootFSBuilder) add(parent *os.Root, name string, info fs.FileInfo) erro
 	case info.Mode()&fs.ModeSymlink != 0:
 		target, err := parent.Readlink(info.Name())
 		if err != nil {
-			return b.skip(err)
+			return b.skip(name, err)
 		}
 		metadata.LinkDestination = target
 	case info.Mode().IsRegular():
@@ -187,29 +222,70 @@ func (b *rootFSBuilder) add(parent *os.Root, name string, info fs.FileInfo) erro
 	if err != nil {
 		return fmt.Errorf("add %s to the tree of files: %w", quoteText(metadata.Path, 100), err)
 	}
-	b.catalog.Add(*reference, metadata, b.layer, func() (io.ReadCloser, error) { return b.root.Open(name) })
+	b.catalog.Add(*reference, metadata, b.layer, func() (io.ReadCloser, error) { return b.content(name) })
 	return nil
 }
+
+// content opens a regular file for a cataloger. One that it needs and cannot read is missed.
+func (r *rootFS) content(name string) (io.ReadCloser, error) {
+	content, err := openRegular(r.root, name)
+	if err != nil {
+		r.unreadable.add(name)
+		return nil, err
+	}
+	return content, nil
+}
+
+// openRegular opens a regular file. What was one when it was listed may be a pipe now, for whose other end an open file would wait.
+func openRegular(root *os.Root, name string) (*os.File, error) {
+	content, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := content.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: name, Err: errNotRegular}
+	}
+	if err != nil {
+		_ = content.Close()
+		return nil, err
+	}
+	return content, nil
+}
+
+// errNotRegular says that a file is no regular file any longer.
+var errNotRegular = errors.New("not a regular file")
 
 // regular counts a regular file and finds its MIME type.
 func (b *rootFSBuilder) regular(parent *os.Root, metadata *file.Metadata) error {
 	if b.bytes += metadata.Size(); b.bytes > b.limits.DecompressedBytes {
 		return failf(model.ReasonImageTooLarge, "the files of the image have more bytes than the limit of %d", b.limits.DecompressedBytes)
 	}
-	content, err := parent.Open(metadata.Name())
+	content, err := openRegular(parent, metadata.Name())
+	if errors.Is(err, fs.ErrPermission) && !program(metadata) {
+		// Catalogers look for it by its name, if at all: content notes that they miss it. /etc/shadow is one that none needs.
+		return nil
+	}
 	if err != nil {
-		return b.skip(err)
+		return b.skip(metadata.Path[1:], err)
 	}
 	defer func() { _ = content.Close() }()
 	metadata.MIMEType = file.MIMEType(content)
 	return nil
 }
 
-// skip counts what may not be read, which makes the result partial. Any other error ends the scan.
-func (b *rootFSBuilder) skip(err error) error {
-	if errors.Is(err, fs.ErrPermission) {
-		b.unreadable++
-		return nil
+// program reports whether a file may be an executable or a library, which catalogers find by their content.
+func program(metadata *file.Metadata) bool {
+	return metadata.Mode().Perm()&0o111 != 0 || strings.Contains(metadata.Name(), ".so")
+}
+
+// skip notes what may not be read, or is not what it was when it was listed, which makes the result partial. Any other error ends the scan.
+func (b *rootFSBuilder) skip(name string, err error) error {
+	for _, expected := range []error{fs.ErrPermission, fs.ErrNotExist, syscall.ENOTDIR, syscall.ELOOP, errNotRegular} {
+		if errors.Is(err, expected) {
+			b.unreadable.add(name)
+			return nil
+		}
 	}
 	return fmt.Errorf("read the root file system: %w", err)
 }

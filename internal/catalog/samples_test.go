@@ -154,7 +154,7 @@ func extract(t *testing.T, image sampleimages.Image, platform model.Platform) st
 			}
 		}
 	}
-	return extracted(t, single)
+	return unpack(t, single)
 }
 
 // localForms writes the image in every form that is read from disk.

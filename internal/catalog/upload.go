@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -46,6 +47,8 @@ type UploadRequest struct {
 	CAs      string
 	ImageID  string
 	Platform model.Platform
+	// Unreadable is Stats.Unreadable of the scan.
+	Unreadable int64
 	// SBOM is syft-json.
 	SBOM []byte
 
@@ -106,7 +109,11 @@ func uploadURL(request UploadRequest) (string, error) {
 	if request.Platform == (model.Platform{}) {
 		return "", failf(model.ReasonUploadFailed, "the platform of %s is unknown; specify it", request.ImageID)
 	}
-	return strings.TrimRight(request.URL, "/") + "/api/v1/images/" + url.PathEscape(request.ImageID) + "/sbom?platform=" + request.Platform.String(), nil
+	target := strings.TrimRight(request.URL, "/") + "/api/v1/images/" + url.PathEscape(request.ImageID) + "/sbom?platform=" + request.Platform.String()
+	if request.Unreadable > 0 {
+		target += "&unreadable=" + strconv.FormatInt(request.Unreadable, 10)
+	}
+	return target, nil
 }
 
 func hostOf(target string) string {

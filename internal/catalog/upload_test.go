@@ -55,6 +55,18 @@ func TestUpload(t *testing.T) {
 	}
 }
 
+// TestUploadURL: only a partial SBOM says how many files are missing, so that earlier versions of the operator accept the others.
+func TestUploadURL(t *testing.T) {
+	request := uploadRequest(t, "https://operator")
+	for unreadable, want := range map[int64]string{0: "", 7: "&unreadable=7"} {
+		request.Unreadable = unreadable
+		got, err := uploadURL(request)
+		if err != nil || !strings.HasSuffix(got, "/sbom?platform=linux/arm64/v8"+want) {
+			t.Errorf("%d unreadable files: %q, %v", unreadable, got, err)
+		}
+	}
+}
+
 func TestUploadRetries(t *testing.T) {
 	var requests int
 	var waits []time.Duration

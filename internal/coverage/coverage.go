@@ -17,6 +17,8 @@ type State string
 const (
 	// Scanned: there is a result of the current database build.
 	Scanned State = "Scanned"
+	// Partial: there is a result of the current database build, but of a part of the image: some of its files could not be read.
+	Partial State = "Partial"
 	// Stale: there is a result, but of an earlier database build.
 	Stale State = "Stale"
 	// Pending: the scan or the matching has not happened yet.
@@ -27,7 +29,7 @@ const (
 	Skipped State = "Skipped"
 )
 
-// The reasons of Pending; those of Failed are model.Reason, those of Skipped come with the container.
+// The reasons of Pending and Partial; those of Failed are model.Reason, those of Skipped come with the container.
 const (
 	// ReasonNotPulled: the kubelet has not pulled the image yet.
 	ReasonNotPulled = "NotPulled"
@@ -37,6 +39,8 @@ const (
 	ReasonNotMatched = "NotMatched"
 	// ReasonNoDatabase: there is an SBOM, but no vulnerability database.
 	ReasonNoDatabase = "NoDatabase"
+	// ReasonFilesUnreadable is that of Partial: the scan could not read some files of the image.
+	ReasonFilesUnreadable = "FilesUnreadable"
 )
 
 // Container is the input about a container.
@@ -44,6 +48,8 @@ type Container struct {
 	// Skip is the reason for which the container is excluded, empty if it is not.
 	Skip string
 	Key  model.ImageKey
+	// OnNode: an image that has no repository can be read from its node.
+	OnNode bool
 	// WaitingReason and WaitingMessage are those of state.waiting in the container status.
 	WaitingReason  string
 	WaitingMessage string
@@ -55,6 +61,8 @@ type Image struct {
 	Cataloged bool
 	// Build is the database build of the result, empty without one.
 	Build string
+	// Partial: the SBOM lacks files that could not be read.
+	Partial bool
 	// Reason is the reason for which the last scan or the last matching failed, empty if it succeeded.
 	Reason model.Reason
 }
@@ -75,6 +83,8 @@ func Of(c Container, image Image, build string) Result {
 			return Result{Failed, string(reason)}
 		}
 		return Result{Pending, ReasonNotPulled}
+	case image.Build != "" && image.Build == build && image.Partial:
+		return Result{Partial, ReasonFilesUnreadable}
 	case image.Build != "" && image.Build == build:
 		return Result{State: Scanned}
 	case image.Build != "":
@@ -85,7 +95,7 @@ func Of(c Container, image Image, build string) Result {
 		return Result{Pending, ReasonNoDatabase}
 	case image.Cataloged:
 		return Result{Pending, ReasonNotMatched}
-	case !c.Key.Pullable() || c.Key.Validate() != nil:
+	case !c.Key.Pullable() && !c.OnNode || c.Key.Validate() != nil:
 		return Result{Failed, string(model.ReasonNotPullable)}
 	default:
 		return Result{Pending, ReasonNotCataloged}
@@ -131,8 +141,8 @@ func PullFailure(reason, message string) model.Reason {
 
 // Summary counts containers by state.
 type Summary struct {
-	Total, Scanned, Pending, Failed, Skipped, Stale int
-	// Reasons counts the reasons of Pending, Failed and Stale containers.
+	Total, Scanned, Partial, Pending, Failed, Skipped, Stale int
+	// Reasons counts the reasons of Partial, Pending, Failed and Stale containers.
 	Reasons map[string]int
 }
 
@@ -142,6 +152,8 @@ func (s *Summary) Add(r Result) {
 	switch r.State {
 	case Scanned:
 		s.Scanned++
+	case Partial:
+		s.Partial++
 	case Stale:
 		s.Stale++
 	case Pending:
@@ -161,10 +173,10 @@ func (s *Summary) Add(r Result) {
 	s.Reasons[r.Reason]++
 }
 
-// Complete reports whether every container that is not skipped has a current result.
+// Complete reports whether every container that is not skipped has a complete and current result.
 func (s *Summary) Complete() bool { return s.Scanned+s.Skipped == s.Total }
 
-// Ratio is the fraction of containers, excluding the skipped ones, that have a current result, from 0 to 1. It is 1 without containers.
+// Ratio is the fraction of containers, excluding the skipped ones, that have a complete and current result, from 0 to 1. It is 1 without containers.
 func (s *Summary) Ratio() float64 {
 	wanted := s.Total - s.Skipped
 	if wanted <= 0 {

@@ -22,6 +22,9 @@ func TestOf(t *testing.T) {
 		"starting":                    {Container{WaitingReason: "ContainerCreating"}, Image{}, "b", Result{Pending, ReasonNotPulled}},
 		"cannot be pulled":            {Container{WaitingReason: "ErrImagePull", WaitingMessage: "manifest unknown"}, Image{}, "b", Result{Failed, "ImageNotFound"}},
 		"scanned":                     {run, Image{Cataloged: true, Build: "b"}, "b", Result{State: Scanned}},
+		"scanned in part":             {run, Image{Cataloged: true, Build: "b", Partial: true}, "b", Result{Partial, ReasonFilesUnreadable}},
+		"part, of an older database":  {run, Image{Cataloged: true, Build: "a", Partial: true}, "b", Result{Stale, ReasonNotMatched}},
+		"part, to be matched":         {run, Image{Cataloged: true, Partial: true}, "b", Result{Pending, ReasonNotMatched}},
 		"result of an older database": {run, Image{Cataloged: true, Build: "a"}, "b", Result{Stale, ReasonNotMatched}},
 		"result, but database lost":   {run, Image{Cataloged: true, Build: "a"}, "", Result{Stale, ReasonNotMatched}},
 		"failed":                      {run, Image{Reason: model.ReasonImageTooLarge}, "b", Result{Failed, "ImageTooLarge"}},
@@ -34,6 +37,9 @@ func TestOf(t *testing.T) {
 		},
 		"no repository": {
 			Container{Key: model.ImageKey{ImageID: id[len("r.example/a@"):]}}, Image{}, "b", Result{Failed, "NotPullable"},
+		},
+		"no repository, but on its node": {
+			Container{Key: model.ImageKey{ImageID: id[len("r.example/a@"):]}, OnNode: true}, Image{}, "b", Result{Pending, ReasonNotCataloged},
 		},
 	}
 	for name, tt := range tests {
@@ -101,7 +107,7 @@ func TestSummary(t *testing.T) {
 }
 
 func TestEveryReasonHasAdvice(t *testing.T) {
-	reasons := []string{ReasonNotPulled, ReasonNotCataloged, ReasonNotMatched, ReasonNoDatabase, "IgnoreLabel"}
+	reasons := []string{ReasonNotPulled, ReasonNotCataloged, ReasonNotMatched, ReasonNoDatabase, ReasonFilesUnreadable, "IgnoreLabel"}
 	for _, reason := range model.Reasons() {
 		reasons = append(reasons, string(reason))
 	}

@@ -74,10 +74,13 @@ func (f *Feed) Synced() bool {
 	return registration != nil && (*registration).HasSynced()
 }
 
-// Subscribe returns a subscription that starts with the Deployments that exist now. The caller must call Close.
-func (f *Feed) Subscribe(scope Scope) *Subscription {
+// Namespaces lists the namespaces of the Deployments that exist, by name.
+func (f *Feed) Namespaces() []string { return f.history.namespaces() }
+
+// Subscribe returns a subscription that starts with the Deployments that exist now, as far as they are visible. The caller must call Close.
+func (f *Feed) Subscribe(scope Scope, visible Visible) *Subscription {
 	f.metrics.Joined()
-	s := &Subscription{feed: f, scope: scope, buffer: make([]message, 0, batchSize)}
+	s := &Subscription{feed: f, scope: scope, visible: visible, buffer: make([]message, 0, batchSize)}
 	s.known, s.joined, s.next = f.history.join()
 	return s
 }

@@ -121,7 +121,7 @@ func TestFeed(t *testing.T) {
 	for _, d := range []*appsv1.Deployment{version("b", "web", "1", 1), version("a", "web", "2", 2), version("a", "db", "3", 3)} {
 		i.Add(d)
 	}
-	first := i.feed.Subscribe(Scope{})
+	first := i.feed.Subscribe(Scope{}, everything)
 	i.expect(first, "Successfully processed deployment: db", "Successfully processed deployment: web", "Successfully processed deployment: web")
 
 	scaled := version("a", "web", "2", 4, replicas(3))
@@ -144,7 +144,7 @@ func TestFeed(t *testing.T) {
 	}
 	i.expect(first, "Deployment web deleted", "Deployment b/web has been deleted")
 
-	second := i.feed.Subscribe(Scope{})
+	second := i.feed.Subscribe(Scope{}, everything)
 	i.Add(version("c", "new", "5", 8))
 	i.expect(second, "Successfully processed deployment: web", "Successfully processed deployment: new")
 	i.expect(first, "Successfully processed deployment: new")
@@ -174,7 +174,7 @@ func TestRecreatedInOrder(t *testing.T) {
 	queue := &interrupted{TypedInterface: workqueue.NewTyped[item]()}
 	f.queue = queue
 	client := informed{T: t, feed: f}
-	s := f.Subscribe(Scope{})
+	s := f.Subscribe(Scope{}, everything)
 	f.handleAdd(version("a", "web", "1", 1))
 	queue.happens = func() { f.handleUpdate(version("a", "web", "1", 2), version("a", "web", "2", 3)) }
 	for queue.Len() > 0 {
@@ -191,7 +191,7 @@ func TestScope(t *testing.T) {
 		}
 	}
 	add(1)
-	namespace, name, both := i.feed.Subscribe(Scope{Namespace: "a"}), i.feed.Subscribe(Scope{Deployment: "web2"}), i.feed.Subscribe(Scope{"b", "web1"})
+	namespace, name, both := i.feed.Subscribe(Scope{Namespace: "a"}, everything), i.feed.Subscribe(Scope{Deployment: "web2"}, everything), i.feed.Subscribe(Scope{"b", "web1"}, everything)
 	add(2)
 	i.Delete(version("b", "web1", fmt.Sprint([2]string{"b", "web"}, 1), 3))
 	i.expect(namespace, "Successfully processed deployment: db1", "Successfully processed deployment: web1",
@@ -205,15 +205,15 @@ func TestNothingIsToldTwice(t *testing.T) {
 	h := newHistory(100, clocktesting.NewFakePassiveClock(noon))
 	f := &Feed{history: h, metrics: &counts{}}
 	i := informed{T: t, feed: f}
-	early := f.Subscribe(Scope{})
+	early := f.Subscribe(Scope{}, everything)
 	kept, gone := h.added(version("a", "kept", "1", 1)), h.added(version("a", "gone", "2", 2))
 	h.deleted(version("a", "gone", "2", 3))
-	late := f.Subscribe(Scope{})
+	late := f.Subscribe(Scope{}, everything)
 	next, err := h.updated(version("a", "kept", "1", 1), version("a", "kept", "1", 4, replicas(2)))
 	if err != nil || len(next) != 1 || next[0] != kept {
 		t.Fatalf("%v, %v", next, err)
 	}
-	last := f.Subscribe(Scope{})
+	last := f.Subscribe(Scope{}, everything)
 	h.processed(gone)
 	h.processed(kept)
 	h.processed(kept) // It was put into the queue again before it was taken out.
@@ -228,7 +228,7 @@ func TestNothingIsToldTwice(t *testing.T) {
 
 func TestSlowClientIsEvicted(t *testing.T) {
 	i := newInformed(t, 8)
-	slow, quick := i.feed.Subscribe(Scope{}), i.feed.Subscribe(Scope{})
+	slow, quick := i.feed.Subscribe(Scope{}, everything), i.feed.Subscribe(Scope{}, everything)
 	for n := range 9 {
 		i.Add(version("a", strconv.Itoa(n), strconv.Itoa(n), n))
 		i.expect(quick, "Successfully processed deployment: "+strconv.Itoa(n))
@@ -279,7 +279,7 @@ func TestClientsComeWhileMuchHappens(t *testing.T) {
 	joined := make(chan struct{})
 	const names, changes, end = 8, 3000, "zz"
 	client := func() {
-		s := i.feed.Subscribe(Scope{})
+		s := i.feed.Subscribe(Scope{}, everything)
 		defer s.Close()
 		joined <- struct{}{}
 		v := clientState{map[string]bool{}, map[string]int{}}
@@ -329,10 +329,13 @@ func TestAListThatWasReadIsForgotten(t *testing.T) {
 	for n := range 3 * batchSize {
 		i.feed.history.added(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: strconv.Itoa(n)}})
 	}
-	s := i.feed.Subscribe(Scope{})
+	s := i.feed.Subscribe(Scope{}, everything)
 	defer s.Close()
 	i.read(s, 3*batchSize)
 	if s.known != nil {
 		t.Errorf("the subscription still holds a list of %d", cap(s.known))
 	}
 }
+
+// everything is visible.
+func everything(string) bool { return true }

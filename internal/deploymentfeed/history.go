@@ -3,6 +3,7 @@ package deploymentfeed
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -146,6 +147,17 @@ func (h *history) join() (known []types.NamespacedName, changes, next int64) {
 		})
 	}
 	return h.sorted, h.changes, h.recent.Next()
+}
+
+// namespaces lists the namespaces of the Deployments that exist.
+func (h *history) namespaces() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	names := map[string]bool{}
+	for key := range h.known {
+		names[key.Namespace] = true
+	}
+	return slices.Sorted(maps.Keys(names))
 }
 
 // read copies messages, starting with number next, until buffer is full. It returns a channel that is closed when the next message is appended.

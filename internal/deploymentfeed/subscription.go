@@ -16,6 +16,9 @@ const batchSize = 32
 // Scope selects Deployments. An empty field selects all.
 type Scope struct{ Namespace, Deployment string }
 
+// Visible reports whether a client sees the Deployments of a namespace.
+type Visible func(namespace string) bool
+
 func (s Scope) covers(key types.NamespacedName) bool {
 	return (s.Namespace == "" || s.Namespace == key.Namespace) && (s.Deployment == "" || s.Deployment == key.Name)
 }
@@ -23,8 +26,9 @@ func (s Scope) covers(key types.NamespacedName) bool {
 // Subscription delivers messages to one client: first that each existing Deployment of its scope was processed, ordered by namespace and name,
 // then every message about changes since. It must not be used by several goroutines at the same time.
 type Subscription struct {
-	feed  *Feed
-	scope Scope
+	feed    *Feed
+	scope   Scope
+	visible Visible
 	// known are the existing Deployments that are not delivered yet.
 	known []types.NamespacedName
 	// joined is the number of the last change that known includes, next the number of the next message.
@@ -32,11 +36,16 @@ type Subscription struct {
 	buffer       []message
 }
 
+// tells reports whether the client is told about a Deployment.
+func (s *Subscription) tells(key types.NamespacedName) bool {
+	return s.scope.covers(key) && s.visible(key.Namespace)
+}
+
 // Next waits for messages and returns some of them. It returns ErrSlow, or the error of the context.
 func (s *Subscription) Next(ctx context.Context) ([]string, error) {
 	texts := make([]string, 0, batchSize)
 	for len(s.known) > 0 && len(texts) < batchSize {
-		if s.scope.covers(s.known[0]) {
+		if s.tells(s.known[0]) {
 			texts = append(texts, processedText(s.known[0].Name))
 		}
 		s.known = s.known[1:]
@@ -53,7 +62,7 @@ func (s *Subscription) Next(ctx context.Context) ([]string, error) {
 		}
 		s.next += int64(len(messages))
 		for _, m := range messages {
-			if m.change > s.joined && s.scope.covers(m.about) {
+			if m.change > s.joined && s.tells(m.about) {
 				texts = append(texts, m.text)
 			}
 		}

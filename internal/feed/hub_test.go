@@ -53,7 +53,7 @@ func (l *eventLog) readsSoFar() int {
 	return l.reads
 }
 
-func (l *eventLog) EventsSince(_ context.Context, since int64, limit int) ([]store.Event, error) {
+func (l *eventLog) EventsSince(_ context.Context, _ store.Namespaces, since int64, limit int) ([]store.Event, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.reads++

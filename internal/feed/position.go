@@ -29,7 +29,7 @@ func (p Position) Contradicts(event store.Event) bool {
 
 // Reader reads an event log, as store.Events does.
 type Reader interface {
-	EventsSince(ctx context.Context, since int64, limit int) ([]store.Event, error)
+	EventsSince(ctx context.Context, in store.Namespaces, since int64, limit int) ([]store.Event, error)
 	EventLog(ctx context.Context) (store.EventLog, error)
 }
 
@@ -46,7 +46,7 @@ type Page struct {
 // ReadPage reads up to limit events behind a position, at most store.MaxKeys - 1. The event at the position is read with them, so that no event is removed, and no
 // number used again, in between.
 func ReadPage(ctx context.Context, log Reader, from Position, limit int) (Page, error) {
-	events, err := log.EventsSince(ctx, max(from.Sequence-1, 0), limit+1)
+	events, err := log.EventsSince(ctx, store.AllNamespaces(), max(from.Sequence-1, 0), limit+1)
 	if err != nil {
 		return Page{}, err
 	}

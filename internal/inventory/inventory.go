@@ -48,6 +48,8 @@ type Container struct {
 	NodeUnknown bool
 	// PullSecrets are the names of the pod's image pull secrets.
 	PullSecrets []string
+	// Node is the node that the pod runs on, empty before it is scheduled.
+	Node string
 }
 
 // Owner names the controller of a pod.
@@ -107,7 +109,7 @@ func Containers(pod *corev1.Pod, opts Options) []Container {
 	if opts.ScanPod != nil && opts.ScanPod(pod) {
 		return nil
 	}
-	base := Container{Namespace: pod.Namespace, Pod: pod.Name}
+	base := Container{Namespace: pod.Namespace, Pod: pod.Name, Node: pod.Spec.NodeName}
 	if opts.IgnoreLabel != "" && pod.Labels[opts.IgnoreLabel] == "true" {
 		base.Skip = SkipIgnoreLabel
 	}

@@ -32,7 +32,7 @@ func pod(mutate func(*corev1.Pod)) *corev1.Pod {
 func TestContainers(t *testing.T) {
 	arm := model.Platform{OS: "linux", Architecture: "arm64"}
 	web := Container{
-		Namespace: "shop", Pod: "web-1", Name: "web", Kind: KindRegular, Image: "web:1", PullSecrets: []string{"registry"},
+		Namespace: "shop", Pod: "web-1", Name: "web", Kind: KindRegular, Image: "web:1", PullSecrets: []string{"registry"}, Node: "arm",
 		Key: model.ImageKey{ImageID: "r.example/web@" + digest, Platform: arm},
 	}
 	with := func(c Container, mutate func(*Container)) Container { mutate(&c); return c }
@@ -130,7 +130,7 @@ func TestContainers(t *testing.T) {
 		},
 		"a node that is not known yet": {
 			mutate: func(p *corev1.Pod) { p.Spec.NodeName = "new" },
-			want:   []Container{with(web, func(c *Container) { c.Key, c.NodeUnknown = model.ImageKey{}, true })},
+			want:   []Container{with(web, func(c *Container) { c.Key, c.NodeUnknown, c.Node = model.ImageKey{}, true, "new" })},
 		},
 		"a pod that has ended runs nothing": {mutate: func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }},
 		"a scan pod is left out":            {mutate: func(p *corev1.Pod) { p.UID = "scan" }},

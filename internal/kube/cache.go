@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	stablev444beta989 "github.com/scanner-operator/scanner-operator/api/stable/v444beta989"
+	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 )
 
 // CacheOptions returns the options of the manager's cache: of each kind it holds the objects and the fields that Kinds says, without managed
@@ -72,11 +73,45 @@ func trimPod(obj any) (any, error) {
 			EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: common.Name, Image: common.Image},
 		})
 	}
+	if _, scan := pod.Labels[scanjob.LabelScan]; scan {
+		trimmed.Spec.Volumes = imageVolumes(pod.Spec.Volumes)
+	}
 	_, instance := pod.Labels[stablev444beta989.LabelShero]
 	if ref := metav1.GetControllerOfNoCopy(pod); instance || ref != nil && ref.Kind == KindPodSet.Kind {
 		keepReadiness(trimmed, pod)
 	}
 	return trimmed, nil
+}
+
+// imageVolumes keeps the images that a scan pod mounts, which messages of the kubelet are about.
+func imageVolumes(volumes []corev1.Volume) []corev1.Volume {
+	var trimmed []corev1.Volume
+	for i := range volumes {
+		if volumes[i].Image != nil {
+			trimmed = append(trimmed, volumes[i])
+		}
+	}
+	return trimmed
+}
+
+// trimNode keeps what decides which pods can run on a node, and what they can mount there. A full node takes ten times the memory and more: it
+// lists its images.
+func trimNode(obj any) (any, error) {
+	node, ok := obj.(*corev1.Node)
+	if !ok {
+		// A tombstone.
+		return obj, nil
+	}
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion, Labels: node.Labels},
+		Spec:       corev1.NodeSpec{Taints: node.Spec.Taints},
+		Status: corev1.NodeStatus{
+			NodeInfo: corev1.NodeSystemInfo{
+				KubeletVersion: node.Status.NodeInfo.KubeletVersion, ContainerRuntimeVersion: node.Status.NodeInfo.ContainerRuntimeVersion,
+			},
+			RuntimeHandlers: node.Status.RuntimeHandlers,
+		},
+	}, nil
 }
 
 // keepReadiness keeps whether a pod is ready, since when, and how its containers terminated last. These fields change often, so other pods lack

@@ -98,6 +98,7 @@ func Kinds() []Kind {
 	return []Kind{
 		KindScanner, KindPodSet, KindMyCustomResource, KindBellerophonSimple,
 		{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Pod"), Object: &corev1.Pod{}, Transform: trimPod},
+		{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Node"), Object: &corev1.Node{}, Transform: trimNode},
 		{GroupVersionKind: batchv1.SchemeGroupVersion.WithKind("Job"), Object: &batchv1.Job{}, Selector: scanJobs},
 		{GroupVersionKind: appsv1.SchemeGroupVersion.WithKind("Deployment"), Object: &appsv1.Deployment{}, Transform: trimDeployment, Workload: true},
 		{GroupVersionKind: appsv1.SchemeGroupVersion.WithKind("StatefulSet"), Object: &appsv1.StatefulSet{}, Selector: managed, Workload: true},

@@ -14,6 +14,7 @@ import (
 
 	stablev444beta989 "github.com/scanner-operator/scanner-operator/api/stable/v444beta989"
 	"github.com/scanner-operator/scanner-operator/internal/inventory"
+	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 )
 
 // fullPod sets every field that decisions read, and some that only take memory.
@@ -69,6 +70,54 @@ func TestTrimmedPodsGiveTheSameInventory(t *testing.T) {
 	}
 	if pod.UID != "uid" || pod.ResourceVersion != "7" {
 		t.Error("identity and version are lost")
+	}
+}
+
+// What the kubelet says about the image that a scan pod mounts is recognized by that image.
+func TestTrimmedScanPodsKeepImageVolumes(t *testing.T) {
+	image := corev1.Volume{Name: "image", VolumeSource: corev1.VolumeSource{Image: &corev1.ImageVolumeSource{Reference: "r.example/a@sha256:b"}}}
+	for scan, want := range map[bool]int{true: 1, false: 0} {
+		pod := fullPod()
+		pod.Spec.Volumes = append(pod.Spec.Volumes, image)
+		if scan {
+			pod.Labels[scanjob.LabelScan] = "scan-x"
+		}
+		trimmed, err := trimPod(pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if volumes := trimmed.(*corev1.Pod).Spec.Volumes; len(volumes) != want || want == 1 && volumes[0].Image == nil {
+			t.Errorf("a scan pod: %t: volumes %+v", scan, volumes)
+		}
+	}
+}
+
+func TestTrimmedNodes(t *testing.T) {
+	taints := []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}}
+	handlers := []corev1.NodeRuntimeHandler{{Name: "kata"}}
+	full := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "node", UID: "uid", ResourceVersion: "7", Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"big": "x"},
+		},
+		Spec: corev1.NodeSpec{Taints: taints, ProviderID: "x"},
+		Status: corev1.NodeStatus{
+			NodeInfo: corev1.NodeSystemInfo{KubeletVersion: "v1.37.1", ContainerRuntimeVersion: "containerd://2.4.2", MachineID: "x"}, RuntimeHandlers: handlers,
+			Images: []corev1.ContainerImage{{Names: []string{"r.example/a"}}}, Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady}},
+		},
+	}
+	want := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "node", UID: "uid", ResourceVersion: "7", Labels: map[string]string{"a": "b"}},
+		Spec:       corev1.NodeSpec{Taints: taints},
+		Status: corev1.NodeStatus{
+			NodeInfo: corev1.NodeSystemInfo{KubeletVersion: "v1.37.1", ContainerRuntimeVersion: "containerd://2.4.2"}, RuntimeHandlers: handlers,
+		},
+	}
+	got, err := trimNode(full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("trimmed (-want +got):\n%s", diff)
 	}
 }
 

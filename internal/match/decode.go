@@ -12,6 +12,7 @@ import (
 	"github.com/anchore/syft/syft/sbom"
 	"github.com/anchore/syft/syft/source"
 
+	"github.com/scanner-operator/scanner-operator/internal/catalog"
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/truncate"
 )
@@ -87,6 +88,8 @@ func provide(data []byte, lim DecodeLimits, imports *Imports) (*SBOM, error) {
 	s.catalog = builder.catalog()
 	s.catalog.Distro = distroName(context.Distro)
 	s.catalog.Size = imageSize(document)
+	s.catalog.Repository = imageRepository(document)
+	s.catalog.AttestedBy = attestedBy(document)
 	s.catalog.Cataloger = truncate.Text(strings.TrimSpace(document.Descriptor.Name+" "+document.Descriptor.Version), maxCataloger)
 	s.catalog.Symbols = symbolsOf(kept, imports)
 	return s, nil
@@ -147,4 +150,19 @@ func imageSize(document *sbom.SBOM) int64 {
 		return image.Size
 	}
 	return 0
+}
+
+// imageRepository returns the first repository in which the image was.
+func imageRepository(document *sbom.SBOM) string {
+	if image, ok := document.Source.Metadata.(source.ImageMetadata); ok && len(image.RepoDigests) > 0 {
+		return model.RepositoryOf(image.RepoDigests[0])
+	}
+	return ""
+}
+
+// attestedBy returns the ID of the key that verified a document in a registry.
+func attestedBy(document *sbom.SBOM) string {
+	configuration, _ := document.Descriptor.Configuration.(map[string]any)
+	key, _ := configuration[catalog.AttestedBy].(string)
+	return truncate.Text(key, maxCataloger)
 }

@@ -95,8 +95,8 @@ func TestCatalog(t *testing.T) {
 		add(binary("x", "1.2", "v", "x"), "/usr/bin/x").
 		owns(2, 3)
 	catalog := i.decode(t).Catalog()
-	if catalog.Distro != "debian:11" || catalog.Size != 4711 {
-		t.Errorf("distribution %q, size %d", catalog.Distro, catalog.Size)
+	if catalog.Distro != "debian:11" || catalog.Size != 4711 || catalog.Repository != "docker.io/library/debian" || catalog.AttestedBy != "sha256:1" {
+		t.Errorf("distribution %q, size %d, repository %q, attested by %q", catalog.Distro, catalog.Size, catalog.Repository, catalog.AttestedBy)
 	}
 	type held struct {
 		Name, Distro string

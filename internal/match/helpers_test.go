@@ -51,7 +51,8 @@ func (i *image) encode(tb testing.TB) []byte {
 	if err := syftjson.NewFormatEncoder().Encode(&buffer, sbom.SBOM{
 		Artifacts:     sbom.Artifacts{Packages: syftpkg.NewCollection(i.packages...), LinuxDistribution: i.release},
 		Relationships: i.relationships,
-		Source:        source.Description{ID: "x", Metadata: source.ImageMetadata{UserInput: "x", Size: 4711}},
+		Source:        source.Description{ID: "x", Metadata: source.ImageMetadata{UserInput: "x", Size: 4711, RepoDigests: []string{"index.docker.io/library/debian@sha256:0"}}},
+		Descriptor:    sbom.Descriptor{Name: "syft", Configuration: map[string]any{"attestedBy": "sha256:1"}},
 	}); err != nil {
 		tb.Fatal(err)
 	}

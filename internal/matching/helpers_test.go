@@ -200,7 +200,7 @@ func ingest(t *testing.T, a *Matcher, s *sqlstore.Store, image model.ImageKey, s
 	if _, err := s.WantImages(t.Context(), []model.ImageKey{image}); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.IngestSBOM(t.Context(), image, "", bytes.NewReader(compress(t, sbom))); err != nil {
+	if err := a.IngestSBOM(t.Context(), image, store.Delivery{}, bytes.NewReader(compress(t, sbom))); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -219,7 +219,7 @@ func pictures(t *testing.T, s *sqlstore.Store) map[model.ImageKey]picture {
 	out := map[model.ImageKey]picture{}
 	query := store.ImageQuery{Page: store.Page{Size: store.MaxPageSize}}
 	for {
-		page, err := s.ListImages(t.Context(), query)
+		page, err := s.ListImages(t.Context(), store.AllNamespaces(), query)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -241,7 +241,7 @@ func findingsOf(ctx context.Context, t *testing.T, s *sqlstore.Store, image mode
 	query := store.FindingQuery{Image: image, Sort: store.SortFindingPackage, Page: store.Page{Size: store.MaxPageSize}}
 	var out []model.Finding
 	for {
-		page, err := s.Findings(ctx, query)
+		page, err := s.Findings(ctx, store.AllNamespaces(), query)
 		if err != nil {
 			t.Fatal(err)
 		}

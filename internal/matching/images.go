@@ -162,7 +162,7 @@ func (r *runner) passedOver(ctx context.Context, key model.ImageKey, err error) 
 
 // readOne reports false when the SBOM has to wait for a database or for memory.
 func (r *runner) readOne(ctx context.Context, current store.ResultSet, key model.ImageKey) (bool, error) {
-	sbom, err := r.store.SBOM(ctx, key)
+	sbom, err := r.store.SBOM(ctx, store.AllNamespaces(), key)
 	if isGone(err) {
 		return true, nil
 	}

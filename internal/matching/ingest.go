@@ -27,10 +27,9 @@ const (
 // ErrRefused says that an SBOM is not acceptable: it is malformed or exceeds a bound. Sending it again does not help.
 var ErrRefused = errors.New("SBOM refused")
 
-// IngestSBOM keeps a Syft JSON document, compressed with zstd, as the SBOM of an image. job is the UID of the scan Job that delivers it, ""
-// when none does. When it returns nil the SBOM is durable; matching follows on its own. Errors: ErrRefused, ErrBusy, store.ErrNotFound when
+// IngestSBOM keeps a Syft JSON document, compressed with zstd, as the SBOM of an image. When it returns nil the SBOM is durable; matching follows on its own. Errors: ErrRefused, ErrBusy, store.ErrNotFound when
 // nobody wants the image, store.ErrAttemptClosed when the Job may not deliver it (any more), and those of the store.
-func (a *Matcher) IngestSBOM(ctx context.Context, key model.ImageKey, job string, body io.Reader) error {
+func (a *Matcher) IngestSBOM(ctx context.Context, key model.ImageKey, delivery store.Delivery, body io.Reader) error {
 	// The compressed bytes are kept as they came; the caller bounds them.
 	compressed, err := io.ReadAll(body)
 	if err != nil {
@@ -41,7 +40,7 @@ func (a *Matcher) IngestSBOM(ctx context.Context, key model.ImageKey, job string
 		if err != nil {
 			return err
 		}
-		sbom.Content, sbom.Job = compressed, job
+		sbom.Content, sbom.Delivery = compressed, delivery
 		return a.save(ctx, key, sbom, catalog)
 	})
 }
@@ -68,7 +67,7 @@ func (a *Matcher) decompressed(ctx context.Context, mediaType string, content []
 	return use(decoder)
 }
 
-// IngestFile does the same with an uncompressed document in a file, of a scan in a namespace and of no Job.
+// IngestFile does the same with an uncompressed document in a file, of a scan in a namespace that pulled the image from its registry, and of no Job.
 func (a *Matcher) IngestFile(ctx context.Context, key model.ImageKey, namespace, path string) error {
 	file, err := os.Open(path)
 	if err != nil {
@@ -99,14 +98,14 @@ func (a *Matcher) IngestFile(ctx context.Context, key model.ImageKey, namespace,
 	if err := encoder.Close(); err != nil {
 		return fmt.Errorf("compress the SBOM: %w", err)
 	}
-	sbom.Content, sbom.ScannedIn = compressed.Bytes(), namespace
+	sbom.Content, sbom.ScannedIn, sbom.Source = compressed.Bytes(), namespace, model.SourceRegistry
 	return a.save(ctx, key, sbom, catalog)
 }
 
 // IngestReport keeps a CycloneDX report about an image, as it is in content, and takes the components of document for the packages
-// of the image, which are matched like any others. The document is of one of the media types of CycloneDX that match knows. Errors
-// are those of IngestSBOM.
-func (a *Matcher) IngestReport(ctx context.Context, imageID string, report store.Report, mediaType string, document []byte) error {
+// of the image, which are matched like any others. The document is of one of the media types of CycloneDX that match knows. may
+// has the namespaces that the report may touch: see store.Reader. Errors are those of IngestSBOM, and store.ErrOtherNamespaces.
+func (a *Matcher) IngestReport(ctx context.Context, may store.Namespaces, imageID string, report store.Report, mediaType string, document []byte) error {
 	weight, err := weigh(mediaType, bytes.NewReader(document))
 	if err != nil {
 		return fmt.Errorf("read the report: %w", err)
@@ -131,7 +130,7 @@ func (a *Matcher) IngestReport(ctx context.Context, imageID string, report store
 			MediaType: mediaType, Content: compressed, SHA256: hex.EncodeToString(digest[:]), Size: int64(len(document)),
 		}
 	}
-	if err := a.store.SaveReport(ctx, imageID, report); err != nil {
+	if err := a.store.SaveReport(ctx, may, imageID, report); err != nil {
 		return fmt.Errorf("save the report: %w", err)
 	}
 	a.Wake()

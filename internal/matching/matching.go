@@ -53,8 +53,8 @@ type Store interface {
 	store.ResultSets
 	RecordDay(ctx context.Context) error
 	SaveSBOM(ctx context.Context, key model.ImageKey, sbom store.SBOM, catalog model.Catalog) error
-	SBOM(ctx context.Context, key model.ImageKey) (store.SBOM, error)
-	SaveReport(ctx context.Context, imageID string, report store.Report) error
+	SBOM(ctx context.Context, in store.Namespaces, key model.ImageKey) (store.SBOM, error)
+	SaveReport(ctx context.Context, may store.Namespaces, imageID string, report store.Report) error
 }
 
 // Library holds the installed vulnerability databases.

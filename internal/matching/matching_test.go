@@ -52,7 +52,7 @@ func TestIngestSBOM(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			err := a.IngestSBOM(t.Context(), tt.key, "", tt.body)
+			err := a.IngestSBOM(t.Context(), tt.key, store.Delivery{}, tt.body)
 			if !errors.Is(err, tt.want) {
 				t.Errorf("IngestSBOM = %v, want %v", err, tt.want)
 			}
@@ -71,19 +71,19 @@ func TestIngestFileKeepsTheSameAsIngestSBOM(t *testing.T) {
 	if err := os.WriteFile(path, []byte(document), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(a.IngestFile(t.Context(), one, "operator", path), a.IngestSBOM(t.Context(), two, "", bytes.NewReader(compress(t, document)))); err != nil {
+	if err := errors.Join(a.IngestFile(t.Context(), one, "operator", path), a.IngestSBOM(t.Context(), two, store.Delivery{}, bytes.NewReader(compress(t, document)))); err != nil {
 		t.Fatal(err)
 	}
-	first, err := s.SBOM(t.Context(), one)
+	first, err := s.SBOM(t.Context(), store.AllNamespaces(), one)
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := s.SBOM(t.Context(), two)
+	second, err := s.SBOM(t.Context(), store.AllNamespaces(), two)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if image, err := s.Image(t.Context(), one); err != nil || image.Cataloger != "syft 1.49.0" {
-		t.Errorf("the image was cataloged by %q, %v", image.Cataloger, err)
+	if image, err := s.Image(t.Context(), store.AllNamespaces(), one); err != nil || image.Cataloger != "syft 1.49.0" || image.Source != model.SourceRegistry || image.ScannedIn != "operator" {
+		t.Errorf("got %+v, %v", image, err)
 	}
 	if first.SHA256 != second.SHA256 || first.Size != int64(len(document)) || first.Size != second.Size {
 		t.Errorf("%s (%d bytes) and %s (%d bytes)", first.SHA256, first.Size, second.SHA256, second.Size)
@@ -99,12 +99,12 @@ func TestMatchesWhenTheDatabaseArrives(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(ctx) }()
 
-	if err := a.IngestSBOM(t.Context(), early, "", bytes.NewReader(compress(t, document))); err != nil {
+	if err := a.IngestSBOM(t.Context(), early, store.Delivery{}, bytes.NewReader(compress(t, document))); err != nil {
 		t.Fatal(err)
 	}
 	state := func(k model.ImageKey) func() store.State {
 		return func() store.State {
-			image, err := s.Image(t.Context(), k)
+			image, err := s.Image(t.Context(), store.AllNamespaces(), k)
 			if err != nil {
 				return store.State(err.Error())
 			}
@@ -117,11 +117,11 @@ func TestMatchesWhenTheDatabaseArrives(t *testing.T) {
 	}
 	library.put(dbtest.Sample(t))
 	g.Eventually(state(early), "20s").Should(gomega.Equal(store.StateScanned))
-	if err := a.IngestSBOM(t.Context(), late, "", bytes.NewReader(compress(t, document))); err != nil {
+	if err := a.IngestSBOM(t.Context(), late, store.Delivery{}, bytes.NewReader(compress(t, document))); err != nil {
 		t.Fatal(err)
 	}
 	g.Eventually(state(late), "20s").Should(gomega.Equal(store.StateScanned))
-	page, err := s.Findings(t.Context(), store.FindingQuery{Image: late})
+	page, err := s.Findings(t.Context(), store.AllNamespaces(), store.FindingQuery{Image: late})
 	if err != nil || page.Total == 0 {
 		t.Errorf("%d findings of golang.org/x/net v0.1.0, %v", page.Total, err)
 	}

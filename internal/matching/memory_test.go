@@ -58,13 +58,15 @@ func TestDecodingIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	kinds := map[string]func() error{
-		"SBOM": func() error { return a.IngestSBOM(t.Context(), key("a"), "", bytes.NewReader(compress(t, document))) },
+		"SBOM": func() error {
+			return a.IngestSBOM(t.Context(), key("a"), store.Delivery{}, bytes.NewReader(compress(t, document)))
+		},
 		"file": func() error { return a.IngestFile(t.Context(), key("a"), "operator", file) },
 		"JSON report": func() error {
-			return a.IngestReport(t.Context(), "r", store.Report{Content: []byte("{}")}, match.MediaTypeCycloneDXJSON, []byte(reportJSON))
+			return a.IngestReport(t.Context(), store.AllNamespaces(), "r", store.Report{Content: []byte("{}")}, match.MediaTypeCycloneDXJSON, []byte(reportJSON))
 		},
 		"XML report": func() error {
-			return a.IngestReport(t.Context(), "r", store.Report{Content: []byte("{}")}, match.MediaTypeCycloneDXXML, []byte(reportXML))
+			return a.IngestReport(t.Context(), store.AllNamespaces(), "r", store.Report{Content: []byte("{}")}, match.MediaTypeCycloneDXXML, []byte(reportXML))
 		},
 		"stored SBOM": func() error {
 			_, err := a.readSBOM(t.Context(), store.SBOM{MediaType: MediaTypeSyft, Content: compress(t, document)}, nil)
@@ -95,7 +97,7 @@ func TestDecodingIsBounded(t *testing.T) {
 			}
 		})
 	}
-	if _, err := s.Image(t.Context(), model.ImageKey{ImageID: "r"}); err != nil {
+	if _, err := s.Image(t.Context(), store.AllNamespaces(), model.ImageKey{ImageID: "r"}); err != nil {
 		t.Error(err)
 	}
 }

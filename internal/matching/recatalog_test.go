@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/vulndb/dbtest"
 )
 
@@ -34,7 +35,7 @@ func TestCatalogedAgain(t *testing.T) {
 		t.Fatal(began, err)
 	}
 	renewed := goModules(module, "v0.7.0", "golang.org/x/crypto", "v0.1.0")
-	if err := a.IngestSBOM(t.Context(), image, "", bytes.NewReader(compress(t, renewed))); err != nil {
+	if err := a.IngestSBOM(t.Context(), image, store.Delivery{}, bytes.NewReader(compress(t, renewed))); err != nil {
 		t.Fatal(err)
 	}
 	same(t, before, pictures(t, s))

@@ -334,7 +334,7 @@ func TestFailedPackagesAreTriedOnRequest(t *testing.T) {
 	a, _ := newMatcher(t, &failing{s, "golang.org/x/text"}, library)
 	fill(t, a, s, images)
 	settle(t, a)
-	image, err := s.Image(t.Context(), numbered(1))
+	image, err := s.Image(t.Context(), store.AllNamespaces(), numbered(1))
 	if err != nil {
 		t.Fatal(err)
 	}

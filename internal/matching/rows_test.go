@@ -33,7 +33,7 @@ func TestOneBadRowStopsNothing(t *testing.T) {
 		numbered(2): {store.StateCataloged, ""},
 		numbered(3): {store.StateScanned, ""},
 	} {
-		image, err := s.Image(t.Context(), key)
+		image, err := s.Image(t.Context(), store.AllNamespaces(), key)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -57,7 +57,7 @@ func (r *runner) readSymbolsBehind(ctx context.Context, current store.ResultSet,
 }
 
 func (r *runner) readSymbolsOf(ctx context.Context, current store.ResultSet, key model.ImageKey) error {
-	sbom, err := r.store.SBOM(ctx, key)
+	sbom, err := r.store.SBOM(ctx, store.AllNamespaces(), key)
 	if isGone(err) {
 		return nil
 	}

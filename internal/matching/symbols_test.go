@@ -85,7 +85,7 @@ func TestGoModulesAreMatchedOnce(t *testing.T) {
 
 func firstSeen(ctx context.Context, t *testing.T, s *sqlstore.Store, image model.ImageKey) time.Time {
 	t.Helper()
-	page, err := s.Findings(ctx, store.FindingQuery{Image: image, Page: store.Page{Size: store.MaxPageSize}})
+	page, err := s.Findings(ctx, store.AllNamespaces(), store.FindingQuery{Image: image, Page: store.Page{Size: store.MaxPageSize}})
 	if err != nil || len(page.Findings) == 0 {
 		t.Fatalf("%d findings, %v", len(page.Findings), err)
 	}
@@ -131,8 +131,8 @@ type broken struct {
 	image model.ImageKey
 }
 
-func (b *broken) SBOM(ctx context.Context, key model.ImageKey) (store.SBOM, error) {
-	sbom, err := b.Store.SBOM(ctx, key)
+func (b *broken) SBOM(ctx context.Context, in store.Namespaces, key model.ImageKey) (store.SBOM, error) {
+	sbom, err := b.Store.SBOM(ctx, in, key)
 	if key == b.image {
 		sbom.Content = sbom.Content[:len(sbom.Content)/2]
 	}

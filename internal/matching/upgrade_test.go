@@ -31,7 +31,7 @@ func TestNewImagesDoNotWaitForUpgrades(t *testing.T) {
 	a, _ = newMatcher(t, upgraded, library)
 	late := numbered(1000)
 	upgraded.replaced = func(n int) {
-		image, err := s.Image(t.Context(), late)
+		image, err := s.Image(t.Context(), store.AllNamespaces(), late)
 		switch {
 		case n == 1:
 			ingest(t, a, s, late, goModules(module, "v0.7.0"))
@@ -64,7 +64,7 @@ func TestMatchFailedHeals(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		image, err := s.Image(t.Context(), numbered(0))
+		image, err := s.Image(t.Context(), store.AllNamespaces(), numbered(0))
 		if err != nil {
 			t.Fatal(err)
 		}

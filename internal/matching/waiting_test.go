@@ -23,7 +23,7 @@ func TestImagesThatCannotBeMatchedBlockNoOthers(t *testing.T) {
 	late.ImageID = "s" + late.ImageID // Its key comes after those of the others.
 	ingest(t, a, s, late, document)
 	settle(t, a)
-	image, err := s.Image(t.Context(), late)
+	image, err := s.Image(t.Context(), store.AllNamespaces(), late)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,29 @@ const MaxImageIDLength = 512
 var (
 	digestPattern   = regexp.MustCompile(`^sha(256:[a-f0-9]{64}|512:[a-f0-9]{128})$`)
 	platformPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,31}$`)
+	hostPattern     = regexp.MustCompile(`^([a-zA-Z0-9]([a-zA-Z0-9.-]*[a-zA-Z0-9])?|\[[0-9a-fA-F:]+\])(:[0-9]{1,5})?$`)
+	pathPattern     = regexp.MustCompile(`^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*$`)
+	importPattern   = regexp.MustCompile(`^docker\.io/library/import-[0-9]{4}-[0-9]{2}-[0-9]{2}$`)
+)
+
+// MaxRepositoryLength bounds a repository in bytes, with its registry.
+const MaxRepositoryLength = 255
+
+// MaxFallbacks bounds the repositories that a scan of an image tries besides that of the image ID.
+const MaxFallbacks = 4
+
+// dockerHub is the registry of references that name none.
+const dockerHub = "docker.io"
+
+// ImageSource is how an image was read for its SBOM, "" when that is not known.
+type ImageSource string
+
+// The sources.
+const (
+	// SourceRegistry: the scan pulled the image from its registry.
+	SourceRegistry ImageSource = "Registry"
+	// SourceImageVolume: the kubelet mounted the image for the scan.
+	SourceImageVolume ImageSource = "ImageVolume"
 )
 
 // Platform names what an image was built for, as in the OCI image specification.
@@ -88,16 +111,43 @@ func (k ImageKey) Registry() string {
 	if repository == "" {
 		return ""
 	}
-	host, _, nested := strings.Cut(repository, "/")
+	host, _ := splitRepository(repository)
+	return host
+}
+
+// splitRepository returns the registry of a repository in lower case, and the rest of it.
+func splitRepository(repository string) (host, path string) {
+	host, path, nested := strings.Cut(repository, "/")
 	if !nested || host != "localhost" && !strings.ContainsAny(host, ".:") {
-		return "docker.io"
+		return dockerHub, repository
 	}
 	switch host = strings.ToLower(host); host {
 	case "index.docker.io", "registry-1.docker.io":
-		return "docker.io"
+		return dockerHub, path
 	}
-	return host
+	return host, path
 }
+
+// RepositoryOf returns the repository of an image reference in full, such as "docker.io/library/debian" for "debian:12", "" for what
+// names none.
+func RepositoryOf(reference string) string {
+	name, _, _ := strings.Cut(reference, "@")
+	if colon := strings.LastIndexByte(name, ':'); colon > strings.LastIndexByte(name, '/') {
+		name = name[:colon]
+	}
+	host, path := splitRepository(name)
+	if host == dockerHub && !strings.Contains(path, "/") {
+		path = "library/" + path
+	}
+	repository := host + "/" + path
+	if digestPattern.MatchString(reference) || len(repository) > MaxRepositoryLength || !hostPattern.MatchString(host) || !pathPattern.MatchString(path) {
+		return ""
+	}
+	return repository
+}
+
+// Imported reports whether the repository is one that containerd makes up for an image that somebody loads into a node. No registry has it.
+func (k ImageKey) Imported() bool { return importPattern.MatchString(RepositoryOf(k.Repository())) }
 
 // Digest is the digest in the image ID, "" when there is none.
 func (k ImageKey) Digest() string {

@@ -160,3 +160,26 @@ func TestOutcomeJSON(t *testing.T) {
 		}
 	}
 }
+
+func TestRepositoryOf(t *testing.T) {
+	digest := "@sha256:" + strings.Repeat("a", 64)
+	for reference, want := range map[string]string{
+		"debian": "docker.io/library/debian", "debian:12": "docker.io/library/debian", "index.docker.io/library/debian" + digest: "docker.io/library/debian",
+		"team/app:1" + digest: "docker.io/team/app", "r.example:5000/a": "r.example:5000/a", "R.example/a/b__c:1": "r.example/a/b__c",
+		"localhost/a": "localhost/a", "[::1]:5000/a:b": "[::1]:5000/a",
+		"": "", ":1": "", "r.example/": "", "r.example//a": "", "r.example/A": "", "r.example/a b": "", "-r.example/a": "", "r.example/a/../b": "", "https://r.example/a": "",
+		"r.example:port/a": "", digest[1:]: "", "r.example/" + strings.Repeat("a", 256): "", "r.example/a\n": "",
+	} {
+		if got := RepositoryOf(reference); got != want {
+			t.Errorf("%q: got %q, want %q", reference, got, want)
+		}
+	}
+	for repository, want := range map[string]bool{
+		"docker.io/library/import-2026-11-23": true, "import-2026-11-23": true, "docker.io/library/import-2026-11-23x": false,
+		"r.example/library/import-2026-11-23": false, "docker.io/library/debian": false, "": false,
+	} {
+		if got := (ImageKey{ImageID: repository + digest}).Imported(); got != want {
+			t.Errorf("%q is imported: %t, want %t", repository, got, want)
+		}
+	}
+}

@@ -50,6 +50,10 @@ type Catalog struct {
 	Size int64
 	// Cataloger is the program that wrote the SBOM, with its version, such as "syft v1.49.0"; "" when it does not say.
 	Cataloger string
+	// Repository is the one that the image was pulled from, as of RepositoryOf; "" when the SBOM does not say.
+	Repository string
+	// AttestedBy is the ID of the key that verified an SBOM which was attested in a registry; "" for one that was generated.
+	AttestedBy string
 	// Stamp identifies what read the SBOM: the rules that made MatchInput and Fingerprint, and the versions of the libraries. An SBOM
 	// with another stamp has to be read again.
 	Stamp int

@@ -1,5 +1,5 @@
 // Package registries describes how scans reach image registries: through a proxy, by way of mirrors, with private certificate authorities, or
-// without TLS. It does no I/O.
+// without TLS; and whose statements about images in them count. It does no I/O.
 package registries
 
 import (
@@ -31,6 +31,8 @@ type Config struct {
 	// CABundle holds certificate authorities in PEM that are trusted for all registries, in addition to those of the system.
 	CABundle   string     `json:"caBundle,omitempty"`
 	Registries []Registry `json:"registries,omitempty"`
+	// Attestations are keys. What their holders state about an image in its repository replaces the analysis of the image.
+	Attestations []Attestation `json:"attestations,omitempty"`
 }
 
 // Proxy is a proxy for all requests to registries and their token services.
@@ -91,7 +93,7 @@ func (c *Config) validate() error {
 		}
 		seen[host] = true
 	}
-	return nil
+	return c.validateAttestations()
 }
 
 func (p *Proxy) validate() error {

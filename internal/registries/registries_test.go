@@ -1,6 +1,12 @@
 package registries
 
 import (
+	"crypto/ecdh"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
@@ -136,6 +142,84 @@ func TestProxyFunc(t *testing.T) {
 			t.Errorf("%s: proxy %v, %v", target, proxy, err)
 		}
 	}
+}
+
+// TestKeys: a key is trusted in its repositories and below.
+func TestKeys(t *testing.T) {
+	ecKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	small, err := rsa.GenerateKey(rand.Reader, 1024) //nolint:gosec // too small on purpose
+	if err != nil {
+		t.Fatal(err)
+	}
+	dh, err := ecdh.X25519().GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := publicPEM(t, ecKey.Public())
+	entry := func(key string, repositories ...string) string {
+		text, err := json.Marshal(Config{Attestations: []Attestation{{PublicKey: key, Repositories: repositories}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	for prefix, want := range map[string]map[string]bool{
+		"":                           {"nginx": true, "quay.io/a": true},
+		"quay.io":                    {"quay.io/a": true, "quay.io:5000/a": false, "quay.io.evil.example/a": false},
+		"quay.io/team":               {"quay.io/team": true, "quay.io/team/app": true, "quay.io/teams": false, "quay.io/a/team": false},
+		"docker.io/library":          {"nginx": true, "index.docker.io/library/a": true, "team/app": false},
+		"Registry-1.docker.io:443/a": {"a/b": true},
+	} {
+		var prefixes []string
+		if prefix != "" {
+			prefixes = []string{prefix}
+		}
+		config, err := Parse(entry(key, prefixes...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for image, covered := range want {
+			repository, err := name.NewRepository(image)
+			if err != nil {
+				t.Fatal(err)
+			}
+			keys := config.Keys(repository)
+			if (len(keys) == 1) != covered || covered && (!ecKey.PublicKey.Equal(keys[0].Public) || !strings.HasPrefix(keys[0].ID, "sha256:")) {
+				t.Errorf("%q in %s: %+v", prefix, image, keys)
+			}
+		}
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(ecKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		entry(""):        "attestations[0].publicKey: expected one public key in PEM",
+		entry(key + key): "attestations[0].publicKey: expected one public key in PEM",
+		entry(string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))): "attestations[0].publicKey: expected one public key in PEM",
+		entry("-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----"):                "attestations[0].publicKey: decode",
+		entry(publicPEM(t, small.Public())):                                                "has 1024 bits",
+		entry(publicPEM(t, dh.Public())):                                                   "not supported",
+		entry(key, "https://quay.io"):                                                      `attestations[0].repositories[0]: "https://quay.io" is not host[:port][/path]`,
+		entry(key, make([]string, 65)...):                                                  "attestations[0].repositories: 65 entries",
+		`{"attestations": [` + strings.Repeat(`{},`, 16) + `{}]}`:                          "attestations: 17 entries",
+	} {
+		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.100s: got %v, want %s", text, err, want)
+		}
+	}
+}
+
+func publicPEM(t *testing.T, key any) string {
+	t.Helper()
+	der, err := x509.MarshalPKIXPublicKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
 }
 
 // FuzzParse: whatever is accepted can be used.

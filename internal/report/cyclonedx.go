@@ -35,6 +35,10 @@ type Input struct {
 	Distro string
 	// SBOMSHA256 distinguishes reports of an image that was scanned again.
 	SBOMSHA256 string
+	// Source is how the image was read, "" when that is not known. Unreadable counts the files and directories that could not be: the report is
+	// partial unless it is 0.
+	Source     model.ImageSource
+	Unreadable int64
 	// Build is the database build that the findings come from, nil when there is none.
 	Build *model.DatabaseBuild
 	// MatchedAt becomes the document's timestamp unless it is zero.
@@ -57,6 +61,10 @@ func CycloneDX(w io.Writer, in Input) error {
 	d.header(documentID(in), metadata(in))
 	if err := d.components(in); err != nil {
 		return err
+	}
+	if in.Unreadable > 0 {
+		d.raw(`,"compositions":`)
+		d.value([]cdx.Composition{{Aggregate: cdx.CompositionAggregateIncomplete, Assemblies: &[]cdx.BOMReference{imageRef}}})
 	}
 	if in.Findings != nil {
 		d.raw(`,"vulnerabilities":[`)
@@ -155,6 +163,10 @@ func imageProperties(in Input) *[]cdx.Property {
 	p.add("platform", in.Platform.String())
 	p.add("distro", in.Distro)
 	p.add("sbom:sha256", in.SBOMSHA256)
+	p.add("source", string(in.Source))
+	if in.Unreadable > 0 {
+		p.add("unreadable", strconv.FormatInt(in.Unreadable, 10))
+	}
 	if in.Build != nil {
 		p.add("database:id", in.Build.ID)
 		p.add("database:schemaVersion", in.Build.SchemaVersion)
@@ -164,10 +176,13 @@ func imageProperties(in Input) *[]cdx.Property {
 	return p.list()
 }
 
+// imageRef is the bom-ref of the image in a report about one image.
+const imageRef = "image"
+
 // imageComponent is the image itself, the subject of the document.
 func imageComponent(in Input) *cdx.Component {
 	key := model.ImageKey{ImageID: in.ImageID, Platform: in.Platform}
-	c := &cdx.Component{BOMRef: "image", Type: cdx.ComponentTypeContainer, Name: key.Repository(), Version: key.Digest()}
+	c := &cdx.Component{BOMRef: imageRef, Type: cdx.ComponentTypeContainer, Name: key.Repository(), Version: key.Digest()}
 	if c.Name == "" {
 		c.Name = in.ImageID
 	}

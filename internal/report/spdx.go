@@ -99,6 +99,9 @@ func (b *spdxBuilder) addImage(in Input) {
 	if image.PackageURL != "" {
 		p.PackageExternalReferences = append(p.PackageExternalReferences, purlReference(image.PackageURL))
 	}
+	if in.Unreadable > 0 {
+		p.PackageComment = fmt.Sprintf("Partial: %d files or directories of the image could not be read.", in.Unreadable)
+	}
 	b.document.Packages = append(b.document.Packages, p)
 	b.relate(spdxDocument, common.TypeRelationshipDescribe, p.PackageSPDXIdentifier)
 }

@@ -163,7 +163,7 @@ func (w *world) reported(object client.Object) []string {
 // events counts the events of a kind in the log.
 func (w *world) events(kind store.EventKind) (count int, last store.RolloutEvaluatedEvent) {
 	w.t.Helper()
-	events, err := w.store.EventsSince(w.t.Context(), 0, store.MaxKeys)
+	events, err := w.store.EventsSince(w.t.Context(), store.AllNamespaces(), 0, store.MaxKeys)
 	w.Expect(err).NotTo(gomega.HaveOccurred())
 	for _, event := range events {
 		if event.Kind == kind {
@@ -205,7 +205,7 @@ func TestRolloutsAreEvaluated(t *testing.T) {
 	if count, _ := w.events(store.EventRolloutEvaluated); count != 2*len(workloads) {
 		t.Errorf("%d events about two rollouts of %d workloads", count, len(workloads))
 	}
-	page, err := w.store.ListRollouts(t.Context(), store.RolloutQuery{})
+	page, err := w.store.ListRollouts(t.Context(), store.AllNamespaces(), store.RolloutQuery{})
 	w.Expect(err).NotTo(gomega.HaveOccurred())
 	states := map[store.RolloutState]int{}
 	for i := range page.Rollouts {

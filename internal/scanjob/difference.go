@@ -52,12 +52,12 @@ func compared(spec *corev1.PodSpec) *corev1.PodSpec {
 	c.SchedulerName, c.SchedulingGates, c.SchedulingGroup, c.PriorityClassName, c.Priority, c.PreemptionPolicy = "", nil, nil, "", nil, nil
 	c.RuntimeClassName, c.Overhead, c.Resources, c.ReadinessGates = nil, nil, nil, nil
 	c.ActiveDeadlineSeconds, c.TerminationGracePeriodSeconds, c.ImagePullSecrets = nil, nil, nil
-	// The default ServiceAccount under its two names.
+	// The API server writes the ServiceAccount under two names.
+	if c.DeprecatedServiceAccount == c.ServiceAccountName {
+		c.DeprecatedServiceAccount = ""
+	}
 	if c.ServiceAccountName == "default" {
 		c.ServiceAccountName = ""
-	}
-	if c.DeprecatedServiceAccount == "default" {
-		c.DeprecatedServiceAccount = ""
 	}
 	if c.DNSPolicy == corev1.DNSClusterFirst {
 		c.DNSPolicy = ""
@@ -74,6 +74,10 @@ func compared(spec *corev1.PodSpec) *corev1.PodSpec {
 		comparedContainer(&c.Containers[i])
 	}
 	for i := range c.Volumes {
+		// AlwaysPullImages changes it. What may not be pulled at all is not to be pulled from somewhere else.
+		if image := c.Volumes[i].Image; image != nil && image.PullPolicy != corev1.PullNever {
+			image.PullPolicy = ""
+		}
 		if projected := c.Volumes[i].Projected; projected != nil && projected.DefaultMode == nil {
 			projected.DefaultMode = new(corev1.ProjectedVolumeSourceDefaultMode)
 		}

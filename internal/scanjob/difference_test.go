@@ -74,3 +74,21 @@ func TestDifference(t *testing.T) {
 		t.Error("a record that cannot be read is no error")
 	}
 }
+
+func TestDifferenceOfServiceAccounts(t *testing.T) {
+	job := build(func(r *Request) { r.ServiceAccount = "scans" })
+	recorded, err := Recorded(job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct{ account, deprecated, want string }{
+		"as built": {"scans", "", ""}, "as the API server completes it": {"scans", "scans", ""}, "the default": {"default", "default", "serviceAccountName"},
+		"another": {"other", "other", "serviceAccountName"}, "another under the other name": {"scans", "other", "serviceAccount"},
+	} {
+		pod := job.Spec.Template.Spec.DeepCopy()
+		pod.ServiceAccountName, pod.DeprecatedServiceAccount = tt.account, tt.deprecated
+		if got, err := Difference(recorded, pod); got != tt.want || err != nil {
+			t.Errorf("%s: got %q, %v, want %q", name, got, err, tt.want)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package scanjob
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/scanner-operator/scanner-operator/internal/coverage"
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/truncate"
 )
@@ -49,6 +51,10 @@ type Evaluation struct {
 	Started bool
 	// Blocked: the scan container does not start, because of a known problem or because the started Job has had no pod for PodDelay.
 	Blocked bool
+	// Node is the node of a pod that does not start, for a reason other than an image that cannot be pulled; empty if there is none.
+	Node string
+	// RunsOn is the node of the last pod that has one; empty if none has.
+	RunsOn string
 	// Outcome is the result if Done. Otherwise it is what blocks the attempt, without a reason if nothing is known to block it.
 	Outcome model.Outcome
 }
@@ -71,9 +77,34 @@ func condition(job *batchv1.Job, kind batchv1.JobConditionType) *batchv1.JobCond
 func Evaluate(job *batchv1.Job, pods []corev1.Pod, now time.Time) Evaluation {
 	evaluation := evaluate(job, pods, now)
 	evaluation.Started = slices.ContainsFunc(pods, started)
+	evaluation.Node = nodeThatFails(pods)
+	for i := range pods {
+		evaluation.RunsOn = cmp.Or(pods[i].Spec.NodeName, evaluation.RunsOn)
+	}
 	evaluation.Blocked = !evaluation.Done && !evaluation.Started &&
 		(!evaluation.Outcome.Succeeded() || awaitsPod(job, pods) && startedFor(job, PodDelay, now))
 	return evaluation
+}
+
+// nodeThatFails returns the node of the first pod whose scan container does not start although its images are there, as far as is known.
+func nodeThatFails(pods []corev1.Pod) string {
+	for i := range pods {
+		status := scanStatus(&pods[i])
+		if pods[i].Spec.NodeName == "" || started(pods[i]) {
+			continue
+		}
+		if status != nil && status.State.Waiting != nil && concernsImage(status.State.Waiting) {
+			continue
+		}
+		return pods[i].Spec.NodeName
+	}
+	return ""
+}
+
+// concernsImage reports whether a container waits because an image cannot be pulled.
+func concernsImage(waiting *corev1.ContainerStateWaiting) bool {
+	return strings.Contains(waiting.Reason, "Image") || coverage.PullFailure(waiting.Reason, waiting.Message) != "" ||
+		waiting.Reason == "SignatureValidationFailed"
 }
 
 // Blocked reports whether a problem is known that keeps the scan container of a pod from starting.
@@ -326,7 +357,7 @@ func startFailure(pods []corev1.Pod) (model.Outcome, bool) {
 	for i := range pods {
 		pod := &pods[i]
 		if status := scanStatus(pod); status != nil {
-			if outcome, stuck := waits(status.State.Waiting); stuck {
+			if outcome, stuck := waits(pod, status.State.Waiting); stuck {
 				return outcome, true
 			}
 		}
@@ -339,11 +370,16 @@ func startFailure(pods []corev1.Pod) (model.Outcome, bool) {
 	return model.Outcome{}, false
 }
 
-// waits returns the error for which a container waits, if any.
-func waits(waiting *corev1.ContainerStateWaiting) (model.Outcome, bool) {
+// waits returns the error for which the scan container of a pod waits, if any.
+func waits(pod *corev1.Pod, waiting *corev1.ContainerStateWaiting) (model.Outcome, bool) {
 	switch {
 	case waiting == nil || slices.Contains([]string{"", "ContainerCreating", "PodInitializing"}, waiting.Reason):
 		return model.Outcome{}, false
+	case concernsVolume(pod, waiting.Message) && coverage.PullFailure(waiting.Reason, waiting.Message) != "":
+		return model.Outcome{
+			Reason:  coverage.PullFailure(waiting.Reason, waiting.Message),
+			Message: fmt.Sprintf("the kubelet cannot pull the image for the scan pod: %s: %s", waiting.Reason, waiting.Message),
+		}, true
 	case strings.Contains(waiting.Reason, "Image"):
 		return model.Outcome{
 			Reason:  model.ReasonUnschedulable,

@@ -140,8 +140,15 @@ type Request struct {
 	ScannerUID string
 	// JobSpec is a hash of what the Scanner specifies for the Job.
 	JobSpec string
+	// Fallbacks are repositories, as of model.RepositoryOf, from which the image is pulled by its digest if it cannot be pulled from its own.
+	// Build uses the first model.MaxFallbacks.
+	Fallbacks []string
 	// PullSecrets name the Secrets with credentials for the image's registry.
 	PullSecrets []string
+	// Volume has the scan read the image from an image volume instead of its registry; nil for the registry. It requires the platform of Key.
+	Volume *ImageVolume
+	// ServiceAccount is that of the pod, "" for the default one. No token of it is mounted but the one for Audience.
+	ServiceAccount string
 	// OperatorPullSecrets name the Secrets with which the kubelet pulls the operator's own image.
 	OperatorPullSecrets []corev1.LocalObjectReference
 	Resources           corev1.ResourceRequirements
@@ -167,6 +174,9 @@ func Build(req Request, opts Options) *batchv1.Job {
 	// A sidecar would change what runs, and go on after the scan.
 	podLabels, podAnnotations := maps.Clone(labels), map[string]string{"sidecar.istio.io/inject": "false", "linkerd.io/inject": "disabled"}
 	podLabels["sidecar.istio.io/inject"] = "false"
+	if req.Volume != nil {
+		podLabels[LabelSource] = SourceImageVolume
+	}
 	maps.Copy(podAnnotations, annotations)
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Name: req.Name, Namespace: req.Namespace, Labels: labels, Annotations: annotations},
@@ -221,10 +231,9 @@ func podSpec(req Request, opts Options) corev1.PodSpec {
 		{Name: "scratch", MountPath: scratchPath},
 		{Name: "token", MountPath: tokenPath, ReadOnly: true},
 	}
-	if len(req.PullSecrets) > 0 {
-		volumes = append(volumes, corev1.Volume{Name: "credentials", VolumeSource: credentials(req.PullSecrets)})
-		mounts = append(mounts, corev1.VolumeMount{Name: "credentials", MountPath: credentialsPath, ReadOnly: true})
-	}
+	more, moreMounts := req.volumes()
+	volumes, mounts = append(volumes, more...), append(mounts, moreMounts...)
+	security, hostUsers := req.securityContext()
 	priority := req.PriorityClassName
 	if priority == "" {
 		priority = opts.PriorityClassName
@@ -232,23 +241,22 @@ func podSpec(req Request, opts Options) corev1.PodSpec {
 	granted := opts.Memory(req.Resources, req.SizeClass)
 	return corev1.PodSpec{
 		RestartPolicy:                corev1.RestartPolicyNever,
+		ServiceAccountName:           req.ServiceAccount,
 		AutomountServiceAccountToken: new(false),
 		EnableServiceLinks:           new(false),
-		ImagePullSecrets:             req.OperatorPullSecrets,
+		ImagePullSecrets:             req.pullSecrets(),
+		Affinity:                     req.affinity(),
 		NodeSelector:                 nodeSelector(req, opts),
 		Tolerations:                  req.Tolerations,
 		PriorityClassName:            priority,
-		SecurityContext: &corev1.PodSecurityContext{
-			// The image names the user. OpenShift assigns another one in each namespace, and admits no fixed one.
-			RunAsNonRoot:   new(true),
-			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
-		},
+		HostUsers:                    hostUsers,
+		SecurityContext:              security,
 		Containers: []corev1.Container{{
 			Name:                     ContainerName,
 			Image:                    opts.Image,
 			ImagePullPolicy:          opts.ImagePullPolicy,
 			Args:                     arguments(req, opts),
-			Env:                      environment(granted, opts),
+			Env:                      environment(req, granted, opts),
 			Resources:                granted,
 			VolumeMounts:             mounts,
 			TerminationMessagePolicy: corev1.TerminationMessageReadFile,
@@ -262,11 +270,14 @@ func podSpec(req Request, opts Options) corev1.PodSpec {
 	}
 }
 
-// nodeSelector selects nodes that can run the operator's image.
+// nodeSelector selects nodes that can run the operator's image, and on which an image volume has the wanted platform.
 func nodeSelector(req Request, opts Options) map[string]string {
 	selector := map[string]string{corev1.LabelOSStable: "linux"}
 	if opts.Architecture != "" {
 		selector[corev1.LabelArchStable] = opts.Architecture
+	}
+	if req.Volume != nil {
+		selector[corev1.LabelArchStable] = req.Key.Platform.Architecture
 	}
 	maps.Copy(selector, req.NodeSelector)
 	return selector
@@ -285,8 +296,14 @@ func arguments(req Request, opts Options) []string {
 	if p := req.Key.Platform.String(); p != "" {
 		args = append(args, "--platform="+p)
 	}
+	if req.Volume != nil {
+		return append(args, rootFSArg)
+	}
 	for _, name := range req.PullSecrets {
 		args = append(args, "--docker-config="+credentialsPath+"/"+name+"/"+dockerConfig)
+	}
+	for _, repository := range req.Fallbacks[:min(len(req.Fallbacks), model.MaxFallbacks)] {
+		args = append(args, "--fallback-repository="+repository)
 	}
 	for _, host := range opts.PlainHTTP {
 		args = append(args, "--plain-http-registries="+host)
@@ -295,12 +312,12 @@ func arguments(req Request, opts Options) []string {
 }
 
 // environment names the CAs for the upload and how to reach registries, and has the Go runtime collect harder before the memory is used up.
-func environment(granted corev1.ResourceRequirements, opts Options) []corev1.EnvVar {
+func environment(req Request, granted corev1.ResourceRequirements, opts Options) []corev1.EnvVar {
 	env := []corev1.EnvVar{{Name: "TMPDIR", Value: scratchPath}, {Name: "HOME", Value: scratchPath}}
 	if opts.UploadCA != "" {
 		env = append(env, corev1.EnvVar{Name: UploadCAVariable, Value: opts.UploadCA})
 	}
-	if opts.Registries != "" {
+	if opts.Registries != "" && req.Volume == nil {
 		env = append(env, corev1.EnvVar{Name: RegistriesVariable, Value: opts.Registries})
 	}
 	if limit := granted.Limits.Memory(); !limit.IsZero() {

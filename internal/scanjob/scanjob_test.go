@@ -142,6 +142,13 @@ func TestBuildMountsPullSecretsByName(t *testing.T) {
 	}
 }
 
+func TestBuildPassesFallbacks(t *testing.T) {
+	args := build(func(r *Request) { r.Fallbacks = []string{"r/1", "r/2", "r/3", "r/4", "r/5"} }).Spec.Template.Spec.Containers[0].Args
+	if !slices.Contains(args, "--fallback-repository=r/4") || slices.Contains(args, "--fallback-repository=r/5") {
+		t.Errorf("the arguments %v do not have the first four fallbacks", args)
+	}
+}
+
 func TestMemoryFollowsTheSizeClass(t *testing.T) {
 	memory := func(request, limit string) corev1.ResourceRequirements {
 		r := corev1.ResourceRequirements{}

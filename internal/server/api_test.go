@@ -28,6 +28,7 @@ func TestReadingMeetsTheSpecification(t *testing.T) {
 		{image, "/api/v1/images/{imageId}", `"distro":"alpine:3.20"`},
 		{image, "/api/v1/images/{imageId}", `"scannedIn":"team"`},
 		{image, "/api/v1/images/{imageId}", `"cataloger":"syft v1.49.0"`},
+		{image, "/api/v1/images/{imageId}", `"attestedBy":"sha256:0"`},
 		{image + "?platform=linux/amd64", "/api/v1/images/{imageId}", `"platform":"linux/amd64"`},
 		{image + "/findings", "/api/v1/images/{imageId}/findings", `"total":2`},
 		{image + "/findings?severity=Critical&fixable=true&kev=true&sort=package&text=open", "/api/v1/images/{imageId}/findings", `"id":"CVE-2024-0000"`},
@@ -164,31 +165,37 @@ type faulty struct {
 	err error
 }
 
-func (s faulty) ListImages(context.Context, store.ImageQuery) (store.ImagePage, error) {
+func (s faulty) ListImages(context.Context, store.Namespaces, store.ImageQuery) (store.ImagePage, error) {
 	return store.ImagePage{}, s.err
 }
-func (s faulty) Image(context.Context, model.ImageKey) (store.Image, error) {
+func (s faulty) Image(context.Context, store.Namespaces, model.ImageKey) (store.Image, error) {
 	return store.Image{}, s.err
 }
-func (s faulty) SBOM(context.Context, model.ImageKey) (store.SBOM, error) {
+func (s faulty) SBOM(context.Context, store.Namespaces, model.ImageKey) (store.SBOM, error) {
 	return store.SBOM{}, s.err
 }
-func (s faulty) Findings(context.Context, store.FindingQuery) (store.FindingPage, error) {
+func (s faulty) Findings(context.Context, store.Namespaces, store.FindingQuery) (store.FindingPage, error) {
 	return store.FindingPage{}, s.err
 }
-func (s faulty) DeleteImage(context.Context, string) error { return s.err }
-func (s faulty) Overview(context.Context) (store.Overview, error) {
+func (s faulty) DeleteImage(context.Context, store.Namespaces, store.Namespaces, string) error {
+	return s.err
+}
+func (s faulty) Overview(context.Context, store.Namespaces) (store.Overview, error) {
 	return store.Overview{}, s.err
 }
-func (s faulty) CurrentResultSet(context.Context) (store.ResultSet, bool, error) {
+func (s faulty) ShownResultSet(context.Context, store.Namespaces) (store.ResultSet, bool, error) {
 	return store.ResultSet{}, false, s.err
 }
-func (s faulty) ListResultSets(context.Context, int) ([]store.ResultSet, error) { return nil, s.err }
-func (s faulty) Changes(context.Context, store.ChangeQuery) (store.ChangePage, error) {
+func (s faulty) ListResultSets(context.Context, store.Namespaces, int) ([]store.ResultSet, error) {
+	return nil, s.err
+}
+func (s faulty) Changes(context.Context, store.Namespaces, store.ChangeQuery) (store.ChangePage, error) {
 	return store.ChangePage{}, s.err
 }
-func (s faulty) SaveReport(context.Context, string, store.Report) error { return s.err }
-func (s faulty) Ready(context.Context) error                            { return s.err }
+func (s faulty) SaveReport(context.Context, store.Namespaces, string, store.Report) error {
+	return s.err
+}
+func (s faulty) Ready(context.Context) error { return s.err }
 
 func TestStoreErrors(t *testing.T) {
 	broken := &faulty{}
@@ -262,6 +269,17 @@ func TestUploadSBOM(t *testing.T) {
 			t.Errorf("%s: key %v", encoding, key)
 		}
 		f.do(http.MethodPut, path, strings.Repeat("x", 1001), "Content-Encoding: "+encoding).problem(t, 413, "limit of 1000 bytes")
+	}
+	if a := f.do(http.MethodPut, path+"&unreadable=3", sbomText); a.status != http.StatusNoContent || f.ingest.deliveries[len(f.ingest.deliveries)-1] != (store.Delivery{Unreadable: 3}) {
+		t.Errorf("unreadable files: %d %s, %+v", a.status, a.body, f.ingest.deliveries)
+	}
+	uploads := len(f.ingest.deliveries)
+	for _, count := range []string{"-1", "1000000001", "many", "9999999999999999999999", "1e3", "1&unreadable=2"} {
+		f.do(http.MethodPut, path+"&unreadable="+count, sbomText).problem(t, 400, "unreadable")
+	}
+	f.do(http.MethodPut, path+"&source=Registry", sbomText).problem(t, 400, "source")
+	if len(f.ingest.deliveries) != uploads {
+		t.Errorf("%+v were ingested", f.ingest.deliveries[uploads:])
 	}
 	f.do(http.MethodPut, path, "x", "Content-Encoding: gzip").problem(t, 415, "gzip")
 	for _, status := range []int{400, 413, 422} {

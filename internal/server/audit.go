@@ -62,7 +62,7 @@ func nameChange(ctx context.Context, name string) {
 
 // end logs and records the request. Refused callers are only counted: they change nothing, and may be many.
 func (c *changing) end(ctx context.Context, status int) {
-	if c == nil || !c.admitted {
+	if c == nil || !c.admitted || status == http.StatusForbidden {
 		return
 	}
 	request := c.request
@@ -79,7 +79,7 @@ func (c *changing) end(ctx context.Context, status int) {
 	}
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
-	if err := c.s.config.Store.RecordChangeRequest(bounded, request); err != nil {
+	if err := c.s.store.RecordChangeRequest(bounded, request); err != nil {
 		log.Error(err, "Cannot record a requested change")
 	}
 }

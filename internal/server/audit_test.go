@@ -116,7 +116,7 @@ func TestChangesAreAudited(t *testing.T) {
 		if a.status != test.status {
 			t.Errorf("%s: %d %s", test.name, a.status, a.body)
 		}
-		events, err := f.store.EventsSince(t.Context(), last, 100)
+		events, err := f.store.EventsSince(t.Context(), store.AllNamespaces(), last, 100)
 		f.must(err)
 		var got []string
 		for _, event := range events {
@@ -138,7 +138,7 @@ func TestChangesAreAudited(t *testing.T) {
 			t.Errorf("%s: logged %q, want %q", test.name, logged, test.line)
 		}
 	}
-	if _, err := f.store.Image(t.Context(), model.ImageKey{ImageID: failedID}); err != nil {
+	if _, err := f.store.Image(t.Context(), store.AllNamespaces(), model.ImageKey{ImageID: failedID}); err != nil {
 		t.Error(err)
 	}
 	want := map[string]float64{

@@ -37,8 +37,8 @@ func (s *awayStore) become(other store.Store) {
 	s.Store = other
 }
 
-func (s *awayStore) EventsSince(ctx context.Context, since int64, limit int) ([]store.Event, error) {
-	return s.now().EventsSince(ctx, since, limit)
+func (s *awayStore) EventsSince(ctx context.Context, in store.Namespaces, since int64, limit int) ([]store.Event, error) {
+	return s.now().EventsSince(ctx, in, since, limit)
 }
 
 func (s *awayStore) EventLog(ctx context.Context) (store.EventLog, error) {
@@ -87,12 +87,15 @@ func (f *fixture) here(method, target, body string) answer {
 
 // storeless are the routes that answer without the store, and why.
 var storeless = map[string]string{
-	"GET /subscribe":                 "follows the feed",
-	"GET /api/wds/logs":              "follows Deployments",
-	"POST /api/v1/databases/rematch": "asks the library of databases",
-	"GET /api/v1/session":            "asks the API server",
-	"POST /api/v1/session":           "asks the API server",
-	"DELETE /api/v1/session":         "forgets",
+	"GET /subscribe":                       "follows the feed",
+	"GET /api/wds/logs":                    "follows Deployments",
+	"POST /api/v1/databases/rematch":       "asks the library of databases",
+	"GET /api/v1/session":                  "asks the API server",
+	"POST /api/v1/session":                 "asks the API server",
+	"DELETE /api/v1/session":               "forgets",
+	"GET /api/v1/session/sign-in":          "there is no provider",
+	"GET /api/v1/session/callback":         "there is no provider",
+	"POST /api/v1/session/provider-logout": "there is no provider",
 }
 
 // Without its store the server says so on every route that needs it, and goes on by itself when the store is back.

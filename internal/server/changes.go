@@ -18,7 +18,7 @@ func (o operations) ListChanges(ctx context.Context, request api.ListChangesRequ
 	if err != nil {
 		return nil, err
 	}
-	changes, err := o.s.config.Store.Changes(ctx, query)
+	changes, err := o.s.store.Changes(ctx, visible(ctx), query)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func (o operations) ListChanges(ctx context.Context, request api.ListChangesRequ
 
 // knownBuild tells a build that changed nothing from one that nobody knows.
 func (s *Server) knownBuild(ctx context.Context, query store.ChangeQuery) error {
-	resultSets, err := s.config.Store.ListResultSets(ctx, maxResultSets)
+	resultSets, err := s.store.ListResultSets(ctx, visible(ctx), maxResultSets)
 	if err != nil {
 		return err
 	}

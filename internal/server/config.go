@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/report"
 	"github.com/scanner-operator/scanner-operator/internal/server/auth"
+	"github.com/scanner-operator/scanner-operator/internal/server/auth/oidc"
 	"github.com/scanner-operator/scanner-operator/internal/server/live"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
@@ -25,14 +27,16 @@ import (
 // Ingester keeps SBOMs. It decodes them with bounds of its own. Beside the errors of the store it returns *problem.RefusedError for what
 // it does not accept, and lets errors of the reader through.
 type Ingester interface {
-	// IngestSBOM keeps what a scan Job delivered. job is the UID of the Job, "" when authentication is off.
-	IngestSBOM(ctx context.Context, key model.ImageKey, job string, zstdBody io.Reader) error
+	// IngestSBOM keeps what a scan Job delivered. The delivery names no Job and no source when authentication is off.
+	IngestSBOM(ctx context.Context, key model.ImageKey, delivery store.Delivery, zstdBody io.Reader) error
 	// IngestReport keeps a report from outside, and its components as the packages of the image.
 	IngestReport(ctx context.Context, imageID string, report UploadedReport) error
 }
 
 // UploadedReport is a CycloneDX document that was uploaded.
 type UploadedReport struct {
+	// May has the namespaces that the report may touch: see store.Reader.
+	May store.Namespaces
 	// Content is the document in JSON, as it is given back.
 	Content []byte
 	// Document is what was uploaded, of the media type MediaType.
@@ -46,6 +50,12 @@ type UploadedReport struct {
 type Config struct {
 	// BindAddress is "host:port"; port 0 takes any free one.
 	BindAddress string
+	// BasePath is the path below which browsers reach the server, from the first slash to the last; "/" by default. Requests are served below
+	// it and, as a proxy may remove it and clients in the cluster do not use it, without it.
+	BasePath string
+	// Origin is where browsers reach the server, as "https://host[:port]"; "" if that is not known. Its pages may do what those of the host of
+	// a request may, which a proxy may have changed.
+	Origin string
 	// TLS has the API served over TLS; nil serves plain HTTP.
 	TLS *tls.Config
 	// Auth says how callers prove who they are. auth.None needs a loopback address.
@@ -54,6 +64,10 @@ type Config struct {
 	Reviews auth.Reviews
 	// Uploads decides who may deliver the SBOM of an image. Required by auth.Kubernetes.
 	Uploads auth.UploadAuthorizer
+	// Provider signs users in, and needs auth.Kubernetes; nil leaves signing in to tokens.
+	Provider *oidc.Provider
+	// AnonymousRead lets callers without a token read what the user system:anonymous may. It needs auth.Kubernetes.
+	AnonymousRead bool
 	// Assets holds the built UI with index.html at its root; nil when it was not built.
 	Assets fs.FS
 	Store  store.Store
@@ -172,9 +186,12 @@ func (c Config) validate() error {
 	if err != nil {
 		errs = append(errs, fmt.Errorf("bind address %q is not host:port: %w", c.BindAddress, err))
 	}
-	if err == nil && c.Auth == auth.None && !isLoopbackHost(host) {
+	if err == nil && c.Auth == auth.None && !IsLoopbackHost(host) {
 		errs = append(errs, fmt.Errorf("auth %q requires a loopback bind address such as 127.0.0.1:8000, not %q: "+
 			"without authentication, every client that can connect could read and delete results", auth.None, c.BindAddress))
+	}
+	if err := ValidateBasePath(c.BasePath); err != nil {
+		errs = append(errs, err)
 	}
 	if err := c.guard().Validate(); err != nil {
 		errs = append(errs, err)
@@ -188,13 +205,31 @@ func (c Config) validate() error {
 	return nil
 }
 
-// guard configures who is let in.
-func (c Config) guard() auth.Config {
-	return auth.Config{Mode: c.Auth, Reviews: c.Reviews, Uploads: c.Uploads, Limits: c.Limits.RateLimits, Clock: c.Clock}
+// namespaces lists the namespaces that there is anything of.
+func (c Config) namespaces(ctx context.Context) ([]string, error) {
+	names, err := c.Store.Namespaces(ctx)
+	if err != nil || c.Deployments == nil {
+		return names, err
+	}
+	names = append(names, c.Deployments.Namespaces()...)
+	slices.Sort(names)
+	return slices.Compact(names), nil
 }
 
-// isLoopbackHost reports whether a host without port names this machine only.
-func isLoopbackHost(host string) bool {
+// guard configures who is let in.
+func (c Config) guard() auth.Config {
+	config := auth.Config{
+		Mode: c.Auth, Reviews: c.Reviews, Uploads: c.Uploads, Namespaces: c.namespaces, Limits: c.Limits.RateLimits, Clock: c.Clock,
+		BasePath: c.BasePath, AnonymousRead: c.AnonymousRead, Log: c.Log.WithName("auth"),
+	}
+	if c.Provider != nil {
+		config.Sessions = &auth.Sessions{Store: c.Store, Provider: c.Provider}
+	}
+	return config
+}
+
+// IsLoopbackHost reports whether a host without port names this machine only.
+func IsLoopbackHost(host string) bool {
 	if strings.EqualFold(host, "localhost") {
 		return true
 	}

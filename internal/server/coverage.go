@@ -18,8 +18,8 @@ func (o operations) ListCoverage(ctx context.Context, request api.ListCoverageRe
 		Reason: p.text("reason", params.Reason, maxWord), Text: p.text("text", params.Text, maxText),
 		Page: p.page(params.PageToken, params.PageSize),
 	}
-	for _, state := range choices(&p, "state", params.State, maxStates,
-		coverage.Scanned, coverage.Stale, coverage.Pending, coverage.Failed, coverage.Skipped) {
+	for _, state := range choices(&p, "state", params.State, maxCoverageStates,
+		coverage.Scanned, coverage.Partial, coverage.Stale, coverage.Pending, coverage.Failed, coverage.Skipped) {
 		query.States = append(query.States, string(state))
 	}
 	if p.err != nil {
@@ -32,7 +32,7 @@ func (o operations) ListCoverage(ctx context.Context, request api.ListCoverageRe
 	if asCSV {
 		return o.s.exportCoverage(ctx, query)
 	}
-	found, err := o.s.config.Store.ListCoverage(ctx, query)
+	found, err := o.s.store.ListCoverage(ctx, visible(ctx), query)
 	if err != nil {
 		return nil, err
 	}
@@ -50,17 +50,17 @@ func (s *Server) exportCoverage(ctx context.Context, query store.CoverageQuery) 
 	return csvExport(ctx, s, csvList[store.ContainerCoverage]{
 		name: "coverage",
 		columns: []string{
-			"namespace", "kind", "name", "container", "state", "reason", "message", "reference", "image_id", "platform", "pods", "since", "next_attempt",
+			"namespace", "kind", "name", "container", "state", "reason", "message", "reference", "image_id", "platform", "pods", "since", "next_attempt", "source",
 		},
 		page: func(ctx context.Context, page store.Page) ([]store.ContainerCoverage, string, int, error) {
 			query.Page = page
-			found, err := s.config.Store.ListCoverage(ctx, query)
+			found, err := s.store.ListCoverage(ctx, visible(ctx), query)
 			return found.Containers, found.NextToken, found.Total, err
 		},
 		row: func(c store.ContainerCoverage) []string {
 			return []string{
 				c.Workload.Namespace, c.Workload.Kind, c.Workload.Name, c.Container, c.State, c.Reason, c.Message, c.Reference,
-				c.Image.ImageID, c.Image.Platform.String(), strconv.Itoa(c.Pods), timeCell(c.Since), timeCell(c.NextAttempt),
+				c.Image.ImageID, c.Image.Platform.String(), strconv.Itoa(c.Pods), timeCell(c.Since), timeCell(c.NextAttempt), string(c.Source),
 			}
 		},
 	})
@@ -70,12 +70,12 @@ func (s *Server) exportCoverage(ctx context.Context, query store.CoverageQuery) 
 func toCoverageSummary(counts map[string]int) api.CoverageSummary {
 	count := func(state coverage.State) int { return counts[string(state)] }
 	sum := coverage.Summary{
-		Scanned: count(coverage.Scanned), Stale: count(coverage.Stale), Pending: count(coverage.Pending),
+		Scanned: count(coverage.Scanned), Partial: count(coverage.Partial), Stale: count(coverage.Stale), Pending: count(coverage.Pending),
 		Failed: count(coverage.Failed), Skipped: count(coverage.Skipped),
 	}
-	sum.Total = sum.Scanned + sum.Stale + sum.Pending + sum.Failed + sum.Skipped
+	sum.Total = sum.Scanned + sum.Partial + sum.Stale + sum.Pending + sum.Failed + sum.Skipped
 	return api.CoverageSummary{
-		Scanned: sum.Scanned, Stale: sum.Stale, Pending: sum.Pending, Failed: sum.Failed, Skipped: sum.Skipped, Ratio: sum.Ratio(),
+		Scanned: sum.Scanned, Partial: sum.Partial, Stale: sum.Stale, Pending: sum.Pending, Failed: sum.Failed, Skipped: sum.Skipped, Ratio: sum.Ratio(),
 	}
 }
 
@@ -84,5 +84,6 @@ func toContainerCoverage(c store.ContainerCoverage) api.ContainerCoverage {
 		Workload: toWorkload(c.Workload), Container: c.Container, ImageId: c.Image.ImageID, Platform: c.Image.Platform.String(),
 		Reference: c.Reference, Pods: c.Pods, State: api.CoverageState(c.State), Reason: optional(c.Reason), Message: optional(c.Message),
 		NextAttempt: optionalTime(c.NextAttempt), Since: optionalTime(c.Since),
+		Source: optional(api.ImageSource(c.Source)),
 	}
 }

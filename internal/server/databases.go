@@ -45,11 +45,11 @@ type Rematcher interface {
 
 // ListDatabases answers the vulnerability database builds and the state of updates.
 func (o operations) ListDatabases(ctx context.Context, _ api.ListDatabasesRequestObject) (api.ListDatabasesResponseObject, error) {
-	resultSets, err := o.s.config.Store.ListResultSets(ctx, maxResultSets)
+	resultSets, err := o.s.store.ListResultSets(ctx, visible(ctx), maxResultSets)
 	if err != nil {
 		return nil, err
 	}
-	overview, err := o.s.config.Store.Overview(ctx)
+	overview, err := o.s.store.Overview(ctx, visible(ctx))
 	if err != nil {
 		return nil, err
 	}

@@ -87,7 +87,7 @@ func (g *resultSets) seed() {
 	}
 }
 
-func (g *resultSets) CurrentResultSet(context.Context) (store.ResultSet, bool, error) {
+func (g *resultSets) ShownResultSet(context.Context, store.Namespaces) (store.ResultSet, bool, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, resultSet := range g.all {
@@ -98,13 +98,13 @@ func (g *resultSets) CurrentResultSet(context.Context) (store.ResultSet, bool, e
 	return store.ResultSet{}, false, nil
 }
 
-func (g *resultSets) ListResultSets(_ context.Context, limit int) ([]store.ResultSet, error) {
+func (g *resultSets) ListResultSets(_ context.Context, _ store.Namespaces, limit int) ([]store.ResultSet, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.all[:min(limit, len(g.all))], nil
 }
 
-func (g *resultSets) Changes(_ context.Context, query store.ChangeQuery) (store.ChangePage, error) {
+func (g *resultSets) Changes(_ context.Context, _ store.Namespaces, query store.ChangeQuery) (store.ChangePage, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.query = query

@@ -28,10 +28,10 @@ func (o operations) FollowDeployments(ctx context.Context, request api.FollowDep
 	}
 	// Last: a browser does not see how a WebSocket was refused, and asks again without one.
 	r := requestOf(ctx)
-	if err := live.CheckUpgrade(r); err != nil {
+	if err := o.s.hub.CheckUpgrade(r); err != nil {
 		return nil, err
 	}
-	return upgrade{o.s, r, live.Deployments(feed, scope)}, nil
+	return upgrade{o.s, r, live.Deployments(feed, scope, visible(ctx))}, nil
 }
 
 // deploymentScope reads the parameters.

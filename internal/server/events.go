@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 
@@ -17,7 +18,7 @@ const (
 	defaultEventPage = 100
 	maxEventPage     = 1000
 	// maxLogID bounds the ID of a log, in bytes.
-	maxLogID = 64
+	maxLogID = 128
 	// fromNow stands for the sequence number of a client that wants no events from before.
 	fromNow = -1
 )
@@ -32,17 +33,29 @@ func (o operations) ListEvents(ctx context.Context, request api.ListEventsReques
 	if !live.IsUpgrade(r) {
 		return o.s.eventPage(ctx, filter, since, limit)
 	}
-	if err := live.CheckOrigin(r); err != nil {
+	if err := o.s.hub.CheckOrigin(r); err != nil {
 		return nil, err
 	}
-	log, err := o.s.config.Store.EventLog(ctx)
+	log, err := o.s.store.EventLog(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if !o.s.hub.Ready() {
 		return nil, problem.Unavailable(nil, "the event feed has not started yet; try again")
 	}
-	return upgrade{o.s, r, o.s.hub.Events(filter, startOf(since, log), log)}, nil
+	in := visible(ctx)
+	if in.All() {
+		return upgrade{o.s, r, o.s.hub.Events(in, filter, startOf(since, log), log, nil)}, nil
+	}
+	numbers, err := o.s.numbersOf(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	position, count, known := numbers.start(since, log)
+	if !known {
+		position = feed.Position{Sequence: math.MaxInt64 / 2} // Where no log continues: the client is told to begin anew.
+	}
+	return upgrade{o.s, r, o.s.hub.Events(in, filter, position, log, &live.Numbering{Count: count, Seal: numbers.seal, Event: numbers.event})}, nil
 }
 
 // eventQuery reads the parameters. The sequence number of since is fromNow when it is not given.
@@ -91,12 +104,15 @@ func startOf(since feed.Position, log store.EventLog) feed.Position {
 }
 
 func (s *Server) eventPage(ctx context.Context, filter feed.Filter, since feed.Position, limit int) (api.ListEventsResponseObject, error) {
-	log, err := s.config.Store.EventLog(ctx)
+	log, err := s.store.EventLog(ctx)
 	if err != nil {
 		return nil, err
 	}
+	if in := visible(ctx); !in.All() {
+		return s.visibleEvents(ctx, in, filter, since, limit, log)
+	}
 	position := startOf(since, log)
-	read, err := feed.ReadPage(ctx, s.config.Store, position, limit)
+	read, err := feed.ReadPage(ctx, s.store, position, limit)
 	if err != nil {
 		return nil, err
 	}

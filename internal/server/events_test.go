@@ -132,7 +132,7 @@ func TestFilteredEvents(t *testing.T) {
 	// Without a request, which would be an event of its own.
 	report := func(id string) {
 		t.Helper()
-		f.must(f.store.SaveReport(t.Context(), id, store.Report{Content: []byte(uploaded)}))
+		f.must(f.store.SaveReport(t.Context(), store.AllNamespaces(), id, store.Report{Content: []byte(uploaded)}))
 	}
 	record("team")   // 251
 	record("others") // 252
@@ -169,7 +169,7 @@ func TestEventsReset(t *testing.T) {
 	f := newFixture(t, nil)
 	results, _ := f.dial()
 	f.want("a", 4)
-	f.must(f.store.SaveReport(t.Context(), "a4", store.Report{Content: []byte(uploaded)}))
+	f.must(f.store.SaveReport(t.Context(), store.AllNamespaces(), "a4", store.Report{Content: []byte(uploaded)}))
 	// The feed has delivered what is removed next.
 	if got := next(t, results); got != "a4" {
 		t.Fatalf("got %q", got)
@@ -204,9 +204,9 @@ type forgetfulLog struct {
 	forget func()
 }
 
-func (l *forgetfulLog) EventsSince(ctx context.Context, since int64, limit int) ([]store.Event, error) {
+func (l *forgetfulLog) EventsSince(ctx context.Context, in store.Namespaces, since int64, limit int) ([]store.Event, error) {
 	l.forget()
-	return l.Store.EventsSince(ctx, since, limit)
+	return l.Store.EventsSince(ctx, in, since, limit)
 }
 
 func TestEventsRemovedUnderTheReader(t *testing.T) {
@@ -422,8 +422,8 @@ func (f *fixture) following(subscription *handSubscription, hand *handFeed, conn
 // largeLog is a store whose events are large.
 type largeLog struct{ store.Store }
 
-func (l largeLog) EventsSince(ctx context.Context, since int64, limit int) ([]store.Event, error) {
-	events, err := l.Store.EventsSince(ctx, since, limit)
+func (l largeLog) EventsSince(ctx context.Context, in store.Namespaces, since int64, limit int) ([]store.Event, error) {
+	events, err := l.Store.EventsSince(ctx, in, since, limit)
 	for i := range events {
 		events[i].ImageID = strings.Repeat("x", 200<<10)
 	}

@@ -209,7 +209,7 @@ func (s *Server) exportImages(ctx context.Context, query store.ImageQuery, forma
 		return nil, problem.BadRequest("format %q exports findings, which only images in the state Scanned have; remove the parameter state or use state=Scanned", format)
 	}
 	query.States, query.Page = []store.State{store.StateScanned}, store.Page{Size: maxExportImages}
-	images, err := s.config.Store.ListImages(ctx, query)
+	images, err := s.store.ListImages(ctx, visible(ctx), query)
 	if err != nil {
 		return nil, err
 	}
@@ -228,10 +228,13 @@ func (s *Server) exportImages(ctx context.Context, query store.ImageQuery, forma
 // eachImage gives images one after another as they were when they were listed. One that has changed since ends it.
 func (s *Server) eachImage(ctx context.Context, images []store.Image, yield func(report.Input) error) error {
 	for _, image := range images {
+		if err := s.stillVisible(ctx); err != nil {
+			return err
+		}
 		if err := yield(s.input(ctx, image)); err != nil {
 			return err
 		}
-		after, err := s.config.Store.Image(ctx, image.Key)
+		after, err := s.store.Image(ctx, visible(ctx), image.Key)
 		switch {
 		case errors.Is(err, store.ErrNotFound), err == nil && fingerprint(after) != fingerprint(image):
 			return problem.Unavailable(errChanged, "an image changed during the export; try again")
@@ -274,6 +277,9 @@ func csvExport[T any](ctx context.Context, s *Server, list csvList[T]) (*export,
 			// Rows may come to be while pages are read.
 			if written += len(rows); next == "" || written >= maxExportRows {
 				return nil
+			}
+			if err := s.stillVisible(ctx); err != nil {
+				return err
 			}
 			if rows, next, _, err = list.page(ctx, store.Page{Token: next, Size: store.MaxPageSize}); err != nil {
 				return err

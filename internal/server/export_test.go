@@ -186,7 +186,7 @@ type manyStore struct {
 	fails int
 }
 
-func (s *manyStore) ListVulnerabilities(_ context.Context, query store.VulnerabilityQuery) (store.VulnerabilityPage, error) {
+func (s *manyStore) ListVulnerabilities(_ context.Context, _ store.Namespaces, query store.VulnerabilityQuery) (store.VulnerabilityPage, error) {
 	start := 0
 	_, _ = fmt.Sscan(query.Token, &start)
 	if s.fails > 0 && start >= (s.fails-1)*store.MaxPageSize {
@@ -202,8 +202,8 @@ func (s *manyStore) ListVulnerabilities(_ context.Context, query store.Vulnerabi
 	return page, nil
 }
 
-func (s *manyStore) ListImages(ctx context.Context, query store.ImageQuery) (store.ImagePage, error) {
-	page, err := s.Store.ListImages(ctx, query)
+func (s *manyStore) ListImages(ctx context.Context, in store.Namespaces, query store.ImageQuery) (store.ImagePage, error) {
+	page, err := s.Store.ListImages(ctx, in, query)
 	page.Total = s.images
 	return page, err
 }
@@ -293,13 +293,13 @@ type gatedStore struct {
 	entered, leave chan struct{}
 }
 
-func (s *gatedStore) Packages(ctx context.Context, key model.ImageKey, yield func(model.HeldPackage) error) error {
+func (s *gatedStore) Packages(ctx context.Context, in store.Namespaces, key model.ImageKey, yield func(model.HeldPackage) error) error {
 	close(s.entered)
 	select {
 	case <-s.leave:
 	case <-ctx.Done():
 	}
-	return s.Store.Packages(ctx, key, yield)
+	return s.Store.Packages(ctx, in, key, yield)
 }
 
 // stuckWriter is a client that takes nothing until it is let go. It tells when it is to take something first.

@@ -57,7 +57,7 @@ func TestFeedEnds(t *testing.T) {
 	for _, id := range []string{"one", "two", "three"} {
 		f.report(id)
 	}
-	events, err := f.store.EventsSince(t.Context(), 0, 10)
+	events, err := f.store.EventsSince(t.Context(), store.AllNamespaces(), 0, 10)
 	f.must(err)
 	first.events <- events[0]
 	hand.since.Store(events[1].Sequence)
@@ -114,9 +114,9 @@ type brokenLog struct {
 	broken atomic.Bool
 }
 
-func (l *brokenLog) EventsSince(ctx context.Context, since int64, limit int) ([]store.Event, error) {
+func (l *brokenLog) EventsSince(ctx context.Context, in store.Namespaces, since int64, limit int) ([]store.Event, error) {
 	if l.broken.Load() {
 		return nil, store.ErrUnavailable
 	}
-	return l.Store.EventsSince(ctx, since, limit)
+	return l.Store.EventsSince(ctx, in, since, limit)
 }

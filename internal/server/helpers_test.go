@@ -35,7 +35,16 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store/storetest/dbserver"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(dbserver.Main{M: m}) }
+func TestMain(m *testing.M) {
+	if url := os.Getenv(fanOutVariable); url != "" {
+		if err := followAll(url); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	goleak.VerifyTestMain(dbserver.Main{M: m})
+}
 
 // patience bounds every wait of the tests.
 const patience = time.Minute
@@ -59,6 +68,8 @@ type fixture struct {
 	ingest *ingester
 	base   string
 	client *http.Client
+	// session is the cookie of the user of the matrix who signed in with a provider.
+	session string
 	// stop ends the server; wait returns what Start returned.
 	stop func()
 	wait func() error
@@ -66,13 +77,13 @@ type fixture struct {
 
 // ingester remembers what it was given. Reports it keeps without their components.
 type ingester struct {
-	store   store.Reports
-	mu      sync.Mutex
-	err     error
-	got     []byte
-	keys    []model.ImageKey
-	jobs    []string
-	reports []server.UploadedReport
+	store      store.Reader
+	mu         sync.Mutex
+	err        error
+	got        []byte
+	keys       []model.ImageKey
+	deliveries []store.Delivery
+	reports    []server.UploadedReport
 }
 
 func (i *ingester) IngestReport(ctx context.Context, imageID string, uploaded server.UploadedReport) error {
@@ -82,14 +93,14 @@ func (i *ingester) IngestReport(ctx context.Context, imageID string, uploaded se
 		return i.err
 	}
 	i.reports = append(i.reports, uploaded)
-	return i.store.SaveReport(ctx, imageID, store.Report{Content: uploaded.Content, Counts: uploaded.Counts})
+	return i.store.SaveReport(ctx, uploaded.May, imageID, store.Report{Content: uploaded.Content, Counts: uploaded.Counts})
 }
 
-func (i *ingester) IngestSBOM(_ context.Context, key model.ImageKey, job string, body io.Reader) error {
+func (i *ingester) IngestSBOM(_ context.Context, key model.ImageKey, delivery store.Delivery, body io.Reader) error {
 	content, err := io.ReadAll(body)
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.got, i.keys, i.jobs = content, append(i.keys, key), append(i.jobs, job)
+	i.got, i.keys, i.deliveries = content, append(i.keys, key), append(i.deliveries, delivery)
 	if err != nil {
 		return fmt.Errorf("read: %w", err)
 	}
@@ -378,7 +389,7 @@ func (f *fixture) scan(key model.ImageKey, packages ...model.Package) {
 	ctx := f.t.Context()
 	digest := sha256.Sum256([]byte(sbomText))
 	sbom := store.SBOM{MediaType: "application/vnd.syft+json", Content: compressed(sbomText), SHA256: hex.EncodeToString(digest[:]), Size: int64(len(sbomText)), ScannedIn: "team"}
-	catalog := model.Catalog{Distro: "alpine:3.20", Size: 1234, Cataloger: "syft v1.49.0"}
+	catalog := model.Catalog{Distro: "alpine:3.20", Size: 1234, Cataloger: "syft v1.49.0", AttestedBy: "sha256:0"}
 	findings := map[string]model.PackageFinding{}
 	for i, p := range packages {
 		catalog.Packages = append(catalog.Packages, model.HeldPackage{Package: p, Locations: []model.Location{{Path: "/lib/apk/db/installed"}}})
@@ -443,7 +454,7 @@ type slowIngester struct{ entered, leave chan struct{} }
 
 func (i *slowIngester) IngestReport(context.Context, string, server.UploadedReport) error { return nil }
 
-func (i *slowIngester) IngestSBOM(ctx context.Context, _ model.ImageKey, _ string, _ io.Reader) error {
+func (i *slowIngester) IngestSBOM(ctx context.Context, _ model.ImageKey, _ store.Delivery, _ io.Reader) error {
 	close(i.entered)
 	select {
 	case <-i.leave:
@@ -458,7 +469,7 @@ type gate struct{ entered, leave chan struct{} }
 
 func (g *gate) IngestReport(context.Context, string, server.UploadedReport) error { return nil }
 
-func (g *gate) IngestSBOM(ctx context.Context, _ model.ImageKey, _ string, _ io.Reader) error {
+func (g *gate) IngestSBOM(ctx context.Context, _ model.ImageKey, _ store.Delivery, _ io.Reader) error {
 	g.entered <- struct{}{}
 	select {
 	case <-g.leave:

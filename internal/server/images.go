@@ -22,7 +22,7 @@ func (o operations) ListImages(ctx context.Context, request api.ListImagesReques
 	if format != report.FormatJSON {
 		return o.s.exportImages(ctx, query, format)
 	}
-	images, err := o.s.config.Store.ListImages(ctx, query)
+	images, err := o.s.store.ListImages(ctx, visible(ctx), query)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func (o operations) GetImage(ctx context.Context, request api.GetImageRequestObj
 	if format != report.FormatJSON {
 		return o.s.exportImage(ctx, key, format)
 	}
-	image, err := o.s.config.Store.Image(ctx, key)
+	image, err := o.s.store.Image(ctx, visible(ctx), key)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (o operations) ListPresences(ctx context.Context, request api.ListPresences
 	if p.err != nil {
 		return nil, p.err
 	}
-	presences, err := o.s.config.Store.Presences(ctx, query)
+	presences, err := o.s.store.Presences(ctx, visible(ctx), query)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func toImage(image store.Image) api.Image {
 		Message:     optional(image.Message),
 		Attempts:    image.Attempts,
 		NextAttempt: optionalTime(image.NextAttempt),
-		SizeClass:   optional(api.ImageSizeClass(image.SizeClass.OrSmall())),
+		SizeClass:   optional(api.ImageSizeClass(image.SizeClass)),
 		Distro:      optional(image.Distro),
 		Size:        image.Size,
 		Packages:    image.PackageCount,
@@ -101,6 +101,10 @@ func toImage(image store.Image) api.Image {
 		MatchedAt:   optionalTime(image.MatchedAt),
 		ScannedIn:   optional(image.ScannedIn),
 		Cataloger:   optional(image.Cataloger),
+		Source:      optional(api.ImageSource(image.Source)),
+		Partial:     optional(image.Partial()),
+		Unreadable:  optional(image.Unreadable),
+		AttestedBy:  optional(image.AttestedBy),
 		FromReport:  optional(image.FromReport),
 		Reported:    optionalCounts(image.Reported),
 	}

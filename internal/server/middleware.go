@@ -148,7 +148,6 @@ func splitPattern(pattern string) (method, path string) {
 // secure sets the headers that every answer carries, refuses requests that another web site makes a browser send, and,
 // without authentication, requests that name another host than this machine (DNS rebinding).
 func (s *Server) secure(next http.Handler) http.Handler {
-	protection := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy", contentSecurityPolicy)
@@ -157,15 +156,15 @@ func (s *Server) secure(next http.Handler) http.Handler {
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=(), payment=(), usb=()")
-		if isHTTPS(r) {
+		if s.isHTTPS(r) {
 			h.Set("Strict-Transport-Security", "max-age=31536000")
 		}
-		if s.config.Auth == auth.None && !isLoopbackHost(hostOnly(r.Host)) {
+		if s.config.Auth == auth.None && !IsLoopbackHost(hostOnly(r.Host)) {
 			s.writeProblem(w, r, problem.New(http.StatusMisdirectedRequest,
 				"without authentication, only requests to localhost or a loopback address are allowed"))
 			return
 		}
-		if err := protection.Check(r); err != nil {
+		if err := s.protection.Check(r); err != nil {
 			s.writeProblem(w, r, problem.New(http.StatusForbidden, "cross-origin request refused: %v", err))
 			return
 		}
@@ -181,9 +180,23 @@ func hostOnly(host string) string {
 	return strings.Trim(host, "[]")
 }
 
-// isHTTPS reports whether the browser speaks TLS, to us or to a proxy in front of us.
-func isHTTPS(r *http.Request) bool {
-	return r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")
+// newProtection trusts the pages of an origin, beside those of the host of a request.
+func newProtection(origin string) (*http.CrossOriginProtection, error) {
+	protection := http.NewCrossOriginProtection()
+	if origin == "" {
+		return protection, nil
+	}
+	if err := protection.AddTrustedOrigin(origin); err != nil {
+		return nil, fmt.Errorf("server configuration: %w", err)
+	}
+	return protection, nil
+}
+
+// isHTTPS reports whether the browser speaks TLS: to us, or to a proxy in front of us that says so or that is known to. On this machine there
+// is no proxy.
+func (s *Server) isHTTPS(r *http.Request) bool {
+	return r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https") ||
+		strings.HasPrefix(s.config.Origin, "https://") && !IsLoopbackHost(hostOnly(r.Host))
 }
 
 // writeProblem writes a problem document. A client that is gone gets nothing, and an answer that has begun is cut off, so

@@ -9,15 +9,15 @@ import (
 
 // GetOverview answers the totals over all images.
 func (o operations) GetOverview(ctx context.Context, _ api.GetOverviewRequestObject) (api.GetOverviewResponseObject, error) {
-	overview, err := o.s.config.Store.Overview(ctx)
+	overview, err := o.s.store.Overview(ctx, visible(ctx))
 	if err != nil {
 		return nil, err
 	}
-	current, found, err := o.s.config.Store.CurrentResultSet(ctx)
+	current, found, err := o.s.store.ShownResultSet(ctx, visible(ctx))
 	if err != nil {
 		return nil, err
 	}
-	coverage, err := o.s.config.Store.ListCoverage(ctx, store.CoverageQuery{Page: store.Page{Size: 1}})
+	coverage, err := o.s.store.ListCoverage(ctx, visible(ctx), store.CoverageQuery{Page: store.Page{Size: 1}})
 	if err != nil {
 		return nil, err
 	}

@@ -33,7 +33,7 @@ func (o operations) ListPackages(ctx context.Context, request api.ListPackagesRe
 	if asCSV {
 		return o.s.exportPackages(ctx, query)
 	}
-	found, err := o.s.config.Store.ListPackages(ctx, query)
+	found, err := o.s.store.ListPackages(ctx, visible(ctx), query)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (s *Server) exportPackages(ctx context.Context, query store.PackageQuery) (
 			countColumns, []string{"images", "workloads", "image_ids"}),
 		page: func(ctx context.Context, page store.Page) ([]store.PackageSummary, string, int, error) {
 			query.Page = page
-			found, err := s.config.Store.ListPackages(ctx, query)
+			found, err := s.store.ListPackages(ctx, visible(ctx), query)
 			return found.Packages, found.NextToken, found.Total, err
 		},
 		row: func(p store.PackageSummary) []string {

@@ -50,7 +50,9 @@ func TestParametersAreRefused(t *testing.T) {
 		"/api/v1/packages?name=a&version=2":                             `"2" does not start with one of the operators <, <=, >, >=, =`,
 		"/api/v1/packages?imageId=a%20b":                                "imageId",
 		"/api/v1/workloads?severity=Bad":                                `severity "Bad" is not one of Critical`,
-		"/api/v1/coverage?state=Done":                                   `state "Done" is not one of Scanned, Stale, Pending, Failed, Skipped`,
+		"/api/v1/images?source=Cloud":                                   `source "Cloud" is not one of Registry, ImageVolume`,
+		"/api/v1/images?partial=some":                                   "partial",
+		"/api/v1/coverage?state=Done":                                   `state "Done" is not one of Scanned, Partial, Stale, Pending, Failed, Skipped`,
 		"/api/v1/rollouts?since=today":                                  "since",
 		"/api/v1/trends?from=2026-02-01&to=2026-01-01":                  "from is later than to",
 		"/api/v1/trends?from=2024-01-01&to=2026-01-01":                  "732 days, which exceeds the limit of 400",
@@ -122,7 +124,7 @@ func FuzzQueries(f *testing.F) {
 // limitedStore refuses to list packages.
 type limitedStore struct{ store.Store }
 
-func (limitedStore) ListPackages(context.Context, store.PackageQuery) (store.PackagePage, error) {
+func (limitedStore) ListPackages(context.Context, store.Namespaces, store.PackageQuery) (store.PackagePage, error) {
 	return store.PackagePage{}, fmt.Errorf("list packages: %w", &store.LimitError{Detail: "more than 7 of them: ask for fewer"})
 }
 

@@ -27,6 +27,7 @@ const (
 	maxWord            = 64
 	maxKind            = 63
 	maxStates          = 5
+	maxCoverageStates  = 6
 	maxChangeKinds     = 3
 	maxBuildID         = 128
 	maxVulnerabilityID = 255
@@ -186,9 +187,13 @@ func imageQuery(params api.ListImagesParams) (store.ImageQuery, error) {
 		States: choices(&p, "state", params.State, maxStates,
 			store.StatePending, store.StateFailed, store.StateCataloged, store.StateScanned, store.StateReported),
 		Fixable: value(params.Fixable), KEV: value(params.Kev), MinEPSS: p.probability("epss", params.Epss),
-		Where: p.where(params.Namespace, params.Workload, params.WorkloadKind),
-		Sort:  choice(&p, "sort", params.Sort, store.SortImageID, store.SortSeverity),
-		Page:  p.page(params.PageToken, params.PageSize),
+		Partial: value(params.Partial),
+		Where:   p.where(params.Namespace, params.Workload, params.WorkloadKind),
+		Sort:    choice(&p, "sort", params.Sort, store.SortImageID, store.SortSeverity),
+		Page:    p.page(params.PageToken, params.PageSize),
+	}
+	if params.Source != nil {
+		query.Source = choice(&p, "source", params.Source, model.SourceRegistry, model.SourceImageVolume)
 	}
 	return query, p.err
 }
@@ -223,10 +228,10 @@ func changeQuery(build string, params api.ListChangesParams) (store.ChangeQuery,
 }
 
 // refuseUnknown refuses query parameters that an operation under /api/v1 does not know: a filter that is misspelt would be left
-// out, and the answer would be one to another question.
-func refuseUnknown(next api.StrictHandlerFunc, _ string) api.StrictHandlerFunc {
+// out, and the answer would be one to another question. An identity provider may add parameters of its own when it sends a browser back.
+func refuseUnknown(next api.StrictHandlerFunc, operation string) api.StrictHandlerFunc {
 	return func(ctx context.Context, w http.ResponseWriter, r *http.Request, request any) (any, error) {
-		if strings.HasPrefix(r.URL.Path, "/api/v1/") {
+		if strings.HasPrefix(r.URL.Path, "/api/v1/") && operation != "FinishSignIn" {
 			if err := unknownParameter(r, request); err != nil {
 				return nil, err
 			}

@@ -133,7 +133,7 @@ func follow(t *testing.T, replicas []*fixture, images int, meanwhile func()) {
 	meanwhile()
 	group.Wait()
 	var want []int64
-	log, err := replicas[0].store.EventsSince(t.Context(), 0, store.MaxKeys)
+	log, err := replicas[0].store.EventsSince(t.Context(), store.AllNamespaces(), 0, store.MaxKeys)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/report"
 	"github.com/scanner-operator/scanner-operator/internal/server/api"
+	"github.com/scanner-operator/scanner-operator/internal/server/auth"
 	"github.com/scanner-operator/scanner-operator/internal/server/problem"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
@@ -69,7 +70,7 @@ func (o operations) GetScanResult(ctx context.Context, request api.GetScanResult
 // ListScanResults answers all results.
 func (o operations) ListScanResults(ctx context.Context, _ api.ListScanResultsRequestObject) (api.ListScanResultsResponseObject, error) {
 	// The first page is read before the answer begins, so that a store that cannot be reached is told as such.
-	first, err := o.s.config.Store.ListImages(ctx, resultsQuery(""))
+	first, err := o.s.store.ListImages(ctx, visible(ctx), resultsQuery(""))
 	if err != nil {
 		return nil, err
 	}
@@ -94,6 +95,9 @@ func (l resultList) VisitListScanResultsResponse(w http.ResponseWriter) error {
 	w.WriteHeader(http.StatusOK)
 	separator, last := "[", ""
 	for page := l.first; ; {
+		if err := l.s.stillVisible(l.r.Context()); err != nil {
+			return err
+		}
 		for _, image := range page.Images {
 			if image.Key.ImageID == last || (image.State != store.StateScanned && !image.HasReport) {
 				continue
@@ -120,7 +124,7 @@ func (l resultList) VisitListScanResultsResponse(w http.ResponseWriter) error {
 		if page.NextToken == "" {
 			break
 		}
-		next, err := l.s.config.Store.ListImages(l.r.Context(), resultsQuery(page.NextToken))
+		next, err := l.s.store.ListImages(l.r.Context(), visible(l.r.Context()), resultsQuery(page.NextToken))
 		if err != nil {
 			return err
 		}
@@ -141,8 +145,12 @@ func (o operations) DeleteScanResult(ctx context.Context, request api.DeleteScan
 	if err != nil {
 		return nil, err
 	}
-	if err := o.s.config.Store.DeleteImage(ctx, key.ImageID); err != nil {
+	may, err := o.s.mayChange(ctx, auth.VerbDelete, key.ImageID)
+	if err != nil {
 		return nil, err
+	}
+	if err := o.s.store.DeleteImage(ctx, visible(ctx), may, key.ImageID); err != nil {
+		return nil, otherNamespaces(err, auth.VerbDelete)
 	}
 	return api.DeleteScanResult204Response{}, nil
 }
@@ -180,7 +188,7 @@ func (s *Server) result(ctx context.Context, imageID string) (result, error) {
 		}
 		defer release()
 		if image.State != store.StateScanned || image.FromReport {
-			uploaded, err := s.config.Store.Report(ctx, imageID)
+			uploaded, err := s.store.Report(ctx, visible(ctx), imageID)
 			if err != nil {
 				return nil, err
 			}
@@ -199,13 +207,13 @@ func (s *Server) steadily(ctx context.Context, key model.ImageKey, write func(st
 	// Twice in a row takes a busy image indeed.
 	const attempts = 4
 	for range attempts {
-		image, err := s.config.Store.Image(ctx, key)
+		image, err := s.store.Image(ctx, visible(ctx), key)
 		if err != nil {
 			return nil, err
 		}
 		memoryOf(ctx).release()
 		document, err := write(image)
-		after, readErr := s.config.Store.Image(ctx, image.Key)
+		after, readErr := s.store.Image(ctx, visible(ctx), image.Key)
 		switch {
 		case errors.Is(readErr, store.ErrNotFound):
 			return nil, readErr
@@ -231,8 +239,10 @@ func written(ctx context.Context, format report.Format, in report.Input) ([]byte
 func (s *Server) input(ctx context.Context, image store.Image) report.Input {
 	return report.Input{
 		ImageID: image.Key.ImageID, Platform: image.Key.Platform, Distro: image.Distro,
-		SBOMSHA256: image.SBOMSHA256, Build: image.Database, MatchedAt: image.MatchedAt, ToolVersion: s.config.Version,
-		Packages: func(yield func(model.HeldPackage) error) error { return s.config.Store.Packages(ctx, image.Key, yield) },
+		SBOMSHA256: image.SBOMSHA256, Source: image.Source, Unreadable: image.Unreadable, Build: image.Database, MatchedAt: image.MatchedAt, ToolVersion: s.config.Version,
+		Packages: func(yield func(model.HeldPackage) error) error {
+			return s.store.Packages(ctx, visible(ctx), image.Key, yield)
+		},
 		Findings: func(yield func(model.Finding) error) error {
 			return s.eachFinding(ctx, store.FindingQuery{Image: image.Key, Sort: store.SortFindingPackage}, yield)
 		},
@@ -258,7 +268,7 @@ func fingerprint(image store.Image) content {
 func (s *Server) eachFinding(ctx context.Context, query store.FindingQuery, yield func(model.Finding) error) error {
 	query.Page = store.Page{Size: store.MaxPageSize}
 	for {
-		findings, err := s.config.Store.Findings(ctx, query)
+		findings, err := s.store.Findings(ctx, visible(ctx), query)
 		if err != nil {
 			return err
 		}

@@ -26,7 +26,7 @@ func (o operations) ListRollouts(ctx context.Context, request api.ListRolloutsRe
 	if p.err != nil {
 		return nil, p.err
 	}
-	found, err := o.s.config.Store.ListRollouts(ctx, query)
+	found, err := o.s.store.ListRollouts(ctx, visible(ctx), query)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func (o operations) GetRollout(ctx context.Context, request api.GetRolloutReques
 	if request.RolloutId < 1 {
 		return nil, problem.BadRequest("rolloutId: %d is not a positive number", request.RolloutId)
 	}
-	found, err := o.s.config.Store.Rollout(ctx, request.RolloutId)
+	found, err := o.s.store.Rollout(ctx, visible(ctx), request.RolloutId)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, problem.New(http.StatusNotFound, "rollout not found, or its retention period has ended")
 	}

@@ -25,7 +25,7 @@ func TestWhatRolloutsWaitFor(t *testing.T) {
 	for _, name := range []string{"gone", "cataloged", "failed", "pending"} {
 		f.must(f.store.RecordUses(ctx, "s", []store.Use{{Image: keys[name], Workload: web, Container: "app"}}))
 	}
-	f.must(f.store.DeleteImage(ctx, keys["gone"].ImageID))
+	f.must(f.store.DeleteImage(ctx, store.AllNamespaces(), store.AllNamespaces(), keys["gone"].ImageID))
 	wait := func(name, reason, rest string) string {
 		return `{"imageId":"` + keys[name].ImageID + `",` + rest + `"platform":"linux/amd64","reason":"` + reason + `"}`
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/scanner-operator/scanner-operator/internal/server/api"
@@ -55,6 +56,11 @@ func routes(l Limits) map[string]route {
 		r.change = change{verb, resource}
 		return r
 	}
+	// What concerns all namespaces needs the permission in all.
+	clusterWide := func(r route) route {
+		r.Cluster = true
+		return r
+	}
 	expensive := func(r route) route {
 		r.Cost = expensiveCost
 		return r
@@ -84,11 +90,14 @@ func routes(l Limits) map[string]route {
 		"GET /api/v1/trends":                        reading(auth.VerbList),
 		"GET /api/v1/databases":                     reading(auth.VerbList),
 		"GET /api/v1/databases/{build}/changes":     reading(auth.VerbList),
-		"POST /api/v1/databases/rematch":            expensive(changes(plain(auth.VerbUpdate), "rematch", "databases")),
+		"POST /api/v1/databases/rematch":            clusterWide(expensive(changes(plain(auth.VerbUpdate), "rematch", "databases"))),
 		"GET /api/v1/events":                        plain(auth.VerbList),
 		"GET /api/v1/session":                       plain(""),
 		"POST /api/v1/session":                      signingIn(plain("")),
 		"DELETE /api/v1/session":                    plain(""),
+		"GET /api/v1/session/sign-in":               plain(""),
+		"GET /api/v1/session/callback":              plain(""),
+		"POST /api/v1/session/provider-logout":      plain(""),
 	}
 }
 
@@ -120,6 +129,7 @@ func (s *Server) handler() http.Handler {
 	})
 	ui := s.uiHandler()
 	dispatch := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r = slashesInPath(r)
 		unmatched, pattern := mux.Handler(r)
 		if pattern != "" {
 			mux.ServeHTTP(w, r)
@@ -135,7 +145,26 @@ func (s *Server) handler() http.Handler {
 		}
 		ui.ServeHTTP(w, r)
 	})
-	return s.observe(s.secure(dispatch))
+	return s.observe(s.secure(s.belowBasePath(dispatch)))
+}
+
+// slashesInPath undoes the second encoding of slashes in IDs. The service proxy of the Kubernetes API server, which sets X-Forwarded-Uri, decodes paths: a
+// slash of an image ID passes through it only if it was encoded twice.
+func slashesInPath(r *http.Request) *http.Request {
+	escaped := r.URL.EscapedPath()
+	if r.Header.Get("X-Forwarded-Uri") == "" || !strings.Contains(escaped, "%252F") {
+		return r
+	}
+	raw := strings.ReplaceAll(escaped, "%252F", "%2F")
+	path, err := url.PathUnescape(raw)
+	if err != nil {
+		return r
+	}
+	r = r.WithContext(r.Context())
+	address := *r.URL
+	address.Path, address.RawPath = path, raw
+	r.URL = &address
+	return r
 }
 
 // guardedMux puts the guard in front of every operation that is registered: nothing of an operation, not even its
@@ -180,7 +209,7 @@ func (s *Server) protect(pattern string, next http.HandlerFunc) http.HandlerFunc
 			s.writeProblem(w, r, err)
 			return
 		}
-		if route.Verb != "" {
+		if admitted, found := auth.AdmissionOf(ctx); found && !admitted.Anonymous || route.Verb != "" && s.config.Auth == auth.None {
 			keepConnection(ctx)
 		}
 		ctx, memory := s.withAnswerMemory(ctx)

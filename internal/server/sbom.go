@@ -44,7 +44,7 @@ func (o operations) GetSBOM(ctx context.Context, request api.GetSBOMRequestObjec
 		return nil, err
 	}
 	defer release()
-	sbom, err := o.s.config.Store.SBOM(ctx, key)
+	sbom, err := o.s.store.SBOM(ctx, visible(ctx), key)
 	if err != nil {
 		return nil, err
 	}
@@ -119,11 +119,16 @@ func (o operations) PutSBOM(ctx context.Context, request api.PutSBOMRequestObjec
 	if err != nil {
 		return nil, err
 	}
+	unreadable := value(request.Params.Unreadable)
+	if unreadable < 0 || unreadable > store.MaxUnreadable {
+		return nil, problem.BadRequest("unreadable is not in the range 0 to %d", store.MaxUnreadable)
+	}
 	r := requestOf(ctx)
-	job, err := o.s.guard.AuthorizeUpload(r, key)
+	delivery, err := o.s.guard.AuthorizeUpload(r, key)
 	if err != nil {
 		return nil, err
 	}
+	delivery.Unreadable = unreadable
 	keepConnection(ctx)
 	admitChange(ctx)
 	release, err := o.s.uploadSlot(ctx, r.ContentLength, o.s.limits.SBOMBody)
@@ -133,13 +138,13 @@ func (o operations) PutSBOM(ctx context.Context, request api.PutSBOMRequestObjec
 	defer release()
 	switch encoding := strings.ToLower(r.Header.Get("Content-Encoding")); encoding {
 	case "zstd":
-		err = o.s.config.Ingest.IngestSBOM(ctx, key, job, request.Body)
+		err = o.s.config.Ingest.IngestSBOM(ctx, key, delivery, request.Body)
 	case "", "identity":
 		compressed, failed := newCompressor(request.Body)
 		if failed != nil {
 			return nil, failed
 		}
-		err = o.s.config.Ingest.IngestSBOM(ctx, key, job, compressed)
+		err = o.s.config.Ingest.IngestSBOM(ctx, key, delivery, compressed)
 	default:
 		err = problem.New(http.StatusUnsupportedMediaType, "Content-Encoding %.40q is not supported; use zstd or identity", encoding)
 	}

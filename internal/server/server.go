@@ -32,8 +32,14 @@ type Server struct {
 	routes  map[string]route
 	metrics metrics
 	guard   *auth.Guard
-	hub     *live.Hub
-	http    http.Handler
+	// store answers requests: each read says what it may see.
+	store *sealedStore
+	hub   *live.Hub
+	// protection refuses requests that pages of other sites send.
+	protection *http.CrossOriginProtection
+	// page is the page of the UI, nil if it was not built.
+	page []byte
+	http http.Handler
 	// uploads is memory for bodies that are being read, answers for answers that are held whole; reports are slots for reports that are
 	// being written, exports for documents about one image that are being made.
 	uploads, answers *semaphore.Weighted
@@ -51,6 +57,7 @@ type Server struct {
 // New makes a server. It fails when the configuration is incomplete, or would open the API to a network without
 // authentication.
 func New(config Config) (*Server, error) {
+	set(&config.BasePath, "/")
 	if err := config.validate(); err != nil {
 		return nil, err
 	}
@@ -71,7 +78,7 @@ func New(config Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		config: config, limits: config.Limits, log: config.Log, clock: config.Clock, metrics: m,
+		config: config, store: &sealedStore{Reader: config.Store}, limits: config.Limits, log: config.Log, clock: config.Clock, metrics: m,
 		routes:  routes(config.Limits),
 		guard:   auth.New(config.guard()),
 		uploads: semaphore.NewWeighted(config.Limits.UploadMemory),
@@ -79,13 +86,17 @@ func New(config Config) (*Server, error) {
 		reports: semaphore.NewWeighted(int64(config.Limits.Reports)),
 		exports: semaphore.NewWeighted(int64(config.Limits.Exports)),
 		ready:   make(chan struct{}),
+		page:    page(config.Assets, config.BasePath),
+	}
+	if s.protection, err = newProtection(config.Origin); err != nil {
+		return nil, err
 	}
 	if s.compress, err = newCompression(); err != nil {
 		return nil, err
 	}
 	s.hub = live.NewHub(live.Config{
 		Events: config.Store, Encode: func(e store.Event) ([]byte, error) { return json.Marshal(toEvent(e)) }, Refuse: s.writeProblem,
-		Limits: config.Limits.SubscriberLimits, Metrics: m.live, Log: s.log,
+		Limits: config.Limits.SubscriberLimits, Metrics: m.live, Log: s.log, Origin: config.Origin,
 	})
 	s.http = s.handler()
 	return s, nil
@@ -115,7 +126,7 @@ func (s *Server) Check(r *http.Request) error {
 	if !listening {
 		return errors.New("the HTTP server is not listening")
 	}
-	return s.config.Store.Ready(r.Context())
+	return s.store.Ready(r.Context())
 }
 
 // Start serves until the context ends. Then it stops accepting, closes WebSockets with 1001, waits for requests that are

@@ -37,13 +37,29 @@ func (s *Server) uiHandler() http.Handler {
 			_, _ = io.WriteString(w, notBuilt) // the client is gone if this fails
 		case name != "" && name != "index.html" && s.serveFile(w, r, name):
 		case name == "" || name == "index.html" || (acceptsHTML(r) && !strings.HasPrefix(name, "assets/")):
-			if !s.serveFile(w, r, "index.html") {
+			if s.page == nil {
 				s.writeProblem(w, r, problem.New(http.StatusNotFound, "the UI is not part of this build"))
+				return
 			}
+			w.Header().Set("Cache-Control", "no-cache")
+			http.ServeContent(w, r, "index.html", time.Time{}, bytes.NewReader(s.page))
 		default:
 			s.writeProblem(w, r, problem.New(http.StatusNotFound, "resource not found"))
 		}
 	})
+}
+
+// page returns the page of the UI, nil if it was not built. The build names files relative to the page, as in src="./assets/a.js"; but the page is
+// shown at many paths, and needs their addresses. The UI reads the base path from the page too.
+func page(assets fs.FS, basePath string) []byte {
+	if assets == nil {
+		return nil
+	}
+	content, err := fs.ReadFile(assets, "index.html")
+	if err != nil {
+		return nil
+	}
+	return bytes.ReplaceAll(content, []byte(`="./`), []byte(`="`+basePath))
 }
 
 // serveFile serves a file of the UI, and returns false when there is none of that name. Names of files under assets/ change

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"github.com/scanner-operator/scanner-operator/internal/server/api"
@@ -12,10 +13,10 @@ import (
 // Subscribe opens a WebSocket that names each new result.
 func (o operations) Subscribe(ctx context.Context, _ api.SubscribeRequestObject) (api.SubscribeResponseObject, error) {
 	r := requestOf(ctx)
-	if err := live.CheckUpgrade(r); err != nil {
+	if err := o.s.hub.CheckUpgrade(r); err != nil {
 		return nil, err
 	}
-	return upgrade{o.s, r, live.Results()}, nil
+	return upgrade{o.s, r, live.Results(visible(ctx))}, nil
 }
 
 // upgrade is the answer that turns a request into a WebSocket.
@@ -39,7 +40,13 @@ func (u upgrade) serve(w http.ResponseWriter) error {
 	var client live.Client
 	if admitted, found := auth.AdmissionOf(u.r.Context()); found {
 		client.Caller = admitted.Caller
-		client.Readmit = func(ctx context.Context) error { return u.s.guard.Readmit(ctx, admitted) }
+		client.Readmit = func(ctx context.Context) error {
+			err := u.s.guard.Readmit(ctx, admitted)
+			if errors.Is(err, auth.ErrNamespacesChanged) {
+				return live.ErrNamespacesChanged
+			}
+			return err
+		}
 	}
 	return u.s.hub.Serve(w, u.r, u.stream, client, func() {
 		if rec != nil {

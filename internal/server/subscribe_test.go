@@ -241,7 +241,7 @@ func TestSubscribersComeAndGo(t *testing.T) {
 	var running sync.WaitGroup
 	running.Go(func() {
 		for i := 0; ctx.Err() == nil; i++ {
-			if err := f.store.SaveReport(ctx, reportedID, store.Report{Content: []byte(uploaded)}); err != nil && ctx.Err() == nil {
+			if err := f.store.SaveReport(ctx, store.AllNamespaces(), reportedID, store.Report{Content: []byte(uploaded)}); err != nil && ctx.Err() == nil {
 				t.Error(err)
 				return
 			}
@@ -269,7 +269,7 @@ func TestSubscribersComeAndGo(t *testing.T) {
 	clients.Wait()
 	cancel()
 	running.Wait()
-	if _, err := f.store.Image(t.Context(), model.ImageKey{ImageID: reportedID}); err != nil {
+	if _, err := f.store.Image(t.Context(), store.AllNamespaces(), model.ImageKey{ImageID: reportedID}); err != nil {
 		t.Error(err)
 	}
 }
@@ -325,7 +325,7 @@ func TestSubscribersAreAskedAgain(t *testing.T) {
 		change func(*cluster)
 		reason string
 	}{
-		"token": {func(c *cluster) { delete(c.audiences, "admin") }, "the token is no longer valid"},
+		"token": {func(c *cluster) { delete(c.audiences, "admin") }, "the token or the session is no longer valid"},
 		"right": {func(c *cluster) { c.verbs["admin"] = []string{"get"} }, "the permission to list scanresults was revoked"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -34,7 +34,7 @@ func (o operations) GetTrends(ctx context.Context, request api.GetTrendsRequestO
 	if p.err != nil {
 		return nil, p.err
 	}
-	found, err := o.s.config.Store.Trend(ctx, query)
+	found, err := o.s.store.Trend(ctx, visible(ctx), query)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/scanner-operator/scanner-operator/internal/report"
 	"github.com/scanner-operator/scanner-operator/internal/server/api"
+	"github.com/scanner-operator/scanner-operator/internal/server/auth"
 	"github.com/scanner-operator/scanner-operator/internal/server/problem"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
@@ -69,14 +70,19 @@ func bareMediaType(r *http.Request) (mediaType string, bare bool) {
 // keepReport keeps a report with its components. A client that sends an object is not refused because of components that cannot be
 // read: the vulnerabilities of its report are kept without them.
 func (s *Server) keepReport(ctx context.Context, upload report.Upload, strict bool) error {
+	may, err := s.mayChange(ctx, auth.VerbUpdate, upload.ImageID)
+	if err != nil {
+		return err
+	}
 	counts := store.Counts{SeverityCounts: upload.Summary.Severities, KEV: upload.Summary.KEV, Fixable: upload.Summary.Fixable}
-	err := s.config.Ingest.IngestReport(ctx, upload.ImageID, UploadedReport{
-		Content: upload.Report, Document: upload.Document, MediaType: upload.MediaType, Counts: counts,
+	err = s.config.Ingest.IngestReport(ctx, upload.ImageID, UploadedReport{
+		May: may, Content: upload.Report, Document: upload.Document, MediaType: upload.MediaType, Counts: counts,
 	})
 	refused, isRefused := errors.AsType[*problem.RefusedError](err)
 	if strict || !isRefused {
-		return err
+		return otherNamespaces(err, auth.VerbUpdate)
 	}
 	s.log.Info("Cannot read the components of an uploaded report", "image", upload.ImageID, "error", refused.Detail)
-	return s.config.Store.SaveReport(ctx, upload.ImageID, store.Report{Content: upload.Report, Counts: counts})
+	err = s.store.SaveReport(ctx, may, upload.ImageID, store.Report{Content: upload.Report, Counts: counts})
+	return otherNamespaces(err, auth.VerbUpdate)
 }

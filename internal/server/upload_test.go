@@ -39,11 +39,11 @@ type realIngester struct {
 }
 
 func (i realIngester) IngestReport(ctx context.Context, imageID string, r server.UploadedReport) error {
-	return refusal(i.Matcher.IngestReport(ctx, imageID, store.Report{Content: r.Content, Counts: r.Counts}, r.MediaType, r.Document))
+	return refusal(i.Matcher.IngestReport(ctx, r.May, imageID, store.Report{Content: r.Content, Counts: r.Counts}, r.MediaType, r.Document))
 }
 
-func (i realIngester) IngestSBOM(ctx context.Context, key model.ImageKey, job string, body io.Reader) error {
-	return refusal(i.Matcher.IngestSBOM(ctx, key, job, body))
+func (i realIngester) IngestSBOM(ctx context.Context, key model.ImageKey, delivery store.Delivery, body io.Reader) error {
+	return refusal(i.Matcher.IngestSBOM(ctx, key, delivery, body))
 }
 
 func refusal(err error) error {

@@ -35,7 +35,7 @@ func (o operations) ListVulnerabilities(ctx context.Context, request api.ListVul
 	if asCSV {
 		return o.s.exportVulnerabilities(ctx, query)
 	}
-	found, err := o.s.config.Store.ListVulnerabilities(ctx, query)
+	found, err := o.s.store.ListVulnerabilities(ctx, visible(ctx), query)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func (s *Server) exportVulnerabilities(ctx context.Context, query store.Vulnerab
 		columns: []string{"vulnerability", "severity", "epss", "risk", "kev", "fixable", "images", "workloads", "packages", "first_seen"},
 		page: func(ctx context.Context, page store.Page) ([]store.VulnerabilitySummary, string, int, error) {
 			query.Page = page
-			found, err := s.config.Store.ListVulnerabilities(ctx, query)
+			found, err := s.store.ListVulnerabilities(ctx, visible(ctx), query)
 			return found.Vulnerabilities, found.NextToken, found.Total, err
 		},
 		row: func(v store.VulnerabilitySummary) []string {
@@ -73,11 +73,11 @@ func (o operations) GetVulnerability(ctx context.Context, request api.GetVulnera
 	if p.err != nil {
 		return nil, p.err
 	}
-	records, err := o.s.config.Store.VulnerabilityRecords(ctx, id)
+	records, err := o.s.store.VulnerabilityRecords(ctx, visible(ctx), id)
 	if err != nil {
 		return nil, unknownVulnerability(err)
 	}
-	affected, err := o.s.config.Store.Affected(ctx, store.AffectedQuery{ID: id, Page: store.Page{Size: 1}})
+	affected, err := o.s.store.Affected(ctx, visible(ctx), store.AffectedQuery{ID: id, Page: store.Page{Size: 1}})
 	if err != nil {
 		return nil, unknownVulnerability(err)
 	}
@@ -108,7 +108,7 @@ func (s *Server) vulnerabilitySummary(ctx context.Context, records []model.Vulne
 		if i > 0 && records[i].ID == records[i-1].ID {
 			continue
 		}
-		page, err := s.config.Store.ListVulnerabilities(ctx, store.VulnerabilityQuery{ID: records[i].ID, Page: store.Page{Size: 1}})
+		page, err := s.store.ListVulnerabilities(ctx, visible(ctx), store.VulnerabilityQuery{ID: records[i].ID, Page: store.Page{Size: 1}})
 		if err != nil {
 			return store.VulnerabilitySummary{}, false, err
 		}
@@ -146,7 +146,7 @@ func (o operations) ListAffected(ctx context.Context, request api.ListAffectedRe
 	if asCSV {
 		return o.s.exportAffected(ctx, query)
 	}
-	found, err := o.s.config.Store.Affected(ctx, query)
+	found, err := o.s.store.Affected(ctx, visible(ctx), query)
 	if err != nil {
 		return nil, unknownVulnerability(err)
 	}
@@ -169,7 +169,7 @@ func (s *Server) exportAffected(ctx context.Context, query store.AffectedQuery) 
 		},
 		page: func(ctx context.Context, page store.Page) ([]store.Affected, string, int, error) {
 			query.Page = page
-			found, err := s.config.Store.Affected(ctx, query)
+			found, err := s.store.Affected(ctx, visible(ctx), query)
 			return found.Affected, found.NextToken, found.Total, unknownVulnerability(err)
 		},
 		row: func(a store.Affected) []string {

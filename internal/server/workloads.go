@@ -29,7 +29,7 @@ func (o operations) ListWorkloads(ctx context.Context, request api.ListWorkloads
 	if asCSV {
 		return o.s.exportWorkloads(ctx, query)
 	}
-	found, err := o.s.config.Store.ListWorkloads(ctx, query)
+	found, err := o.s.store.ListWorkloads(ctx, visible(ctx), query)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func (s *Server) exportWorkloads(ctx context.Context, query store.WorkloadQuery)
 		columns: slices.Concat([]string{"namespace", "kind", "name", "images", "scanned", "containers"}, countColumns, []string{"since"}),
 		page: func(ctx context.Context, page store.Page) ([]store.WorkloadSummary, string, int, error) {
 			query.Page = page
-			found, err := s.config.Store.ListWorkloads(ctx, query)
+			found, err := s.store.ListWorkloads(ctx, visible(ctx), query)
 			return found.Workloads, found.NextToken, found.Total, err
 		},
 		row: func(w store.WorkloadSummary) []string {

@@ -29,7 +29,7 @@ func (l *eventLog) add(kind store.EventKind) {
 	l.changed = make(chan struct{})
 }
 
-func (l *eventLog) EventsSince(_ context.Context, since int64, _ int) ([]store.Event, error) {
+func (l *eventLog) EventsSince(_ context.Context, _ store.Namespaces, since int64, _ int) ([]store.Event, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return append([]store.Event(nil), l.log[since:]...), nil

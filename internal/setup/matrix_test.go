@@ -83,6 +83,9 @@ func open(target string, status int) row {
 func matrix() map[string]row {
 	signIn := open("/api/v1/session", 401)
 	signIn.body, signIn.headers = `{"token":"not.a.token"}`, []string{"Content-Type", "application/json"}
+	// There is no provider.
+	logout := open("/api/v1/session/provider-logout", 404)
+	logout.body, logout.headers = "logout_token=a.b.c", []string{"Content-Type", "application/x-www-form-urlencoded"}
 	return map[string]row{
 		"GET /scan-results":                     reading("/scan-results", 200),
 		"PUT /scan-results":                     writing("/scan-results", 200, `{"imageId":"r.example/put","report":{"bomFormat":"CycloneDX","specVersion":"1.6"}}`, "Content-Type", "application/json"),
@@ -119,6 +122,9 @@ func matrix() map[string]row {
 		"GET /api/v1/session":                       open("/api/v1/session", 200),
 		"POST /api/v1/session":                      signIn,
 		"DELETE /api/v1/session":                    open("/api/v1/session", 204),
+		"GET /api/v1/session/sign-in":               open("/api/v1/session/sign-in", 404),
+		"GET /api/v1/session/callback":              open("/api/v1/session/callback?state=a&code=b", 404),
+		"POST /api/v1/session/provider-logout":      logout,
 	}
 }
 

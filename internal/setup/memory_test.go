@@ -37,3 +37,19 @@ func TestLimitMemory(t *testing.T) {
 		})
 	}
 }
+
+func TestGarbageIsLessThanTheHeap(t *testing.T) {
+	before := debug.SetGCPercent(100)
+	t.Cleanup(func() { debug.SetGCPercent(before) })
+	t.Setenv(memoryLimitEnv, "")
+	for variable, want := range map[string]int{"200": 100, "": gcPercent} {
+		t.Setenv("GOGC", variable)
+		debug.SetGCPercent(100)
+		if _, err := LimitMemory(CatalogJob); err != nil {
+			t.Fatal(err)
+		}
+		if got := debug.SetGCPercent(100); got != want {
+			t.Errorf("with GOGC=%s, garbage is collected when the heap has grown by %d %%, want %d", variable, got, want)
+		}
+	}
+}

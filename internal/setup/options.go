@@ -77,9 +77,10 @@ const (
 // Scans bounds what scans cost. Zero fields mean the default.
 type Scans struct {
 	// Concurrency bounds the images that are cataloged at a time, for all Scanners together; RegistryConcurrency those of them that are
-	// pulled from one registry.
+	// pulled from one registry, and NodeConcurrency those that are read from image volumes on one node.
 	Concurrency         int
 	RegistryConcurrency int
+	NodeConcurrency     int
 	// RecatalogPerHour is the maximum number of images in an hour that are cataloged again because another version of Syft cataloged them; 0
 	// is none.
 	RecatalogPerHour int
@@ -136,11 +137,14 @@ type Options struct {
 	// Registries is the text of a registries.Config, which scans get as it is; it may be empty.
 	Registries string
 	TLS        TLS
+	SignIn     SignIn
 	// ScanImage is the image of scan Jobs, APIURL this operator as scan pods reach it. CatalogJob needs both.
 	ScanImage string
 	APIURL    string
 	// ScanImagePullSecrets name the Secrets in the operator's namespace with which the kubelet pulls ScanImage for scan pods there; at most 32.
 	ScanImagePullSecrets []string
+	// ScanServiceAccount is that of scan pods in the operator's namespace; empty for the default one.
+	ScanServiceAccount string
 	// Executable is this program, for CatalogInProcess.
 	Executable string
 	Log        logr.Logger
@@ -179,6 +183,9 @@ func (o *Options) validate() error {
 	if err := o.validateTLS(); err != nil {
 		return err
 	}
+	if err := o.SignIn.validate(o.Auth); err != nil {
+		return err
+	}
 	if _, _, err := net.SplitHostPort(o.APIAddress); err != nil {
 		return fmt.Errorf("--api-bind-address: %w", err)
 	}
@@ -188,6 +195,9 @@ func (o *Options) validate() error {
 	}
 	if _, err := registries.Parse(o.Registries); err != nil {
 		return fmt.Errorf("the environment variable %s: %w", scanjob.RegistriesVariable, err)
+	}
+	if problems := validation.IsDNS1123Subdomain(o.ScanServiceAccount); o.ScanServiceAccount != "" && len(problems) > 0 {
+		return fmt.Errorf("--scan-service-account=%s: %s", o.ScanServiceAccount, strings.Join(problems, "; "))
 	}
 	if o.Namespace == "" {
 		return errors.New("the namespace of the operator is unknown: set --namespace or the environment variable POD_NAMESPACE")
@@ -216,11 +226,15 @@ func (o *Options) validate() error {
 func (s *Scans) validate() error {
 	defaults := scanner.DefaultLimits()
 	s.Concurrency, s.RegistryConcurrency = cmp.Or(s.Concurrency, defaults.Scans), cmp.Or(s.RegistryConcurrency, defaults.PerRegistry)
+	s.NodeConcurrency = cmp.Or(s.NodeConcurrency, defaults.PerNode)
 	if s.Concurrency < 1 || s.Concurrency > maxScans {
 		return fmt.Errorf("--scan-concurrency=%d: use 1 to %d", s.Concurrency, maxScans)
 	}
 	if s.RegistryConcurrency < 1 || s.RegistryConcurrency > maxScans {
 		return fmt.Errorf("--scan-registry-concurrency=%d: use 1 to %d", s.RegistryConcurrency, maxScans)
+	}
+	if s.NodeConcurrency < 1 || s.NodeConcurrency > maxScans {
+		return fmt.Errorf("--scan-node-concurrency=%d: use 1 to %d", s.NodeConcurrency, maxScans)
 	}
 	if s.RecatalogPerHour < 0 || s.RecatalogPerHour > maxScans {
 		return fmt.Errorf("--scan-recatalog-per-hour=%d: use 1 to %d, or 0 to catalog no image again", s.RecatalogPerHour, maxScans)

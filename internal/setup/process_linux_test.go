@@ -31,6 +31,7 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/server"
 	"github.com/scanner-operator/scanner-operator/internal/server/auth"
 	"github.com/scanner-operator/scanner-operator/internal/server/live"
+	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/store/sqlstore"
 )
 
@@ -50,11 +51,11 @@ func processImage(i int) string { return fmt.Sprintf("r.example/app@sha256:%064x
 // anyone reviews tokens and permissions: goodToken may do everything.
 type anyone struct{}
 
-func (anyone) AuthorizeUpload(_ context.Context, token string, _ model.ImageKey) (string, error) {
+func (anyone) AuthorizeUpload(_ context.Context, token string, _ model.ImageKey) (store.Delivery, error) {
 	if token != goodToken {
-		return "", errors.New("another token")
+		return store.Delivery{}, errors.New("another token")
 	}
-	return "", nil
+	return store.Delivery{}, nil
 }
 
 type (

@@ -41,7 +41,7 @@ func (o *Operator) addScanners(matcher *matching.Matcher, wake *waker) error {
 	reconciler := &scanner.Reconciler{
 		Client: mgr.GetClient(), Store: o.store, Cataloger: cataloger, Databases: matcher,
 		Recorder: mgr.GetEventRecorder(reporter), Clock: clock.RealClock{}, Namespace: opts.Namespace, WatchNamespaces: opts.WatchNamespaces, Home: opts.home(),
-		Limits: scanner.Limits{Scans: opts.Scans.Concurrency, PerRegistry: opts.Scans.RegistryConcurrency}, Metrics: shown,
+		Limits: scanner.Limits{Scans: opts.Scans.Concurrency, PerRegistry: opts.Scans.RegistryConcurrency, PerNode: opts.Scans.NodeConcurrency}, Metrics: shown,
 		Recatalog: scanner.Recatalog{PerHour: opts.Scans.RecatalogPerHour, Cataloger: catalog.Cataloger()},
 	}
 	if err := reconciler.SetupWithManager(mgr, wake.events); err != nil {
@@ -67,7 +67,7 @@ func (o *Operator) addScanners(matcher *matching.Matcher, wake *waker) error {
 
 // home returns where scans run that need no credentials of another namespace: in the operator's own, if it is watched.
 func (o *Options) home() scanner.Home {
-	home := scanner.Home{}
+	home := scanner.Home{ServiceAccount: o.ScanServiceAccount}
 	if len(o.WatchNamespaces) == 0 || slices.Contains(o.WatchNamespaces, o.Namespace) {
 		home.Namespace = o.Namespace
 	}

@@ -12,10 +12,11 @@ func TestScansOptions(t *testing.T) {
 		want  string
 	}{
 		"defaults":              {Scans{}, ""},
-		"all":                   {Scans{Concurrency: 1000, RegistryConcurrency: 1, RecatalogPerHour: 1000, MaxMemory: "512Mi", PriorityClass: "low.priority", Deadline: 24 * time.Hour, AuditInterval: time.Second, MaxRetention: time.Hour}, ""},
+		"all":                   {Scans{Concurrency: 1000, RegistryConcurrency: 1, NodeConcurrency: 1, RecatalogPerHour: 1000, MaxMemory: "512Mi", PriorityClass: "low.priority", Deadline: 24 * time.Hour, AuditInterval: time.Second, MaxRetention: time.Hour}, ""},
 		"no scan at all":        {Scans{Concurrency: -1}, "--scan-concurrency=-1: use 1 to 1000"},
 		"too many of them":      {Scans{Concurrency: 1001}, "--scan-concurrency=1001"},
 		"too many of one":       {Scans{RegistryConcurrency: 1001}, "--scan-registry-concurrency=1001"},
+		"too many of a node":    {Scans{NodeConcurrency: 1001}, "--scan-node-concurrency=1001"},
 		"too many once more":    {Scans{RecatalogPerHour: 1001}, "--scan-recatalog-per-hour=1001: use 1 to 1000, or 0"},
 		"fewer than none":       {Scans{RecatalogPerHour: -1}, "--scan-recatalog-per-hour=-1"},
 		"memory without number": {Scans{MaxMemory: "much"}, "--scan-max-memory=much: use a quantity such as 8Gi"},
@@ -33,13 +34,13 @@ func TestScansOptions(t *testing.T) {
 			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
-			if s := tt.scans; err == nil && (s.Concurrency == 0 || s.RegistryConcurrency == 0 || s.MaxMemory == "" || s.Deadline == 0 || s.AuditInterval == 0 || s.MaxRetention == 0) {
+			if s := tt.scans; err == nil && (s.Concurrency == 0 || s.RegistryConcurrency == 0 || s.NodeConcurrency == 0 || s.MaxMemory == "" || s.Deadline == 0 || s.AuditInterval == 0 || s.MaxRetention == 0) {
 				t.Errorf("a default is missing in %+v", tt.scans)
 			}
 		})
 	}
 	defaults := Scans{}
-	if err := defaults.validate(); err != nil || defaults != (Scans{Concurrency: 10, RegistryConcurrency: 4, MaxMemory: "8Gi", Deadline: 15 * time.Minute, AuditInterval: 5 * time.Minute, MaxRetention: 8760 * time.Hour}) {
+	if err := defaults.validate(); err != nil || defaults != (Scans{Concurrency: 10, RegistryConcurrency: 4, NodeConcurrency: 2, MaxMemory: "8Gi", Deadline: 15 * time.Minute, AuditInterval: 5 * time.Minute, MaxRetention: 8760 * time.Hour}) {
 		t.Errorf("defaults %+v, %v", defaults, err)
 	}
 }

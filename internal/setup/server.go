@@ -14,6 +14,7 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/server"
 	"github.com/scanner-operator/scanner-operator/internal/server/auth"
+	"github.com/scanner-operator/scanner-operator/internal/server/auth/oidc"
 	"github.com/scanner-operator/scanner-operator/internal/server/live"
 	"github.com/scanner-operator/scanner-operator/internal/server/problem"
 	"github.com/scanner-operator/scanner-operator/internal/store"
@@ -28,6 +29,8 @@ import (
 func (o *Operator) newServer(matcher *matching.Matcher, library *vulndb.Library, hub *feed.Hub) (*server.Server, error) {
 	config := server.Config{
 		BindAddress: o.opts.APIAddress,
+		BasePath:    o.opts.SignIn.BasePath,
+		Origin:      o.opts.SignIn.origin(),
 		Auth:        auth.Mode(o.opts.Auth),
 		Assets:      assets(),
 		Store:       o.ready,
@@ -54,6 +57,14 @@ func (o *Operator) newServer(matcher *matching.Matcher, library *vulndb.Library,
 		}
 		config.Reviews = reviews
 		config.Uploads = auth.NewUploadAuthorizer(reviews.Tokens, o.manager.GetAPIReader(), o.store)
+		config.AnonymousRead = o.opts.SignIn.AnonymousRead
+	}
+	if o.opts.SignIn.OIDC.Issuer != "" {
+		provider, err := oidc.New(o.opts.SignIn.OIDC)
+		if err != nil {
+			return nil, fmt.Errorf("set up signing in: %w", err)
+		}
+		config.Provider = provider
 	}
 	s, err := server.New(config)
 	if err != nil {
@@ -100,14 +111,14 @@ func (d databases) Status() server.DatabaseStatus {
 type ingester struct{ matcher *matching.Matcher }
 
 // IngestSBOM implements server.Ingester.
-func (i ingester) IngestSBOM(ctx context.Context, key model.ImageKey, job string, body io.Reader) error {
-	return refusal(i.matcher.IngestSBOM(ctx, key, job, body))
+func (i ingester) IngestSBOM(ctx context.Context, key model.ImageKey, delivery store.Delivery, body io.Reader) error {
+	return refusal(i.matcher.IngestSBOM(ctx, key, delivery, body))
 }
 
 // IngestReport implements server.Ingester.
 func (i ingester) IngestReport(ctx context.Context, imageID string, uploaded server.UploadedReport) error {
 	report := store.Report{Content: uploaded.Content, Counts: uploaded.Counts}
-	return refusal(i.matcher.IngestReport(ctx, imageID, report, uploaded.MediaType, uploaded.Document))
+	return refusal(i.matcher.IngestReport(ctx, uploaded.May, imageID, report, uploaded.MediaType, uploaded.Document))
 }
 
 func refusal(err error) error {

@@ -9,14 +9,9 @@ import (
 
 // History is the part of the store about time: what ran where and when, what was found since when, and sums per day.
 type History interface {
-	// Presences returns a page of where and when an image ran, on all platforms or on that of the query, those that still run first,
-	// then the latest; ErrNotFound when the image is not known.
-	Presences(ctx context.Context, query PresenceQuery) (PresencePage, error)
 	// RecordDay keeps the sums of today, for the cluster as a whole and for each namespace, in place of earlier ones of the
 	// same day. When nothing differs it only reads.
 	RecordDay(ctx context.Context) error
-	// Trend returns the sums of each day that has any, oldest first.
-	Trend(ctx context.Context, query TrendQuery) ([]TrendDay, error)
 }
 
 // Presence is one uninterrupted time in which a container of a workload ran an image. What stops for less than PresenceGap is not
@@ -76,9 +71,6 @@ type Coverage interface {
 	// RecordCoverage replaces what is known of the containers in a scope, such as that of one Scanner. When nothing differs it
 	// only reads. No containers at all forget the scope. More than MaxUses are an error.
 	RecordCoverage(ctx context.Context, scope string, containers []ContainerCoverage) error
-	// ListCoverage returns a page of containers, by namespace, kind and name of the workload and container. Of a container that several
-	// scopes tell of, the first of them by name is listened to.
-	ListCoverage(ctx context.Context, query CoverageQuery) (CoveragePage, error)
 }
 
 // ContainerCoverage says of a container of a workload how far the scan of its image is. Pods of a workload whose container is in
@@ -95,6 +87,8 @@ type ContainerCoverage struct {
 	State, Reason, Message string
 	// NextAttempt is when the next attempt to scan is due, zero where none is. The earliest counts where containers count together.
 	NextAttempt time.Time
+	// Source is how the image was read for its SBOM, "" if that is not known; not read by RecordCoverage.
+	Source model.ImageSource
 	// Since is when the container was first seen in this state, without a break since; not read by RecordCoverage.
 	Since time.Time
 }

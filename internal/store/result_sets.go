@@ -82,8 +82,6 @@ type ResultSets interface {
 	CurrentResultSet(ctx context.Context) (ResultSet, bool, error)
 	// NextResultSet returns the result set that is being prepared, false when there is none.
 	NextResultSet(ctx context.Context) (ResultSet, bool, error)
-	// ListResultSets returns up to limit result sets that are known, newest first.
-	ListResultSets(ctx context.Context, limit int) ([]ResultSet, error)
 	// StartResultSet begins a result set. The first one of all is current at once: there is no answer to keep meanwhile.
 	// An unfinished next result set is thrown away. What it wrote is removed in short transactions, so it may be called
 	// again after it failed.
@@ -131,9 +129,6 @@ type ResultSets interface {
 	// Switch makes the next result set current, in one transaction with the counts of all images, the scores and the events
 	// that tell of it. It must be ResultSetMatching with an empty queue.
 	Switch(ctx context.Context, resultSet int64) (ResultSet, error)
-	// Changes returns a page of what result sets changed in packages that some image held at the switch, newest result set first,
-	// then worst first, opened before closed before changed.
-	Changes(ctx context.Context, query ChangeQuery) (ChangePage, error)
 
 	// StorePackages records packages that no image holds yet, and returns those of them that take part in matching and have no
 	// answer under the current result set. With it and ReplaceCatalog an SBOM can be read anew without a gap.

@@ -9,10 +9,6 @@ import (
 
 // Rollouts is the part of the store about changes of image in workloads, and what they did to what is vulnerable.
 type Rollouts interface {
-	// ListRollouts returns a page of rollouts, the latest first.
-	ListRollouts(ctx context.Context, query RolloutQuery) (RolloutPage, error)
-	// Rollout returns one rollout with its worst findings, or ErrNotFound.
-	Rollout(ctx context.Context, id int64) (RolloutDetail, error)
 	// EvaluateRollouts compares the findings of both images of those rollouts that wait and whose images are both matched, the latest
 	// first. Rollouts from before timeOutBefore whose images are not matched time out. It returns how many it took off the queue, at most
 	// limit, which is at most MaxEvaluated. A rollout is evaluated once, also when several processes evaluate.

@@ -25,6 +25,9 @@ type Scans interface {
 	// and changes nothing, when that attempt is not the current one, when the image has no such SBOM, or when perHour other images were begun
 	// within the last hour.
 	BeginRecatalog(ctx context.Context, key model.ImageKey, attempt int, cataloger string, perHour int) (bool, error)
+	// RetryPartial lets attempt number attempt at an image whose SBOM is partial replace it. It returns false, and changes nothing, when that
+	// attempt is not the current one or the image has no such SBOM. It does not count towards the limit of BeginRecatalog.
+	RetryPartial(ctx context.Context, key model.ImageKey, attempt int) (bool, error)
 	// PauseRegistry pauses pulls from a registry with the credentials of one namespace until a time. It never shortens a pause.
 	PauseRegistry(ctx context.Context, pause RegistryPause) error
 	// Scopes returns the scopes of which RecordUses or RecordCoverage keeps anything, in order.

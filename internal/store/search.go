@@ -1,27 +1,10 @@
 package store
 
 import (
-	"context"
 	"time"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
 )
-
-// Search is the part of the store that finds things across images.
-type Search interface {
-	// ListVulnerabilities returns a page of the vulnerabilities that the current result set finds in some image.
-	ListVulnerabilities(ctx context.Context, query VulnerabilityQuery) (VulnerabilityPage, error)
-	// VulnerabilityRecords returns all records, of whatever namespace, that have this ID or this alias and that a finding names or
-	// named, ordered by ID and namespace, at most MaxPageSize; ErrNotFound when there are none. Of a record that was not always the
-	// same it returns what a finding names now, or else the latest. The ID may be written in another case.
-	VulnerabilityRecords(ctx context.Context, id string) ([]model.Vulnerability, error)
-	// Affected returns a page of what has or had a vulnerability.
-	Affected(ctx context.Context, query AffectedQuery) (AffectedPage, error)
-	// ListPackages returns a page of the distinct packages that images hold.
-	ListPackages(ctx context.Context, query PackageQuery) (PackagePage, error)
-	// ListWorkloads returns a page of the workloads that run images.
-	ListWorkloads(ctx context.Context, query WorkloadQuery) (WorkloadPage, error)
-}
 
 // SortFindingEPSS orders findings by the probability of exploitation, greatest first.
 const SortFindingEPSS FindingSort = "-epss"

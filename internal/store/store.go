@@ -38,22 +38,19 @@ const (
 // Store is safe for concurrent use. Every change and the events that tell of it are written in one transaction;
 // when a method returns without error, both are durable.
 type Store interface {
+	Reader
 	Images
-	Matches
 	ResultSets
 	Uses
-	Reports
 	Events
 	History
 	Rollouts
 	Coverage
-	Search
 	Scans
 	ScanJobs
 	SharedDatabases
+	Sessions
 
-	// Ready returns nil when the database can be reached and its schema is the one of this program.
-	Ready(ctx context.Context) error
 	Close() error
 }
 
@@ -67,6 +64,9 @@ type Images interface {
 	// number of the current attempt is ImageState.Attempts, so the first one is 0. The message is cut to 1 KiB. An image that is cataloged
 	// again (BeginRecatalog) keeps its state, reason and message, and no event tells of the failure.
 	RecordFailure(ctx context.Context, key model.ImageKey, attempt int, outcome model.Outcome, next time.Time) (bool, error)
+	// EndAttempt ends attempt number attempt of an image without a result, because the next one is made in another way. State, reason and message
+	// stay, and no event tells of it. It returns false, and changes nothing, in the cases in which RecordFailure does.
+	EndAttempt(ctx context.Context, key model.ImageKey, attempt int, next time.Time) (bool, error)
 	// RecordQueued tells by an event that attempt number attempt of an image has begun. It returns false, and changes nothing, when
 	// that was told before or is not the current attempt.
 	RecordQueued(ctx context.Context, key model.ImageKey, attempt int) (bool, error)
@@ -75,38 +75,6 @@ type Images interface {
 	// ErrAttemptClosed otherwise. The same SBOM of the same Job again changes nothing and is no error: its sender may have missed the answer.
 	// An image that is cataloged again (BeginRecatalog) and was matched keeps its state, packages and findings until ReplaceCatalog.
 	SaveSBOM(ctx context.Context, key model.ImageKey, sbom SBOM, catalog model.Catalog) error
-	// SBOM returns the stored SBOM. With a zero Platform it is that of the platform that Image would choose.
-	SBOM(ctx context.Context, key model.ImageKey) (SBOM, error)
-	// Image returns one image. With a zero Platform it prefers a scanned one, then linux/amd64, then the first by name.
-	Image(ctx context.Context, key model.ImageKey) (Image, error)
-	// ListImages returns a page of images.
-	ListImages(ctx context.Context, query ImageQuery) (ImagePage, error)
-	// DeleteImage removes all that is known of an image, on all platforms, or ErrNotFound.
-	DeleteImage(ctx context.Context, imageID string) error
-	// Overview sums up all images.
-	Overview(ctx context.Context) (Overview, error)
-}
-
-// Matches is the part of the store that shows what vulnerability databases say of images.
-type Matches interface {
-	// Findings returns a page of the findings of one image: its own packages that are not excluded, joined with what
-	// the current result set says of them. An image that was not matched has none.
-	Findings(ctx context.Context, query FindingQuery) (FindingPage, error)
-	// Packages calls yield for each package of an image, ordered by name, version and fingerprint, until yield fails, and
-	// returns the error of yield as it is. yield may take its time and call the store: it holds no transaction. An image that
-	// is cataloged anew meanwhile may give packages of both SBOMs: compare Image before and after.
-	Packages(ctx context.Context, key model.ImageKey, yield func(model.HeldPackage) error) error
-}
-
-// Reports is the part of the store about CycloneDX reports that came from outside by PUT /scan-results.
-type Reports interface {
-	// SaveReport keeps a report as it was uploaded and makes the image known. The counts of its vulnerabilities are shown for the
-	// image until it is matched. Images without an SBOM of their own take the report's components for their packages, which are
-	// matched like others, until SaveSBOM. One that WantImages did not name becomes StateCataloged, and pending as soon as it does.
-	// The others stay StatePending or StateFailed: attempts to catalog them go on.
-	SaveReport(ctx context.Context, imageID string, report Report) error
-	// Report returns an uploaded report, or ErrNotFound.
-	Report(ctx context.Context, imageID string) ([]byte, error)
 }
 
 // Report is a report from outside.
@@ -121,21 +89,14 @@ type Report struct {
 
 // Events is the part of the store about the event log.
 type Events interface {
-	// EventsSince returns up to limit events with a sequence number greater than since, in order.
-	EventsSince(ctx context.Context, since int64, limit int) ([]Event, error)
 	// LastSequence is the sequence number of the newest event that was ever written, 0 when there is none.
 	LastSequence(ctx context.Context) (int64, error)
-	// EventLog says which events there are, and which log it is.
-	EventLog(ctx context.Context) (EventLog, error)
 	// CompactEvents removes events from before a time, from the oldest on, in short transactions. The floor rises with them.
 	CompactEvents(ctx context.Context, before time.Time) error
 	// RecordChange writes an event that an object has changed, unless what it says of the object was told last; of one that is gone
 	// only when something was told of it before. So it may be said at every look at an object, and nothing is lost when a process
 	// ends between a change and its event.
 	RecordChange(ctx context.Context, change ObjectChange) error
-	// RecordChangeRequest writes an event about a request that no transaction recorded: one that failed, or that changed nothing in the
-	// database. Texts that are too long are cut.
-	RecordChangeRequest(ctx context.Context, request ChangeRequest) error
 	// Changed returns a channel that is closed after the next commit of this process that wrote an event. Other processes'
 	// commits do not close it: readers poll as well.
 	Changed() <-chan struct{}
@@ -201,6 +162,14 @@ type Image struct {
 	// Cataloger is that of the model.Catalog, "" when it is not known. Recatalog says what became of replacing its SBOM.
 	Cataloger string
 	Recatalog Recatalog
+	// PulledFrom is the repository that the image was pulled from if it is not that of the image ID, as of model.RepositoryOf.
+	PulledFrom string
+	// Source is how the image was read for its SBOM, "" when that is not known or when the SBOM is a report. Unreadable counts the files
+	// and directories of the image that could not be read: the SBOM lacks what they hold.
+	Source     model.ImageSource
+	Unreadable int64
+	// AttestedBy is that of the model.Catalog.
+	AttestedBy string
 	// FromReport says that the SBOM is the report: nothing has pulled the image yet. Reported are the counts of the report, nil
 	// when there is none.
 	FromReport    bool
@@ -209,7 +178,11 @@ type Image struct {
 	SBOMSizeBytes int64
 }
 
-// Recatalog says for which cataloger an image with an SBOM was last to be cataloged again, "" when it never was.
+// Partial reports whether the SBOM of an image lacks files that could not be read.
+func (i *Image) Partial() bool { return i.Unreadable > 0 }
+
+// Recatalog says for which cataloger an image with an SBOM was last to be cataloged again, "" when it never was or when its SBOM was partial
+// (see Scans.RetryPartial).
 type Recatalog struct {
 	Cataloger string
 	// Open says that the SBOM has not arrived yet: attempts go on.
@@ -225,9 +198,21 @@ type SBOM struct {
 	// SHA256 is the lower-case hexadecimal digest of the uncompressed document; Size its length in bytes.
 	SHA256 string
 	Size   int64
-	// Job is the UID of the recorded Job that delivers the SBOM, "" when no Job does; ScannedIn the namespace of the scan, if it is not that
-	// of the Job. Only SaveSBOM reads them.
-	Job, ScannedIn string
+	// Delivery says where the SBOM comes from; ScannedIn the namespace of the scan, if it is not that of the Job. Only SaveSBOM reads them.
+	Delivery
+	ScannedIn string
+}
+
+// MaxUnreadable bounds Delivery.Unreadable. It is more than a scan reads.
+const MaxUnreadable = 1_000_000_000
+
+// Delivery says where an SBOM comes from.
+type Delivery struct {
+	// Job is the UID of the recorded Job that delivers the SBOM, "" when no Job does.
+	Job string
+	// Source and Unreadable are those of Image; Unreadable is from 0 to MaxUnreadable.
+	Source     model.ImageSource
+	Unreadable int64
 }
 
 // ImageSort orders a list of images; ties are broken by image ID and platform.
@@ -253,6 +238,9 @@ type ImageQuery struct {
 	// this probability of exploitation from 0 to 1.
 	Fixable, KEV bool
 	MinEPSS      float64
+	// Partial keeps images whose SBOM lacks files that could not be read, Source those that were read in this way.
+	Partial bool
+	Source  model.ImageSource
 	Where
 	Sort ImageSort
 	Page
@@ -346,4 +334,7 @@ type Event struct {
 	Platform string
 	// Data is a small JSON object with particulars of the kind.
 	Data json.RawMessage
+	// Namespaces are those that the event tells something about, by name: those of the image when it was written, of the workload or of the
+	// object. What has none, but EventDatabaseUpdated, is for who sees all of them.
+	Namespaces []string
 }

@@ -65,7 +65,7 @@ func (d *Difference) CVEs() int { return len(d.cves) }
 // Summary counts what differs.
 func (d *Difference) Summary() DifferenceSummary { return d.summary }
 
-func cveKey(cve string) model.SearchKey { return searchKey("cve", cve) }
+func cveKey(cve string) model.SearchKey { return searchKey(cveKind, cve) }
 
 // Compare reads two installed databases, one after the other, and says where they differ. It changes neither.
 //

@@ -1,12 +1,7 @@
 package vulndb
 
 import (
-	"fmt"
-	"math"
 	"math/bits"
-	"time"
-
-	"github.com/cespare/xxhash/v2"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
 )
@@ -85,32 +80,13 @@ func mixAll(values ...uint64) uint64 {
 	return digest
 }
 
-// hashValues is the digest of some columns of a row, as the driver gives them.
-func hashValues(values []any) uint64 {
-	digest := uint64(len(values))
-	for _, v := range values {
-		digest = mix(digest, hashValue(v))
+// hashFields is the digest of some columns of a row.
+func hashFields(row []field) uint64 {
+	digest := uint64(len(row))
+	for i := range row {
+		digest = mix(digest, row[i].hash())
 	}
 	return digest
-}
-
-func hashValue(value any) uint64 {
-	switch v := value.(type) {
-	case nil:
-		return 0
-	case string:
-		return xxhash.Sum64String(v)
-	case []byte:
-		return xxhash.Sum64(v)
-	case int64:
-		return mix(1, uint64(v))
-	case float64:
-		return mix(2, math.Float64bits(v))
-	case time.Time:
-		return mix(3, uint64(v.UnixNano()))
-	default:
-		return xxhash.Sum64String(fmt.Sprint(v))
-	}
 }
 
 // byID holds a value for each row of a table. Builders of databases number rows one after the other, and such rows take no

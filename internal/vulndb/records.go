@@ -5,14 +5,19 @@ import (
 	"database/sql"
 	"fmt"
 	"net/url"
+	"os"
 	"path/filepath"
+	"strings"
 
 	v6 "github.com/anchore/grype/grype/db/v6"
 	"github.com/glebarez/sqlite"
 )
 
-// database is a file that is open for reading only.
-type database struct{ *sql.DB }
+// database is a file that is open for reading only: for queries, and for the rows of whole tables.
+type database struct {
+	*sql.DB
+	*tables
+}
 
 // withDatabase opens a database as what never changes: SQLite then takes no locks and writes nothing beside it. Its pages
 // are not shared with other readers of this process.
@@ -28,14 +33,27 @@ func withDatabase(installed Installed, use func(database) error) error {
 	}
 	db.SetMaxOpenConns(1)
 	defer func() { _ = db.Close() }()
-	return use(database{db})
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	tables, err := newTables(file, info.Size())
+	if err != nil {
+		return err
+	}
+	return use(database{db, tables})
 }
 
 // maxRows bounds the rows of one table.
 const maxRows = 1 << 26
 
-// each calls visit for every row of a query. The values are valid until visit returns.
-func (db database) each(ctx context.Context, query string, visit func(row []any) error) error {
+// each calls visit for every row of a query, for what is sorted, joined or small. The row is valid until visit returns.
+func (db database) each(ctx context.Context, query string, visit func(row []field) error) error {
 	rows, err := db.QueryContext(ctx, query)
 	if err != nil {
 		return fmt.Errorf("%s: %w", query, err)
@@ -45,7 +63,7 @@ func (db database) each(ctx context.Context, query string, visit func(row []any)
 	if err != nil {
 		return fmt.Errorf("%s: %w", query, err)
 	}
-	row := make([]any, len(columns))
+	row := make([]field, len(columns))
 	places := make([]any, len(columns))
 	for i := range row {
 		places[i] = &row[i]
@@ -67,22 +85,9 @@ func (db database) each(ctx context.Context, query string, visit func(row []any)
 	return nil
 }
 
-// number is an ID in a row, 0 when there is none.
-func number(value any) int64 {
-	n, _ := value.(int64)
-	return n
-}
-
-// text is a name in a row, "" when there is none.
-func text(value any) string {
-	switch v := value.(type) {
-	case string:
-		return v
-	case []byte:
-		return string(v)
-	default:
-		return ""
-	}
+// selectOf is the query for columns of a table.
+func selectOf(table string, columns []string) string {
+	return "SELECT " + strings.Join(columns, ", ") + " FROM " + table
 }
 
 // setting is something that every answer depends on.
@@ -102,8 +107,8 @@ func (db database) settings(ctx context.Context) ([]setting, error) {
 		"SELECT alias, canonical FROM architecture_aliases ORDER BY alias",
 	} {
 		digest := &settings[i].digest
-		err := db.each(ctx, query, func(row []any) error {
-			*digest = mix(*digest, hashValues(row))
+		err := db.each(ctx, query, func(row []field) error {
+			*digest = mix(*digest, hashFields(row))
 			return nil
 		})
 		if err != nil {
@@ -158,26 +163,25 @@ func (c *comparison) read(ctx context.Context, db database, side int) error {
 }
 
 func (r *records) readBlobs(ctx context.Context) error {
-	return r.db.each(ctx, "SELECT id, value FROM blobs ORDER BY id", func(row []any) error {
-		r.blobs.set(number(row[0]), hashValue(row[1]))
+	return r.db.scan(ctx, "blobs", []string{"id", "value"}, func(row []field) error {
+		r.blobs.set(row[0].number(), row[1].hash())
 		return nil
 	})
 }
 
-func (r *records) blob(id any) uint64 {
-	return r.blobs.get(number(id))
+func (r *records) blob(id field) uint64 {
+	return r.blobs.get(id.number())
 }
 
 // readSystems leaves out the dates at which support ends: no match depends on them.
 func (r *records) readSystems(ctx context.Context) error {
-	const query = "SELECT id, name, release_id, major_version, minor_version, label_version, codename, channel " +
-		"FROM operating_systems ORDER BY id"
-	return r.db.each(ctx, query, func(row []any) error {
-		digest := hashValues(row[1:])
+	columns := []string{"id", "name", "release_id", "major_version", "minor_version", "label_version", "codename", "channel"}
+	return r.db.scan(ctx, "operating_systems", columns, func(row []field) error {
+		digest := hashFields(row[1:])
 		r.systems.add(r.side, r.systems.at(AnyOSKey), digest)
-		r.systems.add(r.side, r.systems.at(OSKey(text(row[1]))), digest)
-		r.systems.add(r.side, r.systems.at(OSKey(text(row[2]))), digest)
-		r.systemRows.set(number(row[0]), digest)
+		r.systems.add(r.side, r.systems.at(searchKey(osKind, row[1].text())), digest)
+		r.systems.add(r.side, r.systems.at(searchKey(osKind, row[2].text())), digest)
+		r.systemRows.set(row[0].number(), digest)
 		return nil
 	})
 }
@@ -187,33 +191,32 @@ func (r *records) readOverrides(ctx context.Context) error {
 	const query = "SELECT alias, replacement, version, version_pattern, codename, channel, replacement_major_version, " +
 		"replacement_minor_version, replacement_label_version, replacement_channel, CAST(rolling AS TEXT), " +
 		"applicable_client_db_schemas FROM operating_system_specifier_overrides ORDER BY rowid"
-	return r.db.each(ctx, query, func(row []any) error {
-		digest := hashValues(row)
-		alias := r.systems.at(OSKey(text(row[0])))
+	return r.db.each(ctx, query, func(row []field) error {
+		digest := hashFields(row)
+		alias := r.systems.at(searchKey(osKind, row[0].text()))
 		r.systems.add(r.side, alias, digest)
 		r.systems.add(r.side, r.systems.at(AnyOSKey), digest)
-		if row[1] != nil {
-			r.systems.redirects = append(r.systems.redirects, redirect{alias, r.systems.at(OSKey(text(row[1])))})
+		if row[1].kind != null {
+			r.systems.redirects = append(r.systems.redirects, redirect{alias, r.systems.at(searchKey(osKind, row[1].text()))})
 		}
 		return nil
 	})
 }
 
 func (r *records) readVulnerabilities(ctx context.Context) error {
-	const query = "SELECT id, blob_id, name, status, provider_id, CAST(published_date AS TEXT), CAST(modified_date AS TEXT), " +
-		"CAST(withdrawn_date AS TEXT) FROM vulnerability_handles ORDER BY id"
-	return r.db.each(ctx, query, func(row []any) error {
-		v := named{mix(hashValues(row[2:]), r.blob(row[1])), r.vulnerabilities.at(VulnerabilityKey(text(row[2])))}
+	columns := []string{"id", "blob_id", "name", "status", "provider_id", "published_date", "modified_date", "withdrawn_date"}
+	return r.db.scan(ctx, "vulnerability_handles", columns, func(row []field) error {
+		v := named{mix(hashFields(row[2:]), r.blob(row[1])), r.vulnerabilities.at(searchKey(vulnerabilityKind, row[2].text()))}
 		r.vulnerabilities.add(r.side, v.place, v.digest)
-		r.vulnerabilityOf.set(number(row[0]), v)
+		r.vulnerabilityOf.set(row[0].number(), v)
 		return nil
 	})
 }
 
 func (r *records) readAliases(ctx context.Context) error {
-	return r.db.each(ctx, "SELECT name, alias FROM vulnerability_aliases ORDER BY name, alias", func(row []any) error {
-		name, alias := r.vulnerabilities.at(VulnerabilityKey(text(row[0]))), r.vulnerabilities.at(VulnerabilityKey(text(row[1])))
-		digest := hashValues(row)
+	return r.db.each(ctx, "SELECT name, alias FROM vulnerability_aliases ORDER BY name, alias", func(row []field) error {
+		name, alias := r.vulnerabilities.at(searchKey(vulnerabilityKind, row[0].text())), r.vulnerabilities.at(searchKey(vulnerabilityKind, row[1].text()))
+		digest := hashFields(row)
 		r.vulnerabilities.add(r.side, name, digest)
 		r.vulnerabilities.add(r.side, alias, digest)
 		r.vulnerabilities.redirects = append(r.vulnerabilities.redirects, redirect{alias, name})
@@ -222,38 +225,38 @@ func (r *records) readAliases(ctx context.Context) error {
 }
 
 func (r *records) readCPEs(ctx context.Context) error {
-	const query = "SELECT id, product, part, vendor, edition, language, software_edition, target_hardware, target_software, other " +
-		"FROM cpes ORDER BY id"
-	return r.db.each(ctx, query, func(row []any) error {
-		r.cpeOf.set(number(row[0]), named{hashValues(row[1:]), r.products.at(ProductKey(text(row[1])))})
+	columns := []string{
+		"id", "product", "part", "vendor", "edition", "language", "software_edition", "target_hardware", "target_software", "other",
+	}
+	return r.db.scan(ctx, "cpes", columns, func(row []field) error {
+		r.cpeOf.set(row[0].number(), named{hashFields(row[1:]), r.products.at(searchKey(productKind, row[1].text()))})
 		return nil
 	})
 }
 
 func (r *records) readPackageCPEs(ctx context.Context) error {
-	return r.db.each(ctx, "SELECT package_id, cpe_id FROM package_cpes ORDER BY cpe_id, package_id", func(row []any) error {
-		id := number(row[0])
-		r.cpesOf[id] = append(r.cpesOf[id], r.cpeOf.get(number(row[1])))
+	return r.db.each(ctx, "SELECT package_id, cpe_id FROM package_cpes ORDER BY cpe_id, package_id", func(row []field) error {
+		id := row[0].number()
+		r.cpesOf[id] = append(r.cpesOf[id], r.cpeOf.get(row[1].number()))
 		return nil
 	})
 }
 
 func (r *records) readPackages(ctx context.Context) error {
-	return r.db.each(ctx, "SELECT id, ecosystem, name FROM packages ORDER BY id", func(row []any) error {
-		id := number(row[0])
-		digest := hashValues(row[1:])
+	return r.db.scan(ctx, "packages", []string{"id", "ecosystem", "name"}, func(row []field) error {
+		id := row[0].number()
+		digest := hashFields(row[1:])
 		for _, cpe := range r.cpesOf[id] {
 			digest = mix(digest, cpe.digest)
 		}
-		r.packageOf.set(id, named{digest, r.packages.at(PackageKey(text(row[2])))})
+		r.packageOf.set(id, named{digest, r.packages.at(searchKey(packageKind, row[2].text()))})
 		return nil
 	})
 }
 
 func (r *records) readPackageHandles(ctx context.Context) error {
 	for kind, table := range []string{"affected_package_handles", "unaffected_package_handles"} {
-		query := "SELECT vulnerability_id, operating_system_id, package_id, blob_id FROM " + table + " ORDER BY id"
-		err := r.db.each(ctx, query, func(row []any) error {
+		err := r.db.scan(ctx, table, []string{"vulnerability_id", "operating_system_id", "package_id", "blob_id"}, func(row []field) error {
 			r.addPackageHandle(uint64(kind), row)
 			return nil
 		})
@@ -264,17 +267,17 @@ func (r *records) readPackageHandles(ctx context.Context) error {
 	return nil
 }
 
-func (r *records) addPackageHandle(kind uint64, row []any) {
-	vulnerability, pkg := r.vulnerabilityOf.get(number(row[0])), r.packageOf.get(number(row[2]))
+func (r *records) addPackageHandle(kind uint64, row []field) {
+	vulnerability, pkg := r.vulnerabilityOf.get(row[0].number()), r.packageOf.get(row[2].number())
 	system := uint64(0)
-	if row[1] != nil { // a system that there is not is something else than none
-		system = mix(1, r.systemRows.get(number(row[1])))
+	if row[1].kind != null { // a system that there is not is something else than none
+		system = mix(1, r.systemRows.get(row[1].number()))
 	}
 	digest := mixAll(kind, vulnerability.digest, system, pkg.digest, r.blob(row[3]))
 	r.packages.add(r.side, r.anyPackage, digest)
 	r.packages.add(r.side, pkg.place, digest)
 	r.vulnerabilities.add(r.side, vulnerability.place, digest)
-	for _, cpe := range r.cpesOf[number(row[2])] {
+	for _, cpe := range r.cpesOf[row[2].number()] {
 		r.products.add(r.side, cpe.place, digest)
 		r.products.add(r.side, r.anyProduct, digest)
 	}
@@ -282,8 +285,7 @@ func (r *records) addPackageHandle(kind uint64, row []any) {
 
 func (r *records) readCPEHandles(ctx context.Context) error {
 	for kind, table := range []string{"affected_cpe_handles", "unaffected_cpe_handles"} {
-		query := "SELECT vulnerability_id, cpe_id, blob_id FROM " + table + " ORDER BY id"
-		err := r.db.each(ctx, query, func(row []any) error {
+		err := r.db.scan(ctx, table, []string{"vulnerability_id", "cpe_id", "blob_id"}, func(row []field) error {
 			r.addCPEHandle(uint64(kind), row)
 			return nil
 		})
@@ -294,8 +296,8 @@ func (r *records) readCPEHandles(ctx context.Context) error {
 	return nil
 }
 
-func (r *records) addCPEHandle(kind uint64, row []any) {
-	vulnerability, cpe := r.vulnerabilityOf.get(number(row[0])), r.cpeOf.get(number(row[1]))
+func (r *records) addCPEHandle(kind uint64, row []field) {
+	vulnerability, cpe := r.vulnerabilityOf.get(row[0].number()), r.cpeOf.get(row[1].number())
 	digest := mixAll(kind, vulnerability.digest, cpe.digest, r.blob(row[2]))
 	r.products.add(r.side, r.anyProduct, digest)
 	r.products.add(r.side, cpe.place, digest)
@@ -306,28 +308,25 @@ func (r *records) addCPEHandle(kind uint64, row []any) {
 func readScores(ctx context.Context, db database, cves *digests, side int) error {
 	// Every probability carries the date of all of them.
 	date := uint64(0)
-	err := db.each(ctx, "SELECT CAST(date AS TEXT) FROM epss_metadata ORDER BY rowid LIMIT 1", func(row []any) error {
-		date = hashValues(row)
+	err := db.each(ctx, "SELECT CAST(date AS TEXT) FROM epss_metadata ORDER BY rowid LIMIT 1", func(row []field) error {
+		date = hashFields(row)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	for _, scores := range []struct {
-		start uint64
-		query string
-	}{
-		{mix(1, date), "SELECT cve, epss, percentile FROM epss_handles ORDER BY id"},
-		{2, "SELECT cve, cwe, source, type FROM cwe_handles ORDER BY id"},
-		{3, "SELECT k.cve, b.value FROM known_exploited_vulnerability_handles k LEFT JOIN blobs b ON b.id = k.blob_id ORDER BY k.id"},
-	} {
-		err := db.each(ctx, scores.query, func(row []any) error {
-			cves.add(side, cves.at(cveKey(text(row[0]))), mix(scores.start, hashValues(row)))
+	visit := func(start uint64) func(row []field) error {
+		return func(row []field) error {
+			cves.add(side, cves.at(searchKey(cveKind, row[0].text())), mix(start, hashFields(row)))
 			return nil
-		})
-		if err != nil {
-			return err
 		}
 	}
-	return nil
+	if err := db.scan(ctx, "epss_handles", []string{"cve", "epss", "percentile"}, visit(mix(1, date))); err != nil {
+		return err
+	}
+	if err := db.scan(ctx, "cwe_handles", []string{"cve", "cwe", "source", "type"}, visit(2)); err != nil {
+		return err
+	}
+	const exploited = "SELECT k.cve, b.value FROM known_exploited_vulnerability_handles k LEFT JOIN blobs b ON b.id = k.blob_id ORDER BY k.id"
+	return db.each(ctx, exploited, visit(3))
 }

@@ -26,6 +26,7 @@ func (i *installation) scanJob(namespace string, mutate func(*batchv1.Job, *core
 	}
 	job := scanjob.Build(scanjob.Request{
 		Name: scanjob.Name(key, "nonce", 1), Key: key, Namespace: namespace, ScannerUID: "uid", PullSecrets: []string{"pull.secret"},
+		Fallbacks:           []string{"docker.io/library/app", "registry.local:5000/team/app_x", "[::1]:5000/app"},
 		OperatorPullSecrets: []corev1.LocalObjectReference{{Name: "operator"}},
 		NodeSelector:        map[string]string{"a": "b"},
 		Tolerations:         []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
@@ -71,8 +72,16 @@ func TestScanJobs(t *testing.T) {
 		"a registry without TLS": more("--plain-http-registries=evil.example"),
 		"a second upload URL":    more("--upload-url=http://evil.example"),
 		"a host for credentials": more("--token-host=evil.example"),
-		"another docker config":  more("--docker-config=/scratch/../config.json"),
-		"a folder as an image":   func(_ *batchv1.Job, _ *corev1.PodSpec, c *corev1.Container) { c.Args[1] = "--rootfs=/" },
+		"too many fallbacks": func(_ *batchv1.Job, _ *corev1.PodSpec, c *corev1.Container) {
+			c.Args = append(c.Args, "--fallback-repository=docker.io/a/b", "--fallback-repository=docker.io/a/c")
+		},
+		"a fallback with a digest":       more("--fallback-repository=evil.example/app@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"),
+		"a fallback that is a folder":    more("--fallback-repository=/etc"),
+		"a fallback that is an argument": more("--fallback-repository=a/b --upload-url=http://evil.example"),
+		"a fallback without a path":      more("--fallback-repository=evil.example"),
+		"a long fallback":                more("--fallback-repository=evil.example/" + strings.Repeat("a", 256)),
+		"another docker config":          more("--docker-config=/scratch/../config.json"),
+		"a folder as an image":           func(_ *batchv1.Job, _ *corev1.PodSpec, c *corev1.Container) { c.Args[1] = "--rootfs=/" },
 		"an image without digest": func(_ *batchv1.Job, _ *corev1.PodSpec, c *corev1.Container) {
 			c.Args[1], c.Args[2] = "evil:1", "--image-id=evil:1"
 		},
@@ -142,6 +151,23 @@ func TestScanJobsReachRegistriesAsConfigured(t *testing.T) {
 	g.Expect(i.try(t, i.scanJob(i.shop, nil))).To(gomega.Succeed(), "of a manager that does not know of them yet")
 	g.Expect(i.try(t, i.scanJob(i.shop, with(`{"registries":[{"host":"docker.io","mirrors":["mirror.example/hub"]}]}`)))).To(gomega.Succeed())
 	g.Expect(i.try(t, i.scanJob(i.shop, with(`{"registries":[{"host":"docker.io","mirrors":["evil.example"]}]}`)))).To(denied("scan-jobs"))
+}
+
+// TestServiceAccountOfScans: pods in the operator's namespace alone may have the one that the chart names.
+func TestServiceAccountOfScans(t *testing.T) {
+	i := install(t, `{plainHTTPRegistries: ["registry.local:5000"], scans: {serviceAccountName: scans}}`)
+	g := gomega.NewWithT(t)
+	as := func(name string) func(*batchv1.Job, *corev1.PodSpec, *corev1.Container) {
+		return func(_ *batchv1.Job, p *corev1.PodSpec, _ *corev1.Container) { p.ServiceAccountName = name }
+	}
+	for _, name := range []string{"", "default", "scans"} {
+		g.Expect(i.try(t, i.scanJob(i.release, as(name)))).To(gomega.Succeed(), name)
+	}
+	g.Expect(i.try(t, i.scanJob(i.release, as("scanner-controller-manager")))).To(denied("scan-jobs"))
+	g.Expect(i.try(t, i.scanJob(i.shop, as("scans")))).To(denied("scan-jobs"), "in another namespace")
+	g.Expect(i.try(t, i.scanJob(i.release, func(_ *batchv1.Job, p *corev1.PodSpec, _ *corev1.Container) {
+		p.ServiceAccountName, p.AutomountServiceAccountToken = "scans", nil
+	}))).To(denied("scan-jobs"), "with a token")
 }
 
 // TestScanJobDeletions: with its right to delete Jobs, the operator cannot delete those of others.

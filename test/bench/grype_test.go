@@ -15,7 +15,9 @@ import (
 	"github.com/scanner-operator/scanner-operator/test/grypecmd"
 )
 
-var grypePrograms = sync.OnceValues(func() (string, error) { return grypecmd.Programs(filepath.Join("..", "parity", "grypecli")) })
+var grypePrograms = sync.OnceValues(func() (string, error) {
+	return grypecmd.Programs(filepath.Join("..", "parity", "grypecli"), grypecmd.Grype, ".")
+})
 
 // grype prepares a run of the grype command on an SBOM.
 func grype(tb testing.TB, installed vulndb.Installed, sbom string) *exec.Cmd {

@@ -64,17 +64,23 @@ func median(b *testing.B, command func() *exec.Cmd, files []string) usage {
 	return all[runs/2]
 }
 
-// ourCommand builds our command as a release does, and installs the database for it.
-func ourCommand(b *testing.B, installed vulndb.Installed) (program, dataDir string, used vulndb.Installed) {
+// buildOurCommand builds our command as a release does.
+func buildOurCommand(b *testing.B) string {
 	b.Helper()
-	dir := b.TempDir()
-	program, dataDir = filepath.Join(dir, "scanner-operator"), filepath.Join(dir, "data")
+	program := filepath.Join(b.TempDir(), "scanner-operator")
 	build := exec.CommandContext(b.Context(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", program, "./cmd/scanner-operator")
 	build.Dir = filepath.Join("..", "..")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := build.CombinedOutput(); err != nil {
 		b.Fatalf("build our command: %v\n%s", err, output)
 	}
+	return program
+}
+
+// ourCommand builds our command, and installs the database for it.
+func ourCommand(b *testing.B, installed vulndb.Installed) (program, dataDir string, used vulndb.Installed) {
+	b.Helper()
+	program, dataDir = buildOurCommand(b), filepath.Join(b.TempDir(), "data")
 	library, err := vulndb.New(vulndb.Config{Dir: filepath.Join(dataDir, "db"), UpdateURL: vulndb.UpdateURLNone})
 	if err != nil {
 		b.Fatal(err)

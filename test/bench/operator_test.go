@@ -68,7 +68,7 @@ func (p phase) ingest(ctx context.Context) (_ figures, err error) {
 		if err != nil {
 			return err
 		}
-		return errors.Join(o.IngestSBOM(ctx, keys[index], "", file), file.Close())
+		return errors.Join(o.IngestSBOM(ctx, keys[index], store.Delivery{}, file), file.Close())
 	})
 }
 
@@ -127,7 +127,7 @@ func (p phase) count(ctx context.Context) (_ figures, err error) {
 	defer func() { err = errors.Join(err, o.store.Close()) }()
 	findings := 0
 	for query := (store.ImageQuery{Page: store.Page{Size: store.MaxPageSize}}); ; {
-		page, err := o.store.ListImages(ctx, query)
+		page, err := o.store.ListImages(ctx, store.AllNamespaces(), query)
 		if err != nil {
 			return nil, err
 		}

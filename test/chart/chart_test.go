@@ -16,7 +16,10 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	sigsyaml "sigs.k8s.io/yaml"
+
+	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 )
 
 func TestLint(t *testing.T) {
@@ -374,6 +377,9 @@ func TestSelectors(t *testing.T) {
 		}
 	}
 	for _, p := range find[*networkingv1.NetworkPolicy](r) {
+		if p.Name == "scanner-scans" {
+			continue // TestScansOfImageVolumesReachTheOperatorAlone
+		}
 		selects("NetworkPolicy "+p.Name, p.Spec.PodSelector.MatchLabels)
 	}
 	for _, p := range find[*policyv1.PodDisruptionBudget](r) {
@@ -381,6 +387,40 @@ func TestSelectors(t *testing.T) {
 	}
 	if got := len(find[*unstructured.Unstructured](r)); got != 1 {
 		t.Errorf("%d ServiceMonitors, want 1", got)
+	}
+}
+
+func TestScansOfImageVolumesReachTheOperatorAlone(t *testing.T) {
+	scan := scanjob.Build(scanjob.Request{Volume: &scanjob.ImageVolume{}}, scanjob.DefaultOptions()).Spec.Template.Labels
+	other := scanjob.Build(scanjob.Request{}, scanjob.DefaultOptions()).Spec.Template.Labels
+	policy := func(values string) *networkingv1.NetworkPolicy {
+		for _, p := range find[*networkingv1.NetworkPolicy](render(t, values)) {
+			if p.Name == "scanner-scans" {
+				return p
+			}
+		}
+		return nil
+	}
+	p := policy("networkPolicy: {enabled: true, dnsTo: [{namespaceSelector: {matchLabels: {a: b}}}]}")
+	if p == nil {
+		t.Fatal("there is no policy for scans")
+	}
+	selector := labels.SelectorFromSet(p.Spec.PodSelector.MatchLabels)
+	if !selector.Matches(labels.Set(scan)) || selector.Matches(labels.Set(other)) {
+		t.Errorf("%s: selects scans of image volumes: %t, of registries: %t", selector, selector.Matches(labels.Set(scan)), selector.Matches(labels.Set(other)))
+	}
+	operator := render(t, "").Deployment.Spec.Template.Labels
+	if e := p.Spec.Egress; len(p.Spec.PolicyTypes) != 2 || len(p.Spec.Ingress) > 0 || len(e) != 2 || e[0].Ports[0].Port.IntValue() != 8000 || len(e[0].To) != 1 ||
+		!labels.SelectorFromSet(e[0].To[0].PodSelector.MatchLabels).Matches(labels.Set(operator)) || e[1].Ports[0].Port.IntValue() != 53 || len(e[1].To) != 1 {
+		t.Errorf("%+v", p.Spec)
+	}
+	for _, values := range []string{
+		"", "networkPolicy: {enabled: true}\ncatalog: {mode: in-process}", "networkPolicy: {enabled: true}\ncontrollers: {scanner: false}",
+		"networkPolicy: {enabled: true}\ncatalog: {apiURL: \"https://elsewhere:1\"}",
+	} {
+		if policy(values) != nil {
+			t.Errorf("%q has a policy for scans", values)
+		}
 	}
 }
 

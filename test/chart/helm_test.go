@@ -25,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
@@ -97,7 +98,7 @@ func render(t *testing.T, values string, args ...string) release {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		corev1.AddToScheme, appsv1.AddToScheme, rbacv1.AddToScheme, networkingv1.AddToScheme,
-		policyv1.AddToScheme, admissionv1.AddToScheme, apiextensionsv1.AddToScheme, schedulingv1.AddToScheme,
+		policyv1.AddToScheme, admissionv1.AddToScheme, apiextensionsv1.AddToScheme, schedulingv1.AddToScheme, gatewayv1.Install,
 	} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)

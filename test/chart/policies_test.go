@@ -55,17 +55,24 @@ func TestPolicySettings(t *testing.T) {
 	for name, want := range map[string][2]string{
 		"plainHTTPRegistries": {`[""]`, `["a:5000","b"]`},
 		"registries":          {`""`, `"{\"caBundle\":\"a \\u003c b\",\"proxy\":{\"noProxy\":[],\"url\":\"http://proxy:3128\"}}"`},
+		"serviceAccount":      {`""`, `"scans"`},
+		"operatorNamespace":   {`"scanner-system"`, `"scanner-system"`},
 		"uploadURL":           {`"https://scanner-controller-manager-api-service.scanner-system.svc:8000"`, `"https://mine:1"`},
 		"privileged":          {"false", "true"},
 		"templateAccess":      {"false", "true"},
 		"singleParent":        {"false", "true"},
 	} {
-		const others = `{plainHTTPRegistries: ["a:5000", b], scans: {caBundle: "a < b", proxy: {url: "http://proxy:3128"}}, catalog: {apiURL: "https://mine:1"}, admissionPolicy: {podSets: privileged, podSetAccess: template, singleParent: true}}`
+		const others = `{plainHTTPRegistries: ["a:5000", b], scans: {serviceAccountName: scans, caBundle: "a < b", proxy: {url: "http://proxy:3128"}}, catalog: {apiURL: "https://mine:1"}, admissionPolicy: {podSets: privileged, podSetAccess: template, singleParent: true}}`
 		if got := [2]string{variables("")[name], variables(others)[name]}; got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
 	for _, p := range find[*admissionv1.ValidatingAdmissionPolicy](render(t, "serviceAccount: {name: mine}", "--namespace", "other")) {
+		for _, v := range p.Spec.Variables {
+			if v.Name == "operatorNamespace" && v.Expression != `"other"` {
+				t.Errorf("%s is for another namespace: %s", p.Name, v.Expression)
+			}
+		}
 		for _, c := range p.Spec.MatchConditions {
 			if c.Name == "by-the-operator" && c.Expression != `request.userInfo.username == "system:serviceaccount:other:mine"` {
 				t.Errorf("%s is for another account: %s", p.Name, c.Expression)
@@ -76,7 +83,8 @@ func TestPolicySettings(t *testing.T) {
 
 // TestRegistriesOfPolicyAndManager: the policy permits what the manager passes to scan Jobs.
 func TestRegistriesOfPolicyAndManager(t *testing.T) {
-	objects := render(t, `scans: {caBundle: "-----BEGIN\n<ä>&\n", registries: [{host: docker.io, mirrors: [mirror.example/hub]}, {host: "r:5000", plainHTTP: true}]}`)
+	objects := render(t, `scans: {caBundle: "-----BEGIN\n<ä>&\n", registries: [{host: docker.io, mirrors: [mirror.example/hub]}, {host: "r:5000", plainHTTP: true}],
+		attestations: [{publicKey: "-----BEGIN PUBLIC KEY-----\n", repositories: [r.example/team]}]}`)
 	var permitted, passed string
 	for _, p := range find[*admissionv1.ValidatingAdmissionPolicy](objects) {
 		for _, v := range p.Spec.Variables {
@@ -92,7 +100,7 @@ func TestRegistriesOfPolicyAndManager(t *testing.T) {
 			passed = v.Value
 		}
 	}
-	const want = `{"caBundle":"-----BEGIN\n\u003cä\u003e\u0026\n","registries":[{"host":"docker.io","mirrors":["mirror.example/hub"]},{"host":"r:5000","plainHTTP":true}]}`
+	const want = `{"attestations":[{"publicKey":"-----BEGIN PUBLIC KEY-----\n","repositories":["r.example/team"]}],"caBundle":"-----BEGIN\n\u003cä\u003e\u0026\n","registries":[{"host":"docker.io","mirrors":["mirror.example/hub"]},{"host":"r:5000","plainHTTP":true}]}`
 	if passed != want || permitted != want {
 		t.Errorf("the manager passes %s\nthe policy permits %s\nwant %s", passed, permitted, want)
 	}

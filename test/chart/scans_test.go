@@ -50,9 +50,9 @@ func TestScansHaveALowPriority(t *testing.T) {
 }
 
 func TestScansAreBounded(t *testing.T) {
-	args := render(t, "{image: {pullSecrets: [{name: a}, {name: b}]}, scans: {concurrency: 3, registryConcurrency: 2, recatalogPerHour: 30, maxMemory: 2Gi, deadline: 1h, auditInterval: 1m, maxRetention: 720h}}").container().Args
+	args := render(t, "{image: {pullSecrets: [{name: a}, {name: b}]}, scans: {concurrency: 3, registryConcurrency: 2, nodeConcurrency: 3, recatalogPerHour: 30, maxMemory: 2Gi, deadline: 1h, auditInterval: 1m, maxRetention: 720h}}").container().Args
 	for _, want := range []string{
-		"--scan-concurrency=3", "--scan-registry-concurrency=2", "--scan-recatalog-per-hour=30", "--scan-max-memory=2Gi", "--scan-deadline=1h", "--audit-interval=1m", "--max-retention=720h",
+		"--scan-concurrency=3", "--scan-registry-concurrency=2", "--scan-node-concurrency=3", "--scan-recatalog-per-hour=30", "--scan-max-memory=2Gi", "--scan-deadline=1h", "--audit-interval=1m", "--max-retention=720h",
 		"--scan-image-pull-secrets=a", "--scan-image-pull-secrets=b",
 	} {
 		if !slices.Contains(args, want) {

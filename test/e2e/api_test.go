@@ -79,7 +79,10 @@ func userToken(t *testing.T) string {
 
 // tlsConfig trusts the CA of the operator, which trustOperator adds. Tests connect to the address of the Service, as the machine does not
 // resolve its name.
-var tlsConfig = &tls.Config{RootCAs: x509.NewCertPool(), ServerName: "scanner-controller-manager-api-service." + operatorNamespace + ".svc"}
+var tlsConfig = &tls.Config{RootCAs: x509.NewCertPool(), ServerName: serviceName}
+
+// serviceName is the name of the Service in the cluster.
+const serviceName = "scanner-controller-manager-api-service." + operatorNamespace + ".svc"
 
 // httpClient connects anew for each request: a connection that was opened while the node's rules for the Service changed may lead elsewhere,
 // and would for ever.

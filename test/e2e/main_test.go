@@ -23,6 +23,7 @@ import (
 
 	"github.com/scanner-operator/scanner-operator/hack/sampleimages"
 	"github.com/scanner-operator/scanner-operator/internal/setup"
+	"github.com/scanner-operator/scanner-operator/test/dexserver"
 	"github.com/scanner-operator/scanner-operator/test/localcluster"
 )
 
@@ -41,6 +42,10 @@ type suite struct {
 	// registry serves the samples without credentials, private the same with.
 	registry, private *registry
 	samples           map[string]sampleimages.Image
+	// node are the registries that the operator is not configured for.
+	node *nodeRegistries
+	// dex is the identity provider.
+	dex *dexserver.Server
 }
 
 var e2e suite
@@ -62,7 +67,11 @@ func TestMain(m *testing.M) {
 func run(m *testing.M, code *int) (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 25*time.Minute)
 	defer cancel()
-	cluster, err := localcluster.Start(ctx, "e2e", localcluster.Real)
+	if e2e.node, err = newNodeRegistries(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e2e.node.close()) }()
+	cluster, err := localcluster.Start(ctx, "e2e", localcluster.Real, e2e.node.flags()...)
 	if err != nil {
 		return err
 	}
@@ -86,7 +95,14 @@ func run(m *testing.M, code *int) (err error) {
 	}
 	defer e2e.registry.close()
 	defer e2e.private.close()
-	if err := install(ctx); err != nil {
+	provider, err := startProvider(ctx)
+	if e2e.dex != nil {
+		defer func() { err = errors.Join(err, e2e.dex.Close()) }()
+	}
+	if err != nil {
+		return err
+	}
+	if err := install(ctx, provider...); err != nil {
 		return err
 	}
 	if err := trustOperator(ctx); err != nil {
@@ -156,6 +172,9 @@ func serveSamples(ctx context.Context) error {
 	if e2e.private, err = newRegistry(address, 5001, "user:secret"); err != nil {
 		return err
 	}
+	if err := e2e.node.serve(address); err != nil {
+		return err
+	}
 	images, err := sampleimages.Build(ctx, "", func(format string, args ...any) { fmt.Printf(format+"\n", args...) })
 	if err != nil {
 		return err
@@ -170,12 +189,12 @@ func serveSamples(ctx context.Context) error {
 }
 
 // install installs the chart as the README says, with values for this cluster.
-func install(ctx context.Context) error {
+func install(ctx context.Context, values ...string) error {
 	helm := os.Getenv("HELM")
 	if helm == "" {
 		return errors.New("HELM does not name the helm binary; make e2e does")
 	}
-	return e2e.Run(ctx, helm, "install", "scanner", "charts/scanner-operator",
+	return e2e.Run(ctx, helm, append(values, "install", "scanner", "charts/scanner-operator",
 		"--kubeconfig="+e2e.Kubeconfig, "--namespace="+operatorNamespace, "--create-namespace", "--wait", "--timeout=4m",
 		"--set=image.registry=docker.io", "--set=image.repository=library/scanner-operator", "--set=image.tag=e2e",
 		// Short enough to wait for, and long enough for the operator to be started again in between.
@@ -183,9 +202,9 @@ func install(ctx context.Context) error {
 		// Twice what TestOutOfMemory begins with; what a Scanner asks for itself is not cut.
 		"--set=scans.maxMemory="+largeMemory,
 		// Scans that are held up must not keep others waiting.
-		"--set=scans.concurrency=20", "--set=scans.registryConcurrency=20",
+		"--set=scans.concurrency=20", "--set=scans.registryConcurrency=20", "--set=scans.nodeConcurrency=20",
 		"--set=vulnerabilityDatabase.updateURL=none", "--set=vulnerabilityDatabase.sample=true",
-		"--set=plainHTTPRegistries={"+e2e.registry.host+"}", "--set=scans.registries[0].host="+e2e.private.host, "--set=scans.registries[0].plainHTTP=true")
+		"--set=plainHTTPRegistries={"+e2e.registry.host+"}", "--set=scans.registries[0].host="+e2e.private.host, "--set=scans.registries[0].plainHTTP=true")...)
 }
 
 // waitForService waits until the node sends the Service's connections to the pod: that comes some time after the pod is ready.

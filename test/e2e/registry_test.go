@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"log"
@@ -31,14 +32,16 @@ type registry struct {
 	mu   sync.Mutex
 	gone map[string]bool
 	held map[string]*hold
+	// blobBytes is how much of blobs was sent.
+	blobBytes int64
 }
 
 func newRegistry(address string, port int, credentials string) (*registry, error) {
-	r := &registry{host: fmt.Sprintf("%s:%d", address, port), credentials: credentials, gone: map[string]bool{}, held: map[string]*hold{}}
-	listener, err := net.Listen("tcp", r.host)
+	listener, err := net.Listen("tcp", fmt.Sprintf("%s:%d", address, port))
 	if err != nil {
 		return nil, fmt.Errorf("start a registry: %w", err)
 	}
+	r := &registry{host: listener.Addr().String(), credentials: credentials, gone: map[string]bool{}, held: map[string]*hold{}}
 	images := ggcr.New(ggcr.Logger(log.New(io.Discard, "", 0)))
 	r.server = &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		user, password, _ := req.BasicAuth()
@@ -51,10 +54,54 @@ func newRegistry(address string, port int, credentials string) (*registry, error
 			http.Error(w, `{"errors":[{"code":"MANIFEST_UNKNOWN","message":"manifest unknown"}]}`, http.StatusNotFound)
 			return
 		}
-		images.ServeHTTP(r.hindered(w, req), req)
+		images.ServeHTTP(r.hindered(r.counted(w, req), req), req)
 	})}
 	go func() { _ = r.server.Serve(listener) }()
 	return r, nil
+}
+
+// listen serves the registry at a free port of another address too, with TLS if there is a certificate.
+func (r *registry) listen(address string, certificate *tls.Certificate) (host string, err error) {
+	listener, err := net.Listen("tcp", address+":0")
+	if err != nil {
+		return "", fmt.Errorf("serve a registry at another address: %w", err)
+	}
+	host = listener.Addr().String()
+	if certificate != nil {
+		listener = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{*certificate}, MinVersion: tls.VersionTLS12})
+	}
+	go func() { _ = r.server.Serve(listener) }()
+	return host, nil
+}
+
+// counted is w, or an answer with a blob that is counted.
+func (r *registry) counted(w http.ResponseWriter, req *http.Request) http.ResponseWriter {
+	if req.Method == http.MethodGet && strings.Contains(req.URL.Path, "/blobs/") {
+		return &countedAnswer{w, r}
+	}
+	return w
+}
+
+type countedAnswer struct {
+	http.ResponseWriter
+	registry *registry
+}
+
+func (a *countedAnswer) Write(p []byte) (int, error) {
+	a.registry.mu.Lock()
+	a.registry.blobBytes += int64(len(p))
+	a.registry.mu.Unlock()
+	return a.ResponseWriter.Write(p)
+}
+
+// Unwrap is for http.ResponseController.
+func (a *countedAnswer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// sent returns how many bytes of blobs the registry has sent.
+func (r *registry) sent() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.blobBytes
 }
 
 func (r *registry) close() { _ = r.server.Close() }

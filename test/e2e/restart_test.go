@@ -51,7 +51,7 @@ func TestOperatorIsReplaced(t *testing.T) {
 
 func replaceOperator(t *testing.T, how string, end func(*testing.T, *corev1.Pod), replaced func(before, now *corev1.Pod) bool) {
 	g, ns, a := gomega.NewWithT(t), restrictedNamespace(t), newAPI(t)
-	scanner := applyScanner(t, ns)
+	scanner := applyScanner(t, ns, fromRegistry)
 	beforeRef, before := e2e.registry.push(t, "go-app", how+"/before")
 	runPod(t, ns, "before", beforeRef)
 	scanned(t, a, before)

@@ -77,6 +77,9 @@ func restrictedPod(image string) corev1.PodSpec {
 	}
 }
 
+// fromRegistry has scans pull their images: the test is about the registry, or holds up the pull.
+func fromRegistry(s *scannerv1.Scanner) { s.Spec.Job.Source = scannerv1.SourceRegistry }
+
 func runPod(t *testing.T, namespace, name, image string, mutate ...func(*corev1.Pod)) *corev1.Pod {
 	t.Helper()
 	pod := &corev1.Pod{
@@ -122,7 +125,7 @@ func TestSamplesAreScanned(t *testing.T) {
 	t.Parallel()
 	g, ns, a := gomega.NewWithT(t), restrictedNamespace(t), newAPI(t)
 	announced := a.subscribe(t)
-	scanner := applyScanner(t, ns)
+	scanner := applyScanner(t, ns, func(s *scannerv1.Scanner) { s.Spec.Concurrency = new(int32(2)) })
 	g.Eventually(func() string { return ready(t, scanner) }, patience, tick).Should(gomega.Equal("True/Reconciled"))
 
 	var ids []string
@@ -162,7 +165,7 @@ func TestSamplesAreScanned(t *testing.T) {
 	atMostTwoAtATime(t, a, scanner)
 }
 
-// atMostTwoAtATime reads from the creation of the Jobs, and from when their SBOMs arrived, that spec.concurrency (2 by default) held. The images need
+// atMostTwoAtATime reads from the creation of the Jobs, and from when their SBOMs arrived, that spec.concurrency held. The images need
 // no credentials, so all Jobs are in the operator's namespace.
 func atMostTwoAtATime(t *testing.T, a api, scanner *scannerv1.Scanner) {
 	t.Helper()
@@ -238,7 +241,7 @@ func TestPrivateRegistry(t *testing.T) {
 func TestFailuresHaveReasons(t *testing.T) {
 	t.Parallel()
 	g, ns, a := gomega.NewWithT(t), restrictedNamespace(t), newAPI(t)
-	scanner := applyScanner(t, ns)
+	scanner := applyScanner(t, ns, fromRegistry)
 	coverage := func() string {
 		var now scannerv1.Scanner
 		if err := e2e.client.Get(t.Context(), client.ObjectKeyFromObject(scanner), &now); err != nil {

@@ -85,7 +85,7 @@ func scanPod(t *testing.T, namespace, imageID string) *corev1.Pod {
 func TestOutOfMemory(t *testing.T) {
 	t.Parallel()
 	g, ns, a := gomega.NewWithT(t), restrictedNamespace(t), newAPI(t)
-	scanner := applyScanner(t, ns, func(s *scannerv1.Scanner) {
+	scanner := applyScanner(t, ns, fromRegistry, func(s *scannerv1.Scanner) {
 		s.Spec.Job.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(smallMemory)}
 	})
 	smallRef, small := e2e.registry.push(t, "alpine", "memory/small")
@@ -155,7 +155,7 @@ func withFile(t *testing.T, image v1.Image, name string, mode int64, content []b
 func TestDeadline(t *testing.T) {
 	t.Parallel()
 	ns, a := restrictedNamespace(t), newAPI(t)
-	scanner := applyScanner(t, ns)
+	scanner := applyScanner(t, ns, fromRegistry)
 	held, slow := scanInTheMiddle(t, ns, "deadline/slow")
 	_, frozen := scanInTheMiddle(t, ns, "deadline/frozen")
 	signalContainer(t, scanPod(t, ns, frozen), syscall.SIGSTOP)
@@ -196,7 +196,7 @@ func TestScanIsDeleted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ns, a := restrictedNamespace(t), newAPI(t)
-			scanner := applyScanner(t, ns)
+			scanner := applyScanner(t, ns, fromRegistry)
 			held, id := scanInTheMiddle(t, ns, "deleted/"+name)
 			if err := e2e.client.Delete(t.Context(), victim(t, ns, id), client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 				t.Fatal(err)

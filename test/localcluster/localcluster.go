@@ -38,8 +38,8 @@ type Cluster struct {
 	name, program string
 }
 
-// Start builds devcluster and starts a cluster. Stop stops it.
-func Start(ctx context.Context, name, mode string) (*Cluster, error) {
+// Start builds devcluster and starts a cluster, with further flags of "devcluster up". Stop stops it.
+func Start(ctx context.Context, name, mode string, flags ...string) (*Cluster, error) {
 	// Tests run in the folder of their package, such as test/e2e.
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {
@@ -56,14 +56,14 @@ func Start(ctx context.Context, name, mode string) (*Cluster, error) {
 	if err := c.devcluster(ctx, "down"); err != nil {
 		return nil, err
 	}
-	if err := c.up(ctx, mode); err != nil {
+	if err := c.up(ctx, mode, flags); err != nil {
 		return nil, errors.Join(err, c.Stop())
 	}
 	return c, nil
 }
 
-func (c *Cluster) up(ctx context.Context, mode string) error {
-	if err := c.devcluster(ctx, "up", "--mode="+mode); err != nil {
+func (c *Cluster) up(ctx context.Context, mode string, flags []string) error {
+	if err := c.devcluster(ctx, append([]string{"up", "--mode=" + mode}, flags...)...); err != nil {
 		return err
 	}
 	path, err := exec.CommandContext(ctx, c.program, "kubeconfig", "--name="+c.name).Output()

@@ -22,7 +22,7 @@ import (
 )
 
 // grypePrograms is the folder of the grype command and its stand-in.
-var grypePrograms = sync.OnceValues(func() (string, error) { return grypecmd.Programs("grypecli") })
+var grypePrograms = sync.OnceValues(func() (string, error) { return grypecmd.Programs("grypecli", grypecmd.Grype, ".") })
 
 func grypeProgram(t *testing.T, name string) string {
 	t.Helper()

@@ -21,6 +21,12 @@ func TestVersionsAreTheSame(t *testing.T) {
 			t.Errorf("%s is %q here and %q in grypecli: change test/parity/grypecli/go.mod", module, ours[module], theirs[module])
 		}
 	}
+	benchmarked := requirements(t, filepath.Join("..", "bench", "syftcli", "go.mod"))
+	for _, module := range []string{"github.com/anchore/syft", "github.com/anchore/stereoscope"} {
+		if ours[module] != benchmarked[module] {
+			t.Errorf("%s is %q here and %q in syftcli: change test/bench/syftcli/go.mod", module, ours[module], benchmarked[module])
+		}
+	}
 }
 
 func requirements(t *testing.T, file string) map[string]string {

@@ -17,7 +17,7 @@ var Day = time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
 
 // Describe writes what a store returns as text, one line for each thing, so that two versions can be compared.
 func Describe(ctx context.Context, s store.Store, w io.Writer) error {
-	images, err := s.ListImages(ctx, store.ImageQuery{Page: store.Page{Size: store.MaxPageSize}})
+	images, err := s.ListImages(ctx, store.AllNamespaces(), store.ImageQuery{Page: store.Page{Size: store.MaxPageSize}})
 	if err != nil {
 		return err
 	}
@@ -46,13 +46,13 @@ func Describe(ctx context.Context, s store.Store, w io.Writer) error {
 // describeImage writes the SBOM, the packages, the findings and the report of an image.
 func describeImage(ctx context.Context, s store.Store, image store.Image, w io.Writer) error {
 	if image.SBOMSHA256 != "" {
-		sbom, err := s.SBOM(ctx, image.Key)
+		sbom, err := s.SBOM(ctx, store.AllNamespaces(), image.Key)
 		if err != nil {
 			return err
 		}
 		fmt.Fprintf(w, "  sbom %s %s %d %q\n", sbom.MediaType, sbom.SHA256, sbom.Size, sbom.Content)
 	}
-	err := s.Packages(ctx, image.Key, func(held model.HeldPackage) error {
+	err := s.Packages(ctx, store.AllNamespaces(), image.Key, func(held model.HeldPackage) error {
 		_, err := fmt.Fprintf(w, "  package %s %s %s %s %s %s %s %s %s\n", held.Package.Name, held.Package.Version, held.Package.Type,
 			held.Package.PURL, held.Package.Distro, asJSON(held.Package.Licenses), asJSON(held.Package.CPEs), held.Package.MatchInput, asJSON(held.Locations))
 		return err
@@ -61,7 +61,7 @@ func describeImage(ctx context.Context, s store.Store, image store.Image, w io.W
 		return err
 	}
 	for _, closed := range []bool{false, true} {
-		findings, err := s.Findings(ctx, store.FindingQuery{Image: image.Key, Closed: closed})
+		findings, err := s.Findings(ctx, store.AllNamespaces(), store.FindingQuery{Image: image.Key, Closed: closed})
 		if err != nil {
 			return err
 		}
@@ -69,7 +69,7 @@ func describeImage(ctx context.Context, s store.Store, image store.Image, w io.W
 			fmt.Fprintf(w, "  finding in %s first=%s fixed=%s: %s\n", f.Package.Name, at(f.FirstSeen), at(f.FixedAt), asJSON(f.PackageFinding))
 		}
 	}
-	presences, err := s.Presences(ctx, store.PresenceQuery{Image: image.Key})
+	presences, err := s.Presences(ctx, store.AllNamespaces(), store.PresenceQuery{Image: image.Key})
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func describeImage(ctx context.Context, s store.Store, image store.Image, w io.W
 		fmt.Fprintf(w, "  presence %s %s %s from %s until %s\n", p.Cluster, asJSON(p.Workload), p.Container, at(p.Since), at(p.Until))
 	}
 	if image.HasReport {
-		report, err := s.Report(ctx, image.Key.ImageID)
+		report, err := s.Report(ctx, store.AllNamespaces(), image.Key.ImageID)
 		if err != nil {
 			return err
 		}
@@ -88,26 +88,26 @@ func describeImage(ctx context.Context, s store.Store, image store.Image, w io.W
 
 // describeLists writes what spans images: sums, vulnerabilities, coverage and changes.
 func describeLists(ctx context.Context, s store.Store, w io.Writer) error {
-	overview, err := s.Overview(ctx)
+	overview, err := s.Overview(ctx, store.AllNamespaces())
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(w, "overview running=%d packages=%d counts=%s\n", overview.Running, overview.Packages, asJSON(overview.Counts))
-	vulnerabilities, err := s.ListVulnerabilities(ctx, store.VulnerabilityQuery{})
+	vulnerabilities, err := s.ListVulnerabilities(ctx, store.AllNamespaces(), store.VulnerabilityQuery{})
 	if err != nil {
 		return err
 	}
 	for _, v := range vulnerabilities.Vulnerabilities {
 		fmt.Fprintf(w, "vulnerability %s %s\n", v.ID, v.Severity)
 	}
-	containers, err := s.ListCoverage(ctx, store.CoverageQuery{})
+	containers, err := s.ListCoverage(ctx, store.AllNamespaces(), store.CoverageQuery{})
 	if err != nil {
 		return err
 	}
 	for _, c := range containers.Containers {
 		fmt.Fprintf(w, "container %s %s %s %s %d\n", asJSON(c.Workload), c.Container, c.State, c.Reason, c.Pods)
 	}
-	changes, err := s.Changes(ctx, store.ChangeQuery{})
+	changes, err := s.Changes(ctx, store.AllNamespaces(), store.ChangeQuery{})
 	if err != nil {
 		return err
 	}
@@ -119,14 +119,14 @@ func describeLists(ctx context.Context, s store.Store, w io.Writer) error {
 
 // describeHistory writes the sums of days and the rollouts.
 func describeHistory(ctx context.Context, s store.Store, w io.Writer) error {
-	trend, err := s.Trend(ctx, store.TrendQuery{From: Day, To: Day.AddDate(0, 0, 2)})
+	trend, err := s.Trend(ctx, store.AllNamespaces(), store.TrendQuery{From: Day, To: Day.AddDate(0, 0, 2)})
 	if err != nil {
 		return err
 	}
 	for _, day := range trend {
 		fmt.Fprintf(w, "day %s images=%d scanned=%d\n", at(day.Day), day.Images, day.Scanned)
 	}
-	rollouts, err := s.ListRollouts(ctx, store.RolloutQuery{})
+	rollouts, err := s.ListRollouts(ctx, store.AllNamespaces(), store.RolloutQuery{})
 	if err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func describeHistory(ctx context.Context, s store.Store, w io.Writer) error {
 }
 
 func describeEvents(ctx context.Context, s store.Store, w io.Writer) error {
-	events, err := s.EventsSince(ctx, 0, store.MaxKeys)
+	events, err := s.EventsSince(ctx, store.AllNamespaces(), 0, store.MaxKeys)
 	if err != nil {
 		return err
 	}

@@ -90,7 +90,7 @@ func TestRenamedValues(t *testing.T) {
 			execute(t, file, read(t, filepath.Join(dir, "..", "renamed.sql")))
 			s := open(t, file)
 			defer func() { _ = s.Close() }()
-			rollouts, err := s.ListRollouts(t.Context(), store.RolloutQuery{Namespace: "renamed"})
+			rollouts, err := s.ListRollouts(t.Context(), store.AllNamespaces(), store.RolloutQuery{Namespace: "renamed"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -101,7 +101,7 @@ func TestRenamedValues(t *testing.T) {
 			if diff := cmp.Diff([]store.RolloutState{store.RolloutEvaluated, store.RolloutTimedOut, store.RolloutWaiting}, states); diff != "" {
 				t.Errorf("states of rollouts (-want +got):\n%s", diff)
 			}
-			events, err := s.EventsSince(t.Context(), 1000, store.MaxKeys)
+			events, err := s.EventsSince(t.Context(), store.AllNamespaces(), 1000, store.MaxKeys)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -113,11 +113,11 @@ func TestRenamedValues(t *testing.T) {
 			if diff := cmp.Diff(want, kinds); diff != "" {
 				t.Errorf("events (-want +got):\n%s", diff)
 			}
-			image, err := s.Image(t.Context(), model.ImageKey{ImageID: "renamed", Platform: model.Platform{OS: "linux", Architecture: "amd64"}})
+			image, err := s.Image(t.Context(), store.AllNamespaces(), model.ImageKey{ImageID: "renamed", Platform: model.Platform{OS: "linux", Architecture: "amd64"}})
 			if err != nil || image.State != store.StateCataloged || image.CatalogedAt.IsZero() {
 				t.Errorf("the cataloged image: got %+v, %v", image, err)
 			}
-			containers, err := s.ListCoverage(t.Context(), store.CoverageQuery{Namespace: "renamed", Reason: coverage.ReasonNotCataloged})
+			containers, err := s.ListCoverage(t.Context(), store.AllNamespaces(), store.CoverageQuery{Namespace: "renamed", Reason: coverage.ReasonNotCataloged})
 			if err != nil || len(containers.Containers) != 1 {
 				t.Errorf("the container of an image that is not cataloged: got %+v, %v", containers.Containers, err)
 			}
@@ -128,7 +128,7 @@ func TestRenamedValues(t *testing.T) {
 // checkWanted asks for the images as the controller does, which scans those that are Pending or whose next attempt is due.
 func checkWanted(t *testing.T, s store.Store) {
 	t.Helper()
-	page, err := s.ListImages(t.Context(), store.ImageQuery{States: []store.State{store.StateScanned, store.StateFailed, store.StatePending}})
+	page, err := s.ListImages(t.Context(), store.AllNamespaces(), store.ImageQuery{States: []store.State{store.StateScanned, store.StateFailed, store.StatePending}})
 	if err != nil {
 		t.Fatal(err)
 	}

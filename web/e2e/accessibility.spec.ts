@@ -1,4 +1,5 @@
-import { detailPath, expect, expectFits, test } from "./fixtures.ts";
+import { users } from "../mock/users.ts";
+import { detailPath, expect, expectFits, signIn, test } from "./fixtures.ts";
 
 for (const width of [390, 1440]) {
   test.describe(`${width} px, light and dark`, () => {
@@ -105,6 +106,26 @@ for (const width of [390, 1440]) {
       await expectFits(page);
       await open({ auth: "kubernetes" });
       await expect(page.getByLabel("Token")).toBeVisible();
+      await expectFits(page);
+    });
+
+    test("account, few namespaces and no access", async ({ page, open }) => {
+      await open({ auth: "kubernetes", provider: "available", anonymous: users[2] }, "/sign-in");
+      await signIn(page, "alice@example.com");
+      await page.getByRole("button", { name: "Account: Alice Example" }).click();
+      await expect(page.getByRole("dialog", { name: "Alice Example" })).toBeVisible();
+      await expectFits(page);
+      await page.getByRole("button", { name: "Sign out", exact: true }).click();
+      await expect(page.getByText("There is no access without signing in")).toBeVisible();
+      await expectFits(page);
+      await page.getByRole("main").getByRole("link", { name: "Sign in" }).click();
+      await signIn(page, "bob@example.com");
+      await page.getByText("Show the command for administrators").click();
+      await expectFits(page);
+      await page.context().clearCookies();
+      await page.goto(new URL("/sign-in", page.url()).href);
+      await signIn(page, "carol@example.com");
+      await expect(page.getByText("You have no access to results")).toBeVisible();
       await expectFits(page);
     });
   });

@@ -30,6 +30,13 @@ test("shows facts, findings and why they matched", async ({ page, open }) => {
   );
 });
 
+test("says that a result is partial, and how the image was read", async ({ page, open }) => {
+  await open({}, ({ images }) => detailPath(images.find((image) => image.partial)?.imageId ?? ""));
+  await expect(page.getByText("The result is partial")).toBeVisible();
+  await expect(page.getByText(/could not read 12 files or directories/)).toBeVisible();
+  await expect(page.getByText("the node (image volume)")).toBeVisible();
+});
+
 test("downloads the report and the SBOM", async ({ page, open }) => {
   await open({}, (operator) => detailPath(worst(operator)));
   for (const [item, suffix, content] of [

@@ -131,6 +131,12 @@ export async function expectFits(page: Page) {
   expect(needed).toBeLessThanOrEqual(width);
 }
 
+/** Signs in with the provider of the mock operator, which asks for a name only. */
+export async function signIn(page: Page, user = "") {
+  await page.getByRole("link", { name: "Sign in with Example ID" }).click();
+  await page.getByRole("link", { name: user }).click();
+}
+
 export const detailPath = (imageId: string) => `/images/${encodeURIComponent(imageId)}`;
 
 export { expect };

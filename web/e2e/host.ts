@@ -1,4 +1,4 @@
-import { createServer, type Server } from "node:http";
+import { createServer, type IncomingMessage, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { RolloutOperator } from "../mock/operator.ts";
 
@@ -9,16 +9,32 @@ const emptyPath = "/empty";
 export class Host {
   #operator: RolloutOperator | undefined;
   #server: Server;
+  /** Paths of requests that were not below the base path of the operator. */
+  readonly outside: string[] = [];
 
   constructor() {
     this.#server = createServer((request, response) => {
-      if (this.#operator && request.url !== emptyPath) void this.#operator.handle(request, response);
-      else response.setHeader("Content-Type", "text/html").end("<!doctype html><title>Empty</title>");
+      if (this.#operator && request.url !== emptyPath) {
+        if (this.#below(request)) void this.#operator.handle(request, response);
+        else response.writeHead(404).end();
+      } else response.setHeader("Content-Type", "text/html").end("<!doctype html><title>Empty</title>");
     });
     this.#server.on("upgrade", (request, socket, head) => {
-      if (this.#operator) this.#operator.upgrade(request, socket, head);
+      if (this.#operator && this.#below(request)) this.#operator.upgrade(request, socket, head);
       else socket.destroy();
     });
+  }
+
+  /** Takes the base path away from a request, as a proxy does; tells whether it was there. */
+  #below(request: IncomingMessage) {
+    const basePath = this.#operator?.options.basePath ?? "/";
+    const path = request.url ?? "";
+    if (!path.startsWith(basePath)) {
+      this.outside.push(path);
+      return false;
+    }
+    request.url = path.slice(basePath.length - 1);
+    return true;
   }
 
   listen = () => new Promise<void>((resolve) => this.#server.listen(0, "127.0.0.1", resolve));

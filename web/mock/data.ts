@@ -123,7 +123,12 @@ export function makeImages(count: number, database: DatabaseBuild, now = Date.no
       counts: done || state === "Reported" ? makeCounts(random) : noCounts(),
       ...(done && { database }),
       firstSeen: ago(seen),
-      ...(cataloged && { catalogedAt: ago(seen * 0.9) }),
+      ...(cataloged && {
+        catalogedAt: ago(seen * 0.9),
+        cataloger: "syft v1.49.0",
+        source: index % 3 === 0 ? ("Registry" as const) : ("ImageVolume" as const),
+        ...(index % 9 === 4 && { partial: true, unreadable: 12 }),
+      }),
       ...(done && { matchedAt: ago(random() * 20) }),
     };
   });

@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import { WebSocketServer } from "ws";
 import { MockOperator, type MockOptions } from "./server.ts";
+import { visibleRollouts } from "./users.ts";
 import type { RolloutDetail } from "../src/gen/model/index.ts";
 import { hostileRollouts, makeRollouts } from "./rollouts.ts";
 
@@ -75,9 +76,17 @@ export class RolloutOperator extends MockOperator {
     const status = this.options.fail?.(url.pathname);
     if (status) answer(response, status, problem(status, "connection refused"));
     else if (kind === "wds/logs") this.#explainFeed(response);
-    else if (id === undefined) answer(response, 200, this.#list(url.searchParams));
     else {
-      const found = this.rollouts.find((rollout) => String(rollout.id) === id);
+      const user = this.users.of(request);
+      if (!user || user.namespaces?.length === 0)
+        return void answer(
+          response,
+          user ? 403 : 401,
+          problem(user ? 403 : 401, "the permission is missing"),
+        );
+      const rollouts = visibleRollouts(this.rollouts, user);
+      if (id === undefined) return void answer(response, 200, this.#list(rollouts, url.searchParams));
+      const found = rollouts.find((rollout) => String(rollout.id) === id);
       answer(response, found ? 200 : 404, found ?? problem(404, "there is no such rollout"));
     }
   }
@@ -96,13 +105,13 @@ export class RolloutOperator extends MockOperator {
       );
   }
 
-  #list(params: URLSearchParams) {
+  #list(rollouts: RolloutDetail[], params: URLSearchParams) {
     const [namespace, workload, imageId] = ["namespace", "workload", "imageId"].map((name) =>
       params.get(name),
     );
     const since = Date.parse(params.get("since") ?? "1970-01-01T00:00:00Z");
     const until = Date.parse(params.get("until") ?? "9999-01-01T00:00:00Z");
-    const rows = this.rollouts.filter(
+    const rows = rollouts.filter(
       (row) =>
         (!namespace || row.workload.namespace === namespace) &&
         (!workload || row.workload.name === workload) &&

@@ -3,7 +3,7 @@ import type { Duplex } from "node:stream";
 import type { Plugin } from "vite";
 import { RolloutOperator } from "./operator.ts";
 
-/** Serves the mock operator beside the development server; MOCK_IMAGES sets how many images it knows. */
+/** Serves the mock operator beside the development server; MOCK_IMAGES sets how many images it knows, MOCK_AUTH=kubernetes that users sign in. */
 export function mockPlugin(): Plugin {
   return {
     name: "mock-operator",
@@ -11,6 +11,7 @@ export function mockPlugin(): Plugin {
       const mock = new RolloutOperator({
         images: Number(process.env.MOCK_IMAGES ?? 120),
         database: "sample",
+        ...(process.env.MOCK_AUTH === "kubernetes" && { auth: "kubernetes", provider: "available" }),
       });
       server.middlewares.use((request, response, next) => void mock.handle(request, response, next));
       server.httpServer?.on("upgrade", (request: IncomingMessage, socket: Duplex, head: Buffer) => {

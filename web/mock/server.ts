@@ -26,11 +26,22 @@ import {
   type Sums,
   type SumsOptions,
 } from "./sums.ts";
+import {
+  bodyOf,
+  json,
+  problem,
+  Users,
+  visibleImages,
+  visibleSums,
+  type MockUser,
+  type UserOptions,
+} from "./users.ts";
 
-export interface MockOptions {
+export interface MockOptions extends UserOptions {
+  /** The path below which browsers reach the operator, from the first slash to the last. */
+  basePath?: string;
   images?: number;
   hostile?: boolean;
-  auth?: "none" | "kubernetes";
   database?: DatabaseBuild["source"] | "missing";
   /** Changes of the database in use against the one before, and how many databases there were. */
   changes?: number;
@@ -41,8 +52,6 @@ export interface MockOptions {
   trendDays?: number;
   /** What differs from a database that is up to date. */
   update?: Partial<DatabaseUpdate>;
-  /** The caller may only read. */
-  readOnly?: boolean;
   /** Milliseconds before each answer of the API. */
   latency?: number;
   /** Paths that fail, with their status. */
@@ -55,8 +64,6 @@ export interface MockOptions {
 const contentSecurityPolicy =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
-export const token = "valid-token";
-const cookie = "scanner-operator-session";
 const severities = ["Critical", "High", "Medium", "Low", "Negligible", "Unknown"] as const;
 
 const types: Partial<Record<string, string>> = {
@@ -72,6 +79,7 @@ export class MockOperator {
   options: MockOptions;
   images: Image[];
   sums: Sums;
+  readonly users: Users;
   /** Newest first; what each generation changed. */
   databases: Database[] = [];
   changes = new Map<number, Change[]>();
@@ -86,6 +94,7 @@ export class MockOperator {
 
   constructor(options: MockOptions = {}) {
     this.options = options;
+    this.users = new Users(options);
     const source = options.database ?? "official";
     this.#database =
       source === "missing"
@@ -133,7 +142,7 @@ export class MockOperator {
   }
 
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer) {
-    if (this.#refuse || !this.#authenticated(request)) {
+    if (this.#refuse || !this.users.of(request)) {
       socket.end("HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n\r\n");
       return;
     }
@@ -164,11 +173,22 @@ export class MockOperator {
         "The database cannot be reached",
         "dial tcp 10.96.0.12:5432: connection refused",
       );
-    else if (url.pathname === "/api/v1/session") await this.#session(request, response);
-    else if (!this.#authenticated(request)) problem(response, 401, "Not signed in");
-    else if (/^\/api\/v1\/databases(\/|$)/.test(url.pathname)) await this.#databases(request, url, response);
+    else if (await this.users.handle(request, url, response)) return;
+    else {
+      const user = this.users.of(request);
+      if (!user) problem(response, 401, "Not signed in");
+      else if (user.namespaces?.length === 0)
+        problem(response, 403, "Forbidden", `user "${user.user}" is not allowed to list scanresults`);
+      else await this.#answer(request, url, response, user);
+    }
+  }
+
+  async #answer(request: IncomingMessage, url: URL, response: ServerResponse, user: MockUser) {
+    const sums = visibleSums(this.sums, user);
+    const images = visibleImages(this.images, sums, user);
+    if (/^\/api\/v1\/databases(\/|$)/.test(url.pathname)) await this.#databases(request, url, response);
     else if (url.searchParams.get("format")) this.#export(url, response);
-    else if (!this.#sums(url, response)) this.#api(request, url, response);
+    else if (!this.#sums(url, response, sums, images)) this.#api(request, url, response, sums, images);
   }
 
   /** A document that tells what was asked for. */
@@ -182,27 +202,35 @@ export class MockOperator {
   }
 
   /** Answers what is summed up over all images; tells whether it did. */
-  #sums({ pathname, searchParams }: URL, response: ServerResponse): boolean {
+  #sums({ pathname, searchParams }: URL, response: ServerResponse, sums: Sums, images: Image[]): boolean {
     const [, kind = "", encoded = "", part = ""] =
       /^\/api\/v1\/(trends|vulnerabilities|packages|workloads|coverage)(?:\/([^/]+))?(?:\/([^/]+))?$/.exec(
         pathname,
       ) ?? [];
     if (kind === "") return false;
     if (kind === "trends")
-      json(response, makeTrends(this.images.length === 0 ? 0 : (this.options.trendDays ?? 30)));
-    else if (encoded) this.#vulnerability(decodeURIComponent(encoded), part, searchParams, response);
+      json(response, makeTrends(images.length === 0 ? 0 : (this.options.trendDays ?? 30)));
+    else if (encoded)
+      this.#vulnerability(decodeURIComponent(encoded), part, searchParams, response, sums, images);
     else {
-      const { rows, extra } = filterSums(this.sums, kind as keyof Sums, searchParams);
+      const { rows, extra } = filterSums(sums, kind as keyof Sums, searchParams);
       json(response, { ...this.#page<object>(rows, searchParams), ...extra });
     }
     return true;
   }
 
-  #vulnerability(id: string, part: string, params: URLSearchParams, response: ServerResponse) {
-    const summary = this.sums.vulnerabilities.find((entry) => entry.id === id);
+  #vulnerability(
+    id: string,
+    part: string,
+    params: URLSearchParams,
+    response: ServerResponse,
+    sums: Sums,
+    images: Image[],
+  ) {
+    const summary = sums.vulnerabilities.find((entry) => entry.id === id);
     if (!summary) return void problem(response, 404, "Not found", `nothing has or had ${id}`);
     const closed = params.get("closed") === "true";
-    const affected = makeAffected(summary, this.images, closed).filter(
+    const affected = makeAffected(summary, images, closed).filter(
       ({ running, workloads }) =>
         (!params.has("on") || running) &&
         (!params.get("namespace") ||
@@ -216,7 +244,7 @@ export class MockOperator {
       });
     json(response, {
       id,
-      records: makeRecords(summary, this.images),
+      records: makeRecords(summary, images),
       images: summary.images,
       workloads: summary.workloads,
       affected: affected.length,
@@ -224,49 +252,18 @@ export class MockOperator {
     });
   }
 
-  #authenticated(request: IncomingMessage) {
-    return (
-      this.options.auth !== "kubernetes" || (request.headers.cookie ?? "").includes(`${cookie}=${token}`)
-    );
-  }
-
-  async #session(request: IncomingMessage, response: ServerResponse) {
-    const auth = this.options.auth ?? "none";
-    const answer = (authenticated: boolean) =>
-      json(response, {
-        auth,
-        authenticated,
-        canDelete: authenticated && !this.options.readOnly,
-        canUpdate: authenticated && !this.options.readOnly,
-        ...(authenticated && auth === "kubernetes" && { user: "system:serviceaccount:default:viewer" }),
-      });
-    if (request.method === "DELETE") {
-      response.writeHead(204, { "Set-Cookie": `${cookie}=; Path=/; Max-Age=0` }).end();
-    } else if (request.method === "POST") {
-      const body = JSON.parse(await bodyOf(request)) as { token: string };
-      if (body.token !== token) {
-        problem(
-          response,
-          401,
-          "The token was not accepted",
-          "the audience of the token is not scanner-operator",
-        );
-        return;
-      }
-      response.setHeader("Set-Cookie", `${cookie}=${token}; Path=/; HttpOnly; SameSite=Strict`);
-      answer(true);
-    } else answer(this.#authenticated(request));
-  }
-
-  #api(request: IncomingMessage, url: URL, response: ServerResponse) {
+  #api(request: IncomingMessage, url: URL, response: ServerResponse, sums: Sums, images: Image[]) {
     const [, kind = "", encoded = "", part = ""] =
       /^\/(?:api\/v1\/)?(overview|images|scan-results)(?:\/([^/]+))?(?:\/([^/]+))?$/.exec(url.pathname) ?? [];
-    if (kind === "overview") return void json(response, this.#overview());
+    if (kind === "overview") return void json(response, this.#overview(sums, images));
     if (kind === "images" && !encoded)
-      return void json(response, this.#page(this.#filterImages(url.searchParams), url.searchParams));
+      return void json(
+        response,
+        this.#page(this.#filterImages(images, sums, url.searchParams), url.searchParams),
+      );
     const imageId = decodeURIComponent(encoded);
     const platform = url.searchParams.get("platform");
-    const image = this.images.find(
+    const image = images.find(
       (entry) => entry.imageId === imageId && (!platform || entry.platform === platform),
     );
     if (!image) return void problem(response, 404, "Not found", `there is no image ${imageId}`);
@@ -286,15 +283,15 @@ export class MockOperator {
     return void json(response, image);
   }
 
-  #overview() {
+  #overview(sums: Sums, images: Image[]) {
     const current = this.databases.find(({ state }) => state === "Current");
     const changes = current?.previousBuild ? current.changes : undefined;
     return makeOverview(
-      this.images,
+      images,
       current,
       changes,
       this.options.update?.stale ?? false,
-      sumCoverage(this.sums.coverage),
+      sumCoverage(sums.coverage),
     );
   }
 
@@ -339,17 +336,17 @@ export class MockOperator {
     );
   }
 
-  #filterImages(params: URLSearchParams): Image[] {
+  #filterImages(all: Image[], sums: Sums, params: URLSearchParams): Image[] {
     const text = (params.get("text") ?? "").toLowerCase();
     const states = params.getAll("state");
     const worst = severities.slice(0, severities.findIndex((name) => name === params.get("severity")) + 1);
-    const images = this.images.filter(
+    const images = all.filter(
       (image) =>
         image.imageId.toLowerCase().includes(text) &&
         (states.length === 0 || states.includes(image.state)) &&
         (params.get("kev") !== "true" || image.counts.kev > 0) &&
         (params.get("fixable") !== "true" || image.counts.fixable > 0) &&
-        this.#runs(image, params) &&
+        this.#runs(image, sums, params) &&
         (worst.length === 0 ||
           worst.some((name) => image.counts[name.toLowerCase() as Lowercase<typeof name>] > 0)),
     );
@@ -360,11 +357,11 @@ export class MockOperator {
   }
 
   /** Whether a workload that the filters name runs the image. */
-  #runs({ imageId }: Image, params: URLSearchParams): boolean {
+  #runs({ imageId }: Image, sums: Sums, params: URLSearchParams): boolean {
     const wanted = (["namespace", "workload"] as const).filter((name) => params.get(name));
     return (
       wanted.length === 0 ||
-      this.sums.workloads.some(
+      sums.workloads.some(
         ({ workload, images }) =>
           wanted.every((name) => params.get(name) === workload[name === "workload" ? "name" : name]) &&
           images.some((image) => image.imageId === imageId),
@@ -407,27 +404,15 @@ export class MockOperator {
     const name = normalize(path).replace(/^[/\\]+/, "");
     const file = extname(name) in types && !/^\/(images|vulnerabilities)\//.test(path) ? name : "index.html";
     try {
-      const body = await readFile(join(dist, file));
+      const content = await readFile(join(dist, file));
+      const body =
+        file === "index.html"
+          ? content.toString().replaceAll('="./', `="${this.options.basePath ?? "/"}`)
+          : content;
       const caching = file.startsWith("assets") ? "public, max-age=31536000, immutable" : "no-cache";
       response.writeHead(200, { "Content-Type": types[extname(file)], "Cache-Control": caching }).end(body);
     } catch {
       problem(response, 404, "Not found");
     }
   }
-}
-
-async function bodyOf(request: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of request) chunks.push(chunk as Buffer);
-  return Buffer.concat(chunks).toString();
-}
-
-function json(response: ServerResponse, body: unknown) {
-  response.setHeader("Content-Type", "application/json");
-  response.end(JSON.stringify(body));
-}
-
-function problem(response: ServerResponse, status: number, title: string, detail?: string) {
-  response.writeHead(status, { "Content-Type": "application/problem+json" });
-  response.end(JSON.stringify({ type: "about:blank", title, status, detail }));
 }

@@ -128,6 +128,12 @@ const causes: Pick<ContainerCoverage, "state" | "reason" | "message">[] = [
   { state: "Pending", reason: "NotPulled" },
   { state: "Pending", reason: "NotCataloged" },
   { state: "Stale", reason: "NotMatched" },
+  {
+    state: "Partial",
+    reason: "FilesUnreadable",
+    message:
+      "12 files or directories are unreadable: the scan could not read some files of the image, so that packages may be missing",
+  },
   { state: "Skipped", reason: "IgnoreLabel" },
   {
     state: "Failed",
@@ -163,10 +169,10 @@ function makeCoverage(count: number, images: Image[]): ContainerCoverage[] {
 }
 
 export function sumCoverage(coverage: ContainerCoverage[]): CoverageSummary {
-  const summary = { scanned: 0, stale: 0, pending: 0, failed: 0, skipped: 0 };
+  const summary = { scanned: 0, partial: 0, stale: 0, pending: 0, failed: 0, skipped: 0 };
   for (const { state, pods } of coverage) summary[state.toLowerCase() as keyof typeof summary] += pods;
-  const { scanned, stale, pending, failed } = summary;
-  const wanted = scanned + stale + pending + failed;
+  const { scanned, partial, stale, pending, failed } = summary;
+  const wanted = scanned + partial + stale + pending + failed;
   return { ...summary, ratio: wanted === 0 ? 1 : (scanned + stale) / wanted };
 }
 

@@ -10,7 +10,7 @@ const (
 	// DefaultIgnoreLabel is the default of spec.ignoreLabel.
 	DefaultIgnoreLabel = "ignore"
 	// DefaultConcurrency is the default of spec.concurrency.
-	DefaultConcurrency int32 = 2
+	DefaultConcurrency int32 = 10
 )
 
 // IgnoreLabelValue is the value of the ignore label of pods that are skipped.
@@ -55,7 +55,7 @@ type ScannerSpec struct {
 
 	// Concurrency is the maximum number of concurrent scans of this Scanner.
 	// +optional
-	// +kubebuilder:default=2
+	// +kubebuilder:default=10
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=50
 	Concurrency *int32 `json:"concurrency,omitempty"`
@@ -88,6 +88,14 @@ type ScannerSpec struct {
 
 // ScanJobSpec configures the pods of scan Jobs. It cannot change their security context.
 type ScanJobSpec struct {
+	// Source is how scans read images. With ImageVolume, the kubelet mounts the image into the scan pod, so that the scan needs no credentials
+	// and no access to the registry; this requires nodes that support image volumes: Kubernetes 1.35 with containerd 2.1 or CRI-O. With
+	// Registry, the scan pulls the image from its registry. With Auto, the operator uses an image volume where a node that runs the image
+	// supports it, and the registry otherwise and after a failure. Defaults to Auto.
+	// +optional
+	// +kubebuilder:validation:Enum=Auto;ImageVolume;Registry
+	Source ImageSource `json:"source,omitempty"`
+
 	// Resources are the requests and limits of the scan container. Missing values default to those of the operator.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!has(self.claims)",message="resource claims are not supported for scan Jobs"
@@ -118,6 +126,16 @@ type ScanJobSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	PriorityClassName string `json:"priorityClassName,omitempty"`
 }
+
+// ImageSource is how scan Jobs read images.
+type ImageSource string
+
+// The sources of images.
+const (
+	SourceAuto        ImageSource = "Auto"
+	SourceImageVolume ImageSource = "ImageVolume"
+	SourceRegistry    ImageSource = "Registry"
+)
 
 // ScannerStatus is the observed state of a Scanner.
 type ScannerStatus struct {
@@ -174,6 +192,10 @@ type ContainerCounts struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Scanned int32 `json:"scanned"`
+	// Partial containers have a result of the current database build for a part of their image: some of its files could not be read.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Partial int32 `json:"partial"`
 	// Pending containers have an image that is not cataloged or not matched yet.
 	// +optional
 	// +kubebuilder:validation:Minimum=0

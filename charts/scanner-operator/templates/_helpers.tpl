@@ -69,6 +69,11 @@ annotations:
 {{- end -}}
 {{- end -}}
 
+{{/* The base path without a slash at its end; "/" without one. */}}
+{{- define "scanner-operator.basePath" -}}
+/{{ .Values.api.basePath | default (get (urlParse .Values.api.externalURL) "path") | trimAll "/" }}
+{{- end -}}
+
 {{- define "scanner-operator.apiScheme" -}}
 {{ ternary "https" "http" .Values.tls.enabled }}
 {{- end -}}
@@ -106,6 +111,31 @@ operator
 {{- end -}}
 {{- if and (eq .Values.auth.mode "none") (eq .Values.catalog.mode "job") -}}
 {{- fail "with auth.mode none the API listens on the loopback interface only, which scan Jobs cannot reach: set catalog.mode to in-process" -}}
+{{- end -}}
+{{- if and .Values.auth.anonymousRead (ne .Values.auth.mode "kubernetes") -}}
+{{- fail "auth.anonymousRead requires auth.mode kubernetes" -}}
+{{- end -}}
+{{- with .Values.auth.oidc -}}
+{{- if ne (empty .issuer) (empty .clientID) -}}
+{{- fail "auth.oidc.issuer and auth.oidc.clientID must be set together" -}}
+{{- end -}}
+{{- if and .issuer (ne $.Values.auth.mode "kubernetes") -}}
+{{- fail "auth.oidc.issuer requires auth.mode kubernetes: permissions come from Kubernetes" -}}
+{{- end -}}
+{{- if and .issuer (not $.Values.api.externalURL) -}}
+{{- fail "auth.oidc.issuer requires api.externalURL, the URL at which browsers reach the UI: the provider sends them back there" -}}
+{{- end -}}
+{{- end -}}
+{{- with .Values.api -}}
+{{- if and .basePath .externalURL (ne (trimAll "/" .basePath) (trimAll "/" (get (urlParse .externalURL) "path"))) -}}
+{{- fail "api.basePath is not the path of api.externalURL: leave out api.basePath" -}}
+{{- end -}}
+{{- end -}}
+{{- if and (or .Values.ingress.enabled .Values.httpRoute.enabled) (eq .Values.auth.mode "none") -}}
+{{- fail "ingress and httpRoute require auth.mode kubernetes: with none, the API listens on the loopback interface only" -}}
+{{- end -}}
+{{- if and .Values.httpRoute.enabled (not .Values.httpRoute.parentRefs) -}}
+{{- fail "httpRoute.enabled requires httpRoute.parentRefs with a Gateway" -}}
 {{- end -}}
 {{- if and .Values.tls.enabled .Values.tls.certManager.enabled .Values.tls.existingSecret -}}
 {{- fail "tls.certManager.enabled and tls.existingSecret exclude each other" -}}
@@ -156,10 +186,13 @@ operator
 {{- with .Values.scans.registries }}
 {{- $_ := set $config "registries" . }}
 {{- end }}
+{{- with .Values.scans.attestations }}
+{{- $_ := set $config "attestations" . }}
+{{- end }}
 {{- if $config }}
 {{- $text := toJson $config }}
 {{- if gt (len $text) 65536 }}
-{{- fail (printf "scans.proxy, scans.caBundle and scans.registries have %d bytes together, at most 65536 are allowed: shorten the CA bundles" (len $text)) }}
+{{- fail (printf "scans.proxy, scans.caBundle, scans.registries and scans.attestations have %d bytes together, at most 65536 are allowed: shorten the CA bundles" (len $text)) }}
 {{- end }}
 {{- $text }}
 {{- end }}

@@ -2,6 +2,7 @@
 package controllertest
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -18,6 +19,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -41,6 +44,10 @@ var cluster *rest.Config
 // signingKey is the file with the key that it signs tokens with.
 var signingKey string
 
+// emulatedVersion names a minor version of Kubernetes, such as 1.34, that the API server emulates; it is that of the server otherwise. A
+// server emulates its own and the three minor versions before: the APIs, the fields and the features that these have.
+const emulatedVersion = "KUBE_EMULATED_VERSION"
+
 // OwnersAreGuarded is the admission plugin that OpenShift has switched on: who sets an owner that blocks its deletion needs the right to
 // set finalizers of the owner.
 const OwnersAreGuarded = "OwnerReferencesPermissionEnforcement"
@@ -55,6 +62,9 @@ func Main(m *testing.M, admission ...string) int {
 	env := &envtest.Environment{CRDDirectoryPaths: []string{filepath.Join(root(), "config", "crd", "bases")}, ErrorIfCRDPathMissing: true}
 	for _, plugin := range admission {
 		env.ControlPlane.GetAPIServer().Configure().Append("enable-admission-plugins", plugin)
+	}
+	if version := os.Getenv(emulatedVersion); version != "" {
+		env.ControlPlane.GetAPIServer().Configure().Append("emulated-version", version)
 	}
 	started, err := env.Start()
 	if err != nil {
@@ -86,6 +96,7 @@ func root() string {
 func Config(t *testing.T) *rest.Config {
 	t.Helper()
 	// Asked here, too: go test remembers a result by the variables that tests read, not by those that TestMain reads.
+	_ = os.Getenv(emulatedVersion)
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" || cluster == nil {
 		const message = "KUBEBUILDER_ASSETS does not name a kube-apiserver and an etcd; make test-integration does"
 		if os.Getenv("CI") == "true" {
@@ -94,6 +105,21 @@ func Config(t *testing.T) *rest.Config {
 		t.Skip(message)
 	}
 	return rest.CopyConfig(cluster)
+}
+
+// Version returns the minor version of Kubernetes that the API server is, or emulates.
+func Version(t *testing.T) *version.Version {
+	t.Helper()
+	discovered, err := discovery.NewDiscoveryClientForConfigOrDie(Config(t)).ServerVersion()
+	if err != nil {
+		t.Fatal(err)
+	}
+	minor := cmp.Or(discovered.EmulationMinor, discovered.Minor)
+	parsed, err := version.ParseGeneric(discovered.Major + "." + minor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parsed
 }
 
 // SigningKey is the file with the key that the API server signs tokens with, a private key in PEM and PKCS #8. There is one once Config returned.

@@ -2,6 +2,7 @@ package scanner
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -29,7 +30,10 @@ func (v *observed) endBlocked(scanner *scannerv1.Scanner, limits Limits, now tim
 		if attempt.Done || !attempt.Blocked || attempt.Outcome.Succeeded() {
 			continue
 		}
-		of := []limit{limitOperator, limitOfRegistry(attempt.Key.Registry())}
+		of := []limit{limitOperator}
+		if !attempt.Volume {
+			of = append(of, limitOfRegistry(attempt.Key.Registry()))
+		}
 		if attempt.ScannerUID == string(scanner.UID) {
 			of = append(of, limitOfScanner(client.ObjectKeyFromObject(scanner)))
 		}
@@ -38,6 +42,7 @@ func (v *observed) endBlocked(scanner *scannerv1.Scanner, limits Limits, now tim
 		}
 	}
 	over := v.outdated(scanner)
+	maps.Copy(over, v.hanging(now))
 	for l, names := range blocked {
 		slices.SortFunc(names, func(a, b string) int {
 			return cmp.Or(v.attempts[a].Created.Compare(v.attempts[b].Created), cmp.Compare(a, b))
@@ -48,7 +53,8 @@ func (v *observed) endBlocked(scanner *scannerv1.Scanner, limits Limits, now tim
 		}
 		for i, name := range names {
 			patience := blockedTime
-			if i >= max(1, slots/blockedShare) {
+			attempt := v.attempts[name]
+			if i >= max(1, slots/blockedShare) || v.fallsBack(attempt.Key, &attempt) {
 				patience = blockedGrace
 			}
 			over[name] = over[name] || now.Sub(v.attempts[name].Created) >= patience
@@ -61,6 +67,20 @@ func (v *observed) endBlocked(scanner *scannerv1.Scanner, limits Limits, now tim
 		}
 	}
 	v.active = active(v.attempts)
+}
+
+// hanging marks the scans of image volumes that do not start, although nothing is known to block them, and whose images can be read from their
+// registries instead; and returns their names. The kubelet does not report all errors of volumes and user namespaces in the status of the pod.
+func (v *observed) hanging(now time.Time) map[string]bool {
+	names := map[string]bool{}
+	for name, attempt := range v.attempts {
+		if attempt.Done || attempt.Started || attempt.Blocked || attempt.Created.IsZero() || now.Sub(attempt.Created) < volumeStart || !v.fallsBack(attempt.Key, &attempt) {
+			continue
+		}
+		attempt.Outcome = model.Outcome{Reason: model.ReasonUnschedulable, Message: "the scan pod did not start within " + volumeStart.String()}
+		v.attempts[name], names[name] = attempt, true
+	}
+	return names
 }
 
 // outdated marks the blocked attempts of a Scanner whose spec.job has changed since, and returns their names: the new one takes effect at once.
@@ -88,7 +108,7 @@ func (v *observed) nextBlocked(next time.Duration, now time.Time) time.Duration 
 			continue
 		}
 		// The Job controller may start a Job a second after its creation.
-		for _, limit := range []time.Duration{scanjob.PodDelay, scanjob.PodDelay + time.Second, 2 * scanjob.PodDelay, blockedGrace, startGrace, blockedTime} {
+		for _, limit := range []time.Duration{scanjob.PodDelay, scanjob.PodDelay + time.Second, 2 * scanjob.PodDelay, blockedGrace, startGrace, volumeStart, blockedTime} {
 			if age := now.Sub(a.Created); age < limit {
 				next = min(next, limit-age)
 				break

@@ -22,6 +22,8 @@ type Cataloger interface {
 	Made(pod *corev1.Pod) bool
 	// Grow returns the size class above, false when an attempt that wants these resources gets no more memory there.
 	Grow(wanted corev1.ResourceRequirements, class model.SizeClass) (model.SizeClass, bool)
+	// Mounts reports whether an attempt can read an image of an architecture from an image volume.
+	Mounts(architecture string) bool
 }
 
 // Attempt is one attempt to catalog an image.
@@ -41,6 +43,14 @@ type Attempt struct {
 	Outdated bool
 	// Created is when it was started, zero if that is not known.
 	Created time.Time
+	// Volume: it reads the image from an image volume.
+	Volume bool
+	// Hosts are the nodes that its Job names for an image volume: values of the label kubernetes.io/hostname. RunsOn is the name of the node of
+	// its pod, empty while it has none.
+	Hosts  []string
+	RunsOn string
+	// Node is the node that does not start its container, because of itself rather than of an image; empty if there is none.
+	Node string
 	// Started: its container runs or has run, so that it may pull.
 	Started bool
 	// Blocked: its container does not start, because of a known problem or because its Job gets no pod.

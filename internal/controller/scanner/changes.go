@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
-	"github.com/scanner-operator/scanner-operator/internal/inventory"
 	"github.com/scanner-operator/scanner-operator/internal/kube"
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
@@ -21,12 +20,12 @@ import (
 const maxNamed = 10
 
 // recordUses records the running images in the scope of a Scanner, so that findings can be traced to workloads.
-func (r *Reconciler) recordUses(ctx context.Context, scanner types.NamespacedName, containers []inventory.Container) error {
+func (r *Reconciler) recordUses(ctx context.Context, scanner types.NamespacedName, v *observed) error {
 	// The pods of a workload have the same.
-	wanted, seen := set(wantedKeys(containers)), map[store.Use]bool{}
+	wanted, seen := set(v.wanted()), map[store.Use]bool{}
 	var uses []store.Use
-	for i := range containers {
-		c := &containers[i]
+	for i := range v.containers {
+		c := &v.containers[i]
 		if c.Skip != "" || !wanted[c.Key] {
 			continue
 		}
@@ -61,7 +60,7 @@ func (r *Reconciler) reportChanges(ctx context.Context, scanner *scannerv1.Scann
 		{exploited, "KnownExploited", "known to be exploited"},
 		{critical, "CriticalFindings", "of severity Critical"},
 	} {
-		page, err := r.Store.Changes(ctx, report.query)
+		page, err := r.Store.Changes(ctx, store.AllNamespaces(), report.query)
 		if err != nil {
 			return fmt.Errorf("read the changes of the vulnerability database: %w", err)
 		}

@@ -41,7 +41,7 @@ func (r *recording) ForgetScope(_ context.Context, scope string) error {
 	return nil
 }
 
-func (r *recording) Changes(_ context.Context, query store.ChangeQuery) (store.ChangePage, error) {
+func (r *recording) Changes(_ context.Context, _ store.Namespaces, query store.ChangeQuery) (store.ChangePage, error) {
 	r.asked = append(r.asked, query)
 	page := store.ChangePage{}
 	for _, c := range r.changes {
@@ -94,11 +94,11 @@ func TestUsesAreRecordedAndForgotten(t *testing.T) {
 func TestUsesLeaveOutWhatIsNotScanned(t *testing.T) {
 	s := &recording{memory: memory{}, uses: map[string][]store.Use{}}
 	r, _ := newReconciler(t, s, &starter{})
-	err := r.recordUses(t.Context(), types.NamespacedName{Namespace: "ns", Name: "s"}, []inventory.Container{
+	err := r.recordUses(t.Context(), types.NamespacedName{Namespace: "ns", Name: "s"}, &observed{containers: []inventory.Container{
 		{Namespace: "ns", Pod: "p", Name: "ignored", Key: imageKey("a"), Skip: inventory.SkipIgnoreLabel},
 		{Namespace: "ns", Pod: "p", Name: "not pulled"},
 		{Namespace: "ns", Pod: "web-1-x", Name: "c", Key: imageKey("a"), Owner: inventory.Owner{Kind: "Deployment", Name: "web"}},
-	})
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}

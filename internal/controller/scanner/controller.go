@@ -33,14 +33,14 @@ const retryRefused = time.Second
 // Store is what the controller needs of the store.
 type Store interface {
 	WantImages(ctx context.Context, keys []model.ImageKey) (map[model.ImageKey]store.Image, error)
-	Image(ctx context.Context, key model.ImageKey) (store.Image, error)
 	RecordQueued(ctx context.Context, key model.ImageKey, attempt int) (bool, error)
+	EndAttempt(ctx context.Context, key model.ImageKey, attempt int, next time.Time) (bool, error)
 	RecordFailure(ctx context.Context, key model.ImageKey, attempt int, outcome model.Outcome, next time.Time) (bool, error)
 	RecordChange(ctx context.Context, change store.ObjectChange) error
 	RecordUses(ctx context.Context, scope string, uses []store.Use) error
 	RecordCoverage(ctx context.Context, scope string, containers []store.ContainerCoverage) error
 	store.Scans
-	Changes(ctx context.Context, query store.ChangeQuery) (store.ChangePage, error)
+	Changes(ctx context.Context, in store.Namespaces, query store.ChangeQuery) (store.ChangePage, error)
 }
 
 // Databases returns the vulnerability database in use.
@@ -69,8 +69,9 @@ type Reconciler struct {
 	Recatalog Recatalog
 	Metrics   *metrics.Scans
 
-	queues queues
-	pace   pace
+	queues   queues
+	fallback fallback
+	pace     pace
 	// recatalogPausedUntil is Recatalog.pausedUntil in Unix nanoseconds.
 	recatalogPausedUntil atomic.Int64
 }
@@ -102,6 +103,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	}
 	before, began := scanner.DeepCopy(), r.Clock.Now()
+	r.pace.begin(req.NamespacedName, began)
 
 	v, next, err := r.reconcile(ctx, scanner)
 	defer func() { r.pace.end(req.NamespacedName, began, r.Clock.Now(), v) }()
@@ -126,7 +128,7 @@ func (r *Reconciler) reconcile(ctx context.Context, scanner *scannerv1.Scanner) 
 // act records what was observed, starts the next scans and sets the status. It returns when to reconcile again.
 func (r *Reconciler) act(ctx context.Context, scanner *scannerv1.Scanner, v *observed) (time.Duration, error) {
 	log := logr.FromContextOrDiscard(ctx)
-	if err := r.recordUses(ctx, client.ObjectKeyFromObject(scanner), v.containers); err != nil {
+	if err := r.recordUses(ctx, client.ObjectKeyFromObject(scanner), v); err != nil {
 		return 0, err
 	}
 	v.endBlocked(scanner, r.Limits, r.Clock.Now())
@@ -177,7 +179,9 @@ func (r *Reconciler) startAll(ctx context.Context, scanner *scannerv1.Scanner, v
 		}
 		if refused, ok := errors.AsType[*RefusedError](err); ok {
 			// It must not stand in the way of the others, now or at the next try. Its slot is given away next time.
-			if err := r.recordFailure(ctx, scanner, v, start.Key, Attempt{SizeClass: start.SizeClass, Namespace: start.Namespace, For: start.For, Outcome: refused.Outcome}); err != nil {
+			if err := r.recordFailure(ctx, scanner, v, start.Key, Attempt{
+				SizeClass: start.SizeClass, Namespace: start.Namespace, For: start.For, Volume: start.Volume != nil, Outcome: refused.Outcome,
+			}); err != nil {
 				return err
 			}
 			plan.take(start.Key, -1)
@@ -212,6 +216,10 @@ func (r *Reconciler) recordFailures(ctx context.Context, scanner *scannerv1.Scan
 // recordFailure ends the current attempt at an image as failed, unless that is known already. What it means for other images is kept
 // first: whoever comes back after a crash in between comes to the same.
 func (r *Reconciler) recordFailure(ctx context.Context, scanner *scannerv1.Scanner, v *observed, key model.ImageKey, attempt Attempt) error {
+	v.learn(&attempt, r.Clock.Now())
+	if v.fallsBack(key, &attempt) {
+		return r.fallBack(ctx, v, key, attempt)
+	}
 	image, outcome := v.images[key], attempt.Outcome
 	grow := func(class model.SizeClass) (model.SizeClass, bool) {
 		return r.Cataloger.Grow(r.Home.jobSpec(scanner, attempt.Namespace).Resources, class)
@@ -252,6 +260,27 @@ func (r *Reconciler) recordFailure(ctx context.Context, scanner *scannerv1.Scann
 	note := fmt.Sprintf("Image %s %s: %s: %s", key.ImageID, failed, outcome.Reason, v.detail(attempt.Namespace, outcome))
 	// Events about the same objects with the same words are counted as one, whatever their notes say.
 	r.Recorder.Eventf(scanner, runner(v, key), corev1.EventTypeWarning, "ScanFailed", string(outcome.Reason), "%s", truncate.Ellipsis(note, kube.MaxNote))
+	return nil
+}
+
+// fallBack ends the current attempt at an image, which could not read it from an image volume, so that the next one reads it from its registry at
+// once. The image has not failed. After a change of spec.job the next one tries a volume again.
+func (r *Reconciler) fallBack(ctx context.Context, v *observed, key model.ImageKey, attempt Attempt) error {
+	image, now := v.images[key], r.Clock.Now()
+	if !attempt.Outdated {
+		r.fallback.useRegistry(key, image.Attempts+1, now)
+	}
+	ended, err := r.Store.EndAttempt(ctx, key, image.Attempts, now)
+	if err != nil {
+		return fmt.Errorf("end a scan of an image volume: %w", err)
+	}
+	if !ended {
+		return nil
+	}
+	image.Attempts, image.NextAttempt = image.Attempts+1, now
+	v.images[key] = image
+	logr.FromContextOrDiscard(ctx).Info("Scan of an image volume failed", "registryIsNext", !attempt.Outdated, "image", key.ImageID,
+		"platform", key.Platform.String(), "node", attempt.Node, "reason", attempt.Outcome.Reason, "message", attempt.Outcome.Message)
 	return nil
 }
 

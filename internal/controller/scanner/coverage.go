@@ -52,10 +52,10 @@ func coverageOf(v *observed, p plan) []store.ContainerCoverage {
 		underway[start.Key] = Attempt{}
 	}
 	var containers []store.ContainerCoverage
-	index := map[sameCoverage]int{}
+	index, results := map[sameCoverage]int{}, v.coverage()
 	for i := range v.containers {
 		c := &v.containers[i]
-		same := sameCoverage{workloadOf(c), c.Name, c.Image, c.Key, cover(c, v)}
+		same := sameCoverage{workloadOf(c), c.Name, c.Image, c.Key, results[i]}
 		if at, found := index[same]; found {
 			containers[at].Pods++
 			continue
@@ -77,6 +77,10 @@ func explain(c *inventory.Container, result coverage.Result, v *observed, p plan
 	attempt, runs := underway[c.Key]
 	w, waits := p.waits[c.Key]
 	switch {
+	case image.PulledFrom != "" && (result.State == coverage.Scanned || result.State == coverage.Stale):
+		return pulledFrom(c, image.PulledFrom), time.Time{}
+	case result.State == coverage.Partial:
+		return partial(&image), time.Time{}
 	case result.State == coverage.Scanned || result.State == coverage.Skipped || result.State == coverage.Stale:
 		return coverage.Advice(result.Reason), time.Time{}
 	case c.NodeUnknown && result.State == coverage.Pending:
@@ -101,6 +105,20 @@ func explain(c *inventory.Container, result coverage.Result, v *observed, p plan
 	return coverage.Advice(result.Reason), time.Time{}
 }
 
+// pulledFrom says which reference of an image its scan used. That of a container is shown at this container alone: others may not see its pod.
+func pulledFrom(c *inventory.Container, repository string) string {
+	if model.RepositoryOf(c.Image) != repository {
+		return "the image could not be pulled from the repository in its image ID, and was pulled from one that another pod names"
+	}
+	return "the image could not be pulled from the repository in its image ID, and was pulled from " + repository + ", which the pod names"
+}
+
+// partial returns how much of an image could not be read, and what to do.
+func partial(image *store.Image) string {
+	return fmt.Sprintf("%s: %s", plural(int(image.Unreadable), "file or directory is unreadable", "files or directories are unreadable"),
+		coverage.Advice(coverage.ReasonFilesUnreadable))
+}
+
 // workloadOf returns the workload of a container: the controller of its pod, or the pod.
 func workloadOf(c *inventory.Container) store.Workload {
 	if c.Owner.Name == "" {
@@ -112,8 +130,7 @@ func workloadOf(c *inventory.Container) store.Workload {
 // showMetrics shows the state of a Scanner in the metrics.
 func (r *Reconciler) showMetrics(scanner *scannerv1.Scanner, v *observed, p plan) {
 	shown := metrics.Scanner{Containers: map[metrics.ContainerState]int{}, Running: p.running, Queued: p.queued}
-	for i := range v.containers {
-		result := cover(&v.containers[i], v)
+	for _, result := range v.coverage() {
 		shown.Containers[metrics.ContainerState{State: string(result.State), Reason: result.Reason}]++
 	}
 	summary, findings := sum(v)

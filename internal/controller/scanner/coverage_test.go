@@ -1,6 +1,7 @@
 package scanner
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -98,5 +99,20 @@ func TestExplain(t *testing.T) {
 				t.Errorf("%s/%s: %q, next %s; want %q, %s", got.State, got.Reason, got.Message, got.NextAttempt, tt.message, tt.next)
 			}
 		})
+	}
+}
+
+// TestCoverageSaysWhereAnImageWasPulledFrom: to the pod that names the repository alone.
+func TestCoverageSaysWhereAnImageWasPulledFrom(t *testing.T) {
+	key := imageKey("a")
+	v := &observed{
+		build: model.DatabaseBuild{ID: "b"}, hasBuild: true,
+		images:     map[model.ImageKey]store.Image{key: {Database: &model.DatabaseBuild{ID: "b"}, PulledFrom: "b.example/x"}},
+		containers: []inventory.Container{{Namespace: "n", Name: "c", Image: "b.example/x:1", Key: key}, {Namespace: "n", Name: "d", Image: "r.example/a:1", Key: key}},
+	}
+	for i, want := range []string{"was pulled from b.example/x, which the pod names", "was pulled from one that another pod names"} {
+		if got := coverageOf(v, plan{})[i]; !strings.Contains(got.Message, want) || got.State != "Scanned" {
+			t.Errorf("%s: %q, want %q", got.State, got.Message, want)
+		}
 	}
 }

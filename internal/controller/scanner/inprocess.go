@@ -102,6 +102,9 @@ func (p *InProcess) Grow(_ corev1.ResourceRequirements, class model.SizeClass) (
 	return next, more && childMemoryLimit*next.Factor() <= p.MaxMemory && p.limit(class) < p.limit(next)
 }
 
+// Mounts implements Cataloger.
+func (*InProcess) Mounts(string) bool { return false }
+
 // limit is the soft memory limit in bytes of a child of a size class.
 func (p *InProcess) limit(class model.SizeClass) int64 {
 	limit := childMemoryLimit * class.OrSmall().Factor()
@@ -133,6 +136,9 @@ func (p *InProcess) Start(_ context.Context, _ types.NamespacedName, req scanjob
 	}
 	if _, started := p.attempts[req.Name]; started {
 		return nil
+	}
+	if req.Volume != nil {
+		return &specError{"spec.job.source: ImageVolume requires scan Jobs; use Registry or Auto, or run the operator with --catalog=job"}
 	}
 	if p.attempts == nil {
 		p.attempts = map[string]Attempt{}
@@ -216,6 +222,9 @@ func (p *InProcess) catalog(ctx context.Context, req scanjob.Request, dir string
 	}
 	if platform := req.Key.Platform.String(); platform != "" {
 		args = append(args, "--platform="+platform)
+	}
+	for _, repository := range req.Fallbacks {
+		args = append(args, "--fallback-repository="+repository)
 	}
 	for _, host := range p.PlainHTTP {
 		args = append(args, "--plain-http-registries="+host)

@@ -50,7 +50,7 @@ type Jobs struct {
 
 	mu sync.Mutex
 	// created holds when this process created the Jobs that the cache has not shown yet.
-	created map[types.UID]time.Time
+	created map[types.UID]createdJob
 	// gone holds the Jobs that do not exist any more.
 	gone map[types.UID]bool
 	// problems holds the problems of the pods of running Jobs: at its deadline a Job deletes its pods, and the reason with
@@ -63,14 +63,23 @@ type Jobs struct {
 	made map[types.UID]madeJob
 }
 
-// madeJob is where a recorded Job is, and the image that its pods run.
-type madeJob struct{ namespace, image string }
+// madeJob is where a recorded Job is, the image that its pods run, and whether they mount the one that they catalog.
+type madeJob struct {
+	namespace, image string
+	volume           bool
+}
+
+// createdJob is when a Job was created, and the hosts that it names.
+type createdJob struct {
+	at    time.Time
+	hosts []string
+}
 
 // NewJobs returns a Cataloger that creates Jobs. live reads from the API server, not from a cache.
 func NewJobs(c client.Client, live client.Reader, records store.ScanJobs, clk clock.Clock, options scanjob.Options) *Jobs {
 	return &Jobs{
 		client: c, live: live, records: records, clock: clk, options: options, made: map[types.UID]madeJob{},
-		created: map[types.UID]time.Time{}, gone: map[types.UID]bool{}, problems: map[types.UID]model.Outcome{}, outcomes: map[types.UID]model.Outcome{},
+		created: map[types.UID]createdJob{}, gone: map[types.UID]bool{}, problems: map[types.UID]model.Outcome{}, outcomes: map[types.UID]model.Outcome{},
 	}
 }
 
@@ -90,6 +99,11 @@ func (j *Jobs) Made(pod *corev1.Pod) bool {
 // Grow implements Cataloger.
 func (j *Jobs) Grow(wanted corev1.ResourceRequirements, class model.SizeClass) (model.SizeClass, bool) {
 	return j.options.Grow(wanted, class)
+}
+
+// Mounts implements Cataloger. The pod runs the operator's image on a node of that architecture.
+func (j *Jobs) Mounts(architecture string) bool {
+	return j.options.Architecture == "" || j.options.Architecture == architecture
 }
 
 // Attempts implements Cataloger.
@@ -137,7 +151,7 @@ func (j *Jobs) forget(unknown func(types.UID) bool) {
 	j.madeMu.Lock()
 	defer j.madeMu.Unlock()
 	maps.DeleteFunc(j.made, func(uid types.UID, _ madeJob) bool { return unknown(uid) })
-	maps.DeleteFunc(j.created, func(uid types.UID, _ time.Time) bool { return unknown(uid) })
+	maps.DeleteFunc(j.created, func(uid types.UID, _ createdJob) bool { return unknown(uid) })
 	maps.DeleteFunc(j.gone, func(uid types.UID, _ bool) bool { return unknown(uid) })
 	maps.DeleteFunc(j.problems, func(uid types.UID, _ model.Outcome) bool { return unknown(uid) })
 	maps.DeleteFunc(j.outcomes, func(uid types.UID, _ model.Outcome) bool { return unknown(uid) })
@@ -149,8 +163,16 @@ func (j *Jobs) note(record *store.ScanJob) {
 	j.madeMu.Lock()
 	defer j.madeMu.Unlock()
 	if _, noted := j.made[uid]; !noted && uid != "" {
-		j.made[uid] = madeJob{record.Namespace, scanjob.Image(record.Spec)}
+		source, err := scanjob.Source(record.Spec)
+		j.made[uid] = madeJob{record.Namespace, scanjob.Image(record.Spec), err == nil && source == model.SourceImageVolume}
 	}
+}
+
+// mountsImage reports whether the pods of a recorded Job mount the image that they catalog.
+func (j *Jobs) mountsImage(uid types.UID) bool {
+	j.madeMu.RLock()
+	defer j.madeMu.RUnlock()
+	return j.made[uid].volume
 }
 
 // attempt returns the attempt of a recorded Job, and whether its Job exists. cached is the Job as the cache shows it, or nil.
@@ -162,9 +184,10 @@ func (j *Jobs) attempt(ctx context.Context, record *store.ScanJob, cached *batch
 		}
 	}
 	uid, job := types.UID(record.UID), cached
+	attempt.Volume = j.mountsImage(uid)
 	if job == nil {
-		if created, fresh := j.created[uid]; fresh && j.clock.Since(created) <= cacheLag {
-			attempt.Created = created
+		if created, fresh := j.created[uid]; fresh && j.clock.Since(created.at) <= cacheLag {
+			attempt.Created, attempt.Hosts = created.at, created.hosts
 			return attempt, true, nil
 		}
 		if job, err = j.find(ctx, record); err != nil {
@@ -185,7 +208,8 @@ func (j *Jobs) attempt(ctx context.Context, record *store.ScanJob, cached *batch
 	}
 	attempt.Created, attempt.Started, attempt.Blocked = job.CreationTimestamp.Time, evaluation.Started, evaluation.Blocked
 	attempt.Done, attempt.Outcome = evaluation.Done, evaluation.Outcome
-	attempt.JobSpec = job.Annotations[scanjob.AnnotationJobSpec]
+	attempt.JobSpec, attempt.Node = job.Annotations[scanjob.AnnotationJobSpec], evaluation.Node
+	attempt.Hosts, attempt.RunsOn = scanjob.Hosts(job), evaluation.RunsOn
 	if !record.Open {
 		attempt.Blocked = false
 		return attempt, true, j.conclude(ctx, record, job, &attempt)
@@ -329,7 +353,9 @@ func (j *Jobs) Start(ctx context.Context, owner types.NamespacedName, req scanjo
 		_, err := j.resume(ctx, &kept)
 		return err
 	case err != nil:
-		if problem, invalid := invalidJobSpec(err); invalid {
+		if problem, invalid := invalidJobSpec(err, req.Volume != nil); invalid && req.Volume != nil && req.Volume.Auto {
+			return &RefusedError{model.Outcome{Reason: model.ReasonUnschedulable, Message: problem.Error()}}
+		} else if invalid {
 			return problem
 		}
 		if outcome, refused := refusal(err, req.Namespace); refused {
@@ -396,7 +422,7 @@ func (j *Jobs) adopt(ctx context.Context, reserved *store.ScanJob) (bool, error)
 	if err != nil {
 		return false, err
 	}
-	j.created[job.UID] = j.clock.Now()
+	j.created[job.UID] = createdJob{j.clock.Now(), scanjob.Hosts(job)}
 	return true, nil
 }
 
@@ -407,7 +433,7 @@ func (j *Jobs) record(ctx context.Context, kept *store.ScanJob, job *batchv1.Job
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.created[job.UID] = j.clock.Now()
+	j.created[job.UID] = createdJob{j.clock.Now(), scanjob.Hosts(job)}
 	return nil
 }
 

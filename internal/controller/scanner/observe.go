@@ -5,14 +5,15 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"runtime"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
+	"github.com/scanner-operator/scanner-operator/internal/coverage"
 	"github.com/scanner-operator/scanner-operator/internal/inventory"
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
@@ -26,6 +27,11 @@ type observed struct {
 	// scope are the namespaces that the Scanner covers.
 	scope      map[string]bool
 	containers []inventory.Container
+	nodes      nodes
+	// reads says which images can be read, fallback where image volumes failed.
+	reads    readable
+	fallback *fallback
+	now      time.Time
 	// home is where scans run that need no credentials of another namespace.
 	home Home
 	// beyond lists the namespaces that the Scanner selects and the operator does not watch, in order.
@@ -39,6 +45,9 @@ type observed struct {
 	holds map[credential]store.RegistryPause
 	// operator is the namespace of the operator.
 	operator string
+	// keys is what wanted returns, results what coverage does.
+	keys    []model.ImageKey
+	results []coverage.Result
 	// runsIn is what runners returns.
 	runsIn map[model.ImageKey]runners
 	// queues knows what waits for slots, of all Scanners.
@@ -91,15 +100,18 @@ func (r *Reconciler) observe(ctx context.Context, scanner *scannerv1.Scanner) (*
 	if err != nil {
 		return nil, err
 	}
-	read, err := r.readPods(ctx, scanner)
+	nodes, err := r.readNodes(ctx)
 	if err != nil {
 		return nil, err
 	}
-	containers, err := r.containers(ctx, scanner, within, read)
+	read := r.readPods(scanner, nodes)
+	containers, err := r.containers(ctx, within, read)
 	if err != nil {
 		return nil, err
 	}
-	wanted := wantedKeys(containers)
+	v := &observed{scope: within.namespaces, containers: containers, nodes: nodes, reads: readable{scanner, r.Cataloger.Mounts, nodes}}
+	v.home, v.fallback, v.now = r.Home.of(scanner), &r.fallback, r.Clock.Now()
+	wanted := v.wanted()
 	images := make(map[model.ImageKey]store.Image, len(wanted))
 	for chunk := range slices.Chunk(wanted, store.MaxKeys) {
 		known, err := r.Store.WantImages(ctx, chunk)
@@ -108,10 +120,9 @@ func (r *Reconciler) observe(ctx context.Context, scanner *scannerv1.Scanner) (*
 		}
 		maps.Copy(images, known)
 	}
-	v := &observed{
-		scope: within.namespaces, containers: containers, home: r.Home.of(scanner), beyond: within.beyond, images: images, attempts: attempts,
-		active: active(attempts), queues: &r.queues, operator: r.Namespace, found: found{within.namespaces, set(wanted), read},
-	}
+	v.beyond, v.images, v.attempts = within.beyond, images, attempts
+	v.active, v.queues, v.operator = active(attempts), &r.queues, r.Namespace
+	v.found = found{within.namespaces, set(wanted), read, v.reads}
 	if v.holds, err = r.holds(ctx); err != nil {
 		return nil, err
 	}
@@ -145,26 +156,38 @@ func (r *Reconciler) holds(ctx context.Context) (map[credential]store.RegistryPa
 	return holds, nil
 }
 
-// wantedKeys lists the images to catalog, each once.
-func wantedKeys(containers []inventory.Container) []model.ImageKey {
+// wanted lists the images to catalog, each once.
+func (v *observed) wanted() []model.ImageKey {
+	if v.keys == nil {
+		v.keys = v.wantedKeys()
+	}
+	return v.keys
+}
+
+// coverage returns the coverage of each container, as the images are when it is called first.
+func (v *observed) coverage() []coverage.Result {
+	if v.results == nil {
+		v.results = make([]coverage.Result, len(v.containers))
+		for i := range v.containers {
+			v.results[i] = cover(&v.containers[i], v)
+		}
+	}
+	return v.results
+}
+
+// wantedKeys computes what wanted returns.
+func (v *observed) wantedKeys() []model.ImageKey {
 	seen := map[model.ImageKey]bool{}
 	var keys []model.ImageKey
-	for i := range containers {
-		c := &containers[i]
-		if c.Skip != "" || seen[c.Key] {
+	for i := range v.containers {
+		c := &v.containers[i]
+		if seen[c.Key] || !v.reads.image(c) {
 			continue
 		}
 		seen[c.Key] = true
-		if catalogable(c) {
-			keys = append(keys, c.Key)
-		}
+		keys = append(keys, c.Key)
 	}
 	return keys
-}
-
-// catalogable reports whether the image of a container can be cataloged, and is to be.
-func catalogable(c *inventory.Container) bool {
-	return c.Skip == "" && c.Key.Pullable() && c.Key.Validate() == nil
 }
 
 func set(keys []model.ImageKey) map[model.ImageKey]bool {
@@ -176,46 +199,44 @@ func set(keys []model.ImageKey) map[model.ImageKey]bool {
 }
 
 // readPods says how a Scanner reads pods.
-func (r *Reconciler) readPods(ctx context.Context, scanner *scannerv1.Scanner) (inventory.Options, error) {
-	platforms, err := r.platforms(ctx)
-	if err != nil {
-		return inventory.Options{}, err
-	}
+func (r *Reconciler) readPods(scanner *scannerv1.Scanner, nodes nodes) inventory.Options {
 	ignoreLabel := scanner.Spec.IgnoreLabel
 	if ignoreLabel == "" {
 		ignoreLabel = scannerv1.DefaultIgnoreLabel
 	}
-	return inventory.Options{IgnoreLabel: ignoreLabel, ScanPod: r.Cataloger.Made, Platform: func(node string) (model.Platform, bool) {
-		platform, known := platforms[node]
-		return platform, known
-	}}, nil
+	return inventory.Options{IgnoreLabel: ignoreLabel, ScanPod: r.Cataloger.Made, Platform: nodes.platform}
 }
 
-// containers lists the containers in the Scanner's scope.
-func (r *Reconciler) containers(ctx context.Context, scanner *scannerv1.Scanner, within scope, read inventory.Options) ([]inventory.Container, error) {
-	// The pods are not modified, and a copy of all of them would cost more than all else.
-	opts := []client.ListOption{client.UnsafeDisableDeepCopy}
-	if scanner.Spec.NamespaceSelector == nil {
-		opts = append(opts, client.InNamespace(scanner.Namespace))
+// containers lists the containers in the Scanner's scope, those of the oldest pods first.
+func (r *Reconciler) containers(ctx context.Context, within scope, read inventory.Options) ([]inventory.Container, error) {
+	type podContainers struct {
+		created    metav1.Time
+		containers []inventory.Container
 	}
-	var list corev1.PodList
-	if err := r.Client.List(ctx, &list, opts...); err != nil {
-		return nil, fmt.Errorf("list pods: %w", err)
-	}
-	pods := make([]*corev1.Pod, 0, len(list.Items))
-	for i := range list.Items {
-		if within.namespaces[list.Items[i].Namespace] {
-			pods = append(pods, &list.Items[i])
+	var pods []podContainers
+	count := 0
+	// A list holds a shallow copy of each pod, which takes more memory than all else here: one of all namespaces would be the peak.
+	for _, namespace := range slices.Sorted(maps.Keys(within.namespaces)) {
+		var list corev1.PodList
+		// The pods are not modified, and a deep copy of all of them would cost more than all else.
+		if err := r.Client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("list pods: %w", err)
+		}
+		for i := range list.Items {
+			if found := inventory.Containers(&list.Items[i], read); len(found) > 0 {
+				pods = append(pods, podContainers{list.Items[i].CreationTimestamp, found})
+				count += len(found)
+			}
 		}
 	}
 	// The order of a cached list is random; decisions should not be.
-	slices.SortFunc(pods, func(a, b *corev1.Pod) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
-			cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	slices.SortFunc(pods, func(a, b podContainers) int {
+		return cmp.Or(a.created.Compare(b.created.Time),
+			cmp.Compare(a.containers[0].Namespace, b.containers[0].Namespace), cmp.Compare(a.containers[0].Pod, b.containers[0].Pod))
 	})
-	containers := make([]inventory.Container, 0, len(pods))
-	for _, pod := range pods {
-		containers = append(containers, inventory.Containers(pod, read)...)
+	containers := make([]inventory.Container, 0, count)
+	for i := range pods {
+		containers = append(containers, pods[i].containers...)
 	}
 	return containers, nil
 }
@@ -255,23 +276,4 @@ func (r *Reconciler) scope(ctx context.Context, scanner *scannerv1.Scanner) (sco
 	}
 	slices.Sort(selected.beyond)
 	return selected, nil
-}
-
-// platforms reads the platform of each node from its well-known labels. A node without them is taken for one like the operator's own.
-func (r *Reconciler) platforms(ctx context.Context) (map[string]model.Platform, error) {
-	nodes := &metav1.PartialObjectMetadataList{}
-	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
-	if err := r.Client.List(ctx, nodes); err != nil {
-		return nil, fmt.Errorf("list nodes: %w", err)
-	}
-	platforms := make(map[string]model.Platform, len(nodes.Items))
-	for i := range nodes.Items {
-		node := &nodes.Items[i]
-		p, err := model.ParsePlatform(node.Labels[corev1.LabelOSStable] + "/" + node.Labels[corev1.LabelArchStable])
-		if err != nil {
-			p = model.Platform{OS: "linux", Architecture: runtime.GOARCH}
-		}
-		platforms[node.Name] = p
-	}
-	return platforms, nil
 }

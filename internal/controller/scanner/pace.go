@@ -21,9 +21,10 @@ import (
 // A reconcile reads all pods in the scope of a Scanner, so that it takes longer the more there are. After it the Scanner rests for a multiple of
 // that time, and the events of that time make one reconcile.
 const (
-	// Events that start no scan, such as another replica of what runs already, take 1/25 of the time: 4 % of a core.
-	restFactor = 24
-	maxRest    = 30 * time.Second
+	// Events that start no scan, such as another replica of what runs already, take 1/50 of the time. That is some 3 % of a core: garbage
+	// collection runs beside reconciles.
+	restFactor = 49
+	maxRest    = 20 * time.Second
 	// A slow machine or SQL database does not delay a small Scanner, whose reconciles cost little.
 	restPerContainer = time.Millisecond
 	// Events that scans wait for are soon followed by a reconcile. The bound leaves time for one within a second of the start of a pod.
@@ -37,8 +38,9 @@ type pace struct {
 	rounds map[types.NamespacedName]round
 }
 
-// round is a reconcile of a Scanner.
+// round is a reconcile of a Scanner, and when the next one began, if that is under way.
 type round struct {
+	began time.Time
 	ended time.Time
 	took  time.Duration
 	// containers is the number of containers that it read.
@@ -51,6 +53,7 @@ type found struct {
 	namespaces map[string]bool
 	images     map[model.ImageKey]bool
 	read       inventory.Options
+	reads      readable
 }
 
 // lacks reports whether a pod runs an image to catalog that was not found, or runs on a node that was not known.
@@ -60,11 +63,21 @@ func (f *found) lacks(pod *corev1.Pod) bool {
 	}
 	containers := inventory.Containers(pod, f.read)
 	for i := range containers {
-		if c := &containers[i]; c.NodeUnknown || !f.images[c.Key] && catalogable(c) {
+		if c := &containers[i]; c.NodeUnknown || !f.images[c.Key] && f.reads.image(c) {
 			return true
 		}
 	}
 	return false
+}
+
+// begin notes that a reconcile begins.
+func (p *pace) begin(scanner types.NamespacedName, began time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if last, known := p.rounds[scanner]; known {
+		last.began = began
+		p.rounds[scanner] = last
+	}
 }
 
 // end notes the end of a reconcile and what it observed. If it failed before, that is nil, and what the one before found stands.
@@ -75,7 +88,7 @@ func (p *pace) end(scanner types.NamespacedName, began, ended time.Time, v *obse
 		p.rounds = map[types.NamespacedName]round{}
 	}
 	last := p.rounds[scanner]
-	last.ended, last.took = ended, ended.Sub(began)
+	last.began, last.ended, last.took = time.Time{}, ended, ended.Sub(began)
 	if v != nil {
 		last.found, last.containers = v.found, len(v.containers)
 	}
@@ -99,6 +112,13 @@ func (p *pace) rest(scanner types.NamespacedName, pod *corev1.Pod, now time.Time
 	rest := min(urgentRestFactor*last.took, maxUrgentRest)
 	if pod != nil && !last.found.lacks(pod) {
 		rest = min(restFactor*last.took, time.Duration(last.containers)*restPerContainer, maxRest)
+	}
+	if !last.began.IsZero() {
+		// It rests after the reconcile that is under way, too, which takes about as long as the last one.
+		last.ended = last.began.Add(last.took)
+		if last.ended.Before(now) {
+			last.ended = now
+		}
 	}
 	return max(0, last.ended.Add(rest).Sub(now))
 }

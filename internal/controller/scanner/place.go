@@ -21,6 +21,8 @@ type Home struct {
 	Namespace string
 	// PullSecrets are those with which the kubelet pulls the operator's image there.
 	PullSecrets []corev1.LocalObjectReference
+	// ServiceAccount is that of scan pods there, "" for the default one.
+	ServiceAccount string
 	// credentials are the pull secrets that the Scanner offers for images.
 	credentials []corev1.LocalObjectReference
 }
@@ -32,10 +34,10 @@ func (h Home) of(scanner *scannerv1.Scanner) Home {
 }
 
 // jobSpec returns what a Scanner may decide about Jobs in a namespace. Jobs in the operator's namespace are configured by its own Scanners
-// alone: others would use its quota and its Secrets.
+// alone, except for how they read images: others would use its quota and its Secrets.
 func (h Home) jobSpec(scanner *scannerv1.Scanner, namespace string) scannerv1.ScanJobSpec {
 	if namespace == h.Namespace && scanner.Namespace != namespace {
-		return scannerv1.ScanJobSpec{}
+		return scannerv1.ScanJobSpec{Source: scanner.Spec.Job.Source}
 	}
 	return scanner.Spec.Job
 }
@@ -59,11 +61,14 @@ func (h Home) needs(c *inventory.Container) bool {
 }
 
 // runners are the namespaces with containers that run an image and are not skipped, in the order of the containers, and those of them
-// whose credentials it may need. free: a container runs it without.
+// whose credentials it may need. free: a container runs it without. nodes are up to maxRunning of the nodes that run it.
 type runners struct {
-	all, needing []string
-	free         bool
+	all, needing, nodes []string
+	free                bool
 }
+
+// maxRunning bounds the nodes that are known to run an image.
+const maxRunning = 100
 
 func (v *observed) runners(key model.ImageKey) runners {
 	if v.runsIn == nil {
@@ -76,6 +81,9 @@ func (v *observed) runners(key model.ImageKey) runners {
 			found := v.runsIn[c.Key]
 			if !slices.Contains(found.all, c.Namespace) {
 				found.all = append(found.all, c.Namespace)
+			}
+			if c.Node != "" && len(found.nodes) < maxRunning && !slices.Contains(found.nodes, c.Node) {
+				found.nodes = append(found.nodes, c.Node)
 			}
 			if !v.home.needs(c) {
 				found.free = true
@@ -110,7 +118,7 @@ func (v *observed) scannedIn(key model.ImageKey) string {
 
 // places lists the namespaces for whose workloads the next attempt at an image can be made: those with a pod that runs it, the first choice
 // first. Each attempt begins with another namespace, if there are several, so that one that takes no Jobs or has the wrong pull secrets
-// does not prevent the scan. A namespace whose credentials the registry has paused is left out; when it has paused all, paused is when the
+// does not prevent the scan. A namespace whose credentials the registry has paused is left out, unless the image is read from a volume; when it has paused all, paused is when the
 // first pause ends.
 func (v *observed) places(key model.ImageKey) (namespaces []string, paused time.Time) {
 	all := v.runners(key).all
@@ -123,6 +131,7 @@ func (v *observed) places(key model.ImageKey) (namespaces []string, paused time.
 	for i := range all {
 		namespace := all[(v.images[key].Attempts+i)%len(all)]
 		hold, held := v.holds[v.credentialOf(key, v.jobNamespace(key, namespace))]
+		held = held && v.volume(key, namespace) == nil
 		switch {
 		case !held:
 			namespaces = append(namespaces, namespace)
@@ -145,17 +154,19 @@ func (v *observed) jobNamespace(key model.ImageKey, workloads string) string {
 }
 
 // request asks for the next attempt at an image for the workloads of a namespace, with the pull secrets of all pods that run it in the
-// namespace of the Job.
-func request(scanner *scannerv1.Scanner, v *observed, key model.ImageKey, workloads string) scanjob.Request {
+// namespace of the Job. volume is the image volume that the attempt reads, nil for the registry.
+func request(scanner *scannerv1.Scanner, v *observed, key model.ImageKey, workloads string, volume *scanjob.ImageVolume) scanjob.Request {
 	image, namespace := v.images[key], v.jobNamespace(key, workloads)
 	spec := v.home.jobSpec(scanner, namespace)
 	req := scanjob.Request{
 		Name: v.attemptName(key), Key: key, Attempt: image.Attempts, Namespace: namespace, For: workloads, ScannerUID: string(scanner.UID),
 		SizeClass: image.SizeClass.OrSmall(), OperatorPullSecrets: spec.ImagePullSecrets, Resources: spec.Resources,
-		JobSpec: hashOf(spec), NodeSelector: spec.NodeSelector, Tolerations: spec.Tolerations, PriorityClassName: spec.PriorityClassName,
+		Fallbacks: v.fallbacks(key, workloads, namespace),
+		JobSpec:   hashOf(spec), NodeSelector: spec.NodeSelector, Tolerations: spec.Tolerations, PriorityClassName: spec.PriorityClassName,
+		Volume: volume,
 	}
 	if namespace == v.home.Namespace {
-		req.OperatorPullSecrets = slices.Clone(v.home.PullSecrets)
+		req.ServiceAccount, req.OperatorPullSecrets = v.home.ServiceAccount, slices.Clone(v.home.PullSecrets)
 		for _, ref := range spec.ImagePullSecrets {
 			if !slices.Contains(req.OperatorPullSecrets, ref) {
 				req.OperatorPullSecrets = append(req.OperatorPullSecrets, ref)
@@ -178,4 +189,33 @@ func request(scanner *scannerv1.Scanner, v *observed, key model.ImageKey, worklo
 		add(ref.Name)
 	}
 	return req
+}
+
+// fallbacks lists the repositories that the pods of a namespace name for an image, without the one that the image ID names: the container
+// runtime reports one of several names of an image, which may be that of a registry that scans cannot reach. The Job runs in a namespace of its
+// own or in that of the operator. An attempt uses the references of the namespace for which it is made alone, so that nobody's reference takes the
+// place of another's. The first of them changes whenever it is the turn of the namespace.
+func (v *observed) fallbacks(key model.ImageKey, workloads, namespace string) []string {
+	own := model.RepositoryOf(key.Repository())
+	var found []string
+	for i := range v.containers {
+		c := &v.containers[i]
+		if c.Key != key || c.Skip != "" || c.Namespace != workloads {
+			continue
+		}
+		repository := model.RepositoryOf(c.Image)
+		if repository == "" || repository == own || slices.Contains(found, repository) {
+			continue
+		}
+		at := model.ImageKey{ImageID: repository + "@" + key.Digest()}
+		if _, paused := v.holds[v.credentialOf(at, namespace)]; !paused && !at.Imported() {
+			found = append(found, repository)
+		}
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	first := v.images[key].Attempts / len(v.runners(key).all) % len(found)
+	found = slices.Concat(found[first:], found[:first])
+	return found[:min(len(found), model.MaxFallbacks)]
 }

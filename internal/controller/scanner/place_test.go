@@ -62,8 +62,9 @@ func TestWhereAnImageIsScanned(t *testing.T) {
 			if !tt.unwatched {
 				v.home = Home{Namespace: "operator"}.of(scanner)
 			}
-			if got := requestNext(scanner, world{v}, key).Namespace; got != tt.want {
-				t.Errorf("scanned in %s, want %s", got, tt.want)
+			v.home.ServiceAccount = "scans"
+			if got := requestNext(scanner, world{v}, key); got.Namespace != tt.want || (got.ServiceAccount != "") != (tt.want == "operator") {
+				t.Errorf("scanned in %s as %q, want %s", got.Namespace, got.ServiceAccount, tt.want)
 			}
 		})
 	}
@@ -86,13 +87,53 @@ func TestJobsInTheOperatorsNamespaceFollowItsScanners(t *testing.T) {
 		"operator": {[]string{"of-a-pod", "mine", "operator-image"}, []string{"operator-image", "mine"}, "high"},
 	} {
 		scanner := scannerWith(func(s *scannerv1.Scanner) { s.Namespace, s.Spec.Job = namespace, spec })
-		w.home, w.runsIn = Home{Namespace: "operator", PullSecrets: secrets("operator-image")}.of(scanner), nil
+		w.home, w.runsIn = Home{Namespace: "operator", PullSecrets: secrets("operator-image"), ServiceAccount: "scans"}.of(scanner), nil
 		req := requestNext(scanner, w, key)
-		if req.Namespace != "operator" || req.For != "one" || req.PriorityClassName != want.priority || (req.NodeSelector != nil) != (namespace == "operator") {
+		if req.Namespace != "operator" || req.For != "one" || req.ServiceAccount != "scans" || req.PriorityClassName != want.priority || (req.NodeSelector != nil) != (namespace == "operator") {
 			t.Errorf("for a Scanner in %s: %+v", namespace, req)
 		}
 		if diff := cmp.Diff(want.pull, req.PullSecrets) + cmp.Diff(secrets(want.operator...), req.OperatorPullSecrets); diff != "" {
 			t.Errorf("for a Scanner in %s, pull secrets (-want +got):\n%s", namespace, diff)
 		}
+	}
+}
+
+// TestFallbacksOfTheNamespace: an attempt uses the references of the pods for which it is made, and nobody else's.
+func TestFallbacksOfTheNamespace(t *testing.T) {
+	key := imageKey("a")
+	in := func(namespace, image string, secrets ...string) inventory.Container {
+		return inventory.Container{Namespace: namespace, Key: key, Image: image, PullSecrets: secrets}
+	}
+	containers := []inventory.Container{
+		in("one", "r.example/a:1"), in("one", "b.example/x:1"), in("one", "b.example/x:2"), in("one", "UPPER"), in("one", "paused.example/x"), in("one", "debian"),
+		in("one", "import-2026-11-23"), in("two", "of-two.example/x"), {Namespace: "one", Key: key, Image: "skipped.example/x", Skip: "IgnoreLabel"},
+		{Namespace: "one", Key: imageKey("b"), Image: "other.example/x"},
+		in("many", "one.example/x"), in("many", "two.example/x"), in("many", "three.example/x"), in("many", "four.example/x"), in("many", "five.example/x"),
+		in("secret", "of-secret.example/x", "s"),
+	}
+	for name, tt := range map[string]struct {
+		attempts int
+		reason   model.Reason
+		want     []string
+	}{
+		"the first namespace":      {0, "", []string{"b.example/x", "docker.io/library/debian"}},
+		"the second":               {1, "", []string{"of-two.example/x"}},
+		"at most four":             {2, "", []string{"one.example/x", "two.example/x", "three.example/x", "four.example/x"}},
+		"not always the same four": {6, "", []string{"two.example/x", "three.example/x", "four.example/x", "five.example/x"}},
+		"again, the other first":   {4, "", []string{"docker.io/library/debian", "b.example/x"}},
+		"with its own credentials": {3, model.ReasonImagePullDenied, []string{"of-secret.example/x"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := newWorld().observed
+			v.containers, v.home = containers, Home{Namespace: "operator"}
+			// The pause of another namespace's credential does not matter.
+			for host, namespace := range map[string]string{"paused.example": "", "b.example": "two", "of-secret.example": ""} {
+				v.holds[credential{host, namespace}] = store.RegistryPause{}
+			}
+			v.images[key] = store.Image{ImageState: store.ImageState{Key: key, Attempts: tt.attempts, Reason: tt.reason}}
+			if diff := cmp.Diff(tt.want, requestNext(scannerWith(nil), world{v}, key).Fallbacks); diff != "" {
+				t.Errorf("fallbacks (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

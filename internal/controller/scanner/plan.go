@@ -28,10 +28,12 @@ type Limits struct {
 	Scans int
 	// PerRegistry limits the concurrent scans that pull from one registry.
 	PerRegistry int
+	// PerNode limits the concurrent scans of image volumes on one node.
+	PerNode int
 }
 
 // DefaultLimits returns the limits that are used when a user chooses none.
-func DefaultLimits() Limits { return Limits{Scans: 10, PerRegistry: 4} }
+func DefaultLimits() Limits { return Limits{Scans: 10, PerRegistry: 4, PerNode: 2} }
 
 // backoff is the time from the end of a failed attempt to the next. attempt counts from zero. The spread of up to a
 // fifth comes from the image, so that images that failed together do not come back together.
@@ -92,9 +94,11 @@ func planRetry(
 type plan struct {
 	start []scanjob.Request
 	// running counts the Scanner's own attempts at images in its scope that are under way, with those to be started; queued the images
-	// that wait for a slot or, suspended, for good.
+	// that wait for a slot, for their registry or, suspended, for good. paused are those of them that have failed and whose next attempt
+	// waits for their registry.
 	running int
 	queued  int
+	paused  int
 	// recataloging counts the Scanner's attempts to catalog an image again; again is the image of the one to be started, which is the last
 	// of start.
 	recataloging int
@@ -155,7 +159,7 @@ func makePlan(scanner *scannerv1.Scanner, v *observed, limits Limits, again Reca
 		switch {
 		case !wanted || v.active[i].ScannerUID != string(scanner.UID):
 		// Also after its SBOM has arrived: the Job ends some time later.
-		case cataloged(&image) && image.Recatalog.Cataloger != "":
+		case cataloged(&image) && (image.Recatalog.Cataloger != "" || image.Recatalog.Open):
 			p.recataloging++
 		default:
 			p.running++
@@ -164,10 +168,10 @@ func makePlan(scanner *scannerv1.Scanner, v *observed, limits Limits, again Reca
 	keys := due(v, now, &p.next)
 	free := newLimited(scanner, v, limits, keys, now)
 	for _, key := range keys {
-		namespace, w := choose(scanner, v, key, free)
+		namespace, volume, w := choose(scanner, v, key, free)
 		if w.why == "" {
 			p.running++
-			p.start = append(p.start, request(scanner, v, key, namespace))
+			p.start = append(p.start, request(scanner, v, key, namespace, volume))
 			continue
 		}
 		p.queued++
@@ -178,6 +182,9 @@ func makePlan(scanner *scannerv1.Scanner, v *observed, limits Limits, again Reca
 		}
 		if !w.until.IsZero() {
 			p.next = min(p.next, max(w.until.Sub(now), time.Second))
+			if v.images[key].State == store.StateFailed {
+				p.paused++
+			}
 		}
 	}
 	p.catalogAgain(scanner, v, again, free, now)
@@ -196,32 +203,33 @@ func makePlan(scanner *scannerv1.Scanner, v *observed, limits Limits, again Reca
 	return p
 }
 
-// choose takes the slots for the next attempt at an image, and returns the namespace for which it is made; or what keeps the image from
-// being cataloged now.
-func choose(scanner *scannerv1.Scanner, v *observed, key model.ImageKey, free *limited) (namespace string, why wait) {
+// choose takes the slots for the next attempt at an image, and returns the namespace for which it is made and the image volume that it reads, if
+// any; or what keeps the image from being cataloged now.
+func choose(scanner *scannerv1.Scanner, v *observed, key model.ImageKey, free *limited) (namespace string, volume *scanjob.ImageVolume, why wait) {
 	if scanner.Spec.Suspend {
-		return "", wait{why: waitsSuspended}
+		return "", nil, wait{why: waitsSuspended}
 	}
 	namespaces, paused := v.places(key)
 	if len(namespaces) == 0 {
-		return "", wait{why: "waiting until the pause that the registry " + key.Registry() + " requested ends", until: paused}
+		return "", nil, wait{why: "waiting until the pause that the registry " + key.Registry() + " requested ends", until: paused}
 	}
 	for _, namespace := range namespaces {
-		w, admitted := free.admit(key, namespace)
+		volume := v.volume(key, namespace)
+		w, admitted := free.admit(key, volume, namespace)
 		if admitted {
-			return namespace, wait{}
+			return namespace, volume, wait{}
 		}
 		if why.why == "" {
 			why = w
 		}
 	}
-	return "", why
+	return "", nil, why
 }
 
 // due lists the images to be cataloged now, and shortens next to the time when another will be due.
 func due(v *observed, now time.Time, next *time.Duration) []model.ImageKey {
 	var fresh, retries []model.ImageKey
-	for _, key := range wantedKeys(v.containers) {
+	for _, key := range v.wanted() {
 		image, known := v.images[key]
 		if !known || image.State != store.StatePending && image.State != store.StateFailed {
 			continue

@@ -113,6 +113,7 @@ func (w world) stuck(namespace string, count int, since time.Duration) world {
 
 func scannerWith(mutate func(*scannerv1.Scanner)) *scannerv1.Scanner {
 	s := &scannerv1.Scanner{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s", UID: "me"}}
+	s.Spec.Concurrency = new(int32(2))
 	if mutate != nil {
 		mutate(s)
 	}
@@ -244,7 +245,7 @@ func TestMakePlan(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			p := makePlan(tt.scanner, tt.world.observed, Limits{Scans: 6, PerRegistry: 4}, Recatalog{}, now)
+			p := makePlan(tt.scanner, tt.world.observed, Limits{Scans: 6, PerRegistry: 4, PerNode: 2}, Recatalog{}, now)
 			got := want{running: p.running, queued: p.queued, next: p.next, contends: len(p.waiting[limitOperator]) > 0}
 			if len(p.waits) != p.queued {
 				t.Errorf("%d images are queued, and it is said of %d why", p.queued, len(p.waits))
@@ -273,7 +274,7 @@ func TestMakePlan(t *testing.T) {
 // requestNext asks for the next attempt at an image.
 func requestNext(scanner *scannerv1.Scanner, w world, key model.ImageKey) scanjob.Request {
 	namespaces, _ := w.places(key)
-	return request(scanner, w.observed, key, namespaces[0])
+	return request(scanner, w.observed, key, namespaces[0], w.volume(key, namespaces[0]))
 }
 
 func TestRequestCollectsPullSecretsOfOneNamespace(t *testing.T) {

@@ -19,6 +19,11 @@ func limitOfScanner(scanner types.NamespacedName) limit { return limit("scanner 
 
 func limitOfRegistry(host string) limit { return limit("registry " + host) }
 
+// nodePrefix begins the limits of nodes.
+const nodePrefix = "node "
+
+func limitOfNode(host string) limit { return limit(nodePrefix + host) }
+
 // demand counts the images that wait for a slot, by limit and by the namespace that they run in.
 type demand map[limit]map[string]int
 

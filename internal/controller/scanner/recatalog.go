@@ -48,17 +48,17 @@ func (p *plan) take(key model.ImageKey, count int) {
 
 // catalogAgain starts the next attempt to replace an SBOM: one at a time, and none while any image waits for a slot.
 func (p *plan) catalogAgain(scanner *scannerv1.Scanner, v *observed, settings Recatalog, free *limited, now time.Time) {
-	if settings.PerHour == 0 || p.recataloging > 0 || len(p.waiting) > 0 || v.queues.othersWait(free.scanner) {
+	if p.recataloging > 0 || len(p.waiting) > 0 || v.queues.othersWait(free.scanner) {
 		return
 	}
 	for _, key := range dueAgain(v, settings, now, &p.next) {
-		namespace, w := choose(scanner, v, key, free)
+		namespace, volume, w := choose(scanner, v, key, free)
 		if w.why != "" {
 			continue
 		}
 		p.again = key
 		p.take(key, 1)
-		p.start = append(p.start, request(scanner, v, key, namespace))
+		p.start = append(p.start, request(scanner, v, key, namespace, volume))
 		return
 	}
 }
@@ -67,16 +67,17 @@ func (p *plan) catalogAgain(scanner *scannerv1.Scanner, v *observed, settings Re
 // will be due. While the limit per hour is reached, only attempts at images that were begun continue.
 func dueAgain(v *observed, settings Recatalog, now time.Time, next *time.Duration) []model.ImageKey {
 	var keys []model.ImageKey
-	for _, key := range wantedKeys(v.containers) {
+	for _, key := range v.wanted() {
 		image, known := v.images[key]
-		if !known || !settings.wants(&image) {
+		incomplete := v.incomplete(key)
+		if !known || !incomplete && (settings.PerHour == 0 || !settings.wants(&image)) {
 			continue
 		}
 		if attempt, started := v.attempts[v.attemptName(key)]; started && !attempt.Done {
 			continue
 		}
 		from := image.NextAttempt
-		if !image.Recatalog.Open {
+		if !image.Recatalog.Open && !incomplete {
 			from = settings.pausedUntil
 		}
 		if wait := from.Sub(now); wait > 0 {
@@ -89,8 +90,24 @@ func dueAgain(v *observed, settings Recatalog, now time.Time, next *time.Duratio
 	return keys
 }
 
+// incomplete reports whether an image was read from an image volume in part, and may be read from its registry.
+func (v *observed) incomplete(key model.ImageKey) bool {
+	image := v.images[key]
+	return v.reads.source() != scannerv1.SourceImageVolume && cataloged(&image) && image.Partial() && image.Source == model.SourceImageVolume && key.Pullable()
+}
+
 // beginAgain records that an attempt may replace an SBOM. It returns false when too many have begun within the last hour.
 func (r *Reconciler) beginAgain(ctx context.Context, v *observed, start scanjob.Request) (bool, error) {
+	if v.incomplete(start.Key) {
+		began, err := r.Store.RetryPartial(ctx, start.Key, start.Attempt)
+		if err != nil {
+			return false, fmt.Errorf("record that an image is read from its registry: %w", err)
+		}
+		image := v.images[start.Key]
+		image.Recatalog.Open = began
+		v.images[start.Key] = image
+		return began, nil
+	}
 	began, err := r.Store.BeginRecatalog(ctx, start.Key, start.Attempt, r.Recatalog.Cataloger, r.Recatalog.PerHour)
 	if err != nil {
 		return false, fmt.Errorf("record that an image is cataloged again: %w", err)

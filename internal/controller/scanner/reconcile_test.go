@@ -56,13 +56,6 @@ func (m memory) WantImages(_ context.Context, keys []model.ImageKey) (map[model.
 	return found, nil
 }
 
-func (m memory) Image(_ context.Context, key model.ImageKey) (store.Image, error) {
-	if image, known := m[key]; known {
-		return image, nil
-	}
-	return store.Image{}, store.ErrNotFound
-}
-
 func (m memory) RecordFailure(_ context.Context, key model.ImageKey, attempt int, outcome model.Outcome, next time.Time) (bool, error) {
 	image, known := m[key]
 	if !known || image.Attempts != attempt {
@@ -76,12 +69,32 @@ func (m memory) RecordFailure(_ context.Context, key model.ImageKey, attempt int
 	return true, nil
 }
 
+func (m memory) EndAttempt(_ context.Context, key model.ImageKey, attempt int, next time.Time) (bool, error) {
+	image, known := m[key]
+	if !known || image.Attempts != attempt {
+		return false, nil
+	}
+	image.Attempts, image.NextAttempt = attempt+1, next
+	m[key] = image
+	return true, nil
+}
+
 func (m memory) BeginRecatalog(_ context.Context, key model.ImageKey, attempt int, cataloger string, _ int) (bool, error) {
 	image, known := m[key]
 	if !known || image.Attempts != attempt {
 		return false, nil
 	}
 	image.Recatalog = store.Recatalog{Cataloger: cataloger, Open: true}
+	m[key] = image
+	return true, nil
+}
+
+func (m memory) RetryPartial(_ context.Context, key model.ImageKey, attempt int) (bool, error) {
+	image, known := m[key]
+	if !known || image.Attempts != attempt || !image.Partial() {
+		return false, nil
+	}
+	image.Recatalog.Open = true
 	m[key] = image
 	return true, nil
 }
@@ -118,7 +131,7 @@ func (memory) ForgetImages(context.Context, time.Time, int) ([]model.ImageKey, e
 	return nil, nil
 }
 
-func (memory) Changes(context.Context, store.ChangeQuery) (store.ChangePage, error) {
+func (memory) Changes(context.Context, store.Namespaces, store.ChangeQuery) (store.ChangePage, error) {
 	return store.ChangePage{}, nil
 }
 
@@ -128,6 +141,7 @@ type starter struct {
 	invalid  *specError
 	attempts map[string]Attempt
 	started  []model.ImageKey
+	requests []scanjob.Request
 }
 
 func (s *starter) Attempts(context.Context) (map[string]Attempt, error) {
@@ -143,10 +157,13 @@ func (s *starter) Start(_ context.Context, _ types.NamespacedName, req scanjob.R
 	}
 	s.attempts[req.Name] = Attempt{
 		Key: req.Key, ScannerUID: req.ScannerUID, SizeClass: req.SizeClass, Namespace: req.Namespace, For: req.For, JobSpec: req.JobSpec,
+		Volume: req.Volume != nil,
 	}
-	s.started = append(s.started, req.Key)
+	s.started, s.requests = append(s.started, req.Key), append(s.requests, req)
 	return nil
 }
+
+func (*starter) Mounts(string) bool { return true }
 
 func (*starter) Made(*corev1.Pod) bool { return false }
 

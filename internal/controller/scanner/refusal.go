@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/truncate"
@@ -27,11 +28,14 @@ var jobFields = map[string][]string{
 	"spec.template.spec.containers[0].": {"resources"},
 }
 
-// invalidJobSpec says what is wrong with spec.job of a Scanner, if that is why the API server rejects a Job.
-func invalidJobSpec(err error) (*specError, bool) {
+// invalidJobSpec says what is wrong with spec.job of a Scanner, if that is why the API server rejects a Job. imageVolume: the Job has one.
+func invalidJobSpec(err error, imageVolume bool) (*specError, bool) {
 	status, ok := errors.AsType[*apierrors.StatusError](err)
 	if !ok || !apierrors.IsInvalid(err) || status.ErrStatus.Details == nil {
 		return nil, false
+	}
+	if imageVolume && droppedVolume(status) {
+		return &specError{"spec.job.source: this cluster does not support image volumes; use Registry, or Kubernetes 1.35 or later"}, true
 	}
 	var problems []string
 	for _, cause := range status.ErrStatus.Details.Causes {
@@ -45,6 +49,15 @@ func invalidJobSpec(err error) (*specError, bool) {
 	// The API server repeats a problem for each field that it concerns.
 	slices.Sort(problems)
 	return &specError{strings.Join(slices.Compact(problems), "; ")}, len(problems) > 0
+}
+
+// droppedVolume reports whether a Job lacks its image volume. An API server that does not know image volumes drops the type of the volume, and misses
+// it then. One that knows them and has them disabled drops the whole volume, which the admission policy for scan Jobs misses.
+func droppedVolume(status *apierrors.StatusError) bool {
+	return strings.Contains(status.ErrStatus.Message, "API servers keep image volumes since Kubernetes 1.35") ||
+		slices.ContainsFunc(status.ErrStatus.Details.Causes, func(cause metav1.StatusCause) bool {
+			return strings.HasPrefix(cause.Field, "spec.template.spec.volumes[") && strings.Contains(cause.Message, "must specify a volume type")
+		})
 }
 
 // refusal says why a namespace does not take a scan Job. It is false for errors that do not concern this Job alone.

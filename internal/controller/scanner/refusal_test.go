@@ -25,22 +25,30 @@ func TestInvalidJobSpec(t *testing.T) {
 	invalid := func(problems ...*field.Error) error {
 		return apierrors.NewInvalid(schema.GroupKind{Group: "batch", Kind: "Job"}, "scan", problems)
 	}
+	noVolumeType := invalid(field.Required(field.NewPath("spec", "template", "spec", "volumes").Index(2), "must specify a volume type"))
 	for name, tt := range map[string]struct {
-		err  error
-		want string
+		err    error
+		volume bool
+		want   string
 	}{
+		"image volumes that the API server does not know": {noVolumeType, true, "spec.job.source: this cluster does not support image volumes"},
+		"image volumes that the API server has disabled": {
+			invalid(field.Invalid(nil, nil, "ValidatingAdmissionPolicy 'scan-jobs' with binding 'scan-jobs' denied request: a scan Job that reads an image volume "+
+				"must have one; API servers keep image volumes since Kubernetes 1.35")), true, "spec.job.source: this cluster does not support image volumes",
+		},
+		"another volume": {noVolumeType, false, "spec.job.volumes[2]: "},
 		"resources": {
-			invalid(field.Invalid(container.Child("resources", "requests"), "2", "must be less than or equal to cpu limit of 1")),
+			invalid(field.Invalid(container.Child("resources", "requests"), "2", "must be less than or equal to cpu limit of 1")), false,
 			`spec.job.resources.requests: Invalid value: "2": must be less than or equal to cpu limit of 1`,
 		},
 		"tolerations": {
-			invalid(field.Invalid(field.NewPath("spec", "template", "spec", "tolerations").Index(0).Child("operator"), "Equal", "no")), "spec.job.tolerations[0].operator: ",
+			invalid(field.Invalid(field.NewPath("spec", "template", "spec", "tolerations").Index(0).Child("operator"), "Equal", "no")), false, "spec.job.tolerations[0].operator: ",
 		},
-		"another field": {invalid(field.Invalid(container.Child("image"), "x", "no")), ""},
-		"a policy":      {invalid(), ""},
-		"a quota":       {apierrors.NewForbidden(schema.GroupResource{Resource: "jobs"}, "scan", nil), ""},
+		"another field": {invalid(field.Invalid(container.Child("image"), "x", "no")), false, ""},
+		"a policy":      {invalid(), false, ""},
+		"a quota":       {apierrors.NewForbidden(schema.GroupResource{Resource: "jobs"}, "scan", nil), false, ""},
 	} {
-		problem, found := invalidJobSpec(tt.err)
+		problem, found := invalidJobSpec(tt.err, tt.volume)
 		if found != (tt.want != "") || found && !strings.HasPrefix(problem.Error(), tt.want) {
 			t.Errorf("%s: %v, %t; want %q", name, problem, found, tt.want)
 		}

@@ -43,6 +43,9 @@ func (c *podCache) List(ctx context.Context, list client.ObjectList, opts ...cli
 	objects := make([]runtime.Object, 0, len(c.pods))
 	shared := options.ApplyOptions(opts).UnsafeDisableDeepCopy
 	for _, pod := range c.pods {
+		if options.Namespace != "" && options.Namespace != pod.Namespace {
+			continue
+		}
 		if shared == nil || !*shared {
 			pod = pod.DeepCopy()
 		}

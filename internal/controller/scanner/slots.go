@@ -3,12 +3,16 @@ package scanner
 import (
 	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
 	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 )
 
 // startGrace is how long the pod of an attempt may take to start until the attempt counts as late.
@@ -115,7 +119,7 @@ func newLimited(scanner *scannerv1.Scanner, v *observed, limits Limits, due []mo
 	for i := range v.active {
 		attempt := &v.active[i]
 		namespace, late := cmp.Or(attempt.For, attempt.Namespace), attempt.late(now)
-		for _, name := range l.of(attempt.Key) {
+		for _, name := range append(l.of(attempt.Key, attempt.Volume), v.nodes.of(attempt)...) {
 			if name != l.scanner || attempt.ScannerUID == string(scanner.UID) {
 				l.slotsOf(name).add(namespace, late)
 			}
@@ -132,16 +136,33 @@ func concurrency(scanner *scannerv1.Scanner) int {
 	return int(scannerv1.DefaultConcurrency)
 }
 
-// of lists the limits of a scan of an image.
-func (l *limited) of(key model.ImageKey) []limit {
+// of lists the limits for a scan of an image volume: that of its node or, until it has one, of the first that its Job names.
+func (n nodes) of(attempt *Attempt) []limit {
+	if node, known := n[attempt.RunsOn]; known && attempt.Volume {
+		return []limit{limitOfNode(node.Labels[corev1.LabelHostname])}
+	}
+	if len(attempt.Hosts) > 0 {
+		return []limit{limitOfNode(attempt.Hosts[0])}
+	}
+	return nil
+}
+
+// of lists the limits of a scan of an image, without those of nodes. One of an image volume asks no registry.
+func (l *limited) of(key model.ImageKey, volume bool) []limit {
+	if volume {
+		return []limit{l.scanner, limitOperator}
+	}
 	return []limit{l.scanner, limitOperator, limitOfRegistry(key.Registry())}
 }
 
 func (l *limited) slotsOf(name limit) *slots {
 	if l.slots[name] == nil {
 		size := l.limits.PerRegistry
-		if name == limitOperator {
+		switch {
+		case name == limitOperator:
 			size = l.limits.Scans
+		case strings.HasPrefix(string(name), nodePrefix):
+			size = l.limits.PerNode
 		}
 		l.slots[name] = newSlots(size, l.waiting[name])
 	}
@@ -156,26 +177,46 @@ func (l *limited) place(namespace string) int64 {
 	return noTurn
 }
 
-// admit takes the slots for a scan of an image that runs in a namespace. When it has to wait, it takes none and says what for.
-func (l *limited) admit(key model.ImageKey, namespace string) (wait, bool) {
-	for _, name := range l.of(key) {
-		if !l.slotsOf(name).admits(namespace, l.place(namespace)) {
+// admit takes the slots for a scan of an image that runs in a namespace. When it has to wait, it takes none and says what for. Of the nodes of an
+// image volume, those with a free slot remain, the one with most free slots first.
+func (l *limited) admit(key model.ImageKey, volume *scanjob.ImageVolume, namespace string) (wait, bool) {
+	names := l.of(key, volume != nil)
+	for _, name := range names {
+		if !l.admits(name, namespace) {
 			return wait{why: l.reason(name, key), limit: name, namespace: namespace}, false
 		}
 	}
-	for _, name := range l.of(key) {
+	if volume != nil && len(volume.Nodes) > 0 {
+		full := limitOfNode(volume.Nodes[0])
+		volume.Nodes = slices.DeleteFunc(volume.Nodes, func(host string) bool { return !l.admits(limitOfNode(host), namespace) })
+		if len(volume.Nodes) == 0 {
+			return wait{why: l.reason(full, key), limit: full, namespace: namespace}, false
+		}
+		slices.SortStableFunc(volume.Nodes, func(a, b string) int {
+			return cmp.Compare(l.slotsOf(limitOfNode(b)).free(namespace), l.slotsOf(limitOfNode(a)).free(namespace))
+		})
+		names = append(names, limitOfNode(volume.Nodes[0]))
+	}
+	for _, name := range names {
 		l.slotsOf(name).take(namespace)
 	}
 	delete(l.places, namespace)
 	return wait{}, true
 }
 
+// admits reports whether a limit has a free slot for a namespace.
+func (l *limited) admits(name limit, namespace string) bool {
+	return l.slotsOf(name).admits(namespace, l.place(namespace))
+}
+
 func (l *limited) reason(name limit, key model.ImageKey) string {
-	switch name {
-	case l.scanner:
+	switch {
+	case name == l.scanner:
 		return waitsScanner
-	case limitOperator:
+	case name == limitOperator:
 		return waitsOperator
+	case strings.HasPrefix(string(name), nodePrefix):
+		return fmt.Sprintf("waiting for one of the %d scan slots of each node that runs the image (--scan-node-concurrency)", l.limits.PerNode)
 	default:
 		return fmt.Sprintf("waiting for one of the %d scan slots of the registry %s (--scan-registry-concurrency)", l.limits.PerRegistry, key.Registry())
 	}

@@ -24,7 +24,7 @@ func setStatus(scanner *scannerv1.Scanner, v *observed, p plan) {
 	status := &scanner.Status
 	status.ObservedGeneration = scanner.Generation
 	status.Containers = &scannerv1.ContainerCounts{
-		Total: int32(summary.Total), Scanned: int32(summary.Scanned), Pending: int32(summary.Pending), //nolint:gosec // far below
+		Total: int32(summary.Total), Scanned: int32(summary.Scanned), Partial: int32(summary.Partial), Pending: int32(summary.Pending), //nolint:gosec // far below
 		Failed: int32(summary.Failed), Skipped: int32(summary.Skipped), Stale: int32(summary.Stale), //nolint:gosec // far below
 	}
 	status.Coverage = summary.Percent()
@@ -44,8 +44,8 @@ func setStatus(scanner *scannerv1.Scanner, v *observed, p plan) {
 // sum counts containers by coverage, and the findings of their images, each image once.
 func sum(v *observed) (coverage.Summary, scannerv1.FindingCounts) {
 	var summary coverage.Summary
-	for i := range v.containers {
-		summary.Add(cover(&v.containers[i], v))
+	for _, result := range v.coverage() {
+		summary.Add(result)
 	}
 	var total store.Counts
 	for _, image := range v.images {
@@ -64,6 +64,7 @@ func cover(c *inventory.Container, v *observed) coverage.Result {
 	image := v.images[c.Key]
 	known := coverage.Image{
 		Cataloged: image.State == store.StateCataloged || image.State == store.StateScanned,
+		Partial:   image.Partial(),
 		Reason:    image.Reason,
 	}
 	// What a report says that an image holds is not what a scan finds in it.
@@ -71,12 +72,13 @@ func cover(c *inventory.Container, v *observed) coverage.Result {
 		known.Build = image.Database.ID
 	}
 	return coverage.Of(coverage.Container{
-		Skip: c.Skip, Key: c.Key, WaitingReason: c.WaitingReason, WaitingMessage: c.WaitingMessage,
+		Skip: c.Skip, Key: c.Key, WaitingReason: c.WaitingReason, WaitingMessage: c.WaitingMessage, OnNode: v.reads.image(c),
 	}, known, v.build.ID)
 }
 
 // setReady sets Ready, with the first of these that holds: Scanning while scans run, Waiting while something is left that will
-// go on by itself, Failed when only images are left that could not be pulled or scanned, Reconciled.
+// go on by itself, Failed when only images are left that could not be pulled or scanned, Reconciled. An image that has failed counts as
+// such until its next attempt starts, also while its registry is paused.
 func setReady(scanner *scannerv1.Scanner, v *observed, summary coverage.Summary, p plan) {
 	notPulled := summary.Reasons[coverage.ReasonNotPulled]
 	var reason scannerv1.StatusReason
@@ -88,7 +90,7 @@ func setReady(scanner *scannerv1.Scanner, v *observed, summary coverage.Summary,
 		reason, message = scannerv1.Scanning, "Images are being scanned."
 	case scanner.Spec.Suspend && p.queued > 0:
 		reason, message = scannerv1.Waiting, "The Scanner is suspended, and images are waiting to be scanned."
-	case p.queued > 0:
+	case p.queued > p.paused:
 		reason, message = scannerv1.Waiting, "Images are waiting for a scan slot or for their registry."
 	case notPulled > 0:
 		reason, message = scannerv1.Waiting, fmt.Sprintf("%s an image that is not pulled yet.", plural(notPulled, "container is waiting for", "containers are waiting for"))
@@ -98,6 +100,9 @@ func setReady(scanner *scannerv1.Scanner, v *observed, summary coverage.Summary,
 		reason, message = scannerv1.Waiting, "Images are being scanned or matched with the vulnerability database."
 	case summary.Failed > 0:
 		reason, message = scannerv1.Failed, fmt.Sprintf("%s not scanned: %s.", plural(summary.Failed, "container is", "containers are"), reasons(summary))
+	case summary.Partial > 0:
+		reason, message = scannerv1.Reconciled, fmt.Sprintf("All containers are scanned or skipped; the results of %s are partial: %s.",
+			plural(summary.Partial, "container", "containers"), reasons(summary))
 	default:
 		reason, message = scannerv1.Reconciled, "All containers are scanned or skipped."
 	}
@@ -136,8 +141,12 @@ func setCoverageComplete(scanner *scannerv1.Scanner, v *observed, summary covera
 	var missing []string
 	if !summary.Complete() {
 		reason = "Incomplete"
-		missing = append(missing, fmt.Sprintf("%s no current result: %s.",
-			plural(summary.Total-summary.Skipped-summary.Scanned, "container has", "containers have"), reasons(summary)))
+		what := "no current result"
+		if summary.Partial > 0 {
+			what = "no complete and current result"
+		}
+		missing = append(missing, fmt.Sprintf("%s %s: %s.",
+			plural(summary.Total-summary.Skipped-summary.Scanned, "container has", "containers have"), what, reasons(summary)))
 	}
 	if count := len(v.beyond); count > 0 {
 		named := strings.Join(v.beyond[:min(count, maxNamespaces)], ", ")

@@ -43,6 +43,16 @@ func TestSetStatusReady(t *testing.T) {
 		"suspended":       {scannerWith(func(s *scannerv1.Scanner) { s.Spec.Suspend = true }), newWorld().runs("a", store.ImageState{State: store.StatePending}), scannerv1.Waiting, "suspended"},
 		"no database yet": {scannerWith(nil), newWorld().runs("a", store.ImageState{State: store.StateCataloged}), scannerv1.Waiting, "No vulnerability database"},
 		"to be matched":   {scannerWith(nil), withBuild(newWorld().runs("a", store.ImageState{State: store.StateCataloged})), scannerv1.Waiting, "matched"},
+		"an image that is scanned in part": {
+			scannerWith(nil), func() world {
+				w := scanned(newWorld().runs("a", store.ImageState{}))
+				for key, image := range w.images {
+					image.Unreadable = 2
+					w.images[key] = image
+				}
+				return w
+			}(), scannerv1.Reconciled, "the results of 1 container are partial: 1 FilesUnreadable",
+		},
 		"an image that is not pulled is Waiting, never Reconciled": {
 			scannerWith(nil), func() world {
 				w := scanned(newWorld().runs("a", store.ImageState{}))
@@ -61,6 +71,14 @@ func TestSetStatusReady(t *testing.T) {
 			scannerWith(nil), withBuild(newWorld().runs("a", store.ImageState{
 				State: store.StateFailed, Reason: model.ReasonImageTooLarge, NextAttempt: now.Add(time.Hour),
 			})), scannerv1.Failed, "1 ImageTooLarge",
+		},
+		"a failed image whose registry is paused longer than its backoff": {
+			scannerWith(nil), withBuild(newWorld().runs("a", store.ImageState{
+				State: store.StateFailed, Reason: model.ReasonRegistryRateLimited, NextAttempt: now.Add(-time.Second),
+			}).held(time.Hour, "ns-a")), scannerv1.Failed, "1 RegistryRateLimited",
+		},
+		"a new image whose registry is paused": {
+			scannerWith(nil), withBuild(newWorld().runs("a", store.ImageState{State: store.StatePending}).held(time.Hour, "ns-a")), scannerv1.Waiting, "their registry",
 		},
 	}
 	for name, tt := range tests {

@@ -67,6 +67,7 @@ func (e ChangeReason) Valid() bool {
 // Defines values for CoverageState.
 const (
 	CoverageStateFailed  CoverageState = "Failed"
+	CoverageStatePartial CoverageState = "Partial"
 	CoverageStatePending CoverageState = "Pending"
 	CoverageStateScanned CoverageState = "Scanned"
 	CoverageStateSkipped CoverageState = "Skipped"
@@ -77,6 +78,8 @@ const (
 func (e CoverageState) Valid() bool {
 	switch e {
 	case CoverageStateFailed:
+		return true
+	case CoverageStatePartial:
 		return true
 	case CoverageStatePending:
 		return true
@@ -355,6 +358,24 @@ func (e ImageSizeClass) Valid() bool {
 	}
 }
 
+// Defines values for ImageSource.
+const (
+	ImageVolume ImageSource = "ImageVolume"
+	Registry    ImageSource = "Registry"
+)
+
+// Valid indicates whether the value is a known member of the ImageSource enum.
+func (e ImageSource) Valid() bool {
+	switch e {
+	case ImageVolume:
+		return true
+	case Registry:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ImageState.
 const (
 	ImageStateCataloged ImageState = "Cataloged"
@@ -415,6 +436,24 @@ func (e SessionAuth) Valid() bool {
 	case Kubernetes:
 		return true
 	case None:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SessionMethod.
+const (
+	Provider SessionMethod = "provider"
+	Token    SessionMethod = "token"
+)
+
+// Valid indicates whether the value is a known member of the SessionMethod enum.
+func (e SessionMethod) Valid() bool {
+	switch e {
+	case Provider:
+		return true
+	case Token:
 		return true
 	default:
 		return false
@@ -931,8 +970,12 @@ type ContainerCoverage struct {
 	// Since When the container was first observed in this state.
 	Since *time.Time `json:"since,omitempty"`
 
-	// State Scanned: there is a result of the current database build. Stale: there is a result of an earlier build. Pending: there is no result
-	// yet. Failed: the last attempt failed. Skipped: excluded on purpose.
+	// Source How the image was read for its SBOM. Registry: the scan pulled the image from its registry. ImageVolume: the kubelet mounted the image
+	// for the scan. Absent if it is not known or if no scan did.
+	Source *ImageSource `json:"source,omitempty"`
+
+	// State Scanned: there is a result of the current database build. Partial: there is one for a part of the image, because the scan could not
+	// read some of its files. Stale: there is a result of an earlier build. Pending: there is no result yet. Failed: the last attempt failed. Skipped: excluded on purpose.
 	State    CoverageState `json:"state"`
 	Workload Workload      `json:"workload"`
 }
@@ -961,13 +1004,14 @@ type CoveragePage struct {
 	Total int `json:"total"`
 }
 
-// CoverageState Scanned: there is a result of the current database build. Stale: there is a result of an earlier build. Pending: there is no result
-// yet. Failed: the last attempt failed. Skipped: excluded on purpose.
+// CoverageState Scanned: there is a result of the current database build. Partial: there is one for a part of the image, because the scan could not
+// read some of its files. Stale: there is a result of an earlier build. Pending: there is no result yet. Failed: the last attempt failed. Skipped: excluded on purpose.
 type CoverageState string
 
 // CoverageSummary Number of containers by state.
 type CoverageSummary struct {
 	Failed  int `json:"failed"`
+	Partial int `json:"partial"`
 	Pending int `json:"pending"`
 
 	// Ratio Share of Scanned containers among those that are not Skipped; 1 if there are none.
@@ -1179,10 +1223,20 @@ type Fix struct {
 // FixState defines model for FixState.
 type FixState string
 
+// IdentityProvider defines model for IdentityProvider.
+type IdentityProvider struct {
+	// Available The identity provider can be reached.
+	Available bool   `json:"available"`
+	Name      string `json:"name"`
+}
+
 // Image defines model for Image.
 type Image struct {
 	// Attempts Number of failed attempts, to catalog the image or, if it has an SBOM, to catalog it again.
-	Attempts    int        `json:"attempts"`
+	Attempts int `json:"attempts"`
+
+	// AttestedBy ID of the key that verified the SBOM, which was attested in the registry: `sha256:` and the digest of the public key. Absent if the operator generated the SBOM.
+	AttestedBy  *string    `json:"attestedBy,omitempty"`
 	CatalogedAt *time.Time `json:"catalogedAt,omitempty"`
 
 	// Cataloger Program that wrote the SBOM, with its version, for example `syft v1.49.0`. Absent if it is not known.
@@ -1195,14 +1249,17 @@ type Image struct {
 	FirstSeen time.Time      `json:"firstSeen"`
 
 	// FromReport The packages come from an external report. Absent if the operator cataloged the image.
-	FromReport  *bool          `json:"fromReport,omitempty"`
-	ImageId     string         `json:"imageId"`
-	MatchedAt   *time.Time     `json:"matchedAt,omitempty"`
-	Message     *string        `json:"message,omitempty"`
-	NextAttempt *time.Time     `json:"nextAttempt,omitempty"`
-	Packages    int            `json:"packages"`
-	Platform    string         `json:"platform"`
-	Reason      *FailureReason `json:"reason,omitempty"`
+	FromReport  *bool      `json:"fromReport,omitempty"`
+	ImageId     string     `json:"imageId"`
+	MatchedAt   *time.Time `json:"matchedAt,omitempty"`
+	Message     *string    `json:"message,omitempty"`
+	NextAttempt *time.Time `json:"nextAttempt,omitempty"`
+	Packages    int        `json:"packages"`
+
+	// Partial The SBOM is partial, because the scan could not read some files of the image. Absent if it is complete.
+	Partial  *bool          `json:"partial,omitempty"`
+	Platform string         `json:"platform"`
+	Reason   *FailureReason `json:"reason,omitempty"`
 
 	// Reported Number of vulnerabilities in the external report; absent if there is none.
 	Reported *Counts `json:"reported,omitempty"`
@@ -1216,10 +1273,17 @@ type Image struct {
 	// SizeClass Memory size class for scans of the image's repository, from S to L. It is raised when a scan runs out of memory.
 	SizeClass *ImageSizeClass `json:"sizeClass,omitempty"`
 
+	// Source How the image was read for its SBOM. Registry: the scan pulled the image from its registry. ImageVolume: the kubelet mounted the image
+	// for the scan. Absent if it is not known or if no scan did.
+	Source *ImageSource `json:"source,omitempty"`
+
 	// State Pending: not cataloged yet. Failed: the last attempt to catalog the image failed. `Cataloged`: the SBOM exists, and the packages are
 	// not matched yet. Scanned: the findings are available. Reported: only an external report exists. If an external report exists, images
 	// that are Pending or Failed have the packages and findings of the report.
 	State ImageState `json:"state"`
+
+	// Unreadable Number of files and directories of the image that the scan could not read; their packages are missing. Absent if there are none.
+	Unreadable *int64 `json:"unreadable,omitempty"`
 }
 
 // ImageSizeClass Memory size class for scans of the image's repository, from S to L. It is raised when a scan runs out of memory.
@@ -1239,6 +1303,10 @@ type ImagePage struct {
 	// Total Number of items on all pages.
 	Total int `json:"total"`
 }
+
+// ImageSource How the image was read for its SBOM. Registry: the scan pulled the image from its registry. ImageVolume: the kubelet mounted the image
+// for the scan. Absent if it is not known or if no scan did.
+type ImageSource string
 
 // ImageState Pending: not cataloged yet. Failed: the last attempt to catalog the image failed. `Cataloged`: the SBOM exists, and the packages are
 // not matched yet. Scanned: the findings are available. Reported: only an external report exists. If an external report exists, images
@@ -1497,6 +1565,8 @@ type ScanResult struct {
 
 // Session defines model for Session.
 type Session struct {
+	// AnonymousRead Results can be read without signing in.
+	AnonymousRead *bool       `json:"anonymousRead,omitempty"`
 	Auth          SessionAuth `json:"auth"`
 	Authenticated bool        `json:"authenticated"`
 
@@ -1504,12 +1574,47 @@ type Session struct {
 	CanDelete bool `json:"canDelete"`
 
 	// CanUpdate The user may upload reports and request a re-match.
-	CanUpdate bool    `json:"canUpdate"`
-	User      *string `json:"user,omitempty"`
+	CanUpdate bool `json:"canUpdate"`
+
+	// DisplayName The name of the user at the identity provider, for people to read.
+	DisplayName *string `json:"displayName,omitempty"`
+
+	// Groups The groups of the user, as in RBAC.
+	Groups *[]string `json:"groups,omitempty"`
+
+	// Method How the user signed in.
+	Method *SessionMethod `json:"method,omitempty"`
+
+	// Namespaces The namespaces whose results the caller sees; also of callers who read without signing in. Absent if the caller must sign in first. Only namespaces of which
+	// the operator has records count.
+	Namespaces *SessionNamespaces `json:"namespaces,omitempty"`
+	Provider   *IdentityProvider  `json:"provider,omitempty"`
+
+	// User The user name, as in RBAC.
+	User *string `json:"user,omitempty"`
 }
 
 // SessionAuth defines model for Session.Auth.
 type SessionAuth string
+
+// SessionMethod How the user signed in.
+type SessionMethod string
+
+// SessionNamespaces The namespaces whose results the caller sees; also of callers who read without signing in. Absent if the caller must sign in first. Only namespaces of which
+// the operator has records count.
+type SessionNamespaces struct {
+	// All The caller sees the whole cluster.
+	All bool `json:"all"`
+
+	// Names The first 100 namespaces that the caller sees, by name.
+	Names []string `json:"names"`
+
+	// Total The number of all namespaces, also of those that the caller does not see. Absent if the caller sees no namespace.
+	Total *int `json:"total,omitempty"`
+
+	// Visible The number of namespaces that the caller sees.
+	Visible int `json:"visible"`
+}
 
 // Severity defines model for Severity.
 type Severity string
@@ -1524,19 +1629,25 @@ type SeverityCounts struct {
 	Unknown    int `json:"unknown"`
 }
 
+// SignedOut defines model for SignedOut.
+type SignedOut struct {
+	// EndSessionUrl The page of the identity provider for signing out there.
+	EndSessionUrl string `json:"endSessionUrl"`
+}
+
 // TrendDay The totals of a day as of the last update on that day.
 type TrendDay struct {
-	// Closed Findings of distinct packages that database builds closed on that day, in the whole cluster.
+	// Closed Findings of distinct packages of visible images that database builds closed on that day.
 	Closed SeverityCounts `json:"closed"`
 
-	// Counts Findings of these images; each image is counted once.
+	// Counts Findings of these images; each image is counted once, for callers who see some namespaces once per namespace.
 	Counts Counts             `json:"counts"`
 	Day    openapi_types.Date `json:"day"`
 
 	// Images Number of distinct images that ran.
 	Images int `json:"images"`
 
-	// Opened Findings of distinct packages that database builds opened on that day, in the whole cluster.
+	// Opened Findings of distinct packages of visible images that database builds opened on that day.
 	Opened SeverityCounts `json:"opened"`
 
 	// Scanned Number of these images that had been matched.
@@ -1787,6 +1898,12 @@ type ListImagesParams struct {
 	// Epss Return images with at least one finding with at least this EPSS probability.
 	Epss *float64 `form:"epss,omitempty" json:"epss,omitempty"`
 
+	// Partial Return images whose SBOM is partial.
+	Partial *bool `form:"partial,omitempty" json:"partial,omitempty"`
+
+	// Source Return images that were read in this way.
+	Source *ImageSource `form:"source,omitempty" json:"source,omitempty"`
+
 	// Namespace Return what runs in this namespace now.
 	Namespace *Namespace `form:"namespace,omitempty" json:"namespace,omitempty"`
 
@@ -1889,6 +2006,9 @@ type GetSBOMParamsFormat string
 
 // PutSBOMParams defines parameters for PutSBOM.
 type PutSBOMParams struct {
+	// Unreadable Number of files and directories of the image that the scan could not read; if it is not 0, the SBOM is partial.
+	Unreadable *int64 `form:"unreadable,omitempty" json:"unreadable,omitempty"`
+
 	// Platform For example linux/amd64. If absent, a scanned platform is selected.
 	Platform *Platform `form:"platform,omitempty" json:"platform,omitempty"`
 }
@@ -1963,9 +2083,34 @@ type ListRolloutsParams struct {
 	PageSize  *PageSize  `form:"pageSize,omitempty" json:"pageSize,omitempty"`
 }
 
+// DeleteSessionParams defines parameters for DeleteSession.
+type DeleteSessionParams struct {
+	// Everywhere Also end all other sessions of the user that were started with the identity provider, in all browsers. Requires a valid session or token.
+	Everywhere *bool `form:"everywhere,omitempty" json:"everywhere,omitempty"`
+}
+
 // CreateSessionJSONBody defines parameters for CreateSession.
 type CreateSessionJSONBody struct {
 	Token string `json:"token"`
+}
+
+// FinishSignInParams defines parameters for FinishSignIn.
+type FinishSignInParams struct {
+	Code  *string `form:"code,omitempty" json:"code,omitempty"`
+	State *string `form:"state,omitempty" json:"state,omitempty"`
+	Iss   *string `form:"iss,omitempty" json:"iss,omitempty"`
+	Error *string `form:"error,omitempty" json:"error,omitempty"`
+}
+
+// EndProviderSessionFormdataBody defines parameters for EndProviderSession.
+type EndProviderSessionFormdataBody struct {
+	LogoutToken string `form:"logout_token" json:"logout_token"`
+}
+
+// StartSignInParams defines parameters for StartSignIn.
+type StartSignInParams struct {
+	// ReturnTo Path and query of the page to return to, without the base path. An address on another host, a path below `/api/` or with segments of dots, or one of more than 1024 bytes is replaced by `/`.
+	ReturnTo *string `form:"returnTo,omitempty" json:"returnTo,omitempty"`
 }
 
 // GetTrendsParams defines parameters for GetTrends.
@@ -1976,7 +2121,7 @@ type GetTrendsParams struct {
 	// To Last day (UTC). Defaults to today.
 	To *openapi_types.Date `form:"to,omitempty" json:"to,omitempty"`
 
-	// Namespace Count only workloads in this namespace instead of the whole cluster.
+	// Namespace Count only workloads in this namespace instead of all visible namespaces.
 	Namespace *string `form:"namespace,omitempty" json:"namespace,omitempty"`
 }
 
@@ -2109,6 +2254,9 @@ type RematchJSONRequestBody = RematchRequest
 // CreateSessionJSONRequestBody defines body for CreateSession for application/json ContentType.
 type CreateSessionJSONRequestBody CreateSessionJSONBody
 
+// EndProviderSessionFormdataRequestBody defines body for EndProviderSession for application/x-www-form-urlencoded ContentType.
+type EndProviderSessionFormdataRequestBody EndProviderSessionFormdataBody
+
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
 	// ListCoverage List containers with their coverage state and reason
@@ -2158,13 +2306,22 @@ type ServerInterface interface {
 	GetRollout(w http.ResponseWriter, r *http.Request, rolloutId int64)
 	// DeleteSession Sign out
 	// (DELETE /api/v1/session)
-	DeleteSession(w http.ResponseWriter, r *http.Request)
+	DeleteSession(w http.ResponseWriter, r *http.Request, params DeleteSessionParams)
 	// GetSession Get the current session
 	// (GET /api/v1/session)
 	GetSession(w http.ResponseWriter, r *http.Request)
 	// CreateSession Sign in with a Kubernetes token
 	// (POST /api/v1/session)
 	CreateSession(w http.ResponseWriter, r *http.Request)
+	// FinishSignIn Return from the identity provider
+	// (GET /api/v1/session/callback)
+	FinishSignIn(w http.ResponseWriter, r *http.Request, params FinishSignInParams)
+	// EndProviderSession End the sessions of a user who has signed out at the identity provider
+	// (POST /api/v1/session/provider-logout)
+	EndProviderSession(w http.ResponseWriter, r *http.Request)
+	// StartSignIn Sign in with the identity provider
+	// (GET /api/v1/session/sign-in)
+	StartSignIn(w http.ResponseWriter, r *http.Request, params StartSignInParams)
 	// GetTrends Get findings by day and severity
 	// (GET /api/v1/trends)
 	GetTrends(w http.ResponseWriter, r *http.Request, params GetTrendsParams)
@@ -2679,6 +2836,32 @@ func (siw *ServerInterfaceWrapper) ListImages(w http.ResponseWriter, r *http.Req
 		return
 	}
 
+	// ------------- Optional query parameter "partial" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "partial", r.URL.Query(), &params.Partial, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "partial"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "partial", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "source" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "source", r.URL.Query(), &params.Source, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "source"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "source", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "namespace" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "namespace", r.URL.Query(), &params.Namespace, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
@@ -3149,6 +3332,19 @@ func (siw *ServerInterfaceWrapper) PutSBOM(w http.ResponseWriter, r *http.Reques
 	// Parameter object where we will unmarshal all parameters from the context
 	var params PutSBOMParams
 
+	// ------------- Optional query parameter "unreadable" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "unreadable", r.URL.Query(), &params.Unreadable, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "unreadable"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "unreadable", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "platform" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "platform", r.URL.Query(), &params.Platform, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
@@ -3529,8 +3725,27 @@ func (siw *ServerInterfaceWrapper) GetRollout(w http.ResponseWriter, r *http.Req
 // DeleteSession operation middleware
 func (siw *ServerInterfaceWrapper) DeleteSession(w http.ResponseWriter, r *http.Request) {
 
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteSessionParams
+
+	// ------------- Optional query parameter "everywhere" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "everywhere", r.URL.Query(), &params.Everywhere, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "everywhere"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "everywhere", Err: err})
+		}
+		return
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.DeleteSession(w, r)
+		siw.Handler.DeleteSession(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -3559,6 +3774,125 @@ func (siw *ServerInterfaceWrapper) CreateSession(w http.ResponseWriter, r *http.
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.CreateSession(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// FinishSignIn operation middleware
+func (siw *ServerInterfaceWrapper) FinishSignIn(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params FinishSignInParams
+
+	// ------------- Optional query parameter "code" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "code", r.URL.Query(), &params.Code, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "code"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "code", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "state" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "state", r.URL.Query(), &params.State, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "state"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "state", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "iss" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "iss", r.URL.Query(), &params.Iss, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "iss"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "iss", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "error" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "error", r.URL.Query(), &params.Error, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "error"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "error", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.FinishSignIn(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// EndProviderSession operation middleware
+func (siw *ServerInterfaceWrapper) EndProviderSession(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.EndProviderSession(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// StartSignIn operation middleware
+func (siw *ServerInterfaceWrapper) StartSignIn(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params StartSignInParams
+
+	// ------------- Optional query parameter "returnTo" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "returnTo", r.URL.Query(), &params.ReturnTo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "returnTo"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "returnTo", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.StartSignIn(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -4422,6 +4756,9 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/session", wrapper.DeleteSession)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/session", wrapper.GetSession)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/session", wrapper.CreateSession)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/session/callback", wrapper.FinishSignIn)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/session/provider-logout", wrapper.EndProviderSession)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/session/sign-in", wrapper.StartSignIn)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/trends", wrapper.GetTrends)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/vulnerabilities", wrapper.ListVulnerabilities)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/vulnerabilities/{id}", wrapper.GetVulnerability)
@@ -4438,6 +4775,13 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 }
 
 type ProblemApplicationProblemPlusJSONResponse Problem
+
+type RedirectResponseHeaders struct {
+	Location *string
+}
+type RedirectResponse struct {
+	Headers RedirectResponseHeaders
+}
 
 type ListCoverageRequestObject struct {
 	Params ListCoverageParams
@@ -5314,10 +5658,25 @@ func (response GetRolloutdefaultApplicationProblemPlusJSONResponse) VisitGetRoll
 }
 
 type DeleteSessionRequestObject struct {
+	Params DeleteSessionParams
 }
 
 type DeleteSessionResponseObject interface {
 	VisitDeleteSessionResponse(w http.ResponseWriter) error
+}
+
+type DeleteSession200JSONResponse SignedOut
+
+func (response DeleteSession200JSONResponse) VisitDeleteSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
 }
 
 type DeleteSession204Response struct {
@@ -5411,6 +5770,109 @@ type CreateSessiondefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response CreateSessiondefaultApplicationProblemPlusJSONResponse) VisitCreateSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type FinishSignInRequestObject struct {
+	Params FinishSignInParams
+}
+
+type FinishSignInResponseObject interface {
+	VisitFinishSignInResponse(w http.ResponseWriter) error
+}
+
+type FinishSignIn303Response = RedirectResponse
+
+func (response FinishSignIn303Response) VisitFinishSignInResponse(w http.ResponseWriter) error {
+	if response.Headers.Location != nil {
+		w.Header().Set("Location", fmt.Sprint(*response.Headers.Location))
+	}
+	w.WriteHeader(303)
+	return nil
+}
+
+type FinishSignIndefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response FinishSignIndefaultApplicationProblemPlusJSONResponse) VisitFinishSignInResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EndProviderSessionRequestObject struct {
+	Body *EndProviderSessionFormdataRequestBody
+}
+
+type EndProviderSessionResponseObject interface {
+	VisitEndProviderSessionResponse(w http.ResponseWriter) error
+}
+
+type EndProviderSession200Response struct {
+}
+
+func (response EndProviderSession200Response) VisitEndProviderSessionResponse(w http.ResponseWriter) error {
+	w.WriteHeader(200)
+	return nil
+}
+
+type EndProviderSessiondefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response EndProviderSessiondefaultApplicationProblemPlusJSONResponse) VisitEndProviderSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StartSignInRequestObject struct {
+	Params StartSignInParams
+}
+
+type StartSignInResponseObject interface {
+	VisitStartSignInResponse(w http.ResponseWriter) error
+}
+
+type StartSignIn303Response = RedirectResponse
+
+func (response StartSignIn303Response) VisitStartSignInResponse(w http.ResponseWriter) error {
+	if response.Headers.Location != nil {
+		w.Header().Set("Location", fmt.Sprint(*response.Headers.Location))
+	}
+	w.WriteHeader(303)
+	return nil
+}
+
+type StartSignIndefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response StartSignIndefaultApplicationProblemPlusJSONResponse) VisitStartSignInResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -5949,6 +6411,15 @@ type StrictServerInterface interface {
 	// CreateSession Sign in with a Kubernetes token
 	// (POST /api/v1/session)
 	CreateSession(ctx context.Context, request CreateSessionRequestObject) (CreateSessionResponseObject, error)
+	// FinishSignIn Return from the identity provider
+	// (GET /api/v1/session/callback)
+	FinishSignIn(ctx context.Context, request FinishSignInRequestObject) (FinishSignInResponseObject, error)
+	// EndProviderSession End the sessions of a user who has signed out at the identity provider
+	// (POST /api/v1/session/provider-logout)
+	EndProviderSession(ctx context.Context, request EndProviderSessionRequestObject) (EndProviderSessionResponseObject, error)
+	// StartSignIn Sign in with the identity provider
+	// (GET /api/v1/session/sign-in)
+	StartSignIn(ctx context.Context, request StartSignInRequestObject) (StartSignInResponseObject, error)
 	// GetTrends Get findings by day and severity
 	// (GET /api/v1/trends)
 	GetTrends(ctx context.Context, request GetTrendsRequestObject) (GetTrendsResponseObject, error)
@@ -6423,8 +6894,10 @@ func (sh *strictHandler) GetRollout(w http.ResponseWriter, r *http.Request, roll
 }
 
 // DeleteSession operation middleware
-func (sh *strictHandler) DeleteSession(w http.ResponseWriter, r *http.Request) {
+func (sh *strictHandler) DeleteSession(w http.ResponseWriter, r *http.Request, params DeleteSessionParams) {
 	var request DeleteSessionRequestObject
+
+	request.Params = params
 
 	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
 		return sh.ssi.DeleteSession(ctx, request.(DeleteSessionRequestObject))
@@ -6494,6 +6967,93 @@ func (sh *strictHandler) CreateSession(w http.ResponseWriter, r *http.Request) {
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(CreateSessionResponseObject); ok {
 		if err := validResponse.VisitCreateSessionResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// FinishSignIn operation middleware
+func (sh *strictHandler) FinishSignIn(w http.ResponseWriter, r *http.Request, params FinishSignInParams) {
+	var request FinishSignInRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.FinishSignIn(ctx, request.(FinishSignInRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "FinishSignIn")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(FinishSignInResponseObject); ok {
+		if err := validResponse.VisitFinishSignInResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// EndProviderSession operation middleware
+func (sh *strictHandler) EndProviderSession(w http.ResponseWriter, r *http.Request) {
+	var request EndProviderSessionRequestObject
+
+	if err := r.ParseForm(); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode formdata: %w", err))
+		return
+	}
+	var body EndProviderSessionFormdataRequestBody
+	if err := runtime.BindForm(&body, r.Form, nil, nil); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't bind formdata: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.EndProviderSession(ctx, request.(EndProviderSessionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "EndProviderSession")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(EndProviderSessionResponseObject); ok {
+		if err := validResponse.VisitEndProviderSessionResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// StartSignIn operation middleware
+func (sh *strictHandler) StartSignIn(w http.ResponseWriter, r *http.Request, params StartSignInParams) {
+	var request StartSignInRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.StartSignIn(ctx, request.(StartSignInRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "StartSignIn")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(StartSignInResponseObject); ok {
+		if err := validResponse.VisitStartSignInResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

@@ -1,7 +1,9 @@
 package auth
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -9,8 +11,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-logr/logr"
+	authenticationv1 "k8s.io/api/authentication/v1"
+
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/server/problem"
+	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
 // Mode says how callers prove who they are.
@@ -35,6 +41,10 @@ const (
 // maxToken bounds a token in bytes.
 const maxToken = 16 << 10
 
+// ProxiedHeader holds the token of a caller behind the service proxy of the Kubernetes API server, which removes the header Authorization. The token must
+// have been made for Audience: that proxy does not verify to whom it passes the header on.
+const ProxiedHeader = "X-Scanner-Authorization"
+
 // tokenPattern is the b64token of RFC 6750.
 var tokenPattern = regexp.MustCompile(`^[A-Za-z0-9\-._~+/]+=*$`)
 
@@ -44,17 +54,32 @@ type Config struct {
 	// Reviews and Uploads are required by Kubernetes.
 	Reviews Reviews
 	Uploads UploadAuthorizer
-	Limits  RateLimits
-	Clock   func() time.Time
+	// Namespaces lists the namespaces that there is anything of, by name.
+	Namespaces func(ctx context.Context) ([]string, error)
+	Limits     RateLimits
+	Clock      func() time.Time
+	// BasePath is the path below which browsers reach the server, from the first slash to the last: that of cookies and of addresses to return
+	// to. "/" by default.
+	BasePath string
+	// Sessions are those of users who sign in with a provider; nil without one.
+	Sessions *Sessions
+	// AnonymousRead lets callers without a token or session read what the user system:anonymous may.
+	AnonymousRead bool
+	Log           logr.Logger
 }
 
 // Guard decides which requests are let in.
 type Guard struct {
-	mode    Mode
-	uploads UploadAuthorizer
-	clock   func() time.Time
-	// reviews is nil without authentication.
-	reviews *reviewer
+	mode     Mode
+	uploads  UploadAuthorizer
+	basePath string
+	clock    func() time.Time
+	log      logr.Logger
+	// reviews is nil without authentication, sessions without a provider, anonymous unless callers may read without a token.
+	reviews    *reviewer
+	sessions   *sessionManager
+	anonymous  *principal
+	namespaces *knownNamespaces
 	// requests bounds what each caller asks, failures the refused tokens of each address.
 	requests, failures *limiter
 	// reserve bounds those tokens of each address that are looked at although it used up what it may fail; throttled counts the tokens
@@ -66,14 +91,21 @@ type Guard struct {
 // New makes a guard.
 func New(config Config) *Guard {
 	g := &Guard{
-		mode: config.Mode, uploads: config.Uploads, clock: config.Clock,
-		requests: newLimiter(config.Limits.RequestRate, config.Limits.RequestBurst),
-		failures: newLimiter(config.Limits.FailureRate, config.Limits.FailureBurst),
-		reserve:  newLimiter(reserveFactor*config.Limits.FailureRate, config.Limits.FailureBurst),
+		mode: config.Mode, uploads: config.Uploads, basePath: cmp.Or(config.BasePath, rootPath), clock: config.Clock, log: config.Log,
+		namespaces: newKnownNamespaces(config.Namespaces, config.Clock),
+		requests:   newLimiter(config.Limits.RequestRate, config.Limits.RequestBurst),
+		failures:   newLimiter(config.Limits.FailureRate, config.Limits.FailureBurst),
+		reserve:    newLimiter(reserveFactor*config.Limits.FailureRate, config.Limits.FailureBurst),
 	}
 	if config.Mode == Kubernetes {
 		// A token that was made for us, or else one that was made for the API server, as people have.
-		g.reviews = newReviewer(config.Reviews, config.Clock, []string{Audience}, nil)
+		g.reviews = newReviewer(config.Reviews, g.namespaces, config.Clock, []string{Audience}, nil)
+		if config.Sessions != nil {
+			g.sessions = &sessionManager{*config.Sessions, g.basePath, config.Clock, config.Log}
+		}
+		if config.AnonymousRead {
+			g.anonymous = g.reviews.principalOf(anonymousUser())
+		}
 	}
 	return g
 }
@@ -83,6 +115,9 @@ type Requirement struct {
 	// Verb is what the caller must be allowed to do with scan results. "" when the operation requires nothing, or checks by
 	// itself.
 	Verb string
+	// Cluster says that the permission must be that for the whole cluster. Otherwise callers who may list scan results in some namespaces are let
+	// in, and see these alone.
+	Cluster bool
 	// Audience says that the token must have been made for Audience: the API server's own tokens are for reading and deleting.
 	Audience bool
 	// SignsIn says that the operation looks at a token in the body, and counts by itself.
@@ -93,9 +128,21 @@ type Requirement struct {
 
 // Admission is how a caller was let in.
 type Admission struct {
-	// Caller is who the caller is for limits, User its name.
+	// Caller is who the caller is for limits, User its name. Identity is who it is for SubjectAccessReviews.
 	Caller, User string
-	token, verb  string
+	Identity     authenticationv1.UserInfo
+	// Anonymous says that the caller has not proved who it is.
+	Anonymous bool
+	// Visible are the namespaces that the caller sees.
+	Visible    store.Namespaces
+	credential credential
+	required   Requirement
+}
+
+// credential is what a caller proves with who it is: a token, the secret of a session, or nothing. Only a token is ever proxied: sent in ProxiedHeader.
+type credential struct {
+	token, session string
+	proxied        bool
 }
 
 // admissionKey finds the admission in the context of a request. Without authentication there is none.
@@ -112,78 +159,129 @@ func (g *Guard) Admit(r *http.Request, required Requirement) (context.Context, e
 	ctx := r.Context()
 	switch {
 	case g.mode == None:
-		return ctx, g.charge(callerAddress(r), required.Cost)
+		return withVisible(ctx, store.AllNamespaces()), g.charge(callerAddress(r), required.Cost)
 	case required.SignsIn:
 		// It is charged to who turns out to have signed in: others at the same address must not be able to keep anybody from it.
 		return ctx, nil
 	case required.Verb == "":
 		return ctx, g.charge(g.callerUnproven(r), required.Cost)
 	}
-	token, p, err := g.caller(r)
+	shown, p, err := g.caller(r)
+	if g.mayReadAnonymously(r, required, err) {
+		shown, p, err = credential{}, g.anonymous, nil
+	}
 	if err != nil {
 		if limited := g.charge(callerAddress(r), required.Cost); limited != nil {
 			return nil, limited
 		}
 		return nil, err
 	}
-	if err := g.charge(callerUser(p), required.Cost); err != nil {
+	admission := Admission{
+		Caller: callerUser(p), User: p.user.Username, Identity: p.user, Anonymous: p == g.anonymous, credential: shown, required: required,
+	}
+	if admission.Anonymous {
+		// What one of them asks for must not count for all.
+		admission.Caller = callerAddress(r)
+	}
+	if err := g.charge(admission.Caller, required.Cost); err != nil {
 		return nil, err
 	}
 	if required.Audience && !p.audience {
 		return nil, problem.New(http.StatusForbidden, "uploading a report requires a token with the audience %q", Audience)
 	}
-	if err := g.permit(ctx, p, required.Verb); err != nil {
+	visible, err := g.see(ctx, p, required)
+	if err != nil {
 		return nil, err
 	}
-	return context.WithValue(ctx, admissionKey{}, Admission{Caller: callerUser(p), User: p.user.Username, token: token, verb: required.Verb}), nil
+	admission.Visible = visible
+	return withVisible(context.WithValue(ctx, admissionKey{}, admission), visible), nil
 }
 
-// Readmit asks again whether who was let in still would be.
+// Readmit asks again whether who was let in still would be, and would see the same: otherwise the error is ErrNamespacesChanged.
 func (g *Guard) Readmit(ctx context.Context, a Admission) error {
-	p, err := g.reviews.authenticate(ctx, a.token)
+	p, err := g.principalOf(ctx, a.credential)
 	if err != nil {
 		return err
 	}
-	return g.permit(ctx, p, a.verb)
+	visible, err := g.see(ctx, p, a.required)
+	if err == nil && visible.Digest() != a.Visible.Digest() {
+		err = ErrNamespacesChanged
+	}
+	return err
 }
 
-// AuthorizeUpload lets the bearer of a token deliver the SBOM of an image if the upload authorizer does. It returns the UID of the Job that
-// delivers it, "" when anybody may.
-func (g *Guard) AuthorizeUpload(r *http.Request, key model.ImageKey) (job string, err error) {
+// AuthorizeUpload lets the bearer of a token deliver the SBOM of an image if the upload authorizer does. It returns what the upload
+// authorizer does, and nothing when anybody may.
+func (g *Guard) AuthorizeUpload(r *http.Request, key model.ImageKey) (delivery store.Delivery, err error) {
 	if g.mode == None {
-		return "", nil
+		return store.Delivery{}, nil
 	}
-	token, err := tokenOf(r)
+	token, err := uploadToken(r)
 	if err != nil {
-		return "", err
+		return store.Delivery{}, err
 	}
 	err = g.try(r, token, func() (err error) {
-		job, err = g.uploads.AuthorizeUpload(r.Context(), token, key)
+		delivery, err = g.uploads.AuthorizeUpload(r.Context(), token, key)
 		return err
 	})
-	return job, err
+	return delivery, err
 }
 
-// permit refuses somebody who may not do something with scan results.
-func (g *Guard) permit(ctx context.Context, p *principal, verb string) error {
-	allowed, err := g.reviews.allowed(ctx, p, action{verb: verb})
-	if err != nil {
-		return err
-	}
-	if !allowed {
-		return problem.New(http.StatusForbidden, "user %q is not allowed to %s %s.%s", p.user.Username, verb, resourceName, resourceGroup)
-	}
-	return nil
+// refusal is for somebody who may not do something with scan results.
+func refusal(p *principal, verb string) error {
+	return problem.New(http.StatusForbidden, "user %q is not allowed to %s %s.%s", p.user.Username, verb, resourceName, resourceGroup)
 }
 
-// caller says who sent a request, and with which token.
-func (g *Guard) caller(r *http.Request) (string, *principal, error) {
-	token, err := tokenOf(r)
+// caller says who sent a request, and with which credential.
+func (g *Guard) caller(r *http.Request) (credential, *principal, error) {
+	shown, err := g.credentialOf(r)
 	if err != nil {
-		return "", nil, err
+		return credential{}, nil, err
 	}
-	p, err := g.authenticate(r, token)
-	return token, p, err
+	if shown.session != "" {
+		if !g.reviews.wasProven(shown.session) {
+			// The SQL database is asked about it.
+			if err := g.charge(callerAddress(r), 1); err != nil {
+				return credential{}, nil, err
+			}
+		}
+		p, err := g.principalOf(r.Context(), shown)
+		return shown, p, err
+	}
+	p, err := g.authenticate(r, shown.token)
+	if err == nil && shown.proxied && !p.audience {
+		return credential{}, nil, problem.New(http.StatusUnauthorized, "the token in the header %s must have the audience %q, because the proxy of the "+
+			"API server does not verify to whom it sends a token", ProxiedHeader, Audience)
+	}
+	return shown, p, err
+}
+
+// principalOf says whose credential it is.
+func (g *Guard) principalOf(ctx context.Context, shown credential) (*principal, error) {
+	switch {
+	case shown.session != "":
+		session, err := g.sessions.authenticate(ctx, shown.session)
+		if err != nil {
+			return nil, err
+		}
+		g.reviews.prove(shown.session)
+		p := g.reviews.principalOf(session.User)
+		// The provider issued its token for this program.
+		p.audience, p.session = true, session
+		return p, nil
+	case shown.token != "":
+		return g.reviews.authenticate(ctx, shown.token)
+	default:
+		return g.anonymous, nil
+	}
+}
+
+// mayReadAnonymously says whether a caller that could not be authenticated may read like everybody. A token that is sent on purpose must be
+// valid; cookies are sent by browsers, also when they are of no use any more.
+func (g *Guard) mayReadAnonymously(r *http.Request, required Requirement, err error) bool {
+	refused, ok := problem.As(err)
+	return g.anonymous != nil && ok && refused.Status == http.StatusUnauthorized && r.Header.Get("Authorization") == "" && r.Header.Get(ProxiedHeader) == "" &&
+		(required.Verb == VerbGet || required.Verb == VerbList)
 }
 
 // authenticate asks whose token it is. An address that tried many tokens which nobody accepts has to wait before it may try another:
@@ -201,15 +299,50 @@ func (g *Guard) authenticate(r *http.Request, token string) (*principal, error) 
 	return p, err
 }
 
-// tokenOf returns the bearer token of a request, or that of its session.
-func tokenOf(r *http.Request) (string, error) {
+// credentialOf returns the bearer token of a request, or the secret or the token of its session.
+func (g *Guard) credentialOf(r *http.Request) (credential, error) {
+	if token, found, err := bearerToken(r); found || err != nil {
+		return credential{token: token}, err
+	}
+	if header := r.Header.Get(ProxiedHeader); header != "" {
+		token, err := tokenOf(ProxiedHeader, header)
+		return credential{token: token, proxied: true}, err
+	}
+	if secret, found := g.sessionSecret(r); found {
+		return credential{session: secret}, nil
+	}
+	if cookie, err := r.Cookie(sessionCookie); err == nil {
+		token, err := checkedToken(cookie.Value)
+		return credential{token: token}, err
+	}
+	return credential{}, errNoCredential()
+}
+
+// sessionSecret returns the secret of a session with the provider, if the request has one.
+func (g *Guard) sessionSecret(r *http.Request) (secret string, found bool) {
+	if g.sessions == nil {
+		return "", false
+	}
+	cookie, err := r.Cookie(g.sessions.cookieName(providerCookie))
+	if err != nil || cookie.Value == "" {
+		return "", false
+	}
+	return cookie.Value, true
+}
+
+func errNoCredential() error {
+	return problem.New(http.StatusUnauthorized, "authentication required: send a bearer token or sign in")
+}
+
+// uploadToken returns the token of a scan pod: a bearer token, or that of a session with a token.
+func uploadToken(r *http.Request) (string, error) {
 	if token, found, err := bearerToken(r); found || err != nil {
 		return token, err
 	}
 	if cookie, err := r.Cookie(sessionCookie); err == nil {
 		return checkedToken(cookie.Value)
 	}
-	return "", problem.New(http.StatusUnauthorized, "authentication required: send a bearer token or sign in")
+	return "", errNoCredential()
 }
 
 // bearerToken returns the token of the Authorization header, if there is one.
@@ -218,12 +351,17 @@ func bearerToken(r *http.Request) (token string, found bool, err error) {
 	if header == "" {
 		return "", false, nil
 	}
-	scheme, token, _ := strings.Cut(header, " ")
-	if !strings.EqualFold(scheme, "Bearer") {
-		return "", false, problem.New(http.StatusUnauthorized, "the Authorization header does not have the form \"Bearer TOKEN\"")
-	}
-	token, err = checkedToken(strings.TrimSpace(token))
+	token, err = tokenOf("Authorization", header)
 	return token, err == nil, err
+}
+
+// tokenOf returns the token in the value of a header.
+func tokenOf(name, value string) (string, error) {
+	scheme, token, _ := strings.Cut(value, " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return "", problem.New(http.StatusUnauthorized, "the %s header does not have the form \"Bearer TOKEN\"", name)
+	}
+	return checkedToken(strings.TrimSpace(token))
 }
 
 // checkedToken refuses what no API server has to be asked about.
@@ -236,8 +374,14 @@ func checkedToken(token string) (string, error) {
 
 // Validate says what a mode lacks.
 func (c Config) Validate() error {
+	if c.Namespaces == nil {
+		return errors.New("the namespaces are required")
+	}
 	switch c.Mode {
 	case None:
+		if c.Sessions != nil || c.AnonymousRead {
+			return fmt.Errorf("signing in with an identity provider and reading without a token require auth %q", Kubernetes)
+		}
 		return nil
 	case Kubernetes:
 		if c.Reviews.Tokens == nil || c.Reviews.Access == nil || c.Uploads == nil {

@@ -126,11 +126,12 @@ func (g *Guard) reviewAnyway(address string) bool {
 // callerUnproven is who a caller is for limiters that nobody has asked the API server about for this request: the one whose token is
 // known from before, or an address.
 func (g *Guard) callerUnproven(r *http.Request) string {
-	token, err := tokenOf(r)
-	if err != nil || !g.reviews.wasProven(token) {
+	shown, err := g.credentialOf(r)
+	secret := shown.token + shown.session // One of them is empty.
+	if err != nil || !g.reviews.wasProven(secret) {
 		return callerAddress(r)
 	}
-	key := g.reviews.keys.key("token", token)
+	key := g.reviews.keys.key("token", secret)
 	return "token:" + string(key[:])
 }
 

@@ -25,7 +25,7 @@ func ProtectMetrics(config *rest.Config, client *http.Client) (metricsserver.Fil
 // verb on its path: a ClusterRole with nonResourceURLs ["/metrics"] and verbs ["get"] grants that.
 func MetricsFilter(reviews Reviews, clock func() time.Time) metricsserver.Filter {
 	// Its own caches and slots: clients of the API cannot keep Prometheus from being checked.
-	reviewer := newReviewer(reviews, clock, nil)
+	reviewer := newReviewer(reviews, nil, clock, nil)
 	return func(log logr.Logger, next http.Handler) (http.Handler, error) {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			err := reviewer.authorizePath(r)

@@ -3,6 +3,7 @@ package auth
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -29,9 +30,14 @@ const (
 	resourceName  = "scanresults"
 )
 
+// credentialID is the extra information in which the API server names the credential of a request.
+const credentialID = "authentication.kubernetes.io/credential-id"
+
 // Bounds on asking the API server.
 const (
-	allowTTL       = time.Minute
+	allowTTL       = grantTTL
+	allowPathTTL   = time.Minute
+	identityTTL    = time.Minute
 	denyTTL        = 10 * time.Second
 	provenTTL      = 12 * time.Hour
 	cacheSize      = 4096
@@ -57,6 +63,9 @@ type Reviews struct {
 
 // NewReviews makes Reviews from a cluster's configuration and HTTP client.
 func NewReviews(config *rest.Config, client *http.Client) (Reviews, error) {
+	// Reviews are bounded here, and callers wait for them: they must not wait for controllers that share a rate limit.
+	config = rest.CopyConfig(config)
+	config.QPS, config.RateLimiter = -1, nil
 	tokens, err := authenticationclient.NewForConfigAndClient(config, client)
 	if err != nil {
 		return Reviews{}, fmt.Errorf("client for token reviews: %w", err)
@@ -73,8 +82,28 @@ type principal struct {
 	user authenticationv1.UserInfo
 	// audience says that the token was made for us, and not for the API server.
 	audience bool
-	// key stands for the token in caches.
+	// key stands for the user in caches.
 	key cacheKey
+	// session is that of a user who signed in with the provider, nil for others.
+	session *sessionContent
+}
+
+// principalOf is a user who was not authenticated by a TokenReview. What it may do is remembered for its name and groups: as soon as they
+// change, it is asked again.
+func (r *reviewer) principalOf(user authenticationv1.UserInfo) *principal {
+	return &principal{user: user, key: r.identityKey(user)}
+}
+
+// identityKey stands for all that an authorizer knows of a user, but not for the token that proved it: one user can have any number of tokens, and
+// each would be asked about in all namespaces.
+func (r *reviewer) identityKey(user authenticationv1.UserInfo) cacheKey {
+	parts := append([]string{"user", user.Username, user.UID}, slices.Sorted(slices.Values(user.Groups))...)
+	for _, name := range slices.Sorted(maps.Keys(user.Extra)) {
+		if name != credentialID {
+			parts = append(append(parts, "extra", name), user.Extra[name]...)
+		}
+	}
+	return r.keys.key(parts...)
 }
 
 // clockFunc is a clock of caches.
@@ -83,30 +112,39 @@ type clockFunc func() time.Time
 // Now returns the time.
 func (f clockFunc) Now() time.Time { return f() }
 
-// action is what somebody wants to do: use a verb on a path of the server, or on scan results when there is no path.
-type action struct{ verb, path string }
+// action is what somebody wants to do: use a verb on a path of the server, or on scan results when there is no path, in a namespace or, without one, in
+// the whole cluster.
+type action struct{ verb, path, namespace string }
 
 // reviewer asks the API server and remembers its answers for a short time.
 type reviewer struct {
 	reviews Reviews
+	clock   func() time.Time
 	// audiences are those that a token may have been made for, by preference; nil stands for those of the API server.
 	audiences [][]string
 	keys      keyer
 	// identities holds a *principal for each token, decisions a bool for each token and action.
 	identities, decisions *cache.LRUExpireCache
+	// granted holds a bool for each caller, verb and namespace, resolved what is visible.
+	namespaces        *knownNamespaces
+	granted, resolved *cache.LRUExpireCache
+	grantSlots        *semaphore.Weighted
 	// proven holds tokens that were good some time ago, whether they still are or not.
 	proven  *cache.LRUExpireCache
 	flights singleflight.Group
 	slots   *semaphore.Weighted
 }
 
-func newReviewer(reviews Reviews, clock func() time.Time, audiences ...[]string) *reviewer {
+func newReviewer(reviews Reviews, namespaces *knownNamespaces, clock func() time.Time, audiences ...[]string) *reviewer {
 	return &reviewer{
-		reviews: reviews, audiences: audiences, keys: newKeyer(),
+		reviews: reviews, clock: clock, audiences: audiences, keys: newKeyer(), namespaces: namespaces,
 		identities: cache.NewLRUExpireCacheWithClock(cacheSize, clockFunc(clock)),
 		decisions:  cache.NewLRUExpireCacheWithClock(4*cacheSize, clockFunc(clock)),
 		proven:     cache.NewLRUExpireCacheWithClock(4*cacheSize, clockFunc(clock)),
 		slots:      semaphore.NewWeighted(reviewsAtATime),
+		granted:    cache.NewLRUExpireCacheWithClock(grantCache, clockFunc(clock)),
+		resolved:   cache.NewLRUExpireCacheWithClock(cacheSize, clockFunc(clock)),
+		grantSlots: semaphore.NewWeighted(allGrantsAtATime),
 	}
 }
 
@@ -123,7 +161,7 @@ func (r *reviewer) authenticate(ctx context.Context, token string) (*principal, 
 		}
 		ttl := denyTTL
 		if p != nil {
-			p.key, ttl = key, allowTTL
+			p.key, ttl = r.identityKey(p.user), identityTTL
 			r.prove(token)
 		}
 		r.identities.Add(key, p, ttl)
@@ -162,7 +200,7 @@ func orUnauthorized(p *principal) (*principal, error) {
 
 // allowed says whether somebody may do something.
 func (r *reviewer) allowed(ctx context.Context, p *principal, a action) (bool, error) {
-	key := r.keys.key("access", string(p.key[:]), a.verb, a.path)
+	key := r.keys.key("access", string(p.key[:]), a.verb, a.path, a.namespace)
 	if value, ok := r.decisions.Get(key); ok {
 		known, _ := value.(bool)
 		return known, nil
@@ -174,7 +212,10 @@ func (r *reviewer) allowed(ctx context.Context, p *principal, a action) (bool, e
 		}
 		allowed := review.Status.Allowed && !review.Status.Denied
 		ttl := denyTTL
-		if allowed {
+		switch {
+		case allowed && a.path != "":
+			ttl = allowPathTTL
+		case allowed:
 			ttl = allowTTL
 		}
 		r.decisions.Add(key, allowed, ttl)
@@ -246,7 +287,9 @@ func accessReview(user authenticationv1.UserInfo, a action) *authorizationv1.Sub
 	if a.path != "" {
 		spec.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Path: a.path, Verb: a.verb}
 	} else {
-		spec.ResourceAttributes = &authorizationv1.ResourceAttributes{Group: resourceGroup, Version: "v1", Resource: resourceName, Verb: a.verb}
+		spec.ResourceAttributes = &authorizationv1.ResourceAttributes{
+			Namespace: a.namespace, Group: resourceGroup, Version: "v1", Resource: resourceName, Verb: a.verb,
+		}
 	}
 	return &authorizationv1.SubjectAccessReview{Spec: spec}
 }

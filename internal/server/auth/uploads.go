@@ -30,9 +30,9 @@ const (
 
 // UploadAuthorizer decides whether the bearer of a token may deliver the SBOM of an image.
 type UploadAuthorizer interface {
-	// AuthorizeUpload returns the UID of the Job whose pod the bearer is. What its errors say is shown to the bearer when they are
+	// AuthorizeUpload returns the Job whose pod the bearer is, and how that Job reads the image. What its errors say is shown to the bearer when they are
 	// *problem.Error. Whoever may not upload gets the same answer, whatever the reason is; the cause of the error has it.
-	AuthorizeUpload(ctx context.Context, token string, key model.ImageKey) (job string, err error)
+	AuthorizeUpload(ctx context.Context, token string, key model.ImageKey) (store.Delivery, error)
 }
 
 // ScanJobs reads the Jobs that the operator created; store.Store does.
@@ -56,9 +56,9 @@ func NewUploadAuthorizer(tokens TokenReviewer, reader client.Reader, jobs ScanJo
 }
 
 // AuthorizeUpload implements UploadAuthorizer.
-func (a *jobAuthorizer) AuthorizeUpload(ctx context.Context, token string, key model.ImageKey) (string, error) {
+func (a *jobAuthorizer) AuthorizeUpload(ctx context.Context, token string, key model.ImageKey) (store.Delivery, error) {
 	if !a.slots.TryAcquire(1) {
-		return "", problem.Unavailable(nil, "too many concurrent uploads; try again")
+		return store.Delivery{}, problem.Unavailable(nil, "too many concurrent uploads; try again")
 	}
 	defer a.slots.Release(1)
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
@@ -66,17 +66,17 @@ func (a *jobAuthorizer) AuthorizeUpload(ctx context.Context, token string, key m
 
 	status, err := reviewToken(ctx, a.tokens, token, []string{Audience})
 	if err != nil {
-		return "", err
+		return store.Delivery{}, err
 	}
 	if status == nil {
-		return "", problem.New(http.StatusUnauthorized, "the token is expired or not valid for the audience %q", Audience)
+		return store.Delivery{}, problem.New(http.StatusUnauthorized, "the token is expired or not valid for the audience %q", Audience)
 	}
 	if request := store.ChangeRequestOf(ctx); request != nil {
 		request.User = status.User.Username
 	}
 	pod, err := a.pod(ctx, status.User)
 	if err != nil {
-		return "", err
+		return store.Delivery{}, err
 	}
 	return a.job(ctx, pod, key)
 }
@@ -103,34 +103,38 @@ func (a *jobAuthorizer) pod(ctx context.Context, user authenticationv1.UserInfo)
 	return pod, nil
 }
 
-// job returns the UID of the recorded Job that controls a pod, if the pod may deliver the SBOM of the image. An attempt that has ended with
+// job returns the recorded Job that controls a pod, and how it reads the image, if the pod may deliver the SBOM of the image. An attempt that has ended with
 // an SBOM passes: the same SBOM may come again, and the store refuses any other.
-func (a *jobAuthorizer) job(ctx context.Context, pod *corev1.Pod, key model.ImageKey) (string, error) {
+func (a *jobAuthorizer) job(ctx context.Context, pod *corev1.Pod, key model.ImageKey) (store.Delivery, error) {
 	owner := metav1.GetControllerOf(pod)
 	if owner == nil || owner.Kind != "Job" || owner.APIVersion != batchv1.SchemeGroupVersion.String() {
-		return "", forbidden("pod %s/%s is not controlled by a Job", pod.Namespace, pod.Name)
+		return store.Delivery{}, forbidden("pod %s/%s is not controlled by a Job", pod.Namespace, pod.Name)
 	}
 	job, err := a.jobs.ScanJob(ctx, string(owner.UID))
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return "", forbidden("the operator did not create Job %s/%s with UID %s", pod.Namespace, owner.Name, owner.UID)
+		return store.Delivery{}, forbidden("the operator did not create Job %s/%s with UID %s", pod.Namespace, owner.Name, owner.UID)
 	case err != nil:
-		return "", fmt.Errorf("read the scan Job of an upload: %w", err)
+		return store.Delivery{}, fmt.Errorf("read the scan Job of an upload: %w", err)
 	case job.Namespace != pod.Namespace || job.Name != owner.Name:
-		return "", forbidden("pod %s/%s names Job %s with the UID of Job %s/%s", pod.Namespace, pod.Name, owner.Name, job.Namespace, job.Name)
+		return store.Delivery{}, forbidden("pod %s/%s names Job %s with the UID of Job %s/%s", pod.Namespace, pod.Name, owner.Name, job.Namespace, job.Name)
 	case job.Key != key:
-		return "", forbidden("Job %s/%s catalogs %s, not %s", job.Namespace, job.Name, job.Key, key)
+		return store.Delivery{}, forbidden("Job %s/%s catalogs %s, not %s", job.Namespace, job.Name, job.Key, key)
 	case !job.Open && job.SBOMSHA256 == "":
-		return "", forbidden("the attempt of Job %s/%s has ended", job.Namespace, job.Name)
+		return store.Delivery{}, forbidden("the attempt of Job %s/%s has ended", job.Namespace, job.Name)
 	}
 	field, err := scanjob.Difference(job.Spec, &pod.Spec)
 	if err != nil {
-		return "", fmt.Errorf("compare the pod of an upload with its Job: %w", err)
+		return store.Delivery{}, fmt.Errorf("compare the pod of an upload with its Job: %w", err)
 	}
 	if field != "" {
-		return "", forbidden("pod %s/%s is not as the operator built it: spec.%s differs", pod.Namespace, pod.Name, field)
+		return store.Delivery{}, forbidden("pod %s/%s is not as the operator built it: spec.%s differs", pod.Namespace, pod.Name, field)
 	}
-	return job.UID, nil
+	source, err := scanjob.Source(job.Spec)
+	if err != nil {
+		return store.Delivery{}, fmt.Errorf("read the Job of an upload: %w", err)
+	}
+	return store.Delivery{Job: job.UID, Source: source}, nil
 }
 
 // forbidden refuses an upload. The reason is for the log.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -62,6 +63,18 @@ func newWorld(t *testing.T) *world {
 	}
 }
 
+// mountImage has the Job and its pod read the image from a volume.
+func (w *world) mountImage() {
+	w.pod.Spec.Volumes = append(w.pod.Spec.Volumes, corev1.Volume{Name: "image", VolumeSource: corev1.VolumeSource{
+		Image: &corev1.ImageVolumeSource{Reference: uploaded.ImageID, PullPolicy: corev1.PullIfNotPresent},
+	}})
+	spec, err := scanjob.Recorded(&batchv1.Job{Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: w.pod.Spec}}})
+	if err != nil {
+		panic(err)
+	}
+	w.job.Spec = spec
+}
+
 // ScanJob implements auth.ScanJobs.
 func (w *world) ScanJob(_ context.Context, uid string) (store.ScanJob, error) {
 	if w.jobErr == nil && uid != w.job.UID {
@@ -102,11 +115,17 @@ func TestUploadAuthorization(t *testing.T) {
 		name   string
 		change func(*world)
 		status int
-		// why is in the answer, or, when that is 403, in the log.
+		// why is in the answer, or, when that is 403, in the log. Without a status, it is how the image is read.
 		why string
 	}{
-		{"right", func(*world) {}, 0, ""},
-		{"the same SBOM again", func(w *world) { w.job.Open, w.job.SBOMSHA256 = false, "1" }, 0, ""},
+		{"right", func(*world) {}, 0, "Registry"},
+		{"right, with a volume", (*world).mountImage, 0, "ImageVolume"},
+		{"a volume that the Job has not", func(w *world) {
+			spec := w.job.Spec
+			w.mountImage()
+			w.job.Spec = spec
+		}, 403, "spec.volumes[3] differs"},
+		{"the same SBOM again", func(w *world) { w.job.Open, w.job.SBOMSHA256 = false, "1" }, 0, "Registry"},
 		{"not authenticated", func(w *world) { w.status.Authenticated = false }, 401, "audience"},
 		{"of the API server", func(w *world) { w.status.Audiences = []string{"https://kubernetes.default.svc"} }, 401, "audience"},
 		{"no audience", func(w *world) { w.status.Audiences = nil }, 401, "audience"},
@@ -141,27 +160,28 @@ func TestUploadAuthorization(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)
 			test.change(w)
-			job, err := auth.NewUploadAuthorizer(w, w, w).AuthorizeUpload(t.Context(), "token", uploaded)
+			got, err := auth.NewUploadAuthorizer(w, w, w).AuthorizeUpload(t.Context(), "token", uploaded)
 			if test.status == 0 {
-				if err != nil || job != "job-uid" {
-					t.Errorf("got Job %q, %v", job, err)
+				want := store.Delivery{Job: "job-uid", Source: model.ImageSource(test.why)}
+				if err != nil || got != want {
+					t.Errorf("got %+v, %v, want %+v", got, err, want)
 				}
 				return
 			}
-			if err == nil || job != "" {
+			if err == nil || got != (store.Delivery{}) {
 				t.Fatal("the upload was authorized")
 			}
-			got := problem.From(err)
-			why := got.Detail
-			if got.Status == http.StatusForbidden {
+			answer := problem.From(err)
+			why := answer.Detail
+			if answer.Status == http.StatusForbidden {
 				// Nobody learns from the answer which pods, Jobs and images exist.
-				if want := problem.UploadForbidden(nil).Detail; got.Detail != want {
-					t.Errorf("the answer is %q, want %q as for all others", got.Detail, want)
+				if want := problem.UploadForbidden(nil).Detail; answer.Detail != want {
+					t.Errorf("the answer is %q, want %q as for all others", answer.Detail, want)
 				}
-				why = got.Cause.Error()
+				why = answer.Cause.Error()
 			}
-			if got.Status != test.status || !strings.Contains(why, test.why) || strings.Contains(got.Detail, "refused") || strings.Contains(got.Detail, "secret") {
-				t.Errorf("got %d %q, want %d with %q", got.Status, why, test.status, test.why)
+			if answer.Status != test.status || !strings.Contains(why, test.why) || strings.Contains(answer.Detail, "refused") || strings.Contains(answer.Detail, "secret") {
+				t.Errorf("got %d %q, want %d with %q", answer.Status, why, test.status, test.why)
 			}
 		})
 	}

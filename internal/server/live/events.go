@@ -18,17 +18,44 @@ const (
 	replayRetryDelay = time.Second
 )
 
-// Events is the stream of the events that a filter keeps: first those in the log behind position, then those that the hub publishes.
-// log is what the log was when the client came.
-func (h *Hub) Events(filter feed.Filter, position feed.Position, log store.EventLog) Stream {
-	e := &eventStream{hub: h, filter: filter, position: position, log: log}
+// Numbering shows positions in the log to a caller that does not see all namespaces, and tells it events.
+type Numbering struct {
+	// Count is how many visible events the caller was told before.
+	Count int64
+	// Seal makes the log ID of a position, with the number of visible events that the caller was told up to it.
+	Seal func(at feed.Position, count int64) string
+	// Event is an event as it is told.
+	Event func(event store.Event) store.Event
+}
+
+// numbers counts the events of one caller.
+type numbers struct {
+	Numbering
+	count int64
+}
+
+// shown is a position as the caller sees it.
+func (n *numbers) shown(at feed.Position) feed.Position {
+	return feed.Position{Sequence: n.count, LogID: n.Seal(at, n.count)}
+}
+
+// Events is the stream of the visible events that a filter keeps: first those in the log behind position, then those that the hub publishes.
+// log is what the log was when the client came. numbering is nil for a caller that sees all namespaces.
+func (h *Hub) Events(in store.Namespaces, filter feed.Filter, position feed.Position, log store.EventLog, numbering *Numbering) Stream {
+	e := &eventStream{hub: h, in: in, filter: filter, position: position, log: log}
+	if numbering != nil {
+		e.numbers = &numbers{*numbering, numbering.Count}
+	}
 	return Stream{encode: e.encode, open: e.open}
 }
 
 // eventStream tells one client events. One goroutine uses it.
 type eventStream struct {
-	hub    *Hub
-	filter feed.Filter
+	hub *Hub
+	in  store.Namespaces
+	// numbers are those of a caller that does not see all namespaces, nil of others.
+	numbers *numbers
+	filter  feed.Filter
 	// position is up to where the client was told everything that the filter keeps.
 	position feed.Position
 	// log is what the log was when the client came.
@@ -41,15 +68,38 @@ func (e *eventStream) encode(i *item) (*websocket.PreparedMessage, error) {
 	if e.position.Contradicts(i.Event) {
 		return nil, feed.ErrReset
 	}
-	if i.Sequence <= e.position.Sequence || !e.filter.Matches(i.Event) {
+	if i.Sequence <= e.position.Sequence || !i.VisibleIn(e.in) {
 		return nil, nil //nolint:nilnil // no error: the stream leaves it out
 	}
+	if e.numbers != nil {
+		return e.encodeNumbered(i)
+	}
+	if !e.filter.Matches(i.Event) {
+		return nil, nil //nolint:nilnil // as above
+	}
 	return i.event.get(func() ([]byte, error) { return e.hub.encode(i.Event) })
+}
+
+// encodeNumbered counts an event that is visible, and shows it if the filter keeps it.
+func (e *eventStream) encodeNumbered(i *item) (*websocket.PreparedMessage, error) {
+	e.numbers.count++
+	if !e.filter.Matches(i.Event) {
+		return nil, nil //nolint:nilnil // no error: the stream leaves it out
+	}
+	at := e.numbers.shown(feed.Of(i.Event))
+	event := e.numbers.Event(i.Limited(e.in))
+	event.Sequence, event.LogID = at.Sequence, at.LogID
+	data, err := e.hub.encode(event)
+	if err != nil {
+		return nil, err
+	}
+	return websocket.NewPreparedMessage(websocket.TextMessage, data)
 }
 
 // open greets the client and replays the log. It joins the hub at the end of the log and reads on once more: what was written
 // before is read, what is written afterwards is published.
 func (e *eventStream) open(ctx context.Context, s *subscriber, connection *websocket.Conn) error {
+	s.numbers = e.numbers
 	if err := s.note(connection, api.Hello, feed.End(e.log)); err != nil {
 		return err
 	}
@@ -87,7 +137,8 @@ func (e *eventStream) replay(ctx context.Context, s *subscriber, connection *web
 		}
 		e.position = feed.Of(event)
 	}
-	if e.position.Sequence > s.told && len(page.Events) > 0 {
+	// How many pages there are follows from what is not visible, too.
+	if e.numbers == nil && e.position.Sequence > s.told && len(page.Events) > 0 {
 		if err := s.note(connection, api.Position, e.position); err != nil {
 			return false, err
 		}

@@ -66,10 +66,10 @@ type Metrics struct {
 	Evicted     prometheus.Counter
 }
 
-// Config configures a hub. All fields are required.
+// Config configures a hub. All fields but Origin are required.
 type Config struct {
 	// Events is the event log.
-	Events store.Events
+	Events feed.Reader
 	// Encode makes the message that tells an event.
 	Encode func(store.Event) ([]byte, error)
 	// Refuse answers a request that does not become a WebSocket.
@@ -77,6 +77,8 @@ type Config struct {
 	Limits  SubscriberLimits
 	Metrics Metrics
 	Log     logr.Logger
+	// Origin is the one of pages of our own, beside that of the host that they ask; "" if it is not known.
+	Origin string
 }
 
 // Hub gives the events of one feed subscription to all subscribers. It keeps the newest events, each of them once, and every
@@ -87,9 +89,10 @@ type Hub struct {
 	limits  SubscriberLimits
 	log     logr.Logger
 	metrics Metrics
-	events  store.Events
+	events  feed.Reader
 	encode  func(store.Event) ([]byte, error)
 	refuse  func(http.ResponseWriter, *http.Request, error)
+	origin  string
 	// replays are slots for pages of the log that are being read for subscribers.
 	replays *semaphore.Weighted
 
@@ -114,7 +117,7 @@ type Hub struct {
 // NewHub makes a hub that takes no subscribers before Start.
 func NewHub(config Config) *Hub {
 	return &Hub{
-		limits: config.Limits, log: config.Log, metrics: config.Metrics, events: config.Events, encode: config.Encode, refuse: config.Refuse,
+		limits: config.Limits, log: config.Log, metrics: config.Metrics, events: config.Events, encode: config.Encode, refuse: config.Refuse, origin: config.Origin,
 		replays:     semaphore.NewWeighted(int64(config.Limits.Replays)),
 		subscribers: map[*subscriber]struct{}{}, places: map[string]int{}, recent: ring.New[*item](config.Limits.SubscriberQueue), grown: make(chan struct{}),
 	}
@@ -343,11 +346,15 @@ func (h *Hub) remove(s *subscriber) {
 	h.serving.Done()
 }
 
+// ErrNamespacesChanged says that a caller sees other namespaces than when it opened its WebSocket: it has to connect anew.
+var ErrNamespacesChanged = errors.New("the namespaces that the caller sees have changed")
+
 // Client is who opens a WebSocket.
 type Client struct {
 	// Caller is whose WebSocket it is, "" when anybody may have any number.
 	Caller string
-	// Readmit fails when the caller may not have it any more. It is nil when nobody is asked.
+	// Readmit fails when the caller may not have it any more, with ErrNamespacesChanged when it sees other namespaces than before. It is nil when
+	// nobody is asked.
 	Readmit func(ctx context.Context) error
 }
 

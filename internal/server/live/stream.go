@@ -49,9 +49,12 @@ func (m *sharedMessage) get(encode func() ([]byte, error)) (*websocket.PreparedM
 	return m.message, m.err
 }
 
-// Results is the stream of new results, as JSON strings with the image ID.
-func Results() Stream {
+// Results is the stream of new results that are visible, as JSON strings with the image ID.
+func Results(in store.Namespaces) Stream {
 	return Stream{encode: func(i *item) (*websocket.PreparedMessage, error) {
+		if !i.VisibleIn(in) {
+			return nil, nil //nolint:nilnil // no error: the stream leaves it out
+		}
 		if i.Kind != store.EventImageMatched && i.Kind != store.EventImageReported || i.ImageID == "" {
 			return nil, nil //nolint:nilnil // no error: the stream leaves it out
 		}
@@ -59,10 +62,10 @@ func Results() Stream {
 	}}
 }
 
-// Deployments is the stream of messages about Deployments.
-func Deployments(feed *deploymentfeed.Feed, scope deploymentfeed.Scope) Stream {
+// Deployments is the stream of messages about Deployments that are visible.
+func Deployments(feed *deploymentfeed.Feed, scope deploymentfeed.Scope, in store.Namespaces) Stream {
 	return Stream{open: func(ctx context.Context, s *subscriber, connection *websocket.Conn) error {
-		subscription := feed.Subscribe(scope)
+		subscription := feed.Subscribe(scope, in.Contains)
 		defer subscription.Close()
 		for {
 			texts, err := subscription.Next(ctx)

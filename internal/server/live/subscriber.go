@@ -26,13 +26,15 @@ const (
 	notJoined = math.MaxInt64
 	// eventsMissing is why a WebSocket ends whose events may not be followed by those that come next.
 	eventsMissing = "events may be missing"
-	// pingsPerCheck is how many pings apart at most it is asked whether a caller may still have a WebSocket: a minute.
-	pingsPerCheck = 12
+	// pingsPerCheck is how many pings apart at most it is asked whether a caller may still have a WebSocket: 20 seconds.
+	pingsPerCheck = 4
+	// namespacesChanged is why a WebSocket ends whose caller sees other namespaces than before.
+	namespacesChanged = "the namespaces that you may see have changed"
 )
 
 // refusals are why a WebSocket ends whose caller would not be let in any more, by status. A frame has room for 123 bytes.
 var refusals = map[int]string{
-	http.StatusUnauthorized: "the token is no longer valid",
+	http.StatusUnauthorized: "the token or the session is no longer valid",
 	http.StatusForbidden:    "the permission to list scanresults was revoked",
 }
 
@@ -47,6 +49,8 @@ type subscriber struct {
 	// knows of. Only the goroutine that writes uses them, and only a subscriber with an opening is told of numbers.
 	passed feed.Position
 	told   int64
+	// numbers are those of a caller that does not see all namespaces, nil of others.
+	numbers *numbers
 	// connection is set when the handshake is over.
 	connection atomic.Pointer[websocket.Conn]
 
@@ -95,7 +99,12 @@ func (s *subscriber) watch(ctx context.Context, readmit func(context.Context) er
 			return
 		case <-pause.C:
 		}
-		if p, ok := problem.As(readmit(ctx)); ok && refusals[p.Status] != "" {
+		err := readmit(ctx)
+		if errors.Is(err, ErrNamespacesChanged) {
+			s.stop(websocket.CloseServiceRestart, namespacesChanged)
+			return
+		}
+		if p, ok := problem.As(err); ok && refusals[p.Status] != "" {
 			s.stop(websocket.ClosePolicyViolation, refusals[p.Status])
 			return
 		}
@@ -226,7 +235,8 @@ func (s *subscriber) pingAndTell(connection *websocket.Conn) error {
 	if err := s.ping(connection); err != nil {
 		return err
 	}
-	if s.stream.open != nil && s.passed.Sequence > s.told {
+	// Callers that do not see all namespaces are told at each ping: when they are must not tell when something happens elsewhere.
+	if s.stream.open != nil && (s.passed.Sequence > s.told || s.numbers != nil) {
 		return s.note(connection, api.Position, s.passed)
 	}
 	return nil
@@ -234,12 +244,15 @@ func (s *subscriber) pingAndTell(connection *websocket.Conn) error {
 
 // note tells a subscriber a position.
 func (s *subscriber) note(connection *websocket.Conn, kind api.EventNoteType, at feed.Position) error {
+	if kind != api.Hello {
+		s.told = at.Sequence
+	}
+	if s.numbers != nil {
+		at = s.numbers.shown(at)
+	}
 	data, err := json.Marshal(api.EventNote{Type: kind, Sequence: at.Sequence, LogId: at.LogID})
 	if err != nil {
 		return err
-	}
-	if kind != api.Hello {
-		s.told = at.Sequence
 	}
 	return s.send(connection, data)
 }
@@ -260,7 +273,11 @@ func (s *subscriber) farewell() string {
 	case s.stream.open == nil || s.stream.encode == nil:
 		return s.reason + "; reconnect"
 	default:
-		return fmt.Sprintf("%s; reconnect with since=%d", s.reason, s.passed.Sequence)
+		at := s.passed
+		if s.numbers != nil {
+			at = s.numbers.shown(at)
+		}
+		return fmt.Sprintf("%s; reconnect with since=%d", s.reason, at.Sequence)
 	}
 }
 

@@ -21,25 +21,26 @@ var writeBuffers sync.Pool
 func IsUpgrade(r *http.Request) bool { return websocket.IsWebSocketUpgrade(r) }
 
 // CheckUpgrade refuses a request that does not open a WebSocket, or may not.
-func CheckUpgrade(r *http.Request) error {
+func (h *Hub) CheckUpgrade(r *http.Request) error {
 	if !IsUpgrade(r) {
 		return problem.New(http.StatusUpgradeRequired, "this resource requires a WebSocket connection: use ws:// or wss://")
 	}
-	return CheckOrigin(r)
+	return h.CheckOrigin(r)
 }
 
 // CheckOrigin refuses a WebSocket that a page of another site opens.
-func CheckOrigin(r *http.Request) error {
-	if !sameHost(r) {
+func (h *Hub) CheckOrigin(r *http.Request) error {
+	if !h.ownOrigin(r) {
 		return problem.New(http.StatusForbidden, "cross-origin WebSocket refused: the hosts in the Origin and Host headers differ")
 	}
 	return nil
 }
 
-// sameHost reports whether the page that opens a WebSocket comes from the host that it asks. Programs send no Origin.
-func sameHost(r *http.Request) bool {
+// ownOrigin reports whether the page that opens a WebSocket comes from the host that it asks, or from the address at which browsers are known
+// to reach this server: a proxy may ask with another host. Programs send no Origin.
+func (h *Hub) ownOrigin(r *http.Request) bool {
 	origin := r.Header.Get("Origin")
-	if origin == "" {
+	if origin == "" || origin == h.origin {
 		return true
 	}
 	u, err := url.Parse(origin)
@@ -52,7 +53,7 @@ func (h *Hub) upgrader() *websocket.Upgrader {
 		ReadBufferSize:   maxIncoming,
 		WriteBufferSize:  maxIncoming,
 		WriteBufferPool:  &writeBuffers,
-		CheckOrigin:      sameHost,
+		CheckOrigin:      h.ownOrigin,
 		Error: func(w http.ResponseWriter, r *http.Request, status int, reason error) {
 			h.refuse(w, r, problem.New(status, "%v", reason))
 		},

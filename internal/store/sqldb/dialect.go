@@ -29,6 +29,8 @@ type Dialect interface {
 	Type() string
 	// IgnoreConflict is the end of an INSERT that skips rows whose unique columns are present already.
 	IgnoreConflict(unique ...string) string
+	// List is an expression that joins the numbers in a column of a group with commas.
+	List(column string) string
 	// Lower is an expression with the ASCII letters of a column in lower case.
 	Lower(column string) string
 }

@@ -98,7 +98,7 @@ func parseMySQLDSN(dsn string) (*mysql.Config, error) {
 	seconds := strconv.Itoa(int(lockWait.Seconds()))
 	maps.Copy(params, map[string]string{
 		"time_zone": "'+00:00'", "sql_mode": "'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'", "foreign_key_checks": "1", "autocommit": "1",
-		"innodb_lock_wait_timeout": seconds, "lock_wait_timeout": seconds,
+		"innodb_lock_wait_timeout": seconds, "lock_wait_timeout": seconds, "group_concat_max_len": "1073741824",
 	})
 	config.Params = params
 	return config, nil
@@ -142,6 +142,9 @@ func (mysqlDialect) readOptions() *sql.TxOptions {
 }
 
 func (mysqlDialect) notify(*gorm.DB, string) error { return nil }
+
+// List: the session has a limit that lists of IDs do not reach. A list that is cut all the same is not as long as its group.
+func (mysqlDialect) List(column string) string { return "GROUP_CONCAT(" + column + ")" }
 
 func (mysqlDialect) IgnoreConflict(unique ...string) string {
 	return " ON DUPLICATE KEY UPDATE " + unique[0] + " = " + unique[0]

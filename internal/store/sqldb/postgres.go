@@ -139,6 +139,10 @@ func (postgresDialect) notify(tx *gorm.DB, self string) error {
 	return tx.Exec("SELECT pg_notify(?, ?)", postgresChannel, self).Error
 }
 
+func (postgresDialect) List(column string) string {
+	return "STRING_AGG(CAST(" + column + " AS TEXT), ',')"
+}
+
 func (postgresDialect) IgnoreConflict(unique ...string) string {
 	return " ON CONFLICT (" + strings.Join(unique, ", ") + ") DO NOTHING"
 }

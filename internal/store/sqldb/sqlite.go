@@ -159,6 +159,8 @@ func (sqliteDialect) readOptions() *sql.TxOptions { return nil }
 
 func (sqliteDialect) notify(*gorm.DB, string) error { return nil }
 
+func (sqliteDialect) List(column string) string { return "GROUP_CONCAT(" + column + ")" }
+
 func (sqliteDialect) IgnoreConflict(unique ...string) string {
 	return " ON CONFLICT (" + strings.Join(unique, ", ") + ") DO NOTHING"
 }

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -32,6 +33,7 @@ type affectedToken struct {
 // affectedQuery is a store.AffectedQuery in the words of the database.
 type affectedQuery struct {
 	store.AffectedQuery
+	chosen  place
 	names   []string
 	current int64
 	// The day that is asked for, from and to in microseconds; both are 0 when none is.
@@ -67,9 +69,9 @@ func (r *affectedEntry) value(column string) string {
 }
 
 // Affected implements store.Search.
-func (s *Store) Affected(ctx context.Context, query store.AffectedQuery) (store.AffectedPage, error) {
+func (s *Store) Affected(ctx context.Context, in store.Namespaces, query store.AffectedQuery) (store.AffectedPage, error) {
 	const what = "list packages affected by a vulnerability"
-	q := affectedQuery{AffectedQuery: query, names: spellings(query.ID)}
+	q := affectedQuery{AffectedQuery: query, chosen: place{query.Where, in}, names: spellings(query.ID)}
 	if query.ID == "" {
 		return store.AffectedPage{}, fmt.Errorf("%s: the ID of the vulnerability is missing", what)
 	}
@@ -88,11 +90,12 @@ func (s *Store) Affected(ctx context.Context, query store.AffectedQuery) (store.
 		if q.current, err = currentNumber(tx); err != nil {
 			return err
 		}
-		if err := q.count(tx, &page); err != nil {
+		images, err := q.count(tx, s.db.Dialect(), &page)
+		if err != nil {
 			return err
 		}
 		var rows []affectedEntry
-		if rows, page.NextToken, err = q.page(tx, token); err != nil {
+		if rows, page.NextToken, err = q.page(tx, token, images); err != nil {
 			return err
 		}
 		page.Affected, err = q.read(tx, rows)
@@ -113,16 +116,19 @@ func (q *affectedQuery) findings(tx *gorm.DB) *gorm.DB {
 		Joins("CROSS JOIN image_packages ip").
 		Joins("CROSS JOIN images i").
 		Where("v.id = named.vulnerability_pk AND f.vulnerability_pk = v.id AND ip.package_pk = f.package_pk AND ip.excluded = 0 AND i.id = ip.image_pk")
+	if !q.chosen.in.All() {
+		found = found.Joins("JOIN (?) n ON n.image_pk = ip.image_pk", visibleSince(tx, q.chosen.in))
+	}
 	if q.to != 0 {
 		return q.onDay(tx, found)
 	}
 	if q.Closed {
-		found = found.Where(closed, q.current, q.current).Where("e.current_since > i.first_seen")
+		found = found.Where(closed, q.current, q.current).Where("e.current_since > " + q.findingsSince())
 	} else {
 		found = found.Where(visible, q.current, q.current)
 	}
 	if q.Where != (store.Where{}) {
-		found = found.Where("ip.image_pk IN (?)", usedBy(tx, q.Where))
+		found = found.Where("ip.image_pk IN (?)", q.chosen.images(tx))
 	}
 	return found.Where("i.matched_at > 0")
 }
@@ -131,7 +137,23 @@ func (q *affectedQuery) findings(tx *gorm.DB) *gorm.DB {
 func (q *affectedQuery) entries(tx *gorm.DB) *gorm.DB {
 	return q.findings(tx).Joins("CROSS JOIN packages p").Where("p.id = f.package_pk").
 		Select("ip.image_pk, f.id AS finding_id, i.image_id, i.platform, p.name, p.version, p.fingerprint, v.vulnerability_id, v.namespace, " +
-			firstSeen + " AS first_seen")
+			laterOf("f.opened_at", q.findingsSince()) + " AS first_seen")
+}
+
+// findingsSince is from when on image i has findings: of some namespaces, since it was visible there and matched.
+func (q *affectedQuery) findingsSince() string {
+	if q.chosen.in.All() {
+		return "i.first_seen"
+	}
+	return laterOf("n.since", "i.matched_at")
+}
+
+// opened is since when image i of some namespaces has finding f, or since when the package has it.
+func (q *affectedQuery) opened() string {
+	if q.chosen.in.All() {
+		return "f.opened_at"
+	}
+	return laterOf("f.opened_at", "("+q.findingsSince()+")")
 }
 
 // onDay keeps what ran on the day while it had the vulnerability. Of the rows that followed each other without a break, it is the
@@ -139,9 +161,13 @@ func (q *affectedQuery) entries(tx *gorm.DB) *gorm.DB {
 func (q *affectedQuery) onDay(tx, found *gorm.DB) *gorm.DB {
 	const begins = "CASE WHEN f.from_gen = f.opened_gen THEN f.opened_at ELSE COALESCE(b.current_since, f.opened_at) END"
 	const followed = "EXISTS (SELECT 1 " + others + " AND n.until_gen > f.until_gen AND n.opened_gen = f.opened_gen)"
-	ran := q.presences(tx).Select("1").Where("u.image_pk = ip.image_pk AND u.since < " + ended + " AND u.until_time > f.opened_at")
+	opened := "(" + q.opened() + ")"
+	ran := q.presences(tx).Select("1").Where("u.image_pk = ip.image_pk AND u.since < " + ended + " AND u.until_time > " + opened)
+	if !q.chosen.in.All() {
+		found = found.Where("i.matched_at > 0 AND " + opened + " < " + ended)
+	}
 	return found.Joins("LEFT JOIN generations b ON b.number = f.from_gen").
-		Where("f.from_gen <= ? AND f.opened_at < ? AND "+ended+" > ?", q.current, q.to, q.from).
+		Where("f.from_gen <= ? AND "+opened+" < ? AND "+ended+" > ?", q.current, q.to, q.from).
 		Where(begins+" < ?", q.to).
 		Where("NOT ("+ended+" < ? AND "+followed+")", q.to, q.current).
 		Where("EXISTS (?)", ran)
@@ -149,7 +175,8 @@ func (q *affectedQuery) onDay(tx, found *gorm.DB) *gorm.DB {
 
 // presences selects what ran on the day, as u.
 func (q *affectedQuery) presences(tx *gorm.DB) *gorm.DB {
-	return uses(tx.Table("image_presences AS u"), q.Where).Where("u.since < ? AND u.until_time > ?", q.to, q.from)
+	ran := visiblePresences(uses(tx.Table("image_presences AS u"), q.chosen), "u", q.chosen.in)
+	return ran.Where(presenceSince("u", q.chosen.in)+" < ? AND u.until_time > ?", q.to, q.from)
 }
 
 // runners selects the workloads u that run images now, or that ran them on the day.
@@ -157,26 +184,33 @@ func (q *affectedQuery) runners(tx *gorm.DB) *gorm.DB {
 	if q.to != 0 {
 		return q.presences(tx)
 	}
-	return uses(tx.Table("image_uses AS u"), q.Where)
+	return uses(tx.Table("image_uses AS u"), q.chosen)
 }
 
-// count counts entries, images and workloads over all pages.
-func (q *affectedQuery) count(tx *gorm.DB, page *store.AffectedPage) error {
-	var counts struct{ Total, Images int }
-	err := q.findings(tx).Select("COUNT(*) AS total, COUNT(DISTINCT ip.image_pk) AS images").Scan(&counts).Error
-	page.Total, page.Images = counts.Total, counts.Images
-	if err != nil || page.Total == 0 {
-		return err
+// count counts entries, images and workloads over all pages, and returns the images in the order of their IDs.
+func (q *affectedQuery) count(tx *gorm.DB, d sqldb.Dialect, page *store.AffectedPage) ([]int64, error) {
+	var images []int64
+	err := eachList(q.findings(tx), d, "f.id", "ip.image_pk", func(_ int64, list []int64) { images = append(images, list...) })
+	if err != nil {
+		return nil, err
 	}
-	running := q.runners(tx).Where("u.image_pk IN (?)", q.findings(tx).Select("ip.image_pk"))
-	return tx.Table("(?) AS d", running.Distinct("u.namespace, u.kind, u.name")).Select("COUNT(*)").Scan(&page.Workloads).Error
+	page.Total = len(images)
+	slices.Sort(images)
+	images = slices.Compact(images)
+	page.Images = len(images)
+	workloads, err := countWorkloads(q.runners(tx), [][]int64{images})
+	if err != nil {
+		return nil, err
+	}
+	page.Workloads = workloads[0]
+	return images, nil
 }
 
 // page reads a page of entries. Each image has one at least, so that a page is among those of as many images: the first ones, or the first ones behind
 // the token.
-func (q *affectedQuery) page(tx *gorm.DB, token affectedToken) (rows []affectedEntry, next string, err error) {
+func (q *affectedQuery) page(tx *gorm.DB, token affectedToken, images []int64) (rows []affectedEntry, next string, err error) {
 	limit := q.Limit()
-	images := tx.Table("images AS i").Where("i.id IN (?)", q.findings(tx).Select("ip.image_pk"))
+	behind := tx.Table("images AS i")
 	if q.Token != "" {
 		if _, err := fromToken(tx, q.Token, token, affectedOrder); err != nil {
 			return nil, "", err
@@ -185,10 +219,10 @@ func (q *affectedQuery) page(tx *gorm.DB, token affectedToken) (rows []affectedE
 		if err != nil {
 			return nil, "", err
 		}
-		images = images.Where("(i.image_id > ? OR i.image_id = ? AND i.platform >= ?)", values[0], values[0], values[1])
+		behind = behind.Where("i.image_id >= ? AND (i.image_id > ? OR i.image_id = ? AND i.platform >= ?)", values[0], values[0], values[0], values[1])
 	}
-	var first []int64
-	if err := images.Select("i.id").Order("i.image_id, i.platform").Limit(limit + 2).Scan(&first).Error; err != nil || len(first) == 0 {
+	first, err := firstImages(behind, images, limit+2)
+	if err != nil {
 		return nil, "", err
 	}
 	err = inParts(first, func(part []int64) error {
@@ -205,6 +239,49 @@ func (q *affectedQuery) page(tx *gorm.DB, token affectedToken) (rows []affectedE
 		return nil, "", err
 	}
 	return cutPage(rows, limit, token, affectedOrder, (*affectedEntry).value)
+}
+
+// firstImages returns the first images of a query, by image ID and platform, that are among those of a list.
+func firstImages(tx *gorm.DB, list []int64, limit int) ([]int64, error) {
+	type image struct {
+		ID                int64
+		ImageID, Platform string
+	}
+	var first []image
+	tx = tx.Session(&gorm.Session{})
+	var err error
+	if len(list) > allUses {
+		// Most images are in the list, so that few are read before there are enough.
+		ordered := tx.Select("i.id").Order("i.image_id, i.platform").Limit(len(list) * limit)
+		err = eachRow(ordered, func(scan func(...any) error) error {
+			var one image
+			if err := scan(&one.ID); err != nil {
+				return err
+			}
+			if _, found := slices.BinarySearch(list, one.ID); found {
+				first = append(first, one)
+			}
+			if len(first) == limit {
+				return errEnough
+			}
+			return nil
+		})
+	} else {
+		err = inParts(list, func(part []int64) error {
+			var some []image
+			err := tx.Select("i.id, i.image_id, i.platform").Where("i.id IN ?", part).Scan(&some).Error
+			first = append(first, some...)
+			return err
+		})
+		slices.SortFunc(first, func(a, b image) int {
+			return cmp.Or(cmp.Compare(a.ImageID, b.ImageID), cmp.Compare(a.Platform, b.Platform))
+		})
+	}
+	ids := make([]int64, min(len(first), limit))
+	for i := range ids {
+		ids[i] = first[i].ID
+	}
+	return ids, err
 }
 
 // read reads all about the entries of a page.
@@ -277,14 +354,21 @@ type affectedPlace struct {
 
 // places reads what is known of findings in images that hold their packages.
 func (q *affectedQuery) places(tx *gorm.DB, images, findings []int64) (map[[2]int64]affectedPlace, error) {
-	exposed := "FROM image_presences p WHERE p.image_pk = ip.image_pk AND p.until_time > f.opened_at AND p.since < " + ended
+	exposed := "FROM image_presences p WHERE p.image_pk = ip.image_pk AND p.until_time > " + q.opened() + " AND p.since < " + ended
+	runs, limited := "", ""
+	if in := q.chosen.in; !in.All() {
+		exposed += " AND " + isWithin("p.namespace", in)
+		runs = " AND " + isWithin("s.namespace", in)
+		limited = " JOIN images i ON i.id = ip.image_pk JOIN (SELECT m.image_pk, MIN(m.since) AS since FROM image_namespaces m WHERE " +
+			isWithin("m.namespace", in) + " GROUP BY m.image_pk) n ON n.image_pk = ip.image_pk"
+	}
 	var rows []affectedPlace
-	err := tx.Raw(`SELECT ip.image_pk, f.id AS finding_id, ip.own, f.opened_at, `+ended+` AS ended,
-			CASE WHEN EXISTS (SELECT 1 FROM image_uses s WHERE s.image_pk = ip.image_pk) THEN 1 ELSE 0 END AS running,
+	err := tx.Raw(`SELECT ip.image_pk, f.id AS finding_id, ip.own, `+q.opened()+` AS opened_at, `+ended+` AS ended,
+			CASE WHEN EXISTS (SELECT 1 FROM image_uses s WHERE s.image_pk = ip.image_pk`+runs+`) THEN 1 ELSE 0 END AS running,
 			(SELECT MIN(p.since) `+exposed+") AS since, (SELECT MAX(p.until_time) "+exposed+`) AS until_time
 		FROM findings f JOIN vulnerabilities v ON v.id = f.vulnerability_pk
 		LEFT JOIN generations e ON e.number <= ? AND e.number = (SELECT MAX(n.until_gen) `+others+` AND n.opened_gen = f.opened_gen)
-		JOIN image_packages ip ON ip.package_pk = f.package_pk
+		JOIN image_packages ip ON ip.package_pk = f.package_pk`+limited+`
 		WHERE f.id IN ? AND ip.image_pk IN ?`, q.current, q.current, findings, images).Scan(&rows).Error
 	places := make(map[[2]int64]affectedPlace, len(rows))
 	for _, row := range rows {

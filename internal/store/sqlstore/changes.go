@@ -22,6 +22,10 @@ var changeOrder = []sqldb.SortKey{
 	{Column: "c.kev", Number: true, Descending: true}, {Column: "c.kind", Number: true}, {Column: "c.id", Number: true},
 }
 
+// visibleChangeOrder is the order for some namespaces: the IDs follow from when packages were known first, wherever that was.
+var visibleChangeOrder = append(slices.Clone(changeOrder[:4]), sqldb.SortKey{Column: "c.vulnerability_id"}, sqldb.SortKey{Column: "c.namespace"},
+	sqldb.SortKey{Column: "p.fingerprint"})
+
 // changeToken is what a page token of changes belongs to.
 type changeToken struct {
 	List        string
@@ -52,8 +56,8 @@ type changeRow struct {
 const changeColumns = `c.id, c.generation, c.package_pk, c.vulnerability_id, c.namespace, c.severity, c.kev, c.kind, c.reasons,
 	c.before_side, c.after_side, g.build_id, g.previous_build, g.current_since, ` + distinctColumns
 
-// Changes implements store.ResultSets.
-func (s *Store) Changes(ctx context.Context, query store.ChangeQuery) (store.ChangePage, error) {
+// Changes implements store.Reader.
+func (s *Store) Changes(ctx context.Context, in store.Namespaces, query store.ChangeQuery) (store.ChangePage, error) {
 	const what = "list changes between vulnerability databases"
 	for _, kind := range query.Kinds {
 		if !slices.Contains(changeKinds, kind) {
@@ -66,30 +70,39 @@ func (s *Store) Changes(ctx context.Context, query store.ChangeQuery) (store.Cha
 	var page store.ChangePage
 	err := s.read(ctx, what, func(tx *gorm.DB) error {
 		page = store.ChangePage{Changes: []store.Change{}}
-		filtered := filterChanges(tx.Table("finding_changes AS c").Joins("JOIN packages p ON p.id = c.package_pk"), s.db.Dialect(), query).
-			Session(&gorm.Session{})
+		const withPackages = "JOIN packages p ON p.id = c.package_pk"
+		const withResultSets = "JOIN generations g ON g.number = c.generation"
+		order, changes := changeOrder, tx.Table("finding_changes AS c")
+		if !in.All() {
+			order, changes = visibleChangeOrder, visibleChanges(changes.Joins(withResultSets), in)
+		}
+		filtered := filterChanges(changes, s.db.Dialect(), query).Session(&gorm.Session{})
+		counted := filtered
+		if query.Text != "" {
+			counted = filtered.Joins(withPackages)
+		}
 		var total int64
-		if err := filtered.Count(&total).Error; err != nil {
+		if err := counted.Count(&total).Error; err != nil {
 			return err
 		}
 		page.Total = int(total)
-		behind, err := fromToken(filtered, query.Token, token, changeOrder)
+		behind, err := fromToken(filtered, query.Token, token, order)
 		if err != nil {
 			return err
 		}
 		var rows []changeRow
-		err = behind.Joins("JOIN generations g ON g.number = c.generation").Select(changeColumns).
-			Order(sqldb.OrderBy(changeOrder)).Limit(query.Limit() + 1).Scan(&rows).Error
+		if in.All() {
+			behind = behind.Joins(withResultSets)
+		}
+		err = behind.Joins(withPackages).Select(changeColumns + ownOfVisible(in)).
+			Order(sqldb.OrderBy(order)).Limit(query.Limit() + 1).Scan(&rows).Error
 		if err != nil {
 			return err
 		}
-		if len(rows) > query.Limit() {
-			rows = rows[:query.Limit()]
-			if page.NextToken, err = store.EncodeToken(token, rows[len(rows)-1].sortValues()...); err != nil {
-				return err
-			}
+		if rows, page.NextToken, err = cutPage(rows, query.Limit(), token, order, (*changeRow).value); err != nil {
+			return err
 		}
-		page.Changes, err = changesWithReach(tx, rows)
+		page.Changes, err = changesWithReach(tx, s.db.Dialect(), in, rows)
 		return err
 	})
 	if err != nil {
@@ -129,12 +142,25 @@ func filterChanges(tx *gorm.DB, d sqldb.Dialect, query store.ChangeQuery) *gorm.
 	return tx
 }
 
-func (r *changeRow) sortValues() []string {
-	values := make([]string, 0, len(changeOrder))
-	for _, value := range []int64{r.ResultSet, r.Severity, r.Kev, int64(r.Kind), r.ID} {
-		values = append(values, strconv.FormatInt(value, 10))
+func (r *changeRow) value(column string) string {
+	switch column {
+	case "c.generation":
+		return strconv.FormatInt(r.ResultSet, 10)
+	case "c.severity":
+		return strconv.FormatInt(r.Severity, 10)
+	case "c.kev":
+		return strconv.FormatInt(r.Kev, 10)
+	case "c.kind":
+		return strconv.Itoa(r.Kind)
+	case "c.vulnerability_id":
+		return r.VulnerabilityID
+	case "c.namespace":
+		return r.Namespace
+	case "p.fingerprint":
+		return r.Package.Fingerprint
+	default:
+		return strconv.FormatInt(r.ID, 10)
 	}
-	return values
 }
 
 func (r *changeRow) change() (store.Change, error) {
@@ -163,6 +189,35 @@ func (r *changeRow) change() (store.Change, error) {
 	return c, nil
 }
 
+// foundBefore is the condition that image i was visible, by row m of image_namespaces, and matched before result set g.
+const foundBefore = "m.since < g.current_since AND i.matched_at > 0 AND i.matched_at < g.current_since"
+
+// visibleChanges keeps changes c of result sets g in packages of images that are visible in some namespaces and were when it became current.
+func visibleChanges(tx *gorm.DB, in store.Namespaces) *gorm.DB {
+	if in.All() {
+		return tx
+	}
+	return tx.Where(`EXISTS (SELECT 1 FROM image_packages ip JOIN images i ON i.id = ip.image_pk JOIN image_namespaces m ON m.image_pk = i.id
+		WHERE ip.package_pk = c.package_pk AND ip.excluded = 0 AND ` + isWithin("m.namespace", in) + " AND " + foundBefore + ")")
+}
+
+// ownOfVisible is a column, behind others, with what the first image that is visible in some namespaces says differently of a package p.
+func ownOfVisible(in store.Namespaces) string {
+	if in.All() {
+		return ""
+	}
+	return `, COALESCE((SELECT ip.own FROM image_packages ip JOIN images i ON i.id = ip.image_pk JOIN image_namespaces m ON m.image_pk = i.id
+		WHERE ip.package_pk = p.id AND ip.excluded = 0 AND ` + isWithin("m.namespace", in) + ` ORDER BY m.since, i.image_id, i.platform LIMIT 1), '') AS own`
+}
+
+// ofVisible is the condition, behind others, that a column is an image that is visible in some namespaces.
+func ofVisible(column string, in store.Namespaces) string {
+	if in.All() {
+		return ""
+	}
+	return " AND " + column + " IN (SELECT m.image_pk FROM image_namespaces m WHERE " + isWithin("m.namespace", in) + ")"
+}
+
 // packageReach is which images hold a package and what runs them.
 type packageReach struct {
 	images    int
@@ -170,13 +225,13 @@ type packageReach struct {
 	workloads []store.Workload
 }
 
-func changesWithReach(tx *gorm.DB, rows []changeRow) ([]store.Change, error) {
+func changesWithReach(tx *gorm.DB, d sqldb.Dialect, in store.Namespaces, rows []changeRow) ([]store.Change, error) {
 	ids := make([]int64, len(rows))
 	for i := range rows {
 		ids[i] = rows[i].PackagePk
 	}
 	slices.Sort(ids)
-	reached, err := reachOf(tx, slices.Compact(ids))
+	reached, err := reachOf(tx, d, in, slices.Compact(ids))
 	if err != nil {
 		return nil, err
 	}
@@ -192,78 +247,76 @@ func changesWithReach(tx *gorm.DB, rows []changeRow) ([]store.Change, error) {
 	return changes, nil
 }
 
-// reachParts is how many packages are looked up in one statement that has a part for each.
-const reachParts = 100
-
 // reachOf returns what packages reach, in a number of statements that does not follow from how many images hold them.
-func reachOf(tx *gorm.DB, ids []int64) (map[int64]*packageReach, error) {
-	reached := make(map[int64]*packageReach, len(ids))
-	for part := range slices.Chunk(ids, reachParts) {
-		for _, read := range []func(*gorm.DB, []int64, map[int64]*packageReach) error{countReach, readReachedImages, readReachedWorkloads} {
-			if err := read(tx, part, reached); err != nil {
-				return nil, err
+func reachOf(tx *gorm.DB, d sqldb.Dialect, in store.Namespaces, ids []int64) (map[int64]*packageReach, error) {
+	holding := make(map[int64][]int64, len(ids))
+	var all, first []int64
+	err := inParts(ids, func(part []int64) error {
+		holders := tx.Table("image_packages AS ip").Where("ip.package_pk IN ? AND ip.excluded = 0", part)
+		if !in.All() {
+			holders = holders.Where("ip.image_pk IN (?)", visibleImages(tx, in))
+		}
+		return eachList(holders, d, "ip.package_pk", "ip.image_pk", func(id int64, images []int64) {
+			slices.Sort(images)
+			holding[id] = images
+			all = append(all, images...)
+		})
+	})
+	if err == nil && !in.All() {
+		var known visibleOrder
+		if known, err = reachedImages(tx, in, slices.Clone(all)); err == nil {
+			for _, images := range holding {
+				known.sort(images)
 			}
 		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, images := range holding {
+		first = append(first, images[:min(len(images), store.MaxReach)]...)
+	}
+	names, err := namesOfImages(tx, first)
+	if err != nil {
+		return nil, err
+	}
+	running := map[int64][]store.Workload{}
+	err = eachUse(within(tx.Table("image_uses AS u"), "u.namespace", in), all, func(image int64, w store.Workload) { running[image] = append(running[image], w) })
+	if err != nil {
+		return nil, err
+	}
+	reached := make(map[int64]*packageReach, len(holding))
+	for id, images := range holding {
+		reach := &packageReach{images: len(images)}
+		for _, image := range images[:min(len(images), store.MaxReach)] {
+			reach.imageIDs = append(reach.imageIDs, names[image])
+		}
+		slices.Sort(reach.imageIDs)
+		reach.imageIDs = slices.Compact(reach.imageIDs) // One image ID may stand for several platforms.
+		for _, image := range images {
+			reach.workloads = append(reach.workloads, running[image]...)
+		}
+		slices.SortFunc(reach.workloads, func(a, b store.Workload) int {
+			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+		})
+		reach.workloads = slices.Compact(reach.workloads)
+		reach.workloads = reach.workloads[:min(len(reach.workloads), store.MaxReach)]
+		reached[id] = reach
 	}
 	return reached, nil
 }
 
-func countReach(tx *gorm.DB, ids []int64, reached map[int64]*packageReach) error {
-	var rows []struct {
-		PackagePk int64
-		Images    int
-	}
-	err := tx.Raw("SELECT package_pk, COUNT(*) AS images FROM image_packages WHERE package_pk IN ? AND excluded = 0 GROUP BY package_pk", ids).Scan(&rows).Error
-	for _, row := range rows {
-		reached[row.PackagePk] = &packageReach{images: row.Images}
-	}
-	return err
-}
-
-func readReachedImages(tx *gorm.DB, ids []int64, reached map[int64]*packageReach) error {
-	var rows []struct {
-		PackagePk int64
-		ImageID   string
-	}
-	err := eachOf(tx, ids, `SELECT ip.package_pk, i.image_id FROM image_packages ip JOIN images i ON i.id = ip.image_pk
-		WHERE ip.package_pk = ? AND ip.excluded = 0 ORDER BY ip.image_pk LIMIT ?`).Scan(&rows).Error
-	for _, row := range rows {
-		reach := reached[row.PackagePk]
-		reach.imageIDs = append(reach.imageIDs, row.ImageID)
-	}
-	for _, reach := range reached {
-		slices.Sort(reach.imageIDs)
-		reach.imageIDs = slices.Compact(reach.imageIDs) // One image ID may stand for several platforms.
-	}
-	return err
-}
-
-func readReachedWorkloads(tx *gorm.DB, ids []int64, reached map[int64]*packageReach) error {
-	var rows []struct {
-		PackagePk int64
-		Workload  store.Workload `gorm:"embedded"`
-	}
-	err := eachOf(tx, ids, `SELECT DISTINCT ip.package_pk, u.namespace, u.kind, u.name FROM image_packages ip JOIN image_uses u ON u.image_pk = ip.image_pk
-		WHERE ip.package_pk = ? AND ip.excluded = 0 ORDER BY u.namespace, u.kind, u.name LIMIT ?`).Scan(&rows).Error
-	for _, row := range rows {
-		reach := reached[row.PackagePk]
-		reach.workloads = append(reach.workloads, row.Workload)
-	}
-	for _, reach := range reached {
-		slices.SortFunc(reach.workloads, func(a, b store.Workload) int {
-			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
-		})
-	}
-	return err
-}
-
-// eachOf runs a statement for each package, all in one: its values are the package and store.MaxReach.
-func eachOf(tx *gorm.DB, ids []int64, statement string) *gorm.DB {
-	parts := make([]string, len(ids))
-	values := make([]any, 0, 2*len(ids))
-	for i, id := range ids {
-		parts[i] = fmt.Sprintf("SELECT * FROM (%s) AS r%d", statement, i)
-		values = append(values, id, store.MaxReach)
-	}
-	return tx.Raw(strings.Join(parts, " UNION ALL "), values...)
+// namesOfImages reads image IDs.
+func namesOfImages(tx *gorm.DB, ids []int64) (map[int64]string, error) {
+	slices.Sort(ids)
+	names := map[int64]string{}
+	err := inParts(slices.Compact(ids), func(part []int64) error {
+		var rows []imageRow
+		err := tx.Raw("SELECT id, image_id FROM images WHERE id IN ?", part).Scan(&rows).Error
+		for i := range rows {
+			names[rows[i].ID] = rows[i].ImageID
+		}
+		return err
+	})
+	return names, err
 }

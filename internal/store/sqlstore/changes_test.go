@@ -38,7 +38,7 @@ func TestChangesTakeFewStatements(t *testing.T) {
 	}
 	taken := func(size int) int {
 		statements = 0
-		page, err := s.Changes(t.Context(), store.ChangeQuery{Page: store.Page{Size: size}})
+		page, err := s.Changes(t.Context(), store.AllNamespaces(), store.ChangeQuery{Page: store.Page{Size: size}})
 		if err != nil || len(page.Changes) != size || page.Total != packages {
 			t.Fatalf("got %d of %d changes, %v", len(page.Changes), page.Total, err)
 		}

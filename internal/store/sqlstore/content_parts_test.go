@@ -28,24 +28,24 @@ func TestLargeContent(t *testing.T) {
 			}
 		}
 		for n, size := range sizes {
-			sbom, err := s.SBOM(t.Context(), lostKey(n))
+			sbom, err := s.SBOM(t.Context(), store.AllNamespaces(), lostKey(n))
 			if err != nil || !bytes.Equal(sbom.Content, noise(n, size)) {
 				t.Errorf("%d bytes: got %d, %v", size, len(sbom.Content), err)
 			}
 		}
 		report := noise(99, unlessRace(30<<20, 3*partSize))
-		if err := s.SaveReport(t.Context(), "reported", store.Report{Content: report}); err != nil {
+		if err := s.SaveReport(t.Context(), store.AllNamespaces(), "reported", store.Report{Content: report}); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := s.Report(t.Context(), "reported"); err != nil || !bytes.Equal(got, report) {
+		if got, err := s.Report(t.Context(), store.AllNamespaces(), "reported"); err != nil || !bytes.Equal(got, report) {
 			t.Errorf("got %d bytes, %v", len(got), err)
 		}
 		// What replaces content or removes its owner removes the parts.
-		if err := s.SaveReport(t.Context(), "reported", store.Report{Content: []byte("x")}); err != nil {
+		if err := s.SaveReport(t.Context(), store.AllNamespaces(), "reported", store.Report{Content: []byte("x")}); err != nil {
 			t.Fatal(err)
 		}
 		for n := range sizes {
-			if err := s.DeleteImage(t.Context(), lostKey(n).ImageID); err != nil {
+			if err := s.DeleteImage(t.Context(), store.AllNamespaces(), store.AllNamespaces(), lostKey(n).ImageID); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
@@ -28,12 +29,12 @@ const firstScope = `NOT EXISTS (SELECT 1 FROM container_coverage o WHERE o.names
 	AND o.container = c.container AND o.scope < c.scope)`
 
 // ListCoverage implements store.Coverage.
-func (s *Store) ListCoverage(ctx context.Context, query store.CoverageQuery) (store.CoveragePage, error) {
+func (s *Store) ListCoverage(ctx context.Context, in store.Namespaces, query store.CoverageQuery) (store.CoveragePage, error) {
 	token := coverageToken{"coverage", query.Namespace, query.Workload, query.States, query.Reason, query.Text}
 	var page store.CoveragePage
 	err := s.read(ctx, "list the coverage of containers", func(tx *gorm.DB) error {
 		page = store.CoveragePage{Containers: []store.ContainerCoverage{}, Counts: map[string]int{}}
-		filtered := tx.Table("container_coverage AS c").Where(firstScope)
+		filtered := within(tx.Table("container_coverage AS c").Where(firstScope), "c.namespace", in)
 		if query.Namespace != "" {
 			filtered = filtered.Where("c.namespace = ?", query.Namespace)
 		}
@@ -54,7 +55,7 @@ func (s *Store) ListCoverage(ctx context.Context, query store.CoverageQuery) (st
 		if err != nil {
 			return err
 		}
-		return readCoverage(behind, query.Limit(), token, &page)
+		return readCoverage(tx, behind, in, query.Limit(), token, &page)
 	})
 	if err != nil {
 		return store.CoveragePage{}, err
@@ -82,10 +83,27 @@ func countCoverage(filtered *gorm.DB, query store.CoverageQuery, page *store.Cov
 	return nil
 }
 
+// withMessages joins containers c of images that failed with the namespaces x that the attempts were made for.
+func withMessages(tx *gorm.DB, in store.Namespaces) *gorm.DB {
+	if in.All() {
+		return tx
+	}
+	return tx.Joins("LEFT JOIN images y ON y.image_id = c.image_id AND y.platform = c.platform").Joins("LEFT JOIN image_failures x ON x.image_pk = y.id")
+}
+
+// messageIn is the message about a container c. One about an image that was not scanned yet can tell of attempts for other namespaces.
+func messageIn(in store.Namespaces) string {
+	if in.All() {
+		return "c.message"
+	}
+	return "CASE WHEN c.image_id = '' OR c.state NOT IN ('Pending', 'Failed') OR c.state = 'Failed' AND " +
+		isWithin("COALESCE(x.namespace, '')", in) + ofVisible("y.id", in) + " THEN c.message ELSE '' END"
+}
+
 // readCoverage fills in the containers of a page.
-func readCoverage(behind *gorm.DB, limit int, token coverageToken, page *store.CoveragePage) error {
+func readCoverage(tx, behind *gorm.DB, in store.Namespaces, limit int, token coverageToken, page *store.CoveragePage) error {
 	var rows []coverageRow
-	err := behind.Select(`c.id, c.namespace, c.kind, c.name, c.container, c.image_id, c.platform, c.reference, c.pods, c.state, c.reason, c.message,
+	err := withMessages(behind, in).Select(`c.id, c.namespace, c.kind, c.name, c.container, c.image_id, c.platform, c.reference, c.pods, c.state, c.reason, ` + messageIn(in) + ` AS message,
 		c.next_attempt_at, c.since`).Order(sqldb.OrderBy(coverageOrder)).Limit(limit + 1).Scan(&rows).Error
 	if err != nil {
 		return err
@@ -98,6 +116,10 @@ func readCoverage(behind *gorm.DB, limit int, token coverageToken, page *store.C
 			return err
 		}
 	}
+	sources, err := readSources(tx, rows)
+	if err != nil {
+		return err
+	}
 	for i := range rows {
 		row := &rows[i]
 		key, err := keyOf(row.ImageID, row.Platform)
@@ -108,7 +130,27 @@ func readCoverage(behind *gorm.DB, limit int, token coverageToken, page *store.C
 			Workload: store.Workload{Namespace: row.Namespace, Kind: row.Kind, Name: row.Name}, Container: row.Container, Image: key,
 			Reference: row.Reference, Pods: int(row.Pods), State: row.State, Reason: row.Reason, Message: row.Message,
 			NextAttempt: fromMicros(row.NextAttemptAt), Since: fromMicros(row.Since),
+			Source: sources[imageName{row.ImageID, row.Platform}],
 		})
 	}
 	return nil
+}
+
+// readSources reads how the images of containers were read for their SBOMs.
+func readSources(tx *gorm.DB, containers []coverageRow) (map[imageName]model.ImageSource, error) {
+	ids := make([]string, len(containers))
+	for i := range containers {
+		ids[i] = containers[i].ImageID
+	}
+	slices.Sort(ids)
+	sources := map[imageName]model.ImageSource{}
+	err := inParts(slices.Compact(ids), func(part []string) error {
+		var rows []struct{ ImageID, Platform, Source string }
+		err := tx.Raw("SELECT i.image_id, i.platform, w.source FROM images i JOIN sbom_sources w ON w.image_pk = i.id WHERE i.image_id IN ?", part).Scan(&rows).Error
+		for _, row := range rows {
+			sources[imageName{row.ImageID, row.Platform}] = model.ImageSource(row.Source)
+		}
+		return err
+	})
+	return sources, err
 }

@@ -74,7 +74,7 @@ func crashSetUp(ctx context.Context, s *Store) error {
 		}
 	}
 	for n := range crashImages {
-		if image, err := s.Image(ctx, crashKey(n)); err == nil && image.State == store.StateScanned {
+		if image, err := s.Image(ctx, store.AllNamespaces(), crashKey(n)); err == nil && image.State == store.StateScanned {
 			continue
 		}
 		if _, err := s.WantImages(ctx, []model.ImageKey{crashKey(n)}); err != nil {
@@ -258,7 +258,7 @@ func checkResultSet(t *testing.T, s *Store) {
 		t.Fatalf("%t, %v", found, err)
 	}
 	for n := range crashImages {
-		image, err := s.Image(t.Context(), crashKey(n))
+		image, err := s.Image(t.Context(), store.AllNamespaces(), crashKey(n))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -272,7 +272,7 @@ func checkResultSet(t *testing.T, s *Store) {
 				counts.Fixable += len(f.Fix.Versions)
 			}
 		}
-		page, err := s.Findings(t.Context(), store.FindingQuery{Image: image.Key, Page: store.Page{Size: store.MaxPageSize}})
+		page, err := s.Findings(t.Context(), store.AllNamespaces(), store.FindingQuery{Image: image.Key, Page: store.Page{Size: store.MaxPageSize}})
 		if err != nil {
 			t.Fatal(err)
 		}

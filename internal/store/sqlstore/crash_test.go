@@ -136,18 +136,18 @@ func checkAcknowledged(t *testing.T, config Config, acknowledged map[string]stri
 	rank := map[store.State]int{store.StatePending: 1, store.StateCataloged: 2, store.StateScanned: 3}
 	least := map[string]int{"wanted": 1, "cataloged": 2, "matched": 3}
 	for id, step := range acknowledged {
-		image, err := s.Image(t.Context(), model.ImageKey{ImageID: id})
+		image, err := s.Image(t.Context(), store.AllNamespaces(), model.ImageKey{ImageID: id})
 		if err != nil || rank[image.State] < least[step] {
 			t.Errorf("%s was %s, but is %q, %v", id, step, image.State, err)
 		}
 		if image.State == store.StateScanned {
-			page, err := s.Findings(t.Context(), store.FindingQuery{Image: image.Key})
+			page, err := s.Findings(t.Context(), store.AllNamespaces(), store.FindingQuery{Image: image.Key})
 			if err != nil || page.Total != 50 || image.Counts.Total() != 50 {
 				t.Errorf("%s: %d findings, counts %+v, %v", id, page.Total, image.Counts, err)
 			}
 		}
 	}
-	events, err := s.EventsSince(t.Context(), 0, store.MaxKeys)
+	events, err := s.EventsSince(t.Context(), store.AllNamespaces(), 0, store.MaxKeys)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +195,7 @@ func TestFullDisk(t *testing.T) {
 	if err := s.SaveSBOM(t.Context(), key, sbom, catalog); !errors.Is(err, store.ErrUnavailable) {
 		t.Fatalf("got %v, want ErrUnavailable", err)
 	}
-	image, err := s.Image(t.Context(), key)
+	image, err := s.Image(t.Context(), store.AllNamespaces(), key)
 	if err != nil || image.State != store.StatePending {
 		t.Errorf("got %+v, %v", image, err)
 	}
@@ -227,7 +227,7 @@ func TestBusyDatabase(t *testing.T) {
 	if _, err := s.WantImages(ctx, []model.ImageKey{key}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, want the deadline", err)
 	}
-	if _, err := s.ListImages(t.Context(), store.ImageQuery{}); err != nil {
+	if _, err := s.ListImages(t.Context(), store.AllNamespaces(), store.ImageQuery{}); err != nil {
 		t.Errorf("readers must not wait: %v", err)
 	}
 	written := make(chan error)

@@ -13,7 +13,7 @@ import (
 )
 
 // EventsSince implements store.Events. limit is cut to store.MaxKeys.
-func (s *Store) EventsSince(ctx context.Context, since int64, limit int) ([]store.Event, error) {
+func (s *Store) EventsSince(ctx context.Context, in store.Namespaces, since int64, limit int) ([]store.Event, error) {
 	if limit <= 0 {
 		return nil, nil
 	}
@@ -24,9 +24,19 @@ func (s *Store) EventsSince(ctx context.Context, since int64, limit int) ([]stor
 			Seq, At                              int64
 			Kind, ImageID, Platform, Data, LogID string
 		}
-		err := tx.Raw(`SELECT e.seq, e.at, e.kind, e.image_id, e.platform, e.data,
-			COALESCE((SELECT c.log_id FROM event_commits c WHERE c.seq >= e.seq ORDER BY c.seq LIMIT 1), '') AS log_id
-			FROM events e WHERE e.seq > ? ORDER BY e.seq LIMIT ?`, since, limit).Scan(&rows).Error
+		found := tx.Table("events AS e").Where("e.seq > ?", since)
+		if !in.All() {
+			found = found.Where("(e.kind = ? OR e.seq IN (SELECT n.seq FROM event_namespaces n WHERE n.seq > ? AND "+isWithin("n.namespace", in)+"))",
+				string(store.EventDatabaseUpdated), since)
+		}
+		err := found.Select(`e.seq, e.at, e.kind, e.image_id, e.platform, e.data,
+			COALESCE((SELECT c.log_id FROM event_commits c WHERE c.seq >= e.seq ORDER BY c.seq LIMIT 1), '') AS log_id`).
+			Order("e.seq").Limit(limit).Scan(&rows).Error
+		if err != nil || len(rows) == 0 {
+			events = nil
+			return err
+		}
+		namespaces, err := eventNamespaces(tx, rows[0].Seq, rows[len(rows)-1].Seq)
 		if err != nil {
 			return err
 		}
@@ -34,8 +44,8 @@ func (s *Store) EventsSince(ctx context.Context, since int64, limit int) ([]stor
 		for i, row := range rows {
 			events[i] = store.Event{
 				Sequence: row.Seq, LogID: row.LogID, At: fromMicros(row.At), Kind: store.EventKind(row.Kind), ImageID: row.ImageID, Platform: row.Platform,
-				Data: json.RawMessage(row.Data),
-			}
+				Data: json.RawMessage(row.Data), Namespaces: namespaces[row.Seq],
+			}.Limited(in)
 		}
 		return nil
 	})
@@ -97,6 +107,9 @@ func (s *Store) CompactEvents(ctx context.Context, before time.Time) error {
 		}
 		err = s.write(ctx, what, func(tx *txn) error {
 			if err := tx.Execute("DELETE FROM events WHERE seq <= ?", until); err != nil {
+				return err
+			}
+			if err := tx.Execute("DELETE FROM event_namespaces WHERE seq <= ?", until); err != nil {
 				return err
 			}
 			// The row that identifies the floor stays.

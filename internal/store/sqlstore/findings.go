@@ -102,7 +102,7 @@ func (r *findingRow) finding() (model.Finding, error) {
 }
 
 // Findings implements store.Matches.
-func (s *Store) Findings(ctx context.Context, query store.FindingQuery) (store.FindingPage, error) {
+func (s *Store) Findings(ctx context.Context, in store.Namespaces, query store.FindingQuery) (store.FindingPage, error) {
 	const what = "list findings"
 	if query.Sort == "" {
 		query.Sort = store.SortFindingRisk
@@ -114,7 +114,7 @@ func (s *Store) Findings(ctx context.Context, query store.FindingQuery) (store.F
 	var page store.FindingPage
 	err := s.read(ctx, what, func(tx *gorm.DB) error {
 		page = store.FindingPage{Findings: []model.Finding{}}
-		image, err := findImage(tx, query.Image)
+		image, err := findImage(tx, in, query.Image)
 		if err != nil {
 			return err
 		}
@@ -142,7 +142,7 @@ func (s *Store) Findings(ctx context.Context, query store.FindingQuery) (store.F
 			return err
 		}
 		chosen := filtered.Select("f.id AS finding_id, " + columnsOf(keys)).Order(sqldb.OrderBy(keys)).Limit(query.Limit() + 1)
-		rows, err := readFindings(tx, chosen, image.ID, current, keys)
+		rows, err := readFindings(tx, chosen, &image, current, keys)
 		if err != nil {
 			return err
 		}
@@ -172,7 +172,7 @@ func (s *Store) filterFindings(tx *gorm.DB, image *imageRow, resultSet int64, qu
 		Where("ip.image_pk = ? AND ip.excluded = 0 AND f.package_pk = ip.package_pk", image.ID)
 	if query.Closed {
 		tx = tx.Where(closed, resultSet, resultSet).
-			Where("(SELECT e.current_since FROM generations e WHERE e.number = f.until_gen) > ?", image.FirstSeen)
+			Where("(SELECT e.current_since FROM generations e WHERE e.number = f.until_gen) > ?", image.findingsSince())
 	} else {
 		tx = tx.Where(visible, resultSet, resultSet)
 	}
@@ -203,19 +203,18 @@ func columnsOf(keys []sqldb.SortKey) string {
 
 // readFindings reads all about the chosen findings of an image, of which finding_id and the columns of keys are selected. The long
 // texts are read for those alone, so that the database does not sort them.
-func readFindings(tx, chosen *gorm.DB, image, resultSet int64, keys []sqldb.SortKey) ([]findingRow, error) {
+func readFindings(tx, chosen *gorm.DB, image *imageRow, resultSet int64, keys []sqldb.SortKey) ([]findingRow, error) {
 	var rows []findingRow
 	err := tx.Table("(?) AS c", chosen).
 		Joins("CROSS JOIN findings f").
 		Joins("JOIN vulnerabilities v ON v.id = f.vulnerability_pk").
 		Joins("JOIN vulnerability_details d ON d.vulnerability_pk = v.id").
 		Joins("JOIN packages p ON p.id = f.package_pk").
-		Joins("JOIN image_packages ip ON ip.package_pk = p.id AND ip.image_pk = ?", image).
-		Joins("JOIN images i ON i.id = ip.image_pk").
+		Joins("JOIN image_packages ip ON ip.package_pk = p.id AND ip.image_pk = ?", image.ID).
 		Joins("LEFT JOIN generations e ON e.number = f.until_gen AND e.number <= ?", resultSet).
 		Where("f.id = c.finding_id").
 		Select(packageColumns + ", v.severity, v.risk_micros, v.epss_micros, v.vulnerability_id, v.namespace, d.detail, v.scores, f.fix_state, f.fix_versions, " +
-			"f.details, f.digest, " + firstSeen + " AS first_seen, " + ended + " AS ended").
+			"f.details, f.digest, " + laterOf("f.opened_at", strconv.FormatInt(image.findingsSince(), 10)) + " AS first_seen, " + ended + " AS ended").
 		Order(sqldb.OrderByRenamed(keys, func(i int, _ string) string { return fmt.Sprintf("c.k%d", i) })).
 		Scan(&rows).Error
 	return rows, err

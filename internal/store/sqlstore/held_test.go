@@ -13,6 +13,7 @@ func checkHeld(t *testing.T, s *Store) {
 	if t.Failed() || s.Ready(context.Background()) != nil {
 		return // Some tests close the store, or take its database away.
 	}
+	checkVisible(t, s)
 	const number = "SELECT COALESCE(MAX(g.number), 0) FROM generations g WHERE g.state = 'Current'"
 	const shown = "f.from_gen <= (" + number + ") AND f.until_gen > (" + number + ")"
 	type row struct {

@@ -141,7 +141,7 @@ func TestMigrationOfHistory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	page, err := s.Presences(t.Context(), store.PresenceQuery{Image: key})
+	page, err := s.Presences(t.Context(), store.AllNamespaces(), store.PresenceQuery{Image: key})
 	if err != nil || page.Total != 2 || page.Presences[0].Workload.Name != "x" || !page.Presences[1].Since.Equal(fromMicros(500)) {
 		t.Errorf("got %+v, %v", page, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
@@ -17,13 +18,13 @@ const maxPageBytes = 4 << 20
 // packageOrder is the order in which the packages of an image are told.
 const packageOrder = " ORDER BY p.name, p.version, p.fingerprint"
 
-// Packages implements store.Matches. yield runs between transactions: it may wait for a client that reads slowly.
-func (s *Store) Packages(ctx context.Context, key model.ImageKey, yield func(model.HeldPackage) error) error {
+// Packages implements store.Reader. yield runs between transactions: it may wait for a client that reads slowly.
+func (s *Store) Packages(ctx context.Context, in store.Namespaces, key model.ImageKey, yield func(model.HeldPackage) error) error {
 	const what = "read the packages of an image"
 	var image imageRow
 	var ids []int64
 	err := s.read(ctx, what, func(tx *gorm.DB) (err error) {
-		if image, err = findImage(tx, key); err != nil {
+		if image, err = findImage(tx, in, key); err != nil {
 			return err
 		}
 		ids = nil

@@ -56,6 +56,9 @@ func (s *Store) RecordUses(ctx context.Context, scope string, uses []store.Use) 
 		if err := w.begin(added); err != nil {
 			return err
 		}
+		if err := noteNamespaces(tx, added); err != nil {
+			return err
+		}
 		return w.recordLeft(slices.Concat(gone, added))
 	})
 }

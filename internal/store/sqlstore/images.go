@@ -197,6 +197,9 @@ func (s *Store) RecordFailure(ctx context.Context, key model.ImageKey, attempt i
 			recorded, err = failRecatalog(tx, key, attempt, next)
 			return err
 		}
+		if err := noteFailure(tx, key, attempt); err != nil {
+			return err
+		}
 		data := failure{Reason: outcome.Reason, Message: message, Attempt: &attempt}
 		if !next.IsZero() {
 			at := next.UTC()
@@ -207,16 +210,52 @@ func (s *Store) RecordFailure(ctx context.Context, key model.ImageKey, attempt i
 	return recorded && err == nil, err
 }
 
+// EndAttempt implements store.Images.
+func (s *Store) EndAttempt(ctx context.Context, key model.ImageKey, attempt int, next time.Time) (bool, error) {
+	ended := false
+	err := s.write(ctx, "end an attempt", func(tx *txn) error {
+		result := tx.Exec("UPDATE images SET attempts = ?, next_attempt_at = ? WHERE image_id = ? AND platform = ? AND attempts = ? AND state IN ?",
+			attempt+1, micros(next), key.ImageID, key.Platform.String(), attempt, []string{string(store.StatePending), string(store.StateFailed)})
+		if ended = result.RowsAffected == 1; result.Error != nil || ended {
+			return result.Error
+		}
+		var err error
+		ended, err = failRecatalog(tx, key, attempt, next)
+		return err
+	})
+	return ended && err == nil, err
+}
+
+// noteFailure notes the namespace of the workload that an attempt was made for, as far as it is known.
+func noteFailure(tx *txn, key model.ImageKey, attempt int) error {
+	const ofImage = "image_id = ? AND platform = ?"
+	platform := key.Platform.String()
+	err := tx.Execute("DELETE FROM image_failures WHERE image_pk IN (SELECT id FROM images WHERE "+ofImage+")", key.ImageID, platform)
+	if err != nil {
+		return err
+	}
+	return tx.Execute(`INSERT INTO image_failures (image_pk, namespace) SELECT i.id, MIN(j.for_namespace) FROM images i
+		JOIN scan_jobs j ON j.image_id = i.image_id AND j.platform = i.platform AND j.nonce = i.nonce AND j.attempt = ?
+		WHERE i.image_id = ? AND i.platform = ? GROUP BY i.id`, attempt, key.ImageID, platform)
+}
+
 // DeleteImage implements store.Images.
-func (s *Store) DeleteImage(ctx context.Context, imageID string) error {
+func (s *Store) DeleteImage(ctx context.Context, in, may store.Namespaces, imageID string) error {
 	return s.write(ctx, "delete an image", func(tx *txn) error {
 		var rows []imageRow
 		err := tx.Raw("SELECT id, image_id, platform FROM images WHERE image_id = ? ORDER BY platform", imageID).Scan(&rows).Error
 		if err != nil {
 			return err
 		}
-		if len(rows) == 0 {
+		names, err := namespacesOf(tx.DB, imageID)
+		if err != nil {
+			return err
+		}
+		if len(rows) == 0 || !in.ContainsAny(names) {
 			return fmt.Errorf("image %q: %w", imageID, store.ErrNotFound)
+		}
+		if err := mayChange(tx.DB, may, imageID); err != nil {
+			return err
 		}
 		ids := make([]int64, len(rows))
 		for i := range rows {
@@ -239,6 +278,9 @@ func (s *Store) DeleteImage(ctx context.Context, imageID string) error {
 
 // deleteImages deletes images. What belongs to them goes with them, by foreign keys.
 func deleteImages(tx *txn, ids []int64) error {
+	if err := tx.keepAudience(ids); err != nil {
+		return err
+	}
 	packages, err := packagesOf(tx.DB, ids, "")
 	if err != nil {
 		return err
@@ -250,9 +292,12 @@ func deleteImages(tx *txn, ids []int64) error {
 	return tx.lowerHeld(packages)
 }
 
-// findImage reads the id and a few columns of one image; with a zero platform, of the one that is shown for it.
-func findImage(tx *gorm.DB, key model.ImageKey) (imageRow, error) {
+// findImage reads one visible image; with a zero platform, the one that is shown for it.
+func findImage(tx *gorm.DB, in store.Namespaces, key model.ImageKey) (imageRow, error) {
 	statement := "SELECT " + imageColumns + " FROM images i" + imageJoins + " WHERE i.image_id = ?"
+	if !in.All() {
+		statement += " AND EXISTS (SELECT 1 FROM image_namespaces m WHERE m.image_pk = i.id AND " + isWithin("m.namespace", in) + ")"
+	}
 	values := []any{key.ImageID}
 	if key.Platform != (model.Platform{}) {
 		statement += " AND i.platform = ?"
@@ -267,5 +312,6 @@ func findImage(tx *gorm.DB, key model.ImageKey) (imageRow, error) {
 	if len(rows) == 0 {
 		return imageRow{}, fmt.Errorf("image %s: %w", key, store.ErrNotFound)
 	}
-	return rows[0], nil
+	err := limitImages(tx, in, rows)
+	return rows[0], err
 }

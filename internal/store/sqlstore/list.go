@@ -40,15 +40,17 @@ type imageToken struct {
 	MinSeverity  model.Severity
 	Fixable, KEV bool
 	EpssMicros   int64
+	Partial      bool
+	Source       model.ImageSource
 	Where        store.Where
 	Sort         store.ImageSort
 }
 
 // Image implements store.Images.
-func (s *Store) Image(ctx context.Context, key model.ImageKey) (store.Image, error) {
+func (s *Store) Image(ctx context.Context, in store.Namespaces, key model.ImageKey) (store.Image, error) {
 	var image store.Image
 	err := s.read(ctx, "read an image", func(tx *gorm.DB) error {
-		row, err := findImage(tx, key)
+		row, err := findImage(tx, in, key)
 		if err != nil {
 			return err
 		}
@@ -59,7 +61,7 @@ func (s *Store) Image(ctx context.Context, key model.ImageKey) (store.Image, err
 }
 
 // ListImages implements store.Images.
-func (s *Store) ListImages(ctx context.Context, query store.ImageQuery) (store.ImagePage, error) {
+func (s *Store) ListImages(ctx context.Context, in store.Namespaces, query store.ImageQuery) (store.ImagePage, error) {
 	const what = "list images"
 	if query.Sort == "" {
 		query.Sort = store.SortImageID
@@ -69,12 +71,13 @@ func (s *Store) ListImages(ctx context.Context, query store.ImageQuery) (store.I
 		return store.ImagePage{}, fmt.Errorf("%s: unknown sort order %q", what, query.Sort)
 	}
 	token := imageToken{
-		"images", query.Text, query.States, query.MinSeverity, query.Fixable, query.KEV, millionths(query.MinEPSS), query.Where, query.Sort,
+		"images", query.Text, query.States, query.MinSeverity, query.Fixable, query.KEV, millionths(query.MinEPSS),
+		query.Partial, query.Source, query.Where, query.Sort,
 	}
 	var page store.ImagePage
 	err := s.read(ctx, what, func(tx *gorm.DB) error {
 		page = store.ImagePage{}
-		filtered, err := s.filterImages(tx, query)
+		filtered, err := s.filterImages(tx, place{query.Where, in}, query)
 		if err != nil {
 			return err
 		}
@@ -95,6 +98,9 @@ func (s *Store) ListImages(ctx context.Context, query store.ImageQuery) (store.I
 		if rows, page.NextToken, err = cutPage(rows, query.Limit(), token, keys, (*imageRow).value); err != nil {
 			return err
 		}
+		if err := limitImages(tx, in, rows); err != nil {
+			return err
+		}
 		page.Images = make([]store.Image, len(rows))
 		for i := range rows {
 			if page.Images[i], err = rows[i].image(); err != nil {
@@ -110,7 +116,7 @@ func (s *Store) ListImages(ctx context.Context, query store.ImageQuery) (store.I
 }
 
 // filterImages selects the images that the query matches.
-func (s *Store) filterImages(tx *gorm.DB, query store.ImageQuery) (*gorm.DB, error) {
+func (s *Store) filterImages(tx *gorm.DB, chosen place, query store.ImageQuery) (*gorm.DB, error) {
 	images := contains(tx.Table("images AS i"), s.db.Dialect(), query.Text, "i.image_id")
 	if len(query.States) > 0 {
 		states := make([]string, len(query.States))
@@ -128,8 +134,14 @@ func (s *Store) filterImages(tx *gorm.DB, query store.ImageQuery) (*gorm.DB, err
 	if query.KEV {
 		images = images.Where("i.kev > 0")
 	}
-	if query.Where != (store.Where{}) {
-		images = images.Where("i.id IN (?)", usedBy(tx, query.Where))
+	if query.Partial {
+		images = images.Where("i.id IN (SELECT w.image_pk FROM sbom_sources w WHERE w.unreadable > 0)")
+	}
+	if query.Source != "" {
+		images = images.Where("i.id IN (SELECT w.image_pk FROM sbom_sources w WHERE w.source = ?)", string(query.Source))
+	}
+	if !chosen.everywhere() {
+		images = images.Where("i.id IN (?)", chosen.images(tx))
 	}
 	if least := millionths(query.MinEPSS); least > 0 {
 		current, err := currentNumber(tx)
@@ -150,7 +162,7 @@ func exploitable(tx *gorm.DB, resultSet, leastMicros int64) *gorm.DB {
 }
 
 // Overview implements store.Images.
-func (s *Store) Overview(ctx context.Context) (store.Overview, error) {
+func (s *Store) Overview(ctx context.Context, in store.Namespaces) (store.Overview, error) {
 	overview := store.Overview{}
 	err := s.read(ctx, "count images", func(tx *gorm.DB) error {
 		overview = store.Overview{Images: map[store.State]int{}}
@@ -163,7 +175,14 @@ func (s *Store) Overview(ctx context.Context) (store.Overview, error) {
 		for i, column := range countColumns {
 			sums[i] = "SUM(" + column + ") AS " + column
 		}
-		err := tx.Raw("SELECT state, COUNT(*) AS images, " + strings.Join(sums, ", ") + " FROM images GROUP BY state").Scan(&rows).Error
+		chosen := place{in: in}
+		images, used := tx.Table("images AS i"), within(tx.Table("image_uses AS u"), "u.namespace", in)
+		packages := tx.Table("packages AS p").Where("EXISTS (SELECT 1 FROM image_packages ip WHERE ip.package_pk = p.id)")
+		if !chosen.everywhere() {
+			images = images.Where("i.id IN (?)", chosen.images(tx))
+			packages = tx.Table("(?) AS p", tx.Table("image_packages AS ip").Distinct("ip.package_pk").Where("ip.image_pk IN (?)", chosen.images(tx)))
+		}
+		err := images.Select("i.state, COUNT(*) AS images, " + strings.Join(sums, ", ")).Group("i.state").Scan(&rows).Error
 		if err != nil {
 			return err
 		}
@@ -174,11 +193,10 @@ func (s *Store) Overview(ctx context.Context) (store.Overview, error) {
 			overview.Counts.KEV += counts.KEV
 			overview.Counts.Fixable += counts.Fixable
 		}
-		if err := tx.Raw("SELECT COUNT(DISTINCT image_pk) FROM image_uses").Scan(&overview.Running).Error; err != nil {
+		if err := used.Select("COUNT(DISTINCT u.image_pk)").Scan(&overview.Running).Error; err != nil {
 			return err
 		}
-		return tx.Raw(`SELECT COUNT(*) FROM packages p WHERE EXISTS
-			(SELECT 1 FROM image_packages ip WHERE ip.package_pk = p.id)`).Scan(&overview.Packages).Error
+		return packages.Select("COUNT(*)").Scan(&overview.Packages).Error
 	})
 	return overview, err
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
@@ -47,7 +48,7 @@ func TestMigrationOfContent(t *testing.T) {
 	for range unlessRace(2, 1) {
 		s := openAt(t, path)
 		for n, size := range sizes {
-			sbom, err := s.SBOM(t.Context(), model.ImageKey{ImageID: fmt.Sprint("image-", n)})
+			sbom, err := s.SBOM(t.Context(), store.AllNamespaces(), model.ImageKey{ImageID: fmt.Sprint("image-", n)})
 			if err != nil || !bytes.Equal(sbom.Content, noise(n, size)) {
 				t.Errorf("%d bytes: got %d, %v", size, len(sbom.Content), err)
 			}

@@ -78,7 +78,7 @@ func migrateValues(t *testing.T, config Config) {
 // checkValues expects oldValues under their names of today.
 func checkValues(t *testing.T, s *Store) {
 	t.Helper()
-	rollouts, err := s.ListRollouts(t.Context(), store.RolloutQuery{})
+	rollouts, err := s.ListRollouts(t.Context(), store.AllNamespaces(), store.RolloutQuery{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func checkValues(t *testing.T, s *Store) {
 	if diff := cmp.Diff([]store.RolloutState{store.RolloutEvaluated, store.RolloutTimedOut, store.RolloutWaiting}, states); diff != "" {
 		t.Errorf("rollouts (-want +got):\n%s", diff)
 	}
-	events, err := s.EventsSince(t.Context(), 0, store.MaxKeys)
+	events, err := s.EventsSince(t.Context(), store.AllNamespaces(), 0, store.MaxKeys)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,11 +105,11 @@ func checkValues(t *testing.T, s *Store) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
-	images, err := s.ListImages(t.Context(), store.ImageQuery{States: []store.State{store.StateCataloged}})
+	images, err := s.ListImages(t.Context(), store.AllNamespaces(), store.ImageQuery{States: []store.State{store.StateCataloged}})
 	if err != nil || len(images.Images) != 1 || !images.Images[0].CatalogedAt.Equal(fromMicros(7)) {
 		t.Errorf("images: got %+v, %v", images.Images, err)
 	}
-	coverages, err := s.ListCoverage(t.Context(), store.CoverageQuery{Reason: coverage.ReasonNotCataloged})
+	coverages, err := s.ListCoverage(t.Context(), store.AllNamespaces(), store.CoverageQuery{Reason: coverage.ReasonNotCataloged})
 	if err != nil || len(coverages.Containers) != 1 {
 		t.Errorf("coverage: got %+v, %v", coverages.Containers, err)
 	}

@@ -91,14 +91,14 @@ func TestReopenKeepsEverything(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.SaveReport(t.Context(), "a", store.Report{Content: []byte("report")}); err != nil {
+	if err := s.SaveReport(t.Context(), store.AllNamespaces(), "a", store.Report{Content: []byte("report")}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	s = openAt(t, path)
-	if report, err := s.Report(t.Context(), "a"); err != nil || string(report) != "report" {
+	if report, err := s.Report(t.Context(), store.AllNamespaces(), "a"); err != nil || string(report) != "report" {
 		t.Errorf("got %q, %v", report, err)
 	}
 }
@@ -257,7 +257,7 @@ func BenchmarkListImages(b *testing.B) {
 			for b.Loop() {
 				walked := query
 				for {
-					page, err := s.ListImages(b.Context(), walked)
+					page, err := s.ListImages(b.Context(), store.AllNamespaces(), walked)
 					if err != nil {
 						b.Fatal(err)
 					}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"gorm.io/gorm"
 
@@ -66,13 +67,14 @@ func (r *packageEntry) value(column string) string {
 // packageSearch is a store.PackageQuery in the words of the database.
 type packageSearch struct {
 	store.PackageQuery
+	chosen  place
 	dialect sqldb.Dialect
 	// ids are the packages with a version that is asked for, as a list in a statement; "" when all are.
 	ids string
 }
 
-// ListPackages implements store.Search.
-func (s *Store) ListPackages(ctx context.Context, query store.PackageQuery) (store.PackagePage, error) {
+// ListPackages implements store.Reader.
+func (s *Store) ListPackages(ctx context.Context, in store.Namespaces, query store.PackageQuery) (store.PackagePage, error) {
 	const what = "list packages"
 	if query.Sort == "" {
 		query.Sort = store.SortPackageName
@@ -90,7 +92,7 @@ func (s *Store) ListPackages(ctx context.Context, query store.PackageQuery) (sto
 	var page store.PackagePage
 	err := s.read(ctx, what, func(tx *gorm.DB) error {
 		page = store.PackagePage{}
-		search := packageSearch{PackageQuery: query, dialect: s.db.Dialect()}
+		search := packageSearch{PackageQuery: query, chosen: place{query.Where, in}, dialect: s.db.Dialect()}
 		if err := search.chooseVersions(tx); err != nil {
 			return err
 		}
@@ -102,7 +104,7 @@ func (s *Store) ListPackages(ctx context.Context, query store.PackageQuery) (sto
 		case search.unfiltered():
 			rows, page.NextToken, page.Total, err = search.inOrder(tx, worstHeld, token)
 		default:
-			rows, page.NextToken, page.Total, err = readEntries(tx, search.bySeverity(tx), keys, query.Page, token, (*packageEntry).value)
+			rows, page.NextToken, page.Total, err = readEntries(tx, search.entries(search.filter(tx)), keys, query.Page, token, (*packageEntry).value)
 		}
 		if err != nil {
 			return err
@@ -122,6 +124,10 @@ func (q *packageSearch) chooseVersions(tx *gorm.DB) error {
 		return nil
 	}
 	named := equals(equals(tx.Table("packages AS p"), "p.name", q.Name), "p.type", q.Type)
+	if !q.chosen.in.All() {
+		held := tx.Table("image_packages AS ip").Select("ip.package_pk").Where("ip.image_pk IN (?)", visibleImages(tx, q.chosen.in))
+		named = named.Where("p.id IN (?)", held)
+	}
 	rows, err := named.Select("p.id, p.type, p.version").Order("p.version, p.type").Limit(maxNamed + 1).Rows()
 	if err != nil {
 		return err
@@ -168,44 +174,58 @@ func (q *packageSearch) holders(tx *gorm.DB) *gorm.DB {
 	if q.ImageID != "" {
 		holders = holders.Where("ip.image_pk IN (?)", equals(tx.Table("images AS i").Select("i.id"), "i.image_id", q.ImageID))
 	}
-	if q.Where != (store.Where{}) {
-		holders = holders.Where("ip.image_pk IN (?)", usedBy(tx, q.Where))
+	if !q.chosen.everywhere() {
+		holders = holders.Where("ip.image_pk IN (?)", q.chosen.images(tx))
 	}
 	return holders
 }
 
 // unfiltered reports whether all images are asked.
-func (q *packageSearch) unfiltered() bool { return q.ImageID == "" && q.Where == (store.Where{}) }
+func (q *packageSearch) unfiltered() bool { return q.ImageID == "" && q.chosen.everywhere() }
 
-// counts are the columns of the counts of a package p, which are h's if one of the chosen images does not exclude it: otherwise what is said of it is
-// found in none of them.
-func (q *packageSearch) counts(tx *gorm.DB) (columns string, values []any) {
+// counts are the columns of the counts of a package. They are 0 if all of the chosen images exclude it: what is said of it is found in none of them.
+func (q *packageSearch) counts() string {
 	if q.unfiltered() {
-		return perCount("h.%[1]s"), nil
+		return perCount("h.%[1]s")
 	}
-	for range countColumns {
-		values = append(values, q.holders(tx).Where("ip.excluded = 0").Select("ip.package_pk"))
-	}
-	return perCount("CASE WHEN p.id IN (?) THEN h.%[1]s ELSE 0 END AS %[1]s"), values
+	return perCount("CASE WHEN c.excluded = 0 THEN h.%[1]s ELSE 0 END AS %[1]s")
 }
 
-// filter selects the packages p that the query matches, with their rows h of held_packages.
+// filter selects the rows h of held_packages that the query matches, with the rows c of the chosen images.
 func (q *packageSearch) filter(tx *gorm.DB) *gorm.DB {
-	packages := tx.Table("held_packages AS h").Joins("JOIN packages p ON p.id = h.package_pk")
+	packages := tx.Table("held_packages AS h")
+	if q.Name != "" || q.Type != "" || q.Text != "" {
+		packages = packages.Joins("JOIN packages p ON p.id = h.package_pk")
+	}
 	packages = contains(equals(equals(packages, "p.name", q.Name), "p.type", q.Type), q.dialect, q.Text, "p.name")
 	if !q.unfiltered() {
-		packages = packages.Where("p.id IN (?)", q.holders(tx).Select("ip.package_pk"))
+		chosen := q.holders(tx).Select("ip.package_pk, MIN(ip.excluded) AS excluded")
+		if !q.chosen.in.All() {
+			// Only matched images count: what is known of the packages of others follows from other images.
+			chosen = q.holders(tx).Joins("JOIN images k ON k.id = ip.image_pk").
+				Select("ip.package_pk, MIN(CASE WHEN ip.excluded = 0 AND k.matched_at > 0 THEN 0 ELSE 1 END) AS excluded")
+		}
+		chosen = chosen.Group("ip.package_pk")
+		packages = packages.Joins("JOIN (?) c ON c.package_pk = h.package_pk", chosen)
 	}
 	if q.ids != "" {
-		packages = packages.Where("p.id IN (" + q.ids + ")") // Numbers, too many to be given as values.
+		packages = packages.Where("h.package_pk IN (" + q.ids + ")") // Numbers, too many to be given as values.
 	}
 	if q.Vulnerable || q.MinSeverity > model.SeverityUnknown {
 		packages = packages.Where(orWorse("h.", q.MinSeverity))
 		if !q.unfiltered() {
-			packages = packages.Where("p.id IN (?)", q.holders(tx).Where("ip.excluded = 0").Select("ip.package_pk"))
+			packages = packages.Where("c.excluded = 0")
 		}
 	}
 	return packages
+}
+
+// entries selects a packageEntry for each package.
+func (q *packageSearch) entries(filtered *gorm.DB) *gorm.DB {
+	if q.Name == "" && q.Type == "" && q.Text == "" { // Otherwise they are joined already.
+		filtered = filtered.Joins("JOIN packages p ON p.id = h.package_pk")
+	}
+	return filtered.Select("p.id, p.name, p.version, p.type, p.fingerprint, " + q.counts())
 }
 
 // inOrder reads a page in the order of an index.
@@ -218,18 +238,12 @@ func (q *packageSearch) inOrder(tx *gorm.DB, keys []sqldb.SortKey, token package
 	if err != nil {
 		return nil, "", 0, err
 	}
-	err = behind.Select("p.id, p.name, p.version, p.type, p.fingerprint, " + perCount("h.%[1]s")).Order(sqldb.OrderBy(keys)).Limit(q.Limit() + 1).Scan(&rows).Error
+	err = q.entries(behind).Order(sqldb.OrderBy(keys)).Limit(q.Limit() + 1).Scan(&rows).Error
 	if err != nil {
 		return nil, "", 0, err
 	}
 	rows, next, err = cutPage(rows, q.Limit(), token, keys, (*packageEntry).value)
 	return rows, next, total, err
-}
-
-// bySeverity selects a packageEntry for each package.
-func (q *packageSearch) bySeverity(tx *gorm.DB) *gorm.DB {
-	columns, values := q.counts(tx)
-	return q.filter(tx).Select("p.id, p.name, p.version, p.type, p.fingerprint, "+columns, values...)
 }
 
 // read reads all about the packages of a page.
@@ -239,9 +253,10 @@ func (q *packageSearch) read(tx *gorm.DB, entries []packageEntry) ([]store.Packa
 	ids := make([]int64, len(entries))
 	for i := range entries {
 		ids[i], byID[entries[i].ID] = entries[i].ID, &summaries[i]
+		summaries[i].Counts = entries[i].Counts.counts()
 	}
 	err := inParts(ids, func(part []int64) error {
-		for _, read := range []func(*gorm.DB, []int64, map[int64]*store.PackageSummary) error{readPackages, q.readCounts, q.readHolders} {
+		for _, read := range []func(*gorm.DB, []int64, map[int64]*store.PackageSummary) error{readPackages, q.readHolders} {
 			if err := read(tx, part, byID); err != nil {
 				return err
 			}
@@ -269,44 +284,24 @@ func readPackages(tx *gorm.DB, ids []int64, byID map[int64]*store.PackageSummary
 	return nil
 }
 
-func (q *packageSearch) readCounts(tx *gorm.DB, ids []int64, byID map[int64]*store.PackageSummary) error {
-	var rows []struct {
-		ID     int64
-		Counts countsRow `gorm:"embedded"`
-	}
-	columns, values := q.counts(tx)
-	err := tx.Table("held_packages AS h").Joins("JOIN packages p ON p.id = h.package_pk").Where("h.package_pk IN ?", ids).
-		Select("p.id, "+columns, values...).Scan(&rows).Error
-	for i := range rows {
-		byID[rows[i].ID].Counts = rows[i].Counts.counts()
-	}
-	return err
-}
-
 // readHolders reads how many images hold each package and how many workloads run these, and the images that are known longest.
 func (q *packageSearch) readHolders(tx *gorm.DB, ids []int64, byID map[int64]*store.PackageSummary) error {
 	members := make(map[int64][]int, len(ids))
 	for i, id := range ids {
 		members[id] = []int{i}
 	}
-	reached, err := reachOfGroups(tx, len(ids), members, q.holders(tx), q.Where)
+	reached, err := reachOfGroups(tx, q.dialect, len(ids), members, q.holders(tx), nil, q.chosen)
 	if err != nil {
+		return err
+	}
+	if err := q.describe(tx, ids, reached, byID); err != nil {
 		return err
 	}
 	var first []int64
 	for _, images := range reached.images {
 		first = append(first, images[:min(len(images), store.MaxReach)]...)
 	}
-	slices.Sort(first)
-	names := map[int64]string{}
-	err = inParts(slices.Compact(first), func(part []int64) error {
-		var rows []imageRow
-		err := tx.Raw("SELECT id, image_id FROM images WHERE id IN ?", part).Scan(&rows).Error
-		for i := range rows {
-			names[rows[i].ID] = rows[i].ImageID
-		}
-		return err
-	})
+	names, err := namesOfImages(tx, first)
 	if err != nil {
 		return err
 	}
@@ -320,4 +315,48 @@ func (q *packageSearch) readHolders(tx *gorm.DB, ids []int64, byID map[int64]*st
 		summary.ImageIDs = slices.Compact(summary.ImageIDs) // One image ID may stand for several platforms.
 	}
 	return nil
+}
+
+// describe replaces what images say differently of packages by what the first visible one says: what is stored with a package comes from the image that
+// was known first, wherever that is.
+func (q *packageSearch) describe(tx *gorm.DB, ids []int64, reached *groupReach, byID map[int64]*store.PackageSummary) error {
+	if q.chosen.in.All() {
+		return nil
+	}
+	var first []heldPackage
+	for i, id := range ids {
+		if images := reached.images[i]; len(images) > 0 {
+			first = append(first, heldPackage{id, images[0]})
+		}
+	}
+	for part := range slices.Chunk(first, maxPairs) {
+		var rows []struct {
+			PackagePk int64
+			Own       string
+		}
+		if err := ownOf(tx, part).Scan(&rows).Error; err != nil {
+			return err
+		}
+		for _, row := range rows {
+			if err := applyOverrides(row.Own, &byID[row.PackagePk].Package); err != nil {
+				return fmt.Errorf("package %d in the database: %w", row.PackagePk, err)
+			}
+		}
+	}
+	return nil
+}
+
+// maxPairs bounds the packages of one statement that ownOf makes.
+const maxPairs = 100
+
+// heldPackage is a package in an image.
+type heldPackage struct{ packagePk, imagePk int64 }
+
+// ownOf selects what images say differently of packages, at least one. Each is looked up by the primary key.
+func ownOf(tx *gorm.DB, held []heldPackage) *gorm.DB {
+	pairs := make([]string, len(held))
+	for i, one := range held {
+		pairs[i] = fmt.Sprintf("ip.image_pk = %d AND ip.package_pk = %d", one.imagePk, one.packagePk)
+	}
+	return tx.Table("image_packages AS ip").Select("ip.package_pk, ip.own").Where(strings.Join(pairs, " OR "))
 }

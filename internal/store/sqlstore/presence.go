@@ -159,15 +159,15 @@ var presenceOrder = []sqldb.SortKey{
 type presenceToken struct{ List, ImageID, Platform string }
 
 // Presences implements store.History.
-func (s *Store) Presences(ctx context.Context, query store.PresenceQuery) (store.PresencePage, error) {
+func (s *Store) Presences(ctx context.Context, in store.Namespaces, query store.PresenceQuery) (store.PresencePage, error) {
 	token := presenceToken{"presences", query.Image.ImageID, query.Image.Platform.String()}
 	var page store.PresencePage
 	err := s.read(ctx, "list where an image ran", func(tx *gorm.DB) error {
 		page = store.PresencePage{Presences: []store.Presence{}}
-		if _, err := findImage(tx, query.Image); err != nil {
+		if _, err := findImage(tx, in, query.Image); err != nil {
 			return err
 		}
-		filtered := tx.Table("image_presences AS p").Joins("JOIN images i ON i.id = p.image_pk").Where("i.image_id = ?", query.Image.ImageID)
+		filtered := visiblePresences(tx.Table("image_presences AS p").Joins("JOIN images i ON i.id = p.image_pk"), "p", in).Where("i.image_id = ?", query.Image.ImageID)
 		if query.Image.Platform != (model.Platform{}) {
 			filtered = filtered.Where("i.platform = ?", query.Image.Platform.String())
 		}
@@ -177,7 +177,7 @@ func (s *Store) Presences(ctx context.Context, query store.PresenceQuery) (store
 			return err
 		}
 		page.Total = int(total)
-		return readPresences(filtered, query, token, &page)
+		return readPresences(filtered, in, query, token, &page)
 	})
 	if err != nil {
 		return store.PresencePage{}, err
@@ -186,18 +186,18 @@ func (s *Store) Presences(ctx context.Context, query store.PresenceQuery) (store
 }
 
 // readPresences fills a page.
-func readPresences(filtered *gorm.DB, query store.PresenceQuery, token presenceToken, page *store.PresencePage) error {
+func readPresences(filtered *gorm.DB, in store.Namespaces, query store.PresenceQuery, token presenceToken, page *store.PresencePage) error {
 	behind, err := fromToken(filtered, query.Token, token, presenceOrder)
 	if err != nil {
 		return err
 	}
 	var rows []struct {
-		ID, Since, UntilTime                              int64
+		ID, Since, ShownSince, UntilTime                  int64
 		ImageID, Platform                                 string
 		Cluster, Namespace, Kind, Workload, ContainerName string
 	}
 	limit := query.Limit()
-	err = behind.Select("p.id, p.since, p.until_time, i.image_id, i.platform, p.cluster, p.namespace, p.kind, p.name AS workload, p.container AS container_name").
+	err = behind.Select("p.id, p.since, " + presenceSince("p", in) + " AS shown_since, p.until_time, i.image_id, i.platform, p.cluster, p.namespace, p.kind, p.name AS workload, p.container AS container_name").
 		Order(sqldb.OrderBy(presenceOrder)).Limit(limit + 1).Scan(&rows).Error
 	if err != nil {
 		return err
@@ -215,7 +215,7 @@ func readPresences(filtered *gorm.DB, query store.PresenceQuery, token presenceT
 		row := &rows[i]
 		presence := store.Presence{
 			Cluster: row.Cluster, Workload: store.Workload{Namespace: row.Namespace, Kind: row.Kind, Name: row.Workload},
-			Container: row.ContainerName, Since: fromMicros(row.Since),
+			Container: row.ContainerName, Since: fromMicros(row.ShownSince),
 		}
 		if row.UntilTime != stillOpen {
 			presence.Until = fromMicros(row.UntilTime)

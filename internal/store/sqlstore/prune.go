@@ -90,7 +90,7 @@ const endedPresence = `until_time < ? AND NOT EXISTS (SELECT 1 FROM image_uses u
 // unusedReport is the condition that a report was uploaded before a time, and that nothing runs its image or ran it as long as scopes keep
 // that. ForgetImages removes the image.
 const unusedReport = `saved_at < ? AND NOT EXISTS (SELECT 1 FROM images i JOIN image_uses u ON u.image_pk = i.id WHERE i.image_id = reports.image_id)
-	AND NOT EXISTS (SELECT 1 FROM images i JOIN scope_last_uses l ON l.image_pk = i.id WHERE i.image_id = reports.image_id)`
+	AND NOT EXISTS (SELECT 1 FROM images i JOIN namespace_last_uses l ON l.image_pk = i.id WHERE i.image_id = reports.image_id)`
 
 // prunePackages deletes the packages that no image holds and no change is about, with all that is known of them.
 func (s *Store) prunePackages(ctx context.Context, what string) error {

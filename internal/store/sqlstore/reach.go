@@ -1,18 +1,18 @@
 package sqlstore
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"gorm.io/gorm"
 
 	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
-
-// matchedHolders selects the rows ip of what matched images hold and do not exclude. Nearly all images are matched, so that those which are not are
-// looked up once.
-func matchedHolders(tx *gorm.DB) *gorm.DB {
-	return tx.Table("image_packages AS ip").Where("ip.excluded = 0 AND ip.image_pk NOT IN (SELECT n.id FROM images n WHERE n.matched_at = 0)")
-}
 
 // groupReach is what groups of packages reach. It is counted here: to count what differs, databases sort all rows, with the names of the workloads.
 type groupReach struct {
@@ -21,32 +21,53 @@ type groupReach struct {
 	workloads []int
 	// held has the packages that some image holds.
 	held map[int64]bool
+	// since is from when on packages were in an image that is visible in some namespaces and matched; nil of all namespaces.
+	since map[int64]int64
 }
 
-// allUses is how many images are looked up for the workloads that run them; where there are more, all uses are read.
+// reachedImage is an image that is reached, and from when on it is visible and has findings.
+type reachedImage struct {
+	ID, Since, FoundSince int64
+	ImageID, Platform     string
+}
+
+// allUses is how many images are looked up by ID; where there are more, the list of all is read.
 const allUses = 4 * store.MaxPageSize
 
-// reachOfGroups reads what groups of packages reach. members has the groups of each package, holders selects the rows ip that count, and where the
-// workloads.
-func reachOfGroups(tx *gorm.DB, groups int, members map[int64][]int, holders *gorm.DB, where store.Where) (*groupReach, error) {
-	r := &groupReach{images: make([][]int64, groups), workloads: make([]int, groups), held: map[int64]bool{}}
+// unmatchedImages has the images that are not matched: nearly all are.
+func unmatchedImages(tx *gorm.DB) (map[int64]bool, error) {
+	var ids []int64
+	err := tx.Raw("SELECT id FROM images WHERE matched_at = 0").Scan(&ids).Error
+	unmatched := make(map[int64]bool, len(ids))
+	for _, id := range ids {
+		unmatched[id] = true
+	}
+	return unmatched, err
+}
+
+// reachOfGroups reads what groups of packages reach. members has the groups of each package, holders selects the rows ip that count unless their image
+// is left out, and chosen the workloads.
+func reachOfGroups(
+	tx *gorm.DB, d sqldb.Dialect, groups int, members map[int64][]int, holders *gorm.DB, leftOut map[int64]bool, chosen place,
+) (*groupReach, error) {
+	r := &groupReach{images: make([][]int64, groups), held: map[int64]bool{}}
 	packages := make([]int64, 0, len(members))
 	for id := range members {
 		packages = append(packages, id)
 	}
 	slices.Sort(packages)
 	holders = holders.Session(&gorm.Session{})
+	holding := map[int64][]int64{}
 	err := inParts(packages, func(part []int64) error {
-		return eachRow(holders.Where("ip.package_pk IN ?", part).Select("ip.package_pk, ip.image_pk"), func(scan func(...any) error) error {
-			var id, image int64
-			if err := scan(&id, &image); err != nil {
-				return err
+		return eachList(holders.Where("ip.package_pk IN ?", part), d, "ip.package_pk", "ip.image_pk", func(id int64, images []int64) {
+			images = slices.DeleteFunc(images, func(image int64) bool { return leftOut[image] })
+			r.held[id] = len(images) > 0
+			if !chosen.in.All() {
+				holding[id] = images
 			}
-			r.held[id] = true
 			for _, group := range members[id] {
-				r.images[group] = append(r.images[group], image)
+				r.images[group] = append(r.images[group], images...)
 			}
-			return nil
 		})
 	})
 	if err != nil {
@@ -56,53 +77,142 @@ func reachOfGroups(tx *gorm.DB, groups int, members map[int64][]int, holders *go
 		slices.Sort(r.images[group])
 		r.images[group] = slices.Compact(r.images[group])
 	}
-	return r, r.countWorkloads(tx, where)
+	if err := r.limit(tx, chosen.in, holding); err != nil {
+		return nil, err
+	}
+	r.workloads, err = countWorkloads(uses(tx.Table("image_uses AS u"), chosen), r.images)
+	return r, err
 }
 
-// countWorkloads counts the workloads that run the images of each group.
-func (r *groupReach) countWorkloads(tx *gorm.DB, where store.Where) error {
-	number := map[store.Workload]int{}
-	running := map[int64][]int{}
-	read := func(uses *gorm.DB) error {
-		return eachRow(uses.Select("u.image_pk, u.namespace, u.kind, u.name"), func(scan func(...any) error) error {
-			var image int64
-			var w store.Workload
-			if err := scan(&image, &w.Namespace, &w.Kind, &w.Name); err != nil {
-				return err
-			}
-			if _, known := number[w]; !known {
-				number[w] = len(number)
-			}
-			running[image] = append(running[image], number[w])
-			return nil
-		})
+// limit puts images in the order in which they became visible. holding has the images of packages.
+func (r *groupReach) limit(tx *gorm.DB, in store.Namespaces, holding map[int64][]int64) error {
+	if in.All() {
+		return nil
 	}
-	used := uses(tx.Table("image_uses AS u"), where).Session(&gorm.Session{})
-	all := slices.Concat(r.images...)
-	slices.Sort(all)
-	all = slices.Compact(all)
-	var err error
-	if len(all) > allUses {
-		err = read(used)
-	} else {
-		err = inParts(all, func(part []int64) error { return read(used.Where("u.image_pk IN ?", part)) })
-	}
+	known, err := reachedImages(tx, in, slices.Concat(r.images...))
 	if err != nil {
 		return err
 	}
-	counted := make([]int, len(number)) // The last group that counted each workload, from 1.
-	for group, images := range r.images {
-		for _, image := range images {
-			for _, w := range running[image] {
-				if counted[w] != group+1 {
-					counted[w] = group + 1
-					r.workloads[group]++
-				}
+	for _, images := range r.images {
+		known.sort(images)
+	}
+	r.since = make(map[int64]int64, len(holding))
+	for id, images := range holding {
+		for i, image := range images {
+			if since := known[image].FoundSince; i == 0 || since < r.since[id] {
+				r.since[id] = since
 			}
 		}
 	}
 	return nil
 }
+
+// visibleOrder has what is known of images that are visible in some namespaces.
+type visibleOrder map[int64]*reachedImage
+
+// reachedImages reads since when images are visible in some namespaces.
+func reachedImages(tx *gorm.DB, in store.Namespaces, images []int64) (visibleOrder, error) {
+	slices.Sort(images)
+	known := make(visibleOrder, len(images))
+	err := inParts(slices.Compact(images), func(part []int64) error {
+		var rows []reachedImage
+		err := tx.Table("(?) AS n", visibleSince(tx, in).Where("m.image_pk IN ?", part)).Joins("JOIN images i ON i.id = n.image_pk").
+			Select("i.id, n.since, " + laterOf("n.since", "i.matched_at") + " AS found_since, i.image_id, i.platform").Scan(&rows).Error
+		for i := range rows {
+			known[rows[i].ID] = &rows[i]
+		}
+		return err
+	})
+	return known, err
+}
+
+// sort puts images in the order in which they became visible: that of their numbers tells when they were known.
+func (o visibleOrder) sort(images []int64) {
+	slices.SortFunc(images, func(x, y int64) int {
+		a, b := o[x], o[y]
+		return cmp.Or(cmp.Compare(a.Since, b.Since), cmp.Compare(a.ImageID, b.ImageID), cmp.Compare(a.Platform, b.Platform))
+	})
+}
+
+// countWorkloads counts the workloads among uses u that run images of each group. Each image is in a group once.
+func countWorkloads(used *gorm.DB, groups [][]int64) ([]int, error) {
+	number := map[store.Workload]int{}
+	running := map[int64][]int{}
+	err := eachUse(used, slices.Concat(groups...), func(image int64, w store.Workload) {
+		if _, known := number[w]; !known {
+			number[w] = len(number)
+		}
+		running[image] = append(running[image], number[w])
+	})
+	if err != nil {
+		return nil, err
+	}
+	workloads := make([]int, len(groups))
+	counted := make([]int, len(number)) // The last group that counted each workload, from 1.
+	for group, images := range groups {
+		for _, image := range images {
+			for _, w := range running[image] {
+				if counted[w] != group+1 {
+					counted[w] = group + 1
+					workloads[group]++
+				}
+			}
+		}
+	}
+	return workloads, nil
+}
+
+// eachUse calls visit for each use u of images, and where there are many also for uses of others.
+func eachUse(used *gorm.DB, images []int64, visit func(image int64, w store.Workload)) error {
+	read := func(uses *gorm.DB) error {
+		return eachRow(uses.Select("u.image_pk, u.namespace, u.kind, u.name"), func(scan func(...any) error) error {
+			var image int64
+			var w store.Workload
+			err := scan(&image, &w.Namespace, &w.Kind, &w.Name)
+			if err == nil {
+				visit(image, w)
+			}
+			return err
+		})
+	}
+	used = used.Session(&gorm.Session{})
+	slices.Sort(images)
+	images = slices.Compact(images)
+	if len(images) > allUses {
+		return read(used)
+	}
+	return inParts(images, func(part []int64) error { return read(used.Where("u.image_pk IN ?", part)) })
+}
+
+// eachList calls visit for each value of column by with the values of another column, all of them numbers. Databases return a row for each group several times faster
+// than a row for each value.
+func eachList(query *gorm.DB, d sqldb.Dialect, by, column string, visit func(id int64, list []int64)) error {
+	grouped := query.Select(by + ", COUNT(*), " + d.List(column)).Group(by)
+	return eachRow(grouped, func(scan func(...any) error) error {
+		var id int64
+		var count int
+		var text string
+		if err := scan(&id, &count, &text); err != nil {
+			return err
+		}
+		list := make([]int64, 0, count)
+		for number := range strings.SplitSeq(text, ",") {
+			n, err := strconv.ParseInt(number, 10, 64)
+			if err != nil {
+				return fmt.Errorf("a list of %d numbers in the database: %w", count, err)
+			}
+			list = append(list, n)
+		}
+		if len(list) != count {
+			return fmt.Errorf("the database returned %d of %d numbers of a list; increase max_allowed_packet", len(list), count)
+		}
+		visit(id, list)
+		return nil
+	})
+}
+
+// errEnough ends eachRow without an error.
+var errEnough = errors.New("enough rows")
 
 // eachRow calls visit for each row of a query.
 func eachRow(query *gorm.DB, visit func(scan func(...any) error) error) error {
@@ -113,6 +223,9 @@ func eachRow(query *gorm.DB, visit func(scan func(...any) error) error) error {
 	defer rows.Close() //nolint:errcheck // Err tells whether all rows were read.
 	for rows.Next() {
 		if err := visit(rows.Scan); err != nil {
+			if errors.Is(err, errEnough) {
+				return nil
+			}
 			return err
 		}
 	}

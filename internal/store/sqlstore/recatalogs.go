@@ -24,22 +24,29 @@ func (s *Store) BeginRecatalog(ctx context.Context, key model.ImageKey, attempt 
 	if cataloger == "" || len(cataloger) > maxIdentifier {
 		return false, fmt.Errorf("%s: the cataloger has %d bytes, expected 1 to %d", what, len(cataloger), maxIdentifier)
 	}
-	var image int64
-	check := func(tx *gorm.DB) (err error) {
-		image, err = recatalogable(tx, key, attempt, perHour, s.now())
-		return err
-	}
-	if err := s.read(ctx, what, check); err != nil || image == 0 {
-		return false, err
-	}
-	err := s.write(ctx, what, func(tx *txn) error {
-		if err := check(tx.DB); err != nil || image == 0 {
-			return err
-		}
+	return s.beginAgain(ctx, what, func(tx *gorm.DB) (int64, error) { return recatalogable(tx, key, attempt, perHour, s.now()) }, func(tx *txn, image int64) error {
 		if err := tx.Execute("DELETE FROM recatalogs WHERE image_pk = ?", image); err != nil {
 			return err
 		}
 		return tx.Insert("recatalogs", []string{"image_pk", "cataloger", "started_at", "is_open"}, []any{image, cataloger, tx.now, 1}, "")
+	})
+}
+
+// beginAgain records that an image is cataloged again, if check returns one and not 0. It only reads if not.
+func (s *Store) beginAgain(ctx context.Context, what string, check func(tx *gorm.DB) (int64, error), record func(tx *txn, image int64) error) (bool, error) {
+	var image int64
+	find := func(tx *gorm.DB) (err error) {
+		image, err = check(tx)
+		return err
+	}
+	if err := s.read(ctx, what, find); err != nil || image == 0 {
+		return false, err
+	}
+	err := s.write(ctx, what, func(tx *txn) error {
+		if err := find(tx.DB); err != nil || image == 0 {
+			return err
+		}
+		return record(tx, image)
 	})
 	return err == nil && image != 0, err
 }
@@ -72,7 +79,7 @@ func endRecatalog(tx *txn, image int64) (bool, error) {
 
 // renewSBOM replaces the SBOM of an image that is matched. What the image holds stays that of the earlier one until ReplaceCatalog.
 func renewSBOM(tx *txn, image int64, key model.ImageKey, sbom store.SBOM, catalog model.Catalog, packages int) error {
-	if err := saveDocument(tx, image, sbom, catalog.Cataloger); err != nil {
+	if err := saveDocument(tx, image, key, sbom, catalog); err != nil {
 		return err
 	}
 	err := tx.Execute(`UPDATE images SET nonce = ?, attempts = 0, next_attempt_at = 0, catalogued_at = ?, sbom_sha256 = ?, sbom_size = ?, projection = ?
@@ -82,6 +89,44 @@ func renewSBOM(tx *txn, image int64, key model.ImageKey, sbom store.SBOM, catalo
 	}
 	return tx.event(store.EventImageCataloged, key.ImageID, key.Platform.String(),
 		cataloged{Packages: packages, Distro: sqldb.Clean(catalog.Distro), Size: catalog.Size})
+}
+
+// RetryPartial implements store.Scans. When it returns false it only reads.
+func (s *Store) RetryPartial(ctx context.Context, key model.ImageKey, attempt int) (bool, error) {
+	check := func(tx *gorm.DB) (int64, error) {
+		var ids []int64
+		err := tx.Raw(`SELECT i.id FROM images i JOIN sbom_sources w ON w.image_pk = i.id
+			WHERE i.image_id = ? AND i.platform = ? AND i.attempts = ? AND i.state IN ? AND i.from_report = 0 AND w.unreadable > 0`,
+			key.ImageID, key.Platform.String(), attempt, []string{string(store.StateCataloged), string(store.StateScanned)}).Scan(&ids).Error
+		if err != nil || len(ids) == 0 {
+			return 0, err
+		}
+		return ids[0], nil
+	}
+	return s.beginAgain(ctx, "begin to replace a partial SBOM", check, func(tx *txn, image int64) error {
+		if err := tx.Execute("UPDATE recatalogs SET is_open = 1 WHERE image_pk = ?", image); err != nil {
+			return err
+		}
+		// Without a time, it does not count towards the limit of BeginRecatalog.
+		return tx.Insert("recatalogs", []string{"image_pk", "cataloger", "started_at", "is_open"}, []any{image, "", 0, 1}, tx.Dialect.IgnoreConflict("image_pk"))
+	})
+}
+
+// lacksFiles ends an attempt to catalog an image again whose SBOM is partial while the one that the image has is complete: that one stays.
+func lacksFiles(tx *txn, image int64, sbom store.SBOM) (bool, error) {
+	if sbom.Unreadable == 0 {
+		return false, nil
+	}
+	var ids []int64
+	err := tx.Raw("SELECT i.id FROM images i WHERE i.id = ? AND "+isRecataloged+
+		" AND NOT EXISTS (SELECT 1 FROM sbom_sources w WHERE w.image_pk = i.id AND w.unreadable > 0)", image).Scan(&ids).Error
+	if err != nil || len(ids) == 0 {
+		return false, err
+	}
+	if err := tx.Execute("UPDATE recatalogs SET is_open = 0 WHERE image_pk = ?", image); err != nil {
+		return false, err
+	}
+	return true, tx.Execute("UPDATE images SET nonce = ?, attempts = 0, next_attempt_at = 0 WHERE id = ?", newNonce(), image)
 }
 
 // failRecatalog ends an attempt to catalog an image again, and reports whether it was the current one.

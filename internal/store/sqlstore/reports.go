@@ -18,7 +18,7 @@ type reported struct {
 }
 
 // SaveReport implements store.Reports. The counts of the report are those of the image for as long as it was not matched.
-func (s *Store) SaveReport(ctx context.Context, imageID string, report store.Report) error {
+func (s *Store) SaveReport(ctx context.Context, may store.Namespaces, imageID string, report store.Report) error {
 	const what = "save a report"
 	key := model.ImageKey{ImageID: imageID}
 	if err := key.Validate(); err != nil {
@@ -39,6 +39,9 @@ func (s *Store) SaveReport(ctx context.Context, imageID string, report store.Rep
 	}
 	content := s.encoder.EncodeAll(report.Content, nil)
 	return s.write(ctx, what, func(tx *txn) error {
+		if err := mayChange(tx.DB, may, imageID); err != nil {
+			return err
+		}
 		if err := keepReport(tx, imageID, &report, content); err != nil {
 			return err
 		}
@@ -158,12 +161,12 @@ func forgetSBOM(tx *txn, image int64) error {
 }
 
 // Report implements store.Reports.
-func (s *Store) Report(ctx context.Context, imageID string) ([]byte, error) {
+func (s *Store) Report(ctx context.Context, in store.Namespaces, imageID string) ([]byte, error) {
 	const what = "read a report"
 	var content []byte
 	err := s.read(ctx, what, func(tx *gorm.DB) error {
 		var ids []int64
-		err := tx.Raw("SELECT id FROM reports WHERE image_id = ?", imageID).Scan(&ids).Error
+		err := visibleID(tx.Table("reports AS r").Select("r.id").Where("r.image_id = ?", imageID), "r.image_id", in).Scan(&ids).Error
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -255,6 +256,7 @@ func (w *switcher) updateImages() error {
 		}
 	}
 	slices.Sort(ids)
+	var told []imageRow
 	for part := range slices.Chunk(ids, sqldb.MaxIn) {
 		var rows []imageRow
 		err := w.Raw("SELECT id, image_id, platform, "+strings.Join(countColumns, ", ")+
@@ -266,12 +268,19 @@ func (w *switcher) updateImages() error {
 			return err
 		}
 		for i := range rows {
-			row := &rows[i]
-			row.Counts.add(w.images[row.ID].delta)
-			err := w.event(store.EventImageMatched, row.ImageID, row.Platform, matched{Database: w.next.BuildID, Counts: row.Counts.counts()})
-			if err != nil {
-				return err
-			}
+			rows[i].Counts.add(w.images[rows[i].ID].delta)
+		}
+		told = append(told, rows...)
+	}
+	// Not by number: that tells which image was known first, also to who sees only since when it runs in a namespace.
+	slices.SortFunc(told, func(a, b imageRow) int {
+		return cmp.Or(cmp.Compare(a.ImageID, b.ImageID), cmp.Compare(a.Platform, b.Platform))
+	})
+	for i := range told {
+		row := &told[i]
+		err := w.event(store.EventImageMatched, row.ImageID, row.Platform, matched{Database: w.next.BuildID, Counts: row.Counts.counts()})
+		if err != nil {
+			return err
 		}
 	}
 	return nil

@@ -191,14 +191,14 @@ func switchFleet(b *testing.B, s *Store, packages, turn int, spent map[string]ti
 	})
 	images, findings := store.ImageQuery{Sort: store.SortSeverity}, store.FindingQuery{}
 	measure("images", func() error {
-		page, err := s.ListImages(b.Context(), images)
+		page, err := s.ListImages(b.Context(), store.AllNamespaces(), images)
 		if err == nil {
 			findings.Image = page.Images[0].Key
 		}
 		return err
 	})
-	measure("findings", func() error { _, err := s.Findings(b.Context(), findings); return err })
-	measure("changes", func() error { _, err := s.Changes(b.Context(), store.ChangeQuery{}); return err })
+	measure("findings", func() error { _, err := s.Findings(b.Context(), store.AllNamespaces(), findings); return err })
+	measure("changes", func() error { _, err := s.Changes(b.Context(), store.AllNamespaces(), store.ChangeQuery{}); return err })
 }
 
 // stageFleet gives every vulnerability another probability.

@@ -126,8 +126,8 @@ func (s *Store) liveResultSet(ctx context.Context, choose func(current, next *re
 	return row.resultSet(), true, nil
 }
 
-// ListResultSets implements store.ResultSets. limit is cut to store.MaxKeys.
-func (s *Store) ListResultSets(ctx context.Context, limit int) ([]store.ResultSet, error) {
+// ListResultSets implements store.Reader. limit is cut to store.MaxKeys.
+func (s *Store) ListResultSets(ctx context.Context, in store.Namespaces, limit int) ([]store.ResultSet, error) {
 	if limit <= 0 {
 		return nil, nil
 	}
@@ -137,6 +137,9 @@ func (s *Store) ListResultSets(ctx context.Context, limit int) ([]store.ResultSe
 		var rows []resultSetRow
 		err := tx.Raw("SELECT "+resultSetColumns+" FROM generations g WHERE g.state <> ? ORDER BY g.number DESC LIMIT ?",
 			string(resultSetDiscarded), limit).Scan(&rows).Error
+		if err == nil {
+			err = limitResultSets(tx, in, rows)
+		}
 		resultSets = make([]store.ResultSet, len(rows))
 		for i := range rows {
 			resultSets[i] = rows[i].resultSet()
@@ -144,6 +147,66 @@ func (s *Store) ListResultSets(ctx context.Context, limit int) ([]store.ResultSe
 		return err
 	})
 	return resultSets, err
+}
+
+// ShownResultSet implements store.Reader.
+func (s *Store) ShownResultSet(ctx context.Context, in store.Namespaces) (store.ResultSet, bool, error) {
+	var shown []resultSetRow
+	err := s.read(ctx, "read the result set that is shown", func(tx *gorm.DB) error {
+		shown = nil
+		current, _, err := liveResultSets(tx)
+		if err != nil || current == nil {
+			return err
+		}
+		shown = []resultSetRow{*current}
+		return limitResultSets(tx, in, shown)
+	})
+	if err != nil || len(shown) == 0 {
+		return store.ResultSet{}, false, err
+	}
+	return shown[0].resultSet(), true, nil
+}
+
+// limitResultSets counts in result sets what they changed in images that are visible in some namespaces.
+func limitResultSets(tx *gorm.DB, in store.Namespaces, rows []resultSetRow) error {
+	if in.All() || len(rows) == 0 {
+		return nil
+	}
+	numbers := make([]int64, len(rows))
+	byNumber := make(map[int64]*resultSetRow, len(rows))
+	for i := range rows {
+		row := &rows[i]
+		row.Queued, row.Matched = 0, 0
+		row.Opened, row.Closed, row.Changed, row.Images, row.OpenedCritical, row.NewKev = 0, 0, 0, 0, 0, 0
+		numbers[i], byNumber[row.Number] = row.Number, row
+	}
+	return inParts(numbers, func(part []int64) error {
+		// newlyExploited and count say the same of a change.
+		counts := fmt.Sprintf(`SUM(CASE WHEN c.kind = %[1]d THEN 1 ELSE 0 END) AS opened, SUM(CASE WHEN c.kind = %[2]d THEN 1 ELSE 0 END) AS closed,
+			SUM(CASE WHEN c.kind = %[3]d THEN 1 ELSE 0 END) AS changed, SUM(CASE WHEN c.kind = %[1]d AND c.severity = %[4]d THEN 1 ELSE 0 END) AS opened_critical,
+			SUM(CASE WHEN c.kev = 1 AND (c.kind = %[1]d OR c.kind = %[3]d AND c.reasons LIKE '%%%[5]s') THEN 1 ELSE 0 END) AS new_kev`,
+			kindOpened, kindClosed, kindChanged, model.SeverityCritical, store.ReasonKEV)
+		all := tx.Table("finding_changes AS c").Joins("JOIN generations g ON g.number = c.generation").Where("c.generation IN ?", part).Session(&gorm.Session{})
+		var counted []resultSetRow
+		if err := visibleChanges(all, in).Select("c.generation AS number, " + counts).Group("c.generation").Scan(&counted).Error; err != nil {
+			return err
+		}
+		for _, c := range counted {
+			row := byNumber[c.Number]
+			row.Opened, row.Closed, row.Changed, row.OpenedCritical, row.NewKev = c.Opened, c.Closed, c.Changed, c.OpenedCritical, c.NewKev
+		}
+		var reached []struct {
+			Number int64
+			Images int
+		}
+		err := all.Joins("JOIN image_packages ip ON ip.package_pk = c.package_pk AND ip.excluded = 0").Joins("JOIN images i ON i.id = ip.image_pk").
+			Joins("JOIN image_namespaces m ON m.image_pk = i.id").Where(isWithin("m.namespace", in) + " AND " + foundBefore).
+			Select("c.generation AS number, COUNT(DISTINCT i.id) AS images").Group("c.generation").Scan(&reached).Error
+		for _, r := range reached {
+			byNumber[r.Number].Images = r.Images
+		}
+		return err
+	})
 }
 
 // StartResultSet implements store.ResultSets.

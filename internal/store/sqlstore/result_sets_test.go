@@ -126,7 +126,7 @@ func TestInterruptedDiscard(t *testing.T) {
 			t.Fatalf("after %d transactions: %v", n, err)
 		}
 		checkResultSet(t, s)
-		if resultSets, err := s.ListResultSets(t.Context(), 9); err != nil || !complete && n > 1 && len(resultSets) != 1 {
+		if resultSets, err := s.ListResultSets(t.Context(), store.AllNamespaces(), 9); err != nil || !complete && n > 1 && len(resultSets) != 1 {
 			t.Errorf("after %d transactions: got %+v, %v", n, resultSets, err)
 		}
 		next, err := s.StartResultSet(t.Context(), model.DatabaseBuild{ID: "2"}, "engine", false)
@@ -167,12 +167,12 @@ func TestMigrationOfMatches(t *testing.T) {
 	firstSchema(t, path)
 	s := openAt(t, path)
 	key := model.ImageKey{ImageID: "scanned", Platform: model.Platform{OS: "linux", Architecture: "amd64"}}
-	image, err := s.Image(t.Context(), key)
+	image, err := s.Image(t.Context(), store.AllNamespaces(), key)
 	if err != nil || image.State != store.StateCataloged || image.Counts != (store.Counts{SeverityCounts: model.SeverityCounts{High: 7}}) ||
 		image.Database != nil || !image.MatchedAt.IsZero() || image.Reason != "" {
 		t.Errorf("got %+v, %v", image, err)
 	}
-	if sbom, err := s.SBOM(t.Context(), key); err != nil || string(sbom.Content) != "content" {
+	if sbom, err := s.SBOM(t.Context(), store.AllNamespaces(), key); err != nil || string(sbom.Content) != "content" {
 		t.Errorf("got %+v, %v", sbom, err)
 	}
 	outdated, err := s.OutdatedCatalogs(t.Context(), 2, false, model.ImageKey{}, 9)
@@ -180,11 +180,11 @@ func TestMigrationOfMatches(t *testing.T) {
 		t.Errorf("%v %s", err, diff)
 	}
 	for id, want := range map[string]store.State{"failed": store.StateFailed, "reported": store.StateReported} {
-		if other, err := s.Image(t.Context(), model.ImageKey{ImageID: id}); err != nil || other.State != want || id == "reported" && other.Counts.Low != 3 {
+		if other, err := s.Image(t.Context(), store.AllNamespaces(), model.ImageKey{ImageID: id}); err != nil || other.State != want || id == "reported" && other.Counts.Low != 3 {
 			t.Errorf("got %+v, %v", other, err)
 		}
 	}
-	if report, err := s.Report(t.Context(), "reported"); err == nil || !strings.Contains(err.Error(), "decompress") {
+	if report, err := s.Report(t.Context(), store.AllNamespaces(), "reported"); err == nil || !strings.Contains(err.Error(), "decompress") {
 		t.Errorf("the report is gone: %q, %v", report, err)
 	}
 	if last, err := s.LastSequence(t.Context()); err != nil || last != 1 {
@@ -198,7 +198,7 @@ func TestMigrationOfMatches(t *testing.T) {
 	if err := storetest.Match(t.Context(), s, key, "digest", findings); err != nil {
 		t.Fatal(err)
 	}
-	if image, err = s.Image(t.Context(), key); err != nil || image.State != store.StateScanned || image.Counts.Low != 1 || image.Counts.High != 0 {
+	if image, err = s.Image(t.Context(), store.AllNamespaces(), key); err != nil || image.State != store.StateScanned || image.Counts.Low != 1 || image.Counts.High != 0 {
 		t.Errorf("got %+v, %v", image, err)
 	}
 	// And back and forth again.
@@ -255,7 +255,7 @@ func down(t *testing.T, s *Store) {
 			t.Fatal(err)
 		}
 	}
-	if page, err := s.ListImages(t.Context(), store.ImageQuery{States: []store.State{store.StateCataloged}}); err != nil || page.Total != 1 {
+	if page, err := s.ListImages(t.Context(), store.AllNamespaces(), store.ImageQuery{States: []store.State{store.StateCataloged}}); err != nil || page.Total != 1 {
 		t.Errorf("got %+v, %v", page, err)
 	}
 }

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -13,46 +14,57 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
-// recordLastUses keeps that images run no more somewhere in a scope.
-func recordLastUses(tx *txn, scope string, gone []useRow) error {
-	images := make([]int64, len(gone))
-	for i := range gone {
-		images[i] = gone[i].ImagePk
-	}
-	slices.Sort(images)
-	for part := range slices.Chunk(slices.Compact(images), sqldb.MaxIn) {
-		ended := make([]lastUse, len(part))
-		for i, image := range part {
-			ended[i] = lastUse{image, tx.now}
-		}
-		if err := replaceLastUses(tx, scope, ended); err != nil {
-			return err
-		}
-	}
-	return nil
+// lastUse is a row of namespace_last_uses of one scope.
+type lastUse struct {
+	Namespace   string
+	ImagePk, At int64
 }
 
-// lastUse is a row of scope_last_uses of one scope.
-type lastUse struct{ ImagePk, At int64 }
+// recordLastUses keeps that images run no more somewhere in a scope.
+func recordLastUses(tx *txn, scope string, gone []useRow) error {
+	ended := make([]lastUse, len(gone))
+	for i := range gone {
+		ended[i] = lastUse{gone[i].Namespace, gone[i].ImagePk, tx.now}
+	}
+	slices.SortFunc(ended, func(a, b lastUse) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.ImagePk, b.ImagePk))
+	})
+	return replaceLastUses(tx, scope, slices.Compact(ended))
+}
 
-// replaceLastUses keeps, for at most sqldb.MaxIn images, until when they ran in a scope.
+// replaceLastUses keeps until when images ran in the namespaces of a scope. The uses are in the order of their namespaces.
 func replaceLastUses(tx *txn, scope string, uses []lastUse) error {
-	images, values := make([]int64, len(uses)), make([]any, 0, 3*len(uses))
+	values := make([]any, 0, 4*len(uses))
+	for _, use := range uses {
+		values = append(values, scope, use.Namespace, use.ImagePk, use.At)
+	}
+	for len(uses) > 0 {
+		n := 1
+		for n < min(len(uses), sqldb.MaxIn) && uses[n].Namespace == uses[0].Namespace {
+			n++
+		}
+		if err := deleteLastUses(tx, scope, uses[:n]); err != nil {
+			return err
+		}
+		uses = uses[n:]
+	}
+	return tx.Insert("namespace_last_uses", []string{"scope", "namespace", "image_pk", "at"}, values, "")
+}
+
+// deleteLastUses removes uses in one namespace of a scope, at most sqldb.MaxIn.
+func deleteLastUses(tx *txn, scope string, uses []lastUse) error {
+	images := make([]int64, len(uses))
 	for i, use := range uses {
 		images[i] = use.ImagePk
-		values = append(values, scope, use.ImagePk, use.At)
 	}
-	if err := tx.Execute("DELETE FROM scope_last_uses WHERE scope = ? AND image_pk IN ?", scope, images); err != nil {
-		return err
-	}
-	return tx.Insert("scope_last_uses", []string{"scope", "image_pk", "at"}, values, "")
+	return tx.Execute("DELETE FROM namespace_last_uses WHERE scope = ? AND namespace = ? AND image_pk IN ?", scope, uses[0].Namespace, images)
 }
 
 // Scopes implements store.Scans.
 func (s *Store) Scopes(ctx context.Context) ([]string, error) {
 	var scopes []string
 	err := s.read(ctx, "list scopes", func(tx *gorm.DB) error {
-		return tx.Raw("SELECT scope FROM image_uses UNION SELECT scope FROM container_coverage UNION SELECT scope FROM scope_last_uses WHERE scope <> '' ORDER BY scope").Scan(&scopes).Error
+		return tx.Raw("SELECT scope FROM image_uses UNION SELECT scope FROM container_coverage UNION SELECT scope FROM namespace_last_uses WHERE scope <> '' ORDER BY scope").Scan(&scopes).Error
 	})
 	return scopes, err
 }
@@ -66,7 +78,9 @@ func (s *Store) ForgetScope(ctx context.Context, scope string) error {
 	var rows []lastUse
 	find := func(tx *gorm.DB) error {
 		rows = nil
-		return tx.Raw("SELECT image_pk, at FROM scope_last_uses WHERE scope = ? ORDER BY image_pk LIMIT ?", scope, sqldb.MaxIn).Scan(&rows).Error
+		// All of them are of one namespace.
+		return tx.Raw(`SELECT namespace, image_pk, at FROM namespace_last_uses WHERE scope = ? AND namespace =
+			(SELECT MIN(l.namespace) FROM namespace_last_uses l WHERE l.scope = ?) ORDER BY image_pk LIMIT ?`, scope, scope, sqldb.MaxIn).Scan(&rows).Error
 	}
 	for {
 		if err := s.read(ctx, what, find); err != nil || len(rows) == 0 {
@@ -84,14 +98,15 @@ func (s *Store) ForgetScope(ctx context.Context, scope string) error {
 	}
 }
 
-// foldLastUses moves rows of a scope to the scope "", where the later time of two counts.
+// foldLastUses moves rows of one namespace of a scope to the scope "", where the later time of two counts.
 func foldLastUses(tx *txn, scope string, rows []lastUse) error {
 	images, at := make([]int64, len(rows)), make(map[int64]*int64, len(rows))
 	for i := range rows {
 		images[i], at[rows[i].ImagePk] = rows[i].ImagePk, &rows[i].At
 	}
 	var known []lastUse
-	if err := tx.Raw("SELECT image_pk, at FROM scope_last_uses WHERE scope = '' AND image_pk IN ?", images).Scan(&known).Error; err != nil {
+	err := tx.Raw("SELECT image_pk, at FROM namespace_last_uses WHERE scope = '' AND namespace = ? AND image_pk IN ?", rows[0].Namespace, images).Scan(&known).Error
+	if err != nil {
 		return err
 	}
 	for _, use := range known {
@@ -100,28 +115,35 @@ func foldLastUses(tx *txn, scope string, rows []lastUse) error {
 	if err := replaceLastUses(tx, "", rows); err != nil {
 		return err
 	}
-	return tx.Execute("DELETE FROM scope_last_uses WHERE scope = ? AND image_pk IN ?", scope, images)
+	return deleteLastUses(tx, scope, rows)
 }
 
 // ExpireUses implements store.Scans.
 func (s *Store) ExpireUses(ctx context.Context, scope string, before time.Time) error {
 	const what = "expire image uses"
-	expired := 0
-	err := s.read(ctx, what, func(tx *gorm.DB) error {
-		return tx.Raw("SELECT COUNT(*) FROM scope_last_uses WHERE scope = ? AND at < ?", scope, micros(before)).Scan(&expired).Error
-	})
-	if err != nil || expired == 0 {
+	var images []int64
+	find := func(tx *gorm.DB) error {
+		images = nil
+		return tx.Raw("SELECT DISTINCT image_pk FROM namespace_last_uses WHERE scope = ? AND at < ?", scope, micros(before)).Scan(&images).Error
+	}
+	if err := s.read(ctx, what, find); err != nil || len(images) == 0 {
 		return err
 	}
 	return s.write(ctx, what, func(tx *txn) error {
-		return tx.Execute("DELETE FROM scope_last_uses WHERE scope = ? AND at < ?", scope, micros(before))
+		if err := find(tx.DB); err != nil {
+			return err
+		}
+		if err := tx.Execute("DELETE FROM namespace_last_uses WHERE scope = ? AND at < ?", scope, micros(before)); err != nil {
+			return err
+		}
+		return endNamespaces(tx, images)
 	})
 }
 
 // forgettable selects images that nothing runs, that no scope keeps, that became known before a time, and that nobody sent a report of.
 const forgettable = `SELECT i.id, i.image_id, i.platform FROM images i WHERE i.first_seen < ?
 	AND NOT EXISTS (SELECT 1 FROM image_uses u WHERE u.image_pk = i.id)
-	AND NOT EXISTS (SELECT 1 FROM scope_last_uses l WHERE l.image_pk = i.id)
+	AND NOT EXISTS (SELECT 1 FROM namespace_last_uses l WHERE l.image_pk = i.id)
 	AND NOT EXISTS (SELECT 1 FROM reports r WHERE r.image_id = i.image_id) ORDER BY i.id LIMIT ?`
 
 // ForgetImages implements store.Scans.

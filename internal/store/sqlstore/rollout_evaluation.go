@@ -181,7 +181,7 @@ func recordEvaluation(tx *txn, id int64, j *evaluation) (bool, error) {
 			return false, err
 		}
 	}
-	details, err := rolloutDetails(tx.DB, "r.id = ?", []any{id}, 1)
+	details, err := rolloutDetails(tx.DB, store.AllNamespaces(), "r.id = ?", []any{id}, 1)
 	if err != nil || len(details) == 0 {
 		return false, err
 	}
@@ -190,10 +190,10 @@ func recordEvaluation(tx *txn, id int64, j *evaluation) (bool, error) {
 }
 
 // Rollout implements store.Rollouts.
-func (s *Store) Rollout(ctx context.Context, id int64) (store.RolloutDetail, error) {
+func (s *Store) Rollout(ctx context.Context, in store.Namespaces, id int64) (store.RolloutDetail, error) {
 	var details []store.RolloutDetail
 	err := s.read(ctx, "read a rollout", func(tx *gorm.DB) (err error) {
-		details, err = rolloutDetails(tx, "r.id = ?", []any{id}, 1)
+		details, err = rolloutDetails(tx, in, "r.id = ?", []any{id}, 1)
 		if err == nil && len(details) == 0 {
 			err = fmt.Errorf("rollout %d: %w", id, store.ErrNotFound)
 		}
@@ -210,7 +210,7 @@ func (s *Store) UnreportedRollouts(ctx context.Context, after int64, limit int) 
 	var details []store.RolloutDetail
 	err := s.read(ctx, "list unreported rollouts", func(tx *gorm.DB) (err error) {
 		unreported := "r.id IN (SELECT q.rollout_id FROM rollout_queue q WHERE q.stage = ? AND q.rollout_id > ?)"
-		details, err = rolloutDetails(tx, unreported, []any{stageUnreported, after}, min(limit, store.MaxEvaluated))
+		details, err = rolloutDetails(tx, store.AllNamespaces(), unreported, []any{stageUnreported, after}, min(limit, store.MaxEvaluated))
 		return err
 	})
 	return details, err
@@ -224,19 +224,22 @@ func (s *Store) MarkRolloutReported(ctx context.Context, id int64) error {
 }
 
 // rolloutDetails reads rollouts r with their lists, the first ones first.
-func rolloutDetails(tx *gorm.DB, condition string, values []any, limit int) ([]store.RolloutDetail, error) {
+func rolloutDetails(tx *gorm.DB, in store.Namespaces, condition string, values []any, limit int) ([]store.RolloutDetail, error) {
 	var rows []struct {
 		Row   rolloutRow `gorm:"embedded"`
 		Worst string
 	}
-	err := tx.Raw("SELECT "+rolloutSelect+", COALESCE(v.worst, '') AS worst FROM rollouts r"+rolloutJoins+" WHERE "+condition+
+	if !in.All() {
+		condition += " AND " + isWithin("r.namespace", in)
+	}
+	err := tx.Raw("SELECT "+rolloutSelect+", COALESCE(v.worst, '') AS worst FROM rollouts r"+rolloutJoins(in)+" WHERE "+condition+
 		" ORDER BY r.id LIMIT ?", append(values, limit)...).Scan(&rows).Error
 	if err != nil {
 		return nil, err
 	}
 	details := make([]store.RolloutDetail, len(rows))
 	for i := range rows {
-		if details[i].Rollout, err = rows[i].Row.rollout(); err != nil {
+		if details[i].Rollout, err = rows[i].Row.rollout(in); err != nil {
 			return nil, err
 		}
 		var worst worstFindings

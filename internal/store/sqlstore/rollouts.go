@@ -164,14 +164,25 @@ type rolloutRow struct {
 // sideState is what is known of an image; the state is "" when it is gone.
 type sideState struct {
 	State, Reason, Message string
-	MatchedAt              int64
-	Counts                 countsRow `gorm:"embedded"`
+	// FailedFor is the namespace that the last failed attempt was made for.
+	FailedFor string
+	MatchedAt int64
+	Counts    countsRow `gorm:"embedded"`
 }
 
-// rolloutJoins joins rollouts r with images a before and b after, and with what became of them, v.
-const rolloutJoins = ` LEFT JOIN images a ON a.image_id = r.from_image AND a.platform = r.from_platform
-	LEFT JOIN images b ON b.image_id = r.to_image AND b.platform = r.to_platform
-	LEFT JOIN rollout_verdicts v ON v.rollout_id = r.id`
+// rolloutJoins joins rollouts r with images a before and b after, as far as they are visible, and with what became of them, v.
+func rolloutJoins(in store.Namespaces) string {
+	visible := func(image string) string {
+		if in.All() {
+			return ""
+		}
+		return " AND EXISTS (SELECT 1 FROM image_namespaces m WHERE m.image_pk = " + image + ".id AND " + isWithin("m.namespace", in) + ")"
+	}
+	return " LEFT JOIN images a ON a.image_id = r.from_image AND a.platform = r.from_platform" + visible("a") +
+		" LEFT JOIN images b ON b.image_id = r.to_image AND b.platform = r.to_platform" + visible("b") +
+		" LEFT JOIN image_failures fa ON fa.image_pk = a.id LEFT JOIN image_failures fb ON fb.image_pk = b.id" +
+		" LEFT JOIN rollout_verdicts v ON v.rollout_id = r.id"
+}
 
 // rolloutSelect are the columns of rolloutRow.
 var rolloutSelect = func() string {
@@ -184,6 +195,7 @@ var rolloutSelect = func() string {
 	for _, column := range []string{"state", "reason", "message"} {
 		columns = append(columns, fmt.Sprintf("COALESCE(a.%[1]s, '') AS from_%[1]s, COALESCE(b.%[1]s, '') AS to_%[1]s", column))
 	}
+	columns = append(columns, "COALESCE(fa.namespace, '') AS from_failed_for, COALESCE(fb.namespace, '') AS to_failed_for")
 	for _, column := range append([]string{"matched_at"}, countColumns...) {
 		columns = append(columns, fmt.Sprintf("COALESCE(a.%[1]s, 0) AS from_%[1]s", column), fmt.Sprintf("COALESCE(b.%[1]s, 0) AS to_%[1]s", column))
 	}
@@ -191,12 +203,12 @@ var rolloutSelect = func() string {
 }()
 
 // ListRollouts implements store.Rollouts.
-func (s *Store) ListRollouts(ctx context.Context, query store.RolloutQuery) (store.RolloutPage, error) {
+func (s *Store) ListRollouts(ctx context.Context, in store.Namespaces, query store.RolloutQuery) (store.RolloutPage, error) {
 	token := rolloutToken{"rollouts", query.Namespace, query.Workload, query.ImageID, micros(query.Since), micros(query.Until)}
 	var page store.RolloutPage
 	err := s.read(ctx, "list rollouts", func(tx *gorm.DB) error {
 		page = store.RolloutPage{Rollouts: []store.Rollout{}}
-		filtered := filterRollouts(tx.Table("rollouts AS r"), query).Session(&gorm.Session{})
+		filtered := filterRollouts(within(tx.Table("rollouts AS r"), "r.namespace", in), query).Session(&gorm.Session{})
 		var total int64
 		if err := filtered.Count(&total).Error; err != nil {
 			return err
@@ -206,7 +218,7 @@ func (s *Store) ListRollouts(ctx context.Context, query store.RolloutQuery) (sto
 		if err != nil {
 			return err
 		}
-		return readRollouts(behind, query.Limit(), token, &page)
+		return readRollouts(behind, in, query.Limit(), token, &page)
 	})
 	if err != nil {
 		return store.RolloutPage{}, err
@@ -234,9 +246,9 @@ func filterRollouts(tx *gorm.DB, query store.RolloutQuery) *gorm.DB {
 }
 
 // readRollouts fills a page.
-func readRollouts(behind *gorm.DB, limit int, token rolloutToken, page *store.RolloutPage) error {
+func readRollouts(behind *gorm.DB, in store.Namespaces, limit int, token rolloutToken, page *store.RolloutPage) error {
 	var rows []rolloutRow
-	err := behind.Joins(rolloutJoins).Select(rolloutSelect).Order(sqldb.OrderBy(rolloutOrder)).Limit(limit + 1).Scan(&rows).Error
+	err := behind.Joins(rolloutJoins(in)).Select(rolloutSelect).Order(sqldb.OrderBy(rolloutOrder)).Limit(limit + 1).Scan(&rows).Error
 	if err != nil {
 		return err
 	}
@@ -248,7 +260,7 @@ func readRollouts(behind *gorm.DB, limit int, token rolloutToken, page *store.Ro
 		}
 	}
 	for i := range rows {
-		rollout, err := rows[i].rollout()
+		rollout, err := rows[i].rollout(in)
 		if err != nil {
 			return err
 		}
@@ -257,16 +269,16 @@ func readRollouts(behind *gorm.DB, limit int, token rolloutToken, page *store.Ro
 	return nil
 }
 
-func (r *rolloutRow) rollout() (store.Rollout, error) {
+func (r *rolloutRow) rollout(in store.Namespaces) (store.Rollout, error) {
 	rollout := store.Rollout{
 		ID: r.ID, At: fromMicros(r.At), Cluster: r.Cluster, Workload: store.Workload{Namespace: r.Namespace, Kind: r.Kind, Name: r.Workload},
 		Container: r.ContainerName,
 	}
 	var err error
-	if rollout.From, err = r.From.side(r.FromImage, r.FromPlatform); err != nil {
+	if rollout.From, err = r.From.side(in, r.FromImage, r.FromPlatform); err != nil {
 		return store.Rollout{}, err
 	}
-	if rollout.To, err = r.To.side(r.ToImage, r.ToPlatform); err != nil {
+	if rollout.To, err = r.To.side(in, r.ToImage, r.ToPlatform); err != nil {
 		return store.Rollout{}, err
 	}
 	rollout.Evaluation, err = r.evaluation()
@@ -285,12 +297,15 @@ func (r *rolloutRow) evaluation() (store.RolloutEvaluation, error) {
 	return evaluation, nil
 }
 
-func (s *sideState) side(imageID, platform string) (store.RolloutSide, error) {
+func (s *sideState) side(in store.Namespaces, imageID, platform string) (store.RolloutSide, error) {
 	key, err := keyOf(imageID, platform)
 	if err != nil {
 		return store.RolloutSide{}, err
 	}
 	side := store.RolloutSide{Image: key, State: store.State(s.State), Reason: model.Reason(s.Reason), Message: s.Message}
+	if !in.Contains(s.FailedFor) && side.Reason != model.ReasonMatchFailed {
+		side.Message = ""
+	}
 	if s.MatchedAt > 0 {
 		counts := s.Counts.counts()
 		side.Counts = &counts

@@ -28,6 +28,9 @@ func (s *Store) SaveSBOM(ctx context.Context, key model.ImageKey, sbom store.SBO
 	if len(sbom.ScannedIn) > maxObjectName {
 		return fmt.Errorf("%s of %s: the namespace has %d bytes, the maximum is %d", what, key, len(sbom.ScannedIn), maxObjectName)
 	}
+	if sbom.Unreadable < 0 || sbom.Unreadable > store.MaxUnreadable {
+		return fmt.Errorf("%s of %s: %d unreadable files, expected 0 to %d", what, key, sbom.Unreadable, store.MaxUnreadable)
+	}
 	packages, err := distinct(catalog.Packages)
 	if err != nil {
 		return fmt.Errorf("%s of %s: %w", what, key, err)
@@ -42,6 +45,9 @@ func (s *Store) SaveSBOM(ctx context.Context, key model.ImageKey, sbom store.SBO
 		}
 		id, err := exactImage(tx.DB, key)
 		if err != nil {
+			return err
+		}
+		if worse, err := lacksFiles(tx, id, sbom); err != nil || worse {
 			return err
 		}
 		again, err := endRecatalog(tx, id)
@@ -75,7 +81,7 @@ func keepSBOM(tx *txn, id int64, key model.ImageKey, sbom store.SBOM, catalog mo
 	if err != nil {
 		return err
 	}
-	if err := saveDocument(tx, id, sbom, catalog.Cataloger); err != nil {
+	if err := saveDocument(tx, id, key, sbom, catalog); err != nil {
 		return err
 	}
 	err = tx.Execute(`UPDATE images SET distro = ?, size = ?, package_count = ?, catalogued_at = ?, sbom_sha256 = ?, sbom_size = ?, projection = ?,
@@ -97,7 +103,7 @@ func keepSBOM(tx *txn, id int64, key model.ImageKey, sbom store.SBOM, catalog mo
 }
 
 // saveDocument replaces the SBOM of an image as it is stored.
-func saveDocument(tx *txn, image int64, sbom store.SBOM, cataloger string) error {
+func saveDocument(tx *txn, image int64, key model.ImageKey, sbom store.SBOM, catalog model.Catalog) error {
 	if err := tx.Execute("DELETE FROM sboms WHERE image_pk = ?", image); err != nil {
 		return err
 	}
@@ -113,7 +119,23 @@ func saveDocument(tx *txn, image int64, sbom store.SBOM, cataloger string) error
 			return err
 		}
 	}
-	return saveCataloger(tx, image, cataloger)
+	if from := catalog.Repository; from != "" && from != model.RepositoryOf(key.Repository()) {
+		if err := tx.Insert("sbom_repositories", []string{"image_pk", "repository"}, []any{image, sqldb.Truncate(from, maxIdentifier)}, ""); err != nil {
+			return err
+		}
+	}
+	if sbom.Source != "" || sbom.Unreadable > 0 {
+		err := tx.Insert("sbom_sources", []string{"image_pk", "source", "unreadable"}, []any{image, string(sbom.Source), sbom.Unreadable}, "")
+		if err != nil {
+			return err
+		}
+	}
+	if catalog.AttestedBy != "" {
+		if err := tx.Insert("sbom_attestations", []string{"image_pk", "key_id"}, []any{image, sqldb.Truncate(catalog.AttestedBy, maxIdentifier)}, ""); err != nil {
+			return err
+		}
+	}
+	return saveCataloger(tx, image, catalog.Cataloger)
 }
 
 // saveCataloger keeps which program wrote the SBOM that an image has.
@@ -286,10 +308,10 @@ func forgetMatch(tx *txn, image int64) error {
 }
 
 // SBOM implements store.Images.
-func (s *Store) SBOM(ctx context.Context, key model.ImageKey) (store.SBOM, error) {
+func (s *Store) SBOM(ctx context.Context, in store.Namespaces, key model.ImageKey) (store.SBOM, error) {
 	var sbom store.SBOM
 	err := s.read(ctx, "read an SBOM", func(tx *gorm.DB) error {
-		image, err := findImage(tx, key)
+		image, err := findImage(tx, in, key)
 		if err != nil {
 			return err
 		}

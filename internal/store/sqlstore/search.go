@@ -9,7 +9,6 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
-	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
@@ -28,21 +27,20 @@ const (
 // forever is the end of what has not ended, as a number in a statement.
 var forever = strconv.FormatInt(stillOpen, 10)
 
-// firstSeen is since when image i has finding f, ended until when, if result set e is the first that does not show it.
-const firstSeen = "CASE WHEN f.opened_at > i.first_seen THEN f.opened_at ELSE i.first_seen END"
+// laterOf is the later of two times.
+func laterOf(a, b string) string {
+	return "CASE WHEN " + a + " > " + b + " THEN " + a + " ELSE " + b + " END"
+}
 
+// ended is until when an image has finding f, if result set e is the first that does not show it.
 var ended = "COALESCE(e.current_since, " + forever + ")"
 
 // uses adds the condition that uses u of images, or presences u, are of what the query chooses.
-func uses(tx *gorm.DB, where store.Where) *gorm.DB {
-	tx = equals(tx, "u.namespace", where.Namespace)
-	tx = equals(tx, "u.name", where.Workload)
-	return equals(tx, "u.kind", where.WorkloadKind)
-}
-
-// usedBy selects the images that the query chooses by what runs them now.
-func usedBy(tx *gorm.DB, where store.Where) *gorm.DB {
-	return uses(tx.Table("image_uses AS u").Select("u.image_pk"), where)
+func uses(tx *gorm.DB, chosen place) *gorm.DB {
+	tx = within(tx, "u.namespace", chosen.in)
+	tx = equals(tx, "u.namespace", chosen.Namespace)
+	tx = equals(tx, "u.name", chosen.Workload)
+	return equals(tx, "u.kind", chosen.WorkloadKind)
 }
 
 // severitySums are the columns of countsRow over findings f of vulnerabilities v.

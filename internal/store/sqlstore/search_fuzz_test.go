@@ -50,17 +50,17 @@ func fuzzedLists(s *Store, key model.ImageKey) map[string]fuzzedList {
 			if flags&4 != 0 {
 				query.States = []store.State{store.State(name), store.StateScanned}
 			}
-			got, err := s.ListImages(ctx, query)
+			got, err := s.ListImages(ctx, store.AllNamespaces(), query)
 			return got.NextToken, err
 		},
 		"findings": func(ctx context.Context, text, _ string, figure float64, flags uint8, page store.Page) (string, error) {
-			got, err := s.Findings(ctx, store.FindingQuery{
+			got, err := s.Findings(ctx, store.AllNamespaces(), store.FindingQuery{
 				Image: key, Text: text, MinEPSS: figure, Fixable: flags&1 != 0, KEV: flags&2 != 0, Closed: flags&4 != 0, MinSeverity: model.Severity(flags >> 5), Page: page,
 			})
 			return got.NextToken, err
 		},
 		"vulnerabilities": func(ctx context.Context, text, name string, figure float64, flags uint8, page store.Page) (string, error) {
-			got, err := s.ListVulnerabilities(ctx, store.VulnerabilityQuery{
+			got, err := s.ListVulnerabilities(ctx, store.AllNamespaces(), store.VulnerabilityQuery{
 				Text: text, Where: store.Where{Workload: name}, MinEPSS: figure, Fixable: flags&1 != 0, KEV: flags&2 != 0, MinSeverity: model.Severity(flags >> 5), Page: page,
 			})
 			return got.NextToken, err
@@ -70,7 +70,7 @@ func fuzzedLists(s *Store, key model.ImageKey) map[string]fuzzedList {
 			if flags&3 == 2 {
 				query.On = time.Unix(int64(figure), 0)
 			}
-			got, err := s.Affected(ctx, query)
+			got, err := s.Affected(ctx, store.AllNamespaces(), query)
 			return got.NextToken, err
 		},
 		"packages": func(ctx context.Context, text, name string, _ float64, flags uint8, page store.Page) (string, error) {
@@ -83,17 +83,17 @@ func fuzzedLists(s *Store, key model.ImageKey) map[string]fuzzedList {
 			if flags&4 != 0 {
 				query.Sort = store.SortPackageSeverity
 			}
-			got, err := s.ListPackages(ctx, query)
+			got, err := s.ListPackages(ctx, store.AllNamespaces(), query)
 			return got.NextToken, err
 		},
 		"workloads": func(ctx context.Context, text, name string, _ float64, flags uint8, page store.Page) (string, error) {
-			got, err := s.ListWorkloads(ctx, store.WorkloadQuery{
+			got, err := s.ListWorkloads(ctx, store.AllNamespaces(), store.WorkloadQuery{
 				Text: text, Where: store.Where{Namespace: name}, Fixable: flags&1 != 0, KEV: flags&2 != 0, MinSeverity: model.Severity(flags >> 5), Page: page,
 			})
 			return got.NextToken, err
 		},
 		"records": func(ctx context.Context, text, _ string, _ float64, _ uint8, _ store.Page) (string, error) {
-			_, err := s.VulnerabilityRecords(ctx, text)
+			_, err := s.VulnerabilityRecords(ctx, store.AllNamespaces(), text)
 			if errors.Is(err, store.ErrNotFound) {
 				err = nil
 			}

@@ -29,12 +29,12 @@ func TestTooManyVersions(t *testing.T) {
 	asked := 0
 	query := store.PackageQuery{Name: "p", Version: func(string, string) bool { asked++; return asked%2 == 0 }}
 	fill(0, store.MaxVersions)
-	if page, err := s.ListPackages(t.Context(), query); err != nil || asked != store.MaxVersions || page.Total != 0 {
+	if page, err := s.ListPackages(t.Context(), store.AllNamespaces(), query); err != nil || asked != store.MaxVersions || page.Total != 0 {
 		t.Errorf("%d versions: asked about %d, got %d packages that no image holds, %v", store.MaxVersions, asked, page.Total, err)
 	}
 	fill(store.MaxVersions, store.MaxVersions+1)
 	asked = 0
-	_, err := s.ListPackages(t.Context(), query)
+	_, err := s.ListPackages(t.Context(), store.AllNamespaces(), query)
 	if err == nil || !strings.Contains(err.Error(), fmt.Sprint("more than ", store.MaxVersions, " versions")) || asked > store.MaxVersions {
 		t.Errorf("one more: asked about %d, got %v", asked, err)
 	}
@@ -43,8 +43,9 @@ func TestTooManyVersions(t *testing.T) {
 // TestSearchPlans keeps the searches that must be fast on indexes.
 func TestSearchPlans(t *testing.T) {
 	s := openAt(t, migrated(t))
-	affected := affectedQuery{AffectedQuery: store.AffectedQuery{ID: "CVE-1"}, names: []string{"CVE-1"}, current: 1}
-	packages, worst := packageSearch{PackageQuery: store.PackageQuery{Name: "p"}, dialect: s.db.Dialect()}, packageSearch{dialect: s.db.Dialect()}
+	everywhere := place{in: store.AllNamespaces()}
+	affected := affectedQuery{chosen: everywhere, AffectedQuery: store.AffectedQuery{ID: "CVE-1"}, names: []string{"CVE-1"}, current: 1}
+	packages, worst := packageSearch{chosen: everywhere, PackageQuery: store.PackageQuery{Name: "p"}, dialect: s.db.Dialect()}, packageSearch{chosen: everywhere, dialect: s.db.Dialect()}
 	for name, c := range map[string]struct {
 		query *gorm.DB
 		want  []string
@@ -56,10 +57,13 @@ func TestSearchPlans(t *testing.T) {
 		"packages by name": {packages.filter(s.db.Reader()).Select("p.id").Order(sqldb.OrderBy(packageSorts[store.SortPackageName])), []string{
 			"SEARCH p USING INDEX packages_name (name=?)", "SEARCH h USING COVERING INDEX sqlite_autoindex_held_packages_1 (package_pk=?)",
 		}},
-		"packages, the worst first": {worst.filter(s.db.Reader()).Select("p.id").Order(sqldb.OrderBy(worstHeld)).Limit(1), []string{
+		"packages, the worst first": {worst.entries(worst.filter(s.db.Reader())).Order(sqldb.OrderBy(worstHeld)).Limit(1), []string{
 			"SCAN h USING INDEX held_packages_worst", "SEARCH p USING INTEGER PRIMARY KEY (rowid=?)",
 		}},
-		"vulnerabilities": {s.foundVulnerabilities(s.db.Reader(), 1, store.VulnerabilityQuery{}), []string{
+		// Nothing is joined to count them.
+		"packages, counted":           {worst.filter(s.db.Reader()).Select("COUNT(*)"), []string{"USING COVERING INDEX"}},
+		"what images say of packages": {ownOf(s.db.Reader(), []heldPackage{{1, 2}, {3, 4}}), []string{"MULTI-INDEX OR", "(image_pk=? AND package_pk=?)"}},
+		"vulnerabilities": {s.foundVulnerabilities(s.db.Reader(), 1, everywhere, store.VulnerabilityQuery{}), []string{
 			"SCAN v USING INDEX vulnerabilities_vulnerability", "SEARCH h USING COVERING INDEX sqlite_autoindex_found_vulnerabilities_1 (vulnerability_pk=?)",
 		}},
 	} {

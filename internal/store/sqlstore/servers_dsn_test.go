@@ -56,7 +56,7 @@ func TestDSNForms(t *testing.T) {
 					if err := s.SaveSBOM(t.Context(), key, store.SBOM{SHA256: "1", Content: []byte("'\\\x00\xff")}, catalog); err != nil {
 						t.Fatalf("%s: %v", form, err)
 					}
-					err := s.Packages(t.Context(), key, func(held model.HeldPackage) error {
+					err := s.Packages(t.Context(), store.AllNamespaces(), key, func(held model.HeldPackage) error {
 						if held.Package.Name != sqldb.Truncate(name, maxName) {
 							t.Errorf("%s: got %q", form, held.Package.Name)
 						}
@@ -116,7 +116,7 @@ func TestWriterWaits(t *testing.T) {
 		if err := wantOne(ctx, s, 1); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v, want the deadline", err)
 		}
-		if _, err := s.ListImages(t.Context(), store.ImageQuery{}); err != nil {
+		if _, err := s.ListImages(t.Context(), store.AllNamespaces(), store.ImageQuery{}); err != nil {
 			t.Errorf("readers must not wait: %v", err)
 		}
 		// Too long a wait for the database is one of those that are tried again.

@@ -57,7 +57,7 @@ func TestLostConnections(t *testing.T) {
 			if c.unavailable && (err == nil || !strings.Contains(err.Error(), "not known whether")) {
 				t.Errorf("%s: the error does not say that the outcome is unknown: %v", c.name, err)
 			}
-			if _, err := s.Image(t.Context(), lostKey(n)); errors.Is(err, store.ErrNotFound) == c.kept {
+			if _, err := s.Image(t.Context(), store.AllNamespaces(), lostKey(n)); errors.Is(err, store.ErrNotFound) == c.kept {
 				t.Errorf("%s: got %v", c.name, err)
 			}
 			// The caller tries again; nothing happens twice.
@@ -103,8 +103,8 @@ func callsFailWhile(t *testing.T, s *Store, end, start func()) {
 	failed, again, done := make(chan int, 100), make(chan int, 100), make(chan struct{})
 	calls := []func(n int) error{
 		func(n int) error { return wantOne(ctx, s, n) },
-		func(int) error { _, err := s.Image(ctx, lostKey(0)); return err },
-		func(int) error { _, err := s.EventsSince(ctx, 0, 10); return err },
+		func(int) error { _, err := s.Image(ctx, store.AllNamespaces(), lostKey(0)); return err },
+		func(int) error { _, err := s.EventsSince(ctx, store.AllNamespaces(), 0, 10); return err },
 		func(int) error { return s.Ready(ctx) },
 	}
 	for i, call := range calls {

@@ -113,7 +113,7 @@ func sumsOfToday(tx *gorm.DB) ([]sumRow, error) {
 func dayOf(at time.Time) string { return at.UTC().Format(time.DateOnly) }
 
 // Trend implements store.History.
-func (s *Store) Trend(ctx context.Context, query store.TrendQuery) ([]store.TrendDay, error) {
+func (s *Store) Trend(ctx context.Context, in store.Namespaces, query store.TrendQuery) ([]store.TrendDay, error) {
 	const what = "read the trend"
 	from, to := query.From.UTC().Truncate(24*time.Hour), query.To.UTC().Truncate(24*time.Hour)
 	if days := int(to.Sub(from)/(24*time.Hour)) + 1; days > store.MaxTrendDays {
@@ -123,12 +123,11 @@ func (s *Store) Trend(ctx context.Context, query store.TrendQuery) ([]store.Tren
 	err := s.read(ctx, what, func(tx *gorm.DB) error {
 		days = []store.TrendDay{}
 		var rows []sumRow
-		err := tx.Raw("SELECT "+strings.Join(sumColumns, ", ")+" FROM daily_sums WHERE day >= ? AND day <= ? AND namespace = ? ORDER BY day",
-			dayOf(from), dayOf(to), query.Namespace).Scan(&rows).Error
+		err := sumsOf(tx, in, query.Namespace).Where("s.day >= ? AND s.day <= ?", dayOf(from), dayOf(to)).Order("s.day").Scan(&rows).Error
 		if err != nil {
 			return err
 		}
-		changes, err := changesByDay(tx, from, to.AddDate(0, 0, 1))
+		changes, err := changesByDay(tx, in, from, to.AddDate(0, 0, 1))
 		if err != nil {
 			return err
 		}
@@ -149,15 +148,25 @@ func (s *Store) Trend(ctx context.Context, query store.TrendQuery) ([]store.Tren
 	return days, err
 }
 
+// sumsOf selects the sums of a namespace, or of all that are visible: of the cluster as a whole, or of each of some namespaces.
+func sumsOf(tx *gorm.DB, in store.Namespaces, namespace string) *gorm.DB {
+	sums := tx.Table("daily_sums AS s")
+	if in.All() || namespace != "" {
+		return within(sums, "s.namespace", in).Select("s.*").Where("s.namespace = ?", namespace)
+	}
+	return within(sums, "s.namespace", in).Group("s.day").
+		Select("s.day, SUM(s.images) AS images, SUM(s.scanned) AS scanned, " + perCount("SUM(s.%[1]s) AS %[1]s"))
+}
+
 // changesByDay counts the findings that result sets opened and closed, by the day on which these became current.
-func changesByDay(tx *gorm.DB, from, before time.Time) (map[string]*[2]model.SeverityCounts, error) {
+func changesByDay(tx *gorm.DB, in store.Namespaces, from, before time.Time) (map[string]*[2]model.SeverityCounts, error) {
 	var rows []struct {
 		CurrentSince, Severity int64
 		Kind, Findings         int
 	}
-	err := tx.Raw(`SELECT g.current_since, c.kind, c.severity, COUNT(*) AS findings FROM generations g JOIN finding_changes c ON c.generation = g.number
-		WHERE g.current_since >= ? AND g.current_since < ? AND c.kind IN ? GROUP BY g.number, g.current_since, c.kind, c.severity`,
-		micros(from), micros(before), []int{kindOpened, kindClosed}).Scan(&rows).Error
+	err := visibleChanges(tx.Table("generations AS g").Joins("JOIN finding_changes c ON c.generation = g.number"), in).
+		Where("g.current_since >= ? AND g.current_since < ? AND c.kind IN ?", micros(from), micros(before), []int{kindOpened, kindClosed}).
+		Select("g.current_since, c.kind, c.severity, COUNT(*) AS findings").Group("g.number, g.current_since, c.kind, c.severity").Scan(&rows).Error
 	if err != nil {
 		return nil, err
 	}

@@ -14,9 +14,19 @@ import (
 // txn is a transaction that writes, and the events that it writes at its end.
 type txn struct {
 	*sqldb.Tx
-	now int64
-	// events holds the columns behind seq of each.
-	events [][]any
+	now    int64
+	events []newEvent
+	// gone are the namespaces of images that the transaction deletes.
+	gone map[imageName][]string
+}
+
+// newEvent is an event that is to be written.
+type newEvent struct {
+	kind  store.EventKind
+	image imageName
+	data  string
+	// namespaces are those of an object or a workload that the event is about.
+	namespaces []string
 }
 
 // event adds an entry to the event log, which becomes visible with the commit. data is written as JSON.
@@ -25,7 +35,11 @@ func (t *txn) event(kind store.EventKind, imageID, platform string, data any) er
 	if err != nil {
 		return fmt.Errorf("encode event %s: %w", kind, err)
 	}
-	t.events = append(t.events, []any{t.now, string(kind), imageID, platform, string(content)})
+	event := newEvent{kind: kind, image: imageName{imageID, platform}, data: string(content)}
+	if namespace := (store.Event{Kind: kind, Data: content}).Namespace(); namespace != "" {
+		event.namespaces = []string{namespace}
+	}
+	t.events = append(t.events, event)
 	return nil
 }
 
@@ -46,9 +60,12 @@ func (t *txn) publish() error {
 	}
 	values := make([]any, 0, 6*len(t.events))
 	for i, event := range t.events {
-		values = append(append(values, last+int64(i)+1), event...)
+		values = append(values, last+int64(i)+1, t.now, string(event.kind), event.image.imageID, event.image.platform, event.data)
 	}
 	if err := t.Insert("events", []string{"seq", "at", "kind", "image_id", "platform", "data"}, values, ""); err != nil {
+		return err
+	}
+	if err := t.publishAudience(last); err != nil {
 		return err
 	}
 	if err := t.Insert("event_commits", []string{"seq", "log_id"}, []any{last + int64(len(t.events)), newNonce()}, ""); err != nil {

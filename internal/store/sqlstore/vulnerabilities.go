@@ -56,8 +56,8 @@ func (r *vulnerabilityEntry) summary() store.VulnerabilitySummary {
 	}
 }
 
-// ListVulnerabilities implements store.Search.
-func (s *Store) ListVulnerabilities(ctx context.Context, query store.VulnerabilityQuery) (store.VulnerabilityPage, error) {
+// ListVulnerabilities implements store.Reader.
+func (s *Store) ListVulnerabilities(ctx context.Context, in store.Namespaces, query store.VulnerabilityQuery) (store.VulnerabilityPage, error) {
 	const what = "list vulnerabilities"
 	if query.Sort == "" {
 		query.Sort = store.SortVulnerabilityRisk
@@ -69,6 +69,7 @@ func (s *Store) ListVulnerabilities(ctx context.Context, query store.Vulnerabili
 	token := vulnerabilityToken{
 		"vulnerabilities", query.Where, query.ID, query.Text, query.MinSeverity, millionths(query.MinEPSS), query.Fixable, query.KEV, query.Sort,
 	}
+	chosen := place{query.Where, in}
 	var page store.VulnerabilityPage
 	err := s.read(ctx, what, func(tx *gorm.DB) error {
 		page = store.VulnerabilityPage{}
@@ -77,7 +78,7 @@ func (s *Store) ListVulnerabilities(ctx context.Context, query store.Vulnerabili
 			return err
 		}
 		var rows []vulnerabilityEntry
-		entries := s.foundVulnerabilities(tx, current, query)
+		entries := s.foundVulnerabilities(tx, current, chosen, query)
 		rows, page.NextToken, page.Total, err = readEntries(tx, entries, keys, query.Page, token, (*vulnerabilityEntry).value)
 		if err != nil {
 			return err
@@ -89,7 +90,7 @@ func (s *Store) ListVulnerabilities(ctx context.Context, query store.Vulnerabili
 			page.Vulnerabilities[i], ids[i] = rows[i].summary(), rows[i].VulnerabilityID
 			summaries[ids[i]] = &page.Vulnerabilities[i]
 		}
-		return inParts(ids, func(part []string) error { return addReach(tx, current, part, query.Where, summaries) })
+		return inParts(ids, func(part []string) error { return s.addReach(tx, current, part, chosen, summaries) })
 	})
 	if err != nil {
 		return store.VulnerabilityPage{}, err
@@ -98,22 +99,24 @@ func (s *Store) ListVulnerabilities(ctx context.Context, query store.Vulnerabili
 }
 
 // foundVulnerabilities selects a vulnerabilityEntry for each vulnerability that the query matches.
-func (s *Store) foundVulnerabilities(tx *gorm.DB, current int64, query store.VulnerabilityQuery) *gorm.DB {
+func (s *Store) foundVulnerabilities(tx *gorm.DB, current int64, chosen place, query store.VulnerabilityQuery) *gorm.DB {
 	columns := "v.vulnerability_id, MAX(v.severity) AS severity, MAX(v.epss_micros) AS epss_micros, MAX(v.risk_micros) AS risk_micros, MAX(v.kev) AS kev"
 	var values []any
 	found := tx.Table("found_vulnerabilities AS h").Joins("JOIN vulnerabilities v ON v.id = h.vulnerability_pk")
-	if query.Where != (store.Where{}) {
-		found = found.Where("EXISTS (?)", heldFindings(tx, current, query.Where))
+	if !chosen.everywhere() {
+		condition, held := s.heldFindings(tx, current, chosen, "")
+		found = found.Where(condition, held)
 	}
 	if query.ID != "" {
 		found = found.Where("v.vulnerability_id IN ?", spellings(query.ID))
 	}
 	switch {
-	case query.Fixable && query.Where == (store.Where{}):
+	case query.Fixable && chosen.everywhere():
 		columns += fmt.Sprintf(", MAX(CASE WHEN h.level = %d THEN 1 ELSE 0 END) AS fixable", foundFixable)
 	case query.Fixable:
-		columns += ", MAX(CASE WHEN EXISTS (?) THEN 1 ELSE 0 END) AS fixable"
-		values = append(values, heldFindings(tx, current, query.Where).Where("f.fixable = 1"))
+		condition, held := s.heldFindings(tx, current, chosen, " AND f.fixable = 1")
+		columns += ", MAX(CASE WHEN " + condition + " THEN 1 ELSE 0 END) AS fixable"
+		values = append(values, held)
 	}
 	if query.Text != "" {
 		named := func() *gorm.DB {
@@ -144,15 +147,23 @@ func (s *Store) foundVulnerabilities(tx *gorm.DB, current int64, query store.Vul
 	return entries
 }
 
-// heldFindings selects what is found of vulnerability v in packages of matched images that the query chooses. These few packages are found once.
-func heldFindings(tx *gorm.DB, current int64, where store.Where) *gorm.DB {
-	holders := tx.Table("image_packages AS ip").Joins("JOIN images i ON i.id = ip.image_pk").Where("ip.excluded = 0 AND i.matched_at > 0")
-	return tx.Table("findings AS f").Select("f.id").Where("f.vulnerability_pk = v.id AND "+visible, current, current).
-		Where("f.package_pk IN (?)", holders.Select("ip.package_pk").Where("ip.image_pk IN (?)", usedBy(tx, where)))
+// heldFindings is the condition that a vulnerability v is found in a package of a matched image that the query chooses, and the value of the
+// condition. SQLite asks an index about each vulnerability several times faster than it makes a list of them; servers make the list faster.
+func (s *Store) heldFindings(tx *gorm.DB, current int64, chosen place, further string) (condition string, held *gorm.DB) {
+	shown := visible + further
+	packages := tx.Table("image_packages AS ip").Where("ip.excluded = 0")
+	if s.db.Dialect().Type() == sqldb.TypeSQLite {
+		matched := tx.Table("(?) AS u", chosen.images(tx)).Select("u.image_pk").Joins("JOIN images i ON i.id = u.image_pk").Where("i.matched_at > 0")
+		return "EXISTS (?)", tx.Table("findings AS f").Select("f.id").Where("f.vulnerability_pk = v.id AND "+shown, current, current).
+			Where("f.package_pk IN (?)", packages.Select("ip.package_pk").Where("ip.image_pk IN (?)", matched))
+	}
+	packages = packages.Joins("JOIN images i ON i.id = ip.image_pk").Where("i.matched_at > 0 AND ip.image_pk IN (?)", chosen.images(tx)).Distinct("ip.package_pk")
+	return "v.id IN (?)", tx.Table("(?) AS p", packages).Joins("CROSS JOIN findings f").
+		Where("f.package_pk = p.package_pk AND "+shown, current, current).Select("f.vulnerability_pk")
 }
 
 // addReach adds to summaries what the vulnerabilities of these IDs reach.
-func addReach(tx *gorm.DB, current int64, ids []string, where store.Where, summaries map[string]*store.VulnerabilitySummary) error {
+func (s *Store) addReach(tx *gorm.DB, current int64, ids []string, chosen place, summaries map[string]*store.VulnerabilitySummary) error {
 	var rows []struct {
 		VulnerabilityID   string
 		PackagePk         int64
@@ -173,11 +184,15 @@ func addReach(tx *gorm.DB, current int64, ids []string, where store.Where, summa
 	for _, row := range rows {
 		members[row.PackagePk] = append(members[row.PackagePk], groups[row.VulnerabilityID])
 	}
-	holders := matchedHolders(tx)
-	if where != (store.Where{}) {
-		holders = holders.Where("ip.image_pk IN (?)", usedBy(tx, where))
+	unmatched, err := unmatchedImages(tx)
+	if err != nil {
+		return err
 	}
-	reached, err := reachOfGroups(tx, len(ids), members, holders, where)
+	holders := tx.Table("image_packages AS ip").Where("ip.excluded = 0")
+	if !chosen.everywhere() {
+		holders = holders.Where("ip.image_pk IN (?)", chosen.images(tx))
+	}
+	reached, err := reachOfGroups(tx, s.db.Dialect(), len(ids), members, holders, unmatched, chosen)
 	if err != nil {
 		return err
 	}
@@ -191,16 +206,16 @@ func addReach(tx *gorm.DB, current int64, ids []string, where store.Where, summa
 		summary := summaries[row.VulnerabilityID]
 		summary.Packages++
 		summary.Fixable = summary.Fixable || row.Fixable != 0
-		if opened := fromMicros(row.OpenedAt); summary.Packages == 1 || opened.Before(summary.FirstSeen) {
+		if opened := fromMicros(max(row.OpenedAt, reached.since[row.PackagePk])); summary.Packages == 1 || opened.Before(summary.FirstSeen) {
 			summary.FirstSeen = opened
 		}
 	}
 	return nil
 }
 
-// VulnerabilityRecords implements store.Search. Of records with the same ID and namespace it returns one: what is found now before what
+// VulnerabilityRecords implements store.Reader. Of records with the same ID and namespace it returns one: what is found now before what
 // was found, then the latest.
-func (s *Store) VulnerabilityRecords(ctx context.Context, id string) ([]model.Vulnerability, error) {
+func (s *Store) VulnerabilityRecords(ctx context.Context, in store.Namespaces, id string) ([]model.Vulnerability, error) {
 	names := spellings(id)
 	var records []model.Vulnerability
 	err := s.read(ctx, "read a vulnerability", func(tx *gorm.DB) error {
@@ -212,14 +227,11 @@ func (s *Store) VulnerabilityRecords(ctx context.Context, id string) ([]model.Vu
 		if err != nil {
 			return err
 		}
-		const known = `SELECT v.id, ROW_NUMBER() OVER (PARTITION BY v.vulnerability_id, v.namespace ORDER BY
-				CASE WHEN EXISTS (SELECT 1 FROM findings f WHERE f.vulnerability_pk = v.id AND ` + visible + `) THEN 0 ELSE 1 END, v.id DESC) AS place
-			FROM (SELECT DISTINCT n.vulnerability_pk FROM vulnerability_names n WHERE n.name IN ?) named CROSS JOIN vulnerabilities v
-			WHERE v.id = named.vulnerability_pk AND EXISTS (SELECT 1 FROM findings f WHERE f.vulnerability_pk = v.id AND f.from_gen <= ?)`
+		known, values := knownRecords(in, names, current)
 		var rows []struct{ Detail, Scores string }
 		err = tx.Raw(`SELECT d.detail, v.scores FROM (`+known+`) c CROSS JOIN vulnerabilities v CROSS JOIN vulnerability_details d
 			WHERE c.place = 1 AND v.id = c.id AND d.vulnerability_pk = v.id ORDER BY v.vulnerability_id, v.namespace LIMIT ?`,
-			current, current, names, current, store.MaxPageSize).Scan(&rows).Error
+			append(values, store.MaxPageSize)...).Scan(&rows).Error
 		if err != nil {
 			return err
 		}
@@ -235,4 +247,25 @@ func (s *Store) VulnerabilityRecords(ctx context.Context, id string) ([]model.Vu
 		return nil
 	})
 	return records, err
+}
+
+// knownRecords selects the records of these names, with the place of each among those of the same ID and namespace.
+func knownRecords(in store.Namespaces, names []string, current int64) (statement string, values []any) {
+	if in.All() {
+		return `SELECT v.id, ROW_NUMBER() OVER (PARTITION BY v.vulnerability_id, v.namespace ORDER BY
+				CASE WHEN EXISTS (SELECT 1 FROM findings f WHERE f.vulnerability_pk = v.id AND ` + visible + `) THEN 0 ELSE 1 END, v.id DESC) AS place
+			FROM (SELECT DISTINCT n.vulnerability_pk FROM vulnerability_names n WHERE n.name IN ?) named CROSS JOIN vulnerabilities v
+			WHERE v.id = named.vulnerability_pk AND EXISTS (SELECT 1 FROM findings f WHERE f.vulnerability_pk = v.id AND f.from_gen <= ?)`,
+			[]any{current, current, names, current}
+	}
+	// The numbers of records, and since when they are named, follow from other images, too: the latest is the one that was named last in a visible image.
+	return `SELECT k.id, ROW_NUMBER() OVER (PARTITION BY k.vulnerability_id, k.namespace ORDER BY k.until_gen DESC, k.digest) AS place
+			FROM (SELECT v.id, v.vulnerability_id, v.namespace, v.digest, MAX(CASE WHEN f.until_gen > ? THEN ? ELSE f.until_gen END) AS until_gen
+				FROM (SELECT DISTINCT n.vulnerability_pk FROM vulnerability_names n WHERE n.name IN ?) named CROSS JOIN vulnerabilities v
+				CROSS JOIN findings f LEFT JOIN generations e ON e.number = f.until_gen AND e.number <= ?
+				CROSS JOIN image_packages ip CROSS JOIN images i CROSS JOIN image_namespaces m
+				WHERE v.id = named.vulnerability_pk AND f.vulnerability_pk = v.id AND f.from_gen <= ? AND ip.package_pk = f.package_pk AND ip.excluded = 0
+				AND i.id = ip.image_pk AND i.matched_at > 0 AND m.image_pk = i.id AND ` + isWithin("m.namespace", in) + ` AND ` + ended + ` > m.since
+				AND ` + ended + ` > i.matched_at GROUP BY v.id, v.vulnerability_id, v.namespace, v.digest) k`,
+		[]any{current, int64(stillOpen), names, current, current}
 }

@@ -53,7 +53,7 @@ func (r *workloadEntry) value(column string) string {
 }
 
 // ListWorkloads implements store.Search.
-func (s *Store) ListWorkloads(ctx context.Context, query store.WorkloadQuery) (store.WorkloadPage, error) {
+func (s *Store) ListWorkloads(ctx context.Context, in store.Namespaces, query store.WorkloadQuery) (store.WorkloadPage, error) {
 	const what = "list workloads"
 	if query.Sort == "" {
 		query.Sort = store.SortWorkloadName
@@ -68,7 +68,7 @@ func (s *Store) ListWorkloads(ctx context.Context, query store.WorkloadQuery) (s
 		page = store.WorkloadPage{}
 		var rows []workloadEntry
 		var err error
-		rows, page.NextToken, page.Total, err = readEntries(tx, s.runningWorkloads(tx, query), keys, query.Page, token, (*workloadEntry).value)
+		rows, page.NextToken, page.Total, err = readEntries(tx, s.runningWorkloads(tx, place{query.Where, in}, query), keys, query.Page, token, (*workloadEntry).value)
 		if err != nil {
 			return err
 		}
@@ -82,7 +82,7 @@ func (s *Store) ListWorkloads(ctx context.Context, query store.WorkloadQuery) (s
 			summaries[row.Workload] = &page.Workloads[i]
 		}
 		for part := range slices.Chunk(rows, maxWorkloads) {
-			if err := readRunning(tx, part, summaries); err != nil {
+			if err := readRunning(tx, in, part, summaries); err != nil {
 				return err
 			}
 		}
@@ -95,11 +95,11 @@ func (s *Store) ListWorkloads(ctx context.Context, query store.WorkloadQuery) (s
 }
 
 // runningWorkloads selects a workloadEntry for each workload that the query matches.
-func (s *Store) runningWorkloads(tx *gorm.DB, query store.WorkloadQuery) *gorm.DB {
-	chosen := contains(uses(tx.Table("image_uses AS u"), query.Where), s.db.Dialect(), query.Text, "u.name")
+func (s *Store) runningWorkloads(tx *gorm.DB, chosen place, query store.WorkloadQuery) *gorm.DB {
+	running := contains(uses(tx.Table("image_uses AS u"), chosen), s.db.Dialect(), query.Text, "u.name")
 	columns := "d.namespace, d.kind, d.name, COUNT(*) AS image_count, SUM(CASE WHEN i.matched_at > 0 THEN 1 ELSE 0 END) AS scanned, " +
 		perCount("SUM(i.%[1]s) AS %[1]s")
-	sums := tx.Table("(?) AS d", chosen.Distinct("u.namespace, u.kind, u.name, u.image_pk")).
+	sums := tx.Table("(?) AS d", running.Distinct("u.namespace, u.kind, u.name, u.image_pk")).
 		Joins("JOIN images i ON i.id = d.image_pk").Select(columns).Group("d.namespace, d.kind, d.name")
 	entries := tx.Table("(?) AS s", sums)
 	if query.MinSeverity > model.SeverityUnknown {
@@ -118,7 +118,7 @@ func (s *Store) runningWorkloads(tx *gorm.DB, query store.WorkloadQuery) *gorm.D
 const presencesOfUses = "LEFT JOIN image_presences p ON p.namespace = u.namespace AND p.name = u.name AND p.kind = u.kind AND p.image_pk = u.image_pk"
 
 // readRunning adds to summaries what the workloads run and since when.
-func readRunning(tx *gorm.DB, rows []workloadEntry, summaries map[store.Workload]*store.WorkloadSummary) error {
+func readRunning(tx *gorm.DB, in store.Namespaces, rows []workloadEntry, summaries map[store.Workload]*store.WorkloadSummary) error {
 	condition := strings.TrimSuffix(strings.Repeat("u.namespace = ? AND u.name = ? AND u.kind = ? OR ", len(rows)), " OR ")
 	values := make([]any, 0, 3*len(rows))
 	for i := range rows {
@@ -152,8 +152,13 @@ func readRunning(tx *gorm.DB, rows []workloadEntry, summaries map[store.Workload
 		Containers int
 		Since      int64
 	}
-	err = used.Select("u.namespace, u.kind, u.name, COUNT(DISTINCT u.container) AS containers, COALESCE(MIN(p.since), 0) AS since").
-		Joins(presencesOfUses).
+	since := "p.since"
+	with := used.Joins(presencesOfUses)
+	if !in.All() {
+		with = used.Joins("JOIN (?) n ON n.image_pk = u.image_pk", visibleSince(tx, in)).Joins(presencesOfUses + " AND p.until_time > n.since")
+		since = "CASE WHEN p.since > n.since THEN p.since ELSE n.since END"
+	}
+	err = with.Select("u.namespace, u.kind, u.name, COUNT(DISTINCT u.container) AS containers, COALESCE(MIN(" + since + "), 0) AS since").
 		Group("u.namespace, u.kind, u.name").Scan(&rest).Error
 	for _, row := range rest {
 		summary := summaries[row.Workload]

@@ -453,8 +453,8 @@ var answerTests = map[string]func(*testing.T, *fixture){
 			if err := f.Store.Prune(t.Context(), before); err != nil {
 				t.Fatal(err)
 			}
-			page, err := f.Changes(t.Context(), store.ChangeQuery{})
-			listed, listErr := f.ListResultSets(t.Context(), 9)
+			page, err := f.Changes(t.Context(), store.AllNamespaces(), store.ChangeQuery{})
+			listed, listErr := f.ListResultSets(t.Context(), store.AllNamespaces(), 9)
 			if err != nil || listErr != nil || page.Total != changes || len(listed) != resultSets || !slices.Equal(known(), vulnerabilities) {
 				t.Errorf("got %d changes, %+v, %v", page.Total, listed, known())
 			}
@@ -465,7 +465,7 @@ var answerTests = map[string]func(*testing.T, *fixture){
 		past, future := time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
 		prune(past, 2, 3, "CVE-1", "CVE-2", "CVE-3", "CVE-4", "CVE-5")
 		prune(future, 0, 3, "CVE-2", "CVE-3", "CVE-4", "CVE-5") // The first result set is where findings come from.
-		must(t, f.DeleteImage(t.Context(), b.ImageID))
+		must(t, f.DeleteImage(t.Context(), store.AllNamespaces(), store.AllNamespaces(), b.ImageID))
 		prune(future, 0, 3, "CVE-2", "CVE-4", "CVE-5")
 		if got := f.answered(t); len(got) != 2 {
 			t.Errorf("got %v", got)
@@ -475,13 +475,13 @@ var answerTests = map[string]func(*testing.T, *fixture){
 			t.Errorf("after the switch: got %v", got)
 		}
 		// Packages without an image go when no change tells of them any more, and come back complete.
-		must(t, f.DeleteImage(t.Context(), a.ImageID))
+		must(t, f.DeleteImage(t.Context(), store.AllNamespaces(), store.AllNamespaces(), a.ImageID))
 		must(t, f.Store.Prune(t.Context(), past))
-		if page, err := f.Changes(t.Context(), store.ChangeQuery{}); err != nil || page.Total != 2 || page.Changes[0].Images != 0 || page.Changes[0].Package.Name != "p" {
+		if page, err := f.Changes(t.Context(), store.AllNamespaces(), store.ChangeQuery{}); err != nil || page.Total != 2 || page.Changes[0].Images != 0 || page.Changes[0].Package.Name != "p" {
 			t.Errorf("got %+v, %v", page, err)
 		}
 		must(t, f.Store.Prune(t.Context(), future))
-		if listed, err := f.ListResultSets(t.Context(), 9); err != nil || len(listed) != 1 || len(known()) != 0 || len(f.answered(t)) != 0 {
+		if listed, err := f.ListResultSets(t.Context(), store.AllNamespaces(), 9); err != nil || len(listed) != 1 || len(known()) != 0 || len(f.answered(t)) != 0 {
 			t.Errorf("got %+v, %v, %v", listed, known(), err)
 		}
 		f.catalog(t, a, "1", catalogOf("p"))

@@ -15,7 +15,7 @@ import (
 
 func (f *fixture) changes(t *testing.T, query store.ChangeQuery) store.ChangePage {
 	t.Helper()
-	page, err := f.Changes(t.Context(), query)
+	page, err := f.Changes(t.Context(), store.AllNamespaces(), query)
 	if err != nil {
 		t.Fatalf("Changes: %v", err)
 	}
@@ -211,7 +211,7 @@ var changeTests = map[string]func(*testing.T, *fixture){
 		gone := image("gone", amd64)
 		f.catalog(t, gone, "1", catalogOf("held by nobody"))
 		f.match(t, gone, "1", nil)
-		must(t, f.DeleteImage(t.Context(), gone.ImageID))
+		must(t, f.DeleteImage(t.Context(), store.AllNamespaces(), store.AllNamespaces(), gone.ImageID))
 		after["held by nobody"] = []model.PackageFinding{finding("CVE-9", model.SeverityCritical)}
 		switched := f.rematch(t, newBuild, after)
 		if switched.Changes != (store.ChangeCounts{Opened: 1, Closed: 1, Changed: len(want), Images: 1}) {
@@ -303,7 +303,7 @@ var changeTests = map[string]func(*testing.T, *fixture){
 				t.Errorf("%s: got %q of %d, want %q", name, got, page.Total, c.want)
 			}
 		}
-		if _, err := f.Changes(t.Context(), store.ChangeQuery{Kinds: []store.ChangeKind{"gone"}}); err == nil {
+		if _, err := f.Changes(t.Context(), store.AllNamespaces(), store.ChangeQuery{Kinds: []store.ChangeKind{"gone"}}); err == nil {
 			t.Error("an unknown kind is no error")
 		}
 		token := f.changes(t, store.ChangeQuery{Page: store.Page{Size: 1}}).NextToken
@@ -312,11 +312,11 @@ var changeTests = map[string]func(*testing.T, *fixture){
 			"severity": {MinSeverity: model.SeverityLow}, "kev": {KEV: true}, "image": {ImageID: "x"}, "scope": {Scope: "x"},
 		} {
 			query.Token = token
-			if _, err := f.Changes(t.Context(), query); !errors.Is(err, store.ErrInvalidToken) {
+			if _, err := f.Changes(t.Context(), store.AllNamespaces(), query); !errors.Is(err, store.ErrInvalidToken) {
 				t.Errorf("the token of a query without %s: %v", name, err)
 			}
 		}
-		if _, err := f.Changes(t.Context(), store.ChangeQuery{Page: store.Page{Token: "x"}}); !errors.Is(err, store.ErrInvalidToken) {
+		if _, err := f.Changes(t.Context(), store.AllNamespaces(), store.ChangeQuery{Page: store.Page{Token: "x"}}); !errors.Is(err, store.ErrInvalidToken) {
 			t.Errorf("a bad token: %v", err)
 		}
 	},
@@ -368,7 +368,7 @@ var changeTests = map[string]func(*testing.T, *fixture){
 			t.Error("too many uses are no error")
 		}
 		runs("refused", "four", "one")
-		must(t, f.DeleteImage(t.Context(), a.ImageID))
+		must(t, f.DeleteImage(t.Context(), store.AllNamespaces(), store.AllNamespaces(), a.ImageID))
 		if got := f.changes(t, store.ChangeQuery{}).Changes[0]; len(got.Workloads) != 0 || got.Images != 1 {
 			t.Errorf("after the image is gone: %+v", got)
 		}

@@ -32,7 +32,7 @@ func (f *fixture) coverAt(t *testing.T, hours int, scope string, containers ...s
 
 func (f *fixture) coverage(t *testing.T, query store.CoverageQuery) store.CoveragePage {
 	t.Helper()
-	page, err := f.ListCoverage(t.Context(), query)
+	page, err := f.ListCoverage(t.Context(), store.AllNamespaces(), query)
 	if err != nil {
 		t.Fatalf("ListCoverage: %v", err)
 	}
@@ -163,7 +163,7 @@ var coverageTests = map[string]func(*testing.T, *fixture){
 			"namespace": {Namespace: "n"}, "workload": {Workload: "web"}, "states": {States: []string{"Failed"}}, "reason": {Reason: "x"}, "text": {Text: "x"},
 		} {
 			query.Token = token
-			if _, err := f.ListCoverage(t.Context(), query); !errors.Is(err, store.ErrInvalidToken) {
+			if _, err := f.ListCoverage(t.Context(), store.AllNamespaces(), query); !errors.Is(err, store.ErrInvalidToken) {
 				t.Errorf("the token of a query without %s: %v", name, err)
 			}
 		}

@@ -225,7 +225,7 @@ var feedTests = map[string]func(*testing.T, *fixture){
 		put := store.ChangeRequest{User: "jane", Verb: "update", Object: store.ChangeObject{Resource: "scanresults", Name: "image"}}
 		ctx := store.WithChangeRequest(t.Context(), &put)
 		for range 2 {
-			if err := f.SaveReport(ctx, "image", store.Report{Content: []byte("{}")}); err != nil {
+			if err := f.SaveReport(ctx, store.AllNamespaces(), "image", store.Report{Content: []byte("{}")}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -237,7 +237,7 @@ var feedTests = map[string]func(*testing.T, *fixture){
 		// Without a change there is no event, until the failure is recorded.
 		last := f.last(t)
 		failed := store.ChangeRequest{Verb: "delete", Object: store.ChangeObject{Resource: "scanresults", Name: strings.Repeat("ä", 1000)}}
-		if err := f.DeleteImage(store.WithChangeRequest(t.Context(), &failed), "unknown"); !errors.Is(err, store.ErrNotFound) {
+		if err := f.DeleteImage(store.WithChangeRequest(t.Context(), &failed), store.AllNamespaces(), store.AllNamespaces(), "unknown"); !errors.Is(err, store.ErrNotFound) {
 			t.Fatal(err)
 		}
 		if got := f.kinds(t, last); len(got) > 0 || failed.Recorded {

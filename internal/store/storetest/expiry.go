@@ -18,11 +18,11 @@ var expiryTests = map[string]func(*testing.T, *fixture){
 		f.want(t, running)
 		must(t, f.RecordUses(t.Context(), "scope", []store.Use{{Image: running, Workload: store.Workload{Namespace: "n", Kind: "Pod", Name: "p"}, Container: "c"}}))
 		for _, key := range []model.ImageKey{unused, running} {
-			must(t, f.SaveReport(t.Context(), key.ImageID, store.Report{Content: []byte("{}")}))
+			must(t, f.SaveReport(t.Context(), store.AllNamespaces(), key.ImageID, store.Report{Content: []byte("{}")}))
 		}
 		reported := func(key model.ImageKey) bool {
 			t.Helper()
-			_, err := f.Report(t.Context(), key.ImageID)
+			_, err := f.Report(t.Context(), store.AllNamespaces(), key.ImageID)
 			if err != nil && !errors.Is(err, store.ErrNotFound) {
 				t.Fatal(err)
 			}

@@ -102,7 +102,7 @@ var findingTests = map[string]func(*testing.T, *fixture){
 	},
 	"Findings": func(t *testing.T, f *fixture) {
 		key := image("a", amd64)
-		if _, err := f.Findings(t.Context(), store.FindingQuery{Image: key}); !errors.Is(err, store.ErrNotFound) {
+		if _, err := f.Findings(t.Context(), store.AllNamespaces(), store.FindingQuery{Image: key}); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("an unknown image: %v", err)
 		}
 		kev := finding("CVE-10", model.SeverityLow)
@@ -145,7 +145,7 @@ var findingTests = map[string]func(*testing.T, *fixture){
 				t.Errorf("%s: got %d of %d, want %d", name, len(page.Findings), page.Total, c.want)
 			}
 		}
-		if _, err := f.Findings(t.Context(), store.FindingQuery{Image: key, Sort: "age"}); err == nil {
+		if _, err := f.Findings(t.Context(), store.AllNamespaces(), store.FindingQuery{Image: key, Sort: "age"}); err == nil {
 			t.Error("an unknown order is no error")
 		}
 	},

@@ -92,7 +92,7 @@ var openingTests = map[string]func(*testing.T, *fixture){
 		f.rematchAt(t, 30, nil)
 		f.expectHours(t, late, "the late one, closed", []string{}, []string{"CVE-1 p 20-30"})
 		for id, want := range map[string][]model.ImageKey{"CVE-1": {early, late}, "CVE-2": {early}} {
-			page, err := f.Affected(t.Context(), store.AffectedQuery{ID: id, Closed: true})
+			page, err := f.Affected(t.Context(), store.AllNamespaces(), store.AffectedQuery{ID: id, Closed: true})
 			must(t, err)
 			var got []model.ImageKey
 			for i := range page.Affected {
@@ -159,7 +159,7 @@ var openingTests = map[string]func(*testing.T, *fixture){
 		}
 		must(t, f.Prune(t.Context(), f.clock.Now().Add(time.Hour)))
 		f.expectHours(t, key, "pruned", []string{"CVE-1 p 0-"}, []string{})
-		resultSets, err := f.ListResultSets(t.Context(), 9)
+		resultSets, err := f.ListResultSets(t.Context(), store.AllNamespaces(), 9)
 		if err != nil || len(resultSets) != 2 || resultSets[1].Build != oldBuild {
 			t.Errorf("got %+v, %v", resultSets, err)
 		}

@@ -72,6 +72,34 @@ var imageTests = map[string]func(*testing.T, *fixture){
 			t.Errorf("got %d events, want %d", last, len(keys))
 		}
 	},
+	"EndAttempt": func(t *testing.T, f *fixture) {
+		key := image("a", amd64)
+		f.want(t, key)
+		last := f.last(t)
+		next := time.Date(2030, 1, 2, 3, 4, 5, 6000, time.UTC)
+		end := func(attempt int, want bool) {
+			t.Helper()
+			if got, err := f.EndAttempt(t.Context(), key, attempt, next); err != nil || got != want {
+				t.Fatalf("EndAttempt of attempt %d: got %t, %v, want %t", attempt, got, err, want)
+			}
+		}
+		end(1, false)
+		end(0, true)
+		end(0, false)
+		if got := f.image(t, key); got.State != store.StatePending || got.Attempts != 1 || got.Reason != "" || !got.NextAttempt.Equal(next) {
+			t.Errorf("got %+v", got.ImageState)
+		}
+		if got := f.last(t); got != last {
+			t.Errorf("%d events were written", got-last)
+		}
+		if _, err := f.RecordFailure(t.Context(), key, 1, model.Outcome{Reason: model.ReasonImageNotFound}, next); err != nil {
+			t.Fatal(err)
+		}
+		end(2, true)
+		if got := f.image(t, key); got.State != store.StateFailed || got.Attempts != 3 || got.Reason != model.ReasonImageNotFound {
+			t.Errorf("after a failure: %+v", got.ImageState)
+		}
+	},
 	"RecordFailure": func(t *testing.T, f *fixture) {
 		key := image("a", amd64)
 		f.want(t, key)
@@ -121,7 +149,7 @@ var imageTests = map[string]func(*testing.T, *fixture){
 		if got = f.image(t, key); got.State != store.StateCataloged || got.Reason != "" || got.Message != "" || !got.NextAttempt.IsZero() {
 			t.Errorf("got %+v", got.ImageState)
 		}
-		if err := f.DeleteImage(t.Context(), key.ImageID); err != nil {
+		if err := f.DeleteImage(t.Context(), store.AllNamespaces(), store.AllNamespaces(), key.ImageID); err != nil {
 			t.Fatal(err)
 		}
 		record(0, "gone", false)
@@ -132,24 +160,24 @@ var imageTests = map[string]func(*testing.T, *fixture){
 			f.catalog(t, key, "1", catalogOf("p", "q"))
 			f.match(t, key, "1", answers{"p": {finding("CVE-1", model.SeverityHigh)}})
 		}
-		if err := f.SaveReport(t.Context(), a.ImageID, store.Report{Content: []byte("{}")}); err != nil {
+		if err := f.SaveReport(t.Context(), store.AllNamespaces(), a.ImageID, store.Report{Content: []byte("{}")}); err != nil {
 			t.Fatal(err)
 		}
 		last := f.last(t)
-		if err := f.DeleteImage(t.Context(), a.ImageID); err != nil {
+		if err := f.DeleteImage(t.Context(), store.AllNamespaces(), store.AllNamespaces(), a.ImageID); err != nil {
 			t.Fatal(err)
 		}
 		expectKinds(t, f.kinds(t, last), store.EventImageRemoved, store.EventImageRemoved)
-		if _, err := f.Image(t.Context(), a); !errors.Is(err, store.ErrNotFound) {
+		if _, err := f.Image(t.Context(), store.AllNamespaces(), a); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("Image: %v", err)
 		}
-		if _, err := f.SBOM(t.Context(), b); !errors.Is(err, store.ErrNotFound) {
+		if _, err := f.SBOM(t.Context(), store.AllNamespaces(), b); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("SBOM: %v", err)
 		}
-		if _, err := f.Report(t.Context(), a.ImageID); !errors.Is(err, store.ErrNotFound) {
+		if _, err := f.Report(t.Context(), store.AllNamespaces(), a.ImageID); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("Report: %v", err)
 		}
-		if err := f.DeleteImage(t.Context(), a.ImageID); !errors.Is(err, store.ErrNotFound) {
+		if err := f.DeleteImage(t.Context(), store.AllNamespaces(), store.AllNamespaces(), a.ImageID); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("DeleteImage again: %v", err)
 		}
 		if got := f.found(t, other); len(got) != 1 {
@@ -162,7 +190,7 @@ var imageTests = map[string]func(*testing.T, *fixture){
 	},
 	"Image prefers": func(t *testing.T, f *fixture) {
 		shown := model.ImageKey{ImageID: image("a", amd64).ImageID}
-		if _, err := f.Image(t.Context(), shown); !errors.Is(err, store.ErrNotFound) {
+		if _, err := f.Image(t.Context(), store.AllNamespaces(), shown); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("unknown: %v", err)
 		}
 		f.want(t, image("a", s390x), image("a", arm64))
@@ -177,14 +205,14 @@ var imageTests = map[string]func(*testing.T, *fixture){
 		if got := f.image(t, shown).Key.Platform; got != amd64 {
 			t.Errorf("cataloged is not scanned: got %s", got)
 		}
-		if _, err := f.SBOM(t.Context(), shown); !errors.Is(err, store.ErrNotFound) {
+		if _, err := f.SBOM(t.Context(), store.AllNamespaces(), shown); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("SBOM of the platform that is shown: %v", err)
 		}
 		f.match(t, image("a", s390x), "1", answers{"p": {finding("CVE-1", model.SeverityLow)}})
 		if got := f.image(t, shown).Key.Platform; got != s390x {
 			t.Errorf("scanned: got %s", got)
 		}
-		if sbom, err := f.SBOM(t.Context(), shown); err != nil || sbom.SHA256 != "1" {
+		if sbom, err := f.SBOM(t.Context(), store.AllNamespaces(), shown); err != nil || sbom.SHA256 != "1" {
 			t.Errorf("SBOM: %+v, %v", sbom, err)
 		}
 		if got := f.found(t, shown); len(got) != 1 {
@@ -208,19 +236,30 @@ var imageTests = map[string]func(*testing.T, *fixture){
 				_, err := f.StartResultSet(ctx, oldBuild, "engine", false)
 				return err
 			},
-			"SaveReport":  func(ctx context.Context) error { return f.SaveReport(ctx, "x", store.Report{}) },
-			"DeleteImage": func(ctx context.Context) error { return f.Store.DeleteImage(ctx, key.ImageID) },
-			"Prune":       func(ctx context.Context) error { return f.Store.Prune(ctx, time.Now()) },
-			"RecordUses":  func(ctx context.Context) error { return f.RecordUses(ctx, "s", []store.Use{{Image: key}}) },
-			"Changes":     func(ctx context.Context) error { _, err := f.Changes(ctx, store.ChangeQuery{}); return err },
+			"SaveReport": func(ctx context.Context) error { return f.SaveReport(ctx, store.AllNamespaces(), "x", store.Report{}) },
+			"DeleteImage": func(ctx context.Context) error {
+				return f.Store.DeleteImage(ctx, store.AllNamespaces(), store.AllNamespaces(), key.ImageID)
+			},
+			"Prune":      func(ctx context.Context) error { return f.Store.Prune(ctx, time.Now()) },
+			"RecordUses": func(ctx context.Context) error { return f.RecordUses(ctx, "s", []store.Use{{Image: key}}) },
+			"Changes": func(ctx context.Context) error {
+				_, err := f.Changes(ctx, store.AllNamespaces(), store.ChangeQuery{})
+				return err
+			},
 			"RecordFailure": func(ctx context.Context) error {
 				_, err := f.RecordFailure(ctx, key, 0, model.Outcome{}, time.Time{})
 				return err
 			},
-			"Image":       func(ctx context.Context) error { _, err := f.Image(ctx, key); return err },
-			"ListImages":  func(ctx context.Context) error { _, err := f.ListImages(ctx, store.ImageQuery{}); return err },
-			"Findings":    func(ctx context.Context) error { _, err := f.Findings(ctx, store.FindingQuery{Image: key}); return err },
-			"EventsSince": func(ctx context.Context) error { _, err := f.EventsSince(ctx, 0, 1); return err },
+			"Image": func(ctx context.Context) error { _, err := f.Image(ctx, store.AllNamespaces(), key); return err },
+			"ListImages": func(ctx context.Context) error {
+				_, err := f.ListImages(ctx, store.AllNamespaces(), store.ImageQuery{})
+				return err
+			},
+			"Findings": func(ctx context.Context) error {
+				_, err := f.Findings(ctx, store.AllNamespaces(), store.FindingQuery{Image: key})
+				return err
+			},
+			"EventsSince": func(ctx context.Context) error { _, err := f.EventsSince(ctx, store.AllNamespaces(), 0, 1); return err },
 			"Ready":       f.Ready,
 		} {
 			if err := call(cancelled(t)); !errors.Is(err, context.Canceled) || errors.Is(err, store.ErrUnavailable) {

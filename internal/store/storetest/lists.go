@@ -83,7 +83,7 @@ var imageListTests = map[string]func(*testing.T, *fixture){
 			"a": {Critical: 1}, "b": {Critical: 1, High: 1}, "c": {High: 10, Medium: 1}, "d": {High: 10}, "e": {Low: 1}, "f": {Negligible: 9}, "g": {},
 		}
 		for name, c := range counts {
-			if err := f.SaveReport(t.Context(), name, store.Report{Content: []byte("{}"), Counts: store.Counts{SeverityCounts: c}}); err != nil {
+			if err := f.SaveReport(t.Context(), store.AllNamespaces(), name, store.Report{Content: []byte("{}"), Counts: store.Counts{SeverityCounts: c}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -129,7 +129,7 @@ var imageListTests = map[string]func(*testing.T, *fixture){
 		if got := f.walk(t, store.ImageQuery{Text: "B@", States: []store.State{store.StatePending}, Page: store.Page{Size: 2}}); len(got) != 5 {
 			t.Errorf("filtered pages: got %d images, want 5", len(got))
 		}
-		if _, err := f.ListImages(t.Context(), store.ImageQuery{Sort: "size"}); err == nil {
+		if _, err := f.ListImages(t.Context(), store.AllNamespaces(), store.ImageQuery{Sort: "size"}); err == nil {
 			t.Error("an unknown order is no error")
 		}
 	},
@@ -150,20 +150,20 @@ var imageListTests = map[string]func(*testing.T, *fixture){
 		}
 		bad := []string{"x", "%", forged, findings + "A", findings[:len(findings)-2], strings.Repeat("A", store.MaxTokenLength+1), "\x00", "' OR 1=1 --"}
 		for _, token := range append(bad, bySeverity, findings) {
-			if _, err := f.ListImages(t.Context(), store.ImageQuery{Page: store.Page{Token: token}}); !errors.Is(err, store.ErrInvalidToken) {
+			if _, err := f.ListImages(t.Context(), store.AllNamespaces(), store.ImageQuery{Page: store.Page{Token: token}}); !errors.Is(err, store.ErrInvalidToken) {
 				t.Errorf("ListImages of %.30q: got %v", token, err)
 			}
 		}
-		if _, err := f.ListImages(t.Context(), store.ImageQuery{Text: "a", Page: store.Page{Token: images}}); !errors.Is(err, store.ErrInvalidToken) {
+		if _, err := f.ListImages(t.Context(), store.AllNamespaces(), store.ImageQuery{Text: "a", Page: store.Page{Token: images}}); !errors.Is(err, store.ErrInvalidToken) {
 			t.Errorf("another text: got %v", err)
 		}
 		for _, token := range append(bad, images, bySeverity) {
 			query := store.FindingQuery{Image: key, Page: store.Page{Token: token}}
-			if _, err := f.Findings(t.Context(), query); !errors.Is(err, store.ErrInvalidToken) {
+			if _, err := f.Findings(t.Context(), store.AllNamespaces(), query); !errors.Is(err, store.ErrInvalidToken) {
 				t.Errorf("Findings of %.30q: got %v", token, err)
 			}
 			query.Image = image("a", amd64)
-			if _, err := f.Findings(t.Context(), query); !errors.Is(err, store.ErrInvalidToken) {
+			if _, err := f.Findings(t.Context(), store.AllNamespaces(), query); !errors.Is(err, store.ErrInvalidToken) {
 				t.Errorf("Findings of an image without any, %.30q: got %v", token, err)
 			}
 		}
@@ -179,7 +179,7 @@ var imageListTests = map[string]func(*testing.T, *fixture){
 		page := f.list(t, store.ImageQuery{Page: store.Page{Size: 5}})
 		f.want(t, model.ImageKey{ImageID: "i03", Platform: amd64}, model.ImageKey{ImageID: "i13", Platform: amd64})
 		for _, gone := range []string{"i08", "i12"} {
-			if err := f.DeleteImage(t.Context(), gone); err != nil {
+			if err := f.DeleteImage(t.Context(), store.AllNamespaces(), store.AllNamespaces(), gone); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -192,7 +192,7 @@ var imageListTests = map[string]func(*testing.T, *fixture){
 		}
 	},
 	"Overview": func(t *testing.T, f *fixture) {
-		empty, err := f.Overview(t.Context())
+		empty, err := f.Overview(t.Context(), store.AllNamespaces())
 		if err != nil || len(empty.Images) != 0 || empty.Packages != 0 {
 			t.Errorf("empty: got %+v, %v", empty, err)
 		}
@@ -204,7 +204,7 @@ var imageListTests = map[string]func(*testing.T, *fixture){
 			})
 		}
 		report := store.Counts{SeverityCounts: model.SeverityCounts{Medium: 7, Negligible: 2}, KEV: 3, Fixable: 4}
-		if err := f.SaveReport(t.Context(), "reported", store.Report{Content: []byte("{}"), Counts: report}); err != nil {
+		if err := f.SaveReport(t.Context(), store.AllNamespaces(), "reported", store.Report{Content: []byte("{}"), Counts: report}); err != nil {
 			t.Fatal(err)
 		}
 		web := store.Workload{Namespace: "a", Kind: "Deployment", Name: "web"}
@@ -214,7 +214,7 @@ var imageListTests = map[string]func(*testing.T, *fixture){
 				t.Fatal(err)
 			}
 		}
-		got, err := f.Overview(t.Context())
+		got, err := f.Overview(t.Context(), store.AllNamespaces())
 		want := store.Counts{SeverityCounts: model.SeverityCounts{Critical: 4, Unknown: 2, Medium: 7, Negligible: 2}, KEV: 3, Fixable: 6}
 		if err != nil || got.Counts != want || got.Packages != 2 || got.Running != 2 || len(got.Images) != 3 || got.Images[store.StateScanned] != 2 ||
 			got.Images[store.StatePending] != 1 || got.Images[store.StateReported] != 1 {

@@ -188,7 +188,7 @@ func (m *storeModel) upload() string {
 
 func (m *storeModel) remove() string {
 	key := m.anyKey()
-	err := m.Store.DeleteImage(m.t.Context(), key.ImageID)
+	err := m.Store.DeleteImage(m.t.Context(), store.AllNamespaces(), store.AllNamespaces(), key.ImageID)
 	if m.images[key] == nil != errors.Is(err, store.ErrNotFound) {
 		m.t.Errorf("DeleteImage: %v", err)
 	}

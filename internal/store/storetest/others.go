@@ -19,18 +19,18 @@ import (
 var reportTests = map[string]func(*testing.T, *fixture){
 	"SaveReport": func(t *testing.T, f *fixture) {
 		id := image("a", amd64).ImageID
-		if _, err := f.Report(t.Context(), id); !errors.Is(err, store.ErrNotFound) {
+		if _, err := f.Report(t.Context(), store.AllNamespaces(), id); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("Report before: %v", err)
 		}
 		save := func(content []byte, critical int) {
 			t.Helper()
-			if err := f.SaveReport(t.Context(), id, store.Report{Content: content, Counts: store.Counts{SeverityCounts: model.SeverityCounts{Critical: critical}, KEV: 1}}); err != nil {
+			if err := f.SaveReport(t.Context(), store.AllNamespaces(), id, store.Report{Content: content, Counts: store.Counts{SeverityCounts: model.SeverityCounts{Critical: critical}, KEV: 1}}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for n, content := range [][]byte{[]byte(`{"bomFormat":"CycloneDX"}`), nil, bytes.Repeat([]byte("abc\x00\xff"), 1<<20)} {
 			save(content, n)
-			if got, err := f.Report(t.Context(), id); err != nil || !bytes.Equal(got, content) {
+			if got, err := f.Report(t.Context(), store.AllNamespaces(), id); err != nil || !bytes.Equal(got, content) {
 				t.Errorf("Report: got %d bytes, %v, want %d", len(got), err, len(content))
 			}
 			i := f.image(t, model.ImageKey{ImageID: id})
@@ -42,13 +42,13 @@ var reportTests = map[string]func(*testing.T, *fixture){
 		if got := f.list(t, store.ImageQuery{}); got.Total != 1 || !got.Images[0].HasReport {
 			t.Errorf("got %+v", got)
 		}
-		if err := f.SaveReport(t.Context(), "a b", store.Report{}); err == nil {
+		if err := f.SaveReport(t.Context(), store.AllNamespaces(), "a b", store.Report{}); err == nil {
 			t.Error("a bad image ID is no error")
 		}
 	},
 	"A reported image becomes wanted": func(t *testing.T, f *fixture) {
 		key := image("a", amd64)
-		if err := f.SaveReport(t.Context(), key.ImageID, store.Report{Content: []byte("{}"), Counts: store.Counts{Fixable: 5}}); err != nil {
+		if err := f.SaveReport(t.Context(), store.AllNamespaces(), key.ImageID, store.Report{Content: []byte("{}"), Counts: store.Counts{Fixable: 5}}); err != nil {
 			t.Fatal(err)
 		}
 		last := f.last(t)
@@ -60,22 +60,22 @@ var reportTests = map[string]func(*testing.T, *fixture){
 		if total := f.list(t, store.ImageQuery{}).Total; total != 2 {
 			t.Errorf("got %d images, want 2", total)
 		}
-		if report, err := f.Report(t.Context(), key.ImageID); err != nil || string(report) != "{}" {
+		if report, err := f.Report(t.Context(), store.AllNamespaces(), key.ImageID); err != nil || string(report) != "{}" {
 			t.Errorf("Report: %q, %v", report, err)
 		}
 		f.catalog(t, key, "1", catalogOf("p"))
 		f.match(t, key, "1", answers{"p": {finding("CVE-1", model.SeverityLow)}})
 		// A report does not touch the counts of what was matched.
-		if err := f.SaveReport(t.Context(), key.ImageID, store.Report{Content: []byte("{1}"), Counts: store.Counts{Fixable: 9}}); err != nil {
+		if err := f.SaveReport(t.Context(), store.AllNamespaces(), key.ImageID, store.Report{Content: []byte("{1}"), Counts: store.Counts{Fixable: 9}}); err != nil {
 			t.Fatal(err)
 		}
 		if i := f.image(t, key); i.State != store.StateScanned || i.Counts.Fixable != 0 || i.Counts.Low != 1 || !i.HasReport {
 			t.Errorf("got %+v", i)
 		}
-		if err := f.DeleteImage(t.Context(), key.ImageID); err != nil {
+		if err := f.DeleteImage(t.Context(), store.AllNamespaces(), store.AllNamespaces(), key.ImageID); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := f.Report(t.Context(), key.ImageID); !errors.Is(err, store.ErrNotFound) {
+		if _, err := f.Report(t.Context(), store.AllNamespaces(), key.ImageID); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("Report: %v", err)
 		}
 	},
@@ -84,7 +84,7 @@ var reportTests = map[string]func(*testing.T, *fixture){
 		catalog, sbom := catalogOf("p", "q"), store.SBOM{MediaType: "application/vnd.cyclonedx+xml", Content: []byte("zstd"), SHA256: "r", Size: 5}
 		counts := store.Counts{SeverityCounts: model.SeverityCounts{Critical: 3}, Fixable: 2}
 		with := store.Report{Content: []byte("<bom/>"), Counts: counts, SBOM: &sbom, Catalog: &catalog}
-		must(t, f.SaveReport(t.Context(), key.ImageID, with))
+		must(t, f.SaveReport(t.Context(), store.AllNamespaces(), key.ImageID, with))
 		expectKinds(t, f.kinds(t, 0), store.EventImageReported, store.EventImageCataloged)
 		expect := func(step string, state store.State, fromReport bool, packages int, shown store.Counts) {
 			t.Helper()
@@ -94,7 +94,7 @@ var reportTests = map[string]func(*testing.T, *fixture){
 			}
 		}
 		expect("uploaded", store.StateCataloged, true, 2, counts)
-		if got, err := f.SBOM(t.Context(), key); err != nil || !cmp.Equal(got, sbom) {
+		if got, err := f.SBOM(t.Context(), store.AllNamespaces(), key); err != nil || !cmp.Equal(got, sbom) {
 			t.Errorf("SBOM: %+v, %v", got, err)
 		}
 		if got := f.waiting(t); !slices.Equal(got, []model.ImageKey{key}) {
@@ -106,22 +106,22 @@ var reportTests = map[string]func(*testing.T, *fixture){
 			t.Errorf("got %v", got)
 		}
 		// Another one takes its place: the same components, other ones, none.
-		must(t, f.SaveReport(t.Context(), key.ImageID, with))
+		must(t, f.SaveReport(t.Context(), store.AllNamespaces(), key.ImageID, with))
 		expect("the same again", store.StateCataloged, true, 2, store.Counts{SeverityCounts: model.SeverityCounts{Low: 1}})
 		catalog = catalogOf("r")
-		must(t, f.SaveReport(t.Context(), key.ImageID, with))
+		must(t, f.SaveReport(t.Context(), store.AllNamespaces(), key.ImageID, with))
 		expect("other components", store.StateCataloged, true, 1, counts)
-		must(t, f.SaveReport(t.Context(), key.ImageID, store.Report{Content: []byte("{}"), Counts: counts}))
+		must(t, f.SaveReport(t.Context(), store.AllNamespaces(), key.ImageID, store.Report{Content: []byte("{}"), Counts: counts}))
 		expect("no components", store.StateReported, false, 0, counts)
-		if _, err := f.SBOM(t.Context(), key); !errors.Is(err, store.ErrNotFound) {
+		if _, err := f.SBOM(t.Context(), store.AllNamespaces(), key); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("SBOM: %v", err)
 		}
 		with.Catalog = nil
-		if err := f.SaveReport(t.Context(), key.ImageID, with); err == nil {
+		if err := f.SaveReport(t.Context(), store.AllNamespaces(), key.ImageID, with); err == nil {
 			t.Error("an SBOM without components is no error")
 		}
 		with.SBOM, with.Catalog = nil, &catalog
-		if err := f.SaveReport(t.Context(), key.ImageID, with); err == nil {
+		if err := f.SaveReport(t.Context(), store.AllNamespaces(), key.ImageID, with); err == nil {
 			t.Error("components without an SBOM are no error")
 		}
 	},
@@ -130,7 +130,7 @@ var reportTests = map[string]func(*testing.T, *fixture){
 		catalog, sbom := catalogOf("p", "q"), sbomOf("r")
 		counts := store.Counts{Fixable: 2}
 		with := store.Report{Content: []byte("{}"), Counts: counts, SBOM: &sbom, Catalog: &catalog}
-		must(t, f.SaveReport(t.Context(), key.ImageID, with))
+		must(t, f.SaveReport(t.Context(), store.AllNamespaces(), key.ImageID, with))
 		f.match(t, model.ImageKey{ImageID: key.ImageID}, "r", answers{"p": {finding("CVE-1", model.SeverityLow)}})
 		last := f.last(t)
 		wanted := f.want(t, key, arm)
@@ -162,7 +162,7 @@ var reportTests = map[string]func(*testing.T, *fixture){
 		}
 		expect("failed", key, store.StateFailed, 2, 2, "CVE-1 p")
 		catalog = catalogOf("p", "q", "r")
-		must(t, f.SaveReport(t.Context(), key.ImageID, with))
+		must(t, f.SaveReport(t.Context(), store.AllNamespaces(), key.ImageID, with))
 		expect("reported again", key, store.StateFailed, 2, 3)
 		expect("reported while pending", arm, store.StatePending, 0, 3)
 		if got := f.waiting(t); !slices.Equal(got, []model.ImageKey{key, arm}) {
@@ -178,21 +178,21 @@ var reportTests = map[string]func(*testing.T, *fixture){
 		if i := f.image(t, key); i.Reason != model.ReasonImagePullDenied || i.Message != "denied" || !i.NextAttempt.Equal(day) || len(f.waiting(t)) != 0 {
 			t.Errorf("matched: got %+v, waiting %v", i, f.waiting(t))
 		}
-		must(t, f.SaveReport(t.Context(), key.ImageID, store.Report{Content: []byte("{}"), Counts: counts}))
+		must(t, f.SaveReport(t.Context(), store.AllNamespaces(), key.ImageID, store.Report{Content: []byte("{}"), Counts: counts}))
 		expect("reported without components", key, store.StateFailed, 2, 0)
 		expect("reported without components", arm, store.StatePending, 0, 0)
 		f.catalog(t, key, "1", catalogOf("p"))
 		f.match(t, key, "1", nil)
-		must(t, f.SaveReport(t.Context(), key.ImageID, with))
+		must(t, f.SaveReport(t.Context(), store.AllNamespaces(), key.ImageID, with))
 		if i := f.image(t, key); i.State != store.StateScanned || i.FromReport || i.PackageCount != 1 || i.Reported == nil || *i.Reported != counts {
 			t.Errorf("reported once scanned: got %+v", i)
 		}
-		if sbom, err := f.SBOM(t.Context(), key); err != nil || sbom.SHA256 != "1" {
+		if sbom, err := f.SBOM(t.Context(), store.AllNamespaces(), key); err != nil || sbom.SHA256 != "1" {
 			t.Errorf("SBOM: %+v, %v", sbom, err)
 		}
 		// Whoever wants it may not know the platform.
 		plain := model.ImageKey{ImageID: "plain"}
-		must(t, f.SaveReport(t.Context(), plain.ImageID, with))
+		must(t, f.SaveReport(t.Context(), store.AllNamespaces(), plain.ImageID, with))
 		if got := f.want(t, plain)[plain]; got.State != store.StatePending || !got.FromReport {
 			t.Errorf("wanted without a platform: got %+v", got)
 		}
@@ -203,7 +203,7 @@ var reportTests = map[string]func(*testing.T, *fixture){
 	"Components of a report that cannot be matched": func(t *testing.T, f *fixture) {
 		key, catalog, sbom := image("a", amd64), catalogOf("p"), sbomOf("r")
 		f.want(t, key)
-		must(t, f.SaveReport(t.Context(), key.ImageID, store.Report{Content: []byte("{}"), SBOM: &sbom, Catalog: &catalog}))
+		must(t, f.SaveReport(t.Context(), store.AllNamespaces(), key.ImageID, store.Report{Content: []byte("{}"), SBOM: &sbom, Catalog: &catalog}))
 		current, id := f.current(t).Number, f.ids(t, key)["p"]
 		f.save(t, current, id, failed)
 		must(t, f.FinishImage(t.Context(), key, "r"))
@@ -231,7 +231,7 @@ var eventTests = map[string]func(*testing.T, *fixture){
 		}
 		var since int64
 		for n := 0; n < 10; n += 3 {
-			events, err := f.EventsSince(t.Context(), since, 3)
+			events, err := f.EventsSince(t.Context(), store.AllNamespaces(), since, 3)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -245,7 +245,7 @@ var eventTests = map[string]func(*testing.T, *fixture){
 		if since != f.last(t) || len(f.events(t, since)) != 0 {
 			t.Errorf("the walk ended at %d, the log at %d", since, f.last(t))
 		}
-		if events, err := f.EventsSince(t.Context(), 0, 0); err != nil || len(events) != 0 {
+		if events, err := f.EventsSince(t.Context(), store.AllNamespaces(), 0, 0); err != nil || len(events) != 0 {
 			t.Errorf("limit 0: %v, %v", events, err)
 		}
 	},
@@ -259,7 +259,7 @@ var eventTests = map[string]func(*testing.T, *fixture){
 		if _, err := f.RecordFailure(t.Context(), key, 7, model.Outcome{}, oldBuild.Built); err != nil {
 			t.Fatal(err)
 		}
-		if err := f.DeleteImage(t.Context(), "unknown"); err == nil {
+		if err := f.DeleteImage(t.Context(), store.AllNamespaces(), store.AllNamespaces(), "unknown"); err == nil {
 			t.Fatal("no error")
 		}
 		select {
@@ -339,14 +339,14 @@ var concurrencyTests = map[string]func(*testing.T, *fixture){
 						return
 					default:
 					}
-					page, err := f.ListImages(t.Context(), store.ImageQuery{})
+					page, err := f.ListImages(t.Context(), store.AllNamespaces(), store.ImageQuery{})
 					if err != nil {
 						t.Error(err)
 						return
 					}
 					for _, i := range page.Images {
 						// A reader sees an image before its match or after it, nothing between.
-						found, err := f.Findings(t.Context(), store.FindingQuery{Image: i.Key, Page: store.Page{Size: 1}})
+						found, err := f.Findings(t.Context(), store.AllNamespaces(), store.FindingQuery{Image: i.Key, Page: store.Page{Size: 1}})
 						if err != nil || found.Total != 0 && found.Total != 40 || i.Counts.Total() != 0 && i.Counts.Total() != 40 {
 							t.Errorf("got %d findings, counts %+v, %v", found.Total, i.Counts, err)
 						}

@@ -40,7 +40,7 @@ func minutes(at time.Time) string {
 
 func (f *fixture) presences(t *testing.T, query store.PresenceQuery) store.PresencePage {
 	t.Helper()
-	page, err := f.Presences(t.Context(), query)
+	page, err := f.Presences(t.Context(), store.AllNamespaces(), query)
 	if err != nil {
 		t.Fatalf("Presences: %v", err)
 	}
@@ -66,7 +66,7 @@ func (f *fixture) expectRan(t *testing.T, step string, key model.ImageKey, want 
 
 func (f *fixture) rollouts(t *testing.T, query store.RolloutQuery) store.RolloutPage {
 	t.Helper()
-	page, err := f.ListRollouts(t.Context(), query)
+	page, err := f.ListRollouts(t.Context(), store.AllNamespaces(), query)
 	if err != nil {
 		t.Fatalf("ListRollouts: %v", err)
 	}
@@ -99,7 +99,7 @@ func (f *fixture) expectRolled(t *testing.T, step string, want ...string) {
 var presenceTests = map[string]func(*testing.T, *fixture){
 	"Presences begin and end": func(t *testing.T, f *fixture) {
 		a, arm := image("a", amd64), image("a", arm64)
-		if _, err := f.Presences(t.Context(), store.PresenceQuery{Image: a}); !errors.Is(err, store.ErrNotFound) {
+		if _, err := f.Presences(t.Context(), store.AllNamespaces(), store.PresenceQuery{Image: a}); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("of an image that is not known: %v", err)
 		}
 		f.want(t, a, arm)
@@ -117,8 +117,8 @@ var presenceTests = map[string]func(*testing.T, *fixture){
 		f.runAt(t, 23, "s1", slices.Concat(runs("web", a), runs("db", a))...)
 		f.expectRan(t, "back late", a, "web 23-", "db 13-", "web 0-13")
 		f.expectRan(t, "of all platforms", model.ImageKey{ImageID: a.ImageID}, "web 23-", "db 13-", "web 1-", "web 0-13")
-		must(t, f.DeleteImage(t.Context(), a.ImageID))
-		if _, err := f.Presences(t.Context(), store.PresenceQuery{Image: a}); !errors.Is(err, store.ErrNotFound) {
+		must(t, f.DeleteImage(t.Context(), store.AllNamespaces(), store.AllNamespaces(), a.ImageID))
+		if _, err := f.Presences(t.Context(), store.AllNamespaces(), store.PresenceQuery{Image: a}); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("of an image that was deleted: %v", err)
 		}
 		f.expectRolled(t, "of one image")
@@ -193,7 +193,7 @@ var presenceTests = map[string]func(*testing.T, *fixture){
 			}
 		}
 		token := f.presences(t, store.PresenceQuery{Image: key, Page: store.Page{Size: 1}}).NextToken
-		if _, err := f.Presences(t.Context(), store.PresenceQuery{Image: model.ImageKey{ImageID: key.ImageID}, Page: store.Page{Token: token}}); !errors.Is(err, store.ErrInvalidToken) {
+		if _, err := f.Presences(t.Context(), store.AllNamespaces(), store.PresenceQuery{Image: model.ImageKey{ImageID: key.ImageID}, Page: store.Page{Token: token}}); !errors.Is(err, store.ErrInvalidToken) {
 			t.Errorf("the token of another query: %v", err)
 		}
 	},
@@ -249,7 +249,7 @@ var rolloutTests = map[string]func(*testing.T, *fixture){
 			t.Error(diff)
 		}
 		// It outlives the images.
-		must(t, f.DeleteImage(t.Context(), from.ImageID))
+		must(t, f.DeleteImage(t.Context(), store.AllNamespaces(), store.AllNamespaces(), from.ImageID))
 		rollout.From = store.RolloutSide{Image: from}
 		if diff := cmp.Diff([]store.Rollout{rollout}, f.rollouts(t, store.RolloutQuery{}).Rollouts); diff != "" {
 			t.Error(diff)
@@ -321,7 +321,7 @@ var rolloutTests = map[string]func(*testing.T, *fixture){
 			"namespace": {Namespace: "n"}, "workload": {Workload: "web"}, "image": {ImageID: "x"}, "since": {Since: day}, "until": {Until: day},
 		} {
 			query.Token = token
-			if _, err := f.ListRollouts(t.Context(), query); !errors.Is(err, store.ErrInvalidToken) {
+			if _, err := f.ListRollouts(t.Context(), store.AllNamespaces(), query); !errors.Is(err, store.ErrInvalidToken) {
 				t.Errorf("the token of a query without %s: %v", name, err)
 			}
 		}

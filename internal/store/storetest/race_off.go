@@ -13,4 +13,5 @@ const (
 	searchSteps      = 8
 	rolloutHistories = 3
 	rolloutSteps     = 120
+	visibleSteps     = 40
 )

@@ -14,4 +14,5 @@ const (
 	searchSteps      = 3
 	rolloutHistories = 1
 	rolloutSteps     = 40
+	visibleSteps     = 20
 )

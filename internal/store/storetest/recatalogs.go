@@ -132,7 +132,7 @@ var recatalogTests = map[string]func(*testing.T, *fixture){
 		if began, err := f.BeginRecatalog(t.Context(), a, 0, "", 9); began || err == nil {
 			t.Errorf("without a cataloger: %t, %v", began, err)
 		}
-		must(t, f.DeleteImage(t.Context(), a.ImageID))
+		must(t, f.DeleteImage(t.Context(), store.AllNamespaces(), store.AllNamespaces(), a.ImageID))
 		f.want(t, a)
 		if got := f.image(t, a).Recatalog; got != (store.Recatalog{}) {
 			t.Errorf("a new image: %+v", got)
@@ -151,7 +151,7 @@ var recatalogTests = map[string]func(*testing.T, *fixture){
 	"A report is not cataloged again": func(t *testing.T, f *fixture) {
 		sbom, catalog := sbomOf("report"), catalogOf("p")
 		key := image("a", model.Platform{})
-		must(t, f.SaveReport(t.Context(), key.ImageID, store.Report{Content: []byte("{}"), SBOM: &sbom, Catalog: &catalog}))
+		must(t, f.SaveReport(t.Context(), store.AllNamespaces(), key.ImageID, store.Report{Content: []byte("{}"), SBOM: &sbom, Catalog: &catalog}))
 		f.again(t, key, 0, 9, false)
 	},
 }

@@ -55,7 +55,7 @@ var resultSetTests = map[string]func(*testing.T, *fixture){
 			t.Errorf("%t, %v: %s", found, err, diff)
 		}
 		for limit, want := range map[int][]store.ResultSet{0: nil, 1: {next}, 9: {next, first}} {
-			got, err := f.ListResultSets(t.Context(), limit)
+			got, err := f.ListResultSets(t.Context(), store.AllNamespaces(), limit)
 			if diff := cmp.Diff(want, got); err != nil || diff != "" {
 				t.Errorf("limit %d: %v %s", limit, err, diff)
 			}
@@ -101,7 +101,7 @@ var resultSetTests = map[string]func(*testing.T, *fixture){
 		if _, found, err := f.NextResultSet(t.Context()); err != nil || found {
 			t.Errorf("after the switch: %t, %v", found, err)
 		}
-		resultSets, err := f.ListResultSets(t.Context(), 9)
+		resultSets, err := f.ListResultSets(t.Context(), store.AllNamespaces(), 9)
 		if err != nil || len(resultSets) != 2 || resultSets[0] != switched || resultSets[1].State != store.ResultSetPast {
 			t.Errorf("got %+v, %v", resultSets, err)
 		}
@@ -260,7 +260,7 @@ var resultSetTests = map[string]func(*testing.T, *fixture){
 		if queued, err := f.QueuedPackages(t.Context(), next.Number, 9); err != nil || len(queued) != 0 {
 			t.Errorf("the queue of the dropped one is there: %v, %v", queued, err)
 		}
-		if resultSets, err := f.ListResultSets(t.Context(), 9); err != nil || len(resultSets) != 2 {
+		if resultSets, err := f.ListResultSets(t.Context(), store.AllNamespaces(), 9); err != nil || len(resultSets) != 2 {
 			t.Errorf("got %+v, %v", resultSets, err)
 		}
 		again, err := f.Vulnerabilities(t.Context(), 0, 9)
@@ -303,7 +303,7 @@ var resultSetTests = map[string]func(*testing.T, *fixture){
 		if _, err := f.Switch(t.Context(), next); err == nil {
 			t.Error("the package is not in the queue")
 		}
-		must(t, f.DeleteImage(t.Context(), a.ImageID))
+		must(t, f.DeleteImage(t.Context(), store.AllNamespaces(), store.AllNamespaces(), a.ImageID))
 		f.catalog(t, b, "2", catalogOf("q", "s")) // It waits while the switch comes.
 		f.answerQueue(t, next, changed)
 		f.switchTo(t, next)

@@ -46,7 +46,7 @@ func (f *fixture) only(t *testing.T) store.RolloutDetail {
 	if len(page.Rollouts) != 1 {
 		t.Fatalf("there are %d rollouts, want one", len(page.Rollouts))
 	}
-	detail, err := f.Rollout(t.Context(), page.Rollouts[0].ID)
+	detail, err := f.Rollout(t.Context(), store.AllNamespaces(), page.Rollouts[0].ID)
 	must(t, err)
 	if diff := cmp.Diff(page.Rollouts[0], detail.Rollout); diff != "" {
 		t.Errorf("the list and the rollout itself differ: %s", diff)
@@ -115,7 +115,7 @@ var evaluationTests = map[string]func(*testing.T, *fixture){
 			t.Errorf("still to be reported: %+v", left)
 		}
 		// It says what was found then.
-		must(t, f.DeleteImage(t.Context(), to.ImageID))
+		must(t, f.DeleteImage(t.Context(), store.AllNamespaces(), store.AllNamespaces(), to.ImageID))
 		if got := f.only(t); !cmp.Equal(want.Evaluation, got.Evaluation) || !cmp.Equal(want.WorstOpened, got.WorstOpened) {
 			t.Errorf("without the image: %+v", got)
 		}
@@ -234,7 +234,7 @@ var evaluationTests = map[string]func(*testing.T, *fixture){
 		}
 	},
 	"Rollouts that are not there": func(t *testing.T, f *fixture) {
-		if _, err := f.Rollout(t.Context(), 1); !errors.Is(err, store.ErrNotFound) {
+		if _, err := f.Rollout(t.Context(), store.AllNamespaces(), 1); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("got %v", err)
 		}
 		must(t, f.MarkRolloutReported(t.Context(), 1))

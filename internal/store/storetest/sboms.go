@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -18,7 +19,7 @@ import (
 func (f *fixture) packages(t *testing.T, key model.ImageKey) []model.HeldPackage {
 	t.Helper()
 	var held []model.HeldPackage
-	err := f.Packages(t.Context(), key, func(p model.HeldPackage) error {
+	err := f.Packages(t.Context(), store.AllNamespaces(), key, func(p model.HeldPackage) error {
 		held = append(held, p)
 		return nil
 	})
@@ -63,20 +64,43 @@ var sbomTests = map[string]func(*testing.T, *fixture){
 		f.catalog(t, key, "3", by(""))
 		expect("")
 	},
+	"PulledFrom": func(t *testing.T, f *fixture) {
+		key := image("a", amd64)
+		own := model.RepositoryOf(key.Repository())
+		for i, tt := range []struct{ repository, want string }{{"other.example/x", "other.example/x"}, {own, ""}, {"other.example/y", "other.example/y"}, {"", ""}} {
+			catalog := catalogOf("p")
+			catalog.Repository = tt.repository
+			f.catalog(t, key, strconv.Itoa(i), catalog)
+			if got := f.image(t, key).PulledFrom; got != tt.want || own == "" {
+				t.Errorf("with %q: got %q, want %q", tt.repository, got, tt.want)
+			}
+		}
+	},
+	"AttestedBy": func(t *testing.T, f *fixture) {
+		key := image("a", amd64)
+		for i, id := range []string{"sha256:1", "", "sha256:2"} {
+			catalog := catalogOf("p")
+			catalog.AttestedBy = id
+			f.catalog(t, key, strconv.Itoa(i), catalog)
+			if got := f.image(t, key).AttestedBy; got != id {
+				t.Errorf("got %q, want %q", got, id)
+			}
+		}
+	},
 	"SaveSBOM": func(t *testing.T, f *fixture) {
 		key := image("a", amd64)
 		if err := f.SaveSBOM(t.Context(), key, sbomOf("1"), catalogOf("p")); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("an unknown image: %v", err)
 		}
 		f.want(t, key)
-		if _, err := f.SBOM(t.Context(), key); !errors.Is(err, store.ErrNotFound) {
+		if _, err := f.SBOM(t.Context(), store.AllNamespaces(), key); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("SBOM before: %v", err)
 		}
 		last := f.last(t)
 		catalog := catalogOf("zlib", "bash", "日本")
 		catalog.Packages[1].Excluded = true
 		f.catalog(t, key, "1", catalog)
-		got, err := f.SBOM(t.Context(), key)
+		got, err := f.SBOM(t.Context(), store.AllNamespaces(), key)
 		if diff := cmp.Diff(sbomOf("1"), got); err != nil || diff != "" {
 			t.Errorf("SBOM: %v %s", err, diff)
 		}
@@ -90,7 +114,7 @@ var sbomTests = map[string]func(*testing.T, *fixture){
 			t.Error(diff)
 		}
 		expectKinds(t, f.kinds(t, last), store.EventImageCataloged)
-		if err := f.DeleteImage(t.Context(), key.ImageID); err != nil {
+		if err := f.DeleteImage(t.Context(), store.AllNamespaces(), store.AllNamespaces(), key.ImageID); err != nil {
 			t.Fatal(err)
 		}
 		if err := f.SaveSBOM(t.Context(), key, sbomOf("1"), catalog); !errors.Is(err, store.ErrNotFound) {
@@ -171,7 +195,7 @@ var sbomTests = map[string]func(*testing.T, *fixture){
 	},
 	"Packages": func(t *testing.T, f *fixture) {
 		key := image("a", amd64)
-		if err := f.Packages(t.Context(), key, nil); !errors.Is(err, store.ErrNotFound) {
+		if err := f.Packages(t.Context(), store.AllNamespaces(), key, nil); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("an unknown image: %v", err)
 		}
 		f.want(t, key)
@@ -195,7 +219,7 @@ var sbomTests = map[string]func(*testing.T, *fixture){
 		}
 		stop := errors.New("stop")
 		calls := 0
-		err := f.Packages(t.Context(), key, func(model.HeldPackage) error {
+		err := f.Packages(t.Context(), store.AllNamespaces(), key, func(model.HeldPackage) error {
 			calls++
 			return stop
 		})
@@ -204,9 +228,9 @@ var sbomTests = map[string]func(*testing.T, *fixture){
 		}
 		// yield may call the store; what is gone meanwhile is left out.
 		calls = 0
-		err = f.Packages(t.Context(), key, func(model.HeldPackage) error {
+		err = f.Packages(t.Context(), store.AllNamespaces(), key, func(model.HeldPackage) error {
 			if calls++; calls == 1 {
-				return f.DeleteImage(t.Context(), key.ImageID)
+				return f.DeleteImage(t.Context(), store.AllNamespaces(), store.AllNamespaces(), key.ImageID)
 			}
 			return nil
 		})

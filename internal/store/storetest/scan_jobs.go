@@ -130,7 +130,7 @@ var scanJobTests = map[string]func(*testing.T, *fixture){
 			t.Errorf("another SBOM: %v", err)
 		}
 		expectKinds(t, f.kinds(t, last))
-		if sbom, err := f.SBOM(t.Context(), key); err != nil || sbom.SHA256 != "1" {
+		if sbom, err := f.SBOM(t.Context(), store.AllNamespaces(), key); err != nil || sbom.SHA256 != "1" {
 			t.Errorf("got %+v, %v", sbom, err)
 		}
 	},
@@ -142,7 +142,7 @@ var scanJobTests = map[string]func(*testing.T, *fixture){
 		if recorded, err := f.RecordFailure(t.Context(), failed, 0, model.Outcome{Reason: model.ReasonOutOfDisk}, day); !recorded || err != nil {
 			t.Fatal(recorded, err)
 		}
-		must(t, f.DeleteImage(t.Context(), deleted.ImageID))
+		must(t, f.DeleteImage(t.Context(), store.AllNamespaces(), store.AllNamespaces(), deleted.ImageID))
 		closed := func(key model.ImageKey, uid string) {
 			t.Helper()
 			if err := f.deliver(t, key, "1", uid); !errors.Is(err, store.ErrAttemptClosed) || f.scanJob(t, uid).Open {
@@ -177,7 +177,7 @@ var scanJobTests = map[string]func(*testing.T, *fixture){
 		if f.SaveSBOM(t.Context(), key, sbom, catalogOf("p")) == nil {
 			t.Error("a long namespace is accepted")
 		}
-		must(t, f.DeleteImage(t.Context(), key.ImageID))
+		must(t, f.DeleteImage(t.Context(), store.AllNamespaces(), store.AllNamespaces(), key.ImageID))
 		f.want(t, key)
 		if got := f.image(t, key).ScannedIn; got != "" {
 			t.Errorf("a new image was scanned in %q", got)

@@ -21,27 +21,27 @@ func (f *fixture) lists(t *testing.T, mine int, page store.Page) map[string]func
 	ctx := t.Context()
 	return map[string]func() (string, error){
 		"images": func() (string, error) {
-			got, err := f.ListImages(ctx, store.ImageQuery{Where: where, Page: page})
+			got, err := f.ListImages(ctx, store.AllNamespaces(), store.ImageQuery{Where: where, Page: page})
 			return got.NextToken, err
 		},
 		"vulnerabilities": func() (string, error) {
-			got, err := f.ListVulnerabilities(ctx, store.VulnerabilityQuery{Where: where, Page: page})
+			got, err := f.ListVulnerabilities(ctx, store.AllNamespaces(), store.VulnerabilityQuery{Where: where, Page: page})
 			return got.NextToken, err
 		},
 		"affected": func() (string, error) {
-			got, err := f.Affected(ctx, store.AffectedQuery{ID: "CVE-1", Where: where, Page: page})
+			got, err := f.Affected(ctx, store.AllNamespaces(), store.AffectedQuery{ID: "CVE-1", Where: where, Page: page})
 			return got.NextToken, err
 		},
 		"packages": func() (string, error) {
-			got, err := f.ListPackages(ctx, store.PackageQuery{Name: "p", VersionText: where.Namespace, Page: page})
+			got, err := f.ListPackages(ctx, store.AllNamespaces(), store.PackageQuery{Name: "p", VersionText: where.Namespace, Page: page})
 			return got.NextToken, err
 		},
 		"packages by severity": func() (string, error) {
-			got, err := f.ListPackages(ctx, store.PackageQuery{Where: where, Sort: store.SortPackageSeverity, Page: page})
+			got, err := f.ListPackages(ctx, store.AllNamespaces(), store.PackageQuery{Where: where, Sort: store.SortPackageSeverity, Page: page})
 			return got.NextToken, err
 		},
 		"workloads": func() (string, error) {
-			got, err := f.ListWorkloads(ctx, store.WorkloadQuery{Where: where, Page: page})
+			got, err := f.ListWorkloads(ctx, store.AllNamespaces(), store.WorkloadQuery{Where: where, Page: page})
 			return got.NextToken, err
 		},
 	}
@@ -59,7 +59,7 @@ var searchTests = map[string]func(*testing.T, *fixture){
 				t.Errorf("%s: got the token %q, %v", name, next, err)
 			}
 		}
-		if _, err := f.VulnerabilityRecords(t.Context(), "CVE-1"); !errors.Is(err, store.ErrNotFound) {
+		if _, err := f.VulnerabilityRecords(t.Context(), store.AllNamespaces(), "CVE-1"); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("records: got %v", err)
 		}
 	},
@@ -101,12 +101,12 @@ var searchTests = map[string]func(*testing.T, *fixture){
 	},
 	"Searches that make no sense": func(t *testing.T, f *fixture) {
 		ctx := t.Context()
-		_, vulnerabilities := f.ListVulnerabilities(ctx, store.VulnerabilityQuery{Sort: "x"})
-		_, packages := f.ListPackages(ctx, store.PackageQuery{Sort: "x"})
-		_, workloads := f.ListWorkloads(ctx, store.WorkloadQuery{Sort: "x"})
-		_, version := f.ListPackages(ctx, store.PackageQuery{Version: func(string, string) bool { return true }})
-		_, nothing := f.Affected(ctx, store.AffectedQuery{})
-		_, both := f.Affected(ctx, store.AffectedQuery{ID: "CVE-1", On: time.Now(), Closed: true})
+		_, vulnerabilities := f.ListVulnerabilities(ctx, store.AllNamespaces(), store.VulnerabilityQuery{Sort: "x"})
+		_, packages := f.ListPackages(ctx, store.AllNamespaces(), store.PackageQuery{Sort: "x"})
+		_, workloads := f.ListWorkloads(ctx, store.AllNamespaces(), store.WorkloadQuery{Sort: "x"})
+		_, version := f.ListPackages(ctx, store.AllNamespaces(), store.PackageQuery{Version: func(string, string) bool { return true }})
+		_, nothing := f.Affected(ctx, store.AllNamespaces(), store.AffectedQuery{})
+		_, both := f.Affected(ctx, store.AllNamespaces(), store.AffectedQuery{ID: "CVE-1", On: time.Now(), Closed: true})
 		for i, err := range []error{vulnerabilities, packages, workloads, version, nothing, both} {
 			if err == nil {
 				t.Errorf("%d is no error", i)
@@ -127,11 +127,11 @@ var searchTests = map[string]func(*testing.T, *fixture){
 			"a%b": 1, "a_b": 1, `a\b`: 1, "A!B": 1, "a'b": 1, `a"b`: 1, "ä": 1, "Ä": 0, "a-b": 1, "%": 1, "' OR 1=1 --": 0, "": len(names),
 			"\x00": 0, "\xff": 0, "a\x00": 0, strings.Repeat("x", 5000): 0, "\xed\xa0\x80": 0,
 		} {
-			vulnerabilities, err := f.ListVulnerabilities(t.Context(), store.VulnerabilityQuery{Text: text})
+			vulnerabilities, err := f.ListVulnerabilities(t.Context(), store.AllNamespaces(), store.VulnerabilityQuery{Text: text})
 			must(t, err)
-			packages, err := f.ListPackages(t.Context(), store.PackageQuery{Text: text})
+			packages, err := f.ListPackages(t.Context(), store.AllNamespaces(), store.PackageQuery{Text: text})
 			must(t, err)
-			workloads, err := f.ListWorkloads(t.Context(), store.WorkloadQuery{Text: text})
+			workloads, err := f.ListWorkloads(t.Context(), store.AllNamespaces(), store.WorkloadQuery{Text: text})
 			must(t, err)
 			if vulnerabilities.Total != want || packages.Total != want || workloads.Total != want {
 				t.Errorf("text %.20q: got %d vulnerabilities, %d packages and %d workloads, want %d", text, vulnerabilities.Total, packages.Total, workloads.Total, want)
@@ -140,11 +140,11 @@ var searchTests = map[string]func(*testing.T, *fixture){
 		for _, text := range []string{"\x00", "\xff", strings.Repeat("x", 5000), "a%"} {
 			where := store.Where{Namespace: text, Workload: text, WorkloadKind: text}
 			images := f.list(t, store.ImageQuery{Where: where})
-			affected, err := f.Affected(t.Context(), store.AffectedQuery{ID: text, Where: where, On: time.Now()})
+			affected, err := f.Affected(t.Context(), store.AllNamespaces(), store.AffectedQuery{ID: text, Where: where, On: time.Now()})
 			must(t, err)
-			packages, err := f.ListPackages(t.Context(), store.PackageQuery{Name: text, Type: text, ImageID: text, Where: where})
+			packages, err := f.ListPackages(t.Context(), store.AllNamespaces(), store.PackageQuery{Name: text, Type: text, ImageID: text, Where: where})
 			must(t, err)
-			_, err = f.VulnerabilityRecords(t.Context(), text)
+			_, err = f.VulnerabilityRecords(t.Context(), store.AllNamespaces(), text)
 			if images.Total+affected.Total+packages.Total > 0 || !errors.Is(err, store.ErrNotFound) {
 				t.Errorf("%.20q: got %d, %d, %d, %v", text, images.Total, affected.Total, packages.Total, err)
 			}
@@ -158,7 +158,7 @@ var searchTests = map[string]func(*testing.T, *fixture){
 		f.match(t, key, "1", answers{"p": {cve, other}, "q": {ghsa}})
 		records := func(id string) []model.Vulnerability {
 			t.Helper()
-			got, err := f.VulnerabilityRecords(t.Context(), id)
+			got, err := f.VulnerabilityRecords(t.Context(), store.AllNamespaces(), id)
 			must(t, err)
 			return got
 		}
@@ -175,7 +175,7 @@ var searchTests = map[string]func(*testing.T, *fixture){
 		newer := cve
 		newer.Vulnerability.Description, newer.Vulnerability.Aliases = "newer", []string{"CVE-9"}
 		next := f.prepare(t, newBuild, answers{"p": {newer}})
-		if _, err := f.VulnerabilityRecords(t.Context(), "CVE-9"); !errors.Is(err, store.ErrNotFound) {
+		if _, err := f.VulnerabilityRecords(t.Context(), store.AllNamespaces(), "CVE-9"); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("before the switch: %v", err)
 		}
 		f.switchTo(t, next.Number)
@@ -196,7 +196,7 @@ var searchTests = map[string]func(*testing.T, *fixture){
 		f.match(t, key, "1", answers{"p": {named}})
 		for want, a := range []answers{{"p": {nameless}}, {"p": {named}}} {
 			f.rematch(t, newBuild, a)
-			if got, err := f.ListVulnerabilities(t.Context(), store.VulnerabilityQuery{Text: "ghsa-ghsa"}); err != nil || got.Total != want {
+			if got, err := f.ListVulnerabilities(t.Context(), store.AllNamespaces(), store.VulnerabilityQuery{Text: "ghsa-ghsa"}); err != nil || got.Total != want {
 				t.Errorf("got %d, %v, want %d", got.Total, err, want)
 			}
 		}
@@ -209,7 +209,7 @@ var searchTests = map[string]func(*testing.T, *fixture){
 		for id, want := range map[string]string{
 			"CVE-1": "CVE-1", "cve-1": "CVE-1", "ghsa-AAAA-1": "GHSA-aaaa-1", "CVE": "", "GHSA-CVE-1": "", "CVE-_": "", "\x00": "", strings.Repeat("x", 300): "",
 		} {
-			page, err := f.ListVulnerabilities(t.Context(), store.VulnerabilityQuery{ID: id})
+			page, err := f.ListVulnerabilities(t.Context(), store.AllNamespaces(), store.VulnerabilityQuery{ID: id})
 			must(t, err)
 			if want == "" && page.Total == 0 && len(page.Vulnerabilities) == 0 {
 				continue
@@ -218,9 +218,9 @@ var searchTests = map[string]func(*testing.T, *fixture){
 				t.Errorf("%.20q: got %+v, want %q", id, page, want)
 			}
 		}
-		first, err := f.ListVulnerabilities(t.Context(), store.VulnerabilityQuery{Page: store.Page{Size: 1}})
+		first, err := f.ListVulnerabilities(t.Context(), store.AllNamespaces(), store.VulnerabilityQuery{Page: store.Page{Size: 1}})
 		must(t, err)
-		_, err = f.ListVulnerabilities(t.Context(), store.VulnerabilityQuery{ID: "CVE-1", Page: store.Page{Token: first.NextToken}})
+		_, err = f.ListVulnerabilities(t.Context(), store.AllNamespaces(), store.VulnerabilityQuery{ID: "CVE-1", Page: store.Page{Token: first.NextToken}})
 		if !errors.Is(err, store.ErrInvalidToken) {
 			t.Errorf("the token of another query: %v", err)
 		}
@@ -228,7 +228,7 @@ var searchTests = map[string]func(*testing.T, *fixture){
 	"ListPackages with too many versions": func(t *testing.T, f *fixture) {
 		const many = store.MaxVersioned + 1
 		ask := func(name, packageType string) error {
-			_, err := f.ListPackages(t.Context(), store.PackageQuery{
+			_, err := f.ListPackages(t.Context(), store.AllNamespaces(), store.PackageQuery{
 				Name: name, Type: packageType, Version: func(_, version string) bool { return version != "0" },
 			})
 			return err
@@ -258,11 +258,11 @@ var searchTests = map[string]func(*testing.T, *fixture){
 		f.catalog(t, key, "1", catalogOf("p"))
 		f.match(t, key, "1", answers{"p": {finding("CVE-1", model.SeverityLow), finding("CVE-2", model.SeverityLow)}})
 		query := store.VulnerabilityQuery{Sort: store.SortVulnerabilityID, Page: store.Page{Size: 1}}
-		first, err := f.ListVulnerabilities(t.Context(), query)
+		first, err := f.ListVulnerabilities(t.Context(), store.AllNamespaces(), query)
 		must(t, err)
 		f.rematch(t, newBuild, answers{"p": {finding("CVE-1", model.SeverityLow)}})
 		query.Token = first.NextToken
-		rest, err := f.ListVulnerabilities(t.Context(), query)
+		rest, err := f.ListVulnerabilities(t.Context(), store.AllNamespaces(), query)
 		if err != nil || len(rest.Vulnerabilities) != 0 || rest.Total != 1 || rest.NextToken != "" {
 			t.Errorf("got %+v, %v", rest, err)
 		}
@@ -278,7 +278,7 @@ var searchTests = map[string]func(*testing.T, *fixture){
 		affected := func(query store.AffectedQuery, want ...store.Affected) {
 			t.Helper()
 			query.ID = "CVE-1"
-			page, err := f.Affected(t.Context(), query)
+			page, err := f.Affected(t.Context(), store.AllNamespaces(), query)
 			must(t, err)
 			for i := range page.Affected { // What differs is when.
 				a := &page.Affected[i]
@@ -325,7 +325,7 @@ var searchTests = map[string]func(*testing.T, *fixture){
 			uses = append(uses, use(keys[0], "a", fmt.Sprintf("pod-%02d", i)), use(key, "b", "all"))
 		}
 		must(t, f.RecordUses(t.Context(), "s", uses))
-		affected, err := f.Affected(t.Context(), store.AffectedQuery{ID: "CVE-1"})
+		affected, err := f.Affected(t.Context(), store.AllNamespaces(), store.AffectedQuery{ID: "CVE-1"})
 		must(t, err)
 		if first := affected.Affected[0]; len(first.Workloads) != store.MaxReach || first.WorkloadCount != many+1 || first.Workloads[0].Name != "pod-00" {
 			t.Errorf("got %d of %d workloads: %v", len(first.Workloads), first.WorkloadCount, first.Workloads)
@@ -333,12 +333,12 @@ var searchTests = map[string]func(*testing.T, *fixture){
 		if affected.Images != many || affected.Workloads != many+1 {
 			t.Errorf("got %d images and %d workloads", affected.Images, affected.Workloads)
 		}
-		packages, err := f.ListPackages(t.Context(), store.PackageQuery{Name: "p"})
+		packages, err := f.ListPackages(t.Context(), store.AllNamespaces(), store.PackageQuery{Name: "p"})
 		must(t, err)
 		if p := packages.Packages[0]; p.Images != many || len(p.ImageIDs) != store.MaxReach || p.ImageIDs[0] != "image-00" || p.Workloads != many+1 {
 			t.Errorf("got %+v", p)
 		}
-		workloads, err := f.ListWorkloads(t.Context(), store.WorkloadQuery{Where: store.Where{Namespace: "b"}})
+		workloads, err := f.ListWorkloads(t.Context(), store.AllNamespaces(), store.WorkloadQuery{Where: store.Where{Namespace: "b"}})
 		must(t, err)
 		if w := workloads.Workloads[0]; w.ImageCount != many || !slices.Equal(w.Images, keys[:store.MaxReach]) || w.Scanned != many || w.Counts.Low != many {
 			t.Errorf("got %+v", w)

@@ -49,7 +49,7 @@ func (m *searchModel) checkPackages() {
 	comparePages(m.t, fmt.Sprintf("packages %+v", query), m.listedPackages(query), func(page store.Page) ([]store.PackageSummary, string, int, error) {
 		query.Page = page
 		clear(calls)
-		got, err := m.ListPackages(m.t.Context(), query)
+		got, err := m.ListPackages(m.t.Context(), store.AllNamespaces(), query)
 		for version, n := range calls {
 			if n != 1 {
 				err = fmt.Errorf("the version %s was asked about %d times", version, n)
@@ -111,7 +111,7 @@ func (m *searchModel) checkWorkloads() {
 	}
 	comparePages(m.t, fmt.Sprintf("workloads %+v", query), m.listedWorkloads(query), func(page store.Page) ([]store.WorkloadSummary, string, int, error) {
 		query.Page = page
-		got, err := m.ListWorkloads(m.t.Context(), query)
+		got, err := m.ListWorkloads(m.t.Context(), store.AllNamespaces(), query)
 		return got.Workloads, got.NextToken, got.Total, err
 	})
 }
@@ -193,7 +193,7 @@ func (m *searchModel) checkImages() {
 	slices.Sort(want)
 	comparePages(m.t, fmt.Sprintf("images %+v", query), want, func(page store.Page) ([]string, string, int, error) {
 		query.Page = page
-		got, err := m.ListImages(m.t.Context(), query)
+		got, err := m.ListImages(m.t.Context(), store.AllNamespaces(), query)
 		var keys []string
 		for i := range got.Images {
 			keys = append(keys, got.Images[i].Key.String())
@@ -212,7 +212,7 @@ func (m *searchModel) checkFindings() {
 			}
 			comparePages(m.t, fmt.Sprintf("findings %+v", query), m.listedFindings(image, query), func(page store.Page) ([]model.Finding, string, int, error) {
 				query.Page = page
-				got, err := m.Findings(m.t.Context(), query)
+				got, err := m.Findings(m.t.Context(), store.AllNamespaces(), query)
 				return got.Findings, got.NextToken, got.Total, err
 			})
 		}

@@ -50,7 +50,7 @@ func (m *searchModel) checkVulnerabilities() {
 	}
 	comparePages(m.t, fmt.Sprintf("vulnerabilities %+v", query), m.vulnerabilities(query), func(page store.Page) ([]store.VulnerabilitySummary, string, int, error) {
 		query.Page = page
-		got, err := m.ListVulnerabilities(m.t.Context(), query)
+		got, err := m.ListVulnerabilities(m.t.Context(), store.AllNamespaces(), query)
 		return got.Vulnerabilities, got.NextToken, got.Total, err
 	})
 }
@@ -123,7 +123,7 @@ func (m *searchModel) checkAffected(query store.AffectedQuery) {
 	running = len(workloads)
 	comparePages(m.t, fmt.Sprintf("affected %+v", query), want, func(page store.Page) ([]store.Affected, string, int, error) {
 		query.Page = page
-		got, err := m.Affected(m.t.Context(), query)
+		got, err := m.Affected(m.t.Context(), store.AllNamespaces(), query)
 		if err == nil && (got.Images != len(images) || got.Workloads != running) {
 			err = fmt.Errorf("got %d images and %d workloads, want %d and %d", got.Images, got.Workloads, len(images), running)
 		}

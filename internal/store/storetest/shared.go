@@ -54,7 +54,7 @@ var sharedTests = map[string]func(*testing.T, [2]store.Store){
 		followers.Wait()
 
 		// Both see the same, and each follower has seen every event once.
-		want, err := stores[0].EventsSince(t.Context(), 0, store.MaxKeys)
+		want, err := stores[0].EventsSince(t.Context(), store.AllNamespaces(), 0, store.MaxKeys)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +121,7 @@ var sharedTests = map[string]func(*testing.T, [2]store.Store){
 				t.Errorf("attempt %d was recorded by %v", attempt, recorded)
 			}
 		}
-		if got, err := stores[1].Image(t.Context(), key); err != nil || got.Attempts != attempts {
+		if got, err := stores[1].Image(t.Context(), store.AllNamespaces(), key); err != nil || got.Attempts != attempts {
 			t.Errorf("got %+v, %v", got, err)
 		}
 	},
@@ -145,8 +145,13 @@ func scanShared(t *testing.T, s store.Store, n int) {
 		},
 		func() error { return s.SaveSBOM(t.Context(), key, sbomOf("1"), catalogOf(held...)) },
 		func() error { return Match(t.Context(), s, key, "1", findings) },
-		func() error { return s.SaveReport(t.Context(), "reported", store.Report{Content: []byte("{}")}) },
-		func() error { _, err := s.ListImages(t.Context(), store.ImageQuery{}); return err },
+		func() error {
+			return s.SaveReport(t.Context(), store.AllNamespaces(), "reported", store.Report{Content: []byte("{}")})
+		},
+		func() error {
+			_, err := s.ListImages(t.Context(), store.AllNamespaces(), store.ImageQuery{})
+			return err
+		},
 	} {
 		if err := step(); err != nil {
 			t.Errorf("%s, step %d: %v", key, number, err)
@@ -157,12 +162,12 @@ func scanShared(t *testing.T, s store.Store, n int) {
 // checkShared expects every image with all its findings.
 func checkShared(t *testing.T, who string, s store.Store) {
 	t.Helper()
-	page, err := s.ListImages(t.Context(), store.ImageQuery{States: []store.State{store.StateScanned}})
+	page, err := s.ListImages(t.Context(), store.AllNamespaces(), store.ImageQuery{States: []store.State{store.StateScanned}})
 	if err != nil || page.Total != sharedImages {
 		t.Fatalf("%s: got %d scanned images, want %d, %v", who, page.Total, sharedImages, err)
 	}
 	for _, i := range page.Images {
-		found, err := s.Findings(t.Context(), store.FindingQuery{Image: i.Key})
+		found, err := s.Findings(t.Context(), store.AllNamespaces(), store.FindingQuery{Image: i.Key})
 		if err != nil || found.Total != sharedPackages/2 || i.Counts.High != sharedPackages/2 {
 			t.Errorf("%s: %s has %d findings, counts %+v, %v", who, i.Key, found.Total, i.Counts, err)
 		}
@@ -181,7 +186,7 @@ func follow(t *testing.T, s store.Store, done <-chan struct{}) []store.Event {
 			ended = true
 		default:
 		}
-		events, err := s.EventsSince(t.Context(), since, 7)
+		events, err := s.EventsSince(t.Context(), store.AllNamespaces(), since, 7)
 		if err != nil {
 			t.Error(err)
 			return all

@@ -97,7 +97,7 @@ func (f *fixture) ids(t *testing.T, key model.ImageKey) map[string]int64 {
 // readOnce checks that what one call returns is of one result set.
 func (f *fixture) readOnce(t *testing.T, key model.ImageKey) {
 	t.Helper()
-	page, err := f.Findings(t.Context(), store.FindingQuery{Image: key, Page: store.Page{Size: store.MaxPageSize}})
+	page, err := f.Findings(t.Context(), store.AllNamespaces(), store.FindingQuery{Image: key, Page: store.Page{Size: store.MaxPageSize}})
 	if err != nil {
 		t.Error(err)
 		return
@@ -110,7 +110,7 @@ func (f *fixture) readOnce(t *testing.T, key model.ImageKey) {
 	if len(resultSets) != 1 || page.Total != len(page.Findings) || page.Total%30 != 0 {
 		t.Errorf("a page of %d holds findings of %v", page.Total, resultSets)
 	}
-	list, err := f.ListImages(t.Context(), store.ImageQuery{})
+	list, err := f.ListImages(t.Context(), store.AllNamespaces(), store.ImageQuery{})
 	if err != nil {
 		t.Error(err)
 		return

@@ -20,7 +20,7 @@ import (
 func Run(t *testing.T, open func(t *testing.T, clk clock.PassiveClock) store.Store) {
 	t.Helper()
 	runGroups(t, open,
-		imageTests, sbomTests, listTests, findingTests, resultSetTests, answerTests, failureTests, symbolTests, expiryTests, changeTests, modelTests, openingTests, presenceTests, rolloutTests, undoTests, evaluationTests, coverageTests, trendTests, scanTests, scanJobTests, recatalogTests, reportTests, sharedDatabaseTests, eventTests, feedTests, concurrencyTests,
+		imageTests, sbomTests, listTests, findingTests, resultSetTests, answerTests, failureTests, symbolTests, expiryTests, changeTests, modelTests, openingTests, presenceTests, rolloutTests, undoTests, evaluationTests, coverageTests, trendTests, scanTests, scanJobTests, recatalogTests, sourceTests, reportTests, sharedDatabaseTests, sessionTests, eventTests, feedTests, concurrencyTests,
 	)
 }
 
@@ -218,7 +218,7 @@ func Match(ctx context.Context, s store.ResultSets, key model.ImageKey, digest s
 
 func (f *fixture) image(t *testing.T, key model.ImageKey) store.Image {
 	t.Helper()
-	found, err := f.Image(t.Context(), key)
+	found, err := f.Image(t.Context(), store.AllNamespaces(), key)
 	if err != nil {
 		t.Fatalf("Image: %v", err)
 	}
@@ -227,7 +227,7 @@ func (f *fixture) image(t *testing.T, key model.ImageKey) store.Image {
 
 func (f *fixture) list(t *testing.T, query store.ImageQuery) store.ImagePage {
 	t.Helper()
-	page, err := f.ListImages(t.Context(), query)
+	page, err := f.ListImages(t.Context(), store.AllNamespaces(), query)
 	if err != nil {
 		t.Fatalf("ListImages: %v", err)
 	}
@@ -236,7 +236,7 @@ func (f *fixture) list(t *testing.T, query store.ImageQuery) store.ImagePage {
 
 func (f *fixture) findings(t *testing.T, query store.FindingQuery) store.FindingPage {
 	t.Helper()
-	page, err := f.Findings(t.Context(), query)
+	page, err := f.Findings(t.Context(), store.AllNamespaces(), query)
 	if err != nil {
 		t.Fatalf("Findings: %v", err)
 	}
@@ -262,7 +262,7 @@ func names(page store.FindingPage) []string {
 
 func (f *fixture) events(t *testing.T, since int64) []store.Event {
 	t.Helper()
-	events, err := f.EventsSince(t.Context(), since, store.MaxKeys)
+	events, err := f.EventsSince(t.Context(), store.AllNamespaces(), since, store.MaxKeys)
 	if err != nil {
 		t.Fatalf("EventsSince: %v", err)
 	}

@@ -59,7 +59,7 @@ var symbolTests = map[string]func(*testing.T, *fixture){
 		f.match(t, key, "1", answers{"p": {finding("CVE-1", model.SeverityLow)}})
 		since := func() map[string]time.Time {
 			t.Helper()
-			page, err := f.Findings(t.Context(), store.FindingQuery{Image: key, Page: store.Page{Size: store.MaxPageSize}})
+			page, err := f.Findings(t.Context(), store.AllNamespaces(), store.FindingQuery{Image: key, Page: store.Page{Size: store.MaxPageSize}})
 			must(t, err)
 			known := map[string]time.Time{}
 			for _, found := range page.Findings {

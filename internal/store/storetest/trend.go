@@ -14,7 +14,7 @@ import (
 
 func (f *fixture) trend(t *testing.T, query store.TrendQuery) []store.TrendDay {
 	t.Helper()
-	days, err := f.Trend(t.Context(), query)
+	days, err := f.Trend(t.Context(), store.AllNamespaces(), query)
 	if err != nil {
 		t.Fatalf("Trend: %v", err)
 	}
@@ -45,7 +45,7 @@ var trendTests = map[string]func(*testing.T, *fixture){
 			f.match(t, key, "1", answers{"p": {finding("CVE-1", model.SeverityHigh, "2"), scored(finding("CVE-2", model.SeverityLow), 0, true)}})
 		}
 		f.want(t, arm, b)
-		must(t, f.SaveReport(t.Context(), b.ImageID, store.Report{Content: []byte("{}"), Counts: store.Counts{Fixable: 7}}))
+		must(t, f.SaveReport(t.Context(), store.AllNamespaces(), b.ImageID, store.Report{Content: []byte("{}"), Counts: store.Counts{Fixable: 7}}))
 		other := store.Use{Image: a, Workload: store.Workload{Namespace: "other", Kind: "Pod", Name: "x"}, Container: "c"}
 		must(t, f.RecordUses(t.Context(), "s", append(slices.Concat(runs("web", a, b), runs("db", a)), other)))
 		must(t, f.RecordUses(t.Context(), "t", runs("web", a)))
@@ -112,11 +112,11 @@ var trendTests = map[string]func(*testing.T, *fixture){
 		query := store.TrendQuery{From: march(1), To: march(1).AddDate(0, 0, store.MaxTrendDays-1)}
 		f.trend(t, query)
 		query.To = query.To.Add(24 * time.Hour)
-		if _, err := f.Trend(t.Context(), query); err == nil {
+		if _, err := f.Trend(t.Context(), store.AllNamespaces(), query); err == nil {
 			t.Error("too many days are no error")
 		}
 		query.To = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
-		if _, err := f.Trend(t.Context(), query); err == nil {
+		if _, err := f.Trend(t.Context(), store.AllNamespaces(), query); err == nil {
 			t.Error("thousands of years are no error")
 		}
 	},

@@ -129,7 +129,7 @@ func (r *recorder) scan(ctx context.Context) error {
 			return err
 		}
 	}
-	return r.SaveReport(ctx, reported, store.Report{Content: []byte(`{"bomFormat":"CycloneDX"}`)})
+	return r.SaveReport(ctx, store.AllNamespaces(), reported, store.Report{Content: []byte(`{"bomFormat":"CycloneDX"}`)})
 }
 
 // use runs one image and then the other in a workload.

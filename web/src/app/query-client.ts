@@ -1,5 +1,7 @@
-import { MutationCache, QueryCache, QueryClient } from "@tanstack/react-query";
+import { MutationCache, QueryCache, QueryClient, type QueryKey } from "@tanstack/react-query";
 import type { Session } from "@/gen/model";
+import { followUser } from "@/features/session/follow-user";
+import { signedOut } from "@/features/session/session";
 import { getGetSessionQueryKey } from "@/gen/operator/operator";
 import { ApiError } from "@/lib/problem";
 
@@ -8,20 +10,17 @@ const maxRetries = 2;
 const shouldRetry = (failures: number, error: unknown) =>
   failures < maxRetries && error instanceof ApiError && (error.status === 0 || error.status >= 500);
 
-/** A 401 anywhere leads to the sign-in page, and nothing that was loaded before stays in memory. */
+/** A 401 anywhere leads to the sign-in page. After a 403, the rights may be others than those of the session. */
 export function createQueryClient(): QueryClient {
-  const signedOut = (error: unknown) => {
-    if (!(error instanceof ApiError) || error.status !== 401) return;
-    client.setQueryData<Session>(getGetSessionQueryKey(), {
-      auth: "kubernetes",
-      authenticated: false,
-      canDelete: false,
-      canUpdate: false,
-    });
+  const [sessionKey] = getGetSessionQueryKey();
+  const onError = (error: unknown, queryKey: QueryKey = []) => {
+    if (!(error instanceof ApiError) || queryKey[0] === sessionKey) return;
+    if (error.status === 401) client.setQueryData<Session>([sessionKey], signedOut);
+    if (error.status === 403) void client.invalidateQueries({ queryKey: [sessionKey] });
   };
   const client: QueryClient = new QueryClient({
-    queryCache: new QueryCache({ onError: signedOut }),
-    mutationCache: new MutationCache({ onError: signedOut }),
+    queryCache: new QueryCache({ onError: (error, { queryKey }) => onError(error, queryKey) }),
+    mutationCache: new MutationCache({ onError: (error) => onError(error) }),
     defaultOptions: {
       queries: {
         retry: shouldRetry,
@@ -35,5 +34,6 @@ export function createQueryClient(): QueryClient {
       mutations: { networkMode: "always" },
     },
   });
+  followUser(client);
   return client;
 }

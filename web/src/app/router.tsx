@@ -1,6 +1,8 @@
 import { createBrowserRouter } from "react-router";
 import { SessionGate } from "@/features/session/session-gate";
+import { signInPage } from "@/features/session/session";
 import { ImagesPage } from "@/features/images/list/images-page";
+import { basePath } from "@/lib/base-path";
 import { ErrorPage } from "./error-page";
 import { NotFound } from "./not-found";
 import { Shell } from "./shell";
@@ -70,6 +72,8 @@ export const routes = [
               Component: (await import("@/features/database/database-page")).DatabasePage,
             }),
           },
+          // The gate shows the sign-in page here, or leads on.
+          { path: signInPage.slice(1), element: <></> },
           { path: "*", element: <NotFound /> },
         ],
       },
@@ -77,4 +81,4 @@ export const routes = [
   },
 ];
 
-export const createRouter = () => createBrowserRouter(routes);
+export const createRouter = () => createBrowserRouter(routes, { basename: basePath });

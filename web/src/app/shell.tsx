@@ -1,6 +1,6 @@
 import { Suspense } from "react";
 import { Link, Outlet, ScrollRestoration } from "react-router";
-import { SignOut } from "@/features/session/sign-out";
+import { AccountMenu } from "@/features/session/account-menu";
 import { LiveBadge, OfflineBanner } from "./live-badge";
 import { LiveProvider } from "./live-provider";
 import { Logo } from "@/components/logo";
@@ -26,7 +26,7 @@ export function Shell() {
           <div className="ml-auto flex items-center gap-1.5">
             <LiveBadge />
             <ThemeSwitch />
-            <SignOut />
+            <AccountMenu />
           </div>
         </div>
       </header>

@@ -1,3 +1,5 @@
+import { below } from "./base-path";
+
 export type LiveStatus = "connecting" | "online" | "offline";
 
 export interface LiveOptions<Message> {
@@ -27,7 +29,7 @@ export function backoff(attempt: number, random: () => number): number {
 
 /** The address of a WebSocket of the operator that serves this page. */
 export const socketURL = (path: string) =>
-  `${window.location.protocol === "https:" ? "wss" : "ws"}://${window.location.host}${path}`;
+  `${window.location.protocol === "https:" ? "wss" : "ws"}://${window.location.host}${below(path)}`;
 
 /** A WebSocket that reconnects until it is closed. */
 export class LiveConnection<Message = string> {

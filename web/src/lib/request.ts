@@ -1,3 +1,4 @@
+import { below } from "./base-path";
 import { ApiError } from "./problem";
 import { parseUntrusted } from "./text";
 
@@ -11,7 +12,7 @@ async function send(url: string, init?: RequestInit): Promise<Response> {
   if (!headers.has("Accept")) headers.set("Accept", "application/json, application/problem+json");
   let response: Response;
   try {
-    response = await fetch(url, { ...init, headers, credentials: "same-origin" });
+    response = await fetch(below(url), { ...init, headers, credentials: "same-origin" });
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
     throw ApiError.unreachable();

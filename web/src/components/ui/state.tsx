@@ -47,10 +47,17 @@ export function ErrorPanel({ error, onRetry }: { error: unknown; onRetry: () => 
   );
 }
 
-export function NothingFound({ title, onClear }: { title: string; onClear: () => void }) {
+interface NothingFoundProps {
+  title: string;
+  onClear: () => void;
+  children?: ReactNode;
+}
+
+export function NothingFound({ title, onClear, children }: NothingFoundProps) {
   return (
     <StatePanel icon={SearchX} title={title} action={<Button onClick={onClear}>Clear filters</Button>}>
       <p>Change the search or the filters.</p>
+      {children}
     </StatePanel>
   );
 }

@@ -9,6 +9,7 @@ import { formatNumber, plural } from "@/lib/format";
 import { imagePath, parseImageId } from "@/lib/image-id";
 import { workloadName } from "@/lib/paths";
 import { visible } from "@/lib/text";
+import { sourceName } from "@/lib/source";
 import { CoverageBadge, explainReason } from "./state";
 
 export const grid =
@@ -169,6 +170,7 @@ export function CoverageDetail({ row }: { row: ContainerCoverage }) {
         <p className="untrusted font-mono text-xs leading-5 break-all text-muted">
           {visible(row.imageId) || "The image ID is not known yet."}
         </p>
+        {row.source && <p className="text-muted">The image was read from {sourceName(row.source)}.</p>}
       </Part>
     </div>
   );

@@ -9,9 +9,10 @@ import { useOpenRows } from "@/components/ui/open-rows";
 import { PageTitle } from "@/components/ui/page-title";
 import { SearchInput } from "@/components/ui/search-input";
 import { Skeleton } from "@/components/ui/skeleton";
-import { NothingFound, StatePanel } from "@/components/ui/state";
+import { StatePanel } from "@/components/ui/state";
 import { Tabs } from "@/components/ui/tabs";
 import { useList } from "@/components/ui/use-list";
+import { Empty } from "@/features/session/empty";
 import type { ContainerCoverage, CoveragePage as Page, CoverageState, CoverageSummary } from "@/gen/model";
 import { getListCoverageUrl, listCoverage } from "@/gen/workloads/workloads";
 import { useAddress } from "@/lib/address";
@@ -109,15 +110,25 @@ export function CoveragePage() {
             renderDetail={renderDetail}
             isOpen={isOpen}
             empty={
-              filtered ? (
-                <NothingFound title="No container matches" onClear={clear} />
-              ) : filters.state ? (
-                <StatePanel icon={CircleCheck} title={`No container is ${filters.state}`} />
-              ) : (
-                <StatePanel icon={ScanSearch} title="No containers yet">
-                  <p>Containers appear here when a Scanner finds them.</p>
-                </StatePanel>
-              )
+              <Empty
+                filtered={filtered}
+                namespace={filters.namespace}
+                noMatch="No container matches"
+                nothing={
+                  filters.state
+                    ? `No container in your namespaces is ${filters.state}`
+                    : "No containers in your namespaces"
+                }
+                onClear={clear}
+              >
+                {filters.state ? (
+                  <StatePanel icon={CircleCheck} title={`No container is ${filters.state}`} />
+                ) : (
+                  <StatePanel icon={ScanSearch} title="No containers yet">
+                    <p>Containers appear here when a Scanner finds them.</p>
+                  </StatePanel>
+                )}
+              </Empty>
             }
           />
         </Tabs>
@@ -130,7 +141,7 @@ export function CoveragePage() {
 function Headline({ summary }: { summary: CoverageSummary }) {
   const total = containersOf(summary);
   const wanted = total - summary.skipped;
-  const covered = summary.scanned + summary.stale;
+  const covered = summary.scanned + summary.partial + summary.stale;
   return (
     <section
       aria-label="Coverage of the cluster"
@@ -144,6 +155,9 @@ function Headline({ summary }: { summary: CoverageSummary }) {
           {wanted === 0
             ? "There are no containers to scan."
             : `${formatNumber(covered)} of ${plural(wanted, "container")} ${covered === 1 ? "has" : "have"} a result`}
+          {summary.partial > 0 && (
+            <span className="text-muted">{`, ${formatNumber(summary.partial)} a partial one`}</span>
+          )}
           {summary.stale > 0 && (
             <span className="text-muted">{`, ${formatNumber(summary.stale)} of an earlier database`}</span>
           )}

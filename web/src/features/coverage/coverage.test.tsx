@@ -63,7 +63,13 @@ it("says why, and what comes next", () => {
   expect(screen.getByText(/pull rate limit/)).toBeVisible();
   expect(screen.getByText("TOOMANYREQUESTS")).toBeVisible();
   expect(screen.getByText(/The next attempt is due/)).toHaveTextContent("in 1 hour");
+  expect(screen.queryByText(/was read from/)).toBeNull();
   expect(coverageKey(row)).not.toBe(coverageKey({ ...row, state: "Pending" }));
+});
+
+it("says how the image was read", () => {
+  render(<CoverageDetail row={{ ...row, state: "Scanned", source: "ImageVolume" }} />);
+  expect(screen.getByText("The image was read from the node (image volume).")).toBeVisible();
 });
 
 it.each(hostileSums().coverage.map((hostile, index) => [index, hostile] as const))(

@@ -1,4 +1,12 @@
-import { CircleCheck, CircleDashed, CircleSlash, CircleX, History, type LucideIcon } from "lucide-react";
+import {
+  CircleCheck,
+  CircleDashed,
+  CircleDotDashed,
+  CircleSlash,
+  CircleX,
+  History,
+  type LucideIcon,
+} from "lucide-react";
 import { explain } from "@/features/images/state";
 import type { CoverageState, CoverageSummary, FailureReason } from "@/gen/model";
 import { cn } from "@/lib/cn";
@@ -18,6 +26,14 @@ export const states: {
     tone: "text-ok",
     bar: "bg-accent",
     hint: "Scanned with the current database",
+  },
+  {
+    state: "Partial",
+    key: "partial",
+    icon: CircleDotDashed,
+    tone: "text-warn",
+    bar: "bg-medium",
+    hint: "Scanned, but some files of the image could not be read",
   },
   {
     state: "Stale",
@@ -77,6 +93,11 @@ const reasons: Partial<Record<string, { what: string; advice: string }>> = {
   NotMatched: {
     what: "The SBOM has not been matched with the current database yet",
     advice: "Matching starts automatically within minutes.",
+  },
+  FilesUnreadable: {
+    what: "Some files of the image could not be read",
+    advice:
+      "Packages may be missing. Let the scan pull the image from its registry (spec.job.source of the Scanner), or let scan pods run in a user namespace.",
   },
   NoDatabase: {
     what: "There is no vulnerability database",

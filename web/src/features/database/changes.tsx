@@ -6,9 +6,10 @@ import { FilterBar } from "@/components/ui/filter-bar";
 import { ListPanel } from "@/components/ui/list-panel";
 import { useOpenRows } from "@/components/ui/open-rows";
 import { SearchInput } from "@/components/ui/search-input";
-import { NothingFound, StatePanel } from "@/components/ui/state";
+import { StatePanel } from "@/components/ui/state";
 import { Tabs } from "@/components/ui/tabs";
 import { ImageName } from "@/components/image-name";
+import { Empty } from "@/features/session/empty";
 import type { Change, ChangeKind, Database } from "@/gen/model";
 import { formatNumber, plural } from "@/lib/format";
 import { ChangeDetail } from "./change-detail";
@@ -110,12 +111,12 @@ function ChangeTable({ database, filters, update }: Props) {
         renderDetail={renderDetail}
         isOpen={isOpen}
         empty={
-          changeFilters.isFiltered(filters) ? (
-            <NothingFound
-              title="No change matches"
-              onClear={() => update({ ...changeFilters.none, kind: undefined })}
-            />
-          ) : (
+          <Empty
+            filtered={changeFilters.isFiltered(filters)}
+            noMatch="No change matches"
+            nothing="No changes in your namespaces"
+            onClear={() => update({ ...changeFilters.none, kind: undefined })}
+          >
             <StatePanel icon={CircleCheck} title="No changes">
               <p>
                 {filters.kind === undefined
@@ -123,7 +124,7 @@ function ChangeTable({ database, filters, update }: Props) {
                   : "The build has no changes of this kind."}
               </p>
             </StatePanel>
-          )
+          </Empty>
         }
       />
     </>

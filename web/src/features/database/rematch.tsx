@@ -3,14 +3,15 @@ import { useState } from "react";
 import { Menu, MenuContent, MenuItem, MenuTrigger } from "@/components/ui/menu";
 import { useNotify } from "@/components/ui/toast";
 import { rematch } from "@/gen/databases/databases";
-import { useGetSession } from "@/gen/operator/operator";
+import { mayRematch } from "@/features/session/namespaces";
+import { useSession } from "@/features/session/session";
 
 /** Lets who may do so have packages matched again. */
 export function Rematch({ onRequested }: { onRequested: () => void }) {
-  const { data: session } = useGetSession({ query: { staleTime: 60_000 } });
+  const session = useSession();
   const notify = useNotify();
   const [busy, setBusy] = useState(false);
-  if (!session?.canUpdate) return null;
+  if (!mayRematch(session)) return null;
 
   const request = async (full: boolean) => {
     setBusy(true);

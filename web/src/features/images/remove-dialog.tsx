@@ -6,8 +6,8 @@ import { AlertDialog } from "@/components/ui/alert-dialog";
 import { Button } from "@/components/ui/button";
 import { Callout } from "@/components/ui/callout";
 import { useNotify } from "@/components/ui/toast";
+import { useSession } from "@/features/session/session";
 import { getGetOverviewQueryKey } from "@/gen/images/images";
-import { useGetSession } from "@/gen/operator/operator";
 import { deleteScanResult } from "@/gen/scan-results/scan-results";
 import { invalidateLists } from "@/lib/lists";
 import { describe } from "@/lib/problem";
@@ -15,8 +15,7 @@ import { forgetImage } from "./queries";
 
 /** Whether the user may remove scan results. */
 export function useCanRemove(): boolean {
-  const { data: session } = useGetSession({ query: { staleTime: 60_000 } });
-  return session?.canDelete ?? false;
+  return useSession()?.canDelete ?? false;
 }
 
 interface Props {

@@ -7,6 +7,7 @@ import { formatRatio } from "@/features/coverage/state";
 import { DatabaseNotice, sources } from "@/features/database/notices";
 import { LoadError } from "@/components/ui/load-error";
 import type { Filters } from "@/features/images/list/filters";
+import { useLimits } from "@/features/session/namespaces";
 import { useGetOverview } from "@/gen/images/images";
 import type { Counts, ImageState, Overview as Data, Severity } from "@/gen/model";
 import { cn } from "@/lib/cn";
@@ -106,8 +107,10 @@ function FindingsCard({
   active: Severity | undefined;
   onPick: (severity: Severity | undefined) => void;
 }) {
+  const limits = useLimits();
+  const where = limits ? "in your namespaces" : "in all images";
   return (
-    <Card title="Findings" value={formatNumber(totalFindings(counts))} note="in all images">
+    <Card title="Findings" value={formatNumber(totalFindings(counts))} note={where}>
       <SeverityBar counts={counts} />
       <div className="-mx-2 mt-2 flex flex-wrap gap-x-0.5">
         {severities.map(({ key, name }) => (

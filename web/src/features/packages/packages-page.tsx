@@ -8,10 +8,11 @@ import { useOpenRows } from "@/components/ui/open-rows";
 import { PageTitle } from "@/components/ui/page-title";
 import { SearchInput } from "@/components/ui/search-input";
 import { Select, type Option } from "@/components/ui/select";
-import { NothingFound, StatePanel } from "@/components/ui/state";
+import { StatePanel } from "@/components/ui/state";
 import { TextFilter } from "@/components/ui/text-filter";
 import { ToggleButton } from "@/components/ui/toggle-button";
 import { useList } from "@/components/ui/use-list";
+import { Empty } from "@/features/session/empty";
 import { ListPackagesSort, type PackagePage, type PackageSummary } from "@/gen/model";
 import { getListPackagesUrl, listPackages } from "@/gen/packages/packages";
 import { useAddress } from "@/lib/address";
@@ -142,13 +143,17 @@ export function PackagesPage() {
         renderDetail={renderDetail}
         isOpen={isOpen}
         empty={
-          filtered ? (
-            <NothingFound title="No package matches" onClear={clear} />
-          ) : (
+          <Empty
+            filtered={filtered}
+            namespace={filters.namespace}
+            noMatch="No package matches"
+            nothing="No packages in your namespaces"
+            onClear={clear}
+          >
             <StatePanel icon={PackageSearch} title="No packages yet">
               <p>Packages appear here when an image is cataloged.</p>
             </StatePanel>
-          )
+          </Empty>
         }
       />
     </>

@@ -4,9 +4,10 @@ import { Button } from "@/components/ui/button";
 import { DayInput } from "@/components/ui/day-input";
 import { FilterBar } from "@/components/ui/filter-bar";
 import { ListPanel } from "@/components/ui/list-panel";
-import { NothingFound, StatePanel } from "@/components/ui/state";
+import { StatePanel } from "@/components/ui/state";
 import { TextFilter } from "@/components/ui/text-filter";
 import { ImageName } from "@/components/image-name";
+import { Empty } from "@/features/session/empty";
 import type { Rollout } from "@/gen/model";
 import { useNow } from "@/lib/clock";
 import { dayOf } from "@/lib/day";
@@ -82,13 +83,17 @@ export function History({ filters, update }: Props) {
         cardHeight={170}
         renderCard={renderCard}
         empty={
-          filtered ? (
-            <NothingFound title="No rollout matches" onClear={clear} />
-          ) : (
+          <Empty
+            filtered={filtered}
+            namespace={filters.namespace}
+            noMatch="No rollout matches"
+            nothing="No rollouts in your namespaces"
+            onClear={clear}
+          >
             <StatePanel icon={Rocket} title="No rollouts yet">
               <p>Rollouts appear here when the image of a workload changes.</p>
             </StatePanel>
-          )
+          </Empty>
         }
       />
     </>

@@ -1,24 +1,48 @@
-import { useQueryClient } from "@tanstack/react-query";
-import { useEffect } from "react";
-import { Outlet } from "react-router";
+import { Fragment } from "react";
+import { Navigate, Outlet, useLocation } from "react-router";
 import { Logo } from "@/components/logo";
 import { ErrorPanel } from "@/components/ui/state";
-import { getGetSessionQueryKey, useGetSession } from "@/gen/operator/operator";
+import type { Session } from "@/gen/model";
+import { useGetSession } from "@/gen/operator/operator";
+import { NoAccess } from "./no-access";
+import { signInError, signInPage, userOf, wanted } from "./session";
 import { SignIn } from "./sign-in";
 
-/** Lets in who may come in; everybody else sees the sign-in page, at the same address. */
+/** How often, in milliseconds, a user who sees nothing asks again. */
+const retryInterval = 15_000;
+
+const seesNothing = (session: Session | undefined) =>
+  session?.namespaces?.visible === 0 && !session.namespaces.all;
+
+/**
+ * Lets in who may come in. Everybody else sees, at the same address, the sign-in page, or which permission is missing.
+ * What one user did with a page does not pass to another one.
+ */
 export function SessionGate() {
-  const client = useQueryClient();
-  const { data: session, error, refetch } = useGetSession({ query: { staleTime: 60_000 } });
-  const signedOut = session?.auth === "kubernetes" && !session.authenticated;
+  const location = useLocation();
+  const {
+    data: session,
+    error,
+    refetch,
+  } = useGetSession({
+    query: {
+      staleTime: 60_000,
+      refetchInterval: ({ state }) => seesNothing(state.data) && retryInterval,
+    },
+  });
 
-  useEffect(() => {
-    if (!signedOut) return;
-    const [sessionKey] = getGetSessionQueryKey();
-    client.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== sessionKey });
-  }, [signedOut, client]);
-
-  if (session) return signedOut ? <SignIn /> : <Outlet />;
+  if (session) {
+    const signedOut = session.auth === "kubernetes" && !session.authenticated;
+    const signsIn = location.pathname === signInPage || signInError(location.search) !== null;
+    if (signedOut && (signsIn || !session.anonymousRead)) return <SignIn session={session} />;
+    if (signsIn) return <Navigate to={wanted(location)} replace />;
+    if (seesNothing(session)) return <NoAccess session={session} onRetry={() => void refetch()} />;
+    return (
+      <Fragment key={userOf(session)}>
+        <Outlet />
+      </Fragment>
+    );
+  }
   if (error) {
     return (
       <main className="mx-auto max-w-3xl">

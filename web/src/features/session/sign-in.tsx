@@ -1,18 +1,26 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { CircleAlert, KeyRound } from "lucide-react";
 import { useRef, useState, type SubmitEvent } from "react";
+import { Link, useLocation, useNavigate } from "react-router";
 import { Logo } from "@/components/logo";
 import { ThemeSwitch } from "@/components/theme-switch";
 import { Button } from "@/components/ui/button";
 import { Callout } from "@/components/ui/callout";
 import { CopyButton } from "@/components/ui/copy-button";
+import type { Session } from "@/gen/model";
 import { createSession, getGetSessionQueryKey } from "@/gen/operator/operator";
 import { describe } from "@/lib/problem";
+import { ProviderSignIn } from "./provider-sign-in";
+import { signInError, wanted } from "./session";
 
 const command = "kubectl create token NAME --audience scanner-operator";
 
-export function SignIn() {
+export function SignIn({ session: { provider, anonymousRead } }: { session: Session }) {
   const client = useQueryClient();
+  const navigate = useNavigate();
+  const location = useLocation();
+  const { pathname, search, hash } = location;
+  const returnTo = wanted(location);
   const input = useRef<HTMLInputElement>(null);
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>();
@@ -28,6 +36,7 @@ export function SignIn() {
       if (input.current) input.current.value = "";
       client.setQueryData(getGetSessionQueryKey(), session);
       if (!session.authenticated) setError(new Error("The token was not accepted."));
+      else if (returnTo !== pathname + search + hash) await navigate(returnTo, { replace: true });
     } catch (failure) {
       setError(failure);
       input.current?.select();
@@ -52,8 +61,9 @@ export function SignIn() {
           className="rounded-xl border border-line bg-surface p-6 shadow-card"
         >
           <h1 className="text-base font-semibold">Sign in</h1>
-          <p className="mt-1 text-sm text-muted">
-            Use a Kubernetes token with the right to read{" "}
+          {provider && <ProviderSignIn provider={provider} error={signInError(search)} returnTo={returnTo} />}
+          <p className={provider ? "mt-5 text-sm text-muted" : "mt-1 text-sm text-muted"}>
+            {provider ? "Or use a Kubernetes" : "Use a Kubernetes"} token with the right to read{" "}
             <code className="font-mono text-[13px]">scanresults</code>.
           </p>
           <label htmlFor="token" className="mt-5 block text-sm font-medium">
@@ -67,7 +77,7 @@ export function SignIn() {
             required
             maxLength={16_384}
             autoComplete="off"
-            autoFocus
+            autoFocus={!provider}
             spellCheck={false}
             aria-describedby="token-hint"
             className="mt-1.5 h-10 w-full rounded-md border border-line-strong bg-surface px-3 font-mono text-sm"
@@ -77,9 +87,14 @@ export function SignIn() {
               {problem.detail && <p className="untrusted">{problem.detail}</p>}
             </Callout>
           )}
-          <Button type="submit" variant="primary" disabled={busy} className="mt-4 w-full">
+          <Button
+            type="submit"
+            variant={provider ? undefined : "primary"}
+            disabled={busy}
+            className="mt-4 w-full"
+          >
             <KeyRound aria-hidden />
-            {busy ? "Signing in…" : "Sign in"}
+            {busy ? "Signing in…" : provider ? "Sign in with a token" : "Sign in"}
           </Button>
           <div id="token-hint" className="mt-5 border-t border-line pt-4 text-sm text-muted">
             <p>Create one for a service account, valid for scanner-operator only:</p>
@@ -96,6 +111,11 @@ export function SignIn() {
             </p>
           </div>
         </form>
+        {anonymousRead && (
+          <p className="mt-4 text-center text-sm">
+            <Link to={returnTo}>Continue without signing in</Link>
+          </p>
+        )}
       </div>
     </main>
   );

@@ -5,8 +5,9 @@ import { NamespaceFilter } from "@/components/filter-fields";
 import { DayInput } from "@/components/ui/day-input";
 import { FilterBar } from "@/components/ui/filter-bar";
 import { ListPanel } from "@/components/ui/list-panel";
-import { NothingFound, StatePanel } from "@/components/ui/state";
+import { StatePanel } from "@/components/ui/state";
 import { Tabs } from "@/components/ui/tabs";
+import { Empty } from "@/features/session/empty";
 import type { Affected, AffectedPage } from "@/gen/model";
 import { getListAffectedUrl } from "@/gen/vulnerabilities/vulnerabilities";
 import { useAddress } from "@/lib/address";
@@ -23,6 +24,13 @@ const tabs = [
   { value: times.closed, label: "Closed" },
   { value: times.day, label: "On a date" },
 ];
+
+/** Titles for users who do not see the whole cluster. */
+const nothing: Record<AffectedFilters["time"], string> = {
+  now: "No affected images in your namespaces",
+  closed: "No closed findings in your namespaces",
+  day: "No affected workloads in your namespaces on this date",
+};
 
 const describe = ({ total, images, workloads }: AffectedPage) =>
   total === 0
@@ -94,7 +102,17 @@ function AffectedTable({
         rowHeight={56}
         cardHeight={134}
         renderCard={renderCard}
-        empty={filtered ? <NothingFound title="Nothing matches" onClear={clear} /> : <Nothing time={time} />}
+        empty={
+          <Empty
+            filtered={filtered}
+            namespace={filters.namespace}
+            noMatch="Nothing matches"
+            nothing={nothing[time]}
+            onClear={clear}
+          >
+            <Nothing time={time} />
+          </Empty>
+        }
       />
     </>
   );

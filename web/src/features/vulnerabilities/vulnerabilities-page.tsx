@@ -13,7 +13,8 @@ import { ListPanel } from "@/components/ui/list-panel";
 import { PageTitle } from "@/components/ui/page-title";
 import { SearchInput } from "@/components/ui/search-input";
 import { Select, type Option } from "@/components/ui/select";
-import { NothingFound, StatePanel } from "@/components/ui/state";
+import { StatePanel } from "@/components/ui/state";
+import { Empty } from "@/features/session/empty";
 import { ListVulnerabilitiesSort, type VulnerabilitySummary } from "@/gen/model";
 import { getListVulnerabilitiesUrl } from "@/gen/vulnerabilities/vulnerabilities";
 import { useAddress } from "@/lib/address";
@@ -84,13 +85,17 @@ export function VulnerabilitiesPage() {
         cardHeight={94}
         renderCard={renderCard}
         empty={
-          filtered ? (
-            <NothingFound title="No vulnerability matches" onClear={clear} />
-          ) : (
+          <Empty
+            filtered={filtered}
+            namespace={filters.namespace}
+            noMatch="No vulnerability matches"
+            nothing="No vulnerabilities in your namespaces"
+            onClear={clear}
+          >
             <StatePanel icon={ShieldCheck} title="No vulnerabilities">
               <p>No image has known vulnerabilities. They appear here when images are matched.</p>
             </StatePanel>
-          )
+          </Empty>
         }
       />
     </>

@@ -8,8 +8,9 @@ import { useOpenRows } from "@/components/ui/open-rows";
 import { PageTitle } from "@/components/ui/page-title";
 import { SearchInput } from "@/components/ui/search-input";
 import { Select, type Option } from "@/components/ui/select";
-import { NothingFound, StatePanel } from "@/components/ui/state";
+import { StatePanel } from "@/components/ui/state";
 import { useList } from "@/components/ui/use-list";
+import { Empty } from "@/features/session/empty";
 import { ListWorkloadsSort, type WorkloadPage, type WorkloadSummary } from "@/gen/model";
 import { getListWorkloadsUrl, listWorkloads } from "@/gen/workloads/workloads";
 import { useAddress } from "@/lib/address";
@@ -92,13 +93,17 @@ export function WorkloadsPage() {
         renderDetail={renderDetail}
         isOpen={isOpen}
         empty={
-          filtered ? (
-            <NothingFound title="No workload matches" onClear={clear} />
-          ) : (
+          <Empty
+            filtered={filtered}
+            namespace={filters.namespace}
+            noMatch="No workload matches"
+            nothing="No workloads in your namespaces"
+            onClear={clear}
+          >
             <StatePanel icon={Boxes} title="No workloads yet">
               <p>Workloads appear here when a Scanner finds running containers.</p>
             </StatePanel>
-          )
+          </Empty>
         }
       />
     </>

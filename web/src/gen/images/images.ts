@@ -739,7 +739,7 @@ export const getPutSBOMUrl = (imageId: string, params?: PutSBOMParams) => {
 /**
  * For scan Jobs. The body is an SBOM in Syft's JSON format, optionally compressed with zstd (`Content-Encoding: zstd`). The bearer token
  * must be bound to a pod of the Job that the operator created to catalog this image; a Job uploads one SBOM. Otherwise the answer is 403,
- * whether or not the image exists.
+ * whether or not the image exists. If an image is cataloged again, a partial SBOM does not replace a complete one.
  * @summary Upload the SBOM of an image
  */
 export const putSBOM = async (

@@ -3,6 +3,7 @@
  * Do not edit.
  */
 import type { CoverageState } from "./coverageState.ts";
+import type { ImageSource } from "./imageSource.ts";
 import type { Workload } from "./workload.ts";
 
 /**
@@ -22,6 +23,7 @@ export interface ContainerCoverage {
   reason?: string;
   message?: string;
   nextAttempt?: string;
+  source?: ImageSource;
   /** When the container was first observed in this state. */
   since?: string;
 }

@@ -4,13 +4,14 @@
  */
 
 /**
- * Scanned: there is a result of the current database build. Stale: there is a result of an earlier build. Pending: there is no result
- * yet. Failed: the last attempt failed. Skipped: excluded on purpose.
+ * Scanned: there is a result of the current database build. Partial: there is one for a part of the image, because the scan could not
+ * read some of its files. Stale: there is a result of an earlier build. Pending: there is no result yet. Failed: the last attempt failed. Skipped: excluded on purpose.
  */
 export type CoverageState = (typeof CoverageState)[keyof typeof CoverageState];
 
 export const CoverageState = {
   Scanned: "Scanned",
+  Partial: "Partial",
   Stale: "Stale",
   Pending: "Pending",
   Failed: "Failed",

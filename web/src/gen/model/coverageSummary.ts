@@ -10,6 +10,7 @@ export interface CoverageSummary {
   /** Share of Scanned containers among those that are not Skipped; 1 if there are none. */
   ratio: number;
   scanned: number;
+  partial: number;
   stale: number;
   pending: number;
   failed: number;

@@ -13,7 +13,7 @@ export type GetTrendsParams = {
    */
   to?: string;
   /**
-   * Count only workloads in this namespace instead of the whole cluster.
+   * Count only workloads in this namespace instead of all visible namespaces.
    * @maxLength 253
    */
   namespace?: string;

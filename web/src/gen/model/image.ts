@@ -6,6 +6,7 @@ import type { Counts } from "./counts.ts";
 import type { DatabaseBuild } from "./databaseBuild.ts";
 import type { FailureReason } from "./failureReason.ts";
 import type { ImageSizeClass } from "./imageSizeClass.ts";
+import type { ImageSource } from "./imageSource.ts";
 import type { ImageState } from "./imageState.ts";
 
 export interface Image {
@@ -32,6 +33,13 @@ export interface Image {
   scannedIn?: string;
   /** Program that wrote the SBOM, with its version, for example `syft v1.49.0`. Absent if it is not known. */
   cataloger?: string;
+  source?: ImageSource;
+  /** The SBOM is partial, because the scan could not read some files of the image. Absent if it is complete. */
+  partial?: boolean;
+  /** Number of files and directories of the image that the scan could not read; their packages are missing. Absent if there are none. */
+  unreadable?: number;
+  /** ID of the key that verified the SBOM, which was attested in the registry: `sha256:` and the digest of the public key. Absent if the operator generated the SBOM. */
+  attestedBy?: string;
   /** The packages come from an external report. Absent if the operator cataloged the image. */
   fromReport?: boolean;
   /** Number of vulnerabilities in the external report; absent if there is none. */

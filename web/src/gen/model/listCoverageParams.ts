@@ -10,7 +10,7 @@ import type { PageTokenParameter } from "./pageTokenParameter.ts";
 export type ListCoverageParams = {
   /**
    * Return containers in one of these states.
-   * @maxItems 5
+   * @maxItems 6
    */
   state?: CoverageState[];
   /**

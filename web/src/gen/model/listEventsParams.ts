@@ -13,7 +13,7 @@ export type ListEventsParams = {
   /**
    * The `logId` that came with the sequence number in `since`. With it, events that the SQL database lost in a failover or restore cause a
    * reset even if their sequence numbers were used again.
-   * @maxLength 64
+   * @maxLength 128
    */
   logId?: string;
   /**

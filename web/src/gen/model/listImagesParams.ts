@@ -3,6 +3,7 @@
  * Do not edit.
  */
 import type { ExportFormatParameter } from "./exportFormatParameter.ts";
+import type { ImageSource } from "./imageSource.ts";
 import type { ImageState } from "./imageState.ts";
 import type { ListImagesSort } from "./listImagesSort.ts";
 import type { NamespaceParameter } from "./namespaceParameter.ts";
@@ -41,6 +42,14 @@ export type ListImagesParams = {
    * @maximum 1
    */
   epss?: number;
+  /**
+   * Return images whose SBOM is partial.
+   */
+  partial?: boolean;
+  /**
+   * Return images that were read in this way.
+   */
+  source?: ImageSource;
   /**
    * Return what runs in this namespace now.
    * @maxLength 253

@@ -5,6 +5,6 @@
 
 /**
  * Identifies the event log up to the sequence number beside it: a number that is used again has another one. Empty if it is not known.
- * @maxLength 64
+ * @maxLength 128
  */
 export type LogID = string;

@@ -10,4 +10,10 @@ export type PutSBOMParams = {
    * @maxLength 100
    */
   platform?: PlatformParameter;
+  /**
+   * Number of files and directories of the image that the scan could not read; if it is not 0, the SBOM is partial.
+   * @minimum 0
+   * @maximum 1000000000
+   */
+  unreadable?: number;
 };

@@ -14,10 +14,10 @@ export interface TrendDay {
   images: number;
   /** Number of these images that had been matched. */
   scanned: number;
-  /** Findings of these images; each image is counted once. */
+  /** Findings of these images; each image is counted once, for callers who see some namespaces once per namespace. */
   counts: Counts;
-  /** Findings of distinct packages that database builds opened on that day, in the whole cluster. */
+  /** Findings of distinct packages of visible images that database builds opened on that day. */
   opened: SeverityCounts;
-  /** Findings of distinct packages that database builds closed on that day, in the whole cluster. */
+  /** Findings of distinct packages of visible images that database builds closed on that day. */
   closed: SeverityCounts;
 }

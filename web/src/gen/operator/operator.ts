@@ -20,11 +20,17 @@ import type {
 
 import type {
   CreateSessionBody,
+  DeleteSessionParams,
+  EndProviderSessionBody,
   EventPage,
   EventReset,
+  FinishSignInParams,
   ListEventsParams,
   ProblemResponse,
+  RedirectResponse,
   Session,
+  SignedOut,
+  StartSignInParams,
 } from "../model";
 
 import { request } from "../../lib/request.ts";
@@ -402,15 +408,29 @@ export const useCreateSession = <TError = ErrorType<ProblemResponse>, TContext =
 > => {
   return useMutation(getCreateSessionMutationOptions(options), queryClient);
 };
-export const getDeleteSessionUrl = () => {
-  return `/api/v1/session`;
+export const getDeleteSessionUrl = (params?: DeleteSessionParams) => {
+  const normalizedParams = new URLSearchParams();
+
+  Object.entries(params || {}).forEach(([key, value]) => {
+    if (value !== undefined) {
+      normalizedParams.append(key, value === null ? "null" : String(value));
+    }
+  });
+
+  const stringifiedParams = normalizedParams.toString();
+
+  return stringifiedParams.length > 0 ? `/api/v1/session?${stringifiedParams}` : `/api/v1/session`;
 };
 
 /**
+ * Ends the session and deletes its cookies. A token that was used to sign in stays valid until it expires.
  * @summary Sign out
  */
-export const deleteSession = async (options?: Parameters<typeof request>[1]): Promise<void> => {
-  return request<void>(getDeleteSessionUrl(), {
+export const deleteSession = async (
+  params?: DeleteSessionParams,
+  options?: Parameters<typeof request>[1],
+): Promise<SignedOut | void> => {
+  return request<SignedOut | void>(getDeleteSessionUrl(params), {
     ...options,
     method: "DELETE",
   });
@@ -422,9 +442,19 @@ export const getDeleteSessionMutationOptions = <
   TError = ErrorType<ProblemResponse>,
   TContext = unknown,
 >(options?: {
-  mutation?: UseMutationOptions<Awaited<ReturnType<typeof deleteSession>>, TError, void, TContext>;
+  mutation?: UseMutationOptions<
+    Awaited<ReturnType<typeof deleteSession>>,
+    TError,
+    DeleteSessionMutationVariables,
+    TContext
+  >;
   request?: SecondParameter<typeof request>;
-}): UseMutationOptions<Awaited<ReturnType<typeof deleteSession>>, TError, void, TContext> => {
+}): UseMutationOptions<
+  Awaited<ReturnType<typeof deleteSession>>,
+  TError,
+  DeleteSessionMutationVariables,
+  TContext
+> => {
   const mutationKey = getDeleteSessionMutationKey();
   const { mutation: mutationOptions, request: requestOptions } = options
     ? options.mutation && "mutationKey" in options.mutation && options.mutation.mutationKey
@@ -432,8 +462,13 @@ export const getDeleteSessionMutationOptions = <
       : { ...options, mutation: { ...options.mutation, mutationKey } }
     : { mutation: { mutationKey }, request: undefined };
 
-  const mutationFn: MutationFunction<Awaited<ReturnType<typeof deleteSession>>, void> = () => {
-    return deleteSession(requestOptions);
+  const mutationFn: MutationFunction<
+    Awaited<ReturnType<typeof deleteSession>>,
+    DeleteSessionMutationVariables
+  > = (props) => {
+    const { params } = props ?? {};
+
+    return deleteSession(params, requestOptions);
   };
 
   return { mutationFn, ...mutationOptions };
@@ -442,16 +477,402 @@ export const getDeleteSessionMutationOptions = <
 export type DeleteSessionMutationResult = NonNullable<Awaited<ReturnType<typeof deleteSession>>>;
 
 export type DeleteSessionMutationError = ErrorType<ProblemResponse>;
+export type DeleteSessionMutationVariables = { params?: DeleteSessionParams };
 
 /**
  * @summary Sign out
  */
 export const useDeleteSession = <TError = ErrorType<ProblemResponse>, TContext = unknown>(
   options?: {
-    mutation?: UseMutationOptions<Awaited<ReturnType<typeof deleteSession>>, TError, void, TContext>;
+    mutation?: UseMutationOptions<
+      Awaited<ReturnType<typeof deleteSession>>,
+      TError,
+      DeleteSessionMutationVariables,
+      TContext
+    >;
     request?: SecondParameter<typeof request>;
   },
   queryClient?: QueryClient,
-): UseMutationResult<Awaited<ReturnType<typeof deleteSession>>, TError, void, TContext> => {
+): UseMutationResult<
+  Awaited<ReturnType<typeof deleteSession>>,
+  TError,
+  DeleteSessionMutationVariables,
+  TContext
+> => {
   return useMutation(getDeleteSessionMutationOptions(options), queryClient);
+};
+export const getStartSignInUrl = (params?: StartSignInParams) => {
+  const normalizedParams = new URLSearchParams();
+
+  Object.entries(params || {}).forEach(([key, value]) => {
+    if (value !== undefined) {
+      normalizedParams.append(key, value === null ? "null" : String(value));
+    }
+  });
+
+  const stringifiedParams = normalizedParams.toString();
+
+  return stringifiedParams.length > 0
+    ? `/api/v1/session/sign-in?${stringifiedParams}`
+    : `/api/v1/session/sign-in`;
+};
+
+/**
+ * For browsers. Redirects to the identity provider, which redirects to `/api/v1/session/callback`. If the provider is unavailable, redirects to
+ * `returnTo` with the parameter `signInError`.
+ * @summary Sign in with the identity provider
+ */
+export const startSignIn = async (
+  params?: StartSignInParams,
+  options?: Parameters<typeof request>[1],
+): Promise<ProblemResponse> => {
+  return request<ProblemResponse>(getStartSignInUrl(params), {
+    ...options,
+    method: "GET",
+  });
+};
+
+export const getStartSignInQueryKey = (params?: StartSignInParams) => {
+  return [`/api/v1/session/sign-in`, ...(params ? [params] : [])] as const;
+};
+
+export const getStartSignInQueryOptions = <
+  TData = Awaited<ReturnType<typeof startSignIn>>,
+  TError = ErrorType<RedirectResponse | ProblemResponse>,
+>(
+  params?: StartSignInParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof startSignIn>>, TError, TData>>;
+    request?: SecondParameter<typeof request>;
+  },
+) => {
+  const { query: queryOptions, request: requestOptions } = options ?? {};
+
+  const queryKey = queryOptions?.queryKey ?? getStartSignInQueryKey(params);
+
+  const queryFn: QueryFunction<Awaited<ReturnType<typeof startSignIn>>> = ({ signal }) =>
+    startSignIn(params, { signal, ...requestOptions });
+
+  return { queryKey, queryFn, ...queryOptions } as UseQueryOptions<
+    Awaited<ReturnType<typeof startSignIn>>,
+    TError,
+    TData
+  > & { queryKey: DataTag<QueryKey, TData, TError> };
+};
+
+export type StartSignInQueryResult = NonNullable<Awaited<ReturnType<typeof startSignIn>>>;
+export type StartSignInQueryError = ErrorType<RedirectResponse | ProblemResponse>;
+
+export function useStartSignIn<
+  TData = Awaited<ReturnType<typeof startSignIn>>,
+  TError = ErrorType<RedirectResponse | ProblemResponse>,
+>(
+  params: undefined | StartSignInParams,
+  options: {
+    query: Partial<UseQueryOptions<Awaited<ReturnType<typeof startSignIn>>, TError, TData>> &
+      Pick<
+        DefinedInitialDataOptions<
+          Awaited<ReturnType<typeof startSignIn>>,
+          TError,
+          Awaited<ReturnType<typeof startSignIn>>
+        >,
+        "initialData"
+      >;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): DefinedUseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
+export function useStartSignIn<
+  TData = Awaited<ReturnType<typeof startSignIn>>,
+  TError = ErrorType<RedirectResponse | ProblemResponse>,
+>(
+  params?: StartSignInParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof startSignIn>>, TError, TData>> &
+      Pick<
+        UndefinedInitialDataOptions<
+          Awaited<ReturnType<typeof startSignIn>>,
+          TError,
+          Awaited<ReturnType<typeof startSignIn>>
+        >,
+        "initialData"
+      >;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
+export function useStartSignIn<
+  TData = Awaited<ReturnType<typeof startSignIn>>,
+  TError = ErrorType<RedirectResponse | ProblemResponse>,
+>(
+  params?: StartSignInParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof startSignIn>>, TError, TData>>;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
+/**
+ * @summary Sign in with the identity provider
+ */
+
+export function useStartSignIn<
+  TData = Awaited<ReturnType<typeof startSignIn>>,
+  TError = ErrorType<RedirectResponse | ProblemResponse>,
+>(
+  params?: StartSignInParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof startSignIn>>, TError, TData>>;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> } {
+  const queryOptions = getStartSignInQueryOptions(params, options);
+
+  const query = useQuery(queryOptions, queryClient) as UseQueryResult<TData, TError> & {
+    queryKey: DataTag<QueryKey, TData, TError>;
+  };
+
+  return withQueryKey(query, queryOptions.queryKey);
+}
+
+export const getFinishSignInUrl = (params?: FinishSignInParams) => {
+  const normalizedParams = new URLSearchParams();
+
+  Object.entries(params || {}).forEach(([key, value]) => {
+    if (value !== undefined) {
+      normalizedParams.append(key, value === null ? "null" : String(value));
+    }
+  });
+
+  const stringifiedParams = normalizedParams.toString();
+
+  return stringifiedParams.length > 0
+    ? `/api/v1/session/callback?${stringifiedParams}`
+    : `/api/v1/session/callback`;
+};
+
+/**
+ * The redirect URL to register at the identity provider. Starts a session in an HttpOnly, SameSite=Strict cookie and redirects to the page that the
+ * user wanted. If signing in failed, the page has the parameter `signInError` with the value `expired`, `denied`, `rejected` or `unavailable`.
+ * @summary Return from the identity provider
+ */
+export const finishSignIn = async (
+  params?: FinishSignInParams,
+  options?: Parameters<typeof request>[1],
+): Promise<ProblemResponse> => {
+  return request<ProblemResponse>(getFinishSignInUrl(params), {
+    ...options,
+    method: "GET",
+  });
+};
+
+export const getFinishSignInQueryKey = (params?: FinishSignInParams) => {
+  return [`/api/v1/session/callback`, ...(params ? [params] : [])] as const;
+};
+
+export const getFinishSignInQueryOptions = <
+  TData = Awaited<ReturnType<typeof finishSignIn>>,
+  TError = ErrorType<RedirectResponse | ProblemResponse>,
+>(
+  params?: FinishSignInParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof finishSignIn>>, TError, TData>>;
+    request?: SecondParameter<typeof request>;
+  },
+) => {
+  const { query: queryOptions, request: requestOptions } = options ?? {};
+
+  const queryKey = queryOptions?.queryKey ?? getFinishSignInQueryKey(params);
+
+  const queryFn: QueryFunction<Awaited<ReturnType<typeof finishSignIn>>> = ({ signal }) =>
+    finishSignIn(params, { signal, ...requestOptions });
+
+  return { queryKey, queryFn, ...queryOptions } as UseQueryOptions<
+    Awaited<ReturnType<typeof finishSignIn>>,
+    TError,
+    TData
+  > & { queryKey: DataTag<QueryKey, TData, TError> };
+};
+
+export type FinishSignInQueryResult = NonNullable<Awaited<ReturnType<typeof finishSignIn>>>;
+export type FinishSignInQueryError = ErrorType<RedirectResponse | ProblemResponse>;
+
+export function useFinishSignIn<
+  TData = Awaited<ReturnType<typeof finishSignIn>>,
+  TError = ErrorType<RedirectResponse | ProblemResponse>,
+>(
+  params: undefined | FinishSignInParams,
+  options: {
+    query: Partial<UseQueryOptions<Awaited<ReturnType<typeof finishSignIn>>, TError, TData>> &
+      Pick<
+        DefinedInitialDataOptions<
+          Awaited<ReturnType<typeof finishSignIn>>,
+          TError,
+          Awaited<ReturnType<typeof finishSignIn>>
+        >,
+        "initialData"
+      >;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): DefinedUseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
+export function useFinishSignIn<
+  TData = Awaited<ReturnType<typeof finishSignIn>>,
+  TError = ErrorType<RedirectResponse | ProblemResponse>,
+>(
+  params?: FinishSignInParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof finishSignIn>>, TError, TData>> &
+      Pick<
+        UndefinedInitialDataOptions<
+          Awaited<ReturnType<typeof finishSignIn>>,
+          TError,
+          Awaited<ReturnType<typeof finishSignIn>>
+        >,
+        "initialData"
+      >;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
+export function useFinishSignIn<
+  TData = Awaited<ReturnType<typeof finishSignIn>>,
+  TError = ErrorType<RedirectResponse | ProblemResponse>,
+>(
+  params?: FinishSignInParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof finishSignIn>>, TError, TData>>;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
+/**
+ * @summary Return from the identity provider
+ */
+
+export function useFinishSignIn<
+  TData = Awaited<ReturnType<typeof finishSignIn>>,
+  TError = ErrorType<RedirectResponse | ProblemResponse>,
+>(
+  params?: FinishSignInParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof finishSignIn>>, TError, TData>>;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> } {
+  const queryOptions = getFinishSignInQueryOptions(params, options);
+
+  const query = useQuery(queryOptions, queryClient) as UseQueryResult<TData, TError> & {
+    queryKey: DataTag<QueryKey, TData, TError>;
+  };
+
+  return withQueryKey(query, queryOptions.queryKey);
+}
+
+export const getEndProviderSessionUrl = () => {
+  return `/api/v1/session/provider-logout`;
+};
+
+/**
+ * The URL to register at the identity provider for [back-channel logout](https://openid.net/specs/openid-connect-backchannel-1_0.html). The logout token,
+ * which the provider has signed, names the sessions.
+ * @summary End the sessions of a user who has signed out at the identity provider
+ */
+export const endProviderSession = async (
+  endProviderSessionBody: EndProviderSessionBody,
+  options?: Parameters<typeof request>[1],
+): Promise<void> => {
+  const formUrlEncoded = new URLSearchParams();
+  formUrlEncoded.append(`logout_token`, endProviderSessionBody.logout_token);
+
+  const getHeaders = (
+    h?: NonNullable<RequestInit["headers"]>,
+  ): Record<string, string | readonly string[]> => {
+    if (!h) return {};
+    if (h instanceof Headers) return Object.fromEntries(h.entries());
+    if (Symbol.iterator in h) {
+      return Object.fromEntries(
+        Array.from(h as Iterable<Iterable<string>>, (entry) => Array.from(entry) as [string, string]),
+      );
+    }
+    const headers: Record<string, string | readonly string[]> = {};
+    for (const [name, value] of Object.entries<string | readonly string[] | undefined>(h)) {
+      if (value !== undefined) headers[name] = value;
+    }
+    return headers;
+  };
+  return request<void>(getEndProviderSessionUrl(), {
+    ...options,
+    method: "POST",
+    headers: { "Content-Type": "application/x-www-form-urlencoded", ...getHeaders(options?.headers) },
+    body: formUrlEncoded,
+  });
+};
+
+export const getEndProviderSessionMutationKey = () => ["endProviderSession"] as const;
+
+export const getEndProviderSessionMutationOptions = <
+  TError = ErrorType<ProblemResponse>,
+  TContext = unknown,
+>(options?: {
+  mutation?: UseMutationOptions<
+    Awaited<ReturnType<typeof endProviderSession>>,
+    TError,
+    EndProviderSessionMutationVariables,
+    TContext
+  >;
+  request?: SecondParameter<typeof request>;
+}): UseMutationOptions<
+  Awaited<ReturnType<typeof endProviderSession>>,
+  TError,
+  EndProviderSessionMutationVariables,
+  TContext
+> => {
+  const mutationKey = getEndProviderSessionMutationKey();
+  const { mutation: mutationOptions, request: requestOptions } = options
+    ? options.mutation && "mutationKey" in options.mutation && options.mutation.mutationKey
+      ? options
+      : { ...options, mutation: { ...options.mutation, mutationKey } }
+    : { mutation: { mutationKey }, request: undefined };
+
+  const mutationFn: MutationFunction<
+    Awaited<ReturnType<typeof endProviderSession>>,
+    EndProviderSessionMutationVariables
+  > = (props) => {
+    const { data } = props ?? {};
+
+    return endProviderSession(data, requestOptions);
+  };
+
+  return { mutationFn, ...mutationOptions };
+};
+
+export type EndProviderSessionMutationResult = NonNullable<Awaited<ReturnType<typeof endProviderSession>>>;
+export type EndProviderSessionMutationBody = EndProviderSessionBody;
+export type EndProviderSessionMutationError = ErrorType<ProblemResponse>;
+export type EndProviderSessionMutationVariables = { data: EndProviderSessionBody };
+
+/**
+ * @summary End the sessions of a user who has signed out at the identity provider
+ */
+export const useEndProviderSession = <TError = ErrorType<ProblemResponse>, TContext = unknown>(
+  options?: {
+    mutation?: UseMutationOptions<
+      Awaited<ReturnType<typeof endProviderSession>>,
+      TError,
+      EndProviderSessionMutationVariables,
+      TContext
+    >;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseMutationResult<
+  Awaited<ReturnType<typeof endProviderSession>>,
+  TError,
+  EndProviderSessionMutationVariables,
+  TContext
+> => {
+  return useMutation(getEndProviderSessionMutationOptions(options), queryClient);
 };

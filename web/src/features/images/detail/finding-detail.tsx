@@ -70,10 +70,12 @@ export function FindingDetail({ finding }: { finding: Finding }) {
           {locations.slice(0, maxShown).map(({ path, layer }, index) => (
             <div key={index}>
               <p className="untrusted font-mono text-xs leading-5">{visible(path)}</p>
-              {layer && (
+              {layer ? (
                 <p className="untrusted truncate text-xs text-muted" title={visible(layer)}>
                   layer <span className="font-mono">{visible(layer)}</span>
                 </p>
+              ) : (
+                <p className="text-xs text-muted">layer unknown</p>
               )}
             </div>
           ))}

@@ -4,6 +4,7 @@ import { RelativeTime } from "@/components/ui/relative-time";
 import type { Image } from "@/gen/model";
 import { visible } from "@/lib/text";
 import { formatBytes, formatNumber } from "@/lib/format";
+import { sourceName } from "@/lib/source";
 
 function Fact({ name, children }: { name: string; children: ReactNode }) {
   return (
@@ -34,6 +35,8 @@ export function ImageFacts({ image }: { image: Image }) {
           <RelativeTime iso={image.catalogedAt} />
         </Fact>
         {image.catalogedAt && <Fact name="Cataloger">{visible(image.cataloger ?? "unknown")}</Fact>}
+        {image.catalogedAt && !image.fromReport && <Fact name="Read from">{sourceName(image.source)}</Fact>}
+        {image.attestedBy && <Fact name="Attested by key">{visible(image.attestedBy)}</Fact>}
         {image.scannedIn && <Fact name="Scanned in namespace">{visible(image.scannedIn)}</Fact>}
         <Fact name="Matched">
           <RelativeTime iso={image.matchedAt} />

@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import { CircleX, Clock, FileQuestion, FileText } from "lucide-react";
+import { CircleX, Clock, FileQuestion, FileText, FileWarning } from "lucide-react";
 import { Link, useParams } from "react-router";
 import { KevMark, SeverityBar, SeverityCounts } from "@/components/severity";
 import { BackLink } from "@/components/ui/back-link";
@@ -10,6 +10,7 @@ import { Select } from "@/components/ui/select";
 import { Skeleton } from "@/components/ui/skeleton";
 import { ErrorPanel, StatePanel } from "@/components/ui/state";
 import { Tabs } from "@/components/ui/tabs";
+import { InOthers } from "@/features/session/empty";
 import { listImages, useGetImage } from "@/gen/images/images";
 import type { Image } from "@/gen/model";
 import { useAddress } from "@/lib/address";
@@ -110,7 +111,10 @@ function ImageView({ image }: { image: Image }) {
 
 /** What stands between this image and its findings, or has to be known about them. */
 function Situation({ image }: { image: Image }) {
-  if (image.state !== "Failed") return image.fromReport ? <FromReport image={image} /> : null;
+  if (image.state !== "Failed") {
+    if (image.partial) return <Incomplete image={image} />;
+    return image.fromReport ? <FromReport image={image} /> : null;
+  }
   const reason = image.reason && explain(image.reason);
   return (
     <Callout
@@ -131,6 +135,20 @@ function Situation({ image }: { image: Image }) {
             · next one <RelativeTime iso={image.nextAttempt} />
           </span>
         )}
+      </p>
+    </Callout>
+  );
+}
+
+function Incomplete({ image: { unreadable = 0 } }: { image: Image }) {
+  return (
+    <Callout tone="warn" icon={FileWarning} title="The result is partial" className="mt-4">
+      <p>
+        {`The scan could not read ${plural(unreadable, "file or directory", "files or directories")} of the image. Packages in them, and their findings, are missing.`}
+      </p>
+      <p>
+        Let the scan pull the image from its registry (<code>spec.job.source: Registry</code> of the Scanner),
+        or let scan pods run in a user namespace, in which they may read these files.
       </p>
     </Callout>
   );
@@ -232,6 +250,7 @@ function NotKnown({ imageId }: { imageId: string }) {
     >
       <p className="font-mono text-xs">{visible(imageId)}</p>
       <p>It was removed, or no container runs it any longer.</p>
+      <InOthers />
     </StatePanel>
   );
 }

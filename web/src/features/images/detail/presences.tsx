@@ -4,6 +4,7 @@ import { ListPanel } from "@/components/ui/list-panel";
 import { RelativeTime } from "@/components/ui/relative-time";
 import { StatePanel } from "@/components/ui/state";
 import type { Column } from "@/components/ui/virtual-table";
+import { InOthers } from "@/features/session/empty";
 import type { Presence } from "@/gen/model";
 import { plural } from "@/lib/format";
 import { workloadName } from "@/lib/paths";
@@ -119,6 +120,7 @@ export function Presences({ imageId, platform }: { imageId: string; platform: st
         empty={
           <StatePanel icon={CalendarX} title="No run history">
             <p>No container has run this image since the operator started to record history.</p>
+            <InOthers />
           </StatePanel>
         }
       />

@@ -40,6 +40,8 @@ function RemoveButton({ image, onRemove }: { image: Image; onRemove: (image: Ima
 }
 
 function FailureNote({ image }: { image: Image }) {
+  if (image.partial)
+    return <span className="block truncate text-xs text-warn">Partial: some files were unreadable</span>;
   if (image.state !== "Failed" || !image.reason) return null;
   return (
     <span className="block truncate text-xs text-muted" title={image.message && visible(image.message)}>

@@ -2,9 +2,10 @@ import { PackageSearch } from "lucide-react";
 import { useCallback, useMemo } from "react";
 import { Callout } from "@/components/ui/callout";
 import { ListPanel } from "@/components/ui/list-panel";
-import { NothingFound, StatePanel } from "@/components/ui/state";
+import { StatePanel } from "@/components/ui/state";
 import { Overview } from "@/features/overview/overview";
 import { Trend } from "@/features/overview/trend";
+import { Empty } from "@/features/session/empty";
 import type { ListImagesSort } from "@/gen/model";
 import { useAddress } from "@/lib/address";
 import { usePageTitle } from "@/lib/use-page-title";
@@ -42,11 +43,15 @@ export function ImagesPage() {
           cardHeight={114}
           renderCard={(image) => <ImageCard image={image} onRemove={onRemove} />}
           empty={
-            imageFilters.isFiltered(filters) ? (
-              <NothingFound title="No image matches" onClear={() => update(imageFilters.none)} />
-            ) : (
+            <Empty
+              filtered={imageFilters.isFiltered(filters)}
+              namespace={filters.namespace}
+              noMatch="No image matches"
+              nothing="No images in your namespaces"
+              onClear={() => update(imageFilters.none)}
+            >
               <NoImages />
-            )
+            </Empty>
           }
         />
         <RemoveDialog {...dialog} />

@@ -6,6 +6,7 @@ import { LoadError } from "@/components/ui/load-error";
 import { RelativeTime } from "@/components/ui/relative-time";
 import { Skeleton } from "@/components/ui/skeleton";
 import { ErrorPanel, StatePanel } from "@/components/ui/state";
+import { InOthers } from "@/features/session/empty";
 import type { RolloutDetail } from "@/gen/model";
 import { imagesOfPath, rolloutsOfWorkloadPath } from "@/lib/paths";
 import { ApiError } from "@/lib/problem";
@@ -92,6 +93,7 @@ function NotKnown() {
       }
     >
       <p>The rollout does not exist or is no longer stored.</p>
+      <InOthers />
     </StatePanel>
   );
 }

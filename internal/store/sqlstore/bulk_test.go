@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,11 +22,18 @@ const (
 	bulkPackages  = 20000
 	bulkCVEs      = 8000
 	bulkWorkloads = 5000
+	bulkChanges   = 50000 // Of one new database.
+	bulkRollouts  = 10000
+	bulkEvents    = 50000
 	// wideCVE is in a package of every base, so in every image.
 	wideCVE = bulkCVEs
 )
 
 func bulkID(n int) string { return fmt.Sprintf("CVE-2026-%05d", n) }
+
+func bulkImage(n int) model.ImageKey {
+	return model.ImageKey{ImageID: fmt.Sprintf("registry.example/team-%d/image-%d@sha256:%064x", n%31, n%977, n), Platform: model.Platform{OS: "linux", Architecture: "amd64"}}
+}
 
 // bulkPackage is the name and the version of a package: each base has another version of the same names.
 func bulkPackage(n int) (name, version string) {
@@ -63,15 +69,20 @@ func eachBulk(b *testing.B, benchmark func(b *testing.B, s *Store)) {
 
 // fillBulk writes past the store's methods, which would take far longer.
 func fillBulk(ctx context.Context, s *Store) error {
-	for _, fill := range []func(*txn) error{fillImages, fillPackages, fillVulnerabilities, fillFindings, fillUses, fillHeld} {
+	for _, fill := range []func(*txn) error{fillImages, fillPackages, fillVulnerabilities, fillFindings, fillUses, fillHeld, fillHistory} {
 		if err := s.write(ctx, "fill", fill); err != nil {
 			return err
 		}
 	}
-	// Databases that plan by statistics make them by themselves, but not at once.
+	return analyze(ctx, s)
+}
+
+// analyze makes the statistics that databases plan by. They make them by themselves, but not at once.
+func analyze(ctx context.Context, s *Store) error {
 	for _, statement := range map[string][]string{
-		sqldb.TypePostgres: {"ANALYZE"},
-		sqldb.TypeMySQL:    {"ANALYZE TABLE images, packages, image_packages, vulnerabilities, vulnerability_names, findings, image_uses, image_presences, held_packages, found_vulnerabilities"},
+		sqldb.TypePostgres: {"VACUUM ANALYZE"},
+		sqldb.TypeMySQL: {"ANALYZE TABLE images, packages, image_packages, vulnerabilities, vulnerability_names, findings, image_uses, image_presences, held_packages, found_vulnerabilities, " +
+			"finding_changes, container_coverage, rollouts, events, daily_sums, image_namespaces"},
 	}[s.db.Dialect().Type()] {
 		if err := s.db.Writer().WithContext(ctx).Exec(statement).Error; err != nil {
 			return err
@@ -83,8 +94,7 @@ func fillBulk(ctx context.Context, s *Store) error {
 func fillImages(tx *txn) error {
 	var values []any
 	for n := range bulkImages {
-		key := model.ImageKey{ImageID: fmt.Sprintf("registry.example/team-%d/image-%d@sha256:%064x", n%31, n%977, n), Platform: model.Platform{OS: "linux", Architecture: "amd64"}}
-		row := newImage(key, store.StateScanned, tx.now, store.Counts{
+		row := newImage(bulkImage(n), store.StateScanned, tx.now, store.Counts{
 			SeverityCounts: model.SeverityCounts{Critical: n % 7, High: n % 41, Medium: 50, Low: 100}, KEV: (n % 50) / 49, Fixable: n % 3,
 		})
 		row[13], row[15], row[16] = 0, tx.now, "x" // Known for long, matched, and the digest of an SBOM.
@@ -147,7 +157,7 @@ func fillVulnerabilities(tx *txn) error {
 func fillFindings(tx *txn) error {
 	var values []any
 	add := func(n, cve, from int, until int64) {
-		values = append(values, n, cve+1, fmt.Sprintf("%032x", cve), from, until, "fixed", n/2%2, `["1.2.3"]`, strings.Repeat("x", 500), 1, 1)
+		values = append(values, n, cve+1, fmt.Sprintf("%032x", cve), from, until, "fixed", n/2%2, `["1.2.3"]`, `[{"type":"exact-direct-match","matcher":"`+strings.Repeat("x", 460)+`"}]`, 1, 1)
 	}
 	for n := 2; n <= bulkPackages; n += 2 {
 		cve := n * 7919 % bulkCVEs
@@ -188,99 +198,55 @@ func fillUses(tx *txn) error {
 	}, presences, "")
 }
 
-// measure reports the median and the 99th percentile of a call that returns how many rows there are, of which there must be some.
-func measure(b *testing.B, name string, call func(ctx context.Context) (int, error)) {
-	b.Helper()
-	b.Run(name, func(b *testing.B) {
-		var took []time.Duration
-		rows := 0
-		for b.Loop() {
-			start := time.Now()
-			total, err := call(b.Context())
-			if err != nil || total == 0 {
-				b.Fatalf("got %d rows, %v", total, err)
+// fillHistory writes what lists show of containers, changes, rollouts, days and events.
+func fillHistory(tx *txn) error {
+	var containers, changes, rollouts, days, events []any
+	states := []string{"Scanned", "Scanned", "Scanned", "Stale", "Pending", "Failed"}
+	for n := range bulkImages {
+		image := bulkImage(n).ImageID
+		state := states[n%len(states)]
+		reason := map[string]string{"Failed": "PullFailed"}[state]
+		containers = append(containers, "scope", fmt.Sprint(n), fmt.Sprintf("namespace-%d", n%50), "Deployment", fmt.Sprintf("workload-%d", n%bulkWorkloads), "main",
+			image, "linux/amd64", image, 3, state, reason, "", 0, 1)
+	}
+	for n := range bulkChanges {
+		changes = append(changes, 1, 1+n%bulkPackages, bulkID(n%bulkCVEs), "debian:distro:debian:12", int64(model.Severities()[n%5]), (n%100)/99, n%3, "severity", "", "")
+	}
+	for n := range bulkRollouts {
+		rollouts = append(rollouts, n, "", fmt.Sprintf("namespace-%d", n%50), "Deployment", fmt.Sprintf("workload-%d", n%bulkWorkloads), "main",
+			bulkImage(n).ImageID, "linux/amd64", bulkImage(n+1).ImageID, "linux/amd64")
+	}
+	for day := range store.MaxTrendDays {
+		for namespace := range 51 {
+			name := ""
+			if namespace > 0 {
+				name = fmt.Sprintf("namespace-%d", namespace-1)
 			}
-			took, rows = append(took, time.Since(start)), total
-		}
-		slices.Sort(took)
-		b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "p50-ms")
-		b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")
-		b.ReportMetric(float64(rows), "rows")
-		b.ReportMetric(0, "ns/op")
-	})
-}
-
-// BenchmarkImages10000 reads pages of 10,000 images.
-func BenchmarkImages10000(b *testing.B) {
-	eachBulk(b, func(b *testing.B, s *Store) {
-		b.Helper()
-		list := func(name string, query store.ImageQuery) {
-			measure(b, name, func(ctx context.Context) (int, error) {
-				page, err := s.ListImages(ctx, query)
-				return page.Total, err
-			})
-		}
-		list("first", store.ImageQuery{})
-		list("worst", store.ImageQuery{Sort: store.SortSeverity})
-		middle := store.ImageQuery{Sort: store.SortSeverity, Page: store.Page{Size: store.MaxPageSize}}
-		for range 5 {
-			page, err := s.ListImages(b.Context(), middle)
-			if err != nil {
-				b.Fatal(err)
+			days = append(days, dayOf(time.Unix(0, 0).AddDate(0, 0, day)), "", name, 200, 200)
+			for range countColumns {
+				days = append(days, day)
 			}
-			middle.Token = page.NextToken
 		}
-		middle.Size = 0
-		list("middle", middle)
-		list("text", store.ImageQuery{Text: "team-7/"})
-		list("severity", store.ImageQuery{MinSeverity: model.SeverityCritical, KEV: true, Sort: store.SortSeverity})
-		list("namespace", store.ImageQuery{Where: store.Where{Namespace: "namespace-7"}, Sort: store.SortSeverity})
-		list("epss", store.ImageQuery{MinEPSS: 0.99})
-	})
-}
-
-// BenchmarkSearch looks for vulnerabilities and packages in two million findings of images.
-func BenchmarkSearch(b *testing.B) {
-	eachBulk(b, func(b *testing.B, s *Store) {
-		b.Helper()
-		affected := func(name string, query store.AffectedQuery) {
-			measure(b, "affected-"+name, func(ctx context.Context) (int, error) {
-				page, err := s.Affected(ctx, query)
-				return page.Total, err
-			})
+	}
+	for n := range bulkEvents {
+		events = append(events, n+1, n, string(store.EventImageMatched), fmt.Sprintf("registry.example/image-%d", n), "linux/amd64", `{"counts":{"critical":1}}`)
+	}
+	for _, table := range []struct {
+		name    string
+		columns []string
+		values  []any
+	}{
+		{"container_coverage", coverageColumns, containers},
+		{"finding_changes", []string{
+			"generation", "package_pk", "vulnerability_id", "namespace", "severity", "kev", "kind", "reasons", "before_side", "after_side",
+		}, changes},
+		{"rollouts", rolloutColumns, rollouts},
+		{"daily_sums", sumColumns, days},
+		{"events", []string{"seq", "at", "kind", "image_id", "platform", "data"}, events},
+	} {
+		if err := tx.Insert(table.name, table.columns, table.values, ""); err != nil {
+			return fmt.Errorf("%s: %w", table.name, err)
 		}
-		affected("now", store.AffectedQuery{ID: bulkID(666)})
-		affected("namespace", store.AffectedQuery{ID: bulkID(wideCVE), Where: store.Where{Namespace: "namespace-7"}})
-		affected("everywhere", store.AffectedQuery{ID: bulkID(wideCVE)})
-		affected("on-a-day", store.AffectedQuery{ID: bulkID(666), On: time.UnixMicro(1)})
-		affected("closed", store.AffectedQuery{ID: bulkID(667), Closed: true})
-		measure(b, "records", func(ctx context.Context) (int, error) {
-			records, err := s.VulnerabilityRecords(ctx, "cve-2026-00666")
-			return len(records), err
-		})
-		vulnerabilities := func(name string, query store.VulnerabilityQuery) {
-			measure(b, "vulnerabilities-"+name, func(ctx context.Context) (int, error) {
-				page, err := s.ListVulnerabilities(ctx, query)
-				return page.Total, err
-			})
-		}
-		vulnerabilities("text", store.VulnerabilityQuery{Text: "2026-0066"})
-		vulnerabilities("worst", store.VulnerabilityQuery{})
-		vulnerabilities("namespace", store.VulnerabilityQuery{Where: store.Where{Namespace: "namespace-7"}, MinSeverity: model.SeverityHigh})
-		packages := func(name string, query store.PackageQuery) {
-			measure(b, "packages-"+name, func(ctx context.Context) (int, error) {
-				page, err := s.ListPackages(ctx, query)
-				return page.Total, err
-			})
-		}
-		older := func(_, version string) bool { return version < "2.5" }
-		packages("version", store.PackageQuery{Name: "app-77", Version: older, VersionText: "<2.5"})
-		packages("everywhere", store.PackageQuery{Name: "base-77", Version: older, VersionText: "<2.5"})
-		packages("text", store.PackageQuery{Text: "APP-77"})
-		packages("worst", store.PackageQuery{Sort: store.SortPackageSeverity})
-		measure(b, "workloads-worst", func(ctx context.Context) (int, error) {
-			page, err := s.ListWorkloads(ctx, store.WorkloadQuery{Sort: store.SortWorkloadSeverity})
-			return page.Total, err
-		})
-	})
+	}
+	return nil
 }

@@ -1,0 +1,204 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/scanner-operator/scanner-operator/internal/server/api"
+)
+
+func (o *options) findingsCommand() *cobra.Command {
+	var f filters
+	var platform, sort string
+	var closed bool
+	cmd := &cobra.Command{
+		Use:     "findings [IMAGE]",
+		Aliases: []string{"finding", "vulnerabilities", "vulns"},
+		Short:   "List the findings of an image, or the vulnerabilities of all images",
+		Long: `List the findings of an image, the ones with the highest risk first. Without IMAGE, list the vulnerabilities of the images that run in a
+namespace, each with the number of affected images and workloads.
+
+IMAGE is an image ID, a part of it that only one image has, or the image reference in the spec of a pod.`,
+		Example: `  # Vulnerabilities in the namespace of the current context
+  kubectl scanner findings
+
+  # Findings of one image that are high or critical
+  kubectl scanner findings nginx:1.27 --severity high
+
+  # Findings of an image that were closed
+  kubectl scanner findings sha256:1e42bbe25081 --closed`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: o.completeArguments(o.completeImages),
+	}
+	f.addFindings(cmd)
+	f.addWorkloads(cmd)
+	o.addLimit(cmd.Flags())
+	cmd.Flags().StringVar(&f.text, "text", "", "Part of the ID of the vulnerability or, with IMAGE, of the name of the package")
+	cmd.Flags().StringVar(&sort, "sort", "-risk", "Order: -risk, -severity; with IMAGE also package, otherwise also -epss and id")
+	cmd.Flags().StringVar(&platform, "platform", "", "Platform of IMAGE, for example linux/amd64. If absent, a scanned platform is selected")
+	cmd.Flags().BoolVar(&closed, "closed", false, "Closed findings of IMAGE instead of open ones")
+	cmd.RunE = o.run(func(ctx context.Context, c *client, namespace string, arguments []string) error {
+		if len(arguments) == 0 && (platform != "" || closed) {
+			return errors.New("--platform and --closed require IMAGE")
+		}
+		if len(arguments) == 1 && (f.workload != "" || f.kind != "") {
+			return errors.New("--workload and --workload-kind cannot be combined with IMAGE")
+		}
+		query, err := f.query(namespace)
+		if err != nil {
+			return err
+		}
+		query.Set("sort", sort)
+		if len(arguments) == 0 {
+			list, err := list[api.VulnerabilitySummary](ctx, c, o.limit, query, "api", "v1", "vulnerabilities")
+			if err != nil {
+				return err
+			}
+			return show(o, list, namespace, "vulnerabilities", o.vulnerabilityColumns())
+		}
+		id, err := c.resolve(ctx, namespace, arguments[0])
+		if err != nil {
+			return err
+		}
+		query.Del("namespace")
+		set(query, "platform", platform)
+		if closed {
+			query.Set("closed", "true")
+		}
+		list, err := list[api.Finding](ctx, c, o.limit, query, findingsOf(id)...)
+		if err != nil {
+			return err
+		}
+		return show(o, list, "", "findings", o.findingColumns(closed))
+	})
+	return cmd
+}
+
+// findingsOf is the path of the findings of an image.
+func findingsOf(id string) []string { return []string{"api", "v1", "images", id, "findings"} }
+
+func (o *options) vulnerabilityColumns() []column[api.VulnerabilitySummary] {
+	type row = api.VulnerabilitySummary
+	return []column[row]{
+		{header: "VULNERABILITY", value: func(v row) string { return v.Id }},
+		{header: "SEVERITY", value: func(v row) string { return string(v.Severity) }},
+		{header: "KEV", value: func(v row) string { return yes(v.Kev) }},
+		{header: "EPSS", value: func(v row) string { return percent(v.Epss) }},
+		{header: "RISK", value: func(v row) string { return decimal(v.Risk) }},
+		{header: "FIXABLE", value: func(v row) string { return yes(v.Fixable) }},
+		{header: "IMAGES", value: func(v row) string { return number(v.Images) }},
+		{header: "WORKLOADS", value: func(v row) string { return number(v.Workloads) }},
+		{header: "PACKAGES", wide: true, value: func(v row) string { return number(v.Packages) }},
+		{header: "AGE", value: func(v row) string { return o.age(v.FirstSeen) }},
+	}
+}
+
+func (o *options) findingColumns(closed bool) []column[api.Finding] {
+	columns := []column[api.Finding]{
+		{header: "VULNERABILITY", value: func(f api.Finding) string { return f.Vulnerability.Id }},
+		{header: "SEVERITY", value: func(f api.Finding) string { return string(f.Vulnerability.Severity) }},
+		{header: "PACKAGE", value: func(f api.Finding) string { return f.Package.Name }},
+		{header: "VERSION", value: func(f api.Finding) string { return f.Package.Version }},
+		{header: "FIXED-IN", value: func(f api.Finding) string { return fixedIn(f.Fix) }},
+		{header: "TYPE", wide: true, value: func(f api.Finding) string { return f.Package.Type }},
+		{header: "KEV", value: func(f api.Finding) string { return yes(f.Vulnerability.Kev != nil) }},
+		{header: "EPSS", value: func(f api.Finding) string {
+			if f.Vulnerability.Epss == nil {
+				return ""
+			}
+			return percent(f.Vulnerability.Epss.Score)
+		}},
+		{header: "RISK", value: func(f api.Finding) string { return decimal(f.Vulnerability.Risk) }},
+		{header: "AGE", value: func(f api.Finding) string { return o.age(f.FirstSeen) }},
+	}
+	if closed {
+		columns = append(columns, column[api.Finding]{header: "CLOSED", value: func(f api.Finding) string { return o.age(f.FixedAt) }})
+	}
+	return append(columns, column[api.Finding]{header: "LOCATIONS", wide: true, value: func(f api.Finding) string { return locations(f.Locations) }})
+}
+
+func locations(list []api.Location) string {
+	var paths []string
+	for _, l := range list {
+		paths = append(paths, l.Path)
+	}
+	return strings.Join(paths, ", ")
+}
+
+func (o *options) affectedCommand() *cobra.Command {
+	var f filters
+	var on string
+	var closed bool
+	cmd := &cobra.Command{
+		Use:   "affected CVE",
+		Short: "List the images and workloads that a vulnerability affects",
+		Long:  "List the packages in images that a vulnerability affects, with the workloads that run the images. CVE is the ID or an alias of the vulnerability.",
+		Example: `  # What has Log4Shell now, in all namespaces
+  kubectl scanner affected CVE-2021-44228 -A
+
+  # What ran with it on a day
+  kubectl scanner affected CVE-2021-44228 -A --on 2026-01-31`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: o.completeArguments(o.completeVulnerabilities),
+	}
+	f.addWorkloads(cmd)
+	o.addLimit(cmd.Flags())
+	cmd.Flags().StringVar(&on, "on", "", "What ran on this day (UTC, YYYY-MM-DD) and was affected then")
+	cmd.Flags().BoolVar(&closed, "closed", false, "What was affected and no longer is")
+	cmd.RunE = o.run(func(ctx context.Context, c *client, namespace string, arguments []string) error {
+		query, err := f.query(namespace)
+		if err != nil {
+			return err
+		}
+		set(query, "on", on)
+		if closed {
+			query.Set("closed", "true")
+		}
+		list, err := list[api.Affected](ctx, c, o.limit, query, "api", "v1", "vulnerabilities", arguments[0], "affected")
+		if err != nil {
+			return err
+		}
+		return show(o, list, namespace, "affected images", o.affectedColumns(namespace == ""))
+	})
+	return cmd
+}
+
+func (o *options) affectedColumns(allNamespaces bool) []column[api.Affected] {
+	return []column[api.Affected]{
+		{header: "IMAGE", value: func(a api.Affected) string { return o.shortImage(a.ImageId) }},
+		{header: "PLATFORM", wide: true, value: func(a api.Affected) string { return a.Platform }},
+		{header: "PACKAGE", value: func(a api.Affected) string { return a.Package.Name }},
+		{header: "VERSION", value: func(a api.Affected) string { return a.Package.Version }},
+		{header: "FIXED-IN", value: func(a api.Affected) string { return fixedIn(a.Fix) }},
+		{header: "SEVERITY", value: func(a api.Affected) string { return string(a.Severity) }},
+		{header: "RUNNING", value: func(a api.Affected) string { return yes(a.Running) }},
+		{header: "WORKLOADS", value: func(a api.Affected) string { return o.workloads(a, allNamespaces) }},
+		{header: "EXPOSED", value: func(a api.Affected) string { return o.age(a.ExposedSince) }},
+		{header: "RECORD", wide: true, value: func(a api.Affected) string { return a.VulnerabilityId + " (" + a.Namespace + ")" }},
+		{header: "FIRST-SEEN", wide: true, value: func(a api.Affected) string { return o.age(a.FirstSeen) }},
+		{header: "CLOSED", wide: true, value: func(a api.Affected) string { return o.age(a.FixedAt) }},
+	}
+}
+
+// workloads names the first workloads that run an image: two, or in a wide table all that the operator names.
+func (o *options) workloads(a api.Affected, allNamespaces bool) string {
+	shown := a.Workloads
+	if o.output != "wide" {
+		shown = shown[:min(len(shown), 2)]
+	}
+	var names []string
+	for _, w := range shown {
+		name := workload(w)
+		if allNamespaces {
+			name = w.Namespace + "/" + name
+		}
+		names = append(names, name)
+	}
+	if more := a.WorkloadCount - len(shown); more > 0 {
+		names = append(names, "+"+number(more))
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,234 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/scanner-operator/scanner-operator/internal/server/problem"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+// Bounds on asking about namespaces.
+const (
+	// grantTTL is how long a permission in a namespace is remembered, resolvedTTL for how long what is visible is not put together anew. With the
+	// pause between the checks of WebSockets, a permission that was revoked ends within a minute.
+	grantTTL    = 25 * time.Second
+	resolvedTTL = 10 * time.Second
+	// A refusal is remembered for refusalShare for each namespace that there is, so that a caller causes ten reviews per second at most, but not for
+	// longer than maxRefusalTTL.
+	refusalShare  = 100 * time.Millisecond
+	maxRefusalTTL = 10 * time.Minute
+	// grantCache bounds the answers that are remembered, one for each token, verb and namespace.
+	grantCache = 100000
+	// grantsAtATime bounds the reviews at a time for one caller, allGrantsAtATime those for all.
+	grantsAtATime    = 16
+	allGrantsAtATime = 48
+	// resolveTimeout bounds finding out what is visible. A caller waits for reviewTimeout; after that it can ask again, and what was answered counts.
+	resolveTimeout = time.Minute
+)
+
+// ErrNamespacesChanged says that a caller sees other namespaces than when it was let in.
+var ErrNamespacesChanged = errors.New("the namespaces that the caller may see have changed")
+
+// visible returns the namespaces in which somebody may list scan results: all, if the permission is that for the whole cluster.
+func (r *reviewer) visible(ctx context.Context, p *principal) (store.Namespaces, error) {
+	everywhere, err := r.allowed(ctx, p, action{verb: VerbList})
+	if err != nil {
+		return store.Namespaces{}, err
+	}
+	if everywhere {
+		return store.AllNamespaces(), nil
+	}
+	key := r.keys.key("visible", string(p.key[:]))
+	if known, ok := r.resolved.Get(key); ok {
+		names, _ := known.(store.Namespaces)
+		return names, nil
+	}
+	answer := r.flights.DoChan("visible:"+string(key[:]), func() (any, error) {
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), resolveTimeout)
+		defer cancel()
+		began := r.clock()
+		names, err := r.resolve(bounded, p)
+		if err != nil {
+			return store.Namespaces{}, err
+		}
+		left := resolvedTTL - r.clock().Sub(began)
+		if left <= 0 {
+			// The first answers are too old. Most of the others are remembered when they are asked for again.
+			return store.Namespaces{}, errStillChecking()
+		}
+		r.resolved.Add(key, names, left)
+		return names, nil
+	})
+	patience := time.NewTimer(reviewTimeout)
+	defer patience.Stop()
+	select {
+	case result := <-answer:
+		names, _ := result.Val.(store.Namespaces)
+		return names, result.Err
+	case <-patience.C:
+		return store.Namespaces{}, errStillChecking()
+	case <-ctx.Done():
+		return store.Namespaces{}, ctx.Err()
+	}
+}
+
+func errStillChecking() error {
+	return problem.Unavailable(nil, "the permissions in the namespaces are still being checked; try again")
+}
+
+// resolve asks about each namespace.
+func (r *reviewer) resolve(ctx context.Context, p *principal) (store.Namespaces, error) {
+	known, err := r.namespaces.names(ctx)
+	if err != nil {
+		return store.Namespaces{}, err
+	}
+	if len(known) > store.MaxNamespaces {
+		return store.Namespaces{}, problem.New(http.StatusForbidden,
+			"permissions are checked in up to %d namespaces: reading requires the permission to list %s.%s in the whole cluster", store.MaxNamespaces, resourceName, resourceGroup)
+	}
+	granted, err := r.grants(ctx, p, VerbList, known, refusalTTL(len(known)))
+	return store.OnlyNamespaces(granted...), err
+}
+
+func refusalTTL(namespaces int) time.Duration {
+	return min(max(time.Duration(namespaces)*refusalShare, denyTTL), maxRefusalTTL)
+}
+
+// grants returns those of some namespaces in which somebody may use a verb.
+func (r *reviewer) grants(ctx context.Context, p *principal, verb string, names []string, refused time.Duration) ([]string, error) {
+	allowed := make([]bool, len(names))
+	group, bounded := errgroup.WithContext(ctx)
+	group.SetLimit(grantsAtATime)
+	for i, name := range names {
+		key := r.keys.key("grant", string(p.key[:]), verb, name)
+		if value, ok := r.granted.Get(key); ok {
+			allowed[i], _ = value.(bool)
+			continue
+		}
+		group.Go(func() (err error) {
+			allowed[i], err = r.grant(bounded, p, action{verb: verb, namespace: name}, key, refused)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	granted := make([]string, 0, len(names))
+	for i, name := range names {
+		if allowed[i] {
+			granted = append(granted, name)
+		}
+	}
+	return granted, nil
+}
+
+// grant asks about one namespace. It waits for others.
+func (r *reviewer) grant(ctx context.Context, p *principal, a action, key cacheKey, refused time.Duration) (bool, error) {
+	if err := r.grantSlots.Acquire(ctx, 1); err != nil {
+		return false, err
+	}
+	defer r.grantSlots.Release(1)
+	review, err := r.reviews.Access.Create(ctx, accessReview(p.user, a), metav1.CreateOptions{})
+	if err != nil {
+		return false, problem.Unavailable(err, "the Kubernetes API server is unavailable: cannot check permissions; try again")
+	}
+	allowed := review.Status.Allowed && !review.Status.Denied
+	ttl := refused
+	if allowed {
+		ttl = grantTTL
+	}
+	r.granted.Add(key, allowed, ttl)
+	return allowed, nil
+}
+
+// visibleKey finds in the context of a request what it may see.
+type visibleKey struct{}
+
+// Visible returns the namespaces that a request may see: none, if nobody has said so.
+func Visible(ctx context.Context) store.Namespaces {
+	names, _ := ctx.Value(visibleKey{}).(store.Namespaces)
+	return names
+}
+
+// withVisible returns a context in which these namespaces are visible.
+func withVisible(ctx context.Context, names store.Namespaces) context.Context {
+	return context.WithValue(ctx, visibleKey{}, names)
+}
+
+// see returns what the caller of an operation may see: everything, if it may use the verb in the whole cluster. Who may use it nowhere is refused.
+func (g *Guard) see(ctx context.Context, p *principal, required Requirement) (store.Namespaces, error) {
+	everywhere, err := g.reviews.allowed(ctx, p, action{verb: required.Verb})
+	switch {
+	case err != nil:
+		return store.Namespaces{}, err
+	case everywhere:
+		return store.AllNamespaces(), nil
+	case required.Cluster:
+		return store.Namespaces{}, refusal(p, required.Verb)
+	}
+	names, err := g.reviews.visible(ctx, p)
+	if err != nil {
+		return store.Namespaces{}, err
+	}
+	if !names.All() && len(names.Names()) == 0 {
+		return store.Namespaces{}, refusal(p, required.Verb)
+	}
+	if required.Verb == VerbList || required.Verb == VerbGet {
+		return names, nil
+	}
+	some, err := g.reviews.somewhere(ctx, p, required.Verb, names)
+	if err == nil && !some {
+		err = refusal(p, required.Verb)
+	}
+	return names, err
+}
+
+// somewhere reports whether somebody may use a verb in one of the namespaces that it sees.
+func (r *reviewer) somewhere(ctx context.Context, p *principal, verb string, visible store.Namespaces) (bool, error) {
+	names, refused := visible.Names(), denyTTL
+	if visible.All() {
+		known, err := r.namespaces.names(ctx)
+		if err != nil {
+			return false, err
+		}
+		names = known[:min(len(known), store.MaxNamespaces)]
+		refused = refusalTTL(len(names))
+	}
+	bounded, cancel := context.WithTimeout(ctx, reviewTimeout)
+	defer cancel()
+	granted, err := r.grants(bounded, p, verb, names, refused)
+	return len(granted) > 0, err
+}
+
+// May returns in which of some namespaces the caller of a request may use a verb: all there are, if it may in the whole cluster or if nobody is asked.
+func (g *Guard) May(ctx context.Context, verb string, names []string) (store.Namespaces, error) {
+	if g.mode == None {
+		return store.AllNamespaces(), nil
+	}
+	admitted, found := AdmissionOf(ctx)
+	if !found {
+		return store.Namespaces{}, nil
+	}
+	p, err := g.principalOf(ctx, admitted.credential)
+	if err != nil {
+		return store.Namespaces{}, err
+	}
+	everywhere, err := g.reviews.allowed(ctx, p, action{verb: verb})
+	if err != nil {
+		return store.Namespaces{}, err
+	}
+	if everywhere {
+		return store.AllNamespaces(), nil
+	}
+	bounded, cancel := context.WithTimeout(ctx, reviewTimeout)
+	defer cancel()
+	granted, err := g.reviews.grants(bounded, p, verb, slices.Clone(names), denyTTL)
+	return store.OnlyNamespaces(granted...), err
+}

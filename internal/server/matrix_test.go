@@ -1,0 +1,290 @@
+package server_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/scanner-operator/scanner-operator/internal/match"
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/server"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+// matrixRow is what a route is tried with.
+type matrixRow struct {
+	// targets are read by each user, who must get the same from a server that holds its namespaces only. IMAGE stands for each image.
+	targets []string
+	// other says where else the route is tried.
+	other string
+}
+
+// formats are those of exports.
+var (
+	findingFormats = []string{"?format=cyclonedx", "?format=spdx", "?format=sarif", "?format=csv"}
+	listFormats    = []string{"?format=csv"}
+)
+
+func withFormats(target string, formats []string, queries ...string) []string {
+	targets := []string{target}
+	for _, query := range append(slices.Clone(formats), queries...) {
+		targets = append(targets, target+query)
+	}
+	return targets
+}
+
+// matrix has a row for each route of the specification.
+var matrix = map[string]matrixRow{
+	"GET /scan-results":                         {targets: []string{"/scan-results"}},
+	"GET /scan-results/{imageId}":               {targets: []string{"/scan-results/IMAGE"}},
+	"PUT /scan-results":                         {other: "TestMatrixOfChanges"},
+	"DELETE /scan-results/{imageId}":            {other: "TestMatrixOfChanges"},
+	"POST /api/v1/databases/rematch":            {other: "TestMatrixOfChanges"},
+	"PUT /api/v1/images/{imageId}/sbom":         {other: "TestWhoMayDoWhat: scan pods only"},
+	"GET /subscribe":                            {other: "TestMatrixOfStreams"},
+	"GET /api/wds/logs":                         {other: "TestMatrixOfStreams"},
+	"GET /api/v1/overview":                      {targets: []string{"/api/v1/overview"}},
+	"GET /api/v1/images":                        {targets: withFormats("/api/v1/images", findingFormats, "?pageSize=1", "?text=a&sort=-severity", "?namespace=bank", "?namespace=dark", "?epss=0.1")},
+	"GET /api/v1/images/{imageId}":              {targets: withFormats("/api/v1/images/IMAGE", findingFormats)},
+	"GET /api/v1/images/{imageId}/findings":     {targets: withFormats("/api/v1/images/IMAGE/findings", findingFormats, "?closed=true", "?closed=true&format=csv", "?pageSize=1")},
+	"GET /api/v1/images/{imageId}/sbom":         {targets: withFormats("/api/v1/images/IMAGE/sbom", []string{"?format=cyclonedx", "?format=spdx"})},
+	"GET /api/v1/images/{imageId}/presences":    {targets: []string{"/api/v1/images/IMAGE/presences", "/api/v1/images/IMAGE/presences?pageSize=1"}},
+	"GET /api/v1/vulnerabilities":               {targets: withFormats("/api/v1/vulnerabilities", listFormats, "?pageSize=1", "?fixable=true&sort=-severity", "?text=CVE", "?namespace=bank", "?namespace=dark")},
+	"GET /api/v1/vulnerabilities/{id}":          {targets: []string{"/api/v1/vulnerabilities/CVE-2024-0000", "/api/v1/vulnerabilities/CVE-2024-0001", "/api/v1/vulnerabilities/GHSA-CVE-2024-0000", "/api/v1/vulnerabilities/CVE-0"}},
+	"GET /api/v1/vulnerabilities/{id}/affected": {targets: withFormats("/api/v1/vulnerabilities/CVE-2024-0000/affected", listFormats, "?pageSize=1", "?on=2026-03-01", "?closed=true", "?namespace=bank")},
+	"GET /api/v1/packages":                      {targets: withFormats("/api/v1/packages", listFormats, "?pageSize=1", "?sort=-severity", "?vulnerable=true", "?name=openssl", "?namespace=bank", "?imageId=IMAGE")},
+	"GET /api/v1/workloads":                     {targets: withFormats("/api/v1/workloads", listFormats, "?pageSize=1", "?sort=-severity", "?namespace=bank")},
+	"GET /api/v1/coverage":                      {targets: withFormats("/api/v1/coverage", listFormats, "?pageSize=1", "?state=Failed", "?text=broken", "?namespace=dark")},
+	"GET /api/v1/rollouts":                      {targets: []string{"/api/v1/rollouts", "/api/v1/rollouts?pageSize=1", "/api/v1/rollouts?imageId=IMAGE", "/api/v1/rollouts?namespace=bank"}},
+	"GET /api/v1/rollouts/{rolloutId}":          {targets: []string{"/api/v1/rollouts/4503599627370000"}, other: "TestMatrixOfIDs"},
+	"GET /api/v1/trends":                        {targets: []string{"/api/v1/trends?from=2026-02-20&to=2026-03-02", "/api/v1/trends?from=2026-02-20&to=2026-03-02&namespace=bank"}},
+	"GET /api/v1/databases":                     {targets: []string{"/api/v1/databases"}},
+	"GET /api/v1/databases/{build}/changes":     {targets: []string{"/api/v1/databases/BUILD/changes", "/api/v1/databases/BUILD/changes?pageSize=1", "/api/v1/databases/absent/changes"}},
+	"GET /api/v1/events":                        {targets: []string{"/api/v1/events?since=0", "/api/v1/events?since=0&imageId=IMAGE", "/api/v1/events?since=0&namespace=bank", "/api/v1/events?since=7"}, other: "TestMatrixOfStreams, TestMatrixOfEventKinds"},
+	"GET /api/v1/session":                       {other: "TestSessionNamespaces"},
+	"POST /api/v1/session":                      {other: "TestWhoMayDoWhat: about the caller"},
+	"GET /api/v1/session/sign-in":               {other: "TestSignInWithDex: no data"},
+	"GET /api/v1/session/callback":              {other: "TestSignInWithDex: no data"},
+	"POST /api/v1/session/provider-logout":      {other: "TestProviderEndsSessions: no data"},
+	"DELETE /api/v1/session":                    {other: "TestWhoMayDoWhat: about the caller"},
+}
+
+// numbered is what differs between stores with and without other namespaces: numbers of rows and sealed texts.
+var numbered = regexp.MustCompile(`"(id|sequence|last)":\d+|"(logId|nextPageToken|serialNumber|documentNamespace)":"[^"]*"|"age":\d+`)
+
+// withoutNumbers is a body without them.
+func withoutNumbers(body string) string {
+	return numbered.ReplaceAllStringFunc(body, func(field string) string { name, _, _ := strings.Cut(field, ":"); return name + `:"…"` })
+}
+
+// TestMatrix reads every route in every format as each user, beside a server that only ever held what the user sees.
+func TestMatrix(t *testing.T) {
+	t.Parallel()
+	for _, route := range specifiedRoutes(t) {
+		if row, found := matrix[route]; !found || len(row.targets) == 0 && row.other == "" {
+			t.Errorf("%s has no row in the matrix of what users see: say how it is tried", route)
+		}
+	}
+	clocked := func(c *server.Config) {
+		c.Clock = func() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }
+		c.Versions = match.Versions{}
+	}
+	whole := newMatrixFixture(t, nil, clocked)
+	parts := map[string]*fixture{}
+	for user, namespaces := range matrixUsers {
+		holds := fmt.Sprint(namespaces == nil, namespaces)
+		if parts[holds] == nil {
+			parts[holds] = newMatrixFixture(t, namespaces, clocked)
+		}
+		part := parts[holds]
+		for _, row := range matrix {
+			for _, target := range row.targets {
+				for image := range runners {
+					target := strings.ReplaceAll(strings.ReplaceAll(target, "BUILD", escape(laterBuild)), "IMAGE", escape(image))
+					got, want := whole.do(http.MethodGet, target, "", whole.as(user)), part.do(http.MethodGet, target, "", part.as(user))
+					if user == "none" {
+						want.status = http.StatusForbidden
+					} else if diff := cmp.Diff(withoutNumbers(want.body), withoutNumbers(got.body)); diff != "" {
+						t.Errorf("%s as %q differs with other namespaces (-without +with):\n%s", target, user, diff)
+					}
+					if got.status != want.status {
+						t.Errorf("%s as %q: %d, want %d (%s)", target, user, got.status, want.status, got.body)
+					}
+					if user != "all" && (strings.Contains(got.body, "dark") && !strings.Contains(target, "dark") || strings.Contains(got.body, "loose") && !strings.Contains(target, "loose")) {
+						t.Errorf("%s as %q tells of another namespace: %s", target, user, got.body)
+					}
+					if !strings.Contains(target, escape(image)) {
+						break
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestMatrixOfPages follows the tokens of each list, and gives them to somebody else.
+func TestMatrixOfPages(t *testing.T) {
+	t.Parallel()
+	f := newMatrixFixture(t, nil, nil)
+	lists := 0
+	for _, row := range matrix {
+		for _, target := range row.targets {
+			if !strings.HasSuffix(target, "?pageSize=1") {
+				continue
+			}
+			target = strings.ReplaceAll(strings.ReplaceAll(target, "BUILD", escape(laterBuild)), "IMAGE", escape(sharedImage))
+			rows, token := 0, ""
+			for {
+				var page struct {
+					Items         []json.RawMessage
+					Total         int
+					NextPageToken string
+				}
+				a := f.do(http.MethodGet, target+"&pageToken="+token, "", bearer("two"))
+				f.must(json.Unmarshal([]byte(a.body), &page))
+				rows += len(page.Items)
+				if token = page.NextPageToken; token == "" {
+					if rows != page.Total || a.status != http.StatusOK {
+						t.Errorf("%s: %d of %d rows, %s", target, rows, page.Total, a.body)
+					}
+					break
+				}
+				again := f.do(http.MethodGet, target, "", bearer("two"))
+				if tag := f.do(http.MethodGet, target, "", bearer("two"), "If-None-Match: "+again.header.Get("ETag")); tag.status != http.StatusNotModified {
+					t.Errorf("%s: the ETag is another one each time: %d", target, tag.status)
+				}
+				for _, user := range []string{"one", "all"} {
+					if got := f.do(http.MethodGet, target+"&pageToken="+token, "", bearer(user)); got.status != http.StatusBadRequest {
+						t.Errorf("%s with the token of another user: %d %s", target, got.status, got.body)
+					}
+				}
+				lists++
+			}
+		}
+	}
+	if lists < 8 {
+		t.Errorf("only %d pages have a next one", lists)
+	}
+}
+
+// TestMatrixOfLargeLists exports lists that are longer than a page of the store.
+func TestMatrixOfLargeLists(t *testing.T) {
+	t.Parallel()
+	f := newMatrixFixture(t, nil, nil)
+	const many = store.MaxPageSize + 100
+	var packages []model.Package
+	for n := range many {
+		packages = append(packages, packageOf(fmt.Sprintf("many-%04d", n), "1"))
+	}
+	f.scan(model.ImageKey{ImageID: shopImage, Platform: linux}, packages...)
+	for _, target := range []string{"/api/v1/packages", "/api/v1/vulnerabilities", "/api/v1/images/" + escape(shopImage) + "/findings"} {
+		for _, user := range []string{"one", "all"} {
+			if got := f.do(http.MethodGet, target+"?format=csv", "", f.as(user)); got.status != http.StatusOK || strings.Count(got.body, "\n") <= many {
+				t.Errorf("%s as %s: %d, %d lines: %.300s", target, user, got.status, strings.Count(got.body, "\n"), got.body)
+			}
+		}
+	}
+}
+
+// TestMatrixOfIDs opens a rollout by the ID that the caller sees.
+func TestMatrixOfIDs(t *testing.T) {
+	t.Parallel()
+	f := newMatrixFixture(t, nil, nil)
+	id := func(user, namespace string) string {
+		var page struct{ Items []struct{ ID int64 } }
+		f.must(json.Unmarshal([]byte(f.do(http.MethodGet, "/api/v1/rollouts?namespace="+namespace, "", bearer(user)).body), &page))
+		if len(page.Items) == 0 {
+			t.Fatalf("%s sees no rollout in %s", user, namespace)
+		}
+		return fmt.Sprint(page.Items[0].ID)
+	}
+	shown, number := id("one", "shop"), id("all", "shop")
+	if shown == number {
+		t.Error("the number of the row is shown")
+	}
+	for _, try := range []struct {
+		user, id string
+		want     int
+	}{{"one", shown, 200}, {"two", shown, 200}, {"all", number, 200}, {"one", number, 404}, {"all", shown, 404}} {
+		if got := f.do(http.MethodGet, "/api/v1/rollouts/"+try.id, "", bearer(try.user)); got.status != try.want {
+			t.Errorf("rollout %s as %s: %d, want %d", try.id, try.user, got.status, try.want)
+		}
+	}
+	absent := f.do(http.MethodGet, "/api/v1/rollouts/123456", "", bearer("one"))
+	for _, hidden := range []string{id("two", "bank"), id("all", "dark"), number} {
+		if got := f.do(http.MethodGet, "/api/v1/rollouts/"+hidden, "", bearer("one")); got.status != http.StatusNotFound || got.body != absent.body {
+			t.Errorf("rollout %s is not as one that is absent: %s, %s", hidden, got.body, absent.body)
+		}
+	}
+}
+
+// TestMatrixOfChanges asks for changes in namespaces where the caller may make them, and in others.
+func TestMatrixOfChanges(t *testing.T) {
+	t.Parallel()
+	f := newMatrixFixture(t, nil, nil)
+	absent := "registry.example/absent"
+	bodies := map[string]string{}
+	for _, try := range []struct {
+		user, request, image string
+		want                 int
+	}{
+		{"none", "PUT /scan-results", shopImage, 403},
+		{"one", "PUT /scan-results", shopImage, 200},
+		{"one", "PUT /scan-results", bankImage, 403},
+		{"one", "PUT /scan-results", sharedImage, 403},
+		{"one", "PUT /scan-results", absent, 403},
+		{"one", "PUT /scan-results", looseImage, 403},
+		{"two", "PUT /scan-results", bankImage, 200},
+		{"two", "PUT /scan-results", sharedImage, 403},
+		{"all", "PUT /scan-results", sharedImage, 200},
+		{signedIn, "PUT /scan-results", shopImage, 200},
+		{signedIn, "PUT /scan-results", bankImage, 403},
+		{signedIn, "PUT /scan-results", sharedImage, 403},
+		{anonymous, "PUT /scan-results", shopImage, 401},
+		{"none", "POST /api/v1/databases/rematch", "", 403},
+		{"one", "POST /api/v1/databases/rematch", "", 403},
+		{"two", "POST /api/v1/databases/rematch", "", 403},
+		{"all", "POST /api/v1/databases/rematch", "", 202},
+		{signedIn, "POST /api/v1/databases/rematch", "", 403},
+		{anonymous, "POST /api/v1/databases/rematch", "", 401},
+		{"none", "DELETE /scan-results/", shopImage, 403},
+		{"one", "DELETE /scan-results/", bankImage, 404},
+		{"one", "DELETE /scan-results/", absent, 404},
+		{"one", "DELETE /scan-results/", looseImage, 404},
+		{"one", "DELETE /scan-results/", sharedImage, 403},
+		{signedIn, "DELETE /scan-results/", bankImage, 404},
+		{signedIn, "DELETE /scan-results/", sharedImage, 403},
+		{anonymous, "DELETE /scan-results/", shopImage, 401},
+		{"one", "DELETE /scan-results/", shopImage, 204},
+		{"two", "DELETE /scan-results/", bankImage, 204},
+		{"two", "DELETE /scan-results/", darkImage, 404},
+		{"all", "DELETE /scan-results/", sharedImage, 204},
+	} {
+		method, target, _ := strings.Cut(try.request, " ")
+		body := "{}"
+		switch method {
+		case http.MethodPut:
+			body = uploadOf(try.image)
+		case http.MethodDelete:
+			target, body = target+escape(try.image), ""
+		}
+		got := f.do(method, target, body, f.as(try.user), "Content-Type: application/json")
+		if got.status != try.want {
+			t.Errorf("%s %s as %s: %d, want %d: %s", try.request, try.image, try.user, got.status, try.want, got.body)
+		}
+		// Errors do not tell what is hidden from what is absent.
+		if same := try.user + try.request; got.status >= 400 && try.image != sharedImage {
+			if before, found := bodies[same]; found && before != got.body {
+				t.Errorf("%s as %s: %s, but %s", try.request, try.user, got.body, before)
+			}
+			bodies[same] = got.body
+		}
+	}
+}

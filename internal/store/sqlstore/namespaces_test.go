@@ -1,0 +1,58 @@
+package sqlstore
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/utils/clock"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
+	"github.com/scanner-operator/scanner-operator/internal/store/storetest"
+)
+
+// TestVisible reads what some namespaces may see, beside a store that holds nothing else.
+func TestVisible(t *testing.T) {
+	t.Parallel()
+	for name, histories := range map[string]int{
+		sqldb.TypeSQLite: unlessRace(4, 1), sqldb.TypePostgres: unlessRace(1, 0), sqldb.TypeMySQL: unlessRace(1, 0),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			storetest.RunVisible(t, histories, func(t *testing.T, clk clock.PassiveClock) store.Store {
+				config := Config{Type: name, Clock: clk, MaxOpenConns: 4}
+				if name == sqldb.TypeSQLite {
+					config.DSN = migrated(t)
+				} else {
+					config.DSN = servers[name].migrated(t)
+				}
+				s := openWith(t, config)
+				t.Cleanup(func() { checkHeld(t, s) })
+				return s
+			})
+		})
+	}
+}
+
+// checkVisible expects that image_namespaces says what follows from what runs and what scopes keep. Every test of the store's suite ends with it.
+func checkVisible(t *testing.T, s *Store) {
+	t.Helper()
+	var names [2][]struct {
+		Namespace string
+		ImagePk   int64
+	}
+	for i, statement := range []string{
+		"SELECT namespace, image_pk FROM image_namespaces ORDER BY namespace, image_pk",
+		`SELECT namespace, image_pk FROM (SELECT namespace, image_pk FROM image_uses UNION SELECT namespace, image_pk FROM namespace_last_uses) n
+			WHERE namespace <> '' ORDER BY namespace, image_pk`,
+	} {
+		if err := s.db.Reader().WithContext(context.Background()).Raw(statement).Scan(&names[i]).Error; err != nil {
+			t.Error(err)
+			return
+		}
+	}
+	if diff := cmp.Diff(names[1], names[0]); diff != "" {
+		t.Errorf("image_namespaces (-want +got):\n%s", diff)
+	}
+}

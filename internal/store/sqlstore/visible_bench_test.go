@@ -1,0 +1,135 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+// The namespaces of the benchmark, and how many of them are visible.
+const (
+	visibleNamespaces = 500
+	visibleOfThese    = 20
+	// everywhereImages are the images that run in every namespace, as sidecars do.
+	everywhereImages = 10
+)
+
+// spreadUses lets each image run in one of the namespaces, and some in all.
+func spreadUses(tx *txn) error {
+	for _, table := range []string{"image_uses", "image_presences", "image_namespaces"} {
+		if err := tx.Execute("DELETE FROM " + table); err != nil {
+			return err
+		}
+	}
+	var uses, presences, visible []any
+	add := func(image, namespace int) {
+		name, workload := fmt.Sprintf("namespace-%d", namespace), fmt.Sprintf("workload-%d", image%bulkWorkloads)
+		uses = append(uses, "scope", image, name, "Deployment", workload, "main")
+		presences = append(presences, image, fmt.Sprint(image, "/", namespace), "", name, "Deployment", workload, "main", 3, int64(stillOpen))
+		visible = append(visible, name, image, 3)
+	}
+	for n := range bulkImages {
+		add(n+1, n%visibleNamespaces)
+	}
+	for n := range everywhereImages {
+		for namespace := range visibleNamespaces {
+			if image := n*97 + 1; namespace != (image-1)%visibleNamespaces {
+				add(image, namespace)
+			}
+		}
+	}
+	if err := tx.Insert("image_uses", []string{"scope", "image_pk", "namespace", "kind", "name", "container"}, uses, ""); err != nil {
+		return err
+	}
+	err := tx.Insert("image_presences", []string{"image_pk", "slot", "cluster", "namespace", "kind", "name", "container", "since", "until_time"}, presences, "")
+	if err != nil {
+		return err
+	}
+	return tx.Insert("image_namespaces", []string{"namespace", "image_pk", "since"}, visible, "")
+}
+
+// percentile is that of durations, in milliseconds.
+func percentile(took []time.Duration, of int) float64 {
+	slices.Sort(took)
+	return float64(took[len(took)*of/100].Microseconds()) / 1000
+}
+
+// besideAll measures a call with some visible namespaces beside all, in turn, and reports how many times as long the first takes.
+func besideAll(b *testing.B, in store.Namespaces, name string, call func(ctx context.Context, in store.Namespaces) (int, error)) {
+	b.Helper()
+	b.Run(name, func(b *testing.B) {
+		var some, all []time.Duration
+		rows := 0
+		for b.Loop() {
+			for _, one := range []struct {
+				in   store.Namespaces
+				took *[]time.Duration
+			}{{store.AllNamespaces(), &all}, {in, &some}} {
+				start := time.Now()
+				total, err := call(b.Context(), one.in)
+				if err != nil || total == 0 {
+					b.Fatalf("got %d rows, %v", total, err)
+				}
+				*one.took, rows = append(*one.took, time.Since(start)), total
+			}
+		}
+		b.ReportMetric(percentile(all, 99), "all-p99-ms")
+		b.ReportMetric(percentile(some, 99), "some-p99-ms")
+		b.ReportMetric(percentile(some, 50)/max(percentile(all, 50), 0.001), "p50-ratio")
+		b.ReportMetric(percentile(some, 99)/max(percentile(all, 99), 0.001), "p99-ratio")
+		b.ReportMetric(float64(rows), "rows")
+		b.ReportMetric(0, "ns/op")
+	})
+}
+
+// BenchmarkVisible reads lists with 20 of 500 namespaces visible, beside the whole cluster.
+func BenchmarkVisible(b *testing.B) {
+	eachBulk(b, func(b *testing.B, s *Store) {
+		b.Helper()
+		if err := s.write(b.Context(), "spread", spreadUses); err != nil {
+			b.Fatal(err)
+		}
+		if err := analyze(b.Context(), s); err != nil {
+			b.Fatal(err)
+		}
+		var names []string
+		for n := range visibleOfThese {
+			names = append(names, fmt.Sprintf("namespace-%d", n*visibleNamespaces/visibleOfThese))
+		}
+		in := store.OnlyNamespaces(names...)
+		for name, query := range map[string]store.ImageQuery{"first": {}, "worst": {Sort: store.SortSeverity}} {
+			besideAll(b, in, "images-"+name, func(ctx context.Context, in store.Namespaces) (int, error) {
+				page, err := s.ListImages(ctx, in, query)
+				return page.Total, err
+			})
+		}
+		for name, query := range map[string]store.VulnerabilityQuery{"worst": {}, "text": {Text: "2026-006"}} {
+			besideAll(b, in, "vulnerabilities-"+name, func(ctx context.Context, in store.Namespaces) (int, error) {
+				page, err := s.ListVulnerabilities(ctx, in, query)
+				return page.Total, err
+			})
+		}
+		for name, query := range map[string]store.PackageQuery{"name": {}, "worst": {Sort: store.SortPackageSeverity}} {
+			besideAll(b, in, "packages-"+name, func(ctx context.Context, in store.Namespaces) (int, error) {
+				page, err := s.ListPackages(ctx, in, query)
+				return page.Total, err
+			})
+		}
+		besideAll(b, in, "affected-everywhere", func(ctx context.Context, in store.Namespaces) (int, error) {
+			page, err := s.Affected(ctx, in, store.AffectedQuery{ID: bulkID(wideCVE)})
+			return page.Total, err
+		})
+		besideAll(b, in, "workloads-worst", func(ctx context.Context, in store.Namespaces) (int, error) {
+			page, err := s.ListWorkloads(ctx, in, store.WorkloadQuery{Sort: store.SortWorkloadSeverity})
+			return page.Total, err
+		})
+		besideAll(b, in, "overview", func(ctx context.Context, in store.Namespaces) (int, error) {
+			overview, err := s.Overview(ctx, in)
+			return overview.Packages, err
+		})
+	})
+}
