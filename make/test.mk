@@ -144,9 +144,9 @@ faults: ## Inject every fault at every request, watch event and transaction of t
 	$(GO) test -tags faults -count=1 -timeout 24h -parallel 32 ./test/faults -args -report '$(CURDIR)/dist/faults.md'
 
 .PHONY: faults-sample
-faults-sample: ## Inject some faults at requests, watch events and transactions of the operator (two minutes on two processors).
+faults-sample: ## Inject some faults at requests, watch events and transactions of the operator (five minutes on two processors).
 	assets=$$($(GO) run -C hack/devcluster . assets); KUBEBUILDER_ASSETS="$$assets" \
-	$(GO) test -tags faults -short -count=1 -timeout 10m -parallel 8 ./test/faults
+	$(GO) test -tags faults -short -count=1 -timeout 30m -parallel 8 ./test/faults
 
 .PHONY: bench
 bench: ## Run the benchmarks, the last of them against the grype command.

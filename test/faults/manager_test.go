@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -81,10 +83,19 @@ func startManager(t *testing.T, w *world, name string) *manager {
 const kubeconfigFormat = `{"apiVersion":"v1","kind":"Config","current-context":"c","contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}],
 "clusters":[{"name":"c","cluster":{"server":%q}}],"users":[{"name":"u","user":{}}]}`
 
-// freeAddress returns an address that nobody listens on. Somebody else may take it before the program does, which then fails to start.
+// addresses counts the addresses that freeAddress returned.
+var addresses atomic.Uint32
+
+// freeAddress returns an address that nobody listens on. On Linux, no other program takes it before the operator starts, or while it restarts:
+// the servers and connections of other tests are on 127.0.0.1.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	ip := "127.0.0.1"
+	if runtime.GOOS == "linux" {
+		n := addresses.Add(1)
+		ip = fmt.Sprintf("127.%d.%d.%d", 1+n/250/250%250, n/250%250, 1+n%250)
+	}
+	listener, err := net.Listen("tcp", net.JoinHostPort(ip, "0"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,6 +142,16 @@ func (m *manager) run() {
 	}
 }
 
+// logged returns the last lines that the program wrote before the list of its goroutines, up to 4,000 characters.
+func (m *manager) logged() string {
+	content, err := os.ReadFile(m.output.Name())
+	if err != nil {
+		return err.Error()
+	}
+	output, _, _ := bytes.Cut(content, []byte("SIGQUIT: quit"))
+	return string(output[max(0, len(output)-4000):])
+}
+
 // kill ends the program at once; run starts it again.
 func (m *manager) kill() { m.signal(syscall.SIGKILL, func() { m.kills++ }) }
 
@@ -174,7 +195,8 @@ func (w *world) get(ctx context.Context, url string, into any) error {
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("GET %s was answered with %s", request.URL.Path, response.Status)
+		reason, _ := io.ReadAll(io.LimitReader(response.Body, 1000))
+		return fmt.Errorf("GET %s was answered with %s: %s", request.URL.Path, response.Status, reason)
 	}
 	if into == nil {
 		return nil

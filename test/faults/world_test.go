@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -60,6 +61,9 @@ func newWorld(t *testing.T, s *scenario, at point) *world {
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the data and the logs of the operator are in %s", w.dir)
+			for _, m := range w.managers {
+				t.Logf("end of the log of %s:\n%s", filepath.Base(m.dir), m.logged())
+			}
 			return
 		}
 		_ = os.RemoveAll(w.dir)
