@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"runtime/metrics"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -132,34 +131,15 @@ func runSyft(ctx context.Context, read readImage, input string) (bom *sbom.SBOM,
 	}
 	defer func() { _ = stereoscopeImage.Cleanup() }()
 	source := stereoscopesource.New(stereoscopeImage, stereoscopesource.ImageConfig{Reference: input})
-	licenses, err := licenseScanner()
+	withScanner, err := withLicenseScanner(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("prepare the license scanner of Syft: %w", err)
 	}
-	bom, err = syft.CreateSBOM(contextWithValues{ctx, licenses}, source, syftConfig())
+	bom, err = syft.CreateSBOM(withScanner, source, syftConfig())
 	if err != nil {
 		return nil, fmt.Errorf("analyze the image with Syft: %w", err)
 	}
 	return bom, context.Cause(ctx)
-}
-
-// licenseScanner returns a context with Syft's license scanner. Building one takes most of the time of a small scan, so a process does it
-// once.
-var licenseScanner = sync.OnceValues(func() (context.Context, error) {
-	return syft.SetContextLicenseScanner(context.Background(), syftConfig().Licenses)
-})
-
-// contextWithValues is a context with the values of another one besides its own.
-type contextWithValues struct {
-	context.Context //nolint:containedctx // it is one, with more values
-	values          context.Context
-}
-
-func (c contextWithValues) Value(key any) any {
-	if value := c.Context.Value(key); value != nil {
-		return value
-	}
-	return c.values.Value(key)
 }
 
 // syftConfig is what Grype's own command asks of Syft, without the files: the same packages, hence the same matches.
