@@ -17,6 +17,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
+	"github.com/scanner-operator/scanner-operator/internal/server/auth/frontproxy"
 	"github.com/scanner-operator/scanner-operator/internal/setup"
 	"github.com/scanner-operator/scanner-operator/internal/version"
 )
@@ -143,6 +144,19 @@ func addSignInFlags(flags *pflag.FlagSet, options *setup.SignIn) {
 	flags.StringVar(&provider.GroupsClaim, "oidc-groups-claim", "", "Claim with the groups of a user, a string or a list of strings")
 	flags.StringVar(&provider.GroupsPrefix, "oidc-groups-prefix", "", "Prefix of groups")
 	flags.StringVar(&provider.Name, "oidc-name", "", "Name of the provider on the sign-in page; defaults to the host of --oidc-issuer-url")
+	addFrontProxyFlags(flags, &options.FrontProxy)
+}
+
+func addFrontProxyFlags(flags *pflag.FlagSet, front *frontproxy.Config) {
+	flags.StringVar(&front.ClientCAFile, "requestheader-client-ca-file", "",
+		"PEM file of certificate authorities that verify the TLS client certificate of a proxy that names users in headers; without it, such headers are ignored. "+
+			"A new file is loaded")
+	flags.StringSliceVar(&front.AllowedNames, "requestheader-allowed-names", nil,
+		"Comma-separated common names of client certificates that may name users in headers (default: all certificates that the authorities signed)")
+	flags.StringSliceVar(&front.UsernameHeaders, "requestheader-username-headers", []string{"X-Remote-User"},
+		"Comma-separated headers with the user name; the first that a request has counts")
+	flags.StringSliceVar(&front.GroupHeaders, "requestheader-group-headers", []string{"X-Remote-Group"},
+		"Comma-separated headers with the groups of the user, one group per value")
 }
 
 func addScanFlags(cmd *cobra.Command, scans *setup.Scans) {

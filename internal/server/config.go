@@ -19,6 +19,7 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/report"
 	"github.com/scanner-operator/scanner-operator/internal/server/auth"
+	"github.com/scanner-operator/scanner-operator/internal/server/auth/frontproxy"
 	"github.com/scanner-operator/scanner-operator/internal/server/auth/oidc"
 	"github.com/scanner-operator/scanner-operator/internal/server/live"
 	"github.com/scanner-operator/scanner-operator/internal/store"
@@ -66,6 +67,8 @@ type Config struct {
 	Uploads auth.UploadAuthorizer
 	// Provider signs users in, and needs auth.Kubernetes; nil leaves signing in to tokens.
 	Provider *oidc.Provider
+	// FrontProxy knows the proxies that are trusted to name users, and needs auth.Kubernetes and TLS; nil trusts none.
+	FrontProxy *frontproxy.Proxy
 	// AnonymousRead lets callers without a token read what the user system:anonymous may. It needs auth.Kubernetes.
 	AnonymousRead bool
 	// Assets holds the built UI with index.html at its root; nil when it was not built.
@@ -196,6 +199,9 @@ func (c Config) validate() error {
 	if err := c.guard().Validate(); err != nil {
 		errs = append(errs, err)
 	}
+	if c.FrontProxy != nil && c.TLS == nil {
+		errs = append(errs, errors.New("a front proxy requires TLS: it proves itself with a client certificate"))
+	}
 	if c.Store == nil || c.Feed == nil || c.Ingest == nil {
 		errs = append(errs, errors.New("store, feed and ingest must be set"))
 	}
@@ -220,7 +226,7 @@ func (c Config) namespaces(ctx context.Context) ([]string, error) {
 func (c Config) guard() auth.Config {
 	config := auth.Config{
 		Mode: c.Auth, Reviews: c.Reviews, Uploads: c.Uploads, Namespaces: c.namespaces, Limits: c.Limits.RateLimits, Clock: c.Clock,
-		BasePath: c.BasePath, AnonymousRead: c.AnonymousRead, Log: c.Log.WithName("auth"),
+		BasePath: c.BasePath, FrontProxy: c.FrontProxy, AnonymousRead: c.AnonymousRead, Log: c.Log.WithName("auth"),
 	}
 	if c.Provider != nil {
 		config.Sessions = &auth.Sessions{Store: c.Store, Provider: c.Provider}

@@ -164,8 +164,11 @@ func (s *Server) Start(ctx context.Context) error {
 	follow(server)
 	served := make(chan error, 1)
 	var limited net.Listener = s.limitConnections(listener)
-	if s.config.TLS != nil {
-		limited = tls.NewListener(limited, s.config.TLS)
+	if config := s.config.TLS; config != nil {
+		if s.config.FrontProxy != nil {
+			config = s.config.FrontProxy.TLSConfig(config)
+		}
+		limited = tls.NewListener(limited, config)
 	}
 	go func() { served <- server.Serve(limited) }()
 

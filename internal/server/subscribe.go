@@ -41,6 +41,9 @@ func (u upgrade) serve(w http.ResponseWriter) error {
 	if admitted, found := auth.AdmissionOf(u.r.Context()); found {
 		client.Caller = admitted.Caller
 		client.Readmit = func(ctx context.Context) error {
+			if u.s.guard.MustReconnect(admitted) {
+				return live.ErrIdentityAged
+			}
 			err := u.s.guard.Readmit(ctx, admitted)
 			if errors.Is(err, auth.ErrNamespacesChanged) {
 				return live.ErrNamespacesChanged

@@ -186,6 +186,9 @@ func (o *Options) validate() error {
 	if err := o.SignIn.validate(o.Auth); err != nil {
 		return err
 	}
+	if err := o.validateFrontProxy(); err != nil {
+		return err
+	}
 	if _, _, err := net.SplitHostPort(o.APIAddress); err != nil {
 		return fmt.Errorf("--api-bind-address: %w", err)
 	}

@@ -66,6 +66,9 @@ func (o *Operator) newServer(matcher *matching.Matcher, library *vulndb.Library,
 		}
 		config.Provider = provider
 	}
+	if err := o.addFrontProxy(&config); err != nil {
+		return nil, err
+	}
 	s, err := server.New(config)
 	if err != nil {
 		return nil, fmt.Errorf("set up the API: %w", err)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/scanner-operator/scanner-operator/internal/server"
+	"github.com/scanner-operator/scanner-operator/internal/server/auth/frontproxy"
 	"github.com/scanner-operator/scanner-operator/internal/server/auth/oidc"
 )
 
@@ -18,6 +19,8 @@ type SignIn struct {
 	ExternalURL string
 	// BasePath is the path below which browsers reach the API; that of ExternalURL by default.
 	BasePath string
+	// FrontProxy says which proxies in front of the API are trusted to name users; none without a file of certificate authorities.
+	FrontProxy frontproxy.Config
 	// AnonymousRead lets callers without a token read what the user system:anonymous may.
 	AnonymousRead bool
 }

@@ -101,11 +101,65 @@ func TestSignInValuesAreRefused(t *testing.T) {
 		"auth: {oidc: {clientID: a}}":                                                                        "must be set together",
 		"auth: {oidc: {issuer: 'http://id.example', clientID: a}}\napi: {externalURL: 'https://a'}":          "pattern",
 		"auth: {oidc: {clientSecret: a}}":                                                                    "clientSecret",
+		"auth: {frontProxy: {clientCARef: {name: a}}}\ntls: {enabled: false}":                                "requires tls.enabled",
+		"auth: {mode: none, frontProxy: {clientCARef: {name: a}}}\ncatalog: {mode: in-process}":              "requires auth.mode kubernetes",
+		"auth: {frontProxy: {allowedNames: [a]}}":                                                            "requires auth.frontProxy.clientCARef.name",
+		"auth: {frontProxy: {clientCARef: {name: a}, usernameHeaders: []}}":                                  "usernameHeaders",
+		"auth: {frontProxy: {clientCARef: {name: a}, groupHeaders: [X_Group]}}":                              "pattern",
+		"auth: {frontProxy: {clientCARef: {name: a}, allowedNames: ['a,b']}}":                                "pattern",
+		"auth: {frontProxy: {clientCARef: {name: a, kind: File}}}":                                           "kind",
 		"auth: {mode: none, anonymousRead: true}\ncatalog: {mode: in-process}":                               "auth.anonymousRead requires auth.mode kubernetes",
 		"auth: {mode: none, oidc: {issuer: 'https://id.example', clientID: a}}\ncatalog: {mode: in-process}": "requires auth.mode kubernetes",
 	} {
 		if _, err := template(t, values); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", values, err, want)
+		}
+	}
+}
+
+// TestFrontProxy renders trusted front proxies: their CA is a mounted file, which the kubelet keeps up to date.
+func TestFrontProxy(t *testing.T) {
+	if args := strings.Join(render(t, "").container().Args, " "); strings.Contains(args, "requestheader") {
+		t.Errorf("by default: %s", args)
+	}
+	for kind, values := range map[string]string{
+		"ConfigMap": "auth: {frontProxy: {clientCARef: {name: proxies}}}",
+		"Secret":    "auth: {frontProxy: {clientCARef: {name: proxies, kind: Secret, key: bundle.pem}, allowedNames: ['Proxy: 1', b], usernameHeaders: [X-User, X-Mail], groupHeaders: []}}",
+	} {
+		r := render(t, values)
+		want := []string{"--requestheader-allowed-names=", "--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group"}
+		key := "ca.crt"
+		if kind == "Secret" {
+			want = []string{"--requestheader-allowed-names=Proxy: 1,b", "--requestheader-username-headers=X-User,X-Mail", "--requestheader-group-headers="}
+			key = "bundle.pem"
+		}
+		for _, arg := range want {
+			if !slices.Contains(r.container().Args, arg) {
+				t.Errorf("%s: %s is missing in %q", kind, arg, r.container().Args)
+			}
+		}
+		var items []corev1.KeyToPath
+		for _, volume := range r.pod().Volumes {
+			switch {
+			case kind == "Secret" && volume.Secret != nil && volume.Secret.SecretName == "proxies":
+				items = volume.Secret.Items
+			case kind == "ConfigMap" && volume.ConfigMap != nil && volume.ConfigMap.Name == "proxies":
+				items = volume.ConfigMap.Items
+			default:
+				continue
+			}
+			for _, mount := range r.container().VolumeMounts {
+				// The kubelet does not update what is mounted by a subPath.
+				if mount.Name != volume.Name || !mount.ReadOnly || mount.SubPath != "" {
+					continue
+				}
+				if len(items) == 1 && items[0].Key == key && slices.Contains(r.container().Args, "--requestheader-client-ca-file="+mount.MountPath+"/"+items[0].Path) {
+					want = nil
+				}
+			}
+		}
+		if want != nil {
+			t.Errorf("%s: the CA is not mounted: %v, %v", kind, r.pod().Volumes, r.container())
 		}
 	}
 }

@@ -49,6 +49,16 @@ test("signs in with the provider, and returns to the page, the filters and the p
   await expect(account).toBeHidden();
 });
 
+test("shows who is signed in at a front proxy, and leaves signing out to it", async ({ page, open }) => {
+  const frontProxy = users[0];
+  await open({ auth: "kubernetes", frontProxy });
+  await page.getByRole("button", { name: "Account: Alice Example" }).click();
+  const account = page.getByRole("dialog", { name: "Alice Example" });
+  await expect(account).toContainText("the proxy in front of the operator");
+  await expect(account).toContainText("Sign out there");
+  await expect(account.getByRole("button", { name: /Sign out/ })).toHaveCount(0);
+});
+
 test("offers what the user may do", async ({ page, open }) => {
   await open({ auth: "kubernetes", provider: "available" }, "/database");
   await signIn(page, alice);

@@ -21,6 +21,8 @@ export interface UserOptions {
   provider?: "available" | "unavailable";
   /** Results can be read without signing in, as this user. */
   anonymous?: MockUser;
+  /** There is a front proxy, which names this user in each request. */
+  frontProxy?: MockUser;
   /** Users of the provider in place of those of the mock. */
   users?: MockUser[];
 }
@@ -86,8 +88,14 @@ export class Users {
   }
 
   #signedIn(request: IncomingMessage): MockUser | undefined {
+    if (this.#options.frontProxy) return this.#options.frontProxy;
     const secret = secretOf(request);
     return secret === token ? serviceAccount : this.#sessions.get(secret);
+  }
+
+  #method(request: IncomingMessage): Session["method"] {
+    if (this.#options.frontProxy) return "frontProxy";
+    return secretOf(request) === token ? "token" : "provider";
   }
 
   /** Changes the rights of a user in all sessions. */
@@ -109,7 +117,7 @@ export class Users {
           user: signedIn.user,
           displayName: signedIn.displayName,
           groups: signedIn.groups,
-          method: secretOf(request) === token ? "token" : "provider",
+          method: this.#method(request),
         }),
       ...(seen && { namespaces: describe(seen) }),
       ...(anonymous && { anonymousRead: true }),

@@ -126,6 +126,17 @@ operator
 {{- fail "auth.oidc.issuer requires api.externalURL, the URL at which browsers reach the UI: the provider sends them back there" -}}
 {{- end -}}
 {{- end -}}
+{{- with .Values.auth.frontProxy -}}
+{{- if and .clientCARef.name (ne $.Values.auth.mode "kubernetes") -}}
+{{- fail "auth.frontProxy.clientCARef requires auth.mode kubernetes: permissions come from Kubernetes" -}}
+{{- end -}}
+{{- if and .clientCARef.name (not $.Values.tls.enabled) -}}
+{{- fail "auth.frontProxy.clientCARef requires tls.enabled: a front proxy proves itself with a TLS client certificate" -}}
+{{- end -}}
+{{- if and .allowedNames (not .clientCARef.name) -}}
+{{- fail "auth.frontProxy.allowedNames requires auth.frontProxy.clientCARef.name: without it, no front proxy is trusted" -}}
+{{- end -}}
+{{- end -}}
 {{- with .Values.api -}}
 {{- if and .basePath .externalURL (ne (trimAll "/" .basePath) (trimAll "/" (get (urlParse .externalURL) "path"))) -}}
 {{- fail "api.basePath is not the path of api.externalURL: leave out api.basePath" -}}

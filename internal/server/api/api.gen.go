@@ -444,13 +444,16 @@ func (e SessionAuth) Valid() bool {
 
 // Defines values for SessionMethod.
 const (
-	Provider SessionMethod = "provider"
-	Token    SessionMethod = "token"
+	FrontProxy SessionMethod = "frontProxy"
+	Provider   SessionMethod = "provider"
+	Token      SessionMethod = "token"
 )
 
 // Valid indicates whether the value is a known member of the SessionMethod enum.
 func (e SessionMethod) Valid() bool {
 	switch e {
+	case FrontProxy:
+		return true
 	case Provider:
 		return true
 	case Token:
@@ -1582,7 +1585,8 @@ type Session struct {
 	// Groups The groups of the user, as in RBAC.
 	Groups *[]string `json:"groups,omitempty"`
 
-	// Method How the user signed in.
+	// Method How the user signed in: with a Kubernetes token, with the identity provider, or at a front proxy, which names the user in each request and ends the
+	// session itself.
 	Method *SessionMethod `json:"method,omitempty"`
 
 	// Namespaces The namespaces whose results the caller sees; also of callers who read without signing in. Absent if the caller must sign in first. Only namespaces of which
@@ -1597,7 +1601,8 @@ type Session struct {
 // SessionAuth defines model for Session.Auth.
 type SessionAuth string
 
-// SessionMethod How the user signed in.
+// SessionMethod How the user signed in: with a Kubernetes token, with the identity provider, or at a front proxy, which names the user in each request and ends the
+// session itself.
 type SessionMethod string
 
 // SessionNamespaces The namespaces whose results the caller sees; also of callers who read without signing in. Absent if the caller must sign in first. Only namespaces of which

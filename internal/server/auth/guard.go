@@ -15,6 +15,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/server/auth/frontproxy"
 	"github.com/scanner-operator/scanner-operator/internal/server/problem"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
@@ -63,6 +64,8 @@ type Config struct {
 	BasePath string
 	// Sessions are those of users who sign in with a provider; nil without one.
 	Sessions *Sessions
+	// FrontProxy knows the proxies that are trusted to name users; nil trusts none.
+	FrontProxy *frontproxy.Proxy
 	// AnonymousRead lets callers without a token or session read what the user system:anonymous may.
 	AnonymousRead bool
 	Log           logr.Logger
@@ -75,9 +78,11 @@ type Guard struct {
 	basePath string
 	clock    func() time.Time
 	log      logr.Logger
-	// reviews is nil without authentication, sessions without a provider, anonymous unless callers may read without a token.
+	// reviews is nil without authentication, sessions without a provider, proxy unless one is trusted, anonymous unless callers may read without a
+	// token.
 	reviews    *reviewer
 	sessions   *sessionManager
+	proxy      *frontproxy.Proxy
 	anonymous  *principal
 	namespaces *knownNamespaces
 	// requests bounds what each caller asks, failures the refused tokens of each address.
@@ -100,6 +105,7 @@ func New(config Config) *Guard {
 	if config.Mode == Kubernetes {
 		// A token that was made for us, or else one that was made for the API server, as people have.
 		g.reviews = newReviewer(config.Reviews, g.namespaces, config.Clock, []string{Audience}, nil)
+		g.proxy = config.FrontProxy
 		if config.Sessions != nil {
 			g.sessions = &sessionManager{*config.Sessions, g.basePath, config.Clock, config.Log}
 		}
@@ -139,10 +145,12 @@ type Admission struct {
 	required   Requirement
 }
 
-// credential is what a caller proves with who it is: a token, the secret of a session, or nothing. Only a token is ever proxied: sent in ProxiedHeader.
+// credential is what a caller proves with who it is: a token, the secret of a session, what a front proxy says, or nothing. Only a token is ever
+// proxied: sent in ProxiedHeader.
 type credential struct {
 	token, session string
 	proxied        bool
+	front          *frontUser
 }
 
 // admissionKey finds the admission in the context of a request. Without authentication there is none.
@@ -236,7 +244,11 @@ func refusal(p *principal, verb string) error {
 func (g *Guard) caller(r *http.Request) (credential, *principal, error) {
 	shown, err := g.credentialOf(r)
 	if err != nil {
+		g.countUntrusted(r, err)
 		return credential{}, nil, err
+	}
+	if shown.front != nil {
+		return shown, g.frontPrincipal(shown.front), nil
 	}
 	if shown.session != "" {
 		if !g.reviews.wasProven(shown.session) {
@@ -259,6 +271,11 @@ func (g *Guard) caller(r *http.Request) (credential, *principal, error) {
 // principalOf says whose credential it is.
 func (g *Guard) principalOf(ctx context.Context, shown credential) (*principal, error) {
 	switch {
+	case shown.front != nil:
+		if err := g.proxy.Verify(shown.front.chain); err != nil {
+			return nil, errUntrusted(err)
+		}
+		return g.frontPrincipal(shown.front), nil
 	case shown.session != "":
 		session, err := g.sessions.authenticate(ctx, shown.session)
 		if err != nil {
@@ -277,9 +294,12 @@ func (g *Guard) principalOf(ctx context.Context, shown credential) (*principal, 
 }
 
 // mayReadAnonymously says whether a caller that could not be authenticated may read like everybody. A token that is sent on purpose must be
-// valid; cookies are sent by browsers, also when they are of no use any more.
+// valid, and so must what a front proxy sends; cookies are sent by browsers, also when they are of no use any more.
 func (g *Guard) mayReadAnonymously(r *http.Request, required Requirement, err error) bool {
 	refused, ok := problem.As(err)
+	if _, proxied := errors.AsType[frontProxyError](err); proxied {
+		return false
+	}
 	return g.anonymous != nil && ok && refused.Status == http.StatusUnauthorized && r.Header.Get("Authorization") == "" && r.Header.Get(ProxiedHeader) == "" &&
 		(required.Verb == VerbGet || required.Verb == VerbList)
 }
@@ -299,8 +319,13 @@ func (g *Guard) authenticate(r *http.Request, token string) (*principal, error) 
 	return p, err
 }
 
-// credentialOf returns the bearer token of a request, or the secret or the token of its session.
+// credentialOf returns what a trusted front proxy says of a request, or its bearer token, or the secret or the token of its session. The proxy comes
+// first, as for kube-apiserver: it has authenticated the client, and passes on cookies and perhaps the password that the client sent to the proxy.
 func (g *Guard) credentialOf(r *http.Request) (credential, error) {
+	chain, refused := g.trustedProxy(r)
+	if chain != nil {
+		return g.frontCredential(r, chain)
+	}
 	if token, found, err := bearerToken(r); found || err != nil {
 		return credential{token: token}, err
 	}
@@ -314,6 +339,9 @@ func (g *Guard) credentialOf(r *http.Request) (credential, error) {
 	if cookie, err := r.Cookie(sessionCookie); err == nil {
 		token, err := checkedToken(cookie.Value)
 		return credential{token: token}, err
+	}
+	if refused != nil {
+		return credential{}, refused
 	}
 	return credential{}, errNoCredential()
 }
@@ -379,8 +407,8 @@ func (c Config) Validate() error {
 	}
 	switch c.Mode {
 	case None:
-		if c.Sessions != nil || c.AnonymousRead {
-			return fmt.Errorf("signing in with an identity provider and reading without a token require auth %q", Kubernetes)
+		if c.Sessions != nil || c.FrontProxy != nil || c.AnonymousRead {
+			return fmt.Errorf("signing in with an identity provider or a front proxy, and reading without a token, require auth %q", Kubernetes)
 		}
 		return nil
 	case Kubernetes:

@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/binary"
 )
 
 // cacheKey stands for a token, or for a token and a verb. It is a keyed hash with a key that lives as long as the process:
@@ -23,8 +24,9 @@ func newKeyer() keyer {
 func (k keyer) key(parts ...string) cacheKey {
 	mac := hmac.New(sha256.New, k.secret)
 	for _, part := range parts {
+		// Parts may have any bytes.
+		mac.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
 		mac.Write([]byte(part))
-		mac.Write([]byte{0})
 	}
 	return cacheKey(mac.Sum(nil))
 }

@@ -124,9 +124,12 @@ func (g *Guard) reviewAnyway(address string) bool {
 }
 
 // callerUnproven is who a caller is for limiters that nobody has asked the API server about for this request: the one whose token is
-// known from before, or an address.
+// known from before or whom a front proxy names, or an address.
 func (g *Guard) callerUnproven(r *http.Request) string {
 	shown, err := g.credentialOf(r)
+	if shown.front != nil {
+		return userCaller(shown.front.user.Username)
+	}
 	secret := shown.token + shown.session // One of them is empty.
 	if err != nil || !g.reviews.wasProven(secret) {
 		return callerAddress(r)
@@ -136,7 +139,9 @@ func (g *Guard) callerUnproven(r *http.Request) string {
 }
 
 // callerUser is who a signed-in caller is for limiters.
-func callerUser(p *principal) string { return "user:" + p.user.Username }
+func callerUser(p *principal) string { return userCaller(p.user.Username) }
+
+func userCaller(name string) string { return "user:" + name }
 
 // callerAddress is who an unknown caller is for limiters.
 func callerAddress(r *http.Request) string { return Address(r.RemoteAddr) }

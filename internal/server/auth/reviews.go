@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -86,6 +87,8 @@ type principal struct {
 	key cacheKey
 	// session is that of a user who signed in with the provider, nil for others.
 	session *sessionContent
+	// front says that a front proxy has named the user.
+	front bool
 }
 
 // principalOf is a user who was not authenticated by a TokenReview. What it may do is remembered for its name and groups: as soon as they
@@ -97,10 +100,11 @@ func (r *reviewer) principalOf(user authenticationv1.UserInfo) *principal {
 // identityKey stands for all that an authorizer knows of a user, but not for the token that proved it: one user can have any number of tokens, and
 // each would be asked about in all namespaces.
 func (r *reviewer) identityKey(user authenticationv1.UserInfo) cacheKey {
-	parts := append([]string{"user", user.Username, user.UID}, slices.Sorted(slices.Values(user.Groups))...)
+	// Numbers keep names that others choose, such as those of groups, from being taken for something else.
+	parts := append([]string{"user", user.Username, user.UID, strconv.Itoa(len(user.Groups))}, slices.Sorted(slices.Values(user.Groups))...)
 	for _, name := range slices.Sorted(maps.Keys(user.Extra)) {
-		if name != credentialID {
-			parts = append(append(parts, "extra", name), user.Extra[name]...)
+		if values := user.Extra[name]; name != credentialID {
+			parts = append(append(parts, name, strconv.Itoa(len(values))), values...)
 		}
 	}
 	return r.keys.key(parts...)

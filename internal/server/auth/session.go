@@ -18,8 +18,9 @@ const maxCookieToken = 3800
 
 // Methods of a Session.
 const (
-	MethodToken    = "token"
-	MethodProvider = "provider"
+	MethodToken      = "token"
+	MethodProvider   = "provider"
+	MethodFrontProxy = "frontProxy"
 )
 
 // Session says who a caller is, and which of the actions that change something it may do.
@@ -31,7 +32,7 @@ type Session struct {
 	// DisplayName is what people call the user; it may be empty. Groups are those of the user.
 	DisplayName string
 	Groups      []string
-	// Method says how the user signed in: MethodToken or MethodProvider; "" for nobody.
+	// Method says how the user signed in: MethodToken, MethodProvider or MethodFrontProxy; "" for nobody.
 	Method string
 	// Namespaces are those that the caller sees, nil for a caller that must sign in first.
 	Namespaces *SessionNamespaces
@@ -105,7 +106,10 @@ func (g *Guard) session(ctx context.Context, p *principal) (Session, error) {
 		return Session{}, err
 	}
 	session := Session{Authenticated: true, User: p.user.Username, Groups: p.user.Groups, Method: MethodToken}
-	if p.session != nil {
+	switch {
+	case p.front:
+		session.Method = MethodFrontProxy
+	case p.session != nil:
 		session.Method, session.DisplayName = MethodProvider, p.session.DisplayName
 	}
 	if session.CanDelete, err = g.somewhere(ctx, p, VerbDelete, visible); err != nil {

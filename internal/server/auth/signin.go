@@ -99,7 +99,7 @@ func (g *Guard) FinishSignIn(r *http.Request, callback Callback) (Redirect, erro
 	}
 	var secret string
 	if err == nil {
-		err = g.charge("user:"+grant.User.Username, 1)
+		err = g.charge(userCaller(grant.User.Username), 1)
 	}
 	if err == nil {
 		secret, err = g.sessions.create(r.Context(), grant)
@@ -193,7 +193,8 @@ type SignedOut struct {
 	User string
 }
 
-// SignOut ends the session of a browser or, with everywhere, all sessions of its user. Tokens stay valid until they expire.
+// SignOut ends the session of a browser or, with everywhere, all sessions of its user. Tokens stay valid until they expire, and a front proxy ends its
+// sessions itself.
 func (g *Guard) SignOut(r *http.Request, everywhere, secure bool) (SignedOut, error) {
 	out := SignedOut{Cookies: []*http.Cookie{g.tokenCookie("", -1, secure)}}
 	if g.sessions == nil {
@@ -202,7 +203,7 @@ func (g *Guard) SignOut(r *http.Request, everywhere, secure bool) (SignedOut, er
 	out.Cookies = append(out.Cookies, g.sessions.sessionCookie(""), g.sessions.signInCookie(""))
 	shown, p, err := g.caller(r)
 	switch {
-	case err != nil && !everywhere:
+	case (err != nil || p.front) && !everywhere:
 		return out, g.endSession(r)
 	case err != nil:
 		return SignedOut{}, err

@@ -349,12 +349,15 @@ func (h *Hub) remove(s *subscriber) {
 // ErrNamespacesChanged says that a caller sees other namespaces than when it opened its WebSocket: it has to connect anew.
 var ErrNamespacesChanged = errors.New("the namespaces that the caller sees have changed")
 
+// ErrIdentityAged says that it was too long ago that somebody confirmed who the caller is: it has to connect anew.
+var ErrIdentityAged = errors.New("the caller has to be authenticated again")
+
 // Client is who opens a WebSocket.
 type Client struct {
 	// Caller is whose WebSocket it is, "" when anybody may have any number.
 	Caller string
-	// Readmit fails when the caller may not have it any more, with ErrNamespacesChanged when it sees other namespaces than before. It is nil when
-	// nobody is asked.
+	// Readmit fails when the caller may not have it any more, with ErrNamespacesChanged or ErrIdentityAged when it has to connect anew. It is nil
+	// when nobody is asked.
 	Readmit func(ctx context.Context) error
 }
 

@@ -30,11 +30,13 @@ const (
 	pingsPerCheck = 4
 	// namespacesChanged is why a WebSocket ends whose caller sees other namespaces than before.
 	namespacesChanged = "the namespaces that you may see have changed"
+	// identityAged is why a WebSocket ends whose caller the front proxy has to authenticate again.
+	identityAged = "connect again, so that the front proxy authenticates you again"
 )
 
 // refusals are why a WebSocket ends whose caller would not be let in any more, by status. A frame has room for 123 bytes.
 var refusals = map[int]string{
-	http.StatusUnauthorized: "the token or the session is no longer valid",
+	http.StatusUnauthorized: "the token, the session or the front proxy is no longer valid",
 	http.StatusForbidden:    "the permission to list scanresults was revoked",
 }
 
@@ -100,8 +102,12 @@ func (s *subscriber) watch(ctx context.Context, readmit func(context.Context) er
 		case <-pause.C:
 		}
 		err := readmit(ctx)
-		if errors.Is(err, ErrNamespacesChanged) {
+		switch {
+		case errors.Is(err, ErrNamespacesChanged):
 			s.stop(websocket.CloseServiceRestart, namespacesChanged)
+			return
+		case errors.Is(err, ErrIdentityAged):
+			s.stop(websocket.CloseServiceRestart, identityAged)
 			return
 		}
 		if p, ok := problem.As(err); ok && refusals[p.Status] != "" {

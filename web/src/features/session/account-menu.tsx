@@ -26,7 +26,7 @@ export function AccountMenu() {
 }
 
 function Account({ session }: { session: Session }) {
-  const { user, displayName, method, provider, groups = [], namespaces } = session;
+  const { user, displayName, method, groups = [], namespaces } = session;
   const limits = limitedTo(session);
   const name = displayName ?? user;
   return (
@@ -42,9 +42,7 @@ function Account({ session }: { session: Session }) {
       <PopoverContent title={name ?? "Account"}>
         <dl className="space-y-2.5 px-4 pt-2 pb-3 text-[13px]">
           {displayName && <Fact term="User">{user}</Fact>}
-          <Fact term="Signed in with">
-            {method === "provider" ? (provider?.name ?? "the identity provider") : "a Kubernetes token"}
-          </Fact>
+          <Fact term="Signed in with">{describeMethod(session)}</Fact>
           {groups.length > 0 && (
             <Fact term="Groups">
               <Names names={groups} total={groups.length} what="group" />
@@ -58,7 +56,13 @@ function Account({ session }: { session: Session }) {
           )}
           <Fact term="Permissions">{describeRights(session)}</Fact>
         </dl>
-        <SignOutButtons everywhere={method === "provider"} />
+        {method === "frontProxy" ? (
+          <p className="border-t border-line px-4 py-3 text-[13px] text-muted">
+            The proxy signed you in. Sign out there: the operator cannot end its session.
+          </p>
+        ) : (
+          <SignOutButtons everywhere={method === "provider"} />
+        )}
       </PopoverContent>
     </Popover>
   );
@@ -71,6 +75,17 @@ function Fact({ term, children }: { term: string; children: ReactNode }) {
       <dd className="untrusted">{children}</dd>
     </div>
   );
+}
+
+function describeMethod({ method, provider }: Session): string {
+  switch (method) {
+    case "provider":
+      return provider?.name ?? "the identity provider";
+    case "frontProxy":
+      return "the proxy in front of the operator";
+    default:
+      return "a Kubernetes token";
+  }
 }
 
 function describeRights(session: Session): string {

@@ -128,6 +128,16 @@ describe("the account", () => {
     expect(screen.queryByRole("button", { name: "Sign out everywhere" })).toBeNull();
   });
 
+  it("of a front proxy signs out there", async () => {
+    const { deleted } = open({ ...alice, method: "frontProxy", displayName: undefined, provider: undefined });
+    await userEvent.click(await screen.findByRole("button", { name: /^Account: ?https:\/\/id.example#123/ }));
+    const account = within(await screen.findByRole("dialog"));
+    expect(account.getByText("the proxy in front of the operator")).toBeInTheDocument();
+    expect(account.getByText(/^The proxy signed you in\. Sign out there/)).toBeInTheDocument();
+    expect(account.queryByRole("button", { name: /Sign out/ })).toBeNull();
+    expect(deleted).toEqual([]);
+  });
+
   it("says what it may see and do", async () => {
     const groups = ["a", "b", "c", "d", "e", "f", "g", "h"];
     const namespaces = { all: false, visible: 2, names: ["shop", "web"], total: 40 };
