@@ -264,3 +264,22 @@ func TestFrontProxyNeedsTLS(t *testing.T) {
 		t.Errorf("without authentication: %v", err)
 	}
 }
+
+// Users of a front proxy have its address in common, and allowances of their own.
+func TestUsersOfFrontProxyHaveAllowances(t *testing.T) {
+	t.Parallel()
+	f := newFrontFixture(t, func(c *server.Config) { c.Limits.RequestRate, c.Limits.RequestBurst = 1e-6, 3 })
+	f.rbac.verbs["alice"], f.rbac.verbs["bob"] = reading, reading
+	proxy := f.trusted()
+	for _, path := range []string{overviewPath, sessionPath, overviewPath} {
+		if a := proxy.send(http.MethodGet, path, remoteAlice); a.status != http.StatusOK {
+			t.Errorf("%s: %d %s", path, a.status, a.body)
+		}
+	}
+	for _, path := range []string{overviewPath, sessionPath} {
+		proxy.send(http.MethodGet, path, remoteAlice).problem(t, http.StatusTooManyRequests, "rate limit exceeded")
+		if a := proxy.send(http.MethodGet, path, "X-Remote-User: bob"); a.status != http.StatusOK {
+			t.Errorf("%s of another: %d %s", path, a.status, a.body)
+		}
+	}
+}

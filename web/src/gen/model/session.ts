@@ -16,7 +16,10 @@ export interface Session {
   displayName?: string;
   /** The groups of the user, as in RBAC. */
   groups?: string[];
-  /** How the user signed in. */
+  /**
+   * How the user signed in: with a Kubernetes token, with the identity provider, or at a front proxy, which names the user in each request and ends the
+   * session itself.
+   */
   method?: SessionMethod;
   /** Results can be read without signing in. */
   anonymousRead?: boolean;

@@ -4,11 +4,13 @@
  */
 
 /**
- * How the user signed in.
+ * How the user signed in: with a Kubernetes token, with the identity provider, or at a front proxy, which names the user in each request and ends the
+ * session itself.
  */
 export type SessionMethod = (typeof SessionMethod)[keyof typeof SessionMethod];
 
 export const SessionMethod = {
   token: "token",
   provider: "provider",
+  frontProxy: "frontProxy",
 } as const;

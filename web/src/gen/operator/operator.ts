@@ -423,7 +423,7 @@ export const getDeleteSessionUrl = (params?: DeleteSessionParams) => {
 };
 
 /**
- * Ends the session and deletes its cookies. A token that was used to sign in stays valid until it expires.
+ * Ends the session and deletes its cookies. A token that was used to sign in stays valid until it expires. A front proxy ends its sessions itself.
  * @summary Sign out
  */
 export const deleteSession = async (
