@@ -325,7 +325,7 @@ func TestSubscribersAreAskedAgain(t *testing.T) {
 		change func(*cluster)
 		reason string
 	}{
-		"token": {func(c *cluster) { delete(c.audiences, "admin") }, "the token or the session is no longer valid"},
+		"token": {func(c *cluster) { delete(c.audiences, "admin") }, "the token, the session or the certificate of the front proxy is no longer valid"},
 		"right": {func(c *cluster) { c.verbs["admin"] = []string{"get"} }, "the permission to list scanresults was revoked"},
 	} {
 		t.Run(name, func(t *testing.T) {

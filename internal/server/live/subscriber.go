@@ -36,7 +36,7 @@ const (
 
 // refusals are why a WebSocket ends whose caller would not be let in any more, by status. A frame has room for 123 bytes.
 var refusals = map[int]string{
-	http.StatusUnauthorized: "the token, the session or the front proxy is no longer valid",
+	http.StatusUnauthorized: "the token, the session or the certificate of the front proxy is no longer valid",
 	http.StatusForbidden:    "the permission to list scanresults was revoked",
 }
 
