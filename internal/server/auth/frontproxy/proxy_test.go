@@ -191,13 +191,13 @@ func TestHandshake(t *testing.T) {
 	defer guarded.Close()
 	trusted, stranger := authority.Issue(nil), other.Issue(nil)
 	for name, test := range map[string]struct {
-		client tls.Config
+		client *tls.Config
 		want   int
 	}{
-		"no certificate":                            {tls.Config{}, 0},
-		"one of the authority":                      {tls.Config{Certificates: []tls.Certificate{trusted}}, 1},
-		"one of another, which is not meant":        {tls.Config{Certificates: []tls.Certificate{stranger}}, 0},
-		"one of another, which is sent nonetheless": {tls.Config{GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &stranger, nil }}, 1},
+		"no certificate":                            {&tls.Config{}, 0},
+		"one of the authority":                      {&tls.Config{Certificates: []tls.Certificate{trusted}}, 1},
+		"one of another, which is not meant":        {&tls.Config{Certificates: []tls.Certificate{stranger}}, 0},
+		"one of another, which is sent nonetheless": {&tls.Config{GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &stranger, nil }}, 1},
 	} {
 		client := test.client.Clone()
 		client.RootCAs = x509.NewCertPool()
