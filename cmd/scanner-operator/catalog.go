@@ -40,7 +40,7 @@ type catalogOptions struct {
 
 // gcPercent is how much the heap of a scan grows until garbage is collected. What the catalogers keep is most of it. The benchmarks in
 // docs/explanation compare this value with others.
-const gcPercent = 40
+const gcPercent = 30
 
 func newCatalogCommand() *cobra.Command {
 	var o catalogOptions
