@@ -33,6 +33,7 @@ type scanOptions struct {
 	platform string
 	output   string
 	failOn   string
+	vex      vexOptions
 }
 
 func newScanCommand() *cobra.Command {
@@ -50,6 +51,9 @@ the official database of Grype first.
 The environment variable SCANNER_REGISTRIES says in JSON or YAML how to reach registries (proxy, mirrors, certificate authorities, plain HTTP), and the
 keys whose attested SBOMs are used instead of pulling images.
 
+With --vex, vulnerabilities that a VEX document declares as not_affected or fixed are suppressed: they are missing in the report and do not count for
+--fail-on.
+
 Exit codes: 0 on success, 1 on an error, 2 if a vulnerability has the severity of --fail-on or a higher one.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
@@ -63,6 +67,7 @@ Exit codes: 0 on success, 1 on an error, 2 if a vulnerability has the severity o
 	flags := command.Flags()
 	flags.StringVarP(&o.output, "output", "o", string(report.FormatTable), "Output format: "+report.Formats())
 	flags.StringVar(&o.failOn, "fail-on", "", "Exit with code 2 if a vulnerability has this severity or a higher one: negligible, low, medium, high or critical")
+	o.vex.addFlags(flags)
 	addDataDirFlag(flags, &o.database.dataDir, `Data directory; databases are stored in its subdirectory "db"`)
 	addDatabaseSourceFlags(flags, &o.database.url, &o.database.sample)
 	addImageFlags(flags, &o.request, &o.platform)
@@ -86,6 +91,10 @@ func (o *scanOptions) run(ctx context.Context, source string, stdout, stderr io.
 		if o.request.Platform, err = model.ParsePlatform(o.platform); err != nil {
 			return fmt.Errorf("--platform: %w", err)
 		}
+	}
+	statements, err := o.vex.read(format)
+	if err != nil {
+		return err
 	}
 	sbomFile, err := isSBOMFile(source)
 	if err != nil {
@@ -121,6 +130,7 @@ func (o *scanOptions) run(ctx context.Context, source string, stdout, stderr io.
 	packages := sbom.Catalog()
 	findings := match.Findings(packages, result)
 	input.Distro, input.MatchedAt = packages.Distro, time.Now()
+	findings = o.vex.apply(statements, sbom.ImageNames(), findings, &input, stderr)
 	input.Packages, input.Findings = each(packages.Packages), each(findings)
 	if err := report.Write(stdout, format, input); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/anchore/grype/grype/distro"
@@ -17,13 +18,17 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/truncate"
 )
 
-// maxCataloger bounds the name of a cataloger in bytes.
-const maxCataloger = 100
+// maxCataloger bounds the name of a cataloger in bytes, and maxNames the references of an image.
+const (
+	maxCataloger = 100
+	maxNames     = 100
+)
 
 // SBOM is a decoded software bill of materials, ready to be matched. It is immutable and may be used by several
 // goroutines at once.
 type SBOM struct {
 	catalog model.Catalog
+	names   model.ImageNames
 }
 
 // Decode reads an SBOM in Syft's JSON format. The input is not trusted: what exceeds lim is refused with an error
@@ -92,6 +97,7 @@ func provide(data []byte, lim DecodeLimits, imports *Imports) (*SBOM, error) {
 	s.catalog.AttestedBy = attestedBy(document)
 	s.catalog.Cataloger = truncate.Text(strings.TrimSpace(document.Descriptor.Name+" "+document.Descriptor.Version), maxCataloger)
 	s.catalog.Symbols = symbolsOf(kept, imports)
+	s.names = imageNames(document)
 	return s, nil
 }
 
@@ -130,6 +136,24 @@ func symbolsOf(packages []pkg.Package, imports *Imports) model.Symbols {
 // Catalog says what the image holds: every package once, those left out of matching included. The caller must not
 // change it.
 func (s *SBOM) Catalog() model.Catalog { return s.catalog }
+
+// ImageNames says how documents identify the image. The caller must not change it.
+func (s *SBOM) ImageNames() model.ImageNames { return s.names }
+
+func imageNames(document *sbom.SBOM) model.ImageNames {
+	var names model.ImageNames
+	if image, ok := document.Source.Metadata.(source.ImageMetadata); ok {
+		names.References = slices.Concat(image.RepoDigests[:min(maxNames, len(image.RepoDigests))], image.Tags[:min(maxNames, len(image.Tags))])
+		if image.ManifestDigest != "" {
+			names.Digests = []string{image.ManifestDigest}
+		}
+		names.Architecture = image.Architecture
+	}
+	if release := document.Artifacts.LinuxDistribution; release != nil {
+		names.CPE = release.CPEName
+	}
+	return names
+}
 
 func distroName(d *distro.Distro) string {
 	if d == nil {

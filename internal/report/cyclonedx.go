@@ -51,6 +51,9 @@ type Input struct {
 	// yield fails; they return that error. Without Findings, CycloneDX and SPDX contain only the packages.
 	Packages func(yield func(model.HeldPackage) error) error
 	Findings func(yield func(model.Finding) error) error
+	// Suppressed are findings that do not count, nil when nobody asked for them. Only JSON and, with ShowSuppressed, the table contain them.
+	Suppressed     []model.SuppressedFinding
+	ShowSuppressed bool
 }
 
 // CycloneDX writes the report. Packages are written as they come; findings are collected first, since a document lists

@@ -75,6 +75,26 @@ func Write(w io.Writer, format Format, in Input) error {
 	return fmt.Errorf("output format %q is not supported: use %s", format, Formats())
 }
 
+// byRisk orders findings, those with the greatest risk first.
+func byRisk(a, b model.Finding) int {
+	return cmp.Or(
+		cmp.Compare(b.Vulnerability.Risk, a.Vulnerability.Risk),
+		cmp.Compare(b.Vulnerability.Severity, a.Vulnerability.Severity),
+		cmp.Compare(a.Vulnerability.ID, b.Vulnerability.ID),
+		cmp.Compare(a.Package.Name, b.Package.Name),
+		cmp.Compare(a.Package.Version, b.Package.Version),
+		cmp.Compare(a.Vulnerability.Namespace, b.Vulnerability.Namespace),
+		cmp.Compare(a.Package.Fingerprint, b.Package.Fingerprint),
+	)
+}
+
+// sortedSuppressed returns the findings that do not count in the same order.
+func sortedSuppressed(in Input) []model.SuppressedFinding {
+	all := slices.Clone(in.Suppressed)
+	slices.SortStableFunc(all, func(a, b model.SuppressedFinding) int { return byRisk(a.Finding, b.Finding) })
+	return all
+}
+
 // sortedFindings returns all findings, those with the greatest risk first.
 func sortedFindings(in Input) ([]model.Finding, error) {
 	var all []model.Finding
@@ -84,17 +104,7 @@ func sortedFindings(in Input) ([]model.Finding, error) {
 	}); err != nil {
 		return nil, fmt.Errorf("findings of %s: %w", in.ImageID, err)
 	}
-	slices.SortStableFunc(all, func(a, b model.Finding) int {
-		return cmp.Or(
-			cmp.Compare(b.Vulnerability.Risk, a.Vulnerability.Risk),
-			cmp.Compare(b.Vulnerability.Severity, a.Vulnerability.Severity),
-			cmp.Compare(a.Vulnerability.ID, b.Vulnerability.ID),
-			cmp.Compare(a.Package.Name, b.Package.Name),
-			cmp.Compare(a.Package.Version, b.Package.Version),
-			cmp.Compare(a.Vulnerability.Namespace, b.Vulnerability.Namespace),
-			cmp.Compare(a.Package.Fingerprint, b.Package.Fingerprint),
-		)
-	})
+	slices.SortStableFunc(all, byRisk)
 	return all, nil
 }
 
@@ -120,6 +130,14 @@ type page struct {
 	Database *model.DatabaseBuild `json:"database,omitempty"`
 	Items    []item               `json:"items"`
 	Total    int                  `json:"total"`
+	// Suppressed is missing when nobody asked what suppresses findings.
+	Suppressed *[]suppressedItem `json:"suppressed,omitempty"`
+}
+
+// suppressedItem is a finding that does not count.
+type suppressedItem struct {
+	item
+	Suppression model.Suppression `json:"suppression"`
 }
 
 // item is a Finding as the HTTP API has it. The parts that a model.Finding shares with it are written as they are.
@@ -153,6 +171,13 @@ func findingsJSON(w io.Writer, in Input) error {
 	}
 	for _, f := range findings {
 		out.Items = append(out.Items, itemOf(f))
+	}
+	if in.Suppressed != nil {
+		list := make([]suppressedItem, 0, len(in.Suppressed))
+		for _, f := range sortedSuppressed(in) {
+			list = append(list, suppressedItem{itemOf(f.Finding), f.Suppression})
+		}
+		out.Suppressed = &list
 	}
 	return writeIndented(w, in, out)
 }

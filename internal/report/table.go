@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strconv"
@@ -15,6 +16,8 @@ import (
 // maxCell bounds a cell of the table in bytes; the other formats hold the text in full.
 const maxCell = 60
 
+var suppressedColumns = []string{"VULNERABILITY", "SEVERITY", "PACKAGE", "VERSION", "STATUS", "JUSTIFICATION", "AUTHOR", "SOURCE"}
+
 var tableColumns = []string{"VULNERABILITY", "SEVERITY", "PACKAGE", "VERSION", "FIXED-IN", "TYPE", "EPSS", "RISK", "KEV"}
 
 // table writes findings for terminals. It removes control characters, because names are untrusted.
@@ -23,21 +26,45 @@ func table(w io.Writer, in Input) error {
 	if err != nil {
 		return err
 	}
-	if len(findings) == 0 {
-		if _, err := fmt.Fprintln(w, "No vulnerabilities found."); err != nil {
-			return fmt.Errorf("write the report of %s: %w", in.ImageID, err)
-		}
-		return nil
-	}
-	lines := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(lines, strings.Join(tableColumns, "\t"))
-	// Records of several namespaces, and packages that differ in what is not shown, look alike.
-	seen := map[string]bool{}
+	var rows [][]string
 	for _, f := range findings {
-		cells := []string{
+		rows = append(rows, []string{
 			f.Vulnerability.ID, f.Vulnerability.Severity.String(), f.Package.Name, f.Package.Version, fixText(f), f.Package.Type,
 			epssText(f.Vulnerability.EPSS), strconv.FormatFloat(f.Vulnerability.Risk, 'f', 1, 64), yes(len(f.Vulnerability.KEV) > 0),
-		}
+		})
+	}
+	if err := tableOf(w, "No vulnerabilities found.", tableColumns, rows); err != nil {
+		return fmt.Errorf("write the report of %s: %w", in.ImageID, err)
+	}
+	if !in.ShowSuppressed {
+		return nil
+	}
+	var suppressed [][]string
+	for _, f := range sortedSuppressed(in) {
+		s := f.Suppression
+		suppressed = append(suppressed, []string{
+			f.Vulnerability.ID, f.Vulnerability.Severity.String(), f.Package.Name, f.Package.Version, s.Status,
+			cmp.Or(s.Justification, s.ImpactStatement), s.Author, s.Source + " " + s.Position,
+		})
+	}
+	_, _ = fmt.Fprintln(w) // an error of the writer stays
+	if err := tableOf(w, "No vulnerabilities are suppressed.", suppressedColumns, suppressed); err != nil {
+		return fmt.Errorf("write the report of %s: %w", in.ImageID, err)
+	}
+	return nil
+}
+
+// tableOf writes rows, each once: records of several namespaces, and packages that differ in what is not shown, look alike. Without rows it
+// writes the text.
+func tableOf(w io.Writer, none string, columns []string, rows [][]string) error {
+	if len(rows) == 0 {
+		_, err := fmt.Fprintln(w, none)
+		return err
+	}
+	lines := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(lines, strings.Join(columns, "\t"))
+	seen := map[string]bool{}
+	for _, cells := range rows {
 		for i := range cells {
 			cells[i] = truncate.Ellipsis(printable(cells[i]), maxCell)
 		}
@@ -46,11 +73,7 @@ func table(w io.Writer, in Input) error {
 			_, _ = fmt.Fprintln(lines, line)
 		}
 	}
-	// Errors of the writer stay until here.
-	if err := lines.Flush(); err != nil {
-		return fmt.Errorf("write the report of %s: %w", in.ImageID, err)
-	}
-	return nil
+	return lines.Flush() // errors of the writer stay until here
 }
 
 func fixText(f model.Finding) string {

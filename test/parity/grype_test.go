@@ -85,14 +85,14 @@ func runGrype(t *testing.T, installed vulndb.Installed, sbom []byte) report {
 	return readReport(t, runGrypeOn(t, installed, "sbom:"+sbomFile(t, sbom)))
 }
 
-// runGrypeOn runs the grype command with its defaults, except that it must use the given database and no network. It returns
+// runGrypeOn runs the grype command with its defaults and some flags, except that it must use the given database and no network. It returns
 // the command's report.
-func runGrypeOn(t *testing.T, installed vulndb.Installed, input string) []byte {
+func runGrypeOn(t *testing.T, installed vulndb.Installed, input string, flags ...string) []byte {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var stdout, stderr bytes.Buffer
-	run := exec.CommandContext(ctx, grypeProgram(t, "grype"), input, "-o", "json")
+	run := exec.CommandContext(ctx, grypeProgram(t, "grype"), append([]string{input, "-o", "json"}, flags...)...)
 	run.Dir = t.TempDir()
 	run.Env = grypecmd.Environment(run.Dir, installed)
 	run.Stdout, run.Stderr = &stdout, &stderr

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/pflag"
+
+	"github.com/scanner-operator/scanner-operator/internal/match"
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/report"
+	"github.com/scanner-operator/scanner-operator/internal/vex"
+)
+
+// maxUnmatched bounds how many VEX statements that match nothing are listed.
+const maxUnmatched = 5
+
+// vexOptions are the flags of "scan" about VEX documents.
+type vexOptions struct {
+	files          []string
+	showSuppressed bool
+}
+
+func (o *vexOptions) addFlags(flags *pflag.FlagSet) {
+	flags.StringArrayVar(&o.files, "vex", nil,
+		"VEX document (OpenVEX, CSAF or CycloneDX, in JSON) whose statements suppress vulnerabilities. May be repeated")
+	flags.BoolVar(&o.showSuppressed, "show-suppressed", false,
+		"List suppressed vulnerabilities after the table, with status, justification and source. JSON always contains them")
+}
+
+// read reads the documents. It returns nil when there is none.
+func (o *vexOptions) read(format report.Format) (*vex.Set, error) {
+	if o.showSuppressed && format != report.FormatTable && format != report.FormatJSON {
+		return nil, fmt.Errorf("--show-suppressed: the output format %s cannot contain suppressed vulnerabilities; use %s or %s",
+			format, report.FormatTable, report.FormatJSON)
+	}
+	if o.showSuppressed && len(o.files) == 0 {
+		return nil, errors.New("--show-suppressed requires --vex")
+	}
+	if len(o.files) == 0 {
+		return nil, nil //nolint:nilnil // no document is no error
+	}
+	if len(o.files) > vex.MaxDocuments {
+		return nil, fmt.Errorf("--vex: %d documents are more than the limit of %d", len(o.files), vex.MaxDocuments)
+	}
+	documents := make([]*vex.Document, 0, len(o.files))
+	for _, name := range o.files {
+		document, err := readVEX(name)
+		if err != nil {
+			return nil, fmt.Errorf("--vex: %w", err)
+		}
+		documents = append(documents, document)
+	}
+	set, err := vex.NewSet(documents)
+	if err != nil {
+		return nil, fmt.Errorf("--vex: %w", err)
+	}
+	return set, nil
+}
+
+func readVEX(name string) (*vex.Document, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	return vex.Read(name, file, vex.Limits{})
+}
+
+// apply returns the findings that count, adds the others to the report, and prints what the documents did.
+func (o *vexOptions) apply(set *vex.Set, names model.ImageNames, findings []model.Finding, input *report.Input, stderr io.Writer) []model.Finding {
+	if set == nil {
+		return findings
+	}
+	result := set.Apply(names, findings, match.Versions{})
+	input.Suppressed, input.ShowSuppressed = append([]model.SuppressedFinding{}, result.Suppressed...), o.showSuppressed
+	_, _ = fmt.Fprintf(stderr, "Vulnerabilities suppressed by VEX documents: %d\n", len(result.Suppressed))
+	if len(result.Unmatched) == 0 {
+		return result.Open
+	}
+	_, _ = fmt.Fprintf(stderr, "VEX statements that match no vulnerability of the image: %d\n", len(result.Unmatched))
+	for i, u := range result.Unmatched {
+		if i == maxUnmatched {
+			_, _ = fmt.Fprintf(stderr, "  and %d more\n", len(result.Unmatched)-i)
+			break
+		}
+		reason := ""
+		if !u.Statement.Identified() {
+			reason = "; no product has a PURL, a CPE or a digest"
+		}
+		_, _ = fmt.Fprintf(stderr, "  %s: %s (%.100q, %s%s)\n", u.Source, u.Statement.Position, u.Statement.Vulnerability, u.Statement.Status, reason)
+	}
+	return result.Open
+}

@@ -1,0 +1,213 @@
+package vex
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/mod/semver"
+
+	"github.com/scanner-operator/scanner-operator/internal/model"
+)
+
+// Set holds documents. It is immutable, and may be used by several goroutines at once.
+type Set struct {
+	documents []*Document
+	// byVulnerability holds the statements about an ID, as of key.
+	byVulnerability map[string][]entry
+}
+
+// entry is a statement and its document.
+type entry struct {
+	document  *Document
+	statement *Statement
+}
+
+// The bounds of a Set.
+const (
+	MaxDocuments        = 100
+	maxSetStatements    = 100_000
+	maxSetProducts      = 1_000_000
+	maxVulnerabilityIDs = 1_000_000
+)
+
+// NewSet returns the set of some documents, at most MaxDocuments. Of documents with the same format, ID and author, it uses those with the newest revision.
+func NewSet(documents []*Document) (*Set, error) {
+	if len(documents) > MaxDocuments {
+		return nil, fmt.Errorf("%d VEX documents are more than the limit of %d: merge some of them", len(documents), MaxDocuments)
+	}
+	s := &Set{byVulnerability: map[string][]entry{}}
+	statements, products, ids := 0, 0, 0
+	for _, d := range documents {
+		if slices.ContainsFunc(documents, d.replacedBy) {
+			continue
+		}
+		s.documents = append(s.documents, d)
+		statements += len(d.Statements)
+		for i := range d.Statements {
+			statement := &d.Statements[i]
+			products += statement.size()
+			keys := []string{key(statement.Vulnerability)}
+			for _, alias := range statement.Aliases {
+				keys = append(keys, key(alias))
+			}
+			slices.Sort(keys)
+			for _, id := range slices.Compact(keys) {
+				ids++
+				s.byVulnerability[id] = append(s.byVulnerability[id], entry{d, statement})
+			}
+		}
+	}
+	for _, bound := range []struct {
+		name         string
+		count, limit int
+	}{{"statements", statements, maxSetStatements}, {"products", products, maxSetProducts}, {"vulnerability IDs", ids, maxVulnerabilityIDs}} {
+		if bound.count > bound.limit {
+			return nil, fmt.Errorf("the VEX documents have %d %s in total, more than the limit of %d: use fewer documents", bound.count, bound.name, bound.limit)
+		}
+	}
+	return s, nil
+}
+
+// size counts products and subcomponents.
+func (s *Statement) size() int {
+	n := len(s.Products)
+	for i := range s.Products {
+		n += len(s.Products[i].Subcomponents)
+	}
+	return n
+}
+
+// speaker tells authors apart. A document that does not name its author has one of its own.
+func (d *Document) speaker() string { return cmp.Or(d.Author, d.ID, d.Source) }
+
+// replacedBy reports whether another document is a newer revision of this one.
+func (d *Document) replacedBy(other *Document) bool {
+	if d.ID == "" || d.ID != other.ID || d.Format != other.Format || d.Author != other.Author {
+		return false
+	}
+	return semver.Compare("v"+d.Revision, "v"+other.Revision) < 0
+}
+
+// Result says what the statements of a set mean for the findings of an image.
+type Result struct {
+	// Open are the findings that count, in the order in which they were given, and Suppressed the others.
+	Open       []model.Finding
+	Suppressed []model.SuppressedFinding
+	// Unmatched are the statements that match no finding, by source and position.
+	Unmatched []Unmatched
+}
+
+// Unmatched is a statement that matches no finding.
+type Unmatched struct {
+	Source    string
+	Statement *Statement
+}
+
+// Apply says which findings of an image are suppressed. The result does not depend on the order of the documents.
+func (s *Set) Apply(names model.ImageNames, findings []model.Finding, versions Versions) Result {
+	var result Result
+	image := newImage(names)
+	matched := map[*Statement]bool{}
+	for i := range findings {
+		deciding := s.decide(image, newSubject(&findings[i]), versions, func(e entry) { matched[e.statement] = true })
+		if deciding == nil || !deciding.statement.Status.Closes() {
+			result.Open = append(result.Open, findings[i])
+			continue
+		}
+		result.Suppressed = append(result.Suppressed, model.SuppressedFinding{Finding: findings[i], Suppression: deciding.suppression()})
+	}
+	for _, d := range s.documents {
+		for i := range d.Statements {
+			if !matched[&d.Statements[i]] {
+				result.Unmatched = append(result.Unmatched, Unmatched{d.Source, &d.Statements[i]})
+			}
+		}
+	}
+	slices.SortStableFunc(result.Unmatched, func(a, b Unmatched) int { return strings.Compare(a.Source, b.Source) })
+	return result
+}
+
+// decide returns the statement that decides about a finding, nil when none matches, and calls matched for each that does.
+func (s *Set) decide(i *image, p *subject, versions Versions, matched func(entry)) *entry {
+	newest := map[string]candidate{} // of each author
+	seen := map[*Statement]bool{}
+	for _, id := range p.ids {
+		for _, e := range s.byVulnerability[id] {
+			if seen[e.statement] {
+				continue
+			}
+			seen[e.statement] = true
+			precision := e.statement.matches(i, p, versions)
+			if precision == noMatch {
+				continue
+			}
+			matched(e)
+			c := candidate{e, precision}
+			author := e.document.speaker()
+			if best, ok := newest[author]; !ok || c.compareOfAuthor(best) > 0 {
+				newest[author] = c
+			}
+		}
+	}
+	var deciding *candidate
+	for _, c := range newest {
+		if deciding == nil || c.compareOfAuthors(*deciding) > 0 {
+			deciding = &c
+		}
+	}
+	if deciding == nil {
+		return nil
+	}
+	return &deciding.entry
+}
+
+// candidate is a statement that matches a finding.
+type candidate struct {
+	entry
+	precision precision
+}
+
+// compareOfAuthor orders the statements of one author; the greatest is what the author says now.
+func (c candidate) compareOfAuthor(other candidate) int {
+	return cmp.Or(
+		c.statement.Timestamp.Compare(other.statement.Timestamp),
+		cmp.Compare(c.precision, other.precision),
+		c.compareRest(other),
+	)
+}
+
+// compareOfAuthors orders what authors say now; the greatest decides.
+func (c candidate) compareOfAuthors(other candidate) int {
+	return cmp.Or(
+		cmp.Compare(c.statement.Status.caution(), other.statement.Status.caution()),
+		c.statement.Timestamp.Compare(other.statement.Timestamp),
+		cmp.Compare(c.precision, other.precision),
+		cmp.Compare(c.document.speaker(), other.document.speaker()),
+		c.compareRest(other),
+	)
+}
+
+// compareRest makes the order total: statements that are equal here are shown alike.
+func (c candidate) compareRest(other candidate) int {
+	a, b := c.document, other.document
+	return cmp.Or(
+		cmp.Compare(c.statement.Status.caution(), other.statement.Status.caution()),
+		cmp.Compare(a.Format, b.Format),
+		cmp.Compare(a.ID, b.ID),
+		cmp.Compare(a.Revision, b.Revision),
+		cmp.Compare(a.Source, b.Source),
+		cmp.Compare(c.statement.Position, other.statement.Position),
+		compareMeaning(c.statement, other.statement),
+	)
+}
+
+// suppression describes the statement for reports.
+func (e *entry) suppression() model.Suppression {
+	return model.Suppression{
+		Status: string(e.statement.Status), Justification: string(e.statement.Justification), ImpactStatement: e.statement.ImpactStatement,
+		Comment: e.statement.Comment, Author: e.document.Author, Source: e.document.Source, Document: e.document.ID,
+		Position: e.statement.Position, Timestamp: e.statement.Timestamp, LastUpdated: e.statement.LastUpdated,
+	}
+}

@@ -1,0 +1,128 @@
+package vex
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	openvex "github.com/openvex/go-vex/pkg/vex"
+)
+
+// Format is the format of a VEX document.
+type Format string
+
+// The formats.
+const (
+	FormatOpenVEX   Format = "OpenVEX"
+	FormatCSAF      Format = "CSAF"
+	FormatCycloneDX Format = "CycloneDX"
+)
+
+// Document is a VEX document in any format.
+type Document struct {
+	// Source is the name that the caller of Read gave, such as the name of a file.
+	Source string
+	Format Format
+	// ID and Revision are what the document says of itself, "" when it has none. Of the revisions of a document, a Set uses only the newest.
+	ID, Revision string
+	// Author is who makes the statements.
+	Author string
+	// Timestamp is that of statements that have none; zero when the document has none either.
+	Timestamp  time.Time
+	Statements []Statement
+}
+
+// Status says how a vulnerability concerns products.
+type Status string
+
+// The statuses, in the words of OpenVEX.
+const (
+	StatusNotAffected        = Status(openvex.StatusNotAffected)
+	StatusAffected           = Status(openvex.StatusAffected)
+	StatusFixed              = Status(openvex.StatusFixed)
+	StatusUnderInvestigation = Status(openvex.StatusUnderInvestigation)
+)
+
+// Closes reports whether findings with this status do not count: not_affected and fixed.
+func (s Status) Closes() bool { return s == StatusNotAffected || s == StatusFixed }
+
+// caution orders statuses: of two that contradict each other, the one that claims less safety prevails.
+func (s Status) caution() int {
+	return slices.Index([]Status{StatusFixed, StatusNotAffected, StatusUnderInvestigation, StatusAffected}, s)
+}
+
+// Justification says why products are not affected, in the words of OpenVEX; "" when there is only a text.
+type Justification = openvex.Justification
+
+// Statement says what a vulnerability means for products.
+type Statement struct {
+	// Vulnerability is the ID, and Aliases are further IDs of the same vulnerability.
+	Vulnerability string
+	Aliases       []string
+	// Products are those that the statement is about. One that matches is enough.
+	Products      []Product
+	Status        Status
+	Justification Justification
+	// ImpactStatement says why products are not affected, ActionStatement what to do about those that are, Comment anything else.
+	ImpactStatement, ActionStatement, Comment string
+	// Timestamp is since when the statement holds, zero when the document does not say. LastUpdated is informative.
+	Timestamp, LastUpdated time.Time
+	// Position is where the document has the statement, such as "statements[3]".
+	Position string
+}
+
+// Product is what a statement is about: an image or a package, or packages in an image.
+type Product struct {
+	Component
+	// Subcomponents are the packages of the product that the statement is about; all when there are none.
+	Subcomponents []Component
+}
+
+// Component identifies an image or a package. One identifier that matches is enough; without any, it matches nothing.
+type Component struct {
+	PURLs []PURL
+	CPEs  []CPE
+	// Digests identify images, as "sha256:…".
+	Digests []string
+	// References are other identifiers; those that are image references as the image has them identify images.
+	References []string
+	// Versions restricts what the identifiers match; nil allows all versions.
+	Versions *Range
+}
+
+// restrict limits the component to versions that stand beside its identifiers. Where identifiers have versions of their own, which are more
+// exact, only these are used.
+func (c *Component) restrict(r *Range) {
+	purls := slices.DeleteFunc(slices.Clone(c.PURLs), func(p PURL) bool { return p.Version == "" })
+	cpes := slices.DeleteFunc(slices.Clone(c.CPEs), func(p CPE) bool { return p.Version == "" })
+	if len(purls)+len(cpes)+len(c.Digests) == 0 {
+		c.Versions = r
+		return
+	}
+	c.PURLs, c.CPEs = purls, cpes
+}
+
+// Identified reports whether the component has an identifier.
+func (c *Component) Identified() bool {
+	return len(c.PURLs) > 0 || len(c.CPEs) > 0 || len(c.Digests) > 0 || len(c.References) > 0
+}
+
+// Identified reports whether a product of the statement has identifiers, so that it can match at all.
+func (s *Statement) Identified() bool {
+	return slices.ContainsFunc(s.Products, func(p Product) bool {
+		return p.Identified() && (len(p.Subcomponents) == 0 ||
+			slices.ContainsFunc(p.Subcomponents, func(c Component) bool { return c.Identified() }))
+	})
+}
+
+// compareMeaning orders statements by the fields that are shown, so that equal ones are alike to users.
+func compareMeaning(a, b *Statement) int {
+	return cmp.Or(
+		cmp.Compare(a.Vulnerability, b.Vulnerability),
+		cmp.Compare(a.Justification, b.Justification),
+		cmp.Compare(a.ImpactStatement, b.ImpactStatement),
+		cmp.Compare(a.ActionStatement, b.ActionStatement),
+		cmp.Compare(a.Comment, b.Comment),
+		a.LastUpdated.Compare(b.LastUpdated),
+	)
+}

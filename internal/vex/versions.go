@@ -1,0 +1,163 @@
+package vex
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// maxConstraints bounds the constraints of one range.
+const maxConstraints = 100
+
+// Versions compares versions of packages. The constraint is an operator, one of <, <=, >, >= and =, and a version.
+type Versions interface {
+	Satisfies(packageType, version, constraint string) (bool, error)
+}
+
+// Range is a range of versions (https://github.com/package-url/vers-spec).
+type Range struct {
+	constraints []constraint
+	all         bool
+	text        string
+}
+
+type constraint struct{ operator, version string }
+
+// String returns the range as the document has it.
+func (r *Range) String() string { return r.text }
+
+// ParseRange reads a range such as "vers:npm/>=1.0|<1.4". The scheme may be missing, as in "<1.4" of CSAF documents. The versions are compared as the type
+// of the package asks for, whatever the scheme.
+func ParseRange(text string) (*Range, error) {
+	if len(text) > maxIdentifier {
+		return nil, fmt.Errorf("the range has %d bytes, more than the limit of %d", len(text), maxIdentifier)
+	}
+	r := &Range{text: text}
+	list := text
+	if scheme, found := strings.CutPrefix(text, "vers:"); found {
+		if scheme, list, found = strings.Cut(scheme, "/"); !found {
+			return nil, fmt.Errorf("the range %.100q has no versions after its scheme", text)
+		}
+		if scheme == "none" {
+			return r, nil
+		}
+	}
+	if strings.TrimSpace(list) == "*" {
+		r.all = true
+		return r, nil
+	}
+	for part := range strings.SplitSeq(list, "|") {
+		if len(r.constraints) == maxConstraints {
+			return nil, fmt.Errorf("the range %.100q has more than %d constraints", text, maxConstraints)
+		}
+		c, err := parseConstraint(strings.TrimSpace(part))
+		if err != nil {
+			return nil, fmt.Errorf("the range %.100q is invalid: %w", text, err)
+		}
+		r.constraints = append(r.constraints, c)
+	}
+	return r, r.check()
+}
+
+// exactly is the range of one version.
+func exactly(version string) *Range {
+	return &Range{constraints: []constraint{{"=", version}}, text: version}
+}
+
+// single reports whether the range is one version.
+func (r *Range) single() bool { return len(r.constraints) == 1 && r.constraints[0].operator == "=" }
+
+// lists reports whether the range is all versions, or has a tag or a digest of an image as one of its versions. Images have no order.
+func (r *Range) lists(i *image) bool {
+	return r.all || slices.ContainsFunc(r.constraints, func(c constraint) bool {
+		return c.operator == "=" && (i.tags[c.version] || i.digests[c.version])
+	})
+}
+
+func parseConstraint(text string) (constraint, error) {
+	c := constraint{operator: "="}
+	for _, operator := range []string{">=", "<=", "!=", "<", ">", "="} {
+		if rest, found := strings.CutPrefix(text, operator); found {
+			c.operator, text = operator, strings.TrimSpace(rest)
+			break
+		}
+	}
+	version, err := url.PathUnescape(text)
+	if err != nil {
+		return c, fmt.Errorf("the version %.100q: %w", text, err)
+	}
+	// What follows is given to a parser of constraints.
+	if version == "" || strings.ContainsAny(version, "<>=!|&, \"'()") {
+		return c, fmt.Errorf("%.100q is not a version", text)
+	}
+	c.version = version
+	return c, nil
+}
+
+// check refuses bounds that do not form intervals.
+func (r *Range) check() error {
+	bounds := r.bounds()
+	for i := 1; i < len(bounds); i++ {
+		if bounds[i-1].upper() == bounds[i].upper() {
+			return fmt.Errorf("the range %.100q is invalid: two consecutive bounds have the same direction", r.text)
+		}
+	}
+	return nil
+}
+
+func (c constraint) upper() bool { return c.operator[0] == '<' }
+
+func (r *Range) bounds() []constraint {
+	var bounds []constraint
+	for _, c := range r.constraints {
+		if c.operator != "=" && c.operator != "!=" {
+			bounds = append(bounds, c)
+		}
+	}
+	return bounds
+}
+
+// Contains reports whether a version of a package of that type is in the range, as the specification says. What cannot be compared is not.
+func (r *Range) Contains(versions Versions, packageType, version string) bool {
+	if r.all {
+		return true
+	}
+	if version == "" {
+		return false
+	}
+	holds := func(operator, operand string) bool {
+		ok, err := versions.Satisfies(packageType, version, operator+operand)
+		return ok && err == nil
+	}
+	equal := func(c constraint) bool { return c.version == version || holds("=", c.version) }
+	for _, c := range r.constraints {
+		switch c.operator {
+		case "=":
+			if equal(c) {
+				return true
+			}
+		case "!=":
+			if equal(c) {
+				return false
+			}
+		}
+	}
+	bounds := r.bounds()
+	if len(bounds) == 0 { // only "!=": all versions but these
+		return len(r.constraints) > 0 && r.constraints[0].operator == "!="
+	}
+	// The bounds alternate: each lower one begins an interval that the next one ends.
+	if bounds[0].upper() {
+		if holds(bounds[0].operator, bounds[0].version) {
+			return true
+		}
+		bounds = bounds[1:]
+	}
+	for ; len(bounds) > 0; bounds = bounds[min(2, len(bounds)):] {
+		if holds(bounds[0].operator, bounds[0].version) && (len(bounds) == 1 || holds(bounds[1].operator, bounds[1].version)) {
+			return true
+		}
+	}
+	return false
+}
