@@ -102,7 +102,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	pick := func(list ...string) string { return list[random.IntN(len(list))] }
 	closed, total := 0, 0
-	for round := range 200 {
+	for round := range 400 {
 		var documents []*vex.Document
 		for range 1 + random.IntN(5) {
 			var statements []string
@@ -112,7 +112,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 					pick("", `, "timestamp": "2026-01-02T00:00:00Z"`, `, "timestamp": "2026-01-03T00:00:00Z"`), pick("", `, "status_notes": "x"`, `, "status_notes": "y"`))
 				statements = append(statements, statement)
 			}
-			text := openVEX(pick("1", "2", "3"), pick("a", "b"), pick("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"), 1+random.IntN(2), statements...)
+			text := openVEX(pick("1", "2"), pick("a", "b"), pick("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"), 1+random.IntN(5)/4, statements...)
 			documents = append(documents, read(t, text))
 		}
 		findings := []model.Finding{
@@ -143,7 +143,20 @@ func TestOrderDoesNotMatter(t *testing.T) {
 	}
 }
 
-// TestNothingAppears shows that every finding is either open or suppressed, and that those that are open are as they were.
+// Copies of a document that differ in a text only are ordered by it.
+func TestTies(t *testing.T) {
+	copies := make([]*vex.Document, 2)
+	for i, notes := range []string{"x", "y"} {
+		copies[i] = read(t, openVEX("1", "a", day, 1, about("CVE-1", "fixed", id("pkg:npm/a"), `, "status_notes": "`+notes+`"`)))
+	}
+	findings := []model.Finding{finding("CVE-1", "pkg:npm/a@1.0.0")}
+	want := newSet(t, copies[0], copies[1]).Apply(shop, findings, semantic{}).Suppressed[0].Suppression
+	if got := newSet(t, copies[1], copies[0]).Apply(shop, findings, semantic{}).Suppressed[0].Suppression; got != want {
+		t.Errorf("got %+v, and %+v in another order", want, got)
+	}
+}
+
+// TestApplyKeepsFindings shows that every finding is either open or suppressed, and that those that are open are as they were.
 func TestApplyKeepsFindings(t *testing.T) {
 	findings := []model.Finding{finding("CVE-1", "pkg:npm/a@1.0.0"), finding("CVE-2", "pkg:npm/a@1.0.0"), finding("CVE-3", "")}
 	set := newSet(t, read(t, openVEX("x", "a", day, 1, about("CVE-1", "fixed", id("pkg:npm/a")), about("CVE-9", "affected", id("pkg:npm/a")))))
