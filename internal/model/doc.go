@@ -11,6 +11,7 @@
 //     one image.
 //   - PackageAnswer is the result of matching one Package against one DatabaseBuild. Its SearchKeys list the database records that the
 //     result depends on.
+//   - Suppression is why a finding does not count, as a SuppressedFinding has it. ImageNames is how documents identify an image.
 //   - Outcome is the result of one scan attempt, Reason the typed cause of its failure. SizeClass is the memory class of a scan.
 //
 // # Units and bounds

@@ -92,7 +92,7 @@ func (t *productTree) branches(position string, in []csafBranch, versions *Range
 			r, err := ParseRange(b.Name)
 			if err != nil {
 				// The standard allows any text here. What cannot be evaluated contains no version.
-				r = &Range{text: b.Name}
+				r = &Range{}
 			}
 			within = r
 		}

@@ -1,6 +1,7 @@
 package vex
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
@@ -107,11 +108,12 @@ func (s *Statement) matches(i *image, p *subject, versions Versions) precision {
 		product := &s.Products[n]
 		best = max(best, product.matchesPackage(p, versions))
 		inImage := product.matchesImage(i)
-		if inImage == noMatch {
-			continue
-		}
 		if len(product.Subcomponents) == 0 {
 			best = max(best, inImage)
+			continue
+		}
+		if inImage == noMatch && !product.matchesDistribution(i) {
+			continue
 		}
 		for c := range product.Subcomponents {
 			best = max(best, product.Subcomponents[c].matchesPackage(p, versions))
@@ -144,12 +146,13 @@ func (c *Component) matchesImage(i *image) precision {
 		}
 		best = anyVersion
 	}
-	for n := range c.CPEs {
-		if i.cpe != nil && c.CPEs[n].Contains(i.cpe) {
-			best = max(best, anyVersion)
-		}
-	}
 	return best
+}
+
+// matchesDistribution reports whether the component is the distribution of the image. That is less than the image: packages that are not of the
+// distribution may be in it, too.
+func (c *Component) matchesDistribution(i *image) bool {
+	return i.cpe != nil && slices.ContainsFunc(c.CPEs, func(cpe CPE) bool { return cpe.Contains(i.cpe) })
 }
 
 func (c *Component) matchesPackage(p *subject, versions Versions) precision {

@@ -202,8 +202,7 @@ func TestCPEs(t *testing.T) {
 		"cpe:2.3:a:example:lib:-:*:*:*:*:*:*:*":     "unmatched",
 		"cpe:2.3:a:example:*:*:*:*:*:*:*:*:*":       "unmatched", // any product is none
 		"cpe:2.3:a:example:li*:1.0:*:*:*:*:*:*:*":   "unmatched",
-		"cpe:/o:example:linux:9":                    "fixed", // the distribution of the image
-		"cpe:/o:example:linux:8":                    "unmatched",
+		"cpe:/o:example:linux:9":                    "unmatched", // the distribution, of which the package may be no part
 	} {
 		f := finding("CVE-1", "pkg:npm/lib@1.0")
 		f.Package.CPEs = []string{"cpe:2.3:a:lib:lib:1.0:*:*:*:*:*:*:*", "cpe:2.3:a:example:lib:1.0:*:*:*:*:*:*:*"}

@@ -19,13 +19,9 @@ type Versions interface {
 type Range struct {
 	constraints []constraint
 	all         bool
-	text        string
 }
 
 type constraint struct{ operator, version string }
-
-// String returns the range as the document has it.
-func (r *Range) String() string { return r.text }
 
 // ParseRange reads a range such as "vers:npm/>=1.0|<1.4". The scheme may be missing, as in "<1.4" of CSAF documents. The versions are compared as the type
 // of the package asks for, whatever the scheme.
@@ -33,7 +29,7 @@ func ParseRange(text string) (*Range, error) {
 	if len(text) > maxIdentifier {
 		return nil, fmt.Errorf("the range has %d bytes, more than the limit of %d", len(text), maxIdentifier)
 	}
-	r := &Range{text: text}
+	r := &Range{}
 	list := text
 	if scheme, found := strings.CutPrefix(text, "vers:"); found {
 		if scheme, list, found = strings.Cut(scheme, "/"); !found {
@@ -57,12 +53,18 @@ func ParseRange(text string) (*Range, error) {
 		}
 		r.constraints = append(r.constraints, c)
 	}
-	return r, r.check()
+	bounds := r.bounds()
+	for i := 1; i < len(bounds); i++ {
+		if bounds[i-1].upper() == bounds[i].upper() {
+			return nil, fmt.Errorf("the range %.100q is invalid: two consecutive bounds have the same direction", text)
+		}
+	}
+	return r, nil
 }
 
 // exactly is the range of one version.
 func exactly(version string) *Range {
-	return &Range{constraints: []constraint{{"=", version}}, text: version}
+	return &Range{constraints: []constraint{{"=", version}}}
 }
 
 // single reports whether the range is one version.
@@ -93,17 +95,6 @@ func parseConstraint(text string) (constraint, error) {
 	}
 	c.version = version
 	return c, nil
-}
-
-// check refuses bounds that do not form intervals.
-func (r *Range) check() error {
-	bounds := r.bounds()
-	for i := 1; i < len(bounds); i++ {
-		if bounds[i-1].upper() == bounds[i].upper() {
-			return fmt.Errorf("the range %.100q is invalid: two consecutive bounds have the same direction", r.text)
-		}
-	}
-	return nil
 }
 
 func (c constraint) upper() bool { return c.operator[0] == '<' }
