@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -50,6 +51,9 @@ func readCSAF(data []byte, limits Limits) (*Document, error) {
 	}
 	return d, nil
 }
+
+// cvePattern is that of the schema.
+var cvePattern = regexp.MustCompile(`^CVE-[0-9]{4}-[0-9]{4,}$`)
 
 // csafReader reads one element of /vulnerabilities.
 type csafReader struct {
@@ -112,6 +116,9 @@ func (r *csafReader) read() error {
 func (r *csafReader) readIDs() error {
 	var ids []string
 	if r.in.CVE != "" {
+		if !cvePattern.MatchString(r.in.CVE) {
+			return invalidf("%s: the CVE %.50q is invalid", r.position, r.in.CVE)
+		}
 		ids = append(ids, r.in.CVE)
 	}
 	for i, id := range r.in.IDs {

@@ -21,7 +21,7 @@ const csafHead = `"document": {"category": "csaf_vex", "csaf_version": "2.0", "t
 
 // csaf is a document with a product tree and a vulnerability.
 func csaf(tree, vulnerability string) string {
-	return fmt.Sprintf(`{%s, "product_tree": {%s}, "vulnerabilities": [{"cve": "CVE-2026-1", "notes": [{"category": "description", "text": "x"}], %s}]}`,
+	return fmt.Sprintf(`{%s, "product_tree": {%s}, "vulnerabilities": [{"cve": "CVE-2026-0001", "notes": [{"category": "description", "text": "x"}], %s}]}`,
 		csafHead, tree, vulnerability)
 }
 
@@ -46,7 +46,7 @@ func TestCSAFFields(t *testing.T) {
 		 "remediations": [{"category": "mitigation", "details": "Upgrade.", "product_ids": ["P4"]}]`))
 	at := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 	statement := func(s vex.Statement, purls ...vex.PURL) vex.Statement {
-		s.Vulnerability, s.Aliases, s.Timestamp = "CVE-2026-1", []string{"EX-7"}, at
+		s.Vulnerability, s.Aliases, s.Timestamp = "CVE-2026-0001", []string{"EX-7"}, at
 		for _, p := range purls {
 			s.Products = append(s.Products, vex.Product{Component: vex.Component{PURLs: []vex.PURL{p}}})
 		}
@@ -77,7 +77,7 @@ func TestCSAFStatuses(t *testing.T) {
 		set := newSet(t, read(t, csaf(names("pkg:npm/a@1.0.0", "pkg:npm/other"), `"product_status": {"`+list+`": ["P1"], "under_investigation": ["`+
 			map[bool]string{true: "P1", false: "P2"}[list == "under_investigation"]+`"]}, "flags": [{"label": "component_not_present", "product_ids": ["P1"]}],
 			"remediations": [{"category": "vendor_fix", "details": "x", "product_ids": ["P1"]}]`)))
-		if got := statusOf(set, shop, finding("CVE-2026-1", "pkg:npm/a@1.0.0")); got != want {
+		if got := statusOf(set, shop, finding("CVE-2026-0001", "pkg:npm/a@1.0.0")); got != want {
 			t.Errorf("%s: got %s, want %s", list, got, want)
 		}
 	}
@@ -111,7 +111,7 @@ func TestCSAFBranches(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tree := `"branches": [` + branch("vendor", "Example", `"branches": [`+branch(c.category, c.version, `"branches": [`+
 				branch("legacy", "x", product(c.helper))+`]`)+`]`) + `]`
-			f := finding("CVE-2026-1", "pkg:npm/a@1.2.0")
+			f := finding("CVE-2026-0001", "pkg:npm/a@1.2.0")
 			f.Package.CPEs = []string{"cpe:2.3:a:example:a:1.2.0:*:*:*:*:*:*:*"}
 			if got := statusOf(newSet(t, read(t, csaf(tree, notAffectedP1))), shop, f); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
@@ -138,20 +138,20 @@ func TestCSAFRelationships(t *testing.T) {
 		"in what is unknown":  {products(`"product_identification_helper": {}`), "unmatched"},
 	} {
 		set := newSet(t, read(t, csaf(c.tree+`, "relationships": [`+relationship("C", "A", "IN")+`]`, vulnerability)))
-		if got := statusOf(set, shop, finding("CVE-2026-1", "pkg:npm/a@1.0.0")); got != c.want {
+		if got := statusOf(set, shop, finding("CVE-2026-0001", "pkg:npm/a@1.0.0")); got != c.want {
 			t.Errorf("%s: got %s, want %s", name, got, c.want)
 		}
-		if got := statusOf(set, shop, finding("CVE-2026-1", "pkg:npm/b@1.0.0")); got != "unmatched" {
+		if got := statusOf(set, shop, finding("CVE-2026-0001", "pkg:npm/b@1.0.0")); got != "unmatched" {
 			t.Errorf("%s: another package: %s", name, got)
 		}
 	}
 	image := products(`"product_identification_helper": {"purl": "pkg:oci/shop"}`)
 	own := replaceIn(t, relationship("C", "A", "IN"), `"product_id": "C"`, `"product_id": "C", "product_identification_helper": {"purl": "pkg:npm/b"}`)
-	if got := statusOf(newSet(t, read(t, csaf(image+`, "relationships": [`+own+`]`, vulnerability))), shop, finding("CVE-2026-1", "pkg:npm/b@1.0.0")); got != "not_affected" {
+	if got := statusOf(newSet(t, read(t, csaf(image+`, "relationships": [`+own+`]`, vulnerability))), shop, finding("CVE-2026-0001", "pkg:npm/b@1.0.0")); got != "not_affected" {
 		t.Errorf("a relationship with an identification of its own: %s", got)
 	}
 	nested := image + `, "relationships": [` + relationship("B", "A", "IN") + "," + relationship("C", "A", "B") + `]`
-	if got := statusOf(newSet(t, read(t, csaf(nested, vulnerability))), shop, finding("CVE-2026-1", "pkg:npm/a@1.0.0")); got != "unmatched" {
+	if got := statusOf(newSet(t, read(t, csaf(nested, vulnerability))), shop, finding("CVE-2026-0001", "pkg:npm/a@1.0.0")); got != "unmatched" {
 		t.Errorf("a relationship of a relationship: %s", got)
 	}
 	wantErrors(t, map[string]struct{ document, want string }{
@@ -188,7 +188,8 @@ func TestCSAFRefuses(t *testing.T) {
 		"6.1.27.4 product tree":             {replaceIn(t, valid, "product_tree", "product_forest"), `no "product_tree"`},
 		"6.1.27.5 vulnerability notes":      {with(`"notes": [{"category": "description", "text": "x"}]`, `"notes": []`), `vulnerabilities[0] has no "notes"`},
 		"6.1.27.7 product status":           {with("known_not_affected", "first_fixed"), "product_status has no product"},
-		"6.1.27.8 vulnerability ID":         {with(`"cve": "CVE-2026-1", `, ""), `neither "cve" nor "ids"`},
+		"6.1.27.8 vulnerability ID":         {with(`"cve": "CVE-2026-0001", `, ""), `neither "cve" nor "ids"`},
+		"a CVE that is none":                {with("CVE-2026-0001", "CVE-2026"), `the CVE "CVE-2026" is invalid`},
 		"6.1.27.9 impact statement":         {with(`"flags"`, `"x"`), "neither a flag nor a threat"},
 		"6.1.27.9 not of another product":   {with(`"product_ids": ["P1"]`, `"product_ids": ["P2"]`), "neither a flag nor a threat"},
 		"6.1.27.10 action statement":        {csaf(names("pkg:npm/a"), affected), "no remediation"},
@@ -199,6 +200,6 @@ func TestCSAFRefuses(t *testing.T) {
 		"an empty tree":                     {csaf("", notAffectedP1), "defines no product"},
 		"a list in place of an object":      {with(`"product_status": {`, `"product_status": [], "x": {`), "vulnerabilities[0]"},
 		"a remediation that says nothing":   {csaf(names("pkg:npm/a"), affected+`, "remediations": [{"category": "mitigation", "product_ids": ["P1"]}]`), `remediations[0] has no "details"`},
-		"a vulnerability ID without system": {with(`"cve": "CVE-2026-1"`, `"ids": [{"text": "x"}]`), `vulnerabilities[0].ids[0] has no "system_name"`},
+		"a vulnerability ID without system": {with(`"cve": "CVE-2026-0001"`, `"ids": [{"text": "x"}]`), `vulnerabilities[0].ids[0] has no "system_name"`},
 	})
 }

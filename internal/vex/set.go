@@ -132,13 +132,8 @@ func (s *Set) Apply(names model.ImageNames, findings []model.Finding, versions V
 // decide returns the statement that decides about a finding, nil when none matches, and calls matched for each that does.
 func (s *Set) decide(i *image, p *subject, versions Versions, matched func(entry)) *entry {
 	newest := map[string]candidate{} // of each author
-	seen := map[*Statement]bool{}
 	for _, id := range p.ids {
 		for _, e := range s.byVulnerability[id] {
-			if seen[e.statement] {
-				continue
-			}
-			seen[e.statement] = true
 			precision := e.statement.matches(i, p, versions)
 			if precision == noMatch {
 				continue
