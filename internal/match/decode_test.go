@@ -87,6 +87,18 @@ func TestDefaultLimitsAcceptLargeImages(t *testing.T) {
 	}
 }
 
+func TestImageNames(t *testing.T) {
+	release := *debian11
+	release.CPEName = "cpe:/o:debian:debian_linux:11"
+	want := model.ImageNames{
+		References: []string{"index.docker.io/library/debian@sha256:0", "debian:11"}, Digests: []string{"sha256:1"}, Architecture: "amd64",
+		CPE: "cpe:/o:debian:debian_linux:11",
+	}
+	if diff := cmp.Diff(want, (&image{release: &release}).decode(t).ImageNames()); diff != "" {
+		t.Errorf("the names differ (-want +got):\n%s", diff)
+	}
+}
+
 func TestCatalog(t *testing.T) {
 	i := (&image{release: debian11}).
 		add(npm("lodash", "4.17.20"), "/b/package.json").

@@ -1,6 +1,7 @@
 package vex
 
 import (
+	"path"
 	"slices"
 	"strings"
 
@@ -26,7 +27,7 @@ func newImage(names model.ImageNames) *image {
 		i.digests[digest] = true
 	}
 	for _, reference := range names.References {
-		i.references[reference] = true
+		i.references[fullReference(reference)] = true
 		if repository := model.RepositoryOf(reference); repository != "" {
 			i.repositories[repository] = true
 		}
@@ -42,6 +43,19 @@ func newImage(names model.ImageNames) *image {
 		i.cpe = &cpe
 	}
 	return i
+}
+
+// fullReference names the repository of an image reference in full, and leaves anything else unchanged.
+func fullReference(reference string) string {
+	repository := model.RepositoryOf(reference)
+	if repository == "" {
+		return reference
+	}
+	name, digest, found := strings.Cut(reference, "@")
+	if found {
+		return repository + "@" + digest
+	}
+	return repository + strings.TrimPrefix(path.Base(name), path.Base(repository)) // the tag
 }
 
 // subject is a package with a vulnerability in the form in which statements are compared with it.
@@ -133,7 +147,7 @@ func (c *Component) matchesImage(i *image) precision {
 		}
 	}
 	for _, reference := range c.References {
-		if i.references[reference] {
+		if i.references[fullReference(reference)] {
 			return oneVersion
 		}
 	}

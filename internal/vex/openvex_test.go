@@ -127,6 +127,8 @@ func TestOpenVEXMatching(t *testing.T) {
 		"image, other architecture":  {id("pkg:oci/shop?arch=arm64"), "fixed", "unmatched"},
 		"image, unknown qualifier":   {id("pkg:oci/shop?os=linux"), "fixed", "unmatched"},
 		"image as reference":         {id(shop.References[0]), "fixed", "fixed"},
+		"image as tag":               {id(shop.References[1]), "fixed", "fixed"},
+		"image without tag":          {id("registry.example.com/team/shop"), "fixed", "unmatched"},
 		"image as other reference":   {id("registry.example.com/team/shop:1.3"), "fixed", "unmatched"},
 		"image by hash":              {`{"hashes": {"sha-256": "` + digest[7:] + `"}}`, "fixed", "fixed"},
 		"image by other hash":        {`{"hashes": {"sha-256": "00"}}`, "fixed", "unmatched"},
@@ -158,6 +160,22 @@ func TestOpenVEXArchive(t *testing.T) {
 	} {
 		set := newSet(t, read(t, openVEX("x", "a", day, 1, about("CVE-1", "fixed", id(product)))))
 		if got := statusOf(set, archive, finding("CVE-1", "pkg:npm/a@1.0.0")); got != want {
+			t.Errorf("%s: got %s, want %s", product, got, want)
+		}
+	}
+}
+
+// Repositories of Docker Hub have several names.
+func TestOpenVEXShortReferences(t *testing.T) {
+	hub := model.ImageNames{References: []string{"index.docker.io/library/debian@" + digest, "debian:12"}}
+	for product, want := range map[string]string{
+		"debian@" + digest: "fixed", "docker.io/library/debian@" + digest: "fixed", "docker.io/library/debian:12": "fixed", "docker.io/debian:12": "fixed",
+		"debian:12": "fixed", "debian:13": "unmatched", "debian": "unmatched", "docker.io/other/debian:12": "unmatched",
+		"pkg:oci/debian?repository_url=docker.io/library": "fixed", "pkg:oci/debian?repository_url=index.docker.io/library/debian": "fixed",
+		"pkg:oci/debian?repository_url=https://docker.io/library/": "fixed", "pkg:oci/debian?repository_url=docker.io/other": "unmatched",
+	} {
+		set := newSet(t, read(t, openVEX("x", "a", day, 1, about("CVE-1", "fixed", id(product)))))
+		if got := statusOf(set, hub, finding("CVE-1", "pkg:npm/a@1.0.0")); got != want {
 			t.Errorf("%s: got %s, want %s", product, got, want)
 		}
 	}
