@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -203,12 +204,12 @@ func timestamp(position, text string) (time.Time, error) {
 	return t.UTC(), nil
 }
 
-// required returns an error that lists the fields that are empty.
+// required returns an error that lists the fields that are empty. They are given as names and values in turn.
 func required(position string, fields ...string) error {
 	var missing []string
-	for i := 0; i < len(fields); i += 2 {
-		if fields[i+1] == "" {
-			missing = append(missing, fmt.Sprintf("%q", fields[i]))
+	for field := range slices.Chunk(fields, 2) {
+		if len(field) == 2 && field[1] == "" {
+			missing = append(missing, fmt.Sprintf("%q", field[0]))
 		}
 	}
 	if len(missing) == 0 {
