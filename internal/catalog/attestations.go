@@ -255,7 +255,7 @@ func (s *attestationSearch) adopt(document []byte, subject, key string) (found *
 			subject, quoteText(metadata.ManifestDigest, 100), s.img.manifestDigest)
 	}
 	metadata.UserInput, metadata.ManifestDigest = s.request.Image, s.img.manifestDigest
-	metadata.RepoDigests, metadata.Tags = s.img.repoDigests, s.img.tags
+	metadata.RepoDigests, metadata.Tags, metadata.RawConfig = s.img.repoDigests, s.img.tags, s.img.rawConfig
 	bom.Source.Metadata = metadata
 	bom.Source.Name, bom.Source.Version, _ = strings.Cut(s.request.Image, "@")
 	bom.Descriptor.Configuration = map[string]any{AttestedBy: key}

@@ -1,6 +1,9 @@
 package catalog
 
 import (
+	"encoding/json"
+	"time"
+
 	"github.com/anchore/syft/syft/artifact"
 	"github.com/anchore/syft/syft/pkg"
 	"github.com/anchore/syft/syft/sbom"
@@ -8,7 +11,7 @@ import (
 )
 
 // slim drops from an SBOM what matching does not read, and what may hold secrets (the image's configuration, with its
-// environment). Package IDs and locations stay.
+// environment, except when the image was created). Package IDs and locations stay.
 func slim(bom *sbom.SBOM) {
 	packages := make([]pkg.Package, 0, bom.Artifacts.Packages.PackageCount())
 	kept := make(map[artifact.ID]bool, cap(packages))
@@ -30,9 +33,24 @@ func slim(bom *sbom.SBOM) {
 	bom.Relationships = relationships
 
 	if metadata, ok := bom.Source.Metadata.(source.ImageMetadata); ok {
-		metadata.RawConfig, metadata.RawManifest, metadata.Labels = nil, nil, nil
+		metadata.RawConfig, metadata.RawManifest, metadata.Labels = slimConfig(metadata.RawConfig), nil, nil
 		bom.Source.Metadata = metadata
 	}
+}
+
+// slimConfig keeps of an image's configuration when the image was created. It returns nil for one that does not state that.
+func slimConfig(raw []byte) []byte {
+	var config struct {
+		Created time.Time `json:"created"`
+	}
+	if err := json.Unmarshal(raw, &config); err != nil || config.Created.IsZero() {
+		return nil
+	}
+	kept, err := json.Marshal(config)
+	if err != nil {
+		return nil // The year has more than four digits.
+	}
+	return kept
 }
 
 // withoutOwnedFiles drops the lists of files that packages own, but those of apk packages, which Grype reads.

@@ -124,3 +124,20 @@ func grypeView(t *testing.T, bom *sbom.SBOM) []string {
 	slices.SortFunc(view, cmp.Compare[string])
 	return view
 }
+
+func TestSlimConfig(t *testing.T) {
+	for raw, want := range map[string]string{
+		`{"created":"2024-05-01T12:00:00.123456789+02:00","config":{"Env":["TOKEN=secret"]},"history":[]}`: `{"created":"2024-05-01T12:00:00.123456789+02:00"}`,
+		`{"created":"1970-01-01T00:00:00Z"}`: `{"created":"1970-01-01T00:00:00Z"}`,
+		`{"created":"0001-01-01T00:00:00Z"}`: "",
+		`{"created":"secret"}`:               "",
+		`{"created":5}`:                      "",
+		`{"os":"linux"}`:                     "",
+		`{`:                                  "",
+		``:                                   "",
+	} {
+		if got := string(slimConfig([]byte(raw))); got != want {
+			t.Errorf("%s: got %s, want %s", raw, got, want)
+		}
+	}
+}

@@ -2,10 +2,12 @@ package match
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/anchore/grype/grype/distro"
 	"github.com/anchore/grype/grype/pkg"
@@ -93,6 +95,7 @@ func provide(data []byte, lim DecodeLimits, imports *Imports) (*SBOM, error) {
 	s.catalog = builder.catalog()
 	s.catalog.Distro = distroName(context.Distro)
 	s.catalog.Size = imageSize(document)
+	s.catalog.Created = imageCreated(document)
 	s.catalog.Repository = imageRepository(document)
 	s.catalog.AttestedBy = attestedBy(document)
 	s.catalog.Cataloger = truncate.Text(strings.TrimSpace(document.Descriptor.Name+" "+document.Descriptor.Version), maxCataloger)
@@ -174,6 +177,19 @@ func imageSize(document *sbom.SBOM) int64 {
 		return image.Size
 	}
 	return 0
+}
+
+// imageCreated returns the time that the configuration of the image states.
+func imageCreated(document *sbom.SBOM) time.Time {
+	var config struct {
+		Created time.Time `json:"created"`
+	}
+	if image, ok := document.Source.Metadata.(source.ImageMetadata); ok {
+		if err := json.Unmarshal(image.RawConfig, &config); err != nil {
+			return time.Time{} // It has none, or one that states no time.
+		}
+	}
+	return config.Created
 }
 
 // imageRepository returns the first repository in which the image was.

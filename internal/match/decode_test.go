@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/anchore/syft/syft/linux"
 	"github.com/google/go-cmp/cmp"
@@ -107,8 +108,9 @@ func TestCatalog(t *testing.T) {
 		add(binary("x", "1.2", "v", "x"), "/usr/bin/x").
 		owns(2, 3)
 	catalog := i.decode(t).Catalog()
-	if catalog.Distro != "debian:11" || catalog.Size != 4711 || catalog.Repository != "docker.io/library/debian" || catalog.AttestedBy != "sha256:1" {
-		t.Errorf("distribution %q, size %d, repository %q, attested by %q", catalog.Distro, catalog.Size, catalog.Repository, catalog.AttestedBy)
+	if catalog.Distro != "debian:11" || catalog.Size != 4711 || catalog.Repository != "docker.io/library/debian" || catalog.AttestedBy != "sha256:1" ||
+		!catalog.Created.Equal(time.Date(2024, 5, 1, 10, 0, 0, 5e8, time.UTC)) {
+		t.Errorf("distribution %q, size %d, repository %q, attested by %q, created %s", catalog.Distro, catalog.Size, catalog.Repository, catalog.AttestedBy, catalog.Created)
 	}
 	type held struct {
 		Name, Distro string

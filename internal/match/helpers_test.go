@@ -51,7 +51,7 @@ func (i *image) encode(tb testing.TB) []byte {
 	if err := syftjson.NewFormatEncoder().Encode(&buffer, sbom.SBOM{
 		Artifacts:     sbom.Artifacts{Packages: syftpkg.NewCollection(i.packages...), LinuxDistribution: i.release},
 		Relationships: i.relationships,
-		Source:        source.Description{ID: "x", Metadata: source.ImageMetadata{UserInput: "x", Size: 4711, Architecture: "amd64", ManifestDigest: "sha256:1", Tags: []string{"debian:11"}, RepoDigests: []string{"index.docker.io/library/debian@sha256:0"}}},
+		Source:        source.Description{ID: "x", Metadata: source.ImageMetadata{UserInput: "x", Size: 4711, Architecture: "amd64", ManifestDigest: "sha256:1", Tags: []string{"debian:11"}, RepoDigests: []string{"index.docker.io/library/debian@sha256:0"}, RawConfig: []byte(`{"created":"2024-05-01T12:00:00.5+02:00","config":{"Env":["A=b"]}}`)}},
 		Descriptor:    sbom.Descriptor{Name: "syft", Configuration: map[string]any{"attestedBy": "sha256:1"}},
 	}); err != nil {
 		tb.Fatal(err)

@@ -57,6 +57,11 @@ func (r *runner) newImages(ctx context.Context, current store.ResultSet) (more b
 	if err := r.answer(ctx, current, missing); err != nil {
 		return false, err
 	}
+	if len(images) > 0 {
+		if err := r.saveLifecycles(ctx, r.current); err != nil {
+			return false, err
+		}
+	}
 	more = r.waiting != (model.ImageKey{}) || r.unread != (model.ImageKey{})
 	for _, image := range images {
 		err := r.store.FinishImage(ctx, image.key, image.sbomDigest)

@@ -51,6 +51,7 @@ const (
 // Store is what matching needs of the store.
 type Store interface {
 	store.ResultSets
+	store.Lifecycles
 	RecordDay(ctx context.Context) error
 	SaveSBOM(ctx context.Context, key model.ImageKey, sbom store.SBOM, catalog model.Catalog) error
 	SBOM(ctx context.Context, in store.Namespaces, key model.ImageKey) (store.SBOM, error)

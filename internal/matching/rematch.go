@@ -50,6 +50,10 @@ func (r *runner) rematch(ctx context.Context, current store.ResultSet) error {
 	if err := r.stageScores(ctx, next, scope); err != nil {
 		return err
 	}
+	// Before the event that tells of the new database.
+	if err := r.saveLifecycles(ctx, r.next); err != nil {
+		return err
+	}
 	if next, err = r.store.Switch(ctx, next.Number); err != nil {
 		return fmt.Errorf("switch to result set %d: %w", next.Number, err)
 	}

@@ -62,6 +62,9 @@ func (r *runner) pass(ctx context.Context) error {
 	r.Matcher.use(current)
 	r.current = r.exchange(r.current, r.next, current.Build.ID)
 	r.report(r.lacking(&current))
+	if err := r.saveLifecycles(ctx, r.current); err != nil {
+		return err
+	}
 	if err := r.readAgain(ctx, current); err != nil {
 		return err
 	}

@@ -1,6 +1,9 @@
 package model
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"time"
+)
 
 // Package is one distinct software package: everything that matching reads of it, and nothing that differs
 // from image to image. To that belong those packages of an image that have a say about this one: owners of its files, and
@@ -48,6 +51,8 @@ type Catalog struct {
 	Distro string
 	// Size is the size of the image's layers in bytes, 0 when not known.
 	Size int64
+	// Created is the time that the configuration of the image states, zero when the SBOM has none. See CreatedAt.
+	Created time.Time
 	// Cataloger is the program that wrote the SBOM, with its version, such as "syft v1.49.0"; "" when it does not say.
 	Cataloger string
 	// Repository is the one that the image was pulled from, as of RepositoryOf; "" when the SBOM does not say.

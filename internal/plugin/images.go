@@ -81,6 +81,7 @@ func (o *options) imagesCommand() *cobra.Command {
 	var f filters
 	var states []string
 	var sort string
+	var endOfLifeWithin, olderThan int
 	cmd := &cobra.Command{
 		Use:     "images [TEXT]",
 		Aliases: []string{"image"},
@@ -93,14 +94,20 @@ func (o *options) imagesCommand() *cobra.Command {
   kubectl scanner images -A --severity critical --fixable
 
   # Images that could not be scanned, with the reason
-  kubectl scanner images -A --state Failed -o wide`,
+  kubectl scanner images -A --state Failed -o wide
+
+  # Images whose distribution has reached its end of life or does so within 90 days
+  kubectl scanner images -A --end-of-life-within 90 -o wide`,
 		Args: cobra.MaximumNArgs(1),
 	}
 	f.addFindings(cmd)
 	f.addWorkloads(cmd)
 	o.addLimit(cmd.Flags())
 	cmd.Flags().StringSliceVar(&states, "state", nil, "Only images in this state: Pending, Failed, Cataloged, Scanned, Reported. May be repeated")
-	cmd.Flags().StringVar(&sort, "sort", "imageId", "Order: imageId or -severity")
+	cmd.Flags().StringVar(&sort, "sort", "imageId", "Order: imageId, -severity, or created for the oldest images first")
+	cmd.Flags().IntVar(&endOfLifeWithin, "end-of-life-within", -1,
+		"Only images whose distribution reaches its end of life within this number of days, or has reached it; 0 for only the latter, -1 for all")
+	cmd.Flags().IntVar(&olderThan, "older-than", 0, "Only images that were created at least this number of days ago; 0 for all")
 	cmd.RunE = o.run(func(ctx context.Context, c *client, namespace string, arguments []string) error {
 		if len(arguments) == 1 {
 			f.text = arguments[0]
@@ -110,6 +117,12 @@ func (o *options) imagesCommand() *cobra.Command {
 			return err
 		}
 		query["state"] = states
+		if endOfLifeWithin >= 0 {
+			query.Set("endOfLifeWithin", strconv.Itoa(endOfLifeWithin))
+		}
+		if olderThan > 0 {
+			query.Set("olderThan", strconv.Itoa(olderThan))
+		}
 		query.Set("sort", sort)
 		list, err := list[api.Image](ctx, c, o.limit, query, "api", "v1", "images")
 		if err != nil {
@@ -132,7 +145,9 @@ func (o *options) imageColumns() []column[api.Image] {
 		{header: "KEV", value: func(i api.Image) string { return number(i.Counts.Kev) }},
 		{header: "FIXABLE", value: func(i api.Image) string { return number(i.Counts.Fixable) }},
 		{header: "PACKAGES", wide: true, value: func(i api.Image) string { return number(i.Packages) }},
-		{header: "DISTRO", wide: true, value: func(i api.Image) string { return value(i.Distro) }},
+		{header: "DISTRO", wide: true, value: func(i api.Image) string { return distroName(i.Distro) }},
+		{header: "END-OF-LIFE", wide: true, value: func(i api.Image) string { return endOfLife(i.Distro) }},
+		{header: "CREATED", wide: true, value: func(i api.Image) string { return o.age(i.Created) }},
 		{header: "SIZE", wide: true, value: func(i api.Image) string {
 			if i.Size == 0 {
 				return ""
@@ -143,6 +158,27 @@ func (o *options) imageColumns() []column[api.Image] {
 		{header: "REASON", wide: true, value: func(i api.Image) string { return value(i.Reason) }},
 		{header: "MESSAGE", wide: true, value: func(i api.Image) string { return value(i.Message) }},
 	}
+}
+
+func distroName(d *api.Distro) string {
+	switch {
+	case d == nil:
+		return ""
+	case value(d.Version) == "":
+		return d.Name
+	}
+	return d.Name + ":" + *d.Version
+}
+
+// endOfLife is the date of the end of life of a distribution, and says whether it has passed.
+func endOfLife(d *api.Distro) string {
+	if d == nil || d.EndOfLife == nil {
+		return ""
+	}
+	if d.EndOfLifeReached != nil && *d.EndOfLifeReached {
+		return d.EndOfLife.String() + " (reached)"
+	}
+	return d.EndOfLife.String()
 }
 
 // imageState says of an image that is scanned whether its SBOM is partial, as coverage does.

@@ -44,7 +44,7 @@ var (
 		"fix_state", "namespace", "purl", "locations", "data_source",
 	}
 	csvHistoryColumns = []string{"first_seen", "fixed_at"}
-	csvImageColumns   = []string{"image_id", "platform"}
+	csvImageColumns   = []string{"image_id", "platform", "distro", "end_of_life", "image_created"}
 )
 
 // csvText writes the findings of one image.
@@ -89,6 +89,15 @@ func csvCells(f model.Finding) []string {
 		f.Package.Type, epss, strconv.FormatFloat(f.Vulnerability.Risk, 'f', -1, 64), yes(len(f.Vulnerability.KEV) > 0),
 		string(f.Fix.State), f.Vulnerability.Namespace, f.Package.PURL, strings.Join(paths, " "), f.Vulnerability.DataSource,
 	}
+}
+
+// csvImageCells are the cells of csvImageColumns.
+func csvImageCells(in Input) []string {
+	endOfLife := ""
+	if ends := in.Lifecycle.EndOfLife; !ends.IsZero() {
+		endOfLife = ends.UTC().Format(time.DateOnly)
+	}
+	return []string{in.ImageID, in.Platform.String(), in.Distro, endOfLife, csvTime(in.Created)}
 }
 
 func csvTime(t time.Time) string {

@@ -33,6 +33,10 @@ type Input struct {
 	Platform model.Platform
 	// Distro is "id:version", "" when the image has no distribution.
 	Distro string
+	// Lifecycle is that of the distribution, and Created when the image was created, zero when that is not known. CSV about several images
+	// has both.
+	Lifecycle model.Lifecycle
+	Created   time.Time
 	// SBOMSHA256 distinguishes reports of an image that was scanned again.
 	SBOMSHA256 string
 	// Source is how the image was read, "" when that is not known. Unreadable counts the files and directories that could not be: the report is

@@ -138,7 +138,7 @@ func (s Set) csv(w io.Writer) error {
 	rows := NewCSV(w, slices.Concat(csvImageColumns, csvColumns, csvHistoryColumns)...)
 	if err := s.Images(func(in Input) error {
 		in.History = true
-		return csvImage(rows, in, in.ImageID, in.Platform.String())
+		return csvImage(rows, in, csvImageCells(in)...)
 	}); err != nil {
 		return err
 	}

@@ -145,7 +145,8 @@ func TestSetAsSARIFAndCSV(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(rows) != 1+4+3 || strings.Join(rows[0][:3], " ") != "image_id platform vulnerability" || rows[7][0] != "plain" || rows[7][1] != "linux/amd64" {
+	if len(rows) != 1+4+3 || strings.Join(rows[0][:6], " ") != "image_id platform distro end_of_life image_created vulnerability" ||
+		strings.Join(rows[7][:5], " ") != "plain linux/amd64 debian:12 2026-06-10 2025-01-02T03:04:05Z" {
 		t.Errorf("%d rows: %v", len(rows), rows)
 	}
 }

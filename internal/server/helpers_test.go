@@ -389,13 +389,15 @@ func (f *fixture) scan(key model.ImageKey, packages ...model.Package) {
 	ctx := f.t.Context()
 	digest := sha256.Sum256([]byte(sbomText))
 	sbom := store.SBOM{MediaType: "application/vnd.syft+json", Content: compressed(sbomText), SHA256: hex.EncodeToString(digest[:]), Size: int64(len(sbomText)), ScannedIn: "team"}
-	catalog := model.Catalog{Distro: "alpine:3.20", Size: 1234, Cataloger: "syft v1.49.0", AttestedBy: "sha256:0"}
+	catalog := model.Catalog{Distro: "alpine:3.20", Size: 1234, Cataloger: "syft v1.49.0", AttestedBy: "sha256:0", Created: time.Date(2023, 11, 1, 8, 0, 0, 0, time.UTC)}
 	findings := map[string]model.PackageFinding{}
 	for i, p := range packages {
 		catalog.Packages = append(catalog.Packages, model.HeldPackage{Package: p, Locations: []model.Location{{Path: "/lib/apk/db/installed"}}})
 		findings[p.Fingerprint] = findingOf(fmt.Sprintf("CVE-2024-%04d", i), model.Severities()[i%5], float64(90-i))
 	}
 	f.must(f.store.SaveSBOM(ctx, key, sbom, catalog))
+	lifecycle := model.Lifecycle{EndOfSupport: time.Date(2025, 4, 1, 0, 0, 0, 0, time.UTC), EndOfLife: time.Date(2026, 4, 1, 0, 0, 0, 0, time.UTC)}
+	f.must(f.store.SaveLifecycles(ctx, build.ID, map[string]model.Lifecycle{catalog.Distro: lifecycle}))
 	f.match(key, sbom.SHA256, findings)
 }
 

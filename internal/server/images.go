@@ -2,6 +2,10 @@ package server
 
 import (
 	"context"
+	"strings"
+	"time"
+
+	openapi_types "github.com/oapi-codegen/runtime/types"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/report"
@@ -30,7 +34,7 @@ func (o operations) ListImages(ctx context.Context, request api.ListImagesReques
 		Items: make([]api.Image, 0, len(images.Images)), Total: images.Total, NextPageToken: optional(images.NextToken),
 	}
 	for _, image := range images.Images {
-		answer.Items = append(answer.Items, toImage(image))
+		answer.Items = append(answer.Items, o.s.toImage(image))
 	}
 	return answer, nil
 }
@@ -52,7 +56,7 @@ func (o operations) GetImage(ctx context.Context, request api.GetImageRequestObj
 	if err != nil {
 		return nil, err
 	}
-	return api.GetImage200JSONResponse(toImage(image)), nil
+	return api.GetImage200JSONResponse(o.s.toImage(image)), nil
 }
 
 // ListPresences answers a page of where and when an image ran.
@@ -81,7 +85,7 @@ func (o operations) ListPresences(ctx context.Context, request api.ListPresences
 	return answer, nil
 }
 
-func toImage(image store.Image) api.Image {
+func (s *Server) toImage(image store.Image) api.Image {
 	return api.Image{
 		ImageId:     image.Key.ImageID,
 		Platform:    image.Key.Platform.String(),
@@ -91,7 +95,8 @@ func toImage(image store.Image) api.Image {
 		Attempts:    image.Attempts,
 		NextAttempt: optionalTime(image.NextAttempt),
 		SizeClass:   optional(api.ImageSizeClass(image.SizeClass)),
-		Distro:      optional(image.Distro),
+		Distro:      s.toDistro(image),
+		Created:     optionalTime(image.Created),
 		Size:        image.Size,
 		Packages:    image.PackageCount,
 		Counts:      toCounts(image.Counts),
@@ -108,6 +113,30 @@ func toImage(image store.Image) api.Image {
 		FromReport:  optional(image.FromReport),
 		Reported:    optionalCounts(image.Reported),
 	}
+}
+
+// toDistro is the distribution of an image, nil when it has none.
+func (s *Server) toDistro(image store.Image) *api.Distro {
+	name, version, _ := strings.Cut(image.Distro, ":")
+	if name == "" {
+		return nil
+	}
+	distro := &api.Distro{
+		Name: name, Version: optional(version),
+		EndOfSupport: optionalDate(image.Lifecycle.EndOfSupport), EndOfLife: optionalDate(image.Lifecycle.EndOfLife),
+	}
+	if distro.EndOfLife != nil {
+		ended := image.Lifecycle.Ended(s.clock())
+		distro.EndOfLifeReached = &ended
+	}
+	return distro
+}
+
+func optionalDate(t time.Time) *openapi_types.Date {
+	if t.IsZero() {
+		return nil
+	}
+	return &openapi_types.Date{Time: t}
 }
 
 func optionalCounts(c *store.Counts) *api.Counts {

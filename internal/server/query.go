@@ -96,6 +96,13 @@ func (p *parameters) probability(name string, number *float64) float64 {
 	return value(number)
 }
 
+// days checks a number of days, unless there is none.
+func (p *parameters) days(name string, number *int, least int) {
+	if number != nil && (*number < least || *number > store.MaxDays) {
+		p.refuse("%s is not in the range %d to %d", name, least, store.MaxDays)
+	}
+}
+
 // where reads what chooses by workload.
 func (p *parameters) where(namespace *api.Namespace, workload *api.WorkloadName, kind *api.WorkloadKind) store.Where {
 	return store.Where{
@@ -187,11 +194,13 @@ func imageQuery(params api.ListImagesParams) (store.ImageQuery, error) {
 		States: choices(&p, "state", params.State, maxStates,
 			store.StatePending, store.StateFailed, store.StateCataloged, store.StateScanned, store.StateReported),
 		Fixable: value(params.Fixable), KEV: value(params.Kev), MinEPSS: p.probability("epss", params.Epss),
-		Partial: value(params.Partial),
-		Where:   p.where(params.Namespace, params.Workload, params.WorkloadKind),
-		Sort:    choice(&p, "sort", params.Sort, store.SortImageID, store.SortSeverity),
-		Page:    p.page(params.PageToken, params.PageSize),
+		Partial: value(params.Partial), EndOfLifeWithin: params.EndOfLifeWithin, OlderThan: value(params.OlderThan),
+		Where: p.where(params.Namespace, params.Workload, params.WorkloadKind),
+		Sort:  choice(&p, "sort", params.Sort, store.SortImageID, store.SortSeverity, store.SortCreated),
+		Page:  p.page(params.PageToken, params.PageSize),
 	}
+	p.days("endOfLifeWithin", params.EndOfLifeWithin, 0)
+	p.days("olderThan", params.OlderThan, 1)
 	if params.Source != nil {
 		query.Source = choice(&p, "source", params.Source, model.SourceRegistry, model.SourceImageVolume)
 	}

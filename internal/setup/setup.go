@@ -211,6 +211,9 @@ func (o *Operator) addMetrics(library *vulndb.Library) (*metrics.Matching, error
 	if err := metrics.NewDatabases(ctrlmetrics.Registry, o.store, library, o.opts.Log.WithName("metrics")); err != nil {
 		return nil, err
 	}
+	if err := metrics.NewAges(ctrlmetrics.Registry, o.store, o.opts.Log.WithName("metrics")); err != nil {
+		return nil, err
+	}
 	return metrics.NewMatching(ctrlmetrics.Registry)
 }
 

@@ -41,6 +41,7 @@ type Store interface {
 	Reader
 	Images
 	ResultSets
+	Lifecycles
 	Uses
 	Events
 	History
@@ -144,7 +145,11 @@ type Counts struct {
 // Image is an image as the API shows it. Times are zero when the thing has not happened.
 type Image struct {
 	ImageState
-	Distro       string
+	// Distro is that of the model.Catalog, and Lifecycle what the database in use says of it.
+	Distro    string
+	Lifecycle model.Lifecycle
+	// Created is when the image was created, zero when that is not known (model.CreatedAt).
+	Created      time.Time
 	Size         int64
 	PackageCount int
 	Counts       Counts
@@ -224,6 +229,8 @@ const (
 	SortImageID ImageSort = "imageId"
 	// SortSeverity is worst first: by critical, then high, then medium, then low findings.
 	SortSeverity ImageSort = "-severity"
+	// SortCreated is oldest first. Images whose creation is not known come last.
+	SortCreated ImageSort = "created"
 )
 
 // ImageQuery asks for a page of images. Zero fields do not filter.
@@ -241,6 +248,10 @@ type ImageQuery struct {
 	// Partial keeps images whose SBOM lacks files that could not be read, Source those that were read in this way.
 	Partial bool
 	Source  model.ImageSource
+	// EndOfLifeWithin keeps images whose distribution reaches its end of life within so many days, or has reached it; 0 keeps the latter
+	// ones, nil does not filter. OlderThan keeps images that were created at least so many days ago. Both are at most MaxDays.
+	EndOfLifeWithin *int
+	OlderThan       int
 	Where
 	Sort ImageSort
 	Page

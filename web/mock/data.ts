@@ -3,6 +3,7 @@ import type {
   Counts,
   CoverageSummary,
   DatabaseBuild,
+  Distro,
   FailureReason,
   Finding,
   Image,
@@ -56,6 +57,24 @@ const failures: [FailureReason, string][] = [
   ["OutOfMemory", "The container was killed when it used more than 1Gi of memory."],
   ["Unschedulable", "0/3 nodes are available: 3 Insufficient memory."],
 ];
+
+/** The ends of life that a database knows, by distribution and the beginning of the version. */
+const endsOfLife: [string, string, string, string?][] = [
+  ["alpine", "3.19", "2025-11-01"],
+  ["alpine", "3.20", "2026-04-01"],
+  ["debian", "11", "2024-08-14"],
+  ["debian", "12", "2099-06-10"],
+  ["ubuntu", "22.04", "2099-04-01"],
+  ["rhel", "9", "2099-05-31", "2027-05-31"],
+];
+
+function makeDistro(text: string, now: number): Distro {
+  const [name = "", version = ""] = text.split(" ");
+  const known = endsOfLife.find(([id, start]) => id === name && version.startsWith(start));
+  if (!known) return { name, version };
+  const [, , endOfLife, endOfSupport] = known;
+  return { name, version, endOfSupport, endOfLife, endOfLifeReached: Date.parse(endOfLife) <= now };
+}
 
 const hex = (random: () => number, length: number) =>
   Array.from({ length }, () => Math.floor(random() * 16).toString(16)).join("");
@@ -117,7 +136,8 @@ export function makeImages(count: number, database: DatabaseBuild, now = Date.no
       state,
       ...(state === "Failed" && { reason, message, nextAttempt: ago(-random() * 2) }),
       attempts: state === "Failed" ? 1 + Math.floor(random() * 5) : 0,
-      ...(cataloged && distro && { distro }),
+      ...(cataloged && distro && { distro: makeDistro(distro, now) }),
+      ...(cataloged && index % 3 === 0 && { created: ago(24 * (20 + ((index * 37) % 900))) }),
       size: cataloged ? Math.floor(4e6 + random() ** 3 * 9e8) : 0,
       packages: cataloged ? 14 + Math.floor(random() ** 2 * 900) : 0,
       counts: done || state === "Reported" ? makeCounts(random) : noCounts(),

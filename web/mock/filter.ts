@@ -1,4 +1,4 @@
-import type { CoverageSummary, Workload } from "../src/gen/model/index.ts";
+import type { CoverageSummary, Image, Workload } from "../src/gen/model/index.ts";
 import { sumCoverage, type Sums } from "./sums.ts";
 
 const severities = ["Critical", "High", "Medium", "Low", "Negligible", "Unknown"] as const;
@@ -96,3 +96,18 @@ export function filterSums(
     }
   }
 }
+
+const dayLength = 86_400_000;
+
+/** Whether the distribution and the age of an image are as the parameters want them. */
+export function agesMatch({ distro, created }: Image, params: URLSearchParams, now = Date.now()): boolean {
+  const [within, older] = [params.get("endOfLifeWithin"), params.get("olderThan")];
+  return (
+    (within === null || Date.parse(distro?.endOfLife ?? "") <= now + Number(within) * dayLength) &&
+    (older === null || Date.parse(created ?? "") <= now - Number(older) * dayLength)
+  );
+}
+
+/** Oldest first; images of which that is not known come last. */
+export const byCreation = (a: Image, b: Image) =>
+  (a.created ?? "9").localeCompare(b.created ?? "9") || (a.imageId < b.imageId ? -1 : 1);

@@ -14,7 +14,7 @@ import type {
 import { makeFindings, makeImages, makeOverview } from "./data.ts";
 import { buildId, hostileChanges, makeDatabases } from "./databases.ts";
 import { hostileFindings, hostileImages } from "./hostile.ts";
-import { filterSums } from "./filter.ts";
+import { agesMatch, byCreation, filterSums } from "./filter.ts";
 import {
   hostileSums,
   makeAffected,
@@ -346,10 +346,12 @@ export class MockOperator {
         (states.length === 0 || states.includes(image.state)) &&
         (params.get("kev") !== "true" || image.counts.kev > 0) &&
         (params.get("fixable") !== "true" || image.counts.fixable > 0) &&
+        agesMatch(image, params) &&
         this.#runs(image, sums, params) &&
         (worst.length === 0 ||
           worst.some((name) => image.counts[name.toLowerCase() as Lowercase<typeof name>] > 0)),
     );
+    if (params.get("sort") === "created") return images.sort(byCreation);
     if (params.get("sort") !== "-severity") return images.sort((a, b) => (a.imageId < b.imageId ? -1 : 1));
     const weight = ({ counts }: Image) =>
       counts.critical * 1e9 + counts.high * 1e6 + counts.medium * 1e3 + counts.low;

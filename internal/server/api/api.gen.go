@@ -558,6 +558,7 @@ func (e ListCoverageParamsFormat) Valid() bool {
 
 // Defines values for ListImagesParamsSort.
 const (
+	ListImagesParamsSortCreated       ListImagesParamsSort = "created"
 	ListImagesParamsSortImageId       ListImagesParamsSort = "imageId"
 	ListImagesParamsSortMinusSeverity ListImagesParamsSort = "-severity"
 )
@@ -565,6 +566,8 @@ const (
 // Valid indicates whether the value is a known member of the ListImagesParamsSort enum.
 func (e ListImagesParamsSort) Valid() bool {
 	switch e {
+	case ListImagesParamsSortCreated:
+		return true
 	case ListImagesParamsSortImageId:
 		return true
 	case ListImagesParamsSortMinusSeverity:
@@ -1111,6 +1114,24 @@ type DatabaseUpdate struct {
 	Total *int64 `json:"total,omitempty"`
 }
 
+// Distro The distribution of an image. The dates are those of the vulnerability database in use; absent if it does not state them.
+type Distro struct {
+	// EndOfLife End of security updates.
+	EndOfLife *openapi_types.Date `json:"endOfLife,omitempty"`
+
+	// EndOfLifeReached Whether the distribution has reached its end of life. Absent if the date is not known.
+	EndOfLifeReached *bool `json:"endOfLifeReached,omitempty"`
+
+	// EndOfSupport End of active support; from then on, the distribution publishes security updates only.
+	EndOfSupport *openapi_types.Date `json:"endOfSupport,omitempty"`
+
+	// Name For example debian.
+	Name string `json:"name"`
+
+	// Version For example 12.
+	Version *string `json:"version,omitempty"`
+}
+
 // EPSS defines model for EPSS.
 type EPSS struct {
 	Cve        *string `json:"cve,omitempty"`
@@ -1246,10 +1267,17 @@ type Image struct {
 	Cataloger *string `json:"cataloger,omitempty"`
 
 	// Counts Number of findings by severity; kev and fixable count findings of all severities.
-	Counts    Counts         `json:"counts"`
-	Database  *DatabaseBuild `json:"database,omitempty"`
-	Distro    *string        `json:"distro,omitempty"`
-	FirstSeen time.Time      `json:"firstSeen"`
+	Counts Counts `json:"counts"`
+
+	// Created When the image was created, as its configuration states. Absent if that is not known: if the configuration was not read, as in
+	// scans of image volumes and in external reports, or if the time cannot be the real one, that is, before 2013, as in many
+	// reproducible builds, or in the future.
+	Created  *time.Time     `json:"created,omitempty"`
+	Database *DatabaseBuild `json:"database,omitempty"`
+
+	// Distro The distribution of an image. The dates are those of the vulnerability database in use; absent if it does not state them.
+	Distro    *Distro   `json:"distro,omitempty"`
+	FirstSeen time.Time `json:"firstSeen"`
 
 	// FromReport The packages come from an external report. Absent if the operator cataloged the image.
 	FromReport  *bool      `json:"fromReport,omitempty"`
@@ -1909,6 +1937,12 @@ type ListImagesParams struct {
 	// Source Return images that were read in this way.
 	Source *ImageSource `form:"source,omitempty" json:"source,omitempty"`
 
+	// EndOfLifeWithin Return images whose distribution reaches its end of life within this number of days, or has reached it. With 0, return only the latter.
+	EndOfLifeWithin *int `form:"endOfLifeWithin,omitempty" json:"endOfLifeWithin,omitempty"`
+
+	// OlderThan Return images that were created at least this number of days ago.
+	OlderThan *int `form:"olderThan,omitempty" json:"olderThan,omitempty"`
+
 	// Namespace Return what runs in this namespace now.
 	Namespace *Namespace `form:"namespace,omitempty" json:"namespace,omitempty"`
 
@@ -1916,8 +1950,10 @@ type ListImagesParams struct {
 	Workload *WorkloadName `form:"workload,omitempty" json:"workload,omitempty"`
 
 	// WorkloadKind Return what workloads of this kind run now, for example Deployment.
-	WorkloadKind *WorkloadKind         `form:"workloadKind,omitempty" json:"workloadKind,omitempty"`
-	Sort         *ListImagesParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
+	WorkloadKind *WorkloadKind `form:"workloadKind,omitempty" json:"workloadKind,omitempty"`
+
+	// Sort With `created`, the oldest images come first, and those whose creation time is not known come last.
+	Sort *ListImagesParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
 
 	// Format If absent, the Accept header selects the format; the default is json, as described here. cyclonedx-json: CycloneDX 1.6
 	// with vulnerabilities. spdx-json: SPDX 2.3. sarif: SARIF 2.1.0. csv: one row per finding.
@@ -2863,6 +2899,32 @@ func (siw *ServerInterfaceWrapper) ListImages(w http.ResponseWriter, r *http.Req
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "source"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "source", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "endOfLifeWithin" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "endOfLifeWithin", r.URL.Query(), &params.EndOfLifeWithin, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "endOfLifeWithin"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "endOfLifeWithin", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "olderThan" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "olderThan", r.URL.Query(), &params.OlderThan, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "olderThan"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "olderThan", Err: err})
 		}
 		return
 	}

@@ -85,6 +85,9 @@ func (s *Store) ReplaceCatalog(ctx context.Context, key model.ImageKey, sbomDige
 		if err != nil {
 			return err
 		}
+		if err := saveCreation(tx, image.ID, catalog.Created); err != nil {
+			return err
+		}
 		if err := saveCataloger(tx, image.ID, catalog.Cataloger); err != nil {
 			return err
 		}

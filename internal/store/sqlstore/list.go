@@ -1,8 +1,11 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 
 	"gorm.io/gorm"
@@ -19,6 +22,7 @@ var imageSorts = map[store.ImageSort][]sqldb.SortKey{
 		{Column: "i.medium", Number: true, Descending: true}, {Column: "i.low", Number: true, Descending: true},
 		{Column: "i.image_id"}, {Column: "i.platform"},
 	},
+	store.SortCreated: {{Column: createdOrLast, Number: true}, {Column: "i.image_id"}, {Column: "i.platform"}},
 }
 
 // value is the sort value of a column.
@@ -26,7 +30,10 @@ func (r *imageRow) value(column string) string {
 	if value, found := r.Counts.value(column); found {
 		return value
 	}
-	if column == "i.image_id" {
+	switch column {
+	case createdOrLast:
+		return strconv.FormatInt(cmp.Or(r.CreatedAt, math.MaxInt64), 10)
+	case "i.image_id":
 		return r.ImageID
 	}
 	return r.Platform
@@ -42,6 +49,8 @@ type imageToken struct {
 	EpssMicros   int64
 	Partial      bool
 	Source       model.ImageSource
+	EndWithin    *int
+	OlderThan    int
 	Where        store.Where
 	Sort         store.ImageSort
 }
@@ -72,7 +81,7 @@ func (s *Store) ListImages(ctx context.Context, in store.Namespaces, query store
 	}
 	token := imageToken{
 		"images", query.Text, query.States, query.MinSeverity, query.Fixable, query.KEV, millionths(query.MinEPSS),
-		query.Partial, query.Source, query.Where, query.Sort,
+		query.Partial, query.Source, query.EndOfLifeWithin, query.OlderThan, query.Where, query.Sort,
 	}
 	var page store.ImagePage
 	err := s.read(ctx, what, func(tx *gorm.DB) error {
@@ -140,6 +149,7 @@ func (s *Store) filterImages(tx *gorm.DB, chosen place, query store.ImageQuery) 
 	if query.Source != "" {
 		images = images.Where("i.id IN (SELECT w.image_pk FROM sbom_sources w WHERE w.source = ?)", string(query.Source))
 	}
+	images = s.filterAges(images, query)
 	if !chosen.everywhere() {
 		images = images.Where("i.id IN (?)", chosen.images(tx))
 	}

@@ -56,6 +56,9 @@ type imageRow struct {
 	RecatalogFor  string
 	RecatalogOpen int64
 	ReadFrom      string
+	EndOfLife     int64
+	EndOfSupport  int64
+	CreatedAt     int64
 	Unreadable    int64
 	Reported      countsRow `gorm:"embedded;embeddedPrefix:reported_"`
 	// limited says that what follows from other namespaces was taken out.
@@ -85,12 +88,13 @@ func countValues(c store.Counts) []any {
 }
 
 // imageColumns are the columns of imageRow, of images i, result sets g, reports r, repository_sizes z, sbom_origins o,
-// sbom_catalogers c, sbom_repositories s, sbom_sources w, sbom_attestations t and recatalogs n.
+// sbom_catalogers c, sbom_repositories s, sbom_sources w, sbom_attestations t, recatalogs n, distro_lifecycles d and sbom_creations a.
 var imageColumns = `i.id, i.image_id, i.platform, i.state, i.nonce, i.attempts, i.reason, i.message, i.next_attempt_at, i.distro,
 	i.size, i.package_count, i.critical, i.high, i.medium, i.low, i.negligible, i.unknown, i.kev, i.fixable,
 	i.first_seen, i.catalogued_at AS cataloged_at, i.matched_at, i.sbom_sha256, i.sbom_size, g.build_id, g.schema_version, g.built, g.source,
 	g.current_since, i.from_report, COALESCE(z.class, '') AS size_class, COALESCE(o.namespace, '') AS scanned_in, COALESCE(c.cataloger, '') AS cataloger,
 	COALESCE(s.repository, '') AS pulled_from, COALESCE(w.source, '') AS read_from, COALESCE(w.unreadable, 0) AS unreadable,
+	COALESCE(d.end_of_life, 0) AS end_of_life, COALESCE(d.end_of_support, 0) AS end_of_support, COALESCE(a.created_at, 0) AS created_at,
 	COALESCE(t.key_id, '') AS attested_by, COALESCE(n.cataloger, '') AS recatalog_for, COALESCE(n.is_open, 0) AS recatalog_open,
 	CASE WHEN r.id IS NULL THEN 0 ELSE 1 END AS has_report, ` +
 	perCount("COALESCE(r.%[1]s, 0) AS reported_%[1]s")
@@ -109,7 +113,8 @@ const imageJoins = ` LEFT JOIN generations g ON g.state = '` + string(store.Resu
 	LEFT JOIN repository_sizes z ON z.repository = i.repository LEFT JOIN sbom_origins o ON o.image_pk = i.id
 	LEFT JOIN sbom_catalogers c ON c.image_pk = i.id LEFT JOIN recatalogs n ON n.image_pk = i.id
 	LEFT JOIN sbom_repositories s ON s.image_pk = i.id LEFT JOIN sbom_sources w ON w.image_pk = i.id
-	LEFT JOIN sbom_attestations t ON t.image_pk = i.id`
+	LEFT JOIN sbom_attestations t ON t.image_pk = i.id LEFT JOIN distro_lifecycles d ON d.distro = i.distro
+	LEFT JOIN sbom_creations a ON a.image_pk = i.id`
 
 func (r *imageRow) key() (model.ImageKey, error) { return keyOf(r.ImageID, r.Platform) }
 
@@ -147,7 +152,8 @@ func (r *imageRow) image() (store.Image, error) {
 		HasReport: r.HasReport != 0, SizeClass: model.SizeClass(r.SizeClass).OrSmall(), ScannedIn: r.ScannedIn, Cataloger: r.Cataloger, PulledFrom: r.PulledFrom,
 		AttestedBy: r.AttestedBy, FromReport: r.FromReport != 0,
 		SBOMSHA256: r.SbomSha256, SBOMSizeBytes: r.SbomSize, Recatalog: store.Recatalog{Cataloger: r.RecatalogFor, Open: r.RecatalogOpen != 0},
-		Source: model.ImageSource(r.ReadFrom), Unreadable: r.Unreadable,
+		Source: model.ImageSource(r.ReadFrom), Unreadable: r.Unreadable, Created: fromMicros(r.CreatedAt),
+		Lifecycle: model.Lifecycle{EndOfSupport: fromMicros(r.EndOfSupport), EndOfLife: fromMicros(r.EndOfLife)},
 	}
 	if r.limited {
 		image.SizeClass = "" // All images of a repository share it.

@@ -135,6 +135,9 @@ func saveDocument(tx *txn, image int64, key model.ImageKey, sbom store.SBOM, cat
 			return err
 		}
 	}
+	if err := saveCreation(tx, image, catalog.Created); err != nil {
+		return err
+	}
 	return saveCataloger(tx, image, catalog.Cataloger)
 }
 

@@ -39,6 +39,7 @@ var viewResults = [][]string{
 		"web|app|registry.example/shop@sha256:1|2026-02-27T12:00:00Z|2026-03-01T06:00:00Z",
 		"web|app|registry.example/shop@sha256:2|2026-03-01T06:00:00Z|NULL",
 	},
+	{"registry.example/shop@sha256:1|debian:12|2026-06-10|2026-01-02T03:04:05Z"},
 	{
 		"registry.example/shop@sha256:1|log4j-core|1|GHSA-jfh8-c2jp-5v3q|[\"2.15.0\"]|2026-02-27T12:00:00Z",
 		"registry.example/shop@sha256:2|xz|1|CVE-2024-3094|[\"5.6.1+really5.4.5-1\"]|2026-03-01T06:00:00Z",
@@ -107,6 +108,13 @@ func fillViews(t *testing.T, s *Store, clk *clocktesting.FakeClock) error {
 			return err
 		}
 		catalog := model.Catalog{Packages: []model.HeldPackage{{Package: model.Package{Fingerprint: name, Name: name, Version: "1", Type: "x"}}}}
+		if image.ImageID == key("shop", 1).ImageID {
+			catalog.Distro, catalog.Created = "debian:12", time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+			lifecycle := model.Lifecycle{EndOfLife: time.Date(2026, 6, 10, 0, 0, 0, 0, time.UTC)}
+			if err := s.SaveLifecycles(ctx, "build", map[string]model.Lifecycle{catalog.Distro: lifecycle}); err != nil {
+				return err
+			}
+		}
 		if err := s.SaveSBOM(ctx, image, store.SBOM{SHA256: "d", Size: 1}, catalog); err != nil {
 			return err
 		}

@@ -47,6 +47,7 @@ func RunVisible(t *testing.T, histories int, open func(t *testing.T, clk clock.P
 			for step := range visibleSteps {
 				h.pass()
 				name := h.step()
+				h.saveLifecycles()
 				h.evaluate(time.Time{})
 				reads := visibleReads
 				if step == visibleSteps-1 {
@@ -106,6 +107,20 @@ func (h *history) both(seen bool, step func(f *fixture)) {
 	if seen {
 		step(h.part)
 	}
+}
+
+// saveLifecycles saves for both what the database says of the distributions whose dates are not known yet.
+func (h *history) saveLifecycles() {
+	build := fmt.Sprint("database ", h.builds)
+	h.both(true, func(f *fixture) {
+		names, err := f.OutdatedLifecycles(h.t.Context(), build, store.MaxKeys)
+		must(h.t, err)
+		lifecycles := map[string]model.Lifecycle{}
+		for _, name := range names {
+			lifecycles[name] = model.Lifecycle{EndOfLife: oldBuild.Built.AddDate(0, 0, (h.builds*len(name))%40)}
+		}
+		must(h.t, f.SaveLifecycles(h.t.Context(), build, lifecycles))
+	})
 }
 
 func (h *history) begin() {
@@ -299,6 +314,8 @@ func (h *history) scan() string {
 	sbom := sbomOf(fmt.Sprint("sbom of ", key))
 	sbom.ScannedIn = namespace
 	image.sbom, image.catalog, image.failures = &sbom, catalogOf(names...), nil
+	image.catalog.Distro = []string{"debian:12", "alpine:3.20.1", ""}[h.random.IntN(3)]
+	image.catalog.Created = []time.Time{{}, oldBuild.Built.AddDate(0, 0, -h.random.IntN(20))}[h.random.IntN(2)]
 	for i := range image.catalog.Packages {
 		held := &image.catalog.Packages[i]
 		held.Excluded = h.chance(6)

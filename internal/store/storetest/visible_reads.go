@@ -121,7 +121,13 @@ func (h *history) readLists(reads map[string]func(f *fixture) (any, error)) {
 	ctx, in, where := h.t.Context(), h.in, h.where()
 	images := store.ImageQuery{
 		Where: where, MinSeverity: h.severity(), Fixable: h.chance(4), KEV: h.chance(4), MinEPSS: []float64{0, 0, 0.3}[h.random.IntN(3)],
-		Sort: []store.ImageSort{store.SortImageID, store.SortSeverity}[h.random.IntN(2)],
+		Sort: []store.ImageSort{store.SortImageID, store.SortSeverity, store.SortCreated}[h.random.IntN(3)],
+	}
+	if h.chance(4) {
+		images.EndOfLifeWithin = new(h.random.IntN(20))
+	}
+	if h.chance(4) {
+		images.OlderThan = 1 + h.random.IntN(20)
 	}
 	reads[fmt.Sprintf("ListImages %+v", images)] = func(f *fixture) (any, error) {
 		return pages(2, func(page store.Page) ([]store.Image, string, any, error) {

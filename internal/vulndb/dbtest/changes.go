@@ -112,6 +112,8 @@ func (m *mutation) apply(change Change) {
 		m.driftEPSS()
 	case OperatingSystems, Overrides:
 		m.systems(change)
+	case MoveEndOfLife:
+		m.exec("UPDATE operating_systems SET eol_date = strftime('%Y-%m-%d %H:%M:%S+00:00', eol_date, '+1 year') WHERE eol_date IS NOT NULL")
 	case Renumber:
 		m.renumber()
 	default:

@@ -60,6 +60,8 @@ const (
 	// OperatingSystems adds releases, Overrides makes one operating system stand for another.
 	OperatingSystems Kind = "operating systems"
 	Overrides        Kind = "overrides"
+	// MoveEndOfLife moves the end of life of all releases by a year. Only and Fraction do not restrict it.
+	MoveEndOfLife Kind = "move end of life"
 	// Renumber gives all rows other IDs and changes nothing else.
 	Renumber Kind = "renumber"
 )

@@ -41,7 +41,35 @@ func write(store v6.ReadWriter, document *Document) error {
 			return fmt.Errorf("advisory %s: %w", a.ID, err)
 		}
 	}
+	for _, l := range document.Lifecycles {
+		if err := writeLifecycle(store, l); err != nil {
+			return fmt.Errorf("lifecycle of %s: %w", l.Of, err)
+		}
+	}
 	return setBuilt(store, document.Built)
+}
+
+// writeLifecycle adds the dates to the release, which advisories have written.
+func writeLifecycle(store v6.ReadWriter, l Lifecycle) error {
+	target, err := parsePlace(l.Of)
+	if err != nil {
+		return err
+	}
+	var endOfSupport *time.Time
+	if l.EndOfSupport != "" {
+		if endOfSupport, err = parseDate(l.EndOfSupport); err != nil {
+			return err
+		}
+	}
+	endOfLife, err := parseDate(l.EndOfLife)
+	if err != nil {
+		return err
+	}
+	updated, err := store.UpdateOperatingSystemEOL(v6.OSSpecifier{Name: target.distro, MajorVersion: target.major, MinorVersion: target.minor}, endOfLife, endOfSupport)
+	if err == nil && updated == 0 {
+		err = errors.New("no advisory names the release")
+	}
+	return err
 }
 
 // setBuilt replaces the time of writing, which the writer takes from the clock.

@@ -55,6 +55,9 @@ func TestDataCoverage(t *testing.T) {
 			t.Errorf("%d entries are about %s, fewer than 2", places[kind], kind)
 		}
 	}
+	if len(document.Lifecycles) < 10 {
+		t.Errorf("there are %d lifecycles, fewer than 10", len(document.Lifecycles))
+	}
 	if epss < 20 || kev < 5 {
 		t.Errorf("%d advisories have EPSS (want 20), %d KEV (want 5)", epss, kev)
 	}

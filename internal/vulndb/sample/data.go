@@ -19,9 +19,20 @@ var source []byte
 // Document is the data file.
 type Document struct {
 	// Built is the date that the database carries.
-	Built      time.Time  `json:"built"`
-	EPSSDate   string     `json:"epssDate"`
-	Advisories []Advisory `json:"advisories"`
+	Built      time.Time   `json:"built"`
+	EPSSDate   string      `json:"epssDate"`
+	Lifecycles []Lifecycle `json:"lifecycles"`
+	Advisories []Advisory  `json:"advisories"`
+}
+
+// Lifecycle says until when a release of a distribution is maintained. Dates are written YYYY-MM-DD.
+type Lifecycle struct {
+	// Of is the release, as in Affected. Some advisory must name it.
+	Of string `json:"of"`
+	// EndOfSupport is the end of active support, "" when the publisher does not tell it apart.
+	EndOfSupport string `json:"endOfSupport,omitempty"`
+	// EndOfLife is the end of security updates.
+	EndOfLife string `json:"endOfLife"`
 }
 
 // Advisory is one vulnerability, as its publisher describes it.

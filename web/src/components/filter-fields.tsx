@@ -66,6 +66,33 @@ export function EPSSFilter({ value, onChange }: Props<number | undefined>) {
   );
 }
 
+/** A number of days: one of the steps, or what the address says. */
+export function DaysFilter({
+  label,
+  steps,
+  other,
+  value,
+  onChange,
+}: Props<number | undefined> & {
+  label: string;
+  steps: Record<number, string>;
+  other: (days: number) => string;
+}) {
+  const shown = value === undefined ? steps : { [value]: other(value), ...steps };
+  return (
+    <Select
+      label={label}
+      options={[
+        { value: "all", label: "Any" },
+        ...Object.entries(shown).map(([days, name]) => ({ value: days, label: name })),
+      ]}
+      value={value === undefined ? "all" : String(value)}
+      active={value !== undefined}
+      onChange={(next) => onChange(next === "all" ? undefined : Number(next))}
+    />
+  );
+}
+
 export function NamespaceFilter({ value, onChange }: Props<string>) {
   return (
     <TextFilter

@@ -49,6 +49,16 @@ export const share = (name: string): Field<number | undefined> => ({
   narrows: true,
 });
 
+/** A whole number within bounds. */
+export const integer = (name: string, least: number, most: number): Field<number | undefined> => ({
+  read: (params) => {
+    const value = params.get(name) ?? "";
+    return /^\d{1,9}$/.test(value) && Number(value) >= least && Number(value) <= most ? Number(value) : undefined;
+  },
+  write: (params, value) => value !== undefined && params.set(name, String(value)),
+  narrows: true,
+});
+
 /** A day of UTC such as 2026-01-31; empty without one. */
 export const day = (name: string): Field<string> => ({
   read: (params) => parseDay(params.get(name)),

@@ -4,6 +4,7 @@
  */
 import type { Counts } from "./counts.ts";
 import type { DatabaseBuild } from "./databaseBuild.ts";
+import type { Distro } from "./distro.ts";
 import type { FailureReason } from "./failureReason.ts";
 import type { ImageSizeClass } from "./imageSizeClass.ts";
 import type { ImageSource } from "./imageSource.ts";
@@ -20,7 +21,13 @@ export interface Image {
   nextAttempt?: string;
   /** Memory size class for scans of the image's repository, from S to L. It is raised when a scan runs out of memory. */
   sizeClass?: ImageSizeClass;
-  distro?: string;
+  distro?: Distro;
+  /**
+   * When the image was created, as its configuration states. Absent if that is not known: if the configuration was not read, as in
+   * scans of image volumes and in external reports, or if the time cannot be the real one, that is, before 2013, as in many
+   * reproducible builds, or in the future.
+   */
+  created?: string;
   /** Total size of the layers in bytes; 0 if unknown. */
   size: number;
   packages: number;

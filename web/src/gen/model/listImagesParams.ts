@@ -51,6 +51,18 @@ export type ListImagesParams = {
    */
   source?: ImageSource;
   /**
+   * Return images whose distribution reaches its end of life within this number of days, or has reached it. With 0, return only the latter.
+   * @minimum 0
+   * @maximum 36500
+   */
+  endOfLifeWithin?: number;
+  /**
+   * Return images that were created at least this number of days ago.
+   * @minimum 1
+   * @maximum 36500
+   */
+  olderThan?: number;
+  /**
    * Return what runs in this namespace now.
    * @maxLength 253
    */
@@ -65,6 +77,9 @@ export type ListImagesParams = {
    * @maxLength 63
    */
   workloadKind?: WorkloadKindParameter;
+  /**
+   * With `created`, the oldest images come first, and those whose creation time is not known come last.
+   */
   sort?: ListImagesSort;
   /**
    * If absent, the Accept header selects the format; the default is json, as described here. cyclonedx-json: CycloneDX 1.6

@@ -8,4 +8,5 @@ export type ListImagesSort = (typeof ListImagesSort)[keyof typeof ListImagesSort
 export const ListImagesSort = {
   imageId: "imageId",
   "-severity": "-severity",
+  created: "created",
 } as const;

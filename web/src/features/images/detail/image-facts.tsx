@@ -3,8 +3,9 @@ import { CopyButton } from "@/components/ui/copy-button";
 import { RelativeTime } from "@/components/ui/relative-time";
 import type { Image } from "@/gen/model";
 import { visible } from "@/lib/text";
-import { formatBytes, formatNumber } from "@/lib/format";
+import { formatBytes, formatDay, formatNumber } from "@/lib/format";
 import { sourceName } from "@/lib/source";
+import { distroName } from "../lifecycle";
 
 function Fact({ name, children }: { name: string; children: ReactNode }) {
   return (
@@ -25,7 +26,19 @@ export function ImageFacts({ image }: { image: Image }) {
       </div>
       <dl className="grid grid-cols-2 gap-x-6 gap-y-4 p-4 sm:grid-cols-3 xl:grid-cols-4">
         <Fact name="Platform">{visible(image.platform) || "unknown"}</Fact>
-        <Fact name="Distribution">{visible(image.distro ?? "unknown")}</Fact>
+        <Fact name="Distribution">{distroName(image.distro) || "unknown"}</Fact>
+        {image.distro && (
+          <Fact name="End of life">
+            {image.distro.endOfLife ? formatDay(image.distro.endOfLife) : "unknown"}{" "}
+            {image.distro.endOfLifeReached && <span className="font-medium text-warn">(reached)</span>}
+          </Fact>
+        )}
+        {image.distro?.endOfSupport && (
+          <Fact name="End of active support">{formatDay(image.distro.endOfSupport)}</Fact>
+        )}
+        <Fact name="Created">
+          <RelativeTime iso={image.created} none="unknown" />
+        </Fact>
         <Fact name="Packages">{image.packages > 0 ? formatNumber(image.packages) : "unknown"}</Fact>
         <Fact name="Size">{image.size > 0 ? formatBytes(image.size) : "unknown"}</Fact>
         <Fact name="First seen">

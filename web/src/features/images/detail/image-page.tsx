@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import { CircleX, Clock, FileQuestion, FileText, FileWarning } from "lucide-react";
+import { CalendarX, CircleX, Clock, FileQuestion, FileText, FileWarning } from "lucide-react";
 import { Link, useParams } from "react-router";
 import { KevMark, SeverityBar, SeverityCounts } from "@/components/severity";
 import { BackLink } from "@/components/ui/back-link";
@@ -14,7 +14,7 @@ import { InOthers } from "@/features/session/empty";
 import { listImages, useGetImage } from "@/gen/images/images";
 import type { Image } from "@/gen/model";
 import { useAddress } from "@/lib/address";
-import { plural } from "@/lib/format";
+import { formatDay, plural } from "@/lib/format";
 import { parseImageId } from "@/lib/image-id";
 import { rolloutsOfImagePath } from "@/lib/paths";
 import { ApiError } from "@/lib/problem";
@@ -23,6 +23,7 @@ import { describeCounts, totalFindings } from "@/lib/severity";
 import { usePageTitle } from "@/lib/use-page-title";
 import { ImageName } from "@/components/image-name";
 import { LoadError } from "@/components/ui/load-error";
+import { distroName } from "../lifecycle";
 import { explain, hasResults, StateBadge } from "../state";
 import { findingFilters, tabs } from "./filters";
 import { Findings } from "./findings";
@@ -85,6 +86,7 @@ function ImageView({ image }: { image: Image }) {
         <ImageActions image={image} />
       </div>
       <Situation image={image} />
+      <EndOfLife image={image} />
       <div className="mt-5 grid gap-3 xl:grid-cols-[1.6fr_1fr]">
         <ImageFacts image={image} />
         <Summary image={image} />
@@ -136,6 +138,23 @@ function Situation({ image }: { image: Image }) {
           </span>
         )}
       </p>
+    </Callout>
+  );
+}
+
+function EndOfLife({ image: { distro } }: { image: Image }) {
+  if (!distro?.endOfLifeReached) return null;
+  return (
+    <Callout
+      tone="warn"
+      icon={CalendarX}
+      title={`${distroName(distro)} has reached its end of life`}
+      className="mt-4"
+    >
+      <p>
+        {`It has had no security updates since ${formatDay(distro.endOfLife ?? "")}. New vulnerabilities of its packages may have no fix, or may be missing here, because no advisories are published.`}
+      </p>
+      <p>Rebuild the image from a release that is still maintained.</p>
     </Callout>
   );
 }

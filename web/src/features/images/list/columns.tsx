@@ -11,6 +11,7 @@ import { ListImagesSort, type Image } from "@/gen/model";
 import { formatNumber } from "@/lib/format";
 import { imagePath, parseImageId } from "@/lib/image-id";
 import { visible } from "@/lib/text";
+import { distroName, EndOfLifeMark } from "../lifecycle";
 import { explain, hasResults, scannedAt, StateBadge } from "../state";
 
 const grid =
@@ -77,6 +78,12 @@ export const columns = (
           <span className="block truncate font-mono text-xs text-muted">
             {parseImageId(image.imageId).digest || "no digest"}
             <span className="xl:hidden"> · {visible(image.platform)}</span>
+            {image.distro?.endOfLifeReached && (
+              <span className="xl:hidden">
+                {" · "}
+                <EndOfLifeMark distro={image.distro} className="font-sans" />
+              </span>
+            )}
           </span>
         </span>
         <CopyButton
@@ -94,7 +101,11 @@ export const columns = (
     cell: ({ row: { original: image } }) => (
       <span className="block text-[13px]">
         <span className="untrusted block truncate">{visible(image.platform)}</span>
-        <span className="untrusted block truncate text-xs text-muted">{visible(image.distro ?? "")}</span>
+        <span className="untrusted block truncate text-xs text-muted">
+          {distroName(image.distro)}
+          {image.distro?.endOfLifeReached && " · "}
+          <EndOfLifeMark distro={image.distro} />
+        </span>
       </span>
     ),
   },
@@ -134,7 +145,14 @@ export const columns = (
     meta: { className: "text-right" },
     header: "Scanned",
     cell: ({ row: { original: image } }) => (
-      <RelativeTime iso={scannedAt(image)} className="text-[13px] whitespace-nowrap text-muted" />
+      <>
+        <RelativeTime iso={scannedAt(image)} className="text-[13px] whitespace-nowrap text-muted" />
+        {image.created && (
+          <span className="block truncate text-xs text-muted">
+            built <RelativeTime iso={image.created} />
+          </span>
+        )}
+      </>
     ),
   },
   ...(onRemove ? [actions(onRemove)] : []),
@@ -167,7 +185,9 @@ export function ImageCard({ image, onRemove }: { image: Image; onRemove: OnRemov
       <p className="untrusted truncate text-xs text-muted">
         <span className="font-mono">{parseImageId(image.imageId).digest || "no digest"}</span> ·{" "}
         {image.platform}
-        {image.distro && ` · ${visible(image.distro)}`}
+        {image.distro && ` · ${distroName(image.distro)}`}
+        {image.distro?.endOfLifeReached && " · "}
+        <EndOfLifeMark distro={image.distro} />
       </p>
       <div className="mt-2 flex items-center gap-2">
         <StateBadge state={image.state} />

@@ -1,6 +1,6 @@
 import { X } from "lucide-react";
 import { allFormats, ExportMenu } from "@/components/export-menu";
-import { FixableFilter, KevFilter, NamespaceFilter, SeverityFilter } from "@/components/filter-fields";
+import { DaysFilter, FixableFilter, KevFilter, NamespaceFilter, SeverityFilter } from "@/components/filter-fields";
 import { Button } from "@/components/ui/button";
 import { FilterBar } from "@/components/ui/filter-bar";
 import { SearchInput } from "@/components/ui/search-input";
@@ -15,9 +15,13 @@ import { imageFilters, toRequest, type Filters } from "./filters";
 const sortOptions: Option<ListImagesSort>[] = [
   { value: ListImagesSort["-severity"], label: "Most severe" },
   { value: ListImagesSort.imageId, label: "Image" },
+  { value: ListImagesSort.created, label: "Oldest" },
 ];
 
 const stateOptions = allStates.map((state) => ({ value: state, label: state }));
+
+const endOfLifeSteps = { 0: "Reached", 90: "Within 90 days", 365: "Within a year" };
+const ageSteps = { 90: "90 days or more", 180: "180 days or more", 365: "A year or more" };
 
 interface Props {
   filters: Filters;
@@ -59,6 +63,20 @@ export function ImageFilterBar({ filters, update, total }: Props) {
       <SeverityFilter value={filters.severity} onChange={(severity) => update({ severity })} />
       <FixableFilter value={filters.fixable} onChange={(fixable) => update({ fixable })} />
       <KevFilter value={filters.kev} onChange={(kev) => update({ kev })} />
+      <DaysFilter
+        label="End of life"
+        steps={endOfLifeSteps}
+        other={(days) => `Within ${plural(days, "day")}`}
+        value={filters.endOfLifeWithin}
+        onChange={(endOfLifeWithin) => update({ endOfLifeWithin })}
+      />
+      <DaysFilter
+        label="Age"
+        steps={ageSteps}
+        other={(days) => `${plural(days, "day")} or more`}
+        value={filters.olderThan}
+        onChange={(olderThan) => update({ olderThan })}
+      />
       <NamespaceFilter value={filters.namespace} onChange={(namespace) => update({ namespace })} />
       <Select label="Sort" options={sortOptions} value={filters.sort} onChange={(sort) => update({ sort })} />
       {filters.workload && (

@@ -1,5 +1,5 @@
 import { ImageState, ListImagesSort, Severity, type ListImagesParams } from "@/gen/model";
-import { address, choice, flag, oneOf, orAbsent, someOf, text } from "@/lib/address";
+import { address, choice, flag, integer, oneOf, orAbsent, someOf, text } from "@/lib/address";
 
 export interface Filters {
   text: string;
@@ -7,6 +7,8 @@ export interface Filters {
   severity: Severity | undefined;
   fixable: boolean;
   kev: boolean;
+  endOfLifeWithin: number | undefined;
+  olderThan: number | undefined;
   namespace: string;
   workloadKind: string;
   workload: string;
@@ -19,6 +21,8 @@ export const imageFilters = address<Filters>({
   severity: oneOf("severity", Severity),
   fixable: flag("fixable"),
   kev: flag("kev"),
+  endOfLifeWithin: integer("endOfLifeWithin", 0, 36_500),
+  olderThan: integer("olderThan", 1, 36_500),
   namespace: text("namespace", 253),
   workloadKind: text("kind", 63),
   workload: text("workload", 253),
@@ -31,6 +35,8 @@ export const toRequest = (filters: Filters): ListImagesParams => ({
   severity: filters.severity,
   fixable: orAbsent(filters.fixable),
   kev: orAbsent(filters.kev),
+  endOfLifeWithin: filters.endOfLifeWithin,
+  olderThan: filters.olderThan,
   namespace: orAbsent(filters.namespace),
   workloadKind: orAbsent(filters.workloadKind),
   workload: orAbsent(filters.workload),
