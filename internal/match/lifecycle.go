@@ -39,8 +39,8 @@ func (d *Database) Lifecycles(ctx context.Context, distros []string) (map[string
 // Red Hat Enterprise Linux.
 func (s *store) lifecycle(name string) (model.Lifecycle, error) {
 	release := parseDistro(name)
-	if release == nil || release.MajorVersion() == "" && release.LabelVersion() == "" {
-		return model.Lifecycle{}, nil // Without a version, any release would be found.
+	if release == nil || release.Name() == "" || release.MajorVersion() == "" && release.LabelVersion() == "" {
+		return model.Lifecycle{}, nil // Without a name or a version, any release would be found.
 	}
 	found, err := s.GetOperatingSystems(v6.OSSpecifier{
 		Name: release.Name(), MajorVersion: release.MajorVersion(), MinorVersion: release.MinorVersion(), RemainingVersion: release.RemainingVersion(),

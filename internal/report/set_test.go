@@ -54,7 +54,9 @@ func setAs(t *testing.T, format report.Format, set report.Set) []byte {
 
 // threeImages hold the same packages, partly; the one in the middle has nothing.
 func threeImages() report.Set {
-	return setOf(full(), named(inputOf(nil, nil), "empty"), named(plain(), "plain"))
+	dated := named(plain(), "plain")
+	dated.Lifecycle.EndOfLife, dated.Created = time.Date(2026, 6, 10, 0, 0, 0, 0, time.UTC), time.Date(2025, 1, 2, 3, 4, 5, 0, time.UTC)
+	return setOf(full(), named(inputOf(nil, nil), "empty"), dated)
 }
 
 func TestSetFollowsTheSchemas(t *testing.T) {

@@ -19,6 +19,32 @@ test("filters and sort live in the address", async ({ page, open }) => {
   await expect(page.getByText("120 images")).toBeVisible();
 });
 
+test("images past the end of life of their distribution say so, and can be selected", async ({
+  page,
+  open,
+}) => {
+  await open({}, "/?sort=imageId");
+  await page.getByRole("combobox", { name: /End of life/ }).click();
+  await page.getByRole("option", { name: "Reached" }).click();
+  await expect(page).toHaveURL(/endOfLifeWithin=0/);
+  await expect(page.getByText("120 images")).toHaveCount(0);
+  const row = page.getByRole("row").nth(1);
+  await expect(row.getByText("End of life").locator("visible=true")).toBeVisible();
+  await row.getByRole("link").click();
+  await expect(page.getByText(/has reached its end of life$/)).toBeVisible();
+  await expect(page.getByText("(reached)")).toBeVisible();
+});
+
+test("the oldest images first", async ({ page, open }) => {
+  await open();
+  await page.getByRole("combobox", { name: /Age/ }).click();
+  await page.getByRole("option", { name: "A year or more" }).click();
+  await page.getByRole("combobox", { name: /Sort/ }).click();
+  await page.getByRole("option", { name: "Oldest" }).click();
+  await expect(page).toHaveURL(/olderThan=365&sort=created/);
+  await expect(page.getByRole("row").nth(1)).toContainText(/built 2 years ago/);
+});
+
 test("several states at once, and nothing that matches", async ({ page, open }) => {
   await open();
   await page.getByRole("combobox", { name: /State/ }).click();

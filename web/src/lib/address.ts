@@ -53,7 +53,9 @@ export const share = (name: string): Field<number | undefined> => ({
 export const integer = (name: string, least: number, most: number): Field<number | undefined> => ({
   read: (params) => {
     const value = params.get(name) ?? "";
-    return /^\d{1,9}$/.test(value) && Number(value) >= least && Number(value) <= most ? Number(value) : undefined;
+    return /^\d{1,9}$/.test(value) && Number(value) >= least && Number(value) <= most
+      ? Number(value)
+      : undefined;
   },
   write: (params, value) => value !== undefined && params.set(name, String(value)),
   narrows: true,

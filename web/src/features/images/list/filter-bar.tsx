@@ -1,6 +1,12 @@
 import { X } from "lucide-react";
 import { allFormats, ExportMenu } from "@/components/export-menu";
-import { DaysFilter, FixableFilter, KevFilter, NamespaceFilter, SeverityFilter } from "@/components/filter-fields";
+import {
+  DaysFilter,
+  FixableFilter,
+  KevFilter,
+  NamespaceFilter,
+  SeverityFilter,
+} from "@/components/filter-fields";
 import { Button } from "@/components/ui/button";
 import { FilterBar } from "@/components/ui/filter-bar";
 import { SearchInput } from "@/components/ui/search-input";

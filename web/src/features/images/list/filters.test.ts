@@ -9,12 +9,15 @@ it.each([
   "",
   "q=a%2Fb&state=Pending&state=Failed&severity=High&sort=imageId",
   "fixable=true&kev=true&namespace=web&kind=Deployment&workload=shop",
+  "endOfLifeWithin=0&olderThan=365&sort=created",
 ])("keeps %s", (search) => {
   expect([...new URLSearchParams(kept(search))].sort()).toEqual([...new URLSearchParams(search)].sort());
 });
 
 it("ignores what it does not understand", () => {
-  const filters = imageFilters.read(new URLSearchParams("state=Bogus&severity=x&sort=drop&q=&kev=1"));
+  const filters = imageFilters.read(
+    new URLSearchParams("state=Bogus&severity=x&sort=drop&q=&kev=1&endOfLifeWithin=-1&olderThan=0"),
+  );
   expect(imageFilters.isFiltered(filters)).toBe(false);
   expect(imageFilters.write(filters).toString()).toBe("");
   expect(toRequest(filters)).toEqual({ sort: "-severity" });

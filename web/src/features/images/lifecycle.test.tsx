@@ -1,0 +1,30 @@
+import { render, screen } from "@testing-library/react";
+import { expect, it } from "vitest";
+import { distroName, EndOfLifeMark } from "./lifecycle";
+
+it("names a distribution", () => {
+  expect(distroName({ name: "debian", version: "12" })).toBe("debian 12");
+  expect(distroName({ name: "wolfi" })).toBe("wolfi");
+  expect(distroName(undefined)).toBe("");
+});
+
+it("marks a distribution that has reached its end of life in words", () => {
+  render(
+    <EndOfLifeMark
+      distro={{ name: "debian", version: "11", endOfLife: "2024-08-14", endOfLifeReached: true }}
+    />,
+  );
+  expect(screen.getByText("End of life")).toHaveAttribute(
+    "title",
+    "debian 11 has had no security updates since Aug 14, 2024",
+  );
+});
+
+it.each([
+  undefined,
+  { name: "arch" },
+  { name: "debian", version: "13", endOfLife: "2028-08-09", endOfLifeReached: false },
+])("does not mark %j", (distro) => {
+  const { container } = render(<EndOfLifeMark distro={distro} />);
+  expect(container).toBeEmptyDOMElement();
+});
