@@ -22,7 +22,7 @@ func TestParametersAreRefused(t *testing.T) {
 	f.seed()
 	image := "/api/v1/images/" + escape(scannedID)
 	for target, want := range map[string]string{
-		"/api/v1/images?namspace=a":                                     `"namspace" is not a query parameter of this resource; its parameters are epss, fixable, format`,
+		"/api/v1/images?namspace=a":                                     `"namspace" is not a query parameter of this resource; its parameters are endOfLifeWithin, epss, fixable, format`,
 		"/api/v1/overview?text=a":                                       "it has none",
 		"/api/v1/images?fixable=perhaps":                                `fixable: "perhaps" is not a boolean`,
 		"/api/v1/images?kev=true&kev=false":                             "kev",

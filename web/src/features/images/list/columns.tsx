@@ -78,12 +78,6 @@ export const columns = (
           <span className="block truncate font-mono text-xs text-muted">
             {parseImageId(image.imageId).digest || "no digest"}
             <span className="xl:hidden"> · {visible(image.platform)}</span>
-            {image.distro?.endOfLifeReached && (
-              <span className="xl:hidden">
-                {" · "}
-                <EndOfLifeMark distro={image.distro} className="font-sans" />
-              </span>
-            )}
           </span>
         </span>
         <CopyButton
@@ -101,11 +95,7 @@ export const columns = (
     cell: ({ row: { original: image } }) => (
       <span className="block text-[13px]">
         <span className="untrusted block truncate">{visible(image.platform)}</span>
-        <span className="untrusted block truncate text-xs text-muted">
-          {distroName(image.distro)}
-          {image.distro?.endOfLifeReached && " · "}
-          <EndOfLifeMark distro={image.distro} />
-        </span>
+        <span className="untrusted block truncate text-xs text-muted">{distroName(image.distro)}</span>
       </span>
     ),
   },
@@ -115,7 +105,10 @@ export const columns = (
     cell: ({ row: { original: image } }) => (
       <>
         <StateBadge state={image.state} />
-        <FailureNote image={image} />
+        <span className="flex gap-2 text-xs">
+          <EndOfLifeMark distro={image.distro} />
+          <FailureNote image={image} />
+        </span>
       </>
     ),
   },
@@ -186,12 +179,11 @@ export function ImageCard({ image, onRemove }: { image: Image; onRemove: OnRemov
         <span className="font-mono">{parseImageId(image.imageId).digest || "no digest"}</span> ·{" "}
         {image.platform}
         {image.distro && ` · ${distroName(image.distro)}`}
-        {image.distro?.endOfLifeReached && " · "}
-        <EndOfLifeMark distro={image.distro} />
       </p>
       <div className="mt-2 flex items-center gap-2">
         <StateBadge state={image.state} />
         {image.counts.kev > 0 && <KevMark />}
+        <EndOfLifeMark distro={image.distro} className="text-xs" />
         <RelativeTime iso={scannedAt(image)} className="ml-auto text-xs text-muted" />
       </div>
       {hasResults(image) ? (
