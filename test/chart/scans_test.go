@@ -90,6 +90,13 @@ func TestAlerts(t *testing.T) {
 			t.Errorf("%s is not in %s", want, content)
 		}
 	}
+	const endOfLife = "ScannerOperatorDistributionEndOfLife"
+	if strings.Contains(string(content), endOfLife) {
+		t.Errorf("the alert %s was not asked for", endOfLife)
+	}
+	if content, err = rules("prometheusRule: {enabled: true, endOfLife: true}")[0].MarshalJSON(); err != nil || !strings.Contains(string(content), endOfLife) {
+		t.Errorf("the alert %s is not in %s, %v", endOfLife, content, err)
+	}
 }
 
 // TestKustomizePriority compares the manifests of config with the chart, whose names they have with the prefix of config/default.
