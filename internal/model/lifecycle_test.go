@@ -21,14 +21,14 @@ func TestLifecycleEnded(t *testing.T) {
 
 func TestCreatedAt(t *testing.T) {
 	now := time.Date(2026, 6, 10, 12, 0, 0, 0, time.UTC)
-	real := time.Date(2013, 1, 1, 0, 0, 0, 0, time.UTC)
+	first := time.Date(2013, 1, 1, 0, 0, 0, 0, time.UTC)
 	for name, test := range map[string]struct{ stated, want time.Time }{
 		"none":                {time.Time{}, time.Time{}},
 		"1970":                {time.Unix(0, 0), time.Time{}},
 		"1980":                {time.Date(1980, 1, 1, 0, 0, 1, 0, time.UTC), time.Time{}},
-		"before containers":   {real.Add(-time.Second), time.Time{}},
-		"real":                {real, real},
-		"in another zone":     {real.In(time.FixedZone("x", -3600)), real},
+		"before containers":   {first.Add(-time.Second), time.Time{}},
+		"real":                {first, first},
+		"in another zone":     {first.In(time.FixedZone("x", -3600)), first},
 		"clock slightly off":  {now.Add(24 * time.Hour), now.Add(24 * time.Hour)},
 		"in the future":       {now.Add(25 * time.Hour), time.Time{}},
 		"year of five digits": {time.Date(99999, 1, 1, 0, 0, 0, 0, time.UTC), time.Time{}},
