@@ -145,8 +145,8 @@ func (o *options) imageColumns() []column[api.Image] {
 		{header: "KEV", value: func(i api.Image) string { return number(i.Counts.Kev) }},
 		{header: "FIXABLE", value: func(i api.Image) string { return number(i.Counts.Fixable) }},
 		{header: "PACKAGES", wide: true, value: func(i api.Image) string { return number(i.Packages) }},
-		{header: "DISTRO", wide: true, value: func(i api.Image) string { return distroName(i.Distro) }},
-		{header: "END-OF-LIFE", wide: true, value: func(i api.Image) string { return endOfLife(i.Distro) }},
+		{header: "DISTRO", wide: true, value: func(i api.Image) string { return value(i.Distro) }},
+		{header: "END-OF-LIFE", wide: true, value: func(i api.Image) string { return endOfLife(i.Distribution) }},
 		{header: "CREATED", wide: true, value: func(i api.Image) string { return o.age(i.Created) }},
 		{header: "SIZE", wide: true, value: func(i api.Image) string {
 			if i.Size == 0 {
@@ -160,18 +160,8 @@ func (o *options) imageColumns() []column[api.Image] {
 	}
 }
 
-func distroName(d *api.Distro) string {
-	switch {
-	case d == nil:
-		return ""
-	case value(d.Version) == "":
-		return d.Name
-	}
-	return d.Name + ":" + *d.Version
-}
-
 // endOfLife is the date of the end of life of a distribution, and says whether it has passed.
-func endOfLife(d *api.Distro) string {
+func endOfLife(d *api.Distribution) string {
 	if d == nil || d.EndOfLife == nil {
 		return ""
 	}

@@ -24,10 +24,10 @@ const digest = "1e42bbe2508154c9126d48c2b8a75420c3544343bf86fd041fb7527e017a4b4a
 // answers are those of the operator, by path. HOSTILE stands for the hostile text.
 var answers = map[string]string{
 	"/api/v1/images": `{"total":3,"items":[
-		{"imageId":"docker.io/library/alpine@sha256:` + digest + `","platform":"linux/amd64","state":"Scanned","packages":14,"size":8388608,"attempts":0,"distro":{"name":"alpine","version":"3.20","endOfLife":"2026-04-01","endOfLifeReached":true},"created":"2024-11-23T12:00:00Z",
+		{"imageId":"docker.io/library/alpine@sha256:` + digest + `","platform":"linux/amd64","state":"Scanned","packages":14,"size":8388608,"attempts":0,"distro":"alpine:3.20","distribution":{"name":"alpine","version":"3.20","endOfLife":"2026-04-01","endOfLifeReached":true},"created":"2024-11-23T12:00:00Z",
 		 "firstSeen":"2026-11-20T12:00:00Z","counts":{"critical":1,"high":2,"medium":3,"low":4,"negligible":0,"unknown":0,"kev":1,"fixable":5}},
 		{"imageId":"r.example/HOSTILE@sha256:` + digest + `","platform":"HOSTILE","state":"Failed","reason":"ImageNotFound","message":"HOSTILE","packages":0,"size":0,"attempts":3,
-		 "firstSeen":"2026-11-23T11:00:00Z","counts":{},"distro":{"name":"HOSTILE","version":"HOSTILE","endOfLife":"2027-01-01","endOfLifeReached":false}},
+		 "firstSeen":"2026-11-23T11:00:00Z","counts":{},"distro":"HOSTILE:HOSTILE","distribution":{"name":"HOSTILE","version":"HOSTILE","endOfLife":"2027-01-01","endOfLifeReached":false}},
 		{"imageId":"r.example/partial","platform":"linux/arm64","state":"Scanned","partial":true,"packages":1,"size":0,"attempts":0,"firstSeen":"2026-11-23T11:59:50Z","counts":{}}]}`,
 	"/api/v1/vulnerabilities": `{"total":2000,"items":[
 		{"id":"CVE-2021-44228","severity":"Critical","kev":true,"epss":0.944,"risk":99.94,"fixable":true,"images":3,"workloads":5,"packages":2,"firstSeen":"2026-10-01T12:00:00Z"},

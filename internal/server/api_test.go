@@ -25,7 +25,7 @@ func TestReadingMeetsTheSpecification(t *testing.T) {
 		{"/api/v1/images", "/api/v1/images", `"total":3`},
 		{"/api/v1/images?text=ALPINE&state=Scanned&state=Reported&severity=High&sort=-severity&pageSize=1", "/api/v1/images", `"total":1`},
 		{"/api/v1/images?state=Failed", "/api/v1/images", `"reason":"ImageNotFound"`},
-		{image, "/api/v1/images/{imageId}", `"distro":{"endOfLife":"2026-04-01","endOfLifeReached":true,"endOfSupport":"2025-04-01","name":"alpine","version":"3.20"}`},
+		{image, "/api/v1/images/{imageId}", `"distribution":{"endOfLife":"2026-04-01","endOfLifeReached":true,"endOfSupport":"2025-04-01","name":"alpine","version":"3.20"}`},
 		{image, "/api/v1/images/{imageId}", `"created":"2023-11-01T08:00:00Z"`},
 		{"/api/v1/images?endOfLifeWithin=0&olderThan=1&sort=created", "/api/v1/images", `"total":1`},
 		{"/api/v1/images?olderThan=36500", "/api/v1/images", `"total":0`},

@@ -87,49 +87,50 @@ func (o operations) ListPresences(ctx context.Context, request api.ListPresences
 
 func (s *Server) toImage(image store.Image) api.Image {
 	return api.Image{
-		ImageId:     image.Key.ImageID,
-		Platform:    image.Key.Platform.String(),
-		State:       api.ImageState(image.State),
-		Reason:      optional(api.FailureReason(image.Reason)),
-		Message:     optional(image.Message),
-		Attempts:    image.Attempts,
-		NextAttempt: optionalTime(image.NextAttempt),
-		SizeClass:   optional(api.ImageSizeClass(image.SizeClass)),
-		Distro:      s.toDistro(image),
-		Created:     optionalTime(image.Created),
-		Size:        image.Size,
-		Packages:    image.PackageCount,
-		Counts:      toCounts(image.Counts),
-		Database:    toBuild(image.Database),
-		FirstSeen:   image.FirstSeen.UTC(),
-		CatalogedAt: optionalTime(image.CatalogedAt),
-		MatchedAt:   optionalTime(image.MatchedAt),
-		ScannedIn:   optional(image.ScannedIn),
-		Cataloger:   optional(image.Cataloger),
-		Source:      optional(api.ImageSource(image.Source)),
-		Partial:     optional(image.Partial()),
-		Unreadable:  optional(image.Unreadable),
-		AttestedBy:  optional(image.AttestedBy),
-		FromReport:  optional(image.FromReport),
-		Reported:    optionalCounts(image.Reported),
+		ImageId:      image.Key.ImageID,
+		Platform:     image.Key.Platform.String(),
+		State:        api.ImageState(image.State),
+		Reason:       optional(api.FailureReason(image.Reason)),
+		Message:      optional(image.Message),
+		Attempts:     image.Attempts,
+		NextAttempt:  optionalTime(image.NextAttempt),
+		SizeClass:    optional(api.ImageSizeClass(image.SizeClass)),
+		Distro:       optional(image.Distro),
+		Distribution: s.toDistribution(image),
+		Created:      optionalTime(image.Created),
+		Size:         image.Size,
+		Packages:     image.PackageCount,
+		Counts:       toCounts(image.Counts),
+		Database:     toBuild(image.Database),
+		FirstSeen:    image.FirstSeen.UTC(),
+		CatalogedAt:  optionalTime(image.CatalogedAt),
+		MatchedAt:    optionalTime(image.MatchedAt),
+		ScannedIn:    optional(image.ScannedIn),
+		Cataloger:    optional(image.Cataloger),
+		Source:       optional(api.ImageSource(image.Source)),
+		Partial:      optional(image.Partial()),
+		Unreadable:   optional(image.Unreadable),
+		AttestedBy:   optional(image.AttestedBy),
+		FromReport:   optional(image.FromReport),
+		Reported:     optionalCounts(image.Reported),
 	}
 }
 
-// toDistro is the distribution of an image, nil when it has none.
-func (s *Server) toDistro(image store.Image) *api.Distro {
+// toDistribution is the distribution of an image, nil when it has none.
+func (s *Server) toDistribution(image store.Image) *api.Distribution {
 	name, version, _ := strings.Cut(image.Distro, ":")
 	if name == "" {
 		return nil
 	}
-	distro := &api.Distro{
+	distribution := &api.Distribution{
 		Name: name, Version: optional(version),
 		EndOfSupport: optionalDate(image.Lifecycle.EndOfSupport), EndOfLife: optionalDate(image.Lifecycle.EndOfLife),
 	}
-	if distro.EndOfLife != nil {
+	if distribution.EndOfLife != nil {
 		ended := image.Lifecycle.Ended(s.clock())
-		distro.EndOfLifeReached = &ended
+		distribution.EndOfLifeReached = &ended
 	}
-	return distro
+	return distribution
 }
 
 func optionalDate(t time.Time) *openapi_types.Date {

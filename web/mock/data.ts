@@ -3,7 +3,7 @@ import type {
   Counts,
   CoverageSummary,
   DatabaseBuild,
-  Distro,
+  Distribution,
   FailureReason,
   Finding,
   Image,
@@ -68,7 +68,7 @@ const endsOfLife: [string, string, string, string?][] = [
   ["rhel", "9", "2099-05-31", "2027-05-31"],
 ];
 
-function makeDistro(text: string, now: number): Distro {
+function makeDistribution(text: string, now: number): Distribution {
   const [name = "", version = ""] = text.split(" ");
   const known = endsOfLife.find(([id, start]) => id === name && version.startsWith(start));
   if (!known) return { name, version };
@@ -136,7 +136,7 @@ export function makeImages(count: number, database: DatabaseBuild, now = Date.no
       state,
       ...(state === "Failed" && { reason, message, nextAttempt: ago(-random() * 2) }),
       attempts: state === "Failed" ? 1 + Math.floor(random() * 5) : 0,
-      ...(cataloged && distro && { distro: makeDistro(distro, now) }),
+      ...(cataloged && distro && { distro, distribution: makeDistribution(distro, now) }),
       ...(cataloged && index % 3 === 0 && { created: ago(24 * (20 + ((index * 37) % 900))) }),
       size: cataloged ? Math.floor(4e6 + random() ** 3 * 9e8) : 0,
       packages: cataloged ? 14 + Math.floor(random() ** 2 * 900) : 0,

@@ -100,10 +100,14 @@ export function filterSums(
 const dayLength = 86_400_000;
 
 /** Whether the distribution and the age of an image are as the parameters want them. */
-export function agesMatch({ distro, created }: Image, params: URLSearchParams, now = Date.now()): boolean {
+export function agesMatch(
+  { distribution, created }: Image,
+  params: URLSearchParams,
+  now = Date.now(),
+): boolean {
   const [within, older] = [params.get("endOfLifeWithin"), params.get("olderThan")];
   return (
-    (within === null || Date.parse(distro?.endOfLife ?? "") <= now + Number(within) * dayLength) &&
+    (within === null || Date.parse(distribution?.endOfLife ?? "") <= now + Number(within) * dayLength) &&
     (older === null || Date.parse(created ?? "") <= now - Number(older) * dayLength)
   );
 }

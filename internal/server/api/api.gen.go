@@ -1114,8 +1114,8 @@ type DatabaseUpdate struct {
 	Total *int64 `json:"total,omitempty"`
 }
 
-// Distro The distribution of an image. The dates are those of the vulnerability database in use; absent if it does not state them.
-type Distro struct {
+// Distribution The distribution of an image. The dates are those of the vulnerability database in use; absent if it does not state them.
+type Distribution struct {
 	// EndOfLife End of security updates.
 	EndOfLife *openapi_types.Date `json:"endOfLife,omitempty"`
 
@@ -1275,8 +1275,11 @@ type Image struct {
 	Created  *time.Time     `json:"created,omitempty"`
 	Database *DatabaseBuild `json:"database,omitempty"`
 
-	// Distro The distribution of an image. The dates are those of the vulnerability database in use; absent if it does not state them.
-	Distro    *Distro   `json:"distro,omitempty"`
+	// Distribution The distribution of an image. The dates are those of the vulnerability database in use; absent if it does not state them.
+	Distribution *Distribution `json:"distribution,omitempty"`
+
+	// Distro The distribution as id:version, for example debian:12.
+	Distro    *string   `json:"distro,omitempty"`
 	FirstSeen time.Time `json:"firstSeen"`
 
 	// FromReport The packages come from an external report. Absent if the operator cataloged the image.

@@ -1,17 +1,17 @@
 import { render, screen } from "@testing-library/react";
 import { expect, it } from "vitest";
-import { distroName, EndOfLifeMark } from "./lifecycle";
+import { distributionName, EndOfLifeMark } from "./lifecycle";
 
 it("names a distribution", () => {
-  expect(distroName({ name: "debian", version: "12" })).toBe("debian 12");
-  expect(distroName({ name: "wolfi" })).toBe("wolfi");
-  expect(distroName(undefined)).toBe("");
+  expect(distributionName({ name: "debian", version: "12" })).toBe("debian 12");
+  expect(distributionName({ name: "wolfi" })).toBe("wolfi");
+  expect(distributionName(undefined)).toBe("");
 });
 
 it("marks a distribution that has reached its end of life in words", () => {
   render(
     <EndOfLifeMark
-      distro={{ name: "debian", version: "11", endOfLife: "2024-08-14", endOfLifeReached: true }}
+      distribution={{ name: "debian", version: "11", endOfLife: "2024-08-14", endOfLifeReached: true }}
     />,
   );
   expect(screen.getByText("End of life")).toHaveAttribute(
@@ -24,7 +24,7 @@ it.each([
   undefined,
   { name: "arch" },
   { name: "debian", version: "13", endOfLife: "2028-08-09", endOfLifeReached: false },
-])("does not mark %j", (distro) => {
-  const { container } = render(<EndOfLifeMark distro={distro} />);
+])("does not mark %j", (distribution) => {
+  const { container } = render(<EndOfLifeMark distribution={distribution} />);
   expect(container).toBeEmptyDOMElement();
 });

@@ -4,7 +4,7 @@
  */
 import type { Counts } from "./counts.ts";
 import type { DatabaseBuild } from "./databaseBuild.ts";
-import type { Distro } from "./distro.ts";
+import type { Distribution } from "./distribution.ts";
 import type { FailureReason } from "./failureReason.ts";
 import type { ImageSizeClass } from "./imageSizeClass.ts";
 import type { ImageSource } from "./imageSource.ts";
@@ -21,7 +21,9 @@ export interface Image {
   nextAttempt?: string;
   /** Memory size class for scans of the image's repository, from S to L. It is raised when a scan runs out of memory. */
   sizeClass?: ImageSizeClass;
-  distro?: Distro;
+  /** The distribution as id:version, for example debian:12. */
+  distro?: string;
+  distribution?: Distribution;
   /**
    * When the image was created, as its configuration states. Absent if that is not known: if the configuration was not read, as in
    * scans of image volumes and in external reports, or if the time cannot be the real one, that is, before 2013, as in many

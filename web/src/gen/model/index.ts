@@ -25,7 +25,7 @@ export * from "./databaseList.ts";
 export * from "./databaseState.ts";
 export * from "./databaseUpdate.ts";
 export * from "./deleteSessionParams.ts";
-export * from "./distro.ts";
+export * from "./distribution.ts";
 export * from "./endProviderSessionBody.ts";
 export * from "./epss.ts";
 export * from "./event.ts";

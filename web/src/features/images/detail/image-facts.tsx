@@ -5,7 +5,7 @@ import type { Image } from "@/gen/model";
 import { visible } from "@/lib/text";
 import { formatBytes, formatDay, formatNumber } from "@/lib/format";
 import { sourceName } from "@/lib/source";
-import { distroName } from "../lifecycle";
+import { distributionName } from "../lifecycle";
 
 function Fact({ name, children }: { name: string; children: ReactNode }) {
   return (
@@ -26,15 +26,15 @@ export function ImageFacts({ image }: { image: Image }) {
       </div>
       <dl className="grid grid-cols-2 gap-x-6 gap-y-4 p-4 sm:grid-cols-3 xl:grid-cols-4">
         <Fact name="Platform">{visible(image.platform) || "unknown"}</Fact>
-        <Fact name="Distribution">{distroName(image.distro) || "unknown"}</Fact>
-        {image.distro && (
+        <Fact name="Distribution">{distributionName(image.distribution) || "unknown"}</Fact>
+        {image.distribution && (
           <Fact name="End of life">
-            {image.distro.endOfLife ? formatDay(image.distro.endOfLife) : "unknown"}{" "}
-            {image.distro.endOfLifeReached && <span className="font-medium text-warn">(reached)</span>}
+            {image.distribution.endOfLife ? formatDay(image.distribution.endOfLife) : "unknown"}{" "}
+            {image.distribution.endOfLifeReached && <span className="font-medium text-warn">(reached)</span>}
           </Fact>
         )}
-        {image.distro?.endOfSupport && (
-          <Fact name="End of active support">{formatDay(image.distro.endOfSupport)}</Fact>
+        {image.distribution?.endOfSupport && (
+          <Fact name="End of active support">{formatDay(image.distribution.endOfSupport)}</Fact>
         )}
         <Fact name="Created">
           <RelativeTime iso={image.created} none="unknown" />

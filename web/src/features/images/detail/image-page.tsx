@@ -23,7 +23,7 @@ import { describeCounts, totalFindings } from "@/lib/severity";
 import { usePageTitle } from "@/lib/use-page-title";
 import { ImageName } from "@/components/image-name";
 import { LoadError } from "@/components/ui/load-error";
-import { distroName } from "../lifecycle";
+import { distributionName } from "../lifecycle";
 import { explain, hasResults, StateBadge } from "../state";
 import { findingFilters, tabs } from "./filters";
 import { Findings } from "./findings";
@@ -142,17 +142,17 @@ function Situation({ image }: { image: Image }) {
   );
 }
 
-function EndOfLife({ image: { distro } }: { image: Image }) {
-  if (!distro?.endOfLifeReached) return null;
+function EndOfLife({ image: { distribution } }: { image: Image }) {
+  if (!distribution?.endOfLifeReached) return null;
   return (
     <Callout
       tone="warn"
       icon={CalendarX}
-      title={`${distroName(distro)} has reached its end of life`}
+      title={`${distributionName(distribution)} has reached its end of life`}
       className="mt-4"
     >
       <p>
-        {`It has had no security updates since ${formatDay(distro.endOfLife ?? "")}. New vulnerabilities of its packages may have no fix, or may be missing here, because no advisories are published.`}
+        {`It has had no security updates since ${formatDay(distribution.endOfLife ?? "")}. New vulnerabilities of its packages may have no fix, or may be missing here, because no advisories are published.`}
       </p>
       <p>Rebuild the image from a release that is still maintained.</p>
     </Callout>

@@ -11,7 +11,7 @@ import { ListImagesSort, type Image } from "@/gen/model";
 import { formatNumber } from "@/lib/format";
 import { imagePath, parseImageId } from "@/lib/image-id";
 import { visible } from "@/lib/text";
-import { distroName, EndOfLifeMark } from "../lifecycle";
+import { distributionName, EndOfLifeMark } from "../lifecycle";
 import { explain, hasResults, scannedAt, StateBadge } from "../state";
 
 const grid =
@@ -95,7 +95,9 @@ export const columns = (
     cell: ({ row: { original: image } }) => (
       <span className="block text-[13px]">
         <span className="untrusted block truncate">{visible(image.platform)}</span>
-        <span className="untrusted block truncate text-xs text-muted">{distroName(image.distro)}</span>
+        <span className="untrusted block truncate text-xs text-muted">
+          {distributionName(image.distribution)}
+        </span>
       </span>
     ),
   },
@@ -106,7 +108,7 @@ export const columns = (
       <>
         <StateBadge state={image.state} />
         <span className="flex gap-2 text-xs">
-          <EndOfLifeMark distro={image.distro} />
+          <EndOfLifeMark distribution={image.distribution} />
           <FailureNote image={image} />
         </span>
       </>
@@ -178,12 +180,12 @@ export function ImageCard({ image, onRemove }: { image: Image; onRemove: OnRemov
       <p className="untrusted truncate text-xs text-muted">
         <span className="font-mono">{parseImageId(image.imageId).digest || "no digest"}</span> ·{" "}
         {image.platform}
-        {image.distro && ` · ${distroName(image.distro)}`}
+        {image.distribution && ` · ${distributionName(image.distribution)}`}
       </p>
       <div className="mt-2 flex items-center gap-2">
         <StateBadge state={image.state} />
         {image.counts.kev > 0 && <KevMark />}
-        <EndOfLifeMark distro={image.distro} className="text-xs" />
+        <EndOfLifeMark distribution={image.distribution} className="text-xs" />
         <RelativeTime iso={scannedAt(image)} className="ml-auto text-xs text-muted" />
       </div>
       {hasResults(image) ? (

@@ -6,7 +6,7 @@
 /**
  * The distribution of an image. The dates are those of the vulnerability database in use; absent if it does not state them.
  */
-export interface Distro {
+export interface Distribution {
   /** For example debian. */
   name: string;
   /** For example 12. */
