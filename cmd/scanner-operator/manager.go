@@ -93,6 +93,8 @@ file in the data directory. The environment variable MEMORY_LIMIT is the memory 
 	flags.StringSliceVar(&opts.WatchNamespaces, "watch-namespaces", nil, "Comma-separated namespaces to watch (default: all namespaces)")
 	flags.StringSliceVar(&opts.Controllers, "controllers", []string{"*"},
 		`Comma-separated controllers to run: "*" enables all, NAME enables and -NAME disables one. Names: `+strings.Join(setup.ControllerNames(), ", "))
+	flags.StringSliceVar(&opts.OwnerKeys, "owner-keys", nil,
+		"Comma-separated keys of labels and annotations that name the owner of a workload, in order of preference, for example team,example.com/owner (default: workloads have no owners)")
 	addPlainHTTPFlag(flags, &opts.PlainHTTPRegistries)
 	addDatabaseSourceFlags(flags, &opts.VulnerabilityDatabase.URL, &opts.VulnerabilityDatabase.Sample)
 	flags.DurationVar(&opts.VulnerabilityDatabase.Interval, "vulnerability-database-interval", 2*time.Hour,

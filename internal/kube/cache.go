@@ -3,26 +3,33 @@ package kube
 
 import (
 	"fmt"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	stablev444beta989 "github.com/scanner-operator/scanner-operator/api/stable/v444beta989"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 )
 
 // CacheOptions returns the options of the manager's cache: of each kind it holds the objects and the fields that Kinds says, without managed
-// fields. No namespaces means all.
-func CacheOptions(namespaces []string) (cache.Options, error) {
+// fields. No namespaces means all. Of Pods and Deployments it holds the labels and annotations with ownerKeys as well.
+func CacheOptions(namespaces, ownerKeys []string) (cache.Options, error) {
 	opts := cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: map[client.Object]cache.ByObject{}}
 	for _, kind := range Kinds() {
 		if kind.Selector == nil && kind.Transform == nil {
 			continue
 		}
 		by := cache.ByObject{Transform: kind.Transform}
+		switch kind.Object.(type) {
+		case *corev1.Pod, *appsv1.Deployment:
+			by.Transform = keepOwnerKeys(by.Transform, ownerKeys)
+		}
 		if kind.Selector != nil {
 			selector, err := kind.Selector()
 			if err != nil {
@@ -40,6 +47,9 @@ func CacheOptions(namespaces []string) (cache.Options, error) {
 	}
 	return opts, nil
 }
+
+// maxKept bounds the kept values of labels and annotations, in bytes.
+const maxKept = model.MaxOwner + 1
 
 // trimPod keeps the fields of a pod that inventory and scanjob read, and whether and why not a pod of a PodSet or of a BellerophonSimple is ready. A
 // full pod takes five times the memory.
@@ -147,6 +157,42 @@ func trimDeployment(obj any) (any, error) {
 	trimmed.Spec.Template.Spec.Containers = trimContainers(d.Spec.Template.Spec.Containers)
 	trimmed.Spec.Template.Spec.InitContainers = trimContainers(d.Spec.Template.Spec.InitContainers)
 	return trimmed, nil
+}
+
+// keepOwnerKeys is a transform that keeps the labels and annotations with some keys, too.
+func keepOwnerKeys(transform toolscache.TransformFunc, keys []string) toolscache.TransformFunc {
+	if len(keys) == 0 {
+		return transform
+	}
+	return func(obj any) (any, error) {
+		transformed, err := transform(obj)
+		full, isObject := obj.(client.Object)
+		trimmed, stillObject := transformed.(client.Object)
+		if err != nil || !isObject || !stillObject {
+			return transformed, err
+		}
+		if trimmed.GetLabels() == nil {
+			trimmed.SetLabels(withKeys(full.GetLabels(), keys))
+		}
+		trimmed.SetAnnotations(withKeys(full.GetAnnotations(), keys))
+		return trimmed, nil
+	}
+}
+
+// withKeys is a copy of the values with some keys, nil if there are none. Longer values than those of owners stay too long, but are cut.
+func withKeys(values map[string]string, keys []string) map[string]string {
+	var kept map[string]string
+	for _, key := range keys {
+		value, found := values[key]
+		if !found {
+			continue
+		}
+		if kept == nil {
+			kept = map[string]string{}
+		}
+		kept[key] = strings.Clone(value[:min(len(value), maxKept)])
+	}
+	return kept
 }
 
 func trimContainers(containers []corev1.Container) []corev1.Container {

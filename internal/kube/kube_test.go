@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,6 +15,7 @@ import (
 
 	stablev444beta989 "github.com/scanner-operator/scanner-operator/api/stable/v444beta989"
 	"github.com/scanner-operator/scanner-operator/internal/inventory"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 )
 
@@ -201,7 +203,7 @@ func TestTrimLeavesTombstones(t *testing.T) {
 }
 
 func TestDeploymentsAreTrimmed(t *testing.T) {
-	opts, err := CacheOptions(nil)
+	opts, err := CacheOptions(nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,6 +213,48 @@ func TestDeploymentsAreTrimmed(t *testing.T) {
 		}
 	}
 	t.Error("Deployments are cached as they are")
+}
+
+func TestOwnerKeysAreKept(t *testing.T) {
+	opts, err := CacheOptions(nil, []string{"team", "absent", "long"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	meta := metav1.ObjectMeta{
+		Name: "web", Labels: map[string]string{"team": "label", "app": "web"},
+		Annotations: map[string]string{"team": "annotation", "long": strings.Repeat("a", 1<<18), "other": "x"},
+	}
+	kept := map[string]string{"team": "annotation", "long": strings.Repeat("a", model.MaxOwner+1)}
+	for obj, by := range opts.ByObject {
+		var full client.Object
+		labels := map[string]string{"team": "label"}
+		switch obj.(type) {
+		case *corev1.Pod:
+			full, labels = &corev1.Pod{ObjectMeta: meta}, meta.Labels
+		case *appsv1.Deployment:
+			full = &appsv1.Deployment{ObjectMeta: meta}
+		case *corev1.Node:
+			full, labels, kept = &corev1.Node{ObjectMeta: meta}, meta.Labels, nil
+		default:
+			continue
+		}
+		trimmed, err := by.Transform(full)
+		got, isObject := trimmed.(client.Object)
+		if err != nil || !isObject {
+			t.Fatalf("%T: %v", full, err)
+		}
+		if diff := cmp.Diff(labels, got.GetLabels()); diff != "" {
+			t.Errorf("labels of %T (-want +got):\n%s", full, diff)
+		}
+		if diff := cmp.Diff(kept, got.GetAnnotations()); diff != "" {
+			t.Errorf("annotations of %T (-want +got):\n%s", full, diff)
+		}
+		kept = map[string]string{"team": "annotation", "long": strings.Repeat("a", model.MaxOwner+1)}
+		tombstone := cache.DeletedFinalStateUnknown{Key: "ns/pod"}
+		if got, err := by.Transform(tombstone); err != nil || got != any(tombstone) {
+			t.Errorf("a tombstone is trimmed to %v, %v", got, err)
+		}
+	}
 }
 
 type statusClient struct {

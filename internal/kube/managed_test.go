@@ -12,7 +12,7 @@ import (
 
 // A cluster's other StatefulSets, Services and budgets cost no memory.
 func TestOnlyOurObjectsAreCached(t *testing.T) {
-	opts, err := CacheOptions(nil)
+	opts, err := CacheOptions(nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -187,6 +187,8 @@ func TestRefusals(t *testing.T) {
 		"no right":    {problem(403, `user "x" is not allowed`), nil, `operator: user "x" is not allowed (status 403)`},
 		"closed":      {images(1), []string{"--closed"}, "require IMAGE"},
 		"workload":    {images(1), []string{"x@sha256:" + digest, "--workload", "web"}, "cannot be combined with IMAGE"},
+		"owner":       {images(1), []string{"x@sha256:" + digest, "--owner", "a"}, "cannot be combined with IMAGE"},
+		"no owner":    {images(1), []string{"--owner", "a", "--no-owner"}, "none of the others can be"},
 		"severity":    {images(1), []string{"--severity", "bad"}, `--severity "bad" is not one of Critical`},
 		"format":      {images(1), []string{"-o", "xml"}, `--output "xml" is not one of json, yaml, wide`},
 		"account":     {images(1), []string{"--service-account", "a/b/c"}, "[NAMESPACE/]NAME"},
@@ -397,5 +399,22 @@ func checkExamples(t *testing.T, command *cobra.Command) {
 	}
 	for _, sub := range command.Commands() {
 		checkExamples(t, sub)
+	}
+}
+
+// TestOwnerFlags expects that each list is filtered by owner.
+func TestOwnerFlags(t *testing.T) {
+	for _, command := range [][]string{{"images"}, {"findings"}, {"affected", "CVE-2021-44228"}, {"coverage"}, {"rollouts"}} {
+		for want, flags := range map[string][]string{"owner=Team+Shop": {"--owner", "Team Shop"}, "noOwner=true": {"--no-owner"}} {
+			var queries []string
+			c := newCluster(t, func(w http.ResponseWriter, r *http.Request) {
+				queries = append(queries, r.URL.RawQuery)
+				w.Header().Set("Content-Type", "application/json")
+				_, _ = w.Write([]byte(`{"items":[],"total":0,"summary":{}}`))
+			})
+			if _, _, err := c.runBare(append(command, flags...)...); err != nil || len(queries) == 0 || !strings.Contains(queries[len(queries)-1], want) {
+				t.Errorf("%v %v: %v, asked for %q", command, flags, err, queries)
+			}
+		}
 	}
 }

@@ -44,8 +44,8 @@ IMAGE is an image ID, a part of it that only one image has, or the image referen
 		if len(arguments) == 0 && (platform != "" || closed) {
 			return errors.New("--platform and --closed require IMAGE")
 		}
-		if len(arguments) == 1 && (f.workload != "" || f.kind != "") {
-			return errors.New("--workload and --workload-kind cannot be combined with IMAGE")
+		if len(arguments) == 1 && (f.workload != "" || f.kind != "" || f.owner != "" || f.noOwner) {
+			return errors.New("--workload, --workload-kind, --owner and --no-owner cannot be combined with IMAGE")
 		}
 		query, err := f.query(namespace)
 		if err != nil {

@@ -22,6 +22,8 @@ type filters struct {
 	fixable, kev   bool
 	epss           float64
 	workload, kind string
+	owner          string
+	noOwner        bool
 	flags          *pflag.FlagSet
 }
 
@@ -42,6 +44,14 @@ func (f *filters) addFindings(cmd *cobra.Command) {
 func (f *filters) addWorkloads(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.workload, "workload", "", "Only what workloads with this name run")
 	cmd.Flags().StringVar(&f.kind, "workload-kind", "", "Only what workloads of this kind run, for example Deployment")
+	f.addOwner(cmd)
+}
+
+// addOwner adds the flags about owners.
+func (f *filters) addOwner(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.owner, "owner", "", "Only workloads with this owner")
+	cmd.Flags().BoolVar(&f.noOwner, "no-owner", false, "Only workloads without an owner")
+	cmd.MarkFlagsMutuallyExclusive("owner", "no-owner")
 }
 
 // query returns the parameters for a list, "" for all namespaces.
@@ -51,6 +61,10 @@ func (f *filters) query(namespace string) (url.Values, error) {
 	set(query, "text", f.text)
 	set(query, "workload", f.workload)
 	set(query, "workloadKind", f.kind)
+	set(query, "owner", f.owner)
+	if f.noOwner {
+		query.Set("noOwner", "true")
+	}
 	if f.severity != "" {
 		i := slices.IndexFunc(severities, func(s string) bool { return strings.EqualFold(s, f.severity) })
 		if i < 0 {

@@ -49,9 +49,9 @@ var answers = map[string]string{
 		 "severity":"Critical","running":true,"vulnerabilityId":"GHSA-jfh8-c2jp-5v3q","namespace":"github:language:java","exposedSince":"2026-11-01T12:00:00Z","workloadCount":4,
 		 "workloads":[{"kind":"Deployment","namespace":"shop","name":"web"},{"kind":"CronJob","namespace":"shop","name":"nightly"},{"kind":"Pod","namespace":"HOSTILE","name":"HOSTILE"}]}]}`,
 	"/api/v1/coverage": `{"total":2,"summary":{"scanned":9,"partial":0,"stale":0,"pending":0,"failed":1,"skipped":2,"ratio":0.9},"items":[
-		{"workload":{"kind":"Deployment","namespace":"shop","name":"web"},"container":"app","state":"Scanned","reference":"nginx:1.27","imageId":"docker.io/library/nginx@sha256:` + digest + `",
+		{"workload":{"kind":"Deployment","namespace":"shop","name":"web","owner":"Team Shop"},"container":"app","state":"Scanned","reference":"nginx:1.27","imageId":"docker.io/library/nginx@sha256:` + digest + `",
 		 "platform":"linux/amd64","pods":2,"since":"2026-11-20T12:00:00Z"},
-		{"workload":{"kind":"HOSTILE","namespace":"HOSTILE","name":"HOSTILE"},"container":"HOSTILE","state":"Failed","reason":"ImageNotFound","message":"HOSTILE","reference":"HOSTILE","imageId":"",
+		{"workload":{"kind":"HOSTILE","namespace":"HOSTILE","name":"HOSTILE","owner":"HOSTILE"},"container":"HOSTILE","state":"Failed","reason":"ImageNotFound","message":"HOSTILE","reference":"HOSTILE","imageId":"",
 		 "platform":"linux/amd64","pods":1,"nextAttempt":"2026-11-23T12:05:00Z"}]}`,
 	"/api/v1/rollouts": `{"total":1,"items":[{"id":1,"at":"2026-11-22T12:00:00Z","container":"app","workload":{"kind":"Deployment","namespace":"shop","name":"HOSTILE"},
 		"from":{"imageId":"r.example/web@sha256:` + digest + `","platform":"linux/amd64"},"to":{"imageId":"r.example/web@sha256:` + strings.Repeat("f", 64) + `","platform":"linux/amd64"},

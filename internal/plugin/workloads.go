@@ -31,6 +31,7 @@ the workload or of the container.`,
 	cmd.Flags().StringSliceVar(&states, "state", nil, "Only containers in this state: Scanned, Partial, Stale, Pending, Failed, Skipped. May be repeated")
 	cmd.Flags().StringVar(&reason, "reason", "", "Only containers with this reason, for example ImageNotFound")
 	cmd.Flags().StringVar(&f.workload, "workload", "", "Only containers of workloads with this name")
+	f.addOwner(cmd)
 	must(cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(coverageStates, cobra.ShellCompDirectiveNoFileComp)))
 	cmd.RunE = o.run(func(ctx context.Context, c *client, namespace string, arguments []string) error {
 		if len(arguments) == 1 {
@@ -72,6 +73,7 @@ func (o *options) coverageColumns() []column[api.ContainerCoverage] {
 		{header: "REASON", value: func(c row) string { return value(c.Reason) }},
 		{header: "IMAGE", value: func(c row) string { return o.shortImage(c.Reference) }},
 		{header: "AGE", value: func(c row) string { return o.age(c.Since) }},
+		{header: "OWNER", wide: true, value: func(c row) string { return value(c.Workload.Owner) }},
 		{header: "PODS", wide: true, value: func(c row) string { return number(c.Pods) }},
 		{header: "PLATFORM", wide: true, value: func(c row) string { return c.Platform }},
 		{header: "IMAGE-ID", wide: true, value: func(c row) string { return c.ImageId }},
@@ -104,6 +106,7 @@ that only the previous image had (closed), as critical/high/medium/low.`,
 	}
 	o.addLimit(cmd.Flags())
 	cmd.Flags().StringVar(&f.workload, "workload", "", "Only rollouts of workloads with this name")
+	f.addOwner(cmd)
 	cmd.Flags().StringVar(&image, "image", "", "Only rollouts from or to this image, as for \"findings\"")
 	cmd.Flags().DurationVar(&since, "since", 0, "Only rollouts within this time, for example 24h")
 	must(cmd.RegisterFlagCompletionFunc("image", o.completeImages))

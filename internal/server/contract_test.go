@@ -17,7 +17,7 @@ import (
 // olderID is what ran in a workload before scannedID did.
 const olderID = "docker.io/library/alpine@sha256:0e42bbe2508154c9126d48c2b8a75420c3544343bf86fd041fb7527e017a4b4a"
 
-var web = store.Workload{Namespace: "shop", Kind: "Deployment", Name: "web"}
+var web = store.Workload{Namespace: "shop", Kind: "Deployment", Name: "web", Owner: "Team Shop"}
 
 // newFullFixture starts a server with something of everything: images that ran one after the other, what was found in them, and
 // containers that are not scanned.
@@ -86,7 +86,7 @@ func visits() []visit {
 	for route, queries := range map[string][]string{
 		"/api/v1/images": {
 			"", "text=ALPINE", "state=Scanned&state=Reported", "severity=High", "fixable=true", "kev=true", "epss=0.5", "namespace=shop", "workload=web",
-			"workloadKind=Deployment", "sort=imageId", "sort=-severity", "pageSize=1", "format=json",
+			"workloadKind=Deployment", "owner=Team+Shop", "noOwner=true", "sort=imageId", "sort=-severity", "pageSize=1", "format=json",
 		},
 		"/api/v1/images/{imageId}/findings": {
 			"", "platform=linux/amd64", "text=open", "severity=Critical", "fixable=true", "kev=true", "epss=0.1", "closed=false", "sort=-risk", "sort=-severity",
@@ -95,24 +95,25 @@ func visits() []visit {
 		"/api/v1/databases/{build}/changes": {"generation=1", "kind=opened&kind=closed", "severity=Low", "kev=true", "imageId=a", "text=a", "pageSize=5"},
 		"/api/v1/vulnerabilities": {
 			"", "text=cve-2024-0000", "severity=Critical", "fixable=true", "kev=true", "epss=0.5", "namespace=shop", "workload=web", "workloadKind=Deployment",
-			"sort=-risk", "sort=-severity", "sort=-epss", "sort=id", "pageSize=1", "format=json",
+			"owner=Team+Shop", "noOwner=true", "sort=-risk", "sort=-severity", "sort=-epss", "sort=id", "pageSize=1", "format=json",
 		},
 		"/api/v1/vulnerabilities/{id}/affected": {
-			"", "on=" + today, "namespace=shop", "workload=web", "workloadKind=Deployment", "pageSize=1", "format=json", "closed=false",
+			"", "on=" + today, "namespace=shop", "workload=web", "workloadKind=Deployment", "owner=Team+Shop", "noOwner=true", "pageSize=1", "format=json", "closed=false",
 		},
 		"/api/v1/packages": {
 			"", "name=log4j-core&version=%3C2.17", "text=LOG4J", "type=apk", "imageId=" + escape(scannedID), "severity=Critical", "vulnerable=true",
-			"namespace=bank", "workload=ledger", "workloadKind=StatefulSet", "sort=name", "sort=-severity", "pageSize=1", "format=json",
+			"namespace=bank", "workload=ledger", "workloadKind=StatefulSet", "owner=Team+Shop", "noOwner=true", "sort=name", "sort=-severity", "pageSize=1", "format=json",
 		},
 		"/api/v1/workloads": {
-			"", "text=EB", "severity=Critical", "fixable=true", "kev=true", "namespace=shop", "workload=web", "workloadKind=Deployment", "sort=name",
+			"", "text=EB", "severity=Critical", "fixable=true", "kev=true", "namespace=shop", "workload=web", "workloadKind=Deployment", "owner=Team+Shop", "noOwner=true", "sort=name",
 			"sort=-severity", "pageSize=1", "format=json",
 		},
+		"/api/v1/owners": {"", "text=SHOP", "namespace=bank", "sort=name", "sort=-severity", "pageSize=1", "format=json"},
 		"/api/v1/coverage": {
-			"", "state=Failed&state=Skipped", "reason=ImageNotFound", "namespace=shop", "workload=web", "text=SIDE", "pageSize=1", "format=json",
+			"", "state=Failed&state=Skipped", "reason=ImageNotFound", "namespace=shop", "workload=web", "text=SIDE", "owner=Team+Shop", "pageSize=1", "format=json",
 		},
 		"/api/v1/rollouts": {
-			"", "namespace=shop", "workload=web", "imageId=" + escape(olderID), "since=2020-01-01T00:00:00Z", "until=2100-01-01T00:00:00%2B02:00", "pageSize=1",
+			"", "namespace=shop", "workload=web", "imageId=" + escape(olderID), "owner=Team+Shop", "since=2020-01-01T00:00:00Z", "until=2100-01-01T00:00:00%2B02:00", "pageSize=1",
 		},
 	} {
 		target := strings.NewReplacer("/api/v1/databases/{build}/changes", changes, "{imageId}", escape(scannedID), "{id}", "CVE-2024-0000").Replace(route)

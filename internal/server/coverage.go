@@ -15,7 +15,8 @@ func (o operations) ListCoverage(ctx context.Context, request api.ListCoverageRe
 	params := request.Params
 	query := store.CoverageQuery{
 		Namespace: p.text("namespace", params.Namespace, maxName), Workload: p.text("workload", params.Workload, maxName),
-		Reason: p.text("reason", params.Reason, maxWord), Text: p.text("text", params.Text, maxText),
+		Ownership: p.ownership(params.Owner, params.NoOwner),
+		Reason:    p.text("reason", params.Reason, maxWord), Text: p.text("text", params.Text, maxText),
 		Page: p.page(params.PageToken, params.PageSize),
 	}
 	for _, state := range choices(&p, "state", params.State, maxCoverageStates,
@@ -51,6 +52,7 @@ func (s *Server) exportCoverage(ctx context.Context, query store.CoverageQuery) 
 		name: "coverage",
 		columns: []string{
 			"namespace", "kind", "name", "container", "state", "reason", "message", "reference", "image_id", "platform", "pods", "since", "next_attempt", "source",
+			"owner",
 		},
 		page: func(ctx context.Context, page store.Page) ([]store.ContainerCoverage, string, int, error) {
 			query.Page = page
@@ -61,6 +63,7 @@ func (s *Server) exportCoverage(ctx context.Context, query store.CoverageQuery) 
 			return []string{
 				c.Workload.Namespace, c.Workload.Kind, c.Workload.Name, c.Container, c.State, c.Reason, c.Message, c.Reference,
 				c.Image.ImageID, c.Image.Platform.String(), strconv.Itoa(c.Pods), timeCell(c.Since), timeCell(c.NextAttempt), string(c.Source),
+				c.Workload.Owner,
 			}
 		},
 	})

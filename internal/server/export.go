@@ -80,6 +80,9 @@ func (e *export) VisitListPackagesResponse(w http.ResponseWriter) error { return
 // VisitListWorkloadsResponse writes the answer.
 func (e *export) VisitListWorkloadsResponse(w http.ResponseWriter) error { return e.answer(w) }
 
+// VisitListOwnersResponse writes the answer.
+func (e *export) VisitListOwnersResponse(w http.ResponseWriter) error { return e.answer(w) }
+
 // VisitListCoverageResponse writes the answer.
 func (e *export) VisitListCoverageResponse(w http.ResponseWriter) error { return e.answer(w) }
 

@@ -141,6 +141,15 @@ func newMatrixFixture(t *testing.T, names []string, change func(*server.Config))
 	return f
 }
 
+// matrixWorkload is the workload of a namespace. That of shop has an owner of its own, the others have one together.
+func matrixWorkload(namespace string) store.Workload {
+	owner := "common"
+	if namespace == "shop" {
+		owner = "team-shop"
+	}
+	return store.Workload{Namespace: namespace, Kind: "Deployment", Name: "web-" + namespace, Owner: owner}
+}
+
 // happen lets everything happen that happens in the namespaces which the store holds, at the same times in each store.
 func (f *fixture) happen(clk *matrixClock, holds func(namespace string) bool) {
 	f.t.Helper()
@@ -166,7 +175,7 @@ func (f *fixture) happen(clk *matrixClock, holds func(namespace string) bool) {
 				if image == brokenImage {
 					container = "side"
 				}
-				uses = append(uses, store.Use{Image: key(image), Workload: store.Workload{Namespace: namespace, Kind: "Deployment", Name: "web-" + namespace}, Container: container})
+				uses = append(uses, store.Use{Image: key(image), Workload: matrixWorkload(namespace), Container: container})
 			}
 			f.must(f.store.RecordUses(ctx, namespace+"/scanner", uses))
 		}
@@ -248,7 +257,7 @@ func (f *fixture) happen(clk *matrixClock, holds func(namespace string) bool) {
 		if !holds(namespace) {
 			continue
 		}
-		workload := store.Workload{Namespace: namespace, Kind: "Deployment", Name: "web-" + namespace}
+		workload := matrixWorkload(namespace)
 		f.must(f.store.RecordCoverage(ctx, namespace+"/scanner", []store.ContainerCoverage{
 			{Workload: workload, Container: "app", Image: key(sharedImage), Reference: "shared:1", Pods: 2, State: "Scanned"},
 			{Workload: workload, Container: "side", Image: key(brokenImage), Reference: "broken:1", Pods: 1, State: "Failed", Reason: "ImageNotFound", Message: "the Secret dark-secret is wrong"},

@@ -52,7 +52,7 @@ func (o operations) ListPackages(ctx context.Context, request api.ListPackagesRe
 func (s *Server) packageQuery(params api.ListPackagesParams) (store.PackageQuery, error) {
 	var p parameters
 	query := store.PackageQuery{
-		Where: p.where(params.Namespace, params.Workload, params.WorkloadKind),
+		Where: p.where(params.Namespace, params.Workload, params.WorkloadKind, p.ownership(params.Owner, params.NoOwner)),
 		Name:  p.text("name", params.Name, maxPackageName), Text: p.text("text", params.Text, maxText), Type: p.text("type", params.Type, maxWord),
 		VersionText: p.text("version", params.Version, maxConstraint), ImageID: p.imageID(params.ImageId),
 		MinSeverity: p.severity(params.Severity), Vulnerable: value(params.Vulnerable),

@@ -50,6 +50,9 @@ func TestParametersAreRefused(t *testing.T) {
 		"/api/v1/packages?name=a&version=2":                             `"2" does not start with one of the operators <, <=, >, >=, =`,
 		"/api/v1/packages?imageId=a%20b":                                "imageId",
 		"/api/v1/workloads?severity=Bad":                                `severity "Bad" is not one of Critical`,
+		"/api/v1/workloads?owner=a&noOwner=true":                        "owner and noOwner are mutually exclusive",
+		"/api/v1/coverage?owner=" + strings.Repeat("a", 254):            "owner exceeds the limit of 253 bytes",
+		"/api/v1/owners?sort=-risk":                                     `sort "-risk" is not one of name, -severity`,
 		"/api/v1/images?source=Cloud":                                   `source "Cloud" is not one of Registry, ImageVolume`,
 		"/api/v1/images?endOfLifeWithin=-1":                             "endOfLifeWithin is not in the range 0 to 36500",
 		"/api/v1/images?olderThan=0":                                    "olderThan is not in the range 1 to 36500",
@@ -83,7 +86,7 @@ func FuzzQueries(f *testing.F) {
 	fixture := newFullFixture(f)
 	paths := []string{
 		"/api/v1/images", "/api/v1/images/" + escape(scannedID) + "/findings", "/api/v1/vulnerabilities", "/api/v1/vulnerabilities/CVE-2024-0000/affected",
-		"/api/v1/packages", "/api/v1/workloads", "/api/v1/coverage", "/api/v1/rollouts", "/api/v1/trends", "/api/v1/images/" + escape(scannedID) + "/presences",
+		"/api/v1/packages", "/api/v1/workloads", "/api/v1/owners", "/api/v1/coverage", "/api/v1/rollouts", "/api/v1/trends", "/api/v1/images/" + escape(scannedID) + "/presences",
 		"/api/v1/databases/" + escape(build.ID) + "/changes", "/api/v1/events", "/api/v1/images/" + escape(scannedID),
 	}
 	for _, v := range visits() {

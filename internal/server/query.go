@@ -104,11 +104,20 @@ func (p *parameters) days(name string, number *int, least int) {
 }
 
 // where reads what chooses by workload.
-func (p *parameters) where(namespace *api.Namespace, workload *api.WorkloadName, kind *api.WorkloadKind) store.Where {
+func (p *parameters) where(namespace *api.Namespace, workload *api.WorkloadName, kind *api.WorkloadKind, owned store.Ownership) store.Where {
 	return store.Where{
 		Namespace: p.text("namespace", namespace, maxName), Workload: p.text("workload", workload, maxName),
-		WorkloadKind: p.text("workloadKind", kind, maxKind),
+		WorkloadKind: p.text("workloadKind", kind, maxKind), Ownership: owned,
 	}
+}
+
+// ownership reads what chooses by owner.
+func (p *parameters) ownership(owner *api.Owner, none *api.NoOwner) store.Ownership {
+	owned := store.Ownership{Owner: p.text("owner", owner, store.MaxOwner), None: value(none)}
+	if owned.Owner != "" && owned.None {
+		p.refuse("owner and noOwner are mutually exclusive")
+	}
+	return owned
 }
 
 // imageID reads an image ID, "" for none.
@@ -195,7 +204,7 @@ func imageQuery(params api.ListImagesParams) (store.ImageQuery, error) {
 			store.StatePending, store.StateFailed, store.StateCataloged, store.StateScanned, store.StateReported),
 		Fixable: value(params.Fixable), KEV: value(params.Kev), MinEPSS: p.probability("epss", params.Epss),
 		Partial: value(params.Partial), EndOfLifeWithin: params.EndOfLifeWithin, OlderThan: value(params.OlderThan),
-		Where: p.where(params.Namespace, params.Workload, params.WorkloadKind),
+		Where: p.where(params.Namespace, params.Workload, params.WorkloadKind, p.ownership(params.Owner, params.NoOwner)),
 		Sort:  choice(&p, "sort", params.Sort, store.SortImageID, store.SortSeverity, store.SortCreated),
 		Page:  p.page(params.PageToken, params.PageSize),
 	}

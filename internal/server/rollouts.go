@@ -20,7 +20,8 @@ func (o operations) ListRollouts(ctx context.Context, request api.ListRolloutsRe
 	params := request.Params
 	query := store.RolloutQuery{
 		Namespace: p.text("namespace", params.Namespace, maxName), Workload: p.text("workload", params.Workload, maxName),
-		ImageID: p.imageID(params.ImageId), Since: value(params.Since), Until: value(params.Until),
+		Ownership: p.ownership(params.Owner, params.NoOwner),
+		ImageID:   p.imageID(params.ImageId), Since: value(params.Since), Until: value(params.Until),
 		Page: p.page(params.PageToken, params.PageSize),
 	}
 	if p.err != nil {

@@ -116,6 +116,12 @@ func (s *sealedStore) ListWorkloads(ctx context.Context, in store.Namespaces, qu
 		func() (store.WorkloadPage, error) { return s.Reader.ListWorkloads(ctx, in, query) })
 }
 
+// ListOwners implements store.Reader.
+func (s *sealedStore) ListOwners(ctx context.Context, in store.Namespaces, query store.OwnerQuery) (store.OwnerPage, error) {
+	return paged(ctx, s, in, &query.Page, func(p *store.OwnerPage) *string { return &p.NextToken },
+		func() (store.OwnerPage, error) { return s.Reader.ListOwners(ctx, in, query) })
+}
+
 // ListCoverage implements store.Reader.
 func (s *sealedStore) ListCoverage(ctx context.Context, in store.Namespaces, query store.CoverageQuery) (store.CoveragePage, error) {
 	return paged(ctx, s, in, &query.Page, func(p *store.CoveragePage) *string { return &p.NextToken },

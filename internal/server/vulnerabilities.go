@@ -19,7 +19,7 @@ func (o operations) ListVulnerabilities(ctx context.Context, request api.ListVul
 	var p parameters
 	params := request.Params
 	query := store.VulnerabilityQuery{
-		Where: p.where(params.Namespace, params.Workload, params.WorkloadKind),
+		Where: p.where(params.Namespace, params.Workload, params.WorkloadKind, p.ownership(params.Owner, params.NoOwner)),
 		Text:  p.text("text", params.Text, maxText), MinSeverity: p.severity(params.Severity), MinEPSS: p.probability("epss", params.Epss),
 		Fixable: value(params.Fixable), KEV: value(params.Kev),
 		Sort: choice(&p, "sort", params.Sort, store.SortVulnerabilityRisk, store.SortVulnerabilitySeverity, store.SortVulnerabilityEPSS, store.SortVulnerabilityID),
@@ -130,7 +130,7 @@ func (o operations) ListAffected(ctx context.Context, request api.ListAffectedRe
 	var p parameters
 	params := request.Params
 	query := store.AffectedQuery{
-		Where: p.where(params.Namespace, params.Workload, params.WorkloadKind), ID: p.identifier("vulnerability ID", request.Id, maxVulnerabilityID),
+		Where: p.where(params.Namespace, params.Workload, params.WorkloadKind, p.ownership(params.Owner, params.NoOwner)), ID: p.identifier("vulnerability ID", request.Id, maxVulnerabilityID),
 		On: day(params.On), Closed: value(params.Closed), Page: p.page(params.PageToken, params.PageSize),
 	}
 	if query.Closed && params.On != nil {
@@ -165,7 +165,7 @@ func (s *Server) exportAffected(ctx context.Context, query store.AffectedQuery) 
 		name: "affected",
 		columns: []string{
 			"vulnerability", "severity", "image_id", "platform", "package", "version", "type", "purl", "fix_state", "fixed_in", "first_seen", "fixed_at",
-			"running", "exposed_since", "exposed_until", "workload_count", "workloads", "namespace",
+			"running", "exposed_since", "exposed_until", "workload_count", "workloads", "namespace", "owners",
 		},
 		page: func(ctx context.Context, page store.Page) ([]store.Affected, string, int, error) {
 			query.Page = page
@@ -177,6 +177,7 @@ func (s *Server) exportAffected(ctx context.Context, query store.AffectedQuery) 
 				a.VulnerabilityID, a.Severity.String(), a.Image.ImageID, a.Image.Platform.String(), a.Package.Name, a.Package.Version,
 				a.Package.Type, a.Package.PURL, string(a.Fix.State), strings.Join(a.Fix.Versions, " "), timeCell(a.FirstSeen), timeCell(a.FixedAt),
 				yes(a.Running), timeCell(a.ExposedSince), timeCell(a.ExposedUntil), strconv.Itoa(a.WorkloadCount), workloadsCell(a.Workloads), a.Namespace,
+				ownersCell(a.Workloads),
 			}
 		},
 	})

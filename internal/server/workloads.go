@@ -14,7 +14,7 @@ func (o operations) ListWorkloads(ctx context.Context, request api.ListWorkloads
 	var p parameters
 	params := request.Params
 	query := store.WorkloadQuery{
-		Where: p.where(params.Namespace, params.Workload, params.WorkloadKind),
+		Where: p.where(params.Namespace, params.Workload, params.WorkloadKind, p.ownership(params.Owner, params.NoOwner)),
 		Text:  p.text("text", params.Text, maxText), MinSeverity: p.severity(params.Severity), KEV: value(params.Kev), Fixable: value(params.Fixable),
 		Sort: choice(&p, "sort", params.Sort, store.SortWorkloadName, store.SortWorkloadSeverity),
 		Page: p.page(params.PageToken, params.PageSize),
@@ -45,7 +45,7 @@ func (o operations) ListWorkloads(ctx context.Context, request api.ListWorkloads
 func (s *Server) exportWorkloads(ctx context.Context, query store.WorkloadQuery) (*export, error) {
 	return csvExport(ctx, s, csvList[store.WorkloadSummary]{
 		name:    "workloads",
-		columns: slices.Concat([]string{"namespace", "kind", "name", "images", "scanned", "containers"}, countColumns, []string{"since"}),
+		columns: slices.Concat([]string{"namespace", "kind", "name", "images", "scanned", "containers"}, countColumns, []string{"since", "owner"}),
 		page: func(ctx context.Context, page store.Page) ([]store.WorkloadSummary, string, int, error) {
 			query.Page = page
 			found, err := s.store.ListWorkloads(ctx, visible(ctx), query)
@@ -55,7 +55,7 @@ func (s *Server) exportWorkloads(ctx context.Context, query store.WorkloadQuery)
 			cells := []string{
 				w.Workload.Namespace, w.Workload.Kind, w.Workload.Name, strconv.Itoa(w.ImageCount), strconv.Itoa(w.Scanned), strconv.Itoa(w.Containers),
 			}
-			return append(append(cells, countCells(w.Counts)...), timeCell(w.Since))
+			return append(append(cells, countCells(w.Counts)...), timeCell(w.Since), w.Workload.Owner)
 		},
 	})
 }
@@ -72,7 +72,7 @@ func toWorkloadSummary(w store.WorkloadSummary) api.WorkloadSummary {
 }
 
 func toWorkload(w store.Workload) api.Workload {
-	return api.Workload{Namespace: w.Namespace, Kind: w.Kind, Name: w.Name}
+	return api.Workload{Namespace: w.Namespace, Kind: w.Kind, Name: w.Name, Owner: optional(w.Owner)}
 }
 
 func toWorkloads(list []store.Workload) []api.Workload {

@@ -72,6 +72,7 @@ const (
 	minMaxRetention      = time.Hour
 	maxMaxRetention      = 87600 * time.Hour
 	maxImagePullSecrets  = 32
+	maxOwnerKeys         = 16
 )
 
 // Scans bounds what scans cost. Zero fields mean the default.
@@ -132,6 +133,9 @@ type Options struct {
 	HistoryRetention time.Duration
 	// ClusterName names the cluster in what is kept of when images ran; it may be empty.
 	ClusterName string
+	// OwnerKeys are the keys of labels and annotations that name the owners of workloads, in order of preference; at most 16. Without any,
+	// workloads have no owners.
+	OwnerKeys []string
 	// PlainHTTPRegistries are reached without TLS, besides loopback.
 	PlainHTTPRegistries []string
 	// Registries is the text of a registries.Config, which scans get as it is; it may be empty.
@@ -223,6 +227,9 @@ func (o *Options) validate() error {
 	if err := o.validatePullSecrets(); err != nil {
 		return err
 	}
+	if err := o.validateOwnerKeys(); err != nil {
+		return err
+	}
 	return o.validateHistory()
 }
 
@@ -273,6 +280,18 @@ func (o *Options) validatePullSecrets() error {
 	for _, name := range o.ScanImagePullSecrets {
 		if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
 			return fmt.Errorf("--scan-image-pull-secrets=%s: %s", name, strings.Join(problems, "; "))
+		}
+	}
+	return nil
+}
+
+func (o *Options) validateOwnerKeys() error {
+	if len(o.OwnerKeys) > maxOwnerKeys {
+		return fmt.Errorf("--owner-keys has %d keys: use at most %d", len(o.OwnerKeys), maxOwnerKeys)
+	}
+	for _, key := range o.OwnerKeys {
+		if problems := validation.IsQualifiedName(key); len(problems) > 0 {
+			return fmt.Errorf("--owner-keys=%s: %s", key, strings.Join(problems, "; "))
 		}
 	}
 	return nil

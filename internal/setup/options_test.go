@@ -24,6 +24,24 @@ func TestPullSecretOptions(t *testing.T) {
 	}
 }
 
+func TestOwnerKeyOptions(t *testing.T) {
+	for name, tt := range map[string]struct {
+		keys []string
+		want string
+	}{
+		"none":      {nil, ""},
+		"two":       {[]string{"team", "example.com/owner"}, ""},
+		"not a key": {[]string{"team", "a team"}, "--owner-keys=a team: "},
+		"empty":     {[]string{""}, "--owner-keys=: "},
+		"too many":  {slices.Repeat([]string{"team"}, 17), "--owner-keys has 17 keys: use at most 16"},
+	} {
+		err := (&Options{OwnerKeys: tt.keys}).validateOwnerKeys()
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: got %v, want %q", name, err, tt.want)
+		}
+	}
+}
+
 func TestHistoryOptions(t *testing.T) {
 	tests := map[string]struct {
 		options Options

@@ -42,6 +42,7 @@ func (o *Operator) addScanners(matcher *matching.Matcher, wake *waker) error {
 		Client: mgr.GetClient(), Store: o.store, Cataloger: cataloger, Databases: matcher,
 		Recorder: mgr.GetEventRecorder(reporter), Clock: clock.RealClock{}, Namespace: opts.Namespace, WatchNamespaces: opts.WatchNamespaces, Home: opts.home(),
 		Limits: scanner.Limits{Scans: opts.Scans.Concurrency, PerRegistry: opts.Scans.RegistryConcurrency, PerNode: opts.Scans.NodeConcurrency}, Metrics: shown,
+		Owners:    scanner.Owners{Keys: opts.OwnerKeys, Deployments: opts.enabled(ControllerRollout)},
 		Recatalog: scanner.Recatalog{PerHour: opts.Scans.RecatalogPerHour, Cataloger: catalog.Cataloger()},
 	}
 	if err := reconciler.SetupWithManager(mgr, wake.events); err != nil {

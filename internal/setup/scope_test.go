@@ -81,6 +81,7 @@ func (s *scope) start(t *testing.T, admin *rest.Config) {
 	s.api, s.stop = startOperatorOn(t, config, s.own, t.TempDir(), func(o *setup.Options) {
 		o.WatchNamespaces, o.Controllers = s.listed, []string{setup.ControllerScanner}
 		o.LeaderElection, o.Scans.AuditInterval = true, time.Second
+		o.OwnerKeys = []string{"team"} // It needs no other rights.
 	})
 	s.scanners = map[string]*scannerv1.Scanner{}
 	for name, in := range map[string]string{"a": s.first, "b": s.first, "c": s.second, "d": s.other} {
@@ -239,7 +240,7 @@ func TestEveryControllerMayStart(t *testing.T) {
 			if granted["default"] != nil {
 				in, listed = "default", []string{"default"}
 			}
-			_, stop := startOperatorOn(t, config, own, t.TempDir(), func(o *setup.Options) { o.WatchNamespaces = listed })
+			_, stop := startOperatorOn(t, config, own, t.TempDir(), func(o *setup.Options) { o.WatchNamespaces, o.OwnerKeys = listed, []string{"team"} })
 			g, want := gomega.NewWithT(t), watched(granted[in])
 			g.Expect(want).To(gomega.HaveKey("podsets"))
 			g.Eventually(func() map[string]bool { return watched(asked.in(in)) }, patience, tick).Should(gomega.Equal(want))

@@ -107,7 +107,7 @@ func New(ctx context.Context, cluster *rest.Config, opts Options) (_ *Operator, 
 }
 
 func newManager(cluster *rest.Config, opts Options, caches *metrics.Caches) (ctrl.Manager, error) {
-	cacheOptions, err := kube.CacheOptions(opts.WatchNamespaces)
+	cacheOptions, err := kube.CacheOptions(opts.WatchNamespaces, opts.OwnerKeys)
 	if err != nil {
 		return nil, fmt.Errorf("configure the cache: %w", err)
 	}
@@ -213,6 +213,11 @@ func (o *Operator) addMetrics(library *vulndb.Library) (*metrics.Matching, error
 	}
 	if err := metrics.NewAges(ctrlmetrics.Registry, o.store, o.opts.Log.WithName("metrics")); err != nil {
 		return nil, err
+	}
+	if len(o.opts.OwnerKeys) > 0 {
+		if err := metrics.NewOwners(ctrlmetrics.Registry, o.store, o.manager.Elected(), o.opts.Log.WithName("metrics")); err != nil {
+			return nil, err
+		}
 	}
 	return metrics.NewMatching(ctrlmetrics.Registry)
 }

@@ -68,8 +68,8 @@ type TrendDay struct {
 
 // Coverage is the part of the store that shows, on every replica, what the Scanner controller finds out about containers.
 type Coverage interface {
-	// RecordCoverage replaces what is known of the containers in a scope, such as that of one Scanner. When nothing differs it
-	// only reads. No containers at all forget the scope. More than MaxUses are an error.
+	// RecordCoverage replaces what is known of the containers in a scope, such as that of one Scanner, and the owners of their workloads.
+	// When nothing differs it only reads. No containers at all forget the scope. More than MaxUses are an error.
 	RecordCoverage(ctx context.Context, scope string, containers []ContainerCoverage) error
 }
 
@@ -97,8 +97,9 @@ type ContainerCoverage struct {
 type CoverageQuery struct {
 	Namespace string
 	Workload  string
-	States    []string
-	Reason    string
+	Ownership
+	States []string
+	Reason string
 	// Text must be contained in the reference, the image ID, the name of the workload or of the container, without regard to
 	// ASCII case.
 	Text string

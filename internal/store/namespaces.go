@@ -155,6 +155,8 @@ type Reader interface {
 	ListPackages(ctx context.Context, in Namespaces, query PackageQuery) (PackagePage, error)
 	// ListWorkloads returns a page of the workloads that run images.
 	ListWorkloads(ctx context.Context, in Namespaces, query WorkloadQuery) (WorkloadPage, error)
+	// ListOwners returns a page of the owners of workloads that run images. What runs without an owner has an entry, too.
+	ListOwners(ctx context.Context, in Namespaces, query OwnerQuery) (OwnerPage, error)
 	// ListCoverage returns a page of containers, by namespace, kind and name of the workload and container. Of a container that several
 	// scopes tell of, the first of them by name is listened to. Messages about attempts that were made for other namespaces are "".
 	ListCoverage(ctx context.Context, in Namespaces, query CoverageQuery) (CoveragePage, error)

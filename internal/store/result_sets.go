@@ -250,6 +250,8 @@ type Workload struct {
 	Namespace string `json:"namespace"`
 	Kind      string `json:"kind"`
 	Name      string `json:"name"`
+	// Owner is who is responsible for it, "" if that is not known. Of a workload that runs no more it is the last owner.
+	Owner string `json:"owner,omitempty" gorm:"-"`
 }
 
 // Use says that a container of a workload runs an image.
@@ -264,8 +266,8 @@ const MaxUses = 250000
 
 // Uses is the part of the store about where images run.
 type Uses interface {
-	// RecordUses replaces what is known to run in a scope, such as that of one Scanner. Images that are not known are passed
-	// over. When nothing differs it only reads. No uses at all forget the scope. More than MaxUses are an error.
+	// RecordUses replaces what is known to run in a scope, such as that of one Scanner, and the owners of the workloads. Images that are not
+	// known are passed over. When nothing differs it only reads. No uses at all forget the scope. More than MaxUses are an error.
 	RecordUses(ctx context.Context, scope string, uses []Use) error
 }
 

@@ -143,7 +143,8 @@ type RolloutImage struct {
 type RolloutQuery struct {
 	Namespace string
 	Workload  string
-	ImageID   string
+	Ownership
+	ImageID string
 	// Since and Until keep rollouts from this time on and before that time.
 	Since, Until time.Time
 	Page

@@ -15,6 +15,14 @@ type Where struct {
 	Namespace string
 	// Workload is the name of a workload, WorkloadKind its kind.
 	Workload, WorkloadKind string
+	Ownership
+}
+
+// Ownership chooses workloads by owner. Zero fields do not filter.
+type Ownership struct {
+	// Owner is the whole name of the owner, None chooses the workloads without an owner. Both together choose nothing.
+	Owner string
+	None  bool
 }
 
 // VulnerabilitySort orders vulnerabilities; ties are broken by ID.

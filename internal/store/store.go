@@ -51,6 +51,7 @@ type Store interface {
 	ScanJobs
 	SharedDatabases
 	Sessions
+	Owners
 
 	Close() error
 }

@@ -147,11 +147,11 @@ func TestArguments(t *testing.T) {
 				"--event-retention=72h",
 				"--api-connections-per-address=200",
 			},
-			without: []string{"--tls-names", "--tls-dir", "--cluster-name", "--database-max-connections", "--watch-namespaces", "--plain-http-registries", "--vulnerability-database-url", "--sample-database"},
+			without: []string{"--tls-names", "--tls-dir", "--cluster-name", "--database-max-connections", "--watch-namespaces", "--owner-keys", "--plain-http-registries", "--vulnerability-database-url", "--sample-database"},
 		},
 		"lists": {
-			values: `{watchNamespaces: [a, b], plainHTTPRegistries: ["r:5000", s], extraArgs: [--more]}`,
-			want:   []string{"--watch-namespaces=a,b", "--plain-http-registries=r:5000,s", "--more"},
+			values: `{watchNamespaces: [a, b], ownership: {keys: [team, example.com/owner]}, plainHTTPRegistries: ["r:5000", s], extraArgs: [--more]}`,
+			want:   []string{"--watch-namespaces=a,b", "--owner-keys=team,example.com/owner", "--plain-http-registries=r:5000,s", "--more"},
 		},
 		"connections to the database": {
 			values: `database: {maxConnections: 40}`,

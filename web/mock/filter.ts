@@ -1,5 +1,5 @@
 import type { CoverageSummary, Image, Workload } from "../src/gen/model/index.ts";
-import { sumCoverage, type Sums } from "./sums.ts";
+import { sumCoverage, sumOwners, type Sums } from "./sums.ts";
 
 const severities = ["Critical", "High", "Medium", "Low", "Negligible", "Unknown"] as const;
 
@@ -20,7 +20,7 @@ export function satisfies(version: string, constraint: string): boolean {
 /** The rows of one kind that the parameters keep, and what its page holds beside them. */
 export function filterSums(
   sums: Sums,
-  kind: keyof Sums,
+  kind: keyof Sums | "owners",
   params: URLSearchParams,
 ): { rows: object[]; extra?: { summary: CoverageSummary } } {
   const text = (params.get("text") ?? "").toLowerCase();
@@ -29,7 +29,11 @@ export function filterSums(
   const wants = (name: string) => params.get(name) === "true";
   const bad = (counts: Record<string, number>) =>
     worst.length === 0 || worst.some((name) => (counts[name.toLowerCase()] ?? 0) > 0);
-  const within = (workload: Workload) => !namespace || workload.namespace === namespace;
+  const owner = params.get("owner");
+  const within = (workload: Workload) =>
+    (!namespace || workload.namespace === namespace) &&
+    (!owner || workload.owner === owner) &&
+    (!wants("noOwner") || workload.owner === undefined);
   switch (kind) {
     case "vulnerabilities": {
       const rows = sums.vulnerabilities.filter(
@@ -79,6 +83,17 @@ export function filterSums(
           )
           .sort((a, b) => (params.get("sort") === "-severity" ? b.counts.critical - a.counts.critical : 0)),
       };
+    case "owners": {
+      const rows = sumOwners(sums.workloads.filter(({ workload }) => within(workload))).filter(
+        (row) => text === "" || row.owner?.toLowerCase().includes(text),
+      );
+      return {
+        rows:
+          params.get("sort") === "-severity"
+            ? rows.sort((a, b) => b.counts.critical - a.counts.critical)
+            : rows,
+      };
+    }
     case "coverage": {
       const kept = sums.coverage.filter(
         ({ workload, container, reference, imageId }) =>

@@ -25,6 +25,7 @@ import {
   sumCoverage,
   type Sums,
   type SumsOptions,
+  withOwner,
 } from "./sums.ts";
 import {
   bodyOf,
@@ -204,7 +205,7 @@ export class MockOperator {
   /** Answers what is summed up over all images; tells whether it did. */
   #sums({ pathname, searchParams }: URL, response: ServerResponse, sums: Sums, images: Image[]): boolean {
     const [, kind = "", encoded = "", part = ""] =
-      /^\/api\/v1\/(trends|vulnerabilities|packages|workloads|coverage)(?:\/([^/]+))?(?:\/([^/]+))?$/.exec(
+      /^\/api\/v1\/(trends|vulnerabilities|packages|workloads|owners|coverage)(?:\/([^/]+))?(?:\/([^/]+))?$/.exec(
         pathname,
       ) ?? [];
     if (kind === "") return false;
@@ -213,7 +214,7 @@ export class MockOperator {
     else if (encoded)
       this.#vulnerability(decodeURIComponent(encoded), part, searchParams, response, sums, images);
     else {
-      const { rows, extra } = filterSums(sums, kind as keyof Sums, searchParams);
+      const { rows, extra } = filterSums(sums, kind as keyof Sums | "owners", searchParams);
       json(response, { ...this.#page<object>(rows, searchParams), ...extra });
     }
     return true;
@@ -230,12 +231,15 @@ export class MockOperator {
     const summary = sums.vulnerabilities.find((entry) => entry.id === id);
     if (!summary) return void problem(response, 404, "Not found", `nothing has or had ${id}`);
     const closed = params.get("closed") === "true";
-    const affected = makeAffected(summary, images, closed).filter(
-      ({ running, workloads }) =>
-        (!params.has("on") || running) &&
-        (!params.get("namespace") ||
-          workloads.some(({ namespace }) => namespace === params.get("namespace"))),
-    );
+    const affected = makeAffected(summary, images, closed)
+      .map((row) => (this.options.sums?.owners ? { ...row, workloads: row.workloads.map(withOwner) } : row))
+      .filter(
+        ({ running, workloads }) =>
+          (!params.has("on") || running) &&
+          (["namespace", "owner"] as const).every(
+            (name) => !params.get(name) || workloads.some((workload) => workload[name] === params.get(name)),
+          ),
+      );
     if (part === "affected")
       return void json(response, {
         ...this.#page(affected, params),
@@ -360,7 +364,7 @@ export class MockOperator {
 
   /** Whether a workload that the filters name runs the image. */
   #runs({ imageId }: Image, sums: Sums, params: URLSearchParams): boolean {
-    const wanted = (["namespace", "workload"] as const).filter((name) => params.get(name));
+    const wanted = (["namespace", "workload", "owner"] as const).filter((name) => params.get(name));
     return (
       wanted.length === 0 ||
       sums.workloads.some(

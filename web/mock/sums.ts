@@ -3,6 +3,7 @@ import type {
   ContainerCoverage,
   CoverageSummary,
   Image,
+  OwnerSummary,
   PackageSummary,
   Presence,
   Severity,
@@ -35,6 +36,40 @@ const workload = (index: number): Workload => ({
   name: `${at(names, index)}${index < names.length ? "" : `-${index}`}`,
 });
 
+const owners: Partial<Record<string, string>> = {
+  payments: "Payments",
+  web: "Storefront and everything that customers see",
+  platform: "platform-team@example.com",
+  "kube-system": "platform-team@example.com",
+};
+
+/** A workload as it is where owners are configured. */
+export function withOwner(workload: Workload): Workload {
+  const owner = owners[workload.namespace];
+  return owner === undefined ? workload : { ...workload, owner };
+}
+
+/** The workloads by owner; those without one first. */
+export function sumOwners(workloads: WorkloadSummary[]): OwnerSummary[] {
+  const sums = new Map<string, OwnerSummary>();
+  for (const { workload, images, scanned, counts } of workloads) {
+    const { owner } = workload;
+    const sum = sums.get(owner ?? "") ?? {
+      ...(owner !== undefined && { owner }),
+      workloads: 0,
+      images: 0,
+      scanned: 0,
+      counts: noCounts(),
+    };
+    sum.workloads++;
+    sum.images += images.length;
+    sum.scanned += scanned;
+    for (const key of Object.keys(counts) as (keyof typeof counts)[]) sum.counts[key] += counts[key];
+    sums.set(owner ?? "", sum);
+  }
+  return [...sums].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, sum]) => sum);
+}
+
 /** What the operator sums up over all images. */
 export interface Sums {
   vulnerabilities: VulnerabilitySummary[];
@@ -44,6 +79,8 @@ export interface Sums {
 }
 
 export interface SumsOptions {
+  /** Whether workloads have owners. */
+  owners?: boolean;
   vulnerabilities?: number;
   packages?: number;
   workloads?: number;
@@ -52,11 +89,13 @@ export interface SumsOptions {
 
 export function makeSums(images: Image[], options: SumsOptions): Sums {
   if (images.length === 0) return { vulnerabilities: [], packages: [], workloads: [], coverage: [] };
+  const own = <Row extends { workload: Workload }>(rows: Row[]) =>
+    options.owners ? rows.map((row) => ({ ...row, workload: withOwner(row.workload) })) : rows;
   return {
     vulnerabilities: makeVulnerabilities(options.vulnerabilities ?? 150),
     packages: makePackages(options.packages ?? 180, images),
-    workloads: makeWorkloads(options.workloads ?? 90, images),
-    coverage: makeCoverage(options.containers ?? 140, images),
+    workloads: own(makeWorkloads(options.workloads ?? 90, images)),
+    coverage: own(makeCoverage(options.containers ?? 140, images)),
   };
 }
 
@@ -275,7 +314,7 @@ export function makeTrends(days: number): Trends {
 
 /** Sums in which every text is hostile. */
 export function hostileSums(): Sums {
-  const hostile = hostileTexts.map((text) => ({ namespace: text, kind: text, name: text }));
+  const hostile = hostileTexts.map((text) => ({ namespace: text, kind: text, name: text, owner: text }));
   const images = hostileTexts.map((imageId) => ({ imageId, platform: imageId }));
   return {
     vulnerabilities: hostileTexts.map((id) => ({

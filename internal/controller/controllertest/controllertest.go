@@ -147,10 +147,13 @@ func Namespace(t *testing.T, c client.Client) string {
 	return ns.Name
 }
 
+// OwnerKeys are the keys of owners that the cache of Start keeps.
+func OwnerKeys() []string { return []string{"team", "example.com/owner"} }
+
 // Start runs a manager with the operator's cache on some namespaces until the test ends, or until stop.
 func Start(t *testing.T, cluster *rest.Config, scheme *runtime.Scheme, namespaces []string, add func(ctrl.Manager) error) (stop func()) {
 	t.Helper()
-	cacheOptions, err := kube.CacheOptions(namespaces)
+	cacheOptions, err := kube.CacheOptions(namespaces, OwnerKeys())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ func (r *Reconciler) recordUses(ctx context.Context, scanner types.NamespacedNam
 		if c.Skip != "" || !wanted[c.Key] {
 			continue
 		}
-		if use := (store.Use{Image: c.Key, Workload: workloadOf(c), Container: c.Name}); !seen[use] {
+		if use := (store.Use{Image: c.Key, Workload: v.workloadOf(c), Container: c.Name}); !seen[use] {
 			seen[use] = true
 			uses = append(uses, use)
 		}

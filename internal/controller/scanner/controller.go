@@ -67,11 +67,14 @@ type Reconciler struct {
 	// Limits limit the concurrent scans of all Scanners.
 	Limits    Limits
 	Recatalog Recatalog
-	Metrics   *metrics.Scans
+	// Owners says where the owners of workloads are found.
+	Owners  Owners
+	Metrics *metrics.Scans
 
 	queues   queues
 	fallback fallback
 	pace     pace
+	invalid  invalidOwners
 	// recatalogPausedUntil is Recatalog.pausedUntil in Unix nanoseconds.
 	recatalogPausedUntil atomic.Int64
 }

@@ -55,7 +55,7 @@ func coverageOf(v *observed, p plan) []store.ContainerCoverage {
 	index, results := map[sameCoverage]int{}, v.coverage()
 	for i := range v.containers {
 		c := &v.containers[i]
-		same := sameCoverage{workloadOf(c), c.Name, c.Image, c.Key, results[i]}
+		same := sameCoverage{v.workloadOf(c), c.Name, c.Image, c.Key, results[i]}
 		if at, found := index[same]; found {
 			containers[at].Pods++
 			continue
@@ -125,6 +125,13 @@ func workloadOf(c *inventory.Container) store.Workload {
 		return store.Workload{Namespace: c.Namespace, Kind: "Pod", Name: c.Pod}
 	}
 	return store.Workload{Namespace: c.Namespace, Kind: c.Owner.Kind, Name: c.Owner.Name}
+}
+
+// workloadOf returns the workload of a container with its owner.
+func (v *observed) workloadOf(c *inventory.Container) store.Workload {
+	workload := workloadOf(c)
+	workload.Owner = v.owners[workload]
+	return workload
 }
 
 // showMetrics shows the state of a Scanner in the metrics.

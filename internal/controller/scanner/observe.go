@@ -27,7 +27,9 @@ type observed struct {
 	// scope are the namespaces that the Scanner covers.
 	scope      map[string]bool
 	containers []inventory.Container
-	nodes      nodes
+	// owners has the owners of the workloads, none of those without one.
+	owners map[store.Workload]string
+	nodes  nodes
 	// reads says which images can be read, fallback where image volumes failed.
 	reads    readable
 	fallback *fallback
@@ -105,11 +107,11 @@ func (r *Reconciler) observe(ctx context.Context, scanner *scannerv1.Scanner) (*
 		return nil, err
 	}
 	read := r.readPods(scanner, nodes)
-	containers, err := r.containers(ctx, within, read)
+	containers, owners, err := r.containers(ctx, within, read)
 	if err != nil {
 		return nil, err
 	}
-	v := &observed{scope: within.namespaces, containers: containers, nodes: nodes, reads: readable{scanner, r.Cataloger.Mounts, nodes}}
+	v := &observed{scope: within.namespaces, containers: containers, owners: owners, nodes: nodes, reads: readable{scanner, r.Cataloger.Mounts, nodes}}
 	v.home, v.fallback, v.now = r.Home.of(scanner), &r.fallback, r.Clock.Now()
 	wanted := v.wanted()
 	images := make(map[model.ImageKey]store.Image, len(wanted))
@@ -207,12 +209,15 @@ func (r *Reconciler) readPods(scanner *scannerv1.Scanner, nodes nodes) inventory
 	return inventory.Options{IgnoreLabel: ignoreLabel, ScanPod: r.Cataloger.Made, Platform: nodes.platform}
 }
 
-// containers lists the containers in the Scanner's scope, those of the oldest pods first.
-func (r *Reconciler) containers(ctx context.Context, within scope, read inventory.Options) ([]inventory.Container, error) {
-	type podContainers struct {
-		created    metav1.Time
-		containers []inventory.Container
-	}
+// podContainers are the containers of a pod, and the owner that the pod names.
+type podContainers struct {
+	created    metav1.Time
+	containers []inventory.Container
+	owner      string
+}
+
+// containers lists the containers in the Scanner's scope, those of the oldest pods first, and the owners of their workloads.
+func (r *Reconciler) containers(ctx context.Context, within scope, read inventory.Options) ([]inventory.Container, map[store.Workload]string, error) {
 	var pods []podContainers
 	count := 0
 	// A list holds a shallow copy of each pod, which takes more memory than all else here: one of all namespaces would be the peak.
@@ -220,11 +225,11 @@ func (r *Reconciler) containers(ctx context.Context, within scope, read inventor
 		var list corev1.PodList
 		// The pods are not modified, and a deep copy of all of them would cost more than all else.
 		if err := r.Client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-			return nil, fmt.Errorf("list pods: %w", err)
+			return nil, nil, fmt.Errorf("list pods: %w", err)
 		}
 		for i := range list.Items {
 			if found := inventory.Containers(&list.Items[i], read); len(found) > 0 {
-				pods = append(pods, podContainers{list.Items[i].CreationTimestamp, found})
+				pods = append(pods, podContainers{list.Items[i].CreationTimestamp, found, r.ownerOf(ctx, "Pod", &list.Items[i])})
 				count += len(found)
 			}
 		}
@@ -238,7 +243,8 @@ func (r *Reconciler) containers(ctx context.Context, within scope, read inventor
 	for i := range pods {
 		containers = append(containers, pods[i].containers...)
 	}
-	return containers, nil
+	owners, err := r.owners(ctx, within, pods)
+	return containers, owners, err
 }
 
 // scope is where a Scanner looks.

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -130,6 +131,9 @@ func (r *Reconciler) paced(concerned func(*scannerv1.Scanner, client.Object) boo
 		if pod != nil && r.Cataloger.Made(pod) {
 			pod = nil // A scan.
 		}
+		if _, deployment := obj.(*appsv1.Deployment); deployment {
+			pod = &corev1.Pod{} // No scan waits for it.
+		}
 		for _, request := range r.scanners(ctx, func(s *scannerv1.Scanner) bool { return concerned(s, obj) }) {
 			q.AddAfter(request, r.pace.rest(request.NamespacedName, pod, r.Clock.Now()))
 		}
@@ -155,6 +159,10 @@ func concernsAll(*scannerv1.Scanner, client.Object) bool { return true }
 
 func concernsSelecting(s *scannerv1.Scanner, _ client.Object) bool {
 	return s.Spec.NamespaceSelector != nil
+}
+
+func concernsNamespace(s *scannerv1.Scanner, namespace client.Object) bool {
+	return s.Namespace == namespace.GetName() || s.Spec.NamespaceSelector != nil
 }
 
 func concernsPod(s *scannerv1.Scanner, pod client.Object) bool {

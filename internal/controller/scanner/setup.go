@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -25,7 +26,7 @@ import (
 // database or the cataloger. A Job concerns every Scanner too: one image is scanned once whoever wants it, and the Scanner that
 // asked may be gone by the end.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, wake <-chan event.GenericEvent) error {
-	return ctrl.NewControllerManagedBy(mgr).
+	controlled := ctrl.NewControllerManagedBy(mgr).
 		Named("scanner").
 		For(&scannerv1.Scanner{}, builder.WithPredicates(kube.SpecChanged())).
 		Watches(&batchv1.Job{}, r.paced(concernsAll), builder.WithPredicates(jobChanged)).
@@ -34,8 +35,14 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, wake <-chan event.Generi
 		Watches(&corev1.Namespace{}, r.paced(concernsSelecting),
 			builder.OnlyMetadata, builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WatchesRawSource(source.Channel(wake, r.paced(concernsAll))).
-		WithOptions(controller.Options{RateLimiter: kube.ErrorBackoff()}).
-		Complete(r)
+		WithOptions(controller.Options{RateLimiter: kube.ErrorBackoff()})
+	if len(r.Owners.Keys) > 0 {
+		controlled.Watches(&corev1.Namespace{}, r.paced(concernsNamespace), builder.OnlyMetadata, builder.WithPredicates(r.ownerChanged()))
+	}
+	if r.Owners.fromDeployments() {
+		controlled.Watches(&appsv1.Deployment{}, r.paced(concernsPod), builder.WithPredicates(r.ownerChanged()))
+	}
+	return controlled.Complete(r)
 }
 
 // jobChanged passes the beginning and the end of scan Jobs.
@@ -59,6 +66,7 @@ func (r *Reconciler) podChanged() predicate.Predicate {
 			after, okAfter := e.ObjectNew.(*corev1.Pod)
 			return !okBefore || !okAfter || before.UID != after.UID ||
 				!equality.Semantic.DeepEqual(before.Labels, after.Labels) ||
+				!equality.Semantic.DeepEqual(before.Annotations, after.Annotations) ||
 				!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences) ||
 				!equality.Semantic.DeepEqual(before.Spec, after.Spec) ||
 				!equality.Semantic.DeepEqual(before.Status, after.Status)

@@ -697,6 +697,42 @@ func (e GetSBOMParamsFormat) Valid() bool {
 	}
 }
 
+// Defines values for ListOwnersParamsSort.
+const (
+	ListOwnersParamsSortMinusSeverity ListOwnersParamsSort = "-severity"
+	ListOwnersParamsSortName          ListOwnersParamsSort = "name"
+)
+
+// Valid indicates whether the value is a known member of the ListOwnersParamsSort enum.
+func (e ListOwnersParamsSort) Valid() bool {
+	switch e {
+	case ListOwnersParamsSortMinusSeverity:
+		return true
+	case ListOwnersParamsSortName:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListOwnersParamsFormat.
+const (
+	ListOwnersParamsFormatCsv  ListOwnersParamsFormat = "csv"
+	ListOwnersParamsFormatJson ListOwnersParamsFormat = "json"
+)
+
+// Valid indicates whether the value is a known member of the ListOwnersParamsFormat enum.
+func (e ListOwnersParamsFormat) Valid() bool {
+	switch e {
+	case ListOwnersParamsFormatCsv:
+		return true
+	case ListOwnersParamsFormatJson:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ListPackagesParamsSort.
 const (
 	ListPackagesParamsSortMinusSeverity ListPackagesParamsSort = "-severity"
@@ -1408,6 +1444,33 @@ type Overview struct {
 	Running *int `json:"running,omitempty"`
 }
 
+// OwnerPage defines model for OwnerPage.
+type OwnerPage struct {
+	Items         []OwnerSummary `json:"items"`
+	NextPageToken *string        `json:"nextPageToken,omitempty"`
+
+	// Total Number of items on all pages.
+	Total int `json:"total"`
+}
+
+// OwnerSummary defines model for OwnerSummary.
+type OwnerSummary struct {
+	// Counts Findings of these images; each image is counted once.
+	Counts Counts `json:"counts"`
+
+	// Images Number of these images.
+	Images int `json:"images"`
+
+	// Owner Absent for workloads without an owner.
+	Owner *string `json:"owner,omitempty"`
+
+	// Scanned Number of these images that have been matched.
+	Scanned int `json:"scanned"`
+
+	// Workloads Number of workloads of the owner that run images.
+	Workloads int `json:"workloads"`
+}
+
 // Package defines model for Package.
 type Package struct {
 	Cpes     *[]string `json:"cpes,omitempty"`
@@ -1777,6 +1840,10 @@ type Workload struct {
 	Kind      string `json:"kind"`
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
+
+	// Owner The owner, from the label or annotation that the operator is configured to read. If the workload does not run anymore, its last owner.
+	// Absent if there is none.
+	Owner *string `json:"owner,omitempty"`
 }
 
 // WorkloadPage defines model for WorkloadPage.
@@ -1821,6 +1888,12 @@ type ListFormat string
 // Namespace defines model for Namespace.
 type Namespace = string
 
+// NoOwner defines model for NoOwner.
+type NoOwner = bool
+
+// Owner defines model for Owner.
+type Owner = string
+
 // PageSize defines model for PageSize.
 type PageSize = int
 
@@ -1852,6 +1925,12 @@ type ListCoverageParams struct {
 
 	// Workload Return containers of workloads with this name.
 	Workload *string `form:"workload,omitempty" json:"workload,omitempty"`
+
+	// Owner Return containers of workloads with this owner.
+	Owner *string `form:"owner,omitempty" json:"owner,omitempty"`
+
+	// NoOwner Return containers of workloads without an owner.
+	NoOwner *bool `form:"noOwner,omitempty" json:"noOwner,omitempty"`
 
 	// Text Part of the image reference, the image ID, the workload name or the container name, case-insensitive.
 	Text *string `form:"text,omitempty" json:"text,omitempty"`
@@ -1955,6 +2034,12 @@ type ListImagesParams struct {
 	// WorkloadKind Return what workloads of this kind run now, for example Deployment.
 	WorkloadKind *WorkloadKind `form:"workloadKind,omitempty" json:"workloadKind,omitempty"`
 
+	// Owner Return what workloads with this owner run now.
+	Owner *Owner `form:"owner,omitempty" json:"owner,omitempty"`
+
+	// NoOwner Return what workloads without an owner run now. Cannot be combined with owner.
+	NoOwner *NoOwner `form:"noOwner,omitempty" json:"noOwner,omitempty"`
+
 	// Sort With `created`, the oldest images come first, and those whose creation time is not known come last.
 	Sort *ListImagesParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
 
@@ -2057,6 +2142,29 @@ type PutSBOMParams struct {
 	Platform *Platform `form:"platform,omitempty" json:"platform,omitempty"`
 }
 
+// ListOwnersParams defines parameters for ListOwners.
+type ListOwnersParams struct {
+	// Text Part of the name of the owner, case-insensitive.
+	Text *string `form:"text,omitempty" json:"text,omitempty"`
+
+	// Namespace Count only workloads in this namespace.
+	Namespace *string               `form:"namespace,omitempty" json:"namespace,omitempty"`
+	Sort      *ListOwnersParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
+
+	// Format If absent, the Accept header selects the format; the default is json. csv contains the rows of all pages, at most 100,000.
+	Format *ListOwnersParamsFormat `form:"format,omitempty" json:"format,omitempty"`
+
+	// PageToken The nextPageToken of the previous page.
+	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+	PageSize  *PageSize  `form:"pageSize,omitempty" json:"pageSize,omitempty"`
+}
+
+// ListOwnersParamsSort defines parameters for ListOwners.
+type ListOwnersParamsSort string
+
+// ListOwnersParamsFormat defines parameters for ListOwners.
+type ListOwnersParamsFormat string
+
 // ListPackagesParams defines parameters for ListPackages.
 type ListPackagesParams struct {
 	// Name The complete name.
@@ -2088,8 +2196,14 @@ type ListPackagesParams struct {
 	Workload *WorkloadName `form:"workload,omitempty" json:"workload,omitempty"`
 
 	// WorkloadKind Return what workloads of this kind run now, for example Deployment.
-	WorkloadKind *WorkloadKind           `form:"workloadKind,omitempty" json:"workloadKind,omitempty"`
-	Sort         *ListPackagesParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
+	WorkloadKind *WorkloadKind `form:"workloadKind,omitempty" json:"workloadKind,omitempty"`
+
+	// Owner Return what workloads with this owner run now.
+	Owner *Owner `form:"owner,omitempty" json:"owner,omitempty"`
+
+	// NoOwner Return what workloads without an owner run now. Cannot be combined with owner.
+	NoOwner *NoOwner                `form:"noOwner,omitempty" json:"noOwner,omitempty"`
+	Sort    *ListPackagesParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
 
 	// Format If absent, the Accept header selects the format; the default is json. csv contains the rows of all pages, at most 100,000.
 	Format *ListPackagesParamsFormat `form:"format,omitempty" json:"format,omitempty"`
@@ -2112,6 +2226,12 @@ type ListRolloutsParams struct {
 
 	// Workload Return rollouts of workloads with this name.
 	Workload *string `form:"workload,omitempty" json:"workload,omitempty"`
+
+	// Owner Return rollouts of workloads with this owner.
+	Owner *string `form:"owner,omitempty" json:"owner,omitempty"`
+
+	// NoOwner Return rollouts of workloads without an owner.
+	NoOwner *bool `form:"noOwner,omitempty" json:"noOwner,omitempty"`
 
 	// ImageId Return rollouts from or to this image.
 	ImageId *string `form:"imageId,omitempty" json:"imageId,omitempty"`
@@ -2193,8 +2313,14 @@ type ListVulnerabilitiesParams struct {
 	Workload *WorkloadName `form:"workload,omitempty" json:"workload,omitempty"`
 
 	// WorkloadKind Return what workloads of this kind run now, for example Deployment.
-	WorkloadKind *WorkloadKind                  `form:"workloadKind,omitempty" json:"workloadKind,omitempty"`
-	Sort         *ListVulnerabilitiesParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
+	WorkloadKind *WorkloadKind `form:"workloadKind,omitempty" json:"workloadKind,omitempty"`
+
+	// Owner Return what workloads with this owner run now.
+	Owner *Owner `form:"owner,omitempty" json:"owner,omitempty"`
+
+	// NoOwner Return what workloads without an owner run now. Cannot be combined with owner.
+	NoOwner *NoOwner                       `form:"noOwner,omitempty" json:"noOwner,omitempty"`
+	Sort    *ListVulnerabilitiesParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
 
 	// Format If absent, the Accept header selects the format; the default is json. csv contains the rows of all pages, at most 100,000.
 	Format *ListVulnerabilitiesParamsFormat `form:"format,omitempty" json:"format,omitempty"`
@@ -2228,6 +2354,12 @@ type ListAffectedParams struct {
 	// WorkloadKind Return what workloads of this kind run now, for example Deployment.
 	WorkloadKind *WorkloadKind `form:"workloadKind,omitempty" json:"workloadKind,omitempty"`
 
+	// Owner Return what workloads with this owner run now.
+	Owner *Owner `form:"owner,omitempty" json:"owner,omitempty"`
+
+	// NoOwner Return what workloads without an owner run now. Cannot be combined with owner.
+	NoOwner *NoOwner `form:"noOwner,omitempty" json:"noOwner,omitempty"`
+
 	// Format If absent, the Accept header selects the format; the default is json. csv contains the rows of all pages, at most 100,000.
 	Format *ListAffectedParamsFormat `form:"format,omitempty" json:"format,omitempty"`
 
@@ -2260,8 +2392,14 @@ type ListWorkloadsParams struct {
 	Workload *WorkloadName `form:"workload,omitempty" json:"workload,omitempty"`
 
 	// WorkloadKind Return what workloads of this kind run now, for example Deployment.
-	WorkloadKind *WorkloadKind            `form:"workloadKind,omitempty" json:"workloadKind,omitempty"`
-	Sort         *ListWorkloadsParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
+	WorkloadKind *WorkloadKind `form:"workloadKind,omitempty" json:"workloadKind,omitempty"`
+
+	// Owner Return what workloads with this owner run now.
+	Owner *Owner `form:"owner,omitempty" json:"owner,omitempty"`
+
+	// NoOwner Return what workloads without an owner run now. Cannot be combined with owner.
+	NoOwner *NoOwner                 `form:"noOwner,omitempty" json:"noOwner,omitempty"`
+	Sort    *ListWorkloadsParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
 
 	// Format If absent, the Accept header selects the format; the default is json. csv contains the rows of all pages, at most 100,000.
 	Format *ListWorkloadsParamsFormat `form:"format,omitempty" json:"format,omitempty"`
@@ -2339,6 +2477,9 @@ type ServerInterface interface {
 	// GetOverview Get totals over all images
 	// (GET /api/v1/overview)
 	GetOverview(w http.ResponseWriter, r *http.Request)
+	// ListOwners List the owners of workloads with their findings
+	// (GET /api/v1/owners)
+	ListOwners(w http.ResponseWriter, r *http.Request, params ListOwnersParams)
 	// ListPackages List the distinct packages of all images
 	// (GET /api/v1/packages)
 	ListPackages(w http.ResponseWriter, r *http.Request, params ListPackagesParams)
@@ -2467,6 +2608,32 @@ func (siw *ServerInterfaceWrapper) ListCoverage(w http.ResponseWriter, r *http.R
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "workload"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "workload", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "owner" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "owner", r.URL.Query(), &params.Owner, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "owner"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "owner", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "noOwner" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "noOwner", r.URL.Query(), &params.NoOwner, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "noOwner"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "noOwner", Err: err})
 		}
 		return
 	}
@@ -2971,6 +3138,32 @@ func (siw *ServerInterfaceWrapper) ListImages(w http.ResponseWriter, r *http.Req
 		return
 	}
 
+	// ------------- Optional query parameter "owner" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "owner", r.URL.Query(), &params.Owner, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "owner"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "owner", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "noOwner" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "noOwner", r.URL.Query(), &params.NoOwner, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "noOwner"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "noOwner", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "sort" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "sort", r.URL.Query(), &params.Sort, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
@@ -3453,6 +3646,104 @@ func (siw *ServerInterfaceWrapper) GetOverview(w http.ResponseWriter, r *http.Re
 	handler.ServeHTTP(w, r)
 }
 
+// ListOwners operation middleware
+func (siw *ServerInterfaceWrapper) ListOwners(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListOwnersParams
+
+	// ------------- Optional query parameter "text" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "text", r.URL.Query(), &params.Text, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "text"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "text", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "namespace" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "namespace", r.URL.Query(), &params.Namespace, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "namespace"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "namespace", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "sort" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sort", r.URL.Query(), &params.Sort, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "sort"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sort", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "format" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "format", r.URL.Query(), &params.Format, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "format"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "format", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "pageToken" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageToken", r.URL.Query(), &params.PageToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "pageToken"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "pageToken", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "pageSize" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageSize", r.URL.Query(), &params.PageSize, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "pageSize"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "pageSize", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListOwners(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListPackages operation middleware
 func (siw *ServerInterfaceWrapper) ListPackages(w http.ResponseWriter, r *http.Request) {
 
@@ -3592,6 +3883,32 @@ func (siw *ServerInterfaceWrapper) ListPackages(w http.ResponseWriter, r *http.R
 		return
 	}
 
+	// ------------- Optional query parameter "owner" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "owner", r.URL.Query(), &params.Owner, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "owner"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "owner", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "noOwner" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "noOwner", r.URL.Query(), &params.NoOwner, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "noOwner"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "noOwner", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "sort" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "sort", r.URL.Query(), &params.Sort, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
@@ -3686,6 +4003,32 @@ func (siw *ServerInterfaceWrapper) ListRollouts(w http.ResponseWriter, r *http.R
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "workload"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "workload", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "owner" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "owner", r.URL.Query(), &params.Owner, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "owner"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "owner", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "noOwner" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "noOwner", r.URL.Query(), &params.NoOwner, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "noOwner"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "noOwner", Err: err})
 		}
 		return
 	}
@@ -4144,6 +4487,32 @@ func (siw *ServerInterfaceWrapper) ListVulnerabilities(w http.ResponseWriter, r 
 		return
 	}
 
+	// ------------- Optional query parameter "owner" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "owner", r.URL.Query(), &params.Owner, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "owner"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "owner", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "noOwner" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "noOwner", r.URL.Query(), &params.NoOwner, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "noOwner"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "noOwner", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "sort" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "sort", r.URL.Query(), &params.Sort, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
@@ -4316,6 +4685,32 @@ func (siw *ServerInterfaceWrapper) ListAffected(w http.ResponseWriter, r *http.R
 		return
 	}
 
+	// ------------- Optional query parameter "owner" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "owner", r.URL.Query(), &params.Owner, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "owner"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "owner", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "noOwner" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "noOwner", r.URL.Query(), &params.NoOwner, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "noOwner"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "noOwner", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "format" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "format", r.URL.Query(), &params.Format, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
@@ -4462,6 +4857,32 @@ func (siw *ServerInterfaceWrapper) ListWorkloads(w http.ResponseWriter, r *http.
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "workloadKind"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "workloadKind", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "owner" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "owner", r.URL.Query(), &params.Owner, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "owner"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "owner", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "noOwner" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "noOwner", r.URL.Query(), &params.NoOwner, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "noOwner"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "noOwner", Err: err})
 		}
 		return
 	}
@@ -4820,6 +5241,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/images/{imageId}/sbom", wrapper.GetSBOM)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/images/{imageId}/sbom", wrapper.PutSBOM)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/overview", wrapper.GetOverview)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/owners", wrapper.ListOwners)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/packages", wrapper.ListPackages)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/rollouts", wrapper.ListRollouts)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/rollouts/{rolloutId}", wrapper.GetRollout)
@@ -5579,6 +6001,65 @@ type GetOverviewdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response GetOverviewdefaultApplicationProblemPlusJSONResponse) VisitGetOverviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListOwnersRequestObject struct {
+	Params ListOwnersParams
+}
+
+type ListOwnersResponseObject interface {
+	VisitListOwnersResponse(w http.ResponseWriter) error
+}
+
+type ListOwners200JSONResponse OwnerPage
+
+func (response ListOwners200JSONResponse) VisitListOwnersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListOwners200TextcsvResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ListOwners200TextcsvResponse) VisitListOwnersResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/csv")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type ListOwnersdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListOwnersdefaultApplicationProblemPlusJSONResponse) VisitListOwnersResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -6463,6 +6944,9 @@ type StrictServerInterface interface {
 	// GetOverview Get totals over all images
 	// (GET /api/v1/overview)
 	GetOverview(ctx context.Context, request GetOverviewRequestObject) (GetOverviewResponseObject, error)
+	// ListOwners List the owners of workloads with their findings
+	// (GET /api/v1/owners)
+	ListOwners(ctx context.Context, request ListOwnersRequestObject) (ListOwnersResponseObject, error)
 	// ListPackages List the distinct packages of all images
 	// (GET /api/v1/packages)
 	ListPackages(ctx context.Context, request ListPackagesRequestObject) (ListPackagesResponseObject, error)
@@ -6878,6 +7362,32 @@ func (sh *strictHandler) GetOverview(w http.ResponseWriter, r *http.Request) {
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(GetOverviewResponseObject); ok {
 		if err := validResponse.VisitGetOverviewResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListOwners operation middleware
+func (sh *strictHandler) ListOwners(w http.ResponseWriter, r *http.Request, params ListOwnersParams) {
+	var request ListOwnersRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListOwners(ctx, request.(ListOwnersRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListOwners")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListOwnersResponseObject); ok {
+		if err := validResponse.VisitListOwnersResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

@@ -319,7 +319,11 @@ func (q *affectedQuery) read(tx *gorm.DB, entries []affectedEntry) ([]store.Affe
 			all = append(all, one)
 		}
 	}
-	return all, nil
+	var workloads []*store.Workload
+	for i := range all {
+		workloads = append(workloads, pointersTo(all[i].Workloads)...)
+	}
+	return all, setOwners(tx, workloads)
 }
 
 // affectedDetail is a finding with its package.

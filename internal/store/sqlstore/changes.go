@@ -244,7 +244,11 @@ func changesWithReach(tx *gorm.DB, d sqldb.Dialect, in store.Namespaces, rows []
 			changes[i].Images, changes[i].ImageIDs, changes[i].Workloads = reach.images, slices.Clone(reach.imageIDs), slices.Clone(reach.workloads)
 		}
 	}
-	return changes, nil
+	var workloads []*store.Workload
+	for i := range changes {
+		workloads = append(workloads, pointersTo(changes[i].Workloads)...)
+	}
+	return changes, setOwners(tx, workloads)
 }
 
 // reachOf returns what packages reach, in a number of statements that does not follow from how many images hold them.

@@ -79,19 +79,30 @@ func (s *Store) RecordCoverage(ctx context.Context, scope string, containers []s
 	if len(containers) > store.MaxUses {
 		return fmt.Errorf("%s: %d containers, the maximum is %d", what, len(containers), store.MaxUses)
 	}
+	workloads := make([]store.Workload, len(containers))
+	for i := range containers {
+		workloads[i] = containers[i].Workload
+	}
 	wanted := coverageRows(containers)
 	var diff coverageDiff
+	var owners []ownerChange
 	err := s.read(ctx, what, func(tx *gorm.DB) error {
 		var err error
-		diff, err = compareCoverage(tx, scope, wanted)
+		if diff, err = compareCoverage(tx, scope, wanted); err != nil {
+			return err
+		}
+		owners, err = compareOwners(tx, workloads)
 		return err
 	})
-	if err != nil || len(diff.added)+len(diff.changed)+len(diff.gone) == 0 {
+	if err != nil || len(diff.added)+len(diff.changed)+len(diff.gone)+len(owners) == 0 {
 		return err
 	}
 	return s.write(ctx, what, func(tx *txn) error {
 		diff, err := compareCoverage(tx.DB, scope, wanted)
 		if err != nil {
+			return err
+		}
+		if err := recordOwners(tx, workloads); err != nil {
 			return err
 		}
 		return writeCoverage(tx, scope, diff)

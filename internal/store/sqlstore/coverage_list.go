@@ -20,6 +20,7 @@ var coverageOrder = []sqldb.SortKey{
 // coverageToken is what a page token of containers belongs to.
 type coverageToken struct {
 	List, Namespace, Workload string
+	Ownership                 store.Ownership
 	States                    []string
 	Reason, Text              string
 }
@@ -30,7 +31,7 @@ const firstScope = `NOT EXISTS (SELECT 1 FROM container_coverage o WHERE o.names
 
 // ListCoverage implements store.Coverage.
 func (s *Store) ListCoverage(ctx context.Context, in store.Namespaces, query store.CoverageQuery) (store.CoveragePage, error) {
-	token := coverageToken{"coverage", query.Namespace, query.Workload, query.States, query.Reason, query.Text}
+	token := coverageToken{"coverage", query.Namespace, query.Workload, query.Ownership, query.States, query.Reason, query.Text}
 	var page store.CoveragePage
 	err := s.read(ctx, "list the coverage of containers", func(tx *gorm.DB) error {
 		page = store.CoveragePage{Containers: []store.ContainerCoverage{}, Counts: map[string]int{}}
@@ -41,6 +42,7 @@ func (s *Store) ListCoverage(ctx context.Context, in store.Namespaces, query sto
 		if query.Workload != "" {
 			filtered = filtered.Where("c.name = ?", query.Workload)
 		}
+		filtered = ownedBy(filtered, "c", query.Ownership)
 		filtered = contains(filtered, s.db.Dialect(), query.Text, "c.reference", "c.image_id", "c.name", "c.container").Session(&gorm.Session{})
 		if err := countCoverage(filtered, query, &page); err != nil {
 			return err
@@ -133,7 +135,7 @@ func readCoverage(tx, behind *gorm.DB, in store.Namespaces, limit int, token cov
 			Source: sources[imageName{row.ImageID, row.Platform}],
 		})
 	}
-	return nil
+	return setOwners(tx, workloadsIn(page.Containers, func(c *store.ContainerCoverage) *store.Workload { return &c.Workload }))
 }
 
 // readSources reads how the images of containers were read for their SBOMs.

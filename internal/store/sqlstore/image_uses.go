@@ -27,18 +27,29 @@ func (s *Store) RecordUses(ctx context.Context, scope string, uses []store.Use) 
 	if len(uses) > store.MaxUses {
 		return fmt.Errorf("%s: %d uses, the maximum is %d", what, len(uses), store.MaxUses)
 	}
+	workloads := make([]store.Workload, len(uses))
+	for i := range uses {
+		workloads[i] = uses[i].Workload
+	}
 	var added, gone []useRow
+	var owners []ownerChange
 	err := s.read(ctx, what, func(tx *gorm.DB) error {
 		var err error
-		added, gone, err = compareUses(tx, scope, uses)
+		if added, gone, err = compareUses(tx, scope, uses); err != nil {
+			return err
+		}
+		owners, err = compareOwners(tx, workloads)
 		return err
 	})
-	if err != nil || len(added) == 0 && len(gone) == 0 {
+	if err != nil || len(added)+len(gone)+len(owners) == 0 {
 		return err
 	}
 	return s.write(ctx, what, func(tx *txn) error {
 		added, gone, err := compareUses(tx.DB, scope, uses)
 		if err != nil {
+			return err
+		}
+		if err := recordOwners(tx, workloads); err != nil {
 			return err
 		}
 		if len(uses) == 0 {

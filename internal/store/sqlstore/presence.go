@@ -177,7 +177,10 @@ func (s *Store) Presences(ctx context.Context, in store.Namespaces, query store.
 			return err
 		}
 		page.Total = int(total)
-		return readPresences(filtered, in, query, token, &page)
+		if err := readPresences(filtered, in, query, token, &page); err != nil {
+			return err
+		}
+		return setOwners(tx, workloadsIn(page.Presences, func(p *store.Presence) *store.Workload { return &p.Workload }))
 	})
 	if err != nil {
 		return store.PresencePage{}, err

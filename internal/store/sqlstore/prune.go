@@ -74,8 +74,13 @@ func (s *Store) pruneRest(ctx context.Context, what string, before time.Time, cl
 				return err
 			}
 		}
-		if err := tx.Execute("DELETE FROM distro_lifecycles WHERE distro NOT IN (SELECT i.distro FROM images i)"); err != nil {
-			return err
+		for _, statement := range []string{
+			"DELETE FROM distro_lifecycles WHERE distro NOT IN (SELECT i.distro FROM images i)",
+			"DELETE FROM workload_owners WHERE " + forgottenOwner,
+		} {
+			if err := tx.Execute(statement); err != nil {
+				return err
+			}
 		}
 		return tx.Execute(`DELETE FROM generations WHERE state = ? AND number <= ?
 			AND NOT EXISTS (SELECT 1 FROM finding_changes c WHERE c.generation = generations.number)

@@ -248,5 +248,5 @@ func rolloutDetails(tx *gorm.DB, in store.Namespaces, condition string, values [
 		}
 		details[i].WorstOpened, details[i].WorstClosed = worst.Opened, worst.Closed
 	}
-	return details, nil
+	return details, setOwners(tx, workloadsIn(details, func(d *store.RolloutDetail) *store.Workload { return &d.Workload }))
 }

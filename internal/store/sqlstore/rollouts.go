@@ -102,13 +102,19 @@ func (w *presenceWriter) recordRollouts(changes []imageChange) error {
 	if err := w.Raw("SELECT COALESCE(MAX(id), 0) FROM rollouts").Scan(&last).Error; err != nil {
 		return err
 	}
+	workloads := make([]store.Workload, len(changes))
+	for i, c := range changes {
+		workloads[i] = store.Workload{Namespace: c.use.Namespace, Kind: c.use.Kind, Name: c.use.Name}
+	}
+	if err := setOwners(w.DB, pointersTo(workloads)); err != nil {
+		return err
+	}
 	values := make([]any, 0, len(rolloutColumns)*len(changes))
-	for _, c := range changes {
+	for i, c := range changes {
 		values = append(values, w.now, w.cluster, c.use.Namespace, c.use.Kind, c.use.Name, c.use.Container,
 			c.from.ImageID, c.from.Platform, c.to.ImageID, c.to.Platform)
 		err := w.event(store.EventRolloutChanged, c.to.ImageID, c.to.Platform, store.RolloutEvent{
-			Workload: store.Workload{Namespace: c.use.Namespace, Kind: c.use.Kind, Name: c.use.Name}, Container: c.use.Container,
-			From: c.from, To: c.to,
+			Workload: workloads[i], Container: c.use.Container, From: c.from, To: c.to,
 		})
 		if err != nil {
 			return err
@@ -147,6 +153,7 @@ var rolloutOrder = []sqldb.SortKey{{Column: "r.at", Number: true, Descending: tr
 // rolloutToken is what a page token of rollouts belongs to.
 type rolloutToken struct {
 	List, Namespace, Workload, ImageID string
+	Ownership                          store.Ownership
 	Since, Until                       int64
 }
 
@@ -204,7 +211,7 @@ var rolloutSelect = func() string {
 
 // ListRollouts implements store.Rollouts.
 func (s *Store) ListRollouts(ctx context.Context, in store.Namespaces, query store.RolloutQuery) (store.RolloutPage, error) {
-	token := rolloutToken{"rollouts", query.Namespace, query.Workload, query.ImageID, micros(query.Since), micros(query.Until)}
+	token := rolloutToken{"rollouts", query.Namespace, query.Workload, query.ImageID, query.Ownership, micros(query.Since), micros(query.Until)}
 	var page store.RolloutPage
 	err := s.read(ctx, "list rollouts", func(tx *gorm.DB) error {
 		page = store.RolloutPage{Rollouts: []store.Rollout{}}
@@ -218,7 +225,10 @@ func (s *Store) ListRollouts(ctx context.Context, in store.Namespaces, query sto
 		if err != nil {
 			return err
 		}
-		return readRollouts(behind, in, query.Limit(), token, &page)
+		if err := readRollouts(behind, in, query.Limit(), token, &page); err != nil {
+			return err
+		}
+		return setOwners(tx, workloadsIn(page.Rollouts, func(r *store.Rollout) *store.Workload { return &r.Workload }))
 	})
 	if err != nil {
 		return store.RolloutPage{}, err
@@ -233,6 +243,7 @@ func filterRollouts(tx *gorm.DB, query store.RolloutQuery) *gorm.DB {
 	if query.Workload != "" {
 		tx = tx.Where("r.name = ?", query.Workload)
 	}
+	tx = ownedBy(tx, "r", query.Ownership)
 	if query.ImageID != "" {
 		tx = tx.Where("(r.from_image = ? OR r.to_image = ?)", query.ImageID, query.ImageID)
 	}

@@ -40,7 +40,7 @@ func uses(tx *gorm.DB, chosen place) *gorm.DB {
 	tx = within(tx, "u.namespace", chosen.in)
 	tx = equals(tx, "u.namespace", chosen.Namespace)
 	tx = equals(tx, "u.name", chosen.Workload)
-	return equals(tx, "u.kind", chosen.WorkloadKind)
+	return ownedBy(equals(tx, "u.kind", chosen.WorkloadKind), "u", chosen.Ownership)
 }
 
 // severitySums are the columns of countsRow over findings f of vulnerabilities v.

@@ -86,7 +86,7 @@ func (s *Store) ListWorkloads(ctx context.Context, in store.Namespaces, query st
 				return err
 			}
 		}
-		return nil
+		return setOwners(tx, workloadsIn(page.Workloads, func(w *store.WorkloadSummary) *store.Workload { return &w.Workload }))
 	})
 	if err != nil {
 		return store.WorkloadPage{}, err

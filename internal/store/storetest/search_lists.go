@@ -123,7 +123,7 @@ func (m *searchModel) listedWorkloads(query store.WorkloadQuery) []store.Workloa
 	for use := range m.running() {
 		w := byName[use.Workload]
 		if w == nil {
-			w = &store.WorkloadSummary{Workload: use.Workload}
+			w = &store.WorkloadSummary{Workload: m.owned(use.Workload)}
 			byName[use.Workload] = w
 		}
 		once(containers, fmt.Sprint(use.Workload, use.Container), &w.Containers)
@@ -153,7 +153,7 @@ func (m *searchModel) listedWorkloads(query store.WorkloadQuery) []store.Workloa
 		slices.SortFunc(w.Images, func(a, b model.ImageKey) int {
 			return cmp.Or(cmp.Compare(a.ImageID, b.ImageID), cmp.Compare(a.Platform.String(), b.Platform.String()))
 		})
-		if chosen(query.Where, w.Workload) && strings.Contains(strings.ToLower(w.Workload.Name), strings.ToLower(query.Text)) &&
+		if m.chosen(query.Where, unowned(w.Workload)) && strings.Contains(strings.ToLower(w.Workload.Name), strings.ToLower(query.Text)) &&
 			(query.MinSeverity == model.SeverityUnknown || worse(w.Counts, query.MinSeverity)) && (!query.KEV || w.Counts.KEV > 0) &&
 			(!query.Fixable || w.Counts.Fixable > 0) {
 			all = append(all, *w)

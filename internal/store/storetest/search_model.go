@@ -28,6 +28,7 @@ type searchModel struct {
 	images   []*searchImage
 	findings []*searchFinding
 	uses     map[string][]store.Use // By scope.
+	owners   map[store.Workload]string
 	ran      []*store.Presence
 }
 
@@ -63,6 +64,7 @@ func newSearchModel(t *testing.T, f *fixture, seed uint64) *searchModel {
 	t.Helper()
 	m := &searchModel{
 		fixture: f, t: t, random: rand.New(rand.NewPCG(seed, 2)), now: time.Date(2026, 3, 1, 7, 0, 0, 0, time.UTC), uses: map[string][]store.Use{},
+		owners: map[store.Workload]string{},
 	}
 	for i, version := range []string{"1.10", "1.2", "1.9", "2.0", "2.0"} {
 		for _, name := range []string{"log4j-core", "Log4J_api"} {
@@ -216,7 +218,7 @@ func (m *searchModel) run() {
 			}
 		}
 	}
-	must(m.t, m.RecordUses(m.t.Context(), scope, uses))
+	must(m.t, m.RecordUses(m.t.Context(), scope, m.own(uses)))
 	m.uses[scope] = uses
 	running := m.running()
 	for _, p := range m.ran {
@@ -245,8 +247,8 @@ func (m *searchModel) running() map[store.Use]bool {
 	return running
 }
 
-func chosen(where store.Where, w store.Workload) bool {
-	return (where.Namespace == "" || where.Namespace == w.Namespace) && (where.Workload == "" || where.Workload == w.Name) &&
+func (m *searchModel) chosen(where store.Where, w store.Workload) bool {
+	return (where.Owner == "" || where.Owner == m.owners[w]) && (!where.None || m.owners[w] == "") && (where.Namespace == "" || where.Namespace == w.Namespace) && (where.Workload == "" || where.Workload == w.Name) &&
 		(where.WorkloadKind == "" || where.WorkloadKind == w.Kind)
 }
 
@@ -254,8 +256,8 @@ func chosen(where store.Where, w store.Workload) bool {
 func (m *searchModel) workloads(image *searchImage, where store.Where) map[store.Workload]bool {
 	workloads := map[store.Workload]bool{}
 	for use := range m.running() {
-		if use.Image == image.key && chosen(where, use.Workload) {
-			workloads[use.Workload] = true
+		if use.Image == image.key && m.chosen(where, use.Workload) {
+			workloads[m.owned(use.Workload)] = true
 		}
 	}
 	return workloads
@@ -278,8 +280,10 @@ func (m *searchModel) packageOf(fingerprint string) model.Package {
 
 func (m *searchModel) randomWhere() store.Where {
 	pick := func(values ...string) string { return values[m.random.IntN(len(values))] }
-	switch m.random.IntN(3) {
+	switch m.random.IntN(4) {
 	case 0:
+		return store.Where{Ownership: store.Ownership{Owner: pick("", "red", "blue", "Red"), None: m.random.IntN(3) == 0}}
+	case 3:
 		return store.Where{Namespace: pick("a", "b", "c")}
 	case 1:
 		return store.Where{Namespace: pick("", "a"), Workload: pick("web", "we_b", "web"), WorkloadKind: pick("", "Deployment", "Pod")}

@@ -27,9 +27,11 @@ var searchModelTests = func() map[string]func(*testing.T, *fixture) {
 					m.checkAffected(store.AffectedQuery{On: m.begin.Add(time.Duration(m.random.Int64N(int64(m.now.Sub(m.begin)) + 1)))})
 					m.checkPackages()
 					m.checkWorkloads()
+					m.checkOwners()
 					m.checkImages()
 				}
 				m.checkFindings()
+				m.checkFindingsByOwner()
 				if t.Failed() {
 					t.Fatalf("after step %d", step)
 				}
@@ -207,10 +209,10 @@ func (m *searchModel) onDay(query store.AffectedQuery, image *searchImage, f *se
 	found := false
 	workloads := map[store.Workload]bool{}
 	for _, p := range m.ran {
-		if p.Image != image.key || !chosen(query.Where, p.Workload) || !p.Since.Before(to) || !p.Until.IsZero() && !p.Until.After(from) {
+		if p.Image != image.key || !m.chosen(query.Where, p.Workload) || !p.Since.Before(to) || !p.Until.IsZero() && !p.Until.After(from) {
 			continue
 		}
-		workloads[p.Workload] = true
+		workloads[m.owned(p.Workload)] = true
 		found = found || overlap(p, f, from, to)
 	}
 	one.Workloads = sorted(workloads)

@@ -37,7 +37,7 @@ func RunVisible(t *testing.T, histories int, open func(t *testing.T, clk clock.P
 			clk := &stoppableClock{}
 			h := &history{
 				t: t, clock: clk, random: rand.New(rand.NewPCG(seed, 3)), says: map[string][]model.PackageFinding{}, epss: map[string]float64{}, kev: map[string]bool{}, images: map[model.ImageKey]*scannedImage{},
-				whole: &fixture{Store: open(t, clk), clock: clk}, part: &fixture{Store: open(t, clk), clock: clk}, ran: map[string][]store.Use{},
+				whole: &fixture{Store: open(t, clk), clock: clk}, part: &fixture{Store: open(t, clk), clock: clk}, ran: map[string][]store.Use{}, owners: map[string]string{},
 			}
 			names := []string{"a", "b", "c", "d"}
 			h.random.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
@@ -75,6 +75,8 @@ type history struct {
 	images      map[model.ImageKey]*scannedImage
 	// ran has the uses of each scope.
 	ran map[string][]store.Use
+	// owners are those of the workloads, by namespace and name.
+	owners map[string]string
 	// caughtUp are the sequence numbers, from and to, of what part was told at once.
 	caughtUp [][2]int64
 	jobs     int
@@ -206,6 +208,15 @@ func (h *history) step() string {
 	}
 }
 
+// workload is a workload with its owner, who changes sometimes.
+func (h *history) workload(namespace, name string) store.Workload {
+	key := namespace + "/" + name
+	if h.chance(9) {
+		h.owners[key] = []string{"", "red", "blue"}[h.random.IntN(3)]
+	}
+	return store.Workload{Namespace: namespace, Kind: "Deployment", Name: name, Owner: h.owners[key]}
+}
+
 // run changes what runs in a scope.
 func (h *history) run() string {
 	scope := fmt.Sprint("scope-", h.random.IntN(2))
@@ -214,7 +225,7 @@ func (h *history) run() string {
 		for _, namespace := range []string{"a", "b", "c", "d"} {
 			for _, name := range []string{"web", "db"} {
 				if h.chance(9) {
-					uses = append(uses, store.Use{Image: visibleKey(n), Workload: store.Workload{Namespace: namespace, Kind: "Deployment", Name: name}, Container: "c"})
+					uses = append(uses, store.Use{Image: visibleKey(n), Workload: h.workload(namespace, name), Container: "c"})
 				}
 			}
 		}
@@ -438,7 +449,7 @@ func (h *history) cover() string {
 			message = image.failures[len(image.failures)-1].outcome.Message
 		}
 		rows = append(rows, store.ContainerCoverage{
-			Workload:  store.Workload{Namespace: []string{"a", "b", "c", "d"}[h.random.IntN(4)], Kind: "Deployment", Name: "web"},
+			Workload:  h.workload([]string{"a", "b", "c", "d"}[h.random.IntN(4)], "web"),
 			Container: fmt.Sprint("c", h.random.IntN(2)), Image: key, Reference: "app", Pods: 1, State: state, Reason: "R", Message: message,
 		})
 	}

@@ -109,7 +109,10 @@ func (h *history) where() store.Where {
 	if h.chance(2) {
 		return store.Where{}
 	}
-	return store.Where{Namespace: []string{"", "a", "b", "c", "d"}[h.random.IntN(5)], Workload: []string{"", "web", "db"}[h.random.IntN(3)]}
+	return store.Where{
+		Namespace: []string{"", "a", "b", "c", "d"}[h.random.IntN(5)], Workload: []string{"", "web", "db"}[h.random.IntN(3)],
+		Ownership: []store.Ownership{{}, {}, {Owner: "red"}, {None: true}}[h.random.IntN(4)],
+	}
 }
 
 func (h *history) severity() model.Severity {
@@ -148,15 +151,24 @@ func (h *history) readLists(reads map[string]func(f *fixture) (any, error)) {
 			return got.Workloads, got.NextToken, got.Total, err
 		})
 	}
+	owners := store.OwnerQuery{Where: where, Text: []string{"", "", "RE"}[h.random.IntN(3)], Sort: []store.OwnerSort{store.SortOwnerName, store.SortOwnerSeverity}[h.random.IntN(2)]}
+	reads[fmt.Sprintf("ListOwners %+v", owners)] = func(f *fixture) (any, error) {
+		return pages(1, func(page store.Page) ([]store.OwnerSummary, string, any, error) {
+			query := owners
+			query.Page = page
+			got, err := f.ListOwners(ctx, in, query)
+			return got.Owners, got.NextToken, got.Total, err
+		})
+	}
 	reads[fmt.Sprintf("ListCoverage %+v", where)] = func(f *fixture) (any, error) {
 		return pages(2, func(page store.Page) ([]store.ContainerCoverage, string, any, error) {
-			got, err := f.ListCoverage(ctx, in, store.CoverageQuery{Namespace: where.Namespace, Workload: where.Workload, Page: page})
+			got, err := f.ListCoverage(ctx, in, store.CoverageQuery{Namespace: where.Namespace, Workload: where.Workload, Ownership: where.Ownership, Page: page})
 			return got.Containers, got.NextToken, fmt.Sprint(got.Total, got.Counts), err
 		})
 	}
 	reads[fmt.Sprintf("ListRollouts %+v", where)] = func(f *fixture) (any, error) {
 		return pages(2, func(page store.Page) ([]store.RolloutDetail, string, any, error) {
-			got, err := f.ListRollouts(ctx, in, store.RolloutQuery{Namespace: where.Namespace, Workload: where.Workload, Page: page})
+			got, err := f.ListRollouts(ctx, in, store.RolloutQuery{Namespace: where.Namespace, Workload: where.Workload, Ownership: where.Ownership, Page: page})
 			details := make([]store.RolloutDetail, len(got.Rollouts))
 			for i := range details {
 				detail, detailErr := f.Rollout(ctx, in, got.Rollouts[i].ID)

@@ -2,6 +2,7 @@ import { Select, type Option } from "@/components/ui/select";
 import { TextFilter } from "@/components/ui/text-filter";
 import { ToggleButton } from "@/components/ui/toggle-button";
 import type { Severity } from "@/gen/model";
+import { useHasOwners } from "@/lib/owners";
 
 type Minimum = Severity | "all";
 
@@ -102,6 +103,22 @@ export function NamespaceFilter({ value, onChange }: Props<string>) {
       maxLength={253}
       onChange={onChange}
       className="w-36"
+    />
+  );
+}
+
+/** The whole name of an owner; absent where no workload has one. */
+export function OwnerFilter({ value, onChange }: Props<string>) {
+  const hasOwners = useHasOwners();
+  if (!hasOwners && value === "") return null;
+  return (
+    <TextFilter
+      label="Owner"
+      placeholder="Owner"
+      value={value}
+      maxLength={253}
+      onChange={onChange}
+      className="w-32"
     />
   );
 }

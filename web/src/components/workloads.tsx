@@ -3,17 +3,40 @@ import { formatNumber } from "@/lib/format";
 import { workloadName } from "@/lib/paths";
 import { visible } from "@/lib/text";
 
-/** The first of some workloads, and how many there are beside it. */
+/** Who is responsible for a workload. */
+export function Owner({ workload: { owner } }: { workload: Workload }) {
+  if (owner === undefined) return <span className="text-muted">–</span>;
+  return (
+    <span className="untrusted block truncate" title={visible(owner)}>
+      {visible(owner)}
+    </span>
+  );
+}
+
+/** The owners of some workloads, each once. */
+const ownersOf = (workloads: Workload[]) => [
+  ...new Set(workloads.flatMap(({ owner }) => (owner === undefined ? [] : [visible(owner)]))),
+];
+
+/** The first of some workloads, how many there are beside it, and whose they are. */
 export function Workloads({ workloads, count }: { workloads: Workload[]; count: number }) {
   const [first] = workloads;
   if (!first) return <span className="text-muted">–</span>;
+  const owners = ownersOf(workloads);
   return (
-    <span className="flex items-center gap-1.5" title={workloads.map(workloadName).join("\n")}>
-      <span className="untrusted min-w-0 truncate">
-        <span className="text-muted">{visible(first.namespace)}/</span>
-        {visible(first.name)}
+    <>
+      <span className="flex items-center gap-1.5" title={workloads.map(workloadName).join("\n")}>
+        <span className="untrusted min-w-0 truncate">
+          <span className="text-muted">{visible(first.namespace)}/</span>
+          {visible(first.name)}
+        </span>
+        {count > 1 && <span className="tabular shrink-0 text-muted">+{formatNumber(count - 1)}</span>}
       </span>
-      {count > 1 && <span className="tabular shrink-0 text-muted">+{formatNumber(count - 1)}</span>}
-    </span>
+      {owners.length > 0 && (
+        <span className="untrusted block truncate text-xs text-muted" title={owners.join("\n")}>
+          {owners.join(", ")}
+        </span>
+      )}
+    </>
   );
 }

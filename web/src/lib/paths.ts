@@ -18,3 +18,7 @@ export const rolloutsOfImagePath = (imageId: string) =>
   `/rollouts?${new URLSearchParams({ image: imageId }).toString()}`;
 
 export const workloadName = ({ namespace, kind, name }: Workload) => visible(`${namespace}/${kind}/${name}`);
+
+/** Where the workloads of an owner are listed, or those without one. */
+export const workloadsOfOwnerPath = (owner: string | undefined) =>
+  `/workloads?${new URLSearchParams(owner === undefined ? { noOwner: "true" } : { owner }).toString()}`;

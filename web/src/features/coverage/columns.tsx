@@ -2,6 +2,7 @@ import { Link } from "react-router";
 import { RowToggle } from "@/components/ui/open-rows";
 import { RelativeTime } from "@/components/ui/relative-time";
 import type { Column } from "@/components/ui/virtual-table";
+import { Owner } from "@/components/workloads";
 import { Part } from "@/components/vulnerability-facts";
 import { ImageName } from "@/components/image-name";
 import type { ContainerCoverage } from "@/gen/model";
@@ -12,8 +13,10 @@ import { visible } from "@/lib/text";
 import { sourceName } from "@/lib/source";
 import { CoverageBadge, explainReason } from "./state";
 
-export const grid =
-  "grid-cols-[1.5rem_minmax(11rem,1.2fr)_minmax(10rem,1.2fr)_6rem_minmax(11rem,1.4fr)_4rem_8rem]";
+export const grid = (owners: boolean) =>
+  owners
+    ? "grid-cols-[1.5rem_minmax(10rem,1.2fr)_minmax(6rem,0.7fr)_minmax(9rem,1.2fr)_6rem_minmax(10rem,1.4fr)_3.5rem_7rem]"
+    : "grid-cols-[1.5rem_minmax(11rem,1.2fr)_minmax(10rem,1.2fr)_6rem_minmax(11rem,1.4fr)_4rem_8rem]";
 
 export const coverageKey = ({
   workload,
@@ -93,11 +96,20 @@ function Why({ row }: { row: ContainerCoverage }) {
 const small = "text-[13px] [[role=columnheader]&]:text-xs";
 
 interface Options {
+  /** Whether there is a column for owners. */
+  owners: boolean;
   isOpen: (row: ContainerCoverage) => boolean;
   toggle: (row: ContainerCoverage) => void;
 }
 
-export const columns = ({ isOpen, toggle }: Options): Column<ContainerCoverage>[] => [
+const ownerColumn: Column<ContainerCoverage> = {
+  id: "owner",
+  header: "Owner",
+  meta: { className: small },
+  cell: ({ row: { original: row } }) => <Owner workload={row.workload} />,
+};
+
+export const columns = ({ owners, isOpen, toggle }: Options): Column<ContainerCoverage>[] => [
   {
     id: "toggle",
     header: () => <span className="sr-only">Details</span>,
@@ -106,6 +118,7 @@ export const columns = ({ isOpen, toggle }: Options): Column<ContainerCoverage>[
     ),
   },
   { id: "name", header: "Container", cell: ({ row: { original: row } }) => <Name row={row} /> },
+  ...(owners ? [ownerColumn] : []),
   {
     id: "image",
     header: "Image",
@@ -163,6 +176,9 @@ export function CoverageDetail({ row }: { row: ContainerCoverage }) {
       </Part>
       <Part title="Container">
         <p className="untrusted">{workloadName(row.workload)}</p>
+        {row.workload.owner !== undefined && (
+          <p className="untrusted text-muted">Owner: {visible(row.workload.owner)}</p>
+        )}
         <p className="untrusted text-muted">
           {visible(row.container)}, {plural(row.pods, "pod")}
         </p>

@@ -1,7 +1,7 @@
 import { CircleCheck, ScanSearch, X } from "lucide-react";
 import { useCallback, useMemo } from "react";
 import { ExportMenu } from "@/components/export-menu";
-import { NamespaceFilter } from "@/components/filter-fields";
+import { NamespaceFilter, OwnerFilter } from "@/components/filter-fields";
 import { Button } from "@/components/ui/button";
 import { FilterBar } from "@/components/ui/filter-bar";
 import { ListPanel } from "@/components/ui/list-panel";
@@ -19,6 +19,7 @@ import { useAddress } from "@/lib/address";
 import { cn } from "@/lib/cn";
 import { formatNumber, plural } from "@/lib/format";
 import { sumsKey } from "@/lib/lists";
+import { useHasOwners } from "@/lib/owners";
 import { visible } from "@/lib/text";
 import { columns, CoverageCard, CoverageDetail, coverageKey, grid } from "./columns";
 import { coverageFilters, toRequest } from "./filters";
@@ -35,7 +36,8 @@ export function CoveragePage() {
     rowKey: coverageKey,
   });
   const { isOpen, toggle } = useOpenRows(coverageKey);
-  const tableColumns = useMemo(() => columns({ isOpen, toggle }), [isOpen, toggle]);
+  const owners = useHasOwners();
+  const tableColumns = useMemo(() => columns({ owners, isOpen, toggle }), [owners, isOpen, toggle]);
   const renderCard = useCallback(
     (row: ContainerCoverage) => <CoverageCard row={row} open={isOpen(row)} onToggle={() => toggle(row)} />,
     [isOpen, toggle],
@@ -85,6 +87,7 @@ export function CoveragePage() {
               className="w-full sm:w-72"
             />
             <NamespaceFilter value={filters.namespace} onChange={(namespace) => update({ namespace })} />
+            <OwnerFilter value={filters.owner} onChange={(owner) => update({ owner })} />
             {filters.reason && (
               <Button
                 onClick={() => update({ reason: "" })}
@@ -103,7 +106,7 @@ export function CoveragePage() {
             label="Containers"
             list={list}
             columns={tableColumns}
-            grid={grid}
+            grid={grid(owners)}
             rowHeight={56}
             cardHeight={112}
             renderCard={renderCard}

@@ -33,7 +33,7 @@ it("shows an unknown reason as it is, and none without one", () => {
 });
 
 it("keeps its filters in the address", () => {
-  const search = "state=Failed&reason=NotPulled&q=nginx&namespace=web";
+  const search = "state=Failed&reason=NotPulled&q=nginx&namespace=web&owner=Team+Web";
   const filters = coverageFilters.read(new URLSearchParams(search));
   expect(coverageFilters.write(filters).toString()).toBe(search);
   expect(toRequest(filters)).toEqual({
@@ -41,6 +41,7 @@ it("keeps its filters in the address", () => {
     reason: "NotPulled",
     text: "nginx",
     namespace: "web",
+    owner: "Team Web",
   });
   expect(coverageFilters.isFiltered(coverageFilters.read(new URLSearchParams("state=Failed")))).toBe(false);
 });

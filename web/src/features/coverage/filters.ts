@@ -6,6 +6,7 @@ export interface CoverageFilters {
   reason: string;
   text: string;
   namespace: string;
+  owner: string;
 }
 
 export const coverageFilters = address<CoverageFilters>({
@@ -13,6 +14,7 @@ export const coverageFilters = address<CoverageFilters>({
   reason: text("reason", 64),
   text: text("q", 256),
   namespace: text("namespace", 253),
+  owner: text("owner", 253),
 });
 
 export const toRequest = (filters: CoverageFilters): ListCoverageParams => ({
@@ -20,4 +22,5 @@ export const toRequest = (filters: CoverageFilters): ListCoverageParams => ({
   reason: orAbsent(filters.reason),
   text: orAbsent(filters.text),
   namespace: orAbsent(filters.namespace),
+  owner: orAbsent(filters.owner),
 });

@@ -1,7 +1,7 @@
 import { CalendarSearch, ShieldCheck } from "lucide-react";
 import { useMemo } from "react";
 import { ExportMenu } from "@/components/export-menu";
-import { NamespaceFilter } from "@/components/filter-fields";
+import { NamespaceFilter, OwnerFilter } from "@/components/filter-fields";
 import { DayInput } from "@/components/ui/day-input";
 import { FilterBar } from "@/components/ui/filter-bar";
 import { ListPanel } from "@/components/ui/list-panel";
@@ -93,6 +93,7 @@ function AffectedTable({
           />
         )}
         <NamespaceFilter value={filters.namespace} onChange={(namespace) => update({ namespace })} />
+        <OwnerFilter value={filters.owner} onChange={(owner) => update({ owner })} />
       </FilterBar>
       <ListPanel
         label="Affected images"

@@ -13,6 +13,7 @@ export interface VulnerabilityFilters {
   kev: boolean;
   epss: number | undefined;
   namespace: string;
+  owner: string;
   sort: ListVulnerabilitiesSort;
 }
 
@@ -23,6 +24,7 @@ export const vulnerabilityFilters = address<VulnerabilityFilters>({
   kev: flag("kev"),
   epss: share("epss"),
   namespace: text("namespace", 253),
+  owner: text("owner", 253),
   sort: choice("sort", ListVulnerabilitiesSort, ListVulnerabilitiesSort["-risk"]),
 });
 
@@ -33,6 +35,7 @@ export const toRequest = (filters: VulnerabilityFilters): ListVulnerabilitiesPar
   kev: orAbsent(filters.kev),
   epss: filters.epss,
   namespace: orAbsent(filters.namespace),
+  owner: orAbsent(filters.owner),
   sort: filters.sort,
 });
 
@@ -45,19 +48,22 @@ export interface AffectedFilters {
   /** A day of UTC such as 2026-01-31, which counts when the time is "day"; empty while none was chosen. */
   on: string;
   namespace: string;
+  owner: string;
 }
 
 export const affectedFilters = address<AffectedFilters>({
   time: choice("time", times, times.now),
   on: notNarrowing(day("on")),
   namespace: text("namespace", 253),
+  owner: text("owner", 253),
 });
 
 export const toAffectedRequest = (
-  { time, on, namespace }: AffectedFilters,
+  { time, on, namespace, owner }: AffectedFilters,
   today: string,
 ): ListAffectedParams => ({
   ...(time === "day" && { on: on || today }),
   ...(time === "closed" && { closed: true }),
   namespace: orAbsent(namespace),
+  owner: orAbsent(owner),
 });

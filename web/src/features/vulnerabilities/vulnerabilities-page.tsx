@@ -6,6 +6,7 @@ import {
   FixableFilter,
   KevFilter,
   NamespaceFilter,
+  OwnerFilter,
   SeverityFilter,
 } from "@/components/filter-fields";
 import { FilterBar } from "@/components/ui/filter-bar";
@@ -69,6 +70,7 @@ export function VulnerabilitiesPage() {
         <FixableFilter value={filters.fixable} onChange={(fixable) => update({ fixable })} />
         <KevFilter value={filters.kev} onChange={(kev) => update({ kev })} />
         <NamespaceFilter value={filters.namespace} onChange={(namespace) => update({ namespace })} />
+        <OwnerFilter value={filters.owner} onChange={(owner) => update({ owner })} />
         <Select
           label="Sort"
           options={sortOptions}

@@ -5,6 +5,7 @@ import { RowToggle } from "@/components/ui/open-rows";
 import { RelativeTime } from "@/components/ui/relative-time";
 import { sortable } from "@/components/ui/sort-header";
 import type { Column } from "@/components/ui/virtual-table";
+import { Owner } from "@/components/workloads";
 import { Part } from "@/components/vulnerability-facts";
 import { ListWorkloadsSort as By, type WorkloadSummary } from "@/gen/model";
 import { cn } from "@/lib/cn";
@@ -12,7 +13,10 @@ import { formatNumber, plural } from "@/lib/format";
 import { imagesOfPath, rolloutsOfWorkloadPath, workloadName } from "@/lib/paths";
 import { visible } from "@/lib/text";
 
-export const grid = "grid-cols-[1.5rem_minmax(11rem,1.3fr)_minmax(8rem,1fr)_6rem_22rem_8rem]";
+export const grid = (owners: boolean) =>
+  owners
+    ? "grid-cols-[1.5rem_minmax(10rem,1.3fr)_minmax(6rem,0.7fr)_minmax(7rem,1fr)_6rem_22rem_7rem]"
+    : "grid-cols-[1.5rem_minmax(11rem,1.3fr)_minmax(8rem,1fr)_6rem_22rem_8rem]";
 
 export const workloadKey = ({ workload }: WorkloadSummary) =>
   JSON.stringify([workload.namespace, workload.kind, workload.name]);
@@ -39,13 +43,22 @@ function Findings({ row }: { row: WorkloadSummary }) {
 }
 
 interface Options {
+  /** Whether there is a column for owners. */
+  owners: boolean;
   sort: By;
   setSort: (sort: By) => void;
   isOpen: (row: WorkloadSummary) => boolean;
   toggle: (row: WorkloadSummary) => void;
 }
 
-export const columns = ({ sort, setSort, isOpen, toggle }: Options): Column<WorkloadSummary>[] => [
+const ownerColumn: Column<WorkloadSummary> = {
+  id: "owner",
+  header: "Owner",
+  meta: { className: "text-[13px] [[role=columnheader]&]:text-xs" },
+  cell: ({ row: { original: row } }) => <Owner workload={row.workload} />,
+};
+
+export const columns = ({ owners, sort, setSort, isOpen, toggle }: Options): Column<WorkloadSummary>[] => [
   {
     id: "toggle",
     header: () => <span className="sr-only">Details</span>,
@@ -58,6 +71,7 @@ export const columns = ({ sort, setSort, isOpen, toggle }: Options): Column<Work
     ...sortable("Workload", By.name, "ascending", sort, setSort),
     cell: ({ row: { original: row } }) => <Name row={row} />,
   },
+  ...(owners ? [ownerColumn] : []),
   {
     id: "images",
     header: "Images",
@@ -150,6 +164,11 @@ export function WorkloadCard({
         <span>{plural(row.containers, "container")}</span>
         <RelativeTime iso={row.since} none="" className="ml-auto" />
       </p>
+      {row.workload.owner !== undefined && (
+        <p className="mt-1 text-[13px]">
+          <Owner workload={row.workload} />
+        </p>
+      )}
     </div>
   );
 }

@@ -1,21 +1,37 @@
-import { ListWorkloadsSort, Severity, type ListWorkloadsParams } from "@/gen/model";
+import type { Option } from "@/components/ui/select";
+import { ListWorkloadsSort, Severity, type ListOwnersParams, type ListWorkloadsParams } from "@/gen/model";
 import { address, choice, flag, oneOf, orAbsent, text } from "@/lib/address";
 
+export const sortOptions: Option<ListWorkloadsSort>[] = [
+  { value: ListWorkloadsSort["-severity"], label: "Most severe" },
+  { value: ListWorkloadsSort.name, label: "Name" },
+];
+
+/** What the page lists: the workloads, or who is responsible for them. */
+export const groups = { workloads: "workloads", owners: "owners" } as const;
+export type Group = keyof typeof groups;
+
 export interface WorkloadFilters {
+  group: Group;
   text: string;
   severity: Severity | undefined;
   fixable: boolean;
   kev: boolean;
   namespace: string;
+  owner: string;
+  noOwner: boolean;
   sort: ListWorkloadsSort;
 }
 
 export const workloadFilters = address<WorkloadFilters>({
+  group: choice("group", groups, groups.workloads),
   text: text("q", 256),
   severity: oneOf("severity", Severity),
   fixable: flag("fixable"),
   kev: flag("kev"),
   namespace: text("namespace", 253),
+  owner: text("owner", 253),
+  noOwner: flag("noOwner"),
   sort: choice("sort", ListWorkloadsSort, ListWorkloadsSort["-severity"]),
 });
 
@@ -24,6 +40,14 @@ export const toRequest = (filters: WorkloadFilters): ListWorkloadsParams => ({
   severity: filters.severity,
   fixable: orAbsent(filters.fixable),
   kev: orAbsent(filters.kev),
+  namespace: orAbsent(filters.namespace),
+  owner: orAbsent(filters.owner),
+  noOwner: orAbsent(filters.noOwner && !filters.owner),
+  sort: filters.sort,
+});
+
+export const toOwnersRequest = (filters: WorkloadFilters): ListOwnersParams => ({
+  text: orAbsent(filters.text),
   namespace: orAbsent(filters.namespace),
   sort: filters.sort,
 });

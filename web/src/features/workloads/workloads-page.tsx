@@ -1,33 +1,73 @@
-import { Boxes } from "lucide-react";
+import { Boxes, X } from "lucide-react";
 import { useCallback, useMemo } from "react";
 import { ExportMenu } from "@/components/export-menu";
-import { FixableFilter, KevFilter, NamespaceFilter, SeverityFilter } from "@/components/filter-fields";
+import {
+  FixableFilter,
+  KevFilter,
+  NamespaceFilter,
+  OwnerFilter,
+  SeverityFilter,
+} from "@/components/filter-fields";
+import { Button } from "@/components/ui/button";
 import { FilterBar } from "@/components/ui/filter-bar";
 import { ListPanel } from "@/components/ui/list-panel";
 import { useOpenRows } from "@/components/ui/open-rows";
 import { PageTitle } from "@/components/ui/page-title";
 import { SearchInput } from "@/components/ui/search-input";
-import { Select, type Option } from "@/components/ui/select";
+import { Select } from "@/components/ui/select";
 import { StatePanel } from "@/components/ui/state";
+import { Tabs } from "@/components/ui/tabs";
 import { useList } from "@/components/ui/use-list";
 import { Empty } from "@/features/session/empty";
-import { ListWorkloadsSort, type WorkloadPage, type WorkloadSummary } from "@/gen/model";
+import type { WorkloadPage, WorkloadSummary } from "@/gen/model";
 import { getListWorkloadsUrl, listWorkloads } from "@/gen/workloads/workloads";
 import { useAddress } from "@/lib/address";
 import { plural } from "@/lib/format";
 import { sumsKey } from "@/lib/lists";
+import { useHasOwners } from "@/lib/owners";
 import { columns, grid, WorkloadCard, WorkloadDetail, workloadKey } from "./columns";
-import { toRequest, workloadFilters } from "./filters";
-
-const sortOptions: Option<ListWorkloadsSort>[] = [
-  { value: ListWorkloadsSort["-severity"], label: "Most severe" },
-  { value: ListWorkloadsSort.name, label: "Name" },
-];
+import { groups, sortOptions, toRequest, workloadFilters, type WorkloadFilters } from "./filters";
+import { OwnerList } from "./owners";
 
 const renderDetail = (row: WorkloadSummary) => <WorkloadDetail row={row} />;
 
+const tabs = [
+  { value: groups.workloads, label: "By workload" },
+  { value: groups.owners, label: "By owner" },
+];
+
 export function WorkloadsPage() {
   const { filters, update } = useAddress(workloadFilters);
+  const hasOwners = useHasOwners();
+  const list =
+    filters.group === "owners" ? (
+      <OwnerList filters={filters} update={update} />
+    ) : (
+      <WorkloadList filters={filters} update={update} owners={hasOwners} />
+    );
+  return (
+    <>
+      <PageTitle title="Workloads" hint="Running workloads with the findings of their images." />
+      {hasOwners || filters.group === "owners" ? (
+        <Tabs label="Group" options={tabs} value={filters.group} onChange={(group) => update({ group })}>
+          {list}
+        </Tabs>
+      ) : (
+        list
+      )}
+    </>
+  );
+}
+
+function WorkloadList({
+  filters,
+  update,
+  owners,
+}: {
+  filters: WorkloadFilters;
+  update: (change: Partial<WorkloadFilters>) => void;
+  owners: boolean;
+}) {
   const request = toRequest(filters);
   const list = useList<WorkloadSummary, WorkloadPage>({
     queryKey: [...sumsKey, "workloads", request],
@@ -36,8 +76,8 @@ export function WorkloadsPage() {
   });
   const { isOpen, toggle } = useOpenRows(workloadKey);
   const tableColumns = useMemo(
-    () => columns({ sort: filters.sort, setSort: (sort) => update({ sort }), isOpen, toggle }),
-    [filters.sort, update, isOpen, toggle],
+    () => columns({ owners, sort: filters.sort, setSort: (sort) => update({ sort }), isOpen, toggle }),
+    [owners, filters.sort, update, isOpen, toggle],
   );
   const renderCard = useCallback(
     (row: WorkloadSummary) => <WorkloadCard row={row} open={isOpen(row)} onToggle={() => toggle(row)} />,
@@ -48,7 +88,6 @@ export function WorkloadsPage() {
   const total = list.page?.total;
   return (
     <>
-      <PageTitle title="Workloads" hint="Running workloads with the findings of their images." />
       <FilterBar
         label="Workloads"
         count={total === undefined ? "" : plural(total, "workload")}
@@ -74,6 +113,17 @@ export function WorkloadsPage() {
         <FixableFilter value={filters.fixable} onChange={(fixable) => update({ fixable })} />
         <KevFilter value={filters.kev} onChange={(kev) => update({ kev })} />
         <NamespaceFilter value={filters.namespace} onChange={(namespace) => update({ namespace })} />
+        <OwnerFilter value={filters.owner} onChange={(owner) => update({ owner })} />
+        {filters.noOwner && (
+          <Button
+            onClick={() => update({ noOwner: false })}
+            aria-label="Show workloads with any owner"
+            className="border-accent bg-accent-soft"
+          >
+            Without an owner
+            <X aria-hidden />
+          </Button>
+        )}
         <Select
           label="Sort"
           options={sortOptions}
@@ -86,7 +136,7 @@ export function WorkloadsPage() {
         label="Workloads"
         list={list}
         columns={tableColumns}
-        grid={grid}
+        grid={grid(owners)}
         rowHeight={56}
         cardHeight={124}
         renderCard={renderCard}

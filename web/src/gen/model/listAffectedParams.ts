@@ -4,6 +4,8 @@
  */
 import type { ListFormatParameter } from "./listFormatParameter.ts";
 import type { NamespaceParameter } from "./namespaceParameter.ts";
+import type { NoOwnerParameter } from "./noOwnerParameter.ts";
+import type { OwnerParameter } from "./ownerParameter.ts";
 import type { PageSizeParameter } from "./pageSizeParameter.ts";
 import type { PageTokenParameter } from "./pageTokenParameter.ts";
 import type { WorkloadKindParameter } from "./workloadKindParameter.ts";
@@ -34,6 +36,15 @@ export type ListAffectedParams = {
    * @maxLength 63
    */
   workloadKind?: WorkloadKindParameter;
+  /**
+   * Return what workloads with this owner run now.
+   * @maxLength 253
+   */
+  owner?: OwnerParameter;
+  /**
+   * Return what workloads without an owner run now. Cannot be combined with owner.
+   */
+  noOwner?: NoOwnerParameter;
   /**
    * If absent, the Accept header selects the format; the default is json. csv contains the rows of all pages, at most 100,000.
    */

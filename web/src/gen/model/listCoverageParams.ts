@@ -29,6 +29,15 @@ export type ListCoverageParams = {
    */
   workload?: string;
   /**
+   * Return containers of workloads with this owner.
+   * @maxLength 253
+   */
+  owner?: string;
+  /**
+   * Return containers of workloads without an owner.
+   */
+  noOwner?: boolean;
+  /**
    * Part of the image reference, the image ID, the workload name or the container name, case-insensitive.
    * @maxLength 256
    */

@@ -7,6 +7,8 @@ import type { ImageSource } from "./imageSource.ts";
 import type { ImageState } from "./imageState.ts";
 import type { ListImagesSort } from "./listImagesSort.ts";
 import type { NamespaceParameter } from "./namespaceParameter.ts";
+import type { NoOwnerParameter } from "./noOwnerParameter.ts";
+import type { OwnerParameter } from "./ownerParameter.ts";
 import type { PageSizeParameter } from "./pageSizeParameter.ts";
 import type { PageTokenParameter } from "./pageTokenParameter.ts";
 import type { Severity } from "./severity.ts";
@@ -77,6 +79,15 @@ export type ListImagesParams = {
    * @maxLength 63
    */
   workloadKind?: WorkloadKindParameter;
+  /**
+   * Return what workloads with this owner run now.
+   * @maxLength 253
+   */
+  owner?: OwnerParameter;
+  /**
+   * Return what workloads without an owner run now. Cannot be combined with owner.
+   */
+  noOwner?: NoOwnerParameter;
   /**
    * With `created`, the oldest images come first, and those whose creation time is not known come last.
    */

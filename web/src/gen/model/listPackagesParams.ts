@@ -5,6 +5,8 @@
 import type { ListFormatParameter } from "./listFormatParameter.ts";
 import type { ListPackagesSort } from "./listPackagesSort.ts";
 import type { NamespaceParameter } from "./namespaceParameter.ts";
+import type { NoOwnerParameter } from "./noOwnerParameter.ts";
+import type { OwnerParameter } from "./ownerParameter.ts";
 import type { PageSizeParameter } from "./pageSizeParameter.ts";
 import type { PageTokenParameter } from "./pageTokenParameter.ts";
 import type { Severity } from "./severity.ts";
@@ -61,6 +63,15 @@ export type ListPackagesParams = {
    * @maxLength 63
    */
   workloadKind?: WorkloadKindParameter;
+  /**
+   * Return what workloads with this owner run now.
+   * @maxLength 253
+   */
+  owner?: OwnerParameter;
+  /**
+   * Return what workloads without an owner run now. Cannot be combined with owner.
+   */
+  noOwner?: NoOwnerParameter;
   sort?: ListPackagesSort;
   /**
    * If absent, the Accept header selects the format; the default is json. csv contains the rows of all pages, at most 100,000.

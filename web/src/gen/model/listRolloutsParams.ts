@@ -17,6 +17,15 @@ export type ListRolloutsParams = {
    */
   workload?: string;
   /**
+   * Return rollouts of workloads with this owner.
+   * @maxLength 253
+   */
+  owner?: string;
+  /**
+   * Return rollouts of workloads without an owner.
+   */
+  noOwner?: boolean;
+  /**
    * Return rollouts from or to this image.
    * @maxLength 512
    */

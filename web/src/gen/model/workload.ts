@@ -7,4 +7,9 @@ export interface Workload {
   namespace: string;
   kind: string;
   name: string;
+  /**
+   * The owner, from the label or annotation that the operator is configured to read. If the workload does not run anymore, its last owner.
+   * Absent if there is none.
+   */
+  owner?: string;
 }

@@ -20,8 +20,10 @@ import type {
   FollowDeploymentsParams,
   GetTrendsParams,
   ListCoverageParams,
+  ListOwnersParams,
   ListRolloutsParams,
   ListWorkloadsParams,
+  OwnerPage,
   ProblemResponse,
   RolloutDetail,
   RolloutPage,
@@ -307,6 +309,137 @@ export function useListWorkloads<
   queryClient?: QueryClient,
 ): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> } {
   const queryOptions = getListWorkloadsQueryOptions(params, options);
+
+  const query = useQuery(queryOptions, queryClient) as UseQueryResult<TData, TError> & {
+    queryKey: DataTag<QueryKey, TData, TError>;
+  };
+
+  return withQueryKey(query, queryOptions.queryKey);
+}
+
+export const getListOwnersUrl = (params?: ListOwnersParams) => {
+  const normalizedParams = new URLSearchParams();
+
+  Object.entries(params || {}).forEach(([key, value]) => {
+    if (value !== undefined) {
+      normalizedParams.append(key, value === null ? "null" : String(value));
+    }
+  });
+
+  const stringifiedParams = normalizedParams.toString();
+
+  return stringifiedParams.length > 0 ? `/api/v1/owners?${stringifiedParams}` : `/api/v1/owners`;
+};
+
+/**
+ * @summary List the owners of workloads with their findings
+ */
+export const listOwners = async (
+  params?: ListOwnersParams,
+  options?: Parameters<typeof request>[1],
+): Promise<OwnerPage> => {
+  return request<OwnerPage>(getListOwnersUrl(params), {
+    ...options,
+    method: "GET",
+  });
+};
+
+export const getListOwnersQueryKey = (params?: ListOwnersParams) => {
+  return [`/api/v1/owners`, ...(params ? [params] : [])] as const;
+};
+
+export const getListOwnersQueryOptions = <
+  TData = Awaited<ReturnType<typeof listOwners>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  params?: ListOwnersParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof listOwners>>, TError, TData>>;
+    request?: SecondParameter<typeof request>;
+  },
+) => {
+  const { query: queryOptions, request: requestOptions } = options ?? {};
+
+  const queryKey = queryOptions?.queryKey ?? getListOwnersQueryKey(params);
+
+  const queryFn: QueryFunction<Awaited<ReturnType<typeof listOwners>>> = ({ signal }) =>
+    listOwners(params, { signal, ...requestOptions });
+
+  return { queryKey, queryFn, ...queryOptions } as UseQueryOptions<
+    Awaited<ReturnType<typeof listOwners>>,
+    TError,
+    TData
+  > & { queryKey: DataTag<QueryKey, TData, TError> };
+};
+
+export type ListOwnersQueryResult = NonNullable<Awaited<ReturnType<typeof listOwners>>>;
+export type ListOwnersQueryError = ErrorType<ProblemResponse>;
+
+export function useListOwners<
+  TData = Awaited<ReturnType<typeof listOwners>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  params: undefined | ListOwnersParams,
+  options: {
+    query: Partial<UseQueryOptions<Awaited<ReturnType<typeof listOwners>>, TError, TData>> &
+      Pick<
+        DefinedInitialDataOptions<
+          Awaited<ReturnType<typeof listOwners>>,
+          TError,
+          Awaited<ReturnType<typeof listOwners>>
+        >,
+        "initialData"
+      >;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): DefinedUseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
+export function useListOwners<
+  TData = Awaited<ReturnType<typeof listOwners>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  params?: ListOwnersParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof listOwners>>, TError, TData>> &
+      Pick<
+        UndefinedInitialDataOptions<
+          Awaited<ReturnType<typeof listOwners>>,
+          TError,
+          Awaited<ReturnType<typeof listOwners>>
+        >,
+        "initialData"
+      >;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
+export function useListOwners<
+  TData = Awaited<ReturnType<typeof listOwners>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  params?: ListOwnersParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof listOwners>>, TError, TData>>;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
+/**
+ * @summary List the owners of workloads with their findings
+ */
+
+export function useListOwners<
+  TData = Awaited<ReturnType<typeof listOwners>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  params?: ListOwnersParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof listOwners>>, TError, TData>>;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> } {
+  const queryOptions = getListOwnersQueryOptions(params, options);
 
   const query = useQuery(queryOptions, queryClient) as UseQueryResult<TData, TError> & {
     queryKey: DataTag<QueryKey, TData, TError>;

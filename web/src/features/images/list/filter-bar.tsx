@@ -5,6 +5,7 @@ import {
   FixableFilter,
   KevFilter,
   NamespaceFilter,
+  OwnerFilter,
   SeverityFilter,
 } from "@/components/filter-fields";
 import { Button } from "@/components/ui/button";
@@ -84,6 +85,7 @@ export function ImageFilterBar({ filters, update, total }: Props) {
         onChange={(olderThan) => update({ olderThan })}
       />
       <NamespaceFilter value={filters.namespace} onChange={(namespace) => update({ namespace })} />
+      <OwnerFilter value={filters.owner} onChange={(owner) => update({ owner })} />
       <Select label="Sort" options={sortOptions} value={filters.sort} onChange={(sort) => update({ sort })} />
       {filters.workload && (
         <Button

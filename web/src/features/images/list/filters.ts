@@ -10,6 +10,7 @@ export interface Filters {
   endOfLifeWithin: number | undefined;
   olderThan: number | undefined;
   namespace: string;
+  owner: string;
   workloadKind: string;
   workload: string;
   sort: ListImagesSort;
@@ -24,6 +25,7 @@ export const imageFilters = address<Filters>({
   endOfLifeWithin: integer("endOfLifeWithin", 0, 36_500),
   olderThan: integer("olderThan", 1, 36_500),
   namespace: text("namespace", 253),
+  owner: text("owner", 253),
   workloadKind: text("kind", 63),
   workload: text("workload", 253),
   sort: choice("sort", ListImagesSort, ListImagesSort["-severity"]),
@@ -38,6 +40,7 @@ export const toRequest = (filters: Filters): ListImagesParams => ({
   endOfLifeWithin: filters.endOfLifeWithin,
   olderThan: filters.olderThan,
   namespace: orAbsent(filters.namespace),
+  owner: orAbsent(filters.owner),
   workloadKind: orAbsent(filters.workloadKind),
   workload: orAbsent(filters.workload),
   sort: filters.sort,

@@ -1,0 +1,73 @@
+package server
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/scanner-operator/scanner-operator/internal/server/api"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+// ListOwners answers a page of the owners of workloads that run images.
+func (o operations) ListOwners(ctx context.Context, request api.ListOwnersRequestObject) (api.ListOwnersResponseObject, error) {
+	var p parameters
+	params := request.Params
+	query := store.OwnerQuery{
+		Where: store.Where{Namespace: p.text("namespace", params.Namespace, maxName)}, Text: p.text("text", params.Text, store.MaxOwner),
+		Sort: choice(&p, "sort", params.Sort, store.SortOwnerName, store.SortOwnerSeverity),
+		Page: p.page(params.PageToken, params.PageSize),
+	}
+	if p.err != nil {
+		return nil, p.err
+	}
+	asCSV, err := wantsCSV(requestOf(ctx), params.Format)
+	if err != nil {
+		return nil, err
+	}
+	if asCSV {
+		return o.s.exportOwners(ctx, query)
+	}
+	found, err := o.s.store.ListOwners(ctx, visible(ctx), query)
+	if err != nil {
+		return nil, err
+	}
+	answer := api.ListOwners200JSONResponse{
+		Items: make([]api.OwnerSummary, 0, len(found.Owners)), Total: found.Total, NextPageToken: optional(found.NextToken),
+	}
+	for _, one := range found.Owners {
+		answer.Items = append(answer.Items, api.OwnerSummary{
+			Owner: optional(one.Owner), Workloads: one.Workloads, Images: one.Images, Scanned: one.Scanned, Counts: toCounts(one.Counts),
+		})
+	}
+	return answer, nil
+}
+
+func (s *Server) exportOwners(ctx context.Context, query store.OwnerQuery) (*export, error) {
+	return csvExport(ctx, s, csvList[store.OwnerSummary]{
+		name:    "owners",
+		columns: slices.Concat([]string{"owner", "workloads", "images", "scanned"}, countColumns),
+		page: func(ctx context.Context, page store.Page) ([]store.OwnerSummary, string, int, error) {
+			query.Page = page
+			found, err := s.store.ListOwners(ctx, visible(ctx), query)
+			return found.Owners, found.NextToken, found.Total, err
+		},
+		row: func(o store.OwnerSummary) []string {
+			cells := []string{o.Owner, strconv.Itoa(o.Workloads), strconv.Itoa(o.Images), strconv.Itoa(o.Scanned)}
+			return append(cells, countCells(o.Counts)...)
+		},
+	})
+}
+
+// ownersCell lists the owners of workloads, each once.
+func ownersCell(workloads []store.Workload) string {
+	var owners []string
+	for _, w := range workloads {
+		if w.Owner != "" {
+			owners = append(owners, w.Owner)
+		}
+	}
+	slices.Sort(owners)
+	return strings.Join(slices.Compact(owners), ", ")
+}

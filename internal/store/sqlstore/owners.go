@@ -1,0 +1,289 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"gorm.io/gorm"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
+)
+
+// ownersOfUses joins uses u with the owners w of their workloads.
+const ownersOfUses = "JOIN workload_owners w ON w.namespace = u.namespace AND w.kind = u.kind AND w.name = u.name"
+
+// ownedBy adds the condition that the workload in a table has the owner that is chosen.
+func ownedBy(tx *gorm.DB, table string, chosen store.Ownership) *gorm.DB {
+	owners := strings.ReplaceAll("SELECT 1 FROM workload_owners wo WHERE wo.namespace = t.namespace AND wo.kind = t.kind AND wo.name = t.name", "t.", table+".")
+	switch owner := chosen.Owner; {
+	case owner == "":
+	case owner != sqldb.Clean(owner) || len(owner) > store.MaxOwner:
+		tx = tx.Where("1 = 0") // No owner has such a name.
+	default:
+		tx = tx.Where("EXISTS ("+owners+" AND wo.owner = ?)", owner)
+	}
+	if chosen.None {
+		tx = tx.Where("NOT EXISTS (" + owners + ")")
+	}
+	return tx
+}
+
+// unowned is a workload without its owner, and with its names as they are stored.
+func unowned(w store.Workload) store.Workload {
+	return store.Workload{
+		Namespace: sqldb.Truncate(w.Namespace, maxIdentifier), Kind: sqldb.Truncate(w.Kind, maxIdentifier), Name: sqldb.Truncate(w.Name, maxIdentifier),
+	}
+}
+
+// readOwners reads the owners of workloads. It may return those of other workloads, too.
+func readOwners(tx *gorm.DB, workloads []store.Workload) (map[store.Workload]string, error) {
+	owners := map[store.Workload]string{}
+	read := func(condition string, values ...any) error {
+		var rows []struct {
+			Workload store.Workload `gorm:"embedded"`
+			Owner    string
+		}
+		err := tx.Raw("SELECT namespace, kind, name, owner FROM workload_owners WHERE "+condition, values...).Scan(&rows).Error
+		for _, row := range rows {
+			owners[row.Workload] = row.Owner
+		}
+		return err
+	}
+	if len(workloads) > maxWorkloads {
+		namespaces := make([]string, len(workloads))
+		for i := range workloads {
+			namespaces[i] = workloads[i].Namespace
+		}
+		slices.Sort(namespaces)
+		return owners, inParts(slices.Compact(namespaces), func(part []string) error { return read("namespace IN ?", part) })
+	}
+	if len(workloads) == 0 {
+		return owners, nil
+	}
+	condition, values := anyOf(workloads)
+	return owners, read(condition, values...)
+}
+
+// anyOf is the condition that a row is of one of at most maxWorkloads workloads.
+func anyOf(workloads []store.Workload) (condition string, values []any) {
+	for _, w := range workloads {
+		values = append(values, w.Namespace, w.Kind, w.Name)
+	}
+	return strings.TrimSuffix(strings.Repeat("namespace = ? AND kind = ? AND name = ? OR ", len(workloads)), " OR "), values
+}
+
+// setOwners sets the owners of workloads.
+func setOwners(tx *gorm.DB, workloads []*store.Workload) error {
+	distinct := map[store.Workload]bool{}
+	for _, w := range workloads {
+		distinct[*w] = true
+	}
+	owners, err := readOwners(tx, slices.Collect(maps.Keys(distinct)))
+	for _, w := range workloads {
+		w.Owner = owners[*w]
+	}
+	return err
+}
+
+func pointersTo(workloads []store.Workload) []*store.Workload {
+	return workloadsIn(workloads, func(w *store.Workload) *store.Workload { return w })
+}
+
+// workloadsIn lists the workloads in some entries for setOwners.
+func workloadsIn[T any](entries []T, workload func(*T) *store.Workload) []*store.Workload {
+	list := make([]*store.Workload, len(entries))
+	for i := range entries {
+		list[i] = workload(&entries[i])
+	}
+	return list
+}
+
+// ownerChange is a workload whose owner has to be written; without one it has none any more.
+type ownerChange = store.Workload
+
+// compareOwners finds the workloads whose owners are not those that are recorded.
+func compareOwners(tx *gorm.DB, workloads []store.Workload) ([]ownerChange, error) {
+	wanted := make(map[store.Workload]string, len(workloads))
+	for _, w := range workloads {
+		wanted[unowned(w)] = sqldb.Truncate(w.Owner, store.MaxOwner)
+	}
+	known, err := readOwners(tx, slices.Collect(maps.Keys(wanted)))
+	if err != nil {
+		return nil, err
+	}
+	var changes []ownerChange
+	for w, owner := range wanted {
+		if known[w] != owner {
+			w.Owner = owner
+			changes = append(changes, w)
+		}
+	}
+	slices.SortFunc(changes, func(a, b ownerChange) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+	})
+	return changes, nil
+}
+
+// recordOwners records the owners of workloads.
+func recordOwners(tx *txn, workloads []store.Workload) error {
+	changes, err := compareOwners(tx.DB, workloads)
+	if err != nil {
+		return err
+	}
+	var values []any
+	for part := range slices.Chunk(changes, maxWorkloads) {
+		condition, names := anyOf(part)
+		if err := tx.Execute("DELETE FROM workload_owners WHERE "+condition, names...); err != nil {
+			return err
+		}
+	}
+	for _, w := range changes {
+		if w.Owner != "" {
+			values = append(values, w.Namespace, w.Kind, w.Name, w.Owner)
+		}
+	}
+	return tx.Insert("workload_owners", []string{"namespace", "kind", "name", "owner"}, values, "")
+}
+
+// forgottenOwner is the condition that nothing is recorded of a workload but its owner.
+const forgottenOwner = `NOT EXISTS (SELECT 1 FROM image_uses u WHERE u.namespace = workload_owners.namespace AND u.name = workload_owners.name
+		AND u.kind = workload_owners.kind)
+	AND NOT EXISTS (SELECT 1 FROM image_presences p WHERE p.namespace = workload_owners.namespace AND p.name = workload_owners.name
+		AND p.kind = workload_owners.kind)
+	AND NOT EXISTS (SELECT 1 FROM container_coverage c WHERE c.namespace = workload_owners.namespace AND c.kind = workload_owners.kind
+		AND c.name = workload_owners.name)`
+
+var ownerSorts = map[store.OwnerSort][]sqldb.SortKey{
+	store.SortOwnerName:     {{Column: "l.owner"}},
+	store.SortOwnerSeverity: append(slices.Clone(worstFirst), sqldb.SortKey{Column: "l.owner"}),
+}
+
+// ownerToken is what a page token of owners belongs to.
+type ownerToken struct {
+	List  string
+	Where store.Where
+	Text  string
+	Sort  store.OwnerSort
+}
+
+// ownerEntry is an owner with what the images sum up to.
+type ownerEntry struct {
+	Owner                      string
+	Workloads, Images, Scanned int
+	Counts                     countsRow `gorm:"embedded"`
+}
+
+func (r *ownerEntry) value(column string) string {
+	if value, found := r.Counts.value(column); found {
+		return value
+	}
+	return r.Owner
+}
+
+// ListOwners implements store.Reader.
+func (s *Store) ListOwners(ctx context.Context, in store.Namespaces, query store.OwnerQuery) (store.OwnerPage, error) {
+	const what = "list owners"
+	if query.Sort == "" {
+		query.Sort = store.SortOwnerName
+	}
+	keys, known := ownerSorts[query.Sort]
+	if !known {
+		return store.OwnerPage{}, fmt.Errorf("%s: unknown sort order %q", what, query.Sort)
+	}
+	token := ownerToken{"owners", query.Where, query.Text, query.Sort}
+	var page store.OwnerPage
+	err := s.read(ctx, what, func(tx *gorm.DB) error {
+		page = store.OwnerPage{}
+		used := uses(tx.Table("image_uses AS u").Joins("LEFT "+ownersOfUses), place{query.Where, in})
+		used = contains(used, s.db.Dialect(), query.Text, "w.owner").Session(&gorm.Session{})
+		workloads := tx.Table("(?) AS d", used.Distinct("COALESCE(w.owner, '') AS owner, u.namespace, u.kind, u.name")).
+			Select("d.owner, COUNT(*) AS workloads").Group("d.owner")
+		entries := tx.Table("(?) AS s", ownedImages(tx, used)).Joins("JOIN (?) n ON n.owner = s.owner", workloads).Select("s.*, n.workloads")
+		rows, next, total, err := readEntries(tx, entries, keys, query.Page, token, (*ownerEntry).value)
+		page.NextToken, page.Total, page.Owners = next, total, make([]store.OwnerSummary, len(rows))
+		for i := range rows {
+			row := &rows[i]
+			page.Owners[i] = store.OwnerSummary{
+				Owner: row.Owner, Workloads: row.Workloads, Images: row.Images, Scanned: row.Scanned, Counts: row.Counts.counts(),
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return store.OwnerPage{}, err
+	}
+	return page, nil
+}
+
+// ownedImages sums up the images that are used, each once for each owner w.
+func ownedImages(tx, used *gorm.DB) *gorm.DB {
+	return tx.Table("(?) AS d", used.Distinct("COALESCE(w.owner, '') AS owner, u.image_pk")).Joins("JOIN images i ON i.id = d.image_pk").
+		Select("d.owner, COUNT(*) AS images, SUM(CASE WHEN i.matched_at > 0 THEN 1 ELSE 0 END) AS scanned, " + perCount("SUM(i.%[1]s) AS %[1]s")).Group("d.owner")
+}
+
+// ownerIn is how many workloads of a namespace an owner has.
+type ownerIn struct {
+	Namespace, Owner string
+	Workloads        int
+}
+
+// FindingsByOwner implements store.Owners.
+func (s *Store) FindingsByOwner(ctx context.Context, limit int) (map[string]store.Counts, error) {
+	counts := map[string]store.Counts{}
+	err := s.read(ctx, "count findings by owner", func(tx *gorm.DB) error {
+		clear(counts)
+		used := tx.Table("image_uses AS u")
+		distinct := used.Session(&gorm.Session{}).Joins(ownersOfUses).Distinct("u.namespace, u.kind, u.name, w.owner")
+		var owners []ownerIn
+		err := tx.Table("(?) AS d", distinct).Select("d.namespace, d.owner, COUNT(*) AS workloads").Group("d.namespace, d.owner").Scan(&owners).Error
+		if err != nil {
+			return err
+		}
+		named := fairest(owners, limit)
+		var rows []ownerEntry
+		if err := ownedImages(tx, used.Session(&gorm.Session{}).Joins("LEFT "+ownersOfUses)).Scan(&rows).Error; err != nil {
+			return err
+		}
+		for i := range rows {
+			owner := rows[i].Owner
+			if owner != "" && !named[owner] {
+				owner = store.OtherOwners
+			}
+			sum, more := counts[owner], rows[i].Counts.counts()
+			sum.SeverityCounts = sum.Plus(more.SeverityCounts)
+			sum.KEV += more.KEV
+			sum.Fixable += more.Fixable
+			counts[owner] = sum
+		}
+		return nil
+	})
+	return counts, err
+}
+
+// fairest chooses owners as FindingsByOwner describes.
+func fairest(owners []ownerIn, limit int) map[string]bool {
+	slices.SortFunc(owners, func(a, b ownerIn) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(b.Workloads, a.Workloads), cmp.Compare(a.Owner, b.Owner))
+	})
+	best := map[string]int{} // The best place of each owner in a namespace.
+	place := 0
+	for i, owner := range owners {
+		if place++; i == 0 || owners[i-1].Namespace != owner.Namespace {
+			place = 0
+		}
+		if before, found := best[owner.Owner]; !found || place < before {
+			best[owner.Owner] = place
+		}
+	}
+	ordered := slices.SortedFunc(maps.Keys(best), func(a, b string) int { return cmp.Or(cmp.Compare(best[a], best[b]), cmp.Compare(a, b)) })
+	named := map[string]bool{}
+	for _, owner := range ordered[:min(limit, len(ordered))] {
+		named[owner] = true
+	}
+	return named
+}

@@ -1,0 +1,252 @@
+package storetest
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+// ownedUse says that a Deployment of an owner runs an image.
+func ownedUse(key model.ImageKey, namespace, name, owner string) store.Use {
+	return store.Use{Image: key, Workload: store.Workload{Namespace: namespace, Kind: "Deployment", Name: name, Owner: owner}, Container: "c"}
+}
+
+// owners lists "owner: workloads w, images i" in the order of the store.
+func (f *fixture) owners(t *testing.T, in store.Namespaces, query store.OwnerQuery) []string {
+	t.Helper()
+	page, err := f.ListOwners(t.Context(), in, query)
+	must(t, err)
+	texts := []string{}
+	for _, o := range page.Owners {
+		texts = append(texts, fmt.Sprintf("%s: workloads %d, images %d", o.Owner, o.Workloads, o.Images))
+	}
+	return texts
+}
+
+func (f *fixture) expectOwners(t *testing.T, step string, want ...string) {
+	t.Helper()
+	if diff := gocmp.Diff(append([]string{}, want...), f.owners(t, store.AllNamespaces(), store.OwnerQuery{})); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", step, diff)
+	}
+}
+
+var ownerTests = map[string]func(*testing.T, *fixture){
+	"Owners follow what is recorded": func(t *testing.T, f *fixture) {
+		a, b := image("a", amd64), image("bb", amd64)
+		f.want(t, a, b)
+		record := func(uses ...store.Use) { must(t, f.RecordUses(t.Context(), "scope", uses)) }
+		record(ownedUse(a, "n", "web", "red"), ownedUse(b, "n", "web", "red"), ownedUse(a, "m", "web", "Red ü"), ownedUse(a, "n", "db", ""))
+		f.expectOwners(t, "first", ": workloads 1, images 1", "Red ü: workloads 1, images 1", "red: workloads 1, images 2")
+		record(ownedUse(a, "n", "web", "blue"), ownedUse(b, "n", "web", "blue"), ownedUse(a, "m", "web", ""), ownedUse(a, "n", "db", "blue"))
+		f.expectOwners(t, "changed", ": workloads 1, images 1", "blue: workloads 2, images 2")
+		must(t, f.RecordUses(t.Context(), "other", []store.Use{ownedUse(a, "n", "db", "green")}))
+		f.expectOwners(t, "another scope", ": workloads 1, images 1", "blue: workloads 1, images 2", "green: workloads 1, images 1")
+		if diff := gocmp.Diff([]string{": workloads 1, images 1"}, f.owners(t, store.OnlyNamespaces("m"), store.OwnerQuery{})); diff != "" {
+			t.Errorf("of one namespace: %s", diff)
+		}
+	},
+	"The owner of what runs no more is the last one": func(t *testing.T, f *fixture) {
+		f.at(0)
+		a := image("a", amd64)
+		f.want(t, a)
+		must(t, f.RecordUses(t.Context(), "scope", []store.Use{ownedUse(a, "n", "web", "red")}))
+		f.at(1)
+		must(t, f.RecordUses(t.Context(), "scope", nil))
+		f.expectOwners(t, "nothing runs")
+		shown := func() []string {
+			page, err := f.Presences(t.Context(), store.AllNamespaces(), store.PresenceQuery{Image: a})
+			must(t, err)
+			var owners []string
+			for _, p := range page.Presences {
+				owners = append(owners, p.Workload.Name+" of "+p.Workload.Owner)
+			}
+			return owners
+		}
+		must(t, f.Prune(t.Context(), day))
+		if diff := gocmp.Diff([]string{"web of red"}, shown()); diff != "" {
+			t.Error(diff)
+		}
+	},
+	"Coverage has owners": func(t *testing.T, f *fixture) {
+		web, db := covered("n", "web", "Pending", "", 1), covered("n", "db", "Pending", "", 1)
+		web.Workload.Owner = "red"
+		list := func(owned store.Ownership) []string {
+			page := f.coverage(t, store.CoverageQuery{Ownership: owned})
+			texts := []string{fmt.Sprint(page.Total, page.Counts["Pending"])}
+			for _, c := range page.Containers {
+				texts = append(texts, c.Workload.Name+" of "+c.Workload.Owner)
+			}
+			return texts
+		}
+		must(t, f.RecordCoverage(t.Context(), "scope", []store.ContainerCoverage{web, db}))
+		for _, tt := range []struct {
+			owned store.Ownership
+			want  []string
+		}{
+			{store.Ownership{}, []string{"2 2", "db of ", "web of red"}},
+			{store.Ownership{Owner: "red"}, []string{"1 1", "web of red"}},
+			{store.Ownership{Owner: "Red"}, []string{"0 0"}},
+			{store.Ownership{Owner: "re\x00d"}, []string{"0 0"}},
+			{store.Ownership{None: true}, []string{"1 1", "db of "}},
+			{store.Ownership{Owner: "red", None: true}, []string{"0 0"}},
+		} {
+			if diff := gocmp.Diff(tt.want, list(tt.owned)); diff != "" {
+				t.Errorf("%+v: %s", tt.owned, diff)
+			}
+		}
+		// Nothing but the owner changes.
+		db.Workload.Owner = "blue"
+		must(t, f.RecordCoverage(t.Context(), "scope", []store.ContainerCoverage{web, db}))
+		if diff := gocmp.Diff([]string{"2 2", "db of blue", "web of red"}, list(store.Ownership{})); diff != "" {
+			t.Error(diff)
+		}
+	},
+	"Rollouts and their events have owners": func(t *testing.T, f *fixture) {
+		a, b := image("a", amd64), image("bb", amd64)
+		f.want(t, a, b)
+		f.at(0)
+		must(t, f.RecordUses(t.Context(), "scope", []store.Use{ownedUse(a, "n", "web", "red"), ownedUse(a, "n", "db", "")}))
+		f.at(1)
+		must(t, f.RecordUses(t.Context(), "scope", []store.Use{ownedUse(b, "n", "web", "blue"), ownedUse(b, "n", "db", "")}))
+		page, err := f.ListRollouts(t.Context(), store.AllNamespaces(), store.RolloutQuery{Ownership: store.Ownership{Owner: "blue"}})
+		must(t, err)
+		if len(page.Rollouts) != 1 || page.Total != 1 || page.Rollouts[0].Workload.Owner != "blue" {
+			t.Errorf("got %+v, want the rollout of the owner", page)
+		}
+		events, err := f.EventsSince(t.Context(), store.AllNamespaces(), 0, store.MaxKeys)
+		must(t, err)
+		var owners []string
+		for _, event := range events {
+			var data struct {
+				Workload map[string]string `json:"workload"`
+			}
+			if event.Kind == store.EventRolloutChanged {
+				must(t, json.Unmarshal(event.Data, &data))
+				owner, has := data.Workload["owner"]
+				owners = append(owners, fmt.Sprint(data.Workload["name"], " ", owner, " ", has))
+			}
+		}
+		slices.Sort(owners)
+		if diff := gocmp.Diff([]string{"db  false", "web blue true"}, owners); diff != "" {
+			t.Error(diff)
+		}
+	},
+	"No namespace displaces the owners of another": func(t *testing.T, f *fixture) {
+		a := image("a", amd64)
+		f.want(t, a)
+		uses := []store.Use{ownedUse(a, "z", "web", "legit"), ownedUse(a, "z", "free", "")}
+		for i := range 30 {
+			uses = append(uses, ownedUse(a, "flood", fmt.Sprint("web-", i), fmt.Sprintf("flood-%02d", i)))
+		}
+		must(t, f.RecordUses(t.Context(), "scope", uses))
+		counts, err := f.FindingsByOwner(t.Context(), 3)
+		must(t, err)
+		var names []string
+		for owner := range counts {
+			names = append(names, owner)
+		}
+		slices.Sort(names)
+		if diff := gocmp.Diff([]string{"", "flood-00", "flood-01", "legit", store.OtherOwners}, names); diff != "" {
+			t.Error(diff)
+		}
+	},
+}
+
+// own returns uses with the owners of their workloads, which it makes up.
+func (m *searchModel) own(uses []store.Use) []store.Use {
+	owned := slices.Clone(uses)
+	for i := range owned {
+		w := &owned[i].Workload
+		if m.random.IntN(5) == 0 {
+			m.owners[*w] = []string{"", "red", "blue"}[m.random.IntN(3)]
+		}
+	}
+	for i := range owned {
+		owned[i].Workload = m.owned(owned[i].Workload)
+	}
+	return owned
+}
+
+func (m *searchModel) owned(w store.Workload) store.Workload {
+	w.Owner = m.owners[w]
+	return w
+}
+
+func unowned(w store.Workload) store.Workload {
+	w.Owner = ""
+	return w
+}
+
+func (m *searchModel) checkOwners() {
+	query := store.OwnerQuery{
+		Where: m.randomWhere(), Text: m.randomText("RE", "e", "_"), Sort: []store.OwnerSort{"", store.SortOwnerSeverity}[m.random.IntN(2)],
+	}
+	comparePages(m.t, fmt.Sprintf("owners %+v", query), m.listedOwners(query), func(page store.Page) ([]store.OwnerSummary, string, int, error) {
+		query.Page = page
+		got, err := m.ListOwners(m.t.Context(), store.AllNamespaces(), query)
+		return got.Owners, got.NextToken, got.Total, err
+	})
+}
+
+// listedOwners is what ListOwners should return.
+func (m *searchModel) listedOwners(query store.OwnerQuery) []store.OwnerSummary {
+	var all []store.OwnerSummary
+	for _, owner := range []string{"", "red", "blue"} {
+		if query.Text != "" && (owner == "" || !strings.Contains(owner, strings.ToLower(query.Text))) {
+			continue
+		}
+		one := store.OwnerSummary{Owner: owner}
+		images, workloads := map[string]bool{}, map[string]bool{}
+		for use := range m.running() {
+			if m.owners[use.Workload] != owner || !m.chosen(query.Where, use.Workload) {
+				continue
+			}
+			once(workloads, fmt.Sprint(use.Workload), &one.Workloads)
+			if images[use.Image.String()] {
+				continue
+			}
+			once(images, use.Image.String(), &one.Images)
+			image := m.images[slices.IndexFunc(m.images, func(i *searchImage) bool { return i.key == use.Image })]
+			if !image.matched {
+				continue
+			}
+			one.Scanned++
+			for _, f := range m.findings {
+				if f.closed.IsZero() && image.has(f.fingerprint) {
+					add(&one.Counts, f.last())
+				}
+			}
+		}
+		if one.Workloads > 0 {
+			all = append(all, one)
+		}
+	}
+	slices.SortFunc(all, func(a, b store.OwnerSummary) int {
+		if query.Sort == store.SortOwnerSeverity {
+			return cmp.Or(compareWorst(a.Counts, b.Counts), cmp.Compare(a.Owner, b.Owner))
+		}
+		return cmp.Compare(a.Owner, b.Owner)
+	})
+	return all
+}
+
+// checkFindingsByOwner expects the counts of the list of owners.
+func (m *searchModel) checkFindingsByOwner() {
+	want := map[string]store.Counts{}
+	for _, one := range m.listedOwners(store.OwnerQuery{}) {
+		want[one.Owner] = one.Counts
+	}
+	got, err := m.FindingsByOwner(m.t.Context(), 2)
+	must(m.t, err)
+	if diff := gocmp.Diff(want, got); diff != "" {
+		m.t.Errorf("findings by owner (-want +got):\n%s", diff)
+	}
+}

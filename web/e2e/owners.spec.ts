@@ -1,0 +1,75 @@
+import { expect, test } from "./fixtures.ts";
+
+const owned = { sums: { owners: true } };
+
+test("nothing about owners is shown where there are none", async ({ page, open }) => {
+  for (const path of ["/", "/vulnerabilities", "/workloads", "/coverage"]) {
+    await open({}, path);
+    await expect(page.getByRole("row").nth(1)).toBeVisible();
+    await expect(page.getByLabel("Namespace")).toBeVisible();
+    await expect(page.getByLabel("Owner")).toHaveCount(0);
+    await expect(page.getByRole("tab", { name: "By owner" })).toHaveCount(0);
+    await expect(page.getByRole("columnheader", { name: "Owner" })).toHaveCount(0);
+  }
+});
+
+test("an owner leads to its workloads, images and findings", async ({ page, open }) => {
+  const operator = await open(owned, "/workloads");
+  const of = (owner: string | undefined) =>
+    operator.sums.workloads.filter(({ workload }) => workload.owner === owner).length;
+  await expect(page.getByRole("columnheader", { name: "Owner" })).toBeVisible();
+  await page.getByRole("tab", { name: "By owner" }).click();
+  await expect(page).toHaveURL(/group=owners/);
+  await expect(page.getByText("4 rows")).toBeVisible();
+  await page.getByRole("link", { name: "Payments" }).click();
+  await expect(page).toHaveURL(/\/workloads\?owner=Payments$/);
+  await expect(page.getByText(`${of("Payments")} workloads`)).toBeVisible();
+  await expect(page.getByLabel("Owner", { exact: true })).toHaveValue("Payments");
+
+  await page.goBack();
+  await page.getByRole("link", { name: "No owner" }).click();
+  await expect(page.getByText(`${of(undefined)} workloads`)).toBeVisible();
+  await page.getByRole("button", { name: "Show workloads with any owner" }).click();
+  await expect(page.getByText("90 workloads")).toBeVisible();
+});
+
+test("lists are filtered by owner", async ({ page, open }) => {
+  for (const [path, api] of [
+    ["/", "images"],
+    ["/vulnerabilities", "vulnerabilities"],
+    ["/coverage", "coverage"],
+    ["/vulnerabilities/CVE-2021-44228", "affected"],
+  ] as const) {
+    await open(owned, path);
+    const asked = page.waitForRequest(
+      (request) => request.url().includes(api) && request.url().includes("owner=Payments"),
+    );
+    await page.getByLabel("Owner", { exact: true }).fill("Payments");
+    await asked;
+    await expect(page).toHaveURL(/owner=Payments/);
+    await expect(page.getByRole("row").nth(1)).toBeVisible();
+  }
+});
+
+test("owners are searched, sorted and shown on a narrow screen", async ({ page, open }) => {
+  await open(owned, "/workloads?group=owners&sort=name");
+  await expect(page.getByRole("row").nth(1)).toContainText("No owner");
+  await page.getByRole("searchbox").fill("PLATFORM");
+  await expect(page.getByText("1 row", { exact: true })).toBeVisible();
+  await page.getByRole("searchbox").fill("nobody");
+  await expect(page.getByText("No owner matches")).toBeVisible();
+  await page.getByRole("button", { name: "Clear filters" }).last().click();
+  await page.setViewportSize({ width: 390, height: 800 });
+  await expect(page.getByText("4 rows")).toBeVisible();
+  await expect(page.getByRole("link", { name: "Payments" })).toBeVisible();
+  expect(await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth)).toBe(true);
+});
+
+test("hostile owners do nothing", async ({ page, open }) => {
+  for (const path of ["/workloads", "/workloads?group=owners", "/coverage"]) {
+    await open({ hostile: true }, path);
+    await expect(page.getByText("<script>").first()).toBeVisible();
+    expect(await page.evaluate(() => "__xss" in window)).toBe(false);
+    expect(await page.locator("a[href^='javascript' i], main img, main iframe").count()).toBe(0);
+  }
+});

@@ -1,0 +1,17 @@
+import { useQuery } from "@tanstack/react-query";
+import { listOwners } from "@/gen/workloads/workloads";
+
+const refreshAfter = 60_000;
+
+/** Whether any workload that the user sees has an owner: only then are there columns and filters for owners. */
+export function useHasOwners(): boolean {
+  const { data } = useQuery({
+    queryKey: ["has-owners"],
+    // Workloads without an owner come first, as one item.
+    queryFn: ({ signal }) => listOwners({ pageSize: 2 }, { signal }),
+    select: ({ items }) => items.some(({ owner }) => owner !== undefined),
+    staleTime: refreshAfter,
+    retry: false,
+  });
+  return data ?? false;
+}
