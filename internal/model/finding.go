@@ -96,6 +96,9 @@ type Finding struct {
 	// FirstSeen is since when the image has it, FixedAt when the finding was closed: zero while it is open, or where no history is
 	// kept.
 	FirstSeen, FixedAt time.Time
+	// Suppressed says that a decision suppresses it. Decisions are those about it, the one that matters most first, at most MaxDecisionsShown.
+	Suppressed bool
+	Decisions  []Decision
 }
 
 // MatchResult is what one database build says about one image.

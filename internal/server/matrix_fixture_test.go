@@ -270,5 +270,13 @@ func (f *fixture) happen(clk *matrixClock, holds func(namespace string) bool) {
 		f.must(f.store.RecordChangeRequest(ctx, store.ChangeRequest{User: "somebody", Verb: "update", Object: store.ChangeObject{Resource: "databases"}, Outcome: store.ChangeFailed}))
 	}
 	f.must(f.store.RecordDay(ctx))
+	decision := store.Decision{
+		Object: store.DecisionObject{Kind: "ClusterVulnerabilityException", Name: "accepted"}, Vulnerabilities: []string{"CVE-2020-0000"},
+		Status: model.DecisionAcceptedRisk, Author: "dark-admin", ExpiresAt: clk.Now().Add(time.Minute),
+	}
+	_, err = f.store.SyncDecisions(ctx, store.DecisionSourceKubernetes, []store.Decision{decision})
+	f.must(err)
 	clk.hour(11)
+	_, err = f.store.ExpireDecisions(ctx)
+	f.must(err)
 }

@@ -32,6 +32,7 @@ var eventKinds = map[store.EventKind]string{
 	store.EventFindingOpened: toCluster, store.EventFindingClosed: toCluster, store.EventFindingChanged: toCluster, store.EventDatabaseUpdated: toEverybody,
 	store.EventScannerChanged: toNamespace, store.EventPodSetChanged: toNamespace, store.EventSheroChanged: toNamespace, store.EventRolloutChanged: toNamespace,
 	store.EventRolloutEvaluated: toNamespace, store.EventChangeRequested: toCluster,
+	store.EventDecisionChanged: toEverybody, store.EventDecisionExpired: toEverybody,
 }
 
 // eventPage is a page of events.

@@ -82,12 +82,20 @@ func (n Namespaces) Digest() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// VisibleIn reports whether an event is told to who sees these namespaces.
-func (e *Event) VisibleIn(in Namespaces) bool {
-	return in.All() || e.Kind == EventDatabaseUpdated || in.ContainsAny(e.Namespaces)
+// EventKindsToAll lists the kinds of events that are told to everybody, whichever namespaces they see.
+func EventKindsToAll() []EventKind {
+	return []EventKind{EventDatabaseUpdated, EventDecisionChanged, EventDecisionExpired}
 }
 
-// Limited is an event as it is told to who sees these namespaces. Messages can tell of others, and the counts of a result set are those of all.
+func (k EventKind) toAll() bool { return slices.Contains(EventKindsToAll(), k) }
+
+// VisibleIn reports whether an event is told to who sees these namespaces.
+func (e *Event) VisibleIn(in Namespaces) bool {
+	return in.All() || e.Kind.toAll() || in.ContainsAny(e.Namespaces)
+}
+
+// Limited is an event as it is told to who sees these namespaces. Messages can tell of others, and the counts of a result set and of a decision are
+// those of all.
 func (e Event) Limited(in Namespaces) Event {
 	if in.All() {
 		return e
@@ -98,6 +106,8 @@ func (e Event) Limited(in Namespaces) Event {
 		e.Data = without(e.Data, "message")
 	case EventDatabaseUpdated:
 		e.Data = without(e.Data, "changes", "omitted")
+	case EventDecisionChanged, EventDecisionExpired:
+		e.Data = without(e.Data, "author", "findings")
 	default:
 	}
 	return e

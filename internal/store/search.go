@@ -86,6 +86,8 @@ type AffectedQuery struct {
 	On time.Time
 	// Closed asks for what had the vulnerability and has it no more, instead of what has it now. It excludes On.
 	Closed bool
+	// Suppressed includes what decisions suppress. With On or Closed it changes nothing: decisions do not apply to the past.
+	Suppressed bool
 	Page
 }
 
@@ -108,6 +110,9 @@ type Affected struct {
 	// counts them all.
 	Workloads     []Workload
 	WorkloadCount int
+	// Suppressed and Decisions are those of model.Finding. They are not set with On or Closed.
+	Suppressed bool
+	Decisions  []model.Decision
 }
 
 // AffectedPage is a page of affected packages. Images and Workloads count over all pages.

@@ -52,6 +52,7 @@ type Store interface {
 	SharedDatabases
 	Sessions
 	Owners
+	Decisions
 
 	Close() error
 }
@@ -298,7 +299,9 @@ type FindingQuery struct {
 	MinEPSS float64
 	// Closed asks for the findings that the image had, as far as history goes back, and has no more.
 	Closed bool
-	Sort   FindingSort
+	// Suppressed includes the findings that decisions suppress. Closed findings are listed whatever was decided about them.
+	Suppressed bool
+	Sort       FindingSort
 	Page
 }
 
@@ -347,6 +350,6 @@ type Event struct {
 	// Data is a small JSON object with particulars of the kind.
 	Data json.RawMessage
 	// Namespaces are those that the event tells something about, by name: those of the image when it was written, of the workload or of the
-	// object. What has none, but EventDatabaseUpdated, is for who sees all of them.
+	// object. What has none, but the kinds of EventKindsToAll, is for who sees all of them.
 	Namespaces []string
 }

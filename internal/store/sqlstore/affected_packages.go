@@ -26,8 +26,8 @@ type affectedToken struct {
 	List, ID string
 	Where    store.Where
 	// Day is the end of the day that is asked for, 0 for none.
-	Day    int64
-	Closed bool
+	Day                int64
+	Closed, Suppressed bool
 }
 
 // affectedQuery is a store.AffectedQuery in the words of the database.
@@ -82,7 +82,7 @@ func (s *Store) Affected(ctx context.Context, in store.Namespaces, query store.A
 		day := query.On.UTC().Truncate(24 * time.Hour)
 		q.from, q.to = day.UnixMicro(), day.Add(24*time.Hour).UnixMicro()
 	}
-	token := affectedToken{"affected", query.ID, query.Where, q.to, query.Closed}
+	token := affectedToken{"affected", query.ID, query.Where, q.to, query.Closed, query.Suppressed}
 	var page store.AffectedPage
 	err := s.read(ctx, what, func(tx *gorm.DB) error {
 		page = store.AffectedPage{}
@@ -125,12 +125,20 @@ func (q *affectedQuery) findings(tx *gorm.DB) *gorm.DB {
 	if q.Closed {
 		found = found.Where(closed, q.current, q.current).Where("e.current_since > " + q.findingsSince())
 	} else {
-		found = found.Where(visible, q.current, q.current)
+		found = found.Where(q.condition(), q.current, q.current)
 	}
 	if q.Where != (store.Where{}) {
 		found = found.Where("ip.image_pk IN (?)", q.chosen.images(tx))
 	}
 	return found.Where("i.matched_at > 0")
+}
+
+// condition is that of findings which have the vulnerability now; the values are those of shown.
+func (q *affectedQuery) condition() string {
+	if q.Suppressed {
+		return shown
+	}
+	return open
 }
 
 // entries selects an affectedEntry for each of them.
@@ -307,6 +315,12 @@ func (q *affectedQuery) read(tx *gorm.DB, entries []affectedEntry) ([]store.Affe
 		if err != nil {
 			return nil, err
 		}
+		var says map[int64]decided
+		if q.to == 0 && !q.Closed {
+			if says, err = decidedOf(tx, q.chosen.in, findings); err != nil {
+				return nil, err
+			}
+		}
 		for i := range part {
 			entry := &part[i]
 			place := places[[2]int64{entry.ImagePk, entry.FindingID}]
@@ -316,6 +330,7 @@ func (q *affectedQuery) read(tx *gorm.DB, entries []affectedEntry) ([]store.Affe
 			}
 			running := workloads[entry.ImagePk]
 			one.Workloads, one.WorkloadCount = slices.Clone(running.first), running.count
+			one.Suppressed, one.Decisions = says[entry.FindingID].suppressed, slices.Clone(says[entry.FindingID].decisions)
 			all = append(all, one)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"gorm.io/gorm"
+
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
@@ -69,7 +71,7 @@ func eachBulk(b *testing.B, benchmark func(b *testing.B, s *Store)) {
 
 // fillBulk writes past the store's methods, which would take far longer.
 func fillBulk(ctx context.Context, s *Store) error {
-	for _, fill := range []func(*txn) error{fillImages, fillPackages, fillVulnerabilities, fillFindings, fillUses, fillHeld, fillHistory} {
+	for _, fill := range []func(*txn) error{fillImages, fillPackages, fillVulnerabilities, fillFindings, fillUses, fillHeld, fillCounts, fillHistory} {
 		if err := s.write(ctx, "fill", fill); err != nil {
 			return err
 		}
@@ -94,9 +96,7 @@ func analyze(ctx context.Context, s *Store) error {
 func fillImages(tx *txn) error {
 	var values []any
 	for n := range bulkImages {
-		row := newImage(bulkImage(n), store.StateScanned, tx.now, store.Counts{
-			SeverityCounts: model.SeverityCounts{Critical: n % 7, High: n % 41, Medium: 50, Low: 100}, KEV: (n % 50) / 49, Fixable: n % 3,
-		})
+		row := newImage(bulkImage(n), store.StateScanned, tx.now, store.Counts{})
 		row[13], row[15], row[16] = 0, tx.now, "x" // Known for long, matched, and the digest of an SBOM.
 		values = append(append(values, n+1), row...)
 	}
@@ -179,6 +179,41 @@ func fillHeld(tx *txn) error {
 		ids[i] = int64(i) + 1
 	}
 	return tx.raiseHeld(ids, heldMatched)
+}
+
+// fillCounts counts the findings of all images.
+func fillCounts(tx *txn) error {
+	ids := make([]int64, bulkImages)
+	for i := range ids {
+		ids[i] = int64(i) + 1
+	}
+	return inParts(ids, func(part []int64) error {
+		counts, err := countsOfImages(tx.DB, part)
+		if err != nil {
+			return err
+		}
+		deltas := make(map[int64]countsDelta, len(counts))
+		for id, row := range counts {
+			deltas[id] = row.since(&countsRow{})
+		}
+		return tx.addCounts(part, deltas)
+	})
+}
+
+// countsOfImages counts what images show, without any of the tables that are written for it.
+func countsOfImages(tx *gorm.DB, ids []int64) (map[int64]countsRow, error) {
+	var rows []struct {
+		ImagePk int64
+		Counts  countsRow `gorm:"embedded"`
+	}
+	err := tx.Raw("SELECT ip.image_pk, "+severitySums()+` FROM image_packages ip CROSS JOIN generations g CROSS JOIN findings f CROSS JOIN vulnerabilities v
+		WHERE ip.image_pk IN ? AND ip.excluded = 0 AND g.state = 'Current' AND f.package_pk = ip.package_pk AND f.from_gen <= g.number
+		AND f.until_gen > g.number AND NOT EXISTS (SELECT 1 FROM finding_suppressions x WHERE x.finding_id = f.id) AND v.id = f.vulnerability_pk GROUP BY ip.image_pk`, ids).Scan(&rows).Error
+	counts := make(map[int64]countsRow, len(rows))
+	for _, row := range rows {
+		counts[row.ImagePk] = row.Counts
+	}
+	return counts, err
 }
 
 func fillUses(tx *txn) error {

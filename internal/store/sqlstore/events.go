@@ -26,8 +26,8 @@ func (s *Store) EventsSince(ctx context.Context, in store.Namespaces, since int6
 		}
 		found := tx.Table("events AS e").Where("e.seq > ?", since)
 		if !in.All() {
-			found = found.Where("(e.kind = ? OR e.seq IN (SELECT n.seq FROM event_namespaces n WHERE n.seq > ? AND "+isWithin("n.namespace", in)+"))",
-				string(store.EventDatabaseUpdated), since)
+			found = found.Where("(e.kind IN ? OR e.seq IN (SELECT n.seq FROM event_namespaces n WHERE n.seq > ? AND "+isWithin("n.namespace", in)+"))",
+				store.EventKindsToAll(), since)
 		}
 		err := found.Select(`e.seq, e.at, e.kind, e.image_id, e.platform, e.data,
 			COALESCE((SELECT c.log_id FROM event_commits c WHERE c.seq >= e.seq ORDER BY c.seq LIMIT 1), '') AS log_id`).

@@ -35,12 +35,14 @@ type findingToken struct {
 	Fixable, KEV bool
 	EpssMicros   int64
 	Closed       bool
+	Suppressed   bool
 	Sort         store.FindingSort
 }
 
 // findingRow is a finding with all that belongs to it.
 type findingRow struct {
 	Package         packageRow `gorm:"embedded"`
+	FindingID       int64
 	Severity        int64
 	RiskMicros      int64
 	EpssMicros      int64
@@ -120,7 +122,7 @@ func (s *Store) Findings(ctx context.Context, in store.Namespaces, query store.F
 		}
 		token := findingToken{
 			"findings", query.Image.ImageID, query.Image.Platform.String(), query.Text, query.MinSeverity, query.Fixable, query.KEV,
-			millionths(query.MinEPSS), query.Closed, query.Sort,
+			millionths(query.MinEPSS), query.Closed, query.Suppressed, query.Sort,
 		}
 		if image.MatchedAt == 0 {
 			if query.Token != "" {
@@ -155,7 +157,10 @@ func (s *Store) Findings(ctx context.Context, in store.Namespaces, query store.F
 				return err
 			}
 		}
-		return nil
+		if query.Closed {
+			return nil
+		}
+		return addDecisions(tx, in, rows, page.Findings)
 	})
 	if err != nil {
 		return store.FindingPage{}, err
@@ -174,7 +179,11 @@ func (s *Store) filterFindings(tx *gorm.DB, image *imageRow, resultSet int64, qu
 		tx = tx.Where(closed, resultSet, resultSet).
 			Where("(SELECT e.current_since FROM generations e WHERE e.number = f.until_gen) > ?", image.findingsSince())
 	} else {
-		tx = tx.Where(visible, resultSet, resultSet)
+		condition := open
+		if query.Suppressed {
+			condition = shown
+		}
+		tx = tx.Where(condition, resultSet, resultSet)
 	}
 	tx = contains(tx, s.db.Dialect(), query.Text, "v.vulnerability_id", "p.name")
 	if query.MinSeverity > model.SeverityUnknown {
@@ -213,7 +222,7 @@ func readFindings(tx, chosen *gorm.DB, image *imageRow, resultSet int64, keys []
 		Joins("JOIN image_packages ip ON ip.package_pk = p.id AND ip.image_pk = ?", image.ID).
 		Joins("LEFT JOIN generations e ON e.number = f.until_gen AND e.number <= ?", resultSet).
 		Where("f.id = c.finding_id").
-		Select(packageColumns + ", v.severity, v.risk_micros, v.epss_micros, v.vulnerability_id, v.namespace, d.detail, v.scores, f.fix_state, f.fix_versions, " +
+		Select(packageColumns + ", f.id AS finding_id, v.severity, v.risk_micros, v.epss_micros, v.vulnerability_id, v.namespace, d.detail, v.scores, f.fix_state, f.fix_versions, " +
 			"f.details, f.digest, " + laterOf("f.opened_at", strconv.FormatInt(image.findingsSince(), 10)) + " AS first_seen, " + ended + " AS ended").
 		Order(sqldb.OrderByRenamed(keys, func(i int, _ string) string { return fmt.Sprintf("c.k%d", i) })).
 		Scan(&rows).Error

@@ -34,9 +34,9 @@ const (
 		WHEN h.level >= 2 AND (SELECT 1 FROM image_packages ip WHERE ip.package_pk = h.package_pk AND ip.excluded = 0 LIMIT 1) IS NOT NULL THEN 2
 		WHEN (SELECT 1 FROM image_packages ip WHERE ip.package_pk = h.package_pk LIMIT 1) IS NOT NULL THEN 1 ELSE 0 END`
 	levelOfVulnerability = `CASE WHEN (SELECT 1 FROM findings f JOIN held_packages h ON h.package_pk = f.package_pk
-			WHERE f.vulnerability_pk = v.id AND ` + visible + ` AND h.level = 3 AND f.fixable = 1 LIMIT 1) IS NOT NULL THEN 2
+			WHERE f.vulnerability_pk = v.id AND ` + open + ` AND h.level = 3 AND f.fixable = 1 LIMIT 1) IS NOT NULL THEN 2
 		WHEN (SELECT 1 FROM findings f JOIN held_packages h ON h.package_pk = f.package_pk
-			WHERE f.vulnerability_pk = v.id AND ` + visible + ` AND h.level = 3 LIMIT 1) IS NOT NULL THEN 1 ELSE 0 END`
+			WHERE f.vulnerability_pk = v.id AND ` + open + ` AND h.level = 3 LIMIT 1) IS NOT NULL THEN 1 ELSE 0 END`
 )
 
 // leveled is a row of one of the tables, with the level that it should have.
@@ -116,7 +116,8 @@ func (t *txn) raiseHeld(ids []int64, level int64) error {
 		if err := t.Execute("UPDATE held_packages SET level = ? WHERE package_pk IN ?", level, raised); err != nil {
 			return err
 		}
-		return t.recount(raised, nil)
+		_, err = t.recount(raised, nil)
+		return err
 	})
 }
 
@@ -149,20 +150,22 @@ func (t *txn) lowerHeld(ids []int64) error {
 				return err
 			}
 		}
-		return t.recount(all, nil)
+		_, err = t.recount(all, nil)
+		return err
 	})
 }
 
-// recount makes the counts of packages those of their findings. It notes which vulnerabilities are found, of those that these findings name or named
-// and of others.
-func (t *txn) recount(ids, others []int64) error {
+// recount makes the counts of packages those of their findings, and returns what it adds to them. It notes which vulnerabilities are found, of those
+// that these findings name or named and of others.
+func (t *txn) recount(ids, others []int64) (map[int64]countsDelta, error) {
 	if len(ids) == 0 {
-		return nil
+		return nil, nil
 	}
 	current, err := currentNumber(t.DB)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	deltas := map[int64]countsDelta{}
 	err = inParts(ids, func(part []int64) error {
 		var before, after []packageCounts
 		err := t.Raw("SELECT package_pk, "+strings.Join(countColumns, ", ")+" FROM held_packages WHERE package_pk IN ?", part).Scan(&before).Error
@@ -170,23 +173,23 @@ func (t *txn) recount(ids, others []int64) error {
 			return err
 		}
 		err = t.Raw("SELECT f.package_pk, "+severitySums()+` FROM findings f JOIN vulnerabilities v ON v.id = f.vulnerability_pk
-			JOIN held_packages h ON h.package_pk = f.package_pk WHERE f.package_pk IN ? AND `+visible+" AND h.level >= ? GROUP BY f.package_pk",
+			JOIN held_packages h ON h.package_pk = f.package_pk WHERE f.package_pk IN ? AND `+open+" AND h.level >= ? GROUP BY f.package_pk",
 			part, current, current, heldCounted).Scan(&after).Error
 		if err != nil {
 			return err
 		}
-		return t.setPackageCounts(before, after)
+		return t.setPackageCounts(before, after, deltas)
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	named, err := vulnerabilitiesOf(t.DB, ids)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	named = append(named, others...)
 	slices.Sort(named)
-	return t.recheckFound(slices.Compact(named), current)
+	return deltas, t.recheckFound(slices.Compact(named), current)
 }
 
 // packageCounts are the counts of a package.
@@ -195,8 +198,8 @@ type packageCounts struct {
 	Counts    countsRow `gorm:"embedded"`
 }
 
-// setPackageCounts writes the counts that differ, in one statement: the numbers are ours, so they stand in its text.
-func (t *txn) setPackageCounts(before, after []packageCounts) error {
+// setPackageCounts writes the counts that differ, in one statement: the numbers are ours, so they stand in its text. It notes the differences in deltas.
+func (t *txn) setPackageCounts(before, after []packageCounts, deltas map[int64]countsDelta) error {
 	counts := make(map[int64]countsRow, len(after))
 	for _, row := range after {
 		counts[row.PackagePk] = row.Counts
@@ -209,6 +212,7 @@ func (t *txn) setPackageCounts(before, after []packageCounts) error {
 			continue
 		}
 		ids = append(ids, row.PackagePk)
+		deltas[row.PackagePk] = now.since(&row.Counts)
 		for i, value := range countValues(now.counts()) {
 			fmt.Fprintf(&cases[i], " WHEN %d THEN %d", row.PackagePk, value)
 		}

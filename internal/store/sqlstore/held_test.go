@@ -2,9 +2,13 @@ package sqlstore
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
 // checkHeld expects that the tables which lists are ordered by say what follows from all others. Every test of the store's suite ends with it.
@@ -14,8 +18,11 @@ func checkHeld(t *testing.T, s *Store) {
 		return // Some tests close the store, or take its database away.
 	}
 	checkVisible(t, s)
+	checkCounts(t, s)
+	checkDecisions(t, s)
 	const number = "SELECT COALESCE(MAX(g.number), 0) FROM generations g WHERE g.state = 'Current'"
-	const shown = "f.from_gen <= (" + number + ") AND f.until_gen > (" + number + ")"
+	const shown = "f.from_gen <= (" + number + ") AND f.until_gen > (" + number + ")" +
+		" AND NOT EXISTS (SELECT 1 FROM finding_suppressions x WHERE x.finding_id = f.id)"
 	type row struct {
 		PackagePk, Level int64
 		Counts           countsRow `gorm:"embedded"`
@@ -55,5 +62,33 @@ func checkHeld(t *testing.T, s *Store) {
 	}
 	if diff := cmp.Diff(wantKnown, known); diff != "" {
 		t.Errorf("found_vulnerabilities (-want +got):\n%s", diff)
+	}
+}
+
+// checkCounts expects that matched images count their findings.
+func checkCounts(t *testing.T, s *Store) {
+	t.Helper()
+	var images []struct {
+		ID     int64
+		Counts countsRow `gorm:"embedded"`
+	}
+	err := s.db.Reader().Raw("SELECT i.id, " + strings.Join(countColumns, ", ") + " FROM images i WHERE i.matched_at > 0 ORDER BY i.id").Scan(&images).Error
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := make([]int64, len(images))
+	for i := range images {
+		ids[i] = images[i].ID
+	}
+	for part := range slices.Chunk(ids, sqldb.MaxIn) {
+		counts, err := countsOfImages(s.db.Reader(), part)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range images {
+			if id := images[i].ID; slices.Contains(part, id) && counts[id] != images[i].Counts {
+				t.Errorf("image %d counts %+v, want %+v", id, images[i].Counts, counts[id])
+			}
+		}
 	}
 }

@@ -238,11 +238,10 @@ func noteMatchFailure(tx *txn, key model.ImageKey, image *matchedImage, message 
 	return tx.event(store.EventImageFailed, key.ImageID, key.Platform.String(), failure{Reason: reason, Message: message})
 }
 
-// ofImage is the condition for findings f of an image that are visible under a result set; the values are the image and the
-// result set, twice.
-const ofImage = "ip.image_pk = ? AND ip.excluded = 0 AND f.package_pk = ip.package_pk AND f.from_gen <= ? AND f.until_gen > ?"
+// ofImage is the condition for open findings f of an image; the values are the image and the result set, twice.
+const ofImage = "ip.image_pk = ? AND ip.excluded = 0 AND f.package_pk = ip.package_pk AND " + open
 
-// countFindings sums up the findings of an image under a result set. It is a CROSS JOIN since that tells SQLite to begin with
+// countFindings sums up the open findings of an image under a result set. It is a CROSS JOIN since that tells SQLite to begin with
 // the packages of the image; it would begin with all findings.
 func countFindings(tx *gorm.DB, image, resultSet int64) (store.Counts, error) {
 	columns := make([]string, 0, len(countColumns))

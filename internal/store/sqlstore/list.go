@@ -166,7 +166,7 @@ func (s *Store) filterImages(tx *gorm.DB, chosen place, query store.ImageQuery) 
 // exploitable selects the images that hold a package with a finding of at least this probability of exploitation.
 func exploitable(tx *gorm.DB, resultSet, leastMicros int64) *gorm.DB {
 	packages := tx.Table("vulnerabilities AS v").Joins("CROSS JOIN findings f").
-		Where("v.epss_micros >= ? AND f.vulnerability_pk = v.id AND "+visible, leastMicros, resultSet, resultSet).Distinct("f.package_pk")
+		Where("v.epss_micros >= ? AND f.vulnerability_pk = v.id AND "+open, leastMicros, resultSet, resultSet).Distinct("f.package_pk")
 	return tx.Table("(?) AS e", packages).Joins("CROSS JOIN image_packages ip").Where("ip.package_pk = e.package_pk AND ip.excluded = 0").
 		Select("ip.image_pk")
 }

@@ -203,6 +203,10 @@ func TestPlans(t *testing.T) {
 		"touched packages":  {func(tx *gorm.DB) *gorm.DB { return tx.Raw(touchedPackages, 2, 2, 1, 2) }, "findings_until (until_gen=?)", true},
 		"sides":             {func(tx *gorm.DB) *gorm.DB { return tx.Raw(sidesOfPackages, []int64{1, 2}, 1, 1, 2) }, "SEARCH f USING INDEX sqlite_autoindex_findings_1 (package_pk=?)", true},
 		"holders":           {func(tx *gorm.DB) *gorm.DB { return tx.Raw(holdersOfPackages, []int64{1, 2}) }, "COVERING INDEX image_packages_package (package_pk=? AND excluded=?)", false},
+		"suppressions": {func(tx *gorm.DB) *gorm.DB {
+			return tx.Table("image_packages AS ip").Joins("CROSS JOIN findings f").Where(ofImage, 1, 1, 1).Select("f.id")
+		}, "SEARCH fs USING PRIMARY KEY (finding_id=? AND reach=?)", false},
+		"named findings": {func(tx *gorm.DB) *gorm.DB { return tx.Raw(namedFindings, []int64{1, 2}, 1) }, "SEARCH dn USING PRIMARY KEY (name=?)", false},
 		"changes": {func(tx *gorm.DB) *gorm.DB {
 			return filterChanges(tx.Table("finding_changes AS c").Joins("JOIN packages p ON p.id = c.package_pk"), s.db.Dialect(), store.ChangeQuery{ResultSet: 1}).
 				Select("c.id").Order(sqldb.OrderBy(changeOrder)).Limit(10)

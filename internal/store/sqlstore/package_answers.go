@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/scanner-operator/scanner-operator/internal/decision"
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
@@ -49,6 +50,8 @@ type answerWriter struct {
 	// current and next are the live result sets, 0 when there is none; target is the one that is written to.
 	current, next, target int64
 	diff                  answerDiff
+	// matchers are those of decisions, as far as they were read.
+	matchers map[int64]*decision.Matcher
 }
 
 // answerDiff is what has to be written for some packages.
@@ -279,7 +282,11 @@ func (w *answerWriter) writeShown(ids []int64) error {
 	if err := w.writeDiff(); err != nil {
 		return err
 	}
-	return w.recount(ids, removed)
+	deltas, err := w.recount(ids, removed)
+	if err != nil {
+		return err
+	}
+	return w.addToImages(deltas)
 }
 
 func (w *answerWriter) writeDiff() error {
@@ -299,6 +306,13 @@ func (w *answerWriter) writeDiff() error {
 	} {
 		for part := range slices.Chunk(change.ids, sqldb.MaxIn) {
 			if err := w.Execute(change.statement, append(slices.Clone(change.values), part)...); err != nil {
+				return err
+			}
+		}
+	}
+	if target == w.current {
+		for part := range slices.Chunk(d.end, sqldb.MaxIn) {
+			if err := w.forgetDecided("?", part); err != nil {
 				return err
 			}
 		}
@@ -357,10 +371,18 @@ func (w *answerWriter) insertFindings() error {
 		values = append(values, row.packageID, id, c.digest, w.target, int64(stillOpen), c.fixState, c.fixable, c.fixVersions, c.detail,
 			row.opening.OpenedAt, row.opening.OpenedGen)
 	}
-	return w.Insert("findings", []string{
+	err = w.Insert("findings", []string{
 		"package_pk", "vulnerability_pk", "digest", "from_gen", "until_gen", "fix_state", "fixable", "fix_versions", "details", "opened_at",
 		"opened_gen",
 	}, values, "")
+	if err != nil || len(values) == 0 {
+		return err
+	}
+	packages := make([]int64, len(w.diff.insert))
+	for i, row := range w.diff.insert {
+		packages[i] = row.packageID
+	}
+	return w.decideInserted(packages)
 }
 
 // updateQueue takes packages that were answered for the next result set out of its queue. Those that were answered for the

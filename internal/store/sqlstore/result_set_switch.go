@@ -9,7 +9,6 @@ import (
 
 	"gorm.io/gorm"
 
-	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
@@ -35,7 +34,11 @@ func (s *Store) Switch(ctx context.Context, resultSet int64) (store.ResultSet, e
 		if err := w.publish(); err != nil {
 			return err
 		}
-		if err := w.recount(w.touched, nil); err != nil {
+		// What the switch closed is in no live result set any more.
+		if err := w.forgetDecided("(SELECT id FROM findings WHERE until_gen = ?)", next.Number); err != nil {
+			return err
+		}
+		if _, err := w.recount(w.touched, nil); err != nil {
 			return err
 		}
 		switched = next
@@ -82,17 +85,6 @@ type reach struct {
 	delta countsDelta
 	// published says that a change that is published reaches the image.
 	published bool
-}
-
-// countsDelta is what is added to the columns of countColumns.
-type countsDelta [8]int
-
-// add counts a finding as often as times says.
-func (d *countsDelta) add(severity, kev, fixable int64, times int) {
-	column := len(model.Severities()) - 1 - int(severity) // countColumns begins with the severities, worst first.
-	d[min(max(column, 0), len(model.Severities())-1)] += times
-	d[6] += int(kev) * times
-	d[7] += int(fixable) * times
 }
 
 // collect writes what changed and notes what it does to images.
@@ -147,7 +139,7 @@ var (
 	sidesOfPackages = `SELECT f.package_pk, f.from_gen, f.until_gen, v.vulnerability_id, v.namespace, v.severity, v.epss_micros, v.kev,
 		COALESCE(s.epss_micros, v.epss_micros) AS epss_after, COALESCE(s.kev, v.kev) AS kev_after, f.fix_state, f.fix_versions, f.fixable
 		FROM findings f JOIN vulnerabilities v ON v.id = f.vulnerability_pk LEFT JOIN staged_scores s ON s.vulnerability_pk = v.id
-		WHERE f.package_pk IN ? AND f.until_gen > ? AND (f.from_gen <= ? OR f.from_gen = ?)
+		WHERE f.package_pk IN ? AND f.until_gen > ? AND (f.from_gen <= ? OR f.from_gen = ?) AND ` + unsuppressed + `
 		ORDER BY f.package_pk, v.vulnerability_id, v.namespace, f.id`
 	holdersOfPackages = "SELECT package_pk, image_pk FROM image_packages WHERE package_pk IN ? AND excluded = 0"
 )
@@ -174,7 +166,7 @@ type sideRow struct {
 func (r *sideRow) before(next int64) bool { return r.FromGen < next }
 func (r *sideRow) after(next int64) bool  { return r.UntilGen > next }
 
-// sides reads the findings of packages that are visible before or after the switch, grouped by package and vulnerability.
+// sides reads the findings of packages that are open before or after the switch, decisions as they are now, grouped by package and vulnerability.
 func (w *switcher) sides(packages []int64) ([]sideRow, error) {
 	var rows []sideRow
 	err := w.Raw(sidesOfPackages, packages, w.current, w.current, w.next.Number).Scan(&rows).Error
@@ -207,9 +199,7 @@ func (w *switcher) reachImages(packages []int64, deltas map[int64]*countsDelta, 
 		}
 		r.published = r.published || published[packageID]
 		if delta := deltas[packageID]; delta != nil {
-			for i, n := range delta {
-				r.delta[i] += n
-			}
+			r.delta.plus(delta)
 		}
 	}
 	return holders, rows.Err()
@@ -264,11 +254,13 @@ func (w *switcher) updateImages() error {
 		if err != nil {
 			return err
 		}
-		if err := w.addCounts(rows); err != nil {
-			return err
-		}
+		matched, deltas := make([]int64, len(rows)), make(map[int64]countsDelta, len(rows))
 		for i := range rows {
-			rows[i].Counts.add(w.images[rows[i].ID].delta)
+			matched[i], deltas[rows[i].ID] = rows[i].ID, w.images[rows[i].ID].delta
+			rows[i].Counts.add(deltas[rows[i].ID])
+		}
+		if err := w.addCounts(matched, deltas); err != nil {
+			return err
 		}
 		told = append(told, rows...)
 	}
@@ -284,39 +276,4 @@ func (w *switcher) updateImages() error {
 		}
 	}
 	return nil
-}
-
-// addCounts adds to the counts of many images in one statement, since every one of them is a way to the server while all others
-// that write wait. The numbers are ours, so they stand in its text.
-func (w *switcher) addCounts(rows []imageRow) error {
-	var ids []int64
-	cases := make([]strings.Builder, len(countColumns))
-	for i := range rows {
-		id := rows[i].ID
-		delta := w.images[id].delta
-		if delta != (countsDelta{}) {
-			ids = append(ids, id)
-		}
-		for column, n := range delta {
-			if n != 0 {
-				fmt.Fprintf(&cases[column], " WHEN %d THEN %d", id, n)
-			}
-		}
-	}
-	var assignments []string
-	for column, name := range countColumns {
-		if cases[column].Len() > 0 {
-			assignments = append(assignments, name+" = "+name+" + CASE id"+cases[column].String()+" ELSE 0 END")
-		}
-	}
-	if len(assignments) == 0 {
-		return nil
-	}
-	return w.Execute("UPDATE images SET "+strings.Join(assignments, ", ")+" WHERE id IN ?", ids)
-}
-
-func (r *countsRow) add(d countsDelta) {
-	for i, column := range []*int{&r.Critical, &r.High, &r.Medium, &r.Low, &r.Negligible, &r.Unknown, &r.Kev, &r.Fixable} {
-		*column += d[i]
-	}
 }

@@ -57,7 +57,7 @@ const (
 const comparedFindings = `SELECT v.vulnerability_id, p.name, MAX(v.severity) AS severity, MAX(v.kev) AS kev, MAX(f.fixable) AS fixable,
 		MAX(CASE WHEN ip.image_pk = ? THEN 1 ELSE 0 END) AS has_to
 	FROM image_packages ip CROSS JOIN findings f JOIN vulnerabilities v ON v.id = f.vulnerability_pk JOIN packages p ON p.id = ip.package_pk
-	WHERE ip.image_pk IN (?, ?) AND ip.excluded = 0 AND f.package_pk = ip.package_pk AND ` + visible + `
+	WHERE ip.image_pk IN (?, ?) AND ip.excluded = 0 AND f.package_pk = ip.package_pk AND ` + open + `
 	GROUP BY v.vulnerability_id, p.name
 	HAVING MIN(ip.image_pk) = MAX(ip.image_pk)
 	ORDER BY MAX(v.severity) DESC, MAX(v.kev) DESC, MAX(v.risk_micros) DESC, v.vulnerability_id, p.name`

@@ -14,9 +14,13 @@ import (
 
 // Conditions of findings f of vulnerabilities v.
 const (
-	// visible: they are shown under a result set, which is given twice.
-	visible = "f.from_gen <= ? AND f.until_gen > ?"
-	// others are the findings n of the same vulnerability in the same package, visible under a result set or before.
+	// shown: a result set, which is given twice, has them.
+	shown = "f.from_gen <= ? AND f.until_gen > ?"
+	// unsuppressed: no decision suppresses them.
+	unsuppressed = "NOT EXISTS (SELECT 1 FROM finding_suppressions fs WHERE fs.finding_id = f.id AND fs.reach = 0)"
+	// open: they are shown, and no decision suppresses them. The values are those of shown.
+	open = shown + " AND " + unsuppressed
+	// others are the findings n of the same vulnerability in the same package, shown under a result set or before.
 	others = `FROM findings n JOIN vulnerabilities w ON w.id = n.vulnerability_pk WHERE n.package_pk = f.package_pk
 		AND w.vulnerability_id = v.vulnerability_id AND w.namespace = v.namespace AND n.from_gen <= ?`
 	// closed: they were shown before a result set, which is given twice, and nothing of the same vulnerability in the package was

@@ -46,6 +46,10 @@ var viewResults = [][]string{
 		"registry.example/old@sha256:3|log4j-core|1|GHSA-jfh8-c2jp-5v3q|[\"2.15.0\"]|2026-03-02T12:00:00Z",
 	},
 	{"xz|1|CVE-2024-3094|1"},
+	{
+		"registry.example/old@sha256:3|log4j-core|CVE-2021-1|accepted|AcceptedRisk|2026-03-15T00:00:00Z",
+		"registry.example/shop@sha256:1|log4j-core|CVE-2021-1|accepted|AcceptedRisk|2026-03-15T00:00:00Z",
+	},
 	{"test|shop|Deployment|web|registry.example/shop@sha256:1|log4j-core|1"},
 	{
 		"shop|Deployment|web|2026-02-27T12:00:00Z|2026-03-01T06:00:00Z",
@@ -84,7 +88,7 @@ func TestDocumentedQueries(t *testing.T) {
 }
 
 // fillViews runs the image 1 with Log4Shell from 27 February until it is replaced by 2, with another vulnerability, in the morning of 1
-// March, and 3, which holds the same package as 1, from 2 March on. The second database, of 2 March, closes a finding.
+// March, and 3, which holds the same package as 1, from 2 March on. The second database, of 2 March, closes a finding. Another one is suppressed.
 func fillViews(t *testing.T, s *Store, clk *clocktesting.FakeClock) error {
 	t.Helper()
 	ctx := t.Context()
@@ -99,7 +103,15 @@ func fillViews(t *testing.T, s *Store, clk *clocktesting.FakeClock) error {
 		Fix: model.Fix{State: model.FixStateFixed, Versions: []string{"5.6.1+really5.4.5-1"}},
 	}
 	closed := model.PackageFinding{Vulnerability: model.Vulnerability{ID: "CVE-2020-1", Severity: model.SeverityHigh}}
-	says := map[string][]model.PackageFinding{"log4j-core": {log4shell}, "xz": {backdoor, closed}}
+	accepted := model.PackageFinding{Vulnerability: model.Vulnerability{ID: "CVE-2021-1", Severity: model.SeverityCritical}, Fix: log4shell.Fix}
+	_, err := s.SyncDecisions(ctx, store.DecisionSourceKubernetes, []store.Decision{{
+		Object: store.DecisionObject{Kind: "ClusterVulnerabilityException", Name: "accepted"}, Vulnerabilities: []string{"CVE-2021-1"},
+		Status: model.DecisionAcceptedRisk, Comment: "why", ExpiresAt: time.Date(2026, 3, 15, 0, 0, 0, 0, time.UTC),
+	}})
+	if err != nil {
+		return err
+	}
+	says := map[string][]model.PackageFinding{"log4j-core": {log4shell, accepted}, "xz": {backdoor, closed}}
 	key := func(name string, n int) model.ImageKey {
 		return model.ImageKey{ImageID: fmt.Sprintf("registry.example/%s@sha256:%d", name, n), Platform: model.Platform{OS: "linux", Architecture: "amd64"}}
 	}

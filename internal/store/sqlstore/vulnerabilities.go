@@ -150,16 +150,16 @@ func (s *Store) foundVulnerabilities(tx *gorm.DB, current int64, chosen place, q
 // heldFindings is the condition that a vulnerability v is found in a package of a matched image that the query chooses, and the value of the
 // condition. SQLite asks an index about each vulnerability several times faster than it makes a list of them; servers make the list faster.
 func (s *Store) heldFindings(tx *gorm.DB, current int64, chosen place, further string) (condition string, held *gorm.DB) {
-	shown := visible + further
+	condition = open + further
 	packages := tx.Table("image_packages AS ip").Where("ip.excluded = 0")
 	if s.db.Dialect().Type() == sqldb.TypeSQLite {
 		matched := tx.Table("(?) AS u", chosen.images(tx)).Select("u.image_pk").Joins("JOIN images i ON i.id = u.image_pk").Where("i.matched_at > 0")
-		return "EXISTS (?)", tx.Table("findings AS f").Select("f.id").Where("f.vulnerability_pk = v.id AND "+shown, current, current).
+		return "EXISTS (?)", tx.Table("findings AS f").Select("f.id").Where("f.vulnerability_pk = v.id AND "+condition, current, current).
 			Where("f.package_pk IN (?)", packages.Select("ip.package_pk").Where("ip.image_pk IN (?)", matched))
 	}
 	packages = packages.Joins("JOIN images i ON i.id = ip.image_pk").Where("i.matched_at > 0 AND ip.image_pk IN (?)", chosen.images(tx)).Distinct("ip.package_pk")
 	return "v.id IN (?)", tx.Table("(?) AS p", packages).Joins("CROSS JOIN findings f").
-		Where("f.package_pk = p.package_pk AND "+shown, current, current).Select("f.vulnerability_pk")
+		Where("f.package_pk = p.package_pk AND "+condition, current, current).Select("f.vulnerability_pk")
 }
 
 // addReach adds to summaries what the vulnerabilities of these IDs reach.
@@ -170,7 +170,7 @@ func (s *Store) addReach(tx *gorm.DB, current int64, ids []string, chosen place,
 		Fixable, OpenedAt int64
 	}
 	err := tx.Table("vulnerabilities AS v").Joins("CROSS JOIN findings f").
-		Where("v.vulnerability_id IN ? AND f.vulnerability_pk = v.id AND "+visible, ids, current, current).
+		Where("v.vulnerability_id IN ? AND f.vulnerability_pk = v.id AND "+open, ids, current, current).
 		Select("v.vulnerability_id, f.package_pk, MAX(f.fixable) AS fixable, MIN(f.opened_at) AS opened_at").
 		Group("v.vulnerability_id, f.package_pk").Scan(&rows).Error
 	if err != nil {
@@ -253,7 +253,7 @@ func (s *Store) VulnerabilityRecords(ctx context.Context, in store.Namespaces, i
 func knownRecords(in store.Namespaces, names []string, current int64) (statement string, values []any) {
 	if in.All() {
 		return `SELECT v.id, ROW_NUMBER() OVER (PARTITION BY v.vulnerability_id, v.namespace ORDER BY
-				CASE WHEN EXISTS (SELECT 1 FROM findings f WHERE f.vulnerability_pk = v.id AND ` + visible + `) THEN 0 ELSE 1 END, v.id DESC) AS place
+				CASE WHEN EXISTS (SELECT 1 FROM findings f WHERE f.vulnerability_pk = v.id AND ` + shown + `) THEN 0 ELSE 1 END, v.id DESC) AS place
 			FROM (SELECT DISTINCT n.vulnerability_pk FROM vulnerability_names n WHERE n.name IN ?) named CROSS JOIN vulnerabilities v
 			WHERE v.id = named.vulnerability_pk AND EXISTS (SELECT 1 FROM findings f WHERE f.vulnerability_pk = v.id AND f.from_gen <= ?)`,
 			[]any{current, current, names, current}

@@ -53,8 +53,9 @@ type storeModel struct {
 	opened        map[string]map[string]time.Time
 	current, next int64
 	// names are the packages by their number in the store.
-	names   map[int64]string
-	uploads int
+	names     map[int64]string
+	uploads   int
+	decisions *modelDecisions
 }
 
 var modelTests = func() map[string]func(*testing.T, *fixture) {
@@ -66,6 +67,9 @@ var modelTests = func() map[string]func(*testing.T, *fixture) {
 				answers: map[string][]model.PackageFinding{}, failures: map[string]bool{}, names: map[int64]string{},
 				opened: map[string]map[string]time.Time{},
 			}
+			m.decisions = newModelDecisions(m.random, []string{"CVE-0", "cve-1", "GHSA-CVE-1", "ghsa-cve-2", "CVE-3", "CVE-9"}, []string{
+				"pkg:deb/debian/p0", "pkg:deb/debian/p1@1.0-p1", "pkg:deb/debian/p2@1.0-p1", "pkg:deb/debian/*", "pkg:deb/debian/p*", "pkg:deb/*", "pkg:npm/*",
+			})
 			f.clock.set(oldBuild.Built)
 			m.run()
 		}
@@ -79,7 +83,7 @@ func (m *storeModel) run() {
 	for step := range modelSteps {
 		m.clock.set(m.clock.Now().Add(time.Minute))
 		var name string
-		switch n := m.random.IntN(20); {
+		switch n := m.random.IntN(25); {
 		case n < 4:
 			name = m.upload()
 		case n < 5:
@@ -94,6 +98,12 @@ func (m *storeModel) run() {
 			name = m.switchOver()
 		case n < 19:
 			name = m.replaceCatalog()
+		case n < 23:
+			m.decisions.expire(m.t, m.fixture)
+			name = m.decisions.change(m.clock.Now())
+			m.decisions.sync(m.t, m.fixture)
+		case n < 24:
+			name = m.expire()
 		default:
 			name = m.prune()
 		}
@@ -365,6 +375,21 @@ func (m *storeModel) prune() string {
 	return "prune"
 }
 
+// expire ends decisions, not before their time.
+func (m *storeModel) expire() string {
+	m.decisions.expire(m.t, m.fixture)
+	next := m.decisions.next()
+	if next.IsZero() {
+		return "no decision ends"
+	}
+	m.clock.set(next.Add(-time.Microsecond))
+	m.decisions.expire(m.t, m.fixture)
+	m.check()
+	m.clock.set(next)
+	m.decisions.expire(m.t, m.fixture)
+	return "a decision ends"
+}
+
 // check compares all that the store shows with the model.
 func (m *storeModel) check() {
 	m.t.Helper()
@@ -375,17 +400,19 @@ func (m *storeModel) check() {
 	}
 	for key, image := range m.images {
 		got := m.image(m.t, key)
-		want, counts := []string{}, store.Counts{}
-		if image.shown {
-			want, counts = m.expect(image)
-		}
-		var found []string
-		for _, one := range m.findings(m.t, store.FindingQuery{Image: key, Page: store.Page{Size: store.MaxPageSize}}).Findings {
-			found = append(found, describe(one.Package.Name, &one.PackageFinding, one.FirstSeen))
-		}
-		slices.Sort(found)
-		if !slices.Equal(found, want) || got.Counts != counts {
-			m.t.Errorf("%s: %s, counts %+v, want %+v", key, cmp.Diff(want, found), got.Counts, counts)
+		for _, suppressed := range []bool{false, true} {
+			want, counts := []string{}, store.Counts{}
+			if image.shown {
+				want, counts = m.expect(image, suppressed)
+			}
+			var found []string
+			for _, one := range m.findings(m.t, store.FindingQuery{Image: key, Suppressed: suppressed, Page: store.Page{Size: store.MaxPageSize}}).Findings {
+				found = append(found, describe(one.Package.Name, &one.PackageFinding, one.FirstSeen)+fmt.Sprint(one.Suppressed, decisionNames(one.Decisions)))
+			}
+			slices.Sort(found)
+			if !slices.Equal(found, want) || got.Counts != counts {
+				m.t.Errorf("%s: %s, counts %+v, want %+v", key, cmp.Diff(want, found), got.Counts, counts)
+			}
 		}
 		if (got.State == store.StateScanned) != image.scanned || (got.Database != nil) != image.shown || image.shown && got.Database.ID != current.Build.ID {
 			m.t.Errorf("%s: got %+v, want %+v", key, got, image)
@@ -393,9 +420,9 @@ func (m *storeModel) check() {
 	}
 }
 
-// expect is what an image should show.
-func (m *storeModel) expect(image *modelImage) ([]string, store.Counts) {
-	all := map[string]bool{}
+// expect is what an image should show and count. With all, it shows what is suppressed, too.
+func (m *storeModel) expect(image *modelImage, all bool) ([]string, store.Counts) {
+	texts := map[string]bool{}
 	var counts store.Counts
 	for name, excluded := range image.held {
 		if excluded {
@@ -407,11 +434,15 @@ func (m *storeModel) expect(image *modelImage) ([]string, store.Counts) {
 			if since.Before(image.firstSeen) {
 				since = image.firstSeen
 			}
-			text := describe(name, &one, since)
-			if all[text] {
+			p := pkg(name)
+			names, suppressed := m.decisions.names(&p, &one)
+			text := describe(name, &one, since) + fmt.Sprint(suppressed, names)
+			if texts[text] || suppressed && !all {
 				continue
 			}
-			all[text] = true
+			if texts[text] = true; suppressed {
+				continue
+			}
 			counts.Add(one.Vulnerability.Severity)
 			if len(one.Vulnerability.KEV) > 0 {
 				counts.KEV++
@@ -421,7 +452,7 @@ func (m *storeModel) expect(image *modelImage) ([]string, store.Counts) {
 			}
 		}
 	}
-	return append([]string{}, slices.Sorted(maps.Keys(all))...), counts
+	return append([]string{}, slices.Sorted(maps.Keys(texts))...), counts
 }
 
 func describe(name string, f *model.PackageFinding, since time.Time) string {

@@ -27,7 +27,7 @@ func (m *storeModel) nextChanges() store.ChangeCounts {
 		if failed, answered := m.nextFailures[name]; answered && !failed {
 			after = m.nextAnswers[name]
 		}
-		if m.countChanges(&counts, sidesOf(m.answers[name], m.worlds[m.current]), sidesOf(after, m.worlds[m.next])) {
+		if m.countChanges(&counts, sidesOf(m.open(name, m.answers[name]), m.worlds[m.current]), sidesOf(m.open(name, after), m.worlds[m.next])) {
 			for _, key := range holders {
 				reached[key] = true
 			}
@@ -35,6 +35,12 @@ func (m *storeModel) nextChanges() store.ChangeCounts {
 	}
 	counts.Images = len(reached)
 	return counts
+}
+
+// open are the findings of a package that count.
+func (m *storeModel) open(name string, findings []model.PackageFinding) []model.PackageFinding {
+	p := pkg(name)
+	return slices.DeleteFunc(slices.Clone(findings), func(f model.PackageFinding) bool { return m.decisions.suppress(&p, &f) })
 }
 
 func (m *storeModel) countChanges(counts *store.ChangeCounts, before, after map[string]store.ChangeSide) bool {

@@ -77,7 +77,7 @@ func (m *searchModel) listedPackages(query store.PackageQuery) []store.PackageSu
 			}
 		}
 		for _, f := range m.findings {
-			if matched && f.fingerprint == p.Fingerprint && f.closed.IsZero() {
+			if matched && f.fingerprint == p.Fingerprint && m.counts(f) {
 				add(&one.Counts, f.last())
 			}
 		}
@@ -143,7 +143,7 @@ func (m *searchModel) listedWorkloads(query store.WorkloadQuery) []store.Workloa
 		}
 		w.Scanned++
 		for _, f := range m.findings {
-			if f.closed.IsZero() && image.has(f.fingerprint) {
+			if m.counts(f) && image.has(f.fingerprint) {
 				add(&w.Counts, f.last())
 			}
 		}
@@ -180,7 +180,7 @@ func (m *searchModel) checkImages() {
 		var counts store.Counts
 		likely := query.MinEPSS == 0
 		for _, f := range m.findings {
-			if image.matched && f.closed.IsZero() && image.has(f.fingerprint) {
+			if image.matched && m.counts(f) && image.has(f.fingerprint) {
 				add(&counts, f.last())
 				likely = likely || f.last().Vulnerability.EPSS.Score >= query.MinEPSS
 			}
@@ -206,13 +206,16 @@ func (m *searchModel) checkImages() {
 func (m *searchModel) checkFindings() {
 	for _, image := range m.images {
 		for _, closed := range []bool{false, true} {
-			query := store.FindingQuery{Image: image.key, Closed: closed, Sort: store.SortFindingEPSS}
+			query := store.FindingQuery{Image: image.key, Closed: closed, Suppressed: m.chance(), Sort: store.SortFindingEPSS}
 			if m.chance() {
 				query.MinEPSS = 0.5
 			}
 			comparePages(m.t, fmt.Sprintf("findings %+v", query), m.listedFindings(image, query), func(page store.Page) ([]model.Finding, string, int, error) {
 				query.Page = page
 				got, err := m.Findings(m.t.Context(), store.AllNamespaces(), query)
+				for i := range got.Findings {
+					got.Findings[i].Decisions = nil // The other model compares them.
+				}
 				return got.Findings, got.NextToken, got.Total, err
 			})
 		}
@@ -227,7 +230,10 @@ func (m *searchModel) listedFindings(image *searchImage, query store.FindingQuer
 		if image.seen.After(f.opened) {
 			one.FirstSeen = image.seen
 		}
-		if image.matched && image.has(f.fingerprint) && query.Closed != f.closed.IsZero() && (!query.Closed || f.closed.After(image.seen) && !m.later(i)) && one.Vulnerability.EPSS.Score >= query.MinEPSS {
+		if !query.Closed {
+			_, one.Suppressed = m.decisions.names(&one.Package, &one.PackageFinding)
+		}
+		if image.matched && image.has(f.fingerprint) && query.Closed != f.closed.IsZero() && (query.Closed || query.Suppressed || !one.Suppressed) && (!query.Closed || f.closed.After(image.seen) && !m.later(i)) && one.Vulnerability.EPSS.Score >= query.MinEPSS {
 			all = append(all, one)
 		}
 	}

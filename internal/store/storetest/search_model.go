@@ -30,6 +30,8 @@ type searchModel struct {
 	uses     map[string][]store.Use // By scope.
 	owners   map[store.Workload]string
 	ran      []*store.Presence
+	// decisions say which of the findings do not count.
+	decisions *modelDecisions
 }
 
 type searchImage struct {
@@ -66,6 +68,9 @@ func newSearchModel(t *testing.T, f *fixture, seed uint64) *searchModel {
 		fixture: f, t: t, random: rand.New(rand.NewPCG(seed, 2)), now: time.Date(2026, 3, 1, 7, 0, 0, 0, time.UTC), uses: map[string][]store.Use{},
 		owners: map[store.Workload]string{},
 	}
+	m.decisions = newModelDecisions(m.random, []string{"CVE-2021-44228", "ghsa-jfh8-c2jp-5v3q", "cve-2021-45046", "CVE-1"}, []string{
+		"pkg:deb/debian/log4j-core", "pkg:deb/debian/Log4J*", "pkg:generic/Log4J_api@1.10", "pkg:generic/log4j-core", "pkg:deb/*",
+	})
 	for i, version := range []string{"1.10", "1.2", "1.9", "2.0", "2.0"} {
 		for _, name := range []string{"log4j-core", "Log4J_api"} {
 			p := pkg(name)
@@ -158,7 +163,7 @@ func (m *searchModel) open(fingerprint string, one model.PackageFinding) {
 // step lets time pass and something happen.
 func (m *searchModel) step() {
 	m.pass()
-	switch n := m.random.IntN(6); {
+	switch n := m.random.IntN(8); {
 	case n < 2:
 		m.rematchAll()
 	case n == 2 && len(m.images) < searchImages:
@@ -166,9 +171,19 @@ func (m *searchModel) step() {
 		current, _, err := m.CurrentResultSet(m.t.Context())
 		must(m.t, err)
 		m.answerWaiting(current.Number)
+	case n > 5:
+		m.decisions.expire(m.t, m.fixture)
+		m.decisions.change(m.now)
+		m.decisions.sync(m.t, m.fixture)
 	default:
 		m.run()
 	}
+}
+
+// counts says whether a finding is open and not suppressed.
+func (m *searchModel) counts(f *searchFinding) bool {
+	p := m.packageOf(f.fingerprint)
+	return f.closed.IsZero() && !m.decisions.suppress(&p, f.last())
 }
 
 // rematchAll goes to another database.

@@ -23,6 +23,7 @@ var searchModelTests = func() map[string]func(*testing.T, *fixture) {
 				for range 2 {
 					m.checkVulnerabilities()
 					m.checkAffected(store.AffectedQuery{})
+					m.checkAffected(store.AffectedQuery{Suppressed: true})
 					m.checkAffected(store.AffectedQuery{Closed: true})
 					m.checkAffected(store.AffectedQuery{On: m.begin.Add(time.Duration(m.random.Int64N(int64(m.now.Sub(m.begin)) + 1)))})
 					m.checkPackages()
@@ -64,7 +65,7 @@ func (m *searchModel) vulnerabilities(query store.VulnerabilityQuery) []store.Vu
 	images, workloads, packages := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, f := range m.findings {
 		for _, image := range m.images {
-			if !f.closed.IsZero() || !image.matched || !image.has(f.fingerprint) || !m.chooses(query.Where, image) {
+			if !m.counts(f) || !image.matched || !image.has(f.fingerprint) || !m.chooses(query.Where, image) {
 				continue
 			}
 			v := f.last().Vulnerability
@@ -129,8 +130,29 @@ func (m *searchModel) checkAffected(query store.AffectedQuery) {
 		if err == nil && (got.Images != len(images) || got.Workloads != running) {
 			err = fmt.Errorf("got %d images and %d workloads, want %d and %d", got.Images, got.Workloads, len(images), running)
 		}
+		for i := range got.Affected {
+			one := &got.Affected[i]
+			want, _ := m.decisions.names(&one.Package, &model.PackageFinding{Vulnerability: m.vulnerability(one), Fix: one.Fix})
+			if query.Closed || !query.On.IsZero() {
+				want = nil
+			}
+			if !slices.Equal(decisionNames(one.Decisions), want) {
+				err = fmt.Errorf("%s in %s has the decisions %v, want %v", one.VulnerabilityID, one.Package.Name, decisionNames(one.Decisions), want)
+			}
+			one.Decisions = nil
+		}
 		return got.Affected, got.NextToken, got.Total, err
 	})
+}
+
+// vulnerability is the one of an affected package.
+func (m *searchModel) vulnerability(one *store.Affected) model.Vulnerability {
+	for _, f := range m.findings {
+		if v := f.last().Vulnerability; f.closed.IsZero() && f.fingerprint == one.Package.Fingerprint && v.ID == one.VulnerabilityID && v.Namespace == one.Namespace {
+			return v
+		}
+	}
+	return model.Vulnerability{}
 }
 
 // affected is what Affected should return.
@@ -158,10 +180,13 @@ func (m *searchModel) affected(query store.AffectedQuery) []store.Affected {
 				if !m.onDay(query, image, f, &one) {
 					continue
 				}
-			} else if !image.matched || !m.chooses(query.Where, image) || query.Closed == f.closed.IsZero() || query.Closed && (!f.closed.After(image.seen) || m.later(i)) {
+			} else if !image.matched || !m.chooses(query.Where, image) || query.Closed == f.closed.IsZero() || !query.Closed && !query.Suppressed && !m.counts(f) || query.Closed && (!f.closed.After(image.seen) || m.later(i)) {
 				continue
 			} else {
 				one.Workloads = sorted(m.workloads(image, query.Where))
+			}
+			if query.On.IsZero() && !query.Closed {
+				_, one.Suppressed = m.decisions.names(&one.Package, said)
 			}
 			one.WorkloadCount = len(one.Workloads)
 			m.expose(image, f, &one)

@@ -39,6 +39,7 @@ func RunVisible(t *testing.T, histories int, open func(t *testing.T, clk clock.P
 				t: t, clock: clk, random: rand.New(rand.NewPCG(seed, 3)), says: map[string][]model.PackageFinding{}, epss: map[string]float64{}, kev: map[string]bool{}, images: map[model.ImageKey]*scannedImage{},
 				whole: &fixture{Store: open(t, clk), clock: clk}, part: &fixture{Store: open(t, clk), clock: clk}, ran: map[string][]store.Use{}, owners: map[string]string{},
 			}
+			h.decisions = newModelDecisions(h.random, []string{"CVE-0", "cve-1", "GHSA-CVE-2"}, []string{"pkg:deb/debian/p0", "pkg:deb/debian/p1*", "pkg:deb/*"})
 			names := []string{"a", "b", "c", "d"}
 			h.random.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 			h.in = store.OnlyNamespaces(names[:1+h.random.IntN(2)]...)
@@ -80,6 +81,8 @@ type history struct {
 	// caughtUp are the sequence numbers, from and to, of what part was told at once.
 	caughtUp [][2]int64
 	jobs     int
+	// decisions apply to both stores.
+	decisions *modelDecisions
 }
 
 // scannedImage is what is known of an image of whole.
@@ -183,7 +186,7 @@ func (h *history) anyImage(choose func(*scannedImage) bool) (model.ImageKey, *sc
 }
 
 func (h *history) step() string {
-	switch n := h.random.IntN(24); {
+	switch n := h.random.IntN(27); {
 	case n < 7:
 		return h.run()
 	case n < 11:
@@ -202,6 +205,11 @@ func (h *history) step() string {
 		return h.cover()
 	case n < 23:
 		return h.object()
+	case n < 26:
+		h.both(true, func(f *fixture) { h.decisions.expire(h.t, f) })
+		name := h.decisions.change(h.clock.Now())
+		h.both(true, func(f *fixture) { h.decisions.sync(h.t, f) })
+		return name
 	default:
 		h.both(true, func(f *fixture) { must(h.t, f.RecordDay(h.t.Context())) })
 		return "record the day"

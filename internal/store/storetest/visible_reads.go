@@ -87,10 +87,11 @@ func (h *history) readImages(reads map[string]func(f *fixture) (any, error)) {
 			return all, err
 		}
 		for _, closed := range []bool{false, true} {
+			suppressed := h.chance(2)
 			sort := []store.FindingSort{store.SortFindingRisk, store.SortFindingSeverity, store.SortFindingEPSS, store.SortFindingPackage}[h.random.IntN(4)]
-			reads[fmt.Sprint("Findings ", key, closed, sort)] = func(f *fixture) (any, error) {
+			reads[fmt.Sprint("Findings ", key, closed, suppressed, sort)] = func(f *fixture) (any, error) {
 				return pages(3, func(page store.Page) ([]model.Finding, string, any, error) {
-					got, err := f.Findings(ctx, in, store.FindingQuery{Image: key, Closed: closed, Sort: sort, Page: page})
+					got, err := f.Findings(ctx, in, store.FindingQuery{Image: key, Closed: closed, Suppressed: suppressed, Sort: sort, Page: page})
 					return got.Findings, got.NextToken, got.Total, err
 				})
 			}
@@ -221,7 +222,7 @@ func (h *history) readSearches(reads map[string]func(f *fixture) (any, error)) {
 		reads["VulnerabilityRecords "+id] = func(f *fixture) (any, error) { return f.VulnerabilityRecords(ctx, in, id) }
 		passed := h.clock.Now().Sub(oldBuild.Built)
 		for _, query := range []store.AffectedQuery{
-			{ID: id, Where: where}, {ID: id, Where: where, Closed: true}, {ID: id, Where: where, On: oldBuild.Built.Add(time.Duration(h.random.Int64N(int64(passed))))},
+			{ID: id, Where: where}, {ID: id, Where: where, Suppressed: true}, {ID: id, Where: where, Closed: true}, {ID: id, Where: where, On: oldBuild.Built.Add(time.Duration(h.random.Int64N(int64(passed))))},
 		} {
 			reads[fmt.Sprintf("Affected %+v", query)] = func(f *fixture) (any, error) {
 				return pages(2, func(page store.Page) ([]store.Affected, string, any, error) {

@@ -1,0 +1,158 @@
+package decision
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/scanner-operator/scanner-operator/internal/model"
+)
+
+// matches says whether a pattern means a package.
+func matches(t *testing.T, pattern string, p model.Package) bool {
+	t.Helper()
+	parsed, err := ParsePattern(pattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := IdentityOf(&p)
+	return parsed.Matches(&id)
+}
+
+func TestPatterns(t *testing.T) {
+	openssl := model.Package{Type: "deb", Name: "openssl", Version: "3.0.1+really2~1", Distro: "debian:12", PURL: "pkg:deb/ubuntu/planted@9"}
+	kernel := model.Package{Type: "rpm", Name: "kernel", Version: "1:5.14-1.el9", Distro: "rhel:9.4"}
+	module := model.Package{Type: "go-module", Name: "github.com/docker/docker/v2", Version: "v2.0.0"}
+	scoped := model.Package{Type: "npm", Name: "@angular/core", Version: "1.2.3"}
+	python := model.Package{Type: "python", Name: "Flask_Login", Version: "1"}
+	java := model.Package{Type: "java-archive", Name: "log4j-core", Version: "2.14", PURL: "pkg:maven/org.apache.logging.log4j/log4j-core@2.14.1?type=jar#x"}
+	odd := model.Package{Type: "java-archive", Name: "app", Version: "1", PURL: "pkg:deb/debian/openssl@3"}
+	binary := model.Package{Type: "binary", Name: "node", Version: "20"}
+	unknown := model.Package{Type: "Odd Type", Name: "x"}
+	for pattern, c := range map[string]struct{ yes, no []model.Package }{
+		"pkg:deb/debian/openssl":                               {[]model.Package{openssl}, []model.Package{kernel, odd, java}},
+		"pkg:deb/debian/openssl@3.0.1%2Breally2~1":             {[]model.Package{openssl}, nil},
+		"pkg:deb/debian/openssl@3.0.1+really2~1":               {[]model.Package{openssl}, nil},
+		"pkg:deb/debian/openssl@3.0*":                          {[]model.Package{openssl}, nil},
+		"pkg:deb/debian/openssl@3.1*":                          {nil, []model.Package{openssl}},
+		"pkg:deb/debian/open*":                                 {[]model.Package{openssl}, []model.Package{kernel}},
+		"pkg:deb/debian/*":                                     {[]model.Package{openssl}, []model.Package{kernel}},
+		"pkg:deb/*":                                            {[]model.Package{openssl}, []model.Package{kernel}},
+		"pkg:deb/*/openssl":                                    {[]model.Package{openssl}, nil},
+		"pkg:deb/debian/*@3.0.1%2Breally2~1":                   {[]model.Package{openssl}, nil},
+		"pkg:deb/openssl":                                      {nil, []model.Package{openssl}},
+		"pkg:deb/debian/openssl/*":                             {nil, []model.Package{openssl}},
+		"pkg:deb/ubuntu/planted":                               {nil, []model.Package{openssl}},
+		"pkg:rpm/redhat/kernel@5.14-1.el9":                     {[]model.Package{kernel}, nil},
+		"pkg:golang/github.com/docker/docker/v2@v2.0.0":        {[]model.Package{module}, nil},
+		"pkg:golang/github.com/docker/*":                       {[]model.Package{module}, nil},
+		"pkg:golang/github.com/docker/docker":                  {nil, []model.Package{module}},
+		"pkg:npm/@angular/core":                                {[]model.Package{scoped}, nil},
+		"pkg:npm/%40angular/core@1.2.3":                        {[]model.Package{scoped}, nil},
+		"pkg:pypi/flask-login":                                 {[]model.Package{python}, nil},
+		"pkg:pypi/Flask_Login@1":                               {[]model.Package{python}, nil},
+		"pkg:maven/org.apache.logging.log4j/log4j-core@2.14.1": {[]model.Package{java}, []model.Package{odd}},
+		"pkg:generic/app@1":                                    {[]model.Package{odd}, []model.Package{java}},
+		"pkg:generic/node":                                     {[]model.Package{binary}, nil},
+		"pkg:generic/x":                                        {[]model.Package{unknown}, nil},
+	} {
+		for _, p := range c.yes {
+			if !matches(t, pattern, p) {
+				t.Errorf("%s does not match %+v", pattern, p)
+			}
+		}
+		for _, p := range c.no {
+			if matches(t, pattern, p) {
+				t.Errorf("%s matches %+v", pattern, p)
+			}
+		}
+	}
+}
+
+func TestPatternsThatAreNone(t *testing.T) {
+	for _, text := range []string{
+		"", "openssl", "pkg:", "pkg:deb", "pkg:deb/", "pkg:/x", "pkg:Deb/x", "pkg:deb/a//b", "pkg:deb/a@", "pkg:deb/a*b", "pkg:deb/*a", "pkg:deb/a?arch=x",
+		"pkg:deb/a#b", "pkg:deb/%zz", "pkg:deb/%00", "pkg:deb/%ff", "pkg:deb/a@1**", "pkg:deb/" + strings.Repeat("a", maxURL),
+		"pkg:deb" + strings.Repeat("/a", maxSegments+1),
+	} {
+		if p, err := ParsePattern(text); err == nil {
+			t.Errorf("%q is %+v", text, p)
+		}
+	}
+}
+
+func TestMatcher(t *testing.T) {
+	id := IdentityOf(&model.Package{Type: "deb", Name: "a", Distro: "debian:12"})
+	for name, c := range map[string]struct {
+		patterns         []string
+		unfixed, fixable bool
+		want             bool
+	}{
+		"no patterns":    {want: true, fixable: true},
+		"one of two":     {patterns: []string{"pkg:deb/debian/b", "pkg:deb/debian/a"}, want: true},
+		"none of two":    {patterns: []string{"pkg:deb/debian/b", "pkg:deb/debian/c"}},
+		"with a fix":     {unfixed: true, fixable: true},
+		"without a fix":  {unfixed: true, want: true},
+		"fix and unlike": {patterns: []string{"pkg:deb/debian/b"}, unfixed: true},
+	} {
+		m, err := NewMatcher(c.patterns, c.unfixed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := m.Matches(&id, c.fixable); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+	if _, err := NewMatcher([]string{"pkg:deb/a", "x"}, false); err == nil {
+		t.Error("a pattern that is none is accepted")
+	}
+}
+
+func TestCompare(t *testing.T) {
+	soon, late := time.Unix(1, 0), time.Unix(2, 0)
+	want := []model.Decision{
+		{Name: "a", Status: model.DecisionNotAffected, Suppresses: true},
+		{Name: "b", Status: model.DecisionNotAffected, Suppresses: true, ExpiresAt: late},
+		{Name: "a", Status: model.DecisionNotAffected, Suppresses: true, ExpiresAt: soon},
+		{Name: "a", Status: model.DecisionFixed, Suppresses: true},
+		{Name: "a", Status: model.DecisionFalsePositive, Suppresses: true},
+		{Name: "a", Status: model.DecisionAcceptedRisk, Suppresses: true},
+		{Name: "b", Status: model.DecisionAcceptedRisk, Suppresses: true},
+		{Kind: "x", Name: "b", Status: model.DecisionAcceptedRisk, Suppresses: true},
+		{Namespace: "n", Name: "a", Status: model.DecisionNotAffected, Suppresses: true},
+		{Name: "a", Status: model.DecisionNotAffected},
+		{Name: "a", Status: model.DecisionUnderInvestigation},
+		{Name: "a", Status: "Other"},
+	}
+	got := slices.Clone(want)
+	slices.Reverse(got)
+	slices.SortFunc(got, Compare)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// FuzzPattern expects that no pattern and no package makes the matching fail, and that a pattern made of an identity matches it.
+func FuzzPattern(f *testing.F) {
+	f.Add("pkg:deb/debian/openssl@3*", "deb", "openssl", "3", "debian:12", "")
+	f.Add("pkg:maven/a/b@1", "java-archive", "b", "1", "", "pkg:maven/a/b@1")
+	f.Fuzz(func(t *testing.T, pattern, kind, name, version, distro, purl string) {
+		id := IdentityOf(&model.Package{Type: kind, Name: name, Version: version, Distro: distro, PURL: purl})
+		if len(id.Path) == 0 || !isType(id.Type) {
+			t.Fatalf("identity %+v", id)
+		}
+		p, err := ParsePattern(pattern)
+		if err != nil {
+			return
+		}
+		if p.Matches(&id) && p.kind != id.Type {
+			t.Errorf("%q matches %+v", pattern, id)
+		}
+		if all, err := ParsePattern("pkg:" + id.Type + "/*"); err != nil || !all.Matches(&id) {
+			t.Errorf("not all packages of type %s match: %v", id.Type, err)
+		}
+	})
+}

@@ -1,0 +1,148 @@
+package decision
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/scanner-operator/scanner-operator/internal/model"
+)
+
+// Identity names a package as a package URL does, without qualifiers and subpath. Its parts are not percent-encoded.
+type Identity struct {
+	// Type is that of the package URL, such as "deb" or "golang".
+	Type string
+	// Path is the namespace, split at slashes, and then the name.
+	Path []string
+	// Version is "" when it is not known.
+	Version string
+}
+
+// urlTypes are the types of package URLs by Syft's types of packages, where these have other names.
+var urlTypes = map[string]string{
+	"binary": generic, "conda": generic, "linux-kernel": generic, "linux-kernel-module": generic, "dart-pub": "pub", "dotnet": "nuget",
+	"erlang-otp": "otp", "github-action": "github", "github-action-workflow": "github", "go-module": "golang", "lua-rocks": "luarocks",
+	"php-composer": "composer", "php-pear": "pear", "php-pecl": "pear", "pod": "cocoapods", "python": "pypi", "R-package": "cran", "rust-crate": "cargo",
+}
+
+const generic = "generic"
+
+// IdentityOf is the identity of a package. It follows from what all images with the package have in common, so not from the package URL, which is
+// that of the image which was known first: but for Java, where matching reads the package URL too. Of a package of a distribution the namespace
+// is the ID of the distribution, as Syft writes it.
+func IdentityOf(p *model.Package) Identity {
+	switch p.Type {
+	case "java-archive", "jenkins-plugin":
+		if id, err := parseURL(p.PURL); err == nil && id.Type == "maven" {
+			return id
+		}
+		return Identity{Type: generic, Path: strings.Split(p.Name, "/"), Version: p.Version}
+	case "deb", "apk", "rpm":
+		id := Identity{Type: p.Type, Path: []string{p.Name}, Version: p.Version}
+		if namespace := distribution(p.Distro); namespace != "" {
+			id.Path = []string{namespace, p.Name}
+		}
+		if p.Type == "rpm" {
+			id.Version = withoutEpoch(p.Version)
+		}
+		return id
+	default:
+		id := Identity{Type: p.Type, Path: strings.Split(p.Name, "/"), Version: p.Version}
+		if known, found := urlTypes[p.Type]; found {
+			id.Type = known
+		}
+		if !isType(id.Type) {
+			id.Type = generic
+		}
+		return id.normalized()
+	}
+}
+
+// distribution is the namespace of packages of a distribution, given as "id:version".
+func distribution(distro string) string {
+	id, _, _ := strings.Cut(distro, ":")
+	switch {
+	case id == "rhel" || id == "hummingbird":
+		return "redhat"
+	case strings.HasPrefix(id, "opensuse"):
+		return "opensuse"
+	default:
+		return id
+	}
+}
+
+// withoutEpoch cuts the epoch off a version, which is a qualifier in package URLs of RPM packages.
+func withoutEpoch(version string) string {
+	epoch, rest, found := strings.Cut(version, ":")
+	if !found || epoch == "" || strings.Trim(epoch, "0123456789") != "" {
+		return version
+	}
+	return rest
+}
+
+// normalized is the identity in the spelling in which names that mean the same are equal.
+func (id Identity) normalized() Identity {
+	if id.Type == "pypi" {
+		last := len(id.Path) - 1
+		id.Path[last] = strings.ReplaceAll(strings.ToLower(id.Path[last]), "_", "-")
+	}
+	return id
+}
+
+// Bounds of package URLs.
+const (
+	maxURL      = 512
+	maxSegments = 16
+)
+
+// parseURL reads a package URL, and leaves out its qualifiers and subpath.
+func parseURL(text string) (Identity, error) {
+	if len(text) > 4*maxURL {
+		return Identity{}, fmt.Errorf("a package URL has %d bytes, the maximum is %d", len(text), 4*maxURL)
+	}
+	text, _, _ = strings.Cut(text, "#")
+	text, _, _ = strings.Cut(text, "?")
+	rest, found := strings.CutPrefix(text, "pkg:")
+	kind, path, separated := strings.Cut(strings.TrimLeft(rest, "/"), "/")
+	if !found || !separated || !isType(kind) {
+		return Identity{}, fmt.Errorf("%q does not begin with pkg:TYPE/", text)
+	}
+	segments := strings.Split(strings.Trim(path, "/"), "/")
+	if len(segments) > maxSegments {
+		return Identity{}, fmt.Errorf("%q has %d segments, the maximum is %d", text, len(segments), maxSegments)
+	}
+	id := Identity{Type: kind, Path: segments}
+	last := len(segments) - 1
+	if at := strings.LastIndexByte(segments[last], '@'); at > 0 {
+		if id.Version = segments[last][at+1:]; id.Version == "" {
+			return Identity{}, fmt.Errorf("%q has an empty version", text)
+		}
+		segments[last] = segments[last][:at]
+	}
+	for _, part := range append([]*string{&id.Version}, pointers(segments)...) {
+		decoded, err := url.PathUnescape(*part)
+		if err != nil {
+			return Identity{}, fmt.Errorf("%q is not percent-encoded correctly", text)
+		}
+		if !utf8.ValidString(decoded) || strings.ContainsFunc(decoded, unicode.IsControl) || decoded == "" && part != &id.Version {
+			return Identity{}, fmt.Errorf("%q has a segment that is empty or has control characters", text)
+		}
+		*part = decoded
+	}
+	return id.normalized(), nil
+}
+
+func pointers(segments []string) []*string {
+	all := make([]*string, len(segments))
+	for i := range segments {
+		all[i] = &segments[i]
+	}
+	return all
+}
+
+// isType reports whether a text is the type of a package URL.
+func isType(text string) bool {
+	return text != "" && 'a' <= text[0] && text[0] <= 'z' && strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789.+-") == ""
+}

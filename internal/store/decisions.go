@@ -1,0 +1,127 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/scanner-operator/scanner-operator/internal/model"
+)
+
+// Bounds of decisions.
+const (
+	// MaxDecisions is the most decisions that apply at a time, of all sources.
+	MaxDecisions = 20_000
+	// MaxDecisionMatches is the most findings that one decision matches, MaxAllDecisionMatches the most that all match together. They count
+	// distinct packages, not images.
+	MaxDecisionMatches    = 200_000
+	MaxAllDecisionMatches = 1_000_000
+	// MaxDecisionVulnerabilities and MaxDecisionPackages are the most entries of the lists of a Decision.
+	MaxDecisionVulnerabilities = 100
+	MaxDecisionPackages        = 50
+	// MaxDecisionEvents is the most EventDecisionChanged that one call of SyncDecisions writes about single decisions.
+	MaxDecisionEvents = 100
+)
+
+// DecisionSourceKubernetes is the source of decisions that are objects of the cluster.
+const DecisionSourceKubernetes = "kubernetes"
+
+// Events about decisions. Who sees some namespaces is told of all of them, without the author and the number of findings.
+const (
+	// EventDecisionChanged says that a decision began to apply, changed or ended with its object. Its data is a DecisionEvent.
+	EventDecisionChanged EventKind = "decision.changed"
+	// EventDecisionExpired says that a decision ended because its time is over. Its data is a DecisionEvent.
+	EventDecisionExpired EventKind = "decision.expired"
+)
+
+// Decisions is the part of the store about decisions that suppress findings. A finding that one suppresses is in no list and no count, unless
+// a query asks for it.
+type Decisions interface {
+	// SyncDecisions makes these the decisions of a source that apply; the list is complete. One that applies unchanged is left alone, and one that
+	// expired unchanged stays ended. If there are more than the bounds allow, the first new ones apply. Of two with the same Object the first
+	// counts. It returns why decisions do not apply, by object. When nothing differs it only reads.
+	SyncDecisions(ctx context.Context, source string, decisions []Decision) (map[DecisionObject]DecisionProblem, error)
+	// ExpireDecisions ends the decisions of all sources whose time is over, and returns when the next one ends, zero when none has an end.
+	ExpireDecisions(ctx context.Context) (time.Time, error)
+	// DecisionCounts counts, for each decision of a source that applies, what it matches in visible images.
+	DecisionCounts(ctx context.Context, in Namespaces, source string) (map[DecisionObject]DecisionCount, error)
+}
+
+// DecisionObject names the object that a decision comes from. Namespace is "" for objects of the cluster.
+type DecisionObject struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+}
+
+// Decision says that some findings do not count, or why they are looked at. It applies to a finding that its lists match: each list that is
+// not empty has to, and one of them is not empty.
+type Decision struct {
+	Object DecisionObject
+	// Vulnerabilities are IDs or aliases, maybe written in another case, at most MaxDecisionVulnerabilities.
+	Vulnerabilities []string
+	// Packages are patterns as of decision.ParsePattern, at most MaxDecisionPackages.
+	Packages []string
+	Status   model.DecisionStatus
+	// Justification, Comment and Author are those of model.Decision.
+	Justification, Comment, Author string
+	// ExpiresAt is when it ends, zero when it has no end. After the year 9999 is cut to its end.
+	ExpiresAt time.Time
+	// Unfixed leaves out findings for which a fixed version is known. DryRun matches and counts like others, and suppresses nothing.
+	Unfixed, DryRun bool
+}
+
+// DecisionReason says why a decision does not apply.
+type DecisionReason string
+
+// The reasons.
+const (
+	// DecisionExpired: its time is over.
+	DecisionExpired DecisionReason = "Expired"
+	// DecisionInvalid: it cannot be read, such as a pattern that is none.
+	DecisionInvalid DecisionReason = "Invalid"
+	// DecisionTooBroad: it matches more findings than the bounds allow.
+	DecisionTooBroad DecisionReason = "TooBroad"
+	// DecisionTooMany: there are more decisions than MaxDecisions.
+	DecisionTooMany DecisionReason = "TooMany"
+)
+
+// DecisionProblem says why a decision does not apply.
+type DecisionProblem struct {
+	Reason DecisionReason
+	// Message says what is wrong and which bound was exceeded. It has nothing from other decisions.
+	Message string
+}
+
+// DecisionCount is what a decision that applies does.
+type DecisionCount struct {
+	// Matched counts the findings that it matches in images that were matched, each once in each image. Suppressed is the same if it
+	// suppresses them, or else 0.
+	Matched, Suppressed int
+	// Since is when it began to apply.
+	Since time.Time
+}
+
+// DecisionAction says what became of a decision.
+type DecisionAction string
+
+// The actions.
+const (
+	DecisionApplied DecisionAction = "applied"
+	DecisionChanged DecisionAction = "changed"
+	DecisionRemoved DecisionAction = "removed"
+)
+
+// DecisionEvent is the data of EventDecisionChanged and EventDecisionExpired.
+type DecisionEvent struct {
+	// Action is "" when the decision expired.
+	Action DecisionAction `json:"action,omitempty"`
+	// Object, Status and ExpiresAt are those of the decision, after a change. An event with Omitted has none of them.
+	Object    *DecisionObject      `json:"object,omitempty"`
+	Status    model.DecisionStatus `json:"status,omitempty"`
+	ExpiresAt *time.Time           `json:"expiresAt,omitempty"`
+	Author    string               `json:"author,omitempty"`
+	// Findings counts what the decision matches or matched, each package once.
+	Findings int `json:"findings"`
+	// Omitted is the number of decisions that changed as well and have no event of their own.
+	Omitted int `json:"omitted,omitempty"`
+}

@@ -1,0 +1,283 @@
+package sqlstore
+
+import (
+	"maps"
+	"slices"
+
+	"gorm.io/gorm"
+
+	"github.com/scanner-operator/scanner-operator/internal/decision"
+	"github.com/scanner-operator/scanner-operator/internal/model"
+)
+
+// Findings of both live result sets are matched with decisions once: when the decision begins to apply, or when the finding is inserted. A row of
+// findings never changes its vulnerability, its package and its fix.
+
+// matchedFinding is a finding with what decisions see of it.
+type matchedFinding struct {
+	ID, PackagePk, Fixable            int64
+	Type, Name, Version, Distro, Purl string
+}
+
+const matchedColumns = "f.id, f.package_pk, f.fixable, p.type, p.name, p.version, p.distro, p.purl"
+
+// identities remembers the identities of packages.
+type identities map[int64]*decision.Identity
+
+func (i identities) of(f *matchedFinding) *decision.Identity {
+	id := i[f.PackagePk]
+	if id == nil {
+		found := decision.IdentityOf(&model.Package{Type: f.Type, Name: f.Name, Version: f.Version, Distro: f.Distro, PURL: f.Purl})
+		id = &found
+		i[f.PackagePk] = id
+	}
+	return id
+}
+
+// matchDecisions looks up the findings that new decisions match.
+func matchDecisions(tx *gorm.DB, decisions []*newDecision) error {
+	current, err := currentNumber(tx)
+	if err != nil {
+		return err
+	}
+	var unnamed []*newDecision
+	naming := map[string][]*newDecision{}
+	for _, n := range decisions {
+		switch {
+		case n.over:
+		case len(n.names) == 0:
+			unnamed = append(unnamed, n)
+		default:
+			for _, name := range n.names {
+				naming[name] = append(naming[name], n)
+			}
+		}
+	}
+	known := identities{}
+	match := func(f *matchedFinding, candidates []*newDecision) {
+		for _, n := range candidates {
+			if n.matcher.Matches(known.of(f), f.Fixable != 0) {
+				n.findings = append(n.findings, f.ID)
+			}
+		}
+	}
+	err = inParts(slices.Sorted(maps.Keys(naming)), func(part []string) error {
+		var rows []struct {
+			Alias   string
+			Finding matchedFinding `gorm:"embedded"`
+		}
+		err := tx.Raw("SELECT n.name AS alias, "+matchedColumns+` FROM vulnerability_names n CROSS JOIN findings f CROSS JOIN packages p
+			WHERE n.name IN ? AND f.vulnerability_pk = n.vulnerability_pk AND p.id = f.package_pk AND f.until_gen > ?`, part, current).Scan(&rows).Error
+		for i := range rows {
+			match(&rows[i].Finding, naming[rows[i].Alias])
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if len(unnamed) > 0 {
+		live := tx.Table("findings AS f").Joins("JOIN packages p ON p.id = f.package_pk").Where("f.until_gen > ?", current).Select(matchedColumns)
+		err := eachRow(live, func(scan func(...any) error) error {
+			var f matchedFinding
+			if err := scan(&f.ID, &f.PackagePk, &f.Fixable, &f.Type, &f.Name, &f.Version, &f.Distro, &f.Purl); err != nil {
+				return err
+			}
+			match(&f, unnamed)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for _, n := range decisions {
+		slices.Sort(n.findings)
+		n.findings = slices.Compact(n.findings)
+	}
+	return nil
+}
+
+// redecide makes finding_suppressions what decisions say of findings, and counts what follows.
+func (t *txn) redecide(findings []int64) error {
+	slices.Sort(findings)
+	packages, err := t.suppress(slices.Compact(findings))
+	if err != nil {
+		return err
+	}
+	deltas, err := t.recount(packages, nil)
+	if err != nil {
+		return err
+	}
+	return t.addToImages(deltas)
+}
+
+// suppressed is a row of finding_suppressions.
+type suppressed struct{ FindingID, Reach int64 }
+
+// suppress makes finding_suppressions what decisions say of findings, and returns the packages of those that differ.
+func (t *txn) suppress(findings []int64) ([]int64, error) {
+	var packages []int64
+	err := inParts(findings, func(part []int64) error {
+		var before, after []suppressed
+		err := t.Raw("SELECT finding_id, reach FROM finding_suppressions WHERE finding_id IN ?", part).Scan(&before).Error
+		if err != nil {
+			return err
+		}
+		err = t.Raw(`SELECT DISTINCT m.finding_id, d.reach FROM decision_findings m JOIN decisions d ON d.id = m.decision_pk
+			WHERE m.finding_id IN ? AND d.suppresses = 1 AND d.until_time = ?`, part, int64(stillOpen)).Scan(&after).Error
+		if err != nil {
+			return err
+		}
+		left := make(map[suppressed]bool, len(before))
+		for _, row := range before {
+			left[row] = true
+		}
+		var changed []int64
+		var values []any
+		for _, row := range after {
+			if left[row] {
+				delete(left, row)
+				continue
+			}
+			values = append(values, row.FindingID, row.Reach)
+			changed = append(changed, row.FindingID)
+		}
+		ended := map[int64][]int64{}
+		for row := range left {
+			ended[row.Reach] = append(ended[row.Reach], row.FindingID)
+			changed = append(changed, row.FindingID)
+		}
+		for reach, ids := range ended {
+			if err := t.Execute("DELETE FROM finding_suppressions WHERE reach = ? AND finding_id IN ?", reach, ids); err != nil {
+				return err
+			}
+		}
+		if err := t.Insert("finding_suppressions", []string{"finding_id", "reach"}, values, ""); err != nil || len(changed) == 0 {
+			return err
+		}
+		var held []int64
+		err = t.Raw("SELECT DISTINCT package_pk FROM findings WHERE id IN ?", changed).Scan(&held).Error
+		packages = append(packages, held...)
+		return err
+	})
+	slices.Sort(packages)
+	return slices.Compact(packages), err
+}
+
+// decisionsApply reports whether any decision applies.
+func decisionsApply(tx *gorm.DB) (bool, error) {
+	var found []int64
+	err := tx.Raw("SELECT d.id FROM decisions d WHERE d.until_time = ? LIMIT 1", int64(stillOpen)).Scan(&found).Error
+	return len(found) > 0, err
+}
+
+// namedFindings selects the findings of packages that a result set brought and the decisions that name their vulnerabilities. The values are the
+// packages and the result set.
+const namedFindings = `SELECT f.id AS finding_id, dn.decision_pk FROM findings f CROSS JOIN vulnerability_names vn CROSS JOIN decision_names dn
+	WHERE f.package_pk IN ? AND f.from_gen = ? AND vn.vulnerability_pk = f.vulnerability_pk AND dn.name = vn.name`
+
+// decideInserted matches the findings that a result set brought to packages with the decisions that apply. The counts follow later.
+func (w *answerWriter) decideInserted(packages []int64) error {
+	if applies, err := decisionsApply(w.DB); err != nil || !applies {
+		return err
+	}
+	slices.Sort(packages)
+	return inParts(slices.Compact(packages), func(part []int64) error {
+		var found []matchedFinding
+		err := w.Raw("SELECT "+matchedColumns+" FROM findings f JOIN packages p ON p.id = f.package_pk WHERE f.package_pk IN ? AND f.from_gen = ? ORDER BY f.id",
+			part, w.target).Scan(&found).Error
+		if err != nil {
+			return err
+		}
+		candidates := map[int64][]int64{} // The decisions that may match, by finding.
+		var pairs []struct{ FindingID, DecisionPk int64 }
+		if err := w.Raw(namedFindings, part, w.target).Scan(&pairs).Error; err != nil {
+			return err
+		}
+		for _, pair := range pairs {
+			candidates[pair.FindingID] = append(candidates[pair.FindingID], pair.DecisionPk)
+		}
+		var unnamed []int64
+		if err := w.Raw("SELECT decision_pk FROM decision_names WHERE name = '' ORDER BY decision_pk").Scan(&unnamed).Error; err != nil {
+			return err
+		}
+		if err := w.readMatchers(candidates, unnamed); err != nil {
+			return err
+		}
+		var matches []any
+		var ids []int64
+		known := identities{}
+		for i := range found {
+			f := &found[i]
+			decisions := slices.Concat(unnamed, candidates[f.ID])
+			slices.Sort(decisions)
+			for _, id := range slices.Compact(decisions) {
+				if w.matchers[id].Matches(known.of(f), f.Fixable != 0) {
+					matches = append(matches, f.ID, id)
+					ids = append(ids, f.ID)
+				}
+			}
+		}
+		err = w.Insert("decision_findings", []string{"finding_id", "decision_pk"}, matches, w.Dialect.IgnoreConflict("finding_id", "decision_pk"))
+		if err != nil {
+			return err
+		}
+		_, err = w.suppress(slices.Compact(ids))
+		return err
+	})
+}
+
+// readMatchers makes the matchers of decisions that are not known yet.
+func (w *answerWriter) readMatchers(candidates map[int64][]int64, unnamed []int64) error {
+	wanted := slices.Clone(unnamed)
+	for _, ids := range candidates {
+		wanted = append(wanted, ids...)
+	}
+	slices.Sort(wanted)
+	wanted = slices.DeleteFunc(slices.Compact(wanted), func(id int64) bool { return w.matchers[id] != nil })
+	return inParts(wanted, func(part []int64) error {
+		matchers, err := storedMatchers(w.DB, part)
+		if w.matchers == nil {
+			w.matchers = map[int64]*decision.Matcher{}
+		}
+		maps.Copy(w.matchers, matchers)
+		return err
+	})
+}
+
+// storedMatchers makes the matchers of decisions.
+func storedMatchers(tx *gorm.DB, ids []int64) (map[int64]*decision.Matcher, error) {
+	var rows []struct {
+		ID, Unfixed int64
+		Spec        string
+	}
+	if err := tx.Raw("SELECT d.id, d.unfixed, d.spec FROM decisions d WHERE d.id IN ?", ids).Scan(&rows).Error; err != nil {
+		return nil, err
+	}
+	matchers := make(map[int64]*decision.Matcher, len(rows))
+	for _, row := range rows {
+		var spec decisionSpec
+		if err := fromJSON(row.Spec, &spec); err != nil {
+			return nil, err
+		}
+		m, err := decision.NewMatcher(spec.Packages, row.Unfixed != 0)
+		if err != nil {
+			return nil, err
+		}
+		matchers[row.ID] = m
+	}
+	return matchers, nil
+}
+
+// forgetDecided removes what decisions say of findings that no live result set has any more. chosen selects their IDs.
+func (t *txn) forgetDecided(chosen string, values ...any) error {
+	if applies, err := decisionsApply(t.DB); err != nil || !applies {
+		return err
+	}
+	for _, table := range []string{"decision_findings", "finding_suppressions"} {
+		if err := t.Execute("DELETE FROM "+table+" WHERE finding_id IN "+chosen, values...); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,470 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/scanner-operator/scanner-operator/internal/decision"
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
+)
+
+// How decisions end: the values of ended_by. The object of one that is deleted is gone, or says nothing that can be applied.
+const (
+	endChanged = "Changed"
+	endDeleted = "Deleted"
+	endExpired = "Expired"
+)
+
+// everywhere is the reach of decisions that apply to all images in all namespaces.
+const everywhere = 0
+
+// maxComment is the most bytes of a comment that are kept.
+const maxComment = 4096
+
+// decisionRow is a row of decisions as far as it is compared and told.
+type decisionRow struct {
+	ID                                                     int64
+	Kind, Namespace, Name, Digest, Status, Author, EndedBy string
+	ExpiresAt, UntilTime                                   int64
+}
+
+const decisionColumns = "d.id, d.kind, d.namespace, d.name, d.digest, d.status, d.author, d.ended_by, d.expires_at, d.until_time"
+
+func (r *decisionRow) object() store.DecisionObject {
+	return store.DecisionObject{Kind: r.Kind, Namespace: r.Namespace, Name: r.Name}
+}
+
+// event is what is told of the decision.
+func (r *decisionRow) event(action store.DecisionAction, findings int) store.DecisionEvent {
+	object := r.object()
+	e := store.DecisionEvent{Action: action, Object: &object, Status: model.DecisionStatus(r.Status), Author: r.Author, Findings: findings}
+	if r.ExpiresAt > 0 {
+		at := fromMicros(r.ExpiresAt)
+		e.ExpiresAt = &at
+	}
+	return e
+}
+
+// decisionSpec is what a decision matches.
+type decisionSpec struct {
+	Vulnerabilities []string `json:"vulnerabilities,omitempty"`
+	Packages        []string `json:"packages,omitempty"`
+}
+
+// newDecision is a decision that is to be applied.
+type newDecision struct {
+	row                          decisionRow
+	suppresses, unfixed          int64
+	spec, justification, comment string
+	// names are the spellings of its vulnerabilities, nil if it names none.
+	names   []string
+	matcher *decision.Matcher
+	// over says that it ends before it begins, replaces that another one of the same object applied until now.
+	over, replaces bool
+	findings       []int64
+}
+
+// decisionOf reads a decision.
+func decisionOf(d *store.Decision) (*newDecision, error) {
+	for what, text := range map[string]string{"kind of the object": d.Object.Kind, "name of the object": d.Object.Name} {
+		if err := checkIdentifier("the "+what, text); err != nil {
+			return nil, err
+		}
+	}
+	if d.Object.Namespace != "" {
+		if err := checkIdentifier("the namespace of the object", d.Object.Namespace); err != nil {
+			return nil, err
+		}
+	}
+	if !d.Status.Suppresses() && d.Status != model.DecisionUnderInvestigation {
+		return nil, fmt.Errorf("%q is not a status", d.Status)
+	}
+	if len(d.Vulnerabilities)+len(d.Packages) == 0 {
+		return nil, errors.New("it names neither a vulnerability nor a package")
+	}
+	if len(d.Vulnerabilities) > store.MaxDecisionVulnerabilities || len(d.Packages) > store.MaxDecisionPackages {
+		return nil, fmt.Errorf("it names %d vulnerabilities and %d packages, the maximum is %d and %d", len(d.Vulnerabilities), len(d.Packages),
+			store.MaxDecisionVulnerabilities, store.MaxDecisionPackages)
+	}
+	n := &newDecision{
+		row: decisionRow{
+			Kind: d.Object.Kind, Namespace: d.Object.Namespace, Name: d.Object.Name, Status: string(d.Status),
+			Author: sqldb.Truncate(d.Author, maxIdentifier), ExpiresAt: endOf(d.ExpiresAt),
+		},
+		suppresses: boolean(d.Status.Suppresses() && !d.DryRun), unfixed: boolean(d.Unfixed),
+		justification: sqldb.Truncate(d.Justification, maxIdentifier), comment: sqldb.Truncate(d.Comment, maxComment),
+	}
+	for _, id := range d.Vulnerabilities {
+		names := spellings(id)
+		if names == nil {
+			return nil, fmt.Errorf("%q is not the ID of a vulnerability", sqldb.Truncate(id, maxIdentifier))
+		}
+		n.names = append(n.names, names...)
+	}
+	slices.Sort(n.names)
+	n.names = slices.Compact(n.names)
+	var err error
+	if n.matcher, err = decision.NewMatcher(d.Packages, d.Unfixed); err != nil {
+		return nil, err
+	}
+	spec := decisionSpec{slices.Sorted(slices.Values(d.Vulnerabilities)), slices.Sorted(slices.Values(d.Packages))}
+	content, err := json.Marshal(spec)
+	if err != nil {
+		return nil, err
+	}
+	n.spec = string(content)
+	n.row.Digest = contentDigest(n.row.Status, strconv.FormatInt(n.suppresses, 10), strconv.FormatInt(n.unfixed, 10), n.spec, n.justification, n.comment,
+		n.row.Author, strconv.FormatInt(n.row.ExpiresAt, 10))
+	return n, nil
+}
+
+// lastEnd is the latest end: JSON has no later times.
+var lastEnd = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
+
+// endOf is an end as it is stored: 0 for none, and otherwise a time that can be shown.
+func endOf(at time.Time) int64 {
+	switch {
+	case at.IsZero():
+		return 0
+	case at.Before(time.UnixMicro(1)):
+		return 1
+	case at.After(lastEnd):
+		return lastEnd.UnixMicro()
+	default:
+		return at.UnixMicro()
+	}
+}
+
+// decisionPlan is what makes the decisions of a source those that are wanted.
+type decisionPlan struct {
+	end      map[string][]decisionRow // By how they end.
+	begin    []*newDecision
+	problems map[store.DecisionObject]store.DecisionProblem
+}
+
+func (p *decisionPlan) empty() bool {
+	return len(p.begin) == 0 && len(p.end[endChanged])+len(p.end[endDeleted]) == 0
+}
+
+// SyncDecisions implements store.Decisions.
+func (s *Store) SyncDecisions(ctx context.Context, source string, decisions []store.Decision) (map[store.DecisionObject]store.DecisionProblem, error) {
+	const what = "apply decisions"
+	if err := checkIdentifier("the source", source); err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	var plan *decisionPlan
+	err := s.read(ctx, what, func(tx *gorm.DB) (err error) {
+		plan, err = planDecisions(tx, source, decisions, s.now())
+		return err
+	})
+	if err != nil || plan.empty() {
+		return plan.problemsOf(), err
+	}
+	err = s.write(ctx, what, func(tx *txn) (err error) {
+		if plan, err = planDecisions(tx.DB, source, decisions, tx.now); err != nil {
+			return err
+		}
+		return tx.carryOut(source, plan)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return plan.problemsOf(), nil
+}
+
+func (p *decisionPlan) problemsOf() map[store.DecisionObject]store.DecisionProblem {
+	if p == nil {
+		return nil
+	}
+	return p.problems
+}
+
+// planDecisions compares what is wanted with what applies.
+func planDecisions(tx *gorm.DB, source string, decisions []store.Decision, now int64) (*decisionPlan, error) {
+	plan := &decisionPlan{end: map[string][]decisionRow{}, problems: map[store.DecisionObject]store.DecisionProblem{}}
+	var rows []decisionRow
+	err := tx.Raw("SELECT "+decisionColumns+` FROM decisions d JOIN (SELECT MAX(l.id) AS id FROM decisions l WHERE l.source = ? GROUP BY l.kind, l.namespace, l.name) n
+		ON n.id = d.id ORDER BY d.id`, source).Scan(&rows).Error
+	if err != nil {
+		return nil, err
+	}
+	last := make(map[store.DecisionObject]*decisionRow, len(rows))
+	for i := range rows {
+		last[rows[i].object()] = &rows[i]
+	}
+	kept := 0
+	seen := make(map[store.DecisionObject]bool, len(decisions))
+	for i := range decisions {
+		object := decisions[i].Object
+		if seen[object] {
+			continue
+		}
+		seen[object] = true
+		wanted, err := decisionOf(&decisions[i])
+		if err != nil {
+			plan.problems[object] = store.DecisionProblem{Reason: store.DecisionInvalid, Message: err.Error()}
+			continue
+		}
+		before := last[object]
+		switch applies := before != nil && before.UntilTime == stillOpen; {
+		case applies && before.Digest == wanted.row.Digest:
+			kept++
+			delete(last, object)
+			continue
+		case before != nil && !applies && before.EndedBy == endExpired && before.Digest == wanted.row.Digest:
+			plan.problems[object] = expired(&wanted.row)
+			continue
+		default:
+			wanted.replaces = applies
+		}
+		if wanted.over = wanted.row.ExpiresAt > 0 && wanted.row.ExpiresAt <= now; wanted.over {
+			plan.problems[object] = expired(&wanted.row)
+		}
+		plan.begin = append(plan.begin, wanted)
+	}
+	if err := plan.bound(tx, source, kept); err != nil {
+		return nil, err
+	}
+	replaced := make(map[store.DecisionObject]bool, len(plan.begin))
+	for _, n := range plan.begin {
+		replaced[n.row.object()] = n.replaces
+	}
+	for i := range rows {
+		row := &rows[i]
+		if last[row.object()] == nil || row.UntilTime != stillOpen {
+			continue
+		}
+		how := endDeleted
+		if replaced[row.object()] {
+			how = endChanged
+		}
+		plan.end[how] = append(plan.end[how], *row)
+	}
+	return plan, nil
+}
+
+func expired(row *decisionRow) store.DecisionProblem {
+	return store.DecisionProblem{Reason: store.DecisionExpired, Message: "its end was " + fromMicros(row.ExpiresAt).Format(time.RFC3339)}
+}
+
+// bound looks up what the new decisions match and leaves out those that there is no room for.
+func (p *decisionPlan) bound(tx *gorm.DB, source string, kept int) error {
+	if len(p.begin) == 0 {
+		return nil
+	}
+	var others, matches int
+	if err := tx.Raw("SELECT COUNT(*) FROM decisions WHERE until_time = ? AND source <> ?", int64(stillOpen), source).Scan(&others).Error; err != nil {
+		return err
+	}
+	if err := tx.Raw("SELECT COUNT(*) FROM decision_findings").Scan(&matches).Error; err != nil {
+		return err
+	}
+	room := store.MaxDecisions - others - kept
+	p.begin = slices.DeleteFunc(p.begin, func(n *newDecision) bool {
+		if n.over {
+			return false
+		}
+		if room--; room >= 0 {
+			return false
+		}
+		p.problems[n.row.object()] = store.DecisionProblem{
+			Reason: store.DecisionTooMany, Message: fmt.Sprintf("%d decisions apply at most; delete others first", store.MaxDecisions),
+		}
+		return true
+	})
+	if err := matchDecisions(tx, p.begin); err != nil {
+		return err
+	}
+	p.begin = slices.DeleteFunc(p.begin, func(n *newDecision) bool {
+		most, bound := len(n.findings), store.MaxDecisionMatches
+		if most <= bound {
+			most, bound = matches+len(n.findings), store.MaxAllDecisionMatches
+		}
+		if most <= bound {
+			matches = most
+			return false
+		}
+		p.problems[n.row.object()] = store.DecisionProblem{Reason: store.DecisionTooBroad, Message: fmt.Sprintf(
+			"it matches %d findings; the maximum is %d for one decision and %d for all; name fewer packages", len(n.findings), store.MaxDecisionMatches, store.MaxAllDecisionMatches)}
+		return true
+	})
+	return nil
+}
+
+// carryOut ends and begins decisions, and tells of it.
+func (t *txn) carryOut(source string, plan *decisionPlan) error {
+	var touched []int64
+	var told []store.DecisionEvent
+	for _, how := range []string{endChanged, endDeleted} {
+		counts, findings, err := t.endDecisions(plan.end[how], how)
+		if err != nil {
+			return err
+		}
+		touched = append(touched, findings...)
+		for i := range plan.end[how] {
+			if row := &plan.end[how][i]; how == endDeleted {
+				told = append(told, row.event(store.DecisionRemoved, counts[row.ID]))
+			}
+		}
+	}
+	if err := t.beginDecisions(source, plan.begin); err != nil {
+		return err
+	}
+	for _, n := range plan.begin {
+		touched = append(touched, n.findings...)
+		switch {
+		case n.over && n.replaces:
+			if err := t.event(store.EventDecisionExpired, "", "", n.row.event("", 0)); err != nil {
+				return err
+			}
+		case n.over:
+		case n.replaces:
+			told = append(told, n.row.event(store.DecisionChanged, len(n.findings)))
+		default:
+			told = append(told, n.row.event(store.DecisionApplied, len(n.findings)))
+		}
+	}
+	if err := t.redecide(touched); err != nil {
+		return err
+	}
+	return t.tellDecisions(told)
+}
+
+// tellDecisions tells of decisions that changed, by object.
+func (t *txn) tellDecisions(told []store.DecisionEvent) error {
+	slices.SortFunc(told, func(a, b store.DecisionEvent) int {
+		return cmp.Or(cmp.Compare(a.Object.Kind, b.Object.Kind), cmp.Compare(a.Object.Namespace, b.Object.Namespace), cmp.Compare(a.Object.Name, b.Object.Name))
+	})
+	if omitted := len(told) - store.MaxDecisionEvents; omitted > 0 {
+		told = append(told[:store.MaxDecisionEvents], store.DecisionEvent{Action: store.DecisionChanged, Omitted: omitted})
+	}
+	for i := range told {
+		if err := t.event(store.EventDecisionChanged, "", "", told[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// beginDecisions writes new decisions and what they match.
+func (t *txn) beginDecisions(source string, begin []*newDecision) error {
+	var values []any
+	for _, n := range begin {
+		until, endedBy := int64(stillOpen), ""
+		if n.over {
+			until, endedBy = t.now, endExpired
+		}
+		r := &n.row
+		values = append(values, source, r.Kind, r.Namespace, r.Name, r.Digest, everywhere, r.Status, n.suppresses, n.unfixed, n.spec, n.justification, n.comment,
+			r.Author, r.ExpiresAt, t.now, until, endedBy)
+	}
+	err := t.Insert("decisions", []string{
+		"source", "kind", "namespace", "name", "digest", "reach", "status", "suppresses", "unfixed", "spec", "justification", "comment", "author",
+		"expires_at", "since", "until_time", "ended_by",
+	}, values, "")
+	if err != nil {
+		return err
+	}
+	var rows []decisionRow
+	err = t.Raw("SELECT d.id, d.kind, d.namespace, d.name FROM decisions d WHERE d.source = ? AND d.until_time = ?", source, int64(stillOpen)).Scan(&rows).Error
+	if err != nil {
+		return err
+	}
+	ids := make(map[store.DecisionObject]int64, len(rows))
+	for i := range rows {
+		ids[rows[i].object()] = rows[i].ID
+	}
+	var names, matches []any
+	for _, n := range begin {
+		if n.over {
+			continue
+		}
+		n.row.ID = ids[n.row.object()]
+		if len(n.names) == 0 {
+			names = append(names, "", n.row.ID)
+		}
+		for _, name := range n.names {
+			names = append(names, name, n.row.ID)
+		}
+		for _, finding := range n.findings {
+			matches = append(matches, finding, n.row.ID)
+		}
+	}
+	if err := t.Insert("decision_names", []string{"name", "decision_pk"}, names, ""); err != nil {
+		return err
+	}
+	return t.Insert("decision_findings", []string{"finding_id", "decision_pk"}, matches, "")
+}
+
+// endDecisions ends decisions, and returns how many findings each matched and which these were.
+func (t *txn) endDecisions(rows []decisionRow, how string) (counts map[int64]int, findings []int64, err error) {
+	ids := make([]int64, len(rows))
+	for i := range rows {
+		ids[i] = rows[i].ID
+	}
+	counts = make(map[int64]int, len(ids))
+	err = inParts(ids, func(part []int64) error {
+		matched := t.Table("decision_findings AS m").Where("m.decision_pk IN ?", part)
+		err := eachList(matched, t.Dialect, "m.decision_pk", "m.finding_id", func(id int64, list []int64) {
+			counts[id] = len(list)
+			findings = append(findings, list...)
+		})
+		if err != nil {
+			return err
+		}
+		for _, table := range []string{"decision_findings", "decision_names"} {
+			if err := t.Execute("DELETE FROM "+table+" WHERE decision_pk IN ?", part); err != nil {
+				return err
+			}
+		}
+		return t.Execute("UPDATE decisions SET until_time = ?, ended_by = ? WHERE id IN ? AND until_time = ?", t.now, how, part, int64(stillOpen))
+	})
+	return counts, findings, err
+}
+
+// ExpireDecisions implements store.Decisions.
+func (s *Store) ExpireDecisions(ctx context.Context) (time.Time, error) {
+	const what = "end decisions whose time is over"
+	var next int64
+	read := func(tx *gorm.DB) error {
+		return tx.Raw("SELECT COALESCE(MIN(expires_at), 0) FROM decisions WHERE until_time = ? AND expires_at > 0", int64(stillOpen)).Scan(&next).Error
+	}
+	if err := s.read(ctx, what, read); err != nil || next == 0 || next > s.now() {
+		return fromMicros(next), err
+	}
+	err := s.write(ctx, what, func(tx *txn) error {
+		var rows []decisionRow
+		err := tx.Raw("SELECT "+decisionColumns+" FROM decisions d WHERE d.until_time = ? AND d.expires_at > 0 AND d.expires_at <= ? ORDER BY d.expires_at, d.id",
+			int64(stillOpen), tx.now).Scan(&rows).Error
+		if err != nil {
+			return err
+		}
+		counts, findings, err := tx.endDecisions(rows, endExpired)
+		if err != nil {
+			return err
+		}
+		if err := tx.redecide(findings); err != nil {
+			return err
+		}
+		for i := range rows {
+			if err := tx.event(store.EventDecisionExpired, "", "", rows[i].event("", counts[rows[i].ID])); err != nil {
+				return err
+			}
+		}
+		return read(tx.DB)
+	})
+	if err != nil {
+		return time.Time{}, err
+	}
+	return fromMicros(next), nil
+}

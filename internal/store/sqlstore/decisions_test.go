@@ -1,0 +1,221 @@
+package sqlstore
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/scanner-operator/scanner-operator/internal/decision"
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/store/storetest"
+)
+
+// checkDecisions expects that findings are matched with the decisions that apply, each with each, and suppressed by those that suppress. Every test of
+// the store's suite ends with it.
+func checkDecisions(t *testing.T, s *Store) {
+	t.Helper()
+	type pair struct{ FindingID, DecisionPk int64 }
+	var findings []struct {
+		Finding         matchedFinding `gorm:"embedded"`
+		VulnerabilityPk int64
+	}
+	var names []struct {
+		Name            string
+		VulnerabilityPk int64
+	}
+	var decisions []struct {
+		ID, Suppresses, Unfixed, Reach int64
+		Spec                           string
+	}
+	var got, want []pair
+	var suppressions, wantSuppressed []suppressed
+	for _, query := range []struct {
+		statement string
+		into      any
+	}{
+		{"SELECT " + matchedColumns + `, f.vulnerability_pk FROM findings f JOIN packages p ON p.id = f.package_pk
+			WHERE f.until_gen > (SELECT COALESCE(MAX(g.number), 0) FROM generations g WHERE g.state = 'Current') ORDER BY f.id`, &findings},
+		{"SELECT name, vulnerability_pk FROM vulnerability_names", &names},
+		{"SELECT id, suppresses, unfixed, reach, spec FROM decisions WHERE until_time = 9223372036854775807 ORDER BY id", &decisions},
+		{"SELECT finding_id, decision_pk FROM decision_findings ORDER BY finding_id, decision_pk", &got},
+		{"SELECT finding_id, reach FROM finding_suppressions ORDER BY finding_id, reach", &suppressions},
+	} {
+		if err := s.db.Reader().Raw(query.statement).Scan(query.into).Error; err != nil {
+			t.Error(err)
+			return
+		}
+	}
+	known := map[int64][]string{}
+	for _, name := range names {
+		known[name.VulnerabilityPk] = append(known[name.VulnerabilityPk], name.Name)
+	}
+	for i := range findings {
+		f, vulnerability := &findings[i].Finding, findings[i].VulnerabilityPk
+		id := decision.IdentityOf(&model.Package{Type: f.Type, Name: f.Name, Version: f.Version, Distro: f.Distro, PURL: f.Purl})
+		for _, d := range decisions {
+			var spec decisionSpec
+			if err := fromJSON(d.Spec, &spec); err != nil {
+				t.Fatal(err)
+			}
+			m, err := decision.NewMatcher(spec.Packages, d.Unfixed != 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			named := len(spec.Vulnerabilities) == 0 || slices.ContainsFunc(spec.Vulnerabilities, func(id string) bool {
+				return slices.ContainsFunc(spellings(id), func(name string) bool { return slices.Contains(known[vulnerability], name) })
+			})
+			if !named || !m.Matches(&id, f.Fixable != 0) {
+				continue
+			}
+			want = append(want, pair{f.ID, d.ID})
+			if one := (suppressed{f.ID, d.Reach}); d.Suppresses != 0 && !slices.Contains(wantSuppressed, one) {
+				wantSuppressed = append(wantSuppressed, one)
+			}
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("decision_findings (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(wantSuppressed, suppressions); diff != "" {
+		t.Errorf("finding_suppressions (-want +got):\n%s", diff)
+	}
+	left := texts(t, s, "SELECT n.name, d.ended_by FROM decision_names n JOIN decisions d ON d.id = n.decision_pk WHERE d.ended_by <> ''")
+	if len(left) > 0 {
+		t.Errorf("names of decisions that have ended: %v", left)
+	}
+}
+
+// decisionCases are decisions that overlap.
+func decisionCases(clk *clocktesting.FakeClock) []store.Decision {
+	var all []store.Decision
+	for i, one := range []store.Decision{
+		{Vulnerabilities: []string{"CVE-0"}, Status: model.DecisionAcceptedRisk},
+		{Vulnerabilities: []string{"CVE-0", "CVE-1"}, Status: model.DecisionNotAffected, ExpiresAt: clk.Now().Add(time.Hour)},
+		{Packages: []string{"pkg:generic/package-1@*"}, Status: model.DecisionFalsePositive},
+		{Packages: []string{"pkg:generic/package-*"}, Vulnerabilities: []string{"cve-2"}, Status: model.DecisionFixed},
+		{Packages: []string{"pkg:generic/*"}, Status: model.DecisionUnderInvestigation},
+		{Packages: []string{"pkg:generic/*"}, Status: model.DecisionAcceptedRisk, DryRun: true},
+		{Vulnerabilities: []string{"CVE-3"}, Status: model.DecisionAcceptedRisk, Unfixed: true},
+	} {
+		one.Object = store.DecisionObject{Kind: "ClusterVulnerabilityException", Name: fmt.Sprint("d", i)}
+		all = append(all, one)
+	}
+	return all
+}
+
+// TestOrderOfDecisions tells stores of the same decisions in other orders, cut into other calls, before, between and after the matching.
+func TestOrderOfDecisions(t *testing.T) {
+	t.Parallel()
+	var want []string
+	for seed := range uint64(8) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		clk := clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+		s := openWith(t, Config{DSN: migrated(t), Clock: clk})
+		decisions := decisionCases(clk)
+		random.Shuffle(len(decisions), func(i, j int) { decisions[i], decisions[j] = decisions[j], decisions[i] })
+		known := 0
+		more := func(least int) {
+			for known < least || known < len(decisions) && random.IntN(2) == 0 {
+				known = min(len(decisions), max(least, known+1+random.IntN(3)))
+				problems, err := s.SyncDecisions(t.Context(), "test", decisions[:known])
+				if err != nil || len(problems) > 0 {
+					t.Fatal(problems, err)
+				}
+			}
+		}
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := s.StartResultSet(t.Context(), model.DatabaseBuild{ID: "1"}, "", true)
+		must(err)
+		more(0)
+		for n := range 3 {
+			key := model.ImageKey{ImageID: fmt.Sprint("image-", n), Platform: model.Platform{OS: "linux", Architecture: "amd64"}}
+			_, err := s.WantImages(t.Context(), []model.ImageKey{key})
+			must(err)
+			must(s.SaveSBOM(t.Context(), key, store.SBOM{SHA256: "d", Size: 1}, decidedCatalog(n)))
+			must(storetest.Match(t.Context(), s, key, "d", decidedFindings(4)))
+			more(0)
+		}
+		must(switchTo(t.Context(), s, decidedFindings(5)))
+		more(len(decisions))
+		got := append(texts(t, s, `SELECT p.name, v.vulnerability_id, d.name, f.fixable FROM decision_findings m JOIN decisions d ON d.id = m.decision_pk
+			JOIN findings f ON f.id = m.finding_id JOIN packages p ON p.id = f.package_pk JOIN vulnerabilities v ON v.id = f.vulnerability_pk ORDER BY 1, 2, 3, 4`),
+			texts(t, s, "SELECT image_id, critical, high, medium, low, negligible, unknown, kev, fixable FROM images ORDER BY 1")...)
+		got = append(got, texts(t, s, `SELECT p.name, v.vulnerability_id, s.reach FROM finding_suppressions s JOIN findings f ON f.id = s.finding_id
+			JOIN packages p ON p.id = f.package_pk JOIN vulnerabilities v ON v.id = f.vulnerability_pk ORDER BY 1, 2`)...)
+		checkHeld(t, s)
+		if want == nil {
+			want = got
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("seed %d: %s", seed, diff)
+		}
+	}
+	if len(want) < 20 {
+		t.Errorf("only %d rows were compared", len(want))
+	}
+}
+
+// decidedCatalog is what image n holds.
+func decidedCatalog(n int) model.Catalog {
+	var catalog model.Catalog
+	for i := range n + 1 {
+		name := fmt.Sprint("package-", i)
+		catalog.Packages = append(catalog.Packages, model.HeldPackage{Package: model.Package{Fingerprint: name, Name: name, Version: "1", Type: "binary"}})
+	}
+	return catalog
+}
+
+// decidedFindings is what a database says that knows some vulnerabilities.
+func decidedFindings(vulnerabilities int) map[string][]model.PackageFinding {
+	says := map[string][]model.PackageFinding{}
+	for i := range 3 {
+		for j := range vulnerabilities {
+			one := model.PackageFinding{Vulnerability: model.Vulnerability{ID: fmt.Sprint("CVE-", j), Severity: model.Severities()[j%5]}}
+			if (i+j)%2 == 0 {
+				one.Fix = model.Fix{State: model.FixStateFixed, Versions: []string{"2"}}
+			}
+			says[fmt.Sprint("package-", i)] = append(says[fmt.Sprint("package-", i)], one)
+		}
+	}
+	return says
+}
+
+// TestDecisionsOfReplicas ends a decision from two processes at once.
+func TestDecisionsOfReplicas(t *testing.T) {
+	eachServer(t, func(t *testing.T, config Config) {
+		clk := clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+		config.Clock = clk
+		one, other := openWith(t, config), openWith(t, config)
+		if _, err := one.SyncDecisions(t.Context(), "test", decisionCases(clk)); err != nil {
+			t.Fatal(err)
+		}
+		clk.Step(time.Hour)
+		errs := make(chan error, 2)
+		for _, s := range []*Store{one, other} {
+			go func() {
+				_, err := s.ExpireDecisions(t.Context())
+				errs <- err
+			}()
+		}
+		for range 2 {
+			if err := <-errs; err != nil {
+				t.Error(err)
+			}
+		}
+		if got := texts(t, one, "SELECT kind FROM events WHERE kind = 'decision.expired'"); len(got) != 1 {
+			t.Errorf("%d decisions expired", len(got))
+		}
+		checkHeld(t, one)
+	})
+}

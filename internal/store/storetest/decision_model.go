@@ -1,0 +1,162 @@
+package storetest
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+// modelDecisions are the decisions of a store, by name.
+type modelDecisions struct {
+	random *rand.Rand
+	// ids and patterns are what random decisions name.
+	ids, patterns []string
+	wanted        map[string]store.Decision
+	// over are the decisions that ended because of their time and that nothing replaced.
+	over map[string]store.Decision
+}
+
+func newModelDecisions(random *rand.Rand, ids, patterns []string) *modelDecisions {
+	return &modelDecisions{random: random, ids: ids, patterns: patterns, wanted: map[string]store.Decision{}, over: map[string]store.Decision{}}
+}
+
+// change changes, adds or removes a decision.
+func (d *modelDecisions) change(now time.Time) string {
+	name := fmt.Sprint("d", d.random.IntN(4))
+	if d.random.IntN(3) == 0 {
+		delete(d.wanted, name)
+		return "remove decision " + name
+	}
+	if before, expired := d.over[name]; expired && d.random.IntN(2) == 0 {
+		d.wanted[name] = before
+		return "repeat decision " + name
+	}
+	one := store.Decision{
+		Object: store.DecisionObject{Kind: "ClusterVulnerabilityException", Name: name}, Comment: "why", Author: "jane",
+		Status: []model.DecisionStatus{
+			model.DecisionNotAffected, model.DecisionFalsePositive, model.DecisionAcceptedRisk, model.DecisionFixed, model.DecisionUnderInvestigation,
+		}[d.random.IntN(5)],
+		Unfixed: d.random.IntN(4) == 0, DryRun: d.random.IntN(6) == 0,
+	}
+	what := d.random.IntN(3)
+	if what < 2 {
+		one.Vulnerabilities = append(one.Vulnerabilities, d.ids[d.random.IntN(len(d.ids))])
+		if d.random.IntN(3) == 0 {
+			one.Vulnerabilities = append(one.Vulnerabilities, d.ids[d.random.IntN(len(d.ids))])
+		}
+	}
+	if what > 0 {
+		one.Packages = []string{d.patterns[d.random.IntN(len(d.patterns))]}
+	}
+	if d.random.IntN(3) == 0 {
+		one.ExpiresAt = now.Add(time.Duration(d.random.IntN(8)-1)*time.Minute + time.Microsecond)
+	}
+	d.wanted[name] = one
+	return fmt.Sprintf("decide %+v", one)
+}
+
+// sync tells a store of the decisions, in any order.
+func (d *modelDecisions) sync(t *testing.T, f *fixture) {
+	t.Helper()
+	all := slices.Collect(maps.Values(d.wanted))
+	d.random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	problems, err := f.SyncDecisions(t.Context(), store.DecisionSourceKubernetes, all)
+	must(t, err)
+	for name, one := range d.wanted {
+		if before, expired := d.over[name]; expired && !cmp.Equal(before, one) {
+			delete(d.over, name)
+		}
+		if !one.ExpiresAt.IsZero() && !one.ExpiresAt.After(f.clock.Now()) {
+			d.over[name] = one
+		}
+		_, over := d.over[name]
+		if problem, found := problems[one.Object]; found != over || over && problem.Reason != store.DecisionExpired {
+			t.Errorf("decision %s, which is over: %t, has the problem %+v", name, over, problem)
+		}
+	}
+}
+
+// next is when the next decision ends, zero when none does.
+func (d *modelDecisions) next() time.Time {
+	var next time.Time
+	for name, one := range d.wanted {
+		if _, over := d.over[name]; !over && !one.ExpiresAt.IsZero() && (next.IsZero() || one.ExpiresAt.Before(next)) {
+			next = one.ExpiresAt
+		}
+	}
+	return next
+}
+
+// expire ends what is over.
+func (d *modelDecisions) expire(t *testing.T, f *fixture) {
+	t.Helper()
+	got, err := f.ExpireDecisions(t.Context())
+	must(t, err)
+	for name, one := range d.wanted {
+		if !one.ExpiresAt.IsZero() && !one.ExpiresAt.After(f.clock.Now()) {
+			d.over[name] = one
+		}
+	}
+	if want := d.next(); !got.Equal(want) {
+		t.Errorf("the next decision ends at %s, want %s", got, want)
+	}
+}
+
+// names are the decisions that apply to a finding; suppressed says that one of them suppresses it.
+func (d *modelDecisions) names(p *model.Package, f *model.PackageFinding) (names []string, suppressed bool) {
+	for name, one := range d.wanted {
+		if _, over := d.over[name]; over || !applies(&one, p, f) {
+			continue
+		}
+		names = append(names, name)
+		suppressed = suppressed || !one.DryRun && one.Status != model.DecisionUnderInvestigation
+	}
+	slices.Sort(names)
+	return names, suppressed
+}
+
+// suppress says whether a finding does not count.
+func (d *modelDecisions) suppress(p *model.Package, f *model.PackageFinding) bool {
+	_, suppressed := d.names(p, f)
+	return suppressed
+}
+
+// applies says whether a decision matches a finding.
+func applies(d *store.Decision, p *model.Package, f *model.PackageFinding) bool {
+	if d.Unfixed && f.Fix.State == model.FixStateFixed {
+		return false
+	}
+	named := len(d.Vulnerabilities) == 0
+	for _, name := range append([]string{f.Vulnerability.ID}, f.Vulnerability.Aliases...) {
+		named = named || slices.ContainsFunc(d.Vulnerabilities, func(id string) bool { return strings.EqualFold(id, name) })
+	}
+	url := "pkg:generic/" + p.Name + "@" + p.Version
+	if p.Type == "deb" {
+		url = "pkg:deb/debian/" + p.Name + "@" + p.Version
+	}
+	return named && (len(d.Packages) == 0 || slices.ContainsFunc(d.Packages, func(pattern string) bool {
+		if prefix, found := strings.CutSuffix(pattern, "*"); found {
+			return strings.HasPrefix(url, prefix)
+		}
+		return url == pattern || strings.HasPrefix(url, pattern+"@")
+	}))
+}
+
+// decisionNames lists the names of decisions, sorted.
+func decisionNames(decisions []model.Decision) []string {
+	var names []string
+	for _, d := range decisions {
+		names = append(names, d.Name)
+	}
+	slices.Sort(names)
+	return names
+}
