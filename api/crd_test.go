@@ -2,6 +2,7 @@
 package api_test
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	schemavalidation "k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,6 +30,7 @@ import (
 	appv1alpha1 "github.com/scanner-operator/scanner-operator/api/app/v1alpha1"
 	pocv1 "github.com/scanner-operator/scanner-operator/api/poc/v1"
 	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
+	scannerv1alpha1 "github.com/scanner-operator/scanner-operator/api/scanner/v1alpha1"
 	stablev444beta989 "github.com/scanner-operator/scanner-operator/api/stable/v444beta989"
 )
 
@@ -42,8 +45,8 @@ type definition struct {
 func definitions(t *testing.T) map[string]definition {
 	t.Helper()
 	files, err := filepath.Glob("../config/crd/bases/*.yaml")
-	if err != nil || len(files) != 4 {
-		t.Fatalf("%d CRDs, want 4: %v", len(files), err)
+	if err != nil || len(files) != 5 {
+		t.Fatalf("%d CRDs, want 5: %v", len(files), err)
 	}
 	byKind := map[string]definition{}
 	for _, file := range files {
@@ -95,6 +98,7 @@ func (d definition) admit(t *testing.T, obj, old *unstructured.Unstructured) fie
 		oldObject = old.Object
 	}
 	celErrs, _ := d.cel.Validate(t.Context(), nil, d.structural, obj.Object, oldObject, celconfig.RuntimeCELCostBudget)
+	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, d.structural, obj.Object)...)
 	return append(errs, celErrs...)
 }
 
@@ -116,7 +120,7 @@ func scheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		scannerv1.AddToScheme, appv1alpha1.AddToScheme, pocv1.AddToScheme, stablev444beta989.AddToScheme,
+		scannerv1.AddToScheme, scannerv1alpha1.AddToScheme, appv1alpha1.AddToScheme, pocv1.AddToScheme, stablev444beta989.AddToScheme,
 	} {
 		if err := add(s); err != nil {
 			t.Fatal(err)
@@ -144,7 +148,10 @@ func TestNames(t *testing.T) {
 		got[kind] = names{d.crd.Spec.Group, d.crd.Spec.Versions[0].Name, n.Plural, n.Singular, n.ShortNames}
 	}
 	want := map[string]names{
-		"Scanner":           {"scanner.zoltankerezsi.xyz", "v1", "scanners", "scanner", []string{"scn"}},
+		"Scanner": {"scanner.zoltankerezsi.xyz", "v1", "scanners", "scanner", []string{"scn"}},
+		"ClusterVulnerabilityException": {
+			"scanner.zoltankerezsi.xyz", "v1alpha1", "clustervulnerabilityexceptions", "clustervulnerabilityexception", []string{"cvex"},
+		},
 		"PodSet":            {"app.example.com", "v1alpha1", "podsets", "podset", []string{"pset"}},
 		"MyCustomResource":  {"poc.test.domain", "v1", "mycustomresources", "mycustomresource", []string{"mcr"}},
 		"BellerophonSimple": {"stable.simple-bellerophon.io", "v444beta989", "sheroes", "bellerophonsimple", []string{"bsh"}},
@@ -221,6 +228,18 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
+// cvex is the kind of exceptions.
+const cvex = "ClusterVulnerabilityException"
+
+// numbered is a list of n entries.
+func numbered(format string, n int) string {
+	entries := make([]string, n)
+	for i := range entries {
+		entries[i] = fmt.Sprintf(format, i+100)
+	}
+	return strings.Join(entries, ", ")
+}
+
 func TestValidation(t *testing.T) {
 	defs := definitions(t)
 	tests := map[string]struct {
@@ -228,32 +247,63 @@ func TestValidation(t *testing.T) {
 		// want is part of the error; empty means that the object is fine.
 		want string
 	}{
-		"a namespaced ignore label":     {"Scanner", `{ignoreLabel: example.com/no-scan}`, ""},
-		"an ignore label with a space":  {"Scanner", `{ignoreLabel: "a b"}`, "spec.ignoreLabel"},
-		"an empty ignore label":         {"Scanner", `{ignoreLabel: ""}`, "spec.ignoreLabel"},
-		"no concurrency":                {"Scanner", `{concurrency: 0}`, "spec.concurrency"},
-		"too much concurrency":          {"Scanner", `{concurrency: 51}`, "spec.concurrency"},
-		"a long retention":              {"Scanner", `{retention: 1440h30m}`, ""},
-		"a short retention":             {"Scanner", `{retention: 59m}`, "retention must be between"},
-		"an endless retention":          {"Scanner", `{retention: 87601h}`, "retention must be between"},
-		"a retention in days":           {"Scanner", `{retention: 30d}`, "spec.retention"},
-		"all namespaces":                {"Scanner", `{namespaceSelector: {}}`, ""},
-		"a job":                         {"Scanner", `{job: {resources: {limits: {memory: 2Gi}}, nodeSelector: {a: b}, tolerations: [{operator: Exists}], imagePullSecrets: [{name: a}], priorityClassName: low}}`, ""},
-		"a job with claims":             {"Scanner", `{job: {resources: {claims: [{name: a}]}}}`, "resource claims are not supported"},
-		"no pods":                       {"PodSet", `{replicas: 0}`, "spec.replicas"},
-		"ten pods":                      {"PodSet", `{replicas: 10}`, ""},
-		"eleven pods":                   {"PodSet", `{replicas: 11}`, "spec.replicas"},
-		"a template":                    {"PodSet", `{template: {metadata: {labels: {a: b}}, spec: {containers: [{name: a, image: b}]}}}`, ""},
-		"a friend":                      {"MyCustomResource", `{name: funny-joe}`, ""},
-		"no friend":                     {"MyCustomResource", `{}`, "spec.name"},
-		"a friend without a name":       {"MyCustomResource", `{name: ""}`, "spec.name"},
-		"a hero at rest":                {"BellerophonSimple", `{image: a, replicas: 0}`, ""},
-		"a hero without an image":       {"BellerophonSimple", `{replicas: 1}`, "spec.image"},
-		"too many heroes":               {"BellerophonSimple", `{image: a, replicas: 101}`, "spec.replicas"},
-		"a hero with storage":           {"BellerophonSimple", `{image: a, storage: {size: 1Gi, onDelete: Delete}}`, ""},
-		"storage without a size":        {"BellerophonSimple", `{image: a, storage: {}}`, "spec.storage.size"},
-		"storage with an unknown fate":  {"BellerophonSimple", `{image: a, storage: {size: 1Gi, onDelete: Recycle}}`, "spec.storage.onDelete"},
-		"storage mounted somewhere odd": {"BellerophonSimple", `{image: a, storage: {size: 1Gi, mountPath: data}}`, "spec.storage.mountPath"},
+		"a namespaced ignore label":       {"Scanner", `{ignoreLabel: example.com/no-scan}`, ""},
+		"an ignore label with a space":    {"Scanner", `{ignoreLabel: "a b"}`, "spec.ignoreLabel"},
+		"an empty ignore label":           {"Scanner", `{ignoreLabel: ""}`, "spec.ignoreLabel"},
+		"no concurrency":                  {"Scanner", `{concurrency: 0}`, "spec.concurrency"},
+		"too much concurrency":            {"Scanner", `{concurrency: 51}`, "spec.concurrency"},
+		"a long retention":                {"Scanner", `{retention: 1440h30m}`, ""},
+		"a short retention":               {"Scanner", `{retention: 59m}`, "retention must be between"},
+		"an endless retention":            {"Scanner", `{retention: 87601h}`, "retention must be between"},
+		"a retention in days":             {"Scanner", `{retention: 30d}`, "spec.retention"},
+		"all namespaces":                  {"Scanner", `{namespaceSelector: {}}`, ""},
+		"a job":                           {"Scanner", `{job: {resources: {limits: {memory: 2Gi}}, nodeSelector: {a: b}, tolerations: [{operator: Exists}], imagePullSecrets: [{name: a}], priorityClassName: low}}`, ""},
+		"a job with claims":               {"Scanner", `{job: {resources: {claims: [{name: a}]}}}`, "resource claims are not supported"},
+		"no pods":                         {"PodSet", `{replicas: 0}`, "spec.replicas"},
+		"ten pods":                        {"PodSet", `{replicas: 10}`, ""},
+		"eleven pods":                     {"PodSet", `{replicas: 11}`, "spec.replicas"},
+		"a template":                      {"PodSet", `{template: {metadata: {labels: {a: b}}, spec: {containers: [{name: a, image: b}]}}}`, ""},
+		"a friend":                        {"MyCustomResource", `{name: funny-joe}`, ""},
+		"no friend":                       {"MyCustomResource", `{}`, "spec.name"},
+		"a friend without a name":         {"MyCustomResource", `{name: ""}`, "spec.name"},
+		"a hero at rest":                  {"BellerophonSimple", `{image: a, replicas: 0}`, ""},
+		"a hero without an image":         {"BellerophonSimple", `{replicas: 1}`, "spec.image"},
+		"too many heroes":                 {"BellerophonSimple", `{image: a, replicas: 101}`, "spec.replicas"},
+		"a hero with storage":             {"BellerophonSimple", `{image: a, storage: {size: 1Gi, onDelete: Delete}}`, ""},
+		"storage without a size":          {"BellerophonSimple", `{image: a, storage: {}}`, "spec.storage.size"},
+		"storage with an unknown fate":    {"BellerophonSimple", `{image: a, storage: {size: 1Gi, onDelete: Recycle}}`, "spec.storage.onDelete"},
+		"an exception of a vulnerability": {cvex, `{status: AcceptedRisk, comment: internal only, match: {vulnerabilities: [CVE-2024-3094]}}`, ""},
+		"an exception of all aliases":     {cvex, `{status: Fixed, match: {vulnerabilities: [GHSA-rxwq-x6h5-x525, "ELSA-2024:0001", RUSTSEC-2021-0001]}}`, ""},
+		"an exception of a package":       {cvex, `{status: FalsePositive, match: {packages: ["pkg:deb/debian/openssl"]}}`, ""},
+		"an exception of versions":        {cvex, `{status: FalsePositive, match: {packages: ["pkg:npm/%40angular/core@1.2.3", "pkg:golang/golang.org/x/net@v0.1*", "pkg:npm/lodash@*"]}}`, ""},
+		"an exception of many packages":   {cvex, `{status: FalsePositive, match: {packages: ["pkg:npm/%40angular/*", "pkg:deb/debian/lib*", "pkg:deb/*"]}}`, ""},
+		"an exception of nothing":         {cvex, `{status: FalsePositive, match: {}}`, "name a vulnerability or a package"},
+		"an exception of empty lists":     {cvex, `{status: FalsePositive, match: {packages: [], vulnerabilities: []}}`, "name a vulnerability or a package"},
+		"an exception without a match":    {cvex, `{status: FalsePositive}`, "spec.match"},
+		"an exception without a status":   {cvex, `{match: {vulnerabilities: [CVE-1]}}`, "spec.status"},
+		"an exception of another status":  {cvex, `{status: WontFix, match: {vulnerabilities: [CVE-1]}}`, "spec.status"},
+		"a justification":                 {cvex, `{status: NotAffected, justification: component_not_present, match: {vulnerabilities: [CVE-1]}}`, ""},
+		"a comment as a justification":    {cvex, `{status: NotAffected, comment: not loaded, match: {vulnerabilities: [CVE-1]}}`, ""},
+		"no justification":                {cvex, `{status: NotAffected, match: {vulnerabilities: [CVE-1]}}`, "needs a justification or a comment"},
+		"an unknown justification":        {cvex, `{status: NotAffected, justification: nah, match: {vulnerabilities: [CVE-1]}}`, "spec.justification"},
+		"an idle justification":           {cvex, `{status: Fixed, justification: component_not_present, match: {vulnerabilities: [CVE-1]}}`, "other statuses have no justification"},
+		"a risk without a reason":         {cvex, `{status: AcceptedRisk, match: {vulnerabilities: [CVE-1]}}`, "states why"},
+		"a risk with an empty reason":     {cvex, `{status: AcceptedRisk, comment: "", match: {vulnerabilities: [CVE-1]}}`, "spec.comment"},
+		"an investigation":                {cvex, `{status: UnderInvestigation, match: {vulnerabilities: [CVE-1]}}`, ""},
+		"a dry run that expires":          {cvex, `{status: Fixed, mode: DryRun, expiresAt: "2020-01-01T00:00:00Z", expireWhenFixed: true, match: {vulnerabilities: [CVE-1]}}`, ""},
+		"another mode":                    {cvex, `{status: Fixed, mode: Audit, match: {vulnerabilities: [CVE-1]}}`, "spec.mode"},
+		"an end that is no time":          {cvex, `{status: Fixed, expiresAt: tomorrow, match: {vulnerabilities: [CVE-1]}}`, "spec.expiresAt"},
+		"every vulnerability":             {cvex, `{status: Fixed, match: {vulnerabilities: ["*"]}}`, "spec.match.vulnerabilities[0]"},
+		"a vulnerability with a space":    {cvex, `{status: Fixed, match: {vulnerabilities: ["CVE-1 OR 1"]}}`, "spec.match.vulnerabilities[0]"},
+		"a vulnerability twice":           {cvex, `{status: Fixed, match: {vulnerabilities: [CVE-1, CVE-1]}}`, "Duplicate value"},
+		"101 vulnerabilities":             {cvex, `{status: Fixed, match: {vulnerabilities: [` + numbered("CVE-%d", 101) + `]}}`, "at most 100 items"},
+		"51 packages":                     {cvex, `{status: Fixed, match: {packages: [` + numbered("pkg:npm/a%d", 51) + `]}}`, "at most 50 items"},
+		"a package by its name":           {cvex, `{status: Fixed, match: {packages: [openssl]}}`, "spec.match.packages[0]"},
+		"packages of all types":           {cvex, `{status: Fixed, match: {packages: ["pkg:*"]}}`, "spec.match.packages[0]"},
+		"a package with qualifiers":       {cvex, `{status: Fixed, match: {packages: ["pkg:deb/debian/openssl?arch=amd64"]}}`, "spec.match.packages[0]"},
+		"a package with a subpath":        {cvex, `{status: Fixed, match: {packages: ["pkg:npm/a#b"]}}`, "spec.match.packages[0]"},
+		"a * inside a segment":            {cvex, `{status: Fixed, match: {packages: ["pkg:deb/*/openssl", "pkg:npm/a*b"]}}`, "spec.match.packages[1]"},
+		"storage mounted somewhere odd":   {"BellerophonSimple", `{image: a, storage: {size: 1Gi, mountPath: data}}`, "spec.storage.mountPath"},
 	}
 	for label, test := range tests {
 		t.Run(label, func(t *testing.T) {

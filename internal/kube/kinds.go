@@ -14,6 +14,7 @@ import (
 	appv1alpha1 "github.com/scanner-operator/scanner-operator/api/app/v1alpha1"
 	pocv1 "github.com/scanner-operator/scanner-operator/api/poc/v1"
 	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
+	scannerv1alpha1 "github.com/scanner-operator/scanner-operator/api/scanner/v1alpha1"
 	stablev444beta989 "github.com/scanner-operator/scanner-operator/api/stable/v444beta989"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 	"github.com/scanner-operator/scanner-operator/internal/store"
@@ -52,6 +53,10 @@ var (
 	KindScanner = Kind{
 		GroupVersionKind: scannerv1.GroupVersion.WithKind("Scanner"), Object: &scannerv1.Scanner{}, AddToScheme: scannerv1.AddToScheme,
 		Event: store.EventScannerChanged,
+	}
+	KindClusterVulnerabilityException = Kind{
+		GroupVersionKind: scannerv1alpha1.GroupVersion.WithKind("ClusterVulnerabilityException"),
+		Object:           &scannerv1alpha1.ClusterVulnerabilityException{}, AddToScheme: scannerv1alpha1.AddToScheme,
 	}
 	KindPodSet = Kind{
 		GroupVersionKind: appv1alpha1.GroupVersion.WithKind("PodSet"), Object: &appv1alpha1.PodSet{}, AddToScheme: appv1alpha1.AddToScheme,
@@ -96,7 +101,7 @@ var (
 // Kinds lists all kinds.
 func Kinds() []Kind {
 	return []Kind{
-		KindScanner, KindPodSet, KindMyCustomResource, KindBellerophonSimple,
+		KindScanner, KindClusterVulnerabilityException, KindPodSet, KindMyCustomResource, KindBellerophonSimple,
 		{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Pod"), Object: &corev1.Pod{}, Transform: trimPod},
 		{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Node"), Object: &corev1.Node{}, Transform: trimNode},
 		{GroupVersionKind: batchv1.SchemeGroupVersion.WithKind("Job"), Object: &batchv1.Job{}, Selector: scanJobs},

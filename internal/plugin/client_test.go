@@ -186,6 +186,7 @@ func TestRefusals(t *testing.T) {
 		"no identity": {problem(401, "a bearer token is required"), nil, "--service-account [NAMESPACE/]NAME"},
 		"no right":    {problem(403, `user "x" is not allowed`), nil, `operator: user "x" is not allowed (status 403)`},
 		"closed":      {images(1), []string{"--closed"}, "require IMAGE"},
+		"suppressed":  {images(1), []string{"--suppressed"}, "require IMAGE"},
 		"workload":    {images(1), []string{"x@sha256:" + digest, "--workload", "web"}, "cannot be combined with IMAGE"},
 		"owner":       {images(1), []string{"x@sha256:" + digest, "--owner", "a"}, "cannot be combined with IMAGE"},
 		"no owner":    {images(1), []string{"--owner", "a", "--no-owner"}, "none of the others can be"},

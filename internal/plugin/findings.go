@@ -13,7 +13,7 @@ import (
 func (o *options) findingsCommand() *cobra.Command {
 	var f filters
 	var platform, sort string
-	var closed bool
+	var closed, suppressed bool
 	cmd := &cobra.Command{
 		Use:     "findings [IMAGE]",
 		Aliases: []string{"finding", "vulnerabilities", "vulns"},
@@ -29,7 +29,10 @@ IMAGE is an image ID, a part of it that only one image has, or the image referen
   kubectl scanner findings nginx:1.27 --severity high
 
   # Findings of an image that were closed
-  kubectl scanner findings sha256:1e42bbe25081 --closed`,
+  kubectl scanner findings sha256:1e42bbe25081 --closed
+
+  # Findings of an image with those that exceptions suppress
+  kubectl scanner findings nginx:1.27 --suppressed`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: o.completeArguments(o.completeImages),
 	}
@@ -40,9 +43,10 @@ IMAGE is an image ID, a part of it that only one image has, or the image referen
 	cmd.Flags().StringVar(&sort, "sort", "-risk", "Order: -risk, -severity; with IMAGE also package, otherwise also -epss and id")
 	cmd.Flags().StringVar(&platform, "platform", "", "Platform of IMAGE, for example linux/amd64. If absent, a scanned platform is selected")
 	cmd.Flags().BoolVar(&closed, "closed", false, "Closed findings of IMAGE instead of open ones")
+	cmd.Flags().BoolVar(&suppressed, "suppressed", false, "Include the findings of IMAGE that exceptions suppress")
 	cmd.RunE = o.run(func(ctx context.Context, c *client, namespace string, arguments []string) error {
-		if len(arguments) == 0 && (platform != "" || closed) {
-			return errors.New("--platform and --closed require IMAGE")
+		if len(arguments) == 0 && (platform != "" || closed || suppressed) {
+			return errors.New("--platform, --closed and --suppressed require IMAGE")
 		}
 		if len(arguments) == 1 && (f.workload != "" || f.kind != "" || f.owner != "" || f.noOwner) {
 			return errors.New("--workload, --workload-kind, --owner and --no-owner cannot be combined with IMAGE")
@@ -68,11 +72,14 @@ IMAGE is an image ID, a part of it that only one image has, or the image referen
 		if closed {
 			query.Set("closed", "true")
 		}
+		if suppressed {
+			query.Set("suppressed", "true")
+		}
 		list, err := list[api.Finding](ctx, c, o.limit, query, findingsOf(id)...)
 		if err != nil {
 			return err
 		}
-		return show(o, list, "", "findings", o.findingColumns(closed))
+		return show(o, list, "", "findings", o.findingColumns(closed, suppressed))
 	})
 	return cmd
 }
@@ -96,7 +103,7 @@ func (o *options) vulnerabilityColumns() []column[api.VulnerabilitySummary] {
 	}
 }
 
-func (o *options) findingColumns(closed bool) []column[api.Finding] {
+func (o *options) findingColumns(closed, suppressed bool) []column[api.Finding] {
 	columns := []column[api.Finding]{
 		{header: "VULNERABILITY", value: func(f api.Finding) string { return f.Vulnerability.Id }},
 		{header: "SEVERITY", value: func(f api.Finding) string { return string(f.Vulnerability.Severity) }},
@@ -117,7 +124,19 @@ func (o *options) findingColumns(closed bool) []column[api.Finding] {
 	if closed {
 		columns = append(columns, column[api.Finding]{header: "CLOSED", value: func(f api.Finding) string { return o.age(f.FixedAt) }})
 	}
+	if suppressed {
+		columns = append(columns, column[api.Finding]{header: "SUPPRESSED", value: func(f api.Finding) string { return suppression(f.Suppressed, f.Decisions) }})
+	}
 	return append(columns, column[api.Finding]{header: "LOCATIONS", wide: true, value: func(f api.Finding) string { return locations(f.Locations) }})
+}
+
+// suppression says which decision suppresses a finding, "" for one that is not suppressed.
+func suppression(suppressed *bool, decisions *api.Decisions) string {
+	if suppressed == nil || !*suppressed || decisions == nil || len(*decisions) == 0 {
+		return ""
+	}
+	first := (*decisions)[0]
+	return string(first.Status) + " (" + first.Object.Name + ")"
 }
 
 func locations(list []api.Location) string {
@@ -131,7 +150,7 @@ func locations(list []api.Location) string {
 func (o *options) affectedCommand() *cobra.Command {
 	var f filters
 	var on string
-	var closed bool
+	var closed, suppressed bool
 	cmd := &cobra.Command{
 		Use:   "affected CVE",
 		Short: "List the images and workloads that a vulnerability affects",
@@ -148,6 +167,7 @@ func (o *options) affectedCommand() *cobra.Command {
 	o.addLimit(cmd.Flags())
 	cmd.Flags().StringVar(&on, "on", "", "What ran on this day (UTC, YYYY-MM-DD) and was affected then")
 	cmd.Flags().BoolVar(&closed, "closed", false, "What was affected and no longer is")
+	cmd.Flags().BoolVar(&suppressed, "suppressed", false, "Include what exceptions suppress")
 	cmd.RunE = o.run(func(ctx context.Context, c *client, namespace string, arguments []string) error {
 		query, err := f.query(namespace)
 		if err != nil {
@@ -157,17 +177,20 @@ func (o *options) affectedCommand() *cobra.Command {
 		if closed {
 			query.Set("closed", "true")
 		}
+		if suppressed {
+			query.Set("suppressed", "true")
+		}
 		list, err := list[api.Affected](ctx, c, o.limit, query, "api", "v1", "vulnerabilities", arguments[0], "affected")
 		if err != nil {
 			return err
 		}
-		return show(o, list, namespace, "affected images", o.affectedColumns(namespace == ""))
+		return show(o, list, namespace, "affected images", o.affectedColumns(namespace == "", suppressed))
 	})
 	return cmd
 }
 
-func (o *options) affectedColumns(allNamespaces bool) []column[api.Affected] {
-	return []column[api.Affected]{
+func (o *options) affectedColumns(allNamespaces, suppressed bool) []column[api.Affected] {
+	columns := []column[api.Affected]{
 		{header: "IMAGE", value: func(a api.Affected) string { return o.shortImage(a.ImageId) }},
 		{header: "PLATFORM", wide: true, value: func(a api.Affected) string { return a.Platform }},
 		{header: "PACKAGE", value: func(a api.Affected) string { return a.Package.Name }},
@@ -181,6 +204,10 @@ func (o *options) affectedColumns(allNamespaces bool) []column[api.Affected] {
 		{header: "FIRST-SEEN", wide: true, value: func(a api.Affected) string { return o.age(a.FirstSeen) }},
 		{header: "CLOSED", wide: true, value: func(a api.Affected) string { return o.age(a.FixedAt) }},
 	}
+	if suppressed {
+		columns = append(columns, column[api.Affected]{header: "SUPPRESSED", value: func(a api.Affected) string { return suppression(a.Suppressed, a.Decisions) }})
+	}
+	return columns
 }
 
 // workloads names the first workloads that run an image: two, or in a wide table all that the operator names.

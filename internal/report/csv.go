@@ -43,8 +43,9 @@ var (
 		"vulnerability", "severity", "package", "version", "fixed_in", "type", "epss", "risk", "kev",
 		"fix_state", "namespace", "purl", "locations", "data_source",
 	}
-	csvHistoryColumns = []string{"first_seen", "fixed_at"}
-	csvImageColumns   = []string{"image_id", "platform", "distro", "end_of_life", "image_created"}
+	csvHistoryColumns  = []string{"first_seen", "fixed_at"}
+	csvDecisionColumns = []string{"suppressed", "decision", "decision_expires_at"}
+	csvImageColumns    = []string{"image_id", "platform", "distro", "end_of_life", "image_created"}
 )
 
 // csvText writes the findings of one image.
@@ -52,6 +53,9 @@ func csvText(w io.Writer, in Input) error {
 	columns := csvColumns
 	if in.History {
 		columns = slices.Concat(columns, csvHistoryColumns)
+	}
+	if in.Decisions {
+		columns = slices.Concat(columns, csvDecisionColumns)
 	}
 	return csvImage(NewCSV(w, columns...), in)
 }
@@ -66,6 +70,10 @@ func csvImage(rows CSV, in Input, before ...string) error {
 		cells := slices.Concat(before, csvCells(f))
 		if in.History {
 			cells = append(cells, csvTime(f.FirstSeen), csvTime(f.FixedAt))
+		}
+		if in.Decisions {
+			decision, expires := DecisionCells(f.Decisions)
+			cells = append(cells, yes(f.Suppressed), decision, expires)
 		}
 		_ = rows.Row(cells...) // an error stays until the flush
 	}

@@ -51,6 +51,8 @@ type Input struct {
 	ToolVersion string
 	// History adds to CSV when findings were first seen and fixed.
 	History bool
+	// Decisions adds to CSV what suppresses findings.
+	Decisions bool
 	// Packages and Findings call yield for each package and each finding of the image, in a stable order, until
 	// yield fails; they return that error. Without Findings, CycloneDX and SPDX contain only the packages.
 	Packages func(yield func(model.HeldPackage) error) error

@@ -162,6 +162,7 @@ func sarifResult(in Input, f model.Finding, rule int) *sarif.Result {
 		RuleID: &f.Vulnerability.ID, Message: *sarif.NewTextMessage(text), Properties: properties,
 		PartialFingerprints: map[string]any{"scanner-operator/v1": hex.EncodeToString(digest[:])},
 		Locations:           []*sarif.Location{sarifLocation(in, f, first)},
+		Suppressions:        sarifSuppressions(f),
 	}
 	return result.WithRuleIndex(rule).WithLevel(sarifLevel(f.Vulnerability.Severity))
 }

@@ -27,6 +27,9 @@ type record struct {
 	affects map[string]cdx.Affects
 	// upgrades holds the sentences of the recommendation.
 	upgrades map[string]struct{}
+	// open says that one of its findings is not suppressed; decision suppresses the first one that is.
+	open     bool
+	decision *model.Decision
 }
 
 // vulnerabilities writes each vulnerability of an image once; first says that none stands before.
@@ -68,6 +71,12 @@ func (d *document) vulnerabilities(in Input, first *bool) error {
 
 // add notes that a package is affected, and which versions of it are not.
 func (r *record) add(ref string, f model.Finding) {
+	switch {
+	case !f.Suppressed || len(f.Decisions) == 0:
+		r.open = true
+	case r.decision == nil:
+		r.decision = &f.Decisions[0]
+	}
 	versions := []cdx.AffectedVersions{{Version: bounded(f.Package.Version), Status: cdx.VulnerabilityStatusAffected}}
 	if f.Package.Version == "" {
 		versions = nil
@@ -106,6 +115,9 @@ func (r *record) cyclonedx() cdx.Vulnerability {
 			references = append(references, cdx.VulnerabilityReference{ID: alias, Source: &cdx.Source{Name: v.Namespace}})
 		}
 		out.References = &references
+	}
+	if r.decision != nil && !r.open {
+		out.Analysis = analysis(r.decision)
 	}
 	upgrades := slices.Sorted(maps.Keys(r.upgrades))
 	out.Recommendation = strings.Join(upgrades[:min(maxRecommendations, len(upgrades))], " ")

@@ -148,13 +148,16 @@ func (s *Server) exportFindings(ctx context.Context, query store.FindingQuery, f
 	if query.Closed && format != report.FormatCSV {
 		return nil, problem.BadRequest("format %q does not support closed findings; use json or csv", format)
 	}
+	if query.Suppressed && format == report.FormatSPDX {
+		return nil, problem.BadRequest("format %q does not support suppressed findings; use json, csv, sarif or cyclonedx-json", format)
+	}
 	return s.exportOne(ctx, query.Image, format, "findings", func(ctx context.Context, image store.Image) (report.Input, error) {
 		if image.State != store.StateScanned {
 			return report.Input{}, store.ErrNotFound
 		}
 		query.Image = image.Key
 		in := s.input(ctx, image)
-		in.History = true
+		in.History, in.Decisions = true, query.Suppressed
 		in.Findings = func(yield func(model.Finding) error) error { return s.eachFinding(ctx, query, yield) }
 		return in, nil
 	})

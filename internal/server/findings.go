@@ -43,6 +43,7 @@ func toFinding(f model.Finding) api.Finding {
 		Details:       make([]api.MatchDetail, 0, len(f.Details)),
 		Locations:     make([]api.Location, 0, len(f.Locations)),
 		FirstSeen:     optionalTime(f.FirstSeen), FixedAt: optionalTime(f.FixedAt),
+		Suppressed: optional(f.Suppressed), Decisions: toDecisions(f.Decisions),
 	}
 	for _, d := range f.Details {
 		out.Details = append(out.Details, api.MatchDetail{
@@ -53,6 +54,20 @@ func toFinding(f model.Finding) api.Finding {
 		out.Locations = append(out.Locations, api.Location{Path: l.Path, Layer: optional(l.Layer)})
 	}
 	return out
+}
+
+// toDecisions leaves out the authors: who sees a finding in some namespaces need not know them.
+func toDecisions(decisions []model.Decision) *api.Decisions {
+	out := make(api.Decisions, 0, len(decisions))
+	for i := range decisions {
+		d := &decisions[i]
+		out = append(out, api.Decision{
+			Status: api.DecisionStatus(d.Status), Suppresses: d.Suppresses, Justification: optional(d.Justification), Comment: optional(d.Comment),
+			Since: d.Since, ExpiresAt: optionalTime(d.ExpiresAt),
+			Object: api.DecisionObject{Kind: d.Kind, Namespace: optional(d.Namespace), Name: d.Name},
+		})
+	}
+	return optionalList(out)
 }
 
 func toFix(fix model.Fix) api.Fix {

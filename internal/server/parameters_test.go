@@ -37,6 +37,7 @@ func TestParametersAreRefused(t *testing.T) {
 		"/api/v1/images?format=xml":                                     `format "xml" is not one of json, cyclonedx-json, spdx-json, sarif, csv`,
 		"/api/v1/images?pageSize=9999999999999999999":                   "pageSize",
 		"/api/v1/images?state=Pending&format=sarif":                     `format "sarif" exports findings, which only images in the state Scanned have`,
+		image + "/findings?suppressed=true&format=spdx-json":            "does not support suppressed findings",
 		image + "/findings?closed=true&format=cyclonedx-json":           "does not support closed findings",
 		image + "/sbom?format=csv":                                      `format "csv" is not one of cyclonedx-json, spdx-json`,
 		"/api/v1/vulnerabilities?sort=epss":                             `sort "epss" is not one of -risk, -severity, -epss, id`,

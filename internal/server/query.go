@@ -223,8 +223,9 @@ func findingQuery(imageID string, params api.ListFindingsParams) (store.FindingQ
 		Image: p.image(imageID, params.Platform),
 		Text:  p.text("text", params.Text, maxText), MinSeverity: p.severity(params.Severity),
 		Fixable: value(params.Fixable), KEV: value(params.Kev), MinEPSS: p.probability("epss", params.Epss), Closed: value(params.Closed),
-		Sort: choice(&p, "sort", params.Sort, store.SortFindingRisk, store.SortFindingSeverity, store.SortFindingPackage),
-		Page: p.page(params.PageToken, params.PageSize),
+		Suppressed: value(params.Suppressed),
+		Sort:       choice(&p, "sort", params.Sort, store.SortFindingRisk, store.SortFindingSeverity, store.SortFindingPackage),
+		Page:       p.page(params.PageToken, params.PageSize),
 	}
 	return query, p.err
 }

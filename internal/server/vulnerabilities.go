@@ -131,7 +131,7 @@ func (o operations) ListAffected(ctx context.Context, request api.ListAffectedRe
 	params := request.Params
 	query := store.AffectedQuery{
 		Where: p.where(params.Namespace, params.Workload, params.WorkloadKind, p.ownership(params.Owner, params.NoOwner)), ID: p.identifier("vulnerability ID", request.Id, maxVulnerabilityID),
-		On: day(params.On), Closed: value(params.Closed), Page: p.page(params.PageToken, params.PageSize),
+		On: day(params.On), Closed: value(params.Closed), Suppressed: value(params.Suppressed), Page: p.page(params.PageToken, params.PageSize),
 	}
 	if query.Closed && params.On != nil {
 		p.refuse("closed and on are mutually exclusive")
@@ -165,7 +165,7 @@ func (s *Server) exportAffected(ctx context.Context, query store.AffectedQuery) 
 		name: "affected",
 		columns: []string{
 			"vulnerability", "severity", "image_id", "platform", "package", "version", "type", "purl", "fix_state", "fixed_in", "first_seen", "fixed_at",
-			"running", "exposed_since", "exposed_until", "workload_count", "workloads", "namespace", "owners",
+			"running", "exposed_since", "exposed_until", "workload_count", "workloads", "namespace", "suppressed", "decision", "decision_expires_at", "owners",
 		},
 		page: func(ctx context.Context, page store.Page) ([]store.Affected, string, int, error) {
 			query.Page = page
@@ -173,10 +173,12 @@ func (s *Server) exportAffected(ctx context.Context, query store.AffectedQuery) 
 			return found.Affected, found.NextToken, found.Total, unknownVulnerability(err)
 		},
 		row: func(a store.Affected) []string {
+			decision, expires := report.DecisionCells(a.Decisions)
 			return []string{
 				a.VulnerabilityID, a.Severity.String(), a.Image.ImageID, a.Image.Platform.String(), a.Package.Name, a.Package.Version,
 				a.Package.Type, a.Package.PURL, string(a.Fix.State), strings.Join(a.Fix.Versions, " "), timeCell(a.FirstSeen), timeCell(a.FixedAt),
 				yes(a.Running), timeCell(a.ExposedSince), timeCell(a.ExposedUntil), strconv.Itoa(a.WorkloadCount), workloadsCell(a.Workloads), a.Namespace,
+				yes(a.Suppressed), decision, expires,
 				ownersCell(a.Workloads),
 			}
 		},
@@ -196,7 +198,7 @@ func toAffected(a store.Affected) api.Affected {
 		VulnerabilityId: a.VulnerabilityID, Namespace: a.Namespace, Severity: api.Severity(a.Severity.String()), Fix: toFix(a.Fix),
 		FirstSeen: optionalTime(a.FirstSeen), FixedAt: optionalTime(a.FixedAt), Running: a.Running,
 		ExposedSince: optionalTime(a.ExposedSince), ExposedUntil: optionalTime(a.ExposedUntil),
-		Workloads: toWorkloads(a.Workloads), WorkloadCount: a.WorkloadCount,
+		Workloads: toWorkloads(a.Workloads), WorkloadCount: a.WorkloadCount, Suppressed: optional(a.Suppressed), Decisions: toDecisions(a.Decisions),
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/scanner-operator/scanner-operator/internal/controller/bellerophon"
+	"github.com/scanner-operator/scanner-operator/internal/controller/exceptions"
 	"github.com/scanner-operator/scanner-operator/internal/controller/mycustomresource"
 	"github.com/scanner-operator/scanner-operator/internal/controller/podset"
 	"github.com/scanner-operator/scanner-operator/internal/deploymentfeed"
@@ -27,8 +28,10 @@ const reporter = "scanner-operator"
 // The names of the controllers, as --controllers takes them.
 const (
 	ControllerBellerophonSimple = "bellerophonsimple"
-	ControllerMyCustomResource  = "mycustomresource"
-	ControllerPodSet            = "podset"
+	// ControllerExceptions applies ClusterVulnerabilityExceptions.
+	ControllerExceptions       = "exceptions"
+	ControllerMyCustomResource = "mycustomresource"
+	ControllerPodSet           = "podset"
 	// ControllerRollout follows Deployments and what rollouts bring.
 	ControllerRollout = "rollout"
 	ControllerScanner = "scanner"
@@ -39,7 +42,7 @@ const allControllers = "*"
 
 // ControllerNames returns the names of all controllers, sorted.
 func ControllerNames() []string {
-	return []string{ControllerBellerophonSimple, ControllerMyCustomResource, ControllerPodSet, ControllerRollout, ControllerScanner}
+	return []string{ControllerBellerophonSimple, ControllerExceptions, ControllerMyCustomResource, ControllerPodSet, ControllerRollout, ControllerScanner}
 }
 
 // enabled says whether a controller is to run. As in kube-controller-manager, the first entry of the list that names the controller decides:
@@ -57,13 +60,14 @@ func (o *Options) enabled(controller string) bool {
 }
 
 // addControllers adds those that are to run.
-func (o *Operator) addControllers(matcher *matching.Matcher, hub *feed.Hub, wake *waker) error {
+func (o *Operator) addControllers(matcher *matching.Matcher, hub *feed.Hub, wake, recount *waker) error {
 	objects, err := metrics.NewObjects(ctrlmetrics.Registry, kube.Kinds())
 	if err != nil {
 		return err
 	}
 	for name, add := range map[string]func() error{
 		ControllerBellerophonSimple: func() error { return o.addBellerophon(objects) },
+		ControllerExceptions:        func() error { return o.addExceptions(recount) },
 		ControllerMyCustomResource:  func() error { return o.addMyCustomResources(objects) },
 		ControllerPodSet:            func() error { return o.addPodSets(objects) },
 		ControllerRollout:           func() error { return o.addRollouts(hub) },
@@ -86,6 +90,13 @@ func (o *Operator) addBellerophon(objects *metrics.Objects) error {
 	}
 	if err := reconciler.SetupWithManager(o.manager); err != nil {
 		return fmt.Errorf("set up the BellerophonSimple controller: %w", err)
+	}
+	return nil
+}
+
+func (o *Operator) addExceptions(recount *waker) error {
+	if err := exceptions.NewReconciler(o.manager.GetClient(), o.store, clock.RealClock{}).SetupWithManager(o.manager, recount.events); err != nil {
+		return fmt.Errorf("set up the exceptions controller: %w", err)
 	}
 	return nil
 }

@@ -10,13 +10,14 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
-// follow turns events of the store, whichever replica caused them, into work: SBOMs to match, Scanners to look at.
-func follow(ctx context.Context, hub *feed.Hub, matcher *matching.Matcher, wake *waker) error {
+// follow turns events of the store, whichever replica caused them, into work: SBOMs to match, Scanners to look at, exceptions to count findings of.
+func follow(ctx context.Context, hub *feed.Hub, matcher *matching.Matcher, wake, recount *waker) error {
 	for ctx.Err() == nil {
 		subscription := hub.Subscribe(ctx, feed.Filter{})
 		// Whatever was missed while there was no subscription.
 		matcher.Wake()
 		wake.wake()
+		recount.wake()
 		for e := range subscription.C() {
 			switch e.Kind {
 			case store.EventImageCataloged:
@@ -27,8 +28,13 @@ func follow(ctx context.Context, hub *feed.Hub, matcher *matching.Matcher, wake 
 					logr.FromContextOrDiscard(ctx).Error(err, "Cannot read the current vulnerability database build")
 				}
 				wake.wake()
+				recount.wake()
 			case store.EventImageMatched, store.EventImageFailed, store.EventImageRemoved:
 				// A failure too: it may be one to match, or have been recorded for another Scanner that wants the image.
+				wake.wake()
+				recount.wake()
+			case store.EventDecisionChanged, store.EventDecisionExpired:
+				// They change the counts of images, and no other event tells of it.
 				wake.wake()
 			default:
 				// The other events, such as those about objects, need no work.

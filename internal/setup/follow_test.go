@@ -59,7 +59,7 @@ func TestFollowWakesScannersForFailures(t *testing.T) {
 	parts.Go(func() { _ = hub.Run(ctx) })
 	<-hub.Started()
 	matcher := matching.New(nil, nil, nil, clock.RealClock{}, logr.Discard())
-	parts.Go(func() { _ = follow(ctx, hub, matcher, wake) })
+	parts.Go(func() { _ = follow(ctx, hub, matcher, wake, newWaker()) })
 	woken := func(why string) {
 		t.Helper()
 		select {

@@ -165,13 +165,13 @@ func (o *Operator) wire(ctx context.Context) error {
 		return err
 	}
 	hub := feed.New(o.store, feed.Config{Log: opts.Log.WithName("feed")})
-	wake := newWaker()
+	wake, recount := newWaker(), newWaker()
 	matcher.MissingChanged = wake.wake
 
 	if err := o.addCertificate(); err != nil {
 		return err
 	}
-	if err := o.addControllers(matcher, hub, wake); err != nil {
+	if err := o.addControllers(matcher, hub, wake, recount); err != nil {
 		return err
 	}
 	if o.server, err = o.newServer(matcher, library, hub); err != nil {
@@ -180,7 +180,7 @@ func (o *Operator) wire(ctx context.Context) error {
 	for _, runnable := range append(o.matching(matcher, library),
 		library,
 		onAllReplicas(hub.Run),
-		onAllReplicas(func(ctx context.Context) error { return follow(ctx, hub, matcher, wake) }),
+		onAllReplicas(func(ctx context.Context) error { return follow(ctx, hub, matcher, wake, recount) }),
 		&feed.Compactor{Events: o.store, Retention: opts.EventRetention, Clock: clock.RealClock{}, Log: opts.Log.WithName("feed")},
 		o.server,
 	) {
@@ -280,7 +280,7 @@ func (f onAllReplicas) Start(ctx context.Context) error { return f(ctx) }
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (onAllReplicas) NeedLeaderElection() bool { return false }
 
-// waker makes the Scanner controller look at everything. Many calls make one event.
+// waker makes a controller look at everything. Many calls make one event.
 type waker struct{ events chan event.GenericEvent }
 
 func newWaker() *waker { return &waker{events: make(chan event.GenericEvent, 1)} }

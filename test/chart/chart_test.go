@@ -46,7 +46,7 @@ func TestNames(t *testing.T) {
 		"Service":        {"scanner-controller-manager-api-service", "scanner-controller-manager-metrics-service"},
 		"ServiceAccount": {"scanner-controller-manager"},
 		"CustomResourceDefinition": {
-			"mycustomresources.poc.test.domain", "podsets.app.example.com",
+			"clustervulnerabilityexceptions.scanner.zoltankerezsi.xyz", "mycustomresources.poc.test.domain", "podsets.app.example.com",
 			"scanners.scanner.zoltankerezsi.xyz", "sheroes.stable.simple-bellerophon.io",
 		},
 	}

@@ -3,6 +3,7 @@ import type {
   Counts,
   CoverageSummary,
   DatabaseBuild,
+  Decision,
   Distribution,
   FailureReason,
   Finding,
@@ -281,6 +282,38 @@ export function makeFindings(image: Image): Finding[] {
     }),
   );
 }
+
+/** What an exception says of findings. */
+export const suppression = {
+  suppressed: true,
+  decisions: [
+    {
+      status: "NotAffected",
+      suppresses: true,
+      justification: "vulnerable_code_not_in_execute_path",
+      comment: "The parser is not reachable: the ingress drops such requests.",
+      since: "2026-10-01T08:00:00Z",
+      expiresAt: "2030-01-31T00:00:00Z",
+      object: { kind: "ClusterVulnerabilityException", name: "parser-not-reachable" },
+    },
+    {
+      status: "UnderInvestigation",
+      suppresses: false,
+      since: "2026-11-20T08:00:00Z",
+      object: { kind: "ClusterVulnerabilityException", name: "ask-the-vendor" },
+    },
+  ] satisfies Decision[],
+};
+
+/** Findings of an image that exceptions suppress. */
+export const makeSuppressed = (image: Image): Finding[] =>
+  makeFindings(image)
+    .slice(0, 2)
+    .map((finding, index) => ({
+      ...finding,
+      vulnerability: { ...finding.vulnerability, id: `CVE-2020-900${index}` },
+      ...suppression,
+    }));
 
 export function makeOverview(
   images: Image[],

@@ -11,7 +11,7 @@ import type {
   Finding,
   Image,
 } from "../src/gen/model/index.ts";
-import { makeFindings, makeImages, makeOverview } from "./data.ts";
+import { makeFindings, makeImages, makeOverview, makeSuppressed, suppression } from "./data.ts";
 import { buildId, hostileChanges, makeDatabases } from "./databases.ts";
 import { hostileFindings, hostileImages } from "./hostile.ts";
 import { agesMatch, byCreation, filterSums } from "./filter.ts";
@@ -79,6 +79,8 @@ const types: Partial<Record<string, string>> = {
 export class MockOperator {
   options: MockOptions;
   images: Image[];
+  /** Vulnerabilities whose findings an exception suppresses from now on. */
+  readonly suppressed = new Set<string>();
   sums: Sums;
   readonly users: Users;
   /** Newest first; what each generation changed. */
@@ -231,7 +233,10 @@ export class MockOperator {
     const summary = sums.vulnerabilities.find((entry) => entry.id === id);
     if (!summary) return void problem(response, 404, "Not found", `nothing has or had ${id}`);
     const closed = params.get("closed") === "true";
-    const affected = makeAffected(summary, images, closed)
+    const all = makeAffected(summary, images, closed);
+    if (params.get("suppressed") === "true")
+      all.splice(0, 1, ...all.slice(0, 1).map((row) => ({ ...row, ...suppression })));
+    const affected = all
       .map((row) => (this.options.sums?.owners ? { ...row, workloads: row.workloads.map(withOwner) } : row))
       .filter(
         ({ running, workloads }) =>
@@ -384,7 +389,10 @@ export class MockOperator {
         ? makeFindings(image)
             .slice(0, 3)
             .map((finding) => ({ ...finding, fixedAt: image.matchedAt ?? image.firstSeen }))
-        : makeFindings(image);
+        : [
+            ...makeFindings(image).filter(({ vulnerability: { id } }) => !this.suppressed.has(id)),
+            ...(params.get("suppressed") === "true" ? makeSuppressed(image) : []),
+          ];
     const findings = all.filter(
       ({ vulnerability, package: pkg, fix }) =>
         `${vulnerability.id} ${pkg.name}`.toLowerCase().includes(text) &&

@@ -160,6 +160,33 @@ func (e DatabaseState) Valid() bool {
 	}
 }
 
+// Defines values for DecisionStatus.
+const (
+	DecisionStatusAcceptedRisk       DecisionStatus = "AcceptedRisk"
+	DecisionStatusFalsePositive      DecisionStatus = "FalsePositive"
+	DecisionStatusFixed              DecisionStatus = "Fixed"
+	DecisionStatusNotAffected        DecisionStatus = "NotAffected"
+	DecisionStatusUnderInvestigation DecisionStatus = "UnderInvestigation"
+)
+
+// Valid indicates whether the value is a known member of the DecisionStatus enum.
+func (e DecisionStatus) Valid() bool {
+	switch e {
+	case DecisionStatusAcceptedRisk:
+		return true
+	case DecisionStatusFalsePositive:
+		return true
+	case DecisionStatusFixed:
+		return true
+	case DecisionStatusNotAffected:
+		return true
+	case DecisionStatusUnderInvestigation:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for EventType.
 const (
 	EventTypeEvent EventType = "event"
@@ -179,6 +206,8 @@ func (e EventType) Valid() bool {
 const (
 	ChangeRequested  EventKind = "change.requested"
 	DatabaseUpdated  EventKind = "database.updated"
+	DecisionChanged  EventKind = "decision.changed"
+	DecisionExpired  EventKind = "decision.expired"
 	FindingChanged   EventKind = "finding.changed"
 	FindingClosed    EventKind = "finding.closed"
 	FindingOpened    EventKind = "finding.opened"
@@ -202,6 +231,10 @@ func (e EventKind) Valid() bool {
 	case ChangeRequested:
 		return true
 	case DatabaseUpdated:
+		return true
+	case DecisionChanged:
+		return true
+	case DecisionExpired:
 		return true
 	case FindingChanged:
 		return true
@@ -867,6 +900,9 @@ func (e ListWorkloadsParamsFormat) Valid() bool {
 
 // Affected A package in an image that is or was affected by a vulnerability.
 type Affected struct {
+	// Decisions The decisions about the finding, the one that takes precedence first; absent if there is none.
+	Decisions *Decisions `json:"decisions,omitempty"`
+
 	// ExposedSince When a container first ran the image while it was affected; absent if none did.
 	ExposedSince *time.Time `json:"exposedSince,omitempty"`
 
@@ -887,9 +923,12 @@ type Affected struct {
 	Platform  string  `json:"platform"`
 
 	// Running At least one container runs the image now.
-	Running         bool     `json:"running"`
-	Severity        Severity `json:"severity"`
-	VulnerabilityId string   `json:"vulnerabilityId"`
+	Running  bool     `json:"running"`
+	Severity Severity `json:"severity"`
+
+	// Suppressed A decision suppresses the finding. Absent otherwise.
+	Suppressed      *bool  `json:"suppressed,omitempty"`
+	VulnerabilityId string `json:"vulnerabilityId"`
 
 	// WorkloadCount Number of all these workloads.
 	WorkloadCount int `json:"workloadCount"`
@@ -1150,6 +1189,50 @@ type DatabaseUpdate struct {
 	Total *int64 `json:"total,omitempty"`
 }
 
+// Decision A statement that a finding does not count, or why it is looked at, and the object that makes it.
+type Decision struct {
+	// Comment The reason in words.
+	Comment *string `json:"comment,omitempty"`
+
+	// ExpiresAt When it ends; absent if it has no end.
+	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
+
+	// Justification Why the status is NotAffected, with a value of VEX such as component_not_present.
+	Justification *string `json:"justification,omitempty"`
+
+	// Object The object that a decision comes from.
+	Object DecisionObject `json:"object"`
+
+	// Since When the decision began to apply.
+	Since time.Time `json:"since"`
+
+	// Status NotAffected: the vulnerability cannot be exploited. FalsePositive: the package does not have it. AcceptedRisk: it is real, and is not
+	// fixed for now. Fixed: the package contains the fix, although its version does not show it. UnderInvestigation: not decided yet; findings
+	// are not suppressed.
+	Status DecisionStatus `json:"status"`
+
+	// Suppresses False if the decision does not suppress the finding: it is a dry run, or its status is UnderInvestigation.
+	Suppresses bool `json:"suppresses"`
+}
+
+// DecisionObject The object that a decision comes from.
+type DecisionObject struct {
+	// Kind For example ClusterVulnerabilityException.
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+
+	// Namespace Absent for objects of the whole cluster.
+	Namespace *string `json:"namespace,omitempty"`
+}
+
+// DecisionStatus NotAffected: the vulnerability cannot be exploited. FalsePositive: the package does not have it. AcceptedRisk: it is real, and is not
+// fixed for now. Fixed: the package contains the fix, although its version does not show it. UnderInvestigation: not decided yet; findings
+// are not suppressed.
+type DecisionStatus string
+
+// Decisions The decisions about the finding, the one that takes precedence first; absent if there is none.
+type Decisions = []Decision
+
 // Distribution The distribution of an image. The dates are those of the vulnerability database in use; absent if it does not state them.
 type Distribution struct {
 	// EndOfLife End of security updates.
@@ -1252,16 +1335,21 @@ type FailureReason string
 
 // Finding defines model for Finding.
 type Finding struct {
-	Details []MatchDetail `json:"details"`
+	// Decisions The decisions about the finding, the one that takes precedence first; absent if there is none.
+	Decisions *Decisions    `json:"decisions,omitempty"`
+	Details   []MatchDetail `json:"details"`
 
 	// FirstSeen When the image was first found to be affected.
 	FirstSeen *time.Time `json:"firstSeen,omitempty"`
 	Fix       Fix        `json:"fix"`
 
 	// FixedAt When the finding was closed; absent while it is open.
-	FixedAt       *time.Time    `json:"fixedAt,omitempty"`
-	Locations     []Location    `json:"locations"`
-	Package       Package       `json:"package"`
+	FixedAt   *time.Time `json:"fixedAt,omitempty"`
+	Locations []Location `json:"locations"`
+	Package   Package    `json:"package"`
+
+	// Suppressed A decision suppresses the finding. Absent otherwise.
+	Suppressed    *bool         `json:"suppressed,omitempty"`
 	Vulnerability Vulnerability `json:"vulnerability"`
 }
 
@@ -1903,6 +1991,9 @@ type PageToken = string
 // Platform defines model for Platform.
 type Platform = string
 
+// Suppressed defines model for Suppressed.
+type Suppressed = bool
+
 // VulnerabilityID defines model for VulnerabilityID.
 type VulnerabilityID = string
 
@@ -2093,8 +2184,12 @@ type ListFindingsParams struct {
 
 	// Closed Return closed findings, as far back as the history is retained, instead of open ones. Only with the formats json and
 	// csv.
-	Closed *bool                   `form:"closed,omitempty" json:"closed,omitempty"`
-	Sort   *ListFindingsParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
+	Closed *bool `form:"closed,omitempty" json:"closed,omitempty"`
+
+	// Suppressed Include findings that decisions suppress, each with its `decisions`. Decisions do not apply to closed findings and to past days. Not with
+	// the format spdx-json.
+	Suppressed *Suppressed             `form:"suppressed,omitempty" json:"suppressed,omitempty"`
+	Sort       *ListFindingsParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
 
 	// Format If absent, the Accept header selects the format; the default is json, as described here. cyclonedx-json: CycloneDX 1.6
 	// with vulnerabilities. spdx-json: SPDX 2.3. sarif: SARIF 2.1.0. csv: one row per finding.
@@ -2344,6 +2439,10 @@ type ListAffectedParams struct {
 
 	// Closed Return what was affected and no longer is, instead of what is affected now. Cannot be combined with "on".
 	Closed *bool `form:"closed,omitempty" json:"closed,omitempty"`
+
+	// Suppressed Include findings that decisions suppress, each with its `decisions`. Decisions do not apply to closed findings and to past days. Not with
+	// the format spdx-json.
+	Suppressed *Suppressed `form:"suppressed,omitempty" json:"suppressed,omitempty"`
 
 	// Namespace Return what runs in this namespace now.
 	Namespace *Namespace `form:"namespace,omitempty" json:"namespace,omitempty"`
@@ -3387,6 +3486,19 @@ func (siw *ServerInterfaceWrapper) ListFindings(w http.ResponseWriter, r *http.R
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "closed"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "closed", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "suppressed" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "suppressed", r.URL.Query(), &params.Suppressed, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "suppressed"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "suppressed", Err: err})
 		}
 		return
 	}
@@ -4642,6 +4754,19 @@ func (siw *ServerInterfaceWrapper) ListAffected(w http.ResponseWriter, r *http.R
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "closed"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "closed", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "suppressed" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "suppressed", r.URL.Query(), &params.Suppressed, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "suppressed"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "suppressed", Err: err})
 		}
 		return
 	}

@@ -3,11 +3,15 @@ import { createContext, useContext, useEffect, useMemo, useSyncExternalStore, ty
 import { invalidateDatabases } from "@/features/database/queries";
 import { hasLongList, invalidateImage, presencesKey, refreshRows } from "@/features/images/queries";
 import { getGetOverviewQueryKey } from "@/gen/images/images";
-import { getGetSessionQueryKey } from "@/gen/operator/operator";
+import { EventKind } from "@/gen/model";
+import { getGetSessionQueryKey, getListEventsUrl } from "@/gen/operator/operator";
 import { getGetTrendsQueryKey } from "@/gen/workloads/workloads";
 import { Coalescer, type Batch } from "@/lib/coalesce";
+import { parseEvent } from "@/lib/events";
 import { invalidateLists, refreshInterval } from "@/lib/lists";
 import { LiveConnection, parseMessage, socketURL, type LiveStatus } from "@/lib/live";
+
+const decisionKinds: EventKind[] = [EventKind.decisionchanged, EventKind.decisionexpired];
 
 const offlinePoll = 30_000;
 const onlinePoll = 60_000;
@@ -68,7 +72,7 @@ class Refresher {
 
 export function LiveProvider({ children }: { children: ReactNode }) {
   const client = useQueryClient();
-  const { connection, coalescer, refresher } = useMemo(() => {
+  const { connection, coalescer, refresher, all, decisions } = useMemo(() => {
     const refresher = new Refresher(client);
     const coalescer = new Coalescer(refresher.apply);
     const connection = new LiveConnection({
@@ -78,19 +82,32 @@ export function LiveProvider({ children }: { children: ReactNode }) {
       onOnline: refresher.all,
       onOffline: refresher.session,
     });
-    return { connection, coalescer, refresher };
+    // What exceptions change in lists is in no message about images.
+    const all = new Coalescer(() => client.invalidateQueries());
+    const decisions = new LiveConnection({
+      url: socketURL(getListEventsUrl({ kind: decisionKinds })),
+      parse: parseEvent(decisionKinds),
+      onMessage: () => all.add("decisions", refreshInterval(client)),
+      onOnline: () => undefined,
+      onOffline: () => undefined,
+    });
+    return { connection, coalescer, refresher, all, decisions };
   }, [client]);
 
   useEffect(() => {
     coalescer.start();
     refresher.start();
+    all.start();
     connection.open();
+    decisions.open();
     return () => {
       connection.close();
+      decisions.close();
+      all.stop();
       coalescer.stop();
       refresher.stop();
     };
-  }, [connection, coalescer, refresher]);
+  }, [connection, coalescer, refresher, all, decisions]);
 
   const status = useSyncExternalStore(connection.subscribe, connection.getStatus);
 

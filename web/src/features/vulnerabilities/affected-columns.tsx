@@ -5,6 +5,7 @@ import { RelativeTime } from "@/components/ui/relative-time";
 import type { Column } from "@/components/ui/virtual-table";
 import { Workloads } from "@/components/workloads";
 import { ImageName } from "@/components/image-name";
+import { DecisionBadge } from "@/features/exceptions/decisions";
 import type { Affected } from "@/gen/model";
 import { imagePath, parseImageId } from "@/lib/image-id";
 import { visible } from "@/lib/text";
@@ -77,7 +78,16 @@ export const affectedColumns = (time: Time): Column<Affected>[] => [
     header: "Severity",
     cell: ({ row: { original: row } }) => <SeverityBadge severity={row.severity} />,
   },
-  { id: "fix", header: "Fixed in", cell: ({ row: { original: row } }) => <FixedIn fix={row.fix} /> },
+  {
+    id: "fix",
+    header: "Fixed in",
+    cell: ({ row: { original: row } }) => (
+      <>
+        <FixedIn fix={row.fix} />
+        <DecisionBadge of={row} className="max-w-full" />
+      </>
+    ),
+  },
   {
     id: "seen",
     header: time === "closed" ? "Closed" : "First seen",
@@ -123,6 +133,7 @@ export function AffectedCard({ row, time }: { row: Affected; time: Time }) {
       <div className="mt-1 flex gap-x-2 text-[13px] text-muted">
         <span className="shrink-0">Fixed in</span>
         <FixedIn fix={row.fix} />
+        <DecisionBadge of={row} className="ml-auto" />
       </div>
       <p className="mt-1 flex flex-wrap gap-x-4 text-[13px] text-muted">
         <span>

@@ -7,6 +7,7 @@ import { FilterBar } from "@/components/ui/filter-bar";
 import { ListPanel } from "@/components/ui/list-panel";
 import { StatePanel } from "@/components/ui/state";
 import { Tabs } from "@/components/ui/tabs";
+import { ToggleButton } from "@/components/ui/toggle-button";
 import { Empty } from "@/features/session/empty";
 import type { Affected, AffectedPage } from "@/gen/model";
 import { getListAffectedUrl } from "@/gen/vulnerabilities/vulnerabilities";
@@ -91,6 +92,11 @@ function AffectedTable({
             max={today}
             onChange={(on) => update({ on })}
           />
+        )}
+        {time === "now" && (
+          <ToggleButton pressed={filters.suppressed} onChange={(suppressed) => update({ suppressed })}>
+            Show suppressed
+          </ToggleButton>
         )}
         <NamespaceFilter value={filters.namespace} onChange={(namespace) => update({ namespace })} />
         <OwnerFilter value={filters.owner} onChange={(owner) => update({ owner })} />

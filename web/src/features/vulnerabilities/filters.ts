@@ -49,6 +49,8 @@ export interface AffectedFilters {
   on: string;
   namespace: string;
   owner: string;
+  /** What decisions suppress is listed too, which counts when the time is "now". */
+  suppressed: boolean;
 }
 
 export const affectedFilters = address<AffectedFilters>({
@@ -56,14 +58,16 @@ export const affectedFilters = address<AffectedFilters>({
   on: notNarrowing(day("on")),
   namespace: text("namespace", 253),
   owner: text("owner", 253),
+  suppressed: notNarrowing(flag("suppressed")),
 });
 
 export const toAffectedRequest = (
-  { time, on, namespace, owner }: AffectedFilters,
+  { time, on, namespace, owner, suppressed }: AffectedFilters,
   today: string,
 ): ListAffectedParams => ({
   ...(time === "day" && { on: on || today }),
   ...(time === "closed" && { closed: true }),
+  ...(time === "now" && suppressed && { suppressed: true }),
   namespace: orAbsent(namespace),
   owner: orAbsent(owner),
 });

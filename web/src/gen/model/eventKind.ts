@@ -26,5 +26,7 @@ export const EventKind = {
   sherochanged: "shero.changed",
   rolloutchanged: "rollout.changed",
   rolloutevaluated: "rollout.evaluated",
+  decisionchanged: "decision.changed",
+  decisionexpired: "decision.expired",
   changerequested: "change.requested",
 } as const;

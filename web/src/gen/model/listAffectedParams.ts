@@ -8,6 +8,7 @@ import type { NoOwnerParameter } from "./noOwnerParameter.ts";
 import type { OwnerParameter } from "./ownerParameter.ts";
 import type { PageSizeParameter } from "./pageSizeParameter.ts";
 import type { PageTokenParameter } from "./pageTokenParameter.ts";
+import type { SuppressedParameter } from "./suppressedParameter.ts";
 import type { WorkloadKindParameter } from "./workloadKindParameter.ts";
 import type { WorkloadNameParameter } from "./workloadNameParameter.ts";
 
@@ -21,6 +22,11 @@ export type ListAffectedParams = {
    * Return what was affected and no longer is, instead of what is affected now. Cannot be combined with "on".
    */
   closed?: boolean;
+  /**
+   * Include findings that decisions suppress, each with its `decisions`. Decisions do not apply to closed findings and to past days. Not with
+   * the format spdx-json.
+   */
+  suppressed?: SuppressedParameter;
   /**
    * Return what runs in this namespace now.
    * @maxLength 253

@@ -8,6 +8,7 @@ import type { PageSizeParameter } from "./pageSizeParameter.ts";
 import type { PageTokenParameter } from "./pageTokenParameter.ts";
 import type { PlatformParameter } from "./platformParameter.ts";
 import type { Severity } from "./severity.ts";
+import type { SuppressedParameter } from "./suppressedParameter.ts";
 
 export type ListFindingsParams = {
   /**
@@ -43,6 +44,11 @@ export type ListFindingsParams = {
    * csv.
    */
   closed?: boolean;
+  /**
+   * Include findings that decisions suppress, each with its `decisions`. Decisions do not apply to closed findings and to past days. Not with
+   * the format spdx-json.
+   */
+  suppressed?: SuppressedParameter;
   sort?: ListFindingsSort;
   /**
    * If absent, the Accept header selects the format; the default is json, as described here. cyclonedx-json: CycloneDX 1.6

@@ -5,6 +5,7 @@ import { RowToggle } from "@/components/ui/open-rows";
 import { RelativeTime } from "@/components/ui/relative-time";
 import { sortable } from "@/components/ui/sort-header";
 import type { Column } from "@/components/ui/virtual-table";
+import { SuppressedMark } from "@/features/exceptions/decisions";
 import { ListFindingsSort, type Finding } from "@/gen/model";
 import { cn } from "@/lib/cn";
 import { fixedIn } from "@/lib/fix";
@@ -64,6 +65,7 @@ export function columns({ sort, setSort, closed, isOpen, toggle }: Options): Col
         <span className="flex items-center gap-2 text-sm">
           <VulnerabilityLink id={finding.vulnerability.id} className="relative min-w-0 truncate" />
           {(finding.vulnerability.kev?.length ?? 0) > 0 && <KevMark />}
+          <SuppressedMark of={finding} />
         </span>
       ),
     },
@@ -176,6 +178,7 @@ export function FindingCard({
       <div className="flex items-center gap-2">
         <VulnerabilityLink id={vulnerability.id} className="relative z-1 min-w-0 text-sm" />
         {(vulnerability.kev?.length ?? 0) > 0 && <KevMark />}
+        <SuppressedMark of={finding} />
         <SeverityBadge severity={vulnerability.severity} className="ml-auto" />
         <RowToggle label={toggleLabel(finding)} open={open} onToggle={onToggle} className="-mr-1" />
       </div>

@@ -11,6 +11,7 @@ export interface FindingFilters {
   fixable: boolean;
   kev: boolean;
   closed: boolean;
+  suppressed: boolean;
   sort: ListFindingsSort;
 }
 
@@ -22,6 +23,7 @@ export const findingFilters = address<FindingFilters>({
   fixable: flag("fixable"),
   kev: flag("kev"),
   closed: flag("closed"),
+  suppressed: notNarrowing(flag("suppressed")),
   sort: choice("sort", ListFindingsSort, ListFindingsSort["-risk"]),
 });
 
@@ -32,5 +34,6 @@ export const toRequest = (filters: FindingFilters): ListFindingsParams => ({
   fixable: orAbsent(filters.fixable),
   kev: orAbsent(filters.kev),
   closed: orAbsent(filters.closed),
+  suppressed: orAbsent(filters.suppressed && !filters.closed),
   sort: filters.sort,
 });

@@ -1,5 +1,7 @@
 import { maxShown, Part, Tags, VulnerabilityFacts } from "@/components/vulnerability-facts";
 import { RelativeTime } from "@/components/ui/relative-time";
+import { Decisions } from "@/features/exceptions/decisions";
+import { WriteException } from "@/features/exceptions/write-exception";
 import type { Finding, MatchDetail } from "@/gen/model";
 import { visible } from "@/lib/text";
 import { facts, matchType, type Fact } from "./finding";
@@ -42,6 +44,12 @@ export function FindingDetail({ finding }: { finding: Finding }) {
         <VulnerabilityFacts vulnerability={vulnerability} />
       </div>
       <div className="min-w-0 space-y-5">
+        {!finding.fixedAt && (
+          <Part title={finding.suppressed ? "Suppressed" : "Exceptions"}>
+            <Decisions decisions={finding.decisions ?? []} />
+            {!finding.suppressed && <WriteException vulnerability={vulnerability.id} pkg={pkg} />}
+          </Part>
+        )}
         <Part title="Match details">
           {details.length === 0 && <p className="text-muted">The report contains no match details.</p>}
           {details.slice(0, maxShown).map((detail, index) => (

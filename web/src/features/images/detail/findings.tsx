@@ -81,6 +81,11 @@ export function Findings({ imageId }: { imageId: string }) {
         <ToggleButton pressed={filters.closed} onChange={(closed) => update({ closed })}>
           Closed
         </ToggleButton>
+        {!filters.closed && (
+          <ToggleButton pressed={filters.suppressed} onChange={(suppressed) => update({ suppressed })}>
+            Show suppressed
+          </ToggleButton>
+        )}
         <Select
           label="Sort"
           options={sortOptions}

@@ -1,0 +1,209 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The condition types of an exception.
+const (
+	// ConditionApplied is True when the exception is in effect. Its reason is an AppliedReason.
+	ConditionApplied = "Applied"
+	// ConditionUsed is True when the exception matches findings.
+	ConditionUsed = "Used"
+)
+
+// AppliedReason is the reason of the condition Applied.
+type AppliedReason string
+
+// The reasons of the condition Applied.
+const (
+	// Applied: the exception is in effect.
+	Applied AppliedReason = "Applied"
+	// DryRun: the matches are counted only, as spec.mode says.
+	DryRun AppliedReason = "DryRun"
+	// Expired: spec.expiresAt has passed.
+	Expired AppliedReason = "Expired"
+	// TooBroad: the exception matches more findings than the bounds allow.
+	TooBroad AppliedReason = "TooBroad"
+	// TooMany: there are more exceptions than the bounds allow, and this is one of the newest.
+	TooMany AppliedReason = "TooMany"
+	// Invalid: the exception cannot be read. The message of the condition states the problem.
+	Invalid AppliedReason = "Invalid"
+)
+
+// The reasons of the condition Used.
+const (
+	// ReasonFindingsMatched: findings match.
+	ReasonFindingsMatched = "FindingsMatched"
+	// ReasonNoFindings: no finding matches.
+	ReasonNoFindings = "NoFindings"
+	// ReasonNotInEffect: the exception has expired, or cannot be applied.
+	ReasonNotInEffect = "NotInEffect"
+)
+
+// FindingStatus is what an exception states about the findings that it matches.
+type FindingStatus string
+
+// The statuses of findings.
+const (
+	// NotAffected findings are in the image, but the vulnerability cannot be exploited.
+	NotAffected FindingStatus = "NotAffected"
+	// FalsePositive findings are errors of the match: the package does not have the vulnerability.
+	FalsePositive FindingStatus = "FalsePositive"
+	// AcceptedRisk findings are real, and are not fixed for now.
+	AcceptedRisk FindingStatus = "AcceptedRisk"
+	// UnderInvestigation findings are not decided yet. They are not suppressed.
+	UnderInvestigation FindingStatus = "UnderInvestigation"
+	// Fixed findings have been fixed in the package, for example by a patch that keeps the version.
+	Fixed FindingStatus = "Fixed"
+)
+
+// Justification is why findings are NotAffected. The values are those of VEX.
+type Justification string
+
+// Mode is whether an exception suppresses findings.
+type Mode string
+
+// The modes of exceptions.
+const (
+	// ModeApply suppresses the findings that match.
+	ModeApply Mode = "Apply"
+	// ModeDryRun counts the findings that match, and suppresses none.
+	ModeDryRun Mode = "DryRun"
+)
+
+// ExceptionSpec states which findings an exception concerns, and what it says about them.
+//
+// +kubebuilder:validation:XValidation:rule="self.status == 'NotAffected' ? has(self.justification) || has(self.comment) : !has(self.justification)",message="status NotAffected needs a justification or a comment, and other statuses have no justification"
+// +kubebuilder:validation:XValidation:rule="self.status != 'AcceptedRisk' || has(self.comment)",message="status AcceptedRisk needs a comment that states why"
+type ExceptionSpec struct {
+	// Match states which findings the exception concerns.
+	// +required
+	Match ExceptionMatch `json:"match"`
+
+	// Status is what the exception states about the findings. Findings that are NotAffected, FalsePositive, AcceptedRisk or Fixed are
+	// suppressed: they are left out of lists and counts. UnderInvestigation suppresses nothing, and is shown with the findings.
+	// +required
+	// +kubebuilder:validation:Enum=NotAffected;FalsePositive;AcceptedRisk;UnderInvestigation;Fixed
+	Status FindingStatus `json:"status"`
+
+	// Justification is why the findings are NotAffected.
+	// +optional
+	// +kubebuilder:validation:Enum=component_not_present;vulnerable_code_not_present;vulnerable_code_not_in_execute_path;vulnerable_code_cannot_be_controlled_by_adversary;inline_mitigations_already_exist
+	Justification Justification `json:"justification,omitempty"`
+
+	// Comment is the reason in words. Everybody who sees a finding can read it.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=4096
+	Comment string `json:"comment,omitempty"`
+
+	// ExpiresAt is when the exception ends. From then on the findings count again. Defaults to no end.
+	// +optional
+	ExpiresAt *metav1.Time `json:"expiresAt,omitempty"`
+
+	// ExpireWhenFixed ends the exception for each finding that has a fix: only findings without a fix match.
+	// +optional
+	ExpireWhenFixed bool `json:"expireWhenFixed,omitempty"`
+
+	// Mode is Apply, or DryRun to count the findings that match without suppressing them.
+	// +optional
+	// +kubebuilder:default=Apply
+	// +kubebuilder:validation:Enum=Apply;DryRun
+	Mode Mode `json:"mode,omitempty"`
+}
+
+// ExceptionMatch selects findings. A finding matches if its vulnerability is one of the vulnerabilities and its package is one of the packages;
+// an empty list matches all.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.vulnerabilities) && size(self.vulnerabilities) > 0 || has(self.packages) && size(self.packages) > 0",message="name a vulnerability or a package"
+type ExceptionMatch struct {
+	// Vulnerabilities are IDs or aliases, for example CVE-2024-3094 or GHSA-rxwq-x6h5-x525.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=100
+	// +kubebuilder:validation:items:MaxLength=128
+	// +kubebuilder:validation:items:Pattern=`^[A-Za-z][A-Za-z0-9._:/+-]{2,127}$`
+	Vulnerabilities []string `json:"vulnerabilities,omitempty"`
+
+	// Packages are package URLs without qualifiers and subpath. A * at the end of a segment or of the version stands for any characters,
+	// for example pkg:deb/debian/openssl, pkg:npm/%40angular/* or pkg:golang/golang.org/x/net@v0.1*. Without a version they match every version.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=50
+	// +kubebuilder:validation:items:MaxLength=512
+	// +kubebuilder:validation:items:Pattern=`^pkg:[a-z][a-z0-9.+-]*(/(@?[^/?#@*\s]+\*?|\*))+(@([^/?#*\s]+\*?|\*))?$`
+	Packages []string `json:"packages,omitempty"`
+}
+
+// ExceptionStatus is the observed state of an exception.
+type ExceptionStatus struct {
+	// ObservedGeneration is the metadata.generation that the status is based on.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// Conditions are Applied and Used.
+	// +optional
+	// +patchMergeKey=type
+	// +patchStrategy=merge
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
+
+	// MatchedFindings is the number of current findings in images that match. A vulnerability of a package is counted once per image. It is
+	// counted at most once a minute. Not set until it has been counted, and when the exception is not in effect.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	MatchedFindings *int64 `json:"matchedFindings,omitempty"`
+
+	// SuppressedFindings is the number of these findings that the exception suppresses: all or, with DryRun and UnderInvestigation, none.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	SuppressedFindings *int64 `json:"suppressedFindings,omitempty"`
+
+	// Unused is true when the exception has matched no finding for 24 hours.
+	// +optional
+	Unused bool `json:"unused,omitempty"`
+
+	// Expired is true when spec.expiresAt has passed.
+	// +optional
+	Expired bool `json:"expired,omitempty"`
+}
+
+// ClusterVulnerabilityException states that findings do not count, in all namespaces: why, and until when.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=clustervulnerabilityexceptions,singular=clustervulnerabilityexception,scope=Cluster,shortName=cvex,categories=all-security
+// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.spec.status`
+// +kubebuilder:printcolumn:name="Applied",type=string,JSONPath=`.status.conditions[?(@.type=="Applied")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Applied")].reason`
+// +kubebuilder:printcolumn:name="Matched",type=integer,JSONPath=`.status.matchedFindings`
+// +kubebuilder:printcolumn:name="Suppressed",type=integer,JSONPath=`.status.suppressedFindings`
+// +kubebuilder:printcolumn:name="Unused",type=boolean,JSONPath=`.status.unused`,priority=1
+// +kubebuilder:printcolumn:name="Expires",type=string,JSONPath=`.spec.expiresAt`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type ClusterVulnerabilityException struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+
+	// Spec states which findings the exception concerns, and what it says about them.
+	// +required
+	Spec ExceptionSpec `json:"spec"`
+	// Status is the observed state.
+	// +optional
+	Status ExceptionStatus `json:"status,omitzero"`
+}
+
+// ClusterVulnerabilityExceptionList is a list of ClusterVulnerabilityExceptions.
+//
+// +kubebuilder:object:root=true
+type ClusterVulnerabilityExceptionList struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ListMeta `json:"metadata,omitzero"`
+	// Items are the exceptions.
+	Items []ClusterVulnerabilityException `json:"items"`
+}

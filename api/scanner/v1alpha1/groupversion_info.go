@@ -1,0 +1,33 @@
+// Package v1alpha1 holds ClusterVulnerabilityException: which findings do not count, and why.
+//
+// +kubebuilder:object:generate=true
+// +groupName=scanner.zoltankerezsi.xyz
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+var (
+	// GroupVersion is the group and version of the types in this package.
+	GroupVersion = schema.GroupVersion{Group: "scanner.zoltankerezsi.xyz", Version: "v1alpha1"}
+
+	// SchemeBuilder collects the functions that add the types of this package to a scheme.
+	SchemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
+
+	// AddToScheme adds the types of this package to a scheme.
+	AddToScheme = SchemeBuilder.AddToScheme
+)
+
+// Resource returns the group resource of a plural name of this group.
+func Resource(plural string) schema.GroupResource {
+	return GroupVersion.WithResource(plural).GroupResource()
+}
+
+func addKnownTypes(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(GroupVersion, &ClusterVulnerabilityException{}, &ClusterVulnerabilityExceptionList{})
+	metav1.AddToGroupVersion(scheme, GroupVersion)
+	return nil
+}

@@ -1,0 +1,92 @@
+package exceptions
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	scannerv1alpha1 "github.com/scanner-operator/scanner-operator/api/scanner/v1alpha1"
+	"github.com/scanner-operator/scanner-operator/internal/kube"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+// unusedAfter is how long an exception applies without a match before it is unused.
+const unusedAfter = 24 * time.Hour
+
+// writeStatuses writes the statuses that have changed. It returns false when some are left for another time.
+func (r *Reconciler) writeStatuses(
+	ctx context.Context, exceptions []scannerv1alpha1.ClusterVulnerabilityException, problems map[store.DecisionObject]store.DecisionProblem,
+) (bool, error) {
+	all := true
+	for i := range exceptions {
+		before := &exceptions[i]
+		after := before.DeepCopy()
+		problem, refused := problems[objectOf(before)]
+		if refused {
+			setNotApplied(after, problem)
+		} else {
+			r.setApplied(after)
+		}
+		if equality.Semantic.DeepEqual(before.Status, after.Status) {
+			continue
+		}
+		if !r.patches.AllowN(r.clock.Now(), 1) {
+			return false, nil
+		}
+		switch err := kube.PatchStatus(ctx, r.client, before, after); {
+		case apierrors.IsConflict(err):
+			// The cache is behind.
+			all = false
+		case client.IgnoreNotFound(err) != nil:
+			return false, err
+		}
+	}
+	return all, nil
+}
+
+// setNotApplied says why an exception is not in effect.
+func setNotApplied(e *scannerv1alpha1.ClusterVulnerabilityException, problem store.DecisionProblem) {
+	e.Status.ObservedGeneration = e.Generation
+	e.Status.MatchedFindings, e.Status.SuppressedFindings, e.Status.Unused = nil, nil, false
+	e.Status.Expired = problem.Reason == store.DecisionExpired
+	setCondition(e, scannerv1alpha1.ConditionApplied, metav1.ConditionFalse, string(problem.Reason), problem.Message)
+	setCondition(e, scannerv1alpha1.ConditionUsed, metav1.ConditionFalse, scannerv1alpha1.ReasonNotInEffect, "The exception is not in effect.")
+}
+
+// setApplied says what an exception does that the store has taken.
+func (r *Reconciler) setApplied(e *scannerv1alpha1.ClusterVulnerabilityException) {
+	counted, found := r.counts[e.UID]
+	if !found {
+		// It ended while it was counted.
+		return
+	}
+	e.Status.ObservedGeneration, e.Status.Expired = e.Generation, false
+	e.Status.MatchedFindings, e.Status.SuppressedFindings = new(int64(counted.Matched)), new(int64(counted.Suppressed))
+	e.Status.Unused = counted.Matched == 0 && r.clock.Since(counted.Since) >= unusedAfter
+	switch {
+	case e.Spec.Mode == scannerv1alpha1.ModeDryRun:
+		setCondition(e, scannerv1alpha1.ConditionApplied, metav1.ConditionFalse, string(scannerv1alpha1.DryRun),
+			"Dry run: findings that match are counted and not suppressed.")
+	case e.Spec.Status == scannerv1alpha1.UnderInvestigation:
+		setCondition(e, scannerv1alpha1.ConditionApplied, metav1.ConditionTrue, string(scannerv1alpha1.Applied),
+			"The exception is shown with the findings that match; status UnderInvestigation suppresses none.")
+	default:
+		setCondition(e, scannerv1alpha1.ConditionApplied, metav1.ConditionTrue, string(scannerv1alpha1.Applied), "Findings that match are suppressed.")
+	}
+	if counted.Matched > 0 {
+		setCondition(e, scannerv1alpha1.ConditionUsed, metav1.ConditionTrue, scannerv1alpha1.ReasonFindingsMatched, "Findings match.")
+	} else {
+		setCondition(e, scannerv1alpha1.ConditionUsed, metav1.ConditionFalse, scannerv1alpha1.ReasonNoFindings, "No finding matches.")
+	}
+}
+
+func setCondition(e *scannerv1alpha1.ClusterVulnerabilityException, kind string, status metav1.ConditionStatus, reason, message string) {
+	meta.SetStatusCondition(&e.Status.Conditions, metav1.Condition{
+		Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: e.Generation,
+	})
+}

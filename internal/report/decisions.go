@@ -1,0 +1,81 @@
+package report
+
+import (
+	"strings"
+	"time"
+
+	cdx "github.com/CycloneDX/cyclonedx-go"
+	"github.com/owenrumney/go-sarif/sarif"
+
+	"github.com/scanner-operator/scanner-operator/internal/model"
+)
+
+// DecisionCells returns the status and the object of the decision that takes precedence, and when it ends.
+func DecisionCells(decisions []model.Decision) (decision, expiresAt string) {
+	if len(decisions) == 0 {
+		return "", ""
+	}
+	first := &decisions[0]
+	return string(first.Status) + " (" + objectName(first) + ")", csvTime(first.ExpiresAt)
+}
+
+// objectName names the object that a decision comes from.
+func objectName(d *model.Decision) string {
+	if d.Namespace != "" {
+		return d.Kind + " " + d.Namespace + "/" + d.Name
+	}
+	return d.Kind + " " + d.Name
+}
+
+// because says why a decision was made, who says so, and until when.
+func because(d *model.Decision) string {
+	words := []string{string(d.Status)}
+	if d.Justification != "" {
+		words = append(words, d.Justification)
+	}
+	if d.Comment != "" {
+		words = append(words, d.Comment)
+	}
+	words = append(words, objectName(d))
+	if !d.ExpiresAt.IsZero() {
+		words = append(words, "until "+d.ExpiresAt.UTC().Format(time.RFC3339))
+	}
+	return printable(strings.Join(words, "; "))
+}
+
+// sarifSuppressions are the decisions that suppress a finding.
+func sarifSuppressions(f model.Finding) []*sarif.Suppression {
+	var list []*sarif.Suppression
+	for i := range f.Decisions {
+		if f.Suppressed && f.Decisions[i].Suppresses {
+			list = append(list, sarif.NewSuppression("external").WithStatus("accepted").WithJustifcation(because(&f.Decisions[i])))
+		}
+	}
+	return list
+}
+
+// analysis is a decision in CycloneDX.
+func analysis(d *model.Decision) *cdx.VulnerabilityAnalysis {
+	a := &cdx.VulnerabilityAnalysis{Detail: because(d)}
+	switch d.Status {
+	case model.DecisionNotAffected:
+		a.State = cdx.IASNotAffected
+	case model.DecisionFalsePositive:
+		a.State = cdx.IASFalsePositive
+	case model.DecisionFixed:
+		a.State = cdx.IASResolved
+	case model.DecisionAcceptedRisk:
+		a.State, a.Response = cdx.IASExploitable, &[]cdx.ImpactAnalysisResponse{cdx.IARWillNotFix}
+	case model.DecisionUnderInvestigation:
+		a.State = cdx.IASInTriage
+	}
+	switch d.Justification {
+	case "component_not_present", "vulnerable_code_not_present":
+		a.Justification = cdx.IAJCodeNotPresent
+	case "vulnerable_code_not_in_execute_path":
+		a.Justification = cdx.IAJCodeNotReachable
+	case "inline_mitigations_already_exist":
+		a.Justification = cdx.IAJProtectedByMitigatingControl
+	}
+	return a
+}

@@ -1,0 +1,21 @@
+import type { Decision, DecisionStatus } from "@/gen/model";
+
+const statuses: Record<DecisionStatus, string> = {
+  NotAffected: "Not affected",
+  FalsePositive: "False positive",
+  AcceptedRisk: "Accepted risk",
+  UnderInvestigation: "Under investigation",
+  Fixed: "Fixed",
+};
+
+export const statusOf = ({ status }: Decision) => statuses[status];
+
+/** The justification of VEX in words. */
+export const justificationOf = ({ justification }: Decision) => {
+  const words = (justification ?? "").replaceAll("_", " ");
+  return words.charAt(0).toUpperCase() + words.slice(1);
+};
+
+/** The object that a decision comes from, as kubectl takes it. */
+export const objectOf = ({ object: { kind, namespace, name } }: Decision) =>
+  `${kind} ${namespace ? `${namespace}/` : ""}${name}`;
