@@ -168,8 +168,8 @@ func TestAggregation(t *testing.T) {
 		}
 		return n
 	}
-	if got := count(""); got != 5 {
-		t.Errorf("%d aggregation labels, want view, edit, admin for viewers and edit, admin for editors", got)
+	if got := count(""); got != 6 {
+		t.Errorf("%d aggregation labels, want view, edit, admin for viewers, edit, admin for editors and admin for exceptions", got)
 	}
 	if got := count("rbac: {aggregate: false}"); got != 0 {
 		t.Errorf("%d aggregation labels although rbac.aggregate is false", got)
