@@ -65,7 +65,7 @@ export function SearchInput({ label, placeholder, value, maxLength, onChange, cl
             setText("");
             input.current?.focus();
           }}
-          className="absolute top-1/2 right-1.5 flex size-6 -translate-y-1/2 items-center justify-center rounded text-muted hover:bg-subtle hover:text-ink"
+          className="absolute top-1/2 right-1 flex size-7 -translate-y-1/2 items-center justify-center rounded text-muted hover:bg-subtle hover:text-ink"
         >
           <X className="size-3.5" aria-hidden />
         </button>

@@ -3,6 +3,7 @@ import { RelativeTime } from "@/components/ui/relative-time";
 import { Popover, PopoverContent, PopoverTrigger } from "@/components/ui/popover";
 import type { Decision } from "@/gen/model";
 import { cn } from "@/lib/cn";
+import { formatDateTime } from "@/lib/format";
 import { visible } from "@/lib/text";
 import { justificationOf, objectOf, statusOf } from "./decision";
 
@@ -18,9 +19,7 @@ function Entry({ decision }: { decision: Decision }) {
         <span className="font-medium">{statusOf(decision)}</span>{" "}
         <span className="text-muted">
           {decision.expiresAt ? (
-            <>
-              until <RelativeTime iso={decision.expiresAt} />
-            </>
+            <time dateTime={decision.expiresAt}>until {formatDateTime(decision.expiresAt)}</time>
           ) : (
             "without an end"
           )}
