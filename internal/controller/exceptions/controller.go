@@ -119,6 +119,10 @@ func decisions(exceptions []scannerv1alpha1.ClusterVulnerabilityException) []sto
 		}
 		if spec.ExpiresAt != nil {
 			decision.ExpiresAt = spec.ExpiresAt.Time
+			if decision.ExpiresAt.IsZero() {
+				// It is an end like any other, and not none.
+				decision.ExpiresAt = time.Unix(0, 0)
+			}
 		}
 		all = append(all, decision)
 	}

@@ -2,6 +2,7 @@ package exceptions
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -359,4 +360,15 @@ func (w *world) reconcile(t *testing.T) time.Duration {
 		t.Fatal(err)
 	}
 	return result.RequeueAfter
+}
+
+// TestZeroTimeIsAnEnd: an exception that ends in the year 1 has ended, and does not apply for ever.
+func TestZeroTimeIsAnEnd(t *testing.T) {
+	var exception scannerv1alpha1.ClusterVulnerabilityException
+	if err := json.Unmarshal([]byte(`{"spec":{"expiresAt":"0001-01-01T00:00:00Z"}}`), &exception); err != nil {
+		t.Fatal(err)
+	}
+	if got := decisions([]scannerv1alpha1.ClusterVulnerabilityException{exception})[0].ExpiresAt; got.IsZero() || got.After(time.Now()) {
+		t.Errorf("the exception ends at %s", got)
+	}
 }
