@@ -47,8 +47,8 @@ func (l *eventLog) Changed() <-chan struct{} {
 	return l.changed
 }
 
-// A failure that was recorded for one Scanner, or by matching, changes the status of every Scanner with that image.
-func TestFollowWakesScannersForFailures(t *testing.T) {
+// A failure that was recorded for one Scanner, or by matching, changes the status of every Scanner with that image; an exception the counts of all.
+func TestFollowWakesScanners(t *testing.T) {
 	log := &eventLog{changed: make(chan struct{})}
 	hub := feed.New(log, feed.Config{Log: logr.Discard()})
 	wake := newWaker()
@@ -71,4 +71,8 @@ func TestFollowWakesScannersForFailures(t *testing.T) {
 	woken("the beginning")
 	log.add(store.EventImageFailed)
 	woken("a failure")
+	log.add(store.EventDecisionChanged)
+	woken("an exception")
+	log.add(store.EventDecisionExpired)
+	woken("the end of an exception")
 }
