@@ -1,4 +1,4 @@
-import { render, screen } from "@testing-library/react";
+import { render, screen, waitFor } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { describe, expect, it } from "vitest";
 import { ToastProvider } from "@/components/ui/toast";
@@ -7,6 +7,9 @@ import { hostileTexts } from "../../../mock/hostile";
 import { Decisions, DecisionBadge, SuppressedMark } from "./decisions";
 import { exceptionManifest } from "./manifest";
 import { WriteException } from "./write-exception";
+
+/** A popover opens when it has its place, which takes a busy machine some time. */
+const patience = { timeout: 4000 };
 
 const now = Date.parse("2026-11-23T09:00:00Z");
 
@@ -80,7 +83,7 @@ spec:
       </ToastProvider>,
     );
     await user.click(screen.getByRole("button", { name: "Write an exception" }));
-    await user.click(await screen.findByRole("button", { name: "Copy the manifest" }));
+    await user.click(await screen.findByRole("button", { name: "Copy the manifest" }, patience));
     expect(await navigator.clipboard.readText()).toContain("kind: ClusterVulnerabilityException");
   });
 });
@@ -112,7 +115,7 @@ describe("decisions", () => {
   it("are behind the status", async () => {
     render(<DecisionBadge of={{ suppressed: true, decisions: [decision] }} />);
     await userEvent.click(screen.getByRole("button", { name: /^Suppressed: ?Not affected$/ }));
-    expect(await screen.findByText("Nothing starts an SSH server.")).toBeVisible();
+    await waitFor(() => expect(screen.getByText("Nothing starts an SSH server.")).toBeVisible(), patience);
   });
 
   it.each(hostileTexts)("show %s as text", (text) => {
