@@ -33,7 +33,7 @@ func (o *vexOptions) addFlags(flags *pflag.FlagSet) {
 // read reads the documents. It returns nil when there is none.
 func (o *vexOptions) read(format report.Format) (*vex.Set, error) {
 	if o.showSuppressed && format != report.FormatTable && format != report.FormatJSON {
-		return nil, fmt.Errorf("--show-suppressed: the output format %s cannot contain suppressed vulnerabilities; use %s or %s",
+		return nil, fmt.Errorf("--show-suppressed does not support the output format %s; use %s or %s",
 			format, report.FormatTable, report.FormatJSON)
 	}
 	if o.showSuppressed && len(o.files) == 0 {

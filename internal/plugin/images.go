@@ -49,8 +49,8 @@ func (f *filters) addWorkloads(cmd *cobra.Command) {
 
 // addOwner adds the flags about owners.
 func (f *filters) addOwner(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.owner, "owner", "", "Only workloads with this owner")
-	cmd.Flags().BoolVar(&f.noOwner, "no-owner", false, "Only workloads without an owner")
+	cmd.Flags().StringVar(&f.owner, "owner", "", "Only what workloads with this owner run")
+	cmd.Flags().BoolVar(&f.noOwner, "no-owner", false, "Only what workloads without an owner run")
 	cmd.MarkFlagsMutuallyExclusive("owner", "no-owner")
 }
 

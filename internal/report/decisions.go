@@ -74,6 +74,8 @@ func analysis(d *model.Decision) *cdx.VulnerabilityAnalysis {
 		a.Justification = cdx.IAJCodeNotPresent
 	case "vulnerable_code_not_in_execute_path":
 		a.Justification = cdx.IAJCodeNotReachable
+	case "vulnerable_code_cannot_be_controlled_by_adversary":
+		a.Justification = cdx.IAJRequiresEnvironment
 	case "inline_mitigations_already_exist":
 		a.Justification = cdx.IAJProtectedByMitigatingControl
 	}

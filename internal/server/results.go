@@ -254,10 +254,12 @@ type content struct {
 	state       store.State
 	sbom, build string
 	matched     time.Time
+	// counts differ when an exception begins or ends.
+	counts store.Counts
 }
 
 func fingerprint(image store.Image) content {
-	c := content{state: image.State, sbom: image.SBOMSHA256, matched: image.MatchedAt.UTC()}
+	c := content{state: image.State, sbom: image.SBOMSHA256, matched: image.MatchedAt.UTC(), counts: image.Counts}
 	if image.Database != nil {
 		c.build = image.Database.ID
 	}

@@ -360,7 +360,7 @@ func cdxVersionStatus(position string, analysis Status, own string) (Status, err
 	case cdx.VulnerabilityStatusAffected:
 		return StatusAffected, nil
 	case cdx.VulnerabilityStatusNotAffected:
-		if analysis.Closes() {
+		if analysis.Suppresses() {
 			return analysis, nil
 		}
 		return StatusNotAffected, nil

@@ -112,7 +112,7 @@ func (s *Set) Apply(names model.ImageNames, findings []model.Finding, versions V
 	matched := map[*Statement]bool{}
 	for i := range findings {
 		deciding := s.decide(image, newSubject(&findings[i]), versions, func(e entry) { matched[e.statement] = true })
-		if deciding == nil || !deciding.statement.Status.Closes() {
+		if deciding == nil || !deciding.statement.Status.Suppresses() {
 			result.Open = append(result.Open, findings[i])
 			continue
 		}

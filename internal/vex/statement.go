@@ -43,8 +43,8 @@ const (
 	StatusUnderInvestigation = Status(openvex.StatusUnderInvestigation)
 )
 
-// Closes reports whether findings with this status do not count: not_affected and fixed.
-func (s Status) Closes() bool { return s == StatusNotAffected || s == StatusFixed }
+// Suppresses reports whether findings with this status are suppressed: not_affected and fixed.
+func (s Status) Suppresses() bool { return s == StatusNotAffected || s == StatusFixed }
 
 // caution orders statuses: of two that contradict each other, the one that claims less safety prevails.
 func (s Status) caution() int {

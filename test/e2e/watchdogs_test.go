@@ -26,7 +26,8 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 )
 
-// Any scan needs more memory than the small one. The large one is enough for a sample, and not for largeFile in an image beside it.
+// The scan of an image with license texts needs more memory than the small one. The large one is enough for a sample, and not for largeFile in an
+// image beside it.
 const (
 	smallMemory = "70Mi"
 	largeMemory = "140Mi"
@@ -88,7 +89,7 @@ func TestOutOfMemory(t *testing.T) {
 	scanner := applyScanner(t, ns, fromRegistry, func(s *scannerv1.Scanner) {
 		s.Spec.Job.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(smallMemory)}
 	})
-	smallRef, small := e2e.registry.push(t, "alpine", "memory/small")
+	smallRef, small := e2e.registry.push(t, "debian", "memory/small")
 	largeRef, large := e2e.registry.pushImage(t, withFile(t, sampleImage(t, "alpine"), "large/package.json", 0o644, largePackage()), "memory/large", "1")
 	runPod(t, ns, "small", smallRef, privately)
 	runPod(t, ns, "large", largeRef, privately)

@@ -25,13 +25,17 @@ async function signIn(browser: Browser, user: User, path: string) {
   page.on("websocket", (socket) =>
     socket.on("framereceived", ({ payload }) => messages.push(payload.toString())),
   );
-  // Chromium ends requests when the addresses of the node change, because a pod starts or ends.
-  await expect(() => page.goto(url + path)).toPass();
-  await page.getByRole("link", { name: "Sign in with Dex" }).click();
-  await page.locator('input[name="login"]').fill(user.email);
-  await page.locator('input[name="password"]').fill(user.password);
-  await page.locator('button[type="submit"]').click();
-  await expect(page.getByRole("button", { name: /^Account/ })).toBeVisible();
+  const account = page.getByRole("button", { name: /^Account/ });
+  // Chromium ends requests when the addresses of the node change, because a pod starts or ends. Then its user opens the page again.
+  const ended = () => page.url().startsWith("chrome-error:");
+  do {
+    await expect(() => page.goto(url + path)).toPass();
+    await page.getByRole("link", { name: "Sign in with Dex" }).click();
+    await page.locator('input[name="login"]').fill(user.email);
+    await page.locator('input[name="password"]').fill(user.password);
+    await page.locator('button[type="submit"]').click();
+    await expect.poll(async () => ended() || (await account.isVisible()), { timeout: patience }).toBe(true);
+  } while (ended());
   expect(page.url()).toBe(url + path);
   return { page, messages };
 }

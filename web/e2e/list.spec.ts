@@ -42,7 +42,7 @@ test("the oldest images first", async ({ page, open }) => {
   await page.getByRole("combobox", { name: /Sort/ }).click();
   await page.getByRole("option", { name: "Oldest" }).click();
   await expect(page).toHaveURL(/olderThan=365&sort=created/);
-  await expect(page.getByRole("row").nth(1)).toContainText(/built 2 years ago/);
+  await expect(page.getByRole("row").nth(1)).toContainText(/created 2 years ago/);
 });
 
 test("several states at once, and nothing that matches", async ({ page, open }) => {

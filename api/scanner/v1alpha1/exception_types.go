@@ -152,7 +152,8 @@ type ExceptionStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
 
 	// MatchedFindings is the number of current findings in images that match. A vulnerability of a package is counted once per image. It is
-	// counted at most once a minute. Not set until it has been counted, and when the exception is not in effect.
+	// counted at most once a minute. Not set until it has been counted, and when the reason of Applied is Expired,
+	// Invalid, TooBroad or TooMany.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	MatchedFindings *int64 `json:"matchedFindings,omitempty"`
@@ -162,7 +163,7 @@ type ExceptionStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	SuppressedFindings *int64 `json:"suppressedFindings,omitempty"`
 
-	// Unused is true when the exception has matched no finding for 24 hours.
+	// Unused is true when the exception has applied for at least 24 hours and matches no finding now.
 	// +optional
 	Unused bool `json:"unused,omitempty"`
 

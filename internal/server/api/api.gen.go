@@ -1189,7 +1189,7 @@ type DatabaseUpdate struct {
 	Total *int64 `json:"total,omitempty"`
 }
 
-// Decision A statement that a finding does not count, or why it is looked at, and the object that makes it.
+// Decision What was decided about a finding, and the object that states it, such as a ClusterVulnerabilityException.
 type Decision struct {
 	// Comment The reason in words.
 	Comment *string `json:"comment,omitempty"`
@@ -2186,7 +2186,7 @@ type ListFindingsParams struct {
 	// csv.
 	Closed *bool `form:"closed,omitempty" json:"closed,omitempty"`
 
-	// Suppressed Include findings that decisions suppress, each with its `decisions`. Decisions do not apply to closed findings and to past days. Not with
+	// Suppressed Include findings that exceptions suppress, each with its `decisions`. Decisions do not apply to closed findings and to past days. Not with
 	// the format spdx-json.
 	Suppressed *Suppressed             `form:"suppressed,omitempty" json:"suppressed,omitempty"`
 	Sort       *ListFindingsParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
@@ -2440,7 +2440,7 @@ type ListAffectedParams struct {
 	// Closed Return what was affected and no longer is, instead of what is affected now. Cannot be combined with "on".
 	Closed *bool `form:"closed,omitempty" json:"closed,omitempty"`
 
-	// Suppressed Include findings that decisions suppress, each with its `decisions`. Decisions do not apply to closed findings and to past days. Not with
+	// Suppressed Include findings that exceptions suppress, each with its `decisions`. Decisions do not apply to closed findings and to past days. Not with
 	// the format spdx-json.
 	Suppressed *Suppressed `form:"suppressed,omitempty" json:"suppressed,omitempty"`
 

@@ -31,7 +31,7 @@ func (s *Store) OutdatedLifecycles(ctx context.Context, buildID string, limit in
 	var names []string
 	err := s.read(ctx, "list the distributions of images", func(tx *gorm.DB) error {
 		names = nil
-		return tx.Raw(`SELECT DISTINCT i.distro FROM images i WHERE i.distro <> '' AND LENGTH(i.distro) <= ?
+		return tx.Raw(`SELECT DISTINCT i.distro FROM images i WHERE i.distro <> '' AND OCTET_LENGTH(i.distro) <= ?
 			AND NOT EXISTS (SELECT 1 FROM distro_lifecycles d WHERE d.distro = i.distro AND d.build_id = ?) ORDER BY i.distro LIMIT ?`,
 			maxIdentifier, buildID, min(limit, store.MaxKeys)).Scan(&names).Error
 	})

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -172,14 +173,13 @@ var lifecycleTests = map[string]func(*testing.T, *fixture){
 		f.expectOutdated(t, "one", "debian:9")
 	},
 	"Names of distributions that are too long are left out": func(t *testing.T, f *fixture) {
-		long := make([]byte, 256)
-		for i := range long {
-			long[i] = 'a'
-		}
-		f.of(t, image("a", amd64), string(long), time.Time{})
-		f.expectOutdated(t, "one")
-		if err := f.SaveLifecycles(t.Context(), "one", map[string]model.Lifecycle{string(long): {}}); err == nil {
-			t.Error("it was saved")
+		// The second has fewer characters than the maximum, and more bytes.
+		for i, long := range []string{strings.Repeat("a", 256), "debian:" + strings.Repeat("é", 200)} {
+			f.of(t, image(strings.Repeat("b", i+1), amd64), long, time.Time{})
+			f.expectOutdated(t, "one")
+			if err := f.SaveLifecycles(t.Context(), "one", map[string]model.Lifecycle{long: {}}); err == nil {
+				t.Error("it was saved")
+			}
 		}
 	},
 }

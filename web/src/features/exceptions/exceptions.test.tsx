@@ -35,7 +35,7 @@ describe("the manifest of an exception", () => {
       `apiVersion: scanner.zoltankerezsi.xyz/v1alpha1
 kind: ClusterVulnerabilityException
 metadata:
-  name: cve-2024-3094-xz-utils
+  name: cve-2024-3094-xz-utils-5-6
 spec:
   match:
     vulnerabilities: ["CVE-2024-3094"]
@@ -63,8 +63,17 @@ spec:
         now,
       );
       expect(manifest, purl).toContain('vulnerabilities: ["CVE-2024-3094"]');
-      expect(manifest, purl).not.toContain("packages");
+      expect(manifest, purl).not.toContain("packages:");
+      expect(manifest, purl).toContain("# Without packages");
     }
+  });
+
+  it("has another name for another version, however long the name of the package is", () => {
+    const name = (version: string) =>
+      exceptionManifest("CVE-2024-3094", { name: "a".repeat(100), version, type: "npm" }, now)?.match(
+        /name: .*/,
+      )?.[0];
+    expect(name("1.0")).not.toBe(name("1.1"));
   });
 
   it.each(hostileTexts)("stays one object with the text %s", (text) => {

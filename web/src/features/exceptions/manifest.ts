@@ -17,10 +17,14 @@ function packageOf({ purl = "" }: Package): string | undefined {
 
 /** A name for an object of Kubernetes. */
 function nameOf(vulnerability: string, pkg: Package): string {
-  return `${vulnerability}-${pkg.name}`
-    .toLowerCase()
-    .replaceAll(/[^a-z0-9]+/g, "-")
-    .slice(0, 63)
+  const part = (text: string, most: number) =>
+    text
+      .toLowerCase()
+      .replaceAll(/[^a-z0-9]+/g, "-")
+      .slice(0, most);
+  // With the version, as in the package URL: an exception for another version is another object.
+  return `${part(vulnerability, 24)}-${part(pkg.name, 20)}-${part(pkg.version, 17)}`
+    .replaceAll(/-+/g, "-")
     .replaceAll(/^-|-$/g, "");
 }
 
@@ -41,7 +45,9 @@ export function exceptionManifest(vulnerability: string, pkg: Package, now: numb
     "spec:",
     "  match:",
     `    vulnerabilities: [${JSON.stringify(vulnerability)}]`,
-    ...(purl ? [`    packages: [${JSON.stringify(purl)}]`] : []),
+    purl
+      ? `    packages: [${JSON.stringify(purl)}]`
+      : "    # Without packages, the exception matches every package that has this vulnerability.",
     "  # NotAffected, FalsePositive, AcceptedRisk, Fixed or UnderInvestigation",
     "  status: AcceptedRisk",
     '  comment: "" # Required: the reason',

@@ -7,7 +7,12 @@ import { exceptionManifest } from "./manifest";
 /** Shows the manifest of an exception for a vulnerability in a package, to copy. */
 export function WriteException({ vulnerability, pkg }: { vulnerability: string; pkg: Package }) {
   const manifest = exceptionManifest(vulnerability, pkg, useNow());
-  if (!manifest) return <p className="text-muted">An exception cannot name this vulnerability.</p>;
+  if (!manifest)
+    return (
+      <p className="text-muted">
+        Exceptions cannot name this vulnerability: its ID has characters that they do not allow.
+      </p>
+    );
   return (
     <Popover>
       <PopoverTrigger variant="outline" size="sm">
@@ -16,8 +21,9 @@ export function WriteException({ vulnerability, pkg }: { vulnerability: string; 
       <PopoverContent title="Exception">
         <div className="space-y-2 px-4 pt-1 pb-4 text-[13px]">
           <p className="text-muted">
-            Applied with kubectl, it suppresses this finding in all images of the cluster. This requires
-            permission to create ClusterVulnerabilityExceptions.
+            Applied with kubectl, it suppresses the findings that it matches in all images of the cluster.
+            This requires permission to create ClusterVulnerabilityExceptions. Check the column MATCHED of
+            kubectl get cvex afterwards.
           </p>
           <div className="flex items-start gap-1 rounded-md bg-subtle py-1.5 pr-1.5 pl-3">
             <pre

@@ -6,7 +6,7 @@ import type { DecisionObject } from "./decisionObject.ts";
 import type { DecisionStatus } from "./decisionStatus.ts";
 
 /**
- * A statement that a finding does not count, or why it is looked at, and the object that makes it.
+ * What was decided about a finding, and the object that states it, such as a ClusterVulnerabilityException.
  */
 export interface Decision {
   status: DecisionStatus;

@@ -144,7 +144,7 @@ export const columns = (
         <RelativeTime iso={scannedAt(image)} className="text-[13px] whitespace-nowrap text-muted" />
         {image.created && (
           <span className="block truncate text-xs text-muted">
-            built <RelativeTime iso={image.created} />
+            created <RelativeTime iso={image.created} />
           </span>
         )}
       </>
