@@ -34,6 +34,11 @@ func (i identities) of(f *matchedFinding) *decision.Identity {
 	return id
 }
 
+// knownAs is the condition that a decision can name the vulnerability v by its name n. A record that combines several CVEs, as advisories of
+// distributions do, is known by its own ID only: a decision about one of these CVEs is not about the others.
+const knownAs = `(n.name = v.vulnerability_id OR (SELECT COUNT(*) FROM vulnerability_names c
+	WHERE c.vulnerability_pk = n.vulnerability_pk AND c.name LIKE 'CVE-%') <= 1)`
+
 // matchDecisions looks up the findings that new decisions match.
 func matchDecisions(tx *gorm.DB, decisions []*newDecision) error {
 	current, err := currentNumber(tx)
@@ -66,8 +71,8 @@ func matchDecisions(tx *gorm.DB, decisions []*newDecision) error {
 			Alias   string
 			Finding matchedFinding `gorm:"embedded"`
 		}
-		err := tx.Raw("SELECT n.name AS alias, "+matchedColumns+` FROM vulnerability_names n CROSS JOIN findings f CROSS JOIN packages p
-			WHERE n.name IN ? AND f.vulnerability_pk = n.vulnerability_pk AND p.id = f.package_pk AND f.until_gen > ?`, part, current).Scan(&rows).Error
+		err := tx.Raw("SELECT n.name AS alias, "+matchedColumns+` FROM vulnerability_names n CROSS JOIN vulnerabilities v CROSS JOIN findings f CROSS JOIN packages p
+			WHERE n.name IN ? AND v.id = n.vulnerability_pk AND `+knownAs+" AND f.vulnerability_pk = n.vulnerability_pk AND p.id = f.package_pk AND f.until_gen > ?", part, current).Scan(&rows).Error
 		for i := range rows {
 			match(&rows[i].Finding, naming[rows[i].Alias])
 		}
@@ -173,8 +178,8 @@ func decisionsApply(tx *gorm.DB) (bool, error) {
 
 // namedFindings selects the findings of packages that a result set brought and the decisions that name their vulnerabilities. The values are the
 // packages and the result set.
-const namedFindings = `SELECT f.id AS finding_id, dn.decision_pk FROM findings f CROSS JOIN vulnerability_names vn CROSS JOIN decision_names dn
-	WHERE f.package_pk IN ? AND f.from_gen = ? AND vn.vulnerability_pk = f.vulnerability_pk AND dn.name = vn.name`
+const namedFindings = `SELECT f.id AS finding_id, dn.decision_pk FROM findings f CROSS JOIN vulnerabilities v CROSS JOIN vulnerability_names n CROSS JOIN decision_names dn
+	WHERE f.package_pk IN ? AND f.from_gen = ? AND v.id = f.vulnerability_pk AND n.vulnerability_pk = f.vulnerability_pk AND dn.name = n.name AND ` + knownAs
 
 // decideInserted matches the findings that a result set brought to packages with the decisions that apply. The counts follow later.
 func (w *answerWriter) decideInserted(packages []int64) error {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,8 +27,8 @@ func checkDecisions(t *testing.T, s *Store) {
 		VulnerabilityPk int64
 	}
 	var names []struct {
-		Name            string
-		VulnerabilityPk int64
+		Name, VulnerabilityID string
+		VulnerabilityPk       int64
 	}
 	var decisions []struct {
 		ID, Suppresses, Unfixed, Reach int64
@@ -41,7 +42,7 @@ func checkDecisions(t *testing.T, s *Store) {
 	}{
 		{"SELECT " + matchedColumns + `, f.vulnerability_pk FROM findings f JOIN packages p ON p.id = f.package_pk
 			WHERE f.until_gen > (SELECT COALESCE(MAX(g.number), 0) FROM generations g WHERE g.state = 'Current') ORDER BY f.id`, &findings},
-		{"SELECT name, vulnerability_pk FROM vulnerability_names", &names},
+		{"SELECT n.name, n.vulnerability_pk, v.vulnerability_id FROM vulnerability_names n JOIN vulnerabilities v ON v.id = n.vulnerability_pk", &names},
 		{"SELECT id, suppresses, unfixed, reach, spec FROM decisions WHERE until_time = 9223372036854775807 ORDER BY id", &decisions},
 		{"SELECT finding_id, decision_pk FROM decision_findings ORDER BY finding_id, decision_pk", &got},
 		{"SELECT finding_id, reach FROM finding_suppressions ORDER BY finding_id, reach", &suppressions},
@@ -52,8 +53,16 @@ func checkDecisions(t *testing.T, s *Store) {
 		}
 	}
 	known := map[int64][]string{}
+	cves := map[int64]int{}
 	for _, name := range names {
-		known[name.VulnerabilityPk] = append(known[name.VulnerabilityPk], name.Name)
+		if strings.HasPrefix(name.Name, "CVE-") {
+			cves[name.VulnerabilityPk]++
+		}
+	}
+	for _, name := range names {
+		if cves[name.VulnerabilityPk] <= 1 || name.Name == name.VulnerabilityID {
+			known[name.VulnerabilityPk] = append(known[name.VulnerabilityPk], name.Name)
+		}
 	}
 	for i := range findings {
 		f, vulnerability := &findings[i].Finding, findings[i].VulnerabilityPk

@@ -136,7 +136,16 @@ func applies(d *store.Decision, p *model.Package, f *model.PackageFinding) bool 
 		return false
 	}
 	named := len(d.Vulnerabilities) == 0
-	for _, name := range append([]string{f.Vulnerability.ID}, f.Vulnerability.Aliases...) {
+	names, cves := append([]string{f.Vulnerability.ID}, f.Vulnerability.Aliases...), map[string]bool{}
+	for _, name := range names {
+		if strings.HasPrefix(name, "CVE-") {
+			cves[name] = true
+		}
+	}
+	if len(cves) > 1 {
+		names = names[:1]
+	}
+	for _, name := range names {
 		named = named || slices.ContainsFunc(d.Vulnerabilities, func(id string) bool { return strings.EqualFold(id, name) })
 	}
 	url := "pkg:generic/" + p.Name + "@" + p.Version

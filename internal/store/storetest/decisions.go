@@ -72,6 +72,20 @@ var decided = answers{
 }
 
 var decisionTests = map[string]func(*testing.T, *fixture){
+	"Decisions about one CVE match no advisory that combines several": func(t *testing.T, f *fixture) {
+		key := image("i", amd64)
+		combined := finding("ALAS-1", model.SeverityCritical)
+		combined.Vulnerability.Aliases = []string{"CVE-1", "CVE-2"}
+		f.decide(t, exception("d", model.DecisionAcceptedRisk, []string{"CVE-1"}, nil))
+		f.catalog(t, key, "1", catalogOf("a"))
+		f.match(t, key, "1", answers{"a": {combined}})
+		for _, c := range []struct{ name, want string }{{"CVE-1", "ALAS-1 a[]"}, {"CVE-2", "ALAS-1 a[]"}, {"alas-1", "-ALAS-1 a[d]"}} {
+			f.decide(t, exception("d", model.DecisionAcceptedRisk, []string{c.name}, nil))
+			if diff := cmp.Diff([]string{c.want}, f.decisionsOfImage(t, key)); diff != "" {
+				t.Errorf("%s: %s", c.name, diff)
+			}
+		}
+	},
 	"Decisions suppress findings": func(t *testing.T, f *fixture) {
 		key := image("i", amd64)
 		f.catalog(t, key, "1", catalogOf("a", "b"))
