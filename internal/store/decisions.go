@@ -18,7 +18,7 @@ const (
 	// MaxDecisionVulnerabilities and MaxDecisionPackages are the most entries of the lists of a Decision.
 	MaxDecisionVulnerabilities = 100
 	MaxDecisionPackages        = 50
-	// MaxDecisionEvents is the most EventDecisionChanged that one call of SyncDecisions writes about single decisions.
+	// MaxDecisionEvents is the most events that one call of SyncDecisions or ExpireDecisions writes about single decisions.
 	MaxDecisionEvents = 100
 )
 
@@ -122,6 +122,6 @@ type DecisionEvent struct {
 	Author    string               `json:"author,omitempty"`
 	// Findings counts what the decision matches or matched, each package once.
 	Findings int `json:"findings"`
-	// Omitted is the number of decisions that changed as well and have no event of their own.
+	// Omitted is the number of decisions that changed or expired as well and have no event of their own.
 	Omitted int `json:"omitted,omitempty"`
 }

@@ -337,19 +337,23 @@ func (t *txn) carryOut(source string, plan *decisionPlan) error {
 	if err := t.redecide(touched); err != nil {
 		return err
 	}
-	return t.tellDecisions(told)
+	return t.tellDecisions(store.EventDecisionChanged, told)
 }
 
-// tellDecisions tells of decisions that changed, by object.
-func (t *txn) tellDecisions(told []store.DecisionEvent) error {
+// tellDecisions writes events about decisions, by object: as many as are permitted, and the number of the others.
+func (t *txn) tellDecisions(kind store.EventKind, told []store.DecisionEvent) error {
 	slices.SortFunc(told, func(a, b store.DecisionEvent) int {
 		return cmp.Or(cmp.Compare(a.Object.Kind, b.Object.Kind), cmp.Compare(a.Object.Namespace, b.Object.Namespace), cmp.Compare(a.Object.Name, b.Object.Name))
 	})
 	if omitted := len(told) - store.MaxDecisionEvents; omitted > 0 {
-		told = append(told[:store.MaxDecisionEvents], store.DecisionEvent{Action: store.DecisionChanged, Omitted: omitted})
+		action := store.DecisionChanged
+		if kind == store.EventDecisionExpired {
+			action = ""
+		}
+		told = append(told[:store.MaxDecisionEvents], store.DecisionEvent{Action: action, Omitted: omitted})
 	}
 	for i := range told {
-		if err := t.event(store.EventDecisionChanged, "", "", told[i]); err != nil {
+		if err := t.event(kind, "", "", told[i]); err != nil {
 			return err
 		}
 	}
@@ -456,10 +460,12 @@ func (s *Store) ExpireDecisions(ctx context.Context) (time.Time, error) {
 		if err := tx.redecide(findings); err != nil {
 			return err
 		}
+		told := make([]store.DecisionEvent, len(rows))
 		for i := range rows {
-			if err := tx.event(store.EventDecisionExpired, "", "", rows[i].event("", counts[rows[i].ID])); err != nil {
-				return err
-			}
+			told[i] = rows[i].event("", counts[rows[i].ID])
+		}
+		if err := tx.tellDecisions(store.EventDecisionExpired, told); err != nil {
+			return err
 		}
 		return read(tx.DB)
 	})

@@ -192,6 +192,26 @@ var decisionTests = map[string]func(*testing.T, *fixture){
 			t.Errorf("%d events, the last is %+v", len(events), omitted)
 		}
 	},
+	"Events about many decisions that expire are bounded": func(t *testing.T, f *fixture) {
+		f.clock.set(oldBuild.Built)
+		var many []store.Decision
+		for i := range store.MaxDecisionEvents + 3 {
+			d := exception(fmt.Sprintf("d%03d", i), model.DecisionFixed, []string{"CVE-9"}, nil)
+			d.ExpiresAt = oldBuild.Built.Add(time.Hour)
+			many = append(many, d)
+		}
+		f.decide(t, many...)
+		last := f.last(t)
+		f.clock.set(oldBuild.Built.Add(time.Hour))
+		_, err := f.ExpireDecisions(t.Context())
+		must(t, err)
+		events := f.events(t, last)
+		var omitted store.DecisionEvent
+		must(t, json.Unmarshal(events[len(events)-1].Data, &omitted))
+		if len(events) != store.MaxDecisionEvents+1 || events[0].Kind != store.EventDecisionExpired || omitted.Omitted != 3 || omitted.Object != nil || omitted.Action != "" {
+			t.Errorf("%d events, the last is %+v", len(events), omitted)
+		}
+	},
 	"Decisions expire": func(t *testing.T, f *fixture) {
 		f.clock.set(oldBuild.Built)
 		key := image("i", amd64)
