@@ -32,7 +32,7 @@ import (
 // TestExceptionsEverywhere follows an exception through every list and count, and one that expires. Exceptions concern a whole cluster, so that it has
 // its own one.
 func TestExceptionsEverywhere(t *testing.T) {
-	t.Parallel()
+	// Not parallel: an operator that starts in the same process takes over the metrics.
 	config, c := strictCluster(t)
 	amd64Node(t, c)
 	g := gomega.NewWithT(t)
