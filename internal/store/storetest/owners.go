@@ -220,7 +220,7 @@ func (m *searchModel) listedOwners(query store.OwnerQuery) []store.OwnerSummary 
 			}
 			one.Scanned++
 			for _, f := range m.findings {
-				if f.closed.IsZero() && image.has(f.fingerprint) {
+				if m.counts(f) && image.has(f.fingerprint) {
 					add(&one.Counts, f.last())
 				}
 			}
