@@ -120,6 +120,20 @@ func TestExceptionsEverywhere(t *testing.T) {
 			t.Errorf("as CSV: %s", csv)
 		}
 	})
+	t.Run("in one image", func(t *testing.T) {
+		g := gomega.NewWithT(t)
+		w.t = t
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"match":{"images":["r.example/two"]}}}`))
+		if err := c.Patch(t.Context(), exception.DeepCopy(), patch); err != nil {
+			t.Fatal(err)
+		}
+		want := maps.Clone(before)
+		for _, name := range []string{"images", "affected", "overview", "workloads", "scanner", "metrics"} {
+			want[name]--
+		}
+		g.Eventually(w.read, patience, tick).Should(gomega.Equal(want))
+		g.Eventually(w.status, patience, tick).WithArguments("not-reachable").Should(gomega.Equal("Applied/1/1"))
+	})
 	t.Run("deleted", func(t *testing.T) {
 		w.t = t
 		if err := c.Delete(t.Context(), exception); err != nil {

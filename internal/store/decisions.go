@@ -15,9 +15,13 @@ const (
 	// distinct packages, not images.
 	MaxDecisionMatches    = 200_000
 	MaxAllDecisionMatches = 1_000_000
-	// MaxDecisionVulnerabilities and MaxDecisionPackages are the most entries of the lists of a Decision.
+	// MaxDecisionVulnerabilities, MaxDecisionPackages and MaxDecisionImages are the most entries of the lists of a Decision.
 	MaxDecisionVulnerabilities = 100
 	MaxDecisionPackages        = 50
+	MaxDecisionImages          = 100
+	// MaxReachedImages is the most images that the image patterns of all decisions match together when one begins to apply; patterns that several
+	// decisions have count once.
+	MaxReachedImages = 1_000_000
 	// MaxDecisionEvents is the most events that one call of SyncDecisions or ExpireDecisions writes about single decisions.
 	MaxDecisionEvents = 100
 )
@@ -54,14 +58,17 @@ type DecisionObject struct {
 }
 
 // Decision says that some findings do not count, or why they are looked at. It applies to a finding that its lists match: each list that is
-// not empty has to, and one of them is not empty.
+// not empty has to, and Vulnerabilities or Packages is not empty.
 type Decision struct {
 	Object DecisionObject
 	// Vulnerabilities are IDs or aliases, maybe written in another case, at most MaxDecisionVulnerabilities.
 	Vulnerabilities []string
 	// Packages are patterns as of decision.ParsePattern, at most MaxDecisionPackages.
 	Packages []string
-	Status   model.DecisionStatus
+	// Images are patterns as of decision.ParseImagePattern, such as digests, at most MaxDecisionImages. The decision applies to findings in images
+	// that one of them matches, or in all images if there are none.
+	Images []string
+	Status model.DecisionStatus
 	// Justification, Comment and Author are those of model.Decision.
 	Justification, Comment, Author string
 	// ExpiresAt is when it ends, zero when it has no end. After the year 9999 is cut to its end.

@@ -113,9 +113,11 @@ type ExceptionSpec struct {
 	Mode Mode `json:"mode,omitempty"`
 }
 
-// ExceptionMatch selects findings. A finding matches if its vulnerability is one of the vulnerabilities and its package is one of the packages;
-// an empty list matches all.
+// ExceptionMatch selects findings. A finding matches if its vulnerability is one of the vulnerabilities, its package is one of the packages and its
+// image is one of the images; an empty list matches all.
 //
+// +kubebuilder:validation:XValidation:rule="!has(self.images) || self.images.all(i, i.matches('^sha(256:[a-f0-9]{64}|512:[a-f0-9]{128})$') || !i.matches('^([^@]*/)?[^/@]+:[^/@]*(@.*)?$'))",message="an image has a tag: remove it, because a tag can be moved to another image; to name one image, use its digest"
+// +kubebuilder:validation:XValidation:rule="!has(self.images) || self.images.all(i, i == '*' || i.startsWith('*@') || i.matches('^sha(256:[a-f0-9]{64}|512:[a-f0-9]{128})$') || i.matches('^(localhost|[^/@]*[.:*][^/@]*)/'))",message="an image begins with its registry, for example docker.io/library/nginx"
 // +kubebuilder:validation:XValidation:rule="has(self.vulnerabilities) && size(self.vulnerabilities) > 0 || has(self.packages) && size(self.packages) > 0",message="name a vulnerability or a package"
 type ExceptionMatch struct {
 	// Vulnerabilities are IDs or aliases, for example CVE-2024-3094 or GHSA-rxwq-x6h5-x525.
@@ -134,6 +136,18 @@ type ExceptionMatch struct {
 	// +kubebuilder:validation:items:MaxLength=512
 	// +kubebuilder:validation:items:Pattern=`^pkg:[a-z][a-z0-9.+-]*(/(@?[^/?#@*\s]+\*?|\*))+(@([^/?#*\s]+\*?|\*))?$`
 	Packages []string `json:"packages,omitempty"`
+
+	// Images are repositories with their registry, digests, or both, as the kubelet reports them in the pod's status. A * at the end of a
+	// segment stands for any characters, a last segment that is only * for all repositories below, and a * in place of the repository for all of
+	// them: registry.example.com/team-a/*, docker.io/library/nginx, *@sha256:... or sha256:... Tags are refused: a tag is what the
+	// author of a pod writes, and it can be moved to another image.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=50
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=512
+	// +kubebuilder:validation:items:Pattern=`^([^@\s]+|([^@\s]+@)?sha(256:[a-f0-9]{64}|512:[a-f0-9]{128}))$`
+	Images []string `json:"images,omitempty"`
 }
 
 // ExceptionStatus is the observed state of an exception.

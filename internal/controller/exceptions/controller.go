@@ -113,7 +113,7 @@ func decisions(exceptions []scannerv1alpha1.ClusterVulnerabilityException) []sto
 	for i := range exceptions {
 		spec := &exceptions[i].Spec
 		decision := store.Decision{
-			Object: objectOf(&exceptions[i]), Vulnerabilities: spec.Match.Vulnerabilities, Packages: spec.Match.Packages,
+			Object: objectOf(&exceptions[i]), Vulnerabilities: spec.Match.Vulnerabilities, Packages: spec.Match.Packages, Images: spec.Match.Images,
 			Status: model.DecisionStatus(spec.Status), Justification: string(spec.Justification), Comment: spec.Comment,
 			Unfixed: spec.ExpireWhenFixed, DryRun: spec.Mode == scannerv1alpha1.ModeDryRun,
 		}

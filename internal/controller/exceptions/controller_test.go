@@ -177,7 +177,7 @@ func TestExceptionsAreApplied(t *testing.T) {
 	full := exception("a")
 	end := metav1.NewTime(time.Now().Add(time.Hour).Truncate(time.Second))
 	full.Spec = scannerv1alpha1.ExceptionSpec{
-		Match:  scannerv1alpha1.ExceptionMatch{Vulnerabilities: []string{"CVE-2024-3094"}, Packages: []string{"pkg:deb/debian/xz-utils"}},
+		Match:  scannerv1alpha1.ExceptionMatch{Vulnerabilities: []string{"CVE-2024-3094"}, Packages: []string{"pkg:deb/debian/xz-utils"}, Images: []string{"docker.io/library/*"}},
 		Status: scannerv1alpha1.NotAffected, Justification: "component_not_present", Comment: "not installed", ExpiresAt: &end, ExpireWhenFixed: true,
 		Mode: scannerv1alpha1.ModeDryRun,
 	}
@@ -185,7 +185,7 @@ func TestExceptionsAreApplied(t *testing.T) {
 	g.Eventually(decisions.names, patience, tick).Should(gomega.Equal([]string{"a"}))
 	want := store.Decision{
 		Object:          store.DecisionObject{Kind: "ClusterVulnerabilityException", Name: "a"},
-		Vulnerabilities: []string{"CVE-2024-3094"}, Packages: []string{"pkg:deb/debian/xz-utils"}, Status: model.DecisionNotAffected,
+		Vulnerabilities: []string{"CVE-2024-3094"}, Packages: []string{"pkg:deb/debian/xz-utils"}, Images: []string{"docker.io/library/*"}, Status: model.DecisionNotAffected,
 		Justification: "component_not_present", Comment: "not installed", ExpiresAt: end.Time, Unfixed: true, DryRun: true,
 	}
 	decisions.set(func() {

@@ -315,9 +315,9 @@ func (q *affectedQuery) read(tx *gorm.DB, entries []affectedEntry) ([]store.Affe
 		if err != nil {
 			return nil, err
 		}
-		var says map[int64]decided
+		var says *saidOf
 		if q.to == 0 && !q.Closed {
-			if says, err = decidedOf(tx, q.chosen.in, findings); err != nil {
+			if says, err = decidedOf(tx, q.chosen.in, findings, images); err != nil {
 				return nil, err
 			}
 		}
@@ -330,7 +330,7 @@ func (q *affectedQuery) read(tx *gorm.DB, entries []affectedEntry) ([]store.Affe
 			}
 			running := workloads[entry.ImagePk]
 			one.Workloads, one.WorkloadCount = slices.Clone(running.first), running.count
-			one.Suppressed, one.Decisions = says[entry.FindingID].suppressed, slices.Clone(says[entry.FindingID].decisions)
+			one.Suppressed, one.Decisions = says.in(entry.ImagePk, entry.FindingID)
 			all = append(all, one)
 		}
 	}

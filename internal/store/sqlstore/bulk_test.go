@@ -208,7 +208,8 @@ func countsOfImages(tx *gorm.DB, ids []int64) (map[int64]countsRow, error) {
 	}
 	err := tx.Raw("SELECT ip.image_pk, "+severitySums()+` FROM image_packages ip CROSS JOIN generations g CROSS JOIN findings f CROSS JOIN vulnerabilities v
 		WHERE ip.image_pk IN ? AND ip.excluded = 0 AND g.state = 'Current' AND f.package_pk = ip.package_pk AND f.from_gen <= g.number
-		AND f.until_gen > g.number AND NOT EXISTS (SELECT 1 FROM finding_suppressions x WHERE x.finding_id = f.id) AND v.id = f.vulnerability_pk GROUP BY ip.image_pk`, ids).Scan(&rows).Error
+		AND f.until_gen > g.number AND NOT EXISTS (SELECT 1 FROM finding_suppressions x LEFT JOIN reached y ON y.reach = x.reach
+			WHERE x.finding_id = f.id AND (x.reach = 0 OR y.image_pk = ip.image_pk)) AND v.id = f.vulnerability_pk GROUP BY ip.image_pk`, ids).Scan(&rows).Error
 	counts := make(map[int64]countsRow, len(rows))
 	for _, row := range rows {
 		counts[row.ImagePk] = row.Counts

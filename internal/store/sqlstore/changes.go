@@ -24,7 +24,7 @@ var changeOrder = []sqldb.SortKey{
 
 // visibleChangeOrder is the order for some namespaces: the IDs follow from when packages were known first, wherever that was.
 var visibleChangeOrder = append(slices.Clone(changeOrder[:4]), sqldb.SortKey{Column: "c.vulnerability_id"}, sqldb.SortKey{Column: "c.namespace"},
-	sqldb.SortKey{Column: "p.fingerprint"})
+	sqldb.SortKey{Column: "p.fingerprint"}, sqldb.SortKey{Column: variantOf})
 
 // changeToken is what a page token of changes belongs to.
 type changeToken struct {
@@ -50,11 +50,15 @@ type changeRow struct {
 	BeforeSide, AfterSide      string
 	BuildID, PreviousBuild     string
 	CurrentSince               int64
+	Variant                    string
 	Package                    packageRow `gorm:"embedded"`
 }
 
+// variantOf tells changes of the same vulnerability of a package apart, by what they are.
+const variantOf = "COALESCE((SELECT cv.variant FROM change_variants cv WHERE cv.change_id = c.id), '')"
+
 const changeColumns = `c.id, c.generation, c.package_pk, c.vulnerability_id, c.namespace, c.severity, c.kev, c.kind, c.reasons,
-	c.before_side, c.after_side, g.build_id, g.previous_build, g.current_since, ` + distinctColumns
+	c.before_side, c.after_side, g.build_id, g.previous_build, g.current_since, ` + variantOf + ` AS variant, ` + distinctColumns
 
 // Changes implements store.Reader.
 func (s *Store) Changes(ctx context.Context, in store.Namespaces, query store.ChangeQuery) (store.ChangePage, error) {
@@ -132,7 +136,7 @@ func filterChanges(tx *gorm.DB, d sqldb.Dialect, query store.ChangeQuery) *gorm.
 	if query.KEV {
 		tx = tx.Where("c.kev = 1")
 	}
-	const reaches = " EXISTS (SELECT 1 FROM image_packages ip JOIN %s WHERE ip.package_pk = c.package_pk AND ip.excluded = 0 AND %s)"
+	const reaches = " EXISTS (SELECT 1 FROM image_packages ip JOIN %s WHERE ip.package_pk = c.package_pk AND ip.excluded = 0 AND %s AND " + aboutImage + ")"
 	if query.ImageID != "" {
 		tx = tx.Where(fmt.Sprintf(reaches, "images i ON i.id = ip.image_pk", "i.image_id = ?"), query.ImageID)
 	}
@@ -158,6 +162,8 @@ func (r *changeRow) value(column string) string {
 		return r.Namespace
 	case "p.fingerprint":
 		return r.Package.Fingerprint
+	case variantOf:
+		return r.Variant
 	default:
 		return strconv.FormatInt(r.ID, 10)
 	}
@@ -198,7 +204,7 @@ func visibleChanges(tx *gorm.DB, in store.Namespaces) *gorm.DB {
 		return tx
 	}
 	return tx.Where(`EXISTS (SELECT 1 FROM image_packages ip JOIN images i ON i.id = ip.image_pk JOIN image_namespaces m ON m.image_pk = i.id
-		WHERE ip.package_pk = c.package_pk AND ip.excluded = 0 AND ` + isWithin("m.namespace", in) + " AND " + foundBefore + ")")
+		WHERE ip.package_pk = c.package_pk AND ip.excluded = 0 AND ` + isWithin("m.namespace", in) + " AND " + foundBefore + " AND " + aboutImage + ")")
 }
 
 // ownOfVisible is a column, behind others, with what the first image that is visible in some namespaces says differently of a package p.
@@ -226,12 +232,7 @@ type packageReach struct {
 }
 
 func changesWithReach(tx *gorm.DB, d sqldb.Dialect, in store.Namespaces, rows []changeRow) ([]store.Change, error) {
-	ids := make([]int64, len(rows))
-	for i := range rows {
-		ids[i] = rows[i].PackagePk
-	}
-	slices.Sort(ids)
-	reached, err := reachOf(tx, d, in, slices.Compact(ids))
+	reached, err := reachOf(tx, d, in, rows)
 	if err != nil {
 		return nil, err
 	}
@@ -240,7 +241,7 @@ func changesWithReach(tx *gorm.DB, d sqldb.Dialect, in store.Namespaces, rows []
 		if changes[i], err = rows[i].change(); err != nil {
 			return nil, err
 		}
-		if reach := reached[rows[i].PackagePk]; reach != nil {
+		if reach := reached[rows[i].ID]; reach != nil {
 			changes[i].Images, changes[i].ImageIDs, changes[i].Workloads = reach.images, slices.Clone(reach.imageIDs), slices.Clone(reach.workloads)
 		}
 	}
@@ -251,8 +252,14 @@ func changesWithReach(tx *gorm.DB, d sqldb.Dialect, in store.Namespaces, rows []
 	return changes, setOwners(tx, workloads)
 }
 
-// reachOf returns what packages reach, in a number of statements that does not follow from how many images hold them.
-func reachOf(tx *gorm.DB, d sqldb.Dialect, in store.Namespaces, ids []int64) (map[int64]*packageReach, error) {
+// reachOf returns what the packages of changes reach, by change, in a number of statements that does not follow from how many images hold them.
+func reachOf(tx *gorm.DB, d sqldb.Dialect, in store.Namespaces, rows []changeRow) (map[int64]*packageReach, error) {
+	ids := make([]int64, len(rows))
+	for i := range rows {
+		ids[i] = rows[i].PackagePk
+	}
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
 	holding := make(map[int64][]int64, len(ids))
 	var all, first []int64
 	err := inParts(ids, func(part []int64) error {
@@ -277,7 +284,11 @@ func reachOf(tx *gorm.DB, d sqldb.Dialect, in store.Namespaces, ids []int64) (ma
 	if err != nil {
 		return nil, err
 	}
-	for _, images := range holding {
+	about, err := imagesOfChanges(tx, rows, holding)
+	if err != nil {
+		return nil, err
+	}
+	for _, images := range about {
 		first = append(first, images[:min(len(images), store.MaxReach)]...)
 	}
 	names, err := namesOfImages(tx, first)
@@ -289,8 +300,8 @@ func reachOf(tx *gorm.DB, d sqldb.Dialect, in store.Namespaces, ids []int64) (ma
 	if err != nil {
 		return nil, err
 	}
-	reached := make(map[int64]*packageReach, len(holding))
-	for id, images := range holding {
+	reached := make(map[int64]*packageReach, len(about))
+	for id, images := range about {
 		reach := &packageReach{images: len(images)}
 		for _, image := range images[:min(len(images), store.MaxReach)] {
 			reach.imageIDs = append(reach.imageIDs, names[image])

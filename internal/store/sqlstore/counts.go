@@ -47,21 +47,44 @@ func (r *countsRow) since(before *countsRow) countsDelta {
 	return d
 }
 
-// addToImages adds to the counts of the matched images that hold packages and do not exclude them. deltas are by package.
-func (t *txn) addToImages(deltas map[int64]countsDelta) error {
+// minus is what remains without another one.
+func (d countsDelta) minus(o countsDelta) countsDelta {
+	for i, n := range o {
+		d[i] -= n
+	}
+	return d
+}
+
+// addToImages adds to the counts of the matched images that hold packages and do not exclude them, unless the findings are suppressed there. deltas
+// are by package.
+func (t *txn) addToImages(deltas map[int64]setDeltas) error {
+	var sets []reachSet
+	for _, bySet := range deltas {
+		for set := range bySet {
+			sets = append(sets, set)
+		}
+	}
+	suppressed, err := readCovers(t.DB, sets)
+	if err != nil {
+		return err
+	}
 	images := map[int64]countsDelta{}
-	err := inParts(slices.Sorted(maps.Keys(deltas)), func(part []int64) error {
+	err = inParts(slices.Sorted(maps.Keys(deltas)), func(part []int64) error {
 		err := t.Raw("SELECT package_pk FROM held_packages WHERE package_pk IN ? AND level = ? ORDER BY package_pk", part, heldMatched).Scan(&part).Error
 		if err != nil || len(part) == 0 {
 			return err
 		}
 		holders := t.Table("image_packages AS ip").Where("ip.package_pk IN ? AND ip.excluded = 0", part)
 		return eachList(holders, t.Dialect, "ip.package_pk", "ip.image_pk", func(id int64, list []int64) {
-			delta := deltas[id]
-			for _, image := range list {
-				sum := images[image]
-				sum.plus(&delta)
-				images[image] = sum
+			for set, delta := range deltas[id] {
+				for _, image := range list {
+					if suppressed.has(set, image) {
+						continue
+					}
+					sum := images[image]
+					sum.plus(&delta)
+					images[image] = sum
+				}
 			}
 		})
 	})

@@ -105,7 +105,16 @@ func matchDecisions(tx *gorm.DB, decisions []*newDecision) error {
 // redecide makes finding_suppressions what decisions say of findings, and counts what follows.
 func (t *txn) redecide(findings []int64) error {
 	slices.Sort(findings)
-	packages, err := t.suppress(slices.Compact(findings))
+	findings = slices.Compact(findings)
+	held, err := packagesOfFindings(t.DB, findings)
+	if err != nil {
+		return err
+	}
+	before, err := t.countsBySet(held)
+	if err != nil {
+		return err
+	}
+	packages, err := t.suppress(findings)
 	if err != nil {
 		return err
 	}
@@ -113,7 +122,23 @@ func (t *txn) redecide(findings []int64) error {
 	if err != nil {
 		return err
 	}
-	return t.addToImages(deltas)
+	if err := t.addChanged(packages, before, deltas); err != nil {
+		return err
+	}
+	return t.dropReaches()
+}
+
+// packagesOfFindings lists the packages of findings, each once.
+func packagesOfFindings(tx *gorm.DB, findings []int64) ([]int64, error) {
+	var packages []int64
+	err := inParts(findings, func(part []int64) error {
+		var held []int64
+		err := tx.Raw("SELECT DISTINCT package_pk FROM findings WHERE id IN ?", part).Scan(&held).Error
+		packages = append(packages, held...)
+		return err
+	})
+	slices.Sort(packages)
+	return slices.Compact(packages), err
 }
 
 // suppressed is a row of finding_suppressions.
@@ -121,7 +146,7 @@ type suppressed struct{ FindingID, Reach int64 }
 
 // suppress makes finding_suppressions what decisions say of findings, and returns the packages of those that differ.
 func (t *txn) suppress(findings []int64) ([]int64, error) {
-	var packages []int64
+	var changed []int64
 	err := inParts(findings, func(part []int64) error {
 		var before, after []suppressed
 		err := t.Raw("SELECT finding_id, reach FROM finding_suppressions WHERE finding_id IN ?", part).Scan(&before).Error
@@ -137,7 +162,6 @@ func (t *txn) suppress(findings []int64) ([]int64, error) {
 		for _, row := range before {
 			left[row] = true
 		}
-		var changed []int64
 		var values []any
 		for _, row := range after {
 			if left[row] {
@@ -157,16 +181,13 @@ func (t *txn) suppress(findings []int64) ([]int64, error) {
 				return err
 			}
 		}
-		if err := t.Insert("finding_suppressions", []string{"finding_id", "reach"}, values, ""); err != nil || len(changed) == 0 {
-			return err
-		}
-		var held []int64
-		err = t.Raw("SELECT DISTINCT package_pk FROM findings WHERE id IN ?", changed).Scan(&held).Error
-		packages = append(packages, held...)
-		return err
+		return t.Insert("finding_suppressions", []string{"finding_id", "reach"}, values, "")
 	})
-	slices.Sort(packages)
-	return slices.Compact(packages), err
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(changed)
+	return packagesOfFindings(t.DB, slices.Compact(changed))
 }
 
 // decisionsApply reports whether any decision applies.

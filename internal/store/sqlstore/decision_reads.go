@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"gorm.io/gorm"
@@ -11,22 +12,46 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
-// decided is what decisions say of a finding.
-type decided struct {
-	suppressed bool
-	decisions  []model.Decision
+// saidOf is what decisions say of findings.
+type saidOf struct {
+	// byFinding has the decisions about each finding, the one that matters most first.
+	byFinding map[int64][]reachingDecision
+	reached   covers
 }
 
-// decidedOf reads what decisions say of findings. Who sees some namespaces does not see who decided.
-func decidedOf(tx *gorm.DB, in store.Namespaces, findings []int64) (map[int64]decided, error) {
-	all := map[int64]decided{}
+// reachingDecision is a decision with its reach.
+type reachingDecision struct {
+	reach int64
+	model.Decision
+}
+
+// in is what they say of a finding in an image; nothing if s is nil.
+func (s *saidOf) in(image, finding int64) (suppressed bool, decisions []model.Decision) {
+	if s == nil {
+		return false, nil
+	}
+	for _, one := range s.byFinding[finding] {
+		if one.reach != everywhere && !s.reached.reached[one.reach][image] {
+			continue
+		}
+		suppressed = suppressed || one.Suppresses
+		if len(decisions) < model.MaxDecisionsShown {
+			decisions = append(decisions, one.Decision)
+		}
+	}
+	return suppressed, decisions
+}
+
+// decidedOf reads what decisions say of findings in images. Who sees some namespaces does not see who decided.
+func decidedOf(tx *gorm.DB, in store.Namespaces, findings, images []int64) (*saidOf, error) {
+	s := &saidOf{byFinding: map[int64][]reachingDecision{}, reached: covers{reached: map[int64]map[int64]bool{}}}
 	err := inParts(findings, func(part []int64) error {
 		var rows []struct {
-			FindingID                                                     int64
+			FindingID, Reach                                              int64
 			Kind, Namespace, Name, Status, Justification, Comment, Author string
 			Suppresses, ExpiresAt, Since                                  int64
 		}
-		err := tx.Raw(`SELECT m.finding_id, d.kind, d.namespace, d.name, d.status, d.justification, d.comment, d.author, d.suppresses, d.expires_at, d.since
+		err := tx.Raw(`SELECT m.finding_id, d.reach, d.kind, d.namespace, d.name, d.status, d.justification, d.comment, d.author, d.suppresses, d.expires_at, d.since
 			FROM decision_findings m JOIN decisions d ON d.id = m.decision_pk WHERE m.finding_id IN ? AND d.until_time = ?`, part, int64(stillOpen)).Scan(&rows).Error
 		for _, row := range rows {
 			one := model.Decision{
@@ -36,32 +61,36 @@ func decidedOf(tx *gorm.DB, in store.Namespaces, findings []int64) (map[int64]de
 			if in.All() {
 				one.Author = row.Author
 			}
-			d := all[row.FindingID]
-			d.suppressed = d.suppressed || one.Suppresses
-			d.decisions = append(d.decisions, one)
-			all[row.FindingID] = d
+			s.byFinding[row.FindingID] = append(s.byFinding[row.FindingID], reachingDecision{row.Reach, one})
+			if row.Reach != everywhere {
+				s.reached.reached[row.Reach] = map[int64]bool{}
+			}
 		}
 		return err
 	})
-	for id, d := range all {
-		slices.SortFunc(d.decisions, decision.Compare)
-		d.decisions = d.decisions[:min(len(d.decisions), model.MaxDecisionsShown)]
-		all[id] = d
+	if err != nil {
+		return nil, err
 	}
-	return all, err
+	for _, decisions := range s.byFinding {
+		slices.SortFunc(decisions, func(a, b reachingDecision) int { return decision.Compare(a.Decision, b.Decision) })
+	}
+	return s, s.reached.readSome(tx, images)
 }
 
-// addDecisions adds to findings what decisions say of them.
-func addDecisions(tx *gorm.DB, in store.Namespaces, rows []findingRow, findings []model.Finding) error {
+// addDecisions adds to findings in an image what decisions say of them.
+func addDecisions(tx *gorm.DB, in store.Namespaces, image int64, rows []findingRow, findings []model.Finding) error {
 	ids := make([]int64, len(rows))
 	for i := range rows {
 		ids[i] = rows[i].FindingID
 	}
-	says, err := decidedOf(tx, in, ids)
-	for i, id := range ids {
-		findings[i].Suppressed, findings[i].Decisions = says[id].suppressed, says[id].decisions
+	says, err := decidedOf(tx, in, ids, []int64{image})
+	if err != nil {
+		return err
 	}
-	return err
+	for i, id := range ids {
+		findings[i].Suppressed, findings[i].Decisions = says.in(image, id)
+	}
+	return nil
 }
 
 // DecisionCounts implements store.Decisions.
@@ -104,10 +133,14 @@ func (s *Store) matchesOf(tx *gorm.DB, in store.Namespaces, current int64) (map[
 		decision int64
 		findings int
 	}
+	reaches, reached, err := reachesOfDecisions(tx)
+	if err != nil {
+		return nil, err
+	}
 	held := map[int64][]matches{}
 	found := tx.Table("decision_findings AS m").Joins("CROSS JOIN findings f").Where("f.id = m.finding_id AND "+shown, current, current).
 		Select("f.package_pk, m.decision_pk, COUNT(*)").Group("f.package_pk, m.decision_pk")
-	err := eachRow(found, func(scan func(...any) error) error {
+	err = eachRow(found, func(scan func(...any) error) error {
 		var id int64
 		var one matches
 		err := scan(&id, &one.decision, &one.findings)
@@ -135,9 +168,32 @@ func (s *Store) matchesOf(tx *gorm.DB, in store.Namespaces, current int64) (map[
 		return eachList(holders, s.db.Dialect(), "ip.package_pk", "ip.image_pk", func(id int64, images []int64) {
 			images = slices.DeleteFunc(images, func(image int64) bool { return unmatched[image] })
 			for _, one := range held[id] {
-				counts[one.decision] += one.findings * len(images)
+				inReach := len(images)
+				if reach := reaches[one.decision]; reach != everywhere {
+					inReach = 0
+					for _, image := range images {
+						if reached.reached[reach][image] {
+							inReach++
+						}
+					}
+				}
+				counts[one.decision] += one.findings * inReach
 			}
 		})
 	})
 	return counts, err
+}
+
+// reachesOfDecisions reads the reaches of the decisions that apply to some images only, and their images.
+func reachesOfDecisions(tx *gorm.DB) (map[int64]int64, *covers, error) {
+	var rows []struct{ ID, Reach int64 }
+	err := tx.Raw("SELECT d.id, d.reach FROM decisions d WHERE d.until_time = ? AND d.reach > 0", int64(stillOpen)).Scan(&rows).Error
+	if err != nil {
+		return nil, nil, err
+	}
+	reaches, reached := make(map[int64]int64, len(rows)), &covers{reached: map[int64]map[int64]bool{}}
+	for _, row := range rows {
+		reaches[row.ID], reached.reached[row.Reach] = row.Reach, map[int64]bool{}
+	}
+	return reaches, reached, reached.read(tx, slices.Sorted(maps.Keys(reached.reached)))
 }

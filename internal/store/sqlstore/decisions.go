@@ -59,6 +59,7 @@ func (r *decisionRow) event(action store.DecisionAction, findings int) store.Dec
 type decisionSpec struct {
 	Vulnerabilities []string `json:"vulnerabilities,omitempty"`
 	Packages        []string `json:"packages,omitempty"`
+	Images          []string `json:"images,omitempty"`
 }
 
 // newDecision is a decision that is to be applied.
@@ -69,6 +70,8 @@ type newDecision struct {
 	// names are the spellings of its vulnerabilities, nil if it names none.
 	names   []string
 	matcher *decision.Matcher
+	// reach says where it applies, nil for everywhere.
+	reach *newReach
 	// over says that it ends before it begins, replaces that another one of the same object applied until now.
 	over, replaces bool
 	findings       []int64
@@ -117,7 +120,10 @@ func decisionOf(d *store.Decision) (*newDecision, error) {
 	if n.matcher, err = decision.NewMatcher(d.Packages, d.Unfixed); err != nil {
 		return nil, err
 	}
-	spec := decisionSpec{slices.Sorted(slices.Values(d.Vulnerabilities)), slices.Sorted(slices.Values(d.Packages))}
+	if n.reach, err = readReach(d); err != nil {
+		return nil, err
+	}
+	spec := decisionSpec{slices.Sorted(slices.Values(d.Vulnerabilities)), slices.Sorted(slices.Values(d.Packages)), slices.Sorted(slices.Values(d.Images))}
 	content, err := json.Marshal(spec)
 	if err != nil {
 		return nil, err
@@ -150,6 +156,9 @@ type decisionPlan struct {
 	end      map[string][]decisionRow // By how they end.
 	begin    []*newDecision
 	problems map[store.DecisionObject]store.DecisionProblem
+	// reaches are those of the new decisions that do not exist yet, numbers those of all of them when they are written; both by digest.
+	reaches map[string]*newReach
+	numbers map[string]int64
 }
 
 func (p *decisionPlan) empty() bool {
@@ -282,6 +291,9 @@ func (p *decisionPlan) bound(tx *gorm.DB, source string, kept int) error {
 		}
 		return true
 	})
+	if err := p.boundReaches(tx); err != nil {
+		return err
+	}
 	if err := matchDecisions(tx, p.begin); err != nil {
 		return err
 	}
@@ -317,7 +329,10 @@ func (t *txn) carryOut(source string, plan *decisionPlan) error {
 			}
 		}
 	}
-	if err := t.beginDecisions(source, plan.begin); err != nil {
+	if err := t.keepReaches(plan); err != nil {
+		return err
+	}
+	if err := t.beginDecisions(source, plan); err != nil {
 		return err
 	}
 	for _, n := range plan.begin {
@@ -361,15 +376,21 @@ func (t *txn) tellDecisions(kind store.EventKind, told []store.DecisionEvent) er
 }
 
 // beginDecisions writes new decisions and what they match.
-func (t *txn) beginDecisions(source string, begin []*newDecision) error {
+func (t *txn) beginDecisions(source string, plan *decisionPlan) error {
+	begin := plan.begin
 	var values []any
 	for _, n := range begin {
 		until, endedBy := int64(stillOpen), ""
 		if n.over {
 			until, endedBy = t.now, endExpired
 		}
+		reach := int64(everywhere)
+		if n.reach != nil {
+			// One that is over has none: nothing is looked up for it.
+			reach = plan.numbers[n.reach.digest]
+		}
 		r := &n.row
-		values = append(values, source, r.Kind, r.Namespace, r.Name, r.Digest, everywhere, r.Status, n.suppresses, n.unfixed, n.spec, n.justification, n.comment,
+		values = append(values, source, r.Kind, r.Namespace, r.Name, r.Digest, reach, r.Status, n.suppresses, n.unfixed, n.spec, n.justification, n.comment,
 			r.Author, r.ExpiresAt, t.now, until, endedBy)
 	}
 	err := t.Insert("decisions", []string{

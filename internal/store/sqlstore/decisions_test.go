@@ -1,7 +1,9 @@
 package sqlstore
 
 import (
+	gocmp "cmp"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -9,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/scanner-operator/scanner-operator/internal/decision"
@@ -36,6 +39,9 @@ func checkDecisions(t *testing.T, s *Store) {
 	}
 	var got, want []pair
 	var suppressions, wantSuppressed []suppressed
+	var images []imageRow
+	var reaches []storedReach
+	var reached, wantReached []struct{ Reach, ImagePk int64 }
 	for _, query := range []struct {
 		statement string
 		into      any
@@ -46,6 +52,9 @@ func checkDecisions(t *testing.T, s *Store) {
 		{"SELECT id, suppresses, unfixed, reach, spec FROM decisions WHERE until_time = 9223372036854775807 ORDER BY id", &decisions},
 		{"SELECT finding_id, decision_pk FROM decision_findings ORDER BY finding_id, decision_pk", &got},
 		{"SELECT finding_id, reach FROM finding_suppressions ORDER BY finding_id, reach", &suppressions},
+		{"SELECT id, image_id FROM images ORDER BY id", &images},
+		{"SELECT id, digest, spec FROM reaches ORDER BY id", &reaches},
+		{"SELECT reach, image_pk FROM reached ORDER BY reach, image_pk", &reached},
 	} {
 		if err := s.db.Reader().Raw(query.statement).Scan(query.into).Error; err != nil {
 			t.Error(err)
@@ -88,6 +97,46 @@ func checkDecisions(t *testing.T, s *Store) {
 			}
 		}
 	}
+	slices.SortFunc(wantSuppressed, func(a, b suppressed) int {
+		return gocmp.Or(gocmp.Compare(a.FindingID, b.FindingID), gocmp.Compare(a.Reach, b.Reach))
+	})
+	specs := map[int64]string{}
+	for _, reach := range reaches {
+		var spec reachSpec
+		if err := fromJSON(reach.Spec, &spec); err != nil {
+			t.Fatal(err)
+		}
+		specs[reach.ID] = strings.Join(spec.Images, " ")
+		for i := range images {
+			for _, text := range spec.Images {
+				pattern, err := decision.ParseImagePattern(text)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if image := decision.ImageOf(images[i].ImageID); pattern.Matches(&image) {
+					wantReached = append(wantReached, struct{ Reach, ImagePk int64 }{reach.ID, images[i].ID})
+					break
+				}
+			}
+		}
+	}
+	if diff := cmp.Diff(wantReached, reached, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("reached (-want +got):\n%s", diff)
+	}
+	unused := maps.Clone(specs)
+	for _, d := range decisions {
+		var spec decisionSpec
+		if err := fromJSON(d.Spec, &spec); err != nil {
+			t.Fatal(err)
+		}
+		if patterns := strings.Join(slices.Compact(spec.Images), " "); specs[d.Reach] != patterns {
+			t.Errorf("decision %d about the images %q has the reach %q", d.ID, patterns, specs[d.Reach])
+		}
+		delete(unused, d.Reach)
+	}
+	if len(unused) > 0 {
+		t.Errorf("reaches of no decision: %v", unused)
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("decision_findings (-want +got):\n%s", diff)
 	}
@@ -111,6 +160,8 @@ func decisionCases(clk *clocktesting.FakeClock) []store.Decision {
 		{Packages: []string{"pkg:generic/*"}, Status: model.DecisionUnderInvestigation},
 		{Packages: []string{"pkg:generic/*"}, Status: model.DecisionAcceptedRisk, DryRun: true},
 		{Vulnerabilities: []string{"CVE-3"}, Status: model.DecisionAcceptedRisk, Unfixed: true},
+		{Vulnerabilities: []string{"CVE-1", "CVE-3"}, Images: []string{"registry.example/image-0", "registry.example/image-2"}, Status: model.DecisionAcceptedRisk},
+		{Vulnerabilities: []string{"CVE-4"}, Images: []string{"registry.example/*"}, Status: model.DecisionFixed},
 	} {
 		one.Object = store.DecisionObject{Kind: "ClusterVulnerabilityException", Name: fmt.Sprint("d", i)}
 		all = append(all, one)
@@ -148,7 +199,7 @@ func TestOrderOfDecisions(t *testing.T) {
 		must(err)
 		more(0)
 		for n := range 3 {
-			key := model.ImageKey{ImageID: fmt.Sprint("image-", n), Platform: model.Platform{OS: "linux", Architecture: "amd64"}}
+			key := model.ImageKey{ImageID: fmt.Sprintf("registry.example/image-%d@sha256:%064x", n, n), Platform: model.Platform{OS: "linux", Architecture: "amd64"}}
 			_, err := s.WantImages(t.Context(), []model.ImageKey{key})
 			must(err)
 			must(s.SaveSBOM(t.Context(), key, store.SBOM{SHA256: "d", Size: 1}, decidedCatalog(n)))
@@ -160,8 +211,9 @@ func TestOrderOfDecisions(t *testing.T) {
 		got := append(texts(t, s, `SELECT p.name, v.vulnerability_id, d.name, f.fixable FROM decision_findings m JOIN decisions d ON d.id = m.decision_pk
 			JOIN findings f ON f.id = m.finding_id JOIN packages p ON p.id = f.package_pk JOIN vulnerabilities v ON v.id = f.vulnerability_pk ORDER BY 1, 2, 3, 4`),
 			texts(t, s, "SELECT image_id, critical, high, medium, low, negligible, unknown, kev, fixable FROM images ORDER BY 1")...)
-		got = append(got, texts(t, s, `SELECT p.name, v.vulnerability_id, s.reach FROM finding_suppressions s JOIN findings f ON f.id = s.finding_id
-			JOIN packages p ON p.id = f.package_pk JOIN vulnerabilities v ON v.id = f.vulnerability_pk ORDER BY 1, 2`)...)
+		got = append(got, texts(t, s, `SELECT p.name, v.vulnerability_id, COALESCE(r.spec, '') FROM finding_suppressions s JOIN findings f ON f.id = s.finding_id
+			JOIN packages p ON p.id = f.package_pk JOIN vulnerabilities v ON v.id = f.vulnerability_pk LEFT JOIN reaches r ON r.id = s.reach ORDER BY 1, 2, 3`)...)
+		got = append(got, texts(t, s, "SELECT r.spec, i.image_id FROM reached x JOIN reaches r ON r.id = x.reach JOIN images i ON i.id = x.image_pk ORDER BY 1, 2")...)
 		checkHeld(t, s)
 		if want == nil {
 			want = got

@@ -32,6 +32,11 @@ type change struct {
 	before, after              *store.ChangeSide
 	// kev says that the vulnerability is known to be exploited after the switch, also when the finding is closed.
 	kev bool
+	// holders are the images that it is about, images is their number.
+	holders []int64
+	images  int
+	// variant is a digest of a change that is not about all images that hold the package, "" of others.
+	variant string
 }
 
 // severity is the worse one of both sides.
@@ -51,27 +56,12 @@ func (c *change) newlyExploited() bool {
 	return c.kind == kindOpened && c.kev || c.kind == kindChanged && c.kev && !c.before.KEV
 }
 
-// changesOf compares both sides of the findings of some packages. Rows of the same vulnerability of the same package follow
-// each other and count as one. What differs in its description alone is no change.
-func changesOf(rows []sideRow, next int64) []change {
-	var changes []change
-	for len(rows) > 0 {
-		n := 1
-		for n < len(rows) && rows[n].sameAs(&rows[0]) {
-			n++
-		}
-		if c, differs := compareSides(rows[:n], next); differs {
-			changes = append(changes, c)
-		}
-		rows = rows[n:]
-	}
-	return changes
-}
-
 func (r *sideRow) sameAs(o *sideRow) bool {
 	return r.PackagePk == o.PackagePk && r.VulnerabilityID == o.VulnerabilityID && r.Namespace == o.Namespace
 }
 
+// compareSides compares both sides of a vulnerability of a package, of which there can be several rows. What differs in its description alone is no
+// change.
 func compareSides(rows []sideRow, next int64) (change, bool) {
 	c := change{packageID: rows[0].PackagePk, vulnerabilityID: rows[0].VulnerabilityID, namespace: rows[0].Namespace}
 	for i := range rows {
@@ -141,16 +131,13 @@ func reasons(before, after *store.ChangeSide) []store.ChangeReason {
 	return all
 }
 
-// record keeps and counts the changes of packages that some image holds.
-func (w *switcher) record(changes []change, holders map[int64]int) error {
+// record keeps and counts changes.
+func (w *switcher) record(changes []change) error {
 	var values []any
 	for i := range changes {
 		c := &changes[i]
-		if holders[c.packageID] == 0 {
-			continue
-		}
 		w.count(c)
-		w.worst.add(c, holders[c.packageID])
+		w.worst.add(c)
 		before, err := encodeSide(c.before)
 		if err != nil {
 			return err
@@ -162,9 +149,13 @@ func (w *switcher) record(changes []change, holders map[int64]int) error {
 		values = append(values, w.next.Number, c.packageID, c.vulnerabilityID, c.namespace, int64(c.severity()), boolean(c.kev), c.kind,
 			encodeReasons(c.reasons), before, after)
 	}
-	return w.Insert("finding_changes", []string{
+	err := w.Insert("finding_changes", []string{
 		"generation", "package_pk", "vulnerability_id", "namespace", "severity", "kev", "kind", "reasons", "before_side", "after_side",
 	}, values, "")
+	if err != nil {
+		return err
+	}
+	return w.recordVariants(changes)
 }
 
 func (w *switcher) count(c *change) {
@@ -202,21 +193,18 @@ func encodeReasons(all []store.ChangeReason) string {
 }
 
 // worstChanges keeps the store.MaxFindingEvents changes that come first in a list.
-type worstChanges []reachedChange
+type worstChanges []change
 
-type reachedChange struct {
-	change
-	images int
-}
-
-func (w *worstChanges) add(c *change, images int) {
-	if *w = append(*w, reachedChange{*c, images}); len(*w) >= 2*store.MaxFindingEvents {
+func (w *worstChanges) add(c *change) {
+	one := *c
+	one.holders = nil
+	if *w = append(*w, one); len(*w) >= 2*store.MaxFindingEvents {
 		w.cut()
 	}
 }
 
 func (w *worstChanges) cut() {
-	slices.SortStableFunc(*w, func(a, b reachedChange) int {
+	slices.SortStableFunc(*w, func(a, b change) int {
 		return cmp.Or(cmp.Compare(b.severity(), a.severity()), cmp.Compare(boolean(b.kev), boolean(a.kev)), cmp.Compare(a.kind, b.kind))
 	})
 	*w = (*w)[:min(len(*w), store.MaxFindingEvents)]

@@ -160,7 +160,7 @@ func (s *Store) Findings(ctx context.Context, in store.Namespaces, query store.F
 		if query.Closed {
 			return nil
 		}
-		return addDecisions(tx, in, rows, page.Findings)
+		return addDecisions(tx, in, image.ID, rows, page.Findings)
 	})
 	if err != nil {
 		return store.FindingPage{}, err

@@ -34,9 +34,9 @@ const (
 		WHEN h.level >= 2 AND (SELECT 1 FROM image_packages ip WHERE ip.package_pk = h.package_pk AND ip.excluded = 0 LIMIT 1) IS NOT NULL THEN 2
 		WHEN (SELECT 1 FROM image_packages ip WHERE ip.package_pk = h.package_pk LIMIT 1) IS NOT NULL THEN 1 ELSE 0 END`
 	levelOfVulnerability = `CASE WHEN (SELECT 1 FROM findings f JOIN held_packages h ON h.package_pk = f.package_pk
-			WHERE f.vulnerability_pk = v.id AND ` + open + ` AND h.level = 3 AND f.fixable = 1 LIMIT 1) IS NOT NULL THEN 2
+			WHERE f.vulnerability_pk = v.id AND ` + openInMatched + ` AND h.level = 3 AND f.fixable = 1 LIMIT 1) IS NOT NULL THEN 2
 		WHEN (SELECT 1 FROM findings f JOIN held_packages h ON h.package_pk = f.package_pk
-			WHERE f.vulnerability_pk = v.id AND ` + open + ` AND h.level = 3 LIMIT 1) IS NOT NULL THEN 1 ELSE 0 END`
+			WHERE f.vulnerability_pk = v.id AND ` + openInMatched + ` AND h.level = 3 LIMIT 1) IS NOT NULL THEN 1 ELSE 0 END`
 )
 
 // leveled is a row of one of the tables, with the level that it should have.
@@ -110,14 +110,15 @@ func (t *txn) raiseHeld(ids []int64, level int64) error {
 		}
 		var raised []int64
 		err = t.Raw("SELECT package_pk FROM held_packages WHERE package_pk IN ? AND level < ?", part, level).Scan(&raised).Error
-		if err != nil || len(raised) == 0 {
+		if err != nil {
 			return err
 		}
-		if err := t.Execute("UPDATE held_packages SET level = ? WHERE package_pk IN ?", level, raised); err != nil {
-			return err
+		if len(raised) > 0 {
+			if err := t.Execute("UPDATE held_packages SET level = ? WHERE package_pk IN ?", level, raised); err != nil {
+				return err
+			}
 		}
-		_, err = t.recount(raised, nil)
-		return err
+		return t.recountHeld(part, raised)
 	})
 }
 
@@ -150,9 +151,21 @@ func (t *txn) lowerHeld(ids []int64) error {
 				return err
 			}
 		}
-		_, err = t.recount(all, nil)
-		return err
+		return t.recountHeld(part, all)
 	})
+}
+
+// recountHeld counts packages whose level has changed. Divided findings count depending on which images hold the package, so those that images began or
+// ceased to hold are counted, too.
+func (t *txn) recountHeld(held, changed []int64) error {
+	divided, err := dividedPackages(t.DB, held)
+	if err != nil {
+		return err
+	}
+	changed = append(changed, divided...)
+	slices.Sort(changed)
+	_, err = t.recount(slices.Compact(changed), nil)
+	return err
 }
 
 // recount makes the counts of packages those of their findings, and returns what it adds to them. It notes which vulnerabilities are found, of those
@@ -173,7 +186,7 @@ func (t *txn) recount(ids, others []int64) (map[int64]countsDelta, error) {
 			return err
 		}
 		err = t.Raw("SELECT f.package_pk, "+severitySums()+` FROM findings f JOIN vulnerabilities v ON v.id = f.vulnerability_pk
-			JOIN held_packages h ON h.package_pk = f.package_pk WHERE f.package_pk IN ? AND `+open+" AND h.level >= ? GROUP BY f.package_pk",
+			JOIN held_packages h ON h.package_pk = f.package_pk WHERE f.package_pk IN ? AND `+openInSome+" AND h.level >= ? GROUP BY f.package_pk",
 			part, current, current, heldCounted).Scan(&after).Error
 		if err != nil {
 			return err

@@ -22,7 +22,7 @@ func checkHeld(t *testing.T, s *Store) {
 	checkDecisions(t, s)
 	const number = "SELECT COALESCE(MAX(g.number), 0) FROM generations g WHERE g.state = 'Current'"
 	const shown = "f.from_gen <= (" + number + ") AND f.until_gen > (" + number + ")" +
-		" AND NOT EXISTS (SELECT 1 FROM finding_suppressions x WHERE x.finding_id = f.id)"
+		" AND NOT EXISTS (SELECT 1 FROM finding_suppressions x LEFT JOIN reached y ON y.reach = x.reach WHERE x.finding_id = f.id AND (x.reach = 0 OR y.image_pk = ip.image_pk))"
 	type row struct {
 		PackagePk, Level int64
 		Counts           countsRow `gorm:"embedded"`
@@ -37,8 +37,8 @@ func checkHeld(t *testing.T, s *Store) {
 		{"SELECT * FROM held_packages ORDER BY package_pk", &held},
 		{`SELECT ip.package_pk, MAX(CASE WHEN ip.excluded = 1 THEN 1 WHEN i.matched_at = 0 THEN 2 ELSE 3 END) AS level
 			FROM image_packages ip JOIN images i ON i.id = ip.image_pk GROUP BY ip.package_pk ORDER BY ip.package_pk`, &wantHeld},
-		{"SELECT f.package_pk, " + severitySums() + " FROM findings f JOIN vulnerabilities v ON v.id = f.vulnerability_pk WHERE " + shown +
-			" GROUP BY f.package_pk", &counts},
+		{"SELECT f.package_pk, " + severitySums() + " FROM findings f JOIN vulnerabilities v ON v.id = f.vulnerability_pk WHERE EXISTS" +
+			" (SELECT 1 FROM image_packages ip WHERE ip.package_pk = f.package_pk AND ip.excluded = 0 AND " + shown + ") GROUP BY f.package_pk", &counts},
 		{"SELECT * FROM found_vulnerabilities ORDER BY vulnerability_pk", &known},
 		{`SELECT f.vulnerability_pk, 1 + MAX(f.fixable) AS level FROM findings f JOIN image_packages ip ON ip.package_pk = f.package_pk AND ip.excluded = 0
 			JOIN images i ON i.id = ip.image_pk AND i.matched_at > 0 WHERE ` + shown + " GROUP BY f.vulnerability_pk ORDER BY f.vulnerability_pk", &wantKnown},

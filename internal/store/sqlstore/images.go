@@ -117,7 +117,19 @@ func want(tx *txn, missing []model.ImageKey, rows []imageRow) error {
 			return err
 		}
 	}
-	return tx.Insert("images", newImageColumns, values, tx.Dialect.IgnoreConflict("image_id", "platform"))
+	if err := tx.Insert("images", newImageColumns, values, tx.Dialect.IgnoreConflict("image_id", "platform")); err != nil {
+		return err
+	}
+	return tx.reachImages(imageIDs(missing))
+}
+
+// imageIDs lists the image IDs of keys.
+func imageIDs(keys []model.ImageKey) []string {
+	ids := make([]string, len(keys))
+	for i, key := range keys {
+		ids[i] = key.ImageID
+	}
+	return ids
 }
 
 var newImageColumns = append([]string{

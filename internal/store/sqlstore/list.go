@@ -135,7 +135,7 @@ func (s *Store) filterImages(tx *gorm.DB, chosen place, query store.ImageQuery) 
 		images = images.Where("i.state IN ?", states)
 	}
 	if query.MinSeverity > model.SeverityUnknown {
-		images = images.Where(orWorse("i.", query.MinSeverity))
+		images = images.Where(orWorse("i.%[1]s", query.MinSeverity))
 	}
 	if query.Fixable {
 		images = images.Where("i.fixable > 0")
@@ -165,9 +165,12 @@ func (s *Store) filterImages(tx *gorm.DB, chosen place, query store.ImageQuery) 
 
 // exploitable selects the images that hold a package with a finding of at least this probability of exploitation.
 func exploitable(tx *gorm.DB, resultSet, leastMicros int64) *gorm.DB {
+	// Where a divided finding counts is asked of each image; of the others, each package is looked up once.
 	packages := tx.Table("vulnerabilities AS v").Joins("CROSS JOIN findings f").
-		Where("v.epss_micros >= ? AND f.vulnerability_pk = v.id AND "+open, leastMicros, resultSet, resultSet).Distinct("f.package_pk")
+		Where("v.epss_micros >= ? AND f.vulnerability_pk = v.id AND "+shown+" AND "+unsuppressed, leastMicros, resultSet, resultSet).
+		Distinct("f.package_pk, CASE WHEN " + isDivided + " THEN f.id ELSE 0 END AS divided")
 	return tx.Table("(?) AS e", packages).Joins("CROSS JOIN image_packages ip").Where("ip.package_pk = e.package_pk AND ip.excluded = 0").
+		Where("(e.divided = 0 OR NOT EXISTS (SELECT 1 FROM finding_suppressions fs JOIN reached x ON x.reach = fs.reach WHERE fs.finding_id = e.divided AND x.image_pk = ip.image_pk))").
 		Select("ip.image_pk")
 }
 

@@ -279,6 +279,10 @@ func (w *answerWriter) writeShown(ids []int64) error {
 	if err != nil {
 		return err
 	}
+	before, err := w.countsBySet(ids)
+	if err != nil {
+		return err
+	}
 	if err := w.writeDiff(); err != nil {
 		return err
 	}
@@ -286,7 +290,7 @@ func (w *answerWriter) writeShown(ids []int64) error {
 	if err != nil {
 		return err
 	}
-	return w.addToImages(deltas)
+	return w.addChanged(ids, before, deltas)
 }
 
 func (w *answerWriter) writeDiff() error {

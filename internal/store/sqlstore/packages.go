@@ -71,6 +71,9 @@ type packageSearch struct {
 	dialect sqldb.Dialect
 	// ids are the packages with a version that is asked for, as a list in a statement; "" when all are.
 	ids string
+	// divided says that findings are suppressed in some images, current is the current result set.
+	divided bool
+	current int64
 }
 
 // ListPackages implements store.Reader.
@@ -97,6 +100,12 @@ func (s *Store) ListPackages(ctx context.Context, in store.Namespaces, query sto
 			return err
 		}
 		var err error
+		if search.divided, err = someDivided(tx); err != nil {
+			return err
+		}
+		if search.current, err = currentNumber(tx); err != nil {
+			return err
+		}
 		var rows []packageEntry
 		switch {
 		case query.Sort == store.SortPackageName:
@@ -188,7 +197,28 @@ func (q *packageSearch) counts() string {
 	if q.unfiltered() {
 		return perCount("h.%[1]s")
 	}
-	return perCount("CASE WHEN c.excluded = 0 THEN h.%[1]s ELSE 0 END AS %[1]s")
+	return perCount("CASE WHEN c.excluded = 0 THEN " + q.count() + " ELSE 0 END AS %[1]s")
+}
+
+// count is a count of a package of which not all of the chosen images exclude it.
+func (q *packageSearch) count() string {
+	if q.unfiltered() || !q.divided {
+		return "h.%[1]s"
+	}
+	return "h.%[1]s - COALESCE(s.%[1]s, 0)"
+}
+
+// suppressed counts the findings of packages that count in some image, but in none of the chosen ones.
+func (q *packageSearch) suppressed(tx *gorm.DB) *gorm.DB {
+	open := q.holders(tx).Select("1").Where("ip.package_pk = f.package_pk AND ip.excluded = 0").
+		Where("NOT EXISTS (SELECT 1 FROM finding_suppressions fs JOIN reached x ON x.reach = fs.reach WHERE fs.finding_id = f.id AND x.image_pk = ip.image_pk)")
+	if !q.chosen.in.All() {
+		open = open.Joins("JOIN images k ON k.id = ip.image_pk AND k.matched_at > 0")
+	}
+	divided := tx.Table("reached AS x").Joins("CROSS JOIN finding_suppressions fs").Where("fs.reach = x.reach AND x.image_pk IN (?)", q.holders(tx).Distinct("ip.image_pk")).
+		Distinct("fs.finding_id")
+	return tx.Table("(?) AS d", divided).Joins("JOIN findings f ON f.id = d.finding_id").Joins("JOIN vulnerabilities v ON v.id = f.vulnerability_pk").
+		Where(openInSome, q.current, q.current).Where("NOT EXISTS (?)", open).Select("f.package_pk, " + severitySums()).Group("f.package_pk")
 }
 
 // filter selects the rows h of held_packages that the query matches, with the rows c of the chosen images.
@@ -207,12 +237,15 @@ func (q *packageSearch) filter(tx *gorm.DB) *gorm.DB {
 		}
 		chosen = chosen.Group("ip.package_pk")
 		packages = packages.Joins("JOIN (?) c ON c.package_pk = h.package_pk", chosen)
+		if q.divided {
+			packages = packages.Joins("LEFT JOIN (?) s ON s.package_pk = h.package_pk", q.suppressed(tx))
+		}
 	}
 	if q.ids != "" {
 		packages = packages.Where("h.package_pk IN (" + q.ids + ")") // Numbers, too many to be given as values.
 	}
 	if q.Vulnerable || q.MinSeverity > model.SeverityUnknown {
-		packages = packages.Where(orWorse("h.", q.MinSeverity))
+		packages = packages.Where(orWorse(q.count(), q.MinSeverity))
 		if !q.unfiltered() {
 			packages = packages.Where("c.excluded = 0")
 		}
@@ -286,9 +319,9 @@ func readPackages(tx *gorm.DB, ids []int64, byID map[int64]*store.PackageSummary
 
 // readHolders reads how many images hold each package and how many workloads run these, and the images that are known longest.
 func (q *packageSearch) readHolders(tx *gorm.DB, ids []int64, byID map[int64]*store.PackageSummary) error {
-	members := make(map[int64][]int, len(ids))
+	members := make(map[int64][]*groupMember, len(ids))
 	for i, id := range ids {
-		members[id] = []int{i}
+		members[id] = []*groupMember{{group: i}}
 	}
 	reached, err := reachOfGroups(tx, q.dialect, len(ids), members, q.holders(tx), nil, q.chosen)
 	if err != nil {

@@ -19,10 +19,17 @@ type groupReach struct {
 	// images holds the images of each group, in order and each once; workloads counts those that run them.
 	images    [][]int64
 	workloads []int
-	// held has the packages that some image holds.
-	held map[int64]bool
-	// since is from when on packages were in an image that is visible in some namespaces and matched; nil of all namespaces.
-	since map[int64]int64
+}
+
+// groupMember is a package, or a finding in it, in a group.
+type groupMember struct {
+	group int
+	// suppressed is where the finding does not count.
+	suppressed reachSet
+	// held says that an image holds the package in which it counts. since is from when on it was in such an image that is visible in some namespaces
+	// and matched; 0 of all namespaces.
+	held  bool
+	since int64
 }
 
 // reachedImage is an image that is reached, and from when on it is visible and has findings.
@@ -45,28 +52,40 @@ func unmatchedImages(tx *gorm.DB) (map[int64]bool, error) {
 	return unmatched, err
 }
 
-// reachOfGroups reads what groups of packages reach. members has the groups of each package, holders selects the rows ip that count unless their image
+// reachOfGroups reads what groups of packages reach. members has what is in groups by package, holders selects the rows ip that count unless their image
 // is left out, and chosen the workloads.
 func reachOfGroups(
-	tx *gorm.DB, d sqldb.Dialect, groups int, members map[int64][]int, holders *gorm.DB, leftOut map[int64]bool, chosen place,
+	tx *gorm.DB, d sqldb.Dialect, groups int, members map[int64][]*groupMember, holders *gorm.DB, leftOut map[int64]bool, chosen place,
 ) (*groupReach, error) {
-	r := &groupReach{images: make([][]int64, groups), held: map[int64]bool{}}
+	r := &groupReach{images: make([][]int64, groups)}
 	packages := make([]int64, 0, len(members))
-	for id := range members {
+	var sets []reachSet
+	for id, all := range members {
 		packages = append(packages, id)
+		for _, member := range all {
+			sets = append(sets, member.suppressed)
+		}
+	}
+	suppressed, err := readCovers(tx, sets)
+	if err != nil {
+		return nil, err
 	}
 	slices.Sort(packages)
 	holders = holders.Session(&gorm.Session{})
-	holding := map[int64][]int64{}
-	err := inParts(packages, func(part []int64) error {
+	holding := map[*groupMember][]int64{}
+	err = inParts(packages, func(part []int64) error {
 		return eachList(holders.Where("ip.package_pk IN ?", part), d, "ip.package_pk", "ip.image_pk", func(id int64, images []int64) {
 			images = slices.DeleteFunc(images, func(image int64) bool { return leftOut[image] })
-			r.held[id] = len(images) > 0
-			if !chosen.in.All() {
-				holding[id] = images
-			}
-			for _, group := range members[id] {
-				r.images[group] = append(r.images[group], images...)
+			for _, member := range members[id] {
+				counting := images
+				if member.suppressed != "" {
+					counting = slices.DeleteFunc(slices.Clone(images), func(image int64) bool { return suppressed.has(member.suppressed, image) })
+				}
+				member.held = len(counting) > 0
+				if !chosen.in.All() {
+					holding[member] = counting
+				}
+				r.images[member.group] = append(r.images[member.group], counting...)
 			}
 		})
 	})
@@ -84,8 +103,8 @@ func reachOfGroups(
 	return r, err
 }
 
-// limit puts images in the order in which they became visible. holding has the images of packages.
-func (r *groupReach) limit(tx *gorm.DB, in store.Namespaces, holding map[int64][]int64) error {
+// limit puts images in the order in which they became visible. holding has the images of members.
+func (r *groupReach) limit(tx *gorm.DB, in store.Namespaces, holding map[*groupMember][]int64) error {
 	if in.All() {
 		return nil
 	}
@@ -96,11 +115,10 @@ func (r *groupReach) limit(tx *gorm.DB, in store.Namespaces, holding map[int64][
 	for _, images := range r.images {
 		known.sort(images)
 	}
-	r.since = make(map[int64]int64, len(holding))
-	for id, images := range holding {
+	for member, images := range holding {
 		for i, image := range images {
-			if since := known[image].FoundSince; i == 0 || since < r.since[id] {
-				r.since[id] = since
+			if since := known[image].FoundSince; i == 0 || since < member.since {
+				member.since = since
 			}
 		}
 	}

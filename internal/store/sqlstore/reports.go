@@ -113,6 +113,9 @@ func reportedImages(tx *txn, key model.ImageKey, counts store.Counts) ([]imageRo
 		if err != nil {
 			return nil, err
 		}
+		if err := tx.reachImages([]string{key.ImageID}); err != nil {
+			return nil, err
+		}
 		rows, err = imageRows(tx.DB, []model.ImageKey{key})
 		if err != nil || len(rows) == 0 {
 			return nil, fmt.Errorf("read the image of the report: %w", err)

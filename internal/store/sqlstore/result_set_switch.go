@@ -78,6 +78,8 @@ type switcher struct {
 	// touched are the packages about which the result sets differ.
 	touched []int64
 	images  map[int64]*reach
+	// suppressed are the images in which the findings of the packages at hand are suppressed.
+	suppressed *covers
 }
 
 // reach is what the switch does to one image.
@@ -99,27 +101,30 @@ func (w *switcher) collect() error {
 		if err != nil {
 			return err
 		}
-		deltas := map[int64]*countsDelta{}
+		deltas := map[int64]setDeltas{}
 		for i := range rows {
 			row := &rows[i]
-			delta := deltas[row.PackagePk]
-			if delta == nil {
-				delta = &countsDelta{}
-				deltas[row.PackagePk] = delta
+			if deltas[row.PackagePk] == nil {
+				deltas[row.PackagePk] = setDeltas{}
 			}
+			delta := deltas[row.PackagePk][row.suppressed]
 			if row.before(w.next.Number) {
 				delta.add(row.Severity, row.Kev, row.Fixable, -1)
 			}
 			if row.after(w.next.Number) {
 				delta.add(row.Severity, row.KevAfter, row.Fixable, 1)
 			}
+			deltas[row.PackagePk][row.suppressed] = delta
 		}
-		changes := changesOf(rows, w.next.Number)
-		holders, err := w.reachImages(part, deltas, changes)
+		holders, err := w.reachImages(part, deltas)
 		if err != nil {
 			return err
 		}
-		if err := w.record(changes, holders); err != nil {
+		changes, err := w.changes(rows, holders)
+		if err != nil {
+			return err
+		}
+		if err := w.record(changes); err != nil {
 			return err
 		}
 	}
@@ -136,7 +141,7 @@ var (
 		UNION SELECT f.package_pk FROM staged_scores s CROSS JOIN vulnerabilities v CROSS JOIN findings f
 		WHERE v.id = s.vulnerability_pk AND f.vulnerability_pk = v.id AND f.from_gen <= ? AND f.until_gen > ?
 		AND (s.kev <> v.kev OR ` + epssCrossed + `)`
-	sidesOfPackages = `SELECT f.package_pk, f.from_gen, f.until_gen, v.vulnerability_id, v.namespace, v.severity, v.epss_micros, v.kev,
+	sidesOfPackages = `SELECT f.id, f.package_pk, f.from_gen, f.until_gen, v.vulnerability_id, v.namespace, v.severity, v.epss_micros, v.kev,
 		COALESCE(s.epss_micros, v.epss_micros) AS epss_after, COALESCE(s.kev, v.kev) AS kev_after, f.fix_state, f.fix_versions, f.fixable
 		FROM findings f JOIN vulnerabilities v ON v.id = f.vulnerability_pk LEFT JOIN staged_scores s ON s.vulnerability_pk = v.id
 		WHERE f.package_pk IN ? AND f.until_gen > ? AND (f.from_gen <= ? OR f.from_gen = ?) AND ` + unsuppressed + `
@@ -154,13 +159,14 @@ func (w *switcher) touchedPackages() ([]int64, error) {
 
 // sideRow is a finding with what is said of its vulnerability before and after the switch.
 type sideRow struct {
-	PackagePk, FromGen, UntilGen int64
-	VulnerabilityID, Namespace   string
-	Severity                     int64
-	EpssMicros, EpssAfter        int64
-	Kev, KevAfter                int64
-	FixState, FixVersions        string
-	Fixable                      int64
+	ID, PackagePk, FromGen, UntilGen int64
+	VulnerabilityID, Namespace       string
+	Severity                         int64
+	EpssMicros, EpssAfter            int64
+	Kev, KevAfter                    int64
+	FixState, FixVersions            string
+	Fixable                          int64
+	suppressed                       reachSet
 }
 
 func (r *sideRow) before(next int64) bool { return r.FromGen < next }
@@ -169,40 +175,57 @@ func (r *sideRow) after(next int64) bool  { return r.UntilGen > next }
 // sides reads the findings of packages that are open before or after the switch, decisions as they are now, grouped by package and vulnerability.
 func (w *switcher) sides(packages []int64) ([]sideRow, error) {
 	var rows []sideRow
-	err := w.Raw(sidesOfPackages, packages, w.current, w.current, w.next.Number).Scan(&rows).Error
+	if err := w.Raw(sidesOfPackages, packages, w.current, w.current, w.next.Number).Scan(&rows).Error; err != nil {
+		return nil, err
+	}
+	sets, err := setsOf(w.DB, packages)
+	for i := range rows {
+		rows[i].suppressed = sets[rows[i].ID]
+	}
 	return rows, err
 }
 
-// reachImages notes what the packages do to the images that hold them, and returns how many hold each. Images that are not
-// matched yet hold a package too, but have no counts.
-func (w *switcher) reachImages(packages []int64, deltas map[int64]*countsDelta, changes []change) (map[int64]int, error) {
-	published := map[int64]bool{}
-	for i := range changes {
-		published[changes[i].packageID] = true
-	}
+// reachImages notes what the packages do to the images that hold them, and returns the images that hold each. Images that are not matched yet hold a
+// package too, but have no counts.
+func (w *switcher) reachImages(packages []int64, deltas map[int64]setDeltas) (map[int64][]int64, error) {
 	rows, err := w.Raw(holdersOfPackages, packages).Rows()
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close() //nolint:errcheck // Err tells whether all rows were read.
-	holders := make(map[int64]int, len(packages))
+	holders := make(map[int64][]int64, len(packages))
 	for rows.Next() {
 		var packageID, image int64
 		if err := rows.Scan(&packageID, &image); err != nil {
 			return nil, err
 		}
-		holders[packageID]++
-		r := w.images[image]
-		if r == nil {
-			r = &reach{}
-			w.images[image] = r
-		}
-		r.published = r.published || published[packageID]
-		if delta := deltas[packageID]; delta != nil {
-			r.delta.plus(delta)
+		holders[packageID] = append(holders[packageID], image)
+		if w.images[image] == nil {
+			w.images[image] = &reach{}
 		}
 	}
-	return holders, rows.Err()
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	var sets []reachSet
+	for _, bySet := range deltas {
+		for set := range bySet {
+			sets = append(sets, set)
+		}
+	}
+	if w.suppressed, err = readCovers(w.DB, sets); err != nil {
+		return nil, err
+	}
+	for packageID, images := range holders {
+		for set, delta := range deltas[packageID] {
+			for _, image := range images {
+				if !w.suppressed.has(set, image) {
+					w.images[image].delta.plus(&delta)
+				}
+			}
+		}
+	}
+	return holders, nil
 }
 
 // publish flips the states and tells of all that changed.

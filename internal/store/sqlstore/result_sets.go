@@ -200,7 +200,7 @@ func limitResultSets(tx *gorm.DB, in store.Namespaces, rows []resultSetRow) erro
 			Images int
 		}
 		err := all.Joins("JOIN image_packages ip ON ip.package_pk = c.package_pk AND ip.excluded = 0").Joins("JOIN images i ON i.id = ip.image_pk").
-			Joins("JOIN image_namespaces m ON m.image_pk = i.id").Where(isWithin("m.namespace", in) + " AND " + foundBefore).
+			Joins("JOIN image_namespaces m ON m.image_pk = i.id").Where(isWithin("m.namespace", in) + " AND " + foundBefore + " AND " + aboutImage).
 			Select("c.generation AS number, COUNT(DISTINCT i.id) AS images").Group("c.generation").Scan(&reached).Error
 		for _, r := range reached {
 			byNumber[r.Number].Images = r.Images

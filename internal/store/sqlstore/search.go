@@ -16,10 +16,20 @@ import (
 const (
 	// shown: a result set, which is given twice, has them.
 	shown = "f.from_gen <= ? AND f.until_gen > ?"
-	// unsuppressed: no decision suppresses them.
+	// unsuppressed: no decision suppresses them everywhere.
 	unsuppressed = "NOT EXISTS (SELECT 1 FROM finding_suppressions fs WHERE fs.finding_id = f.id AND fs.reach = 0)"
-	// open: they are shown, and no decision suppresses them. The values are those of shown.
-	open = shown + " AND " + unsuppressed
+	// open: they are shown, and no decision suppresses them in the image of ip. The values are those of shown.
+	open = shown + ` AND NOT EXISTS (SELECT 1 FROM finding_suppressions fs WHERE fs.finding_id = f.id
+		AND (fs.reach = 0 OR EXISTS (SELECT 1 FROM reached x WHERE x.reach = fs.reach AND x.image_pk = ip.image_pk)))`
+	// openInSome and openInMatched: they are open in an image that holds the package and does not exclude it, and in one that is matched, if there
+	// is such an image.
+	openInSome    = shown + " AND " + unsuppressedBefore + "image_packages ip" + unsuppressedMiddle + unsuppressedAfter
+	openInMatched = shown + " AND " + unsuppressedBefore + "image_packages ip JOIN images im ON im.id = ip.image_pk AND im.matched_at > 0" + unsuppressedMiddle + unsuppressedAfter
+	// These are about images ip: a finding that is suppressed somewhere is suppressed in all of them.
+	unsuppressedBefore = "NOT EXISTS (SELECT 1 FROM finding_suppressions fs WHERE fs.finding_id = f.id AND (fs.reach = 0 OR NOT EXISTS (SELECT 1 FROM "
+	unsuppressedMiddle = " WHERE ip.package_pk = f.package_pk AND ip.excluded = 0"
+	unsuppressedAfter  = ` AND NOT EXISTS (SELECT 1 FROM finding_suppressions ft JOIN reached x ON x.reach = ft.reach
+		WHERE ft.finding_id = f.id AND x.image_pk = ip.image_pk))))`
 	// others are the findings n of the same vulnerability in the same package, shown under a result set or before.
 	others = `FROM findings n JOIN vulnerabilities w ON w.id = n.vulnerability_pk WHERE n.package_pk = f.package_pk
 		AND w.vulnerability_id = v.vulnerability_id AND w.namespace = v.namespace AND n.from_gen <= ?`
@@ -56,12 +66,12 @@ func severitySums() string {
 	return strings.Join(append(columns, "SUM(v.kev) AS kev", "SUM(f.fixable) AS fixable"), ", ")
 }
 
-// orWorse is the condition that one of the counts of this severity or worse is not 0; prefix goes in front of the columns.
-func orWorse(prefix string, least model.Severity) string {
+// orWorse is the condition that one of the counts of this severity or worse is not 0; count is a format of an expression, in which %[1]s is the column.
+func orWorse(count string, least model.Severity) string {
 	var columns []string
 	for _, severity := range model.Severities() {
 		if severity >= least {
-			columns = append(columns, prefix+strings.ToLower(severity.String())+" > 0")
+			columns = append(columns, fmt.Sprintf(count+" > 0", strings.ToLower(severity.String())))
 		}
 	}
 	if len(columns) == 0 {

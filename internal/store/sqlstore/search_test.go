@@ -63,7 +63,7 @@ func TestSearchPlans(t *testing.T) {
 		// Nothing is joined to count them.
 		"packages, counted":           {worst.filter(s.db.Reader()).Select("COUNT(*)"), []string{"USING COVERING INDEX"}},
 		"what images say of packages": {ownOf(s.db.Reader(), []heldPackage{{1, 2}, {3, 4}}), []string{"MULTI-INDEX OR", "(image_pk=? AND package_pk=?)"}},
-		"vulnerabilities": {s.foundVulnerabilities(s.db.Reader(), 1, everywhere, store.VulnerabilityQuery{}), []string{
+		"vulnerabilities": {s.foundVulnerabilities(s.db.Reader(), 1, everywhere, false, store.VulnerabilityQuery{}), []string{
 			"SCAN v USING INDEX vulnerabilities_vulnerability", "SEARCH h USING COVERING INDEX sqlite_autoindex_found_vulnerabilities_1 (vulnerability_pk=?)",
 		}},
 	} {

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"gorm.io/gorm"
@@ -78,7 +79,11 @@ func (s *Store) ListVulnerabilities(ctx context.Context, in store.Namespaces, qu
 			return err
 		}
 		var rows []vulnerabilityEntry
-		entries := s.foundVulnerabilities(tx, current, chosen, query)
+		divided, err := someDivided(tx)
+		if err != nil {
+			return err
+		}
+		entries := s.foundVulnerabilities(tx, current, chosen, divided, query)
 		rows, page.NextToken, page.Total, err = readEntries(tx, entries, keys, query.Page, token, (*vulnerabilityEntry).value)
 		if err != nil {
 			return err
@@ -98,13 +103,14 @@ func (s *Store) ListVulnerabilities(ctx context.Context, in store.Namespaces, qu
 	return page, nil
 }
 
-// foundVulnerabilities selects a vulnerabilityEntry for each vulnerability that the query matches.
-func (s *Store) foundVulnerabilities(tx *gorm.DB, current int64, chosen place, query store.VulnerabilityQuery) *gorm.DB {
+// foundVulnerabilities selects a vulnerabilityEntry for each vulnerability that the query matches. divided says that findings are suppressed in some
+// images.
+func (s *Store) foundVulnerabilities(tx *gorm.DB, current int64, chosen place, divided bool, query store.VulnerabilityQuery) *gorm.DB {
 	columns := "v.vulnerability_id, MAX(v.severity) AS severity, MAX(v.epss_micros) AS epss_micros, MAX(v.risk_micros) AS risk_micros, MAX(v.kev) AS kev"
 	var values []any
 	found := tx.Table("found_vulnerabilities AS h").Joins("JOIN vulnerabilities v ON v.id = h.vulnerability_pk")
 	if !chosen.everywhere() {
-		condition, held := s.heldFindings(tx, current, chosen, "")
+		condition, held := s.heldFindings(tx, current, chosen, divided, "")
 		found = found.Where(condition, held)
 	}
 	if query.ID != "" {
@@ -114,7 +120,7 @@ func (s *Store) foundVulnerabilities(tx *gorm.DB, current int64, chosen place, q
 	case query.Fixable && chosen.everywhere():
 		columns += fmt.Sprintf(", MAX(CASE WHEN h.level = %d THEN 1 ELSE 0 END) AS fixable", foundFixable)
 	case query.Fixable:
-		condition, held := s.heldFindings(tx, current, chosen, " AND f.fixable = 1")
+		condition, held := s.heldFindings(tx, current, chosen, divided, " AND f.fixable = 1")
 		columns += ", MAX(CASE WHEN " + condition + " THEN 1 ELSE 0 END) AS fixable"
 		values = append(values, held)
 	}
@@ -149,30 +155,28 @@ func (s *Store) foundVulnerabilities(tx *gorm.DB, current int64, chosen place, q
 
 // heldFindings is the condition that a vulnerability v is found in a package of a matched image that the query chooses, and the value of the
 // condition. SQLite asks an index about each vulnerability several times faster than it makes a list of them; servers make the list faster.
-func (s *Store) heldFindings(tx *gorm.DB, current int64, chosen place, further string) (condition string, held *gorm.DB) {
-	condition = open + further
+func (s *Store) heldFindings(tx *gorm.DB, current int64, chosen place, divided bool, further string) (condition string, held *gorm.DB) {
+	condition = shown + " AND " + unsuppressed + further
+	values := []any{current, current}
+	if divided {
+		condition = shown + further + " AND " + unsuppressedBefore + "image_packages ip JOIN images im ON im.id = ip.image_pk AND im.matched_at > 0" +
+			unsuppressedMiddle + " AND ip.image_pk IN (?)" + unsuppressedAfter
+		values = append(values, chosen.images(tx))
+	}
 	packages := tx.Table("image_packages AS ip").Where("ip.excluded = 0")
 	if s.db.Dialect().Type() == sqldb.TypeSQLite {
 		matched := tx.Table("(?) AS u", chosen.images(tx)).Select("u.image_pk").Joins("JOIN images i ON i.id = u.image_pk").Where("i.matched_at > 0")
-		return "EXISTS (?)", tx.Table("findings AS f").Select("f.id").Where("f.vulnerability_pk = v.id AND "+condition, current, current).
+		return "EXISTS (?)", tx.Table("findings AS f").Select("f.id").Where("f.vulnerability_pk = v.id AND "+condition, values...).
 			Where("f.package_pk IN (?)", packages.Select("ip.package_pk").Where("ip.image_pk IN (?)", matched))
 	}
 	packages = packages.Joins("JOIN images i ON i.id = ip.image_pk").Where("i.matched_at > 0 AND ip.image_pk IN (?)", chosen.images(tx)).Distinct("ip.package_pk")
 	return "v.id IN (?)", tx.Table("(?) AS p", packages).Joins("CROSS JOIN findings f").
-		Where("f.package_pk = p.package_pk AND "+condition, current, current).Select("f.vulnerability_pk")
+		Where("f.package_pk = p.package_pk AND "+condition, values...).Select("f.vulnerability_pk")
 }
 
 // addReach adds to summaries what the vulnerabilities of these IDs reach.
 func (s *Store) addReach(tx *gorm.DB, current int64, ids []string, chosen place, summaries map[string]*store.VulnerabilitySummary) error {
-	var rows []struct {
-		VulnerabilityID   string
-		PackagePk         int64
-		Fixable, OpenedAt int64
-	}
-	err := tx.Table("vulnerabilities AS v").Joins("CROSS JOIN findings f").
-		Where("v.vulnerability_id IN ? AND f.vulnerability_pk = v.id AND "+open, ids, current, current).
-		Select("v.vulnerability_id, f.package_pk, MAX(f.fixable) AS fixable, MIN(f.opened_at) AS opened_at").
-		Group("v.vulnerability_id, f.package_pk").Scan(&rows).Error
+	rows, err := foundIn(tx, current, ids)
 	if err != nil {
 		return err
 	}
@@ -180,9 +184,10 @@ func (s *Store) addReach(tx *gorm.DB, current int64, ids []string, chosen place,
 	for i, id := range ids {
 		groups[id] = i
 	}
-	members := map[int64][]int{}
+	members := map[int64][]*groupMember{}
 	for _, row := range rows {
-		members[row.PackagePk] = append(members[row.PackagePk], groups[row.VulnerabilityID])
+		row.member.group = groups[row.VulnerabilityID]
+		members[row.PackagePk] = append(members[row.PackagePk], &row.member)
 	}
 	unmatched, err := unmatchedImages(tx)
 	if err != nil {
@@ -199,18 +204,66 @@ func (s *Store) addReach(tx *gorm.DB, current int64, ids []string, chosen place,
 	for i, id := range ids {
 		summaries[id].Images, summaries[id].Workloads = len(reached.images[i]), reached.workloads[i]
 	}
+	counted := map[foundPackage]bool{}
 	for _, row := range rows {
-		if !reached.held[row.PackagePk] {
+		if !row.member.held {
 			continue
 		}
 		summary := summaries[row.VulnerabilityID]
-		summary.Packages++
+		if one := (foundPackage{row.VulnerabilityID, row.PackagePk}); !counted[one] {
+			counted[one] = true
+			summary.Packages++
+		}
 		summary.Fixable = summary.Fixable || row.Fixable != 0
-		if opened := fromMicros(max(row.OpenedAt, reached.since[row.PackagePk])); summary.Packages == 1 || opened.Before(summary.FirstSeen) {
+		if opened := fromMicros(max(row.OpenedAt, row.member.since)); summary.FirstSeen.IsZero() || opened.Before(summary.FirstSeen) {
 			summary.FirstSeen = opened
 		}
 	}
 	return nil
+}
+
+// foundPackage is a package in which a vulnerability is found.
+type foundPackage struct {
+	vulnerability string
+	packagePk     int64
+}
+
+// foundRow is a package in which a vulnerability is found, or one of its divided findings.
+type foundRow struct {
+	VulnerabilityID    string
+	PackagePk, Divided int64
+	Fixable, OpenedAt  int64
+	member             groupMember
+}
+
+// foundIn reads in which packages vulnerabilities are found that are not suppressed everywhere.
+func foundIn(tx *gorm.DB, current int64, ids []string) ([]*foundRow, error) {
+	var rows []*foundRow
+	found := tx.Table("vulnerabilities AS v").Joins("CROSS JOIN findings f").
+		Where("v.vulnerability_id IN ? AND f.vulnerability_pk = v.id AND "+shown+" AND "+unsuppressed, ids, current, current).
+		Select("v.vulnerability_id, f.package_pk, f.fixable, f.opened_at, CASE WHEN " + isDivided + " THEN f.id ELSE 0 END AS divided")
+	err := tx.Table("(?) AS n", found).Select("n.vulnerability_id, n.package_pk, n.divided, MAX(n.fixable) AS fixable, MIN(n.opened_at) AS opened_at").
+		Group("n.vulnerability_id, n.package_pk, n.divided").Scan(&rows).Error
+	if err != nil {
+		return nil, err
+	}
+	var packages []int64
+	for _, row := range rows {
+		if row.Divided != 0 {
+			packages = append(packages, row.PackagePk)
+		}
+	}
+	slices.Sort(packages)
+	err = inParts(slices.Compact(packages), func(part []int64) error {
+		sets, err := setsOf(tx, part)
+		for _, row := range rows {
+			if set, found := sets[row.Divided]; found {
+				row.member.suppressed = set
+			}
+		}
+		return err
+	})
+	return rows, err
 }
 
 // VulnerabilityRecords implements store.Reader. Of records with the same ID and namespace it returns one: what is found now before what

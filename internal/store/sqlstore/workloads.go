@@ -103,7 +103,7 @@ func (s *Store) runningWorkloads(tx *gorm.DB, chosen place, query store.Workload
 		Joins("JOIN images i ON i.id = d.image_pk").Select(columns).Group("d.namespace, d.kind, d.name")
 	entries := tx.Table("(?) AS s", sums)
 	if query.MinSeverity > model.SeverityUnknown {
-		entries = entries.Where(orWorse("s.", query.MinSeverity))
+		entries = entries.Where(orWorse("s.%[1]s", query.MinSeverity))
 	}
 	if query.KEV {
 		entries = entries.Where("s.kev > 0")

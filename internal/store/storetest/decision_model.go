@@ -47,6 +47,9 @@ func (d *modelDecisions) change(now time.Time) string {
 		}[d.random.IntN(5)],
 		Unfixed: d.random.IntN(4) == 0, DryRun: d.random.IntN(6) == 0,
 	}
+	for d.random.IntN(3) == 0 && len(one.Images) < 3 {
+		one.Images = append(one.Images, modelPatterns[d.random.IntN(len(modelPatterns))])
+	}
 	what := d.random.IntN(3)
 	if what < 2 {
 		one.Vulnerabilities = append(one.Vulnerabilities, d.ids[d.random.IntN(len(d.ids))])
@@ -111,10 +114,10 @@ func (d *modelDecisions) expire(t *testing.T, f *fixture) {
 	}
 }
 
-// names are the decisions that apply to a finding; suppressed says that one of them suppresses it.
-func (d *modelDecisions) names(p *model.Package, f *model.PackageFinding) (names []string, suppressed bool) {
+// names are the decisions that apply to a finding in an image; suppressed says that one of them suppresses it.
+func (d *modelDecisions) names(imageID string, p *model.Package, f *model.PackageFinding) (names []string, suppressed bool) {
 	for name, one := range d.wanted {
-		if _, over := d.over[name]; over || !applies(&one, p, f) {
+		if _, over := d.over[name]; over || !applies(&one, p, f) || !reaches(&one, imageID) {
 			continue
 		}
 		names = append(names, name)
@@ -124,10 +127,40 @@ func (d *modelDecisions) names(p *model.Package, f *model.PackageFinding) (names
 	return names, suppressed
 }
 
-// suppress says whether a finding does not count.
-func (d *modelDecisions) suppress(p *model.Package, f *model.PackageFinding) bool {
-	_, suppressed := d.names(p, f)
+// suppress says whether a finding does not count in an image.
+func (d *modelDecisions) suppress(imageID string, p *model.Package, f *model.PackageFinding) bool {
+	_, suppressed := d.names(imageID, p, f)
 	return suppressed
+}
+
+// modelImageID is an image ID that modelPatterns match.
+func modelImageID(n int) string {
+	return fmt.Sprintf("registry.example/team-%d/app-%d@sha256:%064x", n%2, n, n)
+}
+
+// modelPatterns are the image patterns of random decisions.
+var modelPatterns = []string{
+	"registry.example/team-0/*", "registry.example/team-1/app-1", "registry.example/*/app-2", "registry.example/team-1/app*", "registry.example/*", "docker.io/library/*",
+	"*", fmt.Sprintf("sha256:%064x", 0), fmt.Sprintf("*@sha256:%064x", 3), fmt.Sprintf("registry.example/team-0/app-0@sha256:%064x", 1),
+}
+
+// reaches says whether a decision is about an image.
+func reaches(d *store.Decision, imageID string) bool {
+	repository, digest, _ := strings.Cut(imageID, "@")
+	return len(d.Images) == 0 || slices.ContainsFunc(d.Images, func(pattern string) bool {
+		if strings.HasPrefix(pattern, "sha256:") {
+			return pattern == digest
+		}
+		name, wanted, _ := strings.Cut(pattern, "@")
+		if wanted != "" && wanted != digest {
+			return false
+		}
+		if before, after, found := strings.Cut(name, "/*/"); found {
+			return strings.HasPrefix(repository, before+"/") && strings.HasSuffix(repository, "/"+after)
+		}
+		prefix, found := strings.CutSuffix(name, "*")
+		return repository == name || found && strings.HasPrefix(repository, prefix)
+	})
 }
 
 // applies says whether a decision matches a finding.

@@ -158,7 +158,7 @@ func (w *world) answer(name string) model.PackageAnswer {
 }
 
 func (m *storeModel) anyKey() model.ImageKey {
-	return model.ImageKey{ImageID: fmt.Sprint("image-", m.random.IntN(modelImages)), Platform: amd64}
+	return model.ImageKey{ImageID: modelImageID(m.random.IntN(modelImages)), Platform: amd64}
 }
 
 func (m *storeModel) randomCatalog() (model.Catalog, map[string]bool) {
@@ -403,7 +403,7 @@ func (m *storeModel) check() {
 		for _, suppressed := range []bool{false, true} {
 			want, counts := []string{}, store.Counts{}
 			if image.shown {
-				want, counts = m.expect(image, suppressed)
+				want, counts = m.expect(key.ImageID, image, suppressed)
 			}
 			var found []string
 			for _, one := range m.findings(m.t, store.FindingQuery{Image: key, Suppressed: suppressed, Page: store.Page{Size: store.MaxPageSize}}).Findings {
@@ -421,7 +421,7 @@ func (m *storeModel) check() {
 }
 
 // expect is what an image should show and count. With all, it shows what is suppressed, too.
-func (m *storeModel) expect(image *modelImage, all bool) ([]string, store.Counts) {
+func (m *storeModel) expect(imageID string, image *modelImage, all bool) ([]string, store.Counts) {
 	texts := map[string]bool{}
 	var counts store.Counts
 	for name, excluded := range image.held {
@@ -435,7 +435,7 @@ func (m *storeModel) expect(image *modelImage, all bool) ([]string, store.Counts
 				since = image.firstSeen
 			}
 			p := pkg(name)
-			names, suppressed := m.decisions.names(&p, &one)
+			names, suppressed := m.decisions.names(imageID, &p, &one)
 			text := describe(name, &one, since) + fmt.Sprint(suppressed, names)
 			if texts[text] || suppressed && !all {
 				continue

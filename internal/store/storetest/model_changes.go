@@ -27,8 +27,11 @@ func (m *storeModel) nextChanges() store.ChangeCounts {
 		if failed, answered := m.nextFailures[name]; answered && !failed {
 			after = m.nextAnswers[name]
 		}
-		if m.countChanges(&counts, sidesOf(m.open(name, m.answers[name]), m.worlds[m.current]), sidesOf(m.open(name, after), m.worlds[m.next])) {
-			for _, key := range holders {
+		// The same change in several images counts once.
+		counted := map[string]bool{}
+		for _, key := range holders {
+			before, next := m.open(key, name, m.answers[name]), m.open(key, name, after)
+			if m.countChanges(&counts, counted, sidesOf(before, m.worlds[m.current]), sidesOf(next, m.worlds[m.next])) {
 				reached[key] = true
 			}
 		}
@@ -37,13 +40,50 @@ func (m *storeModel) nextChanges() store.ChangeCounts {
 	return counts
 }
 
-// open are the findings of a package that count.
-func (m *storeModel) open(name string, findings []model.PackageFinding) []model.PackageFinding {
+// open are the findings of a package that count in an image.
+func (m *storeModel) open(key model.ImageKey, name string, findings []model.PackageFinding) []model.PackageFinding {
 	p := pkg(name)
-	return slices.DeleteFunc(slices.Clone(findings), func(f model.PackageFinding) bool { return m.decisions.suppress(&p, &f) })
+	return slices.DeleteFunc(slices.Clone(findings), func(f model.PackageFinding) bool { return m.decisions.suppress(key.ImageID, &p, &f) })
 }
 
-func (m *storeModel) countChanges(counts *store.ChangeCounts, before, after map[string]store.ChangeSide) bool {
+// countChanges counts the changes that are not counted yet, and says whether there are any.
+func (m *storeModel) countChanges(all *store.ChangeCounts, counted map[string]bool, before, after map[string]store.ChangeSide) bool {
+	found := false
+	for id := range sides(before, after) {
+		was, now := map[string]store.ChangeSide{}, map[string]store.ChangeSide{}
+		if side, open := before[id]; open {
+			was[id] = side
+		}
+		if side, open := after[id]; open {
+			now[id] = side
+		}
+		var counts store.ChangeCounts
+		if !countChange(&counts, was, now) {
+			continue
+		}
+		found = true
+		if what := fmt.Sprint(was, now); !counted[what] {
+			counted[what] = true
+			all.Opened, all.Closed, all.Changed = all.Opened+counts.Opened, all.Closed+counts.Closed, all.Changed+counts.Changed
+			all.OpenedCritical, all.NewKEV = all.OpenedCritical+counts.OpenedCritical, all.NewKEV+counts.NewKEV
+		}
+	}
+	return found
+}
+
+// sides are the vulnerabilities that one of the sides has.
+func sides(before, after map[string]store.ChangeSide) map[string]bool {
+	ids := map[string]bool{}
+	for _, side := range []map[string]store.ChangeSide{before, after} {
+		for id := range side {
+			ids[id] = true
+		}
+	}
+	return ids
+}
+
+// countChange counts what became of one vulnerability, and says whether it is a change.
+func countChange(counts *store.ChangeCounts, before, after map[string]store.ChangeSide) bool {
 	old := *counts
 	for id, side := range after {
 		was, stays := before[id]

@@ -35,7 +35,7 @@ func compareWorst(a, b store.Counts) int {
 func (m *searchModel) checkPackages() {
 	query := store.PackageQuery{
 		Where: m.randomWhere(), Name: m.randomText("log4j-core", "Log4J_api", "log4j"), Text: m.randomText("LOG", "_", "core"),
-		Type: m.randomText("deb", "java-archive", "npm"), ImageID: m.randomText("registry.example/app-0", "registry.example/app-1", "x"),
+		Type: m.randomText("deb", "java-archive", "npm"), ImageID: m.randomText(modelImageID(0), modelImageID(1), "x"),
 		MinSeverity: m.randomSeverity(), Vulnerable: m.chance(), Sort: []store.PackageSort{"", store.SortPackageSeverity}[m.random.IntN(2)],
 	}
 	calls := map[string]int{}
@@ -63,22 +63,23 @@ func (m *searchModel) checkPackages() {
 func (m *searchModel) listedPackages(query store.PackageQuery) []store.PackageSummary {
 	var all []store.PackageSummary
 	for _, p := range m.packages {
-		one, matched := store.PackageSummary{Package: p}, false
+		one := store.PackageSummary{Package: p}
+		counted := map[*searchFinding]bool{}
 		workloads := map[store.Workload]bool{}
 		for _, image := range m.images {
 			if _, held := image.held[p.Fingerprint]; !held || !m.chooses(query.Where, image) || query.ImageID != "" && query.ImageID != image.key.ImageID {
 				continue
 			}
-			matched = matched || image.has(p.Fingerprint)
+			for _, f := range m.findings {
+				if f.fingerprint == p.Fingerprint && m.counts(image, f) && !counted[f] {
+					counted[f] = true
+					add(&one.Counts, f.last())
+				}
+			}
 			one.Images++
 			one.ImageIDs = append(one.ImageIDs, image.key.ImageID)
 			for w := range m.workloads(image, query.Where) {
 				workloads[w] = true
-			}
-		}
-		for _, f := range m.findings {
-			if matched && f.fingerprint == p.Fingerprint && m.counts(f) {
-				add(&one.Counts, f.last())
 			}
 		}
 		slices.Sort(one.ImageIDs)
@@ -143,7 +144,7 @@ func (m *searchModel) listedWorkloads(query store.WorkloadQuery) []store.Workloa
 		}
 		w.Scanned++
 		for _, f := range m.findings {
-			if m.counts(f) && image.has(f.fingerprint) {
+			if m.counts(image, f) {
 				add(&w.Counts, f.last())
 			}
 		}
@@ -180,7 +181,7 @@ func (m *searchModel) checkImages() {
 		var counts store.Counts
 		likely := query.MinEPSS == 0
 		for _, f := range m.findings {
-			if image.matched && m.counts(f) && image.has(f.fingerprint) {
+			if image.matched && m.counts(image, f) {
 				add(&counts, f.last())
 				likely = likely || f.last().Vulnerability.EPSS.Score >= query.MinEPSS
 			}
@@ -231,7 +232,7 @@ func (m *searchModel) listedFindings(image *searchImage, query store.FindingQuer
 			one.FirstSeen = image.seen
 		}
 		if !query.Closed {
-			_, one.Suppressed = m.decisions.names(&one.Package, &one.PackageFinding)
+			_, one.Suppressed = m.decisions.names(image.key.ImageID, &one.Package, &one.PackageFinding)
 		}
 		if image.matched && image.has(f.fingerprint) && query.Closed != f.closed.IsZero() && (query.Closed || query.Suppressed || !one.Suppressed) && (!query.Closed || f.closed.After(image.seen) && !m.later(i)) && one.Vulnerability.EPSS.Score >= query.MinEPSS {
 			all = append(all, one)

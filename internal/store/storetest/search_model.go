@@ -122,7 +122,7 @@ func (m *searchModel) say() {
 
 func (m *searchModel) addImage() {
 	n := len(m.images)
-	key := model.ImageKey{ImageID: fmt.Sprintf("registry.example/app-%d", n/2), Platform: []model.Platform{amd64, arm64}[n%2]}
+	key := model.ImageKey{ImageID: modelImageID(n / 2), Platform: []model.Platform{amd64, arm64}[n%2]}
 	image := &searchImage{key: key, held: map[string]bool{}, seen: m.now}
 	catalog := model.Catalog{}
 	for _, p := range m.packages {
@@ -180,10 +180,10 @@ func (m *searchModel) step() {
 	}
 }
 
-// counts says whether a finding is open and not suppressed.
-func (m *searchModel) counts(f *searchFinding) bool {
+// counts says whether a finding is open and not suppressed in an image, if that holds its package.
+func (m *searchModel) counts(image *searchImage, f *searchFinding) bool {
 	p := m.packageOf(f.fingerprint)
-	return f.closed.IsZero() && !m.decisions.suppress(&p, f.last())
+	return f.closed.IsZero() && image.has(f.fingerprint) && !m.decisions.suppress(image.key.ImageID, &p, f.last())
 }
 
 // rematchAll goes to another database.

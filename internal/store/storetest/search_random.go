@@ -65,7 +65,7 @@ func (m *searchModel) vulnerabilities(query store.VulnerabilityQuery) []store.Vu
 	images, workloads, packages := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, f := range m.findings {
 		for _, image := range m.images {
-			if !m.counts(f) || !image.matched || !image.has(f.fingerprint) || !m.chooses(query.Where, image) {
+			if !m.counts(image, f) || !image.matched || !m.chooses(query.Where, image) {
 				continue
 			}
 			v := f.last().Vulnerability
@@ -132,7 +132,7 @@ func (m *searchModel) checkAffected(query store.AffectedQuery) {
 		}
 		for i := range got.Affected {
 			one := &got.Affected[i]
-			want, _ := m.decisions.names(&one.Package, &model.PackageFinding{Vulnerability: m.vulnerability(one), Fix: one.Fix})
+			want, _ := m.decisions.names(one.Image.ImageID, &one.Package, &model.PackageFinding{Vulnerability: m.vulnerability(one), Fix: one.Fix})
 			if query.Closed || !query.On.IsZero() {
 				want = nil
 			}
@@ -180,13 +180,13 @@ func (m *searchModel) affected(query store.AffectedQuery) []store.Affected {
 				if !m.onDay(query, image, f, &one) {
 					continue
 				}
-			} else if !image.matched || !m.chooses(query.Where, image) || query.Closed == f.closed.IsZero() || !query.Closed && !query.Suppressed && !m.counts(f) || query.Closed && (!f.closed.After(image.seen) || m.later(i)) {
+			} else if !image.matched || !m.chooses(query.Where, image) || query.Closed == f.closed.IsZero() || !query.Closed && !query.Suppressed && !m.counts(image, f) || query.Closed && (!f.closed.After(image.seen) || m.later(i)) {
 				continue
 			} else {
 				one.Workloads = sorted(m.workloads(image, query.Where))
 			}
 			if query.On.IsZero() && !query.Closed {
-				_, one.Suppressed = m.decisions.names(&one.Package, said)
+				_, one.Suppressed = m.decisions.names(image.key.ImageID, &one.Package, said)
 			}
 			one.WorkloadCount = len(one.Workloads)
 			m.expose(image, f, &one)

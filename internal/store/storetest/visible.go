@@ -160,9 +160,9 @@ func (h *history) say() {
 
 func visibleKey(n int) model.ImageKey {
 	if n == 0 { // The first two are one image on two platforms.
-		return model.ImageKey{ImageID: "registry.example/app-1", Platform: arm64}
+		return model.ImageKey{ImageID: modelImageID(1), Platform: arm64}
 	}
-	return model.ImageKey{ImageID: fmt.Sprintf("registry.example/app-%d", n), Platform: amd64}
+	return model.ImageKey{ImageID: modelImageID(n), Platform: amd64}
 }
 
 // known says whether part holds an image.
