@@ -227,6 +227,55 @@ func TestOrderOfDecisions(t *testing.T) {
 	}
 }
 
+// TestRemovedDecisions expects that decisions which come and go leave all counts as they were.
+func TestRemovedDecisions(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, config Config) {
+		clk := clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+		config.Clock = clk
+		s := openWith(t, config)
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := s.StartResultSet(t.Context(), model.DatabaseBuild{ID: "1"}, "", true)
+		must(err)
+		for n := range 3 {
+			key := model.ImageKey{ImageID: fmt.Sprintf("registry.example/image-%d@sha256:%064x", n, n), Platform: model.Platform{OS: "linux", Architecture: "amd64"}}
+			_, err := s.WantImages(t.Context(), []model.ImageKey{key})
+			must(err)
+			must(s.SaveSBOM(t.Context(), key, store.SBOM{SHA256: "d", Size: 1}, decidedCatalog(n)))
+			must(storetest.Match(t.Context(), s, key, "d", decidedFindings(5)))
+		}
+		counts := func() []string {
+			return slices.Concat(texts(t, s, "SELECT image_id, critical, high, medium, low, negligible, unknown, kev, fixable FROM images ORDER BY 1"),
+				texts(t, s, "SELECT fingerprint, level, critical, high, medium, low, negligible, unknown, kev, fixable FROM held_packages ORDER BY 1"),
+				texts(t, s, "SELECT v.vulnerability_id, n.level FROM found_vulnerabilities n JOIN vulnerabilities v ON v.id = n.vulnerability_pk ORDER BY 1"),
+				texts(t, s, "SELECT reach FROM reached UNION SELECT id FROM reaches UNION SELECT reach FROM finding_suppressions UNION SELECT decision_pk FROM decision_findings"))
+		}
+		before := counts()
+		random := rand.New(rand.NewPCG(1, 1))
+		for range 10 {
+			decisions := decisionCases(clk)
+			random.Shuffle(len(decisions), func(i, j int) { decisions[i], decisions[j] = decisions[j], decisions[i] })
+			for _, n := range []int{1 + random.IntN(len(decisions)), random.IntN(len(decisions))} {
+				problems, err := s.SyncDecisions(t.Context(), "test", decisions[:n])
+				must(err)
+				if len(problems) > 0 {
+					t.Fatal(problems)
+				}
+				checkHeld(t, s)
+			}
+			_, err := s.SyncDecisions(t.Context(), "test", nil)
+			must(err)
+			if diff := cmp.Diff(before, counts()); diff != "" {
+				t.Fatalf("without decisions again: %s", diff)
+			}
+		}
+	})
+}
+
 // decidedCatalog is what image n holds.
 func decidedCatalog(n int) model.Catalog {
 	var catalog model.Catalog

@@ -179,14 +179,18 @@ func (q *packageSearch) chooseVersions(tx *gorm.DB) error {
 
 // holders selects rows ip of what images that the query chooses hold.
 func (q *packageSearch) holders(tx *gorm.DB) *gorm.DB {
-	holders := tx.Table("image_packages AS ip")
+	return q.ofChosen(tx, tx.Table("image_packages AS ip"), "ip.image_pk")
+}
+
+// ofChosen adds the condition that a column is an image that the query chooses.
+func (q *packageSearch) ofChosen(tx, rows *gorm.DB, column string) *gorm.DB {
 	if q.ImageID != "" {
-		holders = holders.Where("ip.image_pk IN (?)", equals(tx.Table("images AS i").Select("i.id"), "i.image_id", q.ImageID))
+		rows = rows.Where(column+" IN (?)", equals(tx.Table("images AS i").Select("i.id"), "i.image_id", q.ImageID))
 	}
 	if !q.chosen.everywhere() {
-		holders = holders.Where("ip.image_pk IN (?)", q.chosen.images(tx))
+		rows = rows.Where(column+" IN (?)", q.chosen.images(tx))
 	}
-	return holders
+	return rows
 }
 
 // unfiltered reports whether all images are asked.
@@ -215,8 +219,7 @@ func (q *packageSearch) suppressed(tx *gorm.DB) *gorm.DB {
 	if !q.chosen.in.All() {
 		open = open.Joins("JOIN images k ON k.id = ip.image_pk AND k.matched_at > 0")
 	}
-	divided := tx.Table("reached AS x").Joins("CROSS JOIN finding_suppressions fs").Where("fs.reach = x.reach AND x.image_pk IN (?)", q.holders(tx).Distinct("ip.image_pk")).
-		Distinct("fs.finding_id")
+	divided := q.ofChosen(tx, tx.Table("reached AS x").Joins("CROSS JOIN finding_suppressions fs").Where("fs.reach = x.reach"), "x.image_pk").Distinct("fs.finding_id")
 	return tx.Table("(?) AS d", divided).Joins("JOIN findings f ON f.id = d.finding_id").Joins("JOIN vulnerabilities v ON v.id = f.vulnerability_pk").
 		Where(openInSome, q.current, q.current).Where("NOT EXISTS (?)", open).Select("f.package_pk, " + severitySums()).Group("f.package_pk")
 }

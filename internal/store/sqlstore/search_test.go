@@ -46,6 +46,7 @@ func TestSearchPlans(t *testing.T) {
 	everywhere := place{in: store.AllNamespaces()}
 	affected := affectedQuery{chosen: everywhere, AffectedQuery: store.AffectedQuery{ID: "CVE-1"}, names: []string{"CVE-1"}, current: 1}
 	packages, worst := packageSearch{chosen: everywhere, PackageQuery: store.PackageQuery{Name: "p"}, dialect: s.db.Dialect()}, packageSearch{chosen: everywhere, dialect: s.db.Dialect()}
+	scoped := packageSearch{chosen: place{in: store.OnlyNamespaces("a")}, PackageQuery: store.PackageQuery{Vulnerable: true}, dialect: s.db.Dialect(), divided: true, current: 1}
 	for name, c := range map[string]struct {
 		query *gorm.DB
 		want  []string
@@ -65,6 +66,14 @@ func TestSearchPlans(t *testing.T) {
 		"what images say of packages": {ownOf(s.db.Reader(), []heldPackage{{1, 2}, {3, 4}}), []string{"MULTI-INDEX OR", "(image_pk=? AND package_pk=?)"}},
 		"vulnerabilities": {s.foundVulnerabilities(s.db.Reader(), 1, everywhere, false, store.VulnerabilityQuery{}), []string{
 			"SCAN v USING INDEX vulnerabilities_vulnerability", "SEARCH h USING COVERING INDEX sqlite_autoindex_found_vulnerabilities_1 (vulnerability_pk=?)",
+		}},
+		// Of the decisions about some images, those are read that reach one that is visible.
+		"packages of a namespace": {scoped.filter(s.db.Reader()).Select("COUNT(*)"), []string{
+			"SEARCH x USING COVERING INDEX reached_image (image_pk=?)", "SEARCH fs USING COVERING INDEX finding_suppressions_reach (reach=?)",
+			"SEARCH ft USING PRIMARY KEY (finding_id=?)", "SEARCH x USING PRIMARY KEY (reach=? AND image_pk=?)",
+		}},
+		"vulnerabilities of a namespace": {s.foundVulnerabilities(s.db.Reader(), 1, scoped.chosen, true, store.VulnerabilityQuery{}), []string{
+			"SEARCH fs USING PRIMARY KEY (finding_id=?)", "SEARCH ft USING PRIMARY KEY (finding_id=?)", "SEARCH x USING PRIMARY KEY (reach=? AND image_pk=?)",
 		}},
 	} {
 		statement := s.db.Reader().ToSQL(func(*gorm.DB) *gorm.DB { return c.query.Session(&gorm.Session{DryRun: true}).Find(&[]map[string]any{}) })
