@@ -2,7 +2,6 @@ package decision
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -11,8 +10,6 @@ import (
 
 // maxImagePattern bounds an image pattern in bytes: a repository and a digest.
 const maxImagePattern = model.MaxImageIDLength
-
-var digestForm = regexp.MustCompile(`^sha(256:[a-f0-9]{64}|512:[a-f0-9]{128})$`)
 
 // ImagePattern matches images by their repository, their digest or both, as the kubelet reports them. It never sees a tag: whoever writes a pod
 // chooses the tag, and a tag can be moved.
@@ -32,11 +29,11 @@ func ParseImagePattern(text string) (ImagePattern, error) {
 	if len(text) > maxImagePattern {
 		return ImagePattern{}, fmt.Errorf("an image pattern has %d bytes, the maximum is %d", len(text), maxImagePattern)
 	}
-	if digestForm.MatchString(text) {
+	if isDigest(text) {
 		return ImagePattern{digest: text}, nil
 	}
 	repository, digest, found := strings.Cut(text, "@")
-	if found && !digestForm.MatchString(digest) {
+	if found && !isDigest(digest) {
 		return ImagePattern{}, fmt.Errorf("the image pattern %q has no digest after @, such as sha256: and 64 hexadecimal digits", text)
 	}
 	p := ImagePattern{digest: digest}
@@ -72,6 +69,9 @@ func ParseImagePattern(text string) (ImagePattern, error) {
 	}
 	return p, nil
 }
+
+// isDigest reports whether a text is a digest with its algorithm.
+func isDigest(text string) bool { return text != "" && model.ImageKey{ImageID: text}.Digest() == text }
 
 // Image is what patterns see of an image.
 type Image struct {
