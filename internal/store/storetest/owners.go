@@ -220,7 +220,7 @@ func (m *searchModel) listedOwners(query store.OwnerQuery) []store.OwnerSummary 
 			}
 			one.Scanned++
 			for _, f := range m.findings {
-				if m.counts(f) && image.has(f.fingerprint) {
+				if m.counts(image, f) {
 					add(&one.Counts, f.last())
 				}
 			}
