@@ -25,6 +25,12 @@ const (
 	FormatCSV       Format = "csv"
 )
 
+// The formats that state decisions. Package vex writes them.
+const (
+	FormatOpenVEX      Format = "openvex"
+	FormatCycloneDXVEX Format = "cyclonedx-vex"
+)
+
 // writers lists the formats as they are shown to people.
 var writers = []struct {
 	format Format

@@ -43,7 +43,7 @@ func WriteSet(w io.Writer, format Format, set Set) error {
 		return set.sarif(d)
 	case FormatCSV:
 		return set.csv(w)
-	case FormatTable, FormatJSON:
+	case FormatTable, FormatJSON, FormatOpenVEX, FormatCycloneDXVEX:
 	}
 	return fmt.Errorf("the format %q does not support reports about several images", format)
 }

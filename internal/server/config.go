@@ -88,6 +88,8 @@ type Config struct {
 	Deployments *deploymentfeed.Feed
 	// Ingest keeps delivered SBOMs.
 	Ingest Ingester
+	// Cluster names the cluster in VEX documents; it may be empty.
+	Cluster string
 	// Version of this program, for the reports that it writes.
 	Version string
 	// Registerer takes the metrics; controller-runtime's registry by default.

@@ -148,6 +148,9 @@ func (s *Server) exportFindings(ctx context.Context, query store.FindingQuery, f
 	if query.Closed && format != report.FormatCSV {
 		return nil, problem.BadRequest("format %q does not support closed findings; use json or csv", format)
 	}
+	if vexFormats[format] != "" {
+		return s.exportVEX(ctx, query, format)
+	}
 	if query.Suppressed && format == report.FormatSPDX {
 		return nil, problem.BadRequest("format %q does not support suppressed findings; use json, csv, sarif or cyclonedx-json", format)
 	}
@@ -222,6 +225,9 @@ func (s *Server) exportImages(ctx context.Context, query store.ImageQuery, forma
 	if images.NextToken != "" || images.Total > maxExportImages {
 		return nil, problem.BadRequest("the filters select %d scanned images, which exceeds the limit of %d per export; filter by namespace, workload or text",
 			images.Total, maxExportImages)
+	}
+	if vexFormats[format] != "" {
+		return s.exportImagesVEX(ctx, images.Images, format)
 	}
 	return s.streamed(ctx, format, "images", func(ctx context.Context, w io.Writer) error {
 		return report.WriteSet(w, format, report.Set{

@@ -14,11 +14,13 @@ import (
 type media struct{ mediaType, extension string }
 
 var medias = map[report.Format]media{
-	report.FormatJSON:      {"application/json", ".json"},
-	report.FormatCycloneDX: {"application/vnd.cyclonedx+json", ".cdx.json"},
-	report.FormatSPDX:      {"application/spdx+json", ".spdx.json"},
-	report.FormatSARIF:     {"application/sarif+json", ".sarif"},
-	report.FormatCSV:       {"text/csv", ".csv"},
+	report.FormatJSON:         {"application/json", ".json"},
+	report.FormatCycloneDX:    {"application/vnd.cyclonedx+json", ".cdx.json"},
+	report.FormatSPDX:         {"application/spdx+json", ".spdx.json"},
+	report.FormatSARIF:        {"application/sarif+json", ".sarif"},
+	report.FormatCSV:          {"text/csv", ".csv"},
+	report.FormatOpenVEX:      {"application/vnd.openvex+json", ".openvex.json"},
+	report.FormatCycloneDXVEX: {"application/vnd.cyclonedx+json", ".vex.cdx.json"},
 }
 
 // formatOf reads the format that a request asks for by the parameter format, or by Accept without it. The first of those that

@@ -279,4 +279,10 @@ func (f *fixture) happen(clk *matrixClock, holds func(namespace string) bool) {
 	clk.hour(11)
 	_, err = f.store.ExpireDecisions(ctx)
 	f.must(err)
+	// What VEX documents state. It suppresses nothing.
+	_, err = f.store.SyncDecisions(ctx, store.DecisionSourceKubernetes, []store.Decision{{
+		Object: store.DecisionObject{Kind: "ClusterVulnerabilityException", Name: "examined"}, Vulnerabilities: []string{"CVE-2024-0000"},
+		Status: model.DecisionUnderInvestigation, Comment: "Who calls it?", Author: "dark-admin",
+	}})
+	f.must(err)
 }

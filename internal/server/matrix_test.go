@@ -28,7 +28,7 @@ type matrixRow struct {
 
 // formats are those of exports.
 var (
-	findingFormats = []string{"?format=cyclonedx", "?format=spdx", "?format=sarif", "?format=csv"}
+	findingFormats = []string{"?format=cyclonedx-json", "?format=spdx-json", "?format=sarif", "?format=csv", "?format=openvex", "?format=cyclonedx-vex"}
 	listFormats    = []string{"?format=csv"}
 )
 
@@ -54,7 +54,7 @@ var matrix = map[string]matrixRow{
 	"GET /api/v1/images":                        {targets: withFormats("/api/v1/images", findingFormats, "?pageSize=1", "?owner=common", "?text=a&sort=-severity", "?namespace=bank", "?namespace=dark", "?epss=0.1")},
 	"GET /api/v1/images/{imageId}":              {targets: withFormats("/api/v1/images/IMAGE", findingFormats)},
 	"GET /api/v1/images/{imageId}/findings":     {targets: withFormats("/api/v1/images/IMAGE/findings", findingFormats, "?closed=true", "?closed=true&format=csv", "?pageSize=1", "?suppressed=true")},
-	"GET /api/v1/images/{imageId}/sbom":         {targets: withFormats("/api/v1/images/IMAGE/sbom", []string{"?format=cyclonedx", "?format=spdx"})},
+	"GET /api/v1/images/{imageId}/sbom":         {targets: withFormats("/api/v1/images/IMAGE/sbom", []string{"?format=cyclonedx-json", "?format=spdx-json"})},
 	"GET /api/v1/images/{imageId}/presences":    {targets: []string{"/api/v1/images/IMAGE/presences", "/api/v1/images/IMAGE/presences?pageSize=1"}},
 	"GET /api/v1/vulnerabilities":               {targets: withFormats("/api/v1/vulnerabilities", listFormats, "?pageSize=1", "?owner=common", "?fixable=true&sort=-severity", "?text=CVE", "?namespace=bank", "?namespace=dark")},
 	"GET /api/v1/vulnerabilities/{id}":          {targets: []string{"/api/v1/vulnerabilities/CVE-2024-0000", "/api/v1/vulnerabilities/CVE-2024-0001", "/api/v1/vulnerabilities/GHSA-CVE-2024-0000", "/api/v1/vulnerabilities/CVE-0"}},

@@ -34,7 +34,7 @@ func TestParametersAreRefused(t *testing.T) {
 		"/api/v1/images?workloadKind=" + strings.Repeat("a", 64):        "workloadKind exceeds the limit of 63 bytes",
 		"/api/v1/images?text=a%00b":                                     "text contains a control character",
 		"/api/v1/images?workload=%FF":                                   "workload is not valid UTF-8",
-		"/api/v1/images?format=xml":                                     `format "xml" is not one of json, cyclonedx-json, spdx-json, sarif, csv`,
+		"/api/v1/images?format=xml":                                     `format "xml" is not one of json, cyclonedx-json, spdx-json, sarif, csv, openvex, cyclonedx-vex`,
 		"/api/v1/images?pageSize=9999999999999999999":                   "pageSize",
 		"/api/v1/images?state=Pending&format=sarif":                     `format "sarif" exports findings, which only images in the state Scanned have`,
 		image + "/findings?suppressed=true&format=spdx-json":            "does not support suppressed findings",

@@ -203,7 +203,9 @@ func toAffected(a store.Affected) api.Affected {
 }
 
 // exportFormats are those of what tells of findings.
-var exportFormats = []report.Format{report.FormatJSON, report.FormatCycloneDX, report.FormatSPDX, report.FormatSARIF, report.FormatCSV}
+var exportFormats = []report.Format{
+	report.FormatJSON, report.FormatCycloneDX, report.FormatSPDX, report.FormatSARIF, report.FormatCSV, report.FormatOpenVEX, report.FormatCycloneDXVEX,
+}
 
 // unknownVulnerability says what was not found.
 func unknownVulnerability(err error) error {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	cdx "github.com/CycloneDX/cyclonedx-go"
+
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 // The parts of a CycloneDX document that statements are made of. cdx.BOM would need a hundred times as much memory for a list of empty objects.
@@ -37,12 +39,16 @@ type (
 
 	cdxComponent struct {
 		BOMRef     string         `json:"bom-ref"`
+		Container  cdxContainer   `json:"type"`
 		Version    string         `json:"version"`
 		PURL       string         `json:"purl"`
 		CPE        string         `json:"cpe"`
-		Hashes     []cdxHash      `json:"hashes"`
+		Hashes     *[]cdxHash     `json:"hashes"` // few components have some
 		Components []cdxComponent `json:"components"`
 	}
+
+	// cdxContainer is the type of a component: true for images.
+	cdxContainer bool
 
 	cdxHash struct {
 		Algorithm string `json:"alg"`
@@ -61,6 +67,10 @@ type (
 			FirstIssued   string `json:"firstIssued"`
 			LastUpdated   string `json:"lastUpdated"`
 		} `json:"analysis"`
+		Properties []struct {
+			Name  string `json:"name"`
+			Value string `json:"value"`
+		} `json:"properties"`
 		Recommendation string `json:"recommendation"`
 		Affects        []struct {
 			Ref      string `json:"ref"`
@@ -72,6 +82,12 @@ type (
 		} `json:"affects"`
 	}
 )
+
+// UnmarshalJSON reads the type, for which a string would need more memory.
+func (c *cdxContainer) UnmarshalJSON(data []byte) error {
+	*c = string(data) == `"`+string(cdx.ComponentTypeContainer)+`"`
+	return nil
+}
 
 // cdxVersions are the versions of CycloneDX whose vulnerabilities we read.
 var cdxVersions = []string{"1.4", "1.5", "1.6", "1.7"}
@@ -152,34 +168,45 @@ func (d *cdxDocument) author() string {
 // cdxComponents holds what a document describes, by bom-ref.
 type cdxComponents struct {
 	byRef map[string]Component
+	// containers hold the images that components are nested in.
+	containers map[string]*Component
 	// subject is what the document is about, nil when it does not say.
 	subject    *Component
 	subjectRef string
 }
 
 func newCDXComponents(in *cdxDocument) (*cdxComponents, error) {
-	c := &cdxComponents{byRef: map[string]Component{}}
+	c := &cdxComponents{byRef: map[string]Component{}, containers: map[string]*Component{}}
 	if main := in.Metadata.Component; main != nil {
 		subject, err := c.define("metadata.component", main)
 		if err != nil {
 			return nil, err
 		}
 		c.subject, c.subjectRef = &subject, main.BOMRef
-		if err := c.add("metadata.component.components", main.Components); err != nil {
+		if err := c.add("metadata.component.components", main.Components, nil); err != nil {
 			return nil, err
 		}
 	}
-	return c, c.add("components", in.Components)
+	return c, c.add("components", in.Components, nil)
 }
 
-// add walks down the components, whose nesting the reader of the document has bounded.
-func (c *cdxComponents) add(position string, list []cdxComponent) error {
+// add walks down the components, whose nesting the reader of the document has bounded. container is the image that they are in, nil if there is none.
+func (c *cdxComponents) add(position string, list []cdxComponent, container *Component) error {
 	for i := range list {
 		at := fmt.Sprintf("%s[%d]", position, i)
-		if _, err := c.define(at, &list[i]); err != nil {
+		component, err := c.define(at, &list[i])
+		if err != nil {
 			return err
 		}
-		if err := c.add(at+".components", list[i].Components); err != nil {
+		within := container
+		switch {
+		case container != nil && list[i].BOMRef != "":
+			c.containers[list[i].BOMRef] = container
+		case container == nil && bool(list[i].Container) && len(list[i].Components) > 0:
+			image := component // only this one is kept
+			within = &image
+		}
+		if err := c.add(at+".components", list[i].Components, within); err != nil {
 			return err
 		}
 	}
@@ -198,9 +225,11 @@ func (c *cdxComponents) define(position string, in *cdxComponent) (Component, er
 			return out, invalidf("%s.cpe: %w", position, err)
 		}
 	}
-	for _, hash := range in.Hashes {
-		if hash.Algorithm == string(cdx.HashAlgoSHA256) {
-			out.addSHA256(hash.Content)
+	if in.Hashes != nil {
+		for _, hash := range *in.Hashes {
+			if hash.Algorithm == string(cdx.HashAlgoSHA256) {
+				out.addSHA256(hash.Content)
+			}
 		}
 	}
 	if in.Version != "" {
@@ -216,11 +245,14 @@ func (c *cdxComponents) define(position string, in *cdxComponent) (Component, er
 	return out, nil
 }
 
-// product returns what a reference stands for: a component of the document, within what the document is about, or one of another document
-// that is named by its PURL.
+// product returns what a reference stands for: a component of the document, within what the document is about or else within the image that it is
+// nested in, or one of another document that is named by its PURL.
 func (c *cdxComponents) product(position, ref string) (Product, error) {
 	component, found := c.byRef[ref]
+	container := c.containers[ref]
 	switch {
+	case found && c.subject == nil && container != nil:
+		return Product{Component: *container, Subcomponents: []Component{component}}, nil
 	case found && (c.subject == nil || ref == c.subjectRef):
 		return Product{Component: component}, nil
 	case found:
@@ -231,11 +263,11 @@ func (c *cdxComponents) product(position, ref string) (Product, error) {
 		if err != nil {
 			return Product{}, invalidf("%s: the BOM-Link %.100q is invalid: %w", position, ref, err)
 		}
-		if strings.HasPrefix(other, "pkg:") {
+		if strings.HasPrefix(other, schemePURL) {
 			return cdxPURL(position, other)
 		}
 		return Product{}, nil // only the other document knows what it is
-	case strings.HasPrefix(ref, "pkg:"):
+	case strings.HasPrefix(ref, schemePURL):
 		return cdxPURL(position, ref)
 	default:
 		return Product{}, invalidf("%s: the bom-ref %.50q is not defined", position, ref)
@@ -302,7 +334,7 @@ func (v *cdxVulnerability) statements(position string, d *Document, components *
 		s := base
 		s.Products = products[status]
 		if s.Status != status {
-			s.Status, s.Justification, s.ImpactStatement = status, "", ""
+			s.Status, s.Justification, s.ImpactStatement, s.Decided = status, "", "", Decided{}
 		}
 		out = append(out, s)
 		delete(products, status)
@@ -349,6 +381,14 @@ func (v *cdxVulnerability) base(position string, d *Document) (Statement, error)
 			s.Timestamp = t
 		}
 	}
+	if cdx.ImpactAnalysisState(a.State) == cdx.IASFalsePositive {
+		s.Decided.Status = model.DecisionFalsePositive
+	}
+	properties := map[string]string{}
+	for _, property := range v.Properties {
+		properties[property.Name] = property.Value
+	}
+	s.readProperties(properties)
 	return s, nil
 }
 

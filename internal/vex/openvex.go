@@ -89,6 +89,7 @@ func openVEXStatement(position string, in *openvex.Statement, d *Document) (Stat
 	if err := s.checkOpenVEX(); err != nil {
 		return s, err
 	}
+	s.readNotes()
 	if len(in.Products) == 0 {
 		return s, invalidf(`%s has no "products"`, position)
 	}
@@ -162,7 +163,7 @@ func (c *Component) addIdentifier(id string) error {
 	switch {
 	case id == "":
 		return nil
-	case strings.HasPrefix(id, "pkg:"):
+	case strings.HasPrefix(id, schemePURL):
 		return c.addPURL(id)
 	case len(id) > maxIdentifier:
 		return fmt.Errorf("the identifier has %d bytes, more than the limit of %d", len(id), maxIdentifier)

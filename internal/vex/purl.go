@@ -15,6 +15,9 @@ const maxIdentifier = 2048
 // typeOCI is the PURL type of container images.
 const typeOCI = "oci"
 
+// schemePURL begins package URLs.
+const schemePURL = "pkg:"
+
 // PURL is a package URL (https://github.com/package-url/purl-spec), normalized as its type asks for.
 type PURL struct {
 	Type, Namespace, Name, Version, Subpath string

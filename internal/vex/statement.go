@@ -65,6 +65,8 @@ type Statement struct {
 	Justification Justification
 	// ImpactStatement says why products are not affected, ActionStatement what to do about those that are, Comment anything else.
 	ImpactStatement, ActionStatement, Comment string
+	// Decided is what a document of this program says in addition.
+	Decided Decided
 	// Timestamp is since when the statement holds, zero when the document does not say. LastUpdated is informative.
 	Timestamp, LastUpdated time.Time
 	// Position is where the document has the statement, such as "statements[3]".

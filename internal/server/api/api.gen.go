@@ -530,7 +530,9 @@ func (e Severity) Valid() bool {
 const (
 	ExportFormatCsv           ExportFormat = "csv"
 	ExportFormatCyclonedxJson ExportFormat = "cyclonedx-json"
+	ExportFormatCyclonedxVex  ExportFormat = "cyclonedx-vex"
 	ExportFormatJson          ExportFormat = "json"
+	ExportFormatOpenvex       ExportFormat = "openvex"
 	ExportFormatSarif         ExportFormat = "sarif"
 	ExportFormatSpdxJson      ExportFormat = "spdx-json"
 )
@@ -542,7 +544,11 @@ func (e ExportFormat) Valid() bool {
 		return true
 	case ExportFormatCyclonedxJson:
 		return true
+	case ExportFormatCyclonedxVex:
+		return true
 	case ExportFormatJson:
+		return true
+	case ExportFormatOpenvex:
 		return true
 	case ExportFormatSarif:
 		return true
@@ -614,7 +620,9 @@ func (e ListImagesParamsSort) Valid() bool {
 const (
 	ListImagesParamsFormatCsv           ListImagesParamsFormat = "csv"
 	ListImagesParamsFormatCyclonedxJson ListImagesParamsFormat = "cyclonedx-json"
+	ListImagesParamsFormatCyclonedxVex  ListImagesParamsFormat = "cyclonedx-vex"
 	ListImagesParamsFormatJson          ListImagesParamsFormat = "json"
+	ListImagesParamsFormatOpenvex       ListImagesParamsFormat = "openvex"
 	ListImagesParamsFormatSarif         ListImagesParamsFormat = "sarif"
 	ListImagesParamsFormatSpdxJson      ListImagesParamsFormat = "spdx-json"
 )
@@ -626,7 +634,11 @@ func (e ListImagesParamsFormat) Valid() bool {
 		return true
 	case ListImagesParamsFormatCyclonedxJson:
 		return true
+	case ListImagesParamsFormatCyclonedxVex:
+		return true
 	case ListImagesParamsFormatJson:
+		return true
+	case ListImagesParamsFormatOpenvex:
 		return true
 	case ListImagesParamsFormatSarif:
 		return true
@@ -641,7 +653,9 @@ func (e ListImagesParamsFormat) Valid() bool {
 const (
 	GetImageParamsFormatCsv           GetImageParamsFormat = "csv"
 	GetImageParamsFormatCyclonedxJson GetImageParamsFormat = "cyclonedx-json"
+	GetImageParamsFormatCyclonedxVex  GetImageParamsFormat = "cyclonedx-vex"
 	GetImageParamsFormatJson          GetImageParamsFormat = "json"
+	GetImageParamsFormatOpenvex       GetImageParamsFormat = "openvex"
 	GetImageParamsFormatSarif         GetImageParamsFormat = "sarif"
 	GetImageParamsFormatSpdxJson      GetImageParamsFormat = "spdx-json"
 )
@@ -653,7 +667,11 @@ func (e GetImageParamsFormat) Valid() bool {
 		return true
 	case GetImageParamsFormatCyclonedxJson:
 		return true
+	case GetImageParamsFormatCyclonedxVex:
+		return true
 	case GetImageParamsFormatJson:
+		return true
+	case GetImageParamsFormatOpenvex:
 		return true
 	case GetImageParamsFormatSarif:
 		return true
@@ -689,7 +707,9 @@ func (e ListFindingsParamsSort) Valid() bool {
 const (
 	ListFindingsParamsFormatCsv           ListFindingsParamsFormat = "csv"
 	ListFindingsParamsFormatCyclonedxJson ListFindingsParamsFormat = "cyclonedx-json"
+	ListFindingsParamsFormatCyclonedxVex  ListFindingsParamsFormat = "cyclonedx-vex"
 	ListFindingsParamsFormatJson          ListFindingsParamsFormat = "json"
+	ListFindingsParamsFormatOpenvex       ListFindingsParamsFormat = "openvex"
 	ListFindingsParamsFormatSarif         ListFindingsParamsFormat = "sarif"
 	ListFindingsParamsFormatSpdxJson      ListFindingsParamsFormat = "spdx-json"
 )
@@ -701,7 +721,11 @@ func (e ListFindingsParamsFormat) Valid() bool {
 		return true
 	case ListFindingsParamsFormatCyclonedxJson:
 		return true
+	case ListFindingsParamsFormatCyclonedxVex:
+		return true
 	case ListFindingsParamsFormatJson:
+		return true
+	case ListFindingsParamsFormatOpenvex:
 		return true
 	case ListFindingsParamsFormatSarif:
 		return true
@@ -2135,7 +2159,8 @@ type ListImagesParams struct {
 	Sort *ListImagesParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
 
 	// Format If absent, the Accept header selects the format; the default is json, as described here. cyclonedx-json: CycloneDX 1.6
-	// with vulnerabilities. spdx-json: SPDX 2.3. sarif: SARIF 2.1.0. csv: one row per finding.
+	// with vulnerabilities. spdx-json: SPDX 2.3. sarif: SARIF 2.1.0. csv: one row per finding. openvex: OpenVEX 0.2.0 with the decisions about
+	// findings. cyclonedx-vex: the same in CycloneDX 1.6; only this parameter selects it.
 	Format *ListImagesParamsFormat `form:"format,omitempty" json:"format,omitempty"`
 
 	// PageToken The nextPageToken of the previous page.
@@ -2155,7 +2180,8 @@ type GetImageParams struct {
 	Platform *Platform `form:"platform,omitempty" json:"platform,omitempty"`
 
 	// Format If absent, the Accept header selects the format; the default is json, as described here. cyclonedx-json: CycloneDX 1.6
-	// with vulnerabilities. spdx-json: SPDX 2.3. sarif: SARIF 2.1.0. csv: one row per finding.
+	// with vulnerabilities. spdx-json: SPDX 2.3. sarif: SARIF 2.1.0. csv: one row per finding. openvex: OpenVEX 0.2.0 with the decisions about
+	// findings. cyclonedx-vex: the same in CycloneDX 1.6; only this parameter selects it.
 	Format *GetImageParamsFormat `form:"format,omitempty" json:"format,omitempty"`
 }
 
@@ -2192,7 +2218,8 @@ type ListFindingsParams struct {
 	Sort       *ListFindingsParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
 
 	// Format If absent, the Accept header selects the format; the default is json, as described here. cyclonedx-json: CycloneDX 1.6
-	// with vulnerabilities. spdx-json: SPDX 2.3. sarif: SARIF 2.1.0. csv: one row per finding.
+	// with vulnerabilities. spdx-json: SPDX 2.3. sarif: SARIF 2.1.0. csv: one row per finding. openvex: OpenVEX 0.2.0 with the decisions about
+	// findings. cyclonedx-vex: the same in CycloneDX 1.6; only this parameter selects it.
 	Format *ListFindingsParamsFormat `form:"format,omitempty" json:"format,omitempty"`
 
 	// PageToken The nextPageToken of the previous page.
@@ -5695,6 +5722,20 @@ func (response ListImages200ApplicationVndCyclonedxPlusJSONResponse) VisitListIm
 	return err
 }
 
+type ListImages200ApplicationVndOpenvexPlusJSONResponse openapi_types.File
+
+func (response ListImages200ApplicationVndOpenvexPlusJSONResponse) VisitListImagesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/vnd.openvex+json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListImages200TextcsvResponse struct {
 	Body          io.Reader
 	ContentLength int64
@@ -5797,6 +5838,20 @@ func (response GetImage200ApplicationVndCyclonedxPlusJSONResponse) VisitGetImage
 	return err
 }
 
+type GetImage200ApplicationVndOpenvexPlusJSONResponse openapi_types.File
+
+func (response GetImage200ApplicationVndOpenvexPlusJSONResponse) VisitGetImageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/vnd.openvex+json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetImage200TextcsvResponse struct {
 	Body          io.Reader
 	ContentLength int64
@@ -5894,6 +5949,20 @@ func (response ListFindings200ApplicationVndCyclonedxPlusJSONResponse) VisitList
 		return err
 	}
 	w.Header().Set("Content-Type", "application/vnd.cyclonedx+json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListFindings200ApplicationVndOpenvexPlusJSONResponse openapi_types.File
+
+func (response ListFindings200ApplicationVndOpenvexPlusJSONResponse) VisitListFindingsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/vnd.openvex+json")
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err

@@ -11,6 +11,8 @@ export const exportFormats = {
   sarif: { label: "SARIF", hint: "2.1.0", extension: "sarif" },
   "cyclonedx-json": { label: "CycloneDX", hint: "1.6, with vulnerabilities", extension: "vex.cdx.json" },
   "spdx-json": { label: "SPDX", hint: "2.3", extension: "spdx.json" },
+  openvex: { label: "OpenVEX", hint: "decisions", extension: "openvex.json" },
+  "cyclonedx-vex": { label: "CycloneDX VEX", hint: "decisions", extension: "decisions.cdx.json" },
 } as const;
 
 export type ExportFormat = keyof typeof exportFormats;

@@ -11,4 +11,6 @@ export const ExportFormatParameter = {
   "spdx-json": "spdx-json",
   sarif: "sarif",
   csv: "csv",
+  openvex: "openvex",
+  "cyclonedx-vex": "cyclonedx-vex",
 } as const;

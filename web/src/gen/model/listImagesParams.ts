@@ -94,7 +94,8 @@ export type ListImagesParams = {
   sort?: ListImagesSort;
   /**
    * If absent, the Accept header selects the format; the default is json, as described here. cyclonedx-json: CycloneDX 1.6
-   * with vulnerabilities. spdx-json: SPDX 2.3. sarif: SARIF 2.1.0. csv: one row per finding.
+   * with vulnerabilities. spdx-json: SPDX 2.3. sarif: SARIF 2.1.0. csv: one row per finding. openvex: OpenVEX 0.2.0 with the decisions about
+   * findings. cyclonedx-vex: the same in CycloneDX 1.6; only this parameter selects it.
    */
   format?: ExportFormatParameter;
   /**
