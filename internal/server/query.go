@@ -19,19 +19,20 @@ import (
 
 // Bounds of query parameters, as the specification states them.
 const (
-	maxImageText       = 512
-	maxText            = 256
-	maxName            = 253
-	maxPackageName     = 512
-	maxConstraint      = 256
-	maxWord            = 64
-	maxKind            = 63
-	maxStates          = 5
-	maxCoverageStates  = 6
-	maxChangeKinds     = 3
-	maxBuildID         = 128
-	maxVulnerabilityID = 255
-	minimumPageSize    = 1
+	maxImageText        = 512
+	maxText             = 256
+	maxName             = 253
+	maxPackageName      = 512
+	maxConstraint       = 256
+	maxWord             = 64
+	maxKind             = 63
+	maxStates           = 5
+	maxCoverageStates   = 6
+	maxChangeKinds      = 3
+	maxDecisionStatuses = 5
+	maxBuildID          = 128
+	maxVulnerabilityID  = 255
+	minimumPageSize     = 1
 )
 
 // parameters reads query parameters. The first one that is refused stays as the error; what is read after it is of no use.

@@ -82,6 +82,8 @@ func routes(l Limits) map[string]route {
 		"GET /api/v1/vulnerabilities":               reading(auth.VerbList),
 		"GET /api/v1/vulnerabilities/{id}":          reading(auth.VerbList),
 		"GET /api/v1/vulnerabilities/{id}/affected": reading(auth.VerbList),
+		"GET /api/v1/decisions":                     reading(auth.VerbList),
+		"GET /api/v1/decisions/{decisionId}":        reading(auth.VerbList),
 		"GET /api/v1/packages":                      reading(auth.VerbList),
 		"GET /api/v1/workloads":                     reading(auth.VerbList),
 		"GET /api/v1/owners":                        reading(auth.VerbList),

@@ -13,10 +13,11 @@ import (
 
 // What IDs and tokens are sealed for.
 const (
-	sealRollouts = "rollouts"
-	sealChanges  = "changes"
-	sealPages    = "pages"
-	sealEvents   = "events"
+	sealRollouts  = "rollouts"
+	sealChanges   = "changes"
+	sealDecisions = "decisions"
+	sealPages     = "pages"
+	sealEvents    = "events"
 )
 
 // sealedStore is the store as callers see it that do not see all namespaces: the row numbers in page tokens and IDs are sealed, since they tell how
@@ -160,6 +161,40 @@ func (s *sealedStore) Changes(ctx context.Context, in store.Namespaces, query st
 		page.Changes[i].ID = s.id(in, sealChanges, page.Changes[i].ID)
 	}
 	return page, err
+}
+
+// ListDecisions implements store.Reader.
+func (s *sealedStore) ListDecisions(ctx context.Context, in store.Namespaces, query store.DecisionQuery) (store.DecisionPage, error) {
+	page, err := paged(ctx, s, in, &query.Page, func(p *store.DecisionPage) *string { return &p.NextToken },
+		func() (store.DecisionPage, error) { return s.Reader.ListDecisions(ctx, in, query) })
+	for i := range page.Decisions {
+		s.sealDecision(in, &page.Decisions[i])
+	}
+	return page, err
+}
+
+// Decision implements store.Reader.
+func (s *sealedStore) Decision(ctx context.Context, in store.Namespaces, id int64) (store.DecisionRecord, error) {
+	if in.All() {
+		return s.Reader.Decision(ctx, in, id)
+	}
+	sealer, err := s.seals(ctx)
+	if err != nil {
+		return store.DecisionRecord{}, err
+	}
+	found, err := s.Reader.Decision(ctx, in, sealer.OpenID(sealDecisions, id))
+	if err != nil {
+		return store.DecisionRecord{}, err
+	}
+	s.sealDecision(in, &found)
+	return found, nil
+}
+
+func (s *sealedStore) sealDecision(in store.Namespaces, d *store.DecisionRecord) {
+	d.ID = s.id(in, sealDecisions, d.ID)
+	if d.Previous != nil {
+		d.Previous.ID = s.id(in, sealDecisions, d.Previous.ID)
+	}
 }
 
 // id is a row number as it is shown, once the sealer is known.

@@ -167,6 +167,10 @@ type Reader interface {
 	ListWorkloads(ctx context.Context, in Namespaces, query WorkloadQuery) (WorkloadPage, error)
 	// ListOwners returns a page of the owners of workloads that run images. What runs without an owner has an entry, too.
 	ListOwners(ctx context.Context, in Namespaces, query OwnerQuery) (OwnerPage, error)
+	// ListDecisions returns a page of decisions. Those of objects of the cluster are visible to everybody, those of other objects in their namespaces.
+	ListDecisions(ctx context.Context, in Namespaces, query DecisionQuery) (DecisionPage, error)
+	// Decision returns one decision, or ErrNotFound.
+	Decision(ctx context.Context, in Namespaces, id int64) (DecisionRecord, error)
 	// ListCoverage returns a page of containers, by namespace, kind and name of the workload and container. Of a container that several
 	// scopes tell of, the first of them by name is listened to. Messages about attempts that were made for other namespaces are "".
 	ListCoverage(ctx context.Context, in Namespaces, query CoverageQuery) (CoveragePage, error)

@@ -21,19 +21,19 @@ import (
 
 // Defines values for ChangeKind.
 const (
-	Changed ChangeKind = "changed"
-	Closed  ChangeKind = "closed"
-	Opened  ChangeKind = "opened"
+	ChangeKindChanged ChangeKind = "changed"
+	ChangeKindClosed  ChangeKind = "closed"
+	ChangeKindOpened  ChangeKind = "opened"
 )
 
 // Valid indicates whether the value is a known member of the ChangeKind enum.
 func (e ChangeKind) Valid() bool {
 	switch e {
-	case Changed:
+	case ChangeKindChanged:
 		return true
-	case Closed:
+	case ChangeKindClosed:
 		return true
-	case Opened:
+	case ChangeKindOpened:
 		return true
 	default:
 		return false
@@ -154,6 +154,45 @@ func (e DatabaseState) Valid() bool {
 	case Past:
 		return true
 	case Preparing:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DecisionEnd.
+const (
+	DecisionEndChanged DecisionEnd = "Changed"
+	DecisionEndDeleted DecisionEnd = "Deleted"
+	DecisionEndExpired DecisionEnd = "Expired"
+)
+
+// Valid indicates whether the value is a known member of the DecisionEnd enum.
+func (e DecisionEnd) Valid() bool {
+	switch e {
+	case DecisionEndChanged:
+		return true
+	case DecisionEndDeleted:
+		return true
+	case DecisionEndExpired:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DecisionRecordState.
+const (
+	DecisionRecordStateEnded    DecisionRecordState = "ended"
+	DecisionRecordStateStanding DecisionRecordState = "standing"
+)
+
+// Valid indicates whether the value is a known member of the DecisionRecordState enum.
+func (e DecisionRecordState) Valid() bool {
+	switch e {
+	case DecisionRecordStateEnded:
+		return true
+	case DecisionRecordStateStanding:
 		return true
 	default:
 		return false
@@ -589,6 +628,66 @@ func (e ListCoverageParamsFormat) Valid() bool {
 	case ListCoverageParamsFormatCsv:
 		return true
 	case ListCoverageParamsFormatJson:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListDecisionsParamsState.
+const (
+	ListDecisionsParamsStateAll      ListDecisionsParamsState = "all"
+	ListDecisionsParamsStateEnded    ListDecisionsParamsState = "ended"
+	ListDecisionsParamsStateStanding ListDecisionsParamsState = "standing"
+)
+
+// Valid indicates whether the value is a known member of the ListDecisionsParamsState enum.
+func (e ListDecisionsParamsState) Valid() bool {
+	switch e {
+	case ListDecisionsParamsStateAll:
+		return true
+	case ListDecisionsParamsStateEnded:
+		return true
+	case ListDecisionsParamsStateStanding:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListDecisionsParamsSort.
+const (
+	ListDecisionsParamsSortExpiresAt  ListDecisionsParamsSort = "expiresAt"
+	ListDecisionsParamsSortMinusSince ListDecisionsParamsSort = "-since"
+	ListDecisionsParamsSortName       ListDecisionsParamsSort = "name"
+)
+
+// Valid indicates whether the value is a known member of the ListDecisionsParamsSort enum.
+func (e ListDecisionsParamsSort) Valid() bool {
+	switch e {
+	case ListDecisionsParamsSortExpiresAt:
+		return true
+	case ListDecisionsParamsSortMinusSince:
+		return true
+	case ListDecisionsParamsSortName:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListDecisionsParamsFormat.
+const (
+	ListDecisionsParamsFormatCsv  ListDecisionsParamsFormat = "csv"
+	ListDecisionsParamsFormatJson ListDecisionsParamsFormat = "json"
+)
+
+// Valid indicates whether the value is a known member of the ListDecisionsParamsFormat enum.
+func (e ListDecisionsParamsFormat) Valid() bool {
+	switch e {
+	case ListDecisionsParamsFormatCsv:
+		return true
+	case ListDecisionsParamsFormatJson:
 		return true
 	default:
 		return false
@@ -1239,6 +1338,59 @@ type Decision struct {
 	Suppresses bool `json:"suppresses"`
 }
 
+// DecisionContent What was decided, and for how long.
+type DecisionContent struct {
+	// Author Who decided; absent if it is not known or not visible.
+	Author *string `json:"author,omitempty"`
+
+	// Comment The reason in words.
+	Comment *string `json:"comment,omitempty"`
+
+	// EndedBy How a decision ended; absent while it is standing. Changed: the object was edited, and the next decision began. Deleted: the object was
+	// deleted, or cannot be applied any more. Expired: expiresAt passed.
+	EndedBy *DecisionEnd `json:"endedBy,omitempty"`
+
+	// ExpireWhenFixed Only findings without a fix match. Absent otherwise.
+	ExpireWhenFixed *bool `json:"expireWhenFixed,omitempty"`
+
+	// ExpiresAt The end that the decision states; absent if it has none.
+	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
+	Id        int64      `json:"id"`
+
+	// Justification Why the status is NotAffected, with a value of VEX such as component_not_present.
+	Justification *string `json:"justification,omitempty"`
+
+	// Match What a decision matches. A finding matches if it matches each list that is present.
+	Match DecisionMatch `json:"match"`
+
+	// Since When the decision began to apply.
+	Since time.Time `json:"since"`
+
+	// Status NotAffected: the vulnerability cannot be exploited. FalsePositive: the package does not have it. AcceptedRisk: it is real, and is not
+	// fixed for now. Fixed: the package contains the fix, although its version does not show it. UnderInvestigation: not decided yet; findings
+	// are not suppressed.
+	Status DecisionStatus `json:"status"`
+
+	// Suppresses False if the decision suppresses no finding: it is a dry run, or its status is UnderInvestigation.
+	Suppresses bool `json:"suppresses"`
+
+	// Until When the decision ended; absent while it is standing.
+	Until *time.Time `json:"until,omitempty"`
+}
+
+// DecisionEnd How a decision ended; absent while it is standing. Changed: the object was edited, and the next decision began. Deleted: the object was
+// deleted, or cannot be applied any more. Expired: expiresAt passed.
+type DecisionEnd string
+
+// DecisionMatch What a decision matches. A finding matches if it matches each list that is present.
+type DecisionMatch struct {
+	// Packages Package URLs, maybe with wildcards.
+	Packages *[]string `json:"packages,omitempty"`
+
+	// Vulnerabilities IDs or aliases.
+	Vulnerabilities *[]string `json:"vulnerabilities,omitempty"`
+}
+
 // DecisionObject The object that a decision comes from.
 type DecisionObject struct {
 	// Kind For example ClusterVulnerabilityException.
@@ -1248,6 +1400,76 @@ type DecisionObject struct {
 	// Namespace Absent for objects of the whole cluster.
 	Namespace *string `json:"namespace,omitempty"`
 }
+
+// DecisionPage defines model for DecisionPage.
+type DecisionPage struct {
+	Items         []DecisionRecord `json:"items"`
+	NextPageToken *string          `json:"nextPageToken,omitempty"`
+
+	// Total Number of items on all pages.
+	Total int `json:"total"`
+}
+
+// DecisionRecord A decision about findings, standing or ended.
+type DecisionRecord struct {
+	// Author Who decided; absent if it is not known or not visible.
+	Author *string `json:"author,omitempty"`
+
+	// Comment The reason in words.
+	Comment *string `json:"comment,omitempty"`
+
+	// EndedBy How a decision ended; absent while it is standing. Changed: the object was edited, and the next decision began. Deleted: the object was
+	// deleted, or cannot be applied any more. Expired: expiresAt passed.
+	EndedBy *DecisionEnd `json:"endedBy,omitempty"`
+
+	// ExpireWhenFixed Only findings without a fix match. Absent otherwise.
+	ExpireWhenFixed *bool `json:"expireWhenFixed,omitempty"`
+
+	// ExpiresAt The end that the decision states; absent if it has none.
+	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
+	Id        int64      `json:"id"`
+
+	// Justification Why the status is NotAffected, with a value of VEX such as component_not_present.
+	Justification *string `json:"justification,omitempty"`
+
+	// Match What a decision matches. A finding matches if it matches each list that is present.
+	Match DecisionMatch `json:"match"`
+
+	// MatchedFindings Number of findings of visible images that match, each vulnerability of a package once per image. Absent if the decision has ended.
+	MatchedFindings *int `json:"matchedFindings,omitempty"`
+
+	// Object The object that a decision comes from.
+	Object DecisionObject `json:"object"`
+
+	// Previous The previous decision of the same object; absent if there is none.
+	Previous *DecisionContent `json:"previous,omitempty"`
+
+	// Since When the decision began to apply.
+	Since time.Time `json:"since"`
+
+	// Source Where decisions come from: kubernetes for objects of the cluster.
+	Source string `json:"source"`
+
+	// State Whether the decision is in effect.
+	State DecisionRecordState `json:"state"`
+
+	// Status NotAffected: the vulnerability cannot be exploited. FalsePositive: the package does not have it. AcceptedRisk: it is real, and is not
+	// fixed for now. Fixed: the package contains the fix, although its version does not show it. UnderInvestigation: not decided yet; findings
+	// are not suppressed.
+	Status DecisionStatus `json:"status"`
+
+	// SuppressedFindings The same number, or 0 if the decision does not suppress them. Absent if the decision has ended.
+	SuppressedFindings *int `json:"suppressedFindings,omitempty"`
+
+	// Suppresses False if the decision suppresses no finding: it is a dry run, or its status is UnderInvestigation.
+	Suppresses bool `json:"suppresses"`
+
+	// Until When the decision ended; absent while it is standing.
+	Until *time.Time `json:"until,omitempty"`
+}
+
+// DecisionRecordState Whether the decision is in effect.
+type DecisionRecordState string
 
 // DecisionStatus NotAffected: the vulnerability cannot be exploited. FalsePositive: the package does not have it. AcceptedRisk: it is real, and is not
 // fixed for now. Fixed: the package contains the fix, although its version does not show it. UnderInvestigation: not decided yet; findings
@@ -2086,6 +2308,56 @@ type ListChangesParams struct {
 	PageSize  *PageSize  `form:"pageSize,omitempty" json:"pageSize,omitempty"`
 }
 
+// ListDecisionsParams defines parameters for ListDecisions.
+type ListDecisionsParams struct {
+	// State Return standing decisions, ended ones, or all.
+	State *ListDecisionsParamsState `form:"state,omitempty" json:"state,omitempty"`
+
+	// Status Return decisions with one of these statuses.
+	Status *[]DecisionStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// Source Return decisions from this source, for example kubernetes.
+	Source *string `form:"source,omitempty" json:"source,omitempty"`
+
+	// Kind Return decisions of objects of this kind, for example ClusterVulnerabilityException.
+	Kind *string `form:"kind,omitempty" json:"kind,omitempty"`
+
+	// Namespace Return decisions of objects in this namespace.
+	Namespace *string `form:"namespace,omitempty" json:"namespace,omitempty"`
+
+	// Name Return decisions of objects with this name.
+	Name *string `form:"name,omitempty" json:"name,omitempty"`
+
+	// Vulnerability Return decisions that name this vulnerability, case-insensitive. Decisions that name it by another ID, or that name packages only, are
+	// not returned.
+	Vulnerability *string `form:"vulnerability,omitempty" json:"vulnerability,omitempty"`
+
+	// Author Return decisions of this author. Refused unless the user may read all namespaces.
+	Author *string `form:"author,omitempty" json:"author,omitempty"`
+
+	// ExpiringWithin Return decisions whose end is within this number of days, or has passed.
+	ExpiringWithin *int `form:"expiringWithin,omitempty" json:"expiringWithin,omitempty"`
+
+	// Sort The latest first, the earliest end first, or by the namespace, kind and name of the object with the latest first.
+	Sort *ListDecisionsParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
+
+	// Format If absent, the Accept header selects the format; the default is json. csv contains the rows of all pages, at most 100,000.
+	Format *ListDecisionsParamsFormat `form:"format,omitempty" json:"format,omitempty"`
+
+	// PageToken The nextPageToken of the previous page.
+	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+	PageSize  *PageSize  `form:"pageSize,omitempty" json:"pageSize,omitempty"`
+}
+
+// ListDecisionsParamsState defines parameters for ListDecisions.
+type ListDecisionsParamsState string
+
+// ListDecisionsParamsSort defines parameters for ListDecisions.
+type ListDecisionsParamsSort string
+
+// ListDecisionsParamsFormat defines parameters for ListDecisions.
+type ListDecisionsParamsFormat string
+
 // ListEventsParams defines parameters for ListEvents.
 type ListEventsParams struct {
 	// Since The last sequence number that the client received; 0 for all retained events. If absent, only new events are sent.
@@ -2579,6 +2851,12 @@ type ServerInterface interface {
 	// ListChanges List the findings that a database build changed
 	// (GET /api/v1/databases/{build}/changes)
 	ListChanges(w http.ResponseWriter, r *http.Request, build string, params ListChangesParams)
+	// ListDecisions List the decisions about findings and their history
+	// (GET /api/v1/decisions)
+	ListDecisions(w http.ResponseWriter, r *http.Request, params ListDecisionsParams)
+	// GetDecision Get a decision
+	// (GET /api/v1/decisions/{decisionId})
+	GetDecision(w http.ResponseWriter, r *http.Request, decisionId int64)
 	// ListEvents Follow or page through the event log
 	// (GET /api/v1/events)
 	ListEvents(w http.ResponseWriter, r *http.Request, params ListEventsParams)
@@ -2979,6 +3257,221 @@ func (siw *ServerInterfaceWrapper) ListChanges(w http.ResponseWriter, r *http.Re
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ListChanges(w, r, build, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListDecisions operation middleware
+func (siw *ServerInterfaceWrapper) ListDecisions(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListDecisionsParams
+
+	// ------------- Optional query parameter "state" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "state", r.URL.Query(), &params.State, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "state"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "state", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "status" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", r.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "source" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "source", r.URL.Query(), &params.Source, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "source"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "source", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "kind" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "kind", r.URL.Query(), &params.Kind, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "kind"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "kind", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "namespace" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "namespace", r.URL.Query(), &params.Namespace, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "namespace"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "namespace", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "name" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "name", r.URL.Query(), &params.Name, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "name"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "vulnerability" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "vulnerability", r.URL.Query(), &params.Vulnerability, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "vulnerability"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "vulnerability", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "author" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "author", r.URL.Query(), &params.Author, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "author"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "author", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "expiringWithin" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "expiringWithin", r.URL.Query(), &params.ExpiringWithin, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "expiringWithin"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "expiringWithin", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "sort" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sort", r.URL.Query(), &params.Sort, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "sort"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sort", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "format" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "format", r.URL.Query(), &params.Format, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "format"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "format", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "pageToken" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageToken", r.URL.Query(), &params.PageToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "pageToken"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "pageToken", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "pageSize" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageSize", r.URL.Query(), &params.PageSize, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "pageSize"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "pageSize", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListDecisions(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetDecision operation middleware
+func (siw *ServerInterfaceWrapper) GetDecision(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "decisionId" -------------
+	var decisionId int64
+
+	err = runtime.BindStyledParameterWithOptions("simple", "decisionId", r.PathValue("decisionId"), &decisionId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "decisionId", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetDecision(w, r, decisionId)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -5385,6 +5878,8 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/databases", wrapper.ListDatabases)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/databases/{build}/changes", wrapper.ListChanges)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/databases/rematch", wrapper.Rematch)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/decisions", wrapper.ListDecisions)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/decisions/{decisionId}", wrapper.GetDecision)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/events", wrapper.ListEvents)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/images", wrapper.ListImages)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/images/{imageId}", wrapper.GetImage)
@@ -5586,6 +6081,104 @@ type ListChangesdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ListChangesdefaultApplicationProblemPlusJSONResponse) VisitListChangesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDecisionsRequestObject struct {
+	Params ListDecisionsParams
+}
+
+type ListDecisionsResponseObject interface {
+	VisitListDecisionsResponse(w http.ResponseWriter) error
+}
+
+type ListDecisions200JSONResponse DecisionPage
+
+func (response ListDecisions200JSONResponse) VisitListDecisionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDecisions200TextcsvResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ListDecisions200TextcsvResponse) VisitListDecisionsResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/csv")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type ListDecisionsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListDecisionsdefaultApplicationProblemPlusJSONResponse) VisitListDecisionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetDecisionRequestObject struct {
+	DecisionId int64 `json:"decisionId"`
+}
+
+type GetDecisionResponseObject interface {
+	VisitGetDecisionResponse(w http.ResponseWriter) error
+}
+
+type GetDecision200JSONResponse DecisionRecord
+
+func (response GetDecision200JSONResponse) VisitGetDecisionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetDecisiondefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetDecisiondefaultApplicationProblemPlusJSONResponse) VisitGetDecisionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -7114,6 +7707,12 @@ type StrictServerInterface interface {
 	// ListChanges List the findings that a database build changed
 	// (GET /api/v1/databases/{build}/changes)
 	ListChanges(ctx context.Context, request ListChangesRequestObject) (ListChangesResponseObject, error)
+	// ListDecisions List the decisions about findings and their history
+	// (GET /api/v1/decisions)
+	ListDecisions(ctx context.Context, request ListDecisionsRequestObject) (ListDecisionsResponseObject, error)
+	// GetDecision Get a decision
+	// (GET /api/v1/decisions/{decisionId})
+	GetDecision(ctx context.Context, request GetDecisionRequestObject) (GetDecisionResponseObject, error)
 	// ListEvents Follow or page through the event log
 	// (GET /api/v1/events)
 	ListEvents(ctx context.Context, request ListEventsRequestObject) (ListEventsResponseObject, error)
@@ -7343,6 +7942,58 @@ func (sh *strictHandler) ListChanges(w http.ResponseWriter, r *http.Request, bui
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(ListChangesResponseObject); ok {
 		if err := validResponse.VisitListChangesResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListDecisions operation middleware
+func (sh *strictHandler) ListDecisions(w http.ResponseWriter, r *http.Request, params ListDecisionsParams) {
+	var request ListDecisionsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListDecisions(ctx, request.(ListDecisionsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListDecisions")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListDecisionsResponseObject); ok {
+		if err := validResponse.VisitListDecisionsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetDecision operation middleware
+func (sh *strictHandler) GetDecision(w http.ResponseWriter, r *http.Request, decisionId int64) {
+	var request GetDecisionRequestObject
+
+	request.DecisionId = decisionId
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetDecision(ctx, request.(GetDecisionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetDecision")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetDecisionResponseObject); ok {
+		if err := validResponse.VisitGetDecisionResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

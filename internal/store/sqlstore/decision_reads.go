@@ -127,8 +127,8 @@ func (s *Store) DecisionCounts(ctx context.Context, in store.Namespaces, source 
 	return counts, err
 }
 
-// matchesOf counts the findings of visible images that each decision matches.
-func (s *Store) matchesOf(tx *gorm.DB, in store.Namespaces, current int64) (map[int64]int, error) {
+// matchesOf counts the findings of visible images that each decision matches: of these, at most sqldb.MaxIn, or of all.
+func (s *Store) matchesOf(tx *gorm.DB, in store.Namespaces, current int64, decisions ...int64) (map[int64]int, error) {
 	type matches struct {
 		decision int64
 		findings int
@@ -140,6 +140,9 @@ func (s *Store) matchesOf(tx *gorm.DB, in store.Namespaces, current int64) (map[
 	held := map[int64][]matches{}
 	found := tx.Table("decision_findings AS m").Joins("CROSS JOIN findings f").Where("f.id = m.finding_id AND "+shown, current, current).
 		Select("f.package_pk, m.decision_pk, COUNT(*)").Group("f.package_pk, m.decision_pk")
+	if len(decisions) > 0 {
+		found = found.Where("m.decision_pk IN ?", decisions)
+	}
 	err = eachRow(found, func(scan func(...any) error) error {
 		var id int64
 		var one matches

@@ -18,11 +18,11 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
-// How decisions end: the values of ended_by. The object of one that is deleted is gone, or says nothing that can be applied.
+// The values of ended_by.
 const (
-	endChanged = "Changed"
-	endDeleted = "Deleted"
-	endExpired = "Expired"
+	endChanged = string(store.DecisionEndChanged)
+	endDeleted = string(store.DecisionEndDeleted)
+	endExpired = string(store.DecisionEndExpired)
 )
 
 // everywhere is the reach of decisions that apply to all images in all namespaces.

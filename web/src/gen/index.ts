@@ -1,4 +1,5 @@
 export * from "./databases/databases.ts";
+export * from "./decisions/decisions.ts";
 export * from "./images/images.ts";
 export * from "./operator/operator.ts";
 export * from "./packages/packages.ts";

@@ -1,0 +1,283 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
+)
+
+// expiryOrLast is the end of decisions d for sorting: those without one come last.
+const expiryOrLast = "CASE WHEN d.expires_at = 0 THEN 9223372036854775807 ELSE d.expires_at END"
+
+var decisionSorts = map[store.DecisionSort][]sqldb.SortKey{
+	store.SortDecisionSince:  {{Column: "d.since", Number: true, Descending: true}, {Column: "d.id", Number: true, Descending: true}},
+	store.SortDecisionExpiry: {{Column: expiryOrLast, Number: true}, {Column: "d.id", Number: true}},
+	store.SortDecisionName:   {{Column: "d.namespace"}, {Column: "d.kind"}, {Column: "d.name"}, {Column: "d.id", Number: true, Descending: true}},
+}
+
+// decisionToken is what a page token of decisions belongs to.
+type decisionToken struct {
+	List                  string
+	State                 store.DecisionState
+	Statuses              []model.DecisionStatus
+	Source                string
+	Object                store.DecisionObject
+	Vulnerability, Author string
+	ExpiringWithin        *int
+	Sort                  store.DecisionSort
+}
+
+// recordRow is a row of decisions.
+type recordRow struct {
+	ID                                                                                   int64
+	Source, Kind, Namespace, Name, Status, Spec, Justification, Comment, Author, EndedBy string
+	Suppresses, Unfixed, ExpiresAt, Since, UntilTime                                     int64
+}
+
+const recordColumns = `d.id, d.source, d.kind, d.namespace, d.name, d.status, d.spec, d.justification, d.comment, d.author, d.ended_by,
+	d.suppresses, d.unfixed, d.expires_at, d.since, d.until_time`
+
+// value is the sort value of a column.
+func (r *recordRow) value(column string) string {
+	switch column {
+	case "d.since":
+		return strconv.FormatInt(r.Since, 10)
+	case expiryOrLast:
+		return strconv.FormatInt(cmp.Or(r.ExpiresAt, math.MaxInt64), 10)
+	case "d.namespace":
+		return r.Namespace
+	case "d.kind":
+		return r.Kind
+	case "d.name":
+		return r.Name
+	}
+	return strconv.FormatInt(r.ID, 10)
+}
+
+// content is what the decision says. Who sees some namespaces does not see who decided.
+func (r *recordRow) content(in store.Namespaces) (store.DecisionContent, error) {
+	var spec decisionSpec
+	if err := fromJSON(r.Spec, &spec); err != nil {
+		return store.DecisionContent{}, err
+	}
+	content := store.DecisionContent{
+		ID: r.ID, Status: model.DecisionStatus(r.Status), Suppresses: r.Suppresses != 0, Vulnerabilities: spec.Vulnerabilities, Packages: spec.Packages,
+		Unfixed: r.Unfixed != 0, Justification: r.Justification, Comment: r.Comment, ExpiresAt: fromMicros(r.ExpiresAt), Since: fromMicros(r.Since),
+	}
+	if in.All() {
+		content.Author = r.Author
+	}
+	if r.UntilTime != stillOpen {
+		content.Until, content.EndedBy = fromMicros(r.UntilTime), store.DecisionEnd(r.EndedBy)
+	}
+	return content, nil
+}
+
+// visibleDecisions selects the decisions d that are visible: those of objects of the cluster, and of objects in visible namespaces.
+func visibleDecisions(tx *gorm.DB, in store.Namespaces) *gorm.DB {
+	chosen := tx.Table("decisions AS d")
+	if in.All() {
+		return chosen
+	}
+	return chosen.Where("(d.namespace = '' OR " + isWithin("d.namespace", in) + ")")
+}
+
+// filterDecisions selects the visible decisions d that a query keeps.
+func (s *Store) filterDecisions(tx *gorm.DB, in store.Namespaces, query store.DecisionQuery) (*gorm.DB, error) {
+	chosen := visibleDecisions(tx, in)
+	switch query.State {
+	case store.DecisionStanding:
+		chosen = chosen.Where("d.until_time = ?", int64(stillOpen))
+	case store.DecisionEnded:
+		chosen = chosen.Where("d.until_time < ?", int64(stillOpen))
+	}
+	if len(query.Statuses) > 0 {
+		chosen = chosen.Where("d.status IN ?", query.Statuses)
+	}
+	chosen = equals(chosen, "d.source", query.Source)
+	chosen = equals(chosen, "d.kind", query.Object.Kind)
+	chosen = equals(chosen, "d.namespace", query.Object.Namespace)
+	chosen = equals(chosen, "d.name", query.Object.Name)
+	if query.Author != "" && !in.All() {
+		chosen = chosen.Where("1 = 0")
+	}
+	chosen = equals(chosen, "d.author", query.Author)
+	if query.ExpiringWithin != nil {
+		until := s.now() + (time.Duration(*query.ExpiringWithin) * day).Microseconds()
+		chosen = chosen.Where("d.expires_at > 0 AND d.expires_at <= ?", until)
+	}
+	if query.Vulnerability == "" {
+		return chosen, nil
+	}
+	if spellings(query.Vulnerability) == nil {
+		return chosen.Where("1 = 0"), nil // No decision names it so.
+	}
+	// The rows of decisions that have ended have the names in the specification only. A comma or the end of the list follows them, a colon the keys.
+	quoted, err := json.Marshal(query.Vulnerability)
+	if err != nil {
+		return nil, err
+	}
+	fresh := tx.Session(&gorm.Session{NewDB: true})
+	named := sqldb.Contains(fresh, s.db.Dialect(), string(quoted)+",", "d.spec")
+	return chosen.Where(sqldb.Contains(fresh, s.db.Dialect(), string(quoted)+"]", "d.spec").Or(named)), nil
+}
+
+// ListDecisions implements store.Reader.
+func (s *Store) ListDecisions(ctx context.Context, in store.Namespaces, query store.DecisionQuery) (store.DecisionPage, error) {
+	const what = "list decisions"
+	query.Sort = cmp.Or(query.Sort, store.SortDecisionSince)
+	keys, known := decisionSorts[query.Sort]
+	if !known {
+		return store.DecisionPage{}, fmt.Errorf("%s: unknown sort order %q", what, query.Sort)
+	}
+	token := decisionToken{
+		"decisions", query.State, query.Statuses, query.Source, query.Object, query.Vulnerability, query.Author, query.ExpiringWithin, query.Sort,
+	}
+	var page store.DecisionPage
+	err := s.read(ctx, what, func(tx *gorm.DB) error {
+		page = store.DecisionPage{}
+		filtered, err := s.filterDecisions(tx, in, query)
+		if err != nil {
+			return err
+		}
+		filtered = filtered.Session(&gorm.Session{})
+		var total int64
+		if err := filtered.Count(&total).Error; err != nil {
+			return err
+		}
+		page.Total = int(total)
+		behind, err := fromToken(filtered, query.Token, token, keys)
+		if err != nil {
+			return err
+		}
+		var rows []recordRow
+		if err := behind.Select(recordColumns).Order(sqldb.OrderBy(keys)).Limit(query.Limit() + 1).Scan(&rows).Error; err != nil {
+			return err
+		}
+		if rows, page.NextToken, err = cutPage(rows, query.Limit(), token, keys, (*recordRow).value); err != nil {
+			return err
+		}
+		page.Decisions, err = s.records(tx, in, rows)
+		return err
+	})
+	if err != nil {
+		return store.DecisionPage{}, err
+	}
+	return page, nil
+}
+
+// Decision implements store.Reader.
+func (s *Store) Decision(ctx context.Context, in store.Namespaces, id int64) (store.DecisionRecord, error) {
+	var record store.DecisionRecord
+	err := s.read(ctx, "read a decision", func(tx *gorm.DB) error {
+		var rows []recordRow
+		if err := visibleDecisions(tx, in).Where("d.id = ?", id).Select(recordColumns).Scan(&rows).Error; err != nil {
+			return err
+		}
+		if len(rows) == 0 {
+			return store.ErrNotFound
+		}
+		records, err := s.records(tx, in, rows)
+		if err == nil {
+			record = records[0]
+		}
+		return err
+	})
+	return record, err
+}
+
+// records adds to rows what they match and what the objects said before.
+func (s *Store) records(tx *gorm.DB, in store.Namespaces, rows []recordRow) ([]store.DecisionRecord, error) {
+	ids := make([]int64, len(rows))
+	var standing []int64
+	for i := range rows {
+		if ids[i] = rows[i].ID; rows[i].UntilTime == stillOpen {
+			standing = append(standing, rows[i].ID)
+		}
+	}
+	previous, err := previousDecisions(tx, in, ids)
+	if err != nil {
+		return nil, err
+	}
+	current, err := currentNumber(tx)
+	if err != nil {
+		return nil, err
+	}
+	matched := make(map[int64]int, len(standing))
+	err = inParts(standing, func(part []int64) error {
+		counts, err := s.matchesOf(tx, in, current, part...)
+		maps.Copy(matched, counts)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	records := make([]store.DecisionRecord, len(rows))
+	for i := range rows {
+		row := &rows[i]
+		content, err := row.content(in)
+		if err != nil {
+			return nil, err
+		}
+		r := store.DecisionRecord{
+			DecisionContent: content, Source: row.Source, Object: store.DecisionObject{Kind: row.Kind, Namespace: row.Namespace, Name: row.Name},
+			Previous: previous[row.ID],
+		}
+		if r.Matched = matched[row.ID]; r.Suppresses {
+			r.Suppressed = r.Matched
+		}
+		records[i] = r
+	}
+	return records, nil
+}
+
+// beforeDecision is the ID of the decision of the same object before d.
+const beforeDecision = `(SELECT b.id FROM decisions b WHERE b.source = d.source AND b.namespace = d.namespace AND b.name = d.name AND b.kind = d.kind AND b.id < d.id
+	ORDER BY b.id DESC LIMIT 1)`
+
+// previousDecisions reads what the objects of decisions said before.
+func previousDecisions(tx *gorm.DB, in store.Namespaces, ids []int64) (map[int64]*store.DecisionContent, error) {
+	previous := make(map[int64]*store.DecisionContent, len(ids))
+	err := inParts(ids, func(part []int64) error {
+		var links []struct{ ID, Earlier int64 }
+		err := tx.Raw("SELECT l.id, l.earlier FROM (SELECT d.id, "+beforeDecision+" AS earlier FROM decisions d WHERE d.id IN ?) l WHERE l.earlier IS NOT NULL", part).
+			Scan(&links).Error
+		if err != nil {
+			return err
+		}
+		next := make(map[int64]int64, len(links))
+		for _, link := range links {
+			next[link.Earlier] = link.ID
+		}
+		var rows []recordRow
+		earlier := make([]int64, 0, len(next))
+		for id := range next {
+			earlier = append(earlier, id)
+		}
+		slices.Sort(earlier)
+		if err := tx.Table("decisions AS d").Where("d.id IN ?", earlier).Select(recordColumns).Scan(&rows).Error; err != nil {
+			return err
+		}
+		for i := range rows {
+			content, err := rows[i].content(in)
+			if err != nil {
+				return err
+			}
+			previous[next[rows[i].ID]] = &content
+		}
+		return nil
+	})
+	return previous, err
+}
