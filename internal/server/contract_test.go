@@ -28,11 +28,31 @@ func newFullFixture(tb testing.TB) *fixture {
 	return f
 }
 
+// seedDecisions has a decision that took the place of another one, one that ends soon, and one whose object was deleted.
+func (f *fixture) seedDecisions() {
+	f.t.Helper()
+	object := func(name string) store.DecisionObject {
+		return store.DecisionObject{Kind: "ClusterVulnerabilityException", Name: name}
+	}
+	changed := store.Decision{Object: object("changed"), Vulnerabilities: []string{"CVE-2000-0001"}, Status: model.DecisionUnderInvestigation, Comment: "looking"}
+	soon := store.Decision{
+		Object: object("soon"), Packages: []string{"pkg:npm/left-pad"}, Status: model.DecisionNotAffected, Justification: "component_not_present", Comment: "=1+1",
+		Author: "jane", ExpiresAt: time.Now().Add(24 * time.Hour), Unfixed: true,
+	}
+	deleted := store.Decision{Object: object("deleted"), Vulnerabilities: []string{"CVE-2000-0002"}, Status: model.DecisionFixed}
+	_, err := f.store.SyncDecisions(f.t.Context(), store.DecisionSourceKubernetes, []store.Decision{changed, soon, deleted})
+	f.must(err)
+	changed.Status, changed.Comment = model.DecisionFalsePositive, "looked"
+	_, err = f.store.SyncDecisions(f.t.Context(), store.DecisionSourceKubernetes, []store.Decision{changed, soon})
+	f.must(err)
+}
+
 func (f *fixture) seedAll() {
 	f.t.Helper()
 	ctx := f.t.Context()
 	older, newer := model.ImageKey{ImageID: olderID, Platform: linux}, model.ImageKey{ImageID: scannedID, Platform: linux}
 	f.seed()
+	f.seedDecisions()
 	_, err := f.store.WantImages(ctx, []model.ImageKey{older})
 	f.must(err)
 	f.scan(older, packageOf("openssl", "3.0.1"), packageOf("log4j-core", "2.14.1"), packageOf("log4j-core", "2.17.0"))
@@ -77,6 +97,9 @@ func visits() []visit {
 		{"/api/v1/databases", "/api/v1/databases", `"images":2`},
 		{"/api/v1/rollouts", "/api/v1/rollouts", `"evaluation":{"at":"`},
 		{"/api/v1/rollouts/{rolloutId}", "/api/v1/rollouts/1", `"opened":[{"fixable":true,"kev":true,"package":"`},
+		{"/api/v1/decisions", "/api/v1/decisions?name=changed&state=all", `"previous":{"comment":"looking","endedBy":"Changed","id":1,`},
+		{"/api/v1/decisions", "/api/v1/decisions?namespace=shop", `"items":[],"total":0`},
+		{"/api/v1/decisions/{decisionId}", "/api/v1/decisions/1", `"state":"ended","status":"UnderInvestigation"`},
 		{"/api/v1/trends", "/api/v1/trends", `"images":2`},
 		{"/api/v1/trends", "/api/v1/trends?namespace=bank&from=" + today + "&to=" + today, `"day":"` + today + `"`},
 		{"/api/v1/trends", "/api/v1/trends?from=2020-01-01&to=2020-01-31", `{"from":"2020-01-01","items":[],"to":"2020-01-31"}`},
@@ -107,6 +130,10 @@ func visits() []visit {
 		"/api/v1/workloads": {
 			"", "text=EB", "severity=Critical", "fixable=true", "kev=true", "namespace=shop", "workload=web", "workloadKind=Deployment", "owner=Team+Shop", "noOwner=true", "sort=name",
 			"sort=-severity", "pageSize=1", "format=json",
+		},
+		"/api/v1/decisions": {
+			"", "state=standing", "state=ended", "state=all", "status=Fixed&status=FalsePositive&state=all", "source=kubernetes", "kind=ClusterVulnerabilityException",
+			"name=changed", "vulnerability=cve-2000-0001", "author=jane", "expiringWithin=2", "sort=-since", "sort=expiresAt", "sort=name", "pageSize=1", "format=json",
 		},
 		"/api/v1/owners": {"", "text=SHOP", "namespace=bank", "sort=name", "sort=-severity", "pageSize=1", "format=json"},
 		"/api/v1/coverage": {

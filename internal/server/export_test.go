@@ -157,8 +157,12 @@ func TestListsAsCSV(t *testing.T) {
 		"/api/v1/vulnerabilities/CVE-2024-0002/affected?namespace=bank":   {"vulnerability", "CVE-2024-0002", "Medium", olderID, "linux/amd64", "log4j-core", "2.17.0"},
 		"/api/v1/packages?name=zlib":                                      {"package", "zlib", "1.2.13", "apk"},
 		"/api/v1/workloads?namespace=shop":                                {"namespace", "shop", "Deployment", "web", "1", "1", "1"},
-		"/api/v1/owners?text=shop":                                        {"owner", "Team Shop", "1", "1", "1"},
-		"/api/v1/coverage?state=Failed&pageSize=1":                        {"namespace", "shop", "Deployment", "web", "side", "Failed", "ImageNotFound", "gone", "'=side:1"},
+		"/api/v1/decisions?name=soon": {
+			"source", "kubernetes", "ClusterVulnerabilityException", "", "soon", "standing", "NotAffected", "yes", "", "pkg:npm/left-pad", "yes",
+			"component_not_present", "'=1+1", "jane",
+		},
+		"/api/v1/owners?text=shop":                 {"owner", "Team Shop", "1", "1", "1"},
+		"/api/v1/coverage?state=Failed&pageSize=1": {"namespace", "shop", "Deployment", "web", "side", "Failed", "ImageNotFound", "gone", "'=side:1"},
 	} {
 		if want == nil {
 			f.do(http.MethodGet, target, "").problem(t, http.StatusBadRequest, `"x"`)

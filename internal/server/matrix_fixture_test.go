@@ -274,7 +274,12 @@ func (f *fixture) happen(clk *matrixClock, holds func(namespace string) bool) {
 		Object: store.DecisionObject{Kind: "ClusterVulnerabilityException", Name: "accepted"}, Vulnerabilities: []string{"CVE-2020-0000"},
 		Status: model.DecisionAcceptedRisk, Author: "dark-admin", ExpiresAt: clk.Now().Add(time.Minute),
 	}
-	_, err = f.store.SyncDecisions(ctx, store.DecisionSourceKubernetes, []store.Decision{decision})
+	decisions := []store.Decision{decision}
+	for _, tried := range []string{"tried", "tried-again"} {
+		decision.Object.Name, decision.Vulnerabilities, decision.DryRun, decision.ExpiresAt = tried, []string{"CVE-2024-0001"}, true, time.Time{}
+		decisions = append(decisions, decision)
+	}
+	_, err = f.store.SyncDecisions(ctx, store.DecisionSourceKubernetes, decisions)
 	f.must(err)
 	clk.hour(11)
 	_, err = f.store.ExpireDecisions(ctx)

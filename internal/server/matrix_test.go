@@ -59,6 +59,8 @@ var matrix = map[string]matrixRow{
 	"GET /api/v1/vulnerabilities":               {targets: withFormats("/api/v1/vulnerabilities", listFormats, "?pageSize=1", "?owner=common", "?fixable=true&sort=-severity", "?text=CVE", "?namespace=bank", "?namespace=dark")},
 	"GET /api/v1/vulnerabilities/{id}":          {targets: []string{"/api/v1/vulnerabilities/CVE-2024-0000", "/api/v1/vulnerabilities/CVE-2024-0001", "/api/v1/vulnerabilities/GHSA-CVE-2024-0000", "/api/v1/vulnerabilities/CVE-0"}},
 	"GET /api/v1/vulnerabilities/{id}/affected": {targets: withFormats("/api/v1/vulnerabilities/CVE-2024-0000/affected", listFormats, "?pageSize=1", "?owner=common", "?on=2026-03-01", "?closed=true", "?suppressed=true", "?namespace=bank")},
+	"GET /api/v1/decisions":                     {targets: withFormats("/api/v1/decisions", listFormats, "?pageSize=1", "?state=all", "?state=all&format=csv", "?sort=name", "?sort=expiresAt", "?status=AcceptedRisk", "?vulnerability=CVE-2024-0001", "?author=somebody")},
+	"GET /api/v1/decisions/{decisionId}":        {targets: []string{"/api/v1/decisions/4503599627370000"}, other: "TestMatrixOfDecisions"},
 	"GET /api/v1/packages":                      {targets: withFormats("/api/v1/packages", listFormats, "?pageSize=1", "?owner=common", "?sort=-severity", "?vulnerable=true", "?name=openssl", "?namespace=bank", "?imageId=IMAGE")},
 	"GET /api/v1/workloads":                     {targets: withFormats("/api/v1/workloads", listFormats, "?pageSize=1", "?owner=common", "?sort=-severity", "?namespace=bank")},
 	"GET /api/v1/owners":                        {targets: withFormats("/api/v1/owners", listFormats, "?pageSize=1", "?sort=-severity", "?text=common", "?namespace=bank", "?namespace=dark")},

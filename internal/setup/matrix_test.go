@@ -109,6 +109,8 @@ func matrix() map[string]row {
 		"GET /api/v1/vulnerabilities":               reading("/api/v1/vulnerabilities", 200),
 		"GET /api/v1/vulnerabilities/{id}":          reading("/api/v1/vulnerabilities/CVE-1-1", 404),
 		"GET /api/v1/vulnerabilities/{id}/affected": reading("/api/v1/vulnerabilities/CVE-1-1/affected", 200),
+		"GET /api/v1/decisions":                     reading("/api/v1/decisions", 200),
+		"GET /api/v1/decisions/{decisionId}":        reading("/api/v1/decisions/1", 404),
 		"GET /api/v1/packages":                      reading("/api/v1/packages", 200),
 		"GET /api/v1/workloads":                     reading("/api/v1/workloads", 200),
 		"GET /api/v1/owners":                        reading("/api/v1/owners", 200),

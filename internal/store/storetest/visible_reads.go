@@ -180,6 +180,18 @@ func (h *history) readLists(reads map[string]func(f *fixture) (any, error)) {
 			return details, got.NextToken, got.Total, err
 		})
 	}
+	decisions := store.DecisionQuery{
+		State: []store.DecisionState{"", store.DecisionStanding, store.DecisionEnded}[h.random.IntN(3)],
+		Sort:  []store.DecisionSort{store.SortDecisionSince, store.SortDecisionExpiry, store.SortDecisionName}[h.random.IntN(3)],
+	}
+	reads[fmt.Sprintf("ListDecisions %+v", decisions)] = func(f *fixture) (any, error) {
+		return pages(2, func(page store.Page) ([]store.DecisionRecord, string, any, error) {
+			query := decisions
+			query.Page = page
+			got, err := f.ListDecisions(ctx, in, query)
+			return got.Decisions, got.NextToken, got.Total, err
+		})
+	}
 	for _, namespace := range []string{"", where.Namespace} {
 		reads["Trend "+namespace] = func(f *fixture) (any, error) {
 			return f.Trend(ctx, in, store.TrendQuery{From: oldBuild.Built, To: oldBuild.Built.AddDate(0, 0, 60), Namespace: namespace})

@@ -1,0 +1,206 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+// records lists "name status" of decisions on all pages of two, in the order of the store.
+func (f *fixture) records(t *testing.T, in store.Namespaces, query store.DecisionQuery) []string {
+	t.Helper()
+	var all []string
+	for query.Size = 2; ; {
+		page, err := f.ListDecisions(t.Context(), in, query)
+		must(t, err)
+		for _, d := range page.Decisions {
+			all = append(all, d.Object.Name+" "+string(d.Status))
+			single, err := f.Decision(t.Context(), in, d.ID)
+			must(t, err)
+			if diff := cmp.Diff(d, single); diff != "" {
+				t.Errorf("decision %d alone: %s", d.ID, diff)
+			}
+		}
+		if query.Token = page.NextToken; query.Token == "" {
+			if page.Total != len(all) {
+				t.Errorf("%+v: %d of %d decisions", query, len(all), page.Total)
+			}
+			return all
+		}
+	}
+}
+
+// decisionHistory makes a history: accepted was changed and changed again, gone was deleted, over has expired, soon ends in five days, tried is a dry
+// run, and there is one in each of two namespaces.
+func (f *fixture) decisionHistory(t *testing.T) {
+	t.Helper()
+	start := oldBuild.Built
+	f.clock.set(start)
+	key := image("i", amd64)
+	f.catalog(t, key, "1", catalogOf("a", "b"))
+	f.match(t, key, "1", decided)
+	must(t, f.RecordUses(t.Context(), "n", []store.Use{{Image: key, Workload: store.Workload{Namespace: "n", Kind: "Pod", Name: "p"}, Container: "c"}}))
+	accepted, gone := exception("accepted", model.DecisionUnderInvestigation, []string{"CVE-1"}, nil), exception("gone", model.DecisionFixed, nil, []string{"pkg:deb/debian/b"})
+	over, soon := exception("over", model.DecisionAcceptedRisk, []string{"CVE-2"}, nil), exception("soon", model.DecisionNotAffected, []string{"cve-2", "CVE-3"}, nil)
+	over.ExpiresAt, soon.ExpiresAt, soon.Justification, soon.Unfixed = start.Add(time.Hour), start.Add(120*time.Hour), "component_not_present", true
+	soon.Author = "joe"
+	f.decide(t, accepted, gone, over)
+	f.clock.set(start.Add(time.Hour))
+	_, err := f.ExpireDecisions(t.Context())
+	must(t, err)
+	accepted.Status, accepted.Comment = model.DecisionFalsePositive, "looked at"
+	f.decide(t, accepted, gone, over, soon)
+	f.clock.set(start.Add(2 * time.Hour))
+	accepted.Status, accepted.Comment = model.DecisionAcceptedRisk, "no fix"
+	tried := exception("tried", model.DecisionFixed, []string{"CVE-1"}, nil)
+	tried.DryRun = true
+	f.decide(t, accepted, over, soon, tried)
+	var mine []store.Decision
+	for _, namespace := range []string{"n", "other"} {
+		one := exception("mine", model.DecisionFixed, []string{"CVE-7"}, nil)
+		one.Object.Kind, one.Object.Namespace = "VulnerabilityException", namespace
+		mine = append(mine, one)
+	}
+	_, err = f.SyncDecisions(t.Context(), "elsewhere", mine)
+	must(t, err)
+}
+
+var decisionRecordTests = map[string]func(*testing.T, *fixture){
+	"Decisions are listed": func(t *testing.T, f *fixture) {
+		f.decisionHistory(t)
+		all := store.AllNamespaces()
+		five := 5
+		for name, c := range map[string]struct {
+			query store.DecisionQuery
+			want  []string
+		}{
+			"standing": {
+				store.DecisionQuery{State: store.DecisionStanding, Source: store.DecisionSourceKubernetes, Sort: store.SortDecisionName},
+				[]string{"accepted AcceptedRisk", "soon NotAffected", "tried Fixed"},
+			},
+			"ended": {store.DecisionQuery{State: store.DecisionEnded, Sort: store.SortDecisionName}, []string{
+				"accepted FalsePositive", "accepted UnderInvestigation", "gone Fixed", "over AcceptedRisk",
+			}},
+			"all by name": {store.DecisionQuery{Sort: store.SortDecisionName}, []string{
+				"accepted AcceptedRisk", "accepted FalsePositive", "accepted UnderInvestigation", "gone Fixed", "over AcceptedRisk", "soon NotAffected", "tried Fixed",
+				"mine Fixed", "mine Fixed",
+			}},
+			"all by end": {store.DecisionQuery{Sort: store.SortDecisionExpiry, Author: "joe"}, []string{"soon NotAffected"}},
+			"by end":     {store.DecisionQuery{Sort: store.SortDecisionExpiry, Object: store.DecisionObject{Kind: "ClusterVulnerabilityException"}, Statuses: []model.DecisionStatus{model.DecisionNotAffected, model.DecisionAcceptedRisk}}, []string{"over AcceptedRisk", "soon NotAffected", "accepted AcceptedRisk"}},
+			"status":     {store.DecisionQuery{State: store.DecisionStanding, Statuses: []model.DecisionStatus{model.DecisionNotAffected}}, []string{"soon NotAffected"}},
+			"source":     {store.DecisionQuery{Source: "elsewhere"}, []string{"mine Fixed", "mine Fixed"}},
+			"object": {store.DecisionQuery{Object: store.DecisionObject{Kind: "ClusterVulnerabilityException", Name: "accepted"}}, []string{
+				"accepted AcceptedRisk", "accepted FalsePositive", "accepted UnderInvestigation",
+			}},
+			"namespace":             {store.DecisionQuery{Object: store.DecisionObject{Namespace: "n"}}, []string{"mine Fixed"}},
+			"vulnerability":         {store.DecisionQuery{Vulnerability: "CVE-2", Sort: store.SortDecisionName}, []string{"over AcceptedRisk", "soon NotAffected"}},
+			"part of an ID":         {store.DecisionQuery{Vulnerability: "CVE"}, nil},
+			"last of the list":      {store.DecisionQuery{Vulnerability: "cve-3"}, []string{"soon NotAffected"}},
+			"key of the content":    {store.DecisionQuery{Vulnerability: "vulnerabilities"}, nil},
+			"hostile vulnerability": {store.DecisionQuery{Vulnerability: `%"' OR 1=1; --`}, nil},
+			"no ID":                 {store.DecisionQuery{Vulnerability: "\x00"}, nil},
+			"hostile name":          {store.DecisionQuery{Object: store.DecisionObject{Name: "\xff"}}, nil},
+			"expiring":              {store.DecisionQuery{State: store.DecisionStanding, ExpiringWithin: &five}, []string{"soon NotAffected"}},
+			"expiring today":        {store.DecisionQuery{State: store.DecisionStanding, ExpiringWithin: new(int)}, nil},
+		} {
+			if diff := cmp.Diff(c.want, f.records(t, all, c.query)); diff != "" {
+				t.Errorf("%s: %s", name, diff)
+			}
+		}
+		latest := f.records(t, all, store.DecisionQuery{})
+		if len(latest) != 9 || !slices.Contains(latest[:4], "tried Fixed") || !slices.Contains(latest[6:], "gone Fixed") {
+			t.Errorf("the latest first: %v", latest)
+		}
+		if _, err := f.ListDecisions(t.Context(), all, store.DecisionQuery{Sort: "x"}); err == nil {
+			t.Error("an order that is none is listed")
+		}
+	},
+	"Decisions tell what was said before": func(t *testing.T, f *fixture) {
+		f.decisionHistory(t)
+		start := oldBuild.Built
+		page, err := f.ListDecisions(t.Context(), store.AllNamespaces(), store.DecisionQuery{Sort: store.SortDecisionName})
+		must(t, err)
+		var got []string
+		for _, d := range page.Decisions[:7] {
+			text := fmt.Sprint(d.Object.Name, " ", d.Status, " ", d.Suppresses, " ", d.Comment, " ", d.Author, " ", d.State(), " ", d.EndedBy, " ", d.Since.Sub(start), " ", d.Matched, "/", d.Suppressed)
+			if d.Previous != nil {
+				text += fmt.Sprint(" after ", d.Previous.Status, " ", d.Previous.Comment, " ", d.Previous.EndedBy)
+			}
+			got = append(got, text)
+		}
+		if diff := cmp.Diff([]string{
+			"accepted AcceptedRisk true no fix jane standing  2h0m0s 2/2 after FalsePositive looked at Changed",
+			"accepted FalsePositive true looked at jane ended Changed 1h0m0s 0/0 after UnderInvestigation why Changed",
+			"accepted UnderInvestigation false why jane ended Changed 0s 0/0",
+			"gone Fixed true why jane ended Deleted 0s 0/0",
+			"over AcceptedRisk true why jane ended Expired 0s 0/0",
+			"soon NotAffected true why joe standing  1h0m0s 1/1",
+			"tried Fixed false why jane standing  2h0m0s 2/0",
+		}, got); diff != "" {
+			t.Error(diff)
+		}
+		soon := page.Decisions[5]
+		want := store.DecisionContent{
+			ID: soon.ID, Status: model.DecisionNotAffected, Suppresses: true, Vulnerabilities: []string{"CVE-3", "cve-2"}, Unfixed: true,
+			Justification: "component_not_present", Comment: "why", Author: "joe", ExpiresAt: start.Add(120 * time.Hour), Since: start.Add(time.Hour),
+		}
+		if diff := cmp.Diff(want, soon.DecisionContent); diff != "" {
+			t.Error(diff)
+		}
+	},
+	"Decisions are visible in their namespaces": func(t *testing.T, f *fixture) {
+		f.decisionHistory(t)
+		for _, c := range []struct {
+			in   store.Namespaces
+			want []string
+		}{
+			{store.OnlyNamespaces("n"), []string{"n"}},
+			{store.OnlyNamespaces("other", "x"), []string{"other"}},
+			{store.OnlyNamespaces(), nil},
+			{store.AllNamespaces(), []string{"n", "other"}},
+		} {
+			page, err := f.ListDecisions(t.Context(), c.in, store.DecisionQuery{Sort: store.SortDecisionName})
+			must(t, err)
+			var namespaces, authors []string
+			for _, d := range page.Decisions {
+				if d.Object.Namespace != "" {
+					namespaces = append(namespaces, d.Object.Namespace)
+				}
+				if authors = append(authors, d.Author); d.Previous != nil {
+					authors = append(authors, d.Previous.Author)
+				}
+			}
+			if known := strings.Join(authors, ""); c.in.All() == (known == "") {
+				t.Errorf("%v: authors %q", c.in, known)
+			}
+			if diff := cmp.Diff(c.want, namespaces); diff != "" || page.Total != 7+len(c.want) {
+				t.Errorf("%v: %d decisions, %s", c.in, page.Total, diff)
+			}
+			if authored := f.records(t, c.in, store.DecisionQuery{Author: "joe"}); c.in.All() != (len(authored) == 1) {
+				t.Errorf("%v: the author tells %v", c.in, authored)
+			}
+		}
+		hidden, err := f.ListDecisions(t.Context(), store.AllNamespaces(), store.DecisionQuery{Object: store.DecisionObject{Namespace: "other"}})
+		must(t, err)
+		if _, err := f.Decision(t.Context(), store.OnlyNamespaces("n"), hidden.Decisions[0].ID); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("a decision of another namespace: %v", err)
+		}
+		// What the decisions match is counted in visible images.
+		for namespace, want := range map[string]int{"n": 2, "other": 0} {
+			in := store.OnlyNamespaces(namespace)
+			page, err := f.ListDecisions(t.Context(), in, store.DecisionQuery{State: store.DecisionStanding, Object: store.DecisionObject{Name: "accepted"}})
+			must(t, err)
+			if len(page.Decisions) != 1 || page.Decisions[0].Matched != want || page.Decisions[0].Suppressed != want {
+				t.Errorf("%s: %+v, want %d findings", namespace, page.Decisions, want)
+			}
+		}
+	},
+}
