@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -19,10 +20,10 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store/storetest"
 )
 
-// documentedQueries reads the examples from the page about the views, in its order.
-func documentedQueries(t *testing.T) []string {
+// documentedQueries reads the examples from a page of the documentation, in its order.
+func documentedQueries(t *testing.T, path string) []string {
 	t.Helper()
-	page, err := os.ReadFile("../../../docs/reference/views.md")
+	page, err := os.ReadFile(filepath.Join("../../../docs", path))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,6 +51,7 @@ var viewResults = [][]string{
 		"registry.example/old@sha256:3|log4j-core|CVE-2021-1|accepted|AcceptedRisk|2026-03-15T00:00:00Z",
 		"registry.example/shop@sha256:1|log4j-core|CVE-2021-1|accepted|AcceptedRisk|2026-03-15T00:00:00Z",
 	},
+	{`ClusterVulnerabilityException||accepted|AcceptedRisk|{"vulnerabilities":["CVE-2021-1"]}|why|2026-02-27T12:00:00Z|2026-03-15T00:00:00Z`},
 	{"test|shop|Deployment|web|registry.example/shop@sha256:1|log4j-core|1"},
 	{
 		"shop|Deployment|web|2026-02-27T12:00:00Z|2026-03-01T06:00:00Z",
@@ -60,7 +62,7 @@ var viewResults = [][]string{
 
 // TestDocumentedQueries runs the examples of the page about the views.
 func TestDocumentedQueries(t *testing.T) {
-	queries := documentedQueries(t)
+	queries := documentedQueries(t, "reference/views.md")
 	if len(queries) != len(viewResults) {
 		t.Fatalf("the page has %d queries, want %d", len(queries), len(viewResults))
 	}
