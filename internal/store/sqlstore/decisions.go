@@ -173,14 +173,14 @@ func (s *Store) SyncDecisions(ctx context.Context, source string, decisions []st
 	}
 	var plan *decisionPlan
 	err := s.read(ctx, what, func(tx *gorm.DB) (err error) {
-		plan, err = planDecisions(tx, source, decisions, s.now())
+		plan, err = planDecisions(tx, source, decisions, s.now(), s.matchBounds)
 		return err
 	})
 	if err != nil || plan.empty() {
 		return plan.problemsOf(), err
 	}
 	err = s.write(ctx, what, func(tx *txn) (err error) {
-		if plan, err = planDecisions(tx.DB, source, decisions, tx.now); err != nil {
+		if plan, err = planDecisions(tx.DB, source, decisions, tx.now, s.matchBounds); err != nil {
 			return err
 		}
 		return tx.carryOut(source, plan)
@@ -198,8 +198,11 @@ func (p *decisionPlan) problemsOf() map[store.DecisionObject]store.DecisionProbl
 	return p.problems
 }
 
+// matchBounds are the most findings that one decision and that all decisions match.
+type matchBounds struct{ one, all int }
+
 // planDecisions compares what is wanted with what applies.
-func planDecisions(tx *gorm.DB, source string, decisions []store.Decision, now int64) (*decisionPlan, error) {
+func planDecisions(tx *gorm.DB, source string, decisions []store.Decision, now int64, bounds matchBounds) (*decisionPlan, error) {
 	plan := &decisionPlan{end: map[string][]decisionRow{}, problems: map[store.DecisionObject]store.DecisionProblem{}}
 	var rows []decisionRow
 	err := tx.Raw("SELECT "+decisionColumns+` FROM decisions d JOIN (SELECT MAX(l.id) AS id FROM decisions l WHERE l.source = ? GROUP BY l.kind, l.namespace, l.name) n
@@ -241,7 +244,13 @@ func planDecisions(tx *gorm.DB, source string, decisions []store.Decision, now i
 		}
 		plan.begin = append(plan.begin, wanted)
 	}
-	if err := plan.bound(tx, source, kept); err != nil {
+	var ending []int64
+	for i := range rows {
+		if row := &rows[i]; last[row.object()] != nil && row.UntilTime == stillOpen {
+			ending = append(ending, row.ID)
+		}
+	}
+	if err := plan.bound(tx, source, kept, ending, bounds); err != nil {
 		return nil, err
 	}
 	replaced := make(map[store.DecisionObject]bool, len(plan.begin))
@@ -266,8 +275,8 @@ func expired(row *decisionRow) store.DecisionProblem {
 	return store.DecisionProblem{Reason: store.DecisionExpired, Message: "its end was " + fromMicros(row.ExpiresAt).Format(time.RFC3339)}
 }
 
-// bound looks up what the new decisions match and leaves out those that there is no room for.
-func (p *decisionPlan) bound(tx *gorm.DB, source string, kept int) error {
+// bound looks up what the new decisions match and leaves out those that there is no room for. What those match that end makes room.
+func (p *decisionPlan) bound(tx *gorm.DB, source string, kept int, ending []int64, bounds matchBounds) error {
 	if len(p.begin) == 0 {
 		return nil
 	}
@@ -276,6 +285,15 @@ func (p *decisionPlan) bound(tx *gorm.DB, source string, kept int) error {
 		return err
 	}
 	if err := tx.Raw("SELECT COUNT(*) FROM decision_findings").Scan(&matches).Error; err != nil {
+		return err
+	}
+	err := inParts(ending, func(part []int64) error {
+		var freed int
+		err := tx.Raw("SELECT COUNT(*) FROM decision_findings WHERE decision_pk IN ?", part).Scan(&freed).Error
+		matches -= freed
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	room := store.MaxDecisions - others - kept
@@ -298,16 +316,16 @@ func (p *decisionPlan) bound(tx *gorm.DB, source string, kept int) error {
 		return err
 	}
 	p.begin = slices.DeleteFunc(p.begin, func(n *newDecision) bool {
-		most, bound := len(n.findings), store.MaxDecisionMatches
+		most, bound := len(n.findings), bounds.one
 		if most <= bound {
-			most, bound = matches+len(n.findings), store.MaxAllDecisionMatches
+			most, bound = matches+len(n.findings), bounds.all
 		}
 		if most <= bound {
 			matches = most
 			return false
 		}
 		p.problems[n.row.object()] = store.DecisionProblem{Reason: store.DecisionTooBroad, Message: fmt.Sprintf(
-			"it matches %d findings; the maximum is %d for one decision and %d for all; name fewer packages", len(n.findings), store.MaxDecisionMatches, store.MaxAllDecisionMatches)}
+			"it matches %d findings; the maximum is %d for one decision and %d for all; name fewer packages", len(n.findings), bounds.one, bounds.all)}
 		return true
 	})
 	return nil

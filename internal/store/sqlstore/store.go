@@ -52,8 +52,10 @@ type Store struct {
 	db      *sqldb.DB
 	clock   clock.PassiveClock
 	cluster string
-	encoder *zstd.Encoder
-	decoder *zstd.Decoder
+	// matchBounds are MaxDecisionMatches and MaxAllDecisionMatches, but in tests.
+	matchBounds matchBounds
+	encoder     *zstd.Encoder
+	decoder     *zstd.Decoder
 
 	mu      sync.Mutex
 	changed chan struct{}
@@ -65,7 +67,10 @@ var _ store.Store = (*Store)(nil)
 // when a newer version of this program has migrated the database, and says what to do when another process uses an
 // sqlite database.
 func Open(ctx context.Context, config Config) (*Store, error) {
-	s := &Store{clock: config.Clock, cluster: sqldb.Truncate(config.Cluster, maxIdentifier), changed: make(chan struct{})}
+	s := &Store{
+		clock: config.Clock, cluster: sqldb.Truncate(config.Cluster, maxIdentifier), changed: make(chan struct{}),
+		matchBounds: matchBounds{store.MaxDecisionMatches, store.MaxAllDecisionMatches},
+	}
 	if s.clock == nil {
 		s.clock = clock.RealClock{}
 	}

@@ -1,0 +1,85 @@
+package sqlstore
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/store/storetest"
+)
+
+// TestTooBroad goes to the bounds of what decisions match, and replaces and deletes decisions there.
+func TestTooBroad(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, config Config) {
+		s := openWith(t, config)
+		if s.matchBounds != (matchBounds{store.MaxDecisionMatches, store.MaxAllDecisionMatches}) {
+			t.Errorf("the bounds are %+v", s.matchBounds)
+		}
+		s.matchBounds = matchBounds{one: 6, all: 10}
+		// Three packages, each with four vulnerabilities.
+		hold(t, s, 3, 4)
+		decide := func(one ...store.Decision) map[string]store.DecisionReason {
+			t.Helper()
+			problems, err := s.SyncDecisions(t.Context(), "test", one)
+			if err != nil {
+				t.Fatal(err)
+			}
+			reasons := map[string]store.DecisionReason{}
+			for object, problem := range problems {
+				reasons[object.Name] = problem.Reason
+			}
+			return reasons
+		}
+		broad := func(name string, packages []string, ids ...string) store.Decision {
+			return store.Decision{
+				Object: store.DecisionObject{Kind: "ClusterVulnerabilityException", Name: name}, Vulnerabilities: ids, Packages: packages, Status: model.DecisionFixed,
+			}
+		}
+		first, second, third := []string{"pkg:generic/package-0"}, []string{"pkg:generic/package-1"}, []string{"pkg:generic/package-2"}
+		edited := broad("b", second)
+		edited.Comment = "edited"
+		for _, step := range []struct {
+			name      string
+			decisions []store.Decision
+			want      map[string]store.DecisionReason
+		}{
+			{"one matches 8", []store.Decision{broad("a", append(first, second...))}, map[string]store.DecisionReason{"a": store.DecisionTooBroad}},
+			{"all match 8", []store.Decision{broad("a", first), broad("b", second)}, nil},
+			{"all would match 12", []store.Decision{broad("a", first), broad("b", second), broad("c", third)}, map[string]store.DecisionReason{"c": store.DecisionTooBroad}},
+			{"all match 10", []store.Decision{broad("a", first), broad("b", second), broad("c", third, "CVE-0", "CVE-1")}, nil},
+			{"an edit matches the same", []store.Decision{broad("a", first), edited, broad("c", third, "CVE-0", "CVE-1")}, nil},
+			{"another takes the place of one", []store.Decision{broad("a", first), edited, broad("d", third, "CVE-2", "CVE-3")}, nil},
+			{"an edit matches more", []store.Decision{broad("a", first), edited, broad("d", third, "CVE-1", "CVE-2", "CVE-3")}, map[string]store.DecisionReason{"d": store.DecisionTooBroad}},
+		} {
+			want := step.want
+			if want == nil {
+				want = map[string]store.DecisionReason{}
+			}
+			if diff := cmp.Diff(want, decide(step.decisions...)); diff != "" {
+				t.Errorf("%s: %s", step.name, diff)
+			}
+		}
+		checkHeld(t, s)
+	})
+}
+
+// hold has one image with so many packages, each with so many vulnerabilities.
+func hold(t *testing.T, s *Store, packages, vulnerabilities int) {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := s.StartResultSet(t.Context(), model.DatabaseBuild{ID: "1"}, "", true)
+	must(err)
+	key := model.ImageKey{ImageID: "image", Platform: model.Platform{OS: "linux", Architecture: "amd64"}}
+	_, err = s.WantImages(t.Context(), []model.ImageKey{key})
+	must(err)
+	must(s.SaveSBOM(t.Context(), key, store.SBOM{SHA256: "d", Size: 1}, decidedCatalog(packages-1)))
+	must(storetest.Match(t.Context(), s, key, "d", decidedFindings(vulnerabilities)))
+}
