@@ -21,11 +21,6 @@ var (
 	AddToScheme = SchemeBuilder.AddToScheme
 )
 
-// Resource returns the group resource of a plural name of this group.
-func Resource(plural string) schema.GroupResource {
-	return GroupVersion.WithResource(plural).GroupResource()
-}
-
 func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion, &ClusterVulnerabilityException{}, &ClusterVulnerabilityExceptionList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
