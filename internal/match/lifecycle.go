@@ -1,6 +1,7 @@
 package match
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -52,7 +53,12 @@ func (s *store) lifecycle(name string) (model.Lifecycle, error) {
 	if err != nil || len(found) == 0 {
 		return model.Lifecycle{}, err
 	}
-	return model.Lifecycle{EndOfSupport: dayOf(found[0].EOASDate), EndOfLife: dayOf(found[0].EOLDate)}, nil
+	return model.Lifecycle{Release: releaseOf(&found[0]), EndOfSupport: dayOf(found[0].EOASDate), EndOfLife: dayOf(found[0].EOLDate)}, nil
+}
+
+// releaseOf names the release that a record is about.
+func releaseOf(record *v6.OperatingSystem) string {
+	return cmp.Or(record.ReleaseID, record.Name) + ":" + cmp.Or(record.VersionNumber(), record.LabelVersion, record.Codename)
 }
 
 // majorRelease returns the record of a major version, none if there are records of its minor versions.

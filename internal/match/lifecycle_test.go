@@ -54,6 +54,10 @@ func TestLifecycles(t *testing.T) {
 		"' OR 1=1 --:11":                       {},
 		"debian:" + strings.Repeat("1", 1<<12): {},
 	}
+	releases := map[string]string{
+		"debian:11": "debian:11", "debian:bullseye": "debian:11", "alpine:3.14.2": "alpine:3.14", "alpine:3.014": "alpine:3.14",
+		"rhel:9": "rhel:9", "rhel:9.4": "rhel:9", "rhel:9.4+eus": "rhel:9",
+	}
 	names := make([]string, 0, len(tests))
 	for name := range tests {
 		names = append(names, name)
@@ -64,7 +68,8 @@ func TestLifecycles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range tests {
-		if want := (model.Lifecycle{EndOfSupport: dayOf(t, want.endOfSupport), EndOfLife: dayOf(t, want.endOfLife)}); got[name] != want {
+		want := model.Lifecycle{Release: releases[name], EndOfSupport: dayOf(t, want.endOfSupport), EndOfLife: dayOf(t, want.endOfLife)}
+		if got[name] != want {
 			t.Errorf("%.40q: got %+v, want %+v", name, got[name], want)
 		}
 	}

@@ -5,6 +5,9 @@ import "time"
 // Lifecycle says until when a release of a distribution is maintained, as a vulnerability database states it. Dates are the beginning of
 // a day in UTC, and zero if they are not known.
 type Lifecycle struct {
+	// Release is the release that the database means, as Catalog.Distro names it: "rhel:9" also for the distribution "rhel:9.4". It is "" if the
+	// database does not know the release. Of images it is not kept.
+	Release string
 	// EndOfSupport is the end of active support: from then on, there are security updates only.
 	EndOfSupport time.Time
 	// EndOfLife is the end of security updates.

@@ -22,7 +22,8 @@ type Lifecycles interface {
 
 // RunningAges are numbers of images that something runs, each image once, whatever the number of its containers.
 type RunningAges struct {
-	// Ended counts images by distribution, of the distributions that have reached their end of life, most images first.
+	// Ended counts images by release of a distribution, of the releases that have reached their end of life, most images first. An image counts for
+	// the release that the database build means, whatever version it states, so that there are not more than the database knows.
 	Ended []DistroImages
 	// OtherEnded counts the images of those distributions that are not in Ended.
 	OtherEnded int
@@ -33,7 +34,7 @@ type RunningAges struct {
 
 // DistroImages is a number of images of a distribution.
 type DistroImages struct {
-	// Distro is that of the Image.
+	// Distro is the Release of a model.Lifecycle.
 	Distro string
 	Images int
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
 const day = 24 * time.Hour
@@ -48,10 +49,13 @@ func (s *Store) SaveLifecycles(ctx context.Context, buildID string, lifecycles m
 		return fmt.Errorf("%s: %d distributions, the maximum is %d", what, len(lifecycles), store.MaxKeys)
 	}
 	names := slices.Sorted(maps.Keys(lifecycles))
-	var values []any
+	var values, releases []any
 	for _, name := range names {
 		if err := checkIdentifier("the distribution", name); err != nil {
 			return fmt.Errorf("%s: %w", what, err)
+		}
+		if release := sqldb.Truncate(lifecycles[name].Release, maxIdentifier); release != "" {
+			releases = append(releases, name, release)
 		}
 		values = append(values, name, buildID, micros(lifecycles[name].EndOfLife), micros(lifecycles[name].EndOfSupport))
 	}
@@ -60,7 +64,10 @@ func (s *Store) SaveLifecycles(ctx context.Context, buildID string, lifecycles m
 		if err != nil {
 			return err
 		}
-		return tx.Insert("distro_lifecycles", []string{"distro", "build_id", "end_of_life", "end_of_support"}, values, "")
+		if err := tx.Insert("distro_lifecycles", []string{"distro", "build_id", "end_of_life", "end_of_support"}, values, ""); err != nil {
+			return err
+		}
+		return tx.Insert("distro_releases", []string{"distro", "release_name"}, releases, "")
 	})
 }
 
@@ -94,8 +101,9 @@ func (s *Store) RunningAges(ctx context.Context, distros int, days []int) (store
 		ages = store.RunningAges{Older: make(map[int]int, len(days))}
 		const running = "EXISTS (SELECT 1 FROM image_uses u WHERE u.image_pk = i.id)"
 		var rows []store.DistroImages
-		err := tx.Raw("SELECT i.distro, COUNT(*) AS images FROM distro_lifecycles d JOIN images i ON i.distro = d.distro WHERE "+endOfLifeBy+" AND "+running+
-			" GROUP BY i.distro ORDER BY images DESC, i.distro", s.now()).Scan(&rows).Error
+		err := tx.Raw("SELECT r.release_name AS distro, COUNT(*) AS images FROM distro_lifecycles d JOIN distro_releases r ON r.distro = d.distro"+
+			" JOIN images i ON i.distro = d.distro WHERE "+endOfLifeBy+" AND "+running+" GROUP BY r.release_name ORDER BY images DESC, r.release_name", s.now()).
+			Scan(&rows).Error
 		if err != nil {
 			return err
 		}

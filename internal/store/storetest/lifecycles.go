@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -144,7 +145,9 @@ var lifecycleTests = map[string]func(*testing.T, *fixture){
 		f.of(t, two, "debian:10", date(-100))
 		f.of(t, three, "debian:9", time.Time{})
 		f.of(t, idle, "debian:9", date(-500))
-		must(t, f.SaveLifecycles(t.Context(), "one", map[string]model.Lifecycle{"debian:10": {EndOfLife: date(-1)}, "debian:9": {EndOfLife: date(-2)}}))
+		must(t, f.SaveLifecycles(t.Context(), "one", map[string]model.Lifecycle{
+			"debian:10": {Release: "debian:10", EndOfLife: date(-1)}, "debian:9": {Release: "debian:9", EndOfLife: date(-2)},
+		}))
 		var uses []store.Use
 		for _, key := range []model.ImageKey{one, two, three} {
 			for _, container := range []string{"app", "other"} {
@@ -163,6 +166,26 @@ var lifecycleTests = map[string]func(*testing.T, *fixture){
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("%d distributions (-want +got):\n%s", distros, diff)
 			}
+		}
+	},
+	"Made-up versions count for the release that the database knows": func(t *testing.T, f *fixture) {
+		f.clock.set(date(0))
+		lifecycles := map[string]model.Lifecycle{"debian:10": {Release: "debian:10", EndOfLife: date(-1)}}
+		honest := image("honest", amd64)
+		f.of(t, honest, "debian:10", date(-1))
+		uses := []store.Use{{Image: honest, Workload: store.Workload{Namespace: "shop", Kind: "Pod", Name: "p"}, Container: "c"}}
+		for n := range 20 {
+			key, name := image(fmt.Sprint("image", strings.Repeat("x", n)), amd64), fmt.Sprint("rhel:7.", 1000+n%10)
+			f.of(t, key, name, date(-1))
+			lifecycles[name] = model.Lifecycle{Release: "rhel:7", EndOfLife: date(-1)}
+			uses = append(uses, store.Use{Image: key, Workload: store.Workload{Namespace: "dark", Kind: "Pod", Name: fmt.Sprint(n)}, Container: "c"})
+		}
+		must(t, f.SaveLifecycles(t.Context(), "one", lifecycles))
+		must(t, f.RecordUses(t.Context(), "scope", uses))
+		got, err := f.RunningAges(t.Context(), 2, nil)
+		must(t, err)
+		if diff := cmp.Diff([]store.DistroImages{{Distro: "rhel:7", Images: 20}, {Distro: "debian:10", Images: 1}}, got.Ended); diff != "" || got.OtherEnded != 0 {
+			t.Errorf("%d others, %s", got.OtherEnded, diff)
 		}
 	},
 	"Distributions that no image has are deleted": func(t *testing.T, f *fixture) {
