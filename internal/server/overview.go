@@ -21,7 +21,9 @@ func (o operations) GetOverview(ctx context.Context, _ api.GetOverviewRequestObj
 	if err != nil {
 		return nil, err
 	}
-	answer := api.GetOverview200JSONResponse{Counts: toCounts(overview.Counts), Packages: overview.Packages, Running: &overview.Running}
+	answer := api.GetOverview200JSONResponse{
+		Counts: toCounts(overview.Counts), Suppressed: &overview.Suppressed, Packages: overview.Packages, Running: &overview.Running,
+	}
 	answer.Images.Pending = overview.Images[store.StatePending]
 	answer.Images.Failed = overview.Images[store.StateFailed]
 	answer.Images.Cataloged = overview.Images[store.StateCataloged]

@@ -20,6 +20,7 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/matching"
 	"github.com/scanner-operator/scanner-operator/internal/metrics"
 	"github.com/scanner-operator/scanner-operator/internal/rollout"
+	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
 // reporter is who Kubernetes Events say that they come from.
@@ -65,9 +66,13 @@ func (o *Operator) addControllers(matcher *matching.Matcher, hub *feed.Hub, wake
 	if err != nil {
 		return err
 	}
+	decisions, err := metrics.NewDecisions(ctrlmetrics.Registry, o.store, o.manager.Elected(), o.opts.Log.WithName("metrics"))
+	if err != nil {
+		return err
+	}
 	for name, add := range map[string]func() error{
 		ControllerBellerophonSimple: func() error { return o.addBellerophon(objects) },
-		ControllerExceptions:        func() error { return o.addExceptions(recount) },
+		ControllerExceptions:        func() error { return o.addExceptions(decisions, recount) },
 		ControllerMyCustomResource:  func() error { return o.addMyCustomResources(objects) },
 		ControllerPodSet:            func() error { return o.addPodSets(objects) },
 		ControllerRollout:           func() error { return o.addRollouts(hub) },
@@ -94,8 +99,8 @@ func (o *Operator) addBellerophon(objects *metrics.Objects) error {
 	return nil
 }
 
-func (o *Operator) addExceptions(recount *waker) error {
-	if err := exceptions.NewReconciler(o.manager.GetClient(), o.store, clock.RealClock{}).SetupWithManager(o.manager, recount.events); err != nil {
+func (o *Operator) addExceptions(decisions store.Decisions, recount *waker) error {
+	if err := exceptions.NewReconciler(o.manager.GetClient(), decisions, clock.RealClock{}).SetupWithManager(o.manager, recount.events); err != nil {
 		return fmt.Errorf("set up the exceptions controller: %w", err)
 	}
 	return nil

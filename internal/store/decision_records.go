@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"time"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
@@ -66,12 +67,12 @@ type DecisionContent struct {
 	Status model.DecisionStatus
 	// Suppresses is false for a dry run, and for a status that suppresses nothing.
 	Suppresses bool
-	// Vulnerabilities, Packages, Unfixed, Justification, Comment and ExpiresAt are those of Decision. Author is too, and "" when not all namespaces
+	// Vulnerabilities, Packages, Images, Unfixed, Justification, Comment and ExpiresAt are those of Decision. Author is too, and "" when not all namespaces
 	// are visible.
-	Vulnerabilities, Packages      []string
-	Unfixed                        bool
-	Justification, Comment, Author string
-	ExpiresAt                      time.Time
+	Vulnerabilities, Packages, Images []string
+	Unfixed                           bool
+	Justification, Comment, Author    string
+	ExpiresAt                         time.Time
 	// Since is when it began to apply, Until when it ended, zero while it applies; EndedBy says how.
 	Since, Until time.Time
 	EndedBy      DecisionEnd
@@ -101,4 +102,25 @@ type DecisionPage struct {
 	Decisions []DecisionRecord
 	NextToken string
 	Total     int
+}
+
+// DecisionCounter is the part of the store that sums up decisions.
+type DecisionCounter interface {
+	// DecisionSums sums up the decisions that apply. Those that end within so long are counted as expiring.
+	DecisionSums(ctx context.Context, within time.Duration) (DecisionSums, error)
+}
+
+// DecisionGroup are the decisions of a source with a status.
+type DecisionGroup struct {
+	Source string
+	Status model.DecisionStatus
+}
+
+// DecisionSums sums up the decisions that apply.
+type DecisionSums struct {
+	Standing map[DecisionGroup]int
+	// Expiring counts those that end soon.
+	Expiring int
+	// Suppressed counts the findings that they suppress, each once in each image.
+	Suppressed int
 }

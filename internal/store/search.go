@@ -48,7 +48,9 @@ type VulnerabilityQuery struct {
 	MinEPSS float64
 	// Fixable keeps those with a fixed version for some package that has them, KEV those known to be exploited.
 	Fixable, KEV bool
-	Sort         VulnerabilitySort
+	// Suppressed includes those whose findings decisions suppress; what has these findings counts, too.
+	Suppressed bool
+	Sort       VulnerabilitySort
 	Page
 }
 

@@ -53,6 +53,7 @@ type Store interface {
 	Sessions
 	Owners
 	Decisions
+	DecisionCounter
 
 	Close() error
 }
@@ -316,9 +317,11 @@ type FindingPage struct {
 type Overview struct {
 	Images map[State]int
 	// Running counts the images that something runs now.
-	Running  int
-	Counts   Counts
-	Packages int
+	Running int
+	// Counts are without the findings that decisions suppress, Suppressed counts those.
+	Counts     Counts
+	Suppressed int
+	Packages   int
 }
 
 // EventKind names what happened.

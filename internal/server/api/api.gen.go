@@ -1384,6 +1384,9 @@ type DecisionEnd string
 
 // DecisionMatch What a decision matches. A finding matches if it matches each list that is present.
 type DecisionMatch struct {
+	// Images Image references or digests, maybe with wildcards.
+	Images *[]string `json:"images,omitempty"`
+
 	// Packages Package URLs, maybe with wildcards.
 	Packages *[]string `json:"packages,omitempty"`
 
@@ -1776,6 +1779,9 @@ type Overview struct {
 
 	// Running Number of images that containers run now.
 	Running *int `json:"running,omitempty"`
+
+	// Suppressed Number of findings that decisions suppress; counts does not contain them. Each vulnerability of a package counts once per image.
+	Suppressed *int `json:"suppressed,omitempty"`
 }
 
 // OwnerPage defines model for OwnerPage.
@@ -2699,6 +2705,9 @@ type ListVulnerabilitiesParams struct {
 
 	// Epss Return vulnerabilities with at least this EPSS probability.
 	Epss *float64 `form:"epss,omitempty" json:"epss,omitempty"`
+
+	// Suppressed Include vulnerabilities whose findings decisions suppress, and count these findings, packages, images and workloads.
+	Suppressed *bool `form:"suppressed,omitempty" json:"suppressed,omitempty"`
 
 	// Namespace Return what runs in this namespace now.
 	Namespace *Namespace `form:"namespace,omitempty" json:"namespace,omitempty"`
@@ -5076,6 +5085,19 @@ func (siw *ServerInterfaceWrapper) ListVulnerabilities(w http.ResponseWriter, r 
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "epss"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "epss", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "suppressed" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "suppressed", r.URL.Query(), &params.Suppressed, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "suppressed"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "suppressed", Err: err})
 		}
 		return
 	}

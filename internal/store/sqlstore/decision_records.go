@@ -73,7 +73,7 @@ func (r *recordRow) content(in store.Namespaces) (store.DecisionContent, error) 
 		return store.DecisionContent{}, err
 	}
 	content := store.DecisionContent{
-		ID: r.ID, Status: model.DecisionStatus(r.Status), Suppresses: r.Suppresses != 0, Vulnerabilities: spec.Vulnerabilities, Packages: spec.Packages,
+		ID: r.ID, Status: model.DecisionStatus(r.Status), Suppresses: r.Suppresses != 0, Vulnerabilities: spec.Vulnerabilities, Packages: spec.Packages, Images: spec.Images,
 		Unfixed: r.Unfixed != 0, Justification: r.Justification, Comment: r.Comment, ExpiresAt: fromMicros(r.ExpiresAt), Since: fromMicros(r.Since),
 	}
 	if in.All() {
@@ -247,13 +247,15 @@ func (s *Store) records(tx *gorm.DB, in store.Namespaces, rows []recordRow) ([]s
 const beforeDecision = `(SELECT b.id FROM decisions b WHERE b.source = d.source AND b.namespace = d.namespace AND b.name = d.name AND b.kind = d.kind AND b.id < d.id
 	ORDER BY b.id DESC LIMIT 1)`
 
+// linkedDecisions are decisions with the ones of the same objects before them.
+const linkedDecisions = "SELECT l.id, l.earlier FROM (SELECT d.id, " + beforeDecision + " AS earlier FROM decisions d WHERE d.id IN ?) l WHERE l.earlier IS NOT NULL"
+
 // previousDecisions reads what the objects of decisions said before.
 func previousDecisions(tx *gorm.DB, in store.Namespaces, ids []int64) (map[int64]*store.DecisionContent, error) {
 	previous := make(map[int64]*store.DecisionContent, len(ids))
 	err := inParts(ids, func(part []int64) error {
 		var links []struct{ ID, Earlier int64 }
-		err := tx.Raw("SELECT l.id, l.earlier FROM (SELECT d.id, "+beforeDecision+" AS earlier FROM decisions d WHERE d.id IN ?) l WHERE l.earlier IS NOT NULL", part).
-			Scan(&links).Error
+		err := tx.Raw(linkedDecisions, part).Scan(&links).Error
 		if err != nil {
 			return err
 		}

@@ -209,6 +209,13 @@ func (s *Store) Overview(ctx context.Context, in store.Namespaces) (store.Overvi
 		if err := used.Select("COUNT(DISTINCT u.image_pk)").Scan(&overview.Running).Error; err != nil {
 			return err
 		}
+		current, err := currentNumber(tx)
+		if err != nil {
+			return err
+		}
+		if overview.Suppressed, err = s.suppressedIn(tx, in, current); err != nil {
+			return err
+		}
 		return packages.Select("COUNT(*)").Scan(&overview.Packages).Error
 	})
 	return overview, err

@@ -64,6 +64,9 @@ func TestSearchPlans(t *testing.T) {
 		// Nothing is joined to count them.
 		"packages, counted":           {worst.filter(s.db.Reader()).Select("COUNT(*)"), []string{"USING COVERING INDEX"}},
 		"what images say of packages": {ownOf(s.db.Reader(), []heldPackage{{1, 2}, {3, 4}}), []string{"MULTI-INDEX OR", "(image_pk=? AND package_pk=?)"}},
+		"suppressed findings": {suppressedOf(s.db.Reader(), place{in: store.AllNamespaces()}, 1).Select("COUNT(*)"), []string{
+			"finding_suppressions_reach (reach=?)", "COVERING INDEX image_packages_package (package_pk=? AND excluded=?)",
+		}},
 		"vulnerabilities": {s.foundVulnerabilities(s.db.Reader(), 1, everywhere, false, store.VulnerabilityQuery{}), []string{
 			"SCAN v USING INDEX vulnerabilities_vulnerability", "SEARCH h USING COVERING INDEX sqlite_autoindex_found_vulnerabilities_1 (vulnerability_pk=?)",
 		}},

@@ -57,6 +57,8 @@ type Store struct {
 	encoder     *zstd.Encoder
 	decoder     *zstd.Decoder
 
+	suppressed suppressedCount
+
 	mu      sync.Mutex
 	changed chan struct{}
 }

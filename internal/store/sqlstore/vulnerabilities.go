@@ -28,6 +28,7 @@ type vulnerabilityToken struct {
 	MinSeverity  model.Severity
 	EpssMicros   int64
 	Fixable, KEV bool
+	Suppressed   bool
 	Sort         store.VulnerabilitySort
 }
 
@@ -68,7 +69,8 @@ func (s *Store) ListVulnerabilities(ctx context.Context, in store.Namespaces, qu
 		return store.VulnerabilityPage{}, fmt.Errorf("%s: unknown sort order %q", what, query.Sort)
 	}
 	token := vulnerabilityToken{
-		"vulnerabilities", query.Where, query.ID, query.Text, query.MinSeverity, millionths(query.MinEPSS), query.Fixable, query.KEV, query.Sort,
+		"vulnerabilities", query.Where, query.ID, query.Text, query.MinSeverity, millionths(query.MinEPSS), query.Fixable, query.KEV, query.Suppressed,
+		query.Sort,
 	}
 	chosen := place{query.Where, in}
 	var page store.VulnerabilityPage
@@ -95,7 +97,7 @@ func (s *Store) ListVulnerabilities(ctx context.Context, in store.Namespaces, qu
 			page.Vulnerabilities[i], ids[i] = rows[i].summary(), rows[i].VulnerabilityID
 			summaries[ids[i]] = &page.Vulnerabilities[i]
 		}
-		return inParts(ids, func(part []string) error { return s.addReach(tx, current, part, chosen, summaries) })
+		return inParts(ids, func(part []string) error { return s.addReach(tx, current, part, chosen, query.Suppressed, summaries) })
 	})
 	if err != nil {
 		return store.VulnerabilityPage{}, err
@@ -108,9 +110,13 @@ func (s *Store) ListVulnerabilities(ctx context.Context, in store.Namespaces, qu
 func (s *Store) foundVulnerabilities(tx *gorm.DB, current int64, chosen place, divided bool, query store.VulnerabilityQuery) *gorm.DB {
 	columns := "v.vulnerability_id, MAX(v.severity) AS severity, MAX(v.epss_micros) AS epss_micros, MAX(v.risk_micros) AS risk_micros, MAX(v.kev) AS kev"
 	var values []any
-	found := tx.Table("found_vulnerabilities AS h").Joins("JOIN vulnerabilities v ON v.id = h.vulnerability_pk")
+	found := tx.Table("found_vulnerabilities AS h")
+	if query.Suppressed {
+		found = tx.Table("(?) AS h", foundOrSuppressed(tx, current))
+	}
+	found = found.Joins("JOIN vulnerabilities v ON v.id = h.vulnerability_pk")
 	if !chosen.everywhere() {
-		condition, held := s.heldFindings(tx, current, chosen, divided, "")
+		condition, held := s.heldFindings(tx, current, chosen, divided, query.Suppressed, "")
 		found = found.Where(condition, held)
 	}
 	if query.ID != "" {
@@ -120,7 +126,7 @@ func (s *Store) foundVulnerabilities(tx *gorm.DB, current int64, chosen place, d
 	case query.Fixable && chosen.everywhere():
 		columns += fmt.Sprintf(", MAX(CASE WHEN h.level = %d THEN 1 ELSE 0 END) AS fixable", foundFixable)
 	case query.Fixable:
-		condition, held := s.heldFindings(tx, current, chosen, divided, " AND f.fixable = 1")
+		condition, held := s.heldFindings(tx, current, chosen, divided, query.Suppressed, " AND f.fixable = 1")
 		columns += ", MAX(CASE WHEN " + condition + " THEN 1 ELSE 0 END) AS fixable"
 		values = append(values, held)
 	}
@@ -153,12 +159,15 @@ func (s *Store) foundVulnerabilities(tx *gorm.DB, current int64, chosen place, d
 	return entries
 }
 
-// heldFindings is the condition that a vulnerability v is found in a package of a matched image that the query chooses, and the value of the
-// condition. SQLite asks an index about each vulnerability several times faster than it makes a list of them; servers make the list faster.
-func (s *Store) heldFindings(tx *gorm.DB, current int64, chosen place, divided bool, further string) (condition string, held *gorm.DB) {
+// heldFindings is the condition that a vulnerability v is found in a package of a matched image that the query chooses, also if decisions suppress
+// it if that is wanted, and the value of the condition. SQLite asks an index about each vulnerability several times faster than it makes a list of them; servers make the list faster.
+func (s *Store) heldFindings(tx *gorm.DB, current int64, chosen place, divided, suppressed bool, further string) (condition string, held *gorm.DB) {
 	condition = shown + " AND " + unsuppressed + further
 	values := []any{current, current}
-	if divided {
+	switch {
+	case suppressed:
+		condition = shown + further
+	case divided:
 		condition = shown + further + " AND " + unsuppressedBefore + "image_packages ip JOIN images im ON im.id = ip.image_pk AND im.matched_at > 0" +
 			unsuppressedMiddle + " AND ip.image_pk IN (?)" + unsuppressedAfter
 		values = append(values, chosen.images(tx))
@@ -175,8 +184,8 @@ func (s *Store) heldFindings(tx *gorm.DB, current int64, chosen place, divided b
 }
 
 // addReach adds to summaries what the vulnerabilities of these IDs reach.
-func (s *Store) addReach(tx *gorm.DB, current int64, ids []string, chosen place, summaries map[string]*store.VulnerabilitySummary) error {
-	rows, err := foundIn(tx, current, ids)
+func (s *Store) addReach(tx *gorm.DB, current int64, ids []string, chosen place, suppressed bool, summaries map[string]*store.VulnerabilitySummary) error {
+	rows, err := foundIn(tx, current, ids, suppressed)
 	if err != nil {
 		return err
 	}
@@ -236,12 +245,16 @@ type foundRow struct {
 	member             groupMember
 }
 
-// foundIn reads in which packages vulnerabilities are found that are not suppressed everywhere.
-func foundIn(tx *gorm.DB, current int64, ids []string) ([]*foundRow, error) {
+// foundIn reads in which packages vulnerabilities are found, without what is suppressed unless that is wanted.
+func foundIn(tx *gorm.DB, current int64, ids []string, suppressed bool) ([]*foundRow, error) {
 	var rows []*foundRow
+	condition, divided := shown+" AND "+unsuppressed, "CASE WHEN "+isDivided+" THEN f.id ELSE 0 END"
+	if suppressed {
+		condition, divided = shown, "0"
+	}
 	found := tx.Table("vulnerabilities AS v").Joins("CROSS JOIN findings f").
-		Where("v.vulnerability_id IN ? AND f.vulnerability_pk = v.id AND "+shown+" AND "+unsuppressed, ids, current, current).
-		Select("v.vulnerability_id, f.package_pk, f.fixable, f.opened_at, CASE WHEN " + isDivided + " THEN f.id ELSE 0 END AS divided")
+		Where("v.vulnerability_id IN ? AND f.vulnerability_pk = v.id AND "+condition, ids, current, current).
+		Select("v.vulnerability_id, f.package_pk, f.fixable, f.opened_at, " + divided + " AS divided")
 	err := tx.Table("(?) AS n", found).Select("n.vulnerability_id, n.package_pk, n.divided, MAX(n.fixable) AS fixable, MIN(n.opened_at) AS opened_at").
 		Group("n.vulnerability_id, n.package_pk, n.divided").Scan(&rows).Error
 	if err != nil {

@@ -156,6 +156,24 @@ var decisionRecordTests = map[string]func(*testing.T, *fixture){
 			t.Error(diff)
 		}
 	},
+	"Decisions are summed up": func(t *testing.T, f *fixture) {
+		f.decisionHistory(t)
+		end := oldBuild.Built.Add(120 * time.Hour)
+		for left, expiring := range map[time.Duration]int{0: 1, -time.Microsecond: 0} {
+			got, err := f.DecisionSums(t.Context(), end.Sub(f.clock.Now())+left)
+			must(t, err)
+			want := store.DecisionSums{
+				Standing: map[store.DecisionGroup]int{
+					{Source: store.DecisionSourceKubernetes, Status: model.DecisionAcceptedRisk}: 1, {Source: store.DecisionSourceKubernetes, Status: model.DecisionNotAffected}: 1,
+					{Source: store.DecisionSourceKubernetes, Status: model.DecisionFixed}: 1, {Source: "elsewhere", Status: model.DecisionFixed}: 2,
+				},
+				Expiring: expiring, Suppressed: 3,
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+		}
+	},
 	"Decisions are visible in their namespaces": func(t *testing.T, f *fixture) {
 		f.decisionHistory(t)
 		for _, c := range []struct {

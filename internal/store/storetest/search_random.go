@@ -33,6 +33,7 @@ var searchModelTests = func() map[string]func(*testing.T, *fixture) {
 				}
 				m.checkFindings()
 				m.checkFindingsByOwner()
+				m.checkSuppressed()
 				if t.Failed() {
 					t.Fatalf("after step %d", step)
 				}
@@ -45,7 +46,7 @@ var searchModelTests = func() map[string]func(*testing.T, *fixture) {
 func (m *searchModel) checkVulnerabilities() {
 	query := store.VulnerabilityQuery{
 		Where: m.randomWhere(), Text: m.randomText("cve-2021", "44228", "GHSA", "%_!", "nothing"), MinSeverity: m.randomSeverity(),
-		Fixable: m.chance(), KEV: m.chance(),
+		Fixable: m.chance(), KEV: m.chance(), Suppressed: m.random.IntN(2) == 0,
 		Sort: []store.VulnerabilitySort{"", store.SortVulnerabilitySeverity, store.SortVulnerabilityEPSS, store.SortVulnerabilityID}[m.random.IntN(4)],
 	}
 	if m.chance() {
@@ -65,7 +66,8 @@ func (m *searchModel) vulnerabilities(query store.VulnerabilityQuery) []store.Vu
 	images, workloads, packages := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, f := range m.findings {
 		for _, image := range m.images {
-			if !m.counts(image, f) || !image.matched || !m.chooses(query.Where, image) {
+			counts := m.counts(image, f) || query.Suppressed && f.closed.IsZero() && image.has(f.fingerprint)
+			if !counts || !image.matched || !m.chooses(query.Where, image) {
 				continue
 			}
 			v := f.last().Vulnerability

@@ -203,7 +203,7 @@ func (h *history) readLists(reads map[string]func(f *fixture) (any, error)) {
 func (h *history) readSearches(reads map[string]func(f *fixture) (any, error)) {
 	ctx, in, where := h.t.Context(), h.in, h.where()
 	vulnerabilities := store.VulnerabilityQuery{
-		Where: where, MinSeverity: h.severity(), Fixable: h.chance(3), KEV: h.chance(4), Text: []string{"", "cve-1"}[h.random.IntN(2)],
+		Where: where, MinSeverity: h.severity(), Fixable: h.chance(3), KEV: h.chance(4), Text: []string{"", "cve-1"}[h.random.IntN(2)], Suppressed: h.chance(2),
 		Sort: []store.VulnerabilitySort{store.SortVulnerabilityRisk, store.SortVulnerabilitySeverity, store.SortVulnerabilityEPSS, store.SortVulnerabilityID}[h.random.IntN(4)],
 	}
 	reads[fmt.Sprintf("ListVulnerabilities %+v", vulnerabilities)] = func(f *fixture) (any, error) {

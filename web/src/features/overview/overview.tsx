@@ -34,6 +34,7 @@ export function Overview({ filters, update }: Props) {
         <ImagesCard images={data.images} active={filters.state} onPick={(state) => update({ state })} />
         <FindingsCard
           counts={data.counts}
+          suppressed={data.suppressed ?? 0}
           active={filters.severity}
           onPick={(severity) => update({ severity })}
         />
@@ -100,17 +101,20 @@ function ImagesCard({
 
 function FindingsCard({
   counts,
+  suppressed,
   active,
   onPick,
 }: {
   counts: Counts;
+  suppressed: number;
   active: Severity | undefined;
   onPick: (severity: Severity | undefined) => void;
 }) {
   const limits = useLimits();
   const where = limits ? "in your namespaces" : "in all images";
+  const note = suppressed > 0 ? `${where}, ${formatCompact(suppressed)} suppressed` : where;
   return (
-    <Card title="Findings" value={formatNumber(totalFindings(counts))} note={where}>
+    <Card title="Findings" value={formatNumber(totalFindings(counts))} note={note}>
       <SeverityBar counts={counts} />
       <div className="-mx-2 mt-2 flex flex-wrap gap-x-0.5">
         {severities.map(({ key, name }) => (

@@ -11,4 +11,6 @@ export interface DecisionMatch {
   vulnerabilities?: string[];
   /** Package URLs, maybe with wildcards. */
   packages?: string[];
+  /** Image references or digests, maybe with wildcards. */
+  images?: string[];
 }

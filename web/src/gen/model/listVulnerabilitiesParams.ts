@@ -38,6 +38,10 @@ export type ListVulnerabilitiesParams = {
    */
   epss?: number;
   /**
+   * Include vulnerabilities whose findings decisions suppress, and count these findings, packages, images and workloads.
+   */
+  suppressed?: boolean;
+  /**
    * Return what runs in this namespace now.
    * @maxLength 253
    */

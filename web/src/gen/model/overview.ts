@@ -14,6 +14,8 @@ export interface Overview {
   /** Number of images that containers run now. */
   running?: number;
   counts: Counts;
+  /** Number of findings that decisions suppress; counts does not contain them. Each vulnerability of a package counts once per image. */
+  suppressed?: number;
   /** Number of distinct packages. */
   packages: number;
   coverage?: CoverageSummary;

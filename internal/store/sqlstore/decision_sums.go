@@ -1,0 +1,109 @@
+package sqlstore
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+// DecisionSums implements store.DecisionCounter.
+func (s *Store) DecisionSums(ctx context.Context, within time.Duration) (store.DecisionSums, error) {
+	var sums store.DecisionSums
+	err := s.read(ctx, "sum up decisions", func(tx *gorm.DB) error {
+		sums = store.DecisionSums{Standing: map[store.DecisionGroup]int{}}
+		var rows []struct {
+			Source, Status string
+			Decisions      int
+		}
+		err := tx.Raw("SELECT d.source, d.status, COUNT(*) AS decisions FROM decisions d WHERE d.until_time = ? GROUP BY d.source, d.status",
+			int64(stillOpen)).Scan(&rows).Error
+		if err != nil {
+			return err
+		}
+		for _, row := range rows {
+			sums.Standing[store.DecisionGroup{Source: row.Source, Status: model.DecisionStatus(row.Status)}] = row.Decisions
+		}
+		err = tx.Raw("SELECT COUNT(*) FROM decisions d WHERE d.until_time = ? AND d.expires_at > 0 AND d.expires_at <= ?",
+			int64(stillOpen), s.now()+within.Microseconds()).Scan(&sums.Expiring).Error
+		if err != nil {
+			return err
+		}
+		current, err := currentNumber(tx)
+		if err != nil {
+			return err
+		}
+		sums.Suppressed, err = s.suppressedIn(tx, store.AllNamespaces(), current)
+		return err
+	})
+	return sums, err
+}
+
+// suppressedCount remembers how many findings were suppressed in all images when the newest transaction with events was the one of log. Each
+// transaction that changes the number writes events.
+type suppressedCount struct {
+	mu    sync.Mutex
+	log   string
+	count int
+}
+
+// suppressedIn counts the findings of visible matched images that decisions suppress.
+func (s *Store) suppressedIn(tx *gorm.DB, in store.Namespaces, current int64) (int, error) {
+	if !in.All() {
+		return suppressedFindings(tx, place{in: in}, current)
+	}
+	var log string
+	if err := tx.Raw("SELECT log_id FROM event_commits ORDER BY seq DESC LIMIT 1").Scan(&log).Error; err != nil {
+		return 0, err
+	}
+	last := &s.suppressed
+	last.mu.Lock()
+	defer last.mu.Unlock()
+	if log != "" && log == last.log {
+		return last.count, nil
+	}
+	count, err := suppressedFindings(tx, place{in: in}, current)
+	if err == nil {
+		last.log, last.count = log, count
+	}
+	return count, err
+}
+
+// suppressedFindings counts the findings of matched images that decisions suppress, each once in each image.
+func suppressedFindings(tx *gorm.DB, chosen place, current int64) (int, error) {
+	var all, some int
+	if err := suppressedOf(tx, chosen, current).Select("COALESCE(SUM(n.findings), 0)").Scan(&all).Error; err != nil {
+		return 0, err
+	}
+	err := tx.Table("(?) AS n", dividedOf(tx, chosen, current)).Select("COUNT(*)").Scan(&some).Error
+	return all + some, err
+}
+
+// dividedOf selects findings and the matched images in which they are suppressed, of those that are not suppressed everywhere.
+func dividedOf(tx *gorm.DB, chosen place, current int64) *gorm.DB {
+	held := tx.Table("finding_suppressions AS fs").Joins("CROSS JOIN findings f").Joins("CROSS JOIN reached x").Joins("CROSS JOIN image_packages ip").
+		Where("fs.reach > ? AND f.id = fs.finding_id AND "+shown+" AND "+unsuppressed, everywhere, current, current).
+		Where("x.reach = fs.reach AND ip.image_pk = x.image_pk AND ip.package_pk = f.package_pk AND ip.excluded = 0").
+		Where("ip.image_pk NOT IN (SELECT id FROM images WHERE matched_at = 0)")
+	if !chosen.everywhere() {
+		held = held.Where("ip.image_pk IN (?)", chosen.images(tx))
+	}
+	return held.Distinct("fs.finding_id, ip.image_pk")
+}
+
+// suppressedOf selects packages ip of matched images, and how many findings of each are suppressed everywhere.
+func suppressedOf(tx *gorm.DB, chosen place, current int64) *gorm.DB {
+	byPackage := tx.Table("finding_suppressions AS fs").Joins("CROSS JOIN findings f").
+		Where("fs.reach = ? AND f.id = fs.finding_id AND "+shown, everywhere, current, current).
+		Select("f.package_pk, COUNT(*) AS findings").Group("f.package_pk")
+	held := tx.Table("(?) AS n", byPackage).Joins("CROSS JOIN image_packages ip").
+		Where("ip.package_pk = n.package_pk AND ip.excluded = 0 AND ip.image_pk NOT IN (SELECT id FROM images WHERE matched_at = 0)")
+	if !chosen.everywhere() {
+		held = held.Where("ip.image_pk IN (?)", chosen.images(tx))
+	}
+	return held
+}

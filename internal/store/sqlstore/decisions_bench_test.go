@@ -1,0 +1,164 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+const (
+	// bulkDecisions each match a finding of a package of their own: half of what images show is suppressed.
+	bulkDecisions = bulkPackages / 2
+	// decidedWithin is how long it may take to apply them, and decidedShare how many times as long lists may take then.
+	decidedWithin = 5 * time.Second
+	decidedShare  = 1.2
+	// decidedCalls is how often each list is read in a phase.
+	decidedCalls = 30
+)
+
+// bulkDecision is a statement about one vulnerability in one package.
+func bulkDecision(n int) store.Decision {
+	id := 2 * (n + 1)
+	name, version := bulkPackage(id)
+	d := store.Decision{
+		Object:          store.DecisionObject{Kind: "ClusterVulnerabilityException", Name: fmt.Sprintf("exception-%05d", n)},
+		Vulnerabilities: []string{bulkID(id * 7919 % bulkCVEs)}, Packages: []string{"pkg:deb/debian/" + name + "@" + version},
+		Status: model.DecisionNotAffected, Justification: "vulnerable_code_not_in_execute_path", Comment: "Nothing calls it.", Author: "jane",
+	}
+	if n%10 == 0 {
+		d.ExpiresAt = time.Now().Add(time.Duration(1+n%90) * 24 * time.Hour)
+	}
+	return d
+}
+
+// decidedList is a list that decisions change.
+type decidedList struct {
+	name string
+	call func(ctx context.Context) (int, error)
+}
+
+func decidedLists(s *Store) []decidedList {
+	all := store.AllNamespaces()
+	return []decidedList{
+		{"images-worst", func(ctx context.Context) (int, error) {
+			page, err := s.ListImages(ctx, all, store.ImageQuery{Sort: store.SortSeverity})
+			return page.Total, err
+		}},
+		{"images-epss", func(ctx context.Context) (int, error) {
+			page, err := s.ListImages(ctx, all, store.ImageQuery{MinEPSS: 0.9})
+			return page.Total, err
+		}},
+		{"image-findings", func(ctx context.Context) (int, error) {
+			page, err := s.Findings(ctx, all, store.FindingQuery{Image: bulkImage(77), Sort: store.SortFindingRisk})
+			return page.Total, err
+		}},
+		{"vulnerabilities-risk", func(ctx context.Context) (int, error) {
+			page, err := s.ListVulnerabilities(ctx, all, store.VulnerabilityQuery{})
+			return page.Total, err
+		}},
+		{"vulnerabilities-namespace", func(ctx context.Context) (int, error) {
+			page, err := s.ListVulnerabilities(ctx, all, store.VulnerabilityQuery{Where: store.Where{Namespace: "namespace-7"}})
+			return page.Total, err
+		}},
+		{"affected-everywhere", func(ctx context.Context) (int, error) {
+			page, err := s.Affected(ctx, all, store.AffectedQuery{ID: bulkID(wideCVE)})
+			return page.Total, err
+		}},
+		{"packages-worst", func(ctx context.Context) (int, error) {
+			page, err := s.ListPackages(ctx, all, store.PackageQuery{Sort: store.SortPackageSeverity})
+			return page.Total, err
+		}},
+		{"workloads-worst", func(ctx context.Context) (int, error) {
+			page, err := s.ListWorkloads(ctx, all, store.WorkloadQuery{Sort: store.SortWorkloadSeverity})
+			return page.Total, err
+		}},
+		{"overview", func(ctx context.Context) (int, error) {
+			overview, err := s.Overview(ctx, all)
+			return overview.Packages, err
+		}},
+	}
+}
+
+// medians reads each list some times, and returns its median in milliseconds.
+func medians(b *testing.B, s *Store) map[string]float64 {
+	b.Helper()
+	all := map[string]float64{}
+	for _, list := range decidedLists(s) {
+		var took []time.Duration
+		for range decidedCalls {
+			start := time.Now()
+			total, err := list.call(b.Context())
+			if err != nil || total == 0 {
+				b.Fatalf("%s: got %d rows, %v", list.name, total, err)
+			}
+			took = append(took, time.Since(start))
+		}
+		all[list.name] = percentile(took, 50)
+	}
+	return all
+}
+
+// BenchmarkDecisions applies 10,000 statements to 10,000 images with 2 million findings and ends them, reads lists before, meanwhile and afterwards, and
+// prints the times beside their bounds.
+func BenchmarkDecisions(b *testing.B) {
+	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(out, "what\twithout\twith\tbound\n")
+	verdict := func(holds bool) string {
+		if holds {
+			return "yes"
+		}
+		return "NO"
+	}
+	eachBulk(b, func(b *testing.B, s *Store) {
+		b.Helper()
+		decisions := make([]store.Decision, bulkDecisions)
+		for n := range decisions {
+			decisions[n] = bulkDecision(n)
+		}
+		sync := func(what string, decisions []store.Decision) {
+			b.Helper()
+			start := time.Now()
+			problems, err := s.SyncDecisions(b.Context(), store.DecisionSourceKubernetes, decisions)
+			took := time.Since(start)
+			if err != nil || len(problems) > 0 {
+				b.Fatalf("%s: %d problems, %v", what, len(problems), err)
+			}
+			b.ReportMetric(float64(took.Milliseconds()), "ms-"+what)
+			fmt.Fprintf(out, "%s: %s\t\t%s\t%s\n", b.Name(), what, took.Round(time.Millisecond), verdict(took <= decidedWithin))
+		}
+		for b.Loop() {
+			before := medians(b, s)
+			sync("apply", decisions)
+			if err := analyze(b.Context(), s); err != nil {
+				b.Fatal(err)
+			}
+			sync("again", decisions)
+			decisions[7].Comment = "Nothing calls it, as was shown."
+			sync("edit", decisions)
+			with := medians(b, s)
+			start := time.Now()
+			page, err := s.ListDecisions(b.Context(), store.AllNamespaces(), store.DecisionQuery{State: store.DecisionStanding})
+			if err != nil || page.Total != bulkDecisions {
+				b.Fatalf("%d decisions, %v", page.Total, err)
+			}
+			fmt.Fprintf(out, "%s: list of decisions\t\t%s\t%s\n", b.Name(), time.Since(start).Round(time.Millisecond), verdict(time.Since(start) < listBound))
+			sync("end", nil)
+			after := medians(b, s)
+			for _, list := range decidedLists(s) {
+				without := (before[list.name] + after[list.name]) / 2
+				b.ReportMetric(with[list.name]/without, "times-"+list.name)
+				fmt.Fprintf(out, "%s: %s\t%.1f ms, %.1f ms\t%.1f ms\t%s\n", b.Name(), list.name, before[list.name], after[list.name], with[list.name],
+					verdict(with[list.name] <= decidedShare*without))
+			}
+		}
+	})
+	if err := out.Flush(); err != nil {
+		b.Error(err)
+	}
+}
