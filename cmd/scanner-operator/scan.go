@@ -130,7 +130,9 @@ func (o *scanOptions) run(ctx context.Context, source string, stdout, stderr io.
 	packages := sbom.Catalog()
 	findings := match.Findings(packages, result)
 	input.Distro, input.MatchedAt = packages.Distro, time.Now()
-	findings = o.vex.apply(statements, sbom.ImageNames(), findings, &input, stderr)
+	if findings, err = o.vex.apply(ctx, statements, sbom.ImageNames(), findings, &input, stderr); err != nil {
+		return err
+	}
 	input.Packages, input.Findings = each(packages.Packages), each(findings)
 	if err := report.Write(stdout, format, input); err != nil {
 		return err

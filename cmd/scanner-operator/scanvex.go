@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -70,15 +71,20 @@ func readVEX(name string) (*vex.Document, error) {
 }
 
 // apply returns the findings that count, adds the others to the report, and prints what the documents did.
-func (o *vexOptions) apply(set *vex.Set, names model.ImageNames, findings []model.Finding, input *report.Input, stderr io.Writer) []model.Finding {
+func (o *vexOptions) apply(
+	ctx context.Context, set *vex.Set, names model.ImageNames, findings []model.Finding, input *report.Input, stderr io.Writer,
+) ([]model.Finding, error) {
 	if set == nil {
-		return findings
+		return findings, nil
 	}
-	result := set.Apply(names, findings, match.Versions{})
+	result, err := set.Apply(ctx, names, findings, match.Versions{})
+	if err != nil {
+		return nil, err
+	}
 	input.Suppressed, input.ShowSuppressed = append([]model.SuppressedFinding{}, result.Suppressed...), o.showSuppressed
 	_, _ = fmt.Fprintf(stderr, "Vulnerabilities suppressed by VEX documents: %d\n", len(result.Suppressed))
 	if len(result.Unmatched) == 0 {
-		return result.Open
+		return result.Open, nil
 	}
 	_, _ = fmt.Fprintf(stderr, "VEX statements that match no vulnerability of the image: %d\n", len(result.Unmatched))
 	for i, u := range result.Unmatched {
@@ -92,5 +98,5 @@ func (o *vexOptions) apply(set *vex.Set, names model.ImageNames, findings []mode
 		}
 		_, _ = fmt.Fprintf(stderr, "  %s: %s (%.100q, %s%s)\n", u.Source, u.Statement.Position, u.Statement.Vulnerability, u.Statement.Status, reason)
 	}
-	return result.Open
+	return result.Open, nil
 }

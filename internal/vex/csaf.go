@@ -5,10 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 
 	openvex "github.com/openvex/go-vex/pkg/vex"
+
+	"github.com/scanner-operator/scanner-operator/internal/truncate"
 )
 
 // categoryVEX is the category of documents with the VEX profile.
@@ -67,14 +68,33 @@ type csafReader struct {
 	// known holds the status of each product that was read.
 	known map[string]Status
 	// products and groups hold what is said of them.
-	products, groups map[string]explanation
+	products map[string]explanation
+	groups   map[int]explanation
+	// texts are those of threats and remediations, numbers holds their places there. The first is "".
+	texts   []string
+	numbers map[string]int
 }
 
-// explanation is what is said of some products; those with the same one share a statement.
-type explanation struct{ label, impact, action string }
+// explanation is what is said of some products; those with the same one share a statement. Texts are their numbers in csafReader.texts: a
+// document can say the same long text of each of its products.
+type explanation struct {
+	label          string
+	impact, action int
+}
 
 func (e explanation) or(other explanation) explanation {
 	return explanation{cmp.Or(e.label, other.label), cmp.Or(e.impact, other.impact), cmp.Or(e.action, other.action)}
+}
+
+// text returns the number of a text, as far as it is kept.
+func (r *csafReader) text(text string) int {
+	text = truncate.Ellipsis(text, maxText)
+	number, found := r.numbers[text]
+	if !found {
+		number = len(r.texts)
+		r.texts, r.numbers[text] = append(r.texts, text), number
+	}
+	return number
 }
 
 func (r *csafReader) read() error {
@@ -152,9 +172,9 @@ func (r *csafReader) readStatus(position string, products []string, status Statu
 		r.known[id] = status
 		e := r.explanationOf(id)
 		switch {
-		case status == StatusNotAffected && e.label == "" && e.impact == "":
+		case status == StatusNotAffected && e.label == "" && e.impact == 0:
 			return invalidf(`%s: the product %.50q has neither a flag nor a threat of the category "impact", which say why it is not affected`, at, id)
-		case needsAction && e.action == "":
+		case needsAction && e.action == 0:
 			return invalidf("%s: the product %.50q has no remediation, which says what to do", at, id)
 		}
 		e = e.relevant(status)
@@ -163,8 +183,8 @@ func (r *csafReader) readStatus(position string, products []string, status Statu
 			n = len(r.document.Statements)
 			byExplanation[e] = n
 			r.document.Statements = append(r.document.Statements, Statement{
-				Vulnerability: r.id, Aliases: r.aliases, Status: status, Justification: Justification(e.label), ImpactStatement: e.impact,
-				ActionStatement: e.action, Timestamp: r.document.Timestamp, Position: at,
+				Vulnerability: r.id, Aliases: r.aliases, Status: status, Justification: Justification(e.label), ImpactStatement: r.texts[e.impact],
+				ActionStatement: r.texts[e.action], Timestamp: r.document.Timestamp, Position: at,
 			})
 		}
 		r.document.Statements[n].Products = append(r.document.Statements[n].Products, product)
@@ -186,7 +206,8 @@ func (e explanation) relevant(status Status) explanation {
 
 // explain reads flags, threats and remediations.
 func (r *csafReader) explain() error {
-	r.products, r.groups = map[string]explanation{}, map[string]explanation{}
+	r.products, r.groups = map[string]explanation{}, map[int]explanation{}
+	r.texts, r.numbers = []string{""}, map[string]int{"": 0}
 	for i, flag := range r.in.Flags {
 		at := fmt.Sprintf("%s.flags[%d]", r.position, i)
 		if !Justification(flag.Label).Valid() {
@@ -203,7 +224,7 @@ func (r *csafReader) explain() error {
 		}
 		var e explanation
 		if threat.Category == "impact" {
-			e.impact = threat.Details
+			e.impact = r.text(threat.Details)
 		}
 		if err := r.about(at, &threat.csafAbout, e); err != nil {
 			return err
@@ -214,7 +235,7 @@ func (r *csafReader) explain() error {
 		if err := required(at, "category", remediation.Category, "details", remediation.Details); err != nil {
 			return err
 		}
-		if err := r.about(at, &remediation.csafAbout, explanation{action: remediation.Details}); err != nil {
+		if err := r.about(at, &remediation.csafAbout, explanation{action: r.text(remediation.Details)}); err != nil {
 			return err
 		}
 	}
@@ -230,10 +251,11 @@ func (r *csafReader) about(position string, about *csafAbout, e explanation) err
 		r.products[id] = r.products[id].or(e)
 	}
 	for i, id := range about.GroupIDs {
-		if !r.tree.groups[id] {
+		group, found := r.tree.groups[id]
+		if !found {
 			return invalidf("%s.group_ids[%d]: the product group %.50q is not defined in the product_tree", position, i, id)
 		}
-		r.groups[id] = r.groups[id].or(e)
+		r.groups[group] = r.groups[group].or(e)
 	}
 	return nil
 }
@@ -241,7 +263,10 @@ func (r *csafReader) about(position string, about *csafAbout, e explanation) err
 // explanationOf returns what is said of a product, itself or as one of a group.
 func (r *csafReader) explanationOf(product string) explanation {
 	e := r.products[product]
-	for _, group := range slices.Sorted(slices.Values(r.tree.groupsOf[product])) {
+	if len(r.groups) == 0 {
+		return e
+	}
+	for _, group := range r.tree.groupsOf[product] {
 		e = e.or(r.groups[group])
 	}
 	return e

@@ -77,7 +77,7 @@ func TestCSAFStatuses(t *testing.T) {
 		set := newSet(t, read(t, csaf(names("pkg:npm/a@1.0.0", "pkg:npm/other"), `"product_status": {"`+list+`": ["P1"], "under_investigation": ["`+
 			map[bool]string{true: "P1", false: "P2"}[list == "under_investigation"]+`"]}, "flags": [{"label": "component_not_present", "product_ids": ["P1"]}],
 			"remediations": [{"category": "vendor_fix", "details": "x", "product_ids": ["P1"]}]`)))
-		if got := statusOf(set, shop, finding("CVE-2026-0001", "pkg:npm/a@1.0.0")); got != want {
+		if got := statusOf(t, set, shop, finding("CVE-2026-0001", "pkg:npm/a@1.0.0")); got != want {
 			t.Errorf("%s: got %s, want %s", list, got, want)
 		}
 	}
@@ -113,7 +113,7 @@ func TestCSAFBranches(t *testing.T) {
 				branch("legacy", "x", product(c.helper))+`]`)+`]`) + `]`
 			f := finding("CVE-2026-0001", "pkg:npm/a@1.2.0")
 			f.Package.CPEs = []string{"cpe:2.3:a:example:a:1.2.0:*:*:*:*:*:*:*"}
-			if got := statusOf(newSet(t, read(t, csaf(tree, notAffectedP1))), shop, f); got != c.want {
+			if got := statusOf(t, newSet(t, read(t, csaf(tree, notAffectedP1))), shop, f); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})
@@ -138,20 +138,20 @@ func TestCSAFRelationships(t *testing.T) {
 		"in what is unknown":  {products(`"product_identification_helper": {}`), "unmatched"},
 	} {
 		set := newSet(t, read(t, csaf(c.tree+`, "relationships": [`+relationship("C", "A", "IN")+`]`, vulnerability)))
-		if got := statusOf(set, shop, finding("CVE-2026-0001", "pkg:npm/a@1.0.0")); got != c.want {
+		if got := statusOf(t, set, shop, finding("CVE-2026-0001", "pkg:npm/a@1.0.0")); got != c.want {
 			t.Errorf("%s: got %s, want %s", name, got, c.want)
 		}
-		if got := statusOf(set, shop, finding("CVE-2026-0001", "pkg:npm/b@1.0.0")); got != "unmatched" {
+		if got := statusOf(t, set, shop, finding("CVE-2026-0001", "pkg:npm/b@1.0.0")); got != "unmatched" {
 			t.Errorf("%s: another package: %s", name, got)
 		}
 	}
 	image := products(`"product_identification_helper": {"purl": "pkg:oci/shop"}`)
 	own := replaceIn(t, relationship("C", "A", "IN"), `"product_id": "C"`, `"product_id": "C", "product_identification_helper": {"purl": "pkg:npm/b"}`)
-	if got := statusOf(newSet(t, read(t, csaf(image+`, "relationships": [`+own+`]`, vulnerability))), shop, finding("CVE-2026-0001", "pkg:npm/b@1.0.0")); got != "not_affected" {
+	if got := statusOf(t, newSet(t, read(t, csaf(image+`, "relationships": [`+own+`]`, vulnerability))), shop, finding("CVE-2026-0001", "pkg:npm/b@1.0.0")); got != "not_affected" {
 		t.Errorf("a relationship with an identification of its own: %s", got)
 	}
 	nested := image + `, "relationships": [` + relationship("B", "A", "IN") + "," + relationship("C", "A", "B") + `]`
-	if got := statusOf(newSet(t, read(t, csaf(nested, vulnerability))), shop, finding("CVE-2026-0001", "pkg:npm/a@1.0.0")); got != "unmatched" {
+	if got := statusOf(t, newSet(t, read(t, csaf(nested, vulnerability))), shop, finding("CVE-2026-0001", "pkg:npm/a@1.0.0")); got != "unmatched" {
 		t.Errorf("a relationship of a relationship: %s", got)
 	}
 	wantErrors(t, map[string]struct{ document, want string }{

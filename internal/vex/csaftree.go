@@ -12,12 +12,13 @@ const maxGroupsOfProduct = 100
 // productTree is what the product tree of a CSAF document says of its products, by product ID.
 type productTree struct {
 	products map[string]Product
-	groups   map[string]bool
-	groupsOf map[string][]string
+	// groups numbers the product groups, groupsOf has those of a product by the ID of the group.
+	groups   map[string]int
+	groupsOf map[string][]int
 }
 
 func newProductTree(in *csafProductTree) (*productTree, error) {
-	t := &productTree{products: map[string]Product{}, groups: map[string]bool{}, groupsOf: map[string][]string{}}
+	t := &productTree{products: map[string]Product{}, groups: map[string]int{}, groupsOf: map[string][]int{}}
 	for i := range in.FullProductNames {
 		if err := t.define(fmt.Sprintf("product_tree.full_product_names[%d]", i), &in.FullProductNames[i], nil); err != nil {
 			return nil, err
@@ -177,21 +178,24 @@ func (t *productTree) addGroups(in []csafGroup) error {
 		if err := required(at, "group_id", group.GroupID); err != nil {
 			return err
 		}
-		if t.groups[group.GroupID] {
+		if _, found := t.groups[group.GroupID]; found {
 			return invalidf("%s: the product group %.50q is defined twice", at, group.GroupID)
 		}
-		t.groups[group.GroupID] = true
+		t.groups[group.GroupID] = i
 		for j, id := range group.ProductIDs {
 			if _, err := t.product(fmt.Sprintf("%s.product_ids[%d]", at, j), id); err != nil {
 				return err
 			}
-			if slices.Contains(t.groupsOf[id], group.GroupID) {
+			if slices.Contains(t.groupsOf[id], i) {
 				continue
 			}
-			if t.groupsOf[id] = append(t.groupsOf[id], group.GroupID); len(t.groupsOf[id]) > maxGroupsOfProduct {
+			if t.groupsOf[id] = append(t.groupsOf[id], i); len(t.groupsOf[id]) > maxGroupsOfProduct {
 				return limitf("%s: the product %.50q is in more than %d product groups", at, id, maxGroupsOfProduct)
 			}
 		}
+	}
+	for _, groups := range t.groupsOf {
+		slices.SortFunc(groups, func(a, b int) int { return strings.Compare(in[a].GroupID, in[b].GroupID) })
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ func TestCycloneDXStates(t *testing.T) {
 		"resolved": "fixed", "resolved_with_pedigree": "fixed", "exploitable": "open", "in_triage": "open", "false_positive": "not_affected", "not_affected": "not_affected",
 	} {
 		set := newSet(t, read(t, cycloneDX(cdxPackage, `"state": "`+state+`"`, cdxRefA)))
-		if got := statusOf(set, shop, finding("CVE-2026-1", "pkg:npm/a@1.2.0")); got != want {
+		if got := statusOf(t, set, shop, finding("CVE-2026-1", "pkg:npm/a@1.2.0")); got != want {
 			t.Errorf("%s: got %s, want %s", state, got, want)
 		}
 	}
@@ -88,7 +88,7 @@ func TestCycloneDXReferences(t *testing.T) {
 		"image with another tag":         {`"components": [{"type": "container", "bom-ref": "i", "name": "i", "version": "1.3", "purl": "pkg:oci/shop"}],`, "i", "unmatched"},
 	} {
 		set := newSet(t, read(t, cycloneDX(c.document, cdxNotCalled, fmt.Sprintf(`{"ref": %q}`, c.ref))))
-		if got := statusOf(set, shop, finding("CVE-2026-1", "pkg:npm/a@1.2.0")); got != c.want {
+		if got := statusOf(t, set, shop, finding("CVE-2026-1", "pkg:npm/a@1.2.0")); got != c.want {
 			t.Errorf("%s: got %s, want %s", name, got, c.want)
 		}
 	}
@@ -109,18 +109,18 @@ func TestCycloneDXVersions(t *testing.T) {
 		"range":                            {"not_affected", `{"range": "vers:npm/>=1.0.0|<2.0.0"}`, "not_affected"},
 	} {
 		set := newSet(t, read(t, cycloneDX(component, `"state": "`+c.state+`"`, `{"ref": "a", "versions": [`+c.versions+`]}`)))
-		if got := statusOf(set, shop, finding("CVE-2026-1", "pkg:npm/a@1.2.0")); got != c.want {
+		if got := statusOf(t, set, shop, finding("CVE-2026-1", "pkg:npm/a@1.2.0")); got != c.want {
 			t.Errorf("%s: got %s, want %s", name, got, c.want)
 		}
 		// In the image it is the same, and in another one nothing.
 		set = newSet(t, read(t, cycloneDX(cdxShop+component, `"state": "`+c.state+`"`, `{"ref": "a", "versions": [`+c.versions+`]}`)))
-		if got := statusOf(set, shop, finding("CVE-2026-1", "pkg:npm/a@1.2.0")); got != c.want {
+		if got := statusOf(t, set, shop, finding("CVE-2026-1", "pkg:npm/a@1.2.0")); got != c.want {
 			t.Errorf("%s, in the image: got %s, want %s", name, got, c.want)
 		}
 	}
 	// A component that has a version is not another one.
 	set := newSet(t, read(t, cycloneDX(cdxPackage, `"state": "exploitable"`, `{"ref": "a", "versions": [{"version": "2.0.0", "status": "unaffected"}]}`)))
-	if got := statusOf(set, shop, finding("CVE-2026-1", "pkg:npm/a@1.2.0")); got != "unmatched" {
+	if got := statusOf(t, set, shop, finding("CVE-2026-1", "pkg:npm/a@1.2.0")); got != "unmatched" {
 		t.Errorf("a fixed version says of the component: %s", got)
 	}
 }

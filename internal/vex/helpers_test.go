@@ -86,14 +86,25 @@ func finding(id, purl string, aliases ...string) model.Finding {
 	return f
 }
 
+// apply is what a set means for findings.
+func apply(t *testing.T, set *vex.Set, names model.ImageNames, findings []model.Finding) vex.Result {
+	t.Helper()
+	result, err := set.Apply(t.Context(), names, findings, semantic{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
 // statusOf says what a set decides about a finding: the status of a statement that suppresses it, and otherwise "open", or "unmatched" when no
 // statement matches it.
-func statusOf(set *vex.Set, names model.ImageNames, f model.Finding) string {
-	result := set.Apply(names, []model.Finding{f}, semantic{})
+func statusOf(t *testing.T, set *vex.Set, names model.ImageNames, f model.Finding) string {
+	t.Helper()
+	result := apply(t, set, names, []model.Finding{f})
 	if len(result.Suppressed) > 0 {
 		return result.Suppressed[0].Suppression.Status
 	}
-	all := set.Apply(names, nil, semantic{})
+	all := apply(t, set, names, nil)
 	if len(result.Unmatched) == len(all.Unmatched) {
 		return "unmatched"
 	}

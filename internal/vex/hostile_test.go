@@ -1,6 +1,7 @@
 package vex_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"regexp"
@@ -8,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/vex"
@@ -107,6 +109,67 @@ func TestHostileButValid(t *testing.T) {
 	}
 }
 
+// soon is the time that reading and applying a hostile document may take on a busy machine. Work that grows with the product of texts, products,
+// groups and findings takes minutes.
+const soon = 30 * time.Second
+
+// A long text about each of many products, and many groups of each product, are read once.
+func TestHostileExplanations(t *testing.T) {
+	products := `"full_product_names": [` + list(40_000, `{"name": "n", "product_id": "P%d"}`) + `]`
+	all := list(40_000, `"P%d"`)
+	for name, document := range map[string]string{
+		"a long text": csaf(products, `"product_status": {"known_affected": [`+all+`]}, "remediations": [{"category": "vendor_fix", "details": "`+
+			strings.Repeat("x", 12<<20)+`", "product_ids": [`+all+`]}]`),
+		"many groups": fmt.Sprintf(`{%s, "product_tree": {"full_product_names": [%s], "product_groups": [%s]}, "vulnerabilities": [%s]}`, csafHead,
+			list(1000, `{"name": "n", "product_id": "P%d"}`), list(100, `{"group_id": "G%d", "product_ids": [`+list(1000, `"P%d"`)+`]}`),
+			list(190, `{"cve": "CVE-2026-0001", "notes": [{}], "product_status": {"known_not_affected": [`+list(1000, `"P%d"`)+`]},
+				"flags": [{"label": "component_not_present", "group_ids": [`+list(100, `"G%d"`)+`]}]}`)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			begin := time.Now()
+			_, err := vex.Read("x", strings.NewReader(document), vex.Limits{})
+			if err != nil {
+				t.Error(err)
+			}
+			if took := time.Since(begin); took > soon {
+				t.Errorf("reading takes %s", took)
+			}
+		})
+	}
+}
+
+// counted counts how often versions are compared.
+type counted struct{ comparisons *int }
+
+func (c counted) Satisfies(packageType, version, constraint string) (bool, error) {
+	*c.comparisons++
+	return semantic{}.Satisfies(packageType, version, constraint)
+}
+
+// The same range of many products is compared once with each version, and the end of the context ends the work.
+func TestHostileRanges(t *testing.T) {
+	const products, findings = 10_000, 100
+	d := read(t, cycloneDX(cdxShop+cdxPackage, cdxNotCalled, list(products, `{"ref": "a", "versions": [{"range": "vers:npm/>5"}]}`)))
+	set := newSet(t, d)
+	all := make([]model.Finding, findings)
+	for i := range all {
+		all[i] = finding("CVE-2026-1", "pkg:npm/a@1.2.0")
+	}
+	comparisons := 0
+	result, err := set.Apply(t.Context(), shop, all, counted{&comparisons})
+	if err != nil || len(result.Open) != findings {
+		t.Errorf("%d findings are open, %v", len(result.Open), err)
+	}
+	if comparisons == 0 || comparisons > 10 {
+		t.Errorf("%d comparisons", comparisons)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if result, err := set.Apply(ended, shop, all, semantic{}); !errors.Is(err, context.Canceled) || len(result.Open)+len(result.Suppressed) > 0 {
+		t.Errorf("after the end: %v, %+v", err, result)
+	}
+}
+
 // Texts of documents are stored in the results; they are bounded.
 func TestLongTextsAreTruncated(t *testing.T) {
 	long := strings.Repeat("ä", 5000)
@@ -167,7 +230,7 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		result := set.Apply(shop, findings, semantic{})
+		result := apply(t, set, shop, findings)
 		if len(result.Open)+len(result.Suppressed) != len(findings) {
 			t.Fatalf("%d findings are open and %d suppressed, of %d", len(result.Open), len(result.Suppressed), len(findings))
 		}

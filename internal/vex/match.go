@@ -118,7 +118,7 @@ const (
 // the image, as the product itself. That the vulnerability is the same has been checked.
 func (s *Statement) matches(i *image, p *subject, versions Versions) precision {
 	best := noMatch
-	for n := range s.Products {
+	for n := 0; n < len(s.Products) && best < oneVersion; n++ {
 		product := &s.Products[n]
 		best = max(best, product.matchesPackage(p, versions))
 		inImage := product.matchesImage(i)

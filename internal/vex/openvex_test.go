@@ -141,10 +141,10 @@ func TestOpenVEXMatching(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			set := newSet(t, read(t, openVEX("x", "a", day, 1, about("CVE-2026-1", c.status, c.product))))
-			if got := statusOf(set, shop, finding("CVE-2026-1", purl)); got != c.want {
+			if got := statusOf(t, set, shop, finding("CVE-2026-1", purl)); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
-			if got := statusOf(set, shop, finding("CVE-2026-2", purl)); got != "unmatched" {
+			if got := statusOf(t, set, shop, finding("CVE-2026-2", purl)); got != "unmatched" {
 				t.Errorf("another vulnerability: %s", got)
 			}
 		})
@@ -159,7 +159,7 @@ func TestOpenVEXArchive(t *testing.T) {
 		"pkg:oci/shop@" + digest + "?repository_url=registry.example.com/team": "unmatched",
 	} {
 		set := newSet(t, read(t, openVEX("x", "a", day, 1, about("CVE-1", "fixed", id(product)))))
-		if got := statusOf(set, archive, finding("CVE-1", "pkg:npm/a@1.0.0")); got != want {
+		if got := statusOf(t, set, archive, finding("CVE-1", "pkg:npm/a@1.0.0")); got != want {
 			t.Errorf("%s: got %s, want %s", product, got, want)
 		}
 	}
@@ -175,7 +175,7 @@ func TestOpenVEXShortReferences(t *testing.T) {
 		"pkg:oci/debian?repository_url=https://docker.io/library/": "fixed", "pkg:oci/debian?repository_url=docker.io/other": "unmatched",
 	} {
 		set := newSet(t, read(t, openVEX("x", "a", day, 1, about("CVE-1", "fixed", id(product)))))
-		if got := statusOf(set, hub, finding("CVE-1", "pkg:npm/a@1.0.0")); got != want {
+		if got := statusOf(t, set, hub, finding("CVE-1", "pkg:npm/a@1.0.0")); got != want {
 			t.Errorf("%s: got %s, want %s", product, got, want)
 		}
 	}
@@ -200,7 +200,7 @@ func TestVulnerabilityIDs(t *testing.T) {
 		"a CVE with another alias":    {statement, finding("CVE-2026-2", purl, "CVE-2026-1"), "unmatched"},
 	} {
 		set := newSet(t, read(t, openVEX("x", "a", day, 1, c.statement)))
-		if got := statusOf(set, shop, c.finding); got != c.want {
+		if got := statusOf(t, set, shop, c.finding); got != c.want {
 			t.Errorf("%s: got %s, want %s", name, got, c.want)
 		}
 	}
@@ -225,7 +225,7 @@ func TestCPEs(t *testing.T) {
 		f := finding("CVE-1", "pkg:npm/lib@1.0")
 		f.Package.CPEs = []string{"cpe:2.3:a:lib:lib:1.0:*:*:*:*:*:*:*", "cpe:2.3:a:example:lib:1.0:*:*:*:*:*:*:*"}
 		set := newSet(t, read(t, openVEX("x", "a", day, 1, about("CVE-1", "fixed", `{"identifiers": {"cpe23": `+quote(text)+`}}`))))
-		if got := statusOf(set, shop, f); got != want {
+		if got := statusOf(t, set, shop, f); got != want {
 			t.Errorf("%s: got %s, want %s", text, got, want)
 		}
 	}

@@ -2,6 +2,7 @@ package vex
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -105,12 +106,17 @@ type Unmatched struct {
 	Statement *Statement
 }
 
-// Apply says which findings of an image are suppressed. The result does not depend on the order of the documents.
-func (s *Set) Apply(names model.ImageNames, findings []model.Finding, versions Versions) Result {
+// Apply says which findings of an image are suppressed. The result does not depend on the order of the documents. The error is that of the
+// context, which ends the work between two findings.
+func (s *Set) Apply(ctx context.Context, names model.ImageNames, findings []model.Finding, versions Versions) (Result, error) {
 	var result Result
 	image := newImage(names)
 	matched := map[*Statement]bool{}
+	versions = &memo{versions, map[comparison]bool{}}
 	for i := range findings {
+		if err := ctx.Err(); err != nil {
+			return Result{}, err
+		}
 		deciding := s.decide(image, newSubject(&findings[i]), versions, func(e entry) { matched[e.statement] = true })
 		if deciding == nil || !deciding.statement.Status.Suppresses() {
 			result.Open = append(result.Open, findings[i])
@@ -126,36 +132,51 @@ func (s *Set) Apply(names model.ImageNames, findings []model.Finding, versions V
 		}
 	}
 	slices.SortStableFunc(result.Unmatched, func(a, b Unmatched) int { return strings.Compare(a.Source, b.Source) })
-	return result
+	return result, nil
 }
 
 // decide returns the statement that decides about a finding, nil when none matches, and calls matched for each that does.
 func (s *Set) decide(i *image, p *subject, versions Versions, matched func(entry)) *entry {
-	newest := map[string]candidate{} // of each author
+	var d decider
 	for _, id := range p.ids {
 		for _, e := range s.byVulnerability[id] {
-			precision := e.statement.matches(i, p, versions)
-			if precision == noMatch {
-				continue
-			}
-			matched(e)
-			c := candidate{e, precision}
-			author := e.document.speaker()
-			if best, ok := newest[author]; !ok || c.compareOfAuthor(best) > 0 {
-				newest[author] = c
+			if precision := e.statement.matches(i, p, versions); precision != noMatch {
+				matched(e)
+				d.add(candidate{e, precision})
 			}
 		}
 	}
+	if c := d.deciding(); c != nil {
+		return &c.entry
+	}
+	return nil
+}
+
+// decider picks the statement that decides among those that match a finding.
+type decider struct {
+	// newest holds what each author says now.
+	newest map[string]candidate
+}
+
+func (d *decider) add(c candidate) {
+	if d.newest == nil {
+		d.newest = map[string]candidate{}
+	}
+	author := c.document.speaker()
+	if best, found := d.newest[author]; !found || c.compareOfAuthor(best) > 0 {
+		d.newest[author] = c
+	}
+}
+
+// deciding returns nil when no statement was added.
+func (d *decider) deciding() *candidate {
 	var deciding *candidate
-	for _, c := range newest {
+	for _, c := range d.newest {
 		if deciding == nil || c.compareOfAuthors(*deciding) > 0 {
 			deciding = &c
 		}
 	}
-	if deciding == nil {
-		return nil
-	}
-	return &deciding.entry
+	return deciding
 }
 
 // candidate is a statement that matches a finding.

@@ -88,7 +88,7 @@ func TestPrecedence(t *testing.T) {
 				documents = append([]*vex.Document{s.document(t)}, documents...)
 			}
 			for range 2 {
-				if got := statusOf(newSet(t, documents...), shop, finding("CVE-1", "pkg:npm/a@1.0.0")); got != c.want {
+				if got := statusOf(t, newSet(t, documents...), shop, finding("CVE-1", "pkg:npm/a@1.0.0")); got != c.want {
 					t.Errorf("got %s, want %s", got, c.want)
 				}
 				documents = append(documents[1:], documents[0])
@@ -118,7 +118,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 		findings := []model.Finding{
 			finding("CVE-1", "pkg:npm/a@1.0.0"), finding("CVE-2", "pkg:npm/a@1.0.0"), finding("GHSA-1", "pkg:npm/b@1.0.0", "CVE-1"), finding("CVE-1", "pkg:npm/a@2.0.0"),
 		}
-		want := newSet(t, documents...).Apply(shop, findings, semantic{})
+		want := apply(t, newSet(t, documents...), shop, findings)
 		closed, total = closed+len(want.Suppressed), total+len(findings)
 		for range 5 {
 			random.Shuffle(len(documents), func(i, j int) { documents[i], documents[j] = documents[j], documents[i] })
@@ -126,7 +126,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 				// The position of a statement stays its own.
 				random.Shuffle(len(d.Statements), func(i, j int) { d.Statements[i], d.Statements[j] = d.Statements[j], d.Statements[i] })
 			}
-			got := newSet(t, documents...).Apply(shop, findings, semantic{})
+			got := apply(t, newSet(t, documents...), shop, findings)
 			if diff := cmp.Diff(want.Open, got.Open); diff != "" {
 				t.Fatalf("round %d: other findings are open (-first +shuffled):\n%s", round, diff)
 			}
@@ -150,8 +150,8 @@ func TestTies(t *testing.T) {
 		copies[i] = read(t, openVEX("1", "a", day, 1, about("CVE-1", "fixed", id("pkg:npm/a"), `, "status_notes": "`+notes+`"`)))
 	}
 	findings := []model.Finding{finding("CVE-1", "pkg:npm/a@1.0.0")}
-	want := newSet(t, copies[0], copies[1]).Apply(shop, findings, semantic{}).Suppressed[0].Suppression
-	if got := newSet(t, copies[1], copies[0]).Apply(shop, findings, semantic{}).Suppressed[0].Suppression; got != want {
+	want := apply(t, newSet(t, copies[0], copies[1]), shop, findings).Suppressed[0].Suppression
+	if got := apply(t, newSet(t, copies[1], copies[0]), shop, findings).Suppressed[0].Suppression; got != want {
 		t.Errorf("got %+v, and %+v in another order", want, got)
 	}
 }
@@ -160,7 +160,7 @@ func TestTies(t *testing.T) {
 func TestApplyKeepsFindings(t *testing.T) {
 	findings := []model.Finding{finding("CVE-1", "pkg:npm/a@1.0.0"), finding("CVE-2", "pkg:npm/a@1.0.0"), finding("CVE-3", "")}
 	set := newSet(t, read(t, openVEX("x", "a", day, 1, about("CVE-1", "fixed", id("pkg:npm/a")), about("CVE-9", "affected", id("pkg:npm/a")))))
-	got := set.Apply(shop, findings, semantic{})
+	got := apply(t, set, shop, findings)
 	if diff := cmp.Diff(findings[1:], got.Open); diff != "" {
 		t.Errorf("open (-want +got):\n%s", diff)
 	}

@@ -1,6 +1,7 @@
 package vex
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"slices"
@@ -18,10 +19,47 @@ type Versions interface {
 // Range is a range of versions (https://github.com/package-url/vers-spec).
 type Range struct {
 	constraints []constraint
-	all         bool
+	// bounds are the constraints that are no single versions.
+	bounds []constraint
+	all    bool
 }
 
 type constraint struct{ operator, version string }
+
+// rangeText is how a Range is written.
+type rangeText struct {
+	All         bool        `json:"all,omitempty"`
+	Constraints [][2]string `json:"constraints,omitempty"`
+}
+
+// MarshalJSON writes the range for UnmarshalJSON.
+func (r *Range) MarshalJSON() ([]byte, error) {
+	text := rangeText{All: r.all}
+	for _, c := range r.constraints {
+		text.Constraints = append(text.Constraints, [2]string{c.operator, c.version})
+	}
+	return json.Marshal(text)
+}
+
+// UnmarshalJSON reads what MarshalJSON has written.
+func (r *Range) UnmarshalJSON(data []byte) error {
+	var text rangeText
+	if err := json.Unmarshal(data, &text); err != nil {
+		return err
+	}
+	*r = Range{all: text.All}
+	for _, c := range text.Constraints {
+		r.add(constraint{c[0], c[1]})
+	}
+	return nil
+}
+
+func (r *Range) add(c constraint) {
+	r.constraints = append(r.constraints, c)
+	if c.operator != "=" && c.operator != "!=" {
+		r.bounds = append(r.bounds, c)
+	}
+}
 
 // ParseRange reads a range such as "vers:npm/>=1.0|<1.4". The scheme may be missing, as in "<1.4" of CSAF documents. The versions are compared as the type
 // of the package asks for, whatever the scheme.
@@ -51,11 +89,10 @@ func ParseRange(text string) (*Range, error) {
 		if err != nil {
 			return nil, fmt.Errorf("the range %.100q is invalid: %w", text, err)
 		}
-		r.constraints = append(r.constraints, c)
+		r.add(c)
 	}
-	bounds := r.bounds()
-	for i := 1; i < len(bounds); i++ {
-		if bounds[i-1].upper() == bounds[i].upper() {
+	for i := 1; i < len(r.bounds); i++ {
+		if r.bounds[i-1].upper() == r.bounds[i].upper() {
 			return nil, fmt.Errorf("the range %.100q is invalid: two consecutive bounds have the same direction", text)
 		}
 	}
@@ -99,16 +136,6 @@ func parseConstraint(text string) (constraint, error) {
 
 func (c constraint) upper() bool { return c.operator[0] == '<' }
 
-func (r *Range) bounds() []constraint {
-	var bounds []constraint
-	for _, c := range r.constraints {
-		if c.operator != "=" && c.operator != "!=" {
-			bounds = append(bounds, c)
-		}
-	}
-	return bounds
-}
-
 // Contains reports whether a version of a package of that type is in the range, as the specification says. What cannot be compared is not.
 func (r *Range) Contains(versions Versions, packageType, version string) bool {
 	if r.all {
@@ -134,7 +161,7 @@ func (r *Range) Contains(versions Versions, packageType, version string) bool {
 			}
 		}
 	}
-	bounds := r.bounds()
+	bounds := r.bounds
 	if len(bounds) == 0 { // only "!=": all versions but these
 		return len(r.constraints) > 0 && r.constraints[0].operator == "!="
 	}
@@ -151,4 +178,30 @@ func (r *Range) Contains(versions Versions, packageType, version string) bool {
 		}
 	}
 	return false
+}
+
+// maxMemo bounds what a memo remembers.
+const maxMemo = 100_000
+
+// memo remembers comparisons: documents state the same range of many products, and images have the same version of many packages.
+type memo struct {
+	Versions
+	known map[comparison]bool
+}
+
+type comparison struct{ packageType, version, constraint string }
+
+// Satisfies implements Versions. What cannot be compared is false.
+func (m *memo) Satisfies(packageType, version, constraint string) (bool, error) {
+	c := comparison{packageType, version, constraint}
+	if holds, found := m.known[c]; found {
+		return holds, nil
+	}
+	holds, err := m.Versions.Satisfies(packageType, version, constraint)
+	if len(m.known) >= maxMemo {
+		clear(m.known)
+	}
+	holds = holds && err == nil
+	m.known[c] = holds
+	return holds, nil
 }

@@ -145,7 +145,10 @@ func TestVEXParity(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			result := set.Apply(decoded.ImageNames(), all, match.Versions{})
+			result, err := set.Apply(t.Context(), decoded.ImageNames(), all, match.Versions{})
+			if err != nil {
+				t.Fatal(err)
+			}
 			ours := map[string]bool{}
 			for _, f := range result.Open {
 				ours[f.Vulnerability.ID+" "+f.Package.PURL] = true
