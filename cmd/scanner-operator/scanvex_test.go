@@ -133,7 +133,7 @@ func TestScanVEXErrors(t *testing.T) {
 		"empty object":              {[]string{"--vex", good, "--vex", empty}, "empty.json: the VEX document cannot be read: its format is unknown"},
 		"too many":                  {strings.Fields(strings.Repeat("--vex "+good+" ", 101)), "101 documents are more than the limit of 100"},
 		"show without VEX":          {[]string{"--show-suppressed"}, "requires --vex"},
-		"show in SARIF":             {[]string{"--show-suppressed", "--vex", good, "-o", "sarif"}, "does not support the output format sarif"},
+		"show in SPDX":              {[]string{"--show-suppressed", "--vex", good, "-o", "spdx-json"}, "does not support the output format spdx-json"},
 		"a directory":               {[]string{"--vex", t.TempDir()}, "is a directory"},
 		"an error before databases": {[]string{"--vex", empty, "--data-dir", "/nonexistent/x"}, "its format is unknown"},
 	} {

@@ -9,7 +9,8 @@ import (
 
 // statusOrder has the statuses, the one that matters most first.
 var statusOrder = []model.DecisionStatus{
-	model.DecisionNotAffected, model.DecisionFixed, model.DecisionFalsePositive, model.DecisionAcceptedRisk, model.DecisionUnderInvestigation,
+	model.DecisionNotAffected, model.DecisionFixed, model.DecisionFalsePositive, model.DecisionAcceptedRisk, model.DecisionAffected,
+	model.DecisionUnderInvestigation,
 }
 
 // Compare orders decisions about the same finding, the one that matters most first: those that suppress it before others, those of the cluster

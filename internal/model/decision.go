@@ -8,7 +8,7 @@ const MaxDecisionsShown = 10
 // DecisionStatus is what was decided about findings.
 type DecisionStatus string
 
-// The statuses. All but DecisionUnderInvestigation suppress the findings that they are about.
+// The statuses. All but DecisionUnderInvestigation and DecisionAffected suppress the findings that they are about.
 const (
 	// DecisionNotAffected: the vulnerability is there, but cannot be exploited.
 	DecisionNotAffected DecisionStatus = "NotAffected"
@@ -20,6 +20,8 @@ const (
 	DecisionAcceptedRisk DecisionStatus = "AcceptedRisk"
 	// DecisionUnderInvestigation: it is not known yet whether the vulnerability matters. It suppresses nothing and overrides nothing.
 	DecisionUnderInvestigation DecisionStatus = "UnderInvestigation"
+	// DecisionAffected: a VEX document says that the vulnerability can be exploited. It suppresses nothing; of VEX statements it overrides others.
+	DecisionAffected DecisionStatus = "Affected"
 )
 
 // Suppresses reports whether findings with this status are suppressed.

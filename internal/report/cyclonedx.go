@@ -57,7 +57,8 @@ type Input struct {
 	// yield fails; they return that error. Without Findings, CycloneDX and SPDX contain only the packages.
 	Packages func(yield func(model.HeldPackage) error) error
 	Findings func(yield func(model.Finding) error) error
-	// Suppressed are findings that do not count, nil when nobody asked for them. Only JSON and, with ShowSuppressed, the table contain them.
+	// Suppressed are findings that do not count because of VEX documents, nil when nobody asked for them. JSON contains them, and with ShowSuppressed
+	// all formats but SPDX do: as Findings that are Suppressed, with the statement as the decision.
 	Suppressed     []model.SuppressedFinding
 	ShowSuppressed bool
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -43,6 +44,41 @@ func because(d *model.Decision) string {
 	return printable(strings.Join(words, "; "))
 }
 
+// withSuppressed moves what VEX documents suppress to the findings, each with its statement as the decision.
+func (in Input) withSuppressed() Input {
+	open, suppressed := in.Findings, in.Suppressed
+	in.Decisions = true
+	in.Findings = func(yield func(model.Finding) error) error {
+		if open != nil {
+			if err := open(yield); err != nil {
+				return err
+			}
+		}
+		for i := range suppressed {
+			f := suppressed[i].Finding
+			f.Suppressed, f.Decisions = true, []model.Decision{decisionOf(&suppressed[i].Suppression)}
+			if err := yield(f); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return in
+}
+
+// decisionOf is a statement of a VEX document as a decision.
+func decisionOf(s *model.Suppression) model.Decision {
+	d := model.Decision{
+		Kind: "VEX document", Name: s.Source + " " + s.Position, Status: model.DecisionNotAffected, Justification: s.Justification,
+		Comment: strings.Join(slices.DeleteFunc([]string{s.ImpactStatement, s.Comment}, func(text string) bool { return text == "" }), "; "),
+		Author:  s.Author, Since: s.Timestamp, Suppresses: true,
+	}
+	if s.Status == "fixed" {
+		d.Status = model.DecisionFixed
+	}
+	return d
+}
+
 // sarifSuppressions are the decisions that suppress a finding.
 func sarifSuppressions(f model.Finding) []*sarif.Suppression {
 	var list []*sarif.Suppression
@@ -66,6 +102,8 @@ func analysis(d *model.Decision) *cdx.VulnerabilityAnalysis {
 		a.State = cdx.IASResolved
 	case model.DecisionAcceptedRisk:
 		a.State, a.Response = cdx.IASExploitable, &[]cdx.ImpactAnalysisResponse{cdx.IARWillNotFix}
+	case model.DecisionAffected:
+		a.State = cdx.IASExploitable
 	case model.DecisionUnderInvestigation:
 		a.State = cdx.IASInTriage
 	}

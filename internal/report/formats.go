@@ -69,6 +69,9 @@ func Write(w io.Writer, format Format, in Input) error {
 		if known.format != format {
 			continue
 		}
+		if in.ShowSuppressed && ShowsSuppressed(format) && format != FormatTable && format != FormatJSON {
+			in = in.withSuppressed()
+		}
 		buffered := bufio.NewWriterSize(w, 64<<10)
 		if err := known.write(buffered, in); err != nil {
 			return err
@@ -93,6 +96,9 @@ func byRisk(a, b model.Finding) int {
 		cmp.Compare(a.Package.Fingerprint, b.Package.Fingerprint),
 	)
 }
+
+// ShowsSuppressed reports whether a format has a place for suppressed findings.
+func ShowsSuppressed(format Format) bool { return format != FormatSPDX }
 
 // sortedSuppressed returns the findings that do not count in the same order.
 func sortedSuppressed(in Input) []model.SuppressedFinding {

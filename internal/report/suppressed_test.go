@@ -77,3 +77,40 @@ func TestSuppressedInOtherFormats(t *testing.T) {
 		}
 	}
 }
+
+// With ShowSuppressed, what VEX documents suppress is written as what exceptions suppress.
+func TestSuppressedAsDecisions(t *testing.T) {
+	in := suppressed()
+	in.ShowSuppressed = true
+	decided := plain()
+	decided.Decisions = true
+	open := decided.Findings
+	decided.Findings = func(yield func(model.Finding) error) error {
+		if err := open(yield); err != nil {
+			return err
+		}
+		for i, f := range in.Suppressed {
+			f.Finding.Suppressed = true
+			f.Finding.Decisions = []model.Decision{{
+				Kind: "VEX document", Name: []string{"b.json statements[0]", "a.json statements[1]"}[i], Suppresses: true, Author: f.Suppression.Author,
+				Status: []model.DecisionStatus{model.DecisionFixed, model.DecisionNotAffected}[i], Justification: f.Suppression.Justification,
+			}}
+			if err := yield(f.Finding); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for _, format := range []report.Format{report.FormatSARIF, report.FormatCycloneDX, report.FormatCSV} {
+		with, want := string(writeAs(t, format, in)), string(writeAs(t, format, decided))
+		if with != want {
+			t.Errorf("%s differs:\n%s\nwant:\n%s", format, with, want)
+		}
+		if !strings.Contains(with, "CVE-2024-0009") || !strings.Contains(with, "a.json statements[1]") {
+			t.Errorf("%s: a suppressed finding is missing:\n%s", format, with)
+		}
+	}
+	if report.ShowsSuppressed(report.FormatSPDX) {
+		t.Error("SPDX has no place for suppressed findings")
+	}
+}
