@@ -45,8 +45,8 @@ type definition struct {
 func definitions(t *testing.T) map[string]definition {
 	t.Helper()
 	files, err := filepath.Glob("../config/crd/bases/*.yaml")
-	if err != nil || len(files) != 5 {
-		t.Fatalf("%d CRDs, want 5: %v", len(files), err)
+	if err != nil || len(files) != 6 {
+		t.Fatalf("%d CRDs, want 6: %v", len(files), err)
 	}
 	byKind := map[string]definition{}
 	for _, file := range files {
@@ -152,6 +152,7 @@ func TestNames(t *testing.T) {
 		"ClusterVulnerabilityException": {
 			"scanner.zoltankerezsi.xyz", "v1alpha1", "clustervulnerabilityexceptions", "clustervulnerabilityexception", []string{"cvex"},
 		},
+		"VEXSource":         {"scanner.zoltankerezsi.xyz", "v1alpha1", "vexsources", "vexsource", []string{"vex"}},
 		"PodSet":            {"app.example.com", "v1alpha1", "podsets", "podset", []string{"pset"}},
 		"MyCustomResource":  {"poc.test.domain", "v1", "mycustomresources", "mycustomresource", []string{"mcr"}},
 		"BellerophonSimple": {"stable.simple-bellerophon.io", "v444beta989", "sheroes", "bellerophonsimple", []string{"bsh"}},
@@ -259,6 +260,23 @@ func TestValidation(t *testing.T) {
 		"all namespaces":                  {"Scanner", `{namespaceSelector: {}}`, ""},
 		"a job":                           {"Scanner", `{job: {resources: {limits: {memory: 2Gi}}, nodeSelector: {a: b}, tolerations: [{operator: Exists}], imagePullSecrets: [{name: a}], priorityClassName: low}}`, ""},
 		"a job with claims":               {"Scanner", `{job: {resources: {claims: [{name: a}]}}}`, "resource claims are not supported"},
+		"documents at a URL":              {"VEXSource", `{http: {url: "https://example.com:8443/vex.json?a=b"}, interval: 1m, formats: [CSAF]}`, ""},
+		"signed documents at a URL":       {"VEXSource", `{http: {url: "https://example.com/vex.json"}, signature: {publicKey: "-----BEGIN PUBLIC KEY-----"}}`, ""},
+		"an artifact":                     {"VEXSource", `{oci: {reference: "registry.example.com:5000/a/b:v1@sha256:` + strings.Repeat("a", 64) + `"}}`, ""},
+		"a ConfigMap":                     {"VEXSource", `{configMap: {name: vex, key: ours.json}}`, ""},
+		"no place of documents":           {"VEXSource", `{interval: 1h}`, "exactly one of http, oci and configMap"},
+		"two places of documents":         {"VEXSource", `{configMap: {name: vex, key: a}, oci: {reference: a.example/b}}`, "exactly one of http, oci and configMap"},
+		"documents without TLS":           {"VEXSource", `{http: {url: "http://example.com/"}}`, "url must be https"},
+		"a password in a URL":             {"VEXSource", `{http: {url: "https://a:b@example.com/"}}`, "url must be https"},
+		"a URL without a host":            {"VEXSource", `{http: {url: "https:///vex"}}`, "url must be https"},
+		"a file":                          {"VEXSource", `{http: {url: "file:///etc/passwd"}}`, "url must be https"},
+		"an artifact without a registry":  {"VEXSource", `{oci: {reference: "vex"}}`, "spec.oci.reference"},
+		"a ConfigMap of a namespace":      {"VEXSource", `{configMap: {name: kube-system/vex, key: a}}`, "spec.configMap.name"},
+		"a signed ConfigMap":              {"VEXSource", `{configMap: {name: vex, key: a}, signature: {publicKey: "-----BEGIN PUBLIC KEY-----"}}`, "a ConfigMap has no signature"},
+		"a private key":                   {"VEXSource", `{oci: {reference: a.example/b}, signature: {publicKey: "-----BEGIN PRIVATE KEY-----"}}`, "publicKey must be a public key"},
+		"a short interval":                {"VEXSource", `{oci: {reference: a.example/b}, interval: 59s}`, "interval must be from"},
+		"a long interval":                 {"VEXSource", `{oci: {reference: a.example/b}, interval: 169h}`, "interval must be from"},
+		"an unknown format":               {"VEXSource", `{oci: {reference: a.example/b}, formats: [SPDX]}`, "spec.formats"},
 		"no pods":                         {"PodSet", `{replicas: 0}`, "spec.replicas"},
 		"ten pods":                        {"PodSet", `{replicas: 10}`, ""},
 		"eleven pods":                     {"PodSet", `{replicas: 11}`, "spec.replicas"},

@@ -66,7 +66,9 @@ func findAttested(ctx context.Context, request Request, img *resolved) *attested
 	if err != nil {
 		return nil
 	}
-	search := &attestationSearch{request: request, img: img, keys: request.Registries.Keys(reference.Context()), client: img.registry}
+	search := &attestationSearch{
+		request: request, img: img, predicates: []string{predicateSyft, predicateCosign, predicateSPDX}, keys: request.Registries.Keys(reference.Context()), client: img.registry,
+	}
 	if len(search.keys) == 0 {
 		return nil
 	}
@@ -110,12 +112,20 @@ type attestationSearch struct {
 	img     *resolved
 	keys    []registries.Key
 	client  *registryClient
+	// predicates are the types of predicates that are looked for.
+	predicates []string
+	// skipped is called with why something is left out; by default the request is told.
+	skipped func(error)
 	// documents and bytes count what was read.
 	documents int
 	bytes     int64
 }
 
 func (s *attestationSearch) warn(err error) {
+	if s.skipped != nil {
+		s.skipped(err)
+		return
+	}
 	s.request.warn("No attested SBOM of %s: %v", s.request.Image, err)
 }
 
@@ -135,7 +145,7 @@ func (s *attestationSearch) referrers(ctx context.Context, digest string) ([]v1.
 	var found []v1.Descriptor
 	for i := range index.Manifests {
 		referrer := &index.Manifests[i]
-		if !isAttestation(referrer.ArtifactType) || !mayHoldSBOM(referrer) {
+		if !isAttestation(referrer.ArtifactType) || !s.mayHold(referrer) {
 			continue
 		}
 		if err := s.admit(); err != nil {
@@ -147,7 +157,7 @@ func (s *attestationSearch) referrers(ctx context.Context, digest string) ([]v1.
 		}
 		var layers []v1.Descriptor
 		if err == nil {
-			layers, err = layersOf(raw)
+			layers, err = s.layersOf(raw)
 		}
 		if err != nil {
 			s.warn(err)
@@ -163,7 +173,7 @@ func (s *attestationSearch) tagged(ctx context.Context, digest string) ([]v1.Des
 	if err != nil {
 		return nil, notFoundIsNone(err)
 	}
-	return layersOf(raw)
+	return s.layersOf(raw)
 }
 
 // notFoundIsNone leaves out the error of a list that does not exist.
@@ -175,22 +185,23 @@ func notFoundIsNone(err error) error {
 }
 
 // layersOf lists the attestations in a manifest.
-func layersOf(raw []byte) ([]v1.Descriptor, error) {
+func (s *attestationSearch) layersOf(raw []byte) ([]v1.Descriptor, error) {
 	manifest, err := v1.ParseManifest(bytes.NewReader(raw))
 	if err != nil {
 		return nil, fmt.Errorf("the manifest of an attestation cannot be read: %w", err)
 	}
-	return slices.DeleteFunc(manifest.Layers, func(d v1.Descriptor) bool { return !isAttestation(string(d.MediaType)) || !mayHoldSBOM(&d) }), nil
+	return slices.DeleteFunc(manifest.Layers, func(d v1.Descriptor) bool { return !isAttestation(string(d.MediaType)) || !s.mayHold(&d) }), nil
 }
 
 func isAttestation(mediaType string) bool {
 	return mediaType == typeEnvelope || mediaType == typeInToto || strings.HasPrefix(mediaType, typeBundle)
 }
 
-func mayHoldSBOM(d *v1.Descriptor) bool {
+// mayHold reports whether an attestation has one of the predicates that are looked for, or does not say.
+func (s *attestationSearch) mayHold(d *v1.Descriptor) bool {
 	for _, key := range typeAnnotations {
 		if predicate := d.Annotations[key]; predicate != "" {
-			return slices.Contains([]string{predicateSyft, predicateCosign, predicateSPDX}, predicate)
+			return slices.Contains(s.predicates, predicate)
 		}
 	}
 	return true
@@ -206,18 +217,8 @@ func (s *attestationSearch) admit() error {
 
 // read returns the SBOM in one attestation.
 func (s *attestationSearch) read(ctx context.Context, descriptor v1.Descriptor) (*attestedSBOM, error) {
-	if err := s.admit(); err != nil {
-		return nil, err
-	}
-	if descriptor.Size < 0 || descriptor.Size > maxAttestationBytes || s.bytes+descriptor.Size > maxAttestationTotal {
-		return nil, fmt.Errorf("the attestation %s has %d bytes, more than the limit of %d, or of %d for all", descriptor.Digest, descriptor.Size, maxAttestationBytes, maxAttestationTotal)
-	}
-	s.bytes += descriptor.Size
-	content, _, err := s.client.read(ctx, "blobs/"+descriptor.Digest.String(), "", descriptor.Size)
+	content, err := s.blob(ctx, descriptor)
 	if err != nil {
-		return nil, err
-	}
-	if err := verify(content, descriptor.Digest, "attestation"); err != nil {
 		return nil, err
 	}
 	subject, document, key, err := openEnvelope(content, s.keys)
@@ -232,6 +233,22 @@ func (s *attestationSearch) read(ctx context.Context, descriptor v1.Descriptor) 
 		return nil, fmt.Errorf("the attestation %s is not used: %w", descriptor.Digest, err)
 	}
 	return found, nil
+}
+
+// blob reads an attestation.
+func (s *attestationSearch) blob(ctx context.Context, descriptor v1.Descriptor) ([]byte, error) {
+	if err := s.admit(); err != nil {
+		return nil, err
+	}
+	if descriptor.Size < 0 || descriptor.Size > maxAttestationBytes || s.bytes+descriptor.Size > maxAttestationTotal {
+		return nil, fmt.Errorf("the attestation %s has %d bytes, more than the limit of %d, or of %d for all", descriptor.Digest, descriptor.Size, maxAttestationBytes, maxAttestationTotal)
+	}
+	s.bytes += descriptor.Size
+	content, _, err := s.client.read(ctx, "blobs/"+descriptor.Digest.String(), "", descriptor.Size)
+	if err != nil {
+		return nil, err
+	}
+	return content, verify(content, descriptor.Digest, "attestation")
 }
 
 // adopt makes of a document of Syft what a scan of the image would have made.

@@ -1,11 +1,6 @@
 package catalog
 
 import (
-	"crypto"
-	"crypto/ecdsa"
-	"crypto/ed25519"
-	"crypto/rsa"
-	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -55,29 +50,37 @@ type statement struct {
 // openEnvelope verifies that an envelope, or the one in a Sigstore bundle, is signed with one of the keys, and returns what it states about
 // the one image that it is about: its digest and a document of Syft.
 func openEnvelope(content []byte, keys []registries.Key) (digest string, document []byte, key registries.Key, err error) {
-	var outer struct {
-		envelope
-		Bundled *envelope `json:"dsseEnvelope"`
-	}
-	if err := json.Unmarshal(content, &outer); err != nil {
-		return "", nil, key, errors.New("it is no DSSE envelope in JSON")
-	}
-	signed := &outer.envelope
-	if outer.Bundled != nil {
-		signed = outer.Bundled
-	}
-	if signed.PayloadType != payloadTypeInToto {
-		return "", nil, key, fmt.Errorf("its payload has the type %q, not %s", quoteText(signed.PayloadType, 100), payloadTypeInToto)
-	}
-	payload, err := base64.StdEncoding.DecodeString(signed.Payload)
+	signed, payload, err := readEnvelope(content)
 	if err != nil {
-		return "", nil, key, errors.New("its payload is not in Base64")
+		return "", nil, key, err
 	}
 	if key, err = signed.verify(payload, keys); err != nil {
 		return "", nil, key, err
 	}
 	digest, document, err = readStatement(payload)
 	return digest, document, key, err
+}
+
+// readEnvelope returns an envelope, or the one in a Sigstore bundle, and its payload, which is not verified.
+func readEnvelope(content []byte) (signed *envelope, payload []byte, err error) {
+	var outer struct {
+		envelope
+		Bundled *envelope `json:"dsseEnvelope"`
+	}
+	if err := json.Unmarshal(content, &outer); err != nil {
+		return nil, nil, errors.New("it is no DSSE envelope in JSON")
+	}
+	signed = &outer.envelope
+	if outer.Bundled != nil {
+		signed = outer.Bundled
+	}
+	if signed.PayloadType != payloadTypeInToto {
+		return nil, nil, fmt.Errorf("its payload has the type %q, not %s", quoteText(signed.PayloadType, 100), payloadTypeInToto)
+	}
+	if payload, err = base64.StdEncoding.DecodeString(signed.Payload); err != nil {
+		return nil, nil, errors.New("its payload is not in Base64")
+	}
+	return signed, payload, nil
 }
 
 // verify returns the key with which the payload is signed.
@@ -93,26 +96,12 @@ func (e *envelope) verify(payload []byte, keys []registries.Key) (registries.Key
 			continue
 		}
 		for _, key := range keys {
-			if verifySignature(key.Public, message, signature) {
+			if key.Verify(message, signature) {
 				return key, nil
 			}
 		}
 	}
 	return registries.Key{}, errors.New("no configured key verifies it")
-}
-
-// verifySignature decides the algorithm by the type of the key alone, as cosign does: SHA-256 with ECDSA and RSA, the latter with PKCS #1 v1.5.
-func verifySignature(public any, message, signature []byte) bool {
-	digest := sha256.Sum256(message)
-	switch key := public.(type) {
-	case *ecdsa.PublicKey:
-		return ecdsa.VerifyASN1(key, digest[:], signature)
-	case ed25519.PublicKey:
-		return ed25519.Verify(key, message, signature)
-	case *rsa.PublicKey:
-		return rsa.VerifyPKCS1v15(key, crypto.SHA256, digest[:], signature) == nil
-	}
-	return false
 }
 
 // readStatement returns the digest of the one image that a statement is about, and the document of Syft that it holds.

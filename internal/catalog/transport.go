@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -34,8 +35,9 @@ var metadataAddresses = []netip.Addr{netip.MustParseAddr("fd00:ec2::254"), netip
 
 // hostRules say which hosts a pull may talk to, and how.
 type hostRules struct {
-	// registry is host[:port] as in the reference.
+	// registry is host[:port] as in the reference. what it is in messages, "the registry" by default.
 	registry   string
+	what       string
 	plainHTTP  []string
 	tokenHosts []string
 }
@@ -71,7 +73,7 @@ func newHTTPClient(rules hostRules, config registries.Config, caFile string) (*h
 		Transport: roundTripper{rules: rules, next: transport},
 		CheckRedirect: func(request *http.Request, via []*http.Request) error {
 			if len(via) > maxRedirects {
-				return failf(model.ReasonRegistryUnavailable, "the registry %s redirected more than %d times", rules.registry, maxRedirects)
+				return failf(model.ReasonRegistryUnavailable, "%s redirected more than %d times", rules.name(), maxRedirects)
 			}
 			// Go's client would pass the header on to other ports and to subdomains.
 			if request.URL.Host != via[0].URL.Host || request.URL.Scheme != via[0].URL.Scheme {
@@ -92,7 +94,7 @@ func (t roundTripper) RoundTrip(request *http.Request) (*http.Response, error) {
 	host := request.URL.Host
 	if request.URL.Scheme != "https" && !t.rules.plainHTTPAllowed(host) {
 		return nil, failf(model.ReasonRegistryUnavailable,
-			"%s requires plain HTTP on behalf of the registry %s, which is not allowed; add it to the plain HTTP registries to allow it", host, t.rules.registry)
+			"%s requires plain HTTP on behalf of %s, which is not allowed; add it to the plain HTTP registries to allow it", host, t.rules.name())
 	}
 	if (request.Header.Get("Authorization") != "" || request.Body != nil) && !t.rules.credentialsAllowed(host) {
 		return nil, failf(model.ReasonImagePullDenied,
@@ -106,6 +108,9 @@ func (t roundTripper) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	return t.next.RoundTrip(request)
 }
+
+// name is the registry in messages.
+func (r hostRules) name() string { return cmp.Or(r.what, "the registry") + " " + r.registry }
 
 // plainHTTPAllowed reports whether host[:port] may be asked without TLS.
 func (r hostRules) plainHTTPAllowed(host string) bool {
@@ -166,7 +171,7 @@ func (r hostRules) checkIP(ip netip.Addr) error {
 		refused = refused || ip == known
 	}
 	if refused {
-		return failf(model.ReasonRegistryUnavailable, "refused to connect to %s on behalf of the registry %s", ip, r.registry)
+		return failf(model.ReasonRegistryUnavailable, "refused to connect to %s on behalf of %s", ip, r.name())
 	}
 	return nil
 }

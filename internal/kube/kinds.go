@@ -58,6 +58,9 @@ var (
 		GroupVersionKind: scannerv1alpha1.GroupVersion.WithKind("ClusterVulnerabilityException"),
 		Object:           &scannerv1alpha1.ClusterVulnerabilityException{}, AddToScheme: scannerv1alpha1.AddToScheme,
 	}
+	KindVEXSource = Kind{
+		GroupVersionKind: scannerv1alpha1.GroupVersion.WithKind("VEXSource"), Object: &scannerv1alpha1.VEXSource{}, AddToScheme: scannerv1alpha1.AddToScheme,
+	}
 	KindPodSet = Kind{
 		GroupVersionKind: appv1alpha1.GroupVersion.WithKind("PodSet"), Object: &appv1alpha1.PodSet{}, AddToScheme: appv1alpha1.AddToScheme,
 		Event: store.EventPodSetChanged, Workload: true,
@@ -101,7 +104,7 @@ var (
 // Kinds lists all kinds.
 func Kinds() []Kind {
 	return []Kind{
-		KindScanner, KindClusterVulnerabilityException, KindPodSet, KindMyCustomResource, KindBellerophonSimple,
+		KindScanner, KindClusterVulnerabilityException, KindVEXSource, KindPodSet, KindMyCustomResource, KindBellerophonSimple,
 		{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Pod"), Object: &corev1.Pod{}, Transform: trimPod},
 		{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Node"), Object: &corev1.Node{}, Transform: trimNode},
 		{GroupVersionKind: batchv1.SchemeGroupVersion.WithKind("Job"), Object: &batchv1.Job{}, Selector: scanJobs},

@@ -1,6 +1,7 @@
 package registries
 
 import (
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/rsa"
@@ -43,7 +44,7 @@ func (c *Config) validateAttestations() error {
 	}
 	for i := range c.Attestations {
 		a := &c.Attestations[i]
-		if _, err := parseKey(a.PublicKey); err != nil {
+		if _, err := ParseKey(a.PublicKey); err != nil {
 			return fmt.Errorf("attestations[%d].publicKey: %w", i, err)
 		}
 		if len(a.Repositories) > MaxAttestedRepositories {
@@ -58,8 +59,23 @@ func (c *Config) validateAttestations() error {
 	return nil
 }
 
-// parseKey reads one public key in PEM.
-func parseKey(text string) (Key, error) {
+// Verify reports whether a signature of a message was made with the key. The type of the key alone decides the algorithm, as with cosign: SHA-256
+// with ECDSA and RSA, the latter with PKCS #1 v1.5.
+func (k Key) Verify(message, signature []byte) bool {
+	digest := sha256.Sum256(message)
+	switch key := k.Public.(type) {
+	case *ecdsa.PublicKey:
+		return ecdsa.VerifyASN1(key, digest[:], signature)
+	case ed25519.PublicKey:
+		return ed25519.Verify(key, message, signature)
+	case *rsa.PublicKey:
+		return rsa.VerifyPKCS1v15(key, crypto.SHA256, digest[:], signature) == nil
+	}
+	return false
+}
+
+// ParseKey reads one public key in PEM.
+func ParseKey(text string) (Key, error) {
 	block, rest := pem.Decode([]byte(text))
 	if block == nil || block.Type != "PUBLIC KEY" || strings.TrimSpace(string(rest)) != "" {
 		return Key{}, errors.New(`expected one public key in PEM ("-----BEGIN PUBLIC KEY-----")`)
@@ -89,7 +105,7 @@ func (c *Config) Keys(repository name.Repository) []Key {
 			continue
 		}
 		// Parse has checked the key.
-		if key, err := parseKey(c.Attestations[i].PublicKey); err == nil {
+		if key, err := ParseKey(c.Attestations[i].PublicKey); err == nil {
 			keys = append(keys, key)
 		}
 	}

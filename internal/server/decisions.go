@@ -22,7 +22,7 @@ func decisionQuery(params api.ListDecisionsParams) (store.DecisionQuery, error) 
 	query := store.DecisionQuery{
 		State: choice(&p, "state", params.State, store.DecisionStanding, store.DecisionEnded, allDecisions),
 		Statuses: choices(&p, "status", params.Status, maxDecisionStatuses, model.DecisionNotAffected, model.DecisionFalsePositive,
-			model.DecisionAcceptedRisk, model.DecisionUnderInvestigation, model.DecisionFixed),
+			model.DecisionAcceptedRisk, model.DecisionUnderInvestigation, model.DecisionFixed, model.DecisionAffected),
 		Source: p.text("source", params.Source, maxName),
 		Object: store.DecisionObject{
 			Kind: p.text("kind", params.Kind, maxKind), Namespace: p.text("namespace", params.Namespace, maxName), Name: p.text("name", params.Name, maxName),

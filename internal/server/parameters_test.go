@@ -55,7 +55,7 @@ func TestParametersAreRefused(t *testing.T) {
 		"/api/v1/coverage?owner=" + strings.Repeat("a", 254):                       "owner exceeds the limit of 253 bytes",
 		"/api/v1/decisions?state=Standing":                                         `state "Standing" is not one of standing, ended, all`,
 		"/api/v1/decisions?status=Ignored":                                         `status "Ignored" is not one of NotAffected, FalsePositive`,
-		"/api/v1/decisions?status=" + strings.Repeat("Fixed&status=", 5) + "Fixed": "status is repeated more than 5 times",
+		"/api/v1/decisions?status=" + strings.Repeat("Fixed&status=", 6) + "Fixed": "status is repeated more than 6 times",
 		"/api/v1/decisions?sort=author":                                            `sort "author" is not one of -since, expiresAt, name`,
 		"/api/v1/decisions?expiringWithin=-1":                                      "expiringWithin is not in the range 0 to 36500",
 		"/api/v1/decisions?vulnerability=" + strings.Repeat("a", 256):              "vulnerability exceeds the limit of 255 bytes",

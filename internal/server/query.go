@@ -29,7 +29,7 @@ const (
 	maxStates           = 5
 	maxCoverageStates   = 6
 	maxChangeKinds      = 3
-	maxDecisionStatuses = 5
+	maxDecisionStatuses = 6
 	maxBuildID          = 128
 	maxVulnerabilityID  = 255
 	minimumPageSize     = 1

@@ -36,6 +36,8 @@ const (
 	// ControllerRollout follows Deployments and what rollouts bring.
 	ControllerRollout = "rollout"
 	ControllerScanner = "scanner"
+	// ControllerVEXSources fetches VEX documents and applies their statements.
+	ControllerVEXSources = "vexsources"
 )
 
 // allControllers is what --controllers takes when nothing else is said.
@@ -43,7 +45,7 @@ const allControllers = "*"
 
 // ControllerNames returns the names of all controllers, sorted.
 func ControllerNames() []string {
-	return []string{ControllerBellerophonSimple, ControllerExceptions, ControllerMyCustomResource, ControllerPodSet, ControllerRollout, ControllerScanner}
+	return []string{ControllerBellerophonSimple, ControllerExceptions, ControllerMyCustomResource, ControllerPodSet, ControllerRollout, ControllerScanner, ControllerVEXSources}
 }
 
 // enabled says whether a controller is to run. As in kube-controller-manager, the first entry of the list that names the controller decides:
@@ -77,6 +79,7 @@ func (o *Operator) addControllers(matcher *matching.Matcher, hub *feed.Hub, wake
 		ControllerPodSet:            func() error { return o.addPodSets(objects) },
 		ControllerRollout:           func() error { return o.addRollouts(hub) },
 		ControllerScanner:           func() error { return o.addScanners(matcher, wake) },
+		ControllerVEXSources:        o.addVEXSources,
 	} {
 		if !o.opts.enabled(name) {
 			o.opts.Log.Info("Controller is disabled", "controller", name)

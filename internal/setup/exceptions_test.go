@@ -184,6 +184,7 @@ func TestExceptionsEverywhere(t *testing.T) {
 			t.Errorf("%d events of expiry, want 1: %+v", len(events.Items), events.Items)
 		}
 	})
+	t.Run("VEX documents", func(t *testing.T) { vexEverywhere(t, w, before) })
 }
 
 // figures reads everything that counts findings.

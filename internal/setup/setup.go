@@ -35,6 +35,7 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 	"github.com/scanner-operator/scanner-operator/internal/store/sqlstore"
+	"github.com/scanner-operator/scanner-operator/internal/vexdecisions"
 	"github.com/scanner-operator/scanner-operator/internal/vulndb"
 )
 
@@ -55,6 +56,8 @@ func Scheme() *runtime.Scheme {
 type Operator struct {
 	manager ctrl.Manager
 	store   *sqlstore.Store
+	// applier applies the VEX documents of the store.
+	applier *vexdecisions.Applier
 	// ready is the store for readiness checks and the API.
 	ready  *readinessCache
 	server *server.Server
@@ -90,7 +93,7 @@ func New(ctx context.Context, cluster *rest.Config, opts Options) (_ *Operator, 
 	}
 	db, err := sqlstore.Open(ctx, sqlstore.Config{
 		Type: opts.DatabaseType, DSN: opts.dsn(), MaxOpenConns: opts.DatabaseConnections, Log: opts.Log.WithName("store"), Clock: clock.RealClock{},
-		Cluster: opts.ClusterName,
+		Cluster: opts.ClusterName, Rules: vexRules(),
 		// PodSets and BellerophonSimples need no database.
 		Wait: true,
 	})
@@ -98,7 +101,7 @@ func New(ctx context.Context, cluster *rest.Config, opts Options) (_ *Operator, 
 		return nil, fmt.Errorf("open the store: %w", err)
 	}
 	o := &Operator{
-		manager: mgr, store: db, ready: &readinessCache{Store: db, clock: clock.RealClock{}}, opts: opts, relister: relister,
+		manager: mgr, store: db, applier: vexdecisions.NewApplier(db, clock.RealClock{}), ready: &readinessCache{Store: db, clock: clock.RealClock{}}, opts: opts, relister: relister,
 	}
 	if err := o.wire(ctx); err != nil {
 		return nil, errors.Join(err, db.Close())

@@ -50,11 +50,13 @@ type Decisions interface {
 	DecisionCounts(ctx context.Context, in Namespaces, source string) (map[DecisionObject]DecisionCount, error)
 }
 
-// DecisionObject names the object that a decision comes from. Namespace is "" for objects of the cluster.
+// DecisionObject names the object that a decision comes from. Namespace is "" for objects of the cluster. Statement tells the decisions of one
+// object apart, "" if it has one only.
 type DecisionObject struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
+	Statement string `json:"-"`
 }
 
 // Decision says that some findings do not count, or why they are looked at. It applies to a finding that its lists match: each list that is
@@ -68,6 +70,9 @@ type Decision struct {
 	// Images are patterns as of decision.ParseImagePattern, such as digests, at most MaxDecisionImages. The decision applies to findings in images
 	// that one of them matches, or in all images if there are none.
 	Images []string
+	// Rule says in place of Packages which packages are meant, for the decision.Rules of the store. Only SyncVEX takes decisions with one; they have
+	// no bound of vulnerabilities, no Unfixed and no end.
+	Rule   string
 	Status model.DecisionStatus
 	// Justification, Comment and Author are those of model.Decision.
 	Justification, Comment, Author string

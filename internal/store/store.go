@@ -54,6 +54,7 @@ type Store interface {
 	Owners
 	Decisions
 	DecisionCounter
+	VEXDocuments
 
 	Close() error
 }

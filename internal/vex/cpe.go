@@ -10,7 +10,17 @@ import (
 
 // CPE is a CPE name, version 2.2 or 2.3, whose product is given. Each attribute is in lower case, "" for any value and "-" for none.
 type CPE struct {
-	Part, Vendor, Product, Version, Update, Edition, Language, SWEdition, TargetSW, TargetHW, Other string
+	Part      string `json:"part,omitempty"`
+	Vendor    string `json:"vendor,omitempty"`
+	Product   string `json:"product,omitempty"`
+	Version   string `json:"version,omitempty"`
+	Update    string `json:"update,omitempty"`
+	Edition   string `json:"edition,omitempty"`
+	Language  string `json:"language,omitempty"`
+	SWEdition string `json:"swEdition,omitempty"`
+	TargetSW  string `json:"targetSW,omitempty"`
+	TargetHW  string `json:"targetHW,omitempty"`
+	Other     string `json:"other,omitempty"`
 }
 
 // errUnspecific says that a valid CPE name identifies nothing that we could look for.

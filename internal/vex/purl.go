@@ -20,8 +20,12 @@ const schemePURL = "pkg:"
 
 // PURL is a package URL (https://github.com/package-url/purl-spec), normalized as its type asks for.
 type PURL struct {
-	Type, Namespace, Name, Version, Subpath string
-	Qualifiers                              map[string]string
+	Type       string            `json:"type"`
+	Namespace  string            `json:"namespace,omitempty"`
+	Name       string            `json:"name"`
+	Version    string            `json:"version,omitempty"`
+	Subpath    string            `json:"subpath,omitempty"`
+	Qualifiers map[string]string `json:"qualifiers,omitempty"`
 }
 
 // ParsePURL reads a package URL of at most 2048 bytes.

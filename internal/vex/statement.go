@@ -54,42 +54,46 @@ func (s Status) caution() int {
 // Justification says why products are not affected, in the words of OpenVEX; "" when there is only a text.
 type Justification = openvex.Justification
 
-// Statement says what a vulnerability means for products.
+// Statement says what a vulnerability means for products. As JSON, it is the part that decides which findings with the vulnerability it matches
+// and which of several statements prevails.
 type Statement struct {
 	// Vulnerability is the ID, and Aliases are further IDs of the same vulnerability.
-	Vulnerability string
-	Aliases       []string
+	Vulnerability string   `json:"-"`
+	Aliases       []string `json:"-"`
 	// Products are those that the statement is about. One that matches is enough.
-	Products      []Product
-	Status        Status
-	Justification Justification
+	Products      []Product     `json:"products"`
+	Status        Status        `json:"status"`
+	Justification Justification `json:"-"`
 	// ImpactStatement says why products are not affected, ActionStatement what to do about those that are, Comment anything else.
-	ImpactStatement, ActionStatement, Comment string
+	ImpactStatement string `json:"-"`
+	ActionStatement string `json:"-"`
+	Comment         string `json:"-"`
 	// Decided is what a document of this program says in addition.
-	Decided Decided
+	Decided Decided `json:"-"`
 	// Timestamp is since when the statement holds, zero when the document does not say. LastUpdated is informative.
-	Timestamp, LastUpdated time.Time
+	Timestamp   time.Time `json:"timestamp,omitzero"`
+	LastUpdated time.Time `json:"-"`
 	// Position is where the document has the statement, such as "statements[3]".
-	Position string
+	Position string `json:"position"`
 }
 
 // Product is what a statement is about: an image or a package, or packages in an image.
 type Product struct {
 	Component
 	// Subcomponents are the packages of the product that the statement is about; all when there are none.
-	Subcomponents []Component
+	Subcomponents []Component `json:"subcomponents,omitempty"`
 }
 
 // Component identifies an image or a package. One identifier that matches is enough; without any, it matches nothing.
 type Component struct {
-	PURLs []PURL
-	CPEs  []CPE
+	PURLs []PURL `json:"purls,omitempty"`
+	CPEs  []CPE  `json:"cpes,omitempty"`
 	// Digests identify images, as "sha256:…".
-	Digests []string
+	Digests []string `json:"digests,omitempty"`
 	// References are other identifiers; those that are image references as the image has them identify images.
-	References []string
+	References []string `json:"references,omitempty"`
 	// Versions restricts what the identifiers match; nil allows all versions.
-	Versions *Range
+	Versions *Range `json:"versions,omitempty"`
 }
 
 // restrict limits the component to versions that stand beside its identifiers. Where identifiers have versions of their own, which are more

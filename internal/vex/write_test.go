@@ -305,7 +305,7 @@ func TestDecisionsOfOthers(t *testing.T) {
 		}
 	}
 	accepted := read(t, openVEX("x", "a", day, 1, about("CVE-1", "affected", id("pkg:npm/a@1"), `, "status_notes": "Decision: AcceptedRisk."`)))
-	if got := newSet(t, accepted).Apply(shop, []model.Finding{finding("CVE-1", "pkg:npm/a@1")}, semantic{}); len(got.Open) != 1 {
+	if got := apply(t, newSet(t, accepted), shop, []model.Finding{finding("CVE-1", "pkg:npm/a@1")}); len(got.Open) != 1 {
 		t.Error("a risk that somebody else accepted is suppressed")
 	}
 }

@@ -28,21 +28,27 @@ func TestRolesOfPeople(t *testing.T) {
 
 // Users who may run pods may not thereby suppress findings: the role for exceptions is part of admin, not of edit.
 func TestRightsToExceptions(t *testing.T) {
-	const resource = "scanner.zoltankerezsi.xyz/clustervulnerabilityexceptions "
 	for _, role := range find[*rbacv1.ClusterRole](render(t, "")) {
-		rights := expand(role.Rules)
-		writes := false
-		for _, verb := range []string{"create", "update", "patch", "delete", "deletecollection", "*"} {
-			writes = writes || rights[resource+verb]
+		for _, resource := range []string{"scanner.zoltankerezsi.xyz/clustervulnerabilityexceptions ", "scanner.zoltankerezsi.xyz/vexsources "} {
+			checkRightsToExceptions(t, role, resource)
 		}
-		if want := role.Name == "scanner-operator-exceptions"; writes != want {
-			t.Errorf("%s writes exceptions: %t, want %t", role.Name, writes, want)
-		}
-		if writes && (role.Labels["rbac.authorization.k8s.io/aggregate-to-edit"] != "" || role.Labels["rbac.authorization.k8s.io/aggregate-to-admin"] != "true") {
-			t.Errorf("%s has the labels %v, want it to be aggregated to admin alone", role.Name, role.Labels)
-		}
-		if role.Name == "scanner-operator-viewer" && !rights[resource+"list"] {
-			t.Errorf("%s may not list exceptions", role.Name)
-		}
+	}
+}
+
+func checkRightsToExceptions(t *testing.T, role *rbacv1.ClusterRole, resource string) {
+	t.Helper()
+	rights := expand(role.Rules)
+	writes := false
+	for _, verb := range []string{"create", "update", "patch", "delete", "deletecollection", "*"} {
+		writes = writes || rights[resource+verb]
+	}
+	if want := role.Name == "scanner-operator-exceptions"; writes != want {
+		t.Errorf("%s writes exceptions: %t, want %t", role.Name, writes, want)
+	}
+	if writes && (role.Labels["rbac.authorization.k8s.io/aggregate-to-edit"] != "" || role.Labels["rbac.authorization.k8s.io/aggregate-to-admin"] != "true") {
+		t.Errorf("%s has the labels %v, want it to be aggregated to admin alone", role.Name, role.Labels)
+	}
+	if role.Name == "scanner-operator-viewer" && !rights[resource+"list"] {
+		t.Errorf("%s may not list exceptions", role.Name)
 	}
 }

@@ -77,6 +77,31 @@ func ownCertificate(r release) rbacv1.PolicyRule {
 	}
 }
 
+// TestConfigMapsOfVEXSources: the operator may read the ConfigMaps that the values name, in its own namespace, and no others.
+func TestConfigMapsOfVEXSources(t *testing.T) {
+	want := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{"vex", "ours"}, Verbs: []string{"get"}}
+	const values = "vex: {configMaps: [vex, ours]}\n"
+	for name, c := range map[string]struct {
+		values string
+		want   int
+	}{"named": {values, 1}, "none": {"", 0}, "without the controller": {values + "controllers: {vexsources: false}", 0}} {
+		found := 0
+		for ns, rules := range rules(render(t, c.values)) {
+			for _, rule := range rules {
+				if !slices.Contains(rule.Resources, "configmaps") {
+					continue
+				}
+				if found++; ns != namespace || !cmp.Equal(rule, want) {
+					t.Errorf("%s: %+v in namespace %q", name, rule, ns)
+				}
+			}
+		}
+		if found != c.want {
+			t.Errorf("%s: %d rules about ConfigMaps, want %d", name, found, c.want)
+		}
+	}
+}
+
 // TestRolesMatchMarkers compares the chart with the role that is generated from the controllers.
 func TestRolesMatchMarkers(t *testing.T) {
 	text, err := os.ReadFile("../../config/rbac/role.yaml")

@@ -94,7 +94,11 @@ func TestVEXOutParity(t *testing.T) {
 				t.Fatal(err)
 			}
 			ours := map[string]bool{}
-			for _, f := range set.Apply(decoded.ImageNames(), all, match.Versions{}).Open {
+			result, err := set.Apply(t.Context(), decoded.ImageNames(), all, match.Versions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range result.Open {
 				ours[name(&f)] = true
 			}
 			if !maps.Equal(want, ours) {

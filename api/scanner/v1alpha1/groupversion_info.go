@@ -22,7 +22,7 @@ var (
 )
 
 func addKnownTypes(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion, &ClusterVulnerabilityException{}, &ClusterVulnerabilityExceptionList{})
+	scheme.AddKnownTypes(GroupVersion, &ClusterVulnerabilityException{}, &ClusterVulnerabilityExceptionList{}, &VEXSource{}, &VEXSourceList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

@@ -202,6 +202,7 @@ func (e DecisionRecordState) Valid() bool {
 // Defines values for DecisionStatus.
 const (
 	DecisionStatusAcceptedRisk       DecisionStatus = "AcceptedRisk"
+	DecisionStatusAffected           DecisionStatus = "Affected"
 	DecisionStatusFalsePositive      DecisionStatus = "FalsePositive"
 	DecisionStatusFixed              DecisionStatus = "Fixed"
 	DecisionStatusNotAffected        DecisionStatus = "NotAffected"
@@ -212,6 +213,8 @@ const (
 func (e DecisionStatus) Valid() bool {
 	switch e {
 	case DecisionStatusAcceptedRisk:
+		return true
+	case DecisionStatusAffected:
 		return true
 	case DecisionStatusFalsePositive:
 		return true
@@ -1312,7 +1315,7 @@ type DatabaseUpdate struct {
 	Total *int64 `json:"total,omitempty"`
 }
 
-// Decision What was decided about a finding, and the object that states it, such as a ClusterVulnerabilityException.
+// Decision What was decided about a finding, and the object that states it, such as a ClusterVulnerabilityException or a VEXSource.
 type Decision struct {
 	// Comment The reason in words.
 	Comment *string `json:"comment,omitempty"`
@@ -1331,10 +1334,10 @@ type Decision struct {
 
 	// Status NotAffected: the vulnerability cannot be exploited. FalsePositive: the package does not have it. AcceptedRisk: it is real, and is not
 	// fixed for now. Fixed: the package contains the fix, although its version does not show it. UnderInvestigation: not decided yet; findings
-	// are not suppressed.
+	// are not suppressed. Affected: a VEX document states that the vulnerability can be exploited; findings are not suppressed.
 	Status DecisionStatus `json:"status"`
 
-	// Suppresses False if the decision does not suppress the finding: it is a dry run, or its status is UnderInvestigation.
+	// Suppresses False if the decision does not suppress the finding: it is a dry run, or its status is UnderInvestigation or Affected.
 	Suppresses bool `json:"suppresses"`
 }
 
@@ -1476,7 +1479,7 @@ type DecisionRecordState string
 
 // DecisionStatus NotAffected: the vulnerability cannot be exploited. FalsePositive: the package does not have it. AcceptedRisk: it is real, and is not
 // fixed for now. Fixed: the package contains the fix, although its version does not show it. UnderInvestigation: not decided yet; findings
-// are not suppressed.
+// are not suppressed. Affected: a VEX document states that the vulnerability can be exploited; findings are not suppressed.
 type DecisionStatus string
 
 // Decisions The decisions about the finding, the one that takes precedence first; absent if there is none.

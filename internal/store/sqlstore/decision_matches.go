@@ -230,6 +230,10 @@ func (w *answerWriter) decideInserted(packages []int64) error {
 		if err := w.readMatchers(candidates, unnamed); err != nil {
 			return err
 		}
+		decides, err := w.rules.decide(w.DB, candidates)
+		if err != nil {
+			return err
+		}
 		var matches []any
 		var ids []int64
 		known := identities{}
@@ -238,7 +242,8 @@ func (w *answerWriter) decideInserted(packages []int64) error {
 			decisions := slices.Concat(unnamed, candidates[f.ID])
 			slices.Sort(decisions)
 			for _, id := range slices.Compact(decisions) {
-				if w.matchers[id].Matches(known.of(f), f.Fixable != 0) {
+				// Those with a rule have no matcher.
+				if m := w.matchers[id]; decides[f.ID] == id || m != nil && m.Matches(known.of(f), f.Fixable != 0) {
 					matches = append(matches, f.ID, id)
 					ids = append(ids, f.ID)
 				}
@@ -271,13 +276,13 @@ func (w *answerWriter) readMatchers(candidates map[int64][]int64, unnamed []int6
 	})
 }
 
-// storedMatchers makes the matchers of decisions.
+// storedMatchers makes the matchers of decisions, but for those with a rule.
 func storedMatchers(tx *gorm.DB, ids []int64) (map[int64]*decision.Matcher, error) {
 	var rows []struct {
 		ID, Unfixed int64
 		Spec        string
 	}
-	if err := tx.Raw("SELECT d.id, d.unfixed, d.spec FROM decisions d WHERE d.id IN ?", ids).Scan(&rows).Error; err != nil {
+	if err := tx.Raw("SELECT d.id, d.unfixed, d.spec FROM decisions d LEFT JOIN decision_rules r ON r.decision_pk = d.id WHERE d.id IN ? AND r.decision_pk IS NULL", ids).Scan(&rows).Error; err != nil {
 		return nil, err
 	}
 	matchers := make(map[int64]*decision.Matcher, len(rows))

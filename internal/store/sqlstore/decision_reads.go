@@ -103,10 +103,11 @@ func (s *Store) DecisionCounts(ctx context.Context, in store.Namespaces, source 
 			return err
 		}
 		var rows []struct {
-			ID, Suppresses, Since int64
-			Kind, Namespace, Name string
+			ID, Suppresses, Since            int64
+			Kind, Namespace, Name, Statement string
 		}
-		err = tx.Raw("SELECT d.id, d.suppresses, d.since, d.kind, d.namespace, d.name FROM decisions d WHERE d.source = ? AND d.until_time = ?",
+		err = tx.Raw(`SELECT d.id, d.suppresses, d.since, d.kind, d.namespace, d.name, COALESCE(r.statement, '') AS statement
+			FROM decisions d LEFT JOIN decision_rules r ON r.decision_pk = d.id WHERE d.source = ? AND d.until_time = ?`,
 			source, int64(stillOpen)).Scan(&rows).Error
 		if err != nil {
 			return err
@@ -120,7 +121,7 @@ func (s *Store) DecisionCounts(ctx context.Context, in store.Namespaces, source 
 			if row.Suppresses != 0 {
 				count.Suppressed = count.Matched
 			}
-			counts[store.DecisionObject{Kind: row.Kind, Namespace: row.Namespace, Name: row.Name}] = count
+			counts[store.DecisionObject{Kind: row.Kind, Namespace: row.Namespace, Name: row.Name, Statement: row.Statement}] = count
 		}
 		return nil
 	})

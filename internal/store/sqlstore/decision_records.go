@@ -247,8 +247,9 @@ func (s *Store) records(tx *gorm.DB, in store.Namespaces, rows []recordRow) ([]s
 const beforeDecision = `(SELECT b.id FROM decisions b WHERE b.source = d.source AND b.namespace = d.namespace AND b.name = d.name AND b.kind = d.kind AND b.id < d.id
 	ORDER BY b.id DESC LIMIT 1)`
 
-// linkedDecisions are decisions with the ones of the same objects before them.
-const linkedDecisions = "SELECT l.id, l.earlier FROM (SELECT d.id, " + beforeDecision + " AS earlier FROM decisions d WHERE d.id IN ?) l WHERE l.earlier IS NOT NULL"
+// linkedDecisions are decisions with the ones of the same objects before them. VEX documents have many decisions each, which do not replace one another.
+const linkedDecisions = "SELECT l.id, l.earlier FROM (SELECT d.id, " + beforeDecision + " AS earlier FROM decisions d WHERE d.id IN ? AND d.source <> '" +
+	store.DecisionSourceVEX + "') l WHERE l.earlier IS NOT NULL"
 
 // previousDecisions reads what the objects of decisions said before.
 func previousDecisions(tx *gorm.DB, in store.Namespaces, ids []int64) (map[int64]*store.DecisionContent, error) {

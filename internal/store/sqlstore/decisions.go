@@ -55,8 +55,15 @@ func (r *decisionRow) event(action store.DecisionAction, findings int) store.Dec
 	return e
 }
 
-// decisionSpec is what a decision matches.
+// decisionName tells decisions of a source apart that apply.
+type decisionName struct {
+	object store.DecisionObject
+	digest string
+}
+
+// decisionSpec is what a decision matches. Statement is that of its object, so that no two statements of an object have the same digest.
 type decisionSpec struct {
+	Statement       string   `json:"statement,omitempty"`
 	Vulnerabilities []string `json:"vulnerabilities,omitempty"`
 	Packages        []string `json:"packages,omitempty"`
 	Images          []string `json:"images,omitempty"`
@@ -75,6 +82,8 @@ type newDecision struct {
 	// over says that it ends before it begins, replaces that another one of the same object applied until now.
 	over, replaces bool
 	findings       []int64
+	// statement and rule are those of a statement of a VEX document, "" for others.
+	statement, rule string
 }
 
 // decisionOf reads a decision.
@@ -89,13 +98,13 @@ func decisionOf(d *store.Decision) (*newDecision, error) {
 			return nil, err
 		}
 	}
-	if !d.Status.Suppresses() && d.Status != model.DecisionUnderInvestigation {
+	if !d.Status.Suppresses() && d.Status != model.DecisionUnderInvestigation && d.Status != model.DecisionAffected {
 		return nil, fmt.Errorf("%q is not a status", d.Status)
 	}
 	if len(d.Vulnerabilities)+len(d.Packages) == 0 {
 		return nil, errors.New("it names neither a vulnerability nor a package")
 	}
-	if len(d.Vulnerabilities) > store.MaxDecisionVulnerabilities || len(d.Packages) > store.MaxDecisionPackages {
+	if d.Rule == "" && len(d.Vulnerabilities) > store.MaxDecisionVulnerabilities || len(d.Packages) > store.MaxDecisionPackages {
 		return nil, fmt.Errorf("it names %d vulnerabilities and %d packages, the maximum is %d and %d", len(d.Vulnerabilities), len(d.Packages),
 			store.MaxDecisionVulnerabilities, store.MaxDecisionPackages)
 	}
@@ -106,6 +115,7 @@ func decisionOf(d *store.Decision) (*newDecision, error) {
 		},
 		suppresses: boolean(d.Status.Suppresses() && !d.DryRun), unfixed: boolean(d.Unfixed),
 		justification: sqldb.Truncate(d.Justification, maxIdentifier), comment: sqldb.Truncate(d.Comment, maxComment),
+		statement: d.Object.Statement, rule: d.Rule,
 	}
 	for _, id := range d.Vulnerabilities {
 		names := spellings(id)
@@ -123,7 +133,7 @@ func decisionOf(d *store.Decision) (*newDecision, error) {
 	if n.reach, err = readReach(d); err != nil {
 		return nil, err
 	}
-	spec := decisionSpec{slices.Sorted(slices.Values(d.Vulnerabilities)), slices.Sorted(slices.Values(d.Packages)), slices.Sorted(slices.Values(d.Images))}
+	spec := decisionSpec{d.Object.Statement, slices.Sorted(slices.Values(d.Vulnerabilities)), slices.Sorted(slices.Values(d.Packages)), slices.Sorted(slices.Values(d.Images))}
 	content, err := json.Marshal(spec)
 	if err != nil {
 		return nil, err
@@ -223,6 +233,9 @@ func planDecisions(tx *gorm.DB, source string, decisions []store.Decision, now i
 		}
 		seen[object] = true
 		wanted, err := decisionOf(&decisions[i])
+		if err == nil && (wanted.rule != "" || wanted.statement != "") {
+			err = errors.New("it has a rule or names a statement, as only those of VEX documents may")
+		}
 		if err != nil {
 			plan.problems[object] = store.DecisionProblem{Reason: store.DecisionInvalid, Message: err.Error()}
 			continue
@@ -419,20 +432,20 @@ func (t *txn) beginDecisions(source string, plan *decisionPlan) error {
 		return err
 	}
 	var rows []decisionRow
-	err = t.Raw("SELECT d.id, d.kind, d.namespace, d.name FROM decisions d WHERE d.source = ? AND d.until_time = ?", source, int64(stillOpen)).Scan(&rows).Error
+	err = t.Raw("SELECT d.id, d.kind, d.namespace, d.name, d.digest FROM decisions d WHERE d.source = ? AND d.until_time = ?", source, int64(stillOpen)).Scan(&rows).Error
 	if err != nil {
 		return err
 	}
-	ids := make(map[store.DecisionObject]int64, len(rows))
+	ids := make(map[decisionName]int64, len(rows))
 	for i := range rows {
-		ids[rows[i].object()] = rows[i].ID
+		ids[decisionName{rows[i].object(), rows[i].Digest}] = rows[i].ID
 	}
 	var names, matches []any
 	for _, n := range begin {
 		if n.over {
 			continue
 		}
-		n.row.ID = ids[n.row.object()]
+		n.row.ID = ids[decisionName{n.row.object(), n.row.Digest}]
 		if len(n.names) == 0 {
 			names = append(names, "", n.row.ID)
 		}

@@ -35,7 +35,7 @@ func checkDecisions(t *testing.T, s *Store) {
 	}
 	var decisions []struct {
 		ID, Suppresses, Unfixed, Reach int64
-		Spec                           string
+		Spec, Rule                     string
 	}
 	var got, want []pair
 	var suppressions, wantSuppressed []suppressed
@@ -49,7 +49,8 @@ func checkDecisions(t *testing.T, s *Store) {
 		{"SELECT " + matchedColumns + `, f.vulnerability_pk FROM findings f JOIN packages p ON p.id = f.package_pk
 			WHERE f.until_gen > (SELECT COALESCE(MAX(g.number), 0) FROM generations g WHERE g.state = 'Current') ORDER BY f.id`, &findings},
 		{"SELECT n.name, n.vulnerability_pk, v.vulnerability_id FROM vulnerability_names n JOIN vulnerabilities v ON v.id = n.vulnerability_pk", &names},
-		{"SELECT id, suppresses, unfixed, reach, spec FROM decisions WHERE until_time = 9223372036854775807 ORDER BY id", &decisions},
+		{`SELECT d.id, d.suppresses, d.unfixed, d.reach, d.spec, COALESCE(r.rule, '') AS rule FROM decisions d LEFT JOIN decision_rules r ON r.decision_pk = d.id
+			WHERE d.until_time = 9223372036854775807 ORDER BY d.id`, &decisions},
 		{"SELECT finding_id, decision_pk FROM decision_findings ORDER BY finding_id, decision_pk", &got},
 		{"SELECT finding_id, reach FROM finding_suppressions ORDER BY finding_id, reach", &suppressions},
 		{"SELECT id, image_id FROM images ORDER BY id", &images},
@@ -73,10 +74,21 @@ func checkDecisions(t *testing.T, s *Store) {
 			known[name.VulnerabilityPk] = append(known[name.VulnerabilityPk], name.Name)
 		}
 	}
+	matches := func(finding int64, n int) {
+		d := &decisions[n]
+		want = append(want, pair{finding, d.ID})
+		if one := (suppressed{finding, d.Reach}); d.Suppresses != 0 && !slices.Contains(wantSuppressed, one) {
+			wantSuppressed = append(wantSuppressed, one)
+		}
+	}
 	for i := range findings {
 		f, vulnerability := &findings[i].Finding, findings[i].VulnerabilityPk
-		id := decision.IdentityOf(&model.Package{Type: f.Type, Name: f.Name, Version: f.Version, Distro: f.Distro, PURL: f.Purl})
-		for _, d := range decisions {
+		p := model.Package{Type: f.Type, Name: f.Name, Version: f.Version, Distro: f.Distro, PURL: f.Purl}
+		id := decision.IdentityOf(&p)
+		var rules []decision.Rule
+		var ruled []int // The decisions with these rules.
+		for n := range decisions {
+			d := &decisions[n]
 			var spec decisionSpec
 			if err := fromJSON(d.Spec, &spec); err != nil {
 				t.Fatal(err)
@@ -88,15 +100,27 @@ func checkDecisions(t *testing.T, s *Store) {
 			named := len(spec.Vulnerabilities) == 0 || slices.ContainsFunc(spec.Vulnerabilities, func(id string) bool {
 				return slices.ContainsFunc(spellings(id), func(name string) bool { return slices.Contains(known[vulnerability], name) })
 			})
-			if !named || !m.Matches(&id, f.Fixable != 0) {
+			if named && d.Rule != "" {
+				rule, err := s.rules.Parse(d.Rule)
+				if err != nil {
+					t.Fatal(err)
+				}
+				rules, ruled = append(rules, rule), append(ruled, n)
 				continue
 			}
-			want = append(want, pair{f.ID, d.ID})
-			if one := (suppressed{f.ID, d.Reach}); d.Suppresses != 0 && !slices.Contains(wantSuppressed, one) {
-				wantSuppressed = append(wantSuppressed, one)
+			if named && m.Matches(&id, f.Fixable != 0) {
+				matches(f.ID, n)
+			}
+		}
+		if s.rules != nil {
+			if n := s.rules.Decide(&p, rules); n >= 0 {
+				matches(f.ID, ruled[n])
 			}
 		}
 	}
+	slices.SortFunc(want, func(a, b pair) int {
+		return gocmp.Or(gocmp.Compare(a.FindingID, b.FindingID), gocmp.Compare(a.DecisionPk, b.DecisionPk))
+	})
 	slices.SortFunc(wantSuppressed, func(a, b suppressed) int {
 		return gocmp.Or(gocmp.Compare(a.FindingID, b.FindingID), gocmp.Compare(a.Reach, b.Reach))
 	})

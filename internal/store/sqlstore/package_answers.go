@@ -30,7 +30,7 @@ func (s *Store) SaveAnswers(ctx context.Context, resultSet int64, answers map[in
 	}
 	ids := slices.Sorted(maps.Keys(contents))
 	return s.write(ctx, what, func(tx *txn) error {
-		w := answerWriter{txn: tx, answers: contents}
+		w := answerWriter{txn: tx, answers: contents, rules: &ruleReader{rules: s.rules}}
 		if err := w.choose(resultSet); err != nil {
 			return err
 		}
@@ -52,6 +52,7 @@ type answerWriter struct {
 	diff                  answerDiff
 	// matchers are those of decisions, as far as they were read.
 	matchers map[int64]*decision.Matcher
+	rules    *ruleReader
 }
 
 // answerDiff is what has to be written for some packages.

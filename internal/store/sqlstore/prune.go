@@ -67,6 +67,8 @@ func (s *Store) pruneRest(ctx context.Context, what string, before time.Time, cl
 			before    int64
 		}{
 			{"DELETE FROM repository_sizes WHERE updated_at < ? AND repository NOT IN (SELECT i.repository FROM images i)", micros(before)},
+			// Documents change more often than exceptions, and each change is a new row.
+			{"DELETE FROM decisions WHERE source = 'vex' AND until_time < ?", micros(before)},
 			{"DELETE FROM object_states WHERE COALESCE((SELECT l.at FROM object_last_seen l WHERE l.object = object_states.object), 0) < ?", unseen},
 			{"DELETE FROM object_last_seen WHERE at < ?", unseen},
 		} {

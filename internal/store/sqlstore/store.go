@@ -16,6 +16,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"k8s.io/utils/clock"
 
+	"github.com/scanner-operator/scanner-operator/internal/decision"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
@@ -45,6 +46,8 @@ type Config struct {
 	Wait bool
 	// Cluster names the cluster in the history of running images; it may be empty. At most 255 bytes.
 	Cluster string
+	// Rules evaluates the rules of VEX statements. Without it, SyncVEX fails, and rules that are stored match nothing that is found.
+	Rules decision.Rules
 }
 
 // Store implements store.Store.
@@ -56,6 +59,7 @@ type Store struct {
 	matchBounds matchBounds
 	encoder     *zstd.Encoder
 	decoder     *zstd.Decoder
+	rules       decision.Rules
 
 	suppressed suppressedCount
 
@@ -71,7 +75,7 @@ var _ store.Store = (*Store)(nil)
 func Open(ctx context.Context, config Config) (*Store, error) {
 	s := &Store{
 		clock: config.Clock, cluster: sqldb.Truncate(config.Cluster, maxIdentifier), changed: make(chan struct{}),
-		matchBounds: matchBounds{store.MaxDecisionMatches, store.MaxAllDecisionMatches},
+		rules: config.Rules, matchBounds: matchBounds{store.MaxDecisionMatches, store.MaxAllDecisionMatches},
 	}
 	if s.clock == nil {
 		s.clock = clock.RealClock{}

@@ -6,6 +6,7 @@ const statuses: Record<DecisionStatus, string> = {
   AcceptedRisk: "Accepted risk",
   UnderInvestigation: "Under investigation",
   Fixed: "Fixed",
+  Affected: "Affected",
 };
 
 export const statusOf = ({ status }: Decision) => statuses[status];

@@ -6,11 +6,11 @@ import type { DecisionObject } from "./decisionObject.ts";
 import type { DecisionStatus } from "./decisionStatus.ts";
 
 /**
- * What was decided about a finding, and the object that states it, such as a ClusterVulnerabilityException.
+ * What was decided about a finding, and the object that states it, such as a ClusterVulnerabilityException or a VEXSource.
  */
 export interface Decision {
   status: DecisionStatus;
-  /** False if the decision does not suppress the finding: it is a dry run, or its status is UnderInvestigation. */
+  /** False if the decision does not suppress the finding: it is a dry run, or its status is UnderInvestigation or Affected. */
   suppresses: boolean;
   /** Why the status is NotAffected, with a value of VEX such as component_not_present. */
   justification?: string;

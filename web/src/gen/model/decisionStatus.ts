@@ -6,7 +6,7 @@
 /**
  * NotAffected: the vulnerability cannot be exploited. FalsePositive: the package does not have it. AcceptedRisk: it is real, and is not
  * fixed for now. Fixed: the package contains the fix, although its version does not show it. UnderInvestigation: not decided yet; findings
- * are not suppressed.
+ * are not suppressed. Affected: a VEX document states that the vulnerability can be exploited; findings are not suppressed.
  */
 export type DecisionStatus = (typeof DecisionStatus)[keyof typeof DecisionStatus];
 
@@ -16,4 +16,5 @@ export const DecisionStatus = {
   AcceptedRisk: "AcceptedRisk",
   UnderInvestigation: "UnderInvestigation",
   Fixed: "Fixed",
+  Affected: "Affected",
 } as const;

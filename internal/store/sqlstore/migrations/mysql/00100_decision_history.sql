@@ -9,7 +9,7 @@ CREATE OR REPLACE VIEW decision_history AS
         CASE WHEN d.until_time < 9223372036854775807 THEN DATE_FORMAT(TIMESTAMPADD(SECOND, d.until_time DIV 1000000, '1970-01-01'), '%Y-%m-%dT%H:%i:%sZ') END AS until_time,
         CASE WHEN d.ended_by <> '' THEN d.ended_by END AS ended_by,
         CASE WHEN d.expires_at > 0 THEN DATE_FORMAT(TIMESTAMPADD(SECOND, d.expires_at DIV 1000000, '1970-01-01'), '%Y-%m-%dT%H:%i:%sZ') END AS expires_at,
-        LAG(d.status) OVER (PARTITION BY d.source, d.kind, d.namespace, d.name ORDER BY d.id) AS previous_status
+        CASE WHEN d.source <> 'vex' THEN LAG(d.status) OVER (PARTITION BY d.source, d.kind, d.namespace, d.name ORDER BY d.id) END AS previous_status
     FROM decisions d;
 
 -- +goose Down

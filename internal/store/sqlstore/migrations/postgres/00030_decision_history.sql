@@ -9,7 +9,7 @@ CREATE VIEW decision_history AS
         CASE WHEN d.until_time < 9223372036854775807 THEN TO_CHAR(TO_TIMESTAMP(d.until_time / 1000000) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') END AS until_time,
         CASE WHEN d.ended_by <> '' THEN d.ended_by END AS ended_by,
         CASE WHEN d.expires_at > 0 THEN TO_CHAR(TO_TIMESTAMP(d.expires_at / 1000000) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') END AS expires_at,
-        LAG(d.status) OVER (PARTITION BY d.source, d.kind, d.namespace, d.name ORDER BY d.id) AS previous_status
+        CASE WHEN d.source <> 'vex' THEN LAG(d.status) OVER (PARTITION BY d.source, d.kind, d.namespace, d.name ORDER BY d.id) END AS previous_status
     FROM decisions d;
 
 -- +goose Down

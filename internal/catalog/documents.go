@@ -1,0 +1,294 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/registries"
+	"github.com/scanner-operator/scanner-operator/internal/truncate"
+)
+
+const (
+	// documentTimeout bounds one fetch of documents.
+	documentTimeout = 2 * time.Minute
+	// maxSignatureBytes bounds a detached signature.
+	maxSignatureBytes = 16 << 10
+	// maxVersion bounds an ETag in bytes; a longer one is not used.
+	maxVersion = 200
+)
+
+// predicatesVEX are the predicate types of attestations that are OpenVEX documents.
+var predicatesVEX = []string{"https://openvex.dev/ns", "https://openvex.dev/ns/v0.2.0", "https://openvex.dev/ns/v0.0.1"}
+
+// The errors of Documents.
+var (
+	// ErrNotModified says that the documents are those of the version in the request.
+	ErrNotModified = errors.New("not modified")
+	// ErrSignature says that no signature of a document verifies.
+	ErrSignature = errors.New("the signature does not verify")
+)
+
+// Documents fetches documents that are not images, by HTTP or from registries, as images are pulled: without access to the machine's own services
+// and to those of its cloud.
+type Documents struct {
+	// Registries says how to reach registries, and which proxy and certificate authorities to use in general.
+	Registries registries.Config
+	// PlainHTTP lists registries, as host or host:port, that may be asked without TLS; loopback always may.
+	PlainHTTP []string
+	// MaxBytes bounds each document.
+	MaxBytes int64
+}
+
+// DocumentRequest says what to fetch.
+type DocumentRequest struct {
+	// URL is that of a document, with the scheme https, or Reference that of an artifact, as REGISTRY/REPOSITORY and a tag or a digest.
+	URL, Reference string
+	// CABundle holds certificate authorities in PEM that are trusted for URL as well.
+	CABundle string
+	// Key is what documents have to be signed with, nil if they need not be. The signature of a URL is at the same URL with the suffix ".sig".
+	Key *registries.Key
+	// Version is that of the documents that are known, "" for none.
+	Version string
+}
+
+// Document is a document that was fetched.
+type Document struct {
+	Name    string
+	Content []byte
+}
+
+// Fetch returns documents with their version, which is "" if it is not known. The error is ErrNotModified if they have the version of the request,
+// and ErrSignature if a signature does not verify. It contains no secret.
+func (d *Documents) Fetch(ctx context.Context, request DocumentRequest) (documents []Document, version string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, documentTimeout)
+	defer cancel()
+	if request.Reference != "" {
+		return d.artifact(ctx, &request)
+	}
+	return d.download(ctx, &request)
+}
+
+// download fetches the document at a URL.
+func (d *Documents) download(ctx context.Context, request *DocumentRequest) ([]Document, string, error) {
+	target, err := url.Parse(request.URL)
+	if err != nil || target.Scheme != "https" || target.Hostname() == "" || target.User != nil {
+		return nil, "", errors.New("the URL is not https://HOST/PATH without a user name")
+	}
+	config := d.Registries
+	if request.CABundle != "" {
+		config.CABundle += "\n" + request.CABundle
+	}
+	client, err := newHTTPClient(hostRules{registry: target.Host, what: "the host"}, config, "")
+	if err != nil {
+		return nil, "", err
+	}
+	defer client.CloseIdleConnections()
+	content, header, err := get(ctx, client, target.String(), request.Version, d.MaxBytes)
+	if err != nil {
+		return nil, "", err
+	}
+	if request.Key != nil {
+		signed := *target
+		signed.Path, signed.RawPath = target.Path+".sig", ""
+		text, _, err := get(ctx, client, signed.String(), "", maxSignatureBytes)
+		if err != nil {
+			return nil, "", fmt.Errorf("%w: fetch the signature: %w", ErrSignature, err)
+		}
+		signature, err := base64.StdEncoding.DecodeString(strings.TrimSpace(string(text)))
+		if err != nil || !request.Key.Verify(content, signature) {
+			return nil, "", fmt.Errorf("%w: the key in spec.signature did not make the signature of the document", ErrSignature)
+		}
+	}
+	return []Document{{Name: "document", Content: content}}, versionOf(header), nil
+}
+
+// get reads a document of at most limit bytes.
+func get(ctx context.Context, client *http.Client, target, version string, limit int64) ([]byte, http.Header, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	request.Header.Set("User-Agent", userAgent)
+	request.Header.Set("Accept", "application/json, */*;q=0.5")
+	if modified, found := strings.CutPrefix(version, "modified "); found {
+		request.Header.Set("If-Modified-Since", modified)
+	} else if version != "" {
+		request.Header.Set("If-None-Match", version)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, nil, withoutURL(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	switch {
+	case response.StatusCode == http.StatusNotModified && version != "":
+		return nil, nil, ErrNotModified
+	case response.StatusCode != http.StatusOK:
+		return nil, nil, fmt.Errorf("the server responded with %d %s", response.StatusCode, http.StatusText(response.StatusCode))
+	}
+	content, err := io.ReadAll(io.LimitReader(response.Body, limit+1))
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the response: %w", err)
+	}
+	if int64(len(content)) > limit {
+		return nil, nil, fmt.Errorf("the response is larger than the limit of %d bytes", limit)
+	}
+	return content, response.Header, nil
+}
+
+// versionOf is the version that a response states.
+func versionOf(header http.Header) string {
+	version := header.Get("ETag")
+	if modified := header.Get("Last-Modified"); version == "" && modified != "" {
+		version = "modified " + modified
+	}
+	if len(version) > maxVersion {
+		return ""
+	}
+	return version
+}
+
+// artifact fetches the documents of an artifact: its layers in JSON, and OpenVEX attestations that are its layers or its referrers.
+func (d *Documents) artifact(ctx context.Context, request *DocumentRequest) ([]Document, string, error) {
+	reference, err := name.ParseReference(request.Reference)
+	if err != nil {
+		return nil, "", fmt.Errorf("%q is not a reference: %w", truncate.Ellipsis(request.Reference, 300), err)
+	}
+	repository := reference.Context()
+	rules := hostRules{registry: repository.RegistryStr(), plainHTTP: slices.Concat(d.PlainHTTP, d.Registries.PlainHTTP())}
+	client, err := newHTTPClient(rules, d.Registries, "")
+	if err != nil {
+		return nil, "", err
+	}
+	defer client.CloseIdleConnections()
+	s := &attestationSearch{
+		client:     &registryClient{http: client, rules: rules, repository: repository, scheme: "https", sleep: sleepContext},
+		predicates: predicatesVEX,
+	}
+	var skipped []error
+	s.skipped = func(err error) { skipped = append(skipped, err) }
+	layers, err := s.documentLayers(ctx, reference)
+	if err != nil {
+		return nil, "", err
+	}
+	digests := make([]string, len(layers))
+	for i := range layers {
+		digests[i] = layers[i].Digest.String()
+	}
+	slices.Sort(digests)
+	version := digestOf([]byte(strings.Join(digests, "\n")))
+	if len(layers) > 0 && version == request.Version {
+		return nil, "", ErrNotModified
+	}
+	var documents []Document
+	for i := range layers {
+		content, err := s.document(ctx, layers[i], request.Key, d.MaxBytes)
+		switch {
+		case err != nil:
+			return nil, "", fmt.Errorf("the layer %s: %w", layers[i].Digest, err)
+		case content != nil:
+			documents = append(documents, Document{Name: layers[i].Digest.String(), Content: content})
+		}
+	}
+	if len(documents) == 0 {
+		return nil, "", errors.Join(append([]error{errors.New("the artifact has no layer in JSON and no attestation with an OpenVEX document")}, skipped...)...)
+	}
+	return documents, version, nil
+}
+
+func digestOf(content []byte) string {
+	digest, _, err := v1.SHA256(bytes.NewReader(content))
+	if err != nil {
+		return ""
+	}
+	return digest.String()
+}
+
+// documentLayers lists what may be a document, each once.
+func (s *attestationSearch) documentLayers(ctx context.Context, reference name.Reference) ([]v1.Descriptor, error) {
+	raw, _, err := s.client.read(ctx, "manifests/"+reference.Identifier(), acceptedManifests, maxManifestBytes)
+	if err != nil {
+		return nil, err
+	}
+	digest := digestOf(raw)
+	if wanted, err := v1.NewHash(reference.Identifier()); err == nil && wanted.String() != digest {
+		return nil, failf(model.ReasonCatalogFailed, "the manifest has the digest %s instead of %s", digest, wanted)
+	}
+	var layers []v1.Descriptor
+	if manifest, err := v1.ParseManifest(bytes.NewReader(raw)); err == nil {
+		layers = slices.DeleteFunc(manifest.Layers, func(d v1.Descriptor) bool {
+			return !isJSON(d.MediaType) && !isAttestation(string(d.MediaType)) || !s.mayHold(&d)
+		})
+	}
+	for _, list := range []func(context.Context, string) ([]v1.Descriptor, error){s.referrers, s.tagged} {
+		more, err := list(ctx, digest)
+		if err != nil {
+			return nil, err
+		}
+		layers = append(layers, more...)
+	}
+	seen := map[v1.Hash]bool{}
+	layers = slices.DeleteFunc(layers, func(d v1.Descriptor) bool {
+		again := seen[d.Digest]
+		seen[d.Digest] = true
+		return again
+	})
+	if len(layers) > maxAttestations {
+		return nil, errManyAttestations
+	}
+	return layers, nil
+}
+
+func isJSON(mediaType types.MediaType) bool { return strings.HasSuffix(string(mediaType), "json") }
+
+// document returns the document in a layer, nil if the layer is an attestation of something else.
+func (s *attestationSearch) document(ctx context.Context, layer v1.Descriptor, key *registries.Key, limit int64) ([]byte, error) {
+	if layer.Size > 2*limit {
+		return nil, fmt.Errorf("it has %d bytes, more than the limit of %d", layer.Size, 2*limit)
+	}
+	content, err := s.blob(ctx, layer)
+	if err != nil {
+		return nil, err
+	}
+	if !isAttestation(string(layer.MediaType)) {
+		if key != nil {
+			return nil, fmt.Errorf("%w: it is not an attestation; with a key, documents must be signed attestations", ErrSignature)
+		}
+		return content, nil
+	}
+	payload := content // BuildKit does not put statements into envelopes.
+	if layer.MediaType != typeInToto || key != nil {
+		var signed *envelope
+		if signed, payload, err = readEnvelope(content); err != nil {
+			return nil, err
+		}
+		if key != nil {
+			if _, err := signed.verify(payload, []registries.Key{*key}); err != nil {
+				return nil, fmt.Errorf("%w: the key in spec.signature did not sign the attestation", ErrSignature)
+			}
+		}
+	}
+	var in statement
+	if err := json.Unmarshal(payload, &in); err != nil || !slices.Contains(statementTypes, in.Type) {
+		return nil, errors.New("its payload is no in-toto statement in JSON")
+	}
+	if !slices.Contains(predicatesVEX, in.PredicateType) {
+		return nil, nil
+	}
+	return in.Predicate, nil
+}

@@ -1,0 +1,16 @@
+package decision
+
+import "github.com/scanner-operator/scanner-operator/internal/model"
+
+// Rules reads and evaluates the rules of decisions that follow from documents. Rules about the same vulnerability can contradict each other:
+// one of them decides.
+type Rules interface {
+	// Parse reads a rule. The text is one that was given with a decision.
+	Parse(text string) (Rule, error)
+	// Decide returns the index of the rule that decides about a finding in a package, -1 if none is about the package. All rules name the
+	// vulnerability of the finding. Of the package it reads only what the fingerprint covers. The order of the rules has no effect.
+	Decide(p *model.Package, rules []Rule) int
+}
+
+// Rule is a rule that was read, in the form that its Rules understand.
+type Rule any

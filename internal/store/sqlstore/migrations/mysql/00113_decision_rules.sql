@@ -1,0 +1,14 @@
+-- +goose NO TRANSACTION
+-- +goose Up
+-- What decisions that apply and are statements of VEX documents are about.
+CREATE TABLE IF NOT EXISTS decision_rules (
+    decision_pk BIGINT NOT NULL,
+    statement   VARCHAR(255) NOT NULL, -- tells the decisions of one object apart
+    digest      VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, -- of the rule
+    rule        LONGTEXT NOT NULL,
+    PRIMARY KEY (decision_pk),
+    FOREIGN KEY (decision_pk) REFERENCES decisions (id) ON DELETE CASCADE
+) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- +goose Down
+DROP TABLE decision_rules;

@@ -1,0 +1,41 @@
+-- VEX documents, and the decisions that are statements of them.
+
+-- +goose Up
+-- What was fetched for an object of the cluster, or uploaded by a user.
+CREATE TABLE vex_sources (
+    id       INTEGER PRIMARY KEY AUTOINCREMENT,
+    kind     TEXT NOT NULL, -- 'VEXSource', 'VEXDocument'
+    name     TEXT NOT NULL,
+    author   TEXT NOT NULL,
+    version  TEXT NOT NULL, -- of what was fetched, such as an ETag
+    saved_at BIGINT NOT NULL,
+    UNIQUE (kind, name)
+);
+CREATE TABLE vex_documents (
+    id        INTEGER PRIMARY KEY AUTOINCREMENT,
+    source_pk BIGINT NOT NULL REFERENCES vex_sources (id) ON DELETE CASCADE,
+    name      TEXT NOT NULL,
+    sha256    TEXT NOT NULL,
+    size      BIGINT NOT NULL,
+    UNIQUE (source_pk, name)
+);
+CREATE TABLE vex_document_parts (
+    document_pk BIGINT NOT NULL REFERENCES vex_documents (id) ON DELETE CASCADE,
+    part        BIGINT NOT NULL,
+    content     BLOB   NOT NULL,
+    PRIMARY KEY (document_pk, part)
+);
+-- What decisions that apply and are statements of VEX documents are about.
+CREATE TABLE decision_rules (
+    decision_pk BIGINT NOT NULL PRIMARY KEY REFERENCES decisions (id) ON DELETE CASCADE,
+    statement   TEXT NOT NULL, -- tells the decisions of one object apart
+    digest      TEXT NOT NULL, -- of the rule
+    rule        TEXT NOT NULL
+);
+
+-- +goose Down
+DROP TABLE decision_rules;
+DELETE FROM decisions WHERE source = 'vex';
+DROP TABLE vex_document_parts;
+DROP TABLE vex_documents;
+DROP TABLE vex_sources;

@@ -1,0 +1,429 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"gorm.io/gorm"
+
+	"github.com/scanner-operator/scanner-operator/internal/decision"
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+// Statements of VEX documents contradict each other, so that one may override another. Of the statements about a finding, decision_findings has
+// the one that decides. Whenever statements begin, end or change, all findings are looked at again that they name.
+
+// vexPlan is what makes the decisions of VEX documents those that are wanted.
+type vexPlan struct {
+	changed, deleted []decisionRow
+	begin            []*newDecision
+	// revised have another rule, and are otherwise the same.
+	revised []*newDecision
+	// before and after count the statements of each object.
+	before, after map[store.DecisionObject]int
+}
+
+func (p *vexPlan) empty() bool {
+	return len(p.changed)+len(p.deleted)+len(p.begin)+len(p.revised) == 0
+}
+
+// SyncVEX implements store.VEXDocuments.
+func (s *Store) SyncVEX(ctx context.Context, revision string, decisions []store.Decision) error {
+	const what = "apply VEX documents"
+	if s.rules == nil {
+		return fmt.Errorf("%s: the store was opened without rules", what)
+	}
+	if len(decisions) > store.MaxVEXDecisions {
+		return fmt.Errorf("%s: they have %d statements, the maximum is %d: delete some documents: %w", what, len(decisions), store.MaxVEXDecisions, store.ErrVEXTooMany)
+	}
+	wanted := make([]*newDecision, len(decisions))
+	size := 0
+	for i := range decisions {
+		if size += len(decisions[i].Rule); size > store.MaxVEXRuleBytes {
+			return fmt.Errorf("%s: the products of their statements take more than %d bytes: delete some documents: %w", what, store.MaxVEXRuleBytes, store.ErrVEXTooMany)
+		}
+		n, err := decisionOf(&decisions[i])
+		if err == nil && (n.rule == "" || len(n.names) == 0 || len(decisions[i].Packages)+len(decisions[i].Images) > 0 || n.row.ExpiresAt != 0 || n.unfixed != 0) {
+			err = errors.New("a decision of a VEX document has a rule and vulnerabilities, and nothing else")
+		}
+		if err == nil {
+			err = checkIdentifier("the statement of the object", n.statement)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %s %s: %w", what, decisions[i].Object.Kind, decisions[i].Object.Name, err)
+		}
+		wanted[i] = n
+	}
+	settled := false
+	err := s.read(ctx, what, func(tx *gorm.DB) error {
+		plan, err := planVEX(tx, revision, wanted)
+		settled = err == nil && plan.empty()
+		return err
+	})
+	if err != nil || settled {
+		return err
+	}
+	return s.write(ctx, what, func(tx *txn) error {
+		plan, err := planVEX(tx.DB, revision, wanted)
+		if err != nil {
+			return err
+		}
+		return tx.carryOutVEX(s.rules, plan)
+	})
+}
+
+// planVEX compares what is wanted with what applies.
+func planVEX(tx *gorm.DB, revision string, wanted []*newDecision) (*vexPlan, error) {
+	if _, now, err := listVEX(tx); err != nil || now != revision {
+		return nil, cmp.Or(err, store.ErrVEXChanged)
+	}
+	var others int
+	err := tx.Raw("SELECT COUNT(*) FROM decisions WHERE until_time = ? AND source <> ?", int64(stillOpen), store.DecisionSourceVEX).Scan(&others).Error
+	if err != nil {
+		return nil, err
+	}
+	if others+len(wanted) > store.MaxDecisions {
+		return nil, fmt.Errorf("%d statements of VEX documents and %d other decisions; the maximum is %d: delete some: %w", len(wanted), others, store.MaxDecisions, store.ErrVEXTooMany)
+	}
+	var rows []struct {
+		Decision              decisionRow `gorm:"embedded"`
+		Statement, RuleDigest string
+	}
+	err = tx.Raw("SELECT "+decisionColumns+`, r.statement, r.digest AS rule_digest FROM decisions d JOIN decision_rules r ON r.decision_pk = d.id
+		WHERE d.source = ? AND d.until_time = ? ORDER BY d.id`, store.DecisionSourceVEX, int64(stillOpen)).Scan(&rows).Error
+	if err != nil {
+		return nil, err
+	}
+	plan := &vexPlan{before: map[store.DecisionObject]int{}, after: map[store.DecisionObject]int{}}
+	type applied struct {
+		row  *decisionRow
+		rule string
+	}
+	applies := make(map[store.DecisionObject]applied, len(rows))
+	for i := range rows {
+		object := rows[i].Decision.object()
+		plan.before[object]++
+		object.Statement = rows[i].Statement
+		applies[object] = applied{&rows[i].Decision, rows[i].RuleDigest}
+	}
+	for _, n := range wanted {
+		object := n.row.object()
+		plan.after[object]++
+		object.Statement = n.statement
+		before, found := applies[object]
+		delete(applies, object)
+		switch {
+		case !found:
+			plan.begin = append(plan.begin, n)
+		case before.row.Digest != n.row.Digest:
+			plan.changed = append(plan.changed, *before.row)
+			plan.begin = append(plan.begin, n)
+		case before.rule != contentDigest(n.rule):
+			n.row.ID = before.row.ID
+			plan.revised = append(plan.revised, n)
+		}
+	}
+	for _, before := range applies {
+		plan.deleted = append(plan.deleted, *before.row)
+	}
+	slices.SortFunc(plan.deleted, func(a, b decisionRow) int { return cmp.Compare(a.ID, b.ID) })
+	return plan, nil
+}
+
+// carryOutVEX ends, begins and revises statements, and tells of it.
+func (t *txn) carryOutVEX(rules decision.Rules, plan *vexPlan) error {
+	names := map[string]bool{}
+	for _, n := range slices.Concat(plan.begin, plan.revised) {
+		for _, name := range n.names {
+			names[name] = true
+		}
+	}
+	var touched []int64
+	for how, rows := range map[string][]decisionRow{endChanged: plan.changed, endDeleted: plan.deleted} {
+		ids := make([]int64, len(rows))
+		for i := range rows {
+			ids[i] = rows[i].ID
+		}
+		err := inParts(ids, func(part []int64) error {
+			var named []string
+			if err := t.Raw("SELECT DISTINCT name FROM decision_names WHERE decision_pk IN ?", part).Scan(&named).Error; err != nil {
+				return err
+			}
+			for _, name := range named {
+				names[name] = true
+			}
+			return t.Execute("DELETE FROM decision_rules WHERE decision_pk IN ?", part)
+		})
+		if err != nil {
+			return err
+		}
+		_, findings, err := t.endDecisions(rows, how)
+		if err != nil {
+			return err
+		}
+		touched = append(touched, findings...)
+	}
+	if err := t.beginDecisions(store.DecisionSourceVEX, &decisionPlan{begin: plan.begin}); err != nil {
+		return err
+	}
+	if err := t.saveRules(plan); err != nil {
+		return err
+	}
+	changed, err := t.resolve(rules, slices.Sorted(maps.Keys(names)))
+	if err != nil {
+		return err
+	}
+	if err := t.redecide(append(touched, changed...)); err != nil {
+		return err
+	}
+	return t.tellVEX(plan)
+}
+
+func (t *txn) saveRules(plan *vexPlan) error {
+	var values []any
+	for _, n := range plan.begin {
+		values = append(values, n.row.ID, n.statement, contentDigest(n.rule), n.rule)
+	}
+	for _, n := range plan.revised {
+		if err := t.Execute("UPDATE decision_rules SET digest = ?, rule = ? WHERE decision_pk = ?", contentDigest(n.rule), n.rule, n.row.ID); err != nil {
+			return err
+		}
+	}
+	return t.Insert("decision_rules", []string{"decision_pk", "statement", "digest", "rule"}, values, "")
+}
+
+// resolve finds out which statement decides about each live finding with one of the names, and returns the findings that have another one now.
+func (t *txn) resolve(rules decision.Rules, names []string) ([]int64, error) {
+	current, err := currentNumber(t.DB)
+	if err != nil {
+		return nil, err
+	}
+	found := map[int64]bool{}
+	err = inParts(names, func(part []string) error {
+		var ids []int64
+		err := t.Raw(`SELECT DISTINCT f.id FROM vulnerability_names n CROSS JOIN findings f
+			WHERE n.name IN ? AND f.vulnerability_pk = n.vulnerability_pk AND f.until_gen > ?`, part, current).Scan(&ids).Error
+		for _, id := range ids {
+			found[id] = true
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	reader := &ruleReader{rules: rules}
+	var touched []int64
+	err = inParts(slices.Sorted(maps.Keys(found)), func(part []int64) error {
+		changed, err := t.resolvePart(reader, part)
+		touched = append(touched, changed...)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var matches int
+	if err := t.Raw("SELECT COUNT(*) FROM decision_findings").Scan(&matches).Error; err != nil {
+		return nil, err
+	}
+	if matches > store.MaxAllDecisionMatches {
+		return nil, fmt.Errorf("all decisions together match %d findings, the maximum is %d: delete some VEX documents or exceptions: %w",
+			matches, store.MaxAllDecisionMatches, store.ErrVEXTooMany)
+	}
+	return touched, nil
+}
+
+// namedByVEX selects the statements of VEX documents that name the vulnerabilities of findings. The values are the findings.
+const namedByVEX = `SELECT DISTINCT f.id AS finding_id, dn.decision_pk FROM findings f CROSS JOIN vulnerabilities v CROSS JOIN vulnerability_names n
+	CROSS JOIN decision_names dn CROSS JOIN decision_rules r
+	WHERE f.id IN ? AND v.id = f.vulnerability_pk AND n.vulnerability_pk = f.vulnerability_pk AND dn.name = n.name AND r.decision_pk = dn.decision_pk AND ` + knownAs
+
+func (t *txn) resolvePart(reader *ruleReader, findings []int64) ([]int64, error) {
+	var pairs, before []struct{ FindingID, DecisionPk int64 }
+	if err := t.Raw(namedByVEX, findings).Scan(&pairs).Error; err != nil {
+		return nil, err
+	}
+	err := t.Raw(`SELECT m.finding_id, m.decision_pk FROM decision_findings m JOIN decision_rules r ON r.decision_pk = m.decision_pk WHERE m.finding_id IN ?`,
+		findings).Scan(&before).Error
+	if err != nil {
+		return nil, err
+	}
+	candidates := map[int64][]int64{}
+	for _, pair := range pairs {
+		candidates[pair.FindingID] = append(candidates[pair.FindingID], pair.DecisionPk)
+	}
+	decides, err := reader.decide(t.DB, candidates)
+	if err != nil {
+		return nil, err
+	}
+	var touched []int64
+	for _, pair := range before {
+		if decides[pair.FindingID] == pair.DecisionPk {
+			delete(decides, pair.FindingID)
+			continue
+		}
+		touched = append(touched, pair.FindingID)
+		if err := t.Execute("DELETE FROM decision_findings WHERE finding_id = ? AND decision_pk = ?", pair.FindingID, pair.DecisionPk); err != nil {
+			return nil, err
+		}
+	}
+	var values []any
+	for _, id := range slices.Sorted(maps.Keys(decides)) {
+		values = append(values, id, decides[id])
+		touched = append(touched, id)
+	}
+	return touched, t.Insert("decision_findings", []string{"finding_id", "decision_pk"}, values, "")
+}
+
+// tellVEX writes one event about each object whose statements differ.
+func (t *txn) tellVEX(plan *vexPlan) error {
+	differs := map[store.DecisionObject]bool{}
+	for _, n := range slices.Concat(plan.begin, plan.revised) {
+		differs[n.row.object()] = true
+	}
+	for _, row := range slices.Concat(plan.changed, plan.deleted) {
+		differs[row.object()] = true
+	}
+	var told []store.DecisionEvent
+	for object := range differs {
+		action := store.DecisionChanged
+		switch {
+		case plan.before[object] == 0:
+			action = store.DecisionApplied
+		case plan.after[object] == 0:
+			action = store.DecisionRemoved
+		}
+		var findings int
+		err := t.Raw(`SELECT COUNT(*) FROM decision_findings m JOIN decisions d ON d.id = m.decision_pk
+			WHERE d.source = ? AND d.kind = ? AND d.name = ? AND d.until_time = ?`, store.DecisionSourceVEX, object.Kind, object.Name, int64(stillOpen)).Scan(&findings).Error
+		if err != nil {
+			return err
+		}
+		told = append(told, store.DecisionEvent{Action: action, Object: &object, Findings: findings})
+	}
+	return t.tellDecisions(store.EventDecisionChanged, told)
+}
+
+// ruleReader reads rules and packages once, as far as they are needed.
+type ruleReader struct {
+	rules    decision.Rules
+	known    map[int64]decision.Rule
+	packages map[int64]*model.Package
+}
+
+// maxKnownRules and maxKnownPackages bound what a ruleReader remembers.
+const (
+	maxKnownRules    = 2_000
+	maxKnownPackages = 2_000
+)
+
+// decide returns the decision that decides about each finding, of those that name its vulnerability, without findings that none is about.
+// Candidates without a rule are ignored.
+func (r *ruleReader) decide(tx *gorm.DB, candidates map[int64][]int64) (map[int64]int64, error) {
+	decides := map[int64]int64{}
+	if len(candidates) == 0 || r.rules == nil {
+		return decides, nil
+	}
+	packages, err := r.packagesOf(tx, slices.Sorted(maps.Keys(candidates)))
+	if err != nil {
+		return nil, err
+	}
+	wanted := map[int64]bool{}
+	for _, ids := range candidates {
+		for _, id := range ids {
+			wanted[id] = true
+		}
+	}
+	if err := r.read(tx, wanted); err != nil {
+		return nil, err
+	}
+	for finding, ids := range candidates {
+		// The lists of the caller stay as they are.
+		ids = slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(ids))), func(id int64) bool { return r.known[id] == nil })
+		rules := make([]decision.Rule, len(ids))
+		for i, id := range ids {
+			rules[i] = r.known[id]
+		}
+		if p := packages[finding]; p != nil && len(rules) > 0 {
+			if n := r.rules.Decide(p, rules); n >= 0 {
+				decides[finding] = ids[n]
+			}
+		}
+	}
+	return decides, nil
+}
+
+// read reads the rules of decisions that are not known yet.
+func (r *ruleReader) read(tx *gorm.DB, wanted map[int64]bool) error {
+	if r.known == nil || len(r.known) > maxKnownRules {
+		r.known = map[int64]decision.Rule{}
+	}
+	ids := slices.DeleteFunc(slices.Sorted(maps.Keys(wanted)), func(id int64) bool { return r.known[id] != nil })
+	return inParts(ids, func(part []int64) error {
+		var rows []struct {
+			DecisionPk int64
+			Rule       string
+		}
+		if err := tx.Raw("SELECT r.decision_pk, r.rule FROM decision_rules r WHERE r.decision_pk IN ?", part).Scan(&rows).Error; err != nil {
+			return err
+		}
+		for _, row := range rows {
+			rule, err := r.rules.Parse(row.Rule)
+			if err != nil {
+				return err
+			}
+			r.known[row.DecisionPk] = rule
+		}
+		return nil
+	})
+}
+
+// packagesOf returns the packages of findings.
+func (r *ruleReader) packagesOf(tx *gorm.DB, findings []int64) (map[int64]*model.Package, error) {
+	if r.packages == nil || len(r.packages) > maxKnownPackages {
+		r.packages = map[int64]*model.Package{}
+	}
+	of := make(map[int64]int64, len(findings))
+	wanted := map[int64]bool{}
+	err := inParts(findings, func(part []int64) error {
+		var rows []struct{ ID, PackagePk int64 }
+		err := tx.Raw("SELECT f.id, f.package_pk FROM findings f WHERE f.id IN ?", part).Scan(&rows).Error
+		for _, row := range rows {
+			of[row.ID] = row.PackagePk
+			wanted[row.PackagePk] = r.packages[row.PackagePk] == nil
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	ids := slices.DeleteFunc(slices.Sorted(maps.Keys(wanted)), func(id int64) bool { return !wanted[id] })
+	err = inParts(ids, func(part []int64) error {
+		var rows []struct {
+			ID                                      int64
+			Type, Name, Version, Distro, Purl, Cpes string
+			MatchInput                              []byte
+		}
+		err := tx.Raw("SELECT p.id, p.type, p.name, p.version, p.distro, p.purl, p.cpes, p.match_input FROM packages p WHERE p.id IN ?", part).Scan(&rows).Error
+		if err != nil {
+			return err
+		}
+		for _, row := range rows {
+			p := &model.Package{Type: row.Type, Name: row.Name, Version: row.Version, Distro: row.Distro, PURL: row.Purl, MatchInput: row.MatchInput}
+			if err := fromJSON(row.Cpes, &p.CPEs); err != nil {
+				return err
+			}
+			r.packages[row.ID] = p
+		}
+		return nil
+	})
+	all := make(map[int64]*model.Package, len(findings))
+	for finding, id := range of {
+		all[finding] = r.packages[id]
+	}
+	return all, err
+}

@@ -1,0 +1,76 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// DecisionSourceVEX is the source of decisions that are statements of VEX documents.
+const DecisionSourceVEX = "vex"
+
+// The kinds of sources of VEX documents, as DecisionObject has them.
+const (
+	// VEXKindSource is an object of the cluster.
+	VEXKindSource = "VEXSource"
+	// VEXKindUpload is a document that a user has uploaded.
+	VEXKindUpload = "VEXDocument"
+)
+
+// Bounds of VEX documents.
+const (
+	// MaxVEXDocuments is the most documents of all sources, MaxVEXDocumentBytes the size of one, and MaxVEXBytes that of all together.
+	MaxVEXDocuments     = 100
+	MaxVEXDocumentBytes = 16 << 20
+	MaxVEXBytes         = 32 << 20
+	// MaxVEXDecisions is the most decisions of VEX documents that apply at a time, and MaxVEXRuleBytes the length of their rules together. It leaves
+	// room for others.
+	MaxVEXDecisions = MaxDecisions / 2
+	MaxVEXRuleBytes = 64 << 20
+)
+
+// The errors about VEX documents.
+var (
+	// ErrVEXChanged says that the documents are no longer those that the decisions follow from.
+	ErrVEXChanged = errors.New("the VEX documents have changed")
+	// ErrVEXTooMany says that a bound does not permit more; the message names it.
+	ErrVEXTooMany = errors.New("too many VEX documents or statements")
+)
+
+// VEXDocuments is the part of the store about VEX documents, and about the decisions that follow from them.
+type VEXDocuments interface {
+	// SaveVEX makes these the documents of a source. If it has the same already, only the version is replaced, and the revision stays.
+	SaveVEX(ctx context.Context, source VEXSource, documents []VEXContent) error
+	// DeleteVEX deletes a source with its documents, and tells whether there was one.
+	DeleteVEX(ctx context.Context, kind, name string) (bool, error)
+	// VEX lists the sources, the oldest first, with a revision that is another one when anything has changed.
+	VEX(ctx context.Context) (sources []VEXSource, revision string, err error)
+	// VEXContent returns the documents of a source, ErrNotFound if there is none.
+	VEXContent(ctx context.Context, kind, name string) ([]VEXContent, error)
+	// SyncVEX makes these the decisions of VEX documents that apply; the list is complete, and each has a Rule. Of the rules that match a finding
+	// one decides, and the finding has that decision only. The error is ErrVEXChanged if the documents have another revision, and ErrVEXTooMany if
+	// the bounds do not permit it; then nothing changes. When nothing differs it only reads.
+	SyncVEX(ctx context.Context, revision string, decisions []Decision) error
+}
+
+// VEXSource is where VEX documents come from.
+type VEXSource struct {
+	// Kind is VEXKindSource or VEXKindUpload, Name that of the object or the one that the user gave.
+	Kind, Name string
+	// Author is the user who uploaded the documents, "" for objects.
+	Author string
+	// Version says what was fetched, such as an ETag; opaque to the store.
+	Version string
+	// SavedAt, Documents, Bytes and SHA256 are set by the store. SHA256 is that of the document, or of the digests of all.
+	SavedAt   time.Time
+	Documents int
+	Bytes     int64
+	SHA256    string
+}
+
+// VEXContent is a document of a source.
+type VEXContent struct {
+	// Name tells the documents of a source apart.
+	Name    string
+	Content []byte
+}

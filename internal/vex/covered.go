@@ -1,0 +1,56 @@
+package vex
+
+import (
+	"strings"
+
+	"github.com/package-url/packageurl-go"
+
+	"github.com/scanner-operator/scanner-operator/internal/decision"
+	"github.com/scanner-operator/scanner-operator/internal/model"
+)
+
+// coveredPURL is the package URL of a package as Syft writes it, but made only of what the fingerprint covers: the package URL in the store is that
+// of the image which was known first. It has the qualifiers distro, epoch and, if the architecture is given, arch.
+func coveredPURL(p *model.Package, arch string) string {
+	id := decision.IdentityOf(p)
+	if id.Type == packageurl.TypeMaven && (p.Type == "java-archive" || p.Type == "jenkins-plugin") {
+		return p.PURL
+	}
+	last := len(id.Path) - 1
+	qualifiers := map[string]string{}
+	if arch != "" {
+		qualifiers["arch"] = arch
+	}
+	if p.Distro != "" {
+		qualifiers["distro"] = strings.Replace(p.Distro, ":", "-", 1)
+	}
+	if epoch, _, found := strings.Cut(p.Version, ":"); found && p.Type == "rpm" && id.Version != p.Version {
+		qualifiers["epoch"] = epoch
+	}
+	purl := packageurl.NewPackageURL(id.Type, strings.Join(id.Path[:last], "/"), id.Path[last], id.Version, packageurl.QualifiersFromMap(qualifiers), "")
+	return purl.ToString()
+}
+
+// distributionCPEs are the values of CPE_NAME in /etc/os-release by the ID of the distribution. MAJOR and VERSION stand for the version, MINOR for
+// what follows its first dot.
+var distributionCPEs = map[string]string{
+	"almalinux":     "cpe:/o:almalinux:almalinux:MAJOR::baseos",
+	"amzn":          "cpe:/o:amazon:amazon_linux:VERSION",
+	"centos":        "cpe:/o:centos:centos:MAJOR",
+	"fedora":        "cpe:/o:fedoraproject:fedora:VERSION",
+	"ol":            "cpe:/o:oracle:linux:MAJOR:MINOR:server",
+	"opensuse-leap": "cpe:/o:opensuse:leap:VERSION",
+	"rhel":          "cpe:/o:redhat:enterprise_linux:MAJOR::baseos",
+	"rocky":         "cpe:/o:rocky:rocky:MAJOR::baseos",
+	"sles":          "cpe:/o:suse:sles:MAJOR:spMINOR",
+}
+
+// distributionCPE is the CPE name of a distribution that is given as "id:version", "" when it has none.
+func distributionCPE(distro string) string {
+	id, version, _ := strings.Cut(distro, ":")
+	if version == "" {
+		return ""
+	}
+	major, minor, _ := strings.Cut(version, ".")
+	return strings.NewReplacer("MAJOR", major, "MINOR", minor, "VERSION", version).Replace(distributionCPEs[id])
+}

@@ -1,0 +1,257 @@
+// Package vexdecisions keeps the decisions of the store equal to the statements of the VEX documents in it, and says what became of each
+// source of documents.
+package vexdecisions
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/vex"
+)
+
+const (
+	// maxAttempts bounds how often documents are read again that change meanwhile.
+	maxAttempts = 5
+	// countEvery is how often findings are counted at most while no document changes.
+	countEvery = time.Minute
+	// MaxUnmatched bounds the statements of a source that are listed because they match nothing.
+	MaxUnmatched = 20
+)
+
+// Store is the part of the store that an Applier uses.
+type Store interface {
+	store.VEXDocuments
+	DecisionCounts(ctx context.Context, in store.Namespaces, source string) (map[store.DecisionObject]store.DecisionCount, error)
+}
+
+// Applier applies the documents of the store. It is safe for concurrent use; several processes may each have one. NewApplier makes one.
+type Applier struct {
+	store Store
+	clock clock.PassiveClock
+
+	mu sync.Mutex
+	// revision is that of the documents that were read, "" before the first time.
+	revision string
+	sources  []*source
+	// refused is the revision that the store refused for refusal, refusedAt when.
+	refused   string
+	refusal   error
+	refusedAt time.Time
+	// counted is when findings were counted.
+	counted time.Time
+	counts  map[store.DecisionObject]store.DecisionCount
+}
+
+// NewApplier returns an Applier of the documents of a store.
+func NewApplier(s Store, now clock.PassiveClock) *Applier { return &Applier{store: s, clock: now} }
+
+// Applied says what became of a source.
+type Applied struct {
+	store.VEXSource
+	// Problem says why its statements do not apply, nil if they do.
+	Problem *Problem
+	// Statements counts those of its documents. Matched are those that decide about at least one current finding, and Unmatched the others; of
+	// these, ImagesOnly are about images, to which statements are not applied.
+	Statements, Matched, Unmatched, ImagesOnly int
+	// Suppressed counts the current findings of images that its statements suppress.
+	Suppressed int
+	// Examples are the first statements that match nothing, at most MaxUnmatched.
+	Examples []Unmatched
+}
+
+// Problem says why the statements of a source do not apply.
+type Problem struct {
+	// Reason is Invalid or TooMany.
+	Reason store.DecisionReason
+	// Message says what is wrong, and which bound was exceeded.
+	Message string
+}
+
+// Unmatched is a statement that decides about no finding.
+type Unmatched struct {
+	// Document is the name of the document within its source.
+	Document string
+	// Position is where the document has the statement, such as "statements[3]".
+	Position, Vulnerability string
+	Reason                  UnmatchedReason
+}
+
+// UnmatchedReason says why a statement decides about no finding.
+type UnmatchedReason string
+
+// The reasons.
+const (
+	// NoFinding: no current finding is one in its products, or other statements override it.
+	NoFinding UnmatchedReason = "NoFinding"
+	// NotIdentified: none of its products has a PURL, a CPE or a digest, or its vulnerability has no ID that can be stored.
+	NotIdentified UnmatchedReason = "NotIdentified"
+	// Overridden: a newer statement of the same author is about the same products.
+	Overridden UnmatchedReason = "Overridden"
+	// ImagesOnly: all of its products are images.
+	ImagesOnly UnmatchedReason = "ImagesOnly"
+)
+
+// Apply makes the decisions of the store those of the documents in it, if these have changed, and returns what became of each source, the oldest
+// first. An error means that what applied before still does.
+func (a *Applier) Apply(ctx context.Context) ([]Applied, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var err error
+	for range maxAttempts {
+		if err = a.sync(ctx); !errors.Is(err, store.ErrVEXChanged) {
+			break
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if a.counts == nil || a.clock.Since(a.counted) >= countEvery {
+		if a.counts, err = a.store.DecisionCounts(ctx, store.AllNamespaces(), store.DecisionSourceVEX); err != nil {
+			return nil, fmt.Errorf("count the findings of VEX documents: %w", err)
+		}
+		a.counted = a.clock.Now()
+	}
+	all := make([]Applied, len(a.sources))
+	for i, s := range a.sources {
+		all[i] = s.applied(a.counts)
+	}
+	return all, nil
+}
+
+// sync reads the documents and applies them, unless they are the same as before.
+func (a *Applier) sync(ctx context.Context) error {
+	listed, revision, err := a.store.VEX(ctx)
+	switch {
+	case err != nil || revision == a.revision:
+		return err
+	case revision == a.refused && a.clock.Since(a.refusedAt) < countEvery:
+		return a.refusal
+	}
+	sources := make([]*source, len(listed))
+	for i := range listed {
+		s, err := a.read(ctx, listed[i])
+		if errors.Is(err, store.ErrNotFound) {
+			return store.ErrVEXChanged
+		}
+		if err != nil {
+			return err
+		}
+		sources[i] = s
+	}
+	decisions, images, err := combine(sources)
+	if err == nil {
+		err = a.store.SyncVEX(ctx, revision, decisions)
+	}
+	if errors.Is(err, store.ErrVEXTooMany) {
+		// Reading it all again would come to the same.
+		a.refused, a.refusal, a.refusedAt = revision, err, a.clock.Now()
+	}
+	if err != nil {
+		return err
+	}
+	aboutImages := make(map[*vex.Statement]bool, len(images))
+	for _, statement := range images {
+		aboutImages[statement] = true
+	}
+	for _, s := range sources {
+		s.forget(aboutImages)
+	}
+	a.revision, a.sources, a.counts = revision, sources, nil
+	return nil
+}
+
+func (a *Applier) read(ctx context.Context, listed store.VEXSource) (*source, error) {
+	s := &source{VEXSource: listed}
+	contents, err := a.store.VEXContent(ctx, listed.Kind, listed.Name)
+	if err != nil {
+		return nil, err
+	}
+	for _, content := range contents {
+		document, err := Read(listed.Kind, listed.Name, content)
+		if err != nil {
+			s.problem = &Problem{store.DecisionInvalid, err.Error()}
+			return s, nil //nolint:nilerr // what became of the source says why
+		}
+		s.documents = append(s.documents, document)
+		s.names = append(s.names, content.Name)
+		s.count += len(document.Statements)
+	}
+	return s, nil
+}
+
+// Read reads a document as the Applier does.
+func Read(kind, name string, content store.VEXContent) (*vex.Document, error) {
+	return vex.Read(kind+"/"+name+": "+content.Name, bytes.NewReader(content.Content), vex.Limits{Bytes: store.MaxVEXDocumentBytes})
+}
+
+// combine makes decisions of the statements of all sources. A source with which there would be too many is left out.
+func combine(sources []*source) (decisions []store.Decision, images []*vex.Statement, err error) {
+	for {
+		var documents []*vex.Document
+		of := map[*vex.Document]*source{}
+		for _, s := range sources {
+			s.statements = nil
+			if s.problem != nil {
+				continue
+			}
+			for _, d := range s.documents {
+				documents = append(documents, d)
+				of[d] = s
+			}
+		}
+		set, err := vex.NewSet(documents)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%w: %w", err, store.ErrVEXTooMany)
+		}
+		rules, images, err := set.Rules()
+		if err != nil {
+			return nil, nil, err
+		}
+		if tooMany(sources, of, rules) {
+			continue
+		}
+		decisions = make([]store.Decision, 0, len(rules))
+		for i := range rules {
+			s := of[rules[i].Document]
+			names := usable(rules[i].Statement)
+			if len(names) == 0 {
+				continue
+			}
+			decisions = append(decisions, decisionOf(s, &rules[i], names))
+			s.note(&rules[i])
+		}
+		return decisions, images, nil
+	}
+}
+
+// tooMany gives the newest source a problem with which there are more rules than the bound, and reports whether there is one.
+func tooMany(sources []*source, of map[*vex.Document]*source, rules []vex.Rule) bool {
+	counts, sizes := map[*source]int{}, map[*source]int{}
+	for i := range rules {
+		counts[of[rules[i].Document]]++
+		sizes[of[rules[i].Document]] += len(rules[i].Text)
+	}
+	count, size := 0, 0
+	for _, s := range sources {
+		count, size = count+counts[s], size+sizes[s]
+		if count > store.MaxVEXDecisions || size > store.MaxVEXRuleBytes {
+			s.problem = &Problem{store.DecisionTooMany, fmt.Sprintf(
+				"its documents have %d statements whose products take %d bytes, and all sources together may have %d and %d; delete others first, or use fewer documents",
+				counts[s], sizes[s], store.MaxVEXDecisions, store.MaxVEXRuleBytes)}
+			return true
+		}
+	}
+	return false
+}
+
+// key names a decision of a source.
+func (s *source) key(statement string) store.DecisionObject {
+	return store.DecisionObject{Kind: s.Kind, Name: s.Name, Statement: statement}
+}
