@@ -152,10 +152,11 @@ func TestNames(t *testing.T) {
 		"ClusterVulnerabilityException": {
 			"scanner.zoltankerezsi.xyz", "v1alpha1", "clustervulnerabilityexceptions", "clustervulnerabilityexception", []string{"cvex"},
 		},
-		"VEXSource":         {"scanner.zoltankerezsi.xyz", "v1alpha1", "vexsources", "vexsource", []string{"vex"}},
-		"PodSet":            {"app.example.com", "v1alpha1", "podsets", "podset", []string{"pset"}},
-		"MyCustomResource":  {"poc.test.domain", "v1", "mycustomresources", "mycustomresource", []string{"mcr"}},
-		"BellerophonSimple": {"stable.simple-bellerophon.io", "v444beta989", "sheroes", "bellerophonsimple", []string{"bsh"}},
+		"VulnerabilityPolicy": {"scanner.zoltankerezsi.xyz", "v1alpha1", "vulnerabilitypolicies", "vulnerabilitypolicy", []string{"vpol"}},
+		"VEXSource":           {"scanner.zoltankerezsi.xyz", "v1alpha1", "vexsources", "vexsource", []string{"vex"}},
+		"PodSet":              {"app.example.com", "v1alpha1", "podsets", "podset", []string{"pset"}},
+		"MyCustomResource":    {"poc.test.domain", "v1", "mycustomresources", "mycustomresource", []string{"mcr"}},
+		"BellerophonSimple":   {"stable.simple-bellerophon.io", "v444beta989", "sheroes", "bellerophonsimple", []string{"bsh"}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -248,6 +249,15 @@ func TestValidation(t *testing.T) {
 		// want is part of the error; empty means that the object is fine.
 		want string
 	}{
+		"a policy":                        {"VulnerabilityPolicy", `{dueIn: {critical: 0, high: 1, medium: 30, low: 3650, kev: 0}, select: "finding.kev", from: fixAvailable}`, ""},
+		"a policy without days":           {"VulnerabilityPolicy", `{dueIn: {}}`, "spec.dueIn"},
+		"a policy without deadlines":      {"VulnerabilityPolicy", `{select: "finding.kev"}`, "spec.dueIn"},
+		"a deadline in the past":          {"VulnerabilityPolicy", `{dueIn: {low: -1}}`, "spec.dueIn.low"},
+		"a deadline in the far future":    {"VulnerabilityPolicy", `{dueIn: {kev: 3651}}`, "spec.dueIn.kev"},
+		"a deadline from another day":     {"VulnerabilityPolicy", `{dueIn: {low: 1}, from: yesterday}`, "spec.from"},
+		"an empty expression":             {"VulnerabilityPolicy", `{dueIn: {low: 1}, select: ""}`, "spec.select"},
+		"a long expression":               {"VulnerabilityPolicy", `{dueIn: {low: 1}, select: "` + strings.Repeat("a", 4096) + `"}`, ""},
+		"an expression that is too long":  {"VulnerabilityPolicy", `{dueIn: {low: 1}, select: "` + strings.Repeat("a", 4097) + `"}`, "spec.select"},
 		"a namespaced ignore label":       {"Scanner", `{ignoreLabel: example.com/no-scan}`, ""},
 		"an ignore label with a space":    {"Scanner", `{ignoreLabel: "a b"}`, "spec.ignoreLabel"},
 		"an empty ignore label":           {"Scanner", `{ignoreLabel: ""}`, "spec.ignoreLabel"},

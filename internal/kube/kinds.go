@@ -61,6 +61,10 @@ var (
 	KindVEXSource = Kind{
 		GroupVersionKind: scannerv1alpha1.GroupVersion.WithKind("VEXSource"), Object: &scannerv1alpha1.VEXSource{}, AddToScheme: scannerv1alpha1.AddToScheme,
 	}
+	KindVulnerabilityPolicy = Kind{
+		GroupVersionKind: scannerv1alpha1.GroupVersion.WithKind("VulnerabilityPolicy"), Object: &scannerv1alpha1.VulnerabilityPolicy{},
+		AddToScheme: scannerv1alpha1.AddToScheme,
+	}
 	KindPodSet = Kind{
 		GroupVersionKind: appv1alpha1.GroupVersion.WithKind("PodSet"), Object: &appv1alpha1.PodSet{}, AddToScheme: appv1alpha1.AddToScheme,
 		Event: store.EventPodSetChanged, Workload: true,
@@ -104,7 +108,7 @@ var (
 // Kinds lists all kinds.
 func Kinds() []Kind {
 	return []Kind{
-		KindScanner, KindClusterVulnerabilityException, KindVEXSource, KindPodSet, KindMyCustomResource, KindBellerophonSimple,
+		KindScanner, KindClusterVulnerabilityException, KindVEXSource, KindVulnerabilityPolicy, KindPodSet, KindMyCustomResource, KindBellerophonSimple,
 		{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Pod"), Object: &corev1.Pod{}, Transform: trimPod},
 		{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Node"), Object: &corev1.Node{}, Transform: trimNode},
 		{GroupVersionKind: batchv1.SchemeGroupVersion.WithKind("Job"), Object: &batchv1.Job{}, Selector: scanJobs},

@@ -99,6 +99,8 @@ type Finding struct {
 	// Suppressed says that a decision suppresses it. Decisions are those about it, the one that matters most first, at most MaxDecisionsShown.
 	Suppressed bool
 	Decisions  []Decision
+	// Deadline is until when it is due, nil if it is not, or if it is suppressed.
+	Deadline *Deadline
 }
 
 // MatchResult is what one database build says about one image.

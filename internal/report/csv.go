@@ -45,6 +45,7 @@ var (
 	}
 	csvHistoryColumns  = []string{"first_seen", "fixed_at"}
 	csvDecisionColumns = []string{"suppressed", "decision", "decision_expires_at"}
+	csvDeadlineColumns = []string{"due_at", "overdue", "policy"}
 	csvImageColumns    = []string{"image_id", "platform", "distro", "end_of_life", "image_created"}
 )
 
@@ -56,6 +57,9 @@ func csvText(w io.Writer, in Input) error {
 	}
 	if in.Decisions {
 		columns = slices.Concat(columns, csvDecisionColumns)
+	}
+	if in.History {
+		columns = slices.Concat(columns, csvDeadlineColumns)
 	}
 	return csvImage(NewCSV(w, columns...), in)
 }
@@ -74,6 +78,9 @@ func csvImage(rows CSV, in Input, before ...string) error {
 		if in.Decisions {
 			decision, expires := DecisionCells(f.Decisions)
 			cells = append(cells, yes(f.Suppressed), decision, expires)
+		}
+		if in.History {
+			cells = append(cells, csvDeadline(f.Deadline)...)
 		}
 		_ = rows.Row(cells...) // an error stays until the flush
 	}
@@ -106,6 +113,14 @@ func csvImageCells(in Input) []string {
 		endOfLife = ends.UTC().Format(time.DateOnly)
 	}
 	return []string{in.ImageID, in.Platform.String(), in.Distro, endOfLife, csvTime(in.Created)}
+}
+
+// csvDeadline are the cells of csvDeadlineColumns.
+func csvDeadline(d *model.Deadline) []string {
+	if d == nil {
+		return []string{"", "", ""}
+	}
+	return []string{csvTime(d.At), yes(d.Overdue), d.Policy}
 }
 
 func csvTime(t time.Time) string {

@@ -49,7 +49,7 @@ type Input struct {
 	MatchedAt time.Time
 	// ToolVersion is the version of this program.
 	ToolVersion string
-	// History adds to CSV when findings were first seen and fixed.
+	// History adds to CSV when findings were first seen and fixed, and until when they are due.
 	History bool
 	// Decisions adds to CSV what suppresses findings.
 	Decisions bool

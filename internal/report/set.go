@@ -135,7 +135,7 @@ func (s Set) sarif(d *document) error {
 }
 
 func (s Set) csv(w io.Writer) error {
-	rows := NewCSV(w, slices.Concat(csvImageColumns, csvColumns, csvHistoryColumns)...)
+	rows := NewCSV(w, slices.Concat(csvImageColumns, csvColumns, csvHistoryColumns, csvDeadlineColumns)...)
 	if err := s.Images(func(in Input) error {
 		in.History = true
 		return csvImage(rows, in, csvImageCells(in)...)

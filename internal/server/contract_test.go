@@ -109,11 +109,11 @@ func visits() []visit {
 	for route, queries := range map[string][]string{
 		"/api/v1/images": {
 			"", "text=ALPINE", "state=Scanned&state=Reported", "severity=High", "fixable=true", "kev=true", "epss=0.5", "namespace=shop", "workload=web",
-			"workloadKind=Deployment", "owner=Team+Shop", "noOwner=true", "sort=imageId", "sort=-severity", "pageSize=1", "format=json",
+			"workloadKind=Deployment", "owner=Team+Shop", "noOwner=true", "overdue=true", "sort=imageId", "sort=-severity", "pageSize=1", "format=json",
 		},
 		"/api/v1/images/{imageId}/findings": {
 			"", "platform=linux/amd64", "text=open", "severity=Critical", "fixable=true", "kev=true", "epss=0.1", "closed=false", "sort=-risk", "sort=-severity",
-			"sort=package", "pageSize=1", "format=json",
+			"sort=package", "sort=due", "overdue=true", "dueBefore=2100-01-01T00:00:00Z", "pageSize=1", "format=json",
 		},
 		"/api/v1/databases/{build}/changes": {"generation=1", "kind=opened&kind=closed", "severity=Low", "kev=true", "imageId=a", "text=a", "pageSize=5"},
 		"/api/v1/vulnerabilities": {
@@ -128,14 +128,15 @@ func visits() []visit {
 			"namespace=bank", "workload=ledger", "workloadKind=StatefulSet", "owner=Team+Shop", "noOwner=true", "sort=name", "sort=-severity", "pageSize=1", "format=json",
 		},
 		"/api/v1/workloads": {
-			"", "text=EB", "severity=Critical", "fixable=true", "kev=true", "namespace=shop", "workload=web", "workloadKind=Deployment", "owner=Team+Shop", "noOwner=true", "sort=name",
+			"", "text=EB", "severity=Critical", "fixable=true", "kev=true", "namespace=shop", "workload=web", "workloadKind=Deployment", "owner=Team+Shop", "noOwner=true", "overdue=true", "sort=name",
 			"sort=-severity", "pageSize=1", "format=json",
 		},
 		"/api/v1/decisions": {
 			"", "state=standing", "state=ended", "state=all", "status=Fixed&status=FalsePositive&state=all", "source=kubernetes", "kind=ClusterVulnerabilityException",
 			"name=changed", "vulnerability=cve-2000-0001", "author=jane", "expiringWithin=2", "sort=-since", "sort=expiresAt", "sort=name", "pageSize=1", "format=json",
 		},
-		"/api/v1/owners": {"", "text=SHOP", "namespace=bank", "sort=name", "sort=-severity", "pageSize=1", "format=json"},
+		"/api/v1/owners":   {"", "text=SHOP", "namespace=bank", "sort=name", "sort=-severity", "pageSize=1", "format=json"},
+		"/api/v1/policies": {""},
 		"/api/v1/coverage": {
 			"", "state=Failed&state=Skipped", "reason=ImageNotFound", "namespace=shop", "workload=web", "text=SIDE", "owner=Team+Shop", "pageSize=1", "format=json",
 		},
@@ -159,6 +160,13 @@ func visits() []visit {
 func TestContract(t *testing.T) {
 	t.Parallel()
 	f := newFullFixture(t)
+	none := 0
+	problems, err := f.store.SyncPolicies(t.Context(), []store.Policy{{
+		Name: "at once", Select: "workload.namespace != ''", From: model.DueFromFirstSeen, DueIn: model.DueIn{Critical: &none, High: &none, Medium: &none, Low: &none},
+	}})
+	if f.must(err); len(problems) > 0 {
+		t.Fatalf("policies: %v", problems)
+	}
 	reached := []string{
 		"GET /subscribe", "GET /api/wds/logs", // WebSockets
 		"GET /api/v1/images/{imageId}/sbom",                           // no JSON: TestSBOM

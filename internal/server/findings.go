@@ -43,7 +43,7 @@ func toFinding(f model.Finding) api.Finding {
 		Details:       make([]api.MatchDetail, 0, len(f.Details)),
 		Locations:     make([]api.Location, 0, len(f.Locations)),
 		FirstSeen:     optionalTime(f.FirstSeen), FixedAt: optionalTime(f.FixedAt),
-		Suppressed: optional(f.Suppressed), Decisions: toDecisions(f.Decisions),
+		Suppressed: optional(f.Suppressed), Decisions: toDecisions(f.Decisions), Due: toDeadline(f.Deadline),
 	}
 	for _, d := range f.Details {
 		out.Details = append(out.Details, api.MatchDetail{

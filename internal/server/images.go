@@ -113,6 +113,7 @@ func (s *Server) toImage(image store.Image) api.Image {
 		AttestedBy:   optional(image.AttestedBy),
 		FromReport:   optional(image.FromReport),
 		Reported:     optionalCounts(image.Reported),
+		Overdue:      optional(image.Overdue),
 	}
 }
 

@@ -181,6 +181,17 @@ func (f *fixture) happen(clk *matrixClock, holds func(namespace string) bool) {
 		}
 	}
 	clk.hour(1)
+	// Dates depend on where images run, and on since when.
+	var zero, one int
+	one = 1
+	problems, err := f.store.SyncPolicies(ctx, []store.Policy{
+		{Name: "all", From: model.DueFromFirstSeen, DueIn: model.DueIn{Critical: &zero, High: &one}},
+		{Name: "placed", Select: `workload.namespace == "dark" || workload.namespace == "bank"`, From: model.DueFromFixAvailable, DueIn: model.DueIn{Critical: &zero, High: &zero, Medium: &one, Low: &one}},
+	})
+	f.must(err)
+	if len(problems) > 0 {
+		f.t.Fatalf("policies: %v", problems)
+	}
 	run(sharedImage, brokenImage)
 	clk.hour(2)
 	if known[brokenImage] {
@@ -192,7 +203,7 @@ func (f *fixture) happen(clk *matrixClock, holds func(namespace string) bool) {
 		_, err = f.store.RecordFailure(ctx, key(brokenImage), 0, model.Outcome{Reason: model.ReasonImageNotFound, Message: "the Secret dark-secret is wrong"}, time.Unix(4e9, 0))
 		f.must(err)
 	}
-	_, err := f.store.StartResultSet(ctx, build, "test", true)
+	_, err = f.store.StartResultSet(ctx, build, "test", true)
 	f.must(err)
 	scan := func(image string, packages ...model.Package) {
 		if known[image] {
@@ -285,9 +296,11 @@ func (f *fixture) happen(clk *matrixClock, holds func(namespace string) bool) {
 	_, err = f.store.ExpireDecisions(ctx)
 	f.must(err)
 	// What VEX documents state. It suppresses nothing.
-	_, err = f.store.SyncDecisions(ctx, store.DecisionSourceKubernetes, []store.Decision{{
+	_, err = f.store.SyncDecisions(ctx, store.DecisionSourceKubernetes, append(decisions, store.Decision{
 		Object: store.DecisionObject{Kind: "ClusterVulnerabilityException", Name: "examined"}, Vulnerabilities: []string{"CVE-2024-0000"},
 		Status: model.DecisionUnderInvestigation, Comment: "Who calls it?", Author: "dark-admin",
-	}})
+	}))
+	f.must(err)
+	_, err = f.store.TellOverdue(ctx)
 	f.must(err)
 }

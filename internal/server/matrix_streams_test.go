@@ -29,7 +29,7 @@ const (
 var eventKinds = map[store.EventKind]string{
 	store.EventImageDiscovered: toCluster, store.EventImageQueued: toNamespace, store.EventImageCataloged: toNamespace, store.EventImageMatched: toNamespace,
 	store.EventImageFailed: toNamespace, store.EventImageRemoved: toNamespace, store.EventImageReported: toNamespace,
-	store.EventFindingOpened: toCluster, store.EventFindingClosed: toCluster, store.EventFindingChanged: toCluster, store.EventDatabaseUpdated: toEverybody,
+	store.EventFindingOpened: toCluster, store.EventFindingClosed: toCluster, store.EventFindingChanged: toCluster, store.EventFindingOverdue: toCluster, store.EventDatabaseUpdated: toEverybody,
 	store.EventScannerChanged: toNamespace, store.EventPodSetChanged: toNamespace, store.EventSheroChanged: toNamespace, store.EventRolloutChanged: toNamespace,
 	store.EventRolloutEvaluated: toNamespace, store.EventChangeRequested: toCluster,
 	store.EventDecisionChanged: toEverybody, store.EventDecisionExpired: toEverybody,

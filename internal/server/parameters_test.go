@@ -74,6 +74,11 @@ func TestParametersAreRefused(t *testing.T) {
 		"/api/v1/trends?to=0001-01-01&from=9999-12-31":                             "from is later than to",
 		"/api/v1/packages?pageToken=AAAA":                                          "pageToken",
 		"/api/v1/coverage?pageToken=" + strings.Repeat("A", 8193):                  "pageToken exceeds the limit of 8192 bytes",
+		image + "/findings?dueBefore=tomorrow":                                     "dueBefore",
+		image + "/findings?sort=-due":                                              `sort "-due" is not one of -risk, -severity, package, due`,
+		image + "/findings?closed=true&overdue=true":                               "closed findings are not due",
+		"/api/v1/policies?name=a":                                                  "it has none",
+		"/api/v1/images?overdue=maybe":                                             "overdue",
 	} {
 		a := f.do(http.MethodGet, target, "")
 		a.problem(t, http.StatusBadRequest, want)
@@ -95,7 +100,7 @@ func FuzzQueries(f *testing.F) {
 	fixture := newFullFixture(f)
 	paths := []string{
 		"/api/v1/images", "/api/v1/images/" + escape(scannedID) + "/findings", "/api/v1/vulnerabilities", "/api/v1/vulnerabilities/CVE-2024-0000/affected",
-		"/api/v1/packages", "/api/v1/workloads", "/api/v1/owners", "/api/v1/decisions", "/api/v1/coverage", "/api/v1/rollouts", "/api/v1/trends", "/api/v1/images/" + escape(scannedID) + "/presences",
+		"/api/v1/packages", "/api/v1/workloads", "/api/v1/owners", "/api/v1/decisions", "/api/v1/coverage", "/api/v1/rollouts", "/api/v1/trends", "/api/v1/images/" + escape(scannedID) + "/presences", "/api/v1/policies",
 		"/api/v1/databases/" + escape(build.ID) + "/changes", "/api/v1/events", "/api/v1/images/" + escape(scannedID),
 	}
 	for _, v := range visits() {

@@ -205,9 +205,10 @@ func imageQuery(params api.ListImagesParams) (store.ImageQuery, error) {
 			store.StatePending, store.StateFailed, store.StateCataloged, store.StateScanned, store.StateReported),
 		Fixable: value(params.Fixable), KEV: value(params.Kev), MinEPSS: p.probability("epss", params.Epss),
 		Partial: value(params.Partial), EndOfLifeWithin: params.EndOfLifeWithin, OlderThan: value(params.OlderThan),
-		Where: p.where(params.Namespace, params.Workload, params.WorkloadKind, p.ownership(params.Owner, params.NoOwner)),
-		Sort:  choice(&p, "sort", params.Sort, store.SortImageID, store.SortSeverity, store.SortCreated),
-		Page:  p.page(params.PageToken, params.PageSize),
+		Overdue: value(params.Overdue),
+		Where:   p.where(params.Namespace, params.Workload, params.WorkloadKind, p.ownership(params.Owner, params.NoOwner)),
+		Sort:    choice(&p, "sort", params.Sort, store.SortImageID, store.SortSeverity, store.SortCreated),
+		Page:    p.page(params.PageToken, params.PageSize),
 	}
 	p.days("endOfLifeWithin", params.EndOfLifeWithin, 0)
 	p.days("olderThan", params.OlderThan, 1)
@@ -224,9 +225,12 @@ func findingQuery(imageID string, params api.ListFindingsParams) (store.FindingQ
 		Image: p.image(imageID, params.Platform),
 		Text:  p.text("text", params.Text, maxText), MinSeverity: p.severity(params.Severity),
 		Fixable: value(params.Fixable), KEV: value(params.Kev), MinEPSS: p.probability("epss", params.Epss), Closed: value(params.Closed),
-		Suppressed: value(params.Suppressed),
-		Sort:       choice(&p, "sort", params.Sort, store.SortFindingRisk, store.SortFindingSeverity, store.SortFindingPackage),
-		Page:       p.page(params.PageToken, params.PageSize),
+		Suppressed: value(params.Suppressed), Overdue: value(params.Overdue), DueBefore: value(params.DueBefore),
+		Sort: choice(&p, "sort", params.Sort, store.SortFindingRisk, store.SortFindingSeverity, store.SortFindingPackage, store.SortFindingDue),
+		Page: p.page(params.PageToken, params.PageSize),
+	}
+	if query.Closed && (query.Overdue || !query.DueBefore.IsZero()) {
+		p.refuse("closed findings are not due; use overdue and dueBefore without closed")
 	}
 	return query, p.err
 }

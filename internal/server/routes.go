@@ -87,6 +87,7 @@ func routes(l Limits) map[string]route {
 		"GET /api/v1/packages":                      reading(auth.VerbList),
 		"GET /api/v1/workloads":                     reading(auth.VerbList),
 		"GET /api/v1/owners":                        reading(auth.VerbList),
+		"GET /api/v1/policies":                      expensive(reading(auth.VerbList)),
 		"GET /api/v1/coverage":                      reading(auth.VerbList),
 		"GET /api/v1/rollouts":                      reading(auth.VerbList),
 		"GET /api/v1/rollouts/{rolloutId}":          reading(auth.VerbList),

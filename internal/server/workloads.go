@@ -16,8 +16,9 @@ func (o operations) ListWorkloads(ctx context.Context, request api.ListWorkloads
 	query := store.WorkloadQuery{
 		Where: p.where(params.Namespace, params.Workload, params.WorkloadKind, p.ownership(params.Owner, params.NoOwner)),
 		Text:  p.text("text", params.Text, maxText), MinSeverity: p.severity(params.Severity), KEV: value(params.Kev), Fixable: value(params.Fixable),
-		Sort: choice(&p, "sort", params.Sort, store.SortWorkloadName, store.SortWorkloadSeverity),
-		Page: p.page(params.PageToken, params.PageSize),
+		Overdue: value(params.Overdue),
+		Sort:    choice(&p, "sort", params.Sort, store.SortWorkloadName, store.SortWorkloadSeverity),
+		Page:    p.page(params.PageToken, params.PageSize),
 	}
 	if p.err != nil {
 		return nil, p.err
@@ -45,7 +46,7 @@ func (o operations) ListWorkloads(ctx context.Context, request api.ListWorkloads
 func (s *Server) exportWorkloads(ctx context.Context, query store.WorkloadQuery) (*export, error) {
 	return csvExport(ctx, s, csvList[store.WorkloadSummary]{
 		name:    "workloads",
-		columns: slices.Concat([]string{"namespace", "kind", "name", "images", "scanned", "containers"}, countColumns, []string{"since", "owner"}),
+		columns: slices.Concat([]string{"namespace", "kind", "name", "images", "scanned", "containers"}, countColumns, []string{"since", "owner", "overdue"}),
 		page: func(ctx context.Context, page store.Page) ([]store.WorkloadSummary, string, int, error) {
 			query.Page = page
 			found, err := s.store.ListWorkloads(ctx, visible(ctx), query)
@@ -55,7 +56,7 @@ func (s *Server) exportWorkloads(ctx context.Context, query store.WorkloadQuery)
 			cells := []string{
 				w.Workload.Namespace, w.Workload.Kind, w.Workload.Name, strconv.Itoa(w.ImageCount), strconv.Itoa(w.Scanned), strconv.Itoa(w.Containers),
 			}
-			return append(append(cells, countCells(w.Counts)...), timeCell(w.Since), w.Workload.Owner)
+			return append(append(cells, countCells(w.Counts)...), timeCell(w.Since), w.Workload.Owner, strconv.Itoa(w.Overdue))
 		},
 	})
 }
@@ -63,7 +64,7 @@ func (s *Server) exportWorkloads(ctx context.Context, query store.WorkloadQuery)
 func toWorkloadSummary(w store.WorkloadSummary) api.WorkloadSummary {
 	out := api.WorkloadSummary{
 		Workload: toWorkload(w.Workload), Images: make([]api.ImageName, 0, len(w.Images)), ImageCount: w.ImageCount, Scanned: w.Scanned,
-		Containers: w.Containers, Counts: toCounts(w.Counts), Since: optionalTime(w.Since),
+		Containers: w.Containers, Counts: toCounts(w.Counts), Overdue: optional(w.Overdue), Since: optionalTime(w.Since),
 	}
 	for _, key := range w.Images {
 		out.Images = append(out.Images, api.ImageName{ImageId: key.ImageID, Platform: key.Platform.String()})

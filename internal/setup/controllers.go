@@ -14,6 +14,7 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/controller/exceptions"
 	"github.com/scanner-operator/scanner-operator/internal/controller/mycustomresource"
 	"github.com/scanner-operator/scanner-operator/internal/controller/podset"
+	"github.com/scanner-operator/scanner-operator/internal/controller/policies"
 	"github.com/scanner-operator/scanner-operator/internal/deploymentfeed"
 	"github.com/scanner-operator/scanner-operator/internal/feed"
 	"github.com/scanner-operator/scanner-operator/internal/kube"
@@ -33,6 +34,8 @@ const (
 	ControllerExceptions       = "exceptions"
 	ControllerMyCustomResource = "mycustomresource"
 	ControllerPodSet           = "podset"
+	// ControllerPolicies applies VulnerabilityPolicies.
+	ControllerPolicies = "policies"
 	// ControllerRollout follows Deployments and what rollouts bring.
 	ControllerRollout = "rollout"
 	ControllerScanner = "scanner"
@@ -45,7 +48,10 @@ const allControllers = "*"
 
 // ControllerNames returns the names of all controllers, sorted.
 func ControllerNames() []string {
-	return []string{ControllerBellerophonSimple, ControllerExceptions, ControllerMyCustomResource, ControllerPodSet, ControllerRollout, ControllerScanner, ControllerVEXSources}
+	return []string{
+		ControllerBellerophonSimple, ControllerExceptions, ControllerMyCustomResource, ControllerPodSet, ControllerPolicies, ControllerRollout, ControllerScanner,
+		ControllerVEXSources,
+	}
 }
 
 // enabled says whether a controller is to run. As in kube-controller-manager, the first entry of the list that names the controller decides:
@@ -63,7 +69,7 @@ func (o *Options) enabled(controller string) bool {
 }
 
 // addControllers adds those that are to run.
-func (o *Operator) addControllers(matcher *matching.Matcher, hub *feed.Hub, wake, recount *waker) error {
+func (o *Operator) addControllers(matcher *matching.Matcher, hub *feed.Hub, wake, recount, redue *waker) error {
 	objects, err := metrics.NewObjects(ctrlmetrics.Registry, kube.Kinds())
 	if err != nil {
 		return err
@@ -77,6 +83,7 @@ func (o *Operator) addControllers(matcher *matching.Matcher, hub *feed.Hub, wake
 		ControllerExceptions:        func() error { return o.addExceptions(decisions, recount) },
 		ControllerMyCustomResource:  func() error { return o.addMyCustomResources(objects) },
 		ControllerPodSet:            func() error { return o.addPodSets(objects) },
+		ControllerPolicies:          func() error { return o.addPolicies(redue) },
 		ControllerRollout:           func() error { return o.addRollouts(hub) },
 		ControllerScanner:           func() error { return o.addScanners(matcher, wake) },
 		ControllerVEXSources:        o.addVEXSources,
@@ -124,6 +131,13 @@ func (o *Operator) addPodSets(objects *metrics.Objects) error {
 	}
 	if err := reconciler.SetupWithManager(o.manager); err != nil {
 		return fmt.Errorf("set up the PodSet controller: %w", err)
+	}
+	return nil
+}
+
+func (o *Operator) addPolicies(redue *waker) error {
+	if err := policies.NewReconciler(o.manager.GetClient(), o.store, clock.RealClock{}).SetupWithManager(o.manager, redue.events); err != nil {
+		return fmt.Errorf("set up the policies controller: %w", err)
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ func (l *eventLog) Changed() <-chan struct{} {
 func TestFollowWakesScanners(t *testing.T) {
 	log := &eventLog{changed: make(chan struct{})}
 	hub := feed.New(log, feed.Config{Log: logr.Discard()})
-	wake := newWaker()
+	wake, redue := newWaker(), newWaker()
 	ctx, cancel := context.WithCancel(t.Context())
 	var parts sync.WaitGroup
 	defer parts.Wait()
@@ -59,7 +59,7 @@ func TestFollowWakesScanners(t *testing.T) {
 	parts.Go(func() { _ = hub.Run(ctx) })
 	<-hub.Started()
 	matcher := matching.New(nil, nil, nil, clock.RealClock{}, logr.Discard())
-	parts.Go(func() { _ = follow(ctx, hub, matcher, wake, newWaker()) })
+	parts.Go(func() { _ = follow(ctx, hub, matcher, wake, newWaker(), redue) })
 	woken := func(why string) {
 		t.Helper()
 		select {
@@ -75,4 +75,11 @@ func TestFollowWakesScanners(t *testing.T) {
 	woken("an exception")
 	log.add(store.EventDecisionExpired)
 	woken("the end of an exception")
+	<-redue.events // All that happened so far.
+	log.add(store.EventRolloutChanged)
+	select {
+	case <-redue.events:
+	case <-time.After(10 * time.Second):
+		t.Fatal("the dates of findings are not looked at when another image runs")
+	}
 }

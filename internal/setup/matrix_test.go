@@ -114,6 +114,7 @@ func matrix() map[string]row {
 		"GET /api/v1/packages":                      reading("/api/v1/packages", 200),
 		"GET /api/v1/workloads":                     reading("/api/v1/workloads", 200),
 		"GET /api/v1/owners":                        reading("/api/v1/owners", 200),
+		"GET /api/v1/policies":                      reading("/api/v1/policies", 200),
 		"GET /api/v1/coverage":                      reading("/api/v1/coverage", 200),
 		"GET /api/v1/rollouts":                      reading("/api/v1/rollouts", 200),
 		"GET /api/v1/rollouts/{rolloutId}":          reading("/api/v1/rollouts/1", 404),

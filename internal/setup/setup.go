@@ -168,13 +168,13 @@ func (o *Operator) wire(ctx context.Context) error {
 		return err
 	}
 	hub := feed.New(o.store, feed.Config{Log: opts.Log.WithName("feed")})
-	wake, recount := newWaker(), newWaker()
+	wake, recount, redue := newWaker(), newWaker(), newWaker()
 	matcher.MissingChanged = wake.wake
 
 	if err := o.addCertificate(); err != nil {
 		return err
 	}
-	if err := o.addControllers(matcher, hub, wake, recount); err != nil {
+	if err := o.addControllers(matcher, hub, wake, recount, redue); err != nil {
 		return err
 	}
 	if o.server, err = o.newServer(matcher, library, hub); err != nil {
@@ -183,7 +183,7 @@ func (o *Operator) wire(ctx context.Context) error {
 	for _, runnable := range append(o.matching(matcher, library),
 		library,
 		onAllReplicas(hub.Run),
-		onAllReplicas(func(ctx context.Context) error { return follow(ctx, hub, matcher, wake, recount) }),
+		onAllReplicas(func(ctx context.Context) error { return follow(ctx, hub, matcher, wake, recount, redue) }),
 		&feed.Compactor{Events: o.store, Retention: opts.EventRetention, Clock: clock.RealClock{}, Log: opts.Log.WithName("feed")},
 		o.server,
 	) {
@@ -216,6 +216,11 @@ func (o *Operator) addMetrics(library *vulndb.Library) (*metrics.Matching, error
 	}
 	if err := metrics.NewAges(ctrlmetrics.Registry, o.store, o.opts.Log.WithName("metrics")); err != nil {
 		return nil, err
+	}
+	if o.opts.enabled(ControllerPolicies) {
+		if err := metrics.NewOverdue(ctrlmetrics.Registry, o.store, o.manager.Elected(), o.opts.Log.WithName("metrics")); err != nil {
+			return nil, err
+		}
 	}
 	if len(o.opts.OwnerKeys) > 0 {
 		if err := metrics.NewOwners(ctrlmetrics.Registry, o.store, o.manager.Elected(), o.opts.Log.WithName("metrics")); err != nil {

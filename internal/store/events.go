@@ -114,6 +114,6 @@ func EventKinds() []EventKind {
 		EventImageDiscovered, EventImageQueued, EventImageCataloged, EventImageMatched, EventImageFailed, EventImageRemoved, EventImageReported,
 		EventFindingOpened, EventFindingClosed, EventFindingChanged, EventDatabaseUpdated,
 		EventScannerChanged, EventPodSetChanged, EventSheroChanged, EventRolloutChanged, EventRolloutEvaluated, EventChangeRequested,
-		EventDecisionChanged, EventDecisionExpired,
+		EventDecisionChanged, EventDecisionExpired, EventFindingOverdue,
 	}
 }

@@ -142,6 +142,9 @@ type Reader interface {
 	Report(ctx context.Context, in Namespaces, imageID string) ([]byte, error)
 	// Overview sums up all images.
 	Overview(ctx context.Context, in Namespaces) (Overview, error)
+	// ListPolicies returns the policies that apply, by name, with what is due because of them. Who sees some namespaces does not see the expressions: they
+	// can name others.
+	ListPolicies(ctx context.Context, in Namespaces) ([]PolicySummary, error)
 	// Findings returns a page of the findings of one image: its own packages that are not excluded, joined with what
 	// the current result set says of them. An image that was not matched has none.
 	Findings(ctx context.Context, in Namespaces, query FindingQuery) (FindingPage, error)

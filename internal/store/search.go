@@ -204,7 +204,9 @@ type WorkloadQuery struct {
 	// MinSeverity keeps workloads with at least one finding of this severity or worse, KEV and Fixable those with such findings.
 	MinSeverity  model.Severity
 	KEV, Fixable bool
-	Sort         WorkloadSort
+	// Overdue keeps workloads with at least one open finding whose date has passed there.
+	Overdue bool
+	Sort    WorkloadSort
 	Page
 }
 
@@ -216,6 +218,8 @@ type WorkloadSummary struct {
 	ImageCount, Scanned int
 	Containers          int
 	Counts              Counts
+	// Overdue counts the open findings whose date has passed there, once in each image.
+	Overdue int
 	// Since is when it was first seen to run any of them.
 	Since time.Time
 }

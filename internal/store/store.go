@@ -55,6 +55,7 @@ type Store interface {
 	Decisions
 	DecisionCounter
 	VEXDocuments
+	Policies
 
 	Close() error
 }
@@ -185,6 +186,8 @@ type Image struct {
 	Reported      *Counts
 	SBOMSHA256    string
 	SBOMSizeBytes int64
+	// Overdue counts the open findings whose date has passed.
+	Overdue int
 }
 
 // Partial reports whether the SBOM of an image lacks files that could not be read.
@@ -256,6 +259,8 @@ type ImageQuery struct {
 	// ones, nil does not filter. OlderThan keeps images that were created at least so many days ago. Both are at most MaxDays.
 	EndOfLifeWithin *int
 	OlderThan       int
+	// Overdue keeps images with at least one open finding whose date has passed.
+	Overdue bool
 	Where
 	Sort ImageSort
 	Page
@@ -286,6 +291,8 @@ const (
 	SortFindingRisk     FindingSort = "-risk"
 	SortFindingSeverity FindingSort = "-severity"
 	SortFindingPackage  FindingSort = "package"
+	// SortFindingDue is by date, the earliest first; findings that are not due come last.
+	SortFindingDue FindingSort = "due"
 )
 
 // FindingQuery asks for a page of the findings of one image. Zero fields do not filter.
@@ -303,7 +310,10 @@ type FindingQuery struct {
 	Closed bool
 	// Suppressed includes the findings that decisions suppress. Closed findings are listed whatever was decided about them.
 	Suppressed bool
-	Sort       FindingSort
+	// Overdue keeps findings whose date has passed, DueBefore those that are due before a time, also in the past. Closed and suppressed findings are not due.
+	Overdue   bool
+	DueBefore time.Time
+	Sort      FindingSort
 	Page
 }
 

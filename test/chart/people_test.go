@@ -26,10 +26,10 @@ func TestRolesOfPeople(t *testing.T) {
 	}
 }
 
-// Users who may run pods may not thereby suppress findings: the role for exceptions is part of admin, not of edit.
+// Users who may run pods may not thereby suppress findings or change deadlines: the role for exceptions and policies is part of admin, not of edit.
 func TestRightsToExceptions(t *testing.T) {
 	for _, role := range find[*rbacv1.ClusterRole](render(t, "")) {
-		for _, resource := range []string{"scanner.zoltankerezsi.xyz/clustervulnerabilityexceptions ", "scanner.zoltankerezsi.xyz/vexsources "} {
+		for _, resource := range []string{"scanner.zoltankerezsi.xyz/clustervulnerabilityexceptions ", "scanner.zoltankerezsi.xyz/vexsources ", "scanner.zoltankerezsi.xyz/vulnerabilitypolicies "} {
 			checkRightsToExceptions(t, role, resource)
 		}
 	}

@@ -22,7 +22,9 @@ var (
 )
 
 func addKnownTypes(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion, &ClusterVulnerabilityException{}, &ClusterVulnerabilityExceptionList{}, &VEXSource{}, &VEXSourceList{})
+	scheme.AddKnownTypes(GroupVersion,
+		&ClusterVulnerabilityException{}, &ClusterVulnerabilityExceptionList{}, &VulnerabilityPolicy{}, &VulnerabilityPolicyList{},
+		&VEXSource{}, &VEXSourceList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

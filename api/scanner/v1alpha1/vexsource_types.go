@@ -8,7 +8,7 @@ import (
 const (
 	// ConditionFetched is True when the last attempt to fetch the documents succeeded.
 	ConditionFetched = "Fetched"
-	// ConditionValid is True when the documents that were fetched last can be read, and their signatures verify.
+	// ConditionValid is True when the documents that were fetched last can be read, and their signatures verify. A VulnerabilityPolicy has it, too.
 	ConditionValid = "Valid"
 )
 

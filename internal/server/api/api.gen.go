@@ -253,6 +253,7 @@ const (
 	FindingChanged   EventKind = "finding.changed"
 	FindingClosed    EventKind = "finding.closed"
 	FindingOpened    EventKind = "finding.opened"
+	FindingOverdue   EventKind = "finding.overdue"
 	ImageCataloged   EventKind = "image.cataloged"
 	ImageDiscovered  EventKind = "image.discovered"
 	ImageFailed      EventKind = "image.failed"
@@ -283,6 +284,8 @@ func (e EventKind) Valid() bool {
 	case FindingClosed:
 		return true
 	case FindingOpened:
+		return true
+	case FindingOverdue:
 		return true
 	case ImageCataloged:
 		return true
@@ -472,6 +475,24 @@ func (e ImageState) Valid() bool {
 	case ImageStateReported:
 		return true
 	case ImageStateScanned:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PolicySummaryFrom.
+const (
+	FirstSeen    PolicySummaryFrom = "firstSeen"
+	FixAvailable PolicySummaryFrom = "fixAvailable"
+)
+
+// Valid indicates whether the value is a known member of the PolicySummaryFrom enum.
+func (e PolicySummaryFrom) Valid() bool {
+	switch e {
+	case FirstSeen:
+		return true
+	case FixAvailable:
 		return true
 	default:
 		return false
@@ -786,6 +807,7 @@ func (e GetImageParamsFormat) Valid() bool {
 
 // Defines values for ListFindingsParamsSort.
 const (
+	ListFindingsParamsSortDue           ListFindingsParamsSort = "due"
 	ListFindingsParamsSortMinusRisk     ListFindingsParamsSort = "-risk"
 	ListFindingsParamsSortMinusSeverity ListFindingsParamsSort = "-severity"
 	ListFindingsParamsSortPackage       ListFindingsParamsSort = "package"
@@ -794,6 +816,8 @@ const (
 // Valid indicates whether the value is a known member of the ListFindingsParamsSort enum.
 func (e ListFindingsParamsSort) Valid() bool {
 	switch e {
+	case ListFindingsParamsSortDue:
+		return true
 	case ListFindingsParamsSortMinusRisk:
 		return true
 	case ListFindingsParamsSortMinusSeverity:
@@ -1315,6 +1339,18 @@ type DatabaseUpdate struct {
 	Total *int64 `json:"total,omitempty"`
 }
 
+// Deadline Until when the finding is due; absent if it is not due, or if it is closed or suppressed.
+type Deadline struct {
+	// At The earliest date of the policies that select the finding.
+	At time.Time `json:"at"`
+
+	// Overdue The date has passed.
+	Overdue bool `json:"overdue"`
+
+	// Policy The VulnerabilityPolicy that sets the date.
+	Policy string `json:"policy"`
+}
+
 // Decision What was decided about a finding, and the object that states it, such as a ClusterVulnerabilityException or a VEXSource.
 type Decision struct {
 	// Comment The reason in words.
@@ -1371,10 +1407,10 @@ type DecisionContent struct {
 
 	// Status NotAffected: the vulnerability cannot be exploited. FalsePositive: the package does not have it. AcceptedRisk: it is real, and is not
 	// fixed for now. Fixed: the package contains the fix, although its version does not show it. UnderInvestigation: not decided yet; findings
-	// are not suppressed.
+	// are not suppressed. Affected: a VEX document states that the vulnerability can be exploited; findings are not suppressed.
 	Status DecisionStatus `json:"status"`
 
-	// Suppresses False if the decision suppresses no finding: it is a dry run, or its status is UnderInvestigation.
+	// Suppresses False if the decision suppresses no finding: it is a dry run, or its status is UnderInvestigation or Affected.
 	Suppresses bool `json:"suppresses"`
 
 	// Until When the decision ended; absent while it is standing.
@@ -1461,13 +1497,13 @@ type DecisionRecord struct {
 
 	// Status NotAffected: the vulnerability cannot be exploited. FalsePositive: the package does not have it. AcceptedRisk: it is real, and is not
 	// fixed for now. Fixed: the package contains the fix, although its version does not show it. UnderInvestigation: not decided yet; findings
-	// are not suppressed.
+	// are not suppressed. Affected: a VEX document states that the vulnerability can be exploited; findings are not suppressed.
 	Status DecisionStatus `json:"status"`
 
 	// SuppressedFindings The same number, or 0 if the decision does not suppress them. Absent if the decision has ended.
 	SuppressedFindings *int `json:"suppressedFindings,omitempty"`
 
-	// Suppresses False if the decision suppresses no finding: it is a dry run, or its status is UnderInvestigation.
+	// Suppresses False if the decision suppresses no finding: it is a dry run, or its status is UnderInvestigation or Affected.
 	Suppresses bool `json:"suppresses"`
 
 	// Until When the decision ended; absent while it is standing.
@@ -1501,6 +1537,15 @@ type Distribution struct {
 
 	// Version For example 12.
 	Version *string `json:"version,omitempty"`
+}
+
+// DueIn The number of days within which findings are due, by severity and for those in KEV; absent for those that are not due.
+type DueIn struct {
+	Critical *int `json:"critical,omitempty"`
+	High     *int `json:"high,omitempty"`
+	Kev      *int `json:"kev,omitempty"`
+	Low      *int `json:"low,omitempty"`
+	Medium   *int `json:"medium,omitempty"`
 }
 
 // EPSS defines model for EPSS.
@@ -1591,6 +1636,9 @@ type Finding struct {
 	Decisions *Decisions    `json:"decisions,omitempty"`
 	Details   []MatchDetail `json:"details"`
 
+	// Due Until when the finding is due; absent if it is not due, or if it is closed or suppressed.
+	Due *Deadline `json:"due,omitempty"`
+
 	// FirstSeen When the image was first found to be affected.
 	FirstSeen *time.Time `json:"firstSeen,omitempty"`
 	Fix       Fix        `json:"fix"`
@@ -1664,7 +1712,10 @@ type Image struct {
 	MatchedAt   *time.Time `json:"matchedAt,omitempty"`
 	Message     *string    `json:"message,omitempty"`
 	NextAttempt *time.Time `json:"nextAttempt,omitempty"`
-	Packages    int        `json:"packages"`
+
+	// Overdue Number of findings whose due date has passed; absent if there is none.
+	Overdue  *int `json:"overdue,omitempty"`
+	Packages int  `json:"packages"`
 
 	// Partial The SBOM is partial, because the scan could not read some files of the image. Absent if it is complete.
 	Partial  *bool          `json:"partial,omitempty"`
@@ -1852,6 +1903,36 @@ type PackageSummary struct {
 	// Workloads Number of workloads that run these images now.
 	Workloads int `json:"workloads"`
 }
+
+// PolicyList defines model for PolicyList.
+type PolicyList struct {
+	Items []PolicySummary `json:"items"`
+}
+
+// PolicySummary A VulnerabilityPolicy. A finding is counted once in each image that runs, for the policy that sets its date.
+type PolicySummary struct {
+	// Due Open findings with a date.
+	Due SeverityCounts `json:"due"`
+
+	// DueIn The number of days within which findings are due, by severity and for those in KEV; absent for those that are not due.
+	DueIn DueIn `json:"dueIn"`
+
+	// From From when on the days count.
+	From PolicySummaryFrom `json:"from"`
+	Name string            `json:"name"`
+
+	// Next The next date; absent if no date lies ahead.
+	Next *time.Time `json:"next,omitempty"`
+
+	// Overdue Those whose date has passed.
+	Overdue SeverityCounts `json:"overdue"`
+
+	// Select The CEL expression that selects findings; absent if the policy selects all, and without the right in the whole cluster.
+	Select *string `json:"select,omitempty"`
+}
+
+// PolicySummaryFrom From when on the days count.
+type PolicySummaryFrom string
 
 // Presence A continuous period in which a container of a workload ran an image.
 type Presence struct {
@@ -2211,6 +2292,9 @@ type WorkloadSummary struct {
 	// Images The first 20 images that the workload runs.
 	Images []ImageName `json:"images"`
 
+	// Overdue Number of findings of these images whose due date for this workload has passed; absent if there is none.
+	Overdue *int `json:"overdue,omitempty"`
+
 	// Scanned Number of these images that have been matched.
 	Scanned int `json:"scanned"`
 
@@ -2421,6 +2505,9 @@ type ListImagesParams struct {
 	// OlderThan Return images that were created at least this number of days ago.
 	OlderThan *int `form:"olderThan,omitempty" json:"olderThan,omitempty"`
 
+	// Overdue Return images with at least one finding whose due date has passed.
+	Overdue *bool `form:"overdue,omitempty" json:"overdue,omitempty"`
+
 	// Namespace Return what runs in this namespace now.
 	Namespace *Namespace `form:"namespace,omitempty" json:"namespace,omitempty"`
 
@@ -2495,8 +2582,16 @@ type ListFindingsParams struct {
 
 	// Suppressed Include findings that exceptions suppress, each with its `decisions`. Decisions do not apply to closed findings and to past days. Not with
 	// the format spdx-json.
-	Suppressed *Suppressed             `form:"suppressed,omitempty" json:"suppressed,omitempty"`
-	Sort       *ListFindingsParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
+	Suppressed *Suppressed `form:"suppressed,omitempty" json:"suppressed,omitempty"`
+
+	// Overdue Return findings whose due date has passed.
+	Overdue *bool `form:"overdue,omitempty" json:"overdue,omitempty"`
+
+	// DueBefore Return findings that are due before this time, including those that are overdue.
+	DueBefore *time.Time `form:"dueBefore,omitempty" json:"dueBefore,omitempty"`
+
+	// Sort With due, the earliest due date comes first, and findings that are not due come last.
+	Sort *ListFindingsParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
 
 	// Format If absent, the Accept header selects the format; the default is json, as described here. cyclonedx-json: CycloneDX 1.6
 	// with vulnerabilities. spdx-json: SPDX 2.3. sarif: SARIF 2.1.0. csv: one row per finding. openvex: OpenVEX 0.2.0 with the decisions about
@@ -2795,6 +2890,9 @@ type ListWorkloadsParams struct {
 	// Kev Return workloads with at least one finding that is in KEV.
 	Kev *bool `form:"kev,omitempty" json:"kev,omitempty"`
 
+	// Overdue Return workloads with at least one finding whose due date has passed.
+	Overdue *bool `form:"overdue,omitempty" json:"overdue,omitempty"`
+
 	// Namespace Return what runs in this namespace now.
 	Namespace *Namespace `form:"namespace,omitempty" json:"namespace,omitempty"`
 
@@ -2899,6 +2997,9 @@ type ServerInterface interface {
 	// ListPackages List the distinct packages of all images
 	// (GET /api/v1/packages)
 	ListPackages(w http.ResponseWriter, r *http.Request, params ListPackagesParams)
+	// ListPolicies List the policies that apply, with what is due because of them
+	// (GET /api/v1/policies)
+	ListPolicies(w http.ResponseWriter, r *http.Request)
 	// ListRollouts List rollouts, the latest first
 	// (GET /api/v1/rollouts)
 	ListRollouts(w http.ResponseWriter, r *http.Request, params ListRolloutsParams)
@@ -3730,6 +3831,19 @@ func (siw *ServerInterfaceWrapper) ListImages(w http.ResponseWriter, r *http.Req
 		return
 	}
 
+	// ------------- Optional query parameter "overdue" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "overdue", r.URL.Query(), &params.Overdue, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "overdue"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "overdue", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "namespace" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "namespace", r.URL.Query(), &params.Namespace, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
@@ -4031,6 +4145,32 @@ func (siw *ServerInterfaceWrapper) ListFindings(w http.ResponseWriter, r *http.R
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "suppressed"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "suppressed", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "overdue" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "overdue", r.URL.Query(), &params.Overdue, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "overdue"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "overdue", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "dueBefore" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dueBefore", r.URL.Query(), &params.DueBefore, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "dueBefore"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "dueBefore", Err: err})
 		}
 		return
 	}
@@ -4607,6 +4747,20 @@ func (siw *ServerInterfaceWrapper) ListPackages(w http.ResponseWriter, r *http.R
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ListPackages(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListPolicies operation middleware
+func (siw *ServerInterfaceWrapper) ListPolicies(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListPolicies(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -5492,6 +5646,19 @@ func (siw *ServerInterfaceWrapper) ListWorkloads(w http.ResponseWriter, r *http.
 		return
 	}
 
+	// ------------- Optional query parameter "overdue" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "overdue", r.URL.Query(), &params.Overdue, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "overdue"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "overdue", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "namespace" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "namespace", r.URL.Query(), &params.Namespace, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
@@ -5915,6 +6082,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/overview", wrapper.GetOverview)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/owners", wrapper.ListOwners)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/packages", wrapper.ListPackages)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/policies", wrapper.ListPolicies)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/rollouts", wrapper.ListRollouts)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/rollouts/{rolloutId}", wrapper.GetRollout)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/session", wrapper.DeleteSession)
@@ -6942,6 +7110,44 @@ func (response ListPackagesdefaultApplicationProblemPlusJSONResponse) VisitListP
 	return err
 }
 
+type ListPoliciesRequestObject struct {
+}
+
+type ListPoliciesResponseObject interface {
+	VisitListPoliciesResponse(w http.ResponseWriter) error
+}
+
+type ListPolicies200JSONResponse PolicyList
+
+func (response ListPolicies200JSONResponse) VisitListPoliciesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListPoliciesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListPoliciesdefaultApplicationProblemPlusJSONResponse) VisitListPoliciesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListRolloutsRequestObject struct {
 	Params ListRolloutsParams
 }
@@ -7768,6 +7974,9 @@ type StrictServerInterface interface {
 	// ListPackages List the distinct packages of all images
 	// (GET /api/v1/packages)
 	ListPackages(ctx context.Context, request ListPackagesRequestObject) (ListPackagesResponseObject, error)
+	// ListPolicies List the policies that apply, with what is due because of them
+	// (GET /api/v1/policies)
+	ListPolicies(ctx context.Context, request ListPoliciesRequestObject) (ListPoliciesResponseObject, error)
 	// ListRollouts List rollouts, the latest first
 	// (GET /api/v1/rollouts)
 	ListRollouts(ctx context.Context, request ListRolloutsRequestObject) (ListRolloutsResponseObject, error)
@@ -8284,6 +8493,30 @@ func (sh *strictHandler) ListPackages(w http.ResponseWriter, r *http.Request, pa
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(ListPackagesResponseObject); ok {
 		if err := validResponse.VisitListPackagesResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListPolicies operation middleware
+func (sh *strictHandler) ListPolicies(w http.ResponseWriter, r *http.Request) {
+	var request ListPoliciesRequestObject
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListPolicies(ctx, request.(ListPoliciesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListPolicies")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListPoliciesResponseObject); ok {
+		if err := validResponse.VisitListPoliciesResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

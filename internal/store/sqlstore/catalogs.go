@@ -85,6 +85,7 @@ func (s *Store) ReplaceCatalog(ctx context.Context, key model.ImageKey, sbomDige
 		if err != nil {
 			return err
 		}
+		tx.moved(image.ID)
 		if err := saveCreation(tx, image.ID, catalog.Created); err != nil {
 			return err
 		}

@@ -22,6 +22,7 @@ var findingSorts = map[store.FindingSort][]sqldb.SortKey{
 	store.SortFindingRisk:     append([]sqldb.SortKey{{Column: "v.risk_micros", Number: true, Descending: true}}, findingTies...),
 	store.SortFindingSeverity: append([]sqldb.SortKey{{Column: "v.severity", Number: true, Descending: true}}, findingTies...),
 	store.SortFindingEPSS:     append([]sqldb.SortKey{{Column: "v.epss_micros", Number: true, Descending: true}}, findingTies...),
+	store.SortFindingDue:      append([]sqldb.SortKey{{Column: dueFirst, Number: true}, {Column: "v.severity", Number: true, Descending: true}}, findingTies...),
 	store.SortFindingPackage:  append([]sqldb.SortKey{{Column: "p.name"}, {Column: "p.version"}}, findingTies...),
 }
 
@@ -36,6 +37,8 @@ type findingToken struct {
 	EpssMicros   int64
 	Closed       bool
 	Suppressed   bool
+	Overdue      bool
+	DueBefore    int64
 	Sort         store.FindingSort
 }
 
@@ -56,11 +59,15 @@ type findingRow struct {
 	FixVersions     string
 	Details         string
 	Digest          string
+	// DueAt is stillOpen if it is not due.
+	DueAt int64
 }
 
-// value is the sort value of a column.
+// value is the sort value of a column. That of a deadline is an expression.
 func (r *findingRow) value(column string) string {
 	switch column {
+	case dueFirst:
+		return strconv.FormatInt(r.DueAt, 10)
 	case "v.risk_micros":
 		return strconv.FormatInt(r.RiskMicros, 10)
 	case "v.epss_micros":
@@ -122,7 +129,7 @@ func (s *Store) Findings(ctx context.Context, in store.Namespaces, query store.F
 		}
 		token := findingToken{
 			"findings", query.Image.ImageID, query.Image.Platform.String(), query.Text, query.MinSeverity, query.Fixable, query.KEV,
-			millionths(query.MinEPSS), query.Closed, query.Suppressed, query.Sort,
+			millionths(query.MinEPSS), query.Closed, query.Suppressed, query.Overdue, micros(query.DueBefore), query.Sort,
 		}
 		if image.MatchedAt == 0 {
 			if query.Token != "" {
@@ -134,17 +141,26 @@ func (s *Store) Findings(ctx context.Context, in store.Namespaces, query store.F
 		if err != nil {
 			return err
 		}
-		filtered := s.filterFindings(tx, &image, current, query).Session(&gorm.Session{})
+		var policies []policyRow
+		if !query.Closed {
+			if policies, err = policiesOfImage(tx, in, image.ID); err != nil {
+				return err
+			}
+		}
+		due := imageDeadlines(policies, image.findingsSince(), query.Suppressed)
+		now := s.now()
+		filtered := filterDue(s.filterFindings(tx, &image, current, query), due, now, query).Session(&gorm.Session{})
 		var total int64
 		if err := filtered.Count(&total).Error; err != nil {
 			return err
 		}
 		page.Total = int(total)
-		if filtered, err = fromToken(filtered, query.Token, token, keys); err != nil {
+		named := namedDue(keys, due)
+		if filtered, err = fromToken(filtered, query.Token, token, named); err != nil {
 			return err
 		}
-		chosen := filtered.Select("f.id AS finding_id, " + columnsOf(keys)).Order(sqldb.OrderBy(keys)).Limit(query.Limit() + 1)
-		rows, err := readFindings(tx, chosen, &image, current, keys)
+		chosen := filtered.Select("f.id AS finding_id, " + due + " AS due_at, " + columnsOf(named)).Order(sqldb.OrderBy(named)).Limit(query.Limit() + 1)
+		rows, err := readFindings(tx, chosen, &image, current, named)
 		if err != nil {
 			return err
 		}
@@ -160,7 +176,10 @@ func (s *Store) Findings(ctx context.Context, in store.Namespaces, query store.F
 		if query.Closed {
 			return nil
 		}
-		return addDecisions(tx, in, image.ID, rows, page.Findings)
+		if err := addDecisions(tx, in, image.ID, rows, page.Findings); err != nil {
+			return err
+		}
+		return addDeadlines(tx, policies, image.findingsSince(), now, rows, page.Findings)
 	})
 	if err != nil {
 		return store.FindingPage{}, err
@@ -223,7 +242,7 @@ func readFindings(tx, chosen *gorm.DB, image *imageRow, resultSet int64, keys []
 		Joins("LEFT JOIN generations e ON e.number = f.until_gen AND e.number <= ?", resultSet).
 		Where("f.id = c.finding_id").
 		Select(packageColumns + ", f.id AS finding_id, v.severity, v.risk_micros, v.epss_micros, v.vulnerability_id, v.namespace, d.detail, v.scores, f.fix_state, f.fix_versions, " +
-			"f.details, f.digest, " + laterOf("f.opened_at", strconv.FormatInt(image.findingsSince(), 10)) + " AS first_seen, " + ended + " AS ended").
+			"f.details, f.digest, c.due_at, " + laterOf("f.opened_at", strconv.FormatInt(image.findingsSince(), 10)) + " AS first_seen, " + ended + " AS ended").
 		Order(sqldb.OrderByRenamed(keys, func(i int, _ string) string { return fmt.Sprintf("c.k%d", i) })).
 		Scan(&rows).Error
 	return rows, err

@@ -60,6 +60,9 @@ func (s *Store) RecordUses(ctx context.Context, scope string, uses []store.Use) 
 		if err != nil {
 			return err
 		}
+		for _, row := range slices.Concat(added, gone) {
+			tx.moved(row.ImagePk)
+		}
 		w := presenceWriter{txn: tx, cluster: s.cluster}
 		if err := w.end(scope, gone); err != nil {
 			return err

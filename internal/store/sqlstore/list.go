@@ -51,6 +51,7 @@ type imageToken struct {
 	Source       model.ImageSource
 	EndWithin    *int
 	OlderThan    int
+	Overdue      bool
 	Where        store.Where
 	Sort         store.ImageSort
 }
@@ -63,7 +64,12 @@ func (s *Store) Image(ctx context.Context, in store.Namespaces, key model.ImageK
 		if err != nil {
 			return err
 		}
-		image, err = row.image()
+		if image, err = row.image(); err != nil {
+			return err
+		}
+		images := []store.Image{image}
+		err = s.addOverdue(tx, in, []imageRow{row}, images)
+		image = images[0]
 		return err
 	})
 	return image, err
@@ -81,7 +87,7 @@ func (s *Store) ListImages(ctx context.Context, in store.Namespaces, query store
 	}
 	token := imageToken{
 		"images", query.Text, query.States, query.MinSeverity, query.Fixable, query.KEV, millionths(query.MinEPSS),
-		query.Partial, query.Source, query.EndOfLifeWithin, query.OlderThan, query.Where, query.Sort,
+		query.Partial, query.Source, query.EndOfLifeWithin, query.OlderThan, query.Overdue, query.Where, query.Sort,
 	}
 	var page store.ImagePage
 	err := s.read(ctx, what, func(tx *gorm.DB) error {
@@ -116,7 +122,7 @@ func (s *Store) ListImages(ctx context.Context, in store.Namespaces, query store
 				return err
 			}
 		}
-		return nil
+		return s.addOverdue(tx, in, rows, page.Images)
 	})
 	if err != nil {
 		return store.ImagePage{}, err
@@ -153,12 +159,19 @@ func (s *Store) filterImages(tx *gorm.DB, chosen place, query store.ImageQuery) 
 	if !chosen.everywhere() {
 		images = images.Where("i.id IN (?)", chosen.images(tx))
 	}
-	if least := millionths(query.MinEPSS); least > 0 {
-		current, err := currentNumber(tx)
-		if err != nil {
-			return nil, err
-		}
+	least := millionths(query.MinEPSS)
+	if least <= 0 && !query.Overdue {
+		return images.Session(&gorm.Session{}), nil
+	}
+	current, err := currentNumber(tx)
+	if err != nil {
+		return nil, err
+	}
+	if least > 0 {
 		images = images.Where("i.matched_at > 0 AND i.id IN (?)", exploitable(tx, current, least))
+	}
+	if query.Overdue {
+		images = images.Where("i.id IN (?)", s.overduePlaces(tx, chosen.in, current).Select("x.id"))
 	}
 	return images.Session(&gorm.Session{}), nil
 }

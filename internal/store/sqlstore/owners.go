@@ -147,6 +147,9 @@ func recordOwners(tx *txn, workloads []store.Workload) error {
 			values = append(values, w.Namespace, w.Kind, w.Name, w.Owner)
 		}
 	}
+	if err := tx.movedWorkloads(changes); err != nil {
+		return err
+	}
 	return tx.Insert("workload_owners", []string{"namespace", "kind", "name", "owner"}, values, "")
 }
 

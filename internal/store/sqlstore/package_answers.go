@@ -76,6 +76,7 @@ type newFinding struct {
 // storedFinding and storedAnswer are what is visible under one of the live result sets.
 type storedFinding struct {
 	ID, PackagePk, FromGen, UntilGen int64
+	Fixable                          int64
 	Digest                           string
 	VulnerabilityID, Namespace       string
 	Opening                          opening `gorm:"embedded"`
@@ -148,8 +149,8 @@ func (w *answerWriter) save(ids []int64) error {
 }
 
 // findingsOfPackages selects the findings of packages that a live result set shows, or that the current one ended.
-const findingsOfPackages = `SELECT f.id, f.package_pk, f.from_gen, f.until_gen, f.digest, f.opened_at, f.opened_gen, v.vulnerability_id, v.namespace
-	FROM findings f JOIN vulnerabilities v ON v.id = f.vulnerability_pk
+const findingsOfPackages = `SELECT f.id, f.package_pk, f.from_gen, f.until_gen, f.digest, f.opened_at, f.opened_gen, COALESCE(x.since, 0) AS fixable_at, f.fixable, v.vulnerability_id, v.namespace
+	FROM findings f JOIN vulnerabilities v ON v.id = f.vulnerability_pk LEFT JOIN finding_fixes x ON x.finding_id = f.id
 	WHERE f.package_pk IN ? AND f.until_gen >= ? AND (f.from_gen <= ? OR f.from_gen = ?) ORDER BY f.id`
 
 // compareCurrent finds what makes the answer visible at once. What is prepared for the next result set stays as it is, since
@@ -214,7 +215,7 @@ func (w *answerWriter) compareNext(id int64, answer *answerContent, answers []st
 		}
 		delete(missing, row.Digest)
 		// What the current result set shows may have changed since the row was written.
-		if opened := openings.of(row.VulnerabilityID, row.Namespace); opened != row.Opening {
+		if opened := openings.of(row.VulnerabilityID, row.Namespace, row.Fixable); opened != row.Opening {
 			d.correct[row.ID] = opened
 		}
 	}
@@ -265,7 +266,7 @@ func (a *answerContent) byDigest() map[string]*findingContent {
 func (d *answerDiff) insertMissing(id int64, answer *answerContent, missing map[string]*findingContent, openings openings) {
 	for i := range answer.findings {
 		if content, found := missing[answer.findings[i].digest]; found {
-			d.insert = append(d.insert, newFinding{id, content, openings.of(content.vulnerability.id, content.vulnerability.namespace)})
+			d.insert = append(d.insert, newFinding{id, content, openings.of(content.vulnerability.id, content.vulnerability.namespace, content.fixable)})
 		}
 	}
 }
@@ -387,7 +388,15 @@ func (w *answerWriter) insertFindings() error {
 	for i, row := range w.diff.insert {
 		packages[i] = row.packageID
 	}
-	return w.decideInserted(packages)
+	slices.Sort(packages)
+	packages = slices.Compact(packages)
+	if err := w.insertFixes(packages); err != nil {
+		return err
+	}
+	if err := w.decideInserted(packages); err != nil {
+		return err
+	}
+	return w.dueInserted(packages)
 }
 
 // updateQueue takes packages that were answered for the next result set out of its queue. Those that were answered for the

@@ -157,6 +157,7 @@ func forgetSBOM(tx *txn, image int64) error {
 	if err != nil {
 		return err
 	}
+	tx.moved(image)
 	if err := forgetMatch(tx, image); err != nil {
 		return err
 	}

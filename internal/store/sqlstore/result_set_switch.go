@@ -28,10 +28,17 @@ func (s *Store) Switch(ctx context.Context, resultSet int64) (store.ResultSet, e
 		if err := w.collect(); err != nil {
 			return err
 		}
+		changed, err := rescored(tx.DB)
+		if err != nil {
+			return err
+		}
 		if err := applyScores(tx); err != nil {
 			return err
 		}
 		if err := w.publish(); err != nil {
+			return err
+		}
+		if err := w.openDeadlines(changed); err != nil {
 			return err
 		}
 		// What the switch closed is in no live result set any more.

@@ -90,6 +90,7 @@ func keepSBOM(tx *txn, id int64, key model.ImageKey, sbom store.SBOM, catalog mo
 	if err != nil {
 		return err
 	}
+	tx.moved(id)
 	if err := saveSymbols(tx, id, catalog.Symbols); err != nil {
 		return err
 	}

@@ -19,7 +19,9 @@ const (
 	// unsuppressed: no decision suppresses them everywhere.
 	unsuppressed = "NOT EXISTS (SELECT 1 FROM finding_suppressions fs WHERE fs.finding_id = f.id AND fs.reach = 0)"
 	// open: they are shown, and no decision suppresses them in the image of ip. The values are those of shown.
-	open = shown + ` AND NOT EXISTS (SELECT 1 FROM finding_suppressions fs WHERE fs.finding_id = f.id
+	open = shown + " AND " + unsuppressedThere
+	// unsuppressedThere: no decision suppresses them in the image of ip.
+	unsuppressedThere = `NOT EXISTS (SELECT 1 FROM finding_suppressions fs WHERE fs.finding_id = f.id
 		AND (fs.reach = 0 OR EXISTS (SELECT 1 FROM reached x WHERE x.reach = fs.reach AND x.image_pk = ip.image_pk)))`
 	// openInSome and openInMatched: they are open in an image that holds the package and does not exclude it, and in one that is matched, if there
 	// is such an image.

@@ -72,11 +72,12 @@ func (s *Store) SkipSymbols(ctx context.Context, key model.ImageKey, sbomDigest 
 
 // earlierOpenings selects, for findings of packages that an image is to hold, the openings of the same vulnerabilities in packages of the
 // same type, name and version that it holds; the values are the image, the new packages, and the current result set, four times.
-const earlierOpenings = `SELECT f.id, e.opened_at, e.opened_gen FROM findings f JOIN vulnerabilities v ON v.id = f.vulnerability_pk
+const earlierOpenings = `SELECT f.id, e.opened_at, e.opened_gen, CASE WHEN x.since IS NULL THEN 0 ELSE COALESCE(y.since, x.since) END AS fixable_at FROM findings f JOIN vulnerabilities v ON v.id = f.vulnerability_pk
 	JOIN packages p ON p.id = f.package_pk
 	JOIN packages b ON b.name = p.name AND b.version = p.version AND b.type = p.type AND b.id <> p.id
 	JOIN image_packages ip ON ip.package_pk = b.id AND ip.excluded = 0 AND ip.image_pk = ?
 	JOIN findings e ON e.package_pk = b.id
+	LEFT JOIN finding_fixes x ON x.finding_id = f.id LEFT JOIN finding_fixes y ON y.finding_id = e.id
 	JOIN vulnerabilities w ON w.id = e.vulnerability_pk AND w.vulnerability_id = v.vulnerability_id AND w.namespace = v.namespace
 	WHERE f.package_pk IN ? AND f.from_gen <= ? AND f.until_gen > ? AND e.from_gen <= ? AND e.until_gen > ?
 	AND e.opened_at < f.opened_at ORDER BY f.id, e.opened_at DESC`
@@ -100,6 +101,7 @@ func keepOpenings(tx *txn, image int64, ids map[string]int64) error {
 		}
 	}
 	slices.Sort(added)
+	var kept []int64
 	for part := range slices.Chunk(added, sqldb.MaxIn) {
 		var rows []struct {
 			ID      int64
@@ -109,11 +111,11 @@ func keepOpenings(tx *txn, image int64, ids map[string]int64) error {
 			return err
 		}
 		for _, row := range rows { // The earliest comes last.
-			err := tx.Execute("UPDATE findings SET opened_at = ?, opened_gen = ? WHERE id = ?", row.Opening.OpenedAt, row.Opening.OpenedGen, row.ID)
-			if err != nil {
+			if err := tx.setOpening(row.ID, row.Opening); err != nil {
 				return fmt.Errorf("keep since when a finding is known: %w", err)
 			}
+			kept = append(kept, row.ID)
 		}
 	}
-	return nil
+	return tx.redue(dueByID, kept)
 }

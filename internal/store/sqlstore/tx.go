@@ -18,6 +18,8 @@ type txn struct {
 	events []newEvent
 	// gone are the namespaces of images that the transaction deletes.
 	gone map[imageName][]string
+	// movedImages are those that were given to moved.
+	movedImages map[int64]bool
 }
 
 // newEvent is an event that is to be written.
@@ -81,6 +83,9 @@ func (s *Store) write(ctx context.Context, what string, work func(tx *txn) error
 	err := s.db.Write(ctx, what, func(tx *sqldb.Tx) error {
 		t := &txn{Tx: tx, now: s.now()}
 		if err := work(t); err != nil {
+			return err
+		}
+		if err := t.replace(); err != nil {
 			return err
 		}
 		wrote = len(t.events) > 0

@@ -57,6 +57,8 @@ var viewResults = [][]string{
 		"shop|Deployment|web|2026-02-27T12:00:00Z|2026-03-01T06:00:00Z",
 		"legacy|CronJob|report|2026-03-02T12:00:00Z|NULL",
 	},
+	{"2026-03-02|shop|Critical|1|0|1", "2026-03-03|legacy|Critical|1|0|1", "2026-03-03|shop|High|1|1|0"},
+	{"shop|NULL|Critical|2|151200", "shop|NULL|High|1|108000"},
 	{"2026-03-01|1|1|1|1|0|0|1|1", "2026-03-02|2|2|2|0|0|0|1|2"},
 }
 
@@ -110,6 +112,11 @@ func fillViews(t *testing.T, s *Store, clk *clocktesting.FakeClock) error {
 		Object: store.DecisionObject{Kind: "ClusterVulnerabilityException", Name: "accepted"}, Vulnerabilities: []string{"CVE-2021-1"},
 		Status: model.DecisionAcceptedRisk, Comment: "why", ExpiresAt: time.Date(2026, 3, 15, 0, 0, 0, 0, time.UTC),
 	}})
+	if err != nil {
+		return err
+	}
+	days := []int{1, 2}
+	_, err = s.SyncPolicies(ctx, []store.Policy{{Name: "p", From: model.DueFromFirstSeen, DueIn: model.DueIn{Critical: &days[0], High: &days[1]}}})
 	if err != nil {
 		return err
 	}

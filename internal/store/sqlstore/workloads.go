@@ -28,6 +28,7 @@ type workloadToken struct {
 	Text         string
 	MinSeverity  model.Severity
 	KEV, Fixable bool
+	Overdue      bool
 	Sort         store.WorkloadSort
 }
 
@@ -62,13 +63,16 @@ func (s *Store) ListWorkloads(ctx context.Context, in store.Namespaces, query st
 	if !known {
 		return store.WorkloadPage{}, fmt.Errorf("%s: unknown sort order %q", what, query.Sort)
 	}
-	token := workloadToken{"workloads", query.Where, query.Text, query.MinSeverity, query.KEV, query.Fixable, query.Sort}
+	token := workloadToken{"workloads", query.Where, query.Text, query.MinSeverity, query.KEV, query.Fixable, query.Overdue, query.Sort}
 	var page store.WorkloadPage
 	err := s.read(ctx, what, func(tx *gorm.DB) error {
 		page = store.WorkloadPage{}
+		entries, err := s.runningWorkloads(tx, place{query.Where, in}, query)
+		if err != nil {
+			return err
+		}
 		var rows []workloadEntry
-		var err error
-		rows, page.NextToken, page.Total, err = readEntries(tx, s.runningWorkloads(tx, place{query.Where, in}, query), keys, query.Page, token, (*workloadEntry).value)
+		rows, page.NextToken, page.Total, err = readEntries(tx, entries, keys, query.Page, token, (*workloadEntry).value)
 		if err != nil {
 			return err
 		}
@@ -86,6 +90,9 @@ func (s *Store) ListWorkloads(ctx context.Context, in store.Namespaces, query st
 				return err
 			}
 		}
+		if err := s.addOverdueWorkloads(tx, in, page.Workloads); err != nil {
+			return err
+		}
 		return setOwners(tx, workloadsIn(page.Workloads, func(w *store.WorkloadSummary) *store.Workload { return &w.Workload }))
 	})
 	if err != nil {
@@ -95,7 +102,7 @@ func (s *Store) ListWorkloads(ctx context.Context, in store.Namespaces, query st
 }
 
 // runningWorkloads selects a workloadEntry for each workload that the query matches.
-func (s *Store) runningWorkloads(tx *gorm.DB, chosen place, query store.WorkloadQuery) *gorm.DB {
+func (s *Store) runningWorkloads(tx *gorm.DB, chosen place, query store.WorkloadQuery) (*gorm.DB, error) {
 	running := contains(uses(tx.Table("image_uses AS u"), chosen), s.db.Dialect(), query.Text, "u.name")
 	columns := "d.namespace, d.kind, d.name, COUNT(*) AS image_count, SUM(CASE WHEN i.matched_at > 0 THEN 1 ELSE 0 END) AS scanned, " +
 		perCount("SUM(i.%[1]s) AS %[1]s")
@@ -111,7 +118,15 @@ func (s *Store) runningWorkloads(tx *gorm.DB, chosen place, query store.Workload
 	if query.Fixable {
 		entries = entries.Where("s.fixable > 0")
 	}
-	return entries
+	if query.Overdue {
+		current, err := currentNumber(tx)
+		if err != nil {
+			return nil, err
+		}
+		entries = entries.Joins("JOIN (?) o ON o.namespace = s.namespace AND o.kind = s.kind AND o.name = s.name",
+			s.overduePlaces(tx, chosen.in, current).Distinct("u.namespace, u.kind, u.name")).Select("s.*")
+	}
+	return entries, nil
 }
 
 // presencesOfUses joins uses u with the presences p of the same image in the same workload.

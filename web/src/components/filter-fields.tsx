@@ -49,6 +49,14 @@ export function KevFilter({ value, onChange }: Props<boolean>) {
   );
 }
 
+export function OverdueFilter({ value, onChange }: Props<boolean>) {
+  return (
+    <ToggleButton pressed={value} onChange={onChange}>
+      Overdue
+    </ToggleButton>
+  );
+}
+
 /** The probability of exploitation, from 0 to 1. */
 export function EPSSFilter({ value, onChange }: Props<number | undefined>) {
   const steps = [0.01, 0.1, 0.5, 0.9];

@@ -9,7 +9,8 @@ import { LoadError } from "@/components/ui/load-error";
 import type { Filters } from "@/features/images/list/filters";
 import { useLimits } from "@/features/session/namespaces";
 import { useGetOverview } from "@/gen/images/images";
-import type { Counts, ImageState, Overview as Data, Severity } from "@/gen/model";
+import type { Counts, ImageState, Overview as Data, Severity, SeverityCounts } from "@/gen/model";
+import { useListPolicies } from "@/gen/policies/policies";
 import { cn } from "@/lib/cn";
 import { formatCompact, formatNumber } from "@/lib/format";
 import { severities, severityBar, totalFindings } from "@/lib/severity";
@@ -37,6 +38,8 @@ export function Overview({ filters, update }: Props) {
           suppressed={data.suppressed ?? 0}
           active={filters.severity}
           onPick={(severity) => update({ severity })}
+          overdue={filters.overdue}
+          onPickOverdue={(overdue) => update({ overdue })}
         />
         <DatabaseCard data={data} />
       </div>
@@ -104,13 +107,18 @@ function FindingsCard({
   suppressed,
   active,
   onPick,
+  overdue,
+  onPickOverdue,
 }: {
   counts: Counts;
   suppressed: number;
   active: Severity | undefined;
   onPick: (severity: Severity | undefined) => void;
+  overdue: boolean;
+  onPickOverdue: (overdue: boolean) => void;
 }) {
   const limits = useLimits();
+  const { data: policies } = useListPolicies();
   const where = limits ? "in your namespaces" : "in all images";
   const note = suppressed > 0 ? `${where}, ${formatCompact(suppressed)} suppressed` : where;
   return (
@@ -128,10 +136,25 @@ function FindingsCard({
             onPress={(pressed) => onPick(pressed ? name : undefined)}
           />
         ))}
+        {policies && policies.items.length > 0 && (
+          <FilterButton
+            label="Overdue"
+            hint="Show images with findings whose due date has passed"
+            value={formatCompact(
+              policies.items.reduce((sum, policy) => sum + allSeverities(policy.overdue), 0),
+            )}
+            swatch="bg-danger"
+            pressed={overdue}
+            onPress={onPickOverdue}
+          />
+        )}
       </div>
     </Card>
   );
 }
+
+const allSeverities = (counts: SeverityCounts) =>
+  Object.values(counts).reduce((sum, count) => sum + count, 0);
 
 function DatabaseCard({ data: { database, packages, counts, changes, coverage } }: { data: Data }) {
   return (

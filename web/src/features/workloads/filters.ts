@@ -17,6 +17,7 @@ export interface WorkloadFilters {
   severity: Severity | undefined;
   fixable: boolean;
   kev: boolean;
+  overdue: boolean;
   namespace: string;
   owner: string;
   noOwner: boolean;
@@ -29,6 +30,7 @@ export const workloadFilters = address<WorkloadFilters>({
   severity: oneOf("severity", Severity),
   fixable: flag("fixable"),
   kev: flag("kev"),
+  overdue: flag("overdue"),
   namespace: text("namespace", 253),
   owner: text("owner", 253),
   noOwner: flag("noOwner"),
@@ -40,6 +42,7 @@ export const toRequest = (filters: WorkloadFilters): ListWorkloadsParams => ({
   severity: filters.severity,
   fixable: orAbsent(filters.fixable),
   kev: orAbsent(filters.kev),
+  overdue: orAbsent(filters.overdue),
   namespace: orAbsent(filters.namespace),
   owner: orAbsent(filters.owner),
   noOwner: orAbsent(filters.noOwner && !filters.owner),

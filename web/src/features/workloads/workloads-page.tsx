@@ -5,6 +5,7 @@ import {
   FixableFilter,
   KevFilter,
   NamespaceFilter,
+  OverdueFilter,
   OwnerFilter,
   SeverityFilter,
 } from "@/components/filter-fields";
@@ -112,6 +113,7 @@ function WorkloadList({
         <SeverityFilter value={filters.severity} onChange={(severity) => update({ severity })} />
         <FixableFilter value={filters.fixable} onChange={(fixable) => update({ fixable })} />
         <KevFilter value={filters.kev} onChange={(kev) => update({ kev })} />
+        <OverdueFilter value={filters.overdue} onChange={(overdue) => update({ overdue })} />
         <NamespaceFilter value={filters.namespace} onChange={(namespace) => update({ namespace })} />
         <OwnerFilter value={filters.owner} onChange={(owner) => update({ owner })} />
         {filters.noOwner && (

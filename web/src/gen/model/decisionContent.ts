@@ -12,7 +12,7 @@ import type { DecisionStatus } from "./decisionStatus.ts";
 export interface DecisionContent {
   id: number;
   status: DecisionStatus;
-  /** False if the decision suppresses no finding: it is a dry run, or its status is UnderInvestigation. */
+  /** False if the decision suppresses no finding: it is a dry run, or its status is UnderInvestigation or Affected. */
   suppresses: boolean;
   match: DecisionMatch;
   /** Only findings without a fix match. Absent otherwise. */

@@ -20,6 +20,7 @@ export const EventKind = {
   findingopened: "finding.opened",
   findingclosed: "finding.closed",
   findingchanged: "finding.changed",
+  findingoverdue: "finding.overdue",
   databaseupdated: "database.updated",
   scannerchanged: "scanner.changed",
   podsetchanged: "podset.changed",

@@ -35,6 +35,8 @@ export interface Image {
   packages: number;
   counts: Counts;
   database?: DatabaseBuild;
+  /** Number of findings whose due date has passed; absent if there is none. */
+  overdue?: number;
   firstSeen: string;
   catalogedAt?: string;
   matchedAt?: string;

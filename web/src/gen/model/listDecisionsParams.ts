@@ -16,7 +16,7 @@ export type ListDecisionsParams = {
   state?: ListDecisionsState;
   /**
    * Return decisions with one of these statuses.
-   * @maxItems 5
+   * @maxItems 6
    */
   status?: DecisionStatus[];
   /**

@@ -49,6 +49,17 @@ export type ListFindingsParams = {
    * the format spdx-json.
    */
   suppressed?: SuppressedParameter;
+  /**
+   * Return findings whose due date has passed.
+   */
+  overdue?: boolean;
+  /**
+   * Return findings that are due before this time, including those that are overdue.
+   */
+  dueBefore?: string;
+  /**
+   * With due, the earliest due date comes first, and findings that are not due come last.
+   */
   sort?: ListFindingsSort;
   /**
    * If absent, the Accept header selects the format; the default is json, as described here. cyclonedx-json: CycloneDX 1.6

@@ -9,4 +9,5 @@ export const ListFindingsSort = {
   "-risk": "-risk",
   "-severity": "-severity",
   package: "package",
+  due: "due",
 } as const;

@@ -65,6 +65,10 @@ export type ListImagesParams = {
    */
   olderThan?: number;
   /**
+   * Return images with at least one finding whose due date has passed.
+   */
+  overdue?: boolean;
+  /**
    * Return what runs in this namespace now.
    * @maxLength 253
    */

@@ -32,6 +32,10 @@ export type ListWorkloadsParams = {
    */
   kev?: boolean;
   /**
+   * Return workloads with at least one finding whose due date has passed.
+   */
+  overdue?: boolean;
+  /**
    * Return what runs in this namespace now.
    * @maxLength 253
    */

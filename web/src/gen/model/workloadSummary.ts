@@ -20,6 +20,8 @@ export interface WorkloadSummary {
   containers: number;
   /** Findings of the images of the workload; each image is counted once. */
   counts: Counts;
+  /** Number of findings of these images whose due date for this workload has passed; absent if there is none. */
+  overdue?: number;
   /** When the workload was first observed with any of these images. */
   since?: string;
 }

@@ -1,5 +1,6 @@
 import { Link } from "react-router";
 import { KevMark, SeverityBadge } from "@/components/severity";
+import { Due } from "@/components/due";
 import { FixedIn } from "@/components/fixed-in";
 import { RowToggle } from "@/components/ui/open-rows";
 import { RelativeTime } from "@/components/ui/relative-time";
@@ -14,7 +15,7 @@ import { formatPercent, formatRisk } from "@/lib/format";
 import { vulnerabilityPath } from "@/lib/paths";
 
 export const grid =
-  "grid-cols-[1.5rem_minmax(10rem,13rem)_6rem_4.5rem_3.5rem_minmax(7rem,1fr)_minmax(6rem,9rem)_minmax(6rem,9rem)] xl:grid-cols-[1.5rem_minmax(11rem,14rem)_6rem_4.5rem_3.5rem_minmax(8rem,1fr)_minmax(6rem,9rem)_minmax(6rem,9rem)_6.5rem_6rem_minmax(6rem,1fr)]";
+  "grid-cols-[1.5rem_minmax(10rem,13rem)_6rem_4.5rem_3.5rem_minmax(7rem,1fr)_minmax(6rem,9rem)_minmax(6rem,9rem)] xl:grid-cols-[1.5rem_minmax(11rem,14rem)_6rem_4.5rem_3.5rem_minmax(8rem,1fr)_minmax(6rem,9rem)_minmax(6rem,9rem)_6.5rem_6.5rem_6rem_minmax(6rem,1fr)]";
 
 const toggleLabel = ({ vulnerability, package: pkg }: Finding) =>
   `Details of ${visible(vulnerability.id)} in ${visible(pkg.name)}`;
@@ -132,6 +133,14 @@ export function columns({ sort, setSort, closed, isOpen, toggle }: Options): Col
       ),
     },
     {
+      id: "due",
+      ...sortable("Due", ListFindingsSort.due, "ascending", sort, setSort),
+      meta: { className: "hidden xl:block" },
+      cell: ({ row: { original: finding } }) => (
+        <Due of={finding.due} className="text-[13px] whitespace-nowrap" />
+      ),
+    },
+    {
       id: "type",
       header: "Type",
       meta: { className: "hidden xl:block" },
@@ -194,6 +203,11 @@ export function FindingCard({
         <span>
           First seen <RelativeTime iso={finding.firstSeen} none="unknown" />
         </span>
+        {finding.due && (
+          <span>
+            Due <Due of={finding.due} />
+          </span>
+        )}
         {finding.fixedAt && (
           <span>
             Closed <RelativeTime iso={finding.fixedAt} />

@@ -12,6 +12,7 @@ export interface FindingFilters {
   kev: boolean;
   closed: boolean;
   suppressed: boolean;
+  overdue: boolean;
   sort: ListFindingsSort;
 }
 
@@ -24,6 +25,7 @@ export const findingFilters = address<FindingFilters>({
   kev: flag("kev"),
   closed: flag("closed"),
   suppressed: notNarrowing(flag("suppressed")),
+  overdue: flag("overdue"),
   sort: choice("sort", ListFindingsSort, ListFindingsSort["-risk"]),
 });
 
@@ -35,5 +37,6 @@ export const toRequest = (filters: FindingFilters): ListFindingsParams => ({
   kev: orAbsent(filters.kev),
   closed: orAbsent(filters.closed),
   suppressed: orAbsent(filters.suppressed && !filters.closed),
+  overdue: orAbsent(filters.overdue && !filters.closed),
   sort: filters.sort,
 });

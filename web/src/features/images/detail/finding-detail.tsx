@@ -1,4 +1,5 @@
 import { maxShown, Part, Tags, VulnerabilityFacts } from "@/components/vulnerability-facts";
+import { Due } from "@/components/due";
 import { RelativeTime } from "@/components/ui/relative-time";
 import { Decisions } from "@/features/exceptions/decisions";
 import { WriteException } from "@/features/exceptions/write-exception";
@@ -72,6 +73,12 @@ export function FindingDetail({ finding }: { finding: Finding }) {
               </>
             )}
           </p>
+          {finding.due && (
+            <p>
+              Due <Due of={finding.due} />, policy{" "}
+              <span className="untrusted">{visible(finding.due.policy)}</span>
+            </p>
+          )}
         </Part>
         <Part title="Locations">
           {locations.length === 0 && <p className="text-muted">Unknown.</p>}

@@ -1,7 +1,7 @@
 import { ShieldCheck } from "lucide-react";
 import { useCallback, useMemo } from "react";
 import { allFormats, ExportMenu, type ExportFormat } from "@/components/export-menu";
-import { FixableFilter, KevFilter, SeverityFilter } from "@/components/filter-fields";
+import { FixableFilter, KevFilter, OverdueFilter, SeverityFilter } from "@/components/filter-fields";
 import { FilterBar } from "@/components/ui/filter-bar";
 import { ListPanel } from "@/components/ui/list-panel";
 import { useOpenRows } from "@/components/ui/open-rows";
@@ -24,6 +24,7 @@ const sortOptions: Option<ListFindingsSort>[] = [
   { value: ListFindingsSort["-risk"], label: "Risk" },
   { value: ListFindingsSort["-severity"], label: "Severity" },
   { value: ListFindingsSort.package, label: "Package" },
+  { value: ListFindingsSort.due, label: "Due date" },
 ];
 
 const closedFormats: ExportFormat[] = ["csv"];
@@ -81,6 +82,9 @@ export function Findings({ imageId }: { imageId: string }) {
         <ToggleButton pressed={filters.closed} onChange={(closed) => update({ closed })}>
           Closed
         </ToggleButton>
+        {!filters.closed && (
+          <OverdueFilter value={filters.overdue} onChange={(overdue) => update({ overdue })} />
+        )}
         {!filters.closed && (
           <ToggleButton pressed={filters.suppressed} onChange={(suppressed) => update({ suppressed })}>
             Show suppressed

@@ -186,7 +186,7 @@ function FromReport({ image: { reported } }: { image: Image }) {
 }
 
 function Summary({ image }: { image: Image }) {
-  const { counts } = image;
+  const { counts, overdue } = image;
   const total = totalFindings(counts);
   if (!hasResults(image)) {
     return (
@@ -211,6 +211,7 @@ function Summary({ image }: { image: Image }) {
       <SeverityCounts counts={counts} className="mt-3" />
       <p className="tabular mt-3 text-[13px] text-muted">
         {counts.fixable} fixable · {counts.kev} known to be exploited
+        {(overdue ?? 0) > 0 && <span className="text-danger"> · {overdue} overdue</span>}
       </p>
     </section>
   );

@@ -5,6 +5,7 @@ import {
   FixableFilter,
   KevFilter,
   NamespaceFilter,
+  OverdueFilter,
   OwnerFilter,
   SeverityFilter,
 } from "@/components/filter-fields";
@@ -70,6 +71,7 @@ export function ImageFilterBar({ filters, update, total }: Props) {
       <SeverityFilter value={filters.severity} onChange={(severity) => update({ severity })} />
       <FixableFilter value={filters.fixable} onChange={(fixable) => update({ fixable })} />
       <KevFilter value={filters.kev} onChange={(kev) => update({ kev })} />
+      <OverdueFilter value={filters.overdue} onChange={(overdue) => update({ overdue })} />
       <DaysFilter
         label="End of life"
         steps={endOfLifeSteps}

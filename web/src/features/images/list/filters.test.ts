@@ -10,6 +10,7 @@ it.each([
   "q=a%2Fb&state=Pending&state=Failed&severity=High&sort=imageId",
   "fixable=true&kev=true&namespace=web&kind=Deployment&workload=shop",
   "endOfLifeWithin=0&olderThan=365&sort=created",
+  "overdue=true",
 ])("keeps %s", (search) => {
   expect([...new URLSearchParams(kept(search))].sort()).toEqual([...new URLSearchParams(search)].sort());
 });
@@ -37,7 +38,7 @@ it("takes filters away, and neither the order nor the platform", () => {
 
 it("keeps the filters of findings", () => {
   const search =
-    "tab=presences&platform=linux%2Farm64&q=ssl&severity=Low&fixable=true&kev=true&closed=true&sort=package";
+    "tab=presences&platform=linux%2Farm64&q=ssl&severity=Low&fixable=true&kev=true&closed=true&overdue=true&sort=package";
   const written = (from: string) =>
     findingFilters.write(findingFilters.read(new URLSearchParams(from))).toString();
   expect(written(search)).toBe(search);

@@ -7,6 +7,7 @@ export interface Filters {
   severity: Severity | undefined;
   fixable: boolean;
   kev: boolean;
+  overdue: boolean;
   endOfLifeWithin: number | undefined;
   olderThan: number | undefined;
   namespace: string;
@@ -22,6 +23,7 @@ export const imageFilters = address<Filters>({
   severity: oneOf("severity", Severity),
   fixable: flag("fixable"),
   kev: flag("kev"),
+  overdue: flag("overdue"),
   endOfLifeWithin: integer("endOfLifeWithin", 0, 36_500),
   olderThan: integer("olderThan", 1, 36_500),
   namespace: text("namespace", 253),
@@ -37,6 +39,7 @@ export const toRequest = (filters: Filters): ListImagesParams => ({
   severity: filters.severity,
   fixable: orAbsent(filters.fixable),
   kev: orAbsent(filters.kev),
+  overdue: orAbsent(filters.overdue),
   endOfLifeWithin: filters.endOfLifeWithin,
   olderThan: filters.olderThan,
   namespace: orAbsent(filters.namespace),

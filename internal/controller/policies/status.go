@@ -1,0 +1,60 @@
+package policies
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	scannerv1alpha1 "github.com/scanner-operator/scanner-operator/api/scanner/v1alpha1"
+	"github.com/scanner-operator/scanner-operator/internal/kube"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+// writeStatuses writes the statuses that have changed. It returns false when some are left for another time.
+func (r *Reconciler) writeStatuses(
+	ctx context.Context, policies []scannerv1alpha1.VulnerabilityPolicy, problems map[string]store.PolicyProblem,
+) (bool, error) {
+	all := true
+	for i := range policies {
+		before := &policies[i]
+		after := before.DeepCopy()
+		r.setStatus(after, problems[before.Name])
+		if equality.Semantic.DeepEqual(before.Status, after.Status) {
+			continue
+		}
+		if !r.patches.AllowN(r.clock.Now(), 1) {
+			return false, nil
+		}
+		switch err := kube.PatchStatus(ctx, r.client, before, after); {
+		case apierrors.IsConflict(err):
+			// The cache is behind.
+			all = false
+		case client.IgnoreNotFound(err) != nil:
+			return false, err
+		}
+	}
+	return all, nil
+}
+
+// setStatus says whether a policy applies, and what is due because of it.
+func (r *Reconciler) setStatus(p *scannerv1alpha1.VulnerabilityPolicy, problem store.PolicyProblem) {
+	condition := metav1.Condition{Type: scannerv1alpha1.ConditionValid, ObservedGeneration: p.Generation}
+	switch {
+	case !applies(problem):
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, string(problem.Reason), problem.Message
+		p.Status.DueFindings, p.Status.OverdueFindings = nil, nil
+	case problem.Reason == store.PolicyEvaluationFailed:
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, string(scannerv1alpha1.PolicyEvaluationFailed), problem.Message
+	default:
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, string(scannerv1alpha1.PolicyApplied), "Findings that match are due."
+	}
+	if counted, found := r.counts[p.UID]; found && applies(problem) {
+		p.Status.DueFindings, p.Status.OverdueFindings = new(int64(counted.due)), new(int64(counted.overdue))
+	}
+	p.Status.ObservedGeneration = p.Generation
+	meta.SetStatusCondition(&p.Status.Conditions, condition)
+}

@@ -1,0 +1,86 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/scanner-operator/scanner-operator/internal/model"
+)
+
+// Bounds of policies.
+const (
+	// MaxPolicies is the most policies that apply at a time.
+	MaxPolicies = 100
+	// MaxPolicyRows is the most deadlines of distinct findings, and the most places, that all policies have together.
+	MaxPolicyRows = 1_000_000
+	// MaxOverdueEvents is the most events that one call of TellOverdue writes about single images.
+	MaxOverdueEvents = 100
+)
+
+// EventFindingOverdue says that findings of an image became overdue. Its data is an OverdueEvent.
+const EventFindingOverdue EventKind = "finding.overdue"
+
+// Policies is the part of the store about until when findings are due. An open finding in an image that something runs is due on the earliest date of
+// the policies that select it there. It is overdue from that moment on.
+type Policies interface {
+	// SyncPolicies makes these the policies that apply; the list is complete. One that applies unchanged is left alone. If there are more than the
+	// bounds allow, the first ones apply. It returns why policies do not apply, or not everywhere, by name. When nothing differs it only reads.
+	SyncPolicies(ctx context.Context, policies []Policy) (map[string]PolicyProblem, error)
+	// TellOverdue writes events about the findings whose dates have passed since the last call, each once whatever happens between the calls, and
+	// returns when the next date passes, zero when there is none. What was overdue when its policy began to apply, or when it began to be open, is not
+	// told.
+	TellOverdue(ctx context.Context) (time.Time, error)
+}
+
+// Policy says until when findings are due.
+type Policy struct {
+	// Name is that of the object.
+	Name string
+	// Select is the expression that selects findings, as of policy.Compile; "" selects all.
+	Select string
+	From   model.DueFrom
+	DueIn  model.DueIn
+}
+
+// PolicyReason says why a policy does not apply.
+type PolicyReason string
+
+// The reasons.
+const (
+	// PolicyInvalid: it cannot be read.
+	PolicyInvalid PolicyReason = "Invalid"
+	// PolicyTooBroad: its deadlines or places are more than the bounds allow.
+	PolicyTooBroad PolicyReason = "TooBroad"
+	// PolicyTooMany: there are more policies than MaxPolicies.
+	PolicyTooMany PolicyReason = "TooMany"
+	// PolicyEvaluationFailed: it applies, but its expression cannot be evaluated for some findings or places. It does not select these.
+	PolicyEvaluationFailed PolicyReason = "EvaluationFailed"
+)
+
+// PolicyProblem says why a policy does not apply, or not everywhere.
+type PolicyProblem struct {
+	Reason PolicyReason
+	// Message says what is wrong, and where in the expression.
+	Message string
+}
+
+// PolicySummary is a policy that applies, and what is due because of it. A finding counts once in each image that something runs, for the policy whose
+// date comes first; of several, the first by name.
+type PolicySummary struct {
+	Policy
+	// Due counts the open findings with a date, Overdue those whose date has passed.
+	Due, Overdue model.SeverityCounts
+	// Next is the next date, zero when no date lies ahead.
+	Next time.Time
+}
+
+// OverdueEvent is the data of EventFindingOverdue.
+type OverdueEvent struct {
+	// Findings counts those of the image whose date has passed since the last events. An event with Omitted has none.
+	Findings model.SeverityCounts `json:"findings"`
+	// DueAt is the earliest of their dates, and Policies are the policies that set the dates, by name.
+	DueAt    *time.Time `json:"dueAt,omitempty"`
+	Policies []string   `json:"policies,omitempty"`
+	// Omitted is the number of images with such findings that have no event of their own.
+	Omitted int `json:"omitted,omitempty"`
+}

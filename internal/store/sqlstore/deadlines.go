@@ -1,0 +1,506 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gorm.io/gorm"
+
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
+)
+
+// dayMicros is a day in microseconds.
+const dayMicros = 24 * 60 * 60 * 1_000_000
+
+// policySet is a set of policies by their place in a list. It has room for store.MaxPolicies.
+type policySet [(store.MaxPolicies + 63) / 64]uint64
+
+func (s *policySet) add(place int)      { s[place/64] |= 1 << (place % 64) }
+func (s *policySet) has(place int) bool { return s[place/64]&(1<<(place%64)) != 0 }
+
+// dueTarget is an image that something runs, or an image in a workload: what its findings are due for.
+type dueTarget struct {
+	imagePlace
+	// since is from when on the image has findings.
+	since int64
+	reach policySet
+}
+
+// imagePlace is an image, in a workload or without regard to it.
+type imagePlace struct {
+	image    int64
+	workload store.Workload
+}
+
+// dueFinding is a finding of a package with the rules of policies.
+type dueFinding struct {
+	id       int64
+	severity model.Severity
+	rules    []dueRule
+}
+
+// dueRule is a rule of the policy at a place in the list.
+type dueRule struct {
+	policy      int
+	since, days int64
+}
+
+// due returns the earliest date for a target, and the place of the policy that sets it; of several, the first by name. found is false if no policy
+// selects the finding there.
+func (f *dueFinding) due(t *dueTarget) (at int64, by int, found bool) {
+	for _, rule := range f.rules {
+		if !t.reach.has(rule.policy) {
+			continue
+		}
+		date := max(rule.since, t.since) + rule.days*dayMicros
+		if !found || date < at || date == at && rule.policy < by {
+			at, by, found = date, rule.policy, true
+		}
+	}
+	return at, by, found
+}
+
+// dueReader reads deadlines of open findings in what is visible.
+type dueReader struct {
+	tx       *gorm.DB
+	s        *Store
+	in       store.Namespaces
+	policies []policyRow
+	current  int64
+}
+
+func (s *Store) dueReader(tx *gorm.DB, in store.Namespaces) (*dueReader, error) {
+	r := &dueReader{tx: tx, s: s, in: in}
+	var err error
+	if r.policies, err = appliedPolicies(tx); err != nil {
+		return nil, err
+	}
+	r.current, err = currentNumber(tx)
+	return r, err
+}
+
+// everywhere are the policies that select each place.
+func (r *dueReader) everywhere() policySet {
+	var set policySet
+	for place := range r.policies {
+		if r.policies[place].Placed == 0 {
+			set.add(place)
+		}
+	}
+	return set
+}
+
+// eachPart calls read for parts of images, or once with nil for all of them.
+func eachPart(images []int64, read func(part []int64) error) error {
+	if images == nil {
+		return read(nil)
+	}
+	return inParts(images, read)
+}
+
+// of adds the condition that a column is one of some images, or nothing without any.
+func of(tx *gorm.DB, column string, part []int64) *gorm.DB {
+	if part == nil {
+		return tx
+	}
+	return tx.Where(column+" IN ?", part)
+}
+
+// sinces reads from when on visible images have findings; nil stands for all images.
+func (r *dueReader) sinces(images []int64) (map[int64]int64, error) {
+	sinces := map[int64]int64{}
+	err := eachPart(images, func(part []int64) error {
+		query := of(r.tx.Table("images AS i").Where("i.matched_at > 0"), "i.id", part).Select("i.id, i.first_seen")
+		if !r.in.All() {
+			query = of(r.tx.Table("(?) AS n", visibleSince(r.tx, r.in)).Joins("JOIN images i ON i.id = n.image_pk").Where("i.matched_at > 0"), "i.id", part).
+				Select("i.id, " + laterOf("n.since", "i.matched_at"))
+		}
+		return eachRow(query, func(scan func(...any) error) error {
+			var image, since int64
+			err := scan(&image, &since)
+			sinces[image] = since
+			return err
+		})
+	})
+	return sinces, err
+}
+
+// targets reads the images that something runs which is visible; nil stands for all images. With workloads they are told apart by workload.
+func (r *dueReader) targets(images []int64, workloads bool) (map[int64][]*dueTarget, error) {
+	if len(r.policies) == 0 {
+		return nil, nil
+	}
+	sinces, err := r.sinces(images)
+	if err != nil {
+		return nil, err
+	}
+	columns := "u.image_pk, '' AS namespace, '' AS kind, '' AS name"
+	if workloads {
+		columns = "u.image_pk, u.namespace, u.kind, u.name"
+	}
+	everywhere, known := r.everywhere(), map[imagePlace]*dueTarget{}
+	targets := map[int64][]*dueTarget{}
+	err = eachPart(images, func(part []int64) error {
+		used := of(within(r.tx.Table("image_uses AS u").Where("u.namespace <> ''"), "u.namespace", r.in), "u.image_pk", part).Distinct(columns)
+		return eachRow(used, func(scan func(...any) error) error {
+			t := &dueTarget{reach: everywhere}
+			err := scan(&t.image, &t.workload.Namespace, &t.workload.Kind, &t.workload.Name)
+			since, matched := sinces[t.image]
+			if err == nil && matched {
+				t.since = since
+				known[t.imagePlace] = t
+				targets[t.image] = append(targets[t.image], t)
+			}
+			return err
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	places := make(map[int64]int, len(r.policies))
+	for place := range r.policies {
+		places[r.policies[place].ID] = place
+	}
+	err = eachPart(images, func(part []int64) error {
+		placed := of(within(r.tx.Table("policy_places AS u"), "u.namespace", r.in), "u.image_pk", part).Distinct("u.policy_pk, " + columns)
+		return eachRow(placed, func(scan func(...any) error) error {
+			var id int64
+			var k imagePlace
+			err := scan(&id, &k.image, &k.workload.Namespace, &k.workload.Kind, &k.workload.Name)
+			place, applies := places[id]
+			if t := known[k]; t != nil && applies {
+				t.reach.add(place)
+			}
+			return err
+		})
+	})
+	return targets, err
+}
+
+// findingThere is a finding in an image.
+type findingThere struct{ finding, image int64 }
+
+// suppressedThere reads which findings decisions about some images suppress; nil stands for all images.
+func (r *dueReader) suppressedThere(images []int64) (map[findingThere]bool, error) {
+	found := map[findingThere]bool{}
+	err := eachPart(images, func(part []int64) error {
+		query := of(r.tx.Table("finding_suppressions AS fs").Joins("JOIN reached x ON x.reach = fs.reach").Where("fs.reach > 0"), "x.image_pk", part).
+			Distinct("fs.finding_id, x.image_pk")
+		return eachRow(query, func(scan func(...any) error) error {
+			var there findingThere
+			err := scan(&there.finding, &there.image)
+			found[there] = true
+			return err
+		})
+	})
+	return found, err
+}
+
+// findings reads the findings that policies select and that are open in some image, by package; of the packages of some images only, unless images
+// is nil.
+func (r *dueReader) findings(images []int64) (map[int64][]*dueFinding, error) {
+	places := make(map[int64]int, len(r.policies))
+	for place := range r.policies {
+		places[r.policies[place].ID] = place
+	}
+	known := map[int64]*dueFinding{}
+	found := map[int64][]*dueFinding{}
+	err := eachPart(images, func(part []int64) error {
+		query := r.tx.Table("policy_findings AS pf").Joins("CROSS JOIN findings f").Joins("CROSS JOIN vulnerabilities v").
+			Where("f.id = pf.finding_id AND v.id = f.vulnerability_pk AND "+shown+" AND "+unsuppressed, r.current, r.current)
+		if part != nil {
+			query = query.Where("f.package_pk IN (?)", r.tx.Table("image_packages AS h").Where("h.image_pk IN ? AND h.excluded = 0", part).Select("h.package_pk"))
+		}
+		query = query.Distinct("f.package_pk, f.id, v.severity, pf.policy_pk, pf.since, pf.days")
+		return eachRow(query, func(scan func(...any) error) error {
+			var packageID, id, severity, policyID int64
+			var rule dueRule
+			if err := scan(&packageID, &id, &severity, &policyID, &rule.since, &rule.days); err != nil {
+				return err
+			}
+			place, applies := places[policyID]
+			if !applies {
+				return nil
+			}
+			rule.policy = place
+			f := known[id]
+			if f == nil {
+				f = &dueFinding{id: id, severity: model.Severity(severity)}
+				known[id] = f
+				found[packageID] = append(found[packageID], f)
+			}
+			if !slices.Contains(f.rules, rule) { // Parts of images share packages.
+				f.rules = append(f.rules, rule)
+			}
+			return nil
+		})
+	})
+	return found, err
+}
+
+// each calls visit for each open finding in each target with a date.
+func (r *dueReader) each(images []int64, targets map[int64][]*dueTarget, visit func(t *dueTarget, f *dueFinding, at int64, by int)) error {
+	if len(targets) == 0 {
+		return nil
+	}
+	found, err := r.findings(images)
+	if err != nil {
+		return err
+	}
+	suppressed, err := r.suppressedThere(images)
+	if err != nil {
+		return err
+	}
+	return inParts(slices.Sorted(maps.Keys(found)), func(packages []int64) error {
+		return eachPart(images, func(part []int64) error {
+			holders := of(r.tx.Table("image_packages AS ip").Where("ip.excluded = 0 AND ip.package_pk IN ?", packages), "ip.image_pk", part)
+			return eachList(holders, r.s.db.Dialect(), "ip.package_pk", "ip.image_pk", func(packageID int64, list []int64) {
+				for _, image := range list {
+					for _, t := range targets[image] {
+						for _, f := range found[packageID] {
+							if at, by, due := f.due(t); due && !suppressed[findingThere{f.id, image}] {
+								visit(t, f, at, by)
+							}
+						}
+					}
+				}
+			})
+		})
+	})
+}
+
+// ListPolicies implements store.Reader.
+func (s *Store) ListPolicies(ctx context.Context, in store.Namespaces) ([]store.PolicySummary, error) {
+	var list []store.PolicySummary
+	err := s.read(ctx, "list policies", func(tx *gorm.DB) error {
+		list = []store.PolicySummary{}
+		r, err := s.dueReader(tx, in)
+		if err != nil {
+			return err
+		}
+		next := make([]int64, len(r.policies))
+		for _, row := range r.policies {
+			var spec policySpec
+			if err := fromJSON(row.Spec, &spec); err != nil {
+				return fmt.Errorf("policy %s in the database: %w", row.Name, err)
+			}
+			if !in.All() {
+				spec.Select = "" // It can name others.
+			}
+			list = append(list, store.PolicySummary{Policy: store.Policy{Name: row.Name, Select: spec.Select, From: spec.From, DueIn: spec.DueIn}})
+		}
+		targets, err := r.targets(nil, false)
+		if err != nil {
+			return err
+		}
+		now := s.now()
+		err = r.each(nil, targets, func(_ *dueTarget, f *dueFinding, at int64, by int) {
+			list[by].Due.Add(f.severity)
+			if at <= now {
+				list[by].Overdue.Add(f.severity)
+			} else if next[by] == 0 || at < next[by] {
+				next[by] = at
+			}
+		})
+		for i := range list {
+			list[i].Next = fromMicros(next[i])
+		}
+		return err
+	})
+	return list, err
+}
+
+// overdueOf counts the overdue findings of images, by image, or by image and workload.
+func (s *Store) overdueOf(tx *gorm.DB, in store.Namespaces, images []int64, workloads bool) (map[imagePlace]int, error) {
+	counts := map[imagePlace]int{}
+	r, err := s.dueReader(tx, in)
+	if err != nil || len(r.policies) == 0 || len(images) == 0 {
+		return counts, err
+	}
+	targets, err := r.targets(images, workloads)
+	if err != nil {
+		return nil, err
+	}
+	now := s.now()
+	err = r.each(images, targets, func(t *dueTarget, _ *dueFinding, at int64, _ int) {
+		if at <= now {
+			counts[t.imagePlace]++
+		}
+	})
+	return counts, err
+}
+
+// addOverdue adds the numbers of overdue findings to images.
+func (s *Store) addOverdue(tx *gorm.DB, in store.Namespaces, rows []imageRow, images []store.Image) error {
+	ids := make([]int64, len(rows))
+	for i := range rows {
+		ids[i] = rows[i].ID
+	}
+	counts, err := s.overdueOf(tx, in, ids, false)
+	for i, id := range ids {
+		images[i].Overdue = counts[imagePlace{image: id}]
+	}
+	return err
+}
+
+// addOverdueWorkloads adds the numbers of overdue findings to workloads.
+func (s *Store) addOverdueWorkloads(tx *gorm.DB, in store.Namespaces, workloads []store.WorkloadSummary) error {
+	if applied, err := appliedPolicies(tx); err != nil || len(applied) == 0 || len(workloads) == 0 {
+		return err
+	}
+	index := make(map[store.Workload]int, len(workloads))
+	names := make([]ownerChange, len(workloads))
+	for i := range workloads {
+		names[i] = workloads[i].Workload
+		names[i].Owner = ""
+		index[names[i]] = i
+	}
+	var images []int64
+	for part := range slices.Chunk(names, maxWorkloads) {
+		condition, values := anyOf(part)
+		var more []int64
+		if err := tx.Raw("SELECT DISTINCT image_pk FROM image_uses WHERE "+condition, values...).Scan(&more).Error; err != nil {
+			return err
+		}
+		images = append(images, more...)
+	}
+	slices.Sort(images)
+	counts, err := s.overdueOf(tx, in, slices.Compact(images), true)
+	for place, count := range counts {
+		if i, asked := index[place.workload]; asked {
+			workloads[i].Overdue += count
+		}
+	}
+	return err
+}
+
+// overduePlaces selects the images x with an open finding whose date has passed, where something runs them which is visible, with the uses u that
+// it is for.
+func (s *Store) overduePlaces(tx *gorm.DB, in store.Namespaces, current int64) *gorm.DB {
+	since := "x.first_seen"
+	found := tx.Table("policy_findings AS pf").Joins("CROSS JOIN policies pl").Joins("CROSS JOIN findings f").Joins("CROSS JOIN image_packages ip").Joins("CROSS JOIN images x")
+	if !in.All() {
+		found = found.Joins("JOIN (?) n ON n.image_pk = x.id", visibleSince(tx, in))
+		since = laterOf("n.since", "x.matched_at")
+	}
+	found = found.Joins("CROSS JOIN image_uses u")
+	passed := func(since string) string { return fmt.Sprintf("(%s) + pf.days * %d <= ?", since, dayMicros) }
+	return within(found, "u.namespace", in).
+		Where("pl.id = pf.policy_pk AND pl.applies = 1 AND f.id = pf.finding_id AND "+open, current, current).
+		Where("ip.package_pk = f.package_pk AND ip.excluded = 0 AND x.id = ip.image_pk AND x.matched_at > 0 AND u.image_pk = x.id AND u.namespace <> ''").
+		Where(passed("pf.since"), s.now()).Where(passed(since), s.now()).
+		Where(`(pl.placed = 0 OR EXISTS (SELECT 1 FROM policy_places q WHERE q.policy_pk = pl.id AND q.image_pk = x.id
+			AND q.namespace = u.namespace AND q.kind = u.kind AND q.name = u.name))`)
+}
+
+// imageDeadlines is an expression for the date of finding f in an image, as a number; stillOpen if it is not due. policies are those that select the
+// image where it is visible, and since is from when on it has findings. With suppressed, there are findings that decisions suppress: they are not due.
+func imageDeadlines(policies []policyRow, since int64, suppressed bool) string {
+	if len(policies) == 0 {
+		return "(0 * f.id + " + forever + ")" // Databases take a number in an order for the place of a column.
+	}
+	ids := make([]string, len(policies))
+	for i := range policies {
+		ids[i] = strconv.FormatInt(policies[i].ID, 10)
+	}
+	due := fmt.Sprintf("(SELECT COALESCE(MIN(%s + pf.days * %d), %s) FROM policy_findings pf WHERE pf.finding_id = f.id AND pf.policy_pk IN (%s))",
+		laterOf("pf.since", strconv.FormatInt(since, 10)), dayMicros, forever, strings.Join(ids, ","))
+	if suppressed {
+		due = "(CASE WHEN " + unsuppressedThere + " THEN " + due + " ELSE " + forever + " END)"
+	}
+	return due
+}
+
+// policiesOfImage are those that select an image where something runs it which is visible, by name.
+func policiesOfImage(tx *gorm.DB, in store.Namespaces, image int64) ([]policyRow, error) {
+	policies, err := appliedPolicies(tx)
+	if err != nil || len(policies) == 0 {
+		return nil, err
+	}
+	var running int64
+	err = within(tx.Table("image_uses AS u"), "u.namespace", in).Where("u.image_pk = ? AND u.namespace <> ''", image).Select("COUNT(*)").Scan(&running).Error
+	if err != nil || running == 0 {
+		return nil, err
+	}
+	var placed []int64
+	err = within(tx.Table("policy_places AS u"), "u.namespace", in).Where("u.image_pk = ?", image).Distinct("u.policy_pk").Scan(&placed).Error
+	return slices.DeleteFunc(policies, func(p policyRow) bool { return p.Placed != 0 && !slices.Contains(placed, p.ID) }), err
+}
+
+// deadlinesOf reads the deadlines of findings in an image.
+func deadlinesOf(tx *gorm.DB, policies []policyRow, since, now int64, findings []int64) (map[int64]model.Deadline, error) {
+	deadlines := map[int64]model.Deadline{}
+	if len(policies) == 0 {
+		return deadlines, nil
+	}
+	names := make(map[int64]string, len(policies))
+	for _, p := range policies {
+		names[p.ID] = p.Name
+	}
+	err := inParts(findings, func(part []int64) error {
+		var rows []dueRow
+		if err := tx.Raw("SELECT finding_id, policy_pk, days, since FROM policy_findings WHERE finding_id IN ?", part).Scan(&rows).Error; err != nil {
+			return err
+		}
+		for _, row := range rows {
+			name, applies := names[row.PolicyPk]
+			if !applies {
+				continue
+			}
+			at := max(row.Since, since) + row.Days*dayMicros
+			date := model.Deadline{At: fromMicros(at), Policy: name, Overdue: at <= now}
+			if known, found := deadlines[row.FindingID]; !found || cmp.Or(date.At.Compare(known.At), strings.Compare(date.Policy, known.Policy)) < 0 {
+				deadlines[row.FindingID] = date
+			}
+		}
+		return nil
+	})
+	return deadlines, err
+}
+
+// dueFirst stands for the date of a finding in sort keys: namedDue replaces it.
+const dueFirst = "due"
+
+// namedDue replaces dueFirst in sort keys with the expression for the date.
+func namedDue(keys []sqldb.SortKey, due string) []sqldb.SortKey {
+	named := slices.Clone(keys)
+	for i := range named {
+		if named[i].Column == dueFirst {
+			named[i].Column = due
+		}
+	}
+	return named
+}
+
+// filterDue adds the conditions of a query about the date of findings.
+func filterDue(tx *gorm.DB, due string, now int64, query store.FindingQuery) *gorm.DB {
+	if query.Overdue {
+		tx = tx.Where(due+" <= ?", now)
+	}
+	if !query.DueBefore.IsZero() {
+		tx = tx.Where(due+" < ?", min(micros(query.DueBefore), stillOpen))
+	}
+	return tx
+}
+
+// addDeadlines adds the deadlines to findings of an image, but for those that decisions suppress.
+func addDeadlines(tx *gorm.DB, policies []policyRow, since, now int64, rows []findingRow, findings []model.Finding) error {
+	ids := make([]int64, len(rows))
+	for i := range rows {
+		ids[i] = rows[i].FindingID
+	}
+	deadlines, err := deadlinesOf(tx, policies, since, now, ids)
+	for i, id := range ids {
+		if deadline, found := deadlines[id]; found && !findings[i].Suppressed {
+			findings[i].Deadline = &deadline
+		}
+	}
+	return err
+}

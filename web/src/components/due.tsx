@@ -1,0 +1,18 @@
+import { RelativeTime } from "@/components/ui/relative-time";
+import type { Deadline } from "@/gen/model";
+import { cn } from "@/lib/cn";
+import { visible } from "@/lib/text";
+
+/** Until when a finding is due, and by which policy. */
+export function Due({ of: due, className }: { of: Deadline | undefined; className?: string }) {
+  if (!due) return <span className={cn("text-muted", className)}>–</span>;
+  return (
+    <span
+      className={cn(due.overdue && "font-medium text-danger", className)}
+      title={`Policy ${visible(due.policy)}`}
+    >
+      <RelativeTime iso={due.at} />
+      {due.overdue && <span className="sr-only">, overdue</span>}
+    </span>
+  );
+}
