@@ -28,9 +28,9 @@ type ChangeRequest struct {
 
 // ChangeObject is what a ChangeRequest is about.
 type ChangeObject struct {
-	// Resource is "scanresults", "sboms" or "databases".
+	// Resource is "scanresults", "sboms", "databases" or the resource of a kind of exceptions.
 	Resource string `json:"resource"`
-	// Name is the image ID for the first two, "" for the last.
+	// Name is the image ID for the first two, "" for the third, and the name of an exception, after its namespace and a slash if it has one.
 	Name string `json:"name,omitempty"`
 }
 

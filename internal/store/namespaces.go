@@ -184,6 +184,10 @@ type Reader interface {
 	// Trend returns the sums of each day that has any, oldest first. An image counts once in all namespaces together, and once in each of some.
 	Trend(ctx context.Context, in Namespaces, query TrendQuery) ([]TrendDay, error)
 
+	// PreviewDecision computes what SyncDecisions would do with a decision of a source in place of the present one of its object, if there is one.
+	// A decision without the name of an object replaces none. It only reads. Of some namespaces, the bounds are held against what is visible.
+	PreviewDecision(ctx context.Context, in Namespaces, source string, decision Decision) (DecisionPreview, error)
+
 	// ShownResultSet returns the result set that is visible, false when there is none yet. Of some namespaces, Queued and Matched are 0.
 	ShownResultSet(ctx context.Context, in Namespaces) (ResultSet, bool, error)
 	// ListResultSets returns up to limit result sets that are known, newest first, as ShownResultSet does.

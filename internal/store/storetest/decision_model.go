@@ -21,6 +21,8 @@ type modelDecisions struct {
 	// ids and patterns are what random decisions name.
 	ids, patterns []string
 	wanted        map[string]store.Decision
+	// changed is the name of the last one that was changed.
+	changed string
 	// over are the decisions that ended because of their time and that nothing replaced.
 	over map[string]store.Decision
 }
@@ -32,6 +34,7 @@ func newModelDecisions(random *rand.Rand, ids, patterns []string) *modelDecision
 // change changes, adds or removes a decision.
 func (d *modelDecisions) change(now time.Time) string {
 	name := fmt.Sprint("d", d.random.IntN(4))
+	d.changed = name
 	if d.random.IntN(3) == 0 {
 		delete(d.wanted, name)
 		return "remove decision " + name
@@ -65,6 +68,38 @@ func (d *modelDecisions) change(now time.Time) string {
 	}
 	d.wanted[name] = one
 	return fmt.Sprintf("decide %+v", one)
+}
+
+// preview previews the decision that was changed last. The function that it returns compares the preview with what came of it.
+func (d *modelDecisions) preview(t *testing.T, f *fixture) func() {
+	t.Helper()
+	wanted, exists := d.wanted[d.changed]
+	if !exists {
+		return func() {}
+	}
+	object := wanted.Object
+	before := f.open(t)
+	preview, err := f.PreviewDecision(t.Context(), store.AllNamespaces(), store.DecisionSourceKubernetes, wanted)
+	must(t, err)
+	return func() {
+		t.Helper()
+		if after := f.open(t); after != before-preview.Closed+preview.Reopened {
+			t.Errorf("of %d findings %d count after %s was decided, but its preview was %+v", before, after, object.Name, preview)
+		}
+		counts, err := f.DecisionCounts(t.Context(), store.AllNamespaces(), store.DecisionSourceKubernetes)
+		must(t, err)
+		if count, applies := counts[object]; applies != (preview.Problem == nil) || applies && count.Matched != preview.Findings+preview.Suppressed {
+			t.Errorf("%s matches %+v, but its preview was %+v with the problem %+v", object.Name, count, preview, preview.Problem)
+		}
+	}
+}
+
+// open counts the findings of all images that are not suppressed.
+func (f *fixture) open(t *testing.T) int {
+	t.Helper()
+	overview, err := f.Overview(t.Context(), store.AllNamespaces())
+	must(t, err)
+	return overview.Counts.Total()
 }
 
 // sync tells a store of the decisions, in any order.

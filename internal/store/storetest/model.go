@@ -101,7 +101,9 @@ func (m *storeModel) run() {
 		case n < 23:
 			m.decisions.expire(m.t, m.fixture)
 			name = m.decisions.change(m.clock.Now())
+			compare := m.decisions.preview(m.t, m.fixture)
 			m.decisions.sync(m.t, m.fixture)
+			compare()
 		case n < 24:
 			name = m.expire()
 		default:

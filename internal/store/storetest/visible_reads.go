@@ -246,6 +246,17 @@ func (h *history) readSearches(reads map[string]func(f *fixture) (any, error)) {
 			}
 		}
 	}
+	previewed := h.decisions.random.IntN(4)
+	decision := store.Decision{
+		Object: store.DecisionObject{Kind: "ClusterVulnerabilityException", Name: fmt.Sprint("d", previewed)}, Status: model.DecisionFixed,
+		Packages: h.decisions.patterns[previewed%len(h.decisions.patterns):],
+	}
+	if h.chance(2) {
+		decision.Vulnerabilities = h.decisions.ids[:1]
+	}
+	reads[fmt.Sprintf("PreviewDecision %+v", decision)] = func(f *fixture) (any, error) {
+		return f.PreviewDecision(ctx, in, store.DecisionSourceKubernetes, decision)
+	}
 	changes := store.ChangeQuery{MinSeverity: h.severity(), KEV: h.chance(4)}
 	reads[fmt.Sprintf("Changes %+v", changes)] = func(f *fixture) (any, error) {
 		return pages(2, func(page store.Page) ([]store.Change, string, any, error) {
