@@ -82,8 +82,9 @@ generate: $(CONTROLLER_GEN) $(OAPI_CODEGEN) ## Generate Go code: deep copies and
 .PHONY: gen
 gen: generate ## The same as generate.
 
-# Who needs rights, and the packages whose markers say which, separated by commas: the controllers by name, and "api" for the rest.
-RIGHTS := api=internal/setup scanner=internal/controller/scanner podset=internal/controller/podset mycustomresource=internal/controller/mycustomresource \
+# Who needs rights, and the packages whose markers say which, separated by commas: the controllers by name, "write-exceptions" for what a
+# chart value enables, and "api" for the rest.
+RIGHTS := api=internal/setup write-exceptions=internal/server/exceptions scanner=internal/controller/scanner podset=internal/controller/podset mycustomresource=internal/controller/mycustomresource \
 	exceptions=internal/controller/exceptions policies=internal/controller/policies vexsources=internal/controller/vexsources bellerophonsimple=internal/controller/bellerophon rollout=internal/deploymentfeed,internal/rollout
 
 # What a quantity may be. controller-gen's pattern lets through what cannot be read, and 1e-100000000, which takes minutes.

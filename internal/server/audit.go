@@ -60,6 +60,13 @@ func nameChange(ctx context.Context, name string) {
 	}
 }
 
+// changeObject names the object that a request is about, when only the operation can tell.
+func changeObject(ctx context.Context, resource, name string) {
+	if request := store.ChangeRequestOf(ctx); request != nil {
+		request.Object = store.ChangeObject{Resource: resource, Name: name}
+	}
+}
+
 // end logs and records the request. Refused callers are only counted: they change nothing, and may be many.
 func (c *changing) end(ctx context.Context, status int) {
 	if c == nil || !c.admitted || status == http.StatusForbidden {

@@ -21,6 +21,7 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/server/auth"
 	"github.com/scanner-operator/scanner-operator/internal/server/auth/frontproxy"
 	"github.com/scanner-operator/scanner-operator/internal/server/auth/oidc"
+	"github.com/scanner-operator/scanner-operator/internal/server/exceptions"
 	"github.com/scanner-operator/scanner-operator/internal/server/live"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
@@ -78,6 +79,8 @@ type Config struct {
 	Databases DatabaseStatusProvider
 	// Rematcher has packages matched again; nil refuses it.
 	Rematcher Rematcher
+	// Exceptions reads and writes exceptions for users who may do the same; nil leaves that to other clients of Kubernetes.
+	Exceptions *exceptions.Client
 	// Leads says whether this process looks after databases at the moment: those of a process that does not are nobody's. nil: it does.
 	Leads func() bool
 	// Versions compares versions of packages; nil refuses to.

@@ -65,6 +65,12 @@ func routes(l Limits) map[string]route {
 		r.Cost = expensiveCost
 		return r
 	}
+	// What the caller may do with an exception is asked for with the exception.
+	deciding := func(verb string) route {
+		r := changes(plain(auth.VerbList), verb, "exceptions")
+		r.Identified = true
+		return r
+	}
 	return map[string]route{
 		"GET /scan-results":                         expensive(streaming(reading(auth.VerbList))),
 		"PUT /scan-results":                         {Requirement: auth.Requirement{Verb: auth.VerbUpdate, Audience: true}, change: change{auth.VerbUpdate, "scanresults"}, body: l.ReportBody, read: l.UploadTimeout, write: l.UploadTimeout + l.WriteTimeout},
@@ -92,6 +98,11 @@ func routes(l Limits) map[string]route {
 		"GET /api/v1/rollouts":                      reading(auth.VerbList),
 		"GET /api/v1/rollouts/{rolloutId}":          reading(auth.VerbList),
 		"GET /api/v1/trends":                        reading(auth.VerbList),
+		"POST /api/v1/exceptions":                   deciding(verbCreate),
+		"POST /api/v1/exceptions/preview":           expensive(plain(auth.VerbList)),
+		"GET /api/v1/exceptions/{kind}/{name}":      reading(auth.VerbList),
+		"PUT /api/v1/exceptions/{kind}/{name}":      deciding(auth.VerbUpdate),
+		"DELETE /api/v1/exceptions/{kind}/{name}":   deciding(auth.VerbDelete),
 		"GET /api/v1/databases":                     reading(auth.VerbList),
 		"GET /api/v1/databases/{build}/changes":     reading(auth.VerbList),
 		"POST /api/v1/databases/rematch":            clusterWide(expensive(changes(plain(auth.VerbUpdate), "rematch", "databases"))),

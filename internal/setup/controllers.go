@@ -110,7 +110,9 @@ func (o *Operator) addBellerophon(objects *metrics.Objects) error {
 }
 
 func (o *Operator) addExceptions(decisions store.Decisions, recount *waker) error {
-	if err := exceptions.NewReconciler(o.manager.GetClient(), decisions, clock.RealClock{}).SetupWithManager(o.manager, recount.events); err != nil {
+	reconciler := exceptions.NewReconciler(o.manager.GetClient(), decisions, clock.RealClock{})
+	reconciler.TrustAuthors = o.opts.TrustExceptionAuthors
+	if err := reconciler.SetupWithManager(o.manager, recount.events); err != nil {
 		return fmt.Errorf("set up the exceptions controller: %w", err)
 	}
 	return nil

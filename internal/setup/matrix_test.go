@@ -83,6 +83,11 @@ func open(target string, status int) row {
 func matrix() map[string]row {
 	signIn := open("/api/v1/session", 401)
 	signIn.body, signIn.headers = `{"token":"not.a.token"}`, []string{"Content-Type", "application/json"}
+	previewing := reading("/api/v1/exceptions/preview", 200)
+	previewing.body, previewing.headers = `{"kind":"ClusterVulnerabilityException","spec":{"match":{"vulnerabilities":["CVE-1-1"]},"status":"Fixed"}}`, []string{"Content-Type", "application/json"}
+	// The role of editors is about other objects.
+	exception := reading("/api/v1/exceptions/ClusterVulnerabilityException/unknown", 404)
+	exception.want[editor] = 403
 	// There is no provider.
 	logout := open("/api/v1/session/provider-logout", 404)
 	logout.body, logout.headers = "logout_token=a.b.c", []string{"Content-Type", "application/x-www-form-urlencoded"}
@@ -119,16 +124,22 @@ func matrix() map[string]row {
 		"GET /api/v1/rollouts":                      reading("/api/v1/rollouts", 200),
 		"GET /api/v1/rollouts/{rolloutId}":          reading("/api/v1/rollouts/1", 404),
 		"GET /api/v1/trends":                        reading("/api/v1/trends", 200),
-		"GET /api/v1/databases":                     reading("/api/v1/databases", 200),
-		"GET /api/v1/databases/{build}/changes":     reading("/api/v1/databases/unknown/changes", 404),
-		"POST /api/v1/databases/rematch":            writing("/api/v1/databases/rematch", 202, "{}", "Content-Type", "application/json"),
-		"GET /api/v1/events":                        reading("/api/v1/events", 200),
-		"GET /api/v1/session":                       open("/api/v1/session", 200),
-		"POST /api/v1/session":                      signIn,
-		"DELETE /api/v1/session":                    open("/api/v1/session", 204),
-		"GET /api/v1/session/sign-in":               open("/api/v1/session/sign-in", 404),
-		"GET /api/v1/session/callback":              open("/api/v1/session/callback?state=a&code=b", 404),
-		"POST /api/v1/session/provider-logout":      logout,
+		// TestDecide has who may write exceptions.
+		"POST /api/v1/exceptions":                 writing("/api/v1/exceptions", 403, `{"kind":"ClusterVulnerabilityException","name":"a","spec":{"match":{},"status":"Fixed"}}`, "Content-Type", "application/json"),
+		"POST /api/v1/exceptions/preview":         previewing,
+		"GET /api/v1/exceptions/{kind}/{name}":    exception,
+		"PUT /api/v1/exceptions/{kind}/{name}":    writing("/api/v1/exceptions/ClusterVulnerabilityException/unknown", 403, `{"version":"a","spec":{"match":{},"status":"Fixed"}}`, "Content-Type", "application/json"),
+		"DELETE /api/v1/exceptions/{kind}/{name}": writing("/api/v1/exceptions/ClusterVulnerabilityException/unknown?version=a", 403, ""),
+		"GET /api/v1/databases":                   reading("/api/v1/databases", 200),
+		"GET /api/v1/databases/{build}/changes":   reading("/api/v1/databases/unknown/changes", 404),
+		"POST /api/v1/databases/rematch":          writing("/api/v1/databases/rematch", 202, "{}", "Content-Type", "application/json"),
+		"GET /api/v1/events":                      reading("/api/v1/events", 200),
+		"GET /api/v1/session":                     open("/api/v1/session", 200),
+		"POST /api/v1/session":                    signIn,
+		"DELETE /api/v1/session":                  open("/api/v1/session", 204),
+		"GET /api/v1/session/sign-in":             open("/api/v1/session/sign-in", 404),
+		"GET /api/v1/session/callback":            open("/api/v1/session/callback?state=a&code=b", 404),
+		"POST /api/v1/session/provider-logout":    logout,
 	}
 }
 
@@ -156,7 +167,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 	c, g := needCluster(t), gomega.NewWithT(t)
 	amd64Node(t, c)
 	ns := namespace(t, c)
-	api := operator(t, ns, func(o *setup.Options) { o.Catalog = setup.CatalogJob })
+	api := operator(t, ns, func(o *setup.Options) { o.Catalog, o.WriteExceptions = setup.CatalogJob, true })
 	app, other := imageID("matrix-app", "a"), imageID("matrix-other", "b")
 	runningPod(t, c, ns, "app", app)
 	runningPod(t, c, ns, "other", other)

@@ -136,6 +136,10 @@ type Options struct {
 	// OwnerKeys are the keys of labels and annotations that name the owners of workloads, in order of preference; at most 16. Without any,
 	// workloads have no owners.
 	OwnerKeys []string
+	// WriteExceptions lets users of the API change exceptions that they may change in Kubernetes.
+	WriteExceptions bool
+	// TrustExceptionAuthors says that an admission policy ensures that the annotation of exceptions with their author is true.
+	TrustExceptionAuthors bool
 	// PlainHTTPRegistries are reached without TLS, besides loopback.
 	PlainHTTPRegistries []string
 	// Registries is the text of a registries.Config, which scans get as it is; it may be empty.

@@ -15,6 +15,7 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/server"
 	"github.com/scanner-operator/scanner-operator/internal/server/auth"
 	"github.com/scanner-operator/scanner-operator/internal/server/auth/oidc"
+	"github.com/scanner-operator/scanner-operator/internal/server/exceptions"
 	"github.com/scanner-operator/scanner-operator/internal/server/live"
 	"github.com/scanner-operator/scanner-operator/internal/server/problem"
 	"github.com/scanner-operator/scanner-operator/internal/store"
@@ -47,6 +48,9 @@ func (o *Operator) newServer(matcher *matching.Matcher, library *vulndb.Library,
 		Version:     version.String(),
 		Limits:      limits(o.opts),
 		Log:         o.opts.Log.WithName("server"),
+	}
+	if o.opts.WriteExceptions {
+		config.Exceptions = exceptions.New(o.manager.GetAPIReader(), o.manager.GetClient())
 	}
 	if o.certificate != nil {
 		config.TLS = o.certificate.TLSConfig()

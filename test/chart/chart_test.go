@@ -146,6 +146,7 @@ func TestArguments(t *testing.T) {
 				"--history-retention=2160h",
 				"--event-retention=72h",
 				"--api-connections-per-address=200",
+				"--write-exceptions=true", "--trust-exception-authors=true",
 			},
 			without: []string{"--tls-names", "--tls-dir", "--cluster-name", "--database-max-connections", "--watch-namespaces", "--owner-keys", "--plain-http-registries", "--vulnerability-database-url", "--sample-database"},
 		},
@@ -156,6 +157,10 @@ func TestArguments(t *testing.T) {
 		"connections to the database": {
 			values: `database: {maxConnections: 40}`,
 			want:   []string{"--database-max-connections=40"},
+		},
+		"exceptions from elsewhere": {
+			values: `{api: {writeExceptions: false}, admissionPolicy: {enabled: false}}`,
+			want:   []string{"--write-exceptions=false", "--trust-exception-authors=false"},
 		},
 		"a proxy that limits connections": {
 			values: `api: {connectionsPerAddress: -1}`,

@@ -28,12 +28,13 @@ func policies(r release) []string {
 func TestPoliciesFollowControllers(t *testing.T) {
 	const podSets, sheroes = "{scanner: false, bellerophonsimple: false}", "{scanner: false, podset: false}"
 	for values, want := range map[string][]string{
-		"":                            {"authors", "podset-pods", "podset-templates", "scan-job-deletions", "scan-jobs", "shero-objects", "shero-specs"},
-		"catalog: {mode: in-process}": {"authors", "podset-pods", "podset-templates", "shero-objects", "shero-specs"},
-		"controllers: " + podSets:     {"authors", "podset-pods", "podset-templates"},
-		"controllers: " + sheroes:     {"authors", "shero-objects", "shero-specs"},
-		"controllers: {podset: false, bellerophonsimple: false}": {"scan-job-deletions", "scan-jobs"},
-		"admissionPolicy: {enabled: false}":                      nil,
+		"":                            {"authors", "exception-authors", "podset-pods", "podset-templates", "scan-job-deletions", "scan-jobs", "shero-objects", "shero-specs"},
+		"catalog: {mode: in-process}": {"authors", "exception-authors", "podset-pods", "podset-templates", "shero-objects", "shero-specs"},
+		"controllers: " + podSets:     {"authors", "exception-authors", "podset-pods", "podset-templates"},
+		"controllers: " + sheroes:     {"authors", "exception-authors", "shero-objects", "shero-specs"},
+		"controllers: {podset: false, bellerophonsimple: false}":                    {"exception-authors", "scan-job-deletions", "scan-jobs"},
+		"controllers: {podset: false, bellerophonsimple: false, exceptions: false}": {"scan-job-deletions", "scan-jobs"},
+		"admissionPolicy: {enabled: false}":                                         nil,
 	} {
 		if diff := cmp.Diff(want, policies(render(t, values))); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", values, diff)
@@ -57,6 +58,7 @@ func TestPolicySettings(t *testing.T) {
 		"registries":          {`""`, `"{\"caBundle\":\"a \\u003c b\",\"proxy\":{\"noProxy\":[],\"url\":\"http://proxy:3128\"}}"`},
 		"serviceAccount":      {`""`, `"scans"`},
 		"operatorNamespace":   {`"scanner-system"`, `"scanner-system"`},
+		"operatorAccount":     {`"system:serviceaccount:scanner-system:scanner-controller-manager"`, `"system:serviceaccount:scanner-system:scanner-controller-manager"`},
 		"uploadURL":           {`"https://scanner-controller-manager-api-service.scanner-system.svc:8000"`, `"https://mine:1"`},
 		"privileged":          {"false", "true"},
 		"templateAccess":      {"false", "true"},
@@ -71,6 +73,9 @@ func TestPolicySettings(t *testing.T) {
 		for _, v := range p.Spec.Variables {
 			if v.Name == "operatorNamespace" && v.Expression != `"other"` {
 				t.Errorf("%s is for another namespace: %s", p.Name, v.Expression)
+			}
+			if v.Name == "operatorAccount" && v.Expression != `"system:serviceaccount:other:mine"` {
+				t.Errorf("%s is for another account: %s", p.Name, v.Expression)
 			}
 		}
 		for _, c := range p.Spec.MatchConditions {

@@ -4,6 +4,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// AnnotationAuthor names the user who decided what the spec of an exception states. The API of the operator sets it. An admission policy ensures that
+// other clients name nobody but themselves.
+const AnnotationAuthor = "scanner.zoltankerezsi.xyz/author"
+
 // The condition types of an exception.
 const (
 	// ConditionApplied is True when the exception is in effect. Its reason is an AppliedReason.

@@ -35,6 +35,9 @@ const (
 
 // Reconciler reconciles all ClusterVulnerabilityExceptions at once: the store takes a complete list. NewReconciler makes one.
 type Reconciler struct {
+	// TrustAuthors takes the authors of decisions from an annotation of the exceptions. Without an admission policy, anybody could name others there.
+	TrustAuthors bool
+
 	client client.Client
 	store  store.Decisions
 	clock  clock.PassiveClock
@@ -71,7 +74,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("end the exceptions that have expired: %w", err)
 	}
-	problems, err := r.store.SyncDecisions(ctx, store.DecisionSourceKubernetes, decisions(exceptions))
+	problems, err := r.store.SyncDecisions(ctx, store.DecisionSourceKubernetes, r.decisions(exceptions))
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("apply the exceptions: %w", err)
 	}
@@ -108,7 +111,7 @@ func (r *Reconciler) list(ctx context.Context) ([]scannerv1alpha1.ClusterVulnera
 	return exceptions, nil
 }
 
-func decisions(exceptions []scannerv1alpha1.ClusterVulnerabilityException) []store.Decision {
+func (r *Reconciler) decisions(exceptions []scannerv1alpha1.ClusterVulnerabilityException) []store.Decision {
 	all := make([]store.Decision, 0, len(exceptions))
 	for i := range exceptions {
 		spec := &exceptions[i].Spec
@@ -116,6 +119,7 @@ func decisions(exceptions []scannerv1alpha1.ClusterVulnerabilityException) []sto
 			Object: objectOf(&exceptions[i]), Vulnerabilities: spec.Match.Vulnerabilities, Packages: spec.Match.Packages, Images: spec.Match.Images,
 			Status: model.DecisionStatus(spec.Status), Justification: string(spec.Justification), Comment: spec.Comment,
 			Unfixed: spec.ExpireWhenFixed, DryRun: spec.Mode == scannerv1alpha1.ModeDryRun,
+			Author: r.authorOf(&exceptions[i]),
 		}
 		if spec.ExpiresAt != nil {
 			decision.ExpiresAt = spec.ExpiresAt.Time

@@ -368,7 +368,7 @@ func TestZeroTimeIsAnEnd(t *testing.T) {
 	if err := json.Unmarshal([]byte(`{"spec":{"expiresAt":"0001-01-01T00:00:00Z"}}`), &exception); err != nil {
 		t.Fatal(err)
 	}
-	if got := decisions([]scannerv1alpha1.ClusterVulnerabilityException{exception})[0].ExpiresAt; got.IsZero() || got.After(time.Now()) {
+	if got := (&Reconciler{}).decisions([]scannerv1alpha1.ClusterVulnerabilityException{exception})[0].ExpiresAt; got.IsZero() || got.After(time.Now()) {
 		t.Errorf("the exception ends at %s", got)
 	}
 }

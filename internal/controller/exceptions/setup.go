@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -32,7 +33,7 @@ type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, recount <-chan event.GenericEvent) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("exceptions").
-		Watches(&scannerv1alpha1.ClusterVulnerabilityException{}, after(debounce), builder.WithPredicates(kube.SpecChanged())).
+		Watches(&scannerv1alpha1.ClusterVulnerabilityException{}, after(debounce), builder.WithPredicates(predicate.Or(kube.SpecChanged(), authorChanged()))).
 		WatchesRawSource(source.Channel(recount, after(countEvery))).
 		WatchesRawSource(source.Func(func(_ context.Context, q queue) error {
 			q.Add(everything)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/oapi-codegen/runtime"
 	openapi_types "github.com/oapi-codegen/runtime/types"
+	scannerv1alpha1 "github.com/scanner-operator/scanner-operator/api/scanner/v1alpha1"
 )
 
 // Defines values for ChangeKind.
@@ -331,6 +332,66 @@ func (e EventNoteType) Valid() bool {
 	case Position:
 		return true
 	case Reset:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ExceptionKind.
+const (
+	ClusterVulnerabilityException ExceptionKind = "ClusterVulnerabilityException"
+)
+
+// Valid indicates whether the value is a known member of the ExceptionKind enum.
+func (e ExceptionKind) Valid() bool {
+	switch e {
+	case ClusterVulnerabilityException:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ExceptionProblemReason.
+const (
+	ExceptionProblemReasonExpired  ExceptionProblemReason = "Expired"
+	ExceptionProblemReasonInvalid  ExceptionProblemReason = "Invalid"
+	ExceptionProblemReasonTooBroad ExceptionProblemReason = "TooBroad"
+	ExceptionProblemReasonTooMany  ExceptionProblemReason = "TooMany"
+)
+
+// Valid indicates whether the value is a known member of the ExceptionProblemReason enum.
+func (e ExceptionProblemReason) Valid() bool {
+	switch e {
+	case ExceptionProblemReasonExpired:
+		return true
+	case ExceptionProblemReasonInvalid:
+		return true
+	case ExceptionProblemReasonTooBroad:
+		return true
+	case ExceptionProblemReasonTooMany:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ExceptionSavingReason.
+const (
+	Disabled     ExceptionSavingReason = "Disabled"
+	NotPermitted ExceptionSavingReason = "NotPermitted"
+	NotSignedIn  ExceptionSavingReason = "NotSignedIn"
+)
+
+// Valid indicates whether the value is a known member of the ExceptionSavingReason enum.
+func (e ExceptionSavingReason) Valid() bool {
+	switch e {
+	case Disabled:
+		return true
+	case NotPermitted:
+		return true
+	case NotSignedIn:
 		return true
 	default:
 		return false
@@ -1181,6 +1242,18 @@ type ChangeSide struct {
 	Severity    Severity  `json:"severity"`
 }
 
+// ChangedException defines model for ChangedException.
+type ChangedException struct {
+	// OverrideManager Change the exception although another tool manages it, which may undo the change.
+	OverrideManager *bool `json:"overrideManager,omitempty"`
+
+	// Spec The spec of the custom resource. Its fields are described in the reference of exceptions.
+	Spec ExceptionSpec `json:"spec"`
+
+	// Version The version that was read.
+	Version string `json:"version"`
+}
+
 // ContainerCoverage A container of a workload. Pods with the same values are combined.
 type ContainerCoverage struct {
 	Container string `json:"container"`
@@ -1627,8 +1700,115 @@ type EventReset struct {
 	Type     string `json:"type"`
 }
 
+// Exception defines model for Exception.
+type Exception struct {
+	// Author The user who decided, if known.
+	Author    *string       `json:"author,omitempty"`
+	CreatedAt time.Time     `json:"createdAt"`
+	Kind      ExceptionKind `json:"kind"`
+
+	// ManagedBy Tools that manage the exception from another place such as Git, according to its labels and annotations.
+	ManagedBy []ManagingTool `json:"managedBy"`
+
+	// Managers Field managers of the spec, the last one first. Clients choose these names.
+	Managers []FieldManager `json:"managers"`
+
+	// MayDelete The caller is permitted to delete it.
+	MayDelete bool `json:"mayDelete"`
+
+	// MayUpdate The caller is permitted to change it.
+	MayUpdate bool   `json:"mayUpdate"`
+	Name      string `json:"name"`
+
+	// Namespace Absent for objects of the whole cluster.
+	Namespace *string `json:"namespace,omitempty"`
+
+	// Spec The spec of the custom resource. Its fields are described in the reference of exceptions.
+	Spec ExceptionSpec `json:"spec"`
+
+	// Version Opaque. It is another one after each change of the spec, and for another object with the same name.
+	Version string `json:"version"`
+}
+
+// ExceptionKind defines model for ExceptionKind.
+type ExceptionKind string
+
+// ExceptionPreview defines model for ExceptionPreview.
+type ExceptionPreview struct {
+	// Closed Findings that count now and would not count any longer.
+	Closed int `json:"closed"`
+
+	// Findings Findings that match and that no other exception suppresses. A vulnerability of a package is counted once per image.
+	Findings int `json:"findings"`
+
+	// Images Images with such a finding.
+	Images int `json:"images"`
+
+	// NamespaceCount Number of all such namespaces.
+	NamespaceCount int `json:"namespaceCount"`
+
+	// Namespaces Namespaces of these workloads, those with the most findings first.
+	Namespaces []PreviewedNamespace `json:"namespaces"`
+
+	// Problems Why the exception would be rejected or would not apply.
+	Problems []ExceptionProblem `json:"problems"`
+
+	// Reopened Findings that the present exception suppresses and that would count again.
+	Reopened int `json:"reopened"`
+
+	// Save Whether the caller can save the exception with the API.
+	Save ExceptionSaving `json:"save"`
+
+	// Suppressed Findings that match and that other exceptions suppress.
+	Suppressed int `json:"suppressed"`
+
+	// Suppresses False for a dry run and for the status UnderInvestigation.
+	Suppresses bool `json:"suppresses"`
+
+	// WorkloadCount Number of all such workloads.
+	WorkloadCount int `json:"workloadCount"`
+
+	// Workloads Workloads that run these images, those with the most findings first.
+	Workloads []PreviewedWorkload `json:"workloads"`
+}
+
+// ExceptionProblem defines model for ExceptionProblem.
+type ExceptionProblem struct {
+	Message string                 `json:"message"`
+	Reason  ExceptionProblemReason `json:"reason"`
+}
+
+// ExceptionProblemReason defines model for ExceptionProblem.Reason.
+type ExceptionProblemReason string
+
+// ExceptionSaving Whether the caller can save the exception with the API.
+type ExceptionSaving struct {
+	Allowed bool `json:"allowed"`
+
+	// Message What the caller lacks.
+	Message *string `json:"message,omitempty"`
+
+	// Reason Why not. Disabled: the operator may not write exceptions. NotSignedIn: the caller has not signed in. NotPermitted: the caller lacks the
+	// permission in Kubernetes.
+	Reason *ExceptionSavingReason `json:"reason,omitempty"`
+}
+
+// ExceptionSavingReason Why not. Disabled: the operator may not write exceptions. NotSignedIn: the caller has not signed in. NotPermitted: the caller lacks the
+// permission in Kubernetes.
+type ExceptionSavingReason string
+
+// ExceptionSpec The spec of the custom resource. Its fields are described in the reference of exceptions.
+type ExceptionSpec = scannerv1alpha1.ExceptionSpec
+
 // FailureReason defines model for FailureReason.
 type FailureReason string
+
+// FieldManager defines model for FieldManager.
+type FieldManager struct {
+	// At When it changed the spec last.
+	At   *time.Time `json:"at,omitempty"`
+	Name string     `json:"name"`
+}
 
 // Finding defines model for Finding.
 type Finding struct {
@@ -1795,6 +1975,15 @@ type Location struct {
 // LogID Identifies the event log up to the sequence number beside it: a number that is used again has another one. Empty if it is not known.
 type LogID = string
 
+// ManagingTool defines model for ManagingTool.
+type ManagingTool struct {
+	// Source For example the application or the release.
+	Source *string `json:"source,omitempty"`
+
+	// Tool For example Argo CD, Flux or Helm.
+	Tool string `json:"tool"`
+}
+
 // MatchDetail defines model for MatchDetail.
 type MatchDetail struct {
 	Found      *json.RawMessage `json:"found,omitempty"`
@@ -1803,6 +1992,18 @@ type MatchDetail struct {
 
 	// Type exact-direct-match, exact-indirect-match or cpe-match.
 	Type string `json:"type"`
+}
+
+// NewException defines model for NewException.
+type NewException struct {
+	Kind ExceptionKind `json:"kind"`
+	Name string        `json:"name"`
+
+	// Namespace Required for kinds with a namespace.
+	Namespace *string `json:"namespace,omitempty"`
+
+	// Spec The spec of the custom resource. Its fields are described in the reference of exceptions.
+	Spec ExceptionSpec `json:"spec"`
 }
 
 // Overview defines model for Overview.
@@ -1955,6 +2156,37 @@ type PresencePage struct {
 
 	// Total Number of items on all pages.
 	Total int `json:"total"`
+}
+
+// PreviewedException defines model for PreviewedException.
+type PreviewedException struct {
+	Kind ExceptionKind `json:"kind"`
+
+	// Name The exception to replace; absent for a new one.
+	Name *string `json:"name,omitempty"`
+
+	// Namespace Required for kinds with a namespace.
+	Namespace *string `json:"namespace,omitempty"`
+
+	// Spec The spec of the custom resource. Its fields are described in the reference of exceptions.
+	Spec ExceptionSpec `json:"spec"`
+}
+
+// PreviewedNamespace defines model for PreviewedNamespace.
+type PreviewedNamespace struct {
+	Findings  int    `json:"findings"`
+	Namespace string `json:"namespace"`
+	Workloads int    `json:"workloads"`
+}
+
+// PreviewedWorkload defines model for PreviewedWorkload.
+type PreviewedWorkload struct {
+	Findings  int     `json:"findings"`
+	Images    int     `json:"images"`
+	Kind      string  `json:"kind"`
+	Name      string  `json:"name"`
+	Namespace string  `json:"namespace"`
+	Owner     *string `json:"owner,omitempty"`
 }
 
 // Problem Problem details (RFC 9457).
@@ -2473,6 +2705,30 @@ type ListEventsParams struct {
 	Namespace *string `form:"namespace,omitempty" json:"namespace,omitempty"`
 }
 
+// DeleteExceptionParams defines parameters for DeleteException.
+type DeleteExceptionParams struct {
+	// Version The version that was read.
+	Version string `form:"version" json:"version"`
+
+	// OverrideManager Delete the exception although another tool manages it, which may create it again.
+	OverrideManager *bool `form:"overrideManager,omitempty" json:"overrideManager,omitempty"`
+
+	// Namespace Namespace of the exception. Required for kinds with a namespace, rejected for others.
+	Namespace *string `form:"namespace,omitempty" json:"namespace,omitempty"`
+}
+
+// GetExceptionParams defines parameters for GetException.
+type GetExceptionParams struct {
+	// Namespace Namespace of the exception. Required for kinds with a namespace, rejected for others.
+	Namespace *string `form:"namespace,omitempty" json:"namespace,omitempty"`
+}
+
+// ReplaceExceptionParams defines parameters for ReplaceException.
+type ReplaceExceptionParams struct {
+	// Namespace Namespace of the exception. Required for kinds with a namespace, rejected for others.
+	Namespace *string `form:"namespace,omitempty" json:"namespace,omitempty"`
+}
+
 // ListImagesParams defines parameters for ListImages.
 type ListImagesParams struct {
 	// Text Part of the image ID, case-insensitive.
@@ -2970,6 +3226,21 @@ type ServerInterface interface {
 	// ListEvents Follow or page through the event log
 	// (GET /api/v1/events)
 	ListEvents(w http.ResponseWriter, r *http.Request, params ListEventsParams)
+	// CreateException Create an exception
+	// (POST /api/v1/exceptions)
+	CreateException(w http.ResponseWriter, r *http.Request)
+	// PreviewException Preview an exception
+	// (POST /api/v1/exceptions/preview)
+	PreviewException(w http.ResponseWriter, r *http.Request)
+	// DeleteException Delete an exception
+	// (DELETE /api/v1/exceptions/{kind}/{name})
+	DeleteException(w http.ResponseWriter, r *http.Request, kind ExceptionKind, name string, params DeleteExceptionParams)
+	// GetException Get an exception
+	// (GET /api/v1/exceptions/{kind}/{name})
+	GetException(w http.ResponseWriter, r *http.Request, kind ExceptionKind, name string, params GetExceptionParams)
+	// ReplaceException Change an exception
+	// (PUT /api/v1/exceptions/{kind}/{name})
+	ReplaceException(w http.ResponseWriter, r *http.Request, kind ExceptionKind, name string, params ReplaceExceptionParams)
 	// ListImages List images
 	// (GET /api/v1/images)
 	ListImages(w http.ResponseWriter, r *http.Request, params ListImagesParams)
@@ -3683,6 +3954,213 @@ func (siw *ServerInterfaceWrapper) ListEvents(w http.ResponseWriter, r *http.Req
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ListEvents(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateException operation middleware
+func (siw *ServerInterfaceWrapper) CreateException(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateException(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PreviewException operation middleware
+func (siw *ServerInterfaceWrapper) PreviewException(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PreviewException(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteException operation middleware
+func (siw *ServerInterfaceWrapper) DeleteException(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "kind" -------------
+	var kind ExceptionKind
+
+	err = runtime.BindStyledParameterWithOptions("simple", "kind", r.PathValue("kind"), &kind, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "kind", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "name" -------------
+	var name string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteExceptionParams
+
+	// ------------- Required query parameter "version" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "version", r.URL.Query(), &params.Version, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "version"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "version", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "overrideManager" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "overrideManager", r.URL.Query(), &params.OverrideManager, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "overrideManager"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "overrideManager", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "namespace" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "namespace", r.URL.Query(), &params.Namespace, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "namespace"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "namespace", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteException(w, r, kind, name, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetException operation middleware
+func (siw *ServerInterfaceWrapper) GetException(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "kind" -------------
+	var kind ExceptionKind
+
+	err = runtime.BindStyledParameterWithOptions("simple", "kind", r.PathValue("kind"), &kind, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "kind", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "name" -------------
+	var name string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetExceptionParams
+
+	// ------------- Optional query parameter "namespace" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "namespace", r.URL.Query(), &params.Namespace, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "namespace"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "namespace", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetException(w, r, kind, name, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ReplaceException operation middleware
+func (siw *ServerInterfaceWrapper) ReplaceException(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "kind" -------------
+	var kind ExceptionKind
+
+	err = runtime.BindStyledParameterWithOptions("simple", "kind", r.PathValue("kind"), &kind, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "kind", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "name" -------------
+	var name string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ReplaceExceptionParams
+
+	// ------------- Optional query parameter "namespace" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "namespace", r.URL.Query(), &params.Namespace, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "namespace"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "namespace", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ReplaceException(w, r, kind, name, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -6073,6 +6551,11 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/decisions", wrapper.ListDecisions)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/decisions/{decisionId}", wrapper.GetDecision)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/events", wrapper.ListEvents)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/exceptions", wrapper.CreateException)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/exceptions/{kind}/{name}", wrapper.DeleteException)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/exceptions/{kind}/{name}", wrapper.GetException)
+	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/exceptions/{kind}/{name}", wrapper.ReplaceException)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/exceptions/preview", wrapper.PreviewException)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/images", wrapper.ListImages)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/images/{imageId}", wrapper.GetImage)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/images/{imageId}/findings", wrapper.ListFindings)
@@ -6433,6 +6916,202 @@ type ListEventsdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ListEventsdefaultApplicationProblemPlusJSONResponse) VisitListEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateExceptionRequestObject struct {
+	Body io.Reader
+}
+
+type CreateExceptionResponseObject interface {
+	VisitCreateExceptionResponse(w http.ResponseWriter) error
+}
+
+type CreateException201JSONResponse Exception
+
+func (response CreateException201JSONResponse) VisitCreateExceptionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateExceptiondefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CreateExceptiondefaultApplicationProblemPlusJSONResponse) VisitCreateExceptionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewExceptionRequestObject struct {
+	Body io.Reader
+}
+
+type PreviewExceptionResponseObject interface {
+	VisitPreviewExceptionResponse(w http.ResponseWriter) error
+}
+
+type PreviewException200JSONResponse ExceptionPreview
+
+func (response PreviewException200JSONResponse) VisitPreviewExceptionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewExceptiondefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response PreviewExceptiondefaultApplicationProblemPlusJSONResponse) VisitPreviewExceptionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteExceptionRequestObject struct {
+	Kind   ExceptionKind `json:"kind"`
+	Name   string        `json:"name"`
+	Params DeleteExceptionParams
+}
+
+type DeleteExceptionResponseObject interface {
+	VisitDeleteExceptionResponse(w http.ResponseWriter) error
+}
+
+type DeleteException204Response struct {
+}
+
+func (response DeleteException204Response) VisitDeleteExceptionResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type DeleteExceptiondefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response DeleteExceptiondefaultApplicationProblemPlusJSONResponse) VisitDeleteExceptionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetExceptionRequestObject struct {
+	Kind   ExceptionKind `json:"kind"`
+	Name   string        `json:"name"`
+	Params GetExceptionParams
+}
+
+type GetExceptionResponseObject interface {
+	VisitGetExceptionResponse(w http.ResponseWriter) error
+}
+
+type GetException200JSONResponse Exception
+
+func (response GetException200JSONResponse) VisitGetExceptionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetExceptiondefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetExceptiondefaultApplicationProblemPlusJSONResponse) VisitGetExceptionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplaceExceptionRequestObject struct {
+	Kind   ExceptionKind `json:"kind"`
+	Name   string        `json:"name"`
+	Params ReplaceExceptionParams
+	Body   io.Reader
+}
+
+type ReplaceExceptionResponseObject interface {
+	VisitReplaceExceptionResponse(w http.ResponseWriter) error
+}
+
+type ReplaceException200JSONResponse Exception
+
+func (response ReplaceException200JSONResponse) VisitReplaceExceptionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplaceExceptiondefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ReplaceExceptiondefaultApplicationProblemPlusJSONResponse) VisitReplaceExceptionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -7947,6 +8626,21 @@ type StrictServerInterface interface {
 	// ListEvents Follow or page through the event log
 	// (GET /api/v1/events)
 	ListEvents(ctx context.Context, request ListEventsRequestObject) (ListEventsResponseObject, error)
+	// CreateException Create an exception
+	// (POST /api/v1/exceptions)
+	CreateException(ctx context.Context, request CreateExceptionRequestObject) (CreateExceptionResponseObject, error)
+	// PreviewException Preview an exception
+	// (POST /api/v1/exceptions/preview)
+	PreviewException(ctx context.Context, request PreviewExceptionRequestObject) (PreviewExceptionResponseObject, error)
+	// DeleteException Delete an exception
+	// (DELETE /api/v1/exceptions/{kind}/{name})
+	DeleteException(ctx context.Context, request DeleteExceptionRequestObject) (DeleteExceptionResponseObject, error)
+	// GetException Get an exception
+	// (GET /api/v1/exceptions/{kind}/{name})
+	GetException(ctx context.Context, request GetExceptionRequestObject) (GetExceptionResponseObject, error)
+	// ReplaceException Change an exception
+	// (PUT /api/v1/exceptions/{kind}/{name})
+	ReplaceException(ctx context.Context, request ReplaceExceptionRequestObject) (ReplaceExceptionResponseObject, error)
 	// ListImages List images
 	// (GET /api/v1/images)
 	ListImages(ctx context.Context, request ListImagesRequestObject) (ListImagesResponseObject, error)
@@ -8254,6 +8948,144 @@ func (sh *strictHandler) ListEvents(w http.ResponseWriter, r *http.Request, para
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(ListEventsResponseObject); ok {
 		if err := validResponse.VisitListEventsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateException operation middleware
+func (sh *strictHandler) CreateException(w http.ResponseWriter, r *http.Request) {
+	var request CreateExceptionRequestObject
+
+	request.Body = r.Body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateException(ctx, request.(CreateExceptionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateException")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateExceptionResponseObject); ok {
+		if err := validResponse.VisitCreateExceptionResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// PreviewException operation middleware
+func (sh *strictHandler) PreviewException(w http.ResponseWriter, r *http.Request) {
+	var request PreviewExceptionRequestObject
+
+	request.Body = r.Body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PreviewException(ctx, request.(PreviewExceptionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PreviewException")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PreviewExceptionResponseObject); ok {
+		if err := validResponse.VisitPreviewExceptionResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteException operation middleware
+func (sh *strictHandler) DeleteException(w http.ResponseWriter, r *http.Request, kind ExceptionKind, name string, params DeleteExceptionParams) {
+	var request DeleteExceptionRequestObject
+
+	request.Kind = kind
+	request.Name = name
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteException(ctx, request.(DeleteExceptionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteException")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DeleteExceptionResponseObject); ok {
+		if err := validResponse.VisitDeleteExceptionResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetException operation middleware
+func (sh *strictHandler) GetException(w http.ResponseWriter, r *http.Request, kind ExceptionKind, name string, params GetExceptionParams) {
+	var request GetExceptionRequestObject
+
+	request.Kind = kind
+	request.Name = name
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetException(ctx, request.(GetExceptionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetException")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetExceptionResponseObject); ok {
+		if err := validResponse.VisitGetExceptionResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ReplaceException operation middleware
+func (sh *strictHandler) ReplaceException(w http.ResponseWriter, r *http.Request, kind ExceptionKind, name string, params ReplaceExceptionParams) {
+	var request ReplaceExceptionRequestObject
+
+	request.Kind = kind
+	request.Name = name
+	request.Params = params
+
+	request.Body = r.Body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ReplaceException(ctx, request.(ReplaceExceptionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ReplaceException")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ReplaceExceptionResponseObject); ok {
+		if err := validResponse.VisitReplaceExceptionResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

@@ -124,6 +124,9 @@ type Requirement struct {
 	// Cluster says that the permission must be that for the whole cluster. Otherwise callers who may list scan results in some namespaces are let
 	// in, and see these alone.
 	Cluster bool
+	// Identified says that callers must have proved who they are, although they only have to be allowed to read: the operation asks for more permissions by
+	// itself.
+	Identified bool
 	// Audience says that the token must have been made for Audience: the API server's own tokens are for reading and deleting.
 	Audience bool
 	// SignsIn says that the operation looks at a token in the body, and counts by itself.
@@ -300,7 +303,7 @@ func (g *Guard) mayReadAnonymously(r *http.Request, required Requirement, err er
 	if _, proxied := errors.AsType[frontProxyError](err); proxied {
 		return false
 	}
-	return g.anonymous != nil && ok && refused.Status == http.StatusUnauthorized && r.Header.Get("Authorization") == "" && r.Header.Get(ProxiedHeader) == "" &&
+	return g.anonymous != nil && !required.Identified && ok && refused.Status == http.StatusUnauthorized && r.Header.Get("Authorization") == "" && r.Header.Get(ProxiedHeader) == "" &&
 		(required.Verb == VerbGet || required.Verb == VerbList)
 }
 

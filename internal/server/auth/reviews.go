@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -116,9 +117,9 @@ type clockFunc func() time.Time
 // Now returns the time.
 func (f clockFunc) Now() time.Time { return f() }
 
-// action is what somebody wants to do: use a verb on a path of the server, or on scan results when there is no path, in a namespace or, without one, in
-// the whole cluster.
-type action struct{ verb, path, namespace string }
+// action is what somebody wants to do: use a verb on a path of the server or, when there is no path, on a resource, scan results if it is "", in a
+// namespace or, without one, in the whole cluster. name is that of an object, "" for all.
+type action struct{ verb, path, namespace, resource, name string }
 
 // reviewer asks the API server and remembers its answers for a short time.
 type reviewer struct {
@@ -204,7 +205,7 @@ func orUnauthorized(p *principal) (*principal, error) {
 
 // allowed says whether somebody may do something.
 func (r *reviewer) allowed(ctx context.Context, p *principal, a action) (bool, error) {
-	key := r.keys.key("access", string(p.key[:]), a.verb, a.path, a.namespace)
+	key := r.keys.key("access", string(p.key[:]), a.verb, a.path, a.namespace, a.resource, a.name)
 	if value, ok := r.decisions.Get(key); ok {
 		known, _ := value.(bool)
 		return known, nil
@@ -292,7 +293,7 @@ func accessReview(user authenticationv1.UserInfo, a action) *authorizationv1.Sub
 		spec.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Path: a.path, Verb: a.verb}
 	} else {
 		spec.ResourceAttributes = &authorizationv1.ResourceAttributes{
-			Namespace: a.namespace, Group: resourceGroup, Version: "v1", Resource: resourceName, Verb: a.verb,
+			Namespace: a.namespace, Group: resourceGroup, Version: "v1", Resource: cmp.Or(a.resource, resourceName), Name: a.name, Verb: a.verb,
 		}
 	}
 	return &authorizationv1.SubjectAccessReview{Spec: spec}

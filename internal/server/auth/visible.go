@@ -3,6 +3,7 @@ package auth
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -231,4 +232,38 @@ func (g *Guard) May(ctx context.Context, verb string, names []string) (store.Nam
 	defer cancel()
 	granted, err := g.reviews.grants(bounded, p, verb, slices.Clone(names), denyTTL)
 	return store.OnlyNamespaces(granted...), err
+}
+
+// Access is something that a caller may want to do with objects in the Kubernetes API.
+type Access struct {
+	// Verb is one of Kubernetes, Resource a resource of the group of scan results.
+	Verb, Resource string
+	// Namespace is "" for the whole cluster, Name "" for all objects.
+	Namespace, Name string
+}
+
+// String states the permission, as messages to users do.
+func (a Access) String() string {
+	where := "in the whole cluster"
+	if a.Namespace != "" {
+		where = fmt.Sprintf("in the namespace %q", a.Namespace)
+	}
+	return fmt.Sprintf("the permission to %s %s.%s %s", a.Verb, a.Resource, resourceGroup, where)
+}
+
+// Allowed says whether the caller of a request may do something in the Kubernetes API: who has not proved who it is may not, and everybody may
+// if nobody is asked.
+func (g *Guard) Allowed(ctx context.Context, a Access) (bool, error) {
+	if g.mode == None {
+		return true, nil
+	}
+	admitted, found := AdmissionOf(ctx)
+	if !found || admitted.Anonymous {
+		return false, nil
+	}
+	p, err := g.principalOf(ctx, admitted.credential)
+	if err != nil {
+		return false, err
+	}
+	return g.reviews.allowed(ctx, p, action{verb: a.Verb, namespace: a.Namespace, resource: a.Resource, name: a.Name})
 }

@@ -1,5 +1,6 @@
 export * from "./databases/databases.ts";
 export * from "./decisions/decisions.ts";
+export * from "./exceptions/exceptions.ts";
 export * from "./images/images.ts";
 export * from "./operator/operator.ts";
 export * from "./packages/packages.ts";
