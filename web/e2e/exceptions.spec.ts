@@ -1,3 +1,4 @@
+import type { Page } from "@playwright/test";
 import type { RolloutOperator } from "../mock/operator.ts";
 import { detailPath, expect, expectFits, test } from "./fixtures.ts";
 
@@ -38,17 +39,115 @@ test("shows what an exception suppresses of a vulnerability", async ({ page, ope
   await expect(page.getByRole("button", { name: "Show suppressed" })).toBeHidden();
 });
 
-test("writes an exception for a finding", async ({ page, open }) => {
-  await open({}, (operator) => detailPath(worst(operator)));
-  await page
-    .getByRole("button", { name: /^Details of CVE/ })
-    .first()
-    .click();
-  await page.getByRole("button", { name: "Write an exception" }).click();
-  const manifest = page.getByLabel("Manifest of the exception");
-  await expect(manifest).toContainText("kind: ClusterVulnerabilityException");
-  await expect(manifest).toContainText(/vulnerabilities: \["CVE-/);
-  await expect(manifest).toContainText(/packages: \["pkg:[^?]*"\]/);
+const decide = (page: Page) => page.getByRole("dialog", { name: /^Decide about/ });
+
+test("decides about a finding, and the list follows", async ({ page, open }) => {
+  const operator = await open({}, (operator) => detailPath(worst(operator)));
+  await expect.poll(() => operator.dialled.some((url) => url.includes("decision.expired"))).toBe(true);
+  const first = page.getByRole("button", { name: /^Details of CVE/ }).first();
+  const [, id = ""] = /^Details of (\S+)/.exec((await first.getAttribute("aria-label")) ?? "") ?? [];
+  await first.click();
+  await page.getByRole("button", { name: "Decide", exact: true }).click();
+  const dialog = decide(page);
+  await expect(dialog.getByText("12 findings will no longer count, in 3 images.")).toBeVisible();
+  await expect(
+    dialog.getByText("2 more findings match and are suppressed by other exceptions."),
+  ).toBeVisible();
+  await expect(dialog.getByText("3 workloads in 2 namespaces run them.")).toBeVisible();
+  await expectFits(page);
+  await dialog.getByRole("button", { name: "Save" }).click();
+  await expect(dialog.getByText("State why the risk is accepted.")).toBeVisible();
+  await dialog.getByRole("textbox", { name: "Comment" }).fill("Not reachable.");
+  await dialog.getByRole("combobox", { name: /^Ends/ }).click();
+  await page.getByRole("option", { name: "In 30 days" }).click();
+  await dialog.getByRole("combobox", { name: /^Matches/ }).click();
+  await page.getByRole("option", { name: "This vulnerability in all packages" }).click();
+  await expect.poll(() => operator.exceptions.previews.at(-1)?.spec.match.packages).toBeUndefined();
+  await dialog.getByRole("button", { name: "Save" }).click();
+  await expect(page.getByText("Exception saved")).toBeVisible();
+  await expect(dialog).toBeHidden();
+  await expect(page.getByRole("link", { name: id, exact: true })).toHaveCount(0);
+  const [saved] = [...operator.exceptions.items.values()];
+  expect(saved?.spec).toMatchObject({
+    match: { vulnerabilities: [id] },
+    status: "AcceptedRisk",
+    comment: "Not reachable.",
+  });
+});
+
+test("decides about several findings at once", async ({ page, open }) => {
+  const operator = await open({}, (operator) => detailPath(worst(operator)));
+  const boxes = page.getByRole("checkbox", { name: /^Select CVE/ });
+  await boxes.nth(0).check();
+  await boxes.nth(1).check();
+  const bar = page.getByRole("region", { name: "Selected findings" });
+  await expect(bar.getByText("2 findings selected")).toBeVisible();
+  await expectFits(page);
+  await bar.getByRole("button", { name: "Decide about these" }).click();
+  await expect(decide(page)).toHaveAccessibleName("Decide about 2 findings");
+  await expect(decide(page).getByText(/will no longer count/)).toBeVisible();
+  await decide(page).getByRole("textbox", { name: "Comment" }).fill("Accepted until the next release.");
+  await decide(page).getByRole("button", { name: "Save" }).click();
+  await expect(bar).toBeHidden();
+  const [saved] = [...operator.exceptions.items.values()];
+  expect(saved?.spec.match.vulnerabilities?.length).toBeGreaterThan(0);
+  await page.setViewportSize({ width: 390, height: 844 });
+  await boxes.nth(0).check();
+  await expect(bar).toBeVisible();
+  await expectFits(page);
+  await page.getByRole("button", { name: "Clear selection" }).click();
+  await expect(bar).toBeHidden();
+});
+
+test("decides with the keyboard alone", async ({ page, open }) => {
+  await open({}, "/vulnerabilities/CVE-2021-44228");
+  await page.getByRole("button", { name: "Decide", exact: true }).focus();
+  await page.keyboard.press("Enter");
+  const dialog = decide(page);
+  await expect(dialog).toBeVisible();
+  await dialog.getByRole("combobox", { name: /^Status/ }).focus();
+  await page.keyboard.press("Enter");
+  await page.keyboard.press("ArrowUp");
+  await page.keyboard.press("Enter");
+  await expect(dialog.getByRole("combobox", { name: "Status: False positive" })).toBeVisible();
+  await page.keyboard.press("Escape");
+  await expect(dialog).toBeHidden();
+  await expect(page.getByRole("button", { name: "Decide", exact: true })).toBeFocused();
+});
+
+for (const [noSaving, message] of [
+  ["Disabled", "chart value api.writeExceptions"],
+  ["NotPermitted", "you need the permission to create"],
+] as const)
+  test(`offers the manifest to who cannot save: ${noSaving}`, async ({ page, open }) => {
+    await open({ noSaving }, "/vulnerabilities/CVE-2021-44228");
+    await page.getByRole("button", { name: "Decide", exact: true }).click();
+    const dialog = decide(page);
+    await expect(dialog.getByText(message)).toBeVisible();
+    await expect(dialog.getByRole("button", { name: "Save" })).toBeHidden();
+    const manifest = dialog.getByLabel("Manifest of the exception");
+    await expect(manifest).toContainText("kind: ClusterVulnerabilityException");
+    await expect(manifest).toContainText('- "CVE-2021-44228"');
+    await expectFits(page);
+    await page.setViewportSize({ width: 390, height: 844 });
+    await expectFits(page);
+  });
+
+test("says why a preview or a decision fails", async ({ page, open }) => {
+  const answers = { preview: false };
+  const operator = await open(
+    { fail: (path) => (path.endsWith("/preview") && !answers.preview ? 503 : undefined) },
+    "/vulnerabilities/CVE-2021-44228",
+  );
+  await page.getByRole("button", { name: "Decide", exact: true }).click();
+  await expect(decide(page).getByText(/Could not compute the preview/)).toBeVisible({ timeout: 15_000 });
+  answers.preview = true;
+  await decide(page).getByRole("button", { name: "Dry run" }).click();
+  await expect(decide(page).getByText(/They continue to count/)).toBeVisible();
+  operator.exceptions.add("cve-2021-44228", { match: { vulnerabilities: ["CVE-1-1"] }, status: "Fixed" });
+  await decide(page).getByRole("textbox", { name: "Comment" }).fill("why");
+  await decide(page).getByRole("button", { name: "Save" }).click();
+  await expect(decide(page).getByText(/exists already; choose another name/)).toBeVisible();
   await expectFits(page);
 });
 

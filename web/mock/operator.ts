@@ -34,6 +34,10 @@ export class RolloutOperator extends MockOperator {
     for (const client of this.#events.clients) client.send(JSON.stringify(message));
   }
 
+  override decided() {
+    this.event("decision.changed");
+  }
+
   /** Tells something of a Deployment. */
   tell(message: string) {
     for (const client of this.#feed.clients) client.send(message);

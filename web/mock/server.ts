@@ -12,6 +12,7 @@ import type {
   Image,
 } from "../src/gen/model/index.ts";
 import { makeFindings, makeImages, makeOverview, makeSuppressed, suppression } from "./data.ts";
+import { MockExceptions, type ExceptionOptions } from "./exceptions.ts";
 import { buildId, hostileChanges, makeDatabases } from "./databases.ts";
 import { hostileFindings, hostileImages } from "./hostile.ts";
 import { agesMatch, byCreation, filterSums } from "./filter.ts";
@@ -38,7 +39,7 @@ import {
   type UserOptions,
 } from "./users.ts";
 
-export interface MockOptions extends UserOptions {
+export interface MockOptions extends UserOptions, ExceptionOptions {
   /** The path below which browsers reach the operator, from the first slash to the last. */
   basePath?: string;
   images?: number;
@@ -81,6 +82,7 @@ export class MockOperator {
   images: Image[];
   /** Vulnerabilities whose findings an exception suppresses from now on. */
   readonly suppressed = new Set<string>();
+  readonly exceptions: MockExceptions;
   sums: Sums;
   readonly users: Users;
   /** Newest first; what each generation changed. */
@@ -98,6 +100,12 @@ export class MockOperator {
   constructor(options: MockOptions = {}) {
     this.options = options;
     this.users = new Users(options);
+    this.exceptions = new MockExceptions(options, ({ match }, applies) => {
+      for (const id of match.vulnerabilities ?? [])
+        if (applies) this.suppressed.add(id);
+        else this.suppressed.delete(id);
+      this.decided();
+    });
     const source = options.database ?? "official";
     this.#database =
       source === "missing"
@@ -136,6 +144,11 @@ export class MockOperator {
   /** Tells all subscribers that an image has a new result. */
   publish(imageId: string) {
     for (const client of this.#sockets.clients) client.send(JSON.stringify(imageId));
+  }
+
+  /** Called when an exception begins or ends. */
+  decided() {
+    // An operator with events tells of it.
   }
 
   /** Cuts all subscribers off and refuses new ones, or lets them in again. */
@@ -190,6 +203,8 @@ export class MockOperator {
     const sums = visibleSums(this.sums, user);
     const images = visibleImages(this.images, sums, user);
     if (/^\/api\/v1\/databases(\/|$)/.test(url.pathname)) await this.#databases(request, url, response);
+    else if (/^\/api\/v1\/exceptions(\/|$)/.test(url.pathname))
+      await this.exceptions.handle(request, url, response);
     else if (url.searchParams.get("format")) this.#export(url, response);
     else if (!this.#sums(url, response, sums, images)) this.#api(request, url, response, sums, images);
   }

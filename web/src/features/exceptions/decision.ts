@@ -1,6 +1,6 @@
 import type { Decision, DecisionStatus } from "@/gen/model";
 
-const statuses: Record<DecisionStatus, string> = {
+export const statuses: Record<DecisionStatus, string> = {
   NotAffected: "Not affected",
   FalsePositive: "False positive",
   AcceptedRisk: "Accepted risk",
@@ -9,14 +9,14 @@ const statuses: Record<DecisionStatus, string> = {
   Affected: "Affected",
 };
 
-export const statusOf = ({ status }: Decision) => statuses[status];
+export const statusOf = ({ status }: Pick<Decision, "status">) => statuses[status];
 
 /** The justification of VEX in words. */
-export const justificationOf = ({ justification }: Decision) => {
+export const justificationOf = ({ justification }: { justification?: string }) => {
   const words = (justification ?? "").replaceAll("_", " ");
   return words.charAt(0).toUpperCase() + words.slice(1);
 };
 
 /** The object that a decision comes from, as kubectl takes it. */
-export const objectOf = ({ object: { kind, namespace, name } }: Decision) =>
+export const objectOf = ({ object: { kind, namespace, name } }: Pick<Decision, "object">) =>
   `${kind} ${namespace ? `${namespace}/` : ""}${name}`;

@@ -1,12 +1,10 @@
 import { render, screen, waitFor } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { describe, expect, it } from "vitest";
-import { ToastProvider } from "@/components/ui/toast";
-import type { Decision } from "@/gen/model";
+import type { Decision, ExceptionSpec } from "@/gen/model";
 import { hostileTexts } from "../../../mock/hostile";
 import { Decisions, DecisionBadge, SuppressedMark } from "./decisions";
-import { exceptionManifest } from "./manifest";
-import { WriteException } from "./write-exception";
+import { draftFor, draftOf, manifestOf, missing, specOf, type Reach, type Subject } from "./draft";
 
 /** A popover opens when it has its place, which takes a busy machine some time. */
 const patience = { timeout: 4000 };
@@ -23,32 +21,78 @@ const decision: Decision = {
   object: { kind: "ClusterVulnerabilityException", name: "xz" },
 };
 
-describe("the manifest of an exception", () => {
+const xz = { name: "xz-utils", version: "5.6", purl: "pkg:deb/debian/xz-utils@5.6?arch=amd64#a" };
+
+const about = (...subjects: Subject[]) => {
+  const draft = draftFor(subjects, now);
+  if (!draft) throw new Error("there is no draft");
+  return draft;
+};
+
+describe("the draft of an exception", () => {
   it("names the vulnerability and the package without qualifiers", () => {
-    const pkg = {
-      name: "xz-utils",
-      version: "5.6",
-      type: "deb",
-      purl: "pkg:deb/debian/xz-utils@5.6?arch=amd64#a",
-    };
-    expect(exceptionManifest("CVE-2024-3094", pkg, now)).toBe(
+    const draft = { ...about({ vulnerability: "CVE-2024-3094", pkg: xz }), comment: ' "why"\n' };
+    expect(manifestOf(draft)).toBe(
       `apiVersion: scanner.zoltankerezsi.xyz/v1alpha1
 kind: ClusterVulnerabilityException
 metadata:
-  name: cve-2024-3094-xz-utils-5-6
+  name: "cve-2024-3094-xz-utils-5-6"
 spec:
   match:
-    vulnerabilities: ["CVE-2024-3094"]
-    packages: ["pkg:deb/debian/xz-utils@5.6"]
-  # NotAffected, FalsePositive, AcceptedRisk, Fixed or UnderInvestigation
-  status: AcceptedRisk
-  comment: "" # Required: the reason
+    vulnerabilities:
+    - "CVE-2024-3094"
+    packages:
+    - "pkg:deb/debian/xz-utils@5.6"
+  status: "AcceptedRisk"
+  comment: "\\"why\\""
   expiresAt: "2027-02-21T00:00:00Z"
 `,
     );
   });
 
-  it("has no package that an exception cannot name", () => {
+  it("matches what its reach says", () => {
+    const draft = about(
+      { vulnerability: "CVE-1-1", pkg: xz },
+      { vulnerability: "CVE-1-2", pkg: { name: "b", version: "1", purl: "pkg:npm/%40a/b@1" } },
+    );
+    const vulnerabilities = ["CVE-1-1", "CVE-1-2"];
+    const match = (reach: Reach) => specOf({ ...draft, reach }).match;
+    expect(match("versions")).toEqual({
+      vulnerabilities,
+      packages: ["pkg:deb/debian/xz-utils@5.6", "pkg:npm/%40a/b@1"],
+    });
+    expect(match("allVersions")).toEqual({
+      vulnerabilities,
+      packages: ["pkg:deb/debian/xz-utils", "pkg:npm/%40a/b"],
+    });
+    expect(match("allPackages")).toEqual({ vulnerabilities });
+    expect(match("allVulnerabilities")).toEqual({
+      packages: ["pkg:deb/debian/xz-utils@5.6", "pkg:npm/%40a/b@1"],
+    });
+  });
+
+  it("is about some images if somebody says so", () => {
+    const imageId = `docker.io/library/nginx@sha256:${"a".repeat(64)}`;
+    const draft = about({ vulnerability: "CVE-1-1", pkg: xz, imageId });
+    expect(specOf(draft).match).not.toHaveProperty("images");
+    expect(specOf({ ...draft, someImages: true }).match.images).toEqual([imageId]);
+    expect(about({ vulnerability: "CVE-1-1", pkg: xz, imageId: "nginx:1" }).images).toEqual([]);
+    const spec: ExceptionSpec = {
+      match: { vulnerabilities: ["CVE-1-1"], images: ["docker.io/*"] },
+      status: "Fixed",
+    };
+    expect(specOf(draftOf("ClusterVulnerabilityException", "", "a", spec))).toEqual(spec);
+  });
+
+  it("keeps the scope in the name of a package apart from a version", () => {
+    const draft = about({
+      vulnerability: "CVE-1-1",
+      pkg: { name: "@a/b", version: "", purl: "pkg:npm/@a/b" },
+    });
+    expect(specOf({ ...draft, reach: "allVersions" }).match.packages).toEqual(["pkg:npm/@a/b"]);
+  });
+
+  it("has no packages if an exception cannot name one of them", () => {
     for (const purl of [
       undefined,
       "",
@@ -57,43 +101,57 @@ spec:
       "pkg:npm/a b",
       `pkg:npm/${"a".repeat(600)}`,
     ]) {
-      const manifest = exceptionManifest(
-        "CVE-2024-3094",
-        { name: "a", version: "1", type: "npm", purl },
-        now,
+      const draft = about(
+        { vulnerability: "CVE-1-1", pkg: xz },
+        { vulnerability: "CVE-1-2", pkg: { name: "a", version: "1", purl } },
       );
-      expect(manifest, purl).toContain('vulnerabilities: ["CVE-2024-3094"]');
-      expect(manifest, purl).not.toContain("packages:");
-      expect(manifest, purl).toContain("# Without packages");
+      expect(draft.reach, purl).toBe("allPackages");
+      expect(specOf(draft).match, purl).toEqual({ vulnerabilities: ["CVE-1-1", "CVE-1-2"] });
     }
   });
 
   it("has another name for another version, however long the name of the package is", () => {
     const name = (version: string) =>
-      exceptionManifest("CVE-2024-3094", { name: "a".repeat(100), version, type: "npm" }, now)?.match(
-        /name: .*/,
-      )?.[0];
+      about({ vulnerability: "CVE-2024-3094", pkg: { name: "a".repeat(100), version } }).name;
     expect(name("1.0")).not.toBe(name("1.1"));
   });
 
   it.each(hostileTexts)("stays one object with the text %s", (text) => {
-    const pkg = { name: `${text}\n---\nkind: x`, version: text, type: text, purl: `pkg:npm/${text}` };
-    expect(exceptionManifest(text, pkg, now) ?? "").not.toContain(text);
-    const manifest = exceptionManifest("CVE-2024-3094", pkg, now) ?? "";
-    expect(manifest.split("\n").length).toBeLessThanOrEqual(13);
-    expect(manifest).toMatch(/^ {2}name: [a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/m);
+    const pkg = { name: `${text}\n---\nkind: x`, version: text, purl: `pkg:npm/${text}` };
+    expect(draftFor([{ vulnerability: text, pkg }], now)).toBeUndefined();
+    const draft = { ...about({ vulnerability: "CVE-2024-3094", pkg }), comment: `${text}\n---\nkind: x` };
+    const manifest = manifestOf(draft);
+    expect(manifest.split("\n").length).toBeLessThanOrEqual(15);
+    expect(manifest.match(/^kind: /gm)).toHaveLength(1);
+    expect(draft.name).toMatch(/^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/);
   });
 
-  it("can be copied", async () => {
-    const user = userEvent.setup();
-    render(
-      <ToastProvider>
-        <WriteException vulnerability="CVE-2024-3094" pkg={{ name: "xz", version: "1", type: "deb" }} />
-      </ToastProvider>,
-    );
-    await user.click(screen.getByRole("button", { name: "Write an exception" }));
-    await user.click(await screen.findByRole("button", { name: "Copy the manifest" }, patience));
-    expect(await navigator.clipboard.readText()).toContain("kind: ClusterVulnerabilityException");
+  it("says what is missing, as the API server does", () => {
+    const draft = about({ vulnerability: "CVE-1-1" });
+    expect(missing(draft)).toEqual({ comment: "State why the risk is accepted." });
+    expect(missing({ ...draft, status: "FalsePositive" })).toEqual({});
+    expect(missing({ ...draft, status: "NotAffected" })).toHaveProperty("comment");
+    expect(missing({ ...draft, status: "NotAffected", justification: "component_not_present" })).toEqual({});
+    expect(missing({ ...draft, status: "Fixed", name: "A b" })).toHaveProperty("name");
+    // A justification belongs to one status only.
+    expect(specOf({ ...draft, justification: "component_not_present" })).not.toHaveProperty("justification");
+  });
+
+  it("is that of an exception that exists", () => {
+    const spec: ExceptionSpec = {
+      match: { vulnerabilities: ["CVE-1-1"], packages: ["pkg:deb/*"] },
+      status: "NotAffected",
+      justification: "component_not_present",
+      comment: "why",
+      expiresAt: "2030-01-01T12:34:56Z",
+      expireWhenFixed: true,
+      mode: "DryRun",
+    };
+    const draft = draftOf("ClusterVulnerabilityException", "", "a", spec);
+    expect(specOf(draft)).toEqual(spec);
+    expect(specOf({ ...draft, end: "2030-01-02" }).expiresAt).toBe("2030-01-02T00:00:00Z");
+    const packages: ExceptionSpec = { match: { packages: ["pkg:deb/*"] }, status: "Fixed" };
+    expect(specOf(draftOf("ClusterVulnerabilityException", "", "a", packages))).toEqual(packages);
   });
 });
 

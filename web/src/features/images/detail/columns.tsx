@@ -4,6 +4,7 @@ import { Due } from "@/components/due";
 import { FixedIn } from "@/components/fixed-in";
 import { RowToggle } from "@/components/ui/open-rows";
 import { RelativeTime } from "@/components/ui/relative-time";
+import { RowCheckbox } from "@/components/ui/selection";
 import { sortable } from "@/components/ui/sort-header";
 import type { Column } from "@/components/ui/virtual-table";
 import { SuppressedMark } from "@/features/exceptions/decisions";
@@ -17,8 +18,29 @@ import { vulnerabilityPath } from "@/lib/paths";
 export const grid =
   "grid-cols-[1.5rem_minmax(10rem,13rem)_6rem_4.5rem_3.5rem_minmax(7rem,1fr)_minmax(6rem,9rem)_minmax(6rem,9rem)] xl:grid-cols-[1.5rem_minmax(11rem,14rem)_6rem_4.5rem_3.5rem_minmax(8rem,1fr)_minmax(6rem,9rem)_minmax(6rem,9rem)_6.5rem_6.5rem_6rem_minmax(6rem,1fr)]";
 
+/** The same, with a column to select rows in front. */
+export const selectableGrid =
+  "grid-cols-[1.5rem_1.5rem_minmax(10rem,13rem)_6rem_4.5rem_3.5rem_minmax(7rem,1fr)_minmax(6rem,9rem)_minmax(6rem,9rem)] xl:grid-cols-[1.5rem_1.5rem_minmax(11rem,14rem)_6rem_4.5rem_3.5rem_minmax(8rem,1fr)_minmax(6rem,9rem)_minmax(6rem,9rem)_6.5rem_6rem_minmax(6rem,1fr)]";
+
 const toggleLabel = ({ vulnerability, package: pkg }: Finding) =>
   `Details of ${visible(vulnerability.id)} in ${visible(pkg.name)}`;
+
+/** Which findings are selected; suppressed ones cannot be. */
+export interface Selection {
+  isSelected: (finding: Finding) => boolean;
+  toggle: (finding: Finding) => void;
+}
+
+function Select({ finding, selection }: { finding: Finding; selection: Selection }) {
+  if (finding.suppressed) return null;
+  return (
+    <RowCheckbox
+      label={`Select ${visible(finding.vulnerability.id)} in ${visible(finding.package.name)}`}
+      checked={selection.isSelected(finding)}
+      onToggle={() => selection.toggle(finding)}
+    />
+  );
+}
 
 interface Options {
   sort: ListFindingsSort;
@@ -27,6 +49,8 @@ interface Options {
   closed: boolean;
   isOpen: (finding: Finding) => boolean;
   toggle: (finding: Finding) => void;
+  /** Absent where findings cannot be selected. */
+  selection?: Selection;
 }
 
 function VulnerabilityLink({ id, className }: { id: string; className?: string }) {
@@ -50,8 +74,18 @@ function EPSS({ finding }: { finding: Finding }) {
   );
 }
 
-export function columns({ sort, setSort, closed, isOpen, toggle }: Options): Column<Finding>[] {
+export function columns({ sort, setSort, closed, isOpen, toggle, selection }: Options): Column<Finding>[] {
+  const select: Column<Finding>[] = selection
+    ? [
+        {
+          id: "select",
+          header: () => <span className="sr-only">Select</span>,
+          cell: ({ row: { original: finding } }) => <Select finding={finding} selection={selection} />,
+        },
+      ]
+    : [];
   return [
+    ...select,
     {
       id: "toggle",
       header: () => <span className="sr-only">Details</span>,
@@ -175,16 +209,19 @@ export function FindingCard({
   finding,
   open,
   onToggle,
+  selection,
 }: {
   finding: Finding;
   open: boolean;
   onToggle: () => void;
+  selection?: Selection;
 }) {
   const { vulnerability, package: pkg } = finding;
   const { text, fixed } = fixedIn(finding);
   return (
     <div className="relative px-4 py-3 has-[[data-row-focus]:focus-visible]:bg-accent-soft/60">
       <div className="flex items-center gap-2">
+        {selection && <Select finding={finding} selection={selection} />}
         <VulnerabilityLink id={vulnerability.id} className="relative z-1 min-w-0 text-sm" />
         {(vulnerability.kev?.length ?? 0) > 0 && <KevMark />}
         <SuppressedMark of={finding} />

@@ -1,8 +1,8 @@
 import { maxShown, Part, Tags, VulnerabilityFacts } from "@/components/vulnerability-facts";
 import { Due } from "@/components/due";
 import { RelativeTime } from "@/components/ui/relative-time";
+import { Decide } from "@/features/exceptions/decide";
 import { Decisions } from "@/features/exceptions/decisions";
-import { WriteException } from "@/features/exceptions/write-exception";
 import type { Finding, MatchDetail } from "@/gen/model";
 import { visible } from "@/lib/text";
 import { facts, matchType, type Fact } from "./finding";
@@ -37,7 +37,7 @@ function Match({ detail }: { detail: MatchDetail }) {
 }
 
 /** Everything about one finding: what it is, how bad, why it matched and where it lies. */
-export function FindingDetail({ finding }: { finding: Finding }) {
+export function FindingDetail({ finding, imageId }: { finding: Finding; imageId?: string }) {
   const { vulnerability, package: pkg, locations, details } = finding;
   return (
     <div className="grid gap-x-10 gap-y-5 border-t border-line bg-canvas/60 px-4 py-4 lg:grid-cols-[minmax(0,1.2fr)_minmax(0,1fr)] lg:pl-14">
@@ -48,7 +48,7 @@ export function FindingDetail({ finding }: { finding: Finding }) {
         {!finding.fixedAt && (
           <Part title={finding.suppressed ? "Suppressed" : "Exceptions"}>
             <Decisions decisions={finding.decisions ?? []} />
-            {!finding.suppressed && <WriteException vulnerability={vulnerability.id} pkg={pkg} />}
+            {!finding.suppressed && <Decide subjects={[{ vulnerability: vulnerability.id, pkg, imageId }]} />}
           </Part>
         )}
         <Part title="Match details">

@@ -2,20 +2,24 @@ import { ShieldCheck } from "lucide-react";
 import { useCallback, useMemo } from "react";
 import { allFormats, ExportMenu, type ExportFormat } from "@/components/export-menu";
 import { FixableFilter, KevFilter, OverdueFilter, SeverityFilter } from "@/components/filter-fields";
+import { Button } from "@/components/ui/button";
 import { FilterBar } from "@/components/ui/filter-bar";
 import { ListPanel } from "@/components/ui/list-panel";
 import { useOpenRows } from "@/components/ui/open-rows";
 import { SearchInput } from "@/components/ui/search-input";
+import { useSelection } from "@/components/ui/selection";
 import { Select, type Option } from "@/components/ui/select";
 import { NothingFound, StatePanel } from "@/components/ui/state";
 import { ToggleButton } from "@/components/ui/toggle-button";
+import { Decide } from "@/features/exceptions/decide";
+import { maxPackages } from "@/features/exceptions/draft";
 import { getListFindingsUrl } from "@/gen/images/images";
 import { ListFindingsSort, type Finding } from "@/gen/model";
 import { useAddress } from "@/lib/address";
 import { plural } from "@/lib/format";
 import { fileStem } from "@/lib/image-id";
 import { useFindings } from "../queries";
-import { columns, FindingCard, grid } from "./columns";
+import { columns, FindingCard, grid, selectableGrid } from "./columns";
 import { findingFilters, toRequest } from "./filters";
 import { FindingDetail } from "./finding-detail";
 import { findingKey } from "./finding";
@@ -29,12 +33,16 @@ const sortOptions: Option<ListFindingsSort>[] = [
 
 const closedFormats: ExportFormat[] = ["csv"];
 
-const renderDetail = (finding: Finding) => <FindingDetail finding={finding} />;
-
 export function Findings({ imageId }: { imageId: string }) {
   const { filters, update } = useAddress(findingFilters);
   const list = useFindings(imageId, toRequest(filters));
   const { isOpen, toggle } = useOpenRows(findingKey);
+  const { selected, clear, isSelected, toggle: select } = useSelection(findingKey, maxPackages);
+  // Findings that are closed are not decided about.
+  const selection = useMemo(
+    () => (filters.closed ? undefined : { isSelected, toggle: select }),
+    [filters.closed, isSelected, select],
+  );
   const tableColumns = useMemo(
     () =>
       columns({
@@ -43,14 +51,24 @@ export function Findings({ imageId }: { imageId: string }) {
         closed: filters.closed,
         isOpen,
         toggle,
+        selection,
       }),
-    [filters.sort, filters.closed, update, isOpen, toggle],
+    [filters.sort, filters.closed, update, isOpen, toggle, selection],
+  );
+  const renderDetail = useCallback(
+    (finding: Finding) => <FindingDetail finding={finding} imageId={imageId} />,
+    [imageId],
   );
   const renderCard = useCallback(
     (finding: Finding) => (
-      <FindingCard finding={finding} open={isOpen(finding)} onToggle={() => toggle(finding)} />
+      <FindingCard
+        finding={finding}
+        open={isOpen(finding)}
+        onToggle={() => toggle(finding)}
+        selection={selection}
+      />
     ),
-    [isOpen, toggle],
+    [isOpen, toggle, selection],
   );
   const total = list.page?.total;
   return (
@@ -98,11 +116,35 @@ export function Findings({ imageId }: { imageId: string }) {
         />
       </FilterBar>
       <h2 className="sr-only">Findings</h2>
+      {selected.length > 0 && !filters.closed && (
+        <div
+          role="region"
+          aria-label="Selected findings"
+          className="sticky top-16 z-10 mt-3 flex flex-wrap items-center gap-2 rounded-lg border border-accent bg-accent-soft px-4 py-2 text-sm"
+        >
+          <p role="status" className="tabular mr-auto">
+            {plural(selected.length, "finding")} selected
+            {selected.length === maxPackages && ", the maximum"}
+          </p>
+          <Decide
+            label="Decide about these"
+            subjects={selected.map(({ vulnerability, package: pkg }) => ({
+              vulnerability: vulnerability.id,
+              pkg,
+              imageId,
+            }))}
+            onSaved={clear}
+          />
+          <Button size="sm" variant="ghost" onClick={clear}>
+            Clear selection
+          </Button>
+        </div>
+      )}
       <ListPanel
         label="Findings"
         list={list}
         columns={tableColumns}
-        grid={grid}
+        grid={selection ? selectableGrid : grid}
         rowHeight={44}
         cardHeight={98}
         renderCard={renderCard}

@@ -1,0 +1,186 @@
+import type { DecisionStatus, ExceptionKind, ExceptionSpec, Package } from "@/gen/model";
+import { dayOf, parseDay, startOf } from "@/lib/day";
+
+// What the API server takes, as in the CustomResourceDefinition.
+const vulnerabilityPattern = /^[A-Za-z][A-Za-z0-9._:/+-]{2,127}$/;
+const packagePattern = /^pkg:[a-z][a-z0-9.+-]*(\/@?[^/?#@*\s]+)+(@[^/?#*\s]+)?$/;
+const imagePattern = /^[^@\s]*[^@\s:]@sha(256:[a-f0-9]{64}|512:[a-f0-9]{128})$/;
+const namePattern = /^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/;
+const maxPackage = 512;
+export const maxVulnerabilities = 100;
+export const maxPackages = 50;
+const maxImages = 50;
+export const maxComment = 4096;
+
+/** What somebody decides about. Without a package it is the vulnerability in all packages. */
+export interface Subject {
+  vulnerability: string;
+  pkg?: Pick<Package, "name" | "version" | "purl">;
+  /** The ID of the image in which it was found. */
+  imageId?: string;
+}
+
+/** Which findings beside those of the subjects match. */
+export type Reach = "versions" | "allVersions" | "allPackages" | "allVulnerabilities";
+
+/** An exception while it is written. */
+export interface Draft {
+  kind: ExceptionKind;
+  namespace: string;
+  name: string;
+  vulnerabilities: string[];
+  packages: string[];
+  reach: Reach;
+  /** Patterns of images, and whether only these match. */
+  images: string[];
+  someImages: boolean;
+  status: DecisionStatus;
+  justification: NonNullable<ExceptionSpec["justification"]> | "";
+  comment: string;
+  /** The first day of UTC on which the findings count again; empty for no end. */
+  end: string;
+  /** The end of an exception that exists, which may be at any time of the day. */
+  presentEnd?: string;
+  expireWhenFixed: boolean;
+  dryRun: boolean;
+}
+
+/** A package URL without its qualifiers and subpath; undefined when an exception cannot name the package. */
+function packageOf({ purl = "" }: Pick<Package, "purl">): string | undefined {
+  const [plain = ""] = purl.split(/[?#]/);
+  return plain.length <= maxPackage && packagePattern.test(plain) ? plain : undefined;
+}
+
+/** The same package in any version. */
+const withoutVersion = (purl: string) => purl.replace(/([^/])@[^@/]+$/, "$1");
+
+const distinct = (texts: (string | undefined)[]) => [
+  ...new Set(texts.flatMap((text) => (text === undefined ? [] : [text]))),
+];
+
+/** A name for an object of Kubernetes. */
+function nameOf([first, ...others]: Subject[]): string {
+  const part = (text: string, most: number) =>
+    text
+      .toLowerCase()
+      .replaceAll(/[^a-z0-9]+/g, "-")
+      .slice(0, most);
+  if (!first) return "";
+  // With the version, as in the package URL: an exception for another version is another object.
+  const parts = [part(first.vulnerability, 24)];
+  if (first.pkg) parts.push(part(first.pkg.name, 20), part(first.pkg.version, 13));
+  if (others.length > 0) parts.push(`${others.length}-more`);
+  return parts.join("-").replaceAll(/-+/g, "-").replaceAll(/^-|-$/g, "").slice(0, 63).replace(/-$/, "");
+}
+
+export const day = 24 * 60 * 60 * 1000;
+/** How many days an exception applies unless somebody chooses another end. */
+export const defaultDays = 90;
+
+/** A draft about some findings; undefined when an exception can name none of their vulnerabilities. */
+export function draftFor(subjects: Subject[], now: number): Draft | undefined {
+  const named = subjects.filter(({ vulnerability }) => vulnerabilityPattern.test(vulnerability));
+  if (named.length === 0) return undefined;
+  const urls = named.map(({ pkg }) => pkg && packageOf(pkg));
+  const packages = distinct(urls);
+  // Without the package URL of one of them, the others would not match it.
+  const complete = urls.every((url) => url !== undefined);
+  return {
+    kind: "ClusterVulnerabilityException",
+    namespace: "",
+    name: nameOf(named),
+    vulnerabilities: distinct(named.map(({ vulnerability }) => vulnerability)).slice(0, maxVulnerabilities),
+    packages: complete ? packages.slice(0, maxPackages) : [],
+    reach: complete && packages.length <= maxPackages ? "versions" : "allPackages",
+    images: distinct(
+      named.map(({ imageId }) => (imageId && imagePattern.test(imageId) ? imageId : undefined)),
+    ).slice(0, maxImages),
+    someImages: false,
+    status: "AcceptedRisk",
+    justification: "",
+    comment: "",
+    end: dayOf(now + defaultDays * day),
+    expireWhenFixed: false,
+    dryRun: false,
+  };
+}
+
+/** The draft of an exception that exists. It keeps what it matches. */
+export const draftOf = (
+  kind: ExceptionKind,
+  namespace: string,
+  name: string,
+  { match, status, justification, comment, expiresAt, expireWhenFixed, mode }: ExceptionSpec,
+): Draft => ({
+  kind,
+  namespace,
+  name,
+  vulnerabilities: match.vulnerabilities ?? [],
+  packages: match.packages ?? [],
+  reach: (match.packages ?? []).length === 0 ? "allPackages" : "versions",
+  images: match.images ?? [],
+  someImages: (match.images ?? []).length > 0,
+  status,
+  justification: justification ?? "",
+  comment: comment ?? "",
+  end: expiresAt ? parseDay(expiresAt.slice(0, 10)) : "",
+  ...(expiresAt && { presentEnd: expiresAt }),
+  expireWhenFixed: expireWhenFixed ?? false,
+  dryRun: mode === "DryRun",
+});
+
+/** The spec of a draft. What its status does not have is left out. */
+export function specOf(draft: Draft): ExceptionSpec {
+  const { vulnerabilities, packages, reach, status, justification, end, presentEnd } = draft;
+  const comment = draft.comment.trim();
+  const versions = reach === "allVersions" ? distinct(packages.map(withoutVersion)) : packages;
+  return {
+    match: {
+      ...(reach !== "allVulnerabilities" && vulnerabilities.length > 0 && { vulnerabilities }),
+      ...(reach !== "allPackages" && packages.length > 0 && { packages: versions }),
+      ...(draft.someImages && draft.images.length > 0 && { images: draft.images }),
+    },
+    status,
+    ...(status === "NotAffected" && justification && { justification }),
+    ...(comment && { comment }),
+    ...(end && { expiresAt: presentEnd?.startsWith(end) ? presentEnd : startOf(end) }),
+    ...(draft.expireWhenFixed && { expireWhenFixed: true }),
+    ...(draft.dryRun && { mode: "DryRun" as const }),
+  };
+}
+
+/** What is missing in a draft, by field, in the words of the rules of the CustomResourceDefinition. */
+export function missing(draft: Draft): { name?: string; comment?: string } {
+  const { status, justification } = draft;
+  const comment = draft.comment.trim();
+  return {
+    ...(!namePattern.test(draft.name) && {
+      name: "A name has lower-case letters, digits, dots and hyphens, and begins and ends with a letter or a digit.",
+    }),
+    ...(status === "AcceptedRisk" && !comment && { comment: "State why the risk is accepted." }),
+    ...(status === "NotAffected" &&
+      !comment &&
+      !justification && { comment: "Choose a justification or write a comment." }),
+  };
+}
+
+/** The manifest of a draft. Every text is a JSON string, which is one of YAML too. */
+export function manifestOf(draft: Draft): string {
+  const { match, ...rest } = specOf(draft);
+  const list = (name: string, texts: string[] | undefined) =>
+    texts ? [`    ${name}:`, ...texts.map((text) => `    - ${JSON.stringify(text)}`)] : [];
+  return [
+    "apiVersion: scanner.zoltankerezsi.xyz/v1alpha1",
+    `kind: ${draft.kind}`,
+    "metadata:",
+    ...(draft.namespace ? [`  namespace: ${JSON.stringify(draft.namespace)}`] : []),
+    `  name: ${JSON.stringify(draft.name)}`,
+    "spec:",
+    "  match:",
+    ...list("vulnerabilities", match.vulnerabilities),
+    ...list("packages", match.packages),
+    ...list("images", match.images),
+    ...Object.entries(rest).map(([name, value]) => `  ${name}: ${JSON.stringify(value)}`),
+    "",
+  ].join("\n");
+}
