@@ -8,12 +8,14 @@ import type {
   Database,
   DatabaseBuild,
   DatabaseUpdate,
+  DecisionRecord,
   Finding,
   Image,
 } from "../src/gen/model/index.ts";
 import { makeFindings, makeImages, makeOverview, makeSuppressed, suppression } from "./data.ts";
 import { MockExceptions, type ExceptionOptions } from "./exceptions.ts";
 import { buildId, hostileChanges, makeDatabases } from "./databases.ts";
+import { makeDecisions, pageOfDecisions } from "./decisions.ts";
 import { hostileFindings, hostileImages } from "./hostile.ts";
 import { agesMatch, byCreation, filterSums } from "./filter.ts";
 import {
@@ -40,6 +42,8 @@ import {
 } from "./users.ts";
 
 export interface MockOptions extends UserOptions, ExceptionOptions {
+  /** Decisions beside those of exceptions that were saved here. */
+  decisions?: number;
   /** The path below which browsers reach the operator, from the first slash to the last. */
   basePath?: string;
   images?: number;
@@ -83,6 +87,7 @@ export class MockOperator {
   /** Vulnerabilities whose findings an exception suppresses from now on. */
   readonly suppressed = new Set<string>();
   readonly exceptions: MockExceptions;
+  readonly decisions: DecisionRecord[];
   sums: Sums;
   readonly users: Users;
   /** Newest first; what each generation changed. */
@@ -100,6 +105,7 @@ export class MockOperator {
   constructor(options: MockOptions = {}) {
     this.options = options;
     this.users = new Users(options);
+    this.decisions = makeDecisions(options.decisions ?? 0, options.hostile ?? false);
     this.exceptions = new MockExceptions(options, ({ match }, applies) => {
       for (const id of match.vulnerabilities ?? [])
         if (applies) this.suppressed.add(id);
@@ -203,6 +209,8 @@ export class MockOperator {
     const sums = visibleSums(this.sums, user);
     const images = visibleImages(this.images, sums, user);
     if (/^\/api\/v1\/databases(\/|$)/.test(url.pathname)) await this.#databases(request, url, response);
+    else if (url.pathname === "/api/v1/decisions" && !url.searchParams.get("format"))
+      json(response, pageOfDecisions(this.decisions, this.exceptions, url.searchParams));
     else if (/^\/api\/v1\/exceptions(\/|$)/.test(url.pathname))
       await this.exceptions.handle(request, url, response);
     else if (url.searchParams.get("format")) this.#export(url, response);

@@ -10,6 +10,7 @@ const pages = [
   { to: "/packages", label: "Packages" },
   { to: "/workloads", label: "Workloads" },
   { to: "/rollouts", label: "Rollouts" },
+  { to: "/decisions", label: "Decisions" },
   { to: "/coverage", label: "Coverage" },
   { to: "/database", label: "Database" },
 ];

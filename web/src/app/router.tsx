@@ -61,6 +61,12 @@ export const routes = [
             }),
           },
           {
+            path: "decisions",
+            lazy: async () => ({
+              Component: (await import("@/features/decisions/decisions-page")).DecisionsPage,
+            }),
+          },
+          {
             path: "coverage",
             lazy: async () => ({
               Component: (await import("@/features/coverage/coverage-page")).CoveragePage,

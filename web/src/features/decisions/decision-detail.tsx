@@ -1,0 +1,218 @@
+import { useQueryClient } from "@tanstack/react-query";
+import { CircleAlert, Pencil, Trash2 } from "lucide-react";
+import { useState } from "react";
+import { Link } from "react-router";
+import { AlertDialog } from "@/components/ui/alert-dialog";
+import { Button } from "@/components/ui/button";
+import { Callout } from "@/components/ui/callout";
+import { RelativeTime } from "@/components/ui/relative-time";
+import { useNotify } from "@/components/ui/toast";
+import { Part, Tags } from "@/components/vulnerability-facts";
+import { DecideDialog, Managed } from "@/features/exceptions/decide-dialog";
+import { justificationOf, objectOf, statuses } from "@/features/exceptions/decision";
+import { draftOf } from "@/features/exceptions/draft";
+import { deleteException, useGetException } from "@/gen/exceptions/exceptions";
+import type { DecisionContent, DecisionRecord, Exception, ExceptionKind } from "@/gen/model";
+import { formatDateTime } from "@/lib/format";
+import { ApiError, describe } from "@/lib/problem";
+import { visible } from "@/lib/text";
+
+function Content({
+  content: { status, justification, comment, expiresAt, author, expireWhenFixed },
+}: {
+  content: DecisionContent;
+}) {
+  return (
+    <>
+      <p>
+        <span className="font-medium">{statuses[status]}</span>{" "}
+        <span className="text-muted">
+          {expiresAt ? `until ${formatDateTime(expiresAt)}` : "without an end"}
+          {expireWhenFixed && ", for findings without a fix"}
+        </span>
+      </p>
+      {justification && <p>{visible(justificationOf({ justification }))}</p>}
+      {comment && <p className="untrusted max-w-prose whitespace-pre-line">{visible(comment)}</p>}
+      {author && <p className="untrusted text-muted">Decided by {visible(author)}</p>}
+    </>
+  );
+}
+
+/** Everything about a decision, what it replaced, and what the user may do with its object. */
+export function DecisionDetail({ row }: { row: DecisionRecord }) {
+  const { match, object, previous, since, until, endedBy } = row;
+  return (
+    <div className="grid gap-x-10 gap-y-5 border-t border-line bg-canvas/60 px-4 py-4 lg:grid-cols-2 lg:pl-14">
+      <div className="min-w-0 space-y-5">
+        <Part title="Decision">
+          <Content content={row} />
+        </Part>
+        {previous && (
+          <Part title="Before">
+            <Content content={previous} />
+            <p className="text-muted">
+              Since <RelativeTime iso={previous.since} />
+            </p>
+          </Part>
+        )}
+        <Part title="History">
+          <p>
+            Since <RelativeTime iso={since} />
+            {until && (
+              <>
+                , {endedBy?.toLowerCase() ?? "ended"} <RelativeTime iso={until} />
+              </>
+            )}
+          </p>
+          <Link
+            to={`/decisions?${new URLSearchParams({ state: "all", name: object.name }).toString()}`}
+            className="text-accent underline-offset-2 hover:underline"
+          >
+            All decisions of this object
+          </Link>
+        </Part>
+      </div>
+      <div className="min-w-0 space-y-5">
+        <Part title="Matches">
+          {(match.vulnerabilities ?? []).length > 0 && <Tags values={match.vulnerabilities ?? []} />}
+          {(match.packages ?? []).length > 0 && <Tags values={match.packages ?? []} />}
+        </Part>
+        <Part title="Object">
+          <p className="untrusted font-mono text-xs leading-5">{visible(objectOf(row))}</p>
+          {row.state === "standing" && row.source === "kubernetes" && <Actions row={row} />}
+        </Part>
+      </div>
+    </div>
+  );
+}
+
+/** What the user may do with the exception; nothing where the operator may not write exceptions. */
+function Actions({ row: { object } }: { row: DecisionRecord }) {
+  const kind = object.kind as ExceptionKind;
+  const { data, error } = useGetException(
+    kind,
+    object.name,
+    object.namespace ? { namespace: object.namespace } : undefined,
+    { query: { retry: false } },
+  );
+  const [editing, setEditing] = useState(0);
+  const [open, setOpen] = useState(false);
+  const [ending, setEnding] = useState(false);
+  if (error instanceof ApiError && [403, 404, 501].includes(error.status))
+    return <p className="untrusted text-muted">{visible(error.detail ?? error.title)}</p>;
+  if (error) return <p className="text-danger">{describe(error).title}</p>;
+  if (!data) return null;
+  return (
+    <>
+      <p className="untrusted text-muted">
+        {data.managers.length > 0 &&
+          `Written by ${data.managers.map(({ name }) => visible(name)).join(", ")}`}
+      </p>
+      {!data.mayUpdate && !data.mayDelete && (
+        <p className="text-muted">You have no permission to change or delete this object.</p>
+      )}
+      <div className="flex flex-wrap gap-2 pt-1">
+        {data.mayUpdate && (
+          <Button
+            size="sm"
+            onClick={() => {
+              setEditing((count) => count + 1);
+              setOpen(true);
+            }}
+          >
+            <Pencil aria-hidden />
+            Edit
+          </Button>
+        )}
+        {data.mayDelete && (
+          <Button size="sm" variant="danger-outline" onClick={() => setEnding(true)}>
+            <Trash2 aria-hidden />
+            End now
+          </Button>
+        )}
+      </div>
+      {editing > 0 && (
+        <DecideDialog
+          key={editing}
+          title={`Edit ${visible(data.name)}`}
+          initial={draftOf(data.kind, data.namespace ?? "", data.name, data.spec)}
+          existing={data}
+          open={open}
+          onOpenChange={setOpen}
+        />
+      )}
+      <EndDialog exception={data} open={ending} onOpenChange={setEnding} />
+    </>
+  );
+}
+
+function EndDialog({
+  exception,
+  open,
+  onOpenChange,
+}: {
+  exception: Exception;
+  open: boolean;
+  onOpenChange: (open: boolean) => void;
+}) {
+  const client = useQueryClient();
+  const notify = useNotify();
+  const [override, setOverride] = useState(false);
+  const [busy, setBusy] = useState(false);
+  const [failure, setFailure] = useState<unknown>();
+  const { kind, name, namespace, version, managedBy } = exception;
+  const end = async () => {
+    setBusy(true);
+    setFailure(undefined);
+    try {
+      await deleteException(kind, name, {
+        version,
+        ...(namespace && { namespace }),
+        ...(override && { overrideManager: true }),
+      });
+      notify.done("Exception deleted", "The findings count again within seconds.");
+      void client.invalidateQueries();
+      onOpenChange(false);
+    } catch (error) {
+      setFailure(error);
+    } finally {
+      setBusy(false);
+    }
+  };
+  const problem = failure === undefined ? undefined : describe(failure);
+  return (
+    <AlertDialog
+      open={open}
+      onOpenChange={onOpenChange}
+      title="End this decision now?"
+      actions={
+        <>
+          <Button onClick={() => onOpenChange(false)}>Cancel</Button>
+          <Button
+            variant="danger"
+            disabled={busy || (managedBy.length > 0 && !override)}
+            onClick={() => void end()}
+          >
+            {busy ? "Deleting…" : "Delete the exception"}
+          </Button>
+        </>
+      }
+    >
+      <p className="untrusted rounded-md bg-subtle px-3 py-2 font-mono text-xs text-ink">
+        {kind} {visible(name)}
+      </p>
+      <p>This deletes the object. Its findings count again. The decision stays in the history.</p>
+      <Managed exception={exception} override={override} onOverride={setOverride} />
+      {problem && (
+        <Callout
+          tone="danger"
+          icon={CircleAlert}
+          role="alert"
+          title={`Could not delete the exception: ${problem.title}`}
+        >
+          {problem.detail && <p className="untrusted">{visible(problem.detail)}</p>}
+        </Callout>
+      )}
+    </AlertDialog>
+  );
+}
