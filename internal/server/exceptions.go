@@ -170,7 +170,7 @@ func (s *Server) previewSaving(ctx context.Context, ref exceptions.Ref, spec *sc
 	refused, ok := errors.AsType[*problem.Error](err)
 	switch {
 	case ok && refused.Status == http.StatusUnprocessableEntity:
-		preview.Problems = append(preview.Problems, api.ExceptionProblem{Reason: api.Invalid, Message: refused.Detail})
+		preview.Problems = append(preview.Problems, api.ExceptionProblem{Reason: api.ExceptionProblemReasonInvalid, Message: refused.Detail})
 		return nil
 	case ok && refused.Status == http.StatusNotFound:
 		// It was deleted meanwhile. Saving it says so.
