@@ -37,14 +37,16 @@ func TestExceptionsEverywhere(t *testing.T) {
 	amd64Node(t, c)
 	g := gomega.NewWithT(t)
 	w := &figures{t: t, c: c, ns: namespace(t, c), metrics: unusedAddress(t)}
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: "reader"}}
-	create(t, c, account)
-	create(t, c, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "reader-"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: w.ns, Name: account.Name}},
-	})
-	w.token = tokenOf(t, c, w.ns, account.Name)
+	reader := func(name string) string {
+		create(t, c, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: name}})
+		create(t, c, &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "reader-"},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: w.ns, Name: name}},
+		})
+		return tokenOf(t, c, w.ns, name)
+	}
+	w.token = reader("reader")
 	w.api, _ = startOperatorOn(t, config, w.ns, t.TempDir(), func(o *setup.Options) { o.MetricsAddress = w.metrics })
 	w.scanner = sampleScanner(t, w.ns)
 	create(t, c, w.scanner)
@@ -122,7 +124,10 @@ func TestExceptionsEverywhere(t *testing.T) {
 	})
 	t.Run("in one image", func(t *testing.T) {
 		g := gomega.NewWithT(t)
-		w.t = t
+		// The requests of each caller are limited.
+		first := w.token
+		w.t, w.token = t, reader("another-reader")
+		defer func() { w.token = first }()
 		patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"match":{"images":["r.example/two"]}}}`))
 		if err := c.Patch(t.Context(), exception.DeepCopy(), patch); err != nil {
 			t.Fatal(err)
@@ -131,8 +136,8 @@ func TestExceptionsEverywhere(t *testing.T) {
 		for _, name := range []string{"images", "affected", "overview", "workloads", "scanner", "metrics"} {
 			want[name]--
 		}
-		g.Eventually(w.read, patience, tick).Should(gomega.Equal(want))
 		g.Eventually(w.status, patience, tick).WithArguments("not-reachable").Should(gomega.Equal("Applied/1/1"))
+		g.Eventually(w.read, patience, tick).Should(gomega.Equal(want))
 	})
 	t.Run("deleted", func(t *testing.T) {
 		w.t = t
