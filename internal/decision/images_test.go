@@ -74,7 +74,7 @@ func TestImagePatternsThatAreNone(t *testing.T) {
 		"docker.io//nginx":                     "a segment that is empty",
 		"docker.io/library/*ginx":              "at another place than the end",
 		"docker.io/library/NGINX":              "a character that repositories do not have",
-		"docker.io/library/nginx ":             "a character that repositories do not have",
+		"docker.io/library/ng inx":             "a character that repositories do not have",
 		"docker.io/" + strings.Repeat("a", maxImagePattern): "the maximum is 512",
 		"docker.io" + strings.Repeat("/a", maxSegments):     "the maximum is 16",
 	} {
