@@ -318,7 +318,7 @@ func TestCycloneDXContainers(t *testing.T) {
 			"vulnerabilities": [{"id": "CVE-1", "analysis": {"state": "false_positive"}, "affects": [{"ref": "a"}]}]}`, digest))
 	}
 	for hex, want := range map[string]string{digest[7:]: "not_affected", strings.Repeat("0", 64): "unmatched"} {
-		if got := statusOf(newSet(t, document(hex)), shop, finding("CVE-1", "pkg:npm/a@1")); got != want {
+		if got := statusOf(t, newSet(t, document(hex)), shop, finding("CVE-1", "pkg:npm/a@1")); got != want {
 			t.Errorf("%s: %s, want %s", hex, got, want)
 		}
 	}
