@@ -1,4 +1,4 @@
-import type { DecisionStatus, ExceptionKind, ExceptionSpec, Package } from "@/gen/model";
+import type { ExceptionKind, ExceptionSpec, ExceptionSpecStatus, Package } from "@/gen/model";
 import { dayOf, parseDay, startOf } from "@/lib/day";
 
 // What the API server takes, as in the CustomResourceDefinition.
@@ -34,7 +34,7 @@ export interface Draft {
   /** Patterns of images, and whether only these match. */
   images: string[];
   someImages: boolean;
-  status: DecisionStatus;
+  status: ExceptionSpecStatus;
   justification: NonNullable<ExceptionSpec["justification"]> | "";
   comment: string;
   /** The first day of UTC on which the findings count again; empty for no end. */

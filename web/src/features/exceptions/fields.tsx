@@ -2,7 +2,7 @@ import { useId, type ReactNode } from "react";
 import { DayInput } from "@/components/ui/day-input";
 import { Select, type Option } from "@/components/ui/select";
 import { ToggleButton } from "@/components/ui/toggle-button";
-import type { DecisionStatus } from "@/gen/model";
+import type { ExceptionSpecStatus } from "@/gen/model";
 import { dayOf } from "@/lib/day";
 import { plural } from "@/lib/format";
 import { cn } from "@/lib/cn";
@@ -41,7 +41,7 @@ function Field({
   );
 }
 
-const statusHints: Record<DecisionStatus, string> = {
+const statusHints: Record<ExceptionSpecStatus, string> = {
   NotAffected: "The vulnerability cannot be exploited here.",
   FalsePositive: "The package does not have the vulnerability.",
   AcceptedRisk: "The finding is real, and is not fixed for now.",
@@ -49,7 +49,7 @@ const statusHints: Record<DecisionStatus, string> = {
   Fixed: "The package contains the fix, although its version does not show it.",
 };
 
-const statusOptions = (Object.keys(statuses) as DecisionStatus[]).map((value) => ({
+const statusOptions = (Object.keys(statusHints) as ExceptionSpecStatus[]).map((value) => ({
   value,
   label: statuses[value],
 }));
@@ -126,9 +126,7 @@ export function EndFields({ draft, update, now }: Props & { now: number }) {
     <Field
       label="Ends"
       hint={
-        draft.end
-          ? "From this day on, in UTC, the findings count again."
-          : "It applies until a user ends it."
+        draft.end ? "From this day on, in UTC, the findings count again." : "It applies until a user ends it."
       }
     >
       {() => (

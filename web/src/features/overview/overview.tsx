@@ -154,7 +154,7 @@ function FindingsCard({
 }
 
 const allSeverities = (counts: SeverityCounts) =>
-  Object.values(counts).reduce((sum, count) => sum + count, 0);
+  (Object.values(counts) as number[]).reduce((sum, count) => sum + count, 0);
 
 function DatabaseCard({ data: { database, packages, counts, changes, coverage } }: { data: Data }) {
   return (
