@@ -45,8 +45,8 @@ type definition struct {
 func definitions(t *testing.T) map[string]definition {
 	t.Helper()
 	files, err := filepath.Glob("../config/crd/bases/*.yaml")
-	if err != nil || len(files) != 6 {
-		t.Fatalf("%d CRDs, want 6: %v", len(files), err)
+	if err != nil || len(files) != 7 {
+		t.Fatalf("%d CRDs, want 7: %v", len(files), err)
 	}
 	byKind := map[string]definition{}
 	for _, file := range files {
