@@ -2,7 +2,7 @@
 
 # The steps of "make test". Every one can be run by itself. The end-to-end tests run alone: all pods of a node together have the CPU weight of
 # two processes, and scans have deadlines. The groups run concurrently: the second one waits more than it computes.
-TEST_STEPS := setup ui e2e -- lint verify test-integration parity -- test-ui scale-sample faults-sample hostile
+TEST_STEPS := setup ui e2e -- lint verify test-integration -- test-ui scale-sample faults-sample hostile parity
 # The race detector instruments all but SQLite, which is C code translated to Go and would be 20 times slower.
 RACE       := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false
 # The hostile corpus, which "make hostile" runs: without the race detector, since parsers of others race when they panic.
@@ -13,6 +13,8 @@ LONG_TESTS    := ^(TestFullEqualsIncremental|TestEveryKindOfChange|TestCompare)$
 PLAIN      := api hack internal/coverage internal/inventory internal/model internal/report internal/scanjob internal/version test
 PACKAGES    = $$($(GO) list ./... | grep -v '/test/parity$$')
 plain      := -E '^$(MODULE)/($(shell echo '$(PLAIN)' | tr ' ' '|'))(/|$$)'
+# The packages that take longest, which start first: the last to end would otherwise run alone.
+SLOW       := ./internal/setup ./internal/store/sqlstore ./internal/matching
 # Smaller binaries: the linker is a good part of what testing costs.
 GO_TEST    := $(GO) test -timeout 20m -ldflags=-w
 # Modules other than the main one that hold code of ours, and not only the pins of tools.
@@ -39,7 +41,7 @@ test-unit: ## Run the tests that need nothing but Go, without the race detector.
 test-integration: $(HELM) ## Run all Go tests, against a real kube-apiserver and etcd, with the race detector where there is concurrency.
 	assets=$$($(GO) run -C hack/devcluster . assets); export KUBEBUILDER_ASSETS="$$assets" HELM=$(HELM); \
 	$(GO_TEST) -skip '$(HOSTILE_TESTS)' $$($(GO) list ./... | grep $(plain) | grep -v '/test/parity$$'); \
-	CGO_ENABLED=1 $(GO_TEST) $(RACE) -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) -skip '$(HOSTILE_TESTS)|$(LONG_TESTS)' $$($(GO) list ./... | grep -v $(plain)); \
+	CGO_ENABLED=1 $(GO_TEST) $(RACE) -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) -skip '$(HOSTILE_TESTS)|$(LONG_TESTS)' $(SLOW) $$($(GO) list ./... | grep -v $(plain)); \
 	$(GO_TEST) -run '^TestMemoryOfUploads$$' ./internal/setup
 	@for module in $(MODULES); do \
 		echo "$$module:"; \
