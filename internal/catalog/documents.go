@@ -186,6 +186,10 @@ func (d *Documents) artifact(ctx context.Context, request *DocumentRequest) ([]D
 	if err != nil {
 		return nil, "", err
 	}
+	if len(skipped) > 0 {
+		// What could not be read may be newer than the rest.
+		return nil, "", errors.Join(skipped...)
+	}
 	digests := make([]string, len(layers))
 	for i := range layers {
 		digests[i] = layers[i].Digest.String()
@@ -206,7 +210,7 @@ func (d *Documents) artifact(ctx context.Context, request *DocumentRequest) ([]D
 		}
 	}
 	if len(documents) == 0 {
-		return nil, "", errors.Join(append([]error{errors.New("the artifact has no layer in JSON and no attestation with an OpenVEX document")}, skipped...)...)
+		return nil, "", errors.New("the artifact has no layer in JSON and no attestation with an OpenVEX document")
 	}
 	return documents, version, nil
 }

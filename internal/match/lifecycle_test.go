@@ -56,7 +56,7 @@ func TestLifecycles(t *testing.T) {
 	}
 	releases := map[string]string{
 		"debian:11": "debian:11", "debian:bullseye": "debian:11", "alpine:3.14.2": "alpine:3.14", "alpine:3.014": "alpine:3.14",
-		"rhel:9": "rhel:9", "rhel:9.4": "rhel:9", "rhel:9.4+eus": "rhel:9",
+		"rhel:9": "redhat:9", "rhel:9.4": "redhat:9", "rhel:9.4+eus": "redhat:9",
 	}
 	names := make([]string, 0, len(tests))
 	for name := range tests {

@@ -31,7 +31,7 @@ var (
 	decisionsExpiringDesc = prometheus.NewDesc(namespace+"_decisions_expiring",
 		"Decisions in effect that expire within 7 days.", nil, nil)
 	decisionProblemsDesc = prometheus.NewDesc(namespace+"_decisions_not_applied",
-		"Objects with decisions that are not in effect, by reason.", []string{"reason"}, nil)
+		"Exceptions that are not in effect, by reason.", []string{"reason"}, nil)
 	suppressedDesc = prometheus.NewDesc(namespace+"_findings_suppressed",
 		"Findings that decisions suppress. Each vulnerability of a package is counted once per image.", nil, nil)
 )

@@ -31,7 +31,7 @@ IMAGE is an image ID, a part of it that only one image has, or the image referen
   # Findings of an image that were closed
   kubectl scanner findings sha256:1e42bbe25081 --closed
 
-  # Findings of an image with those that exceptions suppress
+  # Findings of an image with those that decisions suppress
   kubectl scanner findings nginx:1.27 --suppressed`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: o.completeArguments(o.completeImages),
@@ -43,7 +43,7 @@ IMAGE is an image ID, a part of it that only one image has, or the image referen
 	cmd.Flags().StringVar(&sort, "sort", "-risk", "Order: -risk, -severity; with IMAGE also package, otherwise also -epss and id")
 	cmd.Flags().StringVar(&platform, "platform", "", "Platform of IMAGE, for example linux/amd64. If absent, a scanned platform is selected")
 	cmd.Flags().BoolVar(&closed, "closed", false, "Closed findings of IMAGE instead of open ones")
-	cmd.Flags().BoolVar(&suppressed, "suppressed", false, "Include the findings of IMAGE that exceptions suppress")
+	cmd.Flags().BoolVar(&suppressed, "suppressed", false, "Include the findings of IMAGE that decisions suppress")
 	cmd.RunE = o.run(func(ctx context.Context, c *client, namespace string, arguments []string) error {
 		if len(arguments) == 0 && (platform != "" || closed || suppressed) {
 			return errors.New("--platform, --closed and --suppressed require IMAGE")
@@ -167,7 +167,7 @@ func (o *options) affectedCommand() *cobra.Command {
 	o.addLimit(cmd.Flags())
 	cmd.Flags().StringVar(&on, "on", "", "What ran on this day (UTC, YYYY-MM-DD) and was affected then")
 	cmd.Flags().BoolVar(&closed, "closed", false, "What was affected and no longer is")
-	cmd.Flags().BoolVar(&suppressed, "suppressed", false, "Include what exceptions suppress")
+	cmd.Flags().BoolVar(&suppressed, "suppressed", false, "Include what decisions suppress")
 	cmd.RunE = o.run(func(ctx context.Context, c *client, namespace string, arguments []string) error {
 		query, err := f.query(namespace)
 		if err != nil {

@@ -80,6 +80,7 @@ func awayFixture(t *testing.T, open func() store.Store) (*fixture, *awayStore) {
 // here sends a request from this goroutine, without a connection.
 func (f *fixture) here(method, target, body string) answer {
 	request := httptest.NewRequest(method, "http://localhost"+target, strings.NewReader(body))
+	request.Header.Set("Content-Type", "application/json")
 	recorder := httptest.NewRecorder()
 	f.server.Handler().ServeHTTP(recorder, request)
 	return answer{recorder.Code, recorder.Header(), recorder.Body.String()}
@@ -87,15 +88,19 @@ func (f *fixture) here(method, target, body string) answer {
 
 // storeless are the routes that answer without the store, and why.
 var storeless = map[string]string{
-	"GET /subscribe":                       "follows the feed",
-	"GET /api/wds/logs":                    "follows Deployments",
-	"POST /api/v1/databases/rematch":       "asks the library of databases",
-	"GET /api/v1/session":                  "asks the API server",
-	"POST /api/v1/session":                 "asks the API server",
-	"DELETE /api/v1/session":               "forgets",
-	"GET /api/v1/session/sign-in":          "there is no provider",
-	"GET /api/v1/session/callback":         "there is no provider",
-	"POST /api/v1/session/provider-logout": "there is no provider",
+	"GET /subscribe":                          "follows the feed",
+	"GET /api/wds/logs":                       "follows Deployments",
+	"POST /api/v1/databases/rematch":          "asks the library of databases",
+	"GET /api/v1/session":                     "asks the API server",
+	"POST /api/v1/session":                    "asks the API server",
+	"DELETE /api/v1/session":                  "forgets",
+	"GET /api/v1/session/sign-in":             "there is no provider",
+	"GET /api/v1/session/callback":            "there is no provider",
+	"POST /api/v1/session/provider-logout":    "there is no provider",
+	"POST /api/v1/exceptions":                 "asks the API server",
+	"GET /api/v1/exceptions/{kind}/{name}":    "asks the API server",
+	"PUT /api/v1/exceptions/{kind}/{name}":    "asks the API server",
+	"DELETE /api/v1/exceptions/{kind}/{name}": "asks the API server",
 }
 
 // Without its store the server says so on every route that needs it, and goes on by itself when the store is back.
@@ -133,10 +138,14 @@ func TestStoreGoesAwayAndComesBack(t *testing.T) {
 		if storeless[route] != "" {
 			continue
 		}
-		for parameter, value := range map[string]string{"{imageId}": escape(scannedID), "{id}": "CVE-2024-0001", "{build}": escape(build.ID), "{rolloutId}": "1"} {
+		for parameter, value := range map[string]string{"{imageId}": escape(scannedID), "{id}": "CVE-2024-0001", "{build}": escape(build.ID), "{rolloutId}": "1", "{decisionId}": "1"} {
 			target = strings.ReplaceAll(target, parameter, value)
 		}
-		a := f.here(method, target, uploadOf(scannedID))
+		body := uploadOf(scannedID)
+		if route == "POST /api/v1/exceptions/preview" {
+			body = `{"kind": "ClusterVulnerabilityException", "spec": {"match": {"vulnerabilities": ["CVE-2024-0001"]}, "status": "Fixed"}}`
+		}
+		a := f.here(method, target, body)
 		a.problem(t, http.StatusServiceUnavailable, "")
 		if a.header.Get("Retry-After") == "" {
 			t.Errorf("%s: no Retry-After", route)

@@ -7,6 +7,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
 // fence matches the blocks of a page that are for a shell. Those marked "fails" show an error.
@@ -26,6 +29,11 @@ func TestExamplesOfTheDocumentation(t *testing.T) {
 	}
 	f := newIngestFixture(t)
 	f.seedAll()
+	_, err = f.store.SyncDecisions(t.Context(), store.DecisionSourceKubernetes, []store.Decision{{
+		Object: store.DecisionObject{Kind: "ClusterVulnerabilityException", Name: "examined"}, Vulnerabilities: []string{"CVE-2024-0000"},
+		Status: model.DecisionUnderInvestigation,
+	}})
+	f.must(err)
 	// What fails with a status fails the example; and one port stands for another.
 	script := []string{"set -euo pipefail", `curl() { command curl --fail-with-body -S --max-time 20 "$@"; }`}
 	examples := 0

@@ -301,6 +301,6 @@ func (f *fixture) happen(clk *matrixClock, holds func(namespace string) bool) {
 		Status: model.DecisionUnderInvestigation, Comment: "Who calls it?", Author: "dark-admin",
 	}))
 	f.must(err)
-	_, err = f.store.TellOverdue(ctx)
+	_, err = f.store.RecordOverdue(ctx)
 	f.must(err)
 }

@@ -13,7 +13,7 @@ const (
 	MaxPolicies = 100
 	// MaxPolicyRows is the most deadlines of distinct findings, and the most places, that all policies have together.
 	MaxPolicyRows = 1_000_000
-	// MaxOverdueEvents is the most events that one call of TellOverdue writes about single images.
+	// MaxOverdueEvents is the most events that one call of RecordOverdue writes about single images.
 	MaxOverdueEvents = 100
 )
 
@@ -26,10 +26,10 @@ type Policies interface {
 	// SyncPolicies makes these the policies that apply; the list is complete. One that applies unchanged is left alone. If there are more than the
 	// bounds allow, the first ones apply. It returns why policies do not apply, or not everywhere, by name. When nothing differs it only reads.
 	SyncPolicies(ctx context.Context, policies []Policy) (map[string]PolicyProblem, error)
-	// TellOverdue writes events about the findings whose dates have passed since the last call, each once whatever happens between the calls, and
+	// RecordOverdue writes events about the findings whose dates have passed since the last call, each once whatever happens between the calls, and
 	// returns when the next date passes, zero when there is none. What was overdue when its policy began to apply, or when it began to be open, is not
 	// told.
-	TellOverdue(ctx context.Context) (time.Time, error)
+	RecordOverdue(ctx context.Context) (time.Time, error)
 }
 
 // Policy says until when findings are due.

@@ -158,12 +158,13 @@ func (e *Evaluator) Parse(text string) (decision.Rule, error) {
 func (e *Evaluator) Decide(p *model.Package, rules []decision.Rule) int {
 	i, s := e.subject(p)
 	var d decider
+	versions := &memo{e.Versions, map[comparison]bool{}}
 	for _, rule := range rules {
 		statement, ok := rule.(*entry)
 		if !ok {
 			continue
 		}
-		if precision := statement.statement.matches(i, s, e.Versions); precision != noMatch {
+		if precision := statement.statement.matches(i, s, versions); precision != noMatch {
 			d.add(candidate{*statement, precision})
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -208,7 +209,10 @@ func combine(sources []*source) (decisions []store.Decision, images []*vex.State
 		}
 		set, err := vex.NewSet(documents)
 		if err != nil {
-			return nil, nil, fmt.Errorf("%w: %w", err, store.ErrVEXTooMany)
+			if !leaveOutNewest(sources, err) {
+				return nil, nil, fmt.Errorf("%w: %w", err, store.ErrVEXTooMany)
+			}
+			continue
 		}
 		rules, images, err := set.Rules()
 		if err != nil {
@@ -229,6 +233,17 @@ func combine(sources []*source) (decisions []store.Decision, images []*vex.State
 		}
 		return decisions, images, nil
 	}
+}
+
+// leaveOutNewest gives the newest source that has no problem the one that all together exceed a bound, and reports whether there is such a source.
+func leaveOutNewest(sources []*source, exceeded error) bool {
+	for _, s := range slices.Backward(sources) {
+		if s.problem == nil {
+			s.problem = &Problem{store.DecisionTooMany, exceeded.Error()}
+			return true
+		}
+	}
+	return false
 }
 
 // tooMany gives the newest source a problem with which there are more rules than the bound, and reports whether there is one.

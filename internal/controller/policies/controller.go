@@ -79,7 +79,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 		return ctrl.Result{}, fmt.Errorf("apply the policies: %w", err)
 	}
 	began := r.clock.Now()
-	next, err := r.store.TellOverdue(ctx)
+	next, err := r.store.RecordOverdue(ctx)
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("report overdue findings: %w", err)
 	}

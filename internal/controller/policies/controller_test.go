@@ -48,7 +48,7 @@ func (a *applied) SyncPolicies(_ context.Context, policies []store.Policy) (map[
 	return a.problems, nil
 }
 
-func (a *applied) TellOverdue(context.Context) (time.Time, error) {
+func (a *applied) RecordOverdue(context.Context) (time.Time, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.took != nil {

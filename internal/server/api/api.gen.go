@@ -1472,7 +1472,7 @@ type DecisionContent struct {
 	// Justification Why the status is NotAffected, with a value of VEX such as component_not_present.
 	Justification *string `json:"justification,omitempty"`
 
-	// Match What a decision matches. A finding matches if it matches each list that is present.
+	// Match What a decision matches. A finding matches if it matches each list that is present. Of a VEX statement, the vulnerabilities only: its document names the products.
 	Match DecisionMatch `json:"match"`
 
 	// Since When the decision began to apply.
@@ -1494,7 +1494,7 @@ type DecisionContent struct {
 // deleted, or cannot be applied any more. Expired: expiresAt passed.
 type DecisionEnd string
 
-// DecisionMatch What a decision matches. A finding matches if it matches each list that is present.
+// DecisionMatch What a decision matches. A finding matches if it matches each list that is present. Of a VEX statement, the vulnerabilities only: its document names the products.
 type DecisionMatch struct {
 	// Images Image references or digests, maybe with wildcards.
 	Images *[]string `json:"images,omitempty"`
@@ -1547,7 +1547,7 @@ type DecisionRecord struct {
 	// Justification Why the status is NotAffected, with a value of VEX such as component_not_present.
 	Justification *string `json:"justification,omitempty"`
 
-	// Match What a decision matches. A finding matches if it matches each list that is present.
+	// Match What a decision matches. A finding matches if it matches each list that is present. Of a VEX statement, the vulnerabilities only: its document names the products.
 	Match DecisionMatch `json:"match"`
 
 	// MatchedFindings Number of findings of visible images that match, each vulnerability of a package once per image. Absent if the decision has ended.
@@ -1562,7 +1562,7 @@ type DecisionRecord struct {
 	// Since When the decision began to apply.
 	Since time.Time `json:"since"`
 
-	// Source Where decisions come from: kubernetes for objects of the cluster.
+	// Source Where decisions come from: kubernetes for exceptions, vex for statements of VEX documents.
 	Source string `json:"source"`
 
 	// State Whether the decision is in effect.
@@ -1738,7 +1738,7 @@ type ExceptionPreview struct {
 	// Closed Findings that count now and would not count any longer.
 	Closed int `json:"closed"`
 
-	// Findings Findings that match and that no other exception suppresses. A vulnerability of a package is counted once per image.
+	// Findings Findings that match and that no other decision suppresses. A vulnerability of a package is counted once per image.
 	Findings int `json:"findings"`
 
 	// Images Images with such a finding.
@@ -1759,7 +1759,7 @@ type ExceptionPreview struct {
 	// Save Whether the caller can save the exception with the API.
 	Save ExceptionSaving `json:"save"`
 
-	// Suppressed Findings that match and that other exceptions suppress.
+	// Suppressed Findings that match and that other decisions suppress.
 	Suppressed int `json:"suppressed"`
 
 	// Suppresses False for a dry run and for the status UnderInvestigation.
@@ -2836,7 +2836,7 @@ type ListFindingsParams struct {
 	// csv.
 	Closed *bool `form:"closed,omitempty" json:"closed,omitempty"`
 
-	// Suppressed Include findings that exceptions suppress, each with its `decisions`. Decisions do not apply to closed findings and to past days. Not with
+	// Suppressed Include findings that decisions suppress, each with its `decisions`. Decisions do not apply to closed findings and to past days. Not with
 	// the format spdx-json.
 	Suppressed *Suppressed `form:"suppressed,omitempty" json:"suppressed,omitempty"`
 
@@ -3102,7 +3102,7 @@ type ListAffectedParams struct {
 	// Closed Return what was affected and no longer is, instead of what is affected now. Cannot be combined with "on".
 	Closed *bool `form:"closed,omitempty" json:"closed,omitempty"`
 
-	// Suppressed Include findings that exceptions suppress, each with its `decisions`. Decisions do not apply to closed findings and to past days. Not with
+	// Suppressed Include findings that decisions suppress, each with its `decisions`. Decisions do not apply to closed findings and to past days. Not with
 	// the format spdx-json.
 	Suppressed *Suppressed `form:"suppressed,omitempty" json:"suppressed,omitempty"`
 

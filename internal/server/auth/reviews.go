@@ -293,8 +293,16 @@ func accessReview(user authenticationv1.UserInfo, a action) *authorizationv1.Sub
 		spec.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Path: a.path, Verb: a.verb}
 	} else {
 		spec.ResourceAttributes = &authorizationv1.ResourceAttributes{
-			Namespace: a.namespace, Group: resourceGroup, Version: "v1", Resource: cmp.Or(a.resource, resourceName), Name: a.name, Verb: a.verb,
+			Namespace: a.namespace, Group: resourceGroup, Version: versionOf(a.resource), Resource: cmp.Or(a.resource, resourceName), Name: a.name, Verb: a.verb,
 		}
 	}
 	return &authorizationv1.SubjectAccessReview{Spec: spec}
+}
+
+// versionOf is the version of a resource in requests about it: that of objects which users write with the API is v1alpha1.
+func versionOf(resource string) string {
+	if resource == "" || resource == resourceName {
+		return "v1"
+	}
+	return "v1alpha1"
 }

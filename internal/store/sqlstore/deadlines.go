@@ -184,23 +184,36 @@ func (r *dueReader) targets(images []int64, workloads bool) (map[int64][]*dueTar
 	return targets, err
 }
 
-// findingThere is a finding in an image.
-type findingThere struct{ finding, image int64 }
+// partlySuppressed is what decisions about some images suppress: by finding the reaches, and by reach the images. It is not their product, which has no
+// bound.
+type partlySuppressed struct {
+	covers
+	reaches map[int64][]int64
+}
 
-// suppressedThere reads which findings decisions about some images suppress; nil stands for all images.
-func (r *dueReader) suppressedThere(images []int64) (map[findingThere]bool, error) {
-	found := map[findingThere]bool{}
-	err := eachPart(images, func(part []int64) error {
-		query := of(r.tx.Table("finding_suppressions AS fs").Joins("JOIN reached x ON x.reach = fs.reach").Where("fs.reach > 0"), "x.image_pk", part).
-			Distinct("fs.finding_id, x.image_pk")
-		return eachRow(query, func(scan func(...any) error) error {
-			var there findingThere
-			err := scan(&there.finding, &there.image)
-			found[there] = true
-			return err
-		})
+func (p *partlySuppressed) has(finding, image int64) bool {
+	return slices.ContainsFunc(p.reaches[finding], func(reach int64) bool { return p.reached[reach][image] })
+}
+
+// suppressedThere reads which findings that policies select are suppressed by decisions about some images; nil stands for all images.
+func (r *dueReader) suppressedThere(images []int64) (*partlySuppressed, error) {
+	p := &partlySuppressed{covers: covers{reached: map[int64]map[int64]bool{}}, reaches: map[int64][]int64{}}
+	rows := r.tx.Table("finding_suppressions AS fs").
+		Where("fs.reach > 0 AND EXISTS (SELECT 1 FROM policy_findings pf WHERE pf.finding_id = fs.finding_id)").Select("fs.finding_id, fs.reach")
+	err := eachRow(rows, func(scan func(...any) error) error {
+		var finding, reach int64
+		err := scan(&finding, &reach)
+		p.reaches[finding] = append(p.reaches[finding], reach)
+		p.reached[reach] = map[int64]bool{}
+		return err
 	})
-	return found, err
+	if err != nil {
+		return nil, err
+	}
+	if images == nil {
+		return p, p.read(r.tx, slices.Sorted(maps.Keys(p.reached)))
+	}
+	return p, p.readSome(r.tx, images)
 }
 
 // findings reads the findings that policies select and that are open in some image, by package; of the packages of some images only, unless images
@@ -265,7 +278,7 @@ func (r *dueReader) each(images []int64, targets map[int64][]*dueTarget, visit f
 				for _, image := range list {
 					for _, t := range targets[image] {
 						for _, f := range found[packageID] {
-							if at, by, due := f.due(t); due && !suppressed[findingThere{f.id, image}] {
+							if at, by, due := f.due(t); due && !suppressed.has(f.id, image) {
 								visit(t, f, at, by)
 							}
 						}
@@ -315,89 +328,6 @@ func (s *Store) ListPolicies(ctx context.Context, in store.Namespaces) ([]store.
 		return err
 	})
 	return list, err
-}
-
-// overdueOf counts the overdue findings of images, by image, or by image and workload.
-func (s *Store) overdueOf(tx *gorm.DB, in store.Namespaces, images []int64, workloads bool) (map[imagePlace]int, error) {
-	counts := map[imagePlace]int{}
-	r, err := s.dueReader(tx, in)
-	if err != nil || len(r.policies) == 0 || len(images) == 0 {
-		return counts, err
-	}
-	targets, err := r.targets(images, workloads)
-	if err != nil {
-		return nil, err
-	}
-	now := s.now()
-	err = r.each(images, targets, func(t *dueTarget, _ *dueFinding, at int64, _ int) {
-		if at <= now {
-			counts[t.imagePlace]++
-		}
-	})
-	return counts, err
-}
-
-// addOverdue adds the numbers of overdue findings to images.
-func (s *Store) addOverdue(tx *gorm.DB, in store.Namespaces, rows []imageRow, images []store.Image) error {
-	ids := make([]int64, len(rows))
-	for i := range rows {
-		ids[i] = rows[i].ID
-	}
-	counts, err := s.overdueOf(tx, in, ids, false)
-	for i, id := range ids {
-		images[i].Overdue = counts[imagePlace{image: id}]
-	}
-	return err
-}
-
-// addOverdueWorkloads adds the numbers of overdue findings to workloads.
-func (s *Store) addOverdueWorkloads(tx *gorm.DB, in store.Namespaces, workloads []store.WorkloadSummary) error {
-	if applied, err := appliedPolicies(tx); err != nil || len(applied) == 0 || len(workloads) == 0 {
-		return err
-	}
-	index := make(map[store.Workload]int, len(workloads))
-	names := make([]ownerChange, len(workloads))
-	for i := range workloads {
-		names[i] = workloads[i].Workload
-		names[i].Owner = ""
-		index[names[i]] = i
-	}
-	var images []int64
-	for part := range slices.Chunk(names, maxWorkloads) {
-		condition, values := anyOf(part)
-		var more []int64
-		if err := tx.Raw("SELECT DISTINCT image_pk FROM image_uses WHERE "+condition, values...).Scan(&more).Error; err != nil {
-			return err
-		}
-		images = append(images, more...)
-	}
-	slices.Sort(images)
-	counts, err := s.overdueOf(tx, in, slices.Compact(images), true)
-	for place, count := range counts {
-		if i, asked := index[place.workload]; asked {
-			workloads[i].Overdue += count
-		}
-	}
-	return err
-}
-
-// overduePlaces selects the images x with an open finding whose date has passed, where something runs them which is visible, with the uses u that
-// it is for.
-func (s *Store) overduePlaces(tx *gorm.DB, in store.Namespaces, current int64) *gorm.DB {
-	since := "x.first_seen"
-	found := tx.Table("policy_findings AS pf").Joins("CROSS JOIN policies pl").Joins("CROSS JOIN findings f").Joins("CROSS JOIN image_packages ip").Joins("CROSS JOIN images x")
-	if !in.All() {
-		found = found.Joins("JOIN (?) n ON n.image_pk = x.id", visibleSince(tx, in))
-		since = laterOf("n.since", "x.matched_at")
-	}
-	found = found.Joins("CROSS JOIN image_uses u")
-	passed := func(since string) string { return fmt.Sprintf("(%s) + pf.days * %d <= ?", since, dayMicros) }
-	return within(found, "u.namespace", in).
-		Where("pl.id = pf.policy_pk AND pl.applies = 1 AND f.id = pf.finding_id AND "+open, current, current).
-		Where("ip.package_pk = f.package_pk AND ip.excluded = 0 AND x.id = ip.image_pk AND x.matched_at > 0 AND u.image_pk = x.id AND u.namespace <> ''").
-		Where(passed("pf.since"), s.now()).Where(passed(since), s.now()).
-		Where(`(pl.placed = 0 OR EXISTS (SELECT 1 FROM policy_places q WHERE q.policy_pk = pl.id AND q.image_pk = x.id
-			AND q.namespace = u.namespace AND q.kind = u.kind AND q.name = u.name))`)
 }
 
 // imageDeadlines is an expression for the date of finding f in an image, as a number; stillOpen if it is not due. policies are those that select the

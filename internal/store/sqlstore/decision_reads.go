@@ -134,7 +134,7 @@ func (s *Store) matchesOf(tx *gorm.DB, in store.Namespaces, current int64, decis
 		decision int64
 		findings int
 	}
-	reaches, reached, err := reachesOfDecisions(tx)
+	reaches, reached, err := reachesOfDecisions(tx, decisions...)
 	if err != nil {
 		return nil, err
 	}
@@ -188,11 +188,14 @@ func (s *Store) matchesOf(tx *gorm.DB, in store.Namespaces, current int64, decis
 	return counts, err
 }
 
-// reachesOfDecisions reads the reaches of the decisions that apply to some images only, and their images.
-func reachesOfDecisions(tx *gorm.DB) (map[int64]int64, *covers, error) {
+// reachesOfDecisions reads the reaches of the decisions that apply to some images only, and their images: of these decisions, or of all.
+func reachesOfDecisions(tx *gorm.DB, decisions ...int64) (map[int64]int64, *covers, error) {
 	var rows []struct{ ID, Reach int64 }
-	err := tx.Raw("SELECT d.id, d.reach FROM decisions d WHERE d.until_time = ? AND d.reach > 0", int64(stillOpen)).Scan(&rows).Error
-	if err != nil {
+	chosen := tx.Table("decisions AS d").Where("d.until_time = ? AND d.reach > 0", int64(stillOpen))
+	if len(decisions) > 0 {
+		chosen = chosen.Where("d.id IN ?", decisions)
+	}
+	if err := chosen.Select("d.id, d.reach").Scan(&rows).Error; err != nil {
 		return nil, nil, err
 	}
 	reaches, reached := make(map[int64]int64, len(rows)), &covers{reached: map[int64]map[int64]bool{}}

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -21,9 +22,9 @@ type passedDates struct {
 	policies policySet
 }
 
-// TellOverdue implements store.Policies. The dates are computed without the writer's lock, since that reads what all images hold; they are told if
+// RecordOverdue implements store.Policies. The dates are computed without the writer's lock, since that reads what all images hold; they are told if
 // nobody told them meanwhile.
-func (s *Store) TellOverdue(ctx context.Context) (time.Time, error) {
+func (s *Store) RecordOverdue(ctx context.Context) (time.Time, error) {
 	const what = "report overdue findings"
 	var told, now, next int64
 	var events []store.OverdueEvent
@@ -141,4 +142,87 @@ func (r *dueReader) overdueEvents(dates map[int64]*passedDates) (events []store.
 		events, images = append(events, store.OverdueEvent{Omitted: omitted}), append(images, imageName{})
 	}
 	return events, images, nil
+}
+
+// overdueOf counts the overdue findings of images, by image, or by image and workload.
+func (s *Store) overdueOf(tx *gorm.DB, in store.Namespaces, images []int64, workloads bool) (map[imagePlace]int, error) {
+	counts := map[imagePlace]int{}
+	r, err := s.dueReader(tx, in)
+	if err != nil || len(r.policies) == 0 || len(images) == 0 {
+		return counts, err
+	}
+	targets, err := r.targets(images, workloads)
+	if err != nil {
+		return nil, err
+	}
+	now := s.now()
+	err = r.each(images, targets, func(t *dueTarget, _ *dueFinding, at int64, _ int) {
+		if at <= now {
+			counts[t.imagePlace]++
+		}
+	})
+	return counts, err
+}
+
+// addOverdue adds the numbers of overdue findings to images.
+func (s *Store) addOverdue(tx *gorm.DB, in store.Namespaces, rows []imageRow, images []store.Image) error {
+	ids := make([]int64, len(rows))
+	for i := range rows {
+		ids[i] = rows[i].ID
+	}
+	counts, err := s.overdueOf(tx, in, ids, false)
+	for i := range images {
+		images[i].Overdue = counts[imagePlace{image: rows[i].ID}]
+	}
+	return err
+}
+
+// addOverdueWorkloads adds the numbers of overdue findings to workloads.
+func (s *Store) addOverdueWorkloads(tx *gorm.DB, in store.Namespaces, workloads []store.WorkloadSummary) error {
+	if applied, err := appliedPolicies(tx); err != nil || len(applied) == 0 || len(workloads) == 0 {
+		return err
+	}
+	index := make(map[store.Workload]int, len(workloads))
+	names := make([]ownerChange, len(workloads))
+	for i := range workloads {
+		names[i] = workloads[i].Workload
+		names[i].Owner = ""
+		index[names[i]] = i
+	}
+	var images []int64
+	for part := range slices.Chunk(names, maxWorkloads) {
+		condition, values := anyOf(part)
+		var more []int64
+		if err := tx.Raw("SELECT DISTINCT image_pk FROM image_uses WHERE "+condition, values...).Scan(&more).Error; err != nil {
+			return err
+		}
+		images = append(images, more...)
+	}
+	slices.Sort(images)
+	counts, err := s.overdueOf(tx, in, slices.Compact(images), true)
+	for place, count := range counts {
+		if i, asked := index[place.workload]; asked {
+			workloads[i].Overdue += count
+		}
+	}
+	return err
+}
+
+// overduePlaces selects the images x with an open finding whose date has passed, where something runs them which is visible, with the uses u that
+// it is for.
+func (s *Store) overduePlaces(tx *gorm.DB, in store.Namespaces, current int64) *gorm.DB {
+	since := "x.first_seen"
+	found := tx.Table("policy_findings AS pf").Joins("CROSS JOIN policies pl").Joins("CROSS JOIN findings f").Joins("CROSS JOIN image_packages ip").Joins("CROSS JOIN images x")
+	if !in.All() {
+		found = found.Joins("JOIN (?) n ON n.image_pk = x.id", visibleSince(tx, in))
+		since = laterOf("n.since", "x.matched_at")
+	}
+	found = found.Joins("CROSS JOIN image_uses u")
+	passed := func(since string) string { return fmt.Sprintf("(%s) + pf.days * %d <= ?", since, dayMicros) }
+	return within(found, "u.namespace", in).
+		Where("pl.id = pf.policy_pk AND pl.applies = 1 AND f.id = pf.finding_id AND "+open, current, current).
+		Where("ip.package_pk = f.package_pk AND ip.excluded = 0 AND x.id = ip.image_pk AND x.matched_at > 0 AND u.image_pk = x.id AND u.namespace <> ''").
+		Where(passed("pf.since"), s.now()).Where(passed(since), s.now()).
+		Where(`(pl.placed = 0 OR EXISTS (SELECT 1 FROM policy_places q WHERE q.policy_pk = pl.id AND q.image_pk = x.id
+			AND q.namespace = u.namespace AND q.kind = u.kind AND q.name = u.name))`)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"gorm.io/gorm"
@@ -189,6 +190,12 @@ func planPolicies(tx *gorm.DB, policies []store.Policy) (*policyPlan, error) {
 		known[rows[i].Name] = &rows[i]
 		plan.first = plan.first && rows[i].Applies == 0
 	}
+	wantedNames := make(map[string]bool, len(policies))
+	for i := range policies {
+		wantedNames[policies[i].Name] = true
+	}
+	// What ends makes room for policies that were refused.
+	room := slices.ContainsFunc(rows, func(r policyRow) bool { return r.Applies == 1 && !wantedNames[r.Name] })
 	kept, seen := map[int64]bool{}, map[string]bool{}
 	for i := range policies {
 		name := policies[i].Name
@@ -205,7 +212,7 @@ func planPolicies(tx *gorm.DB, policies []store.Policy) (*policyPlan, error) {
 			plan.problems[name] = store.PolicyProblem{Reason: store.PolicyInvalid, Message: err.Error()}
 			continue
 		}
-		if before := known[name]; before != nil && before.Digest == wanted.row.Digest {
+		if before := known[name]; before != nil && before.Digest == wanted.row.Digest && (before.Applies == 1 || !room) {
 			kept[before.ID] = true
 			if before.Failure != "" {
 				plan.problems[name] = problemOf(before)

@@ -137,6 +137,10 @@ func planVEX(tx *gorm.DB, revision string, wanted []*newDecision) (*vexPlan, err
 
 // carryOutVEX ends, begins and revises statements, and tells of it.
 func (t *txn) carryOutVEX(rules decision.Rules, plan *vexPlan) error {
+	before, err := t.countMatches()
+	if err != nil {
+		return err
+	}
 	names := map[string]bool{}
 	for _, n := range slices.Concat(plan.begin, plan.revised) {
 		for _, name := range n.names {
@@ -177,6 +181,13 @@ func (t *txn) carryOutVEX(rules decision.Rules, plan *vexPlan) error {
 	changed, err := t.resolve(rules, slices.Sorted(maps.Keys(names)))
 	if err != nil {
 		return err
+	}
+	// New findings add matches without a look at the bound. What makes them fewer is never refused.
+	if matches, err := t.countMatches(); err != nil {
+		return err
+	} else if matches > store.MaxAllDecisionMatches && matches > before {
+		return fmt.Errorf("all decisions together match %d findings, the maximum is %d: delete some VEX documents or exceptions: %w",
+			matches, store.MaxAllDecisionMatches, store.ErrVEXTooMany)
 	}
 	if err := t.redecide(append(touched, changed...)); err != nil {
 		return err
@@ -223,18 +234,13 @@ func (t *txn) resolve(rules decision.Rules, names []string) ([]int64, error) {
 		touched = append(touched, changed...)
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	var matches int
-	if err := t.Raw("SELECT COUNT(*) FROM decision_findings").Scan(&matches).Error; err != nil {
-		return nil, err
-	}
-	if matches > store.MaxAllDecisionMatches {
-		return nil, fmt.Errorf("all decisions together match %d findings, the maximum is %d: delete some VEX documents or exceptions: %w",
-			matches, store.MaxAllDecisionMatches, store.ErrVEXTooMany)
-	}
-	return touched, nil
+	return touched, err
+}
+
+// countMatches counts what all decisions together match.
+func (t *txn) countMatches() (matches int, err error) {
+	err = t.Raw("SELECT COUNT(*) FROM decision_findings").Scan(&matches).Error
+	return matches, err
 }
 
 // namedByVEX selects the statements of VEX documents that name the vulnerabilities of findings. The values are the findings.

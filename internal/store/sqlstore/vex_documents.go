@@ -47,16 +47,8 @@ func (s *Store) SaveVEX(ctx context.Context, source store.VEXSource, documents [
 		} else if same {
 			return tx.Execute("UPDATE vex_sources SET version = ? WHERE kind = ? AND name = ? AND version <> ?", version, source.Kind, source.Name, version)
 		}
-		if err := tx.Execute("DELETE FROM vex_sources WHERE kind = ? AND name = ?", source.Kind, source.Name); err != nil {
-			return err
-		}
-		err := tx.Insert("vex_sources", []string{"kind", "name", "author", "version", "saved_at"},
-			[]any{source.Kind, source.Name, author, version, tx.now}, "")
+		id, err := tx.saveVEXSource(&source, author, version)
 		if err != nil {
-			return err
-		}
-		var id int64
-		if err := tx.Raw("SELECT id FROM vex_sources WHERE kind = ? AND name = ?", source.Kind, source.Name).Scan(&id).Error; err != nil {
 			return err
 		}
 		for i := range documents {
@@ -66,6 +58,26 @@ func (s *Store) SaveVEX(ctx context.Context, source store.VEXSource, documents [
 		}
 		return boundVEX(tx)
 	})
+}
+
+// saveVEXSource writes the row of a source, and removes its documents. A source that exists keeps its place among the others.
+func (t *txn) saveVEXSource(source *store.VEXSource, author, version string) (id int64, err error) {
+	const find = "SELECT id FROM vex_sources WHERE kind = ? AND name = ?"
+	if err := t.Raw(find, source.Kind, source.Name).Scan(&id).Error; err != nil {
+		return 0, err
+	}
+	if id > 0 {
+		err := t.Execute("UPDATE vex_sources SET author = ?, version = ?, saved_at = ? WHERE id = ?", author, version, t.now, id)
+		if err != nil {
+			return 0, err
+		}
+		return id, t.Execute("DELETE FROM vex_documents WHERE source_pk = ?", id)
+	}
+	err = t.Insert("vex_sources", []string{"kind", "name", "author", "version", "saved_at"}, []any{source.Kind, source.Name, author, version, t.now}, "")
+	if err != nil {
+		return 0, err
+	}
+	return id, t.Raw(find, source.Kind, source.Name).Scan(&id).Error
 }
 
 // sameVEX reports whether a source has these documents by this author already, in any order.

@@ -72,7 +72,7 @@ func (f *fixture) overdueEvents(t *testing.T, since int64) []string {
 
 func (f *fixture) tell(t *testing.T) time.Time {
 	t.Helper()
-	next, err := f.TellOverdue(t.Context())
+	next, err := f.RecordOverdue(t.Context())
 	must(t, err)
 	return next
 }

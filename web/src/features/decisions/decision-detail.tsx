@@ -76,6 +76,8 @@ export function DecisionDetail({ row }: { row: DecisionRecord }) {
         <Part title="Matches">
           {(match.vulnerabilities ?? []).length > 0 && <Tags values={match.vulnerabilities ?? []} />}
           {(match.packages ?? []).length > 0 && <Tags values={match.packages ?? []} />}
+          {(match.images ?? []).length > 0 && <Tags values={match.images ?? []} />}
+          {row.source === "vex" && <p className="text-xs text-muted">The document names the products.</p>}
         </Part>
         <Part title="Object">
           <p className="untrusted font-mono text-xs leading-5">{visible(objectOf(row))}</p>

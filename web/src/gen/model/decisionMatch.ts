@@ -4,7 +4,7 @@
  */
 
 /**
- * What a decision matches. A finding matches if it matches each list that is present.
+ * What a decision matches. A finding matches if it matches each list that is present. Of a VEX statement, the vulnerabilities only: its document names the products.
  */
 export interface DecisionMatch {
   /** IDs or aliases. */

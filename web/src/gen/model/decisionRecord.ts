@@ -10,7 +10,7 @@ import type { DecisionRecordState } from "./decisionRecordState.ts";
  * A decision about findings, standing or ended.
  */
 export type DecisionRecord = DecisionContent & {
-  /** Where decisions come from: kubernetes for objects of the cluster. */
+  /** Where decisions come from: kubernetes for exceptions, vex for statements of VEX documents. */
   source: string;
   object: DecisionObject;
   /** Whether the decision is in effect. */

@@ -10,11 +10,11 @@ import type { PreviewedWorkload } from "./previewedWorkload.ts";
 export interface ExceptionPreview {
   /** False for a dry run and for the status UnderInvestigation. */
   suppresses: boolean;
-  /** Findings that match and that no other exception suppresses. A vulnerability of a package is counted once per image. */
+  /** Findings that match and that no other decision suppresses. A vulnerability of a package is counted once per image. */
   findings: number;
   /** Images with such a finding. */
   images: number;
-  /** Findings that match and that other exceptions suppress. */
+  /** Findings that match and that other decisions suppress. */
   suppressed: number;
   /** Findings that count now and would not count any longer. */
   closed: number;

@@ -4,7 +4,7 @@
  */
 
 /**
- * Include findings that exceptions suppress, each with its `decisions`. Decisions do not apply to closed findings and to past days. Not with
+ * Include findings that decisions suppress, each with its `decisions`. Decisions do not apply to closed findings and to past days. Not with
  * the format spdx-json.
  */
 export type SuppressedParameter = boolean;

@@ -11,4 +11,7 @@ CREATE TABLE IF NOT EXISTS decision_rules (
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 -- +goose Down
+DELETE FROM decisions WHERE source = 'vex';
+DELETE FROM finding_suppressions WHERE NOT EXISTS (SELECT 1 FROM decision_findings m JOIN decisions d ON d.id = m.decision_pk
+    WHERE m.finding_id = finding_suppressions.finding_id AND d.reach = finding_suppressions.reach AND d.suppresses = 1 AND d.until_time = 9223372036854775807);
 DROP TABLE decision_rules;

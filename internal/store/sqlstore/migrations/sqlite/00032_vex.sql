@@ -36,6 +36,8 @@ CREATE TABLE decision_rules (
 -- +goose Down
 DROP TABLE decision_rules;
 DELETE FROM decisions WHERE source = 'vex';
+DELETE FROM finding_suppressions WHERE NOT EXISTS (SELECT 1 FROM decision_findings m JOIN decisions d ON d.id = m.decision_pk
+    WHERE m.finding_id = finding_suppressions.finding_id AND d.reach = finding_suppressions.reach AND d.suppresses = 1 AND d.until_time = 9223372036854775807);
 DROP TABLE vex_document_parts;
 DROP TABLE vex_documents;
 DROP TABLE vex_sources;
