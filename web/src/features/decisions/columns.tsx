@@ -20,7 +20,9 @@ export const toggleLabel = (row: DecisionRecord) => `Details of ${visible(object
 const endings = { Changed: "Changed", Deleted: "Deleted", Expired: "Expired" } as const;
 
 /** What it matches, in one line. */
-export function matchOf({ match: { vulnerabilities = [], packages = [], images = [] } }: DecisionRecord): string {
+export function matchOf({
+  match: { vulnerabilities = [], packages = [], images = [] },
+}: DecisionRecord): string {
   const some = ([first, ...others]: string[]) => (others.length > 0 ? `${first} +${others.length}` : first);
   return visible([some(vulnerabilities), some(packages), some(images)].filter(Boolean).join(" in "));
 }
