@@ -19,6 +19,9 @@ const (
 	MaxDecisionVulnerabilities = 100
 	MaxDecisionPackages        = 50
 	MaxDecisionImages          = 100
+	// MaxDecisionNamespaces and MaxDecisionWorkloads are the most places of a Decision.
+	MaxDecisionNamespaces = MaxNamespaces
+	MaxDecisionWorkloads  = 10_000
 	// MaxReachedImages is the most images that the image patterns of all decisions match together when one begins to apply; patterns that several
 	// decisions have count once.
 	MaxReachedImages = 1_000_000
@@ -70,6 +73,8 @@ type Decision struct {
 	// Images are patterns as of decision.ParseImagePattern, such as digests, at most MaxDecisionImages. The decision applies to findings in images
 	// that one of them matches, or in all images if there are none.
 	Images []string
+	// Places limits it to some namespaces or workloads, nil for none of these limits.
+	Places *DecisionPlaces
 	// Rule says in place of Packages which packages are meant, for the decision.Rules of the store. Only SyncVEX takes decisions with one; they have
 	// no bound of vulnerabilities, no Unfixed and no end.
 	Rule   string
@@ -80,6 +85,18 @@ type Decision struct {
 	ExpiresAt time.Time
 	// Unfixed leaves out findings for which a fixed version is known. DryRun matches and counts like others, and suppresses nothing.
 	Unfixed, DryRun bool
+}
+
+// DecisionPlaces says where a Decision applies: an image in one of its places is covered, and the same image elsewhere is not.
+type DecisionPlaces struct {
+	// Selector describes how the places were selected, such as the namespace of the object and its selectors, in one canonical text. It belongs to
+	// what the decision says: with another Selector it is another decision. With the same Selector, other Namespaces and Workloads only change where
+	// the decision applies, and add nothing to its history.
+	Selector string
+	// Namespaces are covered as a whole: all workloads, and images that no workload runs there any more. At most MaxDecisionNamespaces.
+	Namespaces []string
+	// Workloads are covered besides. At most MaxDecisionWorkloads.
+	Workloads []Workload
 }
 
 // DecisionReason says why a decision does not apply.
