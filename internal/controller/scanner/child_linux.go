@@ -63,8 +63,8 @@ func canConfine() error {
 
 // runBound runs a child that the kernel kills when this process ends, however that happens: a child that outlives a killed
 // manager would go on beside those of the next one. With Landlock the child opens nothing but reachable files, and neither traces
-// nor signals processes other than its own.
-func runBound(cmd *exec.Cmd, files reachable) error {
+// nor signals processes other than its own. It cannot have more memory than this many bytes, apart from files: its runtime ends it then.
+func runBound(cmd *exec.Cmd, files reachable, memory int64) error {
 	ended := make(chan error, 1)
 	go func() {
 		// The signal is sent when the thread that started the child ends, so that it must stay until the child has ended. The child
@@ -74,7 +74,7 @@ func runBound(cmd *exec.Cmd, files reachable) error {
 			// The main thread stands for the whole process: confined, it would be open to what is confined alike. While it is locked here,
 			// another thread is taken.
 			defer runtime.UnlockOSThread()
-			ended <- runBound(cmd, files)
+			ended <- runBound(cmd, files, memory)
 			return
 		}
 		if abi, err := landlockABI(); err == nil {
@@ -86,6 +86,13 @@ func runBound(cmd *exec.Cmd, files reachable) error {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		if err := cmd.Start(); err != nil {
 			ended <- err
+			return
+		}
+		// A kernel that runs out of memory may kill all processes of a container together.
+		most := unix.Rlimit{Cur: uint64(memory), Max: uint64(memory)}
+		if err := unix.Prlimit(cmd.Process.Pid, unix.RLIMIT_DATA, &most, nil); err != nil {
+			_ = cmd.Process.Kill()
+			ended <- errors.Join(fmt.Errorf("limit the memory of the child: %w", err), cmd.Wait())
 			return
 		}
 		// Where the kernel chooses a process to kill, it is not the manager. Without the right to write it, the kernel decides.

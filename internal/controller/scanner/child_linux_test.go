@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 const pidFileEnv = "SCANNER_OPERATOR_TEST_PID_FILE"
@@ -20,8 +22,37 @@ func TestHelperManager(t *testing.T) {
 		t.Skip("runs in a process of its own")
 	}
 	shell := exec.Command("sh", "-c", "echo $$ > "+file+".new && mv "+file+".new "+file+" && exec sleep 600")
-	if err := runBound(shell, reachable{execute: []string{"/bin", "/usr", "/lib", "/lib64"}, scratch: filepath.Dir(file)}); err != nil {
+	if err := runBound(shell, reachable{execute: []string{"/bin", "/usr", "/lib", "/lib64"}, scratch: filepath.Dir(file)}, noMemoryLimit); err != nil {
 		t.Log(err)
+	}
+}
+
+func TestChildCannotExhaustTheContainer(t *testing.T) {
+	// It keeps its input, which has no end, in memory.
+	child := exec.Command("tail", "-n", "1", "/dev/zero")
+	child.Env = []string{"PATH=" + os.Getenv("PATH")}
+	memory := maxChildMemory(64 << 20)
+	err := runBound(child, reachable{execute: []string{"/bin", "/usr", "/lib", "/lib64"}, read: []string{"/dev/zero"}, scratch: t.TempDir()}, memory)
+	if child.ProcessState == nil || child.ProcessState.ExitCode() != 1 {
+		t.Fatalf("%v, want that it gets no more memory and exits with 1", err)
+	}
+	if used := child.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10; used > memory {
+		t.Errorf("the child took %d MiB of memory, want at most %d", used>>20, memory>>20)
+	}
+}
+
+func TestOutcomeOfChildrenWithoutMemory(t *testing.T) {
+	for text, want := range map[string]model.Reason{
+		"fatal error: runtime: cannot allocate memory\n\ngoroutine 1 [running]:\n" + strings.Repeat("x", 3*maxChildLog): model.ReasonOutOfMemory,
+		"fatal error: runtime: out of memory\n": model.ReasonOutOfMemory,
+		"panic: out of range\n":                 model.ReasonCatalogFailed,
+	} {
+		child := exec.Command("sh", "-c", "cat >&2; exit 2")
+		var said output
+		child.Stdin, child.Stderr = strings.NewReader(text), &said
+		if got := outcomeOf(child.Run(), &said); got.Reason != want {
+			t.Errorf("%.60q: %+v, want %s", text, got, want)
+		}
 	}
 }
 

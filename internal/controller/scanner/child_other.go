@@ -14,4 +14,4 @@ func hideMemory() error { return nil }
 func canConfine() error { return errors.New("only Linux has Landlock") }
 
 // runBound runs a child. Only Linux can end it together with a killed manager, and confine it; elsewhere it ends at its own deadline.
-func runBound(cmd *exec.Cmd, _ reachable) error { return cmd.Run() }
+func runBound(cmd *exec.Cmd, _ reachable, _ int64) error { return cmd.Run() }

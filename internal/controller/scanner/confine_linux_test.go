@@ -3,6 +3,7 @@ package scanner
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,6 +23,9 @@ const (
 )
 
 const managerSecret = "secret-of-the-manager"
+
+// noMemoryLimit is for children that are instrumented by the race detector, which reserves terabytes.
+const noMemoryLimit = math.MaxInt64
 
 // unprivileged is the user of the processes if the test runs as root, whom /proc would not keep from anything.
 const unprivileged = 65532
@@ -55,7 +59,7 @@ func TestHelperSecretiveManager(t *testing.T) {
 		}
 	}
 	if strings.Contains(measures, "confine") {
-		err = runBound(child, childFiles(executable, scratch))
+		err = runBound(child, childFiles(executable, scratch), noMemoryLimit)
 	} else {
 		err = child.Run()
 	}

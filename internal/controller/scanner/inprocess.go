@@ -29,10 +29,12 @@ const (
 	childMemoryLimit = 768 << 20
 	// killDelay is how long a child may take to clean up after it was asked to end.
 	killDelay = 15 * time.Second
-	// maxChildLog bounds what is kept of a child's standard error.
+	// maxChildLog bounds what is kept of the beginning and of the end of a child's standard error, in bytes.
 	maxChildLog = 8 << 10
 	// childOverhead is the part of its memory that a child may need beyond the soft limit: it ends when it has a tenth more.
 	childOverhead = 11
+	// spareChildMemory is what a child may have in bytes beyond a quarter more than its soft limit: the runtime takes memory in large parts.
+	spareChildMemory = 192 << 20
 	// keepOutcomes bounds the outcomes that are kept for the controller to collect.
 	keepOutcomes = 1000
 )
@@ -113,6 +115,10 @@ func (p *InProcess) limit(class model.SizeClass) int64 {
 	}
 	return limit
 }
+
+// maxChildMemory is what the kernel gives to a child with a soft memory limit. It is more than the child takes before it ends by itself, which it
+// notices within 50 milliseconds.
+func maxChildMemory(limit int64) int64 { return limit + limit/4 + spareChildMemory }
 
 // reserve waits until the other children leave enough memory for one of a size class.
 func (p *InProcess) reserve(ctx context.Context, class model.SizeClass) (release func(), err error) {
@@ -237,9 +243,9 @@ func (p *InProcess) catalog(ctx context.Context, req scanjob.Request, dir string
 	cmd.Env = childEnvironment(dir, p.limit(req.SizeClass))
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = killDelay
-	var stderr tail
+	var stderr output
 	cmd.Stderr = &stderr
-	err := runBound(cmd, childFiles(p.Executable, dir))
+	err := runBound(cmd, childFiles(p.Executable, dir), maxChildMemory(p.limit(req.SizeClass)))
 	if err == nil {
 		return result, model.Outcome{}
 	}
@@ -252,26 +258,41 @@ func (p *InProcess) catalog(ctx context.Context, req scanjob.Request, dir string
 	if ctx.Err() != nil {
 		return "", model.Outcome{Reason: model.ReasonDeadlineExceeded, Message: "the scan did not finish before its deadline"}
 	}
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.ProcessState.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL {
-		return "", model.Outcome{Reason: model.ReasonOutOfMemory, Message: "the scan was killed, most likely because it ran out of memory"}
-	}
-	return "", model.Outcome{Reason: model.ReasonCatalogFailed, Message: fmt.Sprintf("the scan failed without a reason: %v: %s", err, stderr.last())}
+	return "", outcomeOf(err, &stderr)
 }
 
-// tail keeps the end of what is written to it.
-type tail struct{ buf bytes.Buffer }
+// outcomeOf is the outcome of a child that gave none.
+func outcomeOf(err error, stderr *output) model.Outcome {
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit) && exit.ProcessState.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL:
+		return model.Outcome{Reason: model.ReasonOutOfMemory, Message: "the scan was killed, most likely because it ran out of memory"}
+	case exit != nil && stderr.outOfMemory():
+		return model.Outcome{Reason: model.ReasonOutOfMemory, Message: "the scan ran out of memory; increase the memory of its scan"}
+	default:
+		return model.Outcome{Reason: model.ReasonCatalogFailed, Message: fmt.Sprintf("the scan failed without a reason: %v: %s", err, stderr.last())}
+	}
+}
 
-func (t *tail) Write(p []byte) (int, error) {
-	t.buf.Write(p)
-	if over := t.buf.Len() - maxChildLog; over > 0 {
-		t.buf.Next(over)
+// output keeps the beginning and the end of what is written to it.
+type output struct{ begin, end bytes.Buffer }
+
+func (o *output) Write(p []byte) (int, error) {
+	o.begin.Write(p[:min(len(p), maxChildLog-o.begin.Len())])
+	o.end.Write(p)
+	if over := o.end.Len() - maxChildLog; over > 0 {
+		o.end.Next(over)
 	}
 	return len(p), nil
 }
 
+// outOfMemory reports whether the Go runtime got no more memory. Its message is followed by all goroutines.
+func (o *output) outOfMemory() bool {
+	return bytes.Contains(o.begin.Bytes(), []byte("out of memory")) || bytes.Contains(o.begin.Bytes(), []byte("cannot allocate memory"))
+}
+
 // last returns the last line.
-func (t *tail) last() string {
-	lines := bytes.Split(bytes.TrimSpace(t.buf.Bytes()), []byte("\n"))
+func (o *output) last() string {
+	lines := bytes.Split(bytes.TrimSpace(o.end.Bytes()), []byte("\n"))
 	return string(lines[len(lines)-1])
 }
