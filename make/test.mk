@@ -21,11 +21,11 @@ GO_TEST    := $(GO) test -timeout 20m -ldflags=-w
 MODULES    := hack/gobuild hack/devcluster hack/devcluster/coredns test/dex test/parity/grypecli
 
 .PHONY: test
-test: ## Run everything that CI runs, installing what it lacks; CI_E2E=skip leaves out the end-to-end tests.
+test: ## Run all tests that CI runs, installing what they lack; CI_E2E=skip leaves out the end-to-end tests.
 	@hack/steps.sh test $(TEST_STEPS)
 
 .PHONY: cold
-cold: ## Measure "make run" up to the first scanned image, and "make test", with empty caches (an hour on two processors).
+cold: ## Measure "make run" up to the first scanned image, and "make test", with empty caches (80 minutes on two processors).
 	@hack/cold.sh
 
 .PHONY: setup
@@ -114,7 +114,7 @@ e2e: ui $(HELM) ## Run the end-to-end tests on a local cluster (Linux, root); CI
 	elif [[ "$$(uname -s)" != Linux || "$$(id -u)" != 0 ]]; then \
 		hack/missing.sh "Linux and root, for the end-to-end tests (CI_E2E=skip leaves them out)"; \
 	else \
-		HELM=$(HELM) $(GO) test -tags e2e -count=1 -timeout 30m ./test/e2e/...; \
+		HELM=$(HELM) $(GO) test -tags e2e -count=1 -timeout 90m ./test/e2e/...; \
 	fi
 
 .PHONY: cold-install
@@ -135,20 +135,20 @@ scale: ## Run the operator with 2,000 pods on simulated nodes, then with 30,000 
 .PHONY: scale-sample
 scale-sample: ## Run the operator with 600 pods on simulated nodes, and with 600 in another cluster of which 20 per second are replaced (three minutes on two processors).
 	@output=$$(mktemp); trap 'rm -f "$$output"' EXIT; status=0; \
-	$(scale_test) -short -timeout 20m -run '^TestChurn$$' -args -cluster scale-churn >"$$output" 2>&1 & churn=$$!; \
-	$(scale_test) -short -timeout 20m -skip '^TestChurn$$' || status=$$?; \
+	$(scale_test) -short -timeout 45m -run '^TestChurn$$' -args -cluster scale-churn >"$$output" 2>&1 & churn=$$!; \
+	$(scale_test) -short -timeout 45m -skip '^TestChurn$$' || status=$$?; \
 	wait "$$churn" || status=$$?; cat "$$output"; exit "$$status"
 
 .PHONY: faults
-faults: ## Inject every fault at every request, watch event and transaction of the operator, and write the results to dist/faults.md (hours).
+faults: setup ## Inject every fault at every request, watch event and transaction of the operator, and write the results to dist/faults.md (hours).
 	@mkdir -p dist
-	assets=$$($(GO) run -C hack/devcluster . assets); KUBEBUILDER_ASSETS="$$assets" \
+	assets=$$($(GO) run -C hack/devcluster . assets); CI=true KUBEBUILDER_ASSETS="$$assets" \
 	$(GO) test -tags faults -count=1 -timeout 24h -parallel 32 ./test/faults -args -report '$(CURDIR)/dist/faults.md'
 
 .PHONY: faults-sample
-faults-sample: ## Inject some faults at requests, watch events and transactions of the operator (five minutes on two processors).
+faults-sample: ## Inject some faults at requests, watch events and transactions of the operator (five minutes on two processors, and ten more to build the operator).
 	assets=$$($(GO) run -C hack/devcluster . assets); KUBEBUILDER_ASSETS="$$assets" \
-	$(GO) test -tags faults -short -count=1 -timeout 30m -parallel 8 ./test/faults
+	$(GO) test -tags faults -short -count=1 -timeout 70m -parallel 8 ./test/faults
 
 .PHONY: bench
 bench: ## Run the benchmarks, the last of them against the grype command.

@@ -34,8 +34,8 @@ func (r *report) found(points int) {
 func (r *report) summary() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return fmt.Sprintf("%d of %d points were tried: %d passed, %d failed, and %d requests did not come again",
-		r.count[passed]+r.count[failed]+r.count[notReached], r.points, r.count[passed], r.count[failed], r.count[notReached])
+	return fmt.Sprintf("%d of %d points were tried: %d passed and %d failed. At %d more, the request did not come again",
+		r.count[passed]+r.count[failed], r.points, r.count[passed], r.count[failed], r.count[notReached])
 }
 
 // The results of a point.

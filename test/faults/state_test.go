@@ -25,7 +25,7 @@ var (
 )
 
 // served are the paths of the API that show what the operator holds, of scenarios with scans.
-var served = []string{"/api/v1/images", "/api/v1/coverage", "/api/v1/vulnerabilities", "/api/v1/workloads", "/api/v1/rollouts"}
+var served = []string{"/api/v1/images", "/api/v1/coverage", "/api/v1/vulnerabilities", "/api/v1/workloads", "/api/v1/rollouts", "/api/v1/packages"}
 
 // state is what can be seen of a world, a line per object and per answer of the API, without names that are derived from UIDs, UIDs, resource
 // versions and times.

@@ -43,10 +43,17 @@ type Tx struct {
 
 // Execute runs a statement.
 func (t *Tx) Execute(statement string, values ...any) error {
+	_, err := t.Change(statement, values...)
+	return err
+}
+
+// Change runs a statement and returns how many rows it changed.
+func (t *Tx) Change(statement string, values ...any) (int64, error) {
 	if err := inject("statement", t.what); err != nil {
-		return err
+		return 0, err
 	}
-	return t.Exec(statement, values...).Error
+	result := t.Exec(statement, values...) //nolint:forbidigo // This is where statements are counted.
+	return result.RowsAffected, result.Error
 }
 
 // Notify notifies other processes of the commit, where the database supports that: see Config.Notified.

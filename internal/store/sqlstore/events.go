@@ -209,11 +209,11 @@ func (s *Store) RecordQueued(ctx context.Context, key model.ImageKey, attempt in
 	recorded := false
 	err := s.write(ctx, "record the start of an attempt", func(tx *txn) error {
 		platform := key.Platform.String()
-		result := tx.Exec("UPDATE images SET queued = ? WHERE image_id = ? AND platform = ? AND attempts = ? AND queued <= ? AND state IN ?",
+		queued, err := tx.Change("UPDATE images SET queued = ? WHERE image_id = ? AND platform = ? AND attempts = ? AND queued <= ? AND state IN ?",
 			attempt+1, key.ImageID, platform, attempt, attempt, []string{string(store.StatePending), string(store.StateFailed)})
-		recorded = result.RowsAffected == 1
-		if result.Error != nil || !recorded {
-			return result.Error
+		recorded = queued == 1
+		if err != nil || !recorded {
+			return err
 		}
 		return tx.event(store.EventImageQueued, key.ImageID, platform, store.QueuedEvent{Attempt: attempt})
 	})

@@ -196,16 +196,15 @@ func (s *Store) RecordFailure(ctx context.Context, key model.ImageKey, attempt i
 	recorded := false
 	message := sqldb.Truncate(outcome.Message, maxMessage)
 	err := s.write(ctx, "record a failed attempt", func(tx *txn) error {
-		result := tx.Exec(`UPDATE images SET state = ?, attempts = ?, reason = ?, message = ?, next_attempt_at = ?
+		failed, err := tx.Change(`UPDATE images SET state = ?, attempts = ?, reason = ?, message = ?, next_attempt_at = ?
 			WHERE image_id = ? AND platform = ? AND attempts = ? AND state IN ?`,
 			string(store.StateFailed), attempt+1, string(outcome.Reason), message, micros(next),
 			key.ImageID, key.Platform.String(), attempt, []string{string(store.StatePending), string(store.StateFailed)})
-		recorded = result.RowsAffected == 1
-		if result.Error != nil {
-			return result.Error
+		recorded = failed == 1
+		if err != nil {
+			return err
 		}
 		if !recorded {
-			var err error
 			recorded, err = failRecatalog(tx, key, attempt, next)
 			return err
 		}
@@ -226,12 +225,11 @@ func (s *Store) RecordFailure(ctx context.Context, key model.ImageKey, attempt i
 func (s *Store) EndAttempt(ctx context.Context, key model.ImageKey, attempt int, next time.Time) (bool, error) {
 	ended := false
 	err := s.write(ctx, "end an attempt", func(tx *txn) error {
-		result := tx.Exec("UPDATE images SET attempts = ?, next_attempt_at = ? WHERE image_id = ? AND platform = ? AND attempts = ? AND state IN ?",
+		changed, err := tx.Change("UPDATE images SET attempts = ?, next_attempt_at = ? WHERE image_id = ? AND platform = ? AND attempts = ? AND state IN ?",
 			attempt+1, micros(next), key.ImageID, key.Platform.String(), attempt, []string{string(store.StatePending), string(store.StateFailed)})
-		if ended = result.RowsAffected == 1; result.Error != nil || ended {
-			return result.Error
+		if ended = changed == 1; err != nil || ended {
+			return err
 		}
-		var err error
 		ended, err = failRecatalog(tx, key, attempt, next)
 		return err
 	})

@@ -404,11 +404,11 @@ func (w *answerWriter) insertFindings() error {
 func (w *answerWriter) updateQueue(ids []int64) error {
 	switch {
 	case w.target == w.next:
-		done := w.Exec("DELETE FROM rematch_queue WHERE package_pk IN ?", ids)
-		if done.Error != nil || done.RowsAffected == 0 {
-			return done.Error
+		done, err := w.Change("DELETE FROM rematch_queue WHERE package_pk IN ?", ids)
+		if err != nil || done == 0 {
+			return err
 		}
-		return w.Execute("UPDATE generations SET matched = matched + ? WHERE number = ?", done.RowsAffected, w.next)
+		return w.Execute("UPDATE generations SET matched = matched + ? WHERE number = ?", done, w.next)
 	case w.next != 0:
 		return w.queue(w.next, ids)
 	default:
@@ -420,12 +420,12 @@ func (w *answerWriter) updateQueue(ids []int64) error {
 func (t *txn) queue(next int64, ids []int64) error {
 	var added int64
 	for part := range slices.Chunk(ids, sqldb.MaxIn) {
-		queued := t.Exec(`INSERT INTO rematch_queue (package_pk) SELECT p.id FROM packages p WHERE p.id IN ?
+		queued, err := t.Change(`INSERT INTO rematch_queue (package_pk) SELECT p.id FROM packages p WHERE p.id IN ?
 			AND NOT EXISTS (SELECT 1 FROM rematch_queue q WHERE q.package_pk = p.id)`, part)
-		if queued.Error != nil {
-			return queued.Error
+		if err != nil {
+			return err
 		}
-		added += queued.RowsAffected
+		added += queued
 	}
 	if added == 0 {
 		return nil

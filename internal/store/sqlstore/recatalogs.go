@@ -131,10 +131,10 @@ func lacksFiles(tx *txn, image int64, sbom store.SBOM) (bool, error) {
 
 // failRecatalog ends an attempt to catalog an image again, and reports whether it was the current one.
 func failRecatalog(tx *txn, key model.ImageKey, attempt int, next time.Time) (bool, error) {
-	result := tx.Exec(`UPDATE images SET attempts = ?, next_attempt_at = ? WHERE image_id = ? AND platform = ? AND attempts = ? AND state IN ?
+	failed, err := tx.Change(`UPDATE images SET attempts = ?, next_attempt_at = ? WHERE image_id = ? AND platform = ? AND attempts = ? AND state IN ?
 		AND id IN (SELECT image_pk FROM recatalogs WHERE is_open = 1)`, attempt+1, micros(next), key.ImageID, key.Platform.String(), attempt,
 		[]string{string(store.StateCataloged), string(store.StateScanned)})
-	return result.RowsAffected == 1, result.Error
+	return failed == 1, err
 }
 
 // RecatalogedImages implements store.ResultSets. limit is cut to store.MaxKeys.

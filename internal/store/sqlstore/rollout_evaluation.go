@@ -161,9 +161,9 @@ func (j *evaluation) count(rows *sql.Rows) (err error) {
 
 // recordEvaluation keeps what a rollout did and tells of it, unless somebody else was faster. What was evaluated is reported at the workload.
 func recordEvaluation(tx *txn, id int64, j *evaluation) (bool, error) {
-	taken := tx.Exec("DELETE FROM rollout_queue WHERE rollout_id = ? AND stage = ?", id, stageWaiting)
-	if taken.Error != nil || taken.RowsAffected == 0 {
-		return false, taken.Error
+	taken, err := tx.Change("DELETE FROM rollout_queue WHERE rollout_id = ? AND stage = ?", id, stageWaiting)
+	if err != nil || taken == 0 {
+		return false, err
 	}
 	values := []any{id, tx.now, string(j.state)}
 	for _, part := range []any{j.opened, j.closed, j.worst} {

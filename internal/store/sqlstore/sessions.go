@@ -82,10 +82,10 @@ func (s *Store) UpdateSession(ctx context.Context, session store.Session) (updat
 		return false, fmt.Errorf("%s: %w", what, err)
 	}
 	err = s.write(ctx, what, func(tx *txn) error {
-		result := tx.Exec("UPDATE sessions SET content = ?, refresh_at = ?, expires_at = ?, version = version + 1 WHERE id = ? AND version = ?",
+		changed, err := tx.Change("UPDATE sessions SET content = ?, refresh_at = ?, expires_at = ?, version = version + 1 WHERE id = ? AND version = ?",
 			session.Content, micros(session.RefreshAt), micros(session.ExpiresAt), session.ID, session.Version)
-		updated = result.RowsAffected == 1
-		return result.Error
+		updated = changed == 1
+		return err
 	})
 	return updated, err
 }

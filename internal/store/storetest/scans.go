@@ -31,7 +31,7 @@ func (f *fixture) pauses(t *testing.T) []store.RegistryPause {
 	t.Helper()
 	pauses, err := f.RegistryPauses(t.Context())
 	if err != nil {
-		t.Fatalf("RegistryHolds: %v", err)
+		t.Fatalf("RegistryPauses: %v", err)
 	}
 	return pauses
 }
