@@ -28,7 +28,7 @@ var (
 		"Images of a Scanner that wait to be scanned.", []string{"scanner_namespace", "scanner"}, nil)
 	slotsDesc = prometheus.NewDesc(namespace+"_scan_slots",
 		"Maximum concurrent scans of all Scanners (total) and running scans (used).", []string{"kind"}, nil)
-	holdsDesc = prometheus.NewDesc(namespace+"_registries_held",
+	pausedDesc = prometheus.NewDesc(namespace+"_registries_paused",
 		"Registries that requested a pause.", nil, nil)
 )
 
@@ -52,9 +52,9 @@ type Scans struct {
 
 	mu       sync.Mutex
 	scanners map[types.NamespacedName]Scanner
-	// used, total and held are shown once they are known.
-	known             bool
-	used, total, held int
+	// used, total and paused are shown once they are known.
+	known               bool
+	used, total, paused int
 	// counted are the attempts that succeeded and are counted.
 	counted map[string]bool
 }
@@ -92,10 +92,10 @@ func (s *Scans) Forget(scannerNamespace, name string) {
 }
 
 // Slots shows how many scans run and may run, and how many registries are left alone.
-func (s *Scans) Slots(used, total, held int) {
+func (s *Scans) Slots(used, total, paused int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.known, s.used, s.total, s.held = true, used, total, held
+	s.known, s.used, s.total, s.paused = true, used, total, paused
 }
 
 // Failed counts an attempt that failed.
@@ -118,7 +118,7 @@ func (s *Scans) Repaired(kind string) { s.repairs.WithLabelValues(kind).Inc() }
 
 // Describe implements prometheus.Collector.
 func (s *Scans) Describe(ch chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{coverageDesc, containersDesc, findingsDesc, exploitedDesc, fixableDesc, runningDesc, queuedDesc, slotsDesc, holdsDesc} {
+	for _, desc := range []*prometheus.Desc{coverageDesc, containersDesc, findingsDesc, exploitedDesc, fixableDesc, runningDesc, queuedDesc, slotsDesc, pausedDesc} {
 		ch <- desc
 	}
 }
@@ -146,6 +146,6 @@ func (s *Scans) Collect(ch chan<- prometheus.Metric) {
 	if s.known {
 		gauge(slotsDesc, float64(s.used), "used")
 		gauge(slotsDesc, float64(s.total), "total")
-		gauge(holdsDesc, float64(s.held))
+		gauge(pausedDesc, float64(s.paused))
 	}
 }

@@ -53,7 +53,7 @@ func TestScans(t *testing.T) {
 	scans.Repaired("pods")
 	expect("slots and counters", `
 		scanner_operator_cache_repairs_total{kind="pods"}=1
-		scanner_operator_registries_held=1
+		scanner_operator_registries_paused=1
 		scanner_operator_scan_attempts_total{outcome="OutOfMemory"}=1
 		scanner_operator_scan_attempts_total{outcome="Succeeded"}=3
 		scanner_operator_scan_slots{kind="total"}=10

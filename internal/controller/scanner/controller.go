@@ -235,12 +235,12 @@ func (r *Reconciler) recordFailure(ctx context.Context, scanner *scannerv1.Scann
 		}
 		image.SizeClass = next.raise
 	}
-	if next.hold != nil {
-		if err := r.Store.PauseRegistry(ctx, *next.hold); err != nil {
+	if next.pause != nil {
+		if err := r.Store.PauseRegistry(ctx, *next.pause); err != nil {
 			return fmt.Errorf("pause a registry: %w", err)
 		}
-		if before, held := v.holds[used]; !held || before.Until.Before(next.hold.Until) {
-			v.holds[used] = *next.hold
+		if before, paused := v.pauses[used]; !paused || before.Until.Before(next.pause.Until) {
+			v.pauses[used] = *next.pause
 		}
 	}
 	recorded, err := r.Store.RecordFailure(ctx, key, image.Attempts, outcome, next.at)

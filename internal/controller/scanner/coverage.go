@@ -148,7 +148,7 @@ func (r *Reconciler) showMetrics(scanner *scannerv1.Scanner, v *observed, p plan
 	}
 	shown.Exploited, shown.Fixable = findings.KEV, findings.Fixable
 	r.Metrics.Show(scanner.Namespace, scanner.Name, shown)
-	r.Metrics.Slots(len(v.active)+len(p.start), r.Limits.Scans, len(v.holds))
+	r.Metrics.Slots(len(v.active)+len(p.start), r.Limits.Scans, len(v.pauses))
 	succeeded := map[string]bool{}
 	for name, attempt := range v.attempts {
 		if attempt.Done && attempt.Outcome.Succeeded() {

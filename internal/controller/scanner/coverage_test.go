@@ -73,14 +73,14 @@ func TestExplain(t *testing.T) {
 		},
 		"no repository": {inventory.Container{Key: model.ImageKey{ImageID: "sha256:1"}}, pending, nil, plan{}, coverage.Advice("NotPullable"), time.Time{}},
 		"failed":        {inventory.Container{Key: key}, failed, nil, plan{}, "the node is full", now},
-		"failed, registry held": {
-			inventory.Container{Key: key}, failed, nil, plan{waits: map[model.ImageKey]wait{key: {why: "held", until: later}}}, "the node is full", later,
+		"failed, registry paused": {
+			inventory.Container{Key: key}, failed, nil, plan{waits: map[model.ImageKey]wait{key: {why: "paused", until: later}}}, "the node is full", later,
 		},
 		"waits": {
 			inventory.Container{Key: key}, pending, nil, plan{waits: map[model.ImageKey]wait{key: {why: waitsOperator}}}, waitsOperator, time.Time{},
 		},
 		"waits for a registry": {
-			inventory.Container{Key: key}, pending, nil, plan{waits: map[model.ImageKey]wait{key: {why: "held", until: later}}}, "held", later,
+			inventory.Container{Key: key}, pending, nil, plan{waits: map[model.ImageKey]wait{key: {why: "paused", until: later}}}, "paused", later,
 		},
 		"runs":        {inventory.Container{Key: key}, pending, running(model.Outcome{}), plan{}, "scan is running", time.Time{}},
 		"starts":      {inventory.Container{Key: key}, pending, nil, plan{start: []scanjob.Request{{Key: key}}}, "scan is running", time.Time{}},
@@ -92,7 +92,7 @@ func TestExplain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			v := &observed{containers: []inventory.Container{tt.container}, images: map[model.ImageKey]store.Image{key: tt.image}, active: tt.active}
 			if w := tt.plan.waits[key]; !w.until.IsZero() {
-				v.holds = map[credential]store.RegistryPause{v.credentialOf(key, tt.container.Namespace): {Until: w.until}}
+				v.pauses = map[credential]store.RegistryPause{v.credentialOf(key, tt.container.Namespace): {Until: w.until}}
 			}
 			got := coverageOf(v, tt.plan)[0]
 			if got.Message != tt.message || !got.NextAttempt.Equal(tt.next) || got.Message == "" {

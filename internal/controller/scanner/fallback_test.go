@@ -160,7 +160,7 @@ func TestFallbacksAreBounded(t *testing.T) {
 
 // A registry that paused or that is busy keeps no scan waiting that does not ask it.
 func TestVolumesDoNotWaitForRegistries(t *testing.T) {
-	w := newWorld().runs("a", store.ImageState{State: store.StatePending}).on(scannerWith(nil), nodeNamed("a", nil)).elsewhere("r.example", 4).held(time.Hour, "", "ns-a")
+	w := newWorld().runs("a", store.ImageState{State: store.StatePending}).on(scannerWith(nil), nodeNamed("a", nil)).elsewhere("r.example", 4).paused(time.Hour, "", "ns-a")
 	p := makePlan(scannerWith(nil), w.observed, Limits{Scans: 10, PerRegistry: 4, PerNode: 1}, Recatalog{}, now)
 	if len(p.start) != 1 || p.start[0].Volume == nil {
 		t.Errorf("started %+v, waiting for %+v", p.start, p.waits)

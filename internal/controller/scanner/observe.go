@@ -43,8 +43,8 @@ type observed struct {
 	attempts map[string]Attempt
 	// active are the attempts that are under way, of all Scanners.
 	active []Attempt
-	// holds are the paused registries.
-	holds map[credential]store.RegistryPause
+	// pauses are those of registries.
+	pauses map[credential]store.RegistryPause
 	// operator is the namespace of the operator.
 	operator string
 	// keys is what wanted returns, results what coverage does.
@@ -125,7 +125,7 @@ func (r *Reconciler) observe(ctx context.Context, scanner *scannerv1.Scanner) (*
 	v.beyond, v.images, v.attempts = within.beyond, images, attempts
 	v.active, v.queues, v.operator = active(attempts), &r.queues, r.Namespace
 	v.found = found{within.namespaces, set(wanted), read, v.reads}
-	if v.holds, err = r.holds(ctx); err != nil {
+	if v.pauses, err = r.registryPauses(ctx); err != nil {
 		return nil, err
 	}
 	v.build, v.hasBuild = r.Databases.Build()
@@ -145,17 +145,17 @@ func active(attempts map[string]Attempt) []Attempt {
 	return active
 }
 
-// holds reads the paused registries.
-func (r *Reconciler) holds(ctx context.Context) (map[credential]store.RegistryPause, error) {
+// registryPauses reads the paused registries.
+func (r *Reconciler) registryPauses(ctx context.Context) (map[credential]store.RegistryPause, error) {
 	list, err := r.Store.RegistryPauses(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the paused registries: %w", err)
 	}
-	holds := make(map[credential]store.RegistryPause, len(list))
-	for _, hold := range list {
-		holds[credential{hold.Host, hold.Namespace}] = hold
+	pauses := make(map[credential]store.RegistryPause, len(list))
+	for _, pause := range list {
+		pauses[credential{pause.Host, pause.Namespace}] = pause
 	}
-	return holds, nil
+	return pauses, nil
 }
 
 // wanted lists the images to catalog, each once.

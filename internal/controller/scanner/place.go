@@ -130,13 +130,13 @@ func (v *observed) places(key model.ImageKey) (namespaces []string, paused time.
 	}
 	for i := range all {
 		namespace := all[(v.images[key].Attempts+i)%len(all)]
-		hold, held := v.holds[v.credentialOf(key, v.jobNamespace(key, namespace))]
-		held = held && v.volume(key, namespace) == nil
+		pause, waits := v.pauses[v.credentialOf(key, v.jobNamespace(key, namespace))]
+		waits = waits && v.volume(key, namespace) == nil
 		switch {
-		case !held:
+		case !waits:
 			namespaces = append(namespaces, namespace)
-		case paused.IsZero() || hold.Until.Before(paused):
-			paused = hold.Until
+		case paused.IsZero() || pause.Until.Before(paused):
+			paused = pause.Until
 		}
 	}
 	if len(namespaces) > 0 {
@@ -208,7 +208,7 @@ func (v *observed) fallbacks(key model.ImageKey, workloads, namespace string) []
 			continue
 		}
 		at := model.ImageKey{ImageID: repository + "@" + key.Digest()}
-		if _, paused := v.holds[v.credentialOf(at, namespace)]; !paused && !at.Imported() {
+		if _, paused := v.pauses[v.credentialOf(at, namespace)]; !paused && !at.Imported() {
 			found = append(found, repository)
 		}
 	}

@@ -128,7 +128,7 @@ func TestFallbacksOfTheNamespace(t *testing.T) {
 			v.containers, v.home = containers, Home{Namespace: "operator"}
 			// The pause of another namespace's credential does not matter.
 			for host, namespace := range map[string]string{"paused.example": "", "b.example": "two", "of-secret.example": ""} {
-				v.holds[credential{host, namespace}] = store.RegistryPause{}
+				v.pauses[credential{host, namespace}] = store.RegistryPause{}
 			}
 			v.images[key] = store.Image{ImageState: store.ImageState{Key: key, Attempts: tt.attempts, Reason: tt.reason}}
 			if diff := cmp.Diff(tt.want, requestNext(scannerWith(nil), world{v}, key).Fallbacks); diff != "" {

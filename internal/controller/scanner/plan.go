@@ -19,8 +19,8 @@ const (
 	watchInterval = 30 * time.Second
 	// retryNode is when a node that is not known is looked for again.
 	retryNode = 5 * time.Second
-	// firstHold is the pause of a registry that does not request a duration.
-	firstHold = time.Minute
+	// firstPause is the pause of a registry that does not request a duration.
+	firstPause = time.Minute
 )
 
 // Limits limit the concurrent scans of all Scanners.
@@ -57,8 +57,8 @@ type retry struct {
 	at time.Time
 	// raise is the size class that the repository gets, empty when it stays.
 	raise model.SizeClass
-	// hold pauses the registry; nil for no pause.
-	hold *store.RegistryPause
+	// pause is that of the registry, nil for none.
+	pause *store.RegistryPause
 }
 
 // planRetry decides when the next attempt at an image is due, after one that ran in a size class. An attempt that ran out of memory is
@@ -83,9 +83,9 @@ func planRetry(
 	case outcome.Reason == model.ReasonRegistryRateLimited || outcome.RetryAfter > 0:
 		pause := min(outcome.RetryAfter, model.MaxRetryAfter)
 		if pause <= 0 {
-			pause = firstHold
+			pause = firstPause
 		}
-		r.hold = &store.RegistryPause{Host: used.host, Namespace: used.namespace, Until: now.Add(pause), Reason: outcome.Message}
+		r.pause = &store.RegistryPause{Host: used.host, Namespace: used.namespace, Until: now.Add(pause), Reason: outcome.Message}
 	}
 	return r
 }

@@ -32,7 +32,7 @@ func imageKey(name string) model.ImageKey {
 type world struct{ *observed }
 
 func newWorld() world {
-	return world{&observed{images: map[model.ImageKey]store.Image{}, attempts: map[string]Attempt{}, holds: map[credential]store.RegistryPause{}, operator: "operator", queues: &queues{}}}
+	return world{&observed{images: map[model.ImageKey]store.Image{}, attempts: map[string]Attempt{}, pauses: map[credential]store.RegistryPause{}, operator: "operator", queues: &queues{}}}
 }
 
 func (w world) runs(name string, state store.ImageState) world {
@@ -62,10 +62,10 @@ func (w world) elsewhere(registry string, count int) world {
 	return w
 }
 
-// held pauses the registry for a while, for the credentials of namespaces.
-func (w world) held(pause time.Duration, namespaces ...string) world {
+// paused pauses the registry for a while, for the credentials of namespaces.
+func (w world) paused(pause time.Duration, namespaces ...string) world {
 	for _, namespace := range namespaces {
-		w.holds[credential{"r.example", namespace}] = store.RegistryPause{Host: "r.example", Namespace: namespace, Until: now.Add(pause)}
+		w.pauses[credential{"r.example", namespace}] = store.RegistryPause{Host: "r.example", Namespace: namespace, Until: now.Add(pause)}
 	}
 	return w
 }
@@ -201,21 +201,21 @@ func TestMakePlan(t *testing.T) {
 			want{start: []string{"a"}, running: 1, queued: 1, next: scanjob.PodDelay},
 		},
 		"a registry that asked for it is left alone": {
-			wide, newWorld().runs("a", pending).runs("b", failed(-time.Second)).held(time.Minute, "ns-a", "ns-b"), want{queued: 2, next: time.Minute},
+			wide, newWorld().runs("a", pending).runs("b", failed(-time.Second)).paused(time.Minute, "ns-a", "ns-b"), want{queued: 2, next: time.Minute},
 		},
 		"a pause concerns the credentials of one namespace": {
-			wide, newWorld().runs("a", pending).runs("b", pending).held(time.Hour, "ns-a"),
+			wide, newWorld().runs("a", pending).runs("b", pending).paused(time.Hour, "ns-a"),
 			want{start: []string{"b"}, running: 1, queued: 1, next: scanjob.PodDelay},
 		},
 		"a pause of scans without credentials concerns no tenant": {
-			wide, newWorld().runs("a", pending).held(time.Hour, ""), want{start: []string{"a"}, running: 1, next: scanjob.PodDelay},
+			wide, newWorld().runs("a", pending).paused(time.Hour, ""), want{start: []string{"a"}, running: 1, next: scanjob.PodDelay},
 		},
 		"an image that runs elsewhere too is scanned there": {
-			wide, newWorld().runs("a", pending).also("a", "ns-other").held(time.Hour, "ns-a"),
+			wide, newWorld().runs("a", pending).also("a", "ns-other").paused(time.Hour, "ns-a"),
 			want{start: []string{"a in ns-other"}, running: 1, next: scanjob.PodDelay},
 		},
 		"of several pauses, the first to end counts": {
-			wide, newWorld().runs("a", pending).also("a", "ns-other").held(time.Hour, "ns-a").held(time.Minute, "ns-other"),
+			wide, newWorld().runs("a", pending).also("a", "ns-other").paused(time.Hour, "ns-a").paused(time.Minute, "ns-other"),
 			want{queued: 1, next: time.Minute},
 		},
 		"scans of pods that are gone take slots": {
@@ -324,19 +324,19 @@ func TestPlanRetry(t *testing.T) {
 		"raised in the meantime":       {model.SizeLarge, model.SizeMedium, model.Outcome{Reason: model.ReasonOutOfMemory}, retry{at: first}},
 		"the registry says how long": {
 			"", "", model.Outcome{Reason: model.ReasonRegistryRateLimited, Message: "429", RetryAfter: 10 * time.Minute},
-			retry{at: second, hold: &store.RegistryPause{Host: "r.example", Namespace: "shop", Until: now.Add(10 * time.Minute), Reason: "429"}},
+			retry{at: second, pause: &store.RegistryPause{Host: "r.example", Namespace: "shop", Until: now.Add(10 * time.Minute), Reason: "429"}},
 		},
 		"the registry says no more than that": {
 			"", "", model.Outcome{Reason: model.ReasonRegistryRateLimited},
-			retry{at: second, hold: &store.RegistryPause{Host: "r.example", Namespace: "shop", Until: now.Add(firstHold)}},
+			retry{at: second, pause: &store.RegistryPause{Host: "r.example", Namespace: "shop", Until: now.Add(firstPause)}},
 		},
 		"the registry is down for a while": {
 			"", "", model.Outcome{Reason: model.ReasonRegistryUnavailable, RetryAfter: time.Second},
-			retry{at: second, hold: &store.RegistryPause{Host: "r.example", Namespace: "shop", Until: now.Add(time.Second)}},
+			retry{at: second, pause: &store.RegistryPause{Host: "r.example", Namespace: "shop", Until: now.Add(time.Second)}},
 		},
 		"nobody is put off for a day": {
 			"", "", model.Outcome{Reason: model.ReasonRegistryRateLimited, RetryAfter: 24 * time.Hour},
-			retry{at: second, hold: &store.RegistryPause{Host: "r.example", Namespace: "shop", Until: now.Add(time.Hour)}},
+			retry{at: second, pause: &store.RegistryPause{Host: "r.example", Namespace: "shop", Until: now.Add(time.Hour)}},
 		},
 	}
 	for name, tt := range tests {

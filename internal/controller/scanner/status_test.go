@@ -75,10 +75,10 @@ func TestSetStatusReady(t *testing.T) {
 		"a failed image whose registry is paused longer than its backoff": {
 			scannerWith(nil), withBuild(newWorld().runs("a", store.ImageState{
 				State: store.StateFailed, Reason: model.ReasonRegistryRateLimited, NextAttempt: now.Add(-time.Second),
-			}).held(time.Hour, "ns-a")), scannerv1.Failed, "1 RegistryRateLimited",
+			}).paused(time.Hour, "ns-a")), scannerv1.Failed, "1 RegistryRateLimited",
 		},
 		"a new image whose registry is paused": {
-			scannerWith(nil), withBuild(newWorld().runs("a", store.ImageState{State: store.StatePending}).held(time.Hour, "ns-a")), scannerv1.Waiting, "their registry",
+			scannerWith(nil), withBuild(newWorld().runs("a", store.ImageState{State: store.StatePending}).paused(time.Hour, "ns-a")), scannerv1.Waiting, "their registry",
 		},
 	}
 	for name, tt := range tests {
