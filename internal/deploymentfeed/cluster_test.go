@@ -98,7 +98,7 @@ func (w *world) server(deployments *deploymentfeed.Feed) (*server.Server, error)
 	})
 }
 
-// listener is a client written from the document: it dials and reads messages.
+// listener is a client of the feed as users write it: it dials and reads messages.
 type listener struct {
 	*websocket.Conn
 	w *world

@@ -45,7 +45,7 @@ func (f *fixture) results() []scanResult {
 	return results
 }
 
-func TestDocumentsClient(t *testing.T) {
+func TestClientOfResults(t *testing.T) {
 	f := newFixture(t, nil)
 	if a := f.do(http.MethodGet, "/scan-results", ""); a.body != "[]\n" {
 		t.Errorf("no results: %q", a.body)

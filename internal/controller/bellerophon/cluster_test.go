@@ -107,7 +107,7 @@ func (w *world) meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: w.namespace, Name: name}
 }
 
-// sample reads the manifest of the document.
+// sample reads the sample manifest.
 func sample(t *testing.T) *stablev444beta989.BellerophonSimple {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join("..", "..", "..", "config", "samples", "stable_v444beta989_bellerophonsimple.yaml"))
@@ -121,7 +121,7 @@ func sample(t *testing.T) *stablev444beta989.BellerophonSimple {
 	return shero
 }
 
-// settle makes the hero of the document, and has all its instances run.
+// settle makes the hero of the sample manifest, and has all its instances run.
 func (w *world) settle(mutate ...func(*stablev444beta989.BellerophonSimple)) *stablev444beta989.BellerophonSimple {
 	w.t.Helper()
 	shero := sample(w.t)
@@ -205,8 +205,8 @@ func (w *world) children() map[string]client.Object {
 	}
 }
 
-// TestDocument applies the manifest of the document.
-func TestDocument(t *testing.T) {
+// TestSample applies the sample manifest.
+func TestSample(t *testing.T) {
 	w := newWorld(t)
 	shero := sample(t)
 	shero.Namespace = w.namespace

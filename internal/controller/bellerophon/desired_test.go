@@ -16,7 +16,7 @@ import (
 // TestManifests compares what sheroes are made of with testdata, word for word. The hash of what is applied is left out.
 func TestManifests(t *testing.T) {
 	tests := map[string]func(*stablev444beta989.BellerophonSimple){
-		"document.yaml": func(*stablev444beta989.BellerophonSimple) {},
+		"sample.yaml": func(*stablev444beta989.BellerophonSimple) {},
 		"storage.yaml": func(s *stablev444beta989.BellerophonSimple) {
 			s.Spec.Replicas, s.Spec.WingedHorseName = new(int32(0)), ""
 			s.Spec.Storage = &stablev444beta989.BellerophonSimpleStorage{

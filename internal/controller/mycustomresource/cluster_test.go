@@ -53,7 +53,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// samples makes the resources of the document.
+// samples makes the resources of the sample manifest.
 func (w *world) samples() {
 	w.t.Helper()
 	content, err := os.ReadFile(filepath.Join("..", "..", "..", "config", "samples", "poc_v1_mycustomresource.yaml"))
@@ -99,8 +99,8 @@ func (w *world) status(name string) func() string {
 	}
 }
 
-// TestDocument does what the document does.
-func TestDocument(t *testing.T) {
+// TestSample applies the sample manifest and changes it.
+func TestSample(t *testing.T) {
 	w := newWorld(t)
 	w.samples()
 	const first, second, lonely = "my-custom-resource-01", "my-custom-resource-02", "false: No pod named funny-joe exists."

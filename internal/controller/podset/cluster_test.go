@@ -198,8 +198,8 @@ func (s *site) patch(ps *appv1alpha1.PodSet, kind types.PatchType, patch string)
 	s.Expect(s.Patch(s.t.Context(), ps, client.RawPatch(kind, []byte(patch)))).To(gomega.Succeed())
 }
 
-// TestDocument does what the document does.
-func TestDocument(t *testing.T) {
+// TestSample applies the sample manifest and changes it.
+func TestSample(t *testing.T) {
 	s := newSite(t)
 	ps := s.sample()
 	for name, pod := range s.awaitReady(ps, 3) {
