@@ -65,7 +65,7 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M, code *int) (err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 25*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 80*time.Minute)
 	defer cancel()
 	if e2e.node, err = newNodeRegistries(ctx); err != nil {
 		return err

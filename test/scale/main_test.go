@@ -100,7 +100,7 @@ func TestMain(m *testing.M) {
 }
 
 func runTests(m *testing.M, code *int) (err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Minute)
 	defer cancel()
 	local, err := localcluster.Start(ctx, *clusterName, localcluster.Simulated)
 	if err != nil {

@@ -17,6 +17,8 @@ import (
 	"golang.org/x/oauth2"
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
+
+	"github.com/scanner-operator/scanner-operator/internal/truncate"
 )
 
 // Errors that callers tell apart with errors.Is.
@@ -210,7 +212,7 @@ const maxError = 300
 // short is an error with a text that fits into a line of the log.
 func short(err error) error {
 	if text := err.Error(); len(text) > maxError {
-		return fmt.Errorf("%.*q…", maxError, text)
+		return fmt.Errorf("%q", truncate.Ellipsis(text, maxError))
 	}
 	return err
 }
