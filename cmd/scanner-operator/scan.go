@@ -51,7 +51,7 @@ the official database of Grype first.
 The environment variable SCANNER_REGISTRIES says in JSON or YAML how to reach registries (proxy, mirrors, certificate authorities, plain HTTP), and the
 keys whose attested SBOMs are used instead of pulling images.
 
-With --vex, vulnerabilities that a VEX document declares as not_affected or fixed are suppressed: without --show-suppressed they are missing in the report (json
+With --vex, vulnerabilities that a VEX document declares as not_affected or fixed are suppressed: without --suppressed they are missing in the report (json
 always lists them), and they do not count for --fail-on.
 
 Exit codes: 0 on success, 1 on an error, 2 if a vulnerability has the severity of --fail-on or a higher one.`,

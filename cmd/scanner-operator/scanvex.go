@@ -27,17 +27,17 @@ type vexOptions struct {
 func (o *vexOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&o.files, "vex", nil,
 		"VEX document (OpenVEX, CSAF or CycloneDX, in JSON) whose statements suppress vulnerabilities. May be repeated")
-	flags.BoolVar(&o.showSuppressed, "show-suppressed", false,
+	flags.BoolVar(&o.showSuppressed, "suppressed", false,
 		"List suppressed vulnerabilities with status, justification and source: after the table, in sarif as suppressions, in cyclonedx-json as analysis, in csv in columns. json always contains them")
 }
 
 // read reads the documents. It returns nil when there is none.
 func (o *vexOptions) read(format report.Format) (*vex.Set, error) {
 	if o.showSuppressed && !report.ShowsSuppressed(format) {
-		return nil, fmt.Errorf("--show-suppressed does not support the output format %s; use another one", format)
+		return nil, fmt.Errorf("--suppressed does not support the output format %s; use another one", format)
 	}
 	if o.showSuppressed && len(o.files) == 0 {
-		return nil, errors.New("--show-suppressed requires --vex")
+		return nil, errors.New("--suppressed requires --vex")
 	}
 	if len(o.files) == 0 {
 		return nil, nil //nolint:nilnil // no document is no error

@@ -79,7 +79,7 @@ func TestScanVEX(t *testing.T) {
 	if err != nil || strings.Contains(table, "GHSA-jfh8-c2jp-5v3q") || !strings.Contains(table, "log4j-core") {
 		t.Errorf("%v: %s", err, table)
 	}
-	shown, _, err := runScan(t, dir, sbom, "--sample-database", "--vex", file, "--show-suppressed")
+	shown, _, err := runScan(t, dir, sbom, "--sample-database", "--vex", file, "--suppressed")
 	suppressed, found := strings.CutPrefix(shown, table)
 	if err != nil || !found || !strings.Contains(suppressed, "GHSA-jfh8-c2jp-5v3q") || !strings.Contains(suppressed, "not_affected") ||
 		!strings.Contains(suppressed, "Example") || strings.Contains(suppressed, "\x1b") {
@@ -132,8 +132,8 @@ func TestScanVEXErrors(t *testing.T) {
 		"missing file":              {[]string{"--vex", "nowhere.json"}, "--vex: open nowhere.json"},
 		"empty object":              {[]string{"--vex", good, "--vex", empty}, "empty.json: the VEX document cannot be read: its format is unknown"},
 		"too many":                  {strings.Fields(strings.Repeat("--vex "+good+" ", 101)), "101 documents are more than the limit of 100"},
-		"show without VEX":          {[]string{"--show-suppressed"}, "requires --vex"},
-		"show in SPDX":              {[]string{"--show-suppressed", "--vex", good, "-o", "spdx-json"}, "does not support the output format spdx-json"},
+		"show without VEX":          {[]string{"--suppressed"}, "requires --vex"},
+		"show in SPDX":              {[]string{"--suppressed", "--vex", good, "-o", "spdx-json"}, "does not support the output format spdx-json"},
 		"a directory":               {[]string{"--vex", t.TempDir()}, "is a directory"},
 		"an error before databases": {[]string{"--vex", empty, "--data-dir", "/nonexistent/x"}, "its format is unknown"},
 	} {
