@@ -89,7 +89,7 @@ func extractor(path string) func([]byte) ([]byte, error) {
 		return makefile
 	case ext == ".go" && has("api") && !has("server"):
 		return goComments
-	case ext == ".go" && (has("internal") || has("cmd")) && !has("storetest"):
+	case ext == ".go" && (has("internal") || has("cmd") || has("hack")) && !has("storetest"):
 		return goStrings
 	case (ext == ".yaml" || ext == ".tpl") && (has("openapi") || has("config") || has("charts")):
 		return yamlText
