@@ -27,15 +27,19 @@ for part in "${what[@]}"; do
 	home=$work/$part
 	mkdir -p "$home"
 	git clone --quiet --no-hardlinks "$root" "$home/scanner-operator"
+	# make test prints a table of its own steps.
 	case "$part" in
-	run) command=(make -C "$home/scanner-operator" run RUN_ARGS=-until=first-result) ;;
-	test) command=(make -C "$home/scanner-operator" test) ;;
+	run) steps=(ui build "run RUN_ARGS=-until=first-result") ;;
+	test) steps=(test) ;;
 	*) echo "cold.sh: unknown part $part: run or test" >&2 && exit 2 ;;
 	esac
-	status=0
-	{ time HOME=$home "${command[@]}" >&3 2>&4; } 3>&1 4>&2 2>"$work/figures" || status=$?
-	table+=$'\n'$(awk -v part="make $part" '{ printf "%-20s %8.0f %8.0f", part, $1, $2 + $3 }' "$work/figures")
-	((status == 0)) || failed=$status
+	for step in "${steps[@]}"; do
+		status=0
+		# shellcheck disable=SC2086 # A step is a target and its variables.
+		{ time HOME=$home make -C "$home/scanner-operator" $step >&3 2>&4; } 3>&1 4>&2 2>"$work/figures" || status=$?
+		table+=$'\n'$(awk -v step="make ${step%% *}" '{ printf "%-20s %8.0f %8.0f", step, $1, $2 + $3 }' "$work/figures")
+		((status == 0)) || { failed=$status && break; }
+	done
 done
 printf '\n%s\n' "$table"
 exit "$failed"
