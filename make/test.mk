@@ -7,14 +7,18 @@ TEST_STEPS := setup ui e2e -- lint verify test-integration -- test-ui scale-samp
 RACE       := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false
 # The hostile corpus, which "make hostile" runs: without the race detector, since parsers of others race when they panic.
 HOSTILE_TESTS := ^TestHostile
-# Long suites without concurrency, which "make parity" runs without the race detector.
-LONG_TESTS    := ^(TestFullEqualsIncremental|TestEveryKindOfChange|TestCompare)$$
+# Tests that kill or interrupt what they start, and those with much content. "make test-full" has them do so at every point.
+CRASH_TESTS   := TestKilledMigration|TestKilledProcessLosesNothing|TestKilledProcessLeavesOneResultSet|TestInterruptedDiscard|TestLargeContent|TestMigrationOfContent|TestKill
+# Long tests without concurrency, which "make parity" runs without the race detector.
+LONG_TESTS    := TestFullEqualsIncremental|TestEveryKindOfChange|TestCompare|TestVisible|$(CRASH_TESTS)
+# The suites of the store: the concurrent part with the race detector, and the whole of each without it.
+STORE_SUITES  := TestSQLite|TestPostgres|TestMySQL
 # Packages without concurrency: pure functions, programs that run other programs. All others are tested with the race detector.
-PLAIN      := api hack internal/coverage internal/inventory internal/model internal/report internal/scanjob internal/version test
+PLAIN      := api hack internal/coverage internal/decision internal/inventory internal/model internal/report internal/scanjob internal/version test
 PACKAGES    = $$($(GO) list ./... | grep -v '/test/parity$$')
 plain      := -E '^$(MODULE)/($(shell echo '$(PLAIN)' | tr ' ' '|'))(/|$$)'
 # The packages that take longest, which start first: the last to end would otherwise run alone.
-SLOW       := ./internal/setup ./internal/store/sqlstore ./internal/matching
+SLOW       := ./internal/setup/... ./internal/store/sqlstore ./internal/matching ./internal/server
 # Smaller binaries: the linker is a good part of what testing costs.
 GO_TEST    := $(GO) test -timeout 20m -ldflags=-w
 # Modules other than the main one that hold code of ours, and not only the pins of tools.
@@ -41,7 +45,7 @@ test-unit: ## Run the tests that need nothing but Go, without the race detector.
 test-integration: $(HELM) ## Run all Go tests, against a real kube-apiserver and etcd, with the race detector where there is concurrency.
 	assets=$$($(GO) run -C hack/devcluster . assets); export KUBEBUILDER_ASSETS="$$assets" HELM=$(HELM); \
 	$(GO_TEST) -skip '$(HOSTILE_TESTS)' $$($(GO) list ./... | grep $(plain) | grep -v '/test/parity$$'); \
-	CGO_ENABLED=1 $(GO_TEST) $(RACE) -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) -skip '$(HOSTILE_TESTS)|$(LONG_TESTS)' $(SLOW) $$($(GO) list ./... | grep -v $(plain)); \
+	CGO_ENABLED=1 $(GO_TEST) $(RACE) -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) -skip '$(HOSTILE_TESTS)|^($(LONG_TESTS))$$' $(SLOW) $$($(GO) list ./... | grep -v $(plain)); \
 	$(GO_TEST) -run '^TestMemoryOfUploads$$' ./internal/setup
 	@for module in $(MODULES); do \
 		echo "$$module:"; \
@@ -97,13 +101,12 @@ test-ui: ## Test the UI: types, unit tests, and in a browser, except for the hos
 
 .PHONY: parity
 parity: ## Compare our findings, and the difference of databases, with Grype's own on the same input, and stores with models.
-	$(GO) test -timeout 20m ./test/parity/...
-	$(GO) test -timeout 20m -run '$(LONG_TESTS)' ./internal/matching ./internal/vulndb
-	$(GO) test -timeout 20m -run '^(TestPostgres|TestMySQL)$$' ./internal/store/sqlstore
+	$(GO_TEST) ./test/parity/...
+	$(GO_TEST) -run '^($(LONG_TESTS)|$(STORE_SUITES))$$' ./internal/store/sqlstore ./internal/matching ./internal/vulndb
 
 .PHONY: test-full
 test-full: ## Run the random and crash tests in full, without the race detector (15 minutes on two processors).
-	$(GO) test -timeout 60m -run '^(TestKilledMigration|TestKilledProcessLosesNothing|TestKilledProcessLeavesOneResultSet|TestInterruptedDiscard|TestLargeContent|TestMigrationOfContent)$$' ./internal/store/sqlstore
+	SCANNER_TEST_FULL=1 $(GO) test -timeout 60m -run '^($(CRASH_TESTS))$$' ./internal/store/sqlstore
 	SCANNER_PARITY_RANDOM=700 $(GO) test -timeout 60m -run '^TestRandomParity$$' ./test/parity
 	$(GO) test -timeout 60m -run '^(TestFullEqualsIncremental|TestEveryKindOfChange|TestKill)$$' ./internal/matching
 

@@ -103,7 +103,7 @@ func TestFullEqualsIncremental(t *testing.T) {
 		"real":   {dbtest.Shared, 5, 0.01},
 	}
 	builds := uint64(2)
-	if storetest.UnderRace { // "make parity" goes through all at full speed.
+	if storetest.UnderRace { // "make parity" goes through all.
 		delete(databases, "real")
 		builds = 1
 	}

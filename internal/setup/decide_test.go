@@ -15,6 +15,7 @@ import (
 
 	scannerv1alpha1 "github.com/scanner-operator/scanner-operator/api/scanner/v1alpha1"
 	"github.com/scanner-operator/scanner-operator/internal/setup"
+	"github.com/scanner-operator/scanner-operator/internal/setup/setuptest"
 )
 
 // TestDecide decides through the API, with the rights that the chart gives to the operator and to users: the operator uses all that it has for
@@ -24,9 +25,9 @@ func TestDecide(t *testing.T) {
 	admin, c := strictCluster(t)
 	g, own := gomega.NewWithT(t), namespace(t, c)
 	values := "tls: {enabled: false}\ncontrollers: {scanner: false, podset: false, mycustomresource: false, bellerophonsimple: false, rollout: false}\n"
-	config, granted := installRights(t, admin, c, own, values)
-	asked := &usage{used: map[string]map[right]bool{}}
-	config.Wrap(asked.wrap)
+	config, granted := setuptest.InstallRights(t, admin, c, own, values)
+	asked := &setuptest.Usage{}
+	config.Wrap(asked.Wrap)
 	api, stop := startOperatorOn(t, config, own, t.TempDir(), func(o *setup.Options) {
 		o.WatchNamespaces, o.Controllers = nil, []string{setup.ControllerExceptions}
 		o.LeaderElection, o.WriteExceptions, o.TrustExceptionAuthors = true, true, true
@@ -104,15 +105,11 @@ func TestDecide(t *testing.T) {
 	g.Expect(status).To(gomega.Equal(http.StatusNoContent))
 
 	stop()
-	used := asked.in("")
+	used := asked.In("")
 	for granted := range granted[""] {
-		if granted.resource == "clustervulnerabilityexceptions" && !used[granted] {
+		if granted.Resource == "clustervulnerabilityexceptions" && !used[granted] {
 			t.Errorf("the operator has a right that nothing showed to be needed: %s", granted)
 		}
 	}
-	asked.mu.Lock()
-	defer asked.mu.Unlock()
-	for _, refused := range asked.refused {
-		t.Errorf("the operator may not %s", refused)
-	}
+	asked.CheckRefused(t)
 }

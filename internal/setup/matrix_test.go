@@ -22,7 +22,6 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/onsi/gomega"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -278,17 +277,6 @@ func matrixTokens(t *testing.T, c client.Client, ns string, own, other *batchv1.
 		otherPod:  podOfJob(t, c, other, scanjob.Audience),
 		expired:   expire(t, ours), wrongAudience: tokenOf(t, c, ns, editor, "vault"),
 	}
-}
-
-// tokenOf makes a token of a service account, for the API server without an audience.
-func tokenOf(t *testing.T, c client.Client, ns, account string, audiences ...string) string {
-	t.Helper()
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: audiences, ExpirationSeconds: new(int64(3600))}}
-	owner := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: account}}
-	if err := c.SubResource("token").Create(t.Context(), owner, request); err != nil {
-		t.Fatal(err)
-	}
-	return request.Status.Token
 }
 
 // expire makes of a token one that ended an hour ago, signed as the API server signs them.

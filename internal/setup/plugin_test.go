@@ -279,7 +279,7 @@ func TestKubectlPlugin(t *testing.T) {
 		}
 		for _, document := range []string{must("images", "-o", "json"), string(fromYAML)} {
 			var list struct {
-				Items []shownImage
+				Items []struct{ State string }
 				Total int
 			}
 			if err := json.Unmarshal([]byte(document), &list); err != nil || list.Total != 1 || len(list.Items) != 1 || list.Items[0].State != "Scanned" {

@@ -48,21 +48,36 @@ var signingKey string
 // server emulates its own and the three minor versions before: the APIs, the fields and the features that these have.
 const emulatedVersion = "KUBE_EMULATED_VERSION"
 
-// OwnersAreGuarded is the admission plugin that OpenShift has switched on: who sets an owner that blocks its deletion needs the right to
-// set finalizers of the owner.
-const OwnersAreGuarded = "OwnerReferencesPermissionEnforcement"
+// Option changes the configuration of an API server.
+type Option func(*envtest.APIServer)
 
-// Main runs the tests of a package with an API server that has all CRDs, if KUBEBUILDER_ASSETS names one, and admission plugins beside those
-// that are always there. It returns the exit code.
-func Main(m *testing.M, admission ...string) int {
+// OwnersAreGuarded switches on an admission plugin that OpenShift has switched on: who sets an owner that blocks its deletion needs the right to set
+// finalizers of the owner.
+func OwnersAreGuarded(server *envtest.APIServer) {
+	server.Configure().Append("enable-admission-plugins", "OwnerReferencesPermissionEnforcement")
+}
+
+// ListsBeforeWatches has caches list objects before they watch them, as with older API servers.
+func ListsBeforeWatches(server *envtest.APIServer) {
+	server.Configure().Append("feature-gates", "WatchList=false")
+}
+
+// newEnvironment returns an API server that has all CRDs. It has not been started.
+func newEnvironment(options []Option) *envtest.Environment {
+	env := &envtest.Environment{CRDDirectoryPaths: []string{filepath.Join(Root(), "config", "crd", "bases")}, ErrorIfCRDPathMissing: true}
+	for _, option := range options {
+		option(env.ControlPlane.GetAPIServer())
+	}
+	return env
+}
+
+// Main runs the tests of a package with an API server that has all CRDs, if KUBEBUILDER_ASSETS names one. It returns the exit code.
+func Main(m *testing.M, options ...Option) int {
 	flag.Parse()
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		return m.Run()
 	}
-	env := &envtest.Environment{CRDDirectoryPaths: []string{filepath.Join(root(), "config", "crd", "bases")}, ErrorIfCRDPathMissing: true}
-	for _, plugin := range admission {
-		env.ControlPlane.GetAPIServer().Configure().Append("enable-admission-plugins", plugin)
-	}
+	env := newEnvironment(options)
 	if version := os.Getenv(emulatedVersion); version != "" {
 		env.ControlPlane.GetAPIServer().Configure().Append("emulated-version", version)
 	}
@@ -80,8 +95,25 @@ func Main(m *testing.M, admission ...string) int {
 	return code
 }
 
-// root is the folder of the module, seen from the package whose tests run.
-func root() string {
+// Another starts an API server for one test, with all CRDs, and returns the way of an administrator to it. It ends with the test.
+func Another(t *testing.T, options ...Option) *rest.Config {
+	t.Helper()
+	Config(t)
+	env := newEnvironment(options)
+	config, err := env.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := env.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return config
+}
+
+// Root is the folder of the module, seen from the package whose tests run.
+func Root() string {
 	folder := "."
 	for range 10 {
 		if _, err := os.Stat(filepath.Join(folder, "go.mod")); err == nil {
@@ -212,7 +244,7 @@ type Writes struct {
 
 // Wrap lets requests through; it is a wrapper for rest.Config.Wrap.
 func (w *Writes) Wrap(next http.RoundTripper) http.RoundTripper {
-	return roundTripper(func(request *http.Request) (*http.Response, error) {
+	return RoundTripper(func(request *http.Request) (*http.Response, error) {
 		switch request.Method {
 		case http.MethodGet, http.MethodHead, http.MethodOptions:
 		default:
@@ -231,7 +263,8 @@ func (w *Writes) Seen() []string {
 	return slices.Clone(w.seen)
 }
 
-type roundTripper func(*http.Request) (*http.Response, error)
+// RoundTripper sends requests as the function does.
+type RoundTripper func(*http.Request) (*http.Response, error)
 
 // RoundTrip implements http.RoundTripper.
-func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
+func (f RoundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }

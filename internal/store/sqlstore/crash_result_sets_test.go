@@ -203,7 +203,7 @@ func TestKilledProcessLeavesOneResultSet(t *testing.T) {
 func killedProcessLeavesOneResultSet(t *testing.T, config Config) {
 	random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))
 	seen := map[string]int{}
-	for range unlessRace(crashRounds, 2) {
+	for range budget(crashRounds, 2) {
 		command, lines := child(t, "TestCrashResultSetsChild", config)
 		last := ""
 		// The child goes on while it is being killed, so the point is anywhere behind that line.

@@ -84,7 +84,7 @@ func TestKilledProcessLosesNothing(t *testing.T) { eachDatabase(t, killedProcess
 
 func killedProcessLosesNothing(t *testing.T, config Config) {
 	acknowledged := map[string]string{}
-	for round := range unlessRace(5, 2) {
+	for round := range budget(5, 2) {
 		command, lines := child(t, "TestCrashChild", config)
 		// Kill at another step each time.
 		for left := 10 + round; lines.Scan(); {

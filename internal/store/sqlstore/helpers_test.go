@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"io/fs"
 	"net/url"
+	"os"
 	"testing"
 
 	"github.com/glebarez/sqlite"
@@ -17,13 +18,24 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(dbserver.Main{M: m}) }
 
-// unlessRace is how often a test repeats something: often, or, under the race detector, less often. "make parity" runs these tests without
-// it.
-func unlessRace(often, less int) int {
+// fullEnv has the tests that kill and interrupt do so at every point, as "make test-full" does.
+const fullEnv = "SCANNER_TEST_FULL"
+
+// budget is how often a test repeats something: in full only where fullEnv asks for it.
+func budget(full, sample int) int {
+	if os.Getenv(fullEnv) == "" {
+		return sample
+	}
+	return full
+}
+
+// unlessRace is how large something is, or, under the race detector, how large it is without concurrency. "make parity" runs these tests without the
+// detector.
+func unlessRace(large, less int) int {
 	if storetest.UnderRace {
 		return less
 	}
-	return often
+	return large
 }
 
 func openAt(t *testing.T, path string) *Store {

@@ -45,7 +45,7 @@ func TestMigrationOfContent(t *testing.T) {
 		}
 		return got
 	}
-	for range unlessRace(2, 1) {
+	for range budget(2, 1) {
 		s := openAt(t, path)
 		for n, size := range sizes {
 			sbom, err := s.SBOM(t.Context(), store.AllNamespaces(), model.ImageKey{ImageID: fmt.Sprint("image-", n)})

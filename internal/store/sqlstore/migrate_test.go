@@ -102,7 +102,7 @@ func TestKilledMigration(t *testing.T) {
 		// MySQL has ten times as many migrations, since it cannot roll back a part of one.
 		requests, notes := 25, 1
 		if config.Type == sqldb.TypeMySQL {
-			requests, notes = unlessRace(requests, 150), unlessRace(notes, 8)
+			requests, notes = budget(requests, 150), budget(notes, 8)
 		}
 		t.Run("anywhere", func(t *testing.T) {
 			random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))

@@ -100,7 +100,7 @@ func (c *countdown) Now() time.Time {
 func TestInterruptedDiscard(t *testing.T) {
 	t.Parallel()
 	complete := false
-	for n := 1; !complete; n += unlessRace(1, 4) {
+	for n := 1; !complete; n += budget(1, 4) {
 		ticks := &countdown{}
 		s, err := Open(t.Context(), Config{DSN: migrated(t), Clock: ticks})
 		if err != nil {

@@ -103,23 +103,37 @@ func eachDatabase(t *testing.T, test func(t *testing.T, config Config)) {
 	eachServer(t, test)
 }
 
-// suite runs the whole suite, or, under the race detector, what is concurrent: all else is the same as for sqlite but for the driver.
-func suite(t *testing.T, name string) {
+// suite runs the whole suite, or, under the race detector, what is concurrent. "make parity" runs the whole one.
+func suite(t *testing.T, config func(t *testing.T) Config) {
 	t.Helper()
 	run := storetest.Run
 	if storetest.UnderRace {
 		run = storetest.RunConcurrent
 	}
 	run(t, func(t *testing.T, clk clock.PassiveClock) store.Store {
-		s := openWith(t, Config{Type: name, DSN: servers[name].migrated(t), Clock: clk, MaxOpenConns: 8})
+		config := config(t)
+		config.Clock = clk
+		s := openWith(t, config)
 		t.Cleanup(func() { checkHeld(t, s) })
 		return s
 	})
 }
 
-func TestPostgres(t *testing.T) { suite(t, sqldb.TypePostgres) }
+func TestSQLite(t *testing.T) {
+	suite(t, func(t *testing.T) Config { return Config{DSN: migrated(t)} })
+}
 
-func TestMySQL(t *testing.T) { suite(t, sqldb.TypeMySQL) }
+func TestPostgres(t *testing.T) { serverSuite(t, sqldb.TypePostgres) }
+
+func TestMySQL(t *testing.T) { serverSuite(t, sqldb.TypeMySQL) }
+
+func serverSuite(t *testing.T, name string) {
+	t.Helper()
+	suite(t, func(t *testing.T) Config {
+		t.Helper()
+		return Config{Type: name, DSN: servers[name].migrated(t), MaxOpenConns: 8}
+	})
+}
 
 func TestTwoStores(t *testing.T) {
 	for name, server := range servers {

@@ -34,6 +34,20 @@ func Sample(tb testing.TB) vulndb.Installed {
 	return out
 }
 
+// PutSample puts the installed sample database into the folder of a library, unless it is there, so that the library need not build it.
+func PutSample(tb testing.TB, dir string) {
+	tb.Helper()
+	sample, err := installSample()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	// The name of the folder tells the order of builds.
+	build := filepath.Join(dir, filepath.Base(filepath.Dir(sample.Dir)), filepath.Base(sample.Dir))
+	if err := os.CopyFS(build, sample.files); err != nil && !errors.Is(err, fs.ErrExist) {
+		tb.Fatal(err)
+	}
+}
+
 // installedSample is the installed sample database. Its files are in memory.
 type installedSample struct {
 	vulndb.Installed

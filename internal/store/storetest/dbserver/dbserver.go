@@ -44,14 +44,17 @@ type product interface {
 	ping(ctx context.Context, port int) error
 	// createDatabase makes an empty database and returns its DSN.
 	createDatabase(ctx context.Context, port int, name string) (string, error)
-	// copyDatabase makes a database with the tables, views and rows of a template, to which nobody is connected.
-	copyDatabase(ctx context.Context, port int, template, name string) (string, error)
+	// copier returns a function that makes databases with the tables, views and rows that a template has now. Nobody is connected to the template.
+	copier(ctx context.Context, port int, template string) (copier, error)
 	dropDatabase(ctx context.Context, port int, name string) error
 	// stopSignal ends the server in an orderly way without waiting for clients.
 	stopSignal() syscall.Signal
 	// killSignal ends it at once, so that it has to recover.
 	killSignal() syscall.Signal
 }
+
+// copier makes a database and returns its DSN.
+type copier func(ctx context.Context, name string) (string, error)
 
 // PostgreSQL returns the DSN of an empty database on the PostgreSQL server of this process. It is dropped after the test.
 func PostgreSQL(t testing.TB) string {
@@ -88,7 +91,7 @@ func (c *Template) MariaDB(t testing.TB) string {
 // template is that of one server.
 type template struct {
 	once sync.Once
-	name string
+	copy copier
 	err  error
 }
 
@@ -96,25 +99,27 @@ func (c *template) database(t testing.TB, s *shared, prepare func(ctx context.Co
 	t.Helper()
 	need(t, s.product)
 	c.once.Do(func() {
-		var server *Server
-		if c.name, server, c.err = s.next(); c.err != nil {
+		name, server, err := s.next()
+		if err != nil {
+			c.err = err
 			return
 		}
 		// It outlives the first test.
 		ctx, cancel := context.WithTimeout(context.Background(), prepareTimeout)
 		defer cancel()
-		dsn, err := s.createDatabase(ctx, server.port, c.name)
+		dsn, err := s.createDatabase(ctx, server.port, name)
 		if err == nil {
 			err = prepare(ctx, dsn)
+		}
+		if err == nil {
+			c.copy, err = s.copier(ctx, server.port, name)
 		}
 		c.err = err
 	})
 	if c.err != nil {
 		t.Fatalf("prepare a database on %s: %v", s.name(), c.err)
 	}
-	return s.make(t, func(ctx context.Context, port int, name string) (string, error) {
-		return s.copyDatabase(ctx, port, c.name, name)
-	})
+	return s.make(t, func(ctx context.Context, _ int, name string) (string, error) { return c.copy(ctx, name) })
 }
 
 // OwnPostgreSQL starts a server that the test may stop, kill and start again.

@@ -60,25 +60,28 @@ func (m mariaDB) createDatabase(ctx context.Context, port int, name string) (str
 	return m.config(port, name).FormatDSN(), m.run(ctx, port, "CREATE DATABASE "+name)
 }
 
-// copyDatabase sends all statements at once: MariaDB has no templates.
-func (m mariaDB) copyDatabase(ctx context.Context, port int, template, name string) (string, error) {
+// copier reads the statements that make a copy once: MariaDB has no templates. A copy sends all of them at once.
+func (m mariaDB) copier(ctx context.Context, port int, template string) (copier, error) {
 	source, err := m.open(port, template)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	statements, err := describe(ctx, source, template)
 	if err = firstOf(err, source.Close()); err != nil {
-		return "", err
+		return nil, err
 	}
-	if err := m.run(ctx, port, "CREATE DATABASE "+name); err != nil {
-		return "", err
-	}
-	target, err := m.open(port, name)
-	if err != nil {
-		return "", err
-	}
-	_, err = target.ExecContext(ctx, "SET foreign_key_checks = 0; "+strings.Join(statements, "; "))
-	return m.config(port, name).FormatDSN(), firstOf(err, target.Close())
+	all := "SET foreign_key_checks = 0; " + strings.Join(statements, "; ")
+	return func(ctx context.Context, name string) (string, error) {
+		if err := m.run(ctx, port, "CREATE DATABASE "+name); err != nil {
+			return "", err
+		}
+		target, err := m.open(port, name)
+		if err != nil {
+			return "", err
+		}
+		_, err = target.ExecContext(ctx, all)
+		return m.config(port, name).FormatDSN(), firstOf(err, target.Close())
+	}, nil
 }
 
 // describe returns the statements that make the tables, the views and the rows of a database in another one.
@@ -97,12 +100,21 @@ func describe(ctx context.Context, source *sql.DB, template string) (statements 
 			err = source.QueryRowContext(ctx, "SHOW CREATE VIEW "+name).Scan(&name, &statement, &ignored, &ignored)
 		} else {
 			err = source.QueryRowContext(ctx, "SHOW CREATE TABLE "+name).Scan(&name, &statement)
-			statement += fmt.Sprintf("; INSERT INTO %[1]s SELECT * FROM %[2]s.%[1]s", name, template)
 		}
 		if err != nil {
 			return nil, err
 		}
 		statements = append(statements, statement)
+		if kind == "VIEW" {
+			continue
+		}
+		var filled bool
+		if err := source.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM "+name+")").Scan(&filled); err != nil {
+			return nil, err
+		}
+		if filled {
+			statements = append(statements, fmt.Sprintf("INSERT INTO %[1]s SELECT * FROM %[2]s.%[1]s", name, template))
+		}
 	}
 	return statements, rows.Err()
 }

@@ -67,8 +67,10 @@ func (p postgres) createDatabase(ctx context.Context, port int, name string) (st
 	return p.dsn(port, name), p.run(ctx, port, "CREATE DATABASE "+name)
 }
 
-func (p postgres) copyDatabase(ctx context.Context, port int, template, name string) (string, error) {
-	return p.dsn(port, name), p.run(ctx, port, "CREATE DATABASE "+name+" TEMPLATE "+template+" STRATEGY file_copy")
+func (p postgres) copier(_ context.Context, port int, template string) (copier, error) {
+	return func(ctx context.Context, name string) (string, error) {
+		return p.dsn(port, name), p.run(ctx, port, "CREATE DATABASE "+name+" TEMPLATE "+template+" STRATEGY file_copy")
+	}, nil
 }
 
 func (p postgres) dropDatabase(ctx context.Context, port int, name string) error {

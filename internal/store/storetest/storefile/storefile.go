@@ -4,6 +4,7 @@ package storefile
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -33,13 +34,27 @@ var content = sync.OnceValues(func() (content []byte, err error) {
 // New returns the path of a new empty store, for sqlstore.Config.DSN, in a directory of the test.
 func New(t testing.TB) string {
 	t.Helper()
+	path := filepath.Join(t.TempDir(), "store.db")
+	Put(t, path)
+	return path
+}
+
+// Put makes an empty store in a file, unless it is there.
+func Put(t testing.TB, path string) {
+	t.Helper()
 	content, err := content()
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(t.TempDir(), "store.db")
-	if err := os.WriteFile(path, content, 0o600); err != nil {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return
+	}
+	if err == nil {
+		_, err = file.Write(content)
+		err = errors.Join(err, file.Close())
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
-	return path
 }

@@ -1,4 +1,4 @@
-package setup_test
+package scans
 
 import (
 	"bytes"
@@ -15,14 +15,18 @@ import (
 	"github.com/onsi/gomega"
 
 	"github.com/scanner-operator/scanner-operator/hack/sampleimages"
+	"github.com/scanner-operator/scanner-operator/internal/controller/controllertest"
 	"github.com/scanner-operator/scanner-operator/internal/setup"
+	"github.com/scanner-operator/scanner-operator/internal/setup/setuptest"
 )
 
 // program builds the operator: children run it.
 func program(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "scanner-operator")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", path, "../../cmd/scanner-operator")
+	// Without symbols, which take the linker most of its time.
+	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", path, "./cmd/scanner-operator")
+	build.Dir = controllertest.Root()
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the operator: %v\n%s", err, out)
@@ -54,11 +58,11 @@ func serveSample(t *testing.T, name string) string {
 
 // TestInProcess is what make run does: from a pod to a report and an announcement, without a Job.
 func TestInProcess(t *testing.T) {
-	c, g := needCluster(t), gomega.NewWithT(t)
-	amd64Node(t, c)
-	ns, data, executable := namespace(t, c), t.TempDir(), program(t)
+	c, g := setuptest.Cluster(t), gomega.NewWithT(t)
+	setuptest.Node(t, c)
+	ns, data, executable := setuptest.Namespace(t, c), t.TempDir(), program(t)
 	reference := serveSample(t, "samples/java-app")
-	api, _ := startOperator(t, ns, data, func(o *setup.Options) {
+	api, _ := setuptest.StartOperator(t, ns, data, func(o *setup.Options) {
 		o.Catalog, o.Auth, o.Executable = setup.CatalogInProcess, setup.AuthNone, executable
 	})
 	conn, res, err := websocket.DefaultDialer.DialContext(t.Context(), "ws"+strings.TrimPrefix(api, "http")+"/subscribe", nil)
@@ -68,12 +72,12 @@ func TestInProcess(t *testing.T) {
 	_ = res.Body.Close()
 	t.Cleanup(func() { _ = conn.Close() })
 
-	scanner := sampleScanner(t, ns)
-	create(t, c, scanner)
-	runningPod(t, c, ns, "java", reference)
+	scanner := setuptest.SampleScanner(t, ns)
+	setuptest.Create(t, c, scanner)
+	setuptest.RunningPod(t, c, ns, "java", reference)
 	registry, _, _ := strings.Cut(reference, "/")
 	missing := registry + "/samples/missing@sha256:" + strings.Repeat("0", 64)
-	runningPod(t, c, ns, "missing", missing)
+	setuptest.RunningPod(t, c, ns, "missing", missing)
 
 	if err := conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
@@ -87,7 +91,7 @@ func TestInProcess(t *testing.T) {
 		!bytes.Contains(results[0].Report.Vulnerabilities, []byte("CVE-2021-44228")) {
 		t.Errorf("scan results = %+v, want one with Log4Shell in CycloneDX 1.6", results)
 	}
-	g.Eventually(func() string { return ready(t.Context(), c, scanner) }, time.Minute, tick).Should(gomega.Equal("False/Failed"))
+	g.Eventually(func() string { return setuptest.Ready(t.Context(), c, scanner) }, time.Minute, tick).Should(gomega.Equal("False/Failed"))
 	g.Eventually(func() ([]os.DirEntry, error) { return os.ReadDir(filepath.Join(data, "scratch")) }, patience, tick).
 		Should(gomega.BeEmpty(), "the scratch folder is not emptied")
 }

@@ -1,4 +1,4 @@
-package setup_test
+package scans
 
 import (
 	"testing"
@@ -11,6 +11,7 @@ import (
 
 	appv1alpha1 "github.com/scanner-operator/scanner-operator/api/app/v1alpha1"
 	"github.com/scanner-operator/scanner-operator/internal/setup"
+	"github.com/scanner-operator/scanner-operator/internal/setup/setuptest"
 	"github.com/scanner-operator/scanner-operator/internal/store/storetest/dbserver"
 )
 
@@ -18,12 +19,12 @@ import (
 // Scanners continue when it is back.
 func TestDatabaseOutage(t *testing.T) {
 	t.Parallel()
-	c, g := needCluster(t), gomega.NewWithT(t)
-	amd64Node(t, c)
-	ns, server := namespace(t, c), dbserver.OwnPostgreSQL(t)
+	c, g := setuptest.Cluster(t), gomega.NewWithT(t)
+	setuptest.Node(t, c)
+	ns, server := setuptest.Namespace(t, c), dbserver.OwnPostgreSQL(t)
 	podSet := func(name string) {
 		t.Helper()
-		create(t, c, &appv1alpha1.PodSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}, Spec: appv1alpha1.PodSetSpec{Replicas: 2}})
+		setuptest.Create(t, c, &appv1alpha1.PodSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}, Spec: appv1alpha1.PodSetSpec{Replicas: 2}})
 		g.Eventually(func() ([]corev1.Pod, error) {
 			var pods corev1.PodList
 			err := c.List(t.Context(), &pods, client.InNamespace(ns), client.MatchingLabels{appv1alpha1.LabelApp: name})
@@ -32,13 +33,13 @@ func TestDatabaseOutage(t *testing.T) {
 	}
 	scanned := func(name, digest string) {
 		t.Helper()
-		runningPod(t, c, ns, name, imageID(name, digest))
-		g.Eventually(func() map[string]*batchv1.Job { return jobs(t.Context(), c, ns) }, patience, tick).Should(gomega.HaveKey(imageID(name, digest)))
+		setuptest.RunningPod(t, c, ns, name, setuptest.ImageID(name, digest))
+		g.Eventually(func() map[string]*batchv1.Job { return setuptest.Jobs(t.Context(), c, ns) }, patience, tick).Should(gomega.HaveKey(setuptest.ImageID(name, digest)))
 	}
 
 	server.Stop(t)
-	operator(t, ns, func(o *setup.Options) { o.DatabaseType, o.DSN = "postgres", server.DSN })
-	create(t, c, sampleScanner(t, ns))
+	setuptest.Operator(t, ns, func(o *setup.Options) { o.DatabaseType, o.DSN = "postgres", server.DSN })
+	setuptest.Create(t, c, setuptest.SampleScanner(t, ns))
 	podSet("before")
 	server.Start(t)
 	scanned("first", "a")

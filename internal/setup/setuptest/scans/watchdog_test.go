@@ -1,4 +1,4 @@
-package setup_test
+package scans
 
 import (
 	"encoding/json"
@@ -12,14 +12,13 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 	"github.com/scanner-operator/scanner-operator/internal/setup"
+	"github.com/scanner-operator/scanner-operator/internal/setup/setuptest"
 )
 
 // covered is a row of /api/v1/coverage.
@@ -56,59 +55,6 @@ func coverage(t *testing.T, api string) map[string]covered {
 	return found
 }
 
-// scanPod makes the pod of a scan Job, as the Job controller does, with a status that a kubelet would write.
-func scanPod(t *testing.T, c client.Client, job *batchv1.Job, mutate func(*corev1.PodStatus)) *corev1.Pod {
-	t.Helper()
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			GenerateName: job.Name + "-", Namespace: job.Namespace, Labels: job.Spec.Template.Labels,
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))},
-		},
-		Spec: job.Spec.Template.Spec,
-	}
-	pod.Spec.ServiceAccountName = "default"
-	create(t, c, pod)
-	mutate(&pod.Status)
-	if err := c.Status().Update(t.Context(), pod); err != nil {
-		t.Fatal(err)
-	}
-	return pod
-}
-
-// failJob is what the Job controller writes at the end.
-func failJob(t *testing.T, c client.Client, job *batchv1.Job, reason string, pods int32) {
-	t.Helper()
-	now := metav1.Now()
-	job.Status.StartTime, job.Status.Failed = &now, pods
-	for _, kind := range []batchv1.JobConditionType{batchv1.JobFailureTarget, batchv1.JobFailed} {
-		job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{
-			Type: kind, Status: corev1.ConditionTrue, Reason: reason, Message: reason, LastTransitionTime: now,
-		})
-	}
-	if err := c.Status().Update(t.Context(), job); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// scanEnded is the status of a scan pod that ended two minutes ago.
-func scanEnded(code int32, reason, message string) func(*corev1.PodStatus) {
-	return func(s *corev1.PodStatus) {
-		s.Phase = corev1.PodFailed
-		s.ContainerStatuses = []corev1.ContainerStatus{{Name: scanjob.ContainerName, State: corev1.ContainerState{
-			Terminated: &corev1.ContainerStateTerminated{
-				ExitCode: code, Reason: reason, Message: message, FinishedAt: metav1.NewTime(time.Now().Add(-2 * time.Minute)),
-			},
-		}}}
-	}
-}
-
-func remove(t *testing.T, c client.Client, obj client.Object) {
-	t.Helper()
-	if err := c.Delete(t.Context(), obj, client.GracePeriodSeconds(0), client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // ends are ways for a scan Job to end, and what is to be said of them. Each plays the kubelet and the Job controller.
 var ends = map[string]struct {
 	play            func(t *testing.T, c client.Client, job *batchv1.Job)
@@ -116,74 +62,74 @@ var ends = map[string]struct {
 }{
 	"told": {func(t *testing.T, c client.Client, job *batchv1.Job) {
 		t.Helper()
-		scanPod(t, c, job, scanEnded(1, "Error", `{"reason":"ImagePullDenied","message":"tried the pull credentials \"team\""}`))
-		failJob(t, c, job, "BackoffLimitExceeded", 1)
+		setuptest.ScanPod(t, c, job, setuptest.ScanEnded(1, "Error", `{"reason":"ImagePullDenied","message":"tried the pull credentials \"team\""}`))
+		setuptest.FailJob(t, c, job, "BackoffLimitExceeded", 1)
 	}, "ImagePullDenied", "team"},
 	"oom": {func(t *testing.T, c client.Client, job *batchv1.Job) {
 		t.Helper()
-		scanPod(t, c, job, scanEnded(137, "OOMKilled", ""))
-		failJob(t, c, job, "BackoffLimitExceeded", 1)
+		setuptest.ScanPod(t, c, job, setuptest.ScanEnded(137, "OOMKilled", ""))
+		setuptest.FailJob(t, c, job, "BackoffLimitExceeded", 1)
 	}, "OutOfMemory", "memory"},
 	"killed": {func(t *testing.T, c client.Client, job *batchv1.Job) {
 		t.Helper()
-		scanPod(t, c, job, scanEnded(137, "Error", ""))
-		failJob(t, c, job, "BackoffLimitExceeded", 1)
+		setuptest.ScanPod(t, c, job, setuptest.ScanEnded(137, "Error", ""))
+		setuptest.FailJob(t, c, job, "BackoffLimitExceeded", 1)
 	}, "OutOfMemory", "killed"},
 	"evicted": {func(t *testing.T, c client.Client, job *batchv1.Job) {
 		t.Helper()
-		scanPod(t, c, job, func(s *corev1.PodStatus) {
+		setuptest.ScanPod(t, c, job, func(s *corev1.PodStatus) {
 			s.Phase, s.Reason, s.Message = corev1.PodFailed, "Evicted", "Usage of EmptyDir volume \"scratch\" exceeds the limit"
 		})
-		failJob(t, c, job, "BackoffLimitExceeded", 1)
+		setuptest.FailJob(t, c, job, "BackoffLimitExceeded", 1)
 	}, "OutOfDisk", "evicted"},
 	"deadline": {func(t *testing.T, c client.Client, job *batchv1.Job) {
 		t.Helper()
-		pod := scanPod(t, c, job, func(s *corev1.PodStatus) { s.Phase = corev1.PodRunning })
-		remove(t, c, pod)
-		failJob(t, c, job, batchv1.JobReasonDeadlineExceeded, 1)
+		pod := setuptest.ScanPod(t, c, job, func(s *corev1.PodStatus) { s.Phase = corev1.PodRunning })
+		setuptest.Remove(t, c, pod)
+		setuptest.FailJob(t, c, job, batchv1.JobReasonDeadlineExceeded, 1)
 	}, "DeadlineExceeded", "deadline"},
 	"unschedulable": {func(t *testing.T, c client.Client, job *batchv1.Job) {
 		t.Helper()
-		scanPod(t, c, job, func(s *corev1.PodStatus) {
+		setuptest.ScanPod(t, c, job, func(s *corev1.PodStatus) {
 			s.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/3 nodes"}}
 		})
-		failJob(t, c, job, batchv1.JobReasonDeadlineExceeded, 1)
+		setuptest.FailJob(t, c, job, batchv1.JobReasonDeadlineExceeded, 1)
 	}, "Unschedulable", "0/3 nodes"},
 	"own-image": {func(t *testing.T, c client.Client, job *batchv1.Job) {
 		t.Helper()
-		scanPod(t, c, job, func(s *corev1.PodStatus) {
+		setuptest.ScanPod(t, c, job, func(s *corev1.PodStatus) {
 			s.ContainerStatuses = []corev1.ContainerStatus{{Name: scanjob.ContainerName, State: corev1.ContainerState{
 				Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "not found"},
 			}}}
 		})
-		failJob(t, c, job, batchv1.JobReasonDeadlineExceeded, 1)
+		setuptest.FailJob(t, c, job, batchv1.JobReasonDeadlineExceeded, 1)
 	}, "Unschedulable", "operator's own image"},
 	"pod-quota": {func(t *testing.T, c client.Client, job *batchv1.Job) {
 		t.Helper()
-		failJob(t, c, job, batchv1.JobReasonDeadlineExceeded, 0)
+		setuptest.FailJob(t, c, job, batchv1.JobReasonDeadlineExceeded, 0)
 	}, "Unschedulable", "created no pod"},
 	"job-deleted": {func(t *testing.T, c client.Client, job *batchv1.Job) {
 		t.Helper()
-		remove(t, c, job)
+		setuptest.Remove(t, c, job)
 	}, "CatalogFailed", "was deleted before it finished"},
 	"pod-deleted": {func(t *testing.T, c client.Client, job *batchv1.Job) {
 		t.Helper()
-		pod := scanPod(t, c, job, func(s *corev1.PodStatus) { s.Phase = corev1.PodRunning })
-		remove(t, c, pod)
-		failJob(t, c, job, "BackoffLimitExceeded", 1)
+		pod := setuptest.ScanPod(t, c, job, func(s *corev1.PodStatus) { s.Phase = corev1.PodRunning })
+		setuptest.Remove(t, c, pod)
+		setuptest.FailJob(t, c, job, "BackoffLimitExceeded", 1)
 	}, "CatalogFailed", "no longer exists"},
 	"preempted": {func(t *testing.T, c client.Client, job *batchv1.Job) {
 		t.Helper()
-		scanPod(t, c, job, func(s *corev1.PodStatus) {
-			scanEnded(1, "Error", `{"reason":"DeadlineExceeded","message":"told to end"}`)(s)
+		setuptest.ScanPod(t, c, job, func(s *corev1.PodStatus) {
+			setuptest.ScanEnded(1, "Error", `{"reason":"DeadlineExceeded","message":"told to end"}`)(s)
 			s.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler}}
 		})
-		failJob(t, c, job, "BackoffLimitExceeded", 1)
+		setuptest.FailJob(t, c, job, "BackoffLimitExceeded", 1)
 	}, "Unschedulable", "higher priority"},
 	// The pod of a node that is lost never goes, and the Job waits for it.
 	"node-lost": {func(t *testing.T, c client.Client, job *batchv1.Job) {
 		t.Helper()
-		scanPod(t, c, job, func(s *corev1.PodStatus) {
+		setuptest.ScanPod(t, c, job, func(s *corev1.PodStatus) {
 			s.Phase = corev1.PodRunning
 			s.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByTaintManager"}}
 		})
@@ -196,7 +142,7 @@ var ends = map[string]struct {
 	}, "CatalogFailed", "node of the scan pod was lost"},
 	"job-controller-lag": {func(t *testing.T, c client.Client, job *batchv1.Job) {
 		t.Helper()
-		scanPod(t, c, job, scanEnded(1, "Error", `{"reason":"ImageTooLarge","message":"9 GiB"}`))
+		setuptest.ScanPod(t, c, job, setuptest.ScanEnded(1, "Error", `{"reason":"ImageTooLarge","message":"9 GiB"}`))
 	}, "ImageTooLarge", "9 GiB"},
 	"overdue": {func(t *testing.T, c client.Client, job *batchv1.Job) {
 		t.Helper()
@@ -207,7 +153,7 @@ var ends = map[string]struct {
 	}, "DeadlineExceeded", "no longer waits for it"},
 	"not-delivered": {func(t *testing.T, c client.Client, job *batchv1.Job) {
 		t.Helper()
-		finish(t, c, job, batchv1.JobComplete)
+		setuptest.Finish(t, c, job, batchv1.JobComplete)
 	}, "UploadFailed", "did not reach"},
 }
 
@@ -215,24 +161,24 @@ var ends = map[string]struct {
 // none keeps its slot.
 func TestEveryEndOfAScanIsTold(t *testing.T) {
 	t.Parallel()
-	c, g := needCluster(t), gomega.NewWithT(t)
-	amd64Node(t, c)
-	ns := namespace(t, c)
-	api := operator(t, ns, func(o *setup.Options) {
+	c, g := setuptest.Cluster(t), gomega.NewWithT(t)
+	setuptest.Node(t, c)
+	ns := setuptest.Namespace(t, c)
+	api := setuptest.Operator(t, ns, func(o *setup.Options) {
 		o.Auth = setup.AuthNone
 		o.Scans.Concurrency, o.Scans.RegistryConcurrency = 100, 100
 	})
-	scanner := sampleScanner(t, ns)
+	scanner := setuptest.SampleScanner(t, ns)
 	scanner.Spec.Concurrency = new(int32(50))
-	create(t, c, scanner)
-	poke := runningPod(t, c, ns, "poke", "", func(p *corev1.Pod) { p.Labels = map[string]string{"ignore": "true"} })
+	setuptest.Create(t, c, scanner)
+	poke := setuptest.RunningPod(t, c, ns, "poke", "", func(p *corev1.Pod) { p.Labels = map[string]string{"ignore": "true"} })
 	number := 0
 	for name := range ends {
 		number++
-		runningPod(t, c, ns, name, imageID(name, fmt.Sprintf("%x", number%16)))
+		setuptest.RunningPod(t, c, ns, name, setuptest.ImageID(name, fmt.Sprintf("%x", number%16)))
 	}
-	g.Eventually(func() int { return len(jobs(t.Context(), c, ns)) }, patience, tick).Should(gomega.Equal(len(ends)))
-	for image, job := range jobs(t.Context(), c, ns) {
+	g.Eventually(func() int { return len(setuptest.Jobs(t.Context(), c, ns)) }, patience, tick).Should(gomega.Equal(len(ends)))
+	for image, job := range setuptest.Jobs(t.Context(), c, ns) {
 		name, _, _ := strings.Cut(strings.TrimPrefix(image, "r.example/"), "@")
 		ends[name].play(t, c, job)
 	}
@@ -249,35 +195,18 @@ func TestEveryEndOfAScanIsTold(t *testing.T) {
 			g.Expect(row.NextAttempt).To(gomega.BeTemporally(">", time.Now().Add(-time.Minute)), name)
 		}
 	}, patience, 4*tick).Should(gomega.Succeed())
-	g.Eventually(func() string { return ready(t.Context(), c, scanner) }, patience, tick).Should(gomega.Equal("False/Failed"))
+	g.Eventually(func() string { return setuptest.Ready(t.Context(), c, scanner) }, patience, tick).Should(gomega.Equal("False/Failed"))
 	g.Eventually(func() map[string]string {
-		return scanFailures(t, c, scanner)
+		return setuptest.ScanFailures(t, c, scanner)
 	}, patience, tick).Should(gomega.HaveLen(len(ends)), "an event on the Scanner for each")
-}
-
-// scanFailures returns the notes of events that scans failed, by image.
-func scanFailures(t *testing.T, c client.Client, scanner *scannerv1.Scanner) map[string]string {
-	t.Helper()
-	var list eventsv1.EventList
-	if err := c.List(t.Context(), &list, client.InNamespace(scanner.Namespace)); err != nil {
-		t.Fatal(err)
-	}
-	notes := map[string]string{}
-	for i := range list.Items {
-		e := &list.Items[i]
-		if e.Reason == "ScanFailed" && e.Type == corev1.EventTypeWarning && e.Regarding.UID == scanner.UID {
-			notes[strings.Fields(e.Note)[1]] = e.Note
-		}
-	}
-	return notes
 }
 
 // TestNamespacesThatTakeNoJobs has namespaces that refuse scan Jobs for every reason that the API server knows.
 func TestNamespacesThatTakeNoJobs(t *testing.T) {
 	t.Parallel()
-	c, g := needCluster(t), gomega.NewWithT(t)
-	amd64Node(t, c)
-	own, quota, policy, terminating, fine := namespace(t, c), namespace(t, c), namespace(t, c), namespace(t, c), namespace(t, c)
+	c, g := setuptest.Cluster(t), gomega.NewWithT(t)
+	setuptest.Node(t, c)
+	own, quota, policy, terminating, fine := setuptest.Namespace(t, c), setuptest.Namespace(t, c), setuptest.Namespace(t, c), setuptest.Namespace(t, c), setuptest.Namespace(t, c)
 	all := []string{own, quota, policy, terminating, fine}
 	forbidJobs(t, c, policy)
 	// A namespace controller would fill in the status.
@@ -285,7 +214,7 @@ func TestNamespacesThatTakeNoJobs(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: quota, Name: "no-jobs"},
 		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"count/jobs.batch": resource.MustParse("0")}},
 	}
-	create(t, c, limit)
+	setuptest.Create(t, c, limit)
 	limit.Status = corev1.ResourceQuotaStatus{Hard: limit.Spec.Hard, Used: limit.Spec.Hard}
 	if err := c.Status().Update(t.Context(), limit); err != nil {
 		t.Fatal(err)
@@ -296,14 +225,14 @@ func TestNamespacesThatTakeNoJobs(t *testing.T) {
 			t.Fatal(err)
 		}
 		// Without a pull secret, it would be scanned in the operator's namespace.
-		runningPod(t, c, ns, ns, imageID("in-"+ns, fmt.Sprint(i)), func(p *corev1.Pod) { p.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "registry"}} })
+		setuptest.RunningPod(t, c, ns, ns, setuptest.ImageID("in-"+ns, fmt.Sprint(i)), func(p *corev1.Pod) { p.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "registry"}} })
 	}
-	remove(t, c, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: terminating}})
-	api := operator(t, own, func(o *setup.Options) { o.Auth, o.WatchNamespaces = setup.AuthNone, all })
-	scanner := sampleScanner(t, own)
+	setuptest.Remove(t, c, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: terminating}})
+	api := setuptest.Operator(t, own, func(o *setup.Options) { o.Auth, o.WatchNamespaces = setup.AuthNone, all })
+	scanner := setuptest.SampleScanner(t, own)
 	scanner.Spec.Concurrency = new(int32(2))
 	scanner.Spec.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"take": own}}
-	create(t, c, scanner)
+	setuptest.Create(t, c, scanner)
 
 	g.Eventually(func(g gomega.Gomega) {
 		rows := coverage(t, api)
@@ -316,7 +245,7 @@ func TestNamespacesThatTakeNoJobs(t *testing.T) {
 			g.Expect(row.NextAttempt).To(gomega.BeTemporally(">", time.Now().Add(-time.Minute)))
 		}
 	}, patience, 4*tick).Should(gomega.Succeed())
-	g.Eventually(func() int { return len(jobs(t.Context(), c, fine)) }, patience, tick).Should(gomega.Equal(1), "others are not held up")
+	g.Eventually(func() int { return len(setuptest.Jobs(t.Context(), c, fine)) }, patience, tick).Should(gomega.Equal(1), "others are not held up")
 }
 
 // forbidJobs has the API server refuse Jobs in a namespace, and waits until it does.
@@ -324,7 +253,7 @@ func forbidJobs(t *testing.T, c client.Client, namespace string) {
 	t.Helper()
 	name := "no-scans-" + namespace
 	failure := admissionv1.Fail
-	create(t, c, &admissionv1.ValidatingAdmissionPolicy{
+	setuptest.Create(t, c, &admissionv1.ValidatingAdmissionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: admissionv1.ValidatingAdmissionPolicySpec{
 			FailurePolicy: &failure,
@@ -337,7 +266,7 @@ func forbidJobs(t *testing.T, c client.Client, namespace string) {
 			Validations: []admissionv1.Validation{{Expression: fmt.Sprintf("object.metadata.namespace != %q", namespace), Message: "no scans here, please"}},
 		},
 	})
-	create(t, c, &admissionv1.ValidatingAdmissionPolicyBinding{
+	setuptest.Create(t, c, &admissionv1.ValidatingAdmissionPolicyBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec:       admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}},
 	})
@@ -351,10 +280,10 @@ func forbidJobs(t *testing.T, c client.Client, namespace string) {
 // TestWhyContainersAreNotScanned shows every other reason of coverage on a real API server.
 func TestWhyContainersAreNotScanned(t *testing.T) {
 	t.Parallel()
-	c, g := needCluster(t), gomega.NewWithT(t)
-	amd64Node(t, c)
-	ns := namespace(t, c)
-	api := operator(t, ns, func(o *setup.Options) { o.Auth = setup.AuthNone })
+	c, g := setuptest.Cluster(t), gomega.NewWithT(t)
+	setuptest.Node(t, c)
+	ns := setuptest.Namespace(t, c)
+	api := setuptest.Operator(t, ns, func(o *setup.Options) { o.Auth = setup.AuthNone })
 	waiting := func(reason, message string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) { p.Annotations = map[string]string{"reason": reason, "message": message} }
 	}
@@ -369,14 +298,14 @@ func TestWhyContainersAreNotScanned(t *testing.T) {
 		"missing":    {"", waiting("ImagePullBackOff", "manifest unknown"), "Failed/ImageNotFound", "manifest unknown"},
 		"never":      {"", waiting("ErrImageNeverPull", "policy is Never"), "Failed/NotPullable", "Never"},
 		"by-hand":    {"sha256:" + strings.Repeat("1", 64), func(*corev1.Pod) {}, "Failed/NotPullable", "push it to a registry"},
-		"ignored":    {imageID("i", "2"), func(p *corev1.Pod) { p.Labels = map[string]string{"ignore": "true"} }, "Skipped/IgnoreLabel", "ignore label"},
-		"suspended":  {imageID("s", "3"), func(*corev1.Pod) {}, "Pending/NotCataloged", "suspended"},
+		"ignored":    {setuptest.ImageID("i", "2"), func(p *corev1.Pod) { p.Labels = map[string]string{"ignore": "true"} }, "Skipped/IgnoreLabel", "ignore label"},
+		"suspended":  {setuptest.ImageID("s", "3"), func(*corev1.Pod) {}, "Pending/NotCataloged", "suspended"},
 		"no-digest":  {"docker.io/library/app:latest", func(*corev1.Pod) {}, "Failed/NotPullable", "push it to a registry"},
 		"not-known":  {"", waiting("RegistryUnavailable", "down"), "Failed/RegistryUnavailable", "down"},
 		"no-content": {"", waiting("ErrImagePull", "no match for platform in manifest"), "Failed/PlatformMismatch", "platform"},
 	}
 	for name, tt := range tests {
-		pod := runningPod(t, c, ns, name, tt.imageID, tt.mutate)
+		pod := setuptest.RunningPod(t, c, ns, name, tt.imageID, tt.mutate)
 		if reason := pod.Annotations["reason"]; reason != "" {
 			pod.Status.ContainerStatuses[0].State.Waiting = &corev1.ContainerStateWaiting{Reason: reason, Message: pod.Annotations["message"]}
 			if err := c.Status().Update(t.Context(), pod); err != nil {
@@ -384,9 +313,9 @@ func TestWhyContainersAreNotScanned(t *testing.T) {
 			}
 		}
 	}
-	scanner := sampleScanner(t, ns)
+	scanner := setuptest.SampleScanner(t, ns)
 	scanner.Spec.Suspend = true
-	create(t, c, scanner)
+	setuptest.Create(t, c, scanner)
 	g.Eventually(func(g gomega.Gomega) {
 		rows := coverage(t, api)
 		for name, tt := range tests {
@@ -400,19 +329,19 @@ func TestWhyContainersAreNotScanned(t *testing.T) {
 // TestOneImageOnTwoPlatforms runs one index on nodes of two kinds.
 func TestOneImageOnTwoPlatforms(t *testing.T) {
 	t.Parallel()
-	c, g := needCluster(t), gomega.NewWithT(t)
-	amd64Node(t, c)
+	c, g := setuptest.Cluster(t), gomega.NewWithT(t)
+	setuptest.Node(t, c)
 	arm := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "arm", Labels: map[string]string{corev1.LabelArchStable: "arm64", corev1.LabelOSStable: "linux"}}}
 	if err := c.Create(t.Context(), arm); client.IgnoreAlreadyExists(err) != nil {
 		t.Fatal(err)
 	}
-	ns := namespace(t, c)
-	operator(t, ns, nil)
-	create(t, c, sampleScanner(t, ns))
-	app := imageID("app", "7")
+	ns := setuptest.Namespace(t, c)
+	setuptest.Operator(t, ns, nil)
+	setuptest.Create(t, c, setuptest.SampleScanner(t, ns))
+	app := setuptest.ImageID("app", "7")
 	for range 2 {
-		runningPod(t, c, ns, "", app, func(p *corev1.Pod) { p.GenerateName = "amd-" })
-		runningPod(t, c, ns, "", app, func(p *corev1.Pod) { p.GenerateName, p.Spec.NodeName = "arm-", "arm" })
+		setuptest.RunningPod(t, c, ns, "", app, func(p *corev1.Pod) { p.GenerateName = "amd-" })
+		setuptest.RunningPod(t, c, ns, "", app, func(p *corev1.Pod) { p.GenerateName, p.Spec.NodeName = "arm-", "arm" })
 	}
 	platforms := func() []string {
 		var list batchv1.JobList

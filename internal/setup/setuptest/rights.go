@@ -1,4 +1,4 @@
-package setup_test
+package setuptest
 
 import (
 	"bytes"
@@ -25,39 +25,29 @@ import (
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
-	"github.com/scanner-operator/scanner-operator/internal/setup"
+	"github.com/scanner-operator/scanner-operator/internal/controller/controllertest"
 )
 
-// right is something that one may do to objects of a kind.
-type right struct{ group, resource, verb string }
+// Right is something that one may do to objects of a kind.
+type Right struct{ Group, Resource, Verb string }
 
-func (r right) String() string { return r.verb + " " + r.resource + "." + r.group }
+func (r Right) String() string { return r.Verb + " " + r.Resource + "." + r.Group }
 
-// seldom are rights that no run of this test is sure to use, and what shows that they are needed.
-var seldom = map[right]string{
-	{"scanner.zoltankerezsi.xyz", "scanners/finalizers", "update"}: "the API server asks itself whether a Job may have an owner that blocks its deletion",
-	{"events.k8s.io", "events", "patch"}:                           "the same event is counted when it comes again before the Scanner has changed",
-}
-
-// clusterWide are resources without a namespace.
-var clusterWide = map[string]bool{"nodes": true, "namespaces": true}
-
-// usage is what an operator asked of the API server.
-type usage struct {
+// Usage is what an operator asked of the API server. Its Wrap is for the configuration of the operator's client.
+type Usage struct {
 	mu sync.Mutex
 	// used holds, by namespace, the rights that a request needed.
-	used map[string]map[right]bool
-	// refused are requests that the API server did not allow.
+	used    map[string]map[Right]bool
 	refused []string
 	audits  int
 }
 
 var requestInfos = apirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
 
-func (u *usage) wrap(next http.RoundTripper) http.RoundTripper {
-	return roundTripper(func(request *http.Request) (*http.Response, error) {
+// Wrap lets requests through; it is a wrapper for rest.Config.Wrap.
+func (u *Usage) Wrap(next http.RoundTripper) http.RoundTripper {
+	return controllertest.RoundTripper(func(request *http.Request) (*http.Response, error) {
 		response, err := next.RoundTrip(request)
 		info, parseErr := requestInfos.NewRequestInfo(request)
 		if parseErr != nil {
@@ -75,10 +65,13 @@ func (u *usage) wrap(next http.RoundTripper) http.RoundTripper {
 		if info.Subresource != "" {
 			resource += "/" + info.Subresource
 		}
-		if u.used[info.Namespace] == nil {
-			u.used[info.Namespace] = map[right]bool{}
+		if u.used == nil {
+			u.used = map[string]map[Right]bool{}
 		}
-		u.used[info.Namespace][right{info.APIGroup, resource, info.Verb}] = true
+		if u.used[info.Namespace] == nil {
+			u.used[info.Namespace] = map[Right]bool{}
+		}
+		u.used[info.Namespace][Right{info.APIGroup, resource, info.Verb}] = true
 		if resource == "jobs" && request.URL.Query().Get("limit") == "500" {
 			u.audits++
 		}
@@ -86,26 +79,44 @@ func (u *usage) wrap(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// in returns the rights that requests needed in a namespace.
-func (u *usage) in(namespace string) map[right]bool {
+// In returns the rights that requests needed in a namespace, or, for "", in the whole cluster.
+func (u *Usage) In(namespace string) map[Right]bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return maps.Clone(u.used[namespace])
 }
 
-func (u *usage) audited() int {
+// Namespaces lists the namespaces of requests, with "" for the whole cluster.
+func (u *Usage) Namespaces() []string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.Collect(maps.Keys(u.used))
+}
+
+// Audits returns how often caches were compared with the API server.
+func (u *Usage) Audits() int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.audits
 }
 
-// installRights applies what the chart renders of accounts, rights and Secrets. It returns the way to the API server of the operator's own account,
-// and its rights by namespace, "" for those in the whole cluster.
-func installRights(t *testing.T, admin *rest.Config, c client.Client, namespace, values string) (*rest.Config, map[string]map[right]bool) {
+// CheckRefused expects that the API server allowed every request.
+func (u *Usage) CheckRefused(t *testing.T) {
+	t.Helper()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, refused := range u.refused {
+		t.Errorf("the operator may not %s", refused)
+	}
+}
+
+// InstallRights applies what the chart renders of accounts, rights and Secrets. It returns the way to the API server of the operator's own account,
+// and its rights by namespace, "" for those in the whole cluster. All of it is deleted at the end of the test.
+func InstallRights(t *testing.T, admin *rest.Config, c client.Client, namespace, values string) (*rest.Config, map[string]map[Right]bool) {
 	t.Helper()
 	objects := renderChart(t, namespace, values)
 	var account string
-	roles, granted := map[string][]rbacv1.PolicyRule{}, map[string]map[right]bool{}
+	roles, granted := map[string][]rbacv1.PolicyRule{}, map[string]map[Right]bool{}
 	for _, object := range objects {
 		switch kind := object.GetKind(); kind {
 		case "Deployment":
@@ -119,7 +130,12 @@ func installRights(t *testing.T, admin *rest.Config, c client.Client, namespace,
 		default:
 			continue
 		}
-		create(t, c, object)
+		Create(t, c, object)
+		t.Cleanup(func() {
+			if err := c.Delete(context.WithoutCancel(t.Context()), object); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 	for _, object := range objects {
 		var binding rbacv1.ClusterRoleBinding
@@ -136,20 +152,20 @@ func installRights(t *testing.T, admin *rest.Config, c client.Client, namespace,
 			role = in + role
 		}
 		if granted[in] == nil {
-			granted[in] = map[right]bool{}
+			granted[in] = map[Right]bool{}
 		}
 		maps.Copy(granted[in], rights(roles[role]))
 	}
 	return configOf(t, admin, c, namespace, account), granted
 }
 
-func rights(rules []rbacv1.PolicyRule) map[right]bool {
-	all := map[right]bool{}
+func rights(rules []rbacv1.PolicyRule) map[Right]bool {
+	all := map[Right]bool{}
 	for _, rule := range rules {
 		for _, group := range rule.APIGroups {
 			for _, resource := range rule.Resources {
 				for _, verb := range rule.Verbs {
-					all[right{group, resource, verb}] = true
+					all[Right{group, resource, verb}] = true
 				}
 			}
 		}
@@ -161,7 +177,7 @@ func rights(rules []rbacv1.PolicyRule) map[right]bool {
 func configOf(t *testing.T, admin *rest.Config, c client.Client, namespace, account string) *rest.Config {
 	t.Helper()
 	config := rest.AnonymousClientConfig(admin)
-	config.BearerToken, config.QPS = tokenOf(t, c, namespace, account), -1
+	config.BearerToken, config.QPS = Token(t, c, namespace, account), -1
 	return config
 }
 
@@ -181,7 +197,7 @@ func renderChart(t *testing.T, namespace, values string) []*unstructured.Unstruc
 	if err := os.WriteFile(file, []byte(values), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	chart := filepath.Join("..", "..", "charts", "scanner-operator")
+	chart := filepath.Join(controllertest.Root(), "charts", "scanner-operator")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, helm, "template", "scanner", chart, "--namespace="+namespace, "--values="+file, "--set=image.repository=scanner-operator")
@@ -213,40 +229,4 @@ func decode(t *testing.T, object *unstructured.Unstructured, into any) {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, into); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// strictCluster is an API server that asks whether one may give an object an owner that blocks its deletion, and that has caches list objects
-// before they watch them, as older ones do.
-func strictCluster(t *testing.T) (*rest.Config, client.Client) {
-	t.Helper()
-	needCluster(t)
-	env := &envtest.Environment{CRDDirectoryPaths: []string{filepath.Join("..", "..", "config", "crd", "bases")}, ErrorIfCRDPathMissing: true}
-	env.ControlPlane.GetAPIServer().Configure().
-		Append("enable-admission-plugins", "OwnerReferencesPermissionEnforcement").
-		Append("feature-gates", "WatchList=false")
-	config, err := env.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := env.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	c, err := client.New(config, client.Options{Scheme: setup.Scheme()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return config, c
-}
-
-// watched returns the resources in namespaces that some rights are to watch.
-func watched(rights map[right]bool) map[string]bool {
-	resources := map[string]bool{}
-	for right := range rights {
-		if right.verb == "watch" && !clusterWide[right.resource] {
-			resources[right.resource] = true
-		}
-	}
-	return resources
 }

@@ -1,4 +1,4 @@
-package setup_test
+package rights
 
 import (
 	"encoding/json"
@@ -22,17 +22,25 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
+	"github.com/scanner-operator/scanner-operator/internal/controller/controllertest"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 	"github.com/scanner-operator/scanner-operator/internal/setup"
+	"github.com/scanner-operator/scanner-operator/internal/setup/setuptest"
 )
+
+// seldom are rights that no run of this test is sure to use, and what shows that they are needed.
+var seldom = map[setuptest.Right]string{
+	{Group: "scanner.zoltankerezsi.xyz", Resource: "scanners/finalizers", Verb: "update"}: "the API server asks itself whether a Job may have an owner that blocks its deletion",
+	{Group: "events.k8s.io", Resource: "events", Verb: "patch"}:                           "the same event is counted when it comes again before the Scanner has changed",
+}
 
 // TestScopeAndRights runs the operator as the account that the chart makes, with the rights that the chart gives it.
 func TestScopeAndRights(t *testing.T) {
-	admin, c := strictCluster(t)
-	amd64Node(t, c)
+	admin, c := controllertest.Config(t), setuptest.Cluster(t)
+	setuptest.Node(t, c)
 	run := func(limited bool) func(*testing.T) {
 		return func(t *testing.T) {
-			s := &scope{c: c, own: namespace(t, c), first: namespace(t, c), second: namespace(t, c), other: namespace(t, c)}
+			s := &scope{c: c, own: setuptest.Namespace(t, c), first: setuptest.Namespace(t, c), second: setuptest.Namespace(t, c), other: setuptest.Namespace(t, c)}
 			if limited {
 				s.listed = []string{s.first, s.second}
 			}
@@ -53,8 +61,8 @@ type scope struct {
 	// own is the operator's namespace; other is none of those that are listed.
 	own, first, second, other string
 	listed                    []string
-	usage                     usage
-	granted                   map[string]map[right]bool
+	usage                     setuptest.Usage
+	granted                   map[string]map[setuptest.Right]bool
 	api                       string
 	stop                      func()
 	scanners                  map[string]*scannerv1.Scanner
@@ -67,31 +75,25 @@ func (s *scope) start(t *testing.T, admin *rest.Config) {
 	for _, controller := range setup.ControllerNames() {
 		values += fmt.Sprintf("  %s: %t\n", controller, controller == setup.ControllerScanner)
 	}
-	config, granted := installRights(t, admin, s.c, s.own, values)
-	s.granted, s.usage.used = granted, map[string]map[right]bool{}
-	config.Wrap(s.usage.wrap)
+	config, granted := setuptest.InstallRights(t, admin, s.c, s.own, values)
+	s.granted = granted
+	config.Wrap(s.usage.Wrap)
 	// Whatever else fails: this may be why.
-	t.Cleanup(func() {
-		s.usage.mu.Lock()
-		defer s.usage.mu.Unlock()
-		for _, refused := range s.usage.refused {
-			t.Errorf("the operator may not %s", refused)
-		}
-	})
-	s.api, s.stop = startOperatorOn(t, config, s.own, t.TempDir(), func(o *setup.Options) {
+	t.Cleanup(func() { s.usage.CheckRefused(t) })
+	s.api, s.stop = setuptest.StartOperatorOn(t, config, s.own, t.TempDir(), func(o *setup.Options) {
 		o.WatchNamespaces, o.Controllers = s.listed, []string{setup.ControllerScanner}
 		o.LeaderElection, o.Scans.AuditInterval = true, time.Second
 		o.OwnerKeys = []string{"team"} // It needs no other rights.
 	})
 	s.scanners = map[string]*scannerv1.Scanner{}
 	for name, in := range map[string]string{"a": s.first, "b": s.first, "c": s.second, "d": s.other} {
-		scanner := sampleScanner(t, in)
+		scanner := setuptest.SampleScanner(t, in)
 		scanner.Name = name
-		create(t, s.c, scanner)
+		setuptest.Create(t, s.c, scanner)
 		s.scanners[name] = scanner
 	}
 	for i, in := range []string{s.first, s.second, s.other} {
-		runningPod(t, s.c, in, "app", imageID("app", fmt.Sprint(i)))
+		setuptest.RunningPod(t, s.c, in, "app", setuptest.ImageID("app", fmt.Sprint(i)))
 	}
 }
 
@@ -99,18 +101,18 @@ func (s *scope) start(t *testing.T, admin *rest.Config) {
 func (s *scope) scan(t *testing.T) {
 	t.Helper()
 	g := gomega.NewWithT(t)
-	job := s.job(t, s.first, imageID("app", "0"))
-	if status := deliver(t, s.api, imageID("app", "0"), podOfJob(t, s.c, job, scanjob.Audience), []byte(smallSBOM)); status != http.StatusNoContent {
+	job := s.job(t, s.first, setuptest.ImageID("app", "0"))
+	if status := setuptest.Deliver(t, s.api, setuptest.ImageID("app", "0"), setuptest.PodOfJob(t, s.c, job, scanjob.Audience), []byte(setuptest.SBOM)); status != http.StatusNoContent {
 		t.Fatalf("the SBOM was answered with %d", status)
 	}
-	finish(t, s.c, job, batchv1.JobComplete)
+	setuptest.Finish(t, s.c, job, batchv1.JobComplete)
 	for _, name := range []string{"a", "b"} {
-		g.Eventually(func() string { return ready(t.Context(), s.c, s.scanners[name]) }, patience, tick).Should(gomega.Equal("True/Reconciled"), name)
+		g.Eventually(func() string { return setuptest.Ready(t.Context(), s.c, s.scanners[name]) }, patience, tick).Should(gomega.Equal("True/Reconciled"), name)
 	}
-	job = s.job(t, s.second, imageID("app", "1"))
-	scanPod(t, s.c, job, scanEnded(1, "Error", `{"reason":"ImageTooLarge","message":"9 GiB"}`))
-	g.Eventually(func() string { return ready(t.Context(), s.c, s.scanners["c"]) }, patience, tick).Should(gomega.Equal("False/Failed"))
-	g.Eventually(func() map[string]string { return scanFailures(t, s.c, s.scanners["c"]) }, patience, tick).Should(gomega.HaveLen(1))
+	job = s.job(t, s.second, setuptest.ImageID("app", "1"))
+	setuptest.ScanPod(t, s.c, job, setuptest.ScanEnded(1, "Error", `{"reason":"ImageTooLarge","message":"9 GiB"}`))
+	g.Eventually(func() string { return setuptest.Ready(t.Context(), s.c, s.scanners["c"]) }, patience, tick).Should(gomega.Equal("False/Failed"))
+	g.Eventually(func() map[string]string { return setuptest.ScanFailures(t, s.c, s.scanners["c"]) }, patience, tick).Should(gomega.HaveLen(1))
 	// The Job controller, which does not run here, never ends the Job: the operator deletes it. Nor does the garbage collector run.
 	g.Eventually(func() (*metav1.Time, error) {
 		err := s.c.Get(t.Context(), client.ObjectKeyFromObject(job), job)
@@ -119,7 +121,9 @@ func (s *scope) scan(t *testing.T) {
 	job.Finalizers = nil
 	g.Expect(s.c.Update(t.Context(), job)).To(gomega.Succeed())
 	// What becomes of a Job that the cache does not show any more, only the API server says.
-	g.Eventually(func() bool { return s.usage.in(job.Namespace)[right{"batch", "jobs", "get"}] }, patience, tick).Should(gomega.BeTrue())
+	g.Eventually(func() bool {
+		return s.usage.In(job.Namespace)[setuptest.Right{Group: "batch", Resource: "jobs", Verb: "get"}]
+	}, patience, tick).Should(gomega.BeTrue())
 }
 
 // job waits for the scan Job of an image that runs in a namespace. An operator that looks at its own namespace scans there.
@@ -128,8 +132,8 @@ func (s *scope) job(t *testing.T, in, image string) *batchv1.Job {
 	if s.listed == nil {
 		in = s.own
 	}
-	gomega.NewWithT(t).Eventually(func() map[string]*batchv1.Job { return jobs(t.Context(), s.c, in) }, patience, tick).Should(gomega.HaveKey(image))
-	return jobs(t.Context(), s.c, in)[image]
+	gomega.NewWithT(t).Eventually(func() map[string]*batchv1.Job { return setuptest.Jobs(t.Context(), s.c, in) }, patience, tick).Should(gomega.HaveKey(image))
+	return setuptest.Jobs(t.Context(), s.c, in)[image]
 }
 
 // checkOther looks at the namespace that is not listed, after caches were compared with the API server twice: it is served where there is no
@@ -137,24 +141,24 @@ func (s *scope) job(t *testing.T, in, image string) *batchv1.Job {
 func (s *scope) checkOther(t *testing.T) {
 	t.Helper()
 	g := gomega.NewWithT(t)
-	image := imageID("app", "2")
+	image := setuptest.ImageID("app", "2")
 	if s.listed == nil {
 		s.job(t, s.other, image)
-		g.Eventually(func() string { return ready(t.Context(), s.c, s.scanners["d"]) }, patience, tick).Should(gomega.Equal("False/Scanning"))
+		g.Eventually(func() string { return setuptest.Ready(t.Context(), s.c, s.scanners["d"]) }, patience, tick).Should(gomega.Equal("False/Scanning"))
 	}
-	before := s.usage.audited()
-	g.Eventually(s.usage.audited, patience, tick).Should(gomega.BeNumerically(">=", before+2*max(1, len(s.listed))))
+	before := s.usage.Audits()
+	g.Eventually(s.usage.Audits, patience, tick).Should(gomega.BeNumerically(">=", before+2*max(1, len(s.listed))))
 	want := map[string]bool{s.first: true, s.second: true}
 	if s.listed == nil {
 		want[s.other] = true
 	} else {
-		if found := jobs(t.Context(), s.c, s.other); len(found) > 0 {
+		if found := setuptest.Jobs(t.Context(), s.c, s.other); len(found) > 0 {
 			t.Errorf("%d scans in a namespace that is not listed", len(found))
 		}
-		if said := ready(t.Context(), s.c, s.scanners["d"]); said != "" {
+		if said := setuptest.Ready(t.Context(), s.c, s.scanners["d"]); said != "" {
 			t.Errorf("a Scanner in a namespace that is not listed was told %s", said)
 		}
-		if used := s.usage.in(s.other); len(used) > 0 {
+		if used := s.usage.In(s.other); len(used) > 0 {
 			t.Errorf("the operator asked about a namespace that is not listed: %v", used)
 		}
 	}
@@ -167,8 +171,8 @@ func (s *scope) checkOther(t *testing.T) {
 func (s *scope) covered(t *testing.T) map[string]bool {
 	t.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.own, Name: "reader"}}
-	create(t, s.c, account)
-	create(t, s.c, &rbacv1.ClusterRoleBinding{
+	setuptest.Create(t, s.c, account)
+	setuptest.Create(t, s.c, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "reader-"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: s.own, Name: account.Name}},
@@ -177,7 +181,7 @@ func (s *scope) covered(t *testing.T) map[string]bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	request.Header.Set("Authorization", "Bearer "+tokenOf(t, s.c, s.own, account.Name))
+	request.Header.Set("Authorization", "Bearer "+setuptest.Token(t, s.c, s.own, account.Name))
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		t.Fatal(err)
@@ -212,68 +216,36 @@ func (s *scope) checkRights(t *testing.T) {
 
 // used returns the rights that requests needed where a role of a namespace, "" for the whole cluster, holds. All listed namespaces have the
 // same role: it is needed if one of them shows it.
-func (s *scope) used(in string) map[right]bool {
-	// Events are still told after the end.
-	s.usage.mu.Lock()
-	defer s.usage.mu.Unlock()
-	used := map[right]bool{}
-	for namespace, rights := range s.usage.used {
+func (s *scope) used(in string) map[setuptest.Right]bool {
+	used := map[setuptest.Right]bool{}
+	for _, namespace := range s.usage.Namespaces() {
 		if in == "" || in == namespace || slices.Contains(s.listed, in) && slices.Contains(s.listed, namespace) {
-			maps.Copy(used, rights)
+			maps.Copy(used, s.usage.In(namespace))
 		}
 	}
 	return used
 }
 
-// TestEveryControllerMayStart starts all of them with the rights of the chart's defaults: every cache fills. What they do then is shown where
-// they are.
-func TestEveryControllerMayStart(t *testing.T) {
-	admin, c := strictCluster(t)
-	for name, values := range map[string]string{"the whole cluster": "{}", "listed namespaces": "watchNamespaces: [default]"} {
-		t.Run(name, func(t *testing.T) {
-			own := namespace(t, c)
-			config, granted := installRights(t, admin, c, own, values)
-			asked := &usage{used: map[string]map[right]bool{}}
-			config.Wrap(asked.wrap)
-			in := ""
-			var listed []string
-			if granted["default"] != nil {
-				in, listed = "default", []string{"default"}
-			}
-			_, stop := startOperatorOn(t, config, own, t.TempDir(), func(o *setup.Options) { o.WatchNamespaces, o.OwnerKeys = listed, []string{"team"} })
-			g, want := gomega.NewWithT(t), watched(granted[in])
-			g.Expect(want).To(gomega.HaveKey("podsets"))
-			g.Eventually(func() map[string]bool { return watched(asked.in(in)) }, patience, tick).Should(gomega.Equal(want))
-			stop()
-			asked.mu.Lock()
-			defer asked.mu.Unlock()
-			for _, refused := range asked.refused {
-				t.Errorf("the operator may not %s", refused)
-			}
-		})
-	}
-}
-
 // TestSelectedNamespacesThatAreNotListed has a Scanner that selects more than the operator may look at: it says so.
 func TestSelectedNamespacesThatAreNotListed(t *testing.T) {
 	t.Parallel()
-	c, g := needCluster(t), gomega.NewWithT(t)
-	amd64Node(t, c)
-	own, listed, other := namespace(t, c), namespace(t, c), namespace(t, c)
+	c, g := setuptest.Cluster(t), gomega.NewWithT(t)
+	setuptest.Node(t, c)
+	own, listed, other := setuptest.Namespace(t, c), setuptest.Namespace(t, c), setuptest.Namespace(t, c)
 	for _, in := range []string{own, listed, other} {
 		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{"take":%q}}}`, own))
 		if err := c.Patch(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: in}}, patch); err != nil {
 			t.Fatal(err)
 		}
 	}
-	operator(t, own, func(o *setup.Options) { o.WatchNamespaces = []string{own, listed} })
-	runningPod(t, c, listed, "app", imageID("listed", "1"))
-	runningPod(t, c, other, "app", imageID("other", "2"))
-	scanner := sampleScanner(t, own)
+	setuptest.Operator(t, own, func(o *setup.Options) { o.WatchNamespaces = []string{own, listed} })
+	setuptest.RunningPod(t, c, listed, "app", setuptest.ImageID("listed", "1"))
+	setuptest.RunningPod(t, c, other, "app", setuptest.ImageID("other", "2"))
+	scanner := setuptest.SampleScanner(t, own)
 	scanner.Spec.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"take": own}}
-	create(t, c, scanner)
+	setuptest.Create(t, c, scanner)
 	g.Eventually(func(g gomega.Gomega) {
-		g.Expect(jobs(t.Context(), c, own)).To(gomega.HaveKey(imageID("listed", "1")))
+		g.Expect(setuptest.Jobs(t.Context(), c, own)).To(gomega.HaveKey(setuptest.ImageID("listed", "1")))
 		var now scannerv1.Scanner
 		g.Expect(c.Get(t.Context(), client.ObjectKeyFromObject(scanner), &now)).To(gomega.Succeed())
 		complete := meta.FindStatusCondition(now.Status.Conditions, scannerv1.ConditionCoverageComplete)

@@ -1,4 +1,4 @@
-package setup_test
+package scans
 
 import (
 	"encoding/json"
@@ -19,6 +19,7 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/catalog"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 	"github.com/scanner-operator/scanner-operator/internal/setup"
+	"github.com/scanner-operator/scanner-operator/internal/setup/setuptest"
 )
 
 // shownImage is an image as the API shows it.
@@ -62,22 +63,22 @@ func unfinished(t *testing.T, c client.Client, namespace string) []batchv1.Job {
 
 // TestImagesAreCatalogedAgain upgrades an operator whose images another version of Syft cataloged, with one slot and two images per hour.
 func TestImagesAreCatalogedAgain(t *testing.T) {
-	c, g := needCluster(t), gomega.NewWithT(t)
-	amd64Node(t, c)
-	ns, data := namespace(t, c), t.TempDir()
+	c, g := setuptest.Cluster(t), gomega.NewWithT(t)
+	setuptest.Node(t, c)
+	ns, data := setuptest.Namespace(t, c), t.TempDir()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "reader"}}
-	create(t, c, account)
-	create(t, c, &rbacv1.ClusterRoleBinding{
+	setuptest.Create(t, c, account)
+	setuptest.Create(t, c, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "reader-"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: ns, Name: account.Name}},
 	})
-	token := tokenOf(t, c, ns, account.Name)
-	scanner := sampleScanner(t, ns)
+	token := setuptest.Token(t, c, ns, account.Name)
+	scanner := setuptest.SampleScanner(t, ns)
 	scanner.Spec.Concurrency = new(int32(1))
-	create(t, c, scanner)
+	setuptest.Create(t, c, scanner)
 	start := func(perHour int) (api string, stop func()) {
-		return startOperator(t, ns, data, func(o *setup.Options) { o.Scans.RecatalogPerHour = perHour })
+		return setuptest.StartOperator(t, ns, data, func(o *setup.Options) { o.Scans.RecatalogPerHour = perHour })
 	}
 	// next waits for the only scan that runs and returns its image.
 	next := func() (string, *batchv1.Job) {
@@ -88,10 +89,10 @@ func TestImagesAreCatalogedAgain(t *testing.T) {
 	}
 	scan := func(api string, job *batchv1.Job, sbom string) {
 		t.Helper()
-		if status := deliver(t, api, job.Annotations[scanjob.AnnotationImageID], podOfJob(t, c, job, scanjob.Audience), []byte(sbom)); status != http.StatusNoContent {
+		if status := setuptest.Deliver(t, api, job.Annotations[scanjob.AnnotationImageID], setuptest.PodOfJob(t, c, job, scanjob.Audience), []byte(sbom)); status != http.StatusNoContent {
 			t.Fatalf("the SBOM was answered with %d", status)
 		}
-		finish(t, c, job, batchv1.JobComplete)
+		setuptest.Finish(t, c, job, batchv1.JobComplete)
 	}
 	// complete waits until all containers have a result and the Scanner is idle, but for images that are cataloged again.
 	complete := func(containers int32) {
@@ -100,17 +101,17 @@ func TestImagesAreCatalogedAgain(t *testing.T) {
 			var now scannerv1.Scanner
 			g.Expect(c.Get(t.Context(), client.ObjectKeyFromObject(scanner), &now)).To(gomega.Succeed())
 			g.Expect(now.Status.Containers).To(gomega.HaveValue(gomega.Equal(scannerv1.ContainerCounts{Total: containers, Scanned: containers})))
-			g.Expect(ready(t.Context(), c, scanner)).To(gomega.Equal("True/Reconciled"))
+			g.Expect(setuptest.Ready(t.Context(), c, scanner)).To(gomega.Equal("True/Reconciled"))
 		}, patience, tick).Should(gomega.Succeed())
 	}
 
 	api, stop := start(0)
 	for digit, name := range map[string]string{"1": "one", "2": "two", "3": "three"} {
-		runningPod(t, c, ns, name, imageID(name, digit))
+		setuptest.RunningPod(t, c, ns, name, setuptest.ImageID(name, digit))
 	}
 	for range 3 {
 		_, job := next()
-		scan(api, job, smallSBOM)
+		scan(api, job, setuptest.SBOM)
 	}
 	complete(3)
 	if running := unfinished(t, c, ns); len(running) > 0 {
@@ -118,14 +119,14 @@ func TestImagesAreCatalogedAgain(t *testing.T) {
 	}
 	stop()
 
-	fresh := strings.Replace(smallSBOM, `"descriptor":{"name":"syft","version":"1.49.0"}`,
+	fresh := strings.Replace(setuptest.SBOM, `"descriptor":{"name":"syft","version":"1.49.0"}`,
 		`"descriptor":{"name":"syft","version":"`+strings.TrimPrefix(strings.TrimPrefix(catalog.Cataloger(), "syft"), " ")+`"}`, 1)
 	renewed := strings.ReplaceAll(fresh, "v0.1.0", "v99.0.0")
-	runningPod(t, c, ns, "new", imageID("new", "4"))
+	setuptest.RunningPod(t, c, ns, "new", setuptest.ImageID("new", "4"))
 	api, _ = start(2)
 	show := func(id string) shownImage { t.Helper(); return imageAt(t, api, token, id) }
 	id, job := next()
-	if id != imageID("new", "4") {
+	if id != setuptest.ImageID("new", "4") {
 		t.Fatalf("%s is scanned before the new image", id)
 	}
 	scan(api, job, fresh)
@@ -141,14 +142,14 @@ func TestImagesAreCatalogedAgain(t *testing.T) {
 	failed, job := next()
 	complete(4)
 	// It arrives while the scan runs, so that it is the next one, whatever the backoff of the other.
-	runningPod(t, c, ns, "newer", imageID("newer", "5"))
-	g.Eventually(func() string { return ready(t.Context(), c, scanner) }, patience, tick).Should(gomega.Equal("False/Waiting"))
-	finish(t, c, job, batchv1.JobFailed)
+	setuptest.RunningPod(t, c, ns, "newer", setuptest.ImageID("newer", "5"))
+	g.Eventually(func() string { return setuptest.Ready(t.Context(), c, scanner) }, patience, tick).Should(gomega.Equal("False/Waiting"))
+	setuptest.Finish(t, c, job, batchv1.JobFailed)
 	g.Eventually(func() shownImage { return show(failed) }, patience, tick).Should(gomega.HaveField("Attempts", 1))
 	if image := show(failed); image.State != "Scanned" || image.Cataloger != "syft 1.49.0" || image.findings() == 0 {
 		t.Errorf("the image that could not be cataloged again: %+v", image)
 	}
-	if id, job = next(); id != imageID("newer", "5") {
+	if id, job = next(); id != setuptest.ImageID("newer", "5") {
 		t.Fatalf("%s is cataloged again before a new image", id)
 	}
 	scan(api, job, fresh)

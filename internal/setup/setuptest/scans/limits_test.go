@@ -1,4 +1,4 @@
-package setup_test
+package scans
 
 import (
 	"bytes"
@@ -26,30 +26,31 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/controller/controllertest"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 	"github.com/scanner-operator/scanner-operator/internal/setup"
+	"github.com/scanner-operator/scanner-operator/internal/setup/setuptest"
 )
 
 // underWay lists the scan Jobs of a namespace that have not ended.
 func underWay(t *testing.T, c client.Client, namespace string) []*batchv1.Job {
 	t.Helper()
-	return slices.DeleteFunc(slices.Collect(maps.Values(jobs(t.Context(), c, namespace))), scanjob.Finished)
+	return slices.DeleteFunc(slices.Collect(maps.Values(setuptest.Jobs(t.Context(), c, namespace))), scanjob.Finished)
 }
 
 // TestLimitsHoldWhenManyStart starts many pods of many images at once, for two Scanners.
 func TestLimitsHoldWhenManyStart(t *testing.T) {
 	const images, scans, perRegistry = 40, 5, 3
-	c, g := needCluster(t), gomega.NewWithT(t)
-	amd64Node(t, c)
-	ns := namespace(t, c)
-	operator(t, ns, func(o *setup.Options) { o.Scans.Concurrency, o.Scans.RegistryConcurrency = scans, perRegistry })
+	c, g := setuptest.Cluster(t), gomega.NewWithT(t)
+	setuptest.Node(t, c)
+	ns := setuptest.Namespace(t, c)
+	setuptest.Operator(t, ns, func(o *setup.Options) { o.Scans.Concurrency, o.Scans.RegistryConcurrency = scans, perRegistry })
 	for i := range images {
 		id := fmt.Sprintf("r%d.example/app@sha256:%064x", i%2, i)
-		runningPod(t, c, ns, fmt.Sprint("app-", i), id)
-		runningPod(t, c, ns, fmt.Sprint("again-", i), id)
+		setuptest.RunningPod(t, c, ns, fmt.Sprint("app-", i), id)
+		setuptest.RunningPod(t, c, ns, fmt.Sprint("again-", i), id)
 	}
 	for _, name := range []string{"one", "two"} {
-		scanner := sampleScanner(t, ns)
+		scanner := setuptest.SampleScanner(t, ns)
 		scanner.Name, scanner.Spec.Concurrency = name, new(int32(50))
-		create(t, c, scanner)
+		setuptest.Create(t, c, scanner)
 	}
 	most, ended := 0, map[types.UID]string{}
 	g.Eventually(func() int {
@@ -68,7 +69,7 @@ func TestLimitsHoldWhenManyStart(t *testing.T) {
 		// Once as many run as may, one ends each time, with an SBOM that does not arrive: the next attempt is far away.
 		if len(running) > 0 && most == scans {
 			ended[running[0].UID] = running[0].Annotations[scanjob.AnnotationImageID]
-			finish(t, c, running[0], batchv1.JobComplete)
+			setuptest.Finish(t, c, running[0], batchv1.JobComplete)
 		}
 		return len(ended)
 	}, 2*patience, tick).Should(gomega.Equal(images))
@@ -79,28 +80,28 @@ func TestLimitsHoldWhenManyStart(t *testing.T) {
 
 // TestARegistryIsPaused goes on after a restart.
 func TestARegistryIsPaused(t *testing.T) {
-	c, g := needCluster(t), gomega.NewWithT(t)
-	amd64Node(t, c)
-	ns, data := namespace(t, c), t.TempDir()
-	_, stop := startOperator(t, ns, data, nil)
-	scanner := sampleScanner(t, ns)
+	c, g := setuptest.Cluster(t), gomega.NewWithT(t)
+	setuptest.Node(t, c)
+	ns, data := setuptest.Namespace(t, c), t.TempDir()
+	_, stop := setuptest.StartOperator(t, ns, data, nil)
+	scanner := setuptest.SampleScanner(t, ns)
 	scanner.Spec.Concurrency = new(int32(1))
-	create(t, c, scanner)
-	first := imageID("first", "1")
-	runningPod(t, c, ns, "first", first)
+	setuptest.Create(t, c, scanner)
+	first := setuptest.ImageID("first", "1")
+	setuptest.RunningPod(t, c, ns, "first", first)
 	g.Eventually(func() []*batchv1.Job { return underWay(t, c, ns) }, patience, tick).Should(gomega.HaveLen(1))
 	job := underWay(t, c, ns)[0]
-	scanPod(t, c, job, scanEnded(1, "Error", `{"reason":"RegistryRateLimited","message":"429","retryAfter":600}`))
-	failJob(t, c, job, "BackoffLimitExceeded", 1)
-	g.Eventually(func() string { return ready(t.Context(), c, scanner) }, patience, tick).Should(gomega.Equal("False/Failed"))
+	setuptest.ScanPod(t, c, job, setuptest.ScanEnded(1, "Error", `{"reason":"RegistryRateLimited","message":"429","retryAfter":600}`))
+	setuptest.FailJob(t, c, job, "BackoffLimitExceeded", 1)
+	g.Eventually(func() string { return setuptest.Ready(t.Context(), c, scanner) }, patience, tick).Should(gomega.Equal("False/Failed"))
 	stop()
 
-	api, _ := startOperator(t, ns, data, func(o *setup.Options) { o.Auth = setup.AuthNone })
-	runningPod(t, c, ns, "second", imageID("second", "2"))
+	api, _ := setuptest.StartOperator(t, ns, data, func(o *setup.Options) { o.Auth = setup.AuthNone })
+	setuptest.RunningPod(t, c, ns, "second", setuptest.ImageID("second", "2"))
 	elsewhere := "other.example/app@sha256:" + strings.Repeat("3", 64)
-	runningPod(t, c, ns, "third", elsewhere)
-	g.Eventually(func() map[string]*batchv1.Job { return jobs(t.Context(), c, ns) }, patience, tick).Should(gomega.HaveKey(elsewhere))
-	if found := jobs(t.Context(), c, ns); len(found) != 2 {
+	setuptest.RunningPod(t, c, ns, "third", elsewhere)
+	g.Eventually(func() map[string]*batchv1.Job { return setuptest.Jobs(t.Context(), c, ns) }, patience, tick).Should(gomega.HaveKey(elsewhere))
+	if found := setuptest.Jobs(t.Context(), c, ns); len(found) != 2 {
 		t.Errorf("%d Jobs, want those of the first image and of the other registry", len(found))
 	}
 	g.Eventually(func(g gomega.Gomega) {
@@ -113,59 +114,35 @@ func TestARegistryIsPaused(t *testing.T) {
 	}
 }
 
-// counter counts the requests that change something, without leases, the events of tests and questions about tokens.
-type counter struct {
-	next http.RoundTripper
-	mu   sync.Mutex
-	seen []string
-}
-
-func (c *counter) RoundTrip(request *http.Request) (*http.Response, error) {
-	switch request.Method {
-	case http.MethodGet, http.MethodHead, http.MethodOptions:
-	default:
-		c.mu.Lock()
-		c.seen = append(c.seen, request.Method+" "+request.URL.Path)
-		c.mu.Unlock()
-	}
-	return c.next.RoundTrip(request)
-}
-
-func (c *counter) writes() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Clone(c.seen)
-}
-
 // TestASettledClusterCausesNoWrites counts what reaches the API server and the database over many reconciliations and audits.
 func TestASettledClusterCausesNoWrites(t *testing.T) {
-	c, g := needCluster(t), gomega.NewWithT(t)
-	amd64Node(t, c)
-	ns, data := namespace(t, c), t.TempDir()
-	writes := &counter{}
+	c, g := setuptest.Cluster(t), gomega.NewWithT(t)
+	setuptest.Node(t, c)
+	ns, data := setuptest.Namespace(t, c), t.TempDir()
+	writes := &controllertest.Writes{}
 	config := controllertest.Config(t)
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { writes.next = next; return writes })
+	config.Wrap(writes.Wrap)
 	audits := &auditLog{}
 	config.Wrap(audits.wrap)
-	api, _ := startOperatorOn(t, config, ns, data, func(o *setup.Options) { o.Scans.AuditInterval = time.Second })
-	scanner := sampleScanner(t, ns)
-	create(t, c, scanner)
-	app := imageID("app", "8")
-	runningPod(t, c, ns, "app", app)
-	g.Eventually(func() map[string]*batchv1.Job { return jobs(t.Context(), c, ns) }, patience, tick).Should(gomega.HaveKey(app))
-	job := jobs(t.Context(), c, ns)[app]
-	if status := deliver(t, api, app, podOfJob(t, c, job, scanjob.Audience), []byte(smallSBOM)); status != http.StatusNoContent {
+	api, _ := setuptest.StartOperatorOn(t, config, ns, data, func(o *setup.Options) { o.Scans.AuditInterval = time.Second })
+	scanner := setuptest.SampleScanner(t, ns)
+	setuptest.Create(t, c, scanner)
+	app := setuptest.ImageID("app", "8")
+	setuptest.RunningPod(t, c, ns, "app", app)
+	g.Eventually(func() map[string]*batchv1.Job { return setuptest.Jobs(t.Context(), c, ns) }, patience, tick).Should(gomega.HaveKey(app))
+	job := setuptest.Jobs(t.Context(), c, ns)[app]
+	if status := setuptest.Deliver(t, api, app, setuptest.PodOfJob(t, c, job, scanjob.Audience), []byte(setuptest.SBOM)); status != http.StatusNoContent {
 		t.Fatalf("the SBOM was answered with %d", status)
 	}
-	finish(t, c, job, batchv1.JobComplete)
-	g.Eventually(func() string { return ready(t.Context(), c, scanner) }, patience, tick).Should(gomega.Equal("True/Reconciled"))
+	setuptest.Finish(t, c, job, batchv1.JobComplete)
+	g.Eventually(func() string { return setuptest.Ready(t.Context(), c, scanner) }, patience, tick).Should(gomega.Equal("True/Reconciled"))
 
 	changed := databaseVersion(t, filepath.Join(data, "scanner-operator.db"))
 	// What comes right after the last step of the work may still be on its way.
-	settled := func() string { return fmt.Sprint(len(writes.writes()), changed()) }
+	settled := func() string { return fmt.Sprint(len(writes.Seen()), changed()) }
 	before := ""
 	g.Eventually(func() bool { last := before; before = settled(); return last == before }, patience, 2*time.Second).Should(gomega.BeTrue())
-	requests, version, done := len(writes.writes()), changed(), audits.count()
+	requests, version, done := len(writes.Seen()), changed(), audits.count()
 	for i := range 10 {
 		// The same pod again, with something that the inventory does not read but that makes a reconciliation.
 		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{"round":"%d"}}}`, i))
@@ -174,7 +151,7 @@ func TestASettledClusterCausesNoWrites(t *testing.T) {
 		}
 	}
 	g.Eventually(audits.count, patience, tick).Should(gomega.BeNumerically(">=", done+5))
-	if got := writes.writes()[requests:]; len(got) > 0 {
+	if got := writes.Seen()[requests:]; len(got) > 0 {
 		t.Errorf("a settled operator wrote to the API server: %v", got)
 	}
 	if now := changed(); now != version {
@@ -189,7 +166,7 @@ type auditLog struct {
 }
 
 func (a *auditLog) wrap(next http.RoundTripper) http.RoundTripper {
-	return roundTripper(func(request *http.Request) (*http.Response, error) {
+	return controllertest.RoundTripper(func(request *http.Request) (*http.Response, error) {
 		if strings.HasSuffix(request.URL.Path, "/pods") && request.URL.Query().Get("limit") == "500" {
 			a.mu.Lock()
 			a.lists++
@@ -205,10 +182,6 @@ func (a *auditLog) count() int {
 	return a.lists
 }
 
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
-
 // lossy loses the events of watches of pods that name an object.
 type lossy struct {
 	name string
@@ -217,7 +190,7 @@ type lossy struct {
 }
 
 func (l *lossy) wrap(next http.RoundTripper) http.RoundTripper {
-	return roundTripper(func(request *http.Request) (*http.Response, error) {
+	return controllertest.RoundTripper(func(request *http.Request) (*http.Response, error) {
 		response, err := next.RoundTrip(request)
 		query := request.URL.Query()
 		if err == nil && strings.HasSuffix(request.URL.Path, "/pods") && query.Get("watch") != "" && response.StatusCode == http.StatusOK {
@@ -275,19 +248,19 @@ func (l *lossy) loses(event []byte) bool {
 
 // TestALostEventIsRepaired loses all that the API server says of a new pod.
 func TestALostEventIsRepaired(t *testing.T) {
-	c, g := needCluster(t), gomega.NewWithT(t)
-	amd64Node(t, c)
-	ns := namespace(t, c)
+	c, g := setuptest.Cluster(t), gomega.NewWithT(t)
+	setuptest.Node(t, c)
+	ns := setuptest.Namespace(t, c)
 	wire := &lossy{name: "unseen"}
 	config := controllertest.Config(t)
 	config.ContentType = "application/json"
 	config.Wrap(wire.wrap)
-	startOperatorOn(t, config, ns, t.TempDir(), func(o *setup.Options) { o.Scans.AuditInterval = 2 * time.Second })
-	scanner := sampleScanner(t, ns)
-	create(t, c, scanner)
-	g.Eventually(func() string { return ready(t.Context(), c, scanner) }, patience, tick).Should(gomega.Equal("True/Reconciled"))
-	runningPod(t, c, ns, "unseen", imageID("unseen", "9"))
-	g.Eventually(func() map[string]*batchv1.Job { return jobs(t.Context(), c, ns) }, patience, tick).Should(gomega.HaveKey(imageID("unseen", "9")))
+	setuptest.StartOperatorOn(t, config, ns, t.TempDir(), func(o *setup.Options) { o.Scans.AuditInterval = 2 * time.Second })
+	scanner := setuptest.SampleScanner(t, ns)
+	setuptest.Create(t, c, scanner)
+	g.Eventually(func() string { return setuptest.Ready(t.Context(), c, scanner) }, patience, tick).Should(gomega.Equal("True/Reconciled"))
+	setuptest.RunningPod(t, c, ns, "unseen", setuptest.ImageID("unseen", "9"))
+	g.Eventually(func() map[string]*batchv1.Job { return setuptest.Jobs(t.Context(), c, ns) }, patience, tick).Should(gomega.HaveKey(setuptest.ImageID("unseen", "9")))
 	wire.mu.Lock()
 	defer wire.mu.Unlock()
 	if wire.lost != 2 {
@@ -298,39 +271,30 @@ func TestALostEventIsRepaired(t *testing.T) {
 // TestPullSecretsOfTheServiceAccount has an API server that gives pods the pull secrets of their ServiceAccount, as clusters do.
 func TestPullSecretsOfTheServiceAccount(t *testing.T) {
 	t.Parallel()
-	needCluster(t)
 	g := gomega.NewWithT(t)
-	env := &envtest.Environment{CRDDirectoryPaths: []string{filepath.Join("..", "..", "config", "crd", "bases")}, ErrorIfCRDPathMissing: true}
-	env.ControlPlane.GetAPIServer().Configure().Set("disable-admission-plugins", "DefaultTolerationSeconds")
-	config, err := env.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := env.Stop(); err != nil {
-			t.Error(err)
-		}
+	config := controllertest.Another(t, func(server *envtest.APIServer) {
+		server.Configure().Set("disable-admission-plugins", "DefaultTolerationSeconds")
 	})
 	c, err := client.New(config, client.Options{Scheme: setup.Scheme()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	amd64Node(t, c)
+	setuptest.Node(t, c)
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
-	create(t, c, ns)
-	create(t, c, &corev1.ServiceAccount{
+	setuptest.Create(t, c, ns)
+	setuptest.Create(t, c, &corev1.ServiceAccount{
 		ObjectMeta:       metav1.ObjectMeta{Namespace: ns.Name, Name: "default"},
 		ImagePullSecrets: []corev1.LocalObjectReference{{Name: "of-the-account"}, {Name: "does-not-exist"}},
 	})
-	_, stop := startOperatorOn(t, config, ns.Name, t.TempDir(), nil)
+	_, stop := setuptest.StartOperatorOn(t, config, ns.Name, t.TempDir(), nil)
 	defer stop()
-	app := imageID("app", "5")
-	runningPod(t, c, ns.Name, "app", app)
-	runningPod(t, c, ns.Name, "own", app, func(p *corev1.Pod) { p.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "of-the-pod"}} })
-	create(t, c, sampleScanner(t, ns.Name))
-	g.Eventually(func() map[string]*batchv1.Job { return jobs(t.Context(), c, ns.Name) }, patience, tick).Should(gomega.HaveKey(app))
+	app := setuptest.ImageID("app", "5")
+	setuptest.RunningPod(t, c, ns.Name, "app", app)
+	setuptest.RunningPod(t, c, ns.Name, "own", app, func(p *corev1.Pod) { p.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "of-the-pod"}} })
+	setuptest.Create(t, c, setuptest.SampleScanner(t, ns.Name))
+	g.Eventually(func() map[string]*batchv1.Job { return setuptest.Jobs(t.Context(), c, ns.Name) }, patience, tick).Should(gomega.HaveKey(app))
 	var names []string
-	for _, volume := range jobs(t.Context(), c, ns.Name)[app].Spec.Template.Spec.Volumes {
+	for _, volume := range setuptest.Jobs(t.Context(), c, ns.Name)[app].Spec.Template.Spec.Volumes {
 		if volume.Name != "credentials" {
 			continue
 		}
