@@ -8,8 +8,11 @@ type Rules interface {
 	// Parse reads a rule. The text is one that was given with a decision.
 	Parse(text string) (Rule, error)
 	// Decide returns the index of the rule that decides about a finding in a package, -1 if none is about the package. All rules name the
-	// vulnerability of the finding. Of the package it reads only what the fingerprint covers. The order of the rules has no effect.
+	// vulnerability of the finding, and are about the image in question. Of the package it reads only what the fingerprint covers. The order of the
+	// rules has no effect.
 	Decide(p *model.Package, rules []Rule) int
+	// Work returns what the rule has cost since it was read, in units of one comparison of names. A rule is used by one goroutine at a time.
+	Work(rule Rule) int
 }
 
 // Rule is a rule that was read, in the form that its Rules understand.

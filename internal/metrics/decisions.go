@@ -31,7 +31,7 @@ var (
 	decisionsExpiringDesc = prometheus.NewDesc(namespace+"_decisions_expiring",
 		"Decisions in effect that expire within 7 days.", nil, nil)
 	decisionProblemsDesc = prometheus.NewDesc(namespace+"_decisions_not_applied",
-		"Exceptions that are not in effect, by reason.", []string{"reason"}, nil)
+		"Exceptions and sources of VEX documents that are not in effect, by reason.", []string{"reason"}, nil)
 	suppressedDesc = prometheus.NewDesc(namespace+"_findings_suppressed",
 		"Findings that decisions suppress. Each vulnerability of a package is counted once per image.", nil, nil)
 )
@@ -73,12 +73,17 @@ func (d *Decisions) SyncDecisions(ctx context.Context, source string, decisions 
 	for _, problem := range problems {
 		counts[problem.Reason]++
 	}
+	d.NotApplied(source, counts)
+	return problems, nil
+}
+
+// NotApplied notes how many decisions of a source are not applied, by reason. For VEX documents, these are sources of documents.
+func (d *Decisions) NotApplied(source string, problems map[store.DecisionReason]int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.problems[source] = counts; len(counts) == 0 {
+	if d.problems[source] = problems; len(problems) == 0 {
 		delete(d.problems, source)
 	}
-	return problems, nil
 }
 
 // Describe implements prometheus.Collector.

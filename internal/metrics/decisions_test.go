@@ -81,6 +81,10 @@ func TestDecisions(t *testing.T) {
 	expect(fmt.Sprintf(all, 2, 1))
 	decide("kubernetes")
 	expect(fmt.Sprintf(all, 1, 0))
+	d.NotApplied(store.DecisionSourceVEX, map[store.DecisionReason]int{store.DecisionTooBroad: 3})
+	expect(fmt.Sprintf(all, 1, 3))
+	d.NotApplied(store.DecisionSourceVEX, nil)
+	expect(fmt.Sprintf(all, 1, 0))
 	// What was not applied before is still not applied when a call fails.
 	s.err = errors.New("away")
 	decide("upload")

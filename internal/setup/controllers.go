@@ -22,6 +22,7 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/metrics"
 	"github.com/scanner-operator/scanner-operator/internal/rollout"
 	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/vexdecisions"
 )
 
 // reporter is who Kubernetes Events say that they come from.
@@ -78,6 +79,9 @@ func (o *Operator) addControllers(matcher *matching.Matcher, hub *feed.Hub, wake
 	if err != nil {
 		return err
 	}
+	o.applier = vexdecisions.NewApplier(o.store, clock.RealClock{}, func(problems map[store.DecisionReason]int) {
+		decisions.NotApplied(store.DecisionSourceVEX, problems)
+	})
 	for name, add := range map[string]func() error{
 		ControllerBellerophonSimple: func() error { return o.addBellerophon(objects) },
 		ControllerExceptions:        func() error { return o.addExceptions(decisions, recount) },

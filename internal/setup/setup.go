@@ -101,7 +101,7 @@ func New(ctx context.Context, cluster *rest.Config, opts Options) (_ *Operator, 
 		return nil, fmt.Errorf("open the store: %w", err)
 	}
 	o := &Operator{
-		manager: mgr, store: db, applier: vexdecisions.NewApplier(db, clock.RealClock{}), ready: &readinessCache{Store: db, clock: clock.RealClock{}}, opts: opts, relister: relister,
+		manager: mgr, store: db, ready: &readinessCache{Store: db, clock: clock.RealClock{}}, opts: opts, relister: relister,
 	}
 	if err := o.wire(ctx); err != nil {
 		return nil, errors.Join(err, db.Close())

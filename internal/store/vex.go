@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -23,6 +24,9 @@ const (
 	MaxVEXDocuments     = 100
 	MaxVEXDocumentBytes = 16 << 20
 	MaxVEXBytes         = 32 << 20
+	// MaxVEXUploads is the most documents that users have uploaded, and MaxVEXUploadBytes their size together.
+	MaxVEXUploads     = MaxVEXDocuments / 2
+	MaxVEXUploadBytes = 24 << 20
 	// MaxVEXDecisions is the most decisions of VEX documents that apply at a time, and MaxVEXRuleBytes the length of their rules together. It leaves
 	// room for others.
 	MaxVEXDecisions = MaxDecisions / 2
@@ -37,6 +41,23 @@ var (
 	ErrVEXTooMany = errors.New("too many VEX documents or statements")
 )
 
+// VEXWorkError says that it would take too much work to find out which findings the statements of all sources match. It is an ErrVEXTooMany.
+type VEXWorkError struct {
+	// Kind and Name are those of the source whose statements take the most.
+	Kind, Name string
+	// Limit is the bound, in comparisons of versions.
+	Limit int
+}
+
+// Error says what to do.
+func (e *VEXWorkError) Error() string {
+	return fmt.Sprintf("it takes more than %d comparisons of versions to find out which findings the statements of all sources match, and those of %s %s take the most: "+
+		"state fewer ranges of versions", e.Limit, e.Kind, e.Name)
+}
+
+// Unwrap returns ErrVEXTooMany.
+func (e *VEXWorkError) Unwrap() error { return ErrVEXTooMany }
+
 // VEXDocuments is the part of the store about VEX documents, and about the decisions that follow from them.
 type VEXDocuments interface {
 	// SaveVEX makes these the documents of a source. If it has the same already, only the version is replaced, and the revision stays.
@@ -49,7 +70,7 @@ type VEXDocuments interface {
 	VEXContent(ctx context.Context, kind, name string) ([]VEXContent, error)
 	// SyncVEX makes these the decisions of VEX documents that apply; the list is complete, and each has a Rule. Of the rules that match a finding
 	// one decides, and the finding has that decision only. The error is ErrVEXChanged if the documents have another revision, and ErrVEXTooMany if
-	// the bounds do not permit it; then nothing changes. When nothing differs it only reads.
+	// the bounds do not permit it, which is a VEXWorkError if one source is the reason; then nothing changes. When nothing differs it only reads.
 	SyncVEX(ctx context.Context, revision string, decisions []Decision) error
 }
 

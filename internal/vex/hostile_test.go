@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/scanner-operator/scanner-operator/internal/decision"
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/vex"
 )
@@ -25,6 +26,15 @@ func list(n int, element string) string {
 		out.WriteString(strings.ReplaceAll(element, "%d", fmt.Sprint(i)))
 	}
 	return out.String()
+}
+
+// manyVersions are the constraints of a range that names n versions.
+func manyVersions(prefix string, n int) string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = fmt.Sprintf("%s.%d.0", prefix, i)
+	}
+	return strings.Join(all, "|")
 }
 
 // TestHostileDocuments holds documents that would cost much to their bounds: the error names the bound, and reading allocates little.
@@ -62,6 +72,10 @@ func TestHostileDocuments(t *testing.T) {
 		"two documents":    {valid + valid, "not valid JSON", mib},
 		"null elements":    {openVEX("x", "a", day, 1, "null"), "statements[0] has no", mib},
 		"null branches":    {csaf(`"branches": [null]`, notAffectedP1), "branches[0] has no", mib},
+		"ranges in one": {
+			cycloneDX(cdxShop+cdxPackage, cdxNotCalled, list(60, `{"ref": "a", "versions": [{"range": "vers:npm/`+manyVersions("%d", 90)+`"}]}`)),
+			`about "CVE-2026-1" up to this one have ranges with more than 5000 versions`, 60 * mib,
+		},
 		"groups of a product": {csaf(names("pkg:npm/a")+`, "product_groups": [`+list(101, `{"group_id": "G%d", "product_ids": ["P1"]}`)+`]`, notAffectedP1),
 			"in more than 100 product groups", mib},
 		"a chain of relationships": {csaf(names("pkg:npm/a")+`, "relationships": [`+list(20_000, `{"category": "installed_on", "product_reference": "P1",
@@ -167,6 +181,26 @@ func TestHostileRanges(t *testing.T) {
 	end()
 	if result, err := set.Apply(ended, shop, all, semantic{}); !errors.Is(err, context.Canceled) || len(result.Open)+len(result.Suppressed) > 0 {
 		t.Errorf("after the end: %v, %+v", err, result)
+	}
+}
+
+// TestWork counts what rules cost: little for other packages, and each version in a range for those that it may match.
+func TestWork(t *testing.T) {
+	components := `"components": [{"type": "library", "bom-ref": "n", "name": "a", "purl": "pkg:npm/a"}],`
+	rules, _, err := newSet(t, read(t, cycloneDX(components, cdxNotCalled, `{"ref": "n", "versions": [{"range": "vers:npm/2.0.0|3.0.0|4.0.0"}]}`))).Rules()
+	if err != nil || len(rules) != 1 {
+		t.Fatalf("%d rules, %v", len(rules), err)
+	}
+	e := &vex.Evaluator{Versions: semantic{}}
+	rule, err := e.Parse(rules[0].Text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []int{1, 302, 603} {
+		name := map[bool]string{true: "other", false: "a"}[i == 0]
+		if n := e.Decide(&model.Package{Type: "npm", Name: name, Version: "1.2.0"}, []decision.Rule{rule}); n != -1 || e.Work(rule) != want {
+			t.Errorf("package %s: %d decides, work %d, want %d", name, n, e.Work(rule), want)
+		}
 	}
 }
 

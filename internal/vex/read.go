@@ -27,6 +27,9 @@ type Limits struct {
 	Products int
 	// TotalProducts is the number of products and subcomponents of all statements. Default 200,000.
 	TotalProducts int
+	// Comparisons is the number of versions in the ranges of all statements about one vulnerability, where each counts once per statement: all may be
+	// compared with the version of each package that has the vulnerability. Default 5,000.
+	Comparisons int
 }
 
 func (l Limits) withDefaults() Limits {
@@ -42,6 +45,7 @@ func (l Limits) withDefaults() Limits {
 		{&l.Statements, 20_000},
 		{&l.Products, 50_000},
 		{&l.TotalProducts, 200_000},
+		{&l.Comparisons, 5_000},
 	} {
 		if *f.value <= 0 {
 			*f.value = f.fallback
@@ -188,6 +192,28 @@ func (d *Document) check(limits Limits) error {
 	}
 	if total > limits.TotalProducts {
 		return limitf("its statements have %d products and subcomponents, more than %d; split the document", total, limits.TotalProducts)
+	}
+	return d.checkComparisons(limits)
+}
+
+// checkComparisons bounds what statements about one vulnerability cost for each package that has it.
+func (d *Document) checkComparisons(limits Limits) error {
+	comparisons := map[string]int{} // by key
+	for i := range d.Statements {
+		s := &d.Statements[i]
+		n := s.comparisons()
+		if n == 0 {
+			continue
+		}
+		ids := map[string]bool{key(s.Vulnerability): true}
+		for _, alias := range s.Aliases {
+			ids[key(alias)] = true
+		}
+		for id := range ids {
+			if comparisons[id] += n; comparisons[id] > limits.Comparisons {
+				return limitf("%s: the statements about %.100q up to this one have ranges with more than %d versions together; state fewer ranges", s.Position, id, limits.Comparisons)
+			}
+		}
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"unicode"
@@ -21,6 +22,12 @@ const maxKeyName = 128
 // maxRuleBytes is how long a rule may become before its statement is split. One product more may still fit.
 const maxRuleBytes = 256 << 10
 
+// maxRuleImages is the most images that a rule is about. A statement about more has several.
+const maxRuleImages = 100
+
+// inImage stands for the images of a rule in its products.
+const inImage = "image"
+
 // Rule is a statement, or some of its products, as a rule for package decision.
 type Rule struct {
 	Document  *Document
@@ -28,11 +35,13 @@ type Rule struct {
 	// Key names the rule within the set: the vulnerability, and a digest of its IDs, the author and the products. It stays the same when the
 	// document changes elsewhere.
 	Key string
+	// Images are the digests of the images that the rule is about, sorted; nil for all images.
+	Images []string
 	// Text is the rule for Rules.Parse.
 	Text string
 }
 
-// Rules returns the statements of a set as rules, and the statements that are about images only, which no rule is about. Of several statements
+// Rules returns the statements of a set as rules, and those that name images in another way than by digest, which no rule is about. Of several statements
 // by the same author about the same vulnerability and the same products, the one that prevails has a rule. Statements without identifiers have none.
 func (s *Set) Rules() (rules []Rule, images []*Statement, err error) {
 	at := map[string]int{} // by key
@@ -64,34 +73,82 @@ func (s *Set) Rules() (rules []Rule, images []*Statement, err error) {
 
 func (r *Rule) candidate() candidate { return candidate{entry{r.Document, r.Statement}, anyVersion} }
 
-// rules makes rules of the products that do not depend on the names of images.
+// rules makes rules of the products that are packages in any image, and of those that are images named by a digest or packages in them.
 func (d *Document) rules(s *Statement) ([]Rule, error) {
-	var texts []string
-	products := map[string]*Product{}
-	for i := range s.Products {
-		if !s.Products[i].inAnyImage() {
-			continue
-		}
-		text, err := json.Marshal(&s.Products[i])
-		if err != nil {
-			return nil, err
-		}
-		if products[string(text)] == nil {
-			texts = append(texts, string(text))
-			products[string(text)] = &s.Products[i]
-		}
-	}
-	slices.Sort(texts)
 	ids := []string{key(s.Vulnerability)}
 	for _, alias := range s.Aliases {
 		ids = append(ids, key(alias))
 	}
 	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	anywhere, inImages, err := s.grouped()
+	if err != nil {
+		return nil, err
+	}
+	rules, err := d.split(s, ids, nil, anywhere)
+	if err != nil {
+		return nil, err
+	}
+	for _, digests := range slices.Sorted(maps.Keys(inImages)) {
+		for part := range slices.Chunk(strings.Split(digests, "\n"), maxRuleImages) {
+			more, err := d.split(s, ids, part, inImages[digests])
+			if err != nil {
+				return nil, err
+			}
+			rules = append(rules, more...)
+		}
+	}
+	return rules, nil
+}
+
+// byText are products by their JSON text.
+type byText map[string]*Product
+
+// grouped returns the products that are packages in any image, and those that are packages in certain images by the digests of these, which are sorted
+// and joined by line feeds.
+func (s *Statement) grouped() (anywhere byText, inImages map[string]byText, err error) {
+	anywhere, inImages = byText{}, map[string]byText{}
+	// of are the digests of the images that have the same packages.
+	of, held := map[string][]string{}, byText{}
+	for i := range s.Products {
+		if p := s.Products[i].outsideImages(); p != nil {
+			text, err := json.Marshal(p)
+			if err != nil {
+				return nil, nil, err
+			}
+			anywhere[string(text)] = p
+		}
+		if digests := s.Products[i].imageDigests(); len(digests) > 0 {
+			p := &Product{Component{Digests: []string{inImage}}, s.Products[i].Subcomponents}
+			text, err := json.Marshal(p)
+			if err != nil {
+				return nil, nil, err
+			}
+			of[string(text)], held[string(text)] = append(of[string(text)], digests...), p
+		}
+	}
+	for text, digests := range of {
+		slices.Sort(digests)
+		joined := strings.Join(slices.Compact(digests), "\n")
+		if inImages[joined] == nil {
+			inImages[joined] = byText{}
+		}
+		inImages[joined][text] = held[text]
+	}
+	return anywhere, inImages, nil
+}
+
+// split makes rules of products that are packages in the same images, nil for all.
+func (d *Document) split(s *Statement, ids, images []string, products byText) ([]Rule, error) {
 	var rules []Rule
+	texts := slices.Sorted(maps.Keys(products))
 	for len(texts) > 0 {
 		n, size := 0, 0
 		hash := sha256.New()
-		_, _ = fmt.Fprintf(hash, "%q %q", d.speaker(), slices.Compact(ids))
+		_, _ = fmt.Fprintf(hash, "%q %q", d.speaker(), ids)
+		if len(images) > 0 {
+			_, _ = fmt.Fprintf(hash, " %q", images)
+		}
 		part := *s
 		part.Products = nil
 		for ; n < len(texts) && size < maxRuleBytes; n++ {
@@ -104,7 +161,8 @@ func (d *Document) rules(s *Statement) ([]Rule, error) {
 		if err != nil {
 			return nil, err
 		}
-		rules = append(rules, Rule{d, s, printable(truncate.Text(s.Vulnerability, maxKeyName)) + "/" + hex.EncodeToString(hash.Sum(nil))[:32], string(text)})
+		key := printable(truncate.Text(s.Vulnerability, maxKeyName)) + "/" + hex.EncodeToString(hash.Sum(nil))[:32]
+		rules = append(rules, Rule{d, s, key, images, string(text)})
 	}
 	return rules, nil
 }
@@ -119,9 +177,39 @@ func printable(text string) string {
 	}, text)
 }
 
-// inAnyImage reports whether the product can be a package, or a distribution with packages, of images with any name.
-func (p *Product) inAnyImage() bool {
-	return len(p.CPEs) > 0 || slices.ContainsFunc(p.PURLs, func(purl PURL) bool { return purl.Type != typeOCI })
+// outsideImages is the product without what names images, nil if it cannot be a package, or a distribution with packages, of any image.
+func (p *Product) outsideImages() *Product {
+	out := *p
+	out.PURLs = slices.DeleteFunc(slices.Clone(p.PURLs), func(purl PURL) bool { return purl.Type == typeOCI })
+	out.Digests, out.References = nil, nil
+	if len(out.PURLs)+len(out.CPEs) == 0 {
+		return nil
+	}
+	return &out
+}
+
+// imageDigests lists the digests by which the component names images, whatever their repositories. A PURL that is about one tag or architecture, and a
+// component that is about some versions, is more than a digest says.
+func (c *Component) imageDigests() []string {
+	if c.Versions != nil && !c.Versions.all {
+		return nil
+	}
+	digests := slices.Clone(c.Digests)
+	for i := range c.PURLs {
+		p := &c.PURLs[i]
+		_, somewhere := p.Qualifiers["repository_url"]
+		if p.Type == typeOCI && p.Namespace == "" && (len(p.Qualifiers) == 0 || somewhere && len(p.Qualifiers) == 1) {
+			digests = append(digests, p.Version)
+		}
+	}
+	for _, reference := range c.References {
+		if _, digest, found := strings.Cut(reference, "@"); found && model.RepositoryOf(reference) != "" {
+			digests = append(digests, digest)
+		}
+	}
+	return slices.DeleteFunc(digests, func(digest string) bool {
+		return digest == "" || (model.ImageKey{ImageID: digest}).Digest() != digest
+	})
 }
 
 // ruleText is a rule as text.
@@ -151,30 +239,51 @@ func (e *Evaluator) Parse(text string) (decision.Rule, error) {
 	if in.Statement == nil {
 		return nil, errors.New("the rule of a VEX statement has no statement")
 	}
-	return &entry{&Document{Source: in.Source, Format: in.Format, ID: in.ID, Revision: in.Revision, Author: in.Author}, in.Statement}, nil
+	return &rule{entry: entry{&Document{Source: in.Source, Format: in.Format, ID: in.ID, Revision: in.Revision, Author: in.Author}, in.Statement}}, nil
+}
+
+// rule is a rule that was read.
+type rule struct {
+	entry
+	// work is that of decision.Rules.
+	work int
+}
+
+// versionWork is the work of one comparison of versions, which are parsed for it.
+const versionWork = 100
+
+// Work implements decision.Rules.
+func (e *Evaluator) Work(r decision.Rule) int {
+	if read, ok := r.(*rule); ok {
+		return read.work
+	}
+	return 0
 }
 
 // Decide implements decision.Rules.
 func (e *Evaluator) Decide(p *model.Package, rules []decision.Rule) int {
 	i, s := e.subject(p)
 	var d decider
-	versions := &memo{e.Versions, map[comparison]bool{}}
-	for _, rule := range rules {
-		statement, ok := rule.(*entry)
+	made := &counted{Versions: e.Versions}
+	versions := &memo{made, map[comparison]bool{}}
+	for _, r := range rules {
+		read, ok := r.(*rule)
 		if !ok {
 			continue
 		}
-		if precision := statement.statement.matches(i, s, versions); precision != noMatch {
-			d.add(candidate{*statement, precision})
+		before := made.comparisons
+		if precision := read.statement.matches(i, s, versions); precision != noMatch {
+			d.add(candidate{read.entry, precision})
 		}
+		read.work += read.statement.size() + versionWork*(made.comparisons-before)
 	}
 	deciding := d.deciding()
 	if deciding == nil {
 		return -1
 	}
-	return slices.IndexFunc(rules, func(rule decision.Rule) bool {
-		statement, ok := rule.(*entry)
-		return ok && statement.statement == deciding.statement
+	return slices.IndexFunc(rules, func(r decision.Rule) bool {
+		read, ok := r.(*rule)
+		return ok && read.statement == deciding.statement
 	})
 }
 
@@ -193,5 +302,5 @@ func (e *Evaluator) subject(p *model.Package) (*image, *subject) {
 			s.cpes = append(s.cpes, cpe)
 		}
 	}
-	return newImage(model.ImageNames{CPE: distributionCPE(p.Distro)}), s
+	return newImage(model.ImageNames{CPE: distributionCPE(p.Distro), Digests: []string{inImage}}), s
 }

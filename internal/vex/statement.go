@@ -121,6 +121,29 @@ func (s *Statement) Identified() bool {
 	})
 }
 
+// comparisons is with how many versions the statement compares that of a package at most: with each once, however many products state it.
+func (s *Statement) comparisons() int {
+	var distinct map[constraint]bool
+	add := func(c *Component) {
+		if c.Versions == nil || len(c.PURLs)+len(c.CPEs) == 0 {
+			return
+		}
+		if distinct == nil {
+			distinct = map[constraint]bool{}
+		}
+		for _, one := range c.Versions.constraints {
+			distinct[one] = true
+		}
+	}
+	for i := range s.Products {
+		add(&s.Products[i].Component)
+		for c := range s.Products[i].Subcomponents {
+			add(&s.Products[i].Subcomponents[c])
+		}
+	}
+	return len(distinct)
+}
+
 // compareMeaning orders statements by the fields that are shown, so that equal ones are alike to users.
 func compareMeaning(a, b *Statement) int {
 	return cmp.Or(

@@ -205,3 +205,15 @@ func (m *memo) Satisfies(packageType, version, constraint string) (bool, error) 
 	m.known[c] = holds
 	return holds, nil
 }
+
+// counted counts comparisons.
+type counted struct {
+	Versions
+	comparisons int
+}
+
+// Satisfies implements Versions.
+func (c *counted) Satisfies(packageType, version, constraint string) (bool, error) {
+	c.comparisons++
+	return c.Versions.Satisfies(packageType, version, constraint)
+}

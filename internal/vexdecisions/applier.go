@@ -8,9 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"k8s.io/utils/clock"
 
 	"github.com/scanner-operator/scanner-operator/internal/store"
@@ -22,6 +22,8 @@ const (
 	maxAttempts = 5
 	// countEvery is how often findings are counted at most while no document changes.
 	countEvery = time.Minute
+	// maxTime bounds one call of Sync or Apply.
+	maxTime = 2 * time.Minute
 	// MaxUnmatched bounds the statements of a source that are listed because they match nothing.
 	MaxUnmatched = 20
 )
@@ -36,8 +38,11 @@ type Store interface {
 type Applier struct {
 	store Store
 	clock clock.PassiveClock
+	// problems is told how many sources do not apply, by reason, whenever that may have changed.
+	problems func(map[store.DecisionReason]int)
 
-	mu sync.Mutex
+	// lock is held by the one call that looks at what follows.
+	lock *semaphore.Weighted
 	// revision is that of the documents that were read, "" before the first time.
 	revision string
 	sources  []*source
@@ -50,8 +55,13 @@ type Applier struct {
 	counts  map[store.DecisionObject]store.DecisionCount
 }
 
-// NewApplier returns an Applier of the documents of a store.
-func NewApplier(s Store, now clock.PassiveClock) *Applier { return &Applier{store: s, clock: now} }
+// NewApplier returns an Applier of the documents of a store. problems, unless it is nil, is told how many sources do not apply, by reason.
+func NewApplier(s Store, now clock.PassiveClock, problems func(map[store.DecisionReason]int)) *Applier {
+	if problems == nil {
+		problems = func(map[store.DecisionReason]int) {}
+	}
+	return &Applier{store: s, clock: now, problems: problems, lock: semaphore.NewWeighted(1)}
+}
 
 // Applied says what became of a source.
 type Applied struct {
@@ -59,7 +69,7 @@ type Applied struct {
 	// Problem says why its statements do not apply, nil if they do.
 	Problem *Problem
 	// Statements counts those of its documents. Matched are those that decide about at least one current finding, and Unmatched the others; of
-	// these, ImagesOnly are about images, to which statements are not applied.
+	// these, ImagesOnly name images in another way than by digest, and are not applied.
 	Statements, Matched, Unmatched, ImagesOnly int
 	// Suppressed counts the current findings of images that its statements suppress.
 	Suppressed int
@@ -95,21 +105,20 @@ const (
 	NotIdentified UnmatchedReason = "NotIdentified"
 	// Overridden: a newer statement of the same author is about the same products.
 	Overridden UnmatchedReason = "Overridden"
-	// ImagesOnly: all of its products are images.
+	// ImagesOnly: all of its products are images, and none is named by its digest.
 	ImagesOnly UnmatchedReason = "ImagesOnly"
 )
 
 // Apply makes the decisions of the store those of the documents in it, if these have changed, and returns what became of each source, the oldest
 // first. An error means that what applied before still does.
 func (a *Applier) Apply(ctx context.Context) ([]Applied, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	var err error
-	for range maxAttempts {
-		if err = a.sync(ctx); !errors.Is(err, store.ErrVEXChanged) {
-			break
-		}
+	ctx, cancel := context.WithTimeout(ctx, maxTime)
+	defer cancel()
+	if err := a.lock.Acquire(ctx, 1); err != nil {
+		return nil, fmt.Errorf("apply VEX documents: wait for another call: %w", err)
 	}
+	defer a.lock.Release(1)
+	err := a.latest(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -124,6 +133,28 @@ func (a *Applier) Apply(ctx context.Context) ([]Applied, error) {
 		all[i] = s.applied(a.counts)
 	}
 	return all, nil
+}
+
+// Sync makes the decisions of the store those of the documents in it, as Apply does, and counts nothing.
+func (a *Applier) Sync(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, maxTime)
+	defer cancel()
+	if err := a.lock.Acquire(ctx, 1); err != nil {
+		return fmt.Errorf("apply VEX documents: wait for another call: %w", err)
+	}
+	defer a.lock.Release(1)
+	return a.latest(ctx)
+}
+
+// latest applies the documents as they are when nothing changes them meanwhile.
+func (a *Applier) latest(ctx context.Context) error {
+	var err error
+	for range maxAttempts {
+		if err = a.sync(ctx); !errors.Is(err, store.ErrVEXChanged) {
+			break
+		}
+	}
+	return err
 }
 
 // sync reads the documents and applies them, unless they are the same as before.
@@ -146,17 +177,22 @@ func (a *Applier) sync(ctx context.Context) error {
 		}
 		sources[i] = s
 	}
-	decisions, images, err := combine(sources)
-	if err == nil {
-		err = a.store.SyncVEX(ctx, revision, decisions)
-	}
+	images, err := a.syncStore(ctx, revision, sources)
 	if errors.Is(err, store.ErrVEXTooMany) {
 		// Reading it all again would come to the same.
 		a.refused, a.refusal, a.refusedAt = revision, err, a.clock.Now()
+		a.problems(map[store.DecisionReason]int{store.DecisionTooMany: len(sources)})
 	}
 	if err != nil {
 		return err
 	}
+	problems := map[store.DecisionReason]int{}
+	for _, s := range sources {
+		if s.problem != nil {
+			problems[s.problem.Reason]++
+		}
+	}
+	a.problems(problems)
 	aboutImages := make(map[*vex.Statement]bool, len(images))
 	for _, statement := range images {
 		aboutImages[statement] = true
@@ -166,6 +202,26 @@ func (a *Applier) sync(ctx context.Context) error {
 	}
 	a.revision, a.sources, a.counts = revision, sources, nil
 	return nil
+}
+
+// syncStore makes the statements of the sources those that apply, and returns those that name images in another way than by digest. A source whose statements take too much work
+// is left out.
+func (a *Applier) syncStore(ctx context.Context, revision string, sources []*source) ([]*vex.Statement, error) {
+	for {
+		decisions, images, err := combine(sources)
+		if err == nil {
+			err = a.store.SyncVEX(ctx, revision, decisions)
+		}
+		heavy, found := errors.AsType[*store.VEXWorkError](err)
+		if !found {
+			return images, err
+		}
+		n := slices.IndexFunc(sources, func(s *source) bool { return s.problem == nil && s.Kind == heavy.Kind && s.Name == heavy.Name })
+		if n < 0 {
+			return nil, err
+		}
+		sources[n].problem = &Problem{store.DecisionTooMany, err.Error()}
+	}
 }
 
 func (a *Applier) read(ctx context.Context, listed store.VEXSource) (*source, error) {

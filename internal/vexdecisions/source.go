@@ -47,7 +47,7 @@ func (s *source) of(key *vex.Statement) *statement {
 	return s.statements[key]
 }
 
-// forget drops the documents, and keeps what is told of their statements. images are those that are about images only.
+// forget drops the documents, and keeps what is told of their statements. images are those that name images in another way than by digest.
 func (s *source) forget(images map[*vex.Statement]bool) {
 	for n, d := range s.documents {
 		for i := range d.Statements {
@@ -131,6 +131,6 @@ func decisionOf(s *source, rule *vex.Rule, names []string) store.Decision {
 	}
 	return store.Decision{
 		Object: s.key(rule.Key), Vulnerabilities: names, Status: statuses[statement.Status], Justification: string(statement.Justification),
-		Comment: strings.Join(texts, "; "), Author: rule.Document.Author, Rule: rule.Text,
+		Comment: strings.Join(texts, "; "), Author: rule.Document.Author, Images: rule.Images, Rule: rule.Text,
 	}
 }

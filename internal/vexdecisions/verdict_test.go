@@ -1,11 +1,15 @@
 package vexdecisions_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -45,11 +49,31 @@ func (semantic) Satisfies(_, version, constraint string) (bool, error) {
 	}
 }
 
+// migrated is the file of an empty database. Migrations take longer than most of what the tests do.
+var migrated = sync.OnceValues(func() (_ []byte, err error) {
+	folder, err := os.MkdirTemp("", "scanner-operator-vexdecisions-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	file := filepath.Join(folder, "test.db")
+	s, err := sqlstore.Open(context.Background(), sqlstore.Config{DSN: file})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Close(); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(file)
+})
+
 func open(t *testing.T) *sqlstore.Store {
 	t.Helper()
-	s, err := sqlstore.Open(t.Context(), sqlstore.Config{
-		DSN: filepath.Join(t.TempDir(), "test.db"), Rules: &vex.Evaluator{Versions: semantic{}, Arch: match.Arch},
-	})
+	content, err := migrated()
+	must(t, err)
+	file := filepath.Join(t.TempDir(), "test.db")
+	must(t, os.WriteFile(file, content, 0o600))
+	s, err := sqlstore.Open(t.Context(), sqlstore.Config{DSN: file, Rules: &vex.Evaluator{Versions: semantic{}, Arch: match.Arch}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +275,7 @@ func TestVerdictsOfScans(t *testing.T) {
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		s := open(t)
-		applier := vexdecisions.NewApplier(s, clock.RealClock{})
+		applier := vexdecisions.NewApplier(s, clock.RealClock{}, nil)
 		key := model.ImageKey{ImageID: "registry.example/shop@sha256:" + strings.Repeat("a", 64), Platform: model.Platform{OS: "linux", Architecture: "amd64"}}
 		_, err := s.StartResultSet(t.Context(), model.DatabaseBuild{ID: "1"}, "", true)
 		must(t, err)

@@ -18,8 +18,8 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/vexdecisions"
 )
 
-// TestVEXInCluster compares what the store makes of a document with what "scan --vex" makes of it for an image without a name, and for packages
-// without what fingerprints do not cover: the architecture of Debian packages.
+// TestVEXInCluster compares what the store makes of a document with what "scan --vex" makes of it for an image that is known by its digest alone, and for
+// packages without what fingerprints do not cover: the architecture of Debian packages.
 func TestVEXInCluster(t *testing.T) {
 	document := vexSBOM(t)
 	decoded, err := match.Decode(bytes.NewReader(document), match.DecodeLimits{}, nil)
@@ -55,11 +55,13 @@ func TestVEXInCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	applier := vexdecisions.NewApplier(s, clock.RealClock{})
+	applier := vexdecisions.NewApplier(s, clock.RealClock{}, nil)
 	suppressed := 0
 	for _, c := range vexCases(lodash, debian) {
 		content := store.VEXContent{Name: "document", Content: []byte(c.document)}
-		read, err := vexdecisions.Read(store.VEXKindSource, "vendor", content)
+		// In the store, a digest is all that names an image.
+		byDigest := strings.NewReplacer("?repository_url=registry.example.com/team", "", "?repository_url=registry.example.com/other", "", "registry.example.com/team/shop@", "pkg:oci/shop@")
+		read, err := vexdecisions.Read(store.VEXKindSource, "vendor", store.VEXContent{Name: "document", Content: []byte(byDigest.Replace(c.document))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +69,7 @@ func TestVEXInCluster(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		result, err := set.Apply(t.Context(), model.ImageNames{}, all, match.Versions{})
+		result, err := set.Apply(t.Context(), model.ImageNames{Digests: []string{vexImage}}, all, match.Versions{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -33,6 +33,8 @@ const (
 	retryAfter = 5 * time.Minute
 	// recountAfter is how often the statements of a source are counted.
 	recountAfter = time.Minute
+	// syncEvery is how often documents are looked for that were uploaded to a replica which ended before it applied them.
+	syncEvery = 3 * time.Second
 	// concurrency bounds the sources that are fetched at the same time.
 	concurrency = 4
 )
@@ -91,7 +93,7 @@ func NewReconciler(
 // Reconcile fetches the documents of a source when that is due, and applies those of all sources.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	if request == orphans {
-		return ctrl.Result{}, r.forgetOrphans(ctx)
+		return r.forgetOrphans(ctx)
 	}
 	var before scannerv1alpha1.VEXSource
 	err := r.client.Get(ctx, request.NamespacedName, &before)

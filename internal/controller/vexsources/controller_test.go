@@ -90,7 +90,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 
 // restart is what a new process does.
 func (w *world) restart() {
-	w.Reconciler = NewReconciler(w.Client, w.Client, w.store, vexdecisions.NewApplier(w.store, w.clock), w.server, "operator", w.clock)
+	w.Reconciler = NewReconciler(w.Client, w.Client, w.store, vexdecisions.NewApplier(w.store, w.clock, nil), w.server, "operator", w.clock)
 }
 
 // match stores an image with one finding.
@@ -261,7 +261,9 @@ func TestOrphans(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w.reconcile("")
+	if result := w.reconcile(""); result.RequeueAfter != syncEvery {
+		t.Errorf("uploads are looked for after %s", result.RequeueAfter)
+	}
 	sources, _, err := w.store.VEX(t.Context())
 	if err != nil || len(sources) != 1 || sources[0].Kind != store.VEXKindUpload {
 		t.Errorf("%v, %v", sources, err)

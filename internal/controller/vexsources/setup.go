@@ -2,6 +2,7 @@ package vexsources
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -35,10 +36,10 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 }
 
 // forgetOrphans forgets the sources that do not exist, and applies what users have uploaded.
-func (r *Reconciler) forgetOrphans(ctx context.Context) error {
+func (r *Reconciler) forgetOrphans(ctx context.Context) (ctrl.Result, error) {
 	sources, _, err := r.store.VEX(ctx)
 	if err != nil {
-		return err
+		return ctrl.Result{}, err
 	}
 	for _, s := range sources {
 		if s.Kind != store.VEXKindSource {
@@ -48,13 +49,16 @@ func (r *Reconciler) forgetOrphans(ctx context.Context) error {
 		switch err := r.client.Get(ctx, name, &scannerv1alpha1.VEXSource{}); {
 		case err == nil:
 		case !apierrors.IsNotFound(err):
-			return fmt.Errorf("get the VEXSource: %w", err)
+			return ctrl.Result{}, fmt.Errorf("get the VEXSource: %w", err)
 		default:
 			if err := r.forget(ctx, name); err != nil {
-				return err
+				return ctrl.Result{}, err
 			}
 		}
 	}
-	_, err = r.applier.Apply(ctx)
-	return err
+	// Too many statements are in the status of each source.
+	if err := r.applier.Sync(ctx); err != nil && !errors.Is(err, store.ErrVEXTooMany) {
+		return ctrl.Result{}, fmt.Errorf("apply the VEX documents: %w", err)
+	}
+	return ctrl.Result{RequeueAfter: syncEvery}, nil
 }

@@ -243,7 +243,7 @@ func (w *answerWriter) decideInserted(packages []int64) error {
 			slices.Sort(decisions)
 			for _, id := range slices.Compact(decisions) {
 				// Those with a rule have no matcher.
-				if m := w.matchers[id]; decides[f.ID] == id || m != nil && m.Matches(known.of(f), f.Fixable != 0) {
+				if m := w.matchers[id]; slices.Contains(decides[f.ID], id) || m != nil && m.Matches(known.of(f), f.Fixable != 0) {
 					matches = append(matches, f.ID, id)
 					ids = append(ids, f.ID)
 				}

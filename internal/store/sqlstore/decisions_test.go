@@ -85,8 +85,7 @@ func checkDecisions(t *testing.T, s *Store) {
 		f, vulnerability := &findings[i].Finding, findings[i].VulnerabilityPk
 		p := model.Package{Type: f.Type, Name: f.Name, Version: f.Version, Distro: f.Distro, PURL: f.Purl}
 		id := decision.IdentityOf(&p)
-		var rules []decision.Rule
-		var ruled []int // The decisions with these rules.
+		var ruled []ruledDecision
 		for n := range decisions {
 			d := &decisions[n]
 			var spec decisionSpec
@@ -105,17 +104,15 @@ func checkDecisions(t *testing.T, s *Store) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				rules, ruled = append(rules, rule), append(ruled, n)
+				ruled = append(ruled, ruledDecision{n, rule, spec.Images, d.Suppresses != 0})
 				continue
 			}
 			if named && m.Matches(&id, f.Fixable != 0) {
 				matches(f.ID, n)
 			}
 		}
-		if s.rules != nil {
-			if n := s.rules.Decide(&p, rules); n >= 0 {
-				matches(f.ID, ruled[n])
-			}
+		for _, n := range decidingOf(s.rules, &p, ruled) {
+			matches(f.ID, n)
 		}
 	}
 	slices.SortFunc(want, func(a, b pair) int {

@@ -16,6 +16,8 @@ type txn struct {
 	*sqldb.Tx
 	now    int64
 	events []newEvent
+	// changed says that something was changed that no event is about.
+	changed bool
 	// gone are the namespaces of images that the transaction deletes.
 	gone map[imageName][]string
 	// movedImages are those that were given to moved.
@@ -88,7 +90,7 @@ func (s *Store) write(ctx context.Context, what string, work func(tx *txn) error
 		if err := t.replace(); err != nil {
 			return err
 		}
-		wrote = len(t.events) > 0
+		wrote = len(t.events) > 0 || t.changed && request != nil
 		if recorded = wrote && request != nil && !request.Recorded; recorded {
 			if err := t.changeRequest(*request, store.ChangeSucceeded); err != nil {
 				return err

@@ -11,12 +11,12 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/scanner-operator/scanner-operator/internal/decision"
-	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
 // Statements of VEX documents contradict each other, so that one may override another. Of the statements about a finding, decision_findings has
-// the one that decides. Whenever statements begin, end or change, all findings are looked at again that they name.
+// the one that decides, or those that decide in some images. Whenever statements begin, end or change, all findings are looked at again that they
+// name.
 
 // vexPlan is what makes the decisions of VEX documents those that are wanted.
 type vexPlan struct {
@@ -48,8 +48,8 @@ func (s *Store) SyncVEX(ctx context.Context, revision string, decisions []store.
 			return fmt.Errorf("%s: the products of their statements take more than %d bytes: delete some documents: %w", what, store.MaxVEXRuleBytes, store.ErrVEXTooMany)
 		}
 		n, err := decisionOf(&decisions[i])
-		if err == nil && (n.rule == "" || len(n.names) == 0 || len(decisions[i].Packages)+len(decisions[i].Images) > 0 || n.row.ExpiresAt != 0 || n.unfixed != 0) {
-			err = errors.New("a decision of a VEX document has a rule and vulnerabilities, and nothing else")
+		if err == nil && (n.rule == "" || len(n.names) == 0 || len(decisions[i].Packages) > 0 || decisions[i].Places != nil || n.row.ExpiresAt != 0 || n.unfixed != 0) {
+			err = errors.New("a decision of a VEX document has a rule, vulnerabilities and maybe images, and nothing else")
 		}
 		if err == nil {
 			err = checkIdentifier("the statement of the object", n.statement)
@@ -73,7 +73,7 @@ func (s *Store) SyncVEX(ctx context.Context, revision string, decisions []store.
 		if err != nil {
 			return err
 		}
-		return tx.carryOutVEX(s.rules, plan)
+		return tx.carryOutVEX(s.rules, plan, s.matchBounds.all)
 	})
 }
 
@@ -135,8 +135,8 @@ func planVEX(tx *gorm.DB, revision string, wanted []*newDecision) (*vexPlan, err
 	return plan, nil
 }
 
-// carryOutVEX ends, begins and revises statements, and tells of it.
-func (t *txn) carryOutVEX(rules decision.Rules, plan *vexPlan) error {
+// carryOutVEX ends, begins and revises statements, and tells of it. bound is the most findings that all decisions match.
+func (t *txn) carryOutVEX(rules decision.Rules, plan *vexPlan, bound int) error {
 	before, err := t.countMatches()
 	if err != nil {
 		return err
@@ -172,7 +172,7 @@ func (t *txn) carryOutVEX(rules decision.Rules, plan *vexPlan) error {
 		}
 		touched = append(touched, findings...)
 	}
-	if err := t.beginDecisions(store.DecisionSourceVEX, &decisionPlan{begin: plan.begin}); err != nil {
+	if err := t.beginVEX(plan.begin); err != nil {
 		return err
 	}
 	if err := t.saveRules(plan); err != nil {
@@ -185,14 +185,30 @@ func (t *txn) carryOutVEX(rules decision.Rules, plan *vexPlan) error {
 	// New findings add matches without a look at the bound. What makes them fewer is never refused.
 	if matches, err := t.countMatches(); err != nil {
 		return err
-	} else if matches > store.MaxAllDecisionMatches && matches > before {
+	} else if matches > bound && matches > before {
 		return fmt.Errorf("all decisions together match %d findings, the maximum is %d: delete some VEX documents or exceptions: %w",
-			matches, store.MaxAllDecisionMatches, store.ErrVEXTooMany)
+			matches, bound, store.ErrVEXTooMany)
 	}
 	if err := t.redecide(append(touched, changed...)); err != nil {
 		return err
 	}
 	return t.tellVEX(plan)
+}
+
+// beginVEX writes new statements, and the images that they are about.
+func (t *txn) beginVEX(begin []*newDecision) error {
+	plan := &decisionPlan{begin: begin, problems: map[store.DecisionObject]store.DecisionProblem{}}
+	if err := plan.boundReaches(t.DB); err != nil {
+		return err
+	}
+	if len(plan.problems) > 0 {
+		return fmt.Errorf("the images that all decisions name would be more than the maximum of %d: delete some VEX documents or exceptions: %w",
+			store.MaxReachedImages, store.ErrVEXTooMany)
+	}
+	if err := t.keepReaches(plan); err != nil {
+		return err
+	}
+	return t.beginDecisions(store.DecisionSourceVEX, plan)
 }
 
 func (t *txn) saveRules(plan *vexPlan) error {
@@ -227,14 +243,40 @@ func (t *txn) resolve(rules decision.Rules, names []string) ([]int64, error) {
 	if err != nil {
 		return nil, err
 	}
-	reader := &ruleReader{rules: rules}
+	reader := &ruleReader{rules: rules, work: map[int64]int{}}
 	var touched []int64
 	err = inParts(slices.Sorted(maps.Keys(found)), func(part []int64) error {
 		changed, err := t.resolvePart(reader, part)
 		touched = append(touched, changed...)
 		return err
 	})
+	if errors.Is(err, errRuleWork) {
+		err = t.heaviest(reader.work)
+	}
 	return touched, err
+}
+
+// heaviest returns the error about the source whose rules took the most work.
+func (t *txn) heaviest(work map[int64]int) error {
+	sum := map[store.DecisionObject]int{}
+	err := inParts(slices.Sorted(maps.Keys(work)), func(part []int64) error {
+		var rows []struct {
+			ID         int64
+			Kind, Name string
+		}
+		err := t.Raw("SELECT d.id, d.kind, d.name FROM decisions d WHERE d.id IN ?", part).Scan(&rows).Error
+		for _, row := range rows {
+			sum[store.DecisionObject{Kind: row.Kind, Name: row.Name}] += work[row.ID]
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	heaviest := slices.MaxFunc(slices.Collect(maps.Keys(sum)), func(a, b store.DecisionObject) int {
+		return cmp.Or(cmp.Compare(sum[a], sum[b]), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+	})
+	return &store.VEXWorkError{Kind: heaviest.Kind, Name: heaviest.Name, Limit: maxRuleWork / 100}
 }
 
 // countMatches counts what all decisions together match.
@@ -268,8 +310,8 @@ func (t *txn) resolvePart(reader *ruleReader, findings []int64) ([]int64, error)
 	}
 	var touched []int64
 	for _, pair := range before {
-		if decides[pair.FindingID] == pair.DecisionPk {
-			delete(decides, pair.FindingID)
+		if n := slices.Index(decides[pair.FindingID], pair.DecisionPk); n >= 0 {
+			decides[pair.FindingID] = slices.Delete(decides[pair.FindingID], n, n+1)
 			continue
 		}
 		touched = append(touched, pair.FindingID)
@@ -279,8 +321,10 @@ func (t *txn) resolvePart(reader *ruleReader, findings []int64) ([]int64, error)
 	}
 	var values []any
 	for _, id := range slices.Sorted(maps.Keys(decides)) {
-		values = append(values, id, decides[id])
-		touched = append(touched, id)
+		for _, deciding := range decides[id] {
+			values = append(values, id, deciding)
+			touched = append(touched, id)
+		}
 	}
 	return touched, t.Insert("decision_findings", []string{"finding_id", "decision_pk"}, values, "")
 }
@@ -312,124 +356,4 @@ func (t *txn) tellVEX(plan *vexPlan) error {
 		told = append(told, store.DecisionEvent{Action: action, Object: &object, Findings: findings})
 	}
 	return t.tellDecisions(store.EventDecisionChanged, told)
-}
-
-// ruleReader reads rules and packages once, as far as they are needed.
-type ruleReader struct {
-	rules    decision.Rules
-	known    map[int64]decision.Rule
-	packages map[int64]*model.Package
-}
-
-// maxKnownRules and maxKnownPackages bound what a ruleReader remembers.
-const (
-	maxKnownRules    = 2_000
-	maxKnownPackages = 2_000
-)
-
-// decide returns the decision that decides about each finding, of those that name its vulnerability, without findings that none is about.
-// Candidates without a rule are ignored.
-func (r *ruleReader) decide(tx *gorm.DB, candidates map[int64][]int64) (map[int64]int64, error) {
-	decides := map[int64]int64{}
-	if len(candidates) == 0 || r.rules == nil {
-		return decides, nil
-	}
-	packages, err := r.packagesOf(tx, slices.Sorted(maps.Keys(candidates)))
-	if err != nil {
-		return nil, err
-	}
-	wanted := map[int64]bool{}
-	for _, ids := range candidates {
-		for _, id := range ids {
-			wanted[id] = true
-		}
-	}
-	if err := r.read(tx, wanted); err != nil {
-		return nil, err
-	}
-	for finding, ids := range candidates {
-		// The lists of the caller stay as they are.
-		ids = slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(ids))), func(id int64) bool { return r.known[id] == nil })
-		rules := make([]decision.Rule, len(ids))
-		for i, id := range ids {
-			rules[i] = r.known[id]
-		}
-		if p := packages[finding]; p != nil && len(rules) > 0 {
-			if n := r.rules.Decide(p, rules); n >= 0 {
-				decides[finding] = ids[n]
-			}
-		}
-	}
-	return decides, nil
-}
-
-// read reads the rules of decisions that are not known yet.
-func (r *ruleReader) read(tx *gorm.DB, wanted map[int64]bool) error {
-	if r.known == nil || len(r.known) > maxKnownRules {
-		r.known = map[int64]decision.Rule{}
-	}
-	ids := slices.DeleteFunc(slices.Sorted(maps.Keys(wanted)), func(id int64) bool { return r.known[id] != nil })
-	return inParts(ids, func(part []int64) error {
-		var rows []struct {
-			DecisionPk int64
-			Rule       string
-		}
-		if err := tx.Raw("SELECT r.decision_pk, r.rule FROM decision_rules r WHERE r.decision_pk IN ?", part).Scan(&rows).Error; err != nil {
-			return err
-		}
-		for _, row := range rows {
-			rule, err := r.rules.Parse(row.Rule)
-			if err != nil {
-				return err
-			}
-			r.known[row.DecisionPk] = rule
-		}
-		return nil
-	})
-}
-
-// packagesOf returns the packages of findings.
-func (r *ruleReader) packagesOf(tx *gorm.DB, findings []int64) (map[int64]*model.Package, error) {
-	if r.packages == nil || len(r.packages) > maxKnownPackages {
-		r.packages = map[int64]*model.Package{}
-	}
-	of := make(map[int64]int64, len(findings))
-	wanted := map[int64]bool{}
-	err := inParts(findings, func(part []int64) error {
-		var rows []struct{ ID, PackagePk int64 }
-		err := tx.Raw("SELECT f.id, f.package_pk FROM findings f WHERE f.id IN ?", part).Scan(&rows).Error
-		for _, row := range rows {
-			of[row.ID] = row.PackagePk
-			wanted[row.PackagePk] = r.packages[row.PackagePk] == nil
-		}
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	ids := slices.DeleteFunc(slices.Sorted(maps.Keys(wanted)), func(id int64) bool { return !wanted[id] })
-	err = inParts(ids, func(part []int64) error {
-		var rows []struct {
-			ID                                      int64
-			Type, Name, Version, Distro, Purl, Cpes string
-			MatchInput                              []byte
-		}
-		err := tx.Raw("SELECT p.id, p.type, p.name, p.version, p.distro, p.purl, p.cpes, p.match_input FROM packages p WHERE p.id IN ?", part).Scan(&rows).Error
-		if err != nil {
-			return err
-		}
-		for _, row := range rows {
-			p := &model.Package{Type: row.Type, Name: row.Name, Version: row.Version, Distro: row.Distro, PURL: row.Purl, MatchInput: row.MatchInput}
-			if err := fromJSON(row.Cpes, &p.CPEs); err != nil {
-				return err
-			}
-			r.packages[row.ID] = p
-		}
-		return nil
-	})
-	all := make(map[int64]*model.Package, len(findings))
-	for finding, id := range of {
-		all[finding] = r.packages[id]
-	}
-	return all, err
 }

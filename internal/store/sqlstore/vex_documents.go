@@ -47,6 +47,7 @@ func (s *Store) SaveVEX(ctx context.Context, source store.VEXSource, documents [
 		} else if same {
 			return tx.Execute("UPDATE vex_sources SET version = ? WHERE kind = ? AND name = ? AND version <> ?", version, source.Kind, source.Name, version)
 		}
+		tx.changed = true
 		id, err := tx.saveVEXSource(&source, author, version)
 		if err != nil {
 			return err
@@ -56,7 +57,7 @@ func (s *Store) SaveVEX(ctx context.Context, source store.VEXSource, documents [
 				return err
 			}
 		}
-		return boundVEX(tx)
+		return boundVEX(tx, source.Kind)
 	})
 }
 
@@ -115,10 +116,21 @@ func saveVEXDocument(tx *txn, source int64, d *store.VEXContent, digest string, 
 	return vexParts.save(tx, id, content)
 }
 
-// boundVEX fails when there is more than the bounds allow.
-func boundVEX(tx *txn) error {
+// boundVEX fails when there is more than the bounds allow. Uploads have bounds of their own, so that they leave room for objects.
+func boundVEX(tx *txn, kind string) error {
+	const sum = "SELECT COUNT(*), COALESCE(SUM(d.size), 0) FROM vex_documents d"
 	var count, size int64
-	if err := tx.Raw("SELECT COUNT(*), COALESCE(SUM(size), 0) FROM vex_documents").Row().Scan(&count, &size); err != nil {
+	if kind == store.VEXKindUpload {
+		err := tx.Raw(sum+" JOIN vex_sources v ON v.id = d.source_pk WHERE v.kind = ?", store.VEXKindUpload).Row().Scan(&count, &size)
+		if err != nil {
+			return err
+		}
+		if count > store.MaxVEXUploads || size > store.MaxVEXUploadBytes {
+			return fmt.Errorf("%d uploaded VEX documents with %d bytes; the maximum is %d and %d: delete others first: %w",
+				count, size, store.MaxVEXUploads, int64(store.MaxVEXUploadBytes), store.ErrVEXTooMany)
+		}
+	}
+	if err := tx.Raw(sum).Row().Scan(&count, &size); err != nil {
 		return err
 	}
 	if count > store.MaxVEXDocuments || size > store.MaxVEXBytes {
@@ -142,6 +154,7 @@ func (s *Store) DeleteVEX(ctx context.Context, kind, name string) (bool, error) 
 		if err := read(tx.DB); err != nil {
 			return err
 		}
+		tx.changed = len(found) > 0
 		return tx.Execute("DELETE FROM vex_sources WHERE kind = ? AND name = ?", kind, name)
 	})
 	return len(found) > 0, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -40,6 +41,74 @@ func (ranked) Decide(p *model.Package, rules []decision.Rule) int {
 		}
 	}
 	return best
+}
+
+func (ranked) Work(decision.Rule) int { return 0 }
+
+// costly are such rules whose number is also what each use of them costs.
+type costly struct {
+	ranked
+	work map[string]int
+}
+
+func (c costly) Decide(p *model.Package, rules []decision.Rule) int {
+	for _, rule := range rules {
+		text := fmt.Sprint(rule)
+		cost, _, _ := strings.Cut(text, " ")
+		n, _ := strconv.Atoi(cost)
+		c.work[text] += n
+	}
+	return c.ranked.Decide(p, rules)
+}
+
+func (c costly) Work(rule decision.Rule) int { return c.work[fmt.Sprint(rule)] }
+
+// ruledDecision is a decision with a rule, for some images or all.
+type ruledDecision struct {
+	n          int
+	rule       decision.Rule
+	images     []string
+	suppresses bool
+}
+
+// decidingOf are the decisions that decide about a finding in a package: see ruleReader.decideFinding.
+func decidingOf(rules decision.Rules, p *model.Package, all []ruledDecision) (deciding []int) {
+	if len(all) == 0 {
+		return nil
+	}
+	in := func(digest string) *ruledDecision {
+		var list []decision.Rule
+		var of []int
+		for i, d := range all {
+			if d.images == nil || slices.Contains(d.images, digest) {
+				list, of = append(list, d.rule), append(of, i)
+			}
+		}
+		if n := rules.Decide(p, list); n >= 0 {
+			return &all[of[n]]
+		}
+		return nil
+	}
+	counts := func(digest string) bool { d := in(digest); return d == nil || !d.suppresses }
+	general := in("")
+	for _, d := range all {
+		if general != nil && general.suppresses && slices.ContainsFunc(d.images, counts) {
+			general = nil
+		}
+	}
+	if general != nil {
+		deciding = append(deciding, general.n)
+	}
+	for i := range all {
+		d := &all[i]
+		if !slices.ContainsFunc(d.images, func(digest string) bool { return in(digest) == d }) {
+			continue
+		}
+		if !d.suppresses || (general == nil || !general.suppresses) && !slices.ContainsFunc(d.images, counts) {
+			deciding = append(deciding, d.n)
+		}
+	}
+	return deciding
 }
 
 // statement is a decision of a document.
@@ -106,6 +175,8 @@ func TestVEXDocuments(t *testing.T) {
 			"no name":          save(store.VEXSource{Kind: store.VEXKindSource}, documentsOf("{}")),
 			"a large document": save(store.VEXSource{Kind: store.VEXKindSource, Name: "c"}, documentsOf(large+"x")),
 			"many documents":   save(store.VEXSource{Kind: store.VEXKindSource, Name: "c"}, documentsOf(slices.Repeat([]string{"{}"}, store.MaxVEXDocuments-2)...)),
+			"many uploads":     save(store.VEXSource{Kind: store.VEXKindUpload, Name: "c"}, documentsOf(slices.Repeat([]string{"{}"}, store.MaxVEXUploads)...)),
+			"large uploads":    save(store.VEXSource{Kind: store.VEXKindUpload, Name: "c"}, documentsOf(large, large[:store.MaxVEXUploadBytes-len(large)])),
 			"large documents":  save(store.VEXSource{Kind: store.VEXKindSource, Name: "c"}, documentsOf(large, large)),
 		} {
 			if err == nil {
@@ -248,5 +319,153 @@ func TestSyncVEXRefuses(t *testing.T) {
 	without := openWith(t, Config{DSN: migrated(t)})
 	if err := without.SyncVEX(t.Context(), revision, []store.Decision{good}); err == nil {
 		t.Error("a store without rules takes decisions with one")
+	}
+}
+
+// TestSyncVEXImages: statements about images suppress findings there, and where statements contradict each other about an image, the finding counts.
+func TestSyncVEXImages(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, config Config) {
+		config.Rules = ranked{}
+		s := openWith(t, config)
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := s.StartResultSet(t.Context(), model.DatabaseBuild{ID: "1"}, "", true)
+		must(err)
+		var keys []model.ImageKey
+		for _, digit := range []string{"a", "b"} {
+			key := model.ImageKey{ImageID: "r.example/" + digit + "@sha256:" + strings.Repeat(digit, 64), Platform: model.Platform{OS: "linux", Architecture: "amd64"}}
+			_, err = s.WantImages(t.Context(), []model.ImageKey{key})
+			must(err)
+			must(s.SaveSBOM(t.Context(), key, store.SBOM{SHA256: "d" + digit, Size: 1}, decidedCatalog(2)))
+			must(storetest.Match(t.Context(), s, key, "d"+digit, decidedFindings(1)))
+			keys = append(keys, key)
+		}
+		_, revision, err := s.VEX(t.Context())
+		must(err)
+		everywhere := func(source, rule string, status model.DecisionStatus) store.Decision {
+			return statement(source, "x", "CVE-0", rule, status)
+		}
+		inA := func(source, rule string, status model.DecisionStatus) store.Decision {
+			d := everywhere(source, rule, status)
+			d.Images = []string{keys[0].Digest()}
+			return d
+		}
+		const fixed, affected = model.DecisionFixed, model.DecisionAffected
+		for name, c := range map[string]struct {
+			decisions []store.Decision
+			want      []string
+			a, b      int
+		}{
+			"in an image":               {[]store.Decision{inA("one", "1 *", fixed)}, []string{"package-0|CVE-0|one|x", "package-1|CVE-0|one|x", "package-2|CVE-0|one|x"}, 3, 0},
+			"everywhere and there":      {[]store.Decision{inA("one", "1 *", fixed), everywhere("two", "2 package-1", fixed)}, []string{"package-0|CVE-0|one|x", "package-1|CVE-0|two|x", "package-2|CVE-0|one|x"}, 3, 1},
+			"affected elsewhere":        {[]store.Decision{inA("one", "2 *", fixed), everywhere("two", "1 package-1", affected)}, []string{"package-0|CVE-0|one|x", "package-1|CVE-0|one|x", "package-1|CVE-0|two|x", "package-2|CVE-0|one|x"}, 3, 0},
+			"overridden":                {[]store.Decision{inA("one", "1 *", fixed), everywhere("two", "2 package-1", affected)}, []string{"package-0|CVE-0|one|x", "package-1|CVE-0|two|x", "package-2|CVE-0|one|x"}, 2, 0},
+			"affected there":            {[]store.Decision{inA("one", "2 package-1", affected), everywhere("two", "1 *", fixed)}, []string{"package-0|CVE-0|two|x", "package-1|CVE-0|one|x", "package-2|CVE-0|two|x"}, 2, 2},
+			"affected there, too early": {[]store.Decision{inA("one", "1 package-1", affected), everywhere("two", "2 *", fixed)}, []string{"package-0|CVE-0|two|x", "package-1|CVE-0|two|x", "package-2|CVE-0|two|x"}, 3, 3},
+		} {
+			must(s.SyncVEX(t.Context(), revision, c.decisions))
+			if diff := cmp.Diff(c.want, texts(t, s, decisionRows)); diff != "" {
+				t.Errorf("%s: %s", name, diff)
+			}
+			for n, want := range []int{c.a, c.b} {
+				list, err := s.Findings(t.Context(), store.AllNamespaces(), store.FindingQuery{Image: keys[n], Page: store.Page{Size: 10}})
+				must(err)
+				if found := len(list.Findings); found != 3-want {
+					t.Errorf("%s: %d findings count in %s, want %d", name, found, keys[n].ImageID, 3-want)
+				}
+			}
+			checkHeld(t, s)
+		}
+		must(s.SyncVEX(t.Context(), revision, nil))
+		if left := texts(t, s, "SELECT (SELECT COUNT(*) FROM reaches) + (SELECT COUNT(*) FROM reached) + (SELECT COUNT(*) FROM finding_suppressions)"); left[0] != "0" {
+			t.Errorf("%v rows are left", left)
+		}
+	})
+}
+
+// TestSyncVEXWork: rules that take too much work are refused with the name of their source, nothing changes, and new findings are stored all the same.
+func TestSyncVEXWork(t *testing.T) {
+	s := openWith(t, Config{DSN: migrated(t), Rules: costly{work: map[string]int{}}})
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := s.StartResultSet(t.Context(), model.DatabaseBuild{ID: "1"}, "", true)
+	must(err)
+	key := model.ImageKey{ImageID: "image", Platform: model.Platform{OS: "linux", Architecture: "amd64"}}
+	_, err = s.WantImages(t.Context(), []model.ImageKey{key})
+	must(err)
+	_, revision, err := s.VEX(t.Context())
+	must(err)
+	cheap := statement("cheap", "one", "CVE-0", "1 *", model.DecisionNotAffected)
+	dear := statement("dear", "one", "CVE-0", fmt.Sprint(maxRuleWork, " *"), model.DecisionNotAffected)
+	// Nothing is found yet, so that nothing is compared.
+	must(s.SyncVEX(t.Context(), revision, []store.Decision{cheap, dear}))
+	must(s.SaveSBOM(t.Context(), key, store.SBOM{SHA256: "d", Size: 1}, decidedCatalog(2)))
+	must(storetest.Match(t.Context(), s, key, "d", decidedFindings(2)))
+	before := texts(t, s, decisionRows)
+	if len(before) != 3 || !strings.HasSuffix(before[0], "|dear|one") {
+		t.Fatalf("the findings have %v", before)
+	}
+
+	dear.Rule = fmt.Sprint(maxRuleWork+1, " *")
+	err = s.SyncVEX(t.Context(), revision, []store.Decision{cheap, dear})
+	var refused *store.VEXWorkError
+	if !errors.As(err, &refused) || !errors.Is(err, store.ErrVEXTooMany) || refused.Kind != store.VEXKindSource || refused.Name != "dear" {
+		t.Fatalf("rules with much work: %v", err)
+	}
+	if diff := cmp.Diff(before, texts(t, s, decisionRows)); diff != "" {
+		t.Errorf("what was refused has an effect: %s", diff)
+	}
+	must(s.SyncVEX(t.Context(), revision, []store.Decision{cheap}))
+	for _, row := range texts(t, s, decisionRows) {
+		if !strings.HasSuffix(row, "|cheap|one") {
+			t.Errorf("without the source: %s", row)
+		}
+	}
+}
+
+// TestSyncVEXMatches: more matches than the bound are refused, and fewer are not, although there are still too many.
+func TestSyncVEXMatches(t *testing.T) {
+	s := openWith(t, Config{DSN: migrated(t), Rules: ranked{}})
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := s.StartResultSet(t.Context(), model.DatabaseBuild{ID: "1"}, "", true)
+	must(err)
+	key := model.ImageKey{ImageID: "image", Platform: model.Platform{OS: "linux", Architecture: "amd64"}}
+	_, err = s.WantImages(t.Context(), []model.ImageKey{key})
+	must(err)
+	must(s.SaveSBOM(t.Context(), key, store.SBOM{SHA256: "d", Size: 1}, decidedCatalog(2)))
+	must(storetest.Match(t.Context(), s, key, "d", decidedFindings(4)))
+	_, revision, err := s.VEX(t.Context())
+	must(err)
+	// Each matches three findings.
+	var all []store.Decision
+	for i := range 4 {
+		all = append(all, statement("vendor", fmt.Sprint(i), fmt.Sprint("CVE-", i), "1 *", model.DecisionNotAffected))
+	}
+	must(s.SyncVEX(t.Context(), revision, all[:3]))
+	// The findings of the last one came later, and were not refused.
+	s.matchBounds.all = 5
+	must(s.SyncVEX(t.Context(), revision, all[:2]))
+	if err := s.SyncVEX(t.Context(), revision, all[:3]); !errors.Is(err, store.ErrVEXTooMany) || !strings.Contains(err.Error(), "match 9 findings, the maximum is 5") {
+		t.Errorf("more matches: %v", err)
+	}
+	if got := texts(t, s, decisionRows); len(got) != 6 {
+		t.Errorf("the findings have %v, want what applied before", got)
+	}
+	must(s.SyncVEX(t.Context(), revision, []store.Decision{all[3]}))
+	if got := texts(t, s, decisionRows); len(got) != 3 || !strings.Contains(got[0], "|CVE-3|") {
+		t.Errorf("the findings have %v, want those of the only statement", got)
 	}
 }

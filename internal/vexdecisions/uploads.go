@@ -1,0 +1,74 @@
+package vexdecisions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+// uploaded is the name of the document of an upload.
+const uploaded = "document"
+
+// Upload makes a document that of an upload, and applies it. The error wraps vex.ErrFormat or vex.ErrLimit if the document cannot be read, and
+// store.ErrVEXTooMany if the bounds of all documents do not permit it; then nothing changes. After any other error the document may be stored, and then
+// it is applied later.
+func (a *Applier) Upload(ctx context.Context, name, author string, content []byte) (Applied, error) {
+	one := store.VEXContent{Name: uploaded, Content: content}
+	document, err := Read(store.VEXKindUpload, name, one)
+	if err != nil {
+		return Applied{}, err
+	}
+	if err := a.store.SaveVEX(ctx, store.VEXSource{Kind: store.VEXKindUpload, Name: name, Author: author}, []store.VEXContent{one}); err != nil {
+		return Applied{}, err
+	}
+	all, err := a.Apply(ctx)
+	if errors.Is(err, store.ErrVEXTooMany) {
+		// It is stored, and applies as soon as there is room.
+		return a.refusedUpload(ctx, name, len(document.Statements), err)
+	}
+	if err != nil {
+		return Applied{}, err
+	}
+	n := slices.IndexFunc(all, func(one Applied) bool { return one.Kind == store.VEXKindUpload && one.Name == name })
+	if n < 0 {
+		return Applied{}, fmt.Errorf("the VEX document %s was deleted while it was applied: %w", name, store.ErrVEXChanged)
+	}
+	return all[n], nil
+}
+
+// refusedUpload says why an upload that is stored does not apply.
+func (a *Applier) refusedUpload(ctx context.Context, name string, statements int, refusal error) (Applied, error) {
+	sources, _, err := a.store.VEX(ctx)
+	if err != nil {
+		return Applied{}, err
+	}
+	n := slices.IndexFunc(sources, func(s store.VEXSource) bool { return s.Kind == store.VEXKindUpload && s.Name == name })
+	if n < 0 {
+		return Applied{}, refusal
+	}
+	return Applied{VEXSource: sources[n], Statements: statements, Problem: &Problem{store.DecisionTooMany, refusal.Error()}}, nil
+}
+
+// Content returns the document of an upload, store.ErrNotFound if there is none.
+func (a *Applier) Content(ctx context.Context, name string) ([]byte, error) {
+	contents, err := a.store.VEXContent(ctx, store.VEXKindUpload, name)
+	if err != nil {
+		return nil, err
+	}
+	return contents[0].Content, nil
+}
+
+// Delete deletes an upload, ends its statements, and tells whether there was one.
+func (a *Applier) Delete(ctx context.Context, name string) (bool, error) {
+	deleted, err := a.store.DeleteVEX(ctx, store.VEXKindUpload, name)
+	if err != nil || !deleted {
+		return deleted, err
+	}
+	if err := a.Sync(ctx); err != nil && !errors.Is(err, store.ErrVEXTooMany) {
+		return true, err
+	}
+	return true, nil
+}

@@ -1,0 +1,213 @@
+package vexdecisions_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqlstore"
+	"github.com/scanner-operator/scanner-operator/internal/store/storetest"
+	"github.com/scanner-operator/scanner-operator/internal/vex"
+	"github.com/scanner-operator/scanner-operator/internal/vexdecisions"
+)
+
+// about is an OpenVEX document with statements about lodash, and one about what nobody has.
+func about(status string, vulnerabilities ...string) []byte {
+	statements := []string{`{"vulnerability": {"name": "CVE-1900-1"}, "status": "fixed", "products": [{"@id": "pkg:npm/absent"}]}`}
+	for _, id := range vulnerabilities {
+		statements = append(statements, fmt.Sprintf(
+			`{"vulnerability": {"name": %q}, "status": %q, "impact_statement": "why", "action_statement": "what", "products": [{"@id": "pkg:npm/lodash"}]}`, id, status))
+	}
+	return []byte(`{"@context": "https://openvex.dev/ns/v0.2.0", "@id": "x", "author": "a", "timestamp": "2026-01-01T00:00:00Z", "version": 1, "statements": [` +
+		strings.Join(statements, ",") + `]}`)
+}
+
+// matched stores an image with the packages and findings of the tests.
+func matched(t *testing.T, s *sqlstore.Store) model.ImageKey {
+	t.Helper()
+	key := model.ImageKey{ImageID: "registry.example/shop@sha256:" + strings.Repeat("a", 64), Platform: model.Platform{OS: "linux", Architecture: "amd64"}}
+	_, err := s.StartResultSet(t.Context(), model.DatabaseBuild{ID: "1"}, "", true)
+	must(t, err)
+	_, err = s.WantImages(t.Context(), []model.ImageKey{key})
+	must(t, err)
+	var catalog model.Catalog
+	for i := range packages {
+		catalog.Packages = append(catalog.Packages, model.HeldPackage{Package: packages[i]})
+	}
+	must(t, s.SaveSBOM(t.Context(), key, store.SBOM{SHA256: "d", Size: 1}, catalog))
+	must(t, storetest.Match(t.Context(), s, key, "d", findings()))
+	return key
+}
+
+func suppressedIn(verdicts map[string]string) []string {
+	var names []string
+	for name, verdict := range verdicts {
+		if verdict != "open" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// TestUploads uploads, replaces and deletes documents on one replica, and looks at them on another one that starts later.
+func TestUploads(t *testing.T) {
+	t.Parallel()
+	s, clk := open(t), clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	key := matched(t, s)
+	problems := map[store.DecisionReason]int{}
+	applier := vexdecisions.NewApplier(s, clk, func(now map[store.DecisionReason]int) { problems = now })
+	for name, content := range map[string]string{"empty": "{}", "no JSON": "x", "no statement": strings.Split(string(about("fixed")), `"statements"`)[0] + `"statements": []}`} {
+		_, err := applier.Upload(t.Context(), "bad", "jane", []byte(content))
+		if !errors.Is(err, vex.ErrFormat) || !strings.Contains(err.Error(), "bad") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := applier.Content(t.Context(), "bad"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("what was refused is stored: %v", err)
+	}
+
+	applied, err := applier.Upload(t.Context(), "shop", "jane", about("not_affected", "CVE-2026-3"))
+	must(t, err)
+	want := []vexdecisions.Unmatched{{Document: "document", Position: "statements[0]", Vulnerability: "CVE-1900-1", Reason: vexdecisions.NoFinding}}
+	if applied.Kind != store.VEXKindUpload || applied.Name != "shop" || applied.Author != "jane" || applied.Statements != 2 || applied.Matched != 1 || applied.Unmatched != 1 ||
+		applied.Suppressed != 1 || applied.Problem != nil || !cmp.Equal(applied.Examples, want) {
+		t.Errorf("%+v", applied)
+	}
+	expect := func(what string, want ...string) {
+		t.Helper()
+		if diff := cmp.Diff(want, suppressedIn(stored(t, s, key))); diff != "" {
+			t.Errorf("%s: %s", what, diff)
+		}
+	}
+	expect("after the upload", "CVE-2026-3 lodash")
+	other := vexdecisions.NewApplier(s, clk, nil)
+	all, err := other.Apply(t.Context())
+	if err != nil || len(all) != 1 || all[0].Suppressed != 1 {
+		t.Errorf("another replica: %+v, %v", all, err)
+	}
+	replaced := about("affected", "CVE-2026-3")
+	if applied, err = other.Upload(t.Context(), "shop", "john", replaced); err != nil || applied.Author != "john" || applied.Suppressed != 0 || applied.Matched != 1 {
+		t.Errorf("replaced: %+v, %v", applied, err)
+	}
+	expect("replaced on another replica")
+	if content, err := applier.Content(t.Context(), "shop"); err != nil || string(content) != string(replaced) {
+		t.Errorf("%s, %v", content, err)
+	}
+	// A replica that ended between storing and applying.
+	must(t, s.SaveVEX(t.Context(), store.VEXSource{Kind: store.VEXKindUpload, Name: "late"}, []store.VEXContent{{Name: "document", Content: about("fixed", "GHSA-2")}}))
+	must(t, applier.Sync(t.Context()))
+	expect("what another replica has stored", "GHSA-2 lodash")
+	for _, deleted := range []bool{true, false} {
+		if found, err := applier.Delete(t.Context(), "late"); err != nil || found != deleted {
+			t.Errorf("deleted %v, %v", found, err)
+		}
+	}
+	expect("deleted")
+	if len(problems) > 0 {
+		t.Errorf("problems: %v", problems)
+	}
+}
+
+// TestSourceBeyondBounds: a source with which there are too many statements does not apply, whether all statements or all rules exceed their bound, and
+// the others do, in whatever order they change.
+func TestSourceBeyondBounds(t *testing.T) {
+	t.Parallel()
+	statements := func(n int, product string) []byte {
+		one := `{"vulnerability": {"name": "CVE-2026-3"}, "status": "fixed", "products": [{"@id": "` + product + `"}]}`
+		list := make([]string, n)
+		for i := range list {
+			list[i] = strings.ReplaceAll(one, "%d", fmt.Sprint(i))
+		}
+		return []byte(`{"@context": "https://openvex.dev/ns/v0.2.0", "@id": "x", "author": "a", "timestamp": "2026-01-01T00:00:00Z", "version": 1, "statements": [` + strings.Join(list, ",") + `]}`)
+	}
+	for name, c := range map[string]struct {
+		content []byte
+		sources int
+		message string
+	}{
+		"statements": {statements(19_000, "pkg:npm/many"), 6, "statements in total, more than the limit of 100000"},
+		"rules":      {statements(store.MaxVEXDecisions/2, "pkg:npm/many@%d"), 2, "all sources together may have"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, problems := open(t), map[store.DecisionReason]int{}
+			key := matched(t, s)
+			applier := vexdecisions.NewApplier(s, clocktesting.NewFakeClock(time.Now()), func(now map[store.DecisionReason]int) { problems = now })
+			if _, err := applier.Upload(t.Context(), "ours", "jane", about("fixed", "CVE-2026-3")); err != nil {
+				t.Fatal(err)
+			}
+			// Each has another author, whose statements do not override the others.
+			for i := range c.sources {
+				content := []byte(strings.Replace(string(c.content), `"author": "a"`, fmt.Sprintf(`"author": "a%d"`, i), 1))
+				must(t, s.SaveVEX(t.Context(), store.VEXSource{Kind: store.VEXKindSource, Name: fmt.Sprint("feed-", i)}, []store.VEXContent{{Name: "document", Content: content}}))
+			}
+			all, err := applier.Apply(t.Context())
+			must(t, err)
+			for i, one := range all {
+				newest := i == c.sources
+				if newest != (one.Problem != nil) || newest && (one.Problem.Reason != store.DecisionTooMany || !strings.Contains(one.Problem.Message, c.message)) {
+					t.Errorf("%s %s: %+v", one.Kind, one.Name, one.Problem)
+				}
+			}
+			if diff := cmp.Diff([]string{"CVE-2026-3 lodash"}, suppressedIn(stored(t, s, key))); diff != "" || problems[store.DecisionTooMany] != 1 {
+				t.Errorf("%v, problems %v", diff, problems)
+			}
+			_, err = s.DeleteVEX(t.Context(), store.VEXKindSource, "feed-0")
+			must(t, err)
+			if all, err = applier.Apply(t.Context()); err != nil || all[len(all)-1].Problem != nil || problems[store.DecisionTooMany] != 0 {
+				t.Errorf("with room: %+v, %v, problems %v", all[len(all)-1].Problem, err, problems)
+			}
+		})
+	}
+}
+
+// laborious is a store in which the statements of some sources take too much work.
+type laborious struct {
+	vexdecisions.Store
+	sources []string
+	syncs   int
+}
+
+func (l *laborious) SyncVEX(ctx context.Context, revision string, decisions []store.Decision) error {
+	l.syncs++
+	for _, name := range l.sources {
+		if slices.ContainsFunc(decisions, func(d store.Decision) bool { return d.Object.Name == name }) {
+			return fmt.Errorf("apply: %w", &store.VEXWorkError{Kind: store.VEXKindSource, Name: name, Limit: 1})
+		}
+	}
+	return l.Store.SyncVEX(ctx, revision, decisions)
+}
+
+// TestHostileFeed: sources whose statements take too much work are left out, one after the other, and the others apply.
+func TestHostileFeed(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	key := matched(t, s)
+	slow := &laborious{Store: s, sources: []string{"hostile-1", "hostile-2"}}
+	applier := vexdecisions.NewApplier(slow, clocktesting.NewFakeClock(time.Now()), nil)
+	for name, vulnerability := range map[string]string{"hostile-1": "CVE-2026-1", "vendor": "CVE-2026-3", "hostile-2": "GHSA-2"} {
+		must(t, s.SaveVEX(t.Context(), store.VEXSource{Kind: store.VEXKindSource, Name: name}, []store.VEXContent{{Name: "document", Content: about("fixed", vulnerability)}}))
+	}
+	all, err := applier.Apply(t.Context())
+	must(t, err)
+	for _, one := range all {
+		if hostile := one.Name != "vendor"; hostile != (one.Problem != nil) || hostile && (one.Problem.Reason != store.DecisionTooMany || !strings.Contains(one.Problem.Message, one.Name)) {
+			t.Errorf("%s: %+v", one.Name, one.Problem)
+		}
+	}
+	if diff := cmp.Diff([]string{"CVE-2026-3 lodash"}, suppressedIn(stored(t, s, key))); diff != "" || slow.syncs != 3 {
+		t.Errorf("after %d attempts: %s", slow.syncs, diff)
+	}
+	if _, err := applier.Apply(t.Context()); err != nil || slow.syncs != 3 {
+		t.Errorf("what is known is tried again: %d attempts, %v", slow.syncs, err)
+	}
+}
