@@ -100,6 +100,7 @@ file in the data directory. The environment variable MEMORY_LIMIT is the memory 
 	flags.BoolVar(&opts.TrustExceptionAuthors, "trust-exception-authors", false,
 		"Record the annotation scanner.zoltankerezsi.xyz/author of exceptions as the author of decisions; only the admission policy exception-authors makes it reliable")
 	addPlainHTTPFlag(flags, &opts.PlainHTTPRegistries)
+	flags.StringVar(&opts.VEXCredentials, "vex-credentials-file", "", "Docker configuration file with credentials for the servers and registries of VEXSources")
 	addDatabaseSourceFlags(flags, &opts.VulnerabilityDatabase.URL, &opts.VulnerabilityDatabase.Sample)
 	flags.DurationVar(&opts.VulnerabilityDatabase.Interval, "vulnerability-database-interval", 2*time.Hour,
 		"Interval between checks for a newer vulnerability database")

@@ -31,6 +31,14 @@ func (c credential) GoString() string { return c.String() }
 
 func (c credential) anonymous() bool { return c == credential{} }
 
+// basic is a header for servers that are no registries, "" if the credential has no password.
+func (c credential) basic() string {
+	if c.password == "" {
+		return ""
+	}
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte(c.username+":"+c.password))
+}
+
 // secrets lists what must never be shown.
 func (c credential) secrets() []string {
 	var secrets []string

@@ -52,6 +52,9 @@ type Documents struct {
 	PlainHTTP []string
 	// MaxBytes bounds each document.
 	MaxBytes int64
+	// Credentials are Docker configuration files, which are read for each fetch. Their entries are used for the hosts that they name without wildcards:
+	// whoever chooses what is fetched could choose a host that a wildcard matches.
+	Credentials []string
 }
 
 // DocumentRequest says what to fetch.
@@ -98,14 +101,19 @@ func (d *Documents) download(ctx context.Context, request *DocumentRequest) ([]D
 		return nil, "", err
 	}
 	defer client.CloseIdleConnections()
-	content, header, err := get(ctx, client, target.String(), request.Version, d.MaxBytes)
+	access := credentialsFor(d.Credentials, target.Host, strings.Trim(target.Path, "/"), true)
+	if access.problem != nil {
+		return nil, "", access.problem
+	}
+	from := origin{client, access.found[0].basic()}
+	content, header, err := from.get(ctx, target.String(), request.Version, d.MaxBytes)
 	if err != nil {
 		return nil, "", err
 	}
 	if request.Key != nil {
 		signed := *target
 		signed.Path, signed.RawPath = target.Path+".sig", ""
-		text, _, err := get(ctx, client, signed.String(), "", maxSignatureBytes)
+		text, _, err := from.get(ctx, signed.String(), "", maxSignatureBytes)
 		if err != nil {
 			return nil, "", fmt.Errorf("%w: fetch the signature: %w", ErrSignature, err)
 		}
@@ -117,8 +125,15 @@ func (d *Documents) download(ctx context.Context, request *DocumentRequest) ([]D
 	return []Document{{Name: "document", Content: content}}, versionOf(header), nil
 }
 
+// origin is a server of documents.
+type origin struct {
+	client *http.Client
+	// authorization is a header, "" for none. Redirects to other hosts do not get it.
+	authorization string
+}
+
 // get reads a document of at most limit bytes.
-func get(ctx context.Context, client *http.Client, target, version string, limit int64) ([]byte, http.Header, error) {
+func (s origin) get(ctx context.Context, target, version string, limit int64) ([]byte, http.Header, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
 	if err != nil {
 		return nil, nil, err
@@ -130,7 +145,10 @@ func get(ctx context.Context, client *http.Client, target, version string, limit
 	} else if version != "" {
 		request.Header.Set("If-None-Match", version)
 	}
-	response, err := client.Do(request)
+	if s.authorization != "" {
+		request.Header.Set("Authorization", s.authorization)
+	}
+	response, err := s.client.Do(request)
 	if err != nil {
 		return nil, nil, withoutURL(err)
 	}
@@ -176,10 +194,27 @@ func (d *Documents) artifact(ctx context.Context, request *DocumentRequest) ([]D
 		return nil, "", err
 	}
 	defer client.CloseIdleConnections()
-	s := &attestationSearch{
-		client:     &registryClient{http: client, rules: rules, repository: repository, scheme: "https", sleep: sleepContext},
-		predicates: predicatesVEX,
+	access := credentialsFor(d.Credentials, repository.RegistryStr(), repository.RepositoryStr(), true)
+	if access.problem != nil {
+		return nil, "", access.problem
 	}
+	var refusal error
+	for _, c := range access.found {
+		registry := &registryClient{http: client, rules: rules, repository: repository, scheme: "https", credential: c, sleep: sleepContext}
+		documents, version, err := d.artifactFrom(ctx, registry, reference, request)
+		if ReasonOf(err) != model.ReasonImagePullDenied {
+			return documents, version, err
+		}
+		if refusal == nil {
+			refusal = err
+		}
+	}
+	return nil, "", refusal
+}
+
+// artifactFrom fetches the documents of an artifact with one credential.
+func (d *Documents) artifactFrom(ctx context.Context, registry *registryClient, reference name.Reference, request *DocumentRequest) ([]Document, string, error) {
+	s := &attestationSearch{client: registry, predicates: predicatesVEX}
 	var skipped []error
 	s.skipped = func(err error) { skipped = append(skipped, err) }
 	layers, err := s.documentLayers(ctx, reference)

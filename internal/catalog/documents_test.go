@@ -7,12 +7,15 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/registry"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/registries"
 )
 
@@ -80,6 +83,71 @@ func TestFetchDocument(t *testing.T) {
 	}
 	if requests.Load() != before {
 		t.Error("a refused request has reached the server")
+	}
+}
+
+// TestCredentialsOfDocuments: credentials go to the host and the path that they are for, and not to where it redirects.
+func TestCredentialsOfDocuments(t *testing.T) {
+	var elsewhere atomic.Int32
+	other, otherBundle := documentServer(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "" {
+			elsewhere.Add(1)
+		}
+		_, _ = w.Write([]byte("{}"))
+	})
+	url, bundle := documentServer(t, func(w http.ResponseWriter, r *http.Request) {
+		user, password, _ := r.BasicAuth()
+		switch {
+		case r.URL.Path == "/team/moved":
+			http.Redirect(w, r, other, http.StatusFound)
+		case r.URL.Path == "/team/here":
+			http.Redirect(w, r, "/team/vex.json", http.StatusFound)
+		case user == "jane" && password == "secret":
+			_, _ = w.Write([]byte(`{"a": 1}`))
+		default:
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	})
+	host := strings.TrimPrefix(url, "https://")
+	file := filepath.Join(t.TempDir(), "config.json")
+	entry := `{"username": "jane", "password": "secret"}`
+	write := func(key string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(`{"auths": {"`+key+`": `+entry+`}}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	documents := &Documents{MaxBytes: 1 << 10, Credentials: []string{file}}
+	fetch := func(path string) error {
+		_, _, err := documents.Fetch(t.Context(), DocumentRequest{URL: url + path, CABundle: bundle + otherBundle})
+		if err != nil && strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: the error shows a secret: %v", path, err)
+		}
+		return err
+	}
+	if err := fetch("/team/vex.json"); err == nil {
+		t.Error("a file that does not exist is not a problem, and the server still refuses")
+	}
+	for key, want := range map[string]bool{host: true, host + "/team": true, "https://" + host: true, host + "/other": false, "127.0.0.1:1": false, "*.0.0.1" + strings.TrimPrefix(host, "127.0.0.1"): false} {
+		write(key)
+		if err := fetch("/team/vex.json"); (err == nil) != want || err != nil && !strings.Contains(err.Error(), "401") {
+			t.Errorf("credentials for %s: %v", key, err)
+		}
+	}
+	write(host)
+	for _, path := range []string{"/team/moved", "/team/here"} {
+		if err := fetch(path); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if elsewhere.Load() > 0 {
+		t.Error("credentials went to another host")
+	}
+	if err := os.WriteFile(file, []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := fetch("/team/vex.json"); err == nil || !strings.Contains(err.Error(), "not a valid Docker configuration") {
+		t.Errorf("a file that cannot be read: %v", err)
 	}
 }
 
@@ -201,6 +269,59 @@ func TestFetchArtifact(t *testing.T) {
 	} {
 		if _, _, err := fetch(reference, "", nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", reference, err, want)
+		}
+	}
+}
+
+// TestPartOfArtifact: of an artifact that can be read in part only, nothing is returned: what is missing may override the rest.
+func TestPartOfArtifact(t *testing.T) {
+	f := newRegistry(t, registry.WithReferrersSupport(true))
+	image := f.artifact(t, "image", "", "application/octet-stream", []byte("a layer"))
+	reference := "@" + image.Digest.String()
+	owner := newSigner(t, "ECDSA")
+	var attestations []string
+	for _, content := range []string{`{"a":1}`, `{"b":2}`} {
+		statement := about(f.host+"/team/app"+reference, openVEXPredicate, json.RawMessage(content))
+		attestations = append(attestations, f.artifact(t, "", "x"+reference, typeEnvelope, encoded(t, owner.envelope(t, payloadTypeInToto, statement))).Digest.String())
+	}
+	fetch := func() ([]Document, error) {
+		got, _, err := (&Documents{MaxBytes: 1 << 10}).Fetch(t.Context(), DocumentRequest{Reference: f.host + "/team/app" + reference})
+		return got, err
+	}
+	if got, err := fetch(); err != nil || len(got) != 2 {
+		t.Fatalf("%v, %v", got, err)
+	}
+	f.guard = func(w http.ResponseWriter, r *http.Request) bool {
+		if strings.HasSuffix(r.URL.Path, "/manifests/"+attestations[1]) {
+			w.WriteHeader(http.StatusNotFound)
+			return false
+		}
+		return true
+	}
+	if got, err := fetch(); err == nil || len(got) > 0 || !strings.Contains(err.Error(), attestations[1]) {
+		t.Errorf("without one of the attestations: %v, %v", got, err)
+	}
+}
+
+// TestCredentialsOfArtifacts: a private registry gets the credentials for its host, and one that refuses them is asked without.
+func TestCredentialsOfArtifacts(t *testing.T) {
+	f := newRegistry(t)
+	f.artifact(t, "plain", "", "application/json", []byte(`{"a": 1}`))
+	fetch := func(config string) error {
+		_, _, err := (&Documents{MaxBytes: 1 << 10, Credentials: []string{config}}).Fetch(t.Context(), DocumentRequest{Reference: f.host + "/team/app:plain"})
+		if err != nil && strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("the error shows a secret: %v", err)
+		}
+		return err
+	}
+	right, wrong := dockerConfig(t, f.host, "robot", "hunter2"), dockerConfig(t, f.host, "robot", "hunter22")
+	if err := fetch(wrong); err != nil {
+		t.Errorf("credentials that nobody asks for: %v", err)
+	}
+	f.guard = basicAuth("robot", "hunter2")
+	for config, want := range map[string]bool{right: true, wrong: false, dockerConfig(t, f.host+"/other", "robot", "hunter2"): false, dockerConfig(t, f.host+"/team", "robot", "hunter2"): true} {
+		if err := fetch(config); (err == nil) != want || !want && ReasonOf(err) != model.ReasonImagePullDenied {
+			t.Errorf("%v, want success: %v", err, want)
 		}
 	}
 }

@@ -140,6 +140,8 @@ type Options struct {
 	WriteExceptions bool
 	// TrustExceptionAuthors says that an admission policy ensures that the annotation of exceptions with their author is true.
 	TrustExceptionAuthors bool
+	// VEXCredentials is a Docker configuration file with credentials for the servers and registries of VEXSources, "" for none.
+	VEXCredentials string
 	// PlainHTTPRegistries are reached without TLS, besides loopback.
 	PlainHTTPRegistries []string
 	// Registries is the text of a registries.Config, which scans get as it is; it may be empty.

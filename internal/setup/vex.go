@@ -24,9 +24,11 @@ func (o *Operator) addVEXSources() error {
 	if err != nil {
 		return err
 	}
-	fetcher := vexFetcher{&catalog.Documents{
-		Registries: config, PlainHTTP: o.opts.PlainHTTPRegistries, MaxBytes: store.MaxVEXDocumentBytes,
-	}}
+	documents := &catalog.Documents{Registries: config, PlainHTTP: o.opts.PlainHTTPRegistries, MaxBytes: store.MaxVEXDocumentBytes}
+	if o.opts.VEXCredentials != "" {
+		documents.Credentials = []string{o.opts.VEXCredentials}
+	}
+	fetcher := vexFetcher{documents}
 	reconciler := vexsources.NewReconciler(o.manager.GetClient(), o.manager.GetAPIReader(), o.store, o.applier, fetcher, o.opts.Namespace, clock.RealClock{})
 	if err := reconciler.SetupWithManager(o.manager); err != nil {
 		return fmt.Errorf("set up the VEXSource controller: %w", err)

@@ -200,3 +200,32 @@ func TestAggregation(t *testing.T) {
 		t.Errorf("%d aggregation labels although rbac.aggregate is false", got)
 	}
 }
+
+// TestCredentialsOfVEXSources: the Secret with credentials is mounted, and the operator has no right to read it.
+func TestCredentialsOfVEXSources(t *testing.T) {
+	r := render(t, "vex: {credentialsSecret: feeds}")
+	mount := ""
+	for _, volume := range r.Deployment.Spec.Template.Spec.Volumes {
+		if volume.Secret == nil || volume.Secret.SecretName != "feeds" {
+			continue
+		}
+		for _, m := range r.container().VolumeMounts {
+			if m.Name == volume.Name && m.ReadOnly && len(volume.Secret.Items) == 1 && volume.Secret.Items[0].Key == ".dockerconfigjson" {
+				mount = m.MountPath + "/" + volume.Secret.Items[0].Path
+			}
+		}
+	}
+	if mount == "" || !slices.Contains(r.container().Args, "--vex-credentials-file="+mount) {
+		t.Errorf("the Secret is mounted at %q, arguments %v", mount, r.container().Args)
+	}
+	for ns, rules := range rules(r) {
+		for _, rule := range rules {
+			if slices.Contains(rule.Resources, "secrets") && !cmp.Equal(rule, ownCertificate(r)) {
+				t.Errorf("namespace %q: %+v", ns, rule)
+			}
+		}
+	}
+	if args := strings.Join(render(t, "").container().Args, " "); strings.Contains(args, "vex-credentials") {
+		t.Errorf("without a Secret: %s", args)
+	}
+}

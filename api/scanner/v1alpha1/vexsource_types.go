@@ -79,7 +79,7 @@ type VEXSourceSpec struct {
 
 // VEXSourceHTTP is a document at a URL.
 type VEXSourceHTTP struct {
-	// URL of the document, with the scheme https. It is requested without credentials.
+	// URL of the document, with the scheme https.
 	// +required
 	// +kubebuilder:validation:MaxLength=2048
 	// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getScheme() == 'https' && url(self).getHostname() != '' && !self.matches('^https://[^/]*@') && !self.contains('#')",message="url must be https://HOST/PATH without a user name, a password and a fragment"
@@ -92,7 +92,7 @@ type VEXSourceHTTP struct {
 	CABundle string `json:"caBundle,omitempty"`
 }
 
-// VEXSourceOCI is an artifact in a registry. The registry is reached as those of images are, but without credentials.
+// VEXSourceOCI is an artifact in a registry. The registry is reached as those of images are.
 type VEXSourceOCI struct {
 	// Reference is REGISTRY/REPOSITORY:TAG or REGISTRY/REPOSITORY@DIGEST. Its layers with VEX documents are read, and in-toto attestations with
 	// OpenVEX as predicate, either as layers or as referrers.
@@ -200,7 +200,7 @@ type VEXUnmatchedStatement struct {
 	// +kubebuilder:validation:MaxLength=255
 	Vulnerability string `json:"vulnerability"`
 	// Reason is NoFinding if no current finding is in its products or other statements override it, NotIdentified if its products have no PURL, CPE or
-	// digest, Overridden if a newer statement of its author is about the same products, and ImagesOnly if its products are images.
+	// digest, Overridden if a newer statement of its author is about the same products, and ImagesOnly if its products are images that are not named by a digest alone.
 	// +required
 	// +kubebuilder:validation:Enum=NoFinding;NotIdentified;Overridden;ImagesOnly
 	Reason string `json:"reason"`
