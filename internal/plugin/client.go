@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -46,7 +47,7 @@ type client struct {
 	now  func() time.Time
 }
 
-// responseError is a response with another status than 200.
+// responseError is a response with another status than 200 and 204.
 type responseError struct {
 	status int
 	// server says who responded.
@@ -71,10 +72,24 @@ func (c *client) get(ctx context.Context, into any, query url.Values, segments .
 	return nil
 }
 
-// body returns the response to a request, which is repeated if the server asks for it.
+// body returns the response to a request that reads.
 func (c *client) body(ctx context.Context, query url.Values, segments ...string) ([]byte, error) {
+	return c.do(ctx, call{method: http.MethodGet, query: query, segments: segments})
+}
+
+// call is a request, which may be sent more than once.
+type call struct {
+	method   string
+	query    url.Values
+	segments []string
+	// content is the body in JSON, nil for none.
+	content []byte
+}
+
+// do returns the response to a request, which is repeated if the server asks for it.
+func (c *client) do(ctx context.Context, what call) ([]byte, error) {
 	for attempt := 1; ; attempt++ {
-		body, after, err := c.send(ctx, query, segments...)
+		body, after, err := c.send(ctx, what)
 		if err == nil || after == 0 || attempt == maxAttempts {
 			return body, err
 		}
@@ -87,16 +102,19 @@ func (c *client) body(ctx context.Context, query url.Values, segments ...string)
 }
 
 // send sends a request once. If the server asks to send it again, it returns after which time.
-func (c *client) send(ctx context.Context, query url.Values, segments ...string) (body []byte, after time.Duration, err error) {
-	address, err := c.address(query, segments...)
+func (c *client) send(ctx context.Context, what call) (body []byte, after time.Duration, err error) {
+	address, err := c.address(what.query, what.segments...)
 	if err != nil {
 		return nil, 0, err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, what.method, address, bytes.NewReader(what.content))
 	if err != nil {
 		return nil, 0, err
 	}
 	request.Header.Set("Accept", "application/json")
+	if what.content != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
 	if c.tokens != nil {
 		token, err := c.tokens.get(ctx)
 		if err != nil {
@@ -116,7 +134,7 @@ func (c *client) send(ctx context.Context, query url.Values, segments ...string)
 	if len(body) > maxBody {
 		return nil, 0, fmt.Errorf("the response of the operator exceeds the limit of %d bytes: use filters or a smaller --limit", maxBody)
 	}
-	if response.StatusCode == http.StatusOK {
+	if response.StatusCode == http.StatusOK || response.StatusCode == http.StatusNoContent {
 		return body, 0, nil
 	}
 	if response.StatusCode == http.StatusTooManyRequests || response.StatusCode == http.StatusServiceUnavailable {
@@ -146,7 +164,10 @@ func (c *client) address(query url.Values, segments ...string) (string, error) {
 	return address.String(), nil
 }
 
-// failure says what a response with another status than 200 means.
+// proxyVerbs are the verbs that requests through the service proxy need on services/proxy.
+var proxyVerbs = map[string]string{http.MethodGet: "get", http.MethodPut: "update", http.MethodDelete: "delete"}
+
+// failure says what a response with another status than 200 and 204 means.
 func (c *client) failure(response *http.Response, body []byte) error {
 	failure := &responseError{status: response.StatusCode, body: body}
 	media, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
@@ -168,8 +189,8 @@ func (c *client) failure(response *http.Response, body []byte) error {
 	case failure.status == http.StatusUnauthorized && failure.server == "operator":
 		return fmt.Errorf("%w\n%s", failure, c.hint)
 	case failure.status == http.StatusForbidden && failure.server == "API server":
-		return fmt.Errorf("%w\nYou need the verb \"get\" on services/proxy for the Service of the operator, "+
-			"or --service-namespace and --service-name if it has another name", failure)
+		return fmt.Errorf("%w\nYou need the verb %q on services/proxy for the Service of the operator, "+
+			"or --service-namespace and --service-name if it has another name", failure, proxyVerbs[response.Request.Method])
 	}
 	return failure
 }

@@ -118,7 +118,7 @@ KUBECTL_SCANNER_SERVICE_ACCOUNT.`,
 	o.addFlags(root.PersistentFlags())
 	must(root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"json", "yaml", "wide"}, cobra.ShellCompDirectiveNoFileComp)))
 	must(root.RegisterFlagCompletionFunc("namespace", o.completeNamespaces))
-	root.AddCommand(o.imagesCommand(), o.findingsCommand(), o.whyCommand(), o.affectedCommand(), o.coverageCommand(), o.rolloutsCommand(), o.watchCommand())
+	root.AddCommand(o.imagesCommand(), o.findingsCommand(), o.whyCommand(), o.affectedCommand(), o.coverageCommand(), o.rolloutsCommand(), o.vexCommand(), o.watchCommand())
 	return root, o
 }
 

@@ -10,12 +10,14 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/utils/clock"
 
 	"github.com/scanner-operator/scanner-operator/internal/feed"
 	"github.com/scanner-operator/scanner-operator/internal/server"
 	"github.com/scanner-operator/scanner-operator/internal/server/live"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/store/sqlstore"
+	"github.com/scanner-operator/scanner-operator/internal/vexdecisions"
 )
 
 // awayStore is a store that can go away and come back. What the feed and WebSockets ask is guarded; the rest is asked by
@@ -57,7 +59,7 @@ func awayFixture(t *testing.T, open func() store.Store) (*fixture, *awayStore) {
 	go func() { ended <- hub.Run(ctx) }()
 	<-hub.Started()
 	f := newFixture(t, func(c *server.Config) {
-		c.Store, c.Rematcher = away, &rematcher{}
+		c.Store, c.Rematcher, c.VEX = away, &rematcher{}, vexdecisions.NewApplier(away, clock.RealClock{}, nil)
 		// The clients of these tests answer pings only when they read.
 		c.Limits.PongTimeout = time.Hour
 		c.Feed = func(ctx context.Context) live.Subscription { return hub.Subscribe(ctx, feed.Filter{}) }
@@ -138,11 +140,14 @@ func TestStoreGoesAwayAndComesBack(t *testing.T) {
 		if storeless[route] != "" {
 			continue
 		}
-		for parameter, value := range map[string]string{"{imageId}": escape(scannedID), "{id}": "CVE-2024-0001", "{build}": escape(build.ID), "{rolloutId}": "1", "{decisionId}": "1"} {
+		for parameter, value := range map[string]string{"{imageId}": escape(scannedID), "{id}": "CVE-2024-0001", "{build}": escape(build.ID), "{rolloutId}": "1", "{decisionId}": "1", "{name}": "a"} {
 			target = strings.ReplaceAll(target, parameter, value)
 		}
 		body := uploadOf(scannedID)
-		if route == "POST /api/v1/exceptions/preview" {
+		switch route {
+		case "PUT /api/v1/vex/{name}":
+			body = vexDocument
+		case "POST /api/v1/exceptions/preview":
 			body = `{"kind": "ClusterVulnerabilityException", "spec": {"match": {"vulnerabilities": ["CVE-2024-0001"]}, "status": "Fixed"}}`
 		}
 		a := f.here(method, target, body)

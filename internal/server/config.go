@@ -81,6 +81,8 @@ type Config struct {
 	Rematcher Rematcher
 	// Exceptions reads and writes exceptions for users who may do the same; nil leaves that to other clients of Kubernetes.
 	Exceptions *exceptions.Client
+	// VEX keeps and applies VEX documents; nil refuses them.
+	VEX VEXDocuments
 	// Leads says whether this process looks after databases at the moment: those of a process that does not are nobody's. nil: it does.
 	Leads func() bool
 	// Versions compares versions of packages; nil refuses to.
@@ -115,6 +117,8 @@ type Limits struct {
 	// ReportBody bounds the body of PUT /scan-results in bytes (32 MiB), Report what it may hold.
 	ReportBody int64
 	Report     report.Limits
+	// VEXBody bounds the body of PUT /api/v1/vex/{name} in bytes (16 MiB).
+	VEXBody int64
 	// SBOMBody bounds the compressed body of PUT /api/v1/images/{imageId}/sbom in bytes (64 MiB).
 	SBOMBody int64
 	// Uploads bounds the bodies that are being read at a time (16), UploadMemory what they take together in bytes, twice their size
@@ -150,6 +154,7 @@ type Limits struct {
 func (l Limits) withDefaults() Limits {
 	set(&l.ReportBody, 32<<20)
 	set(&l.SBOMBody, 64<<20)
+	set(&l.VEXBody, store.MaxVEXDocumentBytes)
 	set(&l.Report, report.DefaultLimits())
 	set(&l.Uploads, 16)
 	set(&l.UploadMemory, 256<<20)

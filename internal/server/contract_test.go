@@ -171,7 +171,8 @@ func TestContract(t *testing.T) {
 		"GET /subscribe", "GET /api/wds/logs", // WebSockets
 		"GET /api/v1/images/{imageId}/sbom",                           // no JSON: TestSBOM
 		"GET /api/v1/session/sign-in", "GET /api/v1/session/callback", // redirects: TestSignInWithDex
-		"GET /api/v1/exceptions/{kind}/{name}", // TestMatrixOfExceptions holds it against the specification
+		"GET /api/v1/exceptions/{kind}/{name}",      // TestMatrixOfExceptions holds it against the specification
+		"GET /api/v1/vex", "GET /api/v1/vex/{name}", // TestMatrixOfVEX does so
 	}
 	for _, v := range visits() {
 		a := f.do(http.MethodGet, v.target, "")

@@ -71,6 +71,16 @@ func routes(l Limits) map[string]route {
 		r.Identified = true
 		return r
 	}
+	// What the caller may do with VEX documents is asked for with the document.
+	vexing := func(verb string) route {
+		r := changes(plain(auth.VerbList), verb, vexUploads)
+		r.Identified = true
+		return r
+	}
+	uploading := func(r route, body int64) route {
+		r.body, r.read, r.write = body, l.UploadTimeout, l.UploadTimeout+vexTimeout+l.WriteTimeout
+		return r
+	}
 	return map[string]route{
 		"GET /scan-results":                         expensive(streaming(reading(auth.VerbList))),
 		"PUT /scan-results":                         {Requirement: auth.Requirement{Verb: auth.VerbUpdate, Audience: true}, change: change{auth.VerbUpdate, "scanresults"}, body: l.ReportBody, read: l.UploadTimeout, write: l.UploadTimeout + l.WriteTimeout},
@@ -103,6 +113,10 @@ func routes(l Limits) map[string]route {
 		"GET /api/v1/exceptions/{kind}/{name}":      reading(auth.VerbList),
 		"PUT /api/v1/exceptions/{kind}/{name}":      deciding(auth.VerbUpdate),
 		"DELETE /api/v1/exceptions/{kind}/{name}":   deciding(auth.VerbDelete),
+		"GET /api/v1/vex":                           reading(auth.VerbList),
+		"GET /api/v1/vex/{name}":                    reading(auth.VerbList),
+		"PUT /api/v1/vex/{name}":                    uploading(vexing(auth.VerbUpdate), l.VEXBody),
+		"DELETE /api/v1/vex/{name}":                 vexing(auth.VerbDelete),
 		"GET /api/v1/databases":                     reading(auth.VerbList),
 		"GET /api/v1/databases/{build}/changes":     reading(auth.VerbList),
 		"POST /api/v1/databases/rematch":            clusterWide(expensive(changes(plain(auth.VerbUpdate), "rematch", "databases"))),

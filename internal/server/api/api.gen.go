@@ -650,6 +650,66 @@ func (e Severity) Valid() bool {
 	}
 }
 
+// Defines values for UnmatchedVEXStatementReason.
+const (
+	ImagesOnly    UnmatchedVEXStatementReason = "ImagesOnly"
+	NoFinding     UnmatchedVEXStatementReason = "NoFinding"
+	NotIdentified UnmatchedVEXStatementReason = "NotIdentified"
+	Overridden    UnmatchedVEXStatementReason = "Overridden"
+)
+
+// Valid indicates whether the value is a known member of the UnmatchedVEXStatementReason enum.
+func (e UnmatchedVEXStatementReason) Valid() bool {
+	switch e {
+	case ImagesOnly:
+		return true
+	case NoFinding:
+		return true
+	case NotIdentified:
+		return true
+	case Overridden:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for VEXDocumentKind.
+const (
+	VEXDocumentKindVEXDocument VEXDocumentKind = "VEXDocument"
+	VEXDocumentKindVEXSource   VEXDocumentKind = "VEXSource"
+)
+
+// Valid indicates whether the value is a known member of the VEXDocumentKind enum.
+func (e VEXDocumentKind) Valid() bool {
+	switch e {
+	case VEXDocumentKindVEXDocument:
+		return true
+	case VEXDocumentKindVEXSource:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for VEXProblemReason.
+const (
+	VEXProblemReasonInvalid VEXProblemReason = "Invalid"
+	VEXProblemReasonTooMany VEXProblemReason = "TooMany"
+)
+
+// Valid indicates whether the value is a known member of the VEXProblemReason enum.
+func (e VEXProblemReason) Valid() bool {
+	switch e {
+	case VEXProblemReasonInvalid:
+		return true
+	case VEXProblemReasonTooMany:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ExportFormat.
 const (
 	ExportFormatCsv           ExportFormat = "csv"
@@ -2416,6 +2476,86 @@ type Trends struct {
 	To    openapi_types.Date `json:"to"`
 }
 
+// UnmatchedVEXStatement A statement that decides about no finding.
+type UnmatchedVEXStatement struct {
+	// Document The name of the document within its source.
+	Document string `json:"document"`
+
+	// Position Where the document has the statement, for example statements[3].
+	Position string `json:"position"`
+
+	// Reason NoFinding if no current finding is in its products or other statements override it, NotIdentified if its products have no PURL, CPE or digest,
+	// Overridden if a newer statement of its author is about the same products, and ImagesOnly if its products are images that are not named by a digest alone.
+	Reason        UnmatchedVEXStatementReason `json:"reason"`
+	Vulnerability string                      `json:"vulnerability"`
+}
+
+// UnmatchedVEXStatementReason NoFinding if no current finding is in its products or other statements override it, NotIdentified if its products have no PURL, CPE or digest,
+// Overridden if a newer statement of its author is about the same products, and ImagesOnly if its products are images that are not named by a digest alone.
+type UnmatchedVEXStatementReason string
+
+// VEXDocument A source of VEX documents, with what became of its statements.
+type VEXDocument struct {
+	// Applied Whether the statements are in effect.
+	Applied bool `json:"applied"`
+
+	// Author The user who uploaded the document; absent for VEXSources.
+	Author *string `json:"author,omitempty"`
+
+	// Bytes The size of the documents in bytes.
+	Bytes int64 `json:"bytes"`
+
+	// Documents The number of documents.
+	Documents int `json:"documents"`
+
+	// Kind VEXSource for the documents of the custom resource of this name; VEXDocument for an upload.
+	Kind VEXDocumentKind `json:"kind"`
+
+	// Matched The number of statements that decide about at least one current finding. Counted at most once a minute unless documents change. Absent if the statements are not in effect.
+	Matched *int   `json:"matched,omitempty"`
+	Name    string `json:"name"`
+
+	// Problem Why the statements of a source are not in effect.
+	Problem *VEXProblem `json:"problem,omitempty"`
+
+	// SavedAt When the documents were stored that are in effect.
+	SavedAt time.Time `json:"savedAt"`
+
+	// Sha256 The digest of the document or, if there are several, of their digests.
+	Sha256 string `json:"sha256"`
+
+	// Statements The number of statements in the documents.
+	Statements int `json:"statements"`
+
+	// SuppressedFindings The number of current findings of images that the statements suppress.
+	SuppressedFindings *int `json:"suppressedFindings,omitempty"`
+
+	// Unmatched The number of the other statements.
+	Unmatched *int `json:"unmatched,omitempty"`
+
+	// UnmatchedStatements The first statements that decide about no finding.
+	UnmatchedStatements []UnmatchedVEXStatement `json:"unmatchedStatements"`
+}
+
+// VEXDocumentKind VEXSource for the documents of the custom resource of this name; VEXDocument for an upload.
+type VEXDocumentKind string
+
+// VEXDocumentList defines model for VEXDocumentList.
+type VEXDocumentList struct {
+	Items []VEXDocument `json:"items"`
+}
+
+// VEXProblem Why the statements of a source are not in effect.
+type VEXProblem struct {
+	Message string `json:"message"`
+
+	// Reason Invalid if a document cannot be read; TooMany if a limit of all sources is exceeded.
+	Reason VEXProblemReason `json:"reason"`
+}
+
+// VEXProblemReason Invalid if a document cannot be read; TooMany if a limit of all sources is exceeded.
+type VEXProblemReason string
+
 // Vulnerability defines model for Vulnerability.
 type Vulnerability struct {
 	Aliases     *[]string         `json:"aliases,omitempty"`
@@ -3298,6 +3438,18 @@ type ServerInterface interface {
 	// GetTrends Get findings by day and severity
 	// (GET /api/v1/trends)
 	GetTrends(w http.ResponseWriter, r *http.Request, params GetTrendsParams)
+	// ListVEX List the sources of VEX documents
+	// (GET /api/v1/vex)
+	ListVEX(w http.ResponseWriter, r *http.Request)
+	// DeleteVEX Delete an uploaded VEX document
+	// (DELETE /api/v1/vex/{name})
+	DeleteVEX(w http.ResponseWriter, r *http.Request, name string)
+	// GetVEX Download a VEX document
+	// (GET /api/v1/vex/{name})
+	GetVEX(w http.ResponseWriter, r *http.Request, name string)
+	// PutVEX Upload a VEX document
+	// (PUT /api/v1/vex/{name})
+	PutVEX(w http.ResponseWriter, r *http.Request, name string)
 	// ListVulnerabilities List the vulnerabilities of all images
 	// (GET /api/v1/vulnerabilities)
 	ListVulnerabilities(w http.ResponseWriter, r *http.Request, params ListVulnerabilitiesParams)
@@ -5650,6 +5802,98 @@ func (siw *ServerInterfaceWrapper) GetTrends(w http.ResponseWriter, r *http.Requ
 	handler.ServeHTTP(w, r)
 }
 
+// ListVEX operation middleware
+func (siw *ServerInterfaceWrapper) ListVEX(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListVEX(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteVEX operation middleware
+func (siw *ServerInterfaceWrapper) DeleteVEX(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteVEX(w, r, name)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetVEX operation middleware
+func (siw *ServerInterfaceWrapper) GetVEX(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetVEX(w, r, name)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PutVEX operation middleware
+func (siw *ServerInterfaceWrapper) PutVEX(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PutVEX(w, r, name)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListVulnerabilities operation middleware
 func (siw *ServerInterfaceWrapper) ListVulnerabilities(w http.ResponseWriter, r *http.Request) {
 
@@ -6575,6 +6819,10 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/session/provider-logout", wrapper.EndProviderSession)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/session/sign-in", wrapper.StartSignIn)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/trends", wrapper.GetTrends)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/vex", wrapper.ListVEX)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/vex/{name}", wrapper.DeleteVEX)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/vex/{name}", wrapper.GetVEX)
+	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/vex/{name}", wrapper.PutVEX)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/vulnerabilities", wrapper.ListVulnerabilities)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/vulnerabilities/{id}", wrapper.GetVulnerability)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/vulnerabilities/{id}/affected", wrapper.ListAffected)
@@ -8171,6 +8419,156 @@ func (response GetTrendsdefaultApplicationProblemPlusJSONResponse) VisitGetTrend
 	return err
 }
 
+type ListVEXRequestObject struct {
+}
+
+type ListVEXResponseObject interface {
+	VisitListVEXResponse(w http.ResponseWriter) error
+}
+
+type ListVEX200JSONResponse VEXDocumentList
+
+func (response ListVEX200JSONResponse) VisitListVEXResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListVEXdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListVEXdefaultApplicationProblemPlusJSONResponse) VisitListVEXResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteVEXRequestObject struct {
+	Name string `json:"name"`
+}
+
+type DeleteVEXResponseObject interface {
+	VisitDeleteVEXResponse(w http.ResponseWriter) error
+}
+
+type DeleteVEX204Response struct {
+}
+
+func (response DeleteVEX204Response) VisitDeleteVEXResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type DeleteVEXdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response DeleteVEXdefaultApplicationProblemPlusJSONResponse) VisitDeleteVEXResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetVEXRequestObject struct {
+	Name string `json:"name"`
+}
+
+type GetVEXResponseObject interface {
+	VisitGetVEXResponse(w http.ResponseWriter) error
+}
+
+type GetVEX200JSONResponse map[string]interface{}
+
+func (response GetVEX200JSONResponse) VisitGetVEXResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetVEXdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetVEXdefaultApplicationProblemPlusJSONResponse) VisitGetVEXResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutVEXRequestObject struct {
+	Name string `json:"name"`
+	Body io.Reader
+}
+
+type PutVEXResponseObject interface {
+	VisitPutVEXResponse(w http.ResponseWriter) error
+}
+
+type PutVEX200JSONResponse VEXDocument
+
+func (response PutVEX200JSONResponse) VisitPutVEXResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutVEXdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response PutVEXdefaultApplicationProblemPlusJSONResponse) VisitPutVEXResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListVulnerabilitiesRequestObject struct {
 	Params ListVulnerabilitiesParams
 }
@@ -8698,6 +9096,18 @@ type StrictServerInterface interface {
 	// GetTrends Get findings by day and severity
 	// (GET /api/v1/trends)
 	GetTrends(ctx context.Context, request GetTrendsRequestObject) (GetTrendsResponseObject, error)
+	// ListVEX List the sources of VEX documents
+	// (GET /api/v1/vex)
+	ListVEX(ctx context.Context, request ListVEXRequestObject) (ListVEXResponseObject, error)
+	// DeleteVEX Delete an uploaded VEX document
+	// (DELETE /api/v1/vex/{name})
+	DeleteVEX(ctx context.Context, request DeleteVEXRequestObject) (DeleteVEXResponseObject, error)
+	// GetVEX Download a VEX document
+	// (GET /api/v1/vex/{name})
+	GetVEX(ctx context.Context, request GetVEXRequestObject) (GetVEXResponseObject, error)
+	// PutVEX Upload a VEX document
+	// (PUT /api/v1/vex/{name})
+	PutVEX(ctx context.Context, request PutVEXRequestObject) (PutVEXResponseObject, error)
 	// ListVulnerabilities List the vulnerabilities of all images
 	// (GET /api/v1/vulnerabilities)
 	ListVulnerabilities(ctx context.Context, request ListVulnerabilitiesRequestObject) (ListVulnerabilitiesResponseObject, error)
@@ -9595,6 +10005,110 @@ func (sh *strictHandler) GetTrends(w http.ResponseWriter, r *http.Request, param
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(GetTrendsResponseObject); ok {
 		if err := validResponse.VisitGetTrendsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListVEX operation middleware
+func (sh *strictHandler) ListVEX(w http.ResponseWriter, r *http.Request) {
+	var request ListVEXRequestObject
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListVEX(ctx, request.(ListVEXRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListVEX")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListVEXResponseObject); ok {
+		if err := validResponse.VisitListVEXResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteVEX operation middleware
+func (sh *strictHandler) DeleteVEX(w http.ResponseWriter, r *http.Request, name string) {
+	var request DeleteVEXRequestObject
+
+	request.Name = name
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteVEX(ctx, request.(DeleteVEXRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteVEX")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DeleteVEXResponseObject); ok {
+		if err := validResponse.VisitDeleteVEXResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetVEX operation middleware
+func (sh *strictHandler) GetVEX(w http.ResponseWriter, r *http.Request, name string) {
+	var request GetVEXRequestObject
+
+	request.Name = name
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetVEX(ctx, request.(GetVEXRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetVEX")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetVEXResponseObject); ok {
+		if err := validResponse.VisitGetVEXResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// PutVEX operation middleware
+func (sh *strictHandler) PutVEX(w http.ResponseWriter, r *http.Request, name string) {
+	var request PutVEXRequestObject
+
+	request.Name = name
+
+	request.Body = r.Body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PutVEX(ctx, request.(PutVEXRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PutVEX")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PutVEXResponseObject); ok {
+		if err := validResponse.VisitPutVEXResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
