@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -202,6 +203,19 @@ func TestVEXDocuments(t *testing.T) {
 		}
 		if left := texts(t, s, "SELECT COUNT(*) FROM vex_document_parts"); left[0] != "1" {
 			t.Errorf("parts of documents: %v", left)
+		}
+		// A request for a change is recorded with the change.
+		changes := map[string]func(context.Context) error{
+			"save": func(ctx context.Context) error {
+				return s.SaveVEX(ctx, store.VEXSource{Kind: store.VEXKindUpload, Name: "requested"}, documentsOf("{}"))
+			},
+			"delete": func(ctx context.Context) error { _, err := s.DeleteVEX(ctx, store.VEXKindUpload, "a"); return err },
+		}
+		for name, change := range changes {
+			request := store.ChangeRequest{Verb: name, Object: store.ChangeObject{Resource: "vexdocuments", Name: "a"}}
+			if err := change(store.WithChangeRequest(t.Context(), &request)); err != nil || !request.Recorded {
+				t.Errorf("%s: recorded %v, %v", name, request.Recorded, err)
+			}
 		}
 	})
 }
