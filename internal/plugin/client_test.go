@@ -187,6 +187,8 @@ func TestRefusals(t *testing.T) {
 		"no right":    {problem(403, `user "x" is not allowed`), nil, `operator: user "x" is not allowed (status 403)`},
 		"closed":      {images(1), []string{"--closed"}, "require IMAGE"},
 		"suppressed":  {images(1), []string{"--suppressed"}, "require IMAGE"},
+		"overdue":     {images(1), []string{"--overdue"}, "require IMAGE"},
+		"due within":  {images(1), []string{"--due-within", "0"}, "require IMAGE"},
 		"workload":    {images(1), []string{"x@sha256:" + digest, "--workload", "web"}, "cannot be combined with IMAGE"},
 		"owner":       {images(1), []string{"x@sha256:" + digest, "--owner", "a"}, "cannot be combined with IMAGE"},
 		"no owner":    {images(1), []string{"--owner", "a", "--no-owner"}, "none of the others can be"},
@@ -376,6 +378,7 @@ func TestCommand(t *testing.T) {
 		{`kubectl-scanner.exe`, "images --help", "kubectl scanner images [TEXT]"},
 		{"kubectl_complete-scanner", "cov", "coverage\tList containers"},
 		{"kubectl_complete-scanner", "findings --severity ", "Critical\nHigh\n"},
+		{"kubectl_complete-scanner", "decisions --status ", "NotAffected\nFalsePositive\n"},
 		{"kubectl_complete-scanner", "findings --service-account viewer --kubeconfig " + c.kubeconfig() + " r.", "r.example/a\n:4\n"},
 	} {
 		command := Command(test.name, strings.Split(test.arguments, " "))
@@ -417,5 +420,60 @@ func TestOwnerFlags(t *testing.T) {
 				t.Errorf("%v %v: %v, asked for %q", command, flags, err, queries)
 			}
 		}
+	}
+}
+
+// TestDecisionQueries expects that each flag of decisions becomes a parameter of the API, and that the namespace of the context does not hide decisions of
+// the cluster.
+func TestDecisionQueries(t *testing.T) {
+	for _, test := range []struct {
+		arguments []string
+		want      string
+	}{
+		{nil, "pageSize=1000&sort=-since&state=standing"},
+		{[]string{"-A", "-n", "shop"}, "pageSize=1000&sort=-since&state=standing"},
+		{[]string{"-n", "shop"}, "namespace=shop&pageSize=1000&sort=-since&state=standing"},
+		{[]string{"wait", "--state", "all", "--sort", "name"}, "name=wait&pageSize=1000&sort=name&state=all"},
+		{
+			[]string{"--status", "Fixed", "--status", "NotAffected", "--source", "vex", "--kind", "VEXSource", "--expiring-within", "0"},
+			"expiringWithin=0&kind=VEXSource&pageSize=1000&sort=-since&source=vex&state=standing&status=Fixed&status=NotAffected",
+		},
+		{[]string{"--vulnerability", "CVE-2021-44228", "--author", "alice", "--limit", "3"}, "author=alice&pageSize=3&sort=-since&state=standing&vulnerability=CVE-2021-44228"},
+	} {
+		var query string
+		c := newCluster(t, func(w http.ResponseWriter, r *http.Request) {
+			query = r.URL.RawQuery
+			_, _ = w.Write([]byte(`{"items":[],"total":0}`))
+		})
+		if _, _, err := c.run(append([]string{"decisions"}, test.arguments...)...); err != nil || query != test.want {
+			t.Errorf("%v: %v, asked for %q, want %q", test.arguments, err, query, test.want)
+		}
+	}
+	for want, arguments := range map[string][]string{
+		"overdue=true": {"findings", "x@sha256:" + digest, "--overdue"}, "dueBefore=2026-11-30T12%3A00%3A00Z": {"findings", "x@sha256:" + digest, "--due-within", "7"},
+		"overdue=true&": {"images", "--overdue"},
+	} {
+		var query string
+		c := newCluster(t, func(w http.ResponseWriter, r *http.Request) {
+			query = r.URL.RawQuery
+			_, _ = w.Write([]byte(`{"items":[],"total":0}`))
+		})
+		if _, _, err := c.run(arguments...); err != nil || !strings.Contains(query, want) {
+			t.Errorf("%v: %v, asked for %q, want %q", arguments, err, query, want)
+		}
+	}
+}
+
+// TestDecisionCompletion completes the names of objects, each once.
+func TestDecisionCompletion(t *testing.T) {
+	c := newCluster(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"total":4,"items":[{"object":{"name":"accepted"}},{"object":{"name":"accepted"}},{"object":{"name":"accepted-$(reboot)"}},{"object":{"name":"other"}}]}`))
+	})
+	command := Command("kubectl_complete-scanner", []string{"decisions", "--service-account", "viewer", "--kubeconfig", c.kubeconfig(), "acc"})
+	var out strings.Builder
+	command.SetOut(&out)
+	command.SetErr(&out)
+	if err := command.ExecuteContext(t.Context()); err != nil || !strings.HasPrefix(out.String(), "accepted\n:4\n") {
+		t.Errorf("%q, %v", out.String(), err)
 	}
 }

@@ -108,7 +108,10 @@ KUBECTL_SCANNER_SERVICE_ACCOUNT.`,
   kubectl scanner findings -A --kev --fixable
 
   # Why an image has a vulnerability, and where it runs
-  kubectl scanner why nginx CVE-2024-0001`,
+  kubectl scanner why nginx CVE-2024-0001
+
+  # What was decided about findings, and until when
+  kubectl scanner decisions`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
@@ -118,7 +121,8 @@ KUBECTL_SCANNER_SERVICE_ACCOUNT.`,
 	o.addFlags(root.PersistentFlags())
 	must(root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"json", "yaml", "wide"}, cobra.ShellCompDirectiveNoFileComp)))
 	must(root.RegisterFlagCompletionFunc("namespace", o.completeNamespaces))
-	root.AddCommand(o.imagesCommand(), o.findingsCommand(), o.whyCommand(), o.affectedCommand(), o.coverageCommand(), o.rolloutsCommand(), o.vexCommand(), o.watchCommand())
+	root.AddCommand(o.imagesCommand(), o.findingsCommand(), o.whyCommand(), o.affectedCommand(), o.decisionsCommand(),
+		o.coverageCommand(), o.rolloutsCommand(), o.vexCommand(), o.watchCommand())
 	return root, o
 }
 

@@ -3,7 +3,10 @@ package plugin
 import (
 	"context"
 	"errors"
+	"net/url"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,7 +16,8 @@ import (
 func (o *options) findingsCommand() *cobra.Command {
 	var f filters
 	var platform, sort string
-	var closed, suppressed bool
+	var closed, suppressed, overdue bool
+	var dueWithin int
 	cmd := &cobra.Command{
 		Use:     "findings [IMAGE]",
 		Aliases: []string{"finding", "vulnerabilities", "vulns"},
@@ -32,7 +36,10 @@ IMAGE is an image ID, a part of it that only one image has, or the image referen
   kubectl scanner findings sha256:1e42bbe25081 --closed
 
   # Findings of an image with those that decisions suppress
-  kubectl scanner findings nginx:1.27 --suppressed`,
+  kubectl scanner findings nginx:1.27 --suppressed
+
+  # Findings of an image that are overdue or due within a week, the earliest date first
+  kubectl scanner findings nginx:1.27 --due-within 7 --sort due`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: o.completeArguments(o.completeImages),
 	}
@@ -40,13 +47,15 @@ IMAGE is an image ID, a part of it that only one image has, or the image referen
 	f.addWorkloads(cmd)
 	o.addLimit(cmd.Flags())
 	cmd.Flags().StringVar(&f.text, "text", "", "Part of the ID of the vulnerability or, with IMAGE, of the name of the package")
-	cmd.Flags().StringVar(&sort, "sort", "-risk", "Order: -risk, -severity; with IMAGE also package, otherwise also -epss and id")
+	cmd.Flags().StringVar(&sort, "sort", "-risk", "Order: -risk, -severity; with IMAGE also package and due, otherwise also -epss and id")
 	cmd.Flags().StringVar(&platform, "platform", "", "Platform of IMAGE, for example linux/amd64. If absent, a scanned platform is selected")
 	cmd.Flags().BoolVar(&closed, "closed", false, "Closed findings of IMAGE instead of open ones")
 	cmd.Flags().BoolVar(&suppressed, "suppressed", false, "Include the findings of IMAGE that decisions suppress")
+	cmd.Flags().BoolVar(&overdue, "overdue", false, "Only findings of IMAGE whose due date has passed")
+	cmd.Flags().IntVar(&dueWithin, "due-within", -1, "Only findings of IMAGE that are due within this number of days, or overdue; -1 for all")
 	cmd.RunE = o.run(func(ctx context.Context, c *client, namespace string, arguments []string) error {
-		if len(arguments) == 0 && (platform != "" || closed || suppressed) {
-			return errors.New("--platform, --closed and --suppressed require IMAGE")
+		if len(arguments) == 0 && (platform != "" || closed || suppressed || overdue || dueWithin >= 0) {
+			return errors.New("--platform, --closed, --suppressed, --overdue and --due-within require IMAGE")
 		}
 		if len(arguments) == 1 && (f.workload != "" || f.kind != "" || f.owner != "" || f.noOwner) {
 			return errors.New("--workload, --workload-kind, --owner and --no-owner cannot be combined with IMAGE")
@@ -75,11 +84,23 @@ IMAGE is an image ID, a part of it that only one image has, or the image referen
 		if suppressed {
 			query.Set("suppressed", "true")
 		}
+		if overdue {
+			query.Set("overdue", "true")
+		}
+		if dueWithin >= 0 {
+			query.Set("dueBefore", o.now().AddDate(0, 0, dueWithin).UTC().Format(time.RFC3339))
+		}
 		list, err := list[api.Finding](ctx, c, o.limit, query, findingsOf(id)...)
 		if err != nil {
 			return err
 		}
-		return show(o, list, "", "findings", o.findingColumns(closed, suppressed))
+		owners := ""
+		if o.output == "wide" && len(list.items) > 0 {
+			if owners, err = c.owners(ctx, id, platform); err != nil {
+				return err
+			}
+		}
+		return show(o, list, "", "findings", o.findingColumns(closed, suppressed, owners))
 	})
 	return cmd
 }
@@ -103,7 +124,40 @@ func (o *options) vulnerabilityColumns() []column[api.VulnerabilitySummary] {
 	}
 }
 
-func (o *options) findingColumns(closed, suppressed bool) []column[api.Finding] {
+// owners names the owners of the first workloads that run an image.
+func (c *client) owners(ctx context.Context, id, platform string) (string, error) {
+	query := url.Values{}
+	set(query, "platform", platform)
+	places, err := list[api.Presence](ctx, c, maxPlaces, query, "api", "v1", "images", id, "presences")
+	if err != nil {
+		return "", err
+	}
+	var names []string
+	for _, p := range running(places).items {
+		names = append(names, value(p.Workload.Owner))
+	}
+	return distinct(names), nil
+}
+
+// distinct joins the different names that are not empty, in their order.
+func distinct(names []string) string {
+	slices.Sort(names)
+	return strings.Join(slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "" }), ", ")
+}
+
+// due is the day on which a finding is due, and says whether it has passed.
+func due(d *api.Deadline) string {
+	if d == nil {
+		return ""
+	}
+	if d.Overdue {
+		return day(d.At) + " (overdue)"
+	}
+	return day(d.At)
+}
+
+// findingColumns are the columns of the findings of an image. The owners are those of the image.
+func (o *options) findingColumns(closed, suppressed bool, owners string) []column[api.Finding] {
 	columns := []column[api.Finding]{
 		{header: "VULNERABILITY", value: func(f api.Finding) string { return f.Vulnerability.Id }},
 		{header: "SEVERITY", value: func(f api.Finding) string { return string(f.Vulnerability.Severity) }},
@@ -123,7 +177,18 @@ func (o *options) findingColumns(closed, suppressed bool) []column[api.Finding] 
 	}
 	if closed {
 		columns = append(columns, column[api.Finding]{header: "CLOSED", value: func(f api.Finding) string { return o.age(f.FixedAt) }})
+	} else {
+		columns = append(columns,
+			column[api.Finding]{header: "DUE", value: func(f api.Finding) string { return due(f.Due) }},
+			column[api.Finding]{header: "POLICY", wide: true, value: func(f api.Finding) string {
+				if f.Due == nil {
+					return ""
+				}
+				return f.Due.Policy
+			}},
+		)
 	}
+	columns = append(columns, column[api.Finding]{header: "OWNER", wide: true, value: func(api.Finding) string { return owners }})
 	if suppressed {
 		columns = append(columns, column[api.Finding]{header: "SUPPRESSED", value: func(f api.Finding) string { return suppression(f.Suppressed, f.Decisions) }})
 	}
@@ -199,6 +264,13 @@ func (o *options) affectedColumns(allNamespaces, suppressed bool) []column[api.A
 		{header: "SEVERITY", value: func(a api.Affected) string { return string(a.Severity) }},
 		{header: "RUNNING", value: func(a api.Affected) string { return yes(a.Running) }},
 		{header: "WORKLOADS", value: func(a api.Affected) string { return o.workloads(a, allNamespaces) }},
+		{header: "OWNER", wide: true, value: func(a api.Affected) string {
+			var names []string
+			for _, w := range a.Workloads {
+				names = append(names, value(w.Owner))
+			}
+			return distinct(names)
+		}},
 		{header: "EXPOSED", value: func(a api.Affected) string { return o.age(a.ExposedSince) }},
 		{header: "RECORD", wide: true, value: func(a api.Affected) string { return a.VulnerabilityId + " (" + a.Namespace + ")" }},
 		{header: "FIRST-SEEN", wide: true, value: func(a api.Affected) string { return o.age(a.FirstSeen) }},

@@ -96,6 +96,7 @@ func (o *options) imagesCommand() *cobra.Command {
 	var states []string
 	var sort string
 	var endOfLifeWithin, olderThan int
+	var overdue bool
 	cmd := &cobra.Command{
 		Use:     "images [TEXT]",
 		Aliases: []string{"image"},
@@ -111,7 +112,10 @@ func (o *options) imagesCommand() *cobra.Command {
   kubectl scanner images -A --state Failed -o wide
 
   # Images whose distribution has reached its end of life or does so within 90 days
-  kubectl scanner images -A --end-of-life-within 90 -o wide`,
+  kubectl scanner images -A --end-of-life-within 90 -o wide
+
+  # Images with at least one finding that is overdue
+  kubectl scanner images -A --overdue -o wide`,
 		Args: cobra.MaximumNArgs(1),
 	}
 	f.addFindings(cmd)
@@ -122,6 +126,7 @@ func (o *options) imagesCommand() *cobra.Command {
 	cmd.Flags().IntVar(&endOfLifeWithin, "end-of-life-within", -1,
 		"Only images whose distribution reaches its end of life within this number of days, or has reached it; 0 for only the latter, -1 for all")
 	cmd.Flags().IntVar(&olderThan, "older-than", 0, "Only images that were created at least this number of days ago; 0 for all")
+	cmd.Flags().BoolVar(&overdue, "overdue", false, "Only images with at least one finding whose due date has passed")
 	cmd.RunE = o.run(func(ctx context.Context, c *client, namespace string, arguments []string) error {
 		if len(arguments) == 1 {
 			f.text = arguments[0]
@@ -131,6 +136,9 @@ func (o *options) imagesCommand() *cobra.Command {
 			return err
 		}
 		query["state"] = states
+		if overdue {
+			query.Set("overdue", "true")
+		}
 		if endOfLifeWithin >= 0 {
 			query.Set("endOfLifeWithin", strconv.Itoa(endOfLifeWithin))
 		}
@@ -158,6 +166,12 @@ func (o *options) imageColumns() []column[api.Image] {
 		{header: "LOW", wide: true, value: func(i api.Image) string { return number(i.Counts.Low) }},
 		{header: "KEV", value: func(i api.Image) string { return number(i.Counts.Kev) }},
 		{header: "FIXABLE", value: func(i api.Image) string { return number(i.Counts.Fixable) }},
+		{header: "OVERDUE", wide: true, value: func(i api.Image) string {
+			if i.Overdue == nil {
+				return ""
+			}
+			return number(*i.Overdue)
+		}},
 		{header: "PACKAGES", wide: true, value: func(i api.Image) string { return number(i.Packages) }},
 		{header: "DISTRO", wide: true, value: func(i api.Image) string { return value(i.Distro) }},
 		{header: "END-OF-LIFE", wide: true, value: func(i api.Image) string { return endOfLife(i.Distribution) }},

@@ -261,6 +261,7 @@ func TestKubectlPlugin(t *testing.T) {
 			{[]string{"why", p.image, id[1]}, `(?s)Package: +golang\.org/x/net v0\.1\.0 \(go-module\).*Location: +/app .*Runs in:\n  ` + p.team + `/pod/app \(container app\)`},
 			{[]string{"affected", id[1], "-A"}, regexp.QuoteMeta(short) + ` +golang\.org/x/net .* ` + p.team + `/pod/app`},
 			{[]string{"coverage", "-A"}, `(?m)^` + p.team + ` +pod/app +app +Scanned`},
+			{[]string{"decisions", "--vulnerability", "CVE-1999-0002"}, `^$`},
 			{[]string{"rollouts"}, `^$`},
 			{[]string{"images", "-o", "wide", "--no-headers"}, `^` + regexp.QuoteMeta(p.image) + ` +linux/amd64 +Scanned`},
 			{[]string{"watch", "--replay", "--limit", "1", "--kind", "image.matched"}, `^\d{4}-\S+ \S+  image\.matched +` + regexp.QuoteMeta(short)},
