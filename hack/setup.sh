@@ -19,6 +19,8 @@ need /usr/lib/postgresql postgresql
 need mariadbd mariadb-server
 # The reverse proxy of the API's tests.
 need nginx nginx
+# promtool, for the tests of the alerts.
+need promtool prometheus
 if [[ "$(uname -s)" == Linux && "${CI_E2E:-}" != skip ]]; then
 	# The nodes of the end-to-end tests. runc has C code and needs libseccomp.
 	need gcc gcc
@@ -44,6 +46,7 @@ elif [[ "$(id -u)" == 0 ]] && command -v apt-get >/dev/null; then
 			postgresql) systemctl disable --quiet --now postgresql ;;
 			mariadb-server) systemctl disable --quiet --now mariadb ;;
 			nginx) systemctl disable --quiet --now nginx ;;
+			prometheus) systemctl disable --quiet --now prometheus ;;
 			esac
 		done
 	fi

@@ -1,0 +1,164 @@
+package chart_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	sigsyaml "sigs.k8s.io/yaml"
+)
+
+// alertRule is a rule of the chart.
+type alertRule struct {
+	Alert       string            `json:"alert"`
+	Annotations map[string]string `json:"annotations"`
+}
+
+// alertTests is a file of promtool, as far as the test reads or completes it.
+type alertTests struct {
+	RuleFiles          []string `json:"rule_files"`
+	EvaluationInterval string   `json:"evaluation_interval"`
+	Tests              []struct {
+		Interval    string           `json:"interval"`
+		InputSeries []map[string]any `json:"input_series"`
+		AlertRules  []struct {
+			AlertName string          `json:"alertname"`
+			EvalTime  string          `json:"eval_time"`
+			Expected  []expectedAlert `json:"exp_alerts"`
+		} `json:"alert_rule_test"`
+	} `json:"tests"`
+}
+
+type expectedAlert struct {
+	Labels      map[string]string `json:"exp_labels"`
+	Annotations map[string]string `json:"exp_annotations"`
+}
+
+// TestAlertsFire lets promtool evaluate all alerts of the chart on series of the metrics: when each fires, and when it does not.
+func TestAlertsFire(t *testing.T) {
+	rules, spec := chartAlerts(t)
+	content, err := os.ReadFile(filepath.Join("testdata", "alerts", "tests.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tests alertTests
+	if err := sigsyaml.UnmarshalStrict(content, &tests); err != nil {
+		t.Fatal(err)
+	}
+	fires, silent := map[string]bool{}, map[string]bool{}
+	for _, test := range tests.Tests {
+		for i := range test.AlertRules {
+			one := &test.AlertRules[i]
+			fires[one.AlertName] = fires[one.AlertName] || len(one.Expected) > 0
+			silent[one.AlertName] = silent[one.AlertName] || len(one.Expected) == 0
+			for _, alert := range one.Expected {
+				for name, text := range rules[one.AlertName].Annotations {
+					if !strings.Contains(text, "{{") {
+						alert.Annotations[name] = text
+					}
+				}
+			}
+		}
+	}
+	for name := range rules {
+		if !fires[name] || !silent[name] {
+			t.Errorf("testdata/alerts/tests.yaml does not show when %s fires and when it does not", name)
+		}
+	}
+
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("promtool is not installed; run make setup")
+		}
+		t.Skip("promtool is not installed; run make setup")
+	}
+	dir := t.TempDir()
+	for file, content := range map[string]any{"rules.yaml": spec, "tests.yaml": tests} {
+		text, err := json.Marshal(content) // JSON is YAML.
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, file), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, arguments := range [][]string{{"check", "rules", "rules.yaml"}, {"test", "rules", "tests.yaml"}} {
+		command := exec.CommandContext(t.Context(), promtool, arguments...)
+		command.Dir = dir
+		if out, err := command.CombinedOutput(); err != nil {
+			t.Errorf("promtool %s: %v\n%s", strings.Join(arguments, " "), err, out)
+		}
+	}
+}
+
+// chartAlerts returns the alerts of the chart with all values that add some, by name, and the file of rules that they are from.
+func chartAlerts(t *testing.T) (rules map[string]alertRule, spec any) {
+	t.Helper()
+	objects := find[*unstructured.Unstructured](render(t, "prometheusRule: {enabled: true, endOfLife: true}"))
+	i := slices.IndexFunc(objects, func(u *unstructured.Unstructured) bool { return u.GetKind() == "PrometheusRule" })
+	if i < 0 {
+		t.Fatal("the chart has no PrometheusRule")
+	}
+	content, err := json.Marshal(objects[i].Object["spec"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var groups struct {
+		Groups []struct {
+			Rules []alertRule `json:"rules"`
+		} `json:"groups"`
+	}
+	if err := json.Unmarshal(content, &groups); err != nil {
+		t.Fatal(err)
+	}
+	rules = map[string]alertRule{}
+	for _, group := range groups.Groups {
+		for _, rule := range group.Rules {
+			rules[rule.Alert] = rule
+		}
+	}
+	template, err := os.ReadFile(filepath.Join(chartDir, "templates", "prometheusrule.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if written := strings.Count(string(template), "- alert: "); written != len(rules) {
+		t.Fatalf("%d alerts are rendered, the template has %d", len(rules), written)
+	}
+	return rules, objects[i].Object["spec"]
+}
+
+// TestRunbooksExist follows the URLs of alerts to the headings of the documentation.
+func TestRunbooksExist(t *testing.T) {
+	rules, _ := chartAlerts(t)
+	const documentation = "https://github.com/scanner-operator/scanner-operator/blob/main/"
+	heading, linked := regexp.MustCompile(`(?m)^#+ (.+)$`), 0
+	for name, rule := range rules {
+		url, found := rule.Annotations["runbook_url"]
+		if !found {
+			continue
+		}
+		linked++
+		page, anchor, _ := strings.Cut(strings.TrimPrefix(url, documentation), "#")
+		content, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(page)))
+		if err != nil {
+			t.Fatalf("%s: %s: %v", name, url, err)
+		}
+		anchors := map[string]bool{}
+		for _, match := range heading.FindAllStringSubmatch(string(content), -1) {
+			anchors[strings.ReplaceAll(strings.ToLower(match[1]), " ", "-")] = true
+		}
+		if !anchors[anchor] || !strings.Contains(string(content), "`"+name+"`") {
+			t.Errorf("%s: %s has no heading %q or does not name the alert", name, page, anchor)
+		}
+	}
+	if linked < 2 {
+		t.Errorf("%d alerts have a URL of what to do, want 2 or more", linked)
+	}
+}
