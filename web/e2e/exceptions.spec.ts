@@ -75,6 +75,25 @@ test("decides about a finding, and the list follows", async ({ page, open }) => 
   });
 });
 
+test("keeps what was entered when the window gets another width", async ({ page, open }) => {
+  await open({}, (operator) => detailPath(worst(operator)));
+  await page
+    .getByRole("button", { name: /^Details of CVE/ })
+    .first()
+    .click();
+  await page.getByRole("button", { name: "Decide", exact: true }).click();
+  const comment = decide(page).getByRole("textbox", { name: "Comment" });
+  await comment.fill("Accepted until the next release.");
+  for (const width of [1000, 390, 1280]) {
+    await page.setViewportSize({ width, height: 844 });
+    // The list has been drawn for this width.
+    await expect(page.locator('[role="table"]')).toHaveCount(width < 1024 ? 0 : 1);
+    await expect(comment).toHaveValue("Accepted until the next release.");
+  }
+  await decide(page).getByRole("button", { name: "Save" }).click();
+  await expect(page.getByText("Exception saved")).toBeVisible();
+});
+
 test("decides about several findings at once", async ({ page, open }) => {
   const operator = await open({}, (operator) => detailPath(worst(operator)));
   const boxes = page.getByRole("checkbox", { name: /^Select CVE/ });

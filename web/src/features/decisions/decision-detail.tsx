@@ -8,7 +8,8 @@ import { Callout } from "@/components/ui/callout";
 import { RelativeTime } from "@/components/ui/relative-time";
 import { useNotify } from "@/components/ui/toast";
 import { Part, Tags } from "@/components/vulnerability-facts";
-import { DecideDialog, Managed } from "@/features/exceptions/decide-dialog";
+import { Managed } from "@/features/exceptions/decide-dialog";
+import { useDecide } from "@/features/exceptions/decide-provider";
 import { justificationOf, objectOf, statuses } from "@/features/exceptions/decision";
 import { draftOf } from "@/features/exceptions/draft";
 import { deleteException, useGetException } from "@/gen/exceptions/exceptions";
@@ -97,8 +98,7 @@ function Actions({ row: { object } }: { row: DecisionRecord }) {
     object.namespace ? { namespace: object.namespace } : undefined,
     { query: { retry: false } },
   );
-  const [editing, setEditing] = useState(0);
-  const [open, setOpen] = useState(false);
+  const decide = useDecide();
   const [ending, setEnding] = useState(false);
   if (error instanceof ApiError && [403, 404, 501].includes(error.status))
     return <p className="untrusted text-muted">{visible(error.detail ?? error.title)}</p>;
@@ -117,10 +117,13 @@ function Actions({ row: { object } }: { row: DecisionRecord }) {
         {data.mayUpdate && (
           <Button
             size="sm"
-            onClick={() => {
-              setEditing((count) => count + 1);
-              setOpen(true);
-            }}
+            onClick={() =>
+              decide({
+                title: `Edit ${visible(data.name)}`,
+                initial: draftOf(data.kind, data.namespace ?? "", data.name, data.spec),
+                existing: data,
+              })
+            }
           >
             <Pencil aria-hidden />
             Edit
@@ -133,16 +136,6 @@ function Actions({ row: { object } }: { row: DecisionRecord }) {
           </Button>
         )}
       </div>
-      {editing > 0 && (
-        <DecideDialog
-          key={editing}
-          title={`Edit ${visible(data.name)}`}
-          initial={draftOf(data.kind, data.namespace ?? "", data.name, data.spec)}
-          existing={data}
-          open={open}
-          onOpenChange={setOpen}
-        />
-      )}
       <EndDialog exception={data} open={ending} onOpenChange={setEnding} />
     </>
   );

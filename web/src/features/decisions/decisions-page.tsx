@@ -11,6 +11,7 @@ import { MultiSelect, Select, type Option } from "@/components/ui/select";
 import { NothingFound, StatePanel } from "@/components/ui/state";
 import { TextFilter } from "@/components/ui/text-filter";
 import { useList } from "@/components/ui/use-list";
+import { DecideProvider } from "@/features/exceptions/decide-provider";
 import { statuses } from "@/features/exceptions/decision";
 import { getListDecisionsUrl, listDecisions } from "@/gen/decisions/decisions";
 import { ListDecisionsSort, ListDecisionsState, type DecisionRecord, type DecisionStatus } from "@/gen/model";
@@ -61,7 +62,7 @@ export function DecisionsPage() {
   const clear = () => update(decisionFilters.none);
   const total = list.page?.total;
   return (
-    <>
+    <DecideProvider>
       <PageTitle
         title="Decisions"
         hint="Why findings do not count, until when, and what was decided before. Decide at a finding or a vulnerability."
@@ -146,6 +147,6 @@ export function DecisionsPage() {
           )
         }
       />
-    </>
+    </DecideProvider>
   );
 }

@@ -16,14 +16,18 @@ import { manifestOf, missing, specOf, type Draft } from "./draft";
 import { EndFields, ObjectFields, ReachFields, StatusFields } from "./fields";
 import { Preview, usePreview } from "./preview";
 
-interface Props {
+/** What is decided. */
+export interface Decided {
   title: string;
   initial: Draft;
   /** The exception that is changed; absent for a new one. */
   existing?: Exception;
+  onSaved?: () => void;
+}
+
+interface Props extends Decided {
   open: boolean;
   onOpenChange: (open: boolean) => void;
-  onSaved?: () => void;
 }
 
 const tools = ({ managedBy }: Exception) =>

@@ -10,6 +10,7 @@ import { Select } from "@/components/ui/select";
 import { Skeleton } from "@/components/ui/skeleton";
 import { ErrorPanel, StatePanel } from "@/components/ui/state";
 import { Tabs } from "@/components/ui/tabs";
+import { DecideProvider } from "@/features/exceptions/decide-provider";
 import { InOthers } from "@/features/session/empty";
 import { listImages, useGetImage } from "@/gen/images/images";
 import type { Image } from "@/gen/model";
@@ -101,7 +102,9 @@ function ImageView({ image }: { image: Image }) {
           {filters.tab === tabs.presences ? (
             <Presences imageId={image.imageId} platform={image.platform} />
           ) : image.state === "Scanned" || hasFindings ? (
-            <Findings imageId={image.imageId} />
+            <DecideProvider>
+              <Findings imageId={image.imageId} />
+            </DecideProvider>
           ) : (
             <NoFindingsYet image={image} />
           )}
