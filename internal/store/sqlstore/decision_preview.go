@@ -229,9 +229,9 @@ func setOf(reaches []int64) (bool, reachSet) {
 func (p *decisionPreview) suppressedBy(own bool, findings []int64) (map[int64][]int64, error) {
 	object := p.decision.row.object()
 	const isOwn = "d.source = ? AND d.kind = ? AND d.namespace = ? AND d.name = ?"
-	suppressing := func() *gorm.DB {
-		return p.tx.Table("decision_findings AS m").Joins("JOIN decisions d ON d.id = m.decision_pk").Select("m.finding_id, d.reach").
-			Where("d.suppresses = 1 AND d.until_time = ?", int64(stillOpen))
+	suppressing := func(first, then string) *gorm.DB {
+		return p.tx.Table(first).Joins("CROSS JOIN "+then).Select("m.finding_id, d.reach").
+			Where("d.id = m.decision_pk AND d.suppresses = 1 AND d.until_time = ?", int64(stillOpen))
 	}
 	suppressed := map[int64][]int64{}
 	add := func(query *gorm.DB) error {
@@ -243,10 +243,10 @@ func (p *decisionPreview) suppressedBy(own bool, findings []int64) (map[int64][]
 		})
 	}
 	if own {
-		return suppressed, add(suppressing().Where(isOwn, p.source, object.Kind, object.Namespace, object.Name))
+		return suppressed, add(suppressing("decisions d", "decision_findings m").Where(isOwn, p.source, object.Kind, object.Namespace, object.Name))
 	}
 	err := inParts(findings, func(part []int64) error {
-		return add(suppressing().Where("NOT ("+isOwn+")", p.source, object.Kind, object.Namespace, object.Name).Where("m.finding_id IN ?", part))
+		return add(suppressing("decision_findings m", "decisions d").Where("NOT ("+isOwn+")", p.source, object.Kind, object.Namespace, object.Name).Where("m.finding_id IN ?", part))
 	})
 	return suppressed, err
 }

@@ -42,6 +42,10 @@ func (s *saidOf) in(image, finding int64) (suppressed bool, decisions []model.De
 	return suppressed, decisions
 }
 
+// decisionsAbout selects the decisions that apply about findings. It begins with the findings: there may be 10,000 decisions.
+const decisionsAbout = `SELECT m.finding_id, d.reach, d.kind, d.namespace, d.name, d.status, d.justification, d.comment, d.author, d.suppresses, d.expires_at, d.since
+	FROM decision_findings m CROSS JOIN decisions d WHERE d.id = m.decision_pk AND m.finding_id IN ? AND d.until_time = ?`
+
 // decidedOf reads what decisions say of findings in images. Who sees some namespaces does not see who decided.
 func decidedOf(tx *gorm.DB, in store.Namespaces, findings, images []int64) (*saidOf, error) {
 	s := &saidOf{byFinding: map[int64][]reachingDecision{}, reached: covers{reached: map[int64]map[int64]bool{}}}
@@ -51,8 +55,7 @@ func decidedOf(tx *gorm.DB, in store.Namespaces, findings, images []int64) (*sai
 			Kind, Namespace, Name, Status, Justification, Comment, Author string
 			Suppresses, ExpiresAt, Since                                  int64
 		}
-		err := tx.Raw(`SELECT m.finding_id, d.reach, d.kind, d.namespace, d.name, d.status, d.justification, d.comment, d.author, d.suppresses, d.expires_at, d.since
-			FROM decision_findings m JOIN decisions d ON d.id = m.decision_pk WHERE m.finding_id IN ? AND d.until_time = ?`, part, int64(stillOpen)).Scan(&rows).Error
+		err := tx.Raw(decisionsAbout, part, int64(stillOpen)).Scan(&rows).Error
 		for _, row := range rows {
 			one := model.Decision{
 				Kind: row.Kind, Namespace: row.Namespace, Name: row.Name, Status: model.DecisionStatus(row.Status), Justification: row.Justification,
