@@ -6,7 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
@@ -15,6 +14,7 @@ import (
 
 // policiesStore returns fixed policies.
 type policiesStore struct {
+	store.Policies
 	policies []store.PolicySummary
 	err      error
 }
@@ -24,18 +24,24 @@ func (s *policiesStore) ListPolicies(context.Context, store.Namespaces) ([]store
 }
 
 func TestOverdue(t *testing.T) {
-	elected := make(chan struct{})
 	source := &policiesStore{policies: []store.PolicySummary{
 		{Policy: store.Policy{Name: "default"}, Due: model.SeverityCounts{High: 9}, Overdue: model.SeverityCounts{Critical: 2, Low: 1}}, {Policy: store.Policy{Name: "idle"}},
 	}}
 	registry := prometheus.NewPedanticRegistry()
-	if err := NewOverdue(registry, source, elected, logr.Discard()); err != nil {
+	overdue, err := NewOverdue(registry, source)
+	if err != nil {
 		t.Fatal(err)
 	}
 	if shown := gather(t, registry); len(shown) != 0 {
-		t.Errorf("a replica that does not lead shows %v", shown)
+		t.Errorf("before the first count %v is shown", shown)
 	}
-	close(elected)
+	count := func() {
+		t.Helper()
+		if counted, err := overdue.ListPolicies(t.Context(), store.AllNamespaces()); !errors.Is(err, source.err) || len(counted) != len(source.policies) && err == nil {
+			t.Errorf("%d policies, %v", len(counted), err)
+		}
+	}
+	count()
 	shown := gather(t, registry)
 	if len(shown) != 12 {
 		t.Errorf("got %d series, want one for each policy and severity", len(shown))
@@ -48,7 +54,13 @@ func TestOverdue(t *testing.T) {
 			t.Errorf("%s is missing in %v", want, shown)
 		}
 	}
+	// A scrape reads nothing.
+	source.policies = nil
+	if shown := gather(t, registry); len(shown) != 12 {
+		t.Errorf("got %d series before the next count, want 12", len(shown))
+	}
 	source.err = errors.New("the database is away")
+	count()
 	if shown := gather(t, registry); len(shown) != 0 {
 		t.Errorf("without a store %v is shown", shown)
 	}

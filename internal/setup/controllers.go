@@ -142,7 +142,11 @@ func (o *Operator) addPodSets(objects *metrics.Objects) error {
 }
 
 func (o *Operator) addPolicies(redue *waker) error {
-	if err := policies.NewReconciler(o.manager.GetClient(), o.store, clock.RealClock{}).SetupWithManager(o.manager, redue.events); err != nil {
+	counted, err := metrics.NewOverdue(ctrlmetrics.Registry, o.store)
+	if err != nil {
+		return err
+	}
+	if err := policies.NewReconciler(o.manager.GetClient(), counted, clock.RealClock{}).SetupWithManager(o.manager, redue.events); err != nil {
 		return fmt.Errorf("set up the policies controller: %w", err)
 	}
 	return nil

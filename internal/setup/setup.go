@@ -217,11 +217,6 @@ func (o *Operator) addMetrics(library *vulndb.Library) (*metrics.Matching, error
 	if err := metrics.NewAges(ctrlmetrics.Registry, o.store, o.opts.Log.WithName("metrics")); err != nil {
 		return nil, err
 	}
-	if o.opts.enabled(ControllerPolicies) {
-		if err := metrics.NewOverdue(ctrlmetrics.Registry, o.store, o.manager.Elected(), o.opts.Log.WithName("metrics")); err != nil {
-			return nil, err
-		}
-	}
 	if len(o.opts.OwnerKeys) > 0 {
 		if err := metrics.NewOwners(ctrlmetrics.Registry, o.store, o.manager.Elected(), o.opts.Log.WithName("metrics")); err != nil {
 			return nil, err
