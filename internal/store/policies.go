@@ -26,9 +26,10 @@ type Policies interface {
 	// SyncPolicies makes these the policies that apply; the list is complete. One that applies unchanged is left alone. If there are more than the
 	// bounds allow, the first ones apply. It returns why policies do not apply, or not everywhere, by name. When nothing differs it only reads.
 	SyncPolicies(ctx context.Context, policies []Policy) (map[string]PolicyProblem, error)
-	// RecordOverdue writes events about the findings whose dates have passed since the last call, each once whatever happens between the calls, and
-	// returns when the next date passes, zero when there is none. What was overdue when its policy began to apply, or when it began to be open, is not
-	// told.
+	// RecordOverdue writes events about the findings that are overdue and open, and returns when the next date passes, zero when there is none. Each
+	// finding is told once in each image, also one whose date passed before the image was cataloged, while a decision suppressed the finding, or while
+	// nothing ran the image. It is told again when a policy has moved its date and the new one passes. What was overdue when its policy began to apply
+	// is not told.
 	RecordOverdue(ctx context.Context) (time.Time, error)
 }
 
@@ -76,7 +77,7 @@ type PolicySummary struct {
 
 // OverdueEvent is the data of EventFindingOverdue.
 type OverdueEvent struct {
-	// Findings counts those of the image whose date has passed since the last events. An event with Omitted has none.
+	// Findings counts those of the image that are overdue and that no event told of. An event with Omitted has none.
 	Findings model.SeverityCounts `json:"findings"`
 	// DueAt is the earliest of their dates, and Policies are the policies that set the dates, by name.
 	DueAt    *time.Time `json:"dueAt,omitempty"`

@@ -3,7 +3,10 @@ package sqlstore
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"fmt"
+	"hash/fnv"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -14,35 +17,44 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
-// passedDates are the dates of an image that have passed and were not told.
-type passedDates struct {
-	image    imageName
-	counts   model.SeverityCounts
-	earliest int64
-	policies policySet
+// overdueImage is what changes about the overdue findings of an image.
+type overdueImage struct {
+	image imageName
+	// told are the keys of findings that events told of before, in ascending order; fresh are those that they tell of now, and ahead those of told that
+	// are due later again.
+	told, fresh, ahead []uint64
+	counts             model.SeverityCounts
+	earliest           int64
+	policies           policySet
 }
 
-// RecordOverdue implements store.Policies. The dates are computed without the writer's lock, since that reads what all images hold; they are told if
-// nobody told them meanwhile.
+// RecordOverdue implements store.Policies. What is overdue is computed without the writer's lock, since that reads what all images hold; it is told if
+// nobody told of these images meanwhile.
 func (s *Store) RecordOverdue(ctx context.Context) (time.Time, error) {
 	const what = "report overdue findings"
-	var told, now, next int64
+	var next int64
+	var changes map[int64]*overdueImage
 	var events []store.OverdueEvent
 	var images []imageName
 	err := s.read(ctx, what, func(tx *gorm.DB) (err error) {
-		events, images, next = nil, nil, 0
-		if now, err = s.now(), toldUntil(tx, &told); err != nil {
+		events, images = nil, nil
+		r, err := s.dueReader(tx, store.AllNamespaces())
+		if err != nil {
 			return err
 		}
-		events, images, next, err = s.passed(tx, told, now)
+		if changes, next, err = r.overdue(s.now()); err != nil {
+			return err
+		}
+		events, images, err = r.overdueEvents(changes)
 		return err
 	})
-	if err != nil || len(events) == 0 {
+	if err != nil || len(changes) == 0 {
 		return fromMicros(next), err
 	}
 	err = s.write(ctx, what, func(tx *txn) error {
-		var since int64
-		if err := toldUntil(tx.DB, &since); err != nil || since != told {
+		ids := slices.Sorted(maps.Keys(changes))
+		told, err := toldFindings(tx.DB, ids)
+		if err != nil || slices.ContainsFunc(ids, func(id int64) bool { return !slices.Equal(told[id], changes[id].told) }) {
 			return err
 		}
 		for i := range events {
@@ -50,64 +62,124 @@ func (s *Store) RecordOverdue(ctx context.Context) (time.Time, error) {
 				return err
 			}
 		}
-		return tx.setTold(now)
+		return tx.tell(ids, changes)
 	})
 	return fromMicros(next), err
 }
 
-func toldUntil(tx *gorm.DB, told *int64) error {
-	return tx.Raw("SELECT COALESCE(MAX(told_until), 0) FROM deadlines_told").Scan(told).Error
-}
-
-// passed returns events about the dates after told and until now, those of the images with the worst findings first, and the next date. A date that had
-// passed when its policy began to apply is left out.
-func (s *Store) passed(tx *gorm.DB, told, now int64) (events []store.OverdueEvent, images []imageName, next int64, err error) {
-	r, err := s.dueReader(tx, store.AllNamespaces())
-	if err != nil {
-		return nil, nil, 0, err
-	}
+// overdue returns what changes by image: findings that are overdue and open and that no event told of, and those that events told of and that are due
+// later now, because a policy has changed. It also returns the next date. A date that had passed when its policy began to apply is left out.
+func (r *dueReader) overdue(now int64) (changes map[int64]*overdueImage, next int64, err error) {
 	var begun []int64
-	if err := tx.Raw("SELECT since FROM policies WHERE applies = 1 ORDER BY name").Scan(&begun).Error; err != nil {
-		return nil, nil, 0, err
+	if err := r.tx.Raw("SELECT since FROM policies WHERE applies = 1 ORDER BY name").Scan(&begun).Error; err != nil {
+		return nil, 0, err
+	}
+	told, err := toldFindings(r.tx, nil)
+	if err != nil {
+		return nil, 0, err
 	}
 	targets, err := r.targets(nil, false)
 	if err != nil {
-		return nil, nil, 0, err
+		return nil, 0, err
 	}
-	dates := map[int64]*passedDates{}
+	changes = map[int64]*overdueImage{}
+	change := func(image int64) *overdueImage {
+		one := changes[image]
+		if one == nil {
+			one = &overdueImage{told: told[image]}
+			changes[image] = one
+		}
+		return one
+	}
 	err = r.each(nil, targets, func(t *dueTarget, f *dueFinding, at int64, by int) {
+		_, known := slices.BinarySearch(told[t.image], f.key)
 		switch {
 		case at > now:
 			if next == 0 || at < next {
 				next = at
 			}
-		case at > max(told, begun[by]):
-			one := dates[t.image]
-			if one == nil {
-				one = &passedDates{earliest: at}
-				dates[t.image] = one
+			if known {
+				one := change(t.image)
+				one.ahead = append(one.ahead, f.key)
 			}
+		case at > begun[by] && !known:
+			one := change(t.image)
+			if len(one.fresh) == 0 || at < one.earliest {
+				one.earliest = at
+			}
+			one.fresh = append(one.fresh, f.key)
 			one.counts.Add(f.severity)
 			one.policies.add(by)
-			one.earliest = min(one.earliest, at)
 		}
 	})
-	if err != nil || len(dates) == 0 {
-		return nil, nil, next, err
-	}
-	events, images, err = r.overdueEvents(dates)
-	return events, images, next, err
+	return changes, next, err
 }
 
-// overdueEvents makes events of dates: as many as are permitted, and the number of the other images.
-func (r *dueReader) overdueEvents(dates map[int64]*passedDates) (events []store.OverdueEvent, images []imageName, err error) {
+// findingKey stands for a vulnerability of a package. Two of an image have the same key with a probability of 1 in 10^15.
+func findingKey(packageID int64, vulnerability string) uint64 {
+	hash := fnv.New64a()
+	_, _ = fmt.Fprintf(hash, "%d %s", packageID, vulnerability)
+	return hash.Sum64()
+}
+
+// keySize is the number of bytes of a key in overdue_told.
+const keySize = 8
+
+// toldFindings reads the keys of the findings that events told of, by image; nil stands for all images.
+func toldFindings(tx *gorm.DB, images []int64) (map[int64][]uint64, error) {
+	told := map[int64][]uint64{}
+	err := eachPart(images, func(part []int64) error {
+		return eachRow(of(tx.Table("overdue_told AS o"), "o.image_pk", part).Select("o.image_pk, o.findings"), func(scan func(...any) error) error {
+			var image int64
+			var content []byte
+			err := scan(&image, &content)
+			for ; len(content) >= keySize; content = content[keySize:] {
+				told[image] = append(told[image], binary.BigEndian.Uint64(content))
+			}
+			return err
+		})
+	})
+	return told, err
+}
+
+// tell notes the findings that events told of.
+func (t *txn) tell(images []int64, changes map[int64]*overdueImage) error {
+	err := inParts(images, func(part []int64) error { return t.Execute("DELETE FROM overdue_told WHERE image_pk IN ?", part) })
+	if err != nil {
+		return err
+	}
+	var values []any
+	for _, image := range images {
+		one := changes[image]
+		slices.Sort(one.ahead)
+		keys := slices.DeleteFunc(slices.Concat(one.told, one.fresh), func(key uint64) bool {
+			_, later := slices.BinarySearch(one.ahead, key)
+			return later
+		})
+		slices.Sort(keys)
+		var content []byte
+		for _, key := range slices.Compact(keys) {
+			content = binary.BigEndian.AppendUint64(content, key)
+		}
+		if len(content) > 0 {
+			values = append(values, image, content)
+		}
+	}
+	return t.Insert("overdue_told", []string{"image_pk", "findings"}, values, "")
+}
+
+// overdueEvents makes events of what is overdue, those of the images with the worst findings first: as many as are permitted, and the number of the other
+// images.
+func (r *dueReader) overdueEvents(changes map[int64]*overdueImage) (events []store.OverdueEvent, images []imageName, err error) {
 	var rows []struct {
 		ID                int64
 		ImageID, Platform string
 	}
-	ids := make([]int64, 0, len(dates))
-	for id := range dates {
-		ids = append(ids, id)
+	var ids []int64
+	for id, one := range changes {
+		if len(one.fresh) > 0 {
+			ids = append(ids, id)
+		}
 	}
 	slices.Sort(ids)
 	err = inParts(ids, func(part []int64) error {
@@ -119,12 +191,12 @@ func (r *dueReader) overdueEvents(dates map[int64]*passedDates) (events []store.
 	if err != nil {
 		return nil, nil, err
 	}
-	all := make([]*passedDates, len(rows))
+	all := make([]*overdueImage, len(rows))
 	for i, row := range rows {
-		all[i] = dates[row.ID]
+		all[i] = changes[row.ID]
 		all[i].image = imageName{row.ImageID, row.Platform}
 	}
-	slices.SortFunc(all, func(a, b *passedDates) int {
+	slices.SortFunc(all, func(a, b *overdueImage) int {
 		return cmp.Or(cmp.Compare(b.counts.Critical, a.counts.Critical), cmp.Compare(b.counts.High, a.counts.High), cmp.Compare(b.counts.Medium, a.counts.Medium),
 			cmp.Compare(b.counts.Low, a.counts.Low), strings.Compare(a.image.imageID, b.image.imageID), strings.Compare(a.image.platform, b.image.platform))
 	})

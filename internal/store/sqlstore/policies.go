@@ -148,8 +148,6 @@ type policyPlan struct {
 	begin    []*compiledPolicy
 	end      []int64
 	problems map[string]store.PolicyProblem
-	// first says that no policy applied before.
-	first bool
 }
 
 // SyncPolicies implements store.Policies.
@@ -180,7 +178,7 @@ func (s *Store) SyncPolicies(ctx context.Context, policies []store.Policy) (map[
 
 // planPolicies compares what is wanted with what applies.
 func planPolicies(tx *gorm.DB, policies []store.Policy) (*policyPlan, error) {
-	plan := &policyPlan{problems: map[string]store.PolicyProblem{}, first: true}
+	plan := &policyPlan{problems: map[string]store.PolicyProblem{}}
 	var rows []policyRow
 	if err := tx.Raw("SELECT " + policyColumns + " FROM policies pl ORDER BY pl.name").Scan(&rows).Error; err != nil {
 		return nil, err
@@ -188,7 +186,6 @@ func planPolicies(tx *gorm.DB, policies []store.Policy) (*policyPlan, error) {
 	known := make(map[string]*policyRow, len(rows))
 	for i := range rows {
 		known[rows[i].Name] = &rows[i]
-		plan.first = plan.first && rows[i].Applies == 0
 	}
 	wantedNames := make(map[string]bool, len(policies))
 	for i := range policies {
@@ -249,12 +246,6 @@ func (t *txn) applyPolicies(plan *policyPlan) error {
 			return err
 		}
 	}
-	if plan.first && len(plan.begin) > 0 {
-		// Nothing was due before.
-		if err := t.setTold(t.now); err != nil {
-			return err
-		}
-	}
 	for _, p := range plan.begin {
 		if err := t.beginPolicy(p); err != nil {
 			return err
@@ -298,12 +289,4 @@ func (t *txn) beginPolicy(p *compiledPolicy) error {
 		return nil
 	}
 	return t.Execute("UPDATE policies SET applies = ?, failure = ? WHERE id = ?", p.row.Applies, p.row.Failure, p.row.ID)
-}
-
-// setTold sets until when dates that passed have been told.
-func (t *txn) setTold(at int64) error {
-	if err := t.Execute("DELETE FROM deadlines_told"); err != nil {
-		return err
-	}
-	return t.Insert("deadlines_told", []string{"id", "told_until"}, []any{1, at}, "")
 }

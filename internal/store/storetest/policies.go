@@ -247,6 +247,48 @@ var policyTests = map[string]func(*testing.T, *fixture){
 			t.Errorf("a namespace is told of overdue findings: %v", err)
 		}
 	},
+	"Findings that begin to be open after their date are told once": func(t *testing.T, f *fixture) {
+		f.at(0)
+		f.due(t, dueAfter("p", "", 1, 2))
+		// The image is cataloged after the first date, and CVE-2 is suppressed when its date passes.
+		key := image("i", amd64)
+		must(t, f.RecordUses(t.Context(), "scope", []store.Use{ownedUse(key, "n", "web", "")}))
+		last := f.last(t)
+		f.at(30)
+		f.catalog(t, key, "1", catalogOf("a", "b"))
+		f.match(t, key, "1", decided)
+		f.decide(t, exception("d", model.DecisionAcceptedRisk, []string{"CVE-2"}, nil))
+		for range 2 {
+			f.tell(t)
+		}
+		expectTexts(t, "cataloged late", f.overdueEvents(t, last), "registry.example/i critical=2 high=0 at=24 by p")
+		last = f.last(t)
+		f.at(50)
+		f.tell(t)
+		expectTexts(t, "suppressed", f.overdueEvents(t, last))
+		f.decide(t)
+		for range 2 {
+			f.tell(t)
+		}
+		expectTexts(t, "no longer suppressed", f.overdueEvents(t, last), "registry.example/i critical=0 high=1 at=48 by p")
+		// What was told is not told again: when it was suppressed for some time, and when nothing ran the image.
+		last = f.last(t)
+		f.decide(t, exception("d", model.DecisionAcceptedRisk, []string{"CVE-1", "CVE-2"}, nil))
+		f.tell(t)
+		f.decide(t)
+		f.tell(t)
+		must(t, f.RecordUses(t.Context(), "scope", nil))
+		f.tell(t)
+		must(t, f.RecordUses(t.Context(), "scope", []store.Use{ownedUse(key, "n", "web", "")}))
+		f.tell(t)
+		expectTexts(t, "again", f.overdueEvents(t, last))
+		// With a later date it becomes overdue anew.
+		f.due(t, dueAfter("p", "", 1, 3))
+		f.tell(t)
+		f.at(72)
+		f.tell(t)
+		expectTexts(t, "a later date", f.overdueEvents(t, last), "registry.example/i critical=0 high=1 at=72 by p")
+	},
 	"Few events tell of many images": func(t *testing.T, f *fixture) {
 		f.at(0)
 		f.due(t, dueAfter("p", "", 1, 1))
