@@ -45,8 +45,8 @@ type definition struct {
 func definitions(t *testing.T) map[string]definition {
 	t.Helper()
 	files, err := filepath.Glob("../config/crd/bases/*.yaml")
-	if err != nil || len(files) != 7 {
-		t.Fatalf("%d CRDs, want 7: %v", len(files), err)
+	if err != nil || len(files) != 8 {
+		t.Fatalf("%d CRDs, want 8: %v", len(files), err)
 	}
 	byKind := map[string]definition{}
 	for _, file := range files {
@@ -152,6 +152,9 @@ func TestNames(t *testing.T) {
 		"ClusterVulnerabilityException": {
 			"scanner.zoltankerezsi.xyz", "v1alpha1", "clustervulnerabilityexceptions", "clustervulnerabilityexception", []string{"cvex"},
 		},
+		"VulnerabilityException": {
+			"scanner.zoltankerezsi.xyz", "v1alpha1", "vulnerabilityexceptions", "vulnerabilityexception", []string{"vulnex"},
+		},
 		"VulnerabilityPolicy": {"scanner.zoltankerezsi.xyz", "v1alpha1", "vulnerabilitypolicies", "vulnerabilitypolicy", []string{"vpol"}},
 		"VEXSource":           {"scanner.zoltankerezsi.xyz", "v1alpha1", "vexsources", "vexsource", []string{"vex"}},
 		"PodSet":              {"app.example.com", "v1alpha1", "podsets", "podset", []string{"pset"}},
@@ -230,8 +233,11 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// cvex is the kind of exceptions.
-const cvex = "ClusterVulnerabilityException"
+// The kinds of exceptions.
+const (
+	cvex   = "ClusterVulnerabilityException"
+	vulnex = "VulnerabilityException"
+)
 
 // numbered is a list of n entries.
 func numbered(format string, n int) string {
@@ -330,17 +336,29 @@ func TestValidation(t *testing.T) {
 		"a dry run that expires":           {cvex, `{status: Fixed, mode: DryRun, expiresAt: "2020-01-01T00:00:00Z", expireWhenFixed: true, match: {vulnerabilities: [CVE-1]}}`, ""},
 		"another mode":                     {cvex, `{status: Fixed, mode: Audit, match: {vulnerabilities: [CVE-1]}}`, "spec.mode"},
 		"an end that is no time":           {cvex, `{status: Fixed, expiresAt: tomorrow, match: {vulnerabilities: [CVE-1]}}`, "spec.expiresAt"},
-		"every vulnerability":              {cvex, `{status: Fixed, match: {vulnerabilities: ["*"]}}`, "spec.match.vulnerabilities[0]"},
-		"a vulnerability with a space":     {cvex, `{status: Fixed, match: {vulnerabilities: ["CVE-1 OR 1"]}}`, "spec.match.vulnerabilities[0]"},
-		"a vulnerability twice":            {cvex, `{status: Fixed, match: {vulnerabilities: [CVE-1, CVE-1]}}`, "Duplicate value"},
-		"101 vulnerabilities":              {cvex, `{status: Fixed, match: {vulnerabilities: [` + numbered("CVE-%d", 101) + `]}}`, "at most 100 items"},
-		"51 packages":                      {cvex, `{status: Fixed, match: {packages: [` + numbered("pkg:npm/a%d", 51) + `]}}`, "at most 50 items"},
-		"a package by its name":            {cvex, `{status: Fixed, match: {packages: [openssl]}}`, "spec.match.packages[0]"},
-		"packages of all types":            {cvex, `{status: Fixed, match: {packages: ["pkg:*"]}}`, "spec.match.packages[0]"},
-		"a package with qualifiers":        {cvex, `{status: Fixed, match: {packages: ["pkg:deb/debian/openssl?arch=amd64"]}}`, "spec.match.packages[0]"},
-		"a package with a subpath":         {cvex, `{status: Fixed, match: {packages: ["pkg:npm/a#b"]}}`, "spec.match.packages[0]"},
-		"a * inside a segment":             {cvex, `{status: Fixed, match: {packages: ["pkg:deb/*/openssl", "pkg:npm/a*b"]}}`, "spec.match.packages[1]"},
-		"storage mounted somewhere odd":    {"BellerophonSimple", `{image: a, storage: {size: 1Gi, mountPath: data}}`, "spec.storage.mountPath"},
+		"an exception for namespaces": {cvex, `{status: Fixed, match: {vulnerabilities: [CVE-1], namespaceSelector: {matchLabels: {team: a}}, workloadSelector: {
+			matchExpressions: [{key: app, operator: In, values: [` + numbered("v%d", 50) + `]}, {key: debug, operator: DoesNotExist}]}}}`, ""},
+		"an exception for all namespaces":    {cvex, `{status: Fixed, match: {vulnerabilities: [CVE-1], namespaceSelector: {}, workloadSelector: {}}}`, ""},
+		"an exception in a namespace":        {vulnex, `{status: Fixed, match: {vulnerabilities: [CVE-1]}}`, ""},
+		"an exception for workloads":         {vulnex, `{status: Fixed, match: {vulnerabilities: [CVE-1], workloadSelector: {matchLabels: {app: web}}}}`, ""},
+		"a namespace that selects others":    {vulnex, `{status: Fixed, match: {vulnerabilities: [CVE-1], namespaceSelector: {matchLabels: {team: a}}}}`, "a VulnerabilityException has no namespaceSelector"},
+		"a namespace that selects all":       {vulnex, `{status: Fixed, match: {vulnerabilities: [CVE-1], namespaceSelector: {}}}`, "a VulnerabilityException has no namespaceSelector"},
+		"a namespaced risk without reason":   {vulnex, `{status: AcceptedRisk, match: {vulnerabilities: [CVE-1]}}`, "states why"},
+		"a selector without a vulnerability": {vulnex, `{status: Fixed, match: {workloadSelector: {matchLabels: {app: web}}}}`, "name a vulnerability or a package"},
+		"21 labels":                          {vulnex, `{status: Fixed, match: {vulnerabilities: [CVE-1], workloadSelector: {matchLabels: {` + numbered("l%d: a", 21) + `}}}}`, "at most 20 matchLabels"},
+		"21 expressions":                     {cvex, `{status: Fixed, match: {vulnerabilities: [CVE-1], namespaceSelector: {matchExpressions: [` + numbered("{key: k%d, operator: Exists}", 21) + `]}}}`, "at most 20 matchExpressions"},
+		"51 values":                          {cvex, `{status: Fixed, match: {vulnerabilities: [CVE-1], workloadSelector: {matchExpressions: [{key: a, operator: In, values: [` + numbered("v%d", 51) + `]}]}}}`, "at most 50 values each"},
+		"every vulnerability":                {cvex, `{status: Fixed, match: {vulnerabilities: ["*"]}}`, "spec.match.vulnerabilities[0]"},
+		"a vulnerability with a space":       {cvex, `{status: Fixed, match: {vulnerabilities: ["CVE-1 OR 1"]}}`, "spec.match.vulnerabilities[0]"},
+		"a vulnerability twice":              {cvex, `{status: Fixed, match: {vulnerabilities: [CVE-1, CVE-1]}}`, "Duplicate value"},
+		"101 vulnerabilities":                {cvex, `{status: Fixed, match: {vulnerabilities: [` + numbered("CVE-%d", 101) + `]}}`, "at most 100 items"},
+		"51 packages":                        {cvex, `{status: Fixed, match: {packages: [` + numbered("pkg:npm/a%d", 51) + `]}}`, "at most 50 items"},
+		"a package by its name":              {cvex, `{status: Fixed, match: {packages: [openssl]}}`, "spec.match.packages[0]"},
+		"packages of all types":              {cvex, `{status: Fixed, match: {packages: ["pkg:*"]}}`, "spec.match.packages[0]"},
+		"a package with qualifiers":          {cvex, `{status: Fixed, match: {packages: ["pkg:deb/debian/openssl?arch=amd64"]}}`, "spec.match.packages[0]"},
+		"a package with a subpath":           {cvex, `{status: Fixed, match: {packages: ["pkg:npm/a#b"]}}`, "spec.match.packages[0]"},
+		"a * inside a segment":               {cvex, `{status: Fixed, match: {packages: ["pkg:deb/*/openssl", "pkg:npm/a*b"]}}`, "spec.match.packages[1]"},
+		"storage mounted somewhere odd":      {"BellerophonSimple", `{image: a, storage: {size: 1Gi, mountPath: data}}`, "spec.storage.mountPath"},
 	}
 	for label, test := range tests {
 		t.Run(label, func(t *testing.T) {

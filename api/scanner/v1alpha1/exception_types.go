@@ -29,7 +29,7 @@ const (
 	Expired AppliedReason = "Expired"
 	// TooBroad: the exception matches more findings than the bounds allow.
 	TooBroad AppliedReason = "TooBroad"
-	// TooMany: there are more exceptions than the bounds allow, and this is one of the newest.
+	// TooMany: there are more exceptions than the bounds allow, or more different selectors of workloads, and this is one of the newest.
 	TooMany AppliedReason = "TooMany"
 	// Invalid: the exception cannot be read. The message of the condition states the problem.
 	Invalid AppliedReason = "Invalid"
@@ -118,7 +118,7 @@ type ExceptionSpec struct {
 }
 
 // ExceptionMatch selects findings. A finding matches if its vulnerability is one of the vulnerabilities, its package is one of the packages and its
-// image is one of the images; an empty list matches all.
+// image is one of the images; an empty list matches all. The selectors limit the exception to the namespaces and the workloads that run the image there.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.images) || self.images.all(i, i.matches('^sha(256:[a-f0-9]{64}|512:[a-f0-9]{128})$') || !i.matches('^([^@]*/)?[^/@]+:[^/@]*(@.*)?$'))",message="an image has a tag: remove it, because a tag can be moved to another image; to name one image, use its digest"
 // +kubebuilder:validation:XValidation:rule="!has(self.images) || self.images.all(i, i == '*' || i.startsWith('*@') || i.matches('^sha(256:[a-f0-9]{64}|512:[a-f0-9]{128})$') || i.matches('^(localhost|[^/@]*[.:*][^/@]*)/'))",message="an image begins with its registry, for example docker.io/library/nginx"
@@ -152,6 +152,20 @@ type ExceptionMatch struct {
 	// +kubebuilder:validation:items:MaxLength=512
 	// +kubebuilder:validation:items:Pattern=`^([^@\s]+|([^@\s]+@)?sha(256:[a-f0-9]{64}|512:[a-f0-9]{128}))$`
 	Images []string `json:"images,omitempty"`
+
+	// NamespaceSelector limits a ClusterVulnerabilityException to namespaces, by their labels. An image that runs in other namespaces, too, stays
+	// open there. A VulnerabilityException has none: it applies in its own namespace. An empty selector selects all namespaces.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.matchLabels) || size(self.matchLabels) <= 20",message="at most 20 matchLabels"
+	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || size(self.matchExpressions) <= 20 && self.matchExpressions.all(e, !has(e.values) || size(e.values) <= 50)",message="at most 20 matchExpressions with at most 50 values each"
+	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
+
+	// WorkloadSelector limits the exception to workloads, by the labels of their pods: a workload is selected if all of its pods that have not ended
+	// match. An image that other workloads run, too, stays open there. An empty selector selects all workloads.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.matchLabels) || size(self.matchLabels) <= 20",message="at most 20 matchLabels"
+	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || size(self.matchExpressions) <= 20 && self.matchExpressions.all(e, !has(e.values) || size(e.values) <= 50)",message="at most 20 matchExpressions with at most 50 values each"
+	WorkloadSelector *metav1.LabelSelector `json:"workloadSelector,omitempty"`
 }
 
 // ExceptionStatus is the observed state of an exception.
@@ -190,7 +204,7 @@ type ExceptionStatus struct {
 	Expired bool `json:"expired,omitempty"`
 }
 
-// ClusterVulnerabilityException states that findings do not count, in all namespaces: why, and until when.
+// ClusterVulnerabilityException states that findings do not count, in all namespaces or in those that it selects: why, and until when.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -225,4 +239,42 @@ type ClusterVulnerabilityExceptionList struct {
 	metav1.ListMeta `json:"metadata,omitzero"`
 	// Items are the exceptions.
 	Items []ClusterVulnerabilityException `json:"items"`
+}
+
+// VulnerabilityException states that findings do not count in its namespace: why, and until when.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=vulnerabilityexceptions,singular=vulnerabilityexception,shortName=vulnex,categories=all-security
+// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.spec.status`
+// +kubebuilder:printcolumn:name="Applied",type=string,JSONPath=`.status.conditions[?(@.type=="Applied")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Applied")].reason`
+// +kubebuilder:printcolumn:name="Matched",type=integer,JSONPath=`.status.matchedFindings`
+// +kubebuilder:printcolumn:name="Suppressed",type=integer,JSONPath=`.status.suppressedFindings`
+// +kubebuilder:printcolumn:name="Unused",type=boolean,JSONPath=`.status.unused`,priority=1
+// +kubebuilder:printcolumn:name="Expires",type=string,JSONPath=`.spec.expiresAt`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type VulnerabilityException struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+
+	// Spec states which findings the exception concerns, and what it says about them.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="!has(self.match.namespaceSelector)",message="a VulnerabilityException has no namespaceSelector: it applies in its own namespace; use a ClusterVulnerabilityException for others"
+	Spec ExceptionSpec `json:"spec"`
+	// Status is the observed state.
+	// +optional
+	Status ExceptionStatus `json:"status,omitzero"`
+}
+
+// VulnerabilityExceptionList is a list of VulnerabilityExceptions.
+//
+// +kubebuilder:object:root=true
+type VulnerabilityExceptionList struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ListMeta `json:"metadata,omitzero"`
+	// Items are the exceptions.
+	Items []VulnerabilityException `json:"items"`
 }

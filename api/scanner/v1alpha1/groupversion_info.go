@@ -1,4 +1,4 @@
-// Package v1alpha1 holds ClusterVulnerabilityException: which findings do not count, and why.
+// Package v1alpha1 holds VulnerabilityException and ClusterVulnerabilityException: which findings do not count, where, and why.
 //
 // +kubebuilder:object:generate=true
 // +groupName=scanner.zoltankerezsi.xyz
@@ -24,7 +24,7 @@ var (
 func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&ClusterVulnerabilityException{}, &ClusterVulnerabilityExceptionList{}, &VulnerabilityPolicy{}, &VulnerabilityPolicyList{},
-		&VEXSource{}, &VEXSourceList{})
+		&VEXSource{}, &VEXSourceList{}, &VulnerabilityException{}, &VulnerabilityExceptionList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }
