@@ -69,14 +69,14 @@ type Options struct {
 	Platform func(node string) (model.Platform, bool)
 }
 
-// owner reads the controller from the pod alone. A Deployment labels the pods of its ReplicaSets with the hash that ends the names of
+// OwnerOf reads the controller from the metadata of a pod alone. A Deployment labels the pods of its ReplicaSets with the hash that ends the names of
 // these; a CronJob is known by the names of its Jobs, each of which would be a workload of its own otherwise.
-func owner(pod *corev1.Pod) Owner {
-	ref := metav1.GetControllerOf(pod)
+func OwnerOf(pod metav1.Object) Owner {
+	ref := metav1.GetControllerOfNoCopy(pod)
 	if ref == nil {
 		return Owner{}
 	}
-	if hash := pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]; ref.Kind == "ReplicaSet" && hash != "" {
+	if hash := pod.GetLabels()[appsv1.DefaultDeploymentUniqueLabelKey]; ref.Kind == "ReplicaSet" && hash != "" {
 		if deployment, cut := strings.CutSuffix(ref.Name, "-"+hash); cut && deployment != "" {
 			return Owner{Kind: "Deployment", Name: deployment}
 		}
@@ -113,7 +113,7 @@ func Containers(pod *corev1.Pod, opts Options) []Container {
 	if opts.IgnoreLabel != "" && pod.Labels[opts.IgnoreLabel] == "true" {
 		base.Skip = SkipIgnoreLabel
 	}
-	base.Owner = owner(pod)
+	base.Owner = OwnerOf(pod)
 	for _, ref := range pod.Spec.ImagePullSecrets {
 		if ref.Name != "" {
 			base.PullSecrets = append(base.PullSecrets, ref.Name)

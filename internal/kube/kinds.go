@@ -58,6 +58,10 @@ var (
 		GroupVersionKind: scannerv1alpha1.GroupVersion.WithKind("ClusterVulnerabilityException"),
 		Object:           &scannerv1alpha1.ClusterVulnerabilityException{}, AddToScheme: scannerv1alpha1.AddToScheme,
 	}
+	KindVulnerabilityException = Kind{
+		GroupVersionKind: scannerv1alpha1.GroupVersion.WithKind("VulnerabilityException"),
+		Object:           &scannerv1alpha1.VulnerabilityException{}, AddToScheme: scannerv1alpha1.AddToScheme,
+	}
 	KindVEXSource = Kind{
 		GroupVersionKind: scannerv1alpha1.GroupVersion.WithKind("VEXSource"), Object: &scannerv1alpha1.VEXSource{}, AddToScheme: scannerv1alpha1.AddToScheme,
 	}
@@ -108,7 +112,8 @@ var (
 // Kinds lists all kinds.
 func Kinds() []Kind {
 	return []Kind{
-		KindScanner, KindClusterVulnerabilityException, KindVEXSource, KindVulnerabilityPolicy, KindPodSet, KindMyCustomResource, KindBellerophonSimple,
+		KindScanner, KindClusterVulnerabilityException, KindVulnerabilityException, KindVEXSource, KindVulnerabilityPolicy, KindPodSet, KindMyCustomResource,
+		KindBellerophonSimple,
 		{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Pod"), Object: &corev1.Pod{}, Transform: trimPod},
 		{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Node"), Object: &corev1.Node{}, Transform: trimNode},
 		{GroupVersionKind: batchv1.SchemeGroupVersion.WithKind("Job"), Object: &batchv1.Job{}, Selector: scanJobs},

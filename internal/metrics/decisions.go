@@ -53,8 +53,9 @@ type Decisions struct {
 	log     logr.Logger
 
 	mu sync.Mutex
-	// problems counts the decisions of each source that the last call did not apply, by reason.
+	// problems counts the decisions of each source that the last call did not apply, by reason, and refused the exceptions that no call had.
 	problems map[string]map[store.DecisionReason]int
+	refused  map[store.DecisionReason]int
 }
 
 // NewDecisions registers the collector. It is silent until elected is closed.
@@ -84,6 +85,13 @@ func (d *Decisions) NotApplied(source string, problems map[store.DecisionReason]
 	if d.problems[source] = problems; len(problems) == 0 {
 		delete(d.problems, source)
 	}
+}
+
+// Refused takes how many exceptions the controller does not apply, by reason.
+func (d *Decisions) Refused(counts map[store.DecisionReason]int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.refused = counts
 }
 
 // Describe implements prometheus.Collector.
@@ -132,6 +140,9 @@ func (d *Decisions) notApplied() map[store.DecisionReason]int {
 		for reason, count := range problems {
 			counts[reason] += count
 		}
+	}
+	for reason, count := range d.refused {
+		counts[reason] += count
 	}
 	return counts
 }

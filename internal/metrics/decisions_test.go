@@ -91,6 +91,11 @@ func TestDecisions(t *testing.T) {
 	expect("")
 	s.err = nil
 	expect(fmt.Sprintf(all, 1, 0))
+	// What the store is not asked to apply is not applied either.
+	d.Refused(map[store.DecisionReason]int{store.DecisionTooBroad: 2})
+	expect(fmt.Sprintf(all, 1, 2))
+	d.Refused(nil)
+	expect(fmt.Sprintf(all, 1, 0))
 }
 
 func TestSourcesOfDecisionsAreBounded(t *testing.T) {

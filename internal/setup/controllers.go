@@ -31,7 +31,7 @@ const reporter = "scanner-operator"
 // The names of the controllers, as --controllers takes them.
 const (
 	ControllerBellerophonSimple = "bellerophonsimple"
-	// ControllerExceptions applies ClusterVulnerabilityExceptions.
+	// ControllerExceptions applies VulnerabilityExceptions and ClusterVulnerabilityExceptions.
 	ControllerExceptions       = "exceptions"
 	ControllerMyCustomResource = "mycustomresource"
 	ControllerPodSet           = "podset"
@@ -113,9 +113,9 @@ func (o *Operator) addBellerophon(objects *metrics.Objects) error {
 	return nil
 }
 
-func (o *Operator) addExceptions(decisions store.Decisions, recount *waker) error {
+func (o *Operator) addExceptions(decisions *metrics.Decisions, recount *waker) error {
 	reconciler := exceptions.NewReconciler(o.manager.GetClient(), decisions, clock.RealClock{})
-	reconciler.TrustAuthors = o.opts.TrustExceptionAuthors
+	reconciler.TrustAuthors, reconciler.WatchNamespaces, reconciler.Refused = o.opts.TrustExceptionAuthors, o.opts.WatchNamespaces, decisions.Refused
 	if err := reconciler.SetupWithManager(o.manager, recount.events); err != nil {
 		return fmt.Errorf("set up the exceptions controller: %w", err)
 	}

@@ -39,7 +39,7 @@ func TestAuthors(t *testing.T) {
 			return r.SetupWithManager(mgr, make(chan event.GenericEvent))
 		})
 	}
-	e := exception("authored")
+	e := clusterException("authored")
 	e.Annotations = map[string]string{scannerv1alpha1.AnnotationAuthor: "jane"}
 	g.Expect(c.Create(t.Context(), e)).To(gomega.Succeed())
 	t.Cleanup(func() { _ = c.Delete(context.Background(), e) })

@@ -1,11 +1,11 @@
-// Package exceptions applies ClusterVulnerabilityExceptions: it keeps the decisions of the store equal to them, ends those whose time is over, and
-// writes into their status what they match.
+// Package exceptions applies VulnerabilityExceptions and ClusterVulnerabilityExceptions: it keeps the decisions of the store equal to them, ends those
+// whose time is over, and writes into their status what they match.
 package exceptions
 
 import (
-	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -15,9 +15,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	scannerv1alpha1 "github.com/scanner-operator/scanner-operator/api/scanner/v1alpha1"
-	"github.com/scanner-operator/scanner-operator/internal/kube"
-	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
@@ -33,10 +30,14 @@ const (
 	patchesPerSecond = 20
 )
 
-// Reconciler reconciles all ClusterVulnerabilityExceptions at once: the store takes a complete list. NewReconciler makes one.
+// Reconciler reconciles all exceptions at once: the store takes a complete list. NewReconciler makes one.
 type Reconciler struct {
 	// TrustAuthors takes the authors of decisions from an annotation of the exceptions. Without an admission policy, anybody could name others there.
 	TrustAuthors bool
+	// WatchNamespaces are the namespaces in which exceptions apply, none for all.
+	WatchNamespaces []string
+	// Refused takes the number of exceptions that the store is not asked to apply, by reason; nil ignores it.
+	Refused func(map[store.DecisionReason]int)
 
 	client client.Client
 	store  store.Decisions
@@ -46,6 +47,11 @@ type Reconciler struct {
 	// counts are the last ones of each exception that applies, and countedAt is when all were counted.
 	counts    map[types.UID]count
 	countedAt time.Time
+	// places are those of the last reconcile, by the text of the selection. due is when the next one has something else to do than to look at places.
+	places map[string]*store.DecisionPlaces
+	due    time.Time
+	// watching says which events of pods and namespaces matter.
+	watching watching
 }
 
 // count is what an exception matched in one of its generations.
@@ -54,29 +60,39 @@ type count struct {
 	store.DecisionCount
 }
 
-// NewReconciler returns a Reconciler that reads exceptions from a cache.
+// NewReconciler returns a Reconciler that reads exceptions, namespaces and pods from a cache.
 func NewReconciler(c client.Client, decisions store.Decisions, now clock.PassiveClock) *Reconciler {
 	return &Reconciler{
 		client: c, store: decisions, clock: now, patches: rate.NewLimiter(patchesPerSecond, patchesPerSecond), counts: map[types.UID]count{},
 	}
 }
 
-// +kubebuilder:rbac:groups=scanner.zoltankerezsi.xyz,resources=clustervulnerabilityexceptions,verbs=list;watch
-// +kubebuilder:rbac:groups=scanner.zoltankerezsi.xyz,resources=clustervulnerabilityexceptions/status,verbs=patch
+// +kubebuilder:rbac:groups=scanner.zoltankerezsi.xyz,resources=clustervulnerabilityexceptions;vulnerabilityexceptions,verbs=list;watch
+// +kubebuilder:rbac:groups=scanner.zoltankerezsi.xyz,resources=clustervulnerabilityexceptions/status;vulnerabilityexceptions/status,verbs=patch
+// +kubebuilder:rbac:groups="",resources=namespaces;pods,verbs=list;watch
 
-// Reconcile applies all exceptions that exist, and none besides.
-func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+// Reconcile applies all exceptions that exist, and none besides. After an event of a pod or a namespace it does so only if places have changed.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	exceptions, err := r.list(ctx)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	planned, err := r.plan(ctx, exceptions)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if request == placesOnly && !planned.moved && r.clock.Now().Before(r.due) {
+		return ctrl.Result{}, nil
+	}
+	// After an error, everything is due.
+	r.due = time.Time{}
 	next, err := r.store.ExpireDecisions(ctx)
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("end the exceptions that have expired: %w", err)
 	}
-	problems, err := r.store.SyncDecisions(ctx, store.DecisionSourceKubernetes, r.decisions(exceptions))
+	problems, err := r.apply(ctx, planned)
 	if err != nil {
-		return ctrl.Result{}, fmt.Errorf("apply the exceptions: %w", err)
+		return ctrl.Result{}, err
 	}
 	recount, err := r.count(ctx, exceptions, problems)
 	if err != nil {
@@ -95,53 +111,35 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 			wait = left
 		}
 	}
-	return ctrl.Result{RequeueAfter: max(soonest, wait)}, nil
+	wait = max(soonest, wait)
+	r.due = r.clock.Now().Add(wait)
+	return ctrl.Result{RequeueAfter: wait}, nil
 }
 
-// list returns the exceptions that are not being deleted, the oldest first: it has precedence when there are too many.
-func (r *Reconciler) list(ctx context.Context) ([]scannerv1alpha1.ClusterVulnerabilityException, error) {
-	var list scannerv1alpha1.ClusterVulnerabilityExceptionList
-	if err := r.client.List(ctx, &list); err != nil {
-		return nil, fmt.Errorf("list the ClusterVulnerabilityExceptions: %w", err)
+// apply makes the decisions of a plan those that apply. It returns why exceptions are not in effect.
+func (r *Reconciler) apply(ctx context.Context, planned plan) (map[store.DecisionObject]store.DecisionProblem, error) {
+	problems, err := r.store.SyncDecisions(ctx, store.DecisionSourceKubernetes, planned.decisions)
+	if err != nil {
+		return nil, fmt.Errorf("apply the exceptions: %w", err)
 	}
-	exceptions := slices.DeleteFunc(list.Items, func(e scannerv1alpha1.ClusterVulnerabilityException) bool { return !e.DeletionTimestamp.IsZero() })
-	slices.SortFunc(exceptions, func(a, b scannerv1alpha1.ClusterVulnerabilityException) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
-	})
-	return exceptions, nil
-}
-
-func (r *Reconciler) decisions(exceptions []scannerv1alpha1.ClusterVulnerabilityException) []store.Decision {
-	all := make([]store.Decision, 0, len(exceptions))
-	for i := range exceptions {
-		spec := &exceptions[i].Spec
-		decision := store.Decision{
-			Object: objectOf(&exceptions[i]), Vulnerabilities: spec.Match.Vulnerabilities, Packages: spec.Match.Packages, Images: spec.Match.Images,
-			Status: model.DecisionStatus(spec.Status), Justification: string(spec.Justification), Comment: spec.Comment,
-			Unfixed: spec.ExpireWhenFixed, DryRun: spec.Mode == scannerv1alpha1.ModeDryRun,
-			Author: r.authorOf(&exceptions[i]),
-		}
-		if spec.ExpiresAt != nil {
-			decision.ExpiresAt = spec.ExpiresAt.Time
-			if decision.ExpiresAt.IsZero() {
-				// It is an end like any other, and not none.
-				decision.ExpiresAt = time.Unix(0, 0)
-			}
-		}
-		all = append(all, decision)
+	r.places = planned.places
+	refused := map[store.DecisionReason]int{}
+	for _, problem := range planned.problems {
+		refused[problem.Reason]++
 	}
-	return all
-}
-
-func objectOf(exception *scannerv1alpha1.ClusterVulnerabilityException) store.DecisionObject {
-	return store.DecisionObject{Kind: kube.KindClusterVulnerabilityException.Kind, Name: exception.Name}
+	if r.Refused != nil {
+		r.Refused(refused)
+	}
+	all := maps.Clone(planned.problems)
+	maps.Copy(all, problems)
+	return all, nil
 }
 
 // ends returns when exceptions end, but for those that have ended.
-func (r *Reconciler) ends(exceptions []scannerv1alpha1.ClusterVulnerabilityException) []time.Time {
+func (r *Reconciler) ends(exceptions []exception) []time.Time {
 	var all []time.Time
 	for i := range exceptions {
-		if end := exceptions[i].Spec.ExpiresAt; end != nil && end.After(r.clock.Now()) {
+		if end := exceptions[i].spec.ExpiresAt; end != nil && end.After(r.clock.Now()) {
 			all = append(all, end.Time)
 		}
 	}
@@ -151,12 +149,12 @@ func (r *Reconciler) ends(exceptions []scannerv1alpha1.ClusterVulnerabilityExcep
 // count counts the findings of exceptions: of all of them if that is due, otherwise of those only that were not counted in their generation. It
 // returns when to count all.
 func (r *Reconciler) count(
-	ctx context.Context, exceptions []scannerv1alpha1.ClusterVulnerabilityException, problems map[store.DecisionObject]store.DecisionProblem,
+	ctx context.Context, exceptions []exception, problems map[store.DecisionObject]store.DecisionProblem,
 ) (time.Duration, error) {
 	left := r.countedAt.Add(countEvery).Sub(r.clock.Now())
-	uncounted := func(e scannerv1alpha1.ClusterVulnerabilityException) bool {
-		_, problem := problems[objectOf(&e)]
-		return !problem && r.counts[e.UID].generation != e.Generation
+	uncounted := func(e exception) bool {
+		_, problem := problems[e.name()]
+		return !problem && r.counts[e.GetUID()].generation != e.GetGeneration()
 	}
 	if left > 0 && !slices.ContainsFunc(exceptions, uncounted) {
 		return left, nil
@@ -167,12 +165,12 @@ func (r *Reconciler) count(
 	}
 	counts := make(map[types.UID]count, len(counted))
 	for i := range exceptions {
-		e := &exceptions[i]
-		if found, applies := counted[objectOf(e)]; applies {
-			counts[e.UID] = count{e.Generation, found}
+		e := exceptions[i]
+		if found, applies := counted[e.name()]; applies {
+			counts[e.GetUID()] = count{e.GetGeneration(), found}
 		}
-		if left > 0 && !uncounted(*e) {
-			counts[e.UID] = r.counts[e.UID]
+		if left > 0 && !uncounted(e) {
+			counts[e.GetUID()] = r.counts[e.GetUID()]
 		}
 	}
 	r.counts = counts

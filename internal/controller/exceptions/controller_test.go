@@ -53,8 +53,10 @@ func (d *decided) SyncDecisions(_ context.Context, source string, decisions []st
 		d.synced = append(d.synced, decisions)
 	}
 	problems := map[store.DecisionObject]store.DecisionProblem{}
-	for name, problem := range d.refused {
-		problems[store.DecisionObject{Kind: "ClusterVulnerabilityException", Name: name}] = problem
+	for _, decision := range decisions {
+		if problem, refused := d.refused[decision.Object.Name]; refused {
+			problems[decision.Object] = problem
+		}
 	}
 	return problems, nil
 }
@@ -106,8 +108,8 @@ func (d *decided) set(change func()) {
 	change()
 }
 
-// exception returns an exception of one vulnerability.
-func exception(name string) *scannerv1alpha1.ClusterVulnerabilityException {
+// clusterException returns an exception of one vulnerability.
+func clusterException(name string) *scannerv1alpha1.ClusterVulnerabilityException {
 	return &scannerv1alpha1.ClusterVulnerabilityException{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: scannerv1alpha1.ExceptionSpec{
@@ -118,8 +120,8 @@ func exception(name string) *scannerv1alpha1.ClusterVulnerabilityException {
 }
 
 // summary is a status in one line.
-func summary(e *scannerv1alpha1.ClusterVulnerabilityException) string {
-	status := &e.Status
+func summary(e exception) string {
+	status := e.status
 	said := []string{}
 	for _, name := range []string{scannerv1alpha1.ConditionApplied, scannerv1alpha1.ConditionUsed} {
 		if c := meta.FindStatusCondition(status.Conditions, name); c != nil {
@@ -131,7 +133,7 @@ func summary(e *scannerv1alpha1.ClusterVulnerabilityException) string {
 			said = append(said, fmt.Sprint(name, "=", *number))
 		}
 	}
-	for name, is := range map[string]bool{"unused": status.Unused, "expired": status.Expired, "observed": status.ObservedGeneration == e.Generation} {
+	for name, is := range map[string]bool{"unused": status.Unused, "expired": status.Expired, "observed": status.ObservedGeneration == e.GetGeneration()} {
 		if is {
 			said = append(said, name)
 		}
@@ -163,7 +165,7 @@ func TestExceptionsAreApplied(t *testing.T) {
 		}
 		return &now
 	}
-	said := func(name string) func() string { return func() string { return summary(get(name)) } }
+	said := func(name string) func() string { return func() string { return summary(ofCluster(get(name))) } }
 
 	decisions := &decided{counts: map[string]store.DecisionCount{"a": {Matched: 3, Suppressed: 3, Since: time.Now()}, "idle": {Since: time.Now().Add(-25 * time.Hour)}}}
 	restricted, writes, recount := controllertest.Restricted(t), &controllertest.Writes{}, make(chan event.GenericEvent)
@@ -174,7 +176,7 @@ func TestExceptionsAreApplied(t *testing.T) {
 	// Also when there is no exception: one may have been deleted while no controller ran.
 	g.Eventually(decisions.names, patience, tick).Should(gomega.Equal([]string{}))
 
-	full := exception("a")
+	full := clusterException("a")
 	end := metav1.NewTime(time.Now().Add(time.Hour).Truncate(time.Second))
 	full.Spec = scannerv1alpha1.ExceptionSpec{
 		Match:  scannerv1alpha1.ExceptionMatch{Vulnerabilities: []string{"CVE-2024-3094"}, Packages: []string{"pkg:deb/debian/xz-utils"}, Images: []string{"docker.io/library/*"}},
@@ -202,15 +204,15 @@ func TestExceptionsAreApplied(t *testing.T) {
 	}
 	g.Eventually(said("a"), patience, tick).Should(gomega.Equal("Applied=True/Applied Used=True/FindingsMatched matched=3 observed suppressed=3"))
 
-	create(exception("idle"))
+	create(clusterException("idle"))
 	g.Eventually(said("idle"), patience, tick).Should(gomega.Equal("Applied=True/Applied Used=False/NoFindings matched=0 observed suppressed=0 unused"))
 	decisions.set(func() {
 		decisions.refused = map[string]store.DecisionProblem{"late": {Reason: store.DecisionExpired, Message: "It expired."}}
 	})
-	create(exception("late"))
+	create(clusterException("late"))
 	g.Eventually(said("late"), patience, tick).Should(gomega.Equal("Applied=False/Expired Used=False/NotInEffect expired observed"))
 	// One that is being deleted does not apply any more, whoever holds it up.
-	held := exception("held")
+	held := clusterException("held")
 	held.Finalizers = []string{"example.com/held"}
 	create(held)
 	g.Eventually(decisions.names, patience, tick).Should(gomega.ContainElement("held"))
@@ -299,16 +301,22 @@ func TestCountsAndPatchesAreBounded(t *testing.T) {
 	}
 }
 
-// statuses is a client that has a list of exceptions, and takes their statuses.
+// statuses is a client that has lists of exceptions and namespaces, and takes the statuses of the exceptions.
 type statuses struct {
 	client.Client
 	exceptions []scannerv1alpha1.ClusterVulnerabilityException
+	namespaces []metav1.PartialObjectMetadata
 	patched    int
 }
 
 func (s *statuses) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
-	copied := scannerv1alpha1.ClusterVulnerabilityExceptionList{Items: s.exceptions}
-	copied.DeepCopyInto(list.(*scannerv1alpha1.ClusterVulnerabilityExceptionList))
+	switch into := list.(type) {
+	case *scannerv1alpha1.ClusterVulnerabilityExceptionList:
+		copied := scannerv1alpha1.ClusterVulnerabilityExceptionList{Items: s.exceptions}
+		copied.DeepCopyInto(into)
+	case *metav1.PartialObjectMetadataList:
+		into.Items = s.namespaces
+	}
 	return nil
 }
 
@@ -344,7 +352,7 @@ func newWorld(t *testing.T, size int) *world {
 	now := clocktesting.NewFakePassiveClock(time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC))
 	objects, decisions := &statuses{}, &decided{counts: map[string]store.DecisionCount{}}
 	for i := range size {
-		e := exception("e" + strconv.Itoa(i))
+		e := clusterException("e" + strconv.Itoa(i))
 		e.UID, e.Generation = types.UID(e.Name), 1
 		objects.exceptions = append(objects.exceptions, *e)
 		decisions.counts[e.Name] = store.DecisionCount{Matched: 7, Suppressed: 7, Since: now.Now()}
@@ -364,11 +372,11 @@ func (w *world) reconcile(t *testing.T) time.Duration {
 
 // TestZeroTimeIsAnEnd: an exception that ends in the year 1 has ended, and does not apply for ever.
 func TestZeroTimeIsAnEnd(t *testing.T) {
-	var exception scannerv1alpha1.ClusterVulnerabilityException
-	if err := json.Unmarshal([]byte(`{"spec":{"expiresAt":"0001-01-01T00:00:00Z"}}`), &exception); err != nil {
+	var e scannerv1alpha1.ClusterVulnerabilityException
+	if err := json.Unmarshal([]byte(`{"spec":{"expiresAt":"0001-01-01T00:00:00Z"}}`), &e); err != nil {
 		t.Fatal(err)
 	}
-	if got := (&Reconciler{}).decisions([]scannerv1alpha1.ClusterVulnerabilityException{exception})[0].ExpiresAt; got.IsZero() || got.After(time.Now()) {
+	if got := (&Reconciler{}).decision(ofCluster(&e)).ExpiresAt; got.IsZero() || got.After(time.Now()) {
 		t.Errorf("the exception ends at %s", got)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -20,21 +21,32 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/kube"
 )
 
-// debounce is how long changes are collected before they are applied together.
-const debounce = 200 * time.Millisecond
+const (
+	// debounce is how long changes of exceptions are collected before they are applied together.
+	debounce = 200 * time.Millisecond
+	// debouncePlaces is the same for changes of pods and namespaces, of which there are many.
+	debouncePlaces = time.Second
+)
 
-// everything is the only request: to reconcile all exceptions.
-var everything = reconcile.Request{NamespacedName: types.NamespacedName{Name: "all"}}
+// The requests: to reconcile all exceptions, and to do so if they apply in other places than before.
+var (
+	everything = reconcile.Request{NamespacedName: types.NamespacedName{Name: "all"}}
+	placesOnly = reconcile.Request{NamespacedName: types.NamespacedName{Name: "places"}}
+)
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 // SetupWithManager registers the controller. A message on recount says that findings have changed. It reconciles at the start, also when there is
 // no exception: the last one may have been deleted before.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, recount <-chan event.GenericEvent) error {
+	changed := builder.WithPredicates(predicate.Or(kube.SpecChanged(), authorChanged()))
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("exceptions").
-		Watches(&scannerv1alpha1.ClusterVulnerabilityException{}, after(debounce), builder.WithPredicates(predicate.Or(kube.SpecChanged(), authorChanged()))).
-		WatchesRawSource(source.Channel(recount, after(countEvery))).
+		Watches(&scannerv1alpha1.ClusterVulnerabilityException{}, after(debounce, everything), changed).
+		Watches(&scannerv1alpha1.VulnerabilityException{}, after(debounce, everything), changed).
+		Watches(&corev1.Namespace{}, after(debouncePlaces, placesOnly), builder.OnlyMetadata, builder.WithPredicates(r.namespaceMoves())).
+		Watches(&corev1.Pod{}, after(debouncePlaces, placesOnly), builder.WithPredicates(r.podMoves())).
+		WatchesRawSource(source.Channel(recount, after(countEvery, everything))).
 		WatchesRawSource(source.Func(func(_ context.Context, q queue) error {
 			q.Add(everything)
 			return nil
@@ -43,14 +55,14 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, recount <-chan event.Gen
 		Complete(r)
 }
 
-// after reconciles everything a while after an event.
-func after(delay time.Duration) handler.EventHandler {
+// after makes a request a while after an event.
+func after(delay time.Duration, request reconcile.Request) handler.EventHandler {
 	return handler.Funcs{
-		CreateFunc: func(_ context.Context, _ event.CreateEvent, q queue) { q.AddAfter(everything, delay) },
-		UpdateFunc: func(_ context.Context, _ event.UpdateEvent, q queue) { q.AddAfter(everything, delay) },
-		DeleteFunc: func(_ context.Context, _ event.DeleteEvent, q queue) { q.AddAfter(everything, delay) },
+		CreateFunc: func(_ context.Context, _ event.CreateEvent, q queue) { q.AddAfter(request, delay) },
+		UpdateFunc: func(_ context.Context, _ event.UpdateEvent, q queue) { q.AddAfter(request, delay) },
+		DeleteFunc: func(_ context.Context, _ event.DeleteEvent, q queue) { q.AddAfter(request, delay) },
 		GenericFunc: func(_ context.Context, _ event.TypedGenericEvent[client.Object], q queue) {
-			q.AddAfter(everything, delay)
+			q.AddAfter(request, delay)
 		},
 	}
 }

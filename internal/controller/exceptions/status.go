@@ -20,25 +20,25 @@ const unusedAfter = 24 * time.Hour
 
 // writeStatuses writes the statuses that have changed. It returns false when some are left for another time.
 func (r *Reconciler) writeStatuses(
-	ctx context.Context, exceptions []scannerv1alpha1.ClusterVulnerabilityException, problems map[store.DecisionObject]store.DecisionProblem,
+	ctx context.Context, exceptions []exception, problems map[store.DecisionObject]store.DecisionProblem,
 ) (bool, error) {
 	all := true
 	for i := range exceptions {
-		before := &exceptions[i]
-		after := before.DeepCopy()
-		problem, refused := problems[objectOf(before)]
+		before := exceptions[i]
+		after := before.copied()
+		problem, refused := problems[before.name()]
 		if refused {
 			setNotApplied(after, problem)
 		} else {
 			r.setApplied(after)
 		}
-		if equality.Semantic.DeepEqual(before.Status, after.Status) {
+		if equality.Semantic.DeepEqual(before.status, after.status) {
 			continue
 		}
 		if !r.patches.AllowN(r.clock.Now(), 1) {
 			return false, nil
 		}
-		switch err := kube.PatchStatus(ctx, r.client, before, after); {
+		switch err := kube.PatchStatus(ctx, r.client, before.Object, after.Object); {
 		case apierrors.IsConflict(err):
 			// The cache is behind.
 			all = false
@@ -50,29 +50,29 @@ func (r *Reconciler) writeStatuses(
 }
 
 // setNotApplied says why an exception is not in effect.
-func setNotApplied(e *scannerv1alpha1.ClusterVulnerabilityException, problem store.DecisionProblem) {
-	e.Status.ObservedGeneration = e.Generation
-	e.Status.MatchedFindings, e.Status.SuppressedFindings, e.Status.Unused = nil, nil, false
-	e.Status.Expired = problem.Reason == store.DecisionExpired
+func setNotApplied(e exception, problem store.DecisionProblem) {
+	e.status.ObservedGeneration = e.GetGeneration()
+	e.status.MatchedFindings, e.status.SuppressedFindings, e.status.Unused = nil, nil, false
+	e.status.Expired = problem.Reason == store.DecisionExpired
 	setCondition(e, scannerv1alpha1.ConditionApplied, metav1.ConditionFalse, string(problem.Reason), problem.Message)
 	setCondition(e, scannerv1alpha1.ConditionUsed, metav1.ConditionFalse, scannerv1alpha1.ReasonNotInEffect, "The exception is not in effect.")
 }
 
 // setApplied says what an exception does that the store has taken.
-func (r *Reconciler) setApplied(e *scannerv1alpha1.ClusterVulnerabilityException) {
-	counted, found := r.counts[e.UID]
+func (r *Reconciler) setApplied(e exception) {
+	counted, found := r.counts[e.GetUID()]
 	if !found {
 		// It ended while it was counted.
 		return
 	}
-	e.Status.ObservedGeneration, e.Status.Expired = e.Generation, false
-	e.Status.MatchedFindings, e.Status.SuppressedFindings = new(int64(counted.Matched)), new(int64(counted.Suppressed))
-	e.Status.Unused = counted.Matched == 0 && r.clock.Since(counted.Since) >= unusedAfter
+	e.status.ObservedGeneration, e.status.Expired = e.GetGeneration(), false
+	e.status.MatchedFindings, e.status.SuppressedFindings = new(int64(counted.Matched)), new(int64(counted.Suppressed))
+	e.status.Unused = counted.Matched == 0 && r.clock.Since(counted.Since) >= unusedAfter
 	switch {
-	case e.Spec.Mode == scannerv1alpha1.ModeDryRun:
+	case e.spec.Mode == scannerv1alpha1.ModeDryRun:
 		setCondition(e, scannerv1alpha1.ConditionApplied, metav1.ConditionFalse, string(scannerv1alpha1.DryRun),
 			"Dry run: findings that match are counted and not suppressed.")
-	case e.Spec.Status == scannerv1alpha1.UnderInvestigation:
+	case e.spec.Status == scannerv1alpha1.UnderInvestigation:
 		setCondition(e, scannerv1alpha1.ConditionApplied, metav1.ConditionTrue, string(scannerv1alpha1.Applied),
 			"The exception is shown with the findings that match; status UnderInvestigation suppresses none.")
 	default:
@@ -85,8 +85,8 @@ func (r *Reconciler) setApplied(e *scannerv1alpha1.ClusterVulnerabilityException
 	}
 }
 
-func setCondition(e *scannerv1alpha1.ClusterVulnerabilityException, kind string, status metav1.ConditionStatus, reason, message string) {
-	meta.SetStatusCondition(&e.Status.Conditions, metav1.Condition{
-		Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: e.Generation,
+func setCondition(e exception, kind string, status metav1.ConditionStatus, reason, message string) {
+	meta.SetStatusCondition(&e.status.Conditions, metav1.Condition{
+		Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: e.GetGeneration(),
 	})
 }

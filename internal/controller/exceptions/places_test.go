@@ -1,0 +1,302 @@
+package exceptions
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	scannerv1alpha1 "github.com/scanner-operator/scanner-operator/api/scanner/v1alpha1"
+	"github.com/scanner-operator/scanner-operator/internal/controller/controllertest"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+// reaches says where the decisions of the last list apply, by name.
+func (d *decided) reaches() map[string]string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	said := map[string]string{}
+	for _, decision := range d.last() {
+		said[decision.Object.Name] = reach(decision.Places)
+	}
+	return said
+}
+
+// reach is a place in one line.
+func reach(places *store.DecisionPlaces) string {
+	if places == nil {
+		return "everywhere"
+	}
+	parts := slices.Clone(places.Namespaces)
+	for _, w := range places.Workloads {
+		parts = append(parts, w.Namespace+"/"+w.Kind+"/"+w.Name)
+	}
+	return strings.Join(parts, " ")
+}
+
+// selecting is a selector of one label.
+func selecting(key, value string) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: map[string]string{key: value}}
+}
+
+// namespacedException returns an exception in a namespace.
+func namespacedException(namespace, name string, workloads *metav1.LabelSelector) *scannerv1alpha1.VulnerabilityException {
+	e := &scannerv1alpha1.VulnerabilityException{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: clusterException(name).Spec}
+	e.Spec.Match.WorkloadSelector = workloads
+	return e
+}
+
+// TestPlacesFollow runs the controller with its own rights on a real API server, and expects exceptions to apply where labels say, within seconds.
+func TestPlacesFollow(t *testing.T) {
+	admin, g := controllertest.Config(t), gomega.NewWithT(t)
+	scheme := controllertest.Scheme(t, scannerv1alpha1.AddToScheme)
+	c, err := client.New(admin, client.Options{Scheme: scheme})
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	create := func(object client.Object) {
+		t.Helper()
+		g.Expect(c.Create(t.Context(), object)).To(gomega.Succeed())
+		t.Cleanup(func() {
+			_ = client.IgnoreNotFound(c.Delete(context.Background(), object, client.GracePeriodSeconds(0)))
+		})
+	}
+	patch := func(object client.Object, content string, args ...any) {
+		t.Helper()
+		g.Expect(c.Patch(t.Context(), object, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, content, args...)))).To(gomega.Succeed())
+	}
+	pod := func(namespace, name, replicaSet string, labels map[string]string) *corev1.Pod {
+		t.Helper()
+		p := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "app"}}},
+		}
+		if replicaSet != "" {
+			p.Labels[appsv1.DefaultDeploymentUniqueLabelKey] = "5d4f"
+			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: replicaSet + "-5d4f", UID: "uid", Controller: new(true)}}
+		}
+		create(p)
+		return p
+	}
+	shop, bank := controllertest.Namespace(t, c), controllertest.Namespace(t, c)
+	decisions := &decided{counts: map[string]store.DecisionCount{}}
+	restricted := controllertest.Restricted(t)
+	controllertest.Start(t, restricted, scheme, nil, func(mgr ctrl.Manager) error {
+		return NewReconciler(mgr.GetClient(), decisions, clock.RealClock{}).SetupWithManager(mgr, make(chan event.GenericEvent))
+	})
+	becomes := func(name, want string) {
+		t.Helper()
+		g.Eventually(decisions.reaches, patience, tick).Should(gomega.HaveKeyWithValue(name, want))
+	}
+
+	create(clusterException("all"))
+	becomes("all", "everywhere")
+	create(namespacedException(shop, "here", nil))
+	becomes("here", shop)
+	team := clusterException("team")
+	team.Spec.Match.NamespaceSelector = selecting("team-"+shop, "a")
+	create(team)
+	becomes("team", "")
+	patch(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: shop}}, `{"metadata":{"labels":{"team-%s":"a"}}}`, shop)
+	becomes("team", shop)
+
+	create(namespacedException(shop, "web", selecting("app", "web")))
+	becomes("web", "")
+	web := pod(shop, "web-1", "web", map[string]string{"app": "web"})
+	becomes("web", shop+"/Deployment/web")
+	pod(bank, "web-1", "web", map[string]string{"app": "web"})
+	single := pod(shop, "single", "", map[string]string{"app": "web"})
+	becomes("web", shop+"/Deployment/web "+shop+"/Pod/single")
+	// A workload of which another pod does not match is not selected, until that pod has ended.
+	other := pod(shop, "web-2", "web", map[string]string{"app": "other"})
+	becomes("web", shop+"/Pod/single")
+	other.Status.Phase = corev1.PodSucceeded
+	g.Expect(c.Status().Update(t.Context(), other)).To(gomega.Succeed())
+	becomes("web", shop+"/Deployment/web "+shop+"/Pod/single")
+	patch(web, `{"metadata":{"labels":{"app":"db"}}}`)
+	becomes("web", shop+"/Pod/single")
+	g.Expect(c.Delete(t.Context(), single, client.GracePeriodSeconds(0))).To(gomega.Succeed())
+	becomes("web", "")
+
+	both := clusterException("both")
+	both.Spec.Match.NamespaceSelector, both.Spec.Match.WorkloadSelector = selecting("team-"+shop, "a"), selecting("app", "db")
+	create(both)
+	becomes("both", shop+"/Deployment/web")
+	patch(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: bank}}, `{"metadata":{"labels":{"team-%s":"a"}}}`, shop)
+	becomes("team", strings.Join(slices.Sorted(slices.Values([]string{shop, bank})), " "))
+	patch(both, `{"spec":{"match":{"workloadSelector":{"matchLabels":{"app":"web"}}}}}`)
+	becomes("both", bank+"/Deployment/web")
+
+	// A selector that cannot be read applies nowhere, and says why.
+	broken := namespacedException(shop, "broken", &metav1.LabelSelector{MatchLabels: map[string]string{"app": strings.Repeat("x", 64)}})
+	create(broken)
+	g.Eventually(func() string {
+		_ = c.Get(t.Context(), client.ObjectKeyFromObject(broken), broken)
+		for _, condition := range broken.Status.Conditions {
+			if condition.Type == scannerv1alpha1.ConditionApplied {
+				return condition.Reason + ": " + condition.Message
+			}
+		}
+		return ""
+	}, patience, tick).Should(gomega.And(gomega.HavePrefix("Invalid: spec.match.workloadSelector: "), gomega.ContainSubstring("must be no more than 63")))
+	g.Expect(decisions.reaches()).NotTo(gomega.HaveKey("broken"))
+}
+
+// TestTurns: the exceptions of the cluster come first, and those of a namespace with many of them do not displace those of others.
+func TestTurns(t *testing.T) {
+	begin := time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
+	var all []exception
+	for i := range maxNamespaced + 1 {
+		e := namespacedException("many", fmt.Sprintf("m%05d", i), nil)
+		e.CreationTimestamp = metav1.NewTime(begin.Add(time.Duration(i) * time.Second))
+		all = append(all, ofNamespace(e))
+	}
+	late := metav1.NewTime(begin.AddDate(1, 0, 0))
+	for i := range 2 {
+		e := namespacedException("few", fmt.Sprint("f", i), nil)
+		e.CreationTimestamp = late
+		all = append(all, ofNamespace(e))
+	}
+	ofAll := clusterException("c")
+	ofAll.CreationTimestamp = late
+	all = append(all, ofCluster(ofAll))
+	inTurn(all)
+	var first []string
+	for _, e := range all[:6] {
+		first = append(first, e.GetName())
+	}
+	if diff := cmp.Diff([]string{"c", "m00000", "f0", "m00001", "f1", "m00002"}, first); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	planned, err := NewReconciler(&statuses{}, &decided{}, clocktesting.NewFakePassiveClock(begin)).plan(t.Context(), all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(planned.decisions) != maxNamespaced+1 || len(planned.problems) != 3 {
+		t.Errorf("%d decisions and %d problems, want %d and 3", len(planned.decisions), len(planned.problems), maxNamespaced+1)
+	}
+	for name, problem := range planned.problems {
+		if name.Namespace != "many" || problem.Reason != store.DecisionTooMany {
+			t.Errorf("%v is refused: %v", name, problem)
+		}
+	}
+}
+
+// TestSelectorsAreBounded: a namespace with many selectors has no effect on those of others.
+func TestSelectorsAreBounded(t *testing.T) {
+	var all []exception
+	for i := range maxWorkloadSelectors + 5 {
+		all = append(all, ofNamespace(namespacedException("many", fmt.Sprint("m", i), selecting("app", fmt.Sprint(i)))))
+	}
+	all = append(all, ofNamespace(namespacedException("many", "same", selecting("app", "0"))), ofNamespace(namespacedException("few", "f", selecting("app", "200"))))
+	planned, err := NewReconciler(&statuses{}, &decided{}, clocktesting.NewFakePassiveClock(time.Now())).plan(t.Context(), all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(planned.decisions) != maxWorkloadSelectors+2 || len(planned.problems) != 5 {
+		t.Errorf("%d decisions and %d problems", len(planned.decisions), len(planned.problems))
+	}
+	for name := range planned.problems {
+		if name.Namespace != "many" || name.Name == "same" {
+			t.Errorf("%v is refused", name)
+		}
+	}
+}
+
+// TestPlacesOnly: events of pods and namespaces cost no statement while exceptions apply where they did.
+func TestPlacesOnly(t *testing.T) {
+	w := newWorld(t, 1)
+	w.objects.exceptions[0].Spec.Match.NamespaceSelector = selecting("team", "a")
+	syncs := func(request reconcile.Request) int {
+		t.Helper()
+		before := len(w.synced)
+		if _, err := w.Reconcile(t.Context(), request); err != nil {
+			t.Fatal(err)
+		}
+		return len(w.synced) - before
+	}
+	got := []int{syncs(placesOnly), syncs(placesOnly)}
+	w.objects.namespaces = []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: map[string]string{"team": "a"}}}}
+	got = append(got, syncs(placesOnly), syncs(placesOnly), syncs(everything))
+	// What else is due is not forgotten.
+	w.clock.SetTime(w.due)
+	got = append(got, syncs(placesOnly))
+	if diff := cmp.Diff([]int{1, 0, 1, 0, 1, 1}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestEventsThatMatter: only pods and namespaces that exceptions select cause a reconcile, and only if something changes that selectors see.
+func TestEventsThatMatter(t *testing.T) {
+	r := NewReconciler(&statuses{}, &decided{}, clocktesting.NewFakePassiveClock(time.Now()))
+	pod := func(namespace string, change func(*corev1.Pod)) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a", UID: "a", Labels: map[string]string{"app": "web"}}}
+		change(p)
+		return p
+	}
+	same := func(*corev1.Pod) {}
+	changes := []func(*corev1.Pod){
+		same,
+		func(p *corev1.Pod) { p.Status.Message = "another" },
+		func(p *corev1.Pod) { p.Labels = map[string]string{"app": "db"} },
+		func(p *corev1.Pod) { p.UID = "b" },
+		func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed },
+		func(p *corev1.Pod) {
+			p.OwnerReferences = []metav1.OwnerReference{{Kind: "StatefulSet", Name: "db", Controller: new(true)}}
+		},
+	}
+	passes := func(namespace string) []bool {
+		got := []bool{r.podMoves().Create(event.CreateEvent{Object: pod(namespace, same)}), r.podMoves().Delete(event.DeleteEvent{Object: pod(namespace, same)})}
+		for _, change := range changes {
+			got = append(got, r.podMoves().Update(event.UpdateEvent{ObjectOld: pod(namespace, same), ObjectNew: pod(namespace, change)}))
+		}
+		return got
+	}
+	namespaces := func() []bool {
+		before := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+		after := before.DeepCopy()
+		after.Labels = map[string]string{"team": "a"}
+		return []bool{
+			r.namespaceMoves().Create(event.CreateEvent{Object: after}),
+			r.namespaceMoves().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: before}),
+			r.namespaceMoves().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}),
+		}
+	}
+	none, some := make([]bool, 2+len(changes)), []bool{true, true, false, false, true, true, true, true}
+	team := clusterException("team")
+	team.Spec.Match.NamespaceSelector = selecting("team", "a")
+	web := clusterException("web")
+	web.Spec.Match.WorkloadSelector = selecting("app", "web")
+	for name, test := range map[string]struct {
+		exceptions []exception
+		shop, bank []bool
+		namespaces []bool
+	}{
+		"no exception":                {nil, none, none, []bool{false, false, false}},
+		"everywhere":                  {[]exception{ofCluster(clusterException("all"))}, none, none, []bool{false, false, false}},
+		"a namespace":                 {[]exception{ofNamespace(namespacedException("shop", "here", nil))}, none, none, []bool{false, false, false}},
+		"workloads of a namespace":    {[]exception{ofNamespace(namespacedException("shop", "web", selecting("app", "web")))}, some, none, []bool{false, false, false}},
+		"namespaces":                  {[]exception{ofCluster(team)}, none, none, []bool{true, false, true}},
+		"workloads of all namespaces": {[]exception{ofCluster(web)}, some, some, []bool{true, false, true}},
+	} {
+		if _, err := r.plan(t.Context(), test.exceptions); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([][]bool{test.shop, test.bank, test.namespaces}, [][]bool{passes("shop"), passes("bank"), namespaces()}); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
