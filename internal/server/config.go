@@ -83,6 +83,8 @@ type Config struct {
 	Exceptions *exceptions.Client
 	// VEX keeps and applies VEX documents; nil refuses them.
 	VEX VEXDocuments
+	// Places resolves where an exception with selectors applies, in the namespaces that it is given; nil refuses to.
+	Places Places
 	// Leads says whether this process looks after databases at the moment: those of a process that does not are nobody's. nil: it does.
 	Leads func() bool
 	// Versions compares versions of packages; nil refuses to.

@@ -14,6 +14,7 @@ import (
 
 	scannerv1alpha1 "github.com/scanner-operator/scanner-operator/api/scanner/v1alpha1"
 	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/places"
 	"github.com/scanner-operator/scanner-operator/internal/server/api"
 	"github.com/scanner-operator/scanner-operator/internal/server/auth"
 	"github.com/scanner-operator/scanner-operator/internal/server/exceptions"
@@ -115,7 +116,7 @@ func (o operations) PreviewException(ctx context.Context, request api.PreviewExc
 		return nil, err
 	}
 	defer release()
-	found, err := o.s.store.PreviewDecision(ctx, o.s.reachOf(ctx, ref), store.DecisionSourceKubernetes, decisionOf(ref, &body.Spec))
+	found, err := o.s.preview(ctx, ref, &body.Spec)
 	if err != nil {
 		return nil, err
 	}
@@ -126,8 +127,51 @@ func (o operations) PreviewException(ctx context.Context, request api.PreviewExc
 	return api.PreviewException200JSONResponse(answer), nil
 }
 
+// Places resolves a selection in some namespaces.
+type Places func(ctx context.Context, selection *places.Selection, in func(namespace string) bool) (*store.DecisionPlaces, error)
+
+// preview computes what an exception would do in what the caller sees.
+func (s *Server) preview(ctx context.Context, ref exceptions.Ref, spec *scannerv1alpha1.ExceptionSpec) (store.DecisionPreview, error) {
+	selection, err := places.Of(ref.Namespace, &spec.Match)
+	if err != nil {
+		return store.DecisionPreview{Problem: &store.DecisionProblem{Reason: store.DecisionInvalid, Message: err.Error()}}, nil
+	}
+	decision, in := decisionOf(ref, spec), reachOf(ctx, ref)
+	if selection != nil {
+		if decision.Places, err = s.placesOf(ctx, selection, in); err != nil {
+			return store.DecisionPreview{}, err
+		}
+	}
+	return s.store.PreviewDecision(ctx, in, store.DecisionSourceKubernetes, decision)
+}
+
+// placesOf resolves a selection in the namespaces that the caller sees. What others have does not matter for the caller, and is not read.
+func (s *Server) placesOf(ctx context.Context, selection *places.Selection, in store.Namespaces) (*store.DecisionPlaces, error) {
+	if !selection.SelectsNamespaces() && !selection.SelectsWorkloads() {
+		return (&places.Resolver{In: in.Contains}).Resolve(ctx, selection)
+	}
+	const unavailable = "the labels of namespaces and pods cannot be read, which a preview with selectors needs; try again, or preview without selectors"
+	if s.config.Places == nil {
+		return nil, problem.New(http.StatusServiceUnavailable, unavailable)
+	}
+	ctx, cancel := context.WithTimeout(ctx, placesTimeout)
+	defer cancel()
+	found, err := s.config.Places(ctx, selection, in.Contains)
+	switch {
+	case errors.Is(err, places.ErrTooManyPods):
+		return nil, problem.New(http.StatusUnprocessableEntity, "no preview: %v; select fewer namespaces, or save with mode DryRun and read the status", err)
+	case err != nil && !errors.Is(err, context.Canceled):
+		return nil, problem.Unavailable(err, unavailable)
+	default:
+		return found, err
+	}
+}
+
+// placesTimeout bounds how long the labels of namespaces and pods are read for a preview.
+const placesTimeout = 10 * time.Second
+
 // reachOf are the namespaces that the caller sees and an exception can concern.
-func (s *Server) reachOf(ctx context.Context, ref exceptions.Ref) store.Namespaces {
+func reachOf(ctx context.Context, ref exceptions.Ref) store.Namespaces {
 	seen := visible(ctx)
 	switch {
 	case !ref.Kind.Namespaced:

@@ -1,10 +1,13 @@
 package server_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,8 +17,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	scannerv1alpha1 "github.com/scanner-operator/scanner-operator/api/scanner/v1alpha1"
+	"github.com/scanner-operator/scanner-operator/internal/places"
 	"github.com/scanner-operator/scanner-operator/internal/server"
 	"github.com/scanner-operator/scanner-operator/internal/server/exceptions"
+	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
 const (
@@ -130,6 +135,106 @@ func TestMatrixOfExceptions(t *testing.T) {
 	}
 }
 
+// TestMatrixOfNamespacedExceptions: the right in one namespace is none in another one, and none for exceptions of the cluster.
+func TestMatrixOfNamespacedExceptions(t *testing.T) {
+	t.Parallel()
+	rights := newCluster()
+	rights.audiences["decider"] = []string{"scanner-operator"}
+	rights.grants["decider"] = map[string][]string{"shop": {"get", "list"}}
+	rights.decides = map[string][]string{}
+	for _, verb := range []string{"get", "create", "update", "delete"} {
+		rights.decides["decider"] = append(rights.decides["decider"], verb+" vulnerabilityexceptions shop")
+	}
+	f := newGuardedFixture(t, rights, func(c *server.Config) { withExceptions(t, c) })
+	f.seed()
+	const one = exceptionsPath + "/VulnerabilityException/accepted?namespace="
+	body := func(namespace string) string {
+		return `{"kind":"VulnerabilityException","namespace":"` + namespace + `","name":"accepted","spec":{"match":{"vulnerabilities":["CVE-2024-0000"]},"status":"Fixed"}}`
+	}
+	version := func() string {
+		var found struct{ Version string }
+		f.must(json.Unmarshal([]byte(f.do(http.MethodGet, one+"shop", "", bearer("decider")).body), &found))
+		return found.Version
+	}
+	for _, try := range []struct {
+		method, target, body string
+		want                 int
+	}{
+		{http.MethodPost, exceptionsPath, newException("accepted"), 403},
+		{http.MethodPost, exceptionsPath, body("bank"), 403},
+		{http.MethodPost, exceptionsPath, strings.Replace(body("shop"), `"namespace":"shop",`, "", 1), 400},
+		{http.MethodPost, exceptionsPath, body("shop"), 201},
+		{http.MethodGet, one + "shop", "", 200},
+		{http.MethodGet, one + "bank", "", 403},
+		{http.MethodPut, one + "bank", `{"version":"VERSION","spec":{"match":{"vulnerabilities":["CVE-2024-0000"]},"status":"Fixed"}}`, 403},
+		{http.MethodPut, one + "shop", `{"version":"VERSION","spec":{"match":{"vulnerabilities":["CVE-2024-0000"],"workloadSelector":{"matchLabels":{"app":"web"}}},"status":"Fixed"}}`, 200},
+		{http.MethodDelete, one + "bank&version=VERSION", "", 403},
+		{http.MethodDelete, one + "shop&version=VERSION", "", 204},
+	} {
+		now := escape(version())
+		target, content := strings.ReplaceAll(try.target, "VERSION", now), strings.ReplaceAll(try.body, "VERSION", version())
+		got := f.do(try.method, target, content, jsonBody, bearer("decider"))
+		if got.status != try.want {
+			t.Errorf("%s %s: %d, want %d: %s", try.method, target, got.status, try.want, got.body)
+		}
+		if got.status == http.StatusOK && !strings.Contains(got.body, `"namespace":"shop"`) {
+			t.Errorf("%s %s: %s", try.method, target, got.body)
+		}
+	}
+}
+
+// TestPreviewsOfPlaces: a preview resolves selectors in the namespaces that the caller sees and the exception can concern, and in no others.
+func TestPreviewsOfPlaces(t *testing.T) {
+	t.Parallel()
+	const match = `"vulnerabilities":["CVE-2024-0000"]`
+	var mu sync.Mutex
+	asked, failure := "", error(nil)
+	f := newMatrixFixture(t, nil, func(c *server.Config) {
+		withExceptions(t, c)
+		c.Places = func(_ context.Context, s *places.Selection, in func(string) bool) (*store.DecisionPlaces, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			asked = s.Text + ":"
+			for _, namespace := range []string{"bank", "dark", "shop"} {
+				if in(namespace) {
+					asked += " " + namespace
+				}
+			}
+			return &store.DecisionPlaces{Selector: s.Text}, failure
+		}
+	})
+	preview := func(user, kind, match string) answer {
+		t.Helper()
+		mu.Lock()
+		asked = ""
+		mu.Unlock()
+		return f.do(http.MethodPost, exceptionsPath+"/preview", `{"kind":`+kind+`,"spec":{"match":{`+match+`},"status":"Fixed"}}`, f.as(user), jsonBody)
+	}
+	const ofCluster, inBank = `"ClusterVulnerabilityException"`, `"VulnerabilityException","namespace":"bank"`
+	for _, try := range []struct{ user, kind, match, want string }{
+		{"all", ofCluster, match, ""},
+		{"all", inBank, match, ""},
+		{"all", ofCluster, match + `,"namespaceSelector":{}`, "all namespaces: bank dark shop"},
+		{"two", ofCluster, match + `,"namespaceSelector":{"matchLabels":{"team":"a"}}`, "namespaces with team=a: bank shop"},
+		{"one", ofCluster, match + `,"workloadSelector":{"matchLabels":{"app":"web"}}`, "workloads with app=web: shop"},
+		{"all", inBank, match + `,"workloadSelector":{}`, "namespace bank; all workloads: bank"},
+		{"one", inBank, match + `,"workloadSelector":{}`, "namespace bank; all workloads:"},
+	} {
+		got := preview(try.user, try.kind, try.match)
+		if got.status != http.StatusOK || asked != try.want {
+			t.Errorf("%s %s %s: %d, asked for %q, want %q: %s", try.user, try.kind, try.match, got.status, asked, try.want, got.body)
+		}
+	}
+	invalid := preview("all", inBank, match+`,"workloadSelector":{"matchExpressions":[{"key":"a","operator":"In"}]}`)
+	if invalid.status != http.StatusOK || !strings.Contains(invalid.body, `"reason":"Invalid"`) || asked != "" {
+		t.Errorf("an invalid selector: %d %s", invalid.status, invalid.body)
+	}
+	failure = errors.New("secret")
+	preview("all", ofCluster, match+`,"namespaceSelector":{}`).problem(t, http.StatusServiceUnavailable, "cannot be read")
+	failure = places.ErrTooManyPods
+	preview("all", ofCluster, match+`,"workloadSelector":{}`).problem(t, http.StatusUnprocessableEntity, "more than 10000 pods")
+}
+
 // TestExceptionsFromElsewhere: a server that may not write exceptions says so, and previews them.
 func TestExceptionsFromElsewhere(t *testing.T) {
 	t.Parallel()
@@ -211,6 +316,8 @@ func TestHostileExceptions(t *testing.T) {
 		"no time":              {start + `,"expiresAt":"tomorrow"}}`, "", 400, "JSON"},
 		"another kind":         {strings.Replace(start, "ClusterVulnerabilityException", "Secret", 1) + "}}", "", 400, "not a kind"},
 		"a namespace":          {strings.Replace(start, `"name":"a"`, `"name":"a","namespace":"kube-system"`, 1) + "}}", "", 400, "has no namespaces"},
+		"no namespace":         {strings.Replace(start, "ClusterVulnerabilityException", "VulnerabilityException", 1) + "}}", "", 400, "namespace is required"},
+		"an unknown selector":  {strings.Replace(start, `"match":{`, `"match":{"podSelector":{},`, 1) + "}}", "", 400, `unknown field \"spec.match.podSelector\"`},
 		"no name":              {strings.Replace(start, `"name":"a",`, "", 1) + "}}", "", 400, "name is required"},
 		"from another site":    {start + "}}", "Sec-Fetch-Site: cross-site", 403, "cross-origin"},
 		"from another origin":  {start + "}}", "Origin: https://evil.example", 403, "cross-origin"},

@@ -2,6 +2,7 @@ package setup_test
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -12,11 +13,60 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scannerv1alpha1 "github.com/scanner-operator/scanner-operator/api/scanner/v1alpha1"
 	"github.com/scanner-operator/scanner-operator/internal/setup"
 	"github.com/scanner-operator/scanner-operator/internal/setup/setuptest"
 )
+
+// concernsExceptions are the resources whose rights TestDecide shows to be needed.
+var concernsExceptions = map[string]bool{
+	"clustervulnerabilityexceptions": true, "clustervulnerabilityexceptions/status": true, "vulnerabilityexceptions": true, "vulnerabilityexceptions/status": true,
+	"namespaces": true, "pods": true,
+}
+
+// decideInNamespace decides as the user tenant, who has rights in one namespace only.
+func decideInNamespace(t *testing.T, g *gomega.WithT, c client.Client, own string, do func(user, method, path string, body any) (int, map[string]any)) {
+	t.Helper()
+	const all, kind = "/api/v1/exceptions", "VulnerabilityException"
+	one := all + "/" + kind + "/decided?namespace=" + own
+	spec := map[string]any{
+		"match":  map[string]any{"vulnerabilities": []string{"CVE-1999-0001"}, "workloadSelector": map[string]any{"matchLabels": map[string]string{"app": "web"}}},
+		"status": "FalsePositive",
+	}
+	body := map[string]any{"kind": kind, "namespace": own, "name": "decided", "spec": spec}
+	for namespace, reason := range map[string]string{own: "", metav1.NamespaceDefault: "NotPermitted"} {
+		status, answer := do("tenant", http.MethodPost, all+"/preview", map[string]any{"kind": kind, "namespace": namespace, "spec": spec})
+		g.Expect(status).To(gomega.Equal(http.StatusOK), "%v", answer)
+		if reason == "" {
+			g.Expect(answer["save"]).To(gomega.HaveKeyWithValue("allowed", true))
+			g.Expect(answer["problems"]).To(gomega.BeEmpty())
+		} else {
+			g.Expect(answer["save"]).To(gomega.HaveKeyWithValue("reason", reason))
+		}
+	}
+	status, _ := do("tenant", http.MethodPost, all, map[string]any{"kind": kind, "namespace": metav1.NamespaceDefault, "name": "decided", "spec": spec})
+	g.Expect(status).To(gomega.Equal(http.StatusForbidden))
+	status, _ = do("tenant", http.MethodPost, all, map[string]any{"kind": "ClusterVulnerabilityException", "name": "decided", "spec": spec})
+	g.Expect(status).To(gomega.Equal(http.StatusForbidden))
+	status, answer := do("tenant", http.MethodPost, all, body)
+	g.Expect(status).To(gomega.Equal(http.StatusCreated), "%v", answer)
+	var object scannerv1alpha1.VulnerabilityException
+	g.Eventually(func(g gomega.Gomega) {
+		g.Expect(c.Get(t.Context(), types.NamespacedName{Namespace: own, Name: "decided"}, &object)).To(gomega.Succeed())
+		g.Expect(object.Status.Conditions).NotTo(gomega.BeEmpty())
+	}, patience, tick).Should(gomega.Succeed())
+	g.Expect(object.Annotations).To(gomega.HaveKeyWithValue(scannerv1alpha1.AnnotationAuthor, "system:serviceaccount:"+own+":tenant"))
+	status, answer = do("tenant", http.MethodGet, one, nil)
+	g.Expect(status).To(gomega.Equal(http.StatusOK))
+	spec["status"] = "Fixed"
+	status, answer = do("tenant", http.MethodPut, one, map[string]any{"version": answer["version"], "spec": spec})
+	g.Expect(status).To(gomega.Equal(http.StatusOK), "%v", answer)
+	version, _ := answer["version"].(string)
+	status, _ = do("tenant", http.MethodDelete, one+"&version="+url.QueryEscape(version), nil)
+	g.Expect(status).To(gomega.Equal(http.StatusNoContent))
+}
 
 // TestDecide decides through the API, with the rights that the chart gives to the operator and to users: the operator uses all that it has for
 // that, and writes for nobody who may not write.
@@ -45,6 +95,16 @@ func TestDecide(t *testing.T) {
 		})
 		tokens[user] = tokenOf(t, c, own, user)
 	}
+	create(t, c, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: "tenant"}})
+	create(t, c, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: "tenant"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{"scanner.zoltankerezsi.xyz"}, Resources: []string{"scanresults"}, Verbs: []string{"get", "list"}},
+		{APIGroups: []string{"scanner.zoltankerezsi.xyz"}, Resources: []string{"vulnerabilityexceptions"}, Verbs: []string{"get", "create", "update", "delete"}},
+	}})
+	create(t, c, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: "tenant"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "tenant"},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: own, Name: "tenant"}},
+	})
+	tokens["tenant"] = tokenOf(t, c, own, "tenant")
 	do := func(user, method, path string, body any) (int, map[string]any) {
 		t.Helper()
 		content := ""
@@ -104,10 +164,13 @@ func TestDecide(t *testing.T) {
 	status, _ = do("decider", http.MethodDelete, one+"?version="+url.QueryEscape(version), nil)
 	g.Expect(status).To(gomega.Equal(http.StatusNoContent))
 
+	decideInNamespace(t, g, c, own, do)
+
 	stop()
 	used := asked.In("")
+	maps.Copy(used, asked.In(own))
 	for granted := range granted[""] {
-		if granted.Resource == "clustervulnerabilityexceptions" && !used[granted] {
+		if concernsExceptions[granted.Resource] && !used[granted] {
 			t.Errorf("the operator has a right that nothing showed to be needed: %s", granted)
 		}
 	}

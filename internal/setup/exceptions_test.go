@@ -276,16 +276,24 @@ func (f *figures) read() map[string]int {
 	if n := now.Status.Findings; n != nil {
 		read["scanner"] = int(n.Critical + n.High + n.Medium + n.Low + n.Negligible + n.Unknown)
 	}
+	read["metrics"] = f.metric(f.ns)
+	return read
+}
+
+// metric returns the number of findings that the metrics have of the Scanners in a namespace.
+func (f *figures) metric(namespace string) int {
+	f.t.Helper()
+	sum := 0
 	for line := range strings.Lines(f.body("https://" + f.metrics + "/metrics")) {
-		if strings.HasPrefix(line, "scanner_operator_findings{") && strings.Contains(line, `"`+f.ns+`"`) {
+		if strings.HasPrefix(line, "scanner_operator_findings{") && strings.Contains(line, `"`+namespace+`"`) {
 			number, err := strconv.ParseFloat(strings.TrimSpace(line[strings.LastIndex(line, " "):]), 64)
 			if err != nil {
 				f.t.Fatal(err)
 			}
-			read["metrics"] += int(number)
+			sum += int(number)
 		}
 	}
-	return read
+	return sum
 }
 
 // images returns the number of findings that the list of images shows.

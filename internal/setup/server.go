@@ -7,11 +7,13 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	"slices"
 
 	"github.com/scanner-operator/scanner-operator/internal/feed"
 	"github.com/scanner-operator/scanner-operator/internal/match"
 	"github.com/scanner-operator/scanner-operator/internal/matching"
 	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/places"
 	"github.com/scanner-operator/scanner-operator/internal/server"
 	"github.com/scanner-operator/scanner-operator/internal/server/auth"
 	"github.com/scanner-operator/scanner-operator/internal/server/auth/oidc"
@@ -49,6 +51,7 @@ func (o *Operator) newServer(matcher *matching.Matcher, library *vulndb.Library,
 		Version:     version.String(),
 		Limits:      limits(o.opts),
 		Log:         o.opts.Log.WithName("server"),
+		Places:      o.places,
 	}
 	if o.opts.WriteExceptions {
 		config.Exceptions = exceptions.New(o.manager.GetAPIReader(), o.manager.GetClient())
@@ -80,6 +83,15 @@ func (o *Operator) newServer(matcher *matching.Matcher, library *vulndb.Library,
 		return nil, fmt.Errorf("set up the API: %w", err)
 	}
 	return s, nil
+}
+
+// places reads the labels of namespaces and pods for previews. The API server is asked, as only the leader has caches of them.
+func (o *Operator) places(ctx context.Context, selection *places.Selection, in func(namespace string) bool) (*store.DecisionPlaces, error) {
+	watched := o.opts.WatchNamespaces
+	resolver := places.Resolver{Reader: o.manager.GetAPIReader(), Live: true, In: func(namespace string) bool {
+		return in(namespace) && (len(watched) == 0 || slices.Contains(watched, namespace))
+	}}
+	return resolver.Resolve(ctx, selection)
 }
 
 // leads says whether this replica is the one that looks after databases.

@@ -18,6 +18,7 @@ import (
 	"github.com/oapi-codegen/runtime"
 	openapi_types "github.com/oapi-codegen/runtime/types"
 	scannerv1alpha1 "github.com/scanner-operator/scanner-operator/api/scanner/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Defines values for ChangeKind.
@@ -341,12 +342,15 @@ func (e EventNoteType) Valid() bool {
 // Defines values for ExceptionKind.
 const (
 	ClusterVulnerabilityException ExceptionKind = "ClusterVulnerabilityException"
+	VulnerabilityException        ExceptionKind = "VulnerabilityException"
 )
 
 // Valid indicates whether the value is a known member of the ExceptionKind enum.
 func (e ExceptionKind) Valid() bool {
 	switch e {
 	case ClusterVulnerabilityException:
+		return true
+	case VulnerabilityException:
 		return true
 	default:
 		return false
@@ -2024,6 +2028,9 @@ type KnownExploited struct {
 	RequiredAction     *string `json:"requiredAction,omitempty"`
 	VendorProject      *string `json:"vendorProject,omitempty"`
 }
+
+// LabelSelector A label selector of Kubernetes. An empty one selects everything.
+type LabelSelector = metav1.LabelSelector
 
 // Location defines model for Location.
 type Location struct {

@@ -20,6 +20,8 @@ func answer(err error, ref Ref) error {
 	switch {
 	case errors.Is(err, context.Canceled):
 		return err
+	case apierrors.IsNotFound(err) && isAbout(err, "namespaces"):
+		return problem.New(http.StatusUnprocessableEntity, "the namespace %s does not exist", ref.Namespace)
 	case apierrors.IsNotFound(err):
 		return problem.New(http.StatusNotFound, "%s %s does not exist", ref.Kind.Name, ref)
 	case apierrors.IsAlreadyExists(err):
@@ -36,6 +38,12 @@ func answer(err error, ref Ref) error {
 	default:
 		return problem.Unavailable(err, "the Kubernetes API server is unavailable; try again")
 	}
+}
+
+// isAbout reports whether an error of the API server is about a resource.
+func isAbout(err error, resource string) bool {
+	status, found := errors.AsType[*apierrors.StatusError](err)
+	return found && status.ErrStatus.Details != nil && status.ErrStatus.Details.Kind == resource
 }
 
 // causes lists what is wrong with an object, one sentence for each field.

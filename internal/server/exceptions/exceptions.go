@@ -28,7 +28,7 @@ const (
 	attempts = 5
 )
 
-// +kubebuilder:rbac:groups=scanner.zoltankerezsi.xyz,resources=clustervulnerabilityexceptions,verbs=get;create;update;delete
+// +kubebuilder:rbac:groups=scanner.zoltankerezsi.xyz,resources=clustervulnerabilityexceptions;vulnerabilityexceptions,verbs=get;create;update;delete
 
 // Kind is a kind of exceptions.
 type Kind struct {
@@ -50,6 +50,10 @@ func Kinds() []Kind {
 	return []Kind{
 		{Name: "ClusterVulnerabilityException", Resource: "clustervulnerabilityexceptions", empty: func() object {
 			e := &scannerv1alpha1.ClusterVulnerabilityException{}
+			return object{e, &e.Spec}
+		}},
+		{Name: "VulnerabilityException", Resource: "vulnerabilityexceptions", Namespaced: true, empty: func() object {
+			e := &scannerv1alpha1.VulnerabilityException{}
 			return object{e, &e.Spec}
 		}},
 	}

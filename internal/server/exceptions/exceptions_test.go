@@ -127,9 +127,44 @@ func TestExceptions(t *testing.T) {
 	is(t, c.Delete(ctx, ref, Change{Version: changed.Version}), 404, "does not exist")
 }
 
+// TestNamespacedExceptions writes exceptions with the same name in two namespaces.
+func TestNamespacedExceptions(t *testing.T) {
+	g := gomega.NewWithT(t)
+	kube, err := client.New(controllertest.Config(t), client.Options{Scheme: controllertest.Scheme(t, scannerv1alpha1.AddToScheme)})
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	c, ctx := New(kube, kube), t.Context()
+	in := func(namespace string) Ref {
+		t.Helper()
+		ref, err := NewRef("VulnerabilityException", namespace, "decided")
+		g.Expect(err).NotTo(gomega.HaveOccurred())
+		return ref
+	}
+	shop, bank := in(controllertest.Namespace(t, kube)), in(controllertest.Namespace(t, kube))
+	created, err := c.Create(ctx, shop, specOf("Fixed"), "jane", false)
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	g.Expect(created.Ref.Namespace).To(gomega.Equal(shop.Namespace))
+	_, err = c.Get(ctx, bank)
+	is(t, err, 404, bank.Namespace+"/decided does not exist")
+	_, err = c.Create(ctx, bank, specOf("FalsePositive"), "john", false)
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	selecting := specOf("Fixed")
+	selecting.Match.NamespaceSelector = &metav1.LabelSelector{}
+	_, err = c.Update(ctx, shop, selecting, "jane", Change{DryRun: true})
+	is(t, err, 422, "a VulnerabilityException has no namespaceSelector")
+	_, err = c.Create(ctx, in("absent"), specOf("Fixed"), "jane", true)
+	is(t, err, 422, "the namespace absent does not exist")
+	changed, err := c.Update(ctx, shop, specOf("FalsePositive"), "jane", Change{Version: created.Version})
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	g.Expect(c.Delete(ctx, shop, Change{Version: changed.Version})).To(gomega.Succeed())
+	found, err := c.Get(ctx, bank)
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	g.Expect(found.Author).To(gomega.Equal("john"))
+}
+
 func TestRefs(t *testing.T) {
 	for _, test := range []struct{ kind, namespace, want string }{
 		{"ClusterVulnerabilityException", "", ""}, {"ClusterVulnerabilityException", "shop", "has no namespaces"}, {"Pod", "", "is not a kind of exceptions"},
+		{"VulnerabilityException", "shop", ""}, {"VulnerabilityException", "", "namespace is required"},
 	} {
 		_, err := NewRef(test.kind, test.namespace, "a")
 		if test.want == "" {
