@@ -48,6 +48,40 @@ test("edits and ends a decision", async ({ page, open }) => {
   expect(operator.exceptions.items.size).toBe(0);
 });
 
+test("shows where a decision applies, and edits it there", async ({ page, open }) => {
+  const operator = await open({}, "/decisions");
+  operator.exceptions.add(
+    "mine",
+    {
+      match: { vulnerabilities: ["CVE-2021-44228"], workloadSelector: { matchLabels: { app: "web" } } },
+      status: "AcceptedRisk",
+      comment: "why",
+    },
+    { namespace: "shop" },
+  );
+  operator.exceptions.add("mine", {
+    match: { vulnerabilities: ["CVE-2021-44228"], namespaceSelector: {} },
+    status: "Fixed",
+  });
+  operator.decided();
+  await page.getByRole("button", { name: "Details of VulnerabilityException shop/mine" }).click();
+  await expect(page.getByText("Applies in the namespace shop only")).toBeVisible();
+  await expect(page.getByText("For workloads with the labels app=web")).toBeVisible();
+  await expectFits(page);
+  await page.getByRole("button", { name: "Edit" }).click();
+  const dialog = page.getByRole("dialog", { name: "Edit mine" });
+  await expect(dialog.getByLabel("Namespace", { exact: true })).not.toBeEditable();
+  await dialog.getByRole("textbox", { name: "Labels of workloads" }).fill("");
+  await dialog.getByRole("button", { name: "Save" }).click();
+  await expect(dialog).toBeHidden();
+  expect(operator.exceptions.items.get("shop/mine")?.spec.match).not.toHaveProperty("workloadSelector");
+  await page.getByRole("button", { name: "End now" }).click();
+  await page.getByRole("alertdialog").getByRole("button", { name: "Delete the exception" }).click();
+  await expect(page.getByRole("button", { name: "Details of VulnerabilityException shop/mine" })).toBeHidden();
+  await page.getByRole("button", { name: "Details of ClusterVulnerabilityException mine" }).click();
+  await expect(page.getByText("For all namespaces")).toBeVisible();
+});
+
 test("does not change what another tool manages unless asked to", async ({ page, open }) => {
   const operator = await open({}, "/decisions");
   operator.exceptions.add(

@@ -94,6 +94,55 @@ test("keeps what was entered when the window gets another width", async ({ page,
   await expect(page.getByText("Exception saved")).toBeVisible();
 });
 
+test("decides for the workloads of one namespace", async ({ page, open }) => {
+  const operator = await open({}, "/vulnerabilities/CVE-2021-44228");
+  await page.getByRole("button", { name: "Decide", exact: true }).click();
+  const dialog = decide(page);
+  await dialog.getByRole("combobox", { name: /^Applies in/ }).click();
+  await page.getByRole("option", { name: "One namespace" }).click();
+  await dialog.getByRole("textbox", { name: "Comment" }).fill("Not reachable.");
+  await dialog.getByRole("button", { name: "Save" }).click();
+  await expect(dialog.getByText("Name a namespace.")).toBeVisible();
+  await dialog.getByLabel("Namespace", { exact: true }).fill("shop-1");
+  await expect(dialog.getByText("3 workloads in 1 namespace run them.")).toBeVisible();
+  await dialog.getByRole("textbox", { name: "Labels of workloads" }).fill("app web");
+  await expect(dialog.getByText(/Write labels as kubectl takes them/)).toBeVisible();
+  await dialog.getByRole("textbox", { name: "Labels of workloads" }).fill("app=web");
+  await expect
+    .poll(() => operator.exceptions.previews.at(-1))
+    .toMatchObject({
+      kind: "VulnerabilityException",
+      namespace: "shop-1",
+      spec: { match: { workloadSelector: { matchLabels: { app: "web" } } } },
+    });
+  await dialog.getByText("Manifest", { exact: true }).click();
+  await expect(dialog.getByLabel("Manifest of the exception")).toContainText("kind: VulnerabilityException");
+  await expectFits(page);
+  await page.setViewportSize({ width: 390, height: 844 });
+  await expectFits(page);
+  await dialog.getByRole("button", { name: "Save" }).click();
+  await expect(dialog).toBeHidden();
+  expect(operator.exceptions.items.get("shop-1/cve-2021-44228")?.spec.match.workloadSelector).toEqual({
+    matchLabels: { app: "web" },
+  });
+});
+
+test("decides for the namespaces with labels", async ({ page, open }) => {
+  const operator = await open({}, "/vulnerabilities/CVE-2021-44228");
+  await page.getByRole("button", { name: "Decide", exact: true }).click();
+  const dialog = decide(page);
+  await dialog.getByRole("combobox", { name: /^Applies in/ }).click();
+  await page.getByRole("option", { name: "Namespaces with labels" }).click();
+  await dialog.getByRole("textbox", { name: "Labels of namespaces" }).fill("team in (a,b)");
+  await dialog.getByRole("textbox", { name: "Comment" }).fill("Not reachable.");
+  await expectFits(page);
+  await dialog.getByRole("button", { name: "Save" }).click();
+  await expect(dialog).toBeHidden();
+  expect(operator.exceptions.items.get("cve-2021-44228")?.spec.match.namespaceSelector).toEqual({
+    matchExpressions: [{ key: "team", operator: "In", values: ["a", "b"] }],
+  });
+});
+
 test("decides about several findings at once", async ({ page, open }) => {
   const operator = await open({}, (operator) => detailPath(worst(operator)));
   const boxes = page.getByRole("checkbox", { name: /^Select CVE/ });

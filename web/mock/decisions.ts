@@ -50,14 +50,18 @@ export function pageOfDecisions(
   params: URLSearchParams,
 ): DecisionPage {
   const saved = [...exceptions.items.values()].map(
-    ({ kind, name, spec, author, createdAt }, index): DecisionRecord => ({
+    ({ kind, namespace, name, spec, author, createdAt }, index): DecisionRecord => ({
       id: 1_000_000 + index,
       source: "kubernetes",
-      object: { kind, name },
+      object: { kind, ...(namespace && { namespace }), name },
       state: "standing",
       status: spec.status,
       suppresses: spec.mode !== "DryRun",
-      match: spec.match,
+      match: {
+        ...(spec.match.vulnerabilities && { vulnerabilities: spec.match.vulnerabilities }),
+        ...(spec.match.packages && { packages: spec.match.packages }),
+        ...(spec.match.images && { images: spec.match.images }),
+      },
       ...(spec.comment && { comment: spec.comment }),
       ...(spec.expiresAt && { expiresAt: spec.expiresAt }),
       ...(author && { author }),

@@ -24,8 +24,12 @@ const messages: Record<ExceptionSavingReason, string> = {
     "you need the permission to create clustervulnerabilityexceptions.scanner.zoltankerezsi.xyz in the whole cluster",
 };
 
+const keyOf = ({ namespace, name }: Pick<Exception, "namespace" | "name">) =>
+  namespace ? `${namespace}/${name}` : name;
+
 /** The exceptions of the mock operator. */
 export class MockExceptions {
+  /** By name, of those in a namespace with the namespace before it. */
   readonly items = new Map<string, Exception>();
   /** The bodies of previews. */
   readonly previews: PreviewedException[] = [];
@@ -40,7 +44,7 @@ export class MockExceptions {
   /** Puts an exception into the cluster. */
   add(name: string, spec: ExceptionSpec, more: Partial<Exception> = {}): Exception {
     const exception: Exception = {
-      kind: "ClusterVulnerabilityException",
+      kind: more.namespace ? "VulnerabilityException" : "ClusterVulnerabilityException",
       name,
       version: `${name}.1`,
       createdAt: new Date().toISOString(),
@@ -52,7 +56,7 @@ export class MockExceptions {
       mayDelete: !this.#options.noSaving,
       ...more,
     };
-    this.items.set(name, exception);
+    this.items.set(keyOf(exception), exception);
     return exception;
   }
 
@@ -64,23 +68,24 @@ export class MockExceptions {
     if (refused)
       return void problem(response, refused === "Disabled" ? 501 : 403, "Forbidden", messages[refused]);
     if (rest === "") {
-      const { name, spec } = JSON.parse(await bodyOf(request)) as NewException;
-      if (this.items.has(name))
+      const { kind, namespace, name, spec } = JSON.parse(await bodyOf(request)) as NewException;
+      if (this.items.has(keyOf({ namespace, name })))
         return void problem(
           response,
           409,
           "Conflict",
-          `ClusterVulnerabilityException ${name} exists already; choose another name`,
+          `${kind} ${keyOf({ namespace, name })} exists already; choose another name`,
         );
-      const created = this.add(name, spec);
+      const created = this.add(name, spec, namespace ? { namespace } : {});
       this.#onChange(spec, true);
       response.statusCode = 201;
       return void json(response, created);
     }
-    const name = decodeURIComponent(rest.split("/")[2] ?? "");
-    const found = this.items.get(name);
-    if (!found)
-      return void problem(response, 404, "Not Found", `ClusterVulnerabilityException ${name} does not exist`);
+    const [, kind = "", encoded = ""] = rest.split("/");
+    const name = decodeURIComponent(encoded);
+    const key = keyOf({ namespace: searchParams.get("namespace") ?? "", name });
+    const found = this.items.get(key);
+    if (!found) return void problem(response, 404, "Not Found", `${kind} ${key} does not exist`);
     if (request.method === "GET") return void json(response, found);
     const body =
       request.method === "PUT" ? (JSON.parse(await bodyOf(request)) as ChangedException) : undefined;
@@ -93,11 +98,11 @@ export class MockExceptions {
         response,
         409,
         "Conflict",
-        `ClusterVulnerabilityException ${name} has changed since you read it; read it again`,
+        `${kind} ${key} has changed since you read it; read it again`,
       );
     this.#onChange(found.spec, false);
     if (!body) {
-      this.items.delete(name);
+      this.items.delete(key);
       return void response.writeHead(204).end();
     }
     this.#onChange(body.spec, true);
@@ -109,7 +114,7 @@ export class MockExceptions {
     const { spec } = body;
     const count = this.#options.previewedWorkloads ?? 3;
     const workloads = Array.from({ length: count }, (_, index) => ({
-      namespace: `shop-${index % 2}`,
+      namespace: body.namespace ?? `shop-${index % 2}`,
       kind: "Deployment",
       name: `web-${index}`,
       owner: "team-shop",
@@ -127,11 +132,14 @@ export class MockExceptions {
       reopened: 0,
       workloads: workloads.slice(0, 100),
       workloadCount: count,
-      namespaces: [
-        { namespace: "shop-0", workloads: Math.ceil(count / 2), findings: 4 * Math.ceil(count / 2) },
-        { namespace: "shop-1", workloads: Math.floor(count / 2), findings: 4 * Math.floor(count / 2) },
-      ].filter(({ findings }) => findings > 0),
-      namespaceCount: Math.min(count, 2),
+      namespaces: (body.namespace
+        ? [{ namespace: body.namespace, workloads: count, findings: 4 * count }]
+        : [
+            { namespace: "shop-0", workloads: Math.ceil(count / 2), findings: 4 * Math.ceil(count / 2) },
+            { namespace: "shop-1", workloads: Math.floor(count / 2), findings: 4 * Math.floor(count / 2) },
+          ]
+      ).filter(({ findings }) => findings > 0),
+      namespaceCount: Math.min(count, body.namespace ? 1 : 2),
       problems: (spec.match.packages ?? []).includes("pkg:deb/*")
         ? [
             {

@@ -12,6 +12,7 @@ import { Managed } from "@/features/exceptions/decide-dialog";
 import { useDecide } from "@/features/exceptions/decide-provider";
 import { justificationOf, objectOf, statuses } from "@/features/exceptions/decision";
 import { draftOf } from "@/features/exceptions/draft";
+import { describeSelector } from "@/features/exceptions/selector";
 import { deleteException, useGetException } from "@/gen/exceptions/exceptions";
 import type { DecisionContent, DecisionRecord, Exception, ExceptionKind } from "@/gen/model";
 import { formatDateTime } from "@/lib/format";
@@ -82,10 +83,31 @@ export function DecisionDetail({ row }: { row: DecisionRecord }) {
         </Part>
         <Part title="Object">
           <p className="untrusted font-mono text-xs leading-5">{visible(objectOf(row))}</p>
+          {object.namespace && <p>Applies in the namespace {visible(object.namespace)} only</p>}
           {row.state === "standing" && row.source === "kubernetes" && <Actions row={row} />}
         </Part>
       </div>
     </div>
+  );
+}
+
+/** Which namespaces and workloads an exception selects. */
+function Selectors({ exception: { spec } }: { exception: Exception }) {
+  const { namespaceSelector, workloadSelector } = spec.match;
+  return (
+    <>
+      {namespaceSelector && <Selector noun="namespaces" text={describeSelector(namespaceSelector)} />}
+      {workloadSelector && <Selector noun="workloads" text={describeSelector(workloadSelector)} />}
+    </>
+  );
+}
+
+function Selector({ noun, text }: { noun: string; text: string }) {
+  if (!text) return <p>For all {noun}</p>;
+  return (
+    <p>
+      For {noun} with the labels <span className="untrusted font-mono text-xs">{visible(text)}</span>
+    </p>
   );
 }
 
@@ -106,6 +128,7 @@ function Actions({ row: { object } }: { row: DecisionRecord }) {
   if (!data) return null;
   return (
     <>
+      <Selectors exception={data} />
       <p className="untrusted text-muted">
         {data.managers.length > 0 &&
           `Written by ${data.managers.map(({ name }) => visible(name)).join(", ")}`}
@@ -120,7 +143,7 @@ function Actions({ row: { object } }: { row: DecisionRecord }) {
             onClick={() =>
               decide({
                 title: `Edit ${visible(data.name)}`,
-                initial: draftOf(data.kind, data.namespace ?? "", data.name, data.spec),
+                initial: draftOf(data.namespace ?? "", data.name, data.spec),
                 existing: data,
               })
             }

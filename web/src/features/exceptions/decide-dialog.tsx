@@ -12,8 +12,9 @@ import type { Exception, ExceptionSaving } from "@/gen/model";
 import { useNow } from "@/lib/clock";
 import { describe } from "@/lib/problem";
 import { visible } from "@/lib/text";
-import { manifestOf, missing, specOf, type Draft } from "./draft";
+import { kindOf, manifestOf, missing, missingPlace, specOf, type Draft } from "./draft";
 import { EndFields, ObjectFields, ReachFields, StatusFields } from "./fields";
+import { PlaceFields } from "./place-fields";
 import { Preview, usePreview } from "./preview";
 
 /** What is decided. */
@@ -81,14 +82,11 @@ export function DecideDialog({ title, initial, existing, open, onOpenChange, onS
   const spec = specOf(draft);
   const lacks = missing(draft);
   const complete = Object.keys(lacks).length === 0;
+  const kind = kindOf(draft);
+  const inNamespace = draft.where === "namespace" ? { namespace: draft.namespace } : {};
   const preview = usePreview(
-    {
-      kind: draft.kind,
-      ...(draft.namespace && { namespace: draft.namespace }),
-      ...(existing && { name: existing.name }),
-      spec,
-    },
-    open,
+    { kind, ...inNamespace, ...(existing && { name: existing.name }), spec },
+    open && Object.keys(missingPlace(draft)).length === 0,
   );
   const save = preview.preview?.save;
   // What is missing is said beside its field, once the user wants to save.
@@ -118,12 +116,7 @@ export function DecideDialog({ title, initial, existing, open, onOpenChange, onS
           existing.namespace ? { namespace: existing.namespace } : undefined,
         );
       else
-        await createException({
-          kind: draft.kind,
-          name: draft.name,
-          spec,
-          ...(draft.namespace && { namespace: draft.namespace }),
-        });
+        await createException({ kind, name: draft.name, spec, ...inNamespace });
       notify.done("Exception saved", "Lists and counts follow within seconds.");
       void client.invalidateQueries();
       onSaved?.();
@@ -160,6 +153,7 @@ export function DecideDialog({ title, initial, existing, open, onOpenChange, onS
         <StatusFields draft={draft} update={update} error={tried ? lacks.comment : undefined} />
         <EndFields draft={draft} update={update} now={now} />
         <ReachFields draft={draft} update={update} match={spec.match} />
+        <PlaceFields draft={draft} update={update} errors={lacks} tried={tried} fixed={existing !== undefined} />
         <ObjectFields draft={draft} update={update} error={lacks.name} fixed={existing !== undefined} />
         <div className="rounded-lg border border-line bg-subtle/60 px-4 py-3">
           <h3 className="sr-only">Preview</h3>

@@ -1,5 +1,6 @@
 import { Gavel } from "lucide-react";
 import { Button } from "@/components/ui/button";
+import { useLimits } from "@/features/session/namespaces";
 import { useNow } from "@/lib/clock";
 import { visible } from "@/lib/text";
 import { useDecide } from "./decide-provider";
@@ -22,7 +23,7 @@ const titleOf = ([first, ...others]: Subject[]) =>
 export function Decide({ subjects, label = "Decide", size = "sm", onSaved }: Props) {
   const now = useNow();
   const decide = useDecide();
-  const possible = draftFor(subjects, now);
+  const possible = draftFor(subjects, now, useLimits()?.names);
   if (!possible)
     return (
       <p className="text-muted">

@@ -1,11 +1,13 @@
-import type { ExceptionKind, ExceptionSpec, ExceptionSpecStatus, Package } from "@/gen/model";
+import type { ExceptionKind, ExceptionSpec, ExceptionSpecStatus, LabelSelector, Package } from "@/gen/model";
 import { dayOf, parseDay, startOf } from "@/lib/day";
+import { describeSelector, parseSelector } from "./selector";
 
 // What the API server takes, as in the CustomResourceDefinition.
 const vulnerabilityPattern = /^[A-Za-z][A-Za-z0-9._:/+-]{2,127}$/;
 const packagePattern = /^pkg:[a-z][a-z0-9.+-]*(\/@?[^/?#@*\s]+)+(@[^/?#*\s]+)?$/;
 const imagePattern = /^[^@\s]*[^@\s:]@sha(256:[a-f0-9]{64}|512:[a-f0-9]{128})$/;
 const namePattern = /^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/;
+const namespacePattern = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
 const maxPackage = 512;
 export const maxVulnerabilities = 100;
 export const maxPackages = 50;
@@ -23,10 +25,19 @@ export interface Subject {
 /** Which findings beside those of the subjects match. */
 export type Reach = "versions" | "allVersions" | "allPackages" | "allVulnerabilities";
 
+/** Where an exception applies: in the whole cluster, in one namespace, or in the namespaces with some labels. */
+export type Where = "cluster" | "namespace" | "namespaces";
+
 /** An exception while it is written. */
 export interface Draft {
-  kind: ExceptionKind;
+  where: Where;
+  /** The namespace, if it applies in one. */
   namespace: string;
+  /** The labels of the namespaces in which it applies, and of the pods of workloads; empty for all. */
+  namespaceLabels: string;
+  workloadLabels: string;
+  /** The selectors of an exception that exists. */
+  presentSelectors?: { namespaces?: LabelSelector; workloads?: LabelSelector };
   name: string;
   vulnerabilities: string[];
   packages: string[];
@@ -77,8 +88,15 @@ export const day = 24 * 60 * 60 * 1000;
 /** How many days an exception applies unless somebody chooses another end. */
 export const defaultDays = 90;
 
-/** A draft about some findings; undefined when an exception can name none of their vulnerabilities. */
-export function draftFor(subjects: Subject[], now: number): Draft | undefined {
+/** The kind of object that a draft is written as. */
+export const kindOf = ({ where }: Pick<Draft, "where">): ExceptionKind =>
+  where === "namespace" ? "VulnerabilityException" : "ClusterVulnerabilityException";
+
+/**
+ * A draft about some findings; undefined when an exception can name none of their vulnerabilities. For a user who sees some namespaces only, it is one
+ * of a namespace.
+ */
+export function draftFor(subjects: Subject[], now: number, namespaces?: string[]): Draft | undefined {
   const named = subjects.filter(({ vulnerability }) => vulnerabilityPattern.test(vulnerability));
   if (named.length === 0) return undefined;
   const urls = named.map(({ pkg }) => pkg && packageOf(pkg));
@@ -86,8 +104,10 @@ export function draftFor(subjects: Subject[], now: number): Draft | undefined {
   // Without the package URL of one of them, the others would not match it.
   const complete = urls.every((url) => url !== undefined);
   return {
-    kind: "ClusterVulnerabilityException",
-    namespace: "",
+    where: namespaces ? "namespace" : "cluster",
+    namespace: (namespaces?.length === 1 && namespaces[0]) || "",
+    namespaceLabels: "",
+    workloadLabels: "",
     name: nameOf(named),
     vulnerabilities: distinct(named.map(({ vulnerability }) => vulnerability)).slice(0, maxVulnerabilities),
     packages: complete ? packages.slice(0, maxPackages) : [],
@@ -107,13 +127,15 @@ export function draftFor(subjects: Subject[], now: number): Draft | undefined {
 
 /** The draft of an exception that exists. It keeps what it matches. */
 export const draftOf = (
-  kind: ExceptionKind,
   namespace: string,
   name: string,
   { match, status, justification, comment, expiresAt, expireWhenFixed, mode }: ExceptionSpec,
 ): Draft => ({
-  kind,
+  where: namespace ? "namespace" : match.namespaceSelector ? "namespaces" : "cluster",
   namespace,
+  namespaceLabels: describeSelector(match.namespaceSelector ?? {}),
+  workloadLabels: describeSelector(match.workloadSelector ?? {}),
+  presentSelectors: { namespaces: match.namespaceSelector, workloads: match.workloadSelector },
   name,
   vulnerabilities: match.vulnerabilities ?? [],
   packages: match.packages ?? [],
@@ -129,16 +151,30 @@ export const draftOf = (
   dryRun: mode === "DryRun",
 });
 
+/** The selector that a text states, or the present one if it states the same; undefined for none. */
+function selectorOf(text: string, present: LabelSelector | undefined, required: boolean) {
+  if (present && describeSelector(present) === text) return present;
+  const parsed = parseSelector(text);
+  return "selector" in parsed && (required || text.trim() !== "") ? parsed.selector : undefined;
+}
+
 /** The spec of a draft. What its status does not have is left out. */
 export function specOf(draft: Draft): ExceptionSpec {
   const { vulnerabilities, packages, reach, status, justification, end, presentEnd } = draft;
   const comment = draft.comment.trim();
   const versions = reach === "allVersions" ? distinct(packages.map(withoutVersion)) : packages;
+  const namespaceSelector =
+    draft.where === "namespaces"
+      ? selectorOf(draft.namespaceLabels, draft.presentSelectors?.namespaces, true)
+      : undefined;
+  const workloadSelector = selectorOf(draft.workloadLabels, draft.presentSelectors?.workloads, false);
   return {
     match: {
       ...(reach !== "allVulnerabilities" && vulnerabilities.length > 0 && { vulnerabilities }),
       ...(reach !== "allPackages" && packages.length > 0 && { packages: versions }),
       ...(draft.someImages && draft.images.length > 0 && { images: draft.images }),
+      ...(namespaceSelector && { namespaceSelector }),
+      ...(workloadSelector && { workloadSelector }),
     },
     status,
     ...(status === "NotAffected" && justification && { justification }),
@@ -149,11 +185,27 @@ export function specOf(draft: Draft): ExceptionSpec {
   };
 }
 
+/** What is missing in the place of a draft, by field. Without it there is no preview. */
+export function missingPlace({ where, namespace, namespaceLabels, workloadLabels }: Draft): {
+  namespace?: string;
+  namespaceLabels?: string;
+  workloadLabels?: string;
+} {
+  const ofNamespaces = parseSelector(namespaceLabels);
+  const ofWorkloads = parseSelector(workloadLabels);
+  return {
+    ...(where === "namespace" && !namespacePattern.test(namespace) && { namespace: "Name a namespace." }),
+    ...(where === "namespaces" && "error" in ofNamespaces && { namespaceLabels: ofNamespaces.error }),
+    ...("error" in ofWorkloads && { workloadLabels: ofWorkloads.error }),
+  };
+}
+
 /** What is missing in a draft, by field, in the words of the rules of the CustomResourceDefinition. */
-export function missing(draft: Draft): { name?: string; comment?: string } {
+export function missing(draft: Draft): { name?: string; comment?: string } & ReturnType<typeof missingPlace> {
   const { status, justification } = draft;
   const comment = draft.comment.trim();
   return {
+    ...missingPlace(draft),
     ...(!namePattern.test(draft.name) && {
       name: "A name has lower-case letters, digits, dots and hyphens, and begins and ends with a letter or a digit.",
     }),
@@ -167,19 +219,23 @@ export function missing(draft: Draft): { name?: string; comment?: string } {
 /** The manifest of a draft. Every text is a JSON string, which is one of YAML too. */
 export function manifestOf(draft: Draft): string {
   const { match, ...rest } = specOf(draft);
+  const { namespaceSelector, workloadSelector } = match;
+  const namespace = draft.where === "namespace" ? draft.namespace : "";
   const list = (name: string, texts: string[] | undefined) =>
     texts ? [`    ${name}:`, ...texts.map((text) => `    - ${JSON.stringify(text)}`)] : [];
   return [
     "apiVersion: scanner.zoltankerezsi.xyz/v1alpha1",
-    `kind: ${draft.kind}`,
+    `kind: ${kindOf(draft)}`,
     "metadata:",
-    ...(draft.namespace ? [`  namespace: ${JSON.stringify(draft.namespace)}`] : []),
+    ...(namespace ? [`  namespace: ${JSON.stringify(namespace)}`] : []),
     `  name: ${JSON.stringify(draft.name)}`,
     "spec:",
     "  match:",
     ...list("vulnerabilities", match.vulnerabilities),
     ...list("packages", match.packages),
     ...list("images", match.images),
+    ...(namespaceSelector ? [`    namespaceSelector: ${JSON.stringify(namespaceSelector)}`] : []),
+    ...(workloadSelector ? [`    workloadSelector: ${JSON.stringify(workloadSelector)}`] : []),
     ...Object.entries(rest).map(([name, value]) => `  ${name}: ${JSON.stringify(value)}`),
     "",
   ].join("\n");

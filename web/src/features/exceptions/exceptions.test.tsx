@@ -1,10 +1,11 @@
 import { render, screen, waitFor } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { describe, expect, it } from "vitest";
-import type { Decision, ExceptionSpec } from "@/gen/model";
+import type { Decision, ExceptionSpec, LabelSelector } from "@/gen/model";
 import { hostileTexts } from "../../../mock/hostile";
 import { Decisions, DecisionBadge, SuppressedMark } from "./decisions";
-import { draftFor, draftOf, manifestOf, missing, specOf, type Reach, type Subject } from "./draft";
+import { draftFor, draftOf, kindOf, manifestOf, missing, specOf, type Reach, type Subject } from "./draft";
+import { describeSelector, parseSelector } from "./selector";
 
 /** A popover opens when it has its place, which takes a busy machine some time. */
 const patience = { timeout: 4000 };
@@ -81,7 +82,55 @@ spec:
       match: { vulnerabilities: ["CVE-1-1"], images: ["docker.io/*"] },
       status: "Fixed",
     };
-    expect(specOf(draftOf("ClusterVulnerabilityException", "", "a", spec))).toEqual(spec);
+    expect(specOf(draftOf("", "a", spec))).toEqual(spec);
+  });
+
+  it("is an object in a namespace or of the cluster, where somebody says so", () => {
+    const draft = { ...about({ vulnerability: "CVE-1-1", pkg: xz }), comment: "why" };
+    expect(kindOf(draft)).toBe("ClusterVulnerabilityException");
+    const inShop = { ...draft, where: "namespace" as const, namespace: "shop", workloadLabels: "app=web" };
+    expect(missing(inShop)).toEqual({});
+    expect(manifestOf(inShop)).toContain(
+      `kind: VulnerabilityException
+metadata:
+  namespace: "shop"
+  name: "cve-2024-3094-xz-utils-5-6"`.replace("cve-2024-3094", "cve-1-1"),
+    );
+    expect(manifestOf(inShop)).toContain('\n    workloadSelector: {"matchLabels":{"app":"web"}}\n');
+    expect(missing({ ...inShop, namespace: "" })).toHaveProperty("namespace");
+    expect(missing({ ...inShop, workloadLabels: "a b" })).toHaveProperty("workloadLabels");
+    const team = { ...draft, where: "namespaces" as const, namespace: "ignored", namespaceLabels: "team in (a,b)" };
+    expect(specOf(team).match.namespaceSelector).toEqual({
+      matchExpressions: [{ key: "team", operator: "In", values: ["a", "b"] }],
+    });
+    expect(manifestOf(team)).not.toContain("namespace:");
+    expect(specOf({ ...team, namespaceLabels: "" }).match.namespaceSelector).toEqual({});
+    expect(specOf({ ...team, where: "cluster" }).match).not.toHaveProperty("namespaceSelector");
+  });
+
+  it("is one of a namespace for who sees some namespaces only", () => {
+    const subjects = [{ vulnerability: "CVE-1-1" }];
+    expect(draftFor(subjects, now, ["shop"])).toMatchObject({ where: "namespace", namespace: "shop" });
+    expect(draftFor(subjects, now, ["bank", "shop"])).toMatchObject({ where: "namespace", namespace: "" });
+  });
+
+  it("keeps the selectors of an exception that exists", () => {
+    const spec: ExceptionSpec = {
+      match: {
+        vulnerabilities: ["CVE-1-1"],
+        namespaceSelector: { matchExpressions: [{ key: "team", operator: "In", values: ["a"] }] },
+        workloadSelector: {},
+      },
+      status: "Fixed",
+    };
+    const draft = draftOf("", "a", spec);
+    expect(draft.where).toBe("namespaces");
+    expect(specOf(draft)).toEqual(spec);
+    expect(specOf({ ...draft, workloadLabels: "app=web" }).match.workloadSelector).toEqual({
+      matchLabels: { app: "web" },
+    });
+    const inShop: ExceptionSpec = { match: { vulnerabilities: ["CVE-1-1"] }, status: "Fixed" };
+    expect(draftOf("shop", "a", inShop)).toMatchObject({ where: "namespace", namespace: "shop" });
   });
 
   it("keeps the scope in the name of a package apart from a version", () => {
@@ -147,11 +196,59 @@ spec:
       expireWhenFixed: true,
       mode: "DryRun",
     };
-    const draft = draftOf("ClusterVulnerabilityException", "", "a", spec);
+    const draft = draftOf("", "a", spec);
     expect(specOf(draft)).toEqual(spec);
     expect(specOf({ ...draft, end: "2030-01-02" }).expiresAt).toBe("2030-01-02T00:00:00Z");
     const packages: ExceptionSpec = { match: { packages: ["pkg:deb/*"] }, status: "Fixed" };
-    expect(specOf(draftOf("ClusterVulnerabilityException", "", "a", packages))).toEqual(packages);
+    expect(specOf(draftOf("", "a", packages))).toEqual(packages);
+  });
+});
+
+describe("a label selector", () => {
+  it.each<[string, LabelSelector]>([
+    ["", {}],
+    ["app=web", { matchLabels: { app: "web" } }],
+    ["app==web, tier=a", { matchLabels: { app: "web", tier: "a" } }],
+    ["app=", { matchLabels: { app: "" } }],
+    [
+      "example.com/app in (a, b),tier notin (c),debug,!old",
+      {
+        matchExpressions: [
+          { key: "example.com/app", operator: "In", values: ["a", "b"] },
+          { key: "tier", operator: "NotIn", values: ["c"] },
+          { key: "debug", operator: "Exists" },
+          { key: "old", operator: "DoesNotExist" },
+        ],
+      },
+    ],
+    ["app!=web", { matchExpressions: [{ key: "app", operator: "NotIn", values: ["web"] }] }],
+    // Both have to hold.
+    [
+      "app=a,app=b",
+      { matchLabels: { app: "a" }, matchExpressions: [{ key: "app", operator: "In", values: ["b"] }] },
+    ],
+  ])("reads %s, and writes it the same", (text, selector) => {
+    expect(parseSelector(text)).toEqual({ selector });
+    expect(parseSelector(describeSelector(selector))).toEqual({ selector });
+  });
+
+  it.each(["a b", "=", "a=b=c", "a in ()b", "a in (b", ",", "a=b,", "-a", `a=${"x".repeat(64)}`, "a in (b,b)"])(
+    "refuses %s",
+    (text) => expect(parseSelector(text)).toHaveProperty("error"),
+  );
+
+  it.each(hostileTexts)("refuses the text %s, or keeps it a label", (text) => {
+    const parsed = parseSelector(text);
+    if ("selector" in parsed) expect(JSON.stringify(parsed.selector)).not.toMatch(/[<>\n]/);
+  });
+
+  it("has bounds", () => {
+    const labels = (count: number) => Array.from({ length: count }, (_, index) => `l${index}=a`).join(",");
+    expect(parseSelector(labels(20))).toHaveProperty("selector");
+    expect(parseSelector(labels(21))).toHaveProperty("error");
+    const values = (count: number) => `a in (${Array.from({ length: count }, (_, index) => `v${index}`).join(",")})`;
+    expect(parseSelector(values(50))).toHaveProperty("selector");
+    expect(parseSelector(values(51))).toHaveProperty("error");
   });
 });
 

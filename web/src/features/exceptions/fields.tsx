@@ -8,14 +8,14 @@ import { plural } from "@/lib/format";
 import { cn } from "@/lib/cn";
 import { visible } from "@/lib/text";
 import { justificationOf, statuses } from "./decision";
-import { day, maxComment, type Draft, type Reach } from "./draft";
+import { day, kindOf, maxComment, type Draft, type Reach } from "./draft";
 
-interface Props {
+export interface Props {
   draft: Draft;
   update: (change: Partial<Draft>) => void;
 }
 
-function Field({
+export function Field({
   label,
   hint,
   error,
@@ -211,7 +211,7 @@ export function ReachFields({
             <Select
               label="Images"
               options={[
-                { value: "all", label: "All images of the cluster" },
+                { value: "all", label: "All images" },
                 { value: "some", label: draft.images.length > 1 ? "These images only" : "This image only" },
               ]}
               value={draft.someImages ? "some" : "all"}
@@ -231,7 +231,7 @@ export function ReachFields({
 /** How the object is named, and whether it takes effect. */
 export function ObjectFields({ draft, update, error, fixed }: Props & { error?: string; fixed: boolean }) {
   return (
-    <Field label="Name" hint={`Of the ${draft.kind}.`} error={error}>
+    <Field label="Name" hint={`Of the ${kindOf(draft)}.`} error={error}>
       {({ label, hint }) => (
         <div className="flex flex-wrap gap-2">
           <input

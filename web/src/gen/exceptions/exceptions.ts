@@ -159,7 +159,8 @@ export const getPreviewExceptionUrl = () => {
 };
 
 /**
- * Computes what an exception would do, in the namespaces that the caller sees, and changes nothing. With the name of an existing exception, it is
+ * Computes what an exception would do, in the namespaces that the caller sees, and changes nothing. Selectors are compared with the present labels of
+ * namespaces and pods; with more than 10,000 pods in the selected namespaces, the response is 422. With the name of an existing exception, it is
  * compared with that exception. If the caller is permitted to save the exception, the Kubernetes API server validates it, too.
  * @summary Preview an exception
  */

@@ -7,4 +7,5 @@ export type ExceptionKind = (typeof ExceptionKind)[keyof typeof ExceptionKind];
 
 export const ExceptionKind = {
   ClusterVulnerabilityException: "ClusterVulnerabilityException",
+  VulnerabilityException: "VulnerabilityException",
 } as const;
