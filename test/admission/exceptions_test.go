@@ -20,7 +20,7 @@ func (i *installation) decider(t *testing.T, name string) client.Client {
 	g := gomega.NewWithT(t)
 	for _, object := range []client.Object{
 		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{{
-			APIGroups: []string{"scanner.zoltankerezsi.xyz"}, Resources: []string{"clustervulnerabilityexceptions"}, Verbs: []string{"get", "create", "update", "patch", "delete"},
+			APIGroups: []string{"scanner.zoltankerezsi.xyz"}, Resources: []string{"clustervulnerabilityexceptions", "vulnerabilityexceptions"}, Verbs: []string{"get", "create", "update", "patch", "delete"},
 		}}},
 		&rbacv1.ClusterRoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
@@ -67,6 +67,12 @@ func TestExceptionAuthors(t *testing.T) {
 	g.Expect(create(jane, "jane")).To(gomega.Succeed())
 	g.Expect(create(jane, "jane ")).To(denied("exception-authors"))
 	g.Expect(create(i.own, "john")).To(gomega.Succeed(), "the operator writes for users")
+	for by, matches := range map[string]gomega.OmegaMatcher{"john": denied("exception-authors"), "jane": gomega.Succeed(), "": gomega.Succeed()} {
+		namespaced := exception("new", by)
+		namespaced.SetKind("VulnerabilityException")
+		namespaced.SetNamespace(metav1.NamespaceDefault)
+		g.Expect(jane.Create(t.Context(), namespaced, client.DryRunAll)).To(matches, "in a namespace, by %q", by)
+	}
 
 	g.Expect(i.own.Create(t.Context(), exception("by-jane", "jane"))).To(gomega.Succeed())
 	t.Cleanup(func() { _ = i.admin.Delete(context.Background(), exception("by-jane", "")) })

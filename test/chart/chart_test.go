@@ -47,7 +47,8 @@ func TestNames(t *testing.T) {
 		"ServiceAccount": {"scanner-controller-manager"},
 		"CustomResourceDefinition": {
 			"clustervulnerabilityexceptions.scanner.zoltankerezsi.xyz", "mycustomresources.poc.test.domain", "podsets.app.example.com",
-			"scanners.scanner.zoltankerezsi.xyz", "sheroes.stable.simple-bellerophon.io", "vexsources.scanner.zoltankerezsi.xyz", "vulnerabilitypolicies.scanner.zoltankerezsi.xyz",
+			"scanners.scanner.zoltankerezsi.xyz", "sheroes.stable.simple-bellerophon.io", "vexsources.scanner.zoltankerezsi.xyz",
+			"vulnerabilityexceptions.scanner.zoltankerezsi.xyz", "vulnerabilitypolicies.scanner.zoltankerezsi.xyz",
 		},
 	}
 	for kind, names := range want {

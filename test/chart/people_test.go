@@ -28,16 +28,17 @@ func TestRolesOfPeople(t *testing.T) {
 
 // The operator may write exceptions only if users are to write them through it.
 func TestOperatorWritesExceptions(t *testing.T) {
-	const resource = "scanner.zoltankerezsi.xyz/clustervulnerabilityexceptions "
 	for values, want := range map[string]bool{"": true, "api: {writeExceptions: false}": false} {
 		rights := expand(rules(render(t, values))[""])
-		for _, verb := range []string{"get", "create", "update", "delete"} {
-			if rights[resource+verb] != want {
-				t.Errorf("%q: the operator may %s exceptions: %t, want %t", values, verb, !want, want)
+		for _, resource := range []string{"scanner.zoltankerezsi.xyz/clustervulnerabilityexceptions ", "scanner.zoltankerezsi.xyz/vulnerabilityexceptions "} {
+			for _, verb := range []string{"get", "create", "update", "delete"} {
+				if rights[resource+verb] != want {
+					t.Errorf("%q: the operator may %s %s: %t, want %t", values, verb, resource, !want, want)
+				}
 			}
-		}
-		if !rights[resource+"list"] || rights[resource+"patch"] || rights[resource+"deletecollection"] {
-			t.Errorf("%q: the operator may not list exceptions, or has a right that it does not use", values)
+			if !rights[resource+"list"] || rights[resource+"patch"] || rights[resource+"deletecollection"] {
+				t.Errorf("%q: the operator may not list %s, or has a right that it does not use", values, resource)
+			}
 		}
 	}
 }
@@ -48,8 +49,8 @@ func TestRightsToExceptions(t *testing.T) {
 		if role.Name == "scanner-manager-role" {
 			continue // TestOperatorWritesExceptions
 		}
-		for _, resource := range []string{"scanner.zoltankerezsi.xyz/clustervulnerabilityexceptions ", "scanner.zoltankerezsi.xyz/vexsources ", "scanner.zoltankerezsi.xyz/vulnerabilitypolicies "} {
-			checkRightsToExceptions(t, role, resource)
+		for _, resource := range []string{"clustervulnerabilityexceptions", "vulnerabilityexceptions", "vexsources", "vulnerabilitypolicies"} {
+			checkRightsToExceptions(t, role, "scanner.zoltankerezsi.xyz/"+resource+" ")
 		}
 	}
 }
