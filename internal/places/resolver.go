@@ -207,7 +207,8 @@ func (r *Resolver) list(ctx context.Context, kind string, add func(*metav1.Parti
 				return err
 			}
 		}
-		if list.Continue == "" {
+		// Caches have no pages, and say so with a token that they do not take.
+		if list.Continue == "" || !r.Live {
 			return nil
 		}
 	}

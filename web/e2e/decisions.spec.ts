@@ -77,7 +77,9 @@ test("shows where a decision applies, and edits it there", async ({ page, open }
   expect(operator.exceptions.items.get("shop/mine")?.spec.match).not.toHaveProperty("workloadSelector");
   await page.getByRole("button", { name: "End now" }).click();
   await page.getByRole("alertdialog").getByRole("button", { name: "Delete the exception" }).click();
-  await expect(page.getByRole("button", { name: "Details of VulnerabilityException shop/mine" })).toBeHidden();
+  await expect(
+    page.getByRole("button", { name: "Details of VulnerabilityException shop/mine" }),
+  ).toBeHidden();
   await page.getByRole("button", { name: "Details of ClusterVulnerabilityException mine" }).click();
   await expect(page.getByText("For all namespaces")).toBeVisible();
 });

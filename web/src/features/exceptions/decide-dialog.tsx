@@ -115,8 +115,7 @@ export function DecideDialog({ title, initial, existing, open, onOpenChange, onS
           { version: existing.version, spec, ...(override && { overrideManager: true }) },
           existing.namespace ? { namespace: existing.namespace } : undefined,
         );
-      else
-        await createException({ kind, name: draft.name, spec, ...inNamespace });
+      else await createException({ kind, name: draft.name, spec, ...inNamespace });
       notify.done("Exception saved", "Lists and counts follow within seconds.");
       void client.invalidateQueries();
       onSaved?.();
@@ -153,7 +152,13 @@ export function DecideDialog({ title, initial, existing, open, onOpenChange, onS
         <StatusFields draft={draft} update={update} error={tried ? lacks.comment : undefined} />
         <EndFields draft={draft} update={update} now={now} />
         <ReachFields draft={draft} update={update} match={spec.match} />
-        <PlaceFields draft={draft} update={update} errors={lacks} tried={tried} fixed={existing !== undefined} />
+        <PlaceFields
+          draft={draft}
+          update={update}
+          errors={lacks}
+          tried={tried}
+          fixed={existing !== undefined}
+        />
         <ObjectFields draft={draft} update={update} error={lacks.name} fixed={existing !== undefined} />
         <div className="rounded-lg border border-line bg-subtle/60 px-4 py-3">
           <h3 className="sr-only">Preview</h3>

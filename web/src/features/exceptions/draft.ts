@@ -105,7 +105,7 @@ export function draftFor(subjects: Subject[], now: number, namespaces?: string[]
   const complete = urls.every((url) => url !== undefined);
   return {
     where: namespaces ? "namespace" : "cluster",
-    namespace: (namespaces?.length === 1 && namespaces[0]) || "",
+    namespace: namespaces?.length === 1 ? (namespaces[0] ?? "") : "",
     namespaceLabels: "",
     workloadLabels: "",
     name: nameOf(named),

@@ -99,7 +99,12 @@ metadata:
     expect(manifestOf(inShop)).toContain('\n    workloadSelector: {"matchLabels":{"app":"web"}}\n');
     expect(missing({ ...inShop, namespace: "" })).toHaveProperty("namespace");
     expect(missing({ ...inShop, workloadLabels: "a b" })).toHaveProperty("workloadLabels");
-    const team = { ...draft, where: "namespaces" as const, namespace: "ignored", namespaceLabels: "team in (a,b)" };
+    const team = {
+      ...draft,
+      where: "namespaces" as const,
+      namespace: "ignored",
+      namespaceLabels: "team in (a,b)",
+    };
     expect(specOf(team).match.namespaceSelector).toEqual({
       matchExpressions: [{ key: "team", operator: "In", values: ["a", "b"] }],
     });
@@ -232,10 +237,18 @@ describe("a label selector", () => {
     expect(parseSelector(describeSelector(selector))).toEqual({ selector });
   });
 
-  it.each(["a b", "=", "a=b=c", "a in ()b", "a in (b", ",", "a=b,", "-a", `a=${"x".repeat(64)}`, "a in (b,b)"])(
-    "refuses %s",
-    (text) => expect(parseSelector(text)).toHaveProperty("error"),
-  );
+  it.each([
+    "a b",
+    "=",
+    "a=b=c",
+    "a in ()b",
+    "a in (b",
+    ",",
+    "a=b,",
+    "-a",
+    `a=${"x".repeat(64)}`,
+    "a in (b,b)",
+  ])("refuses %s", (text) => expect(parseSelector(text)).toHaveProperty("error"));
 
   it.each(hostileTexts)("refuses the text %s, or keeps it a label", (text) => {
     const parsed = parseSelector(text);
@@ -246,7 +259,8 @@ describe("a label selector", () => {
     const labels = (count: number) => Array.from({ length: count }, (_, index) => `l${index}=a`).join(",");
     expect(parseSelector(labels(20))).toHaveProperty("selector");
     expect(parseSelector(labels(21))).toHaveProperty("error");
-    const values = (count: number) => `a in (${Array.from({ length: count }, (_, index) => `v${index}`).join(",")})`;
+    const values = (count: number) =>
+      `a in (${Array.from({ length: count }, (_, index) => `v${index}`).join(",")})`;
     expect(parseSelector(values(50))).toHaveProperty("selector");
     expect(parseSelector(values(51))).toHaveProperty("error");
   });

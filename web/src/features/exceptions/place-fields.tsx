@@ -74,7 +74,9 @@ export function PlaceFields({
   const names = useSession()?.namespaces?.names;
   const { where } = draft;
   // The namespace of an object that exists cannot change.
-  const options = fixed ? places.filter(({ value }) => (value === "namespace") === (where === "namespace")) : places;
+  const options = fixed
+    ? places.filter(({ value }) => (value === "namespace") === (where === "namespace"))
+    : places;
   return (
     <>
       <Field label="Applies in" hint={hints[where]}>

@@ -23,9 +23,7 @@ function requirementOf(part: string): Requirement {
   if (equal)
     return { key: equal[1] ?? "", operator: equal[2] === "!=" ? "NotIn" : "In", values: [equal[3] ?? ""] };
   const absent = /^!\s*(\S+)$/.exec(part);
-  return absent
-    ? { key: absent[1] ?? "", operator: "DoesNotExist" }
-    : { key: part, operator: "Exists" };
+  return absent ? { key: absent[1] ?? "", operator: "DoesNotExist" } : { key: part, operator: "Exists" };
 }
 
 const valid = ({ key, values = [] }: Requirement) =>
@@ -40,7 +38,8 @@ export function parseSelector(text: string): { selector: LabelSelector } | { err
   const parts = text.trim() === "" ? [] : text.split(/,(?![^(]*\))/).map((part) => part.trim());
   const requirements = parts.map(requirementOf);
   if (!requirements.every(valid)) return { error: hint };
-  if (requirements.length > maxRequirements) return { error: `A selector has at most ${maxRequirements} labels.` };
+  if (requirements.length > maxRequirements)
+    return { error: `A selector has at most ${maxRequirements} labels.` };
   const matchLabels: Record<string, string> = {};
   const matchExpressions: Requirement[] = [];
   for (const one of requirements) {
