@@ -34,8 +34,8 @@ var vexName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
 
 // VEXDocuments keeps the VEX documents of all sources, and applies their statements. vexdecisions.Applier implements it.
 type VEXDocuments interface {
-	// Apply applies all documents, and returns what became of each source.
-	Apply(ctx context.Context) ([]vexdecisions.Applied, error)
+	// List applies all documents, and returns what became of each source.
+	List(ctx context.Context) ([]vexdecisions.Applied, error)
 	// Upload makes a document that of an upload with a name, and applies it. The error wraps vex.ErrFormat or vex.ErrLimit if the document cannot be
 	// read, and store.ErrVEXTooMany if there is no room for it.
 	Upload(ctx context.Context, name, author string, content []byte) (vexdecisions.Applied, error)
@@ -52,10 +52,7 @@ func (o operations) ListVEX(ctx context.Context, _ api.ListVEXRequestObject) (ap
 	}
 	bounded, cancel := context.WithTimeout(ctx, o.s.limits.WriteTimeout)
 	defer cancel()
-	all, err := o.s.config.VEX.Apply(bounded)
-	if errors.Is(err, store.ErrVEXTooMany) {
-		return nil, problem.New(http.StatusConflict, "the VEX documents are not in effect: %s", truncate.Ellipsis(err.Error(), maxVEXMessage))
-	}
+	all, err := o.s.config.VEX.List(bounded)
 	if err != nil {
 		return nil, err
 	}

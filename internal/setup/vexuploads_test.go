@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/scanner-operator/scanner-operator/internal/setup"
+	"github.com/scanner-operator/scanner-operator/internal/setup/setuptest"
 )
 
 // TestVEXUploads uploads a VEX document with the rights that the chart gives to users, and finds it after a restart of the operator, which needs no
@@ -21,7 +22,7 @@ func TestVEXUploads(t *testing.T) {
 	admin, c := strictCluster(t)
 	g, own := gomega.NewWithT(t), namespace(t, c)
 	values := "tls: {enabled: false}\ncontrollers: {scanner: false, podset: false, mycustomresource: false, bellerophonsimple: false, rollout: false}\n"
-	config, _ := installRights(t, admin, c, own, values)
+	config, _ := setuptest.InstallRights(t, admin, c, own, values)
 	asked := &usage{used: map[string]map[right]bool{}}
 	config.Wrap(asked.wrap)
 	data := t.TempDir()

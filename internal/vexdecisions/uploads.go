@@ -24,11 +24,7 @@ func (a *Applier) Upload(ctx context.Context, name, author string, content []byt
 	if err := a.store.SaveVEX(ctx, store.VEXSource{Kind: store.VEXKindUpload, Name: name, Author: author}, []store.VEXContent{one}); err != nil {
 		return Applied{}, err
 	}
-	all, err := a.Apply(ctx)
-	if errors.Is(err, store.ErrVEXTooMany) {
-		// It is stored, and applies as soon as there is room.
-		return a.refusedUpload(ctx, name, len(document.Statements), err)
-	}
+	all, err := a.List(ctx)
 	if err != nil {
 		return Applied{}, err
 	}
@@ -36,20 +32,25 @@ func (a *Applier) Upload(ctx context.Context, name, author string, content []byt
 	if n < 0 {
 		return Applied{}, fmt.Errorf("the VEX document %s was deleted while it was applied: %w", name, store.ErrVEXChanged)
 	}
+	all[n].Statements = len(document.Statements)
 	return all[n], nil
 }
 
-// refusedUpload says why an upload that is stored does not apply.
-func (a *Applier) refusedUpload(ctx context.Context, name string, statements int, refusal error) (Applied, error) {
+// List applies all documents as Apply does. If the store refuses those of all sources together, this is the problem of each.
+func (a *Applier) List(ctx context.Context) ([]Applied, error) {
+	all, refusal := a.Apply(ctx)
+	if !errors.Is(refusal, store.ErrVEXTooMany) {
+		return all, refusal
+	}
 	sources, _, err := a.store.VEX(ctx)
 	if err != nil {
-		return Applied{}, err
+		return nil, err
 	}
-	n := slices.IndexFunc(sources, func(s store.VEXSource) bool { return s.Kind == store.VEXKindUpload && s.Name == name })
-	if n < 0 {
-		return Applied{}, refusal
+	all = make([]Applied, len(sources))
+	for i := range sources {
+		all[i] = Applied{VEXSource: sources[i], Problem: &Problem{store.DecisionTooMany, refusal.Error()}}
 	}
-	return Applied{VEXSource: sources[n], Statements: statements, Problem: &Problem{store.DecisionTooMany, refusal.Error()}}, nil
+	return all, nil
 }
 
 // Content returns the document of an upload, store.ErrNotFound if there is none.

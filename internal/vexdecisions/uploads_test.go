@@ -211,3 +211,31 @@ func TestHostileFeed(t *testing.T) {
 		t.Errorf("what is known is tried again: %d attempts, %v", slow.syncs, err)
 	}
 }
+
+// full is a store that has no room for any statement.
+type full struct{ vexdecisions.Store }
+
+func (full) SyncVEX(context.Context, string, []store.Decision) error {
+	return fmt.Errorf("no room: %w", store.ErrVEXTooMany)
+}
+
+// TestNoRoom: what the store refuses as a whole is stored and listed with the reason, so that users can delete some of it.
+func TestNoRoom(t *testing.T) {
+	t.Parallel()
+	s, problems := open(t), map[store.DecisionReason]int{}
+	applier := vexdecisions.NewApplier(full{s}, clocktesting.NewFakeClock(time.Now()), func(now map[store.DecisionReason]int) { problems = now })
+	for _, name := range []string{"one", "two"} {
+		applied, err := applier.Upload(t.Context(), name, "jane", about("fixed", "CVE-2026-3"))
+		must(t, err)
+		if applied.Name != name || applied.Statements != 2 || applied.Problem == nil || applied.Problem.Reason != store.DecisionTooMany || !strings.Contains(applied.Problem.Message, "no room") {
+			t.Errorf("%+v", applied)
+		}
+	}
+	all, err := applier.List(t.Context())
+	if err != nil || len(all) != 2 || all[0].Problem == nil || problems[store.DecisionTooMany] != 2 {
+		t.Errorf("%+v, %v, problems %v", all, err, problems)
+	}
+	if deleted, err := applier.Delete(t.Context(), "one"); err != nil || !deleted {
+		t.Errorf("deleted %v, %v", deleted, err)
+	}
+}
