@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	scannerv1alpha1 "github.com/scanner-operator/scanner-operator/api/scanner/v1alpha1"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/places"
 	"github.com/scanner-operator/scanner-operator/internal/server"
 	"github.com/scanner-operator/scanner-operator/internal/server/exceptions"
@@ -147,6 +148,8 @@ func TestMatrixOfNamespacedExceptions(t *testing.T) {
 	}
 	f := newGuardedFixture(t, rights, func(c *server.Config) { withExceptions(t, c) })
 	f.seed()
+	image := model.ImageKey{ImageID: scannedID, Platform: linux}
+	f.must(f.store.RecordUses(t.Context(), "shop/scanner", []store.Use{{Image: image, Workload: web, Container: "app"}}))
 	const one = exceptionsPath + "/VulnerabilityException/accepted?namespace="
 	body := func(namespace string) string {
 		return `{"kind":"VulnerabilityException","namespace":"` + namespace + `","name":"accepted","spec":{"match":{"vulnerabilities":["CVE-2024-0000"]},"status":"Fixed"}}`

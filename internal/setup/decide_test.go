@@ -26,7 +26,7 @@ var concernsExceptions = map[string]bool{
 	"namespaces": true, "pods": true,
 }
 
-// decideInNamespace decides as the user tenant, who has rights in one namespace only.
+// decideInNamespace decides as the user tenant, who may write exceptions in one namespace only.
 func decideInNamespace(t *testing.T, g *gomega.WithT, c client.Client, own string, do func(user, method, path string, body any) (int, map[string]any)) {
 	t.Helper()
 	const all, kind = "/api/v1/exceptions", "VulnerabilityException"
@@ -97,11 +97,15 @@ func TestDecide(t *testing.T) {
 	}
 	create(t, c, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: "tenant"}})
 	create(t, c, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: "tenant"}, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{"scanner.zoltankerezsi.xyz"}, Resources: []string{"scanresults"}, Verbs: []string{"get", "list"}},
 		{APIGroups: []string{"scanner.zoltankerezsi.xyz"}, Resources: []string{"vulnerabilityexceptions"}, Verbs: []string{"get", "create", "update", "delete"}},
 	}})
 	create(t, c, &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: "tenant"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "tenant"},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: own, Name: "tenant"}},
+	})
+	// Nothing is recorded of the namespace, so that only a reader of the whole cluster has something to see.
+	create(t, c, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: own + "-tenant"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: own + "-reader"},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: own, Name: "tenant"}},
 	})
 	tokens["tenant"] = tokenOf(t, c, own, "tenant")

@@ -17,16 +17,12 @@ import { EndFields, ObjectFields, ReachFields, StatusFields } from "./fields";
 import { PlaceFields } from "./place-fields";
 import { Preview, usePreview } from "./preview";
 
-/** What is decided. */
-export interface Decided {
+export interface DialogProps {
   title: string;
   initial: Draft;
   /** The exception that is changed; absent for a new one. */
   existing?: Exception;
   onSaved?: () => void;
-}
-
-interface Props extends Decided {
   open: boolean;
   onOpenChange: (open: boolean) => void;
 }
@@ -66,7 +62,7 @@ function NoSaving({ save: { message = "" } }: { save: ExceptionSaving }) {
 }
 
 /** Asks for a decision, shows what it does before it is saved, and saves it as an exception or shows its manifest. */
-export function DecideDialog({ title, initial, existing, open, onOpenChange, onSaved }: Props) {
+export function DecideDialog({ title, initial, existing, open, onOpenChange, onSaved }: DialogProps) {
   const client = useQueryClient();
   const notify = useNotify();
   const now = useNow();

@@ -1,9 +1,24 @@
 import { createContext, useCallback, useContext, useState, type ReactNode } from "react";
-import { DecideDialog, type Decided } from "./decide-dialog";
+import { useLimits } from "@/features/session/namespaces";
+import { DecideDialog, type DialogProps } from "./decide-dialog";
+import type { Draft } from "./draft";
+
+/** What is decided. */
+interface Decided extends Omit<DialogProps, "initial" | "open" | "onOpenChange"> {
+  /** The draft, or a function that makes it for a user who sees these namespaces only, all if it is undefined. */
+  initial: Draft | ((namespaces?: string[]) => Draft);
+}
 
 const Opener = createContext<(about: Decided) => void>(() => {
   throw new Error("DecideProvider is missing");
 });
+
+/** The dialog with what it begins with. Only an open dialog asks what the user may see. */
+function BegunDialog({ initial, ...dialog }: Omit<DialogProps, "initial"> & Pick<Decided, "initial">) {
+  const limits = useLimits();
+  const [draft] = useState(() => (typeof initial === "function" ? initial(limits?.names) : initial));
+  return <DecideDialog {...dialog} initial={draft} />;
+}
 
 /**
  * Holds the dialog in which somebody decides. It stands outside of lists, so that what was entered stays when the row with the button goes: a list becomes
@@ -20,7 +35,7 @@ export function DecideProvider({ children }: { children: ReactNode }) {
   return (
     <Opener value={decide}>
       {children}
-      {begun && <DecideDialog key={begun.count} {...begun.about} open={open} onOpenChange={setOpen} />}
+      {begun && <BegunDialog key={begun.count} {...begun.about} open={open} onOpenChange={setOpen} />}
     </Opener>
   );
 }

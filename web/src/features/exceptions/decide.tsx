@@ -1,6 +1,5 @@
 import { Gavel } from "lucide-react";
 import { Button } from "@/components/ui/button";
-import { useLimits } from "@/features/session/namespaces";
 import { useNow } from "@/lib/clock";
 import { visible } from "@/lib/text";
 import { useDecide } from "./decide-provider";
@@ -23,7 +22,7 @@ const titleOf = ([first, ...others]: Subject[]) =>
 export function Decide({ subjects, label = "Decide", size = "sm", onSaved }: Props) {
   const now = useNow();
   const decide = useDecide();
-  const possible = draftFor(subjects, now, useLimits()?.names);
+  const possible = draftFor(subjects, now);
   if (!possible)
     return (
       <p className="text-muted">
@@ -31,7 +30,16 @@ export function Decide({ subjects, label = "Decide", size = "sm", onSaved }: Pro
       </p>
     );
   return (
-    <Button size={size} onClick={() => decide({ title: titleOf(subjects), initial: possible, onSaved })}>
+    <Button
+      size={size}
+      onClick={() =>
+        decide({
+          title: titleOf(subjects),
+          initial: (namespaces) => draftFor(subjects, now, namespaces) ?? possible,
+          onSaved,
+        })
+      }
+    >
       <Gavel aria-hidden />
       {label}
     </Button>
