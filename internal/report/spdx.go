@@ -3,6 +3,7 @@ package report
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/url"
@@ -10,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	spdxjson "github.com/spdx/tools-golang/json"
 	"github.com/spdx/tools-golang/spdx/v2/common"
 	"github.com/spdx/tools-golang/spdx/v2/v2_3"
 
@@ -32,7 +32,10 @@ func spdxJSON(w io.Writer, in Input) error {
 	if err := b.image(in); err != nil {
 		return err
 	}
-	if err := spdxjson.Write(&b.document, w, spdxjson.Indent("  ")); err != nil {
+	// As the module's own package json does, which would bring the readers of all versions of SPDX.
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(&b.document); err != nil {
 		return fmt.Errorf("write the report of %s: %w", in.ImageID, err)
 	}
 	return nil

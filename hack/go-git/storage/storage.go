@@ -1,0 +1,5 @@
+// Package storage names where a Git repository is kept.
+package storage
+
+// Storer keeps a repository.
+type Storer any
