@@ -45,8 +45,8 @@ type definition struct {
 func definitions(t *testing.T) map[string]definition {
 	t.Helper()
 	files, err := filepath.Glob("../config/crd/bases/*.yaml")
-	if err != nil || len(files) != 8 {
-		t.Fatalf("%d CRDs, want 8: %v", len(files), err)
+	if err != nil || len(files) != 10 {
+		t.Fatalf("%d CRDs, want 10: %v", len(files), err)
 	}
 	byKind := map[string]definition{}
 	for _, file := range files {
@@ -157,9 +157,13 @@ func TestNames(t *testing.T) {
 		},
 		"VulnerabilityPolicy": {"scanner.zoltankerezsi.xyz", "v1alpha1", "vulnerabilitypolicies", "vulnerabilitypolicy", []string{"vpol"}},
 		"VEXSource":           {"scanner.zoltankerezsi.xyz", "v1alpha1", "vexsources", "vexsource", []string{"vex"}},
-		"PodSet":              {"app.example.com", "v1alpha1", "podsets", "podset", []string{"pset"}},
-		"MyCustomResource":    {"poc.test.domain", "v1", "mycustomresources", "mycustomresource", []string{"mcr"}},
-		"BellerophonSimple":   {"stable.simple-bellerophon.io", "v444beta989", "sheroes", "bellerophonsimple", []string{"bsh"}},
+		"NotificationRule":    {"scanner.zoltankerezsi.xyz", "v1alpha1", "notificationrules", "notificationrule", []string{"nrule"}},
+		"ClusterNotificationRule": {
+			"scanner.zoltankerezsi.xyz", "v1alpha1", "clusternotificationrules", "clusternotificationrule", []string{"cnrule"},
+		},
+		"PodSet":            {"app.example.com", "v1alpha1", "podsets", "podset", []string{"pset"}},
+		"MyCustomResource":  {"poc.test.domain", "v1", "mycustomresources", "mycustomresource", []string{"mcr"}},
+		"BellerophonSimple": {"stable.simple-bellerophon.io", "v444beta989", "sheroes", "bellerophonsimple", []string{"bsh"}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -263,6 +267,18 @@ func TestValidation(t *testing.T) {
 		"a deadline from another day":     {"VulnerabilityPolicy", `{dueIn: {low: 1}, from: yesterday}`, "spec.from"},
 		"an empty expression":             {"VulnerabilityPolicy", `{dueIn: {low: 1}, select: ""}`, "spec.select"},
 		"a long expression":               {"VulnerabilityPolicy", `{dueIn: {low: 1}, select: "` + strings.Repeat("a", 4096) + `"}`, ""},
+		"a rule":                          {"NotificationRule", `{sinks: [{name: a, webhook: {url: "https://h.example/x?y=z"}}, {name: b, email: {credential: mail, to: [a@b.example]}}]}`, ""},
+		"a rule without sinks":            {"NotificationRule", `{sinks: []}`, "spec.sinks"},
+		"two sinks of a name":             {"NotificationRule", `{sinks: [{name: a, slack: {credential: c}}, {name: a, teams: {credential: c}}]}`, "spec.sinks"},
+		"a sink of no type":               {"NotificationRule", `{sinks: [{name: a}]}`, "set exactly one"},
+		"a sink of two types":             {"NotificationRule", `{sinks: [{name: a, slack: {credential: c}, teams: {credential: c}}]}`, "set exactly one"},
+		"a URL and a credential":          {"ClusterNotificationRule", `{sinks: [{name: a, webhook: {url: "https://h.example/", credential: c}}]}`, "set exactly one of url and credential"},
+		"a URL with a password":           {"ClusterNotificationRule", `{sinks: [{name: a, webhook: {url: "https://u:p@h.example/"}}]}`, "without a user name"},
+		"a URL of a file":                 {"ClusterNotificationRule", `{sinks: [{name: a, alertmanager: {url: "file:///etc/passwd"}}]}`, "url must be"},
+		"a credential outside":            {"ClusterNotificationRule", `{sinks: [{name: a, slack: {credential: "../c"}}]}`, "credential"},
+		"a forged recipient":              {"ClusterNotificationRule", `{sinks: [{name: a, email: {credential: c, to: ["a@b\r\nBcc: c@d"]}}]}`, "to"},
+		"a window of a day and more":      {"NotificationRule", `{group: {window: 25h}, sinks: [{name: a, slack: {credential: c}}]}`, "window must be"},
+		"messages without end":            {"NotificationRule", `{messagesPerHour: 101, sinks: [{name: a, slack: {credential: c}}]}`, "spec.messagesPerHour"},
 		"an expression that is too long":  {"VulnerabilityPolicy", `{dueIn: {low: 1}, select: "` + strings.Repeat("a", 4097) + `"}`, "spec.select"},
 		"a namespaced ignore label":       {"Scanner", `{ignoreLabel: example.com/no-scan}`, ""},
 		"an ignore label with a space":    {"Scanner", `{ignoreLabel: "a b"}`, "spec.ignoreLabel"},

@@ -21,6 +21,8 @@ need mariadbd mariadb-server
 need nginx nginx
 # promtool, for the tests of the alerts.
 need promtool prometheus
+# A receiver of notifications.
+need prometheus-alertmanager prometheus-alertmanager
 if [[ "$(uname -s)" == Linux && "${CI_E2E:-}" != skip ]]; then
 	# The nodes of the end-to-end tests. runc has C code and needs libseccomp.
 	need gcc gcc
@@ -47,6 +49,7 @@ elif [[ "$(id -u)" == 0 ]] && command -v apt-get >/dev/null; then
 			mariadb-server) systemctl disable --quiet --now mariadb ;;
 			nginx) systemctl disable --quiet --now nginx ;;
 			prometheus) systemctl disable --quiet --now prometheus ;;
+			prometheus-alertmanager) systemctl disable --quiet --now prometheus-alertmanager ;;
 			esac
 		done
 	fi

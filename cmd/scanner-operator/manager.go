@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/scanner-operator/scanner-operator/internal/notify"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 	"github.com/scanner-operator/scanner-operator/internal/server/auth/frontproxy"
 	"github.com/scanner-operator/scanner-operator/internal/setup"
@@ -48,6 +49,7 @@ file in the data directory. The environment variable MEMORY_LIMIT is the memory 
 				return err
 			}
 			opts.DatabaseType, opts.DSN, opts.Registries = os.Getenv("DATABASE_TYPE"), os.Getenv("DSN"), os.Getenv(scanjob.RegistriesVariable)
+			opts.Notifications.Config = os.Getenv(notify.Variable)
 			if opts.Executable, err = os.Executable(); err != nil {
 				return fmt.Errorf("determine the path of this executable: %w", err)
 			}
@@ -99,6 +101,8 @@ file in the data directory. The environment variable MEMORY_LIMIT is the memory 
 		"Let users of the API and the UI create, change and delete exceptions if they have the permission in Kubernetes; the operator needs it, too")
 	flags.BoolVar(&opts.TrustExceptionAuthors, "trust-exception-authors", false,
 		"Record the annotation scanner.zoltankerezsi.xyz/author of exceptions as the author of decisions; only the admission policy exception-authors makes it reliable")
+	flags.StringVar(&opts.Notifications.CredentialsDir, "notification-credentials-dir", "/var/run/scanner-operator/notifications",
+		"Directory with a directory of files for each credential of notification rules; the environment variable NOTIFICATIONS states which namespaces may use them")
 	addPlainHTTPFlag(flags, &opts.PlainHTTPRegistries)
 	flags.StringVar(&opts.VEXCredentials, "vex-credentials-file", "", "Docker configuration file with credentials for the servers and registries of VEXSources")
 	addDatabaseSourceFlags(flags, &opts.VulnerabilityDatabase.URL, &opts.VulnerabilityDatabase.Sample)

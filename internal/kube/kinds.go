@@ -69,6 +69,14 @@ var (
 		GroupVersionKind: scannerv1alpha1.GroupVersion.WithKind("VulnerabilityPolicy"), Object: &scannerv1alpha1.VulnerabilityPolicy{},
 		AddToScheme: scannerv1alpha1.AddToScheme,
 	}
+	KindNotificationRule = Kind{
+		GroupVersionKind: scannerv1alpha1.GroupVersion.WithKind("NotificationRule"), Object: &scannerv1alpha1.NotificationRule{},
+		AddToScheme: scannerv1alpha1.AddToScheme,
+	}
+	KindClusterNotificationRule = Kind{
+		GroupVersionKind: scannerv1alpha1.GroupVersion.WithKind("ClusterNotificationRule"), Object: &scannerv1alpha1.ClusterNotificationRule{},
+		AddToScheme: scannerv1alpha1.AddToScheme,
+	}
 	KindPodSet = Kind{
 		GroupVersionKind: appv1alpha1.GroupVersion.WithKind("PodSet"), Object: &appv1alpha1.PodSet{}, AddToScheme: appv1alpha1.AddToScheme,
 		Event: store.EventPodSetChanged, Workload: true,
@@ -112,8 +120,8 @@ var (
 // Kinds lists all kinds.
 func Kinds() []Kind {
 	return []Kind{
-		KindScanner, KindClusterVulnerabilityException, KindVulnerabilityException, KindVEXSource, KindVulnerabilityPolicy, KindPodSet, KindMyCustomResource,
-		KindBellerophonSimple,
+		KindScanner, KindClusterVulnerabilityException, KindVulnerabilityException, KindVEXSource, KindVulnerabilityPolicy, KindNotificationRule,
+		KindClusterNotificationRule, KindPodSet, KindMyCustomResource, KindBellerophonSimple,
 		{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Pod"), Object: &corev1.Pod{}, Transform: trimPod},
 		{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Node"), Object: &corev1.Node{}, Transform: trimNode},
 		{GroupVersionKind: batchv1.SchemeGroupVersion.WithKind("Job"), Object: &batchv1.Job{}, Selector: scanJobs},

@@ -66,48 +66,62 @@ type Selector struct {
 // names finding names neither image nor workload. So what a policy says of findings and what it says of places is evaluated separately. An error
 // is an *Error.
 func Compile(expression string) (*Selector, error) {
+	first, second, scores, err := split(expression, environment, []string{variableFinding}, []string{variableImage, variableWorkload},
+		"a part of the expression is about the finding and about where it is: "+
+			"join what is about the finding and what is about image or workload with &&, or create a policy for each case")
+	if err != nil {
+		return nil, err
+	}
+	return &Selector{finding: first, place: second, scores: scores}, nil
+}
+
+// split compiles the conjuncts of an expression: those that name variables of the second list, and the others. Without any, the program is nil. mixed is
+// the error for a conjunct that names variables of both lists. An error is an *Error.
+func split(
+	expression string, environment func() (*cel.Env, error), ofFirst, ofSecond []string, mixed string,
+) (first, second cel.Program, scores bool, err error) {
 	if len(expression) > MaxExpression {
-		return nil, &Error{Message: fmt.Sprintf("the expression has %d bytes, the maximum is %d", len(expression), MaxExpression)}
+		return nil, nil, false, &Error{Message: fmt.Sprintf("the expression has %d bytes, the maximum is %d", len(expression), MaxExpression)}
 	}
 	if expression == "" {
-		return &Selector{}, nil
+		return nil, nil, false, nil
 	}
 	env, err := environment()
 	if err != nil {
-		return nil, &Error{Message: err.Error()}
+		return nil, nil, false, &Error{Message: err.Error()}
 	}
 	checked, issues := env.Compile(expression)
 	if found := issues.Errors(); len(found) > 0 {
-		first := found[0]
-		return nil, &Error{Line: first.Location.Line(), Column: first.Location.Column() + 1, Message: first.Message}
+		one := found[0]
+		return nil, nil, false, &Error{Line: one.Location.Line(), Column: one.Location.Column() + 1, Message: one.Message}
 	}
 	if !checked.OutputType().IsExactType(cel.BoolType) {
-		return nil, &Error{Message: fmt.Sprintf("the expression is of type %s, it has to be true or false", checked.OutputType())}
+		return nil, nil, false, &Error{Message: fmt.Sprintf("the expression is of type %s, it has to be true or false", checked.OutputType())}
 	}
 	native := checked.NativeRep()
-	var findings, places []ast.Expr
+	var firsts, seconds []ast.Expr
 	for _, part := range conjuncts(native.Expr()) {
 		names := namesIn(part)
-		aboutFinding, aboutPlace := names[variableFinding], names[variableImage] || names[variableWorkload]
+		named := func(name string) bool { return names[name] }
+		aboutFirst, aboutSecond := slices.ContainsFunc(ofFirst, named), slices.ContainsFunc(ofSecond, named)
 		switch {
-		case aboutFinding && aboutPlace:
+		case aboutFirst && aboutSecond:
 			at := native.SourceInfo().GetStartLocation(part.ID())
-			return nil, &Error{Line: at.Line(), Column: at.Column() + 1, Message: "a part of the expression is about the finding and about where it is: " +
-				"join what is about the finding and what is about image or workload with &&, or create a policy for each case"}
-		case aboutPlace:
-			places = append(places, part)
+			return nil, nil, false, &Error{Line: at.Line(), Column: at.Column() + 1, Message: mixed}
+		case aboutSecond:
+			seconds = append(seconds, part)
 		default:
-			findings = append(findings, part)
+			firsts = append(firsts, part)
 		}
 	}
-	s := &Selector{scores: usesScores(native.Expr())}
-	if s.finding, err = program(env, native, findings); err != nil {
-		return nil, &Error{Message: err.Error()}
+	scores = usesScores(native.Expr())
+	if first, err = program(env, native, firsts); err != nil {
+		return nil, nil, false, &Error{Message: err.Error()}
 	}
-	if s.place, err = program(env, native, places); err != nil {
-		return nil, &Error{Message: err.Error()}
+	if second, err = program(env, native, seconds); err != nil {
+		return nil, nil, false, &Error{Message: err.Error()}
 	}
-	return s, nil
+	return first, second, scores, nil
 }
 
 // conjuncts splits an expression at its outermost &&.

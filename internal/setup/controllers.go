@@ -34,7 +34,9 @@ const (
 	// ControllerExceptions applies VulnerabilityExceptions and ClusterVulnerabilityExceptions.
 	ControllerExceptions       = "exceptions"
 	ControllerMyCustomResource = "mycustomresource"
-	ControllerPodSet           = "podset"
+	// ControllerNotifications sends messages about changes.
+	ControllerNotifications = "notifications"
+	ControllerPodSet        = "podset"
 	// ControllerPolicies applies VulnerabilityPolicies.
 	ControllerPolicies = "policies"
 	// ControllerRollout follows Deployments and what rollouts bring.
@@ -50,7 +52,7 @@ const allControllers = "*"
 // ControllerNames returns the names of all controllers, sorted.
 func ControllerNames() []string {
 	return []string{
-		ControllerBellerophonSimple, ControllerExceptions, ControllerMyCustomResource, ControllerPodSet, ControllerPolicies, ControllerRollout, ControllerScanner,
+		ControllerBellerophonSimple, ControllerExceptions, ControllerMyCustomResource, ControllerNotifications, ControllerPodSet, ControllerPolicies, ControllerRollout, ControllerScanner,
 		ControllerVEXSources,
 	}
 }
@@ -86,6 +88,7 @@ func (o *Operator) addControllers(matcher *matching.Matcher, hub *feed.Hub, wake
 		ControllerBellerophonSimple: func() error { return o.addBellerophon(objects) },
 		ControllerExceptions:        func() error { return o.addExceptions(decisions, recount) },
 		ControllerMyCustomResource:  func() error { return o.addMyCustomResources(objects) },
+		ControllerNotifications:     o.addNotifications,
 		ControllerPodSet:            func() error { return o.addPodSets(objects) },
 		ControllerPolicies:          func() error { return o.addPolicies(redue) },
 		ControllerRollout:           func() error { return o.addRollouts(hub) },

@@ -17,6 +17,7 @@ import (
 
 	"github.com/scanner-operator/scanner-operator/internal/controller/scanner"
 	"github.com/scanner-operator/scanner-operator/internal/matching"
+	"github.com/scanner-operator/scanner-operator/internal/notify"
 	"github.com/scanner-operator/scanner-operator/internal/registries"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 	"github.com/scanner-operator/scanner-operator/internal/server"
@@ -146,8 +147,10 @@ type Options struct {
 	PlainHTTPRegistries []string
 	// Registries is the text of a registries.Config, which scans get as it is; it may be empty.
 	Registries string
-	TLS        TLS
-	SignIn     SignIn
+	// Notifications says how messages about changes are sent.
+	Notifications Notifications
+	TLS           TLS
+	SignIn        SignIn
 	// ScanImage is the image of scan Jobs, APIURL this operator as scan pods reach it. CatalogJob needs both.
 	ScanImage string
 	APIURL    string
@@ -208,6 +211,9 @@ func (o *Options) validate() error {
 	}
 	if _, err := registries.Parse(o.Registries); err != nil {
 		return fmt.Errorf("the environment variable %s: %w", scanjob.RegistriesVariable, err)
+	}
+	if _, err := notify.ParseConfig(o.Notifications.Config); err != nil {
+		return fmt.Errorf("the environment variable %s: %w", notify.Variable, err)
 	}
 	if problems := validation.IsDNS1123Subdomain(o.ScanServiceAccount); o.ScanServiceAccount != "" && len(problems) > 0 {
 		return fmt.Errorf("--scan-service-account=%s: %s", o.ScanServiceAccount, strings.Join(problems, "; "))

@@ -56,6 +56,7 @@ type Store interface {
 	DecisionCounter
 	VEXDocuments
 	Policies
+	Notifications
 
 	Close() error
 }

@@ -46,7 +46,8 @@ func TestNames(t *testing.T) {
 		"Service":        {"scanner-controller-manager-api-service", "scanner-controller-manager-metrics-service"},
 		"ServiceAccount": {"scanner-controller-manager"},
 		"CustomResourceDefinition": {
-			"clustervulnerabilityexceptions.scanner.zoltankerezsi.xyz", "mycustomresources.poc.test.domain", "podsets.app.example.com",
+			"clusternotificationrules.scanner.zoltankerezsi.xyz", "clustervulnerabilityexceptions.scanner.zoltankerezsi.xyz", "mycustomresources.poc.test.domain",
+			"notificationrules.scanner.zoltankerezsi.xyz", "podsets.app.example.com",
 			"scanners.scanner.zoltankerezsi.xyz", "sheroes.stable.simple-bellerophon.io", "vexsources.scanner.zoltankerezsi.xyz",
 			"vulnerabilityexceptions.scanner.zoltankerezsi.xyz", "vulnerabilitypolicies.scanner.zoltankerezsi.xyz",
 		},

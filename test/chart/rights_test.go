@@ -10,6 +10,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	sigsyaml "sigs.k8s.io/yaml"
 
+	"github.com/scanner-operator/scanner-operator/internal/notify"
 	"github.com/scanner-operator/scanner-operator/internal/setup"
 )
 
@@ -100,6 +101,38 @@ func TestConfigMapsOfVEXSources(t *testing.T) {
 			t.Errorf("%s: %d rules about ConfigMaps, want %d", name, found, c.want)
 		}
 	}
+}
+
+// TestCredentialsOfNotifications: each Secret is mounted as a directory, which the operator needs no permission for, and the operator learns who may use it.
+func TestCredentialsOfNotifications(t *testing.T) {
+	r := render(t, `notifications: {allowedNetworks: [10.0.0.0/8], credentials: [{name: shop-chat, secretName: chat, namespaces: [shop]}, {name: mail, secretName: smtp}]}`)
+	pod := r.Deployment.Spec.Template.Spec
+	mounted := map[string]string{}
+	for _, volume := range pod.Volumes {
+		if volume.Secret == nil {
+			continue
+		}
+		for _, mount := range pod.Containers[0].VolumeMounts {
+			if mount.Name == volume.Name && mount.ReadOnly {
+				mounted[mount.MountPath] = volume.Secret.SecretName
+			}
+		}
+	}
+	want := map[string]string{"/var/run/scanner-operator/notifications/shop-chat": "chat", "/var/run/scanner-operator/notifications/mail": "smtp"}
+	if diff := cmp.Diff(want, mounted); diff != "" {
+		t.Errorf("mounts (-want +got):\n%s", diff)
+	}
+	for _, variable := range pod.Containers[0].Env {
+		if variable.Name != notify.Variable {
+			continue
+		}
+		config, err := notify.ParseConfig(variable.Value)
+		if err != nil || len(config.Credentials) != 2 || !slices.Equal(config.Credentials[0].Namespaces, []string{"shop"}) || len(config.AllowedNetworks) != 1 {
+			t.Errorf("the operator reads %+v, %v", config, err)
+		}
+		return
+	}
+	t.Errorf("the environment has no %s", notify.Variable)
 }
 
 // TestRolesMatchMarkers compares the chart with the role that is generated from the controllers.

@@ -24,7 +24,8 @@ var (
 func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&ClusterVulnerabilityException{}, &ClusterVulnerabilityExceptionList{}, &VulnerabilityPolicy{}, &VulnerabilityPolicyList{},
-		&VEXSource{}, &VEXSourceList{}, &VulnerabilityException{}, &VulnerabilityExceptionList{})
+		&VEXSource{}, &VEXSourceList{}, &VulnerabilityException{}, &VulnerabilityExceptionList{},
+		&NotificationRule{}, &NotificationRuleList{}, &ClusterNotificationRule{}, &ClusterNotificationRuleList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

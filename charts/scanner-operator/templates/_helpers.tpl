@@ -98,6 +98,21 @@ operator
 {{- end -}}
 {{- end -}}
 
+{{/* Which credentials notification rules can use, and where they may send without one, as internal/notify reads it; empty for nothing. */}}
+{{- define "scanner-operator.notifications" -}}
+{{- $config := dict -}}
+{{- with .Values.notifications.allowedNetworks -}}
+{{- $_ := set $config "allowedNetworks" . -}}
+{{- end -}}
+{{- range .Values.notifications.credentials -}}
+{{- $entry := dict "name" .name "namespaces" (default list .namespaces) -}}
+{{- $_ := set $config "credentials" (append (default list $config.credentials) $entry) -}}
+{{- end -}}
+{{- if $config -}}
+{{- toJson $config -}}
+{{- end -}}
+{{- end -}}
+
 {{/* Rejects values that must not be combined. */}}
 {{- define "scanner-operator.check" -}}
 {{- if and (eq .Values.database.type "sqlite") (gt (int .Values.replicaCount) 1) -}}

@@ -1,0 +1,278 @@
+package notify
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/policy"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/truncate"
+)
+
+// batch collects what a rule selects of some events.
+type batch struct {
+	rule   *Rule
+	groups map[string]*groupBatch
+	// placed are the groups of images that were seen.
+	placed map[model.ImageKey][]placement
+	// turn counts the changes that were added.
+	turn int
+	// failures counts what the expression could not be evaluated for; failure tells of the first.
+	failures int
+	failure  string
+}
+
+// groupBatch is a message that is made, and the images whose workloads it has.
+type groupBatch struct {
+	message Message
+	images  map[model.ImageKey]bool
+	// finding is what the change that is being added says here, if turn is that of the batch.
+	finding Finding
+	turn    int
+}
+
+// placement is a group with the workloads of an image in it, by name.
+type placement struct {
+	group     *groupBatch
+	workloads []string
+}
+
+func newBatch(rule *Rule) *batch {
+	return &batch{rule: rule, groups: map[string]*groupBatch{}, placed: map[model.ImageKey][]placement{}}
+}
+
+// group returns the group with an ID.
+func (b *batch) group(id, label string) *groupBatch {
+	g := b.groups[id]
+	if g == nil {
+		g = &groupBatch{message: Message{Rule: b.rule.String(), Group: label}, images: map[model.ImageKey]bool{}}
+		b.groups[id] = g
+	}
+	return g
+}
+
+// note notes that the expression could not be evaluated.
+func (b *batch) note(err error) {
+	if b.failures++; b.failures == 1 {
+		b.failure = truncate.Ellipsis(err.Error(), maxText)
+	}
+}
+
+// selects reports whether the rule selects a change, wherever it is.
+func (b *batch) selects(change *policy.Change, severity *model.Severity, finding *policy.ChangedFinding) bool {
+	if severity != nil {
+		if *severity < b.rule.minSeverity {
+			return false
+		}
+		change.Severity = severity.String()
+	}
+	selected, err := b.rule.selector.Change(change, finding)
+	if err != nil {
+		b.note(err)
+	}
+	return selected
+}
+
+// place reports whether the rule selects a place.
+func (b *batch) place(image *policy.Image, w *store.Workload) bool {
+	selected, err := b.rule.selector.Place(image, &policy.Workload{Namespace: w.Namespace, Kind: w.Kind, Name: w.Name, Owner: w.Owner})
+	if err != nil {
+		b.note(err)
+	}
+	return selected
+}
+
+// placements returns the groups of what runs an image, as far as the rule sees and selects it.
+func (b *batch) placements(running *store.RunningImage) []placement {
+	if known, found := b.placed[running.ImageKey]; found {
+		return known
+	}
+	image := imageFacts(running.ImageKey)
+	byGroup := map[*groupBatch][]string{}
+	var order []*groupBatch
+	for i := range running.Workloads {
+		w := &running.Workloads[i]
+		if !b.rule.sees(w.Namespace) || !b.place(image, w) {
+			continue
+		}
+		g := b.group(b.rule.group(w))
+		if byGroup[g] == nil {
+			order = append(order, g)
+		}
+		byGroup[g] = append(byGroup[g], w.Namespace+"/"+w.Kind+"/"+w.Name)
+	}
+	all := make([]placement, 0, len(order))
+	for _, g := range order {
+		all = append(all, placement{g, byGroup[g]})
+	}
+	b.placed[running.ImageKey] = all
+	return all
+}
+
+func imageFacts(key model.ImageKey) *policy.Image {
+	return &policy.Image{ID: key.ImageID, Repository: model.RepositoryOf(key.ImageID)}
+}
+
+// kindsOf are the kinds that a change of a finding is of.
+func kindsOf(c *store.Change) []Kind {
+	switch c.Kind {
+	case store.ChangeOpened:
+		return []Kind{FindingOpened}
+	case store.ChangeClosed:
+		return []Kind{FindingClosed}
+	case store.ChangeChanged:
+	default:
+		return nil
+	}
+	var kinds []Kind
+	for _, reason := range c.Reasons {
+		switch reason {
+		case store.ReasonKEV:
+			if c.After != nil && c.After.KEV {
+				kinds = append(kinds, KEVAdded)
+			}
+		case store.ReasonEPSS:
+			if c.After != nil && c.After.EPSS >= store.EPSSThreshold {
+				kinds = append(kinds, EPSSCrossed)
+			}
+		case store.ReasonSeverity, store.ReasonFix:
+			if !slices.Contains(kinds, FindingChanged) {
+				kinds = append(kinds, FindingChanged)
+			}
+		default:
+		}
+	}
+	return kinds
+}
+
+// addChange adds a change by a database build.
+func (b *batch) addChange(c *store.PlacedChange) {
+	side := c.After
+	if side == nil {
+		side = c.Before
+	}
+	// Places first: a rule of a namespace evaluates nothing for the findings of others.
+	concerned := func(running *store.RunningImage) bool { return len(b.placements(running)) > 0 }
+	if side == nil || !slices.ContainsFunc(c.Running, concerned) {
+		return
+	}
+	facts := &policy.ChangedFinding{
+		ID: c.VulnerabilityID, Severity: side.Severity.String(), KEV: side.KEV, EPSS: side.EPSS, Fixable: len(side.FixVersions) > 0, FixState: string(side.FixState),
+		Package: policy.Package{Type: c.Package.Type, Name: c.Package.Name, Version: c.Package.Version, Distro: c.Package.Distro},
+	}
+	for _, kind := range kindsOf(&c.Change) {
+		if !b.selects(&policy.Change{Kind: string(kind)}, &side.Severity, facts) {
+			continue
+		}
+		finding := Finding{
+			Kind: kind, VulnerabilityID: truncate.Ellipsis(c.VulnerabilityID, maxText), Severity: side.Severity, KEV: side.KEV, EPSS: side.EPSS,
+			Package: truncate.Ellipsis(c.Package.Name, maxText), Version: truncate.Ellipsis(c.Package.Version, maxText),
+		}
+		if len(side.FixVersions) > 0 {
+			finding.FixedIn = truncate.Ellipsis(side.FixVersions[0], maxText)
+		}
+		b.addPlaced(finding, c)
+	}
+}
+
+// addPlaced adds a selected change to each group that it concerns, once.
+func (b *batch) addPlaced(finding Finding, c *store.PlacedChange) {
+	var touched []*groupBatch
+	b.turn++
+	for _, running := range c.Running {
+		for _, p := range b.placements(running) {
+			g := p.group
+			if g.turn != b.turn {
+				touched = append(touched, g)
+				g.turn, g.finding = b.turn, finding
+				g.finding.Image = running.ImageID
+			}
+			g.finding.Images++
+			if !g.images[running.ImageKey] {
+				g.images[running.ImageKey] = true
+				g.message.addWorkloads(p.workloads)
+			}
+		}
+	}
+	for _, g := range touched {
+		g.message.addFinding(g.finding, c.At)
+	}
+}
+
+// addRunning adds a change that is about all findings of an image, or about an image without any.
+func (b *batch) addRunning(kind Kind, at time.Time, findings *model.SeverityCounts, running *store.RunningImage, text string) {
+	var severity *model.Severity
+	var counts model.SeverityCounts
+	if findings != nil {
+		counts = *findings
+		severity = new(worstOf(counts))
+	}
+	if running == nil || !b.selects(&policy.Change{Kind: string(kind)}, severity, &policy.ChangedFinding{}) {
+		return
+	}
+	for _, p := range b.placements(running) {
+		p.group.message.addOther(Other{kind, text}, counts, at)
+		p.group.message.addWorkloads(p.workloads)
+	}
+}
+
+// addRollout adds a rollout that was evaluated.
+func (b *batch) addRollout(e *store.Event) error {
+	var data store.RolloutEvaluatedEvent
+	if err := json.Unmarshal(e.Data, &data); err != nil {
+		return fmt.Errorf("read event %d: %w", e.Sequence, err)
+	}
+	if data.Opened == nil || data.Closed == nil || !b.rule.sees(data.Workload.Namespace) {
+		return nil
+	}
+	if !b.selects(&policy.Change{Kind: string(RolloutEvaluated)}, new(worstOf(*data.Opened)), &policy.ChangedFinding{}) {
+		return nil
+	}
+	w := &data.Workload
+	if !b.place(imageFacts(model.ImageKey{ImageID: data.To.ImageID}), w) {
+		return nil
+	}
+	g := b.group(b.rule.group(w))
+	text := fmt.Sprintf("rollout of %s %s/%s, container %s: opens %d findings (%d Critical, %d High), closes %d",
+		w.Kind, w.Namespace, w.Name, data.Container, data.Opened.Total(), data.Opened.Critical, data.Opened.High, data.Closed.Total())
+	g.message.addOther(Other{RolloutEvaluated, text}, *data.Opened, e.At)
+	g.message.addWorkloads([]string{w.Namespace + "/" + w.Kind + "/" + w.Name})
+	return nil
+}
+
+// addCluster adds a change that is about no workload, in a namespace or in the cluster.
+func (b *batch) addCluster(kind Kind, at time.Time, namespace, text string) {
+	if !b.rule.sees(namespace) || !b.selects(&policy.Change{Kind: string(kind)}, nil, &policy.ChangedFinding{}) {
+		return
+	}
+	w := &store.Workload{Namespace: namespace}
+	if !b.place(&policy.Image{}, w) {
+		return
+	}
+	id, label := "", ""
+	if b.rule.By == ByNamespace || b.rule.By == ByWorkload {
+		id, label = namespace, namespace
+	}
+	b.group(id, label).message.addOther(Other{kind, text}, model.SeverityCounts{}, at)
+}
+
+// selected are the IDs of the groups with a change, the worst first.
+func (b *batch) selected() []string {
+	ids := slices.Collect(maps.Keys(b.groups))
+	ids = slices.DeleteFunc(ids, func(id string) bool { return len(b.groups[id].message.Counts) == 0 })
+	slices.SortFunc(ids, func(x, y string) int {
+		a, c := &b.groups[x].message, &b.groups[y].message
+		if order := int(c.Severity()) - int(a.Severity()); order != 0 {
+			return order
+		}
+		if x < y {
+			return -1
+		}
+		return 1
+	})
+	return ids
+}

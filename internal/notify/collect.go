@@ -1,0 +1,338 @@
+package notify
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/truncate"
+)
+
+const (
+	// eventPage and changePage are how many events and changes are read at a time.
+	eventPage  = 500
+	changePage = 500
+	// maxPending is how many messages wait for a sink before further changes are combined.
+	maxPending = 100
+	// maxConflicts is how often the messages of a rule are made again because one of them is being sent.
+	maxConflicts = 5
+	// combined is the ID of the group of all changes beyond the messages of an hour. No other group has it.
+	combined = "\x00combined"
+)
+
+// collect moves all rules on by a page of events. It reports whether there are more.
+func (e *Engine) collect(ctx context.Context) (more bool, err error) {
+	e.mu.Lock()
+	rules := maps.Clone(e.rules)
+	e.mu.Unlock()
+	if len(rules) == 0 {
+		return false, nil
+	}
+	cursors, err := e.Store.NotificationCursors(ctx)
+	if err != nil {
+		return false, err
+	}
+	log, err := e.Store.EventLog(ctx)
+	if err != nil {
+		return false, err
+	}
+	// Rules are at the same position almost always, and are moved together.
+	at := map[int64][]store.NotificationCursor{}
+	for _, cursor := range cursors {
+		if rules[cursor.Rule] != nil && cursor.Sequence != log.Last {
+			at[cursor.Sequence] = append(at[cursor.Sequence], cursor)
+		}
+	}
+	for _, sequence := range slices.Sorted(maps.Keys(at)) {
+		further, err := e.advance(ctx, sequence, at[sequence], rules, log)
+		if err != nil {
+			return false, err
+		}
+		more = more || further
+	}
+	return more, nil
+}
+
+// advance moves rules at one position on by a page of events.
+func (e *Engine) advance(ctx context.Context, from int64, cursors []store.NotificationCursor, rules map[string]*Rule, log store.EventLog) (bool, error) {
+	names := make([]string, len(cursors))
+	for i := range cursors {
+		names[i] = cursors[i].Rule
+	}
+	switch {
+	case from > log.Last:
+		// The database lost events, and maybe the position before them.
+		return true, e.Store.SkipNotifications(ctx, names, from, log.Last)
+	case from < log.Floor:
+		e.Log.Info("Events were removed before notification rules had read them; increase --event-retention", "rules", len(names), "events", log.Floor-from)
+		e.Observer.Skipped(log.Floor - from)
+		return true, e.Store.SkipNotifications(ctx, names, from, log.Floor)
+	}
+	events, err := e.Store.EventsSince(ctx, store.AllNamespaces(), from, eventPage)
+	if err != nil || len(events) == 0 {
+		return false, err
+	}
+	to := events[len(events)-1].Sequence
+	batches := make([]*batch, len(cursors))
+	for i := range cursors {
+		batches[i] = newBatch(rules[cursors[i].Rule])
+	}
+	for i := range events {
+		if err := e.addEvent(ctx, batches, &events[i]); err != nil {
+			return false, err
+		}
+	}
+	var without []string
+	for i, b := range batches {
+		e.noteFailures(b)
+		if len(b.selected()) == 0 {
+			without = append(without, names[i])
+		} else if err := e.queue(ctx, cursors[i], to, b); err != nil {
+			return false, err
+		}
+	}
+	if err := e.Store.SkipNotifications(ctx, without, from, to); err != nil {
+		return false, err
+	}
+	e.nudge()
+	return len(events) == eventPage, nil
+}
+
+// noteFailures keeps what the expression of a rule could not be evaluated for, for its status.
+func (e *Engine) noteFailures(b *batch) {
+	if b.failures == 0 {
+		return
+	}
+	e.mu.Lock()
+	e.failures[b.rule.UID] = fmt.Sprintf("when: failed for %d changes or workloads of the last events, which are not reported; the first: %s", b.failures, b.failure)
+	e.mu.Unlock()
+	e.Changed()
+}
+
+// addEvent adds what an event says to batches.
+func (e *Engine) addEvent(ctx context.Context, batches []*batch, event *store.Event) error {
+	switch event.Kind {
+	case store.EventDatabaseUpdated:
+		return e.addDatabase(ctx, batches, event)
+	case store.EventRolloutEvaluated:
+		for _, b := range batches {
+			if err := b.addRollout(event); err != nil {
+				return err
+			}
+		}
+	case store.EventFindingOverdue:
+		return e.addOverdue(ctx, batches, event)
+	case store.EventImageFailed:
+		return e.addFailed(ctx, batches, event)
+	case store.EventDecisionExpired:
+		var data store.DecisionEvent
+		if err := json.Unmarshal(event.Data, &data); err != nil {
+			return fmt.Errorf("read event %d: %w", event.Sequence, err)
+		}
+		namespace, text := "", fmt.Sprintf("%d further exceptions expired", data.Omitted)
+		if data.Object != nil {
+			namespace = data.Object.Namespace
+			text = fmt.Sprintf("%s %s expired: %d findings count again", data.Object.Kind, data.Object.Name, data.Findings)
+		}
+		for _, b := range batches {
+			b.addCluster(ExceptionExpired, event.At, namespace, text)
+		}
+	default:
+		// The other events are about single steps, or are contained in these.
+	}
+	return nil
+}
+
+// addDatabase adds the changes of a database build.
+func (e *Engine) addDatabase(ctx context.Context, batches []*batch, event *store.Event) error {
+	var data store.DatabaseEvent
+	if err := json.Unmarshal(event.Data, &data); err != nil {
+		return fmt.Errorf("read event %d: %w", event.Sequence, err)
+	}
+	text := fmt.Sprintf("the vulnerability database of %s is in use: it opens %d findings, closes %d and changes %d in %d images",
+		data.Built.UTC().Format(time.DateTime), data.Changes.Opened, data.Changes.Closed, data.Changes.Changed, data.Changes.Images)
+	for _, b := range batches {
+		b.addCluster(DatabaseUpdated, event.At, "", text)
+	}
+	for token := ""; ; {
+		page, err := e.Store.PlacedChanges(ctx, data.ID, event.At, store.Page{Token: token, Size: changePage})
+		if err != nil {
+			return err
+		}
+		for i := range page.Changes {
+			for _, b := range batches {
+				b.addChange(&page.Changes[i])
+			}
+		}
+		if token = page.NextToken; token == "" {
+			return nil
+		}
+	}
+}
+
+// addOverdue adds findings of an image whose dates passed. Which images such events name follows from all namespaces, so rules of a namespace do not get
+// them.
+func (e *Engine) addOverdue(ctx context.Context, batches []*batch, event *store.Event) error {
+	var data store.OverdueEvent
+	if err := json.Unmarshal(event.Data, &data); err != nil {
+		return fmt.Errorf("read event %d: %w", event.Sequence, err)
+	}
+	ofCluster := slices.DeleteFunc(slices.Clone(batches), func(b *batch) bool { return b.rule.Namespace != "" })
+	if len(ofCluster) == 0 {
+		return nil
+	}
+	if data.Omitted > 0 {
+		for _, b := range ofCluster {
+			b.addCluster(FindingOverdue, event.At, "", fmt.Sprintf("findings in %d further images are overdue", data.Omitted))
+		}
+		return nil
+	}
+	running, err := e.runningImage(ctx, event)
+	if err != nil {
+		return err
+	}
+	text := fmt.Sprintf("%d findings are overdue in %s", data.Findings.Total(), event.ImageID)
+	for _, b := range ofCluster {
+		b.addRunning(FindingOverdue, event.At, &data.Findings, running, text)
+	}
+	return nil
+}
+
+// addFailed adds a failed attempt at an image. Messages of failures can name other namespaces, so only the reason is told.
+func (e *Engine) addFailed(ctx context.Context, batches []*batch, event *store.Event) error {
+	var data struct {
+		Reason model.Reason `json:"reason"`
+	}
+	if err := json.Unmarshal(event.Data, &data); err != nil {
+		return fmt.Errorf("read event %d: %w", event.Sequence, err)
+	}
+	running, err := e.runningImage(ctx, event)
+	if err != nil {
+		return err
+	}
+	text := fmt.Sprintf("%s: %s", event.ImageID, data.Reason)
+	for _, b := range batches {
+		b.addRunning(ScanFailed, event.At, nil, running, text)
+	}
+	return nil
+}
+
+func (e *Engine) runningImage(ctx context.Context, event *store.Event) (*store.RunningImage, error) {
+	platform, err := model.ParsePlatform(event.Platform)
+	if err != nil {
+		return nil, fmt.Errorf("read event %d: %w", event.Sequence, err)
+	}
+	return e.Store.RunningImage(ctx, model.ImageKey{ImageID: event.ImageID, Platform: platform})
+}
+
+// queue keeps the messages of a batch and moves the rule, in one transaction.
+func (e *Engine) queue(ctx context.Context, from store.NotificationCursor, to int64, b *batch) error {
+	for range maxConflicts {
+		done, err := e.tryQueue(ctx, from, to, b)
+		if err != nil || done {
+			return err
+		}
+	}
+	return fmt.Errorf("the messages of rule %s were changed by another process %d times", b.rule, maxConflicts)
+}
+
+func (e *Engine) tryQueue(ctx context.Context, from store.NotificationCursor, to int64, b *batch) (bool, error) {
+	now := e.Clock.Now()
+	next := store.NotificationCursor{Rule: from.Rule, Sequence: to, Hour: from.Hour, Begun: from.Begun}
+	if hour := now.Truncate(time.Hour); !hour.Equal(next.Hour) {
+		next.Hour, next.Begun = hour, 0
+	}
+	open, full, err := e.collecting(ctx, b.rule, now)
+	if err != nil {
+		return false, err
+	}
+	changed := map[*store.NotificationMessage]*Message{}
+	var order []*store.NotificationMessage
+	for _, id := range b.selected() {
+		said := &b.groups[id].message
+		group, ready, content := digest(id), now.Add(b.rule.Window), *said
+		if len(open[group]) == 0 && (full || next.Begun >= b.rule.MessagesPerHour) {
+			group, ready = digest(combined), next.Hour.Add(time.Hour)
+			content.Group, content.Combined = "", true
+		} else if len(open[group]) == 0 {
+			next.Begun++
+		}
+		if open[group] == nil {
+			open[group] = map[string]*store.NotificationMessage{}
+		}
+		for _, sink := range b.rule.sinkNames() {
+			m := open[group][sink]
+			if m == nil {
+				m = &store.NotificationMessage{
+					Rule: b.rule.UID, Sink: sink, Group: group, Key: digest(b.rule.UID, fmt.Sprint(from.Sequence), group), ReadyAt: ready,
+				}
+				open[group][sink] = m
+			}
+			if changed[m] == nil {
+				if changed[m], err = existing(m); err != nil {
+					return false, err
+				}
+				order = append(order, m)
+			}
+			changed[m].Rule, changed[m].Group, changed[m].Combined = content.Rule, content.Group, content.Combined
+			changed[m].merge(&content)
+		}
+	}
+	messages := make([]store.NotificationMessage, len(order))
+	for i, m := range order {
+		if e.Link != nil {
+			changed[m].Link = e.Link(changed[m])
+		}
+		if m.Content, err = changed[m].encode(); err != nil {
+			return false, err
+		}
+		messages[i] = *m
+	}
+	return e.Store.QueueNotifications(ctx, from, next, messages)
+}
+
+// existing is the content of a message that more is added to.
+func existing(m *store.NotificationMessage) (*Message, error) {
+	if m.ID == 0 {
+		return &Message{}, nil
+	}
+	return decode(m.Content)
+}
+
+// collecting returns the messages that more can be added to, by group and sink, and whether too many wait.
+func (e *Engine) collecting(ctx context.Context, rule *Rule, now time.Time) (map[string]map[string]*store.NotificationMessage, bool, error) {
+	messages, err := e.Store.CollectingNotifications(ctx, rule.UID, now)
+	if err != nil {
+		return nil, false, err
+	}
+	open := map[string]map[string]*store.NotificationMessage{}
+	for i := range messages {
+		m := &messages[i]
+		if open[m.Group] == nil {
+			open[m.Group] = map[string]*store.NotificationMessage{}
+		}
+		open[m.Group][m.Sink] = m
+	}
+	queues, err := e.Store.NotificationQueues(ctx)
+	full := slices.ContainsFunc(queues, func(q store.NotificationQueue) bool { return q.Rule == rule.UID && q.Pending >= maxPending })
+	return open, full, err
+}
+
+// digest is a short text for some texts.
+func digest(texts ...string) string {
+	hash := sha256.New()
+	for _, text := range texts {
+		fmt.Fprintf(hash, "%d:%s", len(text), text)
+	}
+	return hex.EncodeToString(hash.Sum(nil)[:16])
+}
+
+// problemText bounds an error for a status.
+func problemText(err error) string { return truncate.Ellipsis(err.Error(), 2*maxText) }

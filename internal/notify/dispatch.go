@@ -1,0 +1,146 @@
+package notify
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+// Sender sends messages to sinks.
+type Sender interface {
+	// Send sends a message once. An error that is ErrRefused says that the same message will not be accepted later either.
+	Send(ctx context.Context, sink *Sink, key string, message *Message) error
+}
+
+// ErrRefused says that a receiver does not accept a message, whenever it is sent.
+var ErrRefused = errors.New("the receiver refuses the message")
+
+// dispatch begins to send what is ready, at most one message of each sink at a time.
+func (e *Engine) dispatch(ctx context.Context) error {
+	queues, err := e.Store.NotificationQueues(ctx)
+	if err != nil {
+		return err
+	}
+	now := e.Clock.Now()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.rules == nil {
+		return nil
+	}
+	e.remember(queues, now)
+	// The one that waits longest is first.
+	slices.SortStableFunc(queues, func(a, b store.NotificationQueue) int { return a.NextReady.Compare(b.NextReady) })
+	for i := range queues {
+		q := &queues[i]
+		rule := e.rules[q.Rule]
+		if rule == nil || q.Pending == 0 || q.NextReady.After(now) {
+			continue
+		}
+		sink := slices.IndexFunc(rule.Sinks, func(s Sink) bool { return s.Name == q.Sink })
+		name := laneName{q.Rule, q.Sink}
+		l := e.lanes[name]
+		if l == nil {
+			l = &lane{}
+			e.lanes[name] = l
+		}
+		if sink < 0 || l.busy || now.Before(l.retryAt) || e.occupied() >= maxSending || e.sending[rule.Namespace] >= maxSendingPerNamespace {
+			continue
+		}
+		l.busy = true
+		e.sending[rule.Namespace]++
+		e.running.Go(func() { e.send(ctx, rule, &rule.Sinks[sink], l) })
+	}
+	return nil
+}
+
+// occupied is the number of messages that are being sent.
+func (e *Engine) occupied() int {
+	n := 0
+	for _, one := range e.sending {
+		n += one
+	}
+	return n
+}
+
+// remember keeps the queues for States.
+func (e *Engine) remember(queues []store.NotificationQueue, now time.Time) {
+	known := make(map[laneName]store.NotificationQueue, len(queues))
+	pending, since := 0, time.Time{}
+	for _, q := range queues {
+		known[laneName{q.Rule, q.Sink}] = q
+		pending += q.Pending
+		if q.Pending > 0 && !q.NextReady.After(now) && (since.IsZero() || q.NextReady.Before(since)) {
+			since = q.NextReady
+		}
+	}
+	e.Observer.Pending(pending, since)
+	if !maps.Equal(known, e.queues) {
+		e.queues = known
+		e.Changed()
+	}
+}
+
+// send sends the first message of a sink that is ready.
+func (e *Engine) send(ctx context.Context, rule *Rule, sink *Sink, l *lane) {
+	problem, result, err := e.attempt(ctx, rule, sink)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	l.busy = false
+	if e.sending[rule.Namespace]--; e.sending[rule.Namespace] == 0 {
+		delete(e.sending, rule.Namespace)
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		e.Log.Error(err, "Failed to read or end a message", "rule", rule.String(), "sink", sink.Name)
+		l.retryAt = e.Clock.Now().Add(retryFirst)
+		return
+	}
+	if result == "" {
+		return
+	}
+	e.Observer.Sent(string(sink.Type), result)
+	l.problem = ""
+	if problem != nil {
+		l.problem = problemText(problem)
+		e.Log.Info("Notification was not delivered", "rule", rule.String(), "sink", sink.Name, "result", result, "problem", l.problem)
+	}
+	if result == Failed {
+		l.retryAt = e.Clock.Now().Add(min(retryMost, retryFirst<<min(l.failures, 20)))
+		l.failures++
+	} else {
+		l.failures, l.retryAt = 0, time.Time{}
+		e.nudge()
+	}
+	e.Changed()
+}
+
+// attempt sends one message. problem says why the sink did not accept it; result is "" if there was nothing to send.
+func (e *Engine) attempt(ctx context.Context, rule *Rule, sink *Sink) (problem error, result string, err error) {
+	message, err := e.Store.SealNotification(ctx, rule.UID, sink.Name, e.Clock.Now())
+	if err != nil || message == nil {
+		return nil, "", err
+	}
+	content, err := decode(message.Content)
+	if err != nil {
+		// No later attempt could read it.
+		return err, Dropped, e.Store.EndNotification(ctx, message, time.Time{})
+	}
+	limited, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+	problem = e.Sender.Send(limited, sink, message.Key, content)
+	now := e.Clock.Now()
+	switch {
+	case problem == nil:
+		return nil, Delivered, e.Store.EndNotification(ctx, message, now)
+	case errors.Is(problem, ErrRefused) || now.Sub(message.ReadyAt) >= giveUp:
+		return problem, Dropped, e.Store.EndNotification(ctx, message, time.Time{})
+	default:
+		return problem, Failed, nil
+	}
+}

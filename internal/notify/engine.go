@@ -1,0 +1,218 @@
+package notify
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/utils/clock"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+const (
+	// poll is how often the event log and the queues are looked at when nothing tells of a change.
+	poll = time.Second
+	// rest is the shortest time between two readings of the event log: what happens meanwhile is read together.
+	rest = time.Second
+	// retryFirst and retryMost are the first and the longest pause before a message is sent again.
+	retryFirst = 5 * time.Second
+	retryMost  = 10 * time.Minute
+	// giveUp is how long a message is tried after it is ready.
+	giveUp = 24 * time.Hour
+	// maxSending and maxSendingPerNamespace bound the messages that are sent at the same time.
+	maxSending             = 32
+	maxSendingPerNamespace = 4
+	// sendTimeout bounds one attempt.
+	sendTimeout = 15 * time.Second
+)
+
+// Store is what the engine needs of the store.
+type Store interface {
+	store.Notifications
+	EventsSince(ctx context.Context, in store.Namespaces, since int64, limit int) ([]store.Event, error)
+	EventLog(ctx context.Context) (store.EventLog, error)
+	Changed() <-chan struct{}
+}
+
+// Observer counts attempts; the metrics implement it.
+type Observer interface {
+	// Sent says that a sink of a type accepted a message, or that a message is "failed", and is sent again, or "dropped".
+	Sent(sink, result string)
+	// Pending says how many messages wait, and since when the first of them is due, zero without one.
+	Pending(messages int, since time.Time)
+	// Skipped says that events were removed before rules had read them.
+	Skipped(events int64)
+}
+
+// The results of attempts.
+const (
+	Delivered = "delivered"
+	Failed    = "failed"
+	Dropped   = "dropped"
+)
+
+// EngineConfig says what an Engine works with.
+type EngineConfig struct {
+	Store  Store
+	Sender Sender
+	Clock  clock.PassiveClock
+	// Link returns where the UI shows more about a message; nil for nowhere.
+	Link     func(*Message) string
+	Observer Observer
+	Log      logr.Logger
+	// Changed is called when a state of States may be another one; it must return at once.
+	Changed func()
+}
+
+// Engine collects and sends the messages of rules. One process at a time runs it. NewEngine makes one.
+type Engine struct {
+	EngineConfig
+	wake chan struct{}
+
+	mu sync.Mutex
+	// rules are those in effect, by UID; nil before SetRules.
+	rules map[string]*Rule
+	lanes map[laneName]*lane
+	// failures are what expressions could not be evaluated for.
+	failures map[string]string
+	queues   map[laneName]store.NotificationQueue
+	// sending counts the messages that are being sent, by namespace.
+	sending map[string]int
+	running sync.WaitGroup
+}
+
+// laneName names a sink of a rule.
+type laneName struct{ rule, sink string }
+
+// lane is what is known of a sink besides its queue. Its messages are sent one after the other.
+type lane struct {
+	busy     bool
+	failures int
+	retryAt  time.Time
+	problem  string
+}
+
+// NewEngine returns an engine without rules.
+func NewEngine(config EngineConfig) *Engine {
+	return &Engine{
+		EngineConfig: config, wake: make(chan struct{}, 1), lanes: map[laneName]*lane{}, failures: map[string]string{},
+		queues: map[laneName]store.NotificationQueue{}, sending: map[string]int{},
+	}
+}
+
+// SetRules makes these the rules; the list is complete. known are those that exist: one that is not in effect keeps its position and its messages.
+func (e *Engine) SetRules(ctx context.Context, rules []*Rule, known []store.NotificationRule) error {
+	if err := e.Store.SyncNotificationRules(ctx, known); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	before := e.rules
+	e.rules = make(map[string]*Rule, len(rules))
+	for _, rule := range rules {
+		e.rules[rule.UID] = rule
+		if old := before[rule.UID]; old == nil || old.When != rule.When {
+			delete(e.failures, rule.UID)
+		}
+	}
+	for name := range e.lanes {
+		if e.rules[name.rule] == nil && !e.lanes[name].busy {
+			delete(e.lanes, name)
+		}
+	}
+	e.nudge()
+	return nil
+}
+
+// nudge makes Run look at once.
+func (e *Engine) nudge() {
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
+}
+
+// State is what is known of a rule.
+type State struct {
+	Queues map[string]store.NotificationQueue
+	// Problems say why the last attempt of a sink failed.
+	Problems map[string]string
+	// Failure says what its expression could not be evaluated for, "" for nothing.
+	Failure string
+}
+
+// States returns those of all rules, by UID.
+func (e *Engine) States() map[string]State {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	states := map[string]State{}
+	state := func(rule string) State {
+		s, found := states[rule]
+		if !found {
+			s = State{Queues: map[string]store.NotificationQueue{}, Problems: map[string]string{}, Failure: e.failures[rule]}
+			states[rule] = s
+		}
+		return s
+	}
+	for name, queue := range e.queues {
+		state(name.rule).Queues[name.sink] = queue
+	}
+	for name, lane := range e.lanes {
+		if lane.problem != "" {
+			state(name.rule).Problems[name.sink] = lane.problem
+		}
+	}
+	return states
+}
+
+// Run collects and sends until ctx ends. A message that is being sent then is sent again by the next Run.
+func (e *Engine) Run(ctx context.Context) error {
+	defer e.running.Wait()
+	collecting := make(chan struct{})
+	go func() {
+		defer close(collecting)
+		e.collectAlways(ctx)
+	}()
+	for ctx.Err() == nil {
+		if err := e.dispatch(ctx); err != nil && ctx.Err() == nil {
+			e.Log.Error(err, "Failed to read the queues of messages")
+		}
+		select {
+		case <-ctx.Done():
+		case <-e.wake:
+		case <-time.After(poll):
+		}
+	}
+	<-collecting
+	return nil
+}
+
+// collectAlways reads the event log whenever it has grown.
+func (e *Engine) collectAlways(ctx context.Context) {
+	for ctx.Err() == nil {
+		changed := e.Store.Changed()
+		more, err := e.collect(ctx)
+		if err != nil && ctx.Err() == nil {
+			e.Log.Error(err, "Failed to collect notifications; trying again")
+		}
+		if more && err == nil {
+			continue
+		}
+		pause(ctx, rest)
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		case <-time.After(poll):
+		}
+	}
+}
+
+// pause waits for a time or the end of ctx.
+func pause(ctx context.Context, duration time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(duration):
+	}
+}

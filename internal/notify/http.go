@@ -1,0 +1,181 @@
+package notify
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/scanner-operator/scanner-operator/internal/model"
+)
+
+const (
+	// eventType is the type of the CloudEvents.
+	eventType = "xyz.zoltankerezsi.scanner.notification.v1"
+	// namedWorkloads is how many workloads a CloudEvent names.
+	namedWorkloads = 100
+	// alertDuration is how long an alert is firing: a message tells of something that happened, and nothing tells of its end.
+	alertDuration = time.Hour
+	// secretPrefix begins the keys of Standard Webhooks; Base64 follows.
+	secretPrefix = "whsec_"
+)
+
+// cloudEvent is a message in the JSON format of CloudEvents 1.0.
+type cloudEvent struct {
+	SpecVersion     string       `json:"specversion"`
+	ID              string       `json:"id"`
+	Source          string       `json:"source"`
+	Type            string       `json:"type"`
+	Subject         string       `json:"subject,omitempty"`
+	Time            time.Time    `json:"time"`
+	DataContentType string       `json:"datacontenttype"`
+	Data            webhookEvent `json:"data"`
+}
+
+// webhookEvent is the data of a CloudEvent.
+type webhookEvent struct {
+	Message
+	Title         string         `json:"title"`
+	Severity      model.Severity `json:"severity"`
+	WorkloadCount int            `json:"workloadCount"`
+}
+
+// source identifies the operator in a CloudEvent.
+func (r *Receivers) source() string {
+	if r.Source == "" {
+		return "/scanner-operator"
+	}
+	return "/scanner-operator/" + r.Source
+}
+
+func (r *Receivers) sendWebhook(ctx context.Context, sink *Sink, key string, message *Message) error {
+	q, s, err := r.endpoint(sink)
+	if err != nil {
+		return err
+	}
+	data := webhookEvent{Message: *message, Title: Title(message), Severity: message.Severity(), WorkloadCount: len(message.Workloads)}
+	if len(data.Workloads) > namedWorkloads {
+		data.Workloads, data.More = data.Workloads[:namedWorkloads], true
+	}
+	q.contentType = "application/cloudevents+json"
+	q.body, err = json.Marshal(cloudEvent{
+		SpecVersion: "1.0", ID: key, Source: r.source(), Type: eventType, Subject: message.Group, Time: message.To, DataContentType: "application/json", Data: data,
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	q.header.Set("Webhook-Id", key)
+	if sink.Credential != "" {
+		secret, err := s.read(fileKey)
+		if err != nil {
+			return err
+		}
+		if secret != "" {
+			at := strconv.FormatInt(r.Clock.Now().Unix(), 10)
+			signature, err := sign(secret, key, at, q.body)
+			if err != nil {
+				return err
+			}
+			q.header.Set("Webhook-Timestamp", at)
+			q.header.Set("Webhook-Signature", signature)
+		}
+	}
+	return r.post(ctx, q)
+}
+
+// sign is the signature of Standard Webhooks: HMAC-SHA256 of the ID, the time and the body.
+func sign(secret, id, at string, body []byte) (string, error) {
+	key := []byte(secret)
+	if encoded, is := strings.CutPrefix(secret, secretPrefix); is {
+		var err error
+		if key, err = base64.StdEncoding.DecodeString(encoded); err != nil {
+			return "", errors.New("the key of the credential begins with " + secretPrefix + " and is not Base64 after that")
+		}
+	}
+	mac := hmac.New(sha256.New, key)
+	fmt.Fprintf(mac, "%s.%s.%s", id, at, body)
+	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil)), nil
+}
+
+// alert is one in the API v2 of Alertmanager.
+type alert struct {
+	Labels       map[string]string `json:"labels"`
+	Annotations  map[string]string `json:"annotations"`
+	StartsAt     time.Time         `json:"startsAt"`
+	EndsAt       time.Time         `json:"endsAt"`
+	GeneratorURL string            `json:"generatorURL,omitempty"`
+}
+
+func (r *Receivers) sendAlert(ctx context.Context, sink *Sink, key string, message *Message) error {
+	q, _, err := r.endpoint(sink)
+	if err != nil {
+		return err
+	}
+	q.url = strings.TrimSuffix(q.url, "/") + "/api/v2/alerts"
+	// The key makes each message an alert of its own, and the same message the same alert.
+	labels := map[string]string{
+		"alertname": "ScannerNotification", "rule": message.Rule, "severity": strings.ToLower(message.Severity().String()), "message_id": key,
+	}
+	for name, value := range map[string]string{"group": message.Group, "cluster": r.Source} {
+		if value != "" {
+			labels[name] = value
+		}
+	}
+	now := r.Clock.Now().UTC()
+	q.contentType = "application/json"
+	q.body, err = json.Marshal([]alert{{
+		Labels: labels, Annotations: map[string]string{"summary": Title(message), "description": Body(message)},
+		StartsAt: now, EndsAt: now.Add(alertDuration), GeneratorURL: message.Link,
+	}})
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	return r.post(ctx, q)
+}
+
+func (r *Receivers) sendSlack(ctx context.Context, sink *Sink, message *Message) error {
+	// These three characters control the text of Slack.
+	text := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+	return r.sendJSON(ctx, sink, map[string]any{"text": "*" + text.Replace(Title(message)) + "*\n" + text.Replace(Body(message))})
+}
+
+func (r *Receivers) sendTeams(ctx context.Context, sink *Sink, message *Message) error {
+	// Cards show a part of Markdown, and names of packages are not to make links.
+	plain := strings.NewReplacer(`\`, `\\`, "[", `\[`, "]", `\]`, "*", `\*`, "_", `\_`)
+	block := func(text, weight string) map[string]any {
+		return map[string]any{"type": "TextBlock", "text": plain.Replace(text), "weight": weight, "wrap": true}
+	}
+	body := []any{block(Title(message), "Bolder")}
+	for line := range strings.SplitSeq(strings.TrimSpace(Body(message)), "\n") {
+		if line != "" {
+			body = append(body, block(line, "Default"))
+		}
+	}
+	return r.sendJSON(ctx, sink, map[string]any{
+		"type": "message",
+		"attachments": []any{map[string]any{
+			"contentType": "application/vnd.microsoft.card.adaptive",
+			"content": map[string]any{
+				"$schema": "http://adaptivecards.io/schemas/adaptive-card.json", "type": "AdaptiveCard", "version": "1.4", "body": body,
+			},
+		}},
+	})
+}
+
+func (r *Receivers) sendJSON(ctx context.Context, sink *Sink, content any) error {
+	q, _, err := r.endpoint(sink)
+	if err != nil {
+		return err
+	}
+	q.contentType = "application/json"
+	if q.body, err = json.Marshal(content); err != nil {
+		return fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	return r.post(ctx, q)
+}

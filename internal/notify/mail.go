@@ -1,0 +1,185 @@
+package notify
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"mime"
+	"mime/quotedprintable"
+	"net"
+	"net/mail"
+	"net/smtp"
+	"net/textproto"
+	"strings"
+	"time"
+)
+
+// The values of the key tls of a credential.
+const (
+	tlsStart    = "starttls"
+	tlsImplicit = "tls"
+	tlsNone     = "none"
+)
+
+// mailServer is what a credential says of a mail server.
+type mailServer struct {
+	host, tls, from, username, password, caBundle string
+}
+
+func (r *Receivers) mailServer(name string) (*mailServer, error) {
+	s, m := secrets{r.Dir, name}, &mailServer{}
+	var err error
+	read := func(target *string, file string, get func(string) (string, error)) {
+		if err == nil {
+			*target, err = get(file)
+		}
+	}
+	read(&m.host, fileHost, s.need)
+	read(&m.from, fileFrom, s.need)
+	read(&m.tls, fileTLS, s.read)
+	read(&m.username, fileUsername, s.read)
+	read(&m.password, filePassword, s.read)
+	read(&m.caBundle, fileCA, s.read)
+	if err != nil {
+		return nil, err
+	}
+	if m.tls == "" {
+		m.tls = tlsStart
+	}
+	switch {
+	case m.tls != tlsStart && m.tls != tlsImplicit && m.tls != tlsNone:
+		return nil, fmt.Errorf("the key %s of the credential %s is not %s, %s or %s", fileTLS, name, tlsStart, tlsImplicit, tlsNone)
+	case m.tls == tlsNone && m.username != "":
+		return nil, fmt.Errorf("the credential %s has a user name and %s %s: a password is not sent without TLS", name, fileTLS, tlsNone)
+	}
+	if _, _, err := net.SplitHostPort(m.host); err != nil {
+		return nil, fmt.Errorf("the key %s of the credential %s is not HOST:PORT", fileHost, name)
+	}
+	if _, err := mail.ParseAddress(m.from); err != nil || strings.ContainsAny(m.from, "\r\n") {
+		return nil, fmt.Errorf("the key %s of the credential %s is not an email address", fileFrom, name)
+	}
+	return m, nil
+}
+
+func (r *Receivers) sendMail(ctx context.Context, sink *Sink, key string, message *Message) error {
+	server, err := r.mailServer(sink.Credential)
+	if err != nil {
+		return err
+	}
+	from, err := mail.ParseAddress(server.from)
+	if err != nil {
+		return err
+	}
+	client, err := server.connect(ctx, guard{config: r.Config, trusted: true})
+	if err != nil {
+		return fmt.Errorf("the mail server cannot be used: %w", mailError(err))
+	}
+	defer client.Close() //nolint:errcheck // Quit ends it in order.
+	if err := transmit(client, from.Address, sink.To, r.letter(from, sink.To, key, message)); err != nil {
+		return fmt.Errorf("the mail server does not accept the message: %w", mailError(err))
+	}
+	// The message is accepted, whatever is answered now.
+	_ = client.Quit()
+	return nil
+}
+
+// connect returns a client that is encrypted and authenticated as the credential says. The deadline of ctx is that of the connection.
+func (m *mailServer) connect(ctx context.Context, g guard) (*smtp.Client, error) {
+	host, _, err := net.SplitHostPort(m.host)
+	if err != nil {
+		return nil, err
+	}
+	roots, err := rootsWith(m.caBundle)
+	if err != nil {
+		return nil, err
+	}
+	config := &tls.Config{ServerName: host, RootCAs: roots, MinVersion: tls.VersionTLS12}
+	conn, err := g.dial(ctx, "tcp", m.host)
+	if err != nil {
+		return nil, err
+	}
+	deadline, limited := ctx.Deadline()
+	if !limited {
+		deadline = time.Now().Add(sendTimeout)
+	}
+	if err := conn.SetDeadline(deadline); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	if m.tls == tlsImplicit {
+		conn = tls.Client(conn, config)
+	}
+	client, err := smtp.NewClient(conn, host)
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	if err := m.prepare(client, config); err != nil {
+		return nil, errors.Join(err, client.Close())
+	}
+	return client, nil
+}
+
+func (m *mailServer) prepare(client *smtp.Client, config *tls.Config) error {
+	if m.tls == tlsStart {
+		if offered, _ := client.Extension("STARTTLS"); !offered {
+			return errors.New("it does not offer STARTTLS")
+		}
+		if err := client.StartTLS(config); err != nil {
+			return err
+		}
+	}
+	if m.username == "" {
+		return nil
+	}
+	return client.Auth(smtp.PlainAuth("", m.username, m.password, config.ServerName))
+}
+
+func transmit(client *smtp.Client, from string, to []string, letter []byte) error {
+	if err := client.Mail(from); err != nil {
+		return err
+	}
+	for _, one := range to {
+		if err := client.Rcpt(one); err != nil {
+			return err
+		}
+	}
+	writer, err := client.Data()
+	if err != nil {
+		return err
+	}
+	if _, err := writer.Write(letter); err != nil {
+		return err
+	}
+	return writer.Close()
+}
+
+// mailError is what an error says without the text of the server, which could repeat secrets. Codes from 550 on say that the message is never accepted.
+func mailError(err error) error {
+	var answered *textproto.Error
+	if !errors.As(err, &answered) {
+		return withoutURL(err)
+	}
+	if answered.Code >= 550 && answered.Code < 560 {
+		return fmt.Errorf("%w with code %d", ErrRefused, answered.Code)
+	}
+	return fmt.Errorf("it answers with code %d", answered.Code)
+}
+
+// letter is the text of a mail. The same message has the same Message-ID, so that mail systems can recognize it.
+func (r *Receivers) letter(from *mail.Address, to []string, key string, message *Message) []byte {
+	_, domain, _ := strings.Cut(from.Address, "@")
+	var text bytes.Buffer
+	for _, header := range [][2]string{
+		{"From", from.String()}, {"To", strings.Join(to, ", ")}, {"Subject", mime.QEncoding.Encode("utf-8", Title(message))},
+		{"Date", r.Clock.Now().UTC().Format(time.RFC1123Z)}, {"Message-ID", "<" + key + "@" + domain + ">"}, {"Auto-Submitted", "auto-generated"},
+		{"MIME-Version", "1.0"}, {"Content-Type", "text/plain; charset=utf-8"}, {"Content-Transfer-Encoding", "quoted-printable"},
+	} {
+		fmt.Fprintf(&text, "%s: %s\r\n", header[0], header[1])
+	}
+	text.WriteString("\r\n")
+	body := quotedprintable.NewWriter(&text)
+	_, _ = body.Write([]byte(Body(message))) // A buffer never fails.
+	_ = body.Close()
+	return text.Bytes()
+}

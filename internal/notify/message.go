@@ -1,0 +1,224 @@
+package notify
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/truncate"
+)
+
+// Bounds of messages.
+const (
+	// maxWorst is how many findings, and how many other changes, a message names.
+	maxWorst = 10
+	// maxWorkloads is how many workloads a message counts one by one.
+	maxWorkloads = 1000
+	// maxText bounds texts from images and databases, in bytes.
+	maxText = 255
+)
+
+// Message says what changed for a group. It is the data of CloudEvents, without the workloads beyond the first ones.
+type Message struct {
+	Rule string `json:"rule"`
+	// Group names what the changes have in common, such as a namespace, "" for all changes of a rule.
+	Group string `json:"group,omitempty"`
+	// Combined says that changes of several groups are here, because the rule has sent as many messages as it may in an hour.
+	Combined bool `json:"combined,omitempty"`
+	// From and To are when the first and the last change were recorded.
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
+	// Counts are the numbers of changes by kind. A vulnerability of a package counts once for each group, however many workloads run it.
+	Counts map[Kind]int `json:"counts"`
+	// Severities counts the changes that have a severity, by kind. FindingOverdue and RolloutEvaluated count their findings.
+	Severities map[Kind]model.SeverityCounts `json:"severities,omitempty"`
+	// Worst are the worst findings, at most ten. Others are the first changes that are about no single finding, at most ten.
+	Worst  []Finding `json:"worst,omitempty"`
+	Others []Other   `json:"others,omitempty"`
+	// Workloads are those that the changes concern, as NAMESPACE/KIND/NAME. More says that there are more than the number counted.
+	Workloads []string `json:"workloads,omitempty"`
+	More      bool     `json:"moreWorkloads,omitempty"`
+	// Link is where the UI shows more, "" if the external URL is not configured.
+	Link string `json:"link,omitempty"`
+}
+
+// Finding is a finding in a message.
+type Finding struct {
+	Kind            Kind           `json:"kind"`
+	VulnerabilityID string         `json:"vulnerabilityId"`
+	Severity        model.Severity `json:"severity"`
+	KEV             bool           `json:"kev,omitempty"`
+	EPSS            float64        `json:"epss,omitempty"`
+	Package         string         `json:"package"`
+	Version         string         `json:"version"`
+	FixedIn         string         `json:"fixedIn,omitempty"`
+	// Images is the number of images of the group with the package, and Image the first of them.
+	Images int    `json:"images"`
+	Image  string `json:"image,omitempty"`
+}
+
+// Other is a change that is about no single finding.
+type Other struct {
+	Kind Kind   `json:"kind"`
+	Text string `json:"text"`
+}
+
+// worse orders findings, the worst first.
+func worse(a, b Finding) int {
+	known := func(f Finding) int {
+		if f.KEV && f.Kind != FindingClosed {
+			return 0
+		}
+		return 1
+	}
+	closed := func(f Finding) int {
+		if f.Kind == FindingClosed {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(
+		cmp.Compare(closed(a), closed(b)), cmp.Compare(known(a), known(b)), cmp.Compare(b.Severity, a.Severity), cmp.Compare(b.EPSS, a.EPSS),
+		cmp.Compare(a.VulnerabilityID, b.VulnerabilityID), cmp.Compare(a.Package, b.Package), cmp.Compare(a.Version, b.Version), cmp.Compare(a.Kind, b.Kind),
+		cmp.Compare(a.Image, b.Image),
+	)
+}
+
+// addFinding adds a change of a finding.
+func (m *Message) addFinding(f Finding, at time.Time) {
+	m.span(at, at)
+	m.count(f.Kind, 1)
+	counts := m.Severities[f.Kind]
+	counts.Add(f.Severity)
+	m.severities(f.Kind, counts)
+	m.insert(f)
+}
+
+// insert adds a finding to the worst ones, if it is one of them.
+func (m *Message) insert(f Finding) {
+	n, _ := slices.BinarySearchFunc(m.Worst, f, worse)
+	if n < maxWorst {
+		m.Worst = slices.Insert(m.Worst, n, f)
+		m.Worst = m.Worst[:min(len(m.Worst), maxWorst)]
+	}
+}
+
+// addOther adds another change, with the findings that it is about.
+func (m *Message) addOther(o Other, findings model.SeverityCounts, at time.Time) {
+	m.span(at, at)
+	m.count(o.Kind, 1)
+	if findings.Total() > 0 {
+		m.severities(o.Kind, m.Severities[o.Kind].Plus(findings))
+	}
+	if len(m.Others) < maxWorst {
+		o.Text = truncate.Ellipsis(o.Text, 2*maxText)
+		m.Others = append(m.Others, o)
+	}
+}
+
+func (m *Message) span(from, to time.Time) {
+	if m.From.IsZero() || from.Before(m.From) {
+		m.From = from
+	}
+	if to.After(m.To) {
+		m.To = to
+	}
+}
+
+func (m *Message) count(kind Kind, n int) {
+	if m.Counts == nil {
+		m.Counts = map[Kind]int{}
+	}
+	m.Counts[kind] += n
+}
+
+func (m *Message) severities(kind Kind, counts model.SeverityCounts) {
+	if m.Severities == nil {
+		m.Severities = map[Kind]model.SeverityCounts{}
+	}
+	m.Severities[kind] = counts
+}
+
+// addWorkloads adds the names of workloads; both lists are sorted.
+func (m *Message) addWorkloads(names []string) {
+	m.Workloads = append(m.Workloads, names...)
+	slices.Sort(m.Workloads)
+	m.Workloads = slices.Compact(m.Workloads)
+	if len(m.Workloads) > maxWorkloads {
+		m.Workloads, m.More = m.Workloads[:maxWorkloads], true
+	}
+}
+
+// merge adds what another message of the rule says.
+func (m *Message) merge(other *Message) {
+	m.span(other.From, other.To)
+	for kind, n := range other.Counts {
+		m.count(kind, n)
+	}
+	for kind, counts := range other.Severities {
+		m.severities(kind, m.Severities[kind].Plus(counts))
+	}
+	for _, f := range other.Worst {
+		m.insert(f)
+	}
+	m.Others = append(m.Others, other.Others...)
+	m.Others = m.Others[:min(len(m.Others), maxWorst)]
+	m.More = m.More || other.More
+	m.addWorkloads(other.Workloads)
+}
+
+// Severity is the worst severity of the changes, SeverityUnknown if none has one. Closed findings count only where nothing else has one: they are good
+// news.
+func (m *Message) Severity() model.Severity {
+	worst := model.SeverityUnknown
+	for kind, counts := range m.Severities {
+		if kind != FindingClosed || len(m.Severities) == 1 {
+			worst = max(worst, worstOf(counts))
+		}
+	}
+	return worst
+}
+
+// worstOf is the worst severity of which there is a finding.
+func worstOf(c model.SeverityCounts) model.Severity {
+	switch {
+	case c.Critical > 0:
+		return model.SeverityCritical
+	case c.High > 0:
+		return model.SeverityHigh
+	case c.Medium > 0:
+		return model.SeverityMedium
+	case c.Low > 0:
+		return model.SeverityLow
+	case c.Negligible > 0:
+		return model.SeverityNegligible
+	default:
+		return model.SeverityUnknown
+	}
+}
+
+// workloadCount is the number of workloads as text.
+func (m *Message) workloadCount() string {
+	n := fmt.Sprint(len(m.Workloads))
+	switch {
+	case m.More:
+		return "more than " + n + " workloads"
+	case len(m.Workloads) == 1:
+		return "1 workload"
+	default:
+		return n + " workloads"
+	}
+}
+
+func (m *Message) encode() ([]byte, error) { return json.Marshal(m) }
+
+func decode(content []byte) (*Message, error) {
+	m := &Message{}
+	if err := json.Unmarshal(content, m); err != nil {
+		return nil, fmt.Errorf("read a message in the database: %w", err)
+	}
+	return m, nil
+}

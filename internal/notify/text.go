@@ -1,0 +1,127 @@
+package notify
+
+import (
+	_ "embed"
+	"fmt"
+	"strings"
+	"text/template"
+	"unicode"
+
+	"github.com/scanner-operator/scanner-operator/internal/model"
+)
+
+//go:embed templates/body.tmpl
+var bodyTemplate string
+
+// body makes the text of a message. Lines are short, so that they can be read on a phone.
+var body = template.Must(template.New("body").Funcs(template.FuncMap{
+	"workloads": (*Message).workloadCount,
+	"lines":     lines,
+	"clean":     clean,
+	"names":     names,
+}).Parse(bodyTemplate))
+
+// nouns are what counts of kinds are called, for one and for several.
+var nouns = map[Kind][2]string{
+	KEVAdded:         {"finding now known to be exploited (KEV)", "findings now known to be exploited (KEV)"},
+	FindingOpened:    {"new finding", "new findings"},
+	EPSSCrossed:      {"finding with a higher probability of exploitation", "findings with a higher probability of exploitation"},
+	FindingOverdue:   {"image with overdue findings", "images with overdue findings"},
+	FindingChanged:   {"changed finding", "changed findings"},
+	FindingClosed:    {"closed finding", "closed findings"},
+	RolloutEvaluated: {"evaluated rollout", "evaluated rollouts"},
+	ExceptionExpired: {"expired exception", "expired exceptions"},
+	ScanFailed:       {"failed scan", "failed scans"},
+	DatabaseUpdated:  {"database update", "database updates"},
+}
+
+// counted is a number with what it counts.
+func counted(kind Kind, n int) string {
+	forms, known := nouns[kind]
+	switch {
+	case !known:
+		return fmt.Sprintf("%d %s", n, kind)
+	case n == 1:
+		return "1 " + forms[0]
+	default:
+		return fmt.Sprintf("%d %s", n, forms[1])
+	}
+}
+
+// titleKinds is how many kinds of changes a title names.
+const titleKinds = 2
+
+// Title is a message in one line.
+func Title(m *Message) string {
+	var said []string
+	for _, kind := range Kinds() {
+		if m.Counts[kind] > 0 && len(said) < titleKinds {
+			said = append(said, counted(kind, m.Counts[kind]))
+		}
+	}
+	title := strings.Join(said, ", ")
+	switch {
+	case m.Combined:
+		title += " in several groups"
+	case m.Group != "":
+		title += " in " + clean(m.Group)
+	case len(m.Workloads) > 0:
+		title += " in " + m.workloadCount()
+	}
+	if severity := m.Severity(); severity > model.SeverityUnknown {
+		return fmt.Sprintf("[%s] %s", severity, title)
+	}
+	return title
+}
+
+// Body is the text of a message.
+func Body(m *Message) string {
+	var text strings.Builder
+	if err := body.Execute(&text, m); err != nil {
+		// The template is part of the program; its tests execute all of it.
+		return Title(m)
+	}
+	return text.String()
+}
+
+// lines are the counts, a line for each kind.
+func lines(m *Message) []string {
+	var all []string
+	for _, kind := range Kinds() {
+		if m.Counts[kind] == 0 {
+			continue
+		}
+		line := counted(kind, m.Counts[kind])
+		if counts, found := m.Severities[kind]; found {
+			line += ": " + severityText(counts)
+		}
+		all = append(all, line)
+	}
+	return all
+}
+
+func severityText(c model.SeverityCounts) string {
+	var parts []string
+	for _, one := range []struct {
+		n    int
+		name string
+	}{{c.Critical, "Critical"}, {c.High, "High"}, {c.Medium, "Medium"}, {c.Low, "Low"}, {c.Negligible, "Negligible"}, {c.Unknown, "Unknown"}} {
+		if one.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", one.n, one.name))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// names are the first workloads.
+func names(m *Message) []string { return m.Workloads[:min(len(m.Workloads), maxWorst)] }
+
+// clean makes text from images and databases fit into a line.
+func clean(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029' {
+			return ' '
+		}
+		return r
+	}, text)
+}

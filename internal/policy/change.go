@@ -1,0 +1,71 @@
+package policy
+
+import (
+	"reflect"
+	"sync"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/ext"
+)
+
+// Change is what the expressions of notification rules see of a change.
+type Change struct {
+	// Kind is such as FindingOpened.
+	Kind string `cel:"kind"`
+	// Severity is Critical, High, Medium, Low, Negligible or Unknown, or "" for changes that have none. Of several findings it is the worst.
+	Severity string `cel:"severity"`
+}
+
+// ChangedFinding is what they see of a finding. Changes that are about no single finding have one in which all is empty.
+type ChangedFinding struct {
+	// The fields are those of Finding. There is no risk: the history of changes has none.
+	ID       string  `cel:"id"`
+	Severity string  `cel:"severity"`
+	KEV      bool    `cel:"kev"`
+	EPSS     float64 `cel:"epss"`
+	Fixable  bool    `cel:"fixable"`
+	FixState string  `cel:"fixState"`
+	Package  Package `cel:"package"`
+}
+
+// variableChange is the name of the variable that policies do not have.
+const variableChange = "change"
+
+// changeEnvironment has the variables of notification rules.
+var changeEnvironment = sync.OnceValues(func() (*cel.Env, error) {
+	return cel.NewEnv(
+		ext.NativeTypes(reflect.TypeFor[Change](), reflect.TypeFor[ChangedFinding](), reflect.TypeFor[Package](), reflect.TypeFor[Image](), reflect.TypeFor[Workload](),
+			ext.ParseStructTags(true)),
+		cel.Variable(variableChange, cel.ObjectType("policy.Change")),
+		cel.Variable(variableFinding, cel.ObjectType("policy.ChangedFinding")),
+		cel.Variable(variableImage, cel.ObjectType("policy.Image")),
+		cel.Variable(variableWorkload, cel.ObjectType("policy.Workload")),
+		cel.ParserRecursionLimit(maxNesting), cel.ParserExpressionSizeLimit(MaxExpression),
+		cel.CrossTypeNumericComparisons(true),
+	)
+})
+
+// ChangeSelector selects changes, and the places that they concern. CompileChange makes one. It is safe for concurrent use.
+type ChangeSelector struct{ change, place cel.Program }
+
+// CompileChange reads an expression; "" selects everything. Each of its conjuncts is about change and finding, or about image and workload, so the two
+// are evaluated separately: for 5,000 changes in 300 workloads that is 5,300 evaluations, and not 1.5 million. An error is an *Error.
+func CompileChange(expression string) (*ChangeSelector, error) {
+	change, place, _, err := split(expression, changeEnvironment, []string{variableChange, variableFinding}, []string{variableImage, variableWorkload},
+		"a part of the expression is about the change and about where it is: "+
+			"join what is about change or finding and what is about image or workload with &&, or create a rule for each case")
+	if err != nil {
+		return nil, err
+	}
+	return &ChangeSelector{change, place}, nil
+}
+
+// Change reports whether a change is selected, if it is in a place that is. An error says that the expression cannot be evaluated for it.
+func (s *ChangeSelector) Change(c *Change, f *ChangedFinding) (bool, error) {
+	return evaluate(s.change, map[string]any{variableChange: c, variableFinding: f})
+}
+
+// Place reports whether a workload that runs an image is selected. An error says that the expression cannot be evaluated for it.
+func (s *ChangeSelector) Place(i *Image, w *Workload) (bool, error) {
+	return evaluate(s.place, map[string]any{variableImage: i, variableWorkload: w})
+}

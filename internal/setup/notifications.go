@@ -1,0 +1,74 @@
+package setup
+
+import (
+	"fmt"
+	"net/url"
+
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/scanner-operator/scanner-operator/internal/controller/notificationrules"
+	"github.com/scanner-operator/scanner-operator/internal/metrics"
+	"github.com/scanner-operator/scanner-operator/internal/notify"
+)
+
+// Notifications says how messages about changes are sent.
+type Notifications struct {
+	// Config is the text of a notify.Config; it may be empty.
+	Config string
+	// CredentialsDir has a directory with the files of each credential.
+	CredentialsDir string
+}
+
+// addNotifications adds the controller of notification rules, and the engine that sends messages on the replica that leads.
+func (o *Operator) addNotifications() error {
+	config, err := notify.ParseConfig(o.opts.Notifications.Config)
+	if err != nil {
+		return err
+	}
+	observer, err := metrics.NewNotifications(ctrlmetrics.Registry)
+	if err != nil {
+		return err
+	}
+	changed := newWaker()
+	engine := notify.NewEngine(notify.EngineConfig{
+		Store: o.store,
+		Sender: &notify.Receivers{
+			Config: config, Dir: o.opts.Notifications.CredentialsDir, Source: o.opts.ClusterName, Clock: clock.RealClock{},
+		},
+		Clock: clock.RealClock{}, Link: linkTo(o.opts.SignIn.ExternalURL), Observer: observer, Log: o.opts.Log.WithName("notifications"), Changed: changed.wake,
+	})
+	if err := o.manager.Add(manager.RunnableFunc(engine.Run)); err != nil {
+		return fmt.Errorf("add the notifications to the manager: %w", err)
+	}
+	reconciler := notificationrules.NewReconciler(o.manager.GetClient(), engine, config, clock.RealClock{})
+	if err := reconciler.SetupWithManager(o.manager, changed.events); err != nil {
+		return fmt.Errorf("set up the notifications controller: %w", err)
+	}
+	return nil
+}
+
+// linkTo returns where the UI shows more about a message, nil without the URL of the UI.
+func linkTo(external string) func(*notify.Message) string {
+	base, err := url.Parse(external)
+	if external == "" || err != nil {
+		return nil
+	}
+	return func(m *notify.Message) string {
+		page := "vulnerabilities"
+		switch {
+		case m.Counts[notify.FindingOpened]+m.Counts[notify.FindingClosed]+m.Counts[notify.FindingChanged]+m.Counts[notify.KEVAdded]+m.Counts[notify.EPSSCrossed] > 0:
+			page = "database"
+		case m.Counts[notify.RolloutEvaluated] > 0:
+			page = "rollouts"
+		case m.Counts[notify.ExceptionExpired] > 0:
+			page = "decisions"
+		case m.Counts[notify.ScanFailed] > 0:
+			page = "coverage"
+		case m.Counts[notify.DatabaseUpdated] > 0:
+			page = "database"
+		}
+		return base.JoinPath(page).String()
+	}
+}

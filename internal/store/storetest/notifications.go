@@ -1,0 +1,196 @@
+package storetest
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+// notified makes these the rules, each with the sinks.
+func (f *fixture) notified(t *testing.T, sinks []string, rules ...string) {
+	t.Helper()
+	var all []store.NotificationRule
+	for _, rule := range rules {
+		all = append(all, store.NotificationRule{UID: rule, Sinks: sinks})
+	}
+	must(t, f.SyncNotificationRules(t.Context(), all))
+}
+
+// cursors lists "rule sequence begun".
+func (f *fixture) cursors(t *testing.T) []string {
+	t.Helper()
+	cursors, err := f.NotificationCursors(t.Context())
+	must(t, err)
+	all := []string{}
+	for _, c := range cursors {
+		all = append(all, fmt.Sprintf("%s %d %d", c.Rule, c.Sequence, c.Begun))
+	}
+	return all
+}
+
+// queuesOf lists "rule sink: pending, delivered, dropped".
+func (f *fixture) queuesOf(t *testing.T) []string {
+	t.Helper()
+	queues, err := f.NotificationQueues(t.Context())
+	must(t, err)
+	all := []string{}
+	for _, q := range queues {
+		all = append(all, fmt.Sprintf("%s %s: %d, %d, %d", q.Rule, q.Sink, q.Pending, q.Delivered, q.Dropped))
+	}
+	return all
+}
+
+// next seals the next message of a sink at an hour, and returns its content.
+func (f *fixture) next(t *testing.T, rule, sink string, hours int) *store.NotificationMessage {
+	t.Helper()
+	message, err := f.SealNotification(t.Context(), rule, sink, day.Add(time.Duration(hours)*time.Hour))
+	must(t, err)
+	return message
+}
+
+// queued moves a rule with messages, and expects whether that was done.
+func (f *fixture) queued(t *testing.T, rule string, from, to int64, want bool, messages ...store.NotificationMessage) {
+	t.Helper()
+	done, err := f.QueueNotifications(t.Context(), store.NotificationCursor{Rule: rule, Sequence: from},
+		store.NotificationCursor{Rule: rule, Sequence: to, Hour: day, Begun: len(messages)}, messages)
+	must(t, err)
+	if done != want {
+		t.Errorf("from %d to %d: done %t, want %t", from, to, done, want)
+	}
+}
+
+// messageOf is a new message that is ready at an hour.
+func messageOf(rule, sink, content string, hours int) store.NotificationMessage {
+	return store.NotificationMessage{
+		Rule: rule, Sink: sink, Group: "group", Key: "key-" + content, ReadyAt: day.Add(time.Duration(hours) * time.Hour), Content: []byte(content),
+	}
+}
+
+var notificationTests = map[string]func(*testing.T, *fixture){
+	"Rules begin at the end of the event log": func(t *testing.T, f *fixture) {
+		f.at(0)
+		f.notified(t, []string{"a"}, "r1")
+		expectTexts(t, "empty log", f.cursors(t), "r1 0 0")
+		f.want(t, image("i", amd64), image("j", amd64))
+		f.notified(t, []string{"a", "b"}, "r1", "r2")
+		expectTexts(t, "later", f.cursors(t), "r1 0 0", "r2 2 0")
+		expectTexts(t, "sinks", f.queuesOf(t), "r1 a: 0, 0, 0", "r1 b: 0, 0, 0", "r2 a: 0, 0, 0", "r2 b: 0, 0, 0")
+		must(t, f.SkipNotifications(t.Context(), []string{"r1", "r2"}, 0, 2))
+		expectTexts(t, "skipped", f.cursors(t), "r1 2 0", "r2 2 0")
+		f.queued(t, "r1", 2, 3, true, messageOf("r1", "a", "x", 0), messageOf("r1", "b", "x", 0))
+		f.notified(t, []string{"b"}, "r1")
+		expectTexts(t, "fewer", f.queuesOf(t), "r1 b: 1, 0, 0")
+		f.notified(t, nil)
+		expectTexts(t, "none", f.cursors(t))
+		f.notified(t, []string{"a"}, "r1")
+		expectTexts(t, "again", f.queuesOf(t), "r1 a: 0, 0, 0")
+	},
+	"A position moves with its messages": func(t *testing.T, f *fixture) {
+		f.at(0)
+		f.notified(t, []string{"a"}, "r")
+		f.queued(t, "r", 0, 5, true, messageOf("r", "a", "x", 1), messageOf("r", "gone", "y", 1))
+		expectTexts(t, "moved", f.cursors(t), "r 5 2")
+		// Another process was first.
+		f.queued(t, "r", 0, 5, false, messageOf("r", "a", "twice", 1))
+		f.queued(t, "unknown", 0, 5, false, messageOf("unknown", "a", "x", 1))
+		expectTexts(t, "once", f.queuesOf(t), "r a: 1, 0, 0")
+		collecting, err := f.CollectingNotifications(t.Context(), "r", day)
+		must(t, err)
+		if len(collecting) != 1 || string(collecting[0].Content) != "x" || collecting[0].Key != "key-x" {
+			t.Fatalf("collecting %+v", collecting)
+		}
+		more := collecting[0]
+		more.Content = []byte("xx")
+		f.queued(t, "r", 5, 6, true, more)
+		if m := f.next(t, "r", "a", 0); m != nil {
+			t.Errorf("%s is sent before it is ready", m.Content)
+		}
+		if m := f.next(t, "r", "a", 1); m == nil || string(m.Content) != "xx" || m.Key != "key-x" || !m.ReadyAt.Equal(day.Add(time.Hour)) {
+			t.Fatalf("next is %+v", m)
+		}
+		// It is being sent: nothing is added to it any more, and nothing of the rest of the transaction is kept.
+		f.queued(t, "r", 6, 7, false, more, messageOf("r", "a", "lost", 1))
+		expectTexts(t, "sealed", f.cursors(t), "r 6 1")
+		expectTexts(t, "sealed", f.queuesOf(t), "r a: 1, 0, 0")
+	},
+	"Messages leave in order": func(t *testing.T, f *fixture) {
+		f.at(0)
+		f.notified(t, []string{"a"}, "r")
+		f.queued(t, "r", 0, 1, true, messageOf("r", "a", "third", 3), messageOf("r", "a", "first", 1), messageOf("r", "a", "second", 1))
+		first := f.next(t, "r", "a", 5)
+		if again := f.next(t, "r", "a", 5); string(first.Content) != "first" || again.ID != first.ID || again.Key != first.Key {
+			t.Errorf("first %s, then %s", first.Content, again.Content)
+		}
+		must(t, f.EndNotification(t.Context(), first, day))
+		must(t, f.EndNotification(t.Context(), first, day)) // It is gone.
+		second := f.next(t, "r", "a", 5)
+		must(t, f.EndNotification(t.Context(), second, time.Time{}))
+		if third := f.next(t, "r", "a", 5); string(second.Content) != "second" || string(third.Content) != "third" {
+			t.Errorf("second %s, third %s", second.Content, third.Content)
+		}
+		expectTexts(t, "counted", f.queuesOf(t), "r a: 1, 1, 1")
+		queues, err := f.NotificationQueues(t.Context())
+		must(t, err)
+		if !queues[0].DeliveredAt.Equal(day) || !queues[0].NextReady.Equal(day.Add(3*time.Hour)) {
+			t.Errorf("%+v", queues[0])
+		}
+	},
+	"Changes are placed": func(t *testing.T, f *fixture) {
+		f.at(0)
+		one, two := image("one", amd64), image("longer", amd64)
+		f.running(t, one, "n1", "n2")
+		f.running(t, two, "n2")
+		f.decide(t, exception("d", model.DecisionNotAffected, []string{"CVE-9"}, nil))
+		f.rematchAt(t, 5, answers{"a": {finding("CVE-7", model.SeverityCritical), finding("CVE-9", model.SeverityCritical)}, "b": decided["b"]})
+		// What begins to run later was not there when the build opened findings.
+		f.at(6)
+		must(t, f.RecordUses(t.Context(), "later", []store.Use{ownedUse(one, "n3", "web", "o")}))
+		var updated *store.Event
+		for _, e := range f.events(t, 0) {
+			if e.Kind == store.EventDatabaseUpdated {
+				updated = &e
+			}
+		}
+		var data store.DatabaseEvent
+		must(t, json.Unmarshal(updated.Data, &data))
+		got := []string{}
+		for token := ""; ; {
+			page, err := f.PlacedChanges(t.Context(), data.ID, updated.At, store.Page{Token: token, Size: 1})
+			must(t, err)
+			for _, c := range page.Changes {
+				for _, running := range c.Running {
+					for _, w := range running.Workloads {
+						got = append(got, fmt.Sprintf("%s %s: %s in %s of %s", c.Kind, c.VulnerabilityID, running.ImageID[len("registry.example/"):len("registry.example/")+3], w.Namespace, w.Owner))
+					}
+				}
+			}
+			if token = page.NextToken; token == "" {
+				break
+			}
+		}
+		want := []string{}
+		for _, change := range []string{"closed CVE-1", "closed CVE-2", "opened CVE-7"} {
+			for _, place := range []string{"one in n1 of owner-n1", "one in n2 of owner-n2", "lon in n2 of owner-n2"} {
+				want = append(want, change+": "+place)
+			}
+		}
+		if diff := cmp.Diff(slices.Sorted(slices.Values(want)), slices.Sorted(slices.Values(got))); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		running, err := f.RunningImage(t.Context(), one)
+		must(t, err)
+		if len(running.Workloads) != 3 {
+			t.Errorf("%+v runs the image", running.Workloads)
+		}
+		if running, err = f.RunningImage(t.Context(), image("unknown", amd64)); err != nil || running != nil {
+			t.Errorf("an unknown image: %+v, %v", running, err)
+		}
+	},
+}
