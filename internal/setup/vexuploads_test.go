@@ -23,8 +23,8 @@ func TestVEXUploads(t *testing.T) {
 	g, own := gomega.NewWithT(t), namespace(t, c)
 	values := "tls: {enabled: false}\ncontrollers: {scanner: false, podset: false, mycustomresource: false, bellerophonsimple: false, rollout: false}\n"
 	config, _ := setuptest.InstallRights(t, admin, c, own, values)
-	asked := &usage{used: map[string]map[right]bool{}}
-	config.Wrap(asked.wrap)
+	asked := &setuptest.Usage{}
+	config.Wrap(asked.Wrap)
 	data := t.TempDir()
 	start := func() (string, func()) {
 		return startOperatorOn(t, config, own, data, func(o *setup.Options) {
@@ -90,9 +90,5 @@ func TestVEXUploads(t *testing.T) {
 	status, _ = do("uploader", http.MethodDelete, one, "")
 	g.Expect(status).To(gomega.Equal(http.StatusNoContent))
 	g.Expect(list()).To(gomega.BeEmpty())
-	asked.mu.Lock()
-	defer asked.mu.Unlock()
-	for _, refused := range asked.refused {
-		t.Errorf("the operator may not %s", refused)
-	}
+	asked.CheckRefused(t)
 }
