@@ -50,6 +50,10 @@ test("edits and ends a decision", async ({ page, open }) => {
 
 test("shows where a decision applies, and edits it there", async ({ page, open }) => {
   const operator = await open({}, "/decisions");
+  operator.exceptions.add("mine", {
+    match: { vulnerabilities: ["CVE-2021-44228"], namespaceSelector: {} },
+    status: "Fixed",
+  });
   operator.exceptions.add(
     "mine",
     {
@@ -59,10 +63,6 @@ test("shows where a decision applies, and edits it there", async ({ page, open }
     },
     { namespace: "shop" },
   );
-  operator.exceptions.add("mine", {
-    match: { vulnerabilities: ["CVE-2021-44228"], namespaceSelector: {} },
-    status: "Fixed",
-  });
   operator.decided();
   await page.getByRole("button", { name: "Details of VulnerabilityException shop/mine" }).click();
   await expect(page.getByText("Applies in the namespace shop only")).toBeVisible();

@@ -100,6 +100,9 @@ test("decides for the workloads of one namespace", async ({ page, open }) => {
   const dialog = decide(page);
   await dialog.getByRole("combobox", { name: /^Applies in/ }).click();
   await page.getByRole("option", { name: "One namespace" }).click();
+  await expectFits(page);
+  await page.setViewportSize({ width: 390, height: 844 });
+  await expectFits(page);
   await dialog.getByRole("textbox", { name: "Comment" }).fill("Not reachable.");
   await dialog.getByRole("button", { name: "Save" }).click();
   await expect(dialog.getByText("Name a namespace.")).toBeVisible();
@@ -117,9 +120,6 @@ test("decides for the workloads of one namespace", async ({ page, open }) => {
     });
   await dialog.getByText("Manifest", { exact: true }).click();
   await expect(dialog.getByLabel("Manifest of the exception")).toContainText("kind: VulnerabilityException");
-  await expectFits(page);
-  await page.setViewportSize({ width: 390, height: 844 });
-  await expectFits(page);
   await dialog.getByRole("button", { name: "Save" }).click();
   await expect(dialog).toBeHidden();
   expect(operator.exceptions.items.get("shop-1/cve-2021-44228")?.spec.match.workloadSelector).toEqual({
