@@ -21,27 +21,23 @@ type exception struct {
 	kind   string
 	spec   *scannerv1alpha1.ExceptionSpec
 	status *scannerv1alpha1.ExceptionStatus
+	// copied makes a deep copy.
+	copied func() exception
 	// round is 0 for an exception of the cluster, and for others 1 for the oldest one of their namespace, 2 for the next one, and so on.
 	round int
 }
 
 func ofCluster(e *scannerv1alpha1.ClusterVulnerabilityException) exception {
-	return exception{Object: e, kind: kube.KindClusterVulnerabilityException.Kind, spec: &e.Spec, status: &e.Status}
+	return exception{
+		Object: e, kind: kube.KindClusterVulnerabilityException.Kind, spec: &e.Spec, status: &e.Status,
+		copied: func() exception { return ofCluster(e.DeepCopy()) },
+	}
 }
 
 func ofNamespace(e *scannerv1alpha1.VulnerabilityException) exception {
-	return exception{Object: e, kind: kube.KindVulnerabilityException.Kind, spec: &e.Spec, status: &e.Status}
-}
-
-// copied is a deep copy.
-func (e exception) copied() exception {
-	switch object := e.Object.(type) {
-	case *scannerv1alpha1.ClusterVulnerabilityException:
-		return ofCluster(object.DeepCopy())
-	case *scannerv1alpha1.VulnerabilityException:
-		return ofNamespace(object.DeepCopy())
-	default:
-		panic(fmt.Sprintf("%T is not an exception", e.Object))
+	return exception{
+		Object: e, kind: kube.KindVulnerabilityException.Kind, spec: &e.Spec, status: &e.Status,
+		copied: func() exception { return ofNamespace(e.DeepCopy()) },
 	}
 }
 
