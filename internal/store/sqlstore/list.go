@@ -184,7 +184,7 @@ func exploitable(tx *gorm.DB, resultSet, leastMicros int64) *gorm.DB {
 		Distinct("f.package_pk, CASE WHEN " + isDivided + " THEN f.id ELSE 0 END AS divided")
 	return tx.Table("(?) AS e", packages).Joins("CROSS JOIN image_packages ip").Where("ip.package_pk = e.package_pk AND ip.excluded = 0").
 		Where("(e.divided = 0 OR NOT EXISTS (SELECT 1 FROM finding_suppressions fs JOIN reached x ON x.reach = fs.reach WHERE fs.finding_id = e.divided AND x.image_pk = ip.image_pk))").
-		Select("ip.image_pk")
+		Distinct("ip.image_pk") // Otherwise PostgreSQL can ask for each image again, which takes minutes.
 }
 
 // Overview implements store.Images.
