@@ -10,6 +10,6 @@ interface Setup {
 }
 
 const json = process.env.OPERATOR_SETUP;
-if (!json) throw new Error("OPERATOR_SETUP is missing: these tests are run by TestDecideInABrowser in internal/setup");
+if (!json) throw new Error("OPERATOR_SETUP is missing: these tests are run by internal/setup");
 
 export const setup = JSON.parse(json) as Setup;
