@@ -233,12 +233,12 @@ func (r *dueReader) findings(images []int64) (map[int64][]*dueFinding, error) {
 		if part != nil {
 			query = query.Where("f.package_pk IN (?)", r.tx.Table("image_packages AS h").Where("h.image_pk IN ? AND h.excluded = 0", part).Select("h.package_pk"))
 		}
-		query = query.Distinct("f.package_pk, f.id, v.vulnerability_id, v.severity, pf.policy_pk, pf.since, pf.days")
+		query = query.Distinct("f.package_pk, f.id, v.vulnerability_id, v.namespace, v.severity, pf.policy_pk, pf.since, pf.days")
 		return eachRow(query, func(scan func(...any) error) error {
 			var packageID, id, severity, policyID int64
-			var vulnerability string
+			var vulnerability, namespace string
 			var rule dueRule
-			if err := scan(&packageID, &id, &vulnerability, &severity, &policyID, &rule.since, &rule.days); err != nil {
+			if err := scan(&packageID, &id, &vulnerability, &namespace, &severity, &policyID, &rule.since, &rule.days); err != nil {
 				return err
 			}
 			place, applies := places[policyID]
@@ -248,7 +248,7 @@ func (r *dueReader) findings(images []int64) (map[int64][]*dueFinding, error) {
 			rule.policy = place
 			f := known[id]
 			if f == nil {
-				f = &dueFinding{id: id, key: findingKey(packageID, vulnerability), severity: model.Severity(severity)}
+				f = &dueFinding{id: id, key: findingKey(packageID, vulnerability, namespace), severity: model.Severity(severity)}
 				known[id] = f
 				found[packageID] = append(found[packageID], f)
 			}

@@ -91,18 +91,19 @@ func (r *dueReader) overdue(now int64) (changes map[int64]*overdueImage, next in
 		}
 		return one
 	}
+	still := map[int64][]uint64{} // The keys of findings that events told of and that are overdue, by image.
 	err = r.each(nil, targets, func(t *dueTarget, f *dueFinding, at int64, by int) {
 		_, known := slices.BinarySearch(told[t.image], f.key)
+		if at > now && (next == 0 || at < next) {
+			next = at
+		}
 		switch {
-		case at > now:
-			if next == 0 || at < next {
-				next = at
-			}
-			if known {
-				one := change(t.image)
-				one.ahead = append(one.ahead, f.key)
-			}
-		case at > begun[by] && !known:
+		case known && at > now:
+			one := change(t.image)
+			one.ahead = append(one.ahead, f.key)
+		case known:
+			still[t.image] = append(still[t.image], f.key)
+		case at <= now && at > begun[by]:
 			one := change(t.image)
 			if len(one.fresh) == 0 || at < one.earliest {
 				one.earliest = at
@@ -112,13 +113,20 @@ func (r *dueReader) overdue(now int64) (changes map[int64]*overdueImage, next in
 			one.policies.add(by)
 		}
 	})
+	for image, one := range changes {
+		// Several records of a vulnerability may have the same key.
+		one.ahead = slices.DeleteFunc(one.ahead, func(key uint64) bool { return slices.Contains(still[image], key) })
+		if len(one.ahead)+len(one.fresh) == 0 {
+			delete(changes, image)
+		}
+	}
 	return changes, next, err
 }
 
-// findingKey stands for a vulnerability of a package. Two of an image have the same key with a probability of 1 in 10^15.
-func findingKey(packageID int64, vulnerability string) uint64 {
+// findingKey stands for a record of a vulnerability and a package. Two of an image have the same key with a probability of 1 in 10^15.
+func findingKey(packageID int64, vulnerability, namespace string) uint64 {
 	hash := fnv.New64a()
-	_, _ = fmt.Fprintf(hash, "%d %s", packageID, vulnerability)
+	_, _ = fmt.Fprintf(hash, "%d %s %s", packageID, vulnerability, namespace)
 	return hash.Sum64()
 }
 

@@ -250,13 +250,17 @@ var policyTests = map[string]func(*testing.T, *fixture){
 	"Findings that begin to be open after their date are told once": func(t *testing.T, f *fixture) {
 		f.at(0)
 		f.due(t, dueAfter("p", "", 1, 2))
+		// The findings are known of another image, which does not run.
+		f.running(t, image("other", amd64))
 		// The image is cataloged after the first date, and CVE-2 is suppressed when its date passes.
 		key := image("i", amd64)
+		_, err := f.WantImages(t.Context(), []model.ImageKey{key})
+		must(t, err)
 		must(t, f.RecordUses(t.Context(), "scope", []store.Use{ownedUse(key, "n", "web", "")}))
 		last := f.last(t)
 		f.at(30)
-		f.catalog(t, key, "1", catalogOf("a", "b"))
-		f.match(t, key, "1", decided)
+		f.catalog(t, key, "2", catalogOf("a", "b"))
+		f.match(t, key, "2", decided)
 		f.decide(t, exception("d", model.DecisionAcceptedRisk, []string{"CVE-2"}, nil))
 		for range 2 {
 			f.tell(t)
