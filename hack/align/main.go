@@ -57,6 +57,9 @@ func run(write bool) error {
 	return fmt.Errorf("versions still differ after %d rounds", rounds)
 }
 
+// others are the folders of modules that stand for those of others, and the oldest API server, which shares no version with the others.
+var others = []string{"hack/go-getter", "hack/go-git", "hack/hcl", "hack/devcluster/oldest"}
+
 // modules returns the folders of the modules that compile programs.
 func modules() ([]string, error) {
 	out, err := exec.Command("git", "ls-files", "--cached", "--others", "--exclude-standard", "go.mod", "**/go.mod").Output() //nolint:noctx // a build tool
@@ -65,8 +68,7 @@ func modules() ([]string, error) {
 	}
 	var dirs []string
 	for file := range strings.Lines(string(out)) {
-		// The oldest API server shares no version with the others.
-		if dir := filepath.Dir(strings.TrimSpace(file)); dir != "hack/go-getter" && dir != "hack/devcluster/oldest" {
+		if dir := filepath.Dir(strings.TrimSpace(file)); !slices.Contains(others, dir) {
 			dirs = append(dirs, dir)
 		}
 	}
