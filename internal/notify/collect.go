@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
@@ -271,7 +272,7 @@ func (e *Engine) tryQueue(ctx context.Context, from store.NotificationCursor, to
 			m := open[group][sink]
 			if m == nil {
 				m = &store.NotificationMessage{
-					Rule: b.rule.UID, Sink: sink, Group: group, Key: digest(b.rule.UID, fmt.Sprint(from.Sequence), group), ReadyAt: ready,
+					Rule: b.rule.UID, Sink: sink, Group: group, Key: digest(b.rule.UID, strconv.FormatInt(from.Sequence, 10), group), ReadyAt: ready,
 				}
 				open[group][sink] = m
 			}

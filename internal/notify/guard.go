@@ -2,9 +2,11 @@ package notify
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -37,13 +39,8 @@ func (g guard) check(address string) error {
 		return fmt.Errorf("parse the address %s: %w", address, err)
 	}
 	ip := parsed.Addr().Unmap().WithZone("")
-	if ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified() {
-		return fmt.Errorf("the address of the receiver is not permitted")
-	}
-	for _, one := range metadata {
-		if ip == one {
-			return fmt.Errorf("the address of the receiver is not permitted")
-		}
+	if ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified() || slices.Contains(metadata, ip) {
+		return errors.New("the address of the receiver is not permitted")
 	}
 	if g.trusted || g.config.allows(ip) {
 		return nil
@@ -53,10 +50,10 @@ func (g guard) check(address string) error {
 		private = private || network.Contains(ip)
 	}
 	if private {
-		return fmt.Errorf("the address of the receiver is not public: the chart value notifications.allowedNetworks has to contain it")
+		return errors.New("the address of the receiver is not public: the chart value notifications.allowedNetworks has to contain it")
 	}
 	if g.plain {
-		return fmt.Errorf("plain HTTP is not permitted for the address of the receiver: use https, or the chart value notifications.allowedNetworks has to contain it")
+		return errors.New("plain HTTP is not permitted for the address of the receiver: use https, or the chart value notifications.allowedNetworks has to contain it")
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
@@ -202,7 +203,7 @@ func worstOf(c model.SeverityCounts) model.Severity {
 
 // workloadCount is the number of workloads as text.
 func (m *Message) workloadCount() string {
-	n := fmt.Sprint(len(m.Workloads))
+	n := strconv.Itoa(len(m.Workloads))
 	switch {
 	case m.More:
 		return "more than " + n + " workloads"

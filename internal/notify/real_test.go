@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime/quotedprintable"
 	"net"
 	"net/http"
@@ -160,7 +161,6 @@ func TestMail(t *testing.T) {
 
 // A message is not sent without TLS, and errors tell no password.
 func TestMailProblems(t *testing.T) {
-	refusing := &smtp.SMTPError{Code: 554, Message: "s3cret"}
 	for name, c := range map[string]struct {
 		files  map[string]string
 		answer error
@@ -173,21 +173,19 @@ func TestMailProblems(t *testing.T) {
 		"another kind of encryption": {map[string]string{"tls": "rot13"}, nil, "is not starttls, tls or none"},
 		"a password without TLS":     {map[string]string{"tls": "none"}, nil, "not sent without TLS"},
 		"no address":                 {map[string]string{"from": "Scanner"}, nil, "not an email address"},
-		"refused":                    {nil, refusing, ErrRefused.Error()},
+		"refused":                    {nil, &smtp.SMTPError{Code: 554, Message: "s3cret"}, ErrRefused.Error()},
 		"later":                      {nil, &smtp.SMTPError{Code: 451, Message: "s3cret"}, "code 451"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			box := &mailbox{refuse: c.answer}
 			address, ca := serve(t, box, false)
 			files := map[string]string{"host": address, "from": "scanner@example.com", "username": "scanner", "password": "s3cret", "ca.crt": ca}
-			for file, content := range c.files {
-				files[file] = content
-			}
+			maps.Copy(files, c.files)
 			err := receivers(t, files).Send(t.Context(), &Sink{Type: Email, Credential: "c", To: []string{"a@example.com"}}, "k", example())
 			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "s3cret") {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
-			if errors.Is(err, ErrRefused) != (c.answer == refusing) {
+			if errors.Is(err, ErrRefused) != (name == "refused") {
 				t.Errorf("refused: %v", err)
 			}
 			if got := box.all(); len(got) > 0 {

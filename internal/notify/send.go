@@ -121,16 +121,13 @@ func (r *Receivers) post(ctx context.Context, q *request) error {
 
 // withoutURL removes the URL and the addresses from an error of a request.
 func withoutURL(err error) error {
-	var requested *url.Error
-	if errors.As(err, &requested) {
+	if requested, is := errors.AsType[*url.Error](err); is {
 		err = requested.Err
 	}
-	var dialed *net.OpError
-	if errors.As(err, &dialed) {
+	if dialed, is := errors.AsType[*net.OpError](err); is {
 		err = fmt.Errorf("%s: %w", dialed.Op, dialed.Err)
 	}
-	var lookup *net.DNSError
-	if errors.As(err, &lookup) {
+	if _, is := errors.AsType[*net.DNSError](err); is {
 		err = errors.New("the name of the receiver cannot be resolved")
 	}
 	return fmt.Errorf("the receiver cannot be reached: %w", err)
