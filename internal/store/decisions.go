@@ -22,8 +22,11 @@ const (
 	// MaxDecisionNamespaces and MaxDecisionWorkloads are the most places of a Decision.
 	MaxDecisionNamespaces = MaxNamespaces
 	MaxDecisionWorkloads  = 10_000
+	// MaxDecisionPlaces is the most namespaces and workloads that all decisions of a source name together. Those of decisions with the same Selector
+	// and the same Images count once.
+	MaxDecisionPlaces = 1_000_000
 	// MaxReachedImages is the most images that the image patterns of all decisions match together when one begins to apply; patterns that several
-	// decisions have count once.
+	// decisions have count once. Of decisions with places, an image counts once in each namespace, and in each workload if not all that run it there are meant.
 	MaxReachedImages = 1_000_000
 	// MaxDecisionEvents is the most events that one call of SyncDecisions or ExpireDecisions writes about single decisions.
 	MaxDecisionEvents = 100

@@ -91,7 +91,7 @@ func (c ObjectChange) Validate() error {
 // Namespace is that of the object, or of the workload, that the event is about, "" when it is about none.
 func (e Event) Namespace() string {
 	switch e.Kind {
-	case EventScannerChanged, EventPodSetChanged, EventSheroChanged, EventRolloutChanged, EventRolloutEvaluated:
+	case EventScannerChanged, EventPodSetChanged, EventSheroChanged, EventRolloutChanged, EventRolloutEvaluated, EventDecisionChanged, EventDecisionExpired:
 	default:
 		return ""
 	}

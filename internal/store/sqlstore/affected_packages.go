@@ -38,6 +38,7 @@ type affectedQuery struct {
 	current int64
 	// The day that is asked for, from and to in microseconds; both are 0 when none is.
 	from, to int64
+	view     seen
 }
 
 // affectedEntry is a finding in a package of an image, with all that it is sorted by.
@@ -90,6 +91,9 @@ func (s *Store) Affected(ctx context.Context, in store.Namespaces, query store.A
 		if q.current, err = currentNumber(tx); err != nil {
 			return err
 		}
+		if q.view, err = seenIn(tx, in); err != nil {
+			return err
+		}
 		images, err := q.count(tx, s.db.Dialect(), &page)
 		if err != nil {
 			return err
@@ -138,7 +142,7 @@ func (q *affectedQuery) condition() string {
 	if q.Suppressed {
 		return shown
 	}
-	return open
+	return q.view.open()
 }
 
 // entries selects an affectedEntry for each of them.

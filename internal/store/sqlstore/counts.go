@@ -64,7 +64,7 @@ func (t *txn) addToImages(deltas map[int64]setDeltas) error {
 			sets = append(sets, set)
 		}
 	}
-	suppressed, err := readCovers(t.DB, sets)
+	suppressed, err := readCovers(t.DB, seen{}, sets)
 	if err != nil {
 		return err
 	}

@@ -199,10 +199,14 @@ func (p *partlySuppressed) has(finding, image int64) bool {
 
 // suppressedThere reads which findings that policies select are suppressed by decisions about some images; nil stands for all images.
 func (r *dueReader) suppressedThere(images []int64) (*partlySuppressed, error) {
-	p := &partlySuppressed{covers: covers{reached: map[int64]map[int64]bool{}}, reaches: map[int64][]int64{}}
+	view, err := seenIn(r.tx, r.in)
+	if err != nil {
+		return nil, err
+	}
+	p := &partlySuppressed{covers: covers{view: view, reached: map[int64]map[int64]bool{}}, reaches: map[int64][]int64{}}
 	rows := r.tx.Table("finding_suppressions AS fs").
 		Where("fs.reach > 0 AND EXISTS (SELECT 1 FROM policy_findings pf WHERE pf.finding_id = fs.finding_id)").Select("fs.finding_id, fs.reach")
-	err := eachRow(rows, func(scan func(...any) error) error {
+	err = eachRow(rows, func(scan func(...any) error) error {
 		var finding, reach int64
 		err := scan(&finding, &reach)
 		p.reaches[finding] = append(p.reaches[finding], reach)
@@ -335,7 +339,7 @@ func (s *Store) ListPolicies(ctx context.Context, in store.Namespaces) ([]store.
 
 // imageDeadlines is an expression for the date of finding f in an image, as a number; stillOpen if it is not due. policies are those that select the
 // image where it is visible, and since is from when on it has findings. With suppressed, there are findings that decisions suppress: they are not due.
-func imageDeadlines(policies []policyRow, since int64, suppressed bool) string {
+func imageDeadlines(view seen, policies []policyRow, since int64, suppressed bool) string {
 	if len(policies) == 0 {
 		return "(0 * f.id + " + forever + ")" // Databases take a number in an order for the place of a column.
 	}
@@ -346,7 +350,7 @@ func imageDeadlines(policies []policyRow, since int64, suppressed bool) string {
 	due := fmt.Sprintf("(SELECT COALESCE(MIN(%s + pf.days * %d), %s) FROM policy_findings pf WHERE pf.finding_id = f.id AND pf.policy_pk IN (%s))",
 		laterOf("pf.since", strconv.FormatInt(since, 10)), dayMicros, forever, strings.Join(ids, ","))
 	if suppressed {
-		due = "(CASE WHEN " + unsuppressedThere + " THEN " + due + " ELSE " + forever + " END)"
+		due = "(CASE WHEN " + view.unsuppressedThere() + " THEN " + due + " ELSE " + forever + " END)"
 	}
 	return due
 }

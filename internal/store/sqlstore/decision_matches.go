@@ -150,8 +150,12 @@ const suppressingDecisions = `SELECT DISTINCT m.finding_id, d.reach FROM decisio
 
 // suppress makes finding_suppressions what decisions say of findings, and returns the packages of those that differ.
 func (t *txn) suppress(findings []int64) ([]int64, error) {
+	placed, err := placedReaches(t.DB)
+	if err != nil {
+		return nil, err
+	}
 	var changed []int64
-	err := inParts(findings, func(part []int64) error {
+	err = inParts(findings, func(part []int64) error {
 		var before, after []suppressed
 		err := t.Raw("SELECT finding_id, reach FROM finding_suppressions WHERE finding_id IN ?", part).Scan(&before).Error
 		if err != nil {
@@ -159,6 +163,9 @@ func (t *txn) suppress(findings []int64) ([]int64, error) {
 		}
 		err = t.Raw(suppressingDecisions, part, int64(stillOpen)).Scan(&after).Error
 		if err != nil {
+			return err
+		}
+		if after, err = t.joinPlaced(after, placed); err != nil {
 			return err
 		}
 		left := make(map[suppressed]bool, len(before))
@@ -191,6 +198,36 @@ func (t *txn) suppress(findings []int64) ([]int64, error) {
 	}
 	slices.Sort(changed)
 	return packagesOfFindings(t.DB, slices.Compact(changed))
+}
+
+// joinPlaced replaces several reaches with places of a finding by the one that has the places of all of them.
+func (t *txn) joinPlaced(rows []suppressed, placed map[int64]bool) ([]suppressed, error) {
+	if len(placed) == 0 {
+		return rows, nil
+	}
+	var joined []suppressed
+	several := map[int64][]int64{}
+	for _, row := range rows {
+		if placed[row.Reach] {
+			several[row.FindingID] = append(several[row.FindingID], row.Reach)
+		} else {
+			joined = append(joined, row)
+		}
+	}
+	lists := map[int64]string{}
+	for finding, reaches := range several {
+		if len(reaches) == 1 {
+			joined = append(joined, suppressed{finding, reaches[0]})
+			continue
+		}
+		_, list := setOf(reaches)
+		lists[finding] = string(list)
+	}
+	numbers, err := t.joinReaches(slices.Collect(maps.Values(lists)))
+	for finding, list := range lists {
+		joined = append(joined, suppressed{finding, numbers[list]})
+	}
+	return joined, err
 }
 
 // decisionsApply reports whether any decision applies.

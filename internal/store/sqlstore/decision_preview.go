@@ -66,24 +66,28 @@ type decisionPreview struct {
 	source   string
 	decision *newDecision
 	current  int64
-	// wanted has the images of the decision, nil for all. present is the reach of the present decision of the object, others has the images of each
-	// reach.
+	// wanted has the images of the decision, nil for all, unless it has places. present is the reach of the present decision of the object, others has the
+	// images of each reach.
 	wanted  map[int64]bool
 	present int64
 	others  *covers
+	places  previewedPlaces
 }
 
 func (p *decisionPreview) read(preview *store.DecisionPreview, now int64) (err error) {
 	if p.current, err = currentNumber(p.tx); err != nil {
 		return err
 	}
-	if _, p.others, err = reachesOfDecisions(p.tx); err != nil {
+	if _, p.others, err = reachesOfDecisions(p.tx, p.in); err != nil {
 		return err
 	}
 	row := &p.decision.row
 	if p.decision.over = row.ExpiresAt > 0 && row.ExpiresAt <= now; p.decision.over {
 		preview.Problem = new(expired(row))
 	} else if err := p.match(preview); err != nil {
+		return err
+	}
+	if err := p.readPlaces(); err != nil {
 		return err
 	}
 	packages, err := p.count()
@@ -139,7 +143,7 @@ func (p *decisionPreview) match(preview *store.DecisionPreview) error {
 	} else if err := matchDecisions(p.tx, []*newDecision{n}); err != nil {
 		return err
 	}
-	if n.reach == nil {
+	if n.reach == nil || n.reach.placed {
 		return nil
 	}
 	known, err := knownReaches(p.tx, []string{n.reach.digest})
@@ -288,14 +292,21 @@ func (p *decisionPreview) images(packages map[int64]*packageMatches, takesPlace 
 
 // inImage is what is previewed in an image of findings that stand the same.
 func (p *decisionPreview) inImage(image int64, stands stance, count int, takesPlace bool) (sum previewed) {
-	matched := stands.matched && (p.wanted == nil || p.wanted[image])
-	own := stands.own && (p.present == everywhere || p.others.reached[p.present][image])
-	others := stands.everywhere
-	if stands.reaches != "" {
+	var before, other, after covered
+	wanted := p.wantedIn(image)
+	matched := stands.matched && wanted.some()
+	if stands.own {
+		before = p.covers(p.present, image)
+	}
+	if other.whole = stands.everywhere; stands.reaches != "" {
 		for text := range strings.SplitSeq(string(stands.reaches), ",") {
 			reach, _ := strconv.ParseInt(text, 10, 64) // setOf wrote it.
-			others = others || p.others.reached[reach][image]
+			other = other.with(p.covers(reach, image))
 		}
+	}
+	others, counted := other.all(), other.with(before).all()
+	if after = other; takesPlace && matched {
+		after = other.with(wanted)
 	}
 	switch {
 	case matched && others:
@@ -303,11 +314,10 @@ func (p *decisionPreview) inImage(image int64, stands stance, count int, takesPl
 	case matched:
 		sum.found = count
 	}
-	switch suppresses := takesPlace && matched; {
-	case others || suppresses == own:
-	case suppresses:
+	switch suppressed := after.all(); {
+	case suppressed && !counted:
 		sum.closed = count
-	default:
+	case counted && !suppressed:
 		sum.reopened = count
 	}
 	return sum
@@ -339,7 +349,7 @@ func (p *decisionPreview) workloads(preview *store.DecisionPreview, images map[i
 	counted := map[pair]bool{}
 	workloads := map[store.Workload]*store.PreviewedWorkload{}
 	err := eachUse(uses(p.tx.Table("image_uses AS u"), place{in: p.in}), found, func(image int64, w store.Workload) {
-		if images[image].found == 0 || counted[pair{image, w}] {
+		if images[image].found == 0 || counted[pair{image, w}] || !p.places.runs(image, w) {
 			return
 		}
 		counted[pair{image, w}] = true

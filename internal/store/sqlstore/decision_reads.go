@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 
@@ -16,12 +17,17 @@ import (
 type saidOf struct {
 	// byFinding has the decisions about each finding, the one that matters most first.
 	byFinding map[int64][]reachingDecision
-	reached   covers
+	// reached has the images in which decisions say something.
+	reached covers
+	// placed has the reaches with places in which findings are suppressed, closed where they do not count for that.
+	placed map[int64]int64
+	closed covers
 }
 
 // reachingDecision is a decision with its reach.
 type reachingDecision struct {
-	reach int64
+	reach  int64
+	placed bool
 	model.Decision
 }
 
@@ -30,11 +36,13 @@ func (s *saidOf) in(image, finding int64) (suppressed bool, decisions []model.De
 	if s == nil {
 		return false, nil
 	}
+	reach, placed := s.placed[finding]
+	suppressed = placed && s.closed.reached[reach][image]
 	for _, one := range s.byFinding[finding] {
 		if one.reach != everywhere && !s.reached.reached[one.reach][image] {
 			continue
 		}
-		suppressed = suppressed || one.Suppresses
+		suppressed = suppressed || one.Suppresses && !one.placed
 		if len(decisions) < model.MaxDecisionsShown {
 			decisions = append(decisions, one.Decision)
 		}
@@ -46,10 +54,20 @@ func (s *saidOf) in(image, finding int64) (suppressed bool, decisions []model.De
 const decisionsAbout = `SELECT m.finding_id, d.reach, d.kind, d.namespace, d.name, d.status, d.justification, d.comment, d.author, d.suppresses, d.expires_at, d.since
 	FROM decision_findings m CROSS JOIN decisions d WHERE d.id = m.decision_pk AND m.finding_id IN ? AND d.until_time = ?`
 
-// decidedOf reads what decisions say of findings in images. Who sees some namespaces does not see who decided.
+// decidedOf reads what decisions say of findings in images: those that apply in a visible place. Who sees some namespaces does not see who decided,
+// unless the object is in one of them.
 func decidedOf(tx *gorm.DB, in store.Namespaces, findings, images []int64) (*saidOf, error) {
-	s := &saidOf{byFinding: map[int64][]reachingDecision{}, reached: covers{reached: map[int64]map[int64]bool{}}}
-	err := inParts(findings, func(part []int64) error {
+	s := &saidOf{byFinding: map[int64][]reachingDecision{}, reached: covers{reached: map[int64]map[int64]bool{}}, placed: map[int64]int64{}}
+	view, err := seenIn(tx, in)
+	if err != nil {
+		return nil, err
+	}
+	placed, err := placedReaches(tx)
+	if err != nil {
+		return nil, err
+	}
+	s.closed = covers{view: view, reached: map[int64]map[int64]bool{}}
+	err = inParts(findings, func(part []int64) error {
 		var rows []struct {
 			FindingID, Reach                                              int64
 			Kind, Namespace, Name, Status, Justification, Comment, Author string
@@ -61,13 +79,24 @@ func decidedOf(tx *gorm.DB, in store.Namespaces, findings, images []int64) (*sai
 				Kind: row.Kind, Namespace: row.Namespace, Name: row.Name, Status: model.DecisionStatus(row.Status), Justification: row.Justification,
 				Comment: row.Comment, Since: fromMicros(row.Since), ExpiresAt: fromMicros(row.ExpiresAt), Suppresses: row.Suppresses != 0,
 			}
-			if in.All() {
+			if row.Namespace != "" && !in.Contains(row.Namespace) {
+				continue
+			}
+			if in.All() || row.Namespace != "" {
 				one.Author = row.Author
 			}
-			s.byFinding[row.FindingID] = append(s.byFinding[row.FindingID], reachingDecision{row.Reach, one})
+			s.byFinding[row.FindingID] = append(s.byFinding[row.FindingID], reachingDecision{row.Reach, placed[row.Reach], one})
 			if row.Reach != everywhere {
 				s.reached.reached[row.Reach] = map[int64]bool{}
 			}
+		}
+		if err != nil || len(placed) == 0 {
+			return err
+		}
+		var suppressions []suppressed
+		err = tx.Raw("SELECT fs.finding_id, fs.reach FROM finding_suppressions fs JOIN placed_reaches q ON q.reach = fs.reach WHERE fs.finding_id IN ?", part).Scan(&suppressions).Error
+		for _, row := range suppressions {
+			s.placed[row.FindingID], s.closed.reached[row.Reach] = row.Reach, map[int64]bool{}
 		}
 		return err
 	})
@@ -77,7 +106,7 @@ func decidedOf(tx *gorm.DB, in store.Namespaces, findings, images []int64) (*sai
 	for _, decisions := range s.byFinding {
 		slices.SortFunc(decisions, func(a, b reachingDecision) int { return decision.Compare(a.Decision, b.Decision) })
 	}
-	return s, s.reached.readSome(tx, images)
+	return s, errors.Join(s.reached.readSome(tx, images), s.reached.readTouched(tx, in, images), s.closed.readSome(tx, images))
 }
 
 // addDecisions adds to findings in an image what decisions say of them.
@@ -137,7 +166,7 @@ func (s *Store) matchesOf(tx *gorm.DB, in store.Namespaces, current int64, decis
 		decision int64
 		findings int
 	}
-	reaches, reached, err := reachesOfDecisions(tx, decisions...)
+	reaches, reached, err := reachesOfDecisions(tx, in, decisions...)
 	if err != nil {
 		return nil, err
 	}
@@ -191,8 +220,9 @@ func (s *Store) matchesOf(tx *gorm.DB, in store.Namespaces, current int64, decis
 	return counts, err
 }
 
-// reachesOfDecisions reads the reaches of the decisions that apply to some images only, and their images: of these decisions, or of all.
-func reachesOfDecisions(tx *gorm.DB, decisions ...int64) (map[int64]int64, *covers, error) {
+// reachesOfDecisions reads the reaches of the decisions that apply to some images or places only, and the images of which they have a visible place: of
+// these decisions, or of all.
+func reachesOfDecisions(tx *gorm.DB, in store.Namespaces, decisions ...int64) (map[int64]int64, *covers, error) {
 	var rows []struct{ ID, Reach int64 }
 	chosen := tx.Table("decisions AS d").Where("d.until_time = ? AND d.reach > 0", int64(stillOpen))
 	if len(decisions) > 0 {
@@ -205,5 +235,5 @@ func reachesOfDecisions(tx *gorm.DB, decisions ...int64) (map[int64]int64, *cove
 	for _, row := range rows {
 		reaches[row.ID], reached.reached[row.Reach] = row.Reach, map[int64]bool{}
 	}
-	return reaches, reached, reached.read(tx, slices.Sorted(maps.Keys(reached.reached)))
+	return reaches, reached, errors.Join(reached.read(tx, slices.Sorted(maps.Keys(reached.reached))), reached.readTouched(tx, in, nil))
 }

@@ -66,7 +66,7 @@ func (r *recordRow) value(column string) string {
 	return strconv.FormatInt(r.ID, 10)
 }
 
-// content is what the decision says. Who sees some namespaces does not see who decided.
+// content is what the decision says. Who sees some namespaces does not see who decided, unless the object is in one of them.
 func (r *recordRow) content(in store.Namespaces) (store.DecisionContent, error) {
 	var spec decisionSpec
 	if err := fromJSON(r.Spec, &spec); err != nil {
@@ -76,7 +76,7 @@ func (r *recordRow) content(in store.Namespaces) (store.DecisionContent, error) 
 		ID: r.ID, Status: model.DecisionStatus(r.Status), Suppresses: r.Suppresses != 0, Vulnerabilities: spec.Vulnerabilities, Packages: spec.Packages, Images: spec.Images,
 		Unfixed: r.Unfixed != 0, Justification: r.Justification, Comment: r.Comment, ExpiresAt: fromMicros(r.ExpiresAt), Since: fromMicros(r.Since),
 	}
-	if in.All() {
+	if in.All() || r.Namespace != "" {
 		content.Author = r.Author
 	}
 	if r.UntilTime != stillOpen {
@@ -111,7 +111,7 @@ func (s *Store) filterDecisions(tx *gorm.DB, in store.Namespaces, query store.De
 	chosen = equals(chosen, "d.namespace", query.Object.Namespace)
 	chosen = equals(chosen, "d.name", query.Object.Name)
 	if query.Author != "" && !in.All() {
-		chosen = chosen.Where("1 = 0")
+		chosen = chosen.Where("d.namespace <> ''")
 	}
 	chosen = equals(chosen, "d.author", query.Author)
 	if query.ExpiringWithin != nil {

@@ -75,17 +75,21 @@ func (s *Store) suppressedIn(tx *gorm.DB, in store.Namespaces, current int64) (i
 
 // suppressedFindings counts the findings of matched images that decisions suppress, each once in each image.
 func suppressedFindings(tx *gorm.DB, chosen place, current int64) (int, error) {
+	view, err := seenIn(tx, chosen.in)
+	if err != nil {
+		return 0, err
+	}
 	var all, some int
 	if err := suppressedOf(tx, chosen, current).Select("COALESCE(SUM(n.findings), 0)").Scan(&all).Error; err != nil {
 		return 0, err
 	}
-	err := tx.Table("(?) AS n", dividedOf(tx, chosen, current)).Select("COUNT(*)").Scan(&some).Error
+	err = tx.Table("(?) AS n", dividedOf(tx, chosen, view, current)).Select("COUNT(*)").Scan(&some).Error
 	return all + some, err
 }
 
 // dividedOf selects findings and the matched images in which they are suppressed, of those that are not suppressed everywhere.
-func dividedOf(tx *gorm.DB, chosen place, current int64) *gorm.DB {
-	held := tx.Table("finding_suppressions AS fs").Joins("CROSS JOIN findings f").Joins("CROSS JOIN reached x").Joins("CROSS JOIN image_packages ip").
+func dividedOf(tx *gorm.DB, chosen place, view seen, current int64) *gorm.DB {
+	held := tx.Table("finding_suppressions AS fs").Joins("CROSS JOIN findings f").Joins("CROSS JOIN "+view.reached()+" x").Joins("CROSS JOIN image_packages ip").
 		Where("fs.reach > ? AND f.id = fs.finding_id AND "+shown+" AND "+unsuppressed, everywhere, current, current).
 		Where("x.reach = fs.reach AND ip.image_pk = x.image_pk AND ip.package_pk = f.package_pk AND ip.excluded = 0").
 		Where("ip.image_pk NOT IN (SELECT id FROM images WHERE matched_at = 0)")

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -67,6 +68,7 @@ type decisionSpec struct {
 	Vulnerabilities []string `json:"vulnerabilities,omitempty"`
 	Packages        []string `json:"packages,omitempty"`
 	Images          []string `json:"images,omitempty"`
+	Places          string   `json:"places,omitempty"`
 }
 
 // newDecision is a decision that is to be applied.
@@ -133,7 +135,10 @@ func decisionOf(d *store.Decision) (*newDecision, error) {
 	if n.reach, err = readReach(d); err != nil {
 		return nil, err
 	}
-	spec := decisionSpec{d.Object.Statement, slices.Sorted(slices.Values(d.Vulnerabilities)), slices.Sorted(slices.Values(d.Packages)), slices.Sorted(slices.Values(d.Images))}
+	spec := decisionSpec{d.Object.Statement, slices.Sorted(slices.Values(d.Vulnerabilities)), slices.Sorted(slices.Values(d.Packages)), slices.Sorted(slices.Values(d.Images)), ""}
+	if d.Places != nil {
+		spec.Places = d.Places.Selector
+	}
 	content, err := json.Marshal(spec)
 	if err != nil {
 		return nil, err
@@ -169,10 +174,14 @@ type decisionPlan struct {
 	// reaches are those of the new decisions that do not exist yet, numbers those of all of them when they are written; both by digest.
 	reaches map[string]*newReach
 	numbers map[string]int64
+	// placed are the reaches with places that are wanted, by digest, and places how many they have. moved are those that have other places now, by number.
+	placed map[string]*newReach
+	places int
+	moved  map[int64]*newReach
 }
 
 func (p *decisionPlan) empty() bool {
-	return len(p.begin) == 0 && len(p.end[endChanged])+len(p.end[endDeleted]) == 0
+	return len(p.begin)+len(p.moved) == 0 && len(p.end[endChanged])+len(p.end[endDeleted]) == 0
 }
 
 // SyncDecisions implements store.Decisions.
@@ -213,7 +222,7 @@ type matchBounds struct{ one, all int }
 
 // planDecisions compares what is wanted with what applies.
 func planDecisions(tx *gorm.DB, source string, decisions []store.Decision, now int64, bounds matchBounds) (*decisionPlan, error) {
-	plan := &decisionPlan{end: map[string][]decisionRow{}, problems: map[store.DecisionObject]store.DecisionProblem{}}
+	plan := &decisionPlan{end: map[string][]decisionRow{}, problems: map[store.DecisionObject]store.DecisionProblem{}, placed: map[string]*newReach{}}
 	var rows []decisionRow
 	err := tx.Raw("SELECT "+decisionColumns+` FROM decisions d JOIN (SELECT MAX(l.id) AS id FROM decisions l WHERE l.source = ? GROUP BY l.kind, l.namespace, l.name) n
 		ON n.id = d.id ORDER BY d.id`, source).Scan(&rows).Error
@@ -240,6 +249,10 @@ func planDecisions(tx *gorm.DB, source string, decisions []store.Decision, now i
 			plan.problems[object] = store.DecisionProblem{Reason: store.DecisionInvalid, Message: err.Error()}
 			continue
 		}
+		if problem := plan.place(wanted.reach); problem != nil {
+			plan.problems[object] = *problem
+			continue
+		}
 		before := last[object]
 		switch applies := before != nil && before.UntilTime == stillOpen; {
 		case applies && before.Digest == wanted.row.Digest:
@@ -256,6 +269,9 @@ func planDecisions(tx *gorm.DB, source string, decisions []store.Decision, now i
 			plan.problems[object] = expired(&wanted.row)
 		}
 		plan.begin = append(plan.begin, wanted)
+	}
+	if err := plan.findMoved(tx); err != nil {
+		return nil, err
 	}
 	var ending []int64
 	for i := range rows {
@@ -282,6 +298,43 @@ func planDecisions(tx *gorm.DB, source string, decisions []store.Decision, now i
 		plan.end[how] = append(plan.end[how], *row)
 	}
 	return plan, nil
+}
+
+// place notes the places of a decision, or says why it cannot apply there.
+func (p *decisionPlan) place(reach *newReach) *store.DecisionProblem {
+	if reach == nil || !reach.placed {
+		return nil
+	}
+	switch known := p.placed[reach.digest]; {
+	case known != nil && known.placesDigest != reach.placesDigest:
+		return &store.DecisionProblem{Reason: store.DecisionInvalid, Message: "another decision with the same selectors applies in other places"}
+	case known == nil && p.places+len(reach.places) > store.MaxDecisionPlaces:
+		return &store.DecisionProblem{Reason: store.DecisionTooBroad, Message: fmt.Sprintf(
+			"it selects %d namespaces and workloads; the maximum for all decisions is %d; select fewer, or use the same selectors in several decisions",
+			len(reach.places), store.MaxDecisionPlaces)}
+	case known == nil:
+		p.placed[reach.digest] = reach
+		p.places += len(reach.places)
+	}
+	return nil
+}
+
+// findMoved finds the known reaches that have other places now.
+func (p *decisionPlan) findMoved(tx *gorm.DB) error {
+	p.moved = map[int64]*newReach{}
+	return inParts(slices.Sorted(maps.Keys(p.placed)), func(part []string) error {
+		var rows []struct {
+			ID            int64
+			Reach, Places string
+		}
+		err := tx.Raw("SELECT r.id, r.digest AS reach, q.digest AS places FROM reaches r JOIN placed_reaches q ON q.reach = r.id WHERE r.digest IN ?", part).Scan(&rows).Error
+		for _, row := range rows {
+			if reach := p.placed[row.Reach]; reach.placesDigest != row.Places {
+				p.moved[row.ID] = reach
+			}
+		}
+		return err
+	})
 }
 
 func expired(row *decisionRow) store.DecisionProblem {

@@ -41,7 +41,12 @@ func checkDecisions(t *testing.T, s *Store) {
 	var suppressions, wantSuppressed []suppressed
 	var images []imageRow
 	var reaches []storedReach
-	var reached, wantReached []struct{ Reach, ImagePk int64 }
+	var reached, wantReached []imageReach
+	placed, err := readPlaced(s)
+	if err != nil {
+		t.Error(err)
+		return
+	}
 	for _, query := range []struct {
 		statement string
 		into      any
@@ -77,6 +82,10 @@ func checkDecisions(t *testing.T, s *Store) {
 	matches := func(finding int64, n int) {
 		d := &decisions[n]
 		want = append(want, pair{finding, d.ID})
+		if d.Suppresses != 0 && placed.members[d.Reach] != nil {
+			placed.suppress(finding, d.Reach)
+			return
+		}
 		if one := (suppressed{finding, d.Reach}); d.Suppresses != 0 && !slices.Contains(wantSuppressed, one) {
 			wantSuppressed = append(wantSuppressed, one)
 		}
@@ -118,6 +127,7 @@ func checkDecisions(t *testing.T, s *Store) {
 	slices.SortFunc(want, func(a, b pair) int {
 		return gocmp.Or(gocmp.Compare(a.FindingID, b.FindingID), gocmp.Compare(a.DecisionPk, b.DecisionPk))
 	})
+	wantSuppressed = append(wantSuppressed, placed.suppressed()...)
 	slices.SortFunc(wantSuppressed, func(a, b suppressed) int {
 		return gocmp.Or(gocmp.Compare(a.FindingID, b.FindingID), gocmp.Compare(a.Reach, b.Reach))
 	})
@@ -127,6 +137,12 @@ func checkDecisions(t *testing.T, s *Store) {
 		if err := fromJSON(reach.Spec, &spec); err != nil {
 			t.Fatal(err)
 		}
+		if placed.members[reach.ID] != nil {
+			if spec.Members == "" {
+				specs[reach.ID] = spec.Places + " " + strings.Join(spec.Images, " ")
+			}
+			continue
+		}
 		specs[reach.ID] = strings.Join(spec.Images, " ")
 		for i := range images {
 			for _, text := range spec.Images {
@@ -135,12 +151,14 @@ func checkDecisions(t *testing.T, s *Store) {
 					t.Fatal(err)
 				}
 				if image := decision.ImageOf(images[i].ImageID); pattern.Matches(&image) {
-					wantReached = append(wantReached, struct{ Reach, ImagePk int64 }{reach.ID, images[i].ID})
+					wantReached = append(wantReached, imageReach{reach.ID, images[i].ID})
 					break
 				}
 			}
 		}
 	}
+	wantReached = append(wantReached, placed.check(t, s)...)
+	slices.SortFunc(wantReached, imageReach.compare)
 	if diff := cmp.Diff(wantReached, reached, cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("reached (-want +got):\n%s", diff)
 	}
@@ -150,7 +168,11 @@ func checkDecisions(t *testing.T, s *Store) {
 		if err := fromJSON(d.Spec, &spec); err != nil {
 			t.Fatal(err)
 		}
-		if patterns := strings.Join(slices.Compact(spec.Images), " "); specs[d.Reach] != patterns {
+		patterns := strings.Join(slices.Compact(spec.Images), " ")
+		if spec.Places != "" {
+			patterns = spec.Places + " " + patterns
+		}
+		if specs[d.Reach] != patterns {
 			t.Errorf("decision %d about the images %q has the reach %q", d.ID, patterns, specs[d.Reach])
 		}
 		delete(unused, d.Reach)

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"gorm.io/gorm"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
 // A finding that decisions suppress in some images is divided: it counts in some images that hold its package and not in others. The findings of a
@@ -155,13 +157,14 @@ func (s setDeltas) since(before setDeltas) setDeltas {
 
 // covers tells in which images findings are suppressed.
 type covers struct {
+	view    seen
 	sets    map[reachSet][]int64
 	reached map[int64]map[int64]bool // The images by reach.
 }
 
-// readCovers reads the images of sets of reaches.
-func readCovers(tx *gorm.DB, sets []reachSet) (*covers, error) {
-	c := &covers{sets: map[reachSet][]int64{}, reached: map[int64]map[int64]bool{}}
+// readCovers reads the images of sets of reaches, in which findings do not count for who sees some namespaces.
+func readCovers(tx *gorm.DB, view seen, sets []reachSet) (*covers, error) {
+	c := &covers{view: view, sets: map[reachSet][]int64{}, reached: map[int64]map[int64]bool{}}
 	for _, set := range sets {
 		if set == "" || c.sets[set] != nil {
 			continue
@@ -181,7 +184,7 @@ func readCovers(tx *gorm.DB, sets []reachSet) (*covers, error) {
 // read reads the images of reaches.
 func (c *covers) read(tx *gorm.DB, reaches []int64) error {
 	return inParts(reaches, func(part []int64) error {
-		return c.note(tx.Table("reached AS x").Where("x.reach IN ?", part))
+		return c.note(tx.Table(c.view.reached()+" AS x").Where("x.reach IN ?", part))
 	})
 }
 
@@ -191,7 +194,17 @@ func (c *covers) readSome(tx *gorm.DB, images []int64) error {
 		return nil
 	}
 	return inParts(images, func(part []int64) error {
-		return c.note(tx.Table("reached AS x").Where("x.image_pk IN ?", part))
+		return c.note(tx.Table(c.view.reached()+" AS x").Where("x.image_pk IN ?", part))
+	})
+}
+
+// readTouched reads the images, nil for all, of which the reaches with places have a visible place.
+func (c *covers) readTouched(tx *gorm.DB, in store.Namespaces, images []int64) error {
+	if len(c.reached) == 0 {
+		return nil
+	}
+	return eachPart(images, func(part []int64) error {
+		return c.note(within(of(tx.Table("reached_namespaces AS x"), "x.image_pk", part), "x.namespace", in))
 	})
 }
 

@@ -147,9 +147,13 @@ func (s *Store) Findings(ctx context.Context, in store.Namespaces, query store.F
 				return err
 			}
 		}
-		due := imageDeadlines(policies, image.findingsSince(), query.Suppressed)
+		view, err := seenIn(tx, in)
+		if err != nil {
+			return err
+		}
+		due := imageDeadlines(view, policies, image.findingsSince(), query.Suppressed)
 		now := s.now()
-		filtered := filterDue(s.filterFindings(tx, &image, current, query), due, now, query).Session(&gorm.Session{})
+		filtered := filterDue(s.filterFindings(tx, view, &image, current, query), due, now, query).Session(&gorm.Session{})
 		var total int64
 		if err := filtered.Count(&total).Error; err != nil {
 			return err
@@ -188,7 +192,7 @@ func (s *Store) Findings(ctx context.Context, in store.Namespaces, query store.F
 }
 
 // filterFindings selects the findings f of an image that the query matches.
-func (s *Store) filterFindings(tx *gorm.DB, image *imageRow, resultSet int64, query store.FindingQuery) *gorm.DB {
+func (s *Store) filterFindings(tx *gorm.DB, view seen, image *imageRow, resultSet int64, query store.FindingQuery) *gorm.DB {
 	tx = tx.Table("image_packages AS ip").
 		Joins("CROSS JOIN findings f").
 		Joins("JOIN vulnerabilities v ON v.id = f.vulnerability_pk").
@@ -198,7 +202,7 @@ func (s *Store) filterFindings(tx *gorm.DB, image *imageRow, resultSet int64, qu
 		tx = tx.Where(closed, resultSet, resultSet).
 			Where("(SELECT e.current_since FROM generations e WHERE e.number = f.until_gen) > ?", image.findingsSince())
 	} else {
-		condition := open
+		condition := view.open()
 		if query.Suppressed {
 			condition = shown
 		}

@@ -322,6 +322,17 @@ func findImage(tx *gorm.DB, in store.Namespaces, key model.ImageKey) (imageRow, 
 	if len(rows) == 0 {
 		return imageRow{}, fmt.Errorf("image %s: %w", key, store.ErrNotFound)
 	}
-	err := limitImages(tx, in, rows)
+	if err := limitImages(tx, in, rows[:1]); err != nil {
+		return rows[0], err
+	}
+	view, err := seenIn(tx, in)
+	if err != nil || !view.placed {
+		return rows[0], err
+	}
+	current, err := currentNumber(tx)
+	if err != nil {
+		return rows[0], err
+	}
+	err = view.limitCounts(tx, rows[:1], current)
 	return rows[0], err
 }

@@ -132,7 +132,15 @@ func (s *Store) ListImages(ctx context.Context, in store.Namespaces, query store
 
 // filterImages selects the images that the query matches.
 func (s *Store) filterImages(tx *gorm.DB, chosen place, query store.ImageQuery) (*gorm.DB, error) {
-	images := contains(tx.Table("images AS i"), s.db.Dialect(), query.Text, "i.image_id")
+	view, err := seenIn(tx, chosen.in)
+	if err != nil {
+		return nil, err
+	}
+	current, err := currentNumber(tx)
+	if err != nil {
+		return nil, err
+	}
+	images := contains(view.images(tx, current), s.db.Dialect(), query.Text, "i.image_id")
 	if len(query.States) > 0 {
 		states := make([]string, len(query.States))
 		for i, state := range query.States {
@@ -160,15 +168,8 @@ func (s *Store) filterImages(tx *gorm.DB, chosen place, query store.ImageQuery) 
 		images = images.Where("i.id IN (?)", chosen.images(tx))
 	}
 	least := millionths(query.MinEPSS)
-	if least <= 0 && !query.Overdue {
-		return images.Session(&gorm.Session{}), nil
-	}
-	current, err := currentNumber(tx)
-	if err != nil {
-		return nil, err
-	}
 	if least > 0 {
-		images = images.Where("i.matched_at > 0 AND i.id IN (?)", exploitable(tx, current, least))
+		images = images.Where("i.matched_at > 0 AND i.id IN (?)", exploitable(tx, view, current, least))
 	}
 	if query.Overdue {
 		images = images.Where("i.id IN (?)", s.overduePlaces(tx, chosen.in, current).Select("x.id"))
@@ -176,14 +177,14 @@ func (s *Store) filterImages(tx *gorm.DB, chosen place, query store.ImageQuery) 
 	return images.Session(&gorm.Session{}), nil
 }
 
-// exploitable selects the images that hold a package with a finding of at least this probability of exploitation.
-func exploitable(tx *gorm.DB, resultSet, leastMicros int64) *gorm.DB {
+// exploitable selects the images that hold a package with an open finding of at least this probability of exploitation.
+func exploitable(tx *gorm.DB, view seen, resultSet, leastMicros int64) *gorm.DB {
 	// Where a divided finding counts is asked of each image; of the others, each package is looked up once.
 	packages := tx.Table("vulnerabilities AS v").Joins("CROSS JOIN findings f").
 		Where("v.epss_micros >= ? AND f.vulnerability_pk = v.id AND "+shown+" AND "+unsuppressed, leastMicros, resultSet, resultSet).
 		Distinct("f.package_pk, CASE WHEN " + isDivided + " THEN f.id ELSE 0 END AS divided")
 	return tx.Table("(?) AS e", packages).Joins("CROSS JOIN image_packages ip").Where("ip.package_pk = e.package_pk AND ip.excluded = 0").
-		Where("(e.divided = 0 OR NOT EXISTS (SELECT 1 FROM finding_suppressions fs JOIN reached x ON x.reach = fs.reach WHERE fs.finding_id = e.divided AND x.image_pk = ip.image_pk))").
+		Where("(e.divided = 0 OR NOT " + view.suppressedThere("e.divided") + ")").
 		Distinct("ip.image_pk") // Otherwise PostgreSQL can ask for each image again, which takes minutes.
 }
 
@@ -202,13 +203,21 @@ func (s *Store) Overview(ctx context.Context, in store.Namespaces) (store.Overvi
 			sums[i] = "SUM(" + column + ") AS " + column
 		}
 		chosen := place{in: in}
-		images, used := tx.Table("images AS i"), within(tx.Table("image_uses AS u"), "u.namespace", in)
+		view, err := seenIn(tx, in)
+		if err != nil {
+			return err
+		}
+		current, err := currentNumber(tx)
+		if err != nil {
+			return err
+		}
+		images, used := view.images(tx, current), within(tx.Table("image_uses AS u"), "u.namespace", in)
 		packages := tx.Table("packages AS p").Where("EXISTS (SELECT 1 FROM image_packages ip WHERE ip.package_pk = p.id)")
 		if !chosen.everywhere() {
 			images = images.Where("i.id IN (?)", chosen.images(tx))
 			packages = tx.Table("(?) AS p", tx.Table("image_packages AS ip").Distinct("ip.package_pk").Where("ip.image_pk IN (?)", chosen.images(tx)))
 		}
-		err := images.Select("i.state, COUNT(*) AS images, " + strings.Join(sums, ", ")).Group("i.state").Scan(&rows).Error
+		err = images.Select("i.state, COUNT(*) AS images, " + strings.Join(sums, ", ")).Group("i.state").Scan(&rows).Error
 		if err != nil {
 			return err
 		}
@@ -220,10 +229,6 @@ func (s *Store) Overview(ctx context.Context, in store.Namespaces) (store.Overvi
 			overview.Counts.Fixable += counts.Fixable
 		}
 		if err := used.Select("COUNT(DISTINCT u.image_pk)").Scan(&overview.Running).Error; err != nil {
-			return err
-		}
-		current, err := currentNumber(tx)
-		if err != nil {
 			return err
 		}
 		if overview.Suppressed, err = s.suppressedIn(tx, in, current); err != nil {

@@ -176,6 +176,7 @@ func noteNamespaces(tx *txn, added []useRow) error {
 // endNamespaces ends that images are visible where nothing runs them and no scope keeps them any more.
 func endNamespaces(tx *txn, images []int64) error {
 	slices.Sort(images)
+	tx.moved(images...)
 	return inParts(slices.Compact(images), func(part []int64) error {
 		return tx.Execute(`DELETE FROM image_namespaces WHERE image_pk IN ?
 			AND NOT EXISTS (SELECT 1 FROM image_uses u WHERE u.image_pk = image_namespaces.image_pk AND u.namespace = image_namespaces.namespace)

@@ -189,7 +189,7 @@ func TestPlans(t *testing.T) {
 		"images by ID":       {after(keys, "a", "b"), "SEARCH i USING INDEX sqlite_autoindex_images_1 (image_id>?)", false},
 		"images by severity": {after(severities, "1", "1", "1", "1", "a", "b"), "SEARCH i USING INDEX images_severity (critical<?)", false},
 		"findings": {func(tx *gorm.DB) *gorm.DB {
-			return s.filterFindings(tx, &imageRow{ID: 1}, 1, store.FindingQuery{MinSeverity: model.SeverityHigh}).Select("f.id").
+			return s.filterFindings(tx, seen{}, &imageRow{ID: 1}, 1, store.FindingQuery{MinSeverity: model.SeverityHigh}).Select("f.id").
 				Order(sqldb.OrderBy(findingSorts[store.SortFindingRisk])).Limit(10)
 		}, "SEARCH ip USING PRIMARY KEY (image_pk=?)", true},
 		"waiting images": {func(tx *gorm.DB) *gorm.DB {

@@ -202,11 +202,19 @@ func (s *Store) ListOwners(ctx context.Context, in store.Namespaces, query store
 	var page store.OwnerPage
 	err := s.read(ctx, what, func(tx *gorm.DB) error {
 		page = store.OwnerPage{}
+		view, err := seenIn(tx, in)
+		if err != nil {
+			return err
+		}
+		current, err := currentNumber(tx)
+		if err != nil {
+			return err
+		}
 		used := uses(tx.Table("image_uses AS u").Joins("LEFT "+ownersOfUses), place{query.Where, in})
 		used = contains(used, s.db.Dialect(), query.Text, "w.owner").Session(&gorm.Session{})
 		workloads := tx.Table("(?) AS d", used.Distinct("COALESCE(w.owner, '') AS owner, u.namespace, u.kind, u.name")).
 			Select("d.owner, COUNT(*) AS workloads").Group("d.owner")
-		entries := tx.Table("(?) AS s", ownedImages(tx, used)).Joins("JOIN (?) n ON n.owner = s.owner", workloads).Select("s.*, n.workloads")
+		entries := tx.Table("(?) AS s", ownedImages(tx, used, view.images(tx, current))).Joins("JOIN (?) n ON n.owner = s.owner", workloads).Select("s.*, n.workloads")
 		rows, next, total, err := readEntries(tx, entries, keys, query.Page, token, (*ownerEntry).value)
 		page.NextToken, page.Total, page.Owners = next, total, make([]store.OwnerSummary, len(rows))
 		for i := range rows {
@@ -224,8 +232,8 @@ func (s *Store) ListOwners(ctx context.Context, in store.Namespaces, query store
 }
 
 // ownedImages sums up the images that are used, each once for each owner w.
-func ownedImages(tx, used *gorm.DB) *gorm.DB {
-	return tx.Table("(?) AS d", used.Distinct("COALESCE(w.owner, '') AS owner, u.image_pk")).Joins("JOIN images i ON i.id = d.image_pk").
+func ownedImages(tx, used, images *gorm.DB) *gorm.DB {
+	return tx.Table("(?) AS d", used.Distinct("COALESCE(w.owner, '') AS owner, u.image_pk")).Joins("JOIN (?) i ON i.id = d.image_pk", images).
 		Select("d.owner, COUNT(*) AS images, SUM(CASE WHEN i.matched_at > 0 THEN 1 ELSE 0 END) AS scanned, " + perCount("SUM(i.%[1]s) AS %[1]s")).Group("d.owner")
 }
 
@@ -249,7 +257,7 @@ func (s *Store) FindingsByOwner(ctx context.Context, limit int) (map[string]stor
 		}
 		named := fairest(owners, limit)
 		var rows []ownerEntry
-		if err := ownedImages(tx, used.Session(&gorm.Session{}).Joins("LEFT "+ownersOfUses)).Scan(&rows).Error; err != nil {
+		if err := ownedImages(tx, used.Session(&gorm.Session{}).Joins("LEFT "+ownersOfUses), tx.Table("images AS a")).Scan(&rows).Error; err != nil {
 			return err
 		}
 		for i := range rows {

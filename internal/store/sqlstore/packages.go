@@ -74,6 +74,7 @@ type packageSearch struct {
 	// divided says that findings are suppressed in some images, current is the current result set.
 	divided bool
 	current int64
+	view    seen
 }
 
 // ListPackages implements store.Reader.
@@ -101,6 +102,9 @@ func (s *Store) ListPackages(ctx context.Context, in store.Namespaces, query sto
 		}
 		var err error
 		if search.divided, err = someDivided(tx); err != nil {
+			return err
+		}
+		if search.view, err = seenIn(tx, in); err != nil {
 			return err
 		}
 		if search.current, err = currentNumber(tx); err != nil {
@@ -215,11 +219,11 @@ func (q *packageSearch) count() string {
 // suppressed counts the findings of packages that count in some image, but in none of the chosen ones.
 func (q *packageSearch) suppressed(tx *gorm.DB) *gorm.DB {
 	open := q.holders(tx).Select("1").Where("ip.package_pk = f.package_pk AND ip.excluded = 0").
-		Where("NOT EXISTS (SELECT 1 FROM finding_suppressions fs JOIN reached x ON x.reach = fs.reach WHERE fs.finding_id = f.id AND x.image_pk = ip.image_pk)")
+		Where("NOT " + q.view.suppressedThere("f.id"))
 	if !q.chosen.in.All() {
 		open = open.Joins("JOIN images k ON k.id = ip.image_pk AND k.matched_at > 0")
 	}
-	divided := q.ofChosen(tx, tx.Table("reached AS x").Joins("CROSS JOIN finding_suppressions fs").Where("fs.reach = x.reach"), "x.image_pk").Distinct("fs.finding_id")
+	divided := q.ofChosen(tx, tx.Table(q.view.reached()+" AS x").Joins("CROSS JOIN finding_suppressions fs").Where("fs.reach = x.reach"), "x.image_pk").Distinct("fs.finding_id")
 	return tx.Table("(?) AS d", divided).Joins("JOIN findings f ON f.id = d.finding_id").Joins("JOIN vulnerabilities v ON v.id = f.vulnerability_pk").
 		Where(openInSome, q.current, q.current).Where("NOT EXISTS (?)", open).Select("f.package_pk, " + severitySums()).Group("f.package_pk")
 }

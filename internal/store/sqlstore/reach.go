@@ -66,7 +66,11 @@ func reachOfGroups(
 			sets = append(sets, member.suppressed)
 		}
 	}
-	suppressed, err := readCovers(tx, sets)
+	view, err := seenIn(tx, chosen.in)
+	if err != nil {
+		return nil, err
+	}
+	suppressed, err := readCovers(tx, view, sets)
 	if err != nil {
 		return nil, err
 	}

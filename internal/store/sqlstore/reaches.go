@@ -1,7 +1,9 @@
 package sqlstore
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,22 +12,32 @@ import (
 
 	"github.com/scanner-operator/scanner-operator/internal/decision"
 	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
 // A decision about some images has a reach above 0, which it shares with others about the same images. reached has the images of each reach: those
 // that were known when a decision with the reach began to apply, and those that became known since. An image never changes its ID, so nothing else
-// changes it.
+// changes it. A reach with places has those images of which it has all places, and follows what runs: see placements.
 
 // reachSpec says where a decision applies.
 type reachSpec struct {
 	// Images are patterns as of decision.ParseImagePattern.
 	Images []string `json:"images,omitempty"`
+	// Places is the store.DecisionPlaces.Selector, Members the reaches whose places this one has.
+	Places  string `json:"places,omitempty"`
+	Members string `json:"members,omitempty"`
 }
 
-// newReach is a reach that does not exist yet.
+// newReach is the reach of a decision.
 type newReach struct {
 	digest, spec string
 	images       []int64
+	// placed says that it has places, and placesDigest tells these apart. A whole namespace is a namespacePlace.
+	placed       bool
+	places       []store.Workload
+	placesDigest string
+	// placements are what it has of images if it does not exist yet.
+	placements *placements
 }
 
 // storedReach is a row of reaches.
@@ -36,7 +48,7 @@ type storedReach struct {
 
 // readReach reads the reach of a decision, nil if it applies everywhere.
 func readReach(d *store.Decision) (*newReach, error) {
-	if len(d.Images) == 0 {
+	if len(d.Images) == 0 && d.Places == nil {
 		return nil, nil
 	}
 	if len(d.Images) > store.MaxDecisionImages {
@@ -46,11 +58,64 @@ func readReach(d *store.Decision) (*newReach, error) {
 	if _, err := decision.NewImageMatcher(images); err != nil {
 		return nil, err
 	}
-	content, err := json.Marshal(reachSpec{Images: images})
+	spec := reachSpec{Images: images}
+	if d.Places != nil {
+		spec.Places = d.Places.Selector
+	}
+	content, err := json.Marshal(spec)
 	if err != nil {
 		return nil, err
 	}
-	return &newReach{digest: contentDigest(string(content)), spec: string(content)}, nil
+	reach := &newReach{digest: contentDigest(string(content)), spec: string(content)}
+	if d.Places != nil {
+		err = reach.readPlaces(d.Places)
+	}
+	return reach, err
+}
+
+// readPlaces reads the places of a decision.
+func (r *newReach) readPlaces(places *store.DecisionPlaces) error {
+	if places.Selector == "" || len(places.Selector) > maxSelector {
+		return fmt.Errorf("the description of its places has %d bytes; it needs 1 to %d", len(places.Selector), maxSelector)
+	}
+	if len(places.Namespaces) > store.MaxDecisionNamespaces || len(places.Workloads) > store.MaxDecisionWorkloads {
+		return fmt.Errorf("it applies in %d namespaces and to %d workloads besides, the maximum is %d and %d; select fewer",
+			len(places.Namespaces), len(places.Workloads), store.MaxDecisionNamespaces, store.MaxDecisionWorkloads)
+	}
+	known := map[store.Workload]bool{}
+	for _, name := range places.Namespaces {
+		known[namespacePlace(name)] = true
+	}
+	for _, w := range places.Workloads {
+		if w.Kind == "" || w.Name == "" {
+			return fmt.Errorf("a workload of the namespace %q has no kind or no name", w.Namespace)
+		}
+		known[store.Workload{
+			Namespace: w.Namespace, Kind: sqldb.Truncate(w.Kind, maxIdentifier), Name: sqldb.Truncate(w.Name, maxIdentifier),
+		}] = true
+	}
+	for at := range known {
+		if err := checkIdentifier("a namespace where it applies", at.Namespace); err != nil {
+			return err
+		}
+		if whole := namespacePlace(at.Namespace); at == whole || !known[whole] {
+			r.places = append(r.places, at)
+		}
+	}
+	slices.SortFunc(r.places, comparePlaces)
+	texts := make([]string, 0, 3*len(r.places))
+	for _, at := range r.places {
+		texts = append(texts, at.Namespace, at.Kind, at.Name)
+	}
+	r.placed, r.placesDigest = true, contentDigest(texts...)
+	return nil
+}
+
+// maxSelector is the most bytes of a description of places.
+const maxSelector = 64 << 10
+
+func comparePlaces(a, b store.Workload) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
 }
 
 // imageIndex makes the index of the image patterns of reaches, given as they are stored.
@@ -87,7 +152,10 @@ func matchReaches(tx *gorm.DB, decisions []*newDecision) (map[string]*newReach, 
 	if len(wanted) == 0 {
 		return wanted, nil
 	}
-	digests := slices.Sorted(maps.Keys(wanted))
+	if err := matchPlaces(tx, wanted); err != nil {
+		return nil, err
+	}
+	digests := slices.DeleteFunc(slices.Sorted(maps.Keys(wanted)), func(digest string) bool { return wanted[digest].placed })
 	specs := make([]string, len(digests))
 	for i, digest := range digests {
 		specs[i], wanted[digest].images = wanted[digest].spec, nil
@@ -111,6 +179,55 @@ func matchReaches(tx *gorm.DB, decisions []*newDecision) (map[string]*newReach, 
 	return wanted, err
 }
 
+// matchPlaces looks up what new reaches with places have.
+func matchPlaces(tx *gorm.DB, wanted map[string]*newReach) error {
+	var placed []*newReach
+	for _, digest := range slices.Sorted(maps.Keys(wanted)) {
+		if reach := wanted[digest]; reach.placed {
+			placed = append(placed, reach)
+		}
+	}
+	if len(placed) == 0 {
+		return nil
+	}
+	reaches := make([]*placedReach, len(placed))
+	for i, reach := range placed {
+		reaches[i] = &placedReach{id: int64(i), members: []int64{int64(i)}}
+		var spec reachSpec
+		if err := fromJSON(reach.spec, &spec); err != nil {
+			return err
+		}
+		if len(spec.Images) > 0 {
+			var err error
+			if reaches[i].images, err = decision.NewImageMatcher(spec.Images); err != nil {
+				return err
+			}
+		}
+	}
+	p := newPlacer(reaches)
+	for i, reach := range placed {
+		reach.placements = newPlacements()
+		for _, at := range reach.places {
+			p.add(int64(i), at)
+		}
+	}
+	running, err := readRunningPlaces(tx, nil)
+	if err != nil {
+		return err
+	}
+	all := p.placeAll(running)
+	for row := range all.images {
+		placed[row.Reach].placements.images[row] = true
+	}
+	for row := range all.namespaces {
+		placed[row.Reach].placements.namespaces[row] = true
+	}
+	for row := range all.workloads {
+		placed[row.Reach].placements.workloads[row] = true
+	}
+	return nil
+}
+
 // knownReaches returns the numbers of reaches by digest.
 func knownReaches(tx *gorm.DB, digests []string) (map[string]int64, error) {
 	known := make(map[string]int64, len(digests))
@@ -132,7 +249,8 @@ func (p *decisionPlan) boundReaches(tx *gorm.DB) error {
 		return err
 	}
 	var reached int
-	if err := tx.Raw("SELECT COUNT(*) FROM reached").Scan(&reached).Error; err != nil {
+	err = tx.Raw("SELECT (SELECT COUNT(*) FROM reached) + (SELECT COUNT(*) FROM reached_namespaces) + (SELECT COUNT(*) FROM reached_workloads)").Scan(&reached).Error
+	if err != nil {
 		return err
 	}
 	refused := map[string]bool{}
@@ -143,13 +261,21 @@ func (p *decisionPlan) boundReaches(tx *gorm.DB) error {
 		}
 		digest := n.reach.digest
 		images := len(added[digest].images)
+		if added[digest].placed {
+			images = added[digest].placements.rows()
+		}
 		if !counted[digest] {
 			counted[digest] = true
 			if refused[digest] = reached+images > store.MaxReachedImages; !refused[digest] {
 				reached += images
 			}
 		}
-		if refused[digest] {
+		switch {
+		case refused[digest] && n.reach.placed:
+			p.problems[n.row.object()] = store.DecisionProblem{Reason: store.DecisionTooBroad, Message: fmt.Sprintf(
+				"%d images run where it applies, each counted in each namespace and workload; the maximum for all decisions is %d; select fewer places",
+				images, store.MaxReachedImages)}
+		case refused[digest]:
 			p.problems[n.row.object()] = store.DecisionProblem{Reason: store.DecisionTooBroad, Message: fmt.Sprintf(
 				"its image patterns match %d images; the maximum for all decisions with image patterns is %d; use patterns that match fewer images, or the same ones",
 				images, store.MaxReachedImages)}
@@ -191,13 +317,136 @@ func (t *txn) keepReaches(plan *decisionPlan) error {
 		}
 	}
 	plan.numbers = known
-	return t.Insert("reached", []string{"reach", "image_pk"}, rows, "")
+	if err := t.Insert("reached", []string{"reach", "image_pk"}, rows, ""); err != nil {
+		return err
+	}
+	return t.keepPlaces(plan, used)
+}
+
+// keepPlaces writes the places of new reaches, and of those that have others now.
+func (t *txn) keepPlaces(plan *decisionPlan, used map[string]*newReach) error {
+	changed := map[int64]*newReach{}
+	for digest, reach := range used {
+		if reach != nil && reach.placed {
+			changed[plan.numbers[digest]] = reach
+		}
+	}
+	var elsewhere []int64
+	for id, reach := range plan.moved {
+		changed[id] = reach
+		elsewhere = append(elsewhere, id)
+	}
+	if len(changed) == 0 {
+		return nil
+	}
+	ids := slices.Sorted(maps.Keys(changed))
+	err := inParts(elsewhere, func(part []int64) error {
+		return errors.Join(t.Execute("DELETE FROM reach_places WHERE reach IN ?", part), t.Execute("DELETE FROM placed_reaches WHERE reach IN ?", part))
+	})
+	if err != nil {
+		return err
+	}
+	var reaches, places []any
+	for _, id := range ids {
+		reaches = append(reaches, id, "", changed[id].placesDigest)
+		for _, at := range changed[id].places {
+			places = append(places, id, at.Namespace, at.Kind, at.Name)
+		}
+	}
+	if err := t.Insert("placed_reaches", []string{"reach", "members", "digest"}, reaches, ""); err != nil {
+		return err
+	}
+	if err := t.Insert("reach_places", []string{"reach", "namespace", "kind", "name"}, places, ""); err != nil {
+		return err
+	}
+	if len(elsewhere) > 0 {
+		var joined []struct {
+			Reach   int64
+			Members string
+		}
+		if err := t.Raw("SELECT reach, members FROM placed_reaches WHERE members <> '' ORDER BY reach").Scan(&joined).Error; err != nil {
+			return err
+		}
+		for _, row := range joined {
+			members, err := numbersOf(row.Members)
+			if err != nil {
+				return err
+			}
+			if slices.ContainsFunc(members, func(id int64) bool { return plan.moved[id] != nil }) {
+				ids = append(ids, row.Reach)
+			}
+		}
+	}
+	return inParts(ids, func(part []int64) error { return t.placeReaches(part, nil) })
+}
+
+// placedReaches are the reaches of decisions that have places.
+func placedReaches(tx *gorm.DB) (map[int64]bool, error) {
+	placed := map[int64]bool{}
+	err := eachRow(tx.Table("placed_reaches AS q").Select("q.reach").Where("q.members = ''"), func(scan func(...any) error) error {
+		var id int64
+		err := scan(&id)
+		placed[id] = true
+		return err
+	})
+	return placed, err
+}
+
+// joinReaches makes one reach of each of these lists of reaches with places, in order and separated by commas, and returns their numbers.
+func (t *txn) joinReaches(lists []string) (map[string]int64, error) {
+	slices.Sort(lists)
+	specs, digests := map[string]string{}, map[string]string{}
+	for _, list := range slices.Compact(lists) {
+		content, err := json.Marshal(reachSpec{Members: list})
+		if err != nil {
+			return nil, err
+		}
+		specs[list], digests[list] = string(content), contentDigest(string(content))
+	}
+	known, err := knownReaches(t.DB, slices.Sorted(maps.Values(digests)))
+	if err != nil {
+		return nil, err
+	}
+	var missing []string
+	var values []any
+	for _, list := range slices.Sorted(maps.Keys(specs)) {
+		if known[digests[list]] == 0 {
+			missing = append(missing, list)
+			values = append(values, digests[list], specs[list])
+		}
+	}
+	if len(missing) > 0 {
+		if err := t.Insert("reaches", []string{"digest", "spec"}, values, ""); err != nil {
+			return nil, err
+		}
+		if known, err = knownReaches(t.DB, slices.Sorted(maps.Values(digests))); err != nil {
+			return nil, err
+		}
+		var joined []any
+		var ids []int64
+		for _, list := range missing {
+			joined = append(joined, known[digests[list]], list, "")
+			ids = append(ids, known[digests[list]])
+		}
+		if err := t.Insert("placed_reaches", []string{"reach", "members", "digest"}, joined, ""); err != nil {
+			return nil, err
+		}
+		err := inParts(ids, func(part []int64) error { return t.placeReaches(part, nil) })
+		if err != nil {
+			return nil, err
+		}
+	}
+	numbers := make(map[string]int64, len(specs))
+	for list := range specs {
+		numbers[list] = known[digests[list]]
+	}
+	return numbers, nil
 }
 
 // reachImages notes in which reaches images are that have just become known.
 func (t *txn) reachImages(imageIDs []string) error {
 	var reaches []storedReach
-	if err := t.Raw("SELECT id, spec FROM reaches ORDER BY id").Scan(&reaches).Error; err != nil || len(reaches) == 0 {
+	if err := t.Raw("SELECT id, spec FROM reaches WHERE id NOT IN (SELECT q.reach FROM placed_reaches q) ORDER BY id").Scan(&reaches).Error; err != nil || len(reaches) == 0 {
 		return err
 	}
 	specs := make([]string, len(reaches))
@@ -229,7 +478,8 @@ func (t *txn) reachImages(imageIDs []string) error {
 // dropReaches deletes the reaches of which no decision is any more.
 func (t *txn) dropReaches() error {
 	var unused []int64
-	err := t.Raw("SELECT r.id FROM reaches r WHERE r.id NOT IN (SELECT d.reach FROM decisions d WHERE d.until_time = ?)", int64(stillOpen)).Scan(&unused).Error
+	err := t.Raw(`SELECT r.id FROM reaches r LEFT JOIN placed_reaches q ON q.reach = r.id WHERE r.id NOT IN (SELECT d.reach FROM decisions d WHERE d.until_time = ?)
+		AND (COALESCE(q.members, '') = '' OR NOT EXISTS (SELECT 1 FROM finding_suppressions fs WHERE fs.reach = r.id))`, int64(stillOpen)).Scan(&unused).Error
 	if err != nil {
 		return err
 	}

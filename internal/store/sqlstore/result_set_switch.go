@@ -220,7 +220,7 @@ func (w *switcher) reachImages(packages []int64, deltas map[int64]setDeltas) (ma
 			sets = append(sets, set)
 		}
 	}
-	if w.suppressed, err = readCovers(w.DB, sets); err != nil {
+	if w.suppressed, err = readCovers(w.DB, seen{}, sets); err != nil {
 		return nil, err
 	}
 	for packageID, images := range holders {

@@ -100,13 +100,36 @@ func (s *Store) compareDay(tx *gorm.DB, today string) (stale []string, fresh []s
 // sumsOfToday sums up what runs now, in the whole cluster and in each namespace.
 func sumsOfToday(tx *gorm.DB) ([]sumRow, error) {
 	var cluster, namespaces []sumRow
-	err := tx.Raw("SELECT " + sumsOfImages + " FROM images i WHERE EXISTS (SELECT 1 FROM image_uses u WHERE u.image_pk = i.id)").Scan(&cluster).Error
+	placed, err := somePlaced(tx)
+	if err != nil {
+		return nil, err
+	}
+	err = tx.Raw("SELECT " + sumsOfImages + " FROM images i WHERE EXISTS (SELECT 1 FROM image_uses u WHERE u.image_pk = i.id)").Scan(&cluster).Error
 	if err != nil {
 		return nil, err
 	}
 	err = tx.Raw("SELECT u.namespace, " + sumsOfImages + ` FROM (SELECT DISTINCT namespace, image_pk FROM image_uses WHERE namespace <> '') u
 		JOIN images i ON i.id = u.image_pk GROUP BY u.namespace`).Scan(&namespaces).Error
-	return append(cluster, namespaces...), err
+	if err != nil || !placed {
+		return append(cluster, namespaces...), err
+	}
+	current, err := currentNumber(tx)
+	if err != nil {
+		return nil, err
+	}
+	var elsewhere []sumRow
+	running := hidden(tx, closedByNamespace, "y.namespace", current).Where("EXISTS (SELECT 1 FROM image_uses u WHERE u.image_pk = y.image_pk AND u.namespace = y.namespace)")
+	if err := running.Scan(&elsewhere).Error; err != nil {
+		return nil, err
+	}
+	for i := range namespaces {
+		for j := range elsewhere {
+			if namespaces[i].Namespace == elsewhere[j].Namespace {
+				namespaces[i].Counts.add((&countsRow{}).since(&elsewhere[j].Counts))
+			}
+		}
+	}
+	return append(cluster, namespaces...), nil
 }
 
 // dayOf is how a day of UTC is stored.

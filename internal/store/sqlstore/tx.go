@@ -90,6 +90,9 @@ func (s *Store) write(ctx context.Context, what string, work func(tx *txn) error
 		if err := t.replace(); err != nil {
 			return err
 		}
+		if err := t.placeMoved(); err != nil {
+			return err
+		}
 		wrote = len(t.events) > 0 || t.changed && request != nil
 		if recorded = wrote && request != nil && !request.Recorded; recorded {
 			if err := t.changeRequest(*request, store.ChangeSucceeded); err != nil {

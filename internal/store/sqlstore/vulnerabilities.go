@@ -85,7 +85,11 @@ func (s *Store) ListVulnerabilities(ctx context.Context, in store.Namespaces, qu
 		if err != nil {
 			return err
 		}
-		entries := s.foundVulnerabilities(tx, current, chosen, divided, query)
+		view, err := seenIn(tx, in)
+		if err != nil {
+			return err
+		}
+		entries := s.foundVulnerabilities(tx, current, chosen, view, divided, query)
 		rows, page.NextToken, page.Total, err = readEntries(tx, entries, keys, query.Page, token, (*vulnerabilityEntry).value)
 		if err != nil {
 			return err
@@ -107,7 +111,7 @@ func (s *Store) ListVulnerabilities(ctx context.Context, in store.Namespaces, qu
 
 // foundVulnerabilities selects a vulnerabilityEntry for each vulnerability that the query matches. divided says that findings are suppressed in some
 // images.
-func (s *Store) foundVulnerabilities(tx *gorm.DB, current int64, chosen place, divided bool, query store.VulnerabilityQuery) *gorm.DB {
+func (s *Store) foundVulnerabilities(tx *gorm.DB, current int64, chosen place, view seen, divided bool, query store.VulnerabilityQuery) *gorm.DB {
 	columns := "v.vulnerability_id, MAX(v.severity) AS severity, MAX(v.epss_micros) AS epss_micros, MAX(v.risk_micros) AS risk_micros, MAX(v.kev) AS kev"
 	var values []any
 	found := tx.Table("found_vulnerabilities AS h")
@@ -116,7 +120,7 @@ func (s *Store) foundVulnerabilities(tx *gorm.DB, current int64, chosen place, d
 	}
 	found = found.Joins("JOIN vulnerabilities v ON v.id = h.vulnerability_pk")
 	if !chosen.everywhere() {
-		condition, held := s.heldFindings(tx, current, chosen, divided, query.Suppressed, "")
+		condition, held := s.heldFindings(tx, current, chosen, view, divided, query.Suppressed, "")
 		found = found.Where(condition, held)
 	}
 	if query.ID != "" {
@@ -126,7 +130,7 @@ func (s *Store) foundVulnerabilities(tx *gorm.DB, current int64, chosen place, d
 	case query.Fixable && chosen.everywhere():
 		columns += fmt.Sprintf(", MAX(CASE WHEN h.level = %d THEN 1 ELSE 0 END) AS fixable", foundFixable)
 	case query.Fixable:
-		condition, held := s.heldFindings(tx, current, chosen, divided, query.Suppressed, " AND f.fixable = 1")
+		condition, held := s.heldFindings(tx, current, chosen, view, divided, query.Suppressed, " AND f.fixable = 1")
 		columns += ", MAX(CASE WHEN " + condition + " THEN 1 ELSE 0 END) AS fixable"
 		values = append(values, held)
 	}
@@ -161,7 +165,7 @@ func (s *Store) foundVulnerabilities(tx *gorm.DB, current int64, chosen place, d
 
 // heldFindings is the condition that a vulnerability v is found in a package of a matched image that the query chooses, also if decisions suppress
 // it if that is wanted, and the value of the condition. SQLite asks an index about each vulnerability several times faster than it makes a list of them; servers make the list faster.
-func (s *Store) heldFindings(tx *gorm.DB, current int64, chosen place, divided, suppressed bool, further string) (condition string, held *gorm.DB) {
+func (s *Store) heldFindings(tx *gorm.DB, current int64, chosen place, view seen, divided, suppressed bool, further string) (condition string, held *gorm.DB) {
 	condition = shown + " AND " + unsuppressed + further
 	values := []any{current, current}
 	switch {
@@ -169,7 +173,7 @@ func (s *Store) heldFindings(tx *gorm.DB, current int64, chosen place, divided, 
 		condition = shown + further
 	case divided:
 		condition = shown + further + " AND " + unsuppressedBefore + "image_packages ip JOIN images im ON im.id = ip.image_pk AND im.matched_at > 0" +
-			unsuppressedMiddle + " AND ip.image_pk IN (?)" + unsuppressedAfter
+			unsuppressedMiddle + " AND ip.image_pk IN (?)" + view.unsuppressedAfter()
 		values = append(values, chosen.images(tx))
 	}
 	packages := tx.Table("image_packages AS ip").Where("ip.excluded = 0")

@@ -104,10 +104,23 @@ func (s *Store) ListWorkloads(ctx context.Context, in store.Namespaces, query st
 // runningWorkloads selects a workloadEntry for each workload that the query matches.
 func (s *Store) runningWorkloads(tx *gorm.DB, chosen place, query store.WorkloadQuery) (*gorm.DB, error) {
 	running := contains(uses(tx.Table("image_uses AS u"), chosen), s.db.Dialect(), query.Text, "u.name")
-	columns := "d.namespace, d.kind, d.name, COUNT(*) AS image_count, SUM(CASE WHEN i.matched_at > 0 THEN 1 ELSE 0 END) AS scanned, " +
-		perCount("SUM(i.%[1]s) AS %[1]s")
-	sums := tx.Table("(?) AS d", running.Distinct("u.namespace, u.kind, u.name, u.image_pk")).
-		Joins("JOIN images i ON i.id = d.image_pk").Select(columns).Group("d.namespace, d.kind, d.name")
+	current, err := currentNumber(tx)
+	if err != nil {
+		return nil, err
+	}
+	placed, err := somePlaced(tx)
+	if err != nil {
+		return nil, err
+	}
+	count := "i.%[1]s"
+	sums := tx.Table("(?) AS d", running.Distinct("u.namespace, u.kind, u.name, u.image_pk")).Joins("JOIN images i ON i.id = d.image_pk")
+	if placed {
+		elsewhere := hidden(tx, closedByWorkload, "y.image_pk, y.namespace, y.kind, y.name", current)
+		sums = sums.Joins("LEFT JOIN (?) z ON z.image_pk = d.image_pk AND z.namespace = d.namespace AND z.kind = d.kind AND z.name = d.name", elsewhere)
+		count = "i.%[1]s - COALESCE(z.%[1]s, 0)"
+	}
+	sums = sums.Select("d.namespace, d.kind, d.name, COUNT(*) AS image_count, SUM(CASE WHEN i.matched_at > 0 THEN 1 ELSE 0 END) AS scanned, " +
+		perCount("SUM("+count+") AS %[1]s")).Group("d.namespace, d.kind, d.name")
 	entries := tx.Table("(?) AS s", sums)
 	if query.MinSeverity > model.SeverityUnknown {
 		entries = entries.Where(orWorse("s.%[1]s", query.MinSeverity))
@@ -119,10 +132,6 @@ func (s *Store) runningWorkloads(tx *gorm.DB, chosen place, query store.Workload
 		entries = entries.Where("s.fixable > 0")
 	}
 	if query.Overdue {
-		current, err := currentNumber(tx)
-		if err != nil {
-			return nil, err
-		}
 		entries = entries.Joins("JOIN (?) o ON o.namespace = s.namespace AND o.kind = s.kind AND o.name = s.name",
 			s.overduePlaces(tx, chosen.in, current).Distinct("u.namespace, u.kind, u.name")).Select("s.*")
 	}

@@ -21,6 +21,9 @@ type modelDecisions struct {
 	// ids and patterns are what random decisions name.
 	ids, patterns []string
 	wanted        map[string]store.Decision
+	// namespaces are those that random decisions with places name, none if there are no such decisions. selectors counts their selectors.
+	namespaces []string
+	selectors  int
 	// changed is the name of the last one that was changed.
 	changed string
 	// over are the decisions that ended because of their time and that nothing replaced.
@@ -38,6 +41,11 @@ func (d *modelDecisions) change(now time.Time) string {
 	if d.random.IntN(3) == 0 {
 		delete(d.wanted, name)
 		return "remove decision " + name
+	}
+	if one, exists := d.wanted[name]; exists && one.Places != nil && d.random.IntN(2) == 0 {
+		one.Places = d.places(one.Places.Selector)
+		d.wanted[name] = one
+		return fmt.Sprintf("move %s to %+v", name, one.Places)
 	}
 	if before, expired := d.over[name]; expired && d.random.IntN(2) == 0 {
 		d.wanted[name] = before
@@ -66,8 +74,27 @@ func (d *modelDecisions) change(now time.Time) string {
 	if d.random.IntN(3) == 0 {
 		one.ExpiresAt = now.Add(time.Duration(d.random.IntN(8)-1)*time.Minute + time.Microsecond)
 	}
+	if len(d.namespaces) > 0 && d.random.IntN(3) > 0 {
+		d.selectors++
+		one.Places = d.places(fmt.Sprint("selector ", d.selectors))
+		one.Unfixed = false // What a database changes then differs from namespace to namespace.
+	}
 	d.wanted[name] = one
-	return fmt.Sprintf("decide %+v", one)
+	return fmt.Sprintf("decide %+v in %+v", one, one.Places)
+}
+
+// places are random places.
+func (d *modelDecisions) places(selector string) *store.DecisionPlaces {
+	places := &store.DecisionPlaces{Selector: selector}
+	for _, namespace := range d.namespaces {
+		switch d.random.IntN(3) {
+		case 0:
+			places.Namespaces = append(places.Namespaces, namespace)
+		case 1:
+			places.Workloads = append(places.Workloads, store.Workload{Namespace: namespace, Kind: "Deployment", Name: []string{"web", "db"}[d.random.IntN(2)]})
+		}
+	}
+	return places
 }
 
 // preview previews the decision that was changed last. The function that it returns compares the preview with what came of it.

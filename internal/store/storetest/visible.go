@@ -40,6 +40,7 @@ func RunVisible(t *testing.T, histories int, open func(t *testing.T, clk clock.P
 			}
 			h.decisions = newModelDecisions(h.random, []string{"CVE-0", "cve-1", "GHSA-CVE-2"}, []string{"pkg:deb/debian/p0", "pkg:deb/debian/p1*", "pkg:deb/*"})
 			names := []string{"a", "b", "c", "d"}
+			h.decisions.namespaces = []string{"a", "b", "c", "d"}
 			h.random.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 			h.in = store.OnlyNamespaces(names[:1+h.random.IntN(2)]...)
 			clk.set(oldBuild.Built)

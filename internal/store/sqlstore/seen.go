@@ -1,0 +1,134 @@
+package sqlstore
+
+import (
+	"gorm.io/gorm"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+// seen is how findings count for who sees some namespaces: one does not count in an image if decisions suppress it in all places of the image that are
+// visible. For who sees all namespaces, reached says where that is.
+type seen struct {
+	in store.Namespaces
+	// placed says that findings can count elsewhere only.
+	placed bool
+}
+
+// seenIn reads how findings count in some namespaces.
+func seenIn(tx *gorm.DB, in store.Namespaces) (seen, error) {
+	if in.All() {
+		return seen{in: in}, nil
+	}
+	placed, err := somePlaced(tx)
+	return seen{in, placed && in.Literals() != ""}, err
+}
+
+// closes is the condition that a reach has all visible places of an image. Both are columns.
+func (s seen) closes(reach, image string) string {
+	has := "EXISTS (SELECT 1 FROM reached x WHERE x.reach = " + reach + " AND x.image_pk = " + image + ")"
+	if !s.placed {
+		return has
+	}
+	whole := func(y string) string {
+		return "SELECT 1 FROM reached_namespaces " + y + " WHERE " + y + ".reach = " + reach + " AND " + y + ".image_pk = " + image + " AND " + y + ".partly = 0"
+	}
+	return "(" + has + " OR (EXISTS (" + whole("ya") + " AND " + isWithin("ya.namespace", s.in) + ") AND NOT EXISTS (SELECT 1 FROM image_namespaces yn WHERE yn.image_pk = " +
+		image + " AND " + isWithin("yn.namespace", s.in) + " AND NOT EXISTS (" + whole("yb") + " AND yb.namespace = yn.namespace))))"
+}
+
+// unsuppressedThere is that of who sees these namespaces.
+func (s seen) unsuppressedThere() string {
+	if !s.placed {
+		return unsuppressedThere
+	}
+	return "NOT EXISTS (SELECT 1 FROM finding_suppressions fs WHERE fs.finding_id = f.id AND (fs.reach = 0 OR " + s.closes("fs.reach", "ip.image_pk") + "))"
+}
+
+// open is that of who sees these namespaces.
+func (s seen) open() string { return shown + " AND " + s.unsuppressedThere() }
+
+// suppressedThere is the condition that a finding, given by a column, is suppressed in the image of ip, though not everywhere.
+func (s seen) suppressedThere(finding string) string {
+	if !s.placed {
+		return "EXISTS (SELECT 1 FROM finding_suppressions fs JOIN reached x ON x.reach = fs.reach WHERE fs.finding_id = " + finding + " AND x.image_pk = ip.image_pk)"
+	}
+	return "EXISTS (SELECT 1 FROM finding_suppressions fs WHERE fs.finding_id = " + finding + " AND fs.reach > 0 AND " + s.closes("fs.reach", "ip.image_pk") + ")"
+}
+
+// unsuppressedAfter is that of who sees these namespaces.
+func (s seen) unsuppressedAfter() string {
+	if !s.placed {
+		return unsuppressedAfter
+	}
+	return " AND NOT " + s.suppressedThere("f.id") + ")))"
+}
+
+// reached selects the reaches and the images of which they have all visible places, in parentheses unless it is a table.
+func (s seen) reached() string {
+	if !s.placed {
+		return "reached"
+	}
+	return "(SELECT xa.reach, xa.image_pk FROM reached xa UNION ALL " + s.closed() + ")"
+}
+
+// closed selects the reaches with places and the images of which they have all visible places.
+func (s seen) closed() string {
+	return "SELECT y.reach, y.image_pk FROM reached_namespaces y WHERE y.partly = 0 AND " + isWithin("y.namespace", s.in) +
+		" GROUP BY y.reach, y.image_pk HAVING COUNT(*) = (SELECT COUNT(*) FROM image_namespaces yn WHERE yn.image_pk = y.image_pk AND " + isWithin("yn.namespace", s.in) + ")"
+}
+
+// closedByNamespace selects the reaches with places and the images of which they have all places in a namespace.
+const closedByNamespace = "SELECT y.reach, y.image_pk, y.namespace FROM reached_namespaces y WHERE y.partly = 0"
+
+// closedByWorkload selects the reaches with places, and the images that a workload runs which is one of the places.
+const closedByWorkload = `SELECT DISTINCT y.reach, y.image_pk, u.namespace, u.kind, u.name FROM reached_namespaces y
+	JOIN image_uses u ON u.image_pk = y.image_pk AND u.namespace = y.namespace WHERE ` + hasWorkload
+
+// hasWorkload is the condition that the workload of use u is one of the places in row y of reached_namespaces.
+const hasWorkload = `(y.partly = 0 OR EXISTS (SELECT 1 FROM reached_workloads yw WHERE yw.reach = y.reach AND yw.image_pk = y.image_pk
+	AND yw.namespace = u.namespace AND yw.kind = u.kind AND yw.name = u.name))`
+
+// hidden counts the findings of matched images that count elsewhere only, by columns of closed: a selection of reaches and images.
+func hidden(tx *gorm.DB, closed, columns string, current int64) *gorm.DB {
+	rows := tx.Table("(" + closed + ") AS y").Joins("CROSS JOIN finding_suppressions hs").Joins("CROSS JOIN image_packages ip").
+		Where("hs.reach = y.reach AND ip.image_pk = y.image_pk")
+	return suppressedFor(rows, current).Select(columns + ", " + severitySums()).Group(columns)
+}
+
+// images selects the images i, with the counts of who sees these namespaces.
+func (s seen) images(tx *gorm.DB, current int64) *gorm.DB {
+	if !s.placed {
+		return tx.Table("images AS i")
+	}
+	return tx.Table("(?) AS i", tx.Table("images AS a").Joins("LEFT JOIN (?) z ON z.image_pk = a.id", hidden(tx, s.closed(), "y.image_pk", current)).
+		Select("a.id, a.image_id, a.platform, a.repository, a.digest, a.state, a.nonce, a.attempts, a.reason, a.message, a.next_attempt_at, a.distro, a.size, "+
+			"a.package_count, a.first_seen, a.catalogued_at, a.matched_at, a.sbom_sha256, a.sbom_size, a.from_report, "+
+			perCount("a.%[1]s - COALESCE(z.%[1]s, 0) AS %[1]s")))
+}
+
+// limitCounts makes the counts of images those of who sees these namespaces.
+func (s seen) limitCounts(tx *gorm.DB, rows []imageRow, current int64) error {
+	if !s.placed {
+		return nil
+	}
+	ids := make([]int64, len(rows))
+	for i := range rows {
+		ids[i] = rows[i].ID
+	}
+	elsewhere := map[int64]countsDelta{}
+	err := inParts(ids, func(part []int64) error {
+		var found []struct {
+			ImagePk int64
+			Counts  countsRow `gorm:"embedded"`
+		}
+		err := hidden(tx, s.closed(), "y.image_pk", current).Where("y.image_pk IN ?", part).Scan(&found).Error
+		for i := range found {
+			elsewhere[found[i].ImagePk] = (&countsRow{}).since(&found[i].Counts)
+		}
+		return err
+	})
+	for i := range rows {
+		rows[i].Counts.add(elsewhere[rows[i].ID])
+	}
+	return err
+}
