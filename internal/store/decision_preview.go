@@ -12,7 +12,7 @@ type DecisionPreview struct {
 	// Findings counts the findings that it would match and that no other decision suppresses, each once in each image; Images the images
 	// that have one. Suppressed counts those that it would match and that other decisions suppress.
 	Findings, Images, Suppressed int
-	// Closed counts the findings that count now and would not any more, Reopened those that only the present decision of the object
+	// Closed counts the findings that count now and would not any more in any visible place, Reopened those that only the present decision of the object
 	// suppresses and that would count again.
 	Closed, Reopened int
 	// Workloads run these images, those with the most findings first, at most MaxPreviewed. WorkloadCount counts all of them. Namespaces

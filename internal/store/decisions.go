@@ -35,7 +35,8 @@ const (
 // DecisionSourceKubernetes is the source of decisions that are objects of the cluster.
 const DecisionSourceKubernetes = "kubernetes"
 
-// Events about decisions. Who sees some namespaces is told of all of them, without the author and the number of findings.
+// Events about decisions. Who sees some namespaces is told of those of the cluster, without the author and the number of findings, and of those of objects
+// in these namespaces, without the number.
 const (
 	// EventDecisionChanged says that a decision began to apply, changed or ended with its object. Its data is a DecisionEvent.
 	EventDecisionChanged EventKind = "decision.changed"
@@ -126,8 +127,8 @@ type DecisionProblem struct {
 
 // DecisionCount is what a decision that applies does.
 type DecisionCount struct {
-	// Matched counts the findings that it matches in images that were matched, each once in each image. Suppressed is the same if it
-	// suppresses them, or else 0.
+	// Matched counts the findings that it matches in images that were matched, each once in each image; with Places, in images of which it has a visible
+	// place. Suppressed is the same if it suppresses them, or else 0.
 	Matched, Suppressed int
 	// Since is when it began to apply.
 	Since time.Time

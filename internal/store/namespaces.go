@@ -82,7 +82,7 @@ func (n Namespaces) Digest() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// EventKindsToAll lists the kinds of events that are told to everybody, whichever namespaces they see.
+// EventKindsToAll lists the kinds of events that are told to everybody, whichever namespaces they see, unless they are about an object in a namespace.
 func EventKindsToAll() []EventKind {
 	return []EventKind{EventDatabaseUpdated, EventDecisionChanged, EventDecisionExpired}
 }
@@ -91,7 +91,7 @@ func (k EventKind) toAll() bool { return slices.Contains(EventKindsToAll(), k) }
 
 // VisibleIn reports whether an event is told to who sees these namespaces.
 func (e *Event) VisibleIn(in Namespaces) bool {
-	return in.All() || e.Kind.toAll() || in.ContainsAny(e.Namespaces)
+	return in.All() || e.Kind.toAll() && len(e.Namespaces) == 0 || in.ContainsAny(e.Namespaces)
 }
 
 // Limited is an event as it is told to who sees these namespaces. Messages can tell of others, and the counts of a result set and of a decision are
@@ -107,10 +107,24 @@ func (e Event) Limited(in Namespaces) Event {
 	case EventDatabaseUpdated:
 		e.Data = without(e.Data, "changes", "omitted")
 	case EventDecisionChanged, EventDecisionExpired:
-		e.Data = without(e.Data, "author", "findings")
+		if e.Data = without(e.Data, "findings"); len(e.Namespaces) == 0 {
+			e.Data = without(e.Data, "author")
+		}
+	case EventImageMatched:
+		if e.forAllNamespaces() {
+			e.Data = without(e.Data, "counts", "allNamespaces")
+		}
 	default:
 	}
 	return e
+}
+
+// forAllNamespaces reports whether the counts are those of who sees all namespaces.
+func (e Event) forAllNamespaces() bool {
+	var data struct {
+		AllNamespaces bool `json:"allNamespaces"`
+	}
+	return json.Unmarshal(e.Data, &data) != nil || data.AllNamespaces
 }
 
 // without is a JSON object without some fields.

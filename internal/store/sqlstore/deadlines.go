@@ -191,10 +191,34 @@ func (r *dueReader) targets(images []int64, workloads bool) (map[int64][]*dueTar
 type partlySuppressed struct {
 	covers
 	reaches map[int64][]int64
+	// workloads has, by reach, the images and the workloads that are places of it.
+	workloads map[int64]map[imagePlace]bool
 }
 
-func (p *partlySuppressed) has(finding, image int64) bool {
-	return slices.ContainsFunc(p.reaches[finding], func(reach int64) bool { return p.reached[reach][image] })
+// has reports whether a finding does not count in a target.
+func (p *partlySuppressed) has(finding int64, t *dueTarget) bool {
+	return slices.ContainsFunc(p.reaches[finding], func(reach int64) bool { return p.reached[reach][t.image] || p.workloads[reach][t.imagePlace] })
+}
+
+// readWorkloads reads the workloads that reaches with places have of images; nil stands for all images.
+func (p *partlySuppressed) readWorkloads(tx *gorm.DB, images []int64) error {
+	if some, err := somePlaced(tx); err != nil || !some {
+		return err
+	}
+	return eachPart(images, func(part []int64) error {
+		return eachRow(of(tx.Table("("+closedByWorkload+") AS y"), "y.image_pk", part).Select("y.reach, y.image_pk, y.namespace, y.kind, y.name"), func(scan func(...any) error) error {
+			var reach int64
+			var at imagePlace
+			err := scan(&reach, &at.image, &at.workload.Namespace, &at.workload.Kind, &at.workload.Name)
+			if p.reached[reach] != nil {
+				if p.workloads[reach] == nil {
+					p.workloads[reach] = map[imagePlace]bool{}
+				}
+				p.workloads[reach][at] = true
+			}
+			return err
+		})
+	})
 }
 
 // suppressedThere reads which findings that policies select are suppressed by decisions about some images; nil stands for all images.
@@ -203,7 +227,7 @@ func (r *dueReader) suppressedThere(images []int64) (*partlySuppressed, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &partlySuppressed{covers: covers{view: view, reached: map[int64]map[int64]bool{}}, reaches: map[int64][]int64{}}
+	p := &partlySuppressed{covers: covers{view: view, reached: map[int64]map[int64]bool{}}, reaches: map[int64][]int64{}, workloads: map[int64]map[imagePlace]bool{}}
 	rows := r.tx.Table("finding_suppressions AS fs").
 		Where("fs.reach > 0 AND EXISTS (SELECT 1 FROM policy_findings pf WHERE pf.finding_id = fs.finding_id)").Select("fs.finding_id, fs.reach")
 	err = eachRow(rows, func(scan func(...any) error) error {
@@ -214,6 +238,9 @@ func (r *dueReader) suppressedThere(images []int64) (*partlySuppressed, error) {
 		return err
 	})
 	if err != nil {
+		return nil, err
+	}
+	if err := p.readWorkloads(r.tx, images); err != nil {
 		return nil, err
 	}
 	if images == nil {
@@ -285,7 +312,7 @@ func (r *dueReader) each(images []int64, targets map[int64][]*dueTarget, visit f
 				for _, image := range list {
 					for _, t := range targets[image] {
 						for _, f := range found[packageID] {
-							if at, by, due := f.due(t); due && !suppressed.has(f.id, image) {
+							if at, by, due := f.due(t); due && !suppressed.has(f.id, t) {
 								visit(t, f, at, by)
 							}
 						}

@@ -56,6 +56,12 @@ func (s *Store) suppressedIn(tx *gorm.DB, in store.Namespaces, current int64) (i
 	if !in.All() {
 		return suppressedFindings(tx, place{in: in}, current)
 	}
+	// What runs changes the number without events then.
+	if placed, err := somePlaced(tx); err != nil {
+		return 0, err
+	} else if placed {
+		return suppressedFindings(tx, place{in: in}, current)
+	}
 	var log string
 	if err := tx.Raw("SELECT log_id FROM event_commits ORDER BY seq DESC LIMIT 1").Scan(&log).Error; err != nil {
 		return 0, err

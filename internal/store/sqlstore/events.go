@@ -26,7 +26,7 @@ func (s *Store) EventsSince(ctx context.Context, in store.Namespaces, since int6
 		}
 		found := tx.Table("events AS e").Where("e.seq > ?", since)
 		if !in.All() {
-			found = found.Where("(e.kind IN ? OR e.seq IN (SELECT n.seq FROM event_namespaces n WHERE n.seq > ? AND "+isWithin("n.namespace", in)+"))",
+			found = found.Where("(e.kind IN ? AND NOT EXISTS (SELECT 1 FROM event_namespaces a WHERE a.seq = e.seq) OR e.seq IN (SELECT n.seq FROM event_namespaces n WHERE n.seq > ? AND "+isWithin("n.namespace", in)+"))",
 				store.EventKindsToAll(), since)
 		}
 		err := found.Select(`e.seq, e.at, e.kind, e.image_id, e.platform, e.data,

@@ -18,6 +18,8 @@ import (
 type matched struct {
 	Database string       `json:"database"`
 	Counts   store.Counts `json:"counts"`
+	// AllNamespaces says that decisions apply in some places only, so that other findings can count for who sees some namespaces.
+	AllNamespaces bool `json:"allNamespaces,omitempty"`
 }
 
 // matchedImage is what FinishImage and ReplaceCatalog need of an image.
@@ -185,7 +187,11 @@ func setCounts(tx *txn, key model.ImageKey, image int64, current *resultSetRow, 
 	if err != nil {
 		return err
 	}
-	return tx.event(store.EventImageMatched, key.ImageID, key.Platform.String(), matched{Database: current.BuildID, Counts: counts})
+	placed, err := somePlaced(tx.DB)
+	if err != nil {
+		return err
+	}
+	return tx.event(store.EventImageMatched, key.ImageID, key.Platform.String(), matched{Database: current.BuildID, Counts: counts, AllNamespaces: placed})
 }
 
 // imageWithSBOM reads an image, or returns ErrNotFound when it has not that SBOM.
@@ -244,6 +250,12 @@ const ofImage = "ip.image_pk = ? AND ip.excluded = 0 AND f.package_pk = ip.packa
 // countFindings sums up the open findings of an image under a result set. It is a CROSS JOIN since that tells SQLite to begin with
 // the packages of the image; it would begin with all findings.
 func countFindings(tx *gorm.DB, image, resultSet int64) (store.Counts, error) {
+	row, err := countWhere(tx, ofImage, image, resultSet, resultSet)
+	return row.counts(), err
+}
+
+// countWhere sums up findings f of packages ip of images.
+func countWhere(tx *gorm.DB, condition string, values ...any) (countsRow, error) {
 	columns := make([]string, 0, len(countColumns))
 	for _, severity := range model.Severities() {
 		columns = append(columns, fmt.Sprintf("COALESCE(SUM(CASE WHEN v.severity = %d THEN 1 ELSE 0 END), 0) AS %s",
@@ -252,6 +264,6 @@ func countFindings(tx *gorm.DB, image, resultSet int64) (store.Counts, error) {
 	columns = append(columns, "COALESCE(SUM(v.kev), 0) AS kev", "COALESCE(SUM(f.fixable), 0) AS fixable")
 	var row countsRow
 	err := tx.Raw("SELECT "+strings.Join(columns, ", ")+` FROM image_packages ip CROSS JOIN findings f
-		JOIN vulnerabilities v ON v.id = f.vulnerability_pk WHERE `+ofImage, image, resultSet, resultSet).Scan(&row).Error
-	return row.counts(), err
+		JOIN vulnerabilities v ON v.id = f.vulnerability_pk WHERE `+condition, values...).Scan(&row).Error
+	return row, err
 }

@@ -172,7 +172,11 @@ func (s *Store) filterImages(tx *gorm.DB, chosen place, query store.ImageQuery) 
 		images = images.Where("i.matched_at > 0 AND i.id IN (?)", exploitable(tx, view, current, least))
 	}
 	if query.Overdue {
-		images = images.Where("i.id IN (?)", s.overduePlaces(tx, chosen.in, current).Select("x.id"))
+		placed, err := somePlaced(tx)
+		if err != nil {
+			return nil, err
+		}
+		images = images.Where("i.id IN (?)", s.overduePlaces(tx, chosen.in, current, placed).Select("x.id"))
 	}
 	return images.Session(&gorm.Session{}), nil
 }

@@ -290,7 +290,7 @@ func (s *Store) addOverdueWorkloads(tx *gorm.DB, in store.Namespaces, workloads 
 
 // overduePlaces selects the images x with an open finding whose date has passed, where something runs them which is visible, with the uses u that
 // it is for.
-func (s *Store) overduePlaces(tx *gorm.DB, in store.Namespaces, current int64) *gorm.DB {
+func (s *Store) overduePlaces(tx *gorm.DB, in store.Namespaces, current int64, placed bool) *gorm.DB {
 	since := "x.first_seen"
 	found := tx.Table("policy_findings AS pf").Joins("CROSS JOIN policies pl").Joins("CROSS JOIN findings f").Joins("CROSS JOIN image_packages ip").Joins("CROSS JOIN images x")
 	if !in.All() {
@@ -298,6 +298,10 @@ func (s *Store) overduePlaces(tx *gorm.DB, in store.Namespaces, current int64) *
 		since = laterOf("n.since", "x.matched_at")
 	}
 	found = found.Joins("CROSS JOIN image_uses u")
+	if placed {
+		found = found.Where("NOT EXISTS (SELECT 1 FROM finding_suppressions hs JOIN reached_namespaces y ON y.reach = hs.reach" +
+			" WHERE hs.finding_id = f.id AND y.image_pk = u.image_pk AND y.namespace = u.namespace AND " + hasWorkload + ")")
+	}
 	passed := func(since string) string { return fmt.Sprintf("(%s) + pf.days * %d <= ?", since, dayMicros) }
 	return within(found, "u.namespace", in).
 		Where("pl.id = pf.policy_pk AND pl.applies = 1 AND f.id = pf.finding_id AND "+open, current, current).

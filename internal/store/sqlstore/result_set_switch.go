@@ -298,9 +298,13 @@ func (w *switcher) updateImages() error {
 	slices.SortFunc(told, func(a, b imageRow) int {
 		return cmp.Or(cmp.Compare(a.ImageID, b.ImageID), cmp.Compare(a.Platform, b.Platform))
 	})
+	placed, err := somePlaced(w.DB)
+	if err != nil {
+		return err
+	}
 	for i := range told {
 		row := &told[i]
-		err := w.event(store.EventImageMatched, row.ImageID, row.Platform, matched{Database: w.next.BuildID, Counts: row.Counts.counts()})
+		err := w.event(store.EventImageMatched, row.ImageID, row.Platform, matched{Database: w.next.BuildID, Counts: row.Counts.counts(), AllNamespaces: placed})
 		if err != nil {
 			return err
 		}

@@ -20,8 +20,11 @@ const (
 	stageUnreported
 )
 
-// imagePair is the images of a rollout, by their numbers.
-type imagePair struct{ from, to int64 }
+// imagePair is the images of a rollout, by their numbers, and the reaches with places that have its workload, as rolloutPlaces.at has them.
+type imagePair struct {
+	from, to             int64
+	fromPlaces, toPlaces string
+}
 
 // evaluation is what a rollout did.
 type evaluation struct {
@@ -38,13 +41,16 @@ type worstFindings struct {
 
 // dueRollout is a rollout that can be evaluated, or has timed out when its images are not known.
 type dueRollout struct {
-	ID           int64
-	FromPk, ToPk int64
+	ID                    int64
+	FromPk, ToPk          int64
+	Namespace, Kind, Name string
+	FromImage, ToImage    string
+	pair                  imagePair `gorm:"-"`
 }
 
 // The rollouts that can be evaluated, and those that waited for too long.
 const (
-	readyRollouts = `SELECT r.id, a.id AS from_pk, b.id AS to_pk FROM rollout_queue q JOIN rollouts r ON r.id = q.rollout_id
+	readyRollouts = `SELECT r.id, a.id AS from_pk, b.id AS to_pk, r.namespace, r.kind, r.name, r.from_image, r.to_image FROM rollout_queue q JOIN rollouts r ON r.id = q.rollout_id
 		JOIN images a ON a.image_id = r.from_image AND a.platform = r.from_platform AND a.matched_at > 0
 		JOIN images b ON b.image_id = r.to_image AND b.platform = r.to_platform AND b.matched_at > 0
 		WHERE q.stage = ? ORDER BY r.id DESC LIMIT ?`
@@ -54,13 +60,15 @@ const (
 
 // comparedFindings are the vulnerabilities of packages that one image has and the other has not, the worst first. has_to says that the
 // second one has it. The values are the images, the result set twice, and the images again.
-const comparedFindings = `SELECT v.vulnerability_id, p.name, MAX(v.severity) AS severity, MAX(v.kev) AS kev, MAX(f.fixable) AS fixable,
+func comparedFindings(images imagePair) string {
+	return `SELECT v.vulnerability_id, p.name, MAX(v.severity) AS severity, MAX(v.kev) AS kev, MAX(f.fixable) AS fixable,
 		MAX(CASE WHEN ip.image_pk = ? THEN 1 ELSE 0 END) AS has_to
 	FROM image_packages ip CROSS JOIN findings f JOIN vulnerabilities v ON v.id = f.vulnerability_pk JOIN packages p ON p.id = ip.package_pk
-	WHERE ip.image_pk IN (?, ?) AND ip.excluded = 0 AND f.package_pk = ip.package_pk AND ` + open + `
+	WHERE ip.image_pk IN (?, ?) AND ip.excluded = 0 AND f.package_pk = ip.package_pk AND ` + openInWorkload(map[int64]string{images.from: images.fromPlaces, images.to: images.toPlaces}) + `
 	GROUP BY v.vulnerability_id, p.name
 	HAVING MIN(ip.image_pk) = MAX(ip.image_pk)
 	ORDER BY MAX(v.severity) DESC, MAX(v.kev) DESC, MAX(v.risk_micros) DESC, v.vulnerability_id, p.name`
+}
 
 // EvaluateRollouts implements store.Rollouts.
 func (s *Store) EvaluateRollouts(ctx context.Context, timeOutBefore time.Time, limit int) (int, error) {
@@ -78,8 +86,11 @@ func (s *Store) EvaluateRollouts(ctx context.Context, timeOutBefore time.Time, l
 		if err != nil {
 			return err
 		}
+		if err := placeDue(tx, rows); err != nil {
+			return err
+		}
 		for _, row := range rows {
-			pair := imagePair{row.FromPk, row.ToPk}
+			pair := row.pair
 			if _, known := evaluations[pair]; known {
 				continue
 			}
@@ -96,7 +107,7 @@ func (s *Store) EvaluateRollouts(ctx context.Context, timeOutBefore time.Time, l
 	err = s.write(ctx, what, func(tx *txn) error {
 		taken = 0
 		for _, row := range rows {
-			j := evaluations[imagePair{row.FromPk, row.ToPk}]
+			j := evaluations[row.pair]
 			recorded, err := recordEvaluation(tx, row.ID, &j)
 			if err != nil {
 				return err
@@ -124,13 +135,32 @@ func dueRollouts(tx *gorm.DB, timeOutBefore int64, limit int) ([]dueRollout, err
 	return append(rows, overdue...), err
 }
 
+// placeDue notes which reaches with places have the workloads of rollouts.
+func placeDue(tx *gorm.DB, rows []dueRollout) error {
+	var namespaces []string
+	for i := range rows {
+		rows[i].pair = imagePair{from: rows[i].FromPk, to: rows[i].ToPk}
+		namespaces = append(namespaces, rows[i].Namespace)
+	}
+	p, err := readRolloutPlaces(tx, namespaces, nil)
+	if err != nil || p == nil {
+		return err
+	}
+	for i := range rows {
+		row := &rows[i]
+		w := store.Workload{Namespace: row.Namespace, Kind: row.Kind, Name: row.Name}
+		row.pair.fromPlaces, row.pair.toPlaces = p.at(row.FromImage, w), p.at(row.ToImage, w)
+	}
+	return nil
+}
+
 // evaluate compares the findings of two images. Only what differs leaves the database, and only the worst of it is kept.
 func evaluate(tx *gorm.DB, images imagePair, resultSet int64) (evaluation, error) {
 	if images.from == 0 {
 		return evaluation{state: store.RolloutTimedOut}, nil
 	}
 	j := evaluation{state: store.RolloutEvaluated}
-	rows, err := tx.Raw(comparedFindings, images.to, images.from, images.to, resultSet, resultSet).Rows()
+	rows, err := tx.Raw(comparedFindings(images), images.to, images.from, images.to, resultSet, resultSet).Rows()
 	if err != nil {
 		return j, err
 	}
@@ -235,6 +265,13 @@ func rolloutDetails(tx *gorm.DB, in store.Namespaces, condition string, values [
 	err := tx.Raw("SELECT "+rolloutSelect+", COALESCE(v.worst, '') AS worst FROM rollouts r"+rolloutJoins(in)+" WHERE "+condition+
 		" ORDER BY r.id LIMIT ?", append(values, limit)...).Scan(&rows).Error
 	if err != nil {
+		return nil, err
+	}
+	placed := make([]*rolloutRow, len(rows))
+	for i := range rows {
+		placed[i] = &rows[i].Row
+	}
+	if err := placeRollouts(tx, placed); err != nil {
 		return nil, err
 	}
 	details := make([]store.RolloutDetail, len(rows))

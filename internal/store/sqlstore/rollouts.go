@@ -170,6 +170,7 @@ type rolloutRow struct {
 
 // sideState is what is known of an image; the state is "" when it is gone.
 type sideState struct {
+	ID                     int64
 	State, Reason, Message string
 	// FailedFor is the namespace that the last failed attempt was made for.
 	FailedFor string
@@ -202,6 +203,7 @@ var rolloutSelect = func() string {
 	for _, column := range []string{"state", "reason", "message"} {
 		columns = append(columns, fmt.Sprintf("COALESCE(a.%[1]s, '') AS from_%[1]s, COALESCE(b.%[1]s, '') AS to_%[1]s", column))
 	}
+	columns = append(columns, "COALESCE(a.id, 0) AS from_id, COALESCE(b.id, 0) AS to_id")
 	columns = append(columns, "COALESCE(fa.namespace, '') AS from_failed_for, COALESCE(fb.namespace, '') AS to_failed_for")
 	for _, column := range append([]string{"matched_at"}, countColumns...) {
 		columns = append(columns, fmt.Sprintf("COALESCE(a.%[1]s, 0) AS from_%[1]s", column), fmt.Sprintf("COALESCE(b.%[1]s, 0) AS to_%[1]s", column))
@@ -225,7 +227,7 @@ func (s *Store) ListRollouts(ctx context.Context, in store.Namespaces, query sto
 		if err != nil {
 			return err
 		}
-		if err := readRollouts(behind, in, query.Limit(), token, &page); err != nil {
+		if err := readRollouts(tx, behind, in, query.Limit(), token, &page); err != nil {
 			return err
 		}
 		return setOwners(tx, workloadsIn(page.Rollouts, func(r *store.Rollout) *store.Workload { return &r.Workload }))
@@ -257,7 +259,7 @@ func filterRollouts(tx *gorm.DB, query store.RolloutQuery) *gorm.DB {
 }
 
 // readRollouts fills a page.
-func readRollouts(behind *gorm.DB, in store.Namespaces, limit int, token rolloutToken, page *store.RolloutPage) error {
+func readRollouts(tx, behind *gorm.DB, in store.Namespaces, limit int, token rolloutToken, page *store.RolloutPage) error {
 	var rows []rolloutRow
 	err := behind.Joins(rolloutJoins(in)).Select(rolloutSelect).Order(sqldb.OrderBy(rolloutOrder)).Limit(limit + 1).Scan(&rows).Error
 	if err != nil {
@@ -269,6 +271,13 @@ func readRollouts(behind *gorm.DB, in store.Namespaces, limit int, token rollout
 		if page.NextToken, err = store.EncodeToken(token, strconv.FormatInt(last.At, 10), strconv.FormatInt(last.ID, 10)); err != nil {
 			return err
 		}
+	}
+	placed := make([]*rolloutRow, len(rows))
+	for i := range rows {
+		placed[i] = &rows[i]
+	}
+	if err := placeRollouts(tx, placed); err != nil {
+		return err
 	}
 	for i := range rows {
 		rollout, err := rows[i].rollout(in)

@@ -133,7 +133,7 @@ func (s *Store) runningWorkloads(tx *gorm.DB, chosen place, query store.Workload
 	}
 	if query.Overdue {
 		entries = entries.Joins("JOIN (?) o ON o.namespace = s.namespace AND o.kind = s.kind AND o.name = s.name",
-			s.overduePlaces(tx, chosen.in, current).Distinct("u.namespace, u.kind, u.name")).Select("s.*")
+			s.overduePlaces(tx, chosen.in, current, placed).Distinct("u.namespace, u.kind, u.name")).Select("s.*")
 	}
 	return entries, nil
 }

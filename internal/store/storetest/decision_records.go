@@ -190,7 +190,10 @@ var decisionRecordTests = map[string]func(*testing.T, *fixture){
 			var namespaces, authors []string
 			for _, d := range page.Decisions {
 				if d.Object.Namespace != "" {
-					namespaces = append(namespaces, d.Object.Namespace)
+					if namespaces = append(namespaces, d.Object.Namespace); d.Author == "" {
+						t.Errorf("%v: %+v has no author", c.in, d.Object)
+					}
+					continue
 				}
 				if authors = append(authors, d.Author); d.Previous != nil {
 					authors = append(authors, d.Previous.Author)
@@ -202,7 +205,7 @@ var decisionRecordTests = map[string]func(*testing.T, *fixture){
 			if diff := cmp.Diff(c.want, namespaces); diff != "" || page.Total != 7+len(c.want) {
 				t.Errorf("%v: %d decisions, %s", c.in, page.Total, diff)
 			}
-			if authored := f.records(t, c.in, store.DecisionQuery{Author: "joe"}); c.in.All() != (len(authored) == 1) {
+			if authored := f.records(t, c.in, store.DecisionQuery{Author: "joe"}); c.in.All() != (len(authored) == 1) { // His is of the cluster.
 				t.Errorf("%v: the author tells %v", c.in, authored)
 			}
 		}

@@ -1,0 +1,179 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+// placed makes a decision one about some places.
+func placed(d store.Decision, selector string, namespaces []string, workloads ...store.Workload) store.Decision {
+	d.Places = &store.DecisionPlaces{Selector: selector, Namespaces: namespaces, Workloads: workloads}
+	return d
+}
+
+func deployment(namespace, name string) store.Workload {
+	return store.Workload{Namespace: namespace, Kind: "Deployment", Name: name}
+}
+
+// countsIn are what who sees some namespaces counts of an image, overall, and in its workloads.
+func (f *fixture) countsIn(t *testing.T, in store.Namespaces, key model.ImageKey) string {
+	t.Helper()
+	image, err := f.Image(t.Context(), in, key)
+	must(t, err)
+	list, err := f.ListImages(t.Context(), in, store.ImageQuery{})
+	must(t, err)
+	overview, err := f.Overview(t.Context(), in)
+	must(t, err)
+	findings, err := f.Findings(t.Context(), in, store.FindingQuery{Image: key})
+	must(t, err)
+	vulnerabilities, err := f.ListVulnerabilities(t.Context(), in, store.VulnerabilityQuery{})
+	must(t, err)
+	packages, err := f.ListPackages(t.Context(), in, store.PackageQuery{Vulnerable: true})
+	must(t, err)
+	text := fmt.Sprint(image.Counts.Total(), " ", list.Images[0].Counts.Total(), " ", overview.Counts.Total(), " ", findings.Total, " of ", vulnerabilities.Total, " in ", packages.Total)
+	workloads, err := f.ListWorkloads(t.Context(), in, store.WorkloadQuery{})
+	must(t, err)
+	for _, w := range workloads.Workloads {
+		text += fmt.Sprint(" ", w.Workload.Namespace, "/", w.Workload.Name, ":", w.Counts.Total())
+	}
+	return text
+}
+
+var decisionPlaceTests = map[string]func(*testing.T, *fixture){
+	"Decisions in some places suppress findings there": func(t *testing.T, f *fixture) {
+		key := model.ImageKey{ImageID: modelImageID(0), Platform: amd64}
+		f.catalog(t, key, "1", catalogOf("a", "b"))
+		f.match(t, key, "1", decided)
+		run := func(workloads ...store.Workload) {
+			t.Helper()
+			uses := make([]store.Use, len(workloads))
+			for i, w := range workloads {
+				uses[i] = store.Use{Image: key, Workload: w, Container: "c"}
+			}
+			must(t, f.RecordUses(t.Context(), "scope", uses))
+		}
+		a, b, both := store.OnlyNamespaces("a"), store.OnlyNamespaces("b"), store.OnlyNamespaces("a", "b")
+		expect := func(what string, want ...string) {
+			t.Helper()
+			var got []string
+			for _, in := range []store.Namespaces{store.AllNamespaces(), a, b, both} {
+				got = append(got, f.countsIn(t, in, key))
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s: %s", what, diff)
+			}
+		}
+		run(deployment("a", "web"), deployment("a", "db"), deployment("b", "web"))
+		all := "3 3 3 3 of 2 in 2"
+		open := []string{all + " a/db:3 a/web:3 b/web:3", all + " a/db:3 a/web:3", all + " b/web:3", all + " a/db:3 a/web:3 b/web:3"}
+		expect("without decisions", open...)
+
+		d := exception("d", model.DecisionAcceptedRisk, []string{"CVE-1"}, nil)
+		inA := placed(d, "a", []string{"a"})
+		f.decide(t, inA)
+		less := "1 1 1 1 of 1 in 1"
+		mixed := all + " a/db:1 a/web:1 b/web:3"
+		expect("in a", mixed, less+" a/db:1 a/web:1", open[2], mixed)
+
+		// Another decision about the other namespace closes it for all.
+		other := placed(exception("other", model.DecisionFixed, []string{"CVE-1"}, nil), "b", []string{"b"})
+		f.decide(t, inA, other)
+		closed := less + " a/db:1 a/web:1 b/web:1"
+		expect("in a and in b", closed, less+" a/db:1 a/web:1", less+" b/web:1", closed)
+
+		// One workload of two in a.
+		single := placed(d, "web", nil, deployment("a", "web"))
+		f.decide(t, single)
+		expect("in a workload", all+" a/db:3 a/web:1 b/web:3", all+" a/db:3 a/web:1", open[2], all+" a/db:3 a/web:1 b/web:3")
+
+		// The selector selects the other one as well: this changes the places, and adds nothing to the history.
+		before, err := f.ListDecisions(t.Context(), store.AllNamespaces(), store.DecisionQuery{})
+		must(t, err)
+		f.decide(t, placed(d, "web", nil, deployment("a", "web"), deployment("a", "db")))
+		expect("in both workloads", mixed, less+" a/db:1 a/web:1", open[2], mixed)
+		after, err := f.ListDecisions(t.Context(), store.AllNamespaces(), store.DecisionQuery{})
+		must(t, err)
+		if before.Total != after.Total {
+			t.Errorf("the history has %d decisions, and had %d", after.Total, before.Total)
+		}
+
+		// The image stops in b, and starts there again.
+		run(deployment("a", "web"), deployment("a", "db"))
+		must(t, f.ExpireUses(t.Context(), "scope", f.clock.Now().Add(time.Hour)))
+		if got, want := f.countsIn(t, store.AllNamespaces(), key), less+" a/db:1 a/web:1"; got != want {
+			t.Errorf("after it stopped in b: %s, want %s", got, want)
+		}
+		run(deployment("a", "web"), deployment("a", "db"), deployment("b", "web"))
+		expect("after it started in b", mixed, less+" a/db:1 a/web:1", open[2], mixed)
+		f.decide(t)
+		expect("without decisions again", open...)
+	},
+	"Decisions of a namespace are shown there": func(t *testing.T, f *fixture) {
+		key := model.ImageKey{ImageID: modelImageID(0), Platform: amd64}
+		f.catalog(t, key, "1", catalogOf("a", "b"))
+		f.match(t, key, "1", decided)
+		must(t, f.RecordUses(t.Context(), "scope", []store.Use{
+			{Image: key, Workload: deployment("a", "web"), Container: "c"}, {Image: key, Workload: deployment("b", "web"), Container: "c"},
+		}))
+		d := placed(exception("d", model.DecisionAcceptedRisk, []string{"CVE-1"}, nil), "a", []string{"a"})
+		d.Object.Kind, d.Object.Namespace, d.Author = "VulnerabilityException", "a", "jane"
+		f.decide(t, d)
+		for namespace, want := range map[string][]string{"a": {"-CVE-1 a[d jane]", "-CVE-1 b[d jane]", "CVE-2 a[]"}, "b": {"CVE-1 a[]", "CVE-1 b[]", "CVE-2 a[]"}} {
+			in := store.OnlyNamespaces(namespace)
+			page, err := f.Findings(t.Context(), in, store.FindingQuery{Image: key, Suppressed: true})
+			must(t, err)
+			var got []string
+			for _, one := range page.Findings {
+				text := one.Vulnerability.ID + " " + one.Package.Name + "["
+				for _, said := range one.Decisions {
+					text += said.Name + " " + said.Author
+				}
+				if text += "]"; one.Suppressed {
+					text = "-" + text
+				}
+				got = append(got, text)
+			}
+			slices.Sort(got)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s: %s", namespace, diff)
+			}
+			records, err := f.ListDecisions(t.Context(), in, store.DecisionQuery{})
+			must(t, err)
+			events, err := f.EventsSince(t.Context(), in, 0, store.MaxKeys)
+			must(t, err)
+			told := slices.ContainsFunc(events, func(e store.Event) bool { return e.Kind == store.EventDecisionChanged })
+			counts, err := f.DecisionCounts(t.Context(), in, store.DecisionSourceKubernetes)
+			must(t, err)
+			matched := counts[d.Object].Matched
+			if own := namespace == "a"; records.Total == 1 != own || told != own || matched == 2 != own {
+				t.Errorf("who sees %s sees %d decisions, its event: %t, %d matches", namespace, records.Total, told, matched)
+			}
+		}
+	},
+	"Decisions with places that cannot be read": func(t *testing.T, f *fixture) {
+		d := exception("d", model.DecisionFixed, []string{"CVE-1"}, nil)
+		tooMany := make([]store.Workload, store.MaxDecisionWorkloads+1)
+		for i := range tooMany {
+			tooMany[i] = deployment("a", fmt.Sprint(i))
+		}
+		for what, one := range map[string]store.Decision{
+			"no selector": placed(d, "", []string{"a"}), "no kind": placed(d, "s", nil, store.Workload{Namespace: "a", Name: "web"}),
+			"too many workloads": placed(d, "s", nil, tooMany...), "no namespace": placed(d, "s", []string{""}),
+		} {
+			if problem := f.decide(t, one)[d.Object]; problem.Reason != store.DecisionInvalid || problem.Message == "" {
+				t.Errorf("%s: %+v", what, problem)
+			}
+		}
+		other := placed(exception("other", model.DecisionFixed, []string{"CVE-1"}, nil), "s", []string{"b"})
+		if problem := f.decide(t, placed(d, "s", []string{"a"}), other)[other.Object]; problem.Reason != store.DecisionInvalid {
+			t.Errorf("other places with the same selector: %+v", problem)
+		}
+	},
+}
