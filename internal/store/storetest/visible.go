@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -458,6 +459,9 @@ func (h *history) compare(count int) {
 	h.random.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 	for _, name := range names[:min(count, len(names))] {
 		read := reads[name]
+		if h.placed() && (strings.HasPrefix(name, "Changes ") || name == "ShownResultSet" || name == "ListResultSets") {
+			continue
+		}
 		want, wantErr := read(h.part)
 		got, err := read(h.whole)
 		if fmt.Sprint(err) != fmt.Sprint(wantErr) {
