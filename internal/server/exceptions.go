@@ -134,6 +134,7 @@ type Places func(ctx context.Context, selection *places.Selection, in func(names
 func (s *Server) preview(ctx context.Context, ref exceptions.Ref, spec *scannerv1alpha1.ExceptionSpec) (store.DecisionPreview, error) {
 	selection, err := places.Of(ref.Namespace, &spec.Match)
 	if err != nil {
+		//nolint:nilerr // What is wrong is the answer.
 		return store.DecisionPreview{Problem: &store.DecisionProblem{Reason: store.DecisionInvalid, Message: err.Error()}}, nil
 	}
 	decision, in := decisionOf(ref, spec), reachOf(ctx, ref)

@@ -200,6 +200,7 @@ func renderChart(t *testing.T, namespace, values string) []*unstructured.Unstruc
 	chart := filepath.Join(controllertest.Root(), "charts", "scanner-operator")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
+	//nolint:gosec // The program that make has built, on the chart of this repository.
 	cmd := exec.CommandContext(ctx, helm, "template", "scanner", chart, "--namespace="+namespace, "--values="+file, "--set=image.repository=scanner-operator")
 	// Nothing of the user's own Helm configuration.
 	cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}

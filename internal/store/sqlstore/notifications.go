@@ -301,9 +301,9 @@ func (s *Store) SealNotification(ctx context.Context, rule, sink string, now tim
 // EndNotification implements store.Notifications.
 func (s *Store) EndNotification(ctx context.Context, message *store.NotificationMessage, delivered time.Time) error {
 	return s.write(ctx, "end a message", func(tx *txn) error {
-		ended := tx.Exec("DELETE FROM notification_messages WHERE id = ?", message.ID)
-		if ended.Error != nil || ended.RowsAffected == 0 {
-			return ended.Error
+		ended, err := tx.Change("DELETE FROM notification_messages WHERE id = ?", message.ID)
+		if err != nil || ended == 0 {
+			return err
 		}
 		if delivered.IsZero() {
 			return tx.Execute("UPDATE notification_sinks SET dropped = dropped + 1 WHERE rule = ? AND sink = ?", message.Rule, message.Sink)

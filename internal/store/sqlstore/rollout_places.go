@@ -57,14 +57,16 @@ func (p *rolloutPlaces) at(imageID string, w store.Workload) string {
 // openInWorkload is the condition that findings are open in the image of ip and in a workload. reaches are those with places that have the workload, by image;
 // the values are those of shown.
 func openInWorkload(reaches map[int64]string) string {
-	condition := shown + " AND NOT EXISTS (SELECT 1 FROM finding_suppressions fs WHERE fs.finding_id = f.id AND (fs.reach = 0"
+	var condition strings.Builder
+	condition.WriteString(shown + " AND NOT EXISTS (SELECT 1 FROM finding_suppressions fs WHERE fs.finding_id = f.id AND (fs.reach = 0")
 	for _, image := range slices.Sorted(maps.Keys(reaches)) {
 		if reaches[image] != "" {
-			condition += fmt.Sprintf(" OR (ip.image_pk = %d AND fs.reach IN (%s))", image, reaches[image])
+			fmt.Fprintf(&condition, " OR (ip.image_pk = %d AND fs.reach IN (%s))", image, reaches[image])
 		}
 	}
-	return condition + ` OR (NOT EXISTS (SELECT 1 FROM placed_reaches q WHERE q.reach = fs.reach)
-		AND EXISTS (SELECT 1 FROM reached x WHERE x.reach = fs.reach AND x.image_pk = ip.image_pk))))`
+	condition.WriteString(` OR (NOT EXISTS (SELECT 1 FROM placed_reaches q WHERE q.reach = fs.reach)
+		AND EXISTS (SELECT 1 FROM reached x WHERE x.reach = fs.reach AND x.image_pk = ip.image_pk))))`)
+	return condition.String()
 }
 
 // placeRollouts makes the counts of rollouts those in their workloads.

@@ -3,6 +3,7 @@ package storetest
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,13 +38,14 @@ func (f *fixture) countsIn(t *testing.T, in store.Namespaces, key model.ImageKey
 	must(t, err)
 	packages, err := f.ListPackages(t.Context(), in, store.PackageQuery{Vulnerable: true})
 	must(t, err)
-	text := fmt.Sprint(image.Counts.Total(), " ", list.Images[0].Counts.Total(), " ", overview.Counts.Total(), " ", findings.Total, " of ", vulnerabilities.Total, " in ", packages.Total)
+	var text strings.Builder
+	fmt.Fprint(&text, image.Counts.Total(), " ", list.Images[0].Counts.Total(), " ", overview.Counts.Total(), " ", findings.Total, " of ", vulnerabilities.Total, " in ", packages.Total)
 	workloads, err := f.ListWorkloads(t.Context(), in, store.WorkloadQuery{})
 	must(t, err)
 	for _, w := range workloads.Workloads {
-		text += fmt.Sprint(" ", w.Workload.Namespace, "/", w.Workload.Name, ":", w.Counts.Total())
+		fmt.Fprint(&text, " ", w.Workload.Namespace, "/", w.Workload.Name, ":", w.Counts.Total())
 	}
-	return text
+	return text.String()
 }
 
 var decisionPlaceTests = map[string]func(*testing.T, *fixture){
