@@ -15,6 +15,10 @@ const (
 	// distinct packages, not images.
 	MaxDecisionMatches    = 200_000
 	MaxAllDecisionMatches = 1_000_000
+	// MaxNamespaceMatches is the most findings that the decisions of the objects of one namespace match together, MaxNamespacedMatches the most that
+	// those of all namespaces match: they leave room for decisions of the cluster, and for each other.
+	MaxNamespaceMatches  = 50_000
+	MaxNamespacedMatches = 500_000
 	// MaxDecisionVulnerabilities, MaxDecisionPackages and MaxDecisionImages are the most entries of the lists of a Decision.
 	MaxDecisionVulnerabilities = 100
 	MaxDecisionPackages        = 50

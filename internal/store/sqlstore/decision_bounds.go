@@ -15,7 +15,57 @@ func tooMany() store.DecisionProblem {
 
 func tooBroad(findings int, bounds matchBounds) store.DecisionProblem {
 	return store.DecisionProblem{Reason: store.DecisionTooBroad, Message: fmt.Sprintf(
-		"it matches %d findings; the maximum is %d for one decision and %d for all; name fewer packages", findings, bounds.one, bounds.all)}
+		"it matches %d findings; the maximum is %d for one decision, %d for those of one namespace, %d for those of all namespaces and %d for all; name fewer packages",
+		findings, bounds.one, bounds.namespace, bounds.namespaced, bounds.all)}
+}
+
+// shares counts what decisions match that apply: of all objects, and of those in namespaces together and by namespace.
+type shares struct {
+	all, namespaced int
+	namespaces      map[string]int
+}
+
+// readShares counts the matches of all decisions without those that end.
+func readShares(tx *gorm.DB, ending []int64) (*shares, error) {
+	s := &shares{namespaces: map[string]int{}}
+	if err := tx.Raw("SELECT COUNT(*) FROM decision_findings").Scan(&s.all).Error; err != nil {
+		return nil, err
+	}
+	count := func(sign int, condition string, values ...any) error {
+		var rows []struct {
+			Namespace string
+			Matches   int
+		}
+		err := tx.Raw(`SELECT d.namespace, COUNT(*) AS matches FROM decisions d CROSS JOIN decision_findings m
+			WHERE m.decision_pk = d.id AND `+condition+" GROUP BY d.namespace", values...).Scan(&rows).Error
+		for _, row := range rows {
+			s.add(row.Namespace, sign*row.Matches)
+		}
+		return err
+	}
+	all := s.all
+	if err := count(1, "d.until_time = ? AND d.namespace <> ''", int64(stillOpen)); err != nil {
+		return nil, err
+	}
+	s.all = all
+	return s, inParts(ending, func(part []int64) error { return count(-1, "d.id IN ?", part) })
+}
+
+// add counts the matches of a decision.
+func (s *shares) add(namespace string, matches int) {
+	s.all += matches
+	if namespace != "" {
+		s.namespaced += matches
+		s.namespaces[namespace] += matches
+	}
+}
+
+// have reports whether there is room for the matches of a decision.
+func (s *shares) have(namespace string, matches int, bounds matchBounds) bool {
+	if namespace != "" && (s.namespaced+matches > bounds.namespaced || s.namespaces[namespace]+matches > bounds.namespace) {
+		return false
+	}
+	return matches <= bounds.one && s.all+matches <= bounds.all
 }
 
 // bound looks up what the new decisions match and leaves out those that there is no room for. What those match that end makes room.
@@ -23,19 +73,11 @@ func (p *decisionPlan) bound(tx *gorm.DB, source string, kept int, ending []int6
 	if len(p.begin) == 0 {
 		return nil
 	}
-	var others, matches int
+	var others int
 	if err := tx.Raw("SELECT COUNT(*) FROM decisions WHERE until_time = ? AND source <> ?", int64(stillOpen), source).Scan(&others).Error; err != nil {
 		return err
 	}
-	if err := tx.Raw("SELECT COUNT(*) FROM decision_findings").Scan(&matches).Error; err != nil {
-		return err
-	}
-	err := inParts(ending, func(part []int64) error {
-		var freed int
-		err := tx.Raw("SELECT COUNT(*) FROM decision_findings WHERE decision_pk IN ?", part).Scan(&freed).Error
-		matches -= freed
-		return err
-	})
+	taken, err := readShares(tx, ending)
 	if err != nil {
 		return err
 	}
@@ -57,12 +99,8 @@ func (p *decisionPlan) bound(tx *gorm.DB, source string, kept int, ending []int6
 		return err
 	}
 	p.begin = slices.DeleteFunc(p.begin, func(n *newDecision) bool {
-		most, bound := len(n.findings), bounds.one
-		if most <= bound {
-			most, bound = matches+len(n.findings), bounds.all
-		}
-		if most <= bound {
-			matches = most
+		if taken.have(n.row.Namespace, len(n.findings), bounds) {
+			taken.add(n.row.Namespace, len(n.findings))
 			return false
 		}
 		p.problems[n.row.object()] = tooBroad(len(n.findings), bounds)

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -15,10 +16,10 @@ func TestTooBroad(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, config Config) {
 		s := openWith(t, config)
-		if s.matchBounds != (matchBounds{store.MaxDecisionMatches, store.MaxAllDecisionMatches}) {
+		if s.matchBounds != (matchBounds{store.MaxDecisionMatches, store.MaxAllDecisionMatches, store.MaxNamespaceMatches, store.MaxNamespacedMatches}) {
 			t.Errorf("the bounds are %+v", s.matchBounds)
 		}
-		s.matchBounds = matchBounds{one: 6, all: 10}
+		s.matchBounds = matchBounds{one: 6, all: 10, namespace: 6, namespaced: 8}
 		// Three packages, each with four vulnerabilities.
 		hold(t, s, 3, 4)
 		decide := func(one ...store.Decision) map[string]store.DecisionReason {
@@ -63,6 +64,54 @@ func TestTooBroad(t *testing.T) {
 			}
 		}
 		checkHeld(t, s)
+	})
+}
+
+// TestNamespacesShareMatches has exceptions of namespaces leave room for others.
+func TestNamespacesShareMatches(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, config Config) {
+		s := openWith(t, config)
+		s.matchBounds = matchBounds{one: 100, all: 12, namespace: 4, namespaced: 8}
+		// Three packages, each with four vulnerabilities.
+		hold(t, s, 3, 4)
+		broad := func(namespace, name, pkg string) store.Decision {
+			d := store.Decision{
+				Object: store.DecisionObject{Kind: "VulnerabilityException", Namespace: namespace, Name: name}, Packages: []string{"pkg:generic/package-" + pkg},
+				Status: model.DecisionFixed,
+			}
+			if namespace == "" {
+				d.Object.Kind = "ClusterVulnerabilityException"
+				return d
+			}
+			d.Places = &store.DecisionPlaces{Selector: namespace, Namespaces: []string{namespace}}
+			return d
+		}
+		own, second, third, cluster := broad("a", "own", "0"), broad("b", "second", "0"), broad("c", "third", "0"), broad("", "cluster", "1")
+		for _, step := range []struct {
+			decisions []store.Decision
+			refused   []string
+		}{
+			{[]store.Decision{own, broad("a", "more", "1"), second, third, cluster}, []string{"more", "third"}},
+			{[]store.Decision{broad("a", "more", "1"), second, third, cluster}, []string{"third"}},
+			{[]store.Decision{second, third, cluster}, nil},
+		} {
+			problems, err := s.SyncDecisions(t.Context(), "test", step.decisions)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var refused []string
+			for object, problem := range problems {
+				if problem.Reason != store.DecisionTooBroad {
+					t.Errorf("%+v: %+v", object, problem)
+				}
+				refused = append(refused, object.Name)
+			}
+			slices.Sort(refused)
+			if diff := cmp.Diff(step.refused, refused); diff != "" {
+				t.Error(diff)
+			}
+		}
 	})
 }
 

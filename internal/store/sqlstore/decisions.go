@@ -217,8 +217,8 @@ func (p *decisionPlan) problemsOf() map[store.DecisionObject]store.DecisionProbl
 	return p.problems
 }
 
-// matchBounds are the most findings that one decision and that all decisions match.
-type matchBounds struct{ one, all int }
+// matchBounds are the most findings that one decision, all decisions, those of one namespace, and those of all namespaces match.
+type matchBounds struct{ one, all, namespace, namespaced int }
 
 // planDecisions compares what is wanted with what applies.
 func planDecisions(tx *gorm.DB, source string, decisions []store.Decision, now int64, bounds matchBounds) (*decisionPlan, error) {

@@ -55,7 +55,7 @@ type Store struct {
 	db      *sqldb.DB
 	clock   clock.PassiveClock
 	cluster string
-	// matchBounds are MaxDecisionMatches and MaxAllDecisionMatches, but in tests.
+	// matchBounds are those of the package store, but in tests.
 	matchBounds matchBounds
 	encoder     *zstd.Encoder
 	decoder     *zstd.Decoder
@@ -75,7 +75,7 @@ var _ store.Store = (*Store)(nil)
 func Open(ctx context.Context, config Config) (*Store, error) {
 	s := &Store{
 		clock: config.Clock, cluster: sqldb.Truncate(config.Cluster, maxIdentifier), changed: make(chan struct{}),
-		rules: config.Rules, matchBounds: matchBounds{store.MaxDecisionMatches, store.MaxAllDecisionMatches},
+		rules: config.Rules, matchBounds: matchBounds{store.MaxDecisionMatches, store.MaxAllDecisionMatches, store.MaxNamespaceMatches, store.MaxNamespacedMatches},
 	}
 	if s.clock == nil {
 		s.clock = clock.RealClock{}
