@@ -53,7 +53,7 @@ type Documents struct {
 	// MaxBytes bounds each document.
 	MaxBytes int64
 	// Credentials are Docker configuration files, which are read for each fetch. Their entries are used for the hosts that they name without wildcards:
-	// whoever chooses what is fetched could choose a host that a wildcard matches.
+	// anyone who chooses what is fetched could choose a host that a wildcard matches.
 	Credentials []string
 }
 

@@ -17,7 +17,7 @@ import (
 type batch struct {
 	rule   *Rule
 	groups map[string]*groupBatch
-	// placed are the groups of images that were seen.
+	// placed are the groups of images that run where the rule sees.
 	placed map[model.ImageKey][]placement
 	// turn counts the changes that were added.
 	turn int
@@ -94,9 +94,14 @@ func (b *batch) placements(running *store.RunningImage) []placement {
 	image := imageFacts(running.ImageKey)
 	byGroup := map[*groupBatch][]string{}
 	var order []*groupBatch
+	seen := false
 	for i := range running.Workloads {
 		w := &running.Workloads[i]
-		if !b.rule.sees(w.Namespace) || !b.place(image, w) {
+		if !b.rule.sees(w.Namespace) {
+			continue
+		}
+		seen = true
+		if !b.place(image, w) {
 			continue
 		}
 		g := b.group(b.rule.group(w))
@@ -104,6 +109,10 @@ func (b *batch) placements(running *store.RunningImage) []placement {
 			order = append(order, g)
 		}
 		byGroup[g] = append(byGroup[g], w.Namespace+"/"+w.Kind+"/"+w.Name)
+	}
+	// With 1,000 rules of namespaces, entries for the images of other namespaces would need too much memory.
+	if !seen {
+		return nil
 	}
 	all := make([]placement, 0, len(order))
 	for _, g := range order {
@@ -149,22 +158,22 @@ func kindsOf(c *store.Change) []Kind {
 	return kinds
 }
 
-// addChange adds a change by a database build.
-func (b *batch) addChange(c *store.PlacedChange) {
+// addChange adds a change by a database build in images.
+func (b *batch) addChange(c *store.Change, images []*store.RunningImage) {
 	side := c.After
 	if side == nil {
 		side = c.Before
 	}
 	// Places first: a rule of a namespace evaluates nothing for the findings of others.
 	concerned := func(running *store.RunningImage) bool { return len(b.placements(running)) > 0 }
-	if side == nil || !slices.ContainsFunc(c.Running, concerned) {
+	if side == nil || !slices.ContainsFunc(images, concerned) {
 		return
 	}
 	facts := &policy.ChangedFinding{
 		ID: c.VulnerabilityID, Severity: side.Severity.String(), KEV: side.KEV, EPSS: side.EPSS, Fixable: len(side.FixVersions) > 0, FixState: string(side.FixState),
 		Package: policy.Package{Type: c.Package.Type, Name: c.Package.Name, Version: c.Package.Version, Distro: c.Package.Distro},
 	}
-	for _, kind := range kindsOf(&c.Change) {
+	for _, kind := range kindsOf(c) {
 		if !b.selects(&policy.Change{Kind: string(kind)}, &side.Severity, facts) {
 			continue
 		}
@@ -175,15 +184,15 @@ func (b *batch) addChange(c *store.PlacedChange) {
 		if len(side.FixVersions) > 0 {
 			finding.FixedIn = truncate.Ellipsis(side.FixVersions[0], maxText)
 		}
-		b.addPlaced(finding, c)
+		b.addPlaced(finding, c.At, images)
 	}
 }
 
 // addPlaced adds a selected change to each group that it concerns, once.
-func (b *batch) addPlaced(finding Finding, c *store.PlacedChange) {
+func (b *batch) addPlaced(finding Finding, at time.Time, images []*store.RunningImage) {
 	var touched []*groupBatch
 	b.turn++
-	for _, running := range c.Running {
+	for _, running := range images {
 		for _, p := range b.placements(running) {
 			g := p.group
 			if g.turn != b.turn {
@@ -199,7 +208,7 @@ func (b *batch) addPlaced(finding Finding, c *store.PlacedChange) {
 		}
 	}
 	for _, g := range touched {
-		g.message.addFinding(g.finding, c.At)
+		g.message.addFinding(g.finding, at)
 	}
 }
 

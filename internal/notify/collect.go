@@ -112,7 +112,10 @@ func (e *Engine) noteFailures(b *batch) {
 		return
 	}
 	e.mu.Lock()
-	e.failures[b.rule.UID] = fmt.Sprintf("when: failed for %d changes or workloads of the last events, which are not reported; the first: %s", b.failures, b.failure)
+	// The rule may have been deleted since its events were read.
+	if e.rules[b.rule.UID] != nil {
+		e.failures[b.rule.UID] = fmt.Sprintf("when: failed for %d changes or workloads of the last events, which are not reported; the first: %s", b.failures, b.failure)
+	}
 	e.mu.Unlock()
 	e.Changed()
 }
@@ -140,7 +143,11 @@ func (e *Engine) addEvent(ctx context.Context, batches []*batch, event *store.Ev
 		namespace, text := "", fmt.Sprintf("%d further exceptions expired", data.Omitted)
 		if data.Object != nil {
 			namespace = data.Object.Namespace
-			text = fmt.Sprintf("%s %s expired: %d findings count again", data.Object.Kind, data.Object.Name, data.Findings)
+			name := data.Object.Name
+			if namespace != "" {
+				name = namespace + "/" + name
+			}
+			text = fmt.Sprintf("%s %s expired: %d findings count again", data.Object.Kind, name, data.Findings)
 		}
 		for _, b := range batches {
 			b.addCluster(ExceptionExpired, event.At, namespace, text)
@@ -162,20 +169,58 @@ func (e *Engine) addDatabase(ctx context.Context, batches []*batch, event *store
 	for _, b := range batches {
 		b.addCluster(DatabaseUpdated, event.At, "", text)
 	}
+	byNamespace := map[string][]*batch{}
+	for _, b := range batches {
+		byNamespace[b.rule.Namespace] = append(byNamespace[b.rule.Namespace], b)
+	}
 	for token := ""; ; {
 		page, err := e.Store.PlacedChanges(ctx, data.ID, event.At, store.Page{Token: token, Size: changePage})
 		if err != nil {
 			return err
 		}
-		for i := range page.Changes {
-			for _, b := range batches {
-				b.addChange(&page.Changes[i])
-			}
-		}
+		addChanges(byNamespace, page.Changes)
 		if token = page.NextToken; token == "" {
 			return nil
 		}
 	}
+}
+
+// addChanges adds changes to batches, which are by the namespace of their rule. A rule of a namespace gets only the images that run there: the work for 1,000
+// rules would be too much otherwise.
+func addChanges(batches map[string][]*batch, changes []store.PlacedChange) {
+	// Changes share what runs an image, so its namespaces are looked for once.
+	known := map[*store.RunningImage][]string{}
+	for i := range changes {
+		c := &changes[i]
+		here := map[string][]*store.RunningImage{"": c.Running}
+		for _, running := range c.Running {
+			namespaces, found := known[running]
+			if !found {
+				namespaces = namespacesOf(running, batches)
+				known[running] = namespaces
+			}
+			for _, namespace := range namespaces {
+				here[namespace] = append(here[namespace], running)
+			}
+		}
+		for namespace, images := range here {
+			for _, b := range batches[namespace] {
+				b.addChange(&c.Change, images)
+			}
+		}
+	}
+}
+
+// namespacesOf returns the namespaces that run an image and have batches, each once.
+func namespacesOf(running *store.RunningImage, batches map[string][]*batch) []string {
+	var namespaces []string
+	for i := range running.Workloads {
+		namespace := running.Workloads[i].Namespace
+		if namespace != "" && len(batches[namespace]) > 0 && !slices.Contains(namespaces, namespace) {
+			namespaces = append(namespaces, namespace)
+		}
+	}
+	return namespaces
 }
 
 // addOverdue adds findings of an image whose dates passed. Which images such events name follows from all namespaces, so rules of a namespace do not get
@@ -257,18 +302,21 @@ func (e *Engine) tryQueue(ctx context.Context, from store.NotificationCursor, to
 	changed := map[*store.NotificationMessage]*Message{}
 	var order []*store.NotificationMessage
 	for _, id := range b.selected() {
-		said := &b.groups[id].message
-		group, ready, content := digest(id), now.Add(b.rule.Window), *said
-		if len(open[group]) == 0 && (full || next.Begun >= b.rule.MessagesPerHour) {
-			group, ready = digest(combined), next.Hour.Add(time.Hour)
-			content.Group, content.Combined = "", true
-		} else if len(open[group]) == 0 {
-			next.Begun++
-		}
-		if open[group] == nil {
-			open[group] = map[string]*store.NotificationMessage{}
-		}
+		own, begun := digest(id), false
+		// The messages of an hour are counted for the rule, and those of all sinks about a group count once.
+		fresh := len(open[own]) == 0
+		limited := fresh && next.Begun >= b.rule.MessagesPerHour
 		for _, sink := range b.rule.sinkNames() {
+			group, ready, content := own, now.Add(b.rule.Window), b.groups[id].message
+			if open[own][sink] == nil && (limited || full[sink]) {
+				group, ready = digest(combined), next.Hour.Add(time.Hour)
+				content.Group, content.Combined = "", true
+			} else {
+				begun = begun || fresh
+			}
+			if open[group] == nil {
+				open[group] = map[string]*store.NotificationMessage{}
+			}
 			m := open[group][sink]
 			if m == nil {
 				m = &store.NotificationMessage{
@@ -284,6 +332,9 @@ func (e *Engine) tryQueue(ctx context.Context, from store.NotificationCursor, to
 			}
 			changed[m].Rule, changed[m].Group, changed[m].Combined = content.Rule, content.Group, content.Combined
 			changed[m].merge(&content)
+		}
+		if begun {
+			next.Begun++
 		}
 	}
 	messages := make([]store.NotificationMessage, len(order))
@@ -307,13 +358,13 @@ func existing(m *store.NotificationMessage) (*Message, error) {
 	return decode(m.Content)
 }
 
-// collecting returns the messages that more can be added to, by group and sink, and whether too many wait.
-func (e *Engine) collecting(ctx context.Context, rule *Rule, now time.Time) (map[string]map[string]*store.NotificationMessage, bool, error) {
+// collecting returns the messages that more can be added to, by group and sink, and the sinks for which too many wait.
+func (e *Engine) collecting(ctx context.Context, rule *Rule, now time.Time) (open map[string]map[string]*store.NotificationMessage, full map[string]bool, err error) {
 	messages, err := e.Store.CollectingNotifications(ctx, rule.UID, now)
 	if err != nil {
-		return nil, false, err
+		return nil, nil, err
 	}
-	open := map[string]map[string]*store.NotificationMessage{}
+	open, full = map[string]map[string]*store.NotificationMessage{}, map[string]bool{}
 	for i := range messages {
 		m := &messages[i]
 		if open[m.Group] == nil {
@@ -322,7 +373,11 @@ func (e *Engine) collecting(ctx context.Context, rule *Rule, now time.Time) (map
 		open[m.Group][m.Sink] = m
 	}
 	queues, err := e.Store.NotificationQueues(ctx)
-	full := slices.ContainsFunc(queues, func(q store.NotificationQueue) bool { return q.Rule == rule.UID && q.Pending >= maxPending })
+	for i := range queues {
+		if q := &queues[i]; q.Rule == rule.UID && q.Pending >= maxPending {
+			full[q.Sink] = true
+		}
+	}
 	return open, full, err
 }
 

@@ -32,8 +32,17 @@ func (e *Engine) dispatch(ctx context.Context) error {
 		return nil
 	}
 	e.remember(queues, now)
-	// The one that waits longest is first.
-	slices.SortStableFunc(queues, func(a, b store.NotificationQueue) int { return a.NextReady.Compare(b.NextReady) })
+	// The one that waits longest is first. Sinks whose last attempt failed come after all others, so that those that never answer do not take all places.
+	slices.SortStableFunc(queues, func(a, b store.NotificationQueue) int {
+		switch failedA, failedB := e.failed(&a), e.failed(&b); {
+		case failedA && !failedB:
+			return 1
+		case failedB && !failedA:
+			return -1
+		default:
+			return a.NextReady.Compare(b.NextReady)
+		}
+	})
 	for i := range queues {
 		q := &queues[i]
 		rule := e.rules[q.Rule]
@@ -55,6 +64,12 @@ func (e *Engine) dispatch(ctx context.Context) error {
 		e.running.Go(func() { e.send(ctx, rule, &rule.Sinks[sink], l) })
 	}
 	return nil
+}
+
+// failed reports whether the last attempt at the sink of a queue failed.
+func (e *Engine) failed(q *store.NotificationQueue) bool {
+	l := e.lanes[laneName{q.Rule, q.Sink}]
+	return l != nil && l.problem != ""
 }
 
 // occupied is the number of messages that are being sent.

@@ -2,6 +2,7 @@ package notify
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -117,6 +118,7 @@ func (e *Engine) SetRules(ctx context.Context, rules []*Rule, known []store.Noti
 			delete(e.failures, rule.UID)
 		}
 	}
+	maps.DeleteFunc(e.failures, func(rule, _ string) bool { return e.rules[rule] == nil })
 	for name := range e.lanes {
 		if e.rules[name.rule] == nil && !e.lanes[name].busy {
 			delete(e.lanes, name)

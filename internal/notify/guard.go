@@ -2,7 +2,6 @@ package notify
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -40,7 +39,7 @@ func (g guard) check(address string) error {
 	}
 	ip := parsed.Addr().Unmap().WithZone("")
 	if ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified() || slices.Contains(metadata, ip) {
-		return errors.New("the address of the receiver is not permitted")
+		return ownError("the address of the receiver is not permitted")
 	}
 	if g.trusted || g.config.allows(ip) {
 		return nil
@@ -50,10 +49,10 @@ func (g guard) check(address string) error {
 		private = private || network.Contains(ip)
 	}
 	if private {
-		return errors.New("the address of the receiver is not public: the chart value notifications.allowedNetworks has to contain it")
+		return ownError("the address of the receiver is not public: the chart value notifications.allowedNetworks has to contain it")
 	}
 	if g.plain {
-		return errors.New("plain HTTP is not permitted for the address of the receiver: use https, or the chart value notifications.allowedNetworks has to contain it")
+		return ownError("plain HTTP is not permitted for the address of the receiver: use https, or the chart value notifications.allowedNetworks has to contain it")
 	}
 	return nil
 }

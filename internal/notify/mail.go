@@ -123,7 +123,7 @@ func (m *mailServer) connect(ctx context.Context, g guard) (*smtp.Client, error)
 func (m *mailServer) prepare(client *smtp.Client, config *tls.Config) error {
 	if m.tls == tlsStart {
 		if offered, _ := client.Extension("STARTTLS"); !offered {
-			return errors.New("it does not offer STARTTLS")
+			return ownError("it does not offer STARTTLS")
 		}
 		if err := client.StartTLS(config); err != nil {
 			return err
@@ -158,7 +158,7 @@ func transmit(client *smtp.Client, from string, to []string, letter []byte) erro
 func mailError(err error) error {
 	var answered *textproto.Error
 	if !errors.As(err, &answered) {
-		return withoutURL(err)
+		return unreachable(err)
 	}
 	if answered.Code >= 550 && answered.Code < 560 {
 		return fmt.Errorf("%w with code %d", ErrRefused, answered.Code)

@@ -11,6 +11,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
+	"syscall"
 
 	"k8s.io/utils/clock"
 )
@@ -103,7 +105,7 @@ func (r *Receivers) post(ctx context.Context, q *request) error {
 	call.Header.Set("User-Agent", "scanner-operator")
 	answer, err := client.Do(call)
 	if err != nil {
-		return withoutURL(err)
+		return unreachable(err)
 	}
 	defer answer.Body.Close() //nolint:errcheck // The status was read.
 	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, maxAnswer))
@@ -119,18 +121,43 @@ func (r *Receivers) post(ctx context.Context, q *request) error {
 	}
 }
 
-// withoutURL removes the URL and the addresses from an error of a request.
-func withoutURL(err error) error {
-	if requested, is := errors.AsType[*url.Error](err); is {
-		err = requested.Err
-	}
-	if dialed, is := errors.AsType[*net.OpError](err); is {
-		err = fmt.Errorf("%s: %w", dialed.Op, dialed.Err)
+// ownError is an error whose text is one of this package and tells nothing of a receiver.
+type ownError string
+
+func (e ownError) Error() string { return string(e) }
+
+// unreachable says why a receiver cannot be reached, in one of a few texts. The texts of other packages repeat what a receiver sent and which names its
+// certificate has, and a tenant who reads the status of a rule must not learn that of other services.
+func unreachable(err error) error {
+	return fmt.Errorf("the receiver cannot be reached: %s", reasonOf(err))
+}
+
+func reasonOf(err error) string {
+	if own, is := errors.AsType[ownError](err); is {
+		return own.Error()
 	}
 	if _, is := errors.AsType[*net.DNSError](err); is {
-		err = errors.New("the name of the receiver cannot be resolved")
+		return "the name of the receiver cannot be resolved"
 	}
-	return fmt.Errorf("the receiver cannot be reached: %w", err)
+	if timed, is := errors.AsType[net.Error](err); is && timed.Timeout() || errors.Is(err, context.DeadlineExceeded) {
+		return "timeout"
+	}
+	if _, is := errors.AsType[*tls.CertificateVerificationError](err); is {
+		return "TLS failed: the certificate of the receiver is not accepted"
+	}
+	dialed, is := errors.AsType[*net.OpError](err)
+	switch {
+	case errors.Is(err, context.Canceled):
+		return "the attempt was canceled"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection refused"
+	case is && dialed.Op == "dial":
+		return "no connection can be made"
+	case errors.Is(err, http.ErrSchemeMismatch) || strings.Contains(err.Error(), "tls: "):
+		return "TLS failed"
+	default:
+		return "it gives no valid answer"
+	}
 }
 
 // rootsWith returns the certificate authorities of the system and those of a bundle, nil for the former.
@@ -143,7 +170,7 @@ func rootsWith(bundle string) (*x509.CertPool, error) {
 		roots = x509.NewCertPool()
 	}
 	if !roots.AppendCertsFromPEM([]byte(bundle)) {
-		return nil, fmt.Errorf("the key %s of the credential has no certificate in PEM", fileCA)
+		return nil, ownError("the key " + fileCA + " of the credential has no certificate in PEM")
 	}
 	return roots, nil
 }

@@ -86,7 +86,7 @@ func (o *Operator) addControllers(matcher *matching.Matcher, hub *feed.Hub, wake
 	})
 	for name, add := range map[string]func() error{
 		ControllerBellerophonSimple: func() error { return o.addBellerophon(objects) },
-		ControllerExceptions:        func() error { return o.addExceptions(decisions, recount) },
+		ControllerExceptions:        func() error { return o.addExceptions(decisions, wake, recount, redue) },
 		ControllerMyCustomResource:  func() error { return o.addMyCustomResources(objects) },
 		ControllerNotifications:     o.addNotifications,
 		ControllerPodSet:            func() error { return o.addPodSets(objects) },
@@ -116,9 +116,13 @@ func (o *Operator) addBellerophon(objects *metrics.Objects) error {
 	return nil
 }
 
-func (o *Operator) addExceptions(decisions *metrics.Decisions, recount *waker) error {
+func (o *Operator) addExceptions(decisions *metrics.Decisions, wake, recount, redue *waker) error {
 	reconciler := exceptions.NewReconciler(o.manager.GetClient(), decisions, clock.RealClock{})
 	reconciler.TrustAuthors, reconciler.WatchNamespaces, reconciler.Refused = o.opts.TrustExceptionAuthors, o.opts.WatchNamespaces, decisions.Refused
+	reconciler.Moved = func() {
+		wake.wake()
+		redue.wake()
+	}
 	if err := reconciler.SetupWithManager(o.manager, recount.events); err != nil {
 		return fmt.Errorf("set up the exceptions controller: %w", err)
 	}

@@ -66,6 +66,9 @@ type Images interface {
 	// WantImages records the images that are not known yet, as StatePending, and returns all of them. When all are known
 	// it only reads. A key that model.ImageKey.Validate refuses is an error, and nothing is recorded. More than MaxKeys are an error.
 	WantImages(ctx context.Context, keys []model.ImageKey) (map[model.ImageKey]Image, error)
+	// CountsWithin returns the counts of images as who sees some namespaces has them, of those images only that have other counts in all
+	// namespaces together: decisions can apply in some places of an image. More than MaxKeys are an error.
+	CountsWithin(ctx context.Context, in Namespaces, keys []model.ImageKey) (map[model.ImageKey]Counts, error)
 	// RecordFailure ends attempt number attempt of an image as failed. It returns false, and changes nothing, when
 	// that attempt is not the current one: it has been recorded before, or the image was cataloged or removed since. The
 	// number of the current attempt is ImageState.Attempts, so the first one is 0. The message is cut to 1 KiB. An image that is cataloged

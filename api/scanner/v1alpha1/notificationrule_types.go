@@ -227,7 +227,7 @@ type NotificationSinkStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	Delivered int64 `json:"delivered,omitempty"`
 
-	// Dropped is the number of messages that were given up, because the sink refused them or did not accept them for 24 hours.
+	// Dropped is the number of messages that were dropped, because the sink refused them or did not accept them for 24 hours.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Dropped int64 `json:"dropped,omitempty"`

@@ -38,6 +38,8 @@ type Reconciler struct {
 	WatchNamespaces []string
 	// Refused takes the number of exceptions that the store is not asked to apply, by reason; nil ignores it.
 	Refused func(map[store.DecisionReason]int)
+	// Moved is called when exceptions apply in other places than before, which changes counts without an event. It may be nil.
+	Moved func()
 
 	client client.Client
 	store  store.Decisions
@@ -123,6 +125,9 @@ func (r *Reconciler) apply(ctx context.Context, planned plan) (map[store.Decisio
 		return nil, fmt.Errorf("apply the exceptions: %w", err)
 	}
 	r.places = planned.places
+	if planned.moved && r.Moved != nil {
+		r.Moved()
+	}
 	refused := map[store.DecisionReason]int{}
 	for _, problem := range planned.problems {
 		refused[problem.Reason]++

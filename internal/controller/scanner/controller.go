@@ -33,6 +33,7 @@ const retryRefused = time.Second
 // Store is what the controller needs of the store.
 type Store interface {
 	WantImages(ctx context.Context, keys []model.ImageKey) (map[model.ImageKey]store.Image, error)
+	CountsWithin(ctx context.Context, in store.Namespaces, keys []model.ImageKey) (map[model.ImageKey]store.Counts, error)
 	RecordQueued(ctx context.Context, key model.ImageKey, attempt int) (bool, error)
 	EndAttempt(ctx context.Context, key model.ImageKey, attempt int, next time.Time) (bool, error)
 	RecordFailure(ctx context.Context, key model.ImageKey, attempt int, outcome model.Outcome, next time.Time) (bool, error)

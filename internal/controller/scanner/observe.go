@@ -120,6 +120,15 @@ func (r *Reconciler) observe(ctx context.Context, scanner *scannerv1.Scanner) (*
 		if err != nil {
 			return nil, fmt.Errorf("read the state of images: %w", err)
 		}
+		counts, err := r.Store.CountsWithin(ctx, store.OnlyNamespaces(slices.Collect(maps.Keys(within.namespaces))...), chunk)
+		if err != nil {
+			return nil, fmt.Errorf("count the findings of images: %w", err)
+		}
+		for key, count := range counts {
+			image := known[key]
+			image.Counts = count
+			known[key] = image
+		}
 		maps.Copy(images, known)
 	}
 	v.beyond, v.images, v.attempts = within.beyond, images, attempts

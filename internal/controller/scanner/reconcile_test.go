@@ -56,6 +56,10 @@ func (m memory) WantImages(_ context.Context, keys []model.ImageKey) (map[model.
 	return found, nil
 }
 
+func (m memory) CountsWithin(context.Context, store.Namespaces, []model.ImageKey) (map[model.ImageKey]store.Counts, error) {
+	return nil, nil
+}
+
 func (m memory) RecordFailure(_ context.Context, key model.ImageKey, attempt int, outcome model.Outcome, next time.Time) (bool, error) {
 	image, known := m[key]
 	if !known || image.Attempts != attempt {

@@ -75,6 +75,46 @@ func (s *Store) WantImages(ctx context.Context, keys []model.ImageKey) (map[mode
 	return images, nil
 }
 
+// CountsWithin implements store.Images.
+func (s *Store) CountsWithin(ctx context.Context, in store.Namespaces, keys []model.ImageKey) (map[model.ImageKey]store.Counts, error) {
+	const what = "count the findings of images in namespaces"
+	if err := checkKeys(keys); err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	var counts map[model.ImageKey]store.Counts
+	err := s.read(ctx, what, func(tx *gorm.DB) error {
+		counts = map[model.ImageKey]store.Counts{}
+		view, err := seenIn(tx, in)
+		if err != nil || !view.placed {
+			return err
+		}
+		current, err := currentNumber(tx)
+		if err != nil {
+			return err
+		}
+		rows, err := imageRows(tx, keys)
+		if err != nil {
+			return err
+		}
+		all := slices.Clone(rows)
+		if err := view.limitCounts(tx, rows, current); err != nil {
+			return err
+		}
+		for i := range rows {
+			if rows[i].Counts == all[i].Counts {
+				continue
+			}
+			key, err := keyOf(rows[i].ImageID, rows[i].Platform)
+			if err != nil {
+				return err
+			}
+			counts[key] = rows[i].Counts.counts()
+		}
+		return nil
+	})
+	return counts, err
+}
+
 // unwanted lists, each once, the keys that are not known or known from a report only.
 func unwanted(keys []model.ImageKey, images map[model.ImageKey]store.Image) []model.ImageKey {
 	var missing []model.ImageKey

@@ -286,7 +286,7 @@ var policyTests = map[string]func(*testing.T, *fixture){
 		must(t, f.RecordUses(t.Context(), "scope", []store.Use{ownedUse(key, "n", "web", "")}))
 		f.tell(t)
 		expectTexts(t, "again", f.overdueEvents(t, last))
-		// With a later date it becomes overdue anew.
+		// With a later date it becomes overdue again.
 		f.due(t, dueAfter("p", "", 1, 3))
 		f.tell(t)
 		f.at(72)

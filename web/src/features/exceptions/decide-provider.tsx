@@ -21,11 +21,11 @@ function BegunDialog({ initial, ...dialog }: Omit<DialogProps, "initial"> & Pick
 }
 
 /**
- * Holds the dialog in which somebody decides. It stands outside of lists, so that what was entered stays when the row with the button goes: a list becomes
+ * Holds the dialog in which a user decides. It stands outside of lists, so that what was entered stays when the row with the button goes: a list becomes
  * cards on a narrow screen, and findings are closed meanwhile.
  */
 export function DecideProvider({ children }: { children: ReactNode }) {
-  // Each time the dialog is opened it begins anew.
+  // Each time the dialog is opened it starts again.
   const [begun, setBegun] = useState<{ about: Decided; count: number }>();
   const [open, setOpen] = useState(false);
   const decide = useCallback((about: Decided) => {

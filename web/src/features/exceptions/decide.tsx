@@ -18,7 +18,7 @@ const titleOf = ([first, ...others]: Subject[]) =>
     ? `Decide about ${visible(first.vulnerability)}${first.pkg ? ` in ${visible(first.pkg.name)}` : ""}`
     : `Decide about ${others.length + 1} findings`;
 
-/** Opens the dialog in which somebody decides about findings; a DecideProvider holds it. */
+/** Opens the dialog in which a user decides about findings; a DecideProvider holds it. */
 export function Decide({ subjects, label = "Decide", size = "sm", onSaved }: Props) {
   const now = useNow();
   const decide = useDecide();

@@ -63,7 +63,7 @@ export const getListDecisionsUrl = (params?: ListDecisionsParams) => {
 /**
  * A decision is standing while it is in effect, also as a dry run. A decision never changes: when its object is edited, the decision ends and
  * another one begins. Decisions of objects of the whole cluster are visible to all users, those of namespaced objects to users who may read their
- * namespace. Authors are visible only to users who may read all namespaces.
+ * namespace. Authors of objects of the whole cluster are visible only to users who may read all namespaces.
  * @summary List the decisions about findings and their history
  */
 export const listDecisions = async (
