@@ -47,10 +47,10 @@ func (f *fixture) queuesOf(t *testing.T) []string {
 	return all
 }
 
-// next seals the next message of a sink of the rule r at an hour.
-func (f *fixture) next(t *testing.T, sink string, hours int) *store.NotificationMessage {
+// next seals the next message of the sink a of the rule r at an hour.
+func (f *fixture) next(t *testing.T, hours int) *store.NotificationMessage {
 	t.Helper()
-	message, err := f.SealNotification(t.Context(), "r", sink, day.Add(time.Duration(hours)*time.Hour))
+	message, err := f.SealNotification(t.Context(), "r", "a", day.Add(time.Duration(hours)*time.Hour))
 	must(t, err)
 	return message
 }
@@ -109,10 +109,10 @@ var notificationTests = map[string]func(*testing.T, *fixture){
 		more := collecting[0]
 		more.Content = []byte("xx")
 		f.queued(t, "r", 5, 6, true, more)
-		if m := f.next(t, "a", 0); m != nil {
+		if m := f.next(t, 0); m != nil {
 			t.Errorf("%s is sent before it is ready", m.Content)
 		}
-		if m := f.next(t, "a", 1); m == nil || string(m.Content) != "xx" || m.Key != "key-x" || !m.ReadyAt.Equal(day.Add(time.Hour)) {
+		if m := f.next(t, 1); m == nil || string(m.Content) != "xx" || m.Key != "key-x" || !m.ReadyAt.Equal(day.Add(time.Hour)) {
 			t.Fatalf("next is %+v", m)
 		}
 		// It is being sent: nothing is added to it any more, and nothing of the rest of the transaction is kept.
@@ -124,15 +124,15 @@ var notificationTests = map[string]func(*testing.T, *fixture){
 		f.at(0)
 		f.notified(t, []string{"a"}, "r")
 		f.queued(t, "r", 0, 1, true, messageOf("r", "a", "third", 3), messageOf("r", "a", "first", 1), messageOf("r", "a", "second", 1))
-		first := f.next(t, "a", 5)
-		if again := f.next(t, "a", 5); string(first.Content) != "first" || again.ID != first.ID || again.Key != first.Key {
+		first := f.next(t, 5)
+		if again := f.next(t, 5); string(first.Content) != "first" || again.ID != first.ID || again.Key != first.Key {
 			t.Errorf("first %s, then %s", first.Content, again.Content)
 		}
 		must(t, f.EndNotification(t.Context(), first, day))
 		must(t, f.EndNotification(t.Context(), first, day)) // It is gone.
-		second := f.next(t, "a", 5)
+		second := f.next(t, 5)
 		must(t, f.EndNotification(t.Context(), second, time.Time{}))
-		if third := f.next(t, "a", 5); string(second.Content) != "second" || string(third.Content) != "third" {
+		if third := f.next(t, 5); string(second.Content) != "second" || string(third.Content) != "third" {
 			t.Errorf("second %s, third %s", second.Content, third.Content)
 		}
 		expectTexts(t, "counted", f.queuesOf(t), "r a: 1, 1, 1")
