@@ -29,7 +29,7 @@ test: ## Run all tests that CI runs, installing what they lack; CI_E2E=skip leav
 	@hack/steps.sh test $(TEST_STEPS)
 
 .PHONY: cold
-cold: ## Measure "make run" up to the first scanned image, and "make test", with empty caches (80 minutes on two processors).
+cold: ## Measure "make run" up to the first scanned image, and "make test", with empty caches (70 minutes on two processors).
 	@hack/cold.sh
 
 .PHONY: setup

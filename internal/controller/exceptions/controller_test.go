@@ -28,6 +28,7 @@ import (
 
 	scannerv1alpha1 "github.com/scanner-operator/scanner-operator/api/scanner/v1alpha1"
 	"github.com/scanner-operator/scanner-operator/internal/controller/controllertest"
+	"github.com/scanner-operator/scanner-operator/internal/kube"
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
@@ -363,7 +364,7 @@ func newWorld(t *testing.T, size int) *world {
 // reconcile returns when to reconcile again.
 func (w *world) reconcile(t *testing.T) time.Duration {
 	t.Helper()
-	result, err := w.Reconcile(t.Context(), everything)
+	result, err := w.Reconcile(t.Context(), kube.Everything)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,6 +23,7 @@ import (
 
 	scannerv1alpha1 "github.com/scanner-operator/scanner-operator/api/scanner/v1alpha1"
 	"github.com/scanner-operator/scanner-operator/internal/controller/controllertest"
+	"github.com/scanner-operator/scanner-operator/internal/kube"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
@@ -230,7 +231,7 @@ func TestPlacesOnly(t *testing.T) {
 	}
 	got := []int{syncs(placesOnly), syncs(placesOnly)}
 	w.objects.namespaces = []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: map[string]string{"team": "a"}}}}
-	got = append(got, syncs(placesOnly), syncs(placesOnly), syncs(everything))
+	got = append(got, syncs(placesOnly), syncs(placesOnly), syncs(kube.Everything))
 	// What else is due is not forgotten.
 	w.clock.SetTime(w.due)
 	got = append(got, syncs(placesOnly))

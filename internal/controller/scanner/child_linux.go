@@ -96,7 +96,13 @@ func runBound(cmd *exec.Cmd, files reachable, memory int64) error {
 			return
 		}
 		// Where the kernel chooses a process to kill, it is not the manager. Without the right to write it, the kernel decides.
-		_ = os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", cmd.Process.Pid), []byte("1000"), 0) //nolint:gosec // the path has nothing but a number
+		// This thread may be confined to files of the child; other threads are not.
+		written := make(chan struct{})
+		go func() {
+			defer close(written)
+			_ = os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", cmd.Process.Pid), []byte("1000"), 0) //nolint:gosec // the path has nothing but a number
+		}()
+		<-written
 		ended <- cmd.Wait()
 	}()
 	return <-ended

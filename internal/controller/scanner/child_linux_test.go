@@ -74,6 +74,10 @@ func TestChildDiesWithKilledManager(t *testing.T) {
 		child, err = strconv.Atoi(strings.TrimSpace(string(content)))
 		return err == nil
 	})
+	waitFor(t, "the kernel to prefer the child", func() bool {
+		score, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(child), "oom_score_adj"))
+		return err == nil && strings.TrimSpace(string(score)) == "1000"
+	})
 	if err := manager.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/scanner-operator/scanner-operator/internal/decision"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
 // A decision about some places has a reach with places. A place of an image is a workload that runs it, or a namespace where it is visible and nothing
@@ -437,83 +436,4 @@ func (t *txn) replacePlacements(before, after *placements) error {
 		}
 		return t.Insert("reached", []string{"reach", "image_pk"}, values, "")
 	})
-}
-
-// recounting counts again, in the images and their packages, what is suppressed in reaches that change.
-func (t *txn) recounting(rows []imageReach, change func() error) error {
-	reachSet, imageSet := map[int64]bool{}, map[int64]bool{}
-	for _, row := range rows {
-		reachSet[row.Reach], imageSet[row.ImagePk] = true, true
-	}
-	reaches, images := slices.Sorted(maps.Keys(reachSet)), slices.Sorted(maps.Keys(imageSet))
-	current, err := currentNumber(t.DB)
-	if err != nil {
-		return err
-	}
-	before, err := openIn(t.DB, reaches, images, current)
-	if err != nil {
-		return err
-	}
-	if err := change(); err != nil {
-		return err
-	}
-	deltas, err := openIn(t.DB, reaches, images, current)
-	if err != nil {
-		return err
-	}
-	for image, counts := range before {
-		deltas[image] = deltas[image].minus(counts)
-	}
-	err = inParts(slices.Sorted(maps.Keys(deltas)), func(part []int64) error { return t.addCounts(part, deltas) })
-	if err != nil {
-		return err
-	}
-	packages := map[int64]bool{}
-	err = inParts(reaches, func(part []int64) error {
-		var ids []int64
-		err := t.Raw("SELECT DISTINCT f.package_pk FROM finding_suppressions fs JOIN findings f ON f.id = fs.finding_id WHERE fs.reach IN ?", part).Scan(&ids).Error
-		for _, id := range ids {
-			packages[id] = true
-		}
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	_, err = t.recount(slices.Sorted(maps.Keys(packages)), nil)
-	return err
-}
-
-// openIn counts, by image, the open findings of matched images that are suppressed in one of some reaches elsewhere. A finding has at most one of them.
-func openIn(tx *gorm.DB, reaches, images []int64, current int64) (map[int64]countsDelta, error) {
-	counts := map[int64]countsDelta{}
-	for some := range slices.Chunk(reaches, sqldb.MaxIn) {
-		for part := range slices.Chunk(images, sqldb.MaxIn) {
-			var rows []struct {
-				ImagePk int64
-				Counts  countsRow `gorm:"embedded"`
-			}
-			err := suppressedFor(tx.Table("finding_suppressions AS hs").Joins("CROSS JOIN image_packages ip"), current).
-				Where("hs.reach IN ? AND ip.image_pk IN ?", some, part).
-				Select("ip.image_pk, " + severitySums()).Group("ip.image_pk").Scan(&rows).Error
-			if err != nil {
-				return nil, err
-			}
-			for i := range rows {
-				sum := counts[rows[i].ImagePk]
-				delta := rows[i].Counts.since(&countsRow{})
-				sum.plus(&delta)
-				counts[rows[i].ImagePk] = sum
-			}
-		}
-	}
-	return counts, nil
-}
-
-// suppressedFor joins rows hs of finding_suppressions and ip of image_packages with the findings f and the vulnerabilities v, as far as they are open in
-// the matched image.
-func suppressedFor(rows *gorm.DB, current int64) *gorm.DB {
-	return rows.Joins("CROSS JOIN findings f").Joins("CROSS JOIN vulnerabilities v").Joins("CROSS JOIN images k").
-		Where("f.id = hs.finding_id AND v.id = f.vulnerability_pk AND ip.package_pk = f.package_pk AND ip.excluded = 0 AND k.id = ip.image_pk AND k.matched_at > 0").
-		Where(open, current, current)
 }

@@ -1,0 +1,152 @@
+package sqlstore
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+// carryOut ends and begins decisions, and tells of it.
+func (t *txn) carryOut(source string, plan *decisionPlan) error {
+	var touched []int64
+	var told []store.DecisionEvent
+	for _, how := range []string{endChanged, endDeleted} {
+		counts, findings, err := t.endDecisions(plan.end[how], how)
+		if err != nil {
+			return err
+		}
+		touched = append(touched, findings...)
+		for i := range plan.end[how] {
+			if row := &plan.end[how][i]; how == endDeleted {
+				told = append(told, row.event(store.DecisionRemoved, counts[row.ID]))
+			}
+		}
+	}
+	if err := t.keepReaches(plan); err != nil {
+		return err
+	}
+	if err := t.beginDecisions(source, plan); err != nil {
+		return err
+	}
+	for _, n := range plan.begin {
+		touched = append(touched, n.findings...)
+		switch {
+		case n.over && n.replaces:
+			if err := t.event(store.EventDecisionExpired, "", "", n.row.event("", 0)); err != nil {
+				return err
+			}
+		case n.over:
+		case n.replaces:
+			told = append(told, n.row.event(store.DecisionChanged, len(n.findings)))
+		default:
+			told = append(told, n.row.event(store.DecisionApplied, len(n.findings)))
+		}
+	}
+	if err := t.redecide(touched); err != nil {
+		return err
+	}
+	return t.tellDecisions(store.EventDecisionChanged, told)
+}
+
+// tellDecisions writes events about decisions, by object: as many as are permitted, and the number of the others.
+func (t *txn) tellDecisions(kind store.EventKind, told []store.DecisionEvent) error {
+	slices.SortFunc(told, func(a, b store.DecisionEvent) int {
+		return cmp.Or(cmp.Compare(a.Object.Kind, b.Object.Kind), cmp.Compare(a.Object.Namespace, b.Object.Namespace), cmp.Compare(a.Object.Name, b.Object.Name))
+	})
+	if omitted := len(told) - store.MaxDecisionEvents; omitted > 0 {
+		action := store.DecisionChanged
+		if kind == store.EventDecisionExpired {
+			action = ""
+		}
+		told = append(told[:store.MaxDecisionEvents], store.DecisionEvent{Action: action, Omitted: omitted})
+	}
+	for i := range told {
+		if err := t.event(kind, "", "", told[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// beginDecisions writes new decisions and what they match.
+func (t *txn) beginDecisions(source string, plan *decisionPlan) error {
+	begin := plan.begin
+	var values []any
+	for _, n := range begin {
+		until, endedBy := int64(stillOpen), ""
+		if n.over {
+			until, endedBy = t.now, endExpired
+		}
+		reach := int64(everywhere)
+		if n.reach != nil {
+			// One that is over has none: nothing is looked up for it.
+			reach = plan.numbers[n.reach.digest]
+		}
+		r := &n.row
+		values = append(values, source, r.Kind, r.Namespace, r.Name, r.Digest, reach, r.Status, n.suppresses, n.unfixed, n.spec, n.justification, n.comment,
+			r.Author, r.ExpiresAt, t.now, until, endedBy)
+	}
+	err := t.Insert("decisions", []string{
+		"source", "kind", "namespace", "name", "digest", "reach", "status", "suppresses", "unfixed", "spec", "justification", "comment", "author",
+		"expires_at", "since", "until_time", "ended_by",
+	}, values, "")
+	if err != nil {
+		return err
+	}
+	var rows []decisionRow
+	err = t.Raw("SELECT d.id, d.kind, d.namespace, d.name, d.digest FROM decisions d WHERE d.source = ? AND d.until_time = ?", source, int64(stillOpen)).Scan(&rows).Error
+	if err != nil {
+		return err
+	}
+	ids := make(map[decisionName]int64, len(rows))
+	for i := range rows {
+		ids[decisionName{rows[i].object(), rows[i].Digest}] = rows[i].ID
+	}
+	var names, matches []any
+	for _, n := range begin {
+		if n.over {
+			continue
+		}
+		n.row.ID = ids[decisionName{n.row.object(), n.row.Digest}]
+		if len(n.names) == 0 {
+			names = append(names, "", n.row.ID)
+		}
+		for _, name := range n.names {
+			names = append(names, name, n.row.ID)
+		}
+		for _, finding := range n.findings {
+			matches = append(matches, finding, n.row.ID)
+		}
+	}
+	if err := t.Insert("decision_names", []string{"name", "decision_pk"}, names, ""); err != nil {
+		return err
+	}
+	return t.Insert("decision_findings", []string{"finding_id", "decision_pk"}, matches, "")
+}
+
+// endDecisions ends decisions, and returns how many findings each matched and which these were.
+func (t *txn) endDecisions(rows []decisionRow, how string) (counts map[int64]int, findings []int64, err error) {
+	ids := make([]int64, len(rows))
+	for i := range rows {
+		ids[i] = rows[i].ID
+	}
+	counts = make(map[int64]int, len(ids))
+	err = inParts(ids, func(part []int64) error {
+		matched := t.Table("decision_findings AS m").Where("m.decision_pk IN ?", part)
+		err := eachList(matched, t.Dialect, "m.decision_pk", "m.finding_id", func(id int64, list []int64) {
+			counts[id] = len(list)
+			findings = append(findings, list...)
+		})
+		if err != nil {
+			return err
+		}
+		for _, table := range []string{"decision_findings", "decision_names"} {
+			if err := t.Execute("DELETE FROM "+table+" WHERE decision_pk IN ?", part); err != nil {
+				return err
+			}
+		}
+		return t.Execute("UPDATE decisions SET until_time = ?, ended_by = ? WHERE id IN ? AND until_time = ?", t.now, how, part, int64(stillOpen))
+	})
+	return counts, findings, err
+}
