@@ -1,5 +1,12 @@
+import type { Page } from "@playwright/test";
 import { users } from "../mock/users.ts";
-import { detailPath, expect, expectFits, signIn, test } from "./fixtures.ts";
+import { detailPath, expect, expectFits, signIn, test, type Open } from "./fixtures.ts";
+
+/** Opens the list of images as a user who signed in with the provider. */
+async function openAs(page: Page, open: Open, user: string) {
+  await open({ auth: "kubernetes", provider: "available", anonymous: users[2] }, "/sign-in");
+  await signIn(page, user);
+}
 
 for (const width of [390, 1440]) {
   test.describe(`${width} px, light and dark`, () => {
@@ -109,22 +116,32 @@ for (const width of [390, 1440]) {
       await expectFits(page);
     });
 
-    test("account, few namespaces and no access", async ({ page, open }) => {
-      await open({ auth: "kubernetes", provider: "available", anonymous: users[2] }, "/sign-in");
-      await signIn(page, "alice@example.com");
+    // A test per page: all of them in one would take too long on a busy machine.
+    test("account", async ({ page, open }) => {
+      await openAs(page, open, "alice@example.com");
       await page.getByRole("button", { name: "Account: Alice Example" }).click();
       await expect(page.getByRole("dialog", { name: "Alice Example" })).toBeVisible();
       await expectFits(page);
+    });
+
+    test("after signing out", async ({ page, open }) => {
+      await openAs(page, open, "alice@example.com");
+      await page.getByRole("button", { name: "Account: Alice Example" }).click();
       await page.getByRole("button", { name: "Sign out", exact: true }).click();
       await expect(page.getByText("There is no access without signing in")).toBeVisible();
       await expectFits(page);
       await page.getByRole("main").getByRole("link", { name: "Sign in" }).click();
-      await signIn(page, "bob@example.com");
+      await expect(page.getByRole("link", { name: "Sign in with Example ID" })).toBeVisible();
+    });
+
+    test("few namespaces", async ({ page, open }) => {
+      await openAs(page, open, "bob@example.com");
       await page.getByText("Show the command for administrators").click();
       await expectFits(page);
-      await page.context().clearCookies();
-      await page.goto(new URL("/sign-in", page.url()).href);
-      await signIn(page, "carol@example.com");
+    });
+
+    test("no access", async ({ page, open }) => {
+      await openAs(page, open, "carol@example.com");
       await expect(page.getByText("You have no access to results")).toBeVisible();
       await expectFits(page);
     });

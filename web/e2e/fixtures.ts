@@ -5,12 +5,14 @@ import type { AxeResults } from "axe-core";
 import { RolloutOperator, type OperatorOptions } from "../mock/operator.ts";
 import { Host } from "./host.ts";
 
+/** Starts an operator and opens a page of it, which may depend on its data. */
+export type Open = (
+  options?: OperatorOptions,
+  path?: string | ((operator: RolloutOperator) => string),
+) => Promise<RolloutOperator>;
+
 interface Fixtures {
-  /** Starts an operator and opens a page of it, which may depend on its data. */
-  open: (
-    options?: OperatorOptions,
-    path?: string | ((operator: RolloutOperator) => string),
-  ) => Promise<RolloutOperator>;
+  open: Open;
   /** Gives the test a page that no other test uses, such as for a clock of its own. */
   ownPage: boolean;
 }
