@@ -100,6 +100,8 @@ func visits() []visit {
 		{"/api/v1/decisions", "/api/v1/decisions?name=changed&state=all", `"previous":{"comment":"looking","endedBy":"Changed","id":1,`},
 		{"/api/v1/decisions", "/api/v1/decisions?namespace=shop", `"items":[],"total":0`},
 		{"/api/v1/decisions/{decisionId}", "/api/v1/decisions/1", `"state":"ended","status":"UnderInvestigation"`},
+		{"/api/v1/search", "/api/v1/search?text=cve-2024-0000", `"vulnerabilities":[{"`},
+		{"/api/v1/search", "/api/v1/search?text=openssl+3.0&limit=1", `"packages":[{"`},
 		{"/api/v1/trends", "/api/v1/trends", `"images":2`},
 		{"/api/v1/trends", "/api/v1/trends?namespace=bank&from=" + today + "&to=" + today, `"day":"` + today + `"`},
 		{"/api/v1/trends", "/api/v1/trends?from=2020-01-01&to=2020-01-31", `{"from":"2020-01-01","items":[],"to":"2020-01-31"}`},

@@ -37,11 +37,13 @@ func (o operations) ListOwners(ctx context.Context, request api.ListOwnersReques
 		Items: make([]api.OwnerSummary, 0, len(found.Owners)), Total: found.Total, NextPageToken: optional(found.NextToken),
 	}
 	for _, one := range found.Owners {
-		answer.Items = append(answer.Items, api.OwnerSummary{
-			Owner: optional(one.Owner), Workloads: one.Workloads, Images: one.Images, Scanned: one.Scanned, Counts: toCounts(one.Counts),
-		})
+		answer.Items = append(answer.Items, toOwnerSummary(one))
 	}
 	return answer, nil
+}
+
+func toOwnerSummary(o store.OwnerSummary) api.OwnerSummary {
+	return api.OwnerSummary{Owner: optional(o.Owner), Workloads: o.Workloads, Images: o.Images, Scanned: o.Scanned, Counts: toCounts(o.Counts)}
 }
 
 func (s *Server) exportOwners(ctx context.Context, query store.OwnerQuery) (*export, error) {

@@ -41,11 +41,15 @@ func (o operations) ListPackages(ctx context.Context, request api.ListPackagesRe
 		Items: make([]api.PackageSummary, 0, len(found.Packages)), Total: found.Total, NextPageToken: optional(found.NextToken),
 	}
 	for _, p := range found.Packages {
-		answer.Items = append(answer.Items, api.PackageSummary{
-			Package: toPackage(p.Package), Counts: toCounts(p.Counts), Images: p.Images, ImageIds: append([]string{}, p.ImageIDs...), Workloads: p.Workloads,
-		})
+		answer.Items = append(answer.Items, toPackageSummary(p))
 	}
 	return answer, nil
+}
+
+func toPackageSummary(p store.PackageSummary) api.PackageSummary {
+	return api.PackageSummary{
+		Package: toPackage(p.Package), Counts: toCounts(p.Counts), Images: p.Images, ImageIds: append([]string{}, p.ImageIDs...), Workloads: p.Workloads,
+	}
 }
 
 // packageQuery reads the parameters of a list of packages.

@@ -61,6 +61,12 @@ func TestParametersAreRefused(t *testing.T) {
 		"/api/v1/decisions?vulnerability=" + strings.Repeat("a", 256):              "vulnerability exceeds the limit of 255 bytes",
 		"/api/v1/decisions?name=a%00b":                                             "name contains a control character",
 		"/api/v1/decisions/0":                                                      "0 is not a positive number",
+		"/api/v1/search":                                                           "text",
+		"/api/v1/search?text=+a+":                                                  "text is shorter than 2 bytes",
+		"/api/v1/search?text=" + strings.Repeat("a", 254):                          "text exceeds the limit of 253 bytes",
+		"/api/v1/search?text=a%00b":                                                "text contains a control character",
+		"/api/v1/search?text=ab&limit=0":                                           "limit is not in the range 1 to 20",
+		"/api/v1/search?text=ab&limit=21":                                          "limit is not in the range 1 to 20",
 		"/api/v1/owners?sort=-risk":                                                `sort "-risk" is not one of name, -severity`,
 		"/api/v1/images?source=Cloud":                                              `source "Cloud" is not one of Registry, ImageVolume`,
 		"/api/v1/images?endOfLifeWithin=-1":                                        "endOfLifeWithin is not in the range 0 to 36500",
@@ -100,7 +106,7 @@ func FuzzQueries(f *testing.F) {
 	fixture := newFullFixture(f)
 	paths := []string{
 		"/api/v1/images", "/api/v1/images/" + escape(scannedID) + "/findings", "/api/v1/vulnerabilities", "/api/v1/vulnerabilities/CVE-2024-0000/affected",
-		"/api/v1/packages", "/api/v1/workloads", "/api/v1/owners", "/api/v1/decisions", "/api/v1/coverage", "/api/v1/rollouts", "/api/v1/trends", "/api/v1/images/" + escape(scannedID) + "/presences", "/api/v1/policies",
+		"/api/v1/packages", "/api/v1/workloads", "/api/v1/owners", "/api/v1/search", "/api/v1/decisions", "/api/v1/coverage", "/api/v1/rollouts", "/api/v1/trends", "/api/v1/images/" + escape(scannedID) + "/presences", "/api/v1/policies",
 		"/api/v1/databases/" + escape(build.ID) + "/changes", "/api/v1/events", "/api/v1/images/" + escape(scannedID),
 	}
 	for _, v := range visits() {

@@ -33,6 +33,9 @@ type route struct {
 // expensiveCost is what a request costs that goes through everything that is stored.
 const expensiveCost = 20
 
+// searchCost is what a search costs, which reads the first page of several lists.
+const searchCost = 5
+
 // routes lists every operation of the interface by its ServeMux pattern. An operation that is not listed is refused.
 func routes(l Limits) map[string]route {
 	plain := func(verb string) route {
@@ -63,6 +66,10 @@ func routes(l Limits) map[string]route {
 	}
 	expensive := func(r route) route {
 		r.Cost = expensiveCost
+		return r
+	}
+	searching := func(r route) route {
+		r.Cost = searchCost
 		return r
 	}
 	// What the caller may do with an exception is asked for with the exception.
@@ -104,6 +111,7 @@ func routes(l Limits) map[string]route {
 		"GET /api/v1/workloads":                     reading(auth.VerbList),
 		"GET /api/v1/owners":                        reading(auth.VerbList),
 		"GET /api/v1/policies":                      expensive(reading(auth.VerbList)),
+		"GET /api/v1/search":                        searching(reading(auth.VerbList)),
 		"GET /api/v1/coverage":                      reading(auth.VerbList),
 		"GET /api/v1/rollouts":                      reading(auth.VerbList),
 		"GET /api/v1/rollouts/{rolloutId}":          reading(auth.VerbList),

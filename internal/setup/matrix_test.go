@@ -121,6 +121,7 @@ func matrix() map[string]row {
 		"GET /api/v1/packages":                      reading("/api/v1/packages", 200),
 		"GET /api/v1/workloads":                     reading("/api/v1/workloads", 200),
 		"GET /api/v1/owners":                        reading("/api/v1/owners", 200),
+		"GET /api/v1/search":                        reading("/api/v1/search?text=ab", 200),
 		"GET /api/v1/policies":                      reading("/api/v1/policies", 200),
 		"GET /api/v1/coverage":                      reading("/api/v1/coverage", 200),
 		"GET /api/v1/rollouts":                      reading("/api/v1/rollouts", 200),

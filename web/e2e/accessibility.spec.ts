@@ -117,6 +117,18 @@ for (const width of [390, 1440]) {
     });
 
     // A test per page: all of them in one would take too long on a busy machine.
+    test("search, with and without results", async ({ page, open }) => {
+      await open();
+      await expect(page.getByText("120 images")).toBeVisible();
+      await page.keyboard.press("Control+k");
+      await page.getByRole("combobox", { name: "Search" }).fill("open");
+      await expect(page.getByRole("option", { name: /^openssl/ }).first()).toBeVisible();
+      await expectFits(page);
+      await page.getByRole("combobox", { name: "Search" }).fill("nothing is named so");
+      await expect(page.getByText("Nothing that you may see contains")).toBeVisible();
+      await expectFits(page);
+    });
+
     test("account", async ({ page, open }) => {
       await openAs(page, open, "alice@example.com");
       await page.getByRole("button", { name: "Account: Alice Example" }).click();

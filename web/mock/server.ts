@@ -11,6 +11,7 @@ import type {
   DecisionRecord,
   Finding,
   Image,
+  SearchResults,
 } from "../src/gen/model/index.ts";
 import { makeFindings, makeImages, makeOverview, makeSuppressed, suppression } from "./data.ts";
 import { MockExceptions, type ExceptionOptions } from "./exceptions.ts";
@@ -230,11 +231,12 @@ export class MockOperator {
   /** Answers what is summed up over all images; tells whether it did. */
   #sums({ pathname, searchParams }: URL, response: ServerResponse, sums: Sums, images: Image[]): boolean {
     const [, kind = "", encoded = "", part = ""] =
-      /^\/api\/v1\/(trends|vulnerabilities|packages|workloads|owners|coverage)(?:\/([^/]+))?(?:\/([^/]+))?$/.exec(
+      /^\/api\/v1\/(trends|search|vulnerabilities|packages|workloads|owners|coverage)(?:\/([^/]+))?(?:\/([^/]+))?$/.exec(
         pathname,
       ) ?? [];
     if (kind === "") return false;
-    if (kind === "trends")
+    if (kind === "search") json(response, this.#search(sums, images, searchParams));
+    else if (kind === "trends")
       json(response, makeTrends(images.length === 0 ? 0 : (this.options.trendDays ?? 30)));
     else if (encoded)
       this.#vulnerability(decodeURIComponent(encoded), part, searchParams, response, sums, images);
@@ -313,6 +315,21 @@ export class MockOperator {
         .writeHead(200, { "Content-Type": "application/vnd.syft+json" })
         .end('{"artifacts":[]}');
     return void json(response, image);
+  }
+
+  #search(sums: Sums, images: Image[], params: URLSearchParams): SearchResults {
+    const text = (params.get("text") ?? "").toLowerCase();
+    const of = (kind: keyof Sums | "owners") => filterSums(sums, kind, params).rows.slice(0, 5);
+    const namespaces = new Set(sums.workloads.map(({ workload }) => workload.namespace));
+    return {
+      vulnerabilities: of("vulnerabilities"),
+      packages: of("packages"),
+      images: this.#filterImages(images, sums, params).slice(0, 5),
+      containers: of("coverage"),
+      workloads: of("workloads"),
+      namespaces: [...namespaces].filter((name) => name.includes(text)).slice(0, 5),
+      owners: this.options.sums?.owners ? of("owners") : [],
+    } as SearchResults;
   }
 
   #overview(sums: Sums, images: Image[]) {

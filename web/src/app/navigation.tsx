@@ -4,7 +4,7 @@ import { Menu, MenuContent, MenuItem, MenuTrigger } from "@/components/ui/menu";
 import { cn } from "@/lib/cn";
 import { useMediaQuery } from "@/lib/use-media-query";
 
-const pages = [
+export const pages = [
   { to: "/", label: "Images" },
   { to: "/vulnerabilities", label: "Vulnerabilities" },
   { to: "/packages", label: "Packages" },

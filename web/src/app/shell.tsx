@@ -1,11 +1,14 @@
 import { Suspense } from "react";
 import { Link, Outlet, ScrollRestoration } from "react-router";
+import { Search } from "@/features/search/search";
 import { AccountMenu } from "@/features/session/account-menu";
 import { LiveBadge, OfflineBanner } from "./live-badge";
 import { LiveProvider } from "./live-provider";
 import { Logo } from "@/components/logo";
-import { Navigation } from "./navigation";
+import { Navigation, pages } from "./navigation";
 import { ThemeSwitch } from "@/components/theme-switch";
+
+const destinations = pages.map(({ to, label }) => ({ to, title: label }));
 
 export function Shell() {
   return (
@@ -24,6 +27,7 @@ export function Shell() {
           </Link>
           <Navigation />
           <div className="ml-auto flex items-center gap-1.5">
+            <Search pages={destinations} />
             <LiveBadge />
             <ThemeSwitch />
             <AccountMenu />

@@ -6,6 +6,7 @@ export * from "./operator/operator.ts";
 export * from "./packages/packages.ts";
 export * from "./policies/policies.ts";
 export * from "./scan-results/scan-results.ts";
+export * from "./search/search.ts";
 export * from "./vex/vex.ts";
 export * from "./vulnerabilities/vulnerabilities.ts";
 export * from "./workloads/workloads.ts";

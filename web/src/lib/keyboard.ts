@@ -39,3 +39,26 @@ export function useHotkey(handler: Handler) {
     };
   }, []);
 }
+
+/** Calls the handler for a key with Ctrl or Cmd wherever the focus is. */
+export function useShortcut(key: string, handler: () => void) {
+  const latest = useRef(handler);
+  useEffect(() => {
+    latest.current = handler;
+  });
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent) => {
+      if (
+        event.key.toLowerCase() !== key ||
+        event.ctrlKey === event.metaKey ||
+        event.altKey ||
+        event.shiftKey
+      )
+        return;
+      event.preventDefault();
+      latest.current();
+    };
+    window.addEventListener("keydown", onKey);
+    return () => window.removeEventListener("keydown", onKey);
+  }, [key]);
+}

@@ -157,6 +157,8 @@ export * from "./rolloutSide.ts";
 export * from "./rolloutWait.ts";
 export * from "./scanResult.ts";
 export * from "./scanResultReport.ts";
+export * from "./searchParams.ts";
+export * from "./searchResults.ts";
 export * from "./session.ts";
 export * from "./sessionAuth.ts";
 export * from "./sessionMethod.ts";

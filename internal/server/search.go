@@ -1,0 +1,131 @@
+package server
+
+import (
+	"context"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/scanner-operator/scanner-operator/internal/server/api"
+	"github.com/scanner-operator/scanner-operator/internal/server/problem"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+// Bounds of a search, as the specification states them. A text is no longer than the shortest of those that the lists take.
+const (
+	minSearchText     = 2
+	maxSearchText     = store.MaxOwner
+	defaultSearchHits = 5
+	maxSearchHits     = 20
+	// searchReads is how many lists a search reads at the same time.
+	searchReads = 3
+)
+
+// Search answers what contains a text: some of each kind, worst first where there are findings.
+func (o operations) Search(ctx context.Context, request api.SearchRequestObject) (api.SearchResponseObject, error) {
+	var p parameters
+	text := strings.TrimSpace(p.text("text", &request.Params.Text, maxSearchText))
+	limit := defaultSearchHits
+	if request.Params.Limit != nil {
+		limit = *request.Params.Limit
+	}
+	switch {
+	case p.err != nil:
+		return nil, p.err
+	case len(text) < minSearchText:
+		return nil, problem.BadRequest("text is shorter than %d bytes", minSearchText)
+	case limit < 1 || limit > maxSearchHits:
+		return nil, problem.BadRequest("limit is not in the range 1 to %d", maxSearchHits)
+	}
+	page := store.Page{Size: limit}
+	answer := api.Search200JSONResponse{
+		Vulnerabilities: []api.VulnerabilitySummary{}, Packages: []api.PackageSummary{}, Images: []api.Image{}, Containers: []api.ContainerCoverage{},
+		Workloads: []api.WorkloadSummary{}, Namespaces: []string{}, Owners: []api.OwnerSummary{},
+	}
+	reads, ctx := errgroup.WithContext(ctx)
+	reads.SetLimit(searchReads)
+	reads.Go(func() error {
+		found, err := o.s.store.ListVulnerabilities(ctx, visible(ctx), store.VulnerabilityQuery{Text: text, Sort: store.SortVulnerabilityRisk, Page: page})
+		for _, one := range found.Vulnerabilities {
+			answer.Vulnerabilities = append(answer.Vulnerabilities, toVulnerabilitySummary(one))
+		}
+		return err
+	})
+	reads.Go(func() error {
+		found, err := o.s.store.ListPackages(ctx, visible(ctx), packagesNamed(text, page))
+		for _, one := range found.Packages {
+			answer.Packages = append(answer.Packages, toPackageSummary(one))
+		}
+		return err
+	})
+	reads.Go(func() error {
+		found, err := o.s.store.ListImages(ctx, visible(ctx), store.ImageQuery{Text: text, Sort: store.SortSeverity, Page: page})
+		for _, one := range found.Images {
+			answer.Images = append(answer.Images, o.s.toImage(one))
+		}
+		return err
+	})
+	reads.Go(func() error {
+		found, err := o.s.store.ListCoverage(ctx, visible(ctx), store.CoverageQuery{Text: text, Page: page})
+		for _, one := range found.Containers {
+			answer.Containers = append(answer.Containers, toContainerCoverage(one))
+		}
+		return err
+	})
+	reads.Go(func() error {
+		found, err := o.s.store.ListWorkloads(ctx, visible(ctx), store.WorkloadQuery{Text: text, Sort: store.SortWorkloadSeverity, Page: page})
+		for _, one := range found.Workloads {
+			answer.Workloads = append(answer.Workloads, toWorkloadSummary(one))
+		}
+		return err
+	})
+	reads.Go(func() error {
+		found, err := o.s.store.ListOwners(ctx, visible(ctx), store.OwnerQuery{Text: text, Sort: store.SortOwnerSeverity, Page: page})
+		for _, one := range found.Owners {
+			answer.Owners = append(answer.Owners, toOwnerSummary(one))
+		}
+		return err
+	})
+	reads.Go(func() error {
+		names, err := o.s.namespacesNamed(ctx, text, limit)
+		answer.Namespaces = append(answer.Namespaces, names...)
+		return err
+	})
+	if err := reads.Wait(); err != nil {
+		return nil, err
+	}
+	return answer, nil
+}
+
+// packagesNamed asks for packages whose name contains a text. A text of a whole name and the beginning of a version, as in "openssl 3.0" and
+// "openssl@3.0", asks for these versions of the package.
+func packagesNamed(text string, page store.Page) store.PackageQuery {
+	query := store.PackageQuery{Text: text, Sort: store.SortPackageSeverity, Page: page}
+	// The name of an npm package may begin with an at sign.
+	at := strings.LastIndexAny(text, " @")
+	if at <= 0 || at == len(text)-1 {
+		return query
+	}
+	name, version := strings.TrimSpace(text[:at]), text[at+1:]
+	query.Text, query.Name, query.VersionText = "", name, version
+	query.Version = func(_, candidate string) bool { return strings.HasPrefix(candidate, version) }
+	return query
+}
+
+// namespacesNamed lists visible namespaces whose name contains a text, at most limit, by name.
+func (s *Server) namespacesNamed(ctx context.Context, text string, limit int) ([]string, error) {
+	names := visible(ctx).Names()
+	if visible(ctx).All() {
+		var err error
+		if names, err = s.config.namespaces(ctx); err != nil {
+			return nil, err
+		}
+	}
+	var named []string
+	for _, name := range names {
+		if len(named) < limit && strings.Contains(name, strings.ToLower(text)) {
+			named = append(named, name)
+		}
+	}
+	return named, nil
+}

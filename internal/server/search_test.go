@@ -1,0 +1,84 @@
+package server_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/scanner-operator/scanner-operator/internal/server/api"
+)
+
+// TestSearch finds each kind by what users type.
+func TestSearch(t *testing.T) {
+	f := newFullFixture(t)
+	for text, want := range map[string][]string{
+		"cve-2024-0000":      {"vulnerability CVE-2024-0000"},
+		"GHSA-CVE-2024-0000": {"vulnerability CVE-2024-0000"},
+		"log4j":              {"package log4j-core 2.14.1", "package log4j-core 2.17.0"},
+		"log4j-core@2.14":    {"package log4j-core 2.14.1"},
+		"log4j-core 2.17":    {"package log4j-core 2.17.0"},
+		"log4j-core 9":       nil,
+		// Only a whole name is followed by a version.
+		"log4j 2.17":   nil,
+		"side:1":       {"container side"},
+		"LEDGER":       {"workload ledger"},
+		"team shop":    {"owner Team Shop"},
+		" bank ":       {"namespace bank"},
+		"0e42bbe25081": {"image " + olderID},
+		"a_":           nil,
+		"l%g4j":        nil,
+	} {
+		if diff := cmp.Diff(want, f.search(text)); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", text, diff)
+		}
+	}
+}
+
+// search lists what a search finds.
+func (f *fixture) search(text string) []string {
+	f.t.Helper()
+	a := f.do(http.MethodGet, "/api/v1/search?limit=20&text="+url.QueryEscape(text), "")
+	if a.status != http.StatusOK {
+		f.t.Fatalf("%q: %d %s", text, a.status, a.body)
+	}
+	var results api.SearchResults
+	f.must(json.Unmarshal([]byte(a.body), &results))
+	var found []string
+	for _, v := range results.Vulnerabilities {
+		found = append(found, "vulnerability "+v.Id)
+	}
+	for _, p := range results.Packages {
+		found = append(found, "package "+p.Package.Name+" "+p.Package.Version)
+	}
+	for _, i := range results.Images {
+		found = append(found, "image "+i.ImageId)
+	}
+	for _, c := range results.Containers {
+		found = append(found, "container "+c.Container)
+	}
+	for _, w := range results.Workloads {
+		found = append(found, "workload "+w.Workload.Name)
+	}
+	for _, n := range results.Namespaces {
+		found = append(found, "namespace "+n)
+	}
+	for _, o := range results.Owners {
+		found = append(found, "owner "+*o.Owner)
+	}
+	slices.Sort(found)
+	return found
+}
+
+// TestSearchLimit: no kind has more results than the limit.
+func TestSearchLimit(t *testing.T) {
+	f := newFullFixture(t)
+	var results api.SearchResults
+	f.must(json.Unmarshal([]byte(f.do(http.MethodGet, "/api/v1/search?limit=1&text=log4j", "").body), &results))
+	if len(results.Packages) != 1 {
+		t.Errorf("%d packages", len(results.Packages))
+	}
+}

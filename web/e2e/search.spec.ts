@@ -1,0 +1,25 @@
+import { expect, test } from "./fixtures.ts";
+
+test("finds a vulnerability by keyboard and goes back", async ({ page, open }) => {
+  const operator = await open();
+  await expect(page.getByText("120 images")).toBeVisible();
+  const id = operator.sums.vulnerabilities[0]?.id ?? "";
+  await page.keyboard.press("Control+k");
+  await page.keyboard.type(id);
+  await expect(page.getByRole("option", { name: id }).first()).toBeVisible();
+  await page.keyboard.press("Enter");
+  await expect(page.getByRole("heading", { level: 1, name: id })).toBeVisible();
+  await page.keyboard.press("Control+k");
+  await expect(page.getByRole("dialog", { name: "Search" })).toBeVisible();
+  await page.keyboard.press("Escape");
+  await expect(page.getByRole("dialog")).toHaveCount(0);
+  await page.goBack();
+  await expect(page.getByText("120 images")).toBeVisible();
+});
+
+test("says why a search failed", async ({ page, open }) => {
+  await open({ fail: (path) => (path === "/api/v1/search" ? 400 : undefined) });
+  await page.getByRole("button", { name: "Search", exact: true }).click();
+  await page.keyboard.type("openssl");
+  await expect(page.getByText(/^Could not search/)).toBeVisible();
+});

@@ -1,0 +1,100 @@
+import type { SearchResults } from "@/gen/model";
+import { parseImageId, imagePath } from "@/lib/image-id";
+import { imagesOfPath, vulnerabilityPath, workloadName, workloadsOfOwnerPath } from "@/lib/paths";
+import { plural } from "@/lib/format";
+import { visible } from "@/lib/text";
+
+/** A place in the UI that the search leads to. */
+export interface Destination {
+  to: string;
+  title: string;
+  /** What tells it apart from others of the same title. */
+  detail?: string;
+}
+
+export interface DestinationGroup {
+  value: string;
+  items: Destination[];
+}
+
+const list = (path: string, parameters: Record<string, string>) =>
+  `${path}?${new URLSearchParams(parameters).toString()}`;
+
+/** The results of a search by kind, each with the list in which all of the kind are; kinds without results are left out. */
+export function groupResults(results: SearchResults, text: string): DestinationGroup[] {
+  const groups: (DestinationGroup & { all?: string })[] = [
+    {
+      value: "Vulnerabilities",
+      items: results.vulnerabilities.map(({ id, severity, kev, images }) => ({
+        to: vulnerabilityPath(id),
+        title: id,
+        detail: [severity, kev && "KEV", plural(images, "image")].filter(Boolean).join(", "),
+      })),
+      all: list("/vulnerabilities", { q: text }),
+    },
+    {
+      value: "Packages",
+      items: results.packages.map(({ package: { name, version, type }, images }) => ({
+        to: list("/packages", { q: name, ...(version && { version: `=${version}` }), type }),
+        title: `${name} ${version}`,
+        detail: `${type}, ${plural(images, "image")}`,
+      })),
+      all: list("/packages", { q: text }),
+    },
+    {
+      value: "Images",
+      items: results.images.map(({ imageId, platform }) => {
+        const { repository, digest } = parseImageId(imageId);
+        return {
+          to: imagePath(imageId, platform),
+          title: repository,
+          detail: [digest, platform].filter(Boolean).join(", "),
+        };
+      }),
+      all: list("/", { q: text }),
+    },
+    {
+      value: "Containers",
+      items: results.containers.map(({ workload, container, reference }) => ({
+        to: list("/coverage", { q: container, namespace: workload.namespace }),
+        title: `${workloadName(workload)}, ${container}`,
+        detail: reference,
+      })),
+      all: list("/coverage", { q: text }),
+    },
+    {
+      value: "Workloads",
+      items: results.workloads.map(({ workload, imageCount }) => ({
+        to: imagesOfPath(workload),
+        title: workloadName(workload),
+        detail: plural(imageCount, "image"),
+      })),
+      all: list("/workloads", { q: text }),
+    },
+    {
+      value: "Namespaces",
+      items: results.namespaces.map((namespace) => ({ to: list("/", { namespace }), title: namespace })),
+    },
+    {
+      value: "Owners",
+      items: results.owners.flatMap(({ owner, workloads }) =>
+        owner === undefined
+          ? []
+          : { to: workloadsOfOwnerPath(owner), title: owner, detail: plural(workloads, "workload") },
+      ),
+    },
+  ];
+  return groups
+    .filter(({ items }) => items.length > 0)
+    .map(({ value, items, all }) => ({
+      value,
+      items: [
+        ...items.map((item) => ({
+          ...item,
+          title: visible(item.title),
+          detail: item.detail && visible(item.detail),
+        })),
+        ...(all ? [{ to: all, title: `${value} that match “${text}”` }] : []),
+      ],
+    }));
+}

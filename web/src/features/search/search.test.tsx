@@ -1,0 +1,99 @@
+import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
+import { render, screen, waitFor } from "@testing-library/react";
+import userEvent from "@testing-library/user-event";
+import { createMemoryRouter, RouterProvider } from "react-router";
+import { describe, expect, it, vi } from "vitest";
+import type { SearchResults } from "@/gen/model";
+import { groupResults } from "./results";
+import { Search } from "./search";
+// Loaded before the tests, which are not about how long that takes.
+import "./search-dialog";
+
+const nothing: SearchResults = {
+  vulnerabilities: [],
+  packages: [],
+  images: [],
+  containers: [],
+  workloads: [],
+  namespaces: [],
+  owners: [],
+};
+
+/** Opens a page with the search; the operator answers with these results. */
+function open(results: SearchResults) {
+  const asked: string[] = [];
+  vi.spyOn(globalThis, "fetch").mockImplementation((input) => {
+    asked.push(input as string);
+    return Promise.resolve(
+      new Response(JSON.stringify(results), { headers: { "Content-Type": "application/json" } }),
+    );
+  });
+  const router = createMemoryRouter([
+    { path: "*", element: <Search pages={[{ to: "/packages", title: "Packages" }]} /> },
+  ]);
+  render(
+    <QueryClientProvider client={new QueryClient()}>
+      <RouterProvider router={router} />
+    </QueryClientProvider>,
+  );
+  return { asked, router };
+}
+
+describe("search", () => {
+  it("goes to a result by keyboard alone", async () => {
+    const { asked, router } = open({ ...nothing, namespaces: ["bank", "bankrupt"] });
+    await userEvent.keyboard("{Control>}k{/Control}");
+    await screen.findByRole("combobox", { name: "Search" });
+    await userEvent.paste("bank");
+    await screen.findByRole("option", { name: "bankrupt" });
+    await userEvent.keyboard("{ArrowDown}{Enter}");
+    await waitFor(() => expect(router.state.location.search).toBe("?namespace=bankrupt"));
+    expect(screen.queryByRole("dialog")).toBeNull();
+    expect(asked.at(-1)).toContain("text=bank");
+  });
+
+  it("goes to pages without asking the operator", async () => {
+    const { asked, router } = open(nothing);
+    await userEvent.click(screen.getByRole("button", { name: "Search" }));
+    await screen.findByRole("option", { name: "Packages" });
+    await userEvent.keyboard("{Enter}");
+    await waitFor(() => expect(router.state.location.pathname).toBe("/packages"));
+    expect(asked).toEqual([]);
+  });
+
+  it("says that nothing matches, and that a text is too short", async () => {
+    open(nothing);
+    await userEvent.click(screen.getByRole("button", { name: "Search" }));
+    const input = await screen.findByRole("combobox", { name: "Search" });
+    await userEvent.type(input, "x");
+    expect(await screen.findByText("Type at least two characters")).toBeInTheDocument();
+    await userEvent.type(input, "y");
+    expect(await screen.findByText("Nothing that you may see contains “xy”")).toBeInTheDocument();
+  });
+
+  it("makes hidden characters of names visible, and leads to the list of the kind", () => {
+    const groups = groupResults({ ...nothing, namespaces: ["a\u202eb"] }, "a b&c");
+    expect(groups).toEqual([
+      {
+        value: "Namespaces",
+        items: [{ to: "/?namespace=a%E2%80%AEb", title: "a\ufffdb", detail: undefined }],
+      },
+    ]);
+    const vulnerability = {
+      id: "CVE-1",
+      severity: "High",
+      kev: true,
+      images: 2,
+      fixable: true,
+      packages: 1,
+      workloads: 1,
+      risk: 1,
+      epss: 0,
+      firstSeen: "2026-01-01T00:00:00Z",
+    } as const;
+    expect(groupResults({ ...nothing, vulnerabilities: [vulnerability] }, "a b&c")[0]?.items).toEqual([
+      { to: "/vulnerabilities/CVE-1", title: "CVE-1", detail: "High, KEV, 2 images" },
+      { to: "/vulnerabilities?q=a+b%26c", title: "Vulnerabilities that match “a b&c”" },
+    ]);
+  });
+});
