@@ -68,10 +68,42 @@ func (s *shares) have(namespace string, matches int, bounds matchBounds) bool {
 	return matches <= bounds.one && s.all+matches <= bounds.all
 }
 
-// bound looks up what the new decisions match and leaves out those that there is no room for. What those match that end makes room.
-func (p *decisionPlan) bound(tx *gorm.DB, source string, kept int, ending []int64, bounds matchBounds) error {
+// bound leaves out the new decisions that there is no room for, and notes how others end. What those match that end makes room.
+func (p *decisionPlan) bound(tx *gorm.DB, source string, bounds matchBounds) error {
+	if err := p.leaveOut(tx, source, bounds); err != nil {
+		return err
+	}
+	replaced := make(map[store.DecisionObject]bool, len(p.begin))
+	for _, n := range p.begin {
+		replaced[n.row.object()] = n.replaces
+	}
+	for _, row := range p.ending {
+		how := endDeleted
+		if replaced[row.object()] {
+			how = endChanged
+		}
+		p.end[how] = append(p.end[how], *row)
+	}
+	return nil
+}
+
+// refuse notes that there is no room for a new decision.
+func (p *decisionPlan) refuse(n *newDecision, problem store.DecisionProblem) {
+	p.problems[n.row.object()] = problem
+	if p.refused == nil {
+		p.refused = map[store.DecisionObject]string{}
+	}
+	p.refused[n.row.object()] = n.row.Digest
+}
+
+// leaveOut looks up what the new decisions match, and leaves out those that there is no room for.
+func (p *decisionPlan) leaveOut(tx *gorm.DB, source string, bounds matchBounds) error {
 	if len(p.begin) == 0 {
 		return nil
+	}
+	ending := make([]int64, len(p.ending))
+	for i := range p.ending {
+		ending[i] = p.ending[i].ID
 	}
 	var others int
 	if err := tx.Raw("SELECT COUNT(*) FROM decisions WHERE until_time = ? AND source <> ?", int64(stillOpen), source).Scan(&others).Error; err != nil {
@@ -81,7 +113,7 @@ func (p *decisionPlan) bound(tx *gorm.DB, source string, kept int, ending []int6
 	if err != nil {
 		return err
 	}
-	room := store.MaxDecisions - others - kept
+	room := store.MaxDecisions - others - p.kept
 	p.begin = slices.DeleteFunc(p.begin, func(n *newDecision) bool {
 		if n.over {
 			return false
@@ -89,7 +121,7 @@ func (p *decisionPlan) bound(tx *gorm.DB, source string, kept int, ending []int6
 		if room--; room >= 0 {
 			return false
 		}
-		p.problems[n.row.object()] = tooMany()
+		p.refuse(n, tooMany())
 		return true
 	})
 	if err := p.boundReaches(tx); err != nil {
@@ -103,7 +135,7 @@ func (p *decisionPlan) bound(tx *gorm.DB, source string, kept int, ending []int6
 			taken.add(n.row.Namespace, len(n.findings))
 			return false
 		}
-		p.problems[n.row.object()] = tooBroad(len(n.findings), bounds)
+		p.refuse(n, tooBroad(len(n.findings), bounds))
 		return true
 	})
 	return nil

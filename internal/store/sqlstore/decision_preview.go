@@ -127,14 +127,13 @@ func (p *decisionPreview) match(preview *store.DecisionPreview) error {
 		if err != nil {
 			return err
 		}
-		var ending []int64
+		plan := &decisionPlan{begin: []*newDecision{n}, kept: kept, problems: map[store.DecisionObject]store.DecisionProblem{}}
 		err = p.tx.Raw("SELECT d.id FROM decisions d WHERE d.until_time = ? AND d.source = ? AND d.kind = ? AND d.namespace = ? AND d.name = ?",
-			int64(stillOpen), p.source, object.Kind, object.Namespace, object.Name).Scan(&ending).Error
+			int64(stillOpen), p.source, object.Kind, object.Namespace, object.Name).Scan(&plan.ending).Error
 		if err != nil {
 			return err
 		}
-		plan := &decisionPlan{begin: []*newDecision{n}, problems: map[store.DecisionObject]store.DecisionProblem{}}
-		if err := plan.bound(p.tx, p.source, kept, ending, p.matchBounds); err != nil {
+		if err := plan.leaveOut(p.tx, p.source, p.matchBounds); err != nil {
 			return err
 		}
 		if problem, found := plan.problems[object]; found {

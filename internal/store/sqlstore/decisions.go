@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"gorm.io/gorm"
@@ -177,10 +178,15 @@ type decisionPlan struct {
 	placed map[string]*newReach
 	places int
 	moved  map[int64]*newReach
+	// ending are the rows that end, and kept counts those that stay.
+	ending []*decisionRow
+	kept   int
+	// refused are the digests of the new decisions that there is no room for.
+	refused map[store.DecisionObject]string
 }
 
 func (p *decisionPlan) empty() bool {
-	return len(p.begin)+len(p.moved) == 0 && len(p.end[endChanged])+len(p.end[endDeleted]) == 0
+	return len(p.begin)+len(p.moved)+len(p.ending) == 0
 }
 
 // SyncDecisions implements store.Decisions.
@@ -190,15 +196,26 @@ func (s *Store) SyncDecisions(ctx context.Context, source string, decisions []st
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	var plan *decisionPlan
+	settled := false
 	err := s.read(ctx, what, func(tx *gorm.DB) (err error) {
-		plan, err = planDecisions(tx, source, decisions, s.now(), s.matchBounds)
+		if plan, err = planDecisions(tx, source, decisions, s.now()); err != nil {
+			return err
+		}
+		// What decisions match is looked up once, in the transaction that writes, unless all of them are likely to be refused again.
+		if settled = s.refusals.have(source, plan.begin); settled {
+			err = plan.bound(tx, source, s.matchBounds)
+			settled = plan.empty()
+		}
 		return err
 	})
-	if err != nil || plan.empty() {
+	if err != nil || settled {
 		return plan.problemsOf(), err
 	}
 	err = s.write(ctx, what, func(tx *txn) (err error) {
-		if plan, err = planDecisions(tx.DB, source, decisions, tx.now, s.matchBounds); err != nil {
+		if plan, err = planDecisions(tx.DB, source, decisions, tx.now); err != nil {
+			return err
+		}
+		if err := plan.bound(tx.DB, source, s.matchBounds); err != nil {
 			return err
 		}
 		return tx.carryOut(source, plan)
@@ -206,7 +223,30 @@ func (s *Store) SyncDecisions(ctx context.Context, source string, decisions []st
 	if err != nil {
 		return nil, err
 	}
-	return plan.problemsOf(), nil
+	s.refusals.set(source, plan.refused)
+	return plan.problems, nil
+}
+
+// refusals remembers which decisions there was no room for, by source. It only saves work: what it has forgotten is looked up again.
+type refusals struct {
+	mu      sync.Mutex
+	digests map[string]map[store.DecisionObject]string
+}
+
+// have reports whether there was no room for each of these decisions.
+func (r *refusals) have(source string, decisions []*newDecision) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !slices.ContainsFunc(decisions, func(n *newDecision) bool { return r.digests[source][n.row.object()] != n.row.Digest })
+}
+
+func (r *refusals) set(source string, refused map[store.DecisionObject]string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.digests == nil {
+		r.digests = map[string]map[store.DecisionObject]string{}
+	}
+	r.digests[source] = refused
 }
 
 func (p *decisionPlan) problemsOf() map[store.DecisionObject]store.DecisionProblem {
@@ -219,8 +259,8 @@ func (p *decisionPlan) problemsOf() map[store.DecisionObject]store.DecisionProbl
 // matchBounds are the most findings that one decision, all decisions, those of one namespace, and those of all namespaces match.
 type matchBounds struct{ one, all, namespace, namespaced int }
 
-// planDecisions compares what is wanted with what applies.
-func planDecisions(tx *gorm.DB, source string, decisions []store.Decision, now int64, bounds matchBounds) (*decisionPlan, error) {
+// planDecisions compares what is wanted with what applies. The plan is complete after bound.
+func planDecisions(tx *gorm.DB, source string, decisions []store.Decision, now int64) (*decisionPlan, error) {
 	plan := &decisionPlan{end: map[string][]decisionRow{}, problems: map[store.DecisionObject]store.DecisionProblem{}, placed: map[string]*newReach{}}
 	var rows []decisionRow
 	err := tx.Raw("SELECT "+decisionColumns+` FROM decisions d JOIN (SELECT MAX(l.id) AS id FROM decisions l WHERE l.source = ? GROUP BY l.kind, l.namespace, l.name) n
@@ -232,7 +272,6 @@ func planDecisions(tx *gorm.DB, source string, decisions []store.Decision, now i
 	for i := range rows {
 		last[rows[i].object()] = &rows[i]
 	}
-	kept := 0
 	seen := make(map[store.DecisionObject]bool, len(decisions))
 	for i := range decisions {
 		object := decisions[i].Object
@@ -255,7 +294,7 @@ func planDecisions(tx *gorm.DB, source string, decisions []store.Decision, now i
 		before := last[object]
 		switch applies := before != nil && before.UntilTime == stillOpen; {
 		case applies && before.Digest == wanted.row.Digest:
-			kept++
+			plan.kept++
 			delete(last, object)
 			continue
 		case before != nil && !applies && before.EndedBy == endExpired && before.Digest == wanted.row.Digest:
@@ -272,29 +311,10 @@ func planDecisions(tx *gorm.DB, source string, decisions []store.Decision, now i
 	if err := plan.findMoved(tx); err != nil {
 		return nil, err
 	}
-	var ending []int64
 	for i := range rows {
 		if row := &rows[i]; last[row.object()] != nil && row.UntilTime == stillOpen {
-			ending = append(ending, row.ID)
+			plan.ending = append(plan.ending, row)
 		}
-	}
-	if err := plan.bound(tx, source, kept, ending, bounds); err != nil {
-		return nil, err
-	}
-	replaced := make(map[store.DecisionObject]bool, len(plan.begin))
-	for _, n := range plan.begin {
-		replaced[n.row.object()] = n.replaces
-	}
-	for i := range rows {
-		row := &rows[i]
-		if last[row.object()] == nil || row.UntilTime != stillOpen {
-			continue
-		}
-		how := endDeleted
-		if replaced[row.object()] {
-			how = endChanged
-		}
-		plan.end[how] = append(plan.end[how], *row)
 	}
 	return plan, nil
 }

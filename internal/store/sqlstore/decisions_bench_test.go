@@ -2,7 +2,9 @@ package sqlstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"testing"
 	"text/tabwriter"
@@ -149,6 +151,9 @@ func BenchmarkDecisions(b *testing.B) {
 			}
 			fmt.Fprintf(out, "%s: list of decisions\t\t%s\t%s\n", b.Name(), time.Since(start).Round(time.Millisecond), verdict(time.Since(start) < listBound))
 			sync("end", nil)
+			if err := timePolicies(b, s, out); err != nil {
+				b.Fatal(err)
+			}
 			after := medians(b, s)
 			for _, list := range decidedLists(s) {
 				without := (before[list.name] + after[list.name]) / 2
@@ -161,4 +166,37 @@ func BenchmarkDecisions(b *testing.B) {
 	if err := out.Flush(); err != nil {
 		b.Error(err)
 	}
+}
+
+// timePolicies applies a policy that all findings of some severities are due by, counts what is due, and removes it again.
+func timePolicies(b *testing.B, s *Store, out io.Writer) error {
+	b.Helper()
+	days := 7
+	due := store.Policy{Name: "default", From: model.DueFromFirstSeen, DueIn: model.DueIn{Critical: &days, High: &days, KEV: &days}}
+	for _, step := range []struct {
+		name string
+		do   func() error
+	}{
+		{"apply a policy", func() error {
+			problems, err := s.SyncPolicies(b.Context(), []store.Policy{due})
+			return errors.Join(err, problemsIn(problems))
+		}},
+		{"count what is due", func() error { _, err := s.ListPolicies(b.Context(), store.AllNamespaces()); return err }},
+		{"report what is overdue", func() error { _, err := s.RecordOverdue(b.Context()); return err }},
+		{"remove the policy", func() error { _, err := s.SyncPolicies(b.Context(), nil); return err }},
+	} {
+		start := time.Now()
+		if err := step.do(); err != nil {
+			return fmt.Errorf("%s: %w", step.name, err)
+		}
+		fmt.Fprintf(out, "%s: %s\t\t%s\t\n", b.Name(), step.name, time.Since(start).Round(time.Millisecond))
+	}
+	return nil
+}
+
+func problemsIn(problems map[string]store.PolicyProblem) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	return fmt.Errorf("problems: %v", problems)
 }

@@ -168,7 +168,7 @@ func (s *Store) SyncPolicies(ctx context.Context, policies []store.Policy) (map[
 		if plan, err = planPolicies(tx.DB, policies); err != nil {
 			return err
 		}
-		return tx.applyPolicies(plan)
+		return tx.applyPolicies(plan, s.policyRows)
 	})
 	if err != nil {
 		return nil, err
@@ -187,36 +187,39 @@ func planPolicies(tx *gorm.DB, policies []store.Policy) (*policyPlan, error) {
 	for i := range rows {
 		known[rows[i].Name] = &rows[i]
 	}
-	wantedNames := make(map[string]bool, len(policies))
-	for i := range policies {
-		wantedNames[policies[i].Name] = true
-	}
-	// What ends makes room for policies that were refused.
-	room := slices.ContainsFunc(rows, func(r policyRow) bool { return r.Applies == 1 && !wantedNames[r.Name] })
-	kept, seen := map[int64]bool{}, map[string]bool{}
+	var wanted []*compiledPolicy
+	seen, digests := map[string]bool{}, map[string]bool{}
 	for i := range policies {
 		name := policies[i].Name
 		if seen[name] {
 			continue
 		}
 		seen[name] = true
-		if len(kept)+len(plan.begin) >= store.MaxPolicies {
+		if len(wanted) >= store.MaxPolicies {
 			plan.problems[name] = store.PolicyProblem{Reason: store.PolicyTooMany, Message: fmt.Sprintf("%d policies apply at most; delete others first", store.MaxPolicies)}
 			continue
 		}
-		wanted, err := policyOf(&policies[i])
+		one, err := policyOf(&policies[i])
 		if err != nil {
 			plan.problems[name] = store.PolicyProblem{Reason: store.PolicyInvalid, Message: err.Error()}
 			continue
 		}
-		if before := known[name]; before != nil && before.Digest == wanted.row.Digest && (before.Applies == 1 || !room) {
+		wanted = append(wanted, one)
+		digests[one.row.Digest] = true
+	}
+	// What ends or is changed makes room for policies that were refused.
+	room := slices.ContainsFunc(rows, func(r policyRow) bool { return r.Applies == 1 && !digests[r.Digest] })
+	kept := map[int64]bool{}
+	for _, one := range wanted {
+		name := one.row.Name
+		if before := known[name]; before != nil && before.Digest == one.row.Digest && (before.Applies == 1 || !room) {
 			kept[before.ID] = true
 			if before.Failure != "" {
 				plan.problems[name] = problemOf(before)
 			}
 			continue
 		}
-		plan.begin = append(plan.begin, wanted)
+		plan.begin = append(plan.begin, one)
 	}
 	for i := range rows {
 		if !kept[rows[i].ID] {
@@ -234,8 +237,8 @@ func problemOf(row *policyRow) store.PolicyProblem {
 	return store.PolicyProblem{Reason: store.PolicyEvaluationFailed, Message: row.Failure}
 }
 
-// applyPolicies ends and begins policies.
-func (t *txn) applyPolicies(plan *policyPlan) error {
+// applyPolicies ends and begins policies. bound is the most rows that all have in each table.
+func (t *txn) applyPolicies(plan *policyPlan, bound int) error {
 	if len(plan.end) > 0 {
 		for _, table := range []string{"policy_findings", "policy_places"} {
 			if err := t.Execute("DELETE FROM "+table+" WHERE policy_pk IN ?", plan.end); err != nil {
@@ -247,7 +250,7 @@ func (t *txn) applyPolicies(plan *policyPlan) error {
 		}
 	}
 	for _, p := range plan.begin {
-		if err := t.beginPolicy(p); err != nil {
+		if err := t.beginPolicy(p, bound); err != nil {
 			return err
 		}
 		if p.row.Failure != "" {
@@ -258,7 +261,7 @@ func (t *txn) applyPolicies(plan *policyPlan) error {
 }
 
 // beginPolicy writes a policy and what follows from it.
-func (t *txn) beginPolicy(p *compiledPolicy) error {
+func (t *txn) beginPolicy(p *compiledPolicy, bound int) error {
 	err := t.Insert("policies", []string{"name", "digest", "spec", "applies", "placed", "failure", "since"},
 		[]any{p.row.Name, p.row.Digest, p.row.Spec, 1, p.row.Placed, "", t.now}, "")
 	if err != nil {
@@ -267,9 +270,9 @@ func (t *txn) beginPolicy(p *compiledPolicy) error {
 	if err := t.Raw("SELECT id FROM policies WHERE name = ?", p.row.Name).Scan(&p.row.ID).Error; err != nil {
 		return err
 	}
-	fits, err := t.dueEverywhere(p)
+	fits, err := t.dueEverywhere(p, bound)
 	if err == nil && fits && p.selector.Placed() {
-		fits, err = t.placeEverywhere(p)
+		fits, err = t.placeEverywhere(p, bound)
 	}
 	if err != nil {
 		return err
@@ -277,7 +280,7 @@ func (t *txn) beginPolicy(p *compiledPolicy) error {
 	switch {
 	case !fits:
 		p.row.Applies = 0
-		p.row.Failure = fmt.Sprintf("the policies have more than %d deadlines of packages or places; narrow the expression of this one", store.MaxPolicyRows)
+		p.row.Failure = fmt.Sprintf("the policies have more than %d deadlines of packages or places; narrow the expression of this one", bound)
 		for _, table := range []string{"policy_findings", "policy_places"} {
 			if err := t.Execute("DELETE FROM "+table+" WHERE policy_pk = ?", p.row.ID); err != nil {
 				return err

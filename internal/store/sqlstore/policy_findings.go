@@ -8,7 +8,6 @@ import (
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/policy"
-	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
 // Policies are evaluated once for each row of findings: when the policy begins to apply, when the finding is inserted, and when the scores of its
@@ -101,9 +100,9 @@ func dueValues(rows []dueRow) []any {
 }
 
 // dueEverywhere evaluates a new policy for all findings, until the rows of all policies are too many.
-func (t *txn) dueEverywhere(p *compiledPolicy) (fits bool, err error) {
+func (t *txn) dueEverywhere(p *compiledPolicy, bound int) (fits bool, err error) {
 	var room int
-	if err := t.Raw("SELECT ? - COUNT(*) FROM policy_findings", store.MaxPolicyRows).Scan(&room).Error; err != nil {
+	if err := t.Raw("SELECT ? - COUNT(*) FROM policy_findings", bound).Scan(&room).Error; err != nil {
 		return false, err
 	}
 	for after := int64(0); ; {

@@ -8,7 +8,6 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/scanner-operator/scanner-operator/internal/policy"
-	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
 // placeRow is a row of policy_places: the policy selects the workload that runs the image. Policies whose expression is about findings alone have
@@ -59,9 +58,9 @@ func placeValues(rows []placeRow) []any {
 }
 
 // placeEverywhere evaluates a new policy for all places, unless the rows of all policies are too many then.
-func (t *txn) placeEverywhere(p *compiledPolicy) (fits bool, err error) {
+func (t *txn) placeEverywhere(p *compiledPolicy, bound int) (fits bool, err error) {
 	var room int
-	if err := t.Raw("SELECT ? - COUNT(*) FROM policy_places", store.MaxPolicyRows).Scan(&room).Error; err != nil {
+	if err := t.Raw("SELECT ? - COUNT(*) FROM policy_places", bound).Scan(&room).Error; err != nil {
 		return false, err
 	}
 	var found []usedPlace

@@ -275,13 +275,13 @@ func (p *decisionPlan) boundReaches(tx *gorm.DB) error {
 		}
 		switch {
 		case refused[digest] && n.reach.placed:
-			p.problems[n.row.object()] = store.DecisionProblem{Reason: store.DecisionTooBroad, Message: fmt.Sprintf(
+			p.refuse(n, store.DecisionProblem{Reason: store.DecisionTooBroad, Message: fmt.Sprintf(
 				"%d images run where it applies, each counted in each namespace and workload; the maximum for all decisions is %d; select fewer places",
-				images, store.MaxReachedImages)}
+				images, store.MaxReachedImages)})
 		case refused[digest]:
-			p.problems[n.row.object()] = store.DecisionProblem{Reason: store.DecisionTooBroad, Message: fmt.Sprintf(
+			p.refuse(n, store.DecisionProblem{Reason: store.DecisionTooBroad, Message: fmt.Sprintf(
 				"its image patterns match %d images; the maximum for all decisions with image patterns is %d; use patterns that match fewer images, or the same ones",
-				images, store.MaxReachedImages)}
+				images, store.MaxReachedImages)})
 		}
 		return refused[digest]
 	})

@@ -57,9 +57,12 @@ type Store struct {
 	cluster string
 	// matchBounds are those of the package store, but in tests.
 	matchBounds matchBounds
-	encoder     *zstd.Encoder
-	decoder     *zstd.Decoder
-	rules       decision.Rules
+	refusals    refusals
+	// policyRows is store.MaxPolicyRows, but in tests.
+	policyRows int
+	encoder    *zstd.Encoder
+	decoder    *zstd.Decoder
+	rules      decision.Rules
 
 	suppressed suppressedCount
 
@@ -75,7 +78,7 @@ var _ store.Store = (*Store)(nil)
 func Open(ctx context.Context, config Config) (*Store, error) {
 	s := &Store{
 		clock: config.Clock, cluster: sqldb.Truncate(config.Cluster, maxIdentifier), changed: make(chan struct{}),
-		rules: config.Rules, matchBounds: matchBounds{store.MaxDecisionMatches, store.MaxAllDecisionMatches, store.MaxNamespaceMatches, store.MaxNamespacedMatches},
+		rules: config.Rules, policyRows: store.MaxPolicyRows, matchBounds: matchBounds{store.MaxDecisionMatches, store.MaxAllDecisionMatches, store.MaxNamespaceMatches, store.MaxNamespacedMatches},
 	}
 	if s.clock == nil {
 		s.clock = clock.RealClock{}
