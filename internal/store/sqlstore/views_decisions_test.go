@@ -9,6 +9,7 @@ import (
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/store/storetest"
 )
 
 // auditResults are the results of the queries of the page for auditors over what fillViews and decideViews write.
@@ -77,5 +78,78 @@ func TestQueriesOfAuditors(t *testing.T) {
 				t.Errorf("%s\n(-want +got):\n%s", query, diff)
 			}
 		}
+	})
+}
+
+// TestSLAByDay expects the policy that sets each date, the owners, and no findings where a decision suppresses them, also if that is in a namespace or in a workload
+// only.
+func TestSLAByDay(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, config Config) {
+		clk := clocktesting.NewFakeClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+		config.Clock = clk
+		s := openWith(t, config)
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := s.StartResultSet(t.Context(), model.DatabaseBuild{ID: "1"}, "", true)
+		must(err)
+		key := model.ImageKey{ImageID: "registry.example/shop@sha256:1", Platform: model.Platform{OS: "linux", Architecture: "amd64"}}
+		_, err = s.WantImages(t.Context(), []model.ImageKey{key})
+		must(err)
+		must(s.SaveSBOM(t.Context(), key, store.SBOM{SHA256: "d", Size: 1}, decidedCatalog(0)))
+		must(storetest.Match(t.Context(), s, key, "d", map[string][]model.PackageFinding{"package-0": {
+			{Vulnerability: model.Vulnerability{ID: "CVE-1", Severity: model.SeverityCritical}}, {Vulnerability: model.Vulnerability{ID: "CVE-2", Severity: model.SeverityHigh}},
+		}}))
+		workload := func(namespace, name, owner string) store.Workload {
+			return store.Workload{Namespace: namespace, Kind: "Deployment", Name: name, Owner: owner}
+		}
+		var uses []store.Use
+		for _, w := range []store.Workload{workload("a", "web", "team-a"), workload("b", "web", ""), workload("b", "db", "")} {
+			uses = append(uses, store.Use{Image: key, Workload: w, Container: "c"})
+		}
+		must(s.RecordUses(t.Context(), "scope", uses))
+		days := []int{1, 2}
+		policies := []store.Policy{
+			{Name: "all", From: model.DueFromFirstSeen, DueIn: model.DueIn{Critical: &days[1], High: &days[1]}},
+			{Name: "early", Select: "finding.id == 'CVE-1'", From: model.DueFromFirstSeen, DueIn: model.DueIn{Critical: &days[0]}},
+			{Name: "same", From: model.DueFromFirstSeen, DueIn: model.DueIn{Critical: &days[0]}},
+		}
+		_, err = s.SyncPolicies(t.Context(), policies)
+		must(err)
+		expect := func(what string, want ...string) {
+			t.Helper()
+			got := texts(t, s, "SELECT day, namespace, owner, policy, severity, due FROM sla_by_day ORDER BY day, namespace, severity")
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", what, diff)
+			}
+		}
+		decide := func(decisions ...store.Decision) {
+			t.Helper()
+			problems, err := s.SyncDecisions(t.Context(), store.DecisionSourceKubernetes, decisions)
+			must(err)
+			if len(problems) > 0 {
+				t.Errorf("problems: %v", problems)
+			}
+		}
+		all := []string{
+			"2026-03-02|a|team-a|early|Critical|1", "2026-03-02|b|NULL|early|Critical|2", "2026-03-03|a|team-a|all|High|1", "2026-03-03|b|NULL|all|High|2",
+		}
+		expect("without decisions", all...)
+		inNamespace := store.Decision{
+			Object: store.DecisionObject{Kind: "VulnerabilityException", Namespace: "a", Name: "d"}, Vulnerabilities: []string{"CVE-1"}, Status: model.DecisionFixed,
+			Places: &store.DecisionPlaces{Selector: "namespace a", Namespaces: []string{"a"}},
+		}
+		inWorkload := store.Decision{
+			Object: store.DecisionObject{Kind: "ClusterVulnerabilityException", Name: "d"}, Vulnerabilities: []string{"CVE-2"}, Status: model.DecisionFixed,
+			Places: &store.DecisionPlaces{Selector: "web", Workloads: []store.Workload{workload("b", "web", "")}},
+		}
+		decide(inNamespace, inWorkload)
+		expect("with decisions", "2026-03-02|b|NULL|early|Critical|2", "2026-03-03|a|team-a|all|High|1", "2026-03-03|b|NULL|all|High|1")
+		decide()
+		expect("without decisions again", all...)
 	})
 }

@@ -58,6 +58,7 @@ var viewResults = [][]string{
 		"legacy|CronJob|report|2026-03-02T12:00:00Z|NULL",
 	},
 	{"2026-03-02|shop|Critical|1|0|1", "2026-03-03|legacy|Critical|1|0|1", "2026-03-03|shop|High|1|1|0"},
+	{"NULL|p|3|1"},
 	{"shop|NULL|Critical|2|151200", "shop|NULL|High|1|108000"},
 	{"2026-03-01|1|1|1|1|0|0|1|1", "2026-03-02|2|2|2|0|0|0|1|2"},
 }
