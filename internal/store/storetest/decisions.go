@@ -347,43 +347,14 @@ var decisionTests = map[string]func(*testing.T, *fixture){
 			f.match(t, key, "1", decided)
 			must(t, f.RecordUses(t.Context(), name, []store.Use{{Image: key, Workload: store.Workload{Namespace: "n", Kind: "Pod", Name: name}, Container: "c"}}))
 		}
-		before := f.readAll(t)
+		before := f.readIn(t, store.AllNamespaces())
 		f.decide(t, exception("d", model.DecisionFixed, []string{"CVE-1"}, nil), exception("e", model.DecisionAcceptedRisk, nil, []string{"pkg:deb/debian/b"}))
-		if cmp.Equal(before, f.readAll(t)) {
+		if cmp.Equal(before, f.readIn(t, store.AllNamespaces())) {
 			t.Error("the decisions change nothing")
 		}
 		f.decide(t)
-		if diff := cmp.Diff(before, f.readAll(t)); diff != "" {
+		if diff := cmp.Diff(before, f.readIn(t, store.AllNamespaces())); diff != "" {
 			t.Error(diff)
 		}
 	},
-}
-
-// readAll reads every list.
-func (f *fixture) readAll(t *testing.T) map[string]any {
-	t.Helper()
-	in, all := store.AllNamespaces(), map[string]any{}
-	add := func(name string, page any, err error) {
-		t.Helper()
-		must(t, err)
-		all[name] = page
-	}
-	ctx := t.Context()
-	images := f.list(t, store.ImageQuery{Sort: store.SortSeverity})
-	all["images"] = images
-	for i := range images.Images {
-		key := images.Images[i].Key
-		all["findings of "+key.String()] = f.findings(t, store.FindingQuery{Image: key})
-	}
-	vulnerabilities, err := f.ListVulnerabilities(ctx, in, store.VulnerabilityQuery{})
-	add("vulnerabilities", vulnerabilities, err)
-	packages, err := f.ListPackages(ctx, in, store.PackageQuery{Sort: store.SortPackageSeverity})
-	add("packages", packages, err)
-	workloads, err := f.ListWorkloads(ctx, in, store.WorkloadQuery{})
-	add("workloads", workloads, err)
-	affected, err := f.Affected(ctx, in, store.AffectedQuery{ID: "CVE-1"})
-	add("affected", affected, err)
-	overview, err := f.Overview(ctx, in)
-	add("overview", overview, err)
-	return all
 }
