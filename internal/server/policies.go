@@ -2,14 +2,63 @@ package server
 
 import (
 	"context"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+	"k8s.io/apimachinery/pkg/util/cache"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/server/api"
+	"github.com/scanner-operator/scanner-operator/internal/store"
 )
+
+const (
+	// dueTTL is how long the numbers of what is due are remembered: to count them, the packages of all visible images are read. dueTimeout bounds counting
+	// them, maxDue for how many different sets of namespaces they are remembered.
+	dueTTL     = 10 * time.Second
+	dueTimeout = time.Minute
+	maxDue     = 100
+)
+
+// dueCounts remembers what is due in the namespaces that callers see.
+type dueCounts struct {
+	list       func(ctx context.Context, in store.Namespaces) ([]store.PolicySummary, error)
+	remembered *cache.LRUExpireCache
+	flights    singleflight.Group
+}
+
+func newDueCounts(list func(ctx context.Context, in store.Namespaces) ([]store.PolicySummary, error), clock func() time.Time) *dueCounts {
+	return &dueCounts{list: list, remembered: cache.NewLRUExpireCacheWithClock(maxDue, clockFunc(clock))}
+}
+
+// clockFunc is a clock of the cache.
+type clockFunc func() time.Time
+
+func (c clockFunc) Now() time.Time { return c() }
+
+// policies lists the policies with what is due, which is at most dueTTL old. Callers who see the same wait for the same answer; who asks first may go away.
+func (d *dueCounts) policies(ctx context.Context, in store.Namespaces) ([]store.PolicySummary, error) {
+	key := in.Digest()
+	if known, ok := d.remembered.Get(key); ok {
+		list, _ := known.([]store.PolicySummary)
+		return list, nil
+	}
+	found, err, _ := d.flights.Do(key, func() (any, error) {
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), dueTimeout)
+		defer cancel()
+		list, err := d.list(bounded, in)
+		if err == nil {
+			d.remembered.Add(key, list, dueTTL)
+		}
+		return list, err
+	})
+	list, _ := found.([]store.PolicySummary)
+	return list, err
+}
 
 // ListPolicies answers the policies that apply, with what is due because of them.
 func (o operations) ListPolicies(ctx context.Context, _ api.ListPoliciesRequestObject) (api.ListPoliciesResponseObject, error) {
-	policies, err := o.s.store.ListPolicies(ctx, visible(ctx))
+	policies, err := o.s.due.policies(ctx, visible(ctx))
 	if err != nil {
 		return nil, err
 	}

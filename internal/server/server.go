@@ -34,6 +34,7 @@ type Server struct {
 	guard   *auth.Guard
 	// store answers requests: each read says what it may see.
 	store *sealedStore
+	due   *dueCounts
 	hub   *live.Hub
 	// protection refuses requests that pages of other sites send.
 	protection *http.CrossOriginProtection
@@ -88,6 +89,7 @@ func New(config Config) (*Server, error) {
 		ready:   make(chan struct{}),
 		page:    page(config.Assets, config.BasePath),
 	}
+	s.due = newDueCounts(s.store.ListPolicies, config.Clock)
 	if s.protection, err = newProtection(config.Origin); err != nil {
 		return nil, err
 	}
