@@ -132,6 +132,7 @@ func (o *options) decisionColumns(ended bool) []column[api.DecisionRecord] {
 		{header: "VULNERABILITIES", value: func(d row) string { return few(o, d.Match.Vulnerabilities) }},
 		{header: "PACKAGES", wide: true, value: func(d row) string { return few(o, d.Match.Packages) }},
 		{header: "IMAGES", wide: true, value: func(d row) string { return few(o, d.Match.Images) }},
+		{header: "PLACES", wide: true, value: func(d row) string { return value(d.Match.Places) }},
 		{header: "FINDINGS", value: func(d row) string {
 			if d.MatchedFindings == nil {
 				return ""
@@ -168,6 +169,9 @@ func decisionStatus(d api.DecisionRecord) string {
 // reach is where a decision applies: in the cluster or a namespace, and in all images or in those that it names.
 func reach(d api.DecisionRecord) string {
 	where := "cluster"
+	if d.Match.Places != nil {
+		where = "selected places"
+	}
 	if namespace := value(d.Object.Namespace); namespace != "" {
 		where = "namespace " + namespace
 	}

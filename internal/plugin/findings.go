@@ -201,7 +201,11 @@ func suppression(suppressed *bool, decisions *api.Decisions) string {
 		return ""
 	}
 	first := (*decisions)[0]
-	return string(first.Status) + " (" + first.Object.Name + ")"
+	who := first.Object.Name
+	if first.Author != nil {
+		who += ", " + *first.Author
+	}
+	return string(first.Status) + " (" + who + ")"
 }
 
 func locations(list []api.Location) string {

@@ -44,8 +44,8 @@ var (
 		"fix_state", "namespace", "purl", "locations", "data_source",
 	}
 	csvHistoryColumns  = []string{"first_seen", "fixed_at"}
-	csvDecisionColumns = []string{"suppressed", "decision", "decision_expires_at"}
-	csvDeadlineColumns = []string{"due_at", "overdue", "policy"}
+	csvDecisionColumns = slices.Concat([]string{"suppressed"}, DecisionColumns)
+	csvDeadlineColumns = slices.Concat(DeadlineColumns, []string{"owners"})
 	csvImageColumns    = []string{"image_id", "platform", "distro", "end_of_life", "image_created"}
 )
 
@@ -76,11 +76,10 @@ func csvImage(rows CSV, in Input, before ...string) error {
 			cells = append(cells, csvTime(f.FirstSeen), csvTime(f.FixedAt))
 		}
 		if in.Decisions {
-			decision, expires := DecisionCells(f.Decisions)
-			cells = append(cells, yes(f.Suppressed), decision, expires)
+			cells = append(append(cells, yes(f.Suppressed)), DecisionCells(f.Decisions)...)
 		}
 		if in.History {
-			cells = append(cells, csvDeadline(f.Deadline)...)
+			cells = append(append(cells, DeadlineCells(f.Deadline)...), strings.Join(in.Owners, ", "))
 		}
 		_ = rows.Row(cells...) // an error stays until the flush
 	}
@@ -115,8 +114,11 @@ func csvImageCells(in Input) []string {
 	return []string{in.ImageID, in.Platform.String(), in.Distro, endOfLife, csvTime(in.Created)}
 }
 
-// csvDeadline are the cells of csvDeadlineColumns.
-func csvDeadline(d *model.Deadline) []string {
+// DeadlineColumns are the columns of CSV about until when a finding is due.
+var DeadlineColumns = []string{"due_at", "overdue", "policy"}
+
+// DeadlineCells returns the cells of DeadlineColumns; d is nil for a finding that is not due.
+func DeadlineCells(d *model.Deadline) []string {
 	if d == nil {
 		return []string{"", "", ""}
 	}

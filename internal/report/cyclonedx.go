@@ -49,8 +49,10 @@ type Input struct {
 	MatchedAt time.Time
 	// ToolVersion is the version of this program.
 	ToolVersion string
-	// History adds to CSV when findings were first seen and fixed, and until when they are due.
+	// History adds to CSV when findings were first seen and fixed, until when they are due, and the owners.
 	History bool
+	// Owners are those of the workloads that run the image, by name.
+	Owners []string
 	// Decisions adds to CSV what suppresses findings.
 	Decisions bool
 	// Packages and Findings call yield for each package and each finding of the image, in a stable order, until

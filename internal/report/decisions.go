@@ -11,13 +11,17 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
-// DecisionCells returns the status and the object of the decision that takes precedence, and when it ends.
-func DecisionCells(decisions []model.Decision) (decision, expiresAt string) {
+// DecisionColumns are the columns of CSV about the decision that takes precedence.
+var DecisionColumns = []string{"decision", "decision_expires_at", "decision_reason", "decision_author"}
+
+// DecisionCells returns the cells of DecisionColumns: the status and the object, when the decision ends, why it was made and by whom.
+func DecisionCells(decisions []model.Decision) []string {
 	if len(decisions) == 0 {
-		return "", ""
+		return make([]string, len(DecisionColumns))
 	}
 	first := &decisions[0]
-	return string(first.Status) + " (" + objectName(first) + ")", csvTime(first.ExpiresAt)
+	reason := slices.DeleteFunc([]string{first.Justification, first.Comment}, func(text string) bool { return text == "" })
+	return []string{string(first.Status) + " (" + objectName(first) + ")", csvTime(first.ExpiresAt), strings.Join(reason, "; "), first.Author}
 }
 
 // objectName names the object that a decision comes from.

@@ -20,7 +20,7 @@ func TestDecisions(t *testing.T) {
 	suppressed.Decisions = []model.Decision{
 		{
 			Kind: "ClusterVulnerabilityException", Name: "a", Status: model.DecisionNotAffected, Justification: "vulnerable_code_not_in_execute_path",
-			Comment: "=not\x00 reachable", ExpiresAt: time.Date(2027, 1, 2, 0, 0, 0, 0, time.UTC), Suppresses: true,
+			Comment: "=not\x00 reachable", Author: "jane", ExpiresAt: time.Date(2027, 1, 2, 0, 0, 0, 0, time.UTC), Suppresses: true,
 		},
 		{Kind: "ClusterVulnerabilityException", Name: "b", Status: model.DecisionUnderInvestigation},
 	}
@@ -30,8 +30,9 @@ func TestDecisions(t *testing.T) {
 
 	lines := strings.Split(string(writeAs(t, report.FormatCSV, in)), "\r\n")
 	for i, want := range []string{
-		",suppressed,decision,decision_expires_at", ",yes,NotAffected (ClusterVulnerabilityException a),2027-01-02T00:00:00Z",
-		",,UnderInvestigation (ClusterVulnerabilityException b),",
+		",suppressed,decision,decision_expires_at,decision_reason,decision_author",
+		",yes,NotAffected (ClusterVulnerabilityException a),2027-01-02T00:00:00Z,vulnerable_code_not_in_execute_path; =not reachable,jane",
+		",,UnderInvestigation (ClusterVulnerabilityException b),,,",
 	} {
 		if !strings.HasSuffix(lines[i], want) {
 			t.Errorf("line %d of the CSV is %s, want it to end with %s", i, lines[i], want)

@@ -87,9 +87,9 @@ func (s *Server) exportDecisions(ctx context.Context, query store.DecisionQuery)
 	return csvExport(ctx, s, csvList[store.DecisionRecord]{
 		name: "decisions",
 		columns: []string{
-			"source", "kind", "namespace", "name", "state", "status", "suppresses", "vulnerabilities", "packages", "images", "expire_when_fixed", "justification", "comment",
+			"source", "kind", "namespace", "name", "state", "status", "suppresses", "vulnerabilities", "packages", "images", "places", "expire_when_fixed", "justification", "comment",
 			"author", "since", "until", "ended_by", "expires_at", "matched_findings", "suppressed_findings", "previous_status", "previous_justification",
-			"previous_comment", "previous_expires_at",
+			"previous_comment", "previous_expires_at", "previous_places",
 		},
 		page: func(ctx context.Context, page store.Page) ([]store.DecisionRecord, string, int, error) {
 			query.Page = page
@@ -107,9 +107,9 @@ func (s *Server) exportDecisions(ctx context.Context, query store.DecisionQuery)
 			}
 			return []string{
 				d.Source, d.Object.Kind, d.Object.Namespace, d.Object.Name, string(d.State()), string(d.Status), yes(d.Suppresses),
-				strings.Join(d.Vulnerabilities, " "), strings.Join(d.Packages, " "), strings.Join(d.Images, " "), yes(d.Unfixed), d.Justification, d.Comment, d.Author, timeCell(d.Since),
+				strings.Join(d.Vulnerabilities, " "), strings.Join(d.Packages, " "), strings.Join(d.Images, " "), d.Places, yes(d.Unfixed), d.Justification, d.Comment, d.Author, timeCell(d.Since),
 				timeCell(d.Until), string(d.EndedBy), timeCell(d.ExpiresAt), matched, suppressed, string(before.Status), before.Justification, before.Comment,
-				timeCell(before.ExpiresAt),
+				timeCell(before.ExpiresAt), before.Places,
 			}
 		},
 	})
@@ -136,7 +136,9 @@ func toDecisionRecord(d *store.DecisionRecord) api.DecisionRecord {
 func toDecisionContent(d *store.DecisionContent) api.DecisionContent {
 	return api.DecisionContent{
 		Id: d.ID, Status: api.DecisionStatus(d.Status), Suppresses: d.Suppresses,
-		Match:           api.DecisionMatch{Vulnerabilities: optionalList(d.Vulnerabilities), Packages: optionalList(d.Packages), Images: optionalList(d.Images)},
+		Match: api.DecisionMatch{
+			Vulnerabilities: optionalList(d.Vulnerabilities), Packages: optionalList(d.Packages), Images: optionalList(d.Images), Places: optional(d.Places),
+		},
 		ExpireWhenFixed: optional(d.Unfixed), Justification: optional(d.Justification), Comment: optional(d.Comment), Author: optional(d.Author),
 		ExpiresAt: optionalTime(d.ExpiresAt), Since: d.Since.UTC(), Until: optionalTime(d.Until), EndedBy: optional(api.DecisionEnd(d.EndedBy)),
 	}

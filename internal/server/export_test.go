@@ -158,7 +158,7 @@ func TestListsAsCSV(t *testing.T) {
 		"/api/v1/packages?name=zlib":                                      {"package", "zlib", "1.2.13", "apk"},
 		"/api/v1/workloads?namespace=shop":                                {"namespace", "shop", "Deployment", "web", "1", "1", "1"},
 		"/api/v1/decisions?name=soon": {
-			"source", "kubernetes", "ClusterVulnerabilityException", "", "soon", "standing", "NotAffected", "yes", "", "pkg:npm/left-pad", "", "yes",
+			"source", "kubernetes", "ClusterVulnerabilityException", "", "soon", "standing", "NotAffected", "yes", "", "pkg:npm/left-pad", "", "", "yes",
 			"component_not_present", "'=1+1", "jane",
 		},
 		"/api/v1/owners?text=shop":                 {"owner", "Team Shop", "1", "1", "1"},

@@ -56,14 +56,14 @@ func toFinding(f model.Finding) api.Finding {
 	return out
 }
 
-// toDecisions leaves out the authors: who sees a finding in some namespaces need not know them.
+// toDecisions has the authors as far as the store tells them: of decisions of the whole cluster only to those who see all namespaces.
 func toDecisions(decisions []model.Decision) *api.Decisions {
 	out := make(api.Decisions, 0, len(decisions))
 	for i := range decisions {
 		d := &decisions[i]
 		out = append(out, api.Decision{
 			Status: api.DecisionStatus(d.Status), Suppresses: d.Suppresses, Justification: optional(d.Justification), Comment: optional(d.Comment),
-			Since: d.Since, ExpiresAt: optionalTime(d.ExpiresAt),
+			Author: optional(d.Author), Since: d.Since, ExpiresAt: optionalTime(d.ExpiresAt),
 			Object: api.DecisionObject{Kind: d.Kind, Namespace: optional(d.Namespace), Name: d.Name},
 		})
 	}

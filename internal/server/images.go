@@ -114,6 +114,7 @@ func (s *Server) toImage(image store.Image) api.Image {
 		FromReport:   optional(image.FromReport),
 		Reported:     optionalCounts(image.Reported),
 		Overdue:      optional(image.Overdue),
+		Owners:       optionalList(image.Owners),
 	}
 }
 

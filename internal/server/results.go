@@ -239,7 +239,7 @@ func written(ctx context.Context, format report.Format, in report.Input) ([]byte
 func (s *Server) input(ctx context.Context, image store.Image) report.Input {
 	return report.Input{
 		ImageID: image.Key.ImageID, Platform: image.Key.Platform, Distro: image.Distro, Lifecycle: image.Lifecycle, Created: image.Created,
-		SBOMSHA256: image.SBOMSHA256, Source: image.Source, Unreadable: image.Unreadable, Build: image.Database, MatchedAt: image.MatchedAt, ToolVersion: s.config.Version,
+		SBOMSHA256: image.SBOMSHA256, Source: image.Source, Unreadable: image.Unreadable, Build: image.Database, MatchedAt: image.MatchedAt, ToolVersion: s.config.Version, Owners: image.Owners,
 		Packages: func(yield func(model.HeldPackage) error) error {
 			return s.store.Packages(ctx, visible(ctx), image.Key, yield)
 		},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -164,24 +165,22 @@ func (o operations) ListAffected(ctx context.Context, request api.ListAffectedRe
 func (s *Server) exportAffected(ctx context.Context, query store.AffectedQuery) (*export, error) {
 	return csvExport(ctx, s, csvList[store.Affected]{
 		name: "affected",
-		columns: []string{
+		columns: slices.Concat([]string{
 			"vulnerability", "severity", "image_id", "platform", "package", "version", "type", "purl", "fix_state", "fixed_in", "first_seen", "fixed_at",
-			"running", "exposed_since", "exposed_until", "workload_count", "workloads", "namespace", "suppressed", "decision", "decision_expires_at", "owners",
-		},
+			"running", "exposed_since", "exposed_until", "workload_count", "workloads", "namespace", "suppressed",
+		}, report.DecisionColumns, []string{"owners"}, report.DeadlineColumns),
 		page: func(ctx context.Context, page store.Page) ([]store.Affected, string, int, error) {
 			query.Page = page
 			found, err := s.store.Affected(ctx, visible(ctx), query)
 			return found.Affected, found.NextToken, found.Total, unknownVulnerability(err)
 		},
 		row: func(a store.Affected) []string {
-			decision, expires := report.DecisionCells(a.Decisions)
-			return []string{
+			return slices.Concat([]string{
 				a.VulnerabilityID, a.Severity.String(), a.Image.ImageID, a.Image.Platform.String(), a.Package.Name, a.Package.Version,
 				a.Package.Type, a.Package.PURL, string(a.Fix.State), strings.Join(a.Fix.Versions, " "), timeCell(a.FirstSeen), timeCell(a.FixedAt),
 				yes(a.Running), timeCell(a.ExposedSince), timeCell(a.ExposedUntil), strconv.Itoa(a.WorkloadCount), workloadsCell(a.Workloads), a.Namespace,
-				yes(a.Suppressed), decision, expires,
-				ownersCell(a.Workloads),
-			}
+				yes(a.Suppressed),
+			}, report.DecisionCells(a.Decisions), []string{ownersCell(a.Workloads)}, report.DeadlineCells(a.Deadline))
 		},
 	})
 }
@@ -200,6 +199,7 @@ func toAffected(a store.Affected) api.Affected {
 		FirstSeen: optionalTime(a.FirstSeen), FixedAt: optionalTime(a.FixedAt), Running: a.Running,
 		ExposedSince: optionalTime(a.ExposedSince), ExposedUntil: optionalTime(a.ExposedUntil),
 		Workloads: toWorkloads(a.Workloads), WorkloadCount: a.WorkloadCount, Suppressed: optional(a.Suppressed), Decisions: toDecisions(a.Decisions),
+		Due: toDeadline(a.Deadline),
 	}
 }
 

@@ -70,9 +70,11 @@ type DecisionContent struct {
 	// Vulnerabilities, Packages, Images, Unfixed, Justification, Comment and ExpiresAt are those of Decision. Author is too, and "" when not all namespaces
 	// are visible.
 	Vulnerabilities, Packages, Images []string
-	Unfixed                           bool
-	Justification, Comment, Author    string
-	ExpiresAt                         time.Time
+	// Places says in which namespaces and workloads it applies, as DecisionPlaces.Selector does; "" for everywhere. It is only visible where Author is.
+	Places                         string
+	Unfixed                        bool
+	Justification, Comment, Author string
+	ExpiresAt                      time.Time
 	// Since is when it began to apply, Until when it ended, zero while it applies; EndedBy says how.
 	Since, Until time.Time
 	EndedBy      DecisionEnd

@@ -82,6 +82,8 @@ type OverdueEvent struct {
 	// DueAt is the earliest of their dates, and Policies are the policies that set the dates, by name.
 	DueAt    *time.Time `json:"dueAt,omitempty"`
 	Policies []string   `json:"policies,omitempty"`
+	// Owners are those of the workloads that run the image, by name, at most MaxImageOwners.
+	Owners []string `json:"owners,omitempty"`
 	// Omitted is the number of images with such findings that have no event of their own.
 	Omitted int `json:"omitted,omitempty"`
 }

@@ -115,6 +115,8 @@ type Affected struct {
 	// Suppressed and Decisions are those of model.Finding. They are not set with On or Closed.
 	Suppressed bool
 	Decisions  []model.Decision
+	// Deadline is that of model.Finding. It is not set with On or Closed.
+	Deadline *model.Deadline
 }
 
 // AffectedPage is a page of affected packages. Images and Workloads count over all pages.

@@ -192,7 +192,12 @@ type Image struct {
 	SBOMSizeBytes int64
 	// Overdue counts the open findings whose date has passed.
 	Overdue int
+	// Owners are those of the workloads that run the image, by name, at most MaxImageOwners.
+	Owners []string
 }
+
+// MaxImageOwners is the most owners of an image that are listed.
+const MaxImageOwners = 20
 
 // Partial reports whether the SBOM of an image lacks files that could not be read.
 func (i *Image) Partial() bool { return i.Unreadable > 0 }

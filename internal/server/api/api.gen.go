@@ -1178,6 +1178,9 @@ type Affected struct {
 	// Decisions The decisions about the finding, the one that takes precedence first; absent if there is none.
 	Decisions *Decisions `json:"decisions,omitempty"`
 
+	// Due Until when the finding is due; absent if it is not due, or if it is closed or suppressed.
+	Due *Deadline `json:"due,omitempty"`
+
 	// ExposedSince When a container first ran the image while it was affected; absent if none did.
 	ExposedSince *time.Time `json:"exposedSince,omitempty"`
 
@@ -1490,6 +1493,9 @@ type Deadline struct {
 
 // Decision What was decided about a finding, and the object that states it, such as a ClusterVulnerabilityException or a VEXSource.
 type Decision struct {
+	// Author Who decided; absent if it is not known or not visible.
+	Author *string `json:"author,omitempty"`
+
 	// Comment The reason in words.
 	Comment *string `json:"comment,omitempty"`
 
@@ -1536,7 +1542,7 @@ type DecisionContent struct {
 	// Justification Why the status is NotAffected, with a value of VEX such as component_not_present.
 	Justification *string `json:"justification,omitempty"`
 
-	// Match What a decision matches. A finding matches if it matches each list that is present. Of a VEX statement, the vulnerabilities only: its document names the products.
+	// Match What a decision matches. A finding matches if it matches each list that is present, in the places where the decision applies. Of a VEX statement, the vulnerabilities only: its document names the products.
 	Match DecisionMatch `json:"match"`
 
 	// Since When the decision began to apply.
@@ -1558,13 +1564,17 @@ type DecisionContent struct {
 // deleted, or cannot be applied any more. Expired: expiresAt passed.
 type DecisionEnd string
 
-// DecisionMatch What a decision matches. A finding matches if it matches each list that is present. Of a VEX statement, the vulnerabilities only: its document names the products.
+// DecisionMatch What a decision matches. A finding matches if it matches each list that is present, in the places where the decision applies. Of a VEX statement, the vulnerabilities only: its document names the products.
 type DecisionMatch struct {
 	// Images Image references or digests, maybe with wildcards.
 	Images *[]string `json:"images,omitempty"`
 
 	// Packages Package URLs, maybe with wildcards.
 	Packages *[]string `json:"packages,omitempty"`
+
+	// Places In which namespaces and workloads the decision applies, for example `namespace shop; workloads with app=web`. Absent if it applies everywhere, or if the
+	// places are not visible: those of objects of the whole cluster require the permission to list results in all namespaces.
+	Places *string `json:"places,omitempty"`
 
 	// Vulnerabilities IDs or aliases.
 	Vulnerabilities *[]string `json:"vulnerabilities,omitempty"`
@@ -1611,7 +1621,7 @@ type DecisionRecord struct {
 	// Justification Why the status is NotAffected, with a value of VEX such as component_not_present.
 	Justification *string `json:"justification,omitempty"`
 
-	// Match What a decision matches. A finding matches if it matches each list that is present. Of a VEX statement, the vulnerabilities only: its document names the products.
+	// Match What a decision matches. A finding matches if it matches each list that is present, in the places where the decision applies. Of a VEX statement, the vulnerabilities only: its document names the products.
 	Match DecisionMatch `json:"match"`
 
 	// MatchedFindings Number of findings of visible images that match, each vulnerability of a package once per image. Absent if the decision has ended.
@@ -1958,8 +1968,11 @@ type Image struct {
 	NextAttempt *time.Time `json:"nextAttempt,omitempty"`
 
 	// Overdue Number of findings whose due date has passed; absent if there is none.
-	Overdue  *int `json:"overdue,omitempty"`
-	Packages int  `json:"packages"`
+	Overdue *int `json:"overdue,omitempty"`
+
+	// Owners Owners of the workloads that run the image, by name. Absent if none has an owner.
+	Owners   *[]string `json:"owners,omitempty"`
+	Packages int       `json:"packages"`
 
 	// Partial The SBOM is partial, because the scan could not read some files of the image. Absent if it is complete.
 	Partial  *bool          `json:"partial,omitempty"`

@@ -102,7 +102,7 @@ func (s *Store) Affected(ctx context.Context, in store.Namespaces, query store.A
 		if rows, page.NextToken, err = q.page(tx, token, images); err != nil {
 			return err
 		}
-		page.Affected, err = q.read(tx, rows)
+		page.Affected, err = q.read(tx, s, rows)
 		return err
 	})
 	if err != nil {
@@ -297,7 +297,7 @@ func firstImages(tx *gorm.DB, list []int64, limit int) ([]int64, error) {
 }
 
 // read reads all about the entries of a page.
-func (q *affectedQuery) read(tx *gorm.DB, entries []affectedEntry) ([]store.Affected, error) {
+func (q *affectedQuery) read(tx *gorm.DB, s *Store, entries []affectedEntry) ([]store.Affected, error) {
 	all := make([]store.Affected, 0, len(entries))
 	for part := range slices.Chunk(entries, sqldb.MaxIn) {
 		images, findings := make([]int64, len(part)), make([]int64, len(part))
@@ -320,8 +320,12 @@ func (q *affectedQuery) read(tx *gorm.DB, entries []affectedEntry) ([]store.Affe
 			return nil, err
 		}
 		var says *saidOf
+		var dates *affectedDates
 		if q.to == 0 && !q.Closed {
 			if says, err = decidedOf(tx, q.chosen.in, findings, images); err != nil {
+				return nil, err
+			}
+			if dates, err = s.affectedDates(tx, q.chosen.in, findings, images); err != nil {
 				return nil, err
 			}
 		}
@@ -334,7 +338,9 @@ func (q *affectedQuery) read(tx *gorm.DB, entries []affectedEntry) ([]store.Affe
 			}
 			running := workloads[entry.ImagePk]
 			one.Workloads, one.WorkloadCount = slices.Clone(running.first), running.count
-			one.Suppressed, one.Decisions = says.in(entry.ImagePk, entry.FindingID)
+			if one.Suppressed, one.Decisions = says.in(entry.ImagePk, entry.FindingID); !one.Suppressed {
+				one.Deadline = dates.of(entry.ImagePk, entry.FindingID)
+			}
 			all = append(all, one)
 		}
 	}

@@ -429,6 +429,60 @@ func deadlinesOf(tx *gorm.DB, policies []policyRow, since, now int64, findings [
 	return deadlines, err
 }
 
+// affectedDates has the rules of some findings, and what they are due for in some images.
+type affectedDates struct {
+	policies []policyRow
+	findings map[int64]*dueFinding
+	targets  map[int64][]*dueTarget
+	now      int64
+}
+
+// affectedDates reads until when findings are due in images, without regard to what suppresses them. It returns nil if no policy applies.
+func (s *Store) affectedDates(tx *gorm.DB, in store.Namespaces, findings, images []int64) (*affectedDates, error) {
+	r, err := s.dueReader(tx, in)
+	if err != nil || len(r.policies) == 0 {
+		return nil, err
+	}
+	d := &affectedDates{policies: r.policies, findings: map[int64]*dueFinding{}, now: s.now()}
+	if d.targets, err = r.targets(images, false); err != nil {
+		return nil, err
+	}
+	places := make(map[int64]int, len(r.policies))
+	for place := range r.policies {
+		places[r.policies[place].ID] = place
+	}
+	err = inParts(findings, func(part []int64) error {
+		var rows []dueRow
+		err := tx.Raw("SELECT finding_id, policy_pk, days, since FROM policy_findings WHERE finding_id IN ?", part).Scan(&rows).Error
+		for _, row := range rows {
+			place, applies := places[row.PolicyPk]
+			if !applies {
+				continue
+			}
+			f := d.findings[row.FindingID]
+			if f == nil {
+				f = &dueFinding{id: row.FindingID}
+				d.findings[row.FindingID] = f
+			}
+			f.rules = append(f.rules, dueRule{policy: place, since: row.Since, days: row.Days})
+		}
+		return err
+	})
+	return d, err
+}
+
+// of returns until when a finding is due in an image, nil if it is not.
+func (d *affectedDates) of(image, finding int64) *model.Deadline {
+	if d == nil || d.findings[finding] == nil || len(d.targets[image]) == 0 {
+		return nil
+	}
+	at, by, due := d.findings[finding].due(d.targets[image][0])
+	if !due {
+		return nil
+	}
+	return &model.Deadline{At: fromMicros(at), Policy: d.policies[by].Name, Overdue: at <= d.now}
+}
+
 // dueFirst stands for the date of a finding in sort keys: namedDue replaces it.
 const dueFirst = "due"
 

@@ -66,7 +66,8 @@ func (r *recordRow) value(column string) string {
 	return strconv.FormatInt(r.ID, 10)
 }
 
-// content is what the decision says. Who sees some namespaces does not see who decided, unless the object is in one of them.
+// content is what the decision says. Who sees some namespaces does not see who decided and how places are selected, unless the object is in one of them: selectors
+// can name other namespaces.
 func (r *recordRow) content(in store.Namespaces) (store.DecisionContent, error) {
 	var spec decisionSpec
 	if err := fromJSON(r.Spec, &spec); err != nil {
@@ -77,7 +78,7 @@ func (r *recordRow) content(in store.Namespaces) (store.DecisionContent, error) 
 		Unfixed: r.Unfixed != 0, Justification: r.Justification, Comment: r.Comment, ExpiresAt: fromMicros(r.ExpiresAt), Since: fromMicros(r.Since),
 	}
 	if in.All() || r.Namespace != "" {
-		content.Author = r.Author
+		content.Author, content.Places = r.Author, spec.Places
 	}
 	if r.UntilTime != stillOpen {
 		content.Until, content.EndedBy = fromMicros(r.UntilTime), store.DecisionEnd(r.EndedBy)

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -68,7 +69,7 @@ func (s *Store) Image(ctx context.Context, in store.Namespaces, key model.ImageK
 			return err
 		}
 		images := []store.Image{image}
-		err = s.addOverdue(tx, in, []imageRow{row}, images)
+		err = errors.Join(s.addOverdue(tx, in, []imageRow{row}, images), addOwners(tx, in, []imageRow{row}, images))
 		image = images[0]
 		return err
 	})
@@ -122,7 +123,7 @@ func (s *Store) ListImages(ctx context.Context, in store.Namespaces, query store
 				return err
 			}
 		}
-		return s.addOverdue(tx, in, rows, page.Images)
+		return errors.Join(s.addOverdue(tx, in, rows, page.Images), addOwners(tx, in, rows, page.Images))
 	})
 	if err != nil {
 		return store.ImagePage{}, err

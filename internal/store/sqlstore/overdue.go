@@ -19,6 +19,7 @@ import (
 
 // overdueImage is what changes about the overdue findings of an image.
 type overdueImage struct {
+	id    int64
 	image imageName
 	// told are the keys of findings that events told of before, in ascending order; fresh are those that they tell of now, and ahead those of told that
 	// are due later again.
@@ -202,15 +203,24 @@ func (r *dueReader) overdueEvents(changes map[int64]*overdueImage) (events []sto
 	all := make([]*overdueImage, len(rows))
 	for i, row := range rows {
 		all[i] = changes[row.ID]
-		all[i].image = imageName{row.ImageID, row.Platform}
+		all[i].id, all[i].image = row.ID, imageName{row.ImageID, row.Platform}
 	}
 	slices.SortFunc(all, func(a, b *overdueImage) int {
 		return cmp.Or(cmp.Compare(b.counts.Critical, a.counts.Critical), cmp.Compare(b.counts.High, a.counts.High), cmp.Compare(b.counts.Medium, a.counts.Medium),
 			cmp.Compare(b.counts.Low, a.counts.Low), strings.Compare(a.image.imageID, b.image.imageID), strings.Compare(a.image.platform, b.image.platform))
 	})
-	for _, one := range all[:min(len(all), store.MaxOverdueEvents)] {
+	told := all[:min(len(all), store.MaxOverdueEvents)]
+	toldIDs := make([]int64, len(told))
+	for i := range told {
+		toldIDs[i] = told[i].id
+	}
+	owners, err := ownersOfImages(r.tx, r.in, toldIDs)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, one := range told {
 		at := fromMicros(one.earliest)
-		event := store.OverdueEvent{Findings: one.counts, DueAt: &at}
+		event := store.OverdueEvent{Findings: one.counts, DueAt: &at, Owners: owners[one.id]}
 		for place := range r.policies {
 			if one.policies.has(place) {
 				event.Policies = append(event.Policies, r.policies[place].Name)

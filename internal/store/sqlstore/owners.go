@@ -90,6 +90,40 @@ func setOwners(tx *gorm.DB, workloads []*store.Workload) error {
 	return err
 }
 
+// ownersOfImages reads the owners of the visible workloads that run images, by name.
+func ownersOfImages(tx *gorm.DB, in store.Namespaces, images []int64) (map[int64][]string, error) {
+	owners := map[int64][]string{}
+	var some []string
+	if err := tx.Raw("SELECT owner FROM workload_owners LIMIT 1").Scan(&some).Error; err != nil || len(some) == 0 {
+		return owners, err
+	}
+	return owners, inParts(images, func(part []int64) error {
+		used := within(tx.Table("image_uses AS u").Joins(ownersOfUses).Where("u.image_pk IN ?", part), "u.namespace", in)
+		return eachRow(used.Distinct("u.image_pk, w.owner").Order("u.image_pk, w.owner"), func(scan func(...any) error) error {
+			var image int64
+			var owner string
+			err := scan(&image, &owner)
+			if len(owners[image]) < store.MaxImageOwners {
+				owners[image] = append(owners[image], owner)
+			}
+			return err
+		})
+	})
+}
+
+// addOwners adds their owners to images.
+func addOwners(tx *gorm.DB, in store.Namespaces, rows []imageRow, images []store.Image) error {
+	ids := make([]int64, len(rows))
+	for i := range rows {
+		ids[i] = rows[i].ID
+	}
+	owners, err := ownersOfImages(tx, in, ids)
+	for i := range images {
+		images[i].Owners = owners[rows[i].ID]
+	}
+	return err
+}
+
 func pointersTo(workloads []store.Workload) []*store.Workload {
 	return workloadsIn(workloads, func(w *store.Workload) *store.Workload { return w })
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
@@ -33,7 +35,7 @@ var imageTests = map[string]func(*testing.T, *fixture){
 		expectKinds(t, f.kinds(t, 0), store.EventImageDiscovered, store.EventImageDiscovered)
 		last := f.last(t)
 		again := f.want(t, a, c)
-		if len(again) != 2 || again[a] != first[a] {
+		if len(again) != 2 || !cmp.Equal(again[a], first[a]) {
 			t.Errorf("got %+v, want %+v and a new one", again, first[a])
 		}
 		events := f.events(t, last)

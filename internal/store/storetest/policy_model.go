@@ -263,6 +263,7 @@ func (m *policyModel) check(in store.Namespaces) {
 		sums[name] = &store.PolicySummary{Policy: p.Policy}
 	}
 	var overdueImages []string
+	dates, vulnerabilities := map[[3]string]*model.Deadline{}, map[string]bool{}
 	for i, key := range m.images {
 		shown, err := m.Image(m.t.Context(), in, key)
 		if err != nil {
@@ -278,6 +279,8 @@ func (m *policyModel) check(in store.Namespaces) {
 			if diff := gocmp.Diff(want, f.Deadline); diff != "" {
 				m.t.Errorf("%s %s in %s, seen by %v (-want +got):\n%s", f.Vulnerability.ID, f.Package.Name, key.ImageID, in, diff)
 			}
+			dates[[3]string{key.ImageID, f.Vulnerability.ID, f.Package.Name}] = want
+			vulnerabilities[f.Vulnerability.ID] = true
 			at := time.Unix(1<<40, 0)
 			if want != nil {
 				at = want.At
@@ -306,6 +309,20 @@ func (m *policyModel) check(in store.Namespaces) {
 			m.t.Errorf("%s: %d overdue findings, %d listed, %d due before now; want %d", key.ImageID, shown.Overdue, only.Total, soon.Total, overdue)
 		}
 		m.checkWorkloads(in, i, uses, page.Findings)
+	}
+	for id := range vulnerabilities {
+		page, err := m.Affected(m.t.Context(), in, store.AffectedQuery{ID: id, Page: store.Page{Size: store.MaxPageSize}})
+		must(m.t, err)
+		for _, a := range page.Affected {
+			at := [3]string{a.Image.ImageID, a.VulnerabilityID, a.Package.Name}
+			if diff := gocmp.Diff(dates[at], a.Deadline); diff != "" {
+				m.t.Errorf("affected: %v, seen by %v (-want +got):\n%s", at, in, diff)
+			}
+			delete(dates, at)
+		}
+	}
+	if len(dates) > 0 {
+		m.t.Errorf("not among the affected packages, seen by %v: %v", in, dates)
 	}
 	listed, err := m.ListImages(m.t.Context(), in, store.ImageQuery{Overdue: true})
 	must(m.t, err)

@@ -40,6 +40,12 @@ function Content({
   );
 }
 
+/** Where a decision applies; nothing if that is everywhere or not known. */
+function Places({ of: places }: { of: string | undefined }) {
+  if (!places) return null;
+  return <p className="untrusted text-muted">Applies in: {visible(places)}</p>;
+}
+
 /** Everything about a decision, what it replaced, and what the user may do with its object. */
 export function DecisionDetail({ row }: { row: DecisionRecord }) {
   const { match, object, previous, since, until, endedBy } = row;
@@ -52,6 +58,7 @@ export function DecisionDetail({ row }: { row: DecisionRecord }) {
         {previous && (
           <Part title="Before">
             <Content content={previous} />
+            {previous.match.places !== match.places && <Places of={previous.match.places ?? "everywhere"} />}
             <p className="text-muted">
               Since <RelativeTime iso={previous.since} />
             </p>
@@ -79,6 +86,7 @@ export function DecisionDetail({ row }: { row: DecisionRecord }) {
           {(match.vulnerabilities ?? []).length > 0 && <Tags values={match.vulnerabilities ?? []} />}
           {(match.packages ?? []).length > 0 && <Tags values={match.packages ?? []} />}
           {(match.images ?? []).length > 0 && <Tags values={match.images ?? []} />}
+          {row.state === "ended" && <Places of={match.places} />}
           {row.source === "vex" && <p className="text-xs text-muted">The document names the products.</p>}
         </Part>
         <Part title="Object">

@@ -31,7 +31,8 @@ function Entry({ decision }: { decision: Decision }) {
         <p className="untrusted max-w-prose whitespace-pre-line">{visible(decision.comment)}</p>
       )}
       <p className="untrusted text-muted">
-        {visible(objectOf(decision))}, since <RelativeTime iso={decision.since} />
+        {visible(objectOf(decision))}, {decision.author && `by ${visible(decision.author)}, `}since{" "}
+        <RelativeTime iso={decision.since} />
       </p>
     </div>
   );

@@ -1,4 +1,5 @@
 import { Link } from "react-router";
+import { Due } from "@/components/due";
 import { FixedIn } from "@/components/fixed-in";
 import { SeverityBadge } from "@/components/severity";
 import { RelativeTime } from "@/components/ui/relative-time";
@@ -26,7 +27,7 @@ function ImageLink({ row, className }: { row: Affected; className?: string }) {
   );
 }
 
-/** Since when, or from when to when, something ran the image with it. */
+/** Since when, or from when to when, something ran the image with it, and until when it is due. */
 function Exposure({ row }: { row: Affected }) {
   if (!row.exposedSince) return <span>never ran</span>;
   return (
@@ -39,6 +40,11 @@ function Exposure({ row }: { row: Affected }) {
             until <RelativeTime iso={row.exposedUntil} />
           </span>
         </>
+      )}
+      {row.due && (
+        <span className="block truncate text-xs">
+          due <Due of={row.due} />
+        </span>
       )}
     </>
   );
@@ -143,6 +149,11 @@ export function AffectedCard({ row, time }: { row: Affected; time: Time }) {
         <span>
           Exposed <RelativeTime iso={row.exposedSince} none="never" />
         </span>
+        {row.due && (
+          <span>
+            Due <Due of={row.due} />
+          </span>
+        )}
       </p>
       <div className="mt-1 text-[13px]">
         <Workloads workloads={row.workloads} count={row.workloadCount} />

@@ -1,4 +1,5 @@
 import { Link } from "react-router";
+import { OverdueCount } from "@/components/due";
 import { FirstImage, ImageLinks } from "@/components/image-links";
 import { KevMark, SeverityCounts } from "@/components/severity";
 import { RowToggle } from "@/components/ui/open-rows";
@@ -36,7 +37,10 @@ function Name({ row: { workload } }: { row: WorkloadSummary }) {
 
 function Findings({ row }: { row: WorkloadSummary }) {
   return row.scanned > 0 ? (
-    <SeverityCounts counts={row.counts} className="w-75 max-w-full shrink-0" />
+    <span className="block w-75 max-w-full shrink-0">
+      <SeverityCounts counts={row.counts} />
+      <OverdueCount of={row.overdue} />
+    </span>
   ) : (
     <span className="text-[13px] text-muted">Not scanned yet</span>
   );

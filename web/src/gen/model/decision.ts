@@ -16,6 +16,8 @@ export interface Decision {
   justification?: string;
   /** The reason in words. */
   comment?: string;
+  /** Who decided; absent if it is not known or not visible. */
+  author?: string;
   /** When the decision began to apply. */
   since: string;
   /** When it ends; absent if it has no end. */

@@ -4,7 +4,7 @@
  */
 
 /**
- * What a decision matches. A finding matches if it matches each list that is present. Of a VEX statement, the vulnerabilities only: its document names the products.
+ * What a decision matches. A finding matches if it matches each list that is present, in the places where the decision applies. Of a VEX statement, the vulnerabilities only: its document names the products.
  */
 export interface DecisionMatch {
   /** IDs or aliases. */
@@ -13,4 +13,9 @@ export interface DecisionMatch {
   packages?: string[];
   /** Image references or digests, maybe with wildcards. */
   images?: string[];
+  /**
+   * In which namespaces and workloads the decision applies, for example `namespace shop; workloads with app=web`. Absent if it applies everywhere, or if the
+   * places are not visible: those of objects of the whole cluster require the permission to list results in all namespaces.
+   */
+  places?: string;
 }

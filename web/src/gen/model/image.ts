@@ -37,6 +37,11 @@ export interface Image {
   database?: DatabaseBuild;
   /** Number of findings whose due date has passed; absent if there is none. */
   overdue?: number;
+  /**
+   * Owners of the workloads that run the image, by name. Absent if none has an owner.
+   * @maxItems 20
+   */
+  owners?: string[];
   firstSeen: string;
   catalogedAt?: string;
   matchedAt?: string;

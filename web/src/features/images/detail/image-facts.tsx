@@ -39,6 +39,9 @@ export function ImageFacts({ image }: { image: Image }) {
         <Fact name="Created">
           <RelativeTime iso={image.created} none="unknown" />
         </Fact>
+        {image.owners && (
+          <Fact name={image.owners.length === 1 ? "Owner" : "Owners"}>{image.owners.map(visible).join(", ")}</Fact>
+        )}
         <Fact name="Packages">{image.packages > 0 ? formatNumber(image.packages) : "unknown"}</Fact>
         <Fact name="Size">{image.size > 0 ? formatBytes(image.size) : "unknown"}</Fact>
         <Fact name="First seen">

@@ -1,5 +1,6 @@
 import { Trash2 } from "lucide-react";
 import { Link } from "react-router";
+import { OverdueCount } from "@/components/due";
 import { ImageName } from "@/components/image-name";
 import { KevMark, SeverityCounts } from "@/components/severity";
 import { Button } from "@/components/ui/button";
@@ -119,10 +120,13 @@ export const columns = (
     ...sortable("Findings", ListImagesSort["-severity"], "descending", sort, setSort),
     cell: ({ row: { original: image } }) =>
       hasResults(image) ? (
-        <span className="flex items-center gap-2">
-          <SeverityCounts counts={image.counts} className="w-75 shrink-0" />
-          {image.counts.kev > 0 && <KevMark />}
-        </span>
+        <>
+          <span className="flex items-center gap-2">
+            <SeverityCounts counts={image.counts} className="w-75 shrink-0" />
+            {image.counts.kev > 0 && <KevMark />}
+          </span>
+          <OverdueCount of={image.overdue} />
+        </>
       ) : (
         <span className="text-[13px] text-muted">Not scanned yet</span>
       ),
@@ -189,7 +193,10 @@ export function ImageCard({ image, onRemove }: { image: Image; onRemove: OnRemov
         <RelativeTime iso={scannedAt(image)} className="ml-auto text-xs text-muted" />
       </div>
       {hasResults(image) ? (
-        <SeverityCounts counts={image.counts} className="mt-2" />
+        <div className="mt-2 space-y-1">
+          <SeverityCounts counts={image.counts} />
+          <OverdueCount of={image.overdue} />
+        </div>
       ) : (
         <div className="mt-2 min-h-6">
           <FailureNote image={image} />
