@@ -24,6 +24,8 @@ const (
 	alertDuration = time.Hour
 	// secretPrefix begins the keys of Standard Webhooks; Base64 follows.
 	secretPrefix = "whsec_"
+	// fileKey is the file of a credential with the key that signs.
+	fileKey = "key"
 )
 
 // cloudEvent is a message in the JSON format of CloudEvents 1.0.
@@ -72,7 +74,7 @@ func (r *Receivers) sendWebhook(ctx context.Context, sink *Sink, key string, mes
 	}
 	q.header.Set("Webhook-Id", key)
 	if sink.Credential != "" {
-		secret, err := s.read(fileKey)
+		secret, err := s.Read(fileKey)
 		if err != nil {
 			return err
 		}

@@ -14,6 +14,8 @@ import (
 	"net/textproto"
 	"strings"
 	"time"
+
+	"github.com/scanner-operator/scanner-operator/internal/outbound"
 )
 
 // The values of the key tls of a credential.
@@ -23,25 +25,34 @@ const (
 	tlsNone     = "none"
 )
 
+// The files of the credential of a mail server, besides those of all.
+const (
+	fileHost     = "host"
+	fileTLS      = "tls"
+	fileFrom     = "from"
+	fileUsername = "username"
+	filePassword = "password"
+)
+
 // mailServer is what a credential says of a mail server.
 type mailServer struct {
 	host, tls, from, username, password, caBundle string
 }
 
 func (r *Receivers) mailServer(name string) (*mailServer, error) {
-	s, m := secrets{r.Dir, name}, &mailServer{}
+	s, m := outbound.Credential{Dir: r.Dir, Name: name}, &mailServer{}
 	var err error
 	read := func(target *string, file string, get func(string) (string, error)) {
 		if err == nil {
 			*target, err = get(file)
 		}
 	}
-	read(&m.host, fileHost, s.need)
-	read(&m.from, fileFrom, s.need)
-	read(&m.tls, fileTLS, s.read)
-	read(&m.username, fileUsername, s.read)
-	read(&m.password, filePassword, s.read)
-	read(&m.caBundle, fileCA, s.read)
+	read(&m.host, fileHost, s.Need)
+	read(&m.from, fileFrom, s.Need)
+	read(&m.tls, fileTLS, s.Read)
+	read(&m.username, fileUsername, s.Read)
+	read(&m.password, filePassword, s.Read)
+	read(&m.caBundle, outbound.FileCA, s.Read)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +83,7 @@ func (r *Receivers) sendMail(ctx context.Context, sink *Sink, key string, messag
 	if err != nil {
 		return err
 	}
-	client, err := server.connect(ctx, guard{config: r.Config, trusted: true})
+	client, err := server.connect(ctx, outbound.Guard{Trusted: true})
 	if err != nil {
 		return fmt.Errorf("the mail server cannot be used: %w", mailError(err))
 	}
@@ -86,17 +97,17 @@ func (r *Receivers) sendMail(ctx context.Context, sink *Sink, key string, messag
 }
 
 // connect returns a client that is encrypted and authenticated as the credential says. The deadline of ctx is that of the connection.
-func (m *mailServer) connect(ctx context.Context, g guard) (*smtp.Client, error) {
+func (m *mailServer) connect(ctx context.Context, g outbound.Guard) (*smtp.Client, error) {
 	host, _, err := net.SplitHostPort(m.host)
 	if err != nil {
 		return nil, err
 	}
-	roots, err := rootsWith(m.caBundle)
+	roots, err := outbound.Roots(m.caBundle)
 	if err != nil {
 		return nil, err
 	}
 	config := &tls.Config{ServerName: host, RootCAs: roots, MinVersion: tls.VersionTLS12}
-	conn, err := g.dial(ctx, "tcp", m.host)
+	conn, err := g.Dial(ctx, "tcp", m.host)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +134,7 @@ func (m *mailServer) connect(ctx context.Context, g guard) (*smtp.Client, error)
 func (m *mailServer) prepare(client *smtp.Client, config *tls.Config) error {
 	if m.tls == tlsStart {
 		if offered, _ := client.Extension("STARTTLS"); !offered {
-			return ownError("it does not offer STARTTLS")
+			return outbound.Error("it does not offer STARTTLS")
 		}
 		if err := client.StartTLS(config); err != nil {
 			return err
@@ -158,7 +169,7 @@ func transmit(client *smtp.Client, from string, to []string, letter []byte) erro
 func mailError(err error) error {
 	var answered *textproto.Error
 	if !errors.As(err, &answered) {
-		return unreachable(err)
+		return outbound.Unreachable(err)
 	}
 	if answered.Code >= 550 && answered.Code < 560 {
 		return fmt.Errorf("%w with code %d", ErrRefused, answered.Code)
