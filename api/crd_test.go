@@ -158,6 +158,7 @@ func TestNames(t *testing.T) {
 		"VulnerabilityPolicy": {"scanner.zoltankerezsi.xyz", "v1alpha1", "vulnerabilitypolicies", "vulnerabilitypolicy", []string{"vpol"}},
 		"VEXSource":           {"scanner.zoltankerezsi.xyz", "v1alpha1", "vexsources", "vexsource", []string{"vex"}},
 		"NotificationRule":    {"scanner.zoltankerezsi.xyz", "v1alpha1", "notificationrules", "notificationrule", []string{"nrule"}},
+		"ReportSink":          {"scanner.zoltankerezsi.xyz", "v1alpha1", "reportsinks", "reportsink", []string{"rsink"}},
 		"ClusterNotificationRule": {
 			"scanner.zoltankerezsi.xyz", "v1alpha1", "clusternotificationrules", "clusternotificationrule", []string{"cnrule"},
 		},

@@ -22,7 +22,7 @@ SLOW       := ./internal/setup/... ./internal/store/sqlstore ./internal/matching
 # Smaller binaries: the linker is a good part of what testing costs.
 GO_TEST    := $(GO) test -timeout 20m -ldflags=-w
 # Modules other than the main one that hold code of ours, and not only the pins of tools.
-MODULES    := hack/gobuild hack/devcluster hack/devcluster/coredns test/dex test/parity/grypecli
+MODULES    := hack/gobuild hack/devcluster hack/devcluster/coredns test/dex test/s3 test/parity/grypecli
 
 .PHONY: test
 test: ## Run all tests that CI runs, installing what they lack; CI_E2E=skip leaves out the end-to-end tests.

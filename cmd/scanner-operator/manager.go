@@ -20,6 +20,7 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 	"github.com/scanner-operator/scanner-operator/internal/server/auth/frontproxy"
 	"github.com/scanner-operator/scanner-operator/internal/setup"
+	"github.com/scanner-operator/scanner-operator/internal/sinks"
 	"github.com/scanner-operator/scanner-operator/internal/version"
 )
 
@@ -49,7 +50,7 @@ file in the data directory. The environment variable MEMORY_LIMIT is the memory 
 				return err
 			}
 			opts.DatabaseType, opts.DSN, opts.Registries = os.Getenv("DATABASE_TYPE"), os.Getenv("DSN"), os.Getenv(scanjob.RegistriesVariable)
-			opts.Notifications.Config = os.Getenv(notify.Variable)
+			opts.Notifications.Config, opts.ReportSinks.Config = os.Getenv(notify.Variable), os.Getenv(sinks.Variable)
 			if opts.Executable, err = os.Executable(); err != nil {
 				return fmt.Errorf("determine the path of this executable: %w", err)
 			}
@@ -103,6 +104,8 @@ file in the data directory. The environment variable MEMORY_LIMIT is the memory 
 		"Record the annotation scanner.zoltankerezsi.xyz/author of exceptions as the author of decisions; only the admission policy exception-authors makes it reliable")
 	flags.StringVar(&opts.Notifications.CredentialsDir, "notification-credentials-dir", "/var/run/scanner-operator/notifications",
 		"Directory with a directory of files for each credential of notification rules; the environment variable NOTIFICATIONS states which namespaces may use them")
+	flags.StringVar(&opts.ReportSinks.CredentialsDir, "report-sink-credentials-dir", "/var/run/scanner-operator/report-sinks",
+		"Directory with a directory of files for each credential of ReportSinks; the environment variable REPORT_SINKS lists their names")
 	addPlainHTTPFlag(flags, &opts.PlainHTTPRegistries)
 	flags.StringVar(&opts.VEXCredentials, "vex-credentials-file", "", "Docker configuration file with credentials for the servers and registries of VEXSources")
 	addDatabaseSourceFlags(flags, &opts.VulnerabilityDatabase.URL, &opts.VulnerabilityDatabase.Sample)

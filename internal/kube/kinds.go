@@ -77,6 +77,9 @@ var (
 		GroupVersionKind: scannerv1alpha1.GroupVersion.WithKind("ClusterNotificationRule"), Object: &scannerv1alpha1.ClusterNotificationRule{},
 		AddToScheme: scannerv1alpha1.AddToScheme,
 	}
+	KindReportSink = Kind{
+		GroupVersionKind: scannerv1alpha1.GroupVersion.WithKind("ReportSink"), Object: &scannerv1alpha1.ReportSink{}, AddToScheme: scannerv1alpha1.AddToScheme,
+	}
 	KindPodSet = Kind{
 		GroupVersionKind: appv1alpha1.GroupVersion.WithKind("PodSet"), Object: &appv1alpha1.PodSet{}, AddToScheme: appv1alpha1.AddToScheme,
 		Event: store.EventPodSetChanged, Workload: true,
@@ -121,7 +124,7 @@ var (
 func Kinds() []Kind {
 	return []Kind{
 		KindScanner, KindClusterVulnerabilityException, KindVulnerabilityException, KindVEXSource, KindVulnerabilityPolicy, KindNotificationRule,
-		KindClusterNotificationRule, KindPodSet, KindMyCustomResource, KindBellerophonSimple,
+		KindClusterNotificationRule, KindReportSink, KindPodSet, KindMyCustomResource, KindBellerophonSimple,
 		{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Pod"), Object: &corev1.Pod{}, Transform: trimPod},
 		{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Node"), Object: &corev1.Node{}, Transform: trimNode},
 		{GroupVersionKind: batchv1.SchemeGroupVersion.WithKind("Job"), Object: &batchv1.Job{}, Selector: scanJobs},

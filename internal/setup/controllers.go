@@ -39,6 +39,8 @@ const (
 	ControllerPodSet        = "podset"
 	// ControllerPolicies applies VulnerabilityPolicies.
 	ControllerPolicies = "policies"
+	// ControllerReportSinks delivers reports to other systems.
+	ControllerReportSinks = "reportsinks"
 	// ControllerRollout follows Deployments and what rollouts bring.
 	ControllerRollout = "rollout"
 	ControllerScanner = "scanner"
@@ -52,7 +54,8 @@ const allControllers = "*"
 // ControllerNames returns the names of all controllers, sorted.
 func ControllerNames() []string {
 	return []string{
-		ControllerBellerophonSimple, ControllerExceptions, ControllerMyCustomResource, ControllerNotifications, ControllerPodSet, ControllerPolicies, ControllerRollout, ControllerScanner,
+		ControllerBellerophonSimple, ControllerExceptions, ControllerMyCustomResource, ControllerNotifications, ControllerPodSet, ControllerPolicies,
+		ControllerReportSinks, ControllerRollout, ControllerScanner,
 		ControllerVEXSources,
 	}
 }
@@ -91,6 +94,7 @@ func (o *Operator) addControllers(matcher *matching.Matcher, hub *feed.Hub, wake
 		ControllerNotifications:     o.addNotifications,
 		ControllerPodSet:            func() error { return o.addPodSets(objects) },
 		ControllerPolicies:          func() error { return o.addPolicies(redue) },
+		ControllerReportSinks:       o.addReportSinks,
 		ControllerRollout:           func() error { return o.addRollouts(hub) },
 		ControllerScanner:           func() error { return o.addScanners(matcher, wake) },
 		ControllerVEXSources:        o.addVEXSources,

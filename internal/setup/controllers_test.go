@@ -6,7 +6,7 @@ import (
 )
 
 func TestWhichControllersRun(t *testing.T) {
-	all := []string{"scanner", "exceptions", "policies", "podset", "mycustomresource", "bellerophonsimple", "rollout", "vexsources", "notifications"}
+	all := []string{"scanner", "exceptions", "policies", "podset", "mycustomresource", "bellerophonsimple", "rollout", "vexsources", "notifications", "reportsinks"}
 	for _, test := range []struct {
 		entries string
 		on, off []string

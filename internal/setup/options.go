@@ -21,6 +21,7 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/registries"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 	"github.com/scanner-operator/scanner-operator/internal/server"
+	"github.com/scanner-operator/scanner-operator/internal/sinks"
 )
 
 // CatalogMode says who catalogs images.
@@ -149,8 +150,10 @@ type Options struct {
 	Registries string
 	// Notifications says how messages about changes are sent.
 	Notifications Notifications
-	TLS           TLS
-	SignIn        SignIn
+	// ReportSinks says how reports are delivered to other systems.
+	ReportSinks ReportSinks
+	TLS         TLS
+	SignIn      SignIn
 	// ScanImage is the image of scan Jobs, APIURL this operator as scan pods reach it. CatalogJob needs both.
 	ScanImage string
 	APIURL    string
@@ -214,6 +217,9 @@ func (o *Options) validate() error {
 	}
 	if _, err := notify.ParseConfig(o.Notifications.Config); err != nil {
 		return fmt.Errorf("the environment variable %s: %w", notify.Variable, err)
+	}
+	if _, err := sinks.ParseConfig(o.ReportSinks.Config); err != nil {
+		return fmt.Errorf("the environment variable %s: %w", sinks.Variable, err)
 	}
 	if problems := validation.IsDNS1123Subdomain(o.ScanServiceAccount); o.ScanServiceAccount != "" && len(problems) > 0 {
 		return fmt.Errorf("--scan-service-account=%s: %s", o.ScanServiceAccount, strings.Join(problems, "; "))

@@ -57,6 +57,7 @@ type Store interface {
 	VEXDocuments
 	Policies
 	Notifications
+	ReportSinks
 
 	Close() error
 }

@@ -47,7 +47,7 @@ func TestNames(t *testing.T) {
 		"ServiceAccount": {"scanner-controller-manager"},
 		"CustomResourceDefinition": {
 			"clusternotificationrules.scanner.zoltankerezsi.xyz", "clustervulnerabilityexceptions.scanner.zoltankerezsi.xyz", "mycustomresources.poc.test.domain",
-			"notificationrules.scanner.zoltankerezsi.xyz", "podsets.app.example.com",
+			"notificationrules.scanner.zoltankerezsi.xyz", "podsets.app.example.com", "reportsinks.scanner.zoltankerezsi.xyz",
 			"scanners.scanner.zoltankerezsi.xyz", "sheroes.stable.simple-bellerophon.io", "vexsources.scanner.zoltankerezsi.xyz",
 			"vulnerabilityexceptions.scanner.zoltankerezsi.xyz", "vulnerabilitypolicies.scanner.zoltankerezsi.xyz",
 		},

@@ -49,7 +49,7 @@ func TestRightsToExceptions(t *testing.T) {
 		if role.Name == "scanner-manager-role" {
 			continue // TestOperatorWritesExceptions
 		}
-		for _, resource := range []string{"clustervulnerabilityexceptions", "vulnerabilityexceptions", "vexsources", "vulnerabilitypolicies", "clusternotificationrules"} {
+		for _, resource := range []string{"clustervulnerabilityexceptions", "vulnerabilityexceptions", "vexsources", "vulnerabilitypolicies", "clusternotificationrules", "reportsinks"} {
 			checkRightsToExceptions(t, role, "scanner.zoltankerezsi.xyz/"+resource+" ")
 		}
 	}

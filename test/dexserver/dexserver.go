@@ -3,16 +3,15 @@ package dexserver
 
 import (
 	"bufio"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"sync"
+
+	"github.com/scanner-operator/scanner-operator/test/gomodule"
 )
 
 // Server is a running dex.
@@ -29,7 +28,7 @@ type Server struct {
 // Start builds the module in a folder, test/dex, and runs it on an IP address of this machine. The first build takes minutes; the program is kept
 // in the user's cache.
 func Start(module, address string) (*Server, error) {
-	program, err := build(module)
+	program, err := gomodule.Build(module)
 	if err != nil {
 		return nil, fmt.Errorf("build dex: %w", err)
 	}
@@ -111,43 +110,4 @@ func (s *Server) read(into any) error {
 		return errors.Join(io.ErrUnexpectedEOF, s.out.Err())
 	}
 	return json.Unmarshal(s.out.Bytes(), into)
-}
-
-// build returns the path of the program, and builds it when the module has changed. Processes that build at the same time do not disturb
-// each other.
-func build(module string) (program string, err error) {
-	hash := sha256.New()
-	for _, name := range []string{"go.mod", "go.sum", "main.go"} {
-		content, err := os.ReadFile(filepath.Join(module, name))
-		if err != nil {
-			return "", err
-		}
-		hash.Write(content)
-	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "", err
-	}
-	dir := filepath.Join(cache, "scanner-operator-dex")
-	program = filepath.Join(dir, "dex-"+hex.EncodeToString(hash.Sum(nil))[:16])
-	if _, err := os.Stat(program); err == nil {
-		return program, nil
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", err
-	}
-	temporary, err := os.MkdirTemp(dir, "build-")
-	if err != nil {
-		return "", err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(temporary)) }()
-	built := filepath.Join(temporary, "dex")
-	command := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", built, ".")
-	command.Dir = module
-	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
-	command.Stderr = os.Stderr
-	if err := command.Run(); err != nil {
-		return "", err
-	}
-	return program, os.Rename(built, program)
 }

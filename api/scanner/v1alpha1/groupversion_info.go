@@ -25,7 +25,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&ClusterVulnerabilityException{}, &ClusterVulnerabilityExceptionList{}, &VulnerabilityPolicy{}, &VulnerabilityPolicyList{},
 		&VEXSource{}, &VEXSourceList{}, &VulnerabilityException{}, &VulnerabilityExceptionList{},
-		&NotificationRule{}, &NotificationRuleList{}, &ClusterNotificationRule{}, &ClusterNotificationRuleList{})
+		&NotificationRule{}, &NotificationRuleList{}, &ClusterNotificationRule{}, &ClusterNotificationRuleList{}, &ReportSink{}, &ReportSinkList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

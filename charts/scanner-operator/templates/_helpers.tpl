@@ -113,6 +113,15 @@ operator
 {{- end -}}
 {{- end -}}
 
+{{/* The names of the credentials that ReportSinks can use, as internal/sinks reads them. */}}
+{{- define "scanner-operator.reportSinks" -}}
+{{- $names := list -}}
+{{- range . -}}
+{{- $names = append $names .name -}}
+{{- end -}}
+{{- toJson (dict "credentials" $names) -}}
+{{- end -}}
+
 {{/* Rejects values that must not be combined. */}}
 {{- define "scanner-operator.check" -}}
 {{- if and (eq .Values.database.type "sqlite") (gt (int .Values.replicaCount) 1) -}}

@@ -1,0 +1,213 @@
+package sinks
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+// target is where an item of a sink is, and what it is about. Parts identifies it.
+type target struct {
+	// Parts are the results of the sink's templates.
+	Parts []string `json:"parts"`
+	// Type is that of the sink when the item was planned.
+	Type Type `json:"type"`
+
+	// labels are the results of the templates of tags. images and namespaces are what is reported: the images that run in these namespaces.
+	labels     map[string]bool
+	images     []*store.RunningReport
+	namespaces map[string]bool
+}
+
+// key identifies a target in its sink.
+func (t *target) key() string { return digestOf(append([]string{string(t.Type)}, t.Parts...)...) }
+
+// String names a target for people.
+func (t *target) String() string { return strings.Join(t.Parts, " ") }
+
+// encode is a target as the store keeps it.
+func (t *target) encode() (string, error) {
+	text, err := json.Marshal(t)
+	return string(text), err
+}
+
+// decodeTarget reads what encode wrote.
+func decodeTarget(text string) (*target, error) {
+	t := &target{}
+	if err := json.Unmarshal([]byte(text), t); err != nil {
+		return nil, fmt.Errorf("read the target of an item: %w", err)
+	}
+	return t, nil
+}
+
+// in are the namespaces of a target.
+func (t *target) in() store.Namespaces {
+	return store.OnlyNamespaces(slices.Collect(maps.Keys(t.namespaces))...)
+}
+
+// keys are the images of a target.
+func (t *target) keys() []model.ImageKey {
+	keys := make([]model.ImageKey, len(t.images))
+	for i, image := range t.images {
+		keys[i] = image.ImageKey
+	}
+	return keys
+}
+
+// stamp tells apart the states of a target between which what is delivered differs.
+func (t *target) stamp(config string, findings bool) string {
+	texts := append([]string{config}, slices.Sorted(maps.Keys(t.labels))...)
+	for _, image := range t.images {
+		texts = append(texts, image.ImageKey.String(), image.SBOMSHA256)
+		if findings {
+			texts = append(texts, fmt.Sprint(image.Counts))
+		}
+	}
+	if findings {
+		texts = append(texts, slices.Sorted(maps.Keys(t.namespaces))...)
+	}
+	return digestOf(texts...)
+}
+
+// targets returns what a sink is to be given, by key.
+func (s *Sink) targets(running []store.RunningReport, cluster string) map[string]*target {
+	all := map[string]*target{}
+	for i := range running {
+		image := &running[i]
+		if !s.selects(image.ImageID) {
+			continue
+		}
+		for j := range image.Workloads {
+			w := &image.Workloads[j]
+			if !s.Namespaces.Contains(w.Namespace) {
+				continue
+			}
+			p := &place{cluster, image.ImageKey, w}
+			t := &target{Type: s.Type}
+			for _, part := range s.parts {
+				t.Parts = append(t.Parts, s.receiver.clean(part.render(p, s.receiver.longest())))
+			}
+			key := t.key()
+			if known := all[key]; known != nil {
+				t = known
+			} else {
+				t.labels, t.namespaces = map[string]bool{}, map[string]bool{}
+				all[key] = t
+			}
+			if n := len(t.images); n == 0 || t.images[n-1] != image {
+				t.images = append(t.images, image)
+			}
+			t.namespaces[w.Namespace] = true
+			for _, label := range s.labels {
+				if text := label.render(p, s.receiver.longest()); text != "" && len(t.labels) < maxLabels {
+					t.labels[text] = true
+				}
+			}
+		}
+	}
+	return all
+}
+
+// changes are what the events of a part of the log say.
+type changes struct {
+	// all says that each item may differ, as after events were lost.
+	all bool
+	// images are those whose findings changed.
+	images map[string]bool
+	// decided are the namespaces in which decisions changed; "" stands for all.
+	decided map[string]bool
+}
+
+// add adds an event.
+func (c *changes) add(e *store.Event) {
+	switch e.Kind {
+	case store.EventImageMatched:
+		c.images[e.ImageID] = true
+	case store.EventDecisionChanged, store.EventDecisionExpired:
+		c.decided[e.Namespace()] = true
+	default:
+		// The stamps tell of the rest.
+	}
+}
+
+// concern reports whether the content of a target with findings may differ.
+func (c *changes) concern(t *target) bool {
+	if c.all || c.decided[""] {
+		return true
+	}
+	for namespace := range t.namespaces {
+		if c.decided[namespace] {
+			return true
+		}
+	}
+	return slices.ContainsFunc(t.images, func(image *store.RunningReport) bool { return c.images[image.ImageID] })
+}
+
+// difference is what has to be written of a plan.
+type difference struct {
+	items   []store.ReportItem
+	deleted []string
+	// omitted counts the targets beyond the bound of items.
+	omitted int
+}
+
+// compare compares what a sink is to be given with its items. Everything is due again if resync is set.
+func (s *Sink) compare(wanted map[string]*target, known map[string]*store.ReportItem, c *changes, resync bool, now time.Time) (difference, error) {
+	d := difference{}
+	bound := s.receiver.most()
+	findings := s.receiver.findings()
+	there := 0
+	for key, item := range known {
+		if wanted[key] != nil {
+			there++
+			continue
+		}
+		if item.Gone && !resync {
+			continue
+		}
+		t, err := decodeTarget(item.Target)
+		if err != nil {
+			return d, err
+		}
+		if !s.receiver.removes() || t.Type != s.Type {
+			d.deleted = append(d.deleted, key)
+			continue
+		}
+		gone := *item
+		gone.Gone, gone.Due, gone.Attempts, gone.NextAt, gone.Version = true, true, 0, time.Time{}, now.UnixMicro()
+		d.items = append(d.items, gone)
+	}
+	for _, key := range slices.Sorted(maps.Keys(wanted)) {
+		t, item := wanted[key], known[key]
+		stamp := t.stamp(s.receiver.config(), findings)
+		if item == nil {
+			if there >= bound {
+				d.omitted++
+				continue
+			}
+			there++
+			text, err := t.encode()
+			if err != nil {
+				return d, err
+			}
+			d.items = append(d.items, store.ReportItem{Sink: s.UID, Key: key, Target: text, Stamp: stamp, Version: now.UnixMicro(), Due: true})
+			continue
+		}
+		if item.Stamp == stamp && !item.Gone && !resync && !(findings && c.concern(t)) {
+			continue
+		}
+		again := *item
+		again.Stamp, again.Due, again.Gone, again.Attempts, again.NextAt, again.Version = stamp, true, false, 0, time.Time{}, now.UnixMicro()
+		if item.Gone || resync {
+			again.Digest = ""
+		}
+		d.items = append(d.items, again)
+	}
+	return d, nil
+}
