@@ -7,11 +7,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	sigsyaml "sigs.k8s.io/yaml"
 
 	"github.com/scanner-operator/scanner-operator/internal/notify"
 	"github.com/scanner-operator/scanner-operator/internal/setup"
+	"github.com/scanner-operator/scanner-operator/internal/sinks"
 )
 
 // rules returns the rules that the operator's own service account is bound to, by the namespace of the role.
@@ -260,5 +262,27 @@ func TestCredentialsOfVEXSources(t *testing.T) {
 	}
 	if args := strings.Join(render(t, "").container().Args, " "); strings.Contains(args, "vex-credentials") {
 		t.Errorf("without a Secret: %s", args)
+	}
+}
+
+// TestCredentialsOfReportSinks: each Secret is mounted as a directory, and the operator learns the names.
+func TestCredentialsOfReportSinks(t *testing.T) {
+	r := render(t, `reportSinks: {credentials: [{name: track, secretName: dtrack}]}`)
+	pod := r.Deployment.Spec.Template.Spec
+	mount := slices.IndexFunc(pod.Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == "/var/run/scanner-operator/report-sinks/track" })
+	if mount < 0 || !pod.Containers[0].VolumeMounts[mount].ReadOnly {
+		t.Fatalf("mounts: %+v", pod.Containers[0].VolumeMounts)
+	}
+	volume := slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == pod.Containers[0].VolumeMounts[mount].Name })
+	if volume < 0 || pod.Volumes[volume].Secret == nil || pod.Volumes[volume].Secret.SecretName != "dtrack" {
+		t.Errorf("volumes: %+v", pod.Volumes)
+	}
+	variable := slices.IndexFunc(pod.Containers[0].Env, func(v corev1.EnvVar) bool { return v.Name == sinks.Variable })
+	if variable < 0 {
+		t.Fatalf("the environment has no %s", sinks.Variable)
+	}
+	config, err := sinks.ParseConfig(pod.Containers[0].Env[variable].Value)
+	if err != nil || !slices.Equal(config.Credentials, []string{"track"}) {
+		t.Errorf("config %+v, %v", config, err)
 	}
 }
