@@ -91,6 +91,10 @@ test-versions: $(HELM) ## Test the CRDs, roles and admission policies with older
 	run "$$major.$$minor" "$(CURDIR)/bin/oldest"; \
 	for version in $(EMULATED); do run "$$version" "$$assets"; done
 
+.PHONY: screenshots
+screenshots: ## Make the pictures of mails in docs/images, with Chromium.
+	$(GO) test ./internal/notify -run '^TestPictures$$' -count 1 -pictures "$(CURDIR)/docs/images"
+
 .PHONY: test-ui
 test-ui: ## Test the UI: types, unit tests, and in a browser, except for the hostile corpus.
 	@if command -v npm >/dev/null; then \

@@ -15,7 +15,9 @@ import (
 
 // batch collects what a rule selects of some events.
 type batch struct {
-	rule   *Rule
+	rule *Rule
+	// labels are those of namespaces, nil if the rule reads none.
+	labels map[string]map[string]string
 	groups map[string]*groupBatch
 	// placed are the groups of images that run where the rule sees.
 	placed map[model.ImageKey][]placement
@@ -41,8 +43,8 @@ type placement struct {
 	workloads []string
 }
 
-func newBatch(rule *Rule) *batch {
-	return &batch{rule: rule, groups: map[string]*groupBatch{}, placed: map[model.ImageKey][]placement{}}
+func newBatch(rule *Rule, labels map[string]map[string]string) *batch {
+	return &batch{rule: rule, labels: labels, groups: map[string]*groupBatch{}, placed: map[model.ImageKey][]placement{}}
 }
 
 // group returns the group with an ID.
@@ -79,7 +81,9 @@ func (b *batch) selects(change *policy.Change, severity *model.Severity, finding
 
 // place reports whether the rule selects a place.
 func (b *batch) place(image *policy.Image, w *store.Workload) bool {
-	selected, err := b.rule.selector.Place(image, &policy.Workload{Namespace: w.Namespace, Kind: w.Kind, Name: w.Name, Owner: w.Owner})
+	selected, err := b.rule.selector.Place(image, &policy.ChangedWorkload{
+		Namespace: w.Namespace, Kind: w.Kind, Name: w.Name, Owner: w.Owner, NamespaceLabels: b.labels[w.Namespace],
+	})
 	if err != nil {
 		b.note(err)
 	}
@@ -251,6 +255,27 @@ func (b *batch) addRollout(e *store.Event) error {
 	g.message.addOther(Other{RolloutEvaluated, text}, *data.Opened, e.At)
 	g.message.addWorkloads([]string{w.Namespace + "/" + w.Kind + "/" + w.Name})
 	return nil
+}
+
+// addLost adds the containers of a namespace that are not scanned any more.
+func (b *batch) addLost(data *store.CoverageLostEvent, at time.Time) {
+	if !b.rule.sees(data.Namespace) || !b.selects(&policy.Change{Kind: string(CoverageLost)}, nil, &policy.ChangedFinding{}) {
+		return
+	}
+	for i := range data.Containers {
+		c := &data.Containers[i]
+		if !b.place(imageFacts(model.ImageKey{ImageID: c.ImageID}), &c.Workload) {
+			continue
+		}
+		w := &c.Workload
+		name := w.Namespace + "/" + w.Kind + "/" + w.Name
+		g := b.group(b.rule.group(w))
+		g.message.addOther(Other{CoverageLost, fmt.Sprintf("%s, container %s: %s, %s", name, c.Container, c.State, c.Reason)}, model.SeverityCounts{}, at)
+		g.message.addWorkloads([]string{name})
+	}
+	if data.Omitted > 0 {
+		b.addCluster(CoverageLost, at, data.Namespace, fmt.Sprintf("%d further containers in %s", data.Omitted, data.Namespace))
+	}
 }
 
 // addCluster adds a change that is about no workload, in a namespace or in the cluster.

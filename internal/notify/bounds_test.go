@@ -75,7 +75,7 @@ func TestExpiredExceptionHasItsNamespace(t *testing.T) {
 		`{"object": {"kind": "VulnerabilityException", "namespace": "shop", "name": "e"}, "findings": 2}`: "VulnerabilityException shop/e expired: 2 findings count again",
 		`{"object": {"kind": "ClusterVulnerabilityException", "name": "e"}, "findings": 2}`:               "ClusterVulnerabilityException e expired: 2 findings count again",
 	} {
-		b := newBatch(rule(t, Definition{Name: "r", By: ByRule}))
+		b := newBatch(rule(t, Definition{Name: "r", By: ByRule}), nil)
 		must(t, e.addEvent(t.Context(), []*batch{b}, &store.Event{Kind: store.EventDecisionExpired, Data: []byte(data), At: noon}))
 		if got := b.groups[""].message.Others; len(got) != 1 || got[0].Text != want {
 			t.Errorf("got %+v, want %q", got, want)
@@ -91,7 +91,7 @@ func TestFailuresOfDeletedRulesAreForgotten(t *testing.T) {
 	f.rules(t, e, kept, deleted)
 	note := func() {
 		for _, r := range []*Rule{kept, deleted} {
-			b := newBatch(r)
+			b := newBatch(r, nil)
 			b.note(errUnreachable)
 			e.noteFailures(b)
 		}
@@ -114,7 +114,7 @@ func TestRulesKeepOnlyImagesTheySee(t *testing.T) {
 	side := &store.ChangeSide{Severity: model.SeverityHigh}
 	changes := []store.PlacedChange{{Change: store.Change{Kind: store.ChangeOpened, After: side, At: noon}, Running: []*store.RunningImage{here, elsewhere}}}
 	for namespace, want := range map[string]int{"": 2, "one": 1, "two": 2, "three": 0} {
-		b := newBatch(rule(t, Definition{Namespace: namespace, Name: "r", By: ByRule}))
+		b := newBatch(rule(t, Definition{Namespace: namespace, Name: "r", By: ByRule}), nil)
 		addChanges(map[string][]*batch{namespace: {b}}, changes)
 		b.addRunning(ScanFailed, noon, nil, elsewhere, "text")
 		if len(b.placed) != want {

@@ -81,9 +81,9 @@ func (e *Engine) advance(ctx context.Context, from int64, cursors []store.Notifi
 		return false, err
 	}
 	to := events[len(events)-1].Sequence
-	batches := make([]*batch, len(cursors))
-	for i := range cursors {
-		batches[i] = newBatch(rules[cursors[i].Rule])
+	batches, err := e.newBatches(ctx, cursors, rules)
+	if err != nil {
+		return false, err
 	}
 	for i := range events {
 		if err := e.addEvent(ctx, batches, &events[i]); err != nil {
@@ -104,6 +104,23 @@ func (e *Engine) advance(ctx context.Context, from int64, cursors []store.Notifi
 	}
 	e.nudge()
 	return len(events) == eventPage, nil
+}
+
+// newBatches returns an empty batch for each cursor. The labels of namespaces are read if a rule needs them.
+func (e *Engine) newBatches(ctx context.Context, cursors []store.NotificationCursor, rules map[string]*Rule) ([]*batch, error) {
+	var labels map[string]map[string]string
+	batches := make([]*batch, len(cursors))
+	for i := range cursors {
+		rule := rules[cursors[i].Rule]
+		if labels == nil && rule.selector.NamespaceLabels() {
+			var err error
+			if labels, err = e.Labels(ctx); err != nil {
+				return nil, fmt.Errorf("read the labels of namespaces: %w", err)
+			}
+		}
+		batches[i] = newBatch(rule, labels)
+	}
+	return batches, nil
 }
 
 // noteFailures keeps what the expression of a rule could not be evaluated for, for its status.
@@ -135,25 +152,56 @@ func (e *Engine) addEvent(ctx context.Context, batches []*batch, event *store.Ev
 		return e.addOverdue(ctx, batches, event)
 	case store.EventImageFailed:
 		return e.addFailed(ctx, batches, event)
-	case store.EventDecisionExpired:
-		var data store.DecisionEvent
+	case store.EventDecisionExpired, store.EventDecisionExpiring:
+		return addDecision(batches, event)
+	case store.EventDatabaseStale:
+		var data store.StaleDatabaseEvent
 		if err := json.Unmarshal(event.Data, &data); err != nil {
 			return fmt.Errorf("read event %d: %w", event.Sequence, err)
 		}
-		namespace, text := "", fmt.Sprintf("%d further exceptions expired", data.Omitted)
-		if data.Object != nil {
-			namespace = data.Object.Namespace
-			name := data.Object.Name
-			if namespace != "" {
-				name = namespace + "/" + name
-			}
-			text = fmt.Sprintf("%s %s expired: %d findings count again", data.Object.Kind, name, data.Findings)
+		text := fmt.Sprintf("no vulnerability database that is newer than that of %s came into use: findings that were published since are missing",
+			data.Built.UTC().Format(time.DateTime))
+		for _, b := range batches {
+			b.addCluster(DatabaseStale, event.At, "", text)
+		}
+	case store.EventCoverageLost:
+		var data store.CoverageLostEvent
+		if err := json.Unmarshal(event.Data, &data); err != nil {
+			return fmt.Errorf("read event %d: %w", event.Sequence, err)
 		}
 		for _, b := range batches {
-			b.addCluster(ExceptionExpired, event.At, namespace, text)
+			b.addLost(&data, event.At)
 		}
 	default:
 		// The other events are about single steps, or are contained in these.
+	}
+	return nil
+}
+
+// addDecision adds an exception that expired, or expires soon.
+func addDecision(batches []*batch, event *store.Event) error {
+	var data store.DecisionEvent
+	if err := json.Unmarshal(event.Data, &data); err != nil {
+		return fmt.Errorf("read event %d: %w", event.Sequence, err)
+	}
+	kind, says, then, others := ExceptionExpired, "expired", "count again", "expired"
+	if event.Kind == store.EventDecisionExpiring {
+		kind, says, then, others = ExceptionExpiring, "expires soon", "count again then", "expire soon"
+		if data.ExpiresAt != nil {
+			says = "expires on " + data.ExpiresAt.UTC().Format("2006-01-02 15:04 UTC")
+		}
+	}
+	namespace, text := "", fmt.Sprintf("%d further exceptions %s", data.Omitted, others)
+	if data.Object != nil {
+		namespace = data.Object.Namespace
+		name := data.Object.Name
+		if namespace != "" {
+			name = namespace + "/" + name
+		}
+		text = fmt.Sprintf("%s %s %s: %d findings %s", data.Object.Kind, name, says, data.Findings, then)
+	}
+	for _, b := range batches {
+		b.addCluster(kind, event.At, namespace, text)
 	}
 	return nil
 }
@@ -305,11 +353,11 @@ func (e *Engine) tryQueue(ctx context.Context, from store.NotificationCursor, to
 		own, begun := digest(id), false
 		// The messages of an hour are counted for the rule, and those of all sinks about a group count once.
 		fresh := len(open[own]) == 0
-		limited := fresh && next.Begun >= b.rule.MessagesPerHour
+		limited := fresh && b.rule.full(next.Begun, len(open))
 		for _, sink := range b.rule.sinkNames() {
-			group, ready, content := own, now.Add(b.rule.Window), b.groups[id].message
+			group, ready, content := own, b.rule.readyAt(now), b.groups[id].message
 			if open[own][sink] == nil && (limited || full[sink]) {
-				group, ready = digest(combined), next.Hour.Add(time.Hour)
+				group, ready = digest(combined), b.rule.combinedAt(now)
 				content.Group, content.Combined = "", true
 			} else {
 				begun = begun || fresh

@@ -59,6 +59,8 @@ type EngineConfig struct {
 	Store  Store
 	Sender Sender
 	Clock  clock.PassiveClock
+	// Labels returns the labels of all namespaces, by name. It is called when the expression of a rule reads them.
+	Labels func(ctx context.Context) (map[string]map[string]string, error)
 	// Link returns where the UI shows more about a message; nil for nowhere.
 	Link     func(*Message) string
 	Observer Observer

@@ -128,7 +128,7 @@ func workload(namespace, name, owner string) store.Workload {
 func (f *fixture) update(t *testing.T, found findings) {
 	t.Helper()
 	f.builds++
-	next, err := f.StartResultSet(t.Context(), model.DatabaseBuild{ID: fmt.Sprint("build ", f.builds), Built: time.Unix(0, 0)}, "engine", true)
+	next, err := f.StartResultSet(t.Context(), model.DatabaseBuild{ID: fmt.Sprint("build ", f.builds), Built: time.Unix(1000, 0)}, "engine", true)
 	must(t, err)
 	var ids []int64
 	for after := int64(0); ; {

@@ -177,20 +177,25 @@ func mailError(err error) error {
 	return fmt.Errorf("it answers with code %d", answered.Code)
 }
 
-// letter is the text of a mail. The same message has the same Message-ID, so that mail systems can recognize it.
+// letter is the text of a mail, as plain text and as HTML. The same message has the same Message-ID, so that mail systems can recognize it.
 func (r *Receivers) letter(from *mail.Address, to []string, key string, message *Message) []byte {
 	_, domain, _ := strings.Cut(from.Address, "@")
 	var text bytes.Buffer
+	// A boundary that is in no part: the parts have no line that begins with it, whatever the names in the message are.
+	boundary := "part-" + digest("boundary", key)
 	for _, header := range [][2]string{
 		{"From", from.String()}, {"To", strings.Join(to, ", ")}, {"Subject", mime.QEncoding.Encode("utf-8", Title(message))},
 		{"Date", r.Clock.Now().UTC().Format(time.RFC1123Z)}, {"Message-ID", "<" + key + "@" + domain + ">"}, {"Auto-Submitted", "auto-generated"},
-		{"MIME-Version", "1.0"}, {"Content-Type", "text/plain; charset=utf-8"}, {"Content-Transfer-Encoding", "quoted-printable"},
+		{"MIME-Version", "1.0"}, {"Content-Type", `multipart/alternative; boundary="` + boundary + `"`},
 	} {
 		fmt.Fprintf(&text, "%s: %s\r\n", header[0], header[1])
 	}
-	text.WriteString("\r\n")
-	body := quotedprintable.NewWriter(&text)
-	_, _ = body.Write([]byte(Body(message))) // A buffer never fails.
-	_ = body.Close()
+	for _, part := range [][2]string{{"text/plain", Body(message)}, {"text/html", Page(message)}} {
+		fmt.Fprintf(&text, "\r\n--%s\r\nContent-Type: %s; charset=utf-8\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n", boundary, part[0])
+		body := quotedprintable.NewWriter(&text)
+		_, _ = body.Write([]byte(part[1])) // A buffer never fails.
+		_ = body.Close()
+	}
+	fmt.Fprintf(&text, "\r\n--%s--\r\n", boundary)
 	return text.Bytes()
 }

@@ -29,6 +29,8 @@ type Message struct {
 	Group string `json:"group,omitempty"`
 	// Combined says that changes of several groups are here, because the rule has sent as many messages as it may in an hour.
 	Combined bool `json:"combined,omitempty"`
+	// Test says that a user asked for the message, to see whether it arrives. It is about no change.
+	Test bool `json:"test,omitempty"`
 	// From and To are when the first and the last change were recorded.
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"`

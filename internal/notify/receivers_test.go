@@ -65,11 +65,17 @@ func TestTexts(t *testing.T) {
 		many.addFinding(Finding{Kind: FindingOpened, VulnerabilityID: "CVE-2026-1" + name, Severity: model.SeverityLow, Package: name, Version: "1", Images: 3}, noon)
 		many.addWorkloads([]string{"n/Deployment/" + name})
 	}
+	tested := &Message{Rule: "shop/exploited", Test: true, From: noon, To: noon}
+	digested := &Message{Rule: "r", Group: "shop"}
+	digested.addFinding(Finding{Kind: FindingOpened, VulnerabilityID: "CVE-2026-1", Severity: model.SeverityLow, Package: "a", Version: "1", Images: 1}, noon.Add(-24*time.Hour))
+	digested.addOther(Other{CoverageLost, "shop/Deployment/web, container c: Failed, ImageNotFound"}, model.SeverityCounts{}, noon)
 	closed := &Message{Rule: "r", Group: "shop"}
 	closed.addFinding(Finding{Kind: FindingClosed, VulnerabilityID: "CVE-2025-3", Severity: model.SeverityCritical, Package: "bash", Version: "5.2", Images: 1}, noon)
-	for name, m := range map[string]*Message{"closed": closed, "example": example(), "few": few, "many": many} {
+	for name, m := range map[string]*Message{"closed": closed, "example": example(), "few": few, "many": many, "test": tested, "digest": digested} {
 		golden(t, name+".txt", Title(m)+"\n\n"+Body(m))
 	}
+	golden(t, "example.html", Page(example()))
+	golden(t, "many.html", Page(many))
 }
 
 // received is a request as a receiver got it.

@@ -43,10 +43,14 @@ const (
 	RolloutEvaluated Kind = "RolloutEvaluated"
 	// FindingOverdue: the due dates of findings of an image passed.
 	FindingOverdue Kind = "FindingOverdue"
-	// ExceptionExpired: an exception expired.
-	ExceptionExpired Kind = "ExceptionExpired"
-	// DatabaseUpdated: another database build is in use.
+	// CoverageLost: a container that was scanned, or was to be scanned, is not any more.
+	CoverageLost Kind = "CoverageLost"
+	// ExceptionExpiring: an exception expires soon. ExceptionExpired: it expired.
+	ExceptionExpiring Kind = "ExceptionExpiring"
+	ExceptionExpired  Kind = "ExceptionExpired"
+	// DatabaseUpdated: another database build is in use. DatabaseStale: none came into use in time.
 	DatabaseUpdated Kind = "DatabaseUpdated"
+	DatabaseStale   Kind = "DatabaseStale"
 	// ScanFailed: an attempt to scan an image failed, or a package cannot be matched.
 	ScanFailed Kind = "ScanFailed"
 )
@@ -54,7 +58,8 @@ const (
 // Kinds lists the kinds in the order in which messages have them.
 func Kinds() []Kind {
 	return []Kind{
-		KEVAdded, FindingOpened, EPSSCrossed, FindingOverdue, FindingChanged, FindingClosed, RolloutEvaluated, ExceptionExpired, ScanFailed, DatabaseUpdated,
+		KEVAdded, FindingOpened, EPSSCrossed, FindingOverdue, FindingChanged, FindingClosed, RolloutEvaluated, CoverageLost, ExceptionExpiring,
+		ExceptionExpired, ScanFailed, DatabaseStale, DatabaseUpdated,
 	}
 }
 
@@ -101,7 +106,9 @@ type Definition struct {
 	By              GroupBy
 	Window          time.Duration
 	MessagesPerHour int
-	Sinks           []Sink
+	// Schedule is a cron expression, "" to send each message after Window; TimeZone is an IANA name, "" for UTC.
+	Schedule, TimeZone string
+	Sinks              []Sink
 }
 
 // Rule is a definition that can be applied. NewRule makes one.
@@ -109,6 +116,8 @@ type Rule struct {
 	Definition
 	selector    *policy.ChangeSelector
 	minSeverity model.Severity
+	// digests tells when digests are sent, nil without a schedule.
+	digests *schedule
 }
 
 // NewRule reads a definition. config says which credentials it may use. Errors say what is wrong with it.
@@ -126,6 +135,9 @@ func NewRule(d Definition, config *Config) (*Rule, error) {
 	}
 	if r.selector, err = policy.CompileChange(d.When); err != nil {
 		return nil, fmt.Errorf("when: %w", err)
+	}
+	if r.digests, err = newSchedule(d.Schedule, d.TimeZone); err != nil {
+		return nil, fmt.Errorf("digest: %w", err)
 	}
 	for i := range d.Sinks {
 		if err := checkSink(&d.Sinks[i], d.Namespace, config); err != nil {

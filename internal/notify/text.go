@@ -3,36 +3,75 @@ package notify
 import (
 	_ "embed"
 	"fmt"
+	htmltemplate "html/template"
+	"maps"
 	"strings"
 	"text/template"
+	"time"
 	"unicode"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
-//go:embed templates/body.tmpl
-var bodyTemplate string
+var (
+	//go:embed templates/body.tmpl
+	bodyTemplate string
+	//go:embed templates/mail.html
+	pageTemplate string
+)
 
-// body makes the text of a message. Lines are short, so that they can be read on a phone.
-var body = template.Must(template.New("body").Funcs(template.FuncMap{
+// functions are those of both templates.
+var functions = template.FuncMap{
 	"workloads": (*Message).workloadCount,
 	"lines":     lines,
 	"clean":     clean,
 	"names":     names,
-}).Parse(bodyTemplate))
+	"span":      span,
+}
+
+// body makes the text of a message. Lines are short, so that they can be read on a phone.
+var body = template.Must(template.New("body").Funcs(functions).Parse(bodyTemplate))
+
+// page makes the text of a message in HTML, for mail programs on wide and narrow screens, light and dark.
+var page = htmltemplate.Must(htmltemplate.New("page").Funcs(htmltemplate.FuncMap(with(functions, template.FuncMap{
+	"title": Title, "color": color,
+}))).Parse(pageTemplate))
+
+func with(functions, more template.FuncMap) template.FuncMap {
+	all := maps.Clone(functions)
+	maps.Copy(all, more)
+	return all
+}
+
+// color is that of a severity, dark enough for white text.
+func color(severity model.Severity) htmltemplate.CSS {
+	switch severity {
+	case model.SeverityCritical:
+		return "#a3122b"
+	case model.SeverityHigh:
+		return "#b4460b"
+	case model.SeverityMedium:
+		return "#866000"
+	default:
+		return "#5b6470"
+	}
+}
 
 // nouns are what counts of kinds are called, for one and for several.
 var nouns = map[Kind][2]string{
-	KEVAdded:         {"finding now known to be exploited (KEV)", "findings now known to be exploited (KEV)"},
-	FindingOpened:    {"new finding", "new findings"},
-	EPSSCrossed:      {"finding with a higher probability of exploitation", "findings with a higher probability of exploitation"},
-	FindingOverdue:   {"image with overdue findings", "images with overdue findings"},
-	FindingChanged:   {"changed finding", "changed findings"},
-	FindingClosed:    {"closed finding", "closed findings"},
-	RolloutEvaluated: {"evaluated rollout", "evaluated rollouts"},
-	ExceptionExpired: {"expired exception", "expired exceptions"},
-	ScanFailed:       {"failed scan", "failed scans"},
-	DatabaseUpdated:  {"database update", "database updates"},
+	KEVAdded:          {"finding now known to be exploited (KEV)", "findings now known to be exploited (KEV)"},
+	FindingOpened:     {"new finding", "new findings"},
+	EPSSCrossed:       {"finding with a higher probability of exploitation", "findings with a higher probability of exploitation"},
+	FindingOverdue:    {"image with overdue findings", "images with overdue findings"},
+	FindingChanged:    {"changed finding", "changed findings"},
+	FindingClosed:     {"closed finding", "closed findings"},
+	RolloutEvaluated:  {"evaluated rollout", "evaluated rollouts"},
+	CoverageLost:      {"container no longer scanned", "containers no longer scanned"},
+	ExceptionExpiring: {"exception that expires soon", "exceptions that expire soon"},
+	ExceptionExpired:  {"expired exception", "expired exceptions"},
+	ScanFailed:        {"failed scan", "failed scans"},
+	DatabaseStale:     {"outdated vulnerability database", "outdated vulnerability databases"},
+	DatabaseUpdated:   {"database update", "database updates"},
 }
 
 // counted is a number with what it counts.
@@ -53,6 +92,9 @@ const titleKinds = 2
 
 // Title is a message in one line.
 func Title(m *Message) string {
+	if m.Test {
+		return "Test message of the notification rule " + clean(m.Rule)
+	}
 	var said []string
 	for _, kind := range Kinds() {
 		if m.Counts[kind] > 0 && len(said) < titleKinds {
@@ -80,6 +122,16 @@ func Body(m *Message) string {
 	if err := body.Execute(&text, m); err != nil {
 		// The template is part of the program; its tests execute all of it.
 		return Title(m)
+	}
+	return text.String()
+}
+
+// Page is the text of a message in HTML.
+func Page(m *Message) string {
+	var text strings.Builder
+	if err := page.Execute(&text, m); err != nil {
+		// The template is part of the program; its tests execute all of it.
+		return "<p>" + htmltemplate.HTMLEscapeString(Title(m)) + "</p>"
 	}
 	return text.String()
 }
@@ -115,6 +167,15 @@ func severityText(c model.SeverityCounts) string {
 
 // names are the first workloads.
 func names(m *Message) []string { return m.Workloads[:min(len(m.Workloads), maxWorst)] }
+
+// span says from when to when the changes are, "" if they are of the same hour.
+func span(m *Message) string {
+	if m.To.Sub(m.From) < time.Hour {
+		return ""
+	}
+	const layout = "2006-01-02 15:04"
+	return m.From.UTC().Format(layout) + " to " + m.To.UTC().Format(layout) + " UTC"
+}
 
 // clean makes text from images and databases fit into a line.
 func clean(text string) string {

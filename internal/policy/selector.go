@@ -66,37 +66,37 @@ type Selector struct {
 // names finding names neither image nor workload. So what a policy says of findings and what it says of places is evaluated separately. An error
 // is an *Error.
 func Compile(expression string) (*Selector, error) {
-	first, second, scores, err := split(expression, environment, []string{variableFinding}, []string{variableImage, variableWorkload},
+	first, second, fields, err := split(expression, environment, []string{variableFinding}, []string{variableImage, variableWorkload},
 		"a part of the expression is about the finding and about where it is: "+
 			"join what is about the finding and what is about image or workload with &&, or create a policy for each case")
 	if err != nil {
 		return nil, err
 	}
-	return &Selector{finding: first, place: second, scores: scores}, nil
+	return &Selector{finding: first, place: second, scores: fields["epss"] || fields["risk"]}, nil
 }
 
 // split compiles the conjuncts of an expression: those that name variables of the second list, and the others. Without any, the program is nil. mixed is
-// the error for a conjunct that names variables of both lists. An error is an *Error.
+// the error for a conjunct that names variables of both lists. fields has the names of fields that it may read. An error is an *Error.
 func split(
 	expression string, environment func() (*cel.Env, error), ofFirst, ofSecond []string, mixed string,
-) (first, second cel.Program, scores bool, err error) {
+) (first, second cel.Program, fields map[string]bool, err error) {
 	if len(expression) > MaxExpression {
-		return nil, nil, false, &Error{Message: fmt.Sprintf("the expression has %d bytes, the maximum is %d", len(expression), MaxExpression)}
+		return nil, nil, nil, &Error{Message: fmt.Sprintf("the expression has %d bytes, the maximum is %d", len(expression), MaxExpression)}
 	}
 	if expression == "" {
-		return nil, nil, false, nil
+		return nil, nil, nil, nil
 	}
 	env, err := environment()
 	if err != nil {
-		return nil, nil, false, &Error{Message: err.Error()}
+		return nil, nil, nil, &Error{Message: err.Error()}
 	}
 	checked, issues := env.Compile(expression)
 	if found := issues.Errors(); len(found) > 0 {
 		one := found[0]
-		return nil, nil, false, &Error{Line: one.Location.Line(), Column: one.Location.Column() + 1, Message: one.Message}
+		return nil, nil, nil, &Error{Line: one.Location.Line(), Column: one.Location.Column() + 1, Message: one.Message}
 	}
 	if !checked.OutputType().IsExactType(cel.BoolType) {
-		return nil, nil, false, &Error{Message: fmt.Sprintf("the expression is of type %s, it has to be true or false", checked.OutputType())}
+		return nil, nil, nil, &Error{Message: fmt.Sprintf("the expression is of type %s, it has to be true or false", checked.OutputType())}
 	}
 	native := checked.NativeRep()
 	var firsts, seconds []ast.Expr
@@ -107,21 +107,21 @@ func split(
 		switch {
 		case aboutFirst && aboutSecond:
 			at := native.SourceInfo().GetStartLocation(part.ID())
-			return nil, nil, false, &Error{Line: at.Line(), Column: at.Column() + 1, Message: mixed}
+			return nil, nil, nil, &Error{Line: at.Line(), Column: at.Column() + 1, Message: mixed}
 		case aboutSecond:
 			seconds = append(seconds, part)
 		default:
 			firsts = append(firsts, part)
 		}
 	}
-	scores = usesScores(native.Expr())
+	fields = fieldsIn(native.Expr())
 	if first, err = program(env, native, firsts); err != nil {
-		return nil, nil, false, &Error{Message: err.Error()}
+		return nil, nil, nil, &Error{Message: err.Error()}
 	}
 	if second, err = program(env, native, seconds); err != nil {
-		return nil, nil, false, &Error{Message: err.Error()}
+		return nil, nil, nil, &Error{Message: err.Error()}
 	}
-	return first, second, scores, nil
+	return first, second, fields, nil
 }
 
 // conjuncts splits an expression at its outermost &&.
@@ -148,15 +148,15 @@ func namesIn(e ast.Expr) map[string]bool {
 	return names
 }
 
-// usesScores reports whether an expression reads figures that change with the database for most vulnerabilities.
-func usesScores(e ast.Expr) bool {
-	found := false
+// fieldsIn has the names of the fields that an expression reads.
+func fieldsIn(e ast.Expr) map[string]bool {
+	fields := map[string]bool{}
 	ast.PostOrderVisit(e, ast.NewExprVisitor(func(node ast.Expr) {
 		if node.Kind() == ast.SelectKind {
-			found = found || slices.Contains([]string{"epss", "risk"}, node.AsSelect().FieldName())
+			fields[node.AsSelect().FieldName()] = true
 		}
 	}))
-	return found
+	return fields
 }
 
 // program joins checked parts of an expression; without any it is nil.

@@ -81,6 +81,8 @@ type Config struct {
 	Rematcher Rematcher
 	// Exceptions reads and writes exceptions for users who may do the same; nil leaves that to other clients of Kubernetes.
 	Exceptions *exceptions.Client
+	// NotificationRules reads and tests notification rules; nil refuses to.
+	NotificationRules NotificationRules
 	// VEX keeps and applies VEX documents; nil refuses them.
 	VEX VEXDocuments
 	// Places resolves where an exception with selectors applies, in the namespaces that it is given; nil refuses to.

@@ -175,6 +175,7 @@ func TestContract(t *testing.T) {
 		"GET /api/v1/session/sign-in", "GET /api/v1/session/callback", // redirects: TestSignInWithDex
 		"GET /api/v1/exceptions/{kind}/{name}",      // TestMatrixOfExceptions holds it against the specification
 		"GET /api/v1/vex", "GET /api/v1/vex/{name}", // TestMatrixOfVEX does so
+		"GET /api/v1/notification-rules", // TestMatrixOfNotificationRules does so
 	}
 	for _, v := range visits() {
 		a := f.do(http.MethodGet, v.target, "")

@@ -269,6 +269,7 @@ func (f *fixture) happen(clk *matrixClock, holds func(namespace string) bool) {
 			continue
 		}
 		workload := matrixWorkload(namespace)
+		f.must(f.store.RecordCoverage(ctx, namespace+"/scanner", []store.ContainerCoverage{{Workload: workload, Container: "side", State: "Pending", Reason: "NotPulled"}}))
 		f.must(f.store.RecordCoverage(ctx, namespace+"/scanner", []store.ContainerCoverage{
 			{Workload: workload, Container: "app", Image: key(sharedImage), Reference: "shared:1", Pods: 2, State: "Scanned"},
 			{Workload: workload, Container: "side", Image: key(brokenImage), Reference: "broken:1", Pods: 1, State: "Failed", Reason: "ImageNotFound", Message: "the Secret dark-secret is wrong"},
@@ -283,7 +284,7 @@ func (f *fixture) happen(clk *matrixClock, holds func(namespace string) bool) {
 	f.must(f.store.RecordDay(ctx))
 	decision := store.Decision{
 		Object: store.DecisionObject{Kind: "ClusterVulnerabilityException", Name: "accepted"}, Vulnerabilities: []string{"CVE-2020-0000"},
-		Status: model.DecisionAcceptedRisk, Author: "dark-admin", ExpiresAt: clk.Now().Add(time.Minute),
+		Status: model.DecisionAcceptedRisk, Author: "dark-admin", ExpiresAt: clk.Now().Add(90 * time.Minute),
 	}
 	decisions := []store.Decision{decision}
 	for _, tried := range []string{"tried", "tried-again"} {
@@ -293,6 +294,9 @@ func (f *fixture) happen(clk *matrixClock, holds func(namespace string) bool) {
 	_, err = f.store.SyncDecisions(ctx, store.DecisionSourceKubernetes, decisions)
 	f.must(err)
 	clk.hour(11)
+	f.must(f.store.RecordExpiring(ctx))
+	f.must(f.store.RecordStaleDatabase(ctx, time.Minute))
+	clk.hour(12)
 	_, err = f.store.ExpireDecisions(ctx)
 	f.must(err)
 	// What VEX documents state. It suppresses nothing.

@@ -84,6 +84,12 @@ func routes(l Limits) map[string]route {
 		r.Identified = true
 		return r
 	}
+	// Whether the caller may test a rule is asked for with the rule.
+	testing := func() route {
+		r := expensive(changes(plain(auth.VerbList), verbTest, notificationRules))
+		r.Identified = true
+		return r
+	}
 	uploading := func(r route, body int64) route {
 		r.body, r.read, r.write = body, l.UploadTimeout, l.UploadTimeout+vexTimeout+l.WriteTimeout
 		return r
@@ -112,6 +118,8 @@ func routes(l Limits) map[string]route {
 		"GET /api/v1/owners":                        reading(auth.VerbList),
 		"GET /api/v1/policies":                      expensive(reading(auth.VerbList)),
 		"GET /api/v1/search":                        searching(reading(auth.VerbList)),
+		"GET /api/v1/notification-rules":            reading(auth.VerbList),
+		"POST /api/v1/notification-rules/test":      testing(),
 		"GET /api/v1/coverage":                      reading(auth.VerbList),
 		"GET /api/v1/rollouts":                      reading(auth.VerbList),
 		"GET /api/v1/rollouts/{rolloutId}":          reading(auth.VerbList),

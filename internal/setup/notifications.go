@@ -1,9 +1,11 @@
 package setup
 
 import (
+	"context"
 	"fmt"
 	"net/url"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -32,12 +34,15 @@ func (o *Operator) addNotifications() error {
 		return err
 	}
 	changed := newWaker()
+	receivers := &notify.Receivers{
+		Config: config, Dir: o.opts.Notifications.CredentialsDir, Source: o.opts.ClusterName, Clock: clock.RealClock{},
+	}
+	o.rules = &notificationrules.Access{
+		Client: o.manager.GetClient(), Config: config, Tester: &notify.Tester{Sender: receivers, Clock: clock.RealClock{}},
+	}
 	engine := notify.NewEngine(notify.EngineConfig{
-		Store: o.store,
-		Sender: &notify.Receivers{
-			Config: config, Dir: o.opts.Notifications.CredentialsDir, Source: o.opts.ClusterName, Clock: clock.RealClock{},
-		},
-		Clock: clock.RealClock{}, Link: linkTo(o.opts.SignIn.ExternalURL), Observer: observer, Log: o.opts.Log.WithName("notifications"), Changed: changed.wake,
+		Store: o.store, Sender: receivers,
+		Clock: clock.RealClock{}, Labels: o.namespaceLabels, Link: linkTo(o.opts.SignIn.ExternalURL), Observer: observer, Log: o.opts.Log.WithName("notifications"), Changed: changed.wake,
 	})
 	if err := o.manager.Add(manager.RunnableFunc(engine.Run)); err != nil {
 		return fmt.Errorf("add the notifications to the manager: %w", err)
@@ -47,6 +52,19 @@ func (o *Operator) addNotifications() error {
 		return fmt.Errorf("set up the notifications controller: %w", err)
 	}
 	return nil
+}
+
+// namespaceLabels returns the labels of all namespaces, by name, from the cache.
+func (o *Operator) namespaceLabels(ctx context.Context) (map[string]map[string]string, error) {
+	list := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "NamespaceList"}}
+	if err := o.manager.GetCache().List(ctx, list); err != nil {
+		return nil, fmt.Errorf("list namespaces: %w", err)
+	}
+	labels := make(map[string]map[string]string, len(list.Items))
+	for i := range list.Items {
+		labels[list.Items[i].Name] = list.Items[i].Labels
+	}
+	return labels, nil
 }
 
 // linkTo returns where the UI shows more about a message, nil without the URL of the UI.
@@ -62,11 +80,11 @@ func linkTo(external string) func(*notify.Message) string {
 			page = "database"
 		case m.Counts[notify.RolloutEvaluated] > 0:
 			page = "rollouts"
-		case m.Counts[notify.ExceptionExpired] > 0:
+		case m.Counts[notify.ExceptionExpired]+m.Counts[notify.ExceptionExpiring] > 0:
 			page = "decisions"
-		case m.Counts[notify.ScanFailed] > 0:
+		case m.Counts[notify.ScanFailed]+m.Counts[notify.CoverageLost] > 0:
 			page = "coverage"
-		case m.Counts[notify.DatabaseUpdated] > 0:
+		case m.Counts[notify.DatabaseUpdated]+m.Counts[notify.DatabaseStale] > 0:
 			page = "database"
 		}
 		return base.JoinPath(page).String()

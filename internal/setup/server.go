@@ -56,6 +56,9 @@ func (o *Operator) newServer(matcher *matching.Matcher, library *vulndb.Library,
 	if o.opts.WriteExceptions {
 		config.Exceptions = exceptions.New(o.manager.GetAPIReader(), o.manager.GetClient())
 	}
+	if o.rules != nil {
+		config.NotificationRules = o.rules
+	}
 	if o.certificate != nil {
 		config.TLS = o.certificate.TLSConfig()
 	}

@@ -24,6 +24,7 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/scanner-operator/scanner-operator/internal/controller/notificationrules"
 	"github.com/scanner-operator/scanner-operator/internal/deploymentfeed"
 	"github.com/scanner-operator/scanner-operator/internal/feed"
 	"github.com/scanner-operator/scanner-operator/internal/kube"
@@ -63,6 +64,8 @@ type Operator struct {
 	server *server.Server
 	// deployments is nil when its controller does not run.
 	deployments *deploymentfeed.Feed
+	// rules reads and tests notification rules; nil when their controller does not run.
+	rules *notificationrules.Access
 	// certificate is nil when the API is served without TLS.
 	certificate *servingcert.Source
 	opts        Options
@@ -185,6 +188,7 @@ func (o *Operator) wire(ctx context.Context) error {
 		onAllReplicas(hub.Run),
 		onAllReplicas(func(ctx context.Context) error { return follow(ctx, hub, matcher, wake, recount, redue) }),
 		&feed.Compactor{Events: o.store, Retention: opts.EventRetention, Clock: clock.RealClock{}, Log: opts.Log.WithName("feed")},
+		&feed.Reminder{Events: o.store, MaxAge: library.Status().MaxAge, Clock: clock.RealClock{}, Log: opts.Log.WithName("feed")},
 		o.server,
 	) {
 		if err := mgr.Add(runnable); err != nil {

@@ -148,9 +148,9 @@ const (
 	DecisionRemoved DecisionAction = "removed"
 )
 
-// DecisionEvent is the data of EventDecisionChanged and EventDecisionExpired.
+// DecisionEvent is the data of EventDecisionChanged, EventDecisionExpiring and EventDecisionExpired.
 type DecisionEvent struct {
-	// Action is "" when the decision expired.
+	// Action is "" when the decision expired or expires soon.
 	Action DecisionAction `json:"action,omitempty"`
 	// Object, Status and ExpiresAt are those of the decision, after a change. An event with Omitted has none of them.
 	Object    *DecisionObject      `json:"object,omitempty"`

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -91,21 +92,21 @@ func (c ObjectChange) Validate() error {
 // Namespace is that of the object, or of the workload, that the event is about, "" when it is about none.
 func (e Event) Namespace() string {
 	switch e.Kind {
-	case EventScannerChanged, EventPodSetChanged, EventSheroChanged, EventRolloutChanged, EventRolloutEvaluated, EventDecisionChanged, EventDecisionExpired:
+	case EventScannerChanged, EventPodSetChanged, EventSheroChanged, EventRolloutChanged, EventRolloutEvaluated, EventDecisionChanged, EventDecisionExpired,
+		EventDecisionExpiring, EventCoverageLost:
 	default:
 		return ""
 	}
 	var data struct {
 		Object   ObjectName `json:"object"`
 		Workload Workload   `json:"workload"`
+		// Namespace is that of an event about a namespace.
+		Namespace string `json:"namespace"`
 	}
 	if json.Unmarshal(e.Data, &data) != nil {
 		return ""
 	}
-	if data.Object.Namespace != "" {
-		return data.Object.Namespace
-	}
-	return data.Workload.Namespace
+	return cmp.Or(data.Object.Namespace, data.Workload.Namespace, data.Namespace)
 }
 
 // EventKinds lists every kind of event.
@@ -114,6 +115,6 @@ func EventKinds() []EventKind {
 		EventImageDiscovered, EventImageQueued, EventImageCataloged, EventImageMatched, EventImageFailed, EventImageRemoved, EventImageReported,
 		EventFindingOpened, EventFindingClosed, EventFindingChanged, EventDatabaseUpdated,
 		EventScannerChanged, EventPodSetChanged, EventSheroChanged, EventRolloutChanged, EventRolloutEvaluated, EventChangeRequested,
-		EventDecisionChanged, EventDecisionExpired, EventFindingOverdue,
+		EventDecisionChanged, EventDecisionExpired, EventFindingOverdue, EventDecisionExpiring, EventDatabaseStale, EventCoverageLost,
 	}
 }

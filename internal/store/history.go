@@ -69,7 +69,8 @@ type TrendDay struct {
 // Coverage is the part of the store that shows, on every replica, what the Scanner controller finds out about containers.
 type Coverage interface {
 	// RecordCoverage replaces what is known of the containers in a scope, such as that of one Scanner, and the owners of their workloads.
-	// When nothing differs it only reads. No containers at all forget the scope. More than MaxUses are an error.
+	// When nothing differs it only reads. No containers at all forget the scope. More than MaxUses are an error. Containers that become Failed or Skipped, and
+	// were there in other states only, are in an EventCoverageLost of their namespace.
 	RecordCoverage(ctx context.Context, scope string, containers []ContainerCoverage) error
 }
 

@@ -84,7 +84,7 @@ func (n Namespaces) Digest() string {
 
 // EventKindsToAll lists the kinds of events that are told to everybody, whichever namespaces they see, unless they are about an object in a namespace.
 func EventKindsToAll() []EventKind {
-	return []EventKind{EventDatabaseUpdated, EventDecisionChanged, EventDecisionExpired}
+	return []EventKind{EventDatabaseUpdated, EventDatabaseStale, EventDecisionChanged, EventDecisionExpired, EventDecisionExpiring}
 }
 
 func (k EventKind) toAll() bool { return slices.Contains(EventKindsToAll(), k) }
@@ -106,7 +106,7 @@ func (e Event) Limited(in Namespaces) Event {
 		e.Data = without(e.Data, "message")
 	case EventDatabaseUpdated:
 		e.Data = without(e.Data, "changes", "omitted")
-	case EventDecisionChanged, EventDecisionExpired:
+	case EventDecisionChanged, EventDecisionExpired, EventDecisionExpiring:
 		if e.Data = without(e.Data, "findings"); len(e.Namespaces) == 0 {
 			e.Data = without(e.Data, "author")
 		}

@@ -58,6 +58,7 @@ type Store interface {
 	Policies
 	Notifications
 	ReportSinks
+	Reminders
 
 	Close() error
 }

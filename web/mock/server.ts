@@ -15,6 +15,7 @@ import type {
 } from "../src/gen/model/index.ts";
 import { makeFindings, makeImages, makeOverview, makeSuppressed, suppression } from "./data.ts";
 import { MockExceptions, type ExceptionOptions } from "./exceptions.ts";
+import { MockNotifications, type NotificationOptions } from "./notifications.ts";
 import { buildId, hostileChanges, makeDatabases } from "./databases.ts";
 import { makeDecisions, pageOfDecisions } from "./decisions.ts";
 import { hostileFindings, hostileImages } from "./hostile.ts";
@@ -42,7 +43,7 @@ import {
   type UserOptions,
 } from "./users.ts";
 
-export interface MockOptions extends UserOptions, ExceptionOptions {
+export interface MockOptions extends UserOptions, ExceptionOptions, NotificationOptions {
   /** Decisions beside those of exceptions that were saved here. */
   decisions?: number;
   /** The path below which browsers reach the operator, from the first slash to the last. */
@@ -88,6 +89,7 @@ export class MockOperator {
   /** Vulnerabilities whose findings an exception suppresses from now on. */
   readonly suppressed = new Set<string>();
   readonly exceptions: MockExceptions;
+  readonly notifications: MockNotifications;
   readonly decisions: DecisionRecord[];
   sums: Sums;
   readonly users: Users;
@@ -106,6 +108,7 @@ export class MockOperator {
   constructor(options: MockOptions = {}) {
     this.options = options;
     this.users = new Users(options);
+    this.notifications = new MockNotifications(options, options.hostile ?? false);
     this.decisions = makeDecisions(options.decisions ?? 0, options.hostile ?? false);
     this.exceptions = new MockExceptions(options, ({ match }, applies) => {
       for (const id of match.vulnerabilities ?? [])
@@ -214,6 +217,8 @@ export class MockOperator {
       json(response, pageOfDecisions(this.decisions, this.exceptions, url.searchParams));
     else if (/^\/api\/v1\/exceptions(\/|$)/.test(url.pathname))
       await this.exceptions.handle(request, url, response);
+    else if (/^\/api\/v1\/notification-rules(\/|$)/.test(url.pathname))
+      await this.notifications.handle(request, response);
     else if (url.searchParams.get("format")) this.#export(url, response);
     else if (!this.#sums(url, response, sums, images)) this.#api(request, url, response, sums, images);
   }

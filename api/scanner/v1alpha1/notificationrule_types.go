@@ -44,7 +44,12 @@ type NotificationRuleSpec struct {
 	// +optional
 	Group NotificationGroup `json:"group,omitzero"`
 
-	// MessagesPerHour is the number of messages that the rule begins in an hour at most. Further changes of the hour are sent in one message at its end.
+	// Digest sends what was collected at fixed times, for example once a day. Defaults to sending each message after group.window.
+	// +optional
+	Digest *NotificationDigest `json:"digest,omitempty"`
+
+	// MessagesPerHour is the number of messages that the rule begins in an hour, or that a digest has, at most. Further changes are sent in one message,
+	// at the end of the hour or with the digest.
 	// +optional
 	// +kubebuilder:default=20
 	// +kubebuilder:validation:Minimum=1
@@ -83,7 +88,7 @@ type NotificationGroup struct {
 	// +kubebuilder:validation:Enum=Namespace;Owner;Workload;Rule
 	By NotificationGroupBy `json:"by,omitempty"`
 
-	// Window is how long changes of a group are collected before they are sent, from 0s to 24h.
+	// Window is how long changes of a group are collected before they are sent, from 0s to 24h. It has no effect with digest.
 	// +optional
 	// +kubebuilder:default="10s"
 	// +kubebuilder:validation:Type=string
@@ -91,6 +96,24 @@ type NotificationGroup struct {
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(s|m|h))+$`
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('24h')",message="window must be from 0s to 24h"
 	Window *metav1.Duration `json:"window,omitempty"`
+}
+
+// NotificationDigest states when the changes that were collected are sent.
+type NotificationDigest struct {
+	// Schedule is a cron expression with the fields minute, hour, day of the month, month and day of the week, for example "0 8 * * 1-5".
+	// +required
+	// +kubebuilder:validation:MinLength=9
+	// +kubebuilder:validation:MaxLength=100
+	// +kubebuilder:validation:Pattern=`^[0-9A-Za-z*/,?-]+( +[0-9A-Za-z*/,?-]+){4}$`
+	Schedule string `json:"schedule"`
+
+	// TimeZone is the name of a time zone of the IANA database, for example Europe/Budapest.
+	// +optional
+	// +kubebuilder:default=UTC
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_+/-]+$`
+	TimeZone string `json:"timeZone,omitempty"`
 }
 
 // NotificationSink is a receiver of messages.

@@ -62,6 +62,7 @@ func NewReconciler(c client.Client, engine Engine, config *notify.Config, now cl
 
 // +kubebuilder:rbac:groups=scanner.zoltankerezsi.xyz,resources=notificationrules;clusternotificationrules,verbs=list;watch
 // +kubebuilder:rbac:groups=scanner.zoltankerezsi.xyz,resources=notificationrules/status;clusternotificationrules/status,verbs=patch
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=list;watch
 
 // object is a rule of one of the two kinds. Spec and status are those of the object.
 type object struct {
@@ -112,12 +113,22 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 
 // list returns the rules that are not being deleted, the oldest first: it has precedence when there are too many.
 func (r *Reconciler) list(ctx context.Context) ([]object, error) {
+	all, err := listRules(ctx, r.client)
+	slices.SortFunc(all, func(a, b object) int {
+		x, y := a.GetCreationTimestamp(), b.GetCreationTimestamp()
+		return cmp.Or(x.Compare(y.Time), cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+	})
+	return all, err
+}
+
+// listRules returns the rules of both kinds that are not being deleted.
+func listRules(ctx context.Context, reader client.Reader) ([]object, error) {
 	var namespaced scannerv1alpha1.NotificationRuleList
-	if err := r.client.List(ctx, &namespaced); err != nil {
+	if err := reader.List(ctx, &namespaced); err != nil {
 		return nil, fmt.Errorf("list the NotificationRules: %w", err)
 	}
 	var ofCluster scannerv1alpha1.ClusterNotificationRuleList
-	if err := r.client.List(ctx, &ofCluster); err != nil {
+	if err := reader.List(ctx, &ofCluster); err != nil {
 		return nil, fmt.Errorf("list the ClusterNotificationRules: %w", err)
 	}
 	var all []object
@@ -129,12 +140,7 @@ func (r *Reconciler) list(ctx context.Context) ([]object, error) {
 		o := &ofCluster.Items[i]
 		all = append(all, object{o, &o.Spec, &o.Status})
 	}
-	all = slices.DeleteFunc(all, func(o object) bool { return !o.GetDeletionTimestamp().IsZero() })
-	slices.SortFunc(all, func(a, b object) int {
-		x, y := a.GetCreationTimestamp(), b.GetCreationTimestamp()
-		return cmp.Or(x.Compare(y.Time), cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
-	})
-	return all, nil
+	return slices.DeleteFunc(all, func(o object) bool { return !o.GetDeletionTimestamp().IsZero() }), nil
 }
 
 // fit divides rules into those within the bounds and those beyond. Where there are more than notify.MaxRules, the first rule of each namespace comes before
@@ -181,6 +187,9 @@ func definition(o object) notify.Definition {
 	}
 	if o.spec.Group.Window != nil {
 		d.Window = o.spec.Group.Window.Duration
+	}
+	if digest := o.spec.Digest; digest != nil {
+		d.Schedule, d.TimeZone = digest.Schedule, digest.TimeZone
 	}
 	for i := range o.spec.Sinks {
 		d.Sinks = append(d.Sinks, sinkOf(&o.spec.Sinks[i]))

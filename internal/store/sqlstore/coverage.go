@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"gorm.io/gorm"
@@ -68,6 +69,8 @@ func (r *coverageRow) standing() standing {
 type coverageDiff struct {
 	added, changed []coverageRow
 	gone           []int64
+	// lost are those of added whose containers were covered before.
+	lost []coverageRow
 }
 
 // RecordCoverage implements store.Coverage.
@@ -103,6 +106,9 @@ func (s *Store) RecordCoverage(ctx context.Context, scope string, containers []s
 			return err
 		}
 		if err := recordOwners(tx, workloads); err != nil {
+			return err
+		}
+		if err := tx.tellLost(diff.lost); err != nil {
 			return err
 		}
 		return writeCoverage(tx, scope, diff)
@@ -142,6 +148,7 @@ func compareCoverage(tx *gorm.DB, scope string, wanted []coverageRow) (coverageD
 		}
 	}
 	var diff coverageDiff
+	before := maps.Clone(known)
 	for i := range wanted {
 		row := wanted[i]
 		row.Since = since[row.standing()]
@@ -158,6 +165,7 @@ func compareCoverage(tx *gorm.DB, scope string, wanted []coverageRow) (coverageD
 		diff.gone = append(diff.gone, row.ID)
 	}
 	slices.Sort(diff.gone)
+	diff.lost = lostCoverage(before, diff.added)
 	return diff, nil
 }
 

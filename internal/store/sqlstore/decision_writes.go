@@ -56,7 +56,7 @@ func (t *txn) tellDecisions(kind store.EventKind, told []store.DecisionEvent) er
 	})
 	if omitted := len(told) - store.MaxDecisionEvents; omitted > 0 {
 		action := store.DecisionChanged
-		if kind == store.EventDecisionExpired {
+		if kind != store.EventDecisionChanged {
 			action = ""
 		}
 		told = append(told[:store.MaxDecisionEvents], store.DecisionEvent{Action: action, Omitted: omitted})

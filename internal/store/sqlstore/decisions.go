@@ -36,10 +36,10 @@ const maxComment = 4096
 type decisionRow struct {
 	ID                                                     int64
 	Kind, Namespace, Name, Digest, Status, Author, EndedBy string
-	ExpiresAt, UntilTime                                   int64
+	ExpiresAt, Since, UntilTime                            int64
 }
 
-const decisionColumns = "d.id, d.kind, d.namespace, d.name, d.digest, d.status, d.author, d.ended_by, d.expires_at, d.until_time"
+const decisionColumns = "d.id, d.kind, d.namespace, d.name, d.digest, d.status, d.author, d.ended_by, d.expires_at, d.since, d.until_time"
 
 func (r *decisionRow) object() store.DecisionObject {
 	return store.DecisionObject{Kind: r.Kind, Namespace: r.Namespace, Name: r.Name}

@@ -12,6 +12,7 @@ export const pages = [
   { to: "/rollouts", label: "Rollouts" },
   { to: "/decisions", label: "Decisions" },
   { to: "/coverage", label: "Coverage" },
+  { to: "/notifications", label: "Notifications" },
   { to: "/database", label: "Database" },
 ];
 

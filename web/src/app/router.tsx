@@ -73,6 +73,12 @@ export const routes = [
             }),
           },
           {
+            path: "notifications",
+            lazy: async () => ({
+              Component: (await import("@/features/notifications/notifications-page")).NotificationsPage,
+            }),
+          },
+          {
             path: "database",
             lazy: async () => ({
               Component: (await import("@/features/database/database-page")).DatabasePage,

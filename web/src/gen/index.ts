@@ -2,6 +2,7 @@ export * from "./databases/databases.ts";
 export * from "./decisions/decisions.ts";
 export * from "./exceptions/exceptions.ts";
 export * from "./images/images.ts";
+export * from "./notifications/notifications.ts";
 export * from "./operator/operator.ts";
 export * from "./packages/packages.ts";
 export * from "./policies/policies.ts";
