@@ -221,8 +221,14 @@ func (o *Operator) addMetrics(library *vulndb.Library) (*metrics.Matching, error
 	if err := metrics.NewAges(ctrlmetrics.Registry, o.store, o.opts.Log.WithName("metrics")); err != nil {
 		return nil, err
 	}
+	if err := metrics.NewSize(ctrlmetrics.Registry, o.store, o.opts.Log.WithName("metrics")); err != nil {
+		return nil, err
+	}
+	if err := metrics.NewNamespaces(ctrlmetrics.Registry, o.store, o.manager.Elected(), clock.RealClock{}, o.opts.Log.WithName("metrics")); err != nil {
+		return nil, err
+	}
 	if len(o.opts.OwnerKeys) > 0 {
-		if err := metrics.NewOwners(ctrlmetrics.Registry, o.store, o.manager.Elected(), o.opts.Log.WithName("metrics")); err != nil {
+		if err := metrics.NewOwners(ctrlmetrics.Registry, o.store, o.manager.Elected(), clock.RealClock{}, o.opts.Log.WithName("metrics")); err != nil {
 			return nil, err
 		}
 	}

@@ -51,7 +51,8 @@ type Store interface {
 	ScanJobs
 	SharedDatabases
 	Sessions
-	Owners
+	RunningCounter
+	Sizer
 	Decisions
 	DecisionCounter
 	VEXDocuments

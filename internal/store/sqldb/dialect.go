@@ -33,6 +33,8 @@ type Dialect interface {
 	List(column string) string
 	// Lower is an expression with the ASCII letters of a column in lower case.
 	Lower(column string) string
+	// Size is a statement that returns the size of all tables and indexes in bytes.
+	Size() string
 }
 
 // dialect is all that differs between types of databases.

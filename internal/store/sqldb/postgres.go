@@ -150,6 +150,9 @@ func (postgresDialect) IgnoreConflict(unique ...string) string {
 // Lower: the columns have the collation "C", in which only ASCII has case.
 func (postgresDialect) Lower(column string) string { return "LOWER(" + column + ")" }
 
+// Size is that of the whole database, with what the server keeps in it.
+func (postgresDialect) Size() string { return "SELECT pg_database_size(current_database())" }
+
 func (postgresDialect) reset(*sql.DB) {}
 
 // classify looks at SQLSTATEs (https://www.postgresql.org/docs/current/errcodes-appendix.html).

@@ -167,6 +167,11 @@ func (sqliteDialect) IgnoreConflict(unique ...string) string {
 
 func (sqliteDialect) Lower(column string) string { return "LOWER(" + column + ")" }
 
+// Size is that of the file, without the write-ahead log.
+func (sqliteDialect) Size() string {
+	return "SELECT c.page_count * s.page_size FROM pragma_page_count() c, pragma_page_size() s"
+}
+
 // reset rolls back: SQLite keeps a transaction open when its commit fails for some reasons, and rolls it back for
 // others. The pool has one connection, so this is the one; that there is nothing to roll back is no error.
 func (sqliteDialect) reset(pool *sql.DB) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"gorm.io/gorm"
+
 	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
@@ -29,4 +31,11 @@ func (s *Store) RaiseSizeClass(ctx context.Context, repository string, class mod
 		}
 		return tx.Execute("UPDATE repository_sizes SET class = ?, updated_at = ? WHERE repository = ?", string(class), tx.now, repository)
 	})
+}
+
+// DatabaseSize implements store.Sizer.
+func (s *Store) DatabaseSize(ctx context.Context) (int64, error) {
+	var size int64
+	err := s.read(ctx, "measure the database", func(tx *gorm.DB) error { return tx.Raw(s.db.Dialect().Size()).Scan(&size).Error })
+	return size, err
 }
