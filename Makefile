@@ -70,9 +70,10 @@ clean: ## Remove what was built; the caches of tools and of the local cluster st
 ##@ Generate
 
 .PHONY: generate
-generate: $(CONTROLLER_GEN) $(OAPI_CODEGEN) ## Generate Go code: deep copies and the server's interface; and the UI's client.
+generate: $(CONTROLLER_GEN) $(OAPI_CODEGEN) ## Generate Go code: deep copies and the server's interface; the page about metrics; and the UI's client.
 	$(CONTROLLER_GEN) object paths=./api/...
 	$(OAPI_CODEGEN) --config openapi/oapi-codegen.yaml openapi/openapi.yaml
+	$(GO) run ./hack/metrics
 	@if command -v npm >/dev/null; then \
 		$(MAKE) web/node_modules/.package-lock.json && npm --prefix web run gen; \
 	else \

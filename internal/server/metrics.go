@@ -19,6 +19,12 @@ type metrics struct {
 	live    live.Metrics
 }
 
+// RegisterMetrics registers the metrics of a server that does not run, so that they can be listed.
+func RegisterMetrics(registerer prometheus.Registerer) error {
+	_, err := newMetrics(registerer)
+	return err
+}
+
 // newMetrics registers the metrics, or finds those that another server of this process has registered.
 func newMetrics(registerer prometheus.Registerer) (metrics, error) {
 	m := metrics{
