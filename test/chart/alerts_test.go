@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +16,7 @@ import (
 // alertRule is a rule of the chart.
 type alertRule struct {
 	Alert       string            `json:"alert"`
+	Labels      map[string]string `json:"labels"`
 	Annotations map[string]string `json:"annotations"`
 }
 
@@ -134,31 +134,40 @@ func chartAlerts(t *testing.T) (rules map[string]alertRule, spec any) {
 	return rules, objects[i].Object["spec"]
 }
 
-// TestRunbooksExist follows the URLs of alerts to the headings of the documentation.
+// TestRunbooksExist expects a page for each alert, to which its URL leads, and a row of each in the list of alerts.
 func TestRunbooksExist(t *testing.T) {
 	rules, _ := chartAlerts(t)
 	const documentation = "https://github.com/scanner-operator/scanner-operator/blob/main/"
-	heading, linked := regexp.MustCompile(`(?m)^#+ (.+)$`), 0
+	root := filepath.Join("..", "..")
+	list, err := os.ReadFile(filepath.Join(root, "docs", "runbooks", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, rule := range rules {
-		url, found := rule.Annotations["runbook_url"]
-		if !found {
+		if want, got := documentation+"docs/runbooks/"+name+".md", rule.Annotations["runbook_url"]; got != want {
+			t.Errorf("%s has the runbook_url %q, want %q", name, got, want)
+		}
+		content, err := os.ReadFile(filepath.Join(root, "docs", "runbooks", name+".md"))
+		if err != nil {
+			t.Error(err)
 			continue
 		}
-		linked++
-		page, anchor, _ := strings.Cut(strings.TrimPrefix(url, documentation), "#")
-		content, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(page)))
-		if err != nil {
-			t.Fatalf("%s: %s: %v", name, url, err)
+		for _, want := range []string{"# " + name + "\n", "\n**Meaning.** ", "\n**What to do.**\n\n1. ", "\n**It ends** "} {
+			if !strings.Contains(string(content), want) {
+				t.Errorf("%s.md lacks %q", name, want)
+			}
 		}
-		anchors := map[string]bool{}
-		for _, match := range heading.FindAllStringSubmatch(string(content), -1) {
-			anchors[strings.ReplaceAll(strings.ToLower(match[1]), " ", "-")] = true
-		}
-		if !anchors[anchor] || !strings.Contains(string(content), "`"+name+"`") {
-			t.Errorf("%s: %s has no heading %q or does not name the alert", name, page, anchor)
+		if row := "| [" + name + "](" + name + ".md) | " + rule.Labels["severity"] + " | "; !strings.Contains(string(list), row) {
+			t.Errorf("docs/runbooks/README.md lacks %q", row)
 		}
 	}
-	if linked < 2 {
-		t.Errorf("%d alerts have a URL of what to do, want 2 or more", linked)
+	pages, err := filepath.Glob(filepath.Join(root, "docs", "runbooks", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range pages {
+		if name := strings.TrimSuffix(filepath.Base(page), ".md"); name != "README" && rules[name].Alert == "" {
+			t.Errorf("%s is about no alert of the chart", page)
+		}
 	}
 }
