@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
@@ -65,6 +66,29 @@ func TestMetricsNeedAToken(t *testing.T) {
 		}
 	}
 
+	token := metricsToken(t, c, ns)
+	g.Eventually(status(""), patience, tick).Should(gomega.Equal(http.StatusUnauthorized))
+	g.Eventually(status(token), patience, tick).Should(gomega.Equal(http.StatusOK))
+	if _, metrics := scrape(token); !strings.Contains(metrics, "scanner_operator_") {
+		t.Errorf("the metrics are %.200q", metrics)
+	}
+	for name, test := range map[string]struct {
+		token string
+		want  int
+	}{
+		"no Kubernetes token":     {"nonsense", http.StatusUnauthorized},
+		"a token of scan Jobs":    {tokenOf(t, c, ns, "prometheus", scanjob.Audience), http.StatusUnauthorized},
+		"an account with no role": {tokenOf(t, c, ns, "default"), http.StatusForbidden},
+	} {
+		if got, body := scrape(test.token); got != test.want {
+			t.Errorf("%s: got %d %s, want %d", name, got, body, test.want)
+		}
+	}
+}
+
+// metricsToken returns a token of a new account prometheus that has the role metrics-reader.
+func metricsToken(t *testing.T, c client.Client, ns string) string {
+	t.Helper()
 	var role rbacv1.ClusterRole
 	content, err := os.ReadFile(filepath.Join("..", "..", "config", "rbac", "metrics_reader_role.yaml"))
 	if err != nil {
@@ -82,22 +106,5 @@ func TestMetricsNeedAToken(t *testing.T) {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
 		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: ns, Name: prometheus.Name}},
 	})
-
-	g.Eventually(status(""), patience, tick).Should(gomega.Equal(http.StatusUnauthorized))
-	g.Eventually(status(tokenOf(t, c, ns, prometheus.Name)), patience, tick).Should(gomega.Equal(http.StatusOK))
-	if _, metrics := scrape(tokenOf(t, c, ns, prometheus.Name)); !strings.Contains(metrics, "scanner_operator_") {
-		t.Errorf("the metrics are %.200q", metrics)
-	}
-	for name, test := range map[string]struct {
-		token string
-		want  int
-	}{
-		"no Kubernetes token":     {"nonsense", http.StatusUnauthorized},
-		"a token of scan Jobs":    {tokenOf(t, c, ns, prometheus.Name, scanjob.Audience), http.StatusUnauthorized},
-		"an account with no role": {tokenOf(t, c, ns, "default"), http.StatusForbidden},
-	} {
-		if got, body := scrape(test.token); got != test.want {
-			t.Errorf("%s: got %d %s, want %d", name, got, body, test.want)
-		}
-	}
+	return tokenOf(t, c, ns, prometheus.Name)
 }
