@@ -106,6 +106,9 @@ file in the data directory. The environment variable MEMORY_LIMIT is the memory 
 		"Directory with a directory of files for each credential of notification rules; the environment variable NOTIFICATIONS states which namespaces may use them")
 	flags.StringVar(&opts.ReportSinks.CredentialsDir, "report-sink-credentials-dir", "/var/run/scanner-operator/report-sinks",
 		"Directory with a directory of files for each credential of ReportSinks; the environment variable REPORT_SINKS lists their names")
+	flags.StringVar(&opts.OTLPEndpoint, "otlp-endpoint", os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"),
+		"URL of a receiver of traces with the OpenTelemetry protocol over HTTP, for example http://collector.observability:4318 "+
+			"(environment variable OTEL_EXPORTER_OTLP_ENDPOINT; default: no traces)")
 	addPlainHTTPFlag(flags, &opts.PlainHTTPRegistries)
 	flags.StringVar(&opts.VEXCredentials, "vex-credentials-file", "", "Docker configuration file with credentials for the servers and registries of VEXSources")
 	addDatabaseSourceFlags(flags, &opts.VulnerabilityDatabase.URL, &opts.VulnerabilityDatabase.Sample)

@@ -7,6 +7,8 @@ import (
 	"io"
 	"slices"
 
+	"go.opentelemetry.io/otel/attribute"
+
 	"github.com/scanner-operator/scanner-operator/internal/match"
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
@@ -31,6 +33,11 @@ func (r *runner) newImages(ctx context.Context, current store.ResultSet) (more b
 	r.waiting = model.ImageKey{}
 	if len(keys) == batchImages {
 		r.waiting = keys[len(keys)-1]
+	}
+	if len(keys) > 0 {
+		var end func(*error)
+		ctx, end = r.trace(ctx, "match new images", attribute.Int("scanner.images", len(keys)))
+		defer end(&err)
 	}
 	var images []waiting
 	missing := map[int64]store.StoredPackage{}

@@ -29,7 +29,9 @@ var ErrRefused = errors.New("SBOM refused")
 
 // IngestSBOM keeps a Syft JSON document, compressed with zstd, as the SBOM of an image. When it returns nil the SBOM is durable; matching follows on its own. Errors: ErrRefused, ErrBusy, store.ErrNotFound when
 // nobody wants the image, store.ErrAttemptClosed when the Job may not deliver it (any more), and those of the store.
-func (a *Matcher) IngestSBOM(ctx context.Context, key model.ImageKey, delivery store.Delivery, body io.Reader) error {
+func (a *Matcher) IngestSBOM(ctx context.Context, key model.ImageKey, delivery store.Delivery, body io.Reader) (err error) {
+	ctx, end := a.trace(ctx, "ingest SBOM", imageAttributes(key)...)
+	defer end(&err)
 	// The compressed bytes are kept as they came; the caller bounds them.
 	compressed, err := io.ReadAll(body)
 	if err != nil {
@@ -68,7 +70,9 @@ func (a *Matcher) decompressed(ctx context.Context, mediaType string, content []
 }
 
 // IngestFile does the same with an uncompressed document in a file, of a scan in a namespace that pulled the image from its registry, and of no Job.
-func (a *Matcher) IngestFile(ctx context.Context, key model.ImageKey, namespace, path string) error {
+func (a *Matcher) IngestFile(ctx context.Context, key model.ImageKey, namespace, path string) (err error) {
+	ctx, end := a.trace(ctx, "ingest SBOM", imageAttributes(key)...)
+	defer end(&err)
 	file, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("read the SBOM: %w", err)

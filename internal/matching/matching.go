@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 	"golang.org/x/sync/semaphore"
 	"k8s.io/utils/clock"
 
@@ -87,6 +89,8 @@ type Matcher struct {
 	Retention time.Duration
 	// MissingChanged is called when Missing returns something new, unless it is nil. It must not change once Run was called.
 	MissingChanged func()
+	// Tracer records traces of what is matched and taken in; New sets one that records none. It must not change once Run was called.
+	Tracer trace.Tracer
 
 	// decodes hands out decodeMemory bytes to documents that are decoded; patience is how long one waits for them.
 	decodes      *semaphore.Weighted
@@ -109,7 +113,7 @@ type Matcher struct {
 // New returns a Matcher; Run has to be called for anything to be matched.
 func New(s Store, library Library, observer Observer, clk clock.Clock, log logr.Logger) *Matcher {
 	a := &Matcher{
-		Retention: DefaultRetention, patience: decodePatience,
+		Retention: DefaultRetention, patience: decodePatience, Tracer: noop.NewTracerProvider().Tracer(""),
 		store: s, library: library, observer: observer, clock: clk, log: log, wake: make(chan struct{}, 1),
 	}
 	a.LimitDecoding(DefaultDecodeMemory)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+
 	"github.com/scanner-operator/scanner-operator/internal/match"
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
@@ -29,7 +31,7 @@ func (s scope) touchesScores(v store.StoredVulnerability) bool {
 
 // rematch brings the findings to the database of target, when they are not, or somebody asked for it. It returns early
 // when yet another database arrives.
-func (r *runner) rematch(ctx context.Context, current store.ResultSet) error {
+func (r *runner) rematch(ctx context.Context, current store.ResultSet) (err error) {
 	target, found := r.target(current)
 	full, requested := r.library.RematchRequest()
 	full = full || current.Engine != match.Engine()
@@ -40,6 +42,8 @@ func (r *runner) rematch(ctx context.Context, current store.ResultSet) error {
 		return nil // It was logged. The findings of the last good database stay.
 	}
 	began := r.clock.Now()
+	ctx, end := r.trace(ctx, "re-match", attribute.String("scanner.database.build", target.Build.ID), attribute.Bool("scanner.rematch.full", full))
+	defer end(&err)
 	next, scope, err := r.begin(ctx, current, target, full)
 	if err != nil {
 		return err
@@ -54,8 +58,8 @@ func (r *runner) rematch(ctx context.Context, current store.ResultSet) error {
 	if err := r.saveLifecycles(ctx, r.next); err != nil {
 		return err
 	}
-	if next, err = r.store.Switch(ctx, next.Number); err != nil {
-		return fmt.Errorf("switch to result set %d: %w", next.Number, err)
+	if next, err = r.switchTo(ctx, next); err != nil {
+		return err
 	}
 	r.switched(next, requested)
 	r.observer.Rematched(next, r.clock.Since(began))
@@ -64,6 +68,16 @@ func (r *runner) rematch(ctx context.Context, current store.ResultSet) error {
 		"changed", next.Changes.Changed, "images", next.Changes.Images)
 	r.Wake() // New images may have come meanwhile.
 	return nil
+}
+
+// switchTo makes a result set the current one.
+func (r *runner) switchTo(ctx context.Context, next store.ResultSet) (current store.ResultSet, err error) {
+	ctx, end := r.trace(ctx, "switch result set")
+	defer end(&err)
+	if current, err = r.store.Switch(ctx, next.Number); err != nil {
+		return store.ResultSet{}, fmt.Errorf("switch to result set %d: %w", next.Number, err)
+	}
+	return current, nil
 }
 
 // switched makes the database of the new result set the current one.
@@ -114,7 +128,9 @@ func (r *runner) begin(ctx context.Context, current store.ResultSet, target vuln
 }
 
 // compare finds out what the new database can touch; everything when that cannot be found out.
-func (r *runner) compare(ctx context.Context, current store.ResultSet, target vulndb.Installed) (scope, error) {
+func (r *runner) compare(ctx context.Context, current store.ResultSet, target vulndb.Installed) (_ scope, err error) {
+	ctx, end := r.trace(ctx, "compare vulnerability databases")
+	defer end(&err)
 	before, found := r.library.Installed(current.Build.ID)
 	if !found {
 		r.log.Info("Matching all packages: the previous vulnerability database is missing", "build", current.Build.ID)

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+
 	"github.com/scanner-operator/scanner-operator/internal/match"
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
@@ -157,7 +159,9 @@ func (r *runner) release(database *match.Database) {
 var errMatch = errors.New("match packages")
 
 // matchBatch matches packages and saves the answers under a result set.
-func (r *runner) matchBatch(ctx context.Context, database *match.Database, resultSet int64, packages []store.StoredPackage) error {
+func (r *runner) matchBatch(ctx context.Context, database *match.Database, resultSet int64, packages []store.StoredPackage) (err error) {
+	ctx, end := r.trace(ctx, "match packages", attribute.Int("scanner.packages", len(packages)))
+	defer end(&err)
 	answers, err := matchAll(ctx, database, packages)
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/scanner-operator/scanner-operator/internal/deploymentfeed"
 	"github.com/scanner-operator/scanner-operator/internal/model"
@@ -101,6 +102,8 @@ type Config struct {
 	Cluster string
 	// Version of this program, for the reports that it writes.
 	Version string
+	// Tracer records a trace of each request that is admitted; nil records none.
+	Tracer trace.Tracer
 	// Registerer takes the metrics; controller-runtime's registry by default.
 	Registerer prometheus.Registerer
 	Log        logr.Logger

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/scanner-operator/scanner-operator/internal/server/auth"
 	"github.com/scanner-operator/scanner-operator/internal/server/problem"
 )
@@ -35,6 +37,8 @@ type recorder struct {
 	route string
 	// observed says that the request is in the metrics already.
 	observed bool
+	// span is nil when the request is not traced.
+	span trace.Span
 }
 
 // WriteHeader notes the status.
@@ -111,7 +115,7 @@ func (s *Server) answerPanic(rec *recorder, r *http.Request) (cause any) {
 	return nil
 }
 
-// measure puts a request into the metrics, once.
+// measure puts a request into the metrics, once, and ends its trace.
 func (s *Server) measure(rec *recorder, r *http.Request, took time.Duration) {
 	if rec.observed {
 		return
@@ -121,6 +125,7 @@ func (s *Server) measure(rec *recorder, r *http.Request, took time.Duration) {
 	if status == 0 {
 		status = http.StatusOK
 	}
+	s.endTrace(rec, status)
 	method := knownMethod(r.Method)
 	s.metrics.duration.WithLabelValues(method, rec.route, strconv.Itoa(status)).Observe(took.Seconds())
 	if reason, denied := denials[status]; denied {

@@ -239,6 +239,7 @@ func (s *Server) protect(pattern string, next http.HandlerFunc) http.HandlerFunc
 		next = s.compress(next)
 	}
 	return func(w http.ResponseWriter, r *http.Request) {
+		began := s.clock()
 		if rec := recorderOf(w); rec != nil {
 			_, rec.route = splitPattern(pattern)
 		}
@@ -254,6 +255,7 @@ func (s *Server) protect(pattern string, next http.HandlerFunc) http.HandlerFunc
 			s.writeProblem(w, r, err)
 			return
 		}
+		ctx = s.beginTrace(ctx, w, r, began)
 		if admitted, found := auth.AdmissionOf(ctx); found && !admitted.Anonymous || route.Verb != "" && s.config.Auth == auth.None {
 			keepConnection(ctx)
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 	"github.com/scanner-operator/scanner-operator/internal/server"
 	"github.com/scanner-operator/scanner-operator/internal/sinks"
+	"github.com/scanner-operator/scanner-operator/internal/tracing"
 )
 
 // CatalogMode says who catalogs images.
@@ -161,6 +162,8 @@ type Options struct {
 	ScanImagePullSecrets []string
 	// ScanServiceAccount is that of scan pods in the operator's namespace; empty for the default one.
 	ScanServiceAccount string
+	// OTLPEndpoint is the URL that traces are sent to, with OTLP over HTTP; "" for none.
+	OTLPEndpoint string
 	// Executable is this program, for CatalogInProcess.
 	Executable string
 	Log        logr.Logger
@@ -220,6 +223,11 @@ func (o *Options) validate() error {
 	}
 	if _, err := sinks.ParseConfig(o.ReportSinks.Config); err != nil {
 		return fmt.Errorf("the environment variable %s: %w", sinks.Variable, err)
+	}
+	if o.OTLPEndpoint != "" {
+		if _, err := tracing.ParseEndpoint(o.OTLPEndpoint); err != nil {
+			return fmt.Errorf("--otlp-endpoint: %w", err)
+		}
 	}
 	if problems := validation.IsDNS1123Subdomain(o.ScanServiceAccount); o.ScanServiceAccount != "" && len(problems) > 0 {
 		return fmt.Errorf("--scan-service-account=%s: %s", o.ScanServiceAccount, strings.Join(problems, "; "))

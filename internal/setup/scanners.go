@@ -42,6 +42,7 @@ func (o *Operator) addScanners(matcher *matching.Matcher, wake *waker) error {
 		Client: mgr.GetClient(), Store: o.store, Cataloger: cataloger, Databases: matcher,
 		Recorder: mgr.GetEventRecorder(reporter), Clock: clock.RealClock{}, Namespace: opts.Namespace, WatchNamespaces: opts.WatchNamespaces, Home: opts.home(),
 		Limits: scanner.Limits{Scans: opts.Scans.Concurrency, PerRegistry: opts.Scans.RegistryConcurrency, PerNode: opts.Scans.NodeConcurrency}, Metrics: shown,
+		Tracer:    o.traces.Tracer("scans"),
 		Owners:    scanner.Owners{Keys: opts.OwnerKeys, Deployments: opts.enabled(ControllerRollout)},
 		Recatalog: scanner.Recatalog{PerHour: opts.Scans.RecatalogPerHour, Cataloger: catalog.Cataloger()},
 	}
@@ -105,6 +106,7 @@ func (o *Operator) cataloger(matcher *matching.Matcher, wake *waker) (scanner.Ca
 	inProcess := &scanner.InProcess{
 		Executable: o.opts.Executable, Directory: scratch, Timeout: o.opts.Scans.Deadline, PlainHTTP: o.opts.PlainHTTPRegistries,
 		Journal: filepath.Join(o.opts.DataDir, "scans"), Memory: o.opts.Scans.ChildMemory, MaxMemory: maxMemory.Value(), Ended: wake.wake, Log: o.opts.Log.WithName("catalog"),
+		Tracer: o.traces.Tracer("scans"),
 		Ingest: func(ctx context.Context, key model.ImageKey, path string) error {
 			return matcher.IngestFile(ctx, key, o.opts.Namespace, path)
 		},

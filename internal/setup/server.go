@@ -52,6 +52,7 @@ func (o *Operator) newServer(matcher *matching.Matcher, library *vulndb.Library,
 		Limits:      limits(o.opts),
 		Log:         o.opts.Log.WithName("server"),
 		Places:      o.places,
+		Tracer:      o.traces.Tracer("server"),
 	}
 	if o.opts.WriteExceptions {
 		config.Exceptions = exceptions.New(o.manager.GetAPIReader(), o.manager.GetClient())

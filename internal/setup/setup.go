@@ -36,6 +36,8 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 	"github.com/scanner-operator/scanner-operator/internal/store/sqlstore"
+	"github.com/scanner-operator/scanner-operator/internal/tracing"
+	"github.com/scanner-operator/scanner-operator/internal/version"
 	"github.com/scanner-operator/scanner-operator/internal/vexdecisions"
 	"github.com/scanner-operator/scanner-operator/internal/vulndb"
 )
@@ -61,6 +63,7 @@ type Operator struct {
 	applier *vexdecisions.Applier
 	// ready is the store for readiness checks and the API.
 	ready  *readinessCache
+	traces *tracing.Traces
 	server *server.Server
 	// deployments is nil when its controller does not run.
 	deployments *deploymentfeed.Feed
@@ -103,8 +106,14 @@ func New(ctx context.Context, cluster *rest.Config, opts Options) (_ *Operator, 
 	if err != nil {
 		return nil, fmt.Errorf("open the store: %w", err)
 	}
+	traces, err := tracing.New(tracing.Config{
+		Endpoint: opts.OTLPEndpoint, Version: version.String(), Cluster: opts.ClusterName, Log: opts.Log.WithName("tracing"),
+	})
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
 	o := &Operator{
-		manager: mgr, store: db, ready: &readinessCache{Store: db, clock: clock.RealClock{}}, opts: opts, relister: relister,
+		traces: traces, manager: mgr, store: db, ready: &readinessCache{Store: db, clock: clock.RealClock{}}, opts: opts, relister: relister,
 	}
 	if err := o.wire(ctx); err != nil {
 		return nil, errors.Join(err, db.Close())
@@ -164,7 +173,7 @@ func (o *Operator) wire(ctx context.Context) error {
 		return err
 	}
 	matcher := matching.New(o.store, library, observer, clock.RealClock{}, opts.Log.WithName("matching"))
-	matcher.Retention = opts.HistoryRetention
+	matcher.Retention, matcher.Tracer = opts.HistoryRetention, o.traces.Tracer("matching")
 	matcher.LimitDecoding(memory() / decodeShare)
 	// Without this, whoever asks right after a start would find no database in use.
 	if err := matcher.Refresh(ctx); err != nil && !errors.Is(err, store.ErrUnavailable) {
@@ -190,6 +199,7 @@ func (o *Operator) wire(ctx context.Context) error {
 		&feed.Compactor{Events: o.store, Retention: opts.EventRetention, Clock: clock.RealClock{}, Log: opts.Log.WithName("feed")},
 		&feed.Reminder{Events: o.store, MaxAge: library.Status().MaxAge, Clock: clock.RealClock{}, Log: opts.Log.WithName("feed")},
 		o.server,
+		o.traces,
 	) {
 		if err := mgr.Add(runnable); err != nil {
 			return fmt.Errorf("add a component to the manager: %w", err)

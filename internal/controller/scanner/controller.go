@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel/trace"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
@@ -71,7 +72,10 @@ type Reconciler struct {
 	// Owners says where the owners of workloads are found.
 	Owners  Owners
 	Metrics *metrics.Scans
+	// Tracer records a trace of each scan Job that has ended; nil records none.
+	Tracer trace.Tracer
 
+	traces   scanTraces
 	queues   queues
 	fallback fallback
 	pace     pace
@@ -157,6 +161,7 @@ func (r *Reconciler) act(ctx context.Context, scanner *scannerv1.Scanner, v *obs
 	}
 	setStatus(scanner, v, plan)
 	r.showMetrics(scanner, v, plan)
+	r.traces.record(r.Tracer, v.attempts, r.Clock.Now())
 	log.V(1).Info("Reconciled", "containers", len(v.containers), "running", plan.running, "queued", plan.queued, "next", plan.next)
 	return plan.next, nil
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/semaphore"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -58,7 +59,9 @@ type InProcess struct {
 	Ingest  IngestFunc
 	// Ended is called after each attempt.
 	Ended func()
-	Log   logr.Logger
+	// Tracer records a trace of each attempt; nil records none.
+	Tracer trace.Tracer
+	Log    logr.Logger
 
 	mu       sync.Mutex
 	attempts map[string]Attempt
@@ -158,7 +161,9 @@ func (p *InProcess) Start(_ context.Context, _ types.NamespacedName, req scanjob
 	p.attempts[req.Name] = childAttempt(req)
 	ctx := p.ctx
 	p.wait.Go(func() {
+		ctx, span := startScan(ctx, p.Tracer, req.Key)
 		outcome := p.run(ctx, req)
+		endScan(span, outcome)
 		p.finish(req, outcome)
 	})
 	return nil
