@@ -146,6 +146,16 @@ type Summary struct {
 	Reasons map[string]int
 }
 
+// SummaryOf is the summary of containers that are counted by state.
+func SummaryOf(counts map[string]int) Summary {
+	count := func(state State) int { return counts[string(state)] }
+	s := Summary{
+		Scanned: count(Scanned), Partial: count(Partial), Stale: count(Stale), Pending: count(Pending), Failed: count(Failed), Skipped: count(Skipped),
+	}
+	s.Total = s.Scanned + s.Partial + s.Stale + s.Pending + s.Failed + s.Skipped
+	return s
+}
+
 // Add counts one more container.
 func (s *Summary) Add(r Result) {
 	s.Total++

@@ -85,10 +85,14 @@ func NewCommand(use string) *cobra.Command {
 	return command
 }
 
-func newCommand(use string) (*cobra.Command, *options) {
-	o := &options{
+func newOptions() *options {
+	return &options{
 		loading: clientcmd.NewDefaultClientConfigLoadingRules(), overrides: &clientcmd.ConfigOverrides{}, limit: defaultLimit, now: time.Now, pollEvery: pollEvery,
 	}
+}
+
+func newCommand(use string) (*cobra.Command, *options) {
+	o := newOptions()
 	root := &cobra.Command{
 		Use:   use,
 		Short: "Show images and vulnerabilities of the cluster",
@@ -122,7 +126,7 @@ KUBECTL_SCANNER_SERVICE_ACCOUNT.`,
 	must(root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"json", "yaml", "wide"}, cobra.ShellCompDirectiveNoFileComp)))
 	must(root.RegisterFlagCompletionFunc("namespace", o.completeNamespaces))
 	root.AddCommand(o.imagesCommand(), o.findingsCommand(), o.whyCommand(), o.affectedCommand(), o.decisionsCommand(),
-		o.coverageCommand(), o.rolloutsCommand(), o.vexCommand(), o.watchCommand())
+		o.coverageCommand(), o.rolloutsCommand(), o.reportCommand("kubectl scanner"), o.vexCommand(), o.watchCommand())
 	return root, o
 }
 

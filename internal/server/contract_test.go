@@ -105,6 +105,10 @@ func visits() []visit {
 		{"/api/v1/trends", "/api/v1/trends", `"images":2`},
 		{"/api/v1/trends", "/api/v1/trends?namespace=bank&from=" + today + "&to=" + today, `"day":"` + today + `"`},
 		{"/api/v1/trends", "/api/v1/trends?from=2020-01-01&to=2020-01-31", `{"from":"2020-01-01","items":[],"to":"2020-01-31"}`},
+		{"/api/v1/reports/cluster", "/api/v1/reports/cluster", `"scope":{"kind":"Cluster"}`},
+		{"/api/v1/reports/cluster", "/api/v1/reports/cluster?since=399d&format=json", `"expiringExceptions":[{"expiresAt":"`},
+		{"/api/v1/reports/namespaces/{namespace}", "/api/v1/reports/namespaces/shop?since=36h", `"dueAt":"`},
+		{"/api/v1/reports/owners/{owner}", "/api/v1/reports/owners/Team%20Shop?since=2w", `"scope":{"kind":"Owner","name":"Team Shop"}`},
 		{"/api/v1/events", "/api/v1/events?since=0", `"image.matched"`},
 		{"/api/v1/session", "/api/v1/session", `"auth":"none"`},
 	}

@@ -39,7 +39,7 @@ func (o operations) ListCoverage(ctx context.Context, request api.ListCoverageRe
 	}
 	answer := api.ListCoverage200JSONResponse{
 		Items: make([]api.ContainerCoverage, 0, len(found.Containers)), Total: found.Total, NextPageToken: optional(found.NextToken),
-		Summary: toCoverageSummary(found.Counts),
+		Summary: toCoverageSummary(coverage.SummaryOf(found.Counts)),
 	}
 	for _, c := range found.Containers {
 		answer.Items = append(answer.Items, toContainerCoverage(c))
@@ -69,14 +69,7 @@ func (s *Server) exportCoverage(ctx context.Context, query store.CoverageQuery) 
 	})
 }
 
-// toCoverageSummary takes containers by state.
-func toCoverageSummary(counts map[string]int) api.CoverageSummary {
-	count := func(state coverage.State) int { return counts[string(state)] }
-	sum := coverage.Summary{
-		Scanned: count(coverage.Scanned), Partial: count(coverage.Partial), Stale: count(coverage.Stale), Pending: count(coverage.Pending),
-		Failed: count(coverage.Failed), Skipped: count(coverage.Skipped),
-	}
-	sum.Total = sum.Scanned + sum.Partial + sum.Stale + sum.Pending + sum.Failed + sum.Skipped
+func toCoverageSummary(sum coverage.Summary) api.CoverageSummary {
 	return api.CoverageSummary{
 		Scanned: sum.Scanned, Partial: sum.Partial, Stale: sum.Stale, Pending: sum.Pending, Failed: sum.Failed, Skipped: sum.Skipped, Ratio: sum.Ratio(),
 	}

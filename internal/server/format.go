@@ -19,6 +19,7 @@ var medias = map[report.Format]media{
 	report.FormatSPDX:         {"application/spdx+json", ".spdx.json"},
 	report.FormatSARIF:        {"application/sarif+json", ".sarif"},
 	report.FormatCSV:          {"text/csv", ".csv"},
+	formatHTML:                {"text/html", ".html"},
 	report.FormatOpenVEX:      {"application/vnd.openvex+json", ".openvex.json"},
 	report.FormatCycloneDXVEX: {"application/vnd.cyclonedx+json", ".vex.cdx.json"},
 }

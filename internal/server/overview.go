@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 
+	"github.com/scanner-operator/scanner-operator/internal/coverage"
 	"github.com/scanner-operator/scanner-operator/internal/server/api"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
@@ -17,7 +18,7 @@ func (o operations) GetOverview(ctx context.Context, _ api.GetOverviewRequestObj
 	if err != nil {
 		return nil, err
 	}
-	coverage, err := o.s.store.ListCoverage(ctx, visible(ctx), store.CoverageQuery{Page: store.Page{Size: 1}})
+	containers, err := o.s.store.ListCoverage(ctx, visible(ctx), store.CoverageQuery{Page: store.Page{Size: 1}})
 	if err != nil {
 		return nil, err
 	}
@@ -29,8 +30,8 @@ func (o operations) GetOverview(ctx context.Context, _ api.GetOverviewRequestObj
 	answer.Images.Cataloged = overview.Images[store.StateCataloged]
 	answer.Images.Scanned = overview.Images[store.StateScanned]
 	answer.Images.Reported = overview.Images[store.StateReported]
-	if len(coverage.Counts) > 0 {
-		summary := toCoverageSummary(coverage.Counts)
+	if len(containers.Counts) > 0 {
+		summary := toCoverageSummary(coverage.SummaryOf(containers.Counts))
 		answer.Coverage = &summary
 	}
 	if found {

@@ -143,6 +143,10 @@ func routes(l Limits) map[string]route {
 		"GET /api/v1/session/sign-in":               plain(""),
 		"GET /api/v1/session/callback":              plain(""),
 		"POST /api/v1/session/provider-logout":      plain(""),
+
+		"GET /api/v1/reports/cluster":                expensive(streaming(reading(auth.VerbList))),
+		"GET /api/v1/reports/namespaces/{namespace}": expensive(streaming(reading(auth.VerbList))),
+		"GET /api/v1/reports/owners/{owner}":         expensive(streaming(reading(auth.VerbList))),
 	}
 }
 

@@ -198,6 +198,11 @@ type Reader interface {
 	// Trend returns the sums of each day that has any, oldest first. An image counts once in all namespaces together, and once in each of some.
 	Trend(ctx context.Context, in Namespaces, query TrendQuery) ([]TrendDay, error)
 
+	// Summary sums up what the workloads that a query chooses run, and how that has changed.
+	Summary(ctx context.Context, in Namespaces, query SummaryQuery) (Summary, error)
+	// Fixes returns the updates that close the most findings in what the workloads that a query chooses run.
+	Fixes(ctx context.Context, in Namespaces, query FixQuery) (Fixes, error)
+
 	// PreviewDecision computes what SyncDecisions would do with a decision of a source in place of the present one of its object, if there is one.
 	// A decision without the name of an object replaces none. It only reads. Of some namespaces, the bounds are held against what is visible.
 	PreviewDecision(ctx context.Context, in Namespaces, source string, decision Decision) (DecisionPreview, error)

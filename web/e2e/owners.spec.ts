@@ -73,3 +73,24 @@ test("hostile owners do nothing", async ({ page, open }) => {
     expect(await page.locator("a[href^='javascript' i], main img, main iframe").count()).toBe(0);
   }
 });
+
+test("a report is about what the filters choose", async ({ page, open }) => {
+  const reports = "**/api/v1/reports/**";
+  await page
+    .context()
+    .route(reports, (route) => route.fulfill({ body: "a report", contentType: "text/plain" }));
+  for (const [filters, about] of [
+    ["", "cluster"],
+    ["?namespace=payments", "namespaces/payments"],
+    ["?owner=Payments", "owners/Payments"],
+  ]) {
+    await open(owned, `/workloads${filters}`);
+    await page.getByRole("button", { name: "Report" }).click();
+    const opened = page.context().waitForEvent("page");
+    await page.getByRole("menuitem", { name: "Last 7 days" }).click();
+    const report = await opened;
+    await expect(report).toHaveURL(new RegExp(`/api/v1/reports/${about}\\?since=7d&format=html$`));
+    await report.close();
+  }
+  await page.context().unroute(reports);
+});

@@ -249,12 +249,9 @@ func (e EventType) Valid() bool {
 // Defines values for EventKind.
 const (
 	ChangeRequested  EventKind = "change.requested"
-	CoverageLost     EventKind = "coverage.lost"
-	DatabaseStale    EventKind = "database.stale"
 	DatabaseUpdated  EventKind = "database.updated"
 	DecisionChanged  EventKind = "decision.changed"
 	DecisionExpired  EventKind = "decision.expired"
-	DecisionExpiring EventKind = "decision.expiring"
 	FindingChanged   EventKind = "finding.changed"
 	FindingClosed    EventKind = "finding.closed"
 	FindingOpened    EventKind = "finding.opened"
@@ -278,17 +275,11 @@ func (e EventKind) Valid() bool {
 	switch e {
 	case ChangeRequested:
 		return true
-	case CoverageLost:
-		return true
-	case DatabaseStale:
-		return true
 	case DatabaseUpdated:
 		return true
 	case DecisionChanged:
 		return true
 	case DecisionExpired:
-		return true
-	case DecisionExpiring:
 		return true
 	case FindingChanged:
 		return true
@@ -555,33 +546,6 @@ func (e ImageState) Valid() bool {
 	}
 }
 
-// Defines values for NotificationSinkType.
-const (
-	Alertmanager NotificationSinkType = "alertmanager"
-	Email        NotificationSinkType = "email"
-	Slack        NotificationSinkType = "slack"
-	Teams        NotificationSinkType = "teams"
-	Webhook      NotificationSinkType = "webhook"
-)
-
-// Valid indicates whether the value is a known member of the NotificationSinkType enum.
-func (e NotificationSinkType) Valid() bool {
-	switch e {
-	case Alertmanager:
-		return true
-	case Email:
-		return true
-	case Slack:
-		return true
-	case Teams:
-		return true
-	case Webhook:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for PolicySummaryFrom.
 const (
 	FirstSeen    PolicySummaryFrom = "firstSeen"
@@ -684,6 +648,27 @@ func (e Severity) Valid() bool {
 	case SeverityNegligible:
 		return true
 	case SeverityUnknown:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SummaryReportScopeKind.
+const (
+	SummaryReportScopeKindCluster   SummaryReportScopeKind = "Cluster"
+	SummaryReportScopeKindNamespace SummaryReportScopeKind = "Namespace"
+	SummaryReportScopeKindOwner     SummaryReportScopeKind = "Owner"
+)
+
+// Valid indicates whether the value is a known member of the SummaryReportScopeKind enum.
+func (e SummaryReportScopeKind) Valid() bool {
+	switch e {
+	case SummaryReportScopeKindCluster:
+		return true
+	case SummaryReportScopeKindNamespace:
+		return true
+	case SummaryReportScopeKindOwner:
 		return true
 	default:
 		return false
@@ -795,6 +780,24 @@ func (e ListFormat) Valid() bool {
 	case ListFormatCsv:
 		return true
 	case ListFormatJson:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReportFormat.
+const (
+	ReportFormatHtml ReportFormat = "html"
+	ReportFormatJson ReportFormat = "json"
+)
+
+// Valid indicates whether the value is a known member of the ReportFormat enum.
+func (e ReportFormat) Valid() bool {
+	switch e {
+	case ReportFormatHtml:
+		return true
+	case ReportFormatJson:
 		return true
 	default:
 		return false
@@ -1113,6 +1116,60 @@ func (e ListPackagesParamsFormat) Valid() bool {
 	}
 }
 
+// Defines values for GetClusterReportParamsFormat.
+const (
+	GetClusterReportParamsFormatHtml GetClusterReportParamsFormat = "html"
+	GetClusterReportParamsFormatJson GetClusterReportParamsFormat = "json"
+)
+
+// Valid indicates whether the value is a known member of the GetClusterReportParamsFormat enum.
+func (e GetClusterReportParamsFormat) Valid() bool {
+	switch e {
+	case GetClusterReportParamsFormatHtml:
+		return true
+	case GetClusterReportParamsFormatJson:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for GetNamespaceReportParamsFormat.
+const (
+	GetNamespaceReportParamsFormatHtml GetNamespaceReportParamsFormat = "html"
+	GetNamespaceReportParamsFormatJson GetNamespaceReportParamsFormat = "json"
+)
+
+// Valid indicates whether the value is a known member of the GetNamespaceReportParamsFormat enum.
+func (e GetNamespaceReportParamsFormat) Valid() bool {
+	switch e {
+	case GetNamespaceReportParamsFormatHtml:
+		return true
+	case GetNamespaceReportParamsFormatJson:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for GetOwnerReportParamsFormat.
+const (
+	GetOwnerReportParamsFormatHtml GetOwnerReportParamsFormat = "html"
+	GetOwnerReportParamsFormatJson GetOwnerReportParamsFormat = "json"
+)
+
+// Valid indicates whether the value is a known member of the GetOwnerReportParamsFormat enum.
+func (e GetOwnerReportParamsFormat) Valid() bool {
+	switch e {
+	case GetOwnerReportParamsFormatHtml:
+		return true
+	case GetOwnerReportParamsFormatJson:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ListVulnerabilitiesParamsSort.
 const (
 	ListVulnerabilitiesParamsSortId            ListVulnerabilitiesParamsSort = "id"
@@ -1213,9 +1270,6 @@ func (e ListWorkloadsParamsFormat) Valid() bool {
 type Affected struct {
 	// Decisions The decisions about the finding, the one that takes precedence first; absent if there is none.
 	Decisions *Decisions `json:"decisions,omitempty"`
-
-	// Due Until when the finding is due; absent if it is not due, or if it is closed or suppressed.
-	Due *Deadline `json:"due,omitempty"`
 
 	// ExposedSince When a container first ran the image while it was affected; absent if none did.
 	ExposedSince *time.Time `json:"exposedSince,omitempty"`
@@ -1529,9 +1583,6 @@ type Deadline struct {
 
 // Decision What was decided about a finding, and the object that states it, such as a ClusterVulnerabilityException or a VEXSource.
 type Decision struct {
-	// Author Who decided; absent if it is not known or not visible.
-	Author *string `json:"author,omitempty"`
-
 	// Comment The reason in words.
 	Comment *string `json:"comment,omitempty"`
 
@@ -1578,7 +1629,7 @@ type DecisionContent struct {
 	// Justification Why the status is NotAffected, with a value of VEX such as component_not_present.
 	Justification *string `json:"justification,omitempty"`
 
-	// Match What a decision matches. A finding matches if it matches each list that is present, in the places where the decision applies. Of a VEX statement, the vulnerabilities only: its document names the products.
+	// Match What a decision matches. A finding matches if it matches each list that is present. Of a VEX statement, the vulnerabilities only: its document names the products.
 	Match DecisionMatch `json:"match"`
 
 	// Since When the decision began to apply.
@@ -1600,17 +1651,13 @@ type DecisionContent struct {
 // deleted, or cannot be applied any more. Expired: expiresAt passed.
 type DecisionEnd string
 
-// DecisionMatch What a decision matches. A finding matches if it matches each list that is present, in the places where the decision applies. Of a VEX statement, the vulnerabilities only: its document names the products.
+// DecisionMatch What a decision matches. A finding matches if it matches each list that is present. Of a VEX statement, the vulnerabilities only: its document names the products.
 type DecisionMatch struct {
 	// Images Image references or digests, maybe with wildcards.
 	Images *[]string `json:"images,omitempty"`
 
 	// Packages Package URLs, maybe with wildcards.
 	Packages *[]string `json:"packages,omitempty"`
-
-	// Places In which namespaces and workloads the decision applies, for example `namespace shop; workloads with app=web`. Absent if it applies everywhere, or if the
-	// places are not visible: those of objects of the whole cluster require the permission to list results in all namespaces.
-	Places *string `json:"places,omitempty"`
 
 	// Vulnerabilities IDs or aliases.
 	Vulnerabilities *[]string `json:"vulnerabilities,omitempty"`
@@ -1657,7 +1704,7 @@ type DecisionRecord struct {
 	// Justification Why the status is NotAffected, with a value of VEX such as component_not_present.
 	Justification *string `json:"justification,omitempty"`
 
-	// Match What a decision matches. A finding matches if it matches each list that is present, in the places where the decision applies. Of a VEX statement, the vulnerabilities only: its document names the products.
+	// Match What a decision matches. A finding matches if it matches each list that is present. Of a VEX statement, the vulnerabilities only: its document names the products.
 	Match DecisionMatch `json:"match"`
 
 	// MatchedFindings Number of findings of visible images that match, each vulnerability of a package once per image. Absent if the decision has ended.
@@ -2004,11 +2051,8 @@ type Image struct {
 	NextAttempt *time.Time `json:"nextAttempt,omitempty"`
 
 	// Overdue Number of findings whose due date has passed; absent if there is none.
-	Overdue *int `json:"overdue,omitempty"`
-
-	// Owners Owners of the workloads that run the image, by name. Absent if none has an owner.
-	Owners   *[]string `json:"owners,omitempty"`
-	Packages int       `json:"packages"`
+	Overdue  *int `json:"overdue,omitempty"`
+	Packages int  `json:"packages"`
 
 	// Partial The SBOM is partial, because the scan could not read some files of the image. Absent if it is complete.
 	Partial  *bool          `json:"partial,omitempty"`
@@ -2120,86 +2164,6 @@ type NewException struct {
 
 	// Spec The spec of the custom resource. Its fields are described in the reference of exceptions.
 	Spec ExceptionSpec `json:"spec"`
-}
-
-// NotificationCondition A condition of the rule; absent before the operator has seen the rule.
-type NotificationCondition struct {
-	Message string `json:"message"`
-	Reason  string `json:"reason"`
-	Status  bool   `json:"status"`
-}
-
-// NotificationRule A NotificationRule, or a ClusterNotificationRule, which has no namespace.
-type NotificationRule struct {
-	// Delivering A condition of the rule; absent before the operator has seen the rule.
-	Delivering *NotificationCondition `json:"delivering,omitempty"`
-
-	// GroupBy What the changes of a message have in common.
-	GroupBy string `json:"groupBy"`
-
-	// LastDeliveryTime When a sink accepted a message last.
-	LastDeliveryTime *time.Time `json:"lastDeliveryTime,omitempty"`
-	MinSeverity      *string    `json:"minSeverity,omitempty"`
-	Name             string     `json:"name"`
-	Namespace        *string    `json:"namespace,omitempty"`
-
-	// OldestPendingTime Since when the message that waits longest is due; absent while none is.
-	OldestPendingTime *time.Time `json:"oldestPendingTime,omitempty"`
-
-	// Pending Number of messages that wait, also because their group is still collected.
-	Pending int `json:"pending"`
-
-	// Schedule When digests are sent; absent if messages are sent after a while.
-	Schedule *string            `json:"schedule,omitempty"`
-	Sinks    []NotificationSink `json:"sinks"`
-
-	// TimeZone That of the schedule.
-	TimeZone *string `json:"timeZone,omitempty"`
-
-	// Valid A condition of the rule; absent before the operator has seen the rule.
-	Valid *NotificationCondition `json:"valid,omitempty"`
-
-	// When The CEL expression that selects changes; absent if the rule selects all.
-	When *string `json:"when,omitempty"`
-}
-
-// NotificationRuleList defines model for NotificationRuleList.
-type NotificationRuleList struct {
-	Items []NotificationRule `json:"items"`
-
-	// Omitted Number of rules that were left out; absent without any.
-	Omitted *int `json:"omitted,omitempty"`
-}
-
-// NotificationRuleName defines model for NotificationRuleName.
-type NotificationRuleName struct {
-	Name string `json:"name"`
-
-	// Namespace Absent for a ClusterNotificationRule.
-	Namespace *string `json:"namespace,omitempty"`
-}
-
-// NotificationSink defines model for NotificationSink.
-type NotificationSink struct {
-	// Credential The entry of the chart value notifications.credentials.
-	Credential *string `json:"credential,omitempty"`
-	Delivered  int64   `json:"delivered"`
-	Dropped    int64   `json:"dropped"`
-
-	// Error Why the last attempt failed; absent after a success.
-	Error            *string              `json:"error,omitempty"`
-	LastDeliveryTime *time.Time           `json:"lastDeliveryTime,omitempty"`
-	Name             string               `json:"name"`
-	Pending          int                  `json:"pending"`
-	Type             NotificationSinkType `json:"type"`
-}
-
-// NotificationSinkType defines model for NotificationSink.Type.
-type NotificationSinkType string
-
-// NotificationTest defines model for NotificationTest.
-type NotificationTest struct {
-	Results []SinkTest `json:"results"`
 }
 
 // Overview defines model for Overview.
@@ -2397,6 +2361,107 @@ type Problem struct {
 type RematchRequest struct {
 	// Full Match all packages instead of only those whose matching failed.
 	Full *bool `json:"full,omitempty"`
+}
+
+// ReportDueFinding defines model for ReportDueFinding.
+type ReportDueFinding struct {
+	// DueAt The earliest due date in the scope.
+	DueAt       time.Time `json:"dueAt"`
+	FixVersions []string  `json:"fixVersions"`
+
+	// Images Number of images in which the finding is due.
+	Images  int    `json:"images"`
+	Package string `json:"package"`
+
+	// Policy The policy that sets the date.
+	Policy          string   `json:"policy"`
+	Severity        Severity `json:"severity"`
+	Version         string   `json:"version"`
+	VulnerabilityId string   `json:"vulnerabilityId"`
+}
+
+// ReportDueFindings defines model for ReportDueFindings.
+type ReportDueFindings struct {
+	// Counts Number of findings, each once in each image.
+	Counts SeverityCounts     `json:"counts"`
+	First  []ReportDueFinding `json:"first"`
+}
+
+// ReportEndOfLife defines model for ReportEndOfLife.
+type ReportEndOfLife struct {
+	Distribution string             `json:"distribution"`
+	EndOfLife    openapi_types.Date `json:"endOfLife"`
+	ImageId      string             `json:"imageId"`
+	Platform     string             `json:"platform"`
+}
+
+// ReportException defines model for ReportException.
+type ReportException struct {
+	ExpiresAt time.Time `json:"expiresAt"`
+
+	// MatchedFindings Number of findings of visible images that match.
+	MatchedFindings int `json:"matchedFindings"`
+
+	// Object The object that a decision comes from.
+	Object DecisionObject `json:"object"`
+
+	// Status NotAffected: the vulnerability cannot be exploited. FalsePositive: the package does not have it. AcceptedRisk: it is real, and is not
+	// fixed for now. Fixed: the package contains the fix, although its version does not show it. UnderInvestigation: not decided yet; findings
+	// are not suppressed. Affected: a VEX document states that the vulnerability can be exploited; findings are not suppressed.
+	Status          DecisionStatus `json:"status"`
+	Vulnerabilities []string       `json:"vulnerabilities"`
+}
+
+// ReportImageFix defines model for ReportImageFix.
+type ReportImageFix struct {
+	// Closes The findings of the image that have a fix.
+	Closes   Counts `json:"closes"`
+	ImageId  string `json:"imageId"`
+	Platform string `json:"platform"`
+
+	// Workloads Number of workloads that run the image.
+	Workloads int `json:"workloads"`
+}
+
+// ReportPackageFix defines model for ReportPackageFix.
+type ReportPackageFix struct {
+	// Closes The findings of the package that have a fix, each once in each image.
+	Closes Counts `json:"closes"`
+
+	// FixVersions Versions that fix some of the findings.
+	FixVersions []string `json:"fixVersions"`
+
+	// Images Number of images that contain the package.
+	Images int    `json:"images"`
+	Name   string `json:"name"`
+	Type   string `json:"type"`
+
+	// Version The installed version.
+	Version string `json:"version"`
+}
+
+// ReportVulnerabilities defines model for ReportVulnerabilities.
+type ReportVulnerabilities struct {
+	Counts SeverityCounts        `json:"counts"`
+	Worst  []ReportVulnerability `json:"worst"`
+}
+
+// ReportVulnerability defines model for ReportVulnerability.
+type ReportVulnerability struct {
+	// Fixable Whether a fixed version of an affected package is known; absent if the vulnerability was closed.
+	Fixable *bool  `json:"fixable,omitempty"`
+	Id      string `json:"id"`
+
+	// Images Number of affected images; absent if the vulnerability was closed.
+	Images *int `json:"images,omitempty"`
+	Kev    bool `json:"kev"`
+
+	// Packages The first affected packages by name; absent if the vulnerability was closed.
+	Packages *[]string `json:"packages,omitempty"`
+	Severity Severity  `json:"severity"`
+
+	// Workloads Number of affected workloads; absent if the vulnerability was closed.
+	Workloads *int `json:"workloads,omitempty"`
 }
 
 // Rollout A change of the image in a container of a workload.
@@ -2597,15 +2662,87 @@ type SignedOut struct {
 	EndSessionUrl string `json:"endSessionUrl"`
 }
 
-// SinkTest defines model for SinkTest.
-type SinkTest struct {
-	Delivered bool `json:"delivered"`
+// SummaryReport What the workloads of the scope run, and how that has changed. Lists have at most 10 items. Findings that decisions suppress do not count.
+type SummaryReport struct {
+	// At When the report was made.
+	At time.Time `json:"at"`
 
-	// Error Why the sink did not accept the message.
-	Error *string `json:"error,omitempty"`
-	Sink  string  `json:"sink"`
-	Type  string  `json:"type"`
+	// Before The counts on the day of "since", or on the last day before it that has any. Absent if they were not recorded: of owners, and of several
+	// namespaces unless they are all.
+	Before *struct {
+		// Counts Number of findings by severity; kev and fixable count findings of all severities.
+		Counts Counts             `json:"counts"`
+		Day    openapi_types.Date `json:"day"`
+	} `json:"before,omitempty"`
+
+	// Closed Vulnerabilities that something in the scope had then, and that nothing in it has now.
+	Closed ReportVulnerabilities `json:"closed"`
+
+	// Counts Number of findings by severity; kev and fixable count findings of all severities.
+	Counts Counts `json:"counts"`
+
+	// Coverage Number of containers by state.
+	Coverage CoverageSummary `json:"coverage"`
+	Database *DatabaseBuild  `json:"database,omitempty"`
+
+	// DueSoon Findings that are due within 14 days, the earliest first.
+	DueSoon ReportDueFindings `json:"dueSoon"`
+
+	// EndOfLife Images whose distribution has reached its end of life or does so within 90 days, the earliest first.
+	EndOfLife      []ReportEndOfLife `json:"endOfLife"`
+	EndOfLifeTotal int               `json:"endOfLifeTotal"`
+
+	// ExpiringExceptions Exceptions that expire within 30 days, the earliest first. In a report about an owner, those of the namespaces in which it has workloads, and
+	// of the cluster.
+	ExpiringExceptions      []ReportException `json:"expiringExceptions"`
+	ExpiringExceptionsTotal int               `json:"expiringExceptionsTotal"`
+
+	// Exploited Vulnerabilities in KEV.
+	Exploited ReportVulnerabilities `json:"exploited"`
+
+	// Fixes The updates that close the most findings, those with the most critical findings first.
+	Fixes struct {
+		Images   []ReportImageFix   `json:"images"`
+		Packages []ReportPackageFix `json:"packages"`
+	} `json:"fixes"`
+
+	// Images Number of images that run, on all platforms.
+	Images int `json:"images"`
+
+	// KnownSince Since when the history contains something of the scope; absent if it contains nothing.
+	KnownSince *time.Time `json:"knownSince,omitempty"`
+
+	// Limited True if you may not see all namespaces, so that the report may lack some.
+	Limited bool `json:"limited"`
+
+	// Opened Vulnerabilities that something in the scope has, and that nothing in it had then.
+	Opened ReportVulnerabilities `json:"opened"`
+
+	// Overdue Findings whose due date has passed, the worst first.
+	Overdue ReportDueFindings `json:"overdue"`
+
+	// Scanned Number of these images that have findings or were found to have none.
+	Scanned int `json:"scanned"`
+	Scope   struct {
+		Kind SummaryReportScopeKind `json:"kind"`
+
+		// Name The name of the namespace or the owner.
+		Name *string `json:"name,omitempty"`
+	} `json:"scope"`
+
+	// Since What the report compares with.
+	Since time.Time `json:"since"`
+
+	// Uncovered Containers in the states Partial, Stale, Pending and Failed.
+	Uncovered      []ContainerCoverage `json:"uncovered"`
+	UncoveredTotal int                 `json:"uncoveredTotal"`
+
+	// Workloads Number of workloads that run images.
+	Workloads int `json:"workloads"`
 }
+
+// SummaryReportScopeKind defines model for SummaryReport.Scope.Kind.
+type SummaryReportScopeKind string
 
 // TrendDay The totals of a day as of the last update on that day.
 type TrendDay struct {
@@ -2858,6 +2995,12 @@ type PageToken = string
 
 // Platform defines model for Platform.
 type Platform = string
+
+// ReportFormat defines model for ReportFormat.
+type ReportFormat string
+
+// ReportSince defines model for ReportSince.
+type ReportSince = string
 
 // Suppressed defines model for Suppressed.
 type Suppressed = bool
@@ -3270,6 +3413,45 @@ type ListPackagesParamsSort string
 // ListPackagesParamsFormat defines parameters for ListPackages.
 type ListPackagesParamsFormat string
 
+// GetClusterReportParams defines parameters for GetClusterReport.
+type GetClusterReportParams struct {
+	// Since What the report compares with: a duration before now such as 7d, 2w or 36h, a date such as 2026-03-01, or a time. Between one hour and
+	// 400 days ago.
+	Since *ReportSince `form:"since,omitempty" json:"since,omitempty"`
+
+	// Format "html" for a page that contains all it needs, "json" for the data. If absent, the header Accept decides; the default is JSON.
+	Format *GetClusterReportParamsFormat `form:"format,omitempty" json:"format,omitempty"`
+}
+
+// GetClusterReportParamsFormat defines parameters for GetClusterReport.
+type GetClusterReportParamsFormat string
+
+// GetNamespaceReportParams defines parameters for GetNamespaceReport.
+type GetNamespaceReportParams struct {
+	// Since What the report compares with: a duration before now such as 7d, 2w or 36h, a date such as 2026-03-01, or a time. Between one hour and
+	// 400 days ago.
+	Since *ReportSince `form:"since,omitempty" json:"since,omitempty"`
+
+	// Format "html" for a page that contains all it needs, "json" for the data. If absent, the header Accept decides; the default is JSON.
+	Format *GetNamespaceReportParamsFormat `form:"format,omitempty" json:"format,omitempty"`
+}
+
+// GetNamespaceReportParamsFormat defines parameters for GetNamespaceReport.
+type GetNamespaceReportParamsFormat string
+
+// GetOwnerReportParams defines parameters for GetOwnerReport.
+type GetOwnerReportParams struct {
+	// Since What the report compares with: a duration before now such as 7d, 2w or 36h, a date such as 2026-03-01, or a time. Between one hour and
+	// 400 days ago.
+	Since *ReportSince `form:"since,omitempty" json:"since,omitempty"`
+
+	// Format "html" for a page that contains all it needs, "json" for the data. If absent, the header Accept decides; the default is JSON.
+	Format *GetOwnerReportParamsFormat `form:"format,omitempty" json:"format,omitempty"`
+}
+
+// GetOwnerReportParamsFormat defines parameters for GetOwnerReport.
+type GetOwnerReportParamsFormat string
+
 // ListRolloutsParams defines parameters for ListRollouts.
 type ListRolloutsParams struct {
 	// Namespace Return rollouts in this namespace.
@@ -3503,9 +3685,6 @@ type PutScanResultParams struct {
 // RematchJSONRequestBody defines body for Rematch for application/json ContentType.
 type RematchJSONRequestBody = RematchRequest
 
-// TestNotificationRuleJSONRequestBody defines body for TestNotificationRule for application/json ContentType.
-type TestNotificationRuleJSONRequestBody = NotificationRuleName
-
 // CreateSessionJSONRequestBody defines body for CreateSession for application/json ContentType.
 type CreateSessionJSONRequestBody CreateSessionJSONBody
 
@@ -3568,12 +3747,6 @@ type ServerInterface interface {
 	// PutSBOM Upload the SBOM of an image
 	// (PUT /api/v1/images/{imageId}/sbom)
 	PutSBOM(w http.ResponseWriter, r *http.Request, imageId ImageID, params PutSBOMParams)
-	// ListNotificationRules List notification rules, with what became of their messages
-	// (GET /api/v1/notification-rules)
-	ListNotificationRules(w http.ResponseWriter, r *http.Request)
-	// TestNotificationRule Send a test message to the sinks of a notification rule
-	// (POST /api/v1/notification-rules/test)
-	TestNotificationRule(w http.ResponseWriter, r *http.Request)
 	// GetOverview Get totals over all images
 	// (GET /api/v1/overview)
 	GetOverview(w http.ResponseWriter, r *http.Request)
@@ -3586,6 +3759,15 @@ type ServerInterface interface {
 	// ListPolicies List the policies that apply, with what is due because of them
 	// (GET /api/v1/policies)
 	ListPolicies(w http.ResponseWriter, r *http.Request)
+	// GetClusterReport Get a report about all namespaces that you may see
+	// (GET /api/v1/reports/cluster)
+	GetClusterReport(w http.ResponseWriter, r *http.Request, params GetClusterReportParams)
+	// GetNamespaceReport Get a report about a namespace
+	// (GET /api/v1/reports/namespaces/{namespace})
+	GetNamespaceReport(w http.ResponseWriter, r *http.Request, namespace string, params GetNamespaceReportParams)
+	// GetOwnerReport Get a report about the workloads of an owner
+	// (GET /api/v1/reports/owners/{owner})
+	GetOwnerReport(w http.ResponseWriter, r *http.Request, owner string, params GetOwnerReportParams)
 	// ListRollouts List rollouts, the latest first
 	// (GET /api/v1/rollouts)
 	ListRollouts(w http.ResponseWriter, r *http.Request, params ListRolloutsParams)
@@ -5224,34 +5406,6 @@ func (siw *ServerInterfaceWrapper) PutSBOM(w http.ResponseWriter, r *http.Reques
 	handler.ServeHTTP(w, r)
 }
 
-// ListNotificationRules operation middleware
-func (siw *ServerInterfaceWrapper) ListNotificationRules(w http.ResponseWriter, r *http.Request) {
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ListNotificationRules(w, r)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
-// TestNotificationRule operation middleware
-func (siw *ServerInterfaceWrapper) TestNotificationRule(w http.ResponseWriter, r *http.Request) {
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.TestNotificationRule(w, r)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
 // GetOverview operation middleware
 func (siw *ServerInterfaceWrapper) GetOverview(w http.ResponseWriter, r *http.Request) {
 
@@ -5597,6 +5751,162 @@ func (siw *ServerInterfaceWrapper) ListPolicies(w http.ResponseWriter, r *http.R
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ListPolicies(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetClusterReport operation middleware
+func (siw *ServerInterfaceWrapper) GetClusterReport(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetClusterReportParams
+
+	// ------------- Optional query parameter "since" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "since", r.URL.Query(), &params.Since, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "since"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "since", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "format" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "format", r.URL.Query(), &params.Format, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "format"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "format", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetClusterReport(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetNamespaceReport operation middleware
+func (siw *ServerInterfaceWrapper) GetNamespaceReport(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "namespace" -------------
+	var namespace string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "namespace", r.PathValue("namespace"), &namespace, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "namespace", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetNamespaceReportParams
+
+	// ------------- Optional query parameter "since" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "since", r.URL.Query(), &params.Since, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "since"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "since", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "format" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "format", r.URL.Query(), &params.Format, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "format"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "format", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetNamespaceReport(w, r, namespace, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetOwnerReport operation middleware
+func (siw *ServerInterfaceWrapper) GetOwnerReport(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "owner" -------------
+	var owner string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "owner", r.PathValue("owner"), &owner, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "owner", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetOwnerReportParams
+
+	// ------------- Optional query parameter "since" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "since", r.URL.Query(), &params.Since, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "since"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "since", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "format" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "format", r.URL.Query(), &params.Format, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "format"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "format", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetOwnerReport(w, r, owner, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -7058,12 +7368,13 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/images/{imageId}/presences", wrapper.ListPresences)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/images/{imageId}/sbom", wrapper.GetSBOM)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/images/{imageId}/sbom", wrapper.PutSBOM)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/notification-rules", wrapper.ListNotificationRules)
-	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/notification-rules/test", wrapper.TestNotificationRule)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/overview", wrapper.GetOverview)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/owners", wrapper.ListOwners)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/packages", wrapper.ListPackages)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/policies", wrapper.ListPolicies)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/reports/cluster", wrapper.GetClusterReport)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/reports/namespaces/{namespace}", wrapper.GetNamespaceReport)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/reports/owners/{owner}", wrapper.GetOwnerReport)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/rollouts", wrapper.ListRollouts)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/rollouts/{rolloutId}", wrapper.GetRollout)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/search", wrapper.Search)
@@ -8136,83 +8447,6 @@ func (response PutSBOMdefaultApplicationProblemPlusJSONResponse) VisitPutSBOMRes
 	return err
 }
 
-type ListNotificationRulesRequestObject struct {
-}
-
-type ListNotificationRulesResponseObject interface {
-	VisitListNotificationRulesResponse(w http.ResponseWriter) error
-}
-
-type ListNotificationRules200JSONResponse NotificationRuleList
-
-func (response ListNotificationRules200JSONResponse) VisitListNotificationRulesResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type ListNotificationRulesdefaultApplicationProblemPlusJSONResponse struct {
-	Body       Problem
-	StatusCode int
-}
-
-func (response ListNotificationRulesdefaultApplicationProblemPlusJSONResponse) VisitListNotificationRulesResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(response.StatusCode)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type TestNotificationRuleRequestObject struct {
-	Body *TestNotificationRuleJSONRequestBody
-}
-
-type TestNotificationRuleResponseObject interface {
-	VisitTestNotificationRuleResponse(w http.ResponseWriter) error
-}
-
-type TestNotificationRule200JSONResponse NotificationTest
-
-func (response TestNotificationRule200JSONResponse) VisitTestNotificationRuleResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type TestNotificationRuledefaultApplicationProblemPlusJSONResponse struct {
-	Body       Problem
-	StatusCode int
-}
-
-func (response TestNotificationRuledefaultApplicationProblemPlusJSONResponse) VisitTestNotificationRuleResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(response.StatusCode)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
 type GetOverviewRequestObject struct {
 }
 
@@ -8396,6 +8630,185 @@ type ListPoliciesdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ListPoliciesdefaultApplicationProblemPlusJSONResponse) VisitListPoliciesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetClusterReportRequestObject struct {
+	Params GetClusterReportParams
+}
+
+type GetClusterReportResponseObject interface {
+	VisitGetClusterReportResponse(w http.ResponseWriter) error
+}
+
+type GetClusterReport200JSONResponse SummaryReport
+
+func (response GetClusterReport200JSONResponse) VisitGetClusterReportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetClusterReport200TexthtmlResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response GetClusterReport200TexthtmlResponse) VisitGetClusterReportResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/html")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type GetClusterReportdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetClusterReportdefaultApplicationProblemPlusJSONResponse) VisitGetClusterReportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetNamespaceReportRequestObject struct {
+	Namespace string `json:"namespace"`
+	Params    GetNamespaceReportParams
+}
+
+type GetNamespaceReportResponseObject interface {
+	VisitGetNamespaceReportResponse(w http.ResponseWriter) error
+}
+
+type GetNamespaceReport200JSONResponse SummaryReport
+
+func (response GetNamespaceReport200JSONResponse) VisitGetNamespaceReportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetNamespaceReport200TexthtmlResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response GetNamespaceReport200TexthtmlResponse) VisitGetNamespaceReportResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/html")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type GetNamespaceReportdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetNamespaceReportdefaultApplicationProblemPlusJSONResponse) VisitGetNamespaceReportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetOwnerReportRequestObject struct {
+	Owner  string `json:"owner"`
+	Params GetOwnerReportParams
+}
+
+type GetOwnerReportResponseObject interface {
+	VisitGetOwnerReportResponse(w http.ResponseWriter) error
+}
+
+type GetOwnerReport200JSONResponse SummaryReport
+
+func (response GetOwnerReport200JSONResponse) VisitGetOwnerReportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetOwnerReport200TexthtmlResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response GetOwnerReport200TexthtmlResponse) VisitGetOwnerReportResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/html")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type GetOwnerReportdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetOwnerReportdefaultApplicationProblemPlusJSONResponse) VisitGetOwnerReportResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -9428,12 +9841,6 @@ type StrictServerInterface interface {
 	// PutSBOM Upload the SBOM of an image
 	// (PUT /api/v1/images/{imageId}/sbom)
 	PutSBOM(ctx context.Context, request PutSBOMRequestObject) (PutSBOMResponseObject, error)
-	// ListNotificationRules List notification rules, with what became of their messages
-	// (GET /api/v1/notification-rules)
-	ListNotificationRules(ctx context.Context, request ListNotificationRulesRequestObject) (ListNotificationRulesResponseObject, error)
-	// TestNotificationRule Send a test message to the sinks of a notification rule
-	// (POST /api/v1/notification-rules/test)
-	TestNotificationRule(ctx context.Context, request TestNotificationRuleRequestObject) (TestNotificationRuleResponseObject, error)
 	// GetOverview Get totals over all images
 	// (GET /api/v1/overview)
 	GetOverview(ctx context.Context, request GetOverviewRequestObject) (GetOverviewResponseObject, error)
@@ -9446,6 +9853,15 @@ type StrictServerInterface interface {
 	// ListPolicies List the policies that apply, with what is due because of them
 	// (GET /api/v1/policies)
 	ListPolicies(ctx context.Context, request ListPoliciesRequestObject) (ListPoliciesResponseObject, error)
+	// GetClusterReport Get a report about all namespaces that you may see
+	// (GET /api/v1/reports/cluster)
+	GetClusterReport(ctx context.Context, request GetClusterReportRequestObject) (GetClusterReportResponseObject, error)
+	// GetNamespaceReport Get a report about a namespace
+	// (GET /api/v1/reports/namespaces/{namespace})
+	GetNamespaceReport(ctx context.Context, request GetNamespaceReportRequestObject) (GetNamespaceReportResponseObject, error)
+	// GetOwnerReport Get a report about the workloads of an owner
+	// (GET /api/v1/reports/owners/{owner})
+	GetOwnerReport(ctx context.Context, request GetOwnerReportRequestObject) (GetOwnerReportResponseObject, error)
 	// ListRollouts List rollouts, the latest first
 	// (GET /api/v1/rollouts)
 	ListRollouts(ctx context.Context, request ListRolloutsRequestObject) (ListRolloutsResponseObject, error)
@@ -10046,61 +10462,6 @@ func (sh *strictHandler) PutSBOM(w http.ResponseWriter, r *http.Request, imageId
 	}
 }
 
-// ListNotificationRules operation middleware
-func (sh *strictHandler) ListNotificationRules(w http.ResponseWriter, r *http.Request) {
-	var request ListNotificationRulesRequestObject
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.ListNotificationRules(ctx, request.(ListNotificationRulesRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "ListNotificationRules")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(ListNotificationRulesResponseObject); ok {
-		if err := validResponse.VisitListNotificationRulesResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
-// TestNotificationRule operation middleware
-func (sh *strictHandler) TestNotificationRule(w http.ResponseWriter, r *http.Request) {
-	var request TestNotificationRuleRequestObject
-
-	var body TestNotificationRuleJSONRequestBody
-	if err := runtime.BindJSONBody(r, &body); err != nil {
-		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
-		return
-	}
-	request.Body = &body
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.TestNotificationRule(ctx, request.(TestNotificationRuleRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "TestNotificationRule")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(TestNotificationRuleResponseObject); ok {
-		if err := validResponse.VisitTestNotificationRuleResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
 // GetOverview operation middleware
 func (sh *strictHandler) GetOverview(w http.ResponseWriter, r *http.Request) {
 	var request GetOverviewRequestObject
@@ -10194,6 +10555,86 @@ func (sh *strictHandler) ListPolicies(w http.ResponseWriter, r *http.Request) {
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(ListPoliciesResponseObject); ok {
 		if err := validResponse.VisitListPoliciesResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetClusterReport operation middleware
+func (sh *strictHandler) GetClusterReport(w http.ResponseWriter, r *http.Request, params GetClusterReportParams) {
+	var request GetClusterReportRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetClusterReport(ctx, request.(GetClusterReportRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetClusterReport")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetClusterReportResponseObject); ok {
+		if err := validResponse.VisitGetClusterReportResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetNamespaceReport operation middleware
+func (sh *strictHandler) GetNamespaceReport(w http.ResponseWriter, r *http.Request, namespace string, params GetNamespaceReportParams) {
+	var request GetNamespaceReportRequestObject
+
+	request.Namespace = namespace
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetNamespaceReport(ctx, request.(GetNamespaceReportRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetNamespaceReport")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetNamespaceReportResponseObject); ok {
+		if err := validResponse.VisitGetNamespaceReportResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetOwnerReport operation middleware
+func (sh *strictHandler) GetOwnerReport(w http.ResponseWriter, r *http.Request, owner string, params GetOwnerReportParams) {
+	var request GetOwnerReportRequestObject
+
+	request.Owner = owner
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetOwnerReport(ctx, request.(GetOwnerReportRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetOwnerReport")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetOwnerReportResponseObject); ok {
+		if err := validResponse.VisitGetOwnerReportResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

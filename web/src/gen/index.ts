@@ -6,6 +6,7 @@ export * from "./notifications/notifications.ts";
 export * from "./operator/operator.ts";
 export * from "./packages/packages.ts";
 export * from "./policies/policies.ts";
+export * from "./reports/reports.ts";
 export * from "./scan-results/scan-results.ts";
 export * from "./search/search.ts";
 export * from "./vex/vex.ts";

@@ -9,6 +9,7 @@ import {
   OwnerFilter,
   SeverityFilter,
 } from "@/components/filter-fields";
+import { ReportMenu } from "@/components/report-menu";
 import { Button } from "@/components/ui/button";
 import { FilterBar } from "@/components/ui/filter-bar";
 import { ListPanel } from "@/components/ui/list-panel";
@@ -95,11 +96,14 @@ function WorkloadList({
         filtered={filtered}
         onClear={clear}
         actions={
-          <ExportMenu
-            formats={["csv"]}
-            name="workloads"
-            url={(format) => getListWorkloadsUrl({ ...request, format })}
-          />
+          <>
+            <ReportMenu scope={filters} />
+            <ExportMenu
+              formats={["csv"]}
+              name="workloads"
+              url={(format) => getListWorkloadsUrl({ ...request, format })}
+            />
+          </>
         }
       >
         <SearchInput

@@ -9,6 +9,7 @@ import {
   OwnerFilter,
   SeverityFilter,
 } from "@/components/filter-fields";
+import { ReportMenu } from "@/components/report-menu";
 import { Button } from "@/components/ui/button";
 import { FilterBar } from "@/components/ui/filter-bar";
 import { SearchInput } from "@/components/ui/search-input";
@@ -45,11 +46,14 @@ export function ImageFilterBar({ filters, update, total }: Props) {
       filtered={imageFilters.isFiltered(filters)}
       onClear={() => update(imageFilters.none)}
       actions={
-        <ExportMenu
-          formats={allFormats}
-          name="images"
-          url={(format) => getListImagesUrl({ ...toRequest(filters), format })}
-        />
+        <>
+          <ReportMenu scope={filters} />
+          <ExportMenu
+            formats={allFormats}
+            name="images"
+            url={(format) => getListImagesUrl({ ...toRequest(filters), format })}
+          />
+        </>
       }
     >
       <SearchInput

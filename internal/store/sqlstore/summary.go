@@ -1,0 +1,264 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"gorm.io/gorm"
+
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
+)
+
+// summarizer reads a store.Summary in one transaction.
+type summarizer struct {
+	tx      *gorm.DB
+	s       *Store
+	chosen  place
+	view    seen
+	current int64
+	limit   int
+}
+
+func (s *Store) summarizer(tx *gorm.DB, in store.Namespaces, owned store.Ownership, limit int) (*summarizer, error) {
+	z := &summarizer{tx: tx, s: s, chosen: place{store.Where{Ownership: owned}, in}, limit: limit}
+	var err error
+	if z.view, err = seenIn(tx, in); err != nil {
+		return nil, err
+	}
+	z.current, err = currentNumber(tx)
+	return z, err
+}
+
+func checkRows(what string, limit int) error {
+	if limit < 0 || limit > store.MaxSummaryRows {
+		return fmt.Errorf("%s: a limit of %d rows is not in the range 0 to %d", what, limit, store.MaxSummaryRows)
+	}
+	return nil
+}
+
+// Summary implements store.Reader.
+func (s *Store) Summary(ctx context.Context, in store.Namespaces, query store.SummaryQuery) (store.Summary, error) {
+	const what = "summarize what runs"
+	if err := checkRows(what, query.Limit); err != nil {
+		return store.Summary{}, err
+	}
+	var summary store.Summary
+	err := s.read(ctx, what, func(tx *gorm.DB) error {
+		summary = store.Summary{}
+		z, err := s.summarizer(tx, in, query.Ownership, query.Limit)
+		if err != nil {
+			return err
+		}
+		if err := z.sums(&summary); err != nil {
+			return err
+		}
+		if err := z.changes(micros(query.Since), &summary); err != nil {
+			return err
+		}
+		if err := z.ending(s.now()+query.EndOfLifeWithin.Microseconds(), &summary); err != nil {
+			return err
+		}
+		return z.due(s.now(), query.DueWithin.Microseconds(), &summary)
+	})
+	return summary, err
+}
+
+// uses selects what is chosen of uses u.
+func (z *summarizer) uses() *gorm.DB { return uses(z.tx.Table("image_uses AS u"), z.chosen) }
+
+// sums counts workloads and images, and sums up the counts of the images.
+func (z *summarizer) sums(summary *store.Summary) error {
+	workloads := z.tx.Table("(?) AS w", z.uses().Distinct("u.namespace, u.kind, u.name"))
+	if err := workloads.Select("COUNT(*)").Scan(&summary.Workloads).Error; err != nil {
+		return err
+	}
+	namespaces := z.uses().Where("u.namespace <> ''").Distinct("u.namespace").Order("u.namespace").Limit(store.MaxNamespaces)
+	if err := namespaces.Scan(&summary.Namespaces).Error; err != nil {
+		return err
+	}
+	var row sumRow
+	err := z.tx.Table("(?) AS d", z.uses().Distinct("u.image_pk")).Joins("JOIN (?) i ON i.id = d.image_pk", z.view.images(z.tx, z.current)).
+		Select(sumsOfImages).Scan(&row).Error
+	summary.Images, summary.Scanned, summary.Counts = row.Images, row.Scanned, row.Counts.counts()
+	if err != nil {
+		return err
+	}
+	var first int64
+	ran := visiblePresences(uses(z.tx.Table("image_presences AS u"), z.chosen), "u", z.chosen.in)
+	err = ran.Select("COALESCE(MIN(" + presenceSince("u", z.chosen.in) + "), 0)").Scan(&first).Error
+	summary.KnownSince = fromMicros(first)
+	return err
+}
+
+// open begins a statement about the findings f of vulnerabilities v that count in images i that run.
+func (z *summarizer) open() *gorm.DB {
+	return z.tx.Table("(?) AS d", z.uses().Distinct("u.image_pk")).
+		Joins("CROSS JOIN images i").Joins("CROSS JOIN image_packages ip").Joins("CROSS JOIN findings f").Joins("CROSS JOIN vulnerabilities v").
+		Where("i.id = d.image_pk AND i.matched_at > 0 AND ip.image_pk = i.id AND ip.excluded = 0 AND f.package_pk = ip.package_pk AND v.id = f.vulnerability_pk").
+		Where(z.view.open(), z.current, z.current)
+}
+
+// known is what is known of a vulnerability while a summary is made.
+type known struct {
+	severity     model.Severity
+	kev, fixable bool
+}
+
+// changes compares the vulnerabilities of what runs with those of what ran at a time.
+func (z *summarizer) changes(since int64, summary *store.Summary) error {
+	now := map[string]*known{}
+	rows := z.open().Select("v.vulnerability_id, MAX(v.severity), MAX(v.kev), MAX(f.fixable)").Group("v.vulnerability_id")
+	err := eachRow(rows, func(scan func(...any) error) error {
+		var name string
+		var severity, kev, fixable int64
+		err := scan(&name, &severity, &kev, &fixable)
+		now[name] = &known{model.Severity(severity), kev != 0, fixable != 0} //nolint:gosec // It was stored from one.
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	before, err := z.found(z.packagesAt(since), "f.from_gen <= ? AND f.opened_at <= ? AND "+ended+" > ?", z.current, since, since)
+	if err != nil {
+		return err
+	}
+	still, err := z.found(z.packagesNow(), shown, z.current, z.current) // Also what is suppressed.
+	if err != nil {
+		return err
+	}
+	opened := maps.Clone(now)
+	maps.DeleteFunc(opened, func(name string, _ *known) bool { return before[name] != nil })
+	maps.DeleteFunc(before, func(name string, _ *known) bool { return still[name] != nil })
+	maps.DeleteFunc(now, func(_ string, one *known) bool { return !one.kev })
+	summary.Opened, summary.Closed, summary.Exploited = z.changed(opened), z.changed(before), z.changed(now)
+	if err := z.reach(summary.Opened.Worst); err != nil {
+		return err
+	}
+	return z.reach(summary.Exploited.Worst)
+}
+
+// packagesNow selects the packages of what runs.
+func (z *summarizer) packagesNow() *gorm.DB {
+	return z.tx.Table("(?) AS d", z.uses().Distinct("u.image_pk")).Joins("CROSS JOIN images i").Joins("CROSS JOIN image_packages ip").
+		Where("i.id = d.image_pk AND i.matched_at > 0 AND ip.image_pk = i.id AND ip.excluded = 0").Distinct("ip.package_pk")
+}
+
+// packagesAt selects the packages of what ran at a time. Of some namespaces, an image has findings since it was matched, as in affectedQuery.
+func (z *summarizer) packagesAt(at int64) *gorm.DB {
+	in := z.chosen.in
+	ran := visiblePresences(uses(z.tx.Table("image_presences AS u"), z.chosen), "u", in).
+		Where(presenceSince("u", in)+" <= ? AND u.until_time > ?", at, at)
+	packages := z.tx.Table("(?) AS d", ran.Distinct("u.image_pk")).Joins("CROSS JOIN images i").Joins("CROSS JOIN image_packages ip").
+		Where("i.id = d.image_pk AND i.matched_at > 0 AND ip.image_pk = i.id AND ip.excluded = 0").Distinct("ip.package_pk")
+	if !in.All() {
+		packages = packages.Where("i.matched_at <= ?", at)
+	}
+	return packages
+}
+
+// found reads the vulnerabilities of packages whose findings f meet a condition.
+func (z *summarizer) found(packages *gorm.DB, condition string, values ...any) (map[string]*known, error) {
+	rows := z.tx.Table("(?) AS k", packages).Joins("CROSS JOIN findings f").Joins("CROSS JOIN vulnerabilities v").
+		Joins("LEFT JOIN generations e ON e.number = f.until_gen AND e.number <= ?", z.current).
+		Where("f.package_pk = k.package_pk AND v.id = f.vulnerability_pk").Where(condition, values...).
+		Select("v.vulnerability_id, MAX(v.severity), MAX(v.kev)").Group("v.vulnerability_id")
+	found := map[string]*known{}
+	err := eachRow(rows, func(scan func(...any) error) error {
+		var name string
+		var severity, kev int64
+		err := scan(&name, &severity, &kev)
+		found[name] = &known{severity: model.Severity(severity), kev: kev != 0} //nolint:gosec // It was stored from one.
+		return err
+	})
+	return found, err
+}
+
+// changed counts vulnerabilities and describes the worst of them.
+func (z *summarizer) changed(all map[string]*known) store.ChangedVulnerabilities {
+	var changed store.ChangedVulnerabilities
+	for _, one := range all {
+		changed.Counts.Add(one.severity)
+	}
+	names := slices.SortedFunc(maps.Keys(all), func(a, b string) int {
+		x, y := all[a], all[b]
+		return cmp.Or(cmp.Compare(y.severity, x.severity), compareBool(y.kev, x.kev), cmp.Compare(a, b))
+	})
+	names = names[:min(len(names), z.limit)]
+	for _, name := range names {
+		one := all[name]
+		changed.Worst = append(changed.Worst, store.ReachedVulnerability{ID: name, Severity: one.severity, KEV: one.kev, Fixable: one.fixable})
+	}
+	return changed
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	default:
+		return -1
+	}
+}
+
+// reach adds to vulnerabilities what has them.
+func (z *summarizer) reach(list []store.ReachedVulnerability) error {
+	for i := range list {
+		one := &list[i]
+		holding := z.tx.Table("vulnerabilities AS v").Joins("CROSS JOIN findings f").Joins("CROSS JOIN image_packages ip").Joins("CROSS JOIN images i").Joins("CROSS JOIN packages p").
+			Where("v.vulnerability_id = ? AND f.vulnerability_pk = v.id AND ip.package_pk = f.package_pk AND ip.excluded = 0 AND i.id = ip.image_pk AND i.matched_at > 0", one.ID).
+			Where(z.view.open(), z.current, z.current).Where("p.id = f.package_pk AND i.id IN (?)", z.uses().Select("u.image_pk")).Distinct("p.name, i.id")
+		names, images := map[string]bool{}, map[int64]bool{}
+		err := eachRow(holding, func(scan func(...any) error) error {
+			var name string
+			var image int64
+			err := scan(&name, &image)
+			names[name], images[image] = true, true
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		packages := slices.Sorted(maps.Keys(names))
+		one.PackageCount, one.Packages = len(packages), packages[:min(len(packages), store.MaxReach)]
+		one.Images = len(images)
+		workloads, err := countWorkloads(z.uses(), [][]int64{slices.Collect(maps.Keys(images))})
+		if err != nil {
+			return err
+		}
+		one.Workloads = workloads[0]
+	}
+	return nil
+}
+
+// ending lists the images that run whose distribution reaches its end of life before a time.
+func (z *summarizer) ending(before int64, summary *store.Summary) error {
+	images := z.tx.Table("(?) AS r", z.uses().Distinct("u.image_pk")).Joins("JOIN images i ON i.id = r.image_pk").Joins("JOIN distro_lifecycles d ON d.distro = i.distro").
+		Where(endOfLifeBy, before).Session(&gorm.Session{})
+	if err := images.Select("COUNT(*)").Scan(&summary.EndOfLifeTotal).Error; err != nil {
+		return err
+	}
+	var rows []struct {
+		ImageID, Platform, Distro string
+		EndOfLife                 int64
+	}
+	err := images.Select("i.image_id, i.platform, i.distro, d.end_of_life").
+		Order(sqldb.OrderBy([]sqldb.SortKey{{Column: "d.end_of_life", Number: true}, {Column: "i.image_id"}, {Column: "i.platform"}})).Limit(z.limit).Scan(&rows).Error
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		key, err := keyOf(row.ImageID, row.Platform)
+		if err != nil {
+			return err
+		}
+		summary.EndOfLife = append(summary.EndOfLife, store.EndingImage{Image: key, Distro: row.Distro, EndOfLife: fromMicros(row.EndOfLife)})
+	}
+	return nil
+}
