@@ -15,12 +15,14 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/scanner-operator/scanner-operator/internal/catalog"
 	"github.com/scanner-operator/scanner-operator/internal/match"
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/report"
 	"github.com/scanner-operator/scanner-operator/internal/version"
+	"github.com/scanner-operator/scanner-operator/internal/vex"
 	"github.com/scanner-operator/scanner-operator/internal/vulndb"
 )
 
@@ -68,13 +70,17 @@ Exit codes: 0 on success, 1 on an error, 2 if a vulnerability has the severity o
 	flags.StringVarP(&o.output, "output", "o", string(report.FormatTable), "Output format: "+report.Formats())
 	flags.StringVar(&o.failOn, "fail-on", "", "Exit with code 2 if a vulnerability has this severity or a higher one: negligible, low, medium, high or critical")
 	o.vex.addFlags(flags)
+	o.addSourceFlags(flags, "PEM file of certificate authorities to trust for registries and database downloads, in addition to those of the system")
+	return command
+}
+
+// addSourceFlags adds the flags about images and the vulnerability database.
+func (o *scanOptions) addSourceFlags(flags *pflag.FlagSet, caFile string) {
 	addDataDirFlag(flags, &o.database.dataDir, `Data directory; databases are stored in its subdirectory "db"`)
 	addDatabaseSourceFlags(flags, &o.database.url, &o.database.sample)
 	addImageFlags(flags, &o.request, &o.platform)
-	flags.StringVar(&o.database.caFile, "ca-file", "",
-		"PEM file of certificate authorities to trust for registries and database downloads, in addition to those of the system")
+	flags.StringVar(&o.database.caFile, "ca-file", "", caFile)
 	flags.DurationVar(&o.request.Limits.Timeout, "timeout", catalog.DefaultLimits().Timeout, "Maximum duration of pulling and analyzing the image")
-	return command
 }
 
 // run validates the flags and the argument before it downloads anything.
@@ -87,10 +93,8 @@ func (o *scanOptions) run(ctx context.Context, source string, stdout, stderr io.
 	if err != nil {
 		return err
 	}
-	if o.platform != "" {
-		if o.request.Platform, err = model.ParsePlatform(o.platform); err != nil {
-			return fmt.Errorf("--platform: %w", err)
-		}
+	if err := o.readPlatform(); err != nil {
+		return err
 	}
 	statements, err := o.vex.read(format)
 	if err != nil {
@@ -100,44 +104,90 @@ func (o *scanOptions) run(ctx context.Context, source string, stdout, stderr io.
 	if err != nil {
 		return err
 	}
-	installed, err := o.installed(ctx, stderr)
+	scanner, err := o.open(ctx, stderr)
 	if err != nil {
 		return err
 	}
-	database, err := match.Open(installed)
+	defer func() { err = errors.Join(err, scanner.close()) }()
+	one, err := scanner.scan(ctx, source, sbomFile, statements)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, database.Close()) }()
-
-	input := report.Input{ImageID: source, Build: &installed.Build, ToolVersion: version.String()}
-	progress := newProgress(stderr)
-	defer progress.end()
-	o.request.Warn = func(text string) {
-		progress.end()
-		_, _ = fmt.Fprintln(stderr, "Warning:", text)
-	}
-	sbom, err := o.sbom(ctx, source, sbomFile, database.Imports(), &input, progress)
-	if err != nil {
-		return err
-	}
-	progress.report("match", 0, 0)
-	result, err := database.Match(ctx, sbom)
-	if err != nil {
-		return err
-	}
-	progress.end()
-	packages := sbom.Catalog()
-	findings := match.Findings(packages, result)
-	input.Distro, input.MatchedAt = packages.Distro, time.Now()
-	if findings, err = o.vex.apply(ctx, statements, sbom.ImageNames(), findings, &input, stderr); err != nil {
-		return err
-	}
+	input, packages, findings := one.input, one.packages, one.findings
 	input.Packages, input.Findings = each(packages.Packages), each(findings)
 	if err := report.Write(stdout, format, input); err != nil {
 		return err
 	}
 	return failOn(findings, threshold, stderr)
+}
+
+func (o *scanOptions) readPlatform() (err error) {
+	if o.platform == "" {
+		return nil
+	}
+	if o.request.Platform, err = model.ParsePlatform(o.platform); err != nil {
+		return fmt.Errorf("--platform: %w", err)
+	}
+	return nil
+}
+
+// sourceScanner scans images with one vulnerability database.
+type sourceScanner struct {
+	o         *scanOptions
+	installed vulndb.Installed
+	database  *match.Database
+	progress  *progressLine
+	stderr    io.Writer
+}
+
+// scannedSource is what a scan found; input states the image, and has no packages and findings.
+type scannedSource struct {
+	input    report.Input
+	packages model.Catalog
+	findings []model.Finding
+}
+
+// open opens the current database, and downloads one when none is installed.
+func (o *scanOptions) open(ctx context.Context, stderr io.Writer) (*sourceScanner, error) {
+	installed, err := o.installed(ctx, stderr)
+	if err != nil {
+		return nil, err
+	}
+	database, err := match.Open(installed)
+	if err != nil {
+		return nil, err
+	}
+	progress := newProgress(stderr)
+	o.request.Warn = func(text string) {
+		progress.end()
+		_, _ = fmt.Fprintln(stderr, "Warning:", text)
+	}
+	return &sourceScanner{o, installed, database, progress, stderr}, nil
+}
+
+func (s *sourceScanner) close() error {
+	s.progress.end()
+	return s.database.Close()
+}
+
+// scan scans an image, or the SBOM in a file.
+func (s *sourceScanner) scan(ctx context.Context, source string, sbomFile bool, statements *vex.Set) (*scannedSource, error) {
+	one := &scannedSource{input: report.Input{ImageID: source, Build: &s.installed.Build, ToolVersion: version.String()}}
+	sbom, err := s.o.sbom(ctx, source, sbomFile, s.database.Imports(), &one.input, s.progress)
+	if err != nil {
+		return nil, err
+	}
+	s.progress.report("match", 0, 0)
+	result, err := s.database.Match(ctx, sbom)
+	if err != nil {
+		return nil, err
+	}
+	s.progress.end()
+	one.packages = sbom.Catalog()
+	one.findings = match.Findings(one.packages, result)
+	one.input.Distro, one.input.MatchedAt = one.packages.Distro, time.Now()
+	one.findings, err = s.o.vex.apply(ctx, statements, sbom.ImageNames(), one.findings, &one.input, s.stderr)
+	return one, err
 }
 
 // parseFailOn returns nil when no severity was given.

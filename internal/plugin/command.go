@@ -142,19 +142,29 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	names := clientcmd.RecommendedConfigOverrideFlags("")
 	clientcmd.BindOverrideFlags(o.overrides, flags, names)
 	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "Show all namespaces that you may see")
+	o.addService(flags)
+	flags.StringVar(&o.caFile, "ca-file", "", "PEM file of certificate authorities that verify the operator at --url, in addition to those of the system")
+	setFromEnvironment(flags, "ca-file")
+	flags.StringVarP(&o.output, "output", "o", "", "Output format: json, yaml or wide. If absent, a table")
+	flags.BoolVar(&o.noHeaders, "no-headers", false, "Print no headers in tables")
+}
+
+// addService adds the flags that say how the operator is reached.
+func (o *options) addService(flags *pflag.FlagSet) {
 	flags.StringVar(&o.serviceAccount, "service-account", "", "ServiceAccount, as [NAMESPACE/]NAME, whose token the operator gets; the plugin creates one for ten minutes")
 	flags.StringVar(&o.serviceNamespace, "service-namespace", "", "Namespace of the operator's Service. If absent, the plugin searches for the Service")
 	flags.StringVar(&o.serviceName, "service-name", "", "Name of the operator's Service. If absent, the plugin searches for the Service")
 	flags.StringVar(&o.url, "url", "", "URL of the operator, to connect to it without the API server. The token of your kubeconfig is sent to it")
-	flags.StringVar(&o.caFile, "ca-file", "", "PEM file of certificate authorities that verify the operator at --url, in addition to those of the system")
-	for _, name := range []string{"service-account", "service-namespace", "service-name", "url", "ca-file"} {
-		flag := flags.Lookup(name)
+	setFromEnvironment(flags, "service-account", "service-namespace", "service-name", "url")
+}
+
+// setFromEnvironment sets flags whose environment variable is set.
+func setFromEnvironment(flags *pflag.FlagSet, names ...string) {
+	for _, name := range names {
 		if value := os.Getenv("KUBECTL_SCANNER_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))); value != "" {
-			must(flag.Value.Set(value))
+			must(flags.Lookup(name).Value.Set(value))
 		}
 	}
-	flags.StringVarP(&o.output, "output", "o", "", "Output format: json, yaml or wide. If absent, a table")
-	flags.BoolVar(&o.noHeaders, "no-headers", false, "Print no headers in tables")
 }
 
 // addLimit adds the flag for the number of rows.

@@ -195,6 +195,8 @@ type Reader interface {
 	ListRollouts(ctx context.Context, in Namespaces, query RolloutQuery) (RolloutPage, error)
 	// Rollout returns one rollout with its worst findings, or ErrNotFound.
 	Rollout(ctx context.Context, in Namespaces, id int64) (RolloutDetail, error)
+	// Compare compares what counts in two visible images, or returns ErrNotFound. Without a platform, the one that Image returns is compared.
+	Compare(ctx context.Context, in Namespaces, from, to model.ImageKey) (Comparison, error)
 	// Trend returns the sums of each day that has any, oldest first. An image counts once in all namespaces together, and once in each of some.
 	Trend(ctx context.Context, in Namespaces, query TrendQuery) ([]TrendDay, error)
 

@@ -86,6 +86,15 @@ type RolloutDetail struct {
 	WorstOpened, WorstClosed []RolloutFinding
 }
 
+// Comparison is what another image opens and closes, compared as the images of a rollout are.
+type Comparison struct {
+	From, To RolloutSide
+	// Evaluation is RolloutWaiting while one of the images is not matched. It has no time.
+	Evaluation RolloutEvaluation
+	// WorstOpened and WorstClosed have at most MaxRolloutFindings each, the worst first.
+	WorstOpened, WorstClosed []RolloutFinding
+}
+
 // RolloutFinding is a vulnerability of a package.
 type RolloutFinding struct {
 	VulnerabilityID string         `json:"vulnerabilityId"`

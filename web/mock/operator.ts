@@ -4,7 +4,7 @@ import { WebSocketServer } from "ws";
 import { MockOperator, type MockOptions } from "./server.ts";
 import { visibleRollouts } from "./users.ts";
 import type { RolloutDetail } from "../src/gen/model/index.ts";
-import { hostileRollouts, makeRollouts } from "./rollouts.ts";
+import { compareImages, hostileRollouts, makeRollouts } from "./rollouts.ts";
 
 export interface OperatorOptions extends MockOptions {
   rollouts?: number;
@@ -72,7 +72,7 @@ export class RolloutOperator extends MockOperator {
 
   override async handle(request: IncomingMessage, response: ServerResponse, otherwise?: () => void) {
     const url = new URL(request.url ?? "/", "http://mock");
-    const [, kind, id] = /^\/api\/(v1\/rollouts|wds\/logs)(?:\/([^/]+))?$/.exec(url.pathname) ?? [];
+    const [, kind, id] = /^\/api\/(v1\/rollouts|v1\/compare|wds\/logs)(?:\/([^/]+))?$/.exec(url.pathname) ?? [];
     if (kind === undefined) return super.handle(request, response, otherwise);
     this.requests.push(`${request.method ?? ""} ${url.pathname}`);
     this.queries.push(url.search);
@@ -88,6 +88,7 @@ export class RolloutOperator extends MockOperator {
           user ? 403 : 401,
           problem(user ? 403 : 401, "the permission is missing"),
         );
+      if (kind === "v1/compare") return void this.#compare(url.searchParams, response);
       const rollouts = visibleRollouts(this.rollouts, user);
       if (id === undefined) return void answer(response, 200, this.#list(rollouts, url.searchParams));
       const found = rollouts.find((rollout) => String(rollout.id) === id);
@@ -107,6 +108,14 @@ export class RolloutOperator extends MockOperator {
         426,
         problem(426, "this resource requires a WebSocket connection: use ws:// or wss://"),
       );
+  }
+
+  #compare(params: URLSearchParams, response: ServerResponse) {
+    const [from, to] = ["from", "to"].map((name) =>
+      this.images.find(({ imageId }) => imageId === params.get(name)),
+    );
+    if (!from || !to) answer(response, 404, problem(404, "one of the images was not found"));
+    else answer(response, 200, this.options.hostile ? hostileRollouts()[0] : compareImages(from, to));
   }
 
   #list(rollouts: RolloutDetail[], params: URLSearchParams) {

@@ -1,6 +1,7 @@
 import { generator, makeCounts, noCounts, packages } from "./data.ts";
 import { hostileTexts } from "./hostile.ts";
 import type {
+  Comparison,
   Image,
   RolloutDetail,
   RolloutFinding,
@@ -97,6 +98,26 @@ export function makeRollouts(count: number, images: Image[]): RolloutDetail[] {
       closed: evaluation.closed ? findingsOf(evaluation.closed) : [],
     };
   });
+}
+
+/** What the second image opens and closes. */
+export function compareImages(from: Image, to: Image): Comparison {
+  const sides = { from: sideOf(from), to: sideOf(to) };
+  const unscanned = [from, to].find(({ matchedAt }) => matchedAt === undefined);
+  if (unscanned) {
+    const { imageId, platform } = unscanned;
+    const waitingFor = [{ imageId, platform, reason: "NotCataloged" }];
+    return { ...sides, evaluation: { state: "waiting", waitingFor }, opened: [], closed: [] };
+  }
+  const differences = (a: Image, b: Image) => {
+    const counts = noCounts();
+    for (const name of ["critical", "high", "medium", "low", "negligible", "unknown"] as const)
+      counts[name] = Math.max(0, b.counts[name] - a.counts[name]);
+    return counts;
+  };
+  const [opened, closed] = [differences(from, to), differences(to, from)];
+  const evaluation: RolloutEvaluation = { state: "evaluated", opened, closed };
+  return { ...sides, evaluation, opened: findingsOf(opened), closed: findingsOf(closed) };
 }
 
 export function hostileRollouts(): RolloutDetail[] {

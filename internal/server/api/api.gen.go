@@ -1411,6 +1411,18 @@ type ChangedException struct {
 	Version string `json:"version"`
 }
 
+// Comparison The findings that another image opens and closes, with at most 100 findings per list, the most severe first.
+type Comparison struct {
+	Closed []RolloutFinding `json:"closed"`
+
+	// Evaluation The findings that the rollout opened and closed, as of the time of the evaluation. A finding is identified by vulnerability and package
+	// name: another version of the package with the same vulnerability is neither opened nor closed.
+	Evaluation RolloutEvaluation `json:"evaluation"`
+	From       RolloutSide       `json:"from"`
+	Opened     []RolloutFinding  `json:"opened"`
+	To         RolloutSide       `json:"to"`
+}
+
 // ContainerCoverage A container of a workload. Pods with the same values are combined.
 type ContainerCoverage struct {
 	Container string `json:"container"`
@@ -3014,6 +3026,18 @@ type WorkloadKind = string
 // WorkloadName defines model for WorkloadName.
 type WorkloadName = string
 
+// CompareImagesParams defines parameters for CompareImages.
+type CompareImagesParams struct {
+	// From Image ID of the image that is replaced.
+	From string `form:"from" json:"from"`
+
+	// To Image ID of the image that replaces it.
+	To string `form:"to" json:"to"`
+
+	// Platform Platform of both images, for example `linux/amd64`. If absent, a scanned platform of each image is selected.
+	Platform *string `form:"platform,omitempty" json:"platform,omitempty"`
+}
+
 // ListCoverageParams defines parameters for ListCoverage.
 type ListCoverageParams struct {
 	// State Return containers in one of these states.
@@ -3693,6 +3717,9 @@ type EndProviderSessionFormdataRequestBody EndProviderSessionFormdataBody
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
+	// CompareImages Compare the findings of two images
+	// (GET /api/v1/compare)
+	CompareImages(w http.ResponseWriter, r *http.Request, params CompareImagesParams)
 	// ListCoverage List containers with their coverage state and reason
 	// (GET /api/v1/coverage)
 	ListCoverage(w http.ResponseWriter, r *http.Request, params ListCoverageParams)
@@ -3850,6 +3877,65 @@ type ServerInterfaceWrapper struct {
 }
 
 type MiddlewareFunc func(http.Handler) http.Handler
+
+// CompareImages operation middleware
+func (siw *ServerInterfaceWrapper) CompareImages(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CompareImagesParams
+
+	// ------------- Required query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "from", r.URL.Query(), &params.From, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "from"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "from", Err: err})
+		}
+		return
+	}
+
+	// ------------- Required query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "to", r.URL.Query(), &params.To, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "to"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "to", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "platform" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "platform", r.URL.Query(), &params.Platform, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "platform"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "platform", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CompareImages(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
 
 // ListCoverage operation middleware
 func (siw *ServerInterfaceWrapper) ListCoverage(w http.ResponseWriter, r *http.Request) {
@@ -7350,6 +7436,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 		ErrorHandlerFunc:   options.ErrorHandlerFunc,
 	}
 
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/compare", wrapper.CompareImages)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/coverage", wrapper.ListCoverage)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/databases", wrapper.ListDatabases)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/databases/{build}/changes", wrapper.ListChanges)
@@ -7410,6 +7497,45 @@ type RedirectResponseHeaders struct {
 }
 type RedirectResponse struct {
 	Headers RedirectResponseHeaders
+}
+
+type CompareImagesRequestObject struct {
+	Params CompareImagesParams
+}
+
+type CompareImagesResponseObject interface {
+	VisitCompareImagesResponse(w http.ResponseWriter) error
+}
+
+type CompareImages200JSONResponse Comparison
+
+func (response CompareImages200JSONResponse) VisitCompareImagesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CompareImagesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CompareImagesdefaultApplicationProblemPlusJSONResponse) VisitCompareImagesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
 }
 
 type ListCoverageRequestObject struct {
@@ -9787,6 +9913,9 @@ func (response SubscribedefaultApplicationProblemPlusJSONResponse) VisitSubscrib
 
 // StrictServerInterface represents all server handlers.
 type StrictServerInterface interface {
+	// CompareImages Compare the findings of two images
+	// (GET /api/v1/compare)
+	CompareImages(ctx context.Context, request CompareImagesRequestObject) (CompareImagesResponseObject, error)
 	// ListCoverage List containers with their coverage state and reason
 	// (GET /api/v1/coverage)
 	ListCoverage(ctx context.Context, request ListCoverageRequestObject) (ListCoverageResponseObject, error)
@@ -9973,6 +10102,32 @@ type strictHandler struct {
 	ssi         StrictServerInterface
 	middlewares []StrictMiddlewareFunc
 	options     StrictHTTPServerOptions
+}
+
+// CompareImages operation middleware
+func (sh *strictHandler) CompareImages(w http.ResponseWriter, r *http.Request, params CompareImagesParams) {
+	var request CompareImagesRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CompareImages(ctx, request.(CompareImagesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CompareImages")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CompareImagesResponseObject); ok {
+		if err := validResponse.VisitCompareImagesResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
 }
 
 // ListCoverage operation middleware

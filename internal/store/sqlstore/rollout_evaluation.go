@@ -59,12 +59,13 @@ const (
 )
 
 // comparedFindings are the vulnerabilities of packages that one image has and the other has not, the worst first. has_to says that the
-// second one has it. The values are the images, the result set twice, and the images again.
-func comparedFindings(images imagePair) string {
+// second one has it. open is the condition that finding f is open in the image of ip, with the values of shown. The values are the second image, both
+// images, and the result set twice.
+func comparedFindings(open string) string {
 	return `SELECT v.vulnerability_id, p.name, MAX(v.severity) AS severity, MAX(v.kev) AS kev, MAX(f.fixable) AS fixable,
 		MAX(CASE WHEN ip.image_pk = ? THEN 1 ELSE 0 END) AS has_to
 	FROM image_packages ip CROSS JOIN findings f JOIN vulnerabilities v ON v.id = f.vulnerability_pk JOIN packages p ON p.id = ip.package_pk
-	WHERE ip.image_pk IN (?, ?) AND ip.excluded = 0 AND f.package_pk = ip.package_pk AND ` + openInWorkload(map[int64]string{images.from: images.fromPlaces, images.to: images.toPlaces}) + `
+	WHERE ip.image_pk IN (?, ?) AND ip.excluded = 0 AND f.package_pk = ip.package_pk AND ` + open + `
 	GROUP BY v.vulnerability_id, p.name
 	HAVING MIN(ip.image_pk) = MAX(ip.image_pk)
 	ORDER BY MAX(v.severity) DESC, MAX(v.kev) DESC, MAX(v.risk_micros) DESC, v.vulnerability_id, p.name`
@@ -159,8 +160,16 @@ func evaluate(tx *gorm.DB, images imagePair, resultSet int64) (evaluation, error
 	if images.from == 0 {
 		return evaluation{state: store.RolloutTimedOut}, nil
 	}
+	return compare(tx, images.from, images.to, resultSet, openInWorkload(map[int64]string{images.from: images.fromPlaces, images.to: images.toPlaces}))
+}
+
+// compare compares the findings f of two matched images that are open in the image of ip by a condition with the values of shown.
+func compare(tx *gorm.DB, from, to, resultSet int64, open string) (evaluation, error) {
 	j := evaluation{state: store.RolloutEvaluated}
-	rows, err := tx.Raw(comparedFindings(images), images.to, images.from, images.to, resultSet, resultSet).Rows()
+	if from == to {
+		return j, nil
+	}
+	rows, err := tx.Raw(comparedFindings(open), to, from, to, resultSet, resultSet).Rows()
 	if err != nil {
 		return j, err
 	}

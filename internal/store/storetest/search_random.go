@@ -32,6 +32,7 @@ var searchModelTests = func() map[string]func(*testing.T, *fixture) {
 					m.checkImages()
 				}
 				m.checkFindings()
+				m.checkCompare()
 				m.checkFindingsByOwner()
 				m.checkSuppressed()
 				if t.Failed() {

@@ -79,6 +79,8 @@ func (h *history) readImages(reads map[string]func(f *fixture) (any, error)) {
 	}
 	for _, key := range keys {
 		reads[fmt.Sprint("Image ", key)] = func(f *fixture) (any, error) { return f.Image(ctx, in, key) }
+		other := keys[h.random.IntN(len(keys))]
+		reads[fmt.Sprint("Compare ", key, other)] = func(f *fixture) (any, error) { return f.Compare(ctx, in, key, other) }
 		reads[fmt.Sprint("SBOM ", key)] = func(f *fixture) (any, error) { return f.SBOM(ctx, in, key) }
 		reads[fmt.Sprint("Report ", key)] = func(f *fixture) (any, error) { return f.Report(ctx, in, key.ImageID) }
 		reads[fmt.Sprint("Packages ", key)] = func(f *fixture) (any, error) {

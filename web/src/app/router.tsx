@@ -61,6 +61,12 @@ export const routes = [
             }),
           },
           {
+            path: "compare",
+            lazy: async () => ({
+              Component: (await import("@/features/compare/compare-page")).ComparePage,
+            }),
+          },
+          {
             path: "decisions",
             lazy: async () => ({
               Component: (await import("@/features/decisions/decisions-page")).DecisionsPage,

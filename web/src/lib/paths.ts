@@ -22,3 +22,7 @@ export const workloadName = ({ namespace, kind, name }: Workload) => visible(`${
 /** Where the workloads of an owner are listed, or those without one. */
 export const workloadsOfOwnerPath = (owner: string | undefined) =>
   `/workloads?${new URLSearchParams(owner === undefined ? { noOwner: "true" } : { owner }).toString()}`;
+
+/** Where an image is compared with others, which replace it. */
+export const comparePath = (from: string, to = "") =>
+  `/compare?${new URLSearchParams({ from, ...(to && { to }) }).toString()}`;

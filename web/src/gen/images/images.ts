@@ -19,6 +19,8 @@ import type {
 } from "@tanstack/react-query";
 
 import type {
+  CompareImagesParams,
+  Comparison,
   FindingPage,
   GetImageParams,
   GetSBOMParams,
@@ -958,6 +960,138 @@ export function useListPresences<
   queryClient?: QueryClient,
 ): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> } {
   const queryOptions = getListPresencesQueryOptions(imageId, params, options);
+
+  const query = useQuery(queryOptions, queryClient) as UseQueryResult<TData, TError> & {
+    queryKey: DataTag<QueryKey, TData, TError>;
+  };
+
+  return withQueryKey(query, queryOptions.queryKey);
+}
+
+export const getCompareImagesUrl = (params: CompareImagesParams) => {
+  const normalizedParams = new URLSearchParams();
+
+  Object.entries(params || {}).forEach(([key, value]) => {
+    if (value !== undefined) {
+      normalizedParams.append(key, value === null ? "null" : String(value));
+    }
+  });
+
+  const stringifiedParams = normalizedParams.toString();
+
+  return stringifiedParams.length > 0 ? `/api/v1/compare?${stringifiedParams}` : `/api/v1/compare`;
+};
+
+/**
+ * Compares the images as a rollout from one to the other is evaluated: a finding is identified by vulnerability and package name. Suppressed findings do not count.
+ * @summary Compare the findings of two images
+ */
+export const compareImages = async (
+  params: CompareImagesParams,
+  options?: Parameters<typeof request>[1],
+): Promise<Comparison> => {
+  return request<Comparison>(getCompareImagesUrl(params), {
+    ...options,
+    method: "GET",
+  });
+};
+
+export const getCompareImagesQueryKey = (params?: CompareImagesParams) => {
+  return [`/api/v1/compare`, ...(params ? [params] : [])] as const;
+};
+
+export const getCompareImagesQueryOptions = <
+  TData = Awaited<ReturnType<typeof compareImages>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  params: CompareImagesParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof compareImages>>, TError, TData>>;
+    request?: SecondParameter<typeof request>;
+  },
+) => {
+  const { query: queryOptions, request: requestOptions } = options ?? {};
+
+  const queryKey = queryOptions?.queryKey ?? getCompareImagesQueryKey(params);
+
+  const queryFn: QueryFunction<Awaited<ReturnType<typeof compareImages>>> = ({ signal }) =>
+    compareImages(params, { signal, ...requestOptions });
+
+  return { queryKey, queryFn, ...queryOptions } as UseQueryOptions<
+    Awaited<ReturnType<typeof compareImages>>,
+    TError,
+    TData
+  > & { queryKey: DataTag<QueryKey, TData, TError> };
+};
+
+export type CompareImagesQueryResult = NonNullable<Awaited<ReturnType<typeof compareImages>>>;
+export type CompareImagesQueryError = ErrorType<ProblemResponse>;
+
+export function useCompareImages<
+  TData = Awaited<ReturnType<typeof compareImages>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  params: CompareImagesParams,
+  options: {
+    query: Partial<UseQueryOptions<Awaited<ReturnType<typeof compareImages>>, TError, TData>> &
+      Pick<
+        DefinedInitialDataOptions<
+          Awaited<ReturnType<typeof compareImages>>,
+          TError,
+          Awaited<ReturnType<typeof compareImages>>
+        >,
+        "initialData"
+      >;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): DefinedUseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
+export function useCompareImages<
+  TData = Awaited<ReturnType<typeof compareImages>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  params: CompareImagesParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof compareImages>>, TError, TData>> &
+      Pick<
+        UndefinedInitialDataOptions<
+          Awaited<ReturnType<typeof compareImages>>,
+          TError,
+          Awaited<ReturnType<typeof compareImages>>
+        >,
+        "initialData"
+      >;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
+export function useCompareImages<
+  TData = Awaited<ReturnType<typeof compareImages>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  params: CompareImagesParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof compareImages>>, TError, TData>>;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
+/**
+ * @summary Compare the findings of two images
+ */
+
+export function useCompareImages<
+  TData = Awaited<ReturnType<typeof compareImages>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  params: CompareImagesParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof compareImages>>, TError, TData>>;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> } {
+  const queryOptions = getCompareImagesQueryOptions(params, options);
 
   const query = useQuery(queryOptions, queryClient) as UseQueryResult<TData, TError> & {
     queryKey: DataTag<QueryKey, TData, TError>;

@@ -12,6 +12,8 @@ export * from "./changeKind.ts";
 export * from "./changePage.ts";
 export * from "./changeReason.ts";
 export * from "./changeSide.ts";
+export * from "./compareImagesParams.ts";
+export * from "./comparison.ts";
 export * from "./containerCoverage.ts";
 export * from "./counts.ts";
 export * from "./coveragePage.ts";

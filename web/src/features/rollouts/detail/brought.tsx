@@ -14,8 +14,12 @@ import { totalFindings } from "@/lib/severity";
 import { visible } from "@/lib/text";
 import { explainWait } from "../evaluation";
 
-/** What a rollout opened and closed, or why that is not known. */
-export function Brought({ rollout: { evaluation, opened, closed } }: { rollout: RolloutDetail }) {
+/** What a rollout, or another image, opened and closed, or why that is not known. */
+export function Brought({
+  rollout: { evaluation, opened, closed },
+}: {
+  rollout: Pick<RolloutDetail, "evaluation" | "opened" | "closed">;
+}) {
   if (evaluation.state === "waiting") return <Waits waits={evaluation.waitingFor ?? []} />;
   if (evaluation.state === "timedOut") {
     return (
@@ -36,9 +40,13 @@ export function Brought({ rollout: { evaluation, opened, closed } }: { rollout: 
   return (
     <>
       <p className="mt-5 text-[13px] text-muted">
-        Evaluated <RelativeTime iso={evaluation.at} none="then" />. Each vulnerability of a package counts
-        once. It is neither opened nor closed if both images have it in a package of this name, in any
-        version.
+        {evaluation.at && (
+          <>
+            Evaluated <RelativeTime iso={evaluation.at} none="then" />.{" "}
+          </>
+        )}
+        Each vulnerability of a package counts once. It is neither opened nor closed if both images have it in
+        a package of this name, in any version.
       </p>
       <div className="mt-3 grid items-start gap-3 lg:grid-cols-2">
         <Findings

@@ -1,4 +1,5 @@
 import { Link } from "react-router";
+import type { ReactNode } from "react";
 import { KevMark, SeverityCounts } from "@/components/severity";
 import { ImageName } from "@/components/image-name";
 import { StateBadge } from "@/features/images/state";
@@ -7,14 +8,25 @@ import { imagePath, parseImageId } from "@/lib/image-id";
 import { visible } from "@/lib/text";
 
 /** One of the two images, as it stands today. */
-export function SideCard({ title, side }: { title: string; side: RolloutSide }) {
+export function SideCard({
+  title,
+  side,
+  action,
+}: {
+  title: string;
+  side: RolloutSide;
+  action?: ReactNode;
+}) {
   const { imageId, platform, state, counts } = side;
   return (
     <section
       aria-label={title}
       className="min-w-0 rounded-xl border border-line bg-surface p-4 text-[13px] shadow-card"
     >
-      <h2 className="text-xs font-semibold text-muted">{title}</h2>
+      <div className="flex items-start justify-between gap-3">
+        <h2 className="text-xs font-semibold text-muted">{title}</h2>
+        {action}
+      </div>
       <Link
         to={imagePath(imageId, platform)}
         className="mt-1 block truncate text-sm font-medium text-accent underline-offset-2 hover:underline"

@@ -1,0 +1,59 @@
+import { detailPath, expect, expectFits, test } from "./fixtures.ts";
+
+test("an image is compared with another one that is searched, and the other way round", async ({
+  page,
+  open,
+}) => {
+  const operator = await open({}, ({ images }) =>
+    detailPath(images.find(({ state }) => state === "Scanned")?.imageId ?? ""),
+  );
+  const scanned = operator.images.filter(({ state }) => state === "Scanned");
+  const [from, to] = [scanned[0], scanned.find(({ counts }) => counts.critical > 0 && counts !== scanned[0]?.counts)];
+  await page.getByRole("link", { name: "Compare" }).click();
+  await expect(page).toHaveTitle(/^Compare/);
+  const search = page.getByRole("searchbox", { name: 'Search the image "To"' });
+  await search.fill(to?.imageId ?? "none");
+  await page
+    .getByRole("region", { name: "To" })
+    .getByRole("button", { name: /critical/ })
+    .click();
+  await expect(page).toHaveURL(
+    (url) => url.searchParams.get("from") === from?.imageId && url.searchParams.get("to") === to?.imageId,
+  );
+  await expect(page.getByRole("region", { name: "From" })).toContainText("Scanned");
+  const opened = page.getByRole("region", { name: "Opened" });
+  const closed = page.getByRole("region", { name: "Closed" });
+  const total = await opened.getByText(/^\d+ findings?$/).textContent();
+  await page.getByRole("button", { name: "Swap the images" }).click();
+  await expect(page).toHaveURL((url) => url.searchParams.get("from") === to?.imageId);
+  await expect(closed.getByText(total ?? "none", { exact: true })).toBeVisible();
+  await page.getByRole("button", { name: 'Change the image "from"' }).click();
+  await expect(page.getByRole("region", { name: "From" })).toBeVisible();
+  await expectFits(page);
+});
+
+test("an image that is not scanned, and one that is not known", async ({ page, open }) => {
+  const operator = await open({}, ({ images }) => {
+    const [scanned, pending] = ["Scanned", "Pending"].map((wanted) =>
+      images.find(({ state }) => state === wanted),
+    );
+    return `/compare?${new URLSearchParams({ from: scanned?.imageId ?? "", to: pending?.imageId ?? "" }).toString()}`;
+  });
+  await expect(page.getByText("Waiting until both images are scanned")).toBeVisible();
+  await expectFits(page);
+  await page.goto(new URL("/compare?from=gone&to=gone", page.url()).href);
+  await expect(page.getByRole("heading", { name: "Image not found" })).toBeVisible();
+  expect(operator.requests).toContain("GET /api/v1/compare");
+});
+
+for (const width of [360, 1440]) {
+  test(`the comparison of hostile images fits ${width} px`, async ({ page, open }) => {
+    await page.setViewportSize({ width, height: 900 });
+    await open({ hostile: true }, ({ images }) => {
+      const [from, to] = images;
+      return `/compare?${new URLSearchParams({ from: from?.imageId ?? "", to: to?.imageId ?? "" }).toString()}`;
+    });
+    await expect(page.getByRole("region", { name: "Opened" })).toBeVisible();
+    await expectFits(page);
+  });
+}

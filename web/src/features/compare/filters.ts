@@ -1,0 +1,12 @@
+import { address, notNarrowing, text } from "@/lib/address";
+
+export interface Compared {
+  /** Image IDs; empty while none is chosen. */
+  from: string;
+  to: string;
+}
+
+export const compared = address<Compared>({
+  from: notNarrowing(text("from", 512)),
+  to: notNarrowing(text("to", 512)),
+});
