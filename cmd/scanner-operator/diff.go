@@ -50,7 +50,7 @@ Exit codes: 0 on success, 1 on an error, 2 if an opened vulnerability has the se
 // diffSide is one of the images in the output.
 type diffSide struct {
 	// Image is the argument; a tag is replaced by the digest.
-	Image    string         `json:"image"`
+	Image    string `json:"image"`
 	Platform string `json:"platform,omitempty"`
 	// Findings counts the vulnerabilities of the image.
 	Findings model.SeverityCounts `json:"findings"`

@@ -83,7 +83,7 @@ func deployment(name, image string) string {
 type planOf struct {
 	Containers []struct {
 		Namespace, Kind, Name, Container, From, To, ToImageID, State, Error string
-		Opened, Closed                                                     struct{ Critical, High, Medium int }
+		Opened, Closed                                                      struct{ Critical, High, Medium int }
 	}
 }
 
@@ -169,7 +169,7 @@ func TestPlanFails(t *testing.T) {
 	// A reference in a manifest is never a file of this machine.
 	dir := t.TempDir()
 	t.Chdir(dir)
-	if out, _, err := o.plan(deployment("other", "./"+filepath.Base(dir)), "-f", "-"); err == nil || !strings.Contains(out, "Error:  the image reference: ") {
+	if out, _, err := o.plan(deployment("other", "./"+filepath.Base(dir)), "-f", "-"); err == nil || !strings.Contains(out, " names no registry\n") {
 		t.Errorf("a file as image: %v\n%s", err, out)
 	}
 	if out, _, err := o.plan("kind: Service\n", "-f", "-"); err != nil || out != "The manifests run no containers.\n" {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -32,6 +33,8 @@ type planner struct {
 	scanned map[scanKey]*localScan
 	// running are the containers of the namespaces of the manifests.
 	running map[runningKey][]api.ContainerCoverage
+	// platforms are those of containers that run.
+	platforms map[string]bool
 	// tags are images that run, by image reference and platform.
 	tags map[scanKey]string
 }
@@ -80,7 +83,7 @@ func (p *planner) plan(ctx context.Context, workloads []manifest.Workload) (*pla
 
 // observe reads what runs in the namespaces of the workloads.
 func (p *planner) observe(ctx context.Context, workloads []manifest.Workload) error {
-	p.running, p.tags = map[runningKey][]api.ContainerCoverage{}, map[scanKey]string{}
+	p.running, p.tags, p.platforms = map[runningKey][]api.ContainerCoverage{}, map[scanKey]string{}, map[string]bool{}
 	var namespaces []string
 	for i := range workloads {
 		namespaces = append(namespaces, workloads[i].Namespace)
@@ -94,6 +97,9 @@ func (p *planner) observe(ctx context.Context, workloads []manifest.Workload) er
 		for _, c := range containers {
 			key := runningKey{c.Workload.Namespace, c.Workload.Kind, c.Workload.Name, c.Container}
 			p.running[key] = append(p.running[key], c)
+			if c.Platform != "" {
+				p.platforms[c.Platform] = true
+			}
 			if c.ImageId != "" && c.State == api.CoverageStateScanned {
 				p.tags[scanKey{c.Reference, ""}], p.tags[scanKey{c.Reference, c.Platform}] = c.ImageId, c.ImageId
 			}
@@ -114,6 +120,9 @@ func (p *planner) compare(ctx context.Context, one *plannedContainer) error {
 	platform := p.platform
 	if now == nil {
 		one.State = planNew
+		if platform == "" && len(p.platforms) == 1 {
+			platform = slices.Collect(maps.Keys(p.platforms))[0]
+		}
 	} else {
 		one.State, one.From, one.FromImageID = planCompared, now.Reference, now.ImageId
 		if platform == "" {
@@ -238,6 +247,9 @@ func (p *planner) scanHere(ctx context.Context, key scanKey) (string, []model.Fi
 	reference, err := name.ParseReference(key.reference)
 	if err != nil {
 		return "", nil, fmt.Errorf("the image reference: %w", err)
+	}
+	if strings.HasPrefix(reference.Name(), ".") {
+		return "", nil, fmt.Errorf("the image reference %s names no registry", cell(key.reference))
 	}
 	if _, err := os.Stat(reference.Name()); err == nil || !errors.Is(err, os.ErrNotExist) {
 		return "", nil, fmt.Errorf("%s is a file of this machine", cell(reference.Name()))

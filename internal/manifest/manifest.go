@@ -8,8 +8,7 @@ import (
 	"io"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/util/yaml"
-	sigsyaml "sigs.k8s.io/yaml"
+	"sigs.k8s.io/yaml"
 )
 
 // Bounds of what Read reads.
@@ -46,20 +45,17 @@ type Container struct {
 // Any object counts that has a pod template where the kinds of Kubernetes have it, so custom resources do as well. namespace is that of objects which name
 // none.
 func Read(r io.Reader, namespace string) ([]Workload, error) {
-	limited := &boundedReader{r: r, left: MaxBytes}
-	documents := yaml.NewYAMLReader(bufio.NewReader(limited))
+	documents := documentReader{r: bufio.NewReader(r)}
 	f := finder{namespace: namespace}
 	for n := 1; ; n++ {
-		text, err := documents.Read()
+		text, err := documents.next()
 		switch {
 		case errors.Is(err, io.EOF):
 			return f.workloads, nil
 		case err != nil:
-			return nil, fmt.Errorf("read the manifests: %w", err)
+			return nil, fmt.Errorf("read document %d of the manifests: %w", n, err)
 		case n > MaxDocuments:
 			return nil, fmt.Errorf("read the manifests: there are more than %d documents", MaxDocuments)
-		case len(text) > MaxDocumentBytes:
-			return nil, fmt.Errorf("document %d of the manifests has more than %d bytes", n, MaxDocumentBytes)
 		}
 		if err := f.document(text); err != nil {
 			return nil, fmt.Errorf("document %d of the manifests: %w", n, err)
@@ -70,21 +66,6 @@ func Read(r io.Reader, namespace string) ([]Workload, error) {
 // kindBellerophonSimple is a custom resource without a pod template.
 const kindBellerophonSimple = "BellerophonSimple"
 
-// boundedReader fails behind a number of bytes.
-type boundedReader struct {
-	r    io.Reader
-	left int64
-}
-
-// Read reads on.
-func (b *boundedReader) Read(p []byte) (int, error) {
-	n, err := b.r.Read(p)
-	if b.left -= int64(n); b.left < 0 {
-		return 0, fmt.Errorf("the text has more than %d bytes", MaxBytes)
-	}
-	return n, err
-}
-
 // finder collects workloads.
 type finder struct {
 	namespace  string
@@ -94,7 +75,7 @@ type finder struct {
 
 func (f *finder) document(text []byte) error {
 	var content any
-	if err := sigsyaml.Unmarshal(text, &content); err != nil {
+	if err := yaml.Unmarshal(text, &content); err != nil {
 		return err
 	}
 	if content == nil {
@@ -189,7 +170,9 @@ func podSpec(object map[string]any) map[string]any {
 // container appends a container. One without an image gets it in another way, such as from an admission webhook.
 func container(all []Container, entry map[string]any) ([]Container, error) {
 	c := Container{Name: text(entry, "name"), Image: text(entry, "image")}
-	switch {
+	switch _, isText := entry["image"].(string); {
+	case !isText && entry["image"] != nil:
+		return nil, errors.New("the image is not a string; quote it")
 	case c.Image == "":
 		return all, nil
 	case len(c.Image) > maxImage:

@@ -33,7 +33,7 @@ func TestRead(t *testing.T) {
 		"case matters":        {"kind: Deployment\nmetadata: {name: a}\nSpec: {template: " + template + "}\nspec: {Template: " + template + "}", nil},
 		"List":                {"kind: List\nitems:\n- kind: Pod\n  metadata: {name: a}\n  spec: {containers: [{name: app, image: x}]}\n- kind: ConfigMap", []manifest.Workload{{Kind: "Pod", Namespace: "default", Name: "a", Containers: []manifest.Container{{Name: "app", Image: "x"}}}}},
 		"JSON":                {`{"kind":"DaemonSet","metadata":{"name":"a"},"spec":{"template":{"spec":{"containers":[{"name":"app","image":"x"}]}}}}`, []manifest.Workload{{Kind: "DaemonSet", Namespace: "default", Name: "a", Containers: []manifest.Container{{Name: "app", Image: "x"}}}}},
-		"documents in a file": {"---\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: app, image: x}]}\n--- # next\nkind: Pod\nmetadata: {name: b}\nspec: {containers: [{name: app, image: y}]}\n", []manifest.Workload{{Kind: "Pod", Namespace: "default", Name: "a", Containers: []manifest.Container{{Name: "app", Image: "x"}}}, {Kind: "Pod", Namespace: "default", Name: "b", Containers: []manifest.Container{{Name: "app", Image: "y"}}}}},
+		"documents in a file": {"---\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: app, image: x}]}\n--- # next\nkind: Pod\nmetadata: {name: b}\nspec: {containers: [{name: app, image: \"y\"}]}\n", []manifest.Workload{{Kind: "Pod", Namespace: "default", Name: "a", Containers: []manifest.Container{{Name: "app", Image: "x"}}}, {Kind: "Pod", Namespace: "default", Name: "b", Containers: []manifest.Container{{Name: "app", Image: "y"}}}}},
 	} {
 		got, err := manifest.Read(strings.NewReader(c.text), "default")
 		if diff := cmp.Diff(c.want, got); err != nil || diff != "" {
@@ -43,9 +43,18 @@ func TestRead(t *testing.T) {
 }
 
 // endless gives a text over and over.
-type endless struct{ text string }
+type endless struct {
+	text string
+	at   int
+}
 
-func (e endless) Read(p []byte) (int, error) { return copy(p, e.text), nil }
+func (e *endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = e.text[e.at]
+		e.at = (e.at + 1) % len(e.text)
+	}
+	return len(p), nil
+}
 
 func TestReadRefuses(t *testing.T) {
 	t.Parallel()
@@ -68,6 +77,7 @@ func TestReadRefuses(t *testing.T) {
 		"no object":           {strings.NewReader("---\nkind: A\n---\n- a\n"), "document 2 of the manifests: it is not an object"},
 		"notes of Helm":       {strings.NewReader("NAME: web\nSTATUS: deployed\n"), "the object has no kind"},
 		"containers":          {strings.NewReader(pod("a")), "element 1 of containers is not an object"},
+		"image of YAML 1.1":   {strings.NewReader(pod("{image: y}")), "element 1 of containers: the image is not a string; quote it"},
 		"long image":          {strings.NewReader(pod("{image: " + strings.Repeat("a", 513) + "}")), "the image reference has more than 512 bytes"},
 		"long name":           {strings.NewReader(pod("{image: a, name: " + strings.Repeat("a", 254) + "}")), "the name has more than 253 bytes"},
 		"long kind":           {strings.NewReader("kind: " + strings.Repeat("a", 254) + "\nspec: {template: {spec: {containers: [{image: a}]}}}"), "the kind has more than 253 bytes"},
@@ -75,10 +85,11 @@ func TestReadRefuses(t *testing.T) {
 		"deep YAML":           {strings.NewReader(strings.Repeat("[", 100_000)), "document 1"},
 		"many containers":     {strings.NewReader(pod(strings.Repeat("{image: a},", 10_001))), "more than 10000 containers"},
 		"many documents":      {strings.NewReader(strings.Repeat("---\nkind: A\n", 10_002)), "more than 10000 documents"},
+		"content behind ---":  {strings.NewReader("kind: A\n--- {kind: Pod, spec: {containers: [a]}}\n... \n"), "document 2 of the manifests: element 1 of containers"},
 		"aliases of aliases":  {strings.NewReader(laughs.String()), "excessive aliasing"},
-		"a large document":    {strings.NewReader("kind: A\nx: " + strings.Repeat("a", 17<<20)), "document 1 of the manifests has more than 16777216 bytes"},
-		"a text without end":  {endless{"a\n"}, "more than 67108864 bytes"},
-		"a line without end":  {endless{"a"}, "more than 67108864 bytes"},
+		"a large document":    {strings.NewReader("kind: A\nx: " + strings.Repeat("a", 17<<20)), "document 1 of the manifests: it has more than 16777216 bytes"},
+		"a text without end":  {&endless{text: "---\n#" + strings.Repeat("a", 32<<10) + "\n"}, "the text has more than 67108864 bytes"},
+		"a line without end":  {&endless{text: "a"}, "it has more than 16777216 bytes"},
 		"a failure of a pipe": {io.MultiReader(strings.NewReader("kind: A\n"), failing{}), "broken pipe"},
 	} {
 		got, err := manifest.Read(c.text, "default")
