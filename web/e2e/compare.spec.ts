@@ -8,15 +8,17 @@ test("an image is compared with another one that is searched, and the other way 
     detailPath(images.find(({ state }) => state === "Scanned")?.imageId ?? ""),
   );
   const scanned = operator.images.filter(({ state }) => state === "Scanned");
-  const [from, to] = [scanned[0], scanned.find(({ counts }) => counts.critical > 0 && counts !== scanned[0]?.counts)];
+  const [from, to] = [
+    scanned[0],
+    scanned.find(({ counts }) => counts.critical > 0 && counts !== scanned[0]?.counts),
+  ];
   await page.getByRole("link", { name: "Compare" }).click();
   await expect(page).toHaveTitle(/^Compare/);
   const search = page.getByRole("searchbox", { name: 'Search the image "To"' });
   await search.fill(to?.imageId ?? "none");
-  await page
-    .getByRole("region", { name: "To" })
-    .getByRole("button", { name: /critical/ })
-    .click();
+  const found = page.getByRole("region", { name: "To" }).getByRole("listitem");
+  await expect(found).toHaveCount(1);
+  await found.getByRole("button").click();
   await expect(page).toHaveURL(
     (url) => url.searchParams.get("from") === from?.imageId && url.searchParams.get("to") === to?.imageId,
   );

@@ -72,7 +72,8 @@ export class RolloutOperator extends MockOperator {
 
   override async handle(request: IncomingMessage, response: ServerResponse, otherwise?: () => void) {
     const url = new URL(request.url ?? "/", "http://mock");
-    const [, kind, id] = /^\/api\/(v1\/rollouts|v1\/compare|wds\/logs)(?:\/([^/]+))?$/.exec(url.pathname) ?? [];
+    const [, kind, id] =
+      /^\/api\/(v1\/rollouts|v1\/compare|wds\/logs)(?:\/([^/]+))?$/.exec(url.pathname) ?? [];
     if (kind === undefined) return super.handle(request, response, otherwise);
     this.requests.push(`${request.method ?? ""} ${url.pathname}`);
     this.queries.push(url.search);
@@ -115,7 +116,7 @@ export class RolloutOperator extends MockOperator {
       this.images.find(({ imageId }) => imageId === params.get(name)),
     );
     if (!from || !to) answer(response, 404, problem(404, "one of the images was not found"));
-    else answer(response, 200, this.options.hostile ? hostileRollouts()[0] : compareImages(from, to));
+    else answer(response, 200, (this.options.hostile && hostileRollouts()[0]) || compareImages(from, to));
   }
 
   #list(rollouts: RolloutDetail[], params: URLSearchParams) {

@@ -17,7 +17,9 @@ export const pages = [
 ];
 
 const isWithin = (path: string, to: string) =>
-  to === "/" ? path === "/" || path === "/compare" || path.startsWith("/images/") : path === to || path.startsWith(`${to}/`);
+  to === "/"
+    ? path === "/" || path === "/compare" || path.startsWith("/images/")
+    : path === to || path.startsWith(`${to}/`);
 
 /** A row of links; on narrow screens a menu named by the page that is shown. */
 export function Navigation() {

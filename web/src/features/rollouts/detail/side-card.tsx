@@ -8,15 +8,7 @@ import { imagePath, parseImageId } from "@/lib/image-id";
 import { visible } from "@/lib/text";
 
 /** One of the two images, as it stands today. */
-export function SideCard({
-  title,
-  side,
-  action,
-}: {
-  title: string;
-  side: RolloutSide;
-  action?: ReactNode;
-}) {
+export function SideCard({ title, side, action }: { title: string; side: RolloutSide; action?: ReactNode }) {
   const { imageId, platform, state, counts } = side;
   return (
     <section
