@@ -290,7 +290,7 @@ func TestValidation(t *testing.T) {
 		"a report sink of two types":      {"ReportSink", `{dependencyTrack: {credential: c}, s3: {credential: c, bucket: abc}}`, "set exactly one"},
 		"a report sink with a URL":        {"ReportSink", `{s3: {credential: "https://h", bucket: abc}}`, "spec.s3.credential"},
 		"an unknown placeholder":          {"ReportSink", `{s3: {credential: c, bucket: abc, key: "{secret}"}}`, "spec.s3.key"},
-		"an unknown format":               {"ReportSink", `{s3: {credential: c, bucket: abc, formats: [PDF]}}`, "spec.s3.formats"},
+		"an unknown format of reports":    {"ReportSink", `{s3: {credential: c, bucket: abc, formats: [PDF]}}`, "spec.s3.formats"},
 		"a bucket in another folder":      {"ReportSink", `{s3: {credential: c, bucket: "a/../b"}}`, "spec.s3.bucket"},
 		"a resync each minute":            {"ReportSink", `{resyncInterval: 1m, s3: {credential: c, bucket: abc}}`, "resyncInterval must be"},
 		"an expression that is too long":  {"VulnerabilityPolicy", `{dueIn: {low: 1}, select: "` + strings.Repeat("a", 4097) + `"}`, "spec.select"},

@@ -249,9 +249,12 @@ func (e EventType) Valid() bool {
 // Defines values for EventKind.
 const (
 	ChangeRequested  EventKind = "change.requested"
+	CoverageLost     EventKind = "coverage.lost"
+	DatabaseStale    EventKind = "database.stale"
 	DatabaseUpdated  EventKind = "database.updated"
 	DecisionChanged  EventKind = "decision.changed"
 	DecisionExpired  EventKind = "decision.expired"
+	DecisionExpiring EventKind = "decision.expiring"
 	FindingChanged   EventKind = "finding.changed"
 	FindingClosed    EventKind = "finding.closed"
 	FindingOpened    EventKind = "finding.opened"
@@ -275,11 +278,17 @@ func (e EventKind) Valid() bool {
 	switch e {
 	case ChangeRequested:
 		return true
+	case CoverageLost:
+		return true
+	case DatabaseStale:
+		return true
 	case DatabaseUpdated:
 		return true
 	case DecisionChanged:
 		return true
 	case DecisionExpired:
+		return true
+	case DecisionExpiring:
 		return true
 	case FindingChanged:
 		return true
@@ -540,6 +549,33 @@ func (e ImageState) Valid() bool {
 	case ImageStateReported:
 		return true
 	case ImageStateScanned:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NotificationSinkType.
+const (
+	Alertmanager NotificationSinkType = "alertmanager"
+	Email        NotificationSinkType = "email"
+	Slack        NotificationSinkType = "slack"
+	Teams        NotificationSinkType = "teams"
+	Webhook      NotificationSinkType = "webhook"
+)
+
+// Valid indicates whether the value is a known member of the NotificationSinkType enum.
+func (e NotificationSinkType) Valid() bool {
+	switch e {
+	case Alertmanager:
+		return true
+	case Email:
+		return true
+	case Slack:
+		return true
+	case Teams:
+		return true
+	case Webhook:
 		return true
 	default:
 		return false
@@ -1271,6 +1307,9 @@ type Affected struct {
 	// Decisions The decisions about the finding, the one that takes precedence first; absent if there is none.
 	Decisions *Decisions `json:"decisions,omitempty"`
 
+	// Due Until when the finding is due; absent if it is not due, or if it is closed or suppressed.
+	Due *Deadline `json:"due,omitempty"`
+
 	// ExposedSince When a container first ran the image while it was affected; absent if none did.
 	ExposedSince *time.Time `json:"exposedSince,omitempty"`
 
@@ -1595,6 +1634,9 @@ type Deadline struct {
 
 // Decision What was decided about a finding, and the object that states it, such as a ClusterVulnerabilityException or a VEXSource.
 type Decision struct {
+	// Author Who decided; absent if it is not known or not visible.
+	Author *string `json:"author,omitempty"`
+
 	// Comment The reason in words.
 	Comment *string `json:"comment,omitempty"`
 
@@ -1641,7 +1683,7 @@ type DecisionContent struct {
 	// Justification Why the status is NotAffected, with a value of VEX such as component_not_present.
 	Justification *string `json:"justification,omitempty"`
 
-	// Match What a decision matches. A finding matches if it matches each list that is present. Of a VEX statement, the vulnerabilities only: its document names the products.
+	// Match What a decision matches. A finding matches if it matches each list that is present, in the places where the decision applies. Of a VEX statement, the vulnerabilities only: its document names the products.
 	Match DecisionMatch `json:"match"`
 
 	// Since When the decision began to apply.
@@ -1663,13 +1705,17 @@ type DecisionContent struct {
 // deleted, or cannot be applied any more. Expired: expiresAt passed.
 type DecisionEnd string
 
-// DecisionMatch What a decision matches. A finding matches if it matches each list that is present. Of a VEX statement, the vulnerabilities only: its document names the products.
+// DecisionMatch What a decision matches. A finding matches if it matches each list that is present, in the places where the decision applies. Of a VEX statement, the vulnerabilities only: its document names the products.
 type DecisionMatch struct {
 	// Images Image references or digests, maybe with wildcards.
 	Images *[]string `json:"images,omitempty"`
 
 	// Packages Package URLs, maybe with wildcards.
 	Packages *[]string `json:"packages,omitempty"`
+
+	// Places In which namespaces and workloads the decision applies, for example `namespace shop; workloads with app=web`. Absent if it applies everywhere, or if the
+	// places are not visible: those of objects of the whole cluster require the permission to list results in all namespaces.
+	Places *string `json:"places,omitempty"`
 
 	// Vulnerabilities IDs or aliases.
 	Vulnerabilities *[]string `json:"vulnerabilities,omitempty"`
@@ -1716,7 +1762,7 @@ type DecisionRecord struct {
 	// Justification Why the status is NotAffected, with a value of VEX such as component_not_present.
 	Justification *string `json:"justification,omitempty"`
 
-	// Match What a decision matches. A finding matches if it matches each list that is present. Of a VEX statement, the vulnerabilities only: its document names the products.
+	// Match What a decision matches. A finding matches if it matches each list that is present, in the places where the decision applies. Of a VEX statement, the vulnerabilities only: its document names the products.
 	Match DecisionMatch `json:"match"`
 
 	// MatchedFindings Number of findings of visible images that match, each vulnerability of a package once per image. Absent if the decision has ended.
@@ -2063,8 +2109,11 @@ type Image struct {
 	NextAttempt *time.Time `json:"nextAttempt,omitempty"`
 
 	// Overdue Number of findings whose due date has passed; absent if there is none.
-	Overdue  *int `json:"overdue,omitempty"`
-	Packages int  `json:"packages"`
+	Overdue *int `json:"overdue,omitempty"`
+
+	// Owners Owners of the workloads that run the image, by name. Absent if none has an owner.
+	Owners   *[]string `json:"owners,omitempty"`
+	Packages int       `json:"packages"`
 
 	// Partial The SBOM is partial, because the scan could not read some files of the image. Absent if it is complete.
 	Partial  *bool          `json:"partial,omitempty"`
@@ -2176,6 +2225,86 @@ type NewException struct {
 
 	// Spec The spec of the custom resource. Its fields are described in the reference of exceptions.
 	Spec ExceptionSpec `json:"spec"`
+}
+
+// NotificationCondition A condition of the rule; absent before the operator has seen the rule.
+type NotificationCondition struct {
+	Message string `json:"message"`
+	Reason  string `json:"reason"`
+	Status  bool   `json:"status"`
+}
+
+// NotificationRule A NotificationRule, or a ClusterNotificationRule, which has no namespace.
+type NotificationRule struct {
+	// Delivering A condition of the rule; absent before the operator has seen the rule.
+	Delivering *NotificationCondition `json:"delivering,omitempty"`
+
+	// GroupBy What the changes of a message have in common.
+	GroupBy string `json:"groupBy"`
+
+	// LastDeliveryTime When a sink accepted a message last.
+	LastDeliveryTime *time.Time `json:"lastDeliveryTime,omitempty"`
+	MinSeverity      *string    `json:"minSeverity,omitempty"`
+	Name             string     `json:"name"`
+	Namespace        *string    `json:"namespace,omitempty"`
+
+	// OldestPendingTime Since when the message that waits longest is due; absent while none is.
+	OldestPendingTime *time.Time `json:"oldestPendingTime,omitempty"`
+
+	// Pending Number of messages that wait, also because their group is still collected.
+	Pending int `json:"pending"`
+
+	// Schedule When digests are sent; absent if messages are sent after a while.
+	Schedule *string            `json:"schedule,omitempty"`
+	Sinks    []NotificationSink `json:"sinks"`
+
+	// TimeZone That of the schedule.
+	TimeZone *string `json:"timeZone,omitempty"`
+
+	// Valid A condition of the rule; absent before the operator has seen the rule.
+	Valid *NotificationCondition `json:"valid,omitempty"`
+
+	// When The CEL expression that selects changes; absent if the rule selects all.
+	When *string `json:"when,omitempty"`
+}
+
+// NotificationRuleList defines model for NotificationRuleList.
+type NotificationRuleList struct {
+	Items []NotificationRule `json:"items"`
+
+	// Omitted Number of rules that were left out; absent without any.
+	Omitted *int `json:"omitted,omitempty"`
+}
+
+// NotificationRuleName defines model for NotificationRuleName.
+type NotificationRuleName struct {
+	Name string `json:"name"`
+
+	// Namespace Absent for a ClusterNotificationRule.
+	Namespace *string `json:"namespace,omitempty"`
+}
+
+// NotificationSink defines model for NotificationSink.
+type NotificationSink struct {
+	// Credential The entry of the chart value notifications.credentials.
+	Credential *string `json:"credential,omitempty"`
+	Delivered  int64   `json:"delivered"`
+	Dropped    int64   `json:"dropped"`
+
+	// Error Why the last attempt failed; absent after a success.
+	Error            *string              `json:"error,omitempty"`
+	LastDeliveryTime *time.Time           `json:"lastDeliveryTime,omitempty"`
+	Name             string               `json:"name"`
+	Pending          int                  `json:"pending"`
+	Type             NotificationSinkType `json:"type"`
+}
+
+// NotificationSinkType defines model for NotificationSink.Type.
+type NotificationSinkType string
+
+// NotificationTest defines model for NotificationTest.
+type NotificationTest struct {
+	Results []SinkTest `json:"results"`
 }
 
 // Overview defines model for Overview.
@@ -2672,6 +2801,16 @@ type SeverityCounts struct {
 type SignedOut struct {
 	// EndSessionUrl The page of the identity provider for signing out there.
 	EndSessionUrl string `json:"endSessionUrl"`
+}
+
+// SinkTest defines model for SinkTest.
+type SinkTest struct {
+	Delivered bool `json:"delivered"`
+
+	// Error Why the sink did not accept the message.
+	Error *string `json:"error,omitempty"`
+	Sink  string  `json:"sink"`
+	Type  string  `json:"type"`
 }
 
 // SummaryReport What the workloads of the scope run, and how that has changed. Lists have at most 10 items. Findings that decisions suppress do not count.
@@ -3709,6 +3848,9 @@ type PutScanResultParams struct {
 // RematchJSONRequestBody defines body for Rematch for application/json ContentType.
 type RematchJSONRequestBody = RematchRequest
 
+// TestNotificationRuleJSONRequestBody defines body for TestNotificationRule for application/json ContentType.
+type TestNotificationRuleJSONRequestBody = NotificationRuleName
+
 // CreateSessionJSONRequestBody defines body for CreateSession for application/json ContentType.
 type CreateSessionJSONRequestBody CreateSessionJSONBody
 
@@ -3774,6 +3916,12 @@ type ServerInterface interface {
 	// PutSBOM Upload the SBOM of an image
 	// (PUT /api/v1/images/{imageId}/sbom)
 	PutSBOM(w http.ResponseWriter, r *http.Request, imageId ImageID, params PutSBOMParams)
+	// ListNotificationRules List notification rules, with what became of their messages
+	// (GET /api/v1/notification-rules)
+	ListNotificationRules(w http.ResponseWriter, r *http.Request)
+	// TestNotificationRule Send a test message to the sinks of a notification rule
+	// (POST /api/v1/notification-rules/test)
+	TestNotificationRule(w http.ResponseWriter, r *http.Request)
 	// GetOverview Get totals over all images
 	// (GET /api/v1/overview)
 	GetOverview(w http.ResponseWriter, r *http.Request)
@@ -5483,6 +5631,34 @@ func (siw *ServerInterfaceWrapper) PutSBOM(w http.ResponseWriter, r *http.Reques
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.PutSBOM(w, r, imageId, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListNotificationRules operation middleware
+func (siw *ServerInterfaceWrapper) ListNotificationRules(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListNotificationRules(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// TestNotificationRule operation middleware
+func (siw *ServerInterfaceWrapper) TestNotificationRule(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.TestNotificationRule(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -7455,6 +7631,8 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/images/{imageId}/presences", wrapper.ListPresences)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/images/{imageId}/sbom", wrapper.GetSBOM)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/images/{imageId}/sbom", wrapper.PutSBOM)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/notification-rules", wrapper.ListNotificationRules)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/notification-rules/test", wrapper.TestNotificationRule)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/overview", wrapper.GetOverview)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/owners", wrapper.ListOwners)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/packages", wrapper.ListPackages)
@@ -8562,6 +8740,83 @@ type PutSBOMdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response PutSBOMdefaultApplicationProblemPlusJSONResponse) VisitPutSBOMResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNotificationRulesRequestObject struct {
+}
+
+type ListNotificationRulesResponseObject interface {
+	VisitListNotificationRulesResponse(w http.ResponseWriter) error
+}
+
+type ListNotificationRules200JSONResponse NotificationRuleList
+
+func (response ListNotificationRules200JSONResponse) VisitListNotificationRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNotificationRulesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListNotificationRulesdefaultApplicationProblemPlusJSONResponse) VisitListNotificationRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestNotificationRuleRequestObject struct {
+	Body *TestNotificationRuleJSONRequestBody
+}
+
+type TestNotificationRuleResponseObject interface {
+	VisitTestNotificationRuleResponse(w http.ResponseWriter) error
+}
+
+type TestNotificationRule200JSONResponse NotificationTest
+
+func (response TestNotificationRule200JSONResponse) VisitTestNotificationRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestNotificationRuledefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response TestNotificationRuledefaultApplicationProblemPlusJSONResponse) VisitTestNotificationRuleResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -9970,6 +10225,12 @@ type StrictServerInterface interface {
 	// PutSBOM Upload the SBOM of an image
 	// (PUT /api/v1/images/{imageId}/sbom)
 	PutSBOM(ctx context.Context, request PutSBOMRequestObject) (PutSBOMResponseObject, error)
+	// ListNotificationRules List notification rules, with what became of their messages
+	// (GET /api/v1/notification-rules)
+	ListNotificationRules(ctx context.Context, request ListNotificationRulesRequestObject) (ListNotificationRulesResponseObject, error)
+	// TestNotificationRule Send a test message to the sinks of a notification rule
+	// (POST /api/v1/notification-rules/test)
+	TestNotificationRule(ctx context.Context, request TestNotificationRuleRequestObject) (TestNotificationRuleResponseObject, error)
 	// GetOverview Get totals over all images
 	// (GET /api/v1/overview)
 	GetOverview(ctx context.Context, request GetOverviewRequestObject) (GetOverviewResponseObject, error)
@@ -10610,6 +10871,61 @@ func (sh *strictHandler) PutSBOM(w http.ResponseWriter, r *http.Request, imageId
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(PutSBOMResponseObject); ok {
 		if err := validResponse.VisitPutSBOMResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListNotificationRules operation middleware
+func (sh *strictHandler) ListNotificationRules(w http.ResponseWriter, r *http.Request) {
+	var request ListNotificationRulesRequestObject
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListNotificationRules(ctx, request.(ListNotificationRulesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListNotificationRules")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListNotificationRulesResponseObject); ok {
+		if err := validResponse.VisitListNotificationRulesResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// TestNotificationRule operation middleware
+func (sh *strictHandler) TestNotificationRule(w http.ResponseWriter, r *http.Request) {
+	var request TestNotificationRuleRequestObject
+
+	var body TestNotificationRuleJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.TestNotificationRule(ctx, request.(TestNotificationRuleRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "TestNotificationRule")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(TestNotificationRuleResponseObject); ok {
+		if err := validResponse.VisitTestNotificationRuleResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
