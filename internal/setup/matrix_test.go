@@ -123,6 +123,8 @@ func matrix() map[string]row {
 		"GET /api/v1/owners":                        reading("/api/v1/owners", 200),
 		"GET /api/v1/search":                        reading("/api/v1/search?text=ab", 200),
 		"GET /api/v1/policies":                      reading("/api/v1/policies", 200),
+		"GET /api/v1/notification-rules":            reading("/api/v1/notification-rules", 200),
+		"POST /api/v1/notification-rules/test":      writing("/api/v1/notification-rules/test", 404, `{"namespace":"default","name":"absent"}`, "Content-Type", "application/json"),
 		"GET /api/v1/coverage":                      reading("/api/v1/coverage", 200),
 		"GET /api/v1/rollouts":                      reading("/api/v1/rollouts", 200),
 		"GET /api/v1/rollouts/{rolloutId}":          reading("/api/v1/rollouts/1", 404),

@@ -91,9 +91,16 @@ export class MockNotifications {
     if (request.method !== "POST") return void json(response, { items: this.rules });
     const asked = JSON.parse(await bodyOf(request)) as NotificationRuleName;
     this.tested.push(asked);
-    const rule = this.rules.find(({ namespace, name }) => namespace === asked.namespace && name === asked.name);
+    const rule = this.rules.find(
+      ({ namespace, name }) => namespace === asked.namespace && name === asked.name,
+    );
     if (!rule?.valid?.status)
-      return void problem(response, 422, "Unprocessable Entity", `the rule is not valid: ${rule?.valid?.message}`);
+      return void problem(
+        response,
+        422,
+        "Unprocessable Entity",
+        `the rule is not valid: ${rule?.valid?.message}`,
+      );
     const answer: NotificationTest = {
       results: rule.sinks.map(({ name, type, error }) => ({
         sink: name,

@@ -134,7 +134,12 @@ export function Rule({ rule }: { rule: NotificationRule }) {
               <Icon className={cn("size-4 shrink-0", tone)} aria-hidden />
               {label}
             </span>
-            <Button size="sm" disabled={busy} onClick={() => void test()} aria-label={`Send test message of ${name}`}>
+            <Button
+              size="sm"
+              disabled={busy}
+              onClick={() => void test()}
+              aria-label={`Send test message of ${name}`}
+            >
               <Send aria-hidden />
               Send test message
             </Button>
@@ -143,7 +148,11 @@ export function Rule({ rule }: { rule: NotificationRule }) {
         {message && <p className="untrusted mx-4 mt-2 text-[13px] text-danger">{visible(message)}</p>}
         <dl className="grid grid-cols-2 gap-3 px-4 py-3 lg:grid-cols-4">
           <Fact name="Reports">
-            {rule.when ? <code className="font-mono text-xs break-words">{visible(rule.when)}</code> : "All changes"}
+            {rule.when ? (
+              <code className="font-mono text-xs break-words">{visible(rule.when)}</code>
+            ) : (
+              "All changes"
+            )}
             {rule.minSeverity && <span className="block text-muted">{rule.minSeverity} and above</span>}
           </Fact>
           <Fact name="Sends">{sending(rule)}</Fact>
