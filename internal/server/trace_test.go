@@ -37,7 +37,7 @@ func TestRequestsAreTraced(t *testing.T) {
 	const traceID, parentID = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 	before := time.Now()
 	f.do(http.MethodGet, "/api/v1/images/"+escape(scannedID), "", "traceparent: 00-"+traceID+"-"+parentID+"-01")
-	f.do(http.MethodGet, "/api/v1/images/"+escape(unknownID)+"/findings?limit=10", "", "traceparent: 00-nonsense")
+	f.do(http.MethodGet, "/api/v1/images/"+escape(unknownID)+"/presences", "", "traceparent: 00-nonsense")
 	// Not sampled by the caller, refused before it was admitted, and no request of the API.
 	f.do(http.MethodGet, "/api/v1/images", "", "traceparent: 00-"+traceID+"-"+parentID+"-00")
 	f.do(http.MethodGet, "/api/v1/images?%zz", "")
@@ -49,7 +49,7 @@ func TestRequestsAreTraced(t *testing.T) {
 	g.Eventually(func() int { return len(spans.Ended()) }, patience).Should(gomega.Equal(3))
 	ended := spans.Ended()
 	slices.SortFunc(ended, func(a, b sdktrace.ReadOnlySpan) int { return a.StartTime().Compare(b.StartTime()) })
-	for i, want := range []struct{ route, status string }{{"/api/v1/images/{imageId}", "200"}, {"/api/v1/images/{imageId}/findings", "404"}, {"/api/v1/events", "101"}} {
+	for i, want := range []struct{ route, status string }{{"/api/v1/images/{imageId}", "200"}, {"/api/v1/images/{imageId}/presences", "404"}, {"/api/v1/events", "101"}} {
 		span := ended[i]
 		if span.Name() != "GET "+want.route || span.SpanKind() != trace.SpanKindServer || span.Status().Code != codes.Unset {
 			t.Errorf("span %d is %s of kind %s with %v", i, span.Name(), span.SpanKind(), span.Status())

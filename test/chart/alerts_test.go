@@ -40,19 +40,9 @@ type expectedAlert struct {
 	Annotations map[string]string `json:"exp_annotations"`
 }
 
-// TestAlertsFire lets promtool evaluate all alerts of the chart on series of the metrics: when each fires, and when it does not.
-func TestAlertsFire(t *testing.T) {
-	rules, spec := chartAlerts(t)
-	content, err := os.ReadFile(filepath.Join("testdata", "alerts", "tests.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var tests alertTests
-	if err := sigsyaml.UnmarshalStrict(content, &tests); err != nil {
-		t.Fatal(err)
-	}
-	fires, silent := map[string]bool{}, map[string]bool{}
-	for _, test := range tests.Tests {
+// complete adds the annotations of alerts that are always the same, and notes which alerts fire in the tests and which do not.
+func (a *alertTests) complete(rules map[string]alertRule, fires, silent map[string]bool) {
+	for _, test := range a.Tests {
 		for i := range test.AlertRules {
 			one := &test.AlertRules[i]
 			fires[one.AlertName] = fires[one.AlertName] || len(one.Expected) > 0
@@ -66,9 +56,28 @@ func TestAlertsFire(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestAlertsFire lets promtool evaluate all alerts of the chart on series of the metrics: when each fires, and when it does not.
+func TestAlertsFire(t *testing.T) {
+	rules, spec := chartAlerts(t)
+	files := map[string]any{"rules.yaml": spec}
+	fires, silent := map[string]bool{}, map[string]bool{}
+	for _, name := range []string{"tests.yaml", "week.yaml"} {
+		content, err := os.ReadFile(filepath.Join("testdata", "alerts", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var tests alertTests
+		if err := sigsyaml.UnmarshalStrict(content, &tests); err != nil {
+			t.Fatal(err)
+		}
+		tests.complete(rules, fires, silent)
+		files[name] = tests
+	}
 	for name := range rules {
 		if !fires[name] || !silent[name] {
-			t.Errorf("testdata/alerts/tests.yaml does not show when %s fires and when it does not", name)
+			t.Errorf("testdata/alerts does not show when %s fires and when it does not", name)
 		}
 	}
 
@@ -80,7 +89,7 @@ func TestAlertsFire(t *testing.T) {
 		t.Skip("promtool is not installed; run make setup")
 	}
 	dir := t.TempDir()
-	for file, content := range map[string]any{"rules.yaml": spec, "tests.yaml": tests} {
+	for file, content := range files {
 		text, err := json.Marshal(content) // JSON is YAML.
 		if err != nil {
 			t.Fatal(err)
@@ -89,7 +98,7 @@ func TestAlertsFire(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, arguments := range [][]string{{"check", "rules", "rules.yaml"}, {"test", "rules", "tests.yaml"}} {
+	for _, arguments := range [][]string{{"check", "rules", "rules.yaml"}, {"test", "rules", "tests.yaml", "week.yaml"}} {
 		command := exec.CommandContext(t.Context(), promtool, arguments...)
 		command.Dir = dir
 		if out, err := command.CombinedOutput(); err != nil {
