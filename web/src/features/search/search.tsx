@@ -22,18 +22,12 @@ export function Search({ pages }: { pages: Destination[] }) {
     <>
       <Button
         variant="ghost"
-        aria-label="Search"
         aria-keyshortcuts="Control+K Meta+K"
         title="Search (Ctrl+K)"
         onClick={() => change(true)}
       >
         <SearchIcon aria-hidden />
-        <kbd
-          aria-hidden
-          className="rounded border border-line bg-subtle px-1.5 font-mono text-[11px] leading-5 text-muted max-xl:hidden"
-        >
-          Ctrl K
-        </kbd>
+        <span className="max-xl:sr-only">Search</span>
       </Button>
       {opened && (
         <Suspense>
