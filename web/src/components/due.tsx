@@ -21,7 +21,5 @@ export function Due({ of: due, className }: { of: Deadline | undefined; classNam
 /** How many findings are overdue; nothing if there are none. */
 export function OverdueCount({ of: count = 0 }: { of: number | undefined }) {
   if (count === 0) return null;
-  return (
-    <span className="tabular block text-xs font-medium text-danger">{formatNumber(count)} overdue</span>
-  );
+  return <span className="tabular block text-xs font-medium text-danger">{formatNumber(count)} overdue</span>;
 }

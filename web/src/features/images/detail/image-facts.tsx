@@ -40,7 +40,9 @@ export function ImageFacts({ image }: { image: Image }) {
           <RelativeTime iso={image.created} none="unknown" />
         </Fact>
         {image.owners && (
-          <Fact name={image.owners.length === 1 ? "Owner" : "Owners"}>{image.owners.map(visible).join(", ")}</Fact>
+          <Fact name={image.owners.length === 1 ? "Owner" : "Owners"}>
+            {image.owners.map(visible).join(", ")}
+          </Fact>
         )}
         <Fact name="Packages">{image.packages > 0 ? formatNumber(image.packages) : "unknown"}</Fact>
         <Fact name="Size">{image.size > 0 ? formatBytes(image.size) : "unknown"}</Fact>
