@@ -24,7 +24,7 @@ const isWithin = (path: string, to: string) =>
 /** A row of links; on narrow screens a menu named by the page that is shown. */
 export function Navigation() {
   const { pathname } = useLocation();
-  const narrow = useMediaQuery("(max-width: 1023px)");
+  const narrow = useMediaQuery("(max-width: 1279px)");
   const current = pages.find(({ to }) => isWithin(pathname, to));
   if (narrow) {
     return (
