@@ -94,8 +94,9 @@ func (c *catalog) register() error {
 	_, objects := metrics.NewObjects(c, kube.Kinds())
 	_, overdue := metrics.NewOverdue(c, nil)
 	_, scans := metrics.NewScans(c)
+	_, reportSinks := metrics.NewReportSinks(c)
 	return cmp.Or(
-		caches, matching, decisions, deployments, notifications, objects, overdue, scans, metrics.NewDatabases(c, nil, nil, log), metrics.NewAges(c, nil, log),
+		caches, matching, decisions, deployments, notifications, objects, overdue, scans, reportSinks, metrics.NewDatabases(c, nil, nil, log), metrics.NewAges(c, nil, log),
 		metrics.NewSize(c, nil, log), metrics.NewNamespaces(c, source, nil, clk, log), metrics.NewOwners(c, source, nil, clk, log), server.RegisterMetrics(c),
 	)
 }
