@@ -102,13 +102,7 @@ file in the data directory. The environment variable MEMORY_LIMIT is the memory 
 		"Let users of the API and the UI create, change and delete exceptions if they have the permission in Kubernetes; the operator needs it, too")
 	flags.BoolVar(&opts.TrustExceptionAuthors, "trust-exception-authors", false,
 		"Record the annotation scanner.zoltankerezsi.xyz/author of exceptions as the author of decisions; only the admission policy exception-authors makes it reliable")
-	flags.StringVar(&opts.Notifications.CredentialsDir, "notification-credentials-dir", "/var/run/scanner-operator/notifications",
-		"Directory with a directory of files for each credential of notification rules; the environment variable NOTIFICATIONS states which namespaces may use them")
-	flags.StringVar(&opts.ReportSinks.CredentialsDir, "report-sink-credentials-dir", "/var/run/scanner-operator/report-sinks",
-		"Directory with a directory of files for each credential of ReportSinks; the environment variable REPORT_SINKS lists their names")
-	flags.StringVar(&opts.OTLPEndpoint, "otlp-endpoint", os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"),
-		"URL of a receiver of traces with the OpenTelemetry protocol over HTTP, for example http://collector.observability:4318 "+
-			"(environment variable OTEL_EXPORTER_OTLP_ENDPOINT; default: no traces)")
+	addReceiverFlags(flags, &opts)
 	addPlainHTTPFlag(flags, &opts.PlainHTTPRegistries)
 	flags.StringVar(&opts.VEXCredentials, "vex-credentials-file", "", "Docker configuration file with credentials for the servers and registries of VEXSources")
 	addDatabaseSourceFlags(flags, &opts.VulnerabilityDatabase.URL, &opts.VulnerabilityDatabase.Sample)
@@ -128,6 +122,17 @@ file in the data directory. The environment variable MEMORY_LIMIT is the memory 
 	addScanFlags(cmd, &opts.Scans)
 	flags.StringVar(&logLevel, "log-level", "info", "Log level: error, info or debug")
 	return cmd
+}
+
+// addReceiverFlags adds the flags about receivers of messages, reports and traces.
+func addReceiverFlags(flags *pflag.FlagSet, opts *setup.Options) {
+	flags.StringVar(&opts.Notifications.CredentialsDir, "notification-credentials-dir", "/var/run/scanner-operator/notifications",
+		"Directory with a directory of files for each credential of notification rules; the environment variable NOTIFICATIONS states which namespaces may use them")
+	flags.StringVar(&opts.ReportSinks.CredentialsDir, "report-sink-credentials-dir", "/var/run/scanner-operator/report-sinks",
+		"Directory with a directory of files for each credential of ReportSinks; the environment variable REPORT_SINKS lists their names")
+	flags.StringVar(&opts.OTLPEndpoint, "otlp-endpoint", os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"),
+		"URL of a receiver of traces with the OpenTelemetry protocol over HTTP, for example http://collector.observability:4318 "+
+			"(environment variable OTEL_EXPORTER_OTLP_ENDPOINT; default: no traces)")
 }
 
 func addTLSFlags(flags *pflag.FlagSet, options *setup.TLS, mode *string, fallback string) {

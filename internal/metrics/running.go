@@ -13,9 +13,10 @@ import (
 )
 
 const (
-	// MaxNamespaces is the maximum number of namespaces that have metrics of their own, MaxOwners that of owners.
+	// MaxNamespaces is the maximum number of namespaces that have metrics of their own.
 	MaxNamespaces = 200
-	MaxOwners     = 50
+	// MaxOwners is the maximum number of owners that have metrics of their own.
+	MaxOwners = 50
 	// countsAge is how long counts are shown before they are made again: the Critical findings with a fix are counted one by one.
 	countsAge = time.Minute
 )

@@ -33,9 +33,9 @@ var functions = template.FuncMap{
 var body = template.Must(template.New("body").Funcs(functions).Parse(bodyTemplate))
 
 // page makes the text of a message in HTML, for mail programs on wide and narrow screens, light and dark.
-var page = htmltemplate.Must(htmltemplate.New("page").Funcs(htmltemplate.FuncMap(with(functions, template.FuncMap{
+var page = htmltemplate.Must(htmltemplate.New("page").Funcs(with(functions, template.FuncMap{
 	"title": Title, "color": color,
-}))).Parse(pageTemplate))
+})).Parse(pageTemplate))
 
 func with(functions, more template.FuncMap) template.FuncMap {
 	all := maps.Clone(functions)

@@ -42,7 +42,7 @@ overdue, and what to fix first. The report is one page of HTML that contains all
 	}
 	cmd.Flags().StringVar(&owner, "owner", "", "Report about the workloads of this owner, in all namespaces that you may see")
 	cmd.Flags().StringVar(&since, "since", "7d", "What the report compares with: a duration such as 7d, 2w or 36h, a date such as 2026-03-01, or a time")
-	cmd.Flags().StringVar(&file, "file", "-", `File for the report; "-" is the standard output`)
+	cmd.Flags().StringVar(&file, "file", "", "File for the report. If absent, the standard output")
 	cmd.RunE = o.run(func(ctx context.Context, c *client, namespace string, _ []string) error {
 		segments := []string{"api", "v1", "reports"}
 		switch {
@@ -50,7 +50,7 @@ overdue, and what to fix first. The report is one page of HTML that contains all
 			return errors.New("a report has no wide output; use -o json, -o yaml or none of them")
 		case owner != "" && (o.allNamespaces || o.overrides.Context.Namespace != ""):
 			return errors.New("--owner is about all namespaces: it cannot be used with --namespace or --all-namespaces")
-		case o.output == "" && file == "-" && isTerminal(o.out):
+		case o.output == "" && file == "" && isTerminal(o.out):
 			return errors.New("the report is a page of HTML: set --file or redirect the output, or use -o yaml")
 		case owner != "":
 			segments = append(segments, "owners", owner)
@@ -84,7 +84,7 @@ func (o *options) writeReport(content []byte, file string) error {
 		}
 		content = document.Bytes()
 	}
-	if file != "-" {
+	if file != "" {
 		if err := os.WriteFile(file, content, 0o600); err != nil {
 			return err
 		}

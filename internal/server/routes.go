@@ -46,32 +46,6 @@ func routes(l Limits) map[string]route {
 		r.tag, r.compress = true, true
 		return r
 	}
-	// A stream is not held until it ends.
-	streaming := func(r route) route {
-		r.tag = false
-		return r
-	}
-	signingIn := func(r route) route {
-		r.SignsIn = true
-		return r
-	}
-	changes := func(r route, verb, resource string) route {
-		r.change = change{verb, resource}
-		return r
-	}
-	// What concerns all namespaces needs the permission in all.
-	clusterWide := func(r route) route {
-		r.Cluster = true
-		return r
-	}
-	expensive := func(r route) route {
-		r.Cost = expensiveCost
-		return r
-	}
-	searching := func(r route) route {
-		r.Cost = searchCost
-		return r
-	}
 	// What the caller may do with an exception is asked for with the exception.
 	deciding := func(verb string) route {
 		r := changes(plain(auth.VerbList), verb, "exceptions")
@@ -117,7 +91,7 @@ func routes(l Limits) map[string]route {
 		"GET /api/v1/workloads":                     reading(auth.VerbList),
 		"GET /api/v1/owners":                        reading(auth.VerbList),
 		"GET /api/v1/policies":                      expensive(reading(auth.VerbList)),
-		"GET /api/v1/search":                        searching(reading(auth.VerbList)),
+		"GET /api/v1/search":                        costing(searchCost, reading(auth.VerbList)),
 		"GET /api/v1/notification-rules":            reading(auth.VerbList),
 		"POST /api/v1/notification-rules/test":      testing(),
 		"GET /api/v1/coverage":                      reading(auth.VerbList),
@@ -150,6 +124,35 @@ func routes(l Limits) map[string]route {
 		"GET /api/v1/reports/owners/{owner}":         expensive(streaming(reading(auth.VerbList))),
 	}
 }
+
+// A stream is not held until it ends.
+func streaming(r route) route {
+	r.tag = false
+	return r
+}
+
+func signingIn(r route) route {
+	r.SignsIn = true
+	return r
+}
+
+func changes(r route, verb, resource string) route {
+	r.change = change{verb, resource}
+	return r
+}
+
+// What concerns all namespaces needs the permission in all.
+func clusterWide(r route) route {
+	r.Cluster = true
+	return r
+}
+
+func costing(cost int, r route) route {
+	r.Cost = cost
+	return r
+}
+
+func expensive(r route) route { return costing(expensiveCost, r) }
 
 // requestKey finds the request in the context that the strict handlers get.
 type requestKey struct{}

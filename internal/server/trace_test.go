@@ -23,7 +23,7 @@ import (
 func attributesOf(span sdktrace.ReadOnlySpan) map[string]string {
 	all := map[string]string{}
 	for _, one := range span.Attributes() {
-		all[string(one.Key)] = one.Value.Emit()
+		all[string(one.Key)] = one.Value.String()
 	}
 	return all
 }

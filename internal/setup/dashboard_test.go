@@ -27,7 +27,7 @@ import (
 	appv1alpha1 "github.com/scanner-operator/scanner-operator/api/app/v1alpha1"
 	pocv1 "github.com/scanner-operator/scanner-operator/api/poc/v1"
 	scannerv1alpha1 "github.com/scanner-operator/scanner-operator/api/scanner/v1alpha1"
-	stable "github.com/scanner-operator/scanner-operator/api/stable/v444beta989"
+	stablev444beta989 "github.com/scanner-operator/scanner-operator/api/stable/v444beta989"
 	"github.com/scanner-operator/scanner-operator/internal/metrics"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 	"github.com/scanner-operator/scanner-operator/internal/setup"
@@ -233,7 +233,7 @@ func TestDashboard(t *testing.T) {
 	for _, object := range []client.Object{
 		sampleScanner(t, ns), &appv1alpha1.PodSet{ObjectMeta: meta, Spec: appv1alpha1.PodSetSpec{Replicas: 1}},
 		&pocv1.MyCustomResource{ObjectMeta: meta, Spec: pocv1.MyCustomResourceSpec{Name: "friend"}},
-		&stable.BellerophonSimple{ObjectMeta: meta, Spec: stable.BellerophonSimpleSpec{Image: "app:1", Replicas: new(int32(1))}},
+		&stablev444beta989.BellerophonSimple{ObjectMeta: meta, Spec: stablev444beta989.BellerophonSimpleSpec{Image: "app:1", Replicas: new(int32(1))}},
 		&scannerv1alpha1.VulnerabilityPolicy{
 			ObjectMeta: metav1.ObjectMeta{Name: ns}, Spec: scannerv1alpha1.VulnerabilityPolicySpec{DueIn: scannerv1alpha1.DueIn{Critical: new(int32(1))}},
 		},

@@ -10,6 +10,7 @@ import (
 	"mime/multipart"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/scanner-operator/scanner-operator/internal/outbound"
@@ -86,10 +87,8 @@ func (f *Factory) call(ctx context.Context, credential string, q *request) (int,
 // read reads an answer.
 func (q *request) read(answer *http.Response) error {
 	defer outbound.Drain(answer)
-	for _, code := range q.accepted {
-		if answer.StatusCode == code {
-			return nil
-		}
+	if slices.Contains(q.accepted, answer.StatusCode) {
+		return nil
 	}
 	switch code := answer.StatusCode; {
 	case code >= 200 && code < 300:

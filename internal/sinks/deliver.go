@@ -91,8 +91,8 @@ func (e *Engine) run(ctx context.Context, sink *Sink, l *lane, item *store.Repor
 		return
 	}
 	now := e.Clock.Now()
-	switch {
-	case err == nil:
+	switch err {
+	case nil:
 		item.Due, item.Attempts, item.NextAt, item.Problem, item.DeliveredAt = false, 0, time.Time{}, "", now
 	default:
 		result = Failed

@@ -199,7 +199,7 @@ func (s *Sink) compare(wanted map[string]*target, known map[string]*store.Report
 			d.items = append(d.items, store.ReportItem{Sink: s.UID, Key: key, Target: text, Stamp: stamp, Version: now.UnixMicro(), Due: true})
 			continue
 		}
-		if item.Stamp == stamp && !item.Gone && !resync && !(findings && c.concern(t)) {
+		if item.Stamp == stamp && !item.Gone && !resync && (!findings || !c.concern(t)) {
 			continue
 		}
 		again := *item

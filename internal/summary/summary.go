@@ -157,8 +157,8 @@ func (c *collector) database(ctx context.Context) error {
 // before reads the counts of the day of Since, or of the last day before it that has any. The sums of each day are those of the whole cluster, with each
 // image once, and those of each namespace: there are none of several namespaces with each image once, and none of owners.
 func (c *collector) before(ctx context.Context) error {
-	comparable := c.in.All() || len(c.in.Names()) == 1
-	if c.report.Scope.Kind == Owner || !comparable {
+	summed := c.in.All() || len(c.in.Names()) == 1
+	if c.report.Scope.Kind == Owner || !summed {
 		return nil
 	}
 	const day = 24 * time.Hour

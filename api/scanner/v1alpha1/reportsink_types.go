@@ -46,7 +46,7 @@ type ReportSinkSpec struct {
 
 	// ResyncInterval is the time after which everything is delivered again, from 1h to 720h.
 	// +optional
-	// +kubebuilder:default="24h"
+	// +kubebuilder:default="24h0m0s"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(s|m|h))+$`

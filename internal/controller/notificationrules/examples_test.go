@@ -48,7 +48,7 @@ func TestExamples(t *testing.T) {
 			rule := &scannerv1alpha1.NotificationRule{}
 			o = object{rule, &rule.Spec, &rule.Status}
 		}
-		if err := yaml.UnmarshalStrict([]byte(manifest), o.Object.(client.Object)); err != nil {
+		if err := yaml.UnmarshalStrict([]byte(manifest), o.Object); err != nil {
 			t.Errorf("%v:\n%s", err, manifest)
 			continue
 		}

@@ -35,7 +35,7 @@ func TestEndedScansAreTracedOnce(t *testing.T) {
 	for _, span := range spans.Ended() {
 		attributes := map[string]string{}
 		for _, one := range span.Attributes() {
-			attributes[string(one.Key)] = one.Value.Emit()
+			attributes[string(one.Key)] = one.Value.String()
 		}
 		got[attributes["k8s.job.name"]] = fmt.Sprint(span.Name(), " of ", attributes["scanner.image.id"], " in ", attributes["k8s.namespace.name"], ": ",
 			span.EndTime().Sub(span.StartTime()), " ", attributes["scanner.scan.reason"], " ", span.Status().Description)

@@ -55,10 +55,12 @@ type Letter struct {
 	Text   string
 }
 
+// NewSession begins a connection to it.
 func (b *Mailbox) NewSession(c *smtp.Conn) (smtp.Session, error) {
 	return &session{box: b, conn: c}, nil
 }
 
+// All are the mails that it got, in order.
 func (b *Mailbox) All() []Letter {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -120,7 +122,7 @@ func Serve(t *testing.T, box *Mailbox, implicit bool) (address, ca string) {
 	server := smtp.NewServer(box)
 	server.Domain = "mail.example"
 	server.TLSConfig = &tls.Config{Certificates: certificates.TLS.Certificates, MinVersion: tls.VersionTLS12}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	must(t, err)
 	address = listener.Addr().String()
 	if implicit {
@@ -160,14 +162,15 @@ func Alertmanager(t *testing.T) string {
 		}
 		t.Skip(message)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	must(t, err)
 	address := listener.Addr().String()
 	must(t, listener.Close())
 	dir := t.TempDir()
 	config := filepath.Join(dir, "config.yml")
 	must(t, os.WriteFile(config, []byte("{route: {receiver: none}, receivers: [{name: none}]}"), 0o600))
-	command := exec.Command(program, "--config.file="+config, "--storage.path="+dir, "--web.listen-address="+address, "--cluster.listen-address=")
+	command := exec.Command(program, //nolint:gosec,noctx // The program of the package; it ends with the test.
+		"--config.file="+config, "--storage.path="+dir, "--web.listen-address="+address, "--cluster.listen-address=")
 	command.Stderr = io.Discard
 	must(t, command.Start())
 	t.Cleanup(func() {
@@ -176,7 +179,7 @@ func Alertmanager(t *testing.T) string {
 	})
 	url := "http://" + address
 	gomega.NewWithT(t).Eventually(func() error {
-		answer, err := http.Get(url + "/-/ready")
+		answer, err := get(t, url+"/-/ready")
 		if err != nil {
 			return err
 		}
@@ -189,10 +192,19 @@ func Alertmanager(t *testing.T) string {
 	return url
 }
 
+func get(t *testing.T, url string) (*http.Response, error) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	return http.DefaultClient.Do(request)
+}
+
 // Alerts are those of an Alertmanager.
 func Alerts(t *testing.T, url string) []Alert {
 	t.Helper()
-	answer, err := http.Get(url + "/api/v2/alerts")
+	answer, err := get(t, url+"/api/v2/alerts")
 	must(t, err)
 	defer answer.Body.Close() //nolint:errcheck // All is read.
 	var all []Alert

@@ -42,6 +42,7 @@ func (f *fixture) reminders(t *testing.T, in store.Namespaces, since int64) []st
 				text = fmt.Sprintf("%s %s %d named, %d omitted", e.Kind, data.Namespace, len(data.Containers), data.Omitted)
 			}
 			all = append(all, text)
+		default:
 		}
 	}
 	return all

@@ -21,7 +21,7 @@ func (f *fixture) sinkCursors(t *testing.T) []string {
 	return all
 }
 
-// itemsOf lists "key version due gone digest problem" of the items of a sink.
+// itemsOf lists key, version, due, gone, digest and problem of the items of a sink.
 func (f *fixture) itemsOf(t *testing.T, sink string) []string {
 	t.Helper()
 	items, err := f.ReportItems(t.Context(), sink)
@@ -29,7 +29,7 @@ func (f *fixture) itemsOf(t *testing.T, sink string) []string {
 	all := []string{}
 	for i := range items {
 		r := &items[i]
-		all = append(all, fmt.Sprintf("%s %d %t %t %s %s", r.Key, r.Version, r.Due, r.Gone, r.Digest, r.Problem))
+		all = append(all, fmt.Sprintf("%s %d due=%t gone=%t %s %s", r.Key, r.Version, r.Due, r.Gone, r.Digest, r.Problem))
 	}
 	return all
 }
@@ -61,7 +61,7 @@ var reportSinkTests = map[string]func(*testing.T, *fixture){
 		must(t, f.SyncReportSinks(t.Context(), []string{"b"}))
 		expectTexts(t, "fewer", f.sinkCursors(t), "b 2")
 		expectTexts(t, "items of a sink that is gone", f.itemsOf(t, "a"))
-		expectTexts(t, "items of the other", f.itemsOf(t, "b"), "x 1 true false  ")
+		expectTexts(t, "items of the other", f.itemsOf(t, "b"), "x 1 due=true gone=false  ")
 		if err := f.SyncReportSinks(t.Context(), []string{""}); err == nil {
 			t.Error("a sink without a name is recorded")
 		}
@@ -73,9 +73,9 @@ var reportSinkTests = map[string]func(*testing.T, *fixture){
 		// Another process was first.
 		f.planned(t, "a", 0, 6, false, []string{"x"}, itemOf("z", 1))
 		f.planned(t, "unknown", 0, 6, false, nil, itemOf("z", 1))
-		expectTexts(t, "first plan", f.itemsOf(t, "a"), "x 1 true false  ", "y 1 true false  ")
+		expectTexts(t, "first plan", f.itemsOf(t, "a"), "x 1 due=true gone=false  ", "y 1 due=true gone=false  ")
 		f.planned(t, "a", 5, 5, true, []string{"x"}, itemOf("y", 2))
-		expectTexts(t, "replaced", f.itemsOf(t, "a"), "y 2 true false  ")
+		expectTexts(t, "replaced", f.itemsOf(t, "a"), "y 2 due=true gone=false  ")
 		expectTexts(t, "position", f.sinkCursors(t), "a 5")
 		if _, err := f.PlanReports(t.Context(), store.ReportCursor{Sink: "a", Sequence: 5}, store.ReportCursor{Sink: "a", Sequence: 5}, []store.ReportItem{{
 			Key: "long", Stamp: "s", Target: strings.Repeat("x", store.MaxReportTarget+1),
@@ -120,11 +120,11 @@ var reportSinkTests = map[string]func(*testing.T, *fixture){
 		gone := items[1]
 		gone.Gone = true
 		end(gone, true)
-		expectTexts(t, "still to be removed", f.itemsOf(t, "a"), "x 2 false false d ", "y 1 true false  ")
+		expectTexts(t, "still to be removed", f.itemsOf(t, "a"), "x 2 due=false gone=false d ", "y 1 due=true gone=false  ")
 		gone.Due, gone.DeliveredAt = false, day.Add(2*time.Hour)
 		end(gone, true)
 		end(gone, false)
-		expectTexts(t, "removed", f.itemsOf(t, "a"), "x 2 false false d ")
+		expectTexts(t, "removed", f.itemsOf(t, "a"), "x 2 due=false gone=false d ")
 		cursors, err = f.ReportCursors(t.Context())
 		must(t, err)
 		if !cursors[0].DeliveredAt.Equal(day.Add(2 * time.Hour)) {
