@@ -116,7 +116,10 @@ export class RolloutOperator extends MockOperator {
       this.images.find(({ imageId }) => imageId === params.get(name)),
     );
     if (!from || !to) answer(response, 404, problem(404, "one of the images was not found"));
-    else answer(response, 200, (this.options.hostile && hostileRollouts()[0]) || compareImages(from, to));
+    else {
+      const [hostile] = this.options.hostile ? hostileRollouts() : [];
+      answer(response, 200, hostile ?? compareImages(from, to));
+    }
   }
 
   #list(rollouts: RolloutDetail[], params: URLSearchParams) {
