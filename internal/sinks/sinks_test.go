@@ -189,8 +189,9 @@ func TestHostileTexts(t *testing.T) {
 	must(t, err)
 	long := strings.Repeat("ä", 1000)
 	rendered := map[string]bool{}
+	const spaced = " a "
 	for owner, want := range map[string]string{
-		"team": "team", "a\x00b\nc\u2028d": "a_b_c_d", "\ta ": "a", "\xff": "_", long + "1": "", long + "2": "",
+		"team": "team", "a\x00b\nc\u2028d": "a_b_c_d", spaced: "a", "\xff": "_", long + "1": "", long + "2": "",
 	} {
 		w := workload("n", "w", owner)
 		got := template.render(&place{"", image("i"), &w}, 255)
