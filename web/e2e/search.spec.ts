@@ -5,6 +5,7 @@ test("finds a vulnerability by keyboard and goes back", async ({ page, open }) =
   await expect(page.getByText("120 images")).toBeVisible();
   const id = operator.sums.vulnerabilities[0]?.id ?? "";
   await page.keyboard.press("Control+k");
+  await expect(page.getByRole("combobox", { name: "Search" })).toBeFocused();
   await page.keyboard.type(id);
   await expect(page.getByRole("option", { name: id }).first()).toBeVisible();
   await page.keyboard.press("Enter");
@@ -20,6 +21,7 @@ test("finds a vulnerability by keyboard and goes back", async ({ page, open }) =
 test("says why a search failed", async ({ page, open }) => {
   await open({ fail: (path) => (path === "/api/v1/search" ? 400 : undefined) });
   await page.getByRole("button", { name: "Search", exact: true }).click();
+  await expect(page.getByRole("combobox", { name: "Search" })).toBeFocused();
   await page.keyboard.type("openssl");
   await expect(page.getByText(/^Could not search/)).toBeVisible();
 });
