@@ -103,6 +103,8 @@ var storeless = map[string]string{
 	"GET /api/v1/exceptions/{kind}/{name}":    "asks the API server",
 	"PUT /api/v1/exceptions/{kind}/{name}":    "asks the API server",
 	"DELETE /api/v1/exceptions/{kind}/{name}": "asks the API server",
+	"GET /api/v1/notification-rules":          "asks the API server first",
+	"POST /api/v1/notification-rules/test":    "asks the API server",
 }
 
 // Without its store the server says so on every route that needs it, and goes on by itself when the store is back.
@@ -145,6 +147,10 @@ func TestStoreGoesAwayAndComesBack(t *testing.T) {
 		}
 		body := uploadOf(scannedID)
 		switch route {
+		case "GET /api/v1/compare":
+			target += "?from=" + escape(scannedID) + "&to=" + escape(olderID)
+		case "GET /api/v1/search":
+			target += "?text=openssl"
 		case "PUT /api/v1/vex/{name}":
 			body = vexDocument
 		case "POST /api/v1/exceptions/preview":
