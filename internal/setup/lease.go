@@ -36,7 +36,8 @@ func newLease(cluster *rest.Config, namespace string, events *leaseEvents) (*lea
 	if err != nil {
 		return nil, fmt.Errorf("determine the host name: %w", err)
 	}
-	config := rest.AddUserAgent(cluster, "leader-election")
+	// AddUserAgent changes its argument.
+	config := rest.AddUserAgent(rest.CopyConfig(cluster), "leader-election")
 	config.Timeout = leaseTimeout
 	core, err := corev1.NewForConfig(config)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
@@ -37,6 +38,18 @@ func (l *pausedLock) Update(ctx context.Context, record resourcelock.LeaderElect
 		return errors.New("the answer came after the pause")
 	}
 	return l.Interface.Update(ctx, record)
+}
+
+// TestLeaseKeepsConfiguration makes sure that the time limit of requests for the Lease is not that of the watches of all caches, which would start
+// again every few seconds.
+func TestLeaseKeepsConfiguration(t *testing.T) {
+	config := &rest.Config{Host: "https://127.0.0.1:1", UserAgent: "scanner-operator"}
+	if _, err := newLease(config, "default", &leaseEvents{}); err != nil {
+		t.Fatal(err)
+	}
+	if config.Timeout != 0 || config.UserAgent != "scanner-operator" {
+		t.Errorf("timeout %s and user agent %q of all clients", config.Timeout, config.UserAgent)
+	}
 }
 
 // TestPausedLeaderKeepsTheLeaseOfItsSuccessor runs the leader election of client-go.
