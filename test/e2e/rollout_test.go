@@ -58,6 +58,6 @@ func TestARolloutIsToldWithItsFindings(t *testing.T) {
 	g.Expect([]string{rollout.From.ImageID, rollout.To.ImageID}).To(gomega.Equal([]string{beforeID, afterID}))
 	// The sample database knows one critical vulnerability of the Java program at least: Log4Shell.
 	g.Expect(rollout.Evaluation.Closed.Critical).To(gomega.BeNumerically(">", 0))
-	g.Eventually(prints(t, ns, "describe", "deployment", "shop"), patience, tick).Should(gomega.MatchRegexp(
+	g.Eventually(prints(t, ns, "describe", "deployment", "shop"), patience, commandTick).Should(gomega.MatchRegexp(
 		fmt.Sprintf(`(Warning|Normal)\s+RolloutEvaluated\s+.*rollout closed \d+ findings.*\(container %s\)`, "app")))
 }

@@ -129,7 +129,7 @@ func TestPodSetWalkthrough(t *testing.T) {
 	g, ns := gomega.NewWithT(t), restrictedNamespace(t)
 	publish(t, "quay.io", "amacdona/strauss", "latest", "strauss")
 	eventually := func(args ...string) gomega.AsyncAssertion {
-		return g.Eventually(prints(t, ns, args...), patience, tick)
+		return g.Eventually(prints(t, ns, args...), patience, commandTick)
 	}
 	running := []string{"get", "pods", "-o", `jsonpath={range .items[?(@.status.phase=="Running")]}{.metadata.name}{"\n"}{end}`}
 	status := []string{"get", "podset", "podset-sample", "-o", `jsonpath={.status.availableReplicas} {.status.podNames}`}
@@ -169,7 +169,7 @@ func TestMyCustomResourceWalkthrough(t *testing.T) {
 	g.Expect(kubectl(t, ns, "apply", "-f", "config/samples/poc_v1_mycustomresource.yaml")).To(gomega.Equal(
 		"mycustomresource.poc.test.domain/my-custom-resource-01 created\nmycustomresource.poc.test.domain/my-custom-resource-02 created\n"))
 	describe := prints(t, ns, "describe", "MyCustomresource", "my-custom-resource-01")
-	g.Eventually(describe, patience, tick).Should(gomega.ContainSubstring("FriendNotFound"))
+	g.Eventually(describe, patience, commandTick).Should(gomega.ContainSubstring("FriendNotFound"))
 
 	// The pod of the tutorial runs as root, so it needs a namespace without restrictions.
 	open := "default"
@@ -186,9 +186,9 @@ spec:
     args: [ "infinity" ]
 `, "apply", "-f", "-")
 	g.Expect(out, err).To(gomega.Equal("pod/funny-joe created\n"))
-	g.Eventually(describe, patience, tick).Should(gomega.MatchRegexp(`(?m)^  Healthy:\s+true$`))
+	g.Eventually(describe, patience, commandTick).Should(gomega.MatchRegexp(`(?m)^  Healthy:\s+true$`))
 	g.Expect(kubectl(t, open, "delete", "pods", "funny-joe", "--grace-period=1")).To(gomega.HavePrefix(`pod "funny-joe" deleted`))
-	g.Eventually(describe, patience, tick).ShouldNot(gomega.ContainSubstring("Healthy:"))
+	g.Eventually(describe, patience, commandTick).ShouldNot(gomega.ContainSubstring("Healthy:"))
 }
 
 // TestBellerophonSimpleWalkthrough runs the commands of docs/tutorials/bellerophonsimple.md.
@@ -199,7 +199,7 @@ func TestBellerophonSimpleWalkthrough(t *testing.T) {
 	publish(t, "quay.io", "pok-us-io/pokus_api_build", "latest", "pokus 1")
 	publish(t, "quay.io", "pok-us-io/pokus_api_build", "2", "pokus 2")
 	eventually := func(args ...string) gomega.AsyncAssertion {
-		return g.Eventually(prints(t, ns, args...), patience, tick)
+		return g.Eventually(prints(t, ns, args...), patience, commandTick)
 	}
 	status := []string{"get", "sheroes", hero, "-o", `jsonpath={.status.readyReplicas} {.status.currentImage}`}
 

@@ -8,6 +8,9 @@ const [teamA, teamB] = setup.teams;
 /** How long a permission that was revoked, or a session that has ended, may still count. */
 const bound = 60_000;
 
+/** How long each step of a sign-in may take before it begins again. */
+const attempt = 20_000;
+
 function kubectl(args: string[], input = "") {
   return new Promise<void>((resolve, reject) => {
     const child = execFile("kubectl", [`--kubeconfig=${setup.kubeconfig}`, ...args], (error, _, stderr) =>
@@ -26,16 +29,19 @@ async function signIn(browser: Browser, user: User, path: string) {
     socket.on("framereceived", ({ payload }) => messages.push(payload.toString())),
   );
   const account = page.getByRole("button", { name: /^Account/ });
+  const link = page.getByRole("link", { name: "Sign in with Dex" });
   // Chromium ends requests when the addresses of the node change, because a pod starts or ends. Then its user opens the page again.
-  const ended = () => page.url().startsWith("chrome-error:");
-  do {
-    await expect(() => page.goto(url + path)).toPass();
-    await page.getByRole("link", { name: "Sign in with Dex" }).click();
-    await page.locator('input[name="login"]').fill(user.email);
-    await page.locator('input[name="password"]').fill(user.password);
-    await page.locator('button[type="submit"]').click();
-    await expect.poll(async () => ended() || (await account.isVisible()), { timeout: patience }).toBe(true);
-  } while (ended());
+  await expect(async () => {
+    await page.goto(url + path, { timeout: attempt });
+    await expect(link.or(account)).toBeVisible({ timeout: attempt });
+    if (await link.isVisible()) {
+      await link.click({ timeout: attempt });
+      await page.locator('input[name="login"]').fill(user.email, { timeout: attempt });
+      await page.locator('input[name="password"]').fill(user.password, { timeout: attempt });
+      await page.locator('button[type="submit"]').click({ timeout: attempt });
+    }
+    await expect(account).toBeVisible({ timeout: attempt });
+  }).toPass({ timeout: patience });
   expect(page.url()).toBe(url + path);
   return { page, messages };
 }
