@@ -9,7 +9,7 @@ const { hostname } = new URL(setup.url);
 export default defineConfig({
   ...base,
   testDir: "e2e-cluster",
-  timeout: 6 * 60_000,
+  timeout: 20 * 60_000,
   expect: { timeout: setup.patience },
   use: {
     ...base.use,

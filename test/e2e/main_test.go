@@ -30,8 +30,9 @@ import (
 const (
 	operatorNamespace = "scanner-system"
 	operatorImage     = "scanner-operator:e2e"
-	patience          = 3 * time.Minute
-	tick              = 500 * time.Millisecond
+	// patience is four times what the longest wait takes on two slow processors.
+	patience = 8 * time.Minute
+	tick     = 500 * time.Millisecond
 	// commandTick is the interval of repeated commands, each of which takes a third of a second of CPU time.
 	commandTick  = 2 * time.Second
 	scanDeadline = 90 * time.Second

@@ -230,7 +230,7 @@ func TestBellerophonSimpleWalkthrough(t *testing.T) {
 // TestDeploymentFeedWalkthrough reads the messages of docs/tutorials/deployment-feed.md as a client does.
 func TestDeploymentFeedWalkthrough(t *testing.T) {
 	t.Parallel()
-	g, ns, a := gomega.NewWithT(t), restrictedNamespace(t), newAPI(t)
+	ns, a := restrictedNamespace(t), newAPI(t)
 	conn, res, err := dialer.DialContext(t.Context(), "ws"+strings.TrimPrefix(a.base, "http")+"/api/wds/logs?namespace="+ns,
 		http.Header{"Authorization": {"Bearer " + a.token}})
 	if err != nil {
@@ -238,14 +238,30 @@ func TestDeploymentFeedWalkthrough(t *testing.T) {
 	}
 	_ = res.Body.Close()
 	defer conn.Close()
-	// until reads up to a message. Others may come before: the status of a Deployment changes as well.
-	until := func(want string) {
-		t.Helper()
-		g.Expect(conn.SetReadDeadline(time.Now().Add(patience))).To(gomega.Succeed())
+	// The connection is read while commands run, too: a subscriber that does not answer pings is disconnected.
+	messages, ended := make(chan []byte, 1000), make(chan error, 1)
+	go func() {
 		for {
 			_, message, err := conn.ReadMessage()
 			if err != nil {
+				ended <- err
+				return
+			}
+			messages <- message
+		}
+	}()
+	// until reads up to a message. Others may come before: the status of a Deployment changes as well.
+	until := func(want string) {
+		t.Helper()
+		timeout := time.After(patience)
+		for {
+			var message []byte
+			select {
+			case message = <-messages:
+			case err := <-ended:
 				t.Fatalf("%v, without %q", err, want)
+			case <-timeout:
+				t.Fatalf("no message %q", want)
 			}
 			text := string(message)
 			var update struct{ Timestamp, Message string }
