@@ -85,7 +85,7 @@ gen: generate ## The same as generate.
 
 # Who needs rights, and the packages whose markers say which, separated by commas: the controllers by name, "write-exceptions" for what a
 # chart value enables, and "api" for the rest.
-RIGHTS := api=internal/setup write-exceptions=internal/server/exceptions scanner=internal/controller/scanner podset=internal/controller/podset mycustomresource=internal/controller/mycustomresource \
+RIGHTS := api=internal/setup write-exceptions=internal/server/exceptions policy-reports=internal/policyreports scanner=internal/controller/scanner podset=internal/controller/podset mycustomresource=internal/controller/mycustomresource \
 	exceptions=internal/controller/exceptions policies=internal/controller/policies vexsources=internal/controller/vexsources notifications=internal/controller/notificationrules reportsinks=internal/controller/reportsinks bellerophonsimple=internal/controller/bellerophon rollout=internal/deploymentfeed,internal/rollout
 
 # What a quantity may be. controller-gen's pattern lets through what cannot be read, and 1e-100000000, which takes minutes.

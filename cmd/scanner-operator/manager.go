@@ -130,6 +130,7 @@ func addReceiverFlags(flags *pflag.FlagSet, opts *setup.Options) {
 		"Directory with a directory of files for each credential of notification rules; the environment variable NOTIFICATIONS states which namespaces may use them")
 	flags.StringVar(&opts.ReportSinks.CredentialsDir, "report-sink-credentials-dir", "/var/run/scanner-operator/report-sinks",
 		"Directory with a directory of files for each credential of ReportSinks; the environment variable REPORT_SINKS lists their names")
+	flags.BoolVar(&opts.ReportSinks.PolicyReports, "policy-reports", false, "Let ReportSinks write policy reports (openreports.io) into namespaces; the operator needs the permission")
 	flags.StringVar(&opts.OTLPEndpoint, "otlp-endpoint", os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"),
 		"URL of a receiver of traces with the OpenTelemetry protocol over HTTP, for example http://collector.observability:4318 "+
 			"(environment variable OTEL_EXPORTER_OTLP_ENDPOINT; default: no traces)")

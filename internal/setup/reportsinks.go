@@ -9,6 +9,7 @@ import (
 
 	"github.com/scanner-operator/scanner-operator/internal/controller/reportsinks"
 	"github.com/scanner-operator/scanner-operator/internal/metrics"
+	"github.com/scanner-operator/scanner-operator/internal/policyreports"
 	"github.com/scanner-operator/scanner-operator/internal/sinks"
 	"github.com/scanner-operator/scanner-operator/internal/version"
 )
@@ -19,6 +20,8 @@ type ReportSinks struct {
 	Config string
 	// CredentialsDir has a directory with the files of each credential.
 	CredentialsDir string
+	// PolicyReports says that the operator may write policy reports.
+	PolicyReports bool
 }
 
 // addReportSinks adds the controller of report sinks, and the engine that delivers reports on the replica that leads.
@@ -40,6 +43,9 @@ func (o *Operator) addReportSinks() error {
 		return fmt.Errorf("add the report sinks to the manager: %w", err)
 	}
 	factory := &sinks.Factory{Config: config, Dir: o.opts.ReportSinks.CredentialsDir, Clock: clock.RealClock{}}
+	if o.opts.ReportSinks.PolicyReports {
+		factory.PolicyObjects = &policyreports.Writer{Client: o.manager.GetClient(), Live: o.manager.GetAPIReader()}
+	}
 	reconciler := reportsinks.NewReconciler(o.manager.GetClient(), engine, factory, clock.RealClock{})
 	if err := reconciler.SetupWithManager(o.manager, changed.events); err != nil {
 		return fmt.Errorf("set up the reportsinks controller: %w", err)

@@ -53,4 +53,6 @@ type Factory struct {
 	// Dir has a directory with the files of each credential.
 	Dir   string
 	Clock clock.PassiveClock
+	// PolicyObjects writes policy reports, nil if that is not permitted.
+	PolicyObjects PolicyObjects
 }

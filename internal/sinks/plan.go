@@ -1,6 +1,7 @@
 package sinks
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -58,6 +59,16 @@ func (t *target) keys() []model.ImageKey {
 		keys[i] = image.ImageKey
 	}
 	return keys
+}
+
+// worst counts the findings of all images of a target.
+func (t *target) worst() model.SeverityCounts {
+	var sum model.SeverityCounts
+	for _, image := range t.images {
+		sum.Critical += image.Counts.Critical
+		sum.High += image.Counts.High
+	}
+	return sum
 }
 
 // stamp tells apart the states of a target between which what is delivered differs.
@@ -157,15 +168,31 @@ type difference struct {
 	omitted int
 }
 
-// compare compares what a sink is to be given with its items. Everything is due again if resync is set.
+// compare compares what a sink is to be given with its items, and deletes what is beyond the bound from the former. Everything is due again if resync is set.
 func (s *Sink) compare(wanted map[string]*target, known map[string]*store.ReportItem, c *changes, resync bool, now time.Time) (difference, error) {
 	d := difference{}
 	bound := s.receiver.most()
 	findings := s.receiver.findings()
+	// Where there are too many, those with the worst findings come first. Items that are there stay, unless the bound is lower than before.
+	keys := slices.SortedFunc(maps.Keys(wanted), func(a, b string) int {
+		x, y := wanted[a].worst(), wanted[b].worst()
+		return cmp.Or(cmp.Compare(y.Critical, x.Critical), cmp.Compare(y.High, x.High), cmp.Compare(a, b))
+	})
 	there := 0
+	for i, key := range keys {
+		if known[key] == nil {
+			continue
+		}
+		if there++; there > bound {
+			delete(wanted, key)
+			keys[i] = ""
+			d.omitted++
+		}
+	}
+	keys = slices.DeleteFunc(keys, func(key string) bool { return key == "" })
+	there = min(there, bound)
 	for key, item := range known {
 		if wanted[key] != nil {
-			there++
 			continue
 		}
 		if item.Gone && !resync {
@@ -183,7 +210,7 @@ func (s *Sink) compare(wanted map[string]*target, known map[string]*store.Report
 		gone.Gone, gone.Due, gone.Attempts, gone.NextAt, gone.Version = true, true, 0, time.Time{}, now.UnixMicro()
 		d.items = append(d.items, gone)
 	}
-	for _, key := range slices.Sorted(maps.Keys(wanted)) {
+	for _, key := range keys {
 		t, item := wanted[key], known[key]
 		stamp := t.stamp(s.receiver.config(), findings)
 		if item == nil {

@@ -90,7 +90,7 @@ type S3 struct {
 type PolicyReport struct {
 	// MaxResults is how many findings an object has at most.
 	MaxResults int
-	// MaxObjects is how many objects there are at most, those of the worst workloads.
+	// MaxObjects is how many objects there are at most. Those that exist stay; of the others, those of the worst workloads are written first.
 	MaxObjects int
 }
 
@@ -135,6 +135,17 @@ func (f *Factory) NewSink(d Definition) (*Sink, error) {
 		s.Type, credential = TypeS3, d.S3.Credential
 		texts = []string{d.S3.Key}
 		s.receiver = &bucket{f, d.S3}
+	case d.PolicyReport != nil:
+		s.Type, texts = TypePolicyReport, policyTemplates
+		if f.PolicyObjects == nil {
+			return nil, fmt.Errorf("%s: the chart value reportSinks.policyReports does not permit it", s.Type)
+		}
+		spec := *d.PolicyReport
+		spec.MaxResults, spec.MaxObjects = cmp.Or(spec.MaxResults, DefaultPolicyResults), cmp.Or(spec.MaxObjects, DefaultPolicyObjects)
+		if spec.MaxResults > MaxPolicyResults || spec.MaxObjects > MaxPolicyObjects {
+			return nil, fmt.Errorf("%s: more than %d results or %d objects", s.Type, MaxPolicyResults, MaxPolicyObjects)
+		}
+		s.receiver = &policyReports{f.PolicyObjects, Owner{d.Name, d.UID}, &spec}
 	default:
 		return nil, errors.New("no type is set")
 	}

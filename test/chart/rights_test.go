@@ -265,6 +265,24 @@ func TestCredentialsOfVEXSources(t *testing.T) {
 	}
 }
 
+// TestPolicyReportsNeedAValue: the operator has no permission for Reports unless the value permits it and the controller runs.
+func TestPolicyReportsNeedAValue(t *testing.T) {
+	for values, want := range map[string]bool{
+		"": false, "reportSinks: {policyReports: true}": true, "{reportSinks: {policyReports: true}, controllers: {reportsinks: false}}": false,
+	} {
+		r := render(t, values)
+		found := false
+		for _, rules := range rules(r) {
+			for _, rule := range rules {
+				found = found || slices.Contains(rule.APIGroups, "openreports.io")
+			}
+		}
+		if flag := slices.Contains(r.Deployment.Spec.Template.Spec.Containers[0].Args, "--policy-reports=true"); found != want || flag != want {
+			t.Errorf("%s: permission %t, flag %t, want %t", values, found, flag, want)
+		}
+	}
+}
+
 // TestCredentialsOfReportSinks: each Secret is mounted as a directory, and the operator learns the names.
 func TestCredentialsOfReportSinks(t *testing.T) {
 	r := render(t, `reportSinks: {credentials: [{name: track, secretName: dtrack}]}`)

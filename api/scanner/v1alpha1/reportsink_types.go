@@ -22,7 +22,7 @@ const (
 
 // ReportSinkSpec states which reports are delivered, and where.
 //
-// +kubebuilder:validation:XValidation:rule="[has(self.dependencyTrack), has(self.defectDojo), has(self.s3)].filter(x, x).size() == 1",message="set exactly one of dependencyTrack, defectDojo and s3"
+// +kubebuilder:validation:XValidation:rule="[has(self.dependencyTrack), has(self.defectDojo), has(self.s3), has(self.policyReport)].filter(x, x).size() == 1",message="set exactly one of dependencyTrack, defectDojo, s3 and policyReport"
 type ReportSinkSpec struct {
 	// NamespaceSelector selects namespaces by their labels. Reports are about images that run there. Defaults to all namespaces.
 	// +optional
@@ -62,6 +62,10 @@ type ReportSinkSpec struct {
 	// S3 is a bucket of Amazon S3, or of a server with the same interface, which gets reports as objects.
 	// +optional
 	S3 *S3Sink `json:"s3,omitempty"`
+	// PolicyReport writes an object of the kind Report (openreports.io/v1alpha1) for each workload into its namespace. The chart value
+	// reportSinks.policyReports must permit it, and the CRD must be installed.
+	// +optional
+	PolicyReport *PolicyReportSink `json:"policyReport,omitempty"`
 }
 
 // SinkCredential is the name of an entry of the chart value reportSinks.credentials. Its Secret contains the URL of the server and the keys.
@@ -222,6 +226,23 @@ type S3Sink struct {
 	RemovalPolicy S3RemovalPolicy `json:"removalPolicy,omitempty"`
 }
 
+// PolicyReportSink writes policy reports. They have the number of findings, and the worst of them.
+type PolicyReportSink struct {
+	// MaxResults is the maximum number of findings in an object.
+	// +optional
+	// +kubebuilder:default=10
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=50
+	MaxResults int32 `json:"maxResults,omitempty"`
+
+	// MaxObjects is the maximum number of objects. Objects that exist stay; of the other workloads, those with the worst findings come first.
+	// +optional
+	// +kubebuilder:default=500
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=5000
+	MaxObjects int32 `json:"maxObjects,omitempty"`
+}
+
 // ReportSinkStatus is the observed state of a sink.
 type ReportSinkStatus struct {
 	// ObservedGeneration is the metadata.generation that the status is based on.
@@ -256,7 +277,7 @@ type ReportSinkStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	Failed int32 `json:"failed,omitempty"`
 
-	// Omitted is the number of items beyond the maximum of 10000. They are not delivered.
+	// Omitted is the number of items beyond the maximum of 10000, or of maxObjects. They are not delivered.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Omitted int32 `json:"omitted,omitempty"`

@@ -182,6 +182,8 @@ func definition(o *scannerv1alpha1.ReportSink, namespaces store.Namespaces) sink
 			Credential: string(s.Credential), ProductType: s.ProductType, Product: string(s.Product), Engagement: string(s.Engagement), Test: string(s.Test),
 			MinSeverity: s.MinSeverity,
 		}
+	case spec.PolicyReport != nil:
+		d.PolicyReport = &sinks.PolicyReport{MaxResults: int(spec.PolicyReport.MaxResults), MaxObjects: int(spec.PolicyReport.MaxObjects)}
 	case spec.S3 != nil:
 		s := spec.S3
 		d.S3 = &sinks.S3{

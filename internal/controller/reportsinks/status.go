@@ -14,7 +14,6 @@ import (
 	scannerv1alpha1 "github.com/scanner-operator/scanner-operator/api/scanner/v1alpha1"
 	"github.com/scanner-operator/scanner-operator/internal/kube"
 	"github.com/scanner-operator/scanner-operator/internal/sinks"
-	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/truncate"
 )
 
@@ -83,8 +82,8 @@ func (r *Reconciler) setStatus(o *scannerv1alpha1.ReportSink, state sinks.State,
 		set(scannerv1alpha1.ConditionDelivering, metav1.ConditionFalse, scannerv1alpha1.ReasonDeliveryFailed, state.Problem)
 	case state.Omitted > 0:
 		set(scannerv1alpha1.ConditionDelivering, metav1.ConditionFalse, scannerv1alpha1.ReasonSinkLimited,
-			fmt.Sprintf("A sink has at most %d items, and the others are not delivered. Select fewer namespaces or images, or use templates that put more images into one.",
-				store.MaxReportItems))
+			fmt.Sprintf("%d items are beyond the maximum, and are not delivered. Select fewer namespaces or images, or use templates that put more images into one item.",
+				state.Omitted))
 	case state.Pending > 0:
 		set(scannerv1alpha1.ConditionDelivering, metav1.ConditionTrue, scannerv1alpha1.ReasonSinkSyncing, "Reports that changed are being delivered.")
 	default:

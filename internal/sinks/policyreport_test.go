@@ -1,0 +1,106 @@
+package sinks
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/scanner-operator/scanner-operator/internal/model"
+)
+
+// objects keeps what would be in the API server. The tests of policyreports have a real one.
+type objects struct {
+	mu   sync.Mutex
+	kept map[string]policyContent
+	size int
+}
+
+func (o *objects) Put(_ context.Context, r *PolicyObject) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var content policyContent
+	if err := json.Unmarshal(r.Content, &content); err != nil {
+		return err
+	}
+	o.kept[r.Namespace+"/"+r.Name], o.size = content, max(o.size, len(r.Content))
+	return nil
+}
+
+func (o *objects) Delete(_ context.Context, _ Owner, namespace, name string) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.kept, namespace+"/"+name)
+	return nil
+}
+
+// state lists "namespace kind/name: fail, warn, skip; worst" of all objects.
+func (o *objects) state() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	all := []string{}
+	for _, c := range o.kept {
+		var worst []string
+		for _, r := range c.Results {
+			worst = append(worst, r.Policy+" "+r.Severity)
+		}
+		all = append(all, fmt.Sprintf("%s %s/%s: %d, %d, %d; %s", c.Scope.Namespace, c.Scope.Kind, c.Scope.Name, c.Summary.Fail, c.Summary.Warn, c.Summary.Skip,
+			strings.Join(worst, ", ")))
+	}
+	slices.Sort(all)
+	return all
+}
+
+// Objects have counts and the worst findings alone, there are never more of them than the bound, and those of workloads that are gone are deleted.
+func TestPolicyReports(t *testing.T) {
+	f := newFixture(t, nil)
+	kept := &objects{kept: map[string]policyContent{}}
+	f.factory.PolicyObjects = kept
+	web, cart := image("web"), image("cart")
+	f.catalog(t, web, "1", "openssl", "zlib")
+	f.catalog(t, cart, "1", "zlib")
+	f.run(t, web, workload("shop", "web", ""))
+	f.run(t, cart, workload("shop", "cart", ""), workload("bank", "cart", ""))
+	long := finding("CVE-5", model.SeverityMedium)
+	long.Vulnerability.ID = strings.Repeat("x", 10_000)
+	f.update(t, map[string][]model.PackageFinding{
+		"openssl": {finding("CVE-1", model.SeverityLow), finding("CVE-2", model.SeverityCritical)},
+		"zlib":    {finding("CVE-3", model.SeverityHigh), finding("CVE-4", model.SeverityNegligible), long},
+	})
+	f.decide(t, "CVE-4")
+	e, results := f.engine(t, f.Store)
+	definition := Definition{PolicyReport: &PolicyReport{MaxResults: 2, MaxObjects: 2}}
+	use(t, e, f.sink(t, definition))
+	f.settle(t, e)
+	state := kept.state()
+	if len(state) != 2 || !slices.Contains(state, "shop Deployment/web: 2, 2, 1; CVE-2 critical, CVE-3 high") || kept.size > 4000 {
+		t.Errorf("objects of up to %d bytes: %v", kept.size, state)
+	}
+	if s := e.States()["uid-"]; s.Items != 2 || s.Omitted != 1 {
+		t.Errorf("state %+v", s)
+	}
+	results.expect(t, "policyReport delivered 2")
+	// A lower bound removes objects, and a workload that ends makes room.
+	definition.PolicyReport = &PolicyReport{MaxResults: 2, MaxObjects: 1}
+	use(t, e, f.sink(t, definition))
+	f.settle(t, e)
+	expectState(t, "lower bound", kept.state(), "shop Deployment/web: 2, 2, 1; CVE-2 critical, CVE-3 high")
+	f.run(t, web)
+	f.settle(t, e)
+	f.settle(t, e)
+	if state := kept.state(); len(state) != 1 || !strings.Contains(state[0], "Deployment/cart: 1, 1, 1; CVE-3 high, ") {
+		t.Errorf("with room: %v", state)
+	}
+	names := slices.Collect(maps.Keys(kept.kept))
+	if len(names) != 1 || len(names[0]) > 100 {
+		t.Errorf("names %v", names)
+	}
+	f.factory.PolicyObjects = nil
+	if _, err := f.factory.NewSink(definition); err == nil || !strings.Contains(err.Error(), "reportSinks.policyReports") {
+		t.Errorf("without permission: %v", err)
+	}
+}
