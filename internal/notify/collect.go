@@ -347,6 +347,8 @@ func (e *Engine) tryQueue(ctx context.Context, from store.NotificationCursor, to
 	if err != nil {
 		return false, err
 	}
+	// Reports are no messages about changes.
+	delete(open, digest(reportGroup))
 	changed := map[*store.NotificationMessage]*Message{}
 	var order []*store.NotificationMessage
 	for _, id := range b.selected() {

@@ -146,6 +146,13 @@ func (e *Engine) attempt(ctx context.Context, rule *Rule, sink *Sink) (problem e
 		// No later attempt could read it.
 		return err, Dropped, e.Store.EndNotification(ctx, message, time.Time{})
 	}
+	if content.Report != nil {
+		if rule.Report == nil {
+			// The rule has no reports any more.
+			return nil, "", e.Store.EndNotification(ctx, message, time.Time{})
+		}
+		content.Report.Scope = *rule.Report
+	}
 	limited, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 	problem = e.Sender.Send(limited, sink, message.Key, content)

@@ -84,6 +84,9 @@ type Engine struct {
 	// sending counts the messages that are being sent, by namespace.
 	sending map[string]int
 	running sync.WaitGroup
+
+	// reports are the next ones of rules, by UID. The goroutine that collects uses it.
+	reports map[string]planned
 }
 
 // laneName names a sink of a rule.
@@ -101,7 +104,7 @@ type lane struct {
 func NewEngine(config EngineConfig) *Engine {
 	return &Engine{
 		EngineConfig: config, wake: make(chan struct{}, 1), lanes: map[laneName]*lane{}, failures: map[string]string{},
-		queues: map[laneName]store.NotificationQueue{}, sending: map[string]int{},
+		queues: map[laneName]store.NotificationQueue{}, sending: map[string]int{}, reports: map[string]planned{},
 	}
 }
 
@@ -200,6 +203,9 @@ func (e *Engine) collectAlways(ctx context.Context) {
 		more, err := e.collect(ctx)
 		if err != nil && ctx.Err() == nil {
 			e.Log.Error(err, "Failed to collect notifications; trying again")
+		}
+		if err := e.planReports(ctx); err != nil && ctx.Err() == nil {
+			e.Log.Error(err, "Failed to plan reports; trying again")
 		}
 		if more && err == nil {
 			continue

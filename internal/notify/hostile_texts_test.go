@@ -24,7 +24,7 @@ func FuzzMail(f *testing.F) {
 		m.addFinding(Finding{Kind: FindingOpened, VulnerabilityID: text, Package: text, Version: text, FixedIn: text, Severity: model.SeverityHigh, Images: 1}, noon)
 		m.addOther(Other{ScanFailed, text}, model.SeverityCounts{}, noon)
 		m.addWorkloads([]string{text})
-		parsed, err := mail.ReadMessage(strings.NewReader(string(r.letter(from, []string{"a@example.com"}, "key", m))))
+		parsed, err := mail.ReadMessage(strings.NewReader(string(r.letter(from, []string{"a@example.com"}, "key", m, nil))))
 		must(t, err)
 		if len(parsed.Header) != 8 {
 			t.Fatalf("headers: %v", parsed.Header)

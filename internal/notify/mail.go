@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"mime"
@@ -12,6 +13,7 @@ import (
 	"net/mail"
 	"net/smtp"
 	"net/textproto"
+	"slices"
 	"strings"
 	"time"
 
@@ -83,12 +85,18 @@ func (r *Receivers) sendMail(ctx context.Context, sink *Sink, key string, messag
 	if err != nil {
 		return err
 	}
+	var attached *Attachment
+	if message.Report != nil {
+		if attached, err = r.Reports(ctx, message.Report); err != nil {
+			return fmt.Errorf("the report cannot be made: %w", err)
+		}
+	}
 	client, err := server.connect(ctx, outbound.Guard{Trusted: true})
 	if err != nil {
 		return fmt.Errorf("the mail server cannot be used: %w", mailError(err))
 	}
 	defer client.Close() //nolint:errcheck // Quit ends it in order.
-	if err := transmit(client, from.Address, sink.To, r.letter(from, sink.To, key, message)); err != nil {
+	if err := transmit(client, from.Address, sink.To, r.letter(from, sink.To, key, message, attached)); err != nil {
 		return fmt.Errorf("the mail server does not accept the message: %w", mailError(err))
 	}
 	// The message is accepted, whatever is answered now.
@@ -177,25 +185,43 @@ func mailError(err error) error {
 	return fmt.Errorf("it answers with code %d", answered.Code)
 }
 
-// letter is the text of a mail, as plain text and as HTML. The same message has the same Message-ID, so that mail systems can recognize it.
-func (r *Receivers) letter(from *mail.Address, to []string, key string, message *Message) []byte {
+// letter is the text of a mail, as plain text and as HTML, with an attachment if there is one. The same message has the same Message-ID, so that mail
+// systems can recognize it.
+func (r *Receivers) letter(from *mail.Address, to []string, key string, message *Message, attached *Attachment) []byte {
 	_, domain, _ := strings.Cut(from.Address, "@")
 	var text bytes.Buffer
-	// A boundary that is in no part: the parts have no line that begins with it, whatever the names in the message are.
-	boundary := "part-" + digest("boundary", key)
 	for _, header := range [][2]string{
 		{"From", from.String()}, {"To", strings.Join(to, ", ")}, {"Subject", mime.QEncoding.Encode("utf-8", Title(message))},
 		{"Date", r.Clock.Now().UTC().Format(time.RFC1123Z)}, {"Message-ID", "<" + key + "@" + domain + ">"}, {"Auto-Submitted", "auto-generated"},
-		{"MIME-Version", "1.0"}, {"Content-Type", `multipart/alternative; boundary="` + boundary + `"`},
+		{"MIME-Version", "1.0"},
 	} {
 		fmt.Fprintf(&text, "%s: %s\r\n", header[0], header[1])
 	}
+	// Boundaries that are in no part: the parts have no line that begins with them, whatever the names in the message are.
+	if attached == nil {
+		writeAlternatives(&text, "part-"+digest("boundary", key), message)
+		return text.Bytes()
+	}
+	outer := "file-" + digest("boundary", key)
+	fmt.Fprintf(&text, "Content-Type: multipart/mixed; boundary=%q\r\n\r\n--%s\r\n", outer, outer)
+	writeAlternatives(&text, "part-"+digest("boundary", key), message)
+	fmt.Fprintf(&text, "\r\n--%s\r\nContent-Type: text/html; charset=utf-8\r\nContent-Disposition: attachment; filename=%q\r\nContent-Transfer-Encoding: base64\r\n\r\n",
+		outer, attached.Name)
+	for line := range slices.Chunk([]byte(base64.StdEncoding.EncodeToString(attached.Page)), 76) {
+		fmt.Fprintf(&text, "%s\r\n", line)
+	}
+	fmt.Fprintf(&text, "--%s--\r\n", outer)
+	return text.Bytes()
+}
+
+// writeAlternatives writes a message as plain text and as HTML, with the header of this part of a mail.
+func writeAlternatives(text *bytes.Buffer, boundary string, message *Message) {
+	fmt.Fprintf(text, "Content-Type: multipart/alternative; boundary=%q\r\n", boundary)
 	for _, part := range [][2]string{{"text/plain", Body(message)}, {"text/html", Page(message)}} {
-		fmt.Fprintf(&text, "\r\n--%s\r\nContent-Type: %s; charset=utf-8\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n", boundary, part[0])
-		body := quotedprintable.NewWriter(&text)
+		fmt.Fprintf(text, "\r\n--%s\r\nContent-Type: %s; charset=utf-8\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n", boundary, part[0])
+		body := quotedprintable.NewWriter(text)
 		_, _ = body.Write([]byte(part[1])) // A buffer never fails.
 		_ = body.Close()
 	}
-	fmt.Fprintf(&text, "\r\n--%s--\r\n", boundary)
-	return text.Bytes()
+	fmt.Fprintf(text, "\r\n--%s--\r\n", boundary)
 }

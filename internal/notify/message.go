@@ -31,6 +31,8 @@ type Message struct {
 	Combined bool `json:"combined,omitempty"`
 	// Test says that a user asked for the message, to see whether it arrives. It is about no change.
 	Test bool `json:"test,omitempty"`
+	// Report is attached to the mail, which is about no single change; nil for other messages.
+	Report *Report `json:"report,omitempty"`
 	// From and To are when the first and the last change were recorded.
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"`

@@ -108,7 +108,9 @@ type Definition struct {
 	MessagesPerHour int
 	// Schedule is a cron expression, "" to send each message after Window; TimeZone is an IANA name, "" for UTC.
 	Schedule, TimeZone string
-	Sinks              []Sink
+	// Report is what the reports at the times of the schedule are about, nil for no reports. For a rule of a namespace, it is about this namespace.
+	Report *Scope
+	Sinks  []Sink
 }
 
 // Rule is a definition that can be applied. NewRule makes one.
@@ -138,6 +140,9 @@ func NewRule(d Definition, config *Config) (*Rule, error) {
 	}
 	if r.digests, err = newSchedule(d.Schedule, d.TimeZone); err != nil {
 		return nil, fmt.Errorf("digest: %w", err)
+	}
+	if r.Report, err = d.reportScope(); err != nil {
+		return nil, fmt.Errorf("digest.report: %w", err)
 	}
 	for i := range d.Sinks {
 		if err := checkSink(&d.Sinks[i], d.Namespace, config); err != nil {

@@ -21,6 +21,8 @@ type Receivers struct {
 	// Source names the operator in messages, such as the name of the cluster.
 	Source string
 	Clock  clock.PassiveClock
+	// Reports makes the reports that mails have attached.
+	Reports func(ctx context.Context, report *Report) (*Attachment, error)
 }
 
 // Send implements Sender.

@@ -27,6 +27,7 @@ var functions = template.FuncMap{
 	"clean":     clean,
 	"names":     names,
 	"span":      span,
+	"period":    period,
 }
 
 // body makes the text of a message. Lines are short, so that they can be read on a phone.
@@ -92,8 +93,11 @@ const titleKinds = 2
 
 // Title is a message in one line.
 func Title(m *Message) string {
-	if m.Test {
+	switch {
+	case m.Test:
 		return "Test message of the notification rule " + clean(m.Rule)
+	case m.Report != nil:
+		return "Report about " + m.Report.String()
 	}
 	var said []string
 	for _, kind := range Kinds() {
@@ -175,6 +179,12 @@ func span(m *Message) string {
 	}
 	const layout = "2006-01-02 15:04"
 	return m.From.UTC().Format(layout) + " to " + m.To.UTC().Format(layout) + " UTC"
+}
+
+// period says what the report of a message covers.
+func period(m *Message) string {
+	const layout = "2006-01-02 15:04"
+	return "The attached page compares now with " + m.Report.Since.UTC().Format(layout) + " UTC. Open it in a browser."
 }
 
 // clean makes text from images and databases fit into a line.

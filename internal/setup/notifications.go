@@ -1,9 +1,12 @@
 package setup
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/url"
+	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
@@ -13,6 +16,9 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/controller/notificationrules"
 	"github.com/scanner-operator/scanner-operator/internal/metrics"
 	"github.com/scanner-operator/scanner-operator/internal/notify"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/summary"
+	"github.com/scanner-operator/scanner-operator/internal/version"
 )
 
 // Notifications says how messages about changes are sent.
@@ -35,7 +41,7 @@ func (o *Operator) addNotifications() error {
 	}
 	changed := newWaker()
 	receivers := &notify.Receivers{
-		Config: config, Dir: o.opts.Notifications.CredentialsDir, Source: o.opts.ClusterName, Clock: clock.RealClock{},
+		Config: config, Dir: o.opts.Notifications.CredentialsDir, Source: o.opts.ClusterName, Clock: clock.RealClock{}, Reports: o.attachReport,
 	}
 	o.rules = &notificationrules.Access{
 		Client: o.manager.GetClient(), Config: config, Tester: &notify.Tester{Sender: receivers, Clock: clock.RealClock{}},
@@ -52,6 +58,24 @@ func (o *Operator) addNotifications() error {
 		return fmt.Errorf("set up the notifications controller: %w", err)
 	}
 	return nil
+}
+
+// attachReport makes a report for a mail. That of an owner in a namespace is about what runs there.
+func (o *Operator) attachReport(ctx context.Context, about *notify.Report) (*notify.Attachment, error) {
+	in, scope := store.AllNamespaces(), summary.Scope{Kind: summary.Cluster}
+	if about.Namespace != "" {
+		in, scope = store.OnlyNamespaces(about.Namespace), summary.Scope{Kind: summary.Namespace, Name: about.Namespace}
+	}
+	if about.Owner != "" {
+		scope = summary.Scope{Kind: summary.Owner, Name: about.Owner}
+	}
+	report, err := summary.Collect(ctx, o.store, in, scope, about.Since, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	var page bytes.Buffer
+	err = summary.WritePage(&page, report, summary.PageOptions{Version: version.String(), URL: strings.TrimSuffix(o.opts.SignIn.ExternalURL, "/")})
+	return &notify.Attachment{Name: report.FileName(), Page: page.Bytes()}, err
 }
 
 // namespaceLabels returns the labels of all namespaces, by name, from the cache.
@@ -76,6 +100,8 @@ func linkTo(external string) func(*notify.Message) string {
 	return func(m *notify.Message) string {
 		page := "vulnerabilities"
 		switch {
+		case m.Report != nil:
+			page = ""
 		case m.Counts[notify.FindingOpened]+m.Counts[notify.FindingClosed]+m.Counts[notify.FindingChanged]+m.Counts[notify.KEVAdded]+m.Counts[notify.EPSSCrossed] > 0:
 			page = "database"
 		case m.Counts[notify.RolloutEvaluated] > 0:

@@ -26,6 +26,8 @@ const (
 )
 
 // NotificationRuleSpec states which changes are reported, how they are grouped, and where they are sent.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.digest) || !has(self.digest.report) || self.sinks.exists(s, has(s.email))",message="digest.report needs a sink of type email"
 type NotificationRuleSpec struct {
 	// When is an expression in the Common Expression Language (CEL) that selects changes. It can use the variables change, finding, image and
 	// workload, for example change.kind == "FindingOpened" && finding.fixable && workload.owner == "shop". The parts that && joins are about change
@@ -114,6 +116,29 @@ type NotificationDigest struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_+/-]+$`
 	TimeZone string `json:"timeZone,omitempty"`
+
+	// Report sends a report to the sinks of type email at these times, in a mail of its own, whether anything changed or not. It covers the time since the
+	// previous report. Defaults to no report.
+	// +optional
+	Report *NotificationReport `json:"report,omitempty"`
+}
+
+// NotificationReport states what a report is about: the namespace of a NotificationRule, or the cluster; or a part of it.
+//
+// +kubebuilder:validation:XValidation:rule="!(has(self.namespace) && has(self.owner))",message="set at most one of namespace and owner"
+type NotificationReport struct {
+	// Namespace makes it a report about this namespace. Only a ClusterNotificationRule can set it.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	Namespace string `json:"namespace,omitempty"`
+
+	// Owner makes it a report about the workloads of this owner, those in the namespace of a NotificationRule.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=255
+	Owner string `json:"owner,omitempty"`
 }
 
 // NotificationSink is a receiver of messages.
@@ -278,6 +303,7 @@ type NotificationRule struct {
 
 	// Spec states which changes are reported, and where.
 	// +required
+	// +kubebuilder:validation:XValidation:rule="!has(self.digest) || !has(self.digest.report) || !has(self.digest.report.namespace)",message="digest.report.namespace can be set by a ClusterNotificationRule only"
 	Spec NotificationRuleSpec `json:"spec"`
 	// Status is the observed state.
 	// +optional

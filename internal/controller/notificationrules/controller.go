@@ -190,6 +190,9 @@ func definition(o object) notify.Definition {
 	}
 	if digest := o.spec.Digest; digest != nil {
 		d.Schedule, d.TimeZone = digest.Schedule, digest.TimeZone
+		if report := digest.Report; report != nil {
+			d.Report = &notify.Scope{Namespace: report.Namespace, Owner: report.Owner}
+		}
 	}
 	for i := range o.spec.Sinks {
 		d.Sinks = append(d.Sinks, sinkOf(&o.spec.Sinks[i]))
