@@ -95,7 +95,10 @@ QUANTITY := ^[+-]?([0-9]{1,19}(\\.[0-9]{0,9})?|\\.[0-9]{1,9})([KMGTPE]i|[numkMGT
 manifests: $(CONTROLLER_GEN) ## Generate the CRDs and the manager's roles, and copy them and the admission policies into the chart.
 	$(CONTROLLER_GEN) crd paths=./api/... output:crd:artifacts:config=config/crd/bases
 	sed -i 's/pattern: .*numkMGTPE.*/pattern: $(QUANTITY)/' config/crd/bases/*.yaml
-	$(CONTROLLER_GEN) rbac:roleName=manager-role paths=./internal/... output:rbac:artifacts:config=config/rbac
+	@# Policy reports are off by default, and need a permission of their own.
+	@packages="$$(grep -rl '+kubebuilder:rbac' internal --include='*.go' | xargs -n1 dirname | sort -u | grep -v -x internal/policyreports)"; \
+		paths="$$(printf './%s;' $$packages)"; \
+		$(CONTROLLER_GEN) rbac:roleName=manager-role paths="$${paths%;}" output:rbac:artifacts:config=config/rbac
 	@mkdir -p charts/scanner-operator/files/crds
 	cp config/crd/bases/*.yaml charts/scanner-operator/files/crds/
 	@rm -rf charts/scanner-operator/files/roles charts/scanner-operator/files/admission
