@@ -3,6 +3,7 @@ package notify
 import (
 	"flag"
 	"fmt"
+	"image/png"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,7 +12,7 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
-var pictures = flag.String("pictures", "", "write the pictures of a mail for the documentation into this directory")
+var pictures = flag.String("pictures", "", "write the pictures of a mail for the documentation into this directory; by default they are made and deleted")
 
 // shown is the message of the pictures.
 func shown() *Message {
@@ -28,10 +29,17 @@ func shown() *Message {
 	return m
 }
 
-// TestPictures makes the pictures of a mail: make screenshots.
+// TestPictures makes the pictures of a mail in a browser, those of the documentation with make screenshots.
 func TestPictures(t *testing.T) {
+	const program = "chromium-headless-shell"
+	if _, err := exec.LookPath(program); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(err)
+		}
+		t.Skipf("%s is not installed; make setup installs it", program)
+	}
 	if *pictures == "" {
-		t.Skip("make screenshots makes the pictures")
+		*pictures = t.TempDir()
 	}
 	file := filepath.Join(t.TempDir(), "mail.html")
 	must(t, os.WriteFile(file, []byte(Page(shown())), 0o600))
@@ -43,11 +51,18 @@ func TestPictures(t *testing.T) {
 		if c.dark {
 			theme = "dark"
 		}
-		browser := exec.CommandContext(t.Context(), "chromium-headless-shell", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--force-device-scale-factor=2",
+		browser := exec.CommandContext(t.Context(), program, "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--force-device-scale-factor=2",
 			"--blink-settings=preferredColorScheme="+map[string]string{"dark": "0", "light": "1"}[theme],
 			fmt.Sprintf("--window-size=%d,%d", c.width, c.height), "--screenshot="+filepath.Join(*pictures, name), "file://"+file)
 		if output, err := browser.CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s", name, err, output)
+			continue
+		}
+		content, err := os.Open(filepath.Join(*pictures, name))
+		must(t, err)
+		size, err := png.DecodeConfig(content)
+		if _ = content.Close(); err != nil || size.Width != 2*c.width || size.Height != 2*c.height {
+			t.Errorf("%s: %d x %d pixels, %v", name, size.Width, size.Height, err)
 		}
 	}
 }

@@ -1,6 +1,9 @@
 import "@testing-library/jest-dom/vitest";
-import { cleanup } from "@testing-library/react";
+import { cleanup, configure } from "@testing-library/react";
 import { afterEach, vi } from "vitest";
+
+// Slow machines take longer than the second of the default.
+configure({ asyncUtilTimeout: 10_000 });
 
 afterEach(() => cleanup());
 

@@ -43,7 +43,8 @@ describe("search", () => {
   it("goes to a result by keyboard alone", async () => {
     const { asked, router } = open({ ...nothing, namespaces: ["bank", "bankrupt"] });
     await userEvent.keyboard("{Control>}k{/Control}");
-    await screen.findByRole("combobox", { name: "Search" });
+    const input = await screen.findByRole("combobox", { name: "Search" });
+    await waitFor(() => expect(input).toHaveFocus());
     await userEvent.paste("bank");
     await screen.findByRole("option", { name: "bankrupt" });
     await userEvent.keyboard("{ArrowDown}{Enter}");
