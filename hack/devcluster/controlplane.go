@@ -177,10 +177,20 @@ func (c *cluster) startControlPlane(ctx context.Context, plane controlPlane) err
 func (c *cluster) dead() error {
 	for _, p := range c.state.Processes {
 		if !p.alive() {
-			return fatalError{fmt.Errorf("%s has ended; its log is %s", p.Name, c.path("logs", p.Name+".log"))}
+			log := c.path("logs", p.Name+".log")
+			return fatalError{fmt.Errorf("%s has ended; its log is %s, and ends with:\n%s", p.Name, log, endOf(log))}
 		}
 	}
 	return nil
+}
+
+// endOf returns the last 2,000 bytes of a file: the folder of a cluster that does not start is deleted by tests.
+func endOf(file string) string {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return err.Error()
+	}
+	return string(content[max(0, len(content)-2000):])
 }
 
 // apiReady asks the API server whether it is ready.

@@ -31,6 +31,7 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/metrics"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 	"github.com/scanner-operator/scanner-operator/internal/setup"
+	"github.com/scanner-operator/scanner-operator/internal/setup/setuptest"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
@@ -146,7 +147,7 @@ func startPrometheus(t *testing.T, target, token string) prometheusServer {
 		}
 		t.Skip("prometheus is not installed; run make setup")
 	}
-	dir, address := t.TempDir(), unusedAddress(t)
+	dir, address := t.TempDir(), setuptest.UnusedAddress(t)
 	for name, content := range map[string]string{
 		"token": token,
 		"prometheus.yml": fmt.Sprintf(`global: {scrape_interval: 1s}
@@ -212,7 +213,7 @@ func (p prometheusServer) series(ctx context.Context, query string) ([]map[strin
 func TestDashboard(t *testing.T) {
 	c, g := needCluster(t), gomega.NewWithT(t)
 	amd64Node(t, c)
-	ns, address := namespace(t, c), unusedAddress(t)
+	ns, address := namespace(t, c), setuptest.UnusedAddress(t)
 	api := operator(t, ns, func(o *setup.Options) {
 		o.MetricsAddress, o.AddressConnections, o.OwnerKeys = address, 1, []string{"team"}
 	})

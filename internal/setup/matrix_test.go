@@ -8,7 +8,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
-	"io"
 	"maps"
 	"math/big"
 	"net/http"
@@ -32,6 +31,7 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/controller/controllertest"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 	"github.com/scanner-operator/scanner-operator/internal/setup"
+	"github.com/scanner-operator/scanner-operator/internal/setup/setuptest"
 )
 
 // The callers of the matrix. person is a viewer with a token for the API server, as people have.
@@ -199,7 +199,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 			var answer string
 			// Callers without a valid token share the rate of their address.
 			g.Eventually(func() int {
-				got, answer = ask(t, method, api+strings.ReplaceAll(row.target, "{app}", url.PathEscape(app)), row, tokens[caller])
+				got, answer = setuptest.Ask(t, method, api+strings.ReplaceAll(row.target, "{app}", url.PathEscape(app)), row.body, tokens[caller], row.headers...)
 				return got
 			}, patience, tick).ShouldNot(gomega.Equal(http.StatusTooManyRequests))
 			if got != row.want[caller] {
@@ -238,33 +238,6 @@ func specifiedRoutes(t *testing.T) []string {
 		}
 	}
 	return routes
-}
-
-func ask(t *testing.T, method, target string, row row, token string) (int, string) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, target, strings.NewReader(row.body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := 0; i < len(row.headers); i += 2 {
-		req.Header.Set(row.headers[i], row.headers[i+1])
-	}
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = res.Body.Close() }()
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if res.Header.Get("Content-Security-Policy") == "" || res.Header.Get("X-Content-Type-Options") != "nosniff" {
-		t.Errorf("%s %s: security headers are missing: %v", method, target, res.Header)
-	}
-	return res.StatusCode, string(body)
 }
 
 // matrixTokens makes a token for each caller, and gives viewers and editors the roles of config/rbac.

@@ -3,7 +3,6 @@ package setup_test
 import (
 	"crypto/tls"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -19,24 +18,14 @@ import (
 
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 	"github.com/scanner-operator/scanner-operator/internal/setup"
+	"github.com/scanner-operator/scanner-operator/internal/setup/setuptest"
 )
-
-// unusedAddress returns an address of this machine that nobody listens on.
-func unusedAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
-}
 
 // The metrics are for who has the role metrics-reader, as Prometheus with a ServiceMonitor, and for nobody else.
 func TestMetricsNeedAToken(t *testing.T) {
 	t.Parallel()
 	c, g := needCluster(t), gomega.NewWithT(t)
-	ns, address := namespace(t, c), unusedAddress(t)
+	ns, address := namespace(t, c), setuptest.UnusedAddress(t)
 	operator(t, ns, func(o *setup.Options) { o.MetricsAddress = address })
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	defer transport.CloseIdleConnections()

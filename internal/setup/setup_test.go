@@ -18,21 +18,19 @@ const (
 )
 
 var (
-	needCluster     = setuptest.Cluster
-	strictCluster   = setuptest.StrictCluster
-	operator        = setuptest.Operator
-	startOperator   = setuptest.StartOperator
-	startOperatorOn = setuptest.StartOperatorOn
-	namespace       = setuptest.Namespace
-	create          = setuptest.Create
-	tokenOf         = setuptest.Token
-	amd64Node       = setuptest.Node
-	sampleScanner   = setuptest.SampleScanner
-	runningPod      = setuptest.RunningPod
-	imageID         = setuptest.ImageID
-	jobs            = setuptest.Jobs
-	ready           = setuptest.Ready
-	podOfJob        = setuptest.PodOfJob
-	deliver         = setuptest.Deliver
-	finish          = setuptest.Finish
+	needCluster   = setuptest.Cluster
+	operator      = setuptest.Operator
+	startOperator = setuptest.StartOperator
+	namespace     = setuptest.Namespace
+	create        = setuptest.Create
+	tokenOf       = setuptest.Token
+	amd64Node     = setuptest.Node
+	sampleScanner = setuptest.SampleScanner
+	runningPod    = setuptest.RunningPod
+	imageID       = setuptest.ImageID
+	jobs          = setuptest.Jobs
+	ready         = setuptest.Ready
+	podOfJob      = setuptest.PodOfJob
+	deliver       = setuptest.Deliver
+	finish        = setuptest.Finish
 )

@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	patience = 5 * time.Minute
+	patience = 15 * time.Minute
 	tick     = 500 * time.Millisecond
 )
 

@@ -1,4 +1,4 @@
-/** What internal/setup prepares. */
+/** What internal/setup/setuptest/decisions prepares. */
 interface Setup {
   /** Where the operator is reached. */
   url: string;

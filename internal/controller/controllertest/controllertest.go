@@ -34,7 +34,7 @@ import (
 
 // How long tests wait for something to happen, and how often they look.
 const (
-	Patience = 30 * time.Second
+	Patience = 2 * time.Minute
 	Tick     = 50 * time.Millisecond
 )
 
@@ -62,9 +62,17 @@ func ListsBeforeWatches(server *envtest.APIServer) {
 	server.Configure().Append("feature-gates", "WatchList=false")
 }
 
+// serverTimeout is how long etcd and kube-apiserver may take to start, to stop, and to serve the CRDs, each: they start within seconds on an idle machine,
+// but took longer than the 20 s of envtest on a slow one, beside other tests.
+const serverTimeout = 3 * time.Minute
+
 // newEnvironment returns an API server that has all CRDs. It has not been started.
 func newEnvironment(options []Option) *envtest.Environment {
-	env := &envtest.Environment{CRDDirectoryPaths: []string{filepath.Join(Root(), "config", "crd", "bases")}, ErrorIfCRDPathMissing: true}
+	env := &envtest.Environment{
+		CRDDirectoryPaths: []string{filepath.Join(Root(), "config", "crd", "bases")}, ErrorIfCRDPathMissing: true,
+		CRDInstallOptions:        envtest.CRDInstallOptions{MaxTime: serverTimeout},
+		ControlPlaneStartTimeout: serverTimeout, ControlPlaneStopTimeout: serverTimeout,
+	}
 	for _, option := range options {
 		option(env.ControlPlane.GetAPIServer())
 	}

@@ -1,5 +1,5 @@
-// Package setuptest runs whole operators in tests, against a real API server. It has what the tests of several packages share; those of scans and
-// of rights are packages of their own below it, so that they run at the same time as others.
+// Package setuptest runs whole operators in tests, against a real API server. It has what the tests of several packages share; those of decisions, scans and
+// rights are packages of their own below it, so that they run at the same time as others.
 package setuptest
 
 import (
@@ -115,8 +115,8 @@ func StartOperatorOn(t *testing.T, config *rest.Config, namespace, dataDir strin
 			if err != nil {
 				t.Errorf("the operator ended with %v", err)
 			}
-		case <-time.After(time.Minute):
-			t.Error("the operator did not stop within a minute")
+		case <-time.After(Patience):
+			t.Errorf("the operator did not stop within %s", Patience)
 		}
 	}
 	t.Cleanup(stop)

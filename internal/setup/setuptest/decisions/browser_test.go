@@ -1,4 +1,4 @@
-package setup_test
+package decisions
 
 import (
 	"encoding/json"
@@ -20,6 +20,7 @@ import (
 	scannerv1alpha1 "github.com/scanner-operator/scanner-operator/api/scanner/v1alpha1"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 	"github.com/scanner-operator/scanner-operator/internal/setup"
+	"github.com/scanner-operator/scanner-operator/internal/setup/setuptest"
 	"github.com/scanner-operator/scanner-operator/web"
 )
 
@@ -31,7 +32,7 @@ func TestDecideInABrowser(t *testing.T) {
 	config, c := strictCluster(t)
 	amd64Node(t, c)
 	g := gomega.NewWithT(t)
-	w := &figures{t: t, c: c, ns: namespace(t, c), metrics: unusedAddress(t), image: imageID("two", "2")}
+	w := &figures{t: t, c: c, ns: namespace(t, c), metrics: setuptest.UnusedAddress(t), image: imageID("two", "2")}
 	w.token = userOf(t, c, w.ns, "reader", rbacv1.PolicyRule{APIGroups: []string{"scanner.zoltankerezsi.xyz"}, Resources: []string{"*"}, Verbs: []string{"*"}},
 		rbacv1.PolicyRule{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}})
 	w.api, _ = startOperatorOn(t, config, w.ns, t.TempDir(), func(o *setup.Options) {

@@ -1,4 +1,4 @@
-package setup_test
+package decisions
 
 import (
 	"fmt"
@@ -16,6 +16,7 @@ import (
 	scannerv1alpha1 "github.com/scanner-operator/scanner-operator/api/scanner/v1alpha1"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 	"github.com/scanner-operator/scanner-operator/internal/setup"
+	"github.com/scanner-operator/scanner-operator/internal/setup/setuptest"
 )
 
 // TestExceptionsInPlaces runs one image in two namespaces. An exception in one of them changes what this namespace shows, and nothing of the other one
@@ -26,7 +27,7 @@ func TestExceptionsInPlaces(t *testing.T) {
 	amd64Node(t, c)
 	g := gomega.NewWithT(t)
 	shop, bank := namespace(t, c), namespace(t, c)
-	metrics, image := unusedAddress(t), imageID("shared", "1")
+	metrics, image := setuptest.UnusedAddress(t), imageID("shared", "1")
 	api, _ := startOperatorOn(t, config, shop, t.TempDir(), func(o *setup.Options) {
 		o.MetricsAddress, o.WatchNamespaces = metrics, []string{shop, bank}
 	})

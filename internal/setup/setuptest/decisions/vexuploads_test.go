@@ -1,4 +1,4 @@
-package setup_test
+package decisions
 
 import (
 	"encoding/json"
@@ -50,7 +50,7 @@ func TestVEXUploads(t *testing.T) {
 		"statements": [{"vulnerability": {"name": "CVE-1900-1"}, "status": "fixed", "products": [{"@id": "pkg:npm/absent"}]}]}`
 	do := func(user, method, path, body string) (int, string) {
 		t.Helper()
-		return ask(t, method, api+path, row{headers: []string{"Content-Type", "application/json"}, body: body}, tokens[user])
+		return setuptest.Ask(t, method, api+path, body, tokens[user], "Content-Type", "application/json")
 	}
 	const one = "/api/v1/vex/ours"
 	status, answer := do("reader", http.MethodPut, one, document)

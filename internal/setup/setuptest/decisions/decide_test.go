@@ -1,4 +1,4 @@
-package setup_test
+package decisions
 
 import (
 	"encoding/json"
@@ -117,7 +117,7 @@ func TestDecide(t *testing.T) {
 			g.Expect(err).NotTo(gomega.HaveOccurred())
 			content = string(text)
 		}
-		status, answer := ask(t, method, api+path, row{headers: []string{"Content-Type", "application/json"}, body: content}, tokens[user])
+		status, answer := setuptest.Ask(t, method, api+path, content, tokens[user], "Content-Type", "application/json")
 		var parsed map[string]any
 		if strings.HasPrefix(answer, "{") {
 			g.Expect(json.Unmarshal([]byte(answer), &parsed)).To(gomega.Succeed())

@@ -1,4 +1,4 @@
-package setup_test
+package decisions
 
 import (
 	"crypto/tls"
@@ -27,6 +27,7 @@ import (
 	scannerv1alpha1 "github.com/scanner-operator/scanner-operator/api/scanner/v1alpha1"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 	"github.com/scanner-operator/scanner-operator/internal/setup"
+	"github.com/scanner-operator/scanner-operator/internal/setup/setuptest"
 )
 
 // TestExceptionsEverywhere follows an exception through every list and count, and one that expires. Exceptions concern a whole cluster, so that it has
@@ -36,7 +37,7 @@ func TestExceptionsEverywhere(t *testing.T) {
 	config, c := strictCluster(t)
 	amd64Node(t, c)
 	g := gomega.NewWithT(t)
-	w := &figures{t: t, c: c, ns: namespace(t, c), metrics: unusedAddress(t)}
+	w := &figures{t: t, c: c, ns: namespace(t, c), metrics: setuptest.UnusedAddress(t)}
 	reader := func(name string) string {
 		create(t, c, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: name}})
 		create(t, c, &rbacv1.ClusterRoleBinding{
