@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scannerv1alpha1 "github.com/scanner-operator/scanner-operator/api/scanner/v1alpha1"
+	"github.com/scanner-operator/scanner-operator/internal/controller/controllertest"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 	"github.com/scanner-operator/scanner-operator/internal/setup"
 	"github.com/scanner-operator/scanner-operator/internal/setup/setuptest"
@@ -164,7 +165,7 @@ func userOf(t *testing.T, c client.Client, ns, name string, rules ...rbacv1.Poli
 
 // playwright is the program that runs the tests of the UI.
 func playwright() string {
-	return filepath.Join("..", "..", "web", "node_modules", ".bin", "playwright")
+	return filepath.Join(controllertest.Root(), "web", "node_modules", ".bin", "playwright")
 }
 
 // needBrowser skips the test where the UI or its tests were not built.
@@ -192,7 +193,7 @@ func runBrowser(t *testing.T, test string, values map[string]string) {
 		t.Fatal(err)
 	}
 	command := exec.CommandContext(t.Context(), program, "test", "--config=playwright.operator.config.ts", "--grep="+test, "--output="+t.TempDir())
-	command.Dir, command.Env = filepath.Join("..", "..", "web"), append(os.Environ(), "OPERATOR_SETUP="+string(content))
+	command.Dir, command.Env = filepath.Join(controllertest.Root(), "web"), append(os.Environ(), "OPERATOR_SETUP="+string(content))
 	if out, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", test, err, out)
 	}
