@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	patience = 2 * time.Minute
+	patience = 30 * time.Second
 	tick     = 20 * time.Millisecond
 )
 

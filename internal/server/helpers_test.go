@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience bounds every wait of the tests.
-const patience = 4 * time.Minute
+const patience = time.Minute
 
 // Image IDs of the tests, in order.
 const (

@@ -30,7 +30,7 @@ import (
 const (
 	operatorNamespace = "scanner-system"
 	operatorImage     = "scanner-operator:e2e"
-	// patience is four times what the longest wait takes on two slow processors.
+	// patience bounds each wait. On two slow processors, single waits exceeded three minutes.
 	patience = 8 * time.Minute
 	tick     = 500 * time.Millisecond
 	// commandTick is the interval of repeated commands, each of which takes a third of a second of CPU time.

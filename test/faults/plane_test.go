@@ -52,7 +52,7 @@ const (
 )
 
 // serverTimeout is how long a server may take to start or to stop.
-const serverTimeout = 3 * time.Minute
+const serverTimeout = time.Minute
 
 // newPlane starts a control plane with the CRDs of the operator.
 func newPlane() (_ *plane, err error) {

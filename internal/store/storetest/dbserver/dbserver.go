@@ -22,8 +22,8 @@ import (
 
 // Limits of the wait for a server.
 const (
-	startTimeout   = 3 * time.Minute
-	stopTimeout    = 2 * time.Minute
+	startTimeout   = 60 * time.Second
+	stopTimeout    = 30 * time.Second
 	prepareTimeout = 5 * time.Minute
 	probePause     = 20 * time.Millisecond
 )
