@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -112,8 +113,8 @@ func problem(err error) error {
 	}
 }
 
-// labelOf is a name as the value of a label, which is shorter than names of objects can be.
+// labelOf is a name as the value of a label, which is shorter than names of objects can be, and ends with a letter or a digit.
 func labelOf(name string) string {
 	const longest = 63
-	return name[:min(len(name), longest)]
+	return strings.TrimRight(name[:min(len(name), longest)], "-.")
 }
