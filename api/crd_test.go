@@ -260,12 +260,18 @@ func TestValidation(t *testing.T) {
 		// want is part of the error; empty means that the object is fine.
 		want string
 	}{
-		"a policy":                        {"VulnerabilityPolicy", `{dueIn: {critical: 0, high: 1, medium: 30, low: 3650, kev: 0}, select: "finding.kev", from: fixAvailable}`, ""},
-		"a policy without days":           {"VulnerabilityPolicy", `{dueIn: {}}`, "spec.dueIn"},
-		"a policy without deadlines":      {"VulnerabilityPolicy", `{select: "finding.kev"}`, "spec.dueIn"},
-		"a deadline in the past":          {"VulnerabilityPolicy", `{dueIn: {low: -1}}`, "spec.dueIn.low"},
-		"a deadline in the far future":    {"VulnerabilityPolicy", `{dueIn: {kev: 3651}}`, "spec.dueIn.kev"},
-		"a deadline from another day":     {"VulnerabilityPolicy", `{dueIn: {low: 1}, from: yesterday}`, "spec.from"},
+		"a policy":                     {"VulnerabilityPolicy", `{dueIn: {critical: 0, high: 1, medium: 30, low: 3650, kev: 0}, select: "finding.kev", from: fixAvailable}`, ""},
+		"a policy without days":        {"VulnerabilityPolicy", `{dueIn: {}}`, "spec.dueIn"},
+		"a policy without deadlines":   {"VulnerabilityPolicy", `{select: "finding.kev"}`, "spec.dueIn"},
+		"a deadline in the past":       {"VulnerabilityPolicy", `{dueIn: {low: -1}}`, "spec.dueIn.low"},
+		"a deadline in the far future": {"VulnerabilityPolicy", `{dueIn: {kev: 3651}}`, "spec.dueIn.kev"},
+		"a deadline from another day":  {"VulnerabilityPolicy", `{dueIn: {low: 1}, from: yesterday}`, "spec.from"},
+		"a policy for some labels": {"VulnerabilityPolicy", `{dueIn: {low: 1}, namespaceSelector: {matchLabels: {environment: production}}, workloadSelector: {
+			matchExpressions: [{key: tier, operator: In, values: [` + numbered("v%d", 50) + `]}]}}`, ""},
+		"a policy for all workloads":      {"VulnerabilityPolicy", `{dueIn: {low: 1}, namespaceSelector: {}, workloadSelector: {}}`, ""},
+		"a policy with 21 labels":         {"VulnerabilityPolicy", `{dueIn: {low: 1}, namespaceSelector: {matchLabels: {` + numbered("l%d: a", 21) + `}}}`, "at most 20 matchLabels"},
+		"a policy with 21 expressions":    {"VulnerabilityPolicy", `{dueIn: {low: 1}, workloadSelector: {matchExpressions: [` + numbered("{key: k%d, operator: Exists}", 21) + `]}}`, "at most 20 matchExpressions"},
+		"a policy with 51 values":         {"VulnerabilityPolicy", `{dueIn: {low: 1}, workloadSelector: {matchExpressions: [{key: a, operator: In, values: [` + numbered("v%d", 51) + `]}]}}`, "at most 50 values each"},
 		"an empty expression":             {"VulnerabilityPolicy", `{dueIn: {low: 1}, select: ""}`, "spec.select"},
 		"a long expression":               {"VulnerabilityPolicy", `{dueIn: {low: 1}, select: "` + strings.Repeat("a", 4096) + `"}`, ""},
 		"a rule":                          {"NotificationRule", `{sinks: [{name: a, webhook: {url: "https://h.example/x?y=z"}}, {name: b, email: {credential: mail, to: [a@b.example]}}]}`, ""},

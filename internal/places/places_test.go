@@ -61,6 +61,14 @@ func TestTexts(t *testing.T) {
 			t.Errorf("got %+v, %v, want %q", got, err, test.want)
 		}
 	}
+	policy := &scannerv1alpha1.VulnerabilityPolicySpec{NamespaceSelector: selector("team=a"), WorkloadSelector: selector("debug")}
+	if got, err := OfPolicy(policy); err != nil || got.Text != "namespaces with team=a; workloads with debug" {
+		t.Errorf("a policy applies in %+v, %v", got, err)
+	}
+	policy = &scannerv1alpha1.VulnerabilityPolicySpec{NamespaceSelector: selector("not a key")}
+	if _, err := OfPolicy(policy); err == nil || !strings.HasPrefix(err.Error(), "spec.namespaceSelector: ") {
+		t.Errorf("an invalid selector of a policy is refused with %v", err)
+	}
 	if got, err := Of("", &scannerv1alpha1.ExceptionMatch{}); got != nil || err != nil {
 		t.Errorf("an exception without selectors applies in %+v, %v", got, err)
 	}

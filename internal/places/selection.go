@@ -1,4 +1,4 @@
-// Package places resolves where an exception applies: which namespaces and workloads its selectors select.
+// Package places resolves where an exception or a policy applies: which namespaces and workloads its selectors select.
 package places
 
 import (
@@ -17,11 +17,11 @@ import (
 // maxMessage is the most bytes of an error about a selector, which may contain its values.
 const maxMessage = 1 << 10
 
-// Selection is where an exception applies.
+// Selection is where an exception or a policy applies.
 type Selection struct {
 	// Text describes the selection. Selections with the same text select the same.
 	Text string
-	// Namespace is that of the exception, "" for one of the whole cluster.
+	// Namespace is that of the exception, "" for one of the whole cluster and for a policy.
 	Namespace string
 	// namespaces and workloads select by label, nil for all.
 	namespaces, workloads labels.Selector
@@ -33,6 +33,16 @@ func Of(namespace string, match *scannerv1alpha1.ExceptionMatch) (*Selection, er
 	if namespace != "" && match.NamespaceSelector != nil {
 		return nil, errors.New("spec.match.namespaceSelector: a VulnerabilityException applies in its own namespace only")
 	}
+	return selectionOf(namespace, "spec.match", match.NamespaceSelector, match.WorkloadSelector)
+}
+
+// OfPolicy returns where a policy applies, nil for everywhere. It fails if a selector is invalid.
+func OfPolicy(spec *scannerv1alpha1.VulnerabilityPolicySpec) (*Selection, error) {
+	return selectionOf("", "spec", spec.NamespaceSelector, spec.WorkloadSelector)
+}
+
+// selectionOf reads the selectors in a field of an object.
+func selectionOf(namespace, field string, namespaces, workloads *metav1.LabelSelector) (*Selection, error) {
 	s := &Selection{Namespace: namespace}
 	var texts []string
 	if namespace != "" {
@@ -43,8 +53,8 @@ func Of(namespace string, match *scannerv1alpha1.ExceptionMatch) (*Selection, er
 		selector    *metav1.LabelSelector
 		into        *labels.Selector
 	}{
-		{"spec.match.namespaceSelector", "namespaces", match.NamespaceSelector, &s.namespaces},
-		{"spec.match.workloadSelector", "workloads", match.WorkloadSelector, &s.workloads},
+		{field + ".namespaceSelector", "namespaces", namespaces, &s.namespaces},
+		{field + ".workloadSelector", "workloads", workloads, &s.workloads},
 	} {
 		if one.selector == nil {
 			continue

@@ -187,6 +187,10 @@ func (f *fixture) happen(clk *matrixClock, holds func(namespace string) bool) {
 	problems, err := f.store.SyncPolicies(ctx, []store.Policy{
 		{Name: "all", From: model.DueFromFirstSeen, DueIn: model.DueIn{Critical: &zero, High: &one}},
 		{Name: "placed", Select: `workload.namespace == "dark" || workload.namespace == "bank"`, From: model.DueFromFixAvailable, DueIn: model.DueIn{Critical: &zero, High: &zero, Medium: &one, Low: &one}},
+		{
+			Name: "selected", Places: &store.DecisionPlaces{Selector: "namespaces with secret=dark", Namespaces: []string{"dark"}}, From: model.DueFromFirstSeen,
+			DueIn: model.DueIn{Medium: &zero, Low: &zero},
+		},
 	})
 	f.must(err)
 	if len(problems) > 0 {

@@ -65,8 +65,12 @@ func (o operations) ListPolicies(ctx context.Context, _ api.ListPoliciesRequestO
 	answer := api.ListPolicies200JSONResponse{Items: make([]api.PolicySummary, 0, len(policies))}
 	for i := range policies {
 		p := &policies[i]
+		var places string
+		if p.Places != nil {
+			places = p.Places.Selector
+		}
 		answer.Items = append(answer.Items, api.PolicySummary{
-			Name: p.Name, Select: optional(p.Select), From: api.PolicySummaryFrom(p.From),
+			Name: p.Name, Select: optional(p.Select), Places: optional(places), From: api.PolicySummaryFrom(p.From),
 			DueIn: api.DueIn{Critical: p.DueIn.Critical, High: p.DueIn.High, Medium: p.DueIn.Medium, Low: p.DueIn.Low, Kev: p.DueIn.KEV},
 			Due:   toSeverityCounts(p.Due), Overdue: toSeverityCounts(p.Overdue), Next: optionalTime(p.Next),
 		})

@@ -122,7 +122,7 @@ func (o *Operator) addBellerophon(objects *metrics.Objects) error {
 
 func (o *Operator) addExceptions(decisions *metrics.Decisions, wake, recount, redue *waker) error {
 	reconciler := exceptions.NewReconciler(o.manager.GetClient(), decisions, clock.RealClock{})
-	reconciler.TrustAuthors, reconciler.WatchNamespaces, reconciler.Refused = o.opts.TrustExceptionAuthors, o.opts.WatchNamespaces, decisions.Refused
+	reconciler.TrustAuthors, reconciler.Places.Namespaces, reconciler.Refused = o.opts.TrustExceptionAuthors, o.opts.WatchNamespaces, decisions.Refused
 	reconciler.Moved = func() {
 		wake.wake()
 		redue.wake()
@@ -157,7 +157,9 @@ func (o *Operator) addPolicies(redue *waker) error {
 	if err != nil {
 		return err
 	}
-	if err := policies.NewReconciler(o.manager.GetClient(), counted, clock.RealClock{}).SetupWithManager(o.manager, redue.events); err != nil {
+	reconciler := policies.NewReconciler(o.manager.GetClient(), counted, clock.RealClock{})
+	reconciler.Places.Namespaces = o.opts.WatchNamespaces
+	if err := reconciler.SetupWithManager(o.manager, redue.events); err != nil {
 		return fmt.Errorf("set up the policies controller: %w", err)
 	}
 	return nil

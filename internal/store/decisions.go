@@ -95,7 +95,8 @@ type Decision struct {
 	Unfixed, DryRun bool
 }
 
-// DecisionPlaces says where a Decision applies: an image in one of its places is covered, and the same image elsewhere is not.
+// DecisionPlaces says where a Decision applies: an image in one of its places is covered, and the same image elsewhere is not. The places of a Policy
+// are of the same kind.
 type DecisionPlaces struct {
 	// Selector describes how the places were selected, such as the namespace of the object and its selectors, in one canonical text. It belongs to
 	// what the decision says: with another Selector it is another decision. With the same Selector, other Namespaces and Workloads only change where

@@ -39,6 +39,9 @@ type Policy struct {
 	Name string
 	// Select is the expression that selects findings, as of policy.Compile; "" selects all.
 	Select string
+	// Places are those that its selectors select, nil for everywhere. With another Selector it is another policy. With the same Selector, other Namespaces and
+	// Workloads only change where the policy applies. Of a PolicySummary, it has the Selector alone.
+	Places *DecisionPlaces
 	From   model.DueFrom
 	DueIn  model.DueIn
 }
@@ -50,7 +53,7 @@ type PolicyReason string
 const (
 	// PolicyInvalid: it cannot be read.
 	PolicyInvalid PolicyReason = "Invalid"
-	// PolicyTooBroad: its deadlines or places are more than the bounds allow.
+	// PolicyTooBroad: its deadlines or places are more than the bounds allow, or its selectors select more places than a Decision can have.
 	PolicyTooBroad PolicyReason = "TooBroad"
 	// PolicyTooMany: there are more policies than MaxPolicies.
 	PolicyTooMany PolicyReason = "TooMany"

@@ -13,11 +13,11 @@ const (
 	PolicyApplied ValidReason = "Applied"
 	// PolicyEvaluationFailed: the policy applies, but its expression cannot be evaluated for some findings or workloads. It does not select these.
 	PolicyEvaluationFailed ValidReason = "EvaluationFailed"
-	// PolicyInvalid: the expression cannot be read. The message of the condition states the problem and its position.
+	// PolicyInvalid: the expression or a selector cannot be read. The message of the condition states the problem, and its position in the expression.
 	PolicyInvalid ValidReason = "Invalid"
-	// PolicyTooBroad: the policies would have more deadlines than the bounds allow.
+	// PolicyTooBroad: the policies would have more deadlines than the bounds allow, or the selectors select too many places.
 	PolicyTooBroad ValidReason = "TooBroad"
-	// PolicyTooMany: there are more policies than the bounds allow, and this is one of the newest.
+	// PolicyTooMany: there are more policies than the bounds allow, or more different selectors of workloads, and this is one of the newest.
 	PolicyTooMany ValidReason = "TooMany"
 )
 
@@ -41,6 +41,19 @@ type VulnerabilityPolicySpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=4096
 	Select string `json:"select,omitempty"`
+
+	// NamespaceSelector limits the policy to what runs in namespaces with certain labels. An empty selector selects all namespaces.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.matchLabels) || size(self.matchLabels) <= 20",message="at most 20 matchLabels"
+	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || size(self.matchExpressions) <= 20 && self.matchExpressions.all(e, !has(e.values) || size(e.values) <= 50)",message="at most 20 matchExpressions with at most 50 values each"
+	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
+
+	// WorkloadSelector limits the policy to workloads, by the labels of their pods: a workload is selected if all of its pods that have not ended match. An
+	// empty selector selects all workloads.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.matchLabels) || size(self.matchLabels) <= 20",message="at most 20 matchLabels"
+	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || size(self.matchExpressions) <= 20 && self.matchExpressions.all(e, !has(e.values) || size(e.values) <= 50)",message="at most 20 matchExpressions with at most 50 values each"
+	WorkloadSelector *metav1.LabelSelector `json:"workloadSelector,omitempty"`
 
 	// DueIn is the number of days within which findings are due, by severity. Findings whose severity is not named are not due.
 	// +required

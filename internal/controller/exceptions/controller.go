@@ -15,6 +15,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/scanner-operator/scanner-operator/internal/places"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
@@ -34,8 +35,8 @@ const (
 type Reconciler struct {
 	// TrustAuthors takes the authors of decisions from an annotation of the exceptions. Without an admission policy, anybody could name others there.
 	TrustAuthors bool
-	// WatchNamespaces are the namespaces in which exceptions apply, none for all.
-	WatchNamespaces []string
+	// Places resolves where exceptions apply.
+	Places places.Tracker
 	// Refused takes the number of exceptions that the store is not asked to apply, by reason; nil ignores it.
 	Refused func(map[store.DecisionReason]int)
 	// Moved is called when exceptions apply in other places than before, which changes counts without an event. It may be nil.
@@ -49,11 +50,8 @@ type Reconciler struct {
 	// counts are the last ones of each exception that applies, and countedAt is when all were counted.
 	counts    map[types.UID]count
 	countedAt time.Time
-	// places are those of the last reconcile, by the text of the selection. due is when the next one has something else to do than to look at places.
-	places map[string]*store.DecisionPlaces
-	due    time.Time
-	// watching says which events of pods and namespaces matter.
-	watching watching
+	// due is when the next reconcile has something else to do than to look at places.
+	due time.Time
 }
 
 // count is what an exception matched in one of its generations.
@@ -65,6 +63,7 @@ type count struct {
 // NewReconciler returns a Reconciler that reads exceptions, namespaces and pods from a cache.
 func NewReconciler(c client.Client, decisions store.Decisions, now clock.PassiveClock) *Reconciler {
 	return &Reconciler{
+		Places: places.Tracker{Reader: c},
 		client: c, store: decisions, clock: now, patches: rate.NewLimiter(patchesPerSecond, patchesPerSecond), counts: map[types.UID]count{},
 	}
 }
@@ -83,7 +82,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if request == placesOnly && !planned.moved && r.clock.Now().Before(r.due) {
+	if request == places.Changed && !planned.places.Changed && r.clock.Now().Before(r.due) {
 		return ctrl.Result{}, nil
 	}
 	// After an error, everything is due.
@@ -124,8 +123,8 @@ func (r *Reconciler) apply(ctx context.Context, planned plan) (map[store.Decisio
 	if err != nil {
 		return nil, fmt.Errorf("apply the exceptions: %w", err)
 	}
-	r.places = planned.places
-	if planned.moved && r.Moved != nil {
+	r.Places.Keep(planned.places)
+	if planned.places.Changed && r.Moved != nil {
 		r.Moved()
 	}
 	refused := map[store.DecisionReason]int{}

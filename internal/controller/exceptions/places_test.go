@@ -24,6 +24,7 @@ import (
 	scannerv1alpha1 "github.com/scanner-operator/scanner-operator/api/scanner/v1alpha1"
 	"github.com/scanner-operator/scanner-operator/internal/controller/controllertest"
 	"github.com/scanner-operator/scanner-operator/internal/kube"
+	"github.com/scanner-operator/scanner-operator/internal/places"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
@@ -229,75 +230,13 @@ func TestPlacesOnly(t *testing.T) {
 		}
 		return len(w.synced) - before
 	}
-	got := []int{syncs(placesOnly), syncs(placesOnly)}
+	got := []int{syncs(places.Changed), syncs(places.Changed)}
 	w.objects.namespaces = []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: map[string]string{"team": "a"}}}}
-	got = append(got, syncs(placesOnly), syncs(placesOnly), syncs(kube.Everything))
+	got = append(got, syncs(places.Changed), syncs(places.Changed), syncs(kube.Everything))
 	// What else is due is not forgotten.
 	w.clock.SetTime(w.due)
-	got = append(got, syncs(placesOnly))
+	got = append(got, syncs(places.Changed))
 	if diff := cmp.Diff([]int{1, 0, 1, 0, 1, 1}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-// TestEventsThatMatter: only pods and namespaces that exceptions select cause a reconcile, and only if something changes that selectors see.
-func TestEventsThatMatter(t *testing.T) {
-	r := NewReconciler(&statuses{}, &decided{}, clocktesting.NewFakePassiveClock(time.Now()))
-	pod := func(namespace string, change func(*corev1.Pod)) *corev1.Pod {
-		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a", UID: "a", Labels: map[string]string{"app": "web"}}}
-		change(p)
-		return p
-	}
-	same := func(*corev1.Pod) {}
-	changes := []func(*corev1.Pod){
-		same,
-		func(p *corev1.Pod) { p.Status.Message = "another" },
-		func(p *corev1.Pod) { p.Labels = map[string]string{"app": "db"} },
-		func(p *corev1.Pod) { p.UID = "b" },
-		func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed },
-		func(p *corev1.Pod) {
-			p.OwnerReferences = []metav1.OwnerReference{{Kind: "StatefulSet", Name: "db", Controller: new(true)}}
-		},
-	}
-	passes := func(namespace string) []bool {
-		got := []bool{r.podMoves().Create(event.CreateEvent{Object: pod(namespace, same)}), r.podMoves().Delete(event.DeleteEvent{Object: pod(namespace, same)})}
-		for _, change := range changes {
-			got = append(got, r.podMoves().Update(event.UpdateEvent{ObjectOld: pod(namespace, same), ObjectNew: pod(namespace, change)}))
-		}
-		return got
-	}
-	namespaces := func() []bool {
-		before := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
-		after := before.DeepCopy()
-		after.Labels = map[string]string{"team": "a"}
-		return []bool{
-			r.namespaceMoves().Create(event.CreateEvent{Object: after}),
-			r.namespaceMoves().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: before}),
-			r.namespaceMoves().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}),
-		}
-	}
-	none, some := make([]bool, 2+len(changes)), []bool{true, true, false, false, true, true, true, true}
-	team := clusterException("team")
-	team.Spec.Match.NamespaceSelector = selecting("team", "a")
-	web := clusterException("web")
-	web.Spec.Match.WorkloadSelector = selecting("app", "web")
-	for name, test := range map[string]struct {
-		exceptions []exception
-		shop, bank []bool
-		namespaces []bool
-	}{
-		"no exception":                {nil, none, none, []bool{false, false, false}},
-		"everywhere":                  {[]exception{ofCluster(clusterException("all"))}, none, none, []bool{false, false, false}},
-		"a namespace":                 {[]exception{ofNamespace(namespacedException("shop", "here", nil))}, none, none, []bool{false, false, false}},
-		"workloads of a namespace":    {[]exception{ofNamespace(namespacedException("shop", "web", selecting("app", "web")))}, some, none, []bool{false, false, false}},
-		"namespaces":                  {[]exception{ofCluster(team)}, none, none, []bool{true, false, true}},
-		"workloads of all namespaces": {[]exception{ofCluster(web)}, some, some, []bool{true, false, true}},
-	} {
-		if _, err := r.plan(t.Context(), test.exceptions); err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff([][]bool{test.shop, test.bank, test.namespaces}, [][]bool{passes("shop"), passes("bank"), namespaces()}); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	scannerv1alpha1 "github.com/scanner-operator/scanner-operator/api/scanner/v1alpha1"
-	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/places"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
@@ -42,6 +42,9 @@ type Store interface {
 
 // Reconciler reconciles all VulnerabilityPolicies at once: the store takes a complete list. NewReconciler makes one.
 type Reconciler struct {
+	// Places resolves where policies apply.
+	Places places.Tracker
+
 	client client.Client
 	store  Store
 	clock  clock.PassiveClock
@@ -50,6 +53,8 @@ type Reconciler struct {
 	// counts are the last ones of each policy, and countedAt is when they were made.
 	counts    map[types.UID]count
 	countedAt time.Time
+	// due is when the next reconcile has something else to do than to look at places, and rested until when it tells of no dates because places have changed.
+	due, rested time.Time
 }
 
 // count is what was due because of a policy in one of its generations.
@@ -58,25 +63,42 @@ type count struct {
 	due, overdue int
 }
 
-// NewReconciler returns a Reconciler that reads policies from a cache.
+// NewReconciler returns a Reconciler that reads policies, namespaces and pods from a cache.
 func NewReconciler(c client.Client, policies Store, now clock.PassiveClock) *Reconciler {
 	return &Reconciler{
+		Places: places.Tracker{Reader: c},
 		client: c, store: policies, clock: now, patches: rate.NewLimiter(patchesPerSecond, patchesPerSecond), counts: map[types.UID]count{},
 	}
 }
 
 // +kubebuilder:rbac:groups=scanner.zoltankerezsi.xyz,resources=vulnerabilitypolicies,verbs=list;watch
 // +kubebuilder:rbac:groups=scanner.zoltankerezsi.xyz,resources=vulnerabilitypolicies/status,verbs=patch
+// +kubebuilder:rbac:groups="",resources=namespaces;pods,verbs=list;watch
 
-// Reconcile applies all policies that exist, and none besides, and tells of the dates that have passed.
-func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+// Reconcile applies all policies that exist, and none besides, and tells of the dates that have passed. After an event of a pod or a namespace it does so only
+// if places have changed.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	policies, err := r.list(ctx)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	problems, err := r.store.SyncPolicies(ctx, policiesOf(policies))
+	planned, err := r.plan(ctx, policies)
 	if err != nil {
-		return ctrl.Result{}, fmt.Errorf("apply the policies: %w", err)
+		return ctrl.Result{}, err
+	}
+	waiting := request == places.Changed && r.clock.Now().Before(r.due)
+	if waiting && !planned.places.Changed {
+		return ctrl.Result{}, nil
+	}
+	// After an error, everything is due.
+	r.due = time.Time{}
+	problems, err := r.apply(ctx, planned)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if rest := r.rested.Sub(r.clock.Now()); waiting && rest > 0 {
+		r.due = r.rested
+		return ctrl.Result{RequeueAfter: rest}, nil
 	}
 	began := r.clock.Now()
 	next, err := r.store.RecordOverdue(ctx)
@@ -84,6 +106,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 		return ctrl.Result{}, fmt.Errorf("report overdue findings: %w", err)
 	}
 	rest := restFactor * r.clock.Since(began)
+	r.rested = r.clock.Now().Add(rest)
 	recount, err := r.count(ctx, policies, problems)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -99,7 +122,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	if !written {
 		wait = min(wait, time.Second)
 	}
-	return ctrl.Result{RequeueAfter: max(soonest, wait)}, nil
+	wait = max(soonest, wait)
+	r.due = r.clock.Now().Add(wait)
+	return ctrl.Result{RequeueAfter: wait}, nil
 }
 
 // list returns the policies that are not being deleted, the oldest first: it has precedence when there are too many.
@@ -113,27 +138,6 @@ func (r *Reconciler) list(ctx context.Context) ([]scannerv1alpha1.VulnerabilityP
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
 	return policies, nil
-}
-
-func policiesOf(policies []scannerv1alpha1.VulnerabilityPolicy) []store.Policy {
-	all := make([]store.Policy, 0, len(policies))
-	for i := range policies {
-		spec := &policies[i].Spec
-		all = append(all, store.Policy{
-			Name: policies[i].Name, Select: spec.Select, From: model.DueFrom(spec.From),
-			DueIn: model.DueIn{
-				Critical: days(spec.DueIn.Critical), High: days(spec.DueIn.High), Medium: days(spec.DueIn.Medium), Low: days(spec.DueIn.Low), KEV: days(spec.DueIn.KEV),
-			},
-		})
-	}
-	return all
-}
-
-func days(n *int32) *int {
-	if n == nil {
-		return nil
-	}
-	return new(int(*n))
 }
 
 // count counts what is due, if that is due or if a policy was not counted in its generation. It returns when to count again.

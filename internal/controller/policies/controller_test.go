@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -38,19 +39,22 @@ type applied struct {
 	problems map[string]store.PolicyProblem
 	next     time.Time
 	took     func()
-	counted  int
+	// syncs, told and counted are how often the store was asked.
+	syncs, told, counted int
 }
 
 func (a *applied) SyncPolicies(_ context.Context, policies []store.Policy) (map[string]store.PolicyProblem, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.policies, a.synced = policies, true
+	a.syncs++
 	return a.problems, nil
 }
 
 func (a *applied) RecordOverdue(context.Context) (time.Time, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.told++
 	if a.took != nil {
 		a.took()
 	}
@@ -178,15 +182,21 @@ func TestPoliciesAreApplied(t *testing.T) {
 	}
 }
 
-// listed is a client that has a list of policies, and no other.
+// listed is a client that has policies and namespaces, and nothing else.
 type listed struct {
 	client.Client
-	policies []scannerv1alpha1.VulnerabilityPolicy
+	policies   []scannerv1alpha1.VulnerabilityPolicy
+	namespaces []metav1.PartialObjectMetadata
 }
 
 func (l *listed) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
-	copied := scannerv1alpha1.VulnerabilityPolicyList{Items: l.policies}
-	copied.DeepCopyInto(list.(*scannerv1alpha1.VulnerabilityPolicyList))
+	switch into := list.(type) {
+	case *scannerv1alpha1.VulnerabilityPolicyList:
+		copied := scannerv1alpha1.VulnerabilityPolicyList{Items: l.policies}
+		copied.DeepCopyInto(into)
+	case *metav1.PartialObjectMetadataList:
+		into.Items = slices.Clone(l.namespaces)
+	}
 	return nil
 }
 

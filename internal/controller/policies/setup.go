@@ -13,15 +13,16 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/kube"
 )
 
-// debounce is how long changes are collected before they are applied together.
+// debounce is how long changes of policies are collected before they are applied together.
 const debounce = 200 * time.Millisecond
 
 // SetupWithManager registers the controller. A message on recount says that findings have changed. It reconciles at the start, also when there is
 // no policy: the last one may have been deleted before.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, recount <-chan event.GenericEvent) error {
-	return ctrl.NewControllerManagedBy(mgr).
+	b := ctrl.NewControllerManagedBy(mgr).
 		Named("policies").
-		Watches(&scannerv1alpha1.VulnerabilityPolicy{}, kube.After(debounce, kube.Everything), builder.WithPredicates(kube.SpecChanged())).
+		Watches(&scannerv1alpha1.VulnerabilityPolicy{}, kube.After(debounce, kube.Everything), builder.WithPredicates(kube.SpecChanged()))
+	return r.Places.Watch(b).
 		WatchesRawSource(source.Channel(recount, kube.After(countEvery, kube.Everything))).
 		WatchesRawSource(kube.AtStart(kube.Everything)).
 		WithOptions(controller.Options{RateLimiter: kube.ErrorBackoff()}).

@@ -2429,6 +2429,9 @@ type PolicySummary struct {
 	// Overdue Those whose date has passed.
 	Overdue SeverityCounts `json:"overdue"`
 
+	// Places The namespaces and workloads that the selectors select; absent without any, and without the right in the whole cluster.
+	Places *string `json:"places,omitempty"`
+
 	// Select The CEL expression that selects findings; absent if the policy selects all, and without the right in the whole cluster.
 	Select *string `json:"select,omitempty"`
 }

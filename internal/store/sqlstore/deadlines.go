@@ -271,10 +271,14 @@ func (s *Store) ListPolicies(ctx context.Context, in store.Namespaces) ([]store.
 			if err := fromJSON(row.Spec, &spec); err != nil {
 				return fmt.Errorf("policy %s in the database: %w", row.Name, err)
 			}
-			if !in.All() {
-				spec.Select = "" // It can name others.
+			one := store.Policy{Name: row.Name, From: spec.From, DueIn: spec.DueIn}
+			if in.All() { // They can name others.
+				one.Select = spec.Select
+				if spec.Places != "" {
+					one.Places = &store.DecisionPlaces{Selector: spec.Places}
+				}
 			}
-			list = append(list, store.PolicySummary{Policy: store.Policy{Name: row.Name, Select: spec.Select, From: spec.From, DueIn: spec.DueIn}})
+			list = append(list, store.PolicySummary{Policy: one})
 		}
 		targets, err := r.targets(nil, false)
 		if err != nil {

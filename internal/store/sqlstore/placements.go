@@ -18,9 +18,6 @@ import (
 // reach with places. reached has the images of which such a reach has all places: there the finding counts for nobody. reached_namespaces and
 // reached_workloads have where it does not count besides.
 
-// namespacePlace is the place of a namespace: as a whole in what a decision names, and without workloads of an image.
-func namespacePlace(name string) store.Workload { return store.Workload{Namespace: name} }
-
 // placedReach is a reach with places.
 type placedReach struct {
 	id int64

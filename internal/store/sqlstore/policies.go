@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -30,6 +31,8 @@ type policySpec struct {
 	Select string        `json:"select"`
 	From   model.DueFrom `json:"from"`
 	DueIn  model.DueIn   `json:"dueIn"`
+	// Places is the store.DecisionPlaces.Selector, "" for everywhere.
+	Places string `json:"places,omitempty"`
 }
 
 // compiledPolicy is a policy that can be evaluated.
@@ -38,6 +41,8 @@ type compiledPolicy struct {
 	spec     policySpec
 	terms    policy.Terms
 	selector *policy.Selector
+	// selected is what the selectors of labels select, nil for everything. That of a stored policy is read with readSelections.
+	selected *selection
 	// failures counts what the expression could not be evaluated for; failure tells of the first.
 	failures int
 	failure  string
@@ -85,7 +90,14 @@ func policyOf(p *store.Policy) (*compiledPolicy, error) {
 	if !some {
 		return nil, errors.New("dueIn is empty")
 	}
-	spec := policySpec{p.Select, p.From, p.DueIn}
+	selected, err := readSelection(p.Places)
+	if err != nil {
+		return nil, err
+	}
+	spec := policySpec{Select: p.Select, From: p.From, DueIn: p.DueIn}
+	if p.Places != nil {
+		spec.Places = p.Places.Selector
+	}
 	content, err := json.Marshal(spec)
 	if err != nil {
 		return nil, err
@@ -94,7 +106,7 @@ func policyOf(p *store.Policy) (*compiledPolicy, error) {
 	if err != nil {
 		return nil, err
 	}
-	compiled.row.Digest = contentDigest(p.Name, string(content))
+	compiled.row.Digest, compiled.selected = contentDigest(p.Name, string(content)), selected
 	return compiled, nil
 }
 
@@ -109,7 +121,10 @@ func compile(row policyRow) (*compiledPolicy, error) {
 	if c.selector, err = selectorOf(c.spec.Select); err != nil {
 		return nil, fmt.Errorf("select: %w", err)
 	}
-	c.row.Placed = boolean(c.selector.Placed())
+	if c.spec.Places != "" {
+		c.selected = &selection{}
+	}
+	c.row.Placed = boolean(c.selector.Placed() || c.selected != nil)
 	return c, nil
 }
 
@@ -148,6 +163,8 @@ type policyPlan struct {
 	begin    []*compiledPolicy
 	end      []int64
 	problems map[string]store.PolicyProblem
+	// reselect are policies that stay and select other places now, by number.
+	reselect map[int64]*selection
 }
 
 // SyncPolicies implements store.Policies.
@@ -161,7 +178,7 @@ func (s *Store) SyncPolicies(ctx context.Context, policies []store.Policy) (map[
 	if err != nil {
 		return nil, err
 	}
-	if len(plan.begin)+len(plan.end) == 0 {
+	if len(plan.begin)+len(plan.end)+len(plan.reselect) == 0 {
 		return plan.problems, nil
 	}
 	err = s.write(ctx, what, func(tx *txn) (err error) {
@@ -178,7 +195,7 @@ func (s *Store) SyncPolicies(ctx context.Context, policies []store.Policy) (map[
 
 // planPolicies compares what is wanted with what applies.
 func planPolicies(tx *gorm.DB, policies []store.Policy) (*policyPlan, error) {
-	plan := &policyPlan{problems: map[string]store.PolicyProblem{}}
+	plan := &policyPlan{problems: map[string]store.PolicyProblem{}, reselect: map[int64]*selection{}}
 	var rows []policyRow
 	if err := tx.Raw("SELECT " + policyColumns + " FROM policies pl ORDER BY pl.name").Scan(&rows).Error; err != nil {
 		return nil, err
@@ -186,6 +203,10 @@ func planPolicies(tx *gorm.DB, policies []store.Policy) (*policyPlan, error) {
 	known := make(map[string]*policyRow, len(rows))
 	for i := range rows {
 		known[rows[i].Name] = &rows[i]
+	}
+	stored, err := selectionDigests(tx)
+	if err != nil {
+		return nil, err
 	}
 	var wanted []*compiledPolicy
 	seen, digests := map[string]bool{}, map[string]bool{}
@@ -201,7 +222,11 @@ func planPolicies(tx *gorm.DB, policies []store.Policy) (*policyPlan, error) {
 		}
 		one, err := policyOf(&policies[i])
 		if err != nil {
-			plan.problems[name] = store.PolicyProblem{Reason: store.PolicyInvalid, Message: err.Error()}
+			reason := store.PolicyInvalid
+			if many := (tooManyPlaces{}); errors.As(err, &many) {
+				reason = store.PolicyTooBroad
+			}
+			plan.problems[name] = store.PolicyProblem{Reason: reason, Message: err.Error()}
 			continue
 		}
 		wanted = append(wanted, one)
@@ -212,8 +237,12 @@ func planPolicies(tx *gorm.DB, policies []store.Policy) (*policyPlan, error) {
 	kept := map[int64]bool{}
 	for _, one := range wanted {
 		name := one.row.Name
-		if before := known[name]; before != nil && before.Digest == one.row.Digest && (before.Applies == 1 || !room) {
+		before := known[name]
+		if before != nil && before.Digest == one.row.Digest && (before.Applies == 1 || !room) {
 			kept[before.ID] = true
+			if one.selected != nil && one.selected.digest != stored[before.ID] {
+				plan.reselect[before.ID] = one.selected
+			}
 			if before.Failure != "" {
 				plan.problems[name] = problemOf(before)
 			}
@@ -240,12 +269,17 @@ func problemOf(row *policyRow) store.PolicyProblem {
 // applyPolicies ends and begins policies. bound is the most rows that all have in each table.
 func (t *txn) applyPolicies(plan *policyPlan, bound int) error {
 	if len(plan.end) > 0 {
-		for _, table := range []string{"policy_findings", "policy_places"} {
+		for _, table := range []string{"policy_findings", "policy_places", "policy_selected", "policy_selections"} {
 			if err := t.Execute("DELETE FROM "+table+" WHERE policy_pk IN ?", plan.end); err != nil {
 				return err
 			}
 		}
 		if err := t.Execute("DELETE FROM policies WHERE id IN ?", plan.end); err != nil {
+			return err
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(plan.reselect)) {
+		if err := t.reselect(id, plan.reselect[id]); err != nil {
 			return err
 		}
 	}
@@ -270,8 +304,11 @@ func (t *txn) beginPolicy(p *compiledPolicy, bound int) error {
 	if err := t.Raw("SELECT id FROM policies WHERE name = ?", p.row.Name).Scan(&p.row.ID).Error; err != nil {
 		return err
 	}
+	if err := t.saveSelection(p.row.ID, p.selected); err != nil {
+		return err
+	}
 	fits, err := t.dueEverywhere(p, bound)
-	if err == nil && fits && p.selector.Placed() {
+	if err == nil && fits && p.row.Placed != 0 {
 		fits, err = t.placeEverywhere(p, bound)
 	}
 	if err != nil {

@@ -8,10 +8,11 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/scanner-operator/scanner-operator/internal/policy"
+	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
-// placeRow is a row of policy_places: the policy selects the workload that runs the image. Policies whose expression is about findings alone have
-// none: they select every place.
+// placeRow is a row of policy_places: the policy selects the workload that runs the image. Policies without selectors whose expression is about findings
+// alone have none: they select every place.
 type placeRow struct {
 	PolicyPk, ImagePk     int64
 	Namespace, Kind, Name string
@@ -38,6 +39,9 @@ func (u *usedPlace) places(policies []*compiledPolicy) []placeRow {
 	workload := policy.Workload{Namespace: u.Namespace, Kind: u.Kind, Name: u.Name, Owner: u.Owner}
 	var rows []placeRow
 	for _, p := range policies {
+		if !p.selected.has(store.Workload{Namespace: u.Namespace, Kind: u.Kind, Name: u.Name}) {
+			continue
+		}
 		selected, err := p.selector.Place(&image, &workload)
 		if err != nil {
 			p.note(fmt.Sprintf("%s %s/%s", u.Kind, u.Namespace, u.Name), err)
@@ -110,7 +114,7 @@ func (t *txn) replace() error {
 	if err != nil {
 		return err
 	}
-	policies = slices.DeleteFunc(policies, func(p *compiledPolicy) bool { return !p.selector.Placed() })
+	policies = slices.DeleteFunc(policies, func(p *compiledPolicy) bool { return p.row.Placed == 0 })
 	if len(policies) == 0 {
 		return nil
 	}
@@ -126,6 +130,9 @@ func (t *txn) replace() error {
 		}
 		var found []usedPlace
 		if err := usedPlaces(t.DB).Where("u.image_pk IN ?", part).Scan(&found).Error; err != nil {
+			return err
+		}
+		if err := readSelections(t.DB, policies, found); err != nil {
 			return err
 		}
 		var fresh []placeRow

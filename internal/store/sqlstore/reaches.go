@@ -1,7 +1,6 @@
 package sqlstore
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/scanner-operator/scanner-operator/internal/decision"
 	"github.com/scanner-operator/scanner-operator/internal/store"
-	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
 // A decision about some images has a reach above 0, which it shares with others about the same images. reached has the images of each reach: those
@@ -68,54 +66,10 @@ func readReach(d *store.Decision) (*newReach, error) {
 	}
 	reach := &newReach{digest: contentDigest(string(content)), spec: string(content)}
 	if d.Places != nil {
-		err = reach.readPlaces(d.Places)
+		reach.placed = true
+		reach.places, reach.placesDigest, err = readPlaces(d.Places)
 	}
 	return reach, err
-}
-
-// readPlaces reads the places of a decision.
-func (r *newReach) readPlaces(places *store.DecisionPlaces) error {
-	if places.Selector == "" || len(places.Selector) > maxSelector {
-		return fmt.Errorf("the description of its places has %d bytes; it needs 1 to %d", len(places.Selector), maxSelector)
-	}
-	if len(places.Namespaces) > store.MaxDecisionNamespaces || len(places.Workloads) > store.MaxDecisionWorkloads {
-		return fmt.Errorf("it applies in %d namespaces and to %d workloads besides, the maximum is %d and %d; select fewer",
-			len(places.Namespaces), len(places.Workloads), store.MaxDecisionNamespaces, store.MaxDecisionWorkloads)
-	}
-	known := map[store.Workload]bool{}
-	for _, name := range places.Namespaces {
-		known[namespacePlace(name)] = true
-	}
-	for _, w := range places.Workloads {
-		if w.Kind == "" || w.Name == "" {
-			return fmt.Errorf("a workload of the namespace %q has no kind or no name", w.Namespace)
-		}
-		known[store.Workload{
-			Namespace: w.Namespace, Kind: sqldb.Truncate(w.Kind, maxIdentifier), Name: sqldb.Truncate(w.Name, maxIdentifier),
-		}] = true
-	}
-	for at := range known {
-		if err := checkIdentifier("a namespace where it applies", at.Namespace); err != nil {
-			return err
-		}
-		if whole := namespacePlace(at.Namespace); at == whole || !known[whole] {
-			r.places = append(r.places, at)
-		}
-	}
-	slices.SortFunc(r.places, comparePlaces)
-	texts := make([]string, 0, 3*len(r.places))
-	for _, at := range r.places {
-		texts = append(texts, at.Namespace, at.Kind, at.Name)
-	}
-	r.placed, r.placesDigest = true, contentDigest(texts...)
-	return nil
-}
-
-// maxSelector is the most bytes of a description of places.
-const maxSelector = 64 << 10
-
-func comparePlaces(a, b store.Workload) int {
-	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
 }
 
 // imageIndex makes the index of the image patterns of reaches, given as they are stored.

@@ -42,7 +42,37 @@ func modelPolicies() []modelPolicy {
 			Policy:  store.Policy{Name: "exploited", Select: `finding.kev`, From: model.DueFromFirstSeen, DueIn: model.DueIn{Critical: &one, High: &one, Medium: &one, Low: &one}},
 			selects: func(f *model.Finding, _, _ string) bool { return len(f.Vulnerability.KEV) > 0 },
 		},
+		{
+			Policy:  store.Policy{Name: "team", From: model.DueFromFirstSeen, DueIn: model.DueIn{Critical: &one, High: &one, Medium: &two}, Places: &store.DecisionPlaces{Selector: "team"}},
+			selects: all,
+		},
+		{
+			Policy: store.Policy{
+				Name: "team-red", Select: `workload.owner == "red"`, From: model.DueFromFirstSeen, DueIn: model.DueIn{High: &one, Medium: &one}, Places: &store.DecisionPlaces{Selector: "team"},
+			},
+			selects: func(_ *model.Finding, _, owner string) bool { return owner == "red" },
+		},
 	}
+}
+
+// selectedPlaces are places that selectors may select in the model.
+func (m *policyModel) selectedPlaces() *store.DecisionPlaces {
+	places := &store.DecisionPlaces{Selector: "team"}
+	for _, namespace := range []string{"dev", "prod"} {
+		switch m.random.IntN(3) {
+		case 0:
+			places.Namespaces = append(places.Namespaces, namespace)
+		case 1:
+			i := m.random.IntN(len(m.images))
+			places.Workloads = append(places.Workloads, deployment(namespace, fmt.Sprint("web", i)), deployment(namespace, "none"))
+		}
+	}
+	return places
+}
+
+// selected reports whether the selectors of a policy select a workload.
+func (p *modelPolicy) selected(w store.Workload) bool {
+	return p.Places == nil || slices.Contains(p.Places.Namespaces, w.Namespace) || slices.Contains(p.Places.Workloads, deployment(w.Namespace, w.Name))
 }
 
 // policyModel computes deadlines from what lists show of findings, what runs where, and since when fixes are known.
@@ -178,13 +208,18 @@ func (m *policyModel) step() string {
 				delete(m.applied, p.Name)
 			}
 		}
-		for _, p := range m.applied {
+		places := m.selectedPlaces()
+		for name, p := range m.applied {
+			if p.Places != nil {
+				p.Places = places
+				m.applied[name] = p
+			}
 			wanted = append(wanted, p.Policy)
 		}
 		if problems := m.due(m.t, wanted...); len(problems) > 0 {
 			m.t.Errorf("problems: %v", problems)
 		}
-		return fmt.Sprintf("%d policies", len(wanted))
+		return fmt.Sprintf("%d policies in %+v", len(wanted), places)
 	case 5:
 		if m.random.IntN(2) == 0 {
 			m.decide(m.t)
@@ -213,7 +248,9 @@ func (m *policyModel) deadline(f *model.Finding, uses []store.Use) *model.Deadli
 		if name == "prod" && f.Vulnerability.Severity == model.SeverityHigh {
 			continue
 		}
-		if !slices.ContainsFunc(uses, func(u store.Use) bool { return p.selects(f, u.Workload.Namespace, u.Workload.Owner) }) {
+		if !slices.ContainsFunc(uses, func(u store.Use) bool {
+			return p.selected(u.Workload) && p.selects(f, u.Workload.Namespace, u.Workload.Owner)
+		}) {
 			continue
 		}
 		from := f.FirstSeen
@@ -257,8 +294,11 @@ func (m *policyModel) check(in store.Namespaces) {
 	m.t.Helper()
 	sums := map[string]*store.PolicySummary{}
 	for name, p := range m.applied {
+		if p.Places != nil {
+			p.Places = &store.DecisionPlaces{Selector: p.Places.Selector}
+		}
 		if !in.All() {
-			p.Select = ""
+			p.Select, p.Places = "", nil
 		}
 		sums[name] = &store.PolicySummary{Policy: p.Policy}
 	}

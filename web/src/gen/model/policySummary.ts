@@ -13,6 +13,8 @@ export interface PolicySummary {
   name: string;
   /** The CEL expression that selects findings; absent if the policy selects all, and without the right in the whole cluster. */
   select?: string;
+  /** The namespaces and workloads that the selectors select; absent without any, and without the right in the whole cluster. */
+  places?: string;
   /** From when on the days count. */
   from: PolicySummaryFrom;
   dueIn: DueIn;
