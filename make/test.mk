@@ -108,6 +108,10 @@ parity: ## Compare our findings, and the difference of databases, with Grype's o
 	$(GO_TEST) ./test/parity/...
 	$(GO_TEST) -run '^($(LONG_TESTS)|$(STORE_SUITES))$$' ./internal/store/sqlstore ./internal/matching ./internal/vulndb
 
+.PHONY: vex-examples
+vex-examples: ## Read the published examples of CSAF and CycloneDX, from the internet or the copies in VEX_EXAMPLES.
+	@hack/vex-examples.sh
+
 .PHONY: test-full
 test-full: ## Run the random and crash tests in full, without the race detector (15 minutes on two processors).
 	SCANNER_TEST_FULL=1 $(GO) test -timeout 60m -run '^($(CRASH_TESTS))$$' ./internal/store/sqlstore

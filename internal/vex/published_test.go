@@ -132,82 +132,37 @@ func publishedIn(t *testing.T, dir string) []string {
 	return paths
 }
 
-// TestPublishedOpenVEX reads the documents that come with the module go-vex. Some of them are invalid: two have no timestamp, and one has a package URL without a name.
-func TestPublishedOpenVEX(t *testing.T) {
-	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/openvex/go-vex").Output()
-	if err != nil {
-		t.Fatalf("the module cache with the documents cannot be found: %v", err)
-	}
-	invalid, read := []string{"vex/testdata/v020-1.vex.json", "vex/testdata/v020-2.vex.json", "csaf/testdata/csaf.json"}, 0
-	for _, path := range publishedIn(t, filepath.Join(strings.TrimSpace(string(dir)), "pkg")) {
-		valid := !slices.ContainsFunc(invalid, func(name string) bool { return strings.HasSuffix(filepath.ToSlash(path), name) })
-		if readPublished(t, path, valid) {
-			read++
-		}
-	}
-	if read < 6 {
-		t.Errorf("%d documents were read", read)
-	}
-}
-
-// TestPublishedExamples reads the examples of CSAF and CycloneDX, and the tests for validators of CSAF that concern the profile VEX: docs/explanation/vex-conformance.md
-// says where they are.
-func TestPublishedExamples(t *testing.T) {
-	dir := os.Getenv("VEX_EXAMPLES")
-	if dir == "" {
-		t.Skip("VEX_EXAMPLES names no directory with published examples")
-	}
-	for name, c := range map[string]struct {
-		below string
-		least int
+// TestPublishedInModules reads the documents of all formats that come with modules in go.mod.
+func TestPublishedInModules(t *testing.T) {
+	for _, c := range []struct {
+		module string
+		below  []string
+		least  int
+		// Two of the invalid documents have no timestamp, and one has a package URL without a name.
+		invalid []string
 	}{
-		"CSAF": {"csaf/csaf_2.0/examples/csaf/csaf_vex", 13}, "CycloneDX": {"bom-examples/VEX", 20},
+		{"github.com/openvex/go-vex", []string{"pkg"}, 6, []string{"vex/testdata/v020-1.vex.json", "vex/testdata/v020-2.vex.json", "csaf/testdata/csaf.json"}},
+		{"github.com/anchore/grype", []string{"grype/vex/testdata", "test/integration/testdata/vex"}, 8, nil},
+		{"github.com/gocsaf/csaf/v3", []string{"testdata/csaf-documents/valid"}, 2, nil},
+		{"github.com/CycloneDX/cyclonedx-go", []string{"testdata"}, 1, nil},
 	} {
-		read := 0
-		for _, path := range publishedIn(t, filepath.Join(dir, c.below)) {
-			if readPublished(t, path, true) {
-				read++
+		t.Run(c.module, func(t *testing.T) {
+			dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", c.module).Output()
+			if err != nil {
+				t.Fatalf("the module cache with the documents cannot be found: %v", err)
 			}
-		}
-		if read < c.least {
-			t.Errorf("%d documents of %s were read", read, name)
-		}
-	}
-	data := filepath.Join(dir, "csaf/csaf_2.0/test/validator/data")
-	content, err := os.ReadFile(filepath.Join(data, "testcases.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var suite struct {
-		Tests []struct {
-			ID, Group       string
-			Failures, Valid []struct{ Name string }
-		}
-	}
-	if err := json.Unmarshal(content, &suite); err != nil {
-		t.Fatal(err)
-	}
-	refused, read := 0, 0
-	for _, test := range suite.Tests {
-		if test.Group != "mandatory" {
-			continue
-		}
-		for _, one := range test.Failures {
-			if slices.Contains(profileVEX, test.ID) && readPublished(t, filepath.Join(data, one.Name), false) {
-				refused++
+			read := 0
+			for _, below := range c.below {
+				for _, path := range publishedIn(t, filepath.Join(strings.TrimSpace(string(dir)), below)) {
+					valid := !slices.ContainsFunc(c.invalid, func(name string) bool { return strings.HasSuffix(filepath.ToSlash(path), name) })
+					if readPublished(t, path, valid) {
+						read++
+					}
+				}
 			}
-		}
-		for _, one := range test.Valid {
-			if readPublished(t, filepath.Join(data, one.Name), true) {
-				read++
+			if read < c.least {
+				t.Errorf("%d documents were read, want at least %d", read, c.least)
 			}
-		}
-	}
-	t.Logf("%d invalid documents were refused and %d valid ones read", refused, read)
-	if refused < 5 || read < 5 {
-		t.Errorf("%d invalid documents were refused and %d valid ones read", refused, read)
+		})
 	}
 }
-
-// profileVEX are the mandatory tests of CSAF that are applied, of those about the profile VEX.
-var profileVEX = []string{"6.1.27.4", "6.1.27.5", "6.1.27.7", "6.1.27.8", "6.1.27.9", "6.1.27.10", "6.1.27.11"}
