@@ -24,7 +24,8 @@ type OwnerQuery struct {
 	Page
 }
 
-// OwnerSummary is an owner and what runs in its workloads now. Counts are over the images, each once.
+// OwnerSummary is an owner and what runs in its workloads now. Counts are over the images, each once; a finding of an image does not count if decisions
+// suppress it in all workloads of the owner that run the image.
 type OwnerSummary struct {
 	// Owner is "" for workloads without one.
 	Owner string

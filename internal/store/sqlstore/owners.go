@@ -236,19 +236,15 @@ func (s *Store) ListOwners(ctx context.Context, in store.Namespaces, query store
 	var page store.OwnerPage
 	err := s.read(ctx, what, func(tx *gorm.DB) error {
 		page = store.OwnerPage{}
-		view, err := seenIn(tx, in)
-		if err != nil {
-			return err
-		}
-		current, err := currentNumber(tx)
-		if err != nil {
-			return err
-		}
 		used := uses(tx.Table("image_uses AS u").Joins("LEFT "+ownersOfUses), place{query.Where, in})
 		used = contains(used, s.db.Dialect(), query.Text, "w.owner").Session(&gorm.Session{})
 		workloads := tx.Table("(?) AS d", used.Distinct("COALESCE(w.owner, '') AS owner, u.namespace, u.kind, u.name")).
 			Select("d.owner, COUNT(*) AS workloads").Group("d.owner")
-		entries := tx.Table("(?) AS s", ownedImages(tx, used, view.images(tx, current))).Joins("JOIN (?) n ON n.owner = s.owner", workloads).Select("s.*, n.workloads")
+		sums, err := ownedImages(tx, used)
+		if err != nil {
+			return err
+		}
+		entries := tx.Table("(?) AS s", sums).Joins("JOIN (?) n ON n.owner = s.owner", workloads).Select("s.*, n.workloads")
 		rows, next, total, err := readEntries(tx, entries, keys, query.Page, token, (*ownerEntry).value)
 		page.NextToken, page.Total, page.Owners = next, total, make([]store.OwnerSummary, len(rows))
 		for i := range rows {
@@ -265,8 +261,26 @@ func (s *Store) ListOwners(ctx context.Context, in store.Namespaces, query store
 	return page, nil
 }
 
-// ownedImages sums up the images that are used, each once for each owner w.
-func ownedImages(tx, used, images *gorm.DB) *gorm.DB {
-	return tx.Table("(?) AS d", used.Distinct("COALESCE(w.owner, '') AS owner, u.image_pk")).Joins("JOIN (?) i ON i.id = d.image_pk", images).
-		Select("d.owner, COUNT(*) AS images, SUM(CASE WHEN i.matched_at > 0 THEN 1 ELSE 0 END) AS scanned, " + perCount("SUM(i.%[1]s) AS %[1]s")).Group("d.owner")
+// ownedImages sums up the images that are used, each once for each owner w. A finding of an image does not count for an owner if decisions suppress it in all
+// of the owner's workloads that run the image.
+func ownedImages(tx, used *gorm.DB) (*gorm.DB, error) {
+	current, err := currentNumber(tx)
+	if err != nil {
+		return nil, err
+	}
+	placed, err := somePlaced(tx)
+	if err != nil {
+		return nil, err
+	}
+	count := "i.%[1]s"
+	sums := tx.Table("(?) AS d", used.Distinct("COALESCE(w.owner, '') AS owner, u.image_pk")).Joins("JOIN images i ON i.id = d.image_pk")
+	if placed {
+		workloads := tx.Table("(?) AS o", used.Distinct("COALESCE(w.owner, '') AS owner, u.image_pk, u.namespace, u.kind, u.name")).
+			Select("o.owner, o.image_pk, o.namespace, o.kind, o.name, COUNT(*) OVER (PARTITION BY o.owner, o.image_pk) AS workloads")
+		closed := tx.Table("reached_namespaces AS y").Joins("JOIN (?) u ON u.image_pk = y.image_pk AND u.namespace = y.namespace", workloads).Where(hasWorkload).
+			Select("y.reach, y.image_pk, u.owner").Group("y.reach, y.image_pk, u.owner, u.workloads").Having("COUNT(*) = u.workloads")
+		sums = sums.Joins("LEFT JOIN (?) z ON z.image_pk = d.image_pk AND z.owner = d.owner", hidden(tx.Table("(?) AS y", closed), "y.image_pk, y.owner", current))
+		count = "i.%[1]s - COALESCE(z.%[1]s, 0)"
+	}
+	return sums.Select("d.owner, COUNT(*) AS images, SUM(CASE WHEN i.matched_at > 0 THEN 1 ELSE 0 END) AS scanned, " + perCount("SUM("+count+") AS %[1]s")).Group("d.owner"), nil
 }

@@ -88,9 +88,9 @@ const closedByWorkload = `SELECT DISTINCT y.reach, y.image_pk, u.namespace, u.ki
 const hasWorkload = `(y.partly = 0 OR EXISTS (SELECT 1 FROM reached_workloads yw WHERE yw.reach = y.reach AND yw.image_pk = y.image_pk
 	AND yw.namespace = u.namespace AND yw.kind = u.kind AND yw.name = u.name))`
 
-// hidden counts the findings of matched images that count elsewhere only, by columns of closed: a selection of reaches and images.
-func hidden(tx *gorm.DB, closed, columns string, current int64) *gorm.DB {
-	rows := tx.Table("(" + closed + ") AS y").Joins("CROSS JOIN finding_suppressions hs").Joins("CROSS JOIN image_packages ip").
+// hidden counts the findings of matched images that count elsewhere only, by columns of closed: a table y of reaches and images.
+func hidden(closed *gorm.DB, columns string, current int64) *gorm.DB {
+	rows := closed.Joins("CROSS JOIN finding_suppressions hs").Joins("CROSS JOIN image_packages ip").
 		Where("hs.reach = y.reach AND ip.image_pk = y.image_pk")
 	return suppressedFor(rows, current).Select(columns + ", " + severitySums()).Group(columns)
 }
@@ -100,7 +100,7 @@ func (s seen) images(tx *gorm.DB, current int64) *gorm.DB {
 	if !s.placed {
 		return tx.Table("images AS i")
 	}
-	return tx.Table("(?) AS i", tx.Table("images AS a").Joins("LEFT JOIN (?) z ON z.image_pk = a.id", hidden(tx, s.closed(), "y.image_pk", current)).
+	return tx.Table("(?) AS i", tx.Table("images AS a").Joins("LEFT JOIN (?) z ON z.image_pk = a.id", hidden(tx.Table("("+s.closed()+") AS y"), "y.image_pk", current)).
 		Select("a.id, a.image_id, a.platform, a.repository, a.digest, a.state, a.nonce, a.attempts, a.reason, a.message, a.next_attempt_at, a.distro, a.size, "+
 			"a.package_count, a.first_seen, a.catalogued_at, a.matched_at, a.sbom_sha256, a.sbom_size, a.from_report, "+
 			perCount("a.%[1]s - COALESCE(z.%[1]s, 0) AS %[1]s")))
@@ -121,7 +121,7 @@ func (s seen) limitCounts(tx *gorm.DB, rows []imageRow, current int64) error {
 			ImagePk int64
 			Counts  countsRow `gorm:"embedded"`
 		}
-		err := hidden(tx, s.closed(), "y.image_pk", current).Where("y.image_pk IN ?", part).Scan(&found).Error
+		err := hidden(tx.Table("("+s.closed()+") AS y"), "y.image_pk", current).Where("y.image_pk IN ?", part).Scan(&found).Error
 		for i := range found {
 			elsewhere[found[i].ImagePk] = (&countsRow{}).since(&found[i].Counts)
 		}

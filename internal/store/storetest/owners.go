@@ -139,6 +139,57 @@ var ownerTests = map[string]func(*testing.T, *fixture){
 			t.Error(diff)
 		}
 	},
+	"Decisions in some places suppress findings for some owners": func(t *testing.T, f *fixture) {
+		first, second := image("first", amd64), image("second", amd64)
+		for _, key := range []model.ImageKey{first, second} {
+			f.catalog(t, key, "1", catalogOf("a", "b"))
+			f.match(t, key, "1", decided)
+		}
+		must(t, f.RecordUses(t.Context(), "scope", []store.Use{
+			ownedUse(first, "a", "web", "red"), ownedUse(first, "a", "db", "red"), ownedUse(first, "b", "web", "blue"), ownedUse(first, "b", "db", ""),
+			ownedUse(second, "b", "api", "red"),
+		}))
+		// Two of the three findings of an image are of CVE-1.
+		in := func(namespaces []string, workloads ...store.Workload) store.Decision {
+			return placed(exception("d", model.DecisionAcceptedRisk, []string{"CVE-1"}, nil), "s", namespaces, workloads...)
+		}
+		for _, c := range []struct {
+			step          string
+			decisions     []store.Decision
+			all, a, onlyB string
+		}{
+			{"none", nil, " 3, blue 3, red 6", "red 3", " 3, blue 3, red 3"},
+			{"one of two workloads", []store.Decision{in(nil, deployment("a", "web"))}, " 3, blue 3, red 6", "red 3", " 3, blue 3, red 3"},
+			{"all workloads with the image", []store.Decision{in([]string{"a"})}, " 3, blue 3, red 4", "red 1", " 3, blue 3, red 3"},
+			{"by name", []store.Decision{in(nil, deployment("a", "web"), deployment("a", "db"))}, " 3, blue 3, red 4", "red 1", " 3, blue 3, red 3"},
+			{"of another owner", []store.Decision{in(nil, deployment("b", "web"))}, " 3, blue 1, red 6", "red 3", " 3, blue 1, red 3"},
+			{"without an owner", []store.Decision{in(nil, deployment("b", "db"))}, " 1, blue 3, red 6", "red 3", " 1, blue 3, red 3"},
+			{"everywhere", []store.Decision{in([]string{"a", "b"})}, " 1, blue 1, red 2", "red 1", " 1, blue 1, red 1"},
+			{"removed", nil, " 3, blue 3, red 6", "red 3", " 3, blue 3, red 3"},
+		} {
+			f.decide(t, c.decisions...)
+			for _, seen := range []struct {
+				in    store.Namespaces
+				query store.OwnerQuery
+				want  string
+			}{
+				{store.AllNamespaces(), store.OwnerQuery{}, c.all},
+				{store.OnlyNamespaces("a"), store.OwnerQuery{}, c.a},
+				{store.OnlyNamespaces("b"), store.OwnerQuery{}, c.onlyB},
+				{store.AllNamespaces(), store.OwnerQuery{Where: store.Where{Namespace: "b"}}, c.onlyB},
+			} {
+				page, err := f.ListOwners(t.Context(), seen.in, seen.query)
+				must(t, err)
+				var got []string
+				for _, o := range page.Owners {
+					got = append(got, fmt.Sprint(o.Owner, " ", o.Counts.Total()))
+				}
+				if diff := gocmp.Diff(seen.want, strings.Join(got, ", ")); diff != "" {
+					t.Errorf("%s, seen by %v, %+v (-want +got):\n%s", c.step, seen.in, seen.query.Where, diff)
+				}
+			}
+		}
+	},
 	"No namespace displaces the owners of another": func(t *testing.T, f *fixture) {
 		a := image("a", amd64)
 		f.want(t, a)
