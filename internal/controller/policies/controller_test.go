@@ -200,6 +200,15 @@ func (l *listed) List(_ context.Context, list client.ObjectList, _ ...client.Lis
 	return nil
 }
 
+// Status takes statuses, and keeps none.
+func (l *listed) Status() client.SubResourceWriter { return forgetful{} }
+
+type forgetful struct{ client.SubResourceWriter }
+
+func (forgetful) Patch(context.Context, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+	return nil
+}
+
 // TestRests reconciles by a clock of its own.
 func TestRests(t *testing.T) {
 	clk := clocktesting.NewFakeClock(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC))

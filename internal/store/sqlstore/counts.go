@@ -100,12 +100,17 @@ func (t *txn) addToImages(deltas map[int64]setDeltas) error {
 	})
 }
 
-// addCounts adds to the counts of many images in one statement, since every one of them is a way to the server while all others
-// that write wait. The numbers are ours, so they stand in its text.
+// addCounts adds to the counts of images.
 func (t *txn) addCounts(images []int64, deltas map[int64]countsDelta) error {
+	return t.addTo("images", "id", images, deltas)
+}
+
+// addTo adds to the counts of many rows in one statement, since every one of them is a way to the server while all others
+// that write wait. The numbers are ours, so they stand in its text.
+func (t *txn) addTo(table, key string, rows []int64, deltas map[int64]countsDelta) error {
 	var ids []int64
 	cases := make([]strings.Builder, len(countColumns))
-	for _, id := range images {
+	for _, id := range rows {
 		delta := deltas[id]
 		if delta != (countsDelta{}) {
 			ids = append(ids, id)
@@ -119,11 +124,11 @@ func (t *txn) addCounts(images []int64, deltas map[int64]countsDelta) error {
 	var assignments []string
 	for column, name := range countColumns {
 		if cases[column].Len() > 0 {
-			assignments = append(assignments, name+" = "+name+" + CASE id"+cases[column].String()+" ELSE 0 END")
+			assignments = append(assignments, name+" = "+name+" + CASE "+key+cases[column].String()+" ELSE 0 END")
 		}
 	}
 	if len(assignments) == 0 {
 		return nil
 	}
-	return t.Execute("UPDATE images SET "+strings.Join(assignments, ", ")+" WHERE id IN ?", ids)
+	return t.Execute("UPDATE "+table+" SET "+strings.Join(assignments, ", ")+" WHERE "+key+" IN ?", ids)
 }

@@ -144,9 +144,12 @@ func packagesOfFindings(tx *gorm.DB, findings []int64) ([]int64, error) {
 // suppressed is a row of finding_suppressions.
 type suppressed struct{ FindingID, Reach int64 }
 
-// suppressingDecisions selects where decisions that apply suppress findings. It begins with the findings: there may be 10,000 decisions.
-const suppressingDecisions = `SELECT DISTINCT m.finding_id, d.reach FROM decision_findings m CROSS JOIN decisions d
-	WHERE d.id = m.decision_pk AND m.finding_id IN ? AND d.suppresses = 1 AND d.until_time = ?`
+// suppressingDecisions selects where decisions that apply suppress findings. Decisions are looked up by ID: there may be 10,000, and PostgreSQL would
+// join all of them while it has no statistics of those that are new.
+const suppressingDecisions = `SELECT DISTINCT s.finding_id, s.reach FROM (
+		SELECT m.finding_id, (SELECT d.reach FROM decisions d WHERE d.id = m.decision_pk AND d.suppresses = 1 AND d.until_time = ?) AS reach
+		FROM decision_findings m WHERE m.finding_id IN ?
+	) s WHERE s.reach IS NOT NULL`
 
 // suppress makes finding_suppressions what decisions say of findings, and returns the packages of those that differ.
 func (t *txn) suppress(findings []int64) ([]int64, error) {
@@ -161,7 +164,7 @@ func (t *txn) suppress(findings []int64) ([]int64, error) {
 		if err != nil {
 			return err
 		}
-		err = t.Raw(suppressingDecisions, part, int64(stillOpen)).Scan(&after).Error
+		err = t.Raw(suppressingDecisions, int64(stillOpen), part).Scan(&after).Error
 		if err != nil {
 			return err
 		}

@@ -1,7 +1,6 @@
 package sqlstore
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -211,33 +210,20 @@ type packageCounts struct {
 	Counts    countsRow `gorm:"embedded"`
 }
 
-// setPackageCounts writes the counts that differ, in one statement: the numbers are ours, so they stand in its text. It notes the differences in deltas.
+// setPackageCounts writes the counts that differ, and notes the differences in deltas.
 func (t *txn) setPackageCounts(before, after []packageCounts, deltas map[int64]countsDelta) error {
 	counts := make(map[int64]countsRow, len(after))
 	for _, row := range after {
 		counts[row.PackagePk] = row.Counts
 	}
 	var ids []int64
-	cases := make([]strings.Builder, len(countColumns))
 	for _, row := range before {
-		now := counts[row.PackagePk]
-		if now == row.Counts {
-			continue
-		}
-		ids = append(ids, row.PackagePk)
-		deltas[row.PackagePk] = now.since(&row.Counts)
-		for i, value := range countValues(now.counts()) {
-			fmt.Fprintf(&cases[i], " WHEN %d THEN %d", row.PackagePk, value)
+		if now := counts[row.PackagePk]; now != row.Counts {
+			ids = append(ids, row.PackagePk)
+			deltas[row.PackagePk] = now.since(&row.Counts)
 		}
 	}
-	if len(ids) == 0 {
-		return nil
-	}
-	assignments := make([]string, len(countColumns))
-	for i, name := range countColumns {
-		assignments[i] = name + " = CASE package_pk" + cases[i].String() + " ELSE " + name + " END"
-	}
-	return t.Execute("UPDATE held_packages SET "+strings.Join(assignments, ", ")+" WHERE package_pk IN ?", ids)
+	return t.addTo("held_packages", "package_pk", ids, deltas)
 }
 
 // recheckFound notes which vulnerabilities are found.

@@ -12,10 +12,10 @@ import (
 // maxSelector is the most bytes of a description of places.
 const maxSelector = 64 << 10
 
-// tooManyPlaces is the error about more places than the bounds allow.
-type tooManyPlaces struct{ namespaces, workloads int }
+// tooManyPlacesError is the error about more places than the bounds allow.
+type tooManyPlacesError struct{ namespaces, workloads int }
 
-func (e tooManyPlaces) Error() string {
+func (e tooManyPlacesError) Error() string {
 	return fmt.Sprintf("it applies in %d namespaces and to %d workloads besides, the maximum is %d and %d; select fewer",
 		e.namespaces, e.workloads, store.MaxDecisionNamespaces, store.MaxDecisionWorkloads)
 }
@@ -33,7 +33,7 @@ func readPlaces(named *store.DecisionPlaces) (places []store.Workload, digest st
 		return nil, "", fmt.Errorf("the description of its places has %d bytes; it needs 1 to %d", len(named.Selector), maxSelector)
 	}
 	if len(named.Namespaces) > store.MaxDecisionNamespaces || len(named.Workloads) > store.MaxDecisionWorkloads {
-		return nil, "", tooManyPlaces{len(named.Namespaces), len(named.Workloads)}
+		return nil, "", tooManyPlacesError{len(named.Namespaces), len(named.Workloads)}
 	}
 	known := map[store.Workload]bool{}
 	for _, name := range named.Namespaces {

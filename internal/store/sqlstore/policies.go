@@ -223,7 +223,7 @@ func planPolicies(tx *gorm.DB, policies []store.Policy) (*policyPlan, error) {
 		one, err := policyOf(&policies[i])
 		if err != nil {
 			reason := store.PolicyInvalid
-			if many := (tooManyPlaces{}); errors.As(err, &many) {
+			if many := (tooManyPlacesError{}); errors.As(err, &many) {
 				reason = store.PolicyTooBroad
 			}
 			plan.problems[name] = store.PolicyProblem{Reason: reason, Message: err.Error()}
