@@ -150,6 +150,8 @@ func (e *Engine) addEvent(ctx context.Context, batches []*batch, event *store.Ev
 		}
 	case store.EventFindingOverdue:
 		return e.addOverdue(ctx, batches, event)
+	case store.EventNamespaceOverdue:
+		return e.addOverdueIn(ctx, batches, event)
 	case store.EventImageFailed:
 		return e.addFailed(ctx, batches, event)
 	case store.EventDecisionExpired, store.EventDecisionExpiring:
@@ -271,34 +273,6 @@ func namespacesOf(running *store.RunningImage, batches map[string][]*batch) []st
 	return namespaces
 }
 
-// addOverdue adds findings of an image whose dates passed. Which images such events name follows from all namespaces, so rules of a namespace do not get
-// them.
-func (e *Engine) addOverdue(ctx context.Context, batches []*batch, event *store.Event) error {
-	var data store.OverdueEvent
-	if err := json.Unmarshal(event.Data, &data); err != nil {
-		return fmt.Errorf("read event %d: %w", event.Sequence, err)
-	}
-	ofCluster := slices.DeleteFunc(slices.Clone(batches), func(b *batch) bool { return b.rule.Namespace != "" })
-	if len(ofCluster) == 0 {
-		return nil
-	}
-	if data.Omitted > 0 {
-		for _, b := range ofCluster {
-			b.addCluster(FindingOverdue, event.At, "", fmt.Sprintf("findings in %d further images are overdue", data.Omitted))
-		}
-		return nil
-	}
-	running, err := e.runningImage(ctx, event)
-	if err != nil {
-		return err
-	}
-	text := fmt.Sprintf("%d findings are overdue in %s", data.Findings.Total(), event.ImageID)
-	for _, b := range ofCluster {
-		b.addRunning(FindingOverdue, event.At, &data.Findings, running, text)
-	}
-	return nil
-}
-
 // addFailed adds a failed attempt at an image. Messages of failures can name other namespaces, so only the reason is told.
 func (e *Engine) addFailed(ctx context.Context, batches []*batch, event *store.Event) error {
 	var data struct {
@@ -307,7 +281,7 @@ func (e *Engine) addFailed(ctx context.Context, batches []*batch, event *store.E
 	if err := json.Unmarshal(event.Data, &data); err != nil {
 		return fmt.Errorf("read event %d: %w", event.Sequence, err)
 	}
-	running, err := e.runningImage(ctx, event)
+	running, err := e.runningImage(ctx, event.ImageID, event.Platform)
 	if err != nil {
 		return err
 	}
@@ -318,12 +292,12 @@ func (e *Engine) addFailed(ctx context.Context, batches []*batch, event *store.E
 	return nil
 }
 
-func (e *Engine) runningImage(ctx context.Context, event *store.Event) (*store.RunningImage, error) {
-	platform, err := model.ParsePlatform(event.Platform)
+func (e *Engine) runningImage(ctx context.Context, imageID, platform string) (*store.RunningImage, error) {
+	parsed, err := model.ParsePlatform(platform)
 	if err != nil {
-		return nil, fmt.Errorf("read event %d: %w", event.Sequence, err)
+		return nil, fmt.Errorf("read an event about %s: %w", imageID, err)
 	}
-	return e.Store.RunningImage(ctx, model.ImageKey{ImageID: event.ImageID, Platform: platform})
+	return e.Store.RunningImage(ctx, model.ImageKey{ImageID: imageID, Platform: parsed})
 }
 
 // queue keeps the messages of a batch and moves the rule, in one transaction.

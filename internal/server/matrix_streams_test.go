@@ -33,7 +33,7 @@ var eventKinds = map[store.EventKind]string{
 	store.EventScannerChanged: toNamespace, store.EventPodSetChanged: toNamespace, store.EventSheroChanged: toNamespace, store.EventRolloutChanged: toNamespace,
 	store.EventRolloutEvaluated: toNamespace, store.EventChangeRequested: toCluster,
 	store.EventDecisionChanged: toEverybody, store.EventDecisionExpired: toEverybody, store.EventDecisionExpiring: toEverybody, store.EventDatabaseStale: toEverybody,
-	store.EventCoverageLost: toNamespace,
+	store.EventCoverageLost: toNamespace, store.EventNamespaceOverdue: toNamespace,
 }
 
 // eventPage is a page of events.

@@ -93,7 +93,7 @@ func (c ObjectChange) Validate() error {
 func (e Event) Namespace() string {
 	switch e.Kind {
 	case EventScannerChanged, EventPodSetChanged, EventSheroChanged, EventRolloutChanged, EventRolloutEvaluated, EventDecisionChanged, EventDecisionExpired,
-		EventDecisionExpiring, EventCoverageLost:
+		EventDecisionExpiring, EventCoverageLost, EventNamespaceOverdue:
 	default:
 		return ""
 	}
@@ -115,6 +115,7 @@ func EventKinds() []EventKind {
 		EventImageDiscovered, EventImageQueued, EventImageCataloged, EventImageMatched, EventImageFailed, EventImageRemoved, EventImageReported,
 		EventFindingOpened, EventFindingClosed, EventFindingChanged, EventDatabaseUpdated,
 		EventScannerChanged, EventPodSetChanged, EventSheroChanged, EventRolloutChanged, EventRolloutEvaluated, EventChangeRequested,
-		EventDecisionChanged, EventDecisionExpired, EventFindingOverdue, EventDecisionExpiring, EventDatabaseStale, EventCoverageLost,
+		EventDecisionChanged, EventDecisionExpired, EventFindingOverdue, EventNamespaceOverdue, EventDecisionExpiring, EventDatabaseStale,
+		EventCoverageLost,
 	}
 }

@@ -13,12 +13,16 @@ const (
 	MaxPolicies = 100
 	// MaxPolicyRows is the most deadlines of distinct findings, and the most places, that all policies have together.
 	MaxPolicyRows = 1_000_000
-	// MaxOverdueEvents is the most events that one call of RecordOverdue writes about single images.
+	// MaxOverdueEvents is the most events that one call of RecordOverdue writes about single images, and the most images that an event about a namespace
+	// names.
 	MaxOverdueEvents = 100
 )
 
 // EventFindingOverdue says that findings of an image became overdue. Its data is an OverdueEvent.
 const EventFindingOverdue EventKind = "finding.overdue"
+
+// EventNamespaceOverdue says that findings of images in a namespace became overdue for who sees this namespace alone. Its data is a NamespaceOverdueEvent.
+const EventNamespaceOverdue EventKind = "namespace.overdue"
 
 // Policies is the part of the store about until when findings are due. An open finding in an image that something runs is due on the earliest date of
 // the policies that select it there. It is overdue from that moment on.
@@ -29,7 +33,7 @@ type Policies interface {
 	// RecordOverdue writes events about the findings that are overdue and open, and returns when the next date passes, zero when there is none. Each
 	// finding is told once in each image, also one whose date passed before the image was cataloged, while a decision suppressed the finding, or while
 	// nothing ran the image. It is told again when a policy has moved its date and the new one passes. What was overdue when its policy began to apply
-	// is not told.
+	// is not told. The same is told to each namespace in an event of its own, about the dates that follow from this namespace alone.
 	RecordOverdue(ctx context.Context) (time.Time, error)
 }
 
@@ -89,4 +93,23 @@ type OverdueEvent struct {
 	Owners []string `json:"owners,omitempty"`
 	// Omitted is the number of images with such findings that have no event of their own.
 	Omitted int `json:"omitted,omitempty"`
+}
+
+// NamespaceOverdueEvent is the data of EventNamespaceOverdue.
+type NamespaceOverdueEvent struct {
+	Namespace string `json:"namespace"`
+	// Images are those with the worst findings, at most MaxOverdueEvents; Omitted is the number of the others.
+	Images  []OverdueImage `json:"images"`
+	Omitted int            `json:"omitted,omitempty"`
+	// Policies are those that set the dates of the images, by name.
+	Policies []string `json:"policies"`
+}
+
+// OverdueImage is an image with overdue findings.
+type OverdueImage struct {
+	ImageID  string `json:"imageId"`
+	Platform string `json:"platform"`
+	// Findings counts those that are overdue and that no event told of, and DueAt is the earliest of their dates.
+	Findings model.SeverityCounts `json:"findings"`
+	DueAt    time.Time            `json:"dueAt"`
 }

@@ -266,6 +266,7 @@ const (
 	ImageQueued      EventKind = "image.queued"
 	ImageRemoved     EventKind = "image.removed"
 	ImageReported    EventKind = "image.reported"
+	NamespaceOverdue EventKind = "namespace.overdue"
 	PodsetChanged    EventKind = "podset.changed"
 	RolloutChanged   EventKind = "rollout.changed"
 	RolloutEvaluated EventKind = "rollout.evaluated"
@@ -311,6 +312,8 @@ func (e EventKind) Valid() bool {
 	case ImageRemoved:
 		return true
 	case ImageReported:
+		return true
+	case NamespaceOverdue:
 		return true
 	case PodsetChanged:
 		return true

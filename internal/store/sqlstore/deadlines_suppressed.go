@@ -65,6 +65,9 @@ func (r *dueReader) suppressedThere(images []int64) (*partlySuppressed, error) {
 		return nil, err
 	}
 	if images == nil {
+		if err := p.readNamespaces(r.tx); err != nil {
+			return nil, err
+		}
 		return p, p.read(r.tx, slices.Sorted(maps.Keys(p.reached)))
 	}
 	return p, p.readSome(r.tx, images)

@@ -1,14 +1,12 @@
 package sqlstore
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
 	"hash/fnv"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -17,10 +15,10 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
-// overdueImage is what changes about the overdue findings of an image.
+// overdueImage is what changes about the overdue findings of an image, in the cluster or in a namespace.
 type overdueImage struct {
-	id    int64
-	image imageName
+	imagePlace
+	name imageName
 	// told are the keys of findings that events told of before, in ascending order; fresh are those that they tell of now, and ahead those of told that
 	// are due later again.
 	told, fresh, ahead []uint64
@@ -29,16 +27,22 @@ type overdueImage struct {
 	policies           policySet
 }
 
+// overdueEvent is an event about overdue findings.
+type overdueEvent struct {
+	kind  store.EventKind
+	image imageName
+	data  any
+}
+
 // RecordOverdue implements store.Policies. What is overdue is computed without the writer's lock, since that reads what all images hold; it is told if
 // nobody told of these images meanwhile.
 func (s *Store) RecordOverdue(ctx context.Context) (time.Time, error) {
 	const what = "report overdue findings"
 	var next int64
-	var changes map[int64]*overdueImage
-	var events []store.OverdueEvent
-	var images []imageName
+	var changes map[imagePlace]*overdueImage
+	var events []overdueEvent
 	err := s.read(ctx, what, func(tx *gorm.DB) (err error) {
-		events, images = nil, nil
+		events = nil
 		r, err := s.dueReader(tx, store.AllNamespaces())
 		if err != nil {
 			return err
@@ -46,31 +50,53 @@ func (s *Store) RecordOverdue(ctx context.Context) (time.Time, error) {
 		if changes, next, err = r.overdue(s.now()); err != nil {
 			return err
 		}
-		events, images, err = r.overdueEvents(changes)
+		events, err = r.overdueEvents(changes)
 		return err
 	})
 	if err != nil || len(changes) == 0 {
 		return fromMicros(next), err
 	}
 	err = s.write(ctx, what, func(tx *txn) error {
-		ids := slices.Sorted(maps.Keys(changes))
-		told, err := toldFindings(tx.DB, ids)
-		if err != nil || slices.ContainsFunc(ids, func(id int64) bool { return !slices.Equal(told[id], changes[id].told) }) {
+		images := changedImages(changes)
+		told, err := toldFindings(tx.DB, images)
+		if err != nil {
 			return err
 		}
-		for i := range events {
-			if err := tx.event(store.EventFindingOverdue, images[i].imageID, images[i].platform, events[i]); err != nil {
+		visible, err := namespacesOfImages(tx.DB, images)
+		if err != nil {
+			return err
+		}
+		for at, one := range changes {
+			if !slices.Equal(told[at], one.told) || !one.everywhere() && !visible[at] {
+				return nil
+			}
+		}
+		for _, e := range events {
+			if err := tx.event(e.kind, e.image.imageID, e.image.platform, e.data); err != nil {
 				return err
 			}
 		}
-		return tx.tell(ids, changes)
+		return tx.tell(changes)
 	})
 	return fromMicros(next), err
 }
 
-// overdue returns what changes by image: findings that are overdue and open and that no event told of, and those that events told of and that are due
-// later now, because a policy has changed. It also returns the next date. A date that had passed when its policy began to apply is left out.
-func (r *dueReader) overdue(now int64) (changes map[int64]*overdueImage, next int64, err error) {
+// everywhere reports whether it is about the cluster.
+func (o *imagePlace) everywhere() bool { return o.workload.Namespace == "" }
+
+// changedImages are the images of changes, in order.
+func changedImages(changes map[imagePlace]*overdueImage) []int64 {
+	images := make([]int64, 0, len(changes))
+	for at := range changes {
+		images = append(images, at.image)
+	}
+	slices.Sort(images)
+	return slices.Compact(images)
+}
+
+// overdue returns what changes by image and place: findings that are overdue and open and that no event told of, and those that events told of and that
+// are due later now, because a policy has changed. It also returns the next date. A date that had passed when its policy began to apply is left out.
+func (r *dueReader) overdue(now int64) (changes map[imagePlace]*overdueImage, next int64, err error) {
 	var begun []int64
 	if err := r.tx.Raw("SELECT since FROM policies WHERE applies = 1 ORDER BY name").Scan(&begun).Error; err != nil {
 		return nil, 0, err
@@ -83,29 +109,32 @@ func (r *dueReader) overdue(now int64) (changes map[int64]*overdueImage, next in
 	if err != nil {
 		return nil, 0, err
 	}
-	changes = map[int64]*overdueImage{}
-	change := func(image int64) *overdueImage {
-		one := changes[image]
+	if err := r.addNamespaces(targets); err != nil {
+		return nil, 0, err
+	}
+	changes = map[imagePlace]*overdueImage{}
+	change := func(at imagePlace) *overdueImage {
+		one := changes[at]
 		if one == nil {
-			one = &overdueImage{told: told[image]}
-			changes[image] = one
+			one = &overdueImage{imagePlace: at, told: told[at]}
+			changes[at] = one
 		}
 		return one
 	}
-	still := map[int64][]uint64{} // The keys of findings that events told of and that are overdue, by image.
+	still := map[imagePlace][]uint64{} // The keys of findings that events told of and that are overdue.
 	err = r.each(nil, targets, func(t *dueTarget, f *dueFinding, at int64, by int) {
-		_, known := slices.BinarySearch(told[t.image], f.key)
+		_, known := slices.BinarySearch(told[t.imagePlace], f.key)
 		if at > now && (next == 0 || at < next) {
 			next = at
 		}
 		switch {
 		case known && at > now:
-			one := change(t.image)
+			one := change(t.imagePlace)
 			one.ahead = append(one.ahead, f.key)
 		case known:
-			still[t.image] = append(still[t.image], f.key)
+			still[t.imagePlace] = append(still[t.imagePlace], f.key)
 		case at <= now && at > begun[by]:
-			one := change(t.image)
+			one := change(t.imagePlace)
 			if len(one.fresh) == 0 || at < one.earliest {
 				one.earliest = at
 			}
@@ -114,11 +143,11 @@ func (r *dueReader) overdue(now int64) (changes map[int64]*overdueImage, next in
 			one.policies.add(by)
 		}
 	})
-	for image, one := range changes {
+	for at, one := range changes {
 		// Several records of a vulnerability may have the same key.
-		one.ahead = slices.DeleteFunc(one.ahead, func(key uint64) bool { return slices.Contains(still[image], key) })
+		one.ahead = slices.DeleteFunc(one.ahead, func(key uint64) bool { return slices.Contains(still[at], key) })
 		if len(one.ahead)+len(one.fresh) == 0 {
-			delete(changes, image)
+			delete(changes, at)
 		}
 	}
 	return changes, next, err
@@ -131,107 +160,81 @@ func findingKey(packageID int64, vulnerability, namespace string) uint64 {
 	return hash.Sum64()
 }
 
-// keySize is the number of bytes of a key in overdue_told.
+// keySize is the number of bytes of a key in overdue_told and overdue_told_namespaces.
 const keySize = 8
 
-// toldFindings reads the keys of the findings that events told of, by image; nil stands for all images.
-func toldFindings(tx *gorm.DB, images []int64) (map[int64][]uint64, error) {
-	told := map[int64][]uint64{}
-	err := eachPart(images, func(part []int64) error {
-		return eachRow(of(tx.Table("overdue_told AS o"), "o.image_pk", part).Select("o.image_pk, o.findings"), func(scan func(...any) error) error {
-			var image int64
+// toldFindings reads the keys of the findings that events told of, by image and place; nil stands for all images.
+func toldFindings(tx *gorm.DB, images []int64) (map[imagePlace][]uint64, error) {
+	told := map[imagePlace][]uint64{}
+	read := func(rows *gorm.DB, namespace string) error {
+		return eachRow(rows.Select("o.image_pk, "+namespace+" AS namespace, o.findings"), func(scan func(...any) error) error {
+			var at imagePlace
 			var content []byte
-			err := scan(&image, &content)
+			err := scan(&at.image, &at.workload.Namespace, &content)
 			for ; len(content) >= keySize; content = content[keySize:] {
-				told[image] = append(told[image], binary.BigEndian.Uint64(content))
+				told[at] = append(told[at], binary.BigEndian.Uint64(content))
 			}
 			return err
 		})
+	}
+	err := eachPart(images, func(part []int64) error {
+		if err := read(of(tx.Table("overdue_told AS o"), "o.image_pk", part), "''"); err != nil {
+			return err
+		}
+		return read(of(tx.Table("overdue_told_namespaces AS o"), "o.image_pk", part), "o.namespace")
 	})
 	return told, err
 }
 
 // tell notes the findings that events told of.
-func (t *txn) tell(images []int64, changes map[int64]*overdueImage) error {
-	err := inParts(images, func(part []int64) error { return t.Execute("DELETE FROM overdue_told WHERE image_pk IN ?", part) })
-	if err != nil {
-		return err
+func (t *txn) tell(changes map[imagePlace]*overdueImage) error {
+	byNamespace := map[string][]int64{}
+	for at := range changes {
+		byNamespace[at.workload.Namespace] = append(byNamespace[at.workload.Namespace], at.image)
 	}
-	var values []any
-	for _, image := range images {
-		one := changes[image]
-		slices.Sort(one.ahead)
-		keys := slices.DeleteFunc(slices.Concat(one.told, one.fresh), func(key uint64) bool {
-			_, later := slices.BinarySearch(one.ahead, key)
-			return later
+	var everywhere, inNamespaces []any
+	for _, namespace := range slices.Sorted(maps.Keys(byNamespace)) {
+		images := byNamespace[namespace]
+		slices.Sort(images)
+		err := inParts(images, func(part []int64) error {
+			if namespace == "" {
+				return t.Execute("DELETE FROM overdue_told WHERE image_pk IN ?", part)
+			}
+			return t.Execute("DELETE FROM overdue_told_namespaces WHERE namespace = ? AND image_pk IN ?", namespace, part)
 		})
-		slices.Sort(keys)
-		var content []byte
-		for _, key := range slices.Compact(keys) {
-			content = binary.BigEndian.AppendUint64(content, key)
+		if err != nil {
+			return err
 		}
-		if len(content) > 0 {
-			values = append(values, image, content)
-		}
-	}
-	return t.Insert("overdue_told", []string{"image_pk", "findings"}, values, "")
-}
-
-// overdueEvents makes events of what is overdue, those of the images with the worst findings first: as many as are permitted, and the number of the other
-// images.
-func (r *dueReader) overdueEvents(changes map[int64]*overdueImage) (events []store.OverdueEvent, images []imageName, err error) {
-	var rows []struct {
-		ID                int64
-		ImageID, Platform string
-	}
-	var ids []int64
-	for id, one := range changes {
-		if len(one.fresh) > 0 {
-			ids = append(ids, id)
-		}
-	}
-	slices.Sort(ids)
-	err = inParts(ids, func(part []int64) error {
-		more := rows[:0:0]
-		err := r.tx.Raw("SELECT id, image_id, platform FROM images WHERE id IN ?", part).Scan(&more).Error
-		rows = append(rows, more...)
-		return err
-	})
-	if err != nil {
-		return nil, nil, err
-	}
-	all := make([]*overdueImage, len(rows))
-	for i, row := range rows {
-		all[i] = changes[row.ID]
-		all[i].id, all[i].image = row.ID, imageName{row.ImageID, row.Platform}
-	}
-	slices.SortFunc(all, func(a, b *overdueImage) int {
-		return cmp.Or(cmp.Compare(b.counts.Critical, a.counts.Critical), cmp.Compare(b.counts.High, a.counts.High), cmp.Compare(b.counts.Medium, a.counts.Medium),
-			cmp.Compare(b.counts.Low, a.counts.Low), strings.Compare(a.image.imageID, b.image.imageID), strings.Compare(a.image.platform, b.image.platform))
-	})
-	told := all[:min(len(all), store.MaxOverdueEvents)]
-	toldIDs := make([]int64, len(told))
-	for i := range told {
-		toldIDs[i] = told[i].id
-	}
-	owners, err := ownersOfImages(r.tx, r.in, toldIDs)
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, one := range told {
-		at := fromMicros(one.earliest)
-		event := store.OverdueEvent{Findings: one.counts, DueAt: &at, Owners: owners[one.id]}
-		for place := range r.policies {
-			if one.policies.has(place) {
-				event.Policies = append(event.Policies, r.policies[place].Name)
+		for _, image := range images {
+			content := changes[imagePlace{image, namespacePlace(namespace)}].content()
+			switch {
+			case len(content) == 0:
+			case namespace == "":
+				everywhere = append(everywhere, image, content)
+			default:
+				inNamespaces = append(inNamespaces, namespace, image, content)
 			}
 		}
-		events, images = append(events, event), append(images, one.image)
 	}
-	if omitted := len(all) - len(events); omitted > 0 {
-		events, images = append(events, store.OverdueEvent{Omitted: omitted}), append(images, imageName{})
+	if err := t.Insert("overdue_told", []string{"image_pk", "findings"}, everywhere, ""); err != nil {
+		return err
 	}
-	return events, images, nil
+	return t.Insert("overdue_told_namespaces", []string{"namespace", "image_pk", "findings"}, inNamespaces, "")
+}
+
+// content has the keys of all findings that events told of, as they are stored.
+func (o *overdueImage) content() []byte {
+	slices.Sort(o.ahead)
+	keys := slices.DeleteFunc(slices.Concat(o.told, o.fresh), func(key uint64) bool {
+		_, later := slices.BinarySearch(o.ahead, key)
+		return later
+	})
+	slices.Sort(keys)
+	var content []byte
+	for _, key := range slices.Compact(keys) {
+		content = binary.BigEndian.AppendUint64(content, key)
+	}
+	return content
 }
 
 // overdueOf counts the overdue findings of images, by image, or by image and workload.

@@ -70,6 +70,32 @@ func (f *fixture) overdueEvents(t *testing.T, since int64) []string {
 	return all
 }
 
+// namespaceEvents lists what events told namespaces of overdue findings after since.
+func (f *fixture) namespaceEvents(t *testing.T, since int64) []string {
+	t.Helper()
+	var all []string
+	for _, e := range f.events(t, since) {
+		if e.Kind != store.EventNamespaceOverdue {
+			continue
+		}
+		var data store.NamespaceOverdueEvent
+		must(t, json.Unmarshal(e.Data, &data))
+		for _, one := range data.Images {
+			all = append(all, fmt.Sprintf("%s %s critical=%d high=%d at=%v by %s", data.Namespace, strings.SplitN(one.ImageID, "@", 2)[0], one.Findings.Critical,
+				one.Findings.High, one.DueAt.Sub(day).Hours(), strings.Join(data.Policies, ",")))
+		}
+		if data.Omitted > 0 {
+			all = append(all, fmt.Sprint(data.Namespace, " omitted ", data.Omitted))
+		}
+		for _, in := range []store.Namespaces{store.OnlyNamespaces(data.Namespace), store.OnlyNamespaces("another")} {
+			if e.VisibleIn(in) != in.Contains(data.Namespace) {
+				t.Errorf("the event about %s is shown in the wrong namespaces", data.Namespace)
+			}
+		}
+	}
+	return all
+}
+
 func (f *fixture) tell(t *testing.T) time.Time {
 	t.Helper()
 	next, err := f.RecordOverdue(t.Context())
@@ -247,6 +273,50 @@ var policyTests = map[string]func(*testing.T, *fixture){
 			t.Errorf("a namespace is told of overdue findings: %v", err)
 		}
 	},
+	"Namespaces are told of what is overdue for them": func(t *testing.T, f *fixture) {
+		key := image("i", amd64)
+		f.at(0)
+		f.due(t, dueAfter("all", "", 2, 2), dueAfter("prod", `workload.namespace == "prod"`, 1, 1))
+		f.running(t, key, "dev", "prod")
+		// It began to run in a third namespace later, where nothing was overdue before.
+		f.at(12)
+		must(t, f.RecordUses(t.Context(), "later", []store.Use{ownedUse(key, "late", "web", "")}))
+		last := f.last(t)
+		f.at(24)
+		if next := f.tell(t); !next.Equal(day.Add(48 * time.Hour)) {
+			t.Errorf("the next date is %s", next)
+		}
+		expectTexts(t, "of one namespace", f.namespaceEvents(t, last), "prod registry.example/i critical=2 high=1 at=24 by prod")
+		expectTexts(t, "of the cluster", f.overdueEvents(t, last), "registry.example/i critical=2 high=1 at=24 by prod")
+		// What is suppressed in a namespace is not overdue there.
+		d := exception("d", model.DecisionAcceptedRisk, []string{"CVE-2"}, nil)
+		d.Places = &store.DecisionPlaces{Selector: "dev", Namespaces: []string{"dev"}}
+		f.decide(t, d)
+		last = f.last(t)
+		f.at(48)
+		for range 2 {
+			f.tell(t)
+		}
+		expectTexts(t, "of another namespace", f.namespaceEvents(t, last), "dev registry.example/i critical=2 high=0 at=48 by all")
+		expectTexts(t, "not again of the cluster", f.overdueEvents(t, last))
+		f.decide(t)
+		f.tell(t)
+		expectTexts(t, "no longer suppressed", f.namespaceEvents(t, last), "dev registry.example/i critical=2 high=0 at=48 by all", "dev registry.example/i critical=0 high=1 at=48 by all")
+		last = f.last(t)
+		f.at(60)
+		f.tell(t)
+		expectTexts(t, "of the namespace where it is new", f.namespaceEvents(t, last), "late registry.example/i critical=2 high=1 at=60 by all")
+		// What a namespace was told is forgotten when the image does not run there any more, and dates begin again when it does.
+		last = f.last(t)
+		must(t, f.RecordUses(t.Context(), "later", nil))
+		f.at(70)
+		f.tell(t)
+		must(t, f.RecordUses(t.Context(), "later", []store.Use{ownedUse(key, "late", "web", "")}))
+		f.tell(t)
+		f.due(t)
+		f.tell(t)
+		expectTexts(t, "without policies", f.namespaceEvents(t, last))
+	},
 	"Findings that begin to be open after their date are told once": func(t *testing.T, f *fixture) {
 		f.at(0)
 		f.due(t, dueAfter("p", "", 1, 2))
@@ -309,6 +379,9 @@ var policyTests = map[string]func(*testing.T, *fixture){
 		f.tell(t)
 		if got := f.overdueEvents(t, last); len(got) != store.MaxOverdueEvents+1 || got[store.MaxOverdueEvents] != "omitted 2" {
 			t.Errorf("%d events, the last is %q", len(got), got[len(got)-1])
+		}
+		if got := f.namespaceEvents(t, last); len(got) != store.MaxOverdueEvents+1 || got[store.MaxOverdueEvents] != "n omitted 2" {
+			t.Errorf("the namespace is told of %d images, the last is %q", len(got), got[len(got)-1])
 		}
 	},
 	"Policies that cannot apply": func(t *testing.T, f *fixture) {

@@ -403,26 +403,34 @@ func (m *policyModel) checkWorkloads(in store.Namespaces, i int, uses []store.Us
 	}
 }
 
-// checkEvents compares what is told with what is overdue and was not told.
+// checkEvents compares what is told with what is overdue and was not told: everywhere, and in each namespace.
 func (m *policyModel) checkEvents() {
 	m.t.Helper()
 	want := map[string]int{}
 	var next time.Time
 	for i, key := range m.images {
-		page := m.findings(m.t, store.FindingQuery{Image: key, Page: store.Page{Size: store.MaxPageSize}})
-		for j := range page.Findings {
-			d := m.deadline(&page.Findings[j], m.uses[i])
-			one := fmt.Sprint(i, page.Findings[j].Vulnerability.ID, page.Findings[j].Package.Name)
-			switch {
-			case d == nil:
-			case !d.Overdue:
-				if next.IsZero() || d.At.Before(next) {
-					next = d.At
+		for namespace, in := range map[string]store.Namespaces{"": store.AllNamespaces(), "dev": store.OnlyNamespaces("dev"), "prod": store.OnlyNamespaces("prod")} {
+			shown, err := m.Image(m.t.Context(), in, key)
+			if err != nil {
+				continue // It is not visible.
+			}
+			page, err := m.Findings(m.t.Context(), in, store.FindingQuery{Image: key, Page: store.Page{Size: store.MaxPageSize}})
+			must(m.t, err)
+			for j := range page.Findings {
+				d := m.deadline(&page.Findings[j], m.visibleUses(i, in))
+				// What was told of an image that became visible again is told again.
+				one := fmt.Sprint(i, namespace, shown.FirstSeen, page.Findings[j].Vulnerability.ID, page.Findings[j].Package.Name)
+				switch {
+				case d == nil:
+				case !d.Overdue:
+					if next.IsZero() || d.At.Before(next) {
+						next = d.At
+					}
+					delete(m.told, one)
+				case d.At.After(m.begun[d.Policy]) && !m.told[one]:
+					want[namespace+" "+key.ImageID]++
+					m.told[one] = true
 				}
-				delete(m.told, one)
-			case d.At.After(m.begun[d.Policy]) && !m.told[one]:
-				want[key.ImageID]++
-				m.told[one] = true
 			}
 		}
 	}
@@ -432,10 +440,18 @@ func (m *policyModel) checkEvents() {
 	}
 	got := map[string]int{}
 	for _, e := range m.events(m.t, last) {
-		var data store.OverdueEvent
-		if e.Kind == store.EventFindingOverdue {
+		switch e.Kind {
+		case store.EventFindingOverdue:
+			var data store.OverdueEvent
 			must(m.t, fromEvent(e, &data))
-			got[e.ImageID] += data.Findings.Total()
+			got[" "+e.ImageID] += data.Findings.Total()
+		case store.EventNamespaceOverdue:
+			var data store.NamespaceOverdueEvent
+			must(m.t, fromEvent(e, &data))
+			for _, one := range data.Images {
+				got[data.Namespace+" "+one.ImageID] += one.Findings.Total()
+			}
+		default:
 		}
 	}
 	if diff := gocmp.Diff(want, got); diff != "" {

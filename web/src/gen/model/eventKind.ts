@@ -21,6 +21,7 @@ export const EventKind = {
   findingclosed: "finding.closed",
   findingchanged: "finding.changed",
   findingoverdue: "finding.overdue",
+  namespaceoverdue: "namespace.overdue",
   databaseupdated: "database.updated",
   databasestale: "database.stale",
   coveragelost: "coverage.lost",

@@ -1,0 +1,44 @@
+package notify
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+// A rule of a namespace is told of what is overdue for those who see this namespace only, a rule of the cluster once of each image.
+func TestOverdueFindings(t *testing.T) {
+	f, g := newFixture(t), gomega.NewWithT(t)
+	one := 1
+	policy := store.Policy{Name: "p", Select: `workload.namespace == "one"`, From: model.DueFromFirstSeen, DueIn: model.DueIn{Critical: &one}}
+	_, err := f.SyncPolicies(t.Context(), []store.Policy{policy})
+	must(t, err)
+	f.run(t, image("a"), []string{"p"}, workload("one", "web", ""), workload("two", "web", ""))
+	f.update(t, findings{"p": {finding("CVE-1", model.SeverityCritical), finding("CVE-2", model.SeverityCritical)}})
+	r := &recorder{}
+	e, _ := f.engine(t, f.Store, r)
+	const overdue = `change.kind == "FindingOverdue"`
+	f.start(t, e, rule(t, Definition{Name: "all", When: overdue}), rule(t, Definition{Namespace: "one", Name: "own", When: overdue}),
+		rule(t, Definition{Namespace: "two", Name: "own", When: overdue}), rule(t, Definition{Namespace: "one", Name: "low", When: overdue + ` && change.severity == "Low"`}))
+	f.clock.move(25 * time.Hour)
+	_, err = f.RecordOverdue(t.Context())
+	must(t, err)
+	said := func() []string {
+		all := []string{}
+		for _, one := range r.all() {
+			m := &one.message
+			all = append(all, fmt.Sprintf("%s [%s] %d critical: %s", m.Rule, m.Group, m.Severities[FindingOverdue].Critical, strings.SplitN(m.Others[0].Text, "@", 2)[0]))
+		}
+		slices.Sort(all)
+		return all
+	}
+	const text = "2 findings are overdue in registry.example/a"
+	g.Eventually(said, patience, tick).Should(gomega.Equal([]string{"all [one] 2 critical: " + text, "all [two] 2 critical: " + text, "one/own [one] 2 critical: " + text}))
+}
