@@ -98,6 +98,27 @@ func (c SeverityCounts) Plus(o SeverityCounts) SeverityCounts {
 	}
 }
 
+// Minus are the counts without n findings of a severity.
+func (c SeverityCounts) Minus(s Severity, n int) SeverityCounts {
+	switch s {
+	case SeverityCritical:
+		c.Critical -= n
+	case SeverityHigh:
+		c.High -= n
+	case SeverityMedium:
+		c.Medium -= n
+	case SeverityLow:
+		c.Low -= n
+	case SeverityNegligible:
+		c.Negligible -= n
+	case SeverityUnknown:
+		c.Unknown -= n
+	default:
+		c.Unknown -= n
+	}
+	return c
+}
+
 // Total is the number of findings of all severities.
 func (c SeverityCounts) Total() int {
 	return c.Critical + c.High + c.Medium + c.Low + c.Negligible + c.Unknown

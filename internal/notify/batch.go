@@ -92,7 +92,7 @@ func (b *batch) place(image *policy.Image, w *store.Workload) bool {
 
 // placements returns the groups of what runs an image, as far as the rule sees and selects it.
 func (b *batch) placements(running *store.RunningImage) []placement {
-	if known, found := b.placed[running.ImageKey]; found {
+	if known, found := b.placed[running.ImageKey]; found && !running.Partial {
 		return known
 	}
 	image := imageFacts(running.ImageKey)
@@ -112,7 +112,7 @@ func (b *batch) placements(running *store.RunningImage) []placement {
 		if byGroup[g] == nil {
 			order = append(order, g)
 		}
-		byGroup[g] = append(byGroup[g], w.Namespace+"/"+w.Kind+"/"+w.Name)
+		byGroup[g] = append(byGroup[g], workloadName(w))
 	}
 	// With 1,000 rules of namespaces, entries for the images of other namespaces would need too much memory.
 	if !seen {
@@ -122,7 +122,9 @@ func (b *batch) placements(running *store.RunningImage) []placement {
 	for _, g := range order {
 		all = append(all, placement{g, byGroup[g]})
 	}
-	b.placed[running.ImageKey] = all
+	if !running.Partial {
+		b.placed[running.ImageKey] = all
+	}
 	return all
 }
 
@@ -183,7 +185,7 @@ func (b *batch) addChange(c *store.Change, images []*store.RunningImage) {
 		}
 		finding := Finding{
 			Kind: kind, VulnerabilityID: truncate.Ellipsis(c.VulnerabilityID, maxText), Severity: side.Severity, KEV: side.KEV, EPSS: side.EPSS,
-			Package: truncate.Ellipsis(c.Package.Name, maxText), Version: truncate.Ellipsis(c.Package.Version, maxText),
+			Change: c.ID, Package: truncate.Ellipsis(c.Package.Name, maxText), Version: truncate.Ellipsis(c.Package.Version, maxText),
 		}
 		if len(side.FixVersions) > 0 {
 			finding.FixedIn = truncate.Ellipsis(side.FixVersions[0], maxText)
@@ -206,7 +208,7 @@ func (b *batch) addPlaced(finding Finding, at time.Time, images []*store.Running
 			}
 			g.finding.Images++
 			if !g.images[running.ImageKey] {
-				g.images[running.ImageKey] = true
+				g.images[running.ImageKey] = !running.Partial
 				g.message.addWorkloads(p.workloads)
 			}
 		}
@@ -253,7 +255,7 @@ func (b *batch) addRollout(e *store.Event) error {
 	text := fmt.Sprintf("rollout of %s %s/%s, container %s: opens %d findings (%d Critical, %d High), closes %d",
 		w.Kind, w.Namespace, w.Name, data.Container, data.Opened.Total(), data.Opened.Critical, data.Opened.High, data.Closed.Total())
 	g.message.addOther(Other{RolloutEvaluated, text}, *data.Opened, e.At)
-	g.message.addWorkloads([]string{w.Namespace + "/" + w.Kind + "/" + w.Name})
+	g.message.addWorkloads([]string{workloadName(w)})
 	return nil
 }
 
@@ -268,7 +270,7 @@ func (b *batch) addLost(data *store.CoverageLostEvent, at time.Time) {
 			continue
 		}
 		w := &c.Workload
-		name := w.Namespace + "/" + w.Kind + "/" + w.Name
+		name := workloadName(w)
 		g := b.group(b.rule.group(w))
 		g.message.addOther(Other{CoverageLost, fmt.Sprintf("%s, container %s: %s, %s", name, c.Container, c.State, c.Reason)}, model.SeverityCounts{}, at)
 		g.message.addWorkloads([]string{name})
@@ -293,6 +295,9 @@ func (b *batch) addCluster(kind Kind, at time.Time, namespace, text string) {
 	}
 	b.group(id, label).message.addOther(Other{kind, text}, model.SeverityCounts{}, at)
 }
+
+// workloadName is how messages name a workload.
+func workloadName(w *store.Workload) string { return w.Namespace + "/" + w.Kind + "/" + w.Name }
 
 // selected are the IDs of the groups with a change, the worst first.
 func (b *batch) selected() []string {

@@ -62,9 +62,9 @@ func (c *crashing) SkipNotifications(ctx context.Context, rules []string, from, 
 	return c.step("skip", func() error { return c.Store.SkipNotifications(ctx, rules, from, to) })
 }
 
-func (c *crashing) SealNotification(ctx context.Context, rule, sink string, now time.Time) (message *store.NotificationMessage, err error) {
+func (c *crashing) SealNotification(ctx context.Context, rule, sink string, now time.Time, revise func([]byte) ([]byte, error)) (message *store.NotificationMessage, err error) {
 	return message, c.step("seal", func() error {
-		message, err = c.Store.SealNotification(ctx, rule, sink, now)
+		message, err = c.Store.SealNotification(ctx, rule, sink, now, revise)
 		return err
 	})
 }

@@ -135,9 +135,39 @@ func (e *Engine) send(ctx context.Context, rule *Rule, sink *Sink, l *lane) {
 	e.Changed()
 }
 
+// revise leaves out of a message what decisions suppress when it is sent first. It returns nil if nothing is left.
+func (e *Engine) revise(ctx context.Context, rule *Rule, content []byte) ([]byte, error) {
+	message, err := decode(content)
+	if err != nil {
+		return content, nil //nolint:nilerr // The attempt drops it.
+	}
+	changes := message.changeIDs()
+	if len(changes) == 0 {
+		return content, nil
+	}
+	concerned := map[string]bool{}
+	for _, name := range message.Workloads {
+		concerned[name] = true
+	}
+	suppressed, err := e.Store.SuppressedChanges(ctx, changes, func(w *store.Workload) bool {
+		return rule.sees(w.Namespace) && (message.More || concerned[workloadName(w)])
+	})
+	if err != nil || len(suppressed) == 0 {
+		return content, err
+	}
+	slices.Sort(suppressed)
+	if !message.leaveOut(suppressed) {
+		return nil, nil
+	}
+	if e.Link != nil {
+		message.Link = e.Link(message)
+	}
+	return message.encode()
+}
+
 // attempt sends one message. problem says why the sink did not accept it; result is "" if there was nothing to send.
 func (e *Engine) attempt(ctx context.Context, rule *Rule, sink *Sink) (problem error, result string, err error) {
-	message, err := e.Store.SealNotification(ctx, rule.UID, sink.Name, e.Clock.Now())
+	message, err := e.Store.SealNotification(ctx, rule.UID, sink.Name, e.Clock.Now(), func(content []byte) ([]byte, error) { return e.revise(ctx, rule, content) })
 	if err != nil || message == nil {
 		return nil, "", err
 	}
@@ -155,7 +185,7 @@ func (e *Engine) attempt(ctx context.Context, rule *Rule, sink *Sink) (problem e
 	}
 	limited, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
-	problem = e.Sender.Send(limited, sink, message.Key, content)
+	problem = e.Sender.Send(limited, sink, message.Key, content.forReceivers())
 	now := e.Clock.Now()
 	switch {
 	case problem == nil:

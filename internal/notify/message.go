@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -16,6 +17,10 @@ import (
 const (
 	// maxWorst is how many findings, and how many other changes, a message names.
 	maxWorst = 10
+	// maxKept is how many findings a message keeps until it is sent: the next ones are named if decisions suppress some of the worst.
+	maxKept = 100
+	// maxTracked is how many changes of findings a message can leave out if decisions suppress them before it is sent.
+	maxTracked = 20_000
 	// maxWorkloads is how many workloads a message counts one by one.
 	maxWorkloads = 1000
 	// maxText bounds texts from images and databases, in bytes.
@@ -40,7 +45,9 @@ type Message struct {
 	Counts map[Kind]int `json:"counts"`
 	// Severities counts the changes that have a severity, by kind. FindingOverdue and RolloutEvaluated count their findings.
 	Severities map[Kind]model.SeverityCounts `json:"severities,omitempty"`
-	// Worst are the worst findings, at most ten. Others are the first changes that are about no single finding, at most ten.
+	// Changes are the IDs of the changes of findings that are counted, by kind and severity, at most maxTracked. Receivers do not get them.
+	Changes map[Kind]map[model.Severity][]int64 `json:"changes,omitempty"`
+	// Worst are the worst findings, at most ten, and maxKept until the message is sent. Others are the first changes that are about no single finding, at most ten.
 	Worst  []Finding `json:"worst,omitempty"`
 	Others []Other   `json:"others,omitempty"`
 	// Workloads are those that the changes concern, as NAMESPACE/KIND/NAME. More says that there are more than the number counted.
@@ -48,6 +55,8 @@ type Message struct {
 	More      bool     `json:"moreWorkloads,omitempty"`
 	// Link is where the UI shows more, "" if the external URL is not configured.
 	Link string `json:"link,omitempty"`
+	// tracked is the number of Changes.
+	tracked int
 }
 
 // Finding is a finding in a message.
@@ -63,6 +72,8 @@ type Finding struct {
 	// Images is the number of images of the group with the package, and Image the first of them.
 	Images int    `json:"images"`
 	Image  string `json:"image,omitempty"`
+	// Change is the ID of the change. Receivers do not get it.
+	Change int64 `json:"change,omitempty"`
 }
 
 // Other is a change that is about no single finding.
@@ -99,15 +110,80 @@ func (m *Message) addFinding(f Finding, at time.Time) {
 	counts := m.Severities[f.Kind]
 	counts.Add(f.Severity)
 	m.severities(f.Kind, counts)
+	if f.Change != 0 {
+		m.track(f.Kind, f.Severity, f.Change)
+	}
 	m.insert(f)
+}
+
+// track notes changes that can be left out, as long as there is room.
+func (m *Message) track(kind Kind, severity model.Severity, changes ...int64) {
+	room := max(0, maxTracked-m.tracked)
+	changes = changes[:min(len(changes), room)]
+	if len(changes) == 0 {
+		return
+	}
+	m.tracked += len(changes)
+	if m.Changes == nil {
+		m.Changes = map[Kind]map[model.Severity][]int64{}
+	}
+	if m.Changes[kind] == nil {
+		m.Changes[kind] = map[model.Severity][]int64{}
+	}
+	m.Changes[kind][severity] = append(m.Changes[kind][severity], changes...)
+}
+
+// changeIDs are the IDs of all changes that can be left out, each once and in order.
+func (m *Message) changeIDs() []int64 {
+	var ids []int64
+	for _, bySeverity := range m.Changes {
+		for _, changes := range bySeverity {
+			ids = append(ids, changes...)
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// leaveOut removes changes, whose IDs are in order. It reports whether the message still says something.
+func (m *Message) leaveOut(suppressed []int64) bool {
+	gone := func(id int64) bool {
+		_, found := slices.BinarySearch(suppressed, id)
+		return found
+	}
+	for kind, bySeverity := range m.Changes {
+		counts := m.Severities[kind]
+		for severity, changes := range bySeverity {
+			left := slices.DeleteFunc(changes, gone)
+			m.Counts[kind] -= len(changes) - len(left)
+			counts = counts.Minus(severity, len(changes)-len(left))
+			bySeverity[severity] = left
+		}
+		if m.Severities[kind] = counts; m.Counts[kind] == 0 {
+			delete(m.Counts, kind)
+			delete(m.Severities, kind)
+		}
+	}
+	m.Worst = slices.DeleteFunc(m.Worst, func(f Finding) bool { return f.Change != 0 && gone(f.Change) })
+	return len(m.Counts) > 0
+}
+
+// forReceivers is the message as receivers get it.
+func (m *Message) forReceivers() *Message {
+	sent := *m
+	sent.Changes, sent.Worst = nil, slices.Clone(m.Worst[:min(len(m.Worst), maxWorst)])
+	for i := range sent.Worst {
+		sent.Worst[i].Change = 0
+	}
+	return &sent
 }
 
 // insert adds a finding to the worst ones, if it is one of them.
 func (m *Message) insert(f Finding) {
 	n, _ := slices.BinarySearchFunc(m.Worst, f, worse)
-	if n < maxWorst {
+	if n < maxKept {
 		m.Worst = slices.Insert(m.Worst, n, f)
-		m.Worst = m.Worst[:min(len(m.Worst), maxWorst)]
+		m.Worst = m.Worst[:min(len(m.Worst), maxKept)]
 	}
 }
 
@@ -165,6 +241,11 @@ func (m *Message) merge(other *Message) {
 	}
 	for kind, counts := range other.Severities {
 		m.severities(kind, m.Severities[kind].Plus(counts))
+	}
+	for _, kind := range slices.Sorted(maps.Keys(other.Changes)) {
+		for _, severity := range slices.Sorted(maps.Keys(other.Changes[kind])) {
+			m.track(kind, severity, other.Changes[kind][severity]...)
+		}
 	}
 	for _, f := range other.Worst {
 		m.insert(f)
@@ -224,6 +305,11 @@ func decode(content []byte) (*Message, error) {
 	m := &Message{}
 	if err := json.Unmarshal(content, m); err != nil {
 		return nil, fmt.Errorf("read a message in the database: %w", err)
+	}
+	for _, bySeverity := range m.Changes {
+		for _, changes := range bySeverity {
+			m.tracked += len(changes)
+		}
 	}
 	return m, nil
 }

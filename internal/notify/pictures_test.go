@@ -18,10 +18,10 @@ var pictures = flag.String("pictures", "", "write the pictures of a mail for the
 func shown() *Message {
 	m := &Message{Rule: "shop/exploited", Group: "shop", Link: "https://scanner.example.com/database"}
 	for _, f := range []Finding{
-		{KEVAdded, "CVE-2026-31337", model.SeverityHigh, true, 0.91, "openssl", "3.0.15-1~deb12u1", "3.0.17-1~deb12u2", 4, ""},
-		{FindingOpened, "CVE-2026-20011", model.SeverityCritical, false, 0.12, "libxml2", "2.9.14+dfsg-1.3", "2.9.14+dfsg-1.4", 3, ""},
-		{FindingOpened, "GHSA-4f7c-pmjv-9q2x", model.SeverityHigh, false, 0.02, "golang.org/x/net", "v0.36.0", "0.38.0", 2, ""},
-		{FindingOpened, "CVE-2026-18822", model.SeverityMedium, false, 0, "busybox", "1.36.1-r29", "", 1, ""},
+		{KEVAdded, "CVE-2026-31337", model.SeverityHigh, true, 0.91, "openssl", "3.0.15-1~deb12u1", "3.0.17-1~deb12u2", 4, "", 0},
+		{FindingOpened, "CVE-2026-20011", model.SeverityCritical, false, 0.12, "libxml2", "2.9.14+dfsg-1.3", "2.9.14+dfsg-1.4", 3, "", 0},
+		{FindingOpened, "GHSA-4f7c-pmjv-9q2x", model.SeverityHigh, false, 0.02, "golang.org/x/net", "v0.36.0", "0.38.0", 2, "", 0},
+		{FindingOpened, "CVE-2026-18822", model.SeverityMedium, false, 0, "busybox", "1.36.1-r29", "", 1, "", 0},
 	} {
 		m.addFinding(f, noon)
 	}

@@ -71,6 +71,7 @@ func TestTexts(t *testing.T) {
 	digested.addOther(Other{CoverageLost, "shop/Deployment/web, container c: Failed, ImageNotFound"}, model.SeverityCounts{}, noon)
 	closed := &Message{Rule: "r", Group: "shop"}
 	closed.addFinding(Finding{Kind: FindingClosed, VulnerabilityID: "CVE-2025-3", Severity: model.SeverityCritical, Package: "bash", Version: "5.2", Images: 1}, noon)
+	many = many.forReceivers()
 	for name, m := range map[string]*Message{"closed": closed, "example": example(), "few": few, "many": many, "test": tested, "digest": digested} {
 		golden(t, name+".txt", Title(m)+"\n\n"+Body(m))
 	}

@@ -24,13 +24,18 @@ type Notifications interface {
 	QueueNotifications(ctx context.Context, from, to NotificationCursor, messages []NotificationMessage) (bool, error)
 	// NotificationQueues returns the state of each sink of each rule.
 	NotificationQueues(ctx context.Context) ([]NotificationQueue, error)
-	// SealNotification returns the message of a sink that is ready first, nil if none is ready at that time. Its content does not change any more.
-	SealNotification(ctx context.Context, rule, sink string, now time.Time) (*NotificationMessage, error)
+	// SealNotification returns the message of a sink that is ready first, nil if none is ready at that time. Its content does not change any more. If it
+	// was not sealed before, its content becomes what revise makes of it; it is deleted if that is nil, and the next one is returned.
+	SealNotification(ctx context.Context, rule, sink string, now time.Time, revise func(content []byte) ([]byte, error)) (*NotificationMessage, error)
 	// EndNotification deletes a sealed message, which was delivered at that time, or which is dropped if delivered is the zero time.
 	EndNotification(ctx context.Context, message *NotificationMessage, delivered time.Time) error
 	// PlacedChanges returns a page of the changes of the result set that became current at a time with a build, the worst first, with all that runs the
-	// images which they are about. Images that were not matched before, and namespaces in which they were not known before, are left out.
+	// images which they are about. Images that were not matched before, namespaces in which they were not known before, and places in which decisions suppress
+	// the finding now are left out; of a closed finding, these are not known.
 	PlacedChanges(ctx context.Context, build string, at time.Time, page Page) (PlacedChangePage, error)
+	// SuppressedChanges returns those of some changes, by ID, whose finding decisions suppress now in all workloads that run it and that are concerned; if
+	// none runs it, in all images. A finding that a later build closed is not suppressed.
+	SuppressedChanges(ctx context.Context, changes []int64, concerned func(*Workload) bool) ([]int64, error)
 	// RunningImage returns what runs an image, nil if the image is not known.
 	RunningImage(ctx context.Context, key model.ImageKey) (*RunningImage, error)
 }
@@ -92,4 +97,6 @@ type PlacedChange struct {
 type RunningImage struct {
 	model.ImageKey
 	Workloads []Workload
+	// Partial says that workloads are left out, because decisions suppress there what the change is about. Only this change has it.
+	Partial bool
 }

@@ -54,6 +54,10 @@ func (s *Store) placeChanges(tx *gorm.DB, rows []changeRow, at int64) ([]store.P
 	if err != nil {
 		return nil, err
 	}
+	hidden, err := s.suppressedChanges(tx, rows, about)
+	if err != nil {
+		return nil, err
+	}
 	changes := make([]store.PlacedChange, len(rows))
 	for i := range rows {
 		change, err := rows[i].change()
@@ -62,7 +66,7 @@ func (s *Store) placeChanges(tx *gorm.DB, rows []changeRow, at int64) ([]store.P
 		}
 		changes[i].Change = change
 		for _, image := range about[rows[i].ID] {
-			if one := running[image]; one != nil && len(one.Workloads) > 0 {
+			if one := hidden.without(rows[i].ID, image, running[image]); one != nil && len(one.Workloads) > 0 {
 				changes[i].Running = append(changes[i].Running, one)
 			}
 		}

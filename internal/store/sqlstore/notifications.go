@@ -267,8 +267,11 @@ func (s *Store) NotificationQueues(ctx context.Context) ([]store.NotificationQue
 	return queues, err
 }
 
-// SealNotification implements store.Notifications.
-func (s *Store) SealNotification(ctx context.Context, rule, sink string, now time.Time) (*store.NotificationMessage, error) {
+// maxSealConflicts is how often a message is revised because more was added to it meanwhile.
+const maxSealConflicts = 5
+
+// SealNotification implements store.Notifications. revise is called without the writer's lock.
+func (s *Store) SealNotification(ctx context.Context, rule, sink string, now time.Time, revise func([]byte) ([]byte, error)) (*store.NotificationMessage, error) {
 	const what = "read the next message"
 	first := func(tx *gorm.DB) (*messageRow, error) {
 		var rows []messageRow
@@ -279,23 +282,44 @@ func (s *Store) SealNotification(ctx context.Context, rule, sink string, now tim
 		}
 		return &rows[0], nil
 	}
-	var row *messageRow
-	err := s.read(ctx, what, func(tx *gorm.DB) (err error) {
-		row, err = first(tx)
-		return err
-	})
-	if err == nil && row != nil && row.Sealed == 0 {
-		err = s.write(ctx, what, func(tx *txn) (err error) {
-			if row, err = first(tx.DB); err != nil || row == nil {
+	for conflicts := 0; conflicts < maxSealConflicts; {
+		var row *messageRow
+		err := s.read(ctx, what, func(tx *gorm.DB) (err error) {
+			row, err = first(tx)
+			return err
+		})
+		if err != nil || row == nil {
+			return nil, err
+		}
+		if row.Sealed != 0 {
+			return new(row.message()), nil
+		}
+		revised, err := revise([]byte(row.Content))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", what, err)
+		}
+		conflict := false
+		err = s.write(ctx, what, func(tx *txn) error {
+			again, err := first(tx.DB)
+			if conflict = err == nil && (again == nil || *again != *row); err != nil || conflict {
 				return err
 			}
-			return tx.Execute("UPDATE notification_messages SET sealed = 1 WHERE id = ?", row.ID)
+			if revised == nil {
+				return tx.Execute("DELETE FROM notification_messages WHERE id = ?", row.ID)
+			}
+			return tx.Execute("UPDATE notification_messages SET sealed = 1, content = ? WHERE id = ?", string(revised), row.ID)
 		})
+		switch {
+		case err != nil:
+			return nil, err
+		case conflict:
+			conflicts++
+		case revised != nil:
+			row.Content = string(revised)
+			return new(row.message()), nil
+		}
 	}
-	if err != nil || row == nil {
-		return nil, err
-	}
-	return new(row.message()), nil
+	return nil, fmt.Errorf("%s: it was changed %d times meanwhile", what, maxSealConflicts)
 }
 
 // EndNotification implements store.Notifications.

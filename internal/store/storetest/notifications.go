@@ -2,8 +2,10 @@ package storetest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,10 +49,13 @@ func (f *fixture) queuesOf(t *testing.T) []string {
 	return all
 }
 
+// asItIs revises nothing.
+func asItIs(content []byte) ([]byte, error) { return content, nil }
+
 // next seals the next message of the sink a of the rule r at an hour.
 func (f *fixture) next(t *testing.T, hours int) *store.NotificationMessage {
 	t.Helper()
-	message, err := f.SealNotification(t.Context(), "r", "a", day.Add(time.Duration(hours)*time.Hour))
+	message, err := f.SealNotification(t.Context(), "r", "a", day.Add(time.Duration(hours)*time.Hour), asItIs)
 	must(t, err)
 	return message
 }
@@ -120,6 +125,92 @@ var notificationTests = map[string]func(*testing.T, *fixture){
 		expectTexts(t, "sealed", f.cursors(t), "r 6 1")
 		expectTexts(t, "sealed", f.queuesOf(t), "r a: 1, 0, 0")
 	},
+	"Messages are revised before they are sealed": func(t *testing.T, f *fixture) {
+		f.at(0)
+		f.notified(t, []string{"a"}, "r")
+		f.queued(t, "r", 0, 1, true, messageOf("r", "a", "nothing", 1), messageOf("r", "a", "first", 2), messageOf("r", "a", "second", 3))
+		more, err := f.CollectingNotifications(t.Context(), "r", day.Add(time.Hour))
+		must(t, err)
+		more[0].Content = []byte("first and more")
+		var seen []string
+		revise := func(content []byte) ([]byte, error) {
+			seen = append(seen, string(content))
+			switch string(content) {
+			case "nothing":
+				return nil, nil
+			case "first":
+				// More is added meanwhile.
+				f.queued(t, "r", 1, 2, true, more[0])
+			}
+			return append([]byte("revised: "), content...), nil
+		}
+		for range 2 { // It is revised once.
+			message, err := f.SealNotification(t.Context(), "r", "a", day.Add(2*time.Hour), revise)
+			must(t, err)
+			if string(message.Content) != "revised: first and more" {
+				t.Errorf("the message is %q", message.Content)
+			}
+		}
+		expectTexts(t, "revised", seen, "nothing", "first", "first and more")
+		expectTexts(t, "left", f.queuesOf(t), "r a: 2, 0, 0")
+		must(t, f.EndNotification(t.Context(), f.next(t, 2), day))
+		if _, err := f.SealNotification(t.Context(), "r", "a", day.Add(3*time.Hour), func([]byte) ([]byte, error) { return nil, errors.New("no") }); err == nil {
+			t.Error("a message that cannot be revised is sealed")
+		}
+	},
+	"Changes that are suppressed": func(t *testing.T, f *fixture) {
+		f.at(0)
+		one, two := image("one", amd64), image("longer", amd64)
+		f.running(t, one, "n1", "n2")
+		f.running(t, two, "n2")
+		f.rematchAt(t, 5, answers{"a": {finding("CVE-7", model.SeverityCritical)}})
+		page, err := f.Changes(t.Context(), store.AllNamespaces(), store.ChangeQuery{})
+		must(t, err)
+		ids := map[string]int64{}
+		var all []int64
+		for _, c := range page.Changes {
+			ids[fmt.Sprintf("%s %s %s", c.Kind, c.VulnerabilityID, c.Package.Name)] = c.ID
+			all = append(all, c.ID)
+		}
+		opened := ids["opened CVE-7 a"]
+		suppressed := func(namespaces ...string) bool {
+			found, err := f.SuppressedChanges(t.Context(), all, func(w *store.Workload) bool { return slices.Contains(namespaces, w.Namespace) })
+			must(t, err)
+			if len(found) > 1 || len(found) == 1 && found[0] != opened {
+				t.Errorf("%v of %v are suppressed", found, ids)
+			}
+			return len(found) == 1
+		}
+		in := func(images []string, namespaces ...string) store.Decision {
+			d := only(exception("d", model.DecisionAcceptedRisk, []string{"CVE-7", "CVE-1"}, nil), images...)
+			if len(namespaces) > 0 {
+				d.Places = &store.DecisionPlaces{Selector: strings.Join(namespaces, " "), Namespaces: namespaces}
+			}
+			return d
+		}
+		for name, c := range map[string]struct {
+			decision                store.Decision
+			n1, n2, both, elsewhere bool
+		}{
+			"everywhere":           {in(nil), true, true, true, true},
+			"in a namespace":       {in(nil, "n1"), true, false, false, false},
+			"in another namespace": {in(nil, "n2"), false, true, false, false},
+			"in an image":          {in([]string{"registry.example/one*"}), true, false, false, false},
+			"in all images":        {in([]string{"registry.example/*"}), true, true, true, true},
+		} {
+			f.decide(t, c.decision)
+			got := []bool{suppressed("n1"), suppressed("n2"), suppressed("n1", "n2"), suppressed("n3")}
+			if want := []bool{c.n1, c.n2, c.both, c.elsewhere}; !slices.Equal(got, want) {
+				t.Errorf("%s: suppressed in n1, n2, both and elsewhere: %v, want %v", name, got, want)
+			}
+		}
+		// Once a build has closed it, a decision says nothing of it.
+		f.decide(t, in(nil))
+		f.rematchAt(t, 8, answers{})
+		if suppressed("n1") {
+			t.Error("a finding that was closed later is suppressed")
+		}
+	},
 	"Messages leave in order": func(t *testing.T, f *fixture) {
 		f.at(0)
 		f.notified(t, []string{"a"}, "r")
@@ -147,8 +238,10 @@ var notificationTests = map[string]func(*testing.T, *fixture){
 		one, two := image("one", amd64), image("longer", amd64)
 		f.running(t, one, "n1", "n2")
 		f.running(t, two, "n2")
-		f.decide(t, exception("d", model.DecisionNotAffected, []string{"CVE-9"}, nil))
-		f.rematchAt(t, 5, answers{"a": {finding("CVE-7", model.SeverityCritical), finding("CVE-9", model.SeverityCritical)}, "b": decided["b"]})
+		inOne := exception("e", model.DecisionNotAffected, []string{"CVE-1", "CVE-8"}, nil)
+		inOne.Places = &store.DecisionPlaces{Selector: "n1", Namespaces: []string{"n1"}}
+		f.decide(t, exception("d", model.DecisionNotAffected, []string{"CVE-9"}, nil), inOne)
+		f.rematchAt(t, 5, answers{"a": {finding("CVE-7", model.SeverityCritical), finding("CVE-8", model.SeverityLow), finding("CVE-9", model.SeverityCritical)}, "b": decided["b"]})
 		// What begins to run later was not there when the build opened findings.
 		f.at(6)
 		must(t, f.RecordUses(t.Context(), "later", []store.Use{ownedUse(one, "n3", "web", "o")}))
@@ -176,9 +269,12 @@ var notificationTests = map[string]func(*testing.T, *fixture){
 			}
 		}
 		want := []string{}
-		for _, change := range []string{"closed CVE-1", "closed CVE-2", "opened CVE-7"} {
+		for _, change := range []string{"closed CVE-1", "closed CVE-2", "opened CVE-7", "opened CVE-8"} {
 			for _, place := range []string{"one in n1 of owner-n1", "one in n2 of owner-n2", "lon in n2 of owner-n2"} {
-				want = append(want, change+": "+place)
+				// Where a finding was suppressed is not known any more when it is closed.
+				if !strings.Contains(place, "n1 ") || change != "opened CVE-8" {
+					want = append(want, change+": "+place)
+				}
 			}
 		}
 		if diff := cmp.Diff(slices.Sorted(slices.Values(want)), slices.Sorted(slices.Values(got))); diff != "" {
