@@ -28,7 +28,11 @@ type Config struct {
 	// Credentials are the entries that rules can name.
 	Credentials []Credential `json:"credentials,omitempty"`
 
+	// Templates are those of the texts of messages.
+	Templates Templates `json:"templates,omitzero"`
+
 	networks []netip.Prefix
+	texts    *texts
 }
 
 // Credential is an entry of secrets. Its files are in a directory with its name.
@@ -67,6 +71,10 @@ func ParseConfig(text string) (*Config, error) {
 			return nil, fmt.Errorf("credentials: the name %q is not a DNS label of at most %d bytes, or there are two entries with it", c.Name, maxCredentialName)
 		}
 		names[c.Name] = true
+	}
+	var err error
+	if config.texts, err = newTexts(config.Templates); err != nil {
+		return nil, err
 	}
 	return config, nil
 }

@@ -56,5 +56,5 @@ var htmlTags = func() int {
 	m.addFinding(Finding{Kind: FindingOpened, VulnerabilityID: "v", Package: "p", Version: "1", FixedIn: "2", Severity: model.SeverityHigh, Images: 1}, noon)
 	m.addOther(Other{ScanFailed, "text"}, model.SeverityCounts{}, noon)
 	m.addWorkloads([]string{"w"})
-	return strings.Count(Page(m), "<")
+	return strings.Count(defaultTexts.Page(m), "<")
 }()

@@ -132,7 +132,7 @@ func (r *Receivers) sendAlert(ctx context.Context, sink *Sink, key string, messa
 	now := r.Clock.Now().UTC()
 	q.contentType = "application/json"
 	q.body, err = json.Marshal([]alert{{
-		Labels: labels, Annotations: map[string]string{"summary": Title(message), "description": Body(message)},
+		Labels: labels, Annotations: map[string]string{"summary": Title(message), "description": r.texts().Text(message)},
 		StartsAt: now, EndsAt: now.Add(alertDuration), GeneratorURL: message.Link,
 	}})
 	if err != nil {
@@ -142,31 +142,29 @@ func (r *Receivers) sendAlert(ctx context.Context, sink *Sink, key string, messa
 }
 
 func (r *Receivers) sendSlack(ctx context.Context, sink *Sink, message *Message) error {
-	// These three characters control the text of Slack.
-	text := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
-	return r.sendJSON(ctx, sink, map[string]any{"text": "*" + text.Replace(Title(message)) + "*\n" + text.Replace(Body(message))})
+	return r.sendJSON(ctx, sink, map[string]any{"text": strings.TrimSpace(r.texts().Slack(message))})
 }
 
+// sendTeams sends a card: the title, each line of the text, with space between its parts, and a button.
 func (r *Receivers) sendTeams(ctx context.Context, sink *Sink, message *Message) error {
-	// Cards show a part of Markdown, and names of packages are not to make links.
-	plain := strings.NewReplacer(`\`, `\\`, "[", `\[`, "]", `\]`, "*", `\*`, "_", `\_`)
-	block := func(text, weight string) map[string]any {
-		return map[string]any{"type": "TextBlock", "text": plain.Replace(text), "weight": weight, "wrap": true}
-	}
-	body := []any{block(Title(message), "Bolder")}
-	for line := range strings.SplitSeq(strings.TrimSpace(Body(message)), "\n") {
-		if line != "" {
-			body = append(body, block(line, "Default"))
+	body := []any{map[string]any{"type": "TextBlock", "text": inMarkdown.Replace(Title(message)), "size": "Medium", "weight": "Bolder", "wrap": true}}
+	spacing := "Small"
+	for line := range strings.SplitSeq(strings.TrimSpace(r.texts().Teams(message)), "\n") {
+		if line = strings.TrimSpace(line); line == "" {
+			spacing = "Medium"
+			continue
 		}
+		body = append(body, map[string]any{"type": "TextBlock", "text": line, "spacing": spacing, "wrap": true})
+		spacing = "None"
+	}
+	card := map[string]any{
+		"$schema": "http://adaptivecards.io/schemas/adaptive-card.json", "type": "AdaptiveCard", "version": "1.4", "body": body, "msteams": map[string]any{"width": "Full"},
+	}
+	if message.Link != "" {
+		card["actions"] = []any{map[string]any{"type": "Action.OpenUrl", "title": "Show details", "url": message.Link}}
 	}
 	return r.sendJSON(ctx, sink, map[string]any{
-		"type": "message",
-		"attachments": []any{map[string]any{
-			"contentType": "application/vnd.microsoft.card.adaptive",
-			"content": map[string]any{
-				"$schema": "http://adaptivecards.io/schemas/adaptive-card.json", "type": "AdaptiveCard", "version": "1.4", "body": body,
-			},
-		}},
+		"type": "message", "attachments": []any{map[string]any{"contentType": "application/vnd.microsoft.card.adaptive", "content": card}},
 	})
 }
 

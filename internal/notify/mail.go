@@ -199,12 +199,12 @@ func (r *Receivers) letter(from *mail.Address, to []string, key string, message 
 	}
 	// Boundaries that are in no part: the parts have no line that begins with them, whatever the names in the message are.
 	if attached == nil {
-		writeAlternatives(&text, "part-"+digest("boundary", key), message)
+		r.writeAlternatives(&text, "part-"+digest("boundary", key), message)
 		return text.Bytes()
 	}
 	outer := "file-" + digest("boundary", key)
 	fmt.Fprintf(&text, "Content-Type: multipart/mixed; boundary=%q\r\n\r\n--%s\r\n", outer, outer)
-	writeAlternatives(&text, "part-"+digest("boundary", key), message)
+	r.writeAlternatives(&text, "part-"+digest("boundary", key), message)
 	fmt.Fprintf(&text, "\r\n--%s\r\nContent-Type: text/html; charset=utf-8\r\nContent-Disposition: attachment; filename=%q\r\nContent-Transfer-Encoding: base64\r\n\r\n",
 		outer, attached.Name)
 	for line := range slices.Chunk([]byte(base64.StdEncoding.EncodeToString(attached.Page)), 76) {
@@ -215,9 +215,9 @@ func (r *Receivers) letter(from *mail.Address, to []string, key string, message 
 }
 
 // writeAlternatives writes a message as plain text and as HTML, with the header of this part of a mail.
-func writeAlternatives(text *bytes.Buffer, boundary string, message *Message) {
+func (r *Receivers) writeAlternatives(text *bytes.Buffer, boundary string, message *Message) {
 	fmt.Fprintf(text, "Content-Type: multipart/alternative; boundary=%q\r\n", boundary)
-	for _, part := range [][2]string{{"text/plain", Body(message)}, {"text/html", Page(message)}} {
+	for _, part := range [][2]string{{"text/plain", r.texts().Text(message)}, {"text/html", r.texts().Page(message)}} {
 		fmt.Fprintf(text, "\r\n--%s\r\nContent-Type: %s; charset=utf-8\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n", boundary, part[0])
 		body := quotedprintable.NewWriter(text)
 		_, _ = body.Write([]byte(part[1])) // A buffer never fails.

@@ -42,7 +42,7 @@ func TestPictures(t *testing.T) {
 		*pictures = t.TempDir()
 	}
 	file := filepath.Join(t.TempDir(), "mail.html")
-	must(t, os.WriteFile(file, []byte(Page(shown())), 0o600))
+	must(t, os.WriteFile(file, []byte(defaultTexts.Page(shown())), 0o600))
 	for name, c := range map[string]struct {
 		width, height int
 		dark          bool

@@ -38,7 +38,7 @@ func TestMail(t *testing.T) {
 			_, parameters, err := mime.ParseMediaType(parsed.Header.Get("Content-Type"))
 			must(t, err)
 			parts := multipart.NewReader(parsed.Body, parameters["boundary"])
-			for _, want := range [][2]string{{"text/plain; charset=utf-8", Body(example())}, {"text/html; charset=utf-8", Page(example())}} {
+			for _, want := range [][2]string{{"text/plain; charset=utf-8", defaultTexts.Text(example())}, {"text/html; charset=utf-8", defaultTexts.Page(example())}} {
 				part, err := parts.NextPart()
 				must(t, err)
 				text, err := io.ReadAll(part)

@@ -73,10 +73,57 @@ func TestTexts(t *testing.T) {
 	closed.addFinding(Finding{Kind: FindingClosed, VulnerabilityID: "CVE-2025-3", Severity: model.SeverityCritical, Package: "bash", Version: "5.2", Images: 1}, noon)
 	many = many.forReceivers()
 	for name, m := range map[string]*Message{"closed": closed, "example": example(), "few": few, "many": many, "test": tested, "digest": digested} {
-		golden(t, name+".txt", Title(m)+"\n\n"+Body(m))
+		golden(t, name+".txt", Title(m)+"\n\n"+defaultTexts.Text(m))
 	}
-	golden(t, "example.html", Page(example()))
-	golden(t, "many.html", Page(many))
+	golden(t, "example.html", defaultTexts.Page(example()))
+	golden(t, "many.html", defaultTexts.Page(many))
+}
+
+// The texts for chats have the markup of the chat, and none of what images and rules are called.
+func TestTextsOfChats(t *testing.T) {
+	for name, m := range map[string]*Message{"example": example(), "hostile": hostile()} {
+		golden(t, name+".slack.txt", defaultTexts.Slack(m))
+		golden(t, name+".teams.txt", defaultTexts.Teams(m))
+	}
+}
+
+// hostile is a message with names that are markup.
+func hostile() *Message {
+	const name = "*a* _b_ [c](https://evil.example) <https://evil.example|d> & `e`\r\n- f\u202e"
+	m := &Message{Rule: name, Group: name, Link: "https://scanner.example/database"}
+	m.addFinding(Finding{Kind: FindingOpened, VulnerabilityID: name, Severity: model.SeverityHigh, Package: name, Version: name, FixedIn: name, Images: 1}, noon)
+	m.addOther(Other{ScanFailed, name}, model.SeverityCounts{}, noon)
+	m.addWorkloads([]string{name})
+	return m
+}
+
+// An administrator replaces texts. A template that cannot work is refused when the operator starts, and one that fails later does not hold up messages.
+func TestTemplatesOfTheAdministrator(t *testing.T) {
+	config, err := ParseConfig(`{templates: {slack: "{{title .}}{{range .Worst}} {{.VulnerabilityID}} {{fix .}}{{end}}", text: "{{if eq .Rule \"shop/exploited\"}}{{index .Workloads 100}}{{end}}custom"}}`)
+	must(t, err)
+	r := &Receivers{Config: config}
+	if got, want := r.texts().Slack(example()), Title(example())+" CVE-2026-1 fixed in 3.0.2 CVE-2026-2 no fix CVE-2025-3 closed"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := r.texts().Text(example()); got != defaultTexts.Text(example()) {
+		t.Errorf("a template that fails is replaced by %q", got)
+	}
+	if got := r.texts().Teams(example()); got != defaultTexts.Teams(example()) {
+		t.Errorf("a template that is not replaced is %q", got)
+	}
+	for text, want := range map[string]string{
+		`{templates: {slack: "{{.Nothing}}"}}`:                                               "templates.slack: with an example",
+		`{templates: {mail: "{{if}}"}}`:                                                      "templates.mail: ",
+		`{templates: {teams: " {{/* nothing */}} "}}`:                                        "it writes nothing",
+		`{templates: {text: "{{range 100000000}}0123456789{{end}}"}}`:                        "it writes more than 262144 bytes",
+		`{templates: {text: "{{call .Rule}}"}}`:                                              "templates.text: ",
+		`{templates: {title: "x"}}`:                                                          "decode",
+		`{templates: {text: "{{define \"x\"}}{{template \"x\"}}{{end}}{{template \"x\"}}"}}`: "templates.text: ",
+	} {
+		if _, err := ParseConfig(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
 }
 
 // received is a request as a receiver got it.

@@ -25,6 +25,14 @@ type Receivers struct {
 	Reports func(ctx context.Context, report *Report) (*Attachment, error)
 }
 
+// texts are those of the administrator, or the default ones.
+func (r *Receivers) texts() *texts {
+	if r.Config == nil || r.Config.texts == nil {
+		return defaultTexts
+	}
+	return r.Config.texts
+}
+
 // Send implements Sender.
 func (r *Receivers) Send(ctx context.Context, sink *Sink, key string, message *Message) error {
 	switch sink.Type {

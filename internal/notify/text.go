@@ -1,48 +1,14 @@
 package notify
 
 import (
-	_ "embed"
 	"fmt"
 	htmltemplate "html/template"
-	"maps"
 	"strings"
-	"text/template"
 	"time"
 	"unicode"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
 )
-
-var (
-	//go:embed templates/body.tmpl
-	bodyTemplate string
-	//go:embed templates/mail.html
-	pageTemplate string
-)
-
-// functions are those of both templates.
-var functions = template.FuncMap{
-	"workloads": (*Message).workloadCount,
-	"lines":     lines,
-	"clean":     clean,
-	"names":     names,
-	"span":      span,
-	"period":    period,
-}
-
-// body makes the text of a message. Lines are short, so that they can be read on a phone.
-var body = template.Must(template.New("body").Funcs(functions).Parse(bodyTemplate))
-
-// page makes the text of a message in HTML, for mail programs on wide and narrow screens, light and dark.
-var page = htmltemplate.Must(htmltemplate.New("page").Funcs(with(functions, template.FuncMap{
-	"title": Title, "color": color,
-})).Parse(pageTemplate))
-
-func with(functions, more template.FuncMap) template.FuncMap {
-	all := maps.Clone(functions)
-	maps.Copy(all, more)
-	return all
-}
 
 // color is that of a severity, dark enough for white text.
 func color(severity model.Severity) htmltemplate.CSS {
@@ -120,24 +86,24 @@ func Title(m *Message) string {
 	return title
 }
 
-// Body is the text of a message.
-func Body(m *Message) string {
-	var text strings.Builder
-	if err := body.Execute(&text, m); err != nil {
-		// The template is part of the program; its tests execute all of it.
-		return Title(m)
+// fix says how a finding of a message is fixed.
+func fix(f Finding) string {
+	switch {
+	case f.Kind == FindingClosed:
+		return "closed"
+	case f.FixedIn != "":
+		return "fixed in " + f.FixedIn
+	default:
+		return "no fix"
 	}
-	return text.String()
 }
 
-// Page is the text of a message in HTML.
-func Page(m *Message) string {
-	var text strings.Builder
-	if err := page.Execute(&text, m); err != nil {
-		// The template is part of the program; its tests execute all of it.
-		return "<p>" + htmltemplate.HTMLEscapeString(Title(m)) + "</p>"
+// images is the number of images of a finding as text.
+func images(f Finding) string {
+	if f.Images == 1 {
+		return "1 image"
 	}
-	return text.String()
+	return fmt.Sprintf("%d images", f.Images)
 }
 
 // lines are the counts, a line for each kind.

@@ -107,7 +107,8 @@ func TestConfigMapsOfVEXSources(t *testing.T) {
 
 // TestCredentialsOfNotifications: each Secret is mounted as a directory, which the operator needs no permission for, and the operator learns who may use it.
 func TestCredentialsOfNotifications(t *testing.T) {
-	r := render(t, `notifications: {allowedNetworks: [10.0.0.0/8], credentials: [{name: shop-chat, secretName: chat, namespaces: [shop]}, {name: mail, secretName: smtp}]}`)
+	r := render(t, `notifications: {allowedNetworks: [10.0.0.0/8], credentials: [{name: shop-chat, secretName: chat, namespaces: [shop]}, {name: mail, secretName: smtp}],
+  templates: {slack: "*{{title .}}* <{{.Link}}|Show>", mail: ""}}`)
 	pod := r.Deployment.Spec.Template.Spec
 	mounted := map[string]string{}
 	for _, volume := range pod.Volumes {
@@ -129,7 +130,8 @@ func TestCredentialsOfNotifications(t *testing.T) {
 			continue
 		}
 		config, err := notify.ParseConfig(variable.Value)
-		if err != nil || len(config.Credentials) != 2 || !slices.Equal(config.Credentials[0].Namespaces, []string{"shop"}) || len(config.AllowedNetworks) != 1 {
+		if err != nil || len(config.Credentials) != 2 || !slices.Equal(config.Credentials[0].Namespaces, []string{"shop"}) || len(config.AllowedNetworks) != 1 ||
+			config.Templates != (notify.Templates{Slack: "*{{title .}}* <{{.Link}}|Show>"}) {
 			t.Errorf("the operator reads %+v, %v", config, err)
 		}
 		return

@@ -108,6 +108,11 @@ operator
 {{- $entry := dict "name" .name "namespaces" (default list .namespaces) -}}
 {{- $_ := set $config "credentials" (append (default list $config.credentials) $entry) -}}
 {{- end -}}
+{{- range $name, $template := .Values.notifications.templates -}}
+{{- if $template -}}
+{{- $_ := set $config "templates" (set (default dict $config.templates) $name $template) -}}
+{{- end -}}
+{{- end -}}
 {{- if $config -}}
 {{- toJson $config -}}
 {{- end -}}

@@ -1,0 +1,216 @@
+package notify
+
+import (
+	"bytes"
+	_ "embed"
+	"errors"
+	"fmt"
+	htmltemplate "html/template"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/template"
+	"time"
+
+	"github.com/scanner-operator/scanner-operator/internal/model"
+)
+
+var (
+	//go:embed templates/text.tmpl
+	textTemplate string
+	//go:embed templates/slack.tmpl
+	slackTemplate string
+	//go:embed templates/teams.tmpl
+	teamsTemplate string
+	//go:embed templates/mail.html
+	mailTemplate string
+)
+
+// maxOutput is the most bytes that a template of the administrator may write.
+const maxOutput = 256 << 10
+
+// Templates are those of the administrator, "" for the default: with the syntax of text/template, and mail with that of html/template.
+type Templates struct {
+	// Text is the text of a mail, and the description of an alert.
+	Text string `json:"text,omitempty"`
+	// Slack is a message in the markup of Slack.
+	Slack string `json:"slack,omitempty"`
+	// Teams has the lines of a card in Markdown, below its title.
+	Teams string `json:"teams,omitempty"`
+	// Mail is the page of a mail.
+	Mail string `json:"mail,omitempty"`
+}
+
+// executor is a template, of text or of HTML.
+type executor interface {
+	Execute(w io.Writer, data any) error
+}
+
+// texts makes the texts of messages.
+type texts struct{ text, slack, teams, mail executor }
+
+// functions are those of all templates.
+var functions = template.FuncMap{
+	"title":     Title,
+	"workloads": (*Message).workloadCount,
+	"lines":     lines,
+	"clean":     clean,
+	"names":     names,
+	"span":      span,
+	"period":    period,
+	"fix":       fix,
+	"images":    images,
+	"color":     color,
+}
+
+var defaultTexts = func() *texts {
+	t, err := parseTexts(Templates{})
+	if err != nil {
+		panic(err) // They are part of the program.
+	}
+	return t
+}()
+
+// parseTexts reads templates, and the defaults for those that are "".
+func parseTexts(custom Templates) (*texts, error) {
+	t := &texts{}
+	for _, one := range []struct {
+		name, custom, fallback string
+		to                     *executor
+	}{
+		{"text", custom.Text, textTemplate, &t.text}, {"slack", custom.Slack, slackTemplate, &t.slack}, {"teams", custom.Teams, teamsTemplate, &t.teams},
+	} {
+		content := one.custom
+		if content == "" {
+			content = one.fallback
+		}
+		parsed, err := template.New(one.name).Funcs(functions).Parse(content)
+		if err != nil {
+			return nil, fmt.Errorf("templates.%s: %w", one.name, err)
+		}
+		*one.to = parsed
+	}
+	content := custom.Mail
+	if content == "" {
+		content = mailTemplate
+	}
+	parsed, err := htmltemplate.New("mail").Funcs(htmltemplate.FuncMap(functions)).Parse(content)
+	if err != nil {
+		return nil, fmt.Errorf("templates.mail: %w", err)
+	}
+	t.mail = parsed
+	return t, nil
+}
+
+// newTexts reads the templates of the administrator, and tries them with examples of messages.
+func newTexts(custom Templates) (*texts, error) {
+	t, err := parseTexts(custom)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range examples() {
+		for name, one := range map[string]executor{"text": t.text, "slack": t.slack, "teams": t.teams, "mail": t.mail} {
+			text, err := run(one, m)
+			if err == nil && strings.TrimSpace(text) == "" {
+				err = errors.New("it writes nothing")
+			}
+			if err != nil {
+				return nil, fmt.Errorf("templates.%s: with an example of a message: %w", name, err)
+			}
+		}
+	}
+	return t, nil
+}
+
+// examples are messages with all fields.
+func examples() []*Message {
+	at := time.Date(2026, 1, 1, 8, 0, 0, 0, time.UTC)
+	all := &Message{Rule: "shop/example", Group: "shop", Combined: true, Link: "https://scanner.example.com/database"}
+	for _, kind := range Kinds() {
+		all.addOther(Other{kind, "an example"}, model.SeverityCounts{}, at)
+	}
+	for _, f := range []Finding{
+		{Kind: FindingOpened, VulnerabilityID: "CVE-2026-1", Severity: model.SeverityCritical, KEV: true, Package: "openssl", Version: "3.0.1", FixedIn: "3.0.2", Images: 2},
+		{Kind: FindingClosed, VulnerabilityID: "CVE-2026-2", Severity: model.SeverityLow, Package: "zlib", Version: "1.3", Images: 1},
+	} {
+		all.addFinding(f, at.Add(24*time.Hour))
+	}
+	all.addWorkloads([]string{"shop/Deployment/web"})
+	return []*Message{
+		all, {Rule: "shop/example", Test: true, From: at, To: at}, {Rule: "shop/example", Report: &Report{Scope{Namespace: "shop"}, at}, From: at, To: at},
+	}
+}
+
+// limited is a writer that accepts so many bytes more.
+type limited struct {
+	bytes.Buffer
+	left int
+}
+
+func (l *limited) Write(content []byte) (int, error) {
+	if l.left -= len(content); l.left < 0 {
+		return 0, fmt.Errorf("it writes more than %d bytes", maxOutput)
+	}
+	return l.Buffer.Write(content)
+}
+
+// run executes a template.
+func run(t executor, m *Message) (string, error) {
+	out := &limited{left: maxOutput}
+	err := t.Execute(out, m)
+	return out.String(), err
+}
+
+// either executes a template, and the default if it fails: a message is more important than its form.
+func either(t, fallback executor, m *Message) string {
+	text, err := run(t, m)
+	if err != nil {
+		// Templates of the program fail for no message; tests execute all of them.
+		text, _ = run(fallback, m)
+	}
+	return text
+}
+
+// Text is a message as plain text.
+func (t *texts) Text(m *Message) string { return either(t.text, defaultTexts.text, m) }
+
+// Page is a message in HTML.
+func (t *texts) Page(m *Message) string { return either(t.mail, defaultTexts.mail, m) }
+
+// Slack is a message in the markup of Slack. Texts of others make no links and mention nobody.
+func (t *texts) Slack(m *Message) string {
+	// These three characters control the text of Slack.
+	return either(t.slack, defaultTexts.slack, m.escaped(strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")))
+}
+
+// inMarkdown is a text in the part of Markdown that cards of Teams show: names of packages are not to make links.
+var inMarkdown = strings.NewReplacer(`\`, `\\`, "[", `\[`, "]", `\]`, "*", `\*`, "_", `\_`)
+
+// Teams are the lines of a message in Markdown. Texts of others make no links.
+func (t *texts) Teams(m *Message) string {
+	return either(t.teams, defaultTexts.teams, m.escaped(inMarkdown))
+}
+
+// escaped is the message with texts of others that fit into a line and are escaped.
+func (m *Message) escaped(markup *strings.Replacer) *Message {
+	plain := func(text string) string { return markup.Replace(clean(text)) }
+	e := *m
+	e.Rule, e.Group = plain(m.Rule), plain(m.Group)
+	e.Worst, e.Others, e.Workloads = slices.Clone(m.Worst), slices.Clone(m.Others), slices.Clone(m.Workloads)
+	for i := range e.Worst {
+		f := &e.Worst[i]
+		f.VulnerabilityID, f.Package, f.Version, f.FixedIn, f.Image = plain(f.VulnerabilityID), plain(f.Package), plain(f.Version), plain(f.FixedIn), plain(f.Image)
+	}
+	for i := range e.Others {
+		e.Others[i].Text = plain(e.Others[i].Text)
+	}
+	for i := range e.Workloads {
+		e.Workloads[i] = plain(e.Workloads[i])
+	}
+	if m.Report != nil {
+		e.Report = &Report{Scope{plain(m.Report.Namespace), plain(m.Report.Owner)}, m.Report.Since}
+	}
+	e.Counts = maps.Clone(m.Counts)
+	return &e
+}
