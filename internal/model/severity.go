@@ -98,6 +98,26 @@ func (c SeverityCounts) Plus(o SeverityCounts) SeverityCounts {
 	}
 }
 
+// Of is the number of findings of a severity.
+func (c SeverityCounts) Of(s Severity) int {
+	switch s {
+	case SeverityCritical:
+		return c.Critical
+	case SeverityHigh:
+		return c.High
+	case SeverityMedium:
+		return c.Medium
+	case SeverityLow:
+		return c.Low
+	case SeverityNegligible:
+		return c.Negligible
+	case SeverityUnknown:
+		return c.Unknown
+	default:
+		return c.Unknown
+	}
+}
+
 // Minus are the counts without n findings of a severity.
 func (c SeverityCounts) Minus(s Severity, n int) SeverityCounts {
 	switch s {

@@ -219,18 +219,22 @@ func (b *batch) addPlaced(finding Finding, at time.Time, images []*store.Running
 }
 
 // addRunning adds a change that is about all findings of an image, or about an image without any.
-func (b *batch) addRunning(kind Kind, at time.Time, findings *model.SeverityCounts, running *store.RunningImage, text string) {
+func (b *batch) addRunning(kind Kind, at time.Time, overdue *store.OverdueImage, running *store.RunningImage, text string) {
 	var severity *model.Severity
 	var counts model.SeverityCounts
-	if findings != nil {
-		counts = *findings
+	if overdue != nil {
+		counts = overdue.Findings
 		severity = new(worstOf(counts))
 	}
 	if running == nil || !b.selects(&policy.Change{Kind: string(kind)}, severity, &policy.ChangedFinding{}) {
 		return
 	}
 	for _, p := range b.placements(running) {
-		p.group.message.addOther(Other{kind, text}, counts, at)
+		other := Other{Kind: kind, Text: text}
+		if overdue != nil {
+			other.Overdue = new(*overdue)
+		}
+		p.group.message.addOther(other, counts, at)
 		p.group.message.addWorkloads(p.workloads)
 	}
 }
@@ -254,7 +258,7 @@ func (b *batch) addRollout(e *store.Event) error {
 	g := b.group(b.rule.group(w))
 	text := fmt.Sprintf("rollout of %s %s/%s, container %s: opens %d findings (%d Critical, %d High), closes %d",
 		w.Kind, w.Namespace, w.Name, data.Container, data.Opened.Total(), data.Opened.Critical, data.Opened.High, data.Closed.Total())
-	g.message.addOther(Other{RolloutEvaluated, text}, *data.Opened, e.At)
+	g.message.addOther(Other{Kind: RolloutEvaluated, Text: text}, *data.Opened, e.At)
 	g.message.addWorkloads([]string{workloadName(w)})
 	return nil
 }
@@ -272,7 +276,7 @@ func (b *batch) addLost(data *store.CoverageLostEvent, at time.Time) {
 		w := &c.Workload
 		name := workloadName(w)
 		g := b.group(b.rule.group(w))
-		g.message.addOther(Other{CoverageLost, fmt.Sprintf("%s, container %s: %s, %s", name, c.Container, c.State, c.Reason)}, model.SeverityCounts{}, at)
+		g.message.addOther(Other{Kind: CoverageLost, Text: fmt.Sprintf("%s, container %s: %s, %s", name, c.Container, c.State, c.Reason)}, model.SeverityCounts{}, at)
 		g.message.addWorkloads([]string{name})
 	}
 	if data.Omitted > 0 {
@@ -293,7 +297,7 @@ func (b *batch) addCluster(kind Kind, at time.Time, namespace, text string) {
 	if b.rule.By == ByNamespace || b.rule.By == ByWorkload {
 		id, label = namespace, namespace
 	}
-	b.group(id, label).message.addOther(Other{kind, text}, model.SeverityCounts{}, at)
+	b.group(id, label).message.addOther(Other{Kind: kind, Text: text}, model.SeverityCounts{}, at)
 }
 
 // workloadName is how messages name a workload.

@@ -148,3 +148,39 @@ func vulnerabilities(m *Message) string {
 	}
 	return text
 }
+
+// Two processes that both take themselves for the leader put each change into one message; what both send has the same key and content.
+func TestTwoLeaders(t *testing.T) {
+	f, g := newFixture(t), gomega.NewWithT(t)
+	f.run(t, image("a"), []string{"p"}, workload("one", "web", ""), workload("two", "web", ""))
+	received := &recorder{}
+	for range 2 {
+		e, _ := f.engine(t, f.Store, received)
+		f.start(t, e, rule(t, Definition{Name: "r", When: `change.kind == "FindingOpened"`}))
+	}
+	var found []model.PackageFinding
+	const builds = 4
+	for i := range builds {
+		found = append(found, finding(fmt.Sprint("CVE-", i), model.SeverityLow))
+		f.update(t, findings{"p": found})
+	}
+	reported := func() map[string]int {
+		keys, changes := map[string]string{}, map[string]int{}
+		for _, one := range received.all() {
+			content := asJSON(t, one.message)
+			if known, again := keys[one.key]; again && known != content {
+				t.Errorf("two messages with the key %s", one.key)
+			} else if !again {
+				keys[one.key] = content
+				changes[one.message.Group] += one.message.Counts[FindingOpened]
+			}
+		}
+		return changes
+	}
+	g.Eventually(reported, patience, tick).Should(gomega.Equal(map[string]int{"one": builds, "two": builds}))
+	cursors, err := f.NotificationCursors(t.Context())
+	must(t, err)
+	if log, err := f.EventLog(t.Context()); err != nil || len(cursors) != 1 || cursors[0].Sequence != log.Last {
+		t.Errorf("the rule is at %+v of %d, %v", cursors, log.Last, err)
+	}
+}

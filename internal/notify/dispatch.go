@@ -135,28 +135,44 @@ func (e *Engine) send(ctx context.Context, rule *Rule, sink *Sink, l *lane) {
 	e.Changed()
 }
 
-// revise leaves out of a message what decisions suppress when it is sent first. It returns nil if nothing is left.
+// revise leaves out of a message what decisions suppress, and what is not overdue any more, when it is sent first. It returns nil if nothing is left.
 func (e *Engine) revise(ctx context.Context, rule *Rule, content []byte) ([]byte, error) {
 	message, err := decode(content)
 	if err != nil {
 		return content, nil //nolint:nilerr // The attempt drops it.
 	}
-	changes := message.changeIDs()
-	if len(changes) == 0 {
+	changed := false
+	if changes := message.changeIDs(); len(changes) > 0 {
+		concerned := map[string]bool{}
+		for _, name := range message.Workloads {
+			concerned[name] = true
+		}
+		suppressed, err := e.Store.SuppressedChanges(ctx, changes, func(w *store.Workload) bool {
+			return rule.sees(w.Namespace) && (message.More || concerned[workloadName(w)])
+		})
+		if err != nil {
+			return nil, err
+		}
+		if changed = len(suppressed) > 0; changed {
+			slices.Sort(suppressed)
+			message.leaveOut(suppressed)
+		}
+	}
+	if images := message.overdueImages(); len(images) > 0 {
+		in := store.AllNamespaces()
+		if rule.Namespace != "" {
+			in = store.OnlyNamespaces(rule.Namespace)
+		}
+		still, err := e.Store.OverdueImages(ctx, in, images)
+		if err != nil {
+			return nil, err
+		}
+		changed = message.keepOverdue(still) || changed
+	}
+	switch {
+	case !changed:
 		return content, nil
-	}
-	concerned := map[string]bool{}
-	for _, name := range message.Workloads {
-		concerned[name] = true
-	}
-	suppressed, err := e.Store.SuppressedChanges(ctx, changes, func(w *store.Workload) bool {
-		return rule.sees(w.Namespace) && (message.More || concerned[workloadName(w)])
-	})
-	if err != nil || len(suppressed) == 0 {
-		return content, err
-	}
-	slices.Sort(suppressed)
-	if !message.leaveOut(suppressed) {
+	case len(message.Counts) == 0:
 		return nil, nil
 	}
 	if e.Link != nil {

@@ -22,7 +22,7 @@ func FuzzMail(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		m := &Message{Rule: text, Group: text}
 		m.addFinding(Finding{Kind: FindingOpened, VulnerabilityID: text, Package: text, Version: text, FixedIn: text, Severity: model.SeverityHigh, Images: 1}, noon)
-		m.addOther(Other{ScanFailed, text}, model.SeverityCounts{}, noon)
+		m.addOther(Other{Kind: ScanFailed, Text: text}, model.SeverityCounts{}, noon)
 		m.addWorkloads([]string{text})
 		parsed, err := mail.ReadMessage(strings.NewReader(string(r.letter(from, []string{"a@example.com"}, "key", m, nil))))
 		must(t, err)
@@ -54,7 +54,7 @@ func FuzzMail(f *testing.F) {
 var htmlTags = func() int {
 	m := &Message{Rule: "r", Group: "g"}
 	m.addFinding(Finding{Kind: FindingOpened, VulnerabilityID: "v", Package: "p", Version: "1", FixedIn: "2", Severity: model.SeverityHigh, Images: 1}, noon)
-	m.addOther(Other{ScanFailed, "text"}, model.SeverityCounts{}, noon)
+	m.addOther(Other{Kind: ScanFailed, Text: "text"}, model.SeverityCounts{}, noon)
 	m.addWorkloads([]string{"w"})
 	return strings.Count(defaultTexts.Page(m), "<")
 }()

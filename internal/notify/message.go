@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/truncate"
 )
 
@@ -80,6 +81,8 @@ type Finding struct {
 type Other struct {
 	Kind Kind   `json:"kind"`
 	Text string `json:"text"`
+	// Overdue is the image whose findings became overdue, nil for other kinds. Receivers do not get it.
+	Overdue *store.OverdueImage `json:"overdue,omitempty"`
 }
 
 // worse orders findings, the worst first.
@@ -145,8 +148,8 @@ func (m *Message) changeIDs() []int64 {
 	return slices.Compact(ids)
 }
 
-// leaveOut removes changes, whose IDs are in order. It reports whether the message still says something.
-func (m *Message) leaveOut(suppressed []int64) bool {
+// leaveOut removes changes, whose IDs are in order.
+func (m *Message) leaveOut(suppressed []int64) {
 	gone := func(id int64) bool {
 		_, found := slices.BinarySearch(suppressed, id)
 		return found
@@ -165,7 +168,58 @@ func (m *Message) leaveOut(suppressed []int64) bool {
 		}
 	}
 	m.Worst = slices.DeleteFunc(m.Worst, func(f Finding) bool { return f.Change != 0 && gone(f.Change) })
-	return len(m.Counts) > 0
+}
+
+// overdueImages are the images whose findings became overdue.
+func (m *Message) overdueImages() []model.ImageKey {
+	var keys []model.ImageKey
+	for i := range m.Others {
+		if image := m.Others[i].Overdue; image != nil {
+			if platform, err := model.ParsePlatform(image.Platform); err == nil {
+				keys = append(keys, model.ImageKey{ImageID: image.ImageID, Platform: platform})
+			}
+		}
+	}
+	return keys
+}
+
+// keepOverdue leaves out findings that are not overdue any more. still has those that are, by image. It reports whether anything changed.
+func (m *Message) keepOverdue(still map[model.ImageKey]model.SeverityCounts) (changed bool) {
+	m.Others = slices.DeleteFunc(m.Others, func(o Other) bool {
+		if o.Overdue == nil {
+			return false
+		}
+		platform, err := model.ParsePlatform(o.Overdue.Platform)
+		before, now := o.Overdue.Findings, still[model.ImageKey{ImageID: o.Overdue.ImageID, Platform: platform}]
+		left := model.SeverityCounts{
+			Critical: min(before.Critical, now.Critical), High: min(before.High, now.High), Medium: min(before.Medium, now.Medium),
+			Low: min(before.Low, now.Low), Negligible: min(before.Negligible, now.Negligible), Unknown: min(before.Unknown, now.Unknown),
+		}
+		if err != nil || left == before {
+			return false
+		}
+		changed = true
+		counts := m.Severities[FindingOverdue]
+		for _, s := range model.Severities() {
+			counts = counts.Minus(s, before.Of(s)-left.Of(s))
+		}
+		m.severities(FindingOverdue, counts)
+		o.Overdue.Findings = left
+		if left.Total() > 0 {
+			return false
+		}
+		if m.Counts[FindingOverdue]--; m.Counts[FindingOverdue] == 0 {
+			delete(m.Counts, FindingOverdue)
+			delete(m.Severities, FindingOverdue)
+		}
+		return true
+	})
+	for i := range m.Others {
+		if image := m.Others[i].Overdue; image != nil {
+			m.Others[i].Text = overdueText(image)
+		}
+	}
+	return changed
 }
 
 // forReceivers is the message as receivers get it.
@@ -174,6 +228,10 @@ func (m *Message) forReceivers() *Message {
 	sent.Changes, sent.Worst = nil, slices.Clone(m.Worst[:min(len(m.Worst), maxWorst)])
 	for i := range sent.Worst {
 		sent.Worst[i].Change = 0
+	}
+	sent.Others = slices.Clone(m.Others[:min(len(m.Others), maxWorst)])
+	for i := range sent.Others {
+		sent.Others[i].Overdue = nil
 	}
 	return &sent
 }
@@ -194,7 +252,7 @@ func (m *Message) addOther(o Other, findings model.SeverityCounts, at time.Time)
 	if findings.Total() > 0 {
 		m.severities(o.Kind, m.Severities[o.Kind].Plus(findings))
 	}
-	if len(m.Others) < maxWorst {
+	if len(m.Others) < maxKept {
 		o.Text = truncate.Ellipsis(o.Text, 2*maxText)
 		m.Others = append(m.Others, o)
 	}
@@ -251,7 +309,7 @@ func (m *Message) merge(other *Message) {
 		m.insert(f)
 	}
 	m.Others = append(m.Others, other.Others...)
-	m.Others = m.Others[:min(len(m.Others), maxWorst)]
+	m.Others = m.Others[:min(len(m.Others), maxKept)]
 	m.More = m.More || other.More
 	m.addWorkloads(other.Workloads)
 }

@@ -54,11 +54,17 @@ func (e *Engine) addOverdueImage(ctx context.Context, batches []*batch, at time.
 	if err != nil {
 		return err
 	}
-	text := fmt.Sprintf("%d findings are overdue in %s", image.Findings.Total(), image.ImageID)
 	for _, b := range batches {
-		b.addRunning(FindingOverdue, at, &image.Findings, running, text)
+		b.addRunning(FindingOverdue, at, &image, running, overdueText(&image))
 	}
 	return nil
+}
+
+func overdueText(image *store.OverdueImage) string {
+	if image.Findings.Total() == 1 {
+		return "1 finding is overdue in " + image.ImageID
+	}
+	return fmt.Sprintf("%d findings are overdue in %s", image.Findings.Total(), image.ImageID)
 }
 
 func addOmittedOverdue(batches []*batch, at time.Time, namespace string, images int) {

@@ -42,3 +42,29 @@ func TestOverdueFindings(t *testing.T) {
 	const text = "2 findings are overdue in registry.example/a"
 	g.Eventually(said, patience, tick).Should(gomega.Equal([]string{"all [one] 2 critical: " + text, "all [two] 2 critical: " + text, "one/own [one] 2 critical: " + text}))
 }
+
+// What is suppressed, or not overdue any more, when a digest is sent is left out of it.
+func TestOverdueFindingsThatAreSuppressed(t *testing.T) {
+	f, g := newFixture(t), gomega.NewWithT(t)
+	one := 1
+	_, err := f.SyncPolicies(t.Context(), []store.Policy{{Name: "p", From: model.DueFromFirstSeen, DueIn: model.DueIn{Critical: &one}}})
+	must(t, err)
+	f.run(t, image("a"), []string{"p"}, workload("one", "web", ""))
+	f.run(t, image("bb"), []string{"q"}, workload("one", "job", ""))
+	f.update(t, findings{"p": {finding("CVE-1", model.SeverityCritical), finding("CVE-2", model.SeverityCritical)}, "q": {finding("CVE-2", model.SeverityCritical)}})
+	r := &recorder{}
+	e, _ := f.engine(t, f.Store, r)
+	f.start(t, e, rule(t, Definition{Namespace: "one", Name: "r", When: `change.kind == "FindingOverdue"`, Window: time.Hour}))
+	f.clock.move(25 * time.Hour)
+	_, err = f.RecordOverdue(t.Context())
+	must(t, err)
+	g.Eventually(func() int { return e.States()["uid-oner"].Queues["sink"].Pending }, patience, tick).Should(gomega.Equal(1))
+	f.suppress(t, map[string][]string{"one": {"CVE-2"}})
+	f.clock.move(time.Hour)
+	g.Eventually(func() int { return len(r.all()) }, patience, tick).Should(gomega.Equal(1))
+	m := r.all()[0].message
+	if len(m.Others) != 1 || !strings.HasPrefix(m.Others[0].Text, "1 finding is overdue in registry.example/a@") || m.Others[0].Overdue != nil ||
+		m.Counts[FindingOverdue] != 1 || m.Severities[FindingOverdue] != (model.SeverityCounts{Critical: 1}) {
+		t.Errorf("the message is %s", asJSON(t, m))
+	}
+}

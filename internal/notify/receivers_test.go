@@ -38,7 +38,7 @@ func example() *Message {
 		Kind: FindingOpened, VulnerabilityID: "CVE-2026-2", Severity: model.SeverityCritical, Package: "zlib\nSubject: forged", Version: "1.3", Images: 1,
 	}, noon)
 	m.addFinding(Finding{Kind: FindingClosed, VulnerabilityID: "CVE-2025-3", Severity: model.SeverityCritical, Package: "bash", Version: "5.2", Images: 1}, noon)
-	m.addOther(Other{ScanFailed, "registry.example/cart@sha256:2: RegistryUnavailable"}, model.SeverityCounts{}, noon)
+	m.addOther(Other{Kind: ScanFailed, Text: "registry.example/cart@sha256:2: RegistryUnavailable"}, model.SeverityCounts{}, noon)
 	m.addWorkloads([]string{"shop/Deployment/cart", "shop/Deployment/web"})
 	return m
 }
@@ -59,7 +59,7 @@ func golden(t *testing.T, name, got string) {
 
 func TestTexts(t *testing.T) {
 	few, many := &Message{Rule: "r"}, &Message{Rule: "r", Combined: true}
-	few.addOther(Other{DatabaseUpdated, "the vulnerability database of 2026-11-21 06:00:00 is in use"}, model.SeverityCounts{}, noon)
+	few.addOther(Other{Kind: DatabaseUpdated, Text: "the vulnerability database of 2026-11-21 06:00:00 is in use"}, model.SeverityCounts{}, noon)
 	for i := range 12 {
 		name := string(rune('a' + i))
 		many.addFinding(Finding{Kind: FindingOpened, VulnerabilityID: "CVE-2026-1" + name, Severity: model.SeverityLow, Package: name, Version: "1", Images: 3}, noon)
@@ -68,7 +68,7 @@ func TestTexts(t *testing.T) {
 	tested := &Message{Rule: "shop/exploited", Test: true, From: noon, To: noon}
 	digested := &Message{Rule: "r", Group: "shop"}
 	digested.addFinding(Finding{Kind: FindingOpened, VulnerabilityID: "CVE-2026-1", Severity: model.SeverityLow, Package: "a", Version: "1", Images: 1}, noon.Add(-24*time.Hour))
-	digested.addOther(Other{CoverageLost, "shop/Deployment/web, container c: Failed, ImageNotFound"}, model.SeverityCounts{}, noon)
+	digested.addOther(Other{Kind: CoverageLost, Text: "shop/Deployment/web, container c: Failed, ImageNotFound"}, model.SeverityCounts{}, noon)
 	closed := &Message{Rule: "r", Group: "shop"}
 	closed.addFinding(Finding{Kind: FindingClosed, VulnerabilityID: "CVE-2025-3", Severity: model.SeverityCritical, Package: "bash", Version: "5.2", Images: 1}, noon)
 	many = many.forReceivers()
@@ -92,7 +92,7 @@ func hostile() *Message {
 	const name = "*a* _b_ [c](https://evil.example) <https://evil.example|d> & `e`\r\n- f\u202e"
 	m := &Message{Rule: name, Group: name, Link: "https://scanner.example/database"}
 	m.addFinding(Finding{Kind: FindingOpened, VulnerabilityID: name, Severity: model.SeverityHigh, Package: name, Version: name, FixedIn: name, Images: 1}, noon)
-	m.addOther(Other{ScanFailed, name}, model.SeverityCounts{}, noon)
+	m.addOther(Other{Kind: ScanFailed, Text: name}, model.SeverityCounts{}, noon)
 	m.addWorkloads([]string{name})
 	return m
 }

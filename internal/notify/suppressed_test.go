@@ -108,13 +108,13 @@ func TestNextFindingsAreNamed(t *testing.T) {
 	must(t, err)
 	m, err = decode(content)
 	must(t, err)
-	if !m.leaveOut(gone) || m.Counts[FindingOpened] != 18 || m.Severities[FindingOpened] != (model.SeverityCounts{Low: 18}) {
+	if m.leaveOut(gone); m.Counts[FindingOpened] != 18 || m.Severities[FindingOpened] != (model.SeverityCounts{Low: 18}) {
 		t.Errorf("left are %v, %v", m.Counts, m.Severities)
 	}
 	if sent := m.forReceivers(); len(sent.Worst) != maxWorst || sent.Worst[0].VulnerabilityID != "CVE-12" {
 		t.Errorf("named are %+v", sent.Worst)
 	}
-	if m.leaveOut(m.changeIDs()) {
+	if m.leaveOut(m.changeIDs()); len(m.Counts) > 0 {
 		t.Errorf("left are %v", m.Counts)
 	}
 }

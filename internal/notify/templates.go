@@ -128,7 +128,7 @@ func examples() []*Message {
 	at := time.Date(2026, 1, 1, 8, 0, 0, 0, time.UTC)
 	all := &Message{Rule: "shop/example", Group: "shop", Combined: true, Link: "https://scanner.example.com/database"}
 	for _, kind := range Kinds() {
-		all.addOther(Other{kind, "an example"}, model.SeverityCounts{}, at)
+		all.addOther(Other{Kind: kind, Text: "an example"}, model.SeverityCounts{}, at)
 	}
 	for _, f := range []Finding{
 		{Kind: FindingOpened, VulnerabilityID: "CVE-2026-1", Severity: model.SeverityCritical, KEV: true, Package: "openssl", Version: "3.0.1", FixedIn: "3.0.2", Images: 2},

@@ -7,6 +7,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
@@ -168,6 +169,56 @@ func (s *Store) SuppressedChanges(ctx context.Context, changes []int64, concerne
 		})
 	})
 	return ids, err
+}
+
+// OverdueImages implements store.Notifications.
+func (s *Store) OverdueImages(ctx context.Context, in store.Namespaces, images []model.ImageKey) (map[model.ImageKey]model.SeverityCounts, error) {
+	wanted := map[model.ImageKey]bool{}
+	ids := make([]string, len(images))
+	for i, key := range images {
+		wanted[key], ids[i] = true, key.ImageID
+	}
+	slices.Sort(ids)
+	var counts map[model.ImageKey]model.SeverityCounts
+	err := s.read(ctx, "count overdue findings of images", func(tx *gorm.DB) error {
+		counts = map[model.ImageKey]model.SeverityCounts{}
+		keys := map[int64]model.ImageKey{}
+		err := inParts(slices.Compact(ids), func(part []string) error {
+			var rows []imageRow
+			err := tx.Raw("SELECT id, image_id, platform FROM images WHERE image_id IN ?", part).Scan(&rows).Error
+			for i := range rows {
+				key, keyErr := keyOf(rows[i].ImageID, rows[i].Platform)
+				if keyErr != nil {
+					return keyErr
+				}
+				if wanted[key] {
+					keys[rows[i].ID] = key
+				}
+			}
+			return err
+		})
+		if err != nil || len(keys) == 0 {
+			return err
+		}
+		r, err := s.dueReader(tx, in)
+		if err != nil || len(r.policies) == 0 {
+			return err
+		}
+		chosen := slices.Sorted(maps.Keys(keys))
+		targets, err := r.targets(chosen, false)
+		if err != nil {
+			return err
+		}
+		now := s.now()
+		return r.each(chosen, targets, func(t *dueTarget, f *dueFinding, at int64, _ int) {
+			if at <= now {
+				sum := counts[keys[t.image]]
+				sum.Add(f.severity)
+				counts[keys[t.image]] = sum
+			}
+		})
+	})
+	return counts, err
 }
 
 // hides reports whether what a change is about is suppressed in all workloads that are concerned; if none is, in all images.

@@ -297,6 +297,13 @@ var policyTests = map[string]func(*testing.T, *fixture){
 		for range 2 {
 			f.tell(t)
 		}
+		for in, want := range map[string]model.SeverityCounts{"dev": {Critical: 2}, "prod": {Critical: 2, High: 1}, "late": {}, "none": {}} {
+			counts, err := f.OverdueImages(t.Context(), store.OnlyNamespaces(in), []model.ImageKey{key, image("unknown", amd64)})
+			must(t, err)
+			if len(counts) > 1 || counts[key] != want {
+				t.Errorf("in %s, %+v are overdue, want %+v", in, counts, want)
+			}
+		}
 		expectTexts(t, "of another namespace", f.namespaceEvents(t, last), "dev registry.example/i critical=2 high=0 at=48 by all")
 		expectTexts(t, "not again of the cluster", f.overdueEvents(t, last))
 		f.decide(t)
