@@ -110,6 +110,6 @@ type OverdueImage struct {
 	ImageID  string `json:"imageId"`
 	Platform string `json:"platform"`
 	// Findings counts those that are overdue and that no event told of, and DueAt is the earliest of their dates.
-	Findings model.SeverityCounts `json:"findings"`
+	Findings model.SeverityCounts `json:"counts"`
 	DueAt    time.Time            `json:"dueAt"`
 }
