@@ -178,6 +178,16 @@ func TestTwoLeaders(t *testing.T) {
 		return changes
 	}
 	g.Eventually(reported, patience, tick).Should(gomega.Equal(map[string]int{"one": builds, "two": builds}))
+	// Each message was queued once: a repetition ends no other one.
+	queued := func() (int64, error) {
+		queues, err := f.NotificationQueues(t.Context())
+		return queues[0].Delivered + int64(queues[0].Pending), err
+	}
+	keys := map[string]bool{}
+	for _, one := range received.all() {
+		keys[one.key] = true
+	}
+	g.Expect(queued()).To(gomega.Equal(int64(len(keys))))
 	cursors, err := f.NotificationCursors(t.Context())
 	must(t, err)
 	if log, err := f.EventLog(t.Context()); err != nil || len(cursors) != 1 || cursors[0].Sequence != log.Last {
