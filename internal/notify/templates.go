@@ -64,43 +64,44 @@ var functions = template.FuncMap{
 	"color":     color,
 }
 
-var defaultTexts = func() *texts {
-	t, err := parseTexts(Templates{})
-	if err != nil {
-		panic(err) // They are part of the program.
-	}
-	return t
-}()
+// defaultTexts are those of the program.
+var defaultTexts = &texts{
+	text: template.Must(parseText("text", textTemplate)), slack: template.Must(parseText("slack", slackTemplate)), teams: template.Must(parseText("teams", teamsTemplate)),
+	mail: htmltemplate.Must(parsePage(mailTemplate)),
+}
 
-// parseTexts reads templates, and the defaults for those that are "".
+func parseText(name, content string) (*template.Template, error) {
+	return template.New(name).Funcs(functions).Parse(content)
+}
+
+func parsePage(content string) (*htmltemplate.Template, error) {
+	return htmltemplate.New("mail").Funcs(functions).Parse(content)
+}
+
+// parseTexts reads templates, and takes the defaults for those that are "".
 func parseTexts(custom Templates) (*texts, error) {
-	t := &texts{}
+	t := *defaultTexts
 	for _, one := range []struct {
-		name, custom, fallback string
-		to                     *executor
-	}{
-		{"text", custom.Text, textTemplate, &t.text}, {"slack", custom.Slack, slackTemplate, &t.slack}, {"teams", custom.Teams, teamsTemplate, &t.teams},
-	} {
-		content := one.custom
-		if content == "" {
-			content = one.fallback
+		name, content string
+		to            *executor
+	}{{"text", custom.Text, &t.text}, {"slack", custom.Slack, &t.slack}, {"teams", custom.Teams, &t.teams}} {
+		if one.content == "" {
+			continue
 		}
-		parsed, err := template.New(one.name).Funcs(functions).Parse(content)
+		parsed, err := parseText(one.name, one.content)
 		if err != nil {
 			return nil, fmt.Errorf("templates.%s: %w", one.name, err)
 		}
 		*one.to = parsed
 	}
-	content := custom.Mail
-	if content == "" {
-		content = mailTemplate
+	if custom.Mail != "" {
+		parsed, err := parsePage(custom.Mail)
+		if err != nil {
+			return nil, fmt.Errorf("templates.mail: %w", err)
+		}
+		t.mail = parsed
 	}
-	parsed, err := htmltemplate.New("mail").Funcs(htmltemplate.FuncMap(functions)).Parse(content)
-	if err != nil {
-		return nil, fmt.Errorf("templates.mail: %w", err)
-	}
-	t.mail = parsed
-	return t, nil
+	return &t, nil
 }
 
 // newTexts reads the templates of the administrator, and tries them with examples of messages.
