@@ -69,6 +69,29 @@ func (Versions) Satisfies(packageType, packageVersion, constraint string) (bool,
 	return ok, nil
 }
 
+// Compare compares versions of packages of that type, by the rules of the type where it has any that can read both, and else by Grype's guess. An error
+// says that even that cannot compare them.
+func (Versions) Compare(packageType, a, b string) (int, error) {
+	format := pkg.VersionFormat(pkg.Package{Type: syftpkg.Type(packageType)})
+	order, err := compareVersions(a, b, format)
+	if err != nil && format != version.UnknownFormat {
+		order, err = compareVersions(a, b, version.UnknownFormat)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("compare version %.80q with %.80q: %w", a, b, err)
+	}
+	return order, nil
+}
+
+func compareVersions(a, b string, format version.Format) (order int, err error) {
+	defer func() { // the versions come from strangers
+		if p := recover(); p != nil {
+			order, err = 0, fmt.Errorf("the comparison failed: %v", p)
+		}
+	}()
+	return version.New(a, format).Compare(version.New(b, format))
+}
+
 func satisfies(packageVersion, constraint string, format version.Format) (ok bool, err error) {
 	defer func() { // the versions come from strangers
 		if p := recover(); p != nil {

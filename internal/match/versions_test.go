@@ -1,6 +1,7 @@
 package match_test
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 
@@ -53,6 +54,34 @@ func TestSatisfies(t *testing.T) {
 	}
 }
 
+func TestCompare(t *testing.T) {
+	for _, test := range []struct {
+		kind string
+		// versions are in order.
+		versions []string
+	}{
+		{"java-archive", []string{"2.9.1", "2.17.0-rc1", "2.17.0", "2.17.1"}},
+		{"deb", []string{"1.2.11~rc1-1", "1.2.11-1", "1.2.11-1+deb12u2", "1.2.13-1", "1:1.0-1"}},
+		{"apk", []string{"1.2.3_rc1-r0", "1.2.3-r0", "1.2.3-r1", "1.2.10-r0"}},
+		{"rpm", []string{"0:3.0.7-2.el9", "0:3.0.7-16.el9", "1:1.0-1"}},
+		{"go-module", []string{"v0.9.1", "v0.10.0", "v1.0.0"}},
+		{"npm", []string{"4.17.20", "4.17.21", "5.0.0"}},
+		{"python", []string{"2.0.0rc1", "2.0.0", "2.0.0.post1", "10.0"}},
+		{"gem", []string{"1.0.a", "1.0", "1.0.1"}},
+		{"unheard-of", []string{"6", "7"}},
+		{"npm", []string{"1.2.3.4-not.semantic.", "2"}}, // by guess
+	} {
+		for i, a := range test.versions {
+			for j, b := range test.versions {
+				got, err := (match.Versions{}).Compare(test.kind, a, b)
+				if err != nil || cmp.Compare(got, 0) != cmp.Compare(i, j) {
+					t.Errorf("%s: %s compared with %s is %d, %v", test.kind, a, b, got, err)
+				}
+			}
+		}
+	}
+}
+
 // FuzzVersions: whatever passes for a constraint can be compared with whatever version.
 func FuzzVersions(f *testing.F) {
 	f.Add("deb", "1:1", "<2")
@@ -66,6 +95,11 @@ func FuzzVersions(f *testing.F) {
 		second, secondErr := (match.Versions{}).Satisfies(kind, version, constraint)
 		if first != second || (firstErr == nil) != (secondErr == nil) {
 			t.Errorf("%v %v, then %v %v", first, firstErr, second, secondErr)
+		}
+		order, orderErr := (match.Versions{}).Compare(kind, version, constraint)
+		again, againErr := (match.Versions{}).Compare(kind, version, constraint)
+		if order != again || (orderErr == nil) != (againErr == nil) {
+			t.Errorf("compared: %d %v, then %d %v", order, orderErr, again, againErr)
 		}
 	})
 }

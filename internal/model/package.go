@@ -28,6 +28,9 @@ type Package struct {
 	MatchInput json.RawMessage
 }
 
+// DistributionTypes are the types of packages that come from a distribution: an image gets fixed versions of them when it is built again.
+func DistributionTypes() []string { return []string{"alpm", "apk", "deb", "portage", "rpm"} }
+
 // Location is where a package was found in an image.
 type Location struct {
 	Path string `json:"path"`

@@ -142,6 +142,9 @@ func visits() []visit {
 			"", "state=standing", "state=ended", "state=all", "status=Fixed&status=FalsePositive&state=all", "source=kubernetes", "kind=ClusterVulnerabilityException",
 			"name=changed", "vulnerability=cve-2000-0001", "author=jane", "expiringWithin=2", "sort=-since", "sort=expiresAt", "sort=name", "pageSize=1", "format=json",
 		},
+		"/api/v1/fixes": {
+			"", "action=rebuild", "imageId=" + escape(scannedID), "kev=true", "overdue=true", "namespace=shop", "workload=web", "workloadKind=Deployment", "owner=Team+Shop", "noOwner=true", "pageSize=1", "format=json",
+		},
 		"/api/v1/owners":   {"", "text=SHOP", "namespace=bank", "sort=name", "sort=-severity", "pageSize=1", "format=json"},
 		"/api/v1/policies": {""},
 		"/api/v1/coverage": {

@@ -80,6 +80,9 @@ func (e *export) VisitListDecisionsResponse(w http.ResponseWriter) error { retur
 // VisitListPackagesResponse writes the answer.
 func (e *export) VisitListPackagesResponse(w http.ResponseWriter) error { return e.answer(w) }
 
+// VisitListFixesResponse writes the answer.
+func (e *export) VisitListFixesResponse(w http.ResponseWriter) error { return e.answer(w) }
+
 // VisitListWorkloadsResponse writes the answer.
 func (e *export) VisitListWorkloadsResponse(w http.ResponseWriter) error { return e.answer(w) }
 

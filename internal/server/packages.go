@@ -18,6 +18,8 @@ type Versions interface {
 	Constraint(text string) error
 	// Satisfies reports whether a version satisfies a constraint. An error says that the two cannot be compared.
 	Satisfies(packageType, version, constraint string) (bool, error)
+	// Compare orders versions. An error says that the two cannot be compared.
+	Compare(packageType, a, b string) (int, error)
 }
 
 // ListPackages answers a page of the distinct packages that images hold.

@@ -74,6 +74,9 @@ func TestParametersAreRefused(t *testing.T) {
 		"/api/v1/images?olderThan=36501":                                           "olderThan is not in the range 1 to 36500",
 		"/api/v1/images?partial=some":                                              "partial",
 		"/api/v1/coverage?state=Done":                                              `state "Done" is not one of Scanned, Partial, Stale, Pending, Failed, Skipped`,
+		"/api/v1/fixes?action=patch":                                               `action "patch" is not one of update, rebuild, wait`,
+		"/api/v1/fixes?format=sarif":                                               `format "sarif" is not one of json, csv`,
+		"/api/v1/fixes?owner=a&noOwner=true":                                       "owner and noOwner are mutually exclusive",
 		"/api/v1/compare?from=a":                                                   "to",
 		"/api/v1/compare?from=a&to=" + strings.Repeat("a", 513):                    "to: ",
 		"/api/v1/compare?from=a%20b&to=a":                                          "from: ",
@@ -110,7 +113,7 @@ func FuzzQueries(f *testing.F) {
 	fixture := newFullFixture(f)
 	paths := []string{
 		"/api/v1/images", "/api/v1/images/" + escape(scannedID) + "/findings", "/api/v1/vulnerabilities", "/api/v1/vulnerabilities/CVE-2024-0000/affected",
-		"/api/v1/packages", "/api/v1/workloads", "/api/v1/owners", "/api/v1/search", "/api/v1/decisions", "/api/v1/coverage", "/api/v1/rollouts", "/api/v1/trends", "/api/v1/images/" + escape(scannedID) + "/presences", "/api/v1/policies",
+		"/api/v1/packages", "/api/v1/workloads", "/api/v1/owners", "/api/v1/search", "/api/v1/fixes", "/api/v1/decisions", "/api/v1/coverage", "/api/v1/rollouts", "/api/v1/trends", "/api/v1/images/" + escape(scannedID) + "/presences", "/api/v1/policies",
 		"/api/v1/databases/" + escape(build.ID) + "/changes", "/api/v1/events", "/api/v1/images/" + escape(scannedID),
 	}
 	for _, v := range visits() {

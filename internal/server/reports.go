@@ -93,9 +93,9 @@ func (a *reportAnswer) VisitGetOwnerReportResponse(w http.ResponseWriter) error 
 
 func (a *reportAnswer) answer(w http.ResponseWriter) error {
 	if !a.html {
-		return api.GetClusterReport200JSONResponse(toSummaryReport(a.report)).VisitGetClusterReportResponse(w)
+		return api.GetClusterReport200JSONResponse(a.s.toSummaryReport(a.report)).VisitGetClusterReportResponse(w)
 	}
-	options := summary.PageOptions{Version: a.s.config.Version}
+	options := summary.PageOptions{Version: a.s.config.Version, Versions: a.s.config.Versions}
 	if a.s.config.Origin != "" {
 		options.URL = a.s.config.Origin + strings.TrimSuffix(a.s.config.BasePath, "/")
 	}
@@ -113,7 +113,7 @@ func (a *reportAnswer) answer(w http.ResponseWriter) error {
 	return err
 }
 
-func toSummaryReport(r *summary.Report) api.SummaryReport {
+func (s *Server) toSummaryReport(r *summary.Report) api.SummaryReport {
 	out := api.SummaryReport{
 		At: r.At.UTC(), Since: r.Since, KnownSince: optionalTime(r.KnownSince), Limited: r.Limited,
 		Workloads: r.Workloads, Images: r.Images, Scanned: r.Scanned, Counts: toCounts(r.Counts),
@@ -121,7 +121,7 @@ func toSummaryReport(r *summary.Report) api.SummaryReport {
 		Overdue: toReportDueFindings(r.Overdue), DueSoon: toReportDueFindings(r.DueSoon),
 		Coverage: toCoverageSummary(r.Coverage), Uncovered: make([]api.ContainerCoverage, 0, len(r.Uncovered)), UncoveredTotal: r.UncoveredTotal,
 		ExpiringExceptions: make([]api.ReportException, 0, len(r.Expiring)), ExpiringExceptionsTotal: r.ExpiringTotal,
-		EndOfLife: make([]api.ReportEndOfLife, 0, len(r.EndOfLife)), EndOfLifeTotal: r.EndOfLifeTotal,
+		EndOfLife: make([]api.ReportEndOfLife, 0, len(r.EndOfLife)), EndOfLifeTotal: r.EndOfLifeTotal, Fixes: make([]api.FixItem, 0, len(r.Fixes)),
 	}
 	out.Scope.Kind, out.Scope.Name = api.SummaryReportScopeKind(r.Scope.Kind), optional(r.Scope.Name)
 	if r.Database != nil {
@@ -148,17 +148,8 @@ func toSummaryReport(r *summary.Report) api.SummaryReport {
 			ImageId: i.Image.ImageID, Platform: i.Image.Platform.String(), Distribution: i.Distro, EndOfLife: openapi_types.Date{Time: i.EndOfLife.Truncate(24 * time.Hour)},
 		})
 	}
-	out.Fixes.Packages = make([]api.ReportPackageFix, 0, len(r.Fixes.Packages))
-	for _, f := range r.Fixes.Packages {
-		out.Fixes.Packages = append(out.Fixes.Packages, api.ReportPackageFix{
-			Type: f.Type, Name: f.Name, Version: f.Version, FixVersions: append([]string{}, f.Fixes...), Closes: toCounts(f.Closes), Images: f.Images,
-		})
-	}
-	out.Fixes.Images = make([]api.ReportImageFix, 0, len(r.Fixes.Images))
-	for _, f := range r.Fixes.Images {
-		out.Fixes.Images = append(out.Fixes.Images, api.ReportImageFix{
-			ImageId: f.Image.ImageID, Platform: f.Image.Platform.String(), Closes: toCounts(f.Closes), Workloads: f.Workloads,
-		})
+	for i := range r.Fixes {
+		out.Fixes = append(out.Fixes, s.toFixItem(&r.Fixes[i]))
 	}
 	return out
 }

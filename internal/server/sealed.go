@@ -111,6 +111,12 @@ func (s *sealedStore) ListPackages(ctx context.Context, in store.Namespaces, que
 		func() (store.PackagePage, error) { return s.Reader.ListPackages(ctx, in, query) })
 }
 
+// ListFixes implements store.Reader.
+func (s *sealedStore) ListFixes(ctx context.Context, in store.Namespaces, query store.FixQuery) (store.FixPage, error) {
+	return paged(ctx, s, in, &query.Page, func(p *store.FixPage) *string { return &p.NextToken },
+		func() (store.FixPage, error) { return s.Reader.ListFixes(ctx, in, query) })
+}
+
 // ListWorkloads implements store.Reader.
 func (s *sealedStore) ListWorkloads(ctx context.Context, in store.Namespaces, query store.WorkloadQuery) (store.WorkloadPage, error) {
 	return paged(ctx, s, in, &query.Page, func(p *store.WorkloadPage) *string { return &p.NextToken },

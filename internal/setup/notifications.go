@@ -14,6 +14,7 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/scanner-operator/scanner-operator/internal/controller/notificationrules"
+	"github.com/scanner-operator/scanner-operator/internal/match"
 	"github.com/scanner-operator/scanner-operator/internal/metrics"
 	"github.com/scanner-operator/scanner-operator/internal/notify"
 	"github.com/scanner-operator/scanner-operator/internal/store"
@@ -74,7 +75,9 @@ func (o *Operator) attachReport(ctx context.Context, about *notify.Report) (*not
 		return nil, err
 	}
 	var page bytes.Buffer
-	err = summary.WritePage(&page, report, summary.PageOptions{Version: version.String(), URL: strings.TrimSuffix(o.opts.SignIn.ExternalURL, "/")})
+	err = summary.WritePage(&page, report, summary.PageOptions{
+		Version: version.String(), URL: strings.TrimSuffix(o.opts.SignIn.ExternalURL, "/"), Versions: match.Versions{},
+	})
 	return &notify.Attachment{Name: report.FileName(), Page: page.Bytes()}, err
 }
 

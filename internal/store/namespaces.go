@@ -180,6 +180,8 @@ type Reader interface {
 	Affected(ctx context.Context, in Namespaces, query AffectedQuery) (AffectedPage, error)
 	// ListPackages returns a page of the distinct packages that images hold.
 	ListPackages(ctx context.Context, in Namespaces, query PackageQuery) (PackagePage, error)
+	// ListFixes returns a page of what people can do about the findings of matched images.
+	ListFixes(ctx context.Context, in Namespaces, query FixQuery) (FixPage, error)
 	// ListWorkloads returns a page of the workloads that run images.
 	ListWorkloads(ctx context.Context, in Namespaces, query WorkloadQuery) (WorkloadPage, error)
 	// ListOwners returns a page of the owners of workloads that run images. What runs without an owner has an entry, too.
@@ -202,8 +204,6 @@ type Reader interface {
 
 	// Summary sums up what the workloads that a query chooses run, and how that has changed.
 	Summary(ctx context.Context, in Namespaces, query SummaryQuery) (Summary, error)
-	// Fixes returns the updates that close the most findings in what the workloads that a query chooses run.
-	Fixes(ctx context.Context, in Namespaces, query FixQuery) (Fixes, error)
 
 	// PreviewDecision computes what SyncDecisions would do with a decision of a source in place of the present one of its object, if there is one.
 	// A decision without the name of an object replaces none. It only reads. Of some namespaces, the bounds are held against what is visible.

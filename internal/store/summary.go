@@ -91,35 +91,3 @@ type EndingImage struct {
 	Distro    string
 	EndOfLife time.Time
 }
-
-// FixQuery asks for the updates that close the most findings.
-type FixQuery struct {
-	// Ownership chooses the workloads whose images count.
-	Ownership
-	// Limit is the most rows of each list, from 0 to MaxSummaryRows.
-	Limit int
-}
-
-// Fixes are the updates that close the most findings in what runs: those of most critical findings first, then high, medium, low.
-type Fixes struct {
-	Packages []PackageFix
-	Images   []ImageFix
-}
-
-// PackageFix is an update of a package.
-type PackageFix struct {
-	Type, Name, Version string
-	// Fixes are versions that fix some of the findings, at most MaxReach.
-	Fixes []string
-	// Closes counts the fixable findings of the package, each once in each image. Images counts those that hold it.
-	Closes Counts
-	Images int
-}
-
-// ImageFix is an image with findings that an update of its packages closes.
-type ImageFix struct {
-	Image model.ImageKey
-	// Closes counts its fixable findings, Workloads what runs it.
-	Closes    Counts
-	Workloads int
-}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"math"
 	"net/url"
 	"strconv"
 	"strings"
@@ -46,6 +47,8 @@ type PageOptions struct {
 	Version string
 	// URL is where browsers reach the UI, without a slash at the end; without it, the page has no links.
 	URL string
+	// Versions finds the version that a package is updated to; without it, the page does not name any.
+	Versions Versions
 }
 
 // WritePage writes a report as a page of HTML that needs nothing else. Texts of images, packages and other users are shown as they are, but for characters
@@ -58,6 +61,7 @@ func WritePage(w io.Writer, report *Report, options PageOptions) error {
 	own.Funcs(template.FuncMap{
 		"version":           func() string { return options.Version },
 		"home":              func() string { return options.URL },
+		"action":            func(fix store.Fix) string { return text(Action(&fix, options.Versions)) },
 		"vulnerabilityLink": func(id string) string { return link(options.URL, "vulnerabilities", id) },
 		"imageLink":         func(key model.ImageKey) string { return link(options.URL, "images", key.ImageID) },
 	})
@@ -75,10 +79,10 @@ var pages = template.Must(template.New("page").Funcs(template.FuncMap{
 	"style":  func() template.CSS { return template.CSS(style) }, //nolint:gosec // It is ours.
 	"title":  title, "day": day, "moment": moment, "newer": time.Time.After,
 	"text": text, "list": list, "imageName": imageName, "string": func(s model.DecisionStatus) string { return string(s) },
-	"number": number, "plural": plural, "percent": percent, "change": change, "more": func(shown, total int) int { return total - shown },
+	"number": number, "risk": func(risk float64) string { return number(int(math.Round(risk))) }, "plural": plural, "percent": percent, "change": change, "more": func(shown, total int) int { return total - shown },
 	"severities": severities, "severityClass": func(s model.Severity) string { return strings.ToLower(s.String()) },
 	"rows": severityRows, "required": func(s coverage.Summary) int { return s.Total - s.Skipped },
-	"version": func() string { return "" }, "home": func() string { return "" },
+	"version": func() string { return "" }, "home": func() string { return "" }, "action": func(store.Fix) string { return "" },
 	"vulnerabilityLink": func(string) string { return "" }, "imageLink": func(model.ImageKey) string { return "" },
 }).Parse(page))
 

@@ -69,18 +69,41 @@ func full() *Report {
 			Workload: store.Workload{Namespace: "shop", Kind: "Deployment", Name: "cart"}, Container: "app", Reference: "registry.example/cart:1", State: "Failed", Reason: "ImageNotFound",
 		}},
 		UncoveredTotal: 11,
-		Fixes: store.Fixes{
-			Packages: []store.PackageFix{{
-				Type: "java-archive", Name: "log4j-core", Version: "2.14.1", Fixes: []string{"2.12.2", "2.15.0", "2.16.0", "2.17.0", "2.17.1", "3.0.0"},
-				Closes: store.Counts{SeverityCounts: counts(4, 2, 2, 0)}, Images: 2,
-			}},
-			Images: []store.ImageFix{{Image: imageOf("legacy/app"), Closes: store.Counts{SeverityCounts: counts(4, 90, 8, 1)}, Workloads: 3}},
+		Fixes: []store.Fix{
+			{
+				Kind: store.FixRebuild, Image: imageOf("legacy/app"), Counts: store.Counts{SeverityCounts: counts(4, 90, 8, 1)}, Overdue: 5, Risk: 1204.25, WorkloadCount: 3,
+				Packages: []store.FixPackage{{Package: model.Package{Name: "openssl", Version: "3.0.1"}}}, PackageCount: 14,
+			},
+			{
+				Kind: store.FixUpdate, Image: imageOf("cart"), Counts: store.Counts{SeverityCounts: counts(1, 2, 2, 0), KEV: 1}, Risk: 97.5, WorkloadCount: 1200,
+				Packages: []store.FixPackage{{Package: model.Package{Name: "log4j-core", Version: "2.14.1"}, Versions: [][]string{{"2.15.0"}}}}, PackageCount: 1,
+			},
 		},
 		Expiring: []store.DecisionRecord{{
 			Object:          store.DecisionObject{Kind: "VulnerabilityException", Namespace: "shop", Name: "cart-until-release"},
 			DecisionContent: store.DecisionContent{Status: model.DecisionAcceptedRisk, Vulnerabilities: []string{"CVE-2026-0001"}, ExpiresAt: noon.AddDate(0, 0, 6)}, Matched: 7,
 		}},
 		ExpiringTotal: 1,
+	}
+}
+
+// byText compares versions as texts.
+type byText struct{}
+
+func (byText) Compare(_, a, b string) (int, error) { return strings.Compare(a, b), nil }
+
+func TestAction(t *testing.T) {
+	update := store.Fix{Kind: store.FixUpdate, PackageCount: 1, Packages: []store.FixPackage{{
+		Package: model.Package{Name: "log4j-core", Version: "2.14.1"}, Versions: [][]string{{"2.15.0"}, {"2.17.0", "2.16.0"}},
+	}}}
+	for want, got := range map[string]string{
+		"Update log4j-core from 2.14.1 to 2.16.0": Action(&update, byText{}), "Update log4j-core 2.14.1": Action(&update, nil),
+		"Rebuild the image: its distribution has 1 fixed package": Action(&store.Fix{Kind: store.FixRebuild, PackageCount: 1}, nil),
+		"Wait: there is no fix yet for 3 packages":                Action(&store.Fix{Kind: store.FixWait, PackageCount: 3}, nil),
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
 
@@ -101,7 +124,7 @@ func TestPage(t *testing.T) {
 		report  *Report
 		options PageOptions
 	}{
-		"full": {full(), PageOptions{Version: "v1.2.3", URL: "https://scanner.example/base"}}, "empty": {empty, PageOptions{Version: "v1.2.3"}}, "recent": {recent, PageOptions{}},
+		"full": {full(), PageOptions{Version: "v1.2.3", URL: "https://scanner.example/base", Versions: byText{}}}, "empty": {empty, PageOptions{Version: "v1.2.3"}}, "recent": {recent, PageOptions{}},
 	} {
 		got := pageOf(t, test.report, test.options)
 		file := "testdata/" + name + ".html"
@@ -224,7 +247,7 @@ func TestHostileReports(t *testing.T) {
 			for _, kind := range []ScopeKind{Cluster, Namespace, Owner} {
 				r.Scope.Kind = kind
 				end := hostile.Watch(t, hostile.Bounds{Memory: 512 << 20})
-				page := pageOf(t, r, PageOptions{Version: "v1", URL: "https://scanner.example"})
+				page := pageOf(t, r, PageOptions{Version: "v1", URL: "https://scanner.example", Versions: byText{}})
 				end()
 				checkPage(t, page, "https://scanner.example")
 				if len(page) > 128<<10 {

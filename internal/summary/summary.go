@@ -52,7 +52,7 @@ const Rows = 10
 // Reader is the part of the store that reports read.
 type Reader interface {
 	Summary(ctx context.Context, in store.Namespaces, query store.SummaryQuery) (store.Summary, error)
-	Fixes(ctx context.Context, in store.Namespaces, query store.FixQuery) (store.Fixes, error)
+	ListFixes(ctx context.Context, in store.Namespaces, query store.FixQuery) (store.FixPage, error)
 	ListCoverage(ctx context.Context, in store.Namespaces, query store.CoverageQuery) (store.CoveragePage, error)
 	ListDecisions(ctx context.Context, in store.Namespaces, query store.DecisionQuery) (store.DecisionPage, error)
 	Trend(ctx context.Context, in store.Namespaces, query store.TrendQuery) ([]store.TrendDay, error)
@@ -77,7 +77,8 @@ type Report struct {
 	// Uncovered are the first containers without a complete result of the current database build, UncoveredTotal counts them all.
 	Uncovered      []store.ContainerCoverage
 	UncoveredTotal int
-	Fixes          store.Fixes
+	// Fixes are the first things that people can do.
+	Fixes []store.Fix
 	// Expiring are the first exceptions that expire soon, ExpiringTotal counts them all.
 	Expiring      []store.DecisionRecord
 	ExpiringTotal int
@@ -126,11 +127,8 @@ func Collect(ctx context.Context, r Reader, in store.Namespaces, scope Scope, si
 	if err != nil {
 		return nil, err
 	}
-	if c.report.Fixes, err = r.Fixes(ctx, c.in, store.FixQuery{Ownership: owned, Limit: Rows}); err != nil {
-		return nil, err
-	}
 	for _, read := range []func(context.Context) error{
-		c.database, c.before, func(ctx context.Context) error { return c.coverage(ctx, owned) }, c.expiring,
+		func(ctx context.Context) error { return c.fixes(ctx, owned) }, c.database, c.before, func(ctx context.Context) error { return c.coverage(ctx, owned) }, c.expiring,
 	} {
 		if err := read(ctx); err != nil {
 			return nil, err
@@ -144,6 +142,13 @@ type collector struct {
 	r      Reader
 	in     store.Namespaces
 	report *Report
+}
+
+// fixes reads what to do first. Where there is nothing to do but wait comes last, and is left out.
+func (c *collector) fixes(ctx context.Context, owned store.Ownership) error {
+	page, err := c.r.ListFixes(ctx, c.in, store.FixQuery{Where: store.Where{Ownership: owned}, Page: store.Page{Size: Rows}})
+	c.report.Fixes = slices.DeleteFunc(page.Fixes, func(fix store.Fix) bool { return fix.Kind == store.FixWait })
+	return err
 }
 
 func (c *collector) database(ctx context.Context) error {

@@ -34,8 +34,8 @@ func (r *reader) Summary(_ context.Context, in store.Namespaces, query store.Sum
 	return store.Summary{Workloads: 1, Namespaces: []string{"one", "two"}}, r.note("Summary", in, query.Owner)
 }
 
-func (r *reader) Fixes(_ context.Context, in store.Namespaces, query store.FixQuery) (store.Fixes, error) {
-	return store.Fixes{}, r.note("Fixes", in, query.Owner)
+func (r *reader) ListFixes(_ context.Context, in store.Namespaces, query store.FixQuery) (store.FixPage, error) {
+	return store.FixPage{Fixes: []store.Fix{{Kind: store.FixUpdate}, {Kind: store.FixWait}}}, r.note("ListFixes", in, fmt.Sprintf("%d %s", query.Size, query.Owner))
 }
 
 func (r *reader) ListCoverage(_ context.Context, in store.Namespaces, query store.CoverageQuery) (store.CoveragePage, error) {
@@ -63,19 +63,19 @@ func TestCollect(t *testing.T) {
 		want  []string
 	}{
 		"cluster": {store.AllNamespaces(), Scope{Cluster, ""}, 48 * time.Hour, []string{
-			"Summary all=true [] ", "Fixes all=true [] ", "ShownResultSet all=true [] ", "Trend all=true [] 2026-02-27 2026-03-06", "ListCoverage all=true [] ", "ListDecisions all=true [] 30",
+			"Summary all=true [] ", "ListFixes all=true [] 10 ", "ShownResultSet all=true [] ", "Trend all=true [] 2026-02-27 2026-03-06", "ListCoverage all=true [] ", "ListDecisions all=true [] 30",
 		}},
 		"some namespaces": {store.OnlyNamespaces("one", "two"), Scope{Cluster, ""}, 48 * time.Hour, []string{
-			"Summary all=false [one two] ", "Fixes all=false [one two] ", "ShownResultSet all=false [one two] ", "ListCoverage all=false [one two] ", "ListDecisions all=false [one two] 30",
+			"Summary all=false [one two] ", "ListFixes all=false [one two] 10 ", "ShownResultSet all=false [one two] ", "ListCoverage all=false [one two] ", "ListDecisions all=false [one two] 30",
 		}},
 		"namespace, since today": {store.AllNamespaces(), Scope{Namespace, "one"}, time.Hour, []string{
-			"Summary all=false [one] ", "Fixes all=false [one] ", "ShownResultSet all=false [one] ", "Trend all=false [one] 2026-02-28 2026-03-07", "ListCoverage all=false [one] ", "ListDecisions all=false [one] 30",
+			"Summary all=false [one] ", "ListFixes all=false [one] 10 ", "ShownResultSet all=false [one] ", "Trend all=false [one] 2026-02-28 2026-03-07", "ListCoverage all=false [one] ", "ListDecisions all=false [one] 30",
 		}},
 		"another namespace": {store.OnlyNamespaces("one"), Scope{Namespace, "two"}, 48 * time.Hour, []string{
-			"Summary all=false [] ", "Fixes all=false [] ", "ShownResultSet all=false [] ", "ListCoverage all=false [] ", "ListDecisions all=false [] 30",
+			"Summary all=false [] ", "ListFixes all=false [] 10 ", "ShownResultSet all=false [] ", "ListCoverage all=false [] ", "ListDecisions all=false [] 30",
 		}},
 		"owner": {store.AllNamespaces(), Scope{Owner, "team"}, 48 * time.Hour, []string{
-			"Summary all=true [] team", "Fixes all=true [] team", "ShownResultSet all=true [] ", "ListCoverage all=true [] team", "ListDecisions all=false [one two] 30",
+			"Summary all=true [] team", "ListFixes all=true [] 10 team", "ShownResultSet all=true [] ", "ListCoverage all=true [] team", "ListDecisions all=false [one two] 30",
 		}},
 	} {
 		r := &reader{days: days}
@@ -89,10 +89,13 @@ func TestCollect(t *testing.T) {
 		if got.Coverage.Total != 6 || got.UncoveredTotal != 2 || got.ExpiringTotal != 4 || got.Limited == test.in.All() || got.Database == nil {
 			t.Errorf("%s: %+v", name, got)
 		}
+		if len(got.Fixes) != 1 || got.Fixes[0].Kind != store.FixUpdate {
+			t.Errorf("%s: the fixes are %+v", name, got.Fixes)
+		}
 		if compared := slices.ContainsFunc(test.want, func(s string) bool { return s[:5] == "Trend" }); compared != (got.Before != nil) || compared && got.Before.Images != 2 {
 			t.Errorf("%s: compared with %+v", name, got.Before)
 		}
-		for _, what := range []string{"Summary", "Fixes", "ShownResultSet", "ListCoverage", "ListDecisions"} {
+		for _, what := range []string{"Summary", "ListFixes", "ShownResultSet", "ListCoverage", "ListDecisions"} {
 			if _, err := Collect(t.Context(), &reader{fail: what}, test.in, test.scope, noon, noon); !errors.Is(err, errFailed) {
 				t.Errorf("%s, without %s: %v", name, what, err)
 			}

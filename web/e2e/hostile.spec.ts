@@ -147,6 +147,7 @@ const pages: Record<string, (operator: RolloutOperator) => string> = {
   packages: () => "/packages",
   workloads: () => "/workloads",
   coverage: () => "/coverage",
+  fixes: () => "/fixes",
   database: () => "/database",
   rollouts: () => "/rollouts",
   "a rollout": ({ rollouts }) => `/rollouts/${rollouts[0]?.id ?? 0}`,

@@ -38,6 +38,7 @@ test("lists are filtered by owner", async ({ page, open }) => {
     ["/", "images"],
     ["/vulnerabilities", "vulnerabilities"],
     ["/coverage", "coverage"],
+    ["/fixes", "fixes"],
     ["/vulnerabilities/CVE-2021-44228", "affected"],
   ] as const) {
     await open(owned, path);

@@ -468,6 +468,27 @@ func (e FailureReason) Valid() bool {
 	}
 }
 
+// Defines values for FixAction.
+const (
+	Rebuild FixAction = "rebuild"
+	Update  FixAction = "update"
+	Wait    FixAction = "wait"
+)
+
+// Valid indicates whether the value is a known member of the FixAction enum.
+func (e FixAction) Valid() bool {
+	switch e {
+	case Rebuild:
+		return true
+	case Update:
+		return true
+	case Wait:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for FixState.
 const (
 	FixStateFixed    FixState = "fixed"
@@ -915,6 +936,24 @@ func (e ListDecisionsParamsFormat) Valid() bool {
 	case ListDecisionsParamsFormatCsv:
 		return true
 	case ListDecisionsParamsFormatJson:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListFixesParamsFormat.
+const (
+	ListFixesParamsFormatCsv  ListFixesParamsFormat = "csv"
+	ListFixesParamsFormatJson ListFixesParamsFormat = "json"
+)
+
+// Valid indicates whether the value is a known member of the ListFixesParamsFormat enum.
+func (e ListFixesParamsFormat) Valid() bool {
+	switch e {
+	case ListFixesParamsFormatCsv:
+		return true
+	case ListFixesParamsFormatJson:
 		return true
 	default:
 		return false
@@ -2066,6 +2105,63 @@ type Fix struct {
 	Versions *[]string `json:"versions,omitempty"`
 }
 
+// FixAction `update`: update the package of the application. `rebuild`: rebuild the image; the distribution has the fixed packages. `wait`: there is no fix yet.
+type FixAction string
+
+// FixItem What can be done about findings of an image.
+type FixItem struct {
+	// Action `update`: update the package of the application. `rebuild`: rebuild the image; the distribution has the fixed packages. `wait`: there is no fix yet.
+	Action FixAction `json:"action"`
+
+	// Counts The findings that the action closes; with `wait`, those that remain.
+	Counts  Counts `json:"counts"`
+	ImageId string `json:"imageId"`
+
+	// Overdue Number of these findings whose due date has passed.
+	Overdue      int `json:"overdue"`
+	PackageCount int `json:"packageCount"`
+
+	// Packages Up to 10 packages with these findings, those with the highest risk first. An update has one.
+	Packages []FixItemPackage `json:"packages"`
+	Platform string           `json:"platform"`
+
+	// Risk Sum of the risk of these findings.
+	Risk float64 `json:"risk"`
+
+	// Summary The action in one sentence, such as `Update lodash from 4.17.20 to 4.17.21`.
+	Summary       string `json:"summary"`
+	WorkloadCount int    `json:"workloadCount"`
+
+	// Workloads The first 20 workloads by name that run the image, of those that match the filters.
+	Workloads []Workload `json:"workloads"`
+}
+
+// FixItemPackage defines model for FixItemPackage.
+type FixItemPackage struct {
+	// Counts Number of findings by severity; kev and fixable count findings of all severities.
+	Counts Counts `json:"counts"`
+
+	// FixVersion The lowest version that closes all fixable findings of the package; absent if the versions cannot be compared.
+	FixVersion *string `json:"fixVersion,omitempty"`
+	Name       string  `json:"name"`
+	Purl       *string `json:"purl,omitempty"`
+	Risk       float64 `json:"risk"`
+	Type       string  `json:"type"`
+	Version    string  `json:"version"`
+
+	// Vulnerabilities For an update, up to 10 of the vulnerabilities that it closes, the most severe first.
+	Vulnerabilities *[]string `json:"vulnerabilities,omitempty"`
+}
+
+// FixPage defines model for FixPage.
+type FixPage struct {
+	Items         []FixItem `json:"items"`
+	NextPageToken *string   `json:"nextPageToken,omitempty"`
+
+	// Total Number of items on all pages.
+	Total int `json:"total"`
+}
+
 // FixState defines model for FixState.
 type FixState string
 
@@ -2559,34 +2655,6 @@ type ReportException struct {
 	Vulnerabilities []string       `json:"vulnerabilities"`
 }
 
-// ReportImageFix defines model for ReportImageFix.
-type ReportImageFix struct {
-	// Closes The findings of the image that have a fix.
-	Closes   Counts `json:"closes"`
-	ImageId  string `json:"imageId"`
-	Platform string `json:"platform"`
-
-	// Workloads Number of workloads that run the image.
-	Workloads int `json:"workloads"`
-}
-
-// ReportPackageFix defines model for ReportPackageFix.
-type ReportPackageFix struct {
-	// Closes The findings of the package that have a fix, each once in each image.
-	Closes Counts `json:"closes"`
-
-	// FixVersions Versions that fix some of the findings.
-	FixVersions []string `json:"fixVersions"`
-
-	// Images Number of images that contain the package.
-	Images int    `json:"images"`
-	Name   string `json:"name"`
-	Type   string `json:"type"`
-
-	// Version The installed version.
-	Version string `json:"version"`
-}
-
 // ReportVulnerabilities defines model for ReportVulnerabilities.
 type ReportVulnerabilities struct {
 	Counts SeverityCounts        `json:"counts"`
@@ -2857,11 +2925,8 @@ type SummaryReport struct {
 	// Exploited Vulnerabilities in KEV.
 	Exploited ReportVulnerabilities `json:"exploited"`
 
-	// Fixes The updates that close the most findings, those with the most critical findings first.
-	Fixes struct {
-		Images   []ReportImageFix   `json:"images"`
-		Packages []ReportPackageFix `json:"packages"`
-	} `json:"fixes"`
+	// Fixes The actions that remove the most risk, in the order of `/api/v1/fixes`. Nothing with the action `wait`.
+	Fixes []FixItem `json:"fixes"`
 
 	// Images Number of images that run, on all platforms.
 	Images int `json:"images"`
@@ -3337,6 +3402,46 @@ type ReplaceExceptionParams struct {
 	// Namespace Namespace of the exception. Required for kinds with a namespace, rejected for others.
 	Namespace *string `form:"namespace,omitempty" json:"namespace,omitempty"`
 }
+
+// ListFixesParams defines parameters for ListFixes.
+type ListFixesParams struct {
+	// Action Return only items with this action.
+	Action *FixAction `form:"action,omitempty" json:"action,omitempty"`
+
+	// ImageId Return items of this image, on all platforms, even if nothing runs it.
+	ImageId *string `form:"imageId,omitempty" json:"imageId,omitempty"`
+
+	// Kev Return items with a finding that is known to be exploited.
+	Kev *bool `form:"kev,omitempty" json:"kev,omitempty"`
+
+	// Overdue Return items with a finding whose due date has passed.
+	Overdue *bool `form:"overdue,omitempty" json:"overdue,omitempty"`
+
+	// Namespace Return what runs in this namespace now.
+	Namespace *Namespace `form:"namespace,omitempty" json:"namespace,omitempty"`
+
+	// Workload Return what workloads with this name run now.
+	Workload *WorkloadName `form:"workload,omitempty" json:"workload,omitempty"`
+
+	// WorkloadKind Return what workloads of this kind run now, for example Deployment.
+	WorkloadKind *WorkloadKind `form:"workloadKind,omitempty" json:"workloadKind,omitempty"`
+
+	// Owner Return what workloads with this owner run now.
+	Owner *Owner `form:"owner,omitempty" json:"owner,omitempty"`
+
+	// NoOwner Return what workloads without an owner run now. Cannot be combined with owner.
+	NoOwner *NoOwner `form:"noOwner,omitempty" json:"noOwner,omitempty"`
+
+	// PageToken The nextPageToken of the previous page.
+	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+	PageSize  *PageSize  `form:"pageSize,omitempty" json:"pageSize,omitempty"`
+
+	// Format If absent, the Accept header selects the format; the default is json. csv contains the rows of all pages, at most 100,000.
+	Format *ListFixesParamsFormat `form:"format,omitempty" json:"format,omitempty"`
+}
+
+// ListFixesParamsFormat defines parameters for ListFixes.
+type ListFixesParamsFormat string
 
 // ListImagesParams defines parameters for ListImages.
 type ListImagesParams struct {
@@ -3904,6 +4009,9 @@ type ServerInterface interface {
 	// ReplaceException Change an exception
 	// (PUT /api/v1/exceptions/{kind}/{name})
 	ReplaceException(w http.ResponseWriter, r *http.Request, kind ExceptionKind, name string, params ReplaceExceptionParams)
+	// ListFixes List what can be done about findings, the actions that remove the most risk first
+	// (GET /api/v1/fixes)
+	ListFixes(w http.ResponseWriter, r *http.Request, params ListFixesParams)
 	// ListImages List images
 	// (GET /api/v1/images)
 	ListImages(w http.ResponseWriter, r *http.Request, params ListImagesParams)
@@ -4913,6 +5021,182 @@ func (siw *ServerInterfaceWrapper) ReplaceException(w http.ResponseWriter, r *ht
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ReplaceException(w, r, kind, name, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListFixes operation middleware
+func (siw *ServerInterfaceWrapper) ListFixes(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListFixesParams
+
+	// ------------- Optional query parameter "action" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "action", r.URL.Query(), &params.Action, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "action"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "action", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "imageId" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "imageId", r.URL.Query(), &params.ImageId, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "imageId"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "imageId", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "kev" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "kev", r.URL.Query(), &params.Kev, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "kev"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "kev", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "overdue" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "overdue", r.URL.Query(), &params.Overdue, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "overdue"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "overdue", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "namespace" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "namespace", r.URL.Query(), &params.Namespace, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "namespace"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "namespace", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "workload" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "workload", r.URL.Query(), &params.Workload, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "workload"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "workload", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "workloadKind" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "workloadKind", r.URL.Query(), &params.WorkloadKind, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "workloadKind"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "workloadKind", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "owner" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "owner", r.URL.Query(), &params.Owner, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "owner"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "owner", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "noOwner" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "noOwner", r.URL.Query(), &params.NoOwner, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "noOwner"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "noOwner", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "pageToken" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageToken", r.URL.Query(), &params.PageToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "pageToken"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "pageToken", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "pageSize" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageSize", r.URL.Query(), &params.PageSize, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "pageSize"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "pageSize", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "format" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "format", r.URL.Query(), &params.Format, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "format"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "format", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListFixes(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -7631,6 +7915,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/exceptions/{kind}/{name}", wrapper.GetException)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/exceptions/{kind}/{name}", wrapper.ReplaceException)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/exceptions/preview", wrapper.PreviewException)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/fixes", wrapper.ListFixes)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/images", wrapper.ListImages)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/images/{imageId}", wrapper.GetImage)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/images/{imageId}/findings", wrapper.ListFindings)
@@ -8236,6 +8521,65 @@ type ReplaceExceptiondefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ReplaceExceptiondefaultApplicationProblemPlusJSONResponse) VisitReplaceExceptionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListFixesRequestObject struct {
+	Params ListFixesParams
+}
+
+type ListFixesResponseObject interface {
+	VisitListFixesResponse(w http.ResponseWriter) error
+}
+
+type ListFixes200JSONResponse FixPage
+
+func (response ListFixes200JSONResponse) VisitListFixesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListFixes200TextcsvResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ListFixes200TextcsvResponse) VisitListFixesResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/csv")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type ListFixesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListFixesdefaultApplicationProblemPlusJSONResponse) VisitListFixesResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -10213,6 +10557,9 @@ type StrictServerInterface interface {
 	// ReplaceException Change an exception
 	// (PUT /api/v1/exceptions/{kind}/{name})
 	ReplaceException(ctx context.Context, request ReplaceExceptionRequestObject) (ReplaceExceptionResponseObject, error)
+	// ListFixes List what can be done about findings, the actions that remove the most risk first
+	// (GET /api/v1/fixes)
+	ListFixes(ctx context.Context, request ListFixesRequestObject) (ListFixesResponseObject, error)
 	// ListImages List images
 	// (GET /api/v1/images)
 	ListImages(ctx context.Context, request ListImagesRequestObject) (ListImagesResponseObject, error)
@@ -10714,6 +11061,32 @@ func (sh *strictHandler) ReplaceException(w http.ResponseWriter, r *http.Request
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(ReplaceExceptionResponseObject); ok {
 		if err := validResponse.VisitReplaceExceptionResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListFixes operation middleware
+func (sh *strictHandler) ListFixes(w http.ResponseWriter, r *http.Request, params ListFixesParams) {
+	var request ListFixesRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListFixes(ctx, request.(ListFixesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListFixes")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListFixesResponseObject); ok {
+		if err := validResponse.VisitListFixesResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

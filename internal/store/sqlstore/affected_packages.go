@@ -413,12 +413,17 @@ type running struct {
 }
 
 func (q *affectedQuery) workloads(tx *gorm.DB, images []int64) (map[int64]running, error) {
+	return firstWorkloads(tx, q.runners(tx), images)
+}
+
+// firstWorkloads reads which workloads of uses u run images.
+func firstWorkloads(tx, used *gorm.DB, images []int64) (map[int64]running, error) {
 	var rows []struct {
 		ImagePk  int64
 		Workload store.Workload `gorm:"embedded"`
 		Total    int
 	}
-	distinct := q.runners(tx).Where("u.image_pk IN ?", images).Distinct("u.image_pk, u.namespace, u.kind, u.name")
+	distinct := used.Where("u.image_pk IN ?", images).Distinct("u.image_pk, u.namespace, u.kind, u.name")
 	numbered := tx.Table("(?) AS d", distinct).Select("d.*, COUNT(*) OVER (PARTITION BY d.image_pk) AS total, " +
 		"ROW_NUMBER() OVER (PARTITION BY d.image_pk ORDER BY d.namespace, d.kind, d.name) AS place")
 	err := tx.Table("(?) AS r", numbered).Select("r.image_pk, r.namespace, r.kind, r.name, r.total").

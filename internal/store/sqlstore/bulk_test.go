@@ -83,7 +83,7 @@ func fillBulk(ctx context.Context, s *Store) error {
 func analyze(ctx context.Context, s *Store) error {
 	for _, statement := range map[string][]string{
 		sqldb.TypePostgres: {"VACUUM ANALYZE"},
-		sqldb.TypeMySQL: {"ANALYZE TABLE images, packages, image_packages, vulnerabilities, vulnerability_names, findings, image_uses, image_presences, held_packages, found_vulnerabilities, " +
+		sqldb.TypeMySQL: {"ANALYZE TABLE images, packages, image_packages, vulnerabilities, vulnerability_names, findings, image_uses, image_presences, held_packages, found_vulnerabilities, package_fixes, image_fixes, " +
 			"finding_changes, container_coverage, rollouts, events, daily_sums, image_namespaces"},
 	}[s.db.Dialect().Type()] {
 		if err := s.db.Writer().WithContext(ctx).Exec(statement).Error; err != nil {
@@ -110,7 +110,11 @@ func fillPackages(tx *txn) error {
 	var values []any
 	for n := 1; n <= bulkPackages; n++ {
 		name, version := bulkPackage(n)
-		values = append(values, n, fmt.Sprintf("%064x", n), name, version, "deb", "", "pkg:deb/debian/"+name+"@"+version, "debian:12", "", "", []byte("{}"))
+		kind := "deb"
+		if n > bulkBases*bulkBase {
+			kind = "npm"
+		}
+		values = append(values, n, fmt.Sprintf("%064x", n), name, version, kind, "", "pkg:deb/debian/"+name+"@"+version, "debian:12", "", "", []byte("{}"))
 	}
 	err := tx.Insert("packages", []string{
 		"id", "fingerprint", "name", "version", "type", "language", "purl", "distro", "licenses", "cpes", "match_input",

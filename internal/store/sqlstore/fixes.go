@@ -3,161 +3,517 @@ package sqlstore
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
-	"strings"
+	"strconv"
 
 	"gorm.io/gorm"
 
 	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
-// Fixes implements store.Reader.
-func (s *Store) Fixes(ctx context.Context, in store.Namespaces, query store.FixQuery) (store.Fixes, error) {
-	const what = "list the updates that close the most findings"
-	if err := checkRows(what, query.Limit); err != nil {
-		return store.Fixes{}, err
+// fewImages is up to how many images the updates of a list are read image by image; those of more are read package by package.
+const fewImages = 500
+
+// fixOrder has the fixes that remove the most risk first, and those of store.FixWait last. Fixes of an image as a whole have no fingerprint.
+var fixOrder = []sqldb.SortKey{
+	{Column: "l.waits", Number: true}, {Column: "l.risk_micros", Number: true, Descending: true}, {Column: "l.fingerprint"}, {Column: "l.image_id"}, {Column: "l.platform"},
+}
+
+// fixActions are the actions of kinds.
+var fixActions = map[store.FixKind]int64{store.FixUpdate: fixUpdate, store.FixRebuild: fixRebuild, store.FixWait: fixWait}
+
+// fixToken is what a page token of fixes belongs to.
+type fixToken struct {
+	List, ImageID string
+	Where         store.Where
+	Kind          store.FixKind
+	KEV, Overdue  bool
+}
+
+// fixEntry is a fix with all that it is sorted by.
+type fixEntry struct {
+	Fix               imageFix `gorm:"embedded"`
+	ImageID, Platform string
+}
+
+func (r *fixEntry) value(column string) string {
+	switch column {
+	case "l.waits":
+		return strconv.FormatInt(r.Fix.Waits, 10)
+	case "l.risk_micros":
+		return strconv.FormatInt(r.Fix.RiskMicros, 10)
+	case "l.fingerprint":
+		return r.Fix.Fingerprint
+	case "l.image_id":
+		return r.ImageID
+	default:
+		return r.Platform
 	}
-	var fixes store.Fixes
+}
+
+// compare orders as fixOrder does.
+func (r *fixEntry) compare(o *fixEntry) int {
+	return cmp.Or(cmp.Compare(r.Fix.Waits, o.Fix.Waits), cmp.Compare(o.Fix.RiskMicros, r.Fix.RiskMicros), cmp.Compare(r.Fix.Fingerprint, o.Fix.Fingerprint),
+		cmp.Compare(r.ImageID, o.ImageID), cmp.Compare(r.Platform, o.Platform))
+}
+
+// fixReader reads a page of fixes.
+type fixReader struct {
+	s       *Store
+	tx      *gorm.DB
+	query   store.FixQuery
+	chosen  place
+	view    seen
+	current int64
+	token   fixToken
+	// after is the entry that the page follows, nil for the first page.
+	after *fixEntry
+	// live are images whose fixes are computed from their findings: for the caller, they differ from those in the tables, or are chosen by what these lack.
+	live []int64
+	// among are the images that are listed, nil for all that run; only those that are not live are read from the tables.
+	among map[int64]bool
+}
+
+// ListFixes implements store.Reader.
+func (s *Store) ListFixes(ctx context.Context, in store.Namespaces, query store.FixQuery) (store.FixPage, error) {
+	const what = "list fixes"
+	if query.Kind != "" && fixActions[query.Kind] == 0 {
+		return store.FixPage{}, fmt.Errorf("%s: unknown kind %q", what, query.Kind)
+	}
+	var page store.FixPage
 	err := s.read(ctx, what, func(tx *gorm.DB) error {
-		fixes = store.Fixes{}
-		z, err := s.summarizer(tx, in, query.Ownership, query.Limit)
+		page = store.FixPage{Fixes: []store.Fix{}}
+		r := &fixReader{
+			s: s, tx: tx, query: query, chosen: place{query.Where, in},
+			token: fixToken{"fixes", query.ImageID, query.Where, query.Kind, query.KEV, query.Overdue},
+		}
+		err := r.begin()
 		if err != nil {
 			return err
 		}
-		if fixes.Packages, err = z.packageFixes(); err != nil {
+		var entries []fixEntry
+		if entries, page.Total, err = r.entries(); err != nil {
 			return err
 		}
-		fixes.Images, err = z.imageFixes()
-		return err
-	})
-	return fixes, err
-}
-
-// fixable begins a statement about the findings of open for which a fixed version is known.
-func (z *summarizer) fixable() *gorm.DB { return z.open().Where("f.fixable = 1") }
-
-// compareCounts orders counts by the worst first.
-func compareCounts(a, b *store.Counts) int {
-	return cmp.Or(cmp.Compare(b.Critical, a.Critical), cmp.Compare(b.High, a.High), cmp.Compare(b.Medium, a.Medium), cmp.Compare(b.Low, a.Low),
-		cmp.Compare(b.Total(), a.Total()))
-}
-
-// packageName is a package as an update names it. Several distinct packages have the same one if they differ in what else matching reads.
-type packageName struct{ Type, Name, Version string }
-
-func (p packageName) compare(o packageName) int {
-	return cmp.Or(strings.Compare(p.Name, o.Name), strings.Compare(p.Type, o.Type), strings.Compare(p.Version, o.Version))
-}
-
-// packageFixes sums up the fixable findings of packages.
-func (z *summarizer) packageFixes() ([]store.PackageFix, error) {
-	var sums []struct {
-		PackagePk int64
-		Counts    countsRow `gorm:"embedded"`
-	}
-	if err := z.fixable().Select("ip.package_pk, " + severitySums()).Group("ip.package_pk").Scan(&sums).Error; err != nil {
-		return nil, err
-	}
-	ids := make([]int64, len(sums))
-	for i := range sums {
-		ids[i] = sums[i].PackagePk
-	}
-	names := map[int64]packageName{}
-	err := inParts(ids, func(part []int64) error {
-		var rows []struct {
-			ID      int64
-			Package packageName `gorm:"embedded"`
+		if entries, page.NextToken, err = cutPage(entries, query.Limit(), r.token, fixOrder, (*fixEntry).value); err != nil || len(entries) == 0 {
+			return err
 		}
-		err := z.tx.Raw("SELECT id, type, name, version FROM packages WHERE id IN ?", part).Scan(&rows).Error
-		for _, row := range rows {
-			names[row.ID] = row.Package
-		}
+		page.Fixes, err = r.fixes(entries)
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return store.FixPage{}, err
 	}
-	byName, distinct := map[packageName]*store.PackageFix{}, map[packageName][]int64{}
-	for i := range sums {
-		name := names[sums[i].PackagePk]
-		one := byName[name]
-		if one == nil {
-			one = &store.PackageFix{Type: name.Type, Name: name.Name, Version: name.Version}
-			byName[name] = one
-		}
-		more := sums[i].Counts.counts()
-		one.Closes.SeverityCounts = one.Closes.Plus(more.SeverityCounts)
-		one.Closes.KEV += more.KEV
-		one.Closes.Fixable += more.Fixable
-		distinct[name] = append(distinct[name], sums[i].PackagePk)
-	}
-	order := slices.SortedFunc(maps.Keys(byName), func(a, b packageName) int {
-		return cmp.Or(compareCounts(&byName[a].Closes, &byName[b].Closes), a.compare(b))
-	})
-	var fixes []store.PackageFix
-	for _, name := range order[:min(len(order), z.limit)] {
-		one := byName[name]
-		if err := z.describe(one, distinct[name]); err != nil {
-			return nil, err
-		}
-		fixes = append(fixes, *one)
-	}
-	return fixes, nil
+	return page, nil
 }
 
-// describe adds the images that hold some distinct packages with the same name, and the versions that fix their findings.
-func (z *summarizer) describe(one *store.PackageFix, packages []int64) error {
-	versions, images := map[string]bool{}, map[int64]bool{}
-	err := inParts(packages, func(part []int64) error {
-		holding := z.tx.Table("findings AS f").Joins("CROSS JOIN image_packages ip").Joins("CROSS JOIN images i").
-			Where("f.package_pk IN ? AND f.fixable = 1 AND ip.package_pk = f.package_pk AND ip.excluded = 0 AND i.id = ip.image_pk AND i.matched_at > 0", part).
-			Where(z.view.open(), z.current, z.current).Where("i.id IN (?)", z.uses().Select("u.image_pk")).Distinct("f.fix_versions, i.id")
-		return eachRow(holding, func(scan func(...any) error) error {
-			var content string
-			var image int64
-			if err := scan(&content, &image); err != nil {
-				return err
-			}
-			images[image] = true
-			var fixed []string
-			err := fromJSON(content, &fixed)
-			for _, version := range fixed {
-				versions[version] = true
-			}
-			return err
-		})
-	})
-	fixed := slices.Sorted(maps.Keys(versions))
-	one.Images, one.Fixes = len(images), fixed[:min(len(fixed), store.MaxReach)]
+// begin reads what the query depends on, and decides how images are read.
+func (r *fixReader) begin() (err error) {
+	if r.current, err = currentNumber(r.tx); err != nil {
+		return err
+	}
+	if r.view, err = seenIn(r.tx, r.chosen.in); err != nil {
+		return err
+	}
+	if err := r.readToken(); err != nil {
+		return err
+	}
+	images, err := r.images()
+	if err != nil {
+		return err
+	}
+	if r.query.ImageID != "" || r.query.Overdue {
+		r.live, r.among = images, map[int64]bool{}
+		return nil
+	}
+	if images != nil {
+		r.among = make(map[int64]bool, len(images))
+		for _, id := range images {
+			r.among[id] = true
+		}
+	}
+	if !r.view.placed {
+		return nil
+	}
+	// Decisions with places close findings for who sees some namespaces, and the tables have what counts for who sees all.
+	err = r.tx.Raw("SELECT DISTINCT y.image_pk FROM reached_namespaces y WHERE " + isWithin("y.namespace", r.chosen.in) + " ORDER BY y.image_pk").Scan(&r.live).Error
+	r.live = slices.DeleteFunc(r.live, func(id int64) bool { return r.among != nil && !r.among[id] })
+	for _, id := range r.live {
+		delete(r.among, id)
+	}
 	return err
 }
 
-// imageFixes lists the images with the worst fixable findings.
-func (z *summarizer) imageFixes() ([]store.ImageFix, error) {
-	var rows []struct {
-		ID                int64
-		ImageID, Platform string
-		Counts            countsRow `gorm:"embedded"`
+func (r *fixReader) readToken() error {
+	if r.query.Token == "" {
+		return nil
 	}
-	sums := z.fixable().Select("i.id, i.image_id, i.platform, " + severitySums()).Group("i.id, i.image_id, i.platform")
-	err := z.tx.Table("(?) AS l", sums).Select("l.*").
-		Order("l.critical DESC, l.high DESC, l.medium DESC, l.low DESC, l.image_id, l.platform").Limit(z.limit).Scan(&rows).Error
-	if err != nil || len(rows) == 0 {
-		return nil, err
+	if _, err := fromToken(r.tx, r.query.Token, r.token, fixOrder); err != nil {
+		return err
 	}
-	fixes, groups := make([]store.ImageFix, len(rows)), make([][]int64, len(rows))
-	for i := range rows {
-		key, err := keyOf(rows[i].ImageID, rows[i].Platform)
+	values, err := store.DecodeToken(r.query.Token, r.token, len(fixOrder))
+	if err != nil {
+		return err
+	}
+	r.after = &fixEntry{ImageID: values[3], Platform: values[4]}
+	r.after.Fix.Fingerprint = values[2]
+	if r.after.Fix.Waits, err = strconv.ParseInt(values[0], 10, 64); err != nil {
+		return fmt.Errorf("%w: %w", store.ErrInvalidToken, err)
+	}
+	if r.after.Fix.RiskMicros, err = strconv.ParseInt(values[1], 10, 64); err != nil {
+		return fmt.Errorf("%w: %w", store.ErrInvalidToken, err)
+	}
+	return nil
+}
+
+// images lists the matched images that the query chooses, nil for all that run.
+func (r *fixReader) images() ([]int64, error) {
+	if r.chosen.everywhere() && r.query.ImageID == "" && !r.query.Overdue {
+		return nil, nil
+	}
+	images := r.tx.Table("images AS i").Where("i.matched_at > 0")
+	switch {
+	case r.query.ImageID == "":
+		images = images.Where("i.id IN (?)", r.running())
+	case !r.chosen.everywhere():
+		images = images.Where("i.id IN (?)", r.chosen.images(r.tx))
+	}
+	if r.query.ImageID != "" {
+		images = equals(images, "i.image_id", r.query.ImageID)
+	}
+	if r.query.Overdue {
+		placed, err := somePlaced(r.tx)
 		if err != nil {
 			return nil, err
 		}
-		fixes[i] = store.ImageFix{Image: key, Closes: rows[i].Counts.counts()}
-		groups[i] = []int64{rows[i].ID}
+		images = images.Where("i.id IN (?)", r.s.overduePlaces(r.tx, r.chosen.in, r.current, placed).Select("x.id"))
 	}
-	workloads, err := countWorkloads(z.uses(), groups)
-	for i, count := range workloads {
-		fixes[i].Workloads = count
+	ids := []int64{}
+	return ids, images.Select("i.id").Order("i.id").Scan(&ids).Error
+}
+
+// running selects the images that something runs which the query chooses.
+func (r *fixReader) running() *gorm.DB {
+	return uses(r.tx.Table("image_uses AS u").Select("u.image_pk"), r.chosen)
+}
+
+// entries reads the entries of a page and the one after it, and counts those of all pages.
+func (r *fixReader) entries() (entries []fixEntry, total int, err error) {
+	entries, err = r.liveEntries()
+	if err != nil {
+		return nil, 0, err
 	}
-	return fixes, err
+	total = len(entries)
+	entries = r.behind(entries)
+	if r.among == nil || len(r.among) > 0 {
+		stored, err := r.storedTotal()
+		if err != nil {
+			return nil, 0, err
+		}
+		total += stored
+		rows, err := r.storedEntries()
+		if err != nil {
+			return nil, 0, err
+		}
+		updates, err := r.updateEntries()
+		if err != nil {
+			return nil, 0, err
+		}
+		entries = slices.Concat(entries, rows, updates)
+	}
+	slices.SortFunc(entries, func(a, b fixEntry) int { return a.compare(&b) })
+	return entries[:min(len(entries), r.query.Limit()+1)], total, nil
+}
+
+// behind are the entries that the page follows, in no order.
+func (r *fixReader) behind(entries []fixEntry) []fixEntry {
+	if r.after == nil {
+		return entries
+	}
+	return slices.DeleteFunc(entries, func(e fixEntry) bool { return e.compare(r.after) <= 0 })
+}
+
+// keeps reports whether the query keeps an action that closes so many findings in KEV.
+func (r *fixReader) keeps(action, kev int64) bool {
+	return (r.query.Kind == "" || fixActions[r.query.Kind] == action) && (!r.query.KEV || kev > 0)
+}
+
+// fixActionOf is the action that closes finding f in package p.
+var fixActionOf = fmt.Sprintf("CASE WHEN f.fixable = 0 THEN %d WHEN %s = 1 THEN %d ELSE %d END", fixWait, fromDistribution, fixRebuild, fixUpdate)
+
+// openFindings selects the findings f of packages p in images ip that are open for who asks.
+func (r *fixReader) openFindings(images []int64) *gorm.DB {
+	return r.tx.Table("image_packages AS ip").Joins("CROSS JOIN packages p").Joins("CROSS JOIN findings f").Joins("CROSS JOIN vulnerabilities v").
+		Where("ip.image_pk IN ? AND ip.excluded = 0 AND p.id = ip.package_pk AND f.package_pk = ip.package_pk AND v.id = f.vulnerability_pk", images).
+		Where(r.view.open(), r.current, r.current)
+}
+
+// liveEntries computes the entries of live images.
+func (r *fixReader) liveEntries() ([]fixEntry, error) {
+	var entries []fixEntry
+	overdue := map[fixPlace]int{}
+	var err error
+	if r.query.Overdue {
+		if overdue, err = r.overdue(r.live); err != nil {
+			return nil, err
+		}
+	}
+	err = inParts(r.live, func(part []int64) error {
+		var found []fixEntry
+		grouped := r.openFindings(part).Group("ip.image_pk, action, ip.package_pk, p.fingerprint").
+			Select("ip.image_pk, " + fixActionOf + " AS action, ip.package_pk, p.fingerprint, SUM(v.risk_micros) AS risk_micros, SUM(v.kev) AS kev, COUNT(*) AS findings")
+		err := r.tx.Table("(?) AS g", grouped).Joins("JOIN images i ON i.id = g.image_pk AND i.matched_at > 0").
+			Select("g.*, i.image_id, i.platform").Scan(&found).Error
+		for _, entry := range join(found) {
+			place := fixPlace{entry.Fix.ImagePk, entry.Fix.Action, entry.Fix.PackagePk}
+			if r.keeps(entry.Fix.Action, entry.Fix.Kev) && (!r.query.Overdue || overdue[place] > 0) {
+				entries = append(entries, entry)
+			}
+		}
+		return err
+	})
+	return entries, err
+}
+
+// fixPlace identifies a fix. The package is 0 for an image as a whole.
+type fixPlace struct{ image, action, packageID int64 }
+
+// join makes one entry of those of the packages of an image that one fix is for.
+func join(found []fixEntry) []fixEntry {
+	var entries []fixEntry
+	whole := map[fixPlace]int{}
+	for _, entry := range found {
+		fix := &entry.Fix
+		if fix.Action == fixUpdate {
+			entries = append(entries, entry)
+			continue
+		}
+		fix.PackagePk, fix.Fingerprint = 0, ""
+		if fix.Action == fixWait {
+			fix.Waits = 1
+		}
+		place := fixPlace{fix.ImagePk, fix.Action, 0}
+		if i, known := whole[place]; known {
+			sum := &entries[i].Fix
+			sum.RiskMicros += fix.RiskMicros
+			sum.Kev += fix.Kev
+			sum.Findings += fix.Findings
+			continue
+		}
+		whole[place] = len(entries)
+		entries = append(entries, entry)
+	}
+	return entries
+}
+
+// stored adds the conditions of the query to a selection of rows x of image_fixes.
+func (r *fixReader) stored(rows *gorm.DB) *gorm.DB {
+	if r.chosen.everywhere() {
+		rows = rows.Where("EXISTS (SELECT 1 FROM image_uses u WHERE u.image_pk = x.image_pk)")
+	} else {
+		rows = rows.Where("x.image_pk IN (?)", r.running())
+	}
+	if len(r.live) > 0 { // Of decisions with places.
+		rows = rows.Where("x.image_pk NOT IN (SELECT y.image_pk FROM reached_namespaces y WHERE " + isWithin("y.namespace", r.chosen.in) + ")")
+	}
+	return rows
+}
+
+// storedTotal counts the entries of images that are not live.
+func (r *fixReader) storedTotal() (int, error) {
+	number := "x.findings"
+	if r.query.KEV {
+		number = "x.kev"
+	}
+	one := fmt.Sprintf("CASE WHEN x.action = %d THEN %s WHEN %s > 0 THEN 1 ELSE 0 END", fixSummary, number, number)
+	rows := r.stored(r.tx.Table("image_fixes AS x"))
+	if r.query.Kind != "" {
+		actions := []int64{fixActions[r.query.Kind]}
+		if r.query.Kind == store.FixUpdate {
+			actions = append(actions, fixSummary)
+		}
+		rows = rows.Where("x.action IN ?", actions)
+	}
+	var total int
+	err := rows.Select("COALESCE(SUM(" + one + "), 0)").Scan(&total).Error
+	return total, err
+}
+
+// storedEntries reads the entries of a page that have rows.
+func (r *fixReader) storedEntries() ([]fixEntry, error) {
+	rows := r.stored(r.tx.Table("image_fixes AS x").Joins("JOIN images i ON i.id = x.image_pk")).Where("x.action <> ?", fixSummary)
+	if r.query.Kind != "" {
+		rows = rows.Where("x.action = ?", fixActions[r.query.Kind])
+	}
+	if r.query.KEV {
+		rows = rows.Where("x.kev > 0")
+	}
+	chosen, err := fromToken(r.tx.Table("(?) AS l", rows.Select("x.*, i.image_id, i.platform")), r.query.Token, r.token, fixOrder)
+	if err != nil {
+		return nil, err
+	}
+	var entries []fixEntry
+	err = chosen.Select("l.*").Order(sqldb.OrderBy(fixOrder)).Limit(r.query.Limit() + 1).Scan(&entries).Error
+	return entries, err
+}
+
+// Numbers of packages that updateEntries reads at a time: more and more, until there are enough images.
+const (
+	firstUpdates = 16
+	mostUpdates  = 512
+)
+
+// updateEntries reads the entries of a page that are updates of packages without divided findings. They are the same in each image that holds a package,
+// so the packages are read in the order of their risk, and the images that hold each.
+func (r *fixReader) updateEntries() ([]fixEntry, error) {
+	if r.query.Kind != "" && r.query.Kind != store.FixUpdate || r.after != nil && r.after.Fix.Waits != 0 {
+		return nil, nil
+	}
+	if r.among != nil && len(r.among) <= r.s.fewImages {
+		return r.updatesOf(slices.Sorted(maps.Keys(r.among)))
+	}
+	var idle []int64
+	if err := r.tx.Raw("SELECT i.id FROM images i WHERE i.matched_at = 0 OR NOT EXISTS (SELECT 1 FROM image_uses u WHERE u.image_pk = i.id)").Scan(&idle).Error; err != nil {
+		return nil, err
+	}
+	elsewhere := make(map[int64]bool, len(r.live)+len(idle))
+	for _, id := range slices.Concat(r.live, idle) {
+		elsewhere[id] = true
+	}
+	limit := r.query.Limit() + 1
+	var entries []fixEntry
+	last := r.after
+	for size := firstUpdates; len(entries) < limit; size = min(2*size, mostUpdates) {
+		packages, err := r.nextUpdates(last, size)
+		if err != nil || len(packages) == 0 {
+			return entries, err
+		}
+		ids := make([]int64, len(packages))
+		for i := range packages {
+			ids[i] = packages[i].PackagePk
+		}
+		holders := map[int64][]int64{}
+		query := r.tx.Table("image_packages AS ip").Where("ip.package_pk IN ? AND ip.excluded = 0", ids)
+		err = eachList(query, r.s.db.Dialect(), "ip.package_pk", "ip.image_pk", func(id int64, list []int64) {
+			holders[id] = slices.DeleteFunc(list, func(image int64) bool { return elsewhere[image] || r.among != nil && !r.among[image] })
+		})
+		if err != nil {
+			return nil, err
+		}
+		found, err := r.updatesIn(packages, holders, limit-len(entries))
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, found...)
+		end := &packages[len(packages)-1]
+		last = &fixEntry{Fix: imageFix{RiskMicros: end.Sums.FixRisk, Fingerprint: end.Fingerprint}}
+		if len(packages) < size {
+			break
+		}
+	}
+	return entries, nil
+}
+
+// updatesOf reads the entries of a page that are updates of packages without divided findings in a few images.
+func (r *fixReader) updatesOf(images []int64) ([]fixEntry, error) {
+	var entries []fixEntry
+	err := inParts(images, func(part []int64) error {
+		rows := r.tx.Table("image_packages AS ip").Joins("CROSS JOIN package_fixes pf").Joins("CROSS JOIN images i").
+			Where("ip.image_pk IN ? AND ip.excluded = 0 AND pf.package_pk = ip.package_pk AND pf.distro = 0 AND pf.divided = 0 AND pf.fix_findings > 0", part).
+			Where("i.id = ip.image_pk").
+			Select("ip.image_pk, pf.package_pk, pf.fingerprint, 0 AS waits, pf.fix_risk AS risk_micros, pf.fix_kev AS kev, pf.fix_findings AS findings, i.image_id, i.platform")
+		if r.query.KEV {
+			rows = rows.Where("pf.fix_kev > 0")
+		}
+		chosen, err := fromToken(r.tx.Table("(?) AS l", rows), r.query.Token, r.token, fixOrder)
+		if err != nil {
+			return err
+		}
+		var found []fixEntry
+		err = chosen.Select("l.*").Order(sqldb.OrderBy(fixOrder)).Limit(r.query.Limit() + 1).Scan(&found).Error
+		for i := range found {
+			found[i].Fix.Action = fixUpdate
+		}
+		entries = append(entries, found...)
+		return err
+	})
+	return entries, err
+}
+
+// nextUpdates reads packages behind an entry, in the order of their risk. That of the entry is among them if it may have images behind it.
+func (r *fixReader) nextUpdates(last *fixEntry, limit int) ([]packageFix, error) {
+	query := r.tx.Table("package_fixes AS pf").Where("pf.distro = 0 AND pf.divided = 0 AND pf.fix_findings > 0")
+	if r.query.KEV {
+		query = query.Where("pf.fix_kev > 0")
+	}
+	if last != nil {
+		beyond := ">="
+		if last != r.after {
+			beyond = ">"
+		}
+		query = query.Where("pf.fix_risk <= ? AND (pf.fix_risk < ? OR pf.fingerprint "+beyond+" ?)", last.Fix.RiskMicros, last.Fix.RiskMicros, last.Fix.Fingerprint)
+	}
+	var packages []packageFix
+	err := query.Select("pf.*").Order("pf.fix_risk DESC, pf.fingerprint").Limit(limit).Scan(&packages).Error
+	return packages, err
+}
+
+// manyHolders is from how many images on only the first ones by name are read of those that hold a package.
+const manyHolders = 200
+
+// updatesIn makes entries of packages in the images that hold them, behind the page's token: as many as there is room for at least, if there are.
+func (r *fixReader) updatesIn(packages []packageFix, holders map[int64][]int64, room int) ([]fixEntry, error) {
+	var images []int64
+	number := 0
+	for i := range packages {
+		one := &packages[i]
+		list := holders[one.PackagePk]
+		slices.Sort(list)
+		continued := r.after != nil && r.after.Fix.RiskMicros == one.Sums.FixRisk && r.after.Fix.Fingerprint == one.Fingerprint
+		if len(list) > manyHolders {
+			behind := r.tx.Table("images AS i")
+			if continued {
+				behind = behind.Where("i.image_id >= ? AND (i.image_id > ? OR i.platform > ?)", r.after.ImageID, r.after.ImageID, r.after.Platform)
+			}
+			var err error
+			if list, err = firstImages(behind, list, room); err != nil {
+				return nil, err
+			}
+			holders[one.PackagePk] = list
+		}
+		images = append(images, list...)
+		if !continued {
+			number += len(list)
+		}
+		if number >= room {
+			packages = packages[:i+1]
+			break
+		}
+	}
+	names := map[int64]fixEntry{}
+	slices.Sort(images)
+	err := inParts(slices.Compact(images), func(part []int64) error {
+		var rows []fixEntry
+		err := r.tx.Raw("SELECT id AS image_pk, image_id, platform FROM images WHERE id IN ?", part).Scan(&rows).Error
+		for _, row := range rows {
+			names[row.Fix.ImagePk] = row
+		}
+		return err
+	})
+	var entries []fixEntry
+	for i := range packages {
+		one := &packages[i]
+		for _, image := range holders[one.PackagePk] {
+			entry := names[image]
+			entry.Fix = imageFix{
+				ImagePk: image, Action: fixUpdate, PackagePk: one.PackagePk, Fingerprint: one.Fingerprint,
+				RiskMicros: one.Sums.FixRisk, Kev: one.Sums.FixKev, Findings: one.Sums.FixFindings,
+			}
+			entries = append(entries, entry)
+		}
+	}
+	return r.behind(entries), err
 }

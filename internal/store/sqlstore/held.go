@@ -69,6 +69,7 @@ func vulnerabilitiesOf(tx *gorm.DB, packages []int64) ([]int64, error) {
 
 // noteHeld notes that an image holds its packages, and that it may hold others no more.
 func (t *txn) noteHeld(image int64, before []int64) error {
+	t.noteFixes(nil, image)
 	var matchedAt int64
 	if err := t.Raw("SELECT matched_at FROM images WHERE id = ?", image).Scan(&matchedAt).Error; err != nil {
 		return err
@@ -173,6 +174,7 @@ func (t *txn) recount(ids, others []int64) (map[int64]countsDelta, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
+	t.noteFixes(ids)
 	current, err := currentNumber(t.DB)
 	if err != nil {
 		return nil, err

@@ -76,6 +76,7 @@ func BenchmarkLists(b *testing.B) {
 		l.affected()
 		l.packages()
 		l.workloads()
+		l.fixes()
 		l.history()
 	})
 	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
@@ -247,6 +248,34 @@ func (l *lists) workloads() {
 			page, err := l.s.ListWorkloads(ctx, store.AllNamespaces(), store.WorkloadQuery{Sort: order})
 			return page.Total, err
 		})
+	}
+}
+
+func (l *lists) fixes() {
+	list := func(name string, query store.FixQuery) {
+		l.measure("fixes-"+name, func(ctx context.Context) (int, error) {
+			page, err := l.s.ListFixes(ctx, store.AllNamespaces(), query)
+			return page.Total, err
+		})
+	}
+	list("first", store.FixQuery{})
+	list("middle", store.FixQuery{Page: store.Page{Token: l.behind(5, func(page store.Page) (string, error) {
+		read, err := l.s.ListFixes(l.b.Context(), store.AllNamespaces(), store.FixQuery{Page: page})
+		return read.NextToken, err
+	})}})
+	list("updates", store.FixQuery{Kind: store.FixUpdate})
+	list("kev", store.FixQuery{KEV: true})
+	list("namespace", store.FixQuery{Where: store.Where{Namespace: "namespace-7"}})
+	list("image", store.FixQuery{ImageID: bulkImage(77).ImageID})
+	days := 0
+	policy := store.Policy{Name: "critical", From: model.DueFromFirstSeen, DueIn: model.DueIn{Critical: &days}}
+	if problems, err := l.s.SyncPolicies(l.b.Context(), []store.Policy{policy}); err != nil || len(problems) > 0 {
+		l.b.Fatal(problems, err)
+	}
+	list("with-overdue", store.FixQuery{})
+	list("overdue-namespace", store.FixQuery{Overdue: true, Where: store.Where{Namespace: "namespace-7"}})
+	if _, err := l.s.SyncPolicies(l.b.Context(), nil); err != nil {
+		l.b.Fatal(err)
 	}
 }
 

@@ -102,10 +102,11 @@ func applyScores(tx *txn) error {
 	for i, column := range scoreColumns {
 		assignments[i] = column + fmt.Sprintf(staged, column)
 	}
-	err := tx.Execute("UPDATE vulnerabilities SET " + strings.Join(assignments, ", ") +
+	changed, err := tx.Change("UPDATE vulnerabilities SET " + strings.Join(assignments, ", ") +
 		" WHERE id IN (SELECT vulnerability_pk FROM staged_scores)")
 	if err != nil {
 		return err
 	}
+	tx.fixAll = tx.fixAll || changed > 0
 	return tx.Execute("DELETE FROM staged_scores")
 }

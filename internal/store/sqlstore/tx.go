@@ -22,6 +22,9 @@ type txn struct {
 	gone map[imageName][]string
 	// movedImages are those that were given to moved.
 	movedImages map[int64]bool
+	// fixPackages and fixImages are those that were given to noteFixes; fixAll says that all packages may have changed.
+	fixPackages, fixImages map[int64]bool
+	fixAll                 bool
 }
 
 // newEvent is an event that is to be written.
@@ -91,6 +94,9 @@ func (s *Store) write(ctx context.Context, what string, work func(tx *txn) error
 			return err
 		}
 		if err := t.placeMoved(); err != nil {
+			return err
+		}
+		if err := t.refreshFixes(); err != nil {
 			return err
 		}
 		wrote = len(t.events) > 0 || t.changed && request != nil

@@ -126,7 +126,13 @@ func (m *policyModel) begin() {
 	for i, packages := range [][]string{{"a"}, {"a", "b"}, {"b", "c"}} {
 		key := image(fmt.Sprint("image", i), amd64)
 		m.images = append(m.images, key)
-		m.catalog(m.t, key, fmt.Sprint(i), catalogOf(packages...))
+		catalog := catalogOf(packages...)
+		for j := range catalog.Packages {
+			if p := &catalog.Packages[j].Package; p.Name == "b" {
+				p.Type = "npm" // It is updated, and the others come from a distribution.
+			}
+		}
+		m.catalog(m.t, key, fmt.Sprint(i), catalog)
 		m.match(m.t, key, fmt.Sprint(i), m.answers)
 	}
 }
@@ -304,6 +310,7 @@ func (m *policyModel) check(in store.Namespaces) {
 	}
 	var overdueImages []string
 	dates, vulnerabilities := map[[3]string]*model.Deadline{}, map[string]bool{}
+	fixes := map[string]int{}
 	for i, key := range m.images {
 		shown, err := m.Image(m.t.Context(), in, key)
 		if err != nil {
@@ -328,6 +335,7 @@ func (m *policyModel) check(in store.Namespaces) {
 				s.Due.Add(f.Vulnerability.Severity)
 				if want.Overdue {
 					overdue++
+					fixes[overdueFix(key, f)]++
 					s.Overdue.Add(f.Vulnerability.Severity)
 				} else if s.Next.IsZero() || at.Before(s.Next) {
 					s.Next = at
@@ -371,6 +379,7 @@ func (m *policyModel) check(in store.Namespaces) {
 		got = append(got, listed.Images[i].Key.ImageID)
 	}
 	expectTexts(m.t, fmt.Sprintf("images with overdue findings, seen by %v", in), got, overdueImages...)
+	m.checkFixes(in, fixes)
 	policies, err := m.ListPolicies(m.t.Context(), in)
 	must(m.t, err)
 	var want []store.PolicySummary
@@ -380,6 +389,41 @@ func (m *policyModel) check(in store.Namespaces) {
 	slices.SortFunc(want, func(a, b store.PolicySummary) int { return strings.Compare(a.Name, b.Name) })
 	if diff := gocmp.Diff(want, policies); diff != "" && len(want)+len(policies) > 0 {
 		m.t.Errorf("policies, seen by %v (-want +got):\n%s", in, diff)
+	}
+}
+
+// overdueFix names what to do about a finding.
+func overdueFix(key model.ImageKey, f *model.Finding) string {
+	switch {
+	case f.Fix.State != model.FixStateFixed:
+		return key.ImageID + " wait"
+	case f.Package.Type == "deb":
+		return key.ImageID + " rebuild"
+	default:
+		return key.ImageID + " update " + f.Package.Name
+	}
+}
+
+// checkFixes expects that fixes count overdue findings, and that those with some can be listed.
+func (m *policyModel) checkFixes(in store.Namespaces, want map[string]int) {
+	m.t.Helper()
+	for _, only := range []bool{false, true} {
+		page, err := m.ListFixes(m.t.Context(), in, store.FixQuery{Overdue: only, Page: store.Page{Size: store.MaxPageSize}})
+		must(m.t, err)
+		got := map[string]int{}
+		for i := range page.Fixes {
+			fix := &page.Fixes[i]
+			name := fmt.Sprint(fix.Image.ImageID, " ", fix.Kind)
+			if fix.Kind == store.FixUpdate {
+				name += " " + fix.Packages[0].Package.Name
+			}
+			if fix.Overdue > 0 || only {
+				got[name] = fix.Overdue
+			}
+		}
+		if diff := gocmp.Diff(want, got); diff != "" || only && page.Total != len(want) {
+			m.t.Errorf("overdue findings of fixes, seen by %v, only overdue %t (-want +got):\n%s", in, only, diff)
+		}
 	}
 }
 

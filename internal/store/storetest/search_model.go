@@ -113,7 +113,7 @@ func (m *searchModel) say() {
 				v.Aliases = ids[:1]
 			}
 			if m.random.IntN(3) == 0 {
-				one.Fix = model.Fix{State: model.FixStateFixed, Versions: []string{"3"}}
+				one.Fix = model.Fix{State: model.FixStateFixed, Versions: []string{"3", "4"}[:1+m.random.IntN(2)]}
 			}
 			m.says[p.Fingerprint] = append(m.says[p.Fingerprint], one)
 		}

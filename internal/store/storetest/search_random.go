@@ -30,6 +30,7 @@ var searchModelTests = func() map[string]func(*testing.T, *fixture) {
 					m.checkWorkloads()
 					m.checkOwners()
 					m.checkImages()
+					m.checkFixes()
 				}
 				m.checkFindings()
 				m.checkCompare()

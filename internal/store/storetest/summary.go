@@ -55,22 +55,6 @@ func (f *fixture) summary(t *testing.T, in store.Namespaces, owned store.Ownersh
 	return texts
 }
 
-// fixes are the updates that close the most findings, as texts.
-func (f *fixture) fixes(t *testing.T, in store.Namespaces, owned store.Ownership) []string {
-	t.Helper()
-	fixes, err := f.Fixes(t.Context(), in, store.FixQuery{Ownership: owned, Limit: 10})
-	must(t, err)
-	texts := []string{}
-	for _, p := range fixes.Packages {
-		texts = append(texts, fmt.Sprintf("%s %s %s>%s closes %d critical %d high of %d in %d images", p.Type, p.Name, p.Version, strings.Join(p.Fixes, ","),
-			p.Closes.Critical, p.Closes.High, p.Closes.Total(), p.Images))
-	}
-	for _, i := range fixes.Images {
-		texts = append(texts, fmt.Sprintf("%s closes %d critical %d high of %d in %d workloads", short(i.Image), i.Closes.Critical, i.Closes.High, i.Closes.Total(), i.Workloads))
-	}
-	return texts
-}
-
 // owned are the workloads of an owner.
 func owned(name string) store.Ownership { return store.Ownership{Owner: name} }
 
@@ -143,8 +127,6 @@ var summaryTests = map[string]func(*testing.T, *fixture){
 			"opened CVE-4 Critical kev=true fixable=true p 2 images 3 workloads",
 			"closed CVE-3 High kev=false fixable=false  0 images 0 workloads", "closed CVE-2 Low kev=false fixable=false  0 images 0 workloads",
 			"exploited CVE-4 Critical kev=true fixable=true p 2 images 3 workloads")
-		expectTexts(t, "fixes", f.fixes(t, store.AllNamespaces(), store.Ownership{}), "deb p 1.0-p>3 closes 2 critical 0 high of 2 in 2 images",
-			"a/amd64 closes 1 critical 0 high of 1 in 2 workloads", "bb/amd64 closes 1 critical 0 high of 1 in 1 workloads")
 	},
 	"Where a decision applies, nothing counts": func(t *testing.T, f *fixture) {
 		f.summarized(t)
@@ -152,7 +134,6 @@ var summaryTests = map[string]func(*testing.T, *fixture){
 		expectTexts(t, "there", f.summary(t, store.OnlyNamespaces("one"), store.Ownership{}, 5),
 			"2 workloads, 1 of 1 images: 1 critical, 0 high, 0 low, 0 kev, 1 fixable",
 			"closed CVE-3 High kev=false fixable=false  0 images 0 workloads", "closed CVE-2 Low kev=false fixable=false  0 images 0 workloads")
-		expectTexts(t, "elsewhere", f.fixes(t, store.AllNamespaces(), owned("blue"))[:1], "deb p 1.0-p>2,3 closes 2 critical 0 high of 2 in 1 images")
 	},
 	"A summary has what is due": func(t *testing.T, f *fixture) {
 		f.summarized(t)
@@ -177,20 +158,6 @@ var summaryTests = map[string]func(*testing.T, *fixture){
 		f.at(60)
 		expectTexts(t, "later", lines(all, owned("blue")), "overdue CVE-1 Critical p 1.0-p>2 at 44 by p 1 images, 2 in all",
 			"overdue CVE-4 Critical p 1.0-p>3 at 44 by p 1 images, 2 in all", "soon CVE-5 High r 1.0-r>9 at 68 by p 1 images, 1 in all")
-	},
-	"The updates that close the most come first": func(t *testing.T, f *fixture) {
-		f.summarized(t)
-		expectTexts(t, "all", f.fixes(t, store.AllNamespaces(), store.Ownership{}),
-			"deb p 1.0-p>2,3 closes 4 critical 0 high of 4 in 2 images", "deb r 1.0-r>9 closes 0 critical 1 high of 1 in 1 images",
-			"bb/amd64 closes 2 critical 1 high of 3 in 1 workloads", "a/amd64 closes 2 critical 0 high of 2 in 2 workloads")
-		red := []string{"deb p 1.0-p>2,3 closes 2 critical 0 high of 2 in 1 images", "a/amd64 closes 2 critical 0 high of 2 in 2 workloads"}
-		expectTexts(t, "of an owner", f.fixes(t, store.AllNamespaces(), owned("red")), red...)
-		expectTexts(t, "of a namespace", f.fixes(t, store.OnlyNamespaces("one"), store.Ownership{}), red...)
-		one, err := f.Fixes(t.Context(), store.AllNamespaces(), store.FixQuery{Limit: 1})
-		must(t, err)
-		if len(one.Packages) != 1 || len(one.Images) != 1 {
-			t.Errorf("with a limit of 1: %+v", one)
-		}
 	},
 	"A summary has the images whose distribution ends": func(t *testing.T, f *fixture) {
 		a, b := f.summarized(t)
@@ -218,9 +185,6 @@ var summaryTests = map[string]func(*testing.T, *fixture){
 		for _, limit := range []int{-1, store.MaxSummaryRows + 1} {
 			if _, err := f.Summary(t.Context(), store.AllNamespaces(), store.SummaryQuery{Limit: limit}); err == nil {
 				t.Errorf("a summary with a limit of %d", limit)
-			}
-			if _, err := f.Fixes(t.Context(), store.AllNamespaces(), store.FixQuery{Limit: limit}); err == nil {
-				t.Errorf("fixes with a limit of %d", limit)
 			}
 		}
 	},

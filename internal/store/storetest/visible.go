@@ -349,6 +349,9 @@ func (h *history) scan() string {
 	for i := range image.catalog.Packages {
 		held := &image.catalog.Packages[i]
 		held.Excluded = h.chance(6)
+		if int(held.Package.Name[1]-'0')%2 == 1 { // It is updated, and the others come from a distribution.
+			held.Package.Type = "npm"
+		}
 		held.Package.PURL += "?image=" + key.ImageID // Not a part of the package: each image may say something else.
 	}
 	h.both(seen, func(f *fixture) { must(h.t, f.SaveSBOM(h.t.Context(), key, sbom, image.catalog)) })

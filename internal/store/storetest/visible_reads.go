@@ -154,6 +154,20 @@ func (h *history) readLists(reads map[string]func(f *fixture) (any, error)) {
 			return got.Workloads, got.NextToken, got.Total, err
 		})
 	}
+	fixes := store.FixQuery{
+		Where: where, Kind: []store.FixKind{"", "", store.FixUpdate, store.FixRebuild, store.FixWait}[h.random.IntN(5)], KEV: h.chance(4), Overdue: h.chance(4),
+	}
+	if h.chance(4) {
+		fixes.ImageID = visibleKey(h.random.IntN(visibleImages)).ImageID
+	}
+	reads[fmt.Sprintf("ListFixes %+v", fixes)] = func(f *fixture) (any, error) {
+		return pages(2, func(page store.Page) ([]store.Fix, string, any, error) {
+			query := fixes
+			query.Page = page
+			got, err := f.ListFixes(ctx, in, query)
+			return got.Fixes, got.NextToken, got.Total, err
+		})
+	}
 	owners := store.OwnerQuery{Where: where, Text: []string{"", "", "RE"}[h.random.IntN(3)], Sort: []store.OwnerSort{store.SortOwnerName, store.SortOwnerSeverity}[h.random.IntN(2)]}
 	reads[fmt.Sprintf("ListOwners %+v", owners)] = func(f *fixture) (any, error) {
 		return pages(1, func(page store.Page) ([]store.OwnerSummary, string, any, error) {

@@ -6,6 +6,7 @@ import { useMediaQuery } from "@/lib/use-media-query";
 
 export const pages = [
   { to: "/", label: "Images" },
+  { to: "/fixes", label: "Fix first" },
   { to: "/vulnerabilities", label: "Vulnerabilities" },
   { to: "/packages", label: "Packages" },
   { to: "/workloads", label: "Workloads" },

@@ -24,6 +24,12 @@ export const routes = [
             }),
           },
           {
+            path: "fixes",
+            lazy: async () => ({
+              Component: (await import("@/features/fixes/fixes-page")).FixesPage,
+            }),
+          },
+          {
             path: "vulnerabilities",
             lazy: async () => ({
               Component: (await import("@/features/vulnerabilities/vulnerabilities-page"))

@@ -23,6 +23,10 @@ export const workloadName = ({ namespace, kind, name }: Workload) => visible(`${
 export const workloadsOfOwnerPath = (owner: string | undefined) =>
   `/workloads?${new URLSearchParams(owner === undefined ? { noOwner: "true" } : { owner }).toString()}`;
 
+/** Where the actions for an image are listed. */
+export const fixesOfImagePath = (imageId: string) =>
+  `/fixes?${new URLSearchParams({ image: imageId }).toString()}`;
+
 /** Where an image is compared with others, which replace it. */
 export const comparePath = (from: string, to = "") =>
   `/compare?${new URLSearchParams({ from, ...(to && { to }) }).toString()}`;

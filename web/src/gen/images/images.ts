@@ -22,11 +22,13 @@ import type {
   CompareImagesParams,
   Comparison,
   FindingPage,
+  FixPage,
   GetImageParams,
   GetSBOMParams,
   Image,
   ImagePage,
   ListFindingsParams,
+  ListFixesParams,
   ListImagesParams,
   ListPresencesParams,
   Overview,
@@ -960,6 +962,139 @@ export function useListPresences<
   queryClient?: QueryClient,
 ): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> } {
   const queryOptions = getListPresencesQueryOptions(imageId, params, options);
+
+  const query = useQuery(queryOptions, queryClient) as UseQueryResult<TData, TError> & {
+    queryKey: DataTag<QueryKey, TData, TError>;
+  };
+
+  return withQueryKey(query, queryOptions.queryKey);
+}
+
+export const getListFixesUrl = (params?: ListFixesParams) => {
+  const normalizedParams = new URLSearchParams();
+
+  Object.entries(params || {}).forEach(([key, value]) => {
+    if (value !== undefined) {
+      normalizedParams.append(key, value === null ? "null" : String(value));
+    }
+  });
+
+  const stringifiedParams = normalizedParams.toString();
+
+  return stringifiedParams.length > 0 ? `/api/v1/fixes?${stringifiedParams}` : `/api/v1/fixes`;
+};
+
+/**
+ * One item per action that a person can take for an image that runs: update one package, or rebuild the image, so that it gets the fixed packages of
+ * its distribution. The findings of an image without a fix are one item with the action `wait`; these are last. Suppressed findings do not count.
+ * @summary List what can be done about findings, the actions that remove the most risk first
+ */
+export const listFixes = async (
+  params?: ListFixesParams,
+  options?: Parameters<typeof request>[1],
+): Promise<FixPage> => {
+  return request<FixPage>(getListFixesUrl(params), {
+    ...options,
+    method: "GET",
+  });
+};
+
+export const getListFixesQueryKey = (params?: ListFixesParams) => {
+  return [`/api/v1/fixes`, ...(params ? [params] : [])] as const;
+};
+
+export const getListFixesQueryOptions = <
+  TData = Awaited<ReturnType<typeof listFixes>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  params?: ListFixesParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof listFixes>>, TError, TData>>;
+    request?: SecondParameter<typeof request>;
+  },
+) => {
+  const { query: queryOptions, request: requestOptions } = options ?? {};
+
+  const queryKey = queryOptions?.queryKey ?? getListFixesQueryKey(params);
+
+  const queryFn: QueryFunction<Awaited<ReturnType<typeof listFixes>>> = ({ signal }) =>
+    listFixes(params, { signal, ...requestOptions });
+
+  return { queryKey, queryFn, ...queryOptions } as UseQueryOptions<
+    Awaited<ReturnType<typeof listFixes>>,
+    TError,
+    TData
+  > & { queryKey: DataTag<QueryKey, TData, TError> };
+};
+
+export type ListFixesQueryResult = NonNullable<Awaited<ReturnType<typeof listFixes>>>;
+export type ListFixesQueryError = ErrorType<ProblemResponse>;
+
+export function useListFixes<
+  TData = Awaited<ReturnType<typeof listFixes>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  params: undefined | ListFixesParams,
+  options: {
+    query: Partial<UseQueryOptions<Awaited<ReturnType<typeof listFixes>>, TError, TData>> &
+      Pick<
+        DefinedInitialDataOptions<
+          Awaited<ReturnType<typeof listFixes>>,
+          TError,
+          Awaited<ReturnType<typeof listFixes>>
+        >,
+        "initialData"
+      >;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): DefinedUseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
+export function useListFixes<
+  TData = Awaited<ReturnType<typeof listFixes>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  params?: ListFixesParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof listFixes>>, TError, TData>> &
+      Pick<
+        UndefinedInitialDataOptions<
+          Awaited<ReturnType<typeof listFixes>>,
+          TError,
+          Awaited<ReturnType<typeof listFixes>>
+        >,
+        "initialData"
+      >;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
+export function useListFixes<
+  TData = Awaited<ReturnType<typeof listFixes>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  params?: ListFixesParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof listFixes>>, TError, TData>>;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
+/**
+ * @summary List what can be done about findings, the actions that remove the most risk first
+ */
+
+export function useListFixes<
+  TData = Awaited<ReturnType<typeof listFixes>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  params?: ListFixesParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof listFixes>>, TError, TData>>;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> } {
+  const queryOptions = getListFixesQueryOptions(params, options);
 
   const query = useQuery(queryOptions, queryClient) as UseQueryResult<TData, TError> & {
     queryKey: DataTag<QueryKey, TData, TError>;

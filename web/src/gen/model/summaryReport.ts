@@ -6,12 +6,12 @@ import type { ContainerCoverage } from "./containerCoverage.ts";
 import type { Counts } from "./counts.ts";
 import type { CoverageSummary } from "./coverageSummary.ts";
 import type { DatabaseBuild } from "./databaseBuild.ts";
+import type { FixItem } from "./fixItem.ts";
 import type { ReportDueFindings } from "./reportDueFindings.ts";
 import type { ReportEndOfLife } from "./reportEndOfLife.ts";
 import type { ReportException } from "./reportException.ts";
 import type { ReportVulnerabilities } from "./reportVulnerabilities.ts";
 import type { SummaryReportBefore } from "./summaryReportBefore.ts";
-import type { SummaryReportFixes } from "./summaryReportFixes.ts";
 import type { SummaryReportScope } from "./summaryReportScope.ts";
 
 /**
@@ -50,8 +50,8 @@ export interface SummaryReport {
   overdue: ReportDueFindings;
   /** Findings that are due within 14 days, the earliest first. */
   dueSoon: ReportDueFindings;
-  /** The updates that close the most findings, those with the most critical findings first. */
-  fixes: SummaryReportFixes;
+  /** The actions that remove the most risk, in the order of `/api/v1/fixes`. Nothing with the action `wait`. */
+  fixes: FixItem[];
   coverage: CoverageSummary;
   /** Containers in the states Partial, Stale, Pending and Failed. */
   uncovered: ContainerCoverage[];

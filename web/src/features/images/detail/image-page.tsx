@@ -17,7 +17,7 @@ import type { Image } from "@/gen/model";
 import { useAddress } from "@/lib/address";
 import { formatDay, plural } from "@/lib/format";
 import { parseImageId } from "@/lib/image-id";
-import { comparePath, rolloutsOfImagePath } from "@/lib/paths";
+import { comparePath, fixesOfImagePath, rolloutsOfImagePath } from "@/lib/paths";
 import { ApiError } from "@/lib/problem";
 import { visible } from "@/lib/text";
 import { describeCounts, totalFindings } from "@/lib/severity";
@@ -81,6 +81,12 @@ function ImageView({ image }: { image: Image }) {
               className="text-[13px] text-accent underline-offset-2 hover:underline"
             >
               Rollouts
+            </Link>
+            <Link
+              to={fixesOfImagePath(image.imageId)}
+              className="text-[13px] text-accent underline-offset-2 hover:underline"
+            >
+              Fixes
             </Link>
             <Link
               to={comparePath(image.imageId)}

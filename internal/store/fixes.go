@@ -1,0 +1,74 @@
+package store
+
+import (
+	"github.com/scanner-operator/scanner-operator/internal/model"
+)
+
+// FixKind is what a person can do about findings of an image.
+type FixKind string
+
+// The kinds.
+const (
+	// FixUpdate: update a package of the application, which the image gets from its own build.
+	FixUpdate FixKind = "update"
+	// FixRebuild: rebuild the image, which then gets the fixed packages of its distribution.
+	FixRebuild FixKind = "rebuild"
+	// FixWait: there is no fix yet.
+	FixWait FixKind = "wait"
+)
+
+// Bounds of what is said of a fix.
+const (
+	// MaxFixPackages is the most packages that a fix names, those with the highest risk.
+	MaxFixPackages = 10
+	// MaxFixVulnerabilities is the most vulnerabilities that an update names, the worst ones.
+	MaxFixVulnerabilities = 10
+)
+
+// FixQuery asks for a page of fixes of images that run, those that remove the most risk first and those of FixWait last. Zero fields do not filter.
+type FixQuery struct {
+	Where
+	// ImageID keeps those of an image, on all platforms, even if nothing runs it.
+	ImageID string
+	Kind    FixKind
+	// KEV keeps those with a finding that is known to be exploited, Overdue those with a finding whose date has passed.
+	KEV, Overdue bool
+	Page
+}
+
+// Fix is what a person can do about an image: an update of one package, or about all findings of one kind. Findings that decisions suppress are not
+// counted.
+type Fix struct {
+	Kind  FixKind
+	Image model.ImageKey
+	// Counts are the findings that it closes, or with FixWait those that remain. Counts.Fixable is 0 or all of them.
+	Counts Counts
+	// Overdue is the number of those whose date has passed.
+	Overdue int
+	// Risk is the sum of the risk of these findings.
+	Risk float64
+	// Packages are those with the findings, at most MaxFixPackages, the highest risk first; PackageCount counts all. An update has one.
+	Packages     []FixPackage
+	PackageCount int
+	// Workloads names the first MaxReach by name that run the image, of those that the query chooses; WorkloadCount counts them all.
+	Workloads     []Workload
+	WorkloadCount int
+}
+
+// FixPackage is a package of a fix.
+type FixPackage struct {
+	Package model.Package
+	Counts  Counts
+	Risk    float64
+	// Versions has the fixed versions of each of its fixable findings, each list once.
+	Versions [][]string
+	// Vulnerabilities are the IDs of those that an update closes, at most MaxFixVulnerabilities, the worst first.
+	Vulnerabilities []string
+}
+
+// FixPage is a page of fixes.
+type FixPage struct {
+	Fixes     []Fix
+	NextToken string
+	Total     int
+}

@@ -1,0 +1,56 @@
+import { expect, expectFits, test } from "./fixtures.ts";
+
+test("actions come with the highest risk first, explain themselves and lead to their images", async ({
+  page,
+  open,
+}) => {
+  const operator = await open();
+  await page.getByRole("navigation").getByRole("link", { name: "Fix first" }).click();
+  await expect(page).toHaveTitle(/^Fix first/);
+  const scanned = operator.images.filter(({ state }) => state === "Scanned").length;
+  await expect(page.getByText(`${2 * scanned} actions`)).toBeVisible();
+  const row = page.getByRole("row").nth(1);
+  await expect(row).toContainText(/Update .* from .* to /);
+  await row.getByRole("button", { name: /^Details of Update/ }).click();
+  await expect(page.getByText("The version is the lowest one that closes all findings")).toBeVisible();
+  await expect(page.getByRole("link", { name: "CVE-2021-44228" })).toBeVisible();
+  await expectFits(page);
+  await page.getByRole("button", { name: "Known exploited" }).click();
+  await page.getByRole("combobox", { name: "Action" }).click();
+  await page.getByRole("option", { name: "Update a package" }).click();
+  await expect(page).toHaveURL(/action=update&kev=true$/);
+  await row.getByRole("link").first().click();
+  await expect(page).toHaveURL(/\/images\//);
+  await page.getByRole("main").getByRole("link", { name: "Fixes" }).click();
+  await expect(page.getByText("2 actions")).toBeVisible();
+  await page.getByRole("button", { name: "Show actions for all images" }).click();
+  await expect(page.getByText(`${2 * scanned} actions`)).toBeVisible();
+});
+
+test("filters that nothing matches and errors are explained", async ({ page, open }) => {
+  await open({}, "/fixes?namespace=nothing");
+  await expect(page.getByText("No action matches")).toBeVisible();
+  await expectFits(page);
+  let broken = true;
+  await open({ fail: (url) => (broken && url === "/api/v1/fixes" ? 400 : undefined) }, "/fixes");
+  await expect(page.getByRole("alert")).toContainText("connection refused");
+  await expectFits(page);
+  broken = false;
+  await page.getByRole("button", { name: "Try again" }).click();
+  await expect(page.getByRole("row").nth(1)).toContainText(/Update .* from .* to /);
+});
+
+for (const width of [360, 1440]) {
+  test(`hostile and missing actions fit ${width} px`, async ({ page, open }) => {
+    await page.setViewportSize({ width, height: 900 });
+    await open({ hostile: true }, "/fixes");
+    await page
+      .getByRole("button", { name: /^Details of/ })
+      .first()
+      .click();
+    await expectFits(page);
+    await open({ images: 0 }, "/fixes");
+    await expect(page.getByText("Nothing to do")).toBeVisible();
+    await expectFits(page);
+  });
+}

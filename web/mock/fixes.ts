@@ -1,0 +1,85 @@
+import { noCounts, packages } from "./data.ts";
+import { hostileTexts } from "./hostile.ts";
+import type { FixItem, FixItemPackage, Image } from "../src/gen/model/index.ts";
+import type { Sums } from "./sums.ts";
+
+const packageOf = (index: number, risk: number, fix: boolean): FixItemPackage => {
+  const [name = "openssl", version = "3.0.11"] = packages[index % packages.length] ?? [];
+  return {
+    name,
+    version,
+    type: fix ? "npm" : "deb",
+    ...(fix && {
+      fixVersion: `${version}.1`,
+      vulnerabilities: ["CVE-2021-44228", `CVE-2024-${1000 + index}`],
+    }),
+    counts: { ...noCounts(), high: 1 + (index % 3), low: index % 5, kev: index % 11 === 0 ? 1 : 0 },
+    risk,
+  };
+};
+
+/** What can be done about images, the highest risk first. */
+export function makeFixes(images: Image[], sums: Sums): FixItem[] {
+  const items = images
+    .filter(({ state }) => state === "Scanned")
+    .flatMap(({ imageId, platform }, index): FixItem[] => {
+      const workloads = sums.workloads
+        .filter((row) => row.images.some((image) => image.imageId === imageId))
+        .map(({ workload }) => workload);
+      const where = { imageId, platform, workloads: workloads.slice(0, 20), workloadCount: workloads.length };
+      const risk = 400 / (index + 1);
+      const [update, other] = [packageOf(index, risk, true), packageOf(index + 1, risk / 2, false)];
+      return [
+        {
+          ...where,
+          action: "update",
+          summary: `Update ${update.name} from ${update.version} to ${update.fixVersion ?? ""}`,
+          counts: update.counts,
+          overdue: index % 4,
+          risk,
+          packages: [update],
+          packageCount: 1,
+        },
+        {
+          ...where,
+          action: index % 2 === 0 ? "rebuild" : "wait",
+          summary:
+            index % 2 === 0
+              ? "Rebuild the image: its distribution has 12 fixed packages"
+              : "Wait: there is no fix yet for 12 packages",
+          counts: { ...noCounts(), critical: 1, medium: 14, kev: 0 },
+          overdue: 0,
+          risk: risk / 2,
+          packages: [other],
+          packageCount: 12,
+        },
+      ];
+    });
+  return items.sort((a, b) => Number(a.action === "wait") - Number(b.action === "wait") || b.risk - a.risk);
+}
+
+export function hostileFixes(): FixItem[] {
+  return hostileTexts.map((text, index) => ({
+    action: (["update", "rebuild", "wait"] as const)[index % 3] ?? "update",
+    summary: text,
+    imageId: text,
+    platform: text,
+    counts: { ...noCounts(), critical: 1e9, kev: 1 },
+    overdue: 1e9,
+    risk: 1e12,
+    packages: [
+      {
+        name: text,
+        version: text,
+        type: text,
+        fixVersion: text,
+        counts: { ...noCounts(), high: -1 },
+        risk: -1,
+        vulnerabilities: [text],
+      },
+    ],
+    packageCount: 1e9,
+    workloads: [{ namespace: text, kind: text, name: text, owner: text }],
+    workloadCount: 1e9,
+  }));
+}
