@@ -985,7 +985,7 @@ export const getListFixesUrl = (params?: ListFixesParams) => {
 };
 
 /**
- * One item per action that a person can take for an image that runs: update one package, or rebuild the image, so that it gets the fixed packages of
+ * One item per possible action for an image that runs: update one package, or rebuild the image, so that it gets the fixed packages of
  * its distribution. The findings of an image without a fix are one item with the action `wait`; these are last. Suppressed findings do not count.
  * @summary List what can be done about findings, the actions that remove the most risk first
  */
