@@ -70,7 +70,8 @@ type collected struct {
 	// id and aliases are those of the vulnerability, in the case in which they are known.
 	id      string
 	aliases []string
-	// text is the PURL of the package, "" when it does not identify a version.
+	// purl is what a statement says of the package, and text the same as it is written, "" when it does not identify a version.
+	purl   *PURL
 	text   string
 	held   writtenPackage
 	chosen bool
@@ -83,7 +84,7 @@ func collectedOf(f *model.Finding, chosen bool) collected {
 		held: writtenPackage{f.Package.Name, f.Package.Version},
 	}
 	if p := c.subject.purl; p != nil && p.Version != "" && p.Type != typeOCI && strings.HasPrefix(f.Package.PURL, schemePURL) {
-		c.text = f.Package.PURL
+		c.purl, c.text = writtenPURL(&f.Package, p)
 	}
 	written := map[string]bool{key(c.id): true}
 	for _, alias := range slices.Sorted(slices.Values(slices.Concat(f.Vulnerability.Aliases, f.Vulnerability.CVEs))) {
@@ -94,6 +95,29 @@ func collectedOf(f *model.Finding, chosen bool) collected {
 		}
 	}
 	return c
+}
+
+// writtenPURL is the PURL of a package without what its fingerprint does not cover, such as the architecture of Debian packages: a store that reads the
+// document compares with nothing else. Scanners compare with PURLs that have more.
+func writtenPURL(p *model.Package, purl *PURL) (*PURL, string) {
+	arch := ""
+	if purl.Type == packageurl.TypeRPM || purl.Type == packageurl.TypeApk {
+		arch = purl.Qualifiers["arch"]
+	}
+	covered, err := ParsePURL(coveredPURL(p, arch))
+	if err != nil {
+		return purl, p.PURL
+	}
+	written := *purl
+	written.Qualifiers, written.Subpath = maps.Clone(purl.Qualifiers), covered.Subpath
+	maps.DeleteFunc(written.Qualifiers, func(key, value string) bool { return covered.Qualifiers[key] != value })
+	if !written.Contains(&covered) || written.Subpath == purl.Subpath && len(written.Qualifiers) == len(purl.Qualifiers) {
+		return purl, p.PURL
+	}
+	text := packageurl.NewPackageURL(
+		written.Type, written.Namespace, written.Name, written.Version, packageurl.QualifiersFromMap(written.Qualifiers), written.Subpath,
+	).ToString()
+	return &written, text
 }
 
 // status is that of a statement about the finding, "" when there is none.
@@ -133,7 +157,7 @@ func (c *collector) add(image Image) error {
 	// exact reports whether a statement with this name of the vulnerability says the same of all findings of the image that it matches.
 	exact := func(one *collected, name string) bool {
 		return !slices.ContainsFunc(buckets[bucket(name, one.subject.purl)], func(i int) bool {
-			return findings[i].status() != one.status() && one.subject.purl.Contains(findings[i].subject.purl)
+			return findings[i].status() != one.status() && one.purl.Contains(findings[i].subject.purl)
 		})
 	}
 	for i := range findings {

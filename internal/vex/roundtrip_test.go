@@ -118,7 +118,11 @@ func randomImages(r *rand.Rand) []heldImage {
 // reaches reports whether a statement about a finding under the ID of its vulnerability is about another finding of the image, too.
 func reaches(from, to *model.Finding) bool {
 	a, b := newSubject(from), newSubject(to)
-	return a.purl != nil && b.purl != nil && slices.Contains(b.ids, a.ids[0]) && a.purl.Contains(b.purl)
+	if a.purl == nil || b.purl == nil || !slices.Contains(b.ids, a.ids[0]) {
+		return false
+	}
+	written, _ := writtenPURL(&from.Package, a.purl)
+	return written.Contains(b.purl)
 }
 
 // readDecision is a decision as it is read back.
