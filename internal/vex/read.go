@@ -205,11 +205,13 @@ func (d *Document) checkComparisons(limits Limits) error {
 		if n == 0 {
 			continue
 		}
-		ids := map[string]bool{key(s.Vulnerability): true}
-		for _, alias := range s.Aliases {
-			ids[key(alias)] = true
-		}
-		for id := range ids {
+		counted := map[string]bool{}
+		for _, name := range append([]string{s.Vulnerability}, s.Aliases...) {
+			id := key(name)
+			if counted[id] {
+				continue
+			}
+			counted[id] = true
 			if comparisons[id] += n; comparisons[id] > limits.Comparisons {
 				return limitf("%s: the statements about %.100q up to this one have ranges with more than %d versions together; state fewer ranges", s.Position, id, limits.Comparisons)
 			}
