@@ -212,62 +212,71 @@ func decisionCases(clk *clocktesting.FakeClock) []store.Decision {
 	return all
 }
 
-// TestOrderOfDecisions tells stores of the same decisions in other orders, cut into other calls, before, between and after the matching.
+// TestOrderOfDecisions gives stores the same decisions in other orders, cut into other calls, before, between and after the matching.
 func TestOrderOfDecisions(t *testing.T) {
 	t.Parallel()
-	var want []string
-	for seed := range uint64(8) {
-		random := rand.New(rand.NewPCG(seed, 1))
-		clk := clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-		s := openWith(t, Config{DSN: migrated(t), Clock: clk})
-		decisions := decisionCases(clk)
-		random.Shuffle(len(decisions), func(i, j int) { decisions[i], decisions[j] = decisions[j], decisions[i] })
-		known := 0
-		more := func(least int) {
-			for known < least || known < len(decisions) && random.IntN(2) == 0 {
-				known = min(len(decisions), max(least, known+1+random.IntN(3)))
-				problems, err := s.SyncDecisions(t.Context(), "test", decisions[:known])
-				if err != nil || len(problems) > 0 {
-					t.Fatal(problems, err)
-				}
-			}
-		}
-		must := func(err error) {
-			t.Helper()
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		_, err := s.StartResultSet(t.Context(), model.DatabaseBuild{ID: "1"}, "", true)
-		must(err)
-		more(0)
-		for n := range 3 {
-			key := model.ImageKey{ImageID: fmt.Sprintf("registry.example/image-%d@sha256:%064x", n, n), Platform: model.Platform{OS: "linux", Architecture: "amd64"}}
-			_, err := s.WantImages(t.Context(), []model.ImageKey{key})
-			must(err)
-			must(s.SaveSBOM(t.Context(), key, store.SBOM{SHA256: "d", Size: 1}, decidedCatalog(n)))
-			must(storetest.Match(t.Context(), s, key, "d", decidedFindings(4)))
-			more(0)
-		}
-		must(switchTo(t.Context(), s, decidedFindings(5)))
-		more(len(decisions))
-		got := append(texts(t, s, `SELECT p.name, v.vulnerability_id, d.name, f.fixable FROM decision_findings m JOIN decisions d ON d.id = m.decision_pk
-			JOIN findings f ON f.id = m.finding_id JOIN packages p ON p.id = f.package_pk JOIN vulnerabilities v ON v.id = f.vulnerability_pk ORDER BY 1, 2, 3, 4`),
-			texts(t, s, "SELECT image_id, critical, high, medium, low, negligible, unknown, kev, fixable FROM images ORDER BY 1")...)
-		got = append(got, texts(t, s, `SELECT p.name, v.vulnerability_id, COALESCE(r.spec, '') FROM finding_suppressions s JOIN findings f ON f.id = s.finding_id
-			JOIN packages p ON p.id = f.package_pk JOIN vulnerabilities v ON v.id = f.vulnerability_pk LEFT JOIN reaches r ON r.id = s.reach ORDER BY 1, 2, 3`)...)
-		got = append(got, texts(t, s, "SELECT r.spec, i.image_id FROM reached x JOIN reaches r ON r.id = x.reach JOIN images i ON i.id = x.image_pk ORDER BY 1, 2")...)
-		checkHeld(t, s)
-		if want == nil {
-			want = got
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Fatalf("seed %d: %s", seed, diff)
-		}
-	}
+	want := orderedDecisions(t, 0, Config{DSN: migrated(t)})
 	if len(want) < 20 {
 		t.Errorf("only %d rows were compared", len(want))
 	}
+	expect := func(t *testing.T, seed uint64, config Config) {
+		t.Helper()
+		if diff := cmp.Diff(want, orderedDecisions(t, seed, config)); diff != "" {
+			t.Fatalf("seed %d: %s", seed, diff)
+		}
+	}
+	for seed := range uint64(7) {
+		expect(t, seed+1, Config{DSN: migrated(t)})
+	}
+	eachServer(t, func(t *testing.T, config Config) { expect(t, 8, config) })
+}
+
+// orderedDecisions is what a store contains after decisions in an order that the seed determines.
+func orderedDecisions(t *testing.T, seed uint64, config Config) []string {
+	t.Helper()
+	random := rand.New(rand.NewPCG(seed, 1))
+	clk := clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	config.Clock = clk
+	s := openWith(t, config)
+	decisions := decisionCases(clk)
+	random.Shuffle(len(decisions), func(i, j int) { decisions[i], decisions[j] = decisions[j], decisions[i] })
+	known := 0
+	more := func(least int) {
+		for known < least || known < len(decisions) && random.IntN(2) == 0 {
+			known = min(len(decisions), max(least, known+1+random.IntN(3)))
+			problems, err := s.SyncDecisions(t.Context(), "test", decisions[:known])
+			if err != nil || len(problems) > 0 {
+				t.Fatal(problems, err)
+			}
+		}
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := s.StartResultSet(t.Context(), model.DatabaseBuild{ID: "1"}, "", true)
+	must(err)
+	more(0)
+	for n := range 3 {
+		key := model.ImageKey{ImageID: fmt.Sprintf("registry.example/image-%d@sha256:%064x", n, n), Platform: model.Platform{OS: "linux", Architecture: "amd64"}}
+		_, err := s.WantImages(t.Context(), []model.ImageKey{key})
+		must(err)
+		must(s.SaveSBOM(t.Context(), key, store.SBOM{SHA256: "d", Size: 1}, decidedCatalog(n)))
+		must(storetest.Match(t.Context(), s, key, "d", decidedFindings(4)))
+		more(0)
+	}
+	must(switchTo(t.Context(), s, decidedFindings(5)))
+	more(len(decisions))
+	got := append(texts(t, s, `SELECT p.name, v.vulnerability_id, d.name, f.fixable FROM decision_findings m JOIN decisions d ON d.id = m.decision_pk
+		JOIN findings f ON f.id = m.finding_id JOIN packages p ON p.id = f.package_pk JOIN vulnerabilities v ON v.id = f.vulnerability_pk ORDER BY 1, 2, 3, 4`),
+		texts(t, s, "SELECT image_id, critical, high, medium, low, negligible, unknown, kev, fixable FROM images ORDER BY 1")...)
+	got = append(got, texts(t, s, `SELECT p.name, v.vulnerability_id, COALESCE(r.spec, '') FROM finding_suppressions s JOIN findings f ON f.id = s.finding_id
+		JOIN packages p ON p.id = f.package_pk JOIN vulnerabilities v ON v.id = f.vulnerability_pk LEFT JOIN reaches r ON r.id = s.reach ORDER BY 1, 2, 3`)...)
+	got = append(got, texts(t, s, "SELECT r.spec, i.image_id FROM reached x JOIN reaches r ON r.id = x.reach JOIN images i ON i.id = x.image_pk ORDER BY 1, 2")...)
+	checkHeld(t, s)
+	return got
 }
 
 // TestRemovedDecisions expects that decisions which come and go leave all counts as they were.
