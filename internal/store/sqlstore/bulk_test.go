@@ -13,6 +13,7 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
+	"github.com/scanner-operator/scanner-operator/internal/vex"
 )
 
 // The size of the store of the benchmarks of lists: 200 packages in each image, of which every other one has two findings, so there are
@@ -50,7 +51,7 @@ func eachBulk(b *testing.B, benchmark func(b *testing.B, s *Store)) {
 	b.Helper()
 	for _, name := range []string{sqldb.TypeSQLite, sqldb.TypePostgres, sqldb.TypeMySQL} {
 		b.Run(name, func(b *testing.B) {
-			config := Config{Type: name}
+			config := Config{Type: name, Rules: &vex.Evaluator{Versions: unversioned{}}}
 			if name == sqldb.TypeSQLite {
 				config.DSN = filepath.Join(b.TempDir(), "bulk.db")
 			} else {

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,8 +11,11 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"k8s.io/utils/clock"
+
 	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/vexdecisions"
 )
 
 const (
@@ -199,4 +203,62 @@ func problemsIn(problems map[string]store.PolicyProblem) error {
 		return nil
 	}
 	return fmt.Errorf("problems: %v", problems)
+}
+
+// unversioned compares no versions: statements of the benchmark name them.
+type unversioned struct{}
+
+func (unversioned) Satisfies(string, string, string) (bool, error) {
+	return false, errors.ErrUnsupported
+}
+
+// bulkDocument makes a VEX document of statements about what bulkDecision is about.
+func bulkDocument(b *testing.B, name string, from, to int) store.VEXContent {
+	b.Helper()
+	statements := make([]any, 0, to-from)
+	for n := from; n < to; n++ {
+		d := bulkDecision(n)
+		statements = append(statements, map[string]any{
+			"vulnerability": map[string]any{"name": d.Vulnerabilities[0]}, "products": []any{map[string]any{"@id": d.Packages[0]}},
+			"status": "not_affected", "justification": d.Justification,
+		})
+	}
+	content, err := json.Marshal(map[string]any{
+		"@context": "https://openvex.dev/ns/v0.2.0", "@id": "https://example.com/" + name, "author": "Vendor", "timestamp": "2026-01-01T00:00:00Z", "version": 1,
+		"statements": statements,
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return store.VEXContent{Name: name, Content: content}
+}
+
+// BenchmarkVEX applies 10,000 statements of ten VEX documents to 10,000 images with 2 million findings, and ends them.
+func BenchmarkVEX(b *testing.B) {
+	const documents = 10
+	eachBulk(b, func(b *testing.B, s *Store) {
+		b.Helper()
+		contents := make([]store.VEXContent, documents)
+		for i := range contents {
+			contents[i] = bulkDocument(b, fmt.Sprint("document-", i), i*bulkDecisions/documents, (i+1)*bulkDecisions/documents)
+		}
+		applier := vexdecisions.NewApplier(s, clock.RealClock{}, nil)
+		apply := func(what string, change func() error) {
+			b.Helper()
+			start := time.Now()
+			if err := errors.Join(change(), applier.Sync(b.Context())); err != nil {
+				b.Fatalf("%s: %v", what, err)
+			}
+			b.ReportMetric(float64(time.Since(start).Milliseconds()), "ms-"+what)
+		}
+		source := store.VEXSource{Kind: store.VEXKindSource, Name: "vendor"}
+		for b.Loop() {
+			apply("apply", func() error { return s.SaveVEX(b.Context(), source, contents) })
+			page, err := s.ListDecisions(b.Context(), store.AllNamespaces(), store.DecisionQuery{State: store.DecisionStanding})
+			if err != nil || page.Total != bulkDecisions {
+				b.Fatalf("%d decisions, %v", page.Total, err)
+			}
+			apply("end", func() error { _, err := s.DeleteVEX(b.Context(), source.Kind, source.Name); return err })
+		}
+	})
 }
