@@ -5,6 +5,15 @@ import { detailPath, expect, expectFits, test } from "./fixtures.ts";
 const worst = ({ images }: RolloutOperator) =>
   [...images].sort((a, b) => b.counts.kev - a.counts.kev)[0]?.imageId ?? "";
 
+test("lists suppressed vulnerabilities on request, and leads to why", async ({ page, open }) => {
+  await open({}, "/vulnerabilities");
+  await page.getByRole("button", { name: "Show suppressed" }).click();
+  await expect(page).toHaveURL(/vulnerabilities\?suppressed=true$/);
+  await page.getByRole("link", { name: /^CVE-/ }).first().click();
+  await expect(page).toHaveURL(/vulnerabilities\/CVE-[\d-]+\?suppressed=true$/);
+  await expect(page.getByRole("button", { name: "Show suppressed" })).toHaveAttribute("aria-pressed", "true");
+});
+
 test("shows suppressed findings on request, and why", async ({ page, open }) => {
   await open({}, (operator) => detailPath(worst(operator)));
   await expect(page.getByRole("button", { name: /^Details of/ }).first()).toBeVisible();

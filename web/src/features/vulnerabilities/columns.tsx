@@ -13,12 +13,18 @@ export const grid =
 
 const number = "tabular text-right text-[13px] [[role=columnheader]&]:text-xs";
 
-function Name({ row }: { row: VulnerabilitySummary }) {
+interface RowProps {
+  row: VulnerabilitySummary;
+  /** Whether the list has what decisions suppress; its links lead to pages that have it, too. */
+  suppressed: boolean;
+}
+
+function Name({ row, suppressed }: RowProps) {
   return (
     <span className="flex min-w-0 items-center gap-2">
       <Link
         data-row-focus
-        to={vulnerabilityPath(row.id)}
+        to={vulnerabilityPath(row.id) + (suppressed ? "?suppressed=true" : "")}
         title={visible(row.id)}
         className="untrusted min-w-0 truncate text-sm font-medium outline-none after:absolute after:inset-0"
       >
@@ -31,7 +37,13 @@ function Name({ row }: { row: VulnerabilitySummary }) {
 
 export const epssOf = (epss: number) => (epss > 0 ? formatPercent(Math.min(1, epss)) : "–");
 
-export function columns(sort: By, setSort: (sort: By) => void): Column<VulnerabilitySummary>[] {
+interface Options {
+  sort: By;
+  setSort: (sort: By) => void;
+  suppressed: boolean;
+}
+
+export function columns({ sort, setSort, suppressed }: Options): Column<VulnerabilitySummary>[] {
   const byNumber = (name: string, by: By) => {
     const { meta, header } = sortable(name, by, "descending", sort, setSort);
     return { meta: { ...meta, className: number }, header };
@@ -40,7 +52,7 @@ export function columns(sort: By, setSort: (sort: By) => void): Column<Vulnerabi
     {
       id: "id",
       ...sortable("Vulnerability", By.id, "ascending", sort, setSort),
-      cell: ({ row: { original: row } }) => <Name row={row} />,
+      cell: ({ row: { original: row } }) => <Name row={row} suppressed={suppressed} />,
     },
     {
       id: "severity",
@@ -93,11 +105,11 @@ export function columns(sort: By, setSort: (sort: By) => void): Column<Vulnerabi
 }
 
 /** A vulnerability on a narrow screen. */
-export function VulnerabilityCard({ row }: { row: VulnerabilitySummary }) {
+export function VulnerabilityCard({ row, suppressed }: RowProps) {
   return (
     <div className="relative px-4 py-3 has-[[data-row-focus]:focus-visible]:bg-accent-soft/60">
       <div className="flex items-center justify-between gap-2">
-        <Name row={row} />
+        <Name row={row} suppressed={suppressed} />
         <SeverityBadge severity={row.severity} className="shrink-0" />
       </div>
       <p className="tabular mt-1 flex flex-wrap gap-x-4 text-[13px] text-muted">

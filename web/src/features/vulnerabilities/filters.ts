@@ -14,6 +14,8 @@ export interface VulnerabilityFilters {
   epss: number | undefined;
   namespace: string;
   owner: string;
+  /** What decisions suppress is listed and counted, too. */
+  suppressed: boolean;
   sort: ListVulnerabilitiesSort;
 }
 
@@ -25,6 +27,7 @@ export const vulnerabilityFilters = address<VulnerabilityFilters>({
   epss: share("epss"),
   namespace: text("namespace", 253),
   owner: text("owner", 253),
+  suppressed: notNarrowing(flag("suppressed")),
   sort: choice("sort", ListVulnerabilitiesSort, ListVulnerabilitiesSort["-risk"]),
 });
 
@@ -36,6 +39,7 @@ export const toRequest = (filters: VulnerabilityFilters): ListVulnerabilitiesPar
   epss: filters.epss,
   namespace: orAbsent(filters.namespace),
   owner: orAbsent(filters.owner),
+  suppressed: orAbsent(filters.suppressed),
   sort: filters.sort,
 });
 

@@ -15,6 +15,7 @@ import { PageTitle } from "@/components/ui/page-title";
 import { SearchInput } from "@/components/ui/search-input";
 import { Select, type Option } from "@/components/ui/select";
 import { StatePanel } from "@/components/ui/state";
+import { ToggleButton } from "@/components/ui/toggle-button";
 import { Empty } from "@/features/session/empty";
 import { ListVulnerabilitiesSort, type VulnerabilitySummary } from "@/gen/model";
 import { getListVulnerabilitiesUrl } from "@/gen/vulnerabilities/vulnerabilities";
@@ -31,13 +32,19 @@ const sortOptions: Option<ListVulnerabilitiesSort>[] = [
   { value: ListVulnerabilitiesSort.id, label: "ID" },
 ];
 
-const renderCard = (row: VulnerabilitySummary) => <VulnerabilityCard row={row} />;
-
 export function VulnerabilitiesPage() {
   const { filters, update } = useAddress(vulnerabilityFilters);
   const list = useVulnerabilities(toRequest(filters));
   const setSort = useCallback((sort: ListVulnerabilitiesSort) => update({ sort }), [update]);
-  const tableColumns = useMemo(() => columns(filters.sort, setSort), [filters.sort, setSort]);
+  const { suppressed } = filters;
+  const tableColumns = useMemo(
+    () => columns({ sort: filters.sort, setSort, suppressed }),
+    [filters.sort, setSort, suppressed],
+  );
+  const renderCard = useCallback(
+    (row: VulnerabilitySummary) => <VulnerabilityCard row={row} suppressed={suppressed} />,
+    [suppressed],
+  );
   const filtered = vulnerabilityFilters.isFiltered(filters);
   const clear = () => update(vulnerabilityFilters.none);
   const total = list.page?.total;
@@ -71,6 +78,9 @@ export function VulnerabilitiesPage() {
         <KevFilter value={filters.kev} onChange={(kev) => update({ kev })} />
         <NamespaceFilter value={filters.namespace} onChange={(namespace) => update({ namespace })} />
         <OwnerFilter value={filters.owner} onChange={(owner) => update({ owner })} />
+        <ToggleButton pressed={filters.suppressed} onChange={(suppressed) => update({ suppressed })}>
+          Show suppressed
+        </ToggleButton>
         <Select
           label="Sort"
           options={sortOptions}

@@ -5,7 +5,8 @@ import { worst } from "./worst";
 
 describe("filters", () => {
   it("of the list are kept in the address", () => {
-    const search = "q=log4j&severity=High&fixable=true&kev=true&epss=0.1&namespace=web&sort=-epss";
+    const search =
+      "q=log4j&severity=High&fixable=true&kev=true&epss=0.1&namespace=web&suppressed=true&sort=-epss";
     const filters = vulnerabilityFilters.read(new URLSearchParams(search));
     expect(vulnerabilityFilters.write(filters).toString()).toBe(search);
     expect(toRequest(filters)).toEqual({
@@ -15,6 +16,7 @@ describe("filters", () => {
       kev: true,
       epss: 0.1,
       namespace: "web",
+      suppressed: true,
       sort: "-epss",
     });
   });
