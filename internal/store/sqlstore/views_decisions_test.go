@@ -14,11 +14,11 @@ import (
 
 // auditResults are the results of the queries of the page for auditors over what fillViews and decideViews write.
 var auditResults = [][]string{
-	{"ClusterVulnerabilityException||accepted|AcceptedRisk|1|why|2026-02-27T12:00:00Z|2026-03-02T12:00:00Z|2026-03-15T00:00:00Z"},
+	{"ClusterVulnerabilityException||accepted|NULL|AcceptedRisk|1|why|2026-02-27T12:00:00Z|2026-03-02T12:00:00Z|2026-03-15T00:00:00Z"},
 	{
-		"2026-02-27T12:00:00Z|2026-03-02T12:00:00Z|Changed|NULL|AcceptedRisk|why|2026-03-15T00:00:00Z",
-		"2026-03-02T12:00:00Z|2026-03-03T12:00:00Z|Changed|AcceptedRisk|UnderInvestigation|a patch came out|NULL",
-		"2026-03-03T12:00:00Z|NULL|NULL|UnderInvestigation|AcceptedRisk|it does not help|NULL",
+		"2026-02-27T12:00:00Z|NULL|2026-03-02T12:00:00Z|Changed|NULL|AcceptedRisk|why|2026-03-15T00:00:00Z",
+		"2026-03-02T12:00:00Z|jane|2026-03-03T12:00:00Z|Changed|AcceptedRisk|UnderInvestigation|a patch came out|NULL",
+		"2026-03-03T12:00:00Z|joe|NULL|NULL|UnderInvestigation|AcceptedRisk|it does not help|NULL",
 	},
 	{
 		"accepted|AcceptedRisk|2026-02-27T12:00:00Z|2026-03-02T12:00:00Z|Changed",
@@ -26,10 +26,10 @@ var auditResults = [][]string{
 		"removed|FalsePositive|2026-03-02T12:00:00Z|2026-03-03T12:00:00Z|Deleted",
 		"short|Fixed|2026-03-02T12:00:00Z|2026-03-04T12:00:00Z|Expired",
 	},
-	{"ClusterVulnerabilityException||accepted|it does not help|2026-03-03T12:00:00Z"},
+	{"ClusterVulnerabilityException||accepted|joe|it does not help|2026-03-03T12:00:00Z"},
 	{
-		"registry.example/old@sha256:3|log4j-core|CVE-2021-1|AcceptedRisk|accepted|it does not help|2026-03-03T12:00:00Z|NULL",
-		"registry.example/shop@sha256:1|log4j-core|CVE-2021-1|AcceptedRisk|accepted|it does not help|2026-03-03T12:00:00Z|NULL",
+		"registry.example/old@sha256:3|log4j-core|CVE-2021-1|AcceptedRisk|accepted|joe|it does not help|2026-03-03T12:00:00Z|NULL",
+		"registry.example/shop@sha256:1|log4j-core|CVE-2021-1|AcceptedRisk|accepted|joe|it does not help|2026-03-03T12:00:00Z|NULL",
 	},
 	{"legacy|CronJob|report|log4j-core|CVE-2021-1|accepted"},
 }
@@ -46,12 +46,12 @@ func decideViews(t *testing.T, s *Store, clk *clocktesting.FakeClock) {
 			t.Fatal(err)
 		}
 	}
-	accepted := store.Decision{Object: store.DecisionObject{Name: "accepted"}, Vulnerabilities: []string{"CVE-2021-1"}, Status: model.DecisionUnderInvestigation, Comment: "a patch came out"}
+	accepted := store.Decision{Object: store.DecisionObject{Name: "accepted"}, Vulnerabilities: []string{"CVE-2021-1"}, Status: model.DecisionUnderInvestigation, Comment: "a patch came out", Author: "jane"}
 	removed := store.Decision{Object: store.DecisionObject{Name: "removed"}, Vulnerabilities: []string{"CVE-2000-1"}, Status: model.DecisionFalsePositive}
 	short := store.Decision{Object: store.DecisionObject{Name: "short"}, Vulnerabilities: []string{"CVE-2000-2"}, Status: model.DecisionFixed, ExpiresAt: clk.Now().Add(48 * time.Hour)}
 	sync(accepted, removed, short)
 	clk.Step(24 * time.Hour)
-	accepted.Status, accepted.Comment = model.DecisionAcceptedRisk, "it does not help"
+	accepted.Status, accepted.Comment, accepted.Author = model.DecisionAcceptedRisk, "it does not help", "joe"
 	sync(accepted, short)
 	clk.Step(24 * time.Hour)
 	if _, err := s.ExpireDecisions(t.Context()); err != nil {
