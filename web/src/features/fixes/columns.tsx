@@ -207,7 +207,7 @@ export function FixCard({ row, open, onToggle }: CardProps) {
       <div className="mt-1.5 flex min-h-6 items-center">
         <SeverityCounts counts={row.counts} quiet={row.action === "wait"} className="w-full" />
       </div>
-      <p className="tabular mt-1.5 flex gap-x-4 text-[13px] text-muted">
+      <p className="tabular mt-1.5 flex flex-wrap gap-x-4 text-[13px] text-muted">
         <span>Risk {formatRisk(row.risk)}</span>
         {row.counts.kev > 0 && <KevMark />}
         {row.overdue > 0 && <span className="text-danger">{formatNumber(row.overdue)} overdue</span>}
