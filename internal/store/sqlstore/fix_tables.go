@@ -72,7 +72,8 @@ func (f *imageFix) values() []any {
 	return []any{f.ImagePk, f.Action, f.PackagePk, f.Fingerprint, f.Waits, f.RiskMicros, f.Kev, f.Findings}
 }
 
-// noteFixes notes that what can be done about packages or images may have changed.
+// noteFixes notes that what can be done about packages or images may have changed. Packages are those whose findings, suppressions or levels changed: all
+// images that hold one with divided findings are computed again. What changes in one image only is noted with this image.
 func (t *txn) noteFixes(packages []int64, images ...int64) {
 	if t.fixPackages == nil {
 		t.fixPackages, t.fixImages = map[int64]bool{}, map[int64]bool{}

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"context"
 	"database/sql"
 	"fmt"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/pressly/goose/v3"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -17,58 +19,160 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store/storetest"
 )
 
+// withFixes opens a store with images 0 to 2, of which each holds one package more. They run in namespace "one", image 2 also in "two". Decisions suppress
+// findings everywhere, in images 0 and 2, and in namespace "one", so that packages 0 and 1 have divided findings.
+func withFixes(t *testing.T, config Config) *Store {
+	t.Helper()
+	clk := clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	config.Clock = clk
+	s := openWith(t, config)
+	if _, err := s.StartResultSet(t.Context(), model.DatabaseBuild{ID: "1"}, "", true); err != nil {
+		t.Fatal(err)
+	}
+	uses := []store.Use{fixUse(2, "two")}
+	for n := range 3 {
+		if _, err := s.WantImages(t.Context(), []model.ImageKey{fixKey(n)}); err != nil {
+			t.Fatal(err)
+		}
+		if err := scanFixes(t.Context(), s, n, "d", fixCatalog(n)); err != nil {
+			t.Fatal(err)
+		}
+		uses = append(uses, fixUse(n, "one"))
+	}
+	if err := s.RecordUses(t.Context(), "scope", uses); err != nil {
+		t.Fatal(err)
+	}
+	cases := decisionCases(clk)
+	placed := store.Decision{
+		Object:          store.DecisionObject{Kind: "VulnerabilityException", Namespace: "one", Name: "placed"},
+		Vulnerabilities: []string{"CVE-4"}, Packages: []string{"pkg:generic/package-1@*"}, Status: model.DecisionAcceptedRisk,
+		Places: &store.DecisionPlaces{Selector: "one", Namespaces: []string{"one"}},
+	}
+	problems, err := s.SyncDecisions(t.Context(), "test", []store.Decision{cases[0], cases[7], placed})
+	if err != nil || len(problems) > 0 {
+		t.Fatal(problems, err)
+	}
+	checkFixes(t, s)
+	if actions := texts(t, s, "SELECT DISTINCT action FROM image_fixes ORDER BY 1"); len(actions) != int(fixWait)+1 {
+		t.Errorf("there are only rows with the actions %v", actions)
+	}
+	return s
+}
+
+func fixKey(n int) model.ImageKey {
+	return model.ImageKey{ImageID: fmt.Sprintf("registry.example/image-%d@sha256:%064x", n, n), Platform: model.Platform{OS: "linux", Architecture: "amd64"}}
+}
+
+func fixUse(n int, namespace string) store.Use {
+	return store.Use{Image: fixKey(n), Workload: store.Workload{Namespace: namespace, Kind: "Deployment", Name: fmt.Sprint("web-", n)}, Container: "c"}
+}
+
+// fixCatalog is that of decidedCatalog with a package of a distribution.
+func fixCatalog(n int) model.Catalog {
+	catalog := decidedCatalog(n)
+	catalog.Packages[0].Package.Type = "deb"
+	return catalog
+}
+
+// fixFindings are those of decidedFindings with risks. Package 2 has none that count in some images only.
+func fixFindings() map[string][]model.PackageFinding {
+	findings := decidedFindings(5)
+	for _, list := range findings {
+		for i := range list {
+			v := &list[i].Vulnerability
+			if v.Risk = float64(i) + 0.5; i == 4 {
+				v.KEV = []model.KnownExploited{{CVE: v.ID}}
+			}
+		}
+	}
+	findings["package-2"] = slices.DeleteFunc(findings["package-2"], func(f model.PackageFinding) bool {
+		return f.Vulnerability.ID == "CVE-1" || f.Vulnerability.ID == "CVE-3"
+	})
+	return findings
+}
+
+// scanFixes saves an SBOM of image n and matches it.
+func scanFixes(ctx context.Context, s *Store, n int, digest string, catalog model.Catalog) error {
+	if err := s.SaveSBOM(ctx, fixKey(n), store.SBOM{SHA256: digest, Size: 1}, catalog); err != nil {
+		return err
+	}
+	return storetest.Match(ctx, s, fixKey(n), digest, fixFindings())
+}
+
 // TestMigrationOfFixes migrates a database with findings and decisions back to before there were fixes, and up again.
 func TestMigrationOfFixes(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, config Config) {
-		clk := clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-		config.Clock = clk
-		s := openWith(t, config)
-		must := func(err error) {
-			t.Helper()
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		_, err := s.StartResultSet(t.Context(), model.DatabaseBuild{ID: "1"}, "", true)
-		must(err)
-		findings := decidedFindings(5)
-		for _, list := range findings {
-			for i := range list {
-				v := &list[i].Vulnerability
-				if v.Risk = float64(i) + 0.5; i == 4 {
-					v.KEV = []model.KnownExploited{{CVE: v.ID}}
-				}
-			}
-		}
-		findings["package-2"] = slices.DeleteFunc(findings["package-2"], func(f model.PackageFinding) bool { // Those that count in some images only.
-			return f.Vulnerability.ID == "CVE-1" || f.Vulnerability.ID == "CVE-3"
-		})
-		for n := range 3 {
-			key := model.ImageKey{ImageID: fmt.Sprintf("registry.example/image-%d@sha256:%064x", n, n), Platform: model.Platform{OS: "linux", Architecture: "amd64"}}
-			_, err := s.WantImages(t.Context(), []model.ImageKey{key})
-			must(err)
-			catalog := decidedCatalog(n)
-			catalog.Packages[0].Package.Type = "deb"
-			must(s.SaveSBOM(t.Context(), key, store.SBOM{SHA256: "d", Size: 1}, catalog))
-			must(storetest.Match(t.Context(), s, key, "d", findings))
-		}
-		decisions := decisionCases(clk)
-		_, err = s.SyncDecisions(t.Context(), "test", []store.Decision{decisions[0], decisions[7]}) // Everywhere, and in some images.
-		must(err)
-		checkFixes(t, s)
-		if actions := texts(t, s, "SELECT DISTINCT action FROM image_fixes ORDER BY 1"); len(actions) != int(fixWait)+1 {
-			t.Errorf("there are only rows with the actions %v", actions)
-		}
+		s := withFixes(t, config)
 		open := openServer
 		if config.Type == sqldb.TypeSQLite {
 			open = func(t *testing.T, config Config) *sql.DB { return openFile(t, config.DSN) }
 		}
 		provider := migrator(t, open(t, config), config.Type)
 		first := slices.IndexFunc(provider.ListSources(), func(source *goose.Source) bool { return strings.HasSuffix(source.Path, "fixes.sql") })
-		_, err = provider.DownTo(t.Context(), provider.ListSources()[first].Version-1)
-		must(err)
-		_, err = provider.Up(t.Context())
-		must(err)
+		_, err := provider.DownTo(t.Context(), provider.ListSources()[first].Version-1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := provider.Up(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 		checkFixes(t, s)
 	})
+}
+
+// TestFixesOfOtherImages expects that writes about one image leave the rows of others alone, though all hold packages with divided findings. It marks these
+// rows, which are written again once they are computed again.
+func TestFixesOfOtherImages(t *testing.T) {
+	t.Parallel()
+	s := withFixes(t, Config{DSN: migrated(t)})
+	add := func(marks int) {
+		t.Helper()
+		err := s.write(t.Context(), "mark fixes", func(tx *txn) error {
+			return tx.Execute("UPDATE image_fixes SET findings = findings + ? WHERE image_pk IN (SELECT i.id FROM images i WHERE i.image_id <> ?)", marks, fixKey(3).ImageID)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	marked := func() []string {
+		return texts(t, s, "SELECT image_pk, action, package_pk FROM image_fixes WHERE findings >= 1000 ORDER BY 1, 2, 3")
+	}
+	for _, step := range []struct {
+		name  string
+		write func() error
+	}{
+		{"the image is found", func() error {
+			_, err := s.WantImages(t.Context(), []model.ImageKey{fixKey(3)})
+			return err
+		}},
+		{"it is scanned", func() error { return scanFixes(t.Context(), s, 3, "d", fixCatalog(1)) }},
+		{"it runs where a decision applies", func() error { return s.RecordUses(t.Context(), "other", []store.Use{fixUse(3, "one")}) }},
+		{"it runs elsewhere, too", func() error {
+			return s.RecordUses(t.Context(), "other", []store.Use{fixUse(3, "one"), fixUse(3, "two")})
+		}},
+		{"its SBOM is read again", func() error { return s.ReplaceCatalog(t.Context(), fixKey(3), "d", fixCatalog(0)) }},
+		{"it has another SBOM", func() error { return scanFixes(t.Context(), s, 3, "e", fixCatalog(1)) }},
+		{"it is deleted", func() error {
+			return s.DeleteImage(t.Context(), store.AllNamespaces(), store.AllNamespaces(), fixKey(3).ImageID)
+		}},
+	} {
+		add(1000)
+		before := marked()
+		if err := step.write(); err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		if diff := cmp.Diff(before, marked()); diff != "" {
+			t.Errorf("%s: rows of other images were computed again (-marked before +marked after):\n%s", step.name, diff)
+		}
+		add(-1000)
+		checkFixes(t, s)
+		if t.Failed() {
+			t.Fatalf("after %q", step.name)
+		}
+	}
+	add(1000)
+	if _, err := s.SyncDecisions(t.Context(), "test", nil); err != nil {
+		t.Fatal(err)
+	}
+	checkFixes(t, s) // All images hold a package about which there were decisions.
 }

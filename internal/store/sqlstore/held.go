@@ -162,6 +162,7 @@ func (t *txn) recountHeld(held, changed []int64) error {
 	if err != nil {
 		return err
 	}
+	t.noteFixes(changed) // What can be done about the others is different in these images only.
 	changed = append(changed, divided...)
 	slices.Sort(changed)
 	_, err = t.recount(slices.Compact(changed), nil)
@@ -174,7 +175,6 @@ func (t *txn) recount(ids, others []int64) (map[int64]countsDelta, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	t.noteFixes(ids)
 	current, err := currentNumber(t.DB)
 	if err != nil {
 		return nil, err

@@ -288,6 +288,7 @@ func (w *answerWriter) writeShown(ids []int64) error {
 	if err := w.writeDiff(); err != nil {
 		return err
 	}
+	w.noteFixes(ids)
 	deltas, err := w.recount(ids, removed)
 	if err != nil {
 		return err

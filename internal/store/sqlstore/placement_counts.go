@@ -9,13 +9,15 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
-// recounting counts again, in the images and their packages, what is suppressed in reaches that change.
+// recounting counts again, in the images and their packages, what is suppressed in reaches that change. What can be done about the packages changes in
+// these images only.
 func (t *txn) recounting(rows []imageReach, change func() error) error {
 	reachSet, imageSet := map[int64]bool{}, map[int64]bool{}
 	for _, row := range rows {
 		reachSet[row.Reach], imageSet[row.ImagePk] = true, true
 	}
 	reaches, images := slices.Sorted(maps.Keys(reachSet)), slices.Sorted(maps.Keys(imageSet))
+	t.noteFixes(nil, images...)
 	current, err := currentNumber(t.DB)
 	if err != nil {
 		return err
