@@ -44,7 +44,7 @@ const (
 	pruneInterval = time.Hour
 	// retryFailedAfter is how often packages whose matching failed are matched again.
 	retryFailedAfter = 10 * time.Minute
-	// rereadInterval is how often SBOMs are looked for that another version of the program read.
+	// rereadInterval is how often SBOMs are looked for that another version of the program read, and fixes are computed that it left out.
 	rereadInterval = time.Hour
 	// recordInterval is how often the sums of the day are recorded when no database changes.
 	recordInterval = time.Minute

@@ -45,8 +45,8 @@ type runner struct {
 	current, next *match.Database
 	// waiting and unread are up to where newImages has come, zero when it begins with the first image.
 	waiting, unread model.ImageKey
-	// pruned and recorded are when prune and recordDay last did something, reread when readAgain last came to its end.
-	pruned, recorded, reread time.Time
+	// pruned, recorded and refreshed are when prune, recordDay and refreshFixes last did something, reread when readAgain last came to its end.
+	pruned, recorded, refreshed, reread time.Time
 	// retried is when retryFailed last did something, or when it was first called.
 	retried time.Time
 }
@@ -65,6 +65,9 @@ func (r *runner) pass(ctx context.Context) error {
 	r.current = r.exchange(r.current, r.next, current.Build.ID)
 	r.report(r.lacking(&current))
 	if err := r.saveLifecycles(ctx, r.current); err != nil {
+		return err
+	}
+	if err := r.refreshFixes(ctx); err != nil {
 		return err
 	}
 	if err := r.readAgain(ctx, current); err != nil {
@@ -232,6 +235,20 @@ func (r *runner) prune(ctx context.Context) error {
 		return fmt.Errorf("delete expired data: %w", err)
 	}
 	r.pruned = now
+	return nil
+}
+
+// refreshFixes computes again what fixes are ordered by, after the start and then hourly: during a rollout, a replica of a previous version may have
+// changed findings without it.
+func (r *runner) refreshFixes(ctx context.Context) error {
+	now := r.clock.Now()
+	if now.Sub(r.refreshed) < rereadInterval {
+		return nil
+	}
+	if err := r.store.RefreshFixes(ctx); err != nil {
+		return fmt.Errorf("compute fixes again: %w", err)
+	}
+	r.refreshed = now
 	return nil
 }
 

@@ -2,6 +2,7 @@ package matching
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -94,6 +95,45 @@ func TestMatchFailedHeals(t *testing.T) {
 		}
 		same(t, fresh(t, images, database), pictures(t, s.Store))
 	}
+}
+
+// TestFixesAreComputedAgain passes after the start, at once again, and after an hour.
+func TestFixesAreComputedAgain(t *testing.T) {
+	s := &refreshing{Store: newStore(t)}
+	a, _ := newMatcher(t, s, newShelf(dbtest.Sample(t)))
+	now := clocktesting.NewFakeClock(time.Now())
+	a.clock = now
+	r := &runner{Matcher: a}
+	defer r.close()
+	for _, step := range []struct {
+		after time.Duration
+		err   error
+		want  int
+	}{{0, errors.New("broken"), 1}, {0, nil, 2}, {rereadInterval - 1, nil, 2}, {1, nil, 3}} {
+		now.Step(step.after)
+		s.err = step.err
+		if err := r.pass(t.Context()); !errors.Is(err, step.err) {
+			t.Fatalf("got %v, want %v", err, step.err)
+		}
+		if s.n != step.want {
+			t.Errorf("after another %s: fixes were computed %d times, want %d", step.after, s.n, step.want)
+		}
+	}
+}
+
+// refreshing is a store that counts how often fixes are computed again.
+type refreshing struct {
+	*sqlstore.Store
+	n   int
+	err error
+}
+
+func (r *refreshing) RefreshFixes(ctx context.Context) error {
+	r.n++
+	if r.err != nil {
+		return r.err
+	}
+	return r.Store.RefreshFixes(ctx)
 }
 
 // refusing is a store that is told that no package can be matched.

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
 // Fixes are ordered by two tables that are written with what they follow from, as those in held.go are. package_fixes has the packages of matched
@@ -103,7 +105,7 @@ func (t *txn) refreshFixes() error {
 	if err != nil {
 		return err
 	}
-	if len(changed) > allFixPackages {
+	if t.fixAll || len(changed) > allFixPackages {
 		return t.refreshImageFixes(nil, current)
 	}
 	images := maps.Clone(t.fixImages)
@@ -122,6 +124,44 @@ func (t *txn) refreshFixes() error {
 		return err
 	}
 	return t.refreshImageFixes(append([]int64{}, slices.Sorted(maps.Keys(images))...), current)
+}
+
+// RefreshFixes implements store.ResultSets.
+func (s *Store) RefreshFixes(ctx context.Context) error {
+	for _, step := range []struct {
+		table   string
+		refresh func(tx *txn, ids []int64, current int64) error
+	}{
+		{"packages", func(tx *txn, ids []int64, current int64) error {
+			_, err := tx.refreshPackageFixes(ids, current) // All images follow.
+			return err
+		}},
+		{"images", (*txn).refreshImageFixes},
+	} {
+		for after := int64(0); ; {
+			var ids []int64
+			err := s.write(ctx, "compute fixes again", func(tx *txn) error {
+				current, err := currentNumber(tx.DB)
+				if err != nil {
+					return err
+				}
+				ids = nil
+				err = tx.Raw("SELECT t.id FROM "+step.table+" t WHERE t.id > ? ORDER BY t.id LIMIT ?", after, sqldb.MaxIn).Scan(&ids).Error
+				if err != nil || len(ids) == 0 {
+					return err
+				}
+				return step.refresh(tx, ids, current)
+			})
+			if err != nil {
+				return err
+			}
+			if len(ids) == 0 {
+				break
+			}
+			after = ids[len(ids)-1]
+		}
+	}
+	return nil
 }
 
 // refreshPackageFixes makes the rows of packages what they should be, and returns the packages whose images may change; nil stands for all packages.

@@ -176,3 +176,52 @@ func TestFixesOfOtherImages(t *testing.T) {
 	}
 	checkFixes(t, s) // All images hold a package about which there were decisions.
 }
+
+// leaveBehind changes a database without what the store computes with each change, as a version does that does not know of it.
+func leaveBehind(t *testing.T, s *Store, statements ...string) {
+	t.Helper()
+	for _, statement := range statements {
+		if err := s.db.Writer().Exec(statement).Error; err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+}
+
+func TestRefreshFixes(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, config Config) {
+		s := withFixes(t, config)
+		leaveBehind(t, s, "UPDATE findings SET fixable = 1 - fixable WHERE package_pk IN (SELECT p.id FROM packages p WHERE p.name = 'package-2')",
+			"DELETE FROM finding_suppressions WHERE reach = 0",
+			"DELETE FROM package_fixes WHERE package_pk IN (SELECT p.id FROM packages p WHERE p.name = 'package-0')",
+			"UPDATE images SET matched_at = 0 WHERE image_id LIKE '%image-1@%'")
+		if err := s.RefreshFixes(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		checkFixes(t, s)
+	})
+}
+
+// TestScoresRefreshFixes expects that scores which no fix depends on have all images computed again.
+func TestScoresRefreshFixes(t *testing.T) {
+	t.Parallel()
+	s := withFixes(t, Config{DSN: migrated(t)})
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := s.SyncDecisions(t.Context(), "test", nil)
+	must(err)
+	leaveBehind(t, s, "UPDATE image_fixes SET risk_micros = risk_micros + 1")
+	next, err := s.StartResultSet(t.Context(), model.DatabaseBuild{ID: "2"}, "", false)
+	must(err)
+	must(s.StartMatching(t.Context(), next.Number))
+	scores, err := s.Vulnerabilities(t.Context(), 0, 1)
+	must(err)
+	scores[0].EPSS = &model.EPSS{Score: 0.01}
+	must(s.StageScores(t.Context(), next.Number, scores))
+	_, err = s.Switch(t.Context(), next.Number)
+	must(err)
+	checkFixes(t, s)
+}
