@@ -202,12 +202,9 @@ func (r *fixReader) running() *gorm.DB {
 
 // entries reads the entries of a page and the one after it, and counts those of all pages.
 func (r *fixReader) entries() (entries []fixEntry, total int, err error) {
-	entries, err = r.liveEntries()
-	if err != nil {
+	if entries, total, err = r.liveEntries(); err != nil {
 		return nil, 0, err
 	}
-	total = len(entries)
-	entries = r.behind(entries)
 	if r.among == nil || len(r.among) > 0 {
 		stored, err := r.storedTotal()
 		if err != nil {
@@ -224,8 +221,13 @@ func (r *fixReader) entries() (entries []fixEntry, total int, err error) {
 		}
 		entries = slices.Concat(entries, rows, updates)
 	}
+	return r.first(entries), total, nil
+}
+
+// first are the entries of a page and the one after it, of some in no order.
+func (r *fixReader) first(entries []fixEntry) []fixEntry {
 	slices.SortFunc(entries, func(a, b fixEntry) int { return a.compare(&b) })
-	return entries[:min(len(entries), r.query.Limit()+1)], total, nil
+	return entries[:min(len(entries), r.query.Limit()+1)]
 }
 
 // behind are the entries that the page follows, in no order.
@@ -249,64 +251,6 @@ func (r *fixReader) openFindings(images []int64) *gorm.DB {
 	return r.tx.Table("image_packages AS ip").Joins("CROSS JOIN packages p").Joins("CROSS JOIN findings f").Joins("CROSS JOIN vulnerabilities v").
 		Where("ip.image_pk IN ? AND ip.excluded = 0 AND p.id = ip.package_pk AND f.package_pk = ip.package_pk AND v.id = f.vulnerability_pk", images).
 		Where(r.view.open(), r.current, r.current)
-}
-
-// liveEntries computes the entries of live images.
-func (r *fixReader) liveEntries() ([]fixEntry, error) {
-	var entries []fixEntry
-	overdue := map[fixPlace]int{}
-	var err error
-	if r.query.Overdue {
-		if overdue, err = r.overdue(r.live); err != nil {
-			return nil, err
-		}
-	}
-	err = inParts(r.live, func(part []int64) error {
-		var found []fixEntry
-		grouped := r.openFindings(part).Group("ip.image_pk, action, ip.package_pk, p.fingerprint").
-			Select("ip.image_pk, " + fixActionOf + " AS action, ip.package_pk, p.fingerprint, SUM(v.risk_micros) AS risk_micros, SUM(v.kev) AS kev, COUNT(*) AS findings")
-		err := r.tx.Table("(?) AS g", grouped).Joins("JOIN images i ON i.id = g.image_pk AND i.matched_at > 0").
-			Select("g.*, i.image_id, i.platform").Scan(&found).Error
-		for _, entry := range join(found) {
-			place := fixPlace{entry.Fix.ImagePk, entry.Fix.Action, entry.Fix.PackagePk}
-			if r.keeps(entry.Fix.Action, entry.Fix.Kev) && (!r.query.Overdue || overdue[place] > 0) {
-				entries = append(entries, entry)
-			}
-		}
-		return err
-	})
-	return entries, err
-}
-
-// fixPlace identifies a fix. The package is 0 for an image as a whole.
-type fixPlace struct{ image, action, packageID int64 }
-
-// join makes one entry of those of the packages of an image that one fix is for.
-func join(found []fixEntry) []fixEntry {
-	var entries []fixEntry
-	whole := map[fixPlace]int{}
-	for _, entry := range found {
-		fix := &entry.Fix
-		if fix.Action == fixUpdate {
-			entries = append(entries, entry)
-			continue
-		}
-		fix.PackagePk, fix.Fingerprint = 0, ""
-		if fix.Action == fixWait {
-			fix.Waits = 1
-		}
-		place := fixPlace{fix.ImagePk, fix.Action, 0}
-		if i, known := whole[place]; known {
-			sum := &entries[i].Fix
-			sum.RiskMicros += fix.RiskMicros
-			sum.Kev += fix.Kev
-			sum.Findings += fix.Findings
-			continue
-		}
-		whole[place] = len(entries)
-		entries = append(entries, entry)
-	}
-	return entries
 }
 
 // stored adds the conditions of the query to a selection of rows x of image_fixes.

@@ -225,3 +225,39 @@ func TestScoresRefreshFixes(t *testing.T) {
 	must(err)
 	checkFixes(t, s)
 }
+
+// TestFixesOfLiveImages reads pages of images whose fixes are computed for who asks: no more entries are kept than a page has.
+func TestFixesOfLiveImages(t *testing.T) {
+	t.Parallel()
+	s := withFixes(t, Config{DSN: migrated(t)})
+	in := store.OnlyNamespaces("one")
+	all, err := s.ListFixes(t.Context(), in, store.FixQuery{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var paged []store.Fix
+	for page := (store.Page{Size: 2}); ; {
+		r := &fixReader{s: s, tx: s.db.Reader(), query: store.FixQuery{Page: page}, chosen: place{in: in}, token: fixToken{List: "fixes"}}
+		if err := r.begin(); err != nil {
+			t.Fatal(err)
+		}
+		if len(r.live) != 3 {
+			t.Fatalf("the fixes of %d images are computed, want 3", len(r.live))
+		}
+		entries, total, err := r.liveEntries()
+		if want := min(page.Size+1, len(all.Fixes)-len(paged)); err != nil || len(entries) != want || total != len(all.Fixes) {
+			t.Fatalf("got %d of %d entries, %v; want %d of %d", len(entries), total, err, want, len(all.Fixes))
+		}
+		list, err := s.ListFixes(t.Context(), in, store.FixQuery{Page: page})
+		if err != nil {
+			t.Fatal(err)
+		}
+		paged = append(paged, list.Fixes...)
+		if page.Token = list.NextToken; page.Token == "" {
+			break
+		}
+	}
+	if diff := cmp.Diff(all.Fixes, paged); diff != "" || len(paged) < 6 {
+		t.Errorf("%d fixes, page by page (-want +got):\n%s", len(paged), diff)
+	}
+}
