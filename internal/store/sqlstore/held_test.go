@@ -2,13 +2,11 @@ package sqlstore
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
@@ -65,42 +63,6 @@ func checkHeld(t *testing.T, s *Store) {
 	}
 	if diff := cmp.Diff(wantKnown, known); diff != "" {
 		t.Errorf("found_vulnerabilities (-want +got):\n%s", diff)
-	}
-}
-
-// checkFixes expects that the tables which fixes are ordered by are those that follow from all others.
-func checkFixes(t *testing.T, s *Store) {
-	t.Helper()
-	err := s.write(context.Background(), "compare fixes", func(tx *txn) error {
-		current, err := currentNumber(tx.DB)
-		if err != nil {
-			return err
-		}
-		want, err := packageFixesOf(tx.DB, nil, current)
-		if err != nil {
-			return err
-		}
-		got, err := readPackageFixes(tx.Table("package_fixes AS h").Select("h.*"))
-		if diff := cmp.Diff(want, got); err != nil || diff != "" {
-			t.Errorf("package_fixes: %v (-want +got):\n%s", err, diff)
-		}
-		rows, err := tx.imageFixesOf(nil, current)
-		if err != nil {
-			return err
-		}
-		var stored []imageFix
-		err = tx.Table("image_fixes AS x").Select("x.*").Order("x.image_pk, x.action, x.package_pk").Scan(&stored).Error
-		var wanted []imageFix
-		for _, id := range slices.Sorted(maps.Keys(rows)) {
-			wanted = append(wanted, rows[id]...)
-		}
-		if diff := cmp.Diff(wanted, stored, cmpopts.EquateEmpty()); err != nil || diff != "" {
-			t.Errorf("image_fixes: %v (-want +got):\n%s", err, diff)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Error(err)
 	}
 }
 
