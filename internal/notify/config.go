@@ -11,7 +11,8 @@ import (
 
 // Bounds of a Config.
 const (
-	maxConfigBytes = 64 << 10
+	// maxConfigBytes leaves room for the name of the variable: Linux permits 128 KiB for both. The chart has the same bound.
+	maxConfigBytes = 120 << 10
 	maxCredentials = 256
 	maxNetworks    = 64
 	// maxCredentialName is shorter than a DNS label: names of volumes contain it.

@@ -118,6 +118,7 @@ func TestTemplatesOfTheAdministrator(t *testing.T) {
 		`{templates: {text: "{{range 100000000}}0123456789{{end}}"}}`:                        "it writes more than 262144 bytes",
 		`{templates: {text: "{{call .Rule}}"}}`:                                              "templates.text: ",
 		`{templates: {title: "x"}}`:                                                          "decode",
+		`{templates: {mail: "` + strings.Repeat("é", maxTemplate+1) + `"}}`:                  "templates.mail: 16385 characters, the maximum is 16384",
 		`{templates: {text: "{{define \"x\"}}{{template \"x\"}}{{end}}{{template \"x\"}}"}}`: "templates.text: ",
 	} {
 		if _, err := ParseConfig(text); err == nil || !strings.Contains(err.Error(), want) {

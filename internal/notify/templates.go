@@ -12,6 +12,7 @@ import (
 	"strings"
 	"text/template"
 	"time"
+	"unicode/utf8"
 
 	"github.com/scanner-operator/scanner-operator/internal/model"
 )
@@ -27,8 +28,12 @@ var (
 	mailTemplate string
 )
 
-// maxOutput is the most bytes that a template of the administrator may write.
-const maxOutput = 256 << 10
+const (
+	// maxTemplate is the most characters of a template of the administrator. The schema of the chart has the same bound.
+	maxTemplate = 16 << 10
+	// maxOutput is the most bytes that such a template may write.
+	maxOutput = 256 << 10
+)
 
 // Templates are those of the administrator, "" for the default: with the syntax of text/template, and mail with that of html/template.
 type Templates struct {
@@ -81,25 +86,28 @@ func parsePage(content string) (*htmltemplate.Template, error) {
 // parseTexts reads templates, and takes the defaults for those that are "".
 func parseTexts(custom Templates) (*texts, error) {
 	t := *defaultTexts
+	text := func(name string) func(string) (executor, error) {
+		return func(content string) (executor, error) { return parseText(name, content) }
+	}
 	for _, one := range []struct {
 		name, content string
+		parse         func(content string) (executor, error)
 		to            *executor
-	}{{"text", custom.Text, &t.text}, {"slack", custom.Slack, &t.slack}, {"teams", custom.Teams, &t.teams}} {
+	}{
+		{"text", custom.Text, text("text"), &t.text}, {"slack", custom.Slack, text("slack"), &t.slack}, {"teams", custom.Teams, text("teams"), &t.teams},
+		{"mail", custom.Mail, func(content string) (executor, error) { return parsePage(content) }, &t.mail},
+	} {
 		if one.content == "" {
 			continue
 		}
-		parsed, err := parseText(one.name, one.content)
+		if n := utf8.RuneCountInString(one.content); n > maxTemplate {
+			return nil, fmt.Errorf("templates.%s: %d characters, the maximum is %d", one.name, n, maxTemplate)
+		}
+		parsed, err := one.parse(one.content)
 		if err != nil {
 			return nil, fmt.Errorf("templates.%s: %w", one.name, err)
 		}
 		*one.to = parsed
-	}
-	if custom.Mail != "" {
-		parsed, err := parsePage(custom.Mail)
-		if err != nil {
-			return nil, fmt.Errorf("templates.mail: %w", err)
-		}
-		t.mail = parsed
 	}
 	return &t, nil
 }

@@ -1,6 +1,7 @@
 package chart_test
 
 import (
+	"encoding/json"
 	"os"
 	"slices"
 	"strings"
@@ -137,6 +138,43 @@ func TestCredentialsOfNotifications(t *testing.T) {
 		return
 	}
 	t.Errorf("the environment has no %s", notify.Variable)
+}
+
+// TestSizeOfNotifications: what the chart accepts, the operator reads from its environment, also templates that are as long as possible.
+func TestSizeOfNotifications(t *testing.T) {
+	const (
+		templateCharacters = 16_384
+		configBytes        = 120 << 10
+		variableBytes      = 128 << 10 // Linux counts the name, "=" and a NUL too.
+		first              = "{{title .}}"
+	)
+	long := func(line string) string {
+		return first + strings.Repeat(line, (templateCharacters-len(first))/len(line))
+	}
+	values := func(other, mail string) string {
+		text, err := json.Marshal(map[string]any{"notifications": map[string]any{"templates": notify.Templates{Text: other, Slack: other, Teams: other, Mail: mail}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	read := func(other, mail string) int {
+		value := env(render(t, values(other, mail)).container(), notify.Variable).Value
+		if _, err := notify.ParseConfig(value); err != nil || len(notify.Variable)+len(value)+2 > variableBytes {
+			t.Errorf("%d bytes: %v", len(value), err)
+		}
+		return len(value)
+	}
+	read(long("<p>\n"), long("<p>\n"))
+	// Each line end takes two bytes.
+	room := configBytes - read(long("\n"), first)
+	mail := first + strings.Repeat("\n", room/2) + strings.Repeat("x", room%2)
+	if got := read(long("\n"), mail); got != configBytes {
+		t.Errorf("%d bytes, want %d", got, configBytes)
+	}
+	if _, err := template(t, values(long("\n"), mail+"x")); err == nil || !strings.Contains(err.Error(), "the maximum is 122880: shorten notifications.templates") {
+		t.Errorf("%d bytes: %v", configBytes+1, err)
+	}
 }
 
 // TestRolesMatchMarkers compares the chart with the role that is generated from the controllers.

@@ -114,7 +114,7 @@ operator
 {{- end -}}
 {{- end -}}
 {{- if $config -}}
-{{- toJson $config -}}
+{{- toRawJson $config -}}
 {{- end -}}
 {{- end -}}
 
@@ -188,6 +188,10 @@ operator
 {{- end -}}
 {{- if and (gt (int .Values.replicaCount) 1) .Values.persistence.enabled (not (has "ReadWriteMany" .Values.persistence.accessModes)) -}}
 {{- fail "replicaCount above 1 requires persistence.enabled false, or persistence.accessModes with ReadWriteMany" -}}
+{{- end -}}
+{{- $notifications := len (include "scanner-operator.notifications" .) -}}
+{{- if gt $notifications 122880 -}}
+{{- fail (printf "notifications: %d bytes as JSON, the maximum is 122880: shorten notifications.templates, or list fewer namespaces in notifications.credentials" $notifications) -}}
 {{- end -}}
 {{- end -}}
 
