@@ -66,13 +66,7 @@ func (b *batch) note(err error) {
 
 // selects reports whether the rule selects a change, wherever it is.
 func (b *batch) selects(change *policy.Change, severity *model.Severity, finding *policy.ChangedFinding) bool {
-	if severity != nil {
-		if *severity < b.rule.minSeverity {
-			return false
-		}
-		change.Severity = severity.String()
-	}
-	selected, err := b.rule.selector.Change(change, finding)
+	selected, err := b.rule.selects(change, severity, finding)
 	if err != nil {
 		b.note(err)
 	}

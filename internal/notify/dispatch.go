@@ -167,7 +167,7 @@ func (e *Engine) revise(ctx context.Context, rule *Rule, content []byte) ([]byte
 		if err != nil {
 			return nil, err
 		}
-		changed = message.keepOverdue(still) || changed
+		changed = message.keepOverdue(rule, still) || changed
 	}
 	switch {
 	case !changed:

@@ -183,8 +183,9 @@ func (m *Message) overdueImages() []model.ImageKey {
 	return keys
 }
 
-// keepOverdue leaves out findings that are not overdue any more. still has those that are, by image. It reports whether anything changed.
-func (m *Message) keepOverdue(still map[model.ImageKey]model.SeverityCounts) (changed bool) {
+// keepOverdue leaves out findings that are not overdue any more, and images whose other findings the rule does not select. still has those that are
+// overdue, by image. It reports whether anything changed.
+func (m *Message) keepOverdue(rule *Rule, still map[model.ImageKey]model.SeverityCounts) (changed bool) {
 	m.Others = slices.DeleteFunc(m.Others, func(o Other) bool {
 		if o.Overdue == nil {
 			return false
@@ -199,6 +200,9 @@ func (m *Message) keepOverdue(still map[model.ImageKey]model.SeverityCounts) (ch
 			return false
 		}
 		changed = true
+		if !rule.keeps(left) {
+			left = model.SeverityCounts{}
+		}
 		counts := m.Severities[FindingOverdue]
 		for _, s := range model.Severities() {
 			counts = counts.Minus(s, before.Of(s)-left.Of(s))

@@ -43,6 +43,38 @@ func TestOverdueFindings(t *testing.T) {
 	g.Eventually(said, patience, tick).Should(gomega.Equal([]string{"all [one] 2 critical: " + text, "all [two] 2 critical: " + text, "one/own [one] 2 critical: " + text}))
 }
 
+// An image is left out of a message when a rule does not select what is left of its findings.
+func TestOverdueFindingsThatARuleNoLongerSelects(t *testing.T) {
+	f, g := newFixture(t), gomega.NewWithT(t)
+	one := 1
+	_, err := f.SyncPolicies(t.Context(), []store.Policy{{Name: "p", From: model.DueFromFirstSeen, DueIn: model.DueIn{Critical: &one, Low: &one}}})
+	must(t, err)
+	f.run(t, image("a"), []string{"p"}, workload("one", "web", ""))
+	f.update(t, findings{"p": {finding("CVE-1", model.SeverityCritical), finding("CVE-2", model.SeverityLow)}})
+	r := &recorder{}
+	e, _ := f.engine(t, f.Store, r)
+	const overdue = `change.kind == "FindingOverdue"`
+	names := []string{"all", "expression", "severe"}
+	f.start(t, e, rule(t, Definition{Name: "all", When: overdue, Window: time.Hour}), rule(t, Definition{Name: "severe", When: overdue, MinSeverity: "High", Window: time.Hour}),
+		rule(t, Definition{Name: "expression", When: overdue + ` && change.severity == "Critical"`, Window: time.Hour}))
+	f.clock.move(25 * time.Hour)
+	_, err = f.RecordOverdue(t.Context())
+	must(t, err)
+	waiting := func() (counts []int) {
+		for _, name := range names {
+			counts = append(counts, e.States()["uid-"+name].Queues["sink"].Pending)
+		}
+		return counts
+	}
+	g.Eventually(waiting, patience, tick).Should(gomega.Equal([]int{1, 1, 1}))
+	f.suppress(t, map[string][]string{"": {"CVE-1"}})
+	f.clock.move(time.Hour)
+	g.Eventually(waiting, patience, tick).Should(gomega.Equal([]int{0, 0, 0}))
+	if got := r.all(); len(got) != 1 || got[0].message.Rule != "all" || got[0].message.Severities[FindingOverdue] != (model.SeverityCounts{Low: 1}) {
+		t.Errorf("sent are %+v", got)
+	}
+}
+
 // What is suppressed, or not overdue any more, when a digest is sent is left out of it.
 func TestOverdueFindingsThatAreSuppressed(t *testing.T) {
 	f, g := newFixture(t), gomega.NewWithT(t)

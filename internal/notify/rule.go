@@ -182,6 +182,23 @@ func (r *Rule) String() string {
 // sees reports whether a rule may know of something in a namespace; "" stands for the cluster.
 func (r *Rule) sees(namespace string) bool { return r.Namespace == "" || r.Namespace == namespace }
 
+// selects reports whether a rule selects a change, wherever it is. It sets the severity of the change, nil if it has none.
+func (r *Rule) selects(change *policy.Change, severity *model.Severity, finding *policy.ChangedFinding) (bool, error) {
+	if severity != nil {
+		if *severity < r.minSeverity {
+			return false, nil
+		}
+		change.Severity = severity.String()
+	}
+	return r.selector.Change(change, finding)
+}
+
+// keeps reports whether a rule still selects overdue findings of an image after some of them were left out. If the expression cannot be evaluated, it does.
+func (r *Rule) keeps(left model.SeverityCounts) bool {
+	selected, err := r.selects(&policy.Change{Kind: string(FindingOverdue)}, new(worstOf(left)), &policy.ChangedFinding{})
+	return selected || err != nil
+}
+
 // group returns what tells the group of a workload apart, and how it is called.
 func (r *Rule) group(w *store.Workload) (id, label string) {
 	switch r.By {
