@@ -108,6 +108,13 @@ func TestTemplatesOfTheAdministrator(t *testing.T) {
 	if got := r.texts().Text(example()); got != defaultTexts.Text(example()) {
 		t.Errorf("a template that fails is replaced by %q", got)
 	}
+	quiet, err := ParseConfig(`{templates: {text: "{{if ne .Group \"cart\"}}custom{{end}} \n", mail: "{{if ne .Group \"cart\"}}custom{{end}} \n"}}`)
+	must(t, err)
+	inCart := example()
+	inCart.Group = "cart"
+	if text, page := quiet.texts.Text(inCart), quiet.texts.Page(inCart); text != defaultTexts.Text(inCart) || page != defaultTexts.Page(inCart) {
+		t.Errorf("templates that write nothing are replaced by %q and %q", text, page)
+	}
 	if got := r.texts().Teams(example()); got != defaultTexts.Teams(example()) {
 		t.Errorf("a template that is not replaced is %q", got)
 	}
@@ -115,6 +122,7 @@ func TestTemplatesOfTheAdministrator(t *testing.T) {
 		`{templates: {slack: "{{.Nothing}}"}}`:                                               "templates.slack: with an example",
 		`{templates: {mail: "{{if}}"}}`:                                                      "templates.mail: ",
 		`{templates: {teams: " {{/* nothing */}} "}}`:                                        "it writes nothing",
+		`{templates: {slack: "{{if or .Worst .Test .Report}}{{title .}}{{end}}"}}`:           "it writes nothing",
 		`{templates: {text: "{{range 100000000}}0123456789{{end}}"}}`:                        "it writes more than 262144 bytes",
 		`{templates: {text: "{{call .Rule}}"}}`:                                              "templates.text: ",
 		`{templates: {title: "x"}}`:                                                          "decode",

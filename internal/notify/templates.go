@@ -132,7 +132,7 @@ func newTexts(custom Templates) (*texts, error) {
 	return t, nil
 }
 
-// examples are messages with all fields.
+// examples are messages with all fields, and those that have some fields alone.
 func examples() []*Message {
 	at := time.Date(2026, 1, 1, 8, 0, 0, 0, time.UTC)
 	all := &Message{Rule: "shop/example", Group: "shop", Combined: true, Link: "https://scanner.example.com/database"}
@@ -146,8 +146,10 @@ func examples() []*Message {
 		all.addFinding(f, at.Add(24*time.Hour))
 	}
 	all.addWorkloads([]string{"shop/Deployment/web"})
+	others := &Message{Rule: "example"}
+	others.addOther(Other{Kind: DatabaseUpdated, Text: "an example"}, model.SeverityCounts{}, at)
 	return []*Message{
-		all, {Rule: "shop/example", Test: true, From: at, To: at}, {Rule: "shop/example", Report: &Report{Scope{Namespace: "shop"}, at}, From: at, To: at},
+		all, others, {Rule: "shop/example", Test: true, From: at, To: at}, {Rule: "shop/example", Report: &Report{Scope{Namespace: "shop"}, at}, From: at, To: at},
 	}
 }
 
@@ -171,10 +173,10 @@ func run(t executor, m *Message) (string, error) {
 	return out.String(), err
 }
 
-// either executes a template, and the default if it fails: a message is more important than its form.
+// either executes a template, and the default if it fails or writes nothing: a message is more important than its form.
 func either(t, fallback executor, m *Message) string {
 	text, err := run(t, m)
-	if err != nil {
+	if err != nil || strings.TrimSpace(text) == "" {
 		// Templates of the program fail for no message; tests execute all of them.
 		text, _ = run(fallback, m)
 	}
