@@ -143,13 +143,7 @@ func (e *Engine) revise(ctx context.Context, rule *Rule, content []byte) ([]byte
 	}
 	changed := false
 	if changes := message.changeIDs(); len(changes) > 0 {
-		concerned := map[string]bool{}
-		for _, name := range message.Workloads {
-			concerned[name] = true
-		}
-		suppressed, err := e.Store.SuppressedChanges(ctx, changes, func(w *store.Workload) bool {
-			return rule.sees(w.Namespace) && (message.More || concerned[workloadName(w)])
-		})
+		suppressed, err := e.Store.SuppressedChanges(ctx, changes, message.concerned(rule))
 		if err != nil {
 			return nil, err
 		}

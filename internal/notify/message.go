@@ -148,6 +148,21 @@ func (m *Message) changeIDs() []int64 {
 	return slices.Compact(ids)
 }
 
+// concerned tells which workloads the message of a rule concerns. If it does not list all of them, these are the workloads of its group.
+func (m *Message) concerned(rule *Rule) func(*store.Workload) bool {
+	listed := make(map[string]bool, len(m.Workloads))
+	for _, name := range m.Workloads {
+		listed[name] = true
+	}
+	return func(w *store.Workload) bool {
+		if !rule.sees(w.Namespace) || listed[workloadName(w)] {
+			return rule.sees(w.Namespace)
+		}
+		_, group := rule.group(w)
+		return m.More && (m.Combined || group == m.Group)
+	}
+}
+
 // leaveOut removes changes, whose IDs are in order.
 func (m *Message) leaveOut(suppressed []int64) {
 	gone := func(id int64) bool {

@@ -69,6 +69,54 @@ func TestSuppressedBeforeDelivery(t *testing.T) {
 	}
 }
 
+// A message of a group with more workloads than it lists concerns no workload of another group.
+func TestSuppressedForManyWorkloads(t *testing.T) {
+	f, g := newFixture(t), gomega.NewWithT(t)
+	workloads := []store.Workload{workload("two", "web", "")}
+	for i := range maxWorkloads + 1 {
+		workloads = append(workloads, workload("one", fmt.Sprintf("web-%04d", i), ""))
+	}
+	f.run(t, image("a"), []string{"p"}, workloads...)
+	r := &recorder{}
+	e, _ := f.engine(t, f.Store, r)
+	f.start(t, e, rule(t, Definition{Name: "r", When: `change.kind == "FindingOpened"`, Window: time.Hour}))
+	f.update(t, findings{"p": {finding("CVE-1", model.SeverityCritical), finding("CVE-2", model.SeverityLow)}})
+	waiting := func() int { return e.States()["uid-r"].Queues["sink"].Pending }
+	g.Eventually(waiting, patience, tick).Should(gomega.Equal(2))
+	f.suppress(t, map[string][]string{"one": {"CVE-1"}})
+	f.clock.move(time.Hour)
+	g.Eventually(waiting, patience, tick).Should(gomega.Equal(0))
+	g.Expect(r.received()).To(gomega.Equal([]string{"one: 1, 0 Critical: CVE-2", "two: 2, 1 Critical: CVE-1 CVE-2"}))
+}
+
+// Without their names, the workloads of a message are those of its group, and of all groups if several were combined.
+func TestConcernedWorkloads(t *testing.T) {
+	listed := []string{"shop/Deployment/web"}
+	for name, c := range map[string]struct {
+		message                             Message
+		d                                   Definition
+		listed, sameGroup, other, elsewhere bool
+	}{
+		"all are listed":  {Message{Group: "shop", Workloads: listed}, Definition{}, true, false, false, false},
+		"a namespace":     {Message{Group: "shop", Workloads: listed, More: true}, Definition{}, true, true, true, false},
+		"an owner":        {Message{Group: "team", Workloads: listed, More: true}, Definition{By: ByOwner}, true, true, false, true},
+		"no owner":        {Message{Group: "workloads without an owner", Workloads: listed, More: true}, Definition{By: ByOwner}, true, false, true, false},
+		"a rule":          {Message{Workloads: listed, More: true}, Definition{By: ByRule}, true, true, true, true},
+		"several groups":  {Message{Combined: true, Workloads: listed, More: true}, Definition{}, true, true, true, true},
+		"of a namespace":  {Message{Workloads: listed, More: true}, Definition{Namespace: "shop", By: ByRule}, true, true, true, false},
+		"of another rule": {Message{Workloads: listed, More: true}, Definition{Namespace: "cart", By: ByRule}, false, false, false, true},
+	} {
+		concerned := c.message.concerned(rule(t, c.d))
+		var got []bool
+		for _, w := range []store.Workload{workload("shop", "web", "team"), workload("shop", "job", "team"), workload("shop", "cron", ""), workload("cart", "web", "team")} {
+			got = append(got, concerned(&w))
+		}
+		if want := []bool{c.listed, c.sameGroup, c.other, c.elsewhere}; !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+}
+
 // A message that was tried keeps its content: its receiver may have it already.
 func TestSuppressedAfterAnAttempt(t *testing.T) {
 	f, g := newFixture(t), gomega.NewWithT(t)
