@@ -34,41 +34,63 @@ type overdueEvent struct {
 	data  any
 }
 
-// RecordOverdue implements store.Policies. What is overdue is computed without the writer's lock, since that reads what all images hold; it is told if
-// nobody told of these images meanwhile.
+// overdueReport is what to report of overdue findings.
+type overdueReport struct {
+	reader  *dueReader
+	changes map[imagePlace]*overdueImage
+	events  []overdueEvent
+	next    int64
+}
+
+// RecordOverdue implements store.Policies. What is overdue is computed without the writer's lock, since that reads what all images hold.
 func (s *Store) RecordOverdue(ctx context.Context) (time.Time, error) {
-	const what = "report overdue findings"
-	var next int64
-	var changes map[imagePlace]*overdueImage
-	var events []overdueEvent
-	err := s.read(ctx, what, func(tx *gorm.DB) (err error) {
-		events = nil
-		r, err := s.dueReader(tx, store.AllNamespaces())
-		if err != nil {
+	report, err := s.readOverdue(ctx)
+	if err == nil && len(report.changes) > 0 {
+		err = s.tellOverdue(ctx, report)
+	}
+	return fromMicros(report.next), err
+}
+
+// whatOverdue is what errors call the report of overdue findings.
+const whatOverdue = "report overdue findings"
+
+// readOverdue computes what to report.
+func (s *Store) readOverdue(ctx context.Context) (report overdueReport, err error) {
+	err = s.read(ctx, whatOverdue, func(tx *gorm.DB) error {
+		report = overdueReport{}
+		var err error
+		if report.reader, err = s.dueReader(tx, store.AllNamespaces()); err != nil {
 			return err
 		}
-		if changes, next, err = r.overdue(s.now()); err != nil {
+		if report.changes, report.next, err = report.reader.overdue(s.now()); err != nil {
 			return err
 		}
-		events, err = r.overdueEvents(changes)
+		report.events, err = report.reader.overdueEvents(report.changes)
 		return err
 	})
-	if err != nil || len(changes) == 0 {
-		return fromMicros(next), err
-	}
-	err = s.write(ctx, what, func(tx *txn) error {
-		images := changedImages(changes)
+	return report, err
+}
+
+// tellOverdue writes the events of a report. Images that are not visible any more where it would be told, and those of which somebody told meanwhile, are
+// left out: the next report has what is left of them.
+func (s *Store) tellOverdue(ctx context.Context, report overdueReport) error {
+	return s.write(ctx, whatOverdue, func(tx *txn) error {
+		images := changedImages(report.changes)
 		told, err := toldFindings(tx.DB, images)
 		if err != nil {
 			return err
 		}
-		visible, err := namespacesOfImages(tx.DB, images)
+		visible, err := placesOfImages(tx.DB, images)
 		if err != nil {
 			return err
 		}
-		for at, one := range changes {
-			if !slices.Equal(told[at], one.told) || !one.everywhere() && !visible[at] {
-				return nil
+		changes, events := maps.Clone(report.changes), report.events
+		maps.DeleteFunc(changes, func(at imagePlace, one *overdueImage) bool { return !visible[at] || !slices.Equal(told[at], one.told) })
+		if len(changes) < len(report.changes) {
+			reader := *report.reader
+			reader.tx = tx.DB
+			if events, err = reader.overdueEvents(changes); err != nil {
+				return err
 			}
 		}
 		for _, e := range events {
@@ -78,11 +100,7 @@ func (s *Store) RecordOverdue(ctx context.Context) (time.Time, error) {
 		}
 		return tx.tell(changes)
 	})
-	return fromMicros(next), err
 }
-
-// everywhere reports whether it is about the cluster.
-func (o *imagePlace) everywhere() bool { return o.workload.Namespace == "" }
 
 // changedImages are the images of changes, in order.
 func changedImages(changes map[imagePlace]*overdueImage) []int64 {

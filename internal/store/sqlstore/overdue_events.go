@@ -63,14 +63,14 @@ func (p *partlySuppressed) readNamespaces(tx *gorm.DB) error {
 	})
 }
 
-// namespacesOfImages are the namespaces in which images are visible.
-func namespacesOfImages(tx *gorm.DB, images []int64) (map[imagePlace]bool, error) {
+// placesOfImages are the namespaces in which images are visible, and the cluster for images that are visible anywhere.
+func placesOfImages(tx *gorm.DB, images []int64) (map[imagePlace]bool, error) {
 	visible := map[imagePlace]bool{}
 	err := inParts(images, func(part []int64) error {
 		return eachRow(tx.Table("image_namespaces AS m").Where("m.image_pk IN ?", part).Select("m.image_pk, m.namespace"), func(scan func(...any) error) error {
 			var at imagePlace
 			err := scan(&at.image, &at.workload.Namespace)
-			visible[at] = true
+			visible[at], visible[imagePlace{image: at.image}] = true, true
 			return err
 		})
 	})

@@ -1,0 +1,60 @@
+package sqlstore
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+// TestOverdueWhereAnImageRunsNoMore: an image that leaves a namespace while overdue findings are computed delays nothing that is told of other places, and
+// what another process told meanwhile is not told again.
+func TestOverdueWhereAnImageRunsNoMore(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, config Config) {
+		clk := clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+		config.Clock = clk
+		s := openWith(t, config)
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		hold(t, s, 1, 2)
+		key := model.ImageKey{ImageID: "image", Platform: model.Platform{OS: "linux", Architecture: "amd64"}}
+		var uses []store.Use
+		for _, namespace := range []string{"kept", "left"} {
+			uses = append(uses, store.Use{Image: key, Workload: store.Workload{Namespace: namespace, Kind: "Deployment", Name: "web"}, Container: "c"})
+		}
+		must(s.RecordUses(t.Context(), "scope", uses))
+		one := 1
+		_, err := s.SyncPolicies(t.Context(), []store.Policy{{Name: "p", From: model.DueFromFirstSeen, DueIn: model.DueIn{Critical: &one, High: &one, Low: &one, Medium: &one}}})
+		must(err)
+		last, err := s.LastSequence(t.Context())
+		must(err)
+		clk.Step(25 * time.Hour)
+		report, err := s.readOverdue(t.Context())
+		must(err)
+		if len(report.changes) != 3 {
+			t.Fatalf("there are %d changes, want those of the cluster and of two namespaces", len(report.changes))
+		}
+		must(s.db.Writer().Exec("DELETE FROM image_namespaces WHERE namespace = 'left'").Error)
+		for range 2 { // The second time, another process has told.
+			must(s.tellOverdue(t.Context(), report))
+		}
+		events, err := s.EventsSince(t.Context(), store.AllNamespaces(), last, store.MaxKeys)
+		must(err)
+		var got []string
+		for _, e := range events {
+			got = append(got, string(e.Kind)+" "+e.ImageID+e.Namespace())
+		}
+		if diff := cmp.Diff([]string{"finding.overdue image", "namespace.overdue kept"}, got); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
+	})
+}
