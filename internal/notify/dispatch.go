@@ -157,7 +157,7 @@ func (e *Engine) revise(ctx context.Context, rule *Rule, content []byte) ([]byte
 		if rule.Namespace != "" {
 			in = store.OnlyNamespaces(rule.Namespace)
 		}
-		still, err := e.Store.OverdueImages(ctx, in, images)
+		still, err := e.Store.OverdueFindings(ctx, in, images)
 		if err != nil {
 			return nil, err
 		}

@@ -20,7 +20,7 @@ const (
 	maxWorst = 10
 	// maxKept is how many findings a message keeps until it is sent: the next ones are named if decisions suppress some of the worst.
 	maxKept = 100
-	// maxTracked is how many changes of findings a message can leave out if decisions suppress them before it is sent.
+	// maxTracked is how many changes of findings, and overdue findings, a message can leave out one by one if decisions suppress them before it is sent.
 	maxTracked = 20_000
 	// maxWorkloads is how many workloads a message counts one by one.
 	maxWorkloads = 1000
@@ -56,7 +56,7 @@ type Message struct {
 	More      bool     `json:"moreWorkloads,omitempty"`
 	// Link is where the UI shows more, "" if the external URL is not configured.
 	Link string `json:"link,omitempty"`
-	// tracked is the number of Changes.
+	// tracked is the number of Changes, and of the keys of overdue findings.
 	tracked int
 }
 
@@ -185,62 +185,6 @@ func (m *Message) leaveOut(suppressed []int64) {
 	m.Worst = slices.DeleteFunc(m.Worst, func(f Finding) bool { return f.Change != 0 && gone(f.Change) })
 }
 
-// overdueImages are the images whose findings became overdue.
-func (m *Message) overdueImages() []model.ImageKey {
-	var keys []model.ImageKey
-	for i := range m.Others {
-		if image := m.Others[i].Overdue; image != nil {
-			if platform, err := model.ParsePlatform(image.Platform); err == nil {
-				keys = append(keys, model.ImageKey{ImageID: image.ImageID, Platform: platform})
-			}
-		}
-	}
-	return keys
-}
-
-// keepOverdue leaves out findings that are not overdue any more, and images whose other findings the rule does not select. still has those that are
-// overdue, by image. It reports whether anything changed.
-func (m *Message) keepOverdue(rule *Rule, still map[model.ImageKey]model.SeverityCounts) (changed bool) {
-	m.Others = slices.DeleteFunc(m.Others, func(o Other) bool {
-		if o.Overdue == nil {
-			return false
-		}
-		platform, err := model.ParsePlatform(o.Overdue.Platform)
-		before, now := o.Overdue.Findings, still[model.ImageKey{ImageID: o.Overdue.ImageID, Platform: platform}]
-		left := model.SeverityCounts{
-			Critical: min(before.Critical, now.Critical), High: min(before.High, now.High), Medium: min(before.Medium, now.Medium),
-			Low: min(before.Low, now.Low), Negligible: min(before.Negligible, now.Negligible), Unknown: min(before.Unknown, now.Unknown),
-		}
-		if err != nil || left == before {
-			return false
-		}
-		changed = true
-		if !rule.keeps(left) {
-			left = model.SeverityCounts{}
-		}
-		counts := m.Severities[FindingOverdue]
-		for _, s := range model.Severities() {
-			counts = counts.Minus(s, before.Of(s)-left.Of(s))
-		}
-		m.severities(FindingOverdue, counts)
-		o.Overdue.Findings = left
-		if left.Total() > 0 {
-			return false
-		}
-		if m.Counts[FindingOverdue]--; m.Counts[FindingOverdue] == 0 {
-			delete(m.Counts, FindingOverdue)
-			delete(m.Severities, FindingOverdue)
-		}
-		return true
-	})
-	for i := range m.Others {
-		if image := m.Others[i].Overdue; image != nil {
-			m.Others[i].Text = overdueText(image)
-		}
-	}
-	return changed
-}
-
 // forReceivers is the message as receivers get it.
 func (m *Message) forReceivers() *Message {
 	sent := *m
@@ -271,10 +215,23 @@ func (m *Message) addOther(o Other, findings model.SeverityCounts, at time.Time)
 	if findings.Total() > 0 {
 		m.severities(o.Kind, m.Severities[o.Kind].Plus(findings))
 	}
-	if len(m.Others) < maxKept {
-		o.Text = truncate.Ellipsis(o.Text, 2*maxText)
-		m.Others = append(m.Others, o)
+	o.Text = truncate.Ellipsis(o.Text, 2*maxText)
+	m.keep(o)
+}
+
+// keep adds to the other changes as long as there is room, with the keys of findings as long as there is room for these.
+func (m *Message) keep(o Other) {
+	if len(m.Others) == maxKept {
+		return
 	}
+	if o.Overdue != nil {
+		if m.tracked+len(o.Overdue.Keys) > maxTracked {
+			o.Overdue = new(*o.Overdue)
+			o.Overdue.Keys = nil
+		}
+		m.tracked += len(o.Overdue.Keys)
+	}
+	m.Others = append(m.Others, o)
 }
 
 func (m *Message) span(from, to time.Time) {
@@ -327,8 +284,9 @@ func (m *Message) merge(other *Message) {
 	for _, f := range other.Worst {
 		m.insert(f)
 	}
-	m.Others = append(m.Others, other.Others...)
-	m.Others = m.Others[:min(len(m.Others), maxKept)]
+	for _, o := range other.Others {
+		m.keep(o)
+	}
 	m.More = m.More || other.More
 	m.addWorkloads(other.Workloads)
 }
@@ -386,6 +344,11 @@ func decode(content []byte) (*Message, error) {
 	for _, bySeverity := range m.Changes {
 		for _, changes := range bySeverity {
 			m.tracked += len(changes)
+		}
+	}
+	for i := range m.Others {
+		if image := m.Others[i].Overdue; image != nil {
+			m.tracked += len(image.Keys)
 		}
 	}
 	return m, nil

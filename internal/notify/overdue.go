@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/store"
 )
 
@@ -25,7 +26,7 @@ func (e *Engine) addOverdue(ctx context.Context, batches []*batch, event *store.
 		addOmittedOverdue(ofCluster, event.At, "", data.Omitted)
 		return nil
 	}
-	return e.addOverdueImage(ctx, ofCluster, event.At, store.OverdueImage{ImageID: event.ImageID, Platform: event.Platform, Findings: data.Findings})
+	return e.addOverdueImage(ctx, ofCluster, event.At, store.OverdueImage{ImageID: event.ImageID, Platform: event.Platform, Findings: data.Findings, Keys: data.Keys})
 }
 
 // addOverdueIn adds findings that are overdue in a namespace to the rules of this namespace.
@@ -71,4 +72,97 @@ func addOmittedOverdue(batches []*batch, at time.Time, namespace string, images 
 	for _, b := range batches {
 		b.addCluster(FindingOverdue, at, namespace, fmt.Sprintf("findings in %d further images are overdue", images))
 	}
+}
+
+// keyOf is the key of an image with overdue findings, the zero value if it is not valid.
+func keyOf(image *store.OverdueImage) model.ImageKey {
+	platform, err := model.ParsePlatform(image.Platform)
+	if err != nil {
+		return model.ImageKey{}
+	}
+	return model.ImageKey{ImageID: image.ImageID, Platform: platform}
+}
+
+// overdueImages are the images whose findings became overdue.
+func (m *Message) overdueImages() []model.ImageKey {
+	var keys []model.ImageKey
+	for i := range m.Others {
+		if image := m.Others[i].Overdue; image != nil {
+			keys = append(keys, keyOf(image))
+		}
+	}
+	return keys
+}
+
+// keepOverdue leaves out findings that are not overdue any more, and images whose other findings the rule does not select. still has those that are
+// overdue, by image. It reports whether anything changed.
+func (m *Message) keepOverdue(rule *Rule, still map[model.ImageKey][]store.OverdueFinding) (changed bool) {
+	left := m.stillOverdue(still)
+	var kept []Other
+	for i, o := range m.Others {
+		if o.Overdue == nil || left[i] == o.Overdue.Findings {
+			kept = append(kept, o)
+			continue
+		}
+		changed = true
+		if !rule.keeps(left[i]) {
+			left[i] = model.SeverityCounts{}
+		}
+		m.severities(FindingOverdue, difference(m.Severities[FindingOverdue], o.Overdue.Findings).Plus(left[i]))
+		if left[i].Total() > 0 {
+			o.Overdue.Findings = left[i]
+			o.Text = overdueText(o.Overdue)
+			kept = append(kept, o)
+		} else if m.Counts[FindingOverdue]--; m.Counts[FindingOverdue] == 0 {
+			delete(m.Counts, FindingOverdue)
+			delete(m.Severities, FindingOverdue)
+		}
+	}
+	m.Others = kept
+	return changed
+}
+
+// stillOverdue counts, for each of Others, the findings that are still overdue. Without their keys they can be any that are overdue in the image and that no
+// other change is about.
+func (m *Message) stillOverdue(still map[model.ImageKey][]store.OverdueFinding) []model.SeverityCounts {
+	left, rest := make([]model.SeverityCounts, len(m.Others)), make(map[model.ImageKey]model.SeverityCounts, len(still))
+	for key, findings := range still {
+		rest[key] = count(findings, nil)
+	}
+	for _, known := range []bool{true, false} {
+		for i := range m.Others {
+			image := m.Others[i].Overdue
+			if image == nil || len(image.Keys) > 0 != known {
+				continue
+			}
+			key := keyOf(image)
+			if known {
+				left[i] = count(still[key], image.Keys)
+			} else {
+				// What is more than the rest is not there any more.
+				left[i] = difference(image.Findings, difference(image.Findings, rest[key]))
+			}
+			rest[key] = difference(rest[key], left[i])
+		}
+	}
+	return left
+}
+
+// count counts findings that have one of some keys, nil for all.
+func count(findings []store.OverdueFinding, keys store.FindingKeys) model.SeverityCounts {
+	var counts model.SeverityCounts
+	for _, f := range findings {
+		if keys == nil || keys.Has(f.Key) {
+			counts.Add(f.Severity)
+		}
+	}
+	return counts
+}
+
+// difference subtracts counts, down to zero.
+func difference(from, counts model.SeverityCounts) model.SeverityCounts {
+	for _, s := range model.Severities() {
+		from = from.Minus(s, min(from.Of(s), counts.Of(s)))
+	}
+	return from
 }

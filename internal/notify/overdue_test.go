@@ -100,3 +100,114 @@ func TestOverdueFindingsThatAreSuppressed(t *testing.T) {
 		t.Errorf("the message is %s", asJSON(t, m))
 	}
 }
+
+// Only findings of which a message is are counted again: what was overdue before, and was reported then, does not take the place of what is suppressed.
+func TestSuppressedAmongOverdueFindings(t *testing.T) {
+	f, g := newFixture(t), gomega.NewWithT(t)
+	one := 1
+	_, err := f.SyncPolicies(t.Context(), []store.Policy{{Name: "p", From: model.DueFromFirstSeen, DueIn: model.DueIn{Critical: &one}}})
+	must(t, err)
+	f.run(t, image("a"), []string{"p"}, workload("one", "web", ""))
+	opened := findings{}
+	overdue := func(ids ...string) {
+		t.Helper()
+		for _, id := range ids {
+			opened["p"] = append(opened["p"], finding(id, model.SeverityCritical))
+		}
+		f.update(t, opened)
+		f.clock.move(25 * time.Hour)
+		_, err := f.RecordOverdue(t.Context())
+		must(t, err)
+	}
+	overdue("CVE-1", "CVE-2")
+	r := &recorder{}
+	e, _ := f.engine(t, f.Store, r)
+	// They begin after the first event.
+	f.start(t, e, rule(t, Definition{Name: "cluster", When: `change.kind == "FindingOverdue"`, Window: time.Hour}),
+		rule(t, Definition{Namespace: "one", Name: "own", When: `change.kind == "FindingOverdue"`, Window: time.Hour}))
+	waiting := func() int {
+		return e.States()["uid-cluster"].Queues["sink"].Pending + e.States()["uid-oneown"].Queues["sink"].Pending
+	}
+	overdue("CVE-3", "CVE-4")
+	g.Eventually(waiting, patience, tick).Should(gomega.Equal(2))
+	f.suppress(t, map[string][]string{"": {"CVE-3", "CVE-4"}})
+	f.clock.move(time.Hour)
+	g.Eventually(waiting, patience, tick).Should(gomega.Equal(0))
+	if got := r.all(); len(got) != 0 {
+		t.Fatalf("findings that others reported are sent: %+v", got)
+	}
+	overdue("CVE-5", "CVE-6")
+	g.Eventually(waiting, patience, tick).Should(gomega.Equal(2))
+	f.suppress(t, map[string][]string{"": {"CVE-3", "CVE-4", "CVE-5"}})
+	f.clock.move(time.Hour)
+	g.Eventually(func() int { return len(r.all()) }, patience, tick).Should(gomega.Equal(2))
+	for _, one := range r.all() {
+		if one.message.Severities[FindingOverdue] != (model.SeverityCounts{Critical: 1}) {
+			t.Errorf("%s has %+v", one.message.Rule, one.message.Severities)
+		}
+	}
+}
+
+// What is left of the entries of an image is together not more than what is overdue in it, with keys and without.
+func TestEntriesOfAnImage(t *testing.T) {
+	const critical, high = model.SeverityCritical, model.SeverityHigh
+	entry := func(findings int, keys ...uint64) *store.OverdueImage {
+		return &store.OverdueImage{ImageID: "i", Platform: "linux/amd64", Findings: model.SeverityCounts{High: findings}, Keys: keys}
+	}
+	for name, c := range map[string]struct {
+		still   []store.OverdueFinding
+		entries []*store.OverdueImage
+		want    []string
+	}{
+		"all":                      {[]store.OverdueFinding{{Key: 1, Severity: high}, {Key: 2, Severity: high}}, []*store.OverdueImage{entry(1, 1), entry(1, 2)}, []string{"0+1", "0+1"}},
+		"one of them":              {[]store.OverdueFinding{{Key: 2, Severity: high}}, []*store.OverdueImage{entry(1, 1), entry(1, 2)}, []string{"0+1"}},
+		"another one":              {[]store.OverdueFinding{{Key: 3, Severity: high}}, []*store.OverdueImage{entry(1, 1), entry(1, 2)}, nil},
+		"none":                     {nil, []*store.OverdueImage{entry(1, 1), entry(1)}, nil},
+		"a severity that changed":  {[]store.OverdueFinding{{Key: 1, Severity: critical}}, []*store.OverdueImage{entry(2, 1, 2)}, []string{"1+0"}},
+		"without keys":             {[]store.OverdueFinding{{Key: 1, Severity: high}}, []*store.OverdueImage{entry(2), entry(1)}, []string{"0+1"}},
+		"without keys before keys": {[]store.OverdueFinding{{Key: 1, Severity: high}, {Key: 2, Severity: high}}, []*store.OverdueImage{entry(2), entry(1, 2)}, []string{"0+1", "0+1"}},
+	} {
+		m := &Message{}
+		for _, one := range c.entries {
+			m.addOther(Other{Kind: FindingOverdue, Overdue: one}, one.Findings, noon)
+		}
+		content, err := m.encode()
+		must(t, err)
+		m, err = decode(content)
+		must(t, err)
+		m.keepOverdue(rule(t, Definition{}), map[model.ImageKey][]store.OverdueFinding{keyOf(entry(0)): c.still})
+		var got []string
+		var sum model.SeverityCounts
+		for _, o := range m.Others {
+			got = append(got, fmt.Sprintf("%d+%d", o.Overdue.Findings.Critical, o.Overdue.Findings.High))
+			sum = sum.Plus(o.Overdue.Findings)
+		}
+		if !slices.Equal(got, c.want) || m.Severities[FindingOverdue] != sum || m.Counts[FindingOverdue] != len(c.want) {
+			t.Errorf("%s: %v, want %v: %+v", name, got, c.want, m)
+		}
+	}
+}
+
+// A message that has the keys of many findings keeps no more of them.
+func TestKeysOfOverdueFindingsAreBounded(t *testing.T) {
+	keys := make(store.FindingKeys, store.MaxFindingKeys)
+	for i := range uint64(store.MaxFindingKeys) {
+		keys[i] = i
+	}
+	m := &Message{}
+	image := store.OverdueImage{ImageID: "i", Platform: "linux/amd64", Findings: model.SeverityCounts{Low: len(keys)}, Keys: keys}
+	for range maxKept + 1 {
+		m.addOther(Other{Kind: FindingOverdue, Overdue: &image}, image.Findings, noon)
+	}
+	content, err := m.encode()
+	must(t, err)
+	m, err = decode(content)
+	must(t, err)
+	known := 0
+	for _, o := range m.Others {
+		known += len(o.Overdue.Keys)
+	}
+	if known != maxTracked || m.tracked != maxTracked || len(m.Others) != maxKept || len(image.Keys) == 0 {
+		t.Errorf("%d keys of %d images are kept, %d are counted", known, len(m.Others), m.tracked)
+	}
+}

@@ -159,6 +159,6 @@ func (a eventsGone) VisitListEventsResponse(w http.ResponseWriter) error {
 func toEvent(e store.Event) api.Event {
 	return api.Event{
 		Type: api.EventTypeEvent, Sequence: e.Sequence, LogId: e.LogID, At: e.At.UTC(), Kind: api.EventKind(e.Kind),
-		ImageId: optional(e.ImageID), Platform: optional(e.Platform), Data: e.Data,
+		ImageId: optional(e.ImageID), Platform: optional(e.Platform), Data: e.Public().Data,
 	}
 }

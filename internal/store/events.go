@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -87,6 +88,37 @@ func (c ObjectChange) Validate() error {
 		return errors.New("the detail is not valid JSON")
 	}
 	return nil
+}
+
+// Public is the event without what is for the operator alone: the keys of findings.
+func (e Event) Public() Event {
+	if !bytes.Contains(e.Data, []byte(`"keys":`)) {
+		return e
+	}
+	var data any
+	var err error
+	switch e.Kind {
+	case EventFindingOverdue:
+		var one OverdueEvent
+		err = json.Unmarshal(e.Data, &one)
+		one.Keys, data = nil, &one
+	case EventNamespaceOverdue:
+		var one NamespaceOverdueEvent
+		err = json.Unmarshal(e.Data, &one)
+		for i := range one.Images {
+			one.Images[i].Keys = nil
+		}
+		data = &one
+	default:
+		return e
+	}
+	if err == nil {
+		e.Data, err = json.Marshal(data)
+	}
+	if err != nil {
+		e.Data = json.RawMessage("{}")
+	}
+	return e
 }
 
 // Namespace is that of the object, or of the workload, that the event is about, "" when it is about none.

@@ -36,8 +36,8 @@ type Notifications interface {
 	// SuppressedChanges returns those of some changes, by ID, whose finding decisions suppress now in all workloads that run it and that are concerned; if
 	// none runs it, in all images. A finding that a later build closed is not suppressed.
 	SuppressedChanges(ctx context.Context, changes []int64, concerned func(*Workload) bool) ([]int64, error)
-	// OverdueImages counts the findings of images that are overdue now for who sees some namespaces. Images without any are absent.
-	OverdueImages(ctx context.Context, in Namespaces, images []model.ImageKey) (map[model.ImageKey]model.SeverityCounts, error)
+	// OverdueFindings returns the findings of images that are overdue now for who sees some namespaces. Images without any are absent.
+	OverdueFindings(ctx context.Context, in Namespaces, images []model.ImageKey) (map[model.ImageKey][]OverdueFinding, error)
 	// RunningImage returns what runs an image, nil if the image is not known.
 	RunningImage(ctx context.Context, key model.ImageKey) (*RunningImage, error)
 }

@@ -16,6 +16,8 @@ const (
 	// MaxOverdueEvents is the most events that one call of RecordOverdue writes about single images, and the most images that an event about a namespace
 	// names.
 	MaxOverdueEvents = 100
+	// MaxFindingKeys is the most findings of which an event has the keys.
+	MaxFindingKeys = 2000
 )
 
 // EventFindingOverdue says that findings of an image became overdue. Its data is an OverdueEvent.
@@ -91,6 +93,8 @@ type OverdueEvent struct {
 	Policies []string   `json:"policies,omitempty"`
 	// Owners are those of the workloads that run the image, by name, at most MaxImageOwners.
 	Owners []string `json:"owners,omitempty"`
+	// Keys are those of the findings, none if these are more than MaxFindingKeys.
+	Keys FindingKeys `json:"keys,omitempty"`
 	// Omitted is the number of images with such findings that have no event of their own.
 	Omitted int `json:"omitted,omitempty"`
 }
@@ -112,4 +116,6 @@ type OverdueImage struct {
 	// Findings counts those that are overdue and that no event told of, and DueAt is the earliest of their dates.
 	Findings model.SeverityCounts `json:"counts"`
 	DueAt    time.Time            `json:"dueAt"`
+	// Keys are those of the findings, none if all of the event together are more than MaxFindingKeys.
+	Keys FindingKeys `json:"keys,omitempty"`
 }

@@ -171,17 +171,17 @@ func (s *Store) SuppressedChanges(ctx context.Context, changes []int64, concerne
 	return ids, err
 }
 
-// OverdueImages implements store.Notifications.
-func (s *Store) OverdueImages(ctx context.Context, in store.Namespaces, images []model.ImageKey) (map[model.ImageKey]model.SeverityCounts, error) {
+// OverdueFindings implements store.Notifications.
+func (s *Store) OverdueFindings(ctx context.Context, in store.Namespaces, images []model.ImageKey) (map[model.ImageKey][]store.OverdueFinding, error) {
 	wanted := map[model.ImageKey]bool{}
 	ids := make([]string, len(images))
 	for i, key := range images {
 		wanted[key], ids[i] = true, key.ImageID
 	}
 	slices.Sort(ids)
-	var counts map[model.ImageKey]model.SeverityCounts
-	err := s.read(ctx, "count overdue findings of images", func(tx *gorm.DB) error {
-		counts = map[model.ImageKey]model.SeverityCounts{}
+	var findings map[model.ImageKey][]store.OverdueFinding
+	err := s.read(ctx, "read overdue findings of images", func(tx *gorm.DB) error {
+		findings = map[model.ImageKey][]store.OverdueFinding{}
 		keys := map[int64]model.ImageKey{}
 		err := inParts(slices.Compact(ids), func(part []string) error {
 			var rows []imageRow
@@ -212,13 +212,11 @@ func (s *Store) OverdueImages(ctx context.Context, in store.Namespaces, images [
 		now := s.now()
 		return r.each(chosen, targets, func(t *dueTarget, f *dueFinding, at int64, _ int) {
 			if at <= now {
-				sum := counts[keys[t.image]]
-				sum.Add(f.severity)
-				counts[keys[t.image]] = sum
+				findings[keys[t.image]] = append(findings[keys[t.image]], store.OverdueFinding{Key: f.key, Severity: f.severity})
 			}
 		})
 	})
-	return counts, err
+	return findings, err
 }
 
 // hides reports whether what a change is about is suppressed in all workloads that are concerned; if none is, in all images.

@@ -139,7 +139,7 @@ func (r *dueReader) clusterEvents(all []*overdueImage) ([]overdueEvent, error) {
 	for _, one := range told {
 		at := fromMicros(one.earliest)
 		events = append(events, overdueEvent{store.EventFindingOverdue, one.name, store.OverdueEvent{
-			Findings: one.counts, DueAt: &at, Owners: owners[one.image], Policies: r.policyNames(one),
+			Findings: one.counts, DueAt: &at, Owners: owners[one.image], Policies: r.policyNames(one), Keys: one.keys(store.MaxFindingKeys),
 		}})
 	}
 	if omitted := len(all) - len(told); omitted > 0 {
@@ -152,12 +152,24 @@ func (r *dueReader) clusterEvents(all []*overdueImage) ([]overdueEvent, error) {
 func (r *dueReader) namespaceEvent(namespace string, all []*overdueImage) store.NamespaceOverdueEvent {
 	told := all[:min(len(all), store.MaxOverdueEvents)]
 	event := store.NamespaceOverdueEvent{Namespace: namespace, Omitted: len(all) - len(told), Policies: r.policyNames(told...)}
+	room := store.MaxFindingKeys
 	for _, one := range told {
+		keys := one.keys(room)
+		room -= len(keys)
 		event.Images = append(event.Images, store.OverdueImage{
-			ImageID: one.name.imageID, Platform: one.name.platform, Findings: one.counts, DueAt: fromMicros(one.earliest),
+			ImageID: one.name.imageID, Platform: one.name.platform, Findings: one.counts, DueAt: fromMicros(one.earliest), Keys: keys,
 		})
 	}
 	return event
+}
+
+// keys are those of the findings that events tell of now, none if there are more than some number.
+func (o *overdueImage) keys(most int) store.FindingKeys {
+	keys := slices.Compact(slices.Sorted(slices.Values(o.fresh)))
+	if len(keys) > most {
+		return nil
+	}
+	return keys
 }
 
 // policyNames are the policies that set the dates of images, by name.

@@ -298,16 +298,42 @@ var policyTests = map[string]func(*testing.T, *fixture){
 			f.tell(t)
 		}
 		for in, want := range map[string]model.SeverityCounts{"dev": {Critical: 2}, "prod": {Critical: 2, High: 1}, "late": {}, "none": {}} {
-			counts, err := f.OverdueImages(t.Context(), store.OnlyNamespaces(in), []model.ImageKey{key, image("unknown", amd64)})
+			overdue, err := f.OverdueFindings(t.Context(), store.OnlyNamespaces(in), []model.ImageKey{key, image("unknown", amd64)})
 			must(t, err)
-			if len(counts) > 1 || counts[key] != want {
-				t.Errorf("in %s, %+v are overdue, want %+v", in, counts, want)
+			var counts model.SeverityCounts
+			for _, one := range overdue[key] {
+				counts.Add(one.Severity)
+			}
+			if len(overdue) > 1 || counts != want {
+				t.Errorf("in %s, %+v are overdue, want %+v", in, overdue, want)
 			}
 		}
 		expectTexts(t, "of another namespace", f.namespaceEvents(t, last), "dev registry.example/i critical=2 high=0 at=48 by all")
 		expectTexts(t, "not again of the cluster", f.overdueEvents(t, last))
 		f.decide(t)
 		f.tell(t)
+		// Events have the keys of their findings, each in one event.
+		told := store.FindingKeys{}
+		for _, e := range f.events(t, 0) {
+			var data store.NamespaceOverdueEvent
+			if e.Kind == store.EventNamespaceOverdue {
+				must(t, json.Unmarshal(e.Data, &data))
+			}
+			if data.Namespace == "dev" {
+				told = append(told, data.Images[0].Keys...)
+			}
+		}
+		overdue, err := f.OverdueFindings(t.Context(), store.OnlyNamespaces("dev"), []model.ImageKey{key})
+		must(t, err)
+		now := store.FindingKeys{}
+		for _, one := range overdue[key] {
+			now = append(now, one.Key)
+		}
+		slices.Sort(told)
+		slices.Sort(now)
+		if diff := cmp.Diff(now, told); diff != "" || len(now) != 3 {
+			t.Errorf("keys of what is overdue in dev, and of the events (-now +told):\n%s", diff)
+		}
 		expectTexts(t, "no longer suppressed", f.namespaceEvents(t, last), "dev registry.example/i critical=2 high=0 at=48 by all", "dev registry.example/i critical=0 high=1 at=48 by all")
 		last = f.last(t)
 		f.at(60)
