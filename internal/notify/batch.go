@@ -19,8 +19,9 @@ type batch struct {
 	// labels are those of namespaces, nil if the rule reads none.
 	labels map[string]map[string]string
 	groups map[string]*groupBatch
-	// placed are the groups of images that run where the rule sees.
+	// placed are the groups of images that run where the rule sees, and partly those of what is left of images, for a page of changes.
 	placed map[model.ImageKey][]placement
+	partly map[*store.RunningImage][]placement
 	// turn counts the changes that were added.
 	turn int
 	// failures counts what the expression could not be evaluated for; failure tells of the first.
@@ -28,30 +29,40 @@ type batch struct {
 	failure  string
 }
 
-// groupBatch is a message that is made, and the images whose workloads it has.
+// groupBatch is a message that is made.
 type groupBatch struct {
 	message Message
-	images  map[model.ImageKey]bool
 	// finding is what the change that is being added says here, if turn is that of the batch.
 	finding Finding
 	turn    int
 }
 
-// placement is a group with the workloads of an image in it, by name.
+// placement is a group with the workloads of an image in it, by name. listed says that its message has them.
 type placement struct {
 	group     *groupBatch
 	workloads []string
+	listed    bool
+}
+
+// list adds the workloads to the message, once.
+func (p *placement) list() {
+	if !p.listed {
+		p.listed = true
+		p.group.message.addWorkloads(p.workloads)
+	}
 }
 
 func newBatch(rule *Rule, labels map[string]map[string]string) *batch {
-	return &batch{rule: rule, labels: labels, groups: map[string]*groupBatch{}, placed: map[model.ImageKey][]placement{}}
+	return &batch{
+		rule: rule, labels: labels, groups: map[string]*groupBatch{}, placed: map[model.ImageKey][]placement{}, partly: map[*store.RunningImage][]placement{},
+	}
 }
 
 // group returns the group with an ID.
 func (b *batch) group(id, label string) *groupBatch {
 	g := b.groups[id]
 	if g == nil {
-		g = &groupBatch{message: Message{Rule: b.rule.String(), Group: label}, images: map[model.ImageKey]bool{}}
+		g = &groupBatch{message: Message{Rule: b.rule.String(), Group: label}}
 		b.groups[id] = g
 	}
 	return g
@@ -86,7 +97,11 @@ func (b *batch) place(image *policy.Image, w *store.Workload) bool {
 
 // placements returns the groups of what runs an image, as far as the rule sees and selects it.
 func (b *batch) placements(running *store.RunningImage) []placement {
-	if known, found := b.placed[running.ImageKey]; found && !running.Partial {
+	known, found := b.placed[running.ImageKey]
+	if running.Partial {
+		known, found = b.partly[running]
+	}
+	if found {
 		return known
 	}
 	image := imageFacts(running.ImageKey)
@@ -114,9 +129,11 @@ func (b *batch) placements(running *store.RunningImage) []placement {
 	}
 	all := make([]placement, 0, len(order))
 	for _, g := range order {
-		all = append(all, placement{g, byGroup[g]})
+		all = append(all, placement{group: g, workloads: byGroup[g]})
 	}
-	if !running.Partial {
+	if running.Partial {
+		b.partly[running] = all
+	} else {
 		b.placed[running.ImageKey] = all
 	}
 	return all
@@ -193,18 +210,16 @@ func (b *batch) addPlaced(finding Finding, at time.Time, images []*store.Running
 	var touched []*groupBatch
 	b.turn++
 	for _, running := range images {
-		for _, p := range b.placements(running) {
-			g := p.group
+		places := b.placements(running)
+		for i := range places {
+			g := places[i].group
 			if g.turn != b.turn {
 				touched = append(touched, g)
 				g.turn, g.finding = b.turn, finding
 				g.finding.Image = running.ImageID
 			}
 			g.finding.Images++
-			if !g.images[running.ImageKey] {
-				g.images[running.ImageKey] = !running.Partial
-				g.message.addWorkloads(p.workloads)
-			}
+			places[i].list()
 		}
 	}
 	for _, g := range touched {
@@ -223,13 +238,14 @@ func (b *batch) addRunning(kind Kind, at time.Time, overdue *store.OverdueImage,
 	if running == nil || !b.selects(&policy.Change{Kind: string(kind)}, severity, &policy.ChangedFinding{}) {
 		return
 	}
-	for _, p := range b.placements(running) {
+	places := b.placements(running)
+	for i := range places {
 		other := Other{Kind: kind, Text: text}
 		if overdue != nil {
 			other.Overdue = new(*overdue)
 		}
-		p.group.message.addOther(other, counts, at)
-		p.group.message.addWorkloads(p.workloads)
+		places[i].group.message.addOther(other, counts, at)
+		places[i].list()
 	}
 }
 

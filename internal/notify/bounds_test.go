@@ -130,6 +130,38 @@ func TestRulesKeepOnlyImagesTheySee(t *testing.T) {
 	}
 }
 
+// A place is examined once for all changes of a page that the same decisions suppress in the same places, and a batch keeps nothing of these pages.
+func TestPlacesAreExaminedOnce(t *testing.T) {
+	whole := &store.RunningImage{ImageKey: image("a"), Workloads: []store.Workload{workload("one", "web", ""), workload("two", "web", "")}}
+	left := &store.RunningImage{ImageKey: image("a"), Workloads: whole.Workloads[1:], Partial: true}
+	const pages = 3
+	b := newBatch(rule(t, Definition{Name: "r", When: `workload.namespaceLabels["stage"] == "none" || workload.name == "web"`}), nil)
+	for range pages {
+		var changes []store.PlacedChange
+		for i := range int64(10) {
+			changes = append(changes, store.PlacedChange{
+				Change:  store.Change{ID: i + 1, Kind: store.ChangeOpened, After: &store.ChangeSide{Severity: model.SeverityHigh}, At: noon},
+				Running: []*store.RunningImage{[]*store.RunningImage{whole, left}[i%2]},
+			})
+		}
+		addChanges(map[string][]*batch{"": {b}}, changes)
+	}
+	one, two := &b.groups["one"].message, &b.groups["two"].message
+	if one.Counts[FindingOpened] != 5*pages || two.Counts[FindingOpened] != 10*pages || len(one.Workloads)+len(two.Workloads) != 2 || len(b.partly) != 0 || len(b.placed) != 1 {
+		t.Errorf("got %+v and %+v, kept are %d and %d", one, two, len(b.placed), len(b.partly))
+	}
+	failing := newBatch(rule(t, Definition{Name: "r", When: `workload.namespaceLabels["stage"] == "none"`}), nil)
+	for range pages {
+		addChanges(map[string][]*batch{"": {failing}}, []store.PlacedChange{
+			{Change: store.Change{Kind: store.ChangeOpened, After: &store.ChangeSide{}}, Running: []*store.RunningImage{left}},
+			{Change: store.Change{Kind: store.ChangeOpened, After: &store.ChangeSide{}}, Running: []*store.RunningImage{left}},
+		})
+	}
+	if failing.failures != pages {
+		t.Errorf("the expression was evaluated %d times for a workload in %d pages", failing.failures, pages)
+	}
+}
+
 // Errors of a receiver tell neither what it sent nor which names its certificate has.
 func TestErrorsTellNothingOfReceivers(t *testing.T) {
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

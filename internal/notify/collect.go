@@ -259,6 +259,12 @@ func addChanges(batches map[string][]*batch, changes []store.PlacedChange) {
 			}
 		}
 	}
+	// Other pages share nothing with this one.
+	for _, here := range batches {
+		for _, b := range here {
+			clear(b.partly)
+		}
+	}
 }
 
 // namespacesOf returns the namespaces that run an image and have batches, each once.

@@ -99,6 +99,7 @@ type PlacedChange struct {
 type RunningImage struct {
 	model.ImageKey
 	Workloads []Workload
-	// Partial says that workloads are left out, because decisions suppress there what the change is about. Only this change has it.
+	// Partial says that workloads are left out, because decisions suppress there what the change is about. The changes of a page that the same decisions
+	// suppress share it.
 	Partial bool
 }

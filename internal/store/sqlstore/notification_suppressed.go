@@ -2,8 +2,10 @@ package sqlstore
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"gorm.io/gorm"
 
@@ -18,6 +20,15 @@ type suppressedChanges struct {
 	findings map[int64][]int64
 	// always has the findings that are suppressed everywhere.
 	always map[int64]bool
+	// sets has what suppresses each change, as text, and left what runs an image without the workloads where such a set suppresses a change.
+	sets map[int64]string
+	left map[suppressedImage]*store.RunningImage
+}
+
+// suppressedImage is an image, and what suppresses a change in it.
+type suppressedImage struct {
+	set   string
+	image int64
 }
 
 // suppressedChanges reads where decisions suppress what changes are about. about has the images of each.
@@ -26,7 +37,7 @@ func (s *Store) suppressedChanges(tx *gorm.DB, rows []changeRow, about map[int64
 		partlySuppressed: partlySuppressed{
 			covers: covers{view: seen{in: store.AllNamespaces()}, reached: map[int64]map[int64]bool{}}, reaches: map[int64][]int64{}, workloads: map[int64]map[imagePlace]bool{},
 		},
-		findings: map[int64][]int64{}, always: map[int64]bool{},
+		findings: map[int64][]int64{}, always: map[int64]bool{}, sets: map[int64]string{}, left: map[suppressedImage]*store.RunningImage{},
 	}
 	packages := make([]int64, len(rows))
 	for i := range rows {
@@ -112,19 +123,41 @@ func (h *suppressedChanges) there(change, image int64, w store.Workload) bool {
 	return len(findings) > 0 && !slices.ContainsFunc(findings, func(finding int64) bool { return !h.always[finding] && !h.has(finding, at) })
 }
 
-// without is what runs an image, without the workloads where what a change is about is suppressed.
+// set tells what suppresses a change apart: the reaches of each of its findings that is not suppressed everywhere.
+func (h *suppressedChanges) set(change int64) string {
+	set, known := h.sets[change]
+	if !known {
+		var reaches []string
+		for _, finding := range h.findings[change] {
+			if !h.always[finding] {
+				reaches = append(reaches, fmt.Sprint(slices.Sorted(slices.Values(h.reaches[finding]))))
+			}
+		}
+		slices.Sort(reaches)
+		set = strings.Join(slices.Compact(reaches), "")
+		h.sets[change] = set
+	}
+	return set
+}
+
+// without is what runs an image, without the workloads where what a change is about is suppressed. Changes that the same suppresses share it.
 func (h *suppressedChanges) without(change, image int64, running *store.RunningImage) *store.RunningImage {
 	if running == nil || len(h.findings[change]) == 0 {
 		return running
 	}
-	left := &store.RunningImage{ImageKey: running.ImageKey, Partial: true}
-	for _, w := range running.Workloads {
-		if !h.there(change, image, w) {
-			left.Workloads = append(left.Workloads, w)
+	at := suppressedImage{h.set(change), image}
+	left := h.left[at]
+	if left == nil {
+		left = &store.RunningImage{ImageKey: running.ImageKey, Partial: true}
+		for _, w := range running.Workloads {
+			if !h.there(change, image, w) {
+				left.Workloads = append(left.Workloads, w)
+			}
 		}
-	}
-	if len(left.Workloads) == len(running.Workloads) {
-		return running
+		if len(left.Workloads) == len(running.Workloads) {
+			left = running
+		}
+		h.left[at] = left
 	}
 	return left
 }

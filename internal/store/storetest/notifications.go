@@ -238,10 +238,10 @@ var notificationTests = map[string]func(*testing.T, *fixture){
 		one, two := image("one", amd64), image("longer", amd64)
 		f.running(t, one, "n1", "n2")
 		f.running(t, two, "n2")
-		inOne := exception("e", model.DecisionNotAffected, []string{"CVE-1", "CVE-8"}, nil)
+		inOne := exception("e", model.DecisionNotAffected, []string{"CVE-1", "CVE-6", "CVE-8"}, nil)
 		inOne.Places = &store.DecisionPlaces{Selector: "n1", Namespaces: []string{"n1"}}
 		f.decide(t, exception("d", model.DecisionNotAffected, []string{"CVE-9"}, nil), inOne)
-		f.rematchAt(t, 5, answers{"a": {finding("CVE-7", model.SeverityCritical), finding("CVE-8", model.SeverityLow), finding("CVE-9", model.SeverityCritical)}, "b": decided["b"]})
+		f.rematchAt(t, 5, answers{"a": {finding("CVE-6", model.SeverityLow), finding("CVE-7", model.SeverityCritical), finding("CVE-8", model.SeverityLow), finding("CVE-9", model.SeverityCritical)}, "b": decided["b"]})
 		// What begins to run later was not there when the build opened findings.
 		f.at(6)
 		must(t, f.RecordUses(t.Context(), "later", []store.Use{ownedUse(one, "n3", "web", "o")}))
@@ -269,16 +269,30 @@ var notificationTests = map[string]func(*testing.T, *fixture){
 			}
 		}
 		want := []string{}
-		for _, change := range []string{"closed CVE-1", "closed CVE-2", "opened CVE-7", "opened CVE-8"} {
+		for _, change := range []string{"closed CVE-1", "closed CVE-2", "opened CVE-6", "opened CVE-7", "opened CVE-8"} {
 			for _, place := range []string{"one in n1 of owner-n1", "one in n2 of owner-n2", "lon in n2 of owner-n2"} {
 				// Where a finding was suppressed is not known any more when it is closed.
-				if !strings.Contains(place, "n1 ") || change != "opened CVE-8" {
+				if !strings.Contains(place, "n1 ") || change != "opened CVE-6" && change != "opened CVE-8" {
 					want = append(want, change+": "+place)
 				}
 			}
 		}
 		if diff := cmp.Diff(slices.Sorted(slices.Values(want)), slices.Sorted(slices.Values(got))); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
+		}
+		// What the same decision suppresses shares what is left.
+		page, err := f.PlacedChanges(t.Context(), data.ID, updated.At, store.Page{Size: store.MaxPageSize})
+		must(t, err)
+		left := map[*store.RunningImage]bool{}
+		for _, c := range page.Changes {
+			for _, running := range c.Running {
+				if running.Partial {
+					left[running] = true
+				}
+			}
+		}
+		if len(left) != 1 {
+			t.Errorf("%d lists of workloads are left by a decision about two findings of an image", len(left))
 		}
 		running, err := f.RunningImage(t.Context(), one)
 		must(t, err)
