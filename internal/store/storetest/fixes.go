@@ -17,16 +17,17 @@ func (f *fixture) fixes(t *testing.T, in store.Namespaces, query store.FixQuery)
 	texts := []string{}
 	for i := range page.Fixes {
 		fix := &page.Fixes[i]
-		text := string(fix.Kind)
+		var text strings.Builder
+		text.WriteString(string(fix.Kind))
 		for j := range fix.Packages {
 			p := &fix.Packages[j]
-			text += fmt.Sprintf(" %s>%s%v", p.Package.Name, p.Versions, p.Vulnerabilities)
+			fmt.Fprintf(&text, " %s>%s%v", p.Package.Name, p.Versions, p.Vulnerabilities)
 		}
-		text += fmt.Sprintf(" in %s: %d findings, %d kev, risk %g, run by", short(fix.Image), fix.Counts.Total(), fix.Counts.KEV, fix.Risk/10.125)
+		fmt.Fprintf(&text, " in %s: %d findings, %d kev, risk %g, run by", short(fix.Image), fix.Counts.Total(), fix.Counts.KEV, fix.Risk/10.125)
 		for _, w := range fix.Workloads {
-			text += " " + w.Namespace + "/" + w.Name
+			text.WriteString(" " + w.Namespace + "/" + w.Name)
 		}
-		texts = append(texts, text)
+		texts = append(texts, text.String())
 	}
 	if page.Total != len(page.Fixes) {
 		t.Errorf("%d fixes of %d", len(page.Fixes), page.Total)
@@ -35,9 +36,9 @@ func (f *fixture) fixes(t *testing.T, in store.Namespaces, query store.FixQuery)
 }
 
 // fixable lets image a of owner red run in namespace one, and image bb of owner blue in namespace two. Both hold q, which is from no distribution.
-func (f *fixture) fixable(t *testing.T) (a, b model.ImageKey) {
+func (f *fixture) fixable(t *testing.T) model.ImageKey {
 	t.Helper()
-	a, b = image("a", amd64), image("bb", amd64)
+	a, b := image("a", amd64), image("bb", amd64)
 	f.at(0)
 	f.current(t)
 	found := answers{
@@ -58,12 +59,12 @@ func (f *fixture) fixable(t *testing.T) (a, b model.ImageKey) {
 	f.at(1)
 	must(t, f.RecordUses(t.Context(), "one", []store.Use{ownedUse(a, "one", "web", "red"), ownedUse(a, "one", "db", "red")}))
 	must(t, f.RecordUses(t.Context(), "two", []store.Use{ownedUse(b, "two", "web", "blue")}))
-	return a, b
+	return a
 }
 
 var fixTests = map[string]func(*testing.T, *fixture){
 	"Fixes that remove the most risk come first": func(t *testing.T, f *fixture) {
-		a, _ := f.fixable(t)
+		a := f.fixable(t)
 		all := store.AllNamespaces()
 		const (
 			updateA  = "update q>[[3 4] [4]][CVE-4 CVE-3] in a/amd64: 2 findings, 1 kev, risk 9, run by one/db one/web"
@@ -85,7 +86,7 @@ var fixTests = map[string]func(*testing.T, *fixture){
 		}
 	},
 	"Fixes are those of images that run": func(t *testing.T, f *fixture) {
-		a, _ := f.fixable(t)
+		a := f.fixable(t)
 		must(t, f.RecordUses(t.Context(), "one", nil))
 		for _, in := range []store.Namespaces{store.AllNamespaces(), store.OnlyNamespaces("one", "two")} {
 			for _, text := range f.fixes(t, in, store.FixQuery{}) {

@@ -61,7 +61,7 @@ func (m *searchModel) fixes(query store.FixQuery) []store.Fix {
 			}
 		}
 	}
-	print := func(fix *store.Fix) string {
+	fingerprint := func(fix *store.Fix) string {
 		if fix.Kind == store.FixUpdate {
 			return fix.Packages[0].Package.Fingerprint
 		}
@@ -74,7 +74,7 @@ func (m *searchModel) fixes(query store.FixQuery) []store.Fix {
 		return 0
 	}
 	slices.SortFunc(all, func(a, b store.Fix) int {
-		return cmp.Or(cmp.Compare(waits(&a), waits(&b)), cmp.Compare(b.Risk, a.Risk), cmp.Compare(print(&a), print(&b)),
+		return cmp.Or(cmp.Compare(waits(&a), waits(&b)), cmp.Compare(b.Risk, a.Risk), cmp.Compare(fingerprint(&a), fingerprint(&b)),
 			cmp.Compare(a.Image.ImageID, b.Image.ImageID), cmp.Compare(a.Image.Platform.String(), b.Image.Platform.String()))
 	})
 	return all
