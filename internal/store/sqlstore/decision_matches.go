@@ -147,10 +147,10 @@ type suppressed struct{ FindingID, Reach int64 }
 
 // suppressingDecisions selects where decisions that apply suppress findings. Decisions are looked up by ID: there may be 10,000, and PostgreSQL would
 // join all of them while it has no statistics of those that are new.
-const suppressingDecisions = `SELECT DISTINCT s.finding_id, s.reach FROM (
+const suppressingDecisions = `SELECT DISTINCT w.finding_id, w.reach FROM (
 		SELECT m.finding_id, (SELECT d.reach FROM decisions d WHERE d.id = m.decision_pk AND d.suppresses = 1 AND d.until_time = ?) AS reach
 		FROM decision_findings m WHERE m.finding_id IN ?
-	) s WHERE s.reach IS NOT NULL`
+	) w WHERE w.reach IS NOT NULL`
 
 // suppress makes finding_suppressions what decisions say of findings, and returns the packages of those that differ.
 func (t *txn) suppress(findings []int64) ([]int64, error) {

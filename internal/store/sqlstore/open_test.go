@@ -211,7 +211,7 @@ func TestPlans(t *testing.T) {
 		}, "SEARCH x USING PRIMARY KEY (reach=? AND image_pk=?)", false},
 		"previous decisions":    {func(tx *gorm.DB) *gorm.DB { return tx.Raw(linkedDecisions, []int64{1, 2}) }, "SEARCH b USING INDEX decisions_object (source=? AND namespace=? AND name=? AND id<?)", false},
 		"named findings":        {func(tx *gorm.DB) *gorm.DB { return tx.Raw(namedFindings, []int64{1, 2}, 1) }, "SEARCH dn USING PRIMARY KEY (name=?)", false},
-		"suppressing decisions": {func(tx *gorm.DB) *gorm.DB { return tx.Raw(suppressingDecisions, []int64{1, 2}, 1) }, "SEARCH m USING PRIMARY KEY (finding_id=?)", true},
+		"suppressing decisions": {func(tx *gorm.DB) *gorm.DB { return tx.Raw(suppressingDecisions, 1, []int64{1, 2}) }, "SEARCH m USING PRIMARY KEY (finding_id=?)", true},
 		"decisions about":       {func(tx *gorm.DB) *gorm.DB { return tx.Raw(decisionsAbout, []int64{1, 2}, 1) }, "SEARCH m USING PRIMARY KEY (finding_id=?)", false},
 		"changes": {func(tx *gorm.DB) *gorm.DB {
 			return filterChanges(tx.Table("finding_changes AS c").Joins("JOIN packages p ON p.id = c.package_pk"), s.db.Dialect(), store.ChangeQuery{ResultSet: 1}).
