@@ -135,6 +135,7 @@ func Serve(t *testing.T, box *Mailbox, implicit bool) (address, ca string) {
 	}()
 	t.Cleanup(func() {
 		must(t, server.Close())
+		_ = listener.Close() // A server that has not begun to serve does not close it, and would wait for connections for ever.
 		<-ended
 	})
 	return address, authority(certificates)
