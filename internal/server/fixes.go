@@ -78,16 +78,22 @@ func (s *Server) exportFixes(ctx context.Context, query store.FixQuery) (*export
 
 func (s *Server) toFixItem(fix *store.Fix) api.FixItem {
 	item := api.FixItem{
-		Action: api.FixAction(fix.Kind), Summary: summary.Action(fix, s.config.Versions), ImageId: fix.Image.ImageID, Platform: fix.Image.Platform.String(), Counts: toCounts(fix.Counts), Overdue: fix.Overdue,
+		Action: api.FixAction(fix.Kind), ImageId: fix.Image.ImageID, Platform: fix.Image.Platform.String(), Counts: toCounts(fix.Counts), Overdue: fix.Overdue,
 		Risk: fix.Risk, Packages: make([]api.FixItemPackage, 0, len(fix.Packages)), PackageCount: fix.PackageCount,
 		Workloads: toWorkloads(fix.Workloads), WorkloadCount: fix.WorkloadCount,
 	}
+	version := "" // That of the first package, which is the only one of an update.
 	for i := range fix.Packages {
 		one := &fix.Packages[i]
+		fixed := summary.FixVersion(one, s.config.Versions)
+		if i == 0 {
+			version = fixed
+		}
 		item.Packages = append(item.Packages, api.FixItemPackage{
-			Name: one.Package.Name, Version: one.Package.Version, Type: one.Package.Type, Purl: optional(one.Package.PURL), FixVersion: optional(summary.FixVersion(one, s.config.Versions)),
+			Name: one.Package.Name, Version: one.Package.Version, Type: one.Package.Type, Purl: optional(one.Package.PURL), FixVersion: optional(fixed),
 			Counts: toCounts(one.Counts), Risk: one.Risk, Vulnerabilities: optionalList(one.Vulnerabilities),
 		})
 	}
+	item.Summary = summary.Action(fix, version)
 	return item
 }

@@ -22,12 +22,13 @@ func FixVersion(one *store.FixPackage, versions Versions) string {
 	return advice.Update(one.Package.Version, one.Versions, func(a, b string) (int, error) { return versions.Compare(one.Package.Type, a, b) })
 }
 
-// Action says in a sentence what to do. Its names and versions are those of packages, which come from strangers.
-func Action(fix *store.Fix, versions Versions) string {
+// Action says in a sentence what to do. version is the FixVersion of the package of an update; "" names none. Its names and versions are those of packages,
+// which come from strangers.
+func Action(fix *store.Fix, version string) string {
 	switch {
 	case fix.Kind == store.FixUpdate && len(fix.Packages) > 0:
 		one := &fix.Packages[0]
-		if version := FixVersion(one, versions); version != "" {
+		if version != "" {
 			return fmt.Sprintf("Update %s from %s to %s", one.Package.Name, one.Package.Version, version)
 		}
 		return fmt.Sprintf("Update %s %s", one.Package.Name, one.Package.Version)

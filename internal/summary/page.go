@@ -59,9 +59,15 @@ func WritePage(w io.Writer, report *Report, options PageOptions) error {
 		return fmt.Errorf("make a page of a report: %w", err)
 	}
 	own.Funcs(template.FuncMap{
-		"version":           func() string { return options.Version },
-		"home":              func() string { return options.URL },
-		"action":            func(fix store.Fix) string { return text(Action(&fix, options.Versions)) },
+		"version": func() string { return options.Version },
+		"home":    func() string { return options.URL },
+		"action": func(fix store.Fix) string {
+			version := ""
+			if fix.Kind == store.FixUpdate && len(fix.Packages) > 0 {
+				version = FixVersion(&fix.Packages[0], options.Versions)
+			}
+			return text(Action(&fix, version))
+		},
 		"vulnerabilityLink": func(id string) string { return link(options.URL, "vulnerabilities", id) },
 		"imageLink":         func(key model.ImageKey) string { return link(options.URL, "images", key.ImageID) },
 	})

@@ -97,9 +97,9 @@ func TestAction(t *testing.T) {
 		Package: model.Package{Name: "log4j-core", Version: "2.14.1"}, Versions: [][]string{{"2.15.0"}, {"2.17.0", "2.16.0"}},
 	}}}
 	for want, got := range map[string]string{
-		"Update log4j-core from 2.14.1 to 2.16.0": Action(&update, byText{}), "Update log4j-core 2.14.1": Action(&update, nil),
-		"Rebuild the image: its distribution has 1 fixed package": Action(&store.Fix{Kind: store.FixRebuild, PackageCount: 1}, nil),
-		"Wait: there is no fix yet for 3 packages":                Action(&store.Fix{Kind: store.FixWait, PackageCount: 3}, nil),
+		"Update log4j-core from 2.14.1 to 2.16.0": Action(&update, FixVersion(&update.Packages[0], byText{})), "Update log4j-core 2.14.1": Action(&update, FixVersion(&update.Packages[0], nil)),
+		"Rebuild the image: its distribution has 1 fixed package": Action(&store.Fix{Kind: store.FixRebuild, PackageCount: 1}, ""),
+		"Wait: there is no fix yet for 3 packages":                Action(&store.Fix{Kind: store.FixWait, PackageCount: 3}, ""),
 	} {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)
