@@ -70,25 +70,28 @@ type SeverityCounts struct {
 	Unknown    int `json:"unknown"`
 }
 
-// Add counts one more finding of that severity.
-func (c *SeverityCounts) Add(s Severity) {
+// of is where findings of a severity are counted.
+func (c *SeverityCounts) of(s Severity) *int {
 	switch s {
 	case SeverityCritical:
-		c.Critical++
+		return &c.Critical
 	case SeverityHigh:
-		c.High++
+		return &c.High
 	case SeverityMedium:
-		c.Medium++
+		return &c.Medium
 	case SeverityLow:
-		c.Low++
+		return &c.Low
 	case SeverityNegligible:
-		c.Negligible++
+		return &c.Negligible
 	case SeverityUnknown:
-		c.Unknown++
+		return &c.Unknown
 	default:
-		c.Unknown++
+		return &c.Unknown
 	}
 }
+
+// Add counts one more finding of that severity.
+func (c *SeverityCounts) Add(s Severity) { *c.of(s)++ }
 
 // Plus returns the sum of both.
 func (c SeverityCounts) Plus(o SeverityCounts) SeverityCounts {
@@ -99,43 +102,11 @@ func (c SeverityCounts) Plus(o SeverityCounts) SeverityCounts {
 }
 
 // Of is the number of findings of a severity.
-func (c SeverityCounts) Of(s Severity) int {
-	switch s {
-	case SeverityCritical:
-		return c.Critical
-	case SeverityHigh:
-		return c.High
-	case SeverityMedium:
-		return c.Medium
-	case SeverityLow:
-		return c.Low
-	case SeverityNegligible:
-		return c.Negligible
-	case SeverityUnknown:
-		return c.Unknown
-	default:
-		return c.Unknown
-	}
-}
+func (c SeverityCounts) Of(s Severity) int { return *c.of(s) }
 
 // Minus are the counts without n findings of a severity.
 func (c SeverityCounts) Minus(s Severity, n int) SeverityCounts {
-	switch s {
-	case SeverityCritical:
-		c.Critical -= n
-	case SeverityHigh:
-		c.High -= n
-	case SeverityMedium:
-		c.Medium -= n
-	case SeverityLow:
-		c.Low -= n
-	case SeverityNegligible:
-		c.Negligible -= n
-	case SeverityUnknown:
-		c.Unknown -= n
-	default:
-		c.Unknown -= n
-	}
+	*c.of(s) -= n
 	return c
 }
 
