@@ -34,26 +34,9 @@ func (d *decided) reaches() map[string]string {
 	defer d.mu.Unlock()
 	said := map[string]string{}
 	for _, decision := range d.last() {
-		said[decision.Object.Name] = reach(decision.Places)
+		said[decision.Object.Name] = controllertest.Reach(decision.Places)
 	}
 	return said
-}
-
-// reach is a place in one line.
-func reach(places *store.DecisionPlaces) string {
-	if places == nil {
-		return "everywhere"
-	}
-	parts := slices.Clone(places.Namespaces)
-	for _, w := range places.Workloads {
-		parts = append(parts, w.Namespace+"/"+w.Kind+"/"+w.Name)
-	}
-	return strings.Join(parts, " ")
-}
-
-// selecting is a selector of one label.
-func selecting(key, value string) *metav1.LabelSelector {
-	return &metav1.LabelSelector{MatchLabels: map[string]string{key: value}}
 }
 
 // namespacedException returns an exception in a namespace.
@@ -109,13 +92,13 @@ func TestPlacesFollow(t *testing.T) {
 	create(namespacedException(shop, "here", nil))
 	becomes("here", shop)
 	team := clusterException("team")
-	team.Spec.Match.NamespaceSelector = selecting("team-"+shop, "a")
+	team.Spec.Match.NamespaceSelector = controllertest.Selecting("team-"+shop, "a")
 	create(team)
 	becomes("team", "")
 	patch(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: shop}}, `{"metadata":{"labels":{"team-%s":"a"}}}`, shop)
 	becomes("team", shop)
 
-	create(namespacedException(shop, "web", selecting("app", "web")))
+	create(namespacedException(shop, "web", controllertest.Selecting("app", "web")))
 	becomes("web", "")
 	web := pod(shop, "web-1", "web", map[string]string{"app": "web"})
 	becomes("web", shop+"/Deployment/web")
@@ -134,7 +117,7 @@ func TestPlacesFollow(t *testing.T) {
 	becomes("web", "")
 
 	both := clusterException("both")
-	both.Spec.Match.NamespaceSelector, both.Spec.Match.WorkloadSelector = selecting("team-"+shop, "a"), selecting("app", "db")
+	both.Spec.Match.NamespaceSelector, both.Spec.Match.WorkloadSelector = controllertest.Selecting("team-"+shop, "a"), controllertest.Selecting("app", "db")
 	create(both)
 	becomes("both", shop+"/Deployment/web")
 	patch(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: bank}}, `{"metadata":{"labels":{"team-%s":"a"}}}`, shop)
@@ -201,9 +184,9 @@ func TestTurns(t *testing.T) {
 func TestSelectorsAreBounded(t *testing.T) {
 	var all []exception
 	for i := range maxWorkloadSelectors + 5 {
-		all = append(all, ofNamespace(namespacedException("many", fmt.Sprint("m", i), selecting("app", fmt.Sprint(i)))))
+		all = append(all, ofNamespace(namespacedException("many", fmt.Sprint("m", i), controllertest.Selecting("app", fmt.Sprint(i)))))
 	}
-	all = append(all, ofNamespace(namespacedException("many", "same", selecting("app", "0"))), ofNamespace(namespacedException("few", "f", selecting("app", "200"))))
+	all = append(all, ofNamespace(namespacedException("many", "same", controllertest.Selecting("app", "0"))), ofNamespace(namespacedException("few", "f", controllertest.Selecting("app", "200"))))
 	planned, err := NewReconciler(&statuses{}, &decided{}, clocktesting.NewFakePassiveClock(time.Now())).plan(t.Context(), all)
 	if err != nil {
 		t.Fatal(err)
@@ -221,7 +204,7 @@ func TestSelectorsAreBounded(t *testing.T) {
 // TestPlacesOnly: events of pods and namespaces cost no statement while exceptions apply where they did.
 func TestPlacesOnly(t *testing.T) {
 	w := newWorld(t, 1)
-	w.objects.exceptions[0].Spec.Match.NamespaceSelector = selecting("team", "a")
+	w.objects.exceptions[0].Spec.Match.NamespaceSelector = controllertest.Selecting("team", "a")
 	syncs := func(request reconcile.Request) int {
 		t.Helper()
 		before := len(w.synced)

@@ -3,7 +3,6 @@ package policies
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -35,26 +34,9 @@ func (a *applied) reaches() map[string]string {
 	defer a.mu.Unlock()
 	said := map[string]string{}
 	for _, p := range a.policies {
-		said[p.Name] = reach(p.Places)
+		said[p.Name] = controllertest.Reach(p.Places)
 	}
 	return said
-}
-
-// reach is a place in one line.
-func reach(at *store.DecisionPlaces) string {
-	if at == nil {
-		return "everywhere"
-	}
-	parts := slices.Clone(at.Namespaces)
-	for _, w := range at.Workloads {
-		parts = append(parts, w.Namespace+"/"+w.Kind+"/"+w.Name)
-	}
-	return strings.Join(parts, " ")
-}
-
-// selecting is a selector of one label.
-func selecting(key, value string) *metav1.LabelSelector {
-	return &metav1.LabelSelector{MatchLabels: map[string]string{key: value}}
 }
 
 // TestPoliciesFollowLabels runs the controller with its own rights on a real API server, and expects policies to apply where labels say, within seconds.
@@ -88,8 +70,8 @@ func TestPoliciesFollowLabels(t *testing.T) {
 	create(policy("all"))
 	becomes("all", "everywhere")
 	team, web := policy("team"), policy("web")
-	team.Spec.NamespaceSelector = selecting("team-"+shop, "a")
-	web.Spec.NamespaceSelector, web.Spec.WorkloadSelector = team.Spec.NamespaceSelector, selecting("tier", "front")
+	team.Spec.NamespaceSelector = controllertest.Selecting("team-"+shop, "a")
+	web.Spec.NamespaceSelector, web.Spec.WorkloadSelector = team.Spec.NamespaceSelector, controllertest.Selecting("tier", "front")
 	create(team)
 	create(web)
 	becomes("team", "")
@@ -117,7 +99,7 @@ func TestPoliciesFollowLabels(t *testing.T) {
 
 	// A selector that the schema permits and that cannot be read applies nowhere, and says why.
 	bad := policy("bad-selector")
-	bad.Spec.NamespaceSelector = selecting("team", strings.Repeat("x", 64))
+	bad.Spec.NamespaceSelector = controllertest.Selecting("team", strings.Repeat("x", 64))
 	create(bad)
 	g.Eventually(func() string {
 		_ = c.Get(t.Context(), client.ObjectKeyFromObject(bad), bad)
@@ -140,13 +122,13 @@ func TestSelectorsAreBounded(t *testing.T) {
 		return &all[len(all)-1]
 	}
 	for i := range maxWorkloadSelectors {
-		add(fmt.Sprint("p", i), selecting("app", fmt.Sprint(i)))
+		add(fmt.Sprint("p", i), controllertest.Selecting("app", fmt.Sprint(i)))
 	}
-	add("too many", selecting("app", "more"))
-	add("same", selecting("app", "0"))
+	add("too many", controllertest.Selecting("app", "more"))
+	add("same", controllertest.Selecting("app", "0"))
 	add("none", nil)
-	add("namespaces", nil).Spec.NamespaceSelector = selecting("team", "a")
-	add("invalid", selecting("app", "not valid"))
+	add("namespaces", nil).Spec.NamespaceSelector = controllertest.Selecting("team", "a")
+	add("invalid", controllertest.Selecting("app", "not valid"))
 	planned, err := r.plan(t.Context(), all)
 	if err != nil {
 		t.Fatal(err)
@@ -160,7 +142,7 @@ func TestSelectorsAreBounded(t *testing.T) {
 	}
 	given := map[string]string{}
 	for _, p := range planned.policies {
-		given[p.Name] = reach(p.Places)
+		given[p.Name] = controllertest.Reach(p.Places)
 	}
 	if len(given) != maxWorkloadSelectors+3 || given["same"] != "" || given["none"] != "everywhere" || given["namespaces"] != "" {
 		t.Errorf("%d policies: %v", len(given), given)
@@ -172,7 +154,7 @@ func TestSelectorsAreBounded(t *testing.T) {
 func TestPlacesOnly(t *testing.T) {
 	clk := clocktesting.NewFakeClock(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC))
 	objects := &listed{policies: []scannerv1alpha1.VulnerabilityPolicy{*policy("p")}}
-	objects.policies[0].Spec.NamespaceSelector = selecting("team", "a")
+	objects.policies[0].Spec.NamespaceSelector = controllertest.Selecting("team", "a")
 	policies := &applied{took: func() { clk.Step(time.Second) }}
 	r := NewReconciler(objects, policies, clk)
 	// calls says how often policies were applied and dates told because of a request, and when the next one is.
@@ -190,11 +172,11 @@ func TestPlacesOnly(t *testing.T) {
 	}
 	got := []string{calls(kube.Everything), calls(places.Changed)}
 	namespace("a")
-	got = append(got, calls(places.Changed), reach(policies.policies[0].Places), calls(places.Changed))
+	got = append(got, calls(places.Changed), controllertest.Reach(policies.policies[0].Places), calls(places.Changed))
 	clk.Step(restFactor * time.Second)
 	got = append(got, calls(places.Changed))
 	namespace("b")
-	got = append(got, calls(kube.Everything), reach(policies.policies[0].Places))
+	got = append(got, calls(kube.Everything), controllertest.Reach(policies.policies[0].Places))
 	want := []string{
 		"1 1 5m0s", "0 0 0s",
 		"1 0 20s", "shop", "0 0 0s", // Applied at once, and told after a rest.
