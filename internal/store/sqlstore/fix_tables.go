@@ -97,7 +97,7 @@ func (t *txn) refreshFixes() error {
 	if err != nil {
 		return err
 	}
-	var packages []int64
+	var packages []int64 // nil stands for all, so a list without any is not nil.
 	if !t.fixAll {
 		packages = append([]int64{}, slices.Sorted(maps.Keys(t.fixPackages))...)
 	}
