@@ -70,11 +70,12 @@ func (t *txn) addToImages(deltas map[int64]setDeltas) error {
 	}
 	images := map[int64]countsDelta{}
 	err = inParts(slices.Sorted(maps.Keys(deltas)), func(part []int64) error {
-		err := t.Raw("SELECT package_pk FROM held_packages WHERE package_pk IN ? AND level = ? ORDER BY package_pk", part, heldMatched).Scan(&part).Error
-		if err != nil || len(part) == 0 {
+		var matched []int64 // A list that is not empty would keep its values if there were none.
+		err := t.Raw("SELECT package_pk FROM held_packages WHERE package_pk IN ? AND level = ? ORDER BY package_pk", part, heldMatched).Scan(&matched).Error
+		if err != nil || len(matched) == 0 {
 			return err
 		}
-		holders := t.Table("image_packages AS ip").Where("ip.package_pk IN ? AND ip.excluded = 0", part)
+		holders := t.Table("image_packages AS ip").Where("ip.package_pk IN ? AND ip.excluded = 0", matched)
 		return eachList(holders, t.Dialect, "ip.package_pk", "ip.image_pk", func(id int64, list []int64) {
 			for set, delta := range deltas[id] {
 				for _, image := range list {

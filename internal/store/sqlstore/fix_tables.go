@@ -1,7 +1,6 @@
 package sqlstore
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -17,16 +16,7 @@ import (
 // images that have findings, with what a fix of the package closes and what remains: that is the same in each image, unless findings are divided.
 // image_fixes has, of each matched image, the sums over its packages, and what updates of packages with divided findings close there.
 
-// The actions of image_fixes.
-const (
-	// fixSummary counts the updates of packages without divided findings, which have no rows of their own; kev counts those that close one in KEV.
-	fixSummary int64 = iota
-	fixUpdate
-	fixRebuild
-	fixWait
-)
-
-// allFixPackages is from how many changed packages on all images are computed again, without looking up which hold them.
+// allFixPackages is from how many packages with divided findings on all images are computed again, without looking up which hold them.
 const allFixPackages = 2000
 
 // fixSums are sums over findings: of those that a fix closes, and of the others.
@@ -60,20 +50,6 @@ func (f *packageFix) values() []any {
 	return []any{f.PackagePk, f.Fingerprint, f.Distro, f.Divided, s.FixRisk, s.FixKev, s.FixFindings, s.RestRisk, s.RestKev, s.RestFindings}
 }
 
-// imageFix is a row of image_fixes.
-type imageFix struct {
-	ImagePk, Action, PackagePk int64
-	Fingerprint                string
-	Waits                      int64
-	RiskMicros, Kev, Findings  int64
-}
-
-var imageFixColumns = []string{"image_pk", "action", "package_pk", "fingerprint", "waits", "risk_micros", "kev", "findings"}
-
-func (f *imageFix) values() []any {
-	return []any{f.ImagePk, f.Action, f.PackagePk, f.Fingerprint, f.Waits, f.RiskMicros, f.Kev, f.Findings}
-}
-
 // noteFixes notes that what can be done about packages or images may have changed. Packages are those whose findings, suppressions or levels changed: all
 // images that hold one with divided findings are computed again. What changes in one image only is noted with this image.
 func (t *txn) noteFixes(packages []int64, images ...int64) {
@@ -105,14 +81,19 @@ func (t *txn) refreshFixes() error {
 	if err != nil {
 		return err
 	}
-	if t.fixAll || len(changed) > allFixPackages {
+	var divided []int64
+	for id, change := range changed {
+		if change.divided() {
+			divided = append(divided, id)
+			delete(changed, id)
+		}
+	}
+	if t.fixAll || len(divided) > allFixPackages {
 		return t.refreshImageFixes(nil, current)
 	}
-	images := maps.Clone(t.fixImages)
-	if images == nil {
-		images = map[int64]bool{}
-	}
-	err = inParts(changed, func(part []int64) error {
+	images := map[int64]bool{}
+	maps.Copy(images, t.fixImages)
+	err = inParts(divided, func(part []int64) error {
 		var holders []int64
 		err := t.Raw("SELECT DISTINCT image_pk FROM image_packages WHERE package_pk IN ? AND excluded = 0", part).Scan(&holders).Error
 		for _, id := range holders {
@@ -123,7 +104,10 @@ func (t *txn) refreshFixes() error {
 	if err != nil {
 		return err
 	}
-	return t.refreshImageFixes(append([]int64{}, slices.Sorted(maps.Keys(images))...), current)
+	if err := t.refreshImageFixes(append([]int64{}, slices.Sorted(maps.Keys(images))...), current); err != nil {
+		return err
+	}
+	return t.addToImageFixes(changed, images)
 }
 
 // RefreshFixes implements store.ResultSets.
@@ -164,9 +148,16 @@ func (s *Store) RefreshFixes(ctx context.Context) error {
 	return nil
 }
 
-// refreshPackageFixes makes the rows of packages what they should be, and returns the packages whose images may change; nil stands for all packages.
-func (t *txn) refreshPackageFixes(packages []int64, current int64) (changed []int64, err error) {
-	err = eachPart(packages, func(part []int64) error {
+// packageFixChange is what became of the row of a package. A row without a package is none.
+type packageFixChange struct{ before, after packageFix }
+
+// divided reports whether the change differs from image to image.
+func (c *packageFixChange) divided() bool { return c.before.Divided != 0 || c.after.Divided != 0 }
+
+// refreshPackageFixes makes the rows of packages what they should be, and returns those that changed or have divided findings; nil stands for all packages.
+func (t *txn) refreshPackageFixes(packages []int64, current int64) (map[int64]packageFixChange, error) {
+	changed := map[int64]packageFixChange{}
+	err := eachPart(packages, func(part []int64) error {
 		before, err := readPackageFixes(of(t.Table("package_fixes AS h"), "h.package_pk", part).Select("h.*"))
 		if err != nil {
 			return err
@@ -177,10 +168,10 @@ func (t *txn) refreshPackageFixes(packages []int64, current int64) (changed []in
 		}
 		var gone []int64
 		var values []any
-		for id := range before {
+		for id, was := range before {
 			if _, stays := after[id]; !stays {
 				gone = append(gone, id)
-				changed = append(changed, id)
+				changed[id] = packageFixChange{before: was}
 			}
 		}
 		for _, id := range slices.Sorted(maps.Keys(after)) {
@@ -190,16 +181,16 @@ func (t *txn) refreshPackageFixes(packages []int64, current int64) (changed []in
 				values = append(values, is.values()...)
 			}
 			if was != is || is.Divided != 0 {
-				changed = append(changed, id)
+				changed[id] = packageFixChange{was, is}
 			}
 		}
+		slices.Sort(gone)
 		err = inParts(gone, func(ids []int64) error { return t.Execute("DELETE FROM package_fixes WHERE package_pk IN ?", ids) })
 		if err != nil {
 			return err
 		}
 		return t.Insert("package_fixes", packageFixColumns, values, "")
 	})
-	slices.Sort(changed)
 	return changed, err
 }
 
@@ -225,163 +216,4 @@ func packageFixesOf(tx *gorm.DB, packages []int64, current int64) (map[int64]pac
 		Where(shown+" AND "+unsuppressed, current, current)
 	return readPackageFixes(of(found, "h.package_pk", packages).Group("h.package_pk, h.fingerprint, p.type").
 		Select("h.package_pk, h.fingerprint, " + fromDistribution + " AS distro, MAX(CASE WHEN " + isDivided + " THEN 1 ELSE 0 END) AS divided, " + fixSumColumns))
-}
-
-// refreshImageFixes makes the rows of images what they should be; nil stands for all images.
-func (t *txn) refreshImageFixes(images []int64, current int64) error {
-	return eachPart(images, func(part []int64) error {
-		after, err := t.imageFixesOf(part, current)
-		if err != nil {
-			return err
-		}
-		var rows []imageFix
-		err = of(t.Table("image_fixes AS x"), "x.image_pk", part).Select("x.*").Order("x.image_pk, x.action, x.package_pk").Scan(&rows).Error
-		if err != nil {
-			return err
-		}
-		before := map[int64][]imageFix{}
-		for _, row := range rows {
-			before[row.ImagePk] = append(before[row.ImagePk], row)
-		}
-		var gone []int64
-		var values []any
-		for id := range before {
-			if !slices.Equal(before[id], after[id]) {
-				gone = append(gone, id)
-			}
-		}
-		for _, id := range slices.Sorted(maps.Keys(after)) {
-			if slices.Equal(before[id], after[id]) {
-				continue
-			}
-			for i := range after[id] {
-				values = append(values, after[id][i].values()...)
-			}
-		}
-		slices.Sort(gone)
-		err = inParts(gone, func(ids []int64) error { return t.Execute("DELETE FROM image_fixes WHERE image_pk IN ?", ids) })
-		if err != nil {
-			return err
-		}
-		return t.Insert("image_fixes", imageFixColumns, values, "")
-	})
-}
-
-// imageFixesOf computes the rows of matched images; nil stands for all.
-func (t *txn) imageFixesOf(images []int64, current int64) (map[int64][]imageFix, error) {
-	var matched []int64
-	if err := of(t.Table("images AS i").Where("i.matched_at > 0"), "i.id", images).Select("i.id").Scan(&matched).Error; err != nil {
-		return nil, err
-	}
-	all := make(map[int64]*[fixWait + 1]imageFix, len(matched))
-	for _, id := range matched {
-		all[id] = &[fixWait + 1]imageFix{}
-		for action := range all[id] {
-			all[id][action].ImagePk, all[id][action].Action = id, int64(action)
-		}
-		all[id][fixWait].Waits = 1
-	}
-	if err := t.sumImageFixes(images, all); err != nil {
-		return nil, err
-	}
-	divided, err := t.dividedFixes(images, current, all)
-	if err != nil {
-		return nil, err
-	}
-	fixes := make(map[int64][]imageFix, len(all))
-	for id, rows := range all {
-		for i := range rows {
-			if rows[i].Findings > 0 {
-				fixes[id] = append(fixes[id], rows[i])
-			}
-		}
-		if updates := divided[id]; len(updates) > 0 {
-			fixes[id] = append(fixes[id], updates...)
-			slices.SortFunc(fixes[id], func(a, b imageFix) int {
-				return cmp.Or(cmp.Compare(a.Action, b.Action), cmp.Compare(a.PackagePk, b.PackagePk))
-			})
-		}
-	}
-	return fixes, nil
-}
-
-// sumImageFixes adds what packages without divided findings contribute.
-func (t *txn) sumImageFixes(images []int64, all map[int64]*[fixWait + 1]imageFix) error {
-	// All images begin with the packages that have findings, some with what they hold.
-	query := t.Table("package_fixes AS pf").Joins("CROSS JOIN image_packages ip")
-	if images != nil {
-		query = t.Table("image_packages AS ip").Joins("CROSS JOIN package_fixes pf")
-	}
-	query = of(query.Where("pf.package_pk = ip.package_pk AND ip.excluded = 0 AND pf.divided = 0"), "ip.image_pk", images)
-	holders := map[int64][]int64{}
-	err := eachList(query, t.Dialect, "ip.package_pk", "ip.image_pk", func(id int64, list []int64) { holders[id] = list })
-	if err != nil {
-		return err
-	}
-	return inParts(slices.Sorted(maps.Keys(holders)), func(part []int64) error {
-		fixes, err := readPackageFixes(t.Table("package_fixes AS h").Where("h.package_pk IN ?", part).Select("h.*"))
-		for id := range fixes {
-			fix := fixes[id]
-			for _, image := range holders[id] {
-				if rows := all[image]; rows != nil {
-					addPackageFix(rows, &fix)
-				}
-			}
-		}
-		return err
-	})
-}
-
-// addPackageFix adds the findings of a package to the rows of an image that holds it.
-func addPackageFix(rows *[fixWait + 1]imageFix, fix *packageFix) {
-	add := func(action, risk, kev, findings int64) {
-		rows[action].RiskMicros += risk
-		rows[action].Kev += kev
-		rows[action].Findings += findings
-	}
-	s := &fix.Sums
-	switch {
-	case s.FixFindings == 0:
-	case fix.Distro != 0:
-		add(fixRebuild, s.FixRisk, s.FixKev, s.FixFindings)
-	default:
-		add(fixSummary, 0, min(s.FixKev, 1), 1)
-	}
-	add(fixWait, s.RestRisk, s.RestKev, s.RestFindings)
-}
-
-// dividedFixes adds what packages with divided findings contribute, and returns the updates of them by image.
-func (t *txn) dividedFixes(images []int64, current int64, all map[int64]*[fixWait + 1]imageFix) (map[int64][]imageFix, error) {
-	if some, err := someDivided(t.DB); err != nil || !some {
-		return nil, err
-	}
-	var found []struct {
-		ImagePk int64
-		Fix     packageFix `gorm:"embedded"`
-	}
-	query := t.Table("package_fixes AS pf").Joins("CROSS JOIN image_packages ip").Joins("CROSS JOIN findings f").Joins("CROSS JOIN vulnerabilities v").
-		Where("pf.divided = 1 AND ip.package_pk = pf.package_pk AND ip.excluded = 0 AND f.package_pk = pf.package_pk AND v.id = f.vulnerability_pk").
-		Where(open, current, current)
-	err := of(query, "ip.image_pk", images).Group("ip.image_pk, pf.package_pk, pf.fingerprint, pf.distro").
-		Select("ip.image_pk, pf.package_pk, pf.fingerprint, pf.distro, " + fixSumColumns).Scan(&found).Error
-	if err != nil {
-		return nil, err
-	}
-	updates := map[int64][]imageFix{}
-	for i := range found {
-		row, fix := &found[i], found[i].Fix
-		rows := all[row.ImagePk]
-		if rows == nil {
-			continue
-		}
-		if fix.Distro == 0 && fix.Sums.FixFindings > 0 {
-			updates[row.ImagePk] = append(updates[row.ImagePk], imageFix{
-				ImagePk: row.ImagePk, Action: fixUpdate, PackagePk: fix.PackagePk, Fingerprint: fix.Fingerprint,
-				RiskMicros: fix.Sums.FixRisk, Kev: fix.Sums.FixKev, Findings: fix.Sums.FixFindings,
-			})
-			fix.Sums.FixFindings = 0
-		}
-		addPackageFix(rows, &fix)
-	}
-	return updates, nil
 }

@@ -110,9 +110,10 @@ func (w *answerWriter) choose(resultSet int64) error {
 	return nil
 }
 
-// save writes the answers of up to sqldb.MaxIn packages.
-func (w *answerWriter) save(ids []int64) error {
-	if err := w.Raw("SELECT id FROM packages WHERE id IN ? ORDER BY id", ids).Scan(&ids).Error; err != nil || len(ids) == 0 {
+// save writes the answers of up to sqldb.MaxIn packages, apart from those that are gone.
+func (w *answerWriter) save(matched []int64) error {
+	var ids []int64
+	if err := w.Raw("SELECT id FROM packages WHERE id IN ? ORDER BY id", matched).Scan(&ids).Error; err != nil || len(ids) == 0 {
 		return err
 	}
 	var answers []storedAnswer

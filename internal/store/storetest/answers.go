@@ -43,6 +43,7 @@ var answerTests = map[string]func(*testing.T, *fixture){
 		must(t, f.SaveAnswers(t.Context(), current, map[int64]model.PackageAnswer{
 			ids["p"]: {SearchKeys: keys}, ids["q"]: {}, ids["r"]: failed, 99999: {SearchKeys: keys}, // The last one is gone.
 		}))
+		f.save(t, current, 99999, model.PackageAnswer{SearchKeys: keys}) // All of them are gone.
 		want := []store.AnsweredPackage{
 			{ID: ids["p"], SearchKeys: keys}, {ID: ids["q"], SearchKeys: []model.SearchKey{}}, {ID: ids["r"], SearchKeys: []model.SearchKey{}, Failed: true},
 		}

@@ -1,0 +1,306 @@
+package sqlstore
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
+)
+
+// The actions of image_fixes.
+const (
+	// fixSummary counts the updates of packages without divided findings, which have no rows of their own; kev counts those that close one in KEV.
+	fixSummary int64 = iota
+	fixUpdate
+	fixRebuild
+	fixWait
+)
+
+// imageFix is a row of image_fixes.
+type imageFix struct {
+	ImagePk, Action, PackagePk int64
+	Fingerprint                string
+	Waits                      int64
+	RiskMicros, Kev, Findings  int64
+}
+
+var imageFixColumns = []string{"image_pk", "action", "package_pk", "fingerprint", "waits", "risk_micros", "kev", "findings"}
+
+func (f *imageFix) values() []any {
+	return []any{f.ImagePk, f.Action, f.PackagePk, f.Fingerprint, f.Waits, f.RiskMicros, f.Kev, f.Findings}
+}
+
+// refreshImageFixes makes the rows of images what they should be; nil stands for all images.
+func (t *txn) refreshImageFixes(images []int64, current int64) error {
+	return eachPart(images, func(part []int64) error {
+		after, err := t.imageFixesOf(part, current)
+		if err != nil {
+			return err
+		}
+		before, err := t.readImageFixes(part)
+		if err != nil {
+			return err
+		}
+		return t.replaceImageFixes(before, after)
+	})
+}
+
+// readImageFixes reads the rows of images; nil stands for all.
+func (t *txn) readImageFixes(images []int64) (map[int64][]imageFix, error) {
+	var rows []imageFix
+	err := of(t.Table("image_fixes AS x"), "x.image_pk", images).Select("x.*").Order("x.image_pk, x.action, x.package_pk").Scan(&rows).Error
+	fixes := map[int64][]imageFix{}
+	for _, row := range rows {
+		fixes[row.ImagePk] = append(fixes[row.ImagePk], row)
+	}
+	return fixes, err
+}
+
+// replaceImageFixes replaces the rows of images by others.
+func (t *txn) replaceImageFixes(before, after map[int64][]imageFix) error {
+	var gone []int64
+	var values []any
+	for id := range before {
+		if !slices.Equal(before[id], after[id]) {
+			gone = append(gone, id)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(after)) {
+		if slices.Equal(before[id], after[id]) {
+			continue
+		}
+		for i := range after[id] {
+			values = append(values, after[id][i].values()...)
+		}
+	}
+	slices.Sort(gone)
+	err := inParts(gone, func(ids []int64) error { return t.Execute("DELETE FROM image_fixes WHERE image_pk IN ?", ids) })
+	if err != nil {
+		return err
+	}
+	return t.Insert("image_fixes", imageFixColumns, values, "")
+}
+
+// imageFixSums are the rows of an image that belong to no package, by action.
+type imageFixSums [fixWait + 1]imageFix
+
+func newImageFixSums(image int64) *imageFixSums {
+	sums := &imageFixSums{}
+	for action := range sums {
+		sums[action].ImagePk, sums[action].Action = image, int64(action)
+	}
+	sums[fixWait].Waits = 1
+	return sums
+}
+
+// list returns the rows that are about any finding.
+func (s *imageFixSums) list() []imageFix {
+	return slices.DeleteFunc(slices.Clone(s[:]), func(row imageFix) bool { return row.Findings == 0 })
+}
+
+// addToImageFixes adds what became of packages without divided findings to the rows of the matched images that hold them, apart from those that were
+// computed again.
+func (t *txn) addToImageFixes(changed map[int64]packageFixChange, computed map[int64]bool) error {
+	deltas := map[int64]*imageFixSums{}
+	err := inParts(slices.Sorted(maps.Keys(changed)), func(part []int64) error {
+		return t.eachHolder(part, func(id, image int64) {
+			if computed[image] {
+				return
+			}
+			if deltas[image] == nil {
+				deltas[image] = &imageFixSums{}
+			}
+			change := changed[id]
+			deltas[image].add(&change.after, 1)
+			deltas[image].add(&change.before, -1)
+		})
+	})
+	if err != nil {
+		return err
+	}
+	return inParts(slices.Sorted(maps.Keys(deltas)), func(part []int64) error {
+		var matched []int64
+		if err := t.Raw("SELECT id FROM images WHERE matched_at > 0 AND id IN ? ORDER BY id", part).Scan(&matched).Error; err != nil {
+			return err
+		}
+		before, err := t.readImageFixes(append([]int64{}, matched...))
+		if err != nil {
+			return err
+		}
+		after := make(map[int64][]imageFix, len(matched))
+		for _, id := range matched {
+			sums := newImageFixSums(id)
+			var updates []imageFix
+			for _, row := range before[id] {
+				if row.Action == fixUpdate {
+					updates = append(updates, row)
+				} else {
+					sums[row.Action] = row
+				}
+			}
+			for action := range sums {
+				delta := &deltas[id][action]
+				sums.count(int64(action), delta.RiskMicros, delta.Kev, delta.Findings)
+			}
+			after[id] = withUpdates(sums, updates)
+		}
+		return t.replaceImageFixes(before, after)
+	})
+}
+
+// eachHolder calls visit with each of some packages and each image that holds it and does not exclude it.
+func (t *txn) eachHolder(packages []int64, visit func(id, image int64)) error {
+	holders := t.Table("image_packages AS ip").Where("ip.package_pk IN ? AND ip.excluded = 0", packages)
+	return eachList(holders, t.Dialect, "ip.package_pk", "ip.image_pk", func(id int64, list []int64) {
+		for _, image := range list {
+			visit(id, image)
+		}
+	})
+}
+
+// withUpdates returns the rows of an image in their order.
+func withUpdates(sums *imageFixSums, updates []imageFix) []imageFix {
+	rows := append(sums.list(), updates...)
+	slices.SortFunc(rows, func(a, b imageFix) int {
+		return cmp.Or(cmp.Compare(a.Action, b.Action), cmp.Compare(a.PackagePk, b.PackagePk))
+	})
+	return rows
+}
+
+// imageFixesOf computes the rows of matched images; nil stands for all.
+func (t *txn) imageFixesOf(images []int64, current int64) (map[int64][]imageFix, error) {
+	var matched []int64
+	if err := of(t.Table("images AS i").Where("i.matched_at > 0"), "i.id", images).Select("i.id").Scan(&matched).Error; err != nil {
+		return nil, err
+	}
+	all := make(map[int64]*imageFixSums, len(matched))
+	for _, id := range matched {
+		all[id] = newImageFixSums(id)
+	}
+	var err error
+	if images == nil {
+		err = t.sumAllImageFixes(all)
+	} else {
+		err = t.sumImageFixes(images, all)
+	}
+	if err != nil {
+		return nil, err
+	}
+	divided, err := t.dividedFixes(images, current, all)
+	if err != nil {
+		return nil, err
+	}
+	fixes := make(map[int64][]imageFix, len(all))
+	for id, sums := range all {
+		fixes[id] = withUpdates(sums, divided[id])
+	}
+	return fixes, nil
+}
+
+// sumImageFixes adds what packages without divided findings contribute to images.
+func (t *txn) sumImageFixes(images []int64, all map[int64]*imageFixSums) error {
+	query := t.Table("image_packages AS ip").Joins("CROSS JOIN package_fixes pf").
+		Where("ip.image_pk IN ? AND pf.package_pk = ip.package_pk AND ip.excluded = 0 AND pf.divided = 0", images)
+	holders := map[int64][]int64{}
+	err := eachList(query, t.Dialect, "ip.package_pk", "ip.image_pk", func(id int64, list []int64) { holders[id] = list })
+	if err != nil {
+		return err
+	}
+	return inParts(slices.Sorted(maps.Keys(holders)), func(part []int64) error {
+		fixes, err := readPackageFixes(t.Table("package_fixes AS h").Where("h.package_pk IN ?", part).Select("h.*"))
+		for id := range fixes {
+			fix := fixes[id]
+			for _, image := range holders[id] {
+				if sums := all[image]; sums != nil {
+					sums.add(&fix, 1)
+				}
+			}
+		}
+		return err
+	})
+}
+
+// sumAllImageFixes adds what packages without divided findings contribute to all images. It begins with the packages that have findings.
+func (t *txn) sumAllImageFixes(all map[int64]*imageFixSums) error {
+	for after := int64(0); ; {
+		var rows []packageFix
+		err := t.Raw("SELECT * FROM package_fixes WHERE package_pk > ? ORDER BY package_pk LIMIT ?", after, sqldb.MaxIn).Scan(&rows).Error
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		fixes := make(map[int64]*packageFix, len(rows))
+		var packages []int64
+		for i := range rows {
+			after = rows[i].PackagePk
+			if rows[i].Divided == 0 {
+				fixes[after] = &rows[i]
+				packages = append(packages, after)
+			}
+		}
+		err = t.eachHolder(packages, func(id, image int64) {
+			if sums := all[image]; sums != nil {
+				sums.add(fixes[id], 1)
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// count adds to the row of an action.
+func (s *imageFixSums) count(action, risk, kev, findings int64) {
+	s[action].RiskMicros += risk
+	s[action].Kev += kev
+	s[action].Findings += findings
+}
+
+// add adds the findings of a package that the image holds, as often as times says.
+func (s *imageFixSums) add(fix *packageFix, times int64) {
+	sums := &fix.Sums
+	switch {
+	case sums.FixFindings == 0:
+	case fix.Distro != 0:
+		s.count(fixRebuild, times*sums.FixRisk, times*sums.FixKev, times*sums.FixFindings)
+	default:
+		s.count(fixSummary, 0, times*min(sums.FixKev, 1), times)
+	}
+	s.count(fixWait, times*sums.RestRisk, times*sums.RestKev, times*sums.RestFindings)
+}
+
+// dividedFixes adds what packages with divided findings contribute, and returns the updates of them by image.
+func (t *txn) dividedFixes(images []int64, current int64, all map[int64]*imageFixSums) (map[int64][]imageFix, error) {
+	if some, err := someDivided(t.DB); err != nil || !some {
+		return nil, err
+	}
+	var found []struct {
+		ImagePk int64
+		Fix     packageFix `gorm:"embedded"`
+	}
+	query := t.Table("package_fixes AS pf").Joins("CROSS JOIN image_packages ip").Joins("CROSS JOIN findings f").Joins("CROSS JOIN vulnerabilities v").
+		Where("pf.divided = 1 AND ip.package_pk = pf.package_pk AND ip.excluded = 0 AND f.package_pk = pf.package_pk AND v.id = f.vulnerability_pk").
+		Where(open, current, current)
+	err := of(query, "ip.image_pk", images).Group("ip.image_pk, pf.package_pk, pf.fingerprint, pf.distro").
+		Select("ip.image_pk, pf.package_pk, pf.fingerprint, pf.distro, " + fixSumColumns).Scan(&found).Error
+	if err != nil {
+		return nil, err
+	}
+	updates := map[int64][]imageFix{}
+	for i := range found {
+		row, fix := &found[i], found[i].Fix
+		sums := all[row.ImagePk]
+		if sums == nil {
+			continue
+		}
+		if fix.Distro == 0 && fix.Sums.FixFindings > 0 {
+			updates[row.ImagePk] = append(updates[row.ImagePk], imageFix{
+				ImagePk: row.ImagePk, Action: fixUpdate, PackagePk: fix.PackagePk, Fingerprint: fix.Fingerprint,
+				RiskMicros: fix.Sums.FixRisk, Kev: fix.Sums.FixKev, Findings: fix.Sums.FixFindings,
+			})
+			fix.Sums.FixFindings = 0
+		}
+		sums.add(&fix, 1)
+	}
+	return updates, nil
+}
