@@ -66,7 +66,7 @@ var matrix = map[string]matrixRow{
 	"GET /api/v1/policies":                      {targets: []string{"/api/v1/policies"}},
 	"GET /api/v1/notification-rules":            {other: "TestMatrixOfNotificationRules"},
 	"POST /api/v1/notification-rules/test":      {other: "TestMatrixOfNotificationRules"},
-	"GET /api/v1/owners":                        {targets: withFormats("/api/v1/owners", listFormats, "?pageSize=1", "?sort=-severity", "?text=common", "?namespace=bank", "?namespace=dark")},
+	"GET /api/v1/owners":                        {targets: withFormats("/api/v1/owners", listFormats, "?pageSize=1", "?sort=-severity", "?text=common", "?due=true", "?namespace=bank", "?namespace=dark")},
 	"GET /api/v1/search":                        {targets: []string{"/api/v1/search?text=shop", "/api/v1/search?text=bank", "/api/v1/search?text=dark", "/api/v1/search?text=registry.example&limit=20", "/api/v1/search?text=openssl", "/api/v1/search?text=openssl@1", "/api/v1/search?text=common", "/api/v1/search?text=CVE-2024-000&limit=1"}},
 	"GET /api/v1/coverage":                      {targets: withFormats("/api/v1/coverage", listFormats, "?pageSize=1", "?owner=common", "?noOwner=true", "?state=Failed", "?text=broken", "?namespace=dark")},
 	"GET /api/v1/rollouts":                      {targets: []string{"/api/v1/rollouts", "/api/v1/rollouts?pageSize=1", "/api/v1/rollouts?imageId=IMAGE", "/api/v1/rollouts?owner=common", "/api/v1/rollouts?namespace=bank"}},

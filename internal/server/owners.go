@@ -16,6 +16,7 @@ func (o operations) ListOwners(ctx context.Context, request api.ListOwnersReques
 	params := request.Params
 	query := store.OwnerQuery{
 		Where: store.Where{Namespace: p.text("namespace", params.Namespace, maxName)}, Text: p.text("text", params.Text, store.MaxOwner),
+		Due:  value(params.Due),
 		Sort: choice(&p, "sort", params.Sort, store.SortOwnerName, store.SortOwnerSeverity),
 		Page: p.page(params.PageToken, params.PageSize),
 	}
@@ -43,13 +44,17 @@ func (o operations) ListOwners(ctx context.Context, request api.ListOwnersReques
 }
 
 func toOwnerSummary(o store.OwnerSummary) api.OwnerSummary {
-	return api.OwnerSummary{Owner: optional(o.Owner), Workloads: o.Workloads, Images: o.Images, Scanned: o.Scanned, Counts: toCounts(o.Counts)}
+	return api.OwnerSummary{
+		Owner: optional(o.Owner), Workloads: o.Workloads, Images: o.Images, Scanned: o.Scanned, Counts: toCounts(o.Counts),
+		Due: optional(o.Due), Overdue: optional(o.Overdue),
+	}
 }
 
 func (s *Server) exportOwners(ctx context.Context, query store.OwnerQuery) (*export, error) {
+	query.Due = true
 	return csvExport(ctx, s, csvList[store.OwnerSummary]{
 		name:    "owners",
-		columns: slices.Concat([]string{"owner", "workloads", "images", "scanned"}, countColumns),
+		columns: slices.Concat([]string{"owner", "workloads", "images", "scanned"}, countColumns, []string{"due", "overdue"}),
 		page: func(ctx context.Context, page store.Page) ([]store.OwnerSummary, string, int, error) {
 			query.Page = page
 			found, err := s.store.ListOwners(ctx, visible(ctx), query)
@@ -57,7 +62,7 @@ func (s *Server) exportOwners(ctx context.Context, query store.OwnerQuery) (*exp
 		},
 		row: func(o store.OwnerSummary) []string {
 			cells := []string{o.Owner, strconv.Itoa(o.Workloads), strconv.Itoa(o.Images), strconv.Itoa(o.Scanned)}
-			return append(cells, countCells(o.Counts)...)
+			return append(append(cells, countCells(o.Counts)...), strconv.Itoa(o.Due), strconv.Itoa(o.Overdue))
 		},
 	})
 }

@@ -67,6 +67,7 @@ func TestParametersAreRefused(t *testing.T) {
 		"/api/v1/search?text=a%00b":                                                "text contains a control character",
 		"/api/v1/search?text=ab&limit=0":                                           "limit is not in the range 1 to 20",
 		"/api/v1/search?text=ab&limit=21":                                          "limit is not in the range 1 to 20",
+		"/api/v1/owners?due=soon":                                                  "due",
 		"/api/v1/owners?sort=-risk":                                                `sort "-risk" is not one of name, -severity`,
 		"/api/v1/images?source=Cloud":                                              `source "Cloud" is not one of Registry, ImageVolume`,
 		"/api/v1/images?endOfLifeWithin=-1":                                        "endOfLifeWithin is not in the range 0 to 36500",

@@ -20,6 +20,8 @@ type OwnerQuery struct {
 	Where
 	// Text must be contained in the name of the owner, without regard to ASCII case.
 	Text string
+	// Due asks for the numbers of findings that are due. To count them, the packages of all images of the owners are read.
+	Due  bool
 	Sort OwnerSort
 	Page
 }
@@ -32,6 +34,9 @@ type OwnerSummary struct {
 	// Images counts images on all platforms, Scanned those that were matched.
 	Workloads, Images, Scanned int
 	Counts                     Counts
+	// Due counts the findings that are due in a workload of the owner, with those that are Overdue: each once in each image, on the earliest date. Both are
+	// 0 unless the query asks for them.
+	Due, Overdue int
 }
 
 // OwnerPage is a page of owners.

@@ -2453,8 +2453,14 @@ type OwnerSummary struct {
 	// Counts Findings of these images; each image is counted once.
 	Counts Counts `json:"counts"`
 
+	// Due With the parameter due: number of findings of these images that are due for a workload of the owner, including those that are overdue; absent if there is none.
+	Due *int `json:"due,omitempty"`
+
 	// Images Number of these images.
 	Images int `json:"images"`
+
+	// Overdue Number of these findings whose due date has passed; absent if there is none.
+	Overdue *int `json:"overdue,omitempty"`
 
 	// Owner Absent for workloads without an owner.
 	Owner *string `json:"owner,omitempty"`
@@ -3616,8 +3622,11 @@ type ListOwnersParams struct {
 	Text *string `form:"text,omitempty" json:"text,omitempty"`
 
 	// Namespace Count only workloads in this namespace.
-	Namespace *string               `form:"namespace,omitempty" json:"namespace,omitempty"`
-	Sort      *ListOwnersParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
+	Namespace *string `form:"namespace,omitempty" json:"namespace,omitempty"`
+
+	// Due Count the findings that are due, too. This takes longer, because the packages of all images of the owners are read.
+	Due  *bool                 `form:"due,omitempty" json:"due,omitempty"`
+	Sort *ListOwnersParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
 
 	// Format If absent, the Accept header selects the format; the default is json. csv contains the rows of all pages, at most 100,000.
 	Format *ListOwnersParamsFormat `form:"format,omitempty" json:"format,omitempty"`
@@ -6003,6 +6012,19 @@ func (siw *ServerInterfaceWrapper) ListOwners(w http.ResponseWriter, r *http.Req
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "namespace"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "namespace", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "due" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "due", r.URL.Query(), &params.Due, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "due"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "due", Err: err})
 		}
 		return
 	}

@@ -253,7 +253,10 @@ func (s *Store) ListOwners(ctx context.Context, in store.Namespaces, query store
 				Owner: row.Owner, Workloads: row.Workloads, Images: row.Images, Scanned: row.Scanned, Counts: row.Counts.counts(),
 			}
 		}
-		return err
+		if err != nil || !query.Due {
+			return err
+		}
+		return s.addDueOwners(tx, used, in, page.Owners)
 	})
 	if err != nil {
 		return store.OwnerPage{}, err

@@ -309,7 +309,7 @@ func (m *policyModel) check(in store.Namespaces) {
 	}
 	var overdueImages []string
 	dates, vulnerabilities := map[[3]string]*model.Deadline{}, map[string]bool{}
-	fixes := map[string]int{}
+	fixes, found := map[string]int{}, map[int][]model.Finding{}
 	for i, key := range m.images {
 		shown, err := m.Image(m.t.Context(), in, key)
 		if err != nil {
@@ -317,6 +317,7 @@ func (m *policyModel) check(in store.Namespaces) {
 		}
 		page, err := m.Findings(m.t.Context(), in, store.FindingQuery{Image: key, Sort: store.SortFindingDue, Page: store.Page{Size: store.MaxPageSize}})
 		must(m.t, err)
+		found[i] = page.Findings
 		uses, overdue := m.visibleUses(i, in), 0
 		var last time.Time
 		for j := range page.Findings {
@@ -379,6 +380,7 @@ func (m *policyModel) check(in store.Namespaces) {
 	}
 	expectTexts(m.t, fmt.Sprintf("images with overdue findings, seen by %v", in), got, overdueImages...)
 	m.checkFixes(in, fixes)
+	m.checkOwners(in, found)
 	policies, err := m.ListPolicies(m.t.Context(), in)
 	must(m.t, err)
 	var want []store.PolicySummary

@@ -168,7 +168,7 @@ func (h *history) readLists(reads map[string]func(f *fixture) (any, error)) {
 			return got.Fixes, got.NextToken, got.Total, err
 		})
 	}
-	owners := store.OwnerQuery{Where: where, Text: []string{"", "", "RE"}[h.random.IntN(3)], Sort: []store.OwnerSort{store.SortOwnerName, store.SortOwnerSeverity}[h.random.IntN(2)]}
+	owners := store.OwnerQuery{Where: where, Text: []string{"", "", "RE"}[h.random.IntN(3)], Sort: []store.OwnerSort{store.SortOwnerName, store.SortOwnerSeverity}[h.random.IntN(2)], Due: true}
 	reads[fmt.Sprintf("ListOwners %+v", owners)] = func(f *fixture) (any, error) {
 		return pages(1, func(page store.Page) ([]store.OwnerSummary, string, any, error) {
 			query := owners

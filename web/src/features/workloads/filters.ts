@@ -52,5 +52,6 @@ export const toRequest = (filters: WorkloadFilters): ListWorkloadsParams => ({
 export const toOwnersRequest = (filters: WorkloadFilters): ListOwnersParams => ({
   text: orAbsent(filters.text),
   namespace: orAbsent(filters.namespace),
+  due: true,
   sort: filters.sort,
 });

@@ -19,7 +19,7 @@ it("does not ask for an owner and none at the same time", () => {
 
 it("counts the group as no filter, and asks for owners by name and namespace alone", () => {
   const filters = filtersOf("/workloads?group=owners&q=pay&namespace=web&sort=name&kev=true");
-  expect(toOwnersRequest(filters)).toEqual({ text: "pay", namespace: "web", sort: "name" });
+  expect(toOwnersRequest(filters)).toEqual({ text: "pay", namespace: "web", due: true, sort: "name" });
   expect(workloadFilters.isFiltered(filtersOf("/workloads?group=owners"))).toBe(false);
 });
 

@@ -1,6 +1,7 @@
 import { Users } from "lucide-react";
 import { useMemo } from "react";
 import { Link } from "react-router";
+import { OverdueCount } from "@/components/due";
 import { ExportMenu } from "@/components/export-menu";
 import { NamespaceFilter } from "@/components/filter-fields";
 import { KevMark, SeverityCounts } from "@/components/severity";
@@ -49,6 +50,7 @@ function Findings({ row }: { row: OwnerSummary }) {
     <span className="flex items-center gap-2">
       <SeverityCounts counts={row.counts} className="w-75 max-w-full shrink-0" />
       {row.counts.kev > 0 && <KevMark />}
+      <OverdueCount of={row.overdue} />
     </span>
   );
 }

@@ -18,6 +18,10 @@ export type ListOwnersParams = {
    * @maxLength 253
    */
   namespace?: string;
+  /**
+   * Count the findings that are due, too. This takes longer, because the packages of all images of the owners are read.
+   */
+  due?: boolean;
   sort?: ListOwnersSort;
   /**
    * If absent, the Accept header selects the format; the default is json. csv contains the rows of all pages, at most 100,000.

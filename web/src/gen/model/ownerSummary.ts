@@ -15,4 +15,8 @@ export interface OwnerSummary {
   scanned: number;
   /** Findings of these images; each image is counted once. */
   counts: Counts;
+  /** With the parameter due: number of findings of these images that are due for a workload of the owner, including those that are overdue; absent if there is none. */
+  due?: number;
+  /** Number of these findings whose due date has passed; absent if there is none. */
+  overdue?: number;
 }
