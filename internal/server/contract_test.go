@@ -126,14 +126,15 @@ func visits() []visit {
 		"/api/v1/databases/{build}/changes": {"generation=1", "kind=opened&kind=closed", "severity=Low", "kev=true", "imageId=a", "text=a", "pageSize=5"},
 		"/api/v1/vulnerabilities": {
 			"", "text=cve-2024-0000", "severity=Critical", "fixable=true", "kev=true", "epss=0.5", "namespace=shop", "workload=web", "workloadKind=Deployment",
-			"owner=Team+Shop", "noOwner=true", "sort=-risk", "sort=-severity", "sort=-epss", "sort=id", "pageSize=1", "format=json",
+			"owner=Team+Shop", "noOwner=true", "overdue=true", "dueBefore=2100-01-01T00:00:00Z", "sort=-risk", "sort=-severity", "sort=-epss", "sort=id", "pageSize=1", "format=json",
 		},
 		"/api/v1/vulnerabilities/{id}/affected": {
 			"", "on=" + today, "namespace=shop", "workload=web", "workloadKind=Deployment", "owner=Team+Shop", "noOwner=true", "pageSize=1", "format=json", "closed=false",
 		},
 		"/api/v1/packages": {
 			"", "name=log4j-core&version=%3C2.17", "text=LOG4J", "type=apk", "imageId=" + escape(scannedID), "severity=Critical", "vulnerable=true",
-			"namespace=bank", "workload=ledger", "workloadKind=StatefulSet", "owner=Team+Shop", "noOwner=true", "sort=name", "sort=-severity", "pageSize=1", "format=json",
+			"namespace=bank", "workload=ledger", "workloadKind=StatefulSet", "owner=Team+Shop", "noOwner=true", "overdue=true",
+			"dueBefore=2100-01-01T00:00:00Z", "sort=name", "sort=-severity", "pageSize=1", "format=json",
 		},
 		"/api/v1/workloads": {
 			"", "text=EB", "severity=Critical", "fixable=true", "kev=true", "namespace=shop", "workload=web", "workloadKind=Deployment", "owner=Team+Shop", "noOwner=true", "overdue=true", "sort=name",

@@ -62,6 +62,7 @@ func (s *Server) packageQuery(params api.ListPackagesParams) (store.PackageQuery
 		Name:  p.text("name", params.Name, maxPackageName), Text: p.text("text", params.Text, maxText), Type: p.text("type", params.Type, maxWord),
 		VersionText: p.text("version", params.Version, maxConstraint), ImageID: p.imageID(params.ImageId),
 		MinSeverity: p.severity(params.Severity), Vulnerable: value(params.Vulnerable),
+		Overdue: value(params.Overdue), DueBefore: value(params.DueBefore),
 		Sort: choice(&p, "sort", params.Sort, store.SortPackageName, store.SortPackageSeverity),
 		Page: p.page(params.PageToken, params.PageSize),
 	}

@@ -92,6 +92,10 @@ func TestParametersAreRefused(t *testing.T) {
 		image + "/findings?sort=-due":                                              `sort "-due" is not one of -risk, -severity, package, due`,
 		image + "/findings?closed=true&overdue=true":                               "closed findings are not due",
 		"/api/v1/policies?name=a":                                                  "it has none",
+		"/api/v1/vulnerabilities?overdue=maybe":                                    "overdue",
+		"/api/v1/vulnerabilities?dueBefore=2026-02-30":                             "dueBefore",
+		"/api/v1/packages?overdue=maybe":                                           "overdue",
+		"/api/v1/packages?dueBefore=soon":                                          "dueBefore",
 		"/api/v1/images?overdue=maybe":                                             "overdue",
 	} {
 		a := f.do(http.MethodGet, target, "")

@@ -23,9 +23,9 @@ func (o operations) ListVulnerabilities(ctx context.Context, request api.ListVul
 		Where: p.where(params.Namespace, params.Workload, params.WorkloadKind, p.ownership(params.Owner, params.NoOwner)),
 		Text:  p.text("text", params.Text, maxText), MinSeverity: p.severity(params.Severity), MinEPSS: p.probability("epss", params.Epss),
 		Fixable: value(params.Fixable), KEV: value(params.Kev),
-		Suppressed: value(params.Suppressed),
-		Sort:       choice(&p, "sort", params.Sort, store.SortVulnerabilityRisk, store.SortVulnerabilitySeverity, store.SortVulnerabilityEPSS, store.SortVulnerabilityID),
-		Page:       p.page(params.PageToken, params.PageSize),
+		Suppressed: value(params.Suppressed), Overdue: value(params.Overdue), DueBefore: value(params.DueBefore),
+		Sort: choice(&p, "sort", params.Sort, store.SortVulnerabilityRisk, store.SortVulnerabilitySeverity, store.SortVulnerabilityEPSS, store.SortVulnerabilityID),
+		Page: p.page(params.PageToken, params.PageSize),
 	}
 	if p.err != nil {
 		return nil, p.err

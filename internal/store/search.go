@@ -50,7 +50,10 @@ type VulnerabilityQuery struct {
 	Fixable, KEV bool
 	// Suppressed includes those whose findings decisions suppress; what has these findings counts, too.
 	Suppressed bool
-	Sort       VulnerabilitySort
+	// Overdue keeps those with an open finding whose date has passed where Where chooses, DueBefore those with one that is due before a time.
+	Overdue   bool
+	DueBefore time.Time
+	Sort      VulnerabilitySort
 	Page
 }
 
@@ -167,7 +170,10 @@ type PackageQuery struct {
 	// MinSeverity keeps packages with at least one finding of this severity or worse; Vulnerable those with any.
 	MinSeverity model.Severity
 	Vulnerable  bool
-	Sort        PackageSort
+	// Overdue keeps packages with an open finding whose date has passed where Where chooses, DueBefore those with one that is due before a time.
+	Overdue   bool
+	DueBefore time.Time
+	Sort      PackageSort
 	Page
 }
 

@@ -3666,6 +3666,12 @@ type ListPackagesParams struct {
 	// Vulnerable Return packages with at least one finding.
 	Vulnerable *bool `form:"vulnerable,omitempty" json:"vulnerable,omitempty"`
 
+	// Overdue Return packages with a finding whose due date has passed; with a filter by workload, in one of these workloads.
+	Overdue *bool `form:"overdue,omitempty" json:"overdue,omitempty"`
+
+	// DueBefore Return packages with a finding that is due before this time, including those that are overdue.
+	DueBefore *time.Time `form:"dueBefore,omitempty" json:"dueBefore,omitempty"`
+
 	// Namespace Return what runs in this namespace now.
 	Namespace *Namespace `form:"namespace,omitempty" json:"namespace,omitempty"`
 
@@ -3833,6 +3839,12 @@ type ListVulnerabilitiesParams struct {
 
 	// Suppressed Include vulnerabilities whose findings decisions suppress, and count these findings, packages, images and workloads.
 	Suppressed *bool `form:"suppressed,omitempty" json:"suppressed,omitempty"`
+
+	// Overdue Return vulnerabilities with a finding whose due date has passed; with a filter by workload, in one of these workloads.
+	Overdue *bool `form:"overdue,omitempty" json:"overdue,omitempty"`
+
+	// DueBefore Return vulnerabilities with a finding that is due before this time, including those that are overdue.
+	DueBefore *time.Time `form:"dueBefore,omitempty" json:"dueBefore,omitempty"`
 
 	// Namespace Return what runs in this namespace now.
 	Namespace *Namespace `form:"namespace,omitempty" json:"namespace,omitempty"`
@@ -6192,6 +6204,32 @@ func (siw *ServerInterfaceWrapper) ListPackages(w http.ResponseWriter, r *http.R
 		return
 	}
 
+	// ------------- Optional query parameter "overdue" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "overdue", r.URL.Query(), &params.Overdue, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "overdue"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "overdue", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "dueBefore" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dueBefore", r.URL.Query(), &params.DueBefore, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "dueBefore"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "dueBefore", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "namespace" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "namespace", r.URL.Query(), &params.Namespace, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
@@ -7113,6 +7151,32 @@ func (siw *ServerInterfaceWrapper) ListVulnerabilities(w http.ResponseWriter, r 
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "suppressed"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "suppressed", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "overdue" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "overdue", r.URL.Query(), &params.Overdue, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "overdue"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "overdue", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "dueBefore" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dueBefore", r.URL.Query(), &params.DueBefore, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "dueBefore"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "dueBefore", Err: err})
 		}
 		return
 	}

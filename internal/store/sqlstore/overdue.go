@@ -318,26 +318,3 @@ func (s *Store) addOverdueWorkloads(tx *gorm.DB, in store.Namespaces, workloads 
 	}
 	return err
 }
-
-// overduePlaces selects the images x with an open finding whose date has passed, where something runs them which is visible, with the uses u that
-// it is for.
-func (s *Store) overduePlaces(tx *gorm.DB, in store.Namespaces, current int64, placed bool) *gorm.DB {
-	since := "x.first_seen"
-	found := tx.Table("policy_findings AS pf").Joins("CROSS JOIN policies pl").Joins("CROSS JOIN findings f").Joins("CROSS JOIN image_packages ip").Joins("CROSS JOIN images x")
-	if !in.All() {
-		found = found.Joins("JOIN (?) n ON n.image_pk = x.id", visibleSince(tx, in))
-		since = laterOf("n.since", "x.matched_at")
-	}
-	found = found.Joins("CROSS JOIN image_uses u")
-	if placed {
-		found = found.Where("NOT EXISTS (SELECT 1 FROM finding_suppressions hs JOIN reached_namespaces y ON y.reach = hs.reach" +
-			" WHERE hs.finding_id = f.id AND y.image_pk = u.image_pk AND y.namespace = u.namespace AND " + hasWorkload + ")")
-	}
-	passed := func(since string) string { return fmt.Sprintf("(%s) + pf.days * %d <= ?", since, dayMicros) }
-	return within(found, "u.namespace", in).
-		Where("pl.id = pf.policy_pk AND pl.applies = 1 AND f.id = pf.finding_id AND "+open, current, current).
-		Where("ip.package_pk = f.package_pk AND ip.excluded = 0 AND x.id = ip.image_pk AND x.matched_at > 0 AND u.image_pk = x.id AND u.namespace <> ''").
-		Where(passed("pf.since"), s.now()).Where(passed(since), s.now()).
-		Where(`(pl.placed = 0 OR EXISTS (SELECT 1 FROM policy_places q WHERE q.policy_pk = pl.id AND q.image_pk = x.id
-			AND q.namespace = u.namespace AND q.kind = u.kind AND q.name = u.name))`)
-}

@@ -38,6 +38,8 @@ type packageToken struct {
 	ImageID     string
 	MinSeverity model.Severity
 	Vulnerable  bool
+	Overdue     bool
+	DueBefore   int64
 	Sort        store.PackageSort
 }
 
@@ -75,6 +77,8 @@ type packageSearch struct {
 	divided bool
 	current int64
 	view    seen
+	// due selects the packages with a finding that is due as asked for; nil when all are.
+	due *gorm.DB
 }
 
 // ListPackages implements store.Reader.
@@ -91,7 +95,8 @@ func (s *Store) ListPackages(ctx context.Context, in store.Namespaces, query sto
 		return store.PackagePage{}, fmt.Errorf("%s: a version can be requested only together with a package name", what)
 	}
 	token := packageToken{
-		"packages", query.Where, query.Name, query.Text, query.Type, query.VersionText, query.ImageID, query.MinSeverity, query.Vulnerable, query.Sort,
+		"packages", query.Where, query.Name, query.Text, query.Type, query.VersionText, query.ImageID, query.MinSeverity, query.Vulnerable,
+		query.Overdue, micros(query.DueBefore), query.Sort,
 	}
 	var page store.PackagePage
 	err := s.read(ctx, what, func(tx *gorm.DB) error {
@@ -108,6 +113,9 @@ func (s *Store) ListPackages(ctx context.Context, in store.Namespaces, query sto
 			return err
 		}
 		if search.current, err = currentNumber(tx); err != nil {
+			return err
+		}
+		if err := search.chooseDue(tx, s.now()); err != nil {
 			return err
 		}
 		var rows []packageEntry
@@ -181,6 +189,19 @@ func (q *packageSearch) chooseVersions(tx *gorm.DB) error {
 	return rows.Err()
 }
 
+// chooseDue notes the packages with a finding that is due as asked for.
+func (q *packageSearch) chooseDue(tx *gorm.DB, now int64) error {
+	until, filters := dueFilter{q.Overdue, q.DueBefore}.until(now)
+	if !filters {
+		return nil
+	}
+	due, err := dueFindings(tx, q.holders(tx), q.chosen, q.current, until)
+	if err == nil {
+		q.due = due.Select("f.package_pk")
+	}
+	return err
+}
+
 // holders selects rows ip of what images that the query chooses hold.
 func (q *packageSearch) holders(tx *gorm.DB) *gorm.DB {
 	return q.ofChosen(tx, tx.Table("image_packages AS ip"), "ip.image_pk")
@@ -250,6 +271,9 @@ func (q *packageSearch) filter(tx *gorm.DB) *gorm.DB {
 	}
 	if q.ids != "" {
 		packages = packages.Where("h.package_pk IN (" + q.ids + ")") // Numbers, too many to be given as values.
+	}
+	if q.due != nil {
+		packages = packages.Where("h.package_pk IN (?)", q.due)
 	}
 	if q.Vulnerable || q.MinSeverity > model.SeverityUnknown {
 		packages = packages.Where(orWorse(q.count(), q.MinSeverity))

@@ -29,6 +29,8 @@ type vulnerabilityToken struct {
 	EpssMicros   int64
 	Fixable, KEV bool
 	Suppressed   bool
+	Overdue      bool
+	DueBefore    int64
 	Sort         store.VulnerabilitySort
 }
 
@@ -70,7 +72,7 @@ func (s *Store) ListVulnerabilities(ctx context.Context, in store.Namespaces, qu
 	}
 	token := vulnerabilityToken{
 		"vulnerabilities", query.Where, query.ID, query.Text, query.MinSeverity, millionths(query.MinEPSS), query.Fixable, query.KEV, query.Suppressed,
-		query.Sort,
+		query.Overdue, micros(query.DueBefore), query.Sort,
 	}
 	chosen := place{query.Where, in}
 	var page store.VulnerabilityPage
@@ -90,6 +92,14 @@ func (s *Store) ListVulnerabilities(ctx context.Context, in store.Namespaces, qu
 			return err
 		}
 		entries := s.foundVulnerabilities(tx, current, chosen, view, divided, query)
+		if until, filters := (dueFilter{query.Overdue, query.DueBefore}).until(s.now()); filters {
+			due, err := dueFindings(tx, tx.Table("image_packages AS ip"), chosen, current, until)
+			if err != nil {
+				return err
+			}
+			entries = entries.Where("g.vulnerability_id IN (?)",
+				due.Joins("CROSS JOIN vulnerabilities v").Where("v.id = f.vulnerability_pk").Select("v.vulnerability_id"))
+		}
 		rows, page.NextToken, page.Total, err = readEntries(tx, entries, keys, query.Page, token, (*vulnerabilityEntry).value)
 		if err != nil {
 			return err

@@ -381,6 +381,7 @@ func (m *policyModel) check(in store.Namespaces) {
 	expectTexts(m.t, fmt.Sprintf("images with overdue findings, seen by %v", in), got, overdueImages...)
 	m.checkFixes(in, fixes)
 	m.checkOwners(in, found)
+	m.checkDueLists(in, found)
 	policies, err := m.ListPolicies(m.t.Context(), in)
 	must(m.t, err)
 	var want []store.PolicySummary

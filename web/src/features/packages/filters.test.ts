@@ -13,6 +13,7 @@ it.each([
   // Versions of different packages cannot be compared: the operator would refuse.
   ["version=%3C2.17", true, { sort: "-severity" }],
   ["type=deb&vulnerable=true&sort=name", false, { type: "deb", vulnerable: true, sort: "name" }],
+  ["overdue=true", false, { overdue: true, sort: "-severity" }],
 ])("%s", (search, lacks, request) => {
   expect(ask(search)).toEqual({ lacksName: lacks, request });
 });

@@ -9,6 +9,7 @@ export interface PackageFilters {
   type: string;
   severity: Severity | undefined;
   vulnerable: boolean;
+  overdue: boolean;
   namespace: string;
   sort: ListPackagesSort;
 }
@@ -19,6 +20,7 @@ export const packageFilters = address<PackageFilters>({
   type: text("type", 64),
   severity: oneOf("severity", Severity),
   vulnerable: flag("vulnerable"),
+  overdue: flag("overdue"),
   namespace: text("namespace", 253),
   sort: choice("sort", ListPackagesSort, ListPackagesSort["-severity"]),
 });
@@ -33,6 +35,7 @@ export const toRequest = (filters: PackageFilters): ListPackagesParams => ({
   type: orAbsent(filters.type),
   severity: filters.severity,
   vulnerable: orAbsent(filters.vulnerable),
+  overdue: orAbsent(filters.overdue),
   namespace: orAbsent(filters.namespace),
   sort: filters.sort,
 });

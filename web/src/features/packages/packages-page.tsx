@@ -1,7 +1,7 @@
 import { PackageSearch } from "lucide-react";
 import { useCallback, useMemo } from "react";
 import { ExportMenu } from "@/components/export-menu";
-import { NamespaceFilter, SeverityFilter } from "@/components/filter-fields";
+import { NamespaceFilter, OverdueFilter, SeverityFilter } from "@/components/filter-fields";
 import { FilterBar } from "@/components/ui/filter-bar";
 import { ListPanel } from "@/components/ui/list-panel";
 import { useOpenRows } from "@/components/ui/open-rows";
@@ -116,6 +116,7 @@ export function PackagesPage() {
         <ToggleButton pressed={filters.vulnerable} onChange={(vulnerable) => update({ vulnerable })}>
           Vulnerable
         </ToggleButton>
+        <OverdueFilter value={filters.overdue} onChange={(overdue) => update({ overdue })} />
         <NamespaceFilter value={filters.namespace} onChange={(namespace) => update({ namespace })} />
         <Select
           label="Sort"

@@ -11,6 +11,7 @@ export interface VulnerabilityFilters {
   severity: Severity | undefined;
   fixable: boolean;
   kev: boolean;
+  overdue: boolean;
   epss: number | undefined;
   namespace: string;
   owner: string;
@@ -24,6 +25,7 @@ export const vulnerabilityFilters = address<VulnerabilityFilters>({
   severity: oneOf("severity", Severity),
   fixable: flag("fixable"),
   kev: flag("kev"),
+  overdue: flag("overdue"),
   epss: share("epss"),
   namespace: text("namespace", 253),
   owner: text("owner", 253),
@@ -36,6 +38,7 @@ export const toRequest = (filters: VulnerabilityFilters): ListVulnerabilitiesPar
   severity: filters.severity,
   fixable: orAbsent(filters.fixable),
   kev: orAbsent(filters.kev),
+  overdue: orAbsent(filters.overdue),
   epss: filters.epss,
   namespace: orAbsent(filters.namespace),
   owner: orAbsent(filters.owner),

@@ -6,6 +6,7 @@ import {
   FixableFilter,
   KevFilter,
   NamespaceFilter,
+  OverdueFilter,
   OwnerFilter,
   SeverityFilter,
 } from "@/components/filter-fields";
@@ -76,6 +77,7 @@ export function VulnerabilitiesPage() {
         <EPSSFilter value={filters.epss} onChange={(epss) => update({ epss })} />
         <FixableFilter value={filters.fixable} onChange={(fixable) => update({ fixable })} />
         <KevFilter value={filters.kev} onChange={(kev) => update({ kev })} />
+        <OverdueFilter value={filters.overdue} onChange={(overdue) => update({ overdue })} />
         <NamespaceFilter value={filters.namespace} onChange={(namespace) => update({ namespace })} />
         <OwnerFilter value={filters.owner} onChange={(owner) => update({ owner })} />
         <ToggleButton pressed={filters.suppressed} onChange={(suppressed) => update({ suppressed })}>

@@ -6,7 +6,7 @@ import { worst } from "./worst";
 describe("filters", () => {
   it("of the list are kept in the address", () => {
     const search =
-      "q=log4j&severity=High&fixable=true&kev=true&epss=0.1&namespace=web&suppressed=true&sort=-epss";
+      "q=log4j&severity=High&fixable=true&kev=true&overdue=true&epss=0.1&namespace=web&suppressed=true&sort=-epss";
     const filters = vulnerabilityFilters.read(new URLSearchParams(search));
     expect(vulnerabilityFilters.write(filters).toString()).toBe(search);
     expect(toRequest(filters)).toEqual({
@@ -14,6 +14,7 @@ describe("filters", () => {
       severity: "High",
       fixable: true,
       kev: true,
+      overdue: true,
       epss: 0.1,
       namespace: "web",
       suppressed: true,

@@ -49,6 +49,14 @@ export type ListPackagesParams = {
    */
   vulnerable?: boolean;
   /**
+   * Return packages with a finding whose due date has passed; with a filter by workload, in one of these workloads.
+   */
+  overdue?: boolean;
+  /**
+   * Return packages with a finding that is due before this time, including those that are overdue.
+   */
+  dueBefore?: string;
+  /**
    * Return what runs in this namespace now.
    * @maxLength 253
    */

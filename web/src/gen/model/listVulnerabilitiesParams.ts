@@ -42,6 +42,14 @@ export type ListVulnerabilitiesParams = {
    */
   suppressed?: boolean;
   /**
+   * Return vulnerabilities with a finding whose due date has passed; with a filter by workload, in one of these workloads.
+   */
+  overdue?: boolean;
+  /**
+   * Return vulnerabilities with a finding that is due before this time, including those that are overdue.
+   */
+  dueBefore?: string;
+  /**
    * Return what runs in this namespace now.
    * @maxLength 253
    */
