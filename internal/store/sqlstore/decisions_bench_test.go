@@ -175,7 +175,7 @@ func BenchmarkDecisions(b *testing.B) {
 // timePolicies applies a policy that all findings of some severities are due by, counts what is due, and removes it again.
 func timePolicies(b *testing.B, s *Store, out io.Writer) error {
 	b.Helper()
-	days := 7
+	days, soon := 7, time.Now().AddDate(0, 0, 14)
 	due := store.Policy{Name: "default", From: model.DueFromFirstSeen, DueIn: model.DueIn{Critical: &days, High: &days, KEV: &days}}
 	for _, step := range []struct {
 		name string
@@ -186,6 +186,22 @@ func timePolicies(b *testing.B, s *Store, out io.Writer) error {
 			return errors.Join(err, problemsIn(problems))
 		}},
 		{"count what is due", func() error { _, err := s.ListPolicies(b.Context(), store.AllNamespaces()); return err }},
+		{"count what is due by owner", func() error {
+			_, err := s.ListOwners(b.Context(), store.AllNamespaces(), store.OwnerQuery{Due: true})
+			return err
+		}},
+		{"list vulnerabilities due soon", func() error {
+			_, err := s.ListVulnerabilities(b.Context(), store.AllNamespaces(), store.VulnerabilityQuery{DueBefore: soon})
+			return err
+		}},
+		{"list overdue vulnerabilities", func() error {
+			_, err := s.ListVulnerabilities(b.Context(), store.AllNamespaces(), store.VulnerabilityQuery{Overdue: true})
+			return err
+		}},
+		{"list packages due soon", func() error {
+			_, err := s.ListPackages(b.Context(), store.AllNamespaces(), store.PackageQuery{DueBefore: soon})
+			return err
+		}},
 		{"report what is overdue", func() error { _, err := s.RecordOverdue(b.Context()); return err }},
 		{"remove the policy", func() error { _, err := s.SyncPolicies(b.Context(), nil); return err }},
 	} {

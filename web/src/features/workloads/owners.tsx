@@ -48,9 +48,11 @@ function Findings({ row }: { row: OwnerSummary }) {
   if (row.scanned === 0) return <span className="text-[13px] text-muted">Not scanned yet</span>;
   return (
     <span className="flex items-center gap-2">
-      <SeverityCounts counts={row.counts} className="w-75 max-w-full shrink-0" />
+      <span className="block w-75 max-w-full shrink-0">
+        <SeverityCounts counts={row.counts} />
+        <OverdueCount of={row.overdue} />
+      </span>
       {row.counts.kev > 0 && <KevMark />}
-      <OverdueCount of={row.overdue} />
     </span>
   );
 }
