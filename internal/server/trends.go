@@ -44,7 +44,7 @@ func (o operations) GetTrends(ctx context.Context, request api.GetTrendsRequestO
 	for _, d := range found {
 		answer.Items = append(answer.Items, api.TrendDay{
 			Day: openapi_types.Date{Time: d.Day}, Images: d.Images, Scanned: d.Scanned, Counts: toCounts(d.Counts),
-			Opened: toSeverityCounts(d.Opened), Closed: toSeverityCounts(d.Closed),
+			Opened: toSeverityCounts(d.Opened), Closed: toSeverityCounts(d.Closed), Databases: d.Databases, Rollouts: d.Rollouts,
 		})
 	}
 	return answer, nil

@@ -64,6 +64,9 @@ type TrendDay struct {
 	// Opened and Closed count the findings of distinct packages that database updates opened and closed on that day, in
 	// the whole cluster; as far as changes are kept.
 	Opened, Closed model.SeverityCounts
+	// Databases is how many database updates came into use on that day, Rollouts how many rollouts began in the visible namespaces, or in that
+	// of the query; as far as they are kept.
+	Databases, Rollouts int
 }
 
 // Coverage is the part of the store that shows, on every replica, what the Scanner controller finds out about containers.

@@ -2978,14 +2978,20 @@ type TrendDay struct {
 	Closed SeverityCounts `json:"closed"`
 
 	// Counts Findings of these images; each image is counted once, for callers who see some namespaces once per namespace.
-	Counts Counts             `json:"counts"`
-	Day    openapi_types.Date `json:"day"`
+	Counts Counts `json:"counts"`
+
+	// Databases Number of database updates that came into use on that day.
+	Databases int                `json:"databases"`
+	Day       openapi_types.Date `json:"day"`
 
 	// Images Number of distinct images that ran.
 	Images int `json:"images"`
 
 	// Opened Findings of distinct packages of visible images that database builds opened on that day.
 	Opened SeverityCounts `json:"opened"`
+
+	// Rollouts Number of rollouts that began on that day.
+	Rollouts int `json:"rollouts"`
 
 	// Scanned Number of these images that had been matched.
 	Scanned int `json:"scanned"`

@@ -154,13 +154,23 @@ func (s *Store) Trend(ctx context.Context, in store.Namespaces, query store.Tren
 		if err != nil {
 			return err
 		}
+		databases, err := countByDay(tx.Table("generations AS g"), "g.current_since", from, to)
+		if err != nil {
+			return err
+		}
+		rollouts, err := countByDay(filterRollouts(within(tx.Table("rollouts AS r"), "r.namespace", in), store.RolloutQuery{Namespace: query.Namespace}), "r.at", from, to)
+		if err != nil {
+			return err
+		}
 		for i := range rows {
 			row := &rows[i]
 			day, err := time.Parse(time.DateOnly, row.Day)
 			if err != nil {
 				return fmt.Errorf("a day in the database: %w", err)
 			}
-			one := store.TrendDay{Day: day, Images: row.Images, Scanned: row.Scanned, Counts: row.Counts.counts()}
+			one := store.TrendDay{
+				Day: day, Images: row.Images, Scanned: row.Scanned, Counts: row.Counts.counts(), Databases: databases[row.Day], Rollouts: rollouts[row.Day],
+			}
 			if changed := changes[row.Day]; changed != nil {
 				one.Opened, one.Closed = changed[kindOpened], changed[kindClosed]
 			}
@@ -179,6 +189,25 @@ func sumsOf(tx *gorm.DB, in store.Namespaces, namespace string) *gorm.DB {
 	}
 	return within(sums, "s.namespace", in).Group("s.day").
 		Select("s.day, SUM(s.images) AS images, SUM(s.scanned) AS scanned, " + perCount("SUM(s.%[1]s) AS %[1]s"))
+}
+
+// countByDay counts rows by the day of a column with microseconds, on the days from to to.
+func countByDay(rows *gorm.DB, column string, from, to time.Time) (map[string]int, error) {
+	var counted []struct {
+		Day    int64
+		Amount int
+	}
+	day := fmt.Sprintf("%[1]s - %[1]s %% %[2]d", column, (24 * time.Hour).Microseconds())
+	err := rows.Where(column+" >= ? AND "+column+" < ?", micros(from), micros(to.AddDate(0, 0, 1))).
+		Select(day + " AS day, COUNT(*) AS amount").Group(day).Scan(&counted).Error
+	if err != nil {
+		return nil, err
+	}
+	days := make(map[string]int, len(counted))
+	for _, c := range counted {
+		days[dayOf(fromMicros(c.Day))] = c.Amount
+	}
+	return days, nil
 }
 
 // changesByDay counts the findings that result sets opened and closed, by the day on which these became current.

@@ -55,6 +55,7 @@ var trendTests = map[string]func(*testing.T, *fixture){
 		}
 		counts := store.Counts{SeverityCounts: model.SeverityCounts{High: 1, Low: 1}, KEV: 1, Fixable: 1}
 		first, small := sums(1, 2, 1, counts), sums(1, 1, 1, counts)
+		first.Databases, small.Databases = 1, 1
 		expect := func(step, namespace string, want ...store.TrendDay) {
 			t.Helper()
 			query := whole
@@ -73,6 +74,7 @@ var trendTests = map[string]func(*testing.T, *fixture){
 		must(t, f.RecordUses(t.Context(), "s", slices.Concat(runs("web", a, arm), runs("db", a))))
 		f.recordDayAt(t, 23)
 		second := sums(2, 2, 1, store.Counts{SeverityCounts: model.SeverityCounts{Critical: 1, High: 1}, Fixable: 1})
+		second.Databases = 2
 		second.Opened, second.Closed = model.SeverityCounts{Critical: 2}, model.SeverityCounts{Critical: 1, Low: 1}
 		expect("two days", "", first, second)
 		expect("nothing runs in the other namespace", "other", small)
@@ -89,6 +91,36 @@ var trendTests = map[string]func(*testing.T, *fixture){
 		whole.From, whole.To = march(3), march(3)
 		expect("nothing runs", "", sums(3, 0, 0, store.Counts{}))
 		expect("nothing runs in a namespace", "n")
+	},
+	"Rollouts by day": func(t *testing.T, f *fixture) {
+		a, b := image("a", amd64), image("bb", amd64)
+		f.want(t, a, b)
+		elsewhere := func(key model.ImageKey) store.Use {
+			return store.Use{Image: key, Workload: store.Workload{Namespace: "other", Kind: "Pod", Name: "x"}, Container: "c"}
+		}
+		for _, step := range []struct {
+			hours int
+			uses  []store.Use
+		}{
+			{0, append(runs("web", a), elsewhere(a))}, {1, append(runs("web", b), elsewhere(a))}, {23, append(runs("web", a), elsewhere(b))},
+			{36, append(runs("web", b), elsewhere(b))},
+		} {
+			f.at(step.hours)
+			must(t, f.RecordUses(t.Context(), "s", step.uses))
+			must(t, f.RecordDay(t.Context()))
+		}
+		for _, one := range []struct {
+			namespace string
+			want      []int
+		}{{"", []int{1, 2, 1}}, {"n", []int{1, 1, 1}}, {"other", []int{0, 1, 0}}} {
+			var got []int
+			for _, day := range f.trend(t, store.TrendQuery{From: march(1), To: march(9), Namespace: one.namespace}) {
+				got = append(got, day.Rollouts)
+			}
+			if !slices.Equal(got, one.want) {
+				t.Errorf("rollouts by day in namespace %q: got %d, want %d", one.namespace, got, one.want)
+			}
+		}
 	},
 	"A day as it was last": func(t *testing.T, f *fixture) {
 		a, b := image("a", amd64), image("bb", amd64)

@@ -20,4 +20,8 @@ export interface TrendDay {
   opened: SeverityCounts;
   /** Findings of distinct packages of visible images that database builds closed on that day. */
   closed: SeverityCounts;
+  /** Number of database updates that came into use on that day. */
+  databases: number;
+  /** Number of rollouts that began on that day. */
+  rollouts: number;
 }
