@@ -110,15 +110,25 @@ var trendTests = map[string]func(*testing.T, *fixture){
 			must(t, f.RecordDay(t.Context()))
 		}
 		for _, one := range []struct {
+			in        store.Namespaces
 			namespace string
 			want      []int
-		}{{"", []int{1, 2, 1}}, {"n", []int{1, 1, 1}}, {"other", []int{0, 1, 0}}} {
+		}{
+			{store.AllNamespaces(), "", []int{1, 2, 1}},
+			{store.AllNamespaces(), "n", []int{1, 1, 1}},
+			{store.AllNamespaces(), "other", []int{0, 1, 0}},
+			{store.OnlyNamespaces("n"), "", []int{1, 1, 1}},
+			{store.OnlyNamespaces("other"), "", []int{0, 1, 0}},
+			{store.OnlyNamespaces("other"), "n", nil},
+		} {
+			days, err := f.Trend(t.Context(), one.in, store.TrendQuery{From: march(1), To: march(9), Namespace: one.namespace})
+			must(t, err)
 			var got []int
-			for _, day := range f.trend(t, store.TrendQuery{From: march(1), To: march(9), Namespace: one.namespace}) {
+			for _, day := range days {
 				got = append(got, day.Rollouts)
 			}
 			if !slices.Equal(got, one.want) {
-				t.Errorf("rollouts by day in namespace %q: got %d, want %d", one.namespace, got, one.want)
+				t.Errorf("rollouts by day in namespace %q, of %v: got %d, want %d", one.namespace, one.in, got, one.want)
 			}
 		}
 	},
