@@ -90,7 +90,7 @@ async function expectOwn(page: Page, team: Team, other: Team) {
   await expect(
     page.getByText(new RegExp(`^You see 1 of \\d+ namespaces: ${team.namespace}\\.`)),
   ).toBeVisible();
-  await page.goto(`${url}/`);
+  await page.goto(`${url}/images`);
   await expect(page.getByText(`${team.images.length} images`, { exact: true })).toBeVisible();
   await expect(page.getByText("Online")).toBeVisible();
 }

@@ -88,8 +88,20 @@ for (const width of [390, 1440]) {
       });
     }
 
+    test("the overview, with data and without", async ({ page, open }) => {
+      await open({}, "/");
+      await expect(page.getByRole("heading", { name: "Fix first" })).toBeVisible();
+      await expectFits(page);
+      await open({ images: 0 }, "/");
+      await expect(page.getByText("No images yet")).toBeVisible();
+      await expectFits(page);
+      await open({ fail: (path) => (path.includes("session") ? undefined : 400) }, "/");
+      await expect(page.getByRole("alert").first()).toBeVisible();
+      await expectFits(page);
+    });
+
     test("where an image ran, and the trend table", async ({ page, open }) => {
-      const operator = await open();
+      const operator = await open({}, "/");
       await page.getByText("View as table").click();
       await expectFits(page);
       await page.goto(

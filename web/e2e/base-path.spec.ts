@@ -20,7 +20,7 @@ test("works below a base path", async ({ page, host, open }) => {
   await expect(page).toHaveURL(host.url(detail));
   await expect(page.getByText("Online")).toBeVisible();
   await pages.getByRole("link", { name: "Images" }).click();
-  await expect(page).toHaveURL(host.url(basePath));
+  await expect(page).toHaveURL(host.url(`${basePath}images`));
   await expect(page.getByText("30 images")).toBeVisible();
 
   await page.goto(host.url("/scanner/rollouts"));

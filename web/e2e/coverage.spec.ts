@@ -2,10 +2,11 @@ import { sumCoverage } from "../mock/sums.ts";
 import { expect, test } from "./fixtures.ts";
 
 test("the overview leads to the ratio, and tabs tell why no more is covered", async ({ page, open }) => {
-  const operator = await open();
+  const operator = await open({}, "/");
   const summary = sumCoverage(operator.sums.coverage);
   const ratio = `${Math.floor(100 * summary.ratio)}%`;
-  await page.getByRole("link", { name: ratio }).click();
+  await expect(page.getByRole("heading", { name: `${ratio} Coverage` })).toBeVisible();
+  await page.getByRole("link", { name: "Coverage", exact: true }).click();
   await expect(page).toHaveURL(/\/coverage$/);
   await expect(page.getByText(ratio, { exact: true })).toBeVisible();
   await expect(page.getByText("140 rows")).toBeVisible();

@@ -23,13 +23,13 @@ function beginMatching(operator: MockOperator): Database {
 }
 
 test("the overview warns of an outdated database", async ({ page, open }) => {
-  await open({ update: { stale: true } });
+  await open({ update: { stale: true } }, "/");
   await expect(page.getByText("The vulnerability database is outdated")).toBeVisible();
   await expect(page.getByText("Sample vulnerability database")).toHaveCount(0);
 });
 
 test("the overview shows the sample database, with one warning, and links to it", async ({ page, open }) => {
-  const operator = await open({ database: "sample", update: { stale: true } });
+  const operator = await open({ database: "sample", update: { stale: true } }, "/");
   const { opened = 0, closed = 0 } = operator.databases[0]?.changes ?? {};
   await expect(page.getByText("Sample vulnerability database")).toBeVisible();
   await expect(page.getByText("The vulnerability database is outdated")).toHaveCount(0);

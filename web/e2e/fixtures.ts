@@ -80,7 +80,7 @@ export const test = base.extend<Fixtures, WorkerFixtures>({
     };
     page.on("pageerror", onError);
     page.on("console", onMessage);
-    await use(async (options = {}, path = "/") => {
+    await use(async (options = {}, path = "/images") => {
       // The page of the previous operator sends nothing to the next one.
       await page.goto(host.emptyURL);
       const operator = new RolloutOperator({ dist: "node_modules/.e2e", ...options });

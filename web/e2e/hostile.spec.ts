@@ -138,7 +138,8 @@ async function expectHarmless(page: Page) {
 }
 
 const pages: Record<string, (operator: RolloutOperator) => string> = {
-  images: () => "/",
+  overview: () => "/",
+  images: () => "/images",
   "an image": ({ images }) => detailPath(images[0]?.imageId ?? ""),
   "a failed image": ({ images }) => detailPath(images.find(({ state }) => state === "Failed")?.imageId ?? ""),
   "where an image ran": ({ images }) => `${detailPath(images[0]?.imageId ?? "")}?tab=presences`,

@@ -23,7 +23,7 @@ test("images past the end of life of their distribution say so, and can be selec
   page,
   open,
 }) => {
-  await open({}, "/?sort=imageId");
+  await open({}, "/images?sort=imageId");
   await page.getByRole("combobox", { name: /End of life/ }).click();
   await page.getByRole("option", { name: "Reached" }).click();
   await expect(page).toHaveURL(/endOfLifeWithin=0/);
@@ -93,7 +93,7 @@ test("the theme is kept", async ({ page, open }) => {
 });
 
 test("removes a result from the list after confirmation, by keyboard", async ({ page, open }) => {
-  const operator = await open({}, "/?sort=imageId");
+  const operator = await open({}, "/images?sort=imageId");
   await expect(page.getByText("120 images")).toBeVisible();
   const imageId = (await page.getByRole("row").nth(1).locator("bdi").getAttribute("title")) ?? "";
   const remove = page.getByRole("button", { name: `Remove the scan result of ${imageId}` });

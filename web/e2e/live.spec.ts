@@ -80,7 +80,7 @@ test("says when nothing can be loaded and recovers", async ({ page, open }) => {
 });
 
 test("says what to do when there are no images", async ({ page, open }) => {
-  await open({ images: 0, database: "missing" });
+  await open({ images: 0, database: "missing" }, "/");
   await expect(page.getByText("No images yet")).toBeVisible();
   await expect(page.getByText("No vulnerability database yet")).toBeVisible();
 });

@@ -3,7 +3,7 @@ import { expect, test } from "./fixtures.ts";
 const owned = { sums: { owners: true } };
 
 test("nothing about owners is shown where there are none", async ({ page, open }) => {
-  for (const path of ["/", "/vulnerabilities", "/workloads", "/coverage"]) {
+  for (const path of ["/images", "/vulnerabilities", "/workloads", "/coverage"]) {
     await open({}, path);
     await expect(page.getByRole("row").nth(1)).toBeVisible();
     await expect(page.getByLabel("Namespace")).toBeVisible();
@@ -35,7 +35,7 @@ test("an owner leads to its workloads, images and findings", async ({ page, open
 
 test("lists are filtered by owner", async ({ page, open }) => {
   for (const [path, api] of [
-    ["/", "images"],
+    ["/images", "images"],
     ["/vulnerabilities", "vulnerabilities"],
     ["/coverage", "coverage"],
     ["/fixes", "fixes"],

@@ -4,7 +4,7 @@ const rows = "[role=row][aria-rowindex]";
 
 test("10,000 images scroll to the end with few rows in the document", async ({ page, open }) => {
   test.slow();
-  await open({ images: 10_000 }, "/?sort=imageId");
+  await open({ images: 10_000 }, "/images?sort=imageId");
   await expect(page.getByText("10,000 images")).toBeVisible();
   await expect(page.getByRole("table")).toHaveAttribute("aria-rowcount", "10001");
   await expect

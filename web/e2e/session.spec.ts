@@ -4,7 +4,7 @@ import { expect, signIn, test } from "./fixtures.ts";
 const [alice, bob, carol, dora] = users.map(({ user }) => user);
 
 test("signs in with a token and out again", async ({ page, open }) => {
-  await open({ auth: "kubernetes" }, "/?q=nginx");
+  await open({ auth: "kubernetes" }, "/images?q=nginx");
   await expect(page.getByText("kubectl create token NAME --audience scanner-operator")).toBeVisible();
   await page.getByLabel("Token").fill("wrong");
   await page.keyboard.press("Enter");

@@ -3,7 +3,7 @@ import type { Duplex } from "node:stream";
 import { WebSocketServer } from "ws";
 import { MockOperator, type MockOptions } from "./server.ts";
 import { visibleRollouts } from "./users.ts";
-import type { RolloutDetail } from "../src/gen/model/index.ts";
+import type { Event, EventKind, EventPage, RolloutDetail } from "../src/gen/model/index.ts";
 import { compareImages, hostileRollouts, makeRollouts } from "./rollouts.ts";
 
 export interface OperatorOptions extends MockOptions {
@@ -20,6 +20,8 @@ export class RolloutOperator extends MockOperator {
   rollouts: RolloutDetail[];
   /** Addresses of the WebSockets that were asked for. */
   readonly dialled: string[] = [];
+  /** What was told, the latest last. */
+  readonly told: Event[] = [];
   #events = new WebSocketServer({ noServer: true });
   #feed = new WebSocketServer({ noServer: true });
 
@@ -29,8 +31,17 @@ export class RolloutOperator extends MockOperator {
   }
 
   /** Tells who follows events that something happened. */
-  event(kind: string) {
-    const message = { type: "event", sequence: 1, at: new Date().toISOString(), kind, data: {} };
+  event(kind: EventKind, data: object = {}, about: { imageId?: string; platform?: string } = {}) {
+    const message = {
+      type: "event",
+      sequence: this.told.length + 1,
+      logId: "log",
+      at: new Date().toISOString(),
+      kind,
+      data,
+      ...about,
+    };
+    this.told.push(message as Event);
     for (const client of this.#events.clients) client.send(JSON.stringify(message));
   }
 
@@ -73,7 +84,7 @@ export class RolloutOperator extends MockOperator {
   override async handle(request: IncomingMessage, response: ServerResponse, otherwise?: () => void) {
     const url = new URL(request.url ?? "/", "http://mock");
     const [, kind, id] =
-      /^\/api\/(v1\/rollouts|v1\/compare|wds\/logs)(?:\/([^/]+))?$/.exec(url.pathname) ?? [];
+      /^\/api\/(v1\/rollouts|v1\/compare|v1\/events|wds\/logs)(?:\/([^/]+))?$/.exec(url.pathname) ?? [];
     if (kind === undefined) return super.handle(request, response, otherwise);
     this.requests.push(`${request.method ?? ""} ${url.pathname}`);
     this.queries.push(url.search);
@@ -90,6 +101,7 @@ export class RolloutOperator extends MockOperator {
           problem(user ? 403 : 401, "the permission is missing"),
         );
       if (kind === "v1/compare") return void this.#compare(url.searchParams, response);
+      if (kind === "v1/events") return void answer(response, 200, this.#pageOfEvents(url.searchParams));
       const rollouts = visibleRollouts(this.rollouts, user);
       if (id === undefined) return void answer(response, 200, this.#list(rollouts, url.searchParams));
       const found = rollouts.find((rollout) => String(rollout.id) === id);
@@ -109,6 +121,14 @@ export class RolloutOperator extends MockOperator {
         426,
         problem(426, "this resource requires a WebSocket connection: use ws:// or wss://"),
       );
+  }
+
+  #pageOfEvents(params: URLSearchParams): EventPage {
+    const last = this.told.length;
+    const since = Number(params.get("since") ?? last);
+    const kinds = params.getAll("kind");
+    const items = this.told.slice(since).filter(({ kind }) => kinds.length === 0 || kinds.includes(kind));
+    return { sequence: last, logId: "log", last, items };
   }
 
   #compare(params: URLSearchParams, response: ServerResponse) {

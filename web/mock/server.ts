@@ -19,6 +19,7 @@ import { MockNotifications, type NotificationOptions } from "./notifications.ts"
 import { buildId, hostileChanges, makeDatabases } from "./databases.ts";
 import { makeDecisions, pageOfDecisions } from "./decisions.ts";
 import { hostileFixes, makeFixes } from "./fixes.ts";
+import { makePolicies } from "./policies.ts";
 import { hostileFindings, hostileImages } from "./hostile.ts";
 import { agesMatch, byCreation, filterSums } from "./filter.ts";
 import {
@@ -59,6 +60,7 @@ export interface MockOptions extends UserOptions, ExceptionOptions, Notification
   sums?: SumsOptions;
   /** Days of which the trend knows. */
   trendDays?: number;
+  policies?: number;
   /** What differs from a database that is up to date. */
   update?: Partial<DatabaseUpdate>;
   /** Milliseconds before each answer of the API. */
@@ -218,6 +220,7 @@ export class MockOperator {
       json(response, pageOfDecisions(this.decisions, this.exceptions, url.searchParams));
     else if (/^\/api\/v1\/exceptions(\/|$)/.test(url.pathname))
       await this.exceptions.handle(request, url, response);
+    else if (url.pathname === "/api/v1/policies") json(response, makePolicies(this.options.policies ?? 0));
     else if (/^\/api\/v1\/notification-rules(\/|$)/.test(url.pathname))
       await this.notifications.handle(request, response);
     else if (url.searchParams.get("format")) this.#export(url, response);

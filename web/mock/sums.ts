@@ -307,6 +307,8 @@ export function makeTrends(days: number): Trends {
         counts,
         opened: some(80),
         closed: some(60),
+        databases: index % 3 === 0 ? 1 : 0,
+        rollouts: index % 4 === 1 ? 1 + (index % 5) : 0,
       };
     }),
   };

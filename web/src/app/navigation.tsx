@@ -5,7 +5,8 @@ import { cn } from "@/lib/cn";
 import { useMediaQuery } from "@/lib/use-media-query";
 
 export const pages = [
-  { to: "/", label: "Images" },
+  { to: "/", label: "Overview" },
+  { to: "/images", label: "Images" },
   { to: "/fixes", label: "Fix first" },
   { to: "/vulnerabilities", label: "Vulnerabilities" },
   { to: "/packages", label: "Packages" },
@@ -18,14 +19,12 @@ export const pages = [
 ];
 
 const isWithin = (path: string, to: string) =>
-  to === "/"
-    ? path === "/" || path === "/compare" || path.startsWith("/images/")
-    : path === to || path.startsWith(`${to}/`);
+  path === to || (to !== "/" && path.startsWith(`${to}/`)) || (to === "/images" && path === "/compare");
 
 /** A row of links; on narrow screens a menu named by the page that is shown. */
 export function Navigation() {
   const { pathname } = useLocation();
-  const narrow = useMediaQuery("(max-width: 1279px)");
+  const narrow = useMediaQuery("(max-width: 1399px)");
   const current = pages.find(({ to }) => isWithin(pathname, to));
   if (narrow) {
     return (
@@ -52,14 +51,14 @@ export function Navigation() {
     );
   }
   return (
-    <nav aria-label="Pages" className="ml-3 flex items-center gap-1">
+    <nav aria-label="Pages" className="ml-3 flex items-center gap-0.5">
       {pages.map(({ to, label }) => (
         <Link
           key={to}
           to={to}
           aria-current={to === current?.to ? "page" : undefined}
           className={cn(
-            "rounded-md px-2.5 py-1.5 text-sm transition-colors",
+            "rounded-md px-2 py-1.5 text-sm whitespace-nowrap transition-colors",
             to === current?.to
               ? "bg-subtle font-medium text-ink"
               : "text-muted hover:bg-subtle hover:text-ink",

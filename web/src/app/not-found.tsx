@@ -10,7 +10,7 @@ export function NotFound() {
       title="Page not found"
       action={
         <Link to="/" className={buttonVariants({ variant: "primary" })}>
-          All images
+          Overview
         </Link>
       }
     />

@@ -1,11 +1,17 @@
-import { createBrowserRouter } from "react-router";
+import { createBrowserRouter, replace, type LoaderFunctionArgs } from "react-router";
 import { SessionGate } from "@/features/session/session-gate";
 import { signInPage } from "@/features/session/session";
-import { ImagesPage } from "@/features/images/list/images-page";
+import { OverviewPage } from "@/features/overview/overview-page";
 import { basePath } from "@/lib/base-path";
 import { ErrorPage } from "./error-page";
 import { NotFound } from "./not-found";
 import { Shell } from "./shell";
+
+/** The list of images was at the root: links to it with filters lead to where it is now. */
+const listedBefore = ({ request }: LoaderFunctionArgs) => {
+  const { search, searchParams } = new URL(request.url);
+  return search === "" || searchParams.has("signInError") ? null : replace(`/images${search}`);
+};
 
 export const routes = [
   {
@@ -16,7 +22,13 @@ export const routes = [
       {
         element: <Shell />,
         children: [
-          { index: true, element: <ImagesPage /> },
+          { index: true, element: <OverviewPage />, loader: listedBefore },
+          {
+            path: "images",
+            lazy: async () => ({
+              Component: (await import("@/features/images/list/images-page")).ImagesPage,
+            }),
+          },
           {
             path: "images/:imageId",
             lazy: async () => ({

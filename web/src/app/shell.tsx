@@ -23,7 +23,7 @@ export function Shell() {
         <div className="mx-auto flex h-(--bar) max-w-[100rem] items-center gap-3 px-4 sm:px-6">
           <Link to="/" className="flex min-w-0 items-center gap-2.5 rounded-md font-semibold tracking-tight">
             <Logo className="size-7 shrink-0" />
-            <span className="truncate max-sm:sr-only">scanner-operator</span>
+            <span className="truncate max-sm:sr-only min-[1400px]:max-2xl:sr-only">scanner-operator</span>
           </Link>
           <Navigation />
           <div className="ml-auto flex items-center gap-1.5">

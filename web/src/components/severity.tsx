@@ -1,14 +1,8 @@
 import type { Severity, SeverityCounts as Counts } from "@/gen/model";
 import { cn } from "@/lib/cn";
 import { formatCompact } from "@/lib/format";
-import {
-  describeCounts,
-  severities,
-  severityBar,
-  severityClass,
-  severityKey,
-  totalFindings,
-} from "@/lib/severity";
+import { describeCounts, severities, severityBar, severityClass, severityKey } from "@/lib/severity";
+import { ShareBar } from "./share-bar";
 
 export function SeverityBadge({ severity, className }: { severity: Severity; className?: string }) {
   return (
@@ -65,24 +59,12 @@ export function SeverityCounts({
 
 /** The shares of the severities as one bar. */
 export function SeverityBar({ counts, className }: { counts: Counts; className?: string }) {
-  const total = totalFindings(counts);
   return (
-    <span
-      role="img"
-      aria-label={describeCounts(counts)}
-      className={cn("flex h-2 gap-px overflow-hidden rounded-full bg-subtle", className)}
-    >
-      {severities.map(
-        ({ key }) =>
-          counts[key] > 0 && (
-            <span
-              key={key}
-              className={cn("min-w-0.5", severityBar[key])}
-              style={{ width: `${(100 * counts[key]) / total}%` }}
-            />
-          ),
-      )}
-    </span>
+    <ShareBar
+      parts={severities.map(({ key, name }) => ({ name, count: counts[key], bar: severityBar[key] }))}
+      label={describeCounts(counts)}
+      className={className}
+    />
   );
 }
 

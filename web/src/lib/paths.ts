@@ -5,7 +5,7 @@ export const vulnerabilityPath = (id: string) => `/vulnerabilities/${encodeURICo
 
 /** Where all images of a workload are listed. */
 export const imagesOfPath = ({ namespace, kind, name }: Workload) =>
-  `/?${new URLSearchParams({ namespace, kind, workload: name }).toString()}`;
+  `/images?${new URLSearchParams({ namespace, kind, workload: name }).toString()}`;
 
 export const rolloutPath = (id: number) => `/rollouts/${id}`;
 

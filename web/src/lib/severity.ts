@@ -47,6 +47,19 @@ export function severityKey(severity: Severity): SeverityKey {
 export const totalFindings = (counts: SeverityCounts) =>
   severities.reduce((sum, { key }) => sum + counts[key], 0);
 
+export const sumCounts = (all: SeverityCounts[]): SeverityCounts =>
+  all.reduce(
+    (sum, counts) => ({
+      critical: sum.critical + counts.critical,
+      high: sum.high + counts.high,
+      medium: sum.medium + counts.medium,
+      low: sum.low + counts.low,
+      negligible: sum.negligible + counts.negligible,
+      unknown: sum.unknown + counts.unknown,
+    }),
+    { critical: 0, high: 0, medium: 0, low: 0, negligible: 0, unknown: 0 },
+  );
+
 /** For screen readers and titles: "3 critical, 12 high"; "no findings" when there are none. */
 export function describeCounts(counts: SeverityCounts): string {
   const parts = severities.filter(({ key }) => counts[key] > 0).map(({ key }) => `${counts[key]} ${key}`);

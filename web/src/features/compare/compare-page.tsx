@@ -21,7 +21,7 @@ export function ComparePage() {
   const { from, to } = filters;
   return (
     <>
-      <BackLink to="/">Images</BackLink>
+      <BackLink to="/images">Images</BackLink>
       <PageTitle
         title="Compare"
         hint="The findings that another image opens and closes, compared as the images of a rollout are."
@@ -87,7 +87,7 @@ function NotKnown() {
       icon={FileQuestion}
       title="Image not found"
       action={
-        <Link to="/" className={buttonVariants({ variant: "primary" })}>
+        <Link to="/images" className={buttonVariants({ variant: "primary" })}>
           All images
         </Link>
       }

@@ -16,14 +16,13 @@ import { Empty } from "@/features/session/empty";
 import type { ContainerCoverage, CoveragePage as Page, CoverageState, CoverageSummary } from "@/gen/model";
 import { getListCoverageUrl, listCoverage } from "@/gen/workloads/workloads";
 import { useAddress } from "@/lib/address";
-import { cn } from "@/lib/cn";
 import { formatNumber, plural } from "@/lib/format";
 import { sumsKey } from "@/lib/lists";
 import { useHasOwners } from "@/lib/owners";
 import { visible } from "@/lib/text";
 import { columns, CoverageCard, CoverageDetail, coverageKey, grid } from "./columns";
 import { coverageFilters, toRequest } from "./filters";
-import { containersOf, explainReason, formatRatio, states } from "./state";
+import { containersOf, CoverageBar, explainReason, formatRatio, states } from "./state";
 
 const renderDetail = (row: ContainerCoverage) => <CoverageDetail row={row} />;
 
@@ -142,8 +141,7 @@ export function CoveragePage() {
 
 /** The share of containers with a result, which is what all the rest explains. */
 function Headline({ summary }: { summary: CoverageSummary }) {
-  const total = containersOf(summary);
-  const wanted = total - summary.skipped;
+  const wanted = containersOf(summary) - summary.skipped;
   const covered = summary.scanned + summary.partial + summary.stale;
   return (
     <section
@@ -166,22 +164,7 @@ function Headline({ summary }: { summary: CoverageSummary }) {
           )}
         </span>
       </p>
-      <div
-        role="img"
-        aria-label={states.map(({ state, key }) => `${summary[key]} ${state}`).join(", ")}
-        className="mt-3 flex h-2 gap-px overflow-hidden rounded-full bg-subtle"
-      >
-        {states.map(
-          ({ key, bar }) =>
-            summary[key] > 0 && (
-              <span
-                key={key}
-                className={cn("min-w-0.5", bar)}
-                style={{ width: `${(100 * summary[key]) / total}%` }}
-              />
-            ),
-        )}
-      </div>
+      <CoverageBar summary={summary} className="mt-3" />
     </section>
   );
 }

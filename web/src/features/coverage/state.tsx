@@ -7,6 +7,7 @@ import {
   History,
   type LucideIcon,
 } from "lucide-react";
+import { ShareBar } from "@/components/share-bar";
 import { explain } from "@/features/images/state";
 import type { CoverageState, CoverageSummary, FailureReason } from "@/gen/model";
 import { cn } from "@/lib/cn";
@@ -77,6 +78,17 @@ export function CoverageBadge({ state }: { state: CoverageState }) {
       <Icon className={cn("size-4 shrink-0", look?.tone)} aria-hidden />
       {state}
     </span>
+  );
+}
+
+/** The shares of the states as one bar. */
+export function CoverageBar({ summary, className }: { summary: CoverageSummary; className?: string }) {
+  return (
+    <ShareBar
+      parts={states.map(({ state, key, bar }) => ({ name: state, count: summary[key], bar }))}
+      label={states.map(({ state, key }) => `${summary[key]} ${state}`).join(", ")}
+      className={className}
+    />
   );
 }
 

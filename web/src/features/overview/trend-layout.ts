@@ -34,10 +34,7 @@ export function layoutTrend({ from, to, items }: Trends): { bars: Bar[]; most: n
 }
 
 /** What new databases opened and closed over all days. */
-export function sumChanges(items: TrendDay[]): { opened: number; closed: number } {
-  const sum = (counts: TrendDay["opened"]) => severities.reduce((total, { key }) => total + counts[key], 0);
-  return {
-    opened: items.reduce((total, { opened }) => total + sum(opened), 0),
-    closed: items.reduce((total, { closed }) => total + sum(closed), 0),
-  };
-}
+export const sumChanges = (items: TrendDay[]) => ({
+  opened: items.reduce((total, { opened }) => total + totalFindings(opened), 0),
+  closed: items.reduce((total, { closed }) => total + totalFindings(closed), 0),
+});

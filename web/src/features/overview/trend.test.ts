@@ -10,6 +10,8 @@ const day = (day: string, counts: Partial<TrendDay["counts"]>): TrendDay => ({
   counts: { ...none, kev: 0, fixable: 0, ...counts },
   opened: { ...none, high: 2, unknown: 1 },
   closed: { ...none, low: 5 },
+  databases: 0,
+  rollouts: 0,
 });
 
 it("stacks severities from the foot, most severe first, and leaves gaps", () => {

@@ -2,8 +2,10 @@ import { Skeleton } from "@/components/ui/skeleton";
 import type { TrendDay, Trends } from "@/gen/model";
 import { useGetTrends } from "@/gen/workloads/workloads";
 import { cn } from "@/lib/cn";
-import { formatDay, formatNumber } from "@/lib/format";
+import { formatDay, formatNumber, plural } from "@/lib/format";
 import { describeCounts, severities, severityFill, totalFindings } from "@/lib/severity";
+import { box } from "./card";
+import { signed } from "./since";
 import { layoutTrend, sumChanges, type Bar } from "./trend-layout";
 
 /** Findings of what ran, day by day. */
@@ -21,18 +23,14 @@ function TrendChart({ trends }: { trends: Trends }) {
   const last = trends.items.at(-1);
   if (!first || !last) return null;
   const difference = totalFindings(last.counts) - totalFindings(first.counts);
-  const sign = difference > 0 ? "+" : difference < 0 ? "−" : "±";
   return (
-    <section
-      aria-labelledby="trend"
-      className="mb-5 rounded-xl border border-line bg-surface p-4 shadow-card"
-    >
+    <section aria-labelledby="trend" className={cn(box, "mb-5")}>
       <div className="flex flex-wrap items-baseline gap-x-4 gap-y-1 text-[13px]">
         <h2 id="trend" className="font-medium">
           Findings by day
         </h2>
         <p className="tabular text-muted">
-          <span className="font-medium text-ink">{`${sign}${formatNumber(Math.abs(difference))}`}</span> since{" "}
+          <span className="font-medium text-ink">{signed(difference, formatNumber)}</span> since{" "}
           {formatDay(first.day)}
         </p>
         <p className="tabular text-muted sm:ml-auto">
@@ -43,9 +41,9 @@ function TrendChart({ trends }: { trends: Trends }) {
         <svg
           role="img"
           aria-label={`Findings by day: ${describeCounts(first.counts)} on ${formatDay(first.day)}; ${describeCounts(last.counts)} on ${formatDay(last.day)}`}
-          viewBox="0 0 1000 100"
+          viewBox="0 -20 1000 120"
           preserveAspectRatio="none"
-          className="h-20 min-w-0 flex-1"
+          className="h-24 min-w-0 flex-1"
         >
           {bars.map((bar) => (
             <DayBar key={bar.item.day} bar={bar} />
@@ -53,7 +51,7 @@ function TrendChart({ trends }: { trends: Trends }) {
         </svg>
         <div
           aria-hidden
-          className="tabular flex w-10 shrink-0 flex-col justify-between text-[11px] leading-none text-muted"
+          className="tabular mt-4 flex w-10 shrink-0 flex-col justify-between text-[11px] leading-none text-muted"
         >
           <span>{formatNumber(most)}</span>
           <span>0</span>
@@ -63,6 +61,14 @@ function TrendChart({ trends }: { trends: Trends }) {
         <span>{formatDay(trends.from)}</span>
         <span>{formatDay(trends.to)}</span>
       </div>
+      <p aria-hidden className="mt-1 flex flex-wrap gap-x-4 text-[11px] text-muted">
+        <span className="flex items-center gap-1.5">
+          <span className="size-2 bg-accent" /> New database
+        </span>
+        <span className="flex items-center gap-1.5">
+          <span className="size-2 bg-ink" /> Rollouts
+        </span>
+      </p>
       <details className="mt-1 text-[13px]">
         <summary className="w-fit rounded text-muted hover:text-ink">View as table</summary>
         <TrendTable items={trends.items} />
@@ -74,9 +80,11 @@ function TrendChart({ trends }: { trends: Trends }) {
 function DayBar({ bar: { item, x, width, parts } }: { bar: Bar }) {
   return (
     <g className="hover:opacity-75">
-      <title>{`${formatDay(item.day)}: ${describeCounts(item.counts)} (images: ${formatNumber(item.images)})`}</title>
+      <title>{describeDay(item)}</title>
       {/* The whole column can be pointed at. */}
-      <rect x={1000 * x} y={0} width={1000 * width} height={100} fill="transparent" />
+      <rect x={1000 * x} y={-20} width={1000 * width} height={120} fill="transparent" />
+      {item.databases > 0 && <Mark x={x} width={width} y={-19} className="fill-accent" />}
+      {item.rollouts > 0 && <Mark x={x} width={width} y={-10} className="fill-ink" />}
       {parts.map(({ key, y, height }) => (
         <rect
           key={key}
@@ -88,6 +96,23 @@ function DayBar({ bar: { item, x, width, parts } }: { bar: Bar }) {
         />
       ))}
     </g>
+  );
+}
+
+/** A mark above the bar of a day: why findings may have changed. */
+function Mark({ x, width, y, className }: { x: number; width: number; y: number; className: string }) {
+  return (
+    <rect x={1000 * (x + width * 0.3)} y={y} width={1000 * width * 0.4} height={7} className={className} />
+  );
+}
+
+function describeDay({ day, counts, images, databases, rollouts }: TrendDay): string {
+  const reasons = [
+    databases > 0 && plural(databases, "new database"),
+    rollouts > 0 && plural(rollouts, "rollout"),
+  ].filter((reason) => reason !== false);
+  return [`${formatDay(day)}: ${describeCounts(counts)} (images: ${formatNumber(images)})`, ...reasons].join(
+    "; ",
   );
 }
 
@@ -114,10 +139,16 @@ function TrendTable({ items }: { items: TrendDay[] }) {
                 {name}
               </th>
             ))}
+            <th scope="col" className={cn(cell, "font-medium")}>
+              New databases
+            </th>
+            <th scope="col" className={cn(cell, "font-medium")}>
+              Rollouts
+            </th>
           </tr>
         </thead>
         <tbody>
-          {[...items].reverse().map(({ day, images, counts }) => (
+          {[...items].reverse().map(({ day, images, counts, databases, rollouts }) => (
             <tr key={day} className="border-t border-line">
               <th scope="row" className={cn(cell, "text-left font-normal whitespace-nowrap")}>
                 {formatDay(day)}
@@ -128,6 +159,8 @@ function TrendTable({ items }: { items: TrendDay[] }) {
                   {formatNumber(counts[key])}
                 </td>
               ))}
+              <td className={cell}>{formatNumber(databases)}</td>
+              <td className={cell}>{formatNumber(rollouts)}</td>
             </tr>
           ))}
         </tbody>

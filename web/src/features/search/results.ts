@@ -51,7 +51,7 @@ export function groupResults(results: SearchResults, text: string): DestinationG
           detail: [digest, platform].filter(Boolean).join(", "),
         };
       }),
-      all: list("/", { q: text }),
+      all: list("/images", { q: text }),
     },
     {
       value: "Containers",
@@ -73,7 +73,10 @@ export function groupResults(results: SearchResults, text: string): DestinationG
     },
     {
       value: "Namespaces",
-      items: results.namespaces.map((namespace) => ({ to: list("/", { namespace }), title: namespace })),
+      items: results.namespaces.map((namespace) => ({
+        to: list("/images", { namespace }),
+        title: namespace,
+      })),
     },
     {
       value: "Owners",

@@ -77,7 +77,7 @@ describe("search", () => {
     expect(groups).toEqual([
       {
         value: "Namespaces",
-        items: [{ to: "/?namespace=a%E2%80%AEb", title: "a\ufffdb", detail: undefined }],
+        items: [{ to: "/images?namespace=a%E2%80%AEb", title: "a\ufffdb", detail: undefined }],
       },
     ]);
     const vulnerability = {

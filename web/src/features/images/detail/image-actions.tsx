@@ -96,7 +96,7 @@ function Remove({ imageId }: { imageId: string }) {
         imageId={imageId}
         open={open}
         onOpenChange={setOpen}
-        onRemoved={() => void navigate("/")}
+        onRemoved={() => void navigate("/images")}
       />
     </>
   );

@@ -40,7 +40,7 @@ export function ImagePage() {
   usePageTitle(parseImageId(imageId).repository);
   return (
     <>
-      <BackLink to="/">Images</BackLink>
+      <BackLink to="/images">Images</BackLink>
       {image ? (
         <>
           {error && <LoadError error={error} onRetry={() => void refetch()} />}
@@ -278,7 +278,7 @@ function NotKnown({ imageId }: { imageId: string }) {
       icon={FileQuestion}
       title="Image not found"
       action={
-        <Link to="/" className={buttonVariants({ variant: "primary" })}>
+        <Link to="/images" className={buttonVariants({ variant: "primary" })}>
           All images
         </Link>
       }

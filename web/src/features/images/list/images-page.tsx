@@ -1,10 +1,5 @@
-import { PackageSearch } from "lucide-react";
 import { useCallback, useMemo } from "react";
-import { Callout } from "@/components/ui/callout";
 import { ListPanel } from "@/components/ui/list-panel";
-import { StatePanel } from "@/components/ui/state";
-import { Overview } from "@/features/overview/overview";
-import { Trend } from "@/features/overview/trend";
 import { Empty } from "@/features/session/empty";
 import type { ListImagesSort } from "@/gen/model";
 import { useAddress } from "@/lib/address";
@@ -14,6 +9,8 @@ import { RemoveDialog, useCanRemove } from "../remove-dialog";
 import { columns, gridOf, ImageCard } from "./columns";
 import { ImageFilterBar } from "./filter-bar";
 import { imageFilters, toRequest } from "./filters";
+import { ImageSummary } from "./image-summary";
+import { NoImages } from "./no-images";
 import { useRemoval } from "./use-removal";
 
 export function ImagesPage() {
@@ -30,8 +27,7 @@ export function ImagesPage() {
   return (
     <>
       <h1 className="sr-only">Images</h1>
-      <Overview filters={filters} update={update} />
-      <Trend />
+      <ImageSummary filters={filters} update={update} />
       <section aria-label="Images">
         <ImageFilterBar filters={filters} update={update} total={list.page?.total} />
         <ListPanel
@@ -57,32 +53,5 @@ export function ImagesPage() {
         <RemoveDialog {...dialog} />
       </section>
     </>
-  );
-}
-
-const scanner = `kubectl apply -f - <<EOF
-apiVersion: scanner.zoltankerezsi.xyz/v1
-kind: Scanner
-metadata:
-  name: scanner
-  namespace: default
-EOF`;
-
-function NoImages() {
-  return (
-    <StatePanel icon={PackageSearch} title="No images yet">
-      <p>Create a Scanner in the namespace to scan, and run a pod there.</p>
-      <Callout
-        tone="info"
-        icon={PackageSearch}
-        title="A Scanner for the default namespace"
-        className="text-left"
-      >
-        <pre className="overflow-x-auto font-mono text-xs leading-5" tabIndex={0}>
-          {scanner}
-        </pre>
-      </Callout>
-      <p>Images appear here automatically.</p>
-    </StatePanel>
   );
 }

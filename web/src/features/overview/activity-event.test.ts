@@ -1,0 +1,76 @@
+import { describe, expect, it } from "vitest";
+import { addActivity, parseActivity, type Activity } from "./activity-event";
+
+const message = (kind: string, data: unknown, more: object = {}) =>
+  JSON.stringify({ type: "event", sequence: 7, logId: "l", at: "2026-03-01T00:00:00Z", kind, data, ...more });
+
+const image = { imageId: "docker.io/library/nginx@sha256:" + "1".repeat(64), platform: "linux/amd64" };
+
+describe("parseActivity", () => {
+  it.each([
+    [
+      message("image.matched", { counts: { critical: 1, low: 2, kev: 9 } }, image),
+      "Matched nginx: 3 findings",
+    ],
+    [message("image.matched", {}, image), "Matched nginx"],
+    [message("image.cataloged", { packages: 1 }, image), "Cataloged nginx: 1 package"],
+    [message("image.failed", { reason: "PullFailed" }, image), "Failed to scan nginx: PullFailed"],
+    [
+      message("database.updated", { changes: { opened: 3, closed: 1 } }),
+      "New vulnerability database: 3 opened, 1 closed",
+    ],
+    [message("database.updated", {}), "New vulnerability database"],
+    [message("coverage.lost", { namespace: "shop" }), "Coverage lost in shop"],
+    [message("decision.changed", { action: "applied", object: { name: "zlib" } }), "Decision zlib applied"],
+    [message("decision.expired", { omitted: 3 }), "Decisions expired"],
+    [
+      message("rollout.evaluated", {
+        id: 4,
+        workload: { namespace: "shop", name: "web" },
+        opened: { high: 1 },
+        closed: { low: 2 },
+      }),
+      "Rollout of shop/web: 1 opened, 2 closed",
+    ],
+  ])("describes %s", (text, want) => {
+    expect(parseActivity(text)?.text).toBe(want);
+  });
+
+  it.each([
+    ["not JSON", "{"],
+    ["null", "null"],
+    ["a position", JSON.stringify({ type: "position", sequence: 7 })],
+    ["an unknown kind", message("image.painted", {})],
+    ["no time", message("database.stale", {}, { at: "" })],
+    ["bytes", new ArrayBuffer(4)],
+    ["too much", message("image.failed", { reason: "x".repeat(300_000) }, image)],
+  ])("ignores %s", (_, data) => {
+    expect(parseActivity(data)).toBeUndefined();
+  });
+
+  it("survives data of other types", () => {
+    expect(parseActivity(message("image.failed", [], { imageId: 7 }))?.text).toContain("Failed to scan");
+    expect(parseActivity(message("rollout.evaluated", null))?.text).toContain("0 opened");
+  });
+});
+
+describe("addActivity", () => {
+  const line = (at: string, text = "x"): Activity => ({
+    at: `2026-03-01T00:00:${at}Z`,
+    text,
+    to: "/",
+    tone: "normal",
+  });
+
+  it("shows the latest first, each once, up to a number", () => {
+    const shown = [line("03.25"), line("01")];
+    const added = [line("01"), line("02"), line("03.25"), line("03.3")];
+    expect(addActivity(shown, added, 3)).toEqual([line("03.3"), line("03.25"), line("02")]);
+  });
+
+  it("shows what came later at the same time above", () => {
+    expect(
+      addActivity([line("01", "a")], [line("01", "b"), line("01", "c")], 3).map(({ text }) => text),
+    ).toEqual(["c", "b", "a"]);
+  });
+});

@@ -1,0 +1,129 @@
+import { EventKind, type Event } from "@/gen/model";
+import { plural } from "@/lib/format";
+import { imagePath, parseImageId } from "@/lib/image-id";
+import { visible } from "@/lib/text";
+
+/** An event in one line. */
+export interface Activity {
+  at: string;
+  text: string;
+  /** Where more is known of it. */
+  to: string;
+  tone: "normal" | "bad";
+}
+
+/** What the activity shows. Single findings are counted in the events about databases. */
+export const activityKinds: EventKind[] = [
+  EventKind.imagecataloged,
+  EventKind.imagematched,
+  EventKind.imagefailed,
+  EventKind.imagereported,
+  EventKind.databaseupdated,
+  EventKind.databasestale,
+  EventKind.rolloutevaluated,
+  EventKind.coveragelost,
+  EventKind.decisionchanged,
+  EventKind.decisionexpired,
+];
+
+const maxLength = 256 * 1024;
+
+type Fields = Record<string, unknown>;
+
+const fields = (value: unknown): Fields =>
+  typeof value === "object" && value !== null ? (value as Fields) : {};
+const word = (value: unknown) => (typeof value === "string" ? visible(value).slice(0, 253) : "");
+const amount = (value: unknown) => (typeof value === "number" && Number.isFinite(value) ? value : 0);
+const total = (counts: unknown) =>
+  ["critical", "high", "medium", "low", "negligible", "unknown"].reduce(
+    (sum, key) => sum + amount(fields(counts)[key]),
+    0,
+  );
+
+/** Reads a message of the events; undefined for one that is not shown. */
+export function parseActivity(message: unknown): Activity | undefined {
+  if (typeof message !== "string" || message.length > maxLength) return undefined;
+  try {
+    return describeEvent(JSON.parse(message) as Event);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Describes an event; undefined for one that is not shown. */
+export function describeEvent(event: Event): Activity | undefined {
+  const { type, at, kind } = fields(event) as Partial<Event>;
+  if (type !== "event" || typeof at !== "string" || Number.isNaN(Date.parse(at))) return undefined;
+  const data = fields(event.data);
+  const image = word(event.imageId);
+  const { name } = parseImageId(image);
+  const toImage = imagePath(image, word(event.platform));
+  const line = (text: string, to: string, tone: Activity["tone"] = "normal"): Activity => ({
+    at,
+    text,
+    to,
+    tone,
+  });
+  switch (kind) {
+    case EventKind.imagecataloged:
+      return line(`Cataloged ${name}: ${plural(amount(data.packages), "package")}`, toImage);
+    case EventKind.imagematched:
+      return line(
+        data.counts === undefined
+          ? `Matched ${name}`
+          : `Matched ${name}: ${plural(total(data.counts), "finding")}`,
+        toImage,
+      );
+    case EventKind.imagefailed:
+      return line(`Failed to scan ${name}: ${word(data.reason)}`, toImage, "bad");
+    case EventKind.imagereported:
+      return line(`Received a report about ${name}: ${plural(total(data.counts), "finding")}`, toImage);
+    case EventKind.databaseupdated: {
+      const changes = fields(data.changes);
+      const changed =
+        data.changes === undefined
+          ? ""
+          : `: ${amount(changes.opened)} opened, ${amount(changes.closed)} closed`;
+      return line(`New vulnerability database${changed}`, "/database");
+    }
+    case EventKind.databasestale:
+      return line("The vulnerability database is outdated", "/database", "bad");
+    case EventKind.rolloutevaluated: {
+      const workload = fields(data.workload);
+      const opened = total(data.opened);
+      return line(
+        `Rollout of ${word(workload.namespace)}/${word(workload.name)}: ${opened} opened, ${total(data.closed)} closed`,
+        `/rollouts/${amount(data.id)}`,
+        opened > total(data.closed) ? "bad" : "normal",
+      );
+    }
+    case EventKind.coveragelost:
+      return line(
+        `Coverage lost in ${word(data.namespace)}`,
+        `/coverage?${new URLSearchParams({ namespace: word(data.namespace) }).toString()}`,
+        "bad",
+      );
+    case EventKind.decisionchanged:
+    case EventKind.decisionexpired: {
+      const verb = kind === EventKind.decisionexpired ? "expired" : word(data.action) || "changed";
+      const object = word(fields(data.object).name);
+      return line(object ? `Decision ${object} ${verb}` : `Decisions ${verb}`, "/decisions");
+    }
+    default:
+      return undefined;
+  }
+}
+
+/** Tells lines apart. Sequence numbers of users who see some namespaces are those of a connection. */
+export const activityKey = ({ at, text, to }: Activity) => `${at} ${to} ${text}`;
+
+/** Adds lines to those that are shown, the latest first; one that came twice is shown once. */
+export function addActivity(before: Activity[], added: Activity[], most: number): Activity[] {
+  const lines = new Map(
+    [...added]
+      .reverse()
+      .concat(before)
+      .map((line) => [activityKey(line), line]),
+  );
+  return [...lines.values()].sort((a, b) => Date.parse(b.at) - Date.parse(a.at)).slice(0, most);
+}

@@ -1,0 +1,43 @@
+import type { SeverityCounts, TrendDay } from "@/gen/model";
+import { severities, totalFindings, type SeverityKey } from "@/lib/severity";
+import { sumChanges } from "./trend-layout";
+
+const msPerDay = 86_400_000;
+
+export interface Since {
+  /** The day that is compared with, as in the trend. */
+  day: string;
+  /** How many findings there are more now, by severity; below 0 for fewer. */
+  more: Record<SeverityKey, number>;
+  total: number;
+  /** What database updates opened and closed after that day. */
+  opened: number;
+  closed: number;
+}
+
+/**
+ * What has changed since so many days before the last day of a trend, or since the last day before that has data; undefined
+ * if no such day has.
+ */
+export function changeSince(items: TrendDay[], days: number): Since | undefined {
+  const last = items.at(-1);
+  if (!last) return undefined;
+  const then = Date.parse(last.day) - days * msPerDay;
+  const index = items.findLastIndex(({ day }) => Date.parse(day) <= then);
+  const first = items[index];
+  if (!first) return undefined;
+  const after = items.slice(index + 1);
+  return {
+    day: first.day,
+    more: difference(last.counts, first.counts),
+    total: totalFindings(last.counts) - totalFindings(first.counts),
+    ...sumChanges(after),
+  };
+}
+
+const difference = (now: SeverityCounts, then: SeverityCounts) =>
+  Object.fromEntries(severities.map(({ key }) => [key, now[key] - then[key]])) as Record<SeverityKey, number>;
+
+/** Such as +12, −3 or ±0. */
+export const signed = (value: number, format: (value: number) => string) =>
+  `${value > 0 ? "+" : value < 0 ? "−" : "±"}${format(Math.abs(value))}`;

@@ -1,0 +1,82 @@
+import { ShieldCheck } from "lucide-react";
+import { Link } from "react-router";
+import { KevMark } from "@/components/severity";
+import { LoadError } from "@/components/ui/load-error";
+import { Skeleton } from "@/components/ui/skeleton";
+import { listFixes } from "@/gen/images/images";
+import type { FixItem } from "@/gen/model";
+import { useQuery } from "@tanstack/react-query";
+import { formatNumber, formatRisk, plural } from "@/lib/format";
+import { parseImageId } from "@/lib/image-id";
+import { sumsKey } from "@/lib/lists";
+import { fixesOfImagePath } from "@/lib/paths";
+import { totalFindings } from "@/lib/severity";
+import { visible } from "@/lib/text";
+import { link, Panel } from "./card";
+
+const shown = 7;
+
+/** The actions that remove the most risk. */
+export function TopActions() {
+  const { data, error, refetch } = useQuery({
+    queryKey: [...sumsKey, "top-fixes"],
+    queryFn: ({ signal }) => listFixes({ pageSize: shown }, { signal }),
+  });
+  return (
+    <Panel
+      title="Fix first"
+      aside={
+        data && (
+          <Link to="/fixes" className={link}>
+            {data.total > shown ? `All ${formatNumber(data.total)} actions` : "All actions"}
+          </Link>
+        )
+      }
+    >
+      {error && <LoadError error={error} onRetry={() => void refetch()} />}
+      {!data && !error && <Skeleton className="mt-3 h-80" />}
+      {data?.items.length === 0 && (
+        <p className="mt-3 flex items-center gap-2 text-[13px] text-muted">
+          <ShieldCheck className="size-4 text-ok" aria-hidden />
+          Nothing to do: no image has findings that count.
+        </p>
+      )}
+      <ol className="mt-2 divide-y divide-line">
+        {data?.items.map((row, index) => (
+          <li key={index} className="py-2.5">
+            <Action row={row} />
+          </li>
+        ))}
+      </ol>
+    </Panel>
+  );
+}
+
+function Action({ row }: { row: FixItem }) {
+  const { name } = parseImageId(visible(row.imageId));
+  const findings = totalFindings(row.counts);
+  return (
+    <Link to={fixesOfImagePath(row.imageId)} className="group block rounded">
+      <span className="flex items-start gap-3">
+        <span
+          className="untrusted line-clamp-2 min-w-0 flex-1 text-sm font-medium group-hover:underline"
+          title={visible(row.summary)}
+        >
+          {visible(row.summary)}
+        </span>
+        {row.counts.kev > 0 && <KevMark />}
+        <span className="tabular shrink-0 text-sm font-medium" title="How much risk the action removes">
+          <span className="font-normal text-muted">Risk</span> {formatRisk(row.risk)}
+        </span>
+      </span>
+      <span className="tabular flex min-w-0 gap-x-3 text-xs text-muted">
+        <span className="untrusted min-w-0 truncate" title={visible(row.imageId)}>
+          {name}
+        </span>
+        <span className="ml-auto shrink-0">
+          {plural(findings, "finding")}, {plural(row.workloadCount, "workload")}
+        </span>
+      </span>
+    </Link>
+  );
+}

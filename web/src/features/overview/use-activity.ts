@@ -1,0 +1,67 @@
+import { useEffect, useState } from "react";
+import { useLimits } from "@/features/session/namespaces";
+import type { EventPage } from "@/gen/model";
+import { getListEventsUrl, listEvents } from "@/gen/operator/operator";
+import { LiveConnection, socketURL } from "@/lib/live";
+import { ApiError } from "@/lib/problem";
+import { activityKinds, addActivity, describeEvent, parseActivity, type Activity } from "./activity-event";
+
+const shown = 8;
+/** How often the list changes at most, in milliseconds: a database update has an event for each image. */
+const interval = 1000;
+/** How many events are read to find those that are shown first. */
+const recent = 1000;
+
+/** Reads the newest events. */
+async function readRecent(signal: AbortSignal): Promise<EventPage> {
+  const { last } = await listEvents({ limit: 1 }, { signal });
+  const read = (since: number) => listEvents({ since, kind: activityKinds, limit: recent }, { signal });
+  try {
+    return await read(Math.max(0, last - recent));
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 410) return read(0);
+    throw error;
+  }
+}
+
+/** The newest events, the latest first. Users who see some namespaces get those since the page was opened. */
+export function useActivity(): Activity[] {
+  const [lines, setLines] = useState<Activity[]>([]);
+  const limited = useLimits() !== undefined;
+  useEffect(() => {
+    const stop = new AbortController();
+    let waiting: Activity[] = [];
+    let timer: number | undefined;
+    const show = () => {
+      timer = undefined;
+      const added = waiting;
+      waiting = [];
+      setLines((before) => addActivity(before, added, shown));
+    };
+    const add = (added: Activity[]) => {
+      waiting = [...waiting, ...added].slice(-recent);
+      timer ??= window.setTimeout(show, interval);
+    };
+    const connection = new LiveConnection<Activity>({
+      url: socketURL(getListEventsUrl({ kind: activityKinds })),
+      parse: parseActivity,
+      onMessage: (line) => add([line]),
+      // What came before the connection stood was not told.
+      onOnline: () => {
+        if (limited) return;
+        readRecent(stop.signal).then(
+          ({ items }) => add(items.flatMap((event) => describeEvent(event) ?? [])),
+          () => undefined,
+        );
+      },
+      onOffline: () => undefined,
+    });
+    connection.open();
+    return () => {
+      stop.abort();
+      window.clearTimeout(timer);
+      connection.close();
+    };
+  }, [limited]);
+  return lines;
+}
