@@ -154,7 +154,8 @@ func (s *Store) Trend(ctx context.Context, in store.Namespaces, query store.Tren
 		if err != nil {
 			return err
 		}
-		databases, err := countByDay(tx.Table("generations AS g"), "g.current_since", from, to)
+		// A result set of the same build is another match.
+		databases, err := countByDay(tx.Table("generations AS g").Where("g.build_id <> g.previous_build"), "g.current_since", from, to)
 		if err != nil {
 			return err
 		}

@@ -92,6 +92,22 @@ var trendTests = map[string]func(*testing.T, *fixture){
 		expect("nothing runs", "", sums(3, 0, 0, store.Counts{}))
 		expect("nothing runs in a namespace", "n")
 	},
+	"Databases by day are those that differ from the previous one": func(t *testing.T, f *fixture) {
+		f.at(0)
+		f.want(t, image("a", amd64))
+		f.start(t, oldBuild)
+		for _, build := range []model.DatabaseBuild{oldBuild, newBuild} {
+			next := f.start(t, build).Number
+			f.queueAll(t, next)
+			f.answerQueue(t, next, nil)
+			f.switchTo(t, next)
+		}
+		must(t, f.RecordDay(t.Context()))
+		days := f.trend(t, store.TrendQuery{From: march(1), To: march(9)})
+		if len(days) != 1 || days[0].Databases != 2 {
+			t.Errorf("got %+v, want 2 databases on one day", days)
+		}
+	},
 	"Rollouts by day": func(t *testing.T, f *fixture) {
 		a, b := image("a", amd64), image("bb", amd64)
 		f.want(t, a, b)
