@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"slices"
 
@@ -94,14 +95,21 @@ func newImageFixSums(image int64) *imageFixSums {
 	return sums
 }
 
+// wrong reports whether the rows cannot be sums over findings.
+func (s *imageFixSums) wrong() bool {
+	return slices.ContainsFunc(s[:], func(row imageFix) bool {
+		return min(row.RiskMicros, row.Kev, row.Findings) < 0 || row.Findings == 0 && row.RiskMicros+row.Kev > 0
+	})
+}
+
 // list returns the rows that are about any finding.
 func (s *imageFixSums) list() []imageFix {
 	return slices.DeleteFunc(slices.Clone(s[:]), func(row imageFix) bool { return row.Findings == 0 })
 }
 
 // addToImageFixes adds what became of packages without divided findings to the rows of the matched images that hold them, apart from those that were
-// computed again.
-func (t *txn) addToImageFixes(changed map[int64]packageFixChange, computed map[int64]bool) error {
+// computed again. Rows that a previous version of the program has left behind may become wrong by that: they are computed again.
+func (t *txn) addToImageFixes(changed map[int64]packageFixChange, computed map[int64]bool, current int64) error {
 	deltas := map[int64]*imageFixSums{}
 	err := inParts(slices.Sorted(maps.Keys(changed)), func(part []int64) error {
 		return t.eachHolder(part, func(id, image int64) {
@@ -129,6 +137,7 @@ func (t *txn) addToImageFixes(changed map[int64]packageFixChange, computed map[i
 			return err
 		}
 		after := make(map[int64][]imageFix, len(matched))
+		wrong := []int64{}
 		for _, id := range matched {
 			sums := newImageFixSums(id)
 			var updates []imageFix
@@ -143,9 +152,14 @@ func (t *txn) addToImageFixes(changed map[int64]packageFixChange, computed map[i
 				delta := &deltas[id][action]
 				sums.count(int64(action), delta.RiskMicros, delta.Kev, delta.Findings)
 			}
+			if sums.wrong() {
+				wrong = append(wrong, id)
+				delete(before, id)
+				continue
+			}
 			after[id] = withUpdates(sums, updates)
 		}
-		return t.replaceImageFixes(before, after)
+		return errors.Join(t.replaceImageFixes(before, after), t.refreshImageFixes(wrong, current))
 	})
 }
 

@@ -107,7 +107,7 @@ func (t *txn) refreshFixes() error {
 	if err := t.refreshImageFixes(append([]int64{}, slices.Sorted(maps.Keys(images))...), current); err != nil {
 		return err
 	}
-	return t.addToImageFixes(changed, images)
+	return t.addToImageFixes(changed, images, current)
 }
 
 // RefreshFixes implements store.ResultSets.

@@ -201,6 +201,25 @@ func TestRefreshFixes(t *testing.T) {
 	})
 }
 
+// TestFixesLeftBehind expects that rows which another version left behind are computed again when a difference shows that they are wrong.
+func TestFixesLeftBehind(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, config Config) {
+		s := withFixes(t, config)
+		if _, err := s.SyncDecisions(t.Context(), "test", nil); err != nil {
+			t.Fatal(err)
+		}
+		leaveBehind(t, s, "DELETE FROM image_fixes")
+		examined := store.Decision{
+			Object: store.DecisionObject{Kind: "ClusterVulnerabilityException", Name: "examined"}, Vulnerabilities: []string{"CVE-2", "CVE-4"},
+			Status: model.DecisionFalsePositive,
+		}
+		if problems, err := s.SyncDecisions(t.Context(), "test", []store.Decision{examined}); err != nil || len(problems) > 0 {
+			t.Fatal(problems, err)
+		}
+		checkFixes(t, s)
+	})
+}
+
 // TestScoresRefreshFixes expects that scores which no fix depends on have all images computed again.
 func TestScoresRefreshFixes(t *testing.T) {
 	t.Parallel()
