@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,7 +31,7 @@ func (o operations) ListOwners(ctx context.Context, request api.ListOwnersReques
 	if asCSV {
 		return o.s.exportOwners(ctx, query)
 	}
-	found, err := o.s.store.ListOwners(ctx, visible(ctx), query)
+	found, err := o.s.owners(ctx, visible(ctx), query)
 	if err != nil {
 		return nil, err
 	}
@@ -41,6 +42,16 @@ func (o operations) ListOwners(ctx context.Context, request api.ListOwnersReques
 		answer.Items = append(answer.Items, toOwnerSummary(one))
 	}
 	return answer, nil
+}
+
+// owners lists owners; with what is due, the answer is at most dueTTL old.
+func (s *Server) owners(ctx context.Context, in store.Namespaces, query store.OwnerQuery) (store.OwnerPage, error) {
+	if !query.Due {
+		return s.store.ListOwners(ctx, in, query)
+	}
+	return s.dueOwners.get(ctx, fmt.Sprintf("%s %#v", in.Digest(), query), func(ctx context.Context) (store.OwnerPage, error) {
+		return s.store.ListOwners(ctx, in, query)
+	})
 }
 
 func toOwnerSummary(o store.OwnerSummary) api.OwnerSummary {

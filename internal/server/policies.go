@@ -14,21 +14,20 @@ import (
 
 const (
 	// dueTTL is how long the numbers of what is due are remembered: to count them, the packages of all visible images are read. dueTimeout bounds counting
-	// them, maxDue for how many different sets of namespaces they are remembered.
+	// them, maxDue how many answers of a kind are remembered.
 	dueTTL     = 10 * time.Second
 	dueTimeout = time.Minute
 	maxDue     = 100
 )
 
-// dueCounts remembers what is due in the namespaces that callers see.
-type dueCounts struct {
-	list       func(ctx context.Context, in store.Namespaces) ([]store.PolicySummary, error)
+// dueCounts remembers answers with the numbers of what is due.
+type dueCounts[T any] struct {
 	remembered *cache.LRUExpireCache
 	flights    singleflight.Group
 }
 
-func newDueCounts(list func(ctx context.Context, in store.Namespaces) ([]store.PolicySummary, error), clock func() time.Time) *dueCounts {
-	return &dueCounts{list: list, remembered: cache.NewLRUExpireCacheWithClock(maxDue, clockFunc(clock))}
+func newDueCounts[T any](clock func() time.Time) *dueCounts[T] {
+	return &dueCounts[T]{remembered: cache.NewLRUExpireCacheWithClock(maxDue, clockFunc(clock))}
 }
 
 // clockFunc is a clock of the cache.
@@ -36,29 +35,31 @@ type clockFunc func() time.Time
 
 func (c clockFunc) Now() time.Time { return c() }
 
-// policies lists the policies with what is due, which is at most dueTTL old. Callers who see the same wait for the same answer; who asks first may go away.
-func (d *dueCounts) policies(ctx context.Context, in store.Namespaces) ([]store.PolicySummary, error) {
-	key := in.Digest()
+// get returns the answer for a key, which is at most dueTTL old. Callers with the same key wait for the same answer; who asks first may go away.
+func (d *dueCounts[T]) get(ctx context.Context, key string, count func(ctx context.Context) (T, error)) (T, error) {
 	if known, ok := d.remembered.Get(key); ok {
-		list, _ := known.([]store.PolicySummary)
-		return list, nil
+		answer, _ := known.(T)
+		return answer, nil
 	}
 	found, err, _ := d.flights.Do(key, func() (any, error) {
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), dueTimeout)
 		defer cancel()
-		list, err := d.list(bounded, in)
+		answer, err := count(bounded)
 		if err == nil {
-			d.remembered.Add(key, list, dueTTL)
+			d.remembered.Add(key, answer, dueTTL)
 		}
-		return list, err
+		return answer, err
 	})
-	list, _ := found.([]store.PolicySummary)
-	return list, err
+	answer, _ := found.(T)
+	return answer, err
 }
 
 // ListPolicies answers the policies that apply, with what is due because of them.
 func (o operations) ListPolicies(ctx context.Context, _ api.ListPoliciesRequestObject) (api.ListPoliciesResponseObject, error) {
-	policies, err := o.s.due.policies(ctx, visible(ctx))
+	in := visible(ctx)
+	policies, err := o.s.duePolicies.get(ctx, in.Digest(), func(ctx context.Context) ([]store.PolicySummary, error) {
+		return o.s.store.ListPolicies(ctx, in)
+	})
 	if err != nil {
 		return nil, err
 	}

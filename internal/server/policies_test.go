@@ -15,7 +15,8 @@ func TestDueCountsAreShared(t *testing.T) {
 	begun, resume := make(chan struct{}), make(chan struct{})
 	var mu sync.Mutex
 	counted := map[string]int{}
-	due := newDueCounts(func(ctx context.Context, in store.Namespaces) ([]store.PolicySummary, error) {
+	due := newDueCounts[string](func() time.Time { return now })
+	count := func(ctx context.Context, in store.Namespaces) (string, error) {
 		mu.Lock()
 		counted[in.Digest()]++
 		first := len(counted) == 1 && counted[in.Digest()] == 1
@@ -24,13 +25,13 @@ func TestDueCountsAreShared(t *testing.T) {
 			close(begun)
 			<-resume
 		}
-		return []store.PolicySummary{{Policy: store.Policy{Name: in.Digest()}}}, ctx.Err()
-	}, func() time.Time { return now })
+		return in.Digest(), ctx.Err()
+	}
 	ask := func(ctx context.Context, in store.Namespaces) {
 		t.Helper()
-		list, err := due.policies(ctx, in)
-		if err != nil || len(list) != 1 || list[0].Name != in.Digest() {
-			t.Errorf("%v: %+v, %v", in, list, err)
+		answer, err := due.get(ctx, in.Digest(), func(ctx context.Context) (string, error) { return count(ctx, in) })
+		if err != nil || answer != in.Digest() {
+			t.Errorf("%v: %q, %v", in, answer, err)
 		}
 	}
 	all, some, others := store.AllNamespaces(), store.OnlyNamespaces("a"), store.OnlyNamespaces("b")

@@ -34,8 +34,10 @@ type Server struct {
 	guard   *auth.Guard
 	// store answers requests: each read says what it may see.
 	store *sealedStore
-	due   *dueCounts
-	hub   *live.Hub
+	// duePolicies and dueOwners are the answers about policies and owners.
+	duePolicies *dueCounts[[]store.PolicySummary]
+	dueOwners   *dueCounts[store.OwnerPage]
+	hub         *live.Hub
 	// protection refuses requests that pages of other sites send.
 	protection *http.CrossOriginProtection
 	// page is the page of the UI, nil if it was not built.
@@ -89,7 +91,7 @@ func New(config Config) (*Server, error) {
 		ready:   make(chan struct{}),
 		page:    page(config.Assets, config.BasePath),
 	}
-	s.due = newDueCounts(s.store.ListPolicies, config.Clock)
+	s.duePolicies, s.dueOwners = newDueCounts[[]store.PolicySummary](config.Clock), newDueCounts[store.OwnerPage](config.Clock)
 	if s.protection, err = newProtection(config.Origin); err != nil {
 		return nil, err
 	}
