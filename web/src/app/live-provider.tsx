@@ -5,6 +5,7 @@ import { hasLongList, invalidateImage, presencesKey, refreshRows } from "@/featu
 import { getGetOverviewQueryKey } from "@/gen/images/images";
 import { EventKind } from "@/gen/model";
 import { getGetSessionQueryKey, getListEventsUrl } from "@/gen/operator/operator";
+import { getListPoliciesQueryKey } from "@/gen/policies/policies";
 import { getGetTrendsQueryKey } from "@/gen/workloads/workloads";
 import { Coalescer, type Batch } from "@/lib/coalesce";
 import { parseEvent } from "@/lib/events";
@@ -56,6 +57,7 @@ class Refresher {
     this.#lists.add("lists", Math.max(0, this.#nextLists - performance.now()));
     void this.#client.invalidateQueries({ queryKey: getGetOverviewQueryKey() });
     void this.#client.invalidateQueries({ queryKey: getGetTrendsQueryKey() });
+    void this.#client.invalidateQueries({ queryKey: getListPoliciesQueryKey() });
     void this.#client.invalidateQueries({ queryKey: presencesKey });
     void invalidateDatabases(this.#client);
   };

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { imagePath } from "@/lib/image-id";
 import { addActivity, parseActivity, type Activity } from "./activity-event";
 
 const message = (kind: string, data: unknown, more: object = {}) =>
@@ -8,11 +9,6 @@ const image = { imageId: "docker.io/library/nginx@sha256:" + "1".repeat(64), pla
 
 describe("parseActivity", () => {
   it.each([
-    [
-      message("image.matched", { counts: { critical: 1, low: 2, kev: 9 } }, image),
-      "Matched nginx: 3 findings",
-    ],
-    [message("image.matched", {}, image), "Matched nginx"],
     [message("image.cataloged", { packages: 1 }, image), "Cataloged nginx: 1 package"],
     [message("image.failed", { reason: "PullFailed" }, image), "Failed to scan nginx: PullFailed"],
     [
@@ -41,11 +37,19 @@ describe("parseActivity", () => {
     ["null", "null"],
     ["a position", JSON.stringify({ type: "position", sequence: 7 })],
     ["an unknown kind", message("image.painted", {})],
+    ["one of many images of a database", message("image.matched", { counts: { critical: 1 } }, image)],
     ["no time", message("database.stale", {}, { at: "" })],
     ["bytes", new ArrayBuffer(4)],
     ["too much", message("image.failed", { reason: "x".repeat(300_000) }, image)],
   ])("ignores %s", (_, data) => {
     expect(parseActivity(data)).toBeUndefined();
+  });
+
+  it("links to images with long names", () => {
+    const imageId = `registry.example/${"team/".repeat(70)}web@sha256:${"1".repeat(64)}`;
+    const line = parseActivity(message("image.cataloged", { packages: 2 }, { ...image, imageId }));
+    expect(line?.text).toBe("Cataloged web: 2 packages");
+    expect(line?.to).toBe(imagePath(imageId, image.platform));
   });
 
   it("survives data of other types", () => {

@@ -12,10 +12,9 @@ export interface Activity {
   tone: "normal" | "bad";
 }
 
-/** What the activity shows. Single findings are counted in the events about databases. */
+/** What the activity shows. Single findings, and images that a database changes, are counted in the events about databases. */
 export const activityKinds: EventKind[] = [
   EventKind.imagecataloged,
-  EventKind.imagematched,
   EventKind.imagefailed,
   EventKind.imagereported,
   EventKind.databaseupdated,
@@ -32,7 +31,8 @@ type Fields = Record<string, unknown>;
 
 const fields = (value: unknown): Fields =>
   typeof value === "object" && value !== null ? (value as Fields) : {};
-const word = (value: unknown) => (typeof value === "string" ? visible(value).slice(0, 253) : "");
+const text = (value: unknown) => (typeof value === "string" ? value.slice(0, 512) : "");
+const word = (value: unknown) => visible(text(value)).slice(0, 253);
 const amount = (value: unknown) => (typeof value === "number" && Number.isFinite(value) ? value : 0);
 const total = (counts: unknown) =>
   ["critical", "high", "medium", "low", "negligible", "unknown"].reduce(
@@ -55,25 +55,17 @@ export function describeEvent(event: Event): Activity | undefined {
   const { type, at, kind } = fields(event) as Partial<Event>;
   if (type !== "event" || typeof at !== "string" || Number.isNaN(Date.parse(at))) return undefined;
   const data = fields(event.data);
-  const image = word(event.imageId);
-  const { name } = parseImageId(image);
-  const toImage = imagePath(image, word(event.platform));
-  const line = (text: string, to: string, tone: Activity["tone"] = "normal"): Activity => ({
+  const name = word(parseImageId(text(event.imageId)).name);
+  const toImage = imagePath(text(event.imageId), text(event.platform));
+  const line = (words: string, to: string, tone: Activity["tone"] = "normal"): Activity => ({
     at,
-    text,
+    text: words,
     to,
     tone,
   });
   switch (kind) {
     case EventKind.imagecataloged:
       return line(`Cataloged ${name}: ${plural(amount(data.packages), "package")}`, toImage);
-    case EventKind.imagematched:
-      return line(
-        data.counts === undefined
-          ? `Matched ${name}`
-          : `Matched ${name}: ${plural(total(data.counts), "finding")}`,
-        toImage,
-      );
     case EventKind.imagefailed:
       return line(`Failed to scan ${name}: ${word(data.reason)}`, toImage, "bad");
     case EventKind.imagereported:

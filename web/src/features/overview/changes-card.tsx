@@ -69,7 +69,7 @@ function Period({ name, since }: { name: string; since: Since | undefined }) {
   return (
     <tr className="border-t border-line">
       <th scope="row" className="py-1.5 text-left font-medium" title={since && formatDay(since.day)}>
-        {name}
+        {since && !since.exact ? formatDay(since.day) : name}
       </th>
       <Cells since={since} />
     </tr>

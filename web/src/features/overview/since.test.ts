@@ -28,6 +28,7 @@ describe("changeSince", () => {
   it("compares with the day before", () => {
     expect(changeSince(items, 1)).toEqual({
       day: "2026-03-03",
+      exact: true,
       more: { ...none, critical: -3, low: 2 },
       total: -1,
       opened: 0,
@@ -36,7 +37,13 @@ describe("changeSince", () => {
   });
 
   it("compares with the last day that has data", () => {
-    expect(changeSince(items, 2)).toMatchObject({ day: "2026-03-01", total: -3, opened: 2, closed: 3 });
+    expect(changeSince(items, 2)).toMatchObject({
+      day: "2026-03-01",
+      exact: false,
+      total: -3,
+      opened: 2,
+      closed: 3,
+    });
   });
 
   it("says nothing where no day is that old", () => {

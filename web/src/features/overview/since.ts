@@ -5,8 +5,9 @@ import { sumChanges } from "./trend-layout";
 const msPerDay = 86_400_000;
 
 export interface Since {
-  /** The day that is compared with, as in the trend. */
+  /** The day that is compared with, as in the trend; exact says that it is so many days ago, and not earlier. */
   day: string;
+  exact: boolean;
   /** How many findings there are more now, by severity; below 0 for fewer. */
   more: Record<SeverityKey, number>;
   total: number;
@@ -29,6 +30,7 @@ export function changeSince(items: TrendDay[], days: number): Since | undefined 
   const after = items.slice(index + 1);
   return {
     day: first.day,
+    exact: Date.parse(first.day) === then,
     more: difference(last.counts, first.counts),
     total: totalFindings(last.counts) - totalFindings(first.counts),
     ...sumChanges(after),

@@ -1,6 +1,5 @@
 import { useEffect, useState } from "react";
 import { useLimits } from "@/features/session/namespaces";
-import type { EventPage } from "@/gen/model";
 import { getListEventsUrl, listEvents } from "@/gen/operator/operator";
 import { LiveConnection, socketURL } from "@/lib/live";
 import { ApiError } from "@/lib/problem";
@@ -9,19 +8,27 @@ import { activityKinds, addActivity, describeEvent, parseActivity, type Activity
 const shown = 8;
 /** How often the list changes at most, in milliseconds: a database update has an event for each image. */
 const interval = 1000;
-/** How many events are read to find those that are shown first. */
+/** How many events a request goes back, and how many requests look for those that are shown first. */
 const recent = 1000;
+const requests = 5;
 
-/** Reads the newest events. */
-async function readRecent(signal: AbortSignal): Promise<EventPage> {
-  const { last } = await listEvents({ limit: 1 }, { signal });
-  const read = (since: number) => listEvents({ since, kind: activityKinds, limit: recent }, { signal });
-  try {
-    return await read(Math.max(0, last - recent));
-  } catch (error) {
-    if (error instanceof ApiError && error.status === 410) return read(0);
-    throw error;
+/** Reads the newest lines, the latest last. */
+async function readRecent(signal: AbortSignal): Promise<Activity[]> {
+  let { last: since } = await listEvents({ limit: 1 }, { signal });
+  let lines: Activity[] = [];
+  for (let request = 0; request < requests && lines.length < shown && since > 0; request++) {
+    since = Math.max(0, since - recent);
+    try {
+      const { items } = await listEvents({ since, kind: activityKinds, limit: recent }, { signal });
+      lines = items.flatMap((event) => describeEvent(event) ?? []).concat(lines);
+    } catch (error) {
+      if (!(error instanceof ApiError && error.status === 410)) throw error;
+      since = 0; // Earlier events are gone: read what is left.
+      const { items } = await listEvents({ since, kind: activityKinds, limit: recent }, { signal });
+      lines = items.flatMap((event) => describeEvent(event) ?? []).concat(lines);
+    }
   }
+  return lines;
 }
 
 /** The newest events, the latest first. Users who see some namespaces get those since the page was opened. */
@@ -49,10 +56,7 @@ export function useActivity(): Activity[] {
       // What came before the connection stood was not told.
       onOnline: () => {
         if (limited) return;
-        readRecent(stop.signal).then(
-          ({ items }) => add(items.flatMap((event) => describeEvent(event) ?? [])),
-          () => undefined,
-        );
+        readRecent(stop.signal).then(add, () => undefined);
       },
       onOffline: () => undefined,
     });
