@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"cmp"
-	"errors"
 	"maps"
 	"slices"
 
@@ -159,7 +158,10 @@ func (t *txn) addToImageFixes(changed map[int64]packageFixChange, computed map[i
 			}
 			after[id] = withUpdates(sums, updates)
 		}
-		return errors.Join(t.replaceImageFixes(before, after), t.refreshImageFixes(wrong, current))
+		if err := t.replaceImageFixes(before, after); err != nil {
+			return err
+		}
+		return t.refreshImageFixes(wrong, current)
 	})
 }
 

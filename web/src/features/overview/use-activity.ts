@@ -6,7 +6,7 @@ import { ApiError } from "@/lib/problem";
 import { activityKinds, addActivity, describeEvent, parseActivity, type Activity } from "./activity-event";
 
 const shown = 8;
-/** How often the list changes at most, in milliseconds: a database update has an event for each image. */
+/** How often the list changes at most, in milliseconds. */
 const interval = 1000;
 /** How many events a request goes back, and how many requests look for those that are shown first. */
 const recent = 1000;
@@ -16,16 +16,18 @@ const requests = 5;
 async function readRecent(signal: AbortSignal): Promise<Activity[]> {
   let { last: since } = await listEvents({ limit: 1 }, { signal });
   let lines: Activity[] = [];
+  const read = async () => {
+    const { items } = await listEvents({ since, kind: activityKinds, limit: recent }, { signal });
+    lines = items.flatMap((event) => describeEvent(event) ?? []).concat(lines);
+  };
   for (let request = 0; request < requests && lines.length < shown && since > 0; request++) {
     since = Math.max(0, since - recent);
     try {
-      const { items } = await listEvents({ since, kind: activityKinds, limit: recent }, { signal });
-      lines = items.flatMap((event) => describeEvent(event) ?? []).concat(lines);
+      await read();
     } catch (error) {
       if (!(error instanceof ApiError && error.status === 410)) throw error;
       since = 0; // Earlier events are gone: read what is left.
-      const { items } = await listEvents({ since, kind: activityKinds, limit: recent }, { signal });
-      lines = items.flatMap((event) => describeEvent(event) ?? []).concat(lines);
+      await read();
     }
   }
   return lines;
