@@ -210,7 +210,7 @@ var apiClient = &http.Client{Timeout: 5 * time.Second, Transport: &http.Transpor
 // stop ends the program and returns what created the goroutines that it had, but for those of connections and transactions.
 func (m *manager) stop(t *testing.T) (goroutines []string) {
 	t.Helper()
-	// The Go runtime writes all goroutines, and ends the program.
+	// The program writes all goroutines, and ends.
 	m.signal(syscall.SIGQUIT, func() { m.stopped = true })
 	// It may be paused.
 	m.signal(syscall.SIGCONT, func() {})
@@ -228,7 +228,10 @@ func (m *manager) stop(t *testing.T) (goroutines []string) {
 		t.Fatal(err)
 	}
 	_ = m.output.Close()
-	output, dump, _ := bytes.Cut(content, []byte("SIGQUIT: quit"))
+	output, dump, written := bytes.Cut(content, []byte("SIGQUIT: quit"))
+	if !written {
+		t.Error("the operator did not write its goroutines")
+	}
 	for _, sign := range []string{"WARNING: DATA RACE", "panic:", "Observed a panic", "fatal error:"} {
 		if at := bytes.Index(output, []byte(sign)); at >= 0 {
 			t.Errorf("the operator wrote:\n%s", output[at:min(len(output), at+4000)])
