@@ -1,7 +1,7 @@
 import { act, renderHook } from "@testing-library/react";
 import { MemoryRouter } from "react-router";
 import { expect, it } from "vitest";
-import { address, orAbsent, share, notNarrowing, text, useAddress } from "./address";
+import { address, names, orAbsent, share, notNarrowing, text, useAddress } from "./address";
 
 it.each([
   ["0.5", 0.5],
@@ -14,6 +14,20 @@ it.each([
   ["Infinity", undefined],
 ])("reads %s as a share", (value, expected) => {
   expect(share("epss").read(new URLSearchParams({ epss: value }))).toBe(expected);
+});
+
+it.each([
+  ["b,a", ["a", "b"]],
+  ["a,x,a,<img>", ["a"]],
+  ["x,y", undefined],
+  ["", undefined],
+  [`${"x,".repeat(100)}a`, undefined],
+])("reads %s as names", (value, expected) => {
+  const field = names<string>("columns", ["a", "b", "c"]);
+  expect(field.read(new URLSearchParams({ columns: value }))).toEqual(expected);
+  const written = new URLSearchParams();
+  field.write(written, expected);
+  expect(written.get("columns")).toBe(expected?.join(",") ?? null);
 });
 
 it("leaves out of a request what is off", () => {

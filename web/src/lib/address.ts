@@ -79,6 +79,22 @@ export const choice = <Value extends string>(
   narrows: false,
 });
 
+const maxNames = 100;
+
+/** Some of the known names in one parameter, in their order, such as columns; undefined without any, which stands for the default. */
+export const names = <Name extends string>(
+  name: string,
+  known: readonly Name[],
+): Field<Name[] | undefined> => ({
+  read: (params) => {
+    const asked: string[] = (params.get(name) ?? "").split(",", maxNames);
+    const chosen = known.filter((value) => asked.includes(value));
+    return chosen.length > 0 ? chosen : undefined;
+  },
+  write: (params, value) => value && params.set(name, known.filter((each) => value.includes(each)).join(",")),
+  narrows: false,
+});
+
 /** The same field, not counted as a filter: it selects what the page shows, such as a tab. */
 export const notNarrowing = <Value>(field: Field<Value>): Field<Value> => ({ ...field, narrows: false });
 

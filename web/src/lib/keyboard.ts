@@ -1,12 +1,12 @@
 import { useEffect, useRef } from "react";
 
-/** Whether a key belongs to what has the focus: a field, a menu, a dialog. */
+/** Whether a key belongs to what has the focus: a field, a menu, a dialog. A checkbox takes none but Space. */
 export function isTyping(target: EventTarget | null): boolean {
   if (!(target instanceof HTMLElement)) return false;
   return (
     target.isContentEditable ||
     target.closest(
-      "input, textarea, select, [role=dialog], [role=alertdialog], [role=menu], [role=listbox], [role=combobox]",
+      "input:not([type=checkbox]), textarea, select, [role=dialog], [role=alertdialog], [role=menu], [role=listbox], [role=combobox]",
     ) !== null
   );
 }

@@ -12,7 +12,8 @@ interface Props<Row extends object> {
   label: string;
   list: List<Row>;
   columns: Column<Row>[];
-  grid: string;
+  /** Classes with the grid columns; without them, the columns state their widths. */
+  grid?: string;
   rowHeight: number;
   cardHeight: number;
   renderCard: (row: Row) => ReactNode;

@@ -1,4 +1,5 @@
 import { Menu as Base } from "@base-ui/react/menu";
+import { Check } from "lucide-react";
 import type { ComponentProps, ReactNode } from "react";
 import { cn } from "@/lib/cn";
 import { buttonVariants, type ButtonVariants } from "./button";
@@ -34,6 +35,24 @@ export function MenuItem({ className, ...props }: ComponentProps<typeof Base.Ite
 }
 
 export const MenuSeparator = () => <Base.Separator className="my-1 h-px bg-line" />;
+
+/** A choice among several, beside others; the menu stays open. */
+export function MenuCheckboxItem({
+  className,
+  children,
+  ...props
+}: ComponentProps<typeof Base.CheckboxItem> & { className?: string }) {
+  return (
+    <Base.CheckboxItem className={cn(item, className)} {...props}>
+      <span className="flex size-4 shrink-0 items-center justify-center rounded-sm border border-line-strong">
+        <Base.CheckboxItemIndicator className="flex text-accent">
+          <Check className="size-3.5 text-accent!" strokeWidth={3} aria-hidden />
+        </Base.CheckboxItemIndicator>
+      </span>
+      {children}
+    </Base.CheckboxItem>
+  );
+}
 
 export const MenuRadioGroup = Base.RadioGroup;
 

@@ -1,5 +1,6 @@
 import { ArrowDown, ArrowUp, ChevronsUpDown } from "lucide-react";
 import { cn } from "@/lib/cn";
+import type { ColumnMeta } from "./virtual-table";
 
 interface Props {
   children: string;
@@ -31,10 +32,11 @@ export function sortable<Sort extends string>(
   direction: "ascending" | "descending",
   sort: Sort,
   setSort: (sort: Sort) => void,
+  meta: ColumnMeta = {},
 ) {
   const sorted = sort === by ? direction : ("none" as const);
   return {
-    meta: { sorted },
+    meta: { ...meta, sorted },
     header: () => (
       <SortHeader sorted={sorted} onSort={() => setSort(by)}>
         {name}

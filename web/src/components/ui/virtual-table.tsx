@@ -1,6 +1,7 @@
 import { tableFeatures, useTable, type ColumnDef, type Row } from "@tanstack/react-table";
 import { memo, useCallback, useEffect, useRef, type ReactNode } from "react";
 import { cn } from "@/lib/cn";
+import { useTemplate } from "./template";
 import { useVirtualRows } from "./use-virtual-rows";
 
 export interface ColumnMeta {
@@ -8,6 +9,8 @@ export interface ColumnMeta {
   className?: string;
   /** Set where the column can be sorted by. */
   sorted?: "ascending" | "descending" | "none";
+  /** How wide the column is, at least and at most, in rem; without an end it takes what is left. */
+  width?: readonly [min: number, max: number];
 }
 
 const features = tableFeatures<{ columnMeta: ColumnMeta }>({ columnMeta: {} });
@@ -43,8 +46,8 @@ interface Props<Data extends object> {
   rowKey: (row: Data, index: number) => string;
   /** Rows that the server knows, loaded or not. */
   total: number;
-  /** Classes with the grid columns that header and rows share. */
-  grid: string;
+  /** Classes with the grid columns that header and rows share; without them, the columns state their widths. */
+  grid?: string;
   rowHeight: number;
   /** Narrow screens show cards in place of rows. */
   cards: boolean;
@@ -63,6 +66,7 @@ interface Props<Data extends object> {
  */
 export function VirtualTable<Data extends object>(props: Props<Data>) {
   const { label, columns, data, rowKey, total, grid, cards, hasMore, loadMore } = props;
+  const gridTemplateColumns = useTemplate(grid === undefined ? columns : []);
   const table = useTable({ features, columns, data, getRowId: rowKey });
   const { rows } = table.getRowModel();
   const container = useRef<HTMLDivElement>(null);
@@ -97,6 +101,7 @@ export function VirtualTable<Data extends object>(props: Props<Data>) {
               role="row"
               aria-rowindex={1}
               className={cn("grid h-10 items-center gap-x-4 px-4 text-xs font-medium text-muted", grid)}
+              style={{ gridTemplateColumns }}
             >
               {group.headers.map((header) => (
                 <div
@@ -145,11 +150,11 @@ export function VirtualTable<Data extends object>(props: Props<Data>) {
                     role="row"
                     aria-rowindex={item.index + 2}
                     className={cn(
-                      "group relative grid items-center gap-x-4 px-4 transition-colors hover:bg-subtle/70 has-[[data-row-focus]:focus-visible]:bg-accent-soft/60",
+                      "group relative grid items-center gap-x-4 px-4 transition-colors hover:bg-subtle/70 has-[[data-row-focus]:focus-visible]:bg-accent-soft/60 has-[[data-row-select]:checked]:bg-accent-soft/60",
                       grid,
                     )}
                     // The border of the row is part of its height.
-                    style={fixed ? { height: props.rowHeight - 1 } : { minHeight: props.rowHeight - 1 }}
+                    style={{ gridTemplateColumns, [fixed ? "height" : "minHeight"]: props.rowHeight - 1 }}
                   >
                     <Cells row={row} columns={columns} />
                   </div>

@@ -12,9 +12,9 @@ import type { Exception, ExceptionSaving } from "@/gen/model";
 import { useNow } from "@/lib/clock";
 import { describe } from "@/lib/problem";
 import { visible } from "@/lib/text";
-import { kindOf, manifestOf, missing, missingPlace, specOf, type Draft } from "./draft";
+import { kindOf, manifestOf, missing, missingMatch, missingPlace, specOf, type Draft } from "./draft";
 import { EndFields, ObjectFields, ReachFields, StatusFields } from "./fields";
-import { PlaceFields } from "./place-fields";
+import { PlaceFields, VulnerabilitiesField } from "./place-fields";
 import { Preview, usePreview } from "./preview";
 
 export interface DialogProps {
@@ -82,7 +82,7 @@ export function DecideDialog({ title, initial, existing, open, onOpenChange, onS
   const inNamespace = draft.where === "namespace" ? { namespace: draft.namespace } : {};
   const preview = usePreview(
     { kind, ...inNamespace, ...(existing && { name: existing.name }), spec },
-    open && Object.keys(missingPlace(draft)).length === 0,
+    open && Object.keys({ ...missingPlace(draft), ...missingMatch(draft) }).length === 0,
   );
   const save = preview.preview?.save;
   // What is missing is said beside its field, once the user wants to save.
@@ -147,6 +147,13 @@ export function DecideDialog({ title, initial, existing, open, onOpenChange, onS
         {existing && <Managed exception={existing} override={override} onOverride={setOverride} />}
         <StatusFields draft={draft} update={update} error={tried ? lacks.comment : undefined} />
         <EndFields draft={draft} update={update} now={now} />
+        {draft.entered !== undefined && (
+          <VulnerabilitiesField
+            draft={draft}
+            update={update}
+            error={tried || draft.entered ? lacks.vulnerabilities : undefined}
+          />
+        )}
         <ReachFields draft={draft} update={update} match={spec.match} />
         <PlaceFields
           draft={draft}

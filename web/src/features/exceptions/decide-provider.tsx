@@ -1,7 +1,10 @@
-import { createContext, useCallback, useContext, useState, type ReactNode } from "react";
+import { createContext, lazy, Suspense, useCallback, useContext, useState, type ReactNode } from "react";
 import { useLimits } from "@/features/session/namespaces";
-import { DecideDialog, type DialogProps } from "./decide-dialog";
+import type { DialogProps } from "./decide-dialog";
 import type { Draft } from "./draft";
+
+/** Pages with lists are shown before it is loaded. */
+const DecideDialog = lazy(async () => ({ default: (await import("./decide-dialog")).DecideDialog }));
 
 /** What is decided. */
 interface Decided extends Omit<DialogProps, "initial" | "open" | "onOpenChange"> {
@@ -35,7 +38,11 @@ export function DecideProvider({ children }: { children: ReactNode }) {
   return (
     <Opener value={decide}>
       {children}
-      {begun && <BegunDialog key={begun.count} {...begun.about} open={open} onOpenChange={setOpen} />}
+      {begun && (
+        <Suspense>
+          <BegunDialog key={begun.count} {...begun.about} open={open} onOpenChange={setOpen} />
+        </Suspense>
+      )}
     </Opener>
   );
 }

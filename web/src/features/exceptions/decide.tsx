@@ -1,9 +1,10 @@
 import { Gavel } from "lucide-react";
 import { Button } from "@/components/ui/button";
 import { useNow } from "@/lib/clock";
+import { plural } from "@/lib/format";
 import { visible } from "@/lib/text";
 import { useDecide } from "./decide-provider";
-import { draftFor, type Subject } from "./draft";
+import { draftFor, draftForImages, maxImages, type Subject } from "./draft";
 
 interface Props {
   /** What is decided about. */
@@ -13,10 +14,13 @@ interface Props {
   onSaved?: () => void;
 }
 
-const titleOf = ([first, ...others]: Subject[]) =>
-  first && others.length === 0
-    ? `Decide about ${visible(first.vulnerability)}${first.pkg ? ` in ${visible(first.pkg.name)}` : ""}`
-    : `Decide about ${others.length + 1} findings`;
+function titleOf(subjects: Subject[]) {
+  const [first, ...others] = subjects;
+  if (first && others.length === 0)
+    return `Decide about ${visible(first.vulnerability)}${first.pkg ? ` in ${visible(first.pkg.name)}` : ""}`;
+  const what = subjects.some(({ pkg }) => pkg) ? "findings" : "vulnerabilities";
+  return `Decide about ${subjects.length} ${what}`;
+}
 
 /** Opens the dialog in which a user decides about findings; a DecideProvider holds it. */
 export function Decide({ subjects, label = "Decide", size = "sm", onSaved }: Props) {
@@ -42,6 +46,35 @@ export function Decide({ subjects, label = "Decide", size = "sm", onSaved }: Pro
     >
       <Gavel aria-hidden />
       {label}
+    </Button>
+  );
+}
+
+/** Opens the dialog in which a user decides about vulnerabilities of some images; a DecideProvider holds it. */
+export function DecideAboutImages({ imageIds, onSaved }: { imageIds: string[]; onSaved: () => void }) {
+  const now = useNow();
+  const decide = useDecide();
+  const { named } = draftForImages(imageIds, now);
+  const reason =
+    imageIds.length > maxImages
+      ? `To decide, select at most ${maxImages} images.`
+      : named < imageIds.length
+        ? "Exceptions cannot name images without a digest."
+        : undefined;
+  if (reason) return <p className="max-w-72 text-[13px] text-muted">{reason}</p>;
+  return (
+    <Button
+      size="sm"
+      onClick={() =>
+        decide({
+          title: `Decide about vulnerabilities of ${plural(imageIds.length, "image")}`,
+          initial: (namespaces) => draftForImages(imageIds, now, namespaces).draft,
+          onSaved,
+        })
+      }
+    >
+      <Gavel aria-hidden />
+      Decide
     </Button>
   );
 }

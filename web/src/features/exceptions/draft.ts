@@ -11,7 +11,7 @@ const namespacePattern = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
 const maxPackage = 512;
 export const maxVulnerabilities = 100;
 export const maxPackages = 50;
-const maxImages = 50;
+export const maxImages = 50;
 export const maxComment = 4096;
 
 /** What somebody decides about. Without a package it is the vulnerability in all packages. */
@@ -40,6 +40,8 @@ export interface Draft {
   presentSelectors?: { namespaces?: LabelSelector; workloads?: LabelSelector };
   name: string;
   vulnerabilities: string[];
+  /** The IDs of the vulnerabilities as a user enters them, if they are not those of findings. */
+  entered?: string;
   packages: string[];
   reach: Reach;
   /** Patterns of images, and whether only these match. */
@@ -92,6 +94,26 @@ export const defaultDays = 90;
 export const kindOf = ({ where }: Pick<Draft, "where">): ExceptionKind =>
   where === "namespace" ? "VulnerabilityException" : "ClusterVulnerabilityException";
 
+/** What a new draft begins with. */
+const begun = (now: number, namespaces: string[] | undefined): Draft => ({
+  where: namespaces ? "namespace" : "cluster",
+  namespace: namespaces?.length === 1 ? (namespaces[0] ?? "") : "",
+  namespaceLabels: "",
+  workloadLabels: "",
+  name: "",
+  vulnerabilities: [],
+  packages: [],
+  reach: "allPackages",
+  images: [],
+  someImages: false,
+  status: "AcceptedRisk",
+  justification: "",
+  comment: "",
+  end: dayOf(now + defaultDays * day),
+  expireWhenFixed: false,
+  dryRun: false,
+});
+
 /**
  * A draft about some findings; undefined when an exception can name none of their vulnerabilities. For a user who sees some namespaces only, it is one
  * of a namespace.
@@ -104,10 +126,7 @@ export function draftFor(subjects: Subject[], now: number, namespaces?: string[]
   // Without the package URL of one of them, the others would not match it.
   const complete = urls.every((url) => url !== undefined);
   return {
-    where: namespaces ? "namespace" : "cluster",
-    namespace: namespaces?.length === 1 ? (namespaces[0] ?? "") : "",
-    namespaceLabels: "",
-    workloadLabels: "",
+    ...begun(now, namespaces),
     name: nameOf(named),
     vulnerabilities: distinct(named.map(({ vulnerability }) => vulnerability)).slice(0, maxVulnerabilities),
     packages: complete ? packages.slice(0, maxPackages) : [],
@@ -115,13 +134,36 @@ export function draftFor(subjects: Subject[], now: number, namespaces?: string[]
     images: distinct(
       named.map(({ imageId }) => (imageId && imagePattern.test(imageId) ? imageId : undefined)),
     ).slice(0, maxImages),
-    someImages: false,
-    status: "AcceptedRisk",
-    justification: "",
-    comment: "",
-    end: dayOf(now + defaultDays * day),
-    expireWhenFixed: false,
-    dryRun: false,
+  };
+}
+
+/** A draft about some images, whose vulnerabilities are still to be named; named is how many of them an exception can name. */
+export function draftForImages(imageIds: string[], now: number, namespaces?: string[]) {
+  const images = distinct(imageIds.filter((imageId) => imagePattern.test(imageId)));
+  const draft = { ...begun(now, namespaces), images: images.slice(0, maxImages), someImages: true };
+  return { draft: { ...draft, ...withEntered(draft, "") }, named: images.length };
+}
+
+/** The IDs in a text; empty if one of them cannot be of a vulnerability. */
+function idsIn(text: string): string[] {
+  const ids = distinct(text.split(/[\s,]+/).filter(Boolean));
+  return ids.length <= maxVulnerabilities && ids.every((id) => vulnerabilityPattern.test(id)) ? ids : [];
+}
+
+/** The name of a draft about some images, unless somebody chooses another. */
+const nameForImages = ({ vulnerabilities, images }: Pick<Draft, "vulnerabilities" | "images">) =>
+  [nameOf(vulnerabilities.map((vulnerability) => ({ vulnerability }))), `${images.length}-images`]
+    .filter(Boolean)
+    .join("-in-");
+
+/** A draft about some images, with the vulnerabilities that a user enters. */
+export function withEntered(draft: Draft, entered: string): Partial<Draft> {
+  const vulnerabilities = idsIn(entered);
+  const chosen = draft.name !== "" && draft.name !== nameForImages(draft);
+  return {
+    entered,
+    vulnerabilities,
+    ...(!chosen && { name: nameForImages({ ...draft, vulnerabilities }) }),
   };
 }
 
@@ -200,12 +242,21 @@ export function missingPlace({ where, namespace, namespaceLabels, workloadLabels
   };
 }
 
+/** What is missing in what a draft matches, by field. Without it there is no preview. */
+export const missingMatch = ({ entered, vulnerabilities }: Draft): { vulnerabilities?: string } =>
+  entered !== undefined && vulnerabilities.length === 0
+    ? { vulnerabilities: `Name vulnerabilities by their IDs, at most ${maxVulnerabilities}.` }
+    : {};
+
 /** What is missing in a draft, by field, in the words of the rules of the CustomResourceDefinition. */
-export function missing(draft: Draft): { name?: string; comment?: string } & ReturnType<typeof missingPlace> {
+export function missing(
+  draft: Draft,
+): { name?: string; comment?: string } & ReturnType<typeof missingPlace> & ReturnType<typeof missingMatch> {
   const { status, justification } = draft;
   const comment = draft.comment.trim();
   return {
     ...missingPlace(draft),
+    ...missingMatch(draft),
     ...(!namePattern.test(draft.name) && {
       name: "A name has lower-case letters, digits, dots and hyphens, and begins and ends with a letter or a digit.",
     }),

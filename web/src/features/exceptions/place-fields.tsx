@@ -1,7 +1,7 @@
 import { useId } from "react";
 import { Select, type Option } from "@/components/ui/select";
 import { useSession } from "@/features/session/session";
-import type { missingPlace, Where } from "./draft";
+import { withEntered, type missingPlace, type Where } from "./draft";
 import { Field, type Props } from "./fields";
 
 const places: Option<Where>[] = [
@@ -62,6 +62,21 @@ function TextField({ label, hint, error, value, onChange, options, ...input }: T
 }
 
 const maxSelector = 4096;
+
+/** Which vulnerabilities it is about, if it begins with images. */
+export function VulnerabilitiesField({ draft, update, error }: Props & { error?: string }) {
+  return (
+    <TextField
+      label="Vulnerabilities"
+      hint="IDs with spaces between them."
+      placeholder="CVE-2021-44228"
+      value={draft.entered ?? ""}
+      onChange={(entered) => update(withEntered(draft, entered))}
+      error={error}
+      maxLength={maxSelector}
+    />
+  );
+}
 
 /** In which namespaces and for which workloads it applies. */
 export function PlaceFields({

@@ -17,7 +17,7 @@ const imagesKey = ["list", "images"] as const;
 const findingsKey = (imageId: string) => ["findings", imageId] as const;
 export const presencesKey = ["presences"] as const;
 
-const imageKey = ({ imageId, platform }: Image) => `${imageId} ${platform}`;
+export const imageKey = ({ imageId, platform }: Image) => `${imageId} ${platform}`;
 
 export const useImages = (params: ListImagesParams) =>
   useList({
@@ -97,15 +97,15 @@ export async function invalidateImage(client: QueryClient, imageId: string) {
   ]);
 }
 
-/** Takes a removed image out of everything that is loaded. */
-export function forgetImage(client: QueryClient, imageId: string) {
+/** Takes removed images out of everything that is loaded. */
+export function forgetImages(client: QueryClient, imageIds: ReadonlySet<string>) {
   client.setQueriesData<InfiniteData<ImagePage>>(
     { queryKey: imagesKey },
     (data) =>
       data && {
         ...data,
         pages: data.pages.map((page) => {
-          const items = page.items.filter((item) => item.imageId !== imageId);
+          const items = page.items.filter((item) => !imageIds.has(item.imageId));
           return { ...page, items, total: page.total - (page.items.length - items.length) };
         }),
       },

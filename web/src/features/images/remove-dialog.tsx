@@ -11,7 +11,7 @@ import { getGetOverviewQueryKey } from "@/gen/images/images";
 import { deleteScanResult } from "@/gen/scan-results/scan-results";
 import { invalidateLists } from "@/lib/lists";
 import { describe } from "@/lib/problem";
-import { forgetImage } from "./queries";
+import { forgetImages } from "./queries";
 
 /** Whether the user may remove scan results. */
 export function useCanRemove(): boolean {
@@ -44,7 +44,7 @@ export function RemoveDialog({ imageId, open, onOpenChange, onRemoved, focusAfte
     setError(undefined);
     try {
       await deleteScanResult(imageId);
-      forgetImage(client, imageId);
+      forgetImages(client, new Set([imageId]));
       void invalidateLists(client);
       void client.invalidateQueries({ queryKey: getGetOverviewQueryKey() });
       notify.done("Scan result removed");

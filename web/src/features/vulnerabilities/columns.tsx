@@ -1,15 +1,14 @@
 import { Link } from "react-router";
 import { KevMark, SeverityBadge } from "@/components/severity";
 import { RelativeTime } from "@/components/ui/relative-time";
+import { SelectRow, selectColumn } from "@/components/ui/selection";
 import { sortable } from "@/components/ui/sort-header";
 import type { Column } from "@/components/ui/virtual-table";
 import { ListVulnerabilitiesSort as By, type VulnerabilitySummary } from "@/gen/model";
 import { formatNumber, formatPercent, formatRisk, plural } from "@/lib/format";
 import { vulnerabilityPath } from "@/lib/paths";
 import { visible } from "@/lib/text";
-
-export const grid =
-  "grid-cols-[minmax(12rem,1fr)_6rem_5rem_5rem_5rem_5rem_6rem_6rem_8rem] xl:grid-cols-[minmax(14rem,1fr)_7rem_6rem_6rem_7rem_7rem_7rem_7rem_9rem]";
+import { columnNames, vulnerabilityColumns, type VulnerabilityColumn } from "./column-names";
 
 const number = "tabular text-right text-[13px] [[role=columnheader]&]:text-xs";
 
@@ -38,79 +37,78 @@ function Name({ row, suppressed }: RowProps) {
 export const epssOf = (epss: number) => (epss > 0 ? formatPercent(Math.min(1, epss)) : "–");
 
 interface Options {
+  shown: readonly VulnerabilityColumn[];
   sort: By;
   setSort: (sort: By) => void;
   suppressed: boolean;
 }
 
-export function columns({ sort, setSort, suppressed }: Options): Column<VulnerabilitySummary>[] {
-  const byNumber = (name: string, by: By) => {
-    const { meta, header } = sortable(name, by, "descending", sort, setSort);
-    return { meta: { ...meta, className: number }, header };
-  };
-  return [
-    {
+export function columns({ shown, sort, setSort, suppressed }: Options): Column<VulnerabilitySummary>[] {
+  const { id, severity, risk, epss, firstSeen } = vulnerabilityColumns;
+  const counted = (name: "images" | "packages" | "workloads"): Column<VulnerabilitySummary> => ({
+    id: name,
+    header: vulnerabilityColumns[name],
+    meta: { className: number, width: [5, 7] },
+    cell: ({ row: { original: row } }) => formatNumber(row[name]),
+  });
+  const byNumber = (name: string, by: By) =>
+    sortable(name, by, "descending", sort, setSort, { className: number, width: [5, 6] });
+  const all: Record<VulnerabilityColumn, Column<VulnerabilitySummary>> = {
+    id: {
       id: "id",
-      ...sortable("Vulnerability", By.id, "ascending", sort, setSort),
+      ...sortable(id, By.id, "ascending", sort, setSort, { width: [12, Infinity] }),
       cell: ({ row: { original: row } }) => <Name row={row} suppressed={suppressed} />,
     },
-    {
+    severity: {
       id: "severity",
-      ...sortable("Severity", By["-severity"], "descending", sort, setSort),
+      ...sortable(severity, By["-severity"], "descending", sort, setSort, { width: [6, 7] }),
       cell: ({ row: { original: row } }) => <SeverityBadge severity={row.severity} />,
     },
-    {
+    risk: {
       id: "risk",
-      ...byNumber("Risk", By["-risk"]),
+      ...byNumber(risk, By["-risk"]),
       cell: ({ row: { original: row } }) => <span className="font-medium">{formatRisk(row.risk)}</span>,
     },
-    {
+    epss: {
       id: "epss",
-      ...byNumber("EPSS", By["-epss"]),
+      ...byNumber(epss, By["-epss"]),
       cell: ({ row: { original: row } }) => epssOf(row.epss),
     },
-    {
-      id: "images",
-      header: "Images",
-      meta: { className: number },
-      cell: ({ row: { original: row } }) => formatNumber(row.images),
-    },
-    {
-      id: "packages",
-      header: "Packages",
-      meta: { className: number },
-      cell: ({ row: { original: row } }) => formatNumber(row.packages),
-    },
-    {
-      id: "workloads",
-      header: "Workloads",
-      meta: { className: number },
-      cell: ({ row: { original: row } }) => formatNumber(row.workloads),
-    },
-    {
+    images: counted("images"),
+    packages: counted("packages"),
+    workloads: counted("workloads"),
+    fix: {
       id: "fix",
-      header: "Fix",
-      meta: { className: "text-[13px] pl-3 [[role=columnheader]&]:text-xs" },
+      header: vulnerabilityColumns.fix,
+      meta: { className: "text-[13px] pl-3 [[role=columnheader]&]:text-xs", width: [6, 7] },
       cell: ({ row: { original: row } }) =>
         row.fixable ? <span className="text-ok">available</span> : <span className="text-muted">none</span>,
     },
-    {
+    firstSeen: {
       id: "firstSeen",
-      header: "First seen",
+      header: firstSeen,
+      meta: { width: [7, 9] },
       cell: ({ row: { original: row } }) => (
         <RelativeTime iso={row.firstSeen} none="unknown" className="block truncate text-[13px] text-muted" />
       ),
     },
+  };
+  return [
+    selectColumn<VulnerabilitySummary>(labelOf),
+    ...columnNames.filter((name) => name === "id" || shown.includes(name)).map((name) => all[name]),
   ];
 }
+
+const labelOf = (row: VulnerabilitySummary) => visible(row.id);
 
 /** A vulnerability on a narrow screen. */
 export function VulnerabilityCard({ row, suppressed }: RowProps) {
   return (
     <div className="relative px-4 py-3 has-[[data-row-focus]:focus-visible]:bg-accent-soft/60">
-      <div className="flex items-center justify-between gap-2">
+      <div className="flex items-center gap-2">
+        <SelectRow row={row} label={labelOf(row)} className="-ml-1.5" />
         <Name row={row} suppressed={suppressed} />
-        <SeverityBadge severity={row.severity} className="shrink-0" />
+        <SeverityBadge severity={row.severity} className="ml-auto shrink-0" />
       </div>
       <p className="tabular mt-1 flex flex-wrap gap-x-4 text-[13px] text-muted">
         <span>Risk {formatRisk(row.risk)}</span>

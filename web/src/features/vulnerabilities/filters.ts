@@ -4,7 +4,8 @@ import {
   type ListAffectedParams,
   type ListVulnerabilitiesParams,
 } from "@/gen/model";
-import { address, choice, day, flag, oneOf, orAbsent, share, text, notNarrowing } from "@/lib/address";
+import { address, choice, day, flag, names, oneOf, orAbsent, share, text, notNarrowing } from "@/lib/address";
+import { columnNames, type VulnerabilityColumn } from "./column-names";
 
 export interface VulnerabilityFilters {
   text: string;
@@ -18,6 +19,8 @@ export interface VulnerabilityFilters {
   /** What decisions suppress is listed and counted, too. */
   suppressed: boolean;
   sort: ListVulnerabilitiesSort;
+  /** Undefined for the default. */
+  columns: VulnerabilityColumn[] | undefined;
 }
 
 export const vulnerabilityFilters = address<VulnerabilityFilters>({
@@ -31,6 +34,7 @@ export const vulnerabilityFilters = address<VulnerabilityFilters>({
   owner: text("owner", 253),
   suppressed: notNarrowing(flag("suppressed")),
   sort: choice("sort", ListVulnerabilitiesSort, ListVulnerabilitiesSort["-risk"]),
+  columns: names("columns", columnNames),
 });
 
 export const toRequest = (filters: VulnerabilityFilters): ListVulnerabilitiesParams => ({

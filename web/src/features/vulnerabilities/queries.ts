@@ -9,7 +9,7 @@ import { listAffected, listVulnerabilities } from "@/gen/vulnerabilities/vulnera
 import { sumsKey } from "@/lib/lists";
 import type { Time } from "./filters";
 
-const vulnerabilityKey = ({ id }: VulnerabilitySummary) => id;
+export const vulnerabilityKey = ({ id }: VulnerabilitySummary) => id;
 
 export const useVulnerabilities = (params: ListVulnerabilitiesParams) =>
   useList({

@@ -10,21 +10,27 @@ import {
   OwnerFilter,
   SeverityFilter,
 } from "@/components/filter-fields";
+import { ColumnsMenu } from "@/components/ui/columns-menu";
 import { FilterBar } from "@/components/ui/filter-bar";
 import { ListPanel } from "@/components/ui/list-panel";
 import { PageTitle } from "@/components/ui/page-title";
 import { SearchInput } from "@/components/ui/search-input";
+import { SelectionProvider, useSelection } from "@/components/ui/selection";
 import { Select, type Option } from "@/components/ui/select";
 import { StatePanel } from "@/components/ui/state";
 import { ToggleButton } from "@/components/ui/toggle-button";
+import { DecideProvider } from "@/features/exceptions/decide-provider";
 import { Empty } from "@/features/session/empty";
 import { ListVulnerabilitiesSort, type VulnerabilitySummary } from "@/gen/model";
 import { getListVulnerabilitiesUrl } from "@/gen/vulnerabilities/vulnerabilities";
 import { useAddress } from "@/lib/address";
+import { maxSelected } from "@/lib/bulk";
 import { plural } from "@/lib/format";
-import { columns, grid, VulnerabilityCard } from "./columns";
+import { columnChoices, columnNames } from "./column-names";
+import { columns, VulnerabilityCard } from "./columns";
 import { toRequest, vulnerabilityFilters } from "./filters";
-import { useVulnerabilities } from "./queries";
+import { useVulnerabilities, vulnerabilityKey } from "./queries";
+import { SelectedVulnerabilities } from "./selected-vulnerabilities";
 
 const sortOptions: Option<ListVulnerabilitiesSort>[] = [
   { value: ListVulnerabilitiesSort["-risk"], label: "Risk" },
@@ -37,11 +43,12 @@ export function VulnerabilitiesPage() {
   const { filters, update } = useAddress(vulnerabilityFilters);
   const list = useVulnerabilities(toRequest(filters));
   const setSort = useCallback((sort: ListVulnerabilitiesSort) => update({ sort }), [update]);
-  const { suppressed } = filters;
+  const { suppressed, columns: shown = columnNames } = filters;
   const tableColumns = useMemo(
-    () => columns({ sort: filters.sort, setSort, suppressed }),
-    [filters.sort, setSort, suppressed],
+    () => columns({ shown, sort: filters.sort, setSort, suppressed }),
+    [shown, filters.sort, setSort, suppressed],
   );
+  const selection = useSelection({ rows: list.rows, rowKey: vulnerabilityKey, max: maxSelected });
   const renderCard = useCallback(
     (row: VulnerabilitySummary) => <VulnerabilityCard row={row} suppressed={suppressed} />,
     [suppressed],
@@ -58,11 +65,19 @@ export function VulnerabilitiesPage() {
         filtered={filtered}
         onClear={clear}
         actions={
-          <ExportMenu
-            formats={["csv"]}
-            name="vulnerabilities"
-            url={(format) => getListVulnerabilitiesUrl({ ...toRequest(filters), format })}
-          />
+          <>
+            <ColumnsMenu
+              choices={columnChoices}
+              always="id"
+              shown={shown}
+              onChange={(columns) => update({ columns })}
+            />
+            <ExportMenu
+              formats={["csv"]}
+              name="vulnerabilities"
+              url={(format) => getListVulnerabilitiesUrl({ ...toRequest(filters), format })}
+            />
+          </>
         }
       >
         <SearchInput
@@ -90,28 +105,32 @@ export function VulnerabilitiesPage() {
           onChange={(sort) => update({ sort })}
         />
       </FilterBar>
-      <ListPanel
-        label="Vulnerabilities"
-        list={list}
-        columns={tableColumns}
-        grid={grid}
-        rowHeight={44}
-        cardHeight={94}
-        renderCard={renderCard}
-        empty={
-          <Empty
-            filtered={filtered}
-            namespace={filters.namespace}
-            noMatch="No vulnerability matches"
-            nothing="No vulnerabilities in your namespaces"
-            onClear={clear}
-          >
-            <StatePanel icon={ShieldCheck} title="No vulnerabilities">
-              <p>No image has known vulnerabilities. They appear here when images are matched.</p>
-            </StatePanel>
-          </Empty>
-        }
-      />
+      <DecideProvider>
+        <SelectedVulnerabilities selection={selection} />
+      </DecideProvider>
+      <SelectionProvider selection={selection}>
+        <ListPanel
+          label="Vulnerabilities"
+          list={list}
+          columns={tableColumns}
+          rowHeight={44}
+          cardHeight={94}
+          renderCard={renderCard}
+          empty={
+            <Empty
+              filtered={filtered}
+              namespace={filters.namespace}
+              noMatch="No vulnerability matches"
+              nothing="No vulnerabilities in your namespaces"
+              onClear={clear}
+            >
+              <StatePanel icon={ShieldCheck} title="No vulnerabilities">
+                <p>No image has known vulnerabilities. They appear here when images are matched.</p>
+              </StatePanel>
+            </Empty>
+          }
+        />
+      </SelectionProvider>
     </>
   );
 }

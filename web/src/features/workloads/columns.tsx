@@ -4,6 +4,7 @@ import { FirstImage, ImageLinks } from "@/components/image-links";
 import { KevMark, SeverityCounts } from "@/components/severity";
 import { RowToggle } from "@/components/ui/open-rows";
 import { RelativeTime } from "@/components/ui/relative-time";
+import { SelectRow, selectColumn } from "@/components/ui/selection";
 import { sortable } from "@/components/ui/sort-header";
 import type { Column } from "@/components/ui/virtual-table";
 import { Owner } from "@/components/workloads";
@@ -13,11 +14,7 @@ import { cn } from "@/lib/cn";
 import { formatNumber, plural } from "@/lib/format";
 import { imagesOfPath, rolloutsOfWorkloadPath, workloadName } from "@/lib/paths";
 import { visible } from "@/lib/text";
-
-export const grid = (owners: boolean) =>
-  owners
-    ? "grid-cols-[1.5rem_minmax(10rem,1.3fr)_minmax(6rem,0.7fr)_minmax(7rem,1fr)_6rem_22rem_7rem]"
-    : "grid-cols-[1.5rem_minmax(11rem,1.3fr)_minmax(8rem,1fr)_6rem_22rem_8rem]";
+import { columnNames, workloadColumns, type WorkloadColumn } from "./column-names";
 
 export const workloadKey = ({ workload }: WorkloadSummary) =>
   JSON.stringify([workload.namespace, workload.kind, workload.name]);
@@ -37,7 +34,7 @@ function Name({ row: { workload } }: { row: WorkloadSummary }) {
 
 function Findings({ row }: { row: WorkloadSummary }) {
   return row.scanned > 0 ? (
-    <span className="block w-75 max-w-full shrink-0">
+    <span className="block w-70 max-w-full min-w-0 xl:w-75">
       <SeverityCounts counts={row.counts} />
       <OverdueCount of={row.overdue} />
     </span>
@@ -47,74 +44,115 @@ function Findings({ row }: { row: WorkloadSummary }) {
 }
 
 interface Options {
-  /** Whether there is a column for owners. */
-  owners: boolean;
+  shown: readonly WorkloadColumn[];
   sort: By;
   setSort: (sort: By) => void;
   isOpen: (row: WorkloadSummary) => boolean;
   toggle: (row: WorkloadSummary) => void;
 }
 
-const ownerColumn: Column<WorkloadSummary> = {
-  id: "owner",
-  header: "Owner",
-  meta: { className: "text-[13px] [[role=columnheader]&]:text-xs" },
-  cell: ({ row: { original: row } }) => <Owner workload={row.workload} />,
-};
+const text = "text-[13px] [[role=columnheader]&]:text-xs";
+const number = `tabular pr-3 text-right ${text}`;
 
-export const columns = ({ owners, sort, setSort, isOpen, toggle }: Options): Column<WorkloadSummary>[] => [
-  {
-    id: "toggle",
-    header: () => <span className="sr-only">Details</span>,
-    cell: ({ row: { original: row } }) => (
-      <RowToggle label={toggleLabel(row)} open={isOpen(row)} onToggle={() => toggle(row)} />
+const worded = (id: "namespace" | "kind", width: readonly [number, number]): Column<WorkloadSummary> => ({
+  id,
+  header: workloadColumns[id],
+  meta: { className: text, width },
+  cell: ({ row: { original: row } }) => (
+    <span className="untrusted block truncate">{visible(row.workload[id])}</span>
+  ),
+});
+
+/** A column of counts of findings. */
+const counted = (
+  id: "fixable" | "kev" | "overdue",
+  count: (row: WorkloadSummary) => number,
+  tone = "",
+): Column<WorkloadSummary> => ({
+  id,
+  header: workloadColumns[id],
+  meta: { className: number, width: [5.5, 7.5] },
+  cell: ({ row: { original: row } }) =>
+    row.scanned > 0 ? (
+      <span className={count(row) > 0 ? tone : "text-muted"}>{formatNumber(count(row))}</span>
+    ) : (
+      "–"
     ),
-  },
-  {
-    id: "name",
-    ...sortable("Workload", By.name, "ascending", sort, setSort),
-    cell: ({ row: { original: row } }) => <Name row={row} />,
-  },
-  ...(owners ? [ownerColumn] : []),
-  {
-    id: "images",
-    header: "Images",
-    meta: { className: "text-[13px] [[role=columnheader]&]:text-xs" },
-    cell: ({ row: { original: row } }) => (
-      <>
-        <FirstImage images={row.images} count={row.imageCount} />
-        {row.scanned < row.imageCount && (
-          <span className="tabular block truncate text-xs text-muted">
-            {formatNumber(row.scanned)} of {formatNumber(row.imageCount)} scanned
-          </span>
-        )}
-      </>
-    ),
-  },
-  {
-    id: "containers",
-    header: "Containers",
-    meta: { className: "tabular pr-3 text-right text-[13px] [[role=columnheader]&]:text-xs" },
-    cell: ({ row: { original: row } }) => formatNumber(row.containers),
-  },
-  {
-    id: "findings",
-    ...sortable("Findings", By["-severity"], "descending", sort, setSort),
-    cell: ({ row: { original: row } }) => (
-      <span className="flex items-center gap-2">
-        <Findings row={row} />
-        {row.counts.kev > 0 && <KevMark />}
-      </span>
-    ),
-  },
-  {
-    id: "since",
-    header: "Seen since",
-    cell: ({ row: { original: row } }) => (
-      <RelativeTime iso={row.since} none="–" className="block truncate text-[13px] text-muted" />
-    ),
-  },
-];
+});
+
+export function columns({ shown, sort, setSort, isOpen, toggle }: Options): Column<WorkloadSummary>[] {
+  const all: Record<WorkloadColumn, Column<WorkloadSummary>> = {
+    name: {
+      id: "name",
+      ...sortable(workloadColumns.name, By.name, "ascending", sort, setSort, { width: [10, Infinity] }),
+      cell: ({ row: { original: row } }) => <Name row={row} />,
+    },
+    namespace: worded("namespace", [7, 11]),
+    kind: worded("kind", [6, 8]),
+    owner: {
+      id: "owner",
+      header: workloadColumns.owner,
+      meta: { className: text, width: [6, 12] },
+      cell: ({ row: { original: row } }) => <Owner workload={row.workload} />,
+    },
+    images: {
+      id: "images",
+      header: workloadColumns.images,
+      meta: { className: text, width: [7, 20] },
+      cell: ({ row: { original: row } }) => (
+        <>
+          <FirstImage images={row.images} count={row.imageCount} />
+          {row.scanned < row.imageCount && (
+            <span className="tabular block truncate text-xs text-muted">
+              {formatNumber(row.scanned)} of {formatNumber(row.imageCount)} scanned
+            </span>
+          )}
+        </>
+      ),
+    },
+    containers: {
+      id: "containers",
+      header: workloadColumns.containers,
+      meta: { className: number, width: [5.5, 6] },
+      cell: ({ row: { original: row } }) => formatNumber(row.containers),
+    },
+    findings: {
+      id: "findings",
+      ...sortable(workloadColumns.findings, By["-severity"], "descending", sort, setSort, {
+        width: [20.5, 22],
+      }),
+      cell: ({ row: { original: row } }) => (
+        <span className="flex items-center gap-2">
+          <Findings row={row} />
+          {row.counts.kev > 0 && <KevMark />}
+        </span>
+      ),
+    },
+    fixable: counted("fixable", ({ counts }) => counts.fixable),
+    kev: counted("kev", ({ counts }) => counts.kev, "font-medium text-danger"),
+    overdue: counted("overdue", ({ overdue = 0 }) => overdue, "font-medium text-danger"),
+    since: {
+      id: "since",
+      header: workloadColumns.since,
+      meta: { width: [6, 8] },
+      cell: ({ row: { original: row } }) => (
+        <RelativeTime iso={row.since} none="–" className="block truncate text-[13px] text-muted" />
+      ),
+    },
+  };
+  return [
+    selectColumn<WorkloadSummary>(({ workload }) => workloadName(workload)),
+    {
+      id: "toggle",
+      meta: { width: [1.5, 1.5] },
+      header: () => <span className="sr-only">Details</span>,
+      cell: ({ row: { original: row } }) => (
+        <RowToggle label={toggleLabel(row)} open={isOpen(row)} onToggle={() => toggle(row)} />
+      ),
+    },
+    ...columnNames.filter((name) => name === "name" || shown.includes(name)).map((name) => all[name]),
+  ];
+}
 
 /** The images that a workload runs. */
 export function WorkloadDetail({ row }: { row: WorkloadSummary }) {
@@ -151,6 +189,7 @@ export function WorkloadCard({
   return (
     <div className="relative px-4 py-3 has-[[data-row-focus]:focus-visible]:bg-accent-soft/60">
       <div className="flex items-start gap-2">
+        <SelectRow row={row} label={workloadName(row.workload)} className="-ml-1.5" />
         <Name row={row} />
         {row.counts.kev > 0 && <KevMark className="ml-auto mt-0.5 shrink-0" />}
         <RowToggle

@@ -1,6 +1,7 @@
 import type { Option } from "@/components/ui/select";
 import { ListWorkloadsSort, Severity, type ListOwnersParams, type ListWorkloadsParams } from "@/gen/model";
-import { address, choice, flag, oneOf, orAbsent, text } from "@/lib/address";
+import { address, choice, flag, names, oneOf, orAbsent, text } from "@/lib/address";
+import { columnNames, type WorkloadColumn } from "./column-names";
 
 export const sortOptions: Option<ListWorkloadsSort>[] = [
   { value: ListWorkloadsSort["-severity"], label: "Most severe" },
@@ -22,6 +23,8 @@ export interface WorkloadFilters {
   owner: string;
   noOwner: boolean;
   sort: ListWorkloadsSort;
+  /** Undefined for the default. */
+  columns: WorkloadColumn[] | undefined;
 }
 
 export const workloadFilters = address<WorkloadFilters>({
@@ -35,6 +38,7 @@ export const workloadFilters = address<WorkloadFilters>({
   owner: text("owner", 253),
   noOwner: flag("noOwner"),
   sort: choice("sort", ListWorkloadsSort, ListWorkloadsSort["-severity"]),
+  columns: names("columns", columnNames),
 });
 
 export const toRequest = (filters: WorkloadFilters): ListWorkloadsParams => ({

@@ -11,11 +11,13 @@ import {
 } from "@/components/filter-fields";
 import { ReportMenu } from "@/components/report-menu";
 import { Button } from "@/components/ui/button";
+import { ColumnsMenu } from "@/components/ui/columns-menu";
 import { FilterBar } from "@/components/ui/filter-bar";
 import { ListPanel } from "@/components/ui/list-panel";
 import { useOpenRows } from "@/components/ui/open-rows";
 import { PageTitle } from "@/components/ui/page-title";
 import { SearchInput } from "@/components/ui/search-input";
+import { SelectionProvider, useSelection } from "@/components/ui/selection";
 import { Select } from "@/components/ui/select";
 import { StatePanel } from "@/components/ui/state";
 import { Tabs } from "@/components/ui/tabs";
@@ -24,12 +26,15 @@ import { Empty } from "@/features/session/empty";
 import type { WorkloadPage, WorkloadSummary } from "@/gen/model";
 import { getListWorkloadsUrl, listWorkloads } from "@/gen/workloads/workloads";
 import { useAddress } from "@/lib/address";
+import { maxSelected } from "@/lib/bulk";
 import { plural } from "@/lib/format";
 import { sumsKey } from "@/lib/lists";
 import { useHasOwners } from "@/lib/owners";
-import { columns, grid, WorkloadCard, WorkloadDetail, workloadKey } from "./columns";
+import { columnChoices, defaultColumns } from "./column-names";
+import { columns, WorkloadCard, WorkloadDetail, workloadKey } from "./columns";
 import { groups, sortOptions, toRequest, workloadFilters, type WorkloadFilters } from "./filters";
 import { OwnerList } from "./owners";
+import { SelectedWorkloads } from "./selected-workloads";
 
 const renderDetail = (row: WorkloadSummary) => <WorkloadDetail row={row} />;
 
@@ -77,10 +82,12 @@ function WorkloadList({
     rowKey: workloadKey,
   });
   const { isOpen, toggle } = useOpenRows(workloadKey);
+  const shown = useMemo(() => filters.columns ?? defaultColumns(owners), [filters.columns, owners]);
   const tableColumns = useMemo(
-    () => columns({ owners, sort: filters.sort, setSort: (sort) => update({ sort }), isOpen, toggle }),
-    [owners, filters.sort, update, isOpen, toggle],
+    () => columns({ shown, sort: filters.sort, setSort: (sort) => update({ sort }), isOpen, toggle }),
+    [shown, filters.sort, update, isOpen, toggle],
   );
+  const selection = useSelection({ rows: list.rows, rowKey: workloadKey, max: maxSelected });
   const renderCard = useCallback(
     (row: WorkloadSummary) => <WorkloadCard row={row} open={isOpen(row)} onToggle={() => toggle(row)} />,
     [isOpen, toggle],
@@ -97,6 +104,12 @@ function WorkloadList({
         onClear={clear}
         actions={
           <>
+            <ColumnsMenu
+              choices={columnChoices(owners)}
+              always="name"
+              shown={shown}
+              onChange={(columns) => update({ columns })}
+            />
             <ReportMenu scope={filters} />
             <ExportMenu
               formats={["csv"]}
@@ -138,30 +151,32 @@ function WorkloadList({
         />
       </FilterBar>
       <h2 className="sr-only">Workloads</h2>
-      <ListPanel
-        label="Workloads"
-        list={list}
-        columns={tableColumns}
-        grid={grid(owners)}
-        rowHeight={56}
-        cardHeight={124}
-        renderCard={renderCard}
-        renderDetail={renderDetail}
-        isOpen={isOpen}
-        empty={
-          <Empty
-            filtered={filtered}
-            namespace={filters.namespace}
-            noMatch="No workload matches"
-            nothing="No workloads in your namespaces"
-            onClear={clear}
-          >
-            <StatePanel icon={Boxes} title="No workloads yet">
-              <p>Workloads appear here when a Scanner finds running containers.</p>
-            </StatePanel>
-          </Empty>
-        }
-      />
+      <SelectedWorkloads selection={selection} />
+      <SelectionProvider selection={selection}>
+        <ListPanel
+          label="Workloads"
+          list={list}
+          columns={tableColumns}
+          rowHeight={56}
+          cardHeight={124}
+          renderCard={renderCard}
+          renderDetail={renderDetail}
+          isOpen={isOpen}
+          empty={
+            <Empty
+              filtered={filtered}
+              namespace={filters.namespace}
+              noMatch="No workload matches"
+              nothing="No workloads in your namespaces"
+              onClear={clear}
+            >
+              <StatePanel icon={Boxes} title="No workloads yet">
+                <p>Workloads appear here when a Scanner finds running containers.</p>
+              </StatePanel>
+            </Empty>
+          }
+        />
+      </SelectionProvider>
     </>
   );
 }

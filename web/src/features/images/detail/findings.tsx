@@ -37,7 +37,16 @@ export function Findings({ imageId }: { imageId: string }) {
   const { filters, update } = useAddress(findingFilters);
   const list = useFindings(imageId, toRequest(filters));
   const { isOpen, toggle } = useOpenRows(findingKey);
-  const { selected, clear, isSelected, toggle: select } = useSelection(findingKey, maxPackages);
+  const {
+    selected,
+    clear,
+    isSelected,
+    toggle: select,
+  } = useSelection({
+    rows: list.rows,
+    rowKey: findingKey,
+    max: maxPackages,
+  });
   // Findings that are closed are not decided about.
   const selection = useMemo(
     () => (filters.closed ? undefined : { isSelected, toggle: select }),

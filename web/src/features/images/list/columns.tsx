@@ -6,21 +6,17 @@ import { KevMark, SeverityCounts } from "@/components/severity";
 import { Button } from "@/components/ui/button";
 import { CopyButton } from "@/components/ui/copy-button";
 import { RelativeTime } from "@/components/ui/relative-time";
+import { SelectRow, selectColumn } from "@/components/ui/selection";
 import { sortable } from "@/components/ui/sort-header";
 import type { Column } from "@/components/ui/virtual-table";
 import { ListImagesSort, type Image } from "@/gen/model";
-import { formatNumber } from "@/lib/format";
+import { cn } from "@/lib/cn";
+import { formatBytes, formatDay, formatNumber } from "@/lib/format";
 import { imagePath, parseImageId } from "@/lib/image-id";
 import { visible } from "@/lib/text";
 import { distributionName, EndOfLifeMark } from "../lifecycle";
 import { explain, hasResults, scannedAt, StateBadge } from "../state";
-
-const grid =
-  "grid-cols-[minmax(14rem,1fr)_minmax(8rem,11rem)_22rem_4.5rem_7.5rem] xl:grid-cols-[minmax(18rem,1fr)_8.5rem_minmax(8rem,12rem)_22rem_5.5rem_8.5rem]";
-const gridWithActions =
-  "grid-cols-[minmax(13rem,1fr)_8rem_22rem_4.5rem_6.5rem_1.75rem] xl:grid-cols-[minmax(16rem,1fr)_8.5rem_minmax(8rem,12rem)_22rem_5.5rem_7.5rem_1.75rem]";
-
-export const gridOf = (canRemove: boolean) => (canRemove ? gridWithActions : grid);
+import { columnNames, imageColumns, type ImageColumn } from "./column-names";
 
 /** Removes the scan result of an image; undefined when the user may not. */
 export type OnRemove = ((image: Image) => void) | undefined;
@@ -58,107 +54,194 @@ function FailureNote({ image }: { image: Image }) {
   );
 }
 
-export const columns = (
-  sort: ListImagesSort,
-  setSort: (sort: ListImagesSort) => void,
-  onRemove: OnRemove,
-): Column<Image>[] => [
-  {
-    id: "image",
-    ...sortable("Image", ListImagesSort.imageId, "ascending", sort, setSort),
-    cell: ({ row: { original: image } }) => (
-      <span className="flex items-center gap-1">
-        <span className="min-w-0">
-          <Link
-            data-row-focus
-            to={imagePath(image.imageId, image.platform)}
-            className="block truncate text-sm font-medium outline-none after:absolute after:inset-0"
-          >
-            <ImageName imageId={image.imageId} />
-          </Link>
-          <span className="block truncate font-mono text-xs text-muted">
-            {parseImageId(image.imageId).digest || "no digest"}
-            <span className="xl:hidden"> · {visible(image.platform)}</span>
+const number = "tabular text-right text-[13px] [[role=columnheader]&]:text-xs";
+const text = "text-[13px] [[role=columnheader]&]:text-xs";
+const time = `${text} text-muted text-right`;
+
+/** A column of counts of findings, which mean nothing before the first match. */
+const counted = (
+  id: "fixable" | "kev" | "overdue",
+  count: (image: Image) => number,
+  tone = "",
+): Column<Image> => ({
+  id,
+  meta: { className: number, width: [5.5, 7.5] },
+  header: imageColumns[id],
+  cell: ({ row: { original: image } }) =>
+    hasResults(image) && count(image) > 0 ? (
+      <span className={tone}>{formatNumber(count(image))}</span>
+    ) : (
+      <span className="text-muted">{hasResults(image) ? "0" : "–"}</span>
+    ),
+});
+
+interface Options {
+  shown: readonly ImageColumn[];
+  sort: ListImagesSort;
+  setSort: (sort: ListImagesSort) => void;
+  onRemove: OnRemove;
+}
+
+export function columns({ shown, sort, setSort, onRemove }: Options): Column<Image>[] {
+  const platform = shown.includes("platform");
+  const all: Record<ImageColumn, Column<Image>> = {
+    image: {
+      id: "image",
+      ...sortable(imageColumns.image, ListImagesSort.imageId, "ascending", sort, setSort, {
+        width: [11, Infinity],
+      }),
+      cell: ({ row: { original: image } }) => (
+        <span className="flex items-center gap-1">
+          <span className="min-w-0">
+            <Link
+              data-row-focus
+              to={imagePath(image.imageId, image.platform)}
+              className="block truncate text-sm font-medium outline-none after:absolute after:inset-0"
+            >
+              <ImageName imageId={image.imageId} />
+            </Link>
+            <span className="block truncate font-mono text-xs text-muted">
+              {parseImageId(image.imageId).digest || "no digest"}
+              {!platform && ` · ${visible(image.platform)}`}
+            </span>
           </span>
+          <CopyButton
+            text={image.imageId}
+            label="Copy the image ID"
+            className="relative opacity-0 group-hover:opacity-100 focus-visible:opacity-100"
+          />
         </span>
-        <CopyButton
-          text={image.imageId}
-          label="Copy the image ID"
-          className="relative opacity-0 group-hover:opacity-100 focus-visible:opacity-100"
-        />
-      </span>
-    ),
-  },
-  {
-    id: "platform",
-    meta: { className: "hidden xl:block" },
-    header: "Platform",
-    cell: ({ row: { original: image } }) => (
-      <span className="block text-[13px]">
-        <span className="untrusted block truncate">{visible(image.platform)}</span>
-        <span className="untrusted block truncate text-xs text-muted">
-          {distributionName(image.distribution)}
-        </span>
-      </span>
-    ),
-  },
-  {
-    id: "state",
-    header: "State",
-    cell: ({ row: { original: image } }) => (
-      <>
-        <StateBadge state={image.state} />
-        <span className="flex gap-2 text-xs">
-          <EndOfLifeMark distribution={image.distribution} />
-          <FailureNote image={image} />
-        </span>
-      </>
-    ),
-  },
-  {
-    id: "findings",
-    ...sortable("Findings", ListImagesSort["-severity"], "descending", sort, setSort),
-    cell: ({ row: { original: image } }) =>
-      hasResults(image) ? (
-        <>
-          <span className="flex items-center gap-2">
-            <SeverityCounts counts={image.counts} className="w-75 shrink-0" />
-            {image.counts.kev > 0 && <KevMark />}
-          </span>
-          <OverdueCount of={image.overdue} />
-        </>
-      ) : (
-        <span className="text-[13px] text-muted">Not scanned yet</span>
       ),
-  },
-  {
-    id: "packages",
-    meta: { className: "text-right" },
-    header: "Packages",
-    cell: ({ row: { original: image } }) => (
-      <span className="tabular text-[13px]">{image.packages > 0 ? formatNumber(image.packages) : "–"}</span>
-    ),
-  },
-  {
-    id: "scanned",
-    meta: { className: "text-right" },
-    header: "Scanned",
-    cell: ({ row: { original: image } }) => (
-      <>
-        <RelativeTime iso={scannedAt(image)} className="text-[13px] whitespace-nowrap text-muted" />
-        {image.created && (
-          <span className="block truncate text-xs text-muted">
-            created <RelativeTime iso={image.created} />
+    },
+    platform: {
+      id: "platform",
+      meta: { className: text, width: [7, 9] },
+      header: imageColumns.platform,
+      cell: ({ row: { original: image } }) => (
+        <>
+          <span className="untrusted block truncate">{visible(image.platform)}</span>
+          <span className="untrusted block truncate text-xs text-muted">
+            {distributionName(image.distribution)}
           </span>
-        )}
-      </>
-    ),
-  },
-  ...(onRemove ? [actions(onRemove)] : []),
-];
+        </>
+      ),
+    },
+    state: {
+      id: "state",
+      meta: { width: [7.5, 12] },
+      header: imageColumns.state,
+      cell: ({ row: { original: image } }) => (
+        <>
+          <StateBadge state={image.state} />
+          <span className="flex gap-2 text-xs">
+            <EndOfLifeMark distribution={image.distribution} />
+            <FailureNote image={image} />
+          </span>
+        </>
+      ),
+    },
+    findings: {
+      id: "findings",
+      ...sortable(imageColumns.findings, ListImagesSort["-severity"], "descending", sort, setSort, {
+        width: [20.5, 22],
+      }),
+      cell: ({ row: { original: image } }) =>
+        hasResults(image) ? (
+          <>
+            <span className="flex items-center gap-2">
+              <SeverityCounts counts={image.counts} className="w-70 min-w-0 xl:w-75" />
+              {image.counts.kev > 0 && <KevMark />}
+            </span>
+            <OverdueCount of={image.overdue} />
+          </>
+        ) : (
+          <span className="text-[13px] text-muted">Not scanned yet</span>
+        ),
+    },
+    fixable: counted("fixable", ({ counts }) => counts.fixable),
+    kev: counted("kev", ({ counts }) => counts.kev, "font-medium text-danger"),
+    overdue: counted("overdue", ({ overdue = 0 }) => overdue, "font-medium text-danger"),
+    packages: {
+      id: "packages",
+      meta: { className: number, width: [4.5, 5.5] },
+      header: imageColumns.packages,
+      cell: ({ row: { original: image } }) => (image.packages > 0 ? formatNumber(image.packages) : "–"),
+    },
+    size: {
+      id: "size",
+      meta: { className: number, width: [5, 6] },
+      header: imageColumns.size,
+      cell: ({ row: { original: image } }) => (image.size > 0 ? formatBytes(image.size) : "–"),
+    },
+    owners: {
+      id: "owners",
+      meta: { className: text, width: [7, 12] },
+      header: imageColumns.owners,
+      cell: ({ row: { original: image } }) => (
+        <span className="untrusted block truncate" title={image.owners?.map(visible).join(", ")}>
+          {image.owners ? image.owners.map(visible).join(", ") : <span className="text-muted">–</span>}
+        </span>
+      ),
+    },
+    endOfLife: {
+      id: "endOfLife",
+      meta: { className: time, width: [6, 8] },
+      header: imageColumns.endOfLife,
+      cell: ({ row: { original: image } }) => (
+        <span className={cn("block truncate", image.distribution?.endOfLifeReached && "text-danger")}>
+          {image.distribution?.endOfLife ? formatDay(image.distribution.endOfLife) : "–"}
+        </span>
+      ),
+    },
+    created: {
+      id: "created",
+      meta: { className: time, width: [6, 8] },
+      header: imageColumns.created,
+      cell: ({ row: { original: image } }) => <RelativeTime iso={image.created} none="–" />,
+    },
+    firstSeen: {
+      id: "firstSeen",
+      meta: { className: time, width: [6, 8] },
+      header: imageColumns.firstSeen,
+      cell: ({ row: { original: image } }) => <RelativeTime iso={image.firstSeen} />,
+    },
+    cataloger: {
+      id: "cataloger",
+      meta: { className: text, width: [7, 10] },
+      header: imageColumns.cataloger,
+      cell: ({ row: { original: image } }) => (
+        <span className="untrusted block truncate text-muted">{visible(image.cataloger ?? "–")}</span>
+      ),
+    },
+    scanned: {
+      id: "scanned",
+      meta: { className: "text-right", width: [6.5, 8] },
+      header: imageColumns.scanned,
+      cell: ({ row: { original: image } }) => (
+        <>
+          <RelativeTime iso={scannedAt(image)} className="text-[13px] whitespace-nowrap text-muted" />
+          {image.created && !shown.includes("created") && (
+            <span className="block truncate text-xs text-muted">
+              created <RelativeTime iso={image.created} />
+            </span>
+          )}
+        </>
+      ),
+    },
+  };
+  return [
+    selectColumn<Image>(imageLabel),
+    ...columnNames.filter((name) => name === "image" || shown.includes(name)).map((name) => all[name]),
+    ...(onRemove ? [actions(onRemove)] : []),
+  ];
+}
+
+/** How the box of an image is called. */
+const imageLabel = ({ imageId, platform }: Image) => visible(`${imageId} ${platform}`.trim());
 
 const actions = (onRemove: (image: Image) => void): Column<Image> => ({
   id: "actions",
+  meta: { width: [1.75, 1.75] },
   header: () => <span className="sr-only">Actions</span>,
   cell: ({ row: { original: image } }) => <RemoveButton image={image} onRemove={onRemove} />,
 });
@@ -168,6 +251,7 @@ export function ImageCard({ image, onRemove }: { image: Image; onRemove: OnRemov
   return (
     <div className="relative px-4 py-3 has-[[data-row-focus]:focus-visible]:bg-accent-soft/60">
       <div className="flex items-center gap-1">
+        <SelectRow row={image} label={imageLabel(image)} className="-ml-1.5 mr-1" />
         <Link
           data-row-focus
           to={imagePath(image.imageId, image.platform)}

@@ -11,14 +11,17 @@ import {
 } from "@/components/filter-fields";
 import { ReportMenu } from "@/components/report-menu";
 import { Button } from "@/components/ui/button";
+import { ColumnsMenu } from "@/components/ui/columns-menu";
 import { FilterBar } from "@/components/ui/filter-bar";
 import { SearchInput } from "@/components/ui/search-input";
 import { MultiSelect, Select, type Option } from "@/components/ui/select";
 import { getListImagesUrl } from "@/gen/images/images";
 import { ListImagesSort } from "@/gen/model";
+import { useHasOwners } from "@/lib/owners";
 import { plural } from "@/lib/format";
 import { visible } from "@/lib/text";
 import { allStates } from "../state";
+import { columnChoices, type ImageColumn } from "./column-names";
 import { imageFilters, toRequest, type Filters } from "./filters";
 
 const sortOptions: Option<ListImagesSort>[] = [
@@ -36,9 +39,12 @@ interface Props {
   filters: Filters;
   update: (change: Partial<Filters>) => void;
   total: number | undefined;
+  /** The columns that are shown. */
+  shown: readonly ImageColumn[];
 }
 
-export function ImageFilterBar({ filters, update, total }: Props) {
+export function ImageFilterBar({ filters, update, total, shown }: Props) {
+  const hasOwners = useHasOwners();
   return (
     <FilterBar
       label="Images"
@@ -47,6 +53,12 @@ export function ImageFilterBar({ filters, update, total }: Props) {
       onClear={() => update(imageFilters.none)}
       actions={
         <>
+          <ColumnsMenu
+            choices={columnChoices(hasOwners)}
+            always="image"
+            shown={shown}
+            onChange={(columns) => update({ columns })}
+          />
           <ReportMenu scope={filters} />
           <ExportMenu
             formats={allFormats}

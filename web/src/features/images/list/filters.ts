@@ -1,5 +1,6 @@
 import { ImageState, ListImagesSort, Severity, type ListImagesParams } from "@/gen/model";
-import { address, choice, flag, integer, oneOf, orAbsent, someOf, text } from "@/lib/address";
+import { address, choice, flag, integer, names, oneOf, orAbsent, someOf, text } from "@/lib/address";
+import { columnNames, type ImageColumn } from "./column-names";
 
 export interface Filters {
   text: string;
@@ -15,6 +16,8 @@ export interface Filters {
   workloadKind: string;
   workload: string;
   sort: ListImagesSort;
+  /** Undefined for the default. */
+  columns: ImageColumn[] | undefined;
 }
 
 export const imageFilters = address<Filters>({
@@ -31,6 +34,7 @@ export const imageFilters = address<Filters>({
   workloadKind: text("kind", 63),
   workload: text("workload", 253),
   sort: choice("sort", ListImagesSort, ListImagesSort["-severity"]),
+  columns: names("columns", columnNames),
 });
 
 export const toRequest = (filters: Filters): ListImagesParams => ({
