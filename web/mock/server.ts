@@ -91,6 +91,8 @@ export class MockOperator {
   images: Image[];
   /** Vulnerabilities whose findings an exception suppresses from now on. */
   readonly suppressed = new Set<string>();
+  /** Images that no container runs any more. */
+  readonly stopped = new Set<string>();
   readonly exceptions: MockExceptions;
   readonly notifications: MockNotifications;
   readonly decisions: DecisionRecord[];
@@ -332,7 +334,11 @@ export class MockOperator {
     }
     if (kind === "scan-results")
       return void json(response, { imageId, report: { bomFormat: "CycloneDX", specVersion: "1.6" } });
-    if (part === "presences") return void json(response, this.#page(makePresences(image), url.searchParams));
+    if (part === "presences")
+      return void json(
+        response,
+        this.#page(makePresences(image, this.stopped.has(imageId)), url.searchParams),
+      );
     if (part === "findings")
       return void json(response, this.#page(this.#filterFindings(image, url.searchParams), url.searchParams));
     if (part === "sbom")

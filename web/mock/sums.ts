@@ -260,7 +260,7 @@ export function makeAffected(summary: VulnerabilitySummary, images: Image[], clo
   });
 }
 
-export function makePresences(image: Image): Presence[] {
+export function makePresences(image: Image, stopped: boolean): Presence[] {
   return Array.from({ length: 6 }, (_, index) => ({
     imageId: image.imageId,
     platform: image.platform,
@@ -268,7 +268,7 @@ export function makePresences(image: Image): Presence[] {
     workload: workload(index),
     container: "app",
     since: ago((3 + index * 9) * day),
-    ...(index > 1 && { until: ago((1 + index * 4) * day) }),
+    ...((stopped || index > 1) && { until: ago((1 + index * 4) * day) }),
   }));
 }
 

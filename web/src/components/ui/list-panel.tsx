@@ -4,6 +4,7 @@ import { useMediaQuery } from "@/lib/use-media-query";
 import { LoadError } from "./load-error";
 import { Skeleton } from "./skeleton";
 import { ErrorPanel } from "./state";
+import { useTemplate } from "./template";
 import type { List } from "./use-list";
 import { VirtualTable, type Column } from "./virtual-table";
 
@@ -26,6 +27,7 @@ interface Props<Row extends object> {
 /** The rows of a list, or what there is in place of them: a skeleton, an error, or a word that there are none. */
 export function ListPanel<Row extends object>({ list, empty, ...table }: Props<Row>) {
   const cards = useMediaQuery("(max-width: 1023px)");
+  const template = useTemplate(table.grid === undefined ? table.columns : []);
   const { rows, page, error } = list;
   return (
     <>
@@ -43,6 +45,7 @@ export function ListPanel<Row extends object>({ list, empty, ...table }: Props<R
           <div className={list.stale ? "opacity-60 transition-opacity" : undefined}>
             <VirtualTable
               {...table}
+              gridTemplateColumns={template}
               data={rows}
               rowKey={list.rowKey}
               total={page.total}

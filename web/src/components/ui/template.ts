@@ -1,7 +1,7 @@
 import { useMediaQuery } from "@/lib/use-media-query";
 
 interface Sized {
-  meta?: { width?: readonly [min: number, max: number] };
+  meta?: { width?: readonly [min: number, max: number | `${number}fr`] };
 }
 
 /** The size of the font of the page, and what is beside the columns: padding, border and scrollbar. */
@@ -10,7 +10,8 @@ const beside = 6 * rem + 20;
 /** The widest that the page gets. */
 const widest = 100 * rem;
 
-const widthOf = ({ meta }: Sized) => meta?.width ?? [4, Infinity];
+const widthOf = ({ meta }: Sized): NonNullable<NonNullable<Sized["meta"]>["width"]> =>
+  meta?.width ?? [4, "1fr"];
 
 /** How wide a window has to be for the columns at their least, in pixels. */
 export const widthFor = (columns: readonly Sized[]) =>
@@ -22,7 +23,9 @@ export function templateOf(columns: readonly Sized[], crowded: boolean): string 
     .map(widthOf)
     .map(([min, max]) => {
       if (min === max && min < 2) return `${min}rem`;
-      return crowded ? `minmax(0, ${min}fr)` : `minmax(${min}rem, ${max === Infinity ? "1fr" : `${max}rem`})`;
+      return crowded
+        ? `minmax(0, ${min}fr)`
+        : `minmax(${min}rem, ${typeof max === "string" ? max : `${max}rem`})`;
     })
     .join(" ");
 }

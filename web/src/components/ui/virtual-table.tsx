@@ -1,7 +1,6 @@
 import { tableFeatures, useTable, type ColumnDef, type Row } from "@tanstack/react-table";
 import { memo, useCallback, useEffect, useRef, type ReactNode } from "react";
 import { cn } from "@/lib/cn";
-import { useTemplate } from "./template";
 import { useVirtualRows } from "./use-virtual-rows";
 
 export interface ColumnMeta {
@@ -9,8 +8,8 @@ export interface ColumnMeta {
   className?: string;
   /** Set where the column can be sorted by. */
   sorted?: "ascending" | "descending" | "none";
-  /** How wide the column is, at least and at most, in rem; without an end it takes what is left. */
-  width?: readonly [min: number, max: number];
+  /** How wide the column is, at least and at most, in rem; at most a share of what is left over. */
+  width?: readonly [min: number, max: number | `${number}fr`];
 }
 
 const features = tableFeatures<{ columnMeta: ColumnMeta }>({ columnMeta: {} });
@@ -46,8 +45,9 @@ interface Props<Data extends object> {
   rowKey: (row: Data, index: number) => string;
   /** Rows that the server knows, loaded or not. */
   total: number;
-  /** Classes with the grid columns that header and rows share; without them, the columns state their widths. */
+  /** The grid columns that header and rows share, as classes or as a style. */
   grid?: string;
+  gridTemplateColumns?: string;
   rowHeight: number;
   /** Narrow screens show cards in place of rows. */
   cards: boolean;
@@ -65,8 +65,7 @@ interface Props<Data extends object> {
  * element marked data-row-focus takes the focus when j, k or the arrow keys move over the rows.
  */
 export function VirtualTable<Data extends object>(props: Props<Data>) {
-  const { label, columns, data, rowKey, total, grid, cards, hasMore, loadMore } = props;
-  const gridTemplateColumns = useTemplate(grid === undefined ? columns : []);
+  const { label, columns, data, rowKey, total, grid, gridTemplateColumns, cards, hasMore, loadMore } = props;
   const table = useTable({ features, columns, data, getRowId: rowKey });
   const { rows } = table.getRowModel();
   const container = useRef<HTMLDivElement>(null);

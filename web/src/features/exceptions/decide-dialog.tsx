@@ -145,8 +145,6 @@ export function DecideDialog({ title, initial, existing, open, onOpenChange, onS
     >
       <div className="space-y-4">
         {existing && <Managed exception={existing} override={override} onOverride={setOverride} />}
-        <StatusFields draft={draft} update={update} error={tried ? lacks.comment : undefined} />
-        <EndFields draft={draft} update={update} now={now} />
         {draft.entered !== undefined && (
           <VulnerabilitiesField
             draft={draft}
@@ -154,6 +152,8 @@ export function DecideDialog({ title, initial, existing, open, onOpenChange, onS
             error={tried || draft.entered ? lacks.vulnerabilities : undefined}
           />
         )}
+        <StatusFields draft={draft} update={update} error={tried ? lacks.comment : undefined} />
+        <EndFields draft={draft} update={update} now={now} />
         <ReachFields draft={draft} update={update} match={spec.match} />
         <PlaceFields
           draft={draft}

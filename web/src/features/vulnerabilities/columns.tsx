@@ -56,7 +56,7 @@ export function columns({ shown, sort, setSort, suppressed }: Options): Column<V
   const all: Record<VulnerabilityColumn, Column<VulnerabilitySummary>> = {
     id: {
       id: "id",
-      ...sortable(id, By.id, "ascending", sort, setSort, { width: [12, Infinity] }),
+      ...sortable(id, By.id, "ascending", sort, setSort, { width: [12, "1fr"] }),
       cell: ({ row: { original: row } }) => <Name row={row} suppressed={suppressed} />,
     },
     severity: {

@@ -84,7 +84,7 @@ export function columns({ shown, sort, setSort, isOpen, toggle }: Options): Colu
   const all: Record<WorkloadColumn, Column<WorkloadSummary>> = {
     name: {
       id: "name",
-      ...sortable(workloadColumns.name, By.name, "ascending", sort, setSort, { width: [10, Infinity] }),
+      ...sortable(workloadColumns.name, By.name, "ascending", sort, setSort, { width: [10, "1.3fr"] }),
       cell: ({ row: { original: row } }) => <Name row={row} />,
     },
     namespace: worded("namespace", [7, 11]),
@@ -92,13 +92,13 @@ export function columns({ shown, sort, setSort, isOpen, toggle }: Options): Colu
     owner: {
       id: "owner",
       header: workloadColumns.owner,
-      meta: { className: text, width: [6, 12] },
+      meta: { className: text, width: [6, "0.7fr"] },
       cell: ({ row: { original: row } }) => <Owner workload={row.workload} />,
     },
     images: {
       id: "images",
       header: workloadColumns.images,
-      meta: { className: text, width: [7, 20] },
+      meta: { className: text, width: [7, "1fr"] },
       cell: ({ row: { original: row } }) => (
         <>
           <FirstImage images={row.images} count={row.imageCount} />

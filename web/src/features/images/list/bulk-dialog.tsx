@@ -21,7 +21,7 @@ const words = {
     variant: "danger",
     effect:
       "This deletes the reports, the SBOMs, the findings and the run history of these images for all platforms.",
-    left: (count: number) => `${plural(count, "image")} of them still run${count === 1 ? "s" : ""}`,
+    left: (count: number) => `${count} of the images still run${count === 1 ? "s" : ""}`,
     advice: "Their results stay. Use Scan again to replace these.",
     done: (count: number) => `Results of ${plural(count, "image")} removed`,
     failed: "Could not remove the results of",
@@ -33,7 +33,7 @@ const words = {
     variant: "primary",
     effect:
       "This deletes the reports, the SBOMs, the findings and the run history of these images for all platforms, and the operator scans them again.",
-    left: (count: number) => `${plural(count, "image")} of them no longer run${count === 1 ? "s" : ""}`,
+    left: (count: number) => `${count} of the images no longer run${count === 1 ? "s" : ""}`,
     advice: "Only images that a container runs are scanned. These keep their results.",
     done: (count: number) => `${plural(count, "image")} will be scanned again`,
     failed: "Could not start the scan of",

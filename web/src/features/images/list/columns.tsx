@@ -54,7 +54,7 @@ function FailureNote({ image }: { image: Image }) {
   );
 }
 
-const number = "tabular text-right text-[13px] [[role=columnheader]&]:text-xs";
+const number = "tabular truncate text-right text-[13px] [[role=columnheader]&]:text-xs";
 const text = "text-[13px] [[role=columnheader]&]:text-xs";
 const time = `${text} text-muted text-right`;
 
@@ -88,7 +88,7 @@ export function columns({ shown, sort, setSort, onRemove }: Options): Column<Ima
     image: {
       id: "image",
       ...sortable(imageColumns.image, ListImagesSort.imageId, "ascending", sort, setSort, {
-        width: [11, Infinity],
+        width: [11, "1fr"],
       }),
       cell: ({ row: { original: image } }) => (
         <span className="flex items-center gap-1">
@@ -115,7 +115,7 @@ export function columns({ shown, sort, setSort, onRemove }: Options): Column<Ima
     },
     platform: {
       id: "platform",
-      meta: { className: text, width: [7, 9] },
+      meta: { className: text, width: [7, 8] },
       header: imageColumns.platform,
       cell: ({ row: { original: image } }) => (
         <>
@@ -128,7 +128,7 @@ export function columns({ shown, sort, setSort, onRemove }: Options): Column<Ima
     },
     state: {
       id: "state",
-      meta: { width: [7.5, 12] },
+      meta: { width: [7.5, "0.5fr"] },
       header: imageColumns.state,
       cell: ({ row: { original: image } }) => (
         <>
@@ -197,13 +197,17 @@ export function columns({ shown, sort, setSort, onRemove }: Options): Column<Ima
       id: "created",
       meta: { className: time, width: [6, 8] },
       header: imageColumns.created,
-      cell: ({ row: { original: image } }) => <RelativeTime iso={image.created} none="–" />,
+      cell: ({ row: { original: image } }) => (
+        <RelativeTime iso={image.created} none="–" className="block truncate" />
+      ),
     },
     firstSeen: {
       id: "firstSeen",
       meta: { className: time, width: [6, 8] },
       header: imageColumns.firstSeen,
-      cell: ({ row: { original: image } }) => <RelativeTime iso={image.firstSeen} />,
+      cell: ({ row: { original: image } }) => (
+        <RelativeTime iso={image.firstSeen} className="block truncate" />
+      ),
     },
     cataloger: {
       id: "cataloger",
@@ -219,7 +223,7 @@ export function columns({ shown, sort, setSort, onRemove }: Options): Column<Ima
       header: imageColumns.scanned,
       cell: ({ row: { original: image } }) => (
         <>
-          <RelativeTime iso={scannedAt(image)} className="text-[13px] whitespace-nowrap text-muted" />
+          <RelativeTime iso={scannedAt(image)} className="block truncate text-[13px] text-muted" />
           {image.created && !shown.includes("created") && (
             <span className="block truncate text-xs text-muted">
               created <RelativeTime iso={image.created} />
