@@ -4,7 +4,18 @@ import { describe, expect, it } from "vitest";
 import type { Decision, ExceptionSpec, LabelSelector } from "@/gen/model";
 import { hostileTexts } from "../../../mock/hostile";
 import { Decisions, DecisionBadge, SuppressedMark } from "./decisions";
-import { draftFor, draftOf, kindOf, manifestOf, missing, specOf, type Reach, type Subject } from "./draft";
+import {
+  draftFor,
+  draftForImages,
+  draftOf,
+  kindOf,
+  manifestOf,
+  missing,
+  specOf,
+  withEntered,
+  type Reach,
+  type Subject,
+} from "./draft";
 import { describeSelector, parseSelector } from "./selector";
 
 /** A popover opens when it has its place, which takes a busy machine some time. */
@@ -23,6 +34,8 @@ const decision: Decision = {
 };
 
 const xz = { name: "xz-utils", version: "5.6", purl: "pkg:deb/debian/xz-utils@5.6?arch=amd64#a" };
+
+const many = (count: number) => Array.from({ length: count }, (_, index) => `CVE-2-${index}`).join(" ");
 
 const about = (...subjects: Subject[]) => {
   const draft = draftFor(subjects, now);
@@ -83,6 +96,25 @@ spec:
       status: "Fixed",
     };
     expect(specOf(draftOf("", "a", spec))).toEqual(spec);
+  });
+
+  it("is about images whose vulnerabilities somebody enters", () => {
+    const image = (digit: string) => `docker.io/library/nginx@sha256:${digit.repeat(64)}`;
+    const { draft, named } = draftForImages([image("a"), "nginx:1", image("b"), image("a")], now);
+    expect(named).toBe(2);
+    expect(draft.name).toBe("2-images");
+    expect(missing(draft)).toHaveProperty("vulnerabilities");
+    const entered = { ...draft, ...withEntered(draft, " CVE-1-1,CVE-1-2\tCVE-1-1 "), comment: "why" };
+    expect(missing(entered)).toEqual({});
+    expect(entered.name).toBe("cve-1-1-1-more-in-2-images");
+    expect(specOf(entered).match).toEqual({
+      vulnerabilities: ["CVE-1-1", "CVE-1-2"],
+      images: [image("a"), image("b")],
+    });
+    const renamed = { ...entered, name: "mine" };
+    expect({ ...renamed, ...withEntered(renamed, "CVE-1-3") }.name).toBe("mine");
+    for (const text of [...hostileTexts, "CVE-1-1 b!", "CVE-1-1 ".concat(many(101))])
+      expect(missing({ ...draft, ...withEntered(draft, text) }), text).toHaveProperty("vulnerabilities");
   });
 
   it("is an object in a namespace or of the cluster, where somebody says so", () => {

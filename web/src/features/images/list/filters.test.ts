@@ -11,13 +11,16 @@ it.each([
   "fixable=true&kev=true&namespace=web&kind=Deployment&workload=shop",
   "endOfLifeWithin=0&olderThan=365&sort=created",
   "overdue=true",
+  "columns=image%2Cfindings%2Cowners&sort=imageId",
 ])("keeps %s", (search) => {
   expect([...new URLSearchParams(kept(search))].sort()).toEqual([...new URLSearchParams(search)].sort());
 });
 
 it("ignores what it does not understand", () => {
   const filters = imageFilters.read(
-    new URLSearchParams("state=Bogus&severity=x&sort=drop&q=&kev=1&endOfLifeWithin=-1&olderThan=0"),
+    new URLSearchParams(
+      "state=Bogus&severity=x&sort=drop&q=&kev=1&endOfLifeWithin=-1&olderThan=0&columns=<img>,bogus",
+    ),
   );
   expect(imageFilters.isFiltered(filters)).toBe(false);
   expect(imageFilters.write(filters).toString()).toBe("");
