@@ -30,7 +30,9 @@ func (o operations) ListFindings(ctx context.Context, request api.ListFindingsRe
 		Items: make([]api.Finding, 0, len(findings.Findings)), Total: findings.Total, NextPageToken: optional(findings.NextToken),
 	}
 	for _, f := range findings.Findings {
-		answer.Items = append(answer.Items, toFinding(f))
+		item := toFinding(f)
+		item.Owners = optionalList(findings.Owners)
+		answer.Items = append(answer.Items, item)
 	}
 	return answer, nil
 }

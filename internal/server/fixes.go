@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/scanner-operator/scanner-operator/internal/server/api"
 	"github.com/scanner-operator/scanner-operator/internal/store"
@@ -71,7 +70,7 @@ func (s *Server) exportFixes(ctx context.Context, query store.FixQuery) (*export
 			}
 			slices.Sort(owners)
 			return append(append(cells, countCells(fix.Counts)...), strconv.Itoa(fix.Overdue), decimal(fix.Risk), strconv.Itoa(fix.PackageCount),
-				workloadsCell(fix.Workloads), strings.Join(slices.Compact(owners), " "))
+				workloadsCell(fix.Workloads), ownersCell(slices.Compact(owners)))
 		},
 	})
 }

@@ -87,10 +87,11 @@ func (s *Server) packageQuery(params api.ListPackagesParams) (store.PackageQuery
 }
 
 func (s *Server) exportPackages(ctx context.Context, query store.PackageQuery) (*export, error) {
+	query.Owners = true
 	return csvExport(ctx, s, csvList[store.PackageSummary]{
 		name: "packages",
 		columns: slices.Concat([]string{"package", "version", "type", "language", "purl", "distro", "licenses"},
-			countColumns, []string{"images", "workloads", "image_ids"}),
+			countColumns, []string{"images", "workloads", "image_ids", "owners"}),
 		page: func(ctx context.Context, page store.Page) ([]store.PackageSummary, string, int, error) {
 			query.Page = page
 			found, err := s.store.ListPackages(ctx, visible(ctx), query)
@@ -100,7 +101,7 @@ func (s *Server) exportPackages(ctx context.Context, query store.PackageQuery) (
 			cells := []string{
 				p.Package.Name, p.Package.Version, p.Package.Type, p.Package.Language, p.Package.PURL, p.Package.Distro, strings.Join(p.Package.Licenses, " "),
 			}
-			return append(append(cells, countCells(p.Counts)...), strconv.Itoa(p.Images), strconv.Itoa(p.Workloads), strings.Join(p.ImageIDs, " "))
+			return append(append(cells, countCells(p.Counts)...), strconv.Itoa(p.Images), strconv.Itoa(p.Workloads), strings.Join(p.ImageIDs, " "), ownersCell(p.Owners))
 		},
 	})
 }

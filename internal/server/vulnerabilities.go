@@ -51,9 +51,10 @@ func (o operations) ListVulnerabilities(ctx context.Context, request api.ListVul
 }
 
 func (s *Server) exportVulnerabilities(ctx context.Context, query store.VulnerabilityQuery) (*export, error) {
+	query.Owners = true
 	return csvExport(ctx, s, csvList[store.VulnerabilitySummary]{
 		name:    "vulnerabilities",
-		columns: []string{"vulnerability", "severity", "epss", "risk", "kev", "fixable", "images", "workloads", "packages", "first_seen"},
+		columns: []string{"vulnerability", "severity", "epss", "risk", "kev", "fixable", "images", "workloads", "packages", "first_seen", "owners"},
 		page: func(ctx context.Context, page store.Page) ([]store.VulnerabilitySummary, string, int, error) {
 			query.Page = page
 			found, err := s.store.ListVulnerabilities(ctx, visible(ctx), query)
@@ -62,7 +63,7 @@ func (s *Server) exportVulnerabilities(ctx context.Context, query store.Vulnerab
 		row: func(v store.VulnerabilitySummary) []string {
 			return []string{
 				v.ID, v.Severity.String(), decimal(v.EPSS), decimal(v.Risk), yes(v.KEV), yes(v.Fixable),
-				strconv.Itoa(v.Images), strconv.Itoa(v.Workloads), strconv.Itoa(v.Packages), timeCell(v.FirstSeen),
+				strconv.Itoa(v.Images), strconv.Itoa(v.Workloads), strconv.Itoa(v.Packages), timeCell(v.FirstSeen), ownersCell(v.Owners),
 			}
 		},
 	})
@@ -180,7 +181,7 @@ func (s *Server) exportAffected(ctx context.Context, query store.AffectedQuery) 
 				a.Package.Type, a.Package.PURL, string(a.Fix.State), strings.Join(a.Fix.Versions, " "), timeCell(a.FirstSeen), timeCell(a.FixedAt),
 				yes(a.Running), timeCell(a.ExposedSince), timeCell(a.ExposedUntil), strconv.Itoa(a.WorkloadCount), workloadsCell(a.Workloads), a.Namespace,
 				yes(a.Suppressed),
-			}, report.DecisionCells(a.Decisions), []string{ownersCell(a.Workloads)}, report.DeadlineCells(a.Deadline))
+			}, report.DecisionCells(a.Decisions), []string{ownersCell(a.Owners)}, report.DeadlineCells(a.Deadline))
 		},
 	})
 }
@@ -199,7 +200,7 @@ func toAffected(a store.Affected) api.Affected {
 		FirstSeen: optionalTime(a.FirstSeen), FixedAt: optionalTime(a.FixedAt), Running: a.Running,
 		ExposedSince: optionalTime(a.ExposedSince), ExposedUntil: optionalTime(a.ExposedUntil),
 		Workloads: toWorkloads(a.Workloads), WorkloadCount: a.WorkloadCount, Suppressed: optional(a.Suppressed), Decisions: toDecisions(a.Decisions),
-		Due: toDeadline(a.Deadline),
+		Due: toDeadline(a.Deadline), Owners: optionalList(a.Owners),
 	}
 }
 

@@ -116,6 +116,8 @@ type OverdueImage struct {
 	// Findings counts those that are overdue and that no event told of, and DueAt is the earliest of their dates.
 	Findings model.SeverityCounts `json:"counts"`
 	DueAt    time.Time            `json:"dueAt"`
+	// Owners are those of the workloads of the namespace that run the image, by name, at most MaxImageOwners.
+	Owners []string `json:"owners,omitempty"`
 	// Keys are those of the findings, none if all of the event together are more than MaxFindingKeys.
 	Keys FindingKeys `json:"keys,omitempty"`
 }

@@ -309,4 +309,6 @@ type FindingEvent struct {
 	KEV             bool           `json:"kev"`
 	Reasons         []ChangeReason `json:"reasons,omitempty"`
 	Images          int            `json:"images"`
+	// Owners are those of the workloads that run the images, by name, at most MaxImageOwners.
+	Owners []string `json:"owners,omitempty"`
 }

@@ -53,7 +53,9 @@ type VulnerabilityQuery struct {
 	// Overdue keeps those with an open finding whose date has passed where Where chooses, DueBefore those with one that is due before a time.
 	Overdue   bool
 	DueBefore time.Time
-	Sort      VulnerabilitySort
+	// Owners asks for the owners of what runs them.
+	Owners bool
+	Sort   VulnerabilitySort
 	Page
 }
 
@@ -69,6 +71,8 @@ type VulnerabilitySummary struct {
 	Fixable bool
 	// Images counts images on all platforms, Workloads what runs them now, Packages the distinct packages that have it.
 	Images, Workloads, Packages int
+	// Owners are those of the Workloads, by name, at most MaxImageOwners; nil unless the query asks for them.
+	Owners []string
 	// FirstSeen is when it was first found in a package that some image holds.
 	FirstSeen time.Time
 }
@@ -115,6 +119,8 @@ type Affected struct {
 	// counts them all.
 	Workloads     []Workload
 	WorkloadCount int
+	// Owners are those of all these workloads, by name, at most MaxImageOwners.
+	Owners []string
 	// Suppressed and Decisions are those of model.Finding. They are not set with On or Closed.
 	Suppressed bool
 	Decisions  []model.Decision
@@ -173,7 +179,9 @@ type PackageQuery struct {
 	// Overdue keeps packages with an open finding whose date has passed where Where chooses, DueBefore those with one that is due before a time.
 	Overdue   bool
 	DueBefore time.Time
-	Sort      PackageSort
+	// Owners asks for the owners of what runs them.
+	Owners bool
+	Sort   PackageSort
 	Page
 }
 
@@ -186,6 +194,8 @@ type PackageSummary struct {
 	Images    int
 	ImageIDs  []string
 	Workloads int
+	// Owners are those of the Workloads, by name, at most MaxImageOwners; nil unless the query asks for them.
+	Owners []string
 }
 
 // PackagePage is a page of packages.

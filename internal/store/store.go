@@ -334,6 +334,8 @@ type FindingPage struct {
 	Findings  []model.Finding
 	NextToken string
 	Total     int
+	// Owners are those of Image.
+	Owners []string
 }
 
 // Overview sums up all images.

@@ -1367,9 +1367,12 @@ type Affected struct {
 	ImageId string     `json:"imageId"`
 
 	// Namespace Namespace of the record in the vulnerability database.
-	Namespace string  `json:"namespace"`
-	Package   Package `json:"package"`
-	Platform  string  `json:"platform"`
+	Namespace string `json:"namespace"`
+
+	// Owners Owners of all these workloads, by name. Absent if none has an owner.
+	Owners   *[]string `json:"owners,omitempty"`
+	Package  Package   `json:"package"`
+	Platform string    `json:"platform"`
 
 	// Running At least one container runs the image now.
 	Running  bool     `json:"running"`
@@ -2083,7 +2086,10 @@ type Finding struct {
 	// FixedAt When the finding was closed; absent while it is open.
 	FixedAt   *time.Time `json:"fixedAt,omitempty"`
 	Locations []Location `json:"locations"`
-	Package   Package    `json:"package"`
+
+	// Owners Owners of the workloads that run the image, by name. Absent if none has an owner.
+	Owners  *[]string `json:"owners,omitempty"`
+	Package Package   `json:"package"`
 
 	// Suppressed A decision suppresses the finding. Absent otherwise.
 	Suppressed    *bool         `json:"suppressed,omitempty"`

@@ -319,6 +319,10 @@ func (q *affectedQuery) read(tx *gorm.DB, s *Store, entries []affectedEntry) ([]
 		if err != nil {
 			return nil, err
 		}
+		owners, err := ownersOfImages(tx, q.runners(tx), images)
+		if err != nil {
+			return nil, err
+		}
 		var says *saidOf
 		var dates *affectedDates
 		if q.to == 0 && !q.Closed {
@@ -337,7 +341,7 @@ func (q *affectedQuery) read(tx *gorm.DB, s *Store, entries []affectedEntry) ([]
 				return nil, err
 			}
 			running := workloads[entry.ImagePk]
-			one.Workloads, one.WorkloadCount = slices.Clone(running.first), running.count
+			one.Workloads, one.WorkloadCount, one.Owners = slices.Clone(running.first), running.count, owners[entry.ImagePk]
 			if one.Suppressed, one.Decisions = says.in(entry.ImagePk, entry.FindingID); !one.Suppressed {
 				one.Deadline = dates.of(entry.ImagePk, entry.FindingID)
 			}

@@ -252,8 +252,8 @@ func changesWithReach(tx *gorm.DB, d sqldb.Dialect, in store.Namespaces, rows []
 	return changes, setOwners(tx, workloads)
 }
 
-// reachOf returns what the packages of changes reach, by change, in a number of statements that does not follow from how many images hold them.
-func reachOf(tx *gorm.DB, d sqldb.Dialect, in store.Namespaces, rows []changeRow) (map[int64]*packageReach, error) {
+// aboutOf returns the images that changes are about, by change, and all images that hold their packages.
+func aboutOf(tx *gorm.DB, d sqldb.Dialect, in store.Namespaces, rows []changeRow) (about map[int64][]int64, all []int64, err error) {
 	ids := make([]int64, len(rows))
 	for i := range rows {
 		ids[i] = rows[i].PackagePk
@@ -261,8 +261,7 @@ func reachOf(tx *gorm.DB, d sqldb.Dialect, in store.Namespaces, rows []changeRow
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
 	holding := make(map[int64][]int64, len(ids))
-	var all, first []int64
-	err := inParts(ids, func(part []int64) error {
+	err = inParts(ids, func(part []int64) error {
 		holders := tx.Table("image_packages AS ip").Where("ip.package_pk IN ? AND ip.excluded = 0", part)
 		if !in.All() {
 			holders = holders.Where("ip.image_pk IN (?)", visibleImages(tx, in))
@@ -282,12 +281,19 @@ func reachOf(tx *gorm.DB, d sqldb.Dialect, in store.Namespaces, rows []changeRow
 		}
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	about, err := imagesOfChanges(tx, rows, holding)
+	about, err = imagesOfChanges(tx, rows, holding)
+	return about, all, err
+}
+
+// reachOf returns what the packages of changes reach, by change, in a number of statements that does not follow from how many images hold them.
+func reachOf(tx *gorm.DB, d sqldb.Dialect, in store.Namespaces, rows []changeRow) (map[int64]*packageReach, error) {
+	about, all, err := aboutOf(tx, d, in, rows)
 	if err != nil {
 		return nil, err
 	}
+	var first []int64
 	for _, images := range about {
 		first = append(first, images[:min(len(images), store.MaxReach)]...)
 	}

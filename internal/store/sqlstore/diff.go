@@ -228,6 +228,10 @@ func (w *switcher) tellFindings() error {
 			names[row.ID] = row.Package
 		}
 	}
+	owners, err := w.ownersOfWorst()
+	if err != nil {
+		return err
+	}
 	for i := range w.worst {
 		c := &w.worst[i]
 		p, found := names[c.packageID]
@@ -241,11 +245,59 @@ func (w *switcher) tellFindings() error {
 		err := w.event(findingEvents[c.kind], "", "", store.FindingEvent{
 			Build: w.next.BuildID, PreviousBuild: w.next.PreviousBuild, Package: p.Name, Version: p.Version, Type: p.Type,
 			VulnerabilityID: c.vulnerabilityID, Namespace: c.namespace, Severity: side.Severity, KEV: c.kev, Reasons: c.reasons,
-			Images: c.images,
+			Images: c.images, Owners: owners[c.key()],
 		})
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// changeKey tells the changes of a switch apart.
+type changeKey struct {
+	packagePk                           int64
+	vulnerabilityID, namespace, variant string
+}
+
+func (c *change) key() changeKey {
+	return changeKey{c.packageID, c.vulnerabilityID, c.namespace, c.variant}
+}
+
+// maxOwned bounds the packages whose images are in memory together.
+const maxOwned = 100
+
+// ownersOfWorst reads the owners of the workloads that run the images which the worst changes are about.
+func (w *switcher) ownersOfWorst() (map[changeKey][]string, error) {
+	owned, err := ownersOfImages(w.DB, w.Table("image_uses AS u"), nil)
+	if err != nil || len(owned) == 0 {
+		return nil, err
+	}
+	told, packages := make(map[changeKey]bool, len(w.worst)), make([]int64, len(w.worst))
+	for i := range w.worst {
+		told[w.worst[i].key()], packages[i] = true, w.worst[i].packageID
+	}
+	slices.Sort(packages)
+	owners := make(map[changeKey][]string, len(told))
+	for part := range slices.Chunk(slices.Compact(packages), maxOwned) {
+		var rows []changeRow
+		err := w.Raw("SELECT c.id, c.package_pk, c.vulnerability_id, c.namespace, "+variantOf+" AS variant FROM finding_changes c WHERE c.generation = ? AND c.package_pk IN ?",
+			w.next.Number, part).Scan(&rows).Error
+		if err != nil {
+			return nil, err
+		}
+		rows = slices.DeleteFunc(rows, func(r changeRow) bool { return !told[r.key()] })
+		about, _, err := aboutOf(w.DB, w.Dialect, store.AllNamespaces(), rows)
+		if err != nil {
+			return nil, err
+		}
+		for i := range rows {
+			owners[rows[i].key()] = owned.of(about[rows[i].ID])
+		}
+	}
+	return owners, nil
+}
+
+func (r *changeRow) key() changeKey {
+	return changeKey{r.PackagePk, r.VulnerabilityID, r.Namespace, r.Variant}
 }

@@ -177,6 +177,11 @@ func (s *Store) Findings(ctx context.Context, in store.Namespaces, query store.F
 				return err
 			}
 		}
+		owners, err := ownersOfImages(tx, visibleUses(tx, in), []int64{image.ID})
+		if err != nil {
+			return err
+		}
+		page.Owners = owners[image.ID]
 		if query.Closed {
 			return nil
 		}

@@ -106,6 +106,10 @@ func (r *dueReader) overdueEvents(changes map[imagePlace]*overdueImage) ([]overd
 			cmp.Compare(b.counts.Critical, a.counts.Critical), cmp.Compare(b.counts.High, a.counts.High), cmp.Compare(b.counts.Medium, a.counts.Medium),
 			cmp.Compare(b.counts.Low, a.counts.Low), strings.Compare(a.name.imageID, b.name.imageID), strings.Compare(a.name.platform, b.name.platform))
 	})
+	owners, err := r.placeOwners(all)
+	if err != nil {
+		return nil, err
+	}
 	var events []overdueEvent
 	for len(all) > 0 {
 		namespace := all[0].workload.Namespace
@@ -116,40 +120,56 @@ func (r *dueReader) overdueEvents(changes map[imagePlace]*overdueImage) ([]overd
 		here := all[:end]
 		all = all[end:]
 		if namespace != "" {
-			events = append(events, overdueEvent{kind: store.EventNamespaceOverdue, data: r.namespaceEvent(namespace, here)})
-		} else if events, err = r.clusterEvents(here); err != nil {
-			return nil, err
+			events = append(events, overdueEvent{kind: store.EventNamespaceOverdue, data: r.namespaceEvent(namespace, here, owners)})
+		} else {
+			events = r.clusterEvents(here, owners)
 		}
 	}
 	return events, nil
 }
 
+// placeOwners reads the owners of the workloads that run images in a namespace, or anywhere, by name.
+func (r *dueReader) placeOwners(all []*overdueImage) (map[imagePlace][]string, error) {
+	images := make([]int64, len(all))
+	for i, one := range all {
+		images[i] = one.image
+	}
+	slices.Sort(images)
+	owners := map[imagePlace][]string{}
+	return owners, inParts(slices.Compact(images), func(part []int64) error {
+		used := visibleUses(r.tx, r.in).Joins(ownersOfUses).Where("u.image_pk IN ?", part).Distinct("u.image_pk, u.namespace, w.owner")
+		return eachRow(used.Order("w.owner"), func(scan func(...any) error) error {
+			var image int64
+			var namespace, owner string
+			err := scan(&image, &namespace, &owner)
+			for _, at := range []imagePlace{{image: image}, {image, namespacePlace(namespace)}} {
+				if known := owners[at]; len(known) < store.MaxImageOwners && !slices.Contains(known, owner) {
+					owners[at] = append(known, owner)
+				}
+			}
+			return err
+		})
+	})
+}
+
 // clusterEvents makes the events about the cluster.
-func (r *dueReader) clusterEvents(all []*overdueImage) ([]overdueEvent, error) {
+func (r *dueReader) clusterEvents(all []*overdueImage, owners map[imagePlace][]string) []overdueEvent {
 	told := all[:min(len(all), store.MaxOverdueEvents)]
-	ids := make([]int64, len(told))
-	for i := range told {
-		ids[i] = told[i].image
-	}
-	owners, err := ownersOfImages(r.tx, r.in, ids)
-	if err != nil {
-		return nil, err
-	}
 	var events []overdueEvent
 	for _, one := range told {
 		at := fromMicros(one.earliest)
 		events = append(events, overdueEvent{store.EventFindingOverdue, one.name, store.OverdueEvent{
-			Findings: one.counts, DueAt: &at, Owners: owners[one.image], Policies: r.policyNames(one), Keys: one.keys(store.MaxFindingKeys),
+			Findings: one.counts, DueAt: &at, Owners: owners[one.imagePlace], Policies: r.policyNames(one), Keys: one.keys(store.MaxFindingKeys),
 		}})
 	}
 	if omitted := len(all) - len(told); omitted > 0 {
 		events = append(events, overdueEvent{kind: store.EventFindingOverdue, data: store.OverdueEvent{Omitted: omitted}})
 	}
-	return events, nil
+	return events
 }
 
 // namespaceEvent makes the event about a namespace.
-func (r *dueReader) namespaceEvent(namespace string, all []*overdueImage) store.NamespaceOverdueEvent {
+func (r *dueReader) namespaceEvent(namespace string, all []*overdueImage, owners map[imagePlace][]string) store.NamespaceOverdueEvent {
 	told := all[:min(len(all), store.MaxOverdueEvents)]
 	event := store.NamespaceOverdueEvent{Namespace: namespace, Omitted: len(all) - len(told), Policies: r.policyNames(told...)}
 	room := store.MaxFindingKeys
@@ -157,7 +177,7 @@ func (r *dueReader) namespaceEvent(namespace string, all []*overdueImage) store.
 		keys := one.keys(room)
 		room -= len(keys)
 		event.Images = append(event.Images, store.OverdueImage{
-			ImageID: one.name.imageID, Platform: one.name.platform, Findings: one.counts, DueAt: fromMicros(one.earliest), Keys: keys,
+			ImageID: one.name.imageID, Platform: one.name.platform, Findings: one.counts, DueAt: fromMicros(one.earliest), Owners: owners[one.imagePlace], Keys: keys,
 		})
 	}
 	return event

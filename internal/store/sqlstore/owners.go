@@ -90,16 +90,40 @@ func setOwners(tx *gorm.DB, workloads []*store.Workload) error {
 	return err
 }
 
-// ownersOfImages reads the owners of the visible workloads that run images, by name.
-func ownersOfImages(tx *gorm.DB, in store.Namespaces, images []int64) (map[int64][]string, error) {
-	owners := map[int64][]string{}
+// imageOwners has the owners of the workloads that run images, by name, at most store.MaxImageOwners of each.
+type imageOwners map[int64][]string
+
+// of returns the owners of the workloads that run any of some images, in the same order and with the same bound.
+func (o imageOwners) of(images []int64) []string {
+	if len(o) == 0 {
+		return nil
+	}
+	found := map[string]bool{}
+	for _, image := range images {
+		for _, owner := range o[image] {
+			found[owner] = true
+		}
+	}
+	owners := slices.Sorted(maps.Keys(found))
+	return owners[:min(len(owners), store.MaxImageOwners)]
+}
+
+// visibleUses selects the uses u of images in some namespaces.
+func visibleUses(tx *gorm.DB, in store.Namespaces) *gorm.DB {
+	return within(tx.Table("image_uses AS u"), "u.namespace", in)
+}
+
+// ownersOfImages reads the owners of the workloads among uses u that run images; nil stands for all images.
+func ownersOfImages(tx, used *gorm.DB, images []int64) (imageOwners, error) {
+	owners := imageOwners{}
 	var some []string
 	if err := tx.Raw("SELECT owner FROM workload_owners LIMIT 1").Scan(&some).Error; err != nil || len(some) == 0 {
 		return owners, err
 	}
-	return owners, inParts(images, func(part []int64) error {
-		used := within(tx.Table("image_uses AS u").Joins(ownersOfUses).Where("u.image_pk IN ?", part), "u.namespace", in)
-		return eachRow(used.Distinct("u.image_pk, w.owner").Order("u.image_pk, w.owner"), func(scan func(...any) error) error {
+	used = used.Joins(ownersOfUses).Session(&gorm.Session{})
+	return owners, eachPart(images, func(part []int64) error {
+		chosen := of(used, "u.image_pk", part).Distinct("u.image_pk, w.owner").Order("u.image_pk, w.owner")
+		return eachRow(chosen, func(scan func(...any) error) error {
 			var image int64
 			var owner string
 			err := scan(&image, &owner)
@@ -117,7 +141,7 @@ func addOwners(tx *gorm.DB, in store.Namespaces, rows []imageRow, images []store
 	for i := range rows {
 		ids[i] = rows[i].ID
 	}
-	owners, err := ownersOfImages(tx, in, ids)
+	owners, err := ownersOfImages(tx, visibleUses(tx, in), ids)
 	for i := range images {
 		images[i].Owners = owners[rows[i].ID]
 	}

@@ -361,6 +361,15 @@ func (q *packageSearch) readHolders(tx *gorm.DB, ids []int64, byID map[int64]*st
 	if err := q.describe(tx, ids, reached, byID); err != nil {
 		return err
 	}
+	if q.Owners {
+		owners, err := reached.owners(tx, q.chosen)
+		if err != nil {
+			return err
+		}
+		for i, id := range ids {
+			byID[id].Owners = owners[i]
+		}
+	}
 	var first []int64
 	for _, images := range reached.images {
 		first = append(first, images[:min(len(images), store.MaxReach)]...)

@@ -21,6 +21,18 @@ type groupReach struct {
 	workloads []int
 }
 
+// owners reads the owners of the workloads that run the images of each group.
+func (r *groupReach) owners(tx *gorm.DB, chosen place) ([][]string, error) {
+	all := slices.Concat(r.images...)
+	slices.Sort(all)
+	owned, err := ownersOfImages(tx, uses(tx.Table("image_uses AS u"), chosen), append([]int64{}, slices.Compact(all)...))
+	owners := make([][]string, len(r.images))
+	for group, images := range r.images {
+		owners[group] = owned.of(images)
+	}
+	return owners, err
+}
+
 // groupMember is a package, or a finding in it, in a group.
 type groupMember struct {
 	group int

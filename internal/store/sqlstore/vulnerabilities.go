@@ -111,7 +111,7 @@ func (s *Store) ListVulnerabilities(ctx context.Context, in store.Namespaces, qu
 			page.Vulnerabilities[i], ids[i] = rows[i].summary(), rows[i].VulnerabilityID
 			summaries[ids[i]] = &page.Vulnerabilities[i]
 		}
-		return inParts(ids, func(part []string) error { return s.addReach(tx, current, part, chosen, query.Suppressed, summaries) })
+		return inParts(ids, func(part []string) error { return s.addReach(tx, current, part, chosen, query, summaries) })
 	})
 	if err != nil {
 		return store.VulnerabilityPage{}, err
@@ -198,8 +198,8 @@ func (s *Store) heldFindings(tx *gorm.DB, current int64, chosen place, view seen
 }
 
 // addReach adds to summaries what the vulnerabilities of these IDs reach.
-func (s *Store) addReach(tx *gorm.DB, current int64, ids []string, chosen place, suppressed bool, summaries map[string]*store.VulnerabilitySummary) error {
-	rows, err := foundIn(tx, current, ids, suppressed)
+func (s *Store) addReach(tx *gorm.DB, current int64, ids []string, chosen place, query store.VulnerabilityQuery, summaries map[string]*store.VulnerabilitySummary) error {
+	rows, err := foundIn(tx, current, ids, query.Suppressed)
 	if err != nil {
 		return err
 	}
@@ -226,6 +226,15 @@ func (s *Store) addReach(tx *gorm.DB, current int64, ids []string, chosen place,
 	}
 	for i, id := range ids {
 		summaries[id].Images, summaries[id].Workloads = len(reached.images[i]), reached.workloads[i]
+	}
+	if query.Owners {
+		owners, err := reached.owners(tx, chosen)
+		if err != nil {
+			return err
+		}
+		for i, id := range ids {
+			summaries[id].Owners = owners[i]
+		}
 	}
 	counted := map[foundPackage]bool{}
 	for _, row := range rows {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -139,6 +140,53 @@ var ownerTests = map[string]func(*testing.T, *fixture){
 			t.Error(diff)
 		}
 	},
+	"Events about findings have owners": func(t *testing.T, f *fixture) {
+		first, second, idle := image("first", amd64), image("second", amd64), image("idle", amd64)
+		for _, key := range []model.ImageKey{first, second, idle} {
+			f.catalog(t, key, "1", catalogOf("p"))
+			f.match(t, key, "1", answers{"p": {finding("CVE-1", model.SeverityLow), finding("CVE-2", model.SeverityLow)}})
+		}
+		uses := []store.Use{ownedUse(first, "a", "web", "red"), ownedUse(first, "a", "db", ""), ownedUse(second, "b", "web", "blue, and green")}
+		must(t, f.RecordUses(t.Context(), "scope", uses))
+		// The second image has another change: there, the finding is suppressed.
+		f.decide(t, placed(exception("d", model.DecisionAcceptedRisk, []string{"CVE-2"}, nil), "s", []string{"b"}))
+		told := func(build model.DatabaseBuild, severity model.Severity) []string {
+			last := f.last(t)
+			f.rematch(t, build, answers{"p": {finding("CVE-1", severity), finding("CVE-2", severity)}})
+			var texts []string
+			for _, e := range f.events(t, last) {
+				var data store.FindingEvent
+				if strings.HasPrefix(string(e.Kind), "finding.") {
+					must(t, json.Unmarshal(e.Data, &data))
+					texts = append(texts, fmt.Sprintf("%s %s %d %q", e.Kind, data.VulnerabilityID, data.Images, data.Owners))
+				}
+			}
+			return texts
+		}
+		want := []string{`finding.changed CVE-1 3 ["blue, and green" "red"]`, `finding.changed CVE-2 2 ["red"]`}
+		if diff := gocmp.Diff(want, told(newBuild, model.SeverityHigh)); diff != "" {
+			t.Error(diff)
+		}
+		for i := range store.MaxImageOwners + 1 {
+			uses = append(uses, ownedUse(idle, "c", fmt.Sprint("web-", i), fmt.Sprintf("team-%02d", i)))
+		}
+		must(t, f.RecordUses(t.Context(), "scope", uses))
+		first20 := []string{"blue, and green", "red"}
+		for i := range store.MaxImageOwners - len(first20) {
+			first20 = append(first20, fmt.Sprintf("team-%02d", i))
+		}
+		want = []string{fmt.Sprintf("finding.changed CVE-1 3 %q", first20), fmt.Sprintf("finding.changed CVE-2 2 %q", append(first20[1:], "team-18"))}
+		next := newBuild
+		next.ID, next.Built = "next", newBuild.Built.AddDate(0, 0, 1)
+		if diff := gocmp.Diff(want, told(next, model.SeverityLow)); diff != "" {
+			t.Error(diff)
+		}
+		page, err := f.ListPackages(t.Context(), store.AllNamespaces(), store.PackageQuery{Owners: true})
+		must(t, err)
+		if diff := gocmp.Diff(first20, page.Packages[0].Owners); diff != "" {
+			t.Errorf("owners of a package: %s", diff)
+		}
+	},
 	"Decisions in some places suppress findings for some owners": func(t *testing.T, f *fixture) {
 		first, second := image("first", amd64), image("second", amd64)
 		for _, key := range []model.ImageKey{first, second} {
@@ -229,6 +277,16 @@ func (m *searchModel) own(uses []store.Use) []store.Use {
 func (m *searchModel) owned(w store.Workload) store.Workload {
 	w.Owner = m.owners[w]
 	return w
+}
+
+// ownersOf are the owners of workloads, by name.
+func ownersOf(workloads map[store.Workload]bool) []string {
+	owners := map[string]bool{}
+	for w := range workloads {
+		owners[w.Owner] = true
+	}
+	delete(owners, "")
+	return slices.Sorted(maps.Keys(owners))
 }
 
 func unowned(w store.Workload) store.Workload {

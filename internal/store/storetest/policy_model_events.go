@@ -13,7 +13,7 @@ import (
 // checkEvents compares what is told with what is overdue and was not told: everywhere, and in each namespace.
 func (m *policyModel) checkEvents() {
 	m.t.Helper()
-	want := map[string]int{}
+	want, owners := map[string]int{}, map[string][]string{}
 	var next time.Time
 	for i, key := range m.images {
 		for namespace, in := range map[string]store.Namespaces{"": store.AllNamespaces(), "dev": store.OnlyNamespaces("dev"), "prod": store.OnlyNamespaces("prod")} {
@@ -36,6 +36,7 @@ func (m *policyModel) checkEvents() {
 					delete(m.told, one)
 				case d.At.After(m.begun[d.Policy]) && !m.told[one]:
 					want[namespace+" "+key.ImageID]++
+					owners[namespace+" "+key.ImageID] = m.ownersIn(i, in)
 					m.told[one] = true
 				}
 			}
@@ -45,24 +46,29 @@ func (m *policyModel) checkEvents() {
 	if got := m.tell(m.t); !got.Equal(next) {
 		m.t.Errorf("the next date is %s, want %s", got, next)
 	}
-	got := map[string]int{}
+	got, named := map[string]int{}, map[string][]string{}
 	for _, e := range m.events(m.t, last) {
 		switch e.Kind {
 		case store.EventFindingOverdue:
 			var data store.OverdueEvent
 			must(m.t, fromEvent(e, &data))
 			got[" "+e.ImageID] += data.Findings.Total()
+			named[" "+e.ImageID] = data.Owners
 		case store.EventNamespaceOverdue:
 			var data store.NamespaceOverdueEvent
 			must(m.t, fromEvent(e, &data))
 			for _, one := range data.Images {
 				got[data.Namespace+" "+one.ImageID] += one.Findings.Total()
+				named[data.Namespace+" "+one.ImageID] = one.Owners
 			}
 		default:
 		}
 	}
 	if diff := gocmp.Diff(want, got); diff != "" {
 		m.t.Errorf("told (-want +got):\n%s", diff)
+	}
+	if diff := gocmp.Diff(owners, named); diff != "" {
+		m.t.Errorf("owners that are told (-want +got):\n%s", diff)
 	}
 }
 

@@ -44,6 +44,15 @@ func (m *policyModel) checkOwners(in store.Namespaces, found map[int][]model.Fin
 	}
 }
 
+// ownersIn are the owners of the workloads that run an image, by name.
+func (m *policyModel) ownersIn(i int, in store.Namespaces) []string {
+	workloads := map[store.Workload]bool{}
+	for _, use := range m.visibleUses(i, in) {
+		workloads[use.Workload] = true
+	}
+	return ownersOf(workloads)
+}
+
 func (m *policyModel) usesIn(i int, in store.Namespaces, where store.Where) []store.Use {
 	return slices.DeleteFunc(m.visibleUses(i, in), func(u store.Use) bool { return where.Namespace != "" && u.Workload.Namespace != where.Namespace })
 }

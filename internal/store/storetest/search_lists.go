@@ -3,6 +3,7 @@ package storetest
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -36,7 +37,7 @@ func (m *searchModel) checkPackages() {
 	query := store.PackageQuery{
 		Where: m.randomWhere(), Name: m.randomText("log4j-core", "Log4J_api", "log4j"), Text: m.randomText("LOG", "_", "core"),
 		Type: m.randomText("deb", "java-archive", "npm"), ImageID: m.randomText(modelImageID(0), modelImageID(1), "x"),
-		MinSeverity: m.randomSeverity(), Vulnerable: m.chance(), Sort: []store.PackageSort{"", store.SortPackageSeverity}[m.random.IntN(2)],
+		MinSeverity: m.randomSeverity(), Vulnerable: m.chance(), Owners: true, Sort: []store.PackageSort{"", store.SortPackageSeverity}[m.random.IntN(2)],
 	}
 	calls := map[string]int{}
 	if query.Name != "" && m.random.IntN(2) == 0 {
@@ -78,12 +79,10 @@ func (m *searchModel) listedPackages(query store.PackageQuery) []store.PackageSu
 			}
 			one.Images++
 			one.ImageIDs = append(one.ImageIDs, image.key.ImageID)
-			for w := range m.workloads(image, query.Where) {
-				workloads[w] = true
-			}
+			maps.Copy(workloads, m.workloads(image, query.Where))
 		}
 		slices.Sort(one.ImageIDs)
-		one.ImageIDs, one.Workloads = slices.Compact(one.ImageIDs), len(workloads)
+		one.ImageIDs, one.Workloads, one.Owners = slices.Compact(one.ImageIDs), len(workloads), ownersOf(workloads)
 		if one.Images > 0 && keeps(query, &one) {
 			all = append(all, one)
 		}
@@ -216,6 +215,9 @@ func (m *searchModel) checkFindings() {
 				got, err := m.Findings(m.t.Context(), store.AllNamespaces(), query)
 				for i := range got.Findings {
 					got.Findings[i].Decisions = nil // The other model compares them.
+				}
+				if owners := ownersOf(m.workloads(image, store.Where{})); image.matched && !slices.Equal(got.Owners, owners) {
+					m.t.Errorf("findings of %s have the owners %v, want %v", image.key, got.Owners, owners)
 				}
 				return got.Findings, got.NextToken, got.Total, err
 			})

@@ -48,7 +48,7 @@ var searchModelTests = func() map[string]func(*testing.T, *fixture) {
 func (m *searchModel) checkVulnerabilities() {
 	query := store.VulnerabilityQuery{
 		Where: m.randomWhere(), Text: m.randomText("cve-2021", "44228", "GHSA", "%_!", "nothing"), MinSeverity: m.randomSeverity(),
-		Fixable: m.chance(), KEV: m.chance(), Suppressed: m.random.IntN(2) == 0,
+		Fixable: m.chance(), KEV: m.chance(), Suppressed: m.random.IntN(2) == 0, Owners: true,
 		Sort: []store.VulnerabilitySort{"", store.SortVulnerabilitySeverity, store.SortVulnerabilityEPSS, store.SortVulnerabilityID}[m.random.IntN(4)],
 	}
 	if m.chance() {
@@ -65,7 +65,8 @@ func (m *searchModel) checkVulnerabilities() {
 func (m *searchModel) vulnerabilities(query store.VulnerabilityQuery) []store.VulnerabilitySummary {
 	byID := map[string]*store.VulnerabilitySummary{}
 	named := map[string]bool{}
-	images, workloads, packages := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	images, packages := map[string]bool{}, map[string]bool{}
+	workloads := map[string]map[store.Workload]bool{}
 	for _, f := range m.findings {
 		for _, image := range m.images {
 			counts := m.counts(image, f) || query.Suppressed && f.closed.IsZero() && image.has(f.fingerprint)
@@ -76,7 +77,7 @@ func (m *searchModel) vulnerabilities(query store.VulnerabilityQuery) []store.Vu
 			s := byID[v.ID]
 			if s == nil {
 				s = &store.VulnerabilitySummary{ID: v.ID, FirstSeen: f.opened}
-				byID[v.ID] = s
+				byID[v.ID], workloads[v.ID] = s, map[store.Workload]bool{}
 			}
 			s.Severity, s.EPSS, s.Risk, s.KEV = max(s.Severity, v.Severity), max(s.EPSS, v.EPSS.Score), max(s.Risk, v.Risk), s.KEV || len(v.KEV) > 0
 			s.Fixable = s.Fixable || f.last().Fix.State == model.FixStateFixed
@@ -88,9 +89,8 @@ func (m *searchModel) vulnerabilities(query store.VulnerabilityQuery) []store.Vu
 			}
 			once(images, v.ID+image.key.String(), &s.Images)
 			once(packages, v.ID+f.fingerprint, &s.Packages)
-			for w := range m.workloads(image, query.Where) {
-				once(workloads, fmt.Sprint(v.ID, w), &s.Workloads)
-			}
+			maps.Copy(workloads[v.ID], m.workloads(image, query.Where))
+			s.Workloads, s.Owners = len(workloads[v.ID]), ownersOf(workloads[v.ID])
 		}
 	}
 	var all []store.VulnerabilitySummary
@@ -187,7 +187,8 @@ func (m *searchModel) affected(query store.AffectedQuery) []store.Affected {
 			} else if !image.matched || !m.chooses(query.Where, image) || query.Closed == f.closed.IsZero() || !query.Closed && !query.Suppressed && !m.counts(image, f) || query.Closed && (!f.closed.After(image.seen) || m.later(i)) {
 				continue
 			} else {
-				one.Workloads = sorted(m.workloads(image, query.Where))
+				workloads := m.workloads(image, query.Where)
+				one.Workloads, one.Owners = sorted(workloads), ownersOf(workloads)
 			}
 			if query.On.IsZero() && !query.Closed {
 				_, one.Suppressed = m.decisions.names(image.key.ImageID, &one.Package, said)
@@ -244,7 +245,7 @@ func (m *searchModel) onDay(query store.AffectedQuery, image *searchImage, f *se
 		workloads[m.owned(p.Workload)] = true
 		found = found || overlap(p, f, from, to)
 	}
-	one.Workloads = sorted(workloads)
+	one.Workloads, one.Owners = sorted(workloads), ownersOf(workloads)
 	return found
 }
 

@@ -94,7 +94,7 @@ func (h *history) readImages(reads map[string]func(f *fixture) (any, error)) {
 			reads[fmt.Sprint("Findings ", key, closed, suppressed, sort)] = func(f *fixture) (any, error) {
 				return pages(3, func(page store.Page) ([]model.Finding, string, any, error) {
 					got, err := f.Findings(ctx, in, store.FindingQuery{Image: key, Closed: closed, Suppressed: suppressed, Sort: sort, Page: page})
-					return got.Findings, got.NextToken, got.Total, err
+					return got.Findings, got.NextToken, fmt.Sprint(got.Total, got.Owners), err
 				})
 			}
 		}
@@ -219,7 +219,7 @@ func (h *history) readLists(reads map[string]func(f *fixture) (any, error)) {
 func (h *history) readSearches(reads map[string]func(f *fixture) (any, error)) {
 	ctx, in, where := h.t.Context(), h.in, h.where()
 	vulnerabilities := store.VulnerabilityQuery{
-		Where: where, MinSeverity: h.severity(), Fixable: h.chance(3), KEV: h.chance(4), Text: []string{"", "cve-1"}[h.random.IntN(2)], Suppressed: h.chance(2),
+		Where: where, MinSeverity: h.severity(), Fixable: h.chance(3), KEV: h.chance(4), Text: []string{"", "cve-1"}[h.random.IntN(2)], Suppressed: h.chance(2), Owners: true,
 		Sort: []store.VulnerabilitySort{store.SortVulnerabilityRisk, store.SortVulnerabilitySeverity, store.SortVulnerabilityEPSS, store.SortVulnerabilityID}[h.random.IntN(4)],
 	}
 	reads[fmt.Sprintf("ListVulnerabilities %+v", vulnerabilities)] = func(f *fixture) (any, error) {
@@ -231,7 +231,7 @@ func (h *history) readSearches(reads map[string]func(f *fixture) (any, error)) {
 		})
 	}
 	packages := store.PackageQuery{
-		Where: where, MinSeverity: h.severity(), Vulnerable: h.chance(3), Sort: []store.PackageSort{store.SortPackageName, store.SortPackageSeverity}[h.random.IntN(2)],
+		Where: where, MinSeverity: h.severity(), Vulnerable: h.chance(3), Owners: true, Sort: []store.PackageSort{store.SortPackageName, store.SortPackageSeverity}[h.random.IntN(2)],
 	}
 	if h.chance(3) {
 		packages.Name, packages.VersionText = "p1", "any"

@@ -38,6 +38,11 @@ export interface Affected {
   workloads: Workload[];
   /** Number of all these workloads. */
   workloadCount: number;
+  /**
+   * Owners of all these workloads, by name. Absent if none has an owner.
+   * @maxItems 20
+   */
+  owners?: string[];
   /** A decision suppresses the finding. Absent otherwise. */
   suppressed?: boolean;
   decisions?: Decisions;

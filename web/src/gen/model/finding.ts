@@ -24,4 +24,9 @@ export interface Finding {
   suppressed?: boolean;
   decisions?: Decisions;
   due?: Deadline;
+  /**
+   * Owners of the workloads that run the image, by name. Absent if none has an owner.
+   * @maxItems 20
+   */
+  owners?: string[];
 }
