@@ -82,7 +82,7 @@ func TestQueriesOfAuditors(t *testing.T) {
 }
 
 // TestSLAByDay expects the policy that sets each date, the owners, and no findings where a decision suppresses them, also if that is in a namespace or in a workload
-// only.
+// only. The exposures have the same dates.
 func TestSLAByDay(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, config Config) {
@@ -127,6 +127,13 @@ func TestSLAByDay(t *testing.T) {
 				t.Errorf("%s (-want +got):\n%s", what, diff)
 			}
 		}
+		exposed := func(what string, want ...string) {
+			t.Helper()
+			got := texts(t, s, "SELECT namespace, workload, owner, vulnerability_id, due_at, overdue FROM exposures ORDER BY namespace, workload, vulnerability_id")
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("exposures %s (-want +got):\n%s", what, diff)
+			}
+		}
 		decide := func(decisions ...store.Decision) {
 			t.Helper()
 			problems, err := s.SyncDecisions(t.Context(), store.DecisionSourceKubernetes, decisions)
@@ -139,6 +146,11 @@ func TestSLAByDay(t *testing.T) {
 			"2026-03-02|a|team-a|early|Critical|1", "2026-03-02|b|NULL|early|Critical|2", "2026-03-03|a|team-a|all|High|1", "2026-03-03|b|NULL|all|High|2",
 		}
 		expect("without decisions", all...)
+		exposures := []string{
+			"a|web|team-a|CVE-1|2026-03-02T12:00:00Z|1", "a|web|team-a|CVE-2|2026-03-03T12:00:00Z|1", "b|db|NULL|CVE-1|2026-03-02T12:00:00Z|1",
+			"b|db|NULL|CVE-2|2026-03-03T12:00:00Z|1", "b|web|NULL|CVE-1|2026-03-02T12:00:00Z|1", "b|web|NULL|CVE-2|2026-03-03T12:00:00Z|1",
+		}
+		exposed("without decisions", exposures...)
 		inNamespace := store.Decision{
 			Object: store.DecisionObject{Kind: "VulnerabilityException", Namespace: "a", Name: "d"}, Vulnerabilities: []string{"CVE-1"}, Status: model.DecisionFixed,
 			Places: &store.DecisionPlaces{Selector: "namespace a", Namespaces: []string{"a"}},
@@ -149,7 +161,21 @@ func TestSLAByDay(t *testing.T) {
 		}
 		decide(inNamespace, inWorkload)
 		expect("with decisions", "2026-03-02|b|NULL|early|Critical|2", "2026-03-03|a|team-a|all|High|1", "2026-03-03|b|NULL|all|High|1")
+		exposed("with decisions", "a|web|team-a|CVE-1|NULL|0", exposures[1], exposures[2], exposures[3], exposures[4], "b|web|NULL|CVE-2|NULL|0")
 		decide()
 		expect("without decisions again", all...)
+		exposed("without decisions again", exposures...)
+		late := 3650
+		later := clk.Now().AddDate(0, 0, late).Format(time.RFC3339)
+		_, err = s.SyncPolicies(t.Context(), []store.Policy{
+			{Name: "placed", Select: "workload.owner == 'team-a' && finding.id == 'CVE-1'", From: model.DueFromFirstSeen, DueIn: model.DueIn{Critical: &days[0]}},
+			{Name: "late", Select: "workload.name == 'db'", From: model.DueFromFirstSeen, DueIn: model.DueIn{High: &late}},
+		})
+		must(err)
+		exposed("by place", exposures[0], "a|web|team-a|CVE-2|NULL|0", "b|db|NULL|CVE-1|NULL|0", "b|db|NULL|CVE-2|"+later+"|0", "b|web|NULL|CVE-1|NULL|0", "b|web|NULL|CVE-2|NULL|0")
+		clk.Step(time.Hour)
+		must(s.RecordUses(t.Context(), "scope", uses[:1]))
+		exposed("after what ran elsewhere has ended", exposures[0], "a|web|team-a|CVE-2|NULL|0", "b|db|NULL|CVE-1|NULL|0", "b|db|NULL|CVE-2|NULL|0", "b|web|NULL|CVE-1|NULL|0",
+			"b|web|NULL|CVE-2|NULL|0")
 	})
 }

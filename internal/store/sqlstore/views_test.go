@@ -47,11 +47,16 @@ var viewResults = [][]string{
 		"registry.example/old@sha256:3|log4j-core|1|GHSA-jfh8-c2jp-5v3q|[\"2.15.0\"]|2026-03-02T12:00:00Z",
 	},
 	{"xz|1|CVE-2024-3094|1"},
+	{"NULL|registry.example/old@sha256:3|log4j-core|GHSA-jfh8-c2jp-5v3q", "NULL|registry.example/shop@sha256:2|xz|CVE-2024-3094"},
 	{
 		"registry.example/old@sha256:3|log4j-core|CVE-2021-1|accepted|AcceptedRisk|2026-03-15T00:00:00Z",
 		"registry.example/shop@sha256:1|log4j-core|CVE-2021-1|accepted|AcceptedRisk|2026-03-15T00:00:00Z",
 	},
 	{`ClusterVulnerabilityException||accepted|AcceptedRisk|{"vulnerabilities":["CVE-2021-1"]}|why|2026-02-27T12:00:00Z|2026-03-15T00:00:00Z`},
+	{
+		"NULL|shop|Deployment|web|registry.example/shop@sha256:2|xz|CVE-2024-3094|Critical|2026-03-02T06:00:00Z",
+		"NULL|legacy|CronJob|report|registry.example/old@sha256:3|log4j-core|GHSA-jfh8-c2jp-5v3q|Critical|2026-03-03T12:00:00Z",
+	},
 	{"test|shop|Deployment|web|registry.example/shop@sha256:1|log4j-core|1"},
 	{
 		"shop|Deployment|web|2026-02-27T12:00:00Z|2026-03-01T06:00:00Z",
