@@ -3,8 +3,6 @@ package plugin
 import (
 	"context"
 	"errors"
-	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -94,13 +92,7 @@ IMAGE is an image ID, a part of it that only one image has, or the image referen
 		if err != nil {
 			return err
 		}
-		owners := ""
-		if o.output == "wide" && len(list.items) > 0 {
-			if owners, err = c.owners(ctx, id, platform); err != nil {
-				return err
-			}
-		}
-		return show(o, list, "", "findings", o.findingColumns(closed, suppressed, owners))
+		return show(o, list, "", "findings", o.findingColumns(closed, suppressed))
 	})
 	return cmd
 }
@@ -124,25 +116,12 @@ func (o *options) vulnerabilityColumns() []column[api.VulnerabilitySummary] {
 	}
 }
 
-// owners names the owners of the first workloads that run an image.
-func (c *client) owners(ctx context.Context, id, platform string) (string, error) {
-	query := url.Values{}
-	set(query, "platform", platform)
-	places, err := list[api.Presence](ctx, c, maxPlaces, query, "api", "v1", "images", id, "presences")
-	if err != nil {
-		return "", err
+// owners joins the names of owners, if there are any.
+func owners(names *[]string) string {
+	if names == nil {
+		return ""
 	}
-	var names []string
-	for _, p := range running(places).items {
-		names = append(names, value(p.Workload.Owner))
-	}
-	return distinct(names), nil
-}
-
-// distinct joins the different names that are not empty, in their order.
-func distinct(names []string) string {
-	slices.Sort(names)
-	return strings.Join(slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "" }), ", ")
+	return strings.Join(*names, ", ")
 }
 
 // due is the day on which a finding is due, and says whether it has passed.
@@ -156,8 +135,8 @@ func due(d *api.Deadline) string {
 	return day(d.At)
 }
 
-// findingColumns are the columns of the findings of an image. The owners are those of the image.
-func (o *options) findingColumns(closed, suppressed bool, owners string) []column[api.Finding] {
+// findingColumns are the columns of the findings of an image.
+func (o *options) findingColumns(closed, suppressed bool) []column[api.Finding] {
 	columns := []column[api.Finding]{
 		{header: "VULNERABILITY", value: func(f api.Finding) string { return f.Vulnerability.Id }},
 		{header: "SEVERITY", value: func(f api.Finding) string { return string(f.Vulnerability.Severity) }},
@@ -188,7 +167,7 @@ func (o *options) findingColumns(closed, suppressed bool, owners string) []colum
 			}},
 		)
 	}
-	columns = append(columns, column[api.Finding]{header: "OWNER", wide: true, value: func(api.Finding) string { return owners }})
+	columns = append(columns, column[api.Finding]{header: "OWNER", wide: true, value: func(f api.Finding) string { return owners(f.Owners) }})
 	if suppressed {
 		columns = append(columns, column[api.Finding]{header: "SUPPRESSED", value: func(f api.Finding) string { return suppression(f.Suppressed, f.Decisions) }})
 	}
@@ -268,13 +247,7 @@ func (o *options) affectedColumns(allNamespaces, suppressed bool) []column[api.A
 		{header: "SEVERITY", value: func(a api.Affected) string { return string(a.Severity) }},
 		{header: "RUNNING", value: func(a api.Affected) string { return yes(a.Running) }},
 		{header: "WORKLOADS", value: func(a api.Affected) string { return o.workloads(a, allNamespaces) }},
-		{header: "OWNER", wide: true, value: func(a api.Affected) string {
-			var names []string
-			for _, w := range a.Workloads {
-				names = append(names, value(w.Owner))
-			}
-			return distinct(names)
-		}},
+		{header: "OWNER", wide: true, value: func(a api.Affected) string { return owners(a.Owners) }},
 		{header: "EXPOSED", value: func(a api.Affected) string { return o.age(a.ExposedSince) }},
 		{header: "RECORD", wide: true, value: func(a api.Affected) string { return a.VulnerabilityId + " (" + a.Namespace + ")" }},
 		{header: "FIRST-SEEN", wide: true, value: func(a api.Affected) string { return o.age(a.FirstSeen) }},

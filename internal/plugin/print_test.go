@@ -34,12 +34,12 @@ var answers = map[string]string{
 		{"id":"HOSTILE","severity":"HOSTILE","kev":false,"epss":0.00004,"risk":0,"fixable":false,"images":1,"workloads":0,"packages":1}]}`,
 	"/api/v1/vulnerabilities/GHSA-jfh8-c2jp-5v3q": `{"id":"GHSA-jfh8-c2jp-5v3q","affected":1,"images":1,"workloads":1,"records":[{"id":"CVE-2021-44228","namespace":"n","severity":"Critical","risk":1}]}`,
 	"/api/v1/images/docker.io/library/alpine@sha256:" + digest + "/findings": `{"total":2,"items":[
-		{"package":{"name":"log4j-core","version":"2.14.1","type":"java-archive"},"fix":{"state":"fixed","versions":["2.15.0","2.12.2"]},"firstSeen":"2026-10-01T12:00:00Z","due":{"at":"2026-10-15T12:00:00Z","overdue":true,"policy":"default"},
+		{"package":{"name":"log4j-core","version":"2.14.1","type":"java-archive"},"fix":{"state":"fixed","versions":["2.15.0","2.12.2"]},"firstSeen":"2026-10-01T12:00:00Z","owners":["Team Shop","HOSTILE"],"due":{"at":"2026-10-15T12:00:00Z","overdue":true,"policy":"default"},
 		 "vulnerability":{"id":"CVE-2021-44228","namespace":"n","aliases":["GHSA-jfh8-c2jp-5v3q"],"severity":"Critical","risk":99.94,"epss":{"score":0.944,"percentile":1},
 		  "kev":[{"dateAdded":"2021-12-10","dueDate":"HOSTILE"}],"cvss":[{"version":"3.1","vector":"v","score":10}],"dataSource":"https://example.com/HOSTILE","description":"HOSTILE"},
 		 "details":[{"matcher":"java-matcher","type":"exact-direct-match","searchedBy":{"name":"HOSTILE"},"found":{"constraint":"<2.15.0"}}],
 		 "locations":[{"path":"/app/HOSTILE.jar","layer":"sha256:1"}]},
-		{"package":{"name":"HOSTILE","version":"HOSTILE","type":"HOSTILE"},"fix":{"state":"wont-fix"},"details":[],"locations":[],"due":{"at":"2026-12-01T12:00:00Z","overdue":false,"policy":"HOSTILE"},
+		{"package":{"name":"HOSTILE","version":"HOSTILE","type":"HOSTILE"},"fix":{"state":"wont-fix"},"details":[],"locations":[],"owners":["Team Shop","HOSTILE"],"due":{"at":"2026-12-01T12:00:00Z","overdue":false,"policy":"HOSTILE"},
 		 "suppressed":true,"decisions":[{"status":"NotAffected","suppresses":true,"since":"2026-11-01T12:00:00Z","object":{"kind":"HOSTILE","name":"HOSTILE"}}],
 		 "vulnerability":{"id":"HOSTILE","namespace":"n","severity":"Low","risk":0.1}}]}`,
 	"/api/v1/images/docker.io/library/alpine@sha256:" + digest + "/presences": `{"total":2,"items":[
@@ -49,7 +49,7 @@ var answers = map[string]string{
 	"/api/v1/vulnerabilities/CVE-2021-44228/affected": `{"total":1,"images":1,"workloads":4,"items":[
 		{"imageId":"docker.io/library/alpine@sha256:` + digest + `","platform":"linux/amd64","package":{"name":"log4j-core","version":"HOSTILE","type":"java-archive"},"fix":{"state":"not-fixed"},
 		 "suppressed":true,"decisions":[{"status":"AcceptedRisk","suppresses":true,"since":"2026-11-01T12:00:00Z","object":{"kind":"HOSTILE","name":"wait"}}],
-		 "severity":"Critical","running":true,"vulnerabilityId":"GHSA-jfh8-c2jp-5v3q","namespace":"github:language:java","exposedSince":"2026-11-01T12:00:00Z","workloadCount":4,
+		 "severity":"Critical","running":true,"vulnerabilityId":"GHSA-jfh8-c2jp-5v3q","namespace":"github:language:java","exposedSince":"2026-11-01T12:00:00Z","workloadCount":4,"owners":["Team Shop"],
 		 "workloads":[{"kind":"Deployment","namespace":"shop","name":"web","owner":"Team Shop"},{"kind":"CronJob","namespace":"shop","name":"nightly"},{"kind":"Pod","namespace":"HOSTILE","name":"HOSTILE"}]}]}`,
 	"/api/v1/coverage": `{"total":2,"summary":{"scanned":9,"partial":0,"stale":0,"pending":0,"failed":1,"skipped":2,"ratio":0.9},"items":[
 		{"workload":{"kind":"Deployment","namespace":"shop","name":"web","owner":"Team Shop"},"container":"app","state":"Scanned","reference":"nginx:1.27","imageId":"docker.io/library/nginx@sha256:` + digest + `",

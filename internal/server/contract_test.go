@@ -90,6 +90,8 @@ func visits() []visit {
 		{"/api/v1/images/{imageId}", image + "?platform=linux/amd64", `"platform":"linux/amd64"`},
 		{"/api/v1/images/{imageId}/presences", image + "/presences", `"name":"web"`},
 		{"/api/v1/images/{imageId}/presences", image + "/presences?platform=linux/amd64&pageSize=1", `"total":1`},
+		{"/api/v1/images/{imageId}/findings", image + "/findings", `"owners":["Team Shop"]`},
+		{"/api/v1/vulnerabilities/{id}/affected", "/api/v1/vulnerabilities/CVE-2024-0000/affected", `"owners":["Team Shop"]`},
 		{"/api/v1/vulnerabilities/{id}", "/api/v1/vulnerabilities/CVE-2024-0000", `"images":2`},
 		{"/api/v1/vulnerabilities/{id}", "/api/v1/vulnerabilities/CVE-2024-0000", `"summary":{`},
 		{"/api/v1/vulnerabilities/{id}", "/api/v1/vulnerabilities/GHSA-CVE-2024-0000", `"records":[{"aliases":["GHSA-CVE-2024-0000"]`},

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -179,6 +180,23 @@ func TestListsAsCSV(t *testing.T) {
 			if diff := cmp.Diff(want[1:], rows[1][:len(want)-1]); diff != "" {
 				t.Errorf("%s: %s", target, diff)
 			}
+		}
+	}
+}
+
+func TestOwnersInExports(t *testing.T) {
+	f := newFullFixture(t)
+	image := "/api/v1/images/" + escape(scannedID)
+	for target, want := range map[string]string{
+		image + "/findings?": "Team Shop", image + "?": "Team Shop", "/api/v1/images?namespace=shop": "Team Shop", "/api/v1/fixes?namespace=shop": "Team Shop",
+		"/api/v1/vulnerabilities?": "Team Shop", "/api/v1/vulnerabilities?namespace=shop": "Team Shop", "/api/v1/vulnerabilities?namespace=bank": "",
+		"/api/v1/vulnerabilities/CVE-2024-0000/affected?namespace=shop": "Team Shop", "/api/v1/vulnerabilities/CVE-2024-0000/affected?namespace=bank": "",
+		"/api/v1/packages?imageId=" + escape(scannedID): "Team Shop", "/api/v1/packages?namespace=bank": "",
+	} {
+		rows := readCSV(t, f.do(http.MethodGet, target+"&format=csv", "").body)
+		column := slices.Index(rows[0], "owners")
+		if column < 0 || len(rows) < 2 || rows[1][column] != want {
+			t.Errorf("%s: want the owner %q in %v", target, want, rows)
 		}
 	}
 }
