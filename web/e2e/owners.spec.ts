@@ -3,7 +3,7 @@ import { expect, test } from "./fixtures.ts";
 const owned = { sums: { owners: true } };
 
 test("nothing about owners is shown where there are none", async ({ page, open }) => {
-  for (const path of ["/images", "/vulnerabilities", "/workloads", "/coverage"]) {
+  for (const path of ["/images", "/vulnerabilities", "/packages", "/workloads", "/coverage", "/rollouts"]) {
     await open({}, path);
     await expect(page.getByRole("row").nth(1)).toBeVisible();
     await expect(page.getByLabel("Namespace")).toBeVisible();
@@ -39,6 +39,8 @@ test("lists are filtered by owner", async ({ page, open }) => {
     ["/vulnerabilities", "vulnerabilities"],
     ["/coverage", "coverage"],
     ["/fixes", "fixes"],
+    ["/packages", "packages"],
+    ["/rollouts", "rollouts"],
     ["/vulnerabilities/CVE-2021-44228", "affected"],
   ] as const) {
     await open(owned, path);
@@ -67,7 +69,7 @@ test("owners are searched, sorted and shown on a narrow screen", async ({ page, 
 });
 
 test("hostile owners do nothing", async ({ page, open }) => {
-  for (const path of ["/workloads", "/workloads?group=owners", "/coverage"]) {
+  for (const path of ["/workloads", "/workloads?group=owners", "/coverage", "/rollouts"]) {
     await open({ hostile: true }, path);
     await expect(page.getByText("<script>").first()).toBeVisible();
     expect(await page.evaluate(() => "__xss" in window)).toBe(false);

@@ -5,6 +5,7 @@ import { MockOperator, type MockOptions } from "./server.ts";
 import { visibleRollouts } from "./users.ts";
 import type { Event, EventKind, EventPage, RolloutDetail } from "../src/gen/model/index.ts";
 import { compareImages, hostileRollouts, makeRollouts } from "./rollouts.ts";
+import { withOwner } from "./sums.ts";
 
 export interface OperatorOptions extends MockOptions {
   rollouts?: number;
@@ -27,7 +28,10 @@ export class RolloutOperator extends MockOperator {
 
   constructor(options: OperatorOptions = {}) {
     super(options);
-    this.rollouts = options.hostile ? hostileRollouts() : makeRollouts(options.rollouts ?? 60, this.images);
+    const rollouts = options.hostile ? hostileRollouts() : makeRollouts(options.rollouts ?? 60, this.images);
+    this.rollouts = options.sums?.owners
+      ? rollouts.map((row) => ({ ...row, workload: withOwner(row.workload) }))
+      : rollouts;
   }
 
   /** Tells who follows events that something happened. */
@@ -143,7 +147,7 @@ export class RolloutOperator extends MockOperator {
   }
 
   #list(rollouts: RolloutDetail[], params: URLSearchParams) {
-    const [namespace, workload, imageId] = ["namespace", "workload", "imageId"].map((name) =>
+    const [namespace, workload, owner, imageId] = ["namespace", "workload", "owner", "imageId"].map((name) =>
       params.get(name),
     );
     const since = Date.parse(params.get("since") ?? "1970-01-01T00:00:00Z");
@@ -152,6 +156,7 @@ export class RolloutOperator extends MockOperator {
       (row) =>
         (!namespace || row.workload.namespace === namespace) &&
         (!workload || row.workload.name === workload) &&
+        (!owner || row.workload.owner === owner) &&
         (!imageId || [row.from.imageId, row.to.imageId].includes(imageId)) &&
         (this.options.hostile === true || (Date.parse(row.at) >= since && Date.parse(row.at) < until)),
     );

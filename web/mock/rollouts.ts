@@ -146,7 +146,7 @@ export function hostileRollouts(): RolloutDetail[] {
       id: index + 1,
       at: text,
       cluster: text,
-      workload: { namespace: text, kind: text, name: text },
+      workload: { namespace: text, kind: text, name: text, owner: text },
       container: text,
       from: side,
       to: side,

@@ -15,14 +15,21 @@ export function Owner({ workload: { owner } }: { workload: Workload }) {
 
 /** The owners of some workloads, each once. */
 const ownersOf = (workloads: Workload[]) => [
-  ...new Set(workloads.flatMap(({ owner }) => (owner === undefined ? [] : [visible(owner)]))),
+  ...new Set(workloads.flatMap(({ owner }) => (owner === undefined ? [] : [owner]))),
 ];
 
+interface Props {
+  workloads: Workload[];
+  /** Number of all workloads, which can be more than are named. */
+  count: number;
+  /** The owners of all of them. */
+  owners?: string[];
+}
+
 /** The first of some workloads, how many there are beside it, and whose they are. */
-export function Workloads({ workloads, count }: { workloads: Workload[]; count: number }) {
+export function Workloads({ workloads, count, owners = ownersOf(workloads) }: Props) {
   const [first] = workloads;
   if (!first) return <span className="text-muted">–</span>;
-  const owners = ownersOf(workloads);
   return (
     <>
       <span className="flex items-center gap-1.5" title={workloads.map(workloadName).join("\n")}>
@@ -33,8 +40,8 @@ export function Workloads({ workloads, count }: { workloads: Workload[]; count: 
         {count > 1 && <span className="tabular shrink-0 text-muted">+{formatNumber(count - 1)}</span>}
       </span>
       {owners.length > 0 && (
-        <span className="untrusted block truncate text-xs text-muted" title={owners.join("\n")}>
-          {owners.join(", ")}
+        <span className="untrusted block truncate text-xs text-muted" title={owners.map(visible).join("\n")}>
+          {owners.map(visible).join(", ")}
         </span>
       )}
     </>

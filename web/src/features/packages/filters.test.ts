@@ -14,6 +14,7 @@ it.each([
   ["version=%3C2.17", true, { sort: "-severity" }],
   ["type=deb&vulnerable=true&sort=name", false, { type: "deb", vulnerable: true, sort: "name" }],
   ["overdue=true", false, { overdue: true, sort: "-severity" }],
+  ["owner=Team+Shop", false, { owner: "Team Shop", sort: "-severity" }],
 ])("%s", (search, lacks, request) => {
   expect(ask(search)).toEqual({ lacksName: lacks, request });
 });

@@ -11,6 +11,7 @@ export interface PackageFilters {
   vulnerable: boolean;
   overdue: boolean;
   namespace: string;
+  owner: string;
   sort: ListPackagesSort;
 }
 
@@ -22,6 +23,7 @@ export const packageFilters = address<PackageFilters>({
   vulnerable: flag("vulnerable"),
   overdue: flag("overdue"),
   namespace: text("namespace", 253),
+  owner: text("owner", 253),
   sort: choice("sort", ListPackagesSort, ListPackagesSort["-severity"]),
 });
 
@@ -37,5 +39,6 @@ export const toRequest = (filters: PackageFilters): ListPackagesParams => ({
   vulnerable: orAbsent(filters.vulnerable),
   overdue: orAbsent(filters.overdue),
   namespace: orAbsent(filters.namespace),
+  owner: orAbsent(filters.owner),
   sort: filters.sort,
 });

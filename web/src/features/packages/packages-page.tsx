@@ -1,7 +1,7 @@
 import { PackageSearch } from "lucide-react";
 import { useCallback, useMemo } from "react";
 import { ExportMenu } from "@/components/export-menu";
-import { NamespaceFilter, OverdueFilter, SeverityFilter } from "@/components/filter-fields";
+import { NamespaceFilter, OverdueFilter, OwnerFilter, SeverityFilter } from "@/components/filter-fields";
 import { FilterBar } from "@/components/ui/filter-bar";
 import { ListPanel } from "@/components/ui/list-panel";
 import { useOpenRows } from "@/components/ui/open-rows";
@@ -118,6 +118,7 @@ export function PackagesPage() {
         </ToggleButton>
         <OverdueFilter value={filters.overdue} onChange={(overdue) => update({ overdue })} />
         <NamespaceFilter value={filters.namespace} onChange={(namespace) => update({ namespace })} />
+        <OwnerFilter value={filters.owner} onChange={(owner) => update({ owner })} />
         <Select
           label="Sort"
           options={sortOptions}

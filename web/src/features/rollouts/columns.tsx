@@ -11,9 +11,11 @@ import { Evaluation } from "./evaluation";
 
 export const grid = "grid-cols-[6.5rem_minmax(11rem,1fr)_minmax(13rem,1.1fr)_minmax(20rem,25rem)]";
 
-/** Such as "web · Deployment · app"; with the cluster in front where there is one. */
+/** Such as "web · Deployment · app"; with the cluster in front and the owner behind where there is one. */
 export const placeOf = ({ cluster, workload, container }: Rollout) =>
-  visible([cluster, workload.namespace, workload.kind, container].filter(Boolean).join(" · "));
+  visible(
+    [cluster, workload.namespace, workload.kind, container, workload.owner].filter(Boolean).join(" · "),
+  );
 
 function Name({ row }: { row: Rollout }) {
   return (

@@ -9,6 +9,7 @@ export interface RolloutFilters {
   namespace: string;
   /** The name of a workload; of a Deployment where Deployments are followed. */
   workload: string;
+  owner: string;
   imageId: string;
   /** The first and the last day of UTC; empty for all. */
   since: string;
@@ -19,6 +20,7 @@ export const rolloutFilters = address<RolloutFilters>({
   tab: choice("tab", tabs, tabs.history),
   namespace: text("namespace", 253),
   workload: text("workload", 253),
+  owner: text("owner", 253),
   imageId: text("image", 512),
   since: day("since"),
   until: day("until"),
@@ -27,6 +29,7 @@ export const rolloutFilters = address<RolloutFilters>({
 export const toRequest = (filters: RolloutFilters): ListRolloutsParams => ({
   namespace: orAbsent(filters.namespace),
   workload: orAbsent(filters.workload),
+  owner: orAbsent(filters.owner),
   imageId: orAbsent(filters.imageId),
   since: filters.since ? startOf(filters.since) : undefined,
   until: filters.until ? endOf(filters.until) : undefined,

@@ -1,5 +1,5 @@
 import { Rocket, X } from "lucide-react";
-import { NamespaceFilter } from "@/components/filter-fields";
+import { NamespaceFilter, OwnerFilter } from "@/components/filter-fields";
 import { Button } from "@/components/ui/button";
 import { DayInput } from "@/components/ui/day-input";
 import { FilterBar } from "@/components/ui/filter-bar";
@@ -48,6 +48,7 @@ export function History({ filters, update }: Props) {
           onChange={(workload) => update({ workload })}
           className="w-44"
         />
+        <OwnerFilter value={filters.owner} onChange={(owner) => update({ owner })} />
         <DayInput
           label="From"
           value={filters.since}

@@ -46,12 +46,13 @@ const show = (element: ReactNode) => render(<MemoryRouter>{element}</MemoryRoute
 describe("filters", () => {
   it("are kept in the address, and ask for whole days of UTC", () => {
     const search =
-      "tab=live&namespace=web&workload=shop&image=a%2Fb%40sha256%3A0&since=2026-01-31&until=2026-01-31";
+      "tab=live&namespace=web&workload=shop&owner=Team+Shop&image=a%2Fb%40sha256%3A0&since=2026-01-31&until=2026-01-31";
     const filters = rolloutFilters.read(new URLSearchParams(search));
     expect(rolloutFilters.write(filters).toString()).toBe(search);
     expect(toRequest(filters)).toEqual({
       namespace: "web",
       workload: "shop",
+      owner: "Team Shop",
       imageId: "a/b@sha256:0",
       since: "2026-01-31T00:00:00Z",
       until: "2026-02-01T00:00:00Z",

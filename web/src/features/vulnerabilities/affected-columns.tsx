@@ -120,7 +120,9 @@ export const affectedColumns = (time: Time): Column<Affected>[] => [
     id: "workloads",
     header: time === "day" ? "Workloads on this date" : "Workloads",
     meta: { className: small },
-    cell: ({ row: { original: row } }) => <Workloads workloads={row.workloads} count={row.workloadCount} />,
+    cell: ({ row: { original: row } }) => (
+      <Workloads workloads={row.workloads} count={row.workloadCount} owners={row.owners} />
+    ),
   },
 ];
 
@@ -156,7 +158,7 @@ export function AffectedCard({ row, time }: { row: Affected; time: Time }) {
         )}
       </p>
       <div className="mt-1 text-[13px]">
-        <Workloads workloads={row.workloads} count={row.workloadCount} />
+        <Workloads workloads={row.workloads} count={row.workloadCount} owners={row.owners} />
       </div>
     </div>
   );
