@@ -101,8 +101,8 @@ var matrix = map[string]matrixRow{
 // numbered is what differs between stores with and without other namespaces: numbers of rows and sealed texts.
 var numbered = regexp.MustCompile(`"(id|sequence|last)":\d+|"(logId|nextPageToken|serialNumber|documentNamespace)":"[^"]*"|"age":\d+`)
 
-// styled is what a page of a report says of colors.
-var styled = regexp.MustCompile(`(?s)<style>.*</style>|<meta name="color-scheme"[^>]*>`)
+// wordless is what may contain any word: what a page of a report says of colors, and sealed texts, which are random.
+var wordless = regexp.MustCompile(`(?s)<style>.*</style>|<meta name="color-scheme"[^>]*>|"(logId|nextPageToken)":"[A-Za-z0-9_-]*"`)
 
 // withoutNumbers is a body without them.
 func withoutNumbers(body string) string {
@@ -142,7 +142,7 @@ func TestMatrix(t *testing.T) {
 					if got.status != want.status {
 						t.Errorf("%s as %q: %d, want %d (%s)", target, user, got.status, want.status, got.body)
 					}
-					if body := styled.ReplaceAllString(got.body, ""); user != "all" && (strings.Contains(body, "dark") && !strings.Contains(target, "dark") || strings.Contains(body, "loose") && !strings.Contains(target, "loose")) {
+					if body := wordless.ReplaceAllString(got.body, ""); user != "all" && (strings.Contains(body, "dark") && !strings.Contains(target, "dark") || strings.Contains(body, "loose") && !strings.Contains(target, "loose")) {
 						t.Errorf("%s as %q tells of another namespace: %s", target, user, got.body)
 					}
 					if !strings.Contains(target, escape(image)) {
