@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 
@@ -8,10 +9,12 @@ import (
 	"github.com/anchore/syft/syft/pkg"
 	"github.com/anchore/syft/syft/sbom"
 	"github.com/anchore/syft/syft/source"
+
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 // slim drops from an SBOM what matching does not read, and what may hold secrets (the image's configuration, with its
-// environment, except when the image was created). Package IDs and locations stay.
+// environment, except when the image was created, and all labels and annotations but those that state the base image). Package IDs and locations stay.
 func slim(bom *sbom.SBOM) {
 	packages := make([]pkg.Package, 0, bom.Artifacts.Packages.PackageCount())
 	kept := make(map[artifact.ID]bool, cap(packages))
@@ -33,7 +36,8 @@ func slim(bom *sbom.SBOM) {
 	bom.Relationships = relationships
 
 	if metadata, ok := bom.Source.Metadata.(source.ImageMetadata); ok {
-		metadata.RawConfig, metadata.RawManifest, metadata.Labels = slimConfig(metadata.RawConfig), nil, nil
+		metadata.Labels, metadata.Annotations = statedBase(metadata), nil
+		metadata.RawConfig, metadata.RawManifest = slimConfig(metadata.RawConfig), nil
 		bom.Source.Metadata = metadata
 	}
 }
@@ -52,6 +56,29 @@ func slimConfig(raw []byte) []byte {
 	}
 	return kept
 }
+
+// statedBase returns, as labels, what an image states about its base image: in annotations of its manifest, where the specification has them, or in its labels.
+func statedBase(metadata source.ImageMetadata) map[string]string {
+	var manifest struct {
+		Annotations map[string]string `json:"annotations"`
+	}
+	if err := json.Unmarshal(metadata.RawManifest, &manifest); err != nil {
+		manifest.Annotations = nil // It has none, or values that are not text.
+	}
+	stated := map[string]string{}
+	for _, key := range []string{model.AnnotationBaseName, model.AnnotationBaseDigest} {
+		if value := cmp.Or(manifest.Annotations[key], metadata.Annotations[key], metadata.Labels[key]); value != "" && len(value) <= maxStated {
+			stated[key] = value
+		}
+	}
+	if len(stated) == 0 {
+		return nil
+	}
+	return stated
+}
+
+// maxStated bounds a reference that an image states, in bytes.
+const maxStated = 1024
 
 // withoutOwnedFiles drops the lists of files that packages own, but those of apk packages, which Grype reads.
 func withoutOwnedFiles(metadata any) any {

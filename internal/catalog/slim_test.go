@@ -5,19 +5,23 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/anchore/grype/grype/pkg"
 	"github.com/anchore/stereoscope/pkg/image"
 	"github.com/anchore/syft/syft/format/syftjson"
 	"github.com/anchore/syft/syft/sbom"
+	"github.com/anchore/syft/syft/source"
 	gocmp "github.com/google/go-cmp/cmp"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/scanner-operator/scanner-operator/hack/sampleimages"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
 // TestSlimKeepsWhatGrypeReads compares what Grype makes of an SBOM before and after slimming.
@@ -138,6 +142,22 @@ func TestSlimConfig(t *testing.T) {
 	} {
 		if got := string(slimConfig([]byte(raw))); got != want {
 			t.Errorf("%s: got %s, want %s", raw, got, want)
+		}
+	}
+}
+
+func TestStatedBase(t *testing.T) {
+	const name, digest = model.AnnotationBaseName, model.AnnotationBaseDigest
+	for manifest, want := range map[string]map[string]string{
+		`{"annotations":{"` + name + `":"a:1","` + digest + `":"sha256:1","token":"secret"}}`: {name: "a:1", digest: "sha256:1"},
+		`{"annotations":{"` + digest + `":"sha256:1"}}`:                                       {name: "label:2", digest: "sha256:1"},
+		`{"annotations":{"` + name + `":5}}`:                                                  {name: "label:2"},
+		`{"annotations":{"` + name + `":"` + strings.Repeat("x", maxStated+1) + `"}}`:         nil,
+		``: {name: "label:2"},
+	} {
+		got := statedBase(source.ImageMetadata{RawManifest: []byte(manifest), Labels: map[string]string{name: "label:2", "token": "secret"}})
+		if !maps.Equal(got, want) {
+			t.Errorf("%.200s: got %v, want %v", manifest, got, want)
 		}
 	}
 }

@@ -97,6 +97,7 @@ func provide(data []byte, lim DecodeLimits, imports *Imports) (*SBOM, error) {
 	s.catalog.Size = imageSize(document)
 	s.catalog.Created = imageCreated(document)
 	s.catalog.Repository = imageRepository(document)
+	s.catalog.Layers, s.catalog.Base = imageLayers(document)
 	s.catalog.AttestedBy = attestedBy(document)
 	s.catalog.Cataloger = truncate.Text(strings.TrimSpace(document.Descriptor.Name+" "+document.Descriptor.Version), maxCataloger)
 	s.catalog.Symbols = symbolsOf(kept, imports)
@@ -190,6 +191,26 @@ func imageCreated(document *sbom.SBOM) time.Time {
 		}
 	}
 	return config.Created
+}
+
+// imageLayers returns the diff IDs of the layers of the image, the lowest first, and the base image that it states. A tree of files is read as one layer
+// without a diff ID.
+func imageLayers(document *sbom.SBOM) (layers []string, base model.StatedBase) {
+	image, ok := document.Source.Metadata.(source.ImageMetadata)
+	if !ok {
+		return nil, base
+	}
+	base = model.StatedBase{Name: image.Labels[model.AnnotationBaseName], Digest: image.Labels[model.AnnotationBaseDigest]}
+	if len(image.Layers) > model.MaxLayers {
+		return nil, base
+	}
+	for _, layer := range image.Layers {
+		if layer.Digest == "" {
+			return nil, base
+		}
+		layers = append(layers, layer.Digest)
+	}
+	return layers, base
 }
 
 // imageRepository returns the first repository in which the image was.

@@ -20,13 +20,17 @@ func Engine() string {
 	return fmt.Sprintf("grype %s, projection %d", builtWith(grypeModule, grypeVersion), Projection)
 }
 
+// catalogVersion is the version of what Decode reads of an image apart from its packages. It changes whenever that does: SBOMs are read again then, and
+// matches stay.
+const catalogVersion = 2
+
 // Stamp identifies what reads SBOMs in this program ([model.Catalog].Stamp): the version of Projection, which chooses what is kept of a
-// package, Syft, which decodes the document, and Grype, which makes packages of it.
+// package, that of what is read of an image, Syft, which decodes the document, and Grype, which makes packages of it.
 func Stamp() int { return stamp(Engine(), builtWith(syftModule, syftVersion)) }
 
 func stamp(engine, syft string) int {
 	hash := fnv.New32a()
-	_, _ = fmt.Fprintf(hash, "%s, syft %s", engine, syft) // never fails
+	_, _ = fmt.Fprintf(hash, "%s, catalog %d, syft %s", engine, catalogVersion, syft) // never fails
 	return int(hash.Sum32() >> 1)
 }
 

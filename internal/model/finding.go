@@ -101,7 +101,19 @@ type Finding struct {
 	Decisions  []Decision
 	// Deadline is until when it is due, nil if it is not, or if it is suppressed.
 	Deadline *Deadline
+	// Origin says where the package comes from, "" if the image has no known base.
+	Origin Origin
 }
+
+// Origin says where a package of an image comes from.
+type Origin string
+
+// The origins. A package is from the base if the base holds the same package, or, where the base is not a known image, if a file of the package is in one of its
+// layers.
+const (
+	OriginBase  Origin = "base"
+	OriginImage Origin = "image"
+)
 
 // MatchResult is what one database build says about one image.
 type MatchResult struct {

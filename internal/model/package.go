@@ -60,6 +60,10 @@ type Catalog struct {
 	Cataloger string
 	// Repository is the one that the image was pulled from, as of RepositoryOf; "" when the SBOM does not say.
 	Repository string
+	// Layers are the diff IDs of the image's layers, the lowest first; none if they are not known.
+	Layers []string
+	// Base is the base image that the image states.
+	Base StatedBase
 	// AttestedBy is the ID of the key that verified an SBOM which was attested in a registry; "" for one that was generated.
 	AttestedBy string
 	// Stamp identifies what read the SBOM: the rules that made MatchInput and Fingerprint, and the versions of the libraries. An SBOM
