@@ -184,6 +184,8 @@ type Reader interface {
 	ListFixes(ctx context.Context, in Namespaces, query FixQuery) (FixPage, error)
 	// ListWorkloads returns a page of the workloads that run images.
 	ListWorkloads(ctx context.Context, in Namespaces, query WorkloadQuery) (WorkloadPage, error)
+	// ListBases returns a page of the base images of the images that are chosen. Which images are bases follows from all visible images.
+	ListBases(ctx context.Context, in Namespaces, query BaseQuery) (BasePage, error)
 	// ListOwners returns a page of the owners of workloads that run images. What runs without an owner has an entry, too.
 	ListOwners(ctx context.Context, in Namespaces, query OwnerQuery) (OwnerPage, error)
 	// ListDecisions returns a page of decisions. Those of objects of the cluster are visible to everybody, those of other objects in their namespaces.

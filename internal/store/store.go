@@ -197,6 +197,8 @@ type Image struct {
 	Overdue int
 	// Owners are those of the workloads that run the image, by name, at most MaxImageOwners.
 	Owners []string
+	// Base is the base image. Lists do not have it.
+	Base Base
 }
 
 // MaxImageOwners is the most owners of an image that are listed.
@@ -273,6 +275,8 @@ type ImageQuery struct {
 	OlderThan       int
 	// Overdue keeps images with at least one open finding whose date has passed.
 	Overdue bool
+	// Base keeps images that have the layers with this chain ID and others on them; "" does not filter.
+	Base string
 	Where
 	Sort ImageSort
 	Page
@@ -325,7 +329,9 @@ type FindingQuery struct {
 	// Overdue keeps findings whose date has passed, DueBefore those that are due before a time, also in the past. Closed and suppressed findings are not due.
 	Overdue   bool
 	DueBefore time.Time
-	Sort      FindingSort
+	// Origin keeps findings in packages of the base image, or the others; "" keeps both. In an image without a known base, no finding has an origin.
+	Origin model.Origin
+	Sort   FindingSort
 	Page
 }
 

@@ -86,6 +86,9 @@ func (s *Store) ReplaceCatalog(ctx context.Context, key model.ImageKey, sbomDige
 			return err
 		}
 		tx.moved(image.ID)
+		if err := saveLayers(tx, image.ID, &catalog); err != nil {
+			return err
+		}
 		if err := saveCreation(tx, image.ID, catalog.Created); err != nil {
 			return err
 		}

@@ -39,6 +39,7 @@ type findingToken struct {
 	Suppressed   bool
 	Overdue      bool
 	DueBefore    int64
+	Origin       model.Origin
 	Sort         store.FindingSort
 }
 
@@ -46,6 +47,7 @@ type findingToken struct {
 type findingRow struct {
 	Package         packageRow `gorm:"embedded"`
 	FindingID       int64
+	PackagePk       int64
 	Severity        int64
 	RiskMicros      int64
 	EpssMicros      int64
@@ -129,7 +131,7 @@ func (s *Store) Findings(ctx context.Context, in store.Namespaces, query store.F
 		}
 		token := findingToken{
 			"findings", query.Image.ImageID, query.Image.Platform.String(), query.Text, query.MinSeverity, query.Fixable, query.KEV,
-			millionths(query.MinEPSS), query.Closed, query.Suppressed, query.Overdue, micros(query.DueBefore), query.Sort,
+			millionths(query.MinEPSS), query.Closed, query.Suppressed, query.Overdue, micros(query.DueBefore), query.Origin, query.Sort,
 		}
 		if image.MatchedAt == 0 {
 			if query.Token != "" {
@@ -153,7 +155,15 @@ func (s *Store) Findings(ctx context.Context, in store.Namespaces, query store.F
 		}
 		due := imageDeadlines(view, policies, image.findingsSince(), query.Suppressed)
 		now := s.now()
-		filtered := filterDue(s.filterFindings(tx, view, &image, current, query), due, now, query).Session(&gorm.Session{})
+		origins, err := originsIn(tx, in, image.ID)
+		if err != nil {
+			return err
+		}
+		filtered, err := origins.filter(tx, filterDue(s.filterFindings(tx, view, &image, current, query), due, now, query), query.Origin)
+		if err != nil {
+			return err
+		}
+		filtered = filtered.Session(&gorm.Session{})
 		var total int64
 		if err := filtered.Count(&total).Error; err != nil {
 			return err
@@ -182,8 +192,8 @@ func (s *Store) Findings(ctx context.Context, in store.Namespaces, query store.F
 			return err
 		}
 		page.Owners = owners[image.ID]
-		if query.Closed {
-			return nil
+		if err := origins.add(tx, rows, page.Findings); err != nil || query.Closed {
+			return err
 		}
 		if err := addDecisions(tx, in, image.ID, rows, page.Findings); err != nil {
 			return err
@@ -250,7 +260,7 @@ func readFindings(tx, chosen *gorm.DB, image *imageRow, resultSet int64, keys []
 		Joins("JOIN image_packages ip ON ip.package_pk = p.id AND ip.image_pk = ?", image.ID).
 		Joins("LEFT JOIN generations e ON e.number = f.until_gen AND e.number <= ?", resultSet).
 		Where("f.id = c.finding_id").
-		Select(packageColumns + ", f.id AS finding_id, v.severity, v.risk_micros, v.epss_micros, v.vulnerability_id, v.namespace, d.detail, v.scores, f.fix_state, f.fix_versions, " +
+		Select(packageColumns + ", f.id AS finding_id, f.package_pk, v.severity, v.risk_micros, v.epss_micros, v.vulnerability_id, v.namespace, d.detail, v.scores, f.fix_state, f.fix_versions, " +
 			"f.details, f.digest, c.due_at, " + laterOf("f.opened_at", strconv.FormatInt(image.findingsSince(), 10)) + " AS first_seen, " + ended + " AS ended").
 		Order(sqldb.OrderByRenamed(keys, func(i int, _ string) string { return fmt.Sprintf("c.k%d", i) })).
 		Scan(&rows).Error

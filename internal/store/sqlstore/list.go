@@ -53,6 +53,7 @@ type imageToken struct {
 	EndWithin    *int
 	OlderThan    int
 	Overdue      bool
+	Base         string
 	Where        store.Where
 	Sort         store.ImageSort
 }
@@ -69,7 +70,7 @@ func (s *Store) Image(ctx context.Context, in store.Namespaces, key model.ImageK
 			return err
 		}
 		images := []store.Image{image}
-		err = errors.Join(s.addOverdue(tx, in, []imageRow{row}, images), addOwners(tx, in, []imageRow{row}, images))
+		err = errors.Join(s.addOverdue(tx, in, []imageRow{row}, images), addOwners(tx, in, []imageRow{row}, images), addBase(tx, in, row.ID, &images[0]))
 		image = images[0]
 		return err
 	})
@@ -88,7 +89,7 @@ func (s *Store) ListImages(ctx context.Context, in store.Namespaces, query store
 	}
 	token := imageToken{
 		"images", query.Text, query.States, query.MinSeverity, query.Fixable, query.KEV, millionths(query.MinEPSS),
-		query.Partial, query.Source, query.EndOfLifeWithin, query.OlderThan, query.Overdue, query.Where, query.Sort,
+		query.Partial, query.Source, query.EndOfLifeWithin, query.OlderThan, query.Overdue, query.Base, query.Where, query.Sort,
 	}
 	var page store.ImagePage
 	err := s.read(ctx, what, func(tx *gorm.DB) error {
@@ -163,6 +164,9 @@ func (s *Store) filterImages(tx *gorm.DB, chosen place, query store.ImageQuery) 
 	}
 	if query.Source != "" {
 		images = images.Where("i.id IN (SELECT w.image_pk FROM sbom_sources w WHERE w.source = ?)", string(query.Source))
+	}
+	if query.Base != "" {
+		images = images.Where("i.id IN (SELECT l.image_pk FROM image_layers l WHERE l.chain_id = ? AND l.is_top = 0)", query.Base)
 	}
 	images = s.filterAges(images, query)
 	if !chosen.everywhere() {

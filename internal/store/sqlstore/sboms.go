@@ -91,6 +91,9 @@ func keepSBOM(tx *txn, id int64, key model.ImageKey, sbom store.SBOM, catalog mo
 		return err
 	}
 	tx.moved(id)
+	if err := saveLayers(tx, id, &catalog); err != nil {
+		return err
+	}
 	if err := saveSymbols(tx, id, catalog.Symbols); err != nil {
 		return err
 	}

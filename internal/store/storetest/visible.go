@@ -345,6 +345,8 @@ func (h *history) scan() string {
 	sbom.ScannedIn = namespace
 	image.sbom, image.catalog, image.failures = &sbom, catalogOf(names...), nil
 	image.catalog.Distro = []string{"debian:12", "alpine:3.20.1", ""}[h.random.IntN(3)]
+	image.catalog.Layers = [][]string{nil, layers(1), layers(1, 2), layers(1, 2, 3), layers(1, 2, 4), layers(5, 6)}[h.random.IntN(6)]
+	image.catalog.Base = []model.StatedBase{{}, {Name: "debian:12"}}[h.random.IntN(2)]
 	image.catalog.Created = []time.Time{{}, oldBuild.Built.AddDate(0, 0, -h.random.IntN(20))}[h.random.IntN(2)]
 	for i := range image.catalog.Packages {
 		held := &image.catalog.Packages[i]

@@ -89,11 +89,11 @@ func (h *history) readImages(reads map[string]func(f *fixture) (any, error)) {
 			return all, err
 		}
 		for _, closed := range []bool{false, true} {
-			suppressed := h.chance(2)
+			suppressed, origin := h.chance(2), []model.Origin{"", "", model.OriginBase, model.OriginImage}[h.random.IntN(4)]
 			sort := []store.FindingSort{store.SortFindingRisk, store.SortFindingSeverity, store.SortFindingEPSS, store.SortFindingPackage}[h.random.IntN(4)]
-			reads[fmt.Sprint("Findings ", key, closed, suppressed, sort)] = func(f *fixture) (any, error) {
+			reads[fmt.Sprint("Findings ", key, closed, suppressed, origin, sort)] = func(f *fixture) (any, error) {
 				return pages(3, func(page store.Page) ([]model.Finding, string, any, error) {
-					got, err := f.Findings(ctx, in, store.FindingQuery{Image: key, Closed: closed, Suppressed: suppressed, Sort: sort, Page: page})
+					got, err := f.Findings(ctx, in, store.FindingQuery{Image: key, Closed: closed, Suppressed: suppressed, Origin: origin, Sort: sort, Page: page})
 					return got.Findings, got.NextToken, fmt.Sprint(got.Total, got.Owners), err
 				})
 			}
@@ -135,6 +135,9 @@ func (h *history) readLists(reads map[string]func(f *fixture) (any, error)) {
 	if h.chance(4) {
 		images.OlderThan = 1 + h.random.IntN(20)
 	}
+	if h.chance(4) {
+		images.Base = model.ChainIDs(layers(1, 2))[h.random.IntN(2)]
+	}
 	reads[fmt.Sprintf("ListImages %+v", images)] = func(f *fixture) (any, error) {
 		return pages(2, func(page store.Page) ([]store.Image, string, any, error) {
 			query := images
@@ -166,6 +169,15 @@ func (h *history) readLists(reads map[string]func(f *fixture) (any, error)) {
 			query.Page = page
 			got, err := f.ListFixes(ctx, in, query)
 			return got.Fixes, got.NextToken, got.Total, err
+		})
+	}
+	bases := store.BaseQuery{Where: where, Sort: []store.BaseSort{store.SortBaseImages, store.SortBaseSeverity}[h.random.IntN(2)]}
+	reads[fmt.Sprintf("ListBases %+v", bases)] = func(f *fixture) (any, error) {
+		return pages(1, func(page store.Page) ([]store.BaseSummary, string, any, error) {
+			query := bases
+			query.Page = page
+			got, err := f.ListBases(ctx, in, query)
+			return got.Bases, got.NextToken, got.Total, err
 		})
 	}
 	owners := store.OwnerQuery{Where: where, Text: []string{"", "", "RE"}[h.random.IntN(3)], Sort: []store.OwnerSort{store.SortOwnerName, store.SortOwnerSeverity}[h.random.IntN(2)], Due: true}

@@ -1,0 +1,58 @@
+package store
+
+import (
+	"github.com/scanner-operator/scanner-operator/internal/model"
+)
+
+// Base is the base image of an image: the most of its layers, from the lowest one, that another visible image has, too. That image has no other layers, or it is
+// of another repository.
+type Base struct {
+	// Layers is how many layers of the image are those of the base, ChainID what they are identified by (model.ChainIDs). Layers is 0 if no other visible
+	// image shares layers with the image.
+	Layers  int
+	ChainID string
+	// Image is a visible image that has these layers only, the first one by image ID and platform; zero if there is none.
+	Image model.ImageKey
+	// Stated is what the image states. It may be another image than Image.
+	Stated model.StatedBase
+}
+
+// BaseSort orders base images; ties are broken by chain ID.
+type BaseSort string
+
+// The orders.
+const (
+	SortBaseImages   BaseSort = "-images"
+	SortBaseSeverity BaseSort = "-severity"
+)
+
+// BaseQuery asks for a page of base images. Zero fields do not filter.
+type BaseQuery struct {
+	// Where chooses the images that count.
+	Where
+	Sort BaseSort
+	Page
+}
+
+// BaseSummary is a base image and the images on it: those whose Image.Base it is.
+type BaseSummary struct {
+	Layers  int
+	ChainID string
+	// Image is a visible image that has these layers only, the first one by image ID and platform; zero if there is none.
+	Image model.ImageKey
+	// Matched says whether Image was matched, and ImageCounts counts its findings.
+	Matched     bool
+	ImageCounts Counts
+	// StatedName is what all images on the base that state a name state; "" if there is no such name.
+	StatedName string
+	// Images counts the images on the base, Scanned those that were matched; Counts are the findings of these.
+	Images, Scanned int
+	Counts          Counts
+}
+
+// BasePage is a page of base images.
+type BasePage struct {
+	Bases     []BaseSummary
+	NextToken string
+	Total     int
+}

@@ -1,0 +1,222 @@
+package storetest
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+)
+
+// layer is a diff ID.
+func layer(n int) string { return fmt.Sprintf("sha256:%064x", n) }
+
+func layers(numbers ...int) []string {
+	var all []string
+	for _, n := range numbers {
+		all = append(all, layer(n))
+	}
+	return all
+}
+
+// layered catalogs an image with layers and packages: a package in each layer, with its number as its name, and one that only the highest layer has a file of.
+func (f *fixture) layered(t *testing.T, key model.ImageKey, numbers ...int) {
+	t.Helper()
+	catalog := model.Catalog{Layers: layers(numbers...)}
+	hold := func(name string, layers ...string) {
+		held := model.HeldPackage{Package: pkg(name)}
+		for _, layer := range layers {
+			held.Locations = append(held.Locations, model.Location{Path: "/" + name, Layer: layer})
+		}
+		catalog.Packages = append(catalog.Packages, held)
+	}
+	top := layer(numbers[len(numbers)-1])
+	for _, n := range numbers {
+		hold(fmt.Sprint("p", n), top, layer(n))
+	}
+	hold("in-database", top) // As the database of apk, which the highest layer replaces.
+	f.catalog(t, key, key.ImageID, catalog)
+}
+
+func (f *fixture) expectBase(t *testing.T, step string, in store.Namespaces, key model.ImageKey, want store.Base) {
+	t.Helper()
+	got, err := f.Image(t.Context(), in, key)
+	must(t, err)
+	if diff := gocmp.Diff(want, got.Base); diff != "" {
+		t.Errorf("%s: base of %s (-want +got):\n%s", step, key, diff)
+	}
+	f.checkBases(t, step, in)
+}
+
+// checkBases expects in the list of bases what the images state.
+func (f *fixture) checkBases(t *testing.T, step string, in store.Namespaces) {
+	t.Helper()
+	page, err := f.ListImages(t.Context(), in, store.ImageQuery{})
+	must(t, err)
+	want, names := map[string]*store.BaseSummary{}, map[string][]string{}
+	for i := range page.Images {
+		image, err := f.Image(t.Context(), in, page.Images[i].Key)
+		must(t, err)
+		if image.Base.Layers == 0 {
+			continue
+		}
+		base := want[image.Base.ChainID]
+		if base == nil {
+			base = &store.BaseSummary{Layers: image.Base.Layers, ChainID: image.Base.ChainID, Image: image.Base.Image}
+			want[base.ChainID] = base
+		}
+		base.Images++
+		if !image.MatchedAt.IsZero() {
+			base.Scanned++
+		}
+		base.Counts.SeverityCounts = base.Counts.Plus(image.Counts.SeverityCounts)
+		base.Counts.KEV += image.Counts.KEV
+		base.Counts.Fixable += image.Counts.Fixable
+		if name := image.Base.Stated.Name; name != "" && !slices.Contains(names[base.ChainID], name) {
+			names[base.ChainID] = append(names[base.ChainID], name)
+		}
+	}
+	for chain, base := range want {
+		if len(names[chain]) == 1 {
+			base.StatedName = names[chain][0]
+		}
+		if base.Image != (model.ImageKey{}) {
+			image, err := f.Image(t.Context(), in, base.Image)
+			must(t, err)
+			base.Matched, base.ImageCounts = !image.MatchedAt.IsZero(), image.Counts
+		}
+	}
+	for _, sort := range []store.BaseSort{store.SortBaseImages, store.SortBaseSeverity} {
+		wanted := slices.SortedFunc(maps.Values(want), func(a, b *store.BaseSummary) int {
+			if sort == store.SortBaseImages {
+				return cmp.Or(b.Images-a.Images, strings.Compare(a.ChainID, b.ChainID))
+			}
+			return cmp.Or(b.Counts.Critical-a.Counts.Critical, b.Counts.High-a.Counts.High, b.Counts.Medium-a.Counts.Medium, b.Counts.Low-a.Counts.Low,
+				strings.Compare(a.ChainID, b.ChainID))
+		})
+		query := store.BaseQuery{Sort: sort, Page: store.Page{Size: 1}}
+		for i := 0; ; i++ {
+			got, err := f.ListBases(t.Context(), in, query)
+			must(t, err)
+			if i >= len(wanted) {
+				if len(got.Bases) > 0 {
+					t.Errorf("%s, %s: more bases: %+v", step, sort, got.Bases)
+				}
+				break
+			}
+			if diff := gocmp.Diff([]store.BaseSummary{*wanted[i]}, got.Bases); diff != "" || got.Total != len(wanted) {
+				t.Errorf("%s, %s: base %d of %d, total %d (-want +got):\n%s", step, sort, i, len(wanted), got.Total, diff)
+			}
+			if query.Token = got.NextToken; query.Token == "" {
+				break
+			}
+		}
+	}
+}
+
+var baseTests = map[string]func(*testing.T, *fixture){
+	"Bases follow from the layers of other images": func(t *testing.T, f *fixture) {
+		base, one, two, again, alone := image("base", amd64), image("one", amd64), image("two-two", amd64), image("one", arm64), image("alone-alone", amd64)
+		all := store.AllNamespaces()
+		at := func(key model.ImageKey, numbers ...int) store.Base {
+			chain := model.ChainIDs(layers(numbers...))
+			return store.Base{Layers: len(numbers), ChainID: chain[len(chain)-1], Image: key}
+		}
+		f.layered(t, one, 1, 2, 3)
+		f.expectBase(t, "the only image", all, one, store.Base{})
+		f.layered(t, again, 1, 2, 4)
+		f.expectBase(t, "an image of the same repository", all, one, store.Base{})
+		f.layered(t, alone, 9, 2, 3)
+		f.expectBase(t, "the same layers on another one", all, one, store.Base{})
+		f.layered(t, two, 1, 2, 5)
+		for _, key := range []model.ImageKey{one, two, again} {
+			f.expectBase(t, "an image of another repository", all, key, at(model.ImageKey{}, 1, 2))
+		}
+		f.layered(t, base, 1)
+		f.expectBase(t, "an image with fewer layers", all, one, at(model.ImageKey{}, 1, 2))
+		f.expectBase(t, "an image with fewer layers", all, base, store.Base{})
+		f.layered(t, base, 1, 2)
+		for _, key := range []model.ImageKey{one, two, again} {
+			f.expectBase(t, "an image with these layers", all, key, at(base, 1, 2))
+		}
+		chain := at(base, 1, 2).ChainID
+		f.selects(t, store.ImageQuery{Base: chain}, one, again, two)
+		f.selects(t, store.ImageQuery{Base: layer(1)}, base, one, again, two)
+		f.selects(t, store.ImageQuery{Base: layer(2)})
+		// What a user does not see is no base of what the user sees.
+		must(t, f.RecordUses(t.Context(), "scope", []store.Use{
+			ownedUse(one, "a", "web", ""), ownedUse(two, "a", "api", ""), ownedUse(base, "b", "base", ""), ownedUse(two, "b", "api", ""),
+		}))
+		f.expectBase(t, "without the base", store.OnlyNamespaces("a"), one, at(model.ImageKey{}, 1, 2))
+		f.expectBase(t, "with the base", store.OnlyNamespaces("b"), two, at(base, 1, 2))
+		f.expectBase(t, "with both", store.OnlyNamespaces("a", "b"), one, at(base, 1, 2))
+		must(t, f.RecordUses(t.Context(), "scope", []store.Use{ownedUse(one, "c", "web", "")}))
+		f.expectBase(t, "alone", store.OnlyNamespaces("c"), one, store.Base{})
+		must(t, f.DeleteImage(t.Context(), all, all, base.ImageID))
+		f.expectBase(t, "the base is gone", all, one, at(model.ImageKey{}, 1, 2))
+		f.layered(t, again, 1)
+		f.layered(t, one, 1)
+		f.expectBase(t, "other SBOMs", all, two, at(one, 1))
+	},
+	"Bases that images state": func(t *testing.T, f *fixture) {
+		key, stated := image("a", amd64), model.StatedBase{Name: "docker.io/library/debian:12", Digest: "sha256:1"}
+		catalog := catalogOf("p")
+		catalog.Base = stated
+		f.catalog(t, key, "1", catalog)
+		f.expectBase(t, "stated", store.AllNamespaces(), key, store.Base{Stated: stated})
+		catalog.Layers, catalog.Base = []string{"sha256:short"}, model.StatedBase{}
+		must(t, f.ReplaceCatalog(t.Context(), key, "1", catalog))
+		f.expectBase(t, "stated no more", store.AllNamespaces(), key, store.Base{})
+	},
+	"Findings come from the base or from the image": func(t *testing.T, f *fixture) {
+		base, one, two := image("base", amd64), image("one", amd64), image("two-two", amd64)
+		found := func(step string, key model.ImageKey, origin model.Origin, want ...string) {
+			t.Helper()
+			page, err := f.Findings(t.Context(), store.AllNamespaces(), store.FindingQuery{Image: key, Origin: origin, Sort: store.SortFindingPackage})
+			must(t, err)
+			got := []string{}
+			for _, finding := range page.Findings {
+				got = append(got, fmt.Sprint(finding.Package.Name, " ", finding.Origin))
+			}
+			if diff := gocmp.Diff(append([]string{}, want...), got); diff != "" || page.Total != len(want) {
+				t.Errorf("%s: findings from %q: total %d (-want +got):\n%s", step, origin, page.Total, diff)
+			}
+		}
+		all := answers{}
+		for _, name := range []string{"p1", "p2", "p3", "p5", "in-database"} {
+			all[name] = []model.PackageFinding{finding("CVE-"+name, model.SeverityHigh)}
+		}
+		cataloged := func(key model.ImageKey, numbers ...int) {
+			t.Helper()
+			f.layered(t, key, numbers...)
+			f.match(t, key, key.ImageID, all)
+		}
+		cataloged(one, 1, 2, 3)
+		found("no base", one, "", "in-database ", "p1 ", "p2 ", "p3 ")
+		found("no base", one, model.OriginBase)
+		found("no base", one, model.OriginImage)
+		cataloged(two, 1, 2, 5)
+		inImage, inBase := []string{"in-database image", "p3 image"}, []string{"p1 base", "p2 base"}
+		both := slices.Concat(inImage[:1], inBase, inImage[1:])
+		found("by layers", one, "", both...)
+		found("by layers", one, model.OriginBase, inBase...)
+		found("by layers", one, model.OriginImage, inImage...)
+		cataloged(base, 1, 2)
+		found("by packages of the base", one, model.OriginBase, "in-database base", "p1 base", "p2 base")
+		found("by packages of the base", one, model.OriginImage, "p3 image")
+		f.checkBases(t, "with findings", store.AllNamespaces())
+		must(t, f.RecordUses(t.Context(), "scope", []store.Use{ownedUse(one, "a", "web", "team"), ownedUse(two, "b", "api", "")}))
+		for in, want := range map[string]int{"a": 1, "b": 1, "c": 0} {
+			page, err := f.ListBases(t.Context(), store.AllNamespaces(), store.BaseQuery{Where: store.Where{Namespace: in}})
+			if must(t, err); page.Total != want || want > 0 && (page.Bases[0].Images != 1 || page.Bases[0].Image != base) {
+				t.Errorf("in namespace %s: %+v", in, page)
+			}
+		}
+	},
+}
