@@ -111,6 +111,7 @@ func visits() []visit {
 		{"/api/v1/reports/cluster", "/api/v1/reports/cluster", `"scope":{"kind":"Cluster"}`},
 		{"/api/v1/reports/cluster", "/api/v1/reports/cluster?since=399d&format=json", `"expiringExceptions":[{"expiresAt":"`},
 		{"/api/v1/reports/namespaces/{namespace}", "/api/v1/reports/namespaces/shop?since=36h", `"dueAt":"`},
+		{"/api/v1/bases", "/api/v1/bases", `"images":1,"layers":1,"platform":"linux/amd64","scanned":1,"statedName":"docker.io/library/alpine:3.20"`},
 		{"/api/v1/owners", "/api/v1/owners?due=true&text=shop", `"due":2,"images":1,"overdue":2`},
 		{"/api/v1/reports/owners/{owner}", "/api/v1/reports/owners/Team%20Shop?since=2w", `"scope":{"kind":"Owner","name":"Team Shop"}`},
 		{"/api/v1/events", "/api/v1/events?since=0", `"image.matched"`},
@@ -149,6 +150,7 @@ func visits() []visit {
 		"/api/v1/fixes": {
 			"", "action=rebuild", "imageId=" + escape(scannedID), "kev=true", "overdue=true", "namespace=shop", "workload=web", "workloadKind=Deployment", "owner=Team+Shop", "noOwner=true", "pageSize=1", "format=json",
 		},
+		"/api/v1/bases":    {"", "namespace=shop", "workload=web", "workloadKind=Deployment", "owner=Team+Shop", "sort=-images", "sort=-severity", "pageSize=1", "format=json"},
 		"/api/v1/owners":   {"", "text=SHOP", "namespace=bank", "due=true", "sort=name", "sort=-severity", "pageSize=1", "format=json"},
 		"/api/v1/policies": {""},
 		"/api/v1/coverage": {

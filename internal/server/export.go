@@ -86,6 +86,9 @@ func (e *export) VisitListFixesResponse(w http.ResponseWriter) error { return e.
 // VisitListWorkloadsResponse writes the answer.
 func (e *export) VisitListWorkloadsResponse(w http.ResponseWriter) error { return e.answer(w) }
 
+// VisitListBasesResponse writes the answer.
+func (e *export) VisitListBasesResponse(w http.ResponseWriter) error { return e.answer(w) }
+
 // VisitListOwnersResponse writes the answer.
 func (e *export) VisitListOwnersResponse(w http.ResponseWriter) error { return e.answer(w) }
 

@@ -46,6 +46,7 @@ func toFinding(f model.Finding) api.Finding {
 		Locations:     make([]api.Location, 0, len(f.Locations)),
 		FirstSeen:     optionalTime(f.FirstSeen), FixedAt: optionalTime(f.FixedAt),
 		Suppressed: optional(f.Suppressed), Decisions: toDecisions(f.Decisions), Due: toDeadline(f.Deadline),
+		Origin: optional(api.Origin(f.Origin)),
 	}
 	for _, d := range f.Details {
 		out.Details = append(out.Details, api.MatchDetail{

@@ -383,13 +383,20 @@ func (f *fixture) seed() {
 // sbomText is what the stored SBOM of the tests says.
 const sbomText = `{"artifacts":[],"schema":{"version":"16"}}`
 
-// scan stores an SBOM and findings for an image that is known.
+// baseLayer is the lowest layer of each image that is scanned.
+var baseLayer = "sha256:" + strings.Repeat("ba", sha256.Size)
+
+// scan stores an SBOM and findings for an image that is known. It has two layers, unless it is the base image of others.
 func (f *fixture) scan(key model.ImageKey, packages ...model.Package) {
 	f.t.Helper()
 	ctx := f.t.Context()
 	digest := sha256.Sum256([]byte(sbomText))
 	sbom := store.SBOM{MediaType: "application/vnd.syft+json", Content: compressed(sbomText), SHA256: hex.EncodeToString(digest[:]), Size: int64(len(sbomText)), ScannedIn: "team"}
 	catalog := model.Catalog{Distro: "alpine:3.20", Size: 1234, Cataloger: "syft v1.49.0", AttestedBy: "sha256:0", Created: time.Date(2023, 11, 1, 8, 0, 0, 0, time.UTC)}
+	catalog.Layers, catalog.Base = []string{baseLayer, fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(key.ImageID)))}, model.StatedBase{Name: "docker.io/library/alpine:3.20"}
+	if key.ImageID == olderID {
+		catalog.Layers = catalog.Layers[:1]
+	}
 	findings := map[string]model.PackageFinding{}
 	for i, p := range packages {
 		catalog.Packages = append(catalog.Packages, model.HeldPackage{Package: p, Locations: []model.Location{{Path: "/lib/apk/db/installed"}}})

@@ -115,6 +115,7 @@ func (s *Server) toImage(image store.Image) api.Image {
 		Reported:     optionalCounts(image.Reported),
 		Overdue:      optional(image.Overdue),
 		Owners:       optionalList(image.Owners),
+		Base:         toBase(image.Base),
 	}
 }
 

@@ -22,7 +22,7 @@ func TestParametersAreRefused(t *testing.T) {
 	f.seed()
 	image := "/api/v1/images/" + escape(scannedID)
 	for target, want := range map[string]string{
-		"/api/v1/images?namspace=a":                                                `"namspace" is not a query parameter of this resource; its parameters are endOfLifeWithin, epss, fixable, format`,
+		"/api/v1/images?namspace=a":                                                `"namspace" is not a query parameter of this resource; its parameters are base, endOfLifeWithin, epss, fixable, format`,
 		"/api/v1/overview?text=a":                                                  "it has none",
 		"/api/v1/images?fixable=perhaps":                                           `fixable: "perhaps" is not a boolean`,
 		"/api/v1/images?kev=true&kev=false":                                        "kev",
@@ -67,11 +67,14 @@ func TestParametersAreRefused(t *testing.T) {
 		"/api/v1/search?text=a%00b":                                                "text contains a control character",
 		"/api/v1/search?text=ab&limit=0":                                           "limit is not in the range 1 to 20",
 		"/api/v1/search?text=ab&limit=21":                                          "limit is not in the range 1 to 20",
+		"/api/v1/bases?sort=name":                                                  `sort "name" is not one of -images, -severity`,
 		"/api/v1/owners?due=soon":                                                  "due",
 		"/api/v1/owners?sort=-risk":                                                `sort "-risk" is not one of name, -severity`,
 		"/api/v1/images?source=Cloud":                                              `source "Cloud" is not one of Registry, ImageVolume`,
 		"/api/v1/images?endOfLifeWithin=-1":                                        "endOfLifeWithin is not in the range 0 to 36500",
 		"/api/v1/images?olderThan=0":                                               "olderThan is not in the range 1 to 36500",
+		"/api/v1/images?base=sha256:0":                                             `base "sha256:0" is not a chain ID`,
+		"/api/v1/images?base=":                                                     `base "" is not a chain ID`,
 		"/api/v1/images?olderThan=36501":                                           "olderThan is not in the range 1 to 36500",
 		"/api/v1/images?partial=some":                                              "partial",
 		"/api/v1/coverage?state=Done":                                              `state "Done" is not one of Scanned, Partial, Stale, Pending, Failed, Skipped`,
@@ -90,6 +93,7 @@ func TestParametersAreRefused(t *testing.T) {
 		"/api/v1/coverage?pageToken=" + strings.Repeat("A", 8193):                  "pageToken exceeds the limit of 8192 bytes",
 		image + "/findings?dueBefore=tomorrow":                                     "dueBefore",
 		image + "/findings?sort=-due":                                              `sort "-due" is not one of -risk, -severity, package, due`,
+		image + "/findings?origin=debian":                                          `origin "debian" is not one of base, image`,
 		image + "/findings?closed=true&overdue=true":                               "closed findings are not due",
 		"/api/v1/policies?name=a":                                                  "it has none",
 		"/api/v1/vulnerabilities?overdue=maybe":                                    "overdue",
@@ -118,7 +122,7 @@ func FuzzQueries(f *testing.F) {
 	fixture := newFullFixture(f)
 	paths := []string{
 		"/api/v1/images", "/api/v1/images/" + escape(scannedID) + "/findings", "/api/v1/vulnerabilities", "/api/v1/vulnerabilities/CVE-2024-0000/affected",
-		"/api/v1/packages", "/api/v1/workloads", "/api/v1/owners", "/api/v1/search", "/api/v1/fixes", "/api/v1/decisions", "/api/v1/coverage", "/api/v1/rollouts", "/api/v1/trends", "/api/v1/images/" + escape(scannedID) + "/presences", "/api/v1/policies",
+		"/api/v1/packages", "/api/v1/workloads", "/api/v1/bases", "/api/v1/owners", "/api/v1/search", "/api/v1/fixes", "/api/v1/decisions", "/api/v1/coverage", "/api/v1/rollouts", "/api/v1/trends", "/api/v1/images/" + escape(scannedID) + "/presences", "/api/v1/policies",
 		"/api/v1/databases/" + escape(build.ID) + "/changes", "/api/v1/events", "/api/v1/images/" + escape(scannedID),
 	}
 	for _, v := range visits() {

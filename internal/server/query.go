@@ -205,13 +205,16 @@ func imageQuery(params api.ListImagesParams) (store.ImageQuery, error) {
 			store.StatePending, store.StateFailed, store.StateCataloged, store.StateScanned, store.StateReported),
 		Fixable: value(params.Fixable), KEV: value(params.Kev), MinEPSS: p.probability("epss", params.Epss),
 		Partial: value(params.Partial), EndOfLifeWithin: params.EndOfLifeWithin, OlderThan: value(params.OlderThan),
-		Overdue: value(params.Overdue),
-		Where:   p.where(params.Namespace, params.Workload, params.WorkloadKind, p.ownership(params.Owner, params.NoOwner)),
-		Sort:    choice(&p, "sort", params.Sort, store.SortImageID, store.SortSeverity, store.SortCreated),
-		Page:    p.page(params.PageToken, params.PageSize),
+		Overdue: value(params.Overdue), Base: value(params.Base),
+		Where: p.where(params.Namespace, params.Workload, params.WorkloadKind, p.ownership(params.Owner, params.NoOwner)),
+		Sort:  choice(&p, "sort", params.Sort, store.SortImageID, store.SortSeverity, store.SortCreated),
+		Page:  p.page(params.PageToken, params.PageSize),
 	}
 	p.days("endOfLifeWithin", params.EndOfLifeWithin, 0)
 	p.days("olderThan", params.OlderThan, 1)
+	if params.Base != nil && len(model.ChainIDs([]string{query.Base})) == 0 {
+		p.refuse("base %.80q is not a chain ID, which is sha256: and 64 hexadecimal digits in lower case", query.Base)
+	}
 	if params.Source != nil {
 		query.Source = choice(&p, "source", params.Source, model.SourceRegistry, model.SourceImageVolume)
 	}
@@ -228,6 +231,9 @@ func findingQuery(imageID string, params api.ListFindingsParams) (store.FindingQ
 		Suppressed: value(params.Suppressed), Overdue: value(params.Overdue), DueBefore: value(params.DueBefore),
 		Sort: choice(&p, "sort", params.Sort, store.SortFindingRisk, store.SortFindingSeverity, store.SortFindingPackage, store.SortFindingDue),
 		Page: p.page(params.PageToken, params.PageSize),
+	}
+	if params.Origin != nil {
+		query.Origin = choice(&p, "origin", params.Origin, model.OriginBase, model.OriginImage)
 	}
 	if query.Closed && (query.Overdue || !query.DueBefore.IsZero()) {
 		p.refuse("closed findings are not due; use overdue and dueBefore without closed")

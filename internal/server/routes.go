@@ -89,6 +89,7 @@ func routes(l Limits) map[string]route {
 		"GET /api/v1/decisions/{decisionId}":        reading(auth.VerbList),
 		"GET /api/v1/packages":                      reading(auth.VerbList),
 		"GET /api/v1/workloads":                     reading(auth.VerbList),
+		"GET /api/v1/bases":                         reading(auth.VerbList),
 		"GET /api/v1/owners":                        reading(auth.VerbList),
 		"GET /api/v1/policies":                      expensive(reading(auth.VerbList)),
 		"GET /api/v1/search":                        costing(searchCost, reading(auth.VerbList)),

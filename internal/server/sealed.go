@@ -123,6 +123,12 @@ func (s *sealedStore) ListWorkloads(ctx context.Context, in store.Namespaces, qu
 		func() (store.WorkloadPage, error) { return s.Reader.ListWorkloads(ctx, in, query) })
 }
 
+// ListBases implements store.Reader.
+func (s *sealedStore) ListBases(ctx context.Context, in store.Namespaces, query store.BaseQuery) (store.BasePage, error) {
+	return paged(ctx, s, in, &query.Page, func(p *store.BasePage) *string { return &p.NextToken },
+		func() (store.BasePage, error) { return s.Reader.ListBases(ctx, in, query) })
+}
+
 // ListOwners implements store.Reader.
 func (s *sealedStore) ListOwners(ctx context.Context, in store.Namespaces, query store.OwnerQuery) (store.OwnerPage, error) {
 	return paged(ctx, s, in, &query.Page, func(p *store.OwnerPage) *string { return &p.NextToken },

@@ -120,6 +120,7 @@ func matrix() map[string]row {
 		"GET /api/v1/decisions/{decisionId}":         reading("/api/v1/decisions/1", 404),
 		"GET /api/v1/packages":                       reading("/api/v1/packages", 200),
 		"GET /api/v1/workloads":                      reading("/api/v1/workloads", 200),
+		"GET /api/v1/bases":                          reading("/api/v1/bases", 200),
 		"GET /api/v1/owners":                         reading("/api/v1/owners", 200),
 		"GET /api/v1/fixes":                          reading("/api/v1/fixes", 200),
 		"GET /api/v1/compare":                        reading("/api/v1/compare?from=r.example/a&to=r.example/b", 404),

@@ -606,6 +606,24 @@ func (e NotificationSinkType) Valid() bool {
 	}
 }
 
+// Defines values for Origin.
+const (
+	OriginBase  Origin = "base"
+	OriginImage Origin = "image"
+)
+
+// Valid indicates whether the value is a known member of the Origin enum.
+func (e Origin) Valid() bool {
+	switch e {
+	case OriginBase:
+		return true
+	case OriginImage:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for PolicySummaryFrom.
 const (
 	FirstSeen    PolicySummaryFrom = "firstSeen"
@@ -858,6 +876,42 @@ func (e ReportFormat) Valid() bool {
 	case ReportFormatHtml:
 		return true
 	case ReportFormatJson:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListBasesParamsSort.
+const (
+	ListBasesParamsSortMinusImages   ListBasesParamsSort = "-images"
+	ListBasesParamsSortMinusSeverity ListBasesParamsSort = "-severity"
+)
+
+// Valid indicates whether the value is a known member of the ListBasesParamsSort enum.
+func (e ListBasesParamsSort) Valid() bool {
+	switch e {
+	case ListBasesParamsSortMinusImages:
+		return true
+	case ListBasesParamsSortMinusSeverity:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListBasesParamsFormat.
+const (
+	ListBasesParamsFormatCsv  ListBasesParamsFormat = "csv"
+	ListBasesParamsFormatJson ListBasesParamsFormat = "json"
+)
+
+// Valid indicates whether the value is a known member of the ListBasesParamsFormat enum.
+func (e ListBasesParamsFormat) Valid() bool {
+	switch e {
+	case ListBasesParamsFormatCsv:
+		return true
+	case ListBasesParamsFormatJson:
 		return true
 	default:
 		return false
@@ -1401,6 +1455,67 @@ type AffectedPage struct {
 
 	// Workloads Number of workloads on all pages.
 	Workloads int `json:"workloads"`
+}
+
+// BaseImage What the image was built on: the most layers, from the lowest one, that it shares with another visible image that has no other layers or is of another
+// repository. Absent if it shares none and states none.
+type BaseImage struct {
+	// ChainId OCI chain ID of these layers.
+	ChainId *string `json:"chainId,omitempty"`
+
+	// ImageId Image that has these layers and no others. Absent if no such image is known.
+	ImageId *string `json:"imageId,omitempty"`
+
+	// Layers Number of layers of the base image. Absent if the image shares no layers with another one.
+	Layers *int `json:"layers,omitempty"`
+
+	// Platform Platform of that image.
+	Platform *string `json:"platform,omitempty"`
+
+	// StatedDigest Digest in the annotation or label `org.opencontainers.image.base.digest`.
+	StatedDigest *string `json:"statedDigest,omitempty"`
+
+	// StatedName Reference in the annotation or label `org.opencontainers.image.base.name`.
+	StatedName *string `json:"statedName,omitempty"`
+}
+
+// BasePage defines model for BasePage.
+type BasePage struct {
+	Items         []BaseSummary `json:"items"`
+	NextPageToken *string       `json:"nextPageToken,omitempty"`
+
+	// Total Number of items on all pages.
+	Total int `json:"total"`
+}
+
+// BaseSummary defines model for BaseSummary.
+type BaseSummary struct {
+	// ChainId OCI chain ID of the layers.
+	ChainId string `json:"chainId"`
+
+	// Counts Findings of the images on the base image; each image is counted once.
+	Counts Counts `json:"counts"`
+
+	// ImageCounts Findings of that image. Absent if it is not known, or has not been matched.
+	ImageCounts *Counts `json:"imageCounts,omitempty"`
+
+	// ImageId Image that has these layers and no others. Absent if no such image is known.
+	ImageId *string `json:"imageId,omitempty"`
+
+	// Images Number of images on the base image.
+	Images int `json:"images"`
+
+	// Layers Number of layers of the base image.
+	Layers int `json:"layers"`
+
+	// Platform Platform of that image.
+	Platform *string `json:"platform,omitempty"`
+
+	// Scanned Number of these images that have been matched.
+	Scanned int `json:"scanned"`
+
+	// StatedName Reference in the annotation or label `org.opencontainers.image.base.name`, if all images on the base image that have it agree.
+	StatedName *string `json:"statedName,omitempty"`
 }
 
 // CVSS defines model for CVSS.
@@ -2087,6 +2202,10 @@ type Finding struct {
 	FixedAt   *time.Time `json:"fixedAt,omitempty"`
 	Locations []Location `json:"locations"`
 
+	// Origin Where the package comes from: `base` if the base image has the same package, or, where the base image is not known by a reference, if a file of the package is in
+	// a layer of the base image; otherwise `image`. Absent if the image has no known base image.
+	Origin *Origin `json:"origin,omitempty"`
+
 	// Owners Owners of the workloads that run the image, by name. Absent if none has an owner.
 	Owners  *[]string `json:"owners,omitempty"`
 	Package Package   `json:"package"`
@@ -2184,7 +2303,11 @@ type Image struct {
 	Attempts int `json:"attempts"`
 
 	// AttestedBy ID of the key that verified the SBOM, which was attested in the registry: `sha256:` and the digest of the public key. Absent if the operator generated the SBOM.
-	AttestedBy  *string    `json:"attestedBy,omitempty"`
+	AttestedBy *string `json:"attestedBy,omitempty"`
+
+	// Base What the image was built on: the most layers, from the lowest one, that it shares with another visible image that has no other layers or is of another
+	// repository. Absent if it shares none and states none.
+	Base        *BaseImage `json:"base,omitempty"`
 	CatalogedAt *time.Time `json:"catalogedAt,omitempty"`
 
 	// Cataloger Program that wrote the SBOM, with its version, for example `syft v1.49.0`. Absent if it is not known.
@@ -2411,6 +2534,10 @@ type NotificationSinkType string
 type NotificationTest struct {
 	Results []SinkTest `json:"results"`
 }
+
+// Origin Where the package comes from: `base` if the base image has the same package, or, where the base image is not known by a reference, if a file of the package is in
+// a layer of the base image; otherwise `image`. Absent if the image has no known base image.
+type Origin string
 
 // Overview defines model for Overview.
 type Overview struct {
@@ -3254,6 +3381,40 @@ type WorkloadKind = string
 // WorkloadName defines model for WorkloadName.
 type WorkloadName = string
 
+// ListBasesParams defines parameters for ListBases.
+type ListBasesParams struct {
+	// Namespace Return what runs in this namespace now.
+	Namespace *Namespace `form:"namespace,omitempty" json:"namespace,omitempty"`
+
+	// Workload Return what workloads with this name run now.
+	Workload *WorkloadName `form:"workload,omitempty" json:"workload,omitempty"`
+
+	// WorkloadKind Return what workloads of this kind run now, for example Deployment.
+	WorkloadKind *WorkloadKind `form:"workloadKind,omitempty" json:"workloadKind,omitempty"`
+
+	// Owner Return what workloads with this owner run now.
+	Owner *Owner `form:"owner,omitempty" json:"owner,omitempty"`
+
+	// NoOwner Return what workloads without an owner run now. Cannot be combined with owner.
+	NoOwner *NoOwner `form:"noOwner,omitempty" json:"noOwner,omitempty"`
+
+	// Sort By the number of images on the base image, or by their findings.
+	Sort *ListBasesParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
+
+	// Format If absent, the Accept header selects the format; the default is json. csv contains the rows of all pages, at most 100,000.
+	Format *ListBasesParamsFormat `form:"format,omitempty" json:"format,omitempty"`
+
+	// PageToken The nextPageToken of the previous page.
+	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+	PageSize  *PageSize  `form:"pageSize,omitempty" json:"pageSize,omitempty"`
+}
+
+// ListBasesParamsSort defines parameters for ListBases.
+type ListBasesParamsSort string
+
+// ListBasesParamsFormat defines parameters for ListBases.
+type ListBasesParamsFormat string
+
 // CompareImagesParams defines parameters for CompareImages.
 type CompareImagesParams struct {
 	// From Image ID of the image that is replaced.
@@ -3496,6 +3657,9 @@ type ListImagesParams struct {
 	// Overdue Return images with at least one finding whose due date has passed.
 	Overdue *bool `form:"overdue,omitempty" json:"overdue,omitempty"`
 
+	// Base Return images that have the layers with this OCI chain ID, which `base.chainId` of an image states, and others on them.
+	Base *string `form:"base,omitempty" json:"base,omitempty"`
+
 	// Namespace Return what runs in this namespace now.
 	Namespace *Namespace `form:"namespace,omitempty" json:"namespace,omitempty"`
 
@@ -3577,6 +3741,9 @@ type ListFindingsParams struct {
 
 	// DueBefore Return findings that are due before this time, including those that are overdue.
 	DueBefore *time.Time `form:"dueBefore,omitempty" json:"dueBefore,omitempty"`
+
+	// Origin Return findings in packages from the base image, or in the other packages. An image without a known base image has neither.
+	Origin *Origin `form:"origin,omitempty" json:"origin,omitempty"`
 
 	// Sort With due, the earliest due date comes first, and findings that are not due come last.
 	Sort *ListFindingsParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
@@ -4003,6 +4170,9 @@ type EndProviderSessionFormdataRequestBody EndProviderSessionFormdataBody
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
+	// ListBases List base images with the images on them
+	// (GET /api/v1/bases)
+	ListBases(w http.ResponseWriter, r *http.Request, params ListBasesParams)
 	// CompareImages Compare the findings of two images
 	// (GET /api/v1/compare)
 	CompareImages(w http.ResponseWriter, r *http.Request, params CompareImagesParams)
@@ -4172,6 +4342,143 @@ type ServerInterfaceWrapper struct {
 }
 
 type MiddlewareFunc func(http.Handler) http.Handler
+
+// ListBases operation middleware
+func (siw *ServerInterfaceWrapper) ListBases(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListBasesParams
+
+	// ------------- Optional query parameter "namespace" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "namespace", r.URL.Query(), &params.Namespace, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "namespace"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "namespace", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "workload" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "workload", r.URL.Query(), &params.Workload, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "workload"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "workload", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "workloadKind" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "workloadKind", r.URL.Query(), &params.WorkloadKind, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "workloadKind"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "workloadKind", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "owner" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "owner", r.URL.Query(), &params.Owner, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "owner"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "owner", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "noOwner" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "noOwner", r.URL.Query(), &params.NoOwner, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "noOwner"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "noOwner", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "sort" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sort", r.URL.Query(), &params.Sort, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "sort"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sort", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "format" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "format", r.URL.Query(), &params.Format, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "format"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "format", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "pageToken" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageToken", r.URL.Query(), &params.PageToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "pageToken"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "pageToken", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "pageSize" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageSize", r.URL.Query(), &params.PageSize, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "pageSize"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "pageSize", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListBases(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
 
 // CompareImages operation middleware
 func (siw *ServerInterfaceWrapper) CompareImages(w http.ResponseWriter, r *http.Request) {
@@ -5391,6 +5698,19 @@ func (siw *ServerInterfaceWrapper) ListImages(w http.ResponseWriter, r *http.Req
 		return
 	}
 
+	// ------------- Optional query parameter "base" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "base", r.URL.Query(), &params.Base, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "base"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "base", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "namespace" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "namespace", r.URL.Query(), &params.Namespace, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
@@ -5718,6 +6038,19 @@ func (siw *ServerInterfaceWrapper) ListFindings(w http.ResponseWriter, r *http.R
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "dueBefore"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "dueBefore", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "origin" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "origin", r.URL.Query(), &params.Origin, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "origin"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "origin", Err: err})
 		}
 		return
 	}
@@ -8000,6 +8333,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 		ErrorHandlerFunc:   options.ErrorHandlerFunc,
 	}
 
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/bases", wrapper.ListBases)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/compare", wrapper.CompareImages)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/coverage", wrapper.ListCoverage)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/databases", wrapper.ListDatabases)
@@ -8064,6 +8398,65 @@ type RedirectResponseHeaders struct {
 }
 type RedirectResponse struct {
 	Headers RedirectResponseHeaders
+}
+
+type ListBasesRequestObject struct {
+	Params ListBasesParams
+}
+
+type ListBasesResponseObject interface {
+	VisitListBasesResponse(w http.ResponseWriter) error
+}
+
+type ListBases200JSONResponse BasePage
+
+func (response ListBases200JSONResponse) VisitListBasesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListBases200TextcsvResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ListBases200TextcsvResponse) VisitListBasesResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/csv")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type ListBasesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListBasesdefaultApplicationProblemPlusJSONResponse) VisitListBasesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
 }
 
 type CompareImagesRequestObject struct {
@@ -10616,6 +11009,9 @@ func (response SubscribedefaultApplicationProblemPlusJSONResponse) VisitSubscrib
 
 // StrictServerInterface represents all server handlers.
 type StrictServerInterface interface {
+	// ListBases List base images with the images on them
+	// (GET /api/v1/bases)
+	ListBases(ctx context.Context, request ListBasesRequestObject) (ListBasesResponseObject, error)
 	// CompareImages Compare the findings of two images
 	// (GET /api/v1/compare)
 	CompareImages(ctx context.Context, request CompareImagesRequestObject) (CompareImagesResponseObject, error)
@@ -10814,6 +11210,32 @@ type strictHandler struct {
 	ssi         StrictServerInterface
 	middlewares []StrictMiddlewareFunc
 	options     StrictHTTPServerOptions
+}
+
+// ListBases operation middleware
+func (sh *strictHandler) ListBases(w http.ResponseWriter, r *http.Request, params ListBasesParams) {
+	var request ListBasesRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListBases(ctx, request.(ListBasesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListBases")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListBasesResponseObject); ok {
+		if err := validResponse.VisitListBasesResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
 }
 
 // CompareImages operation middleware

@@ -19,6 +19,7 @@ import type {
 } from "@tanstack/react-query";
 
 import type {
+  BasePage,
   CompareImagesParams,
   Comparison,
   FindingPage,
@@ -27,6 +28,7 @@ import type {
   GetSBOMParams,
   Image,
   ImagePage,
+  ListBasesParams,
   ListFindingsParams,
   ListFixesParams,
   ListImagesParams,
@@ -962,6 +964,139 @@ export function useListPresences<
   queryClient?: QueryClient,
 ): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> } {
   const queryOptions = getListPresencesQueryOptions(imageId, params, options);
+
+  const query = useQuery(queryOptions, queryClient) as UseQueryResult<TData, TError> & {
+    queryKey: DataTag<QueryKey, TData, TError>;
+  };
+
+  return withQueryKey(query, queryOptions.queryKey);
+}
+
+export const getListBasesUrl = (params?: ListBasesParams) => {
+  const normalizedParams = new URLSearchParams();
+
+  Object.entries(params || {}).forEach(([key, value]) => {
+    if (value !== undefined) {
+      normalizedParams.append(key, value === null ? "null" : String(value));
+    }
+  });
+
+  const stringifiedParams = normalizedParams.toString();
+
+  return stringifiedParams.length > 0 ? `/api/v1/bases?${stringifiedParams}` : `/api/v1/bases`;
+};
+
+/**
+ * A base image is what images were built on: the most layers, from the lowest one, that an image shares with another visible image that has no other layers or
+ * is of another repository. Images whose layers are not known have no base image here.
+ * @summary List base images with the images on them
+ */
+export const listBases = async (
+  params?: ListBasesParams,
+  options?: Parameters<typeof request>[1],
+): Promise<BasePage> => {
+  return request<BasePage>(getListBasesUrl(params), {
+    ...options,
+    method: "GET",
+  });
+};
+
+export const getListBasesQueryKey = (params?: ListBasesParams) => {
+  return [`/api/v1/bases`, ...(params ? [params] : [])] as const;
+};
+
+export const getListBasesQueryOptions = <
+  TData = Awaited<ReturnType<typeof listBases>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  params?: ListBasesParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof listBases>>, TError, TData>>;
+    request?: SecondParameter<typeof request>;
+  },
+) => {
+  const { query: queryOptions, request: requestOptions } = options ?? {};
+
+  const queryKey = queryOptions?.queryKey ?? getListBasesQueryKey(params);
+
+  const queryFn: QueryFunction<Awaited<ReturnType<typeof listBases>>> = ({ signal }) =>
+    listBases(params, { signal, ...requestOptions });
+
+  return { queryKey, queryFn, ...queryOptions } as UseQueryOptions<
+    Awaited<ReturnType<typeof listBases>>,
+    TError,
+    TData
+  > & { queryKey: DataTag<QueryKey, TData, TError> };
+};
+
+export type ListBasesQueryResult = NonNullable<Awaited<ReturnType<typeof listBases>>>;
+export type ListBasesQueryError = ErrorType<ProblemResponse>;
+
+export function useListBases<
+  TData = Awaited<ReturnType<typeof listBases>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  params: undefined | ListBasesParams,
+  options: {
+    query: Partial<UseQueryOptions<Awaited<ReturnType<typeof listBases>>, TError, TData>> &
+      Pick<
+        DefinedInitialDataOptions<
+          Awaited<ReturnType<typeof listBases>>,
+          TError,
+          Awaited<ReturnType<typeof listBases>>
+        >,
+        "initialData"
+      >;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): DefinedUseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
+export function useListBases<
+  TData = Awaited<ReturnType<typeof listBases>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  params?: ListBasesParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof listBases>>, TError, TData>> &
+      Pick<
+        UndefinedInitialDataOptions<
+          Awaited<ReturnType<typeof listBases>>,
+          TError,
+          Awaited<ReturnType<typeof listBases>>
+        >,
+        "initialData"
+      >;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
+export function useListBases<
+  TData = Awaited<ReturnType<typeof listBases>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  params?: ListBasesParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof listBases>>, TError, TData>>;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
+/**
+ * @summary List base images with the images on them
+ */
+
+export function useListBases<
+  TData = Awaited<ReturnType<typeof listBases>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  params?: ListBasesParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof listBases>>, TError, TData>>;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> } {
+  const queryOptions = getListBasesQueryOptions(params, options);
 
   const query = useQuery(queryOptions, queryClient) as UseQueryResult<TData, TError> & {
     queryKey: DataTag<QueryKey, TData, TError>;

@@ -7,6 +7,7 @@ import type { Decisions } from "./decisions.ts";
 import type { Fix } from "./fix.ts";
 import type { Location } from "./location.ts";
 import type { MatchDetail } from "./matchDetail.ts";
+import type { Origin } from "./origin.ts";
 import type { Package } from "./package.ts";
 import type { Vulnerability } from "./vulnerability.ts";
 
@@ -29,4 +30,5 @@ export interface Finding {
    * @maxItems 20
    */
   owners?: string[];
+  origin?: Origin;
 }

@@ -5,6 +5,9 @@
 
 export * from "./affected.ts";
 export * from "./affectedPage.ts";
+export * from "./baseImage.ts";
+export * from "./basePage.ts";
+export * from "./baseSummary.ts";
 export * from "./change.ts";
 export * from "./changeCounts.ts";
 export * from "./changedException.ts";
@@ -99,6 +102,8 @@ export * from "./labelSelectorMatchExpressionsItem.ts";
 export * from "./labelSelectorMatchExpressionsItemOperator.ts";
 export * from "./labelSelectorMatchLabels.ts";
 export * from "./listAffectedParams.ts";
+export * from "./listBasesParams.ts";
+export * from "./listBasesSort.ts";
 export * from "./listChangesParams.ts";
 export * from "./listCoverageParams.ts";
 export * from "./listDecisionsParams.ts";
@@ -137,6 +142,7 @@ export * from "./notificationRuleName.ts";
 export * from "./notificationSink.ts";
 export * from "./notificationSinkType.ts";
 export * from "./notificationTest.ts";
+export * from "./origin.ts";
 export * from "./overview.ts";
 export * from "./overviewImages.ts";
 export * from "./ownerPage.ts";

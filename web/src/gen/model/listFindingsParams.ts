@@ -4,6 +4,7 @@
  */
 import type { ExportFormatParameter } from "./exportFormatParameter.ts";
 import type { ListFindingsSort } from "./listFindingsSort.ts";
+import type { Origin } from "./origin.ts";
 import type { PageSizeParameter } from "./pageSizeParameter.ts";
 import type { PageTokenParameter } from "./pageTokenParameter.ts";
 import type { PlatformParameter } from "./platformParameter.ts";
@@ -57,6 +58,10 @@ export type ListFindingsParams = {
    * Return findings that are due before this time, including those that are overdue.
    */
   dueBefore?: string;
+  /**
+   * Return findings in packages from the base image, or in the other packages. An image without a known base image has neither.
+   */
+  origin?: Origin;
   /**
    * With due, the earliest due date comes first, and findings that are not due come last.
    */

@@ -69,6 +69,12 @@ export type ListImagesParams = {
    */
   overdue?: boolean;
   /**
+   * Return images that have the layers with this OCI chain ID, which `base.chainId` of an image states, and others on them.
+   * @maxLength 71
+   * @pattern ^sha256:[0-9a-f]{64}$
+   */
+  base?: string;
+  /**
    * Return what runs in this namespace now.
    * @maxLength 253
    */
