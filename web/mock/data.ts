@@ -1,16 +1,18 @@
-import type {
-  ChangeCounts,
-  Counts,
-  CoverageSummary,
-  DatabaseBuild,
-  Decision,
-  Distribution,
-  FailureReason,
-  Finding,
-  Image,
-  ImageState,
-  Overview,
-  Severity,
+import { baseOf } from "./bases.ts";
+import {
+  Origin,
+  type ChangeCounts,
+  type Counts,
+  type CoverageSummary,
+  type DatabaseBuild,
+  type Decision,
+  type Distribution,
+  type FailureReason,
+  type Finding,
+  type Image,
+  type ImageState,
+  type Overview,
+  type Severity,
 } from "../src/gen/model/index.ts";
 
 /** A small generator of pseudo-random numbers: the same seed gives the same cluster. */
@@ -137,7 +139,8 @@ export function makeImages(count: number, database: DatabaseBuild, now = Date.no
       state,
       ...(state === "Failed" && { reason, message, nextAttempt: ago(-random() * 2) }),
       attempts: state === "Failed" ? 1 + Math.floor(random() * 5) : 0,
-      ...(cataloged && distro && { distro, distribution: makeDistribution(distro, now) }),
+      ...(cataloged &&
+        distro && { distro, distribution: makeDistribution(distro, now), base: baseOf(distro) }),
       ...(cataloged && index % 3 === 0 && { created: ago(24 * (20 + ((index * 37) % 900))) }),
       size: cataloged ? Math.floor(4e6 + random() ** 3 * 9e8) : 0,
       packages: cataloged ? 14 + Math.floor(random() ** 2 * 900) : 0,
@@ -207,6 +210,7 @@ export function makeFindings(image: Image): Finding[] {
       const fixed = fixable > 0 && fixable-- > 0;
       const probability = exploited ? 0.5 + random() / 2.1 : random() ** 6 * 0.4;
       return {
+        ...(image.base && { origin: type === "deb" ? Origin.base : Origin.image }),
         package: {
           name,
           version,

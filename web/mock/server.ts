@@ -13,6 +13,7 @@ import type {
   Image,
   SearchResults,
 } from "../src/gen/model/index.ts";
+import { makeBases } from "./bases.ts";
 import { makeFindings, makeImages, makeOverview, makeSuppressed, suppression } from "./data.ts";
 import { MockExceptions, type ExceptionOptions } from "./exceptions.ts";
 import { MockNotifications, type NotificationOptions } from "./notifications.ts";
@@ -315,8 +316,12 @@ export class MockOperator {
 
   #api(request: IncomingMessage, url: URL, response: ServerResponse, sums: Sums, images: Image[]) {
     const [, kind = "", encoded = "", part = ""] =
-      /^\/(?:api\/v1\/)?(overview|images|scan-results)(?:\/([^/]+))?(?:\/([^/]+))?$/.exec(url.pathname) ?? [];
+      /^\/(?:api\/v1\/)?(overview|images|bases|scan-results)(?:\/([^/]+))?(?:\/([^/]+))?$/.exec(
+        url.pathname,
+      ) ?? [];
     if (kind === "overview") return void json(response, this.#overview(sums, images));
+    if (kind === "bases")
+      return void json(response, this.#page(makeBases(images, url.searchParams), url.searchParams));
     if (kind === "images" && !encoded)
       return void json(
         response,
@@ -426,6 +431,7 @@ export class MockOperator {
         (states.length === 0 || states.includes(image.state)) &&
         (params.get("kev") !== "true" || image.counts.kev > 0) &&
         (params.get("fixable") !== "true" || image.counts.fixable > 0) &&
+        (!params.get("base") || params.get("base") === image.base?.chainId) &&
         agesMatch(image, params) &&
         this.#runs(image, sums, params) &&
         (worst.length === 0 ||
@@ -465,8 +471,9 @@ export class MockOperator {
             ...(params.get("suppressed") === "true" ? makeSuppressed(image) : []),
           ];
     const findings = all.filter(
-      ({ vulnerability, package: pkg, fix }) =>
+      ({ vulnerability, package: pkg, fix, origin }) =>
         `${vulnerability.id} ${pkg.name}`.toLowerCase().includes(text) &&
+        (!params.get("origin") || params.get("origin") === origin) &&
         (worst < 0 || severities.indexOf(vulnerability.severity) <= worst) &&
         (params.get("fixable") !== "true" || fix.state === "fixed") &&
         (params.get("kev") !== "true" || (vulnerability.kev?.length ?? 0) > 0),

@@ -36,6 +36,12 @@ export const routes = [
             }),
           },
           {
+            path: "bases",
+            lazy: async () => ({
+              Component: (await import("@/features/images/bases/bases-page")).BasesPage,
+            }),
+          },
+          {
             path: "fixes",
             lazy: async () => ({
               Component: (await import("@/features/fixes/fixes-page")).FixesPage,

@@ -17,6 +17,10 @@ export const rolloutsOfWorkloadPath = ({ namespace, name }: Workload) =>
 export const rolloutsOfImagePath = (imageId: string) =>
   `/rollouts?${new URLSearchParams({ image: imageId }).toString()}`;
 
+/** Where the images on a base image are listed. */
+export const imagesOnBasePath = (chainId: string) =>
+  `/images?${new URLSearchParams({ base: chainId }).toString()}`;
+
 export const workloadName = ({ namespace, kind, name }: Workload) => visible(`${namespace}/${kind}/${name}`);
 
 /** Where the workloads of an owner are listed, or those without one. */

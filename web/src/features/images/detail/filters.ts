@@ -1,4 +1,4 @@
-import { ListFindingsSort, Severity, type ListFindingsParams } from "@/gen/model";
+import { ListFindingsSort, Origin, Severity, type ListFindingsParams } from "@/gen/model";
 import { address, choice, flag, oneOf, orAbsent, text, notNarrowing } from "@/lib/address";
 
 export const tabs = { findings: "findings", presences: "presences" } as const;
@@ -13,6 +13,7 @@ export interface FindingFilters {
   closed: boolean;
   suppressed: boolean;
   overdue: boolean;
+  origin: Origin | undefined;
   sort: ListFindingsSort;
 }
 
@@ -26,6 +27,7 @@ export const findingFilters = address<FindingFilters>({
   closed: flag("closed"),
   suppressed: notNarrowing(flag("suppressed")),
   overdue: flag("overdue"),
+  origin: oneOf("origin", Origin),
   sort: choice("sort", ListFindingsSort, ListFindingsSort["-risk"]),
 });
 
@@ -38,5 +40,6 @@ export const toRequest = (filters: FindingFilters): ListFindingsParams => ({
   closed: orAbsent(filters.closed),
   suppressed: orAbsent(filters.suppressed && !filters.closed),
   overdue: orAbsent(filters.overdue && !filters.closed),
+  origin: filters.origin,
   sort: filters.sort,
 });

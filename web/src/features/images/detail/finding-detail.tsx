@@ -3,7 +3,7 @@ import { Due } from "@/components/due";
 import { RelativeTime } from "@/components/ui/relative-time";
 import { Decide } from "@/features/exceptions/decide";
 import { Decisions } from "@/features/exceptions/decisions";
-import type { Finding, MatchDetail } from "@/gen/model";
+import { Origin, type Finding, type MatchDetail } from "@/gen/model";
 import { visible } from "@/lib/text";
 import { facts, matchType, type Fact } from "./finding";
 
@@ -81,6 +81,9 @@ export function FindingDetail({ finding, imageId }: { finding: Finding; imageId?
           )}
         </Part>
         <Part title="Locations">
+          {finding.origin && (
+            <p>{finding.origin === Origin.base ? "From the base image." : "Not from the base image."}</p>
+          )}
           {locations.length === 0 && <p className="text-muted">Unknown.</p>}
           {locations.slice(0, maxShown).map(({ path, layer }, index) => (
             <div key={index}>

@@ -14,7 +14,7 @@ import { ToggleButton } from "@/components/ui/toggle-button";
 import { Decide } from "@/features/exceptions/decide";
 import { maxPackages } from "@/features/exceptions/draft";
 import { getListFindingsUrl } from "@/gen/images/images";
-import { ListFindingsSort, type Finding } from "@/gen/model";
+import { ListFindingsSort, Origin, type Finding } from "@/gen/model";
 import { useAddress } from "@/lib/address";
 import { plural } from "@/lib/format";
 import { fileStem } from "@/lib/image-id";
@@ -31,9 +31,15 @@ const sortOptions: Option<ListFindingsSort>[] = [
   { value: ListFindingsSort.due, label: "Due date" },
 ];
 
+const originOptions: Option<Origin | "all">[] = [
+  { value: "all", label: "Any" },
+  { value: Origin.base, label: "Base image" },
+  { value: Origin.image, label: "This image" },
+];
+
 const closedFormats: ExportFormat[] = ["csv"];
 
-export function Findings({ imageId }: { imageId: string }) {
+export function Findings({ imageId, hasBase }: { imageId: string; hasBase: boolean }) {
   const { filters, update } = useAddress(findingFilters);
   const list = useFindings(imageId, toRequest(filters));
   const { isOpen, toggle } = useOpenRows(findingKey);
@@ -116,6 +122,15 @@ export function Findings({ imageId }: { imageId: string }) {
           <ToggleButton pressed={filters.suppressed} onChange={(suppressed) => update({ suppressed })}>
             Show suppressed
           </ToggleButton>
+        )}
+        {(hasBase || filters.origin) && (
+          <Select
+            label="From"
+            options={originOptions}
+            value={filters.origin ?? "all"}
+            active={filters.origin !== undefined}
+            onChange={(origin) => update({ origin: origin === "all" ? undefined : origin })}
+          />
         )}
         <Select
           label="Sort"

@@ -1,10 +1,13 @@
 import type { ReactNode } from "react";
+import { Link } from "react-router";
 import { CopyButton } from "@/components/ui/copy-button";
 import { RelativeTime } from "@/components/ui/relative-time";
-import type { Image } from "@/gen/model";
+import type { BaseImage, Image } from "@/gen/model";
 import { visible } from "@/lib/text";
-import { formatBytes, formatDay, formatNumber } from "@/lib/format";
+import { formatBytes, formatDay, formatNumber, plural } from "@/lib/format";
+import { imagesOnBasePath } from "@/lib/paths";
 import { sourceName } from "@/lib/source";
+import { BaseName } from "../bases/base-name";
 import { distributionName } from "../lifecycle";
 
 function Fact({ name, children }: { name: string; children: ReactNode }) {
@@ -13,6 +16,26 @@ function Fact({ name, children }: { name: string; children: ReactNode }) {
       <dt className="text-[13px] text-muted">{name}</dt>
       <dd className="untrusted tabular mt-0.5 text-sm">{children}</dd>
     </div>
+  );
+}
+
+/** What the image was built on, as far as it is known. */
+function Base({ base }: { base: BaseImage }) {
+  return (
+    <>
+      <BaseName base={base} />
+      {base.layers !== undefined && base.chainId && (
+        <span className="block text-[13px] text-muted">
+          {plural(base.layers, "layer")},{" "}
+          <Link
+            to={imagesOnBasePath(base.chainId)}
+            className="text-accent underline-offset-2 hover:underline"
+          >
+            all images on it
+          </Link>
+        </span>
+      )}
+    </>
   );
 }
 
@@ -39,6 +62,11 @@ export function ImageFacts({ image }: { image: Image }) {
         <Fact name="Created">
           <RelativeTime iso={image.created} none="unknown" />
         </Fact>
+        {image.base && (
+          <Fact name="Base image">
+            <Base base={image.base} />
+          </Fact>
+        )}
         {image.owners && (
           <Fact name={image.owners.length === 1 ? "Owner" : "Owners"}>
             {image.owners.map(visible).join(", ")}

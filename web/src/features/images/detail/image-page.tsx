@@ -115,7 +115,7 @@ function ImageView({ image }: { image: Image }) {
             <Presences imageId={image.imageId} platform={image.platform} />
           ) : image.state === "Scanned" || hasFindings ? (
             <DecideProvider>
-              <Findings imageId={image.imageId} />
+              <Findings imageId={image.imageId} hasBase={image.base?.layers !== undefined} />
             </DecideProvider>
           ) : (
             <NoFindingsYet image={image} />

@@ -1,4 +1,5 @@
 import { X } from "lucide-react";
+import { Link } from "react-router";
 import { allFormats, ExportMenu } from "@/components/export-menu";
 import {
   DaysFilter,
@@ -10,7 +11,7 @@ import {
   SeverityFilter,
 } from "@/components/filter-fields";
 import { ReportMenu } from "@/components/report-menu";
-import { Button } from "@/components/ui/button";
+import { Button, buttonVariants } from "@/components/ui/button";
 import { ColumnsMenu } from "@/components/ui/columns-menu";
 import { FilterBar } from "@/components/ui/filter-bar";
 import { SearchInput } from "@/components/ui/search-input";
@@ -53,6 +54,9 @@ export function ImageFilterBar({ filters, update, total, shown }: Props) {
       onClear={() => update(imageFilters.none)}
       actions={
         <>
+          <Link to="/bases" className={buttonVariants()}>
+            Base images
+          </Link>
           <ColumnsMenu
             choices={columnChoices(hasOwners)}
             always="image"
@@ -105,6 +109,17 @@ export function ImageFilterBar({ filters, update, total, shown }: Props) {
       <NamespaceFilter value={filters.namespace} onChange={(namespace) => update({ namespace })} />
       <OwnerFilter value={filters.owner} onChange={(owner) => update({ owner })} />
       <Select label="Sort" options={sortOptions} value={filters.sort} onChange={(sort) => update({ sort })} />
+      {filters.base && (
+        <Button
+          onClick={() => update({ base: "" })}
+          aria-label="Show images on all base images"
+          title={visible(filters.base)}
+          className="max-w-72 border-accent bg-accent-soft"
+        >
+          <span className="truncate">On one base image</span>
+          <X aria-hidden />
+        </Button>
+      )}
       {filters.workload && (
         <Button
           onClick={() => update({ workload: "", workloadKind: "" })}

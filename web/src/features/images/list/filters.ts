@@ -15,6 +15,7 @@ export interface Filters {
   owner: string;
   workloadKind: string;
   workload: string;
+  base: string;
   sort: ListImagesSort;
   /** Undefined for the default. */
   columns: ImageColumn[] | undefined;
@@ -33,6 +34,7 @@ export const imageFilters = address<Filters>({
   owner: text("owner", 253),
   workloadKind: text("kind", 63),
   workload: text("workload", 253),
+  base: text("base", 71),
   sort: choice("sort", ListImagesSort, ListImagesSort["-severity"]),
   columns: names("columns", columnNames),
 });
@@ -50,5 +52,6 @@ export const toRequest = (filters: Filters): ListImagesParams => ({
   owner: orAbsent(filters.owner),
   workloadKind: orAbsent(filters.workloadKind),
   workload: orAbsent(filters.workload),
+  base: orAbsent(filters.base),
   sort: filters.sort,
 });

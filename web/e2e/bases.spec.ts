@@ -1,0 +1,40 @@
+import { expect, test } from "./fixtures.ts";
+
+test("a base image leads to the images on it, and an image to its base and what comes from it", async ({
+  page,
+  open,
+}) => {
+  const operator = await open({}, "/images");
+  const of = (distro: string) => operator.images.filter((image) => image.distro === distro).length;
+  await page.getByRole("link", { name: "Base images" }).click();
+  await expect(page).toHaveURL(/\/bases$/);
+  const row = page.getByRole("row").filter({ hasText: "debian" }).first();
+  await expect(row).toContainText("1 layer · sha256:");
+  await expect(page.getByRole("row").filter({ hasText: "Not known" })).not.toHaveCount(0);
+  await row.getByRole("link", { name: `${of("debian 12")} images` }).click();
+  await expect(page).toHaveURL(/\/images\?base=sha256/);
+  await expect(page.getByText(`${of("debian 12")} images`)).toBeVisible();
+  await expect(page.getByRole("button", { name: "Show images on all base images" })).toBeVisible();
+  await page.getByRole("row").nth(1).getByRole("link").first().click();
+  const base = page.getByText("all images on it").locator("../..");
+  await expect(base).toContainText("debian1 layer");
+
+  const from = page.getByRole("combobox", { name: /From/ });
+  await from.click();
+  await page.getByRole("option", { name: "This image" }).click();
+  await expect(page).toHaveURL(/origin=image/);
+  await from.click();
+  await page.getByRole("option", { name: "Base image" }).click();
+  await expect(page).toHaveURL(/origin=base/);
+});
+
+test("base images are sorted, filtered and shown on a narrow screen", async ({ page, open }) => {
+  await open({}, "/bases");
+  await page.getByRole("columnheader", { name: "Findings of the images on it" }).getByRole("button").click();
+  await expect(page).toHaveURL(/sort=-severity/);
+  await page.getByLabel("Namespace").fill("nowhere");
+  await expect(page.getByText("No base image matches")).toBeVisible();
+  await page.setViewportSize({ width: 360, height: 800 });
+  await page.getByRole("button", { name: "Clear filters" }).first().click();
+  await expect(page.getByRole("link", { name: /\d+ images?/ }).first()).toBeVisible();
+});

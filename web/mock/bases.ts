@@ -1,0 +1,46 @@
+import type { BaseImage, BaseSummary, Image } from "../src/gen/model/index.ts";
+import { noCounts } from "./data.ts";
+
+/** What images of a distribution were built on. Only the base images of Debian are known. */
+export function baseOf(distro: string): BaseImage {
+  const digit = (distro.length % 16).toString(16);
+  return {
+    layers: 1 + (distro.length % 3),
+    chainId: `sha256:${Array.from(distro, (char) => (char.charCodeAt(0) % 16).toString(16))
+      .join("")
+      .padEnd(64, digit)}`,
+    ...(distro.startsWith("debian") && {
+      imageId: `docker.io/library/debian@sha256:${digit.repeat(64)}`,
+      platform: "linux/amd64",
+    }),
+    ...(distro.startsWith("alpine") && { statedName: `docker.io/library/${distro}` }),
+  };
+}
+
+/** The base images of images, by the number of images on them. */
+export function makeBases(images: Image[], params: URLSearchParams): BaseSummary[] {
+  const bases = new Map<string, BaseSummary>();
+  for (const { base, counts, matchedAt } of params.get("namespace") === "nowhere" ? [] : images) {
+    if (!base?.chainId) continue;
+    const { imageId, platform, statedName } = base;
+    const sum = bases.get(base.chainId) ?? {
+      ...(imageId && { imageId }),
+      ...(platform && { platform }),
+      ...(statedName && { statedName }),
+      chainId: base.chainId,
+      layers: base.layers ?? 1,
+      ...(base.imageId && { imageCounts: { ...noCounts(), high: 3, medium: 12, low: 20 } }),
+      images: 0,
+      scanned: 0,
+      counts: noCounts(),
+    };
+    sum.images++;
+    if (matchedAt) sum.scanned++;
+    for (const key of Object.keys(counts) as (keyof typeof counts)[]) sum.counts[key] += counts[key];
+    bases.set(base.chainId, sum);
+  }
+  const bySeverity = params.get("sort") === "-severity";
+  return [...bases.values()].sort((a, b) =>
+    bySeverity ? b.counts.critical - a.counts.critical : b.images - a.images,
+  );
+}
