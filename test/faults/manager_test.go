@@ -173,13 +173,12 @@ func (m *manager) wasDeposed() bool {
 	return m.deposed
 }
 
-func (m *manager) signal(signal syscall.Signal, note func()) {
+// signal reports whether the program runs, and got the signal.
+func (m *manager) signal(signal syscall.Signal, note func()) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	note()
-	if m.cmd != nil && m.cmd.Process != nil {
-		_ = m.cmd.Process.Signal(signal)
-	}
+	return m.cmd != nil && m.cmd.Process != nil && m.cmd.Process.Signal(signal) == nil
 }
 
 // get asks an operator for something, as JSON unless nothing is wanted.
@@ -207,13 +206,17 @@ func (w *world) get(ctx context.Context, url string, into any) error {
 // apiClient keeps no connections: the program must not appear to have more goroutines because of it.
 var apiClient = &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
-// stop ends the program and returns what created the goroutines that it had, but for those of connections and transactions.
-func (m *manager) stop(t *testing.T) (goroutines []string) {
-	t.Helper()
-	// The program writes all goroutines, and ends.
-	m.signal(syscall.SIGQUIT, func() { m.stopped = true })
+// quit has the program write all its goroutines, and end. It reports whether the program ran.
+func (m *manager) quit() bool {
+	ran := m.signal(syscall.SIGQUIT, func() { m.stopped = true })
 	// It may be paused.
 	m.signal(syscall.SIGCONT, func() {})
+	return ran
+}
+
+// wait waits until the program has ended.
+func (m *manager) wait(t *testing.T) {
+	t.Helper()
 	select {
 	case <-m.ended:
 	case <-time.After(time.Minute):
@@ -221,6 +224,11 @@ func (m *manager) stop(t *testing.T) (goroutines []string) {
 		m.signal(syscall.SIGKILL, func() {})
 		<-m.ended
 	}
+}
+
+// stop closes what the program used, and returns what created the goroutines that it had when it ended, but for those of connections and transactions.
+func (m *manager) stop(t *testing.T, ran bool) (goroutines []string) {
+	t.Helper()
 	m.proxy.CloseClientConnections()
 	m.proxy.Close()
 	content, err := os.ReadFile(m.output.Name())
@@ -229,7 +237,7 @@ func (m *manager) stop(t *testing.T) (goroutines []string) {
 	}
 	_ = m.output.Close()
 	output, dump, written := bytes.Cut(content, []byte("SIGQUIT: quit"))
-	if !written {
+	if ran && !written {
 		t.Error("the operator did not write its goroutines")
 	}
 	for _, sign := range []string{"WARNING: DATA RACE", "panic:", "Observed a panic", "fatal error:"} {

@@ -197,9 +197,20 @@ func (w *world) ready(t *testing.T) {
 // stop ends the operators. It returns what keeps their goroutines.
 func (w *world) stop(t *testing.T) (goroutines []string) {
 	t.Helper()
+	// Before the end: then all watches end, and the goroutines that the program has meanwhile are others.
+	ran := make([]bool, len(w.managers))
+	for i, m := range w.managers {
+		ran[i] = m.quit()
+	}
+	for i, m := range w.managers {
+		if ran[i] {
+			m.wait(t)
+		}
+	}
 	w.end()
-	for _, m := range w.managers {
-		goroutines = append(goroutines, m.stop(t)...)
+	for i, m := range w.managers {
+		m.wait(t)
+		goroutines = append(goroutines, m.stop(t, ran[i])...)
 		if m.exits > 0 && !w.scenario.mayExit {
 			t.Errorf("the operator ended %d times by itself", m.exits)
 		}
