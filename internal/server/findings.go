@@ -22,6 +22,7 @@ func (o operations) ListFindings(ctx context.Context, request api.ListFindingsRe
 	if format != report.FormatJSON {
 		return o.s.exportFindings(ctx, query, format)
 	}
+	query.Described = true
 	findings, err := o.s.store.Findings(ctx, visible(ctx), query)
 	if err != nil {
 		return nil, err

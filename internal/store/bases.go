@@ -4,14 +4,15 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
-// Base is the base image of an image: the most of its layers, from the lowest one, that another visible image has, too. That image has no other layers, or it is
-// of another repository.
+// Base is the base image of an image: the most of its layers, from the lowest one, that another visible image has, too. That image has no other layers, or the
+// last part of its repository is another one: versions of an application share layers
+// that are no base. Images that have all layers of the image do not count.
 type Base struct {
 	// Layers is how many layers of the image are those of the base, ChainID what they are identified by (model.ChainIDs). Layers is 0 if no other visible
 	// image shares layers with the image.
 	Layers  int
 	ChainID string
-	// Image is a visible image that has these layers only, the first one by image ID and platform; zero if there is none.
+	// Image is a visible image that has these layers only, the one that was created first; zero if there is none.
 	Image model.ImageKey
 	// Stated is what the image states. It may be another image than Image.
 	Stated model.StatedBase
@@ -34,11 +35,11 @@ type BaseQuery struct {
 	Page
 }
 
-// BaseSummary is a base image and the images on it: those whose Image.Base it is.
+// BaseSummary is the Base of an image, and all images that have its layers and others on them.
 type BaseSummary struct {
 	Layers  int
 	ChainID string
-	// Image is a visible image that has these layers only, the first one by image ID and platform; zero if there is none.
+	// Image is a visible image that has these layers only, the one that was created first; zero if there is none.
 	Image model.ImageKey
 	// Matched says whether Image was matched, and ImageCounts counts its findings.
 	Matched     bool

@@ -208,7 +208,7 @@ const MaxImageOwners = 20
 func (i *Image) Partial() bool { return i.Unreadable > 0 }
 
 // Recatalog says for which cataloger an image with an SBOM was last to be cataloged again, "" when it never was or when its SBOM was partial
-// (see Scans.RetryPartial).
+// (see Scans.RetryPartial), and AnyCataloger when another scan was requested.
 type Recatalog struct {
 	Cataloger string
 	// Open says that the SBOM has not arrived yet: attempts go on.
@@ -331,7 +331,9 @@ type FindingQuery struct {
 	DueBefore time.Time
 	// Origin keeps findings in packages of the base image, or the others; "" keeps both. In an image without a known base, no finding has an origin.
 	Origin model.Origin
-	Sort   FindingSort
+	// Described adds the origin of each finding, and the owners of the image, which exports do without.
+	Described bool
+	Sort      FindingSort
 	Page
 }
 
@@ -365,6 +367,7 @@ const (
 	EventImageMatched    EventKind = "image.matched"
 	EventImageFailed     EventKind = "image.failed"
 	EventImageRemoved    EventKind = "image.removed"
+	EventScanRequested   EventKind = "image.scanRequested"
 	EventImageReported   EventKind = "image.reported"
 	EventDatabaseUpdated EventKind = "database.updated"
 )

@@ -13,8 +13,8 @@ import (
 )
 
 var baseSorts = map[store.BaseSort][]sqldb.SortKey{
-	store.SortBaseImages:   {{Column: "l.images", Number: true, Descending: true}, {Column: "l.chain_id"}},
-	store.SortBaseSeverity: append(slices.Clone(worstFirst), sqldb.SortKey{Column: "l.chain_id"}),
+	store.SortBaseImages:   {{Column: "l.images", Number: true, Descending: true}, {Column: "l.chain_id"}, {Column: "l.layers", Number: true}},
+	store.SortBaseSeverity: append(slices.Clone(worstFirst), sqldb.SortKey{Column: "l.chain_id"}, sqldb.SortKey{Column: "l.layers", Number: true}),
 }
 
 // baseToken is what a page token of base images belongs to.
@@ -35,8 +35,11 @@ func (r *baseEntry) value(column string) string {
 	if value, found := r.Counts.value(column); found {
 		return value
 	}
-	if column == "l.images" {
+	switch column {
+	case "l.images":
 		return strconv.Itoa(r.Images)
+	case "l.layers":
+		return strconv.Itoa(r.Layers)
 	}
 	return r.ChainID
 }
@@ -62,8 +65,8 @@ func (s *Store) ListBases(ctx context.Context, in store.Namespaces, query store.
 		if err != nil {
 			return err
 		}
-		images := view.images(tx, current).Joins("JOIN (?) d ON d.image_pk = i.id", basePositions(tx, in)).
-			Joins("JOIN image_layers b ON b.image_pk = d.image_pk AND b.position = d.position").
+		images := view.images(tx, current).Joins("JOIN image_layers b ON b.image_pk = i.id AND b.is_top = 0").
+			Joins("JOIN (?) d ON d.chain_id = b.chain_id AND d.position = b.position", basesIn(tx, in)).
 			Joins("LEFT JOIN stated_bases st ON st.image_pk = i.id AND st.name <> ''")
 		if chosen := (place{query.Where, in}); !chosen.everywhere() {
 			images = images.Where("i.id IN (?)", chosen.images(tx))
@@ -89,8 +92,10 @@ func (s *Store) ListBases(ctx context.Context, in store.Namespaces, query store.
 	return page, nil
 }
 
-// basePositions selects the visible images that have a base, with the position of its highest layer, as baseOf finds it.
-func basePositions(tx *gorm.DB, in store.Namespaces) *gorm.DB {
+// basesIn selects the bases of the visible images, as baseOf finds them, each once. An image and another one part at a layer: either that is the highest one of the
+// other image, or both have different layers on it. The highest layer at which the image parts with one that ends there, or that is another application, is
+// that of its base.
+func basesIn(tx *gorm.DB, in store.Namespaces) *gorm.DB {
 	layers := func() *gorm.DB {
 		rows := tx.Table("image_layers AS l")
 		if in.All() {
@@ -98,29 +103,42 @@ func basePositions(tx *gorm.DB, in store.Namespaces) *gorm.DB {
 		}
 		return rows.Where("l.image_pk IN (?)", visibleImages(tx, in))
 	}
-	shared := layers().Joins("JOIN images j ON j.id = l.image_pk").Select("l.chain_id").Group("l.chain_id").
-		Having("MAX(l.is_top) = 1 OR COUNT(DISTINCT j.repository) > 1")
-	return layers().Joins("JOIN (?) h ON h.chain_id = l.chain_id", shared).Where("l.is_top = 0").
+	const withNext = "JOIN image_layers n ON n.image_pk = l.image_pk AND n.position = l.position + 1"
+	ends := layers().Where("l.is_top = 1").Distinct("l.chain_id, l.position")
+	continued := layers().Joins(withNext).Distinct("l.chain_id, l.position, n.chain_id AS next, l.application")
+	// Of what lies on a layer, other applications with other next layers are all, without those with the same next layer, and those of the same application.
+	others := tx.Table("(?) AS c", continued).Select("c.chain_id, c.position, c.next, c.application, COUNT(*) OVER (PARTITION BY c.chain_id, c.position) + 1 - " +
+		"COUNT(*) OVER (PARTITION BY c.chain_id, c.position, c.next) - COUNT(*) OVER (PARTITION BY c.chain_id, c.position, c.application) AS others")
+	parts := tx.Table("(?) AS o", others).Joins("LEFT JOIN (?) e ON e.chain_id = o.chain_id AND e.position = o.position", ends).
+		Where("o.others > 0 OR e.chain_id IS NOT NULL").Select("o.chain_id, o.position, o.next, o.application")
+	highest := layers().Joins(withNext).
+		Joins("JOIN (?) h ON h.chain_id = l.chain_id AND h.position = l.position AND h.next = n.chain_id AND h.application = l.application", parts).
 		Select("l.image_pk, MAX(l.position) AS position").Group("l.image_pk")
+	return tx.Table("(?) AS p", highest).Joins("JOIN image_layers q ON q.image_pk = p.image_pk AND q.position = p.position").Distinct("q.chain_id, q.position")
 }
 
-// addBaseImages adds the first image that has the layers of each base only.
+// addBaseImages adds the oldest image that has the layers of each base only.
 func addBaseImages(tx *gorm.DB, view seen, current int64, bases []store.BaseSummary) error {
-	at := make(map[string]*store.BaseSummary, len(bases))
+	type layer struct {
+		chain  string
+		number int
+	}
+	at := make(map[layer]*store.BaseSummary, len(bases))
 	chains := make([]string, len(bases))
 	for i := range bases {
 		chains[i] = bases[i].ChainID
-		at[chains[i]] = &bases[i]
+		at[layer{chains[i], bases[i].Layers}] = &bases[i]
 	}
 	return inParts(chains, func(part []string) error {
-		images := view.images(tx, current).Joins("JOIN image_layers b ON b.image_pk = i.id").Where("b.is_top = 1 AND b.chain_id IN ?", part)
+		images := view.images(tx, current).Joins("JOIN image_layers b ON b.image_pk = i.id").Joins("LEFT JOIN sbom_creations a ON a.image_pk = i.id").Where("b.is_top = 1 AND b.chain_id IN ?", part)
 		if !view.in.All() {
 			images = images.Where("i.id IN (?)", visibleImages(tx, view.in))
 		}
-		numbered := images.Select("b.chain_id, i.image_id, i.platform, i.matched_at, " + perCount("i.%[1]s") +
-			", ROW_NUMBER() OVER (PARTITION BY b.chain_id ORDER BY i.image_id, i.platform) AS number")
+		numbered := images.Select("b.chain_id, b.position + 1 AS layers, i.image_id, i.platform, i.matched_at, " + perCount("i.%[1]s") +
+			", ROW_NUMBER() OVER (PARTITION BY b.chain_id, b.position ORDER BY " + createdOrLast + ", i.image_id, i.platform) AS number")
 		var found []struct {
 			ChainID, ImageID, Platform string
+			Layers                     int
 			MatchedAt                  int64
 			Counts                     countsRow `gorm:"embedded"`
 		}
@@ -129,7 +147,10 @@ func addBaseImages(tx *gorm.DB, view seen, current int64, bases []store.BaseSumm
 			return err
 		}
 		for i := range found {
-			base := at[found[i].ChainID]
+			base := at[layer{found[i].ChainID, found[i].Layers}]
+			if base == nil {
+				continue
+			}
 			if base.Image, err = keyOf(found[i].ImageID, found[i].Platform); err != nil {
 				return err
 			}

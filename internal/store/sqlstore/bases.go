@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strconv"
 
@@ -21,12 +22,16 @@ func saveLayers(tx *txn, image int64, catalog *model.Catalog) error {
 	if err := tx.Execute("DELETE FROM image_layers WHERE image_pk = ?", image); err != nil {
 		return err
 	}
-	chain := model.ChainIDs(catalog.Layers)
-	values := make([]any, 0, 5*len(chain))
-	for i, id := range chain {
-		values = append(values, image, i, catalog.Layers[i], id, boolean(i == len(chain)-1))
+	var repository string
+	if err := tx.Raw("SELECT repository FROM images WHERE id = ?", image).Scan(&repository).Error; err != nil {
+		return err
 	}
-	err := tx.Insert("image_layers", []string{"image_pk", "position", "diff_id", "chain_id", "is_top"}, values, "")
+	chain := model.ChainIDs(catalog.Layers)
+	values := make([]any, 0, 6*len(chain))
+	for i, id := range chain {
+		values = append(values, image, i, catalog.Layers[i], id, boolean(i == len(chain)-1), path.Base(repository))
+	}
+	err := tx.Insert("image_layers", []string{"image_pk", "position", "diff_id", "chain_id", "is_top", "application"}, values, "")
 	if err != nil {
 		return err
 	}
@@ -45,7 +50,8 @@ type foundBase struct {
 	ImageID, Platform string
 }
 
-// baseOf reads the base of an image among the images that are visible in some namespaces, nil if it shares no layers with another one.
+// baseOf reads the base of an image among the images that are visible in some namespaces, nil if it has none. Images that have all layers of the image say nothing
+// of its base: they are copies of it, or were built on it.
 func baseOf(tx *gorm.DB, in store.Namespaces, image int64) (*foundBase, error) {
 	visible := func(rows *gorm.DB, column string) *gorm.DB {
 		if in.All() {
@@ -53,10 +59,12 @@ func baseOf(tx *gorm.DB, in store.Namespaces, image int64) (*foundBase, error) {
 		}
 		return rows.Where(column+" IN (?)", visibleImages(tx, in))
 	}
-	others := visible(tx.Table("image_layers AS o").Joins("CROSS JOIN images j").Select("1").
-		Where("o.chain_id = l.chain_id AND j.id = o.image_pk AND o.image_pk <> l.image_pk AND (o.is_top = 1 OR j.repository <> i.repository)"), "o.image_pk")
+	const hasAll = "EXISTS (SELECT 1 FROM image_layers x WHERE x.image_pk = o.image_pk AND x.position = t.position AND x.chain_id = t.chain_id)"
+	others := visible(tx.Table("image_layers AS o").Select("1").
+		Where("o.chain_id = l.chain_id AND o.position = l.position AND (o.is_top = 1 OR o.application <> l.application) AND NOT "+hasAll), "o.image_pk")
 	var found []foundBase
-	err := tx.Table("image_layers AS l").Joins("JOIN images i ON i.id = l.image_pk").Where("l.image_pk = ? AND l.is_top = 0 AND EXISTS (?)", image, others).
+	err := tx.Table("image_layers AS l").Joins("JOIN image_layers t ON t.image_pk = l.image_pk AND t.is_top = 1").
+		Where("l.image_pk = ? AND l.is_top = 0 AND EXISTS (?)", image, others).
 		Select("l.position, l.chain_id").Order("l.position DESC").Limit(1).Scan(&found).Error
 	if err != nil || len(found) == 0 {
 		return nil, err
@@ -66,8 +74,9 @@ func baseOf(tx *gorm.DB, in store.Namespaces, image int64) (*foundBase, error) {
 		ID                int64
 		ImageID, Platform string
 	}
-	err = visible(tx.Table("image_layers AS b").Joins("CROSS JOIN images k").Where("b.chain_id = ? AND b.is_top = 1 AND k.id = b.image_pk", base.ChainID), "k.id").
-		Select("k.id, k.image_id, k.platform").Order("k.image_id, k.platform").Limit(1).Scan(&known).Error
+	err = visible(tx.Table("image_layers AS b").Joins("CROSS JOIN images k").Joins("LEFT JOIN sbom_creations a ON a.image_pk = k.id").
+		Where("b.chain_id = ? AND b.position = ? AND b.is_top = 1 AND k.id = b.image_pk", base.ChainID, base.Position), "k.id").
+		Select("k.id, k.image_id, k.platform").Order(createdOrLast + ", k.image_id, k.platform").Limit(1).Scan(&known).Error
 	if len(known) > 0 {
 		base.ImagePk, base.ImageID, base.Platform = known[0].ID, known[0].ImageID, known[0].Platform
 	}
@@ -150,6 +159,13 @@ func (o *origins) filter(tx, findings *gorm.DB, origin model.Origin) (*gorm.DB, 
 	}
 	if o.base == nil {
 		return findings.Where("1 = 0"), nil
+	}
+	if o.base.ImagePk != 0 {
+		held := tx.Table("image_packages AS b").Select("b.package_pk").Where("b.image_pk = ?", o.base.ImagePk)
+		if origin == model.OriginImage {
+			return findings.Where("f.package_pk NOT IN (?)", held), nil
+		}
+		return findings.Where("f.package_pk IN (?)", held), nil
 	}
 	from, err := o.fromBase(tx, nil)
 	list := []byte("0")

@@ -155,9 +155,11 @@ func (s *Store) Findings(ctx context.Context, in store.Namespaces, query store.F
 		}
 		due := imageDeadlines(view, policies, image.findingsSince(), query.Suppressed)
 		now := s.now()
-		origins, err := originsIn(tx, in, image.ID)
-		if err != nil {
-			return err
+		origins := origins{image: image.ID}
+		if query.Described || query.Origin != "" {
+			if origins, err = originsIn(tx, in, image.ID); err != nil {
+				return err
+			}
 		}
 		filtered, err := origins.filter(tx, filterDue(s.filterFindings(tx, view, &image, current, query), due, now, query), query.Origin)
 		if err != nil {
@@ -187,11 +189,13 @@ func (s *Store) Findings(ctx context.Context, in store.Namespaces, query store.F
 				return err
 			}
 		}
-		owners, err := ownersOfImages(tx, visibleUses(tx, in), []int64{image.ID})
-		if err != nil {
-			return err
+		if query.Described {
+			owners, err := ownersOfImages(tx, visibleUses(tx, in), []int64{image.ID})
+			if err != nil {
+				return err
+			}
+			page.Owners = owners[image.ID]
 		}
-		page.Owners = owners[image.ID]
 		if err := origins.add(tx, rows, page.Findings); err != nil || query.Closed {
 			return err
 		}

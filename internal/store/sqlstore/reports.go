@@ -147,7 +147,7 @@ func forgetSBOM(tx *txn, image int64) error {
 	if err != nil {
 		return err
 	}
-	for _, table := range []string{"image_packages", "image_symbols", "sboms"} {
+	for _, table := range []string{"image_packages", "image_symbols", "image_layers", "stated_bases", "sboms"} {
 		if err := tx.Execute("DELETE FROM "+table+" WHERE image_pk = ?", image); err != nil {
 			return err
 		}

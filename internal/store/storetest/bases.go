@@ -59,37 +59,41 @@ func (f *fixture) checkBases(t *testing.T, step string, in store.Namespaces) {
 	t.Helper()
 	page, err := f.ListImages(t.Context(), in, store.ImageQuery{})
 	must(t, err)
-	want, names := map[string]*store.BaseSummary{}, map[string][]string{}
+	want := map[string]*store.BaseSummary{}
 	for i := range page.Images {
 		image, err := f.Image(t.Context(), in, page.Images[i].Key)
 		must(t, err)
-		if image.Base.Layers == 0 {
+		if image.Base.Layers == 0 || want[image.Base.ChainID] != nil {
 			continue
 		}
-		base := want[image.Base.ChainID]
-		if base == nil {
-			base = &store.BaseSummary{Layers: image.Base.Layers, ChainID: image.Base.ChainID, Image: image.Base.Image}
-			want[base.ChainID] = base
+		base := &store.BaseSummary{Layers: image.Base.Layers, ChainID: image.Base.ChainID, Image: image.Base.Image}
+		want[base.ChainID] = base
+		on, err := f.ListImages(t.Context(), in, store.ImageQuery{Base: base.ChainID})
+		must(t, err)
+		var names []string
+		for i := range on.Images {
+			one, err := f.Image(t.Context(), in, on.Images[i].Key)
+			must(t, err)
+			base.Images++
+			if !one.MatchedAt.IsZero() {
+				base.Scanned++
+			}
+			base.Counts.SeverityCounts = base.Counts.Plus(one.Counts.SeverityCounts)
+			base.Counts.KEV += one.Counts.KEV
+			base.Counts.Fixable += one.Counts.Fixable
+			if name := one.Base.Stated.Name; name != "" && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
 		}
-		base.Images++
-		if !image.MatchedAt.IsZero() {
-			base.Scanned++
-		}
-		base.Counts.SeverityCounts = base.Counts.Plus(image.Counts.SeverityCounts)
-		base.Counts.KEV += image.Counts.KEV
-		base.Counts.Fixable += image.Counts.Fixable
-		if name := image.Base.Stated.Name; name != "" && !slices.Contains(names[base.ChainID], name) {
-			names[base.ChainID] = append(names[base.ChainID], name)
-		}
-	}
-	for chain, base := range want {
-		if len(names[chain]) == 1 {
-			base.StatedName = names[chain][0]
+		if len(names) == 1 {
+			base.StatedName = names[0]
 		}
 		if base.Image != (model.ImageKey{}) {
 			image, err := f.Image(t.Context(), in, base.Image)
 			must(t, err)
-			base.Matched, base.ImageCounts = !image.MatchedAt.IsZero(), image.Counts
+			if base.Matched = !image.MatchedAt.IsZero(); base.Matched {
+				base.ImageCounts = image.Counts
+			}
 		}
 	}
 	for _, sort := range []store.BaseSort{store.SortBaseImages, store.SortBaseSeverity} {
@@ -138,6 +142,16 @@ var baseTests = map[string]func(*testing.T, *fixture){
 		for _, key := range []model.ImageKey{one, two, again} {
 			f.expectBase(t, "an image of another repository", all, key, at(model.ImageKey{}, 1, 2))
 		}
+		mirrored := image("mirror/one", amd64)
+		f.layered(t, mirrored, 1, 2, 3)
+		f.expectBase(t, "a copy in another registry", all, one, at(model.ImageKey{}, 1, 2))
+		f.layered(t, mirrored, 1, 2, 3, 6)
+		f.expectBase(t, "a later version in another registry", all, one, at(model.ImageKey{}, 1, 2))
+		copied := image("another-name", amd64)
+		f.layered(t, copied, 1, 2, 3)
+		f.expectBase(t, "a copy with another name", all, one, at(model.ImageKey{}, 1, 2))
+		must(t, f.DeleteImage(t.Context(), all, all, mirrored.ImageID))
+		must(t, f.DeleteImage(t.Context(), all, all, copied.ImageID))
 		f.layered(t, base, 1)
 		f.expectBase(t, "an image with fewer layers", all, one, at(model.ImageKey{}, 1, 2))
 		f.expectBase(t, "an image with fewer layers", all, base, store.Base{})
@@ -145,6 +159,7 @@ var baseTests = map[string]func(*testing.T, *fixture){
 		for _, key := range []model.ImageKey{one, two, again} {
 			f.expectBase(t, "an image with these layers", all, key, at(base, 1, 2))
 		}
+		f.expectBase(t, "what is built on it", all, base, store.Base{})
 		chain := at(base, 1, 2).ChainID
 		f.selects(t, store.ImageQuery{Base: chain}, one, again, two)
 		f.selects(t, store.ImageQuery{Base: layer(1)}, base, one, again, two)
@@ -178,7 +193,7 @@ var baseTests = map[string]func(*testing.T, *fixture){
 		base, one, two := image("base", amd64), image("one", amd64), image("two-two", amd64)
 		found := func(step string, key model.ImageKey, origin model.Origin, want ...string) {
 			t.Helper()
-			page, err := f.Findings(t.Context(), store.AllNamespaces(), store.FindingQuery{Image: key, Origin: origin, Sort: store.SortFindingPackage})
+			page, err := f.Findings(t.Context(), store.AllNamespaces(), store.FindingQuery{Image: key, Origin: origin, Described: true, Sort: store.SortFindingPackage})
 			must(t, err)
 			got := []string{}
 			for _, finding := range page.Findings {

@@ -206,7 +206,7 @@ func (m *searchModel) checkImages() {
 func (m *searchModel) checkFindings() {
 	for _, image := range m.images {
 		for _, closed := range []bool{false, true} {
-			query := store.FindingQuery{Image: image.key, Closed: closed, Suppressed: m.chance(), Sort: store.SortFindingEPSS}
+			query := store.FindingQuery{Image: image.key, Closed: closed, Suppressed: m.chance(), Described: true, Sort: store.SortFindingEPSS}
 			if m.chance() {
 				query.MinEPSS = 0.5
 			}

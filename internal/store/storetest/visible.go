@@ -459,6 +459,8 @@ var withoutNumbers = cmp.Options{
 // compare expects that some reads, or all there are, return the same.
 func (h *history) compare(count int) {
 	h.t.Helper()
+	h.whole.checkBases(h.t, "in all namespaces", store.AllNamespaces())
+	h.part.checkBases(h.t, "in some namespaces", store.AllNamespaces())
 	reads := h.reads()
 	names := slices.Sorted(maps.Keys(reads))
 	h.random.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })

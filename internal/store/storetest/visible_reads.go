@@ -93,7 +93,7 @@ func (h *history) readImages(reads map[string]func(f *fixture) (any, error)) {
 			sort := []store.FindingSort{store.SortFindingRisk, store.SortFindingSeverity, store.SortFindingEPSS, store.SortFindingPackage}[h.random.IntN(4)]
 			reads[fmt.Sprint("Findings ", key, closed, suppressed, origin, sort)] = func(f *fixture) (any, error) {
 				return pages(3, func(page store.Page) ([]model.Finding, string, any, error) {
-					got, err := f.Findings(ctx, in, store.FindingQuery{Image: key, Closed: closed, Suppressed: suppressed, Origin: origin, Sort: sort, Page: page})
+					got, err := f.Findings(ctx, in, store.FindingQuery{Image: key, Closed: closed, Suppressed: suppressed, Origin: origin, Described: true, Sort: sort, Page: page})
 					return got.Findings, got.NextToken, fmt.Sprint(got.Total, got.Owners), err
 				})
 			}

@@ -18,6 +18,16 @@ export const text = (name: string, maxLength: number): Field<string> => ({
   narrows: true,
 });
 
+/** Text of a certain form; empty without it. */
+export const matching = (name: string, form: RegExp): Field<string> => ({
+  read: (params) => {
+    const value = params.get(name) ?? "";
+    return form.test(value) ? value : "";
+  },
+  write: (params, value) => value && params.set(name, value),
+  narrows: true,
+});
+
 export const flag = (name: string): Field<boolean> => ({
   read: (params) => params.get(name) === "true",
   write: (params, value) => value && params.set(name, "true"),

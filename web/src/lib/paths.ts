@@ -17,9 +17,9 @@ export const rolloutsOfWorkloadPath = ({ namespace, name }: Workload) =>
 export const rolloutsOfImagePath = (imageId: string) =>
   `/rollouts?${new URLSearchParams({ image: imageId }).toString()}`;
 
-/** Where the images on a base image are listed. */
-export const imagesOnBasePath = (chainId: string) =>
-  `/images?${new URLSearchParams({ base: chainId }).toString()}`;
+/** Where the images on a base image are listed, all of them or those of a namespace and an owner. */
+export const imagesOnBasePath = (chainId: string, { namespace = "", owner = "" } = {}) =>
+  `/images?${new URLSearchParams({ base: chainId, ...(namespace && { namespace }), ...(owner && { owner }) }).toString()}`;
 
 export const workloadName = ({ namespace, kind, name }: Workload) => visible(`${namespace}/${kind}/${name}`);
 

@@ -6,7 +6,7 @@ import type { VulnerabilitySummary } from "@/gen/model";
 import type { CsvColumns } from "@/lib/csv";
 import { plural } from "@/lib/format";
 
-/** As in the export of the operator. */
+/** As in the export of the operator, without owners, which the list does not have. */
 const csvColumns: CsvColumns<VulnerabilitySummary> = [
   ["vulnerability", ({ id }) => id],
   ["severity", ({ severity }) => severity],

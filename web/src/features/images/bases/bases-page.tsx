@@ -22,9 +22,7 @@ import { sumsKey } from "@/lib/lists";
 import { imagesOnBasePath } from "@/lib/paths";
 import { visible } from "@/lib/text";
 import { BaseName } from "./base-name";
-import { baseFilters, sortOptions, toRequest } from "./filters";
-
-const grid = "grid-cols-[minmax(14rem,1fr)_8rem_23rem_23rem]";
+import { baseFilters, sortOptions, toRequest, type BaseFilters } from "./filters";
 
 const baseKey = ({ chainId }: BaseSummary) => chainId;
 
@@ -40,10 +38,10 @@ const Name = (row: BaseSummary) => (
   </>
 );
 
-const Images = (row: BaseSummary) => (
+const Images = ({ row, filters }: { row: BaseSummary; filters: BaseFilters }) => (
   <Link
     data-row-focus
-    to={imagesOnBasePath(row.chainId)}
+    to={imagesOnBasePath(row.chainId, filters)}
     className="tabular text-[13px] text-accent underline-offset-2 hover:underline"
   >
     {plural(row.images, "image")}
@@ -70,12 +68,17 @@ const OfImages = (row: BaseSummary) => (
   <Findings counts={row.scanned > 0 ? row.counts : undefined} otherwise="Not scanned yet" />
 );
 
-const columns = (sort: By, setSort: (sort: By) => void): Column<BaseSummary>[] => [
-  { id: "base", header: "Base image", cell: ({ row: { original: row } }) => <Name {...row} /> },
+const columns = (filters: BaseFilters, setSort: (sort: By) => void): Column<BaseSummary>[] => [
+  {
+    id: "base",
+    header: "Base image",
+    meta: { width: [10, "1fr"] },
+    cell: ({ row: { original: row } }) => <Name {...row} />,
+  },
   {
     id: "images",
-    ...sortable("Images on it", By["-images"], "descending", sort, setSort),
-    cell: ({ row: { original: row } }) => <Images {...row} />,
+    ...sortable("Images on it", By["-images"], "descending", filters.sort, setSort, { width: [6, 8] }),
+    cell: ({ row: { original: row } }) => <Images row={row} filters={filters} />,
   },
   {
     id: "own",
@@ -84,20 +87,22 @@ const columns = (sort: By, setSort: (sort: By) => void): Column<BaseSummary>[] =
   },
   {
     id: "findings",
-    ...sortable("Findings of the images on it", By["-severity"], "descending", sort, setSort),
+    ...sortable("Findings of the images on it", By["-severity"], "descending", filters.sort, setSort, {
+      width: [20.5, 23],
+    }),
     cell: ({ row: { original: row } }) => <OfImages {...row} />,
   },
 ];
 
 /** A base image on a narrow screen. */
-const BaseCard = (row: BaseSummary) => (
+const BaseCard = ({ row, filters }: { row: BaseSummary; filters: BaseFilters }) => (
   <div className="relative px-4 py-3">
     <Name {...row} />
     <div className="mt-1.5 flex min-h-6 items-center">
       <OfImages {...row} />
     </div>
     <p className="mt-1.5 text-[13px]">
-      <Images {...row} />
+      <Images row={row} filters={filters} />
     </p>
   </div>
 );
@@ -111,10 +116,7 @@ export function BasesPage() {
     load: (page, init) => listBases({ ...request, ...page }, init),
     rowKey: baseKey,
   });
-  const tableColumns = useMemo(
-    () => columns(filters.sort, (sort) => update({ sort })),
-    [filters.sort, update],
-  );
+  const tableColumns = useMemo(() => columns(filters, (sort) => update({ sort })), [filters, update]);
   const filtered = baseFilters.isFiltered(filters);
   const clear = () => update(baseFilters.none);
   const total = list.page?.total;
@@ -148,10 +150,9 @@ export function BasesPage() {
         label="Base images"
         list={list}
         columns={tableColumns}
-        grid={grid}
         rowHeight={56}
         cardHeight={112}
-        renderCard={BaseCard}
+        renderCard={(row) => <BaseCard row={row} filters={filters} />}
         empty={
           <Empty
             filtered={filtered}

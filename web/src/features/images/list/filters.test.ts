@@ -19,7 +19,7 @@ it.each([
 it("ignores what it does not understand", () => {
   const filters = imageFilters.read(
     new URLSearchParams(
-      "state=Bogus&severity=x&sort=drop&q=&kev=1&endOfLifeWithin=-1&olderThan=0&columns=<img>,bogus",
+      "state=Bogus&severity=x&sort=drop&q=&kev=1&endOfLifeWithin=-1&olderThan=0&columns=<img>,bogus&base=sha256:x",
     ),
   );
   expect(imageFilters.isFiltered(filters)).toBe(false);

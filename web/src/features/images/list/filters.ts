@@ -1,5 +1,16 @@
 import { ImageState, ListImagesSort, Severity, type ListImagesParams } from "@/gen/model";
-import { address, choice, flag, integer, names, oneOf, orAbsent, someOf, text } from "@/lib/address";
+import {
+  address,
+  choice,
+  flag,
+  integer,
+  matching,
+  names,
+  oneOf,
+  orAbsent,
+  someOf,
+  text,
+} from "@/lib/address";
 import { columnNames, type ImageColumn } from "./column-names";
 
 export interface Filters {
@@ -34,7 +45,7 @@ export const imageFilters = address<Filters>({
   owner: text("owner", 253),
   workloadKind: text("kind", 63),
   workload: text("workload", 253),
-  base: text("base", 71),
+  base: matching("base", /^sha256:[0-9a-f]{64}$/),
   sort: choice("sort", ListImagesSort, ListImagesSort["-severity"]),
   columns: names("columns", columnNames),
 });
