@@ -29,6 +29,7 @@ const (
 var eventKinds = map[store.EventKind]string{
 	store.EventImageDiscovered: toCluster, store.EventImageQueued: toNamespace, store.EventImageCataloged: toNamespace, store.EventImageMatched: toNamespace,
 	store.EventImageFailed: toNamespace, store.EventImageRemoved: toNamespace, store.EventImageReported: toNamespace,
+	store.EventScanRequested: toNamespace,
 	store.EventFindingOpened: toCluster, store.EventFindingClosed: toCluster, store.EventFindingChanged: toCluster, store.EventFindingOverdue: toCluster, store.EventDatabaseUpdated: toEverybody,
 	store.EventScannerChanged: toNamespace, store.EventPodSetChanged: toNamespace, store.EventSheroChanged: toNamespace, store.EventRolloutChanged: toNamespace,
 	store.EventRolloutEvaluated: toNamespace, store.EventChangeRequested: toCluster,
@@ -62,6 +63,7 @@ func (f *fixture) eventPage(user, query string) eventPage {
 func TestMatrixOfEventKinds(t *testing.T) {
 	t.Parallel()
 	f := newMatrixFixture(t, nil, nil)
+	f.must(f.store.RequestScan(t.Context(), store.AllNamespaces(), store.AllNamespaces(), shopImage))
 	f.must(f.store.DeleteImage(t.Context(), store.AllNamespaces(), store.AllNamespaces(), shopImage))
 	for _, kind := range store.EventKinds() {
 		told, found := eventKinds[kind]

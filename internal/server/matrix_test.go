@@ -55,6 +55,7 @@ var matrix = map[string]matrixRow{
 	"GET /api/v1/images/{imageId}":              {targets: withFormats("/api/v1/images/IMAGE", findingFormats)},
 	"GET /api/v1/images/{imageId}/findings":     {targets: withFormats("/api/v1/images/IMAGE/findings", findingFormats, "?closed=true", "?closed=true&format=csv", "?pageSize=1", "?suppressed=true", "?sort=due&pageSize=1", "?overdue=true", "?dueBefore=2026-03-02T00:00:00Z", "?origin=base", "?origin=image")},
 	"GET /api/v1/images/{imageId}/sbom":         {targets: withFormats("/api/v1/images/IMAGE/sbom", []string{"?format=cyclonedx-json", "?format=spdx-json"})},
+	"POST /api/v1/images/{imageId}/scan":        {other: "TestMatrixOfChanges"},
 	"GET /api/v1/images/{imageId}/presences":    {targets: []string{"/api/v1/images/IMAGE/presences", "/api/v1/images/IMAGE/presences?pageSize=1"}},
 	"GET /api/v1/vulnerabilities":               {targets: withFormats("/api/v1/vulnerabilities", listFormats, "?pageSize=1", "?owner=common", "?fixable=true&sort=-severity", "?overdue=true", "?text=CVE", "?namespace=bank", "?namespace=dark")},
 	"GET /api/v1/vulnerabilities/{id}":          {targets: []string{"/api/v1/vulnerabilities/CVE-2024-0000", "/api/v1/vulnerabilities/CVE-2024-0001", "/api/v1/vulnerabilities/GHSA-CVE-2024-0000", "/api/v1/vulnerabilities/CVE-0"}},
@@ -255,6 +256,7 @@ func TestMatrixOfIDs(t *testing.T) {
 func TestMatrixOfChanges(t *testing.T) {
 	t.Parallel()
 	f := newMatrixFixture(t, nil, nil)
+	const scanAgain = "POST /api/v1/images/IMAGE/scan"
 	absent := "registry.example/absent"
 	bodies := map[string]string{}
 	for _, try := range []struct {
@@ -280,6 +282,18 @@ func TestMatrixOfChanges(t *testing.T) {
 		{"all", "POST /api/v1/databases/rematch", "", 202},
 		{signedIn, "POST /api/v1/databases/rematch", "", 403},
 		{anonymous, "POST /api/v1/databases/rematch", "", 401},
+		{"none", scanAgain, shopImage, 403},
+		{"one", scanAgain, bankImage, 404},
+		{"one", scanAgain, absent, 404},
+		{"one", scanAgain, looseImage, 404},
+		{"one", scanAgain, sharedImage, 403},
+		{signedIn, scanAgain, bankImage, 404},
+		{anonymous, scanAgain, shopImage, 401},
+		{"one", scanAgain, shopImage, 202},
+		{"two", scanAgain, darkImage, 404},
+		{"all", scanAgain, brokenImage, 202},
+		{"all", scanAgain, sharedImage, 409},
+		{"all", scanAgain, looseImage, 409},
 		{"none", "DELETE /scan-results/", shopImage, 403},
 		{"one", "DELETE /scan-results/", bankImage, 404},
 		{"one", "DELETE /scan-results/", absent, 404},
@@ -296,6 +310,8 @@ func TestMatrixOfChanges(t *testing.T) {
 		method, target, _ := strings.Cut(try.request, " ")
 		body := "{}"
 		switch method {
+		case http.MethodPost:
+			target = strings.ReplaceAll(target, "IMAGE", escape(try.image))
 		case http.MethodPut:
 			body = uploadOf(try.image)
 		case http.MethodDelete:

@@ -155,6 +155,26 @@ func (o operations) DeleteScanResult(ctx context.Context, request api.DeleteScan
 	return api.DeleteScanResult204Response{}, nil
 }
 
+// ScanImage requests another scan of an image.
+func (o operations) ScanImage(ctx context.Context, request api.ScanImageRequestObject) (api.ScanImageResponseObject, error) {
+	key, err := imageKey(request.ImageId, nil)
+	if err != nil {
+		return nil, err
+	}
+	may, err := o.s.mayChange(ctx, auth.VerbUpdate, key.ImageID)
+	if err != nil {
+		return nil, err
+	}
+	err = o.s.store.RequestScan(ctx, visible(ctx), may, key.ImageID)
+	if errors.Is(err, store.ErrNotScanned) {
+		return nil, problem.New(http.StatusConflict, "no container runs the image, or there is an external report about it: the operator does not scan it")
+	}
+	if err != nil {
+		return nil, otherNamespaces(err, auth.VerbUpdate)
+	}
+	return api.ScanImage202Response{}, nil
+}
+
 // readBody reads a bounded body whole. Its announced length is believed only when a good part of it has arrived.
 func readBody(body io.Reader, length int64) ([]byte, error) {
 	const trusted = 1 << 20

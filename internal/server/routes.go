@@ -81,6 +81,7 @@ func routes(l Limits) map[string]route {
 		"GET /api/v1/images/{imageId}/findings":     reading(auth.VerbGet),
 		"GET /api/v1/images/{imageId}/sbom":         reading(auth.VerbGet),
 		"PUT /api/v1/images/{imageId}/sbom":         {change: change{auth.VerbUpdate, "sboms"}, body: l.SBOMBody, read: l.UploadTimeout, write: l.UploadTimeout + l.WriteTimeout},
+		"POST /api/v1/images/{imageId}/scan":        changes(plain(auth.VerbUpdate), "scan", "images"),
 		"GET /api/v1/images/{imageId}/presences":    reading(auth.VerbGet),
 		"GET /api/v1/vulnerabilities":               reading(auth.VerbList),
 		"GET /api/v1/vulnerabilities/{id}":          reading(auth.VerbList),

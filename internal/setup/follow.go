@@ -32,6 +32,8 @@ func follow(ctx context.Context, hub *feed.Hub, matcher *matching.Matcher, wake,
 				wake.wake()
 				recount.wake()
 				redue.wake()
+			case store.EventScanRequested:
+				wake.wake()
 			case store.EventImageMatched, store.EventImageFailed, store.EventImageRemoved:
 				// A failure too: it may be one to match, or have been recorded for another Scanner that wants the image.
 				wake.wake()

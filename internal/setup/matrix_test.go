@@ -105,6 +105,7 @@ func matrix() map[string]row {
 		"GET /api/v1/images/{imageId}":          reading("/api/v1/images/{app}", 200),
 		"GET /api/v1/images/{imageId}/findings": reading("/api/v1/images/{app}/findings", 200),
 		"GET /api/v1/images/{imageId}/sbom":     reading("/api/v1/images/{app}/sbom", 404),
+		"POST /api/v1/images/{imageId}/scan":    writing("/api/v1/images/unknown/scan", 404, ""),
 		"PUT /api/v1/images/{imageId}/sbom": {
 			target: "/api/v1/images/{app}/sbom?platform=linux%2Famd64", body: compressed(smallSBOM),
 			headers: []string{"Content-Type", "application/vnd.syft+json", "Content-Encoding", "zstd"},

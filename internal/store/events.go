@@ -144,7 +144,7 @@ func (e Event) Namespace() string {
 // EventKinds lists every kind of event.
 func EventKinds() []EventKind {
 	return []EventKind{
-		EventImageDiscovered, EventImageQueued, EventImageCataloged, EventImageMatched, EventImageFailed, EventImageRemoved, EventImageReported,
+		EventImageDiscovered, EventImageQueued, EventImageCataloged, EventImageMatched, EventImageFailed, EventImageRemoved, EventImageReported, EventScanRequested,
 		EventFindingOpened, EventFindingClosed, EventFindingChanged, EventDatabaseUpdated,
 		EventScannerChanged, EventPodSetChanged, EventSheroChanged, EventRolloutChanged, EventRolloutEvaluated, EventChangeRequested,
 		EventDecisionChanged, EventDecisionExpired, EventFindingOverdue, EventNamespaceOverdue, EventDecisionExpiring, EventDatabaseStale,

@@ -12,6 +12,9 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/model"
 )
 
+// ErrNotScanned says that the operator does not scan an image: nothing runs it, or there is an external report about it.
+var ErrNotScanned = errors.New("the image is not scanned")
+
 // ErrOtherNamespaces says that a change touches namespaces beside those that it may touch.
 var ErrOtherNamespaces = errors.New("other namespaces are affected")
 
@@ -231,6 +234,10 @@ type Reader interface {
 	// SealKey returns 32 random bytes that all processes share. The first call chooses them.
 	SealKey(ctx context.Context) ([]byte, error)
 
+	// RequestScan asks for another scan of an image on all platforms: the next attempt at it is due now, and an SBOM that it has is replaced by that of the
+	// attempt; until then, its results stay. A request during an attempt asks for nothing more. ErrNotFound when it is not visible in in, ErrOtherNamespaces when
+	// another namespace than those in may is affected, ErrNotScanned when nothing runs it or an external report is all that is known of it.
+	RequestScan(ctx context.Context, in, may Namespaces, imageID string) error
 	// DeleteImage removes all that is known of an image, on all platforms: ErrNotFound when it is not visible in in, ErrOtherNamespaces when
 	// another namespace than those in may runs it or is said to keep it.
 	DeleteImage(ctx context.Context, in, may Namespaces, imageID string) error

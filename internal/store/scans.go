@@ -15,6 +15,9 @@ const (
 	MaxJobSpec = 1 << 20
 )
 
+// AnyCataloger is the cataloger of a Recatalog that RequestScan asked for.
+const AnyCataloger = "*"
+
 // Scans is the part of the store with what the Scanner controller must still know after a restart, beside the images themselves.
 type Scans interface {
 	// RaiseSizeClass makes a class that of all images of a repository. A greater one stays.

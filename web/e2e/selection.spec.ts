@@ -110,7 +110,8 @@ test("images are removed and scanned again, and what fails is told", async ({ pa
   operator.requests.length = 0;
   await dialog.getByRole("button", { name: "Scan again" }).click();
   await expect(page.getByText("1 image will be scanned again")).toBeVisible();
-  expect(operator.requests).toContain(`DELETE /scan-results/${encodeURIComponent(running)}`);
+  expect(operator.requests).toContain(`POST /api/v1/images/${encodeURIComponent(running)}/scan`);
+  await expect(page.getByText("118 images")).toBeVisible();
   await expect(bar(page)).toBeHidden();
 });
 

@@ -337,6 +337,7 @@ export class MockOperator {
       this.images = this.images.filter((entry) => entry.imageId !== imageId);
       return void response.writeHead(204).end();
     }
+    if (part === "scan") return void response.writeHead(202).end();
     if (kind === "scan-results")
       return void json(response, { imageId, report: { bomFormat: "CycloneDX", specVersion: "1.6" } });
     if (part === "presences")

@@ -37,6 +37,11 @@ func (r Recatalog) wants(image *store.Image) bool {
 	return cataloged(image) && !image.FromReport && image.Cataloger != r.Cataloger && (image.Recatalog.Open || image.Recatalog.Cataloger != r.Cataloger)
 }
 
+// requested reports whether somebody asked for another scan of an image that has an SBOM.
+func requested(image *store.Image) bool {
+	return cataloged(image) && image.Recatalog.Open && image.Recatalog.Cataloger == store.AnyCataloger
+}
+
 // take counts scans of an image that begin, or that do not after all.
 func (p *plan) take(key model.ImageKey, count int) {
 	if key == p.again {
@@ -70,7 +75,7 @@ func dueAgain(v *observed, settings Recatalog, now time.Time, next *time.Duratio
 	for _, key := range v.wanted() {
 		image, known := v.images[key]
 		incomplete := v.incomplete(key)
-		if !known || !incomplete && (settings.PerHour == 0 || !settings.wants(&image)) {
+		if !known || !incomplete && !requested(&image) && (settings.PerHour == 0 || !settings.wants(&image)) {
 			continue
 		}
 		if attempt, started := v.attempts[v.attemptName(key)]; started && !attempt.Done {
@@ -98,6 +103,9 @@ func (v *observed) incomplete(key model.ImageKey) bool {
 
 // beginAgain records that an attempt may replace an SBOM. It returns false when too many have begun within the last hour.
 func (r *Reconciler) beginAgain(ctx context.Context, v *observed, start scanjob.Request) (bool, error) {
+	if image := v.images[start.Key]; requested(&image) {
+		return true, nil
+	}
 	if v.incomplete(start.Key) {
 		began, err := r.Store.RetryPartial(ctx, start.Key, start.Attempt)
 		if err != nil {

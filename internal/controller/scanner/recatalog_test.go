@@ -47,6 +47,8 @@ const (
 
 func TestPlanCatalogsAgain(t *testing.T) {
 	done := func(i *store.Image) { i.Recatalog = store.Recatalog{Cataloger: "syft v2"} }
+	asked := func(i *store.Image) { i.Recatalog = store.Recatalog{Cataloger: store.AnyCataloger, Open: true} }
+	answered := func(i *store.Image) { i.Recatalog = store.Recatalog{Cataloger: store.AnyCataloger} }
 	reported := func(i *store.Image) { i.FromReport = true }
 	one := func(s *scannerv1.Scanner) { s.Spec.Concurrency = new(int32(1)) }
 	pending := store.ImageState{State: store.StatePending}
@@ -80,6 +82,10 @@ func TestPlanCatalogsAgain(t *testing.T) {
 		"another one during the pause":             {nil, newWorld().cataloged("a", "").cataloged("b", "").paused(time.Minute, "ns-a"), on, want{[]string{"b"}, 1, scanjob.PodDelay}},
 		"one whose Job has not ended":              {nil, newWorld().cataloged("a", "syft v2", done).attempt("a", "s", false).cataloged("b", ""), on, want{nil, 1, watchInterval}},
 		"after the limit was reached":              {nil, newWorld().cataloged("a", ""), reached, want{next: time.Minute}},
+		"one that was asked for":                   {nil, newWorld().cataloged("a", "syft v2", asked), off, want{[]string{"a"}, 1, scanjob.PodDelay}},
+		"one that was asked for, over the limit":   {nil, newWorld().cataloged("a", "").cataloged("b", "syft v2", asked), reached, want{[]string{"b"}, 1, scanjob.PodDelay}},
+		"one that was asked for and failed":        {nil, newWorld().cataloged("a", "syft v2", attempted(1, time.Minute), asked), off, want{next: time.Minute}},
+		"one that was asked for before":            {nil, newWorld().cataloged("a", "syft v2", answered), on, want{next: auditInterval}},
 		"one that was begun before":                {nil, newWorld().cataloged("a", "").cataloged("b", "", attempted(1, 0)), reached, want{[]string{"b"}, 1, scanjob.PodDelay}},
 	}
 	for name, tt := range tests {

@@ -248,30 +248,31 @@ func (e EventType) Valid() bool {
 
 // Defines values for EventKind.
 const (
-	ChangeRequested  EventKind = "change.requested"
-	CoverageLost     EventKind = "coverage.lost"
-	DatabaseStale    EventKind = "database.stale"
-	DatabaseUpdated  EventKind = "database.updated"
-	DecisionChanged  EventKind = "decision.changed"
-	DecisionExpired  EventKind = "decision.expired"
-	DecisionExpiring EventKind = "decision.expiring"
-	FindingChanged   EventKind = "finding.changed"
-	FindingClosed    EventKind = "finding.closed"
-	FindingOpened    EventKind = "finding.opened"
-	FindingOverdue   EventKind = "finding.overdue"
-	ImageCataloged   EventKind = "image.cataloged"
-	ImageDiscovered  EventKind = "image.discovered"
-	ImageFailed      EventKind = "image.failed"
-	ImageMatched     EventKind = "image.matched"
-	ImageQueued      EventKind = "image.queued"
-	ImageRemoved     EventKind = "image.removed"
-	ImageReported    EventKind = "image.reported"
-	NamespaceOverdue EventKind = "namespace.overdue"
-	PodsetChanged    EventKind = "podset.changed"
-	RolloutChanged   EventKind = "rollout.changed"
-	RolloutEvaluated EventKind = "rollout.evaluated"
-	ScannerChanged   EventKind = "scanner.changed"
-	SheroChanged     EventKind = "shero.changed"
+	ChangeRequested    EventKind = "change.requested"
+	CoverageLost       EventKind = "coverage.lost"
+	DatabaseStale      EventKind = "database.stale"
+	DatabaseUpdated    EventKind = "database.updated"
+	DecisionChanged    EventKind = "decision.changed"
+	DecisionExpired    EventKind = "decision.expired"
+	DecisionExpiring   EventKind = "decision.expiring"
+	FindingChanged     EventKind = "finding.changed"
+	FindingClosed      EventKind = "finding.closed"
+	FindingOpened      EventKind = "finding.opened"
+	FindingOverdue     EventKind = "finding.overdue"
+	ImageCataloged     EventKind = "image.cataloged"
+	ImageDiscovered    EventKind = "image.discovered"
+	ImageFailed        EventKind = "image.failed"
+	ImageMatched       EventKind = "image.matched"
+	ImageQueued        EventKind = "image.queued"
+	ImageRemoved       EventKind = "image.removed"
+	ImageReported      EventKind = "image.reported"
+	ImageScanRequested EventKind = "image.scanRequested"
+	NamespaceOverdue   EventKind = "namespace.overdue"
+	PodsetChanged      EventKind = "podset.changed"
+	RolloutChanged     EventKind = "rollout.changed"
+	RolloutEvaluated   EventKind = "rollout.evaluated"
+	ScannerChanged     EventKind = "scanner.changed"
+	SheroChanged       EventKind = "shero.changed"
 )
 
 // Valid indicates whether the value is a known member of the EventKind enum.
@@ -312,6 +313,8 @@ func (e EventKind) Valid() bool {
 	case ImageRemoved:
 		return true
 	case ImageReported:
+		return true
+	case ImageScanRequested:
 		return true
 	case NamespaceOverdue:
 		return true
@@ -1457,13 +1460,13 @@ type AffectedPage struct {
 	Workloads int `json:"workloads"`
 }
 
-// BaseImage What the image was built on: the most layers, from the lowest one, that it shares with another visible image that has no other layers or is of another
-// repository. Absent if it shares none and states none.
+// BaseImage What the image was built on: the most layers, from the lowest one, that it shares with another visible image that has no other layers or another name
+// (the last part of the repository). Absent if it shares none and states none.
 type BaseImage struct {
 	// ChainId OCI chain ID of these layers.
 	ChainId *string `json:"chainId,omitempty"`
 
-	// ImageId Image that has these layers and no others. Absent if no such image is known.
+	// ImageId Image that has these layers and no others; of several, the one that was created first. Absent if no such image is known.
 	ImageId *string `json:"imageId,omitempty"`
 
 	// Layers Number of layers of the base image. Absent if the image shares no layers with another one.
@@ -1502,7 +1505,7 @@ type BaseSummary struct {
 	// ImageId Image that has these layers and no others. Absent if no such image is known.
 	ImageId *string `json:"imageId,omitempty"`
 
-	// Images Number of images on the base image.
+	// Images Number of images that have these layers and others on them, as with the parameter `base` of the list of images.
 	Images int `json:"images"`
 
 	// Layers Number of layers of the base image.
@@ -2305,8 +2308,8 @@ type Image struct {
 	// AttestedBy ID of the key that verified the SBOM, which was attested in the registry: `sha256:` and the digest of the public key. Absent if the operator generated the SBOM.
 	AttestedBy *string `json:"attestedBy,omitempty"`
 
-	// Base What the image was built on: the most layers, from the lowest one, that it shares with another visible image that has no other layers or is of another
-	// repository. Absent if it shares none and states none.
+	// Base What the image was built on: the most layers, from the lowest one, that it shares with another visible image that has no other layers or another name
+	// (the last part of the repository). Absent if it shares none and states none.
 	Base        *BaseImage `json:"base,omitempty"`
 	CatalogedAt *time.Time `json:"catalogedAt,omitempty"`
 
@@ -4233,6 +4236,9 @@ type ServerInterface interface {
 	// PutSBOM Upload the SBOM of an image
 	// (PUT /api/v1/images/{imageId}/sbom)
 	PutSBOM(w http.ResponseWriter, r *http.Request, imageId ImageID, params PutSBOMParams)
+	// ScanImage Scan an image again
+	// (POST /api/v1/images/{imageId}/scan)
+	ScanImage(w http.ResponseWriter, r *http.Request, imageId ImageID)
 	// ListNotificationRules List notification rules, with what became of their messages
 	// (GET /api/v1/notification-rules)
 	ListNotificationRules(w http.ResponseWriter, r *http.Request)
@@ -6287,6 +6293,32 @@ func (siw *ServerInterfaceWrapper) PutSBOM(w http.ResponseWriter, r *http.Reques
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.PutSBOM(w, r, imageId, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ScanImage operation middleware
+func (siw *ServerInterfaceWrapper) ScanImage(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "imageId" -------------
+	var imageId ImageID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "imageId", r.PathValue("imageId"), &imageId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "imageId", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ScanImage(w, r, imageId)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -8354,6 +8386,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/images/{imageId}/presences", wrapper.ListPresences)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/images/{imageId}/sbom", wrapper.GetSBOM)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/images/{imageId}/sbom", wrapper.PutSBOM)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/images/{imageId}/scan", wrapper.ScanImage)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/notification-rules", wrapper.ListNotificationRules)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/notification-rules/test", wrapper.TestNotificationRule)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/overview", wrapper.GetOverview)
@@ -9581,6 +9614,39 @@ type PutSBOMdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response PutSBOMdefaultApplicationProblemPlusJSONResponse) VisitPutSBOMResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ScanImageRequestObject struct {
+	ImageId ImageID `json:"imageId"`
+}
+
+type ScanImageResponseObject interface {
+	VisitScanImageResponse(w http.ResponseWriter) error
+}
+
+type ScanImage202Response struct {
+}
+
+func (response ScanImage202Response) VisitScanImageResponse(w http.ResponseWriter) error {
+	w.WriteHeader(202)
+	return nil
+}
+
+type ScanImagedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ScanImagedefaultApplicationProblemPlusJSONResponse) VisitScanImageResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -11072,6 +11138,9 @@ type StrictServerInterface interface {
 	// PutSBOM Upload the SBOM of an image
 	// (PUT /api/v1/images/{imageId}/sbom)
 	PutSBOM(ctx context.Context, request PutSBOMRequestObject) (PutSBOMResponseObject, error)
+	// ScanImage Scan an image again
+	// (POST /api/v1/images/{imageId}/scan)
+	ScanImage(ctx context.Context, request ScanImageRequestObject) (ScanImageResponseObject, error)
 	// ListNotificationRules List notification rules, with what became of their messages
 	// (GET /api/v1/notification-rules)
 	ListNotificationRules(ctx context.Context, request ListNotificationRulesRequestObject) (ListNotificationRulesResponseObject, error)
@@ -11770,6 +11839,32 @@ func (sh *strictHandler) PutSBOM(w http.ResponseWriter, r *http.Request, imageId
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(PutSBOMResponseObject); ok {
 		if err := validResponse.VisitPutSBOMResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ScanImage operation middleware
+func (sh *strictHandler) ScanImage(w http.ResponseWriter, r *http.Request, imageId ImageID) {
+	var request ScanImageRequestObject
+
+	request.ImageId = imageId
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ScanImage(ctx, request.(ScanImageRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ScanImage")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ScanImageResponseObject); ok {
+		if err := validResponse.VisitScanImageResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

@@ -292,6 +292,7 @@ type imageName struct{ imageID, platform string }
 // imageEvents are the kinds of events that are told where the image is visible.
 var imageEvents = []store.EventKind{
 	store.EventImageQueued, store.EventImageCataloged, store.EventImageMatched, store.EventImageFailed, store.EventImageRemoved, store.EventImageReported,
+	store.EventScanRequested,
 }
 
 // publishAudience writes who is told the events of the transaction, which have the numbers behind last.

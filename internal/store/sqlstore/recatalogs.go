@@ -112,6 +112,70 @@ func (s *Store) RetryPartial(ctx context.Context, key model.ImageKey, attempt in
 	})
 }
 
+// RequestScan implements store.Reader.
+func (s *Store) RequestScan(ctx context.Context, in, may store.Namespaces, imageID string) error {
+	return s.write(ctx, "request a scan", func(tx *txn) error {
+		names, err := namespacesOf(tx.DB, imageID)
+		if err != nil {
+			return err
+		}
+		var rows []imageRow
+		err = tx.Raw("SELECT id, image_id, platform, state, from_report FROM images WHERE image_id = ? ORDER BY platform", imageID).Scan(&rows).Error
+		if err != nil {
+			return err
+		}
+		if len(rows) == 0 || !in.ContainsAny(names) {
+			return fmt.Errorf("image %q: %w", imageID, store.ErrNotFound)
+		}
+		if err := mayChange(tx.DB, may, imageID); err != nil {
+			return err
+		}
+		requested := false
+		for i := range rows {
+			asked, err := tx.requestScan(&rows[i])
+			if err != nil {
+				return err
+			}
+			requested = requested || asked
+		}
+		if !requested {
+			return fmt.Errorf("image %q: %w", imageID, store.ErrNotScanned)
+		}
+		return nil
+	})
+}
+
+// requestScan asks for another scan of an image, unless the operator does not scan it.
+func (t *txn) requestScan(row *imageRow) (bool, error) {
+	var uses []int64
+	err := t.Raw("SELECT image_pk FROM image_uses WHERE image_pk = ? LIMIT 1", row.ID).Scan(&uses).Error
+	if err != nil || len(uses) == 0 {
+		return false, err
+	}
+	switch row.State {
+	case string(store.StatePending), string(store.StateFailed):
+	case string(store.StateCataloged), string(store.StateScanned):
+		if row.FromReport != 0 {
+			return false, nil
+		}
+		err := t.Execute("UPDATE recatalogs SET cataloger = ?, is_open = 1 WHERE image_pk = ? AND is_open = 0", store.AnyCataloger, row.ID)
+		if err != nil {
+			return false, err
+		}
+		// Without a time, it does not count towards the limit of BeginRecatalog.
+		err = t.Insert("recatalogs", []string{"image_pk", "cataloger", "started_at", "is_open"}, []any{row.ID, store.AnyCataloger, 0, 1}, t.Dialect.IgnoreConflict("image_pk"))
+		if err != nil {
+			return false, err
+		}
+	default:
+		return false, nil
+	}
+	if err := t.Execute("UPDATE images SET next_attempt_at = 0 WHERE id = ?", row.ID); err != nil {
+		return false, err
+	}
+	return true, t.event(store.EventScanRequested, row.ImageID, row.Platform, struct{}{})
+}
+
 // lacksFiles ends an attempt to catalog an image again whose SBOM is partial while the one that the image has is complete: that one stays.
 func lacksFiles(tx *txn, image int64, sbom store.SBOM) (bool, error) {
 	if sbom.Unreadable == 0 {

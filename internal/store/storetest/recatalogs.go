@@ -154,4 +154,64 @@ var recatalogTests = map[string]func(*testing.T, *fixture){
 		must(t, f.SaveReport(t.Context(), store.AllNamespaces(), key.ImageID, store.Report{Content: []byte("{}"), SBOM: &sbom, Catalog: &catalog}))
 		f.again(t, key, 0, 9, false)
 	},
+	"A scan is requested": func(t *testing.T, f *fixture) {
+		f.clock.set(day)
+		all := store.AllNamespaces()
+		scanned, failed, waiting, stopped := image("a", amd64), image("a", arm64), image("bb", amd64), image("ccc", amd64)
+		request := func(in, may store.Namespaces, id string, want error) {
+			t.Helper()
+			if err := f.RequestScan(t.Context(), in, may, id); !errors.Is(err, want) {
+				t.Errorf("RequestScan(%s): %v, want %v", id, err, want)
+			}
+		}
+		before := f.scanned(t, scanned)
+		f.scanned(t, stopped)
+		f.want(t, failed, waiting)
+		if recorded, err := f.RecordFailure(t.Context(), failed, 0, model.Outcome{Reason: model.ReasonOutOfDisk, Message: "full"}, day.Add(time.Hour)); !recorded || err != nil {
+			t.Fatalf("RecordFailure: %t, %v", recorded, err)
+		}
+		must(t, f.RecordUses(t.Context(), "scope", []store.Use{
+			ownedUse(scanned, "x", "web", ""), ownedUse(failed, "x", "web", ""), ownedUse(waiting, "x", "web", ""), ownedUse(waiting, "y", "web", ""),
+		}))
+		x := store.OnlyNamespaces("x")
+		request(all, all, "absent", store.ErrNotFound)
+		request(store.OnlyNamespaces("z"), all, scanned.ImageID, store.ErrNotFound)
+		request(x, x, waiting.ImageID, store.ErrOtherNamespaces)
+		request(all, all, stopped.ImageID, store.ErrNotScanned)
+		if got := f.image(t, stopped).Recatalog; got != (store.Recatalog{}) {
+			t.Errorf("of an image that nothing runs: %+v", got)
+		}
+		last := f.last(t)
+		request(x, x, scanned.ImageID, nil)
+		expectKinds(t, f.kinds(t, last), store.EventScanRequested, store.EventScanRequested)
+		if i := f.image(t, failed); i.State != store.StateFailed || i.Attempts != 1 || !i.NextAttempt.IsZero() || i.Recatalog.Open {
+			t.Errorf("failed: %+v", i)
+		}
+		want := f.image(t, scanned)
+		if want.Recatalog != (store.Recatalog{Cataloger: store.AnyCataloger, Open: true}) {
+			t.Errorf("scanned: %+v", want.Recatalog)
+		}
+		request(x, x, scanned.ImageID, nil)
+		if diff := cmp.Diff(want, f.image(t, scanned)); diff != "" {
+			t.Errorf("requested again (-want +got):\n%s", diff)
+		}
+		if got := f.found(t, scanned); !slices.Equal(got, []string{"CVE-1 p"}) {
+			t.Errorf("findings %v", got)
+		}
+		// It counts for no limit.
+		f.again(t, stopped, 0, 1, true)
+		f.recordJob(t, scanJob("scan-2", scanned, 0), "uid-2")
+		must(t, f.deliver(t, scanned, "2", "uid-2"))
+		if i := f.image(t, scanned); i.Recatalog.Open || i.SBOMSHA256 != "2" || i.Nonce == before.Nonce {
+			t.Errorf("after the SBOM: %+v", i)
+		}
+		request(x, x, scanned.ImageID, nil)
+		if !f.image(t, scanned).Recatalog.Open {
+			t.Error("another request opens nothing")
+		}
+		report := image("dddd", model.Platform{})
+		sbom, catalog := sbomOf("report"), catalogOf("p")
+		must(t, f.SaveReport(t.Context(), all, report.ImageID, store.Report{Content: []byte("{}"), SBOM: &sbom, Catalog: &catalog}))
+		request(all, all, report.ImageID, store.ErrNotScanned)
+	},
 }

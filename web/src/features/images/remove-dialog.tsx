@@ -6,17 +6,11 @@ import { AlertDialog } from "@/components/ui/alert-dialog";
 import { Button } from "@/components/ui/button";
 import { Callout } from "@/components/ui/callout";
 import { useNotify } from "@/components/ui/toast";
-import { useSession } from "@/features/session/session";
 import { getGetOverviewQueryKey } from "@/gen/images/images";
 import { deleteScanResult } from "@/gen/scan-results/scan-results";
 import { invalidateLists } from "@/lib/lists";
 import { describe } from "@/lib/problem";
 import { forgetImages } from "./queries";
-
-/** Whether the user may remove scan results. */
-export function useCanRemove(): boolean {
-  return useSession()?.canDelete ?? false;
-}
 
 interface Props {
   imageId: string;

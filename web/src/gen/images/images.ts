@@ -829,6 +829,81 @@ export const usePutSBOM = <TError = ErrorType<ProblemResponse>, TContext = unkno
 ): UseMutationResult<Awaited<ReturnType<typeof putSBOM>>, TError, PutSBOMMutationVariables, TContext> => {
   return useMutation(getPutSBOMMutationOptions(options), queryClient);
 };
+export const getScanImageUrl = (imageId: string) => {
+  return `/api/v1/images/${encodeURIComponent(String(imageId))}/scan`;
+};
+
+/**
+ * Starts the next scan of an image that a container runs, on all its platforms, without the wait after a failed one. The present results stay until the new SBOM
+ * has arrived, and history stays. If a scan is waiting or under way, the request starts no other one. An image that has an SBOM is scanned when no image without one waits.
+ * @summary Scan an image again
+ */
+export const scanImage = async (imageId: string, options?: Parameters<typeof request>[1]): Promise<void> => {
+  return request<void>(getScanImageUrl(imageId), {
+    ...options,
+    method: "POST",
+  });
+};
+
+export const getScanImageMutationKey = () => ["scanImage"] as const;
+
+export const getScanImageMutationOptions = <
+  TError = ErrorType<ProblemResponse>,
+  TContext = unknown,
+>(options?: {
+  mutation?: UseMutationOptions<
+    Awaited<ReturnType<typeof scanImage>>,
+    TError,
+    ScanImageMutationVariables,
+    TContext
+  >;
+  request?: SecondParameter<typeof request>;
+}): UseMutationOptions<
+  Awaited<ReturnType<typeof scanImage>>,
+  TError,
+  ScanImageMutationVariables,
+  TContext
+> => {
+  const mutationKey = getScanImageMutationKey();
+  const { mutation: mutationOptions, request: requestOptions } = options
+    ? options.mutation && "mutationKey" in options.mutation && options.mutation.mutationKey
+      ? options
+      : { ...options, mutation: { ...options.mutation, mutationKey } }
+    : { mutation: { mutationKey }, request: undefined };
+
+  const mutationFn: MutationFunction<Awaited<ReturnType<typeof scanImage>>, ScanImageMutationVariables> = (
+    props,
+  ) => {
+    const { imageId } = props ?? {};
+
+    return scanImage(imageId, requestOptions);
+  };
+
+  return { mutationFn, ...mutationOptions };
+};
+
+export type ScanImageMutationResult = NonNullable<Awaited<ReturnType<typeof scanImage>>>;
+
+export type ScanImageMutationError = ErrorType<ProblemResponse>;
+export type ScanImageMutationVariables = { imageId: string };
+
+/**
+ * @summary Scan an image again
+ */
+export const useScanImage = <TError = ErrorType<ProblemResponse>, TContext = unknown>(
+  options?: {
+    mutation?: UseMutationOptions<
+      Awaited<ReturnType<typeof scanImage>>,
+      TError,
+      ScanImageMutationVariables,
+      TContext
+    >;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseMutationResult<Awaited<ReturnType<typeof scanImage>>, TError, ScanImageMutationVariables, TContext> => {
+  return useMutation(getScanImageMutationOptions(options), queryClient);
+};
 export const getListPresencesUrl = (imageId: string, params?: ListPresencesParams) => {
   const normalizedParams = new URLSearchParams();
 
@@ -988,7 +1063,7 @@ export const getListBasesUrl = (params?: ListBasesParams) => {
 
 /**
  * A base image is what images were built on: the most layers, from the lowest one, that an image shares with another visible image that has no other layers or
- * is of another repository. Images whose layers are not known have no base image here.
+ * another name (the last part of the repository). Images whose layers are not known have no base image here.
  * @summary List base images with the images on them
  */
 export const listBases = async (

@@ -4,15 +4,15 @@
  */
 
 /**
- * What the image was built on: the most layers, from the lowest one, that it shares with another visible image that has no other layers or is of another
- * repository. Absent if it shares none and states none.
+ * What the image was built on: the most layers, from the lowest one, that it shares with another visible image that has no other layers or another name
+ * (the last part of the repository). Absent if it shares none and states none.
  */
 export interface BaseImage {
   /** Number of layers of the base image. Absent if the image shares no layers with another one. */
   layers?: number;
   /** OCI chain ID of these layers. */
   chainId?: string;
-  /** Image that has these layers and no others. Absent if no such image is known. */
+  /** Image that has these layers and no others; of several, the one that was created first. Absent if no such image is known. */
   imageId?: string;
   /** Platform of that image. */
   platform?: string;

@@ -17,7 +17,7 @@ export interface BaseSummary {
   imageCounts?: Counts;
   /** Reference in the annotation or label `org.opencontainers.image.base.name`, if all images on the base image that have it agree. */
   statedName?: string;
-  /** Number of images on the base image. */
+  /** Number of images that have these layers and others on them, as with the parameter `base` of the list of images. */
   images: number;
   /** Number of these images that have been matched. */
   scanned: number;

@@ -17,6 +17,7 @@ export const EventKind = {
   imagefailed: "image.failed",
   imageremoved: "image.removed",
   imagereported: "image.reported",
+  imagescanRequested: "image.scanRequested",
   findingopened: "finding.opened",
   findingclosed: "finding.closed",
   findingchanged: "finding.changed",

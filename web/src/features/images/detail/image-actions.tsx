@@ -1,22 +1,26 @@
-import { ChevronDown, Download, FileDown, FileText, Package, Trash2 } from "lucide-react";
+import { ChevronDown, Download, FileDown, FileText, Package, RefreshCw, Trash2 } from "lucide-react";
 import { useState } from "react";
 import { useNavigate } from "react-router";
 import { allFormats, exportFormats, useDownload, type ExportFormat } from "@/components/export-menu";
 import { Button } from "@/components/ui/button";
 import { Menu, MenuContent, MenuItem, MenuSeparator, MenuTrigger } from "@/components/ui/menu";
-import { getGetImageUrl, getGetSBOMUrl } from "@/gen/images/images";
+import { useNotify } from "@/components/ui/toast";
+import { getGetImageUrl, getGetSBOMUrl, scanImage } from "@/gen/images/images";
 import type { Image } from "@/gen/model";
 import { getScanResult } from "@/gen/scan-results/scan-results";
 import { fileName } from "@/lib/image-id";
 import { requestBlob } from "@/lib/request";
-import { RemoveDialog, useCanRemove } from "../remove-dialog";
+import { RemoveDialog } from "../remove-dialog";
+import { useCanRemove, useCanScan } from "../rights";
 import { hasResults } from "../state";
 
 export function ImageActions({ image }: { image: Image }) {
   const canRemove = useCanRemove();
+  const canScan = useCanScan();
   return (
     <div className="flex flex-wrap gap-2">
       <Downloads image={image} />
+      {canScan && <ScanAgain imageId={image.imageId} />}
       {canRemove && <Remove imageId={image.imageId} />}
     </div>
   );
@@ -80,6 +84,28 @@ function Downloads({ image }: { image: Image }) {
         })}
       </MenuContent>
     </Menu>
+  );
+}
+
+function ScanAgain({ imageId }: { imageId: string }) {
+  const notify = useNotify();
+  const [busy, setBusy] = useState(false);
+  const scan = async () => {
+    setBusy(true);
+    try {
+      await scanImage(imageId);
+      notify.done("The image will be scanned again");
+    } catch (error) {
+      notify.failed("Could not start the scan", error);
+    } finally {
+      setBusy(false);
+    }
+  };
+  return (
+    <Button disabled={busy} onClick={() => void scan()}>
+      <RefreshCw aria-hidden />
+      Scan again
+    </Button>
   );
 }
 

@@ -12,7 +12,7 @@ import { plural } from "@/lib/format";
 import { invalidateLists } from "@/lib/lists";
 import { describe } from "@/lib/problem";
 import { forgetImages } from "../queries";
-import { deleteResults, planOf, type Action, type Plan } from "./bulk";
+import { carryOut, planOf, type Action, type Plan } from "./bulk";
 
 const words = {
   remove: {
@@ -22,7 +22,7 @@ const words = {
     effect:
       "This deletes the reports, the SBOMs, the findings and the run history of these images for all platforms.",
     left: (count: number) => `${count} of the images still run${count === 1 ? "s" : ""}`,
-    advice: "Their results stay. Use Scan again to replace these.",
+    advice: "Their results stay. Use Scan again to renew these.",
     done: (count: number) => `Results of ${plural(count, "image")} removed`,
     failed: "Could not remove the results of",
     nothing: "No image can be removed",
@@ -32,9 +32,9 @@ const words = {
     button: "Scan again",
     variant: "primary",
     effect:
-      "This deletes the reports, the SBOMs, the findings and the run history of these images for all platforms, and the operator scans them again.",
+      "The operator scans these images again, on all platforms. Their present results stay until the new ones replace them, and history stays.",
     left: (count: number) => `${count} of the images no longer run${count === 1 ? "s" : ""}`,
-    advice: "Only images that a container runs are scanned. These keep their results.",
+    advice: "Only images that a container runs are scanned.",
     done: (count: number) => `${plural(count, "image")} will be scanned again`,
     failed: "Could not start the scan of",
     nothing: "No image can be scanned again",
@@ -47,7 +47,7 @@ interface Props {
   imageIds: string[];
   open: boolean;
   onOpenChange: (open: boolean) => void;
-  /** Called with the images whose results were deleted. */
+  /** Called with the images to which it was applied. */
   onDone: (imageIds: ReadonlySet<string>) => void;
 }
 
@@ -78,13 +78,13 @@ export function BulkDialog({ action, imageIds, open, onOpenChange, onDone }: Pro
     stop.current = controller;
     setProgress(0);
     setFailed([]);
-    const outcomes = await deleteResults(applies, {
+    const outcomes = await carryOut(action, applies, {
       signal: controller.signal,
       onOutcome: () => setProgress((count = 0) => count + 1),
     });
     const done = new Set(outcomes.filter(({ error }) => error === undefined).map(({ item }) => item));
     const errors = outcomes.filter(({ error }) => error !== undefined);
-    forgetImages(client, done);
+    if (action === "remove") forgetImages(client, done);
     void invalidateLists(client);
     void client.invalidateQueries({ queryKey: getGetOverviewQueryKey() });
     if (done.size > 0) {

@@ -1,8 +1,7 @@
-import { listPresences } from "@/gen/images/images";
+import { listPresences, scanImage } from "@/gen/images/images";
 import { deleteScanResult } from "@/gen/scan-results/scan-results";
 import { forEachItem, type Outcome } from "@/lib/bulk";
 
-/** Without its results, the operator scans an image again that still runs. */
 export type Action = "remove" | "rescan";
 
 /** What an action would do with images, by their IDs. */
@@ -37,8 +36,14 @@ export async function planOf(action: Action, imageIds: string[], signal: AbortSi
   };
 }
 
-/** Deletes the results of images, on all platforms. */
-export const deleteResults = (
+/** Applies an action to images, on all platforms. */
+export const carryOut = (
+  action: Action,
   imageIds: string[],
   options: { signal: AbortSignal; onOutcome: () => void },
-): Promise<Outcome<string>[]> => forEachItem(imageIds, (imageId) => deleteScanResult(imageId), options);
+): Promise<Outcome<string>[]> =>
+  forEachItem(
+    imageIds,
+    (imageId) => (action === "remove" ? deleteScanResult(imageId) : scanImage(imageId)),
+    options,
+  );

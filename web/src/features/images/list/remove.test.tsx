@@ -5,7 +5,8 @@ import { MemoryRouter } from "react-router";
 import { expect, it, vi } from "vitest";
 import { ToastProvider } from "@/components/ui/toast";
 import { makeImages } from "../../../../mock/data";
-import { RemoveDialog, useCanRemove } from "../remove-dialog";
+import { RemoveDialog } from "../remove-dialog";
+import { useCanRemove } from "../rights";
 import { ImageCard } from "./columns";
 
 const [image] = makeImages(1, {

@@ -8,7 +8,7 @@ import { DecideAboutImages } from "@/features/exceptions/decide";
 import type { Image } from "@/gen/model";
 import { countColumns, type CsvColumns } from "@/lib/csv";
 import { plural } from "@/lib/format";
-import { useCanRemove } from "../remove-dialog";
+import { useCanRemove, useCanScan } from "../rights";
 import { scannedAt } from "../state";
 import type { Action } from "./bulk";
 import { BulkDialog } from "./bulk-dialog";
@@ -34,6 +34,7 @@ const csvColumns: CsvColumns<Image> = [
 export function SelectedImages({ selection }: { selection: Selection<Image> }) {
   const { selected, deselect, clear } = selection;
   const canRemove = useCanRemove();
+  const canScan = useCanScan();
   // Each time the dialog is opened it starts again.
   const [dialog, setDialog] = useState<{ action: Action; imageIds: string[]; count: number }>();
   const [open, setOpen] = useState(false);
@@ -46,17 +47,17 @@ export function SelectedImages({ selection }: { selection: Selection<Image> }) {
     <>
       <SelectionBar label="Selected images" selection={selection} count={plural(selected.length, "image")}>
         <DecideAboutImages imageIds={imageIds()} onSaved={clear} />
+        {canScan && (
+          <Button size="sm" onClick={() => start("rescan")}>
+            <RefreshCw aria-hidden />
+            Scan again
+          </Button>
+        )}
         {canRemove && (
-          <>
-            <Button size="sm" onClick={() => start("rescan")}>
-              <RefreshCw aria-hidden />
-              Scan again
-            </Button>
-            <Button size="sm" variant="danger-outline" onClick={() => start("remove")}>
-              <Trash2 aria-hidden />
-              Remove
-            </Button>
-          </>
+          <Button size="sm" variant="danger-outline" onClick={() => start("remove")}>
+            <Trash2 aria-hidden />
+            Remove
+          </Button>
         )}
         <ExportRows name="images" columns={csvColumns} rows={selected} />
       </SelectionBar>
