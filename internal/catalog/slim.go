@@ -67,7 +67,7 @@ func statedBase(metadata source.ImageMetadata) map[string]string {
 	}
 	stated := map[string]string{}
 	for _, key := range []string{model.AnnotationBaseName, model.AnnotationBaseDigest} {
-		if value := cmp.Or(manifest.Annotations[key], metadata.Annotations[key], metadata.Labels[key]); value != "" && len(value) <= maxStated {
+		if value := cmp.Or(manifest.Annotations[key], metadata.Annotations[key], metadata.Labels[key]); value != "" && len(value) <= model.MaxStated {
 			stated[key] = value
 		}
 	}
@@ -76,9 +76,6 @@ func statedBase(metadata source.ImageMetadata) map[string]string {
 	}
 	return stated
 }
-
-// maxStated bounds a reference that an image states, in bytes.
-const maxStated = 1024
 
 // withoutOwnedFiles drops the lists of files that packages own, but those of apk packages, which Grype reads.
 func withoutOwnedFiles(metadata any) any {

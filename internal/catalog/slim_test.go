@@ -152,7 +152,7 @@ func TestStatedBase(t *testing.T) {
 		`{"annotations":{"` + name + `":"a:1","` + digest + `":"sha256:1","token":"secret"}}`: {name: "a:1", digest: "sha256:1"},
 		`{"annotations":{"` + digest + `":"sha256:1"}}`:                                       {name: "label:2", digest: "sha256:1"},
 		`{"annotations":{"` + name + `":5}}`:                                                  {name: "label:2"},
-		`{"annotations":{"` + name + `":"` + strings.Repeat("x", maxStated+1) + `"}}`:         nil,
+		`{"annotations":{"` + name + `":"` + strings.Repeat("x", model.MaxStated+1) + `"}}`:   nil,
 		``: {name: "label:2"},
 	} {
 		got := statedBase(source.ImageMetadata{RawManifest: []byte(manifest), Labels: map[string]string{name: "label:2", "token": "secret"}})

@@ -15,6 +15,9 @@ const (
 // MaxLayers bounds the layers of an image that are compared with those of others. Container runtimes mount at most 128.
 const MaxLayers = 512
 
+// MaxStated bounds each field of a StatedBase, in bytes.
+const MaxStated = 1024
+
 // StatedBase is what an image states about the image that it was built on. Both fields are optional.
 type StatedBase struct {
 	// Name is a reference, such as docker.io/library/debian:12; Digest is that of its manifest, such as sha256:… .

@@ -130,3 +130,16 @@ export function agesMatch(
 /** Oldest first; images of which that is not known come last. */
 export const byCreation = (a: Image, b: Image) =>
   (a.created ?? "9").localeCompare(b.created ?? "9") || (a.imageId < b.imageId ? -1 : 1);
+
+/** Whether a workload that the parameters name runs an image. */
+export function runs({ imageId }: Image, sums: Sums, params: URLSearchParams): boolean {
+  const wanted = (["namespace", "workload", "owner"] as const).filter((name) => params.get(name));
+  return (
+    wanted.length === 0 ||
+    sums.workloads.some(
+      ({ workload, images }) =>
+        wanted.every((name) => params.get(name) === workload[name === "workload" ? "name" : name]) &&
+        images.some((image) => image.imageId === imageId),
+    )
+  );
+}

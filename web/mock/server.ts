@@ -22,7 +22,7 @@ import { makeDecisions, pageOfDecisions } from "./decisions.ts";
 import { hostileFixes, makeFixes } from "./fixes.ts";
 import { makePolicies } from "./policies.ts";
 import { hostileFindings, hostileImages } from "./hostile.ts";
-import { agesMatch, byCreation, filterSums } from "./filter.ts";
+import { agesMatch, byCreation, filterSums, runs } from "./filter.ts";
 import {
   hostileSums,
   makeAffected,
@@ -434,7 +434,7 @@ export class MockOperator {
         (params.get("fixable") !== "true" || image.counts.fixable > 0) &&
         (!params.get("base") || params.get("base") === image.base?.chainId) &&
         agesMatch(image, params) &&
-        this.#runs(image, sums, params) &&
+        runs(image, sums, params) &&
         (worst.length === 0 ||
           worst.some((name) => image.counts[name.toLowerCase() as Lowercase<typeof name>] > 0)),
     );
@@ -443,19 +443,6 @@ export class MockOperator {
     const weight = ({ counts }: Image) =>
       counts.critical * 1e9 + counts.high * 1e6 + counts.medium * 1e3 + counts.low;
     return images.sort((a, b) => weight(b) - weight(a));
-  }
-
-  /** Whether a workload that the filters name runs the image. */
-  #runs({ imageId }: Image, sums: Sums, params: URLSearchParams): boolean {
-    const wanted = (["namespace", "workload", "owner"] as const).filter((name) => params.get(name));
-    return (
-      wanted.length === 0 ||
-      sums.workloads.some(
-        ({ workload, images }) =>
-          wanted.every((name) => params.get(name) === workload[name === "workload" ? "name" : name]) &&
-          images.some((image) => image.imageId === imageId),
-      )
-    );
   }
 
   #filterFindings(image: Image, params: URLSearchParams): Finding[] {

@@ -14,9 +14,6 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/store/sqldb"
 )
 
-// maxReference bounds a reference that an image states, in bytes.
-const maxReference = 1024
-
 // saveLayers keeps the layers of an image and the base image that it states.
 func saveLayers(tx *txn, image int64, catalog *model.Catalog) error {
 	if err := tx.Execute("DELETE FROM image_layers WHERE image_pk = ?", image); err != nil {
@@ -39,7 +36,7 @@ func saveLayers(tx *txn, image int64, catalog *model.Catalog) error {
 		return err
 	}
 	return tx.Insert("stated_bases", []string{"image_pk", "name", "digest"},
-		[]any{image, sqldb.Truncate(catalog.Base.Name, maxReference), sqldb.Truncate(catalog.Base.Digest, maxIdentifier)}, "")
+		[]any{image, sqldb.Truncate(catalog.Base.Name, model.MaxStated), sqldb.Truncate(catalog.Base.Digest, maxIdentifier)}, "")
 }
 
 // foundBase is what an image shares with others: its lowest layers, up to a position. ImagePk is an image that has these layers only, 0 if there is none.

@@ -292,19 +292,8 @@ func noteFailure(tx *txn, key model.ImageKey, attempt int) error {
 // DeleteImage implements store.Images.
 func (s *Store) DeleteImage(ctx context.Context, in, may store.Namespaces, imageID string) error {
 	return s.write(ctx, "delete an image", func(tx *txn) error {
-		var rows []imageRow
-		err := tx.Raw("SELECT id, image_id, platform FROM images WHERE image_id = ? ORDER BY platform", imageID).Scan(&rows).Error
+		rows, err := changeable(tx.DB, in, may, imageID)
 		if err != nil {
-			return err
-		}
-		names, err := namespacesOf(tx.DB, imageID)
-		if err != nil {
-			return err
-		}
-		if len(rows) == 0 || !in.ContainsAny(names) {
-			return fmt.Errorf("image %q: %w", imageID, store.ErrNotFound)
-		}
-		if err := mayChange(tx.DB, may, imageID); err != nil {
 			return err
 		}
 		ids := make([]int64, len(rows))
@@ -324,6 +313,23 @@ func (s *Store) DeleteImage(ctx context.Context, in, may store.Namespaces, image
 		}
 		return nil
 	})
+}
+
+// changeable returns an image on all platforms, which is visible in some namespaces, and which whoever may change it in others may change.
+func changeable(tx *gorm.DB, in, may store.Namespaces, imageID string) ([]imageRow, error) {
+	var rows []imageRow
+	err := tx.Raw("SELECT id, image_id, platform, state, from_report FROM images WHERE image_id = ? ORDER BY platform", imageID).Scan(&rows).Error
+	if err != nil {
+		return nil, err
+	}
+	names, err := namespacesOf(tx, imageID)
+	if err != nil {
+		return nil, err
+	}
+	if len(rows) == 0 || !in.ContainsAny(names) {
+		return nil, fmt.Errorf("image %q: %w", imageID, store.ErrNotFound)
+	}
+	return rows, mayChange(tx, may, imageID)
 }
 
 // deleteImages deletes images. What belongs to them goes with them, by foreign keys.

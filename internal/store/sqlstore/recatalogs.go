@@ -115,19 +115,8 @@ func (s *Store) RetryPartial(ctx context.Context, key model.ImageKey, attempt in
 // RequestScan implements store.Reader.
 func (s *Store) RequestScan(ctx context.Context, in, may store.Namespaces, imageID string) error {
 	return s.write(ctx, "request a scan", func(tx *txn) error {
-		names, err := namespacesOf(tx.DB, imageID)
+		rows, err := changeable(tx.DB, in, may, imageID)
 		if err != nil {
-			return err
-		}
-		var rows []imageRow
-		err = tx.Raw("SELECT id, image_id, platform, state, from_report FROM images WHERE image_id = ? ORDER BY platform", imageID).Scan(&rows).Error
-		if err != nil {
-			return err
-		}
-		if len(rows) == 0 || !in.ContainsAny(names) {
-			return fmt.Errorf("image %q: %w", imageID, store.ErrNotFound)
-		}
-		if err := mayChange(tx.DB, may, imageID); err != nil {
 			return err
 		}
 		requested := false
@@ -158,7 +147,8 @@ func (t *txn) requestScan(row *imageRow) (bool, error) {
 		if row.FromReport != 0 {
 			return false, nil
 		}
-		err := t.Execute("UPDATE recatalogs SET cataloger = ?, is_open = 1 WHERE image_pk = ? AND is_open = 0", store.AnyCataloger, row.ID)
+		// Also in place of an attempt that was begun for another reason, which may no longer be made.
+		err := t.Execute("UPDATE recatalogs SET cataloger = ?, is_open = 1 WHERE image_pk = ?", store.AnyCataloger, row.ID)
 		if err != nil {
 			return false, err
 		}

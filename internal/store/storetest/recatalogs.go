@@ -209,6 +209,12 @@ var recatalogTests = map[string]func(*testing.T, *fixture){
 		if !f.image(t, scanned).Recatalog.Open {
 			t.Error("another request opens nothing")
 		}
+		// An attempt that the controller began may not be made any more.
+		must(t, f.RecordUses(t.Context(), "other", []store.Use{ownedUse(stopped, "x", "job", "")}))
+		request(x, x, stopped.ImageID, nil)
+		if got := f.image(t, stopped).Recatalog; got != (store.Recatalog{Cataloger: store.AnyCataloger, Open: true}) {
+			t.Errorf("beside an attempt that was begun: %+v", got)
+		}
 		report := image("dddd", model.Platform{})
 		sbom, catalog := sbomOf("report"), catalogOf("p")
 		must(t, f.SaveReport(t.Context(), all, report.ImageID, store.Report{Content: []byte("{}"), SBOM: &sbom, Catalog: &catalog}))
