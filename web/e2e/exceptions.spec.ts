@@ -181,10 +181,13 @@ test("decides with the keyboard alone", async ({ page, open }) => {
   await page.getByRole("button", { name: "Decide", exact: true }).focus();
   await page.keyboard.press("Enter");
   const dialog = decide(page);
-  await expect(dialog).toBeVisible();
+  // The dialog takes the focus after it is drawn, and so do its lists.
+  await expect(dialog.locator(":focus")).toHaveCount(1);
   await dialog.getByRole("combobox", { name: /^Status/ }).focus();
   await page.keyboard.press("Enter");
+  await expect(page.getByRole("option", { selected: true })).toBeFocused();
   await page.keyboard.press("ArrowUp");
+  await expect(page.getByRole("option", { name: "False positive" })).toBeFocused();
   await page.keyboard.press("Enter");
   await expect(dialog.getByRole("combobox", { name: "Status: False positive" })).toBeVisible();
   await page.keyboard.press("Escape");
