@@ -149,6 +149,8 @@ func TestStoreGoesAwayAndComesBack(t *testing.T) {
 		switch route {
 		case "GET /api/v1/compare":
 			target += "?from=" + escape(scannedID) + "&to=" + escape(olderID)
+		case "GET /api/v1/fixes/preview":
+			target += "?action=rebuild&imageId=" + escape(scannedID)
 		case "GET /api/v1/search":
 			target += "?text=openssl"
 		case "PUT /api/v1/vex/{name}":

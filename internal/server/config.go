@@ -92,6 +92,8 @@ type Config struct {
 	Leads func() bool
 	// Versions compares versions of packages; nil refuses to.
 	Versions Versions
+	// Previews matches packages in other versions; nil refuses to.
+	Previews Previewer
 	// Feed subscribes to all events from now on.
 	Feed func(ctx context.Context) live.Subscription
 	// Deployments tells what happens to Deployments; nil refuses it.

@@ -159,7 +159,7 @@ func newFixture(tb testing.TB, change func(*server.Config)) *fixture {
 	f := &fixture{t: tb, store: openStore(tb), ingest: &ingester{}}
 	hub := feed.New(f.store, feed.Config{PollInterval: 50 * time.Millisecond, Log: logr.Discard()})
 	config := server.Config{
-		BindAddress: "127.0.0.1:0", Auth: auth.None, Store: f.store, Ingest: f.ingest, Version: "v1.2.3",
+		BindAddress: "127.0.0.1:0", Auth: auth.None, Store: f.store, Ingest: f.ingest, Version: "v1.2.3", Previews: previews{},
 		Feed:       func(ctx context.Context) live.Subscription { return hub.Subscribe(ctx, feed.Filter{}) },
 		Registerer: prometheus.NewRegistry(), Log: logr.Discard(),
 		Limits: server.Limits{
@@ -363,6 +363,22 @@ func findingOf(id string, severity model.Severity, risk float64) model.PackageFi
 		Fix:     model.Fix{State: model.FixStateFixed, Versions: []string{"9.9"}},
 		Details: []model.MatchDetail{{Type: "exact-direct-match", Matcher: "apk-matcher", SearchedBy: json.RawMessage(`{"a":1}`), Found: json.RawMessage(`"text"`)}},
 	}
+}
+
+// previews says that packages have one vulnerability in other versions, which is as bad as the version is long.
+type previews struct{ err error }
+
+// MatchVersions implements server.Previewer.
+func (p previews) MatchVersions(_ context.Context, packages []model.Package, versions []string) ([]model.PackageAnswer, model.DatabaseBuild, error) {
+	answers := make([]model.PackageAnswer, len(packages))
+	for i := range packages {
+		if versions[i] == "unknown" {
+			answers[i].Failure = "the version is unknown"
+			continue
+		}
+		answers[i].Findings = []model.PackageFinding{findingOf("CVE-2030-"+versions[i], model.SeverityHigh, 1)}
+	}
+	return answers, build, p.err
 }
 
 // seed stores one scanned, one failed and one pending image.

@@ -74,6 +74,7 @@ var matrix = map[string]matrixRow{
 	"GET /api/v1/rollouts":                      {targets: []string{"/api/v1/rollouts", "/api/v1/rollouts?pageSize=1", "/api/v1/rollouts?imageId=IMAGE", "/api/v1/rollouts?owner=common", "/api/v1/rollouts?namespace=bank"}},
 	"GET /api/v1/rollouts/{rolloutId}":          {targets: []string{"/api/v1/rollouts/4503599627370000"}, other: "TestMatrixOfIDs"},
 	"GET /api/v1/fixes":                         {targets: withFormats("/api/v1/fixes", listFormats, "?pageSize=1", "?owner=common", "?kev=true", "?overdue=true", "?action=update", "?namespace=bank", "?namespace=dark", "?imageId=IMAGE")},
+	"GET /api/v1/fixes/preview":                 {targets: []string{"/api/v1/fixes/preview?action=rebuild&imageId=IMAGE", "/api/v1/fixes/preview?action=update&imageId=IMAGE&packageName=openssl&packageVersion=3.0.1&packageType=apk&platform=linux/amd64", "/api/v1/fixes/preview?action=update&imageId=IMAGE&packageName=openssl&packageVersion=3.0.1&packageType=apk&fixVersion=2"}},
 	"GET /api/v1/compare":                       {targets: []string{"/api/v1/compare?from=IMAGE&to=" + escape(sharedImage), "/api/v1/compare?from=" + escape(sharedImage) + "&to=IMAGE&platform=linux/amd64"}},
 	"GET /api/v1/trends":                        {targets: []string{"/api/v1/trends?from=2026-02-20&to=2026-03-02", "/api/v1/trends?from=2026-02-20&to=2026-03-02&namespace=bank"}},
 	"POST /api/v1/exceptions":                   {other: "TestMatrixOfExceptions"},

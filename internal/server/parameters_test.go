@@ -21,6 +21,7 @@ func TestParametersAreRefused(t *testing.T) {
 	f := newFixture(t, func(c *server.Config) { c.Versions = match.Versions{} })
 	f.seed()
 	image := "/api/v1/images/" + escape(scannedID)
+	preview := "/api/v1/fixes/preview?imageId=" + escape(scannedID)
 	for target, want := range map[string]string{
 		"/api/v1/images?namspace=a":                                                `"namspace" is not a query parameter of this resource; its parameters are base, endOfLifeWithin, epss, fixable, format`,
 		"/api/v1/overview?text=a":                                                  "it has none",
@@ -81,6 +82,16 @@ func TestParametersAreRefused(t *testing.T) {
 		"/api/v1/fixes?action=patch":                                               `action "patch" is not one of update, rebuild, wait`,
 		"/api/v1/fixes?format=sarif":                                               `format "sarif" is not one of json, csv`,
 		"/api/v1/fixes?owner=a&noOwner=true":                                       "owner and noOwner are mutually exclusive",
+		preview + "&action=wait":                                                   `action "wait" is not one of update, rebuild`,
+		preview:                                                                    "action",
+		"/api/v1/fixes/preview?action=rebuild":                                     "imageId",
+		preview + "&action=update":                                                 "packageName, packageVersion and packageType are required",
+		preview + "&action=update&packageName=a&packageType=npm":                   "packageName, packageVersion and packageType are required",
+		preview + "&action=rebuild&fixVersion=1":                                   "are parameters of the action update",
+		preview + "&action=update&fixVersion=" + strings.Repeat("1", 256):          "fixVersion exceeds the limit of 255 bytes",
+		preview + "&action=update&packageName=" + strings.Repeat("a", 1025):        "packageName exceeds the limit of 1024 bytes",
+		preview + "&action=update&packageVersion=%00":                              "packageVersion contains a control character",
+		preview + "&action=rebuild&platform=x":                                     "platform",
 		"/api/v1/compare?from=a":                                                   "to",
 		"/api/v1/compare?from=a&to=" + strings.Repeat("a", 513):                    "to: ",
 		"/api/v1/compare?from=a%20b&to=a":                                          "from: ",

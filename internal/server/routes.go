@@ -100,6 +100,7 @@ func routes(l Limits) map[string]route {
 		"GET /api/v1/rollouts":                      reading(auth.VerbList),
 		"GET /api/v1/rollouts/{rolloutId}":          reading(auth.VerbList),
 		"GET /api/v1/fixes":                         reading(auth.VerbList),
+		"GET /api/v1/fixes/preview":                 expensive(reading(auth.VerbList)),
 		"GET /api/v1/compare":                       reading(auth.VerbList),
 		"GET /api/v1/trends":                        reading(auth.VerbList),
 		"POST /api/v1/exceptions":                   deciding(verbCreate),

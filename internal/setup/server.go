@@ -47,6 +47,7 @@ func (o *Operator) newServer(matcher *matching.Matcher, library *vulndb.Library,
 		Ingest:      ingester{matcher},
 		VEX:         o.applier,
 		Versions:    match.Versions{},
+		Previews:    previewer{matching.NewPreviewer(o.store, library)},
 		Cluster:     o.opts.ClusterName,
 		Version:     version.String(),
 		Limits:      limits(o.opts),
@@ -114,6 +115,18 @@ func assets() fs.FS {
 		return nil
 	}
 	return files
+}
+
+// previewer matches packages in other versions.
+type previewer struct{ *matching.Previewer }
+
+// MatchVersions implements server.Previewer.
+func (p previewer) MatchVersions(ctx context.Context, packages []model.Package, versions []string) ([]model.PackageAnswer, model.DatabaseBuild, error) {
+	answers, build, err := p.Previewer.MatchVersions(ctx, packages, versions)
+	if errors.Is(err, matching.ErrNotInstalled) {
+		err = problem.Unavailable(err, matching.ErrNotInstalled.Error()+"; try again in a minute")
+	}
+	return answers, build, err
 }
 
 // databases tells the server how up to date the vulnerability database is.

@@ -14,7 +14,16 @@ test("actions come with the highest risk first, explain themselves and lead to t
   await row.getByRole("button", { name: /^Details of Update/ }).click();
   await expect(page.getByText("The version is the lowest one that closes all findings")).toBeVisible();
   await expect(page.getByRole("link", { name: "CVE-2021-44228" })).toBeVisible();
+  const preview = page.getByRole("definition");
+  await expect(preview.nth(1)).toContainText("2 medium");
+  await expect(page.getByRole("link", { name: "CVE-2025-1111" })).toBeVisible();
   await expectFits(page);
+  await page.getByRole("textbox", { name: "Another version" }).fill("x");
+  await page.getByRole("button", { name: "Preview" }).click();
+  await expect(page.getByText("was not previewed: the version cannot be compared")).toBeVisible();
+  await page.getByRole("textbox", { name: "Another version" }).fill("9.9.9");
+  await page.keyboard.press("Enter");
+  await expect(page.getByText("In version 9.9.9, matched with the vulnerability database")).toBeVisible();
   await page.getByRole("button", { name: "Known exploited" }).click();
   await page.getByRole("combobox", { name: "Action" }).click();
   await page.getByRole("option", { name: "Update a package" }).click();
@@ -38,6 +47,13 @@ test("filters that nothing matches and errors are explained", async ({ page, ope
   broken = false;
   await page.getByRole("button", { name: "Try again" }).click();
   await expect(page.getByRole("row").nth(1)).toContainText(/Update .* from .* to /);
+  await open({ fail: (url) => (url === "/api/v1/fixes/preview" ? 400 : undefined) }, "/fixes");
+  await page
+    .getByRole("button", { name: /^Details of Update/ })
+    .first()
+    .click();
+  await expect(page.getByRole("alert")).toContainText("Could not compute the preview: ");
+  await expectFits(page);
 });
 
 for (const width of [360, 1440]) {

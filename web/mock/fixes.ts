@@ -1,6 +1,6 @@
 import { noCounts, packages } from "./data.ts";
 import { hostileTexts } from "./hostile.ts";
-import type { FixItem, FixItemPackage, Image } from "../src/gen/model/index.ts";
+import type { FixItem, FixItemPackage, FixPreview, Image, PreviewedAction } from "../src/gen/model/index.ts";
 import type { Sums } from "./sums.ts";
 
 const packageOf = (index: number, risk: number, fix: boolean): FixItemPackage => {
@@ -82,4 +82,42 @@ export function hostileFixes(): FixItem[] {
     workloads: [{ namespace: text, kind: text, name: text, owner: text }],
     workloadCount: 1e9,
   }));
+}
+
+/** What an action does. A version that begins with "x" cannot be matched. */
+export function makePreview(params: URLSearchParams, hostile: boolean): FixPreview {
+  const version = params.get("fixVersion") ?? "3.0.12";
+  const pkg = {
+    name: params.get("packageName") ?? "openssl",
+    version: params.get("packageVersion") ?? "3.0.11",
+    type: params.get("packageType") ?? "deb",
+  };
+  const [text = ""] = hostileTexts;
+  const opened = ["CVE-2025-1111", "CVE-2025-2222"].map((id) => ({
+    vulnerabilityId: hostile ? text : id,
+    package: pkg.name,
+    severity: "Medium" as const,
+    kev: false,
+    fixable: false,
+  }));
+  const failed = version.startsWith("x");
+  return {
+    imageId: params.get("imageId") ?? "",
+    platform: params.get("platform") ?? "linux/amd64",
+    action: params.get("action") as PreviewedAction,
+    databaseBuilt: new Date(Date.now() - 3 * 3600e3).toISOString(),
+    packages: [
+      {
+        ...pkg,
+        fixVersion: version,
+        ...(failed && { failure: hostile ? text : "the version cannot be compared" }),
+      },
+    ],
+    packageCount: hostile ? 1e9 : 1,
+    closed: { ...noCounts(), ...(!failed && { high: 2, low: 1 }) },
+    remaining: noCounts(),
+    opened: { ...noCounts(), ...(!failed && { medium: opened.length }) },
+    remainingFindings: [],
+    openedFindings: failed ? [] : opened,
+  };
 }

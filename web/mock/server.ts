@@ -19,7 +19,7 @@ import { MockExceptions, type ExceptionOptions } from "./exceptions.ts";
 import { MockNotifications, type NotificationOptions } from "./notifications.ts";
 import { buildId, hostileChanges, makeDatabases } from "./databases.ts";
 import { makeDecisions, pageOfDecisions } from "./decisions.ts";
-import { hostileFixes, makeFixes } from "./fixes.ts";
+import { hostileFixes, makeFixes, makePreview } from "./fixes.ts";
 import { makePolicies } from "./policies.ts";
 import { hostileFindings, hostileImages } from "./hostile.ts";
 import { agesMatch, byCreation, filterSums, runs } from "./filter.ts";
@@ -229,6 +229,8 @@ export class MockOperator {
     else if (url.searchParams.get("format")) this.#export(url, response);
     else if (url.pathname === "/api/v1/fixes")
       json(response, this.#page(this.#filterFixes(images, sums, url.searchParams), url.searchParams));
+    else if (url.pathname === "/api/v1/fixes/preview")
+      json(response, makePreview(url.searchParams, this.options.hostile ?? false));
     else if (!this.#sums(url, response, sums, images)) this.#api(request, url, response, sums, images);
   }
 

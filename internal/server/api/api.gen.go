@@ -473,19 +473,19 @@ func (e FailureReason) Valid() bool {
 
 // Defines values for FixAction.
 const (
-	Rebuild FixAction = "rebuild"
-	Update  FixAction = "update"
-	Wait    FixAction = "wait"
+	FixActionRebuild FixAction = "rebuild"
+	FixActionUpdate  FixAction = "update"
+	FixActionWait    FixAction = "wait"
 )
 
 // Valid indicates whether the value is a known member of the FixAction enum.
 func (e FixAction) Valid() bool {
 	switch e {
-	case Rebuild:
+	case FixActionRebuild:
 		return true
-	case Update:
+	case FixActionUpdate:
 		return true
-	case Wait:
+	case FixActionWait:
 		return true
 	default:
 		return false
@@ -639,6 +639,24 @@ func (e PolicySummaryFrom) Valid() bool {
 	case FirstSeen:
 		return true
 	case FixAvailable:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PreviewedAction.
+const (
+	PreviewedActionRebuild PreviewedAction = "rebuild"
+	PreviewedActionUpdate  PreviewedAction = "update"
+)
+
+// Valid indicates whether the value is a known member of the PreviewedAction enum.
+func (e PreviewedAction) Valid() bool {
+	switch e {
+	case PreviewedActionRebuild:
+		return true
+	case PreviewedActionUpdate:
 		return true
 	default:
 		return false
@@ -2290,6 +2308,47 @@ type FixPage struct {
 	Total int `json:"total"`
 }
 
+// FixPreview The findings of packages in other versions, compared with those that the image has. A finding is identified by vulnerability and package name. Lists have at
+// most 100 findings, the most severe first.
+type FixPreview struct {
+	Action PreviewedAction `json:"action"`
+
+	// Closed The findings of these packages that the other versions do not have.
+	Closed SeverityCounts `json:"closed"`
+
+	// DatabaseBuilt When the vulnerability database was built that the packages were matched with.
+	DatabaseBuilt time.Time `json:"databaseBuilt"`
+	ImageId       string    `json:"imageId"`
+
+	// Opened The findings that only the other versions have.
+	Opened         SeverityCounts   `json:"opened"`
+	OpenedFindings []RolloutFinding `json:"openedFindings"`
+
+	// PackageCount Number of packages that the action updates.
+	PackageCount int `json:"packageCount"`
+
+	// Packages Up to 200 packages, by name.
+	Packages []FixPreviewPackage `json:"packages"`
+	Platform string              `json:"platform"`
+
+	// Remaining The findings of these packages that the other versions have as well.
+	Remaining         SeverityCounts   `json:"remaining"`
+	RemainingFindings []RolloutFinding `json:"remainingFindings"`
+}
+
+// FixPreviewPackage defines model for FixPreviewPackage.
+type FixPreviewPackage struct {
+	// Failure Why the package was not matched in another version; its findings are not counted.
+	Failure *string `json:"failure,omitempty"`
+
+	// FixVersion The version that was matched.
+	FixVersion *string `json:"fixVersion,omitempty"`
+	Name       string  `json:"name"`
+	Purl       *string `json:"purl,omitempty"`
+	Type       string  `json:"type"`
+	Version    string  `json:"version"`
+}
+
 // FixState defines model for FixState.
 type FixState string
 
@@ -2702,6 +2761,9 @@ type PresencePage struct {
 	// Total Number of items on all pages.
 	Total int `json:"total"`
 }
+
+// PreviewedAction defines model for PreviewedAction.
+type PreviewedAction string
 
 // PreviewedException defines model for PreviewedException.
 type PreviewedException struct {
@@ -3625,6 +3687,27 @@ type ListFixesParams struct {
 // ListFixesParamsFormat defines parameters for ListFixes.
 type ListFixesParamsFormat string
 
+// PreviewFixParams defines parameters for PreviewFix.
+type PreviewFixParams struct {
+	ImageId string `form:"imageId" json:"imageId"`
+
+	// Platform Platform, for example `linux/amd64`. If absent, a scanned platform of the image is selected.
+	Platform *string         `form:"platform,omitempty" json:"platform,omitempty"`
+	Action   PreviewedAction `form:"action" json:"action"`
+
+	// PackageName Name of the package. Required with the action `update`.
+	PackageName *string `form:"packageName,omitempty" json:"packageName,omitempty"`
+
+	// PackageVersion Version of the package in the image. Required with the action `update`.
+	PackageVersion *string `form:"packageVersion,omitempty" json:"packageVersion,omitempty"`
+
+	// PackageType Type of the package. Required with the action `update`.
+	PackageType *string `form:"packageType,omitempty" json:"packageType,omitempty"`
+
+	// FixVersion With the action `update`, the version to update to. Defaults to the lowest version that closes all fixable findings of the package.
+	FixVersion *string `form:"fixVersion,omitempty" json:"fixVersion,omitempty"`
+}
+
 // ListImagesParams defines parameters for ListImages.
 type ListImagesParams struct {
 	// Text Part of the image ID, case-insensitive.
@@ -4218,6 +4301,9 @@ type ServerInterface interface {
 	// ListFixes List what can be done about findings, the actions that remove the most risk first
 	// (GET /api/v1/fixes)
 	ListFixes(w http.ResponseWriter, r *http.Request, params ListFixesParams)
+	// PreviewFix Preview what an action does to the findings of an image
+	// (GET /api/v1/fixes/preview)
+	PreviewFix(w http.ResponseWriter, r *http.Request, params PreviewFixParams)
 	// ListImages List images
 	// (GET /api/v1/images)
 	ListImages(w http.ResponseWriter, r *http.Request, params ListImagesParams)
@@ -5543,6 +5629,117 @@ func (siw *ServerInterfaceWrapper) ListFixes(w http.ResponseWriter, r *http.Requ
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ListFixes(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PreviewFix operation middleware
+func (siw *ServerInterfaceWrapper) PreviewFix(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PreviewFixParams
+
+	// ------------- Required query parameter "imageId" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "imageId", r.URL.Query(), &params.ImageId, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "imageId"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "imageId", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "platform" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "platform", r.URL.Query(), &params.Platform, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "platform"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "platform", Err: err})
+		}
+		return
+	}
+
+	// ------------- Required query parameter "action" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "action", r.URL.Query(), &params.Action, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "action"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "action", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "packageName" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "packageName", r.URL.Query(), &params.PackageName, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "packageName"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "packageName", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "packageVersion" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "packageVersion", r.URL.Query(), &params.PackageVersion, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "packageVersion"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "packageVersion", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "packageType" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "packageType", r.URL.Query(), &params.PackageType, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "packageType"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "packageType", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "fixVersion" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "fixVersion", r.URL.Query(), &params.FixVersion, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "fixVersion"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "fixVersion", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PreviewFix(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -8380,6 +8577,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/exceptions/{kind}/{name}", wrapper.ReplaceException)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/exceptions/preview", wrapper.PreviewException)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/fixes", wrapper.ListFixes)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/fixes/preview", wrapper.PreviewFix)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/images", wrapper.ListImages)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/images/{imageId}", wrapper.GetImage)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/images/{imageId}/findings", wrapper.ListFindings)
@@ -9104,6 +9302,45 @@ type ListFixesdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ListFixesdefaultApplicationProblemPlusJSONResponse) VisitListFixesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewFixRequestObject struct {
+	Params PreviewFixParams
+}
+
+type PreviewFixResponseObject interface {
+	VisitPreviewFixResponse(w http.ResponseWriter) error
+}
+
+type PreviewFix200JSONResponse FixPreview
+
+func (response PreviewFix200JSONResponse) VisitPreviewFixResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewFixdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response PreviewFixdefaultApplicationProblemPlusJSONResponse) VisitPreviewFixResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -11120,6 +11357,9 @@ type StrictServerInterface interface {
 	// ListFixes List what can be done about findings, the actions that remove the most risk first
 	// (GET /api/v1/fixes)
 	ListFixes(ctx context.Context, request ListFixesRequestObject) (ListFixesResponseObject, error)
+	// PreviewFix Preview what an action does to the findings of an image
+	// (GET /api/v1/fixes/preview)
+	PreviewFix(ctx context.Context, request PreviewFixRequestObject) (PreviewFixResponseObject, error)
 	// ListImages List images
 	// (GET /api/v1/images)
 	ListImages(ctx context.Context, request ListImagesRequestObject) (ListImagesResponseObject, error)
@@ -11676,6 +11916,32 @@ func (sh *strictHandler) ListFixes(w http.ResponseWriter, r *http.Request, param
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(ListFixesResponseObject); ok {
 		if err := validResponse.VisitListFixesResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// PreviewFix operation middleware
+func (sh *strictHandler) PreviewFix(w http.ResponseWriter, r *http.Request, params PreviewFixParams) {
+	var request PreviewFixRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PreviewFix(ctx, request.(PreviewFixRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PreviewFix")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PreviewFixResponseObject); ok {
+		if err := validResponse.VisitPreviewFixResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

@@ -25,6 +25,7 @@ import (
 
 	scannerv1 "github.com/scanner-operator/scanner-operator/api/scanner/v1"
 	scannerv1alpha1 "github.com/scanner-operator/scanner-operator/api/scanner/v1alpha1"
+	"github.com/scanner-operator/scanner-operator/internal/model"
 	"github.com/scanner-operator/scanner-operator/internal/scanjob"
 	"github.com/scanner-operator/scanner-operator/internal/setup"
 	"github.com/scanner-operator/scanner-operator/internal/setup/setuptest"
@@ -83,6 +84,17 @@ func TestExceptionsEverywhere(t *testing.T) {
 			Status: scannerv1alpha1.NotAffected, Justification: "vulnerable_code_not_present", Comment: "Built without HTTP/2.",
 		},
 	}
+	// An update is matched by the operator with the database that it has.
+	t.Run("an update is previewed", func(t *testing.T) {
+		var preview struct {
+			Packages                  []struct{ FixVersion, Failure string }
+			Closed, Remaining, Opened model.SeverityCounts
+		}
+		w.get("/api/v1/fixes/preview?action=update&packageType=go-module&packageVersion=v0.1.0&packageName=golang.org/x/net&imageId="+url.QueryEscape(w.image), &preview)
+		if len(preview.Packages) != 1 || preview.Packages[0].FixVersion == "" || preview.Packages[0].Failure != "" || preview.Closed.Total() == 0 || preview.Remaining.Total()+preview.Opened.Total() != 0 {
+			t.Errorf("the preview is %+v", preview)
+		}
+	})
 	t.Run("applied", func(t *testing.T) {
 		g := gomega.NewWithT(t)
 		w.t = t

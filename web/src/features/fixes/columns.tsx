@@ -11,6 +11,7 @@ import { imagePath, parseImageId } from "@/lib/image-id";
 import { vulnerabilityPath, workloadName } from "@/lib/paths";
 import { totalFindings } from "@/lib/severity";
 import { visible } from "@/lib/text";
+import { Preview } from "./preview";
 
 export const grid = "grid-cols-[1.5rem_minmax(15rem,1.6fr)_5rem_22rem_5rem_minmax(9rem,1fr)]";
 
@@ -141,22 +142,25 @@ export function FixDetail({ row }: { row: FixItem }) {
           </Link>
         </p>
       </Part>
-      <Part title={`Workloads (${formatNumber(row.workloadCount)})`}>
-        <ul className="leading-7">
-          {row.workloads.map((workload, index) => (
-            <li key={index} className="untrusted truncate">
-              {workloadName(workload)}
-              {workload.owner !== undefined && (
-                <span className="text-muted"> · {visible(workload.owner)}</span>
-              )}
-            </li>
-          ))}
-          {row.workloads.length === 0 && <li className="text-muted">None runs the image now.</li>}
-          {row.workloadCount > row.workloads.length && (
-            <li className="text-muted">{`and ${formatNumber(row.workloadCount - row.workloads.length)} more`}</li>
-          )}
-        </ul>
-      </Part>
+      <div className="min-w-0 space-y-4">
+        {row.action !== "wait" && <Preview row={row} />}
+        <Part title={`Workloads (${formatNumber(row.workloadCount)})`}>
+          <ul className="leading-7">
+            {row.workloads.map((workload, index) => (
+              <li key={index} className="untrusted truncate">
+                {workloadName(workload)}
+                {workload.owner !== undefined && (
+                  <span className="text-muted"> · {visible(workload.owner)}</span>
+                )}
+              </li>
+            ))}
+            {row.workloads.length === 0 && <li className="text-muted">None runs the image now.</li>}
+            {row.workloadCount > row.workloads.length && (
+              <li className="text-muted">{`and ${formatNumber(row.workloadCount - row.workloads.length)} more`}</li>
+            )}
+          </ul>
+        </Part>
+      </div>
     </div>
   );
 }

@@ -24,6 +24,7 @@ import type {
   Comparison,
   FindingPage,
   FixPage,
+  FixPreview,
   GetImageParams,
   GetSBOMParams,
   Image,
@@ -35,6 +36,7 @@ import type {
   ListPresencesParams,
   Overview,
   PresencePage,
+  PreviewFixParams,
   ProblemResponse,
   PutSBOMParams,
 } from "../model";
@@ -1305,6 +1307,142 @@ export function useListFixes<
   queryClient?: QueryClient,
 ): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> } {
   const queryOptions = getListFixesQueryOptions(params, options);
+
+  const query = useQuery(queryOptions, queryClient) as UseQueryResult<TData, TError> & {
+    queryKey: DataTag<QueryKey, TData, TError>;
+  };
+
+  return withQueryKey(query, queryOptions.queryKey);
+}
+
+export const getPreviewFixUrl = (params: PreviewFixParams) => {
+  const normalizedParams = new URLSearchParams();
+
+  Object.entries(params || {}).forEach(([key, value]) => {
+    if (value !== undefined) {
+      normalizedParams.append(key, value === null ? "null" : String(value));
+    }
+  });
+
+  const stringifiedParams = normalizedParams.toString();
+
+  return stringifiedParams.length > 0
+    ? `/api/v1/fixes/preview?${stringifiedParams}`
+    : `/api/v1/fixes/preview`;
+};
+
+/**
+ * Matches packages of the image in their fixed versions with the vulnerability database that the findings come from, and compares the findings. With the action `update`, it
+ * is one package, which `packageName`, `packageVersion` and `packageType` name. With `rebuild`, these are the packages of the distribution that have
+ * findings with a fix; a build can install later versions than these. Suppressed findings do not count. Nothing is changed.
+ * @summary Preview what an action does to the findings of an image
+ */
+export const previewFix = async (
+  params: PreviewFixParams,
+  options?: Parameters<typeof request>[1],
+): Promise<FixPreview> => {
+  return request<FixPreview>(getPreviewFixUrl(params), {
+    ...options,
+    method: "GET",
+  });
+};
+
+export const getPreviewFixQueryKey = (params?: PreviewFixParams) => {
+  return [`/api/v1/fixes/preview`, ...(params ? [params] : [])] as const;
+};
+
+export const getPreviewFixQueryOptions = <
+  TData = Awaited<ReturnType<typeof previewFix>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  params: PreviewFixParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof previewFix>>, TError, TData>>;
+    request?: SecondParameter<typeof request>;
+  },
+) => {
+  const { query: queryOptions, request: requestOptions } = options ?? {};
+
+  const queryKey = queryOptions?.queryKey ?? getPreviewFixQueryKey(params);
+
+  const queryFn: QueryFunction<Awaited<ReturnType<typeof previewFix>>> = ({ signal }) =>
+    previewFix(params, { signal, ...requestOptions });
+
+  return { queryKey, queryFn, ...queryOptions } as UseQueryOptions<
+    Awaited<ReturnType<typeof previewFix>>,
+    TError,
+    TData
+  > & { queryKey: DataTag<QueryKey, TData, TError> };
+};
+
+export type PreviewFixQueryResult = NonNullable<Awaited<ReturnType<typeof previewFix>>>;
+export type PreviewFixQueryError = ErrorType<ProblemResponse>;
+
+export function usePreviewFix<
+  TData = Awaited<ReturnType<typeof previewFix>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  params: PreviewFixParams,
+  options: {
+    query: Partial<UseQueryOptions<Awaited<ReturnType<typeof previewFix>>, TError, TData>> &
+      Pick<
+        DefinedInitialDataOptions<
+          Awaited<ReturnType<typeof previewFix>>,
+          TError,
+          Awaited<ReturnType<typeof previewFix>>
+        >,
+        "initialData"
+      >;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): DefinedUseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
+export function usePreviewFix<
+  TData = Awaited<ReturnType<typeof previewFix>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  params: PreviewFixParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof previewFix>>, TError, TData>> &
+      Pick<
+        UndefinedInitialDataOptions<
+          Awaited<ReturnType<typeof previewFix>>,
+          TError,
+          Awaited<ReturnType<typeof previewFix>>
+        >,
+        "initialData"
+      >;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
+export function usePreviewFix<
+  TData = Awaited<ReturnType<typeof previewFix>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  params: PreviewFixParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof previewFix>>, TError, TData>>;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
+/**
+ * @summary Preview what an action does to the findings of an image
+ */
+
+export function usePreviewFix<
+  TData = Awaited<ReturnType<typeof previewFix>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  params: PreviewFixParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof previewFix>>, TError, TData>>;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> } {
+  const queryOptions = getPreviewFixQueryOptions(params, options);
 
   const query = useQuery(queryOptions, queryClient) as UseQueryResult<TData, TError> & {
     queryKey: DataTag<QueryKey, TData, TError>;

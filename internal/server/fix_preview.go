@@ -1,0 +1,200 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"slices"
+
+	"github.com/scanner-operator/scanner-operator/internal/advice"
+	"github.com/scanner-operator/scanner-operator/internal/model"
+	"github.com/scanner-operator/scanner-operator/internal/server/api"
+	"github.com/scanner-operator/scanner-operator/internal/server/problem"
+	"github.com/scanner-operator/scanner-operator/internal/store"
+	"github.com/scanner-operator/scanner-operator/internal/summary"
+)
+
+// Previewer matches packages in versions that no image has.
+type Previewer interface {
+	// MatchVersions finds the vulnerabilities that packages would have in other versions, versions[i] being that of packages[i]. A package of which that
+	// cannot be said has a Failure. A *problem.Error says that there is no database to match with.
+	MatchVersions(ctx context.Context, packages []model.Package, versions []string) ([]model.PackageAnswer, model.DatabaseBuild, error)
+}
+
+// Bounds of a preview.
+const (
+	// maxPreviewedFindings is how many findings of the image are read.
+	maxPreviewedFindings = 20_000
+	// maxPreviewedPackages is how many packages are matched, and maxPreviewListed how many findings a list has.
+	maxPreviewedPackages = 200
+	maxPreviewListed     = 100
+	// maxPackageText is the longest name or version of a package, in bytes.
+	maxPackageText = 1024
+	// maxFixVersion is the longest version that can be asked for, in bytes.
+	maxFixVersion = 255
+)
+
+// previewQuery says what is previewed.
+type previewQuery struct {
+	image model.ImageKey
+	kind  store.FixKind
+	// name, version and packageType are those of the package of an update, fixVersion what it is updated to, "" for the lowest version that closes what can
+	// be closed.
+	name, version, packageType, fixVersion string
+}
+
+func readPreviewQuery(params *api.PreviewFixParams) (previewQuery, error) {
+	var p parameters
+	query := previewQuery{
+		image: p.image(params.ImageId, params.Platform), kind: choice(&p, "action", &params.Action, store.FixUpdate, store.FixRebuild),
+		name: p.text("packageName", params.PackageName, maxPackageText), version: p.text("packageVersion", params.PackageVersion, maxPackageText),
+		packageType: p.text("packageType", params.PackageType, maxName), fixVersion: p.text("fixVersion", params.FixVersion, maxFixVersion),
+	}
+	if query.kind == store.FixUpdate && (query.name == "" || query.packageType == "" || params.PackageVersion == nil) {
+		p.refuse("packageName, packageVersion and packageType are required with the action update")
+	}
+	if query.kind == store.FixRebuild && (params.PackageName != nil || params.PackageVersion != nil || params.PackageType != nil || params.FixVersion != nil) {
+		p.refuse("packageName, packageVersion, packageType and fixVersion are parameters of the action update")
+	}
+	return query, p.err
+}
+
+// names reports whether an update is about a package.
+func (q *previewQuery) names(p *model.Package) bool {
+	return p.Name == q.name && p.Version == q.version && p.Type == q.packageType
+}
+
+// PreviewFix answers what an update or a rebuild closes and opens.
+func (o operations) PreviewFix(ctx context.Context, request api.PreviewFixRequestObject) (api.PreviewFixResponseObject, error) {
+	query, err := readPreviewQuery(&request.Params)
+	if err != nil {
+		return nil, err
+	}
+	if o.s.config.Previews == nil {
+		return nil, problem.New(http.StatusNotImplemented, "this process has no vulnerability database to match packages with")
+	}
+	image, err := o.s.store.Image(ctx, visible(ctx), query.image)
+	if err != nil {
+		return nil, err
+	}
+	query.image = image.Key
+	present, err := o.s.presentFindings(ctx, &query)
+	if err != nil {
+		return nil, err
+	}
+	packages, count, err := o.s.previewedPackages(ctx, &query, present)
+	if err != nil {
+		return nil, err
+	}
+	if count == 0 {
+		return nil, problem.New(http.StatusNotFound, "the image has no such package, or none that its distribution has fixed")
+	}
+	return o.s.previewFix(ctx, &query, packages, count, present)
+}
+
+// presentFindings reads the findings of the packages that may be previewed, by the fingerprint of the package.
+func (s *Server) presentFindings(ctx context.Context, query *previewQuery) (map[string][]model.Finding, error) {
+	findings := store.FindingQuery{Image: query.image, Text: query.name, Suppressed: true, Sort: store.SortFindingPackage, Page: store.Page{Size: store.MaxPageSize}}
+	present := map[string][]model.Finding{}
+	for {
+		page, err := s.store.Findings(ctx, visible(ctx), findings)
+		if err != nil {
+			return nil, err
+		}
+		if page.Total > maxPreviewedFindings {
+			return nil, problem.New(http.StatusUnprocessableEntity, "the image has %d findings, which exceeds the limit of %d for a preview", page.Total, maxPreviewedFindings)
+		}
+		for _, f := range page.Findings {
+			if f.Details = nil; query.kind == store.FixRebuild || query.names(&f.Package) {
+				present[f.Package.Fingerprint] = append(present[f.Package.Fingerprint], f)
+			}
+		}
+		if findings.Token = page.NextToken; findings.Token == "" {
+			return present, nil
+		}
+	}
+}
+
+// previewedPackage is a package, and the version that it gets, "" if it has none.
+type previewedPackage struct {
+	model.Package
+	fixVersion string
+}
+
+// previewedPackages reads the packages that are previewed, at most maxPreviewedPackages, and counts all.
+func (s *Server) previewedPackages(ctx context.Context, query *previewQuery, present map[string][]model.Finding) (packages []previewedPackage, count int, err error) {
+	distribution := model.DistributionTypes()
+	err = s.store.Packages(ctx, visible(ctx), query.image, func(held model.HeldPackage) error {
+		one := previewedPackage{Package: held.Package, fixVersion: query.fixVersion}
+		fixes := store.FixPackage{Package: held.Package}
+		for _, f := range present[held.Package.Fingerprint] {
+			if !f.Suppressed && f.Fix.State == model.FixStateFixed {
+				fixes.Versions = append(fixes.Versions, f.Fix.Versions)
+			}
+		}
+		switch {
+		case held.Excluded, query.kind == store.FixUpdate && !query.names(&held.Package):
+			return nil
+		case query.kind == store.FixRebuild && (len(fixes.Versions) == 0 || !slices.Contains(distribution, held.Package.Type)):
+			return nil
+		case one.fixVersion == "":
+			one.fixVersion = summary.FixVersion(&fixes, s.config.Versions)
+		}
+		if count++; len(packages) < maxPreviewedPackages {
+			packages = append(packages, one)
+		}
+		return nil
+	})
+	return packages, count, err
+}
+
+// previewFix matches the packages and compares their findings.
+func (s *Server) previewFix(ctx context.Context, query *previewQuery, packages []previewedPackage, count int, present map[string][]model.Finding) (api.PreviewFixResponseObject, error) {
+	answer := api.PreviewFix200JSONResponse{
+		ImageId: query.image.ImageID, Platform: query.image.Platform.String(), Action: api.PreviewedAction(query.kind), PackageCount: count,
+		Packages: make([]api.FixPreviewPackage, len(packages)),
+	}
+	var matched []model.Package
+	var versions []string
+	var places []int // Those of matched in packages.
+	for i := range packages {
+		p := &packages[i]
+		answer.Packages[i] = api.FixPreviewPackage{Name: p.Name, Version: p.Version, Type: p.Type, Purl: optional(p.PURL), FixVersion: optional(p.fixVersion)}
+		if p.fixVersion == "" {
+			answer.Packages[i].Failure = optional("no version is known that closes all fixable findings of the package")
+			continue
+		}
+		matched, versions, places = append(matched, p.Package), append(versions, p.fixVersion), append(places, i)
+	}
+	found, build, err := s.config.Previews.MatchVersions(ctx, matched, versions)
+	if err != nil {
+		return nil, err
+	}
+	answer.DatabaseBuilt = build.Built
+	var before, after []model.Finding
+	for i := range found {
+		p := &packages[places[i]]
+		if found[i].Failure != "" {
+			answer.Packages[places[i]].Failure = &found[i].Failure
+			continue
+		}
+		before = append(before, present[p.Fingerprint]...)
+		for _, f := range found[i].Findings {
+			after = append(after, model.Finding{PackageFinding: f, Package: p.Package})
+		}
+	}
+	outcome := advice.OutcomeOf(before, after)
+	answer.Closed, answer.Remaining, answer.Opened = toSeverityCounts(advice.Count(outcome.Closed)), toSeverityCounts(advice.Count(outcome.Remaining)), toSeverityCounts(advice.Count(outcome.Opened))
+	answer.RemainingFindings, answer.OpenedFindings = toChanges(outcome.Remaining), toChanges(outcome.Opened)
+	return answer, nil
+}
+
+// toChanges makes a list of the first of some findings.
+func toChanges(changes []advice.Change) []api.RolloutFinding {
+	list := make([]api.RolloutFinding, 0, min(len(changes), maxPreviewListed))
+	for _, c := range changes[:min(len(changes), maxPreviewListed)] {
+		list = append(list, api.RolloutFinding{
+			VulnerabilityId: c.VulnerabilityID, Package: c.Package, Severity: api.Severity(c.Severity.String()), Kev: c.KEV, Fixable: c.Fixable,
+		})
+	}
+	return list
+}
