@@ -1,7 +1,6 @@
 package notify
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -247,30 +246,6 @@ func (b *batch) addRunning(kind Kind, at time.Time, overdue *store.OverdueImage,
 		places[i].group.message.addOther(other, counts, at)
 		places[i].list()
 	}
-}
-
-// addRollout adds a rollout that was evaluated.
-func (b *batch) addRollout(e *store.Event) error {
-	var data store.RolloutEvaluatedEvent
-	if err := json.Unmarshal(e.Data, &data); err != nil {
-		return fmt.Errorf("read event %d: %w", e.Sequence, err)
-	}
-	if data.Opened == nil || data.Closed == nil || !b.rule.sees(data.Workload.Namespace) {
-		return nil
-	}
-	if !b.selects(&policy.Change{Kind: string(RolloutEvaluated)}, new(worstOf(*data.Opened)), &policy.ChangedFinding{}) {
-		return nil
-	}
-	w := &data.Workload
-	if !b.place(imageFacts(model.ImageKey{ImageID: data.To.ImageID}), w) {
-		return nil
-	}
-	g := b.group(b.rule.group(w))
-	text := fmt.Sprintf("rollout of %s %s/%s, container %s: opens %d findings (%d Critical, %d High), closes %d",
-		w.Kind, w.Namespace, w.Name, data.Container, data.Opened.Total(), data.Opened.Critical, data.Opened.High, data.Closed.Total())
-	g.message.addOther(Other{Kind: RolloutEvaluated, Text: text}, *data.Opened, e.At)
-	g.message.addWorkloads([]string{workloadName(w)})
-	return nil
 }
 
 // addLost adds the containers of a namespace that are not scanned any more.

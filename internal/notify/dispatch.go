@@ -135,7 +135,7 @@ func (e *Engine) send(ctx context.Context, rule *Rule, sink *Sink, l *lane) {
 	e.Changed()
 }
 
-// revise leaves out of a message what decisions suppress, and what is not overdue any more, when it is sent first. It returns nil if nothing is left.
+// revise leaves out of a message what decisions suppress, what is not overdue any more, and what rollouts do not open or close any more, when it is sent first. It returns nil if nothing is left.
 func (e *Engine) revise(ctx context.Context, rule *Rule, content []byte) ([]byte, error) {
 	message, err := decode(content)
 	if err != nil {
@@ -162,6 +162,13 @@ func (e *Engine) revise(ctx context.Context, rule *Rule, content []byte) ([]byte
 			return nil, err
 		}
 		changed = message.keepOverdue(rule, still) || changed
+	}
+	if rollouts := message.rolloutIDs(); len(rollouts) > 0 {
+		present, err := e.Store.PresentRollouts(ctx, rollouts)
+		if err != nil {
+			return nil, err
+		}
+		changed = message.limitRollouts(rule, present) || changed
 	}
 	switch {
 	case !changed:

@@ -83,6 +83,8 @@ type Other struct {
 	Text string `json:"text"`
 	// Overdue is the image whose findings became overdue, nil for other kinds. Receivers do not get it.
 	Overdue *store.OverdueImage `json:"overdue,omitempty"`
+	// Rollout is the rollout that was evaluated, nil for other kinds. Receivers do not get it.
+	Rollout *EvaluatedRollout `json:"rollout,omitempty"`
 }
 
 // worse orders findings, the worst first.
@@ -194,7 +196,7 @@ func (m *Message) forReceivers() *Message {
 	}
 	sent.Others = slices.Clone(m.Others[:min(len(m.Others), maxWorst)])
 	for i := range sent.Others {
-		sent.Others[i].Overdue = nil
+		sent.Others[i].Overdue, sent.Others[i].Rollout = nil, nil
 	}
 	return &sent
 }

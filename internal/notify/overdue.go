@@ -105,7 +105,7 @@ func (m *Message) keepOverdue(rule *Rule, still map[model.ImageKey][]store.Overd
 			continue
 		}
 		changed = true
-		if !rule.keeps(left[i]) {
+		if !rule.keeps(FindingOverdue, left[i]) {
 			left[i] = model.SeverityCounts{}
 		}
 		m.severities(FindingOverdue, difference(m.Severities[FindingOverdue], o.Overdue.Findings).Plus(left[i]))
@@ -140,7 +140,7 @@ func (m *Message) stillOverdue(still map[model.ImageKey][]store.OverdueFinding) 
 				left[i] = count(still[key], image.Keys)
 			} else {
 				// What is more than the rest is not there any more.
-				left[i] = difference(image.Findings, difference(image.Findings, rest[key]))
+				left[i] = lesser(image.Findings, rest[key])
 			}
 			rest[key] = difference(rest[key], left[i])
 		}

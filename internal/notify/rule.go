@@ -193,9 +193,9 @@ func (r *Rule) selects(change *policy.Change, severity *model.Severity, finding 
 	return r.selector.Change(change, finding)
 }
 
-// keeps reports whether a rule still selects overdue findings of an image after some of them were left out. If the expression cannot be evaluated, it does.
-func (r *Rule) keeps(left model.SeverityCounts) bool {
-	selected, err := r.selects(&policy.Change{Kind: string(FindingOverdue)}, new(worstOf(left)), &policy.ChangedFinding{})
+// keeps reports whether a rule still selects a change about several findings after some of them were left out. If the expression cannot be evaluated, it does.
+func (r *Rule) keeps(kind Kind, left model.SeverityCounts) bool {
+	selected, err := r.selects(&policy.Change{Kind: string(kind)}, new(worstOf(left)), &policy.ChangedFinding{})
 	return selected || err != nil
 }
 

@@ -38,6 +38,9 @@ type Notifications interface {
 	SuppressedChanges(ctx context.Context, changes []int64, concerned func(*Workload) bool) ([]int64, error)
 	// OverdueFindings returns the findings of images that are overdue now for who sees some namespaces. Images without any are absent.
 	OverdueFindings(ctx context.Context, in Namespaces, images []model.ImageKey) (map[model.ImageKey][]OverdueFinding, error)
+	// PresentRollouts compares the images of evaluated rollouts again, by ID, without the findings that decisions suppress now. Rollouts of which an image is not
+	// known any more are absent.
+	PresentRollouts(ctx context.Context, ids []int64) (map[int64]RolloutCounts, error)
 	// RunningImage returns what runs an image, nil if the image is not known.
 	RunningImage(ctx context.Context, key model.ImageKey) (*RunningImage, error)
 }

@@ -80,6 +80,11 @@ type RolloutEvaluation struct {
 	Opened, Closed model.SeverityCounts
 }
 
+// RolloutCounts are the findings that a rollout opened and closed.
+type RolloutCounts struct {
+	Opened, Closed model.SeverityCounts
+}
+
 // RolloutDetail is a rollout with the worst findings that it opened and closed, at most MaxRolloutFindings each, the worst first.
 type RolloutDetail struct {
 	Rollout

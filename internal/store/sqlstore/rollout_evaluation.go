@@ -56,6 +56,10 @@ const (
 		WHERE q.stage = ? ORDER BY r.id DESC LIMIT ?`
 	overdueRollouts = `SELECT r.id, 0 AS from_pk, 0 AS to_pk FROM rollout_queue q JOIN rollouts r ON r.id = q.rollout_id
 		WHERE q.stage = ? AND r.at < ? ORDER BY r.id LIMIT ?`
+	presentRollouts = `SELECT r.id, a.id AS from_pk, b.id AS to_pk, r.namespace, r.kind, r.name, r.from_image, r.to_image FROM rollouts r
+		JOIN images a ON a.image_id = r.from_image AND a.platform = r.from_platform AND a.matched_at > 0
+		JOIN images b ON b.image_id = r.to_image AND b.platform = r.to_platform AND b.matched_at > 0
+		WHERE r.id IN ?`
 )
 
 // comparedFindings are the vulnerabilities of packages that one image has and the other has not, the worst first. has_to says that the
@@ -83,23 +87,7 @@ func (s *Store) EvaluateRollouts(ctx context.Context, timeOutBefore time.Time, l
 		if rows, err = dueRollouts(tx, micros(timeOutBefore), limit); err != nil || len(rows) == 0 {
 			return err
 		}
-		current, err := currentNumber(tx)
-		if err != nil {
-			return err
-		}
-		if err := placeDue(tx, rows); err != nil {
-			return err
-		}
-		for _, row := range rows {
-			pair := row.pair
-			if _, known := evaluations[pair]; known {
-				continue
-			}
-			if evaluations[pair], err = evaluate(tx, pair, current); err != nil {
-				return err
-			}
-		}
-		return nil
+		return evaluateAll(tx, rows, evaluations)
 	})
 	if err != nil || len(rows) == 0 {
 		return 0, err
@@ -123,6 +111,51 @@ func (s *Store) EvaluateRollouts(ctx context.Context, timeOutBefore time.Time, l
 		return 0, err
 	}
 	return taken, nil
+}
+
+// evaluateAll evaluates rollouts; those with the same images and places share an evaluation.
+func evaluateAll(tx *gorm.DB, rows []dueRollout, evaluations map[imagePair]evaluation) error {
+	current, err := currentNumber(tx)
+	if err != nil {
+		return err
+	}
+	if err := placeDue(tx, rows); err != nil {
+		return err
+	}
+	for i := range rows {
+		pair := rows[i].pair
+		if _, known := evaluations[pair]; known {
+			continue
+		}
+		if evaluations[pair], err = evaluate(tx, pair, current); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// PresentRollouts implements store.Notifications.
+func (s *Store) PresentRollouts(ctx context.Context, ids []int64) (map[int64]store.RolloutCounts, error) {
+	var present map[int64]store.RolloutCounts
+	err := s.read(ctx, "compare the images of rollouts", func(tx *gorm.DB) error {
+		present = map[int64]store.RolloutCounts{}
+		evaluations := map[imagePair]evaluation{}
+		return inParts(ids, func(part []int64) error {
+			var rows []dueRollout
+			if err := tx.Raw(presentRollouts, part).Scan(&rows).Error; err != nil || len(rows) == 0 {
+				return err
+			}
+			if err := evaluateAll(tx, rows, evaluations); err != nil {
+				return err
+			}
+			for i := range rows {
+				j := evaluations[rows[i].pair]
+				present[rows[i].ID] = store.RolloutCounts{Opened: j.opened, Closed: j.closed}
+			}
+			return nil
+		})
+	})
+	return present, err
 }
 
 // dueRollouts finds what can be evaluated and, as far as there is room, what has timed out.

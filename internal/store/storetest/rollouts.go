@@ -233,6 +233,37 @@ var evaluationTests = map[string]func(*testing.T, *fixture){
 			t.Errorf("the event names %d findings", len(data.WorstOpened))
 		}
 	},
+	"Rollouts are compared again": func(t *testing.T, f *fixture) {
+		from, to := rolledOut(t, f, 2)
+		f.match(t, from, "1", answers{"p": {finding("CVE-1", model.SeverityLow)}})
+		f.match(t, to, "1", answers{"r": {finding("CVE-2", model.SeverityHigh), finding("CVE-3", model.SeverityCritical)}})
+		f.evaluate(t, 0, 2)
+		var ids []int64
+		for _, r := range f.rollouts(t, store.RolloutQuery{}).Rollouts {
+			ids = append(ids, r.ID)
+		}
+		expect := func(opened, closed model.SeverityCounts) {
+			t.Helper()
+			want := map[int64]store.RolloutCounts{}
+			for _, id := range ids {
+				want[id] = store.RolloutCounts{Opened: opened, Closed: closed}
+			}
+			got, err := f.PresentRollouts(t.Context(), append([]int64{1 << 40}, ids...))
+			must(t, err)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		}
+		expect(model.SeverityCounts{High: 1, Critical: 1}, model.SeverityCounts{Low: 1})
+		f.decide(t, store.Decision{Object: store.DecisionObject{Kind: "ClusterVulnerabilityException", Name: "a"}, Vulnerabilities: []string{"CVE-3", "CVE-1"}, Status: model.DecisionFixed})
+		expect(model.SeverityCounts{High: 1}, model.SeverityCounts{})
+		if opened := f.rollouts(t, store.RolloutQuery{}).Rollouts[0].Evaluation.Opened; opened.Critical != 1 {
+			t.Errorf("the evaluation that is recorded is %+v", opened)
+		}
+		must(t, f.DeleteImage(t.Context(), store.AllNamespaces(), store.AllNamespaces(), from.ImageID))
+		ids = nil
+		expect(model.SeverityCounts{}, model.SeverityCounts{})
+	},
 	"Rollouts that are not there": func(t *testing.T, f *fixture) {
 		if _, err := f.Rollout(t.Context(), store.AllNamespaces(), 1); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("got %v", err)
