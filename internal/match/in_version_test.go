@@ -110,22 +110,33 @@ func TestInVersionWithContext(t *testing.T) {
 	epoch := 0
 	rpm := syftpkg.Package{
 		Name: "libs", Version: "0:1.0-1", Type: syftpkg.RpmPkg,
-		Metadata: syftpkg.RpmDBEntry{Name: "libs", Version: "1.0", Release: "1", Epoch: &epoch, SourceRpm: "source-0.9-1.src.rpm"},
+		Metadata: syftpkg.RpmDBEntry{Name: "libs", Version: "1.0", Release: "1", Epoch: &epoch, SourceRpm: "source-1.0-1.src.rpm"},
 	}
-	libs := held(t, (&image{release: &linux.Release{ID: "rhel", VersionID: "9.4"}}).add(rpm, "/s"))[0]
+	rhel := func(p syftpkg.Package) model.Package {
+		return held(t, (&image{release: &linux.Release{ID: "rhel", VersionID: "9.4"}}).add(p, "/s"))[0]
+	}
+	libs := rhel(rpm)
 	newer, err := match.InVersion(&libs, "1:1.0-2")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`"epoch":1`, `{"name":"source","version":"1:1.0-2"}`} {
-		if !strings.Contains(string(newer.MatchInput), want) {
-			t.Errorf("%s has no %s", newer.MatchInput, want)
-		}
+	want := rpm
+	first := 1
+	want.Version, want.Metadata = "1:1.0-2", syftpkg.RpmDBEntry{Name: "libs", Version: "1.0", Release: "2", Epoch: &first, SourceRpm: "source-1.0-2.src.rpm"}
+	if want := rhel(want); newer.Fingerprint != want.Fingerprint {
+		t.Errorf("%s, want %s", newer.MatchInput, want.MatchInput)
+	}
+	// A package with another version than its source: which source belongs to the new version is not known.
+	rpm.Metadata = syftpkg.RpmDBEntry{Name: "libs", Version: "1.0", Release: "1", Epoch: &epoch, SourceRpm: "source-5.26-1.src.rpm"}
+	libs = rhel(rpm)
+	if _, err := match.InVersion(&libs, "1:1.0-2"); err == nil || !strings.Contains(err.Error(), "built from source 5.26-1") {
+		t.Errorf("the source has another version: %v", err)
 	}
 }
 
 func TestInVersionRefuses(t *testing.T) {
 	p := held(t, (&image{}).add(npm("left-pad", "1.0.0"), "/s"))[0]
+	python := held(t, (&image{}).add(syftpkg.Package{Name: "flask", Version: "1.0", Type: syftpkg.PythonPkg, Language: syftpkg.Python}, "/s"))[0]
 	broken, old, jvm := p, p, p
 	broken.MatchInput = []byte("{")
 	old.MatchInput = []byte(strings.Replace(string(p.MatchInput), `"projection":3`, `"projection":2`, 1))
@@ -139,6 +150,10 @@ func TestInVersionRefuses(t *testing.T) {
 		{broken, "2", "decode the matching input"},
 		{old, "2", "read by another version of the operator"},
 		{jvm, "2", "Java runtime"},
+		{p, "latest", "does not begin with a number"},
+		{p, "x.1", "does not begin with a number"},
+		{p, "unknown", "does not begin with a number"},
+		{python, "1.x", "is not a version that can be compared"},
 	} {
 		if _, err := match.InVersion(&c.p, c.version); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %q", err, c.want)
@@ -164,7 +179,7 @@ func FuzzInVersion(f *testing.F) {
 		for i := range packages {
 			if other, err := match.InVersion(&packages[i], version); err == nil {
 				others = append(others, other)
-			} else if version != "" && len(version) <= match.MaxVersion {
+			} else if version == packages[i].Version {
 				t.Errorf("%s: %v", packages[i].Name, err)
 			}
 		}

@@ -14,14 +14,15 @@ import (
 	"github.com/scanner-operator/scanner-operator/internal/vulndb"
 )
 
-// ErrNotInstalled is returned by Previewer when this replica does not have the vulnerability database that the visible findings come from.
-var ErrNotInstalled = errors.New("the vulnerability database that the findings come from is not installed on this replica of the operator")
+// ErrNotInstalled is returned by Previewer when this replica does not have the vulnerability database that the visible findings come from. The leader downloads
+// them, and only imported ones are shared.
+var ErrNotInstalled = errors.New("this replica of the operator does not have the vulnerability database that the findings come from; the leader has it")
 
 // previewIdle is how long a Previewer keeps the vulnerability database open after its last use.
 const previewIdle = 5 * time.Minute
 
 // Previewer matches packages in versions that no image has, with the vulnerability database that the visible findings come from. It saves nothing, and works
-// on each replica. One request is answered at a time; the others wait.
+// on replicas that have the database. One request is answered at a time; the others wait.
 type Previewer struct {
 	store   PreviewStore
 	library PreviewLibrary
@@ -30,6 +31,8 @@ type Previewer struct {
 	turn *semaphore.Weighted
 	open *match.Database
 	idle *time.Timer
+	// keep is how long the database stays open after its last use.
+	keep time.Duration
 }
 
 // PreviewStore tells which database the visible findings come from.
@@ -44,7 +47,7 @@ type PreviewLibrary interface {
 
 // NewPreviewer returns a Previewer that reads the databases of a library.
 func NewPreviewer(s PreviewStore, library PreviewLibrary) *Previewer {
-	return &Previewer{store: s, library: library, turn: semaphore.NewWeighted(1)}
+	return &Previewer{store: s, library: library, turn: semaphore.NewWeighted(1), keep: previewIdle}
 }
 
 // MatchVersions finds the vulnerabilities that packages would have in other versions, versions[i] being that of packages[i]. A package of which that cannot be
@@ -103,19 +106,21 @@ func (p *Previewer) openCurrent(ctx context.Context) error {
 		}
 	}
 	if p.idle == nil {
-		p.idle = time.AfterFunc(previewIdle, p.closeIdle)
+		p.idle = time.AfterFunc(p.keep, p.closeIdle)
 	} else {
-		p.idle.Reset(previewIdle)
+		p.idle.Reset(p.keep)
 	}
 	return nil
 }
 
-// closeIdle closes the database, unless it is in use: then it is called again.
+// closeIdle closes the database, or tries again later if it is in use.
 func (p *Previewer) closeIdle() {
-	if p.turn.TryAcquire(1) {
-		defer p.turn.Release(1)
-		_ = p.closeOpen() // Its files were only read.
+	if !p.turn.TryAcquire(1) {
+		time.AfterFunc(p.keep, p.closeIdle)
+		return
 	}
+	defer p.turn.Release(1)
+	_ = p.closeOpen() // Its files were only read.
 }
 
 func (p *Previewer) closeOpen() error {

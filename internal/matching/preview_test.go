@@ -7,6 +7,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
 
 	"github.com/scanner-operator/scanner-operator/internal/match"
 	"github.com/scanner-operator/scanner-operator/internal/model"
@@ -55,10 +58,24 @@ func TestPreviewer(t *testing.T) {
 		})
 	}
 	all.Wait()
-	p.closeIdle()
-	if p.open != nil {
-		t.Error("the database is still open")
+	// It is closed when nobody uses it any more, also if somebody does when it should be.
+	closed := func() bool {
+		if !p.turn.TryAcquire(1) {
+			return false
+		}
+		defer p.turn.Release(1)
+		return p.open == nil
 	}
+	if closed() {
+		t.Error("the database is closed at once")
+	}
+	p.keep = time.Millisecond
+	if err := p.turn.Acquire(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	p.closeIdle()
+	p.turn.Release(1)
+	gomega.NewWithT(t).Eventually(closed, "10s", "1ms").Should(gomega.BeTrue())
 	if lists, _ := ids([]model.Package{held}, "v0.1.0"); len(lists) != 1 || len(lists[0]) < 2 {
 		t.Errorf("after it was closed: %v", lists)
 	}

@@ -135,7 +135,8 @@ func (e *Engine) send(ctx context.Context, rule *Rule, sink *Sink, l *lane) {
 	e.Changed()
 }
 
-// revise leaves out of a message what decisions suppress, what is not overdue any more, and what rollouts do not open or close any more, when it is sent first. It returns nil if nothing is left.
+// revise leaves out of a message what decisions suppress, and what is not overdue any more, and compares the images of rollouts again, when it is sent
+// first. It returns nil if nothing is left.
 func (e *Engine) revise(ctx context.Context, rule *Rule, content []byte) ([]byte, error) {
 	message, err := decode(content)
 	if err != nil {
@@ -168,7 +169,7 @@ func (e *Engine) revise(ctx context.Context, rule *Rule, content []byte) ([]byte
 		if err != nil {
 			return nil, err
 		}
-		changed = message.limitRollouts(rule, present) || changed
+		changed = message.compareRollouts(rule, present) || changed
 	}
 	switch {
 	case !changed:

@@ -140,7 +140,7 @@ func (m *Message) stillOverdue(still map[model.ImageKey][]store.OverdueFinding) 
 				left[i] = count(still[key], image.Keys)
 			} else {
 				// What is more than the rest is not there any more.
-				left[i] = lesser(image.Findings, rest[key])
+				left[i] = difference(image.Findings, difference(image.Findings, rest[key]))
 			}
 			rest[key] = difference(rest[key], left[i])
 		}

@@ -58,9 +58,9 @@ func (m *Message) rolloutIDs() []int64 {
 	return ids
 }
 
-// limitRollouts leaves out of rollouts what they do not open and close any more, such as findings that decisions suppress since they were evaluated, and
-// rollouts that the rule does not select any more. present has what is left, by ID. It reports whether anything changed.
-func (m *Message) limitRollouts(rule *Rule, present map[int64]store.RolloutCounts) (changed bool) {
+// compareRollouts has rollouts say what they open and close now, without findings that decisions suppress since they were evaluated, and leaves out rollouts
+// that the rule does not select any more. present has what they open and close, by ID. It reports whether anything changed.
+func (m *Message) compareRollouts(rule *Rule, present map[int64]store.RolloutCounts) (changed bool) {
 	var kept []Other
 	for _, o := range m.Others {
 		now, known := store.RolloutCounts{}, false
@@ -72,8 +72,7 @@ func (m *Message) limitRollouts(rule *Rule, present map[int64]store.RolloutCount
 			continue
 		}
 		left := *o.Rollout
-		left.Opened, left.Closed = lesser(left.Opened, now.Opened), lesser(left.Closed, now.Closed)
-		if left == *o.Rollout {
+		if left.Opened, left.Closed = now.Opened, now.Closed; left == *o.Rollout {
 			kept = append(kept, o)
 			continue
 		}
@@ -94,9 +93,4 @@ func (m *Message) limitRollouts(rule *Rule, present map[int64]store.RolloutCount
 	}
 	m.Others = kept
 	return changed
-}
-
-// lesser has the lesser number of each severity.
-func lesser(a, b model.SeverityCounts) model.SeverityCounts {
-	return difference(a, difference(a, b))
 }

@@ -36,6 +36,8 @@ func TestSuppressedInRollouts(t *testing.T) {
 		return n
 	}
 	g.Eventually(pending, patience, tick).Should(gomega.Equal(3))
+	// A later build changes a severity, and finds another vulnerability.
+	f.update(t, findings{"p": {finding("CVE-1", model.SeverityLow)}, "q": {finding("CVE-2", model.SeverityMedium), finding("CVE-3", model.SeverityCritical), finding("CVE-4", model.SeverityHigh)}})
 	f.suppress(t, map[string][]string{"one": {"CVE-3", "CVE-1"}})
 	f.clock.move(time.Hour)
 	g.Eventually(pending, patience, tick).Should(gomega.Equal(0))
@@ -48,8 +50,8 @@ func TestSuppressedInRollouts(t *testing.T) {
 	}
 	for _, name := range []string{"all", "severe"} {
 		m := got[name]
-		const text = "rollout of Deployment one/web, container c: opens 1 findings (0 Critical, 1 High), closes 0"
-		if len(m.Others) != 1 || m.Others[0].Text != text || m.Others[0].Rollout != nil || m.Severities[RolloutEvaluated] != (model.SeverityCounts{High: 1}) {
+		const text = "rollout of Deployment one/web, container c: opens 2 findings (0 Critical, 1 High), closes 0"
+		if len(m.Others) != 1 || m.Others[0].Text != text || m.Others[0].Rollout != nil || m.Severities[RolloutEvaluated] != (model.SeverityCounts{High: 1, Medium: 1}) {
 			t.Errorf("%s: %+v", name, m)
 		}
 	}

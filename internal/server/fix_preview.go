@@ -72,23 +72,47 @@ func (o operations) PreviewFix(ctx context.Context, request api.PreviewFixReques
 	if o.s.config.Previews == nil {
 		return nil, problem.New(http.StatusNotImplemented, "this process has no vulnerability database to match packages with")
 	}
-	image, err := o.s.store.Image(ctx, visible(ctx), query.image)
+	release, err := o.s.exportSlot(ctx)
 	if err != nil {
 		return nil, err
+	}
+	defer release()
+	var answer api.PreviewFix200JSONResponse
+	_, err = o.s.steadily(ctx, query.image, func(image store.Image) ([]byte, error) {
+		answer, err = o.s.previewFix(ctx, query, image)
+		return nil, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return answer, nil
+}
+
+// previewFix reads what an image has, matches packages in their other versions, and compares.
+func (s *Server) previewFix(ctx context.Context, query previewQuery, image store.Image) (answer api.PreviewFix200JSONResponse, err error) {
+	if image.MatchedAt.IsZero() || image.Database == nil {
+		return answer, problem.New(http.StatusConflict, "the image has no findings yet: it is not scanned, or its packages are not matched")
 	}
 	query.image = image.Key
-	present, err := o.s.presentFindings(ctx, &query)
+	present, err := s.presentFindings(ctx, &query)
 	if err != nil {
-		return nil, err
+		return answer, err
 	}
-	packages, count, err := o.s.previewedPackages(ctx, &query, present)
+	packages, count, err := s.previewedPackages(ctx, &query, present)
 	if err != nil {
-		return nil, err
+		return answer, err
 	}
 	if count == 0 {
-		return nil, problem.New(http.StatusNotFound, "the image has no such package, or none that its distribution has fixed")
+		return answer, problem.New(http.StatusNotFound, "the image has no such package, or none that its distribution has fixed")
 	}
-	return o.s.previewFix(ctx, &query, packages, count, present)
+	answer, build, err := s.matchPreviewed(ctx, packages, present)
+	if err == nil && build.ID != image.Database.ID {
+		// The image is matched with another database now, so that this is done again.
+		err = problem.Unavailable(errChanged, "another vulnerability database came into use; try again")
+	}
+	answer.ImageId, answer.Platform, answer.Action = image.Key.ImageID, image.Key.Platform.String(), api.PreviewedAction(query.kind)
+	answer.PackageCount, answer.DatabaseBuilt = count, build.Built
+	return answer, err
 }
 
 // presentFindings reads the findings of the packages that may be previewed, by the fingerprint of the package.
@@ -104,13 +128,22 @@ func (s *Server) presentFindings(ctx context.Context, query *previewQuery) (map[
 			return nil, problem.New(http.StatusUnprocessableEntity, "the image has %d findings, which exceeds the limit of %d for a preview", page.Total, maxPreviewedFindings)
 		}
 		for _, f := range page.Findings {
-			if f.Details = nil; query.kind == store.FixRebuild || query.names(&f.Package) {
-				present[f.Package.Fingerprint] = append(present[f.Package.Fingerprint], f)
+			if query.kind == store.FixRebuild || query.names(&f.Package) {
+				present[f.Package.Fingerprint] = append(present[f.Package.Fingerprint], compared(&f))
 			}
 		}
 		if findings.Token = page.NextToken; findings.Token == "" {
 			return present, nil
 		}
+	}
+}
+
+// compared is what is needed of a finding in order to compare it.
+func compared(f *model.Finding) model.Finding {
+	v := &f.Vulnerability
+	return model.Finding{
+		PackageFinding: model.PackageFinding{Vulnerability: model.Vulnerability{ID: v.ID, Severity: v.Severity, Risk: v.Risk, KEV: v.KEV}, Fix: f.Fix},
+		Package:        model.Package{Name: f.Package.Name}, Suppressed: f.Suppressed,
 	}
 }
 
@@ -147,12 +180,9 @@ func (s *Server) previewedPackages(ctx context.Context, query *previewQuery, pre
 	return packages, count, err
 }
 
-// previewFix matches the packages and compares their findings.
-func (s *Server) previewFix(ctx context.Context, query *previewQuery, packages []previewedPackage, count int, present map[string][]model.Finding) (api.PreviewFixResponseObject, error) {
-	answer := api.PreviewFix200JSONResponse{
-		ImageId: query.image.ImageID, Platform: query.image.Platform.String(), Action: api.PreviewedAction(query.kind), PackageCount: count,
-		Packages: make([]api.FixPreviewPackage, len(packages)),
-	}
+// matchPreviewed matches the packages and compares their findings.
+func (s *Server) matchPreviewed(ctx context.Context, packages []previewedPackage, present map[string][]model.Finding) (answer api.PreviewFix200JSONResponse, build model.DatabaseBuild, err error) {
+	answer.Packages = make([]api.FixPreviewPackage, len(packages))
 	var matched []model.Package
 	var versions []string
 	var places []int // Those of matched in packages.
@@ -167,9 +197,8 @@ func (s *Server) previewFix(ctx context.Context, query *previewQuery, packages [
 	}
 	found, build, err := s.config.Previews.MatchVersions(ctx, matched, versions)
 	if err != nil {
-		return nil, err
+		return answer, build, err
 	}
-	answer.DatabaseBuilt = build.Built
 	var before, after []model.Finding
 	for i := range found {
 		p := &packages[places[i]]
@@ -185,7 +214,7 @@ func (s *Server) previewFix(ctx context.Context, query *previewQuery, packages [
 	outcome := advice.OutcomeOf(before, after)
 	answer.Closed, answer.Remaining, answer.Opened = toSeverityCounts(advice.Count(outcome.Closed)), toSeverityCounts(advice.Count(outcome.Remaining)), toSeverityCounts(advice.Count(outcome.Opened))
 	answer.RemainingFindings, answer.OpenedFindings = toChanges(outcome.Remaining), toChanges(outcome.Opened)
-	return answer, nil
+	return answer, build, nil
 }
 
 // toChanges makes a list of the first of some findings.

@@ -62,6 +62,7 @@ func TestPreviewFix(t *testing.T) {
 	}
 	f.do(http.MethodGet, previewPath+"?"+strings.Replace(update, "=3.0.1", "=3.0.2", 1), "").problem(t, http.StatusNotFound, "no such package")
 	f.do(http.MethodGet, previewPath+"?imageId=absent&action=rebuild", "").problem(t, http.StatusNotFound, "")
+	f.do(http.MethodGet, previewPath+"?imageId="+escape(pendingID)+"&action=rebuild", "").problem(t, http.StatusConflict, "no findings yet")
 
 	// Decisions: what is suppressed is neither closed nor opened.
 	_, err := f.store.SyncDecisions(t.Context(), store.DecisionSourceKubernetes, []store.Decision{{

@@ -124,7 +124,7 @@ func matrix() map[string]row {
 		"GET /api/v1/bases":                          reading("/api/v1/bases", 200),
 		"GET /api/v1/owners":                         reading("/api/v1/owners", 200),
 		"GET /api/v1/fixes":                          reading("/api/v1/fixes", 200),
-		"GET /api/v1/fixes/preview":                  reading("/api/v1/fixes/preview?action=rebuild&imageId={app}", 404),
+		"GET /api/v1/fixes/preview":                  reading("/api/v1/fixes/preview?action=rebuild&imageId={app}", 409),
 		"GET /api/v1/compare":                        reading("/api/v1/compare?from=r.example/a&to=r.example/b", 404),
 		"GET /api/v1/reports/cluster":                reading("/api/v1/reports/cluster", 200),
 		"GET /api/v1/reports/namespaces/{namespace}": reading("/api/v1/reports/namespaces/unknown", 404),

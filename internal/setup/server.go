@@ -124,7 +124,7 @@ type previewer struct{ *matching.Previewer }
 func (p previewer) MatchVersions(ctx context.Context, packages []model.Package, versions []string) ([]model.PackageAnswer, model.DatabaseBuild, error) {
 	answers, build, err := p.Previewer.MatchVersions(ctx, packages, versions)
 	if errors.Is(err, matching.ErrNotInstalled) {
-		err = problem.Unavailable(err, matching.ErrNotInstalled.Error()+"; try again in a minute")
+		err = problem.Unavailable(err, matching.ErrNotInstalled.Error()+". Try again")
 	}
 	return answers, build, err
 }

@@ -2341,7 +2341,7 @@ type FixPreviewPackage struct {
 	// Failure Why the package was not matched in another version; its findings are not counted.
 	Failure *string `json:"failure,omitempty"`
 
-	// FixVersion The version that was matched.
+	// FixVersion The version that the preview is about.
 	FixVersion *string `json:"fixVersion,omitempty"`
 	Name       string  `json:"name"`
 	Purl       *string `json:"purl,omitempty"`

@@ -72,7 +72,7 @@ func eachBulk(b *testing.B, benchmark func(b *testing.B, s *Store)) {
 
 // fillBulk writes past the store's methods, which would take far longer.
 func fillBulk(ctx context.Context, s *Store) error {
-	for _, fill := range []func(*txn) error{fillImages, fillPackages, fillVulnerabilities, fillFindings, fillUses, fillHeld, fillCounts, fillHistory} {
+	for _, fill := range []func(*txn) error{fillImages, fillLayers, fillPackages, fillVulnerabilities, fillFindings, fillUses, fillHeld, fillCounts, fillHistory} {
 		if err := s.write(ctx, "fill", fill); err != nil {
 			return err
 		}
@@ -84,7 +84,7 @@ func fillBulk(ctx context.Context, s *Store) error {
 func analyze(ctx context.Context, s *Store) error {
 	for _, statement := range map[string][]string{
 		sqldb.TypePostgres: {"VACUUM ANALYZE"},
-		sqldb.TypeMySQL: {"ANALYZE TABLE images, packages, image_packages, vulnerabilities, vulnerability_names, findings, image_uses, image_presences, held_packages, found_vulnerabilities, package_fixes, image_fixes, " +
+		sqldb.TypeMySQL: {"ANALYZE TABLE images, image_layers, packages, image_packages, vulnerabilities, vulnerability_names, findings, image_uses, image_presences, held_packages, found_vulnerabilities, package_fixes, image_fixes, " +
 			"finding_changes, container_coverage, rollouts, events, daily_sums, image_namespaces"},
 	}[s.db.Dialect().Type()] {
 		if err := s.db.Writer().WithContext(ctx).Exec(statement).Error; err != nil {
@@ -105,6 +105,23 @@ func fillImages(tx *txn) error {
 		return fmt.Errorf("columns of images have moved: %v", newImageColumns)
 	}
 	return tx.Insert("images", append([]string{"id"}, newImageColumns...), values, "")
+}
+
+// fillLayers gives each image the four layers of its base and six of its own.
+func fillLayers(tx *txn) error {
+	for n := range bulkImages {
+		layers := make([]string, 10)
+		for i := range layers {
+			layers[i] = fmt.Sprintf("sha256:%064x", 1000*(n+1)+i)
+			if i < 4 {
+				layers[i] = fmt.Sprintf("sha256:%064x", 10*((n+1)%bulkBases)+i)
+			}
+		}
+		if err := saveLayers(tx, int64(n+1), &model.Catalog{Layers: layers}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func fillPackages(tx *txn) error {

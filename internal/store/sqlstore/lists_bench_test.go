@@ -77,6 +77,7 @@ func BenchmarkLists(b *testing.B) {
 		l.packages()
 		l.workloads()
 		l.fixes()
+		l.bases()
 		l.history()
 	})
 	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
@@ -277,6 +278,20 @@ func (l *lists) fixes() {
 	if _, err := l.s.SyncPolicies(l.b.Context(), nil); err != nil {
 		l.b.Fatal(err)
 	}
+}
+
+func (l *lists) bases() {
+	list := func(name string, in store.Namespaces, query store.BaseQuery) {
+		l.measure("bases-"+name, func(ctx context.Context) (int, error) {
+			page, err := l.s.ListBases(ctx, in, query)
+			return page.Total, err
+		})
+	}
+	for _, order := range []store.BaseSort{store.SortBaseImages, store.SortBaseSeverity} {
+		list("by"+string(order), store.AllNamespaces(), store.BaseQuery{Sort: order})
+	}
+	list("namespace", store.AllNamespaces(), store.BaseQuery{Where: store.Where{Namespace: "namespace-7"}})
+	list("seen-in-a-namespace", store.OnlyNamespaces("namespace-7"), store.BaseQuery{})
 }
 
 func (l *lists) history() {

@@ -261,8 +261,9 @@ var evaluationTests = map[string]func(*testing.T, *fixture){
 			t.Errorf("the evaluation that is recorded is %+v", opened)
 		}
 		must(t, f.DeleteImage(t.Context(), store.AllNamespaces(), store.AllNamespaces(), from.ImageID))
-		ids = nil
-		expect(model.SeverityCounts{}, model.SeverityCounts{})
+		if got, err := f.PresentRollouts(t.Context(), ids); err != nil || len(got) > 0 || len(f.rollouts(t, store.RolloutQuery{}).Rollouts) != len(ids) {
+			t.Errorf("without one of the images: %v, %v", got, err)
+		}
 	},
 	"Rollouts that are not there": func(t *testing.T, f *fixture) {
 		if _, err := f.Rollout(t.Context(), store.AllNamespaces(), 1); !errors.Is(err, store.ErrNotFound) {

@@ -41,12 +41,12 @@ function previewParams({ action, imageId, platform, packages }: FixItem, version
 export function Preview({ row }: { row: FixItem }) {
   const [version, setVersion] = useState("");
   const params = previewParams(row, version);
-  const { data, error, isFetching, refetch } = usePreviewFix(params, {
-    query: { queryKey: ["fix preview", params], staleTime: 60_000, placeholderData: (previous) => previous },
+  const { data, error, refetch } = usePreviewFix(params, {
+    query: { queryKey: ["fix preview", params], staleTime: 60_000 },
   });
   return (
     <Part title="Preview">
-      <div aria-busy={isFetching} className="min-w-0 space-y-2">
+      <div className="min-w-0 space-y-2">
         {error ? (
           <Failure error={error} onRetry={() => void refetch()} />
         ) : data ? (
@@ -121,7 +121,7 @@ function Outcome({ preview }: { preview: FixPreview }) {
       )}
       {preview.packageCount > preview.packages.length && (
         <p className="text-muted">
-          {`Previews have the first ${formatNumber(preview.packages.length)} of ${formatNumber(preview.packageCount)} packages.`}
+          {`Only the first ${formatNumber(preview.packages.length)} of ${formatNumber(preview.packageCount)} packages, by name, are in this preview.`}
         </p>
       )}
     </>

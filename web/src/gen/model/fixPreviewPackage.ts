@@ -8,7 +8,7 @@ export interface FixPreviewPackage {
   version: string;
   type: string;
   purl?: string;
-  /** The version that was matched. */
+  /** The version that the preview is about. */
   fixVersion?: string;
   /** Why the package was not matched in another version; its findings are not counted. */
   failure?: string;
