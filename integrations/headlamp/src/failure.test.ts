@@ -77,6 +77,16 @@ test("what a token needs", () => {
   );
 });
 
+test("names one permission if it is known who refused", () => {
+  const { message, advice } = operatorFailure(
+    { status: 403, message: proxyRefused.slice("Forbidden".length) },
+    "sys",
+    "scanner",
+  );
+  expect(message).toMatch(/^services "https:scanner:https" is forbidden/);
+  expect(advice).not.toContain("ClusterRole");
+});
+
 test("messages are short and visible", () => {
   const hostile = operatorFailure(problem(500, "Error", "a\u202eb\n".repeat(1000)), "sys", "scanner");
   expect(hostile.message.length).toBeLessThan(600);

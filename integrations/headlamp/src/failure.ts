@@ -21,30 +21,32 @@ interface Problem {
   title?: unknown;
 }
 
-/** Reads what the operator says in a problem document, and what others say. */
-function messageOf({ message }: RequestError): {
-  operator: boolean;
-  text: string;
-} {
+/** Reads what the operator says in a problem document, or what another server says: if it is not `known`, it may be either. */
+function messageOf({ message }: RequestError): { operator: boolean; known: boolean; text: string } {
   const text = typeof message === "string" ? message : "";
   const start = text.indexOf("{");
   try {
     const problem = parseUntrusted(text.slice(start)) as Problem;
     const detail = problem.detail ?? problem.title;
-    if (start >= 0 && typeof detail === "string")
-      return { operator: true, text: detail.slice(0, maxMessage) };
+    if (start >= 0 && typeof detail === "string") {
+      return { operator: true, known: true, text: detail.slice(0, maxMessage) };
+    }
   } catch {
     // It is no problem document.
   }
-  return { operator: false, text: visible(text).slice(0, maxMessage) };
+  // The text of the status is in front of the message; HTTP/2 has none.
+  return {
+    operator: false,
+    known: text.includes(" - "),
+    text: visible(text.replace(/^ - /, "")).slice(0, maxMessage),
+  };
 }
 
 /** What an error means that a request through the service proxy ended with. */
 export function operatorFailure(error: unknown, namespace: string, service: string): Failure {
   const { status } = error as RequestError;
-  const { operator, text } = messageOf(error as RequestError);
+  const { operator, known, text } = messageOf(error as RequestError);
   const said = operator ? `Operator: ${text}` : text;
-  const fromOperator = operator || !text.includes(" - ");
   switch (status) {
     case 401:
       return new Failure(
@@ -58,9 +60,9 @@ export function operatorFailure(error: unknown, namespace: string, service: stri
         operator
           ? "Bind the ClusterRole scanner-operator-viewer to the ServiceAccount that the settings of this plugin name, in this namespace or in the cluster."
           : `You need the verb "get" on services/proxy for https:${service}:https in the namespace ${namespace}.` +
-            (fromOperator
-              ? " The ServiceAccount that the settings of this plugin name needs the ClusterRole scanner-operator-viewer."
-              : ""),
+            (known
+              ? ""
+              : " The ServiceAccount that the settings of this plugin name needs the ClusterRole scanner-operator-viewer."),
       );
     case 404:
       return new Failure(
