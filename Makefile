@@ -17,6 +17,9 @@ IMG     ?= localhost/scanner-operator:dev
 export CGO_ENABLED := 0
 export GOFLAGS     := -trimpath -buildvcs=false
 
+# The Headlamp plugin is a package of its own, and not part of "make test": its dependencies are 850 MB.
+HEADLAMP := integrations/headlamp
+
 include make/tools.mk
 include make/test.mk
 include make/deploy.mk
@@ -52,6 +55,20 @@ web/node_modules/.package-lock.json: web/package-lock.json | $(NODE)
 web/dist/index.html: web/node_modules/.package-lock.json $(UI_SOURCES)
 	npm --prefix web run --silent build -- --logLevel=warn
 	@touch web/dist/.keep $@
+
+headlamp_version = $(patsubst v%,%,$(release_version))
+
+$(HEADLAMP)/node_modules/.package-lock.json: $(HEADLAMP)/package-lock.json | $(NODE)
+	npm --prefix $(HEADLAMP) ci --no-audit --no-fund --ignore-scripts
+	@touch $@
+
+.PHONY: headlamp
+headlamp: $(HEADLAMP)/node_modules/.package-lock.json ## Package the Headlamp plugin into dist/, with VERSION=v1.2.3 as its version (installs 850 MB).
+	npm --prefix $(HEADLAMP) run --silent build
+	@rm -rf dist/headlamp && mkdir -p dist/headlamp/scanner-operator
+	@cp $(HEADLAMP)/dist/main.js dist/headlamp/scanner-operator
+	@sed 's/"version": "0.0.0"/"version": "$(or $(headlamp_version),0.0.0)"/' $(HEADLAMP)/package.json >dist/headlamp/scanner-operator/package.json
+	tar -C dist/headlamp -czf dist/scanner-operator-headlamp.tar.gz scanner-operator
 
 .PHONY: image
 image: ui ## Build the image as an OCI archive in dist/, without Docker.

@@ -103,6 +103,13 @@ test-ui: ## Test the UI: types, unit tests, and in a browser, except for the hos
 		hack/missing.sh "Node, for the tests of the UI"; \
 	fi
 
+.PHONY: test-headlamp
+test-headlamp: $(HEADLAMP)/node_modules/.package-lock.json ## Lint, test and build the Headlamp plugin (installs 850 MB; "make test-ui" tests what needs no Headlamp).
+	npm --prefix $(HEADLAMP) run --silent lint
+	npm --prefix $(HEADLAMP) run --silent typecheck
+	npm --prefix $(HEADLAMP) run --silent test
+	$(MAKE) headlamp
+
 .PHONY: parity
 parity: ## Compare our findings, and the difference of databases, with Grype's own on the same input, and stores with models.
 	$(GO_TEST) ./test/parity/...

@@ -5,9 +5,11 @@ import { defineConfig } from "vitest/config";
 export default defineConfig({
   plugins: [react()],
   resolve: { alias: { "@": fileURLToPath(new URL("./src", import.meta.url)) } },
+  server: { fs: { allow: [".."] } },
   test: {
     environment: "jsdom",
-    include: ["src/**/*.test.{ts,tsx}"],
+    // With what the Headlamp plugin does without Headlamp; "make test-headlamp" tests the rest.
+    include: ["src/**/*.test.{ts,tsx}", "../integrations/headlamp/src/**/*.test.ts"],
     setupFiles: ["./src/test/setup.ts"],
     restoreMocks: true,
     testTimeout: 60_000,
