@@ -1,4 +1,4 @@
-import type { Finding, MatchDetail } from "@/gen/model";
+import type { Finding, MatchDetail, Package } from "@/gen/model";
 
 /** Tells findings of one image apart. */
 export function findingKey({ vulnerability, package: pkg, locations, fixedAt }: Finding): string {
@@ -15,6 +15,10 @@ export function findingKey({ vulnerability, package: pkg, locations, fixedAt }: 
     fixedAt ?? "",
   ]);
 }
+
+/** Whether two packages of one image are the same. */
+export const samePackage = (a: Package, b: Package) =>
+  a.type === b.type && a.name === b.name && a.version === b.version && a.purl === b.purl;
 
 const matchTypes: Partial<Record<string, string>> = {
   "exact-direct-match": "Exact match of the package",

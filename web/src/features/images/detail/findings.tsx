@@ -14,7 +14,7 @@ import { ToggleButton } from "@/components/ui/toggle-button";
 import { Decide } from "@/features/exceptions/decide";
 import { maxPackages } from "@/features/exceptions/draft";
 import { getListFindingsUrl } from "@/gen/images/images";
-import { ListFindingsSort, Origin, type Finding } from "@/gen/model";
+import { ListFindingsSort, type Finding } from "@/gen/model";
 import { useAddress } from "@/lib/address";
 import { plural } from "@/lib/format";
 import { fileStem } from "@/lib/image-id";
@@ -23,18 +23,13 @@ import { columns, FindingCard, grid, selectableGrid } from "./columns";
 import { findingFilters, toRequest } from "./filters";
 import { FindingDetail } from "./finding-detail";
 import { findingKey } from "./finding";
+import { OriginFilter } from "./origin";
 
 const sortOptions: Option<ListFindingsSort>[] = [
   { value: ListFindingsSort["-risk"], label: "Risk" },
   { value: ListFindingsSort["-severity"], label: "Severity" },
   { value: ListFindingsSort.package, label: "Package" },
   { value: ListFindingsSort.due, label: "Due date" },
-];
-
-const originOptions: Option<Origin | "all">[] = [
-  { value: "all", label: "Any" },
-  { value: Origin.base, label: "Base image" },
-  { value: Origin.image, label: "This image" },
 ];
 
 const closedFormats: ExportFormat[] = ["csv"];
@@ -124,13 +119,7 @@ export function Findings({ imageId, hasBase }: { imageId: string; hasBase: boole
           </ToggleButton>
         )}
         {(hasBase || filters.origin) && (
-          <Select
-            label="From"
-            options={originOptions}
-            value={filters.origin ?? "all"}
-            active={filters.origin !== undefined}
-            onChange={(origin) => update({ origin: origin === "all" ? undefined : origin })}
-          />
+          <OriginFilter value={filters.origin} onChange={(origin) => update({ origin })} />
         )}
         <Select
           label="Sort"
