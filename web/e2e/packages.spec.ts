@@ -41,6 +41,14 @@ test("packages by layer and location, by keyboard", async ({ page, open }) => {
   await page.getByRole("link", { name: /In the list of findings|All .* findings/ }).click();
   await expect(page.getByRole("tab", { name: "Findings", selected: true })).toBeVisible();
   await expect(page.getByLabel("Search findings")).toHaveValue("golang.org/x/net");
+  // And a finding leads back to its layer.
+  await page
+    .getByRole("button", { name: /^Details of/ })
+    .first()
+    .click();
+  await page.getByRole("link", { name: new RegExp(`^\\d+ of ${base + 4}$`) }).click();
+  await expect(page).toHaveURL(/tab=packages.*layer=\d/);
+  await expect(page.getByRole("table", { name: /^Packages of layer/ })).toBeVisible();
 });
 
 test("says why layers are not known, and that nothing matches or was found", async ({ page, open }) => {

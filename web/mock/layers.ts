@@ -74,6 +74,17 @@ export function makeImagePackages(
     );
 }
 
+/** Findings whose locations are in the layers of the image. */
+export function inLayers(image: Image, findings: Finding[]): Finding[] {
+  const packages = new Map(
+    makeImagePackages(image, findings, new URLSearchParams()).map((row) => [row.package.purl, row.locations]),
+  );
+  return findings.map((finding) => ({
+    ...finding,
+    locations: packages.get(finding.package.purl) ?? finding.locations,
+  }));
+}
+
 /** The layers of an image, with what the parameters keep of their packages. */
 export function makeImageLayers(image: Image, findings: Finding[], params: URLSearchParams): ImageLayer[] {
   const base = image.base?.layers ?? 0;

@@ -6,7 +6,7 @@ import { fixedIn } from "@/lib/fix";
 import { hostileFindings, hostileImages } from "../../../../mock/hostile";
 import { ImageCard } from "../list/columns";
 import { FindingCard } from "./columns";
-import { facts, findingKey, matchType } from "./finding";
+import { facts, findingKey, lowestLocation, matchType } from "./finding";
 import { FindingDetail } from "./finding-detail";
 
 function expectInert(container: HTMLElement) {
@@ -77,4 +77,18 @@ it("tells findings, fixes and matches apart", () => {
   });
   expect(matchType({ type: "cpe-match", matcher: "stock" })).toContain("CPE");
   expect(matchType({ type: "new-kind", matcher: "x" })).toBe("new-kind");
+});
+
+it("chooses the location in the lowest layer", () => {
+  const { counts } = hostileImages()[0] ?? {};
+  if (!counts) throw new Error("no images");
+  const layer = (number: number) => ({ number, diffId: `sha256:${number}`, packages: 1, counts });
+  const at = (path: string, number?: number) => ({ path, ...(number && { layer: `sha256:${number}` }) });
+  const layers = [layer(1), layer(2), layer(3), { packages: 1, counts }];
+  expect(lowestLocation([at("/a", 3), at("/b", 2), at("/c")], layers)).toEqual({
+    location: at("/b", 2),
+    layer: layer(2),
+  });
+  expect(lowestLocation([at("/c"), at("/d", 9)], layers)).toEqual({ location: at("/c") });
+  expect(lowestLocation([], [])).toEqual({});
 });

@@ -14,7 +14,7 @@ import { ToggleButton } from "@/components/ui/toggle-button";
 import { Decide } from "@/features/exceptions/decide";
 import { maxPackages } from "@/features/exceptions/draft";
 import { getListFindingsUrl } from "@/gen/images/images";
-import { ListFindingsSort, type Finding } from "@/gen/model";
+import { ListFindingsSort, type BaseImage, type Finding } from "@/gen/model";
 import { useAddress } from "@/lib/address";
 import { plural } from "@/lib/format";
 import { fileStem } from "@/lib/image-id";
@@ -34,7 +34,7 @@ const sortOptions: Option<ListFindingsSort>[] = [
 
 const closedFormats: ExportFormat[] = ["csv"];
 
-export function Findings({ imageId, hasBase }: { imageId: string; hasBase: boolean }) {
+export function Findings({ imageId, base }: { imageId: string; base: BaseImage | undefined }) {
   const { filters, update } = useAddress(findingFilters);
   const list = useFindings(imageId, toRequest(filters));
   const { isOpen, toggle } = useOpenRows(findingKey);
@@ -66,8 +66,8 @@ export function Findings({ imageId, hasBase }: { imageId: string; hasBase: boole
     [filters.sort, filters.closed, update, isOpen, toggle, selection],
   );
   const renderDetail = useCallback(
-    (finding: Finding) => <FindingDetail finding={finding} imageId={imageId} />,
-    [imageId],
+    (finding: Finding) => <FindingDetail finding={finding} imageId={imageId} base={base} />,
+    [imageId, base],
   );
   const renderCard = useCallback(
     (finding: Finding) => (
@@ -118,7 +118,7 @@ export function Findings({ imageId, hasBase }: { imageId: string; hasBase: boole
             Show suppressed
           </ToggleButton>
         )}
-        {(hasBase || filters.origin) && (
+        {(base?.layers !== undefined || filters.origin) && (
           <OriginFilter value={filters.origin} onChange={(origin) => update({ origin })} />
         )}
         <Select

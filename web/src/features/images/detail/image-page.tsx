@@ -119,7 +119,7 @@ function ImageView({ image }: { image: Image }) {
             <Packages image={image} />
           ) : image.state === "Scanned" || hasFindings ? (
             <DecideProvider>
-              <Findings imageId={image.imageId} hasBase={image.base?.layers !== undefined} />
+              <Findings imageId={image.imageId} base={image.base} />
             </DecideProvider>
           ) : (
             <NoFindingsYet image={image} />
