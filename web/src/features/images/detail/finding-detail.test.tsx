@@ -2,10 +2,11 @@ import { render } from "@testing-library/react";
 import { MemoryRouter } from "react-router";
 import { describe, expect, it } from "vitest";
 import { ToastProvider } from "@/components/ui/toast";
+import { ListFindingsSort } from "@/gen/model";
 import { fixedIn } from "@/lib/fix";
 import { hostileFindings, hostileImages } from "../../../../mock/hostile";
 import { ImageCard } from "../list/columns";
-import { FindingCard } from "./columns";
+import { columns, FindingCard, grid, selectableGrid } from "./columns";
 import { facts, findingKey, lowestLocation, matchType } from "./finding";
 import { FindingDetail } from "./finding-detail";
 
@@ -91,4 +92,19 @@ it("chooses the location in the lowest layer", () => {
   });
   expect(lowestLocation([at("/c"), at("/d", 9)], layers)).toEqual({ location: at("/c") });
   expect(lowestLocation([], [])).toEqual({});
+});
+
+it("has a track in the grid for each column of a wide screen", () => {
+  const never = () => undefined;
+  const options = {
+    sort: ListFindingsSort.due,
+    setSort: never,
+    closed: false,
+    isOpen: () => false,
+    toggle: never,
+  };
+  const selection = { isSelected: () => false, toggle: never };
+  const tracks = (classes: string) => /xl:grid-cols-\[(.*)\]/.exec(classes)?.[1]?.split("_").length;
+  expect(tracks(grid)).toBe(columns(options).length);
+  expect(tracks(selectableGrid)).toBe(columns({ ...options, selection }).length);
 });
