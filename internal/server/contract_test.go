@@ -130,7 +130,7 @@ func visits() []visit {
 		"/api/v1/images/{imageId}/packages": {
 			"", "platform=linux/amd64", "text=OPEN", "severity=Critical", "vulnerable=true", "layer=0", "pageSize=1",
 		},
-		"/api/v1/images/{imageId}/layers": {"", "platform=linux/amd64", "text=OPEN", "severity=Critical", "vulnerable=true"},
+		"/api/v1/images/{imageId}/layers":   {"", "platform=linux/amd64", "text=OPEN", "severity=Critical", "vulnerable=true"},
 		"/api/v1/databases/{build}/changes": {"generation=1", "kind=opened&kind=closed", "severity=Low", "kev=true", "imageId=a", "text=a", "pageSize=5"},
 		"/api/v1/vulnerabilities": {
 			"", "text=cve-2024-0000", "severity=Critical", "fixable=true", "kev=true", "epss=0.5", "namespace=shop", "workload=web", "workloadKind=Deployment",

@@ -176,7 +176,7 @@ func (t *imageTree) lowest(locations []model.Location) int {
 	return lowest
 }
 
-// counts counts the open findings in each package of the image that has any.
+// counts sums up the open findings in each package of the image that has any.
 func (t *imageTree) counts() (map[int64]store.Counts, error) {
 	counts := map[int64]store.Counts{}
 	if t.image.MatchedAt == 0 {
