@@ -127,6 +127,10 @@ func visits() []visit {
 			"", "platform=linux/amd64", "text=open", "severity=Critical", "fixable=true", "kev=true", "epss=0.1", "closed=false", "sort=-risk", "sort=-severity",
 			"sort=package", "sort=due", "overdue=true", "dueBefore=2100-01-01T00:00:00Z", "pageSize=1", "format=json",
 		},
+		"/api/v1/images/{imageId}/packages": {
+			"", "platform=linux/amd64", "text=OPEN", "severity=Critical", "vulnerable=true", "layer=0", "pageSize=1",
+		},
+		"/api/v1/images/{imageId}/layers":   {"", "platform=linux/amd64", "text=OPEN", "severity=Critical", "vulnerable=true"},
 		"/api/v1/databases/{build}/changes": {"generation=1", "kind=opened&kind=closed", "severity=Low", "kev=true", "imageId=a", "text=a", "pageSize=5"},
 		"/api/v1/vulnerabilities": {
 			"", "text=cve-2024-0000", "severity=Critical", "fixable=true", "kev=true", "epss=0.5", "namespace=shop", "workload=web", "workloadKind=Deployment",

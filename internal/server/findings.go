@@ -44,7 +44,7 @@ func toFinding(f model.Finding) api.Finding {
 		Vulnerability: toVulnerability(f.Vulnerability),
 		Fix:           toFix(f.Fix),
 		Details:       make([]api.MatchDetail, 0, len(f.Details)),
-		Locations:     make([]api.Location, 0, len(f.Locations)),
+		Locations:     toLocations(f.Locations),
 		FirstSeen:     optionalTime(f.FirstSeen), FixedAt: optionalTime(f.FixedAt),
 		Suppressed: optional(f.Suppressed), Decisions: toDecisions(f.Decisions), Due: toDeadline(f.Deadline),
 		Origin: optional(api.Origin(f.Origin)),
@@ -54,8 +54,13 @@ func toFinding(f model.Finding) api.Finding {
 			Type: d.Type, Matcher: d.Matcher, SearchedBy: toObject(d.SearchedBy), Found: toObject(d.Found),
 		})
 	}
-	for _, l := range f.Locations {
-		out.Locations = append(out.Locations, api.Location{Path: l.Path, Layer: optional(l.Layer)})
+	return out
+}
+
+func toLocations(locations []model.Location) []api.Location {
+	out := make([]api.Location, 0, len(locations))
+	for _, l := range locations {
+		out = append(out, api.Location{Path: l.Path, Layer: optional(l.Layer)})
 	}
 	return out
 }

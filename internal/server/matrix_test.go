@@ -54,6 +54,8 @@ var matrix = map[string]matrixRow{
 	"GET /api/v1/images":                        {targets: withFormats("/api/v1/images", findingFormats, "?pageSize=1", "?owner=common", "?text=a&sort=-severity", "?namespace=bank", "?namespace=dark", "?epss=0.1", "?overdue=true", "?base="+baseLayer)},
 	"GET /api/v1/images/{imageId}":              {targets: withFormats("/api/v1/images/IMAGE", findingFormats)},
 	"GET /api/v1/images/{imageId}/findings":     {targets: withFormats("/api/v1/images/IMAGE/findings", findingFormats, "?closed=true", "?closed=true&format=csv", "?pageSize=1", "?suppressed=true", "?sort=due&pageSize=1", "?overdue=true", "?dueBefore=2026-03-02T00:00:00Z", "?origin=base", "?origin=image")},
+	"GET /api/v1/images/{imageId}/packages":     {targets: []string{"/api/v1/images/IMAGE/packages", "/api/v1/images/IMAGE/packages?pageSize=1", "/api/v1/images/IMAGE/packages?layer=1", "/api/v1/images/IMAGE/packages?severity=High", "/api/v1/images/IMAGE/packages?origin=base"}},
+	"GET /api/v1/images/{imageId}/layers":       {targets: []string{"/api/v1/images/IMAGE/layers", "/api/v1/images/IMAGE/layers?vulnerable=true", "/api/v1/images/IMAGE/layers?origin=image"}},
 	"GET /api/v1/images/{imageId}/sbom":         {targets: withFormats("/api/v1/images/IMAGE/sbom", []string{"?format=cyclonedx-json", "?format=spdx-json"})},
 	"POST /api/v1/images/{imageId}/scan":        {other: "TestMatrixOfChanges"},
 	"GET /api/v1/images/{imageId}/presences":    {targets: []string{"/api/v1/images/IMAGE/presences", "/api/v1/images/IMAGE/presences?pageSize=1"}},

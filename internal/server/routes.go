@@ -79,6 +79,8 @@ func routes(l Limits) map[string]route {
 		"GET /api/v1/images":                        reading(auth.VerbList),
 		"GET /api/v1/images/{imageId}":              reading(auth.VerbGet),
 		"GET /api/v1/images/{imageId}/findings":     reading(auth.VerbGet),
+		"GET /api/v1/images/{imageId}/packages":     reading(auth.VerbGet),
+		"GET /api/v1/images/{imageId}/layers":       reading(auth.VerbGet),
 		"GET /api/v1/images/{imageId}/sbom":         reading(auth.VerbGet),
 		"PUT /api/v1/images/{imageId}/sbom":         {change: change{auth.VerbUpdate, "sboms"}, body: l.SBOMBody, read: l.UploadTimeout, write: l.UploadTimeout + l.WriteTimeout},
 		"POST /api/v1/images/{imageId}/scan":        changes(plain(auth.VerbUpdate), "scan", "images"),

@@ -87,6 +87,12 @@ func (s *sealedStore) Findings(ctx context.Context, in store.Namespaces, query s
 		func() (store.FindingPage, error) { return s.Reader.Findings(ctx, in, query) })
 }
 
+// ImagePackages implements store.Reader.
+func (s *sealedStore) ImagePackages(ctx context.Context, in store.Namespaces, query store.ImagePackageQuery) (store.ImagePackagePage, error) {
+	return paged(ctx, s, in, &query.Page, func(p *store.ImagePackagePage) *string { return &p.NextToken },
+		func() (store.ImagePackagePage, error) { return s.Reader.ImagePackages(ctx, in, query) })
+}
+
 // Presences implements store.Reader.
 func (s *sealedStore) Presences(ctx context.Context, in store.Namespaces, query store.PresenceQuery) (store.PresencePage, error) {
 	return paged(ctx, s, in, &query.Page, func(p *store.PresencePage) *string { return &p.NextToken },

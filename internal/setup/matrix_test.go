@@ -104,6 +104,8 @@ func matrix() map[string]row {
 		"GET /api/v1/images":                    reading("/api/v1/images", 200),
 		"GET /api/v1/images/{imageId}":          reading("/api/v1/images/{app}", 200),
 		"GET /api/v1/images/{imageId}/findings": reading("/api/v1/images/{app}/findings", 200),
+		"GET /api/v1/images/{imageId}/packages": reading("/api/v1/images/{app}/packages", 200),
+		"GET /api/v1/images/{imageId}/layers":   reading("/api/v1/images/{app}/layers", 200),
 		"GET /api/v1/images/{imageId}/sbom":     reading("/api/v1/images/{app}/sbom", 404),
 		"POST /api/v1/images/{imageId}/scan":    writing("/api/v1/images/unknown/scan", 404, ""),
 		"PUT /api/v1/images/{imageId}/sbom": {

@@ -169,6 +169,11 @@ type Reader interface {
 	// returns the error of yield as it is. yield may take its time and call the store: it holds no transaction. An image that
 	// is cataloged anew meanwhile may give packages of both SBOMs: compare Image before and after.
 	Packages(ctx context.Context, in Namespaces, key model.ImageKey, yield func(model.HeldPackage) error) error
+	// ImagePackages returns a page of the packages of one image, with the layers that they are in and their open findings. ErrNotFound: the image is not known.
+	ImagePackages(ctx context.Context, in Namespaces, query ImagePackageQuery) (ImagePackagePage, error)
+	// ImageLayers returns all layers of one image with what packages the query keeps of them, at most model.MaxLayers and UnknownLayer. ErrNotFound: the image
+	// is not known.
+	ImageLayers(ctx context.Context, in Namespaces, query ImagePackageQuery) ([]ImageLayer, error)
 	// Presences returns a page of where and when an image ran, on all platforms or on that of the query, those that still run first,
 	// then the latest; ErrNotFound when the image is not known.
 	Presences(ctx context.Context, in Namespaces, query PresenceQuery) (PresencePage, error)

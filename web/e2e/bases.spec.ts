@@ -6,8 +6,9 @@ test("a base image leads to the images on it, and an image to its base and what 
 }) => {
   const operator = await open({}, "/images");
   const of = (distro: string) => operator.images.filter((image) => image.distro === distro).length;
-  await page.getByRole("link", { name: "Base images" }).click();
-  await expect(page).toHaveURL(/\/bases$/);
+  await page.getByRole("combobox", { name: "Group by" }).click();
+  await page.getByRole("option", { name: "Base image" }).click();
+  await expect(page).toHaveURL(/\/images\?group=bases$/);
   const row = page.getByRole("row").filter({ hasText: "debian" }).first();
   await expect(row).toContainText("1 layer · sha256:");
   await expect(page.getByRole("row").filter({ hasText: "Not known" })).not.toHaveCount(0);
@@ -29,7 +30,7 @@ test("a base image leads to the images on it, and an image to its base and what 
 });
 
 test("base images are sorted, filtered and shown on a narrow screen", async ({ page, open }) => {
-  await open({}, "/bases");
+  await open({}, "/images?group=bases");
   await page.getByRole("columnheader", { name: "Findings of the images on it" }).getByRole("button").click();
   await expect(page).toHaveURL(/sort=-severity/);
   await page.getByLabel("Namespace").fill("nowhere");

@@ -143,8 +143,11 @@ const pages: Record<string, (operator: RolloutOperator) => string> = {
   "an image": ({ images }) => detailPath(images[0]?.imageId ?? ""),
   "a failed image": ({ images }) => detailPath(images.find(({ state }) => state === "Failed")?.imageId ?? ""),
   "where an image ran": ({ images }) => `${detailPath(images[0]?.imageId ?? "")}?tab=presences`,
+  "packages of an image": ({ images }) =>
+    `${detailPath(images.find(({ source }) => source === "ImageVolume")?.imageId ?? "")}?tab=packages`,
   vulnerabilities: () => "/vulnerabilities",
   "a vulnerability": () => "/vulnerabilities/CVE-2021-44228",
+  "the timeline of a vulnerability": () => "/vulnerabilities/CVE-2021-44228?time=timeline",
   packages: () => "/packages",
   workloads: () => "/workloads",
   coverage: () => "/coverage",

@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import type { MockOperator } from "../mock/server.ts";
-import { detailPath, expect, test } from "./fixtures.ts";
+import { detailPath, expect, expectFits, test } from "./fixtures.ts";
 
 test("filters and sort live in the address", async ({ page, open }) => {
   const operator = await open({}, "/vulnerabilities");
@@ -127,4 +127,21 @@ test("hostile text does nothing", async ({ page, open }) => {
   }
   expect(await page.evaluate(() => "__xss" in window)).toBe(false);
   expect(await page.locator("a[href^='javascript' i], main img, main iframe").count()).toBe(0);
+});
+
+test("the timeline shows which images had it when, narrow and wide", async ({ page, open }) => {
+  const { sums } = await open({}, "/vulnerabilities/CVE-2021-44228");
+  const images = sums.vulnerabilities.find(({ id }) => id === "CVE-2021-44228")?.images ?? 0;
+  await page.getByRole("tab", { name: "Timeline" }).click();
+  await expect(page).toHaveURL(/time=timeline/);
+  const rows = page.getByRole("list", { name: "Timeline" }).getByRole("listitem");
+  await expect(rows).toHaveCount(Math.min(images, 100));
+  // The mock operator has a closed finding of the first image, and another one that is open: both are in one row.
+  await expect(rows.first()).toContainText(/\w+ \d+, \d{4} to \w+ \d+, \d{4}since \w+ \d+, \d{4}/);
+  for (const width of [1440, 360]) {
+    await page.setViewportSize({ width, height: 900 });
+    await expectFits(page);
+  }
+  await page.getByLabel("Namespace").fill("nowhere");
+  await expect(page.getByText("Nothing matches")).toBeVisible();
 });

@@ -20,6 +20,7 @@ import { MockNotifications, type NotificationOptions } from "./notifications.ts"
 import { buildId, hostileChanges, makeDatabases } from "./databases.ts";
 import { makeDecisions, pageOfDecisions } from "./decisions.ts";
 import { hostileFixes, makeFixes, makePreview } from "./fixes.ts";
+import { inLayers, makeImageLayers, makeImagePackages } from "./layers.ts";
 import { makePolicies } from "./policies.ts";
 import { hostileFindings, hostileImages } from "./hostile.ts";
 import { agesMatch, byCreation, filterSums, runs } from "./filter.ts";
@@ -347,8 +348,20 @@ export class MockOperator {
         response,
         this.#page(makePresences(image, this.stopped.has(imageId)), url.searchParams),
       );
+    if (part === "packages" || part === "layers") {
+      const findings = this.#filterFindings(image, new URLSearchParams());
+      return void json(
+        response,
+        part === "layers"
+          ? { items: makeImageLayers(image, findings, url.searchParams) }
+          : this.#page(makeImagePackages(image, findings, url.searchParams), url.searchParams),
+      );
+    }
     if (part === "findings")
-      return void json(response, this.#page(this.#filterFindings(image, url.searchParams), url.searchParams));
+      return void json(
+        response,
+        this.#page(inLayers(image, this.#filterFindings(image, url.searchParams)), url.searchParams),
+      );
     if (part === "sbom")
       return void response
         .writeHead(200, { "Content-Type": "application/vnd.syft+json" })

@@ -239,7 +239,10 @@ export function makeAffected(summary: VulnerabilitySummary, images: Image[], clo
   return Array.from({ length: count }, (_, index) => {
     const image = at(images, index);
     const [name, version, type] = at(packages, summary.id.length + Math.floor(index / images.length));
-    const seen = random() * 90 * day;
+    const since = random() * 90 * day;
+    // What is closed was there before what is open.
+    const seen = closed ? since + 120 * day : since;
+    const until = since + 100 * day;
     const running = random() < 0.7;
     return {
       imageId: image.imageId,
@@ -250,10 +253,10 @@ export function makeAffected(summary: VulnerabilitySummary, images: Image[], clo
       severity: summary.severity,
       fix: summary.fixable ? { state: "fixed", versions: ["2.17.1"] } : { state: "not-fixed" },
       firstSeen: ago(seen),
-      ...(closed && { fixedAt: ago(seen * 0.2) }),
+      ...(closed && { fixedAt: ago(until) }),
       running: running && !closed,
-      ...(running && { exposedSince: ago(seen * 0.9) }),
-      ...(running && closed && { exposedUntil: ago(seen * 0.2) }),
+      ...(running && { exposedSince: ago(closed ? until + 10 * day : seen * 0.9) }),
+      ...(running && closed && { exposedUntil: ago(until) }),
       workloads: running ? [workload(index), workload(index + 1)].slice(0, 1 + (index % 2)) : [],
       workloadCount: running ? 1 + (index % 2) : 0,
     };

@@ -2438,10 +2438,67 @@ type Image struct {
 // ImageSizeClass Memory size class for scans of the image's repository, from S to L. It is raised when a scan runs out of memory.
 type ImageSizeClass string
 
+// ImageLayer defines model for ImageLayer.
+type ImageLayer struct {
+	// Counts Open findings in these packages.
+	Counts Counts `json:"counts"`
+
+	// DiffId Diff ID: digest of the uncompressed layer.
+	DiffId *string `json:"diffId,omitempty"`
+
+	// Number 1 for the lowest layer. Absent for packages in no known layer.
+	Number *int `json:"number,omitempty"`
+
+	// Origin Whether the layer is one of the base image. Absent if the image has no known base image.
+	Origin *Origin `json:"origin,omitempty"`
+
+	// Packages Number of packages of which this is the lowest layer.
+	Packages int `json:"packages"`
+}
+
+// ImageLayerList defines model for ImageLayerList.
+type ImageLayerList struct {
+	Items []ImageLayer `json:"items"`
+}
+
 // ImageName defines model for ImageName.
 type ImageName struct {
 	ImageId  string `json:"imageId"`
 	Platform string `json:"platform"`
+}
+
+// ImagePackage defines model for ImagePackage.
+type ImagePackage struct {
+	// Counts Number of findings by severity; kev and fixable count findings of all severities.
+	Counts Counts `json:"counts"`
+
+	// Excluded The package is not matched, because a package of the distribution owns its files. Absent otherwise.
+	Excluded *bool `json:"excluded,omitempty"`
+
+	// Layer Number of the lowest layer that has a file of the package. Absent if it is not known.
+	Layer *int `json:"layer,omitempty"`
+
+	// Locations The first 100 locations.
+	Locations []Location `json:"locations"`
+
+	// Origin Where the package comes from: `base` if the base image has the same package, or, where the base image is not known by a reference, if a file of the package is in
+	// a layer of the base image; otherwise `image`. Absent if the image has no known base image.
+	Origin  *Origin `json:"origin,omitempty"`
+	Package Package `json:"package"`
+
+	// Path Location that the package has in common with most packages of the image, such as the database of the distribution. Absent if it has no location.
+	Path *string `json:"path,omitempty"`
+}
+
+// ImagePackagePage defines model for ImagePackagePage.
+type ImagePackagePage struct {
+	Items []ImagePackage `json:"items"`
+
+	// NextPageToken Absent on the last page.
+	NextPageToken *string `json:"nextPageToken,omitempty"`
+
+	// Total Number of items on all pages.
+	Total int `json:"total"`
 }
 
 // ImagePage defines model for ImagePage.
@@ -3850,6 +3907,49 @@ type ListFindingsParamsSort string
 // ListFindingsParamsFormat defines parameters for ListFindings.
 type ListFindingsParamsFormat string
 
+// ListImageLayersParams defines parameters for ListImageLayers.
+type ListImageLayersParams struct {
+	// Platform For example linux/amd64. If absent, a scanned platform is selected.
+	Platform *Platform `form:"platform,omitempty" json:"platform,omitempty"`
+
+	// Text Part of the name of the package, case-insensitive.
+	Text *string `form:"text,omitempty" json:"text,omitempty"`
+
+	// Severity Return packages with at least one finding of this severity or higher.
+	Severity *Severity `form:"severity,omitempty" json:"severity,omitempty"`
+
+	// Vulnerable Return packages with at least one finding.
+	Vulnerable *bool `form:"vulnerable,omitempty" json:"vulnerable,omitempty"`
+
+	// Origin Return packages from the base image, or the other packages. An image without a known base image has neither.
+	Origin *Origin `form:"origin,omitempty" json:"origin,omitempty"`
+}
+
+// ListImagePackagesParams defines parameters for ListImagePackages.
+type ListImagePackagesParams struct {
+	// Platform For example linux/amd64. If absent, a scanned platform is selected.
+	Platform *Platform `form:"platform,omitempty" json:"platform,omitempty"`
+
+	// Text Part of the name of the package, case-insensitive.
+	Text *string `form:"text,omitempty" json:"text,omitempty"`
+
+	// Severity Return packages with at least one finding of this severity or higher.
+	Severity *Severity `form:"severity,omitempty" json:"severity,omitempty"`
+
+	// Vulnerable Return packages with at least one finding.
+	Vulnerable *bool `form:"vulnerable,omitempty" json:"vulnerable,omitempty"`
+
+	// Origin Return packages from the base image, or the other packages. An image without a known base image has neither.
+	Origin *Origin `form:"origin,omitempty" json:"origin,omitempty"`
+
+	// Layer Return packages of the layer with this number, 0 for those in no known layer.
+	Layer *int `form:"layer,omitempty" json:"layer,omitempty"`
+
+	// PageToken The nextPageToken of the previous page.
+	PageToken *PageToken `form:"pageToken,omitempty" json:"pageToken,omitempty"`
+	PageSize  *PageSize  `form:"pageSize,omitempty" json:"pageSize,omitempty"`
+}
+
 // ListPresencesParams defines parameters for ListPresences.
 type ListPresencesParams struct {
 	// Platform For example linux/amd64.
@@ -4313,6 +4413,12 @@ type ServerInterface interface {
 	// ListFindings List the findings of an image
 	// (GET /api/v1/images/{imageId}/findings)
 	ListFindings(w http.ResponseWriter, r *http.Request, imageId ImageID, params ListFindingsParams)
+	// ListImageLayers List the layers of an image, with the packages and findings that they brought
+	// (GET /api/v1/images/{imageId}/layers)
+	ListImageLayers(w http.ResponseWriter, r *http.Request, imageId ImageID, params ListImageLayersParams)
+	// ListImagePackages List the packages of an image, with their layers and locations
+	// (GET /api/v1/images/{imageId}/packages)
+	ListImagePackages(w http.ResponseWriter, r *http.Request, imageId ImageID, params ListImagePackagesParams)
 	// ListPresences List where and when an image ran
 	// (GET /api/v1/images/{imageId}/presences)
 	ListPresences(w http.ResponseWriter, r *http.Request, imageId ImageID, params ListPresencesParams)
@@ -6312,6 +6418,233 @@ func (siw *ServerInterfaceWrapper) ListFindings(w http.ResponseWriter, r *http.R
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ListFindings(w, r, imageId, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListImageLayers operation middleware
+func (siw *ServerInterfaceWrapper) ListImageLayers(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "imageId" -------------
+	var imageId ImageID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "imageId", r.PathValue("imageId"), &imageId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "imageId", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListImageLayersParams
+
+	// ------------- Optional query parameter "platform" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "platform", r.URL.Query(), &params.Platform, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "platform"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "platform", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "text" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "text", r.URL.Query(), &params.Text, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "text"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "text", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "severity" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "severity", r.URL.Query(), &params.Severity, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "severity"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "severity", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "vulnerable" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "vulnerable", r.URL.Query(), &params.Vulnerable, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "vulnerable"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "vulnerable", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "origin" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "origin", r.URL.Query(), &params.Origin, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "origin"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "origin", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListImageLayers(w, r, imageId, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListImagePackages operation middleware
+func (siw *ServerInterfaceWrapper) ListImagePackages(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "imageId" -------------
+	var imageId ImageID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "imageId", r.PathValue("imageId"), &imageId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "imageId", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListImagePackagesParams
+
+	// ------------- Optional query parameter "platform" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "platform", r.URL.Query(), &params.Platform, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "platform"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "platform", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "text" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "text", r.URL.Query(), &params.Text, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "text"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "text", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "severity" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "severity", r.URL.Query(), &params.Severity, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "severity"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "severity", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "vulnerable" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "vulnerable", r.URL.Query(), &params.Vulnerable, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "vulnerable"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "vulnerable", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "origin" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "origin", r.URL.Query(), &params.Origin, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "origin"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "origin", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "layer" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "layer", r.URL.Query(), &params.Layer, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "layer"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "layer", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "pageToken" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageToken", r.URL.Query(), &params.PageToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "pageToken"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "pageToken", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "pageSize" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pageSize", r.URL.Query(), &params.PageSize, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "pageSize"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "pageSize", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListImagePackages(w, r, imageId, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -8581,6 +8914,8 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/images", wrapper.ListImages)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/images/{imageId}", wrapper.GetImage)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/images/{imageId}/findings", wrapper.ListFindings)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/images/{imageId}/layers", wrapper.ListImageLayers)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/images/{imageId}/packages", wrapper.ListImagePackages)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/images/{imageId}/presences", wrapper.ListPresences)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/images/{imageId}/sbom", wrapper.GetSBOM)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/images/{imageId}/sbom", wrapper.PutSBOM)
@@ -9688,6 +10023,86 @@ type ListFindingsdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ListFindingsdefaultApplicationProblemPlusJSONResponse) VisitListFindingsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListImageLayersRequestObject struct {
+	ImageId ImageID `json:"imageId"`
+	Params  ListImageLayersParams
+}
+
+type ListImageLayersResponseObject interface {
+	VisitListImageLayersResponse(w http.ResponseWriter) error
+}
+
+type ListImageLayers200JSONResponse ImageLayerList
+
+func (response ListImageLayers200JSONResponse) VisitListImageLayersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListImageLayersdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListImageLayersdefaultApplicationProblemPlusJSONResponse) VisitListImageLayersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListImagePackagesRequestObject struct {
+	ImageId ImageID `json:"imageId"`
+	Params  ListImagePackagesParams
+}
+
+type ListImagePackagesResponseObject interface {
+	VisitListImagePackagesResponse(w http.ResponseWriter) error
+}
+
+type ListImagePackages200JSONResponse ImagePackagePage
+
+func (response ListImagePackages200JSONResponse) VisitListImagePackagesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListImagePackagesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListImagePackagesdefaultApplicationProblemPlusJSONResponse) VisitListImagePackagesResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -11369,6 +11784,12 @@ type StrictServerInterface interface {
 	// ListFindings List the findings of an image
 	// (GET /api/v1/images/{imageId}/findings)
 	ListFindings(ctx context.Context, request ListFindingsRequestObject) (ListFindingsResponseObject, error)
+	// ListImageLayers List the layers of an image, with the packages and findings that they brought
+	// (GET /api/v1/images/{imageId}/layers)
+	ListImageLayers(ctx context.Context, request ListImageLayersRequestObject) (ListImageLayersResponseObject, error)
+	// ListImagePackages List the packages of an image, with their layers and locations
+	// (GET /api/v1/images/{imageId}/packages)
+	ListImagePackages(ctx context.Context, request ListImagePackagesRequestObject) (ListImagePackagesResponseObject, error)
 	// ListPresences List where and when an image ran
 	// (GET /api/v1/images/{imageId}/presences)
 	ListPresences(ctx context.Context, request ListPresencesRequestObject) (ListPresencesResponseObject, error)
@@ -12022,6 +12443,60 @@ func (sh *strictHandler) ListFindings(w http.ResponseWriter, r *http.Request, im
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(ListFindingsResponseObject); ok {
 		if err := validResponse.VisitListFindingsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListImageLayers operation middleware
+func (sh *strictHandler) ListImageLayers(w http.ResponseWriter, r *http.Request, imageId ImageID, params ListImageLayersParams) {
+	var request ListImageLayersRequestObject
+
+	request.ImageId = imageId
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListImageLayers(ctx, request.(ListImageLayersRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListImageLayers")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListImageLayersResponseObject); ok {
+		if err := validResponse.VisitListImageLayersResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListImagePackages operation middleware
+func (sh *strictHandler) ListImagePackages(w http.ResponseWriter, r *http.Request, imageId ImageID, params ListImagePackagesParams) {
+	var request ListImagePackagesRequestObject
+
+	request.ImageId = imageId
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListImagePackages(ctx, request.(ListImagePackagesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListImagePackages")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListImagePackagesResponseObject); ok {
+		if err := validResponse.VisitListImagePackagesResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

@@ -255,16 +255,21 @@ func countFindings(tx *gorm.DB, image, resultSet int64) (store.Counts, error) {
 	return row.counts(), err
 }
 
-// countWhere sums up findings f of packages ip of images.
-func countWhere(tx *gorm.DB, condition string, values ...any) (countsRow, error) {
+// countedColumns sum up findings f of vulnerabilities v to the columns of countsRow.
+func countedColumns() string {
 	columns := make([]string, 0, len(countColumns))
 	for _, severity := range model.Severities() {
 		columns = append(columns, fmt.Sprintf("COALESCE(SUM(CASE WHEN v.severity = %d THEN 1 ELSE 0 END), 0) AS %s",
 			severity, strings.ToLower(severity.String())))
 	}
 	columns = append(columns, "COALESCE(SUM(v.kev), 0) AS kev", "COALESCE(SUM(f.fixable), 0) AS fixable")
+	return strings.Join(columns, ", ")
+}
+
+// countWhere sums up findings f of packages ip of images.
+func countWhere(tx *gorm.DB, condition string, values ...any) (countsRow, error) {
 	var row countsRow
-	err := tx.Raw("SELECT "+strings.Join(columns, ", ")+` FROM image_packages ip CROSS JOIN findings f
+	err := tx.Raw("SELECT "+countedColumns()+` FROM image_packages ip CROSS JOIN findings f
 		JOIN vulnerabilities v ON v.id = f.vulnerability_pk WHERE `+condition, values...).Scan(&row).Error
 	return row, err
 }

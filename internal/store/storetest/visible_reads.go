@@ -88,6 +88,16 @@ func (h *history) readImages(reads map[string]func(f *fixture) (any, error)) {
 			err := f.Packages(ctx, in, key, func(held model.HeldPackage) error { all = append(all, held); return nil })
 			return all, err
 		}
+		held := store.ImagePackageQuery{Image: key, MinSeverity: h.severity(), Vulnerable: h.chance(3), Origin: []model.Origin{"", "", model.OriginBase, model.OriginImage}[h.random.IntN(4)]}
+		reads[fmt.Sprintf("ImagePackages %+v", held)] = func(f *fixture) (any, error) {
+			return pages(2, func(page store.Page) ([]store.ImagePackage, string, any, error) {
+				query := held
+				query.Page = page
+				got, err := f.ImagePackages(ctx, in, query)
+				return got.Packages, got.NextToken, got.Total, err
+			})
+		}
+		reads[fmt.Sprintf("ImageLayers %+v", held)] = func(f *fixture) (any, error) { return f.ImageLayers(ctx, in, held) }
 		for _, closed := range []bool{false, true} {
 			suppressed, origin := h.chance(2), []model.Origin{"", "", model.OriginBase, model.OriginImage}[h.random.IntN(4)]
 			sort := []store.FindingSort{store.SortFindingRisk, store.SortFindingSeverity, store.SortFindingEPSS, store.SortFindingPackage}[h.random.IntN(4)]

@@ -36,12 +36,6 @@ export const routes = [
             }),
           },
           {
-            path: "bases",
-            lazy: async () => ({
-              Component: (await import("@/features/images/bases/bases-page")).BasesPage,
-            }),
-          },
-          {
             path: "fixes",
             lazy: async () => ({
               Component: (await import("@/features/fixes/fixes-page")).FixesPage,

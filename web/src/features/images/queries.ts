@@ -14,7 +14,8 @@ import { loadedPages } from "@/lib/lists";
 import { findingKey } from "./detail/finding";
 
 const imagesKey = ["list", "images"] as const;
-const findingsKey = (imageId: string) => ["findings", imageId] as const;
+/** What changes with the findings of an image. */
+export const findingsKey = (imageId: string) => ["findings", imageId] as const;
 export const presencesKey = ["presences"] as const;
 
 export const imageKey = ({ imageId, platform }: Image) => `${imageId} ${platform}`;

@@ -17,17 +17,19 @@ import { dayOf } from "@/lib/day";
 import { plural } from "@/lib/format";
 import { fileStem } from "@/lib/image-id";
 import { AffectedCard, affectedColumns, affectedGrid } from "./affected-columns";
-import { affectedFilters, times, toAffectedRequest, type AffectedFilters } from "./filters";
+import { affectedFilters, times, toAffectedRequest, type AffectedFilters, type Time } from "./filters";
 import { useAffected } from "./queries";
+import { Timeline } from "./timeline-view";
 
 const tabs = [
   { value: times.now, label: "Current" },
   { value: times.closed, label: "Closed" },
   { value: times.day, label: "On a date" },
+  { value: times.timeline, label: "Timeline" },
 ];
 
 /** Titles for users who do not see the whole cluster. */
-const nothing: Record<AffectedFilters["time"], string> = {
+const nothing: Record<Time, string> = {
   now: "No affected images in your namespaces",
   closed: "No closed findings in your namespaces",
   day: "No affected workloads in your namespaces on this date",
@@ -47,7 +49,11 @@ export function AffectedList({ id }: { id: string }) {
         Affected images
       </h2>
       <Tabs label="When" options={tabs} value={filters.time} onChange={(time) => update({ time })}>
-        <AffectedTable id={id} filters={filters} update={update} />
+        {filters.time === times.timeline ? (
+          <Timeline id={id} filters={filters} update={update} />
+        ) : (
+          <AffectedTable id={id} time={filters.time} filters={filters} update={update} />
+        )}
       </Tabs>
     </section>
   );
@@ -55,14 +61,15 @@ export function AffectedList({ id }: { id: string }) {
 
 function AffectedTable({
   id,
+  time,
   filters,
   update,
 }: {
   id: string;
+  time: Time;
   filters: AffectedFilters;
   update: (change: Partial<AffectedFilters>) => void;
 }) {
-  const { time } = filters;
   const today = dayOf(useNow());
   const request = toAffectedRequest(filters, today);
   const list = useAffected(id, time, request);
@@ -125,7 +132,7 @@ function AffectedTable({
   );
 }
 
-function Nothing({ time }: { time: AffectedFilters["time"] }) {
+function Nothing({ time }: { time: Time }) {
   switch (time) {
     case "now":
       return (

@@ -50,12 +50,13 @@ export const toRequest = (filters: VulnerabilityFilters): ListVulnerabilitiesPar
   sort: filters.sort,
 });
 
-/** Affected images now, what had it and has it no more, or what ran with it on some day. */
-export const times = { now: "now", closed: "closed", day: "day" } as const;
-export type Time = keyof typeof times;
+/** Affected images now, what had it and has it no more, what ran with it on some day, or all of it over time. */
+export const times = { now: "now", closed: "closed", day: "day", timeline: "timeline" } as const;
+/** The times that are listed finding by finding. */
+export type Time = Exclude<keyof typeof times, "timeline">;
 
 export interface AffectedFilters {
-  time: Time;
+  time: keyof typeof times;
   /** A day of UTC such as 2026-01-31, which counts when the time is "day"; empty while none was chosen. */
   on: string;
   namespace: string;

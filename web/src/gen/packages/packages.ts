@@ -15,7 +15,15 @@ import type {
   UseQueryResult,
 } from "@tanstack/react-query";
 
-import type { ListPackagesParams, PackagePage, ProblemResponse } from "../model";
+import type {
+  ImageLayerList,
+  ImagePackagePage,
+  ListImageLayersParams,
+  ListImagePackagesParams,
+  ListPackagesParams,
+  PackagePage,
+  ProblemResponse,
+} from "../model";
 
 import { request } from "../../lib/request.ts";
 import type { ErrorType } from "../../lib/request.ts";
@@ -36,6 +44,293 @@ const withQueryKey = <T extends object, K>(query: T, queryKey: K): T & { queryKe
   }
   return result;
 };
+
+export const getListImagePackagesUrl = (imageId: string, params?: ListImagePackagesParams) => {
+  const normalizedParams = new URLSearchParams();
+
+  Object.entries(params || {}).forEach(([key, value]) => {
+    if (value !== undefined) {
+      normalizedParams.append(key, value === null ? "null" : String(value));
+    }
+  });
+
+  const stringifiedParams = normalizedParams.toString();
+
+  return stringifiedParams.length > 0
+    ? `/api/v1/images/${encodeURIComponent(String(imageId))}/packages?${stringifiedParams}`
+    : `/api/v1/images/${encodeURIComponent(String(imageId))}/packages`;
+};
+
+/**
+ * Ordered by layer, the lowest first, then by `path`, name and version. Packages in no known layer come last.
+ * @summary List the packages of an image, with their layers and locations
+ */
+export const listImagePackages = async (
+  imageId: string,
+  params?: ListImagePackagesParams,
+  options?: Parameters<typeof request>[1],
+): Promise<ImagePackagePage> => {
+  return request<ImagePackagePage>(getListImagePackagesUrl(imageId, params), {
+    ...options,
+    method: "GET",
+  });
+};
+
+export const getListImagePackagesQueryKey = (imageId: string, params?: ListImagePackagesParams) => {
+  return [`/api/v1/images/${imageId}/packages`, ...(params ? [params] : [])] as const;
+};
+
+export const getListImagePackagesQueryOptions = <
+  TData = Awaited<ReturnType<typeof listImagePackages>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  imageId: string,
+  params?: ListImagePackagesParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof listImagePackages>>, TError, TData>>;
+    request?: SecondParameter<typeof request>;
+  },
+) => {
+  const { query: queryOptions, request: requestOptions } = options ?? {};
+
+  const queryKey = queryOptions?.queryKey ?? getListImagePackagesQueryKey(imageId, params);
+
+  const queryFn: QueryFunction<Awaited<ReturnType<typeof listImagePackages>>> = ({ signal }) =>
+    listImagePackages(imageId, params, { signal, ...requestOptions });
+
+  return {
+    queryKey,
+    queryFn,
+    enabled: imageId !== null && imageId !== undefined,
+    ...queryOptions,
+  } as UseQueryOptions<Awaited<ReturnType<typeof listImagePackages>>, TError, TData> & {
+    queryKey: DataTag<QueryKey, TData, TError>;
+  };
+};
+
+export type ListImagePackagesQueryResult = NonNullable<Awaited<ReturnType<typeof listImagePackages>>>;
+export type ListImagePackagesQueryError = ErrorType<ProblemResponse>;
+
+export function useListImagePackages<
+  TData = Awaited<ReturnType<typeof listImagePackages>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  imageId: string,
+  params: undefined | ListImagePackagesParams,
+  options: {
+    query: Partial<UseQueryOptions<Awaited<ReturnType<typeof listImagePackages>>, TError, TData>> &
+      Pick<
+        DefinedInitialDataOptions<
+          Awaited<ReturnType<typeof listImagePackages>>,
+          TError,
+          Awaited<ReturnType<typeof listImagePackages>>
+        >,
+        "initialData"
+      >;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): DefinedUseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
+export function useListImagePackages<
+  TData = Awaited<ReturnType<typeof listImagePackages>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  imageId: string,
+  params?: ListImagePackagesParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof listImagePackages>>, TError, TData>> &
+      Pick<
+        UndefinedInitialDataOptions<
+          Awaited<ReturnType<typeof listImagePackages>>,
+          TError,
+          Awaited<ReturnType<typeof listImagePackages>>
+        >,
+        "initialData"
+      >;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
+export function useListImagePackages<
+  TData = Awaited<ReturnType<typeof listImagePackages>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  imageId: string,
+  params?: ListImagePackagesParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof listImagePackages>>, TError, TData>>;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
+/**
+ * @summary List the packages of an image, with their layers and locations
+ */
+
+export function useListImagePackages<
+  TData = Awaited<ReturnType<typeof listImagePackages>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  imageId: string,
+  params?: ListImagePackagesParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof listImagePackages>>, TError, TData>>;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> } {
+  const queryOptions = getListImagePackagesQueryOptions(imageId, params, options);
+
+  const query = useQuery(queryOptions, queryClient) as UseQueryResult<TData, TError> & {
+    queryKey: DataTag<QueryKey, TData, TError>;
+  };
+
+  return withQueryKey(query, queryOptions.queryKey);
+}
+
+export const getListImageLayersUrl = (imageId: string, params?: ListImageLayersParams) => {
+  const normalizedParams = new URLSearchParams();
+
+  Object.entries(params || {}).forEach(([key, value]) => {
+    if (value !== undefined) {
+      normalizedParams.append(key, value === null ? "null" : String(value));
+    }
+  });
+
+  const stringifiedParams = normalizedParams.toString();
+
+  return stringifiedParams.length > 0
+    ? `/api/v1/images/${encodeURIComponent(String(imageId))}/layers?${stringifiedParams}`
+    : `/api/v1/images/${encodeURIComponent(String(imageId))}/layers`;
+};
+
+/**
+ * All layers, the lowest first. The filters choose the packages that are counted. The last item has no number if there are packages in no known layer:
+ * those of images that were read from an image volume, and of reports.
+ * @summary List the layers of an image, with the packages and findings that they brought
+ */
+export const listImageLayers = async (
+  imageId: string,
+  params?: ListImageLayersParams,
+  options?: Parameters<typeof request>[1],
+): Promise<ImageLayerList> => {
+  return request<ImageLayerList>(getListImageLayersUrl(imageId, params), {
+    ...options,
+    method: "GET",
+  });
+};
+
+export const getListImageLayersQueryKey = (imageId: string, params?: ListImageLayersParams) => {
+  return [`/api/v1/images/${imageId}/layers`, ...(params ? [params] : [])] as const;
+};
+
+export const getListImageLayersQueryOptions = <
+  TData = Awaited<ReturnType<typeof listImageLayers>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  imageId: string,
+  params?: ListImageLayersParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof listImageLayers>>, TError, TData>>;
+    request?: SecondParameter<typeof request>;
+  },
+) => {
+  const { query: queryOptions, request: requestOptions } = options ?? {};
+
+  const queryKey = queryOptions?.queryKey ?? getListImageLayersQueryKey(imageId, params);
+
+  const queryFn: QueryFunction<Awaited<ReturnType<typeof listImageLayers>>> = ({ signal }) =>
+    listImageLayers(imageId, params, { signal, ...requestOptions });
+
+  return {
+    queryKey,
+    queryFn,
+    enabled: imageId !== null && imageId !== undefined,
+    ...queryOptions,
+  } as UseQueryOptions<Awaited<ReturnType<typeof listImageLayers>>, TError, TData> & {
+    queryKey: DataTag<QueryKey, TData, TError>;
+  };
+};
+
+export type ListImageLayersQueryResult = NonNullable<Awaited<ReturnType<typeof listImageLayers>>>;
+export type ListImageLayersQueryError = ErrorType<ProblemResponse>;
+
+export function useListImageLayers<
+  TData = Awaited<ReturnType<typeof listImageLayers>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  imageId: string,
+  params: undefined | ListImageLayersParams,
+  options: {
+    query: Partial<UseQueryOptions<Awaited<ReturnType<typeof listImageLayers>>, TError, TData>> &
+      Pick<
+        DefinedInitialDataOptions<
+          Awaited<ReturnType<typeof listImageLayers>>,
+          TError,
+          Awaited<ReturnType<typeof listImageLayers>>
+        >,
+        "initialData"
+      >;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): DefinedUseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
+export function useListImageLayers<
+  TData = Awaited<ReturnType<typeof listImageLayers>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  imageId: string,
+  params?: ListImageLayersParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof listImageLayers>>, TError, TData>> &
+      Pick<
+        UndefinedInitialDataOptions<
+          Awaited<ReturnType<typeof listImageLayers>>,
+          TError,
+          Awaited<ReturnType<typeof listImageLayers>>
+        >,
+        "initialData"
+      >;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
+export function useListImageLayers<
+  TData = Awaited<ReturnType<typeof listImageLayers>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  imageId: string,
+  params?: ListImageLayersParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof listImageLayers>>, TError, TData>>;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> };
+/**
+ * @summary List the layers of an image, with the packages and findings that they brought
+ */
+
+export function useListImageLayers<
+  TData = Awaited<ReturnType<typeof listImageLayers>>,
+  TError = ErrorType<ProblemResponse>,
+>(
+  imageId: string,
+  params?: ListImageLayersParams,
+  options?: {
+    query?: Partial<UseQueryOptions<Awaited<ReturnType<typeof listImageLayers>>, TError, TData>>;
+    request?: SecondParameter<typeof request>;
+  },
+  queryClient?: QueryClient,
+): UseQueryResult<TData, TError> & { queryKey: DataTag<QueryKey, TData, TError> } {
+  const queryOptions = getListImageLayersQueryOptions(imageId, params, options);
+
+  const query = useQuery(queryOptions, queryClient) as UseQueryResult<TData, TError> & {
+    queryKey: DataTag<QueryKey, TData, TError>;
+  };
+
+  return withQueryKey(query, queryOptions.queryKey);
+}
 
 export const getListPackagesUrl = (params?: ListPackagesParams) => {
   const normalizedParams = new URLSearchParams();

@@ -1,6 +1,7 @@
 import type { Option } from "@/components/ui/select";
 import { ListBasesSort, type ListBasesParams } from "@/gen/model";
 import { address, choice, orAbsent, text } from "@/lib/address";
+import { groupField, type Group } from "../list/filters";
 
 export const sortOptions: Option<ListBasesSort>[] = [
   { value: ListBasesSort["-images"], label: "Most images" },
@@ -8,12 +9,14 @@ export const sortOptions: Option<ListBasesSort>[] = [
 ];
 
 export interface BaseFilters {
+  group: Group;
   namespace: string;
   owner: string;
   sort: ListBasesSort;
 }
 
 export const baseFilters = address<BaseFilters>({
+  group: groupField,
   namespace: text("namespace", 253),
   owner: text("owner", 253),
   sort: choice("sort", ListBasesSort, ListBasesSort["-images"]),

@@ -20,7 +20,7 @@ export const grid =
 
 /** The same, with a column to select rows in front. */
 export const selectableGrid =
-  "grid-cols-[1.5rem_1.5rem_minmax(10rem,13rem)_6rem_4.5rem_3.5rem_minmax(7rem,1fr)_minmax(6rem,9rem)_minmax(6rem,9rem)] xl:grid-cols-[1.5rem_1.5rem_minmax(11rem,14rem)_6rem_4.5rem_3.5rem_minmax(8rem,1fr)_minmax(6rem,9rem)_minmax(6rem,9rem)_6.5rem_6rem_minmax(6rem,1fr)]";
+  "grid-cols-[1.5rem_1.5rem_minmax(10rem,13rem)_6rem_4.5rem_3.5rem_minmax(7rem,1fr)_minmax(6rem,9rem)_minmax(6rem,9rem)] xl:grid-cols-[1.5rem_1.5rem_minmax(9rem,14rem)_6rem_4.5rem_3.5rem_minmax(6rem,1fr)_minmax(5rem,9rem)_minmax(5rem,9rem)_6.5rem_6rem_6rem_minmax(4rem,1fr)]";
 
 const toggleLabel = ({ vulnerability, package: pkg }: Finding) =>
   `Details of ${visible(vulnerability.id)} in ${visible(pkg.name)}`;

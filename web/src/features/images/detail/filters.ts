@@ -1,7 +1,13 @@
-import { ListFindingsSort, Origin, Severity, type ListFindingsParams } from "@/gen/model";
-import { address, choice, flag, oneOf, orAbsent, text, notNarrowing } from "@/lib/address";
+import {
+  ListFindingsSort,
+  Origin,
+  Severity,
+  type ListFindingsParams,
+  type ListImageLayersParams,
+} from "@/gen/model";
+import { address, choice, flag, integer, oneOf, orAbsent, text, notNarrowing } from "@/lib/address";
 
-export const tabs = { findings: "findings", presences: "presences" } as const;
+export const tabs = { findings: "findings", packages: "packages", presences: "presences" } as const;
 
 export interface FindingFilters {
   tab: keyof typeof tabs;
@@ -42,4 +48,34 @@ export const toRequest = (filters: FindingFilters): ListFindingsParams => ({
   overdue: orAbsent(filters.overdue && !filters.closed),
   origin: filters.origin,
   sort: filters.sort,
+});
+
+/** What the tab of packages shows. Both tabs keep the text, the severity and the origin of the other one. */
+export interface PackageFilters extends Pick<
+  FindingFilters,
+  "tab" | "platform" | "text" | "severity" | "origin"
+> {
+  vulnerable: boolean;
+  /** The number of the layer that is open; 0 for packages in no known layer. */
+  layer: number | undefined;
+}
+
+export const maxLayers = 512;
+
+export const packageFilters = address<PackageFilters>({
+  tab: choice("tab", tabs, tabs.findings),
+  platform: notNarrowing(text("platform", 100)),
+  text: text("q", 256),
+  severity: oneOf("severity", Severity),
+  origin: oneOf("origin", Origin),
+  vulnerable: flag("vulnerable"),
+  layer: notNarrowing(integer("layer", 0, maxLayers)),
+});
+
+export const toLayersRequest = (filters: PackageFilters): ListImageLayersParams => ({
+  platform: orAbsent(filters.platform),
+  text: orAbsent(filters.text),
+  severity: filters.severity,
+  vulnerable: orAbsent(filters.vulnerable),
+  origin: filters.origin,
 });

@@ -2,11 +2,12 @@ import { render } from "@testing-library/react";
 import { MemoryRouter } from "react-router";
 import { describe, expect, it } from "vitest";
 import { ToastProvider } from "@/components/ui/toast";
+import { ListFindingsSort } from "@/gen/model";
 import { fixedIn } from "@/lib/fix";
 import { hostileFindings, hostileImages } from "../../../../mock/hostile";
 import { ImageCard } from "../list/columns";
-import { FindingCard } from "./columns";
-import { facts, findingKey, matchType } from "./finding";
+import { columns, FindingCard, grid, selectableGrid } from "./columns";
+import { facts, findingKey, lowestLocation, matchType } from "./finding";
 import { FindingDetail } from "./finding-detail";
 
 function expectInert(container: HTMLElement) {
@@ -77,4 +78,33 @@ it("tells findings, fixes and matches apart", () => {
   });
   expect(matchType({ type: "cpe-match", matcher: "stock" })).toContain("CPE");
   expect(matchType({ type: "new-kind", matcher: "x" })).toBe("new-kind");
+});
+
+it("chooses the location in the lowest layer", () => {
+  const { counts } = hostileImages()[0] ?? {};
+  if (!counts) throw new Error("no images");
+  const layer = (number: number) => ({ number, diffId: `sha256:${number}`, packages: 1, counts });
+  const at = (path: string, number?: number) => ({ path, ...(number && { layer: `sha256:${number}` }) });
+  const layers = [layer(1), layer(2), layer(3), { packages: 1, counts }];
+  expect(lowestLocation([at("/a", 3), at("/b", 2), at("/c")], layers)).toEqual({
+    location: at("/b", 2),
+    layer: layer(2),
+  });
+  expect(lowestLocation([at("/c"), at("/d", 9)], layers)).toEqual({ location: at("/c") });
+  expect(lowestLocation([], [])).toEqual({});
+});
+
+it("has a track in the grid for each column of a wide screen", () => {
+  const never = () => undefined;
+  const options = {
+    sort: ListFindingsSort.due,
+    setSort: never,
+    closed: false,
+    isOpen: () => false,
+    toggle: never,
+  };
+  const selection = { isSelected: () => false, toggle: never };
+  const tracks = (classes: string) => /xl:grid-cols-\[(.*)\]/.exec(classes)?.[1]?.split("_").length;
+  expect(tracks(grid)).toBe(columns(options).length);
+  expect(tracks(selectableGrid)).toBe(columns({ ...options, selection }).length);
 });

@@ -3,9 +3,10 @@ import { Due } from "@/components/due";
 import { RelativeTime } from "@/components/ui/relative-time";
 import { Decide } from "@/features/exceptions/decide";
 import { Decisions } from "@/features/exceptions/decisions";
-import { Origin, type Finding, type MatchDetail } from "@/gen/model";
+import { Origin, type BaseImage, type Finding, type MatchDetail } from "@/gen/model";
 import { visible } from "@/lib/text";
 import { facts, matchType, type Fact } from "./finding";
+import { FindingPath } from "./finding-path";
 
 function FactList({ title, list }: { title: string; list: Fact[] }) {
   if (list.length === 0) return null;
@@ -37,7 +38,16 @@ function Match({ detail }: { detail: MatchDetail }) {
 }
 
 /** Everything about one finding: what it is, how bad, why it matched and where it lies. */
-export function FindingDetail({ finding, imageId }: { finding: Finding; imageId?: string }) {
+export function FindingDetail({
+  finding,
+  imageId,
+  base,
+}: {
+  finding: Finding;
+  imageId?: string;
+  /** The base image of the image, if there is one. */
+  base?: BaseImage;
+}) {
   const { vulnerability, package: pkg, locations, details } = finding;
   return (
     <div className="grid gap-x-10 gap-y-5 border-t border-line bg-canvas/60 px-4 py-4 lg:grid-cols-[minmax(0,1.2fr)_minmax(0,1fr)] lg:pl-14">
@@ -51,6 +61,7 @@ export function FindingDetail({ finding, imageId }: { finding: Finding; imageId?
             {!finding.suppressed && <Decide subjects={[{ vulnerability: vulnerability.id, pkg, imageId }]} />}
           </Part>
         )}
+        {imageId !== undefined && <FindingPath finding={finding} imageId={imageId} base={base} />}
         <Part title="Match details">
           {details.length === 0 && <p className="text-muted">The report contains no match details.</p>}
           {details.slice(0, maxShown).map((detail, index) => (

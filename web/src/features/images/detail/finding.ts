@@ -1,4 +1,4 @@
-import type { Finding, MatchDetail } from "@/gen/model";
+import type { Finding, ImageLayer, Location, MatchDetail, Package } from "@/gen/model";
 
 /** Tells findings of one image apart. */
 export function findingKey({ vulnerability, package: pkg, locations, fixedAt }: Finding): string {
@@ -15,6 +15,10 @@ export function findingKey({ vulnerability, package: pkg, locations, fixedAt }: 
     fixedAt ?? "",
   ]);
 }
+
+/** Whether two packages of one image are the same. */
+export const samePackage = (a: Package, b: Package) =>
+  a.type === b.type && a.name === b.name && a.version === b.version && a.purl === b.purl;
 
 const matchTypes: Partial<Record<string, string>> = {
   "exact-direct-match": "Exact match of the package",
@@ -47,4 +51,16 @@ export function facts(value: unknown, prefix = "", depth = 0): Fact[] {
   }
   if (typeof value !== "string" && typeof value !== "number" && typeof value !== "boolean") return [];
   return value === "" ? [] : [{ name: prefix, value: String(value) }];
+}
+
+/** The location of a package in the lowest layer, with this layer; the first one where layers are not known. */
+export function lowestLocation(
+  locations: Location[],
+  layers: ImageLayer[],
+): { location?: Location; layer?: ImageLayer } {
+  const layer = layers.find(
+    ({ diffId }) => diffId && locations.some((location) => location.layer === diffId),
+  );
+  const location = layer ? locations.find((each) => each.layer === layer.diffId) : locations[0];
+  return { ...(location && { location }), ...(layer && { layer }) };
 }

@@ -14,7 +14,7 @@ import { ToggleButton } from "@/components/ui/toggle-button";
 import { Decide } from "@/features/exceptions/decide";
 import { maxPackages } from "@/features/exceptions/draft";
 import { getListFindingsUrl } from "@/gen/images/images";
-import { ListFindingsSort, Origin, type Finding } from "@/gen/model";
+import { ListFindingsSort, type BaseImage, type Finding } from "@/gen/model";
 import { useAddress } from "@/lib/address";
 import { plural } from "@/lib/format";
 import { fileStem } from "@/lib/image-id";
@@ -23,6 +23,7 @@ import { columns, FindingCard, grid, selectableGrid } from "./columns";
 import { findingFilters, toRequest } from "./filters";
 import { FindingDetail } from "./finding-detail";
 import { findingKey } from "./finding";
+import { OriginFilter } from "./origin";
 
 const sortOptions: Option<ListFindingsSort>[] = [
   { value: ListFindingsSort["-risk"], label: "Risk" },
@@ -31,15 +32,9 @@ const sortOptions: Option<ListFindingsSort>[] = [
   { value: ListFindingsSort.due, label: "Due date" },
 ];
 
-const originOptions: Option<Origin | "all">[] = [
-  { value: "all", label: "Any" },
-  { value: Origin.base, label: "Base image" },
-  { value: Origin.image, label: "This image" },
-];
-
 const closedFormats: ExportFormat[] = ["csv"];
 
-export function Findings({ imageId, hasBase }: { imageId: string; hasBase: boolean }) {
+export function Findings({ imageId, base }: { imageId: string; base: BaseImage | undefined }) {
   const { filters, update } = useAddress(findingFilters);
   const list = useFindings(imageId, toRequest(filters));
   const { isOpen, toggle } = useOpenRows(findingKey);
@@ -71,8 +66,8 @@ export function Findings({ imageId, hasBase }: { imageId: string; hasBase: boole
     [filters.sort, filters.closed, update, isOpen, toggle, selection],
   );
   const renderDetail = useCallback(
-    (finding: Finding) => <FindingDetail finding={finding} imageId={imageId} />,
-    [imageId],
+    (finding: Finding) => <FindingDetail finding={finding} imageId={imageId} base={base} />,
+    [imageId, base],
   );
   const renderCard = useCallback(
     (finding: Finding) => (
@@ -123,14 +118,8 @@ export function Findings({ imageId, hasBase }: { imageId: string; hasBase: boole
             Show suppressed
           </ToggleButton>
         )}
-        {(hasBase || filters.origin) && (
-          <Select
-            label="From"
-            options={originOptions}
-            value={filters.origin ?? "all"}
-            active={filters.origin !== undefined}
-            onChange={(origin) => update({ origin: origin === "all" ? undefined : origin })}
-          />
+        {(base?.layers !== undefined || filters.origin) && (
+          <OriginFilter value={filters.origin} onChange={(origin) => update({ origin })} />
         )}
         <Select
           label="Sort"

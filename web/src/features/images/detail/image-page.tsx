@@ -30,6 +30,7 @@ import { findingFilters, tabs } from "./filters";
 import { Findings } from "./findings";
 import { ImageActions } from "./image-actions";
 import { ImageFacts } from "./image-facts";
+import { Packages } from "./packages/packages";
 import { Presences } from "./presences";
 
 export function ImagePage() {
@@ -59,6 +60,7 @@ export function ImagePage() {
 
 const tabOptions = [
   { value: tabs.findings, label: "Findings" },
+  { value: tabs.packages, label: "Packages" },
   { value: tabs.presences, label: "Run history" },
 ];
 
@@ -113,9 +115,11 @@ function ImageView({ image }: { image: Image }) {
         >
           {filters.tab === tabs.presences ? (
             <Presences imageId={image.imageId} platform={image.platform} />
+          ) : filters.tab === tabs.packages ? (
+            <Packages image={image} />
           ) : image.state === "Scanned" || hasFindings ? (
             <DecideProvider>
-              <Findings imageId={image.imageId} hasBase={image.base?.layers !== undefined} />
+              <Findings imageId={image.imageId} base={image.base} />
             </DecideProvider>
           ) : (
             <NoFindingsYet image={image} />

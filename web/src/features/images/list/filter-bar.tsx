@@ -1,5 +1,4 @@
 import { X } from "lucide-react";
-import { Link } from "react-router";
 import { allFormats, ExportMenu } from "@/components/export-menu";
 import {
   DaysFilter,
@@ -11,7 +10,7 @@ import {
   SeverityFilter,
 } from "@/components/filter-fields";
 import { ReportMenu } from "@/components/report-menu";
-import { Button, buttonVariants } from "@/components/ui/button";
+import { Button } from "@/components/ui/button";
 import { ColumnsMenu } from "@/components/ui/columns-menu";
 import { FilterBar } from "@/components/ui/filter-bar";
 import { SearchInput } from "@/components/ui/search-input";
@@ -24,6 +23,7 @@ import { visible } from "@/lib/text";
 import { allStates } from "../state";
 import { columnChoices, type ImageColumn } from "./column-names";
 import { imageFilters, toRequest, type Filters } from "./filters";
+import { GroupSelect } from "./group-select";
 
 const sortOptions: Option<ListImagesSort>[] = [
   { value: ListImagesSort["-severity"], label: "Most severe" },
@@ -54,9 +54,6 @@ export function ImageFilterBar({ filters, update, total, shown }: Props) {
       onClear={() => update(imageFilters.none)}
       actions={
         <>
-          <Link to="/bases" className={buttonVariants()}>
-            Base images
-          </Link>
           <ColumnsMenu
             choices={columnChoices(hasOwners)}
             always="image"
@@ -108,6 +105,7 @@ export function ImageFilterBar({ filters, update, total, shown }: Props) {
       />
       <NamespaceFilter value={filters.namespace} onChange={(namespace) => update({ namespace })} />
       <OwnerFilter value={filters.owner} onChange={(owner) => update({ owner })} />
+      <GroupSelect value={filters.group} onChange={(group) => update({ group })} />
       <Select label="Sort" options={sortOptions} value={filters.sort} onChange={(sort) => update({ sort })} />
       {filters.base && (
         <Button

@@ -13,7 +13,14 @@ import {
 } from "@/lib/address";
 import { columnNames, type ImageColumn } from "./column-names";
 
+/** What the page lists: the images, or what they were built on. */
+export const groups = { images: "images", bases: "bases" } as const;
+export type Group = keyof typeof groups;
+
+export const groupField = choice("group", groups, groups.images);
+
 export interface Filters {
+  group: Group;
   text: string;
   state: ImageState[];
   severity: Severity | undefined;
@@ -33,6 +40,7 @@ export interface Filters {
 }
 
 export const imageFilters = address<Filters>({
+  group: groupField,
   text: text("q", 512),
   state: someOf("state", Object.values(ImageState)),
   severity: oneOf("severity", Severity),

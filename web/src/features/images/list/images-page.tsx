@@ -8,13 +8,14 @@ import { useAddress } from "@/lib/address";
 import { maxSelected } from "@/lib/bulk";
 import { useMediaQuery } from "@/lib/use-media-query";
 import { usePageTitle } from "@/lib/use-page-title";
+import { BaseList } from "../bases/base-list";
 import { imageKey, useImages } from "../queries";
 import { RemoveDialog } from "../remove-dialog";
 import { useCanRemove } from "../rights";
 import { defaultColumns } from "./column-names";
 import { columns, ImageCard } from "./columns";
 import { ImageFilterBar } from "./filter-bar";
-import { imageFilters, toRequest } from "./filters";
+import { groups, imageFilters, toRequest, type Filters } from "./filters";
 import { ImageSummary } from "./image-summary";
 import { NoImages } from "./no-images";
 import { SelectedImages } from "./selected-images";
@@ -23,6 +24,16 @@ import { useRemoval } from "./use-removal";
 export function ImagesPage() {
   usePageTitle("Images");
   const { filters, update } = useAddress(imageFilters);
+  return (
+    <>
+      <h1 className="sr-only">Images</h1>
+      <ImageSummary filters={filters} update={(change) => update({ ...change, group: groups.images })} />
+      {filters.group === groups.bases ? <BaseList /> : <ImageList filters={filters} update={update} />}
+    </>
+  );
+}
+
+function ImageList({ filters, update }: { filters: Filters; update: (change: Partial<Filters>) => void }) {
   const list = useImages(toRequest(filters));
   const setSort = useCallback((sort: ListImagesSort) => update({ sort }), [update]);
   const canRemove = useCanRemove();
@@ -35,37 +46,33 @@ export function ImagesPage() {
   );
   const selection = useSelection({ rows: list.rows, rowKey: imageKey, max: maxSelected });
   return (
-    <>
-      <h1 className="sr-only">Images</h1>
-      <ImageSummary filters={filters} update={update} />
-      <section aria-label="Images">
-        <ImageFilterBar filters={filters} update={update} total={list.page?.total} shown={shown} />
-        <DecideProvider>
-          <SelectedImages selection={selection} />
-        </DecideProvider>
-        <SelectionProvider selection={selection}>
-          <ListPanel
-            label="Images"
-            list={list}
-            columns={tableColumns}
-            rowHeight={56}
-            cardHeight={114}
-            renderCard={(image) => <ImageCard image={image} onRemove={onRemove} />}
-            empty={
-              <Empty
-                filtered={imageFilters.isFiltered(filters)}
-                namespace={filters.namespace}
-                noMatch="No image matches"
-                nothing="No images in your namespaces"
-                onClear={() => update(imageFilters.none)}
-              >
-                <NoImages />
-              </Empty>
-            }
-          />
-        </SelectionProvider>
-        <RemoveDialog {...dialog} />
-      </section>
-    </>
+    <section aria-label="Images">
+      <ImageFilterBar filters={filters} update={update} total={list.page?.total} shown={shown} />
+      <DecideProvider>
+        <SelectedImages selection={selection} />
+      </DecideProvider>
+      <SelectionProvider selection={selection}>
+        <ListPanel
+          label="Images"
+          list={list}
+          columns={tableColumns}
+          rowHeight={56}
+          cardHeight={114}
+          renderCard={(image) => <ImageCard image={image} onRemove={onRemove} />}
+          empty={
+            <Empty
+              filtered={imageFilters.isFiltered(filters)}
+              namespace={filters.namespace}
+              noMatch="No image matches"
+              nothing="No images in your namespaces"
+              onClear={() => update(imageFilters.none)}
+            >
+              <NoImages />
+            </Empty>
+          }
+        />
+      </SelectionProvider>
+      <RemoveDialog {...dialog} />
+    </section>
   );
 }

@@ -6,7 +6,6 @@ import { NamespaceFilter, OwnerFilter } from "@/components/filter-fields";
 import { KevMark, SeverityCounts } from "@/components/severity";
 import { FilterBar } from "@/components/ui/filter-bar";
 import { ListPanel } from "@/components/ui/list-panel";
-import { PageTitle } from "@/components/ui/page-title";
 import { Select } from "@/components/ui/select";
 import { sortable } from "@/components/ui/sort-header";
 import { StatePanel } from "@/components/ui/state";
@@ -21,6 +20,7 @@ import { parseImageId } from "@/lib/image-id";
 import { sumsKey } from "@/lib/lists";
 import { imagesOnBasePath } from "@/lib/paths";
 import { visible } from "@/lib/text";
+import { GroupSelect } from "../list/group-select";
 import { BaseName } from "./base-name";
 import { baseFilters, sortOptions, toRequest, type BaseFilters } from "./filters";
 
@@ -108,7 +108,7 @@ const BaseCard = ({ row, filters }: { row: BaseSummary; filters: BaseFilters }) 
 );
 
 /** The base images of images; each leads to the images on it. */
-export function BasesPage() {
+export function BaseList() {
   const { filters, update } = useAddress(baseFilters);
   const request = toRequest(filters);
   const list = useList<BaseSummary, BasePage>({
@@ -122,7 +122,6 @@ export function BasesPage() {
   const total = list.page?.total;
   return (
     <>
-      <PageTitle title="Base images" hint="What images were built on, by the layers that they share." />
       <FilterBar
         label="Base images"
         count={total === undefined ? "" : plural(total, "base image")}
@@ -138,6 +137,7 @@ export function BasesPage() {
       >
         <NamespaceFilter value={filters.namespace} onChange={(namespace) => update({ namespace })} />
         <OwnerFilter value={filters.owner} onChange={(owner) => update({ owner })} />
+        <GroupSelect value={filters.group} onChange={(group) => update({ group })} />
         <Select
           label="Sort"
           options={sortOptions}
