@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +17,22 @@ import (
 )
 
 const previewPath = "/api/v1/fixes/preview"
+
+// previews says that packages have one vulnerability in other versions, which names the version.
+type previews struct{ err error }
+
+// MatchVersions implements server.Previewer.
+func (p previews) MatchVersions(_ context.Context, packages []model.Package, versions []string) ([]model.PackageAnswer, model.DatabaseBuild, error) {
+	answers := make([]model.PackageAnswer, len(packages))
+	for i := range packages {
+		if versions[i] == "unknown" {
+			answers[i].Failure = "the version is unknown"
+			continue
+		}
+		answers[i].Findings = []model.PackageFinding{findingOf("CVE-2030-"+versions[i], model.SeverityHigh, 1)}
+	}
+	return answers, build, p.err
+}
 
 // previewed is what a preview answers.
 type previewed struct {

@@ -365,22 +365,6 @@ func findingOf(id string, severity model.Severity, risk float64) model.PackageFi
 	}
 }
 
-// previews says that packages have one vulnerability in other versions, which is as bad as the version is long.
-type previews struct{ err error }
-
-// MatchVersions implements server.Previewer.
-func (p previews) MatchVersions(_ context.Context, packages []model.Package, versions []string) ([]model.PackageAnswer, model.DatabaseBuild, error) {
-	answers := make([]model.PackageAnswer, len(packages))
-	for i := range packages {
-		if versions[i] == "unknown" {
-			answers[i].Failure = "the version is unknown"
-			continue
-		}
-		answers[i].Findings = []model.PackageFinding{findingOf("CVE-2030-"+versions[i], model.SeverityHigh, 1)}
-	}
-	return answers, build, p.err
-}
-
 // seed stores one scanned, one failed and one pending image.
 func (f *fixture) seed() {
 	f.t.Helper()
