@@ -67,7 +67,9 @@ func (o operations) ListImageLayers(ctx context.Context, request api.ListImageLa
 // imagePackages reads which packages of an image are chosen.
 func (p *parameters) imagePackages(imageID string, params api.ListImageLayersParams) store.ImagePackageQuery {
 	query := store.ImagePackageQuery{
-		Image: p.image(imageID, params.Platform), Text: p.text("text", params.Text, maxText), MinSeverity: p.severity(params.Severity), Vulnerable: value(params.Vulnerable),
+		Image: p.image(imageID, params.Platform), Text: p.text("text", params.Text, maxText), MinSeverity: p.severity(params.Severity),
+		// "Unknown or worse" keeps packages with any finding.
+		Vulnerable: value(params.Vulnerable) || params.Severity != nil,
 	}
 	if params.Origin != nil {
 		query.Origin = choice(p, "origin", params.Origin, model.OriginBase, model.OriginImage)

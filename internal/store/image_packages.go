@@ -20,7 +20,7 @@ type ImagePackageQuery struct {
 	Page
 }
 
-// ImagePackage is a package in an image.
+// ImagePackage is a package in an image, without its MatchInput.
 type ImagePackage struct {
 	model.HeldPackage
 	// Layer is the number of the lowest layer that has a file of the package, from 1, or UnknownLayer.

@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"gorm.io/gorm"
 
@@ -39,6 +40,8 @@ type layeredPackage struct {
 	path, name, version, fingerprint string
 	origin                           model.Origin
 	counts                           store.Counts
+	// bytes is how long its locations are.
+	bytes int
 }
 
 // rank orders store.UnknownLayer behind all others.
@@ -125,7 +128,7 @@ func (t *imageTree) packages(d sqldb.Dialect, query store.ImagePackageQuery) ([]
 		if p.layer = t.lowest(locations); query.Layer != nil && p.layer != *query.Layer {
 			return nil
 		}
-		p.path = sqldb.Truncate(path(locations, p.layer), maxPath)
+		p.path, p.bytes = sqldb.Truncate(path(locations, p.layer), maxPath), len(text)
 		kept = append(kept, p)
 		return nil
 	})
@@ -229,7 +232,7 @@ func (s *Store) ImagePackages(ctx context.Context, in store.Namespaces, query st
 		if err != nil {
 			return err
 		}
-		if limit := query.Limit(); len(rest) > limit {
+		if limit := fitting(rest, query.Limit()); len(rest) > limit {
 			rest = rest[:limit]
 			last := &rest[limit-1]
 			page.NextToken, err = store.EncodeToken(token, strconv.Itoa(last.layer), last.path, last.name, last.version, last.fingerprint)
@@ -244,6 +247,17 @@ func (s *Store) ImagePackages(ctx context.Context, in store.Namespaces, query st
 		return store.ImagePackagePage{}, err
 	}
 	return page, nil
+}
+
+// fitting is how many packages a page holds, at least one: not more than a limit, and not with locations of more than maxPageBytes.
+func fitting(packages []layeredPackage, limit int) int {
+	bytes := 0
+	for i := range packages {
+		if bytes += packages[i].bytes; i == limit || i > 0 && bytes > maxPageBytes {
+			return i
+		}
+	}
+	return len(packages)
 }
 
 // behind returns those of ordered packages that come behind the page that a token is of.
@@ -267,7 +281,10 @@ func behind(all []layeredPackage, token string, query imagePackageToken) ([]laye
 	return all[i:], nil
 }
 
-// read reads all about the packages of a page.
+// imagePackageColumns are packageColumns without what only matching reads.
+var imagePackageColumns = strings.Replace(packageColumns, "p.match_input,", "", 1)
+
+// read reads all about the packages of a page, without what matching reads.
 func (t *imageTree) read(page []layeredPackage) ([]store.ImagePackage, error) {
 	packages := make([]store.ImagePackage, len(page))
 	at, ids := make(map[int64]int, len(page)), make([]int64, len(page))
@@ -281,7 +298,7 @@ func (t *imageTree) read(page []layeredPackage) ([]store.ImagePackage, error) {
 			ID      int64
 			Package packageRow `gorm:"embedded"`
 		}
-		err := t.tx.Raw("SELECT p.id, "+packageColumns+" FROM image_packages ip JOIN packages p ON p.id = ip.package_pk WHERE ip.image_pk = ? AND p.id IN ?", t.image.ID, part).
+		err := t.tx.Raw("SELECT p.id, "+imagePackageColumns+" FROM image_packages ip JOIN packages p ON p.id = ip.package_pk WHERE ip.image_pk = ? AND p.id IN ?", t.image.ID, part).
 			Scan(&rows).Error
 		for i := range rows {
 			held, heldErr := rows[i].Package.held()
