@@ -9,7 +9,6 @@ import { Skeleton } from "@/components/ui/skeleton";
 import { ErrorPanel, StatePanel } from "@/components/ui/state";
 import { Workloads } from "@/components/workloads";
 import { Empty } from "@/features/session/empty";
-import type { AffectedPage } from "@/gen/model";
 import { listAffected } from "@/gen/vulnerabilities/vulnerabilities";
 import { useNow } from "@/lib/clock";
 import { cn } from "@/lib/cn";
@@ -19,7 +18,7 @@ import { sumsKey } from "@/lib/lists";
 import { orAbsent } from "@/lib/address";
 import { visible } from "@/lib/text";
 import { affectedFilters, type AffectedFilters } from "./filters";
-import { position, timelineRows, type Span, type TimelineRow } from "./timeline";
+import { position, timeline, type Span, type TimelineRow } from "./timeline";
 
 /** How many findings are asked for, open and closed ones each, and how many images are shown of them. */
 const asked = 500;
@@ -29,6 +28,16 @@ const dayText = (time: number) => formatDay(new Date(time).toISOString().slice(0
 
 const spanText = ({ from, to }: Span) =>
   to === undefined ? `since ${dayText(from)}` : `${dayText(from)} to ${dayText(to)}`;
+
+function unknownText({ had, unknown }: TimelineRow) {
+  const text = had.length > 0 ? "Some findings: not known since when" : "Not known since when";
+  return unknown?.to === undefined ? text : `${text}, until ${dayText(unknown.to)}`;
+}
+
+function exposureText({ exposed, unknown }: TimelineRow) {
+  if (exposed.length > 0) return `ran ${exposed.map(spanText).join(", ")}`;
+  return unknown ? "not known whether it ran with it" : "never ran with it";
+}
 
 /** Open and closed findings of a vulnerability, also those that decisions suppress. */
 const useTimeline = (id: string, { namespace, owner }: AffectedFilters) =>
@@ -54,14 +63,16 @@ export function Timeline({
   update: (change: Partial<AffectedFilters>) => void;
 }) {
   const { data, error, refetch, isPending } = useTimeline(id, filters);
-  const rows = timelineRows(data?.flatMap(({ items }) => items) ?? []);
+  const { rows, total } = timeline(data ?? [], maxRows);
   const clear = () => update(affectedFilters.none);
   const retry = () => void refetch();
   return (
     <>
       <FilterBar
         label="Timeline"
-        count={data ? plural(rows.length, "image") : ""}
+        count={
+          !data ? "" : total === undefined ? `first ${plural(rows.length, "image")}` : plural(total, "image")
+        }
         filtered={affectedFilters.isFiltered(filters)}
         onClear={clear}
       >
@@ -82,7 +93,11 @@ export function Timeline({
             </div>
           )
         ) : rows.length > 0 ? (
-          <Rows rows={rows} pages={data} />
+          <Rows rows={rows} total={total} />
+        ) : total === undefined ? (
+          <StatePanel icon={CalendarSearch} title="Too many findings">
+            <p>The first image has more findings than the timeline shows. The other tabs list all.</p>
+          </StatePanel>
         ) : (
           <Empty
             filtered={affectedFilters.isFiltered(filters)}
@@ -103,11 +118,13 @@ export function Timeline({
 
 const columns = "lg:grid-cols-[minmax(12rem,1fr)_minmax(16rem,2fr)_13rem_minmax(9rem,1fr)]";
 
-function Rows({ rows, pages }: { rows: TimelineRow[]; pages: AffectedPage[] }) {
+/** The total is undefined if it is not known. */
+function Rows({ rows, total }: { rows: TimelineRow[]; total: number | undefined }) {
   const now = useNow();
-  const start = Math.min(...rows.map(({ had }) => had[0]?.from ?? now));
-  const shown = rows.slice(0, maxRows);
-  const left = pages.reduce((sum, { total, items }) => sum + total - items.length, 0);
+  const start = Math.min(
+    now,
+    ...rows.flatMap(({ had, exposed }) => [...had, ...exposed].map(({ from }) => from)),
+  );
   return (
     <>
       <div className="flex flex-wrap items-center gap-x-5 gap-y-1 border-b border-line px-4 py-2.5 text-[13px] text-muted">
@@ -118,7 +135,7 @@ function Rows({ rows, pages }: { rows: TimelineRow[]; pages: AffectedPage[] }) {
         </span>
       </div>
       <ol aria-label="Timeline" className="divide-y divide-line">
-        {shown.map((row) => (
+        {rows.map((row) => (
           <li
             key={`${row.imageId} ${row.platform}`}
             className={cn("grid items-center gap-x-5 gap-y-1.5 px-4 py-2.5 text-[13px]", columns)}
@@ -142,8 +159,9 @@ function Rows({ rows, pages }: { rows: TimelineRow[]; pages: AffectedPage[] }) {
                   {spanText(span)}
                 </span>
               ))}
+              {row.unknown && <span className="block">{unknownText(row)}</span>}
               <span className="block text-xs text-muted">
-                {row.exposed ? `ran ${spanText(row.exposed)}` : "never ran with it"}
+                {exposureText(row)}
                 {row.suppressed && " · suppressed"}
               </span>
             </div>
@@ -154,10 +172,11 @@ function Rows({ rows, pages }: { rows: TimelineRow[]; pages: AffectedPage[] }) {
           </li>
         ))}
       </ol>
-      {(rows.length > maxRows || left > 0) && (
+      {total !== rows.length && (
         <p className="tabular border-t border-line px-4 py-2.5 text-[13px] text-muted">
-          {rows.length > maxRows && `The first ${maxRows} of ${formatNumber(rows.length)} images. `}
-          {left > 0 && `${plural(left, "finding")} of further images not loaded: filter by namespace. `}
+          {total === undefined
+            ? `Shows only the first ${plural(rows.length, "image")} by image ID, because there are too many findings: filter by namespace. `
+            : `Shows only the first ${formatNumber(rows.length)} of ${plural(total, "image")}. `}
           The other tabs list all.
         </p>
       )}
@@ -187,7 +206,7 @@ function Bars({ row, start, now }: { row: TimelineRow; start: number; now: numbe
   return (
     <div aria-hidden className="relative h-5 min-w-0 rounded bg-subtle">
       {row.had.map((span) => bar(span, "inset-y-0.5 bg-warn/40"))}
-      {row.exposed && bar(row.exposed, "inset-y-1.5 bg-danger")}
+      {row.exposed.map((span) => bar(span, "inset-y-1.5 bg-danger"))}
     </div>
   );
 }

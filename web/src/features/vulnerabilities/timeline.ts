@@ -1,4 +1,4 @@
-import type { Affected, Workload } from "@/gen/model";
+import type { Affected, AffectedPage, Workload } from "@/gen/model";
 
 /** A time from and to, in milliseconds; the end is absent while it goes on. */
 export interface Span {
@@ -11,9 +11,12 @@ export interface TimelineRow {
   imageId: string;
   platform: string;
   packages: string[];
+  /** Empty if it is not known since when. */
   had: Span[];
-  /** Since when and until when containers ran it with the vulnerability, absent if none did. */
-  exposed?: Span;
+  /** That of some findings it is not known since when, and until when the image had these; the end is absent while one is open. */
+  unknown?: { to?: number };
+  /** When containers ran it with the vulnerability, empty if none did. */
+  exposed: Span[];
   workloads: Workload[];
   workloadCount: number;
   /** Decisions suppress all findings that are open. */
@@ -35,14 +38,28 @@ export function union(spans: Span[]): Span[] {
 
 const endsAt = (time: number) => (time === Infinity ? {} : { to: time });
 
-function span(from: string | undefined, to: string | undefined): Span[] {
-  const start = Date.parse(from ?? "");
-  const stop = Date.parse(to ?? "");
-  if (Number.isNaN(start)) return [];
-  return [{ from: start, ...(Number.isNaN(stop) ? {} : { to: Math.max(start, stop) }) }];
+function time(text: string | undefined): number | undefined {
+  const parsed = Date.parse(text ?? "");
+  return Number.isNaN(parsed) ? undefined : parsed;
 }
 
-/** One row per image of which it is known since when it had the vulnerability, the first one first. */
+function span(from: string | undefined, to: string | undefined): Span[] {
+  const start = time(from);
+  return start === undefined ? [] : [{ from: start, ...endsAt(Math.max(start, time(to) ?? Infinity)) }];
+}
+
+const compare = (a: string, b: string) => Number(a > b) - Number(a < b);
+
+type OfImage = Pick<Affected, "imageId" | "platform">;
+
+/** The order of the API. */
+const byImage = (a: OfImage, b: OfImage) => compare(a.imageId, b.imageId) || compare(a.platform, b.platform);
+
+/** The first one first, and those last of which it is not known since when. */
+const byStart = (a: TimelineRow, b: TimelineRow) =>
+  (a.had[0]?.from ?? Infinity) - (b.had[0]?.from ?? Infinity) || byImage(a, b);
+
+/** One row per image, the first one that had the vulnerability first. */
 export function timelineRows(affected: Affected[]): TimelineRow[] {
   const images = new Map<string, Affected[]>();
   for (const row of affected) {
@@ -51,11 +68,9 @@ export function timelineRows(affected: Affected[]): TimelineRow[] {
   }
   return [...images.values()]
     .flatMap((rows): TimelineRow[] => {
-      const had = union(rows.flatMap(({ firstSeen, fixedAt }) => span(firstSeen, fixedAt)));
       const [first] = rows;
-      if (first === undefined || had.length === 0) return [];
-      const exposed = rows.flatMap(({ exposedSince, exposedUntil }) => span(exposedSince, exposedUntil));
-      const until = Math.max(...exposed.map(end));
+      if (first === undefined) return [];
+      const without = rows.filter(({ firstSeen, fixedAt }) => span(firstSeen, fixedAt).length === 0);
       const most = rows.reduce((a, b) => (b.workloadCount > a.workloadCount ? b : a));
       const open = rows.filter(({ fixedAt }) => !fixedAt);
       return [
@@ -63,17 +78,33 @@ export function timelineRows(affected: Affected[]): TimelineRow[] {
           imageId: first.imageId,
           platform: first.platform,
           packages: [...new Set(rows.map(({ package: pkg }) => pkg.name))],
-          had,
-          ...(exposed.length > 0 && {
-            exposed: { from: Math.min(...exposed.map(({ from }) => from)), ...endsAt(until) },
+          had: union(rows.flatMap(({ firstSeen, fixedAt }) => span(firstSeen, fixedAt))),
+          ...(without.length > 0 && {
+            unknown: endsAt(Math.max(...without.map(({ fixedAt }) => time(fixedAt) ?? Infinity))),
           }),
+          exposed: union(rows.flatMap(({ exposedSince, exposedUntil }) => span(exposedSince, exposedUntil))),
           workloads: most.workloads,
           workloadCount: most.workloadCount,
           suppressed: open.length > 0 && open.every(({ suppressed }) => suppressed),
         },
       ];
     })
-    .sort((a, b) => (a.had[0]?.from ?? 0) - (b.had[0]?.from ?? 0) || (a.imageId < b.imageId ? -1 : 1));
+    .sort(byStart);
+}
+
+/**
+ * At most so many rows of the first pages of open and of closed findings, which are ordered by image. Where a page is not the last one, they are those of the
+ * first images of which all findings are there, and how many there are in total is not known.
+ */
+export function timeline(pages: AffectedPage[], most: number): { rows: TimelineRow[]; total?: number } {
+  const ends = pages.flatMap(({ items, nextPageToken }) => (nextPageToken ? items.slice(-1) : []));
+  const affected = pages.flatMap(({ items }) => items);
+  if (ends.length === 0) {
+    const rows = timelineRows(affected);
+    return { rows: rows.slice(0, most), total: rows.length };
+  }
+  const rows = timelineRows(affected.filter((row) => ends.every((end) => byImage(row, end) < 0)));
+  return { rows: rows.sort(byImage).slice(0, most).sort(byStart) };
 }
 
 /** Where a span lies between two times, in percent, at least wide enough to be seen. */
