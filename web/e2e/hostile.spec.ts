@@ -143,8 +143,10 @@ const pages: Record<string, (operator: RolloutOperator) => string> = {
   "an image": ({ images }) => detailPath(images[0]?.imageId ?? ""),
   "a failed image": ({ images }) => detailPath(images.find(({ state }) => state === "Failed")?.imageId ?? ""),
   "where an image ran": ({ images }) => `${detailPath(images[0]?.imageId ?? "")}?tab=presences`,
-  "packages of an image": ({ images }) =>
-    `${detailPath(images.find(({ source }) => source === "ImageVolume")?.imageId ?? "")}?tab=packages`,
+  "packages of an image": ({ images }) => {
+    const image = images.find(({ source, base }) => source === "Registry" && base);
+    return `${detailPath(image?.imageId ?? "")}?tab=packages&layer=${image?.base?.layers ?? 1}`;
+  },
   vulnerabilities: () => "/vulnerabilities",
   "a vulnerability": () => "/vulnerabilities/CVE-2021-44228",
   "the timeline of a vulnerability": () => "/vulnerabilities/CVE-2021-44228?time=timeline",

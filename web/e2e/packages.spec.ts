@@ -19,8 +19,7 @@ test("packages by layer and location, by keyboard", async ({ page, open }) => {
   await expect(item(base)).toContainText("Base image");
   await expect(item(base + 1)).toContainText("This image");
   await expect(item(base + 4)).toContainText("No packages");
-  await layer(base).focus();
-  await page.keyboard.press("Enter");
+  await layer(base).press("Enter");
   await expect(layer(base)).toHaveAttribute("aria-expanded", "true");
   await expect(page).toHaveURL(new RegExp(`layer=${base}`));
   const table = page.getByRole("table", { name: `Packages of layer ${base}` });
@@ -33,15 +32,19 @@ test("packages by layer and location, by keyboard", async ({ page, open }) => {
   await page.getByLabel("Search packages").fill("golang");
   await expect(page).toHaveURL(/q=golang/);
   // The only layer that is left is open.
-  const details = page.getByRole("button", { name: /^Details of golang/ }).first();
-  await details.focus();
-  await expect(details).toBeFocused();
-  await page.keyboard.press("Enter");
+  await expect(page.getByText(/packages?, 1 layer$/)).toBeVisible();
+  const idle = () => expect(page.locator("[aria-busy=true]")).toHaveCount(0);
+  await idle();
+  await page
+    .getByRole("button", { name: /^Details of golang/ })
+    .first()
+    .press("Enter");
   await expect(page.getByText(/^layer sha256:/)).toBeVisible();
   await page.getByRole("link", { name: /In the list of findings|All .* findings/ }).click();
   await expect(page.getByRole("tab", { name: "Findings", selected: true })).toBeVisible();
   await expect(page.getByLabel("Search findings")).toHaveValue("golang.org/x/net");
   // And a finding leads back to its layer.
+  await idle();
   await page
     .getByRole("button", { name: /^Details of/ })
     .first()
@@ -67,6 +70,61 @@ test("says why layers are not known, and that nothing matches or was found", asy
   fails = true;
   await page.reload();
   await expect(page.getByRole("alert")).toBeVisible();
+});
+
+test("an image that is not matched yet has packages, and neither counts nor filters of findings", async ({
+  page,
+  open,
+}) => {
+  // The filter by severity is one of the tab of findings: it does not apply.
+  await open({}, ({ images }) => {
+    const image = worst(images, "Registry");
+    if (!image) throw new Error("no image");
+    Object.assign(image, { state: "Cataloged", matchedAt: undefined });
+    return `${detailPath(image.imageId)}?tab=packages&severity=Critical&layer=${image.base?.layers ?? 1}`;
+  });
+  const rows = page.getByRole("table", { name: /^Packages of layer/ }).getByRole("row");
+  await expect(rows.filter({ hasText: "Not matched yet" })).not.toHaveCount(0);
+  await expect(page.getByLabel("Search packages")).toBeVisible();
+  await expect(page.getByRole("combobox", { name: "Severity" })).toHaveCount(0);
+  await expect(page.getByRole("button", { name: "With findings" })).toHaveCount(0);
+  await rows
+    .filter({ hasText: "Not matched yet" })
+    .first()
+    .getByRole("button", { name: /^Details of/ })
+    .press("Enter");
+  await expect(page.getByText("Not matched yet.", { exact: true })).toBeVisible();
+  await expect(page.getByRole("region", { name: "Packages" }).getByText(/\d (critical|high)/i)).toHaveCount(
+    0,
+  );
+});
+
+test("a finding has no layer while layers cannot be loaded, and a closed one no link", async ({
+  page,
+  open,
+}) => {
+  let fails = true;
+  const operator = await open(
+    { fail: (path) => (fails && path.endsWith("/layers") ? 400 : undefined) },
+    ({ images }) => detailPath(worst(images, "Registry")?.imageId ?? ""),
+  );
+  const openFirst = () =>
+    page
+      .getByRole("button", { name: /^Details of/ })
+      .first()
+      .press("Enter");
+  const step = page.getByRole("listitem").filter({ hasText: /^Layer/ });
+  const place = new RegExp(`\\d+ of ${(worst(operator.images, "Registry")?.base?.layers ?? 0) + 4}`);
+  await openFirst();
+  await expect(step).toContainText("Could not load");
+  fails = false;
+  await step.getByRole("button", { name: "Try again" }).click();
+  await expect(step.getByRole("link", { name: place })).toBeVisible();
+  await page.getByRole("button", { name: "Closed", exact: true }).click();
+  await expect(page.getByText("3 findings", { exact: true })).toBeVisible();
+  await openFirst();
+  await expect(step).toContainText(place);
+  await expect(step.getByRole("link")).toHaveCount(0);
 });
 
 test("an open layer and an open package are accessible, narrow and wide", async ({ page, open }) => {

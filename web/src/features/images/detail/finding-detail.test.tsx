@@ -7,7 +7,7 @@ import { fixedIn } from "@/lib/fix";
 import { hostileFindings, hostileImages } from "../../../../mock/hostile";
 import { ImageCard } from "../list/columns";
 import { columns, FindingCard, grid, selectableGrid } from "./columns";
-import { facts, findingKey, lowestLocation, matchType } from "./finding";
+import { facts, findingKey, lowestLocation, matchType, packageKey } from "./finding";
 import { FindingDetail } from "./finding-detail";
 
 function expectInert(container: HTMLElement) {
@@ -78,6 +78,27 @@ it("tells findings, fixes and matches apart", () => {
   });
   expect(matchType({ type: "cpe-match", matcher: "stock" })).toContain("CPE");
   expect(matchType({ type: "new-kind", matcher: "x" })).toBe("new-kind");
+});
+
+it("tells packages of one name and version apart by their places and languages", () => {
+  const at = (...paths: string[]) => paths.map((path) => ({ path, layer: "sha256:1" }));
+  const pkg = { name: "guava", version: "1", type: "java-archive" };
+  const one = { package: pkg, locations: at("/a.jar", "/b.jar") };
+  const others = [
+    { package: pkg, locations: at("/a.jar", "/c.jar") },
+    { package: pkg, locations: at("/a.jar") },
+    { package: pkg, locations: [{ path: "/a.jar", layer: "sha256:2" }, ...at("/b.jar")] },
+    { package: { ...pkg, language: "java" }, locations: one.locations },
+  ];
+  const [finding] = hostileFindings();
+  if (!finding) throw new Error("no findings");
+  expect(new Set([one, ...others].map(packageKey)).size).toBe(5);
+  expect(new Set([one, ...others].map((each) => findingKey({ ...finding, ...each }))).size).toBe(5);
+  // The API answers the first 100 locations of a package, and all of its findings.
+  const many = at(...Array.from({ length: 101 }, (_, index) => `/${index}`));
+  expect(packageKey({ package: pkg, locations: many.slice(0, 100) })).toBe(
+    packageKey({ package: { ...pkg, licenses: ["MIT"] }, locations: many }),
+  );
 });
 
 it("chooses the location in the lowest layer", () => {

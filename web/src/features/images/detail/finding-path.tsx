@@ -2,10 +2,12 @@ import { ChevronRight } from "lucide-react";
 import type { ReactNode } from "react";
 import { Link } from "react-router";
 import { ImageName } from "@/components/image-name";
+import { Button } from "@/components/ui/button";
 import { Part } from "@/components/vulnerability-facts";
 import { Origin, type BaseImage, type Finding } from "@/gen/model";
 import { useAddress } from "@/lib/address";
 import { plural } from "@/lib/format";
+import { describe } from "@/lib/problem";
 import { visible } from "@/lib/text";
 import { BaseName } from "../bases/base-name";
 import { packageFilters } from "./filters";
@@ -24,7 +26,7 @@ function Step({ name, children }: { name: string; children: ReactNode }) {
 
 /** How a vulnerability gets into an image: from the image through a layer and a location to the package. */
 export function FindingPath({
-  finding: { package: pkg, vulnerability, locations, origin },
+  finding: { package: pkg, vulnerability, locations, origin, fixedAt },
   imageId,
   base,
 }: {
@@ -33,15 +35,21 @@ export function FindingPath({
   base: BaseImage | undefined;
 }) {
   const { filters } = useAddress(packageFilters);
-  const { data } = useImageLayers(imageId, filters.platform ? { platform: filters.platform } : {});
+  const { data, error, refetch } = useImageLayers(
+    imageId,
+    filters.platform ? { platform: filters.platform } : {},
+  );
   const { location, layer } = lowestLocation(locations, data?.items ?? []);
+  const number = layer?.number;
+  const known = data?.items.filter((each) => each.number !== undefined).length;
+  const place = `${number} of ${known}${layer?.origin === Origin.base ? ", of the base image" : ""}`;
   const others = locations.length - 1;
   const search = packageFilters.write({
     ...filters,
     ...packageFilters.none,
     tab: "packages",
     text: pkg.name,
-    layer: layer?.number,
+    layer: number,
   });
   return (
     <Part title="Path">
@@ -55,16 +63,28 @@ export function FindingPath({
           </Step>
         )}
         <Step name="Layer">
-          {layer?.number === undefined ? (
-            <span className="text-muted">{data || !location?.layer ? "Not known" : "…"}</span>
+          {number !== undefined ? (
+            fixedAt ? (
+              place
+            ) : (
+              <Link
+                to={{ search: search.toString() }}
+                className="text-accent underline-offset-2 hover:underline"
+              >
+                {place}
+              </Link>
+            )
+          ) : data || !location?.layer ? (
+            <span className="text-muted">Not known</span>
+          ) : error ? (
+            <span role="alert" className="flex flex-wrap items-center gap-x-2 gap-y-1">
+              <span className="untrusted text-danger">Could not load: {describe(error).title}</span>
+              <Button size="sm" onClick={() => void refetch()}>
+                Try again
+              </Button>
+            </span>
           ) : (
-            <Link
-              to={{ search: search.toString() }}
-              className="text-accent underline-offset-2 hover:underline"
-            >
-              {layer.number} of {data?.items.filter(({ number }) => number !== undefined).length}
-              {layer.origin === Origin.base && ", of the base image"}
-            </Link>
+            <span className="text-muted">…</span>
           )}
         </Step>
         <Step name="Location">

@@ -1,24 +1,28 @@
-import type { Finding, ImageLayer, Location, MatchDetail, Package } from "@/gen/model";
+import type { Finding, ImageLayer, Location, MatchDetail } from "@/gen/model";
 
-/** Tells findings of one image apart. */
-export function findingKey({ vulnerability, package: pkg, locations, fixedAt }: Finding): string {
-  return JSON.stringify([
-    vulnerability.namespace,
-    vulnerability.id,
+/** How many locations of a package of an image the API answers; those of findings are all. */
+const maxLocations = 100;
+
+/** Tells packages of one image apart, also those of the same name and version in other places. */
+export const packageKey = ({ package: pkg, locations }: Pick<Finding, "package" | "locations">): string =>
+  JSON.stringify([
     pkg.type,
+    pkg.language ?? "",
     pkg.name,
     pkg.version,
     pkg.purl ?? "",
-    locations[0]?.path ?? "",
-    locations[0]?.layer ?? "",
-    // One that was closed, came back and was closed again stands there twice.
-    fixedAt ?? "",
+    pkg.distro ?? "",
+    locations.slice(0, maxLocations).map(({ path, layer }) => [path, layer ?? ""]),
   ]);
-}
 
-/** Whether two packages of one image are the same. */
-export const samePackage = (a: Package, b: Package) =>
-  a.type === b.type && a.name === b.name && a.version === b.version && a.purl === b.purl;
+/** Tells findings of one image apart. One that was closed, came back and was closed again stands there twice. */
+export const findingKey = (finding: Finding): string =>
+  JSON.stringify([
+    finding.vulnerability.namespace,
+    finding.vulnerability.id,
+    packageKey(finding),
+    finding.fixedAt ?? "",
+  ]);
 
 const matchTypes: Partial<Record<string, string>> = {
   "exact-direct-match": "Exact match of the package",

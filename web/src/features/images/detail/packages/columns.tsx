@@ -9,6 +9,8 @@ import type { Entry } from "./entries";
 export const grid = "grid-cols-[1.5rem_minmax(10rem,1.6fr)_minmax(7rem,1fr)_6.5rem_22rem_6rem]";
 
 interface Options {
+  /** Whether the image was matched: without, its counts are not known. */
+  matched: boolean;
   isOpen: (entry: Entry) => boolean;
   toggle: (entry: Entry) => void;
 }
@@ -37,9 +39,9 @@ const Path = ({ row, below }: { row: ImagePackage; below: boolean }) =>
     </span>
   );
 
-const Findings = ({ row }: { row: ImagePackage }) =>
-  row.excluded ? (
-    <span className="text-[13px] text-muted">Not matched</span>
+const Findings = ({ row, matched }: { row: ImagePackage; matched: boolean }) =>
+  row.excluded || !matched ? (
+    <span className="text-[13px] text-muted">{row.excluded ? "Not matched" : "Not matched yet"}</span>
   ) : (
     <span className="flex items-center gap-2">
       <SeverityCounts counts={row.counts} className="w-75 min-w-0" />
@@ -47,7 +49,7 @@ const Findings = ({ row }: { row: ImagePackage }) =>
     </span>
   );
 
-export const columns = ({ isOpen, toggle }: Options): Column<Entry>[] => [
+export const columns = ({ matched, isOpen, toggle }: Options): Column<Entry>[] => [
   {
     id: "toggle",
     header: () => <span className="sr-only">Details</span>,
@@ -100,7 +102,8 @@ export const columns = ({ isOpen, toggle }: Options): Column<Entry>[] => [
   {
     id: "findings",
     header: "Findings",
-    cell: ({ row: { original: entry } }) => ("path" in entry ? null : <Findings row={entry.row} />),
+    cell: ({ row: { original: entry } }) =>
+      "path" in entry ? null : <Findings row={entry.row} matched={matched} />,
   },
   {
     id: "origin",
@@ -111,10 +114,20 @@ export const columns = ({ isOpen, toggle }: Options): Column<Entry>[] => [
 ];
 
 /** A package or a location on a narrow screen. */
-export function EntryCard({ entry, open, onToggle }: { entry: Entry; open: boolean; onToggle: () => void }) {
+export function EntryCard({
+  entry,
+  matched,
+  open,
+  onToggle,
+}: {
+  entry: Entry;
+  matched: boolean;
+  open: boolean;
+  onToggle: () => void;
+}) {
   if ("path" in entry)
     return (
-      <div className="px-4 py-2">
+      <div className="px-4 py-2 has-[[data-row-focus]:focus-visible]:bg-accent-soft/60">
         <Location {...entry} />
       </div>
     );
@@ -132,7 +145,7 @@ export function EntryCard({ entry, open, onToggle }: { entry: Entry; open: boole
       </p>
       <Path {...entry} />
       <div className="mt-1.5">
-        <Findings row={row} />
+        <Findings row={row} matched={matched} />
       </div>
     </div>
   );

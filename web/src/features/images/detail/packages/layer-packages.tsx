@@ -11,10 +11,12 @@ import { PackageDetail } from "./package-detail";
 /** The packages of one layer, with the locations that they share. */
 export function LayerPackages({
   imageId,
+  matched,
   layer,
   request,
 }: {
   imageId: string;
+  matched: boolean;
   layer: number;
   request: ListImageLayersParams;
 }) {
@@ -32,14 +34,17 @@ export function LayerPackages({
     page: packages.page && { total: packages.page.total + rows.length - packages.rows.length },
   };
   const { isOpen, toggle } = useOpenRows(entryKey);
-  const tableColumns = useMemo(() => columns({ isOpen, toggle }), [isOpen, toggle]);
+  const tableColumns = useMemo(() => columns({ matched, isOpen, toggle }), [matched, isOpen, toggle]);
   const renderCard = useCallback(
-    (entry: Entry) => <EntryCard entry={entry} open={isOpen(entry)} onToggle={() => toggle(entry)} />,
-    [isOpen, toggle],
+    (entry: Entry) => (
+      <EntryCard entry={entry} matched={matched} open={isOpen(entry)} onToggle={() => toggle(entry)} />
+    ),
+    [matched, isOpen, toggle],
   );
   const renderDetail = useCallback(
-    (entry: Entry) => ("path" in entry ? null : <PackageDetail imageId={imageId} row={entry.row} />),
-    [imageId],
+    (entry: Entry) =>
+      "path" in entry ? null : <PackageDetail imageId={imageId} row={entry.row} matched={matched} />,
+    [imageId, matched],
   );
   return (
     <ListPanel

@@ -12,19 +12,30 @@ import { totalFindings } from "@/lib/severity";
 import { visible } from "@/lib/text";
 import { useFindingsOfPackage } from "./queries";
 import { findingFilters } from "../filters";
-import { samePackage } from "../finding";
+import { packageKey } from "../finding";
 
 /** How many findings are asked for: packages of similar names are among them. */
 const asked = 100;
 
 /** All about a package of an image: its findings, and where its files are. */
-export function PackageDetail({ imageId, row }: { imageId: string; row: ImagePackage }) {
+export function PackageDetail({
+  imageId,
+  row,
+  matched,
+}: {
+  imageId: string;
+  row: ImagePackage;
+  /** Whether the image was matched: without, its findings are not known. */
+  matched: boolean;
+}) {
   const { package: pkg, locations } = row;
   return (
     <div className="grid gap-x-10 gap-y-5 border-t border-line bg-canvas/60 px-4 py-4 lg:grid-cols-2 lg:pl-14">
       <Part title="Findings">
         {row.excluded ? (
           <p>Not matched: a package of the distribution owns its files.</p>
+        ) : !matched ? (
+          <p>Not matched yet.</p>
         ) : totalFindings(row.counts) === 0 ? (
           <p>No open findings.</p>
         ) : (
@@ -72,7 +83,8 @@ function PackageFindings({ imageId, row }: { imageId: string; row: ImagePackage 
         <Skeleton className="h-3.5 w-48 max-w-full" />
       </div>
     );
-  const shown = data.items.filter((finding) => samePackage(finding.package, row.package)).slice(0, maxShown);
+  const key = packageKey(row);
+  const shown = data.items.filter((finding) => packageKey(finding) === key).slice(0, maxShown);
   const search = findingFilters.write({
     ...filters,
     ...findingFilters.none,
@@ -83,11 +95,8 @@ function PackageFindings({ imageId, row }: { imageId: string; row: ImagePackage 
   return (
     <>
       <ul className="space-y-1">
-        {shown.map(({ vulnerability, fix }) => (
-          <li
-            key={`${vulnerability.namespace} ${vulnerability.id}`}
-            className="flex min-w-0 items-center gap-2"
-          >
+        {shown.map(({ vulnerability, fix }, index) => (
+          <li key={index} className="flex min-w-0 items-center gap-2">
             <SeverityBadge severity={vulnerability.severity} className="shrink-0" />
             <Link
               to={vulnerabilityPath(vulnerability.id)}

@@ -21,7 +21,10 @@ import { LayerPackages } from "./layer-packages";
 
 /** The packages of an image: by layer, then by location. */
 export function Packages({ image }: { image: Image }) {
-  const { filters, update } = useAddress(packageFilters);
+  const { filters: chosen, update } = useAddress(packageFilters);
+  const matched = image.matchedAt !== undefined;
+  // Before the first match there are no findings to filter by.
+  const filters = matched ? chosen : { ...chosen, severity: undefined, vulnerable: false };
   const { data, error, refetch, isPlaceholderData, isPending } = useImageLayers(
     image.imageId,
     toLayersRequest(filters),
@@ -55,10 +58,14 @@ export function Packages({ image }: { image: Image }) {
           onChange={(text) => update({ text })}
           className="w-full sm:w-72"
         />
-        <SeverityFilter value={filters.severity} onChange={(severity) => update({ severity })} />
-        <ToggleButton pressed={filters.vulnerable} onChange={(vulnerable) => update({ vulnerable })}>
-          With findings
-        </ToggleButton>
+        {matched && (
+          <>
+            <SeverityFilter value={filters.severity} onChange={(severity) => update({ severity })} />
+            <ToggleButton pressed={filters.vulnerable} onChange={(vulnerable) => update({ vulnerable })}>
+              With findings
+            </ToggleButton>
+          </>
+        )}
         {(image.base?.layers !== undefined || filters.origin) && (
           <OriginFilter value={filters.origin} onChange={(origin) => update({ origin })} />
         )}
@@ -100,6 +107,7 @@ interface ListProps {
 
 /** The layers, of which one is open. Layers without a package that matches are left out. */
 function LayerList({ image, layers, filters, filtered, update }: ListProps) {
+  const matched = image.matchedAt !== undefined;
   const shown = filtered ? layers.filter((layer) => layer.packages > 0) : layers;
   const only = shown.length === 1;
   return (
@@ -110,12 +118,18 @@ function LayerList({ image, layers, filters, filtered, update }: ListProps) {
           <Layer
             key={number}
             layer={layer}
+            matched={matched}
             open={only || filters.layer === number}
             onToggle={
               only ? undefined : () => update({ layer: filters.layer === number ? undefined : number })
             }
           >
-            <LayerPackages imageId={image.imageId} layer={number} request={toLayersRequest(filters)} />
+            <LayerPackages
+              imageId={image.imageId}
+              matched={matched}
+              layer={number}
+              request={toLayersRequest(filters)}
+            />
           </Layer>
         );
       })}
@@ -125,11 +139,13 @@ function LayerList({ image, layers, filters, filtered, update }: ListProps) {
 
 function Layer({
   layer: { number, diffId, origin, packages, counts },
+  matched,
   open,
   onToggle,
   children,
 }: {
   layer: ImageLayer;
+  matched: boolean;
   open: boolean;
   /** Absent if the layer cannot be closed. */
   onToggle: (() => void) | undefined;
@@ -168,7 +184,7 @@ function Layer({
           )}
           {diffId && (
             <span
-              className="min-w-0 truncate font-mono text-xs font-normal text-muted"
+              className="untrusted min-w-0 truncate font-mono text-xs font-normal text-muted"
               title={visible(diffId)}
             >
               {visible(diffId.slice(0, 19))}
@@ -180,8 +196,15 @@ function Layer({
           {packages === 0 ? "No packages" : plural(packages, "package")}
         </span>
         <span className="flex w-full items-center gap-2 sm:w-88">
-          {packages > 0 && <SeverityCounts counts={counts} className="w-75 min-w-0" />}
-          {counts.kev > 0 && <KevMark />}
+          {packages > 0 &&
+            (matched ? (
+              <>
+                <SeverityCounts counts={counts} className="w-75 min-w-0" />
+                {counts.kev > 0 && <KevMark />}
+              </>
+            ) : (
+              <span className="text-[13px] text-muted">Not matched yet</span>
+            ))}
         </span>
       </div>
       {open && packages > 0 && (

@@ -3,12 +3,14 @@ import { useList } from "@/components/ui/use-list";
 import { listFindings } from "@/gen/images/images";
 import type {
   ImagePackage,
+  ImagePackagePage,
   ListFindingsParams,
   ListImageLayersParams,
   ListImagePackagesParams,
 } from "@/gen/model";
 import { listImageLayers, listImagePackages } from "@/gen/packages/packages";
 import { findingsKey } from "../../queries";
+import { packageKey } from "../finding";
 
 /** The layers of an image; those of the previous filters stay until there are others. */
 export const useImageLayers = (imageId: string, params: ListImageLayersParams) =>
@@ -18,15 +20,12 @@ export const useImageLayers = (imageId: string, params: ListImageLayersParams) =
     placeholderData: (previous, before) => (before?.queryKey[1] === imageId ? previous : undefined),
   });
 
-const imagePackageKey = ({ package: pkg, layer, path }: ImagePackage) =>
-  JSON.stringify([layer, path, pkg.type, pkg.name, pkg.version, pkg.purl ?? "", pkg.distro ?? ""]);
-
 /** The packages of one layer. */
 export const useImagePackages = (imageId: string, layer: number, params: ListImagePackagesParams) =>
-  useList({
+  useList<ImagePackage, ImagePackagePage>({
     queryKey: [...findingsKey(imageId), "packages", layer, params],
     load: (page, init) => listImagePackages(imageId, { ...params, layer, ...page }, init),
-    rowKey: imagePackageKey,
+    rowKey: packageKey,
   });
 
 /** The findings in packages of this name, as many as a detail shows. */
