@@ -105,7 +105,13 @@ export function ImageFilterBar({ filters, update, total, shown }: Props) {
       />
       <NamespaceFilter value={filters.namespace} onChange={(namespace) => update({ namespace })} />
       <OwnerFilter value={filters.owner} onChange={(owner) => update({ owner })} />
-      <GroupSelect value={filters.group} onChange={(group) => update({ group })} />
+      <GroupSelect
+        value={filters.group}
+        // The list of base images has no other filters than these two.
+        onChange={(group) =>
+          update({ ...imageFilters.none, namespace: filters.namespace, owner: filters.owner, group })
+        }
+      />
       <Select label="Sort" options={sortOptions} value={filters.sort} onChange={(sort) => update({ sort })} />
       {filters.base && (
         <Button
