@@ -119,7 +119,6 @@ func (e *Engine) send(ctx context.Context, rule *Rule, sink *Sink, l *lane) {
 	if result == "" {
 		return
 	}
-	e.Observer.Sent(string(sink.Type), result)
 	l.problem = ""
 	if problem != nil {
 		l.problem = problemText(problem)
@@ -132,6 +131,7 @@ func (e *Engine) send(ctx context.Context, rule *Rule, sink *Sink, l *lane) {
 		l.failures, l.retryAt = 0, time.Time{}
 		e.nudge()
 	}
+	e.Observer.Sent(string(sink.Type), result)
 	e.Changed()
 }
 
