@@ -117,25 +117,18 @@ func (s *Server) previewFix(ctx context.Context, query previewQuery, image store
 
 // presentFindings reads the findings of the packages that may be previewed, by the fingerprint of the package.
 func (s *Server) presentFindings(ctx context.Context, query *previewQuery) (map[string][]model.Finding, error) {
-	findings := store.FindingQuery{Image: query.image, Text: query.name, Suppressed: true, Sort: store.SortFindingPackage, Page: store.Page{Size: store.MaxPageSize}}
-	present := map[string][]model.Finding{}
-	for {
-		page, err := s.store.Findings(ctx, visible(ctx), findings)
-		if err != nil {
-			return nil, err
+	findings := store.FindingQuery{Image: query.image, Text: query.name, Suppressed: true, Sort: store.SortFindingPackage}
+	present, read := map[string][]model.Finding{}, 0
+	err := s.eachFinding(ctx, findings, func(f model.Finding) error {
+		if read++; read > maxPreviewedFindings {
+			return problem.New(http.StatusUnprocessableEntity, "the image has more findings than the limit of %d for a preview", maxPreviewedFindings)
 		}
-		if page.Total > maxPreviewedFindings {
-			return nil, problem.New(http.StatusUnprocessableEntity, "the image has %d findings, which exceeds the limit of %d for a preview", page.Total, maxPreviewedFindings)
+		if query.kind == store.FixRebuild || query.names(&f.Package) {
+			present[f.Package.Fingerprint] = append(present[f.Package.Fingerprint], compared(&f))
 		}
-		for _, f := range page.Findings {
-			if query.kind == store.FixRebuild || query.names(&f.Package) {
-				present[f.Package.Fingerprint] = append(present[f.Package.Fingerprint], compared(&f))
-			}
-		}
-		if findings.Token = page.NextToken; findings.Token == "" {
-			return present, nil
-		}
-	}
+		return nil
+	})
+	return present, err
 }
 
 // compared is what is needed of a finding in order to compare it.
@@ -219,11 +212,10 @@ func (s *Server) matchPreviewed(ctx context.Context, packages []previewedPackage
 
 // toChanges makes a list of the first of some findings.
 func toChanges(changes []advice.Change) []api.RolloutFinding {
-	list := make([]api.RolloutFinding, 0, min(len(changes), maxPreviewListed))
-	for _, c := range changes[:min(len(changes), maxPreviewListed)] {
-		list = append(list, api.RolloutFinding{
-			VulnerabilityId: c.VulnerabilityID, Package: c.Package, Severity: api.Severity(c.Severity.String()), Kev: c.KEV, Fixable: c.Fixable,
-		})
+	changes = changes[:min(len(changes), maxPreviewListed)]
+	findings := make([]store.RolloutFinding, len(changes))
+	for i, c := range changes {
+		findings[i] = store.RolloutFinding(c)
 	}
-	return list
+	return toRolloutFindings(findings)
 }
