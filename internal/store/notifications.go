@@ -31,10 +31,11 @@ type Notifications interface {
 	EndNotification(ctx context.Context, message *NotificationMessage, delivered time.Time) error
 	// PlacedChanges returns a page of the changes of the result set that became current at a time with a build, the worst first, with all that runs the
 	// images which they are about. Images that were not matched before, namespaces in which they were not known before, and places in which decisions suppress
-	// the finding now are left out; of a closed finding, these are not known.
+	// the finding now are left out; of a closed finding, those in which decisions suppressed it when it was closed, which is known for a day.
 	PlacedChanges(ctx context.Context, build string, at time.Time, page Page) (PlacedChangePage, error)
 	// SuppressedChanges returns those of some changes, by ID, whose finding decisions suppress now in all workloads that run it and that are concerned; if
-	// none runs it, in all images. A finding that a later build closed is not suppressed.
+	// none runs it, in all images. A change that closed a finding is as PlacedChanges says; a change of a finding that a later build closed is not
+	// suppressed.
 	SuppressedChanges(ctx context.Context, changes []int64, concerned func(*Workload) bool) ([]int64, error)
 	// OverdueFindings returns the findings of images that are overdue now for who sees some namespaces. Images without any are absent.
 	OverdueFindings(ctx context.Context, in Namespaces, images []model.ImageKey) (map[model.ImageKey][]OverdueFinding, error)

@@ -2,9 +2,12 @@ package sqlstore
 
 import (
 	"cmp"
+	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"gorm.io/gorm"
 )
@@ -85,6 +88,7 @@ func (w *switcher) variants(rows []sideRow, images []int64) ([]change, error) {
 		if err != nil {
 			return nil, err
 		}
+		c.suppressed = suppressedBefore(rows, w.next.Number)
 		c.variant = contentDigest(c.vulnerabilityID, c.namespace, strconv.Itoa(c.kind), strconv.FormatBool(c.kev), before, after)
 		if known := byContent[c.variant]; known != nil {
 			known.holders = append(known.holders, seeing...)
@@ -103,15 +107,36 @@ func (w *switcher) variants(rows []sideRow, images []int64) ([]change, error) {
 	return all, nil
 }
 
-// recordVariants notes which images the changes that have a variant are about.
+// suppressedBefore returns where the findings before a switch are suppressed, nil if one of them is suppressed nowhere.
+func suppressedBefore(rows []sideRow, next int64) map[int64]reachSet {
+	suppressed := map[int64]reachSet{}
+	for i := range rows {
+		if row := &rows[i]; row.before(next) {
+			if row.suppressed == "" {
+				return nil
+			}
+			suppressed[row.ID] = row.suppressed
+		}
+	}
+	return suppressed
+}
+
+// recordVariants notes which images the changes that have a variant are about, and where the findings were suppressed that they closed.
 func (w *switcher) recordVariants(changes []change) error {
-	images := map[string][]int64{}
+	recorded := map[string]*change{}
 	var packages []int64
 	for i := range changes {
 		if c := &changes[i]; c.variant != "" {
-			images[c.place()] = c.holders
+			recorded[c.place()] = c
 			packages = append(packages, c.packageID)
 		}
+	}
+	if len(packages) == 0 {
+		return nil
+	}
+	joined, err := readJoinedReaches(w.DB)
+	if err != nil {
+		return err
 	}
 	slices.Sort(packages)
 	return inParts(slices.Compact(packages), func(part []int64) error {
@@ -121,25 +146,57 @@ func (w *switcher) recordVariants(changes []change) error {
 		if err != nil {
 			return err
 		}
-		var variants, places []any
+		var variants, places, suppressed []any
 		for i := range rows {
 			r := &rows[i]
 			c := change{packageID: r.PackagePk}
 			c.variant = contentDigest(r.VulnerabilityID, r.Namespace, strconv.Itoa(r.Kind), strconv.FormatBool(r.Kev != 0), r.BeforeSide, r.AfterSide)
-			about, found := images[c.place()]
-			if !found {
+			of := recorded[c.place()]
+			if of == nil {
 				continue
 			}
 			variants = append(variants, r.ID, c.variant)
-			for _, image := range about {
+			for _, image := range of.holders {
 				places = append(places, r.ID, image)
+			}
+			if r.Kind != kindClosed {
+				continue
+			}
+			for _, finding := range slices.Sorted(maps.Keys(of.suppressed)) {
+				reaches, err := joined.split(of.suppressed[finding])
+				if err != nil {
+					return err
+				}
+				for _, reach := range reaches {
+					suppressed = append(suppressed, r.ID, finding, reach)
+				}
 			}
 		}
 		if err := w.Insert("change_variants", []string{"change_id", "variant"}, variants, ""); err != nil {
 			return err
 		}
-		return w.Insert("change_images", []string{"change_id", "image_pk"}, places, "")
+		if err := w.Insert("change_images", []string{"change_id", "image_pk"}, places, ""); err != nil {
+			return err
+		}
+		return w.Insert("closed_suppressions", []string{"change_id", "finding_id", "reach"}, suppressed, "")
 	})
+}
+
+// closedSuppressions is how long is kept where closed findings were suppressed: messages about them are begun within seconds.
+const closedSuppressions = 24 * time.Hour
+
+// forgetSuppressions deletes where findings were suppressed that were closed long ago.
+func (w *switcher) forgetSuppressions() error {
+	var changes []int64
+	err := w.Raw(`SELECT DISTINCT cs.change_id FROM closed_suppressions cs JOIN finding_changes c ON c.id = cs.change_id JOIN generations g ON g.number = c.generation
+		WHERE g.current_since < ?`, w.now-closedSuppressions.Microseconds()).Scan(&changes).Error
+	if err != nil || len(changes) == 0 {
+		return err
+	}
+	err = inParts(changes, func(part []int64) error {
+		return w.Execute("DELETE FROM closed_suppressions WHERE change_id IN ?", part)
+	})
+	return errors.Join(err, w.dropReaches())
 }
 
 // place tells the variants of a switch apart.

@@ -42,6 +42,7 @@ func checkDecisions(t *testing.T, s *Store) {
 	var images []imageRow
 	var reaches []storedReach
 	var reached, wantReached []imageReach
+	var closed []int64
 	placed, err := readPlaced(s)
 	if err != nil {
 		t.Error(err)
@@ -61,6 +62,7 @@ func checkDecisions(t *testing.T, s *Store) {
 		{"SELECT id, image_id FROM images ORDER BY id", &images},
 		{"SELECT id, digest, spec FROM reaches ORDER BY id", &reaches},
 		{"SELECT reach, image_pk FROM reached ORDER BY reach, image_pk", &reached},
+		{"SELECT DISTINCT reach FROM closed_suppressions", &closed},
 	} {
 		if err := s.db.Reader().Raw(query.statement).Scan(query.into).Error; err != nil {
 			t.Error(err)
@@ -176,6 +178,12 @@ func checkDecisions(t *testing.T, s *Store) {
 			t.Errorf("decision %d about the images %q has the reach %q", d.ID, patterns, specs[d.Reach])
 		}
 		delete(unused, d.Reach)
+	}
+	for _, reach := range closed {
+		if specs[reach] == "" {
+			t.Errorf("a closed finding was suppressed in the reach %d, which does not exist", reach)
+		}
+		delete(unused, reach)
 	}
 	if len(unused) > 0 {
 		t.Errorf("reaches of no decision: %v", unused)

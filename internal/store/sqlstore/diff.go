@@ -37,6 +37,8 @@ type change struct {
 	images  int
 	// variant is a digest of a change that is not about all images that hold the package, "" of others.
 	variant string
+	// suppressed says where each finding is suppressed that is closed, nil if one of them is suppressed nowhere.
+	suppressed map[int64]reachSet
 }
 
 // severity is the worse one of both sides.

@@ -62,8 +62,11 @@ func (s *Store) suppressedChanges(tx *gorm.DB, rows []changeRow, about map[int64
 			return err
 		})
 	})
-	if err != nil || len(found) == 0 {
-		return hidden, err
+	if err != nil {
+		return nil, err
+	}
+	if err := hidden.readClosed(tx, rows); err != nil {
+		return nil, err
 	}
 	if err := hidden.readFindings(tx, rows, slices.Sorted(maps.Keys(found))); err != nil {
 		return nil, err
@@ -83,8 +86,34 @@ func (s *Store) suppressedChanges(tx *gorm.DB, rows []changeRow, about map[int64
 	return hidden, hidden.readWorkloads(tx, images)
 }
 
-// readFindings reads the findings of changes in some packages that are shown now. Where those were suppressed that a change closed is not kept.
+// readClosed reads where findings were suppressed when changes closed them.
+func (h *suppressedChanges) readClosed(tx *gorm.DB, rows []changeRow) error {
+	var closed []int64
+	for i := range rows {
+		if rows[i].Kind == kindClosed && rows[i].Variant != "" {
+			closed = append(closed, rows[i].ID)
+		}
+	}
+	return inParts(closed, func(part []int64) error {
+		suppressed := tx.Table("closed_suppressions AS cs").Where("cs.change_id IN ?", part).Select("cs.change_id, cs.finding_id, cs.reach").Order("cs.change_id, cs.finding_id, cs.reach")
+		return eachRow(suppressed, func(scan func(...any) error) error {
+			var change, finding, reach int64
+			err := scan(&change, &finding, &reach)
+			if !slices.Contains(h.findings[change], finding) {
+				h.findings[change] = append(h.findings[change], finding)
+			}
+			h.reaches[finding] = append(h.reaches[finding], reach)
+			h.reached[reach] = map[int64]bool{}
+			return err
+		})
+	})
+}
+
+// readFindings reads the findings of changes in some packages that are shown now.
 func (h *suppressedChanges) readFindings(tx *gorm.DB, rows []changeRow, packages []int64) error {
+	if len(packages) == 0 {
+		return nil
+	}
 	current, err := currentNumber(tx)
 	if err != nil {
 		return err

@@ -203,10 +203,10 @@ func (p *decisionPlan) boundReaches(tx *gorm.DB) error {
 		return err
 	}
 	var reached int
-	// Reaches that join others have their own bound: they take no room from decisions that begin.
-	const single = " x WHERE NOT EXISTS (SELECT 1 FROM placed_reaches q WHERE q.reach = x.reach AND q.members <> ''))"
-	err = tx.Raw("SELECT (SELECT COUNT(*) FROM reached" + single + " + (SELECT COUNT(*) FROM reached_namespaces" + single +
-		" + (SELECT COUNT(*) FROM reached_workloads" + single).Scan(&reached).Error
+	// Reaches of no decision take no room from decisions that begin: those that join others have their own bound, and others are dropped later.
+	const single = " x WHERE x.reach IN (SELECT d.reach FROM decisions d WHERE d.until_time = ?))"
+	err = tx.Raw("SELECT (SELECT COUNT(*) FROM reached"+single+" + (SELECT COUNT(*) FROM reached_namespaces"+single+
+		" + (SELECT COUNT(*) FROM reached_workloads"+single, int64(stillOpen), int64(stillOpen), int64(stillOpen)).Scan(&reached).Error
 	if err != nil {
 		return err
 	}
@@ -410,6 +410,39 @@ func (t *txn) joinReaches(lists []string) (map[string]int64, error) {
 	return numbers, nil
 }
 
+// joinedReaches has the reaches that others join.
+type joinedReaches map[int64][]int64
+
+// readJoinedReaches reads the reaches that join others.
+func readJoinedReaches(tx *gorm.DB) (joinedReaches, error) {
+	joined := joinedReaches{}
+	err := eachRow(tx.Table("placed_reaches AS q").Select("q.reach, q.members").Where("q.members <> ''"), func(scan func(...any) error) error {
+		var reach int64
+		var members string
+		err := scan(&reach, &members)
+		if err == nil {
+			joined[reach], err = numbersOf(members)
+		}
+		return err
+	})
+	return joined, err
+}
+
+// split returns the reaches of a set, each once: those that are joined in place of those that join them.
+func (j joinedReaches) split(set reachSet) ([]int64, error) {
+	numbers, err := numbersOf(string(set))
+	var all []int64
+	for _, reach := range numbers {
+		if members := j[reach]; members != nil {
+			all = append(all, members...)
+		} else {
+			all = append(all, reach)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all), err
+}
+
 // reachImages notes in which reaches images are that have just become known.
 func (t *txn) reachImages(imageIDs []string) error {
 	var reaches []storedReach
@@ -442,11 +475,12 @@ func (t *txn) reachImages(imageIDs []string) error {
 	return t.Insert("reached", []string{"reach", "image_pk"}, values, t.Dialect.IgnoreConflict("reach", "image_pk"))
 }
 
-// dropReaches deletes the reaches of which no decision is any more.
+// dropReaches deletes the reaches of which no decision is any more, and in which no finding was suppressed that was closed lately.
 func (t *txn) dropReaches() error {
 	var unused []int64
 	err := t.Raw(`SELECT r.id FROM reaches r LEFT JOIN placed_reaches q ON q.reach = r.id WHERE r.id NOT IN (SELECT d.reach FROM decisions d WHERE d.until_time = ?)
-		AND (COALESCE(q.members, '') = '' OR NOT EXISTS (SELECT 1 FROM finding_suppressions fs WHERE fs.reach = r.id))`, int64(stillOpen)).Scan(&unused).Error
+		AND (COALESCE(q.members, '') = '' OR NOT EXISTS (SELECT 1 FROM finding_suppressions fs WHERE fs.reach = r.id))
+		AND NOT EXISTS (SELECT 1 FROM closed_suppressions cs WHERE cs.reach = r.id)`, int64(stillOpen)).Scan(&unused).Error
 	if err != nil {
 		return err
 	}

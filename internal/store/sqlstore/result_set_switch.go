@@ -45,6 +45,9 @@ func (s *Store) Switch(ctx context.Context, resultSet int64) (store.ResultSet, e
 		if err := w.forgetDecided("(SELECT id FROM findings WHERE until_gen = ?)", next.Number); err != nil {
 			return err
 		}
+		if err := w.forgetSuppressions(); err != nil {
+			return err
+		}
 		w.noteFixes(w.touched)
 		if _, err := w.recount(w.touched, nil); err != nil {
 			return err
