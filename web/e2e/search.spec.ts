@@ -18,6 +18,15 @@ test("finds a vulnerability by keyboard and goes back", async ({ page, open }) =
   await expect(page.getByText("120 images")).toBeVisible();
 });
 
+test("Enter leads to what is typed, also before the search answers", async ({ page, open }) => {
+  await open({ latency: 1000 });
+  await page.getByRole("button", { name: "Search", exact: true }).click();
+  await expect(page.getByRole("combobox", { name: "Search" })).toBeFocused();
+  await page.keyboard.type("fix f");
+  await page.keyboard.press("Enter");
+  await expect(page).toHaveURL(/\/fixes$/);
+});
+
 test("says why a search failed", async ({ page, open }) => {
   await open({ fail: (path) => (path === "/api/v1/search" ? 400 : undefined) });
   await page.getByRole("button", { name: "Search", exact: true }).click();

@@ -18,6 +18,8 @@ interface Props<Item> {
   onTextChange: (text: string) => void;
   groups: Group<Item>[];
   itemKey: (item: Item) => string;
+  /** Items that are shown and cannot be chosen. */
+  isDisabled: (item: Item) => boolean;
   renderItem: (item: Item) => ReactNode;
   onChoose: (item: Item) => void;
   /** What is said in place of items, and announced. */
@@ -25,7 +27,15 @@ interface Props<Item> {
 }
 
 /** A dialog with a field and a list below it, which the arrow keys go through and Enter chooses from. */
-export function Command<Item>({ groups, itemKey, renderItem, onChoose, status, ...props }: Props<Item>) {
+export function Command<Item>({
+  groups,
+  itemKey,
+  isDisabled,
+  renderItem,
+  onChoose,
+  status,
+  ...props
+}: Props<Item>) {
   return (
     <Dialog.Root open={props.open} onOpenChange={props.onOpenChange}>
       <Dialog.Portal>
@@ -71,8 +81,9 @@ export function Command<Item>({ groups, itemKey, renderItem, onChoose, status, .
                       <Base.Item
                         key={itemKey(item)}
                         value={item}
+                        disabled={isDisabled(item)}
                         onClick={() => onChoose(item)}
-                        className="flex cursor-pointer flex-wrap items-baseline gap-x-3 rounded-md px-2 py-1.5 text-sm text-ink outline-none data-highlighted:bg-subtle"
+                        className="flex cursor-pointer flex-wrap items-baseline gap-x-3 rounded-md px-2 py-1.5 text-sm text-ink outline-none data-disabled:opacity-55 data-highlighted:bg-subtle"
                       >
                         {renderItem(item)}
                       </Base.Item>

@@ -24,14 +24,16 @@ export function SearchDialog({ open, onOpenChange, pages }: Props) {
   const [settled, setSettled] = useState("");
   const [text, setText] = useSettled(settled, setSettled);
   const wanted = settled.length >= minLength;
-  const { data, error, isFetching } = useQuery({
+  const { data, error, isFetching, isPlaceholderData } = useQuery({
     queryKey: ["search", settled],
     queryFn: ({ signal }) => search({ text: settled }, { signal }),
     enabled: open && wanted,
     placeholderData: keepPreviousData,
     gcTime: 60_000,
   });
-  const matching = pages.filter(({ title }) => title.toLowerCase().includes(settled.toLowerCase()));
+  // Pages follow each key. What was found for another text stays until the next answer, and cannot be chosen: Enter leads to what is typed.
+  const matching = pages.filter(({ title }) => title.toLowerCase().includes(text.toLowerCase()));
+  const stale = text !== settled || isPlaceholderData;
   const found = wanted && data ? groupResults(data, settled) : [];
   const groups = [...(matching.length > 0 ? [{ value: "Pages", items: matching }] : []), ...found];
 
@@ -54,6 +56,7 @@ export function SearchDialog({ open, onOpenChange, pages }: Props) {
       onTextChange={setText}
       groups={groups}
       itemKey={({ to, title }) => `${to} ${title}`}
+      isDisabled={(item) => stale && !matching.includes(item)}
       renderItem={({ title, detail }) => (
         <>
           <bdi className="untrusted min-w-0">{title}</bdi>
